@@ -1,0 +1,79 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock.c
+ *	  The clocks beside the wall clock, and verdicts about it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "clock.h"
+
+/* A wall clock that fell behind by less than this has not been caught yet. */
+#define FROZEN_AFTER_MS		200
+
+static int64_t
+read_ms(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* A clock that nobody sets, to bound waits by; in ms from some start. */
+int64_t
+sf_clock_monotonic_ms(void)
+{
+	return read_ms(CLOCK_MONOTONIC);
+}
+
+/*
+ * The wall clock's distance from the time since boot, in ms, and the wall
+ * clock that it was computed from.  It changes only when somebody sets the
+ * wall clock: CLOCK_BOOTTIME goes on while the machine is suspended.  Where
+ * there is none, a suspended machine looks like a jump.
+ */
+int64_t
+sf_clock_boot_offset_ms(int64_t *wall_ms)
+{
+#ifdef CLOCK_BOOTTIME
+	int64_t		since_boot = read_ms(CLOCK_BOOTTIME);
+#else
+	int64_t		since_boot = read_ms(CLOCK_MONOTONIC);
+#endif
+
+	*wall_ms = sf_clock_wall_ms();
+	return *wall_ms - since_boot;
+}
+
+/*
+ * Classify an ID whose tick begins ahead_ms after the wall clock's tick.
+ * drift_ms is a whole number of ticks.
+ */
+SfClockVerdict
+sf_clock_judge(int64_t ahead_ms, int64_t drift_ms, int64_t tick_ms,
+			   int64_t max_wait_ms)
+{
+	int64_t		excess = ahead_ms - drift_ms;
+
+	if (excess <= 0)
+		return SF_CLOCK_GO;
+
+	/*
+	 * Nobody issues beyond the drift, so without a step back the next ID is
+	 * at most the first of the tick after it.
+	 */
+	if (excess <= tick_ms)
+		return SF_CLOCK_TICK;
+	return excess <= max_wait_ms ? SF_CLOCK_WAIT : SF_CLOCK_REFUSE;
+}
+
+/*
+ * Has the wall clock stood still, or nearly, while the monotonic one moved on
+ * by monotonic_ms?  No slewing makes a clock run at half its speed.
+ */
+bool
+sf_clock_is_frozen(int64_t wall_ms, int64_t monotonic_ms)
+{
+	return monotonic_ms >= FROZEN_AFTER_MS &&
+		wall_ms >= 0 && wall_ms < monotonic_ms / 2;
+}

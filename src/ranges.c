@@ -1,0 +1,94 @@
+/*-------------------------------------------------------------------------
+ *
+ * ranges.c
+ *	  Parse a list of integer ranges into a bitmap.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "ranges.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *
+skip_space(const char *s)
+{
+	return s + strspn(s, " \t\r\n");
+}
+
+/* Take a number off the front, saturating; false if there is none. */
+static bool
+take_number(const char **cursor, uint32_t *n)
+{
+	const char *s = skip_space(*cursor);
+
+	if (*s < '0' || *s > '9')
+		return false;
+	for (*n = 0; *s >= '0' && *s <= '9'; s++)
+		*n = *n > SF_RANGES_MAX ? *n : *n * 10 + (*s - '0');
+	*cursor = skip_space(s);
+	return true;
+}
+
+/*
+ * Set the bit of each number that the text lists; the map has room for limit
+ * bits (at most SF_RANGES_MAX).  An empty text lists none.  If the text is
+ * refused, the reason is a sentence, and the map is not to be used.
+ */
+bool
+sf_ranges_parse(uint32_t *map, uint32_t limit, const char *text,
+				char *reason, size_t reason_size)
+{
+	const char *cursor = skip_space(text);
+	uint32_t	first,
+				last;
+
+	memset(map, 0, SF_RANGES_WORDS(limit) * sizeof(uint32_t));
+	while (*cursor != '\0')
+	{
+		bool		good = take_number(&cursor, &first);
+
+		last = first;
+		if (good && *cursor == '-')
+		{
+			cursor++;
+			good = take_number(&cursor, &last);
+		}
+		if (good && *cursor == ',')
+		{
+			cursor++;
+			good = *skip_space(cursor) != '\0';
+		}
+		else if (*cursor != '\0')
+			good = false;
+		if (!good)
+		{
+			snprintf(reason, reason_size,
+					 "It must be a list of numbers and ranges such as 0-4095,5000.");
+			return false;
+		}
+		if (first > last)
+		{
+			snprintf(reason, reason_size, "The range %u-%u is reversed.",
+					 first, last);
+			return false;
+		}
+		if (last >= limit)
+		{
+			snprintf(reason, reason_size,
+					 "The numbers must be between 0 and %u.", limit - 1);
+			return false;
+		}
+		for (uint32_t i = first; i <= last; i++)
+		{
+			if (map[i / 32] & (UINT32_C(1) << (i % 32)))
+			{
+				snprintf(reason, reason_size,
+						 "The number %u is listed twice.", i);
+				return false;
+			}
+			map[i / 32] |= UINT32_C(1) << (i % 32);
+		}
+	}
+	return true;
+}
