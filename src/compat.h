@@ -1,0 +1,57 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *	  Makes older majors look like the newest: the home of PG_VERSION_NUM.
+ *
+ * Include it right after postgres.h.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_COMPAT_H
+#define SF_COMPAT_H
+
+#if PG_VERSION_NUM < 150000
+#error "snowflake needs PostgreSQL 15 or newer"
+#endif
+
+/*
+ * From 16 on the server builds extensions with hidden symbols and marks what
+ * is exported.  The Makefile hides them for all; so mark them here, too.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#define SF_FUNCTION(name) \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	PG_FUNCTION_INFO_V1(name)
+#else
+#define SF_FUNCTION(name) PG_FUNCTION_INFO_V1(name)
+#endif
+
+/* Macros for varlena that postgres.h had before 16. */
+#if PG_VERSION_NUM >= 160000
+#include "varatt.h"
+#endif
+
+/* The module's name and version, where the server can show them. */
+#if PG_VERSION_NUM >= 180000
+#define SF_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = SF_VERSION)
+#else
+#define SF_MODULE_MAGIC PG_MODULE_MAGIC
+#endif
+
+/* Named wait events; before 17 there is one for all extensions. */
+#include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 170000
+static inline uint32
+sf_wait_event(uint32 *cache, const char *name)
+{
+	if (*cache == 0)
+		*cache = WaitEventExtensionNew(name);
+	return *cache;
+}
+#else
+#define sf_wait_event(cache, name) ((void) (cache), PG_WAIT_EXTENSION)
+#endif
+
+#endif							/* SF_COMPAT_H */

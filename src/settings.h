@@ -1,0 +1,59 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *	  The settings, and the two layouts that follow from them.
+ *
+ * Defined only where the library is preloaded.  What must be the same in all
+ * processes is fixed for the life of the server, or read from shared memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_SETTINGS_H
+#define SF_SETTINGS_H
+
+#include "layout.h"
+
+/* The values of snowflake.sequence_start. */
+typedef enum SfSequenceStart
+{
+	SF_START_ZERO,
+	SF_START_RANDOM
+} SfSequenceStart;
+
+extern char *sf_node_id;		/* digits, or empty: unset */
+extern char *sf_datacenter_id;	/* likewise */
+extern int	sf_max_clock_drift; /* ms */
+extern int	sf_max_clock_wait;	/* ms */
+extern int	sf_max_clock_jump;	/* s */
+extern int	sf_reserve;			/* ms */
+extern int	sf_sequence_start;	/* an SfSequenceStart */
+extern int	sf_max_databases;
+
+/* Fixed at start. */
+extern SfLayout sf_node_layout; /* snowflake.layout with snowflake.epoch */
+extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
+
+extern void sf_settings_define(void);
+extern void sf_settings_publish_shards(void);
+extern bool sf_settings_node(uint32 *node, char *reason, size_t reason_size);
+
+/* The allowed drift, rounded up to whole ticks. */
+static inline int64
+sf_settings_drift_ticks(const SfLayout *layout)
+{
+	if (layout->tick_ms == 1)
+		return sf_max_clock_drift;
+	return (sf_max_clock_drift + layout->tick_ms - 1) / layout->tick_ms;
+}
+
+/* How far the mark is moved ahead: always more than the drift and 10 ticks. */
+static inline int64
+sf_settings_reserve_ms(void)
+{
+	int64		tick = Max(sf_node_layout.tick_ms, sf_shard_layout.tick_ms);
+	int64		least = Max(sf_max_clock_drift + 2 * tick, 10 * tick);
+
+	return Max(sf_reserve, least);
+}
+
+#endif							/* SF_SETTINGS_H */

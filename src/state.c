@@ -1,0 +1,105 @@
+/*-------------------------------------------------------------------------
+ *
+ * state.c
+ *	  Request and create the shared memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "state.h"
+
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#define TRANCHE "snowflake"
+
+SfState    *sf_state = NULL;
+SfDatabaseSlot *sf_databases = NULL;
+pg_atomic_uint64 *sf_shard_counters = NULL;
+pg_atomic_uint32 *sf_shard_map = NULL;
+
+/* Where the parts lie, from the start of the allocation. */
+typedef struct Parts
+{
+	Size		databases;
+	Size		counters;
+	Size		map;
+	Size		total;
+} Parts;
+
+static Parts
+measure(int ndatabases, int nshards)
+{
+	Parts		parts;
+
+	parts.databases = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfState));
+	parts.counters = add_size(parts.databases,
+							  mul_size(ndatabases, sizeof(SfDatabaseSlot)));
+	parts.map = add_size(parts.counters,
+						 mul_size(nshards, sizeof(pg_atomic_uint64)));
+	parts.total = add_size(parts.map,
+						   mul_size((nshards + 31) / 32,
+									sizeof(pg_atomic_uint32)));
+	return parts;
+}
+
+/* To be called from the server's hook for requests. */
+void
+sf_state_request(int ndatabases, int nshards)
+{
+	RequestAddinShmemSpace(measure(ndatabases, nshards).total);
+	RequestNamedLWLockTranche(TRANCHE, 1);
+}
+
+static void
+initialize(int ndatabases, int nshards)
+{
+	sf_state->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
+	sf_state->ndatabases = ndatabases;
+	sf_state->nshards = nshards;
+	pg_atomic_init_u64(&sf_state->lease, 0);
+	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
+	pg_atomic_init_u64(&sf_state->boot_offset, 0);
+	pg_atomic_init_u64(&sf_state->wait_logged, 0);
+	pg_atomic_init_u64(&sf_state->life_logged, 0);
+
+	for (int i = 0; i < ndatabases; i++)
+	{
+		SfDatabase *database = &sf_databases[i].database;
+
+		database->oid = InvalidOid;
+		database->attached = 0;
+		LWLockInitialize(&database->lock, sf_state->lock->tranche);
+		ConditionVariableInit(&database->changed);
+		pg_atomic_init_u64(&database->mark, 0);
+		pg_atomic_init_u64(&database->early, 0);
+	}
+	for (int i = 0; i < nshards; i++)
+		pg_atomic_init_u64(&sf_shard_counters[i], 0);
+	for (int i = 0; i < (nshards + 31) / 32; i++)
+		pg_atomic_init_u32(&sf_shard_map[i], 0);
+}
+
+/*
+ * To be called from the server's hook for start-up: in the postmaster, at the
+ * start and after a crash of any backend, when everything starts from zero.
+ */
+void
+sf_state_create(int ndatabases, int nshards)
+{
+	Parts		parts = measure(ndatabases, nshards);
+	bool		found;
+	char	   *base;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	base = ShmemInitStruct("snowflake", parts.total, &found);
+	sf_state = (SfState *) base;
+	sf_databases = (SfDatabaseSlot *) (base + parts.databases);
+	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
+	sf_shard_map = (pg_atomic_uint32 *) (base + parts.map);
+	if (!found)
+		initialize(ndatabases, nshards);
+	LWLockRelease(AddinShmemInitLock);
+}

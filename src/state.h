@@ -1,0 +1,118 @@
+/*-------------------------------------------------------------------------
+ *
+ * state.h
+ *	  The shared memory: what is in it, and who may write it.
+ *
+ * No algorithm lives here.  Fields that are written together share a cache
+ * line, and the two words that every call reads (lease and mark) do not lie
+ * on the line that every call writes (the counter).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_STATE_H
+#define SF_STATE_H
+
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+
+/*
+ * One database that generates.  A slot belongs to one database until that
+ * database is gone.
+ */
+typedef struct SfDatabase
+{
+	/* Written under SfState.lock, exclusive. */
+	Oid			oid;			/* InvalidOid: the slot is free */
+	uint32		attached;		/* how often a backend has attached */
+
+	/*
+	 * Held by the one backend that changes the mark, across the flush of its
+	 * WAL.  Only ever acquired conditionally: who must wait sleeps on the
+	 * condition variable, so that it can be cancelled.
+	 */
+	LWLock		lock;
+	ConditionVariable changed;
+
+	/*
+	 * The published mark, in Unix ms: it has been flushed to disk, and all
+	 * counters were raised to what was found there.  0: not loaded yet.
+	 * Written under the lock above; read by every call without it.
+	 */
+	pg_atomic_uint64 mark;
+
+	/* The mark for which a backend has taken up the early extension. */
+	pg_atomic_uint64 early;
+} SfDatabase;
+
+typedef union SfDatabaseSlot
+{
+	SfDatabase	database;
+	char		pad[PG_CACHE_LINE_SIZE];
+} SfDatabaseSlot;
+
+typedef union SfCounter
+{
+	pg_atomic_uint64 position;	/* last position issued; CAS only */
+	char		pad[PG_CACHE_LINE_SIZE];
+} SfCounter;
+
+typedef struct SfState
+{
+	/*
+	 * The right to issue as a node: (until << node bits) | node, where until
+	 * is in ticks since the layout's epoch, exclusive; 0 is no right.  Set
+	 * once, by compare-and-swap.  Read by every call.
+	 */
+	pg_atomic_uint64 lease;
+	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
+
+	SfCounter	node_counter;
+
+	/* Guards the assignment of slots, never held across a wait. */
+	LWLock	   *lock;
+
+	/*
+	 * Written by compare-and-swap, on slow paths only.  Each 0: not yet.  The
+	 * first is the highest distance of the wall clock from the time since
+	 * boot, in ms, under which a mark was extended; the others are monotonic
+	 * ms of the last such line in the log.
+	 */
+	pg_atomic_uint64 boot_offset;
+	pg_atomic_uint64 wait_logged;
+	pg_atomic_uint64 life_logged;
+
+	/* fixed at start */
+	int			ndatabases;
+	int			nshards;
+} SfState;
+
+/* Set in the postmaster and inherited; NULL if the library is not preloaded. */
+extern SfState *sf_state;
+extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
+extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions */
+
+/* One bit for each shard that this server may issue for; postmaster writes. */
+extern pg_atomic_uint32 *sf_shard_map;
+
+extern void sf_state_request(int ndatabases, int nshards);
+extern void sf_state_create(int ndatabases, int nshards);
+
+static inline bool
+sf_state_may_issue_for(uint32 shard)
+{
+	return (pg_atomic_read_u32(&sf_shard_map[shard / 32]) >> (shard % 32)) & 1;
+}
+
+/* Has it been longer than interval_ms since this was last true?  Then note. */
+static inline bool
+sf_state_once_per(pg_atomic_uint64 *last, int64 now_ms, int64 interval_ms)
+{
+	uint64		seen = pg_atomic_read_u64(last);
+
+	if (seen != 0 && now_ms - (int64) seen < interval_ms)
+		return false;
+	return pg_atomic_compare_exchange_u64(last, &seen, (uint64) now_ms);
+}
+
+#endif							/* SF_STATE_H */
