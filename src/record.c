@@ -1,0 +1,136 @@
+/*-------------------------------------------------------------------------
+ *
+ * record.c
+ *	  The configuration as recorded in a database: layouts and epochs.
+ *
+ * With another epoch or layout, a later time can give an ID that is already
+ * there, and no mark would tell.  So they are written before the first mark
+ * of a database, and a server configured otherwise neither generates there
+ * nor decodes with the configured layout.
+ *
+ * The record is in force once the mark is set: in the WAL it comes before it,
+ * and a dump taken in between restores no IDs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+
+#include "record.h"
+
+#include "layout.h"
+#include "register.h"
+#include "settings.h"
+
+/* One of the two layouts, as configured and as recorded. */
+typedef struct Recorded
+{
+	const char *setting;
+	const SfLayout *configured;
+	SfRegisterId code;
+	SfRegisterId epoch;
+} Recorded;
+
+static const Recorded recorded[] = {
+	{"snowflake.layout", &sf_node_layout, SF_REG_LAYOUT, SF_REG_EPOCH},
+	{"snowflake.shard_layout", &sf_shard_layout,
+	SF_REG_SHARD_LAYOUT, SF_REG_SHARD_EPOCH},
+};
+
+/* Say how a layout differs from what is recorded; nothing if it does not. */
+static void
+compare(const Recorded *r, StringInfo detail)
+{
+	int64		code = sf_register_read(r->code);
+	int64		epoch = sf_register_read(r->epoch);
+	char		configured_text[SF_LAYOUT_TEXT_SIZE];
+	char		recorded_text[SF_LAYOUT_TEXT_SIZE];
+	SfLayout	layout;
+
+	if (code == sf_layout_code(r->configured) &&
+		epoch == r->configured->epoch_ms)
+		return;
+	sf_layout_print(r->configured, configured_text, sizeof(configured_text));
+	if (sf_layout_from_code(&layout, code, epoch))
+		sf_layout_print(&layout, recorded_text, sizeof(recorded_text));
+	else
+		snprintf(recorded_text, sizeof(recorded_text),
+				 "unreadable: code %lld epoch %lld",
+				 (long long) code, (long long) epoch);
+	appendStringInfo(detail, "%s%s is \"%s\", and this database was filled with \"%s\".",
+					 detail->len > 0 ? " " : "", r->setting,
+					 configured_text, recorded_text);
+}
+
+/* Does the configuration differ from the record?  Then say how. */
+bool
+sf_record_differs(StringInfo detail)
+{
+	for (int i = 0; i < lengthof(recorded); i++)
+		compare(&recorded[i], detail);
+	return detail->len > 0;
+}
+
+/*
+ * Refuse if this database was filled under another configuration.  Returns
+ * whether there is a record at all.
+ */
+bool
+sf_record_verify(void)
+{
+	StringInfoData detail;
+
+	/* an epoch may be 0, a layout's code may not */
+	if (sf_register_read(SF_REG_MARK) == 0 ||
+		sf_register_read(SF_REG_LAYOUT) == 0)
+		return false;
+	initStringInfo(&detail);
+	if (sf_record_differs(&detail))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("epoch or layout of this server differs from what is recorded in this database"),
+				 errdetail("%s", detail.data),
+				 errhint("Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server; functions with an explicit layout work meanwhile. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.")));
+	pfree(detail.data);
+	return true;
+}
+
+/* Record the configuration.  Flush up to the result before relying on it. */
+XLogRecPtr
+sf_record_write(void)
+{
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
+
+	for (int i = 0; i < lengthof(recorded); i++)
+	{
+		(void) sf_register_write(recorded[i].code,
+								 sf_layout_code(recorded[i].configured));
+		lsn = sf_register_write(recorded[i].epoch,
+								recorded[i].configured->epoch_ms);
+	}
+	return lsn;
+}
+
+/*
+ * Could an ID made from now on, at the mark or later, repeat one made under
+ * the record?  Not if the configured layouts' first ID at the mark is above
+ * every ID that the recorded ones had before it.
+ */
+bool
+sf_record_endangers(int64 mark_ms)
+{
+	for (int i = 0; i < lengthof(recorded); i++)
+	{
+		const SfLayout *now = recorded[i].configured;
+		SfLayout	then;
+
+		if (!sf_layout_from_code(&then, sf_register_read(recorded[i].code),
+								 sf_register_read(recorded[i].epoch)))
+			return true;
+		if (sf_layout_min_id(now, sf_layout_ms_to_tick(now, mark_ms)) <=
+			sf_layout_max_id(&then, sf_layout_ms_to_tick(&then, mark_ms)))
+			return true;
+	}
+	return false;
+}

@@ -1,0 +1,257 @@
+/*-------------------------------------------------------------------------
+ *
+ * register.c
+ *	  Durable registers, kept in sequences that the extension owns.
+ *
+ * A sequence is one page that vacuum never touches, that pg_dump, pg_upgrade
+ * and CREATE DATABASE carry along, and that everybody can read with SELECT.
+ * We write it as a full page image through generic WAL, whose redo is in
+ * core: a standby replays it without this library.  That needs no
+ * transaction id, is not undone by a rollback, and is durable as soon as the
+ * WAL is flushed, whatever synchronous_commit says.
+ *
+ * A register that was never written reads as 0.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "register.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
+#include "commands/sequence.h"
+#include "storage/bufmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* What the special space of a sequence's page begins with. */
+#define SEQUENCE_MAGIC	0x1717
+
+static const char *const register_names[SF_NREGISTERS] = {
+	"snowflake_mark",
+	"snowflake_recorded_layout",
+	"snowflake_recorded_epoch",
+	"snowflake_recorded_shard_layout",
+	"snowflake_recorded_shard_epoch"
+};
+
+bool		sf_registers_found = false;
+
+static Oid	register_oids[SF_NREGISTERS];
+static uint32 register_hashes[SF_NREGISTERS];
+
+/* Forget what was found when one of the sequences changes or goes. */
+static void
+forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
+{
+	for (int i = 0; i < SF_NREGISTERS; i++)
+	{
+		if (hashvalue == 0 || hashvalue == register_hashes[i])
+			sf_registers_found = false;
+	}
+}
+
+/*
+ * Find the registers: the sequences beside the function that was called, of
+ * the same extension.  That holds after ALTER EXTENSION ... SET SCHEMA, and
+ * nobody else's sequence of that name is taken for ours.
+ */
+void
+sf_register_find(Oid function)
+{
+	static bool registered = false;
+	Oid			schema;
+	Oid			extension;
+
+	if (sf_registers_found)
+		return;
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(RELOID, forget_on_change, (Datum) 0);
+		registered = true;
+	}
+
+	schema = get_func_namespace(function);
+	extension = getExtensionOfObject(ProcedureRelationId, function);
+	sf_registers_found = true;
+	for (int i = 0; i < SF_NREGISTERS; i++)
+	{
+		Oid			oid = get_relname_relid(register_names[i], schema);
+
+		if (!OidIsValid(oid) || !OidIsValid(extension) ||
+			getExtensionOfObject(RelationRelationId, oid) != extension)
+		{
+			sf_registers_found = false;
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
+							register_names[i]),
+					 errhint("Create the extension again: DROP EXTENSION snowflake CASCADE; CREATE EXTENSION snowflake; and have an administrator call snowflake_advance() with the largest ID in use.")));
+		}
+		register_oids[i] = oid;
+		register_hashes[i] = GetSysCacheHashValue1(RELOID,
+												   ObjectIdGetDatum(oid));
+	}
+}
+
+/* Open a register's sequence, and see that it is one we can use. */
+static Relation
+open_sequence(SfRegisterId id, LOCKMODE mode)
+{
+	Relation	rel = try_relation_open(register_oids[id], mode);
+
+	if (rel == NULL)
+	{
+		sf_registers_found = false;
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("sequence \"%s\" of the extension \"snowflake\" was dropped",
+						register_names[id]),
+				 errhint("Repeat the command if the extension was created again meanwhile.")));
+	}
+	if (rel->rd_rel->relkind != RELKIND_SEQUENCE ||
+		rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a logged sequence",
+						RelationGetRelationName(rel)),
+				 errhint("Make it one again with ALTER SEQUENCE %s SET LOGGED.",
+						 RelationGetRelationName(rel))));
+	return rel;
+}
+
+/* The data of a sequence's only tuple, in its page or in a copy of it. */
+static Form_pg_sequence_data
+sequence_data(Relation rel, Page page)
+{
+	ItemId		item;
+	HeapTupleHeader tuple;
+
+	if (PageIsNew(page) ||
+		PageGetSpecialSize(page) < sizeof(uint32) ||
+		*(uint32 *) PageGetSpecialPointer(page) != SEQUENCE_MAGIC ||
+		PageGetMaxOffsetNumber(page) < FirstOffsetNumber ||
+		!ItemIdIsNormal(PageGetItemId(page, FirstOffsetNumber)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page of sequence \"%s\" is damaged",
+						RelationGetRelationName(rel)),
+				 errhint("Restore the database from a backup, or create the extension again and have an administrator call snowflake_advance() with the largest ID in use.")));
+	item = PageGetItemId(page, FirstOffsetNumber);
+	tuple = (HeapTupleHeader) PageGetItem(page, item);
+	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
+}
+
+static int64
+data_value(Form_pg_sequence_data data)
+{
+	return data->is_called ? data->last_value : 0;
+}
+
+/* Read a register.  What is read need not be on disk yet. */
+int64
+sf_register_read(SfRegisterId id)
+{
+	Relation	rel = open_sequence(id, AccessShareLock);
+	Buffer		buffer = ReadBuffer(rel, 0);
+	int64		value;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	value = data_value(sequence_data(rel, BufferGetPage(buffer)));
+	UnlockReleaseBuffer(buffer);
+	relation_close(rel, AccessShareLock);
+	return value;
+}
+
+/*
+ * Open a register for writing.  All that looks into catalogues or allocates
+ * happens here, so that the caller may take a lightweight lock after it.
+ */
+void
+sf_register_open(SfRegister *reg, SfRegisterId id)
+{
+	reg->rel = open_sequence(id, RowExclusiveLock);
+	reg->buffer = ReadBuffer(reg->rel, 0);
+	reg->xlog = GenericXLogStart(reg->rel);
+	reg->locked = false;
+}
+
+/* Lock the page; returns its value, and up to where its WAL must be flushed. */
+int64
+sf_register_lock(SfRegister *reg, XLogRecPtr *lsn)
+{
+	Page		page = BufferGetPage(reg->buffer);
+
+	LockBuffer(reg->buffer, BUFFER_LOCK_EXCLUSIVE);
+	reg->locked = true;
+	*lsn = PageGetLSN(page);
+	return data_value(sequence_data(reg->rel, page));
+}
+
+/*
+ * Write the value, and unlock.  Returns up to where the WAL must be flushed
+ * before anybody may rely on it.
+ */
+XLogRecPtr
+sf_register_store(SfRegister *reg, int64 value)
+{
+	Page		page;
+	Form_pg_sequence_data data;
+	XLogRecPtr	lsn;
+
+	Assert(reg->locked);
+	page = GenericXLogRegisterBuffer(reg->xlog, reg->buffer,
+									 GENERIC_XLOG_FULL_IMAGE);
+	data = sequence_data(reg->rel, page);
+	data->last_value = value;
+	data->is_called = true;
+	data->log_cnt = 0;			/* nextval() would have to log */
+
+	/* minors before 15.5 and 16.1 mark it too late for a checkpoint */
+	MarkBufferDirty(reg->buffer);
+	lsn = GenericXLogFinish(reg->xlog);
+	reg->xlog = NULL;
+	sf_register_unlock(reg);
+	return lsn;
+}
+
+/* Let go of the page; no harm if it is not locked. */
+void
+sf_register_unlock(SfRegister *reg)
+{
+	if (reg->locked)
+		LockBuffer(reg->buffer, BUFFER_LOCK_UNLOCK);
+	reg->locked = false;
+}
+
+void
+sf_register_close(SfRegister *reg)
+{
+	sf_register_unlock(reg);
+	if (reg->xlog != NULL)
+		GenericXLogAbort(reg->xlog);
+	ReleaseBuffer(reg->buffer);
+	relation_close(reg->rel, RowExclusiveLock);
+}
+
+/* Write a register in one go, unflushed. */
+XLogRecPtr
+sf_register_write(SfRegisterId id, int64 value)
+{
+	SfRegister	reg;
+	XLogRecPtr	lsn;
+
+	sf_register_open(&reg, id);
+	(void) sf_register_lock(&reg, &lsn);
+	lsn = sf_register_store(&reg, value);
+	sf_register_close(&reg);
+	return lsn;
+}

@@ -1,0 +1,52 @@
+/*-------------------------------------------------------------------------
+ *
+ * register.h
+ *	  Durable registers: 64-bit numbers that follow the database wherever it
+ *	  goes.  What they mean is their users' business.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_REGISTER_H
+#define SF_REGISTER_H
+
+#include "access/generic_xlog.h"
+#include "access/xlogdefs.h"
+#include "storage/buf.h"
+#include "utils/relcache.h"
+
+typedef enum SfRegisterId
+{
+	SF_REG_MARK,				/* the mark, Unix ms */
+	SF_REG_LAYOUT,				/* the node's layout, its code */
+	SF_REG_EPOCH,				/* its epoch, Unix ms */
+	SF_REG_SHARD_LAYOUT,
+	SF_REG_SHARD_EPOCH
+} SfRegisterId;
+
+#define SF_NREGISTERS	5
+
+/* A register opened for writing. */
+typedef struct SfRegister
+{
+	Relation	rel;
+	Buffer		buffer;
+	GenericXLogState *xlog;
+	bool		locked;			/* the buffer, exclusively */
+} SfRegister;
+
+/*
+ * Are the OIDs that this backend has found still right?  Cleared by the
+ * server's invalidations, so that every call may look at it.
+ */
+extern bool sf_registers_found;
+
+extern void sf_register_find(Oid function);
+extern int64 sf_register_read(SfRegisterId id);
+extern void sf_register_open(SfRegister *reg, SfRegisterId id);
+extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);
+extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value);
+extern void sf_register_unlock(SfRegister *reg);
+extern void sf_register_close(SfRegister *reg);
+extern XLogRecPtr sf_register_write(SfRegisterId id, int64 value);
+
+#endif							/* SF_REGISTER_H */

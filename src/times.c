@@ -1,0 +1,46 @@
+/*-------------------------------------------------------------------------
+ *
+ * times.c
+ *	  Unix milliseconds and the server's timestamps, which are microseconds
+ *	  since 2000.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "times.h"
+
+#include "utils/timestamp.h"
+
+#define UNIX_MS_OF_2000 \
+	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * INT64CONST(1000))
+
+/* Beyond what a timestamp can hold it is infinite: total and monotone. */
+TimestampTz
+sf_times_from_ms(int64 ms)
+{
+	if (ms >= END_TIMESTAMP / 1000 + UNIX_MS_OF_2000)
+		return DT_NOEND;
+	if (ms < MIN_TIMESTAMP / 1000 + UNIX_MS_OF_2000)
+		return DT_NOBEGIN;
+	return (ms - UNIX_MS_OF_2000) * 1000;
+}
+
+/* Rounds down.  The time must be finite. */
+int64
+sf_times_to_ms(TimestampTz time)
+{
+	int64		ms = time / 1000;
+
+	if (time % 1000 < 0)
+		ms--;
+	return ms + UNIX_MS_OF_2000;
+}
+
+/* For messages. */
+const char *
+sf_times_show(int64 ms)
+{
+	return pstrdup(timestamptz_to_str(sf_times_from_ms(ms)));
+}
