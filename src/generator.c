@@ -1,0 +1,371 @@
+/*-------------------------------------------------------------------------
+ *
+ * generator.c
+ *	  The compare-and-swap, and what to do when it may not be tried.
+ *
+ * A counter holds the last position issued: time and sequence as one number.
+ * It is only ever replaced by a larger one, by compare-and-swap, so no two
+ * calls get one position while the shared memory lives.  A call computes the
+ * last position that it may issue (its cap) from three words, and then tries:
+ *
+ *	mark	the end of an ID's tick must be at or below it: it is on disk, and
+ *			what a crash or a promoted standby finds covers the ID
+ *	lease	until when this server may issue as its node
+ *	clock	the tick may be ahead of it by the allowed drift
+ *
+ * All three are read before the counter is swapped.  None is a race: the
+ * mark that was read stays flushed, the lease is a right to a range of
+ * timestamps and not to a moment, and the clock is advice.  A process that
+ * sleeps for an hour between its reads and its swap still holds all three.
+ * A counter that was raised meanwhile makes the swap fail.
+ *
+ * When the next position is beyond the cap, find out why with a new look at
+ * the counter and then at the clock, in this order.  A process that lost the
+ * CPU after it read the clock would take the others' progress for a step of
+ * the clock; a clock read after the counter is at least as late as the one
+ * that justified the counter.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "generator.h"
+
+#include "clock.h"
+#include "common/pg_prng.h"
+#include "mark.h"
+#include "miscadmin.h"
+#include "node.h"
+#include "settings.h"
+#include "state.h"
+#include "wait.h"
+
+/* From when on the log reminds of the layout's end, and how often. */
+#define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
+#define END_OF_LIFE_EVERY_MS	(INT64CONST(24) * 3600 * 1000)
+
+/* One of the counters, and what it needs. */
+typedef struct Source
+{
+	const SfLayout *layout;
+	pg_atomic_uint64 *counter;
+	bool		leased;			/* the IDs name the node */
+} Source;
+
+/* The state of a call that cannot go on yet. */
+typedef enum Obstacle
+{
+	OBSTACLE_GONE,				/* look again */
+	OBSTACLE_CLOCK,				/* the call would have to sleep */
+	OBSTACLE_MARK				/* the mark would have to move */
+} Obstacle;
+
+/* The first tick that this source has no right to. */
+static inline int64
+end_of_right(const Source *source, uint64 lease)
+{
+	if (!source->leased)
+		return source->layout->end_tick;
+	return source->layout->epoch_tick +
+		(int64) (lease >> source->layout->node_bits);
+}
+
+/*
+ * The position that a call opens a tick with.  At random it is one of the
+ * lower half, so that the other half is left for who comes next.
+ */
+static inline int64
+opening(const SfLayout *layout, int64 tick)
+{
+	int64		position = tick << layout->sequence_bits;
+
+	if (unlikely(sf_sequence_start == SF_START_RANDOM))
+		position |= pg_prng_uint64(&pg_global_prng_state) &
+			((UINT64CONST(1) << (layout->sequence_bits - 1)) - 1);
+	return position;
+}
+
+static void
+refuse_end(const Source *source, int64 now_tick)
+{
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	sf_layout_print(source->layout, text, sizeof(text));
+	ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+			 errmsg("layout has reached its last timestamp"),
+			 errdetail("The layout is \"%s\"; the wall clock is %lld s past its end.",
+					   text,
+					   (long long) ((now_tick - source->layout->end_tick) *
+									source->layout->tick_ms / 1000)),
+			 errhint("Check the server's clock. If it is right, choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().")));
+}
+
+static void
+refuse_before_epoch(const Source *source)
+{
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	sf_epoch_print(source->layout->epoch_ms, text, sizeof(text));
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock is before the layout's epoch"),
+			 errdetail("The epoch is %s.", text),
+			 errhint("Set the server's clock right, or snowflake.epoch (for shards, the epoch in snowflake.shard_layout) to a time that has passed.")));
+}
+
+/* Remind of the layout's end, once a day. */
+static void
+watch_end(const Source *source, int64 now_ms)
+{
+	int64		left = source->layout->end_tick * source->layout->tick_ms - now_ms;
+
+	if (left < END_OF_LIFE_NOTICE_MS &&
+		sf_state_once_per(&sf_state->life_logged, sf_clock_monotonic_ms(),
+						  END_OF_LIFE_EVERY_MS))
+		ereport(WARNING,
+				(errmsg("layout reaches its last timestamp in %lld days",
+						(long long) (left / (24 * 3600 * 1000))),
+				 errhint("Choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().")));
+}
+
+/*
+ * Find out why the next position cannot be had, and remove what can be
+ * removed without waiting for a clock or a disk.  need_ms is set with
+ * OBSTACLE_MARK, target_us with OBSTACLE_CLOCK.
+ */
+static Obstacle
+examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
+{
+	const SfLayout *layout = source->layout;
+	SfDatabase *database = sf_mark_database();
+	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
+	int64		now_tick;
+	int64		tick;
+
+	if (database == NULL || pg_atomic_read_u64(&database->mark) == 0)
+	{
+		sf_mark_attach(function);
+		return OBSTACLE_GONE;
+	}
+	if (source->leased && lease == 0)
+	{
+		sf_node_take();
+		return OBSTACLE_GONE;
+	}
+
+	/* the counter first, the clock after it: see above */
+	tick = (int64) ((pg_atomic_read_u64(source->counter) + 1) >>
+					layout->sequence_bits);
+	pg_read_barrier();
+	delay->wall_us = sf_clock_wall_us();
+	now_tick = sf_layout_ms_to_tick(layout, delay->wall_us / 1000);
+	if (now_tick < layout->epoch_tick)
+		refuse_before_epoch(source);
+	tick = Max(tick, now_tick);
+	if (tick >= end_of_right(source, lease))
+		refuse_end(source, now_tick);
+
+	delay->tick_ms = layout->tick_ms;
+	delay->drift_ms = sf_settings_drift_ticks(layout) * layout->tick_ms;
+	delay->next_ms = tick * layout->tick_ms;
+	delay->ahead_ms = (tick - now_tick) * layout->tick_ms;
+	if (sf_clock_judge(delay->ahead_ms, delay->drift_ms, layout->tick_ms,
+					   sf_max_clock_wait) != SF_CLOCK_GO)
+		return OBSTACLE_CLOCK;
+
+	*need_ms = (tick + 1) * layout->tick_ms;
+	if (pg_atomic_read_u64(&database->mark) >= (uint64) *need_ms)
+		return OBSTACLE_GONE;
+	watch_end(source, delay->wall_us / 1000);
+	return OBSTACLE_MARK;
+}
+
+/* What is left of a call when its position is beyond its cap. */
+static pg_noinline void
+clear_way(const Source *source, Oid function, SfDelay *delay)
+{
+	int64		need_ms;
+
+	CHECK_FOR_INTERRUPTS();
+	switch (examine(source, function, &need_ms, delay))
+	{
+		case OBSTACLE_GONE:
+			break;
+		case OBSTACLE_CLOCK:
+			sf_wait_clock(delay);
+			break;
+		case OBSTACLE_MARK:
+			sf_mark_extend(need_ms);
+			break;
+	}
+}
+
+/*
+ * Take up to want positions, at least one; *last is the last of them.  The
+ * lease is the one they were taken under.
+ */
+static pg_attribute_always_inline int64
+take(const Source *source, int64 want, Oid function, int64 *last,
+	 uint64 *lease)
+{
+	const SfLayout *layout = source->layout;
+	int			shift = layout->sequence_bits;
+	SfDelay		delay = {0};
+
+	for (;;)
+	{
+		SfDatabase *database = sf_mark_database();
+		int64		mark = 0;
+		int64		now;
+		int64		end;
+		int64		cap;
+		int64		first;
+		uint64		old;
+
+		if (likely(database != NULL))
+			mark = (int64) pg_atomic_read_u64(&database->mark);
+		*lease = source->leased ? pg_atomic_read_u64(&sf_state->lease) : 0;
+		now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
+
+		end = now + sf_settings_drift_ticks(layout) + 1;
+		end = Min(end, sf_layout_ms_to_tick(layout, mark));
+		end = Min(end, end_of_right(source, *lease));
+		cap = (end << shift) - 1;
+
+		old = pg_atomic_read_u64(source->counter);
+		do
+		{
+			first = (int64) old + 1;
+			if (now > (int64) (old >> shift))
+				first = opening(layout, now);
+			if (unlikely(first > cap))
+				break;
+			*last = Min(first + want - 1, cap);
+		} while (!pg_atomic_compare_exchange_u64(source->counter, &old,
+												 (uint64) *last));
+		if (likely(first <= cap))
+		{
+			int64		end_ms = ((*last >> shift) + 1) * layout->tick_ms;
+
+			if (unlikely(mark - end_ms < sf_settings_reserve_ms() / 2))
+				sf_mark_extend_early(mark);
+			return first;
+		}
+		clear_way(source, function, &delay);
+	}
+}
+
+/* The bits of this server's node, in place; computed once for a lease. */
+static inline int64
+place_node(uint64 lease)
+{
+	static uint64 placed_lease = 0;
+	static int64 placed = 0;
+
+	if (unlikely(lease != placed_lease))
+	{
+		uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
+
+		placed = (int64) sf_layout_place_node(&sf_node_layout, lease & mask);
+		placed_lease = lease;
+	}
+	return placed;
+}
+
+static inline Source
+node_source(void)
+{
+	return (Source)
+	{
+		&sf_node_layout, &sf_state->node_counter.position, true
+	};
+}
+
+static inline Source
+shard_source(uint32 shard)
+{
+	return (Source)
+	{
+		&sf_shard_layout, &sf_shard_counters[shard], false
+	};
+}
+
+/*
+ * The next ID of this node.  function is the SQL function that was called,
+ * beside which the extension's sequences are found.  Throws SQLSTATE 55000
+ * (not configured), 58000 (clock), 2200H (end of the layout), 42704, XX001
+ * (sequences of the extension).
+ */
+int64
+sf_generator_next_node(Oid function)
+{
+	Source		source = node_source();
+	int64		last;
+	uint64		lease;
+	int64		position = take(&source, 1, function, &last, &lease);
+
+	return sf_layout_compose(&sf_node_layout, position) | place_node(lease);
+}
+
+/* The next ID of a shard, which must be one that the layout has room for. */
+int64
+sf_generator_next_shard(uint32 shard, Oid function)
+{
+	Source		source = shard_source(shard);
+	int64		last;
+	uint64		lease;
+	int64		position = take(&source, 1, function, &last, &lease);
+
+	return sf_layout_compose(&sf_shard_layout, position) |
+		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
+}
+
+/* The same for up to want IDs at a time, at least one. */
+void
+sf_generator_take_node(SfPiece *piece, int64 want, Oid function)
+{
+	Source		source = node_source();
+	uint64		lease;
+
+	piece->layout = &sf_node_layout;
+	piece->next = take(&source, want, function, &piece->last, &lease);
+	piece->maker = place_node(lease);
+}
+
+void
+sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
+{
+	Source		source = shard_source(shard);
+	uint64		lease;
+
+	piece->layout = &sf_shard_layout;
+	piece->next = take(&source, want, function, &piece->last, &lease);
+	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
+}
+
+/*
+ * Throw what a call for the node's next ID would throw now, and change
+ * nothing durable.  Returns where the call would succeed, at once or after it
+ * has slept.
+ */
+void
+sf_generator_probe(Oid function)
+{
+	Source		source = node_source();
+	SfDelay		delay = {0};
+	int64		need_ms;
+
+	/* a first look may have to load the mark and to take the node */
+	for (int i = 0; i < 3; i++)
+	{
+		Obstacle	obstacle = examine(&source, function, &need_ms, &delay);
+
+		if (obstacle == OBSTACLE_CLOCK)
+			sf_wait_refuse(&delay);
+		if (obstacle != OBSTACLE_GONE)
+			break;
+	}
+	sf_mark_check_jump();
+}

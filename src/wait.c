@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * wait.c
+ *	  Sleeping for the wall clock, or refusing to.
+ *
+ * A sleep is cut into pieces; after each the caller looks again at counter
+ * and clock, since either may have moved.  The monotonic clock bounds the
+ * whole, so that a wall clock that stands still is found out.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "wait.h"
+
+#include "clock.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "settings.h"
+#include "state.h"
+#include "storage/latch.h"
+#include "times.h"
+
+/* The longest piece of a sleep. */
+#define PIECE_MS			100
+
+/* Below this a latch, which counts in ms, sleeps too coarsely. */
+#define LATCH_FROM_US		2000
+
+/* How much later than promised a wait may end. */
+#define GRACE_MS			1000
+
+/* At most one line in the log for as long. */
+#define LOG_EVERY_MS		1000
+
+static uint32 wait_event_sequence = 0;
+static uint32 wait_event_clock = 0;
+
+/* Sleep, until a signal arrives at the latest. */
+static void
+sleep_us(int64 us, uint32 wait_event)
+{
+	if (us < LATCH_FROM_US)
+	{
+		pgstat_report_wait_start(wait_event);
+		pg_usleep(us);
+		pgstat_report_wait_end();
+	}
+	else
+	{
+		(void) WaitLatch(MyLatch,
+						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 us / 1000, wait_event);
+		ResetLatch(MyLatch);
+	}
+	CHECK_FOR_INTERRUPTS();
+}
+
+static void
+refuse_frozen(const SfDelay *delay, int64 wall_ms, int64 monotonic_ms)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock stands still"),
+			 errdetail("It advanced by %lld ms while the monotonic clock advanced by %lld ms.",
+					   (long long) wall_ms, (long long) monotonic_ms),
+			 errhint("Check the clock of this machine, or of its hypervisor.")));
+}
+
+static void
+refuse_behind(const SfDelay *delay)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock is %lld ms behind the next ID's timestamp",
+					(long long) delay->ahead_ms),
+			 errdetail("snowflake.max_clock_drift allows %lld ms, and snowflake.max_clock_wait %d ms of waiting.",
+					   (long long) delay->drift_ms, sf_max_clock_wait),
+			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s.",
+					 sf_times_show(delay->next_ms - delay->drift_ms))));
+}
+
+/* Refuse if a call would not sleep that long. */
+void
+sf_wait_refuse(const SfDelay *delay)
+{
+	if (sf_clock_judge(delay->ahead_ms, delay->drift_ms, delay->tick_ms,
+					   sf_max_clock_wait) == SF_CLOCK_REFUSE)
+		refuse_behind(delay);
+}
+
+/* See that the wait so far has got nearer to its end. */
+static void
+check_progress(SfDelay *delay, SfClockVerdict verdict)
+{
+	int64		wall_ms = delay->wall_us / 1000;
+	int64		monotonic_ms = sf_clock_monotonic_ms();
+
+	if (!delay->asleep)
+	{
+		delay->asleep = true;
+		delay->wall_start_ms = wall_ms;
+		delay->monotonic_start_ms = monotonic_ms;
+		return;
+	}
+	wall_ms -= delay->wall_start_ms;
+	monotonic_ms -= delay->monotonic_start_ms;
+	if (sf_clock_is_frozen(wall_ms, monotonic_ms))
+		refuse_frozen(delay, wall_ms, monotonic_ms);
+	if (verdict == SF_CLOCK_WAIT && monotonic_ms > sf_max_clock_wait + GRACE_MS)
+		refuse_behind(delay);
+}
+
+/*
+ * Sleep towards the time when the next ID is no further ahead of the clock
+ * than it may be; return after a piece of that.  Throws 58000 if it is too
+ * long, or if the clock does not get there.
+ */
+void
+sf_wait_clock(SfDelay *delay)
+{
+	SfClockVerdict verdict = sf_clock_judge(delay->ahead_ms, delay->drift_ms,
+											delay->tick_ms, sf_max_clock_wait);
+	int64		us = (delay->next_ms - delay->drift_ms) * 1000 - delay->wall_us;
+	bool		full = verdict == SF_CLOCK_TICK;
+
+	if (verdict == SF_CLOCK_REFUSE)
+		refuse_behind(delay);
+	check_progress(delay, verdict);
+	if (verdict == SF_CLOCK_WAIT &&
+		sf_state_once_per(&sf_state->wait_logged, sf_clock_monotonic_ms(),
+						  LOG_EVERY_MS))
+		ereport(LOG,
+				(errmsg("waiting for the wall clock, which is %lld ms behind the next ID's timestamp",
+						(long long) delay->ahead_ms)));
+	sleep_us(Max(1, Min(us, PIECE_MS * 1000)),
+			 full ? sf_wait_event(&wait_event_sequence, "SnowflakeSequence") :
+			 sf_wait_event(&wait_event_clock, "SnowflakeClock"));
+}
