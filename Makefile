@@ -1,0 +1,47 @@
+# snowflake: bigint keys that are unique across servers and sort by time
+#
+#	make && sudo make install		for the server of pg_config in the PATH
+#	make PG_CONFIG=/path/pg_config	for another
+
+EXTENSION = snowflake
+EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(EXTENSION).control)
+
+MODULE_big = snowflake
+OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
+DATA = $(wildcard sql/*.sql)
+
+PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"'
+PG_CFLAGS = -fvisibility=hidden
+
+# What runs against any server that has the library preloaded and a node id;
+# test/all runs the rest on servers of its own.
+REGRESS = layouts decode generation batches privileges errors
+REGRESS_OPTS = --inputdir=test
+
+EXTRA_CLEAN = results regression.diffs regression.out src/*.gcda src/*.gcno
+
+PG_CONFIG ?= pg_config
+PGXS := $(shell $(PG_CONFIG) --pgxs)
+include $(PGXS)
+
+$(OBJS): $(wildcard src/*.h) snowflake.control
+
+.PHONY: demo test lint unit mutants bench
+
+demo:
+	test/demo
+
+test:
+	test/all
+
+lint:
+	test/lint
+
+unit:
+	test/unit/run
+
+mutants:
+	test/mutants/run
+
+bench:
+	bench/run

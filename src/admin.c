@@ -1,0 +1,158 @@
+/*-------------------------------------------------------------------------
+ *
+ * admin.c
+ *	  The SQL functions of administrators and of probes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "clock.h"
+#include "fmgr.h"
+#include "generator.h"
+#include "guard.h"
+#include "layout_arg.h"
+#include "lib/stringinfo.h"
+#include "mark.h"
+#include "record.h"
+#include "settings.h"
+#include "times.h"
+#include "utils/timestamp.h"
+
+/* How far ahead of the clock snowflake_advance() goes without being forced. */
+#define ADVANCE_UNFORCED_MS	(INT64CONST(24) * 3600 * 1000)
+
+SF_FUNCTION(snowflake_advance);
+SF_FUNCTION(snowflake_accept_clock);
+SF_FUNCTION(snowflake_accept_configuration);
+SF_FUNCTION(snowflake_ready);
+
+static void
+require_database(FunctionCallInfo fcinfo)
+{
+	if (sf_mark_database() == NULL)
+		sf_mark_attach(fcinfo->flinfo->fn_oid);
+}
+
+/* No layout may be moved to where it has no ID left. */
+static void
+refuse_end(const SfLayout *layout, int64 floor_ms)
+{
+	int64		end_ms = layout->end_tick * layout->tick_ms;
+
+	if (floor_ms >= end_ms)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("no ID would be left to issue"),
+				 errdetail("The ID lies at %s, and a configured layout ends at %s.",
+						   sf_times_show(floor_ms), sf_times_show(end_ms)),
+				 errhint("Check the ID, and the layout that it was made with.")));
+}
+
+/*
+ * snowflake_advance(id bigint, force boolean DEFAULT false,
+ *					 layout text DEFAULT NULL) returns timestamptz
+ *
+ * Never issue at or below this ID again; returns the time from which IDs are
+ * made.  The ID reads in the given layout, or else in snowflake.layout.
+ * Throws SQLSTATE 22003 (negative, not of the layout, or beyond its end),
+ * 22008 (more than a day ahead, and not forced), 22004, 22023.
+ */
+Datum
+snowflake_advance(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout;
+	int64		id;
+	int64		floor_ms;
+	int64		now_ms;
+
+	sf_guard_writable("snowflake_advance()");
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("id and force must not be null"),
+				 errhint("The largest ID of an empty table is null: there is nothing to advance above.")));
+	id = PG_GETARG_INT64(0);
+	layout = PG_ARGISNULL(2) ? &sf_node_layout : sf_layout_arg(fcinfo, 2);
+	sf_layout_arg_require_fit(layout, id);
+	require_database(fcinfo);
+
+	floor_ms = (sf_layout_tick(layout, id) + 1) * layout->tick_ms;
+	refuse_end(&sf_node_layout, floor_ms);
+	refuse_end(&sf_shard_layout, floor_ms);
+	now_ms = sf_clock_wall_ms();
+	if (floor_ms > now_ms + ADVANCE_UNFORCED_MS && !PG_GETARG_BOOL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("ID lies more than a day ahead of the wall clock"),
+				 errdetail("It was made for %s; this database would generate nothing until then.",
+						   sf_times_show(floor_ms)),
+				 errhint("Check the ID and its layout. If it is meant, call snowflake_advance(id, force => true).")));
+	sf_mark_advance(floor_ms, floor_ms > now_ms + sf_max_clock_wait);
+	PG_RETURN_TIMESTAMPTZ(sf_times_from_ms(floor_ms));
+}
+
+/*
+ * snowflake_accept_clock() returns void
+ *
+ * Take the present wall clock for right after it has jumped.
+ */
+Datum
+snowflake_accept_clock(PG_FUNCTION_ARGS)
+{
+	sf_guard_writable("snowflake_accept_clock()");
+	sf_mark_accept_clock();
+	PG_RETURN_VOID();
+}
+
+/*
+ * snowflake_accept_configuration() returns void
+ *
+ * Record the configured epochs and layouts in this database, in place of
+ * others.  Says in a WARNING what that endangers.
+ */
+Datum
+snowflake_accept_configuration(PG_FUNCTION_ARGS)
+{
+	StringInfoData detail;
+	int64		mark;
+
+	sf_guard_writable("snowflake_accept_configuration()");
+	sf_register_find(fcinfo->flinfo->fn_oid);
+	mark = sf_register_read(SF_REG_MARK);
+	initStringInfo(&detail);
+	if (mark == 0 || sf_register_read(SF_REG_LAYOUT) == 0 ||
+		!sf_record_differs(&detail))
+	{
+		ereport(NOTICE,
+				(errmsg("nothing to accept: no other configuration is recorded in this database")));
+		PG_RETURN_VOID();
+	}
+	if (sf_record_endangers(mark))
+		ereport(WARNING,
+				(errmsg("IDs made from now on can repeat IDs that are already in this database, and sort before them"),
+				 errdetail("%s", detail.data),
+				 errhint("Keep a unique index on every column that holds IDs, or put the old configuration back, restart the server, and call this function again.")));
+	else
+		ereport(WARNING,
+				(errmsg("IDs that are already in this database will decode wrongly with the configured layout"),
+				 errdetail("%s", detail.data),
+				 errhint("Decode them with the recorded layout, given explicitly. IDs made from now on are larger than those.")));
+	sf_mark_accept_configuration();
+	PG_RETURN_VOID();
+}
+
+/*
+ * snowflake_ready() returns boolean
+ *
+ * True if snowflake_nextval() would succeed, perhaps after sleeping for the
+ * clock; otherwise throws what it would throw.  Makes no ID.
+ */
+Datum
+snowflake_ready(PG_FUNCTION_ARGS)
+{
+	sf_guard_writable("snowflake_ready()");
+	sf_generator_probe(fcinfo->flinfo->fn_oid);
+	PG_RETURN_BOOL(true);
+}

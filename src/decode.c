@@ -1,0 +1,303 @@
+/*-------------------------------------------------------------------------
+ *
+ * decode.c
+ *	  The SQL functions that read IDs: check arguments, call, return.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "clock.h"
+#include "common/int.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "guard.h"
+#include "layout_arg.h"
+#include "settings.h"
+#include "times.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+/* Columns of snowflake_decode(), which begin those of snowflake_inspect(). */
+#define DECODE_COLUMNS		7
+#define INSPECT_COLUMNS		(DECODE_COLUMNS + 3)
+#define LAYOUTS_COLUMNS		10
+
+/* An ID may be as far ahead of the clock and still look plausible. */
+#define PLAUSIBLE_AHEAD_MS	(INT64CONST(24) * 3600 * 1000)
+
+SF_FUNCTION(snowflake_decode);
+SF_FUNCTION(snowflake_timestamp);
+SF_FUNCTION(snowflake_node);
+SF_FUNCTION(snowflake_shard);
+SF_FUNCTION(snowflake_sequence);
+SF_FUNCTION(snowflake_min_id);
+SF_FUNCTION(snowflake_max_id);
+SF_FUNCTION(snowflake_layouts);
+SF_FUNCTION(snowflake_inspect);
+
+/* The layout's milliseconds may exceed int64: saturate. */
+static int64
+tick_to_ms(const SfLayout *layout, int64 tick)
+{
+	int64		ms;
+
+	if (!pg_mul_s64_overflow(tick, layout->tick_ms, &ms))
+		return ms;
+	return tick < 0 ? PG_INT64_MIN : PG_INT64_MAX;
+}
+
+static TimestampTz
+time_of(const SfLayout *layout, int64 id)
+{
+	return sf_times_from_ms(tick_to_ms(layout, sf_layout_tick(layout, id)));
+}
+
+/* The columns of snowflake_decode(). */
+static void
+decode_columns(const SfLayout *layout, int64 id, Datum *values, bool *nulls)
+{
+	static const SfFieldKind kinds[DECODE_COLUMNS] = {
+		SF_TIMESTAMP, SF_DATACENTER, SF_WORKER, SF_PROCESS, SF_NODE, SF_SHARD,
+		SF_SEQUENCE
+	};
+
+	values[0] = TimestampTzGetDatum(time_of(layout, id));
+	nulls[0] = false;
+	for (int i = 1; i < DECODE_COLUMNS; i++)
+	{
+		nulls[i] = !sf_layout_has(layout, kinds[i]);
+		values[i] = Int32GetDatum((int32) sf_layout_field(layout, kinds[i], id));
+	}
+
+	/* the node is what the fields that name it say together */
+	nulls[4] = layout->node_bits == 0;
+	values[4] = Int32GetDatum((int32) sf_layout_node(layout, id));
+}
+
+/*
+ * snowflake_decode(id bigint [, layout text]) returns record
+ *
+ * What an ID says.  Throws SQLSTATE 22003 (negative, or wider than the
+ * layout), and what sf_layout_arg() throws.
+ */
+Datum
+snowflake_decode(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+	TupleDesc	desc;
+	Datum		values[DECODE_COLUMNS];
+	bool		nulls[DECODE_COLUMNS];
+
+	sf_layout_arg_require_fit(layout, PG_GETARG_INT64(0));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	decode_columns(layout, PG_GETARG_INT64(0), values, nulls);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+/*
+ * snowflake_timestamp(id bigint [, layout text]) returns timestamptz
+ *
+ * When an ID's tick began.  Total and monotone over all of bigint: beyond
+ * what a timestamp can hold it is infinite.
+ */
+Datum
+snowflake_timestamp(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+
+	PG_RETURN_TIMESTAMPTZ(time_of(layout, PG_GETARG_INT64(0)));
+}
+
+/*
+ * snowflake_node(id bigint [, layout text]) returns integer
+ *
+ * The node's whole number (of a layout with datacenter and worker, both
+ * together); NULL where the layout has none.
+ */
+Datum
+snowflake_node(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+
+	if (layout->node_bits == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32((int32) sf_layout_node(layout, PG_GETARG_INT64(0)));
+}
+
+static Datum
+return_field(FunctionCallInfo fcinfo, SfFieldKind kind)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+
+	if (!sf_layout_has(layout, kind))
+		PG_RETURN_NULL();
+	PG_RETURN_INT32((int32) sf_layout_field(layout, kind, PG_GETARG_INT64(0)));
+}
+
+/* snowflake_shard(id bigint [, layout text]) returns integer, or NULL */
+Datum
+snowflake_shard(PG_FUNCTION_ARGS)
+{
+	return return_field(fcinfo, SF_SHARD);
+}
+
+/* snowflake_sequence(id bigint [, layout text]) returns integer */
+Datum
+snowflake_sequence(PG_FUNCTION_ARGS)
+{
+	return return_field(fcinfo, SF_SEQUENCE);
+}
+
+/* The tick that holds a time, which must be within the layout's life. */
+static int64
+require_tick(const SfLayout *layout, TimestampTz time)
+{
+	int64		tick = 0;
+
+	if (!TIMESTAMP_NOT_FINITE(time))
+		tick = sf_layout_ms_to_tick(layout, sf_times_to_ms(time));
+	if (TIMESTAMP_NOT_FINITE(time) ||
+		tick < layout->epoch_tick || tick >= layout->end_tick)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("timestamp is out of the layout's range"),
+				 errdetail("The layout's IDs lie from %s up to, not including, %s.",
+						   sf_times_show(layout->epoch_ms),
+						   sf_times_show(tick_to_ms(layout, layout->end_tick))),
+				 errhint("Leave the bound out, or use one within that range.")));
+	return tick;
+}
+
+/*
+ * snowflake_min_id(timestamptz [, layout text]) returns bigint
+ *
+ * The first ID of the tick that holds this time.  Throws SQLSTATE 22008
+ * before the epoch and from the layout's end on.
+ */
+Datum
+snowflake_min_id(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+	int64		tick = require_tick(layout, PG_GETARG_TIMESTAMPTZ(0));
+
+	PG_RETURN_INT64(sf_layout_min_id(layout, tick));
+}
+
+/* snowflake_max_id(timestamptz [, layout text]): the last ID of that tick */
+Datum
+snowflake_max_id(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+	int64		tick = require_tick(layout, PG_GETARG_TIMESTAMPTZ(0));
+
+	PG_RETURN_INT64(sf_layout_max_id(layout, tick));
+}
+
+/* Do something with each preset, and each layout that is configured. */
+static void
+for_each_layout(void (*f) (const char *name, bool configured,
+						   const SfLayout *layout, void *arg), void *arg)
+{
+	char		reason[SF_REASON_SIZE];
+	SfLayout	layout;
+
+	if (sf_state != NULL)
+	{
+		f("snowflake.layout", true, &sf_node_layout, arg);
+		f("snowflake.shard_layout", true, &sf_shard_layout, arg);
+	}
+	for (int i = 0; i < sf_npresets; i++)
+	{
+		if (!sf_layout_parse(&layout, sf_presets[i].text, reason, sizeof(reason)))
+			elog(ERROR, "preset \"%s\" is not a layout: %s",
+				 sf_presets[i].name, reason);
+		f(sf_presets[i].name, false, &layout, arg);
+	}
+}
+
+static void
+put_layout(const char *name, bool configured, const SfLayout *layout, void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	Datum		values[LAYOUTS_COLUMNS];
+	bool		nulls[LAYOUTS_COLUMNS] = {0};
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	int64		end_ms = tick_to_ms(layout, layout->end_tick);
+
+	sf_layout_print(layout, text, sizeof(text));
+	values[0] = CStringGetTextDatum(name);
+	values[1] = BoolGetDatum(configured);
+	values[2] = CStringGetTextDatum(text);
+	values[3] = Int32GetDatum(layout->bits);
+	values[4] = TimestampTzGetDatum(sf_times_from_ms(layout->epoch_ms));
+	values[5] = Int32GetDatum(layout->tick_ms);
+	values[6] = Int32GetDatum(1 << layout->sequence_bits);
+	values[7] = Int64GetDatum(INT64CONST(1) << layout->node_bits);
+	nulls[7] = layout->node_bits == 0;
+	values[8] = Int64GetDatum(INT64CONST(1) << layout->field[SF_SHARD].width);
+	nulls[8] = !sf_layout_has(layout, SF_SHARD);
+	values[9] = TimestampTzGetDatum(sf_times_from_ms(end_ms));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* snowflake_layouts(): presets, and the configured layouts where preloaded */
+Datum
+snowflake_layouts(PG_FUNCTION_ARGS)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	for_each_layout(put_layout, fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+/* An ID, and whether plausible readings of it are wanted or the others. */
+typedef struct Inspection
+{
+	ReturnSetInfo *rsinfo;
+	int64		id;
+	bool		plausible;
+} Inspection;
+
+static void
+put_reading(const char *name, bool configured, const SfLayout *layout, void *arg)
+{
+	Inspection *inspection = arg;
+	ReturnSetInfo *rsinfo = inspection->rsinfo;
+	Datum		values[INSPECT_COLUMNS];
+	bool		nulls[INSPECT_COLUMNS] = {0};
+	int64		ms = tick_to_ms(layout, sf_layout_tick(layout, inspection->id));
+	bool		plausible = sf_layout_fits(layout, inspection->id) &&
+		ms <= sf_clock_wall_ms() + PLAUSIBLE_AHEAD_MS;
+
+	if (plausible != inspection->plausible)
+		return;
+	values[0] = CStringGetTextDatum(name);
+	values[1] = BoolGetDatum(configured);
+	values[2] = BoolGetDatum(plausible);
+	decode_columns(layout, inspection->id, values + 3, nulls + 3);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_inspect(id bigint): how an ID reads in every known layout.  It is
+ * plausible where it fits the layout and lies not in the future.
+ */
+Datum
+snowflake_inspect(PG_FUNCTION_ARGS)
+{
+	Inspection	inspection;
+
+	InitMaterializedSRF(fcinfo, 0);
+	inspection.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	inspection.id = PG_GETARG_INT64(0);
+	inspection.plausible = true;
+	for_each_layout(put_reading, &inspection);
+	inspection.plausible = false;
+	for_each_layout(put_reading, &inspection);
+	return (Datum) 0;
+}

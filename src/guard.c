@@ -1,0 +1,43 @@
+/*-------------------------------------------------------------------------
+ *
+ * guard.c
+ *	  What a call needs before it may begin: the refusals.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "guard.h"
+
+#include "access/xlog.h"
+#include "miscadmin.h"
+
+/* SQLSTATE 55000 */
+void
+sf_guard_refuse_unloaded(void)
+{
+	const char *others = shared_preload_libraries_string;
+	bool		any = others != NULL && others[0] != '\0';
+
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake must be loaded via shared_preload_libraries"),
+			 errhint("Add to postgresql.conf, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
+					 any ? others : "", any ? ", " : "")));
+}
+
+/* SQLSTATE 25006 */
+void
+sf_guard_refuse_read_only(const char *function)
+{
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+				 errmsg("cannot execute %s during recovery", function),
+				 errhint("Connect to the primary, or promote this server.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
+			 errmsg("cannot execute %s in a read-only transaction", function),
+			 errhint("Begin the transaction with READ WRITE, or see default_transaction_read_only.")));
+}

@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout_arg.h
+ *	  Layouts as arguments of SQL functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_LAYOUT_ARG_H
+#define SF_LAYOUT_ARG_H
+
+#include "fmgr.h"
+#include "layout.h"
+
+extern const SfLayout *sf_layout_arg(FunctionCallInfo fcinfo, int n);
+extern void sf_layout_arg_require_fit(const SfLayout *layout, int64 id);
+
+#endif							/* SF_LAYOUT_ARG_H */

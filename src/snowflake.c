@@ -1,0 +1,67 @@
+/*-------------------------------------------------------------------------
+ *
+ * snowflake.c
+ *	  What happens when the library is loaded.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "node.h"
+#include "settings.h"
+#include "state.h"
+#include "storage/ipc.h"
+
+SF_MODULE_MAGIC;
+
+extern PGDLLEXPORT void _PG_init(void);
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+static int
+count_shards(void)
+{
+	return 1 << sf_shard_layout.field[SF_SHARD].width;
+}
+
+static void
+request_shared_memory(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	sf_state_request(sf_max_databases, count_shards());
+}
+
+static void
+create_shared_memory(void)
+{
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	sf_state_create(sf_max_databases, count_shards());
+	if (IsUnderPostmaster)
+		return;
+	sf_settings_publish_shards();
+	sf_node_take_at_start();
+}
+
+/*
+ * Without preload there is neither shared memory nor a setting; functions
+ * with an explicit layout work, and the others say what to do.
+ */
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	sf_settings_define();
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = create_shared_memory;
+}
