@@ -31,7 +31,7 @@ SF_FUNCTION(snowflake_ready);
 static void
 require_database(FunctionCallInfo fcinfo)
 {
-	if (sf_mark_database() == NULL)
+	while (sf_mark_attached == NULL)
 		sf_mark_attach(fcinfo->flinfo->fn_oid);
 }
 
@@ -119,7 +119,7 @@ snowflake_accept_configuration(PG_FUNCTION_ARGS)
 	int64		mark;
 
 	sf_guard_writable("snowflake_accept_configuration()");
-	sf_register_find(fcinfo->flinfo->fn_oid);
+	sf_register_find(fcinfo->flinfo->fn_oid, NULL);
 	mark = sf_register_read(SF_REG_MARK);
 	initStringInfo(&detail);
 	if (mark == 0 || sf_register_read(SF_REG_LAYOUT) == 0 ||

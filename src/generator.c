@@ -72,18 +72,13 @@ end_of_right(const Source *source, uint64 lease)
 }
 
 /*
- * The position that a call opens a tick with.  At random it is one of the
+ * Where the sequence begins in a tick that a call opens, at random: in the
  * lower half, so that the other half is left for who comes next.
  */
-static inline int64
-opening(const SfLayout *layout, int64 tick)
+static pg_noinline int64
+random_start(const SfLayout *layout)
 {
-	int64		position = tick << layout->sequence_bits;
-
-	if (unlikely(sf_sequence_start == SF_START_RANDOM))
-		position |= pg_prng_uint64(&pg_global_prng_state) &
-			((UINT64CONST(1) << (layout->sequence_bits - 1)) - 1);
-	return position;
+	return pg_prng_uint64(&pg_global_prng_state) & (layout->sequence_mask >> 1);
 }
 
 static void
@@ -139,7 +134,7 @@ static Obstacle
 examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 {
 	const SfLayout *layout = source->layout;
-	SfDatabase *database = sf_mark_database();
+	SfDatabase *database = sf_mark_attached;
 	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
 	int64		now_tick;
 	int64		tick;
@@ -183,7 +178,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 }
 
 /* What is left of a call when its position is beyond its cap. */
-static pg_noinline void
+static void
 clear_way(const Source *source, Oid function, SfDelay *delay)
 {
 	int64		need_ms;
@@ -203,58 +198,87 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 }
 
 /*
- * Take up to want positions, at least one; *last is the last of them.  The
- * lease is the one they were taken under.
+ * Try to take up to want positions, at least one.  Returns false if there is
+ * none below the cap.  The lease is the one they were taken under.
  */
-static pg_attribute_always_inline int64
-take(const Source *source, int64 want, Oid function, int64 *last,
-	 uint64 *lease)
+static pg_attribute_always_inline bool
+try_take(Source source, int64 want, int64 *first, int64 *last, uint64 *lease)
 {
-	const SfLayout *layout = source->layout;
-	int			shift = layout->sequence_bits;
-	SfDelay		delay = {0};
+	/*
+	 * The clock first: what is read before a function call has to be kept
+	 * across it, and the stores for that delay the compare-and-swap.
+	 */
+	int64		now = sf_clock_wall_ms();
+	int64		start = likely(sf_sequence_start == SF_START_ZERO) ? 0 :
+		random_start(source.layout);
+	const SfLayout *layout = source.layout;
+	const int	shift = layout->sequence_bits;
+	SfDatabase *database = sf_mark_attached;
+	int64		mark = 0;
+	int64		half = sf_reserve / 2;
+	int64		end;
+	int64		cap;
+	uint64		old;
 
-	for (;;)
+	/* the mark and all times are in ticks from here on */
+	if (likely(database != NULL))
+		mark = (int64) pg_atomic_read_u64(&database->mark);
+	*lease = source.leased ? pg_atomic_read_u64(&sf_state->lease) : 0;
+	if (unlikely(layout->tick_ms != 1))
 	{
-		SfDatabase *database = sf_mark_database();
-		int64		mark = 0;
-		int64		now;
-		int64		end;
-		int64		cap;
-		int64		first;
-		uint64		old;
-
-		if (likely(database != NULL))
-			mark = (int64) pg_atomic_read_u64(&database->mark);
-		*lease = source->leased ? pg_atomic_read_u64(&sf_state->lease) : 0;
-		now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
-
-		end = now + sf_settings_drift_ticks(layout) + 1;
-		end = Min(end, sf_layout_ms_to_tick(layout, mark));
-		end = Min(end, end_of_right(source, *lease));
-		cap = (end << shift) - 1;
-
-		old = pg_atomic_read_u64(source->counter);
-		do
-		{
-			first = (int64) old + 1;
-			if (now > (int64) (old >> shift))
-				first = opening(layout, now);
-			if (unlikely(first > cap))
-				break;
-			*last = Min(first + want - 1, cap);
-		} while (!pg_atomic_compare_exchange_u64(source->counter, &old,
-												 (uint64) *last));
-		if (likely(first <= cap))
-		{
-			int64		end_ms = ((*last >> shift) + 1) * layout->tick_ms;
-
-			if (unlikely(mark - end_ms < sf_settings_reserve_ms() / 2))
-				sf_mark_extend_early(mark);
-			return first;
-		}
-		clear_way(source, function, &delay);
+		now = sf_layout_ms_to_tick(layout, now);
+		mark = sf_layout_ms_to_tick(layout, mark);
+		half = sf_layout_ms_to_tick(layout, half);
 	}
+
+	end = now + sf_settings_drift_ticks(layout) + 1;
+	end = Min(end, mark);
+	end = Min(end, end_of_right(&source, *lease));
+	cap = (end << shift) - 1;
+
+	old = pg_atomic_read_u64(source.counter);
+	do
+	{
+		/* a carry opens a tick at zero, a call where it starts */
+		*first = (int64) old + 1;
+		if (now > (int64) (old >> shift))
+			*first = (now << shift) + start;
+		if (unlikely(*first > cap))
+			return false;
+		*last = Min(*first + want - 1, cap);
+	} while (!pg_atomic_compare_exchange_u64(source.counter, &old,
+											 (uint64) *last));
+
+	if (unlikely(mark - (*last >> shift) <= half))
+		sf_mark_extend_early();
+	return true;
+}
+
+/* Clear the way and try again, until there is a position. */
+static pg_noinline int64
+take_slowly(const SfLayout *layout, pg_atomic_uint64 *counter, bool leased,
+			int64 want, Oid function, int64 *last, uint64 *lease)
+{
+	Source		source = {layout, counter, leased};
+	SfDelay		delay = {0};
+	int64		first;
+
+	do
+		clear_way(&source, function, &delay);
+	while (!try_take(source, want, &first, last, lease));
+	return first;
+}
+
+/* Take up to want positions, at least one; *last is the last of them. */
+static pg_attribute_always_inline int64
+take(Source source, int64 want, Oid function, int64 *last, uint64 *lease)
+{
+	int64		first;
+
+	if (likely(try_take(source, want, &first, last, lease)))
+		return first;
+	return take_slowly(source.layout, source.counter, source.leased,
+					   want, function, last, lease);
 }
 
 /* The bits of this server's node, in place; computed once for a lease. */
@@ -301,10 +325,9 @@ shard_source(uint32 shard)
 int64
 sf_generator_next_node(Oid function)
 {
-	Source		source = node_source();
 	int64		last;
 	uint64		lease;
-	int64		position = take(&source, 1, function, &last, &lease);
+	int64		position = take(node_source(), 1, function, &last, &lease);
 
 	return sf_layout_compose(&sf_node_layout, position) | place_node(lease);
 }
@@ -313,10 +336,9 @@ sf_generator_next_node(Oid function)
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {
-	Source		source = shard_source(shard);
 	int64		last;
 	uint64		lease;
-	int64		position = take(&source, 1, function, &last, &lease);
+	int64		position = take(shard_source(shard), 1, function, &last, &lease);
 
 	return sf_layout_compose(&sf_shard_layout, position) |
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
@@ -326,22 +348,20 @@ sf_generator_next_shard(uint32 shard, Oid function)
 void
 sf_generator_take_node(SfPiece *piece, int64 want, Oid function)
 {
-	Source		source = node_source();
 	uint64		lease;
 
 	piece->layout = &sf_node_layout;
-	piece->next = take(&source, want, function, &piece->last, &lease);
+	piece->next = take(node_source(), want, function, &piece->last, &lease);
 	piece->maker = place_node(lease);
 }
 
 void
 sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
 {
-	Source		source = shard_source(shard);
 	uint64		lease;
 
 	piece->layout = &sf_shard_layout;
-	piece->next = take(&source, want, function, &piece->last, &lease);
+	piece->next = take(shard_source(shard), want, function, &piece->last, &lease);
 	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
 }
 

@@ -37,6 +37,7 @@ sf_layout_complete(SfLayout *layout)
 	}
 	layout->low_bits = layout->bits - layout->field[SF_TIMESTAMP].width;
 	layout->sequence_bits = layout->field[SF_SEQUENCE].width;
+	layout->sequence_mask = (UINT64_C(1) << layout->sequence_bits) - 1;
 
 	if (!sf_layout_has(layout, SF_TIMESTAMP))
 		return "A layout must begin with the field \"timestamp\".";

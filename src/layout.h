@@ -73,6 +73,7 @@ typedef struct SfLayout
 	uint8_t		low_bits;		/* width of all that is not the timestamp */
 	uint8_t		node_bits;		/* datacenter, worker, process and node */
 	uint8_t		sequence_bits;
+	uint64_t	sequence_mask;
 } SfLayout;
 
 typedef struct SfPreset
@@ -144,7 +145,7 @@ static inline int64_t
 sf_layout_compose(const SfLayout *layout, uint64_t position)
 {
 	uint64_t	tick = position >> layout->sequence_bits;
-	uint64_t	sequence = position & ((UINT64_C(1) << layout->sequence_bits) - 1);
+	uint64_t	sequence = position & layout->sequence_mask;
 
 	return (int64_t) (((tick - (uint64_t) layout->epoch_tick)
 					   << layout->low_bits) |

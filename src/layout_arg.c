@@ -56,7 +56,7 @@ configured(FunctionCallInfo fcinfo)
 	/* once for each query: a standby may replay another record any time */
 	if (fcinfo->flinfo->fn_extra == NULL)
 	{
-		sf_register_find(fcinfo->flinfo->fn_oid);
+		sf_register_find(fcinfo->flinfo->fn_oid, NULL);
 		(void) sf_record_verify();
 		fcinfo->flinfo->fn_extra = &sf_node_layout;
 	}

@@ -55,6 +55,12 @@
 
 SfDatabase *sf_mark_attached = NULL;
 
+static void
+detach(void)
+{
+	sf_mark_attached = NULL;
+}
+
 static uint32 wait_event_mark = 0;
 
 /* ---- slots ---- */
@@ -343,7 +349,7 @@ sf_mark_attach(Oid function)
 	int64		mark;
 
 	sf_mark_attached = NULL;
-	sf_register_find(function);
+	sf_register_find(function, detach);
 	recorded = sf_record_verify();
 	mark = sf_register_read(SF_REG_MARK);
 	slot = take_slot();
@@ -355,7 +361,10 @@ sf_mark_attach(Oid function)
 		update(slot, 1, true, true);
 	else if (!recorded || (uint64) mark != published)
 		update(slot, 0, false, !recorded);
-	sf_mark_attached = slot;
+
+	/* not if the extension has changed meanwhile */
+	if (sf_register_known())
+		sf_mark_attached = slot;
 }
 
 /* Move the mark to at least need_ms; returns when that is published. */
@@ -370,9 +379,10 @@ sf_mark_extend(int64 need_ms)
  * pays for it.  Should it fail, who needs more will try again.
  */
 void
-sf_mark_extend_early(uint64 mark_ms)
+sf_mark_extend_early(void)
 {
 	SfDatabase *slot = sf_mark_attached;
+	uint64		mark_ms = pg_atomic_read_u64(&slot->mark);
 	uint64		claimed = pg_atomic_read_u64(&slot->early);
 
 	if (claimed >= mark_ms ||

@@ -11,24 +11,18 @@
 #include "register.h"
 #include "state.h"
 
+/*
+ * This backend's database, whose mark is loaded; NULL until sf_mark_attach()
+ * was called, or since the extension's sequences have changed.
+ */
 extern SfDatabase *sf_mark_attached;
 
 extern void sf_mark_attach(Oid function);
 extern void sf_mark_extend(int64 need_ms);
-extern void sf_mark_extend_early(uint64 mark_ms);
+extern void sf_mark_extend_early(void);
 extern void sf_mark_advance(int64 floor_ms, bool far);
 extern void sf_mark_check_jump(void);
 extern void sf_mark_accept_clock(void);
 extern void sf_mark_accept_configuration(void);
-
-/*
- * This backend's database, whose mark is loaded; NULL until sf_mark_attach()
- * was called, or when the server has said that the extension has changed.
- */
-static inline SfDatabase *
-sf_mark_database(void)
-{
-	return sf_registers_found ? sf_mark_attached : NULL;
-}
 
 #endif							/* SF_MARK_H */

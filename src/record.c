@@ -129,7 +129,7 @@ sf_record_endangers(int64 mark_ms)
 								 sf_register_read(recorded[i].epoch)))
 			return true;
 		if (sf_layout_min_id(now, sf_layout_ms_to_tick(now, mark_ms)) <=
-			sf_layout_max_id(&then, sf_layout_ms_to_tick(&then, mark_ms)))
+			sf_layout_max_id(&then, sf_layout_ms_to_tick(&then, mark_ms) - 1))
 			return true;
 	}
 	return false;

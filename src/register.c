@@ -43,10 +43,22 @@ static const char *const register_names[SF_NREGISTERS] = {
 	"snowflake_recorded_shard_epoch"
 };
 
-bool		sf_registers_found = false;
+/* Are the OIDs that this backend has found still right? */
+static bool found = false;
+
+/* Whom to tell when they are not. */
+static void (*tell) (void) = NULL;
 
 static Oid	register_oids[SF_NREGISTERS];
 static uint32 register_hashes[SF_NREGISTERS];
+
+static void
+forget(void)
+{
+	found = false;
+	if (tell != NULL)
+		tell();
+}
 
 /* Forget what was found when one of the sequences changes or goes. */
 static void
@@ -55,23 +67,32 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
 		if (hashvalue == 0 || hashvalue == register_hashes[i])
-			sf_registers_found = false;
+			forget();
 	}
+}
+
+bool
+sf_register_known(void)
+{
+	return found;
 }
 
 /*
  * Find the registers: the sequences beside the function that was called, of
  * the same extension.  That holds after ALTER EXTENSION ... SET SCHEMA, and
- * nobody else's sequence of that name is taken for ours.
+ * nobody else's sequence of that name is taken for ours.  Calls on_change, if
+ * it is given, whenever that has to be done again.
  */
 void
-sf_register_find(Oid function)
+sf_register_find(Oid function, void (*on_change) (void))
 {
 	static bool registered = false;
 	Oid			schema;
 	Oid			extension;
 
-	if (sf_registers_found)
+	if (on_change != NULL)
+		tell = on_change;
+	if (found)
 		return;
 	if (!registered)
 	{
@@ -81,7 +102,7 @@ sf_register_find(Oid function)
 
 	schema = get_func_namespace(function);
 	extension = getExtensionOfObject(ProcedureRelationId, function);
-	sf_registers_found = true;
+	found = true;
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
 		Oid			oid = get_relname_relid(register_names[i], schema);
@@ -89,7 +110,7 @@ sf_register_find(Oid function)
 		if (!OidIsValid(oid) || !OidIsValid(extension) ||
 			getExtensionOfObject(RelationRelationId, oid) != extension)
 		{
-			sf_registers_found = false;
+			forget();
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
@@ -110,7 +131,7 @@ open_sequence(SfRegisterId id, LOCKMODE mode)
 
 	if (rel == NULL)
 	{
-		sf_registers_found = false;
+		forget();
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("sequence \"%s\" of the extension \"snowflake\" was dropped",

@@ -34,13 +34,8 @@ typedef struct SfRegister
 	bool		locked;			/* the buffer, exclusively */
 } SfRegister;
 
-/*
- * Are the OIDs that this backend has found still right?  Cleared by the
- * server's invalidations, so that every call may look at it.
- */
-extern bool sf_registers_found;
-
-extern void sf_register_find(Oid function);
+extern void sf_register_find(Oid function, void (*on_change) (void));
+extern bool sf_register_known(void);
 extern int64 sf_register_read(SfRegisterId id);
 extern void sf_register_open(SfRegister *reg, SfRegisterId id);
 extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);
