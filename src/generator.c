@@ -112,9 +112,9 @@ refuse_before_epoch(const Source *source)
 
 /* Remind of the layout's end, once a day. */
 static void
-watch_end(const Source *source, int64 now_ms)
+watch_end(const SfLayout *layout)
 {
-	int64		left = source->layout->end_tick * source->layout->tick_ms - now_ms;
+	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
 
 	if (left < END_OF_LIFE_NOTICE_MS &&
 		sf_state_once_per(&sf_state->life_logged, sf_clock_monotonic_ms(),
@@ -173,7 +173,6 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	*need_ms = (tick + 1) * layout->tick_ms;
 	if (pg_atomic_read_u64(&database->mark) >= (uint64) *need_ms)
 		return OBSTACLE_GONE;
-	watch_end(source, delay->wall_us / 1000);
 	return OBSTACLE_MARK;
 }
 
@@ -266,6 +265,7 @@ take_slowly(const SfLayout *layout, pg_atomic_uint64 *counter, bool leased,
 	do
 		clear_way(&source, function, &delay);
 	while (!try_take(source, want, &first, last, lease));
+	watch_end(layout);
 	return first;
 }
 

@@ -12,11 +12,15 @@
 #include "layout_arg.h"
 
 #include "guard.h"
+#include "mb/pg_wchar.h"
 #include "record.h"
 #include "register.h"
 #include "settings.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+
+/* A message shows no more bytes of a layout than this. */
+#define MAX_SHOWN	200
 
 /* What a call site remembers: the last text, and what it meant. */
 typedef struct Remembered
@@ -41,7 +45,8 @@ parse(SfLayout *layout, const text *t)
 	if (!sf_layout_parse(layout, str, reason, sizeof(reason)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("invalid layout: \"%s\"", str),
+				 errmsg("invalid layout: \"%.*s\"",
+						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
 				 errdetail("%s", reason),
 				 errhint("SELECT name, layout FROM snowflake_layouts() lists the presets.")));
 	pfree(str);

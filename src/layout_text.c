@@ -78,11 +78,17 @@ word_is(Word word, const char *text)
 		memcmp(word.start, text, word.len) == 0;
 }
 
-/* How much of a word a message shows. */
+/* How much of a word a message shows: whole characters, in UTF-8. */
 static int
 shown(Word word)
 {
-	return word.len < 40 ? word.len : 40;
+	int			len = word.len;
+
+	if (len <= 40)
+		return len;
+	for (len = 40; len > 0 && (word.start[len] & 0xC0) == 0x80; len--)
+		;
+	return len;
 }
 
 static bool

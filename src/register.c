@@ -115,7 +115,7 @@ sf_register_find(Oid function, void (*on_change) (void))
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
 							register_names[i]),
-					 errhint("Create the extension again: DROP EXTENSION snowflake CASCADE; CREATE EXTENSION snowflake; and have an administrator call snowflake_advance() with the largest ID in use.")));
+					 errhint("Restore the sequence, or create the extension again, and have an administrator call snowflake_advance() with the largest ID in use.")));
 		}
 		register_oids[i] = oid;
 		register_hashes[i] = GetSysCacheHashValue1(RELOID,

@@ -15,6 +15,7 @@
 
 #include "settings.h"
 
+#include "access/xact.h"
 #include "miscadmin.h"
 #include "ranges.h"
 #include "state.h"
@@ -133,10 +134,15 @@ check_number(const char *name, const char *newval, const char *current)
 		return false;
 	}
 
-	/* once taken, the node stays for the life of the server */
+	/*
+	 * Once taken, the node stays for the life of the server.  ALTER SYSTEM
+	 * may prepare another for the next: that is the only one to ask from
+	 * within a transaction, and outside of a transaction block.
+	 */
 	if (sf_state != NULL && current != NULL && current[0] != '\0' &&
 		strcmp(newval, current) != 0 &&
-		pg_atomic_read_u64(&sf_state->lease) != 0)
+		pg_atomic_read_u64(&sf_state->lease) != 0 &&
+		(!IsTransactionState() || IsTransactionBlock()))
 	{
 		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
 						 name, current, newval);

@@ -1,0 +1,29 @@
+-- Many IDs at once.
+SELECT count(*), count(DISTINCT id), min(id) > 0 AS positive FROM snowflake_nextval_batch(1) id;
+SELECT count(*), count(DISTINCT id) FROM snowflake_nextval_batch(1000000) id;
+-- ascending, and what comes after is above
+SELECT bool_and(id > before) AS ascending
+FROM (SELECT id, lag(id, 1, 0::bigint) OVER (ORDER BY n) AS before
+	FROM snowflake_nextval_batch(20000) WITH ORDINALITY b(id, n)) s;
+SELECT max(id) = snowflake_currval() AS current, max(id) < snowflake_nextval() AS above
+FROM snowflake_nextval_batch(100) id;
+-- a batch in a select list beside single calls: nobody gets the other's
+SELECT count(DISTINCT id) FROM
+	(SELECT unnest(ARRAY[snowflake_nextval_batch(1000), snowflake_nextval()]) AS id) s;
+-- a LIMIT wastes the rest
+SELECT count(*) FROM (SELECT * FROM snowflake_nextval_batch(5000) LIMIT 10) s;
+-- from an order of rows
+CREATE TEMP TABLE t (id bigint PRIMARY KEY, n bigint);
+INSERT INTO t SELECT * FROM snowflake_nextval_batch(5000) WITH ORDINALITY;
+SELECT count(*) FROM t;
+-- cancelled while it works, and the session lives on; this takes seconds in
+-- any layout with up to 13 bits of sequence
+SET statement_timeout = '20ms';
+SELECT count(*) FROM snowflake_nextval_batch(10000000);
+RESET statement_timeout;
+SELECT snowflake_nextval() > 0 AS alive;
+-- refused
+SELECT snowflake_nextval_batch(0);
+SELECT snowflake_nextval_batch(-1);
+SELECT snowflake_nextval_batch(10000001);
+SELECT snowflake_nextval_batch(NULL);

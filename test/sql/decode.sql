@@ -1,0 +1,90 @@
+-- Reading IDs: published ones, boundaries, and what cannot be read.
+SET timezone = 'UTC';
+\pset null '-'
+
+-- published IDs: Discord's documentation; a post of Twitter's developers;
+-- Mastodon's documentation (entities, Status)
+SELECT created_at, worker_id, process_id, sequence
+FROM snowflake_decode(175928847299117063, 'discord');
+SELECT created_at, datacenter_id, worker_id, node_id, sequence
+FROM snowflake_decode(1541815603606036480, 'twitter');
+SELECT created_at, node_id, sequence
+FROM snowflake_decode(103270115826048975, 'mastodon');
+-- Instagram's article: shard 1341 (user 31341 of 2000 shards), 1387263000 ms
+-- after its epoch, sequence 5001 modulo 1024
+SELECT * FROM snowflake_decode(
+	(1387263000::bigint << 23) | (1341 << 10) | (5001 % 1024), 'instagram');
+
+-- one field at a time; NULL where the layout has none
+SELECT snowflake_timestamp(175928847299117063, 'discord'),
+	snowflake_node(175928847299117063, 'discord'),
+	snowflake_shard(175928847299117063, 'discord'),
+	snowflake_sequence(175928847299117063, 'discord');
+SELECT snowflake_node(1::bigint << 23, 'instagram'),
+	snowflake_shard(1341 << 10, 'instagram');
+SELECT snowflake_node(5 << 12, 'timestamp:41 node:10 sequence:12');
+
+-- the first and last ID of a tick bound it
+WITH bounds AS (
+	SELECT name, t, snowflake_min_id(t, name) AS lo, snowflake_max_id(t, name) AS hi
+	FROM snowflake_layouts(), (VALUES (timestamptz '2025-06-01 12:34:56.789'),
+		('2025-06-01 12:34:56.7899'), ('2034-12-31 23:59:59.999999')) v(t)
+	WHERE NOT configured)
+SELECT name,
+	bool_and(snowflake_timestamp(lo, name) <= t) AS not_after,
+	bool_and(snowflake_timestamp(lo, name) = snowflake_timestamp(hi, name)) AS one_tick,
+	bool_and(snowflake_timestamp(hi + 1, name) > t) AS next_after,
+	bool_and(snowflake_timestamp(lo - 1, name) < snowflake_timestamp(lo, name)) AS previous_before
+FROM bounds GROUP BY name ORDER BY name;
+
+-- outside of the layout's life
+SELECT snowflake_min_id('2010-01-01', 'twitter');
+SELECT snowflake_max_id('2100-01-01', 'twitter');
+SELECT snowflake_min_id('infinity', 'twitter');
+SELECT snowflake_min_id('-infinity', 'twitter');
+SELECT snowflake_min_id('2046-06-27 17:00:49.496', 'instagram') > 0 AS last_tick;
+SELECT snowflake_min_id('2046-06-27 17:00:49.497', 'instagram');
+
+-- no layout makes negative IDs, or wider ones
+SELECT snowflake_decode(-1, 'twitter');
+SELECT snowflake_decode(9007199254740992, 'javascript');
+SELECT snowflake_decode(9007199254740991, 'javascript');
+
+-- yet snowflake_timestamp is total and monotone over all of bigint
+SELECT name, bool_and(t >= before) AS monotone
+FROM (SELECT name, snowflake_timestamp(id, name) AS t,
+		lag(snowflake_timestamp(id, name)) OVER (PARTITION BY name ORDER BY id) AS before
+	FROM (SELECT name FROM snowflake_layouts() WHERE NOT configured
+			UNION ALL VALUES ('timestamp:10 sequence:1 tick:1s'), ('timestamp:1 node:31 shard:31 sequence:1')) l,
+		(VALUES (-9223372036854775808), (-9223372036854775807), (-4194305),
+			(-4194304), (-1), (0), (1), (4194303), (4194304), (8388608),
+			(123456789012345678), (9223372036854775806), (9223372036854775807)) v(id)) s
+GROUP BY name ORDER BY name COLLATE "C";
+SELECT snowflake_timestamp(-1, 'twitter');
+SELECT snowflake_timestamp(9223372036854775807, 'timestamp:10 sequence:1 tick:1s'),
+	snowflake_timestamp(-9223372036854775808, 'timestamp:10 sequence:1 tick:1s');
+
+-- NULL in, NULL out
+SELECT snowflake_decode(NULL, 'twitter'), snowflake_timestamp(1, NULL),
+	snowflake_node(NULL, 'twitter'), snowflake_min_id(NULL, 'twitter');
+SELECT count(*) FROM snowflake_inspect(NULL);
+
+-- which layout may an ID be of? Plausible readings come first
+SELECT layout, plausible, created_at
+FROM snowflake_inspect(1541815603606036480)
+WHERE layout IN ('twitter', 'sonyflake', 'mastodon', 'javascript');
+SELECT bool_and(NOT plausible) FROM snowflake_inspect(-1);
+
+-- immutable with a layout: an index and a generated column may use it
+CREATE TABLE tweets (id bigint PRIMARY KEY,
+	created_at timestamptz GENERATED ALWAYS AS (snowflake_timestamp(id, 'twitter')) STORED);
+CREATE INDEX ON tweets (snowflake_node(id, 'twitter'));
+INSERT INTO tweets VALUES (1541815603606036480);
+SELECT * FROM tweets;
+-- not with the configured one
+CREATE INDEX ON tweets (snowflake_node(id));
+DROP TABLE tweets;
+
+-- a layout that changes from row to row
+SELECT l, snowflake_timestamp(175928847299117063, l)
+FROM (VALUES ('discord'), ('twitter'), ('discord')) v(l);

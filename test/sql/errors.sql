@@ -1,0 +1,87 @@
+-- What cannot be, and what it says; sessions live on.
+\set SHOW_CONTEXT never
+BEGIN READ ONLY;
+SELECT snowflake_nextval();
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT snowflake_nextval_batch(1);
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT snowflake_ready();
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT created_at IS NOT NULL AS readable FROM snowflake_decode(snowflake_currval()) WHERE false;
+ROLLBACK;
+
+SELECT snowflake_decode(-1);
+SELECT snowflake_min_id('1900-01-01');
+
+-- advance: NULL, negative, two days ahead, and to the last ID there is
+SELECT snowflake_advance(NULL);
+SELECT snowflake_advance(-1);
+SELECT snowflake_advance(snowflake_nextval()) > now() - interval '1 min' AS advanced;
+SELECT snowflake_nextval() > snowflake_currval() - 1 AS goes_on;
+DO $$
+BEGIN
+	PERFORM snowflake_advance(snowflake_min_id(now() + interval '2 days'));
+	RAISE 'not refused';
+EXCEPTION WHEN datetime_field_overflow THEN
+	RAISE NOTICE '%', SQLERRM;
+END $$;
+SELECT snowflake_advance(9223372036854775807);
+SELECT snowflake_advance(9223372036854775807, force => true);
+SELECT snowflake_advance(1, layout => 'nonsense');
+SELECT snowflake_advance(175928847299117063, layout => 'discord') AS advanced_above_discord;
+SELECT snowflake_nextval() > 0 AS goes_on;
+
+-- nothing to accept
+SELECT snowflake_accept_configuration();
+
+-- SQLSTATEs
+DO $$
+DECLARE
+	c text;
+BEGIN
+	FOREACH c IN ARRAY ARRAY['snowflake_nextval_batch(0)', 'snowflake_nextval_batch(NULL)',
+		'snowflake_decode(-1)', 'snowflake_timestamp(1, ''x'')', 'snowflake_shard_nextval(-1)',
+		'snowflake_shard_nextval(NULL)', 'snowflake_min_id(''1900-01-01'')', 'snowflake_advance(-1)',
+		'snowflake_advance(9223372036854775807, true)']
+	LOOP
+		BEGIN
+			EXECUTE 'SELECT ' || c;
+			RAISE 'not refused: %', c;
+		EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
+			RAISE NOTICE '% for %', SQLSTATE, c;
+		END;
+	END LOOP;
+END $$;
+
+-- the extension dropped and created again, in one session
+DROP EXTENSION snowflake;
+CREATE EXTENSION snowflake;
+SELECT snowflake_nextval() > 0 AS works;
+-- created, used and rolled back
+BEGIN;
+DROP EXTENSION snowflake;
+CREATE EXTENSION snowflake;
+SELECT snowflake_nextval() > 0 AS works;
+ROLLBACK;
+SELECT snowflake_nextval() > 0 AS works;
+-- moved to another schema
+CREATE SCHEMA elsewhere;
+ALTER EXTENSION snowflake SET SCHEMA elsewhere;
+SELECT elsewhere.snowflake_nextval() > 0 AS works;
+ALTER EXTENSION snowflake SET SCHEMA public;
+SELECT snowflake_nextval() > 0 AS works;
+DROP SCHEMA elsewhere;
+-- a sequence of ours that somebody has taken out, or made useless
+BEGIN;
+ALTER EXTENSION snowflake DROP SEQUENCE snowflake_mark;
+DROP SEQUENCE snowflake_mark;
+SELECT snowflake_nextval();
+ROLLBACK;
+BEGIN;
+ALTER SEQUENCE snowflake_mark SET UNLOGGED;
+SELECT snowflake_nextval();
+ROLLBACK;
+SELECT snowflake_nextval() > 0 AS works;

@@ -1,0 +1,88 @@
+-- Making IDs one by one. Nothing here depends on the configured layout.
+SELECT snowflake_currval();
+SELECT snowflake_ready();
+SELECT snowflake_nextval() > 0 AS positive;
+SELECT snowflake_nextval() < snowflake_nextval() AS ascending;
+SELECT snowflake_nextval() = snowflake_currval() AS current;
+
+-- a key
+CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n integer);
+INSERT INTO t (n) SELECT generate_series(1, 10000);
+INSERT INTO t (n) VALUES (10001), (10002), (10003);
+-- the order of IDs is the order of rows
+SELECT count(*), bool_and(id > before) AS ascending
+FROM (SELECT id, lag(id, 1, 0::bigint) OVER (ORDER BY n) AS before FROM t) s;
+TRUNCATE t;
+INSERT INTO t (n) SELECT n FROM generate_series(1, 1000) n ORDER BY n % 7, n DESC;
+SELECT count(*) FROM (SELECT row_number() OVER (ORDER BY id) AS i,
+	row_number() OVER (ORDER BY n % 7, n DESC) AS j FROM t) s WHERE i <> j;
+TRUNCATE t;
+INSERT INTO t (n) VALUES (3), (1), (2);
+SELECT n FROM t ORDER BY id;
+
+-- it says when and where it was made
+SELECT bool_and(created_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp() + interval '10 s') AS now,
+	count(DISTINCT node_id) <= 1 AS one_node
+FROM t, snowflake_decode(id);
+SELECT bool_and(id BETWEEN snowflake_min_id(snowflake_timestamp(id)) AND snowflake_max_id(snowflake_timestamp(id)))
+FROM t;
+SELECT count(*) FROM t WHERE id > snowflake_min_id(now() - interval '1 min');
+SELECT bool_and(snowflake_timestamp(id) = created_at
+	AND snowflake_node(id) IS NOT DISTINCT FROM node_id
+	AND snowflake_shard(id) IS NOT DISTINCT FROM shard_id
+	AND snowflake_sequence(id) = sequence)
+FROM t, snowflake_decode(id);
+
+-- a rollback keeps nothing, and IDs go on above it
+BEGIN;
+SELECT snowflake_nextval() AS lost \gset
+ROLLBACK;
+SELECT snowflake_nextval() > :lost AS above;
+BEGIN;
+SAVEPOINT s;
+SELECT snowflake_nextval() AS lost \gset
+ROLLBACK TO s;
+SELECT snowflake_nextval() > :lost AS above;
+COMMIT;
+
+-- in functions, triggers, generated plans, COPY
+CREATE FUNCTION pg_temp.two() RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+	a bigint := snowflake_nextval();
+	b bigint;
+BEGIN
+	BEGIN
+		b := snowflake_nextval();
+		RAISE EXCEPTION 'no';
+	EXCEPTION WHEN OTHERS THEN
+		b := snowflake_nextval();
+	END;
+	RETURN ARRAY[a, b];
+END $$;
+SELECT a[1] < a[2] AS ascending FROM pg_temp.two() a;
+COPY t (n) FROM stdin;
+4
+5
+\.
+SELECT n FROM t ORDER BY id;
+ALTER TABLE t ADD COLUMN other bigint NOT NULL DEFAULT snowflake_nextval();
+SELECT count(*) = count(DISTINCT other) AS distinct FROM t;
+DROP TABLE t;
+
+-- volatility and parallel labels
+SELECT p.oid::regprocedure, provolatile, proparallel, proisstrict, prosecdef
+FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
+	JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+WHERE extname = 'snowflake' ORDER BY p.oid::regprocedure::text COLLATE "C";
+SELECT count(*) AS without_comment
+FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
+WHERE extname = 'snowflake' AND d.classid IN ('pg_proc'::regclass, 'pg_class'::regclass)
+	AND obj_description(d.objid, d.classid::regclass::name) IS NULL;
+
+-- the settings, with units and descriptions
+SELECT name, unit, context, vartype, min_val, max_val, boot_val, short_desc <> '' AS described
+FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
+
+-- the mark is above everything
+SELECT last_value > extract(epoch FROM snowflake_timestamp(snowflake_nextval())) * 1000 AS above
+FROM snowflake_mark;

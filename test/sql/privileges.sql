@@ -1,0 +1,51 @@
+-- Who may do what.
+CREATE ROLE snowflake_user;
+SET ROLE snowflake_user;
+-- everybody may make and read IDs
+SELECT snowflake_nextval() > 0 AS made;
+SELECT count(*) FROM snowflake_nextval_batch(2);
+SELECT snowflake_ready();
+SELECT created_at IS NOT NULL AS read FROM snowflake_decode(snowflake_currval());
+-- and read what is recorded, as pg_dump must
+SELECT last_value > 0 AS readable FROM snowflake_mark;
+SELECT last_value > 0 AS readable FROM snowflake_recorded_layout;
+-- but neither write it
+SELECT setval('snowflake_mark', 1);
+SELECT nextval('snowflake_mark');
+ALTER SEQUENCE snowflake_mark RESTART;
+DROP SEQUENCE snowflake_mark;
+-- nor administer
+SELECT snowflake_advance(1);
+SELECT snowflake_accept_clock();
+SELECT snowflake_accept_configuration();
+SET snowflake.node_id = '1';
+SET snowflake.max_clock_drift = 1000;
+SET snowflake.epoch = '2020-01-01';
+RESET ROLE;
+-- nor can an administrator change in one session what all have to share
+SET snowflake.node_id = '1';
+-- a user without EXECUTE
+REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM PUBLIC;
+SET ROLE snowflake_user;
+SELECT snowflake_nextval();
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_nextval() TO PUBLIC;
+-- an administrator's function can be granted
+GRANT EXECUTE ON FUNCTION snowflake_accept_clock() TO snowflake_user;
+SET ROLE snowflake_user;
+SELECT snowflake_accept_clock();
+RESET ROLE;
+REVOKE EXECUTE ON FUNCTION snowflake_accept_clock() FROM snowflake_user;
+DROP ROLE snowflake_user;
+-- with an empty search_path, and one that a user controls
+CREATE SCHEMA hostile;
+CREATE SEQUENCE hostile.snowflake_mark;
+CREATE TEMP SEQUENCE snowflake_mark;
+SET search_path = hostile, pg_temp;
+SELECT public.snowflake_nextval() > 0 AS made;
+SELECT is_called FROM hostile.snowflake_mark;
+SET search_path = '';
+SELECT public.snowflake_nextval() > 0 AS made;
+RESET search_path;
+DROP SCHEMA hostile CASCADE;
+DROP SEQUENCE pg_temp.snowflake_mark;

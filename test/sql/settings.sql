@@ -1,0 +1,26 @@
+-- What the settings take and refuse; the start with them is TAP's business.
+SELECT name, setting, unit FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
+ALTER SYSTEM SET snowflake.node_id = 'seven';
+ALTER SYSTEM SET snowflake.node_id = '-1';
+-- one for the next start may be prepared
+ALTER SYSTEM SET snowflake.node_id = '8';
+ALTER SYSTEM RESET snowflake.node_id;
+ALTER SYSTEM SET snowflake.datacenter_id = '1.5';
+ALTER SYSTEM SET snowflake.max_clock_drift = '1001ms';
+ALTER SYSTEM SET snowflake.max_clock_drift = '-1';
+ALTER SYSTEM SET snowflake.reserve = '99ms';
+ALTER SYSTEM SET snowflake.sequence_start = 'one';
+ALTER SYSTEM SET snowflake.shards = '5-3';
+ALTER SYSTEM SET snowflake.shards = '1-5,5';
+ALTER SYSTEM SET snowflake.shards = '0-8192';
+ALTER SYSTEM SET snowflake.shards = 'all';
+ALTER SYSTEM SET snowflake.shards = '1,';
+ALTER SYSTEM SET snowflake.layout = 'instagram';
+ALTER SYSTEM SET snowflake.layout = 'timestamp:41 node:10 sequence:17';
+ALTER SYSTEM SET snowflake.layout = '';
+ALTER SYSTEM SET snowflake.shard_layout = 'twitter';
+ALTER SYSTEM SET snowflake.epoch = 'soon';
+ALTER SYSTEM SET snowflake.epoch = '1704067200';
+ALTER SYSTEM SET snowflake.max_databases = 0;
+ALTER SYSTEM SET snowflake.nonsense = 1;
+SET snowflake.nonsense = 1;

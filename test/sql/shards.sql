@@ -1,0 +1,42 @@
+-- IDs for shards. Needs snowflake.shards = '0-4095,5000'.
+SHOW snowflake.shards;
+SELECT s, count(*), count(DISTINCT id), bool_and(shard_id = s) AS right_shard, bool_and(node_id IS NULL) AS no_node
+FROM (VALUES (0), (1341), (4095), (5000)) v(s),
+	snowflake_shard_nextval_batch(s, 3000) id,
+	snowflake_decode(id, current_setting('snowflake.shard_layout'))
+GROUP BY s ORDER BY s;
+SELECT snowflake_shard_nextval(1341) < snowflake_shard_nextval(1341) AS ascending;
+SELECT snowflake_shard_nextval(1341) = snowflake_currval() AS current;
+SELECT count(*), count(DISTINCT id), count(DISTINCT snowflake_shard(id, 'instagram'))
+FROM (SELECT snowflake_shard_nextval(s) AS id FROM generate_series(0, 4095) s, generate_series(1, 3)) x;
+-- one shard's load does not move another's time
+SELECT snowflake_timestamp(snowflake_shard_nextval(7), 'instagram') <= clock_timestamp() + interval '10 ms' AS close
+FROM snowflake_shard_nextval_batch(8, 4096) LIMIT 1;
+-- a table for a shard
+CREATE SCHEMA shard1341;
+CREATE TABLE shard1341.t (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(1341), x text);
+INSERT INTO shard1341.t (x) VALUES ('a'), ('b') RETURNING snowflake_shard(id, 'instagram');
+DROP SCHEMA shard1341 CASCADE;
+-- a trigger, where the shard depends on the row
+CREATE TABLE t (id bigint PRIMARY KEY, user_id bigint);
+CREATE FUNCTION set_id() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+	NEW.id := snowflake_shard_nextval((NEW.user_id % 2000)::integer);
+	RETURN NEW;
+END $$;
+CREATE TRIGGER set_id BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.id IS NULL) EXECUTE FUNCTION set_id();
+INSERT INTO t (user_id) VALUES (31341), (1);
+SELECT user_id, snowflake_shard(id, 'instagram') FROM t ORDER BY user_id;
+DROP TABLE t;
+DROP FUNCTION set_id();
+-- refused
+SELECT snowflake_shard_nextval(-1);
+SELECT snowflake_shard_nextval(8192);
+SELECT snowflake_shard_nextval(4096);
+SELECT snowflake_shard_nextval(NULL);
+SELECT snowflake_shard_nextval_batch(4096, 10);
+SELECT snowflake_shard_nextval_batch(1, 0);
+SELECT snowflake_shard_nextval_batch(1, NULL);
+BEGIN READ ONLY;
+SELECT snowflake_shard_nextval(1);
+ROLLBACK;

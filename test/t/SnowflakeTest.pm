@@ -1,0 +1,151 @@
+# What the TAP tests share: servers that have the library preloaded, a clock
+# that can be moved, and a checker of IDs.
+package SnowflakeTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Exporter 'import';
+
+our @EXPORT = qw(new_server start_with_clock set_clock query refused
+  like_log check_ids fails_to_start epoch_ms);
+
+# A primary with the library, node 1, and the settings given; not started.
+sub new_server
+{
+	my ($name, @settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(allows_streaming => 1);
+	$node->append_conf('postgresql.conf',
+		join("\n", "shared_preload_libraries = 'snowflake'",
+			"snowflake.node_id = '1'", "log_min_messages = info",
+			"max_connections = 60", @settings, ''));
+	return $node;
+}
+
+sub clock_file
+{
+	my ($node) = @_;
+
+	return $node->basedir . '/clock';
+}
+
+# Move the clock of a server that was started with one; "+0", "-3600", "+2d".
+# Replaced as a whole, so that nobody reads half a text.
+sub set_clock
+{
+	my ($node, $offset) = @_;
+	my $file = clock_file($node);
+
+	open(my $fh, '>', "$file.new") or die "$file.new: $!";
+	print $fh "$offset\n";
+	close $fh;
+	rename("$file.new", $file) or die "$file: $!";
+	return;
+}
+
+# Start a server with a clock of its own. The monotonic clock stays real.
+sub start_with_clock
+{
+	my ($node, $offset) = @_;
+	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+
+	die "libfaketime is not installed (package faketime)"
+	  unless defined $library;
+	set_clock($node, $offset);
+	local $ENV{LD_PRELOAD} = $library;
+	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
+	local $ENV{FAKETIME_NO_CACHE} = 1;
+	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
+	$node->start;
+	return;
+}
+
+# One value, or the rows as lines.
+sub query
+{
+	my ($node, $sql, %options) = @_;
+
+	return $node->safe_psql($options{database} || 'postgres', $sql);
+}
+
+# A statement fails with this SQLSTATE, and says what the pattern wants.
+sub refused
+{
+	my ($node, $sql, $sqlstate, $pattern, $name, %options) = @_;
+	my ($status, $out, $err) =
+	  $node->psql($options{database} || 'postgres', $sql,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+
+	ok($status != 0 && $err =~ /ERROR:  $sqlstate: / && $err =~ $pattern,
+		$name)
+	  or diag("status $status, stdout \"$out\", stderr:\n$err");
+	return;
+}
+
+# The server's log has said this since the given place.
+sub like_log
+{
+	my ($node, $pattern, $from, $name) = @_;
+
+	like(substr(slurp_file($node->logfile), $from), $pattern, $name);
+	return;
+}
+
+# The start fails, and the log says why.
+sub fails_to_start
+{
+	my ($node, $setting, $pattern, $name) = @_;
+	my $conf = $node->data_dir . '/postgresql.conf';
+	my $before = slurp_file($conf);
+	my $from = -s $node->logfile || 0;
+
+	$node->append_conf('postgresql.conf', $setting);
+	my $started = $node->start(fail_ok => 1);
+	ok(!$started, "$name: no start");
+	$node->stop if $started;
+	like_log($node, $pattern, $from, $name);
+	open(my $fh, '>', $conf) or die "$conf: $!";
+	print $fh $before;
+	close $fh;
+	return;
+}
+
+# No ID is there twice; returns the largest. A list of lists is one per
+# session, and each of those must ascend.
+sub check_ids
+{
+	my ($name, @sessions) = @_;
+	my (%seen, $max, @wrong);
+	my $n = 0;
+
+	foreach my $ids (@sessions)
+	{
+		my $last = -1;
+		foreach my $id (@$ids)
+		{
+			$n++;
+			push @wrong, "$id is there twice" if $seen{$id}++;
+			push @wrong, "$id follows $last" if $id <= $last;
+			$last = $id;
+			$max = $id if !defined $max || $id > $max;
+		}
+	}
+	ok($n > 0 && !@wrong, "$name: $n IDs, no duplicate, ascending")
+	  or diag(join("\n", @wrong > 5 ? @wrong[ 0 .. 4 ] : @wrong));
+	return $max;
+}
+
+# The timestamp of an ID of the default layout, in Unix milliseconds.
+sub epoch_ms
+{
+	my ($id) = @_;
+
+	return ($id >> 22) + 1704067200000;
+}
+
+1;

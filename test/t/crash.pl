@@ -1,0 +1,130 @@
+# Restarts and crashes: what a client has seen is never issued again, even if
+# the clock starts over at the same second.
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib $FindBin::RealBin;
+use SnowflakeTest;
+
+# WAL is written late, unless somebody flushes it
+my $node = new_server('main', "snowflake.shards = '3'",
+	'wal_writer_delay = 10s', 'restart_after_crash = on', 'synchronous_commit = off', 'fsync = on',
+	'snowflake.max_clock_wait = 10s');
+$node->start;
+query($node, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+});
+$node->stop;
+
+# Each life begins at the same time: without the mark, IDs would repeat.
+my (@seen, @seen_shard);
+foreach my $life (1 .. 4)
+{
+	start_with_clock($node, '@2026-01-01 00:00:00');
+	my @ids = split /\n/, query($node, q{
+		SELECT snowflake_nextval() FROM generate_series(1, 50);
+		BEGIN;
+		INSERT INTO t SELECT FROM generate_series(1, 50) RETURNING id;
+		ROLLBACK;
+		INSERT INTO t SELECT FROM generate_series(1, 50) RETURNING id;
+		SELECT snowflake_nextval_batch(50);
+	});
+	push @seen, \@ids;
+	push @seen_shard, [ split /\n/, query($node,
+		'SELECT snowflake_shard_nextval(3) FROM generate_series(1, 50)') ];
+	$node->stop('immediate');
+}
+check_ids('four lives that begin at the same time', [ map { @$_ } @seen ]);
+check_ids('the same for a shard', [ map { @$_ } @seen_shard ]);
+
+# under load, with the real clock
+my $dir = PostgreSQL::Test::Utils::tempdir();
+append_to_file("$dir/load.sql",
+	"INSERT INTO t SELECT FROM generate_series(1, 3) RETURNING id;\n" x 200000);
+$node->start;
+foreach my $round (1 .. 5)
+{
+	my @clients;
+	foreach my $i (1 .. 4)
+	{
+		my $out = "$dir/out.$round.$i";
+		my $h = IPC::Run::start(
+			[ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
+			'<', "$dir/load.sql", '>', $out, '2>', "$dir/err");
+		push @clients, [ $h, $out ];
+	}
+	$node->poll_query_until('postgres',
+		"SELECT count(*) > $round * 1000 FROM t") or die 'no load';
+	$node->stop('immediate');
+	my @sessions;
+	foreach my $client (@clients)
+	{
+		$client->[0]->finish;
+
+		# the last line may be cut short
+		push @sessions, [ slurp_file($client->[1]) =~ /^(\d+)\n/mg ];
+	}
+	my $max = check_ids("round $round under load", @sessions);
+	$node->start;
+	cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $max,
+		'after the crash, IDs go on above all that were seen');
+	cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+		epoch_ms($max), 'the mark is above them');
+}
+
+# a backend that is killed takes the others with it, and no ID comes back
+my $pid = query($node, q{
+	SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
+my $before = query($node, 'SELECT snowflake_nextval()');
+kill 'KILL', $pid;
+$node->poll_query_until('postgres', 'SELECT true') or die 'no recovery';
+cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before,
+	'after the crash of a process');
+
+# clean restarts
+foreach my $mode (qw(fast smart))
+{
+	$before = query($node, 'SELECT snowflake_nextval()');
+	$node->stop($mode);
+	$node->start;
+	cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before,
+		"after a $mode shutdown");
+}
+
+is(query($node, 'SELECT count(*) FROM t WHERE id IS NULL'), '0', 'no NULL');
+is(query($node, 'SELECT count(*) = count(DISTINCT id) FROM t'), 't',
+	'no duplicate in the table');
+
+# The mark is written ahead of what it covers: nothing is issued beyond it.
+$node->append_conf('postgresql.conf', 'snowflake.reserve = 100ms');
+$node->reload;
+$node->poll_query_until('postgres',
+	"SELECT current_setting('snowflake.reserve') = '100ms'") or die;
+is( query($node, q{
+		DO $$
+		DECLARE
+			id bigint;
+			end_ms bigint;
+			mark bigint;
+			rounds integer := 0;
+		BEGIN
+			WHILE clock_timestamp() < statement_timestamp() + interval '2 s' LOOP
+				id := snowflake_nextval();
+				SELECT last_value INTO mark FROM snowflake_mark;
+				end_ms := extract(epoch FROM snowflake_timestamp(id)) * 1000 + 1;
+				IF end_ms > mark THEN
+					RAISE 'ID % is beyond the mark %', id, mark;
+				END IF;
+				rounds := rounds + 1;
+			END LOOP;
+			PERFORM set_config('test.rounds', rounds::text, false);
+		END $$;
+		SELECT current_setting('test.rounds')::integer > 100}),
+	't', 'no ID lies beyond the mark');
+
+$node->stop;
+done_testing();

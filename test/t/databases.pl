@@ -1,0 +1,217 @@
+# Databases that come and go, copies, dumps, and the extension dropped and
+# created while others use it.
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib $FindBin::RealBin;
+use SnowflakeTest;
+
+my $rounds = $ENV{SNOWFLAKE_ROUNDS} || 1000;
+my $node = new_server('main', 'snowflake.max_databases = 4',
+	'log_statement = none', 'log_connections = off', 'log_disconnections = off',
+	'autovacuum = off');
+start_with_clock($node, '+0');
+
+# ---- CREATE EXTENSION, a call and ROLLBACK, many times ----
+
+my $aborted = join('', map { qq{
+	BEGIN;
+	CREATE EXTENSION snowflake;
+	SELECT snowflake_nextval();
+	ROLLBACK;
+} } 1 .. $rounds);
+my @ids = split /\n/, query($node, $aborted);
+is(scalar(@ids), $rounds, "CREATE EXTENSION was rolled back $rounds times");
+check_ids('what those transactions saw', \@ids);
+is(query($node, "SELECT count(*) FROM pg_class WHERE relname LIKE 'snowflake%'"),
+	'0', 'and left nothing behind');
+
+# ---- databases created and dropped, many times, with room for four ----
+
+query($node, 'CREATE EXTENSION snowflake');
+query($node, 'CREATE DATABASE pattern');
+query($node, 'CREATE EXTENSION snowflake', database => 'pattern');
+query($node, 'SELECT snowflake_nextval()', database => 'pattern');
+my @from_databases;
+foreach my $i (1 .. $rounds)
+{
+	query($node, "CREATE DATABASE d$i TEMPLATE pattern");
+	push @from_databases,
+	  query($node, 'SELECT snowflake_nextval()', database => "d$i");
+	query($node, "DROP DATABASE d$i");
+}
+check_ids("$rounds databases, one after the other", \@from_databases);
+
+# one more than there is room for
+foreach my $i (1 .. 3)
+{
+	query($node, "CREATE DATABASE more$i TEMPLATE pattern");
+}
+query($node, 'SELECT snowflake_nextval()', database => $_)
+  foreach (qw(postgres pattern more1 more2));
+refused($node, 'SELECT snowflake_nextval()', '53400',
+	qr/too many databases generate IDs on this server.*DETAIL:  snowflake.max_databases is 4.*HINT:  Increase snowflake.max_databases, and restart/s,
+	'one database too many is refused', database => 'more3');
+like(query($node, 'SELECT snowflake_nextval()', database => 'more2'), qr/^\d+$/,
+	'and takes no place from another');
+query($node, 'DROP DATABASE more1');
+like(query($node, 'SELECT snowflake_nextval()', database => 'more3'), qr/^\d+$/,
+	'until one of them is gone');
+query($node, "DROP DATABASE more$_") foreach (2, 3);
+
+# ---- a copy of a database has its mark ----
+
+query($node, q{
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	INSERT INTO t SELECT FROM generate_series(1, 100)}, database => 'pattern');
+query($node, 'CREATE DATABASE copy TEMPLATE pattern');
+is( query($node, 'SELECT last_value FROM snowflake_mark', database => 'copy'),
+	query($node, 'SELECT last_value FROM snowflake_mark', database => 'pattern'),
+	'a copy of a database has its mark');
+
+# ---- two sessions in CREATE EXTENSION at once ----
+
+query($node, 'DROP EXTENSION snowflake CASCADE; DROP TABLE IF EXISTS t');
+my @clients;
+my $first = $node->background_psql('postgres');
+$first->query_safe('BEGIN; CREATE EXTENSION snowflake; SELECT snowflake_nextval();');
+my ($out, $err) = ('', '');
+my $second = IPC::Run::start(
+	[
+		'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+		'CREATE EXTENSION IF NOT EXISTS snowflake', '-c',
+		'SELECT snowflake_nextval()'
+	],
+	'>', \$out, '2>', \$err);
+$node->poll_query_until('postgres', q{
+	SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE query LIKE 'CREATE EXTENSION IF%' AND wait_event_type = 'Lock'})
+  or die 'the second does not wait';
+$first->query_safe('COMMIT');
+$second->finish;
+like($err, qr/duplicate key|already exists/, 'the second of two is told')
+  if $err ne '';
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
+	'after two sessions in CREATE EXTENSION at once, it works');
+
+# ---- dropped and created again while other sessions have used it ----
+
+my $user = $node->background_psql('postgres');
+my @seen = ($user->query_safe('SELECT snowflake_nextval()'));
+$first->query_safe('DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
+push @seen, $user->query_safe('SELECT snowflake_nextval()');
+push @seen, $first->query_safe('SELECT snowflake_nextval()');
+push @seen, $user->query_safe('SELECT snowflake_nextval()');
+check_ids('before and after the extension was created again', \@seen);
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	epoch_ms($seen[-1]), 'the new mark is above what was issued under the old');
+
+# the mark lowered by hand is written up by the next session at the latest
+query($node, "SELECT setval('snowflake_mark', 1)");
+push @seen, query($node, 'SELECT snowflake_nextval()');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
+$user->quit;
+$first->quit;
+
+# ---- one database's bad mark does not stop the others ----
+
+query($node, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint + 86400000)},
+	database => 'copy');
+refused($node, 'SELECT snowflake_nextval()', '58000',
+	qr/wall clock is 86\d+ ms behind the mark of this database/,
+	'a mark a day ahead stops its database', database => 'copy');
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
+	'and no other');
+query($node, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint)},
+	database => 'copy');
+like(query($node, 'SELECT snowflake_nextval()', database => 'copy'), qr/^\d+$/,
+	'put right, it goes on');
+
+# snowflake_advance() beyond what a call waits for does the same
+my $ahead = query($node,
+	"SELECT snowflake_advance(snowflake_min_id(now() + interval '1 hour'))",
+	database => 'copy');
+refused($node, 'SELECT snowflake_nextval()', '58000',
+	qr/wall clock is 3[56]\d+ ms behind the mark/,
+	'advanced by an hour, a database waits', database => 'copy');
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'and the others go on');
+set_clock($node, '+3590');
+refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/,
+	'until the clock is there', database => 'copy');
+set_clock($node, '+3599');
+is(query($node, "SELECT snowflake_timestamp(snowflake_nextval()) >= '$ahead'",
+	database => 'copy'), 't', 'then it goes on above that time');
+set_clock($node, '+0');
+$node->stop('immediate');
+
+# ---- dump and restore, by a database's owner who is no superuser ----
+
+my $source = new_server('source');
+$source->start;
+query($source, q{
+	CREATE ROLE owner LOGIN;
+	CREATE DATABASE app OWNER owner;
+});
+query($source, 'CREATE EXTENSION snowflake', database => 'app');
+query($source, q{
+	SET ROLE owner;
+	CREATE SCHEMA app AUTHORIZATION owner;
+	CREATE TABLE app.t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	INSERT INTO app.t SELECT FROM generate_series(1, 100);
+}, database => 'app');
+my $dump = $source->basedir . '/app.sql';
+$source->command_ok(
+	[
+		'pg_dump', '-U', 'owner', '-h', $source->host, '-p', $source->port,
+		'-f', $dump, 'app'
+	],
+	'the owner of a database, who is no superuser, can dump it');
+like(slurp_file($dump), qr/setval\('public.snowflake_mark', \d+, true\)/,
+	'the dump carries the mark');
+my $max = query($source, 'SELECT max(id) FROM app.t', database => 'app');
+my $mark = query($source, 'SELECT last_value FROM snowflake_mark', database => 'app');
+
+# into another cluster, by a superuser; its clock is behind, by less than the
+# reserve, so that without the mark it would repeat IDs
+my $target = new_server('target', 'snowflake.max_clock_wait = 30s');
+start_with_clock($target, '-3600');
+query($target, 'CREATE ROLE owner LOGIN; CREATE DATABASE app OWNER owner; CREATE DATABASE again OWNER owner');
+$target->command_ok(
+	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('app'), '-f', $dump ],
+	'a superuser restores it');
+is(query($target, 'SELECT last_value FROM snowflake_mark', database => 'app'),
+	$mark, 'with the mark');
+refused($target, 'INSERT INTO app.t DEFAULT VALUES', '58000',
+	qr/behind the mark of this database/,
+	'where the clock is an hour behind, nothing is generated', database => 'app');
+set_clock($target, '+0');
+cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database => 'app'),
+	'>', $max, 'with the right clock it goes on above');
+
+# by the owner: the extension has to be there, and its mark cannot be set; that
+# fails in the open, and snowflake_advance() is the remedy
+query($target, 'CREATE EXTENSION snowflake', database => 'again');
+my ($status, $stdout, $stderr);
+$status = IPC::Run::run(
+	[
+		'psql', '-XAtq', '-U', 'owner', '-h', $target->host, '-p', $target->port,
+		'-d', 'again', '-f', $dump
+	],
+	'>', \$stdout, '2>', \$stderr);
+like($stderr, qr/permission denied for sequence snowflake_mark/,
+	'the owner is told that the mark is not restored');
+is(query($target, 'SELECT count(*) FROM app.t', database => 'again'), '100',
+	'the rows are');
+query($target, 'SELECT snowflake_advance(max(id)) FROM app.t', database => 'again');
+cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database => 'again'),
+	'>', $max, 'advanced by an administrator, it goes on above');
+$target->stop('immediate');
+$source->stop;
+
+done_testing();

@@ -1,0 +1,200 @@
+/*-------------------------------------------------------------------------
+ *
+ * harness.h
+ *	  What the unit tests share: checks, random values, garbage, the summary.
+ *
+ * A test is a function, and fails if one of its checks does.  It goes on all
+ * the same, so that one run tells the most, but says no more than the first
+ * few failures: the tests that draw random values check millions of times.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_HARNESS_H
+#define SF_HARNESS_H
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FAILURES_SHOWN	5
+
+static int	tests_passed = 0;
+static int	tests_failed = 0;
+static int	checks_failed = 0;	/* in the test that runs */
+static uint64_t seed;
+static uint64_t rnd_state;
+
+/* What the values under test come from; shown with a failure. */
+static char context[512] = "";
+
+#define RUN(test)	run_test(#test, test)
+#define LENGTH(a)	((int) (sizeof(a) / sizeof((a)[0])))
+
+#define CHECK(cond) \
+	((void) ((cond) || fail_check(__FILE__, __LINE__, #cond, "is false")))
+#define CHECK_EQ(got, expected) \
+	check_eq(__FILE__, __LINE__, #got, (int64_t) (got), (int64_t) (expected))
+#define CHECK_STR(got, expected) \
+	check_str(__FILE__, __LINE__, #got, got, expected)
+#define CHECK_CONTAINS(got, expected) \
+	check_contains(__FILE__, __LINE__, #got, got, expected)
+
+static inline bool
+fail_check(const char *file, int line, const char *what, const char *how)
+{
+	if (checks_failed++ < FAILURES_SHOWN)
+		printf("%s:%d: %s %s%s%s\n", file, line, what, how,
+			   context[0] == '\0' ? "" : "; with ", context);
+	return false;
+}
+
+static inline void
+check_eq(const char *file, int line, const char *what,
+		 int64_t got, int64_t expected)
+{
+	char		how[80];
+
+	if (got == expected)
+		return;
+	snprintf(how, sizeof(how), "is %" PRId64 ", not %" PRId64, got, expected);
+	fail_check(file, line, what, how);
+}
+
+static inline void
+check_str(const char *file, int line, const char *what,
+		  const char *got, const char *expected)
+{
+	char		how[512];
+
+	if (strcmp(got, expected) == 0)
+		return;
+	snprintf(how, sizeof(how), "is \"%.200s\", not \"%.200s\"", got, expected);
+	fail_check(file, line, what, how);
+}
+
+static inline void
+check_contains(const char *file, int line, const char *what,
+			   const char *got, const char *expected)
+{
+	char		how[512];
+
+	if (strstr(got, expected) != NULL)
+		return;
+	snprintf(how, sizeof(how), "is \"%.200s\", without \"%.200s\"",
+			 got, expected);
+	fail_check(file, line, what, how);
+}
+
+static inline void
+run_test(const char *name, void (*test) (void))
+{
+	checks_failed = 0;
+	test();
+	context[0] = '\0';
+	if (checks_failed == 0)
+		tests_passed++;
+	else
+	{
+		tests_failed++;
+		printf("%s: %d checks failed\n", name, checks_failed);
+	}
+	fflush(stdout);
+}
+
+/* ---- random values ---- */
+
+/* The seed is SEED of the environment, or else another each time. */
+static inline void
+start_tests(void)
+{
+	const char *text = getenv("SEED");
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	seed = text != NULL ? strtoull(text, NULL, 10) :
+		(uint64_t) now.tv_sec * 1000000 + now.tv_nsec / 1000;
+	rnd_state = seed != 0 ? seed : 1;	/* xorshift would stay at zero */
+}
+
+/* Say how it went, with the seed that repeats it; returns the exit status. */
+static inline int
+finish_tests(const char *program)
+{
+	printf("%s: %d passed, %d failed (SEED=%" PRIu64 ")\n", program,
+		   tests_passed, tests_failed, seed);
+	return tests_failed > 0;
+}
+
+/* xorshift64* */
+static inline uint64_t
+rnd(void)
+{
+	rnd_state ^= rnd_state >> 12;
+	rnd_state ^= rnd_state << 25;
+	rnd_state ^= rnd_state >> 27;
+	return rnd_state * UINT64_C(0x2545F4914F6CDD1D);
+}
+
+static inline uint64_t
+rnd_below(uint64_t n)
+{
+	return (rnd() >> 1) % n;
+}
+
+/* Below n, and often the first or the last: errors sit at the edges. */
+static inline uint64_t
+rnd_edge(uint64_t n)
+{
+	switch (rnd_below(4))
+	{
+		case 0:
+			return 0;
+		case 1:
+			return n - 1;
+		default:
+			return rnd_below(n);
+	}
+}
+
+/* Any integer, of any magnitude; often one at an edge. */
+static inline int64_t
+rnd_int64(void)
+{
+	static const int64_t edges[] = {
+		INT64_MIN, INT64_MIN + 1, -1000, -1, 0, 1, 1000, INT64_MAX - 1, INT64_MAX
+	};
+
+	if (rnd_below(4) == 0)
+		return edges[rnd_below(LENGTH(edges))];
+	return (int64_t) rnd() >> rnd_below(64);
+}
+
+/*
+ * A text that resembles what a parser takes: some of its pieces in a row, and
+ * now and then any byte.  To be freed; the memory ends where the text does,
+ * so that the sanitizer sees who reads on.
+ */
+static inline char *
+garbage(const char *const *pieces, int npieces)
+{
+	char		buf[1000] = "";
+	size_t		len = 0;
+
+	for (int i = rnd_below(12); i > 0 && len < sizeof(buf) / 2; i--)
+	{
+		if (rnd_below(6) == 0)
+			buf[len++] = (char) (1 + rnd_below(255));
+		else
+			len += sprintf(buf + len, "%s", pieces[rnd_below(npieces)]);
+		if (rnd_below(3) == 0)
+			buf[len++] = ' ';
+	}
+	buf[len] = '\0';
+	return strdup(buf);
+}
+
+#endif							/* SF_HARNESS_H */

@@ -1,0 +1,159 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_clock.c
+ *	  Verdicts about the clock, at their boundaries, and the clocks.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "clock.h"
+#include "harness.h"
+
+static void
+test_within_drift_goes(void)
+{
+	CHECK_EQ(sf_clock_judge(5, 5, 1, 3000), SF_CLOCK_GO);
+	CHECK_EQ(sf_clock_judge(0, 5, 1, 3000), SF_CLOCK_GO);
+	CHECK_EQ(sf_clock_judge(-1000000, 5, 1, 3000), SF_CLOCK_GO);
+	CHECK_EQ(sf_clock_judge(0, 0, 1, 3000), SF_CLOCK_GO);
+	CHECK_EQ(sf_clock_judge(0, 0, 1, 0), SF_CLOCK_GO);
+	CHECK_EQ(sf_clock_judge(1000, 1000, 1000, 0), SF_CLOCK_GO);
+}
+
+static void
+test_one_tick_too_far_is_a_full_sequence(void)
+{
+	CHECK_EQ(sf_clock_judge(6, 5, 1, 3000), SF_CLOCK_TICK);
+	CHECK_EQ(sf_clock_judge(1, 0, 1, 3000), SF_CLOCK_TICK);
+	CHECK_EQ(sf_clock_judge(11, 10, 10, 3000), SF_CLOCK_TICK);
+	CHECK_EQ(sf_clock_judge(20, 10, 10, 3000), SF_CLOCK_TICK);
+
+	/* even where nobody may wait: the next tick is no step of the clock */
+	CHECK_EQ(sf_clock_judge(6, 5, 1, 0), SF_CLOCK_TICK);
+	CHECK_EQ(sf_clock_judge(1000, 0, 1000, 10), SF_CLOCK_TICK);
+}
+
+static void
+test_further_waits_up_to_the_limit(void)
+{
+	CHECK_EQ(sf_clock_judge(7, 5, 1, 3000), SF_CLOCK_WAIT);
+	CHECK_EQ(sf_clock_judge(21, 10, 10, 3000), SF_CLOCK_WAIT);
+	CHECK_EQ(sf_clock_judge(3005, 5, 1, 3000), SF_CLOCK_WAIT);
+	CHECK_EQ(sf_clock_judge(2, 0, 1, 2), SF_CLOCK_WAIT);
+}
+
+static void
+test_beyond_the_limit_refuses(void)
+{
+	CHECK_EQ(sf_clock_judge(3006, 5, 1, 3000), SF_CLOCK_REFUSE);
+	CHECK_EQ(sf_clock_judge(7, 5, 1, 0), SF_CLOCK_REFUSE);
+	CHECK_EQ(sf_clock_judge(1001, 0, 1000, 10), SF_CLOCK_REFUSE);
+	CHECK_EQ(sf_clock_judge(INT64_C(1) << 47, 5, 1, 3600000),
+			 SF_CLOCK_REFUSE);
+}
+
+/* The further ahead an ID is, the harsher the verdict; and all occur. */
+static void
+test_verdicts_are_in_order(void)
+{
+	for (int i = 0; i < 20000; i++)
+	{
+		int64_t		tick_ms = 1 + rnd_edge(1000);
+		int64_t		drift_ms = rnd_edge(1000) * tick_ms;
+		int64_t		max_wait_ms = tick_ms + 1 + rnd_edge(3600000);
+		SfClockVerdict before = SF_CLOCK_GO;
+		const int64_t ahead[] = {
+			-1, 0, drift_ms, drift_ms + 1, drift_ms + tick_ms,
+			drift_ms + tick_ms + 1, drift_ms + max_wait_ms,
+			drift_ms + max_wait_ms + 1
+		};
+		static const SfClockVerdict expected[] = {
+			SF_CLOCK_GO, SF_CLOCK_GO, SF_CLOCK_GO, SF_CLOCK_TICK,
+			SF_CLOCK_TICK, SF_CLOCK_WAIT, SF_CLOCK_WAIT, SF_CLOCK_REFUSE
+		};
+
+		snprintf(context, sizeof(context), "tick %d, drift %d, wait %d",
+				 (int) tick_ms, (int) drift_ms, (int) max_wait_ms);
+		for (int j = 0; j < LENGTH(ahead); j++)
+		{
+			SfClockVerdict verdict = sf_clock_judge(ahead[j], drift_ms,
+													tick_ms, max_wait_ms);
+
+			CHECK_EQ(verdict, expected[j]);
+			CHECK(verdict >= before);
+			before = verdict;
+		}
+	}
+}
+
+static void
+test_a_clock_that_stands_is_frozen(void)
+{
+	CHECK(sf_clock_is_frozen(0, 200));
+	CHECK(sf_clock_is_frozen(99, 200));
+	CHECK(sf_clock_is_frozen(0, 1000000));
+	CHECK(sf_clock_is_frozen(499999, 1000000));
+}
+
+static void
+test_a_clock_that_runs_is_not(void)
+{
+	CHECK(!sf_clock_is_frozen(100, 200));
+	CHECK(!sf_clock_is_frozen(200, 200));
+	CHECK(!sf_clock_is_frozen(500000, 1000000));
+	CHECK(!sf_clock_is_frozen(5000000, 1000000));	/* set forward */
+}
+
+static void
+test_too_early_to_tell_is_not_frozen(void)
+{
+	CHECK(!sf_clock_is_frozen(0, 0));
+	CHECK(!sf_clock_is_frozen(0, 199));
+	CHECK(!sf_clock_is_frozen(99, 199));
+}
+
+/* A step back is no standstill: the caller waits anew. */
+static void
+test_a_step_back_is_not_frozen(void)
+{
+	CHECK(!sf_clock_is_frozen(-1, 200));
+	CHECK(!sf_clock_is_frozen(-1000000, 1000000));
+}
+
+/* The machine's clocks may be set meanwhile, so no closer than this. */
+static void
+test_clocks_are_read(void)
+{
+	int64_t		wall_ms = 0;
+	int64_t		offset = sf_clock_boot_offset_ms(&wall_ms);
+	int64_t		before = sf_clock_monotonic_ms();
+	int64_t		now = time(NULL);
+
+	CHECK(llabs(wall_ms / 1000 - now) <= 60);
+	CHECK(llabs(sf_clock_wall_ms() / 1000 - now) <= 60);
+	CHECK(llabs(sf_clock_wall_us() / 1000000 - now) <= 60);
+	CHECK(offset <= wall_ms);
+	for (int i = 0; i < 1000; i++)
+	{
+		int64_t		after = sf_clock_monotonic_ms();
+
+		CHECK(after >= before);
+		before = after;
+	}
+}
+
+int
+main(void)
+{
+	start_tests();
+	RUN(test_within_drift_goes);
+	RUN(test_one_tick_too_far_is_a_full_sequence);
+	RUN(test_further_waits_up_to_the_limit);
+	RUN(test_beyond_the_limit_refuses);
+	RUN(test_verdicts_are_in_order);
+	RUN(test_a_clock_that_stands_is_frozen);
+	RUN(test_a_clock_that_runs_is_not);
+	RUN(test_too_early_to_tell_is_not_frozen);
+	RUN(test_a_step_back_is_not_frozen);
+	RUN(test_clocks_are_read);
+	return finish_tests("test_clock");
+}
