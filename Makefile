@@ -24,7 +24,7 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS): $(wildcard src/*.h) snowflake.control
+$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
 
 .PHONY: demo test lint unit mutants bench
 

@@ -194,3 +194,14 @@ COMMENT ON FUNCTION snowflake_accept_configuration() IS
 
 REVOKE ALL ON FUNCTION snowflake_advance(bigint, boolean, text),
 	snowflake_accept_clock(), snowflake_accept_configuration() FROM PUBLIC;
+
+--
+-- Where the extension is created again while the server runs, the new mark
+-- begins above the old one.  The search_path is that of CREATE EXTENSION.
+--
+CREATE FUNCTION snowflake_initialize() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_initialize() IS
+'part of the install script';
+SELECT snowflake_initialize();
+DROP FUNCTION snowflake_initialize();

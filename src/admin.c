@@ -27,11 +27,13 @@ SF_FUNCTION(snowflake_advance);
 SF_FUNCTION(snowflake_accept_clock);
 SF_FUNCTION(snowflake_accept_configuration);
 SF_FUNCTION(snowflake_ready);
+SF_FUNCTION(snowflake_initialize);
 
 static void
 require_database(FunctionCallInfo fcinfo)
 {
-	while (sf_mark_attached == NULL)
+	while (sf_mark_attached == NULL ||
+		   pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 		sf_mark_attach(fcinfo->flinfo->fn_oid);
 }
 
@@ -51,13 +53,37 @@ refuse_end(const SfLayout *layout, int64 floor_ms)
 }
 
 /*
+ * An ID of another layout can be above what is made for the same time and for
+ * later ones: then new IDs would climb through those that are there.
+ */
+static void
+require_above(const SfLayout *layout, int64 id, int64 from_ms)
+{
+	const SfLayout *ours = sf_layout_has(layout, SF_SHARD) ?
+		&sf_shard_layout : &sf_node_layout;
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	/* from_ms is within the life of both, but may be before the epoch */
+	if (sf_layout_ms_to_tick(ours, from_ms) >= ours->epoch_tick &&
+		sf_layout_min_id(ours, sf_layout_ms_to_tick(ours, from_ms)) > id)
+		return;
+	sf_layout_print(ours, text, sizeof(text));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("IDs of the configured layout would not be above this ID"),
+			 errdetail("The configured layout is \"%s\".", text),
+			 errhint("Configure the layout and epoch that the ID was made with. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
+}
+
+/*
  * snowflake_advance(id bigint, force boolean DEFAULT false,
  *					 layout text DEFAULT NULL) returns timestamptz
  *
- * Never issue at or below this ID again; returns the time from which IDs are
- * made.  The ID reads in the given layout, or else in snowflake.layout.
- * Throws SQLSTATE 22003 (negative, not of the layout, or beyond its end),
- * 22008 (more than a day ahead, and not forced), 22004, 22023.
+ * Never issue at or below this ID again; returns the end of its tick.  The ID
+ * reads in the given layout, or else in snowflake.layout.  Throws SQLSTATE
+ * 22003 (negative, not of the layout, or beyond its end), 22008 (more than a
+ * day ahead, and not forced), 22023 (new IDs would be below, and not forced;
+ * not a layout), 22004.
  */
 Datum
 snowflake_advance(PG_FUNCTION_ARGS)
@@ -89,7 +115,9 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errdetail("It was made for %s; this database would generate nothing until then.",
 						   sf_times_show(floor_ms)),
 				 errhint("Check the ID and its layout. If it is meant, call snowflake_advance(id, force => true).")));
-	sf_mark_advance(floor_ms, floor_ms > now_ms + sf_max_clock_wait);
+	if (!PG_GETARG_BOOL(1))
+		require_above(layout, id, Max(floor_ms, now_ms));
+	sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_times_from_ms(floor_ms));
 }
 
@@ -155,4 +183,18 @@ snowflake_ready(PG_FUNCTION_ARGS)
 	sf_guard_writable("snowflake_ready()");
 	sf_generator_probe(fcinfo->flinfo->fn_oid);
 	PG_RETURN_BOOL(true);
+}
+
+/*
+ * snowflake_initialize() returns void
+ *
+ * Part of the install script, which drops it: where the extension is created
+ * again while the server runs, the new mark begins above the old one.
+ */
+Datum
+snowflake_initialize(PG_FUNCTION_ARGS)
+{
+	if (sf_state != NULL)
+		sf_mark_initialize(fcinfo->flinfo->fn_oid);
+	PG_RETURN_VOID();
 }

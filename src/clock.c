@@ -26,23 +26,39 @@ sf_clock_monotonic_ms(void)
 	return read_ms(CLOCK_MONOTONIC);
 }
 
+static int64_t
+since_boot_ms(void)
+{
+#ifdef CLOCK_BOOTTIME
+	return read_ms(CLOCK_BOOTTIME);
+#else
+	return read_ms(CLOCK_MONOTONIC);
+#endif
+}
+
 /*
  * The wall clock's distance from the time since boot, in ms, and the wall
  * clock that it was computed from.  It changes only when somebody sets the
  * wall clock: CLOCK_BOOTTIME goes on while the machine is suspended.  Where
  * there is none, a suspended machine looks like a jump.
+ *
+ * A process that is stopped between the two readings would take that for a
+ * jump as well; so the reading is framed by two of the other clock.
  */
 int64_t
 sf_clock_boot_offset_ms(int64_t *wall_ms)
 {
-#ifdef CLOCK_BOOTTIME
-	int64_t		since_boot = read_ms(CLOCK_BOOTTIME);
-#else
-	int64_t		since_boot = read_ms(CLOCK_MONOTONIC);
-#endif
+	int64_t		before,
+				after;
+	int			tries = 0;
 
-	*wall_ms = sf_clock_wall_ms();
-	return *wall_ms - since_boot;
+	do
+	{
+		before = since_boot_ms();
+		*wall_ms = sf_clock_wall_ms();
+		after = since_boot_ms();
+	} while (after - before > 1 && ++tries < 100);
+	return *wall_ms - before;
 }
 
 /*

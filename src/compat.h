@@ -54,4 +54,15 @@ sf_wait_event(uint32 *cache, const char *name)
 #define sf_wait_event(cache, name) ((void) (cache), PG_WAIT_EXTENSION)
 #endif
 
+/* Was the relation, or its file, made in this transaction?  Include rel.h. */
+#if PG_VERSION_NUM >= 160000
+#define sf_relation_is_new(rel) \
+	((rel)->rd_createSubid != InvalidSubTransactionId || \
+	 (rel)->rd_firstRelfilelocatorSubid != InvalidSubTransactionId)
+#else
+#define sf_relation_is_new(rel) \
+	((rel)->rd_createSubid != InvalidSubTransactionId || \
+	 (rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+#endif
+
 #endif							/* SF_COMPAT_H */

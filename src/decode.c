@@ -70,7 +70,8 @@ decode_columns(const SfLayout *layout, int64 id, Datum *values, bool *nulls)
 	for (int i = 1; i < DECODE_COLUMNS; i++)
 	{
 		nulls[i] = !sf_layout_has(layout, kinds[i]);
-		values[i] = Int32GetDatum((int32) sf_layout_field(layout, kinds[i], id));
+		values[i] = Int32GetDatum((int32)
+								  sf_layout_field(layout, kinds[i], id));
 	}
 
 	/* the node is what the fields that name it say together */
@@ -158,6 +159,7 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 static int64
 require_tick(const SfLayout *layout, TimestampTz time)
 {
+	int64		end_ms = tick_to_ms(layout, layout->end_tick);
 	int64		tick = 0;
 
 	if (!TIMESTAMP_NOT_FINITE(time))
@@ -169,7 +171,7 @@ require_tick(const SfLayout *layout, TimestampTz time)
 				 errmsg("timestamp is out of the layout's range"),
 				 errdetail("The layout's IDs lie from %s up to, not including, %s.",
 						   sf_times_show(layout->epoch_ms),
-						   sf_times_show(tick_to_ms(layout, layout->end_tick))),
+						   sf_times_show(end_ms)),
 				 errhint("Leave the bound out, or use one within that range.")));
 	return tick;
 }
@@ -214,7 +216,8 @@ for_each_layout(void (*f) (const char *name, bool configured,
 	}
 	for (int i = 0; i < sf_npresets; i++)
 	{
-		if (!sf_layout_parse(&layout, sf_presets[i].text, reason, sizeof(reason)))
+		if (!sf_layout_parse(&layout, sf_presets[i].text,
+							 reason, sizeof(reason)))
 			elog(ERROR, "preset \"%s\" is not a layout: %s",
 				 sf_presets[i].name, reason);
 		f(sf_presets[i].name, false, &layout, arg);
@@ -222,7 +225,8 @@ for_each_layout(void (*f) (const char *name, bool configured,
 }
 
 static void
-put_layout(const char *name, bool configured, const SfLayout *layout, void *arg)
+put_layout(const char *name, bool configured, const SfLayout *layout,
+		   void *arg)
 {
 	ReturnSetInfo *rsinfo = arg;
 	Datum		values[LAYOUTS_COLUMNS];
@@ -264,13 +268,15 @@ typedef struct Inspection
 } Inspection;
 
 static void
-put_reading(const char *name, bool configured, const SfLayout *layout, void *arg)
+put_reading(const char *name, bool configured, const SfLayout *layout,
+			void *arg)
 {
 	Inspection *inspection = arg;
 	ReturnSetInfo *rsinfo = inspection->rsinfo;
 	Datum		values[INSPECT_COLUMNS];
 	bool		nulls[INSPECT_COLUMNS] = {0};
-	int64		ms = tick_to_ms(layout, sf_layout_tick(layout, inspection->id));
+	int64		tick = sf_layout_tick(layout, inspection->id);
+	int64		ms = tick_to_ms(layout, tick);
 	bool		plausible = sf_layout_fits(layout, inspection->id) &&
 		ms <= sf_clock_wall_ms() + PLAUSIBLE_AHEAD_MS;
 

@@ -44,7 +44,8 @@ require_argument(FunctionCallInfo fcinfo, int n, const char *name)
 	if (PG_ARGISNULL(n))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name)));
+				 errmsg("%s must not be null", name),
+				 errhint("Give a number; COALESCE() gives one where there is none.")));
 	return PG_GETARG_INT32(n);
 }
 
@@ -61,12 +62,7 @@ require_shard(FunctionCallInfo fcinfo, int n)
 				 errdetail("snowflake.shard_layout has room for shards 0 to %d.",
 						   sf_state->nshards - 1),
 				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
-	if (!sf_state_may_issue_for(shard))
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this server may not issue IDs for shard %d", shard),
-				 errdetail("snowflake.shards does not list it."),
-				 errhint("If no other server has the shard, have an administrator add it to snowflake.shards, and reload: SELECT pg_reload_conf();")));
+	sf_generator_require_shard(shard);
 	return shard;
 }
 
@@ -90,7 +86,8 @@ put_piece(ReturnSetInfo *rsinfo, const SfPiece *piece)
 {
 	for (int64 position = piece->next; position <= piece->last; position++)
 	{
-		int64		id = sf_layout_compose(piece->layout, position) | piece->maker;
+		int64		id = piece->maker |
+			sf_layout_compose(piece->layout, position);
 		Datum		value = Int64GetDatum(id);
 		bool		isnull = false;
 
@@ -169,6 +166,7 @@ snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 	for (; left > 0; left -= piece.last - piece.next + 1)
 	{
 		CHECK_FOR_INTERRUPTS();
+		sf_generator_require_shard(shard);	/* still, after a reload */
 		sf_generator_take_shard(&piece, shard, left, fcinfo->flinfo->fn_oid);
 		put_piece((ReturnSetInfo *) fcinfo->resultinfo, &piece);
 	}

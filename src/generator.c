@@ -50,7 +50,7 @@ typedef struct Source
 {
 	const SfLayout *layout;
 	pg_atomic_uint64 *counter;
-	bool		leased;			/* the IDs name the node */
+	int			shard;			/* -1: the node's, under the lease */
 } Source;
 
 /* The state of a call that cannot go on yet. */
@@ -65,7 +65,7 @@ typedef enum Obstacle
 static inline int64
 end_of_right(const Source *source, uint64 lease)
 {
-	if (!source->leased)
+	if (source->shard >= 0)
 		return source->layout->end_tick;
 	return source->layout->epoch_tick +
 		(int64) (lease >> source->layout->node_bits);
@@ -78,7 +78,8 @@ end_of_right(const Source *source, uint64 lease)
 static pg_noinline int64
 random_start(const SfLayout *layout)
 {
-	return pg_prng_uint64(&pg_global_prng_state) & (layout->sequence_mask >> 1);
+	return pg_prng_uint64(&pg_global_prng_state) &
+		(layout->sequence_mask >> 1);
 }
 
 static void
@@ -90,10 +91,9 @@ refuse_end(const Source *source, int64 now_tick)
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("layout has reached its last timestamp"),
-			 errdetail("The layout is \"%s\"; the wall clock is %lld s past its end.",
-					   text,
-					   (long long) ((now_tick - source->layout->end_tick) *
-									source->layout->tick_ms / 1000)),
+			 now_tick >= source->layout->end_tick ?
+			 errdetail("The layout is \"%s\"; the wall clock is past its end.", text) :
+			 errdetail("The layout is \"%s\"; its last ID was issued ahead of the wall clock.", text),
 			 errhint("Check the server's clock. If it is right, choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().")));
 }
 
@@ -144,7 +144,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 		sf_mark_attach(function);
 		return OBSTACLE_GONE;
 	}
-	if (source->leased && lease == 0)
+	if (source->shard < 0 && lease == 0)
 	{
 		sf_node_take();
 		return OBSTACLE_GONE;
@@ -222,7 +222,7 @@ try_take(Source source, int64 want, int64 *first, int64 *last, uint64 *lease)
 	/* the mark and all times are in ticks from here on */
 	if (likely(database != NULL))
 		mark = (int64) pg_atomic_read_u64(&database->mark);
-	*lease = source.leased ? pg_atomic_read_u64(&sf_state->lease) : 0;
+	*lease = source.shard < 0 ? pg_atomic_read_u64(&sf_state->lease) : 0;
 	if (unlikely(layout->tick_ms != 1))
 	{
 		now = sf_layout_ms_to_tick(layout, now);
@@ -255,16 +255,19 @@ try_take(Source source, int64 want, int64 *first, int64 *last, uint64 *lease)
 
 /* Clear the way and try again, until there is a position. */
 static pg_noinline int64
-take_slowly(const SfLayout *layout, pg_atomic_uint64 *counter, bool leased,
+take_slowly(const SfLayout *layout, pg_atomic_uint64 *counter, int shard,
 			int64 want, Oid function, int64 *last, uint64 *lease)
 {
-	Source		source = {layout, counter, leased};
+	Source		source = {layout, counter, shard};
 	SfDelay		delay = {0};
 	int64		first;
 
 	do
+	{
 		clear_way(&source, function, &delay);
-	while (!try_take(source, want, &first, last, lease));
+		if (shard >= 0)
+			sf_generator_require_shard(shard);	/* still, after a reload */
+	} while (!try_take(source, want, &first, last, lease));
 	watch_end(layout);
 	return first;
 }
@@ -277,7 +280,7 @@ take(Source source, int64 want, Oid function, int64 *last, uint64 *lease)
 
 	if (likely(try_take(source, want, &first, last, lease)))
 		return first;
-	return take_slowly(source.layout, source.counter, source.leased,
+	return take_slowly(source.layout, source.counter, source.shard,
 					   want, function, last, lease);
 }
 
@@ -303,7 +306,7 @@ node_source(void)
 {
 	return (Source)
 	{
-		&sf_node_layout, &sf_state->node_counter.position, true
+		&sf_node_layout, &sf_state->node_counter.position, -1
 	};
 }
 
@@ -312,7 +315,7 @@ shard_source(uint32 shard)
 {
 	return (Source)
 	{
-		&sf_shard_layout, &sf_shard_counters[shard], false
+		&sf_shard_layout, &sf_shard_counters[shard], (int) shard
 	};
 }
 
@@ -332,13 +335,29 @@ sf_generator_next_node(Oid function)
 	return sf_layout_compose(&sf_node_layout, position) | place_node(lease);
 }
 
+/*
+ * A shard must be one that this server may issue for.  Throws SQLSTATE 55000.
+ */
+void
+sf_generator_require_shard(uint32 shard)
+{
+	if (sf_state_may_issue_for(shard))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this server may not issue IDs for shard %u", shard),
+			 errdetail("snowflake.shards does not list it."),
+			 errhint("If no other server has the shard, have an administrator add it to snowflake.shards, and reload: SELECT pg_reload_conf();")));
+}
+
 /* The next ID of a shard, which must be one that the layout has room for. */
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {
 	int64		last;
 	uint64		lease;
-	int64		position = take(shard_source(shard), 1, function, &last, &lease);
+	int64		position = take(shard_source(shard), 1, function,
+								&last, &lease);
 
 	return sf_layout_compose(&sf_shard_layout, position) |
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
@@ -361,14 +380,15 @@ sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
 	uint64		lease;
 
 	piece->layout = &sf_shard_layout;
-	piece->next = take(shard_source(shard), want, function, &piece->last, &lease);
+	piece->next = take(shard_source(shard), want, function,
+					   &piece->last, &lease);
 	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
 }
 
 /*
- * Throw what a call for the node's next ID would throw now, and change
- * nothing durable.  Returns where the call would succeed, at once or after it
- * has slept.
+ * Throw what a call for the node's next ID would throw now.  Returns where the
+ * call would succeed, at once or after it has slept.  Makes no ID, but loads
+ * the mark and takes the node as the first call does.
  */
 void
 sf_generator_probe(Oid function)

@@ -24,6 +24,7 @@ extern int64 sf_generator_next_shard(uint32 shard, Oid function);
 extern void sf_generator_take_node(SfPiece *piece, int64 want, Oid function);
 extern void sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want,
 									Oid function);
+extern void sf_generator_require_shard(uint32 shard);
 extern void sf_generator_probe(Oid function);
 
 #endif							/* SF_GENERATOR_H */

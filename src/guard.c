@@ -11,20 +11,26 @@
 #include "guard.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_authid.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 
 /* SQLSTATE 55000 */
 void
 sf_guard_refuse_unloaded(void)
 {
-	const char *others = shared_preload_libraries_string;
-	bool		any = others != NULL && others[0] != '\0';
+	const char *others = "";
+
+	/* not everybody may see what else is there */
+	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS) &&
+		shared_preload_libraries_string != NULL)
+		others = shared_preload_libraries_string;
 
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake must be loaded via shared_preload_libraries"),
 			 errhint("Add to postgresql.conf, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
-					 any ? others : "", any ? ", " : "")));
+					 others, others[0] != '\0' ? ", " : "")));
 }
 
 /* SQLSTATE 25006 */

@@ -55,7 +55,7 @@ sf_layout_complete(SfLayout *layout)
 
 	layout->epoch_tick = layout->epoch_ms / layout->tick_ms;
 
-	/* IDs are bigint: where they fill the sign bit, half of the life is out. */
+	/* IDs are bigint: where they fill the sign bit, half of the life is out */
 	life_bits = layout->field[SF_TIMESTAMP].width;
 	if (layout->bits == 64)
 		life_bits--;

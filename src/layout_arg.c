@@ -86,7 +86,7 @@ sf_layout_arg(FunctionCallInfo fcinfo, int n)
 	{
 		Size		size = VARSIZE_ANY(t);
 
-		/* one allocation for both, so that an error leaves nothing half done */
+		/* one allocation for both: an error leaves nothing half done */
 		r = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(*r) + size);
 		r->text = memcpy(r + 1, t, size);
 		parse(&r->layout, t);

@@ -117,6 +117,16 @@ take_number(Word *word, int max_digits)
 	return n;
 }
 
+/* Take exactly this many digits. */
+static bool
+take_digits(Word *word, int digits, int64_t *n)
+{
+	int			len = word->len;
+
+	*n = take_number(word, digits);
+	return len - word->len == digits;
+}
+
 static bool
 take_char(Word *word, const char *chars)
 {
@@ -144,7 +154,9 @@ days_from_civil(int64_t year, int64_t month, int64_t day)
 static void
 civil_from_days(int64_t days, int *year, int *month, int *day)
 {
-	static const int month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+	static const int month_days[] = {
+		31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31
+	};
 	int64_t		y = 1970 + days / 366;	/* not after the right year */
 	int64_t		d;
 
@@ -176,16 +188,13 @@ parse_time_of_day(Word *rest, int64_t *ms)
 
 	if (!take_char(rest, "Tt "))
 		return false;
-	hour = take_number(rest, 2);
-	if (hour < 0 || hour > 23 || !take_char(rest, ":"))
+	if (!take_digits(rest, 2, &hour) || hour > 23 || !take_char(rest, ":"))
 		return false;
-	minute = take_number(rest, 2);
-	if (minute < 0 || minute > 59)
+	if (!take_digits(rest, 2, &minute) || minute > 59)
 		return false;
 	if (take_char(rest, ":"))
 	{
-		second = take_number(rest, 2);
-		if (second < 0 || second > 59)
+		if (!take_digits(rest, 2, &second) || second > 59)
 			return false;
 		if (take_char(rest, "."))
 		{
@@ -215,14 +224,12 @@ parse_date_and_time(Word word, int64_t *epoch_ms)
 				m,
 				d;
 
-	year = take_number(&word, 4);
-	if (year < 1 || !take_char(&word, "-"))
+	if (!take_digits(&word, 4, &year) || year < 1 || !take_char(&word, "-"))
 		return false;
-	month = take_number(&word, 2);
-	if (month < 1 || month > 12 || !take_char(&word, "-"))
+	if (!take_digits(&word, 2, &month) || month < 1 || month > 12 ||
+		!take_char(&word, "-"))
 		return false;
-	day = take_number(&word, 2);
-	if (day < 1 || day > 31)
+	if (!take_digits(&word, 2, &day) || day < 1 || day > 31)
 		return false;
 	if (year < 1970)
 	{
@@ -233,7 +240,8 @@ parse_date_and_time(Word word, int64_t *epoch_ms)
 	civil_from_days(days, &y, &m, &d);
 	if (m != month || d != day)
 		return false;			/* no such day */
-	if (word.len > 0 && *word.start != 'Z' && !parse_time_of_day(&word, &ms))
+	if (word.len > 0 && *word.start != 'Z' && *word.start != 'z' &&
+		!parse_time_of_day(&word, &ms))
 		return false;
 	if (word.len > 0 && !word_is(word, "Z") && !word_is(word, "z") &&
 		!word_is(word, "+00") && !word_is(word, "+00:00"))
@@ -294,8 +302,6 @@ sf_epoch_print(int64_t epoch_ms, char *buf, size_t size)
 				 (int) (in_day / 3600000), (int) (in_day / 60000 % 60),
 				 (int) (in_day / 1000 % 60), (int) (in_day % 1000));
 }
-
-/* ---- layouts ---- */
 
 const char *
 sf_field_name(SfFieldKind kind)

@@ -21,13 +21,17 @@
  *   read a counter before it was raised fails its compare-and-swap.
  *
  * - the published mark and the register never fall.  A register found below
- *   what was published (the extension was created again, or somebody called
- *   setval) is written up, and one found above it (a restore) is loaded.
+ *   what was published (somebody called setval) is written up, and one found
+ *   above it (a restore) is loaded.
+ *
+ * - a published mark lies in the register that others will find.  A register
+ *   that was made in a transaction which has not ended may vanish with it; the
+ *   session that made it keeps a mark of its own until then.  Whoever creates
+ *   the extension again writes the published mark into the new register before
+ *   anybody can see it.
  *
  * The mark is extended early, when half of the reserve is left, by one
- * backend while the others go on.  The lock of a database's slot is held
- * across the flush, but never waited for: who must wait sleeps on the slot's
- * condition variable.
+ * backend while the others go on.
  *
  * Two databases share the counters.  So that a bad mark of one does not stop
  * the others, a mark too far ahead of the clock is refused for its database
@@ -41,17 +45,11 @@
 #include "mark.h"
 
 #include "access/xlog.h"
-#include "catalog/pg_database.h"
 #include "clock.h"
-#include "miscadmin.h"
 #include "record.h"
 #include "settings.h"
+#include "slot.h"
 #include "times.h"
-#include "utils/memutils.h"
-#include "utils/syscache.h"
-
-/* Wake up as often to see whether the slot's lock was lost to an error. */
-#define LOCK_RETRY_MS	100
 
 SfDatabase *sf_mark_attached = NULL;
 
@@ -59,120 +57,6 @@ static void
 detach(void)
 {
 	sf_mark_attached = NULL;
-}
-
-static uint32 wait_event_mark = 0;
-
-/* ---- slots ---- */
-
-static SfDatabase *
-find_slot(Oid oid)
-{
-	for (int i = 0; i < sf_state->ndatabases; i++)
-	{
-		if (sf_databases[i].database.oid == oid)
-			return &sf_databases[i].database;
-	}
-	return NULL;
-}
-
-/* A slot of a database that is gone, as its OID and its count; or false. */
-static bool
-find_gone(Oid *oid, uint32 *attached)
-{
-	for (int i = 0; i < sf_state->ndatabases; i++)
-	{
-		SfDatabase *database = &sf_databases[i].database;
-
-		LWLockAcquire(sf_state->lock, LW_SHARED);
-		*oid = database->oid;
-		*attached = database->attached;
-		LWLockRelease(sf_state->lock);
-		if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(*oid)))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Find this database's slot, or take one: a free one, or that of a database
- * that is gone.  Nobody is connected to such a database, so nobody uses the
- * slot; should a new database have got its OID meanwhile and have attached,
- * the count tells.
- */
-static SfDatabase *
-take_slot(void)
-{
-	SfDatabase *slot;
-	Oid			gone = InvalidOid;
-	uint32		attached = 0;
-
-	for (;;)
-	{
-		LWLockAcquire(sf_state->lock, LW_EXCLUSIVE);
-		slot = find_slot(MyDatabaseId);
-		if (slot == NULL)
-		{
-			slot = find_slot(gone);
-			if (slot != NULL && gone != InvalidOid && slot->attached != attached)
-				slot = NULL;
-			if (slot != NULL)
-			{
-				slot->oid = MyDatabaseId;
-				pg_atomic_write_u64(&slot->mark, 0);
-				pg_atomic_write_u64(&slot->early, 0);
-			}
-		}
-		if (slot != NULL)
-			slot->attached++;
-		LWLockRelease(sf_state->lock);
-		if (slot != NULL)
-			return slot;
-
-		CHECK_FOR_INTERRUPTS();
-		if (!find_gone(&gone, &attached))
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("too many databases generate IDs on this server"),
-					 errdetail("snowflake.max_databases is %d.",
-							   sf_max_databases),
-					 errhint("Increase snowflake.max_databases, and restart the server.")));
-	}
-}
-
-/*
- * Take the slot's lock.  Returns false instead if meanwhile the mark was
- * published at need_ms or above; 0 waits for the lock whatever happens.
- */
-static bool
-lock_slot(SfDatabase *slot, uint64 need_ms)
-{
-	bool		locked;
-
-	if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
-		return true;
-	ConditionVariablePrepareToSleep(&slot->changed);
-	for (;;)
-	{
-		locked = false;
-		if (need_ms > 0 && pg_atomic_read_u64(&slot->mark) >= need_ms)
-			break;
-		locked = LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE);
-		if (locked)
-			break;
-		(void) ConditionVariableTimedSleep(&slot->changed, LOCK_RETRY_MS,
-										   sf_wait_event(&wait_event_mark,
-														 "SnowflakeMark"));
-	}
-	ConditionVariableCancelSleep();
-	return locked;
-}
-
-static void
-unlock_slot(SfDatabase *slot)
-{
-	LWLockRelease(&slot->lock);
-	ConditionVariableBroadcast(&slot->changed);
 }
 
 /* ---- counters ---- */
@@ -215,38 +99,55 @@ raise_counters(int64 floor_ms)
 
 /* ---- the clock, as the mark sees it ---- */
 
+/* What moving a mark has come to. */
+typedef struct Outcome
+{
+	int64		now_ms;			/* the wall clock */
+	int64		offset_ms;		/* its distance from the time since boot */
+	int64		found_ms;		/* what the register said */
+	bool		behind;			/* the clock is too far behind that */
+	bool		jumped;			/* the clock jumped forward too far */
+} Outcome;
+
 /*
- * Read the wall clock, and refuse if it has jumped forward further than is
+ * Read the wall clock, and see whether it has jumped forward further than is
  * believed.  A jump past the mark cannot bypass this: until the mark is
  * extended, nothing is issued beyond it.  The baseline is one for the server,
  * and is the highest under which a mark was extended.
  */
-static int64
-check_jump(int64 *offset)
+static void
+read_clock(Outcome *outcome)
 {
 	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
-	int64		now_ms;
-	int64		jump;
 
-	*offset = sf_clock_boot_offset_ms(&now_ms);
-	jump = *offset - baseline;
-	if (baseline != 0 && jump > sf_max_clock_jump * INT64CONST(1000))
-		ereport(ERROR,
-				(errcode(ERRCODE_SYSTEM_ERROR),
-				 errmsg("wall clock jumped forward by %lld s",
-						(long long) (jump / 1000)),
-				 errdetail("It now says %s; snowflake.max_clock_jump is %d s.",
-						   sf_times_show(now_ms), sf_max_clock_jump),
-				 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().")));
-	return now_ms;
+	outcome->offset_ms = sf_clock_boot_offset_ms(&outcome->now_ms);
+	outcome->jumped = baseline != 0 &&
+		outcome->offset_ms - baseline > sf_max_clock_jump * INT64CONST(1000);
 }
 
+static void
+refuse_jump(const Outcome *outcome)
+{
+	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock jumped forward by %lld s",
+					(long long) ((outcome->offset_ms - baseline) / 1000)),
+			 errdetail("It now says %s; snowflake.max_clock_jump is %d s.",
+					   sf_times_show(outcome->now_ms), sf_max_clock_jump),
+			 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().")));
+}
+
+/* Throw if the mark could not be extended for a jump of the clock. */
 void
 sf_mark_check_jump(void)
 {
-	int64		offset;
+	Outcome		outcome;
 
-	(void) check_jump(&offset);
+	read_clock(&outcome);
+	if (outcome.jumped)
+		refuse_jump(&outcome);
 }
 
 /* Take the present clock for right, whatever it was before. */
@@ -261,17 +162,17 @@ sf_mark_accept_clock(void)
 
 /*
  * Refuse a mark that the clock will not reach within the time that a call may
- * wait for it.  The slot must not be locked.
+ * wait for it.
  */
 static void
-refuse_mark(int64 mark_ms, int64 now_ms)
+refuse_mark(const Outcome *outcome)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is %lld ms behind the mark of this database",
-					(long long) (mark_ms - now_ms)),
-			 errdetail("IDs were issued here for times up to %s, and snowflake.max_clock_wait is %d ms.",
-					   sf_times_show(mark_ms), sf_max_clock_wait),
+					(long long) (outcome->found_ms - outcome->now_ms)),
+			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %d ms.",
+					   sf_times_show(outcome->found_ms), sf_max_clock_wait),
 			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in the documentation.")));
 }
 
@@ -279,61 +180,84 @@ refuse_mark(int64 mark_ms, int64 now_ms)
 
 /*
  * Look at the register, and make it and the published mark one: the heart of
- * the protocol.  With extend, also move both to at least need_ms and a
- * reserve beyond the clock; with write, write even if nothing moves.  Returns
- * false, and has changed nothing, if the register is too far ahead of the
- * clock; *found is what it says.
+ * the protocol.  With extend, also move both to a reserve beyond the clock;
+ * with write, write even if nothing moves.  Where the outcome is a refusal,
+ * nothing has changed.  The slot is locked.
  */
-static bool
-reconcile(SfDatabase *slot, SfRegister *reg, int64 now_ms, int64 need_ms,
-		  bool extend, bool write, int64 *found)
+static void
+reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
+		  Outcome *outcome)
 {
 	XLogRecPtr	lsn;
-	int64		published = pg_atomic_read_u64(&slot->mark);
+	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
+	int64		found;
 	int64		mark;
 
-	*found = sf_register_lock(reg, &lsn);
-	if (*found > published && *found > now_ms + sf_max_clock_wait)
-		return false;
-	mark = Max(*found, published);
+	read_clock(outcome);
+	found = sf_register_lock(reg, &lsn);
+	outcome->found_ms = found;
+	outcome->behind = found > published &&
+		found > outcome->now_ms + sf_max_clock_wait;
+	if (!extend)
+		outcome->jumped = false;
+	if (outcome->behind || outcome->jumped)
+	{
+		sf_register_unlock(reg);
+		return;
+	}
+
+	mark = Max(found, published);
 	if (extend)
-		mark = Max(mark, Max(now_ms, need_ms) + sf_settings_reserve_ms());
-	if (mark != *found || write)
+		mark = Max(mark, outcome->now_ms + sf_settings_reserve_ms());
+	if (mark != found || write)
 		lsn = sf_register_store(reg, mark);
 	sf_register_unlock(reg);
 
 	/* what was found there may be as unsafe as what was stored */
 	XLogFlush(lsn);
-	if (*found > published || published == 0)
-		raise_counters(*found);
+	if (found > published || published == 0)
+		raise_counters(found);
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
-	return true;
+	if (extend && outcome->offset_ms > 0)
+		raise_counter(&sf_state->boot_offset, outcome->offset_ms);
 }
 
-/* Take up what is in the register; with extend, move it ahead as well. */
+/*
+ * Take up what is in the register; with extend, move it ahead as well, unless
+ * somebody has published enough_ms meanwhile.
+ */
 static void
-update(SfDatabase *slot, int64 need_ms, bool extend, bool write)
+update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 {
 	SfRegister	reg;
-	int64		found;
-	int64		offset = 0;
-	int64		now_ms = extend ? check_jump(&offset) : sf_clock_wall_ms();
-	bool		done = true;
+	Outcome		outcome = {0};
 
-	sf_register_open(&reg, SF_REG_MARK);
-	if (lock_slot(slot, need_ms))
+	(void) sf_register_open(&reg, SF_REG_MARK, true);
+	if (sf_slot_lock(slot, enough_ms))
 	{
 		/* who waited may find it done */
-		if (need_ms == 0 || pg_atomic_read_u64(&slot->mark) < need_ms)
-			done = reconcile(slot, &reg, now_ms, need_ms, extend, write, &found);
-		unlock_slot(slot);
+		if (enough_ms == 0 ||
+			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
+			reconcile(slot, &reg, extend, write, &outcome);
+		sf_slot_unlock(slot);
 	}
 	sf_register_close(&reg);
-	if (!done)
-		refuse_mark(found, now_ms);
-	if (extend && offset > 0)
-		raise_counter(&sf_state->boot_offset, offset);
+	if (outcome.behind)
+		refuse_mark(&outcome);
+	if (outcome.jumped)
+		refuse_jump(&outcome);
+}
+
+/* Is the mark's register one that may vanish with this transaction? */
+static bool
+register_is_new(void)
+{
+	SfRegister	reg;
+
+	(void) sf_register_open(&reg, SF_REG_MARK, true);
+	sf_register_close(&reg);
+	return reg.is_new;
 }
 
 /*
@@ -345,21 +269,21 @@ sf_mark_attach(Oid function)
 {
 	SfDatabase *slot;
 	bool		recorded;
-	uint64		published;
+	int64		published;
 	int64		mark;
 
 	sf_mark_attached = NULL;
 	sf_register_find(function, detach);
+	slot = register_is_new() ? sf_slot_make_own() : sf_slot_take();
 	recorded = sf_record_verify();
 	mark = sf_register_read(SF_REG_MARK);
-	slot = take_slot();
-	published = pg_atomic_read_u64(&slot->mark);
+	published = (int64) pg_atomic_read_u64(&slot->mark);
 
 	if (!recorded)
 		(void) sf_record_write();	/* the mark's WAL comes after it */
 	if (mark == 0 && published == 0)
 		update(slot, 1, true, true);
-	else if (!recorded || (uint64) mark != published)
+	else if (!recorded || mark != published)
 		update(slot, 0, false, !recorded);
 
 	/* not if the extension has changed meanwhile */
@@ -367,16 +291,23 @@ sf_mark_attach(Oid function)
 		sf_mark_attached = slot;
 }
 
-/* Move the mark to at least need_ms; returns when that is published. */
+/*
+ * Move the mark ahead; returns when need_ms is published, or, if the clock
+ * went back meanwhile, with less.
+ */
 void
 sf_mark_extend(int64 need_ms)
 {
+	/* somebody may have restored another record */
+	(void) sf_record_verify();
 	update(sf_mark_attached, need_ms, true, false);
 }
 
 /*
  * Move on a mark of which half is used up.  One backend does, and it alone
- * pays for it.  Should it fail, who needs more will try again.
+ * pays for it; the call has its ID already, so it neither waits for a lock
+ * nor fails for the clock.  Should it not come to anything, another tries, and
+ * whoever needs more than is left finds out why.
  */
 void
 sf_mark_extend_early(void)
@@ -384,43 +315,85 @@ sf_mark_extend_early(void)
 	SfDatabase *slot = sf_mark_attached;
 	uint64		mark_ms = pg_atomic_read_u64(&slot->mark);
 	uint64		claimed = pg_atomic_read_u64(&slot->early);
+	SfRegister	reg;
+	Outcome		outcome;
 
 	if (claimed >= mark_ms ||
 		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
 		return;
-	update(slot, mark_ms + 1, true, false);
+	if (sf_register_open(&reg, SF_REG_MARK, false))
+	{
+		(void) sf_record_verify();
+		if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+		{
+			if (pg_atomic_read_u64(&slot->mark) == mark_ms)
+				reconcile(slot, &reg, true, false, &outcome);
+			sf_slot_unlock(slot);
+		}
+		sf_register_close(&reg);
+	}
+	if (pg_atomic_read_u64(&slot->mark) == mark_ms)
+		pg_atomic_write_u64(&slot->early, 0);
+}
+
+/*
+ * Before anybody can see an extension that is being created: its mark begins
+ * where the one that was published for this database has got to.
+ */
+void
+sf_mark_initialize(Oid function)
+{
+	SfRegisterId id = SF_REG_MARK;
+	int64		mark = sf_slot_published_mark();
+
+	if (mark == 0)
+		return;
+	sf_register_find(function, detach);
+	XLogFlush(sf_register_write(&id, &mark, 1));
 }
 
 /* ---- administration ---- */
 
 /*
  * Move this database to floor_ms: no ID is made below it any more.  If the
- * clock will not reach it soon, the counters are left alone, since other
- * databases share them: this database waits, and the others go on.
+ * clock will not reach it soon, the counters are not raised to it, since other
+ * databases share them: this database waits, and the others go on.  The
+ * counters are raised to the old mark, which is near, so that a call that has
+ * read that and not yet swapped its counter fails to.
  */
 void
-sf_mark_advance(int64 floor_ms, bool far)
+sf_mark_advance(int64 floor_ms)
 {
 	SfDatabase *slot = sf_mark_attached;
 	SfRegister	reg;
 	XLogRecPtr	lsn;
+	int64		published;
+	int64		found;
 	int64		mark;
 
-	sf_register_open(&reg, SF_REG_MARK);
-	(void) lock_slot(slot, 0);
-	mark = Max(sf_register_lock(&reg, &lsn),
-			   (int64) pg_atomic_read_u64(&slot->mark));
-	mark = Max(mark, floor_ms);
-	XLogFlush(sf_register_store(&reg, mark));
-	if (far)
-		pg_atomic_write_u64(&slot->mark, 0);	/* to be loaded when due */
+	(void) sf_register_open(&reg, SF_REG_MARK, true);
+	(void) sf_slot_lock(slot, 0);
+	published = (int64) pg_atomic_read_u64(&slot->mark);
+	found = sf_register_lock(&reg, &lsn);
+
+	/* nothing was raised yet to what is found above the published mark */
+	if (found > published)
+		floor_ms = Max(floor_ms, found);
+	mark = Max(floor_ms, published);
+	if (mark != found)
+		lsn = sf_register_store(&reg, mark);
+	sf_register_unlock(&reg);
+	XLogFlush(lsn);
+	if (floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait)
+		raise_counters(floor_ms);
 	else
 	{
-		raise_counters(floor_ms);
-		pg_write_barrier();
-		pg_atomic_write_u64(&slot->mark, mark);
+		raise_counters(published);
+		mark = 0;				/* to be loaded when the clock is there */
 	}
-	unlock_slot(slot);
+	pg_write_barrier();
+	pg_atomic_write_u64(&slot->mark, mark);
+	sf_slot_unlock(slot);
 	sf_register_close(&reg);
 }
 

@@ -4,9 +4,8 @@
  *	  The node that the configuration gives this server, taken once.
  *
  * A configured node id is a lease without end: until the layout's last tick.
- * The first process that finds one configured publishes it, and nothing but a
- * new start of the server replaces it: while a reload runs, some processes
- * see the old value and some the new one.
+ * The first process that finds one configured, as the postmaster has it too,
+ * publishes it, and nothing but a new start of the server replaces it.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,42 +18,112 @@
 #include "settings.h"
 #include "state.h"
 
+/*
+ * The node's number, from snowflake.node_id and snowflake.datacenter_id.  If
+ * there is none, false, with the reason as a sentence, or empty where nothing
+ * is configured.
+ */
+static bool
+find_node(uint32 *node, char *reason, size_t reason_size)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int			datacenter_bits = layout->field[SF_DATACENTER].width;
+	int			within_bits = layout->node_bits;
+	uint32		within;
+	uint32		datacenter;
+
+	reason[0] = '\0';
+	*node = 0;
+	(void) sf_settings_parse_number(sf_node_id, &within);
+	(void) sf_settings_parse_number(sf_datacenter_id, &datacenter);
+	if (within == 0)
+		return layout->node_bits == 0;
+	if (datacenter > 0)
+		within_bits -= datacenter_bits;
+	if ((int64) datacenter > INT64_C(1) << datacenter_bits)
+		snprintf(reason, reason_size,
+				 "snowflake.datacenter_id is %s, and the layout has room for 0 to %d.",
+				 sf_datacenter_id, (1 << datacenter_bits) - 1);
+	else if ((int64) within > INT64_C(1) << within_bits)
+		snprintf(reason, reason_size,
+				 "snowflake.node_id is %s, and the layout has room for 0 to %lld.",
+				 sf_node_id, (long long) (INT64_C(1) << within_bits) - 1);
+	else if (datacenter > 0)
+		*node = sf_layout_join_node(layout, datacenter - 1, within - 1);
+	else
+		*node = within - 1;
+	return reason[0] == '\0';
+}
+
+/*
+ * Has this process the same settings as the postmaster?  Not if one of them
+ * is behind with a reload.
+ */
+static bool
+settings_are_current(void)
+{
+	uint32		node;
+	uint32		datacenter;
+
+	(void) sf_settings_parse_number(sf_node_id, &node);
+	(void) sf_settings_parse_number(sf_datacenter_id, &datacenter);
+	return node == pg_atomic_read_u32(&sf_state->configured_node) &&
+		datacenter == pg_atomic_read_u32(&sf_state->configured_datacenter);
+}
+
 static void
 publish(uint32 node)
 {
 	uint64		none = 0;
 	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
+	uint64		lease = until << sf_node_layout.node_bits | node;
 
 	/* until fits: it needs a bit more than the timestamp has at the most */
-	(void) pg_atomic_compare_exchange_u64(&sf_state->lease, &none,
-										  until << sf_node_layout.node_bits | node);
+	(void) pg_atomic_compare_exchange_u64(&sf_state->lease, &none, lease);
 }
 
-/* The postmaster's part: what is configured must fit, or there is no start. */
+/*
+ * The postmaster's part: what is configured must fit, or there is no start.
+ * When it starts anew after a crash, a server that has run before must not
+ * stay down for what somebody has put into the file meanwhile; then it runs
+ * without a node.
+ */
 void
 sf_node_take_at_start(void)
 {
+	static bool started = false;
 	uint32		node;
 	char		reason[SF_REASON_SIZE];
 
-	if (sf_settings_node(&node, reason, sizeof(reason)))
+	if (find_node(&node, reason, sizeof(reason)))
 		publish(node);
 	else if (reason[0] != '\0')
-		ereport(FATAL,
+		ereport(started ? LOG : FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason),
 				 errhint("Change the number, or give the layout more bits for the node.")));
+	started = true;
 }
 
-/* Take the node that a reload has brought, or say how to bring one. */
+/*
+ * Take the node that a reload has brought, or say how to bring one.  Not from
+ * settings that the postmaster has not got, or not any more: a process that is
+ * busy sees a reload late.
+ */
 void
 sf_node_take(void)
 {
 	uint32		node;
+	int64		nodes = INT64_C(1) << sf_node_layout.node_bits;
 	char		reason[SF_REASON_SIZE];
 
-	if (sf_settings_node(&node, reason, sizeof(reason)))
+	if (!settings_are_current())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake.node_id is being changed by a reload"),
+				 errhint("Repeat the command.")));
+	if (find_node(&node, reason, sizeof(reason)))
 	{
 		publish(node);
 		return;
@@ -69,6 +138,6 @@ sf_node_take(void)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake.node_id is not set"),
 			 errdetail("Each server needs a number of its own from 0 to %lld; two servers with one number issue the same IDs.",
-					   (long long) (INT64_C(1) << sf_node_layout.node_bits) - 1),
+					   (long long) nodes - 1),
 			 errhint("Have an administrator run, with a number that no other server has:\nALTER SYSTEM SET snowflake.node_id = '<number>';\nSELECT pg_reload_conf();")));
 }

@@ -40,8 +40,8 @@ sf_ranges_parse(uint32_t *map, uint32_t limit, const char *text,
 				char *reason, size_t reason_size)
 {
 	const char *cursor = skip_space(text);
-	uint32_t	first,
-				last;
+	uint32_t	first = 0;
+	uint32_t	last;
 
 	memset(map, 0, SF_RANGES_WORDS(limit) * sizeof(uint32_t));
 	while (*cursor != '\0')

@@ -16,7 +16,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-
 #include "record.h"
 
 #include "layout.h"
@@ -96,20 +95,33 @@ sf_record_verify(void)
 	return true;
 }
 
-/* Record the configuration.  Flush up to the result before relying on it. */
+/*
+ * Record the configuration, in one WAL record.  Flush up to the result before
+ * relying on it.
+ */
 XLogRecPtr
 sf_record_write(void)
 {
-	XLogRecPtr	lsn = InvalidXLogRecPtr;
+	SfRegisterId ids[2 * lengthof(recorded)];
+	int64		values[2 * lengthof(recorded)];
 
 	for (int i = 0; i < lengthof(recorded); i++)
 	{
-		(void) sf_register_write(recorded[i].code,
-								 sf_layout_code(recorded[i].configured));
-		lsn = sf_register_write(recorded[i].epoch,
-								recorded[i].configured->epoch_ms);
+		ids[2 * i] = recorded[i].code;
+		values[2 * i] = sf_layout_code(recorded[i].configured);
+		ids[2 * i + 1] = recorded[i].epoch;
+		values[2 * i + 1] = recorded[i].configured->epoch_ms;
 	}
-	return lsn;
+	return sf_register_write(ids, values, lengthof(ids));
+}
+
+/* The tick that holds this time, or the nearest one of the layout's life. */
+static int64
+clamp_tick(const SfLayout *layout, int64 ms)
+{
+	int64		tick = sf_layout_ms_to_tick(layout, ms);
+
+	return Max(layout->epoch_tick, Min(tick, layout->end_tick - 1));
 }
 
 /*
@@ -128,8 +140,8 @@ sf_record_endangers(int64 mark_ms)
 		if (!sf_layout_from_code(&then, sf_register_read(recorded[i].code),
 								 sf_register_read(recorded[i].epoch)))
 			return true;
-		if (sf_layout_min_id(now, sf_layout_ms_to_tick(now, mark_ms)) <=
-			sf_layout_max_id(&then, sf_layout_ms_to_tick(&then, mark_ms) - 1))
+		if (sf_layout_min_id(now, clamp_tick(now, mark_ms)) <=
+			sf_layout_max_id(&then, clamp_tick(&then, mark_ms - then.tick_ms)))
 			return true;
 	}
 	return false;

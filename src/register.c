@@ -27,6 +27,7 @@
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -123,20 +124,32 @@ sf_register_find(Oid function, void (*on_change) (void))
 	}
 }
 
-/* Open a register's sequence, and see that it is one we can use. */
+/*
+ * Open a register's sequence, and see that it is one we can use.  Returns
+ * NULL where its lock cannot be had at once, and we are not to wait for it.
+ */
 static Relation
-open_sequence(SfRegisterId id, LOCKMODE mode)
+open_sequence(SfRegisterId id, LOCKMODE mode, bool wait)
 {
-	Relation	rel = try_relation_open(register_oids[id], mode);
+	Oid			oid = register_oids[id];
+	Relation	rel;
 
+	if (wait)
+		LockRelationOid(oid, mode);
+	else if (!ConditionalLockRelationOid(oid, mode))
+		return NULL;
+
+	/* taking the lock has told us what was changed under it */
+	rel = found ? try_relation_open(oid, NoLock) : NULL;
 	if (rel == NULL)
 	{
+		UnlockRelationOid(oid, mode);
 		forget();
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("sequence \"%s\" of the extension \"snowflake\" was dropped",
+				 errmsg("sequence \"%s\" of the extension \"snowflake\" has been replaced",
 						register_names[id]),
-				 errhint("Repeat the command if the extension was created again meanwhile.")));
+				 errhint("Repeat the command; the extension was dropped or changed meanwhile.")));
 	}
 	if (rel->rd_rel->relkind != RELKIND_SEQUENCE ||
 		rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
@@ -181,7 +194,7 @@ data_value(Form_pg_sequence_data data)
 int64
 sf_register_read(SfRegisterId id)
 {
-	Relation	rel = open_sequence(id, AccessShareLock);
+	Relation	rel = open_sequence(id, AccessShareLock, true);
 	Buffer		buffer = ReadBuffer(rel, 0);
 	int64		value;
 
@@ -195,17 +208,22 @@ sf_register_read(SfRegisterId id)
 /*
  * Open a register for writing.  All that looks into catalogues or allocates
  * happens here, so that the caller may take a lightweight lock after it.
+ * False where that would have to wait for the sequence's lock, and is not to.
  */
-void
-sf_register_open(SfRegister *reg, SfRegisterId id)
+bool
+sf_register_open(SfRegister *reg, SfRegisterId id, bool wait)
 {
-	reg->rel = open_sequence(id, RowExclusiveLock);
+	reg->rel = open_sequence(id, RowExclusiveLock, wait);
+	if (reg->rel == NULL)
+		return false;
 	reg->buffer = ReadBuffer(reg->rel, 0);
 	reg->xlog = GenericXLogStart(reg->rel);
 	reg->locked = false;
+	reg->is_new = sf_relation_is_new(reg->rel);
+	return true;
 }
 
-/* Lock the page; returns its value, and up to where its WAL must be flushed. */
+/* Lock the page; returns its value, and up to where to flush its WAL. */
 int64
 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn)
 {
@@ -217,6 +235,22 @@ sf_register_lock(SfRegister *reg, XLogRecPtr *lsn)
 	return data_value(sequence_data(reg->rel, page));
 }
 
+/* Put a value into a page that is to be logged. */
+static void
+set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value)
+{
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer,
+												 GENERIC_XLOG_FULL_IMAGE);
+	Form_pg_sequence_data data = sequence_data(rel, page);
+
+	data->last_value = value;
+	data->is_called = true;
+	data->log_cnt = 0;			/* nextval() would have to log */
+
+	/* minors before 15.5 and 16.1 mark it too late for a checkpoint */
+	MarkBufferDirty(buffer);
+}
+
 /*
  * Write the value, and unlock.  Returns up to where the WAL must be flushed
  * before anybody may rely on it.
@@ -224,20 +258,10 @@ sf_register_lock(SfRegister *reg, XLogRecPtr *lsn)
 XLogRecPtr
 sf_register_store(SfRegister *reg, int64 value)
 {
-	Page		page;
-	Form_pg_sequence_data data;
 	XLogRecPtr	lsn;
 
 	Assert(reg->locked);
-	page = GenericXLogRegisterBuffer(reg->xlog, reg->buffer,
-									 GENERIC_XLOG_FULL_IMAGE);
-	data = sequence_data(reg->rel, page);
-	data->last_value = value;
-	data->is_called = true;
-	data->log_cnt = 0;			/* nextval() would have to log */
-
-	/* minors before 15.5 and 16.1 mark it too late for a checkpoint */
-	MarkBufferDirty(reg->buffer);
+	set_value(reg->rel, reg->xlog, reg->buffer, value);
 	lsn = GenericXLogFinish(reg->xlog);
 	reg->xlog = NULL;
 	sf_register_unlock(reg);
@@ -263,16 +287,35 @@ sf_register_close(SfRegister *reg)
 	relation_close(reg->rel, RowExclusiveLock);
 }
 
-/* Write a register in one go, unflushed. */
+/*
+ * Write registers in one WAL record, which has room for four; the mark is not
+ * to be among them.  Unflushed.
+ */
 XLogRecPtr
-sf_register_write(SfRegisterId id, int64 value)
+sf_register_write(const SfRegisterId *ids, const int64 *values, int n)
 {
-	SfRegister	reg;
+	Relation	rels[MAX_GENERIC_XLOG_PAGES] = {NULL};
+	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+	GenericXLogState *xlog;
 	XLogRecPtr	lsn;
 
-	sf_register_open(&reg, id);
-	(void) sf_register_lock(&reg, &lsn);
-	lsn = sf_register_store(&reg, value);
-	sf_register_close(&reg);
+	Assert(n > 0 && n <= MAX_GENERIC_XLOG_PAGES);
+	for (int i = 0; i < n; i++)
+	{
+		rels[i] = open_sequence(ids[i], RowExclusiveLock, true);
+		buffers[i] = ReadBuffer(rels[i], 0);
+	}
+	xlog = GenericXLogStart(rels[0]);
+	for (int i = 0; i < n; i++)
+	{
+		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);
+		set_value(rels[i], xlog, buffers[i], values[i]);
+	}
+	lsn = GenericXLogFinish(xlog);
+	for (int i = 0; i < n; i++)
+	{
+		UnlockReleaseBuffer(buffers[i]);
+		relation_close(rels[i], RowExclusiveLock);
+	}
 	return lsn;
 }

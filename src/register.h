@@ -32,16 +32,18 @@ typedef struct SfRegister
 	Buffer		buffer;
 	GenericXLogState *xlog;
 	bool		locked;			/* the buffer, exclusively */
+	bool		is_new;			/* made in this transaction: may be gone */
 } SfRegister;
 
 extern void sf_register_find(Oid function, void (*on_change) (void));
 extern bool sf_register_known(void);
 extern int64 sf_register_read(SfRegisterId id);
-extern void sf_register_open(SfRegister *reg, SfRegisterId id);
+extern bool sf_register_open(SfRegister *reg, SfRegisterId id, bool wait);
 extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);
 extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value);
 extern void sf_register_unlock(SfRegister *reg);
 extern void sf_register_close(SfRegister *reg);
-extern XLogRecPtr sf_register_write(SfRegisterId id, int64 value);
+extern XLogRecPtr sf_register_write(const SfRegisterId *ids,
+									const int64 *values, int n);
 
 #endif							/* SF_REGISTER_H */

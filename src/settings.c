@@ -107,42 +107,60 @@ check_epoch(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/* A node's or datacenter's number: digits, that fit an integer. */
-static bool
-parse_number(const char *text, int64 *n)
+/*
+ * A node's or datacenter's number as it is kept in shared memory: the number
+ * + 1, or 0 for an empty text.  False if it is neither.
+ */
+bool
+sf_settings_parse_number(const char *text, uint32 *number_plus_1)
 {
 	size_t		len = strlen(text);
+	int64		n;
 
-	if (len == 0 || len > 10 || strspn(text, "0123456789") != len)
+	*number_plus_1 = 0;
+	if (len == 0)
+		return true;
+	if (len > 10 || strspn(text, "0123456789") != len)
 		return false;
-	*n = strtol(text, NULL, 10);
-	return *n <= PG_INT32_MAX;
+	n = strtol(text, NULL, 10);
+	*number_plus_1 = (uint32) n + 1;
+	return n <= PG_INT32_MAX;
 }
 
 /*
- * Checks for snowflake.node_id and snowflake.datacenter_id.  Whether the
- * number fits the layout is judged where both are known.
+ * Checks for snowflake.node_id and snowflake.datacenter_id.  At the start the
+ * layout is not known yet, and both are judged together later.
+ *
+ * Once a node is taken, it stays for the life of the server: the postmaster,
+ * which reloads first, keeps its value, and all others follow it.  Within a
+ * transaction a value is only looked at, by ALTER SYSTEM or pg_file_settings:
+ * it may be one for the next start.
  */
 static bool
-check_number(const char *name, const char *newval, const char *current)
+check_number(const char *name, const char *newval, const char *current,
+			 pg_atomic_uint32 *shared, int bits)
 {
-	int64		n;
+	uint32		number;
+	uint32		kept = 0;
 
-	if (newval[0] != '\0' && !parse_number(newval, &n))
+	if (!sf_settings_parse_number(newval, &number) ||
+		(sf_state != NULL && (int64) number > INT64_C(1) << bits))
 	{
-		GUC_check_errdetail("It must be a number from 0 up to what the layout has room for, or empty: unset.");
+		if (sf_state == NULL)
+			GUC_check_errdetail("It must be a number from 0 up to what the layout has room for, or empty: unset.");
+		else
+			GUC_check_errdetail("It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
+								(long long) (INT64_C(1) << bits) - 1);
 		return false;
 	}
-
-	/*
-	 * Once taken, the node stays for the life of the server.  ALTER SYSTEM
-	 * may prepare another for the next: that is the only one to ask from
-	 * within a transaction, and outside of a transaction block.
-	 */
-	if (sf_state != NULL && current != NULL && current[0] != '\0' &&
-		strcmp(newval, current) != 0 &&
-		pg_atomic_read_u64(&sf_state->lease) != 0 &&
-		(!IsTransactionState() || IsTransactionBlock()))
+	if (sf_state == NULL || IsTransactionState() ||
+		pg_atomic_read_u64(&sf_state->lease) == 0)
+		return true;
+	if (IsUnderPostmaster)
+		kept = pg_atomic_read_u32(shared);
+	else
+		(void) sf_settings_parse_number(current, &kept);
+	if (number != kept)
 	{
 		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
 						 name, current, newval);
@@ -154,13 +172,41 @@ check_number(const char *name, const char *newval, const char *current)
 static bool
 check_node_id(char **newval, void **extra, GucSource source)
 {
-	return check_number("snowflake.node_id", *newval, sf_node_id);
+	return check_number("snowflake.node_id", *newval, sf_node_id,
+						sf_state ? &sf_state->configured_node : NULL,
+						sf_node_layout.node_bits);
 }
 
 static bool
 check_datacenter_id(char **newval, void **extra, GucSource source)
 {
-	return check_number("snowflake.datacenter_id", *newval, sf_datacenter_id);
+	return check_number("snowflake.datacenter_id", *newval, sf_datacenter_id,
+						sf_state ? &sf_state->configured_datacenter : NULL,
+						sf_node_layout.field[SF_DATACENTER].width);
+}
+
+/* Let all processes know what the postmaster has. */
+static void
+publish_number(pg_atomic_uint32 *shared, const char *text)
+{
+	uint32		number;
+
+	if (!IsUnderPostmaster && sf_settings_parse_number(text, &number))
+		pg_atomic_write_u32(shared, number);
+}
+
+static void
+assign_node_id(const char *newval, void *extra)
+{
+	if (sf_state != NULL)
+		publish_number(&sf_state->configured_node, newval);
+}
+
+static void
+assign_datacenter_id(const char *newval, void *extra)
+{
+	if (sf_state != NULL)
+		publish_number(&sf_state->configured_datacenter, newval);
 }
 
 /* The shard layout in force, or the one that is about to be. */
@@ -205,59 +251,19 @@ publish_shards(const char *text)
 		pg_atomic_write_u32(&sf_shard_map[i], map[i]);
 }
 
+/* What the postmaster puts into new shared memory. */
 void
-sf_settings_publish_shards(void)
+sf_settings_publish(void)
 {
 	publish_shards(shards_text);
+	assign_node_id(sf_node_id, NULL);
+	assign_datacenter_id(sf_datacenter_id, NULL);
 }
 
 static void
 assign_shards(const char *newval, void *extra)
 {
 	publish_shards(newval);
-}
-
-/*
- * The node's number, from snowflake.node_id and snowflake.datacenter_id.  If
- * there is none, false, with the reason as a sentence, or empty where nothing
- * is configured.
- */
-bool
-sf_settings_node(uint32 *node, char *reason, size_t reason_size)
-{
-	const SfLayout *layout = &sf_node_layout;
-	int			datacenter_bits = layout->field[SF_DATACENTER].width;
-	int			worker_bits = layout->node_bits;
-	int64		worker = 0;
-	int64		datacenter = 0;
-
-	reason[0] = '\0';
-	*node = 0;
-	if (sf_node_id[0] == '\0')
-		return layout->node_bits == 0;
-	(void) parse_number(sf_node_id, &worker);
-	if (sf_datacenter_id[0] != '\0')
-	{
-		(void) parse_number(sf_datacenter_id, &datacenter);
-		worker_bits -= datacenter_bits;
-		if (datacenter >= INT64_C(1) << datacenter_bits)
-		{
-			snprintf(reason, reason_size,
-					 "snowflake.datacenter_id is %s, and the layout has room for 0 to %d.",
-					 sf_datacenter_id, (1 << datacenter_bits) - 1);
-			return false;
-		}
-	}
-	if (worker >= INT64_C(1) << worker_bits)
-	{
-		snprintf(reason, reason_size,
-				 "snowflake.node_id is %s, and the layout has room for 0 to %lld.",
-				 sf_node_id, (long long) (INT64_C(1) << worker_bits) - 1);
-		return false;
-	}
-	*node = (uint32) (sf_datacenter_id[0] == '\0' ? (uint64) worker :
-					  sf_layout_join_node(layout, datacenter, worker));
-	return true;
 }
 
 /* Compute the two layouts; what depends on two settings is judged here. */
@@ -267,24 +273,30 @@ settle_layouts(void)
 	char		reason[SF_REASON_SIZE];
 	const char *wrong;
 
-	if (!sf_layout_parse(&sf_node_layout, layout_text, reason, sizeof(reason)) ||
-		!sf_layout_parse(&sf_shard_layout, shard_layout_text, reason, sizeof(reason)))
+	if (!sf_layout_parse(&sf_node_layout, layout_text,
+						 reason, sizeof(reason)) ||
+		!sf_layout_parse(&sf_shard_layout, shard_layout_text,
+						 reason, sizeof(reason)))
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("invalid layout"), errdetail("%s", reason)));
+				 errmsg("invalid layout"), errdetail("%s", reason),
+				 errhint("Set snowflake.layout and snowflake.shard_layout to a preset, or to fields with their widths.")));
 	if (epoch_text[0] == '\0')
 		return;
-	if (!sf_epoch_parse(&sf_node_layout.epoch_ms, epoch_text, reason, sizeof(reason)))
+	if (!sf_epoch_parse(&sf_node_layout.epoch_ms, epoch_text,
+						reason, sizeof(reason)))
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("invalid epoch"), errdetail("%s", reason)));
+				 errmsg("invalid epoch"), errdetail("%s", reason),
+				 errhint("Set snowflake.epoch to a time in UTC such as 2024-01-01.")));
 	wrong = sf_layout_complete(&sf_node_layout);
 	if (wrong != NULL)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("snowflake.epoch \"%s\" does not go with snowflake.layout \"%s\"",
 						epoch_text, layout_text),
-				 errdetail("%s", wrong)));
+				 errdetail("%s", wrong),
+				 errhint("Choose an epoch on a whole tick of the layout.")));
 }
 
 static void
@@ -303,22 +315,26 @@ define_texts(void)
 	DefineCustomStringVariable("snowflake.shard_layout",
 							   "Layout of the IDs made for shards.",
 							   NULL, &shard_layout_text, "instagram",
-							   PGC_POSTMASTER, 0, check_shard_layout, NULL, NULL);
+							   PGC_POSTMASTER, 0,
+							   check_shard_layout, NULL, NULL);
 	DefineCustomStringVariable("snowflake.datacenter_id",
 							   "Number of this server's datacenter, for layouts that have one.",
 							   "Where it is set, snowflake.node_id counts within the datacenter. Once taken, it stays until the server restarts.",
 							   &sf_datacenter_id, "",
-							   PGC_SIGHUP, 0, check_datacenter_id, NULL, NULL);
+							   PGC_SIGHUP, 0, check_datacenter_id,
+							   assign_datacenter_id, NULL);
 	DefineCustomStringVariable("snowflake.node_id",
 							   "Number of this server, which no other server has.",
 							   "Empty: unset, and nothing is generated. Once taken, it stays until the server restarts.",
 							   &sf_node_id, "",
-							   PGC_SIGHUP, 0, check_node_id, NULL, NULL);
+							   PGC_SIGHUP, 0,
+							   check_node_id, assign_node_id, NULL);
 	DefineCustomStringVariable("snowflake.shards",
 							   "Shards that this server may issue IDs for, such as \"0-4095,5000\".",
 							   "Empty: none. No two servers may have one shard at a time.",
 							   &shards_text, "",
-							   PGC_SIGHUP, 0, check_shards, assign_shards, NULL);
+							   PGC_SIGHUP, 0,
+							   check_shards, assign_shards, NULL);
 }
 
 static void
@@ -347,7 +363,8 @@ define_limits(void)
 	DefineCustomEnumVariable("snowflake.sequence_start",
 							 "Where the sequence starts in a tick that a call opens.",
 							 "\"random\" starts somewhere in the lower half, against IDs that are all even.",
-							 &sf_sequence_start, SF_START_ZERO, sequence_starts,
+							 &sf_sequence_start, SF_START_ZERO,
+							 sequence_starts,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_databases",
 							"Number of databases that may generate at a time.",

@@ -34,8 +34,9 @@ extern SfLayout sf_node_layout; /* snowflake.layout with snowflake.epoch */
 extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
 
 extern void sf_settings_define(void);
-extern void sf_settings_publish_shards(void);
-extern bool sf_settings_node(uint32 *node, char *reason, size_t reason_size);
+extern void sf_settings_publish(void);
+extern bool sf_settings_parse_number(const char *text,
+									 uint32 *number_plus_1);
 
 /* The allowed drift, rounded up to whole ticks. */
 static inline int64

@@ -44,7 +44,7 @@ create_shared_memory(void)
 	sf_state_create(sf_max_databases, count_shards());
 	if (IsUnderPostmaster)
 		return;
-	sf_settings_publish_shards();
+	sf_settings_publish();
 	sf_node_take_at_start();
 }
 

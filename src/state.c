@@ -61,6 +61,8 @@ initialize(int ndatabases, int nshards)
 	sf_state->nshards = nshards;
 	pg_atomic_init_u64(&sf_state->lease, 0);
 	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
+	pg_atomic_init_u32(&sf_state->configured_node, 0);
+	pg_atomic_init_u32(&sf_state->configured_datacenter, 0);
 	pg_atomic_init_u64(&sf_state->boot_offset, 0);
 	pg_atomic_init_u64(&sf_state->wait_logged, 0);
 	pg_atomic_init_u64(&sf_state->life_logged, 0);

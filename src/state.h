@@ -73,6 +73,13 @@ typedef struct SfState
 	LWLock	   *lock;
 
 	/*
+	 * What snowflake.node_id and snowflake.datacenter_id say in the
+	 * postmaster, which alone writes these: the number + 1, or 0 if unset.
+	 */
+	pg_atomic_uint32 configured_node;
+	pg_atomic_uint32 configured_datacenter;
+
+	/*
 	 * Written by compare-and-swap, on slow paths only.  Each 0: not yet.  The
 	 * first is the highest distance of the wall clock from the time since
 	 * boot, in ms, under which a mark was extended; the others are monotonic
@@ -87,7 +94,7 @@ typedef struct SfState
 	int			nshards;
 } SfState;
 
-/* Set in the postmaster and inherited; NULL if the library is not preloaded. */
+/* Set in the postmaster, and inherited; NULL without preload. */
 extern SfState *sf_state;
 extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
 extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions */

@@ -14,7 +14,8 @@
 #include "utils/timestamp.h"
 
 #define UNIX_MS_OF_2000 \
-	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * INT64CONST(1000))
+	((POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * \
+	 SECS_PER_DAY * INT64CONST(1000))
 
 /* Beyond what a timestamp can hold it is infinite: total and monotone. */
 TimestampTz

@@ -90,7 +90,10 @@ sf_wait_refuse(const SfDelay *delay)
 		refuse_behind(delay);
 }
 
-/* See that the wait so far has got nearer to its end. */
+/*
+ * See that the wait so far has got nearer to its end.  A clock that is set
+ * back meanwhile does not stand still: watch it from there anew.
+ */
 static void
 check_progress(SfDelay *delay, SfClockVerdict verdict)
 {
@@ -98,17 +101,21 @@ check_progress(SfDelay *delay, SfClockVerdict verdict)
 	int64		monotonic_ms = sf_clock_monotonic_ms();
 
 	if (!delay->asleep)
+		delay->begun_ms = monotonic_ms;
+	if (!delay->asleep || wall_ms < delay->last_wall_ms)
 	{
-		delay->asleep = true;
-		delay->wall_start_ms = wall_ms;
-		delay->monotonic_start_ms = monotonic_ms;
-		return;
+		delay->window_wall_ms = wall_ms;
+		delay->window_monotonic_ms = monotonic_ms;
 	}
-	wall_ms -= delay->wall_start_ms;
-	monotonic_ms -= delay->monotonic_start_ms;
-	if (sf_clock_is_frozen(wall_ms, monotonic_ms))
-		refuse_frozen(delay, wall_ms, monotonic_ms);
-	if (verdict == SF_CLOCK_WAIT && monotonic_ms > sf_max_clock_wait + GRACE_MS)
+	delay->asleep = true;
+	delay->last_wall_ms = wall_ms;
+
+	if (sf_clock_is_frozen(wall_ms - delay->window_wall_ms,
+						   monotonic_ms - delay->window_monotonic_ms))
+		refuse_frozen(delay, wall_ms - delay->window_wall_ms,
+					  monotonic_ms - delay->window_monotonic_ms);
+	if (verdict == SF_CLOCK_WAIT &&
+		monotonic_ms - delay->begun_ms > sf_max_clock_wait + GRACE_MS)
 		refuse_behind(delay);
 }
 
@@ -122,7 +129,8 @@ sf_wait_clock(SfDelay *delay)
 {
 	SfClockVerdict verdict = sf_clock_judge(delay->ahead_ms, delay->drift_ms,
 											delay->tick_ms, sf_max_clock_wait);
-	int64		us = (delay->next_ms - delay->drift_ms) * 1000 - delay->wall_us;
+	int64		target_ms = delay->next_ms - delay->drift_ms;
+	int64		us = target_ms * 1000 - delay->wall_us;
 	bool		full = verdict == SF_CLOCK_TICK;
 
 	if (verdict == SF_CLOCK_REFUSE)

@@ -20,8 +20,12 @@ typedef struct SfDelay
 
 	/* since the call began to sleep; the caller begins with zeros */
 	bool		asleep;
-	int64		wall_start_ms;
-	int64		monotonic_start_ms;
+	int64		begun_ms;		/* monotonic */
+
+	/* since the wall clock was last seen to go back */
+	int64		window_wall_ms;
+	int64		window_monotonic_ms;
+	int64		last_wall_ms;
 } SfDelay;
 
 extern void sf_wait_clock(SfDelay *delay);

@@ -32,6 +32,9 @@ SELECT snowflake_advance(9223372036854775807);
 SELECT snowflake_advance(9223372036854775807, force => true);
 SELECT snowflake_advance(1, layout => 'nonsense');
 SELECT snowflake_advance(175928847299117063, layout => 'discord') AS advanced_above_discord;
+-- an ID of another layout that is above what is made here for years to come
+SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter');
+SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), true, 'twitter') <= clock_timestamp() + interval '1 s' AS forced;
 SELECT snowflake_nextval() > 0 AS goes_on;
 
 -- nothing to accept

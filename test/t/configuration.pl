@@ -43,7 +43,7 @@ $bare->stop;
 
 # ---- values that stop the start ----
 
-my $node = new_server('main');
+my $node = new_server('main', 'restart_after_crash = on');
 foreach my $bad (
 	[ "snowflake.node_id = 'seven'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "seven"\n.*DETAIL:  It must be a number/ ],
 	[ "snowflake.node_id = '-1'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "-1"/ ],
@@ -93,11 +93,12 @@ sub set_and_reload
 	return;
 }
 
-set_and_reload('snowflake.node_id', '5000');
-$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5000'") or die;
-refused($node, 'SELECT snowflake_nextval()', '55000',
-	qr/node id does not fit the layout.*DETAIL:  snowflake.node_id is 5000, and the layout has room for 0 to 1023/s,
+refused($node, "ALTER SYSTEM SET snowflake.node_id = '5000'", '22023',
+	qr/invalid value for parameter "snowflake.node_id": "5000".*DETAIL:  It must be a number from 0 to 1023/s,
 	'one that does not fit is refused');
+refused($node, "ALTER SYSTEM SET snowflake.datacenter_id = '1'", '22023',
+	qr/DETAIL:  It must be a number from 0 to 0/,
+	'so is a datacenter that the layout has no room for');
 set_and_reload('snowflake.node_id', '5');
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'") or die;
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
@@ -112,6 +113,12 @@ is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'the node stays for the life of the server');
 like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5" to "6" without restarting the server/,
 	$from, 'and the log says so');
+# a crash of a backend is no restart of the server
+kill 'KILL', query($node, q{
+	SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'});
+$node->poll_query_until('postgres', 'SELECT true') or die 'no recovery';
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
+	'nor does a crash of a process take the other');
 $node->restart;
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6',
 	'a restart takes it');
@@ -192,6 +199,22 @@ set_and_reload('snowflake.shards', '5');
 $node->poll_query_until('dc', "SELECT current_setting('snowflake.shards') = '5'") or die;
 refused($node, 'SELECT snowflake_shard_nextval(9)', '55000',
 	qr/may not issue IDs for shard 9/, 'and takes it away', database => 'dc');
+# from a batch that is under way, as well
+my ($batch_out, $batch_err) = ('', '');
+my $batch = IPC::Run::start(
+	[
+		'psql', '-XAtq', '-d', $node->connstr('dc'), '-c',
+		'SELECT count(*) FROM snowflake_shard_nextval_batch(5, 10000000)'
+	],
+	'>', \$batch_out, '2>', \$batch_err);
+$node->poll_query_until('dc', q{
+	SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE query LIKE '%_batch(5,%' AND state = 'active' AND pid <> pg_backend_pid()})
+  or die;
+set_and_reload('snowflake.shards', '6');
+$batch->finish;
+like($batch_err, qr/may not issue IDs for shard 5/,
+	'a batch under way ends when its shard is taken away');
 
 # ---- other layouts, each in a database of its own ----
 

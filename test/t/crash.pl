@@ -20,26 +20,43 @@ query($node, q{
 });
 $node->stop;
 
-# Each life begins at the same time: without the mark, IDs would repeat.
+# Each life begins at the same time: without the mark, IDs would repeat. The
+# server is stopped while the transaction that made them is open, so that
+# nothing but the extension itself has flushed WAL.
 my (@seen, @seen_shard);
+my $mark = 0;
 foreach my $life (1 .. 4)
 {
 	start_with_clock($node, '@2026-01-01 00:00:00');
-	my @ids = split /\n/, query($node, q{
+	my $found = query($node, 'SELECT last_value FROM snowflake_mark');
+	if ($life > 1)
+	{
+		cmp_ok($found, '>', epoch_ms($seen[-1]),
+			"life $life: the mark is above what was seen");
+		cmp_ok($found, '>', ($seen_shard[-1] >> 23) + 1314220021721,
+			"life $life: for the shard, too");
+	}
+	my $session = $node->background_psql('postgres');
+	$session->query_safe('BEGIN');
+	my @shard = split /\n/, $session->query_safe(
+		'SELECT snowflake_shard_nextval(3) FROM generate_series(1, 50)');
+	my @node = split /\n/, $session->query_safe(q{
 		SELECT snowflake_nextval() FROM generate_series(1, 50);
-		BEGIN;
-		INSERT INTO t SELECT FROM generate_series(1, 50) RETURNING id;
-		ROLLBACK;
-		INSERT INTO t SELECT FROM generate_series(1, 50) RETURNING id;
-		SELECT snowflake_nextval_batch(50);
-	});
-	push @seen, \@ids;
-	push @seen_shard, [ split /\n/, query($node,
-		'SELECT snowflake_shard_nextval(3) FROM generate_series(1, 50)') ];
+		SELECT snowflake_nextval_batch(50)});
+	if ($life > 1)
+	{
+		cmp_ok(epoch_ms($node[0]), '>=', $found,
+			"life $life: IDs begin at the mark");
+		cmp_ok(($shard[0] >> 23) + 1314220021721, '>=', $found,
+			"life $life: for the shard, too");
+	}
 	$node->stop('immediate');
+	eval { $session->quit };
+	push @seen, @node;
+	push @seen_shard, @shard;
 }
-check_ids('four lives that begin at the same time', [ map { @$_ } @seen ]);
-check_ids('the same for a shard', [ map { @$_ } @seen_shard ]);
+check_ids('four lives that begin at the same time', \@seen);
+check_ids('the same for a shard', \@seen_shard);
 
 # under load, with the real clock
 my $dir = PostgreSQL::Test::Utils::tempdir();
@@ -125,6 +142,31 @@ is( query($node, q{
 		END $$;
 		SELECT current_setting('test.rounds')::integer > 100}),
 	't', 'no ID lies beyond the mark');
+
+# While the mark cannot be moved, because somebody holds its sequence, IDs are
+# issued up to it and no further; not even by a session that is not the one
+# that tries to move it.
+my ($holder, $mover, $other) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
+foreach my $session ($mover, $other)
+{
+	$session->query('SELECT snowflake_nextval()');
+	$session->query("SET statement_timeout = '500ms'");
+}
+$mark = query($node, 'SELECT last_value FROM snowflake_mark');
+$holder->query('BEGIN; ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+$node->poll_query_until('postgres',
+	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark")
+  or die 'the clock does not reach the mark';
+foreach my $session ($mover, $other)
+{
+	my ($id) = $session->query('SELECT snowflake_nextval()');
+	unlike($id || '', qr/^\d+$/, 'nothing is issued beyond a mark that cannot be moved');
+	$session->{stderr} = '';
+}
+$holder->query('ROLLBACK');
+like($other->query('SELECT snowflake_nextval()'), qr/^\d+$/,
+	'when it can be, it goes on');
+$_->quit foreach ($holder, $mover, $other);
 
 $node->stop;
 done_testing();

@@ -99,15 +99,37 @@ like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
 
 # ---- dropped and created again while other sessions have used it ----
 
-my $user = $node->background_psql('postgres');
+my $user = $node->background_psql('postgres', on_error_stop => 0);
 my @seen = ($user->query_safe('SELECT snowflake_nextval()'));
+my $old_mark = query($node, 'SELECT last_value FROM snowflake_mark');
 $first->query_safe('DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=', $old_mark,
+	'the new mark begins above the old one');
 push @seen, $user->query_safe('SELECT snowflake_nextval()');
 push @seen, $first->query_safe('SELECT snowflake_nextval()');
 push @seen, $user->query_safe('SELECT snowflake_nextval()');
 check_ids('before and after the extension was created again', \@seen);
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'the new mark is above what was issued under the old');
+
+# While somebody creates it again, others go on to where the old mark is, and
+# not to what that transaction, which may roll back, makes of its new one.
+$old_mark = query($node, 'SELECT last_value FROM snowflake_mark');
+$first->query_safe('BEGIN; DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
+$node->poll_query_until('postgres',
+	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $old_mark") or die;
+push @seen, $first->query_safe('SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($seen[-1]), '>=', $old_mark, 'the one that creates it goes on');
+my ($stopped) = $user->query("SET statement_timeout = '500ms'; SELECT snowflake_nextval()");
+unlike($stopped || '', qr/^\d+$/, 'others do not go beyond the old mark');
+$user->{stderr} = '';
+$user->query("RESET statement_timeout");
+$first->query_safe('ROLLBACK');
+push @seen, $user->query_safe('SELECT snowflake_nextval()');
+push @seen, $first->query_safe('SELECT snowflake_nextval()');
+check_ids('before and after that was rolled back', \@seen);
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	epoch_ms($seen[-1]), 'and the old mark is above them');
 
 # the mark lowered by hand is written up by the next session at the latest
 query($node, "SELECT setval('snowflake_mark', 1)");
@@ -116,6 +138,21 @@ cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
 $user->quit;
 $first->quit;
+
+# a mark raised by hand, or by a restore, and then advanced
+my $session = $node->background_psql('postgres');
+push @seen, $session->query_safe('SELECT snowflake_nextval()');
+my $raised = query($node, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 2500)});
+$session->query_safe('SELECT snowflake_advance(snowflake_currval())');
+push @seen, $session->query_safe('SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($seen[-1]), '>=', $raised, 'what is found above the mark is respected');
+$session->query_safe("SELECT snowflake_advance(snowflake_min_id(now() + interval '1 hour'))");
+$session->query_safe(q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+push @seen, $session->query_safe('SELECT snowflake_nextval()');
+check_ids('while the mark was moved by hand', \@seen);
+$session->quit;
 
 # ---- one database's bad mark does not stop the others ----
 
@@ -141,6 +178,8 @@ refused($node, 'SELECT snowflake_nextval()', '58000',
 	qr/wall clock is 3[56]\d+ ms behind the mark/,
 	'advanced by an hour, a database waits', database => 'copy');
 like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'and the others go on');
+refused($node, 'SELECT snowflake_advance(1)', '58000', qr/behind the mark/,
+	'a smaller advance does not undo that', database => 'copy');
 set_clock($node, '+3590');
 refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/,
 	'until the clock is there', database => 'copy');

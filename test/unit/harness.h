@@ -165,7 +165,8 @@ static inline int64_t
 rnd_int64(void)
 {
 	static const int64_t edges[] = {
-		INT64_MIN, INT64_MIN + 1, -1000, -1, 0, 1, 1000, INT64_MAX - 1, INT64_MAX
+		INT64_MIN, INT64_MIN + 1, -1000, -1, 0, 1, 1000, INT64_MAX - 1,
+		INT64_MAX
 	};
 
 	if (rnd_below(4) == 0)
