@@ -82,7 +82,12 @@ CREATE INDEX ON tweets (snowflake_node(id, 'twitter'));
 INSERT INTO tweets VALUES (1541815603606036480);
 SELECT * FROM tweets;
 -- not with the configured one
-CREATE INDEX ON tweets (snowflake_node(id));
+DO $$
+BEGIN
+	CREATE INDEX ON tweets (snowflake_node(id));
+EXCEPTION WHEN invalid_object_definition THEN
+	RAISE NOTICE '%', SQLERRM;
+END $$;
 DROP TABLE tweets;
 
 -- a layout that changes from row to row
