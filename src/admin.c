@@ -32,8 +32,7 @@ SF_FUNCTION(snowflake_initialize);
 static void
 require_database(FunctionCallInfo fcinfo)
 {
-	while (sf_mark_attached == NULL ||
-		   pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
+	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 		sf_mark_attach(fcinfo->flinfo->fn_oid);
 }
 

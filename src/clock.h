@@ -34,11 +34,14 @@ sf_clock_wall_us(void)
 	return (int64_t) ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* The wall clock, in Unix milliseconds. */
+/*
+ * The wall clock, in Unix milliseconds.  Every call of ours does this; not on
+ * the stack, or compilers guard it.
+ */
 static inline int64_t
 sf_clock_wall_ms(void)
 {
-	struct timespec ts;
+	static struct timespec ts;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	return (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;

@@ -53,6 +53,14 @@ typedef struct Source
 	int			shard;			/* -1: the node's, under the lease */
 } Source;
 
+/* Positions that were taken. */
+typedef struct Taken
+{
+	int64		first;
+	int64		last;			/* inclusive */
+	bool		half_used;		/* half of the reserve: time to extend */
+} Taken;
+
 /* The state of a call that cannot go on yet. */
 typedef enum Obstacle
 {
@@ -61,23 +69,34 @@ typedef enum Obstacle
 	OBSTACLE_MARK				/* the mark would have to move */
 } Obstacle;
 
-/* The first tick that this source has no right to. */
-static inline int64
-end_of_right(const Source *source, uint64 lease)
+/* What a lease says, taken apart once. */
+static struct
 {
-	if (source->shard >= 0)
-		return source->layout->end_tick;
-	return source->layout->epoch_tick +
-		(int64) (lease >> source->layout->node_bits);
+	uint64		lease;
+	int64		end_tick;		/* the first tick without a right */
+	int64		node;			/* the bits of the node, in place */
+} right;
+
+static void
+take_apart(uint64 lease)
+{
+	int			bits = sf_node_layout.node_bits;
+	uint64		node = lease & ((UINT64CONST(1) << bits) - 1);
+
+	right.lease = lease;
+	right.end_tick = sf_node_layout.epoch_tick + (int64) (lease >> bits);
+	right.node = (int64) sf_layout_place_node(&sf_node_layout, node);
 }
 
 /*
- * Where the sequence begins in a tick that a call opens, at random: in the
- * lower half, so that the other half is left for who comes next.
+ * Where the sequence begins in a tick that a call opens.  At random it is in
+ * the lower half, so that the other half is left for who comes next.
  */
-static pg_noinline int64
-random_start(const SfLayout *layout)
+static int64
+sequence_start(const SfLayout *layout)
 {
+	if (sf_sequence_start == SF_START_ZERO)
+		return 0;
 	return pg_prng_uint64(&pg_global_prng_state) &
 		(layout->sequence_mask >> 1);
 }
@@ -139,7 +158,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	int64		now_tick;
 	int64		tick;
 
-	if (database == NULL || pg_atomic_read_u64(&database->mark) == 0)
+	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		sf_mark_attach(function);
 		return OBSTACLE_GONE;
@@ -159,7 +178,9 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	if (now_tick < layout->epoch_tick)
 		refuse_before_epoch(source);
 	tick = Max(tick, now_tick);
-	if (tick >= end_of_right(source, lease))
+	if (source->shard < 0)
+		take_apart(lease);
+	if (tick >= (source->shard < 0 ? right.end_tick : layout->end_tick))
 		refuse_end(source, now_tick);
 
 	delay->tick_ms = layout->tick_ms;
@@ -197,32 +218,32 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 }
 
 /*
- * Try to take up to want positions, at least one.  Returns false if there is
- * none below the cap.  The lease is the one they were taken under.
+ * Try to take up to want positions, at least one, given the wall clock in ms
+ * and where the sequence starts in a tick that is opened.  Returns false if
+ * there is none below the cap, or if the lease has changed.
+ *
+ * The clock is read with an instruction that waits for all before it, so every
+ * instruction here counts: nothing is computed twice, nothing is called (or
+ * registers would have to be saved), and what is rare is left to the caller.
  */
 static pg_attribute_always_inline bool
-try_take(Source source, int64 want, int64 *first, int64 *last, uint64 *lease)
+try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 {
-	/*
-	 * The clock first: what is read before a function call has to be kept
-	 * across it, and the stores for that delay the compare-and-swap.
-	 */
-	int64		now = sf_clock_wall_ms();
-	int64		start = likely(sf_sequence_start == SF_START_ZERO) ? 0 :
-		random_start(source.layout);
 	const SfLayout *layout = source.layout;
 	const int	shift = layout->sequence_bits;
-	SfDatabase *database = sf_mark_attached;
-	int64		mark = 0;
-	int64		half = sf_reserve / 2;
+	int64		mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
+	int64		half = (uint32) sf_reserve / 2;
+	int64		first;
+	int64		last;
 	int64		end;
 	int64		cap;
 	uint64		old;
 
+	if (source.shard < 0 &&
+		unlikely(pg_atomic_read_u64(&sf_state->lease) != right.lease))
+		return false;
+
 	/* the mark and all times are in ticks from here on */
-	if (likely(database != NULL))
-		mark = (int64) pg_atomic_read_u64(&database->mark);
-	*lease = source.shard < 0 ? pg_atomic_read_u64(&sf_state->lease) : 0;
 	if (unlikely(layout->tick_ms != 1))
 	{
 		now = sf_layout_ms_to_tick(layout, now);
@@ -232,73 +253,49 @@ try_take(Source source, int64 want, int64 *first, int64 *last, uint64 *lease)
 
 	end = now + sf_settings_drift_ticks(layout) + 1;
 	end = Min(end, mark);
-	end = Min(end, end_of_right(&source, *lease));
+	end = Min(end, source.shard < 0 ? right.end_tick : layout->end_tick);
 	cap = (end << shift) - 1;
 
 	old = pg_atomic_read_u64(source.counter);
 	do
 	{
 		/* a carry opens a tick at zero, a call where it starts */
-		*first = (int64) old + 1;
+		first = (int64) old + 1;
 		if (now > (int64) (old >> shift))
-			*first = (now << shift) + start;
-		if (unlikely(*first > cap))
+			first = (now << shift) + start;
+		if (unlikely(first > cap))
 			return false;
-		*last = Min(*first + want - 1, cap);
+		last = Min(first + want - 1, cap);
 	} while (!pg_atomic_compare_exchange_u64(source.counter, &old,
-											 (uint64) *last));
+											 (uint64) last));
 
-	if (unlikely(mark - (*last >> shift) <= half))
-		sf_mark_extend_early();
+	taken->first = first;
+	taken->last = last;
+	taken->half_used = mark - (last >> shift) <= half;
 	return true;
 }
 
-/* Clear the way and try again, until there is a position. */
-static pg_noinline int64
-take_slowly(const SfLayout *layout, pg_atomic_uint64 *counter, int shard,
-			int64 want, Oid function, int64 *last, uint64 *lease)
+/* Take up to want positions, at least one, whatever it needs. */
+static Taken
+take(Source source, int64 want, Oid function)
 {
-	Source		source = {layout, counter, shard};
 	SfDelay		delay = {0};
-	int64		first;
+	Taken		taken;
+	bool		cleared = false;
 
-	do
+	while (!try_take(source, want, sf_clock_wall_ms(),
+					 sequence_start(source.layout), &taken))
 	{
 		clear_way(&source, function, &delay);
-		if (shard >= 0)
-			sf_generator_require_shard(shard);	/* still, after a reload */
-	} while (!try_take(source, want, &first, last, lease));
-	watch_end(layout);
-	return first;
-}
-
-/* Take up to want positions, at least one; *last is the last of them. */
-static pg_attribute_always_inline int64
-take(Source source, int64 want, Oid function, int64 *last, uint64 *lease)
-{
-	int64		first;
-
-	if (likely(try_take(source, want, &first, last, lease)))
-		return first;
-	return take_slowly(source.layout, source.counter, source.shard,
-					   want, function, last, lease);
-}
-
-/* The bits of this server's node, in place; computed once for a lease. */
-static inline int64
-place_node(uint64 lease)
-{
-	static uint64 placed_lease = 0;
-	static int64 placed = 0;
-
-	if (unlikely(lease != placed_lease))
-	{
-		uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
-
-		placed = (int64) sf_layout_place_node(&sf_node_layout, lease & mask);
-		placed_lease = lease;
+		cleared = true;
+		if (source.shard >= 0)	/* still, after a reload */
+			sf_generator_require_shard(source.shard);
 	}
-	return placed;
+	if (taken.half_used)
+		sf_mark_extend_early();
+	if (cleared)
+		watch_end(source.layout);
+	return taken;
 }
 
 static inline Source
@@ -319,6 +316,23 @@ shard_source(uint32 shard)
 	};
 }
 
+/* The next ID, where the usual path has come to nothing. */
+static pg_noinline int64
+next_node_slowly(Oid function)
+{
+	Taken		taken = take(node_source(), 1, function);
+
+	return sf_layout_compose(&sf_node_layout, taken.first) | right.node;
+}
+
+/* Move the mark on, and return the ID that was made. */
+static pg_noinline int64
+extend_early(int64 id)
+{
+	sf_mark_extend_early();
+	return id;
+}
+
 /*
  * The next ID of this node.  function is the SQL function that was called,
  * beside which the extension's sequences are found.  Throws SQLSTATE 55000
@@ -328,11 +342,15 @@ shard_source(uint32 shard)
 int64
 sf_generator_next_node(Oid function)
 {
-	int64		last;
-	uint64		lease;
-	int64		position = take(node_source(), 1, function, &last, &lease);
+	int64		now = sf_clock_wall_ms();
+	Taken		taken;
+	int64		id;
 
-	return sf_layout_compose(&sf_node_layout, position) | place_node(lease);
+	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
+		unlikely(!try_take(node_source(), 1, now, 0, &taken)))
+		return next_node_slowly(function);
+	id = sf_layout_compose(&sf_node_layout, taken.first) | right.node;
+	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
 /*
@@ -354,12 +372,9 @@ sf_generator_require_shard(uint32 shard)
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {
-	int64		last;
-	uint64		lease;
-	int64		position = take(shard_source(shard), 1, function,
-								&last, &lease);
+	Taken		taken = take(shard_source(shard), 1, function);
 
-	return sf_layout_compose(&sf_shard_layout, position) |
+	return sf_layout_compose(&sf_shard_layout, taken.first) |
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
 }
 
@@ -367,21 +382,22 @@ sf_generator_next_shard(uint32 shard, Oid function)
 void
 sf_generator_take_node(SfPiece *piece, int64 want, Oid function)
 {
-	uint64		lease;
+	Taken		taken = take(node_source(), want, function);
 
 	piece->layout = &sf_node_layout;
-	piece->next = take(node_source(), want, function, &piece->last, &lease);
-	piece->maker = place_node(lease);
+	piece->next = taken.first;
+	piece->last = taken.last;
+	piece->maker = right.node;
 }
 
 void
 sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
 {
-	uint64		lease;
+	Taken		taken = take(shard_source(shard), want, function);
 
 	piece->layout = &sf_shard_layout;
-	piece->next = take(shard_source(shard), want, function,
-					   &piece->last, &lease);
+	piece->next = taken.first;
+	piece->last = taken.last;
 	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
 }
 

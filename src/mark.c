@@ -51,12 +51,15 @@
 #include "slot.h"
 #include "times.h"
 
-SfDatabase *sf_mark_attached = NULL;
+/* No database: its mark is 0. */
+static SfDatabase nothing;
+
+SfDatabase *sf_mark_attached = &nothing;
 
 static void
 detach(void)
 {
-	sf_mark_attached = NULL;
+	sf_mark_attached = &nothing;
 }
 
 /* ---- counters ---- */
@@ -272,7 +275,7 @@ sf_mark_attach(Oid function)
 	int64		published;
 	int64		mark;
 
-	sf_mark_attached = NULL;
+	sf_mark_attached = &nothing;
 	sf_register_find(function, detach);
 	slot = register_is_new() ? sf_slot_make_own() : sf_slot_take();
 	recorded = sf_record_verify();
@@ -292,15 +295,18 @@ sf_mark_attach(Oid function)
 }
 
 /*
- * Move the mark ahead; returns when need_ms is published, or, if the clock
- * went back meanwhile, with less.
+ * Move the mark ahead; returns when need_ms is published, or with less if the
+ * clock went back or the extension has changed meanwhile: look again.
  */
 void
 sf_mark_extend(int64 need_ms)
 {
-	/* somebody may have restored another record */
+	SfDatabase *slot = sf_mark_attached;
+
+	/* somebody may have restored another record, or changed the extension */
 	(void) sf_record_verify();
-	update(sf_mark_attached, need_ms, true, false);
+	if (sf_mark_attached == slot)
+		update(slot, need_ms, true, false);
 }
 
 /*
@@ -318,7 +324,7 @@ sf_mark_extend_early(void)
 	SfRegister	reg;
 	Outcome		outcome;
 
-	if (claimed >= mark_ms ||
+	if (mark_ms == 0 || claimed >= mark_ms ||
 		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
 		return;
 	if (sf_register_open(&reg, SF_REG_MARK, false))

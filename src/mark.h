@@ -12,8 +12,8 @@
 #include "state.h"
 
 /*
- * This backend's database, whose mark is loaded; NULL until sf_mark_attach()
- * was called, or since the extension's sequences have changed.
+ * This backend's database; until sf_mark_attach() was called, and since the
+ * extension's sequences have changed, one whose mark is 0.
  */
 extern SfDatabase *sf_mark_attached;
 

@@ -139,8 +139,7 @@ open_sequence(SfRegisterId id, LOCKMODE mode, bool wait)
 	else if (!ConditionalLockRelationOid(oid, mode))
 		return NULL;
 
-	/* taking the lock has told us what was changed under it */
-	rel = found ? try_relation_open(oid, NoLock) : NULL;
+	rel = try_relation_open(oid, NoLock);
 	if (rel == NULL)
 	{
 		UnlockRelationOid(oid, mode);
