@@ -48,7 +48,7 @@ refuse_end(const SfLayout *layout, int64 floor_ms)
 				 errmsg("no ID would be left to issue"),
 				 errdetail("The ID lies at %s, and a configured layout ends at %s.",
 						   sf_times_show(floor_ms), sf_times_show(end_ms)),
-				 errhint("Check the ID, and the layout that it was made with.")));
+				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => current_setting('snowflake.shard_layout')).")));
 }
 
 /*
@@ -97,7 +97,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("id and force must not be null"),
-				 errhint("The largest ID of an empty table is null: there is nothing to advance above.")));
+				 errhint("The largest ID of an empty table is null: then nothing needs to be done.")));
 	id = PG_GETARG_INT64(0);
 	layout = PG_ARGISNULL(2) ? &sf_node_layout : sf_layout_arg(fcinfo, 2);
 	sf_layout_arg_require_fit(layout, id);
@@ -113,7 +113,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errmsg("ID lies more than a day ahead of the wall clock"),
 				 errdetail("It was made for %s; this database would generate nothing until then.",
 						   sf_times_show(floor_ms)),
-				 errhint("Check the ID and its layout. If it is meant, call snowflake_advance(id, force => true).")));
+				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => current_setting('snowflake.shard_layout')). Only if it is meant, call snowflake_advance(id, force => true).")));
 	if (!PG_GETARG_BOOL(1))
 		require_above(layout, id, Max(floor_ms, now_ms));
 	sf_mark_advance(floor_ms);
@@ -129,7 +129,10 @@ Datum
 snowflake_accept_clock(PG_FUNCTION_ARGS)
 {
 	sf_guard_writable("snowflake_accept_clock()");
-	sf_mark_accept_clock();
+	if (!sf_mark_accept_clock())
+		ereport(NOTICE,
+				(errmsg("nothing to accept: the clock has not jumped"),
+				 errhint("A mark that is ahead of the clock is another matter: see \"A mark in the far future\" in the README of the extension.")));
 	PG_RETURN_VOID();
 }
 

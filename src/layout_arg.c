@@ -111,7 +111,7 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 				 errmsg("ID " INT64_FORMAT " is negative", id),
 				 errdetail("No layout makes such IDs."),
-				 errhint("snowflake_timestamp() takes any bigint.")));
+				 errhint("Use an ID that a layout has made; only snowflake_timestamp() and the functions for one field take any bigint.")));
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),

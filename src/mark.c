@@ -153,14 +153,15 @@ sf_mark_check_jump(void)
 		refuse_jump(&outcome);
 }
 
-/* Take the present clock for right, whatever it was before. */
-void
+/* Take the present clock for right.  Returns whether it had been refused. */
+bool
 sf_mark_accept_clock(void)
 {
-	int64		now_ms;
-	int64		offset = sf_clock_boot_offset_ms(&now_ms);
+	Outcome		outcome;
 
-	pg_atomic_write_u64(&sf_state->boot_offset, Max(offset, 0));
+	read_clock(&outcome);
+	pg_atomic_write_u64(&sf_state->boot_offset, Max(outcome.offset_ms, 0));
+	return outcome.jumped;
 }
 
 /*
@@ -172,11 +173,11 @@ refuse_mark(const Outcome *outcome)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("wall clock is %lld ms behind the mark of this database",
-					(long long) (outcome->found_ms - outcome->now_ms)),
+			 errmsg("wall clock is %s behind the mark of this database",
+					sf_times_span(outcome->found_ms - outcome->now_ms)),
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %d ms.",
 					   sf_times_show(outcome->found_ms), sf_max_clock_wait),
-			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in the documentation.")));
+			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in the README of the extension.")));
 }
 
 /* ---- the protocol ---- */

@@ -23,7 +23,7 @@ extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(Oid function);
 extern void sf_mark_advance(int64 floor_ms);
 extern void sf_mark_check_jump(void);
-extern void sf_mark_accept_clock(void);
+extern bool sf_mark_accept_clock(void);
 extern void sf_mark_accept_configuration(void);
 
 #endif							/* SF_MARK_H */

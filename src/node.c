@@ -44,6 +44,9 @@ find_node(uint32 *node, char *reason, size_t reason_size)
 		snprintf(reason, reason_size,
 				 "snowflake.datacenter_id is %s, and the layout has room for 0 to %d.",
 				 sf_datacenter_id, (1 << datacenter_bits) - 1);
+	else if (datacenter > 0 && datacenter_bits == 0)
+		snprintf(reason, reason_size,
+				 "snowflake.datacenter_id is set, and the layout has no field for it.");
 	else if ((int64) within > INT64_C(1) << within_bits)
 		snprintf(reason, reason_size,
 				 "snowflake.node_id is %s, and the layout has room for 0 to %lld.",
@@ -102,7 +105,7 @@ sf_node_take_at_start(void)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason),
-				 errhint("Change the number, or give the layout more bits for the node.")));
+				 errhint("Change or unset the number, or choose a layout that has room for it.")));
 	started = true;
 }
 

@@ -151,6 +151,7 @@ check_number(const char *name, const char *newval, const char *current,
 		else
 			GUC_check_errdetail("It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
 								(long long) (INT64_C(1) << bits) - 1);
+		GUC_check_errhint("Give the server's own number, such as \"1\".");
 		return false;
 	}
 	if (sf_state == NULL || IsTransactionState() ||

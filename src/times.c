@@ -45,3 +45,12 @@ sf_times_show(int64 ms)
 {
 	return pstrdup(timestamptz_to_str(sf_times_from_ms(ms)));
 }
+
+/* A length of time for messages: in ms where these tell something. */
+const char *
+sf_times_span(int64 ms)
+{
+	if (ms < 10000)
+		return psprintf("%lld ms", (long long) ms);
+	return psprintf("%lld s", (long long) (ms / 1000));
+}

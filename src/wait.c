@@ -73,11 +73,11 @@ refuse_behind(const SfDelay *delay)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("wall clock is %lld ms behind the next ID's timestamp",
-					(long long) delay->ahead_ms),
+			 errmsg("wall clock is %s behind the next ID's timestamp",
+					sf_times_span(delay->ahead_ms)),
 			 errdetail("snowflake.max_clock_drift allows %lld ms, and snowflake.max_clock_wait %d ms of waiting.",
 					   (long long) delay->drift_ms, sf_max_clock_wait),
-			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s.",
+			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s. If a wrong clock was believed before, see \"A mark in the far future\" in the README of the extension.",
 					 sf_times_show(delay->next_ms - delay->drift_ms))));
 }
 
@@ -140,8 +140,8 @@ sf_wait_clock(SfDelay *delay)
 		sf_state_once_per(&sf_state->wait_logged, sf_clock_monotonic_ms(),
 						  LOG_EVERY_MS))
 		ereport(LOG,
-				(errmsg("waiting for the wall clock, which is %lld ms behind the next ID's timestamp",
-						(long long) delay->ahead_ms)));
+				(errmsg("waiting for the wall clock, which is %s behind the next ID's timestamp",
+						sf_times_span(delay->ahead_ms))));
 	sleep_us(Max(1, Min(us, PIECE_MS * 1000)),
 			 full ? sf_wait_event(&wait_event_sequence, "SnowflakeSequence") :
 			 sf_wait_event(&wait_event_clock, "SnowflakeClock"));

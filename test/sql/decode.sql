@@ -10,6 +10,13 @@ SELECT created_at, datacenter_id, worker_id, node_id, sequence
 FROM snowflake_decode(1541815603606036480, 'twitter');
 SELECT created_at, node_id, sequence
 FROM snowflake_decode(103270115826048975, 'mastodon');
+-- Sonyflake: one that the Rust port made with the original's start time and the
+-- private address 179.37, found in a program's comment; and the example of the
+-- npm package, which counts milliseconds from 2020-05-18 and says 1589832189861
+SELECT created_at, node_id = 179 * 256 + 37 AS address, sequence
+FROM snowflake_decode(612022676378137381, 'sonyflake');
+SELECT extract(epoch FROM created_at) AS seconds, node_id, sequence
+FROM snowflake_decode(1211144891006978, 'timestamp:39 sequence:8 node:16 epoch:2020-05-18');
 -- Instagram's article: shard 1341 (user 31341 of 2000 shards), 1387263000 ms
 -- after its epoch, sequence 5001 modulo 1024
 SELECT * FROM snowflake_decode(
