@@ -54,17 +54,25 @@ static const char *const names[] = {
 	"snowflake.sequence_start", "snowflake.max_databases"
 };
 
+/* Parse a layout, or give the reason as the check's detail. */
+static bool
+check_layout_text(SfLayout *layout, const char *text)
+{
+	char		reason[SF_REASON_SIZE];
+
+	if (sf_layout_parse(layout, text, reason, sizeof(reason)))
+		return true;
+	GUC_check_errdetail("%s", reason);
+	return false;
+}
+
 static bool
 check_layout(char **newval, void **extra, GucSource source)
 {
 	SfLayout	layout;
-	char		reason[SF_REASON_SIZE];
 
-	if (!sf_layout_parse(&layout, *newval, reason, sizeof(reason)))
-	{
-		GUC_check_errdetail("%s", reason);
+	if (!check_layout_text(&layout, *newval))
 		return false;
-	}
 	if (sf_layout_has(&layout, SF_SHARD))
 	{
 		GUC_check_errdetail("The layout of the node's IDs cannot have the field \"shard\".");
@@ -78,13 +86,9 @@ static bool
 check_shard_layout(char **newval, void **extra, GucSource source)
 {
 	SfLayout	layout;
-	char		reason[SF_REASON_SIZE];
 
-	if (!sf_layout_parse(&layout, *newval, reason, sizeof(reason)))
-	{
-		GUC_check_errdetail("%s", reason);
+	if (!check_layout_text(&layout, *newval))
 		return false;
-	}
 	if (!sf_layout_has(&layout, SF_SHARD) ||
 		layout.field[SF_SHARD].width > 16 || layout.node_bits > 0)
 	{
