@@ -17,8 +17,9 @@
  *   that: that it is on disk is a fact about the disk.
  *
  * - raise, then publish.  What a start finds in the register is above all IDs
- *   of this database, so every counter is raised to it first.  A backend that
- *   read a counter before it was raised fails its compare-and-swap.
+ *   of this database, so every counter is raised to it first (or to less, if
+ *   the note of a clean shutdown knows better).  A backend that read a counter
+ *   before it was raised fails its compare-and-swap.
  *
  * - the published mark and the register never fall.  A register found below
  *   what was published (somebody called setval) is written up, and one found
@@ -46,6 +47,7 @@
 
 #include "access/xlog.h"
 #include "clock.h"
+#include "note.h"
 #include "record.h"
 #include "settings.h"
 #include "slot.h"
@@ -107,7 +109,7 @@ typedef struct Outcome
 {
 	int64		now_ms;			/* the wall clock */
 	int64		offset_ms;		/* its distance from the time since boot */
-	int64		found_ms;		/* what the register said */
+	int64		found_ms;		/* what all IDs there are below */
 	bool		behind;			/* the clock is too far behind that */
 	bool		jumped;			/* the clock jumped forward too far */
 } Outcome;
@@ -195,13 +197,15 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	XLogRecPtr	lsn;
 	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
 	int64		found;
+	int64		floor;
 	int64		mark;
 
 	read_clock(outcome);
 	found = sf_register_lock(reg, &lsn);
-	outcome->found_ms = found;
+	floor = published == 0 ? sf_note_floor(slot->oid, found) : found;
+	outcome->found_ms = floor;
 	outcome->behind = found > published &&
-		found > outcome->now_ms + sf_max_clock_wait;
+		floor > outcome->now_ms + sf_max_clock_wait;
 	if (!extend)
 		outcome->jumped = false;
 	if (outcome->behind || outcome->jumped)
@@ -220,7 +224,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	/* what was found there may be as unsafe as what was stored */
 	XLogFlush(lsn);
 	if (found > published || published == 0)
-		raise_counters(found);
+		raise_counters(floor);
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
 	if (extend && outcome->offset_ms > 0)

@@ -11,6 +11,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "node.h"
+#include "note.h"
 #include "settings.h"
 #include "state.h"
 #include "storage/ipc.h"
@@ -46,6 +47,7 @@ create_shared_memory(void)
 		return;
 	sf_settings_publish();
 	sf_node_take_at_start();
+	sf_note_at_start();
 }
 
 /*

@@ -17,6 +17,7 @@
 
 SfState    *sf_state = NULL;
 SfDatabaseSlot *sf_databases = NULL;
+SfNoted    *sf_noted = NULL;
 pg_atomic_uint64 *sf_shard_counters = NULL;
 pg_atomic_uint32 *sf_shard_map = NULL;
 
@@ -25,6 +26,7 @@ typedef struct Parts
 {
 	Size		databases;
 	Size		counters;
+	Size		noted;
 	Size		map;
 	Size		total;
 } Parts;
@@ -37,8 +39,9 @@ measure(int ndatabases, int nshards)
 	parts.databases = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfState));
 	parts.counters = add_size(parts.databases,
 							  mul_size(ndatabases, sizeof(SfDatabaseSlot)));
-	parts.map = add_size(parts.counters,
-						 mul_size(nshards, sizeof(pg_atomic_uint64)));
+	parts.noted = add_size(parts.counters,
+						   mul_size(nshards, sizeof(pg_atomic_uint64)));
+	parts.map = add_size(parts.noted, mul_size(ndatabases, sizeof(SfNoted)));
 	parts.total = add_size(parts.map,
 						   mul_size((nshards + 31) / 32,
 									sizeof(pg_atomic_uint32)));
@@ -59,6 +62,7 @@ initialize(int ndatabases, int nshards)
 	sf_state->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_state->ndatabases = ndatabases;
 	sf_state->nshards = nshards;
+	sf_state->noted_ms = 0;
 	pg_atomic_init_u64(&sf_state->lease, 0);
 	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
 	pg_atomic_init_u32(&sf_state->configured_node, 0);
@@ -77,6 +81,8 @@ initialize(int ndatabases, int nshards)
 		ConditionVariableInit(&database->changed);
 		pg_atomic_init_u64(&database->mark, 0);
 		pg_atomic_init_u64(&database->early, 0);
+		sf_noted[i].oid = InvalidOid;
+		sf_noted[i].mark = 0;
 	}
 	for (int i = 0; i < nshards; i++)
 		pg_atomic_init_u64(&sf_shard_counters[i], 0);
@@ -100,6 +106,7 @@ sf_state_create(int ndatabases, int nshards)
 	sf_state = (SfState *) base;
 	sf_databases = (SfDatabaseSlot *) (base + parts.databases);
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
+	sf_noted = (SfNoted *) (base + parts.noted);
 	sf_shard_map = (pg_atomic_uint32 *) (base + parts.map);
 	if (!found)
 		initialize(ndatabases, nshards);

@@ -57,6 +57,13 @@ typedef union SfCounter
 	char		pad[PG_CACHE_LINE_SIZE];
 } SfCounter;
 
+/* A database in the note of the last clean shutdown; fixed at start. */
+typedef struct SfNoted
+{
+	Oid			oid;			/* InvalidOid: none */
+	int64		mark;			/* Unix ms */
+} SfNoted;
+
 typedef struct SfState
 {
 	/*
@@ -92,11 +99,13 @@ typedef struct SfState
 	/* fixed at start */
 	int			ndatabases;
 	int			nshards;
+	int64		noted_ms;		/* what the note's IDs are below */
 } SfState;
 
 /* Set in the postmaster, and inherited; NULL without preload. */
 extern SfState *sf_state;
 extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
+extern SfNoted *sf_noted;		/* as many */
 extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions */
 
 /* One bit for each shard that this server may issue for; postmaster writes. */
