@@ -3,10 +3,9 @@
  * generator.c
  *	  The compare-and-swap, and what to do when it may not be tried.
  *
- * A counter holds the last position issued: time and sequence as one number.
- * It is only ever replaced by a larger one, by compare-and-swap, so no two
- * calls get one position while the shared memory lives.  A call computes the
- * last position that it may issue (its cap) from three words, and then tries:
+ * A counter holds the last position issued, and only grows (counter.h).  A
+ * call computes the last position that it may issue (its cap) from three
+ * words, and then tries:
  *
  *	mark	the end of an ID's tick must be at or below it: it is on disk, and
  *			what a crash or a promoted standby finds covers the ID
@@ -34,6 +33,7 @@
 
 #include "clock.h"
 #include "common/pg_prng.h"
+#include "counter.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "node.h"
@@ -56,8 +56,7 @@ typedef struct Source
 /* Positions that were taken. */
 typedef struct Taken
 {
-	int64		first;
-	int64		last;			/* inclusive */
+	SfRun		run;
 	bool		half_used;		/* half of the reserve: time to extend */
 } Taken;
 
@@ -233,11 +232,8 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	const int	shift = layout->sequence_bits;
 	int64		mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
 	int64		half = (uint32) sf_reserve / 2;
-	int64		first;
-	int64		last;
 	int64		end;
 	int64		cap;
-	uint64		old;
 
 	if (source.shard < 0 &&
 		unlikely(pg_atomic_read_u64(&sf_state->lease) != right.lease))
@@ -256,22 +252,10 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	end = Min(end, source.shard < 0 ? right.end_tick : layout->end_tick);
 	cap = (end << shift) - 1;
 
-	old = pg_atomic_read_u64(source.counter);
-	do
-	{
-		/* a carry opens a tick at zero, a call where it starts */
-		first = (int64) old + 1;
-		if (now > (int64) (old >> shift))
-			first = (now << shift) + start;
-		if (unlikely(first > cap))
-			return false;
-		last = Min(first + want - 1, cap);
-	} while (!pg_atomic_compare_exchange_u64(source.counter, &old,
-											 (uint64) last));
-
-	taken->first = first;
-	taken->last = last;
-	taken->half_used = mark - (last >> shift) <= half;
+	if (unlikely(!sf_counter_take(source.counter, shift, now, start, want,
+								  cap, &taken->run)))
+		return false;
+	taken->half_used = mark - (taken->run.last >> shift) <= half;
 	return true;
 }
 
@@ -322,7 +306,7 @@ next_node_slowly(Oid function)
 {
 	Taken		taken = take(node_source(), 1, function);
 
-	return sf_layout_compose(&sf_node_layout, taken.first) | right.node;
+	return sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
 }
 
 /* Move the mark on, and return the ID that was made. */
@@ -349,7 +333,7 @@ sf_generator_next_node(Oid function)
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
 		unlikely(!try_take(node_source(), 1, now, 0, &taken)))
 		return next_node_slowly(function);
-	id = sf_layout_compose(&sf_node_layout, taken.first) | right.node;
+	id = sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
@@ -374,7 +358,7 @@ sf_generator_next_shard(uint32 shard, Oid function)
 {
 	Taken		taken = take(shard_source(shard), 1, function);
 
-	return sf_layout_compose(&sf_shard_layout, taken.first) |
+	return sf_layout_compose(&sf_shard_layout, taken.run.first) |
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
 }
 
@@ -385,8 +369,8 @@ sf_generator_take_node(SfPiece *piece, int64 want, Oid function)
 	Taken		taken = take(node_source(), want, function);
 
 	piece->layout = &sf_node_layout;
-	piece->next = taken.first;
-	piece->last = taken.last;
+	piece->next = taken.run.first;
+	piece->last = taken.run.last;
 	piece->maker = right.node;
 }
 
@@ -396,8 +380,8 @@ sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
 	Taken		taken = take(shard_source(shard), want, function);
 
 	piece->layout = &sf_shard_layout;
-	piece->next = taken.first;
-	piece->last = taken.last;
+	piece->next = taken.run.first;
+	piece->last = taken.run.last;
 	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
 }
 

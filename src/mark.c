@@ -47,6 +47,7 @@
 
 #include "access/xlog.h"
 #include "clock.h"
+#include "counter.h"
 #include "note.h"
 #include "record.h"
 #include "settings.h"
@@ -65,16 +66,6 @@ detach(void)
 }
 
 /* ---- counters ---- */
-
-static void
-raise_counter(pg_atomic_uint64 *counter, uint64 position)
-{
-	uint64		old = pg_atomic_read_u64(counter);
-
-	while (old < position &&
-		   !pg_atomic_compare_exchange_u64(counter, &old, position))
-		;
-}
 
 /*
  * The position that the next ID must be above, so that its tick begins at
@@ -96,10 +87,10 @@ raise_counters(int64 floor_ms)
 {
 	uint64		position = floor_position(&sf_shard_layout, floor_ms);
 
-	raise_counter(&sf_state->node_counter.position,
+	sf_counter_raise(&sf_state->node_counter.position,
 				  floor_position(&sf_node_layout, floor_ms));
 	for (int i = 0; i < sf_state->nshards; i++)
-		raise_counter(&sf_shard_counters[i], position);
+		sf_counter_raise(&sf_shard_counters[i], position);
 }
 
 /* ---- the clock, as the mark sees it ---- */
@@ -228,7 +219,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
 	if (extend && outcome->offset_ms > 0)
-		raise_counter(&sf_state->boot_offset, outcome->offset_ms);
+		sf_counter_raise(&sf_state->boot_offset, outcome->offset_ms);
 }
 
 /*
