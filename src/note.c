@@ -218,8 +218,8 @@ read_file(void)
 		return NULL;
 	}
 	whole = fstat(fileno(file), &st) == 0 &&
-		st.st_size >= sizeof(Header) + sizeof(crc) &&
-		st.st_size < MaxAllocSize;
+		st.st_size >= (off_t) (sizeof(Header) + sizeof(crc)) &&
+		st.st_size < (off_t) MaxAllocSize;
 	if (whole)
 	{
 		size = st.st_size - sizeof(crc);

@@ -66,7 +66,7 @@ compare(const Recorded *r, StringInfo detail)
 bool
 sf_record_differs(StringInfo detail)
 {
-	for (int i = 0; i < lengthof(recorded); i++)
+	for (size_t i = 0; i < lengthof(recorded); i++)
 		compare(&recorded[i], detail);
 	return detail->len > 0;
 }
@@ -105,7 +105,7 @@ sf_record_write(void)
 	SfRegisterId ids[2 * lengthof(recorded)];
 	int64		values[2 * lengthof(recorded)];
 
-	for (int i = 0; i < lengthof(recorded); i++)
+	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		ids[2 * i] = recorded[i].code;
 		values[2 * i] = sf_layout_code(recorded[i].configured);
@@ -132,7 +132,7 @@ clamp_tick(const SfLayout *layout, int64 ms)
 bool
 sf_record_endangers(int64 mark_ms)
 {
-	for (int i = 0; i < lengthof(recorded); i++)
+	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		const SfLayout *now = recorded[i].configured;
 		SfLayout	then;

@@ -383,7 +383,7 @@ sf_settings_define(void)
 {
 	char	   *texts[lengthof(names)];
 
-	for (int i = 0; i < lengthof(names); i++)
+	for (size_t i = 0; i < lengthof(names); i++)
 	{
 		const char *text = GetConfigOption(names[i], true, false);
 
@@ -393,7 +393,7 @@ sf_settings_define(void)
 	define_limits();
 	MarkGUCPrefixReserved("snowflake");
 
-	for (int i = 0; i < lengthof(names) && !IsUnderPostmaster; i++)
+	for (size_t i = 0; i < lengthof(names) && !IsUnderPostmaster; i++)
 	{
 		if (texts[i] != NULL)
 			(void) set_config_option(names[i], texts[i], PGC_POSTMASTER,

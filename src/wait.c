@@ -58,7 +58,7 @@ sleep_us(int64 us, uint32 wait_event)
 }
 
 static void
-refuse_frozen(const SfDelay *delay, int64 wall_ms, int64 monotonic_ms)
+refuse_frozen(int64 wall_ms, int64 monotonic_ms)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
@@ -112,7 +112,7 @@ check_progress(SfDelay *delay, SfClockVerdict verdict)
 
 	if (sf_clock_is_frozen(wall_ms - delay->window_wall_ms,
 						   monotonic_ms - delay->window_monotonic_ms))
-		refuse_frozen(delay, wall_ms - delay->window_wall_ms,
+		refuse_frozen(wall_ms - delay->window_wall_ms,
 					  monotonic_ms - delay->window_monotonic_ms);
 	if (verdict == SF_CLOCK_WAIT &&
 		monotonic_ms - delay->begun_ms > sf_max_clock_wait + GRACE_MS)
