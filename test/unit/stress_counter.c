@@ -1,0 +1,346 @@
+/*-------------------------------------------------------------------------
+ *
+ * stress_counter.c
+ *	  Eight threads on one counter: no position is taken twice.
+ *
+ * The compare-and-swap is compiled outside the server, with the server's own
+ * atomics, and let loose from threads in place of backends.  They take runs
+ * of any length by a clock that all move and that each reads late, and raise
+ * the counter; what each took is compared at the end.  test/unit/stress
+ * builds this as the server is built, and with ThreadSanitizer.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+/* Of the server, the headers only: these are the C library's. */
+#undef printf
+#undef fprintf
+#undef snprintf
+#undef sprintf
+#undef vsnprintf
+#undef qsort
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "port/atomics.h"
+
+static uint64 read_and_dawdle(pg_atomic_uint64 *ptr);
+static bool swap_or_dawdle(pg_atomic_uint64 *ptr, uint64 *old, uint64 value);
+
+/* Of what counter.h knows of the counter, much is old when it is used. */
+#define pg_atomic_read_u64				read_and_dawdle
+#define pg_atomic_compare_exchange_u64	swap_or_dawdle
+#include "counter.h"
+#undef pg_atomic_read_u64
+#undef pg_atomic_compare_exchange_u64
+
+#include "harness.h"
+
+#define NTHREADS	8
+#define FIRST_TICK	INT64_C(1700000000000)
+#define MAX_WANT	40
+
+#define TAKES		10000		/* of each thread */
+
+/* Fewer changes of the thread between runs, and this would prove nothing. */
+#define MIN_CHANGES	1000
+
+/* What a thread did and saw; only its own, until it has ended. */
+typedef struct Taker
+{
+	pthread_t	thread;
+	uint64_t	rnd_state;
+	SfRun	   *runs;
+	int			nruns;
+	int			nrefused;
+	uint64_t	raised;			/* the highest */
+	int			nraised;
+	const char *wrong;			/* the first thing, if any */
+} Taker;
+
+/* A run, and who took it. */
+typedef struct Taken
+{
+	SfRun		run;
+	int			taker;
+} Taken;
+
+static pg_atomic_uint64 counter;
+static int	sequence_bits;
+static int64_t drift;			/* in ticks */
+static pthread_barrier_t start_line;
+
+/* The clock, and the highest raise that has ended. */
+static int64_t clock_tick;
+static uint64_t floor_position;
+
+#ifdef WITH_TSAN
+
+/*
+ * The server reads and initializes its atomics through volatile: as a whole,
+ * and without an order.  The sanitizer would take such a read for a race with
+ * a compare-and-swap that it sees.  Writes stay what they are.
+ */
+void		__tsan_volatile_read8(void *address);
+void		__tsan_volatile_write8(void *address);
+void		__tsan_write8(void *address);
+
+void
+__tsan_volatile_read8(void *address)
+{
+	(void) address;
+}
+
+void
+__tsan_volatile_write8(void *address)
+{
+	__tsan_write8(address);
+}
+#endif
+
+/* What a server built with assertions calls. */
+#if PG_VERSION_NUM >= 160000
+void
+ExceptionalCondition(const char *condition, const char *file, int line)
+{
+	printf("%s:%d: %s\n", file, line, condition);
+	abort();
+}
+#else
+void
+ExceptionalCondition(const char *condition, const char *type,
+					 const char *file, int line)
+{
+	printf("%s:%d: %s %s\n", file, line, type, condition);
+	abort();
+}
+#endif
+
+/*
+ * Now and then let others run, between what is read and what is made of it.
+ * Else, on few processors, each thread would be done before the next begins.
+ */
+static void
+dawdle(void)
+{
+	static __thread unsigned int n = 0;
+
+	if (n++ % 8 == 0)
+		sched_yield();
+}
+
+static uint64
+read_and_dawdle(pg_atomic_uint64 *ptr)
+{
+	uint64		value = pg_atomic_read_u64(ptr);
+
+	/* the sanitizer sees no assembler: say that the word is in use */
+	(void) __atomic_load_n(&ptr->value, __ATOMIC_RELAXED);
+	dawdle();
+	return value;
+}
+
+static bool
+swap_or_dawdle(pg_atomic_uint64 *ptr, uint64 *old, uint64 value)
+{
+	if (pg_atomic_compare_exchange_u64(ptr, old, value))
+		return true;
+	dawdle();
+	return false;
+}
+
+static uint64_t
+taker_rnd(Taker *taker, uint64_t n)
+{
+	taker->rnd_state ^= taker->rnd_state >> 12;
+	taker->rnd_state ^= taker->rnd_state << 25;
+	taker->rnd_state ^= taker->rnd_state >> 27;
+	return (taker->rnd_state * UINT64_C(0x2545F4914F6CDD1D) >> 1) % n;
+}
+
+static void
+find_wrong(Taker *taker, bool wrong, const char *what)
+{
+	if (wrong && taker->wrong == NULL)
+		taker->wrong = what;
+}
+
+/* Raise to somewhere near, and then say so. */
+static void
+raise_counter(Taker *taker)
+{
+	uint64_t	position = pg_atomic_read_u64(&counter) + taker_rnd(taker, 200);
+	uint64_t	before = __atomic_load_n(&floor_position, __ATOMIC_ACQUIRE);
+
+	position -= taker_rnd(taker, 200);
+	sf_counter_raise(&counter, position);
+	find_wrong(taker, pg_atomic_read_u64(&counter) < position,
+			   "after a raise the counter is below it");
+	while (before < position &&
+		   !__atomic_compare_exchange_n(&floor_position, &before, position,
+										false, __ATOMIC_ACQ_REL,
+										__ATOMIC_ACQUIRE))
+		;
+	taker->raised = Max(taker->raised, position);
+	taker->nraised++;
+}
+
+static void
+take_run(Taker *taker)
+{
+	int64_t		now = __atomic_load_n(&clock_tick, __ATOMIC_RELAXED);
+	uint64_t	floor = __atomic_load_n(&floor_position, __ATOMIC_ACQUIRE);
+	int64_t		want = 1 + taker_rnd(taker, taker_rnd(taker, 2) ? MAX_WANT : 1);
+	int64_t		start = taker_rnd(taker, INT64_C(1) << (sequence_bits - 1));
+	int64_t		cap;
+	SfRun		run;
+
+	now -= taker_rnd(taker, 4) == 0 ? taker_rnd(taker, 3) : 0;
+	cap = ((now + drift + 1) << sequence_bits) - 1;
+	if (!sf_counter_take(&counter, sequence_bits, now, start, want, cap, &run))
+	{
+		find_wrong(taker, (int64_t) pg_atomic_read_u64(&counter) < cap,
+				   "a call was refused below its cap");
+		taker->nrefused++;
+
+		/* as time goes on for who waits */
+		__atomic_fetch_add(&clock_tick, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	find_wrong(taker, run.last < run.first, "a run is empty");
+	find_wrong(taker, run.last - run.first >= want, "a run is too long");
+	find_wrong(taker, run.last > cap, "a run goes beyond its cap");
+	find_wrong(taker, run.first < (now << sequence_bits),
+			   "a run begins before the clock");
+	find_wrong(taker, (uint64_t) run.first <= floor,
+			   "a run begins at or below a raise before it");
+	find_wrong(taker, taker->nruns > 0 &&
+			   run.first <= taker->runs[taker->nruns - 1].last,
+			   "a run begins at or below the one before it");
+	taker->runs[taker->nruns++] = run;
+}
+
+static void *
+take_runs(void *arg)
+{
+	Taker	   *taker = arg;
+
+	pthread_barrier_wait(&start_line);
+	while (taker->nruns < TAKES)
+	{
+		take_run(taker);
+		if (taker_rnd(taker, 30) == 0)
+			raise_counter(taker);
+		if (taker_rnd(taker, 100) == 0)
+			__atomic_fetch_add(&clock_tick, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static int
+compare_taken(const void *a, const void *b)
+{
+	int64_t		first_a = ((const Taken *) a)->run.first;
+	int64_t		first_b = ((const Taken *) b)->run.first;
+
+	return first_a < first_b ? -1 : first_a > first_b;
+}
+
+/* All runs, side by side: none overlaps another, and nobody was alone. */
+static void
+check_taken(const Taker *takers)
+{
+	Taken	   *all = malloc(sizeof(Taken) * NTHREADS * TAKES);
+	int			n = 0;
+	int			changes = 0;
+	int			doubles = 0;
+	uint64_t	last;
+
+	for (int i = 0; i < NTHREADS; i++)
+		for (int j = 0; j < takers[i].nruns; j++)
+			all[n++] = (Taken) {takers[i].runs[j], i};
+	CHECK_EQ(n, NTHREADS * TAKES);
+	qsort(all, n, sizeof(Taken), compare_taken);
+	last = all[n - 1].run.last;
+	for (int i = 1; i < n; i++)
+	{
+		doubles += all[i].run.first <= all[i - 1].run.last;
+		changes += all[i].taker != all[i - 1].taker;
+	}
+	for (int i = 0; i < NTHREADS; i++)
+		last = Max(last, takers[i].raised);
+	CHECK_EQ(doubles, 0);
+	CHECK(changes >= MIN_CHANGES);
+	CHECK_EQ(pg_atomic_read_u64(&counter), last);
+	printf("%d bits: %d runs, %d changes of thread\n", sequence_bits, n,
+		   changes);
+	free(all);
+}
+
+static void
+stress(int bits, int64_t drift_ticks)
+{
+	static Taker takers[NTHREADS];
+	int			refused = 0;
+	int			raised = 0;
+
+	snprintf(context, sizeof(context), "%d bits of sequence", bits);
+	sequence_bits = bits;
+	drift = drift_ticks;
+	clock_tick = FIRST_TICK;
+	floor_position = 0;
+	pg_atomic_init_u64(&counter, 0);
+	pthread_barrier_init(&start_line, NULL, NTHREADS);
+	for (int i = 0; i < NTHREADS; i++)
+	{
+		takers[i] = (Taker)
+		{
+			.rnd_state = rnd() | 1, .runs = malloc(sizeof(SfRun) * TAKES)
+		};
+		CHECK_EQ(pthread_create(&takers[i].thread, NULL, take_runs,
+								&takers[i]), 0);
+	}
+	for (int i = 0; i < NTHREADS; i++)
+	{
+		pthread_join(takers[i].thread, NULL);
+		CHECK_STR(takers[i].wrong ? takers[i].wrong : "", "");
+		refused += takers[i].nrefused;
+		raised += takers[i].nraised;
+	}
+	CHECK(refused > 0);
+	CHECK(raised > 0);
+	check_taken(takers);
+	for (int i = 0; i < NTHREADS; i++)
+		free(takers[i].runs);
+	pthread_barrier_destroy(&start_line);
+}
+
+static void
+test_default_sequence(void)
+{
+	stress(12, 5);
+}
+
+static void
+test_sequence_that_is_always_full(void)
+{
+	stress(3, 5);
+}
+
+static void
+test_shortest_sequence_without_drift(void)
+{
+	stress(1, 0);
+}
+
+int
+main(void)
+{
+	start_tests();
+	RUN(test_default_sequence);
+	RUN(test_sequence_that_is_always_full);
+	RUN(test_shortest_sequence_without_drift);
+	return finish_tests("stress_counter");
+}
