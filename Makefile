@@ -26,7 +26,7 @@ include $(PGXS)
 
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
 
-.PHONY: demo test lint unit mutants bench
+.PHONY: demo test lint unit valgrind fuzz stress warnings mutants bench
 
 demo:
 	test/demo
@@ -39,6 +39,18 @@ lint:
 
 unit:
 	test/unit/run
+
+valgrind:
+	VALGRIND=1 test/unit/run
+
+fuzz:
+	test/fuzz/run
+
+stress:
+	PG_CONFIG="$(PG_CONFIG)" test/unit/stress
+
+warnings:
+	PG_CONFIG="$(PG_CONFIG)" test/warnings
 
 mutants:
 	test/mutants/run
