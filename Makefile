@@ -13,6 +13,11 @@ DATA = $(wildcard sql/*.sql)
 PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -fvisibility=hidden
 
+# Places where tests can make a process die: see src/fault.h. Not for use.
+ifdef FAULTS
+PG_CPPFLAGS += -DSF_FAULTS
+endif
+
 # What runs against any server that has the library preloaded and a node id;
 # test/all runs the rest on servers of its own.
 REGRESS = layouts decode generation batches privileges errors

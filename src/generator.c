@@ -34,6 +34,7 @@
 #include "clock.h"
 #include "common/pg_prng.h"
 #include "counter.h"
+#include "fault.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "node.h"
@@ -252,9 +253,11 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	end = Min(end, source.shard < 0 ? right.end_tick : layout->end_tick);
 	cap = (end << shift) - 1;
 
+	SF_FAULT("before-swap");
 	if (unlikely(!sf_counter_take(source.counter, shift, now, start, want,
 								  cap, &taken->run)))
 		return false;
+	SF_FAULT("swapped");
 	taken->half_used = mark - (taken->run.last >> shift) <= half;
 	return true;
 }

@@ -48,6 +48,7 @@
 #include "access/xlog.h"
 #include "clock.h"
 #include "counter.h"
+#include "fault.h"
 #include "note.h"
 #include "record.h"
 #include "settings.h"
@@ -211,13 +212,17 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	if (mark != found || write)
 		lsn = sf_register_store(reg, mark);
 	sf_register_unlock(reg);
+	SF_FAULT("mark-inserted");
 
 	/* what was found there may be as unsafe as what was stored */
 	XLogFlush(lsn);
+	SF_FAULT("mark-flushed");
 	if (found > published || published == 0)
 		raise_counters(floor);
+	SF_FAULT("counters-raised");
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
+	SF_FAULT("mark-published");
 	if (extend && outcome->offset_ms > 0)
 		sf_counter_raise(&sf_state->boot_offset, outcome->offset_ms);
 }

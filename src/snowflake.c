@@ -8,6 +8,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "fault.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "node.h"
@@ -61,6 +62,7 @@ _PG_init(void)
 		return;
 
 	sf_settings_define();
+	sf_fault_define();
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

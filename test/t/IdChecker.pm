@@ -100,13 +100,14 @@ sub _clean
 	return $wrong ? "$file, $wrong" : ();
 }
 
-# See that files ascend, and that no ID is twice in all of them. Returns the
-# number of IDs, and what is wrong.
+# See that files ascend, and that no ID is twice in all of them, or not above
+# the floor, which is raised to the last. Returns the number of IDs, and what
+# is wrong.
 sub _check
 {
-	my ($self, $files) = @_;
+	my ($self, $files, $floor) = @_;
 	my $list = "$self->{dir}/list";
-	my $previous = '';
+	my $previous = $floor && $$floor || '';
 	my $n = 0;
 	my (@wrong, @clean);
 
@@ -128,8 +129,11 @@ sub _check
 		$n++;
 		push @wrong, 'ID ' . ($id + 0) . ' is there twice'
 		  if $id eq $previous;
+		push @wrong, 'ID ' . ($id + 0) . ' is below those before'
+		  if $id lt $previous;
 		$previous = $id;
 	}
+	$$floor = $previous if $floor;
 	close $merged or die "sort failed: $?";
 	unlink @clean;
 	return ($n, @wrong > 5 ? @wrong[ 0 .. 4 ] : @wrong);
@@ -137,11 +141,12 @@ sub _check
 
 sub _report
 {
-	my ($self, $groups, $what) = @_;
+	my ($self, $groups, $what, $highest) = @_;
 
 	foreach my $group (sort keys %$groups)
 	{
-		my ($n, @wrong) = $self->_check($groups->{$group});
+		my ($n, @wrong) =
+		  $self->_check($groups->{$group}, $highest ? \$highest->{$group} : ());
 
 		ok($n > 0 && !@wrong, "$group: $what ($n checked)")
 		  or diag(@wrong ? join("\n", @wrong) : 'there are no IDs');
@@ -150,12 +155,14 @@ sub _report
 	return;
 }
 
-# One test for each group.
+# One test for each group. With the highest IDs of the groups before the last
+# crash, all must be above those; they are brought up to date.
 sub clients
 {
-	my ($self) = @_;
+	my ($self, $highest) = @_;
 
-	$self->_report($self->{clients}, 'no ID reached clients twice, each session ascends');
+	$self->_report($self->{clients},
+		'no ID reached clients twice, each session ascends', $highest);
 	return;
 }
 

@@ -8,10 +8,11 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
-  like_log check_ids fails_to_start epoch_ms);
+  like_log check_ids fails_to_start epoch_ms wait_for_restart);
 
 # A primary with the library, node 1, and the settings given; not started.
 sub new_server
@@ -23,7 +24,7 @@ sub new_server
 	$node->append_conf('postgresql.conf',
 		join("\n", "shared_preload_libraries = 'snowflake'",
 			"snowflake.node_id = '1'", "log_min_messages = info",
-			"max_connections = 60", @settings, ''));
+			"max_connections = 60", "log_statement = none", @settings, ''));
 	return $node;
 }
 
@@ -34,13 +35,15 @@ sub clock_file
 	return $node->basedir . '/clock';
 }
 
-# Move the clock of a server that was started with one; "+0", "-3600", "+2d".
-# Replaced as a whole, so that nobody reads half a text.
+# Move the clock of a server that was started with one: seconds from the real
+# time, or what else libfaketime knows ("+2d", "@2026-01-01 00:00:00"). Replaced
+# as a whole, so that nobody reads half a text.
 sub set_clock
 {
 	my ($node, $offset) = @_;
 	my $file = clock_file($node);
 
+	$offset = sprintf('%+.3f', $offset) if $offset =~ /^[+-]?\d*\.?\d+$/;
 	open(my $fh, '>', "$file.new") or die "$file.new: $!";
 	print $fh "$offset\n";
 	close $fh;
@@ -93,6 +96,21 @@ sub like_log
 	my ($node, $pattern, $from, $name) = @_;
 
 	like(substr(slurp_file($node->logfile), $from), $pattern, $name);
+	return;
+}
+
+# Since the given place in its log, a server has crashed, and is up again.
+sub wait_for_restart
+{
+	my ($node, $from) = @_;
+	my $tries = 0;
+
+	while (substr(slurp_file($node->logfile), $from) !~
+		/reinitializing.*ready to accept connections/s)
+	{
+		die 'the server does not come back' if ++$tries > 18000;
+		usleep(10_000);
+	}
 	return;
 }
 

@@ -1,0 +1,119 @@
+# Clients that ask for IDs without end and write down what they get: some
+# commit, some roll back, some only look; one by one, in batches, for shards;
+# every second one with synchronous_commit off.
+package Load;
+
+use strict;
+use warnings FATAL => 'all';
+
+use IPC::Run;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use Exporter 'import';
+
+our @EXPORT = qw(load_tables start_load);
+
+# A client that fails pauses, or a refusal would be all it ever sees.
+my $PAUSE = "\\if :ERROR\n\\! sleep 0.02\n\\endif\n";
+
+my %STATEMENTS = (
+	commit => 'INSERT INTO t SELECT FROM generate_series(1, 20) RETURNING id;',
+	rollback => "BEGIN;\nINSERT INTO t SELECT FROM generate_series(1, 20)"
+	  . " RETURNING id;\n${PAUSE}ROLLBACK;",
+	select => 'SELECT snowflake_nextval() FROM generate_series(1, 200);',
+	single => 'SELECT snowflake_nextval();',
+	batch => 'INSERT INTO t SELECT * FROM snowflake_nextval_batch(500) RETURNING id;',
+	batch_select => 'SELECT snowflake_nextval_batch(20000);',
+	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(3)'
+	  . ' FROM generate_series(1, 20) RETURNING id;',
+	shard_batch => 'SELECT snowflake_shard_nextval_batch(4, 2000);');
+
+my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
+
+# What the clients write to; to be made where the extension is.
+sub load_tables
+{
+	return q{
+		CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+		CREATE TABLE s (id bigint PRIMARY KEY);
+	};
+}
+
+# As many clients as asked for, on a database. What the node's counter gives
+# goes to one group of the checker, and what shards give to another.
+sub start_load
+{
+	my ($checker, $group, $connstr, $n) = @_;
+	my $self = bless { clients => [] }, __PACKAGE__;
+	my $dir = PostgreSQL::Test::Utils::tempdir();
+
+	foreach my $i (0 .. $n - 1)
+	{
+		my $kind = $KINDS[ $i % @KINDS ];
+		my $out = $checker->session(
+			$group . ($kind =~ /shard/ ? ', shards' : ', node'));
+		my $sync = $i % 2 ? 'on' : 'off';
+		my $script = "$dir/$kind.$sync.sql";
+
+		append_to_file($script,
+			"SET synchronous_commit = $sync;\n"
+			  . "$STATEMENTS{$kind}\n$PAUSE" x 20000)
+		  if !-e $script;
+		append_to_file($out, '');
+		my $h = IPC::Run::start(
+			[ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $connstr ],
+			'<', $script, '>', $out, '2>', "$out.err");
+		push @{ $self->{clients} }, { handle => $h, out => $out };
+	}
+	return $self;
+}
+
+sub _bytes
+{
+	my ($self) = @_;
+	my $bytes = 0;
+
+	$bytes += -s $_->{out} foreach @{ $self->{clients} };
+	return $bytes;
+}
+
+# Wait until the clients have that many more IDs.
+sub more
+{
+	my ($self, $n) = @_;
+	my $enough = $self->_bytes + 19 * $n;
+	my $tries = 0;
+
+	while ($self->_bytes < $enough)
+	{
+		die "the clients get no IDs: " . join('', map { slurp_file("$_->{out}.err") } @{ $self->{clients} }) if ++$tries > 300;
+		usleep(10_000);
+	}
+	return;
+}
+
+# Let the clients go, if the server has not, and return what they were told
+# other than what a client of a server that crashes is told.
+sub finish
+{
+	my ($self) = @_;
+	my %errors;
+
+	foreach my $client (@{ $self->{clients} })
+	{
+		$client->{handle}->signal('TERM');
+		eval { $client->{handle}->finish };
+		foreach (split /\n/, slurp_file("$client->{out}.err"))
+		{
+			next
+			  if /^(psql:|connection to server was lost|server closed the connection|no connection to the server|\s|WARNING:  57P0|FATAL:  57P0)/
+			  && !/ERROR/;
+			$errors{ /(ERROR|FATAL|PANIC):  (\w{5})/ ? $2 : $_ }++;
+		}
+		unlink "$client->{out}.err";
+	}
+	return \%errors;
+}
+
+1;

@@ -1,0 +1,164 @@
+# A process dies, freezes or fails at each step of the protocol. Needs a library
+# built with fault points: test/all faults.
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use FindBin;
+use lib $FindBin::RealBin;
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my @steps = qw(mark-inserted mark-flushed counters-raised mark-published
+  before-swap swapped);
+
+# the smallest reserve: the mark moves all the time
+my $node = new_server('main', "snowflake.shards = '3-4'",
+	'snowflake.reserve = 100ms', 'restart_after_crash = off',
+	'snowflake.max_clock_wait = 1s', 'autovacuum = off');
+my $checker = IdChecker->new($node->basedir . '/ids');
+my $offset = 0;
+my $next = 'SELECT snowflake_nextval()';
+my $script = $node->basedir . '/victim.sql';
+
+append_to_file($script,
+	"SELECT snowflake_nextval() FROM generate_series(1, 5);\n" x 200000);
+
+start_with_clock($node, '+0');
+query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
+
+# Is the server gone?
+sub wait_for_the_end
+{
+	my ($out) = @_;
+	my $tries = 0;
+
+	while (-e $node->data_dir . '/postmaster.pid')
+	{
+		die 'the server does not end: ' . slurp_file("$out.err") if ++$tries > 6000;
+		usleep(10_000);
+	}
+	$node->stop('immediate', fail_ok => 1);
+	return;
+}
+
+# A session with a fault, that asks for IDs until it comes to it.
+sub start_victim
+{
+	my ($fault, $out) = @_;
+
+	return IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			"SET snowflake.fault = '$fault'", '-f', '-'
+		],
+		'<', $script,
+		'>', $out, '2>', "$out.err");
+}
+
+# A process is killed, and the server with it; then the clock is where it was,
+# or an hour behind.
+foreach my $step (@steps)
+{
+	foreach my $back (0, 3600)
+	{
+		my $load = start_load($checker, 'killed', $node->connstr('postgres'), 4);
+		$load->more(200);
+		my $out = $checker->session('killed, node');
+		my $victim = start_victim("$step kill", $out);
+		wait_for_the_end($out);
+		eval { $victim->finish };
+		$load->finish;
+
+		start_with_clock($node, $offset - $back);
+		if ($back)
+		{
+			refused($node, $next, '58000', qr/wall clock is 3[56]\d\d s behind the mark of this database/,
+				"$step: a clock an hour behind is refused");
+			$offset += 10;
+			set_clock($node, $offset);
+		}
+		$checker->saw('killed, node', query($node, $next));
+	}
+}
+$checker->state('killed', $node, 'postgres',
+	'SELECT id FROM t UNION ALL SELECT id FROM s');
+
+# A process freezes, while others move the mark on by many reserves, and then
+# goes on with what it has read. At the steps of the mark it holds its lock, so
+# the others come to the end of the mark, wait, and can be cancelled.
+foreach my $step (@steps)
+{
+	my $out = $checker->session('frozen, node');
+	my $holds = $step =~ /mark|counters/;
+	my $victim = start_victim("$step stop", $out);
+	my $pid = '';
+	my $tries = 0;
+
+	while ($pid eq '')
+	{
+		foreach my $candidate (split /\n/, query($node, q{
+			SELECT pid FROM pg_stat_activity WHERE query LIKE '%(1, 5)%'
+				AND pid <> pg_backend_pid()}))
+		{
+			$pid = $candidate
+			  if -e "/proc/$candidate/stat"
+			  && slurp_file("/proc/$candidate/stat") =~ /\) T /;
+		}
+		die 'nobody stops' if ++$tries > 1000;
+	}
+	my $before = query($node, 'SELECT last_value FROM snowflake_mark');
+	if ($holds)
+	{
+		refused($node, q{
+				SET statement_timeout = '1s';
+				SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
+			'57014', qr/statement timeout/,
+			"$step: who waits for a frozen process can be cancelled");
+	}
+	else
+	{
+		my $load = start_load($checker, 'frozen', $node->connstr('postgres'), 2);
+		$load->more(1000);
+		$node->poll_query_until('postgres',
+			"SELECT last_value > $before + 1000 FROM snowflake_mark")
+		  or die 'the mark does not move';
+		is_deeply($load->finish, {}, "$step: the others go on");
+	}
+	kill 'CONT', $pid;
+	$victim->signal('TERM');
+	kill 'TERM', $pid;
+	$tries = 0;
+	while (-e "/proc/$pid")
+	{
+		kill 'CONT', $pid;
+		die 'it does not end' if ++$tries > 18000;
+		usleep(10_000);
+	}
+	eval { $victim->finish };
+	like(query($node, $next), qr/^\d+$/, "$step: afterwards all is well");
+}
+
+# An error there leaves nothing behind that others would have to wait for.
+foreach my $step (grep { /mark|counters/ } @steps)
+{
+	refused($node, qq{
+			SET snowflake.fault = '$step fail';
+			SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
+		'XX000', qr/fault at "$step"/, "$step: an error");
+
+	my $load = start_load($checker, 'failed', $node->connstr('postgres'), 4);
+	$load->more(1000);
+	is_deeply($load->finish, {}, "$step: the others go on after an error");
+}
+
+$checker->clients;
+$checker->state('all', $node, 'postgres',
+	'SELECT id FROM t UNION ALL SELECT id FROM s');
+$checker->states;
+note $checker->checked . ' IDs checked';
+$node->stop;
+done_testing();
