@@ -25,9 +25,9 @@ my %STATEMENTS = (
 	single => 'SELECT snowflake_nextval();',
 	batch => 'INSERT INTO t SELECT * FROM snowflake_nextval_batch(500) RETURNING id;',
 	batch_select => 'SELECT snowflake_nextval_batch(20000);',
-	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(3)'
+	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(SHARD)'
 	  . ' FROM generate_series(1, 20) RETURNING id;',
-	shard_batch => 'SELECT snowflake_shard_nextval_batch(4, 2000);');
+	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 2000);');
 
 my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
 
@@ -41,10 +41,11 @@ sub load_tables
 }
 
 # As many clients as asked for, on a database. What the node's counter gives
-# goes to one group of the checker, and what shards give to another.
+# goes to one group of the checker, and what shards give to another: this one
+# and the next.
 sub start_load
 {
-	my ($checker, $group, $connstr, $n) = @_;
+	my ($checker, $group, $connstr, $n, $shard) = @_;
 	my $self = bless { clients => [] }, __PACKAGE__;
 	my $dir = PostgreSQL::Test::Utils::tempdir();
 
@@ -55,10 +56,11 @@ sub start_load
 			$group . ($kind =~ /shard/ ? ', shards' : ', node'));
 		my $sync = $i % 2 ? 'on' : 'off';
 		my $script = "$dir/$kind.$sync.sql";
+		my $statement = $STATEMENTS{$kind} =~ s/SHARD/$shard || 3/er;
 
 		append_to_file($script,
 			"SET synchronous_commit = $sync;\n"
-			  . "$STATEMENTS{$kind}\n$PAUSE" x 20000)
+			  . "$statement\n$PAUSE" x 20000)
 		  if !-e $script;
 		append_to_file($out, '');
 		my $h = IPC::Run::start(

@@ -24,7 +24,8 @@ sub new_server
 	$node->append_conf('postgresql.conf',
 		join("\n", "shared_preload_libraries = 'snowflake'",
 			"snowflake.node_id = '1'", "log_min_messages = info",
-			"max_connections = 60", "log_statement = none", @settings, ''));
+			"max_connections = 60", "log_statement = none",
+			"log_replication_commands = off", @settings, ''));
 	return $node;
 }
 

@@ -1,0 +1,219 @@
+# Servers that follow another one: standbys that are promoted, an old primary
+# that is rewound and promoted back, recoveries to the past, a copy that runs
+# beside its original; with clocks that lag.
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib $FindBin::RealBin;
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $next = 'SELECT snowflake_nextval()';
+my $all = 'SELECT id FROM t UNION ALL SELECT id FROM s';
+my $behind = qr/wall clock is \d+ m?s behind the mark of this database/;
+
+# A lag that makes the new server's clock go through the very times in which
+# the old one has made IDs, and one beyond what a call waits for.
+my @lags = (1, 3600);
+
+sub new_primary
+{
+	my ($name, @settings) = @_;
+	my $node = new_server($name, "snowflake.shards = '3-4'",
+		'wal_log_hints = on', 'wal_keep_size = 1GB', 'max_wal_senders = 10', @settings);
+
+	start_with_clock($node, 0);
+	query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
+	return $node;
+}
+
+# A standby that streams; the settings come last and so rule.
+sub new_standby
+{
+	my ($primary, $name, @settings) = @_;
+	my $standby = PostgreSQL::Test::Cluster->new($name);
+
+	$primary->backup($name);
+	$standby->init_from_backup($primary, $name, has_streaming => 1);
+	$standby->append_conf('postgresql.conf', join("\n", @settings, ''));
+	start_with_clock($standby, 0);
+	return $standby;
+}
+
+# Load on a server whose clock lags: what waits, and what is refused and then
+# goes on.
+sub load_behind
+{
+	my ($node, $checker, $group, $lag, $name, $shard) = @_;
+
+	if ($lag > 3)
+	{
+		refused($node, $next, '58000', $behind,
+			"$name: refused while the clock is $lag s behind");
+		set_clock($node, 0);
+	}
+	my $load = start_load($checker, $group, $node->connstr('postgres'), 8, $shard);
+	$load->more(5000);
+	is_deeply($load->finish, {}, "$name: then it goes on");
+	return;
+}
+
+# The primary ends under load, and its standby takes over. With a synchronous
+# one, and with one that has a node id of its own, no client sees an ID twice;
+# with an asynchronous one that has the same, no state of the database does.
+foreach my $sync (1, 0)
+{
+	foreach my $lag (@lags)
+	{
+		my $name = ($sync ? 'synchronous' : 'asynchronous') . ", $lag s behind";
+		my $word = $sync ? 'sync' : 'async';
+		my $primary = new_primary("primary_$word$lag");
+		my $standby = new_standby($primary, "standby_$word$lag");
+		my $checker = IdChecker->new($standby->basedir . '/ids');
+
+		if ($sync)
+		{
+			query($primary, "ALTER SYSTEM SET synchronous_standby_names = '*'");
+			$primary->reload;
+			$primary->poll_query_until('postgres', q{
+				SELECT count(*) = 1 FROM pg_stat_replication
+				WHERE sync_state = 'sync'}) or die 'not synchronous';
+		}
+		my $load =
+		  start_load($checker, $name, $primary->connstr('postgres'), 8);
+		$load->more(5000);
+		$primary->stop('immediate');
+		$load->finish;
+		set_clock($standby, -$lag);
+		$standby->promote;
+		load_behind($standby, $checker,
+			$sync ? $name : "$name, after it", $lag, $name);
+		$checker->state("$name, tables", $standby, 'postgres', $all);
+		$checker->clients;
+		$checker->states;
+
+		$checker->forget;
+
+		# the old primary follows, and takes over again
+		next if $sync || $lag > 3;
+		query($standby, 'CHECKPOINT');
+		my $conf = slurp_file($primary->data_dir . '/postgresql.conf');
+		my ($out, $err) = run_command(
+			[
+				'pg_rewind', '--target-pgdata', $primary->data_dir,
+				'--source-server', $standby->connstr('postgres')
+			]);
+		like($err, qr/Done!/, 'the old primary is rewound');
+		unlink $primary->data_dir . '/postgresql.conf';
+		append_to_file($primary->data_dir . '/postgresql.conf', $conf);
+		$primary->enable_streaming($standby);
+		start_with_clock($primary, 0);
+		my $again =
+		  start_load($checker, 'back', $standby->connstr('postgres'), 8);
+		$again->more(5000);
+		$standby->stop('fast');
+		$again->finish;
+		set_clock($primary, -$lag);
+		$primary->promote;
+		load_behind($primary, $checker, 'back', $lag, 'promoted back');
+		$checker->state('promoted back, tables', $primary, 'postgres', $all);
+		$checker->clients;
+		$checker->states;
+		$primary->stop;
+	}
+}
+
+# An asynchronous standby that never got the last WAL, with a node id of its
+# own: its clock goes through the same times, and yet no ID comes twice.
+{
+	my $primary = new_primary('primary_lost');
+	my $standby = new_standby($primary, 'standby_lost', "snowflake.node_id = '2'");
+	my $checker = IdChecker->new($standby->basedir . '/ids');
+	my $load = start_load($checker, 'lost WAL', $primary->connstr('postgres'), 4);
+
+	$load->more(2000);
+	query($standby, "ALTER SYSTEM SET primary_conninfo = ''");
+	$standby->reload;
+	$standby->poll_query_until('postgres',
+		'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'still streaming';
+	$load->more(20000);
+	$primary->stop('immediate');
+	$load->finish;
+	set_clock($standby, -5);
+	$standby->promote;
+	query($standby, "ALTER SYSTEM SET snowflake.max_clock_wait = '1min'");
+	$standby->reload;
+	$load = start_load($checker, 'lost WAL', $standby->connstr('postgres'), 4);
+	$load->more(20000);
+	$load->finish;
+	$checker->state('lost WAL, tables', $standby, 'postgres', $all);
+	$checker->clients;
+	$checker->states;
+	$standby->stop;
+}
+
+# A standby that applies late is promoted: it applies all that it has first.
+# A copy runs beside its original, with a node id and shards of its own. And a
+# recovery to the middle of the load, again with its own.
+{
+	my $primary = new_primary('primary');
+	my $checker = IdChecker->new($primary->basedir . '/ids');
+
+	$primary->enable_archiving;
+	$primary->restart;
+	$primary->backup('past');
+	my $load = start_load($checker, 'all', $primary->connstr('postgres'), 8);
+	my $delayed = new_standby($primary, 'delayed',
+		"recovery_min_apply_delay = '1h'");
+	my $beside = PostgreSQL::Test::Cluster->new('beside');
+	$primary->backup('beside');
+	$beside->init_from_backup($primary, 'beside');
+	$beside->append_conf('postgresql.conf',
+		"snowflake.node_id = '2'\nsnowflake.shards = '5-6'\narchive_mode = off\n");
+	start_with_clock($beside, -1);
+	my $second =
+	  start_load($checker, 'all', $beside->connstr('postgres'), 8, 5);
+	$load->more(5000);
+	$second->more(5000);
+	is_deeply($second->finish, {}, 'a copy beside its original: no errors');
+	$checker->state('beside, tables', $beside, 'postgres', $all);
+	$beside->stop;
+
+	my $middle = query($primary, 'SELECT pg_current_wal_insert_lsn()');
+	$load->more(5000);
+	$primary->stop('immediate');
+	$load->finish;
+
+	set_clock($delayed, -3600);
+	$delayed->promote;
+	load_behind($delayed, $checker, 'all', 3600, 'a standby that applied late');
+	$checker->state('delayed, tables', $delayed, 'postgres', $all);
+	$delayed->stop('immediate');
+
+	my $recovered = PostgreSQL::Test::Cluster->new('recovered');
+	$recovered->init_from_backup($primary, 'past', has_restoring => 1);
+	$recovered->append_conf('postgresql.conf', qq{
+recovery_target_lsn = '$middle'
+recovery_target_action = 'promote'
+archive_mode = off
+snowflake.node_id = '3'
+snowflake.shards = '7-8'
+restore_command = 'cp "} . $primary->archive_dir . q{/%f" "%p" || cp "}
+		  . $primary->data_dir . qq{/pg_wal/%f" "%p"'
+});
+	start_with_clock($recovered, -3600);
+	$recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
+	  or die 'no end of recovery';
+	load_behind($recovered, $checker, 'all', 3600, 'a recovery to the past', 7);
+	$checker->state('recovered, tables', $recovered, 'postgres', $all);
+	$recovered->stop('immediate');
+
+	$checker->clients;
+	$checker->states;
+}
+
+done_testing();
