@@ -78,15 +78,16 @@ word_is(Word word, const char *text)
 		memcmp(word.start, text, word.len) == 0;
 }
 
-/* How much of a word a message shows: whole characters, in UTF-8. */
+/* How much of a word a message shows, in any encoding: cut beside ASCII. */
 static int
 shown(Word word)
 {
+	const char *s = word.start;
 	int			len = word.len;
 
 	if (len <= 40)
 		return len;
-	for (len = 40; len > 0 && (word.start[len] & 0xC0) == 0x80; len--)
+	for (len = 40; len > 0 && (s[len] & s[len - 1] & 0x80); len--)
 		;
 	return len;
 }
