@@ -21,9 +21,10 @@
  *   the note of a clean shutdown knows better).  A backend that read a counter
  *   before it was raised fails its compare-and-swap.
  *
- * - the published mark and the register never fall.  A register found below
- *   what was published (somebody called setval) is written up, and one found
- *   above it (a restore) is loaded.
+ * - the published mark and the register never fall.  A register found above
+ *   what was published (a restore) is loaded, and one found below it (setval,
+ *   or again a restore) is written up.  Either way rows below it may have come
+ *   along that the counters know nothing of, so they are raised to it.
  *
  * - a published mark lies in the register that others will find.  A register
  *   that was made in a transaction which has not ended may vanish with it; the
@@ -196,7 +197,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	found = sf_register_lock(reg, &lsn);
 	floor = published == 0 ? sf_note_floor(slot->oid, found) : found;
 	outcome->found_ms = floor;
-	outcome->behind = found > published &&
+	outcome->behind = found != published &&
 		floor > outcome->now_ms + sf_max_clock_wait;
 	if (!extend)
 		outcome->jumped = false;
@@ -217,7 +218,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	/* what was found there may be as unsafe as what was stored */
 	XLogFlush(lsn);
 	SF_FAULT("mark-flushed");
-	if (found > published || published == 0)
+	if (found != published || published == 0)
 		raise_counters(floor);
 	SF_FAULT("counters-raised");
 	pg_write_barrier();
@@ -383,8 +384,8 @@ sf_mark_advance(int64 floor_ms)
 	published = (int64) pg_atomic_read_u64(&slot->mark);
 	found = sf_register_lock(&reg, &lsn);
 
-	/* nothing was raised yet to what is found above the published mark */
-	if (found > published)
+	/* nothing was raised yet to what somebody else has put there */
+	if (found != published)
 		floor_ms = Max(floor_ms, found);
 	mark = Max(floor_ms, published);
 	if (mark != found)
