@@ -74,6 +74,28 @@ sub state
 	return;
 }
 
+# The same for the column "id" of all tables in a database: those whose names
+# begin with "shard" hold IDs of shards, the others the node's.
+sub database
+{
+	my ($self, $name, $node, $database) = @_;
+
+	foreach my $counter ([ 'node', '!~' ], [ 'shard', '~' ])
+	{
+		my $sql = $node->safe_psql($database, qq{
+			SELECT string_agg(format('SELECT id FROM %s', c.oid::regclass), ' UNION ALL ')
+			FROM pg_class c
+				JOIN pg_namespace n ON n.oid = relnamespace
+				JOIN pg_attribute a ON attrelid = c.oid AND attname = 'id'
+			WHERE relkind = 'r' AND relpersistence <> 't'
+				AND nspname NOT IN ('pg_catalog', 'information_schema')
+				AND relname $counter->[1] '^shard'});
+		$self->state("$name: $counter->[0]", $node, $database, $sql)
+		  if $sql ne '';
+	}
+	return;
+}
+
 # Copy a file of IDs with leading zeros, so that text sorts as numbers do, up to
 # what is wrong. Returns that.
 sub _clean
