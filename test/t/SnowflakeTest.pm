@@ -12,7 +12,7 @@ use Time::HiRes qw(usleep);
 use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
-  like_log check_ids fails_to_start epoch_ms wait_for_restart);
+  like_log check_ids fails_to_start epoch_ms crash wait_for_restart);
 
 # A primary with the library, node 1, and the settings given; not started.
 sub new_server
@@ -61,7 +61,8 @@ sub start_with_clock
 	die "libfaketime is not installed (package faketime)"
 	  unless defined $library;
 	set_clock($node, $offset);
-	local $ENV{LD_PRELOAD} = $library;
+	# the sanitizer's library, if there is one, wants to be the first
+	local $ENV{LD_PRELOAD} = join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $library;
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
@@ -112,6 +113,18 @@ sub wait_for_restart
 		die 'the server does not come back' if ++$tries > 18000;
 		usleep(10_000);
 	}
+	return;
+}
+
+# Kill a process of the server, and wait until the others have started anew.
+sub crash
+{
+	my ($node, $type) = @_;
+	my $from = -s $node->logfile;
+
+	kill 'KILL', query($node,
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'");
+	wait_for_restart($node, $from);
 	return;
 }
 

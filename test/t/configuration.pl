@@ -114,9 +114,7 @@ is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5" to "6" without restarting the server/,
 	$from, 'and the log says so');
 # a crash of a backend is no restart of the server
-kill 'KILL', query($node, q{
-	SELECT pid FROM pg_stat_activity WHERE backend_type = 'background writer'});
-$node->poll_query_until('postgres', 'SELECT true') or die 'no recovery';
+crash($node, 'background writer');
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'nor does a crash of a process take the other');
 $node->restart;

@@ -94,11 +94,8 @@ foreach my $round (1 .. 5)
 }
 
 # a backend that is killed takes the others with it, and no ID comes back
-my $pid = query($node, q{
-	SELECT pid FROM pg_stat_activity WHERE backend_type = 'checkpointer'});
 my $before = query($node, 'SELECT snowflake_nextval()');
-kill 'KILL', $pid;
-$node->poll_query_until('postgres', 'SELECT true') or die 'no recovery';
+crash($node, 'checkpointer');
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before,
 	'after the crash of a process');
 
