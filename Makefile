@@ -31,13 +31,20 @@ include $(PGXS)
 
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
 
-.PHONY: demo test lint unit valgrind fuzz stress warnings mutants bench
+.PHONY: demo test versions coverage lint unit valgrind fuzz stress warnings \
+	mutants soak bench
 
 demo:
 	test/demo
 
 test:
 	test/all
+
+versions:
+	test/versions
+
+coverage:
+	test/coverage
 
 lint:
 	test/lint
@@ -59,6 +66,9 @@ warnings:
 
 mutants:
 	test/mutants/run
+
+soak:
+	test/soak $(SECONDS)
 
 bench:
 	bench/run
