@@ -71,6 +71,9 @@ SELECT snowflake_timestamp(-1, 'twitter');
 SELECT snowflake_timestamp(9223372036854775807, 'timestamp:10 sequence:1 tick:1s'),
 	snowflake_timestamp(-9223372036854775808, 'timestamp:10 sequence:1 tick:1s');
 
+-- a time is rounded down to its tick, before 2000, too
+SELECT snowflake_timestamp(snowflake_min_id('1999-12-31 23:59:59.9995+00', 'mastodon'), 'mastodon');
+
 -- NULL in, NULL out
 SELECT snowflake_decode(NULL, 'twitter'), snowflake_timestamp(1, NULL),
 	snowflake_node(NULL, 'twitter'), snowflake_min_id(NULL, 'twitter');

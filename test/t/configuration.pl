@@ -53,6 +53,7 @@ foreach my $bad (
 	[ "snowflake.layout = 'node:10 timestamp:41 sequence:12'", qr/FATAL:  .*\n.*DETAIL:  A layout must begin with the field "timestamp"/ ],
 	[ "snowflake.layout = 'timestamp:41 node:10 node:2 sequence:10'", qr/FATAL:  .*\n.*DETAIL:  The field "node" is there twice/ ],
 	[ "snowflake.layout = 'instagram'", qr/FATAL:  .*\n.*DETAIL:  The layout of the node's IDs cannot have the field "shard"/ ],
+	[ "snowflake.shard_layout = 'timestamp:41 shard:13'", qr/FATAL:  .*\n.*DETAIL:  A layout must have the field "sequence"/ ],
 	[ "snowflake.shard_layout = 'twitter'", qr/FATAL:  .*\n.*DETAIL:  The layout of the shards' IDs must have the field "shard"/ ],
 	[ "snowflake.epoch = 'soon'", qr/FATAL:  invalid value for parameter "snowflake.epoch": "soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
 	[ "snowflake.epoch = '2200-01-01'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be between 1970-01-01 and 2199-12-31/ ],
