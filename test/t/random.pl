@@ -27,8 +27,7 @@ srand($seed);
 my $node = new_server('node1', "snowflake.shards = '3-4'",
 	'max_wal_senders = 10', 'wal_keep_size = 256MB',
 	'restart_after_crash = on');
-my $dir = $node->basedir;
-my $checker = IdChecker->new("$dir/ids");
+my $checker = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 
 # The first server of a new generation has its own node id and shards.
 sub shard
@@ -142,7 +141,8 @@ my %events = (
 		$count{promotions}++;
 		$old->clean_node;
 	});
-my @choice = (('kill') x 8, ('immediate') x 6, 'restart', 'steps', 'promote');
+my @choice = (('kill') x 7, ('immediate') x 5, 'restart', ('steps') x 2,
+	('promote') x 2);
 
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
