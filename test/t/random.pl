@@ -104,11 +104,15 @@ my %events = (
 		$count{restarts}++;
 	},
 	steps => sub {
-		my $size = (0.01, 0.3, 2, 4000)[ rand 4 ];
+		my $size = (0.01, 0.3, 1.4, 7200)[ rand 4 ];
 
 		foreach (1 .. 100)
 		{
-			set_clock($node, $offset + rand(2 * $size) - $size);
+			my $step = rand(2 * $size) - $size;
+
+			# an hour ahead is believed, and has to be waited for afterwards
+			$step += 3600 if $size > 3 && $step > 0;
+			set_clock($node, $offset + $step);
 			usleep(10_000);
 			$count{steps}++;
 		}
