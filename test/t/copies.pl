@@ -78,7 +78,7 @@ sub inherit
 }
 
 # Crash at a time after this hour, go an hour back, and come again to it.
-sub crash
+sub crash_an_hour_back
 {
 	my ($node, $hour, @databases) = @_;
 
@@ -148,7 +148,7 @@ foreach my $sync ('on', 'off')
 		push @copies, $copy;
 	}
 	make($node, $_, $sync) foreach (@copies, 'source');
-	crash($node, $hour, @copies, 'source');
+	crash_an_hour_back($node, $hour, @copies, 'source');
 	make($node, $_, $sync) foreach (@copies, 'source');
 	$ids->database("$_ after the crash ($sync)", $node, $_) foreach (@copies, 'source');
 	$hour++;
@@ -164,7 +164,7 @@ query($node, "CREATE DATABASE wal_log_on OID $oid TEMPLATE source");
 inherit('again', 'source');
 query($node, 'ALTER DATABASE wal_log_on RENAME TO again');
 make($node, $_) foreach ('again', 'source');
-crash($node, $hour, 'again', 'source');
+crash_an_hour_back($node, $hour, 'again', 'source');
 make($node, $_) foreach ('again', 'source');
 $hour++;
 
@@ -205,7 +205,7 @@ $session->quit;
 $ids->database('source after the load', $node, 'source');
 query($node, 'TRUNCATE t RESTART IDENTITY', database => 'source');
 make($node, 'source');
-crash($node, $hour, 'source');
+crash_an_hour_back($node, $hour, 'source');
 make($node, 'source');
 $ids->database('source after TRUNCATE', $node, 'source');
 $hour++;
@@ -217,7 +217,7 @@ set_clock($node, at($hour));
 make($node, 'source');
 query($node, "SELECT setval('snowflake_mark', 1)", database => 'source');
 make($node, 'source');
-crash($node, $hour, 'source');
+crash_an_hour_back($node, $hour, 'source');
 make($node, 'source');
 $hour++;
 
@@ -231,7 +231,7 @@ do
 } until mark($node, 'source') > 1;
 push @attached, $session->query_safe($next);
 $ids->saw('source: t', @attached);
-crash($node, $hour, 'source');
+crash_an_hour_back($node, $hour, 'source');
 eval { $session->quit };
 make($node, 'source');
 $hour++;
@@ -269,7 +269,7 @@ my $up = query($node, q{
 	database => 'source');
 make($node, 'source');
 cmp_ok(epoch_ms($past{source}[-1][1]), '>=', $up, 'IDs begin above a mark that was moved up');
-crash($node, $hour, 'source');
+crash_an_hour_back($node, $hour, 'source');
 make($node, 'source');
 $hour++;
 
@@ -324,7 +324,7 @@ restore($target, 'advanced', 'rows');
 like(query($target, $next, database => 'advanced'), qr/^\d+$/,
 	'rows alone bring no mark');
 advance($target, 'advanced');
-crash($target, $hour, @restored);
+crash_an_hour_back($target, $hour, @restored);
 foreach my $database (@restored)
 {
 	$ids->database("$database as restored", $target, $database);
@@ -373,7 +373,7 @@ command_ok(
 	'pg_upgrade from ' . $old->pg_version . ' to ' . $new->pg_version);
 start_with_clock($new, at($hour - 1));
 is(mark($new, 'upgraded'), $old_mark, 'pg_upgrade carries the mark');
-crash($new, $hour, 'upgraded');
+crash_an_hour_back($new, $hour, 'upgraded');
 make($new, 'upgraded');
 $ids->database('upgraded', $new, 'upgraded');
 $new->stop;
@@ -403,7 +403,7 @@ command_ok([ 'pg_resetwal', '-f', '-D', $node->data_dir ], 'pg_resetwal');
 start_with_clock($node, at($hour - 1));
 cmp_ok(mark($node, 'source'), '<', epoch_ms($max), 'the mark is lost');
 advance($node, 'source');
-crash($node, $hour, 'source');
+crash_an_hour_back($node, $hour, 'source');
 make($node, 'source');
 $ids->database('source after pg_resetwal', $node, 'source');
 $node->stop;
