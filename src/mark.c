@@ -14,7 +14,8 @@
  * What makes it true:
  *
  * - flush, then publish.  A reader of the published mark needs no barrier for
- *   that: that it is on disk is a fact about the disk.
+ *   that: that it is on disk is a fact about the disk.  Where commits wait for
+ *   synchronous standbys, so does the mark, for what clients only look at.
  *
  * - raise, then publish.  What a start finds in the register is above all IDs
  *   of this database, so every counter is raised to it first (or to less, if
@@ -50,6 +51,7 @@
 #include "clock.h"
 #include "counter.h"
 #include "fault.h"
+#include "miscadmin.h"
 #include "note.h"
 #include "record.h"
 #include "settings.h"
@@ -105,6 +107,7 @@ typedef struct Outcome
 	int64		found_ms;		/* what all IDs there are below */
 	bool		behind;			/* the clock is too far behind that */
 	bool		jumped;			/* the clock jumped forward too far */
+	bool		unconfirmed;	/* no synchronous standby has it yet */
 } Outcome;
 
 /*
@@ -175,6 +178,16 @@ refuse_mark(const Outcome *outcome)
 			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in the README of the extension.")));
 }
 
+static void
+refuse_unconfirmed(void)
+{
+	CHECK_FOR_INTERRUPTS();
+	ereport(ERROR,
+			(errcode(ERRCODE_QUERY_CANCELED),
+			 errmsg("canceling statement while the mark waits for a synchronous standby"),
+			 errhint("See pg_stat_replication: a standby of synchronous_standby_names must be connected.")));
+}
+
 /* ---- the protocol ---- */
 
 /*
@@ -216,7 +229,9 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	SF_FAULT("mark-inserted");
 
 	/* what was found there may be as unsafe as what was stored */
-	XLogFlush(lsn);
+	outcome->unconfirmed = !sf_register_flush(lsn);
+	if (outcome->unconfirmed)
+		return;
 	SF_FAULT("mark-flushed");
 	if (found != published || published == 0)
 		raise_counters(floor);
@@ -252,6 +267,8 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 		refuse_mark(&outcome);
 	if (outcome.jumped)
 		refuse_jump(&outcome);
+	if (outcome.unconfirmed)
+		refuse_unconfirmed();
 }
 
 /* Is the mark's register one that may vanish with this transaction? */
@@ -391,7 +408,12 @@ sf_mark_advance(int64 floor_ms)
 	if (mark != found)
 		lsn = sf_register_store(&reg, mark);
 	sf_register_unlock(&reg);
-	XLogFlush(lsn);
+	if (!sf_register_flush(lsn))
+	{
+		sf_slot_unlock(slot);
+		sf_register_close(&reg);
+		refuse_unconfirmed();
+	}
 	if (floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait)
 		raise_counters(floor_ms);
 	else
