@@ -32,7 +32,7 @@ include $(PGXS)
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
 
 .PHONY: demo test versions coverage lint unit valgrind fuzz stress warnings \
-	mutants soak bench
+	mutants model soak bench
 
 demo:
 	test/demo
@@ -63,6 +63,9 @@ stress:
 
 warnings:
 	PG_CONFIG="$(PG_CONFIG)" test/warnings
+
+model:
+	test/model/run
 
 mutants:
 	test/mutants/run

@@ -1,0 +1,803 @@
+/*
+ * The protocol that keeps IDs unique, as a model for spin: two databases of
+ * one server, backends that make IDs in them, restarts, and a clock that says
+ * what it likes. src/README.md tells how to read it; test/model/run checks it.
+ *
+ * A step of the model bears the name of the function in src that it stands
+ * for. What touches a word that others touch as well is a step of its own;
+ * what happens between two such steps is a part of the one or the other. Under
+ * the lock of a page or of a slot nobody else touches what that guards, so
+ * that is one step, too.
+ *
+ * The observer looks at one position, chosen at the start. Since it may be
+ * any, what holds for it holds for all.
+ *
+ * Bounds:
+ *
+ *	BACKENDS, RESTARTS
+ *	TICKS		the clock says 1 to TICKS
+ *	SEQUENCE	positions in a tick
+ *	DRIFT, RESERVE, WAIT	the settings, in ticks
+ *
+ * What is checked besides that no ID is made twice in a database and none is
+ * shared by two:
+ *
+ *	PROMOTE		a restart may lose flushed WAL; no state of a database has rows
+ *				with the same ID
+ *	GOES_ON		at the end the clock is right, and each backend gets an ID
+ *
+ * What takes a step out or puts it too late, each of which must make spin find
+ * an error: NO_FLUSH (only after the publishing), NO_RAISE, LATE_RAISE,
+ * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND, and
+ * NOTE_MARK, NOTE_STATE, NOTE_CHECKPOINT, NOTE_STANDBY, which believe the note
+ * although that differs. SHARED and LITERALLY ask for more than holds.
+ */
+
+#ifdef NO_CAS
+#define WITHOUT_COMPARE	true
+#else
+#define WITHOUT_COMPARE	false
+#endif
+#ifdef NO_EXTEND
+#define DOES_NOT_MOVE	true
+#else
+#define DOES_NOT_MOVE	false
+#endif
+#ifdef NO_UNLOCK
+#define STAYS_LOCKED	true
+#else
+#define STAYS_LOCKED	false
+#endif
+
+#ifndef BACKENDS
+#define BACKENDS	2
+#endif
+#ifndef RESTARTS
+#define RESTARTS	2
+#endif
+#ifndef TICKS
+#define TICKS		2
+#endif
+#ifndef SEQUENCE
+#define SEQUENCE	1
+#endif
+#ifndef DRIFT
+#define DRIFT		1
+#endif
+#ifndef RESERVE
+#define RESERVE		2
+#endif
+#ifndef WAIT
+#define WAIT		1
+#endif
+
+#define DATABASES	2
+#define MAX(a, b)	((a) > (b) -> (a) : (b))
+#define MIN(a, b)	((a) < (b) -> (a) : (b))
+
+/* ---- shared memory: a restart takes it ---- */
+
+byte counter;				/* the last position issued */
+byte mark[DATABASES];		/* published; 0: not loaded */
+bool locked[DATABASES];		/* the slot */
+byte noted_ms;				/* the note that was believed at the start */
+byte noted_mark[DATABASES];
+byte restarts;
+
+/* ---- the disk, and what is on its way there ---- */
+
+#define ROW	DATABASES		/* ROW + database: a row with the observed ID */
+
+chan wal = [4] of { byte, byte };	/* unflushed: whose register, its value */
+byte reg[DATABASES];		/* the registers, as the buffers have them */
+byte disk[DATABASES];		/* ... and as the flushed WAL has them */
+
+byte checkpoint;			/* pg_control: the last shutdown's, */
+bool clean;					/* and whether it was the last thing to happen */
+byte note_checkpoint;		/* the file. Somebody may keep it: it stays. */
+byte note_ms;
+byte note_mark[DATABASES];
+
+/* ---- the observer ---- */
+
+#define IN_THIS_LIFE	1
+#define IN_EARLIER_LIFE	2
+
+byte observed;				/* a position */
+byte issued[DATABASES];		/* 0: not yet */
+bool set_back;				/* the clock, in this life: see observe_clock */
+#ifdef LITERALLY
+byte highest;				/* what the clock has said */
+byte highest_before;		/* ... in earlier lives */
+#endif
+#ifdef PROMOTE
+bool row[DATABASES];		/* is there a row with the ID? */
+bool disk_row[DATABASES];
+bool fallen_behind;			/* the standby lags, and stays where it is */
+byte standby[DATABASES];
+bool standby_row[DATABASES];
+bool lost;					/* flushed WAL */
+#endif
+
+/* ---- who lives ---- */
+
+byte down;					/* backends that a restart is about to end */
+byte busy;					/* backends in a call */
+bool right_at_last;			/* the clock, for good */
+byte served;				/* who got an ID since */
+
+#define ME			(1 << me)
+#define EVERYBODY	((1 << BACKENDS) - 1)
+
+/* All positions that there are; ONLY one of them, where an error is sought. */
+#ifdef GOES_ON
+#define ONLY	0				/* none */
+#endif
+#ifdef ONLY
+#define OBSERVED	ONLY .. ONLY
+#else
+#define OBSERVED	SEQUENCE .. (TICKS + DRIFT + 1) * SEQUENCE - 1
+#endif
+
+/* ---- the clock ---- */
+
+/*
+ * An ID may be shared by the databases only if the clock, after a restart, has
+ * said a time not after the ID's own.
+ */
+inline observe_clock(now)
+{
+#ifdef LITERALLY
+	/* set back is what says less than before the restart */
+	if
+	:: now < highest_before -> set_back = true
+	:: else
+	fi;
+	highest = MAX(highest, now)
+#else
+	if
+	:: (issued[0] == IN_EARLIER_LIFE || issued[1] == IN_EARLIER_LIFE) &&
+			now <= observed / SEQUENCE -> set_back = true
+	:: else
+	fi
+#endif
+}
+
+/* Any time, but for the end: then it goes on, and is past all marks. */
+inline sf_clock_wall_ms(now)
+{
+	if
+	:: right_at_last -> now = TICKS + RESERVE + (served != 0)
+	:: else -> select (now : 1 .. TICKS)
+	fi;
+	observe_clock(now)
+}
+
+/* ---- WAL ---- */
+
+#ifdef PROMOTE
+/* From here on the standby gets no more. */
+inline fall_behind()
+{
+	fallen_behind = true;
+	standby[0] = disk[0];
+	standby[1] = disk[1];
+	standby_row[0] = disk_row[0];
+	standby_row[1] = disk_row[1]
+}
+#endif
+
+/* The next record reaches the disk. */
+inline write_out()
+{
+	wal ? whose, value;
+	if
+	:: whose < DATABASES -> disk[whose] = value
+#ifdef PROMOTE
+	:: whose >= ROW -> disk_row[whose - ROW] = true
+#endif
+	fi;
+	whose = 0;
+	value = 0;
+#ifdef PROMOTE
+	if
+	:: true
+	:: !fallen_behind -> fall_behind()
+	fi
+#endif
+}
+
+/* Buffers that are full are written out. */
+inline insert(what, number)
+{
+	if
+	:: full(wal) -> write_out()
+	:: nfull(wal)
+	fi;
+	wal ! what, number
+}
+
+/* Up to the last change of this database's register. */
+inline XLogFlush(database)
+{
+	atomic {
+		do
+		:: wal ?? [eval(database), _] -> write_out()
+		:: else -> break
+		od
+	}
+}
+
+inline sf_register_store(database, number)
+{
+	reg[database] = number;
+	if
+	:: restarts < RESTARTS -> insert(database, number)
+	:: else					/* nobody will ask the disk again */
+	fi
+}
+
+/* ---- counters ---- */
+
+/* The first tick that the call may not use. */
+#ifdef NO_CAP
+#define cap_of(mark)	((mark) == 0 -> 0 : now + DRIFT + 1)
+#else
+#define cap_of(mark)	MIN(now + DRIFT + 1, mark)
+#endif
+
+/* The position after the counter's, or the first of the clock's tick. */
+#define next_of(position) \
+	MAX((position) + 1, now * SEQUENCE)
+
+inline observe_issue(position)
+{
+	printf("    backend %d: database %d: ID %d\n", me, d, position);
+	if
+	:: position == observed ->
+#ifdef PROMOTE
+		assert(!issued[d] || lost);
+		has = true;
+#else
+		assert(!issued[d]);
+#endif
+		assert(!issued[1 - d] ||
+#ifdef SHARED
+			false
+#else
+			(issued[1 - d] == IN_EARLIER_LIFE && set_back)
+#endif
+			);
+		issued[d] = IN_THIS_LIFE
+	:: else
+	fi
+#ifdef GOES_ON
+	;
+	if
+	:: right_at_last -> served = served | ME
+	:: else
+	fi
+#endif
+}
+
+/*
+ * Read the counter, then swap it, until that comes to something: an ID, with
+ * which the call is done, or nothing is left below the cap.
+ */
+inline sf_counter_take()
+{
+	atomic {
+		sf_clock_wall_ms(now);	/* its time is nobody else's: as well here */
+		below = cap_of(below) * SEQUENCE;
+		old = counter;
+		if
+		:: next_of(old) >= below -> now = 0; below = 0; old = 0
+		:: else
+		fi
+	}
+	do
+	:: below == 0 -> break
+	:: atomic {
+			below != 0 && (counter == old || WITHOUT_COMPARE) ->
+			counter = next_of(old);
+			observe_issue(counter);
+			now = 0; below = 0; old = 0
+		}
+		goto done
+	:: atomic {
+			below != 0 && counter != old && !WITHOUT_COMPARE ->
+			old = counter;
+			if
+			:: next_of(old) >= below -> now = 0; below = 0; old = 0
+			:: else
+			fi
+		}
+	od
+}
+
+/* The last position of the tick before. */
+#define floor_position(ms) \
+	((ms) == 0 -> 0 : (ms) * SEQUENCE - 1)
+
+inline sf_counter_raise(position)
+{
+	old = counter;
+	do
+	:: atomic { old >= position -> old = 0 }
+		break
+	:: atomic {
+			old < position && counter == old ->
+			counter = position; old = 0
+		}
+		break
+	:: atomic { old < position && counter != old -> old = counter }
+	od
+}
+
+inline raise_counters(position)
+{
+#ifdef RAISE_TO_LESS
+	/* a write, and not the maximum */
+	if
+	:: position != 0 -> counter = position
+	:: else
+	fi
+#else
+	sf_counter_raise(position)
+#endif
+}
+
+/* ---- the mark (mark.c) ---- */
+
+/*
+ * Where IDs of a database may begin when its mark is loaded: at what was
+ * found, or where the note says if that is about the same mark.
+ */
+#ifdef NOTE_MARK
+#define sf_note_floor(d, found) \
+	(noted_ms > 0 -> MIN(found, noted_ms) : found)
+#else
+#define sf_note_floor(d, found) \
+	(noted_mark[d] == found -> MIN(found, noted_ms) : found)
+#endif
+
+#ifdef NO_MAX_ON_LOAD
+#define mark_of(d)	(extend -> now + RESERVE : reg[d])
+#else
+#define mark_of(d) \
+	MAX(MAX(reg[d], mark[d]), (extend && !DOES_NOT_MOVE -> now + RESERVE : 0))
+#endif
+
+/*
+ * Make the register and the published mark one; with extend, move both ahead.
+ * The slot is locked. What happens under the lock of the register's page is
+ * one step.
+ */
+inline reconcile_register()
+{
+	sf_clock_wall_ms(now);
+	floor = (mark[d] == 0 -> sf_note_floor(d, reg[d]) : reg[d]);
+	if
+	:: reg[d] > mark[d] && floor > now + WAIT ->
+		floor = 0;
+		refused = true
+	:: else ->
+		to = mark_of(d);
+		if
+		:: reg[d] > mark[d] || mark[d] == 0 ->
+			floor = floor_position(floor)
+		:: else ->
+			floor = 0
+		fi;
+		if
+		:: to != reg[d] -> sf_register_store(d, to)
+		:: else
+		fi
+	fi;
+	now = 0; enough = 0; extend = false
+}
+
+inline reconcile_publish()
+{
+#ifndef NO_FLUSH
+	XLogFlush(d);
+#endif
+#if !defined(NO_RAISE) && !defined(LATE_RAISE)
+	if
+	:: floor != 0 -> raise_counters(floor)
+	:: floor == 0
+	fi;
+#endif
+	atomic {
+		mark[d] = to;
+		printf("    backend %d: database %d: publishes the mark %d\n", me, d, to);
+		noted_mark[d] = 0;		/* not asked again */
+		noted_ms = (noted_mark[1 - d] -> noted_ms : 0);
+#if !defined(LATE_RAISE)
+		floor = 0;
+#endif
+		to = 0;
+		locked[d] = false		/* sf_slot_unlock */
+	}
+#ifdef LATE_RAISE
+	if
+	:: floor != 0 -> raise_counters(floor); floor = 0
+	:: floor == 0
+	fi;
+#endif
+#ifdef NO_FLUSH
+	XLogFlush(d);
+#endif
+}
+
+/* Unless somebody has published enough meanwhile; 0: never enough. */
+inline update()
+{
+	if
+	:: atomic {				/* sf_slot_lock */
+			!locked[d] && (enough == 0 || mark[d] < enough) ->
+			locked[d] = true;
+			reconcile_register()
+		}
+		if
+		:: atomic {
+				refused ->
+				locked[d] = STAYS_LOCKED
+			}
+			goto done
+		:: !refused ->
+			reconcile_publish()
+		fi
+	:: atomic {
+			enough > 0 && mark[d] >= enough ->
+			enough = 0; extend = false
+		}
+	fi
+}
+
+/* What a session does first, and again when its sequences have changed. */
+inline sf_mark_attach()
+{
+	atomic {
+		found = reg[d];		/* sf_register_read */
+		busy = busy | ME
+	}
+	if
+	:: atomic {
+			mark[d] == 0 && found == 0 ->
+			enough = 1; extend = true
+		}
+		goto move
+	:: atomic {
+			mark[d] != found ->
+			found = 0
+		}
+		goto move
+	:: atomic {
+			mark[d] == found && found != 0 ->
+			found = 0
+		}
+	fi
+}
+
+/* ---- a call (generator.c) ---- */
+
+inline try_take()
+{
+	below = mark[d];
+	sf_counter_take()
+}
+
+/*
+ * Find out why there is none. For the clock the call would sleep, and look
+ * again; here it ends, and the next one looks.
+ */
+inline examine()
+{
+	atomic {				/* the counter first, the clock after it */
+		sf_clock_wall_ms(now);
+		enough = MAX((counter + 1) / SEQUENCE, now) + 1;
+		if
+		:: enough > now + DRIFT + 1 -> enough = 0
+		:: else -> extend = true
+		fi;
+		now = 0
+	}
+	if
+	:: enough == 0 -> goto done
+	:: atomic {
+			enough > 0 && mark[d] >= enough ->
+			enough = 0; extend = false
+		}
+		goto take
+	:: enough > 0 && mark[d] < enough
+	fi
+}
+
+#ifdef PROMOTE
+/* Who has the ID may write a row with it, or forget it. */
+inline insert_row()
+{
+	atomic {
+		has = false;
+		if
+		:: true
+		:: true ->
+			assert(!row[d]);
+			row[d] = true;
+			if
+			:: restarts < RESTARTS -> insert(ROW + d, 0)
+			:: else
+			fi;
+			do				/* a commit flushes */
+			:: nempty(wal) -> write_out()
+			:: true -> break
+			od
+		fi
+	}
+}
+#endif
+
+inline choose_database()
+{
+	if
+	:: d = 0
+	:: d = 1
+	fi
+}
+
+proctype backend(byte me)
+{
+	byte d, now, below, old, found, enough, floor, to, whose, value;
+	bool extend, refused;
+#ifdef PROMOTE
+	bool has;				/* the observed ID: may write a row with it */
+#endif
+
+start:
+	{
+		atomic {
+			down == 0;
+			choose_database()
+		}
+call:
+		if
+		:: sf_mark_attach()		/* if this session has not */
+		:: atomic {
+				/* sf_mark_extend_early, after the call before */
+				mark[d] != 0 && !locked[d] ->
+				enough = mark[d] + 1;
+				extend = true;
+				busy = busy | ME
+			}
+			goto move
+		:: atomic {
+				mark[d] != 0 ->
+				busy = busy | ME
+			}
+		fi;
+take:
+		try_take();
+		examine();
+move:
+		update();
+		goto take;
+done:
+#ifdef PROMOTE
+		if
+		:: has -> insert_row()
+		:: !has
+		fi;
+#endif
+#ifdef GOES_ON
+		if
+		:: served & ME -> goto finished
+		:: else
+		fi;
+#endif
+		atomic {
+			busy = busy & ~ME;
+			refused = false;
+			choose_database()
+		}
+		goto call
+	}
+	unless
+	{
+		atomic {
+			down & ME ->
+			d = 0; now = 0; below = 0; old = 0; found = 0; enough = 0;
+			floor = 0; to = 0; whose = 0; value = 0;
+			extend = false; refused = false;
+#ifdef PROMOTE
+			has = false;
+#endif
+			down = down & ~ME
+		}
+		goto start
+	}
+#ifdef GOES_ON
+finished:
+	skip
+#endif
+}
+
+/* ---- the end of a life, and the start of the next ---- */
+
+/* After the shutdown's checkpoint. It may fail. */
+inline write_note()
+{
+	checkpoint++;
+	clean = true;
+	if
+	:: true
+	:: mark[0] != 0 || mark[1] != 0 ->
+		note_checkpoint = checkpoint;
+		note_ms = (counter == 0 -> 0 : counter / SEQUENCE + 1);
+		note_mark[0] = mark[0];
+		note_mark[1] = mark[1]
+	fi
+}
+
+/* Is the note about this very shutdown? */
+#ifndef NOTE_STATE
+#define was_shut_down	clean
+#else
+#define was_shut_down	true
+#endif
+#ifndef NOTE_CHECKPOINT
+#define is_ours	(note_checkpoint == checkpoint && was_shut_down)
+#else
+#define is_ours	was_shut_down
+#endif
+
+inline sf_note_at_start(may)
+{
+	noted_ms = 0;
+	noted_mark[0] = 0;
+	noted_mark[1] = 0;
+	if
+	:: may && is_ours && note_checkpoint != 0 ->
+		noted_ms = note_ms;
+		noted_mark[0] = note_mark[0];
+		noted_mark[1] = note_mark[1]
+	:: else
+	fi;
+	clean = false
+}
+
+inline sf_state_create()
+{
+	counter = 0;
+	mark[0] = 0;
+	mark[1] = 0;
+	if
+	:: restarts == RESTARTS ->	/* what nobody will ask again */
+		disk[0] = 0;
+		disk[1] = 0;
+		note_checkpoint = 0;
+		note_ms = 0;
+		note_mark[0] = 0;
+		note_mark[1] = 0;
+		checkpoint = 0
+	:: else
+	fi;
+	locked[0] = false;
+	locked[1] = false;
+	busy = 0;
+	down = EVERYBODY
+}
+
+inline observe_restart()
+{
+	issued[0] = (issued[0] -> IN_EARLIER_LIFE : 0);
+	issued[1] = (issued[1] -> IN_EARLIER_LIFE : 0);
+	set_back = false;
+#ifdef LITERALLY
+	highest_before = highest
+#endif
+}
+
+/* What is in the registers is what the disk has, and nothing is under way. */
+inline recover()
+{
+	do
+	:: nempty(wal) -> wal ? whose, value
+	:: empty(wal) -> break
+	od;
+	whose = 0;
+	value = 0;
+	reg[0] = disk[0];
+	reg[1] = disk[1];
+#ifdef PROMOTE
+	row[0] = disk_row[0];
+	row[1] = disk_row[1]
+#endif
+}
+
+/* All WAL that was flushed survives, and any part of what follows it. */
+inline crash()
+{
+	do
+	:: nempty(wal) -> write_out()
+	:: true -> break
+	od;
+	recover();
+	printf("crash: marks %d and %d are recovered\n", reg[0], reg[1]);
+	sf_note_at_start(true)
+}
+
+inline shut_down()
+{
+	do
+	:: nempty(wal) -> write_out()
+	:: empty(wal) -> break
+	od;
+	recover();
+	write_note();
+	printf("clean restart with marks %d and %d\n", reg[0], reg[1]);
+	sf_note_at_start(true)
+}
+
+#ifdef PROMOTE
+/* A standby that lags, begun as a copy with the note. */
+inline promote()
+{
+	lost = true;
+	disk[0] = standby[0];
+	disk[1] = standby[1];
+	disk_row[0] = standby_row[0];
+	disk_row[1] = standby_row[1];
+	recover();
+	printf("promoted with marks %d and %d\n", reg[0], reg[1]);
+#ifdef NOTE_STANDBY
+	clean = true;
+	sf_note_at_start(true)
+#else
+	sf_note_at_start(false)
+#endif
+}
+#endif
+
+active proctype postmaster()
+{
+	byte whose, value;
+
+	atomic {
+		select (observed : OBSERVED);
+#ifdef PROMOTE
+		if
+		:: true
+		:: fall_behind()
+		fi;
+#endif
+		run backend(0);
+#if BACKENDS == 2
+		run backend(1)
+#endif
+	}
+end:
+	do
+	:: atomic {
+			restarts < RESTARTS ->
+			restarts++;
+			if				/* nothing may block here: a crash always can be */
+			:: crash()
+			:: busy == 0 -> shut_down()
+#ifdef PROMOTE
+			:: fallen_behind && !lost -> promote()
+#endif
+			fi;
+			observe_restart();
+			sf_state_create();
+			down == 0
+		}
+#ifdef GOES_ON
+	:: right_at_last = true; break
+#endif
+	od
+}
+
+#ifdef GOES_ON
+ltl goes_on { [] (right_at_last -> <> (served == EVERYBODY)) }
+#endif
