@@ -35,14 +35,14 @@ query($node, 'CREATE EXTENSION snowflake');
 query($node, 'CREATE DATABASE pattern');
 query($node, 'CREATE EXTENSION snowflake', database => 'pattern');
 query($node, 'SELECT snowflake_nextval()', database => 'pattern');
-my @from_databases;
-foreach my $i (1 .. $rounds)
-{
-	query($node, "CREATE DATABASE d$i TEMPLATE pattern");
-	push @from_databases,
-	  query($node, 'SELECT snowflake_nextval()', database => "d$i");
-	query($node, "DROP DATABASE d$i");
-}
+my @from_databases = split /\n/, query($node, join('', map { qq{
+	CREATE DATABASE d$_ TEMPLATE pattern;
+	\\connect d$_
+	SELECT snowflake_nextval();
+	\\connect postgres
+	DROP DATABASE d$_;
+} } 1 .. $rounds));
+is(scalar(@from_databases), $rounds, "$rounds databases came and went");
 check_ids("$rounds databases, one after the other", \@from_databases);
 
 # one more than there is room for

@@ -110,8 +110,8 @@ my %events = (
 		{
 			my $step = rand(2 * $size) - $size;
 
-			# an hour ahead is believed, and has to be waited for afterwards
-			$step += 3600 if $size > 3 && $step > 0;
+			# an hour ahead would be believed, and had to be waited for then
+			$step += 4000 if $size > 3 && $step > 0;
 			set_clock($node, $offset + $step);
 			usleep(10_000);
 			$count{steps}++;
