@@ -85,6 +85,11 @@ foreach my $sync ('on', 'off')
 		database => "own_$sync");
 }
 
+# From here on with the real clock: libfaketime does not move that of all
+# background workers.
+$node->stop;
+$node->start;
+
 # ---- within transactions ----
 
 query($node, q{

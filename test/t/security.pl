@@ -500,7 +500,7 @@ foreach my $object (
 # Where nothing has its name: traps, and privileges that are given by default,
 # those of the superuser to all among them.
 denied($node, 'owner', "ALTER DEFAULT PRIVILEGES FOR ROLE $superuser GRANT ALL ON SEQUENCES TO owner",
-	'42501', qr/permission denied/, %app);
+	'42501', qr/permission denied|must be member of role/, %app);
 query($node, 'SET ROLE owner; ' . sprintf($traps, 'hostile') . q{
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO owner, PUBLIC;
 	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON FUNCTIONS TO owner, PUBLIC;

@@ -81,7 +81,8 @@ foreach my $case (
 	is_deeply($errors, {}, "$name: the clients had no other error, and go on");
 }
 
-# steps at random, every 10 ms
+# Steps at random, every 10 ms. Who never meets a moment when the clock is ahead
+# of what the others have made of it may wait in vain.
 my $steps = $ENV{SNOWFLAKE_STEPS} || 500;
 $load = start();
 foreach (1 .. $steps)
@@ -91,7 +92,12 @@ foreach (1 .. $steps)
 }
 set_clock($node, $offset);
 $load->more(1000);
-is_deeply($load->finish, {}, "$steps steps at random: nobody has an error");
+my $errors = $load->finish;
+delete $errors->{58000};
+is_deeply($errors, {}, "$steps steps at random: only refusals for the clock");
+$load = start();
+$load->more(1000);
+is_deeply($load->finish, {}, 'afterwards nobody has an error');
 
 $checker->state('tables', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
