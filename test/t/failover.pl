@@ -130,7 +130,7 @@ foreach my $sync (1, 0)
 # While no synchronous standby is there, nobody whose commits wait for one gets
 # an ID that it would not know of: not even to look at.
 {
-	my $primary = new_primary('primary_alone', 'snowflake.reserve = 100ms');
+	my $primary = new_primary('primary_alone', 'snowflake.reserve = 1s');
 	my $standby = new_standby($primary, 'standby_alone');
 	my $checker = IdChecker->new($standby->basedir . '/ids');
 
@@ -143,7 +143,7 @@ foreach my $sync (1, 0)
 	$standby->stop('immediate');
 	my $out = $checker->session('alone, node');
 	append_to_file("$out.sql",
-		"SET statement_timeout = '1s';\n" . "$next;\n" x 20000);
+		"SET statement_timeout = '1s';\n" . "$next;\n" x 200000);
 	IPC::Run::run(
 		[ 'psql', '-XAtq', '-d', $primary->connstr('postgres'),
 			'-v', 'ON_ERROR_STOP=1', '-f', "$out.sql" ],

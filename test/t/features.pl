@@ -426,6 +426,8 @@ query($node, q{
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval())}, database => 'pattern');
 my $used = query($node, "SELECT count(*) FROM pg_database WHERE datname IN ('postgres', 'own_on', 'own_off', 'plans')");
 is($used, 4, 'four databases make IDs');
+query($node, 'SELECT snowflake_nextval()', database => $_)
+  foreach ('own_on', 'own_off');
 my @databases = map { "d$_" } $used + 1 .. 64;
 foreach my $database (@databases, 'more')
 {
