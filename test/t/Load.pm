@@ -24,10 +24,10 @@ my %STATEMENTS = (
 	select => 'SELECT snowflake_nextval() FROM generate_series(1, 200);',
 	single => 'SELECT snowflake_nextval();',
 	batch => 'INSERT INTO t SELECT * FROM snowflake_nextval_batch(500) RETURNING id;',
-	batch_select => 'SELECT snowflake_nextval_batch(5000);',
+	batch_select => 'SELECT snowflake_nextval_batch(1000);',
 	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(SHARD)'
 	  . ' FROM generate_series(1, 20) RETURNING id;',
-	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 2000);');
+	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 300);');
 
 my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
 

@@ -234,7 +234,8 @@ foreach my $sync (1, 0)
 	$delayed->stop('immediate');
 
 	my $recovered = PostgreSQL::Test::Cluster->new('recovered');
-	$recovered->init_from_backup($primary, 'past', has_restoring => 1);
+	$recovered->init_from_backup($primary, 'past', has_restoring => 1,
+		standby => 0);
 	$recovered->append_conf('postgresql.conf', qq{
 recovery_target_lsn = '$middle'
 recovery_target_action = 'promote'
