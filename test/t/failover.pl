@@ -238,6 +238,7 @@ foreach my $sync (1, 0)
 		standby => 0);
 	$recovered->append_conf('postgresql.conf', qq{
 recovery_target_lsn = '$middle'
+recovery_target_timeline = 'current'
 recovery_target_action = 'promote'
 archive_mode = off
 snowflake.node_id = '3'
