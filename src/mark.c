@@ -114,7 +114,7 @@ typedef struct Outcome
  * Read the wall clock, and see whether it has jumped forward further than is
  * believed.  A jump past the mark cannot bypass this: until the mark is
  * extended, nothing is issued beyond it.  The baseline is one for the server,
- * and is the highest under which a mark was extended.
+ * and is the highest under which a mark was loaded or extended.
  */
 static void
 read_clock(Outcome *outcome)
@@ -239,7 +239,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
 	SF_FAULT("mark-published");
-	if (extend && outcome->offset_ms > 0)
+	if ((extend || published == 0) && outcome->offset_ms > 0)
 		sf_counter_raise(&sf_state->boot_offset, outcome->offset_ms);
 }
 

@@ -89,8 +89,8 @@ typedef struct SfState
 	/*
 	 * Written by compare-and-swap, on slow paths only.  Each 0: not yet.  The
 	 * first is the highest distance of the wall clock from the time since
-	 * boot, in ms, under which a mark was extended; the others are monotonic
-	 * ms of the last such line in the log.
+	 * boot, in ms, under which a mark was loaded or extended; the others are
+	 * monotonic ms of the last such line in the log.
 	 */
 	pg_atomic_uint64 boot_offset;
 	pg_atomic_uint64 wait_logged;
