@@ -21,15 +21,18 @@ my %STATEMENTS = (
 	commit => 'INSERT INTO t SELECT FROM generate_series(1, 20) RETURNING id;',
 	rollback => "BEGIN;\nINSERT INTO t SELECT FROM generate_series(1, 20)"
 	  . " RETURNING id;\n${PAUSE}ROLLBACK;",
-	select => 'SELECT snowflake_nextval() FROM generate_series(1, 200);',
+	select => 'SELECT snowflake_nextval() FROM generate_series(1, 40);',
 	single => 'SELECT snowflake_nextval();',
-	batch => 'INSERT INTO t SELECT * FROM snowflake_nextval_batch(500) RETURNING id;',
-	batch_select => 'SELECT snowflake_nextval_batch(1000);',
+	batch => 'INSERT INTO t SELECT * FROM snowflake_nextval_batch(100) RETURNING id;',
+	batch_select => 'SELECT snowflake_nextval_batch(100);',
 	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(SHARD)'
 	  . ' FROM generate_series(1, 20) RETURNING id;',
-	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 300);');
+	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 50);');
 
 my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
+
+# How many clients there were: each is of the next kind.
+my $started = 0;
 
 # What the clients write to; to be made where the extension is.
 sub load_tables
@@ -49,12 +52,12 @@ sub start_load
 	my $self = bless { clients => [] }, __PACKAGE__;
 	my $dir = PostgreSQL::Test::Utils::tempdir();
 
-	foreach my $i (0 .. $n - 1)
+	foreach (1 .. $n)
 	{
-		my $kind = $KINDS[ $i % @KINDS ];
+		my $kind = $KINDS[ $started % @KINDS ];
 		my $out = $checker->session(
 			$group . ($kind =~ /shard/ ? ', shards' : ', node'));
-		my $sync = $i % 2 ? 'on' : 'off';
+		my $sync = ($started + int($started / @KINDS)) % 2 ? 'on' : 'off';
 		my $script = "$dir/$kind.$sync.sql";
 		my $statement = $STATEMENTS{$kind} =~ s/SHARD/$shard || 3/er;
 
@@ -67,6 +70,7 @@ sub start_load
 			[ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $connstr ],
 			'<', $script, '>', $out, '2>', "$out.err");
 		push @{ $self->{clients} }, { handle => $h, out => $out };
+		$started++;
 	}
 	return $self;
 }

@@ -38,8 +38,8 @@ sub shard
 sub start_clients
 {
 	$load = start_load($checker, 'clients', $node->connstr('postgres'),
-		8, shard());
-	$load->more(1 + int rand 3000);
+		4, shard());
+	$load->more(1 + int rand 1000);
 	return;
 }
 
@@ -130,7 +130,7 @@ my %events = (
 				"snowflake.node_id = '$generation'\n"
 			  . "snowflake.shards = '" . shard() . '-' . (shard() + 1) . "'\n");
 		start_with_clock($standby, $offset);
-		$load->more(2000);
+		$load->more(500);
 		$node->stop('immediate');
 		end_clients('promote');
 		$count{crashes}++;
