@@ -14,8 +14,7 @@
  * What makes it true:
  *
  * - flush, then publish.  A reader of the published mark needs no barrier for
- *   that: that it is on disk is a fact about the disk.  Where commits wait for
- *   synchronous standbys, so does the mark, for what clients only look at.
+ *   that: that it is on disk is a fact about the disk.
  *
  * - raise, then publish.  What a start finds in the register is above all IDs
  *   of this database, so every counter is raised to it first (or to less, if
@@ -51,7 +50,6 @@
 #include "clock.h"
 #include "counter.h"
 #include "fault.h"
-#include "miscadmin.h"
 #include "note.h"
 #include "record.h"
 #include "settings.h"
@@ -107,7 +105,6 @@ typedef struct Outcome
 	int64		found_ms;		/* what all IDs there are below */
 	bool		behind;			/* the clock is too far behind that */
 	bool		jumped;			/* the clock jumped forward too far */
-	bool		unconfirmed;	/* no synchronous standby has it yet */
 } Outcome;
 
 /*
@@ -144,7 +141,7 @@ refuse_jump(const Outcome *outcome)
 void
 sf_mark_check_jump(void)
 {
-	Outcome		outcome;
+	Outcome		outcome = {0};
 
 	read_clock(&outcome);
 	if (outcome.jumped)
@@ -155,7 +152,7 @@ sf_mark_check_jump(void)
 bool
 sf_mark_accept_clock(void)
 {
-	Outcome		outcome;
+	Outcome		outcome = {0};
 
 	read_clock(&outcome);
 	pg_atomic_write_u64(&sf_state->boot_offset, Max(outcome.offset_ms, 0));
@@ -178,17 +175,23 @@ refuse_mark(const Outcome *outcome)
 			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in the README of the extension.")));
 }
 
-static void
-refuse_unconfirmed(void)
-{
-	CHECK_FOR_INTERRUPTS();
-	ereport(ERROR,
-			(errcode(ERRCODE_QUERY_CANCELED),
-			 errmsg("canceling statement while the mark waits for a synchronous standby"),
-			 errhint("See pg_stat_replication: a standby of synchronous_standby_names must be connected.")));
-}
-
 /* ---- the protocol ---- */
+
+/*
+ * A register was put below the published mark, but so far ahead of the clock
+ * that the counters may not be raised to it.  No ID may come to lie above the
+ * register, nor below what a restore may have brought: write it up, and let
+ * this database load its mark anew when the clock is there.
+ */
+static XLogRecPtr
+give_up(SfDatabase *slot, SfRegister *reg, int64 published)
+{
+	XLogRecPtr	lsn = sf_register_store(reg, published);
+
+	pg_atomic_write_u64(&slot->mark, 0);
+	sf_note_forget(slot->oid);
+	return lsn;
+}
 
 /*
  * Look at the register, and make it and the published mark one: the heart of
@@ -214,6 +217,8 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 		floor > outcome->now_ms + sf_max_clock_wait;
 	if (!extend)
 		outcome->jumped = false;
+	if (outcome->behind && found < published)
+		XLogFlush(give_up(slot, reg, published));
 	if (outcome->behind || outcome->jumped)
 	{
 		sf_register_unlock(reg);
@@ -229,9 +234,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	SF_FAULT("mark-inserted");
 
 	/* what was found there may be as unsafe as what was stored */
-	outcome->unconfirmed = !sf_register_flush(lsn);
-	if (outcome->unconfirmed)
-		return;
+	XLogFlush(lsn);
 	SF_FAULT("mark-flushed");
 	if (found != published || published == 0)
 		raise_counters(floor);
@@ -267,8 +270,6 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 		refuse_mark(&outcome);
 	if (outcome.jumped)
 		refuse_jump(&outcome);
-	if (outcome.unconfirmed)
-		refuse_unconfirmed();
 }
 
 /* Is the mark's register one that may vanish with this transaction? */
@@ -341,7 +342,7 @@ sf_mark_extend_early(void)
 	uint64		mark_ms = pg_atomic_read_u64(&slot->mark);
 	uint64		claimed = pg_atomic_read_u64(&slot->early);
 	SfRegister	reg;
-	Outcome		outcome;
+	Outcome		outcome = {0};
 
 	if (mark_ms == 0 || claimed >= mark_ms ||
 		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
@@ -408,12 +409,7 @@ sf_mark_advance(int64 floor_ms)
 	if (mark != found)
 		lsn = sf_register_store(&reg, mark);
 	sf_register_unlock(&reg);
-	if (!sf_register_flush(lsn))
-	{
-		sf_slot_unlock(slot);
-		sf_register_close(&reg);
-		refuse_unconfirmed();
-	}
+	XLogFlush(lsn);
 	if (floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait)
 		raise_counters(floor_ms);
 	else

@@ -296,7 +296,8 @@ sf_note_at_start(void)
 /*
  * Where IDs of a database may begin when its mark is loaded, which is at
  * found_ms: there, or earlier if the note says so.  That stays true for the
- * whole life of the server, since the counters know what it has issued.
+ * whole life of the server, since the counters know what it has issued, unless
+ * the database has got IDs that they know nothing of.
  */
 int64
 sf_note_floor(Oid database, int64 found_ms)
@@ -307,4 +308,15 @@ sf_note_floor(Oid database, int64 found_ms)
 			return Min(found_ms, sf_state->noted_ms);
 	}
 	return found_ms;
+}
+
+/* What the note says of a database is not true any more. */
+void
+sf_note_forget(Oid database)
+{
+	for (int i = 0; i < sf_state->ndatabases; i++)
+	{
+		if (sf_noted[i].oid == database)
+			sf_noted[i].mark = 0;
+	}
 }

@@ -10,5 +10,6 @@
 
 extern void sf_note_at_start(void);
 extern int64 sf_note_floor(Oid database, int64 found_ms);
+extern void sf_note_forget(Oid database);
 
 #endif							/* SF_NOTE_H */

@@ -21,16 +21,11 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
-#include "miscadmin.h"
-#include "replication/syncrep.h"
-#include "replication/walsender.h"
-#include "replication/walsender_private.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
@@ -289,37 +284,6 @@ sf_register_close(SfRegister *reg)
 		GenericXLogAbort(reg->xlog);
 	ReleaseBuffer(reg->buffer);
 	relation_close(reg->rel, RowExclusiveLock);
-}
-
-/*
- * Make durable what was written up to here: on disk, and, if the session's
- * commits wait for synchronous standbys, there as well.  Returns false if that
- * wait was cancelled, so that nobody may rely on it yet.
- */
-bool
-sf_register_flush(XLogRecPtr lsn)
-{
-	int			mode = SYNC_REP_WAIT_FLUSH;
-	bool		confirmed;
-
-	XLogFlush(lsn);
-	if (!SyncRepRequested())
-		return true;
-
-	/* in the manner of a commit: a cancelled wait ends with a warning */
-	HOLD_INTERRUPTS();
-	SyncRepWaitForLSN(lsn, false);
-	RESUME_INTERRUPTS();
-
-	if (synchronous_commit == SYNCHRONOUS_COMMIT_REMOTE_WRITE)
-		mode = SYNC_REP_WAIT_WRITE;
-	LWLockAcquire(SyncRepLock, LW_SHARED);
-	confirmed = lsn <= WalSndCtl->lsn[mode];
-	LWLockRelease(SyncRepLock);
-
-	/* if there are none, nobody has waited */
-	return confirmed ||
-		SyncRepStandbyNames == NULL || SyncRepStandbyNames[0] == '\0';
 }
 
 /*

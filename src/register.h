@@ -41,7 +41,6 @@ extern int64 sf_register_read(SfRegisterId id);
 extern bool sf_register_open(SfRegister *reg, SfRegisterId id, bool wait);
 extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);
 extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value);
-extern bool sf_register_flush(XLogRecPtr lsn);
 extern void sf_register_unlock(SfRegister *reg);
 extern void sf_register_close(SfRegister *reg);
 extern XLogRecPtr sf_register_write(const SfRegisterId *ids,

@@ -57,7 +57,10 @@ typedef union SfCounter
 	char		pad[PG_CACHE_LINE_SIZE];
 } SfCounter;
 
-/* A database in the note of the last clean shutdown; fixed at start. */
+/*
+ * A database in the note of the last clean shutdown.  Fixed at start, but that
+ * the mark becomes 0, under the lock of the database's slot.
+ */
 typedef struct SfNoted
 {
 	Oid			oid;			/* InvalidOid: none */

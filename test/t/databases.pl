@@ -135,6 +135,34 @@ query($node, "SELECT setval('snowflake_mark', 1)");
 push @seen, query($node, 'SELECT snowflake_nextval()');
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
+
+# also one that is too far ahead to be believed; its database waits for it
+query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
+$node->reload;
+$node->poll_query_until('postgres', q{
+	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
+		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+push @seen, query($node, 'SELECT snowflake_nextval()');
+my $published = query($node, 'SELECT last_value FROM snowflake_mark');
+query($node, "SELECT setval('snowflake_mark', $published - 20000)");
+foreach my $call ('snowflake_nextval()', 'snowflake_ready()')
+{
+	refused($node, "SELECT $call", '58000',
+		qr/behind the mark of this database/, "a mark half a minute ahead: $call");
+	is(query($node, 'SELECT last_value FROM snowflake_mark'), $published,
+		'it is written up');
+}
+unlike($user->query('SELECT snowflake_nextval()') || '', qr/^\d+$/,
+	'the same for a session that was there');
+$user->{stderr} = '';
+like(query($node, 'SELECT snowflake_nextval()', database => 'pattern'),
+	qr/^\d+$/, 'other databases go on');
+query($node, 'ALTER SYSTEM RESET snowflake.reserve');
+$node->reload;
+set_clock($node, '+60');
+push @seen, query($node, 'SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($seen[-1]), '>=', $published, 'when the clock is there it goes on');
+check_ids('before and after', \@seen);
 $user->quit;
 $first->quit;
 
@@ -179,10 +207,10 @@ refused($node, 'SELECT snowflake_nextval()', '58000',
 like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'and the others go on');
 refused($node, 'SELECT snowflake_advance(1)', '58000', qr/behind the mark/,
 	'a smaller advance does not undo that', database => 'copy');
-set_clock($node, '+3590');
+set_clock($node, '+3650');
 refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/,
 	'until the clock is there', database => 'copy');
-set_clock($node, '+3599');
+set_clock($node, '+3659');
 is(query($node, "SELECT snowflake_timestamp(snowflake_nextval()) >= '$ahead'",
 	database => 'copy'), 't', 'then it goes on above that time');
 set_clock($node, '+0');

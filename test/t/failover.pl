@@ -127,45 +127,6 @@ foreach my $sync (1, 0)
 	}
 }
 
-# While no synchronous standby is there, nobody whose commits wait for one gets
-# an ID that it would not know of: not even to look at.
-{
-	my $primary = new_primary('primary_alone', 'snowflake.reserve = 1s');
-	my $standby = new_standby($primary, 'standby_alone');
-	my $checker = IdChecker->new($standby->basedir . '/ids');
-
-	query($primary, "ALTER SYSTEM SET synchronous_standby_names = '*'");
-	$primary->reload;
-	$primary->poll_query_until('postgres', q{
-		SELECT count(*) = 1 FROM pg_stat_replication
-		WHERE sync_state = 'sync'}) or die 'not synchronous';
-	query($primary, $next);
-	$standby->stop('immediate');
-	my $out = $checker->session('alone, node');
-	append_to_file("$out.sql",
-		"SET statement_timeout = '1s';\n" . "$next;\n" x 200000);
-	IPC::Run::run(
-		[ 'psql', '-XAtq', '-d', $primary->connstr('postgres'),
-			'-v', 'ON_ERROR_STOP=1', '-f', "$out.sql" ],
-		'>', $out, '2>', "$out.err");
-	like(slurp_file("$out.err"),
-		qr/(canceling statement|mark waits for a synchronous standby)/,
-		'without a synchronous standby, calls wait, and can be cancelled');
-	my ($last) = slurp_file($out) =~ /(\d+)\n\z/;
-	like(query($primary, "SET synchronous_commit = local; $next"), qr/^\d+$/,
-		'whose commits do not wait goes on');
-
-	$standby->append_conf('postgresql.conf', "primary_conninfo = ''");
-	start_with_clock($standby, -1);
-	cmp_ok(query($standby, 'SELECT last_value FROM snowflake_mark'), '>',
-		epoch_ms($last), 'the standby has the mark of what was seen');
-	$standby->promote;
-	load_behind($standby, $checker, 'alone', 1, 'a synchronous standby');
-	$checker->clients;
-	$primary->stop('immediate');
-	$standby->stop;
-}
-
 # An asynchronous standby that never got the last WAL, with a node id of its
 # own: its clock goes through the same times, and yet no ID comes twice.
 {
