@@ -67,6 +67,9 @@ sub start_with_clock
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
 	$node->start;
+	# pg_ctl is content with a standby that takes no connections yet; the empty
+	# query is for psql, which may be gone before it could read another
+	$node->poll_query_until('postgres', undef, '') or die 'no connection';
 	return;
 }
 
