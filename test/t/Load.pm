@@ -7,6 +7,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use IPC::Run;
+use List::Util qw(min sum);
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
@@ -55,8 +56,8 @@ sub start_load
 	foreach (1 .. $n)
 	{
 		my $kind = $KINDS[ $started % @KINDS ];
-		my $out = $checker->session(
-			$group . ($kind =~ /shard/ ? ', shards' : ', node'));
+		my $counter = $kind =~ /shard/ ? 'shards' : 'node';
+		my $out = $checker->session("$group, $counter");
 		my $sync = ($started + int($started / @KINDS)) % 2 ? 'on' : 'off';
 		my $script = "$dir/$kind.$sync.sql";
 		my $statement = $STATEMENTS{$kind} =~ s/SHARD/$shard || 3/er;
@@ -69,30 +70,35 @@ sub start_load
 		my $h = IPC::Run::start(
 			[ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $connstr ],
 			'<', $script, '>', $out, '2>', "$out.err");
-		push @{ $self->{clients} }, { handle => $h, out => $out };
+		push @{ $self->{clients} },
+		  { handle => $h, out => $out, counter => $counter };
 		$started++;
 	}
 	return $self;
 }
 
+# What the clients have written, and whether there is an ID from each counter.
 sub _bytes
 {
 	my ($self) = @_;
-	my $bytes = 0;
+	my %bytes;
 
-	$bytes += -s $_->{out} foreach @{ $self->{clients} };
-	return $bytes;
+	$bytes{ $_->{counter} } += -s $_->{out} foreach @{ $self->{clients} };
+	return (sum(values %bytes), min(values %bytes) >= 20);
 }
 
-# Wait until the clients have that many more IDs.
+# Wait until the clients have that many more IDs, and each counter gave one.
 sub more
 {
 	my ($self, $n) = @_;
-	my $enough = $self->_bytes + 19 * $n;
+	my ($start) = $self->_bytes;
 	my $tries = 0;
 
-	while ($self->_bytes < $enough)
+	while (1)
 	{
+		my ($bytes, $all) = $self->_bytes;
+
+		last if $all && $bytes >= $start + 19 * $n;
 		die join("\n", 'the clients get no IDs:',
 			map { slurp_file("$_->{out}.err") } @{ $self->{clients} })
 		  if ++$tries > 18000;

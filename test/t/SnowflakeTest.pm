@@ -7,6 +7,7 @@ use warnings FATAL => 'all';
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Scalar::Util qw(looks_like_number);
 use Test::More;
 use Time::HiRes qw(usleep);
 use Exporter 'import';
@@ -44,7 +45,7 @@ sub set_clock
 	my ($node, $offset) = @_;
 	my $file = clock_file($node);
 
-	$offset = sprintf('%+.3f', $offset) if $offset =~ /^[+-]?\d*\.?\d+$/;
+	$offset = sprintf('%+.3f', $offset) if looks_like_number($offset);
 	open(my $fh, '>', "$file.new") or die "$file.new: $!";
 	print $fh "$offset\n";
 	close $fh;
@@ -66,6 +67,10 @@ sub start_with_clock
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
+	# the library's semaphore is shared by all processes, and a call of fstat()
+	# may wait for it twice
+	local $ENV{NO_FAKE_STAT} = 1;
+	local $ENV{FAKETIME_DISABLE_SHM} = 1;
 	$node->start;
 	# pg_ctl is content with a standby that takes no connections yet; the empty
 	# query is for psql, which may be gone before it could read another
