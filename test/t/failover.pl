@@ -185,6 +185,8 @@ foreach my $sync (1, 0)
 
 	my $middle = query($primary, 'SELECT pg_current_wal_insert_lsn()');
 	$load->more(5000);
+	# or what lies behind the middle might not be on disk yet
+	query($primary, 'CHECKPOINT');
 	$primary->stop('immediate');
 	$load->finish;
 
