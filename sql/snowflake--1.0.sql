@@ -154,6 +154,65 @@ AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_max_id(timestamptz, text) IS
 'the last ID of this layout in the tick that holds this time';
 
+-- What conditions on snowflake_timestamp() are planned with.  Stable even with
+-- a layout: a date depends on the time zone.
+CREATE FUNCTION snowflake_id_from("time" "any") RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_from("any") IS
+'the first ID that is not before this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_from("time" "any", layout text) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_from("any", text) IS
+'the first ID that is not before this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_after("time" "any") RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_after("any") IS
+'the first ID after this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_after("time" "any", layout text) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_after("any", text) IS
+'the first ID after this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_before("time" "any") RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_before("any") IS
+'the last ID before this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_before("time" "any", layout text) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_before("any", text) IS
+'the last ID before this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_until("time" "any") RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_until("any") IS
+'the last ID that is not after this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_until("time" "any", layout text) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_until("any", text) IS
+'the last ID that is not after this time, NULL if there is none';
+
+CREATE FUNCTION snowflake_id_at_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_id_at_support(internal) IS
+'planner support for snowflake_id_at';
+
+CREATE FUNCTION snowflake_id_at(id bigint, "time" "any") RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_id_at_support;
+COMMENT ON FUNCTION snowflake_id_at(bigint, "any") IS
+'whether an ID was made in the tick that begins at this time';
+
+CREATE FUNCTION snowflake_id_at(id bigint, "time" "any", layout text) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE
+SUPPORT snowflake_id_at_support;
+COMMENT ON FUNCTION snowflake_id_at(bigint, "any", text) IS
+'whether an ID was made in the tick that begins at this time';
+
 CREATE FUNCTION snowflake_layouts(
 	OUT name text, OUT configured boolean, OUT layout text, OUT bits integer,
 	OUT epoch timestamptz, OUT tick_ms integer, OUT ids_per_tick integer,

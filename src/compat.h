@@ -65,4 +65,32 @@ sf_wait_event(uint32 *cache, const char *name)
 	 (rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
+/* The planner's hook at the making of base relations. */
+#if PG_VERSION_NUM >= 190000
+#include "optimizer/pathnode.h"
+#define sf_rel_hook			build_simple_rel_hook
+typedef build_simple_rel_hook_type sf_rel_hook_type;
+#define SF_REL_HOOK_ARGS	PlannerInfo *root, RelOptInfo *rel, \
+							RangeTblEntry *rte
+#define SF_REL_HOOK_PASS	root, rel, rte
+#else
+#include "optimizer/plancat.h"
+#define sf_rel_hook			get_relation_info_hook
+typedef get_relation_info_hook_type sf_rel_hook_type;
+#define SF_REL_HOOK_ARGS	PlannerInfo *root, Oid relation, bool inhparent, \
+							RelOptInfo *rel
+#define SF_REL_HOOK_PASS	root, relation, inhparent, rel
+#endif
+
+/* May the current user execute this function?  Include acl.h, miscadmin.h. */
+#if PG_VERSION_NUM >= 160000
+#include "catalog/pg_proc.h"
+#define sf_may_execute(oid) \
+	(object_aclcheck(ProcedureRelationId, oid, GetUserId(), \
+					 ACL_EXECUTE) == ACLCHECK_OK)
+#else
+#define sf_may_execute(oid) \
+	(pg_proc_aclcheck(oid, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
+#endif
+
 #endif							/* SF_COMPAT_H */

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * decode.c
- *	  The SQL functions that read IDs: check arguments, call, return.
+ *	  The SQL functions that read what else IDs say: check arguments, call,
+ *	  return.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,10 +11,10 @@
 
 #include "access/htup_details.h"
 #include "clock.h"
-#include "common/int.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "guard.h"
+#include "idtime.h"
 #include "layout_arg.h"
 #include "settings.h"
 #include "times.h"
@@ -30,31 +31,11 @@
 #define PLAUSIBLE_AHEAD_MS	(INT64CONST(24) * 3600 * 1000)
 
 SF_FUNCTION(snowflake_decode);
-SF_FUNCTION(snowflake_timestamp);
 SF_FUNCTION(snowflake_node);
 SF_FUNCTION(snowflake_shard);
 SF_FUNCTION(snowflake_sequence);
-SF_FUNCTION(snowflake_min_id);
-SF_FUNCTION(snowflake_max_id);
 SF_FUNCTION(snowflake_layouts);
 SF_FUNCTION(snowflake_inspect);
-
-/* The layout's milliseconds may exceed int64: saturate. */
-static int64
-tick_to_ms(const SfLayout *layout, int64 tick)
-{
-	int64		ms;
-
-	if (!pg_mul_s64_overflow(tick, layout->tick_ms, &ms))
-		return ms;
-	return tick < 0 ? PG_INT64_MIN : PG_INT64_MAX;
-}
-
-static TimestampTz
-time_of(const SfLayout *layout, int64 id)
-{
-	return sf_times_from_ms(tick_to_ms(layout, sf_layout_tick(layout, id)));
-}
 
 /* The columns of snowflake_decode(). */
 static void
@@ -65,7 +46,7 @@ decode_columns(const SfLayout *layout, int64 id, Datum *values, bool *nulls)
 		SF_SEQUENCE
 	};
 
-	values[0] = TimestampTzGetDatum(time_of(layout, id));
+	values[0] = TimestampTzGetDatum(sf_idtime_of(layout, id));
 	nulls[0] = false;
 	for (int i = 1; i < DECODE_COLUMNS; i++)
 	{
@@ -99,20 +80,6 @@ snowflake_decode(PG_FUNCTION_ARGS)
 	decode_columns(layout, PG_GETARG_INT64(0), values, nulls);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
 													  values, nulls)));
-}
-
-/*
- * snowflake_timestamp(id bigint [, layout text]) returns timestamptz
- *
- * When an ID's tick began.  Total and monotone over all of bigint: beyond
- * what a timestamp can hold it is infinite.
- */
-Datum
-snowflake_timestamp(PG_FUNCTION_ARGS)
-{
-	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
-
-	PG_RETURN_TIMESTAMPTZ(time_of(layout, PG_GETARG_INT64(0)));
 }
 
 /*
@@ -155,52 +122,6 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 	return return_field(fcinfo, SF_SEQUENCE);
 }
 
-/* The tick that holds a time, which must be within the layout's life. */
-static int64
-require_tick(const SfLayout *layout, TimestampTz time)
-{
-	int64		end_ms = tick_to_ms(layout, layout->end_tick);
-	int64		tick = 0;
-
-	if (!TIMESTAMP_NOT_FINITE(time))
-		tick = sf_layout_ms_to_tick(layout, sf_times_to_ms(time));
-	if (TIMESTAMP_NOT_FINITE(time) ||
-		tick < layout->epoch_tick || tick >= layout->end_tick)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("timestamp is out of the layout's range"),
-				 errdetail("The layout's IDs lie from %s up to, not including, %s.",
-						   sf_times_show(layout->epoch_ms),
-						   sf_times_show(end_ms)),
-				 errhint("Leave the bound out, or use one within that range.")));
-	return tick;
-}
-
-/*
- * snowflake_min_id(timestamptz [, layout text]) returns bigint
- *
- * The first ID of the tick that holds this time.  Throws SQLSTATE 22008
- * before the epoch and from the layout's end on.
- */
-Datum
-snowflake_min_id(PG_FUNCTION_ARGS)
-{
-	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
-	int64		tick = require_tick(layout, PG_GETARG_TIMESTAMPTZ(0));
-
-	PG_RETURN_INT64(sf_layout_min_id(layout, tick));
-}
-
-/* snowflake_max_id(timestamptz [, layout text]): the last ID of that tick */
-Datum
-snowflake_max_id(PG_FUNCTION_ARGS)
-{
-	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
-	int64		tick = require_tick(layout, PG_GETARG_TIMESTAMPTZ(0));
-
-	PG_RETURN_INT64(sf_layout_max_id(layout, tick));
-}
-
 /* Do something with each preset, and each layout that is configured. */
 static void
 for_each_layout(void (*f) (const char *name, bool configured,
@@ -232,7 +153,7 @@ put_layout(const char *name, bool configured, const SfLayout *layout,
 	Datum		values[LAYOUTS_COLUMNS];
 	bool		nulls[LAYOUTS_COLUMNS] = {0};
 	char		text[SF_LAYOUT_TEXT_SIZE];
-	int64		end_ms = tick_to_ms(layout, layout->end_tick);
+	int64		end_ms = sf_idtime_tick_ms(layout, layout->end_tick);
 
 	sf_layout_print(layout, text, sizeof(text));
 	values[0] = CStringGetTextDatum(name);
@@ -276,7 +197,7 @@ put_reading(const char *name, bool configured, const SfLayout *layout,
 	Datum		values[INSPECT_COLUMNS];
 	bool		nulls[INSPECT_COLUMNS] = {0};
 	int64		tick = sf_layout_tick(layout, inspection->id);
-	int64		ms = tick_to_ms(layout, tick);
+	int64		ms = sf_idtime_tick_ms(layout, tick);
 	bool		plausible = sf_layout_fits(layout, inspection->id) &&
 		ms <= sf_clock_wall_ms() + PLAUSIBLE_AHEAD_MS;
 

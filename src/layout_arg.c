@@ -36,6 +36,18 @@ same_text(const text *a, const text *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
+/* Read a layout; false if the text is none. */
+bool
+sf_layout_arg_parse(SfLayout *layout, const text *t)
+{
+	char		reason[SF_REASON_SIZE];
+	char	   *str = text_to_cstring(t);
+	bool		ok = sf_layout_parse(layout, str, reason, sizeof(reason));
+
+	pfree(str);
+	return ok;
+}
+
 static void
 parse(SfLayout *layout, const text *t)
 {
@@ -66,6 +78,28 @@ configured(FunctionCallInfo fcinfo)
 		fcinfo->flinfo->fn_extra = &sf_node_layout;
 	}
 	return &sf_node_layout;
+}
+
+const SfLayout *
+sf_layout_arg_configured(void)
+{
+	return &sf_node_layout;
+}
+
+/* Would this function be refused, if it were called without a layout? */
+bool
+sf_layout_arg_readable(Oid function)
+{
+	StringInfoData detail;
+	bool		differs;
+
+	if (sf_state == NULL)
+		return false;
+	sf_register_find(function, NULL);
+	initStringInfo(&detail);
+	differs = sf_record_exists() && sf_record_differs(&detail);
+	pfree(detail.data);
+	return !differs;
 }
 
 /*

@@ -12,6 +12,9 @@
 #include "layout.h"
 
 extern const SfLayout *sf_layout_arg(FunctionCallInfo fcinfo, int n);
+extern const SfLayout *sf_layout_arg_configured(void);
+extern bool sf_layout_arg_readable(Oid function);
+extern bool sf_layout_arg_parse(SfLayout *layout, const text *t);
 extern void sf_layout_arg_require_fit(const SfLayout *layout, int64 id);
 
 #endif							/* SF_LAYOUT_ARG_H */

@@ -71,6 +71,14 @@ sf_record_differs(StringInfo detail)
 	return detail->len > 0;
 }
 
+/* Has this database been filled under any?  An epoch may be 0, a code not. */
+bool
+sf_record_exists(void)
+{
+	return sf_register_read(SF_REG_MARK) != 0 &&
+		sf_register_read(SF_REG_LAYOUT) != 0;
+}
+
 /*
  * Refuse if this database was filled under another configuration.  Returns
  * whether there is a record at all.
@@ -80,9 +88,7 @@ sf_record_verify(void)
 {
 	StringInfoData detail;
 
-	/* an epoch may be 0, a layout's code may not */
-	if (sf_register_read(SF_REG_MARK) == 0 ||
-		sf_register_read(SF_REG_LAYOUT) == 0)
+	if (!sf_record_exists())
 		return false;
 	initStringInfo(&detail);
 	if (sf_record_differs(&detail))

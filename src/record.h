@@ -11,6 +11,7 @@
 #include "access/xlogdefs.h"
 #include "lib/stringinfo.h"
 
+extern bool sf_record_exists(void);
 extern bool sf_record_verify(void);
 extern bool sf_record_differs(StringInfo detail);
 extern XLogRecPtr sf_record_write(void);

@@ -16,6 +16,7 @@
 #include "settings.h"
 #include "state.h"
 #include "storage/ipc.h"
+#include "timequal.h"
 
 SF_MODULE_MAGIC;
 
@@ -58,6 +59,8 @@ create_shared_memory(void)
 void
 _PG_init(void)
 {
+	sf_timequal_install();
+
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
