@@ -64,12 +64,15 @@ sub start_load
 
 		append_to_file($script,
 			"SET synchronous_commit = $sync;\n"
-			  . "$statement\n$PAUSE" x 20000)
+			  . "$statement\n$PAUSE" x 10000)
 		  if !-e $script;
 		append_to_file($out, '');
 		my $h = IPC::Run::start(
-			[ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $connstr ],
-			'<', $script, '>', $out, '2>', "$out.err");
+			[
+				'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate', '-d', $connstr,
+				('-f', $script) x 100
+			],
+			'>', $out, '2>', "$out.err");
 		push @{ $self->{clients} },
 		  { handle => $h, out => $out, counter => $counter };
 		$started++;
