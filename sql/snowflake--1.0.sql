@@ -233,6 +233,19 @@ COMMENT ON FUNCTION snowflake_inspect(bigint) IS
 'how an ID reads in every known layout, plausible readings first';
 
 --
+-- IDs as texts: formats are base32, base58 and base62
+--
+CREATE FUNCTION snowflake_encode(id bigint, format text) RETURNS text
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_encode(bigint, text) IS
+'an ID as a text in this format';
+
+CREATE FUNCTION snowflake_parse("text" text, format text) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_parse(text, text) IS
+'the ID of a text in this format';
+
+--
 -- Administration
 --
 CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false,
