@@ -246,6 +246,28 @@ COMMENT ON FUNCTION snowflake_parse(text, text) IS
 'the ID of a text in this format';
 
 --
+-- Partitions
+--
+CREATE FUNCTION snowflake_create_partitions(parent regclass, step interval,
+	"from" timestamptz, until timestamptz, layout text DEFAULT NULL)
+RETURNS SETOF regclass
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+ROWS 10;
+COMMENT ON FUNCTION snowflake_create_partitions(regclass, interval, timestamptz, timestamptz, text) IS
+'make the missing partitions for the calendar steps that hold these times';
+
+CREATE FUNCTION snowflake_partitions(parent regclass,
+	layout text DEFAULT NULL,
+	OUT partition regclass, OUT from_time timestamptz,
+	OUT until_time timestamptz, OUT from_id bigint, OUT until_id bigint,
+	OUT is_default boolean, OUT estimated_rows bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL SAFE
+ROWS 100;
+COMMENT ON FUNCTION snowflake_partitions(regclass, text) IS
+'the partitions of a table, with their times and estimated rows';
+
+--
 -- Administration
 --
 CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false,

@@ -82,15 +82,12 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #define SF_REL_HOOK_PASS	root, relation, inhparent, rel
 #endif
 
-/* May the current user execute this function?  Include acl.h, miscadmin.h. */
-#if PG_VERSION_NUM >= 160000
-#include "catalog/pg_proc.h"
-#define sf_may_execute(oid) \
-	(object_aclcheck(ProcedureRelationId, oid, GetUserId(), \
-					 ACL_EXECUTE) == ACLCHECK_OK)
-#else
-#define sf_may_execute(oid) \
-	(pg_proc_aclcheck(oid, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK)
+/* The class of the object is an argument from 16 on. */
+#if PG_VERSION_NUM < 160000
+#define object_ownercheck(class, object, role) \
+	pg_class_ownercheck(object, role)
+#define object_aclcheck(class, object, role, mode) \
+	pg_proc_aclcheck(object, role, mode)
 #endif
 
 #endif							/* SF_COMPAT_H */

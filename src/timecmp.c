@@ -226,7 +226,9 @@ make_call(Comparison *c, const char *name, PGFunction function, Oid result,
 	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 						  CStringGetDatum(name), PointerGetDatum(vector),
 						  ObjectIdGetDatum(namespace));
-	if (!OidIsValid(oid) || !runs(oid, function) || !sf_may_execute(oid))
+	if (!OidIsValid(oid) || !runs(oid, function) ||
+		object_aclcheck(ProcedureRelationId, oid, GetUserId(),
+						ACL_EXECUTE) != ACLCHECK_OK)
 		return NULL;
 	return (Node *) makeFuncExpr(oid, result, copyObject(args), InvalidOid,
 								 c->call->inputcollid, COERCE_EXPLICIT_CALL);

@@ -1,0 +1,259 @@
+-- Tables that are partitioned by ranges of IDs.
+SET timezone = 'UTC';
+SET client_min_messages = warning;
+\pset null '-'
+CREATE SCHEMA parts;
+SET search_path = parts, public;
+CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text)
+	PARTITION BY RANGE (id);
+
+-- months of UTC, whatever the time zone, and only those that are missing
+SET timezone = 'Pacific/Auckland';
+SELECT snowflake_create_partitions('orders', '1 month', '2026-10-15', '2026-12-02 00:00:00+00');
+SET timezone = 'UTC';
+SELECT * FROM snowflake_create_partitions('orders', '1 month', '2026-10-31 23:59:59.999', '2026-12-01');
+SELECT * FROM snowflake_create_partitions('orders', '1 month',
+	"from" => '2026-12-31', until => '2027-01-01 00:00:00.000001');
+SELECT partition, from_time, until_time, is_default FROM snowflake_partitions('orders');
+-- bounds are the first IDs of their ticks, and touch
+SELECT bool_and(from_id = snowflake_min_id(from_time)) AS from_exact,
+	bool_and(until_id = snowflake_min_id(until_time)) AS until_exact,
+	count(*) FILTER (WHERE from_id = before) AS touching
+FROM (SELECT *, lag(until_id) OVER (ORDER BY from_id) AS before FROM snowflake_partitions('orders')) p;
+INSERT INTO orders SELECT id, 'at a bound' FROM (VALUES
+	(snowflake_min_id('2026-11-01')), (snowflake_max_id('2026-11-30 23:59:59.999')),
+	(snowflake_min_id('2026-12-01')), (snowflake_max_id('2026-10-31 23:59:59.999'))) v(id);
+SELECT tableoid::regclass, snowflake_timestamp(id) FROM orders ORDER BY id;
+
+-- row estimates: unknown before the first ANALYZE
+SELECT partition, estimated_rows FROM snowflake_partitions('orders');
+ANALYZE orders;
+SELECT partition, estimated_rows FROM snowflake_partitions('orders');
+
+-- partitions are pruned: when a plan is made, where the layout is named ...
+SET enable_bitmapscan = off;
+SET enable_indexscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM orders
+WHERE id >= snowflake_min_id('2026-11-01+00', 'snowflake') AND id < snowflake_min_id('2026-12-01+00', 'snowflake');
+-- ... and else when it is run
+EXPLAIN (COSTS OFF) SELECT * FROM orders
+WHERE id >= snowflake_min_id('2026-11-01+00') AND id < snowflake_min_id('2026-12-01+00');
+RESET enable_bitmapscan;
+RESET enable_indexscan;
+
+-- how steps are cut and named; the range may begin anywhere in one
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+CREATE FUNCTION cut(step interval, "from" timestamptz, until timestamptz, layout text DEFAULT NULL)
+RETURNS TABLE (name text, from_time timestamptz, until_time timestamptz, again bigint) LANGUAGE plpgsql AS $$
+BEGIN
+	PERFORM snowflake_create_partitions('t', $1, $2, $3, $4);
+	RETURN QUERY SELECT p.partition::text, p.from_time, p.until_time,
+		(SELECT count(*) FROM snowflake_create_partitions('t', $1, $2, $3, $4))
+		FROM snowflake_partitions('t', $4) p;
+	DROP TABLE t;
+	CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+END $$;
+SELECT * FROM cut('1 year', '2026-11-21', '2028-01-01');
+SELECT * FROM cut('10 years', '2026-11-21', '2026-11-22');
+SELECT * FROM cut('3 months', '2026-11-21', '2027-01-02');
+SELECT * FROM cut('5 months', '2026-11-21', '2027-01-02');
+SELECT * FROM cut('1 week', '2026-12-21', '2027-01-11');
+SELECT * FROM cut('2 weeks', '2026-11-21', '2026-11-22');
+SELECT * FROM cut('1 day', '2028-02-28 12:00', '2028-03-01');
+SELECT * FROM cut('24 hours', '2026-11-21', '2026-11-22');
+SELECT * FROM cut('10 days', '2026-11-21', '2026-11-22');
+SELECT * FROM cut('1 hour', '2026-11-21 22:30', '2026-11-22 00:30');
+SELECT * FROM cut('6 hours', '2026-11-21 13:00', '2026-11-21 13:00:01');
+SELECT * FROM cut('15 minutes', '2026-11-21 13:05', '2026-11-21 13:16');
+SELECT * FROM cut('1 day 12 hours', '2026-11-21', '2026-11-21 00:00:01');
+
+-- another layout: named, it needs nothing preloaded. Before the epoch there is
+-- nothing, and after the last step there is no end
+SELECT * FROM cut('1 month', '2010-11-04 01:42:55', '2010-12-02', 'twitter');
+SELECT * FROM cut('1 year', '2079-01-01', '2080-07-10', 'twitter');
+SELECT * FROM cut('1 year', '2092-01-01', '2093-09-01', 'javascript');
+SELECT * FROM cut('1 minute', '294276-12-31 23:59', '294276-12-31 23:59:01', 'timestamp:48 sequence:12 tick:1s');
+SELECT * FROM cut('1000 years', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s');
+SELECT * FROM cut('366000 days', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s');
+SELECT count(*) FROM (VALUES ('twitter'), (NULL), ('discord')) v(l), snowflake_partitions('orders', l);
+
+-- what is no step
+SELECT snowflake_create_partitions('t', '1 month 1 day', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '0', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '-1 month', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '-1 hour', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '90 seconds', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '1001 years', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '366001 days', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '-2147483648 days', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('t', '2147483647 days', '2026-11-21', '2026-11-22');
+\set VERBOSITY sqlstate
+SELECT snowflake_create_partitions('t', '2147483647 months 2147483647 days 2562047788:00:54.775807', '2026-11-21', '2026-11-22');
+-- what is no range
+\set VERBOSITY default
+SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', '2026-11-21');
+SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', '2026-11-20');
+SELECT snowflake_create_partitions('t', '1 day', '-infinity', '2026-11-20');
+SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', 'infinity');
+SELECT snowflake_create_partitions('t', '1 day', '2010-11-04 01:42:54', '2011-01-01', 'twitter');
+SELECT snowflake_create_partitions('t', '1 day', '2080-07-10', '2080-07-11', 'twitter');
+SELECT snowflake_create_partitions('t', '1 minute', '2026-01-01', '2027-01-01');
+SELECT snowflake_create_partitions('t', NULL, '2026-01-01', '2027-01-01');
+SELECT snowflake_create_partitions('t', '1 day', '2026-01-01', '2026-01-02', 'no layout');
+SELECT count(*) FROM snowflake_partitions('t');
+SELECT count(*) FROM snowflake_partitions(NULL);
+
+-- what is not partitioned by IDs
+CREATE TABLE plain (id bigint PRIMARY KEY);
+CREATE TABLE by_list (id bigint) PARTITION BY LIST (id);
+CREATE TABLE by_integer (id integer) PARTITION BY RANGE (id);
+CREATE TABLE by_two (id bigint, region text) PARTITION BY RANGE (id, region);
+CREATE TABLE by_expression (id bigint) PARTITION BY RANGE ((id / 2));
+SELECT snowflake_create_partitions('plain', '1 day', '2026-11-21', '2026-11-22');
+\set VERBOSITY terse
+SELECT snowflake_create_partitions('plain_pkey', '1 day', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('by_list', '1 day', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('by_integer', '1 day', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('by_two', '1 day', '2026-11-21', '2026-11-22');
+SELECT snowflake_create_partitions('by_expression', '1 day', '2026-11-21', '2026-11-22');
+SELECT * FROM snowflake_partitions('plain');
+SELECT snowflake_create_partitions(4294967295::regclass, '1 day', '2026-11-21', '2026-11-22');
+\set VERBOSITY default
+CREATE DOMAIN key AS bigint CHECK (VALUE > 0);
+CREATE TABLE by_domain (id key) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('by_domain', '1 day', '2026-11-21', '2026-11-22');
+
+-- one that is there counts, whatever its name; one in the way is named
+DO $$
+BEGIN
+	EXECUTE format('CREATE TABLE mine PARTITION OF t FOR VALUES FROM (%s) TO (%s)',
+		snowflake_min_id('2026-11-01'), snowflake_min_id('2026-12-01'));
+	EXECUTE format('CREATE TABLE below PARTITION OF t FOR VALUES FROM (MINVALUE) TO (%s)',
+		snowflake_min_id('2026-09-15'));
+	EXECUTE format('CREATE TABLE above PARTITION OF t FOR VALUES FROM (%s) TO (MAXVALUE)',
+		snowflake_min_id('2027-02-01'));
+END $$;
+SELECT snowflake_create_partitions('t', '1 month', '2026-10-01', '2027-01-01');
+SELECT snowflake_create_partitions('t', '1 month', '2026-09-01', '2026-10-01');
+SELECT snowflake_create_partitions('t', '1 month', '2026-10-31 23:59:59.999999', '2027-01-01 00:00:00.000001');
+SELECT snowflake_create_partitions('t', '1 month', '2027-01-01', '2027-03-01');
+SELECT snowflake_create_partitions('t', '3 months', '2026-11-01', '2026-12-01');
+SELECT snowflake_create_partitions('t', '1 day', '2026-11-01', '2026-11-02');
+SELECT partition, from_time, until_time, from_id IS NULL AS open, until_id IS NULL AS open FROM snowflake_partitions('t');
+
+-- a default partition
+CREATE TABLE rest PARTITION OF t DEFAULT;
+SELECT partition, from_time, is_default FROM snowflake_partitions('t') WHERE is_default;
+SELECT snowflake_create_partitions('t', '1 day', '2026-09-16', '2026-09-17');
+INSERT INTO t VALUES (snowflake_min_id('2026-09-18'));
+SELECT snowflake_create_partitions('t', '1 day', '2026-09-17', '2026-09-19');
+SELECT count(*) FROM snowflake_partitions('t');
+DROP TABLE t;
+
+-- the name is taken
+CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
+CREATE VIEW t_p2026_11_21 AS SELECT 1;
+SELECT snowflake_create_partitions('t', '1 day', '2026-11-20', '2026-11-22');
+DROP VIEW t_p2026_11_21;
+SELECT count(*) FROM snowflake_partitions('t');
+
+-- long names are cut at a character's end, and what tells partitions apart stays
+CREATE TABLE "a long name of a table, with a quote "" and what else is to be" (id bigint) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('"a long name of a table, with a quote "" and what else is to be"',
+	'1 minute', '2026-11-21 13:05', '2026-11-21 13:07');
+DROP TABLE "a long name of a table, with a quote "" and what else is to be";
+
+-- partitions of partitions
+DO $$
+BEGIN
+	EXECUTE format('CREATE TABLE t_big PARTITION OF t FOR VALUES FROM (%s) TO (%s) PARTITION BY RANGE (id)',
+		snowflake_min_id('2026-11-01'), snowflake_min_id('2026-12-01'));
+END $$;
+SELECT snowflake_create_partitions('t', '1 month', '2026-11-01', '2026-12-01');
+SELECT snowflake_create_partitions('t_big', '1 day', '2026-11-21', '2026-11-23');
+SELECT partition, estimated_rows FROM snowflake_partitions('t');
+INSERT INTO t SELECT snowflake_min_id('2026-11-21') + i FROM generate_series(1, 10) i;
+INSERT INTO t SELECT snowflake_min_id('2026-11-22') + i FROM generate_series(1, 20) i;
+ANALYZE t;
+SELECT partition, estimated_rows FROM snowflake_partitions('t');
+SELECT partition, estimated_rows FROM snowflake_partitions('t_big');
+
+-- nothing depends on search_path, and nothing there can take the place of what
+-- is meant
+CREATE SCHEMA evil;
+CREATE FUNCTION evil.less(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil'; END $$;
+CREATE OPERATOR evil.< (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.less);
+CREATE OPERATOR evil.>= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.less);
+CREATE TABLE evil.orders (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE evil.orders_p2027_01 ();
+SET search_path = evil, pg_catalog, public;
+SELECT snowflake_create_partitions('parts.orders', '1 month', '2027-01-01', '2027-02-01');
+SET search_path = '';
+SELECT public.snowflake_create_partitions('parts.orders', '1 month', '2027-02-01', '2027-03-01');
+SET search_path = parts, public;
+DROP SCHEMA evil CASCADE;
+
+-- temporary tables
+CREATE TEMP TABLE passing (id bigint) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('passing', '1 day', '2026-11-21', '2026-11-22');
+SELECT relpersistence FROM pg_class WHERE relname = 'passing_p2026_11_21';
+
+-- who may: the owner of the parent, who may create in its schema
+CREATE ROLE snowflake_owner;
+CREATE ROLE snowflake_member IN ROLE snowflake_owner;
+CREATE ROLE snowflake_other;
+GRANT USAGE ON SCHEMA parts TO snowflake_owner, snowflake_other;
+GRANT ALL ON t TO snowflake_other;
+ALTER TABLE t OWNER TO snowflake_owner;
+ALTER TABLE t_big OWNER TO snowflake_owner;
+SET ROLE snowflake_other;
+SELECT snowflake_create_partitions('t', '1 month', '2026-12-01', '2027-01-01');
+SELECT count(*) FROM snowflake_partitions('t');
+SET ROLE snowflake_owner;
+\set VERBOSITY terse
+SELECT snowflake_create_partitions('t', '1 month', '2026-12-01', '2027-01-01');
+\set VERBOSITY default
+RESET ROLE;
+GRANT CREATE ON SCHEMA parts TO snowflake_owner;
+SET ROLE snowflake_owner;
+SELECT snowflake_create_partitions('t', '1 month', '2026-12-01', '2027-01-01');
+SET ROLE snowflake_member;
+SELECT snowflake_create_partitions('t', '1 month', '2027-01-01', '2027-02-01');
+RESET ROLE;
+REVOKE CREATE ON SCHEMA parts FROM snowflake_owner;
+SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
+-- all of them are the owner's
+SELECT p.partition, c.relowner::regrole FROM snowflake_partitions('t') p JOIN pg_class c ON c.oid = p.partition;
+
+-- a transaction that reads only, and one that is rolled back
+BEGIN READ ONLY;
+SELECT snowflake_create_partitions('t', '1 month', '2027-03-01', '2027-04-01');
+ROLLBACK;
+BEGIN;
+SELECT snowflake_create_partitions('t', '1 month', '2027-03-01', '2027-04-01');
+ROLLBACK;
+SELECT count(*) FROM snowflake_partitions('t');
+
+-- what partitions get from their parent, as with CREATE TABLE ... PARTITION OF
+CREATE TABLE users (id bigint PRIMARY KEY);
+CREATE TABLE rich (id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+	user_id bigint REFERENCES users, n integer CHECK (n > 0), twice integer GENERATED ALWAYS AS (n * 2) STORED)
+	PARTITION BY RANGE (id);
+CREATE INDEX ON rich (user_id) WHERE n > 1;
+SELECT snowflake_create_partitions('rich', '1 day', '2026-11-21', '2026-11-22');
+SELECT contype, count(*) FROM pg_constraint
+WHERE conrelid = 'rich_p2026_11_21'::regclass AND contype <> 'n' GROUP BY 1 ORDER BY 1;
+SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'rich_p2026_11_21'::regclass ORDER BY 1;
+SELECT attname, attgenerated, pg_get_expr(adbin, adrelid) FROM pg_attribute
+JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attrelid = 'rich_p2026_11_21'::regclass ORDER BY 1;
+
+-- locks: none that others would notice where nothing is missing
+BEGIN;
+SELECT snowflake_create_partitions('rich', '1 day', '2026-11-21', '2026-11-22');
+SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend_pid();
+SELECT count(*) FROM snowflake_create_partitions('rich', '1 day', '2026-11-22', '2026-11-23');
+SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend_pid() ORDER BY 1;
+ROLLBACK;
+
+DROP SCHEMA parts CASCADE;
+DROP ROLE snowflake_member, snowflake_owner, snowflake_other;
