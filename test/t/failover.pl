@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use File::Copy;
 use FindBin;
 use lib $FindBin::RealBin;
 use IdChecker;
@@ -163,8 +164,6 @@ foreach my $sync (1, 0)
 	my $primary = new_primary('primary');
 	my $checker = IdChecker->new($primary->basedir . '/ids');
 
-	$primary->enable_archiving;
-	$primary->restart;
 	$primary->backup('past');
 	my $load = start_load($checker, 'all', $primary->connstr('postgres'), 8);
 	my $delayed = new_standby($primary, 'delayed',
@@ -173,7 +172,7 @@ foreach my $sync (1, 0)
 	$primary->backup('beside');
 	$beside->init_from_backup($primary, 'beside');
 	$beside->append_conf('postgresql.conf',
-		"snowflake.node_id = '2'\nsnowflake.shards = '5-6'\narchive_mode = off\n");
+		"snowflake.node_id = '2'\nsnowflake.shards = '5-6'\n");
 	start_with_clock($beside, -1);
 	my $second =
 	  start_load($checker, 'all', $beside->connstr('postgres'), 8, 5);
@@ -203,12 +202,13 @@ foreach my $sync (1, 0)
 recovery_target_lsn = '$middle'
 recovery_target_timeline = 'current'
 recovery_target_action = 'promote'
-archive_mode = off
 snowflake.node_id = '3'
 snowflake.shards = '7-8'
-restore_command = 'cp "} . $primary->archive_dir . q{/%f" "%p" || cp "}
-		  . $primary->data_dir . qq{/pg_wal/%f" "%p"'
+# its WAL is all there: a shell that is started with libfaketime may fail
+restore_command = 'false'
 });
+	copy($_, $recovered->data_dir . '/pg_wal') or die "$_: $!"
+	  foreach glob($primary->data_dir . '/pg_wal/0*');
 	start_with_clock($recovered, -3600);
 	$recovered->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
 	  or die 'no end of recovery';
