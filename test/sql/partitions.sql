@@ -223,7 +223,7 @@ RESET ROLE;
 REVOKE CREATE ON SCHEMA parts FROM snowflake_owner;
 SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
 -- all of them are the owner's
-SELECT p.partition, c.relowner::regrole FROM snowflake_partitions('t') p JOIN pg_class c ON c.oid = p.partition;
+SELECT p.partition, c.relowner::regrole FROM snowflake_partitions('t') p JOIN pg_class c ON c.oid = p.partition ORDER BY from_id;
 
 -- a transaction that reads only, and one that is rolled back
 BEGIN READ ONLY;
