@@ -30,6 +30,7 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "guard.h"
+#include "idtime.h"
 #include "layout_arg.h"
 #include "miscadmin.h"
 #include "span.h"
@@ -299,12 +300,12 @@ put_partition(ReturnSetInfo *rsinfo, const SfLayout *layout,
 	values[1] = values[2] = values[3] = values[4] = (Datum) 0;
 	if (!nulls[1])
 	{
-		values[1] = TimestampTzGetDatum(sf_span_time(layout, span->first));
+		values[1] = TimestampTzGetDatum(sf_idtime_of(layout, span->first));
 		values[3] = Int64GetDatum(span->first);
 	}
 	if (!nulls[2])
 	{
-		values[2] = TimestampTzGetDatum(sf_span_time(layout, span->last + 1));
+		values[2] = TimestampTzGetDatum(sf_idtime_of(layout, span->last + 1));
 		values[4] = Int64GetDatum(span->last + 1);
 	}
 	values[5] = BoolGetDatum(is_default);

@@ -13,7 +13,7 @@
 #include "access/relation.h"
 #include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_type_d.h"
-#include "common/int.h"
+#include "idtime.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "times.h"
@@ -22,28 +22,12 @@
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
-static int64
-tick_to_ms(const SfLayout *layout, int64 tick)
-{
-	int64		ms;
-
-	if (!pg_mul_s64_overflow(tick, layout->tick_ms, &ms))
-		return ms;
-	return tick < 0 ? PG_INT64_MIN : PG_INT64_MAX;
-}
-
-TimestampTz
-sf_span_time(const SfLayout *layout, int64 id)
-{
-	return sf_times_from_ms(tick_to_ms(layout, sf_layout_tick(layout, id)));
-}
-
 /* SQLSTATE 22008 */
 void
 sf_span_require_life(const SfLayout *layout, TimestampTz time,
 					 bool end_allowed)
 {
-	int64		end_ms = tick_to_ms(layout, layout->end_tick);
+	int64		end_ms = sf_idtime_tick_ms(layout, layout->end_tick);
 	TimestampTz end = sf_times_from_ms(end_ms);
 
 	if (!TIMESTAMP_NOT_FINITE(time) &&
@@ -86,10 +70,10 @@ sf_span_show(const SfLayout *layout, const SfSpan *span)
 	const char *until = "the end";
 
 	if (span->first != PG_INT64_MIN)
-		from = timestamptz_to_str(sf_span_time(layout, span->first));
+		from = timestamptz_to_str(sf_idtime_of(layout, span->first));
 	from = pstrdup(from);
 	if (span->last != PG_INT64_MAX)
-		until = timestamptz_to_str(sf_span_time(layout, span->last + 1));
+		until = timestamptz_to_str(sf_idtime_of(layout, span->last + 1));
 	return psprintf("from %s up to, not including, %s", from, until);
 }
 

@@ -24,7 +24,6 @@ typedef struct SfSpan
 	char		name[NAMEDATALEN];	/* of a missing one */
 } SfSpan;
 
-extern TimestampTz sf_span_time(const SfLayout *layout, int64 id);
 extern void sf_span_require_life(const SfLayout *layout, TimestampTz time,
 								 bool end_allowed);
 extern void sf_span_of_step(SfSpan *span, const SfLayout *layout,
