@@ -268,6 +268,28 @@ COMMENT ON FUNCTION snowflake_partitions(regclass, text) IS
 'the partitions of a table, with their times and estimated rows';
 
 --
+-- Feeds: restricted, since a plan's workers would each ask for themselves, and
+-- get different answers
+--
+CREATE FUNCTION snowflake_horizon() RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_horizon() IS
+'no row with an ID of this node below it will appear any more';
+
+CREATE FUNCTION snowflake_shard_horizon(shard integer) RETURNS bigint
+AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
+'no row with an ID of this shard below it will appear any more';
+
+CREATE FUNCTION snowflake_horizon_holders(
+	OUT pid integer, OUT gid text, OUT database oid, OUT since timestamptz,
+	OUT lowest_id bigint, OUT lowest_shard_id bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION snowflake_horizon_holders() IS
+'the transactions that hold horizons back: running, or prepared';
+
+--
 -- Administration
 --
 CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false,

@@ -90,4 +90,13 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 	pg_proc_aclcheck(object, role, mode)
 #endif
 
+/* The process and its transaction, as others know them.  Include proc.h. */
+#if PG_VERSION_NUM >= 170000
+#define sf_my_proc_number()		((int) MyProcNumber)
+#define sf_my_lxid()			(MyProc->vxid.lxid)
+#else
+#define sf_my_proc_number()		(MyProc->pgprocno)
+#define sf_my_lxid()			(MyProc->lxid)
+#endif
+
 #endif							/* SF_COMPAT_H */

@@ -12,6 +12,7 @@
 #include "funcapi.h"
 #include "generator.h"
 #include "guard.h"
+#include "layout_arg.h"
 #include "miscadmin.h"
 #include "settings.h"
 #include "state.h"
@@ -39,37 +40,9 @@ remember(int64 id)
 }
 
 static int32
-require_argument(FunctionCallInfo fcinfo, int n, const char *name)
-{
-	if (PG_ARGISNULL(n))
-		ereport(ERROR,
-				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("%s must not be null", name),
-				 errhint("Give a number; COALESCE() gives one where there is none.")));
-	return PG_GETARG_INT32(n);
-}
-
-/* A shard that the layout has room for, and that this server may issue for. */
-static uint32
-require_shard(FunctionCallInfo fcinfo, int n)
-{
-	int32		shard = require_argument(fcinfo, n, "shard");
-
-	if (shard < 0 || shard >= sf_state->nshards)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("shard %d is out of range", shard),
-				 errdetail("snowflake.shard_layout has room for shards 0 to %d.",
-						   sf_state->nshards - 1),
-				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
-	sf_generator_require_shard(shard);
-	return shard;
-}
-
-static int32
 require_count(FunctionCallInfo fcinfo, int n)
 {
-	int32		count = require_argument(fcinfo, n, "count");
+	int32		count = sf_layout_arg_number(fcinfo, n, "count");
 
 	if (count < 1 || count > MAX_BATCH)
 		ereport(ERROR,
@@ -146,7 +119,7 @@ snowflake_shard_nextval(PG_FUNCTION_ARGS)
 	uint32		shard;
 
 	sf_guard_writable("snowflake_shard_nextval()");
-	shard = require_shard(fcinfo, 0);
+	shard = sf_layout_arg_shard(fcinfo, 0);
 	PG_RETURN_INT64(remember(sf_generator_next_shard(shard,
 													 fcinfo->flinfo->fn_oid)));
 }
@@ -160,7 +133,7 @@ snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 	SfPiece		piece;
 
 	sf_guard_writable("snowflake_shard_nextval_batch()");
-	shard = require_shard(fcinfo, 0);
+	shard = sf_layout_arg_shard(fcinfo, 0);
 	left = require_count(fcinfo, 1);
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	for (; left > 0; left -= piece.last - piece.next + 1)

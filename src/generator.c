@@ -41,6 +41,7 @@
 #include "settings.h"
 #include "state.h"
 #include "wait.h"
+#include "writer.h"
 
 /* From when on the log reminds of the layout's end, and how often. */
 #define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
@@ -220,7 +221,8 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 /*
  * Try to take up to want positions, at least one, given the wall clock in ms
  * and where the sequence starts in a tick that is opened.  Returns false if
- * there is none below the cap, or if the lease has changed.
+ * there is none below the cap, if the lease has changed, or if the transaction
+ * has not said yet that it makes IDs.
  *
  * The clock is read with an instruction that waits for all before it, so every
  * instruction here counts: nothing is computed twice, nothing is called (or
@@ -237,7 +239,8 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	int64		cap;
 
 	if (source.shard < 0 &&
-		unlikely(pg_atomic_read_u64(&sf_state->lease) != right.lease))
+		unlikely(pg_atomic_read_u64(&sf_state->lease) != right.lease ||
+				 !sf_writer_entered))
 		return false;
 
 	/* the mark and all times are in ticks from here on */
@@ -262,6 +265,31 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	return true;
 }
 
+/*
+ * Before the swap, say that this transaction makes IDs (writer.h).  Not before
+ * the mark was loaded, since the counter may be far behind until then: false,
+ * and there must be no swap.
+ */
+static bool
+enter(const Source *source, int64 now)
+{
+	const SfLayout *layout = source->layout;
+	uint64		tick;
+
+	if (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
+		return false;
+	if (source->shard < 0)
+	{
+		if (!sf_writer_entered)
+			sf_writer_enter_node();
+		return true;
+	}
+	tick = pg_atomic_read_u64(source->counter) >> layout->sequence_bits;
+	sf_writer_enter_shard(Max(tick,
+							  (uint64) sf_layout_ms_to_tick(layout, now)));
+	return true;
+}
+
 /* Take up to want positions, at least one, whatever it needs. */
 static Taken
 take(Source source, int64 want, Oid function)
@@ -270,9 +298,13 @@ take(Source source, int64 want, Oid function)
 	Taken		taken;
 	bool		cleared = false;
 
-	while (!try_take(source, want, sf_clock_wall_ms(),
-					 sequence_start(source.layout), &taken))
+	for (;;)
 	{
+		int64		now = sf_clock_wall_ms();
+
+		if (enter(&source, now) &&
+			try_take(source, want, now, sequence_start(source.layout), &taken))
+			break;
 		clear_way(&source, function, &delay);
 		cleared = true;
 		if (source.shard >= 0)	/* still, after a reload */

@@ -11,6 +11,8 @@
 
 #include "layout_arg.h"
 
+#include "generator.h"
+
 #include "guard.h"
 #include "mb/pg_wchar.h"
 #include "record.h"
@@ -151,4 +153,36 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),
 			 errdetail("The layout \"%s\" has %d bits.", text, layout->bits),
 			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows in which layouts it reads well.", id)));
+}
+
+/* An argument that must be there.  Throws SQLSTATE 22004. */
+int32
+sf_layout_arg_number(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name),
+				 errhint("Give a number; COALESCE() gives one where there is none.")));
+	return PG_GETARG_INT32(n);
+}
+
+/*
+ * A shard that the layout has room for, and that this server may issue for.
+ * Throws SQLSTATE 22004, 22023, 55000.
+ */
+uint32
+sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
+{
+	int32		shard = sf_layout_arg_number(fcinfo, n, "shard");
+
+	if (shard < 0 || shard >= sf_state->nshards)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("shard %d is out of range", shard),
+				 errdetail("snowflake.shard_layout has room for shards 0 to %d.",
+						   sf_state->nshards - 1),
+				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
+	sf_generator_require_shard(shard);
+	return shard;
 }

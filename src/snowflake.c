@@ -17,6 +17,7 @@
 #include "state.h"
 #include "storage/ipc.h"
 #include "timequal.h"
+#include "writer.h"
 
 SF_MODULE_MAGIC;
 
@@ -36,7 +37,7 @@ request_shared_memory(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	sf_state_request(sf_max_databases, count_shards());
+	sf_state_request(sf_max_databases, count_shards(), MaxBackends);
 }
 
 static void
@@ -44,7 +45,7 @@ create_shared_memory(void)
 {
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	sf_state_create(sf_max_databases, count_shards());
+	sf_state_create(sf_max_databases, count_shards(), MaxBackends);
 	if (IsUnderPostmaster)
 		return;
 	sf_settings_publish();
@@ -66,6 +67,7 @@ _PG_init(void)
 
 	sf_settings_define();
 	sf_fault_define();
+	sf_writer_register();
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

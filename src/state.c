@@ -18,6 +18,7 @@
 SfState    *sf_state = NULL;
 SfDatabaseSlot *sf_databases = NULL;
 SfNoted    *sf_noted = NULL;
+SfWriterSlot *sf_writers = NULL;
 pg_atomic_uint64 *sf_shard_counters = NULL;
 pg_atomic_uint32 *sf_shard_map = NULL;
 
@@ -25,6 +26,7 @@ pg_atomic_uint32 *sf_shard_map = NULL;
 typedef struct Parts
 {
 	Size		databases;
+	Size		writers;
 	Size		counters;
 	Size		noted;
 	Size		map;
@@ -32,13 +34,15 @@ typedef struct Parts
 } Parts;
 
 static Parts
-measure(int ndatabases, int nshards)
+measure(int ndatabases, int nshards, int nwriters)
 {
 	Parts		parts;
 
 	parts.databases = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfState));
-	parts.counters = add_size(parts.databases,
-							  mul_size(ndatabases, sizeof(SfDatabaseSlot)));
+	parts.writers = add_size(parts.databases,
+							 mul_size(ndatabases, sizeof(SfDatabaseSlot)));
+	parts.counters = add_size(parts.writers,
+							  mul_size(nwriters, sizeof(SfWriterSlot)));
 	parts.noted = add_size(parts.counters,
 						   mul_size(nshards, sizeof(pg_atomic_uint64)));
 	parts.map = add_size(parts.noted, mul_size(ndatabases, sizeof(SfNoted)));
@@ -50,18 +54,19 @@ measure(int ndatabases, int nshards)
 
 /* To be called from the server's hook for requests. */
 void
-sf_state_request(int ndatabases, int nshards)
+sf_state_request(int ndatabases, int nshards, int nwriters)
 {
-	RequestAddinShmemSpace(measure(ndatabases, nshards).total);
+	RequestAddinShmemSpace(measure(ndatabases, nshards, nwriters).total);
 	RequestNamedLWLockTranche(TRANCHE, 1);
 }
 
 static void
-initialize(int ndatabases, int nshards)
+initialize(int ndatabases, int nshards, int nwriters)
 {
 	sf_state->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_state->ndatabases = ndatabases;
 	sf_state->nshards = nshards;
+	sf_state->nwriters = nwriters;
 	sf_state->noted_ms = 0;
 	pg_atomic_init_u64(&sf_state->lease, 0);
 	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
@@ -70,6 +75,7 @@ initialize(int ndatabases, int nshards)
 	pg_atomic_init_u64(&sf_state->boot_offset, 0);
 	pg_atomic_init_u64(&sf_state->wait_logged, 0);
 	pg_atomic_init_u64(&sf_state->life_logged, 0);
+	pg_atomic_init_u64(&sf_state->first_xid, 0);
 
 	for (int i = 0; i < ndatabases; i++)
 	{
@@ -84,6 +90,17 @@ initialize(int ndatabases, int nshards)
 		sf_noted[i].oid = InvalidOid;
 		sf_noted[i].mark = 0;
 	}
+	for (int i = 0; i < nwriters; i++)
+	{
+		SfWriter   *writer = &sf_writers[i].writer;
+
+		memset(writer, 0, sizeof(SfWriter));
+		pg_atomic_init_u64(&writer->node, SF_NONE);
+		pg_atomic_init_u64(&writer->shard_tick, SF_NONE);
+		pg_atomic_init_u32(&writer->database, InvalidOid);
+		pg_atomic_init_u64(&writer->prepared_early, 0);
+		LWLockInitialize(&writer->lock, sf_state->lock->tranche);
+	}
 	for (int i = 0; i < nshards; i++)
 		pg_atomic_init_u64(&sf_shard_counters[i], 0);
 	for (int i = 0; i < (nshards + 31) / 32; i++)
@@ -95,9 +112,9 @@ initialize(int ndatabases, int nshards)
  * start and after a crash of any backend, when everything starts from zero.
  */
 void
-sf_state_create(int ndatabases, int nshards)
+sf_state_create(int ndatabases, int nshards, int nwriters)
 {
-	Parts		parts = measure(ndatabases, nshards);
+	Parts		parts = measure(ndatabases, nshards, nwriters);
 	bool		found;
 	char	   *base;
 
@@ -105,10 +122,11 @@ sf_state_create(int ndatabases, int nshards)
 	base = ShmemInitStruct("snowflake", parts.total, &found);
 	sf_state = (SfState *) base;
 	sf_databases = (SfDatabaseSlot *) (base + parts.databases);
+	sf_writers = (SfWriterSlot *) (base + parts.writers);
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
 	sf_noted = (SfNoted *) (base + parts.noted);
 	sf_shard_map = (pg_atomic_uint32 *) (base + parts.map);
 	if (!found)
-		initialize(ndatabases, nshards);
+		initialize(ndatabases, nshards, nwriters);
 	LWLockRelease(AddinShmemInitLock);
 }

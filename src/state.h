@@ -12,6 +12,7 @@
 #ifndef SF_STATE_H
 #define SF_STATE_H
 
+#include "datatype/timestamp.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
@@ -67,6 +68,51 @@ typedef struct SfNoted
 	int64		mark;			/* Unix ms */
 } SfNoted;
 
+/* No position, or no tick, is to be waited for. */
+#define SF_NONE PG_UINT64_MAX
+
+/* What transactions with a transaction ID in a range may have brought in. */
+typedef struct SfBrought
+{
+	uint64		first_xid;		/* with its epoch; 0: nothing */
+	uint64		last_xid;		/* inclusive */
+	uint64		node;			/* their IDs are above this position */
+	uint64		shard_tick;		/* those of shards are not before this tick */
+	Oid			database;		/* InvalidOid: several */
+	bool		prepared;		/* they may not have ended */
+} SfBrought;
+
+#define SF_WRITER_ENTRIES		16
+#define SF_WRITER_GENERATIONS	2
+
+/*
+ * What a backend's transactions may still bring in: see horizon.c.  It
+ * belongs to whoever has that number among the server's processes, and only
+ * that process writes it.
+ */
+typedef struct SfWriter
+{
+	/* Of the transaction that runs.  Written and read without a lock. */
+	pg_atomic_uint64 node;		/* its IDs are above; SF_NONE: it has none */
+	pg_atomic_uint64 shard_tick;	/* likewise, and not before */
+	pg_atomic_uint32 database;	/* written before these; 0: never used */
+	TimestampTz since;			/* when the transaction began */
+
+	/* Older than the first look at transaction IDs, and prepared since. */
+	pg_atomic_uint64 prepared_early;
+
+	/* Of those before it.  Guarded by the lock; the owner reads without. */
+	LWLock		lock;
+	SfBrought	entry[SF_WRITER_ENTRIES];
+	SfBrought	generation[SF_WRITER_GENERATIONS];
+} SfWriter;
+
+typedef union SfWriterSlot
+{
+	SfWriter	writer;
+	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfWriter))];
+} SfWriterSlot;
+
 typedef struct SfState
 {
 	/*
@@ -99,9 +145,17 @@ typedef struct SfState
 	pg_atomic_uint64 wait_logged;
 	pg_atomic_uint64 life_logged;
 
+	/*
+	 * What transactions that were prepared in an earlier life of the server
+	 * have is below this transaction ID.  0: nobody has looked yet.  Set once,
+	 * by compare-and-swap.
+	 */
+	pg_atomic_uint64 first_xid;
+
 	/* fixed at start */
 	int			ndatabases;
 	int			nshards;
+	int			nwriters;
 	int64		noted_ms;		/* what the note's IDs are below */
 } SfState;
 
@@ -109,13 +163,14 @@ typedef struct SfState
 extern SfState *sf_state;
 extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
 extern SfNoted *sf_noted;		/* as many */
+extern SfWriterSlot *sf_writers;	/* nwriters of them */
 extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions */
 
 /* One bit for each shard that this server may issue for; postmaster writes. */
 extern pg_atomic_uint32 *sf_shard_map;
 
-extern void sf_state_request(int ndatabases, int nshards);
-extern void sf_state_create(int ndatabases, int nshards);
+extern void sf_state_request(int ndatabases, int nshards, int nwriters);
+extern void sf_state_create(int ndatabases, int nshards, int nwriters);
 
 static inline bool
 sf_state_may_issue_for(uint32 shard)

@@ -1,0 +1,217 @@
+/*-------------------------------------------------------------------------
+ *
+ * feed.c
+ *	  The SQL functions of feeds: up to where the rows are complete.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/xlog.h"
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "generator.h"
+#include "guard.h"
+#include "horizon.h"
+#include "layout_arg.h"
+#include "mark.h"
+#include "miscadmin.h"
+#include "prepared.h"
+#include "settings.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_horizon);
+SF_FUNCTION(snowflake_shard_horizon);
+SF_FUNCTION(snowflake_horizon_holders);
+
+/* The columns of snowflake_horizon_holders(). */
+enum
+{
+	COLUMN_PID,
+	COLUMN_GID,
+	COLUMN_DATABASE,
+	COLUMN_SINCE,
+	COLUMN_LOWEST_ID,
+	COLUMN_LOWEST_SHARD_ID,
+	NCOLUMNS
+};
+
+static void
+require_primary(void)
+{
+	if (RecoveryInProgress() || GetActiveSnapshot()->takenDuringRecovery)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errdetail("Which transactions may still bring in IDs is known on the primary only."),
+				 errhint("Connect to the primary. After a promotion, begin a new transaction.")));
+}
+
+/* A position as an ID of this maker, at the ends of the layout as well. */
+static int64
+to_id(const SfLayout *layout, uint64 position, int64 maker)
+{
+	int64		tick = (int64) (position >> layout->sequence_bits);
+
+	if (tick < layout->epoch_tick)
+		return 0;
+	if (tick >= layout->end_tick)
+		return PG_INT64_MAX;
+	return sf_layout_compose(layout, position) | maker;
+}
+
+/*
+ * A position as an ID of this node.  IDs of other nodes that this server had
+ * before are of ticks before the mark that it has loaded.
+ */
+static int64
+to_node_id(uint64 position)
+{
+	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
+	int			bits = sf_node_layout.node_bits;
+	uint64		node = lease & ((UINT64CONST(1) << bits) - 1);
+
+	return to_id(&sf_node_layout, position,
+				 (int64) sf_layout_place_node(&sf_node_layout, node));
+}
+
+static void
+prepare(FunctionCallInfo fcinfo)
+{
+	sf_guard_loaded();
+	require_primary();
+	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
+		sf_mark_attach(fcinfo->flinfo->fn_oid);
+}
+
+/*
+ * snowflake_horizon() returns bigint
+ *
+ * Every ID of this node below it belongs to a transaction that has ended, and
+ * whose outcome the calling statement sees.  Throws SQLSTATE 55000 (a standby;
+ * transactions prepared before the start; not preloaded), and what loading the
+ * mark throws.
+ */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	prepare(fcinfo);
+	PG_RETURN_INT64(to_node_id(sf_horizon_node()));
+}
+
+/*
+ * snowflake_shard_horizon(shard integer) returns bigint
+ *
+ * The same for the IDs of a shard.  Also throws 22004, 22023, and 55000 for a
+ * shard that this server does not have.
+ */
+Datum
+snowflake_shard_horizon(PG_FUNCTION_ARGS)
+{
+	int32		shard;
+
+	sf_guard_loaded();
+	shard = sf_layout_arg_shard(fcinfo, 0);
+	prepare(fcinfo);
+	PG_RETURN_INT64(to_id(&sf_shard_layout, sf_horizon_shard(shard),
+						  (int64) shard <<
+						  sf_shard_layout.field[SF_SHARD].shift));
+}
+
+/* Set the columns of the lowest IDs, where there are any. */
+static void
+set_lowest(Datum *values, bool *nulls, uint64 node, uint64 shard_tick)
+{
+	if (node != SF_NONE)
+	{
+		values[COLUMN_LOWEST_ID] = Int64GetDatum(to_node_id(node + 1));
+		nulls[COLUMN_LOWEST_ID] = false;
+	}
+	if (shard_tick != SF_NONE)
+	{
+		uint64		position = shard_tick << sf_shard_layout.sequence_bits;
+
+		values[COLUMN_LOWEST_SHARD_ID] =
+			Int64GetDatum(to_id(&sf_shard_layout, position, 0));
+		nulls[COLUMN_LOWEST_SHARD_ID] = false;
+	}
+}
+
+/* A transaction that runs, if the backend has one that makes IDs. */
+static void
+put_running(ReturnSetInfo *rsinfo, int number)
+{
+	SfWriter   *writer = &sf_writers[number].writer;
+	PGPROC	   *proc = GetPGProcByNumber(number);
+	uint64		node = pg_atomic_read_u64(&writer->node);
+	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+
+	if (node == SF_NONE && shard_tick == SF_NONE)
+		return;
+	memset(nulls, true, sizeof(nulls));
+	values[COLUMN_PID] = Int32GetDatum(proc->pid);
+	values[COLUMN_DATABASE] =
+		ObjectIdGetDatum(pg_atomic_read_u32(&writer->database));
+	nulls[COLUMN_PID] = nulls[COLUMN_DATABASE] = false;
+	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		has_privs_of_role(GetUserId(), proc->roleId))
+	{
+		values[COLUMN_SINCE] = TimestampTzGetDatum(writer->since);
+		nulls[COLUMN_SINCE] = false;
+		set_lowest(values, nulls, node, shard_tick);
+	}
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* One that is prepared, if it has made IDs, or may have. */
+static void
+put_prepared(ReturnSetInfo *rsinfo, const SfPrepared *prepared)
+{
+	SfBrought	brought;
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+
+	memset(nulls, true, sizeof(nulls));
+	if (!sf_horizon_of_prepared(prepared->xid, &brought))
+		return;
+	set_lowest(values, nulls, brought.node, brought.shard_tick);
+	values[COLUMN_GID] = CStringGetTextDatum(prepared->gid);
+	values[COLUMN_DATABASE] = ObjectIdGetDatum(prepared->database);
+	values[COLUMN_SINCE] = TimestampTzGetDatum(prepared->since);
+	nulls[COLUMN_GID] = nulls[COLUMN_DATABASE] = nulls[COLUMN_SINCE] = false;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_horizon_holders() returns setof record
+ *
+ * The transactions that hold horizons back, in all databases: those that run
+ * and have made IDs, and those that are prepared.  Of the former others see
+ * as much as pg_stat_activity lets them.  Throws SQLSTATE 55000.
+ */
+Datum
+snowflake_horizon_holders(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SfPrepared *list;
+	int			count;
+
+	sf_guard_loaded();
+	require_primary();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < sf_state->nwriters; i++)
+		put_running(rsinfo, i);
+	list = sf_prepared_list(&count);
+	for (int i = 0; i < count; i++)
+		put_prepared(rsinfo, &list[i]);
+	return (Datum) 0;
+}

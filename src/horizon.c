@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.c
+ *	  What transactions may still bring in: writers, what they left, the bound.
+ *
+ * IDs are made before their transaction commits, so the rows of a table do
+ * not appear in the order of their IDs.  The horizon of a snapshot is a
+ * position such that each ID below it belongs to a transaction that has ended,
+ * and whose outcome the snapshot sees.  Two things hold it back:
+ *
+ * Transactions that run.  Before its first swap of the node's counter a
+ * transaction writes what it has read from the counter into its backend's
+ * word in shared memory.  Counters only grow, so all IDs it will ever make are
+ * above that.  There are as many counters of shards as shards, and one word
+ * for all of them: a tick that its IDs are not before.  It is made lower
+ * before a swap that may go below it, since an idle shard's counter does not
+ * keep a clock that steps back from that.
+ *
+ * Who asks reads the counter first and the words after it.  Say that the
+ * transaction T takes position p.  If the counter was read at or above p, the
+ * swap of T, or one after it, was seen; T's word was written before that swap,
+ * which is a full barrier, and so it is seen, too: T's, or what T has put
+ * there when it ended.  If the counter was read below p, p is above the bound
+ * whatever the words say.  The bound is the least of what was read, plus one:
+ * everything at or below has been given away, and to none of those who run.
+ * Without the one, nobody would ever see the last row of an idle system.
+ *
+ * Transactions that have ended, but not for the snapshot.  It is older than
+ * the look at the words: at REPEATABLE READ by hours, otherwise by some
+ * microseconds.  A transaction that ends in between is invisible to it and has
+ * left its word.  So before the server makes it visible (XACT_EVENT_PRE_COMMIT)
+ * a transaction with a transaction ID leaves an entry in its backend's ring,
+ * and only after the server has removed it from the running ones
+ * (XACT_EVENT_COMMIT) it clears its word.  Who asks looks at the word first,
+ * and then at the ring: he who finds the word cleared finds the entry.  An
+ * entry counts for the snapshots that see its transaction as running.
+ *
+ * - The transaction ID is the top one: subtransactions end with it.  It may
+ *   have been given after the ID was made, but not after pre-commit: rows are
+ *   written before that.  (A pre-commit callback of another library may write;
+ *   ours, registered at start, is called last.)  Without one there are no
+ *   rows, and there is nothing to wait for.
+ * - A transaction that aborts leaves nothing, or an entry that counts for
+ *   older snapshots only.
+ * - COMMIT PREPARED calls nobody back, and need not: an entry ends when its
+ *   transaction ID does.
+ * - A backend that dies without a callback takes the shared memory with it.
+ *   FATAL aborts the transaction before the process is gone.
+ * - Parallel workers make no IDs, and write no rows.
+ * - The words and entries name their database.  Others have no rows in ours.
+ *
+ * The rings.  Each backend has its own, which it alone writes, under a lock
+ * that only those who ask contend for.  An entry may go when no snapshot can
+ * see its transaction as running.  A ring that is full looks at that, now and
+ * then, and otherwise folds its oldest entry into a generation: a range of
+ * transaction IDs, with the least of their positions.  A generation counts for
+ * a snapshot that sees any ID in the range as running, except those which are
+ * running still: they are in nobody's generation.  So a long transaction does
+ * not hold back who has a fresh snapshot; an old snapshot's horizon is held
+ * back by more than it must be, and that does no harm.  There are two
+ * generations: one waits until it may go, while the other takes in.  A single
+ * one would never go while snapshots lag behind.
+ *
+ * Transactions that were prepared before the server started have left nothing
+ * in this shared memory.  Their transaction IDs are below the next one as it
+ * was at the first look in this life.  A snapshot to which all below that are
+ * ended has nothing to do with them.  If not, each must be accounted for: as
+ * one of this life, or as one that is still prepared, and then the answer is
+ * an error.  One that has ended since the snapshot can no longer be asked, and
+ * nothing is promised: the bound is zero until the next snapshot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "horizon.h"
+
+#include "access/twophase.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "prepared.h"
+#include "settings.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/snapmgr.h"
+#include "writer.h"
+#include "xids.h"
+
+/* Answers that are kept, so that a statement gets one for each question. */
+#define KEPT		32
+
+/* A snapshot, with what it says about transaction IDs given their epoch. */
+typedef struct View
+{
+	Snapshot	snapshot;
+	uint64		next;			/* some transaction ID after it */
+	uint64		xmin;
+	uint64		xmax;
+} View;
+
+/* The least that holds back. */
+typedef struct Bound
+{
+	uint64		node;
+	uint64		shard_tick;
+} Bound;
+
+/* Is a transaction ID running for the snapshot, and not any more? */
+static bool
+any_ended_since(const View *view, const SfBrought *generation)
+{
+	Snapshot	snapshot = view->snapshot;
+
+	for (uint32 i = 0; i < snapshot->xcnt; i++)
+	{
+		uint64		xid = sf_xids_widen(snapshot->xip[i], view->next);
+
+		if (xid >= generation->first_xid && xid <= generation->last_xid &&
+			(generation->prepared ||
+			 !TransactionIdIsInProgress(snapshot->xip[i])))
+			return true;
+	}
+	return false;
+}
+
+/* Has the snapshot still to wait for what was brought? */
+static bool
+is_held(const View *view, const SfBrought *brought)
+{
+	uint32		database = brought->database;
+
+	if (brought->last_xid < view->xmin ||
+		(OidIsValid(database) && database != MyDatabaseId))
+		return false;
+	if (brought->last_xid >= view->xmax)
+		return true;
+	if (brought->first_xid == brought->last_xid)
+		return XidInMVCCSnapshot((TransactionId) brought->last_xid,
+								 view->snapshot);
+	return any_ended_since(view, brought);
+}
+
+static void
+lower(Bound *bound, uint64 node, uint64 shard_tick)
+{
+	bound->node = Min(bound->node, node);
+	bound->shard_tick = Min(bound->shard_tick, shard_tick);
+}
+
+/* The words first, then the ring. */
+static void
+look_at_writer(SfWriter *writer, const View *view, Bound *bound)
+{
+	uint64		node = pg_atomic_read_u64(&writer->node);
+	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
+	SfBrought	brought[SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS];
+
+	/* in this order: who has the slot now may be of another database */
+	pg_read_barrier();
+	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
+		lower(bound, node, shard_tick);
+
+	LWLockAcquire(&writer->lock, LW_SHARED);
+	memcpy(brought, writer->entry, sizeof(writer->entry));
+	memcpy(brought + SF_WRITER_ENTRIES, writer->generation,
+		   sizeof(writer->generation));
+	LWLockRelease(&writer->lock);
+	for (int i = 0; i < lengthof(brought); i++)
+	{
+		if (is_held(view, &brought[i]))
+			lower(bound, brought[i].node, brought[i].shard_tick);
+	}
+}
+
+/*
+ * The entry of a transaction.  false: there is none.  One that was folded has
+ * no positions of its own any more.
+ */
+static bool
+find_entry(uint64 xid, SfBrought *found)
+{
+	memset(found, 0, sizeof(SfBrought));
+	for (int i = 0; i < sf_state->nwriters && found->last_xid == 0; i++)
+	{
+		SfWriter   *writer = &sf_writers[i].writer;
+
+		if (pg_atomic_read_u32(&writer->database) == InvalidOid)
+			continue;
+		LWLockAcquire(&writer->lock, LW_SHARED);
+		for (int e = 0; e < SF_WRITER_ENTRIES; e++)
+		{
+			if (writer->entry[e].last_xid == xid)
+				*found = writer->entry[e];
+		}
+		for (int g = 0; g < SF_WRITER_GENERATIONS; g++)
+		{
+			SfBrought  *generation = &writer->generation[g];
+
+			if (found->last_xid == 0 && generation->prepared &&
+				xid >= generation->first_xid && xid <= generation->last_xid)
+				*found = (SfBrought) {xid, xid, SF_NONE, SF_NONE};
+		}
+		LWLockRelease(&writer->lock);
+	}
+	return found->last_xid != 0;
+}
+
+/* Is it one of this life, that was prepared later than the first look? */
+static bool
+is_known(uint64 xid)
+{
+	for (int i = 0; i < sf_state->nwriters; i++)
+	{
+		if (pg_atomic_read_u64(&sf_writers[i].writer.prepared_early) == xid)
+			return true;
+	}
+	return xid >= sf_writer_first_xid();
+}
+
+/*
+ * What a prepared transaction may bring in.  false: nothing.
+ */
+bool
+sf_horizon_of_prepared(TransactionId xid, SfBrought *brought)
+{
+	uint64		wide = sf_xids_widen(xid, sf_xids_next());
+
+	if (find_entry(wide, brought))
+		return true;
+	brought->node = SF_NONE;
+	brought->shard_tick = SF_NONE;
+	return !is_known(wide);
+}
+
+static void
+refuse_prepared(const StringInfo gids)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("transactions that were prepared before the server started may still bring in IDs"),
+			 errdetail("Prepared are: %s.", gids->data),
+			 errhint("End each with COMMIT PREPARED or ROLLBACK PREPARED.")));
+}
+
+/*
+ * Is each transaction that runs for the snapshot one of this life?  Throws an
+ * error if one is prepared and is not; false if one has ended since, so that
+ * nobody knows.
+ */
+static bool
+all_accounted_for(const View *view)
+{
+	bool		sure = true;
+	SfBrought	entry;
+	StringInfoData gids;
+	SfPrepared *list;
+	int			count;
+
+	if (view->xmin >= sf_writer_first_xid() || max_prepared_xacts == 0)
+		return true;
+
+	initStringInfo(&gids);
+	list = sf_prepared_list(&count);
+	for (uint32 i = 0; i < view->snapshot->xcnt; i++)
+	{
+		TransactionId xid = view->snapshot->xip[i];
+		uint64		wide = sf_xids_widen(xid, view->next);
+		const SfPrepared *found = sf_prepared_find(list, count, xid);
+
+		if (is_known(wide) || find_entry(wide, &entry))
+			continue;
+		if (found == NULL)
+			sure = sure && TransactionIdIsInProgress(xid);
+		else if (found->database == MyDatabaseId)
+			appendStringInfo(&gids, "%s\"%s\"", gids.len > 0 ? ", " : "",
+							 found->gid);
+	}
+	if (gids.len > 0)
+		refuse_prepared(&gids);
+	return sure;
+}
+
+static View
+view_of(Snapshot snapshot)
+{
+	View		view = {.snapshot = snapshot, .next = sf_xids_next()};
+
+	view.xmin = sf_xids_widen(snapshot->xmin, view.next);
+	view.xmax = sf_xids_widen(snapshot->xmax, view.next);
+	return view;
+}
+
+static uint64
+compute(const View *view, int shard)
+{
+	pg_atomic_uint64 *counter = shard < 0 ?
+		&sf_state->node_counter.position : &sf_shard_counters[shard];
+	uint64		position = pg_atomic_read_u64(counter);
+	Bound		bound = {SF_NONE, SF_NONE};
+
+	pg_memory_barrier();
+	if (!all_accounted_for(view))
+		return 0;
+	for (int i = 0; i < sf_state->nwriters; i++)
+	{
+		SfWriter   *writer = &sf_writers[i].writer;
+
+		if (pg_atomic_read_u32(&writer->database) != InvalidOid)
+			look_at_writer(writer, view, &bound);
+	}
+	if (shard < 0)
+		return Min(position, bound.node) + 1;
+	if (bound.shard_tick <= position >> sf_shard_layout.sequence_bits)
+		return bound.shard_tick << sf_shard_layout.sequence_bits;
+	return position + 1;
+}
+
+/*
+ * A statement that asks again for one snapshot, be it for each row, must get
+ * the answer that it got before: with a later one it would return a row and
+ * have passed over one with a smaller ID.  Of what a transaction's snapshots
+ * contain, these words say all: while xmax stays, others only end.
+ */
+static uint64
+ask(int shard)
+{
+	static struct
+	{
+		LocalTransactionId lxid;
+		TransactionId xmin;
+		TransactionId xmax;
+		uint32		xcnt;
+		int			shard;
+		uint64		position;
+	}			kept[KEPT];
+	static int	last = 0;
+	Snapshot	snapshot = GetActiveSnapshot();
+	LocalTransactionId lxid = sf_my_lxid();
+	View		view;
+
+	for (int i = 0; i < KEPT; i++)
+	{
+		int			k = (last + KEPT - i) % KEPT;
+
+		if (kept[k].lxid == lxid && kept[k].xmin == snapshot->xmin &&
+			kept[k].xmax == snapshot->xmax && kept[k].xcnt == snapshot->xcnt &&
+			kept[k].shard == shard)
+			return kept[k].position;
+	}
+	last = (last + 1) % KEPT;
+	kept[last].lxid = InvalidLocalTransactionId;	/* should there be an error */
+	view = view_of(snapshot);
+	kept[last].position = compute(&view, shard);
+	kept[last].lxid = lxid;
+	kept[last].xmin = snapshot->xmin;
+	kept[last].xmax = snapshot->xmax;
+	kept[last].xcnt = snapshot->xcnt;
+	kept[last].shard = shard;
+	return kept[last].position;
+}
+
+/*
+ * The position below which everything has ended for the active snapshot.
+ * There must be one, not taken during recovery, and the mark of the database
+ * must have been loaded.  Throws SQLSTATE 55000.
+ */
+uint64
+sf_horizon_node(void)
+{
+	return ask(-1);
+}
+
+uint64
+sf_horizon_shard(uint32 shard)
+{
+	return ask((int) shard);
+}
