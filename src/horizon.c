@@ -27,39 +27,38 @@
  *
  * Transactions that have ended, but not for the snapshot.  It is older than
  * the look at the words: at REPEATABLE READ by hours, otherwise by some
- * microseconds.  A transaction that ends in between is invisible to it and has
- * left its word.  So before the server makes it visible (XACT_EVENT_PRE_COMMIT)
- * a transaction with a transaction ID leaves an entry in its backend's ring,
- * and only after the server has removed it from the running ones
- * (XACT_EVENT_COMMIT) it clears its word.  Who asks looks at the word first,
- * and then at the ring: he who finds the word cleared finds the entry.  An
- * entry counts for the snapshots that see its transaction as running.
+ * microseconds.  A transaction that ends in between is invisible to it, and
+ * has cleared its word.  So before that it leaves an entry with its
+ * transaction ID in its backend's ring, and the entry counts for the snapshots
+ * that see this ID as running.  Who asks looks at the word first and at the
+ * ring after it: he who finds the word cleared finds the entry.
+ *
+ * Both are done when the server has made the end known (XACT_EVENT_COMMIT).
+ * So a snapshot may see the rows while the word is still there, which is no
+ * harm; and no row can be written any more, by nobody's callback, that the
+ * entry does not speak for.
  *
  * - The transaction ID is the top one: subtransactions end with it.  It may
- *   have been given after the ID was made, but not after pre-commit: rows are
- *   written before that.  (A pre-commit callback of another library may write;
- *   ours, registered at start, is called last.)  Without one there are no
- *   rows, and there is nothing to wait for.
- * - A transaction that aborts leaves nothing, or an entry that counts for
- *   older snapshots only.
- * - COMMIT PREPARED calls nobody back, and need not: an entry ends when its
- *   transaction ID does.
+ *   have been given after the IDs were made.  Without one there are no rows,
+ *   and nothing is left.  The same for a transaction that aborts.
+ * - PREPARE TRANSACTION leaves an entry as COMMIT does.  COMMIT PREPARED calls
+ *   nobody back, and need not: the entry ends when its transaction ID does.
  * - A backend that dies without a callback takes the shared memory with it.
  *   FATAL aborts the transaction before the process is gone.
  * - Parallel workers make no IDs, and write no rows.
- * - The words and entries name their database.  Others have no rows in ours.
+ * - Words and entries name their database.  Others have no rows in ours.
  *
  * The rings.  Each backend has its own, which it alone writes, under a lock
  * that only those who ask contend for.  An entry may go when no snapshot can
  * see its transaction as running.  A ring that is full looks at that, now and
  * then, and otherwise folds its oldest entry into a generation: a range of
  * transaction IDs, with the least of their positions.  A generation counts for
- * a snapshot that sees any ID in the range as running, except those which are
- * running still: they are in nobody's generation.  So a long transaction does
- * not hold back who has a fresh snapshot; an old snapshot's horizon is held
- * back by more than it must be, and that does no harm.  There are two
+ * a snapshot that sees any ID in the range as running, except those which run
+ * still and are not prepared: they are in nobody's generation.  So a long
+ * transaction does not hold back who has a fresh snapshot.  An old snapshot is
+ * held back by more than it must be, and that does no harm.  There are two
  * generations: one waits until it may go, while the other takes in.  A single
- * one would never go while snapshots lag behind.
+ * one would never go while there is always a snapshot that lags behind.
  *
  * Transactions that were prepared before the server started have left nothing
  * in this shared memory.  Their transaction IDs are below the next one as it
@@ -106,19 +105,28 @@ typedef struct Bound
 	uint64		shard_tick;
 } Bound;
 
-/* Is a transaction ID running for the snapshot, and not any more? */
+/*
+ * Is any of the generation running for the snapshot?  What runs still is not
+ * of the generation, unless it is prepared.  Look for that first: what is
+ * prepared may end at any time.
+ */
 static bool
-any_ended_since(const View *view, const SfBrought *generation)
+any_is_running(const View *view, const SfBrought *generation)
 {
 	Snapshot	snapshot = view->snapshot;
+	SfPrepared *list = NULL;
+	int			count = 0;
 
 	for (uint32 i = 0; i < snapshot->xcnt; i++)
 	{
 		uint64		xid = sf_xids_widen(snapshot->xip[i], view->next);
 
-		if (xid >= generation->first_xid && xid <= generation->last_xid &&
-			(generation->prepared ||
-			 !TransactionIdIsInProgress(snapshot->xip[i])))
+		if (xid < generation->first_xid || xid > generation->last_xid)
+			continue;
+		if (generation->prepared && list == NULL)
+			list = sf_prepared_list(&count);
+		if (sf_prepared_find(list, count, snapshot->xip[i]) != NULL ||
+			!TransactionIdIsInProgress(snapshot->xip[i]))
 			return true;
 	}
 	return false;
@@ -138,7 +146,7 @@ is_held(const View *view, const SfBrought *brought)
 	if (brought->first_xid == brought->last_xid)
 		return XidInMVCCSnapshot((TransactionId) brought->last_xid,
 								 view->snapshot);
-	return any_ended_since(view, brought);
+	return any_is_running(view, brought);
 }
 
 static void
@@ -166,7 +174,7 @@ look_at_writer(SfWriter *writer, const View *view, Bound *bound)
 	memcpy(brought + SF_WRITER_ENTRIES, writer->generation,
 		   sizeof(writer->generation));
 	LWLockRelease(&writer->lock);
-	for (int i = 0; i < lengthof(brought); i++)
+	for (size_t i = 0; i < lengthof(brought); i++)
 	{
 		if (is_held(view, &brought[i]))
 			lower(bound, brought[i].node, brought[i].shard_tick);
@@ -199,7 +207,11 @@ find_entry(uint64 xid, SfBrought *found)
 
 			if (found->last_xid == 0 && generation->prepared &&
 				xid >= generation->first_xid && xid <= generation->last_xid)
-				*found = (SfBrought) {xid, xid, SF_NONE, SF_NONE};
+				*found = (SfBrought)
+				{
+					.first_xid = xid, .last_xid = xid,
+					.node = SF_NONE, .shard_tick = SF_NONE
+				};
 		}
 		LWLockRelease(&writer->lock);
 	}
@@ -349,7 +361,7 @@ ask(int shard)
 			return kept[k].position;
 	}
 	last = (last + 1) % KEPT;
-	kept[last].lxid = InvalidLocalTransactionId;	/* should there be an error */
+	kept[last].lxid = InvalidLocalTransactionId;	/* in case of an error */
 	view = view_of(snapshot);
 	kept[last].position = compute(&view, shard);
 	kept[last].lxid = lxid;

@@ -4,8 +4,9 @@
  *	  What a transaction that makes IDs says of itself, and leaves behind.
  *
  * Before its first swap it writes into its backend's word in shared memory,
- * and before it becomes visible it leaves an entry in its backend's ring.  Why
- * this is so, and in which order, is told in horizon.c, which reads them.
+ * and when it has ended it leaves an entry in its backend's ring, and clears
+ * the word.  Why, and why in this order, is told in horizon.c, which reads
+ * them.
  *
  * A ring that is full folds its oldest entry into the younger one of two
  * generations.  The older one only waits until it may go.
@@ -31,7 +32,6 @@ bool		sf_writer_entered = false;
 uint64		sf_writer_tick = SF_NONE;
 
 static SfWriter *own = NULL;	/* since the first ID of this process */
-static bool entry_left = false;
 
 /* All transaction IDs below had ended for every snapshot, when last seen. */
 static uint64 oldest_running = 0;
@@ -119,13 +119,10 @@ take_in(SfBrought *generation, const SfBrought *entry)
 
 /* Fold an entry into the younger generation.  The lock is held. */
 static void
-fold(SfBrought *entry)
+fold(const SfBrought *entry)
 {
 	SfBrought  *generation = own->generation;
 
-	if (entry->prepared)
-		entry->prepared =
-			TransactionIdIsInProgress((TransactionId) entry->last_xid);
 	if (may_go(&generation[0]))
 	{
 		generation[0] = generation[1];
@@ -159,20 +156,24 @@ choose_entry(void)
 		if (looks > 0 || ++commits_since_look < LOOK_EVERY)
 			return oldest;
 		commits_since_look = 0;
-		oldest_running = sf_xids_widen(GetOldestTransactionIdConsideredRunning(),
-							   sf_xids_next());
+		oldest_running =
+			sf_xids_widen(GetOldestTransactionIdConsideredRunning(),
+						  sf_xids_next());
 	}
 	pg_unreachable();
 }
 
-/* Leave word of this transaction, before others can see its rows. */
+/*
+ * Leave word of this transaction.  It has been committed: there must be no
+ * error here.
+ */
 static void
 leave_entry(bool prepared)
 {
 	uint64		xid = sf_xids_top();
 	SfBrought  *entry;
 
-	if (entry_left || xid == 0)
+	if (xid == 0)
 		return;
 	entry = choose_entry();
 
@@ -186,7 +187,6 @@ leave_entry(bool prepared)
 	entry->database = MyDatabaseId;
 	entry->prepared = prepared;
 	LWLockRelease(&own->lock);
-	entry_left = true;
 }
 
 /*
@@ -207,7 +207,7 @@ note_prepared(void)
 	}
 }
 
-/* The transaction has ended, and the server has made that known. */
+/* Nothing of this transaction is to be waited for any more. */
 static void
 leave(void)
 {
@@ -216,36 +216,30 @@ leave(void)
 	pg_atomic_write_u64(&own->shard_tick, SF_NONE);
 	sf_writer_entered = false;
 	sf_writer_tick = SF_NONE;
-	entry_left = false;
 }
 
+/* The server has made the end of the transaction known to others before. */
 static void
 on_transaction(XactEvent event, void *arg)
 {
 	bool		entered = sf_writer_entered || sf_writer_tick != SF_NONE;
 
+	if (event == XACT_EVENT_PRE_PREPARE)
+		note_prepared();
+	if (!entered)
+		return;
 	switch (event)
 	{
-		case XACT_EVENT_PRE_PREPARE:
-			note_prepared();
-			if (entered)
-				leave_entry(true);
-			break;
-		case XACT_EVENT_PRE_COMMIT:
-			if (entered)
-				leave_entry(false);
-			break;
 		case XACT_EVENT_COMMIT:
-			if (entered)
-				leave_entry(false); /* should it have got its xid since */
-			/* FALLTHROUGH */
 		case XACT_EVENT_PREPARE:
-		case XACT_EVENT_ABORT:
-			SF_FAULT("transaction-ended");
-			if (entered)
-				leave();
+			leave_entry(event == XACT_EVENT_PREPARE);
+			SF_FAULT("entry-left");
+			leave();
 			break;
-		default:				/* parallel workers */
+		case XACT_EVENT_ABORT:
+			leave();
+			break;
+		default:
 			break;
 	}
 }
