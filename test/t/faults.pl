@@ -59,6 +59,26 @@ sub start_victim
 		'>', $out, '2>', "$out.err");
 }
 
+# The process that executes a statement with this text, once it is frozen.
+sub wait_for_stopped
+{
+	my ($text) = @_;
+	my $tries = 0;
+
+	while (1)
+	{
+		foreach my $pid (split /\n/, query($node, qq{
+			SELECT pid FROM pg_stat_activity WHERE query LIKE '%$text%'
+				AND pid <> pg_backend_pid()}))
+		{
+			return $pid
+			  if -e "/proc/$pid/stat"
+			  && slurp_file("/proc/$pid/stat") =~ /\) T /;
+		}
+		die 'nobody stops' if ++$tries > 1000;
+	}
+}
+
 # A process is killed, and the server with it; then the clock is where it was,
 # or an hour behind.
 foreach my $step (@steps)
@@ -95,21 +115,7 @@ foreach my $step (@steps)
 	my $out = $checker->session('frozen, node');
 	my $holds = $step =~ /mark|counters/;
 	my $victim = start_victim("$step stop", $out);
-	my $pid = '';
-	my $tries = 0;
-
-	while ($pid eq '')
-	{
-		foreach my $candidate (split /\n/, query($node, q{
-			SELECT pid FROM pg_stat_activity WHERE query LIKE '%(1, 5)%'
-				AND pid <> pg_backend_pid()}))
-		{
-			$pid = $candidate
-			  if -e "/proc/$candidate/stat"
-			  && slurp_file("/proc/$candidate/stat") =~ /\) T /;
-		}
-		die 'nobody stops' if ++$tries > 1000;
-	}
+	my $pid = wait_for_stopped('(1, 5)');
 	my $before = query($node, 'SELECT last_value FROM snowflake_mark');
 	if ($holds)
 	{
@@ -131,7 +137,7 @@ foreach my $step (@steps)
 	kill 'CONT', $pid;
 	$victim->signal('TERM');
 	kill 'TERM', $pid;
-	$tries = 0;
+	my $tries = 0;
 	while (-e "/proc/$pid")
 	{
 		kill 'CONT', $pid;
@@ -153,6 +159,31 @@ foreach my $step (grep { /mark|counters/ } @steps)
 	my $load = start_load($checker, 'failed', $node->connstr('postgres'), 4);
 	$load->more(1000);
 	is_deeply($load->finish, {}, "$step: the others go on after an error");
+}
+
+# A process that has its ID, and not got to anything else, holds the horizon
+# back; also one that has left its entry, and not cleared its word.
+foreach my $step (qw(swapped entry-left))
+{
+	my $before = query($node, 'SELECT max(id) FROM t');
+	my $victim = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			"SET snowflake.fault = '$step stop'", '-c',
+			'INSERT INTO t DEFAULT VALUES RETURNING id'
+		],
+		'>', \my $out, '2>', \my $err);
+	my $pid = wait_for_stopped('INSERT INTO t DEFAULT VALUES');
+	my $after = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
+	my $horizon = query($node, 'SELECT snowflake_horizon()');
+
+	kill 'CONT', $pid;
+	$victim->finish;
+	chomp $out;
+	ok($out > $before && $out < $after && $horizon <= $out,
+		"$step: the horizon is not beyond the ID of a frozen process")
+	  or diag("$before $out $after, horizon $horizon, $err");
+	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $after, '... until it ends');
 }
 
 $checker->clients;
