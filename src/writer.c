@@ -35,7 +35,7 @@ static SfWriter *own = NULL;	/* since the first ID of this process */
 
 /* All transaction IDs below had ended for every snapshot, when last seen. */
 static uint64 oldest_running = 0;
-static int	commits_since_look = LOOK_EVERY;	/* others have filled the ring */
+static int	commits_since_look = LOOK_EVERY;	/* others filled the ring */
 
 /* The first look in this life of the server: see above. */
 uint64

@@ -40,3 +40,13 @@ SELECT snowflake_shard_nextval_batch(1, NULL);
 BEGIN READ ONLY;
 SELECT snowflake_shard_nextval(1);
 ROLLBACK;
+-- feeds of a shard
+BEGIN;
+SELECT snowflake_shard_nextval(5000) >= snowflake_shard_horizon(5000) AS held;
+SELECT lowest_id IS NULL AS node, lowest_shard_id > 0 AS shard
+FROM snowflake_horizon_holders() WHERE pid = pg_backend_pid();
+COMMIT;
+SELECT snowflake_currval() < snowflake_shard_horizon(5000) AS delivered;
+SELECT snowflake_shard_horizon(4096);
+SELECT snowflake_shard_horizon(8192);
+SELECT snowflake_shard_horizon(NULL);

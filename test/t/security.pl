@@ -163,6 +163,8 @@ snowflake_currval() v r public
 snowflake_decode(bigint) s s public
 snowflake_decode(bigint,text) i s public
 snowflake_encode(bigint,text) i s public
+snowflake_horizon() s r public
+snowflake_horizon_holders() v r public
 snowflake_id_after("any") s s public
 snowflake_id_after("any",text) s s public
 snowflake_id_at(bigint,"any") s s public
@@ -191,6 +193,7 @@ snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
 snowflake_shard(bigint,text) i s public
+snowflake_shard_horizon(integer) s r public
 snowflake_shard_nextval(integer) v r public
 snowflake_shard_nextval_batch(integer,integer) v r public
 snowflake_timestamp(bigint) s s public
@@ -283,7 +286,8 @@ my @calls = (
 		qw(decode timestamp node shard sequence)),
 	map({ ("snowflake_$_('2025-01-01')", "snowflake_$_('2025-01-01', 'twitter')") }
 		qw(min_id max_id)),
-	'snowflake_layouts()', 'snowflake_inspect(1)');
+	'snowflake_horizon()', 'snowflake_shard_horizon(1)',
+	'snowflake_horizon_holders()', 'snowflake_layouts()', 'snowflake_inspect(1)');
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	'snowflake_accept_clock()', 'snowflake_accept_configuration()');
 # those that only compute have regression tests

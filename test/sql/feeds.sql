@@ -1,0 +1,72 @@
+-- Feeds: up to where the rows are complete.
+CREATE TABLE feed (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
+INSERT INTO feed (n) VALUES (1), (2);
+-- the last row of an idle system is there
+SELECT n FROM feed WHERE id > 0 AND id < snowflake_horizon() ORDER BY id LIMIT 10;
+-- what this transaction has made is not: it has not ended
+BEGIN;
+INSERT INTO feed (n) VALUES (3);
+SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
+SELECT pid = pg_backend_pid() AS ours, gid, database = d.oid AS here,
+	since = now() AS since, lowest_id <= snowflake_currval() AS lowest_id,
+	lowest_shard_id
+FROM snowflake_horizon_holders() JOIN pg_database d ON datname = current_database()
+WHERE pid = pg_backend_pid();
+ROLLBACK;
+SELECT count(*) FROM snowflake_horizon_holders() WHERE pid = pg_backend_pid();
+-- an ID is no row
+SELECT snowflake_nextval() < snowflake_horizon() AS within;
+SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
+-- a statement has one horizon, and it does not fall
+SELECT count(DISTINCT snowflake_horizon()) FROM generate_series(1, 1000);
+SELECT snowflake_horizon() AS before \gset
+INSERT INTO feed (n) VALUES (3);
+SELECT snowflake_horizon() > :before AS grown;
+-- it says when it is
+SELECT snowflake_timestamp(snowflake_horizon()) BETWEEN now() - interval '1 minute' AND now() + interval '1 minute' AS recent;
+-- it bounds an index scan, also for who may only read
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+BEGIN READ ONLY;
+EXPLAIN (COSTS OFF)
+SELECT * FROM feed WHERE id > 5 AND id < snowflake_horizon() ORDER BY id LIMIT 10;
+SELECT n FROM feed WHERE id > 5 AND id < snowflake_horizon() ORDER BY id LIMIT 10;
+COMMIT;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+-- cursors, exceptions, COPY
+BEGIN;
+DECLARE feed_cursor CURSOR WITH HOLD FOR
+	SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
+FETCH 1 FROM feed_cursor;
+INSERT INTO feed (n) VALUES (4);
+FETCH ALL FROM feed_cursor;
+COMMIT;
+CLOSE feed_cursor;
+DO $$
+BEGIN
+	FOR i IN 5 .. 7 LOOP
+		BEGIN
+			INSERT INTO feed (n) VALUES (i);
+			IF i = 6 THEN
+				RAISE EXCEPTION 'away with it';
+			END IF;
+		EXCEPTION WHEN raise_exception THEN
+			NULL;
+		END;
+	END LOOP;
+END $$;
+COPY feed (n) FROM stdin;
+8
+\.
+SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
+-- everybody may ask
+CREATE ROLE snowflake_reader;
+SET ROLE snowflake_reader;
+SELECT snowflake_horizon() > :before AS asked;
+SELECT count(*) FROM snowflake_horizon_holders() WHERE pid = pg_backend_pid();
+RESET ROLE;
+DROP ROLE snowflake_reader;
+DROP TABLE feed;
+SELECT proname, provolatile, proparallel FROM pg_proc
+WHERE proname LIKE 'snowflake%horizon%' ORDER BY proname;
