@@ -220,9 +220,9 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 
 /*
  * Try to take up to want positions, at least one, given the wall clock in ms
- * and where the sequence starts in a tick that is opened.  Returns false if
- * there is none below the cap, if the lease has changed, or if the transaction
- * has not said yet that it makes IDs.
+ * and where the sequence starts in a tick that is opened.  The transaction has
+ * said that it makes IDs.  Returns false if there is none below the cap, or if
+ * the lease has changed.
  *
  * The clock is read with an instruction that waits for all before it, so every
  * instruction here counts: nothing is computed twice, nothing is called (or
@@ -239,8 +239,7 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	int64		cap;
 
 	if (source.shard < 0 &&
-		unlikely(pg_atomic_read_u64(&sf_state->lease) != right.lease ||
-				 !sf_writer_entered))
+		unlikely(pg_atomic_read_u64(&sf_state->lease) != right.lease))
 		return false;
 
 	/* the mark and all times are in ticks from here on */
@@ -361,12 +360,12 @@ extend_early(int64 id)
 int64
 sf_generator_next_node(Oid function)
 {
-	int64		now = sf_clock_wall_ms();
 	Taken		taken;
 	int64		id;
 
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
-		unlikely(!try_take(node_source(), 1, now, 0, &taken)))
+		unlikely(!sf_writer_entered) ||
+		unlikely(!try_take(node_source(), 1, sf_clock_wall_ms(), 0, &taken)))
 		return next_node_slowly(function);
 	id = sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
 	return unlikely(taken.half_used) ? extend_early(id) : id;

@@ -48,17 +48,17 @@
  * - Parallel workers make no IDs, and write no rows.
  * - Words and entries name their database.  Others have no rows in ours.
  *
- * The rings.  Each backend has its own, which it alone writes, under a lock
- * that only those who ask contend for.  An entry may go when no snapshot can
- * see its transaction as running.  A ring that is full looks at that, now and
- * then, and otherwise folds its oldest entry into a generation: a range of
- * transaction IDs, with the least of their positions.  A generation counts for
- * a snapshot that sees any ID in the range as running, except those which run
- * still and are not prepared: they are in nobody's generation.  So a long
- * transaction does not hold back who has a fresh snapshot.  An old snapshot is
- * held back by more than it must be, and that does no harm.  There are two
- * generations: one waits until it may go, while the other takes in.  A single
- * one would never go while there is always a snapshot that lags behind.
+ * The rings.  Each backend has its own, which it alone writes, and counts its
+ * changes, so that who reads in between reads again.  An entry may go when no
+ * snapshot can see its transaction as running.  A ring that is full looks at
+ * that, now and then, and otherwise folds its oldest entry into a generation:
+ * a range of transaction IDs, with the least of their positions.  A generation
+ * counts for a snapshot that sees any ID in the range as running, except those
+ * which run still and are not prepared: they are in nobody's generation.  So a
+ * long transaction does not hold back who has a fresh snapshot.  An old
+ * snapshot is held back by more than it must be, and that does no harm.  There
+ * are two generations: one waits until it may go, while the other takes in.  A
+ * single one would never go while there is always a snapshot that lags behind.
  *
  * Transactions that were prepared before the server started have left nothing
  * in this shared memory.  Their transaction IDs are below the next one as it
@@ -88,6 +88,8 @@
 
 /* Answers that are kept, so that a statement gets one for each question. */
 #define KEPT		32
+
+#define NBROUGHT	(SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS)
 
 /* A snapshot, with what it says about transaction IDs given their epoch. */
 typedef struct View
@@ -156,25 +158,43 @@ lower(Bound *bound, uint64 node, uint64 shard_tick)
 	bound->shard_tick = Min(bound->shard_tick, shard_tick);
 }
 
+/* What a writer has left, all of one moment: its entries, then generations. */
+static void
+copy_brought(SfWriter *writer, SfBrought *copy)
+{
+	for (int tries = 0;; tries++)
+	{
+		uint32		before = pg_atomic_read_u32(&writer->changes);
+
+		pg_read_barrier();
+		memcpy(copy, writer->entry, sizeof(writer->entry));
+		memcpy(copy + SF_WRITER_ENTRIES, writer->generation,
+			   sizeof(writer->generation));
+		pg_read_barrier();
+		if (before % 2 == 0 && pg_atomic_read_u32(&writer->changes) == before)
+			return;
+		CHECK_FOR_INTERRUPTS();
+		if (tries > 100)		/* it was frozen, or has lost its processor */
+			pg_usleep(1000);
+	}
+}
+
 /* The words first, then the ring. */
 static void
 look_at_writer(SfWriter *writer, const View *view, Bound *bound)
 {
 	uint64		node = pg_atomic_read_u64(&writer->node);
 	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
-	SfBrought	brought[SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS];
+	SfBrought	brought[NBROUGHT];
 
 	/* in this order: who has the slot now may be of another database */
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
 		lower(bound, node, shard_tick);
 
-	LWLockAcquire(&writer->lock, LW_SHARED);
-	memcpy(brought, writer->entry, sizeof(writer->entry));
-	memcpy(brought + SF_WRITER_ENTRIES, writer->generation,
-		   sizeof(writer->generation));
-	LWLockRelease(&writer->lock);
-	for (size_t i = 0; i < lengthof(brought); i++)
+	pg_read_barrier();
+	copy_brought(writer, brought);
+	for (int i = 0; i < NBROUGHT; i++)
 	{
 		if (is_held(view, &brought[i]))
 			lower(bound, brought[i].node, brought[i].shard_tick);
@@ -192,18 +212,19 @@ find_entry(uint64 xid, SfBrought *found)
 	for (int i = 0; i < sf_state->nwriters && found->last_xid == 0; i++)
 	{
 		SfWriter   *writer = &sf_writers[i].writer;
+		SfBrought	brought[NBROUGHT];
 
 		if (pg_atomic_read_u32(&writer->database) == InvalidOid)
 			continue;
-		LWLockAcquire(&writer->lock, LW_SHARED);
+		copy_brought(writer, brought);
 		for (int e = 0; e < SF_WRITER_ENTRIES; e++)
 		{
-			if (writer->entry[e].last_xid == xid)
-				*found = writer->entry[e];
+			if (brought[e].last_xid == xid)
+				*found = brought[e];
 		}
-		for (int g = 0; g < SF_WRITER_GENERATIONS; g++)
+		for (int g = SF_WRITER_ENTRIES; g < NBROUGHT; g++)
 		{
-			SfBrought  *generation = &writer->generation[g];
+			SfBrought  *generation = &brought[g];
 
 			if (found->last_xid == 0 && generation->prepared &&
 				xid >= generation->first_xid && xid <= generation->last_xid)
@@ -213,7 +234,6 @@ find_entry(uint64 xid, SfBrought *found)
 					.node = SF_NONE, .shard_tick = SF_NONE
 				};
 		}
-		LWLockRelease(&writer->lock);
 	}
 	return found->last_xid != 0;
 }

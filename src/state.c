@@ -99,7 +99,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 		pg_atomic_init_u64(&writer->shard_tick, SF_NONE);
 		pg_atomic_init_u32(&writer->database, InvalidOid);
 		pg_atomic_init_u64(&writer->prepared_early, 0);
-		LWLockInitialize(&writer->lock, sf_state->lock->tranche);
+		pg_atomic_init_u32(&writer->changes, 0);
 	}
 	for (int i = 0; i < nshards; i++)
 		pg_atomic_init_u64(&sf_shard_counters[i], 0);

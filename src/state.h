@@ -101,8 +101,8 @@ typedef struct SfWriter
 	/* Older than the first look at transaction IDs, and prepared since. */
 	pg_atomic_uint64 prepared_early;
 
-	/* Of those before it.  Guarded by the lock; the owner reads without. */
-	LWLock		lock;
+	/* Of those before it.  Whoever else reads sees to the changes' number. */
+	pg_atomic_uint32 changes;	/* odd while the owner writes what follows */
 	SfBrought	entry[SF_WRITER_ENTRIES];
 	SfBrought	generation[SF_WRITER_GENERATIONS];
 } SfWriter;

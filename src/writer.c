@@ -80,8 +80,7 @@ sf_writer_enter_node(void)
 	enter();
 	pg_atomic_write_u64(&own->node,
 						pg_atomic_read_u64(&sf_state->node_counter.position));
-	pg_memory_barrier();		/* a swap is one, too */
-	sf_writer_entered = true;
+	sf_writer_entered = true;	/* the swap is a barrier */
 }
 
 void
@@ -89,8 +88,7 @@ sf_writer_enter_tick(uint64 tick)
 {
 	enter();
 	pg_atomic_write_u64(&own->shard_tick, tick);
-	pg_memory_barrier();
-	sf_writer_tick = tick;
+	sf_writer_tick = tick;		/* likewise */
 }
 
 /* An empty one, too. */
@@ -117,7 +115,7 @@ take_in(SfBrought *generation, const SfBrought *entry)
 	generation->prepared |= entry->prepared;
 }
 
-/* Fold an entry into the younger generation.  The lock is held. */
+/* Fold an entry into the younger generation. */
 static void
 fold(const SfBrought *entry)
 {
@@ -138,6 +136,11 @@ fold(const SfBrought *entry)
 static SfBrought *
 choose_entry(void)
 {
+	static int	next = 0;
+
+	next = (next + 1) % SF_WRITER_ENTRIES;
+	if (may_go(&own->entry[next]))
+		return &own->entry[next];
 	for (int looks = 0; looks < 2; looks++)
 	{
 		SfBrought  *oldest = NULL;
@@ -177,16 +180,20 @@ leave_entry(bool prepared)
 		return;
 	entry = choose_entry();
 
-	LWLockAcquire(&own->lock, LW_EXCLUSIVE);
+	/* as the server does with what pg_stat_activity shows */
+	pg_atomic_write_u32(&own->changes, pg_atomic_read_u32(&own->changes) + 1);
+	pg_write_barrier();
 	if (!may_go(entry))
 		fold(entry);
+	SF_FAULT("entry-begun");
 	entry->first_xid = xid;
 	entry->last_xid = xid;
 	entry->node = pg_atomic_read_u64(&own->node);
 	entry->shard_tick = pg_atomic_read_u64(&own->shard_tick);
 	entry->database = MyDatabaseId;
 	entry->prepared = prepared;
-	LWLockRelease(&own->lock);
+	pg_write_barrier();
+	pg_atomic_write_u32(&own->changes, pg_atomic_read_u32(&own->changes) + 1);
 }
 
 /*

@@ -161,18 +161,25 @@ foreach my $step (grep { /mark|counters/ } @steps)
 	is_deeply($load->finish, {}, "$step: the others go on after an error");
 }
 
+sub start_insert
+{
+	my ($fault, $out, $err) = @_;
+
+	return IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			"SET snowflake.fault = '$fault'", '-c',
+			'INSERT INTO t DEFAULT VALUES RETURNING id'
+		],
+		'>', $out, '2>', $err);
+}
+
 # A process that has its ID, and not got to anything else, holds the horizon
 # back; also one that has left its entry, and not cleared its word.
 foreach my $step (qw(swapped entry-left))
 {
 	my $before = query($node, 'SELECT max(id) FROM t');
-	my $victim = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
-			"SET snowflake.fault = '$step stop'", '-c',
-			'INSERT INTO t DEFAULT VALUES RETURNING id'
-		],
-		'>', \my $out, '2>', \my $err);
+	my $victim = start_insert("$step stop", \my $out, \my $err);
 	my $pid = wait_for_stopped('INSERT INTO t DEFAULT VALUES');
 	my $after = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
 	my $horizon = query($node, 'SELECT snowflake_horizon()');
@@ -184,6 +191,20 @@ foreach my $step (qw(swapped entry-left))
 		"$step: the horizon is not beyond the ID of a frozen process")
 	  or diag("$before $out $after, horizon $horizon, $err");
 	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $after, '... until it ends');
+}
+
+# What is half written is not read: who asks waits for it, and can be cancelled.
+{
+	my $victim = start_insert('entry-begun stop', \my $out, \my $err);
+	my $pid = wait_for_stopped('INSERT INTO t DEFAULT VALUES');
+
+	refused($node, "SET statement_timeout = '100ms'; SELECT snowflake_horizon()",
+		'57014', qr/statement timeout/,
+		'entry-begun: who asks waits until the entry is whole');
+	kill 'CONT', $pid;
+	$victim->finish;
+	chomp $out;
+	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $out, '... and then goes on');
 }
 
 $checker->clients;
