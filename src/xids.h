@@ -17,11 +17,14 @@ sf_xids_next(void)
 	return U64FromFullTransactionId(ReadNextFullTransactionId());
 }
 
-/* One that is in use was given less than 2^31 before the next. */
+/*
+ * One that is in use lies less than 2^31 from any that was lately the next, on
+ * either side: others may have been given since that was read.
+ */
 static inline uint64
 sf_xids_widen(TransactionId xid, uint64 next)
 {
-	return next - (uint32) ((uint32) next - xid);
+	return next + (int32) (xid - (uint32) next);
 }
 
 /* That of the transaction that runs, subtransactions apart; 0: none yet. */
