@@ -91,9 +91,12 @@ may_be_call(Node *node)
 bool
 sf_timecmp_may_be(Node *clause)
 {
-	List	   *args = ((OpExpr *) clause)->args;
+	List	   *args;
 
-	return is_opclause(clause) && list_length(args) == 2 &&
+	if (!is_opclause(clause))
+		return false;
+	args = ((OpExpr *) clause)->args;
+	return list_length(args) == 2 &&
 		(may_be_call(linitial(args)) || may_be_call(lsecond(args)));
 }
 
