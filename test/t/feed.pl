@@ -55,7 +55,7 @@ sub anew
 my %scripts = (
 	'commit@6' => q{
 		\set n random(1, 40)
-		\set us random(0, 5000)
+		\set us random(0, 20000)
 		BEGIN;
 		INSERT INTO t (c) SELECT generate_series(1, :n);
 		\sleep :us us
@@ -64,14 +64,14 @@ my %scripts = (
 	'single@4' => 'INSERT INTO t (c) VALUES (0);',
 	'batch@2' => q{
 		\set n random(1, 40)
-		\set us random(0, 5000)
+		\set us random(0, 20000)
 		BEGIN;
 		INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(:n) id;
 		\sleep :us us
 		COMMIT;
 	},
 	'late@2' => q{
-		\set us random(0, 5000)
+		\set us random(0, 20000)
 		BEGIN;
 		CREATE TEMP TABLE ids ON COMMIT DROP AS
 			SELECT snowflake_nextval() AS id FROM generate_series(1, 10);
@@ -80,7 +80,7 @@ my %scripts = (
 		COMMIT;
 	},
 	'subtransactions@2' => q{
-		\set us random(0, 5000)
+		\set us random(0, 20000)
 		BEGIN;
 		SAVEPOINT a;
 		INSERT INTO t (c) SELECT generate_series(1, 10);
@@ -93,7 +93,7 @@ my %scripts = (
 		COMMIT;
 	},
 	'rollback@2' => q{
-		\set us random(0, 5000)
+		\set us random(0, 20000)
 		BEGIN;
 		INSERT INTO t (c) SELECT generate_series(1, 10);
 		\sleep :us us
@@ -101,7 +101,7 @@ my %scripts = (
 	},
 	'prepare@2' => q{
 		\set n random(1, 40)
-		\set us random(0, 5000)
+		\set us random(0, 20000)
 		BEGIN;
 		INSERT INTO t (c) SELECT generate_series(1, :n);
 		PREPARE TRANSACTION 'p:client_id';
@@ -116,8 +116,7 @@ my %scripts = (
 	});
 
 # A reader of random pages: each in one statement and a transaction of its own.
-# They are large enough that it is always at the head, where rows can be lost. It
-# is done when it has found nothing since all writers have ended.
+# It is done when it has found nothing since all writers have ended.
 query($node, q{
 	CREATE TABLE seen (n bigserial, reader text, id bigint);
 	CREATE TABLE ended ();
@@ -135,7 +134,7 @@ query($node, q{
 					kept AS (INSERT INTO seen (reader, id)
 						SELECT $1, id FROM page ORDER BY id RETURNING id)
 				SELECT max(id) FROM kept', horizon)
-				INTO got USING reader, last, (1 + random() ^ 4 * 50000)::int;
+				INTO got USING reader, last, (1 + random() ^ 4 * 5000)::int;
 			EXIT WHEN got IS NULL AND no_more;
 			last := coalesce(got, last);
 			IF got IS NULL THEN
