@@ -140,7 +140,10 @@ replace_in_jointree(Context *context, Node *node)
 	{
 		JoinExpr   *join = (JoinExpr *) node;
 
-		join->quals = (Node *) replace_quals(context, (List *) join->quals);
+		/* a full join can do with few conditions, of which none is ours */
+		if (join->jointype != JOIN_FULL)
+			join->quals = (Node *) replace_quals(context,
+												 (List *) join->quals);
 		replace_in_jointree(context, join->larg);
 		replace_in_jointree(context, join->rarg);
 	}
