@@ -124,6 +124,13 @@ is_call(Node *node)
 		runs(f->funcid, snowflake_timestamp);
 }
 
+static bool
+may_execute(Oid function)
+{
+	return object_aclcheck(ProcedureRelationId, function, GetUserId(),
+						   ACL_EXECUTE) == ACLCHECK_OK;
+}
+
 /* The btree strategy of a comparison of times, or 0. */
 static int
 time_strategy(Oid opno)
@@ -179,11 +186,15 @@ split_call(Comparison *c)
 	c->layout = list_length(args) == 2 ? lsecond(args) : NULL;
 }
 
-/* Is the ID of this relation, and can its bound be known without it? */
+/*
+ * Is the ID of this relation, and can its bound be known without it?  Who may
+ * not call the function has to be told by the executor.
+ */
 static bool
 is_usable(PlannerInfo *root, Comparison *c, int relid)
 {
-	return is_of(root, c->id, relid) && is_free_of(root, c->time, relid) &&
+	return may_execute(c->call->funcid) &&
+		is_of(root, c->id, relid) && is_free_of(root, c->time, relid) &&
 		(c->layout == NULL ?
 		 sf_layout_arg_readable(c->call->funcid) :
 		 is_free_of(root, c->layout, relid));
@@ -229,9 +240,7 @@ make_call(Comparison *c, const char *name, PGFunction function, Oid result,
 	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 						  CStringGetDatum(name), PointerGetDatum(vector),
 						  ObjectIdGetDatum(namespace));
-	if (!OidIsValid(oid) || !runs(oid, function) ||
-		object_aclcheck(ProcedureRelationId, oid, GetUserId(),
-						ACL_EXECUTE) != ACLCHECK_OK)
+	if (!OidIsValid(oid) || !runs(oid, function) || !may_execute(oid))
 		return NULL;
 	return (Node *) makeFuncExpr(oid, result, copyObject(args), InvalidOid,
 								 c->call->inputcollid, COERCE_EXPLICIT_CALL);

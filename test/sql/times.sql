@@ -74,6 +74,10 @@ RESET enable_nestloop;
 RESET enable_mergejoin;
 SET enable_seqscan = off;
 
+-- a full join takes no condition that it can neither sort nor hash by
+SELECT count(*), count(day), count(id) FROM orders FULL JOIN visits ON snowflake_timestamp(id, 'twitter') = day;
+SELECT count(*), count(local), count(id) FROM orders FULL JOIN visits ON snowflake_timestamp(id, 'twitter') = local;
+
 -- views, subqueries, OR
 CREATE VIEW orders_at AS SELECT snowflake_timestamp(id, 'twitter') AS created_at, * FROM orders;
 SELECT plan($$SELECT * FROM orders_at WHERE created_at > '2025-01-02'$$);
@@ -160,6 +164,12 @@ SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_id_after("any", text) TO PUBLIC;
+-- ... and who may not call the function itself gets none
+REVOKE EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) FROM PUBLIC;
+SET ROLE snowflake_reader;
+SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
 DROP POLICY recent ON orders;
 ALTER TABLE orders DISABLE ROW LEVEL SECURITY;
 
