@@ -82,14 +82,31 @@
 #include "settings.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "writer.h"
 #include "xids.h"
 
-/* Answers that are kept, so that a statement gets one for each question. */
+/* Snapshots whose answers are kept. */
 #define KEPT		32
 
 #define NBROUGHT	(SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS)
+
+/*
+ * What was answered for a snapshot; SF_NONE: nothing yet.  Of what a
+ * transaction's snapshots contain, three words say all: while xmax stays,
+ * others only end.
+ */
+typedef struct Kept
+{
+	LocalTransactionId lxid;
+	TransactionId xmin;
+	TransactionId xmax;
+	uint32		xcnt;
+	uint64		asked;			/* the higher, the later */
+	uint64		node;
+	uint64	   *shard;			/* of each; lives as long as the transaction */
+} Kept;
 
 /* A snapshot, with what it says about transaction IDs given their epoch. */
 typedef struct View
@@ -349,47 +366,71 @@ compute(const View *view, int shard)
 }
 
 /*
- * A statement that asks again for one snapshot, be it for each row, must get
- * the answer that it got before: with a later one it would return a row and
- * have passed over one with a smaller ID.  Of what a transaction's snapshots
- * contain, these words say all: while xmax stays, others only end.
+ * The answers for a snapshot.  It may have replaced one that was not asked for
+ * in a long time.
+ */
+static Kept *
+find_kept(Snapshot snapshot)
+{
+	static Kept all[KEPT];
+	static uint64 asked = 0;
+	LocalTransactionId lxid = sf_my_lxid();
+	Kept	   *oldest = &all[0];
+	Kept	   *kept;
+
+	for (kept = all; kept < all + KEPT; kept++)
+	{
+		if (kept->lxid == lxid && kept->xmin == snapshot->xmin &&
+			kept->xmax == snapshot->xmax && kept->xcnt == snapshot->xcnt)
+			break;
+		if (kept->asked < oldest->asked)
+			oldest = kept;
+	}
+	if (kept == all + KEPT)
+	{
+		kept = oldest;
+		if (kept->shard != NULL && kept->lxid == lxid)
+			pfree(kept->shard);
+		*kept = (Kept)
+		{
+			.lxid = lxid, .xmin = snapshot->xmin, .xmax = snapshot->xmax,
+			.xcnt = snapshot->xcnt, .node = SF_NONE
+		};
+	}
+	kept->asked = ++asked;
+	return kept;
+}
+
+/*
+ * A statement that asks again for one snapshot, be it for each row, and for
+ * each shard, must get the answer that it got before: with a later one it
+ * would return a row and have passed over one with a smaller ID.
  */
 static uint64
 ask(int shard)
 {
-	static struct
-	{
-		LocalTransactionId lxid;
-		TransactionId xmin;
-		TransactionId xmax;
-		uint32		xcnt;
-		int			shard;
-		uint64		position;
-	}			kept[KEPT];
-	static int	last = 0;
 	Snapshot	snapshot = GetActiveSnapshot();
-	LocalTransactionId lxid = sf_my_lxid();
-	View		view;
+	Kept	   *kept = find_kept(snapshot);
+	uint64	   *answer = &kept->node;
 
-	for (int i = 0; i < KEPT; i++)
+	if (shard >= 0)
 	{
-		int			k = (last + KEPT - i) % KEPT;
+		if (kept->shard == NULL)
+		{
+			Size		size = sizeof(uint64) * sf_state->nshards;
 
-		if (kept[k].lxid == lxid && kept[k].xmin == snapshot->xmin &&
-			kept[k].xmax == snapshot->xmax && kept[k].xcnt == snapshot->xcnt &&
-			kept[k].shard == shard)
-			return kept[k].position;
+			kept->shard = MemoryContextAlloc(TopTransactionContext, size);
+			memset(kept->shard, 0xff, size);	/* SF_NONE */
+		}
+		answer = &kept->shard[shard];
 	}
-	last = (last + 1) % KEPT;
-	kept[last].lxid = InvalidLocalTransactionId;	/* in case of an error */
-	view = view_of(snapshot);
-	kept[last].position = compute(&view, shard);
-	kept[last].lxid = lxid;
-	kept[last].xmin = snapshot->xmin;
-	kept[last].xmax = snapshot->xmax;
-	kept[last].xcnt = snapshot->xcnt;
-	kept[last].shard = shard;
-	return kept[last].position;
+	if (*answer == SF_NONE)
+	{
+		View		view = view_of(snapshot);
+
+		*answer = compute(&view, shard);
+	}
+	return *answer;
 }
 
 /*

@@ -13,7 +13,7 @@ use SnowflakeTest;
 
 my $rows = $ENV{SNOWFLAKE_ROWS} || 100_000;
 
-my $node = new_server('main', "snowflake.shards = '0-9'",
+my $node = new_server('main', "snowflake.shards = '0-49'",
 	'max_prepared_transactions = 40', 'synchronous_commit = off',
 	'wal_level = logical', 'autovacuum = off');
 start_with_clock($node, '+0');
@@ -419,6 +419,16 @@ shard_delivers($b, 3, '1', '... for an older snapshot until that ends');
 $b->query_safe('COMMIT');
 shard_delivers($b, 3, '1 2 3', '... and no longer');
 
+# a filter asks for each row, and each may be of another shard
+my $all = 'SELECT array_agg(snowflake_shard_horizon(g) ORDER BY g) FROM generate_series(0, 49) g';
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+$held = $b->query_safe($all);
+query($node, 'SELECT snowflake_shard_nextval(g) FROM generate_series(0, 49) g');
+is($b->query_safe($all), $held,
+	'a snapshot gets the same answers for all shards, if it asks again');
+$b->query_safe('COMMIT');
+isnt($b->query_safe($all), $held, '... and another one others');
+
 # Another shard's counter is behind, and lets a clock that steps back have
 # its way.
 anew();
@@ -433,8 +443,8 @@ $a->query_safe('COMMIT');
 shard_delivers(undef, 4, '1 2', '... delays, and loses nothing');
 set_clock($node, 40);
 
-refused($node, 'SELECT snowflake_shard_horizon(10)', '55000',
-	qr/this server may not issue IDs for shard 10/, 'a shard of another server');
+refused($node, 'SELECT snowflake_shard_horizon(50)', '55000',
+	qr/this server may not issue IDs for shard 50/, 'a shard of another server');
 
 # ---- what it cannot cover ----
 
