@@ -91,21 +91,24 @@ may_be_call(Node *node)
 bool
 sf_timecmp_may_be(Node *clause)
 {
-	List	   *args;
+	List	   *args = is_opclause(clause) ? ((OpExpr *) clause)->args : NIL;
 
-	if (!is_opclause(clause))
-		return false;
-	args = ((OpExpr *) clause)->args;
 	return list_length(args) == 2 &&
 		(may_be_call(linitial(args)) || may_be_call(lsecond(args)));
 }
 
-/* Does this SQL function run that C function, and nothing around it? */
+/*
+ * Does this SQL function run that C function, and nothing around it?  And may
+ * the user call it?  If not, the executor tells him.
+ */
 static bool
 runs(Oid oid, PGFunction function)
 {
 	FmgrInfo	finfo;
 
+	if (object_aclcheck(ProcedureRelationId, oid, GetUserId(),
+						ACL_EXECUTE) != ACLCHECK_OK)
+		return false;
 	fmgr_info(oid, &finfo);
 	return finfo.fn_addr == function;
 }
@@ -122,13 +125,6 @@ is_call(Node *node)
 	name = get_func_name(f->funcid);
 	return name != NULL && strcmp(name, "snowflake_timestamp") == 0 &&
 		runs(f->funcid, snowflake_timestamp);
-}
-
-static bool
-may_execute(Oid function)
-{
-	return object_aclcheck(ProcedureRelationId, function, GetUserId(),
-						   ACL_EXECUTE) == ACLCHECK_OK;
 }
 
 /* The btree strategy of a comparison of times, or 0. */
@@ -186,15 +182,11 @@ split_call(Comparison *c)
 	c->layout = list_length(args) == 2 ? lsecond(args) : NULL;
 }
 
-/*
- * Is the ID of this relation, and can its bound be known without it?  Who may
- * not call the function has to be told by the executor.
- */
+/* Is the ID of this relation, and can its bound be known without it? */
 static bool
 is_usable(PlannerInfo *root, Comparison *c, int relid)
 {
-	return may_execute(c->call->funcid) &&
-		is_of(root, c->id, relid) && is_free_of(root, c->time, relid) &&
+	return is_of(root, c->id, relid) && is_free_of(root, c->time, relid) &&
 		(c->layout == NULL ?
 		 sf_layout_arg_readable(c->call->funcid) :
 		 is_free_of(root, c->layout, relid));
@@ -240,7 +232,7 @@ make_call(Comparison *c, const char *name, PGFunction function, Oid result,
 	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 						  CStringGetDatum(name), PointerGetDatum(vector),
 						  ObjectIdGetDatum(namespace));
-	if (!OidIsValid(oid) || !runs(oid, function) || !may_execute(oid))
+	if (!OidIsValid(oid) || !runs(oid, function))
 		return NULL;
 	return (Node *) makeFuncExpr(oid, result, copyObject(args), InvalidOid,
 								 c->call->inputcollid, COERCE_EXPLICIT_CALL);
