@@ -254,6 +254,17 @@ foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
 	delivers($b, '1 2 3 4', '... as it has in its next transaction');
 }
 
+# a session that has filled its ring while nobody lagged behind
+anew();
+$a->query_safe(insert($_)) foreach 1 .. 40;
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+$a->query_safe(insert(41));
+$a->query_safe(insert(42));
+is($b->query_safe('SELECT snowflake_horizon()') <=
+	  query($node, 'SELECT id FROM t WHERE c = 41'),
+	1, 'each transaction since the snapshot holds it back, not only the last');
+$b->query_safe('COMMIT');
+
 # a statement has one horizon, and so has a snapshot
 $a->query_safe('BEGIN; SELECT snowflake_nextval()');
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
