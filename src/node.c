@@ -42,15 +42,15 @@ find_node(uint32 *node, char *reason, size_t reason_size)
 		within_bits -= datacenter_bits;
 	if ((int64) datacenter > INT64_C(1) << datacenter_bits)
 		snprintf(reason, reason_size,
-				 "snowflake.datacenter_id is %s, and the layout has room for 0 to %d.",
-				 sf_datacenter_id, (1 << datacenter_bits) - 1);
+				 "snowflake.datacenter_id is %u, and the layout has room for 0 to %d.",
+				 datacenter - 1, (1 << datacenter_bits) - 1);
 	else if (datacenter > 0 && datacenter_bits == 0)
 		snprintf(reason, reason_size,
 				 "snowflake.datacenter_id is set, and the layout has no field for it.");
 	else if ((int64) within > INT64_C(1) << within_bits)
 		snprintf(reason, reason_size,
-				 "snowflake.node_id is %s, and the layout has room for 0 to %lld.",
-				 sf_node_id, (long long) (INT64_C(1) << within_bits) - 1);
+				 "snowflake.node_id is %u, and the layout has room for 0 to %lld.",
+				 within - 1, (long long) (INT64_C(1) << within_bits) - 1);
 	else if (datacenter > 0)
 		*node = sf_layout_join_node(layout, datacenter - 1, within - 1);
 	else

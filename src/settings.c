@@ -15,8 +15,11 @@
 
 #include "settings.h"
 
+#include <unistd.h>
+
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "number.h"
 #include "ranges.h"
 #include "state.h"
 #include "utils/guc.h"
@@ -38,6 +41,9 @@ static char *epoch_text = NULL;
 static char *layout_text = NULL;
 static char *shard_layout_text = NULL;
 static char *shards_text = NULL;
+
+/* As it was when the library was loaded: the same in all processes. */
+static char hostname[256] = "";
 
 static const struct config_enum_entry sequence_starts[] = {
 	{"zero", SF_START_ZERO, false},
@@ -118,17 +124,28 @@ check_epoch(char **newval, void **extra, GucSource source)
 bool
 sf_settings_parse_number(const char *text, uint32 *number_plus_1)
 {
-	size_t		len = strlen(text);
-	int64		n;
+	char		reason[SF_REASON_SIZE];
 
-	*number_plus_1 = 0;
-	if (len == 0)
-		return true;
-	if (len > 10 || strspn(text, "0123456789") != len)
-		return false;
-	n = strtol(text, NULL, 10);
-	*number_plus_1 = (uint32) n + 1;
-	return n <= PG_INT32_MAX;
+	return sf_number_parse(number_plus_1, text, hostname,
+						   reason, sizeof(reason));
+}
+
+/* Why a number is refused: its text makes none, or one that does not fit. */
+static void
+explain_number(const char *newval, int bits)
+{
+	uint32		number;
+	char		reason[SF_REASON_SIZE];
+
+	if (!sf_number_parse(&number, newval, hostname,
+						 reason, sizeof(reason)) && reason[0] != '\0')
+		GUC_check_errdetail("%s", reason);
+	else if (sf_state == NULL)
+		GUC_check_errdetail("It must be a number from 0 up to what the layout has room for, or empty: unset.");
+	else
+		GUC_check_errdetail("It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
+							(long long) (INT64_C(1) << bits) - 1);
+	GUC_check_errhint("Give the server's own number, such as \"1\"; or \"hostname:ordinal\" for the N of a host named db-N, or \"env:NAME\" for a number in the environment, either with an offset such as \"+100\".");
 }
 
 /*
@@ -150,12 +167,7 @@ check_number(const char *name, const char *newval, const char *current,
 	if (!sf_settings_parse_number(newval, &number) ||
 		(sf_state != NULL && (int64) number > INT64_C(1) << bits))
 	{
-		if (sf_state == NULL)
-			GUC_check_errdetail("It must be a number from 0 up to what the layout has room for, or empty: unset.");
-		else
-			GUC_check_errdetail("It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
-								(long long) (INT64_C(1) << bits) - 1);
-		GUC_check_errhint("Give the server's own number, such as \"1\".");
+		explain_number(newval, bits);
 		return false;
 	}
 	if (sf_state == NULL || IsTransactionState() ||
@@ -330,7 +342,7 @@ define_texts(void)
 							   assign_datacenter_id, NULL);
 	DefineCustomStringVariable("snowflake.node_id",
 							   "Number of this server, which no other server has.",
-							   "Empty: unset, and nothing is generated. Once taken, it stays until the server restarts.",
+							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\". Empty: unset, and nothing is generated. Once taken, it stays until the server restarts.",
 							   &sf_node_id, "",
 							   PGC_SIGHUP, 0,
 							   check_node_id, assign_node_id, NULL);
@@ -389,6 +401,8 @@ sf_settings_define(void)
 
 		texts[i] = text == NULL ? NULL : pstrdup(text);
 	}
+	if (gethostname(hostname, sizeof(hostname) - 1) != 0)
+		hostname[0] = '\0';
 	define_texts();
 	define_limits();
 	MarkGUCPrefixReserved("snowflake");

@@ -20,7 +20,7 @@ typedef enum SfSequenceStart
 	SF_START_RANDOM
 } SfSequenceStart;
 
-extern char *sf_node_id;		/* digits, or empty: unset */
+extern char *sf_node_id;		/* see number.c; empty: unset */
 extern char *sf_datacenter_id;	/* likewise */
 extern int	sf_max_clock_drift; /* ms */
 extern int	sf_max_clock_wait;	/* ms */

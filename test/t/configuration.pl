@@ -48,6 +48,9 @@ foreach my $bad (
 	[ "snowflake.node_id = 'seven'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "seven"\n.*DETAIL:  It must be a number/ ],
 	[ "snowflake.node_id = '-1'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "-1"/ ],
 	[ "snowflake.node_id = '1024'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and the layout has room for 0 to 1023/ ],
+	[ "snowflake.node_id = 'env:SF_TEST_NODE'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "env:SF_TEST_NODE"\n.*DETAIL:  The environment variable "SF_TEST_NODE" of the server is not set\.\n.*HINT:  Give the server's own number/ ],
+	[ "snowflake.node_id = 'env:PATH'", qr/FATAL:  .*\n.*DETAIL:  The environment variable "PATH" of the server holds no number\.\n/ ],
+	[ "snowflake.node_id = 'hostname:ordinals'", qr/FATAL:  .*\n.*DETAIL:  It must be a number/ ],
 	[ "snowflake.layout = ''", qr/FATAL:  invalid value for parameter "snowflake.layout": ""\n.*DETAIL:  A layout must not be empty/ ],
 	[ "snowflake.layout = 'timestamp:41 node:10 sequence:20'", qr/FATAL:  .*\n.*DETAIL:  The width of "sequence" must be between 1 and 16 bits/ ],
 	[ "snowflake.layout = 'node:10 timestamp:41 sequence:12'", qr/FATAL:  .*\n.*DETAIL:  A layout must begin with the field "timestamp"/ ],
@@ -122,6 +125,52 @@ $node->restart;
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6',
 	'a restart takes it');
 query($node, 'ALTER SYSTEM RESET ALL');
+
+# ---- the node id from a name ----
+
+{
+	local $ENV{SF_TEST_NODE} = '8';
+
+	$node->append_conf('postgresql.conf', "snowflake.node_id = 'env:SF_TEST_NODE+100'");
+	$node->restart;
+	is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '108',
+		'a number of the environment, and an offset');
+	is(query($node, 'SHOW snowflake.node_id'), 'env:SF_TEST_NODE+100',
+		'shown as it was set');
+	my $from = -s $node->logfile;
+	set_and_reload('snowflake.node_id', '108');
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '108'") or die;
+	is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '108',
+		'a reload may write the same number in another way');
+	set_and_reload('snowflake.node_id', 'env:SF_TEST_NODE');
+	like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "108" to "env:SF_TEST_NODE" without/,
+		$from, 'but not bring another');
+	query($node, 'ALTER SYSTEM RESET ALL');
+	$node->stop;
+	$ENV{SF_TEST_NODE} = '924';
+	fails_to_start($node, '', qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and/,
+		'one that does not fit');
+}
+# this host's name is one or the other; test/unit has more of them
+chomp(my $hostname = `uname -n`);
+if ($hostname =~ /^[^.]+-([0-9]{1,9})(\.|$)/)
+{
+	$node->append_conf('postgresql.conf', "snowflake.layout = 'timestamp:32 node:30 sequence:1 tick:1s'\nsnowflake.node_id = 'hostname:ordinal'");
+	$node->start;
+	query($node, 'CREATE DATABASE named');
+	is(query($node, 'CREATE EXTENSION snowflake; SELECT snowflake_node(snowflake_nextval())',
+		database => 'named'), $1 + 0, "a host named $hostname");
+	query($node, 'DROP DATABASE named');
+	$node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
+}
+else
+{
+	fails_to_start($node, "snowflake.node_id = 'hostname:ordinal'\n",
+		qr/FATAL:  .*\n.*DETAIL:  The host's name "\Q$hostname\E" does not end in a hyphen and a number/,
+		"a host named $hostname");
+}
+$node->append_conf('postgresql.conf', "snowflake.node_id = '6'");
+$node->restart;
 
 # ---- the record of epoch and layouts ----
 
