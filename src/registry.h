@@ -1,0 +1,107 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry.h
+ *	  What a registry of node ids keeps, is asked, and answers.
+ *
+ * A registry keeps one record per node id, for ever, changed only by
+ * compare-and-swap.  Besides, who is there is known by its presence, which
+ * the registry drops when nobody has kept it alive for its TTL.  Presence is
+ * a matter of choosing a slot well, never of who may issue.
+ *
+ * Times in records are ticks since the layout's epoch, as in the IDs.
+ *
+ * Pure: needs no server.  Used by lease.c and claim.c, which are used by
+ * test/unit only so far.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_REGISTRY_H
+#define SF_REGISTRY_H
+
+#include "layout.h"
+
+#define SF_HOST_SIZE	64
+
+/* One slot. */
+typedef struct SfRecord
+{
+	uint32_t	node;
+	int64_t		version;		/* the registry's; 0: never written */
+	int64_t		epoch;			/* claims so far */
+	uint64_t	owner;			/* incarnation of the server that wrote it */
+	uint64_t	server;			/* which server: stays over restarts */
+	uint64_t	write_id;		/* random, another one for each write */
+	int64_t		until;			/* no timestamp from here on is taken */
+	int64_t		offset_ms;		/* the owner's clock was so far ahead */
+	bool		released;
+	char		host[SF_HOST_SIZE]; /* for people */
+
+	/* Not part of a write. */
+	uint64_t	present;		/* the incarnation that is there; 0: none */
+} SfRecord;
+
+/* All that there is, read at one moment, and not from a member that lags. */
+typedef struct SfRegistry
+{
+	bool		initialized;
+	uint64_t	generation;		/* random; another one after each recovery */
+	int64_t		floor;			/* no claim begins before it */
+	char		layout[SF_LAYOUT_TEXT_SIZE];
+	const SfRecord *records;	/* by node, ascending */
+	int			nrecords;
+} SfRegistry;
+
+typedef enum SfAskKind
+{
+	SF_ASK_NOTHING,
+	SF_ASK_READ,				/* the registry */
+	SF_ASK_CLAIM,				/* write, and be present */
+	SF_ASK_EXTEND,				/* write, and be present if presence is set */
+	SF_ASK_RELEASE,				/* write, and be present no more */
+	SF_ASK_KEEPALIVE			/* stay present */
+} SfAskKind;
+
+/*
+ * One request.  A write is made in one step with its conditions: that the
+ * registry is of this generation, the record of this version (0: there is
+ * none), and nobody present but record.owner and displaced.  It replaces all
+ * of the record; its version is what the registry makes it.
+ *
+ * A request is over when the next one is asked.  That it may have an effect
+ * all the same, and whenever, is expected.
+ */
+typedef struct SfAsk
+{
+	SfAskKind	kind;
+	uint64_t	number;			/* grows with each */
+	int64_t		deadline_ms;	/* monotonic */
+	uint64_t	generation;
+	int64_t		version;
+	SfRecord	record;
+	uint64_t	displaced;
+	bool		presence;
+} SfAsk;
+
+typedef enum SfResult
+{
+	SF_RESULT_DONE,
+	SF_RESULT_CONFLICT,			/* a condition did not hold: not written */
+	SF_RESULT_ABSENT,			/* keepalive: the presence is gone */
+	SF_RESULT_REFUSED,			/* not done */
+	SF_RESULT_UNKNOWN			/* done or not, now or later */
+} SfResult;
+
+typedef struct SfAnswer
+{
+	uint64_t	number;			/* of the request */
+	SfResult	result;
+	int64_t		version;		/* of a record that was written */
+	const SfRegistry *registry; /* that was read */
+	const char *message;		/* what went wrong, as a sentence */
+
+	/* The registry's clock as it answered, in Unix ms, and to how many. */
+	int64_t		clock_ms;		/* 0: it does not say */
+	int64_t		clock_step_ms;
+} SfAnswer;
+
+#endif							/* SF_REGISTRY_H */

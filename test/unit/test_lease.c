@@ -1,0 +1,1628 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_lease.c
+ *	  Leases of node ids: a registry in memory, step by step and at random.
+ *
+ * The random part runs several holders, each with a clock of its own, against
+ * one registry, over a network that delays and loses, and sees whether two
+ * ever issue one timestamp under one node id.  The ways to do it that are
+ * known to fail are run as well, and have to fail: if they did not, the
+ * simulation would not be one.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "lease.h"
+#include "harness.h"
+
+#define EPOCH_MS	INT64_C(1704067200000)	/* of the layout */
+#define START_MS	INT64_C(100000) /* since then; true time begins there */
+
+#define MAX_HOLDERS	8
+#define MAX_SLOTS	4
+#define MAX_FLYING	200
+#define TTL_MS		3000
+#define DRIFT_MS	5
+#define STEP_MS		10
+#define FAULTY_MS	45000
+#define HEAL_MS		60000
+#define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
+#define NRUNS		60
+#define MAX_OFFSET_MS	20000	/* of a clock that jumps */
+
+static SfLayout layout;
+static char layout_text[SF_LAYOUT_TEXT_SIZE];
+static char last_said[300];
+static int	nsaid;
+
+static void
+say(bool is_warning, const char *text)
+{
+	snprintf(last_said, sizeof(last_said), "%s%s",
+			 is_warning ? "WARNING: " : "", text);
+	nsaid++;
+}
+
+/* ---- the registry ---- */
+
+/* What is compared before a write. */
+typedef enum Compare
+{
+	COMPARE_CHAIN,				/* what the protocol asks for */
+	COMPARE_OWNER,				/* the owner only */
+	COMPARE_NOTHING
+} Compare;
+
+typedef struct Registry
+{
+	bool		initialized;
+	uint64_t	generation;
+	int64_t		floor;
+	int64_t		revision;
+	SfRecord	record[MAX_SLOTS];
+	int64_t		present_until[MAX_SLOTS];	/* in true time */
+} Registry;
+
+static Registry registry;
+static Compare compare;
+static int64_t ttl_ms = TTL_MS;
+static int64_t clock_ahead_ms;	/* of the registry's clock */
+static int64_t clock_step_ms;
+
+static void
+init_registry(int64_t floor)
+{
+	memset(&registry, 0, sizeof(registry));
+	registry.initialized = true;
+	registry.generation = rnd();
+	registry.floor = floor;
+	for (int i = 0; i < MAX_SLOTS; i++)
+		registry.record[i].node = i;
+}
+
+static void
+expire_presence(int64_t now)
+{
+	for (int i = 0; i < MAX_SLOTS; i++)
+	{
+		if (registry.record[i].present != 0 &&
+			now >= registry.present_until[i])
+			registry.record[i].present = 0;
+	}
+}
+
+static bool
+condition_holds(const SfAsk *ask, const SfRecord *record)
+{
+	if (compare == COMPARE_NOTHING)
+		return true;
+	if (ask->generation != registry.generation)
+		return false;
+	if (record->present != 0 && record->present != ask->record.owner &&
+		record->present != ask->displaced)
+		return false;
+	if (compare == COMPARE_OWNER && ask->kind != SF_ASK_CLAIM)
+		return record->owner == ask->record.owner;
+	return record->version == ask->version;
+}
+
+/* What the registry does about a request; version is 0 for a read. */
+static SfResult
+apply(const SfAsk *ask, int64_t now, int64_t *version)
+{
+	SfRecord   *record = &registry.record[ask->record.node];
+	int64_t    *present_until = &registry.present_until[ask->record.node];
+	uint64_t	present = record->present;
+
+	expire_presence(now);
+	present = record->present;
+	*version = 0;
+	if (ask->kind == SF_ASK_READ)
+		return SF_RESULT_DONE;
+	if (ask->kind == SF_ASK_KEEPALIVE)
+	{
+		if (present != ask->record.owner)
+			return SF_RESULT_ABSENT;
+		*present_until = now + ttl_ms;
+		return SF_RESULT_DONE;
+	}
+	if (!condition_holds(ask, record))
+		return SF_RESULT_CONFLICT;
+	*record = ask->record;
+	record->version = *version = ++registry.revision;
+	record->present = present;
+	if (ask->presence)
+	{
+		record->present = ask->record.owner;
+		*present_until = now + ttl_ms;
+	}
+	if (ask->kind == SF_ASK_RELEASE)
+		record->present = 0;
+	return SF_RESULT_DONE;
+}
+
+/* What a reader is given: the records that have been written. */
+static void
+copy_registry(SfRegistry *copy, SfRecord *records)
+{
+	memset(copy, 0, sizeof(SfRegistry));
+	copy->initialized = registry.initialized;
+	copy->generation = registry.generation;
+	copy->floor = registry.floor;
+	snprintf(copy->layout, sizeof(copy->layout), "%s", layout_text);
+	copy->records = records;
+	for (int i = 0; i < MAX_SLOTS; i++)
+	{
+		if (registry.record[i].version != 0)
+			records[copy->nrecords++] = registry.record[i];
+	}
+}
+
+static SfLeaseConfig
+make_config(uint64_t server, uint32_t first, uint32_t last)
+{
+	SfLeaseConfig config = {
+		.claimant = {
+			.layout = &layout, .first_node = first, .last_node = last,
+			.owner = rnd() | 1, .server = server, .max_ahead_ms = 2000
+		},
+		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
+		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
+		.frozen_ms = 800, .random = rnd, .say = say
+	};
+
+	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
+			 (int) server);
+	return config;
+}
+
+/* ---- step by step ---- */
+
+static SfLease lease;
+static SfMoment now;
+static SfRegistry answer_registry;
+static SfRecord answer_records[MAX_SLOTS];
+
+static int64_t
+now_tick(void)
+{
+	return now.wall_ms - EPOCH_MS;
+}
+
+static void
+pass(int64_t ms)
+{
+	now.monotonic_ms += ms;
+	now.wall_ms += ms;
+}
+
+/* Time passes in looks, as it does for a process that is not frozen. */
+static void
+live(int64_t ms)
+{
+	for (; ms > 0; ms -= 100)
+	{
+		pass(ms < 100 ? ms : 100);
+		sf_lease_step(&lease, now);
+	}
+}
+
+/* The registry does what is asked, and answers. */
+static void
+reply_as(SfResult result, const char *message)
+{
+	SfAnswer	answer = {.number = lease.ask.number};
+
+	copy_registry(&answer_registry, answer_records);
+	answer.registry = &answer_registry;
+	answer.result = result;
+	answer.message = message;
+	sf_lease_answer(&lease, now, &answer);
+}
+
+static SfResult
+reply(void)
+{
+	SfAnswer	answer = {.number = lease.ask.number};
+
+	answer.result = apply(&lease.ask, now.monotonic_ms, &answer.version);
+	copy_registry(&answer_registry, answer_records);
+	answer.registry = &answer_registry;
+	answer.clock_ms = now.wall_ms + clock_ahead_ms;
+	answer.clock_step_ms = clock_step_ms;
+	sf_lease_answer(&lease, now, &answer);
+	return answer.result;
+}
+
+static void
+begin(const SfLeaseConfig *config)
+{
+	sf_lease_init(&lease, config, now);
+}
+
+/* A registry, a moment, and a lease that holds the node. */
+static void
+prepare(void)
+{
+	compare = COMPARE_CHAIN;
+	init_registry(0);
+	now.monotonic_ms = 1000000;
+	now.wall_ms = EPOCH_MS + START_MS;
+	clock_ahead_ms = clock_step_ms = 0;
+	last_said[0] = '\0';
+	nsaid = 0;
+}
+
+static void
+prepare_held(uint32_t node)
+{
+	SfLeaseConfig config = make_config(1, node, node);
+
+	prepare();
+	begin(&config);
+	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	reply();
+	CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+}
+
+/* Answer what is asked until it is this. */
+static void
+reply_until(SfAskKind kind)
+{
+	for (int i = 0; i < 1000 && lease.ask.kind != kind; i++)
+	{
+		if (lease.ask.kind != SF_ASK_NOTHING)
+			reply();
+		else
+			live(100);
+	}
+	CHECK_EQ(lease.ask.kind, kind);
+}
+
+/* Another server writes the record of a node. */
+static void
+write_by_other(uint32_t node, int64_t until, bool present)
+{
+	SfRecord   *record = &registry.record[node];
+
+	record->version = ++registry.revision;
+	record->owner = 12345;
+	record->server = 99;
+	record->write_id = rnd();
+	record->until = until;
+	record->present = present ? record->owner : 0;
+	record->released = false;
+	registry.present_until[node] = INT64_MAX;
+	strcpy(record->host, "other");
+}
+
+static void
+test_claim_extend_release(void)
+{
+	int64_t		until;
+
+	prepare_held(2);
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.node, 2);
+	CHECK_EQ(lease.right.start, 0);
+	CHECK_EQ(lease.right.until, now_tick() + 9000);
+	CHECK_EQ(registry.record[2].until, lease.right.until);
+	CHECK_EQ(registry.record[2].epoch, 1);
+	CHECK_STR(last_said, "Node id 2 is leased.");
+
+	/* kept alive, and extended when less than two thirds are left */
+	until = lease.right.until;
+	reply_until(SF_ASK_KEEPALIVE);
+	CHECK_EQ(now_tick() - START_MS, 1000);
+	reply();
+	reply_until(SF_ASK_EXTEND);
+	CHECK(until - now_tick() < 6000 && until - now_tick() > 5800);
+	CHECK_EQ(lease.right.until, until);
+	reply();
+	CHECK_EQ(lease.right.until, now_tick() + 9000);
+	CHECK(lease.right.valid);
+	CHECK_EQ(registry.record[2].epoch, 1);
+	CHECK_EQ(nsaid, 1);
+
+	sf_lease_release(&lease, now, 100500);
+	CHECK(!lease.right.valid);
+	CHECK_EQ(lease.ask.kind, SF_ASK_RELEASE);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_ENDED);
+	CHECK_EQ(lease.wake_ms, INT64_MAX);
+	CHECK_EQ(registry.record[2].until, 100501);
+	CHECK(registry.record[2].released);
+	CHECK_EQ(registry.record[2].present, 0);
+	CHECK_STR(lease.problem, "");
+}
+
+/* The next holder begins at the until, and waits where that is far. */
+static void
+test_until_of_the_one_before(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+
+	prepare();
+	write_by_other(0, START_MS + 1500, false);
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+	reply();
+	CHECK_EQ(lease.right.start, START_MS + 1500);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+
+	prepare();
+	write_by_other(0, START_MS + 30000, false);
+	begin(&config);
+	reply();
+	CHECK_CONTAINS(lease.problem, "Slot 0 is reserved until 2024-01-01T00:02:10");
+	CHECK_CONTAINS(lease.problem, "by \"other\", which has gone.");
+	CHECK_CONTAINS(lease.remedy, "It will be claimed then.");
+	reply_until(SF_ASK_CLAIM);
+	CHECK(now_tick() >= START_MS + 28000 && now_tick() < START_MS + 28500);
+	reply();
+	CHECK_EQ(lease.right.start, START_MS + 30000);
+	CHECK_STR(lease.problem, "");
+}
+
+static void
+test_taken_slots(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+
+	prepare();
+	write_by_other(0, START_MS, true);
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	CHECK_STR(lease.problem, "Slot 0 is held by \"other\".");
+	CHECK_CONTAINS(lease.remedy, "choose another snowflake.node_id");
+
+	prepare();
+	for (int i = 0; i < MAX_SLOTS; i++)
+		write_by_other(i, START_MS, true);
+	config = make_config(1, 1, 2);
+	begin(&config);
+	reply();
+	CHECK_STR(lease.problem, "All slots from 1 to 2 are taken.");
+	CHECK_EQ(nsaid, 1);
+	registry.record[2].present = 0;
+	registry.record[3].present = 0;
+	reply_until(SF_ASK_CLAIM);
+	CHECK_EQ(lease.ask.record.node, 2);
+
+	/* lost to another: read, and say who it was */
+	write_by_other(2, START_MS, true);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_STR(lease.problem, "All slots from 1 to 2 are taken.");
+}
+
+/* The one held before; released, longest ago; never used; expired. */
+static void
+test_choice(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 3);
+	static const uint32_t expected[] = {3, 1, 2, 0};
+
+	prepare();
+	write_by_other(0, START_MS - 9, false);
+	write_by_other(1, START_MS - 5, false);
+	registry.record[1].released = true;
+	write_by_other(3, START_MS - 1, false);
+	registry.record[3].server = 1;
+	for (int i = 0; i < 4; i++)
+	{
+		begin(&config);
+		reply();
+		CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+		CHECK_EQ(lease.ask.record.node, expected[i]);
+		write_by_other(expected[i], START_MS, true);
+	}
+
+	prepare();
+	for (int i = 0; i < 4; i++)
+	{
+		write_by_other(i, START_MS - (i == 2 ? 9 : i), false);
+		registry.record[i].released = true;
+	}
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.ask.record.node, 2);
+
+	/* a crash loop does not eat the slots */
+	prepare();
+	for (int i = 0; i < 3; i++)
+	{
+		write_by_other(i, START_MS + 5000 + i, false);
+		registry.record[i].server = 1;
+	}
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.ask.kind, SF_ASK_NOTHING);
+	CHECK_CONTAINS(lease.problem, "This server has left 3 slots reserved");
+	reply_until(SF_ASK_CLAIM);
+	CHECK(lease.ask.record.node < 3);
+}
+
+/* An answer that is lost: what was written is found out by reading. */
+static void
+test_lost_answers(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 3);
+	SfAsk		first;
+	int64_t		version;
+	uint32_t	node;
+
+	/* a claim that was made */
+	prepare();
+	begin(&config);
+	reply();
+	node = lease.ask.record.node;
+	CHECK_EQ(apply(&lease.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
+	live(500);
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	CHECK_STR(last_said, "WARNING: The registry did not answer in time.");
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.node, node);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+
+	/* one that may be made yet: no other slot is tried, and one is made */
+	prepare();
+	begin(&config);
+	reply();
+	first = lease.ask;
+	live(500);
+	for (int i = 0; i < 20; i++)
+	{
+		reply_until(SF_ASK_CLAIM);
+		CHECK_EQ(lease.ask.record.node, first.record.node);
+		CHECK_EQ(lease.ask.version, first.version);
+		CHECK(lease.ask.record.write_id != first.record.write_id);
+		if (i < SF_LEASE_PENDING - 2)
+			live(500);
+		else
+			break;
+	}
+	CHECK_EQ(apply(&first, now.monotonic_ms, &version), SF_RESULT_DONE);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+	CHECK_EQ(lease.right.until, first.record.until);
+
+	/* an extension, likewise */
+	prepare_held(1);
+	reply_until(SF_ASK_EXTEND);
+	first = lease.ask;
+	live(500);
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(apply(&first, now.monotonic_ms, &version), SF_RESULT_DONE);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.until, first.record.until);
+
+	/* an answer that comes after all is nobody's */
+	{
+		SfAnswer	late = {.number = first.number, .result = SF_RESULT_DONE};
+		SfRight		right = lease.right;
+
+		sf_lease_answer(&lease, now, &late);
+		CHECK(memcmp(&right, &lease.right, sizeof(right)) == 0);
+	}
+}
+
+static void
+test_fence(void)
+{
+	/* somebody else has claimed the slot */
+	prepare_held(1);
+	live(900);
+	write_by_other(1, lease.right.until, true);
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	CHECK(lease.right.valid);	/* up to what was acknowledged */
+	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	reply();
+	CHECK(!lease.right.valid);
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	CHECK_CONTAINS(last_said, "WARNING: The lease of node id 1 is lost: somebody else has claimed it");
+
+	/* under our own name */
+	prepare_held(1);
+	registry.record[1].version = ++registry.revision;
+	registry.record[1].write_id = rnd();
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	reply();
+	CHECK(!lease.right.valid);
+	CHECK_CONTAINS(last_said, "or is a copy of this server");
+
+	/* the registry has lost everything */
+	prepare_held(1);
+	init_registry(START_MS + 20000);
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply();
+	CHECK(!lease.right.valid);
+	CHECK_CONTAINS(last_said, "the registry is not the one that it was");
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_CONTAINS(lease.problem, "After its recovery the registry lets nobody claim a slot before 2024-01-01T00:02:00");
+	reply_until(SF_ASK_CLAIM);
+	reply();
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.start, START_MS + 20000);
+
+	/* it has lost them, and nobody has looked after it */
+	prepare_held(1);
+	memset(&registry, 0, sizeof(registry));
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	reply();
+	CHECK(!lease.right.valid);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_STR(lease.problem, "The registry was never initialized.");
+	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_init();");
+}
+
+/* A registry that is gone: the lease lasts, the log says so, and the end. */
+static void
+test_outage(void)
+{
+	int64_t		last_number;
+	int			tries = 0;
+
+	prepare_held(0);
+	nsaid = 0;
+	last_number = lease.ask.number;
+	for (int i = 0; i < 3000; i++)
+	{
+		live(100);
+		CHECK(lease.wake_ms > now.monotonic_ms);
+		CHECK(lease.wake_ms <= now.monotonic_ms + 500);
+		tries += lease.ask.number != (uint64_t) last_number;
+		last_number = lease.ask.number;
+	}
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	CHECK(tries >= 300 / 6 && tries <= 300 / 3 + 10);
+	CHECK_EQ(nsaid, 5);
+	CHECK_STR(lease.problem, "The registry did not answer in time.");
+	CHECK_CONTAINS(lease.remedy, "can be reached");
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK_EQ(lease.right.until, now_tick() + 9000);
+	CHECK_STR(last_said, "The registry does what it is asked again.");
+	CHECK_STR(lease.problem, "");
+
+	/* a full quota refuses writes, and lets us stay present */
+	prepare_held(0);
+	ttl_ms = 30000;
+	lease.config.keepalive_ms = 10000;
+	for (int i = 0; i < 500; i++)
+	{
+		if (lease.ask.kind == SF_ASK_EXTEND)
+			reply_as(SF_RESULT_REFUSED, "Database space exceeded.");
+		else if (lease.ask.kind != SF_ASK_NOTHING)
+			reply();
+		live(100);
+		expire_presence(now.monotonic_ms);
+		CHECK(registry.record[0].present != 0);
+	}
+	CHECK_STR(lease.problem, "The registry answered: Database space exceeded.");
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	CHECK_EQ(nsaid, 2);
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK_EQ(lease.right.until, now_tick() + 9000);
+	ttl_ms = TTL_MS;
+}
+
+/* Presence that was lost comes back with the next write. */
+static void
+test_presence(void)
+{
+	prepare_held(0);
+	registry.record[0].present = 0;
+	reply_until(SF_ASK_KEEPALIVE);
+	CHECK_EQ(reply(), SF_RESULT_ABSENT);
+	CHECK_EQ(lease.ask.kind, SF_ASK_EXTEND);
+	CHECK(lease.ask.presence);
+	reply();
+	CHECK(registry.record[0].present == registry.record[0].owner);
+	reply_until(SF_ASK_EXTEND);
+	CHECK(!lease.ask.presence);
+}
+
+static void
+test_interruption(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 3);
+	SfAsk		before;
+	int64_t		version;
+
+	for (int kind = 0; kind < 4; kind++)
+	{
+		/* frozen; suspended; the clock set forward, and back */
+		prepare_held(0);
+		if (kind == 0)
+			pass(900);
+		else if (kind == 1)
+			pass(3600000);
+		else
+			now.wall_ms += kind == 2 ? 900 : -900;
+		sf_lease_step(&lease, now);
+		CHECK(!lease.right.valid);
+		CHECK_CONTAINS(last_said, "frozen, or the wall clock was set");
+		for (int i = 0; i < 4 && !lease.right.valid; i++)
+			reply();
+		CHECK(lease.right.valid);
+		CHECK(lease.right.until >= now_tick() + 9000);
+		CHECK_EQ(lease.state, SF_LEASE_HELD);
+	}
+
+	/* not by a write that was begun before */
+	prepare_held(0);
+	reply_until(SF_ASK_EXTEND);
+	before = lease.ask;
+	CHECK_EQ(apply(&before, now.monotonic_ms, &version), SF_RESULT_DONE);
+	pass(2000);
+	{
+		SfAnswer	answer = {.number = before.number, .version = version};
+
+		sf_lease_answer(&lease, now, &answer);
+	}
+	CHECK(!lease.right.valid);
+	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	reply();
+	CHECK(!lease.right.valid);
+	for (int i = 0; i < 4 && lease.ask.kind != SF_ASK_EXTEND; i++)
+		reply();
+	reply();
+	CHECK(lease.right.valid);
+
+	/* nor by a claim */
+	prepare();
+	begin(&config);
+	reply();
+	CHECK_EQ(apply(&lease.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
+	pass(2000);
+	sf_lease_step(&lease, now);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+	CHECK(!lease.right.valid);
+	for (int i = 0; i < 4 && !lease.right.valid; i++)
+	{
+		if (lease.ask.kind == SF_ASK_NOTHING)
+			live(10);
+		reply();
+	}
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK(lease.right.valid);
+}
+
+/* The server's clock is off; or it is the registry's, and all say so. */
+static void
+test_clock(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+
+	for (int peers = 0; peers <= 3; peers++)
+	{
+		prepare();
+		for (int i = 1; i <= peers; i++)
+		{
+			write_by_other(i, START_MS, true);
+			registry.record[i].offset_ms = i == 2 ? 0 : 7000;
+		}
+		clock_ahead_ms = -7000;
+		begin(&config);
+		for (int i = 0; i < 2; i++)
+		{
+			reply();
+			if (peers == 1 || peers == 3)
+				break;
+			CHECK_CONTAINS(lease.problem, "The wall clock is 7000 ms ahead of that of the registry, and of the servers there.");
+			CHECK_CONTAINS(lease.remedy, "Set the server's clock right");
+			reply_until(SF_ASK_READ);
+		}
+		CHECK_EQ(lease.ask.kind,
+				 peers == 1 || peers == 3 ? SF_ASK_CLAIM : SF_ASK_READ);
+	}
+
+	/* while it is held, what was acknowledged lasts; no more */
+	prepare_held(0);
+	for (int i = 0; i < 80; i++)
+	{
+		now.wall_ms += 75;
+		clock_ahead_ms -= 75;
+		live(100);
+		if (lease.ask.kind != SF_ASK_NOTHING)
+			reply();
+	}
+	CHECK(lease.right.valid);
+	CHECK(lease.right.until <= START_MS + 8000 + 9000 + 5000);
+	CHECK(lease.right.until < now_tick() + 6000);
+	CHECK_CONTAINS(lease.problem, " ms ahead of that of the registry, and");
+
+	/* a warning, once; not for what may be the way of the answer */
+	for (int slow = 0; slow < 2; slow++)
+	{
+		prepare_held(0);
+		nsaid = 0;
+		clock_ahead_ms = -300;
+		clock_step_ms = slow ? 300 : 1;
+		for (int i = 0; i < 5; i++)
+		{
+			reply_until(SF_ASK_KEEPALIVE);
+			reply();
+			CHECK_EQ(nsaid, slow ? 0 : 1);
+		}
+		if (!slow)
+			CHECK_STR(last_said, "WARNING: The wall clock is 299 ms ahead of that of the registry.");
+	}
+	prepare_held(0);
+	clock_ahead_ms = 300;
+	reply_until(SF_ASK_KEEPALIVE);
+	reply();
+	CHECK_STR(last_said, "WARNING: The wall clock is 300 ms behind that of the registry.");
+}
+
+/* What the life before has left may be taken up again, above its own mark. */
+static void
+test_left_over(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+
+	prepare_held(0);
+	config.claimant.last_held = 0;
+	config.claimant.last_write_id = registry.record[0].write_id;
+	config.claimant.last_until = START_MS + 700;
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(reply(), SF_RESULT_DONE);
+	CHECK_EQ(lease.right.start, START_MS + 700);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+
+	/* not if anybody has written since, and not below the floor */
+	prepare_held(0);
+	config.claimant.last_write_id = registry.record[0].write_id;
+	registry.record[0].write_id++;
+	begin(&config);
+	reply();
+	CHECK_STR(lease.problem, "Slot 0 is held by \"host-1\".");
+	prepare_held(0);
+	config.claimant.last_write_id = registry.record[0].write_id;
+	registry.floor = START_MS + 1000;
+	begin(&config);
+	reply();
+	reply();
+	CHECK_EQ(lease.right.start, START_MS + 1000);
+}
+
+static void
+test_wrong_registry(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+
+	prepare();
+	begin(&config);
+	{
+		SfAnswer	answer = {.number = lease.ask.number};
+
+		copy_registry(&answer_registry, answer_records);
+		strcpy(answer_registry.layout, "another");
+		answer.registry = &answer_registry;
+		sf_lease_answer(&lease, now, &answer);
+	}
+	CHECK_STR(lease.problem, "The registry is for the layout \"another\".");
+	CHECK_CONTAINS(lease.remedy, "Set snowflake.layout");
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+}
+
+/* The end of the layout is no until that goes beyond it. */
+static void
+test_end_of_layout(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+	int64_t		end = layout.end_tick - layout.epoch_tick;
+
+	prepare();
+	now.wall_ms = EPOCH_MS + end - 3000;
+	begin(&config);
+	reply();
+	reply();
+	CHECK_EQ(lease.right.until, end);
+	for (int i = 0; i < 10; i++)
+	{
+		reply_until(SF_ASK_KEEPALIVE);	/* and no extension */
+		reply();
+	}
+}
+
+/* ---- at random: the world ---- */
+
+/* How a run differs from what is promised, and what happens in it. */
+typedef struct World
+{
+	const char *name;
+	Compare		compare;
+	int			slow;			/* one message in so many takes up to */
+	int64_t		slow_ms;		/* so long */
+	bool		no_write_id;	/* what has our name is ours */
+	bool		jumps;			/* clocks do */
+	bool		outages;
+	bool		losses;			/* the registry loses all, or some */
+	bool		no_floor;		/* and nobody raises the floor */
+	bool		short_lease;	/* lasts a third as long as in others */
+	int			clone;			/* 1: of a process that goes on; 2: of a frozen one */
+	bool		left_over;		/* crashed servers resume what they held */
+	bool		copy_resumes;	/* and so do copies of what they have left */
+} World;
+
+typedef enum Fate
+{
+	DEAD,
+	ALIVE,
+	FROZEN
+} Fate;
+
+typedef struct Holder
+{
+	SfLease		lease;
+	SfLeaseConfig config;
+	Fate		fate;
+	uint16_t	life;			/* who issued a timestamp; never 0 */
+	int64_t		offset_ms;		/* of the clock */
+	double		rate;			/* of the clock */
+	int64_t		thaw_ms;		/* when a frozen one goes on */
+	bool		worker_only;	/* its backends go on meanwhile */
+	int64_t		born_ms;		/* when a dead one comes back */
+	int64_t		cut_off_ms;		/* no message gets through until then */
+	uint64_t	sent;			/* the last request that was */
+	uint64_t	releasing;
+
+	/* its generator */
+	int64_t		counter;		/* the last timestamp issued */
+	SfRight		published;
+	SfRight		seen;			/* by a backend that sleeps */
+} Holder;
+
+/* A message on its way: a request, or its answer. */
+typedef struct Message
+{
+	bool		used;
+	bool		is_answer;
+	int			holder;
+	uint16_t	life;
+	int64_t		at_ms;
+	SfAsk		ask;
+	SfAnswer	answer;
+	SfRegistry	registry;
+	SfRecord	records[MAX_SLOTS];
+} Message;
+
+static const World *world;
+static Holder holders[MAX_HOLDERS];
+static int	nholders;
+static int	nslots;
+static Message flying[MAX_FLYING];
+static int64_t true_ms;
+static bool faulty;				/* may anything go wrong still? */
+static uint16_t lives;
+static int64_t registry_cut_ms;
+static Registry backup;
+static bool have_backup;
+static int64_t cloned_until;	/* timestamps that both of two clones own */
+
+/* Who issued each timestamp, under each node id. */
+static uint16_t issued_by[MAX_SLOTS][MAX_MS];
+
+/* Of all runs of a world. */
+static int64_t issued;
+static int64_t duplicates;
+static int64_t late_duplicates; /* of clones, beyond what they share */
+static int64_t events;
+static int64_t fences;
+
+static bool
+chance(int one_in)
+{
+	return rnd_below(one_in) == 0;
+}
+
+static SfMoment
+moment_of(const Holder *holder)
+{
+	SfMoment	moment;
+
+	moment.monotonic_ms = (int64_t) (true_ms * holder->rate);
+	moment.wall_ms = EPOCH_MS + moment.monotonic_ms + holder->offset_ms;
+	return moment;
+}
+
+/* The timestamp, if the generator may have it. */
+static void
+issue(Holder *holder, const SfRight *right)
+{
+	int64_t		clock = moment_of(holder).wall_ms - EPOCH_MS;
+	int64_t		tick = holder->counter + 1;
+	uint16_t   *by;
+
+	if (tick < clock)
+		tick = clock;
+	if (!right->valid || tick >= right->until || tick > clock + DRIFT_MS ||
+		tick >= MAX_MS || tick < 0)
+		return;
+	holder->counter = tick;
+	by = &issued_by[right->node][tick];
+	issued++;
+	if (*by != 0 && *by != holder->life)
+	{
+		duplicates++;
+		if (tick >= cloned_until)
+			late_duplicates++;
+	}
+	*by = holder->life;
+}
+
+/* All that is left to issue up to the drift, and what a sleeper has seen. */
+static void
+generate(Holder *holder)
+{
+	for (int i = 0; i < STEP_MS + DRIFT_MS; i++)
+		issue(holder, &holder->published);
+	if (world->clone != 0)
+		return;					/* what sleeps while it is cloned is beyond help */
+	if (chance(100))
+		issue(holder, &holder->seen);
+	if (chance(500))
+		holder->seen = holder->published;
+}
+
+/* What the worker does when the lease has changed. */
+static void
+publish(Holder *holder)
+{
+	const SfRight *right = &holder->lease.right;
+
+	if (right->valid && (!holder->published.valid ||
+						 right->node != holder->published.node ||
+						 right->start != holder->published.start))
+	{
+		if (holder->counter < right->start - 1)
+			holder->counter = right->start - 1;
+		holder->counter++;
+	}
+	fences += holder->published.valid && !right->valid;
+	holder->published = *right;
+}
+
+static void
+send_message(const Message *message)
+{
+	int64_t		delay = 1 + rnd_below(40);
+
+	if (faulty && chance(50))
+		return;
+	if (faulty && world->slow > 0 && chance(world->slow))
+		delay = rnd_below(world->slow_ms);
+	for (int i = 0; i < MAX_FLYING; i++)
+	{
+		if (flying[i].used)
+			continue;
+		flying[i] = *message;
+		flying[i].used = true;
+		flying[i].at_ms = true_ms + delay;
+		return;
+	}
+}
+
+/* The holder has been told something: do what it wants. */
+static void
+follow(Holder *holder)
+{
+	publish(holder);
+	if (holder->lease.ask.kind != SF_ASK_NOTHING &&
+		holder->lease.ask.number != holder->sent)
+	{
+		static Message message;
+
+		memset(&message, 0, sizeof(message));
+		message.holder = (int) (holder - holders);
+		message.life = holder->life;
+		message.ask = holder->lease.ask;
+		holder->sent = message.ask.number;
+		if (true_ms >= holder->cut_off_ms)
+			send_message(&message);
+	}
+	if (holder->lease.state == SF_LEASE_ENDED && holder->fate == ALIVE)
+	{
+		holder->fate = DEAD;
+		holder->born_ms = true_ms + rnd_below(3000);
+	}
+}
+
+static void
+start_holder(Holder *holder)
+{
+	SfLeaseConfig *config = &holder->config;
+	SfRight		none = {0};
+
+	config->claimant.owner = rnd() | 1;
+	holder->fate = ALIVE;
+	holder->life = ++lives;
+	holder->sent = 0;
+	holder->published = holder->seen = none;
+	holder->counter = config->claimant.last_until;
+	sf_lease_init(&holder->lease, config, moment_of(holder));
+	follow(holder);
+}
+
+/* Only what was on its way is left. */
+static void
+crash(Holder *holder)
+{
+	SfClaimant *claimant = &holder->config.claimant;
+
+	holder->fate = DEAD;
+	holder->born_ms = true_ms + rnd_below(6000);
+	claimant->last_write_id = 0;
+	claimant->last_until = 0;
+	if (world->left_over)
+	{
+		claimant->last_held = holder->lease.record.node;
+		claimant->last_write_id = holder->lease.record.write_id;
+		claimant->last_until = holder->counter + 1;
+	}
+}
+
+static void
+apply_message(Message *message)
+{
+	Message		reply = *message;
+
+	if (true_ms < registry_cut_ms)
+		return;
+	events++;
+	reply.is_answer = true;
+	memset(&reply.answer, 0, sizeof(reply.answer));
+	reply.answer.number = message->ask.number;
+	reply.answer.message = "No.";
+	reply.answer.result = SF_RESULT_REFUSED;
+	if (!faulty || !chance(40))
+		reply.answer.result = apply(&message->ask, true_ms,
+									&reply.answer.version);
+	if (faulty && reply.answer.result == SF_RESULT_DONE &&
+		message->ask.kind != SF_ASK_READ && chance(40))
+		reply.answer.result = SF_RESULT_UNKNOWN;
+	reply.answer.clock_ms = EPOCH_MS + true_ms;
+	copy_registry(&reply.registry, reply.records);
+	send_message(&reply);
+}
+
+/* Without write_id, whatever carries our name would be what we wrote. */
+static void
+believe_owner(Holder *holder, const Message *message)
+{
+	for (int i = 0; i < message->registry.nrecords; i++)
+	{
+		const SfRecord *record = &message->records[i];
+
+		if (record->owner != holder->lease.config.claimant.owner ||
+			record->node != holder->lease.record.node ||
+			holder->lease.npending == 0)
+			continue;
+		holder->lease.pending[0].write_id = record->write_id;
+	}
+}
+
+static void
+deliver(Message *message)
+{
+	Holder	   *holder = &holders[message->holder];
+
+	if (!message->is_answer)
+		apply_message(message);
+	else if (holder->fate == FROZEN)
+	{
+		message->used = true;	/* until it goes on */
+		return;
+	}
+	else if (holder->fate == ALIVE && holder->life == message->life &&
+			 true_ms >= holder->cut_off_ms)
+	{
+		events++;
+		message->registry.records = message->records;
+		message->answer.registry = &message->registry;
+		if (world->no_write_id && message->ask.kind == SF_ASK_READ)
+			believe_owner(holder, message);
+		sf_lease_answer(&holder->lease, moment_of(holder), &message->answer);
+		follow(holder);
+	}
+}
+
+/* ---- at random: what goes wrong ---- */
+
+/* A copy of a holder that goes on as well; the same name, the same memory. */
+static void
+clone_holder(void)
+{
+	Holder	   *original = &holders[0];
+	Holder	   *copy = &holders[nholders];
+
+	if (original->fate != ALIVE || cloned_until > 0)
+		return;
+	*copy = *original;
+	copy->life = ++lives;
+	copy->offset_ms += rnd_below(50);
+	nholders++;
+
+	/* what both may come to own: what is acknowledged, or asked for */
+	cloned_until = original->lease.right.until;
+	if (original->lease.ask.record.until > cloned_until)
+		cloned_until = original->lease.ask.record.until;
+	for (int i = 0; i < MAX_FLYING; i++)
+	{
+		if (flying[i].used && flying[i].ask.record.until > cloned_until)
+			cloned_until = flying[i].ask.record.until;
+	}
+	cloned_until += 9000 * (cloned_until == 0);
+	if (world->clone == 1)
+		return;
+	original->fate = copy->fate = FROZEN;
+	original->worker_only = copy->worker_only = false;
+	original->thaw_ms = true_ms + 900 + rnd_below(5000);
+	copy->thaw_ms = true_ms + 900 + rnd_below(5000);
+}
+
+static void
+lose_registry(void)
+{
+	int64_t		floor = true_ms + 9000 + MAX_OFFSET_MS;
+	int64_t		revision = registry.revision;
+
+	if (world->no_floor)
+		floor = registry.floor;
+	if (have_backup && chance(2))
+		registry = backup;
+	else
+		init_registry(0);
+	have_backup = false;
+	registry.floor = floor;
+	registry.generation = world->no_floor ? backup.generation : rnd();
+	if (registry.revision > revision)
+		registry.revision = revision;
+}
+
+static void
+go_wrong(Holder *holder)
+{
+	if (holder->fate != ALIVE)
+		return;
+	if (chance(1500))
+		crash(holder);
+	else if (chance(1000))
+	{
+		holder->fate = FROZEN;
+		holder->worker_only = chance(2);
+		holder->thaw_ms = true_ms + rnd_below(8000);
+	}
+	else if (chance(2000) && holder->lease.state == SF_LEASE_HELD)
+	{
+		SfRight		none = {0};
+
+		holder->published = holder->seen = none;
+		sf_lease_release(&holder->lease, moment_of(holder), holder->counter);
+		follow(holder);
+	}
+	else if (chance(1000))
+		holder->cut_off_ms = true_ms + rnd_below(world->outages ? 15000 : 1500);
+	else if (world->jumps && chance(700))
+		holder->offset_ms = (int64_t) rnd_below(2 * MAX_OFFSET_MS) -
+			MAX_OFFSET_MS;
+	else if (world->jumps && chance(700))
+		holder->offset_ms = (int64_t) rnd_below(8000) - 4000;
+}
+
+static void
+go_wrong_at_all(void)
+{
+	if (world->outages && chance(2000))
+		registry_cut_ms = true_ms + rnd_below(15000);
+	if (chance(500))
+		registry.record[rnd_below(MAX_SLOTS)].present = 0;
+	if (world->losses && chance(800))
+	{
+		backup = registry;
+		have_backup = true;
+	}
+	if (world->losses && chance(1500))
+		lose_registry();
+	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
+		clone_holder();
+	if (world->copy_resumes && chance(500) && nholders < MAX_HOLDERS &&
+		holders[0].fate == ALIVE && holders[0].lease.state == SF_LEASE_HELD)
+	{
+		/* what it has on disk, started elsewhere while it is cut off */
+		Holder	   *copy = &holders[nholders++];
+
+		*copy = holders[0];
+		crash(copy);
+		holders[0].cut_off_ms = true_ms + TTL_MS + 6000;
+		copy->cut_off_ms = 0;
+	}
+}
+
+/* ---- at random: a run ---- */
+
+static void
+live_on(Holder *holder)
+{
+	if (holder->fate == FROZEN && true_ms >= holder->thaw_ms)
+		holder->fate = ALIVE;
+	if (holder->fate == DEAD && true_ms >= holder->born_ms)
+		start_holder(holder);
+	if (holder->fate == ALIVE &&
+		moment_of(holder).monotonic_ms >= holder->lease.wake_ms)
+	{
+		events++;
+		sf_lease_step(&holder->lease, moment_of(holder));
+		follow(holder);
+	}
+	if (holder->fate == ALIVE ||
+		(holder->fate == FROZEN && holder->worker_only))
+		generate(holder);
+}
+
+static void
+run_until(int64_t end_ms)
+{
+	for (; true_ms < end_ms; true_ms += STEP_MS)
+	{
+		for (int i = 0; i < MAX_FLYING; i++)
+		{
+			if (!flying[i].used || true_ms < flying[i].at_ms)
+				continue;
+			flying[i].used = false;
+			deliver(&flying[i]);
+		}
+		for (int i = 0; i < nholders; i++)
+		{
+			if (faulty)
+				go_wrong(&holders[i]);
+			live_on(&holders[i]);
+		}
+		if (faulty)
+			go_wrong_at_all();
+	}
+}
+
+static void
+start_run(void)
+{
+	memset(issued_by, 0, sizeof(issued_by));
+	memset(flying, 0, sizeof(flying));
+	memset(holders, 0, sizeof(holders));
+	compare = world->compare;
+	nslots = 1 + rnd_below(MAX_SLOTS);
+	nholders = 2 + rnd_below(3);
+	true_ms = START_MS;
+	registry_cut_ms = 0;
+	have_backup = false;
+	cloned_until = 0;
+	lives = 0;
+	faulty = true;
+	init_registry(0);
+	backup = registry;
+	for (int i = 0; i < nholders; i++)
+	{
+		Holder	   *holder = &holders[i];
+
+		holder->config = make_config(i + 1, 0, nslots - 1);
+		if (chance(2))			/* it costs time, and must not cost more */
+			holder->config.claimant.max_ahead_ms = 9000;
+		if (world->short_lease)
+		{
+			holder->config.reserve_ms /= 3;
+			holder->config.keepalive_ms /= 3;
+		}
+		holder->offset_ms = (int64_t) rnd_below(6000) - 3000;
+		holder->rate = 1 + ((int) rnd_below(200) - 100) / 1e6;
+		holder->born_ms = true_ms + rnd_below(2000);
+	}
+}
+
+/* When nothing goes wrong any more, who can have a slot has one. */
+static void
+check_that_it_heals(void)
+{
+	int			held = 0;
+	int			alive = 0;
+
+	faulty = false;
+	registry_cut_ms = 0;
+	for (int i = 0; i < nholders; i++)
+	{
+		holders[i].offset_ms = 0;
+		holders[i].cut_off_ms = 0;
+	}
+	run_until(true_ms + HEAL_MS);
+	for (int i = 0; i < nholders; i++)
+	{
+		alive += holders[i].fate == ALIVE;
+		held += holders[i].published.valid &&
+			holders[i].published.until > true_ms;
+	}
+	CHECK_EQ(alive, nholders);
+	CHECK_EQ(held, nholders < nslots ? nholders : nslots);
+}
+
+/* One after the other; where they are to fail, until one has. */
+static void
+run_world(const World *w, int runs, bool is_to_fail)
+{
+	int			bad_runs = 0;
+	int			run;
+
+	world = w;
+	ttl_ms = world->short_lease ? TTL_MS / 3 : TTL_MS;
+	issued = duplicates = late_duplicates = events = fences = 0;
+	for (run = 0; run < runs && !(is_to_fail && late_duplicates > 0); run++)
+	{
+		int64_t		before = duplicates;
+
+		start_run();
+		run_until(true_ms + FAULTY_MS);
+		if (!is_to_fail)
+			check_that_it_heals();
+		bad_runs += duplicates > before;
+	}
+	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
+		   PRId64 " withdrawn, %" PRId64 " duplicates in %d runs",
+		   w->name, run, events, issued, fences, duplicates, bad_runs);
+	if (w->clone != 0)
+		printf(", %" PRId64 " of them beyond what the clones shared",
+			   late_duplicates);
+	printf("\n");
+	compare = COMPARE_CHAIN;
+	ttl_ms = TTL_MS;
+}
+
+static void
+test_protocol(void)
+{
+	static const World worlds[] = {
+		{.name = "protocol"},
+		{.name = "protocol, slow network", .slow = 8, .slow_ms = 15000,
+		.jumps = true},
+		{.name = "protocol, outages", .outages = true, .jumps = true},
+		{.name = "protocol, registry lost", .losses = true, .jumps = true,
+		.slow = 8, .slow_ms = 15000},
+		{.name = "protocol, crashed servers resume", .left_over = true,
+		.slow = 8, .slow_ms = 15000, .jumps = true},
+		{.name = "protocol, short leases", .short_lease = true, .slow = 4,
+		.slow_ms = 6000, .outages = true, .jumps = true},
+		{.name = "clone of a frozen machine", .clone = 2, .slow = 8,
+		.slow_ms = 15000},
+	};
+
+	for (int i = 0; i < LENGTH(worlds); i++)
+	{
+		run_world(&worlds[i], NRUNS, false);
+		snprintf(context, sizeof(context), "%s", worlds[i].name);
+		CHECK_EQ(duplicates, 0);
+		CHECK(issued > NRUNS * FAULTY_MS / 2);
+		CHECK(fences > NRUNS);
+	}
+}
+
+/* A clone of a machine that goes on: only what it had when it was cloned. */
+static void
+test_live_clone(void)
+{
+	static const World clone = {.name = "live clone", .clone = 1};
+
+	run_world(&clone, NRUNS, false);
+	CHECK(duplicates > 0);
+	CHECK_EQ(late_duplicates, 0);
+}
+
+/* What is known to fail does. */
+static void
+test_variants_fail(void)
+{
+	static const World worlds[] = {
+		{.name = "written without compare", .compare = COMPARE_NOTHING,
+		.slow = 8, .slow_ms = 15000},
+		{.name = "compare the owner only", .compare = COMPARE_OWNER,
+		.slow = 4, .slow_ms = 6000, .outages = true, .short_lease = true},
+		{.name = "registry lost, no floor", .losses = true, .no_floor = true},
+		{.name = "live clone, no write_id", .clone = 1, .no_write_id = true},
+		{.name = "copy of the data resumes", .left_over = true,
+		.copy_resumes = true},
+	};
+
+	for (int i = 0; i < LENGTH(worlds); i++)
+	{
+		run_world(&worlds[i], 100 * NRUNS, true);
+		snprintf(context, sizeof(context), "%s", worlds[i].name);
+		CHECK(late_duplicates > 0);
+	}
+}
+
+/*
+ * The same, step by step: where only the owner is compared, a late extension
+ * takes back what a later one has reserved.
+ */
+static void
+test_late_write(void)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		SfAsk		late;
+		int64_t		version;
+		int64_t		until;
+		SfLease		first;
+		SfLeaseConfig config;
+
+		prepare_held(0);
+		compare = i == 0 ? COMPARE_CHAIN : COMPARE_OWNER;
+		reply_until(SF_ASK_EXTEND);
+		late = lease.ask;
+		live(500);				/* no answer: read, and extend again */
+		reply_until(SF_ASK_EXTEND);
+		reply();
+		until = lease.right.until;
+		CHECK(until > late.record.until);
+		CHECK_EQ(apply(&late, now.monotonic_ms, &version),
+				 i == 0 ? SF_RESULT_CONFLICT : SF_RESULT_DONE);
+
+		/* no message gets through to the holder any more */
+		first = lease;
+		registry.record[0].present = 0;
+		config = make_config(2, 0, 0);
+		config.claimant.max_ahead_ms = 9000;
+		begin(&config);
+		reply();
+		reply();
+		CHECK_EQ(lease.state, SF_LEASE_HELD);
+		CHECK_EQ(lease.right.start < first.right.until, i == 1);
+	}
+	compare = COMPARE_CHAIN;
+}
+
+/*
+ * Two ways that have no until.  A holder is sure of its node id until a
+ * deadline of its own, and goes by its clock; in the second, it reports the
+ * time now and then, and none begins before what was reported.
+ */
+static void
+run_naive(bool reports)
+{
+	static struct
+	{
+		int64_t		offset_ms;
+		int64_t		deadline_ms;
+		int64_t		counter;
+		int64_t		frozen_ms;
+		int64_t		report_ms;
+		bool		holds;
+	}			server[2];
+	int64_t		present_until = 0;
+	int64_t		reported = 0;
+	int			present = -1;
+
+	memset(issued_by, 0, sizeof(issued_by));
+	memset(server, 0, sizeof(server));
+	for (int i = 0; i < 2; i++)
+		server[i].offset_ms = rnd_below(6000) - 3000;
+	for (int64_t t = START_MS; t < START_MS + FAULTY_MS; t += STEP_MS)
+	{
+		for (int i = 0; i < 2; i++)
+		{
+			int64_t		clock = t + server[i].offset_ms;
+
+			if (chance(500))
+				server[i].frozen_ms = t + rnd_below(8000);
+			if (t < server[i].frozen_ms)
+				continue;
+			if (t >= server[i].deadline_ms)
+				server[i].holds = false;
+			if ((present < 0 || t >= present_until || present == i) &&
+				chance(50) &&
+				(!reports || server[i].holds || clock >= reported))
+			{
+				server[i].holds = true;
+				present = i;
+				present_until = t + TTL_MS;
+				server[i].deadline_ms = t + TTL_MS - 100;
+			}
+			if (server[i].holds && present == i &&
+				t - server[i].report_ms >= 3000)
+			{
+				reported = clock;
+				server[i].report_ms = t;
+			}
+			for (int n = 0; n < STEP_MS && server[i].holds; n++)
+			{
+				if (server[i].counter < clock - 1)
+					server[i].counter = clock - 1;
+				if (++server[i].counter > clock + DRIFT_MS)
+					server[i].counter = clock + DRIFT_MS;
+				else
+				{
+					uint16_t   *by = &issued_by[0][server[i].counter];
+
+					issued++;
+					duplicates += *by != 0 && *by != i + 1;
+					*by = i + 1;
+				}
+			}
+		}
+	}
+}
+
+static void
+test_naive_ways_fail(void)
+{
+	for (int reports = 0; reports < 2; reports++)
+	{
+		int			runs = 0;
+
+		issued = duplicates = 0;
+		while (duplicates == 0 && runs++ < NRUNS)
+			run_naive(reports);
+		printf("%s: %d runs, %" PRId64 " timestamps, %" PRId64 " duplicates\n",
+			   reports ? "report the time now and then" : "TTL and deadline",
+			   runs, issued, duplicates);
+		CHECK(duplicates > 0);
+	}
+}
+
+int
+main(void)
+{
+	char		reason[SF_REASON_SIZE];
+
+	start_tests();
+	if (!sf_layout_parse(&layout, "timestamp:41 node:10 sequence:12 epoch:2024-01-01",
+						 reason, sizeof(reason)))
+		return 1;
+	sf_layout_print(&layout, layout_text, sizeof(layout_text));
+	RUN(test_claim_extend_release);
+	RUN(test_until_of_the_one_before);
+	RUN(test_taken_slots);
+	RUN(test_choice);
+	RUN(test_lost_answers);
+	RUN(test_fence);
+	RUN(test_outage);
+	RUN(test_presence);
+	RUN(test_interruption);
+	RUN(test_clock);
+	RUN(test_left_over);
+	RUN(test_wrong_registry);
+	RUN(test_end_of_layout);
+	RUN(test_protocol);
+	RUN(test_live_clone);
+	RUN(test_variants_fail);
+	RUN(test_late_write);
+	RUN(test_naive_ways_fail);
+	return finish_tests("test_lease");
+}
