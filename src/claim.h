@@ -22,7 +22,7 @@ typedef struct SfClaimant
 	const SfLayout *layout;
 	uint32_t	first_node;		/* of the datacenter, or of all */
 	uint32_t	last_node;		/* the first, if it must be that one */
-	uint64_t	owner;			/* random, another one for each life */
+	uint64_t	owner;			/* random, another one for each claim */
 	uint64_t	server;			/* stays over restarts; a copy has another */
 	char		host[SF_HOST_SIZE];
 	int64_t		max_ahead_ms;	/* a claim may begin so far in the future */

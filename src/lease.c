@@ -160,28 +160,29 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 static void
 search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
-	SfClaimant	claimant = lease->config.claimant;
+	const SfRecord *record = sf_claim_find(registry, lease->record.node);
+	int			i = sf_lease_find_pending(lease, record);
+	SfClaimant	claimant;
 	SfClaim		claim;
 
-	if (lease->npending > 0 && registry->generation == lease->generation)
-	{
-		const SfRecord *record = sf_claim_find(registry, lease->record.node);
-		int			i = sf_lease_find_pending(lease, record);
-
-		if (i >= 0)
-		{
-			sf_lease_adopt(lease, record, lease->pending[i].start);
-			lease->absent = record->present != record->owner;
-			sf_lease_take(lease, now);
-			return;
-		}
-		if ((record == NULL ? 0 : record->version) == lease->record.version)
-			claimant.first_node = claimant.last_node = lease->record.node;
-		else
-			lease->npending = 0;
-	}
-	else
+	if (registry->generation != lease->generation ||
+		(i < 0 && (record == NULL ? 0 : record->version) !=
+		 lease->record.version))
 		lease->npending = 0;
+	else if (i >= 0)
+	{
+		sf_lease_adopt(lease, record, lease->pending[i].start);
+		lease->absent = record->present != record->owner;
+		sf_lease_take(lease, now);
+		return;
+	}
+
+	/* with a name of its own for each claim, copies of us are others */
+	if (lease->npending == 0)
+		lease->config.claimant.owner = lease->config.random() | 1;
+	claimant = lease->config.claimant;
+	if (lease->npending > 0)
+		claimant.first_node = claimant.last_node = lease->record.node;
 
 	lease->generation = registry->generation;
 	lease->peers_agree =

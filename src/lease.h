@@ -58,6 +58,9 @@ typedef enum SfLeaseState
  * The right to issue timestamps as a node, from start up to until, in ticks
  * since the layout's epoch.  All counters must be at start or above before it
  * is published.  While it is not valid, nothing may be.
+ *
+ * The write_id is what the registry has acknowledged last, for a next life of
+ * this server (SfClaimant); 0 if there is nothing to be taken up again.
  */
 typedef struct SfRight
 {
@@ -65,6 +68,7 @@ typedef struct SfRight
 	uint32_t	node;
 	int64_t		start;
 	int64_t		until;
+	uint64_t	write_id;
 } SfRight;
 
 /* Writes that may have been made, or be made yet. */

@@ -190,6 +190,7 @@ sf_lease_adopt(SfLease *lease, const SfRecord *record, int64_t start)
 	lease->right.node = record->node;
 	lease->right.start = start;
 	lease->right.until = record->until;
+	lease->right.write_id = record->write_id;
 }
 
 /* The record that was adopted is a claim's. */

@@ -28,7 +28,7 @@ typedef struct SfRecord
 	uint32_t	node;
 	int64_t		version;		/* the registry's; 0: never written */
 	int64_t		epoch;			/* claims so far */
-	uint64_t	owner;			/* incarnation of the server that wrote it */
+	uint64_t	owner;			/* random, another one for each claim */
 	uint64_t	server;			/* which server: stays over restarts */
 	uint64_t	write_id;		/* random, another one for each write */
 	int64_t		until;			/* no timestamp from here on is taken */
@@ -37,7 +37,7 @@ typedef struct SfRecord
 	char		host[SF_HOST_SIZE]; /* for people */
 
 	/* Not part of a write. */
-	uint64_t	present;		/* the incarnation that is there; 0: none */
+	uint64_t	present;		/* the owner that is there; 0: nobody */
 } SfRecord;
 
 /* All that there is, read at one moment, and not from a member that lags. */
