@@ -513,9 +513,20 @@ test_lost_answers(void)
 	CHECK(lease.right.valid);
 	CHECK_EQ(lease.right.until, first.record.until);
 
+	/* or the registry says that it does not know */
+	prepare_held(1);
+	reply_until(SF_ASK_EXTEND);
+	reply_as(SF_RESULT_UNKNOWN, "Timed out.");
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	CHECK_STR(lease.problem, "The registry answered: Timed out.");
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	first = lease.ask;
+
 	/* an answer that comes after all is nobody's */
 	{
-		SfAnswer	late = {.number = first.number, .result = SF_RESULT_DONE};
+		SfAnswer	late = {.number = first.number - 1, .version = 1};
 		SfRight		right = lease.right;
 
 		sf_lease_answer(&lease, now, &late);
@@ -656,8 +667,11 @@ test_interruption(void)
 
 	for (int kind = 0; kind < 4; kind++)
 	{
+		int64_t		until;
+
 		/* frozen; suspended; the clock set forward, and back */
 		prepare_held(0);
+		until = lease.right.until;
 		if (kind == 0)
 			pass(900);
 		else if (kind == 1)
@@ -671,6 +685,8 @@ test_interruption(void)
 			reply();
 		CHECK(lease.right.valid);
 		CHECK(lease.right.until >= now_tick() + 9000);
+		CHECK(lease.right.until >= until);
+		CHECK(registry.record[0].until == lease.right.until);
 		CHECK_EQ(lease.state, SF_LEASE_HELD);
 	}
 
