@@ -14,6 +14,7 @@
 #include "lease.h"
 #include "harness.h"
 
+#define LAYOUT		"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
 #define EPOCH_MS	INT64_C(1704067200000)	/* of the layout */
 #define START_MS	INT64_C(100000) /* since then; true time begins there */
 
@@ -872,6 +873,43 @@ test_end_of_layout(void)
 	}
 }
 
+static bool
+set_layout(const char *text)
+{
+	char		reason[SF_REASON_SIZE];
+
+	if (!sf_layout_parse(&layout, text, reason, sizeof(reason)))
+		return false;
+	sf_layout_print(&layout, layout_text, sizeof(layout_text));
+	return true;
+}
+
+/* In records and rights time is in ticks, and elsewhere in ms. */
+static void
+test_ticks_of_10_ms(void)
+{
+	SfLeaseConfig config;
+
+	CHECK(set_layout("timestamp:39 sequence:8 node:16 tick:10ms epoch:2024-01-01"));
+	prepare_held(0);
+	CHECK_EQ(lease.right.until, (START_MS + 9000) / 10);
+	reply_until(SF_ASK_EXTEND);
+	CHECK(lease.right.until * 10 - now_tick() < 6000);
+	CHECK(lease.right.until * 10 - now_tick() > 5800);
+	reply();
+	CHECK_EQ(lease.right.until, (now_tick() + 9000) / 10);
+
+	prepare();
+	write_by_other(0, (START_MS + 5000) / 10, false);
+	config = make_config(1, 0, 0);
+	begin(&config);
+	reply();
+	CHECK_CONTAINS(lease.problem, "reserved until 2024-01-01T00:01:45");
+	reply_until(SF_ASK_CLAIM);
+	CHECK(now_tick() >= START_MS + 3000 && now_tick() < START_MS + 3500);
+	CHECK(set_layout(LAYOUT));
+}
+
 /* ---- at random: the world ---- */
 
 /* How a run differs from what is promised, and what happens in it. */
@@ -1622,13 +1660,9 @@ test_naive_ways_fail(void)
 int
 main(void)
 {
-	char		reason[SF_REASON_SIZE];
-
 	start_tests();
-	if (!sf_layout_parse(&layout, "timestamp:41 node:10 sequence:12 epoch:2024-01-01",
-						 reason, sizeof(reason)))
+	if (!set_layout(LAYOUT))
 		return 1;
-	sf_layout_print(&layout, layout_text, sizeof(layout_text));
 	RUN(test_claim_extend_release);
 	RUN(test_until_of_the_one_before);
 	RUN(test_taken_slots);
@@ -1642,6 +1676,7 @@ main(void)
 	RUN(test_left_over);
 	RUN(test_wrong_registry);
 	RUN(test_end_of_layout);
+	RUN(test_ticks_of_10_ms);
 	RUN(test_protocol);
 	RUN(test_live_clone);
 	RUN(test_variants_fail);
