@@ -209,7 +209,6 @@ look_at_writer(SfWriter *writer, const View *view, Bound *bound)
 	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
 		lower(bound, node, shard_tick);
 
-	pg_read_barrier();
 	copy_brought(writer, brought);
 	for (int i = 0; i < NBROUGHT; i++)
 	{
