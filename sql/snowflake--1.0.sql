@@ -289,6 +289,13 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
 COMMENT ON FUNCTION snowflake_horizon_holders() IS
 'the transactions that hold horizons back: running, or prepared';
 
+CREATE VIEW snowflake_horizon_holders AS
+	SELECT * FROM snowflake_horizon_holders();
+COMMENT ON VIEW snowflake_horizon_holders IS
+'the transactions that hold horizons back: running, or prepared';
+REVOKE ALL ON snowflake_horizon_holders FROM PUBLIC;
+GRANT SELECT ON snowflake_horizon_holders TO PUBLIC;
+
 --
 -- Administration
 --

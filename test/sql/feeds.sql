@@ -10,10 +10,10 @@ SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
 SELECT pid = pg_backend_pid() AS ours, gid, database = d.oid AS here,
 	since = now() AS since, lowest_id <= snowflake_currval() AS lowest_id,
 	lowest_shard_id
-FROM snowflake_horizon_holders() JOIN pg_database d ON datname = current_database()
+FROM snowflake_horizon_holders JOIN pg_database d ON datname = current_database()
 WHERE pid = pg_backend_pid();
 ROLLBACK;
-SELECT count(*) FROM snowflake_horizon_holders() WHERE pid = pg_backend_pid();
+SELECT count(*) FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 -- an ID is no row
 SELECT snowflake_nextval() < snowflake_horizon() AS within;
 SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
@@ -64,7 +64,7 @@ SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
 CREATE ROLE snowflake_reader;
 SET ROLE snowflake_reader;
 SELECT snowflake_horizon() > :before AS asked;
-SELECT count(*) FROM snowflake_horizon_holders() WHERE pid = pg_backend_pid();
+SELECT count(*) FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 RESET ROLE;
 DROP ROLE snowflake_reader;
 DROP TABLE feed;

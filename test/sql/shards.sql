@@ -44,7 +44,7 @@ ROLLBACK;
 BEGIN;
 SELECT snowflake_shard_nextval(5000) >= snowflake_shard_horizon(5000) AS held;
 SELECT lowest_id IS NULL AS node, lowest_shard_id > 0 AS shard
-FROM snowflake_horizon_holders() WHERE pid = pg_backend_pid();
+FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 COMMIT;
 SELECT snowflake_currval() < snowflake_shard_horizon(5000) AS delivered;
 SELECT snowflake_shard_horizon(4096);

@@ -306,7 +306,7 @@ my $elsewhere = session('other');
 $elsewhere->query_safe('BEGIN; SELECT snowflake_nextval()');
 query($node, insert(3));
 delivers(undef, '2 3', 'other databases do not matter');
-is(query($node, 'SELECT count(*), max(datname) FROM snowflake_horizon_holders()
+is(query($node, 'SELECT count(*), max(datname) FROM snowflake_horizon_holders
 		JOIN pg_database d ON d.oid = database'),
 	'1|other', '... but show');
 $elsewhere->quit;
@@ -319,17 +319,17 @@ my $id = $a->query_safe('SELECT snowflake_currval()');
 $pid = $a->query_safe('SELECT pg_backend_pid()');
 my $holders = "SELECT pid = $pid, gid IS NULL, database = (SELECT oid FROM pg_database
 	WHERE datname = 'postgres'), since <= now(), lowest_id <= $id,
-	lowest_id > (SELECT max(id) FROM t), lowest_shard_id FROM snowflake_horizon_holders()";
+	lowest_id > (SELECT max(id) FROM t), lowest_shard_id FROM snowflake_horizon_holders";
 is(query($node, $holders), 't|t|t|t|t|t|', 'who holds the horizon');
 my $seen = "SELECT pid = $pid, database IS NOT NULL, since IS NOT NULL,
-	lowest_id IS NOT NULL FROM snowflake_horizon_holders()";
+	lowest_id IS NOT NULL FROM snowflake_horizon_holders";
 is(query($node, "SET ROLE somebody; $seen"), 't|t|f|f', '... as others see it');
 is(query($node, "SET ROLE watcher; $seen"), 't|t|t|t', '... and who may see all');
 $a->query_safe('SELECT snowflake_shard_nextval(5)');
-is(query($node, 'SELECT lowest_shard_id > 0 FROM snowflake_horizon_holders()'),
+is(query($node, 'SELECT lowest_shard_id > 0 FROM snowflake_horizon_holders'),
 	't', '... with the IDs of shards');
 $a->query_safe('COMMIT');
-is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders()'), '0',
+is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders'), '0',
 	'nobody holds it');
 
 # ---- prepared transactions ----
@@ -342,7 +342,7 @@ delivers(undef, '', 'a prepared transaction holds it back');
 $a->query_safe(join("", map { insert(3) . ";\n" } 1 .. 100));
 delivers(undef, '', '... also after many others of its session');
 is(query($node, q{SELECT gid, pid IS NULL, since < now(),
-		lowest_id <= (SELECT min(id) FROM t) FROM snowflake_horizon_holders()}),
+		lowest_id <= (SELECT min(id) FROM t) FROM snowflake_horizon_holders}),
 	'one|t|t|t', '... and shows');
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
 query($node, q{COMMIT PREPARED 'one'});
@@ -356,7 +356,7 @@ $a->query_safe('BEGIN; ' . insert($_) . "; PREPARE TRANSACTION '$_'")
   foreach 1 .. 30;
 query($node, insert(31));
 my $until = 30;
-is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders()'), $until,
+is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders'), $until,
 	'thirty that are prepared show');
 delivers(undef, '', '... and hold it back');
 query($node, "COMMIT PREPARED '$_'") foreach reverse 2 .. 30;
@@ -501,7 +501,7 @@ refused($node, $feed, '55000',
 	'what was prepared in another life may bring in anything');
 $a->query_safe(q{PREPARE TRANSACTION 'ours'});
 is(query($node, q{SELECT string_agg(gid, ' ' ORDER BY gid), count(lowest_id)
-		FROM snowflake_horizon_holders()}), 'with without|0', '... and shows');
+		FROM snowflake_horizon_holders}), 'with without|0', '... and shows');
 query($node, q{ROLLBACK PREPARED 'without'});
 refused($node, $feed, '55000', qr/Prepared are: "with"\./, '... each of them');
 query($node, q{COMMIT PREPARED 'with'});

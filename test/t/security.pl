@@ -227,19 +227,20 @@ is( query($node, qq{
 			WHERE grantee <> relowner)
 	FROM pg_class WHERE oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)
 	ORDER BY relname COLLATE "C"}),
-	join("\n", map { "snowflake_$_|S|p|t|- SELECT" }
+	join("\n", 'snowflake_horizon_holders|v|p|t|- SELECT',
+		map { "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
 	'each relation, and that all but its owner may only read it');
 is( query($node, qq{
 	SELECT count(*) FROM pg_extension e, unnest(extconfig) c
 	WHERE extname = 'snowflake' AND c IN (SELECT objid $members AND classid = 'pg_class'::regclass)}),
-	'5', 'all of them are dumped with their content');
+	'5', 'all sequences are dumped with their content');
 is( query($node, q{
 	SELECT count(*) FROM (
 		SELECT 'pg_proc'::regclass AS classid, oid FROM pg_proc WHERE pronamespace = 'ext'::regnamespace
 		UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = 'ext'::regnamespace
 		UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typnamespace = 'ext'::regnamespace) o
-	WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = o.classid AND objid = oid AND deptype = 'e')}),
+	WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = o.classid AND objid = oid AND deptype IN ('e', 'i'))}),
 	'0', 'the script leaves nothing that is not part of the extension');
 
 # ---- a search_path full of traps ----
