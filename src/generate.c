@@ -16,7 +16,6 @@
 #include "miscadmin.h"
 #include "settings.h"
 #include "state.h"
-#include "utils/tuplestore.h"
 
 /* The largest batch of one call. */
 #define MAX_BATCH	10000000
@@ -53,21 +52,70 @@ require_count(FunctionCallInfo fcinfo, int n)
 	return count;
 }
 
-/* Return the IDs of a piece, in order. */
-static void
-put_piece(ReturnSetInfo *rsinfo, const SfPiece *piece)
+/* A batch that is being returned. */
+typedef struct Batch
 {
-	for (int64 position = piece->next; position <= piece->last; position++)
-	{
-		int64		id = piece->maker |
-			sf_layout_compose(piece->layout, position);
-		Datum		value = Int64GetDatum(id);
-		bool		isnull = false;
+	SfPiece    *piece;
+	int			npieces;
+	int			current;
+} Batch;
 
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 &value, &isnull);
-		remember(id);
+static int64
+id_of(const SfPiece *piece, int64 position)
+{
+	return piece->maker | sf_layout_compose(piece->layout, position);
+}
+
+/*
+ * Make all IDs of a batch before the first is returned, so that whatever the
+ * session makes next is above them.  Without a shard they are the node's.
+ */
+static Batch *
+make_batch(int shard, int64 count, Oid function)
+{
+	Batch	   *batch = palloc0(sizeof(Batch));
+	int			room = 4;
+
+	batch->piece = palloc(room * sizeof(SfPiece));
+	while (count > 0)
+	{
+		SfPiece    *piece;
+
+		CHECK_FOR_INTERRUPTS();
+		if (batch->npieces == room)
+		{
+			room *= 2;
+			batch->piece = repalloc(batch->piece, room * sizeof(SfPiece));
+		}
+		piece = &batch->piece[batch->npieces++];
+		if (shard < 0)
+			sf_generator_take_node(piece, count, function);
+		else
+		{
+			sf_generator_require_shard(shard);	/* still, after a reload */
+			sf_generator_take_shard(piece, shard, count, function);
+		}
+		count -= piece->last - piece->next + 1;
+		remember(id_of(piece, piece->last));
 	}
+	return batch;
+}
+
+/* Return the next ID of the batch, or the end. */
+static Datum
+next_of_batch(FunctionCallInfo fcinfo)
+{
+	FuncCallContext *context = SRF_PERCALL_SETUP();
+	Batch	   *batch = context->user_fctx;
+	SfPiece    *piece = &batch->piece[batch->current];
+	int64		position;
+
+	if (batch->current == batch->npieces)
+		SRF_RETURN_DONE(context);
+	position = piece->next++;
+	if (position == piece->last)
+		batch->current++;
+	SRF_RETURN_NEXT(context, Int64GetDatum(id_of(piece, position)));
 }
 
 /*
@@ -86,25 +134,23 @@ snowflake_nextval(PG_FUNCTION_ARGS)
 /*
  * snowflake_nextval_batch(count integer) returns setof bigint
  *
- * All IDs of a batch are made before the first is returned, so that whatever
- * the session makes next is above them.  Also throws 22023 and 22004.
+ * Also throws 22023 and 22004.
  */
 Datum
 snowflake_nextval_batch(PG_FUNCTION_ARGS)
 {
-	int64		left;
-	SfPiece		piece;
-
-	sf_guard_writable("snowflake_nextval_batch()");
-	left = require_count(fcinfo, 0);
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	for (; left > 0; left -= piece.last - piece.next + 1)
+	if (SRF_IS_FIRSTCALL())
 	{
-		CHECK_FOR_INTERRUPTS();
-		sf_generator_take_node(&piece, left, fcinfo->flinfo->fn_oid);
-		put_piece((ReturnSetInfo *) fcinfo->resultinfo, &piece);
+		FuncCallContext *context = SRF_FIRSTCALL_INIT();
+		MemoryContext old;
+
+		sf_guard_writable("snowflake_nextval_batch()");
+		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+		context->user_fctx = make_batch(-1, require_count(fcinfo, 0),
+										fcinfo->flinfo->fn_oid);
+		MemoryContextSwitchTo(old);
 	}
-	return (Datum) 0;
+	return next_of_batch(fcinfo);
 }
 
 /*
@@ -128,22 +174,20 @@ snowflake_shard_nextval(PG_FUNCTION_ARGS)
 Datum
 snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 {
-	uint32		shard;
-	int64		left;
-	SfPiece		piece;
-
-	sf_guard_writable("snowflake_shard_nextval_batch()");
-	shard = sf_layout_arg_shard(fcinfo, 0);
-	left = require_count(fcinfo, 1);
-	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	for (; left > 0; left -= piece.last - piece.next + 1)
+	if (SRF_IS_FIRSTCALL())
 	{
-		CHECK_FOR_INTERRUPTS();
-		sf_generator_require_shard(shard);	/* still, after a reload */
-		sf_generator_take_shard(&piece, shard, left, fcinfo->flinfo->fn_oid);
-		put_piece((ReturnSetInfo *) fcinfo->resultinfo, &piece);
+		FuncCallContext *context = SRF_FIRSTCALL_INIT();
+		MemoryContext old;
+		int			shard;
+
+		sf_guard_writable("snowflake_shard_nextval_batch()");
+		shard = (int) sf_layout_arg_shard(fcinfo, 0);
+		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+		context->user_fctx = make_batch(shard, require_count(fcinfo, 1),
+										fcinfo->flinfo->fn_oid);
+		MemoryContextSwitchTo(old);
 	}
-	return (Datum) 0;
+	return next_of_batch(fcinfo);
 }
 
 /*
