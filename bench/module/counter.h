@@ -1,0 +1,82 @@
+/*-------------------------------------------------------------------------
+ *
+ * counter.h
+ *	  The counter under a lock: what src/counter.h is compared with.
+ *
+ * bench/run builds the extension twice with this file in place of that one,
+ * with BENCH_SPINLOCK and without.  For the node's counter only: behind that of
+ * a shard there is no room for a spinlock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_COUNTER_H
+#define SF_COUNTER_H
+
+#include "port/atomics.h"
+#include "storage/lwlock.h"
+#include "storage/spin.h"
+
+#ifdef BENCH_SPINLOCK
+
+/* On the line of the counter, which the memory was all zeros of: unlocked. */
+#define COUNTER_LOCK()		SpinLockAcquire((slock_t *) (counter + 1))
+#define COUNTER_UNLOCK()	SpinLockRelease((slock_t *) (counter + 1))
+
+#else
+
+/* bench.c has requested it. */
+static inline LWLock *
+counter_lock(void)
+{
+	static LWLock *lock = NULL;
+
+	if (unlikely(lock == NULL))
+		lock = &GetNamedLWLockTranche("snowflake_bench")->lock;
+	return lock;
+}
+
+#define COUNTER_LOCK()		LWLockAcquire(counter_lock(), LW_EXCLUSIVE)
+#define COUNTER_UNLOCK()	LWLockRelease(counter_lock())
+
+#endif
+
+typedef struct SfRun
+{
+	int64		first;
+	int64		last;			/* inclusive */
+} SfRun;
+
+static pg_attribute_always_inline bool
+sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
+				int64 start, int64 want, int64 cap, SfRun *run)
+{
+	uint64		old;
+
+	COUNTER_LOCK();
+	old = pg_atomic_read_u64(counter);
+	run->first = (int64) old + 1;
+	if (now > (int64) (old >> sequence_bits))
+		run->first = (now << sequence_bits) + start;
+	if (unlikely(run->first > cap))
+	{
+		COUNTER_UNLOCK();
+		return false;
+	}
+	run->last = Min(run->first + want - 1, cap);
+	pg_atomic_write_u64(counter, (uint64) run->last);
+	COUNTER_UNLOCK();
+	return true;
+}
+
+/* Also called for the shards, which nobody uses in these builds. */
+static inline void
+sf_counter_raise(pg_atomic_uint64 *counter, uint64 position)
+{
+	uint64		old = pg_atomic_read_u64(counter);
+
+	while (old < position &&
+		   !pg_atomic_compare_exchange_u64(counter, &old, position))
+		;
+}
+
+#endif							/* SF_COUNTER_H */

@@ -1,0 +1,65 @@
+# From a crash and from a clean restart to the first ID, measured from the first
+# answer to another query; and the first ID after an idle time that the reserve
+# (2 s) does not cover. An idle hour does nothing else: the mark lies in the
+# past, and the call moves it and waits for the disk.
+
+use strict;
+use warnings;
+use Bench;
+
+# Milliseconds from the first connection to the first answer of a query.
+sub first
+{
+	my ($mode, $query) = @_;
+	my $db;
+
+	sql('default', "SELECT count($query) FROM generate_series(1, 100000)");
+	ctl('default', '-m', $mode, '-w', 'stop');
+	ctl('default', '-W', 'start');
+	my $limit = time + 60;
+	until ($db = eval { fresh('default') })
+	{
+		die "the server does not answer" if time > $limit;
+		sleep 0.002;
+	}
+	$db->selectrow_array('SELECT 1');
+	my $begun = time;
+	$db->selectrow_array("SELECT $query");
+	my $ms = (time - $begun) * 1000;
+	$db->disconnect;
+	return { ms => $ms };
+}
+
+for ([ crash => 'immediate' ], [ 'clean restart' => 'fast' ])
+{
+	my ($what, $mode) = @$_;
+
+	say_step("first ID after a $what");
+	my $v = rounds($quick ? 1 : 5, map {
+		my $name = $_;
+		[ $name, sub { first($mode, $contestant{$name}{call}) } ];
+	} 'ours, default', 'nextval, CACHE 1');
+	record(work => 'start-up', figure => "after a $what",
+		names => [ 'ours, default', 'nextval, CACHE 1' ], unit => 'ms',
+		values => $v->{ms});
+}
+
+say_step('first ID after an idle time');
+my $v = rounds($quick ? 1 : 5, [ 'ours, default', sub {
+	my $sth = db('default')->prepare('SELECT snowflake_nextval()');
+	my %ms;
+
+	$sth->execute for 1 .. 10;
+	sleep 2.5;
+	for my $which ('first', 'second')
+	{
+		my $begun = time;
+		$sth->execute;
+		$ms{$which} = (time - $begun) * 1000;
+	}
+	return \%ms;
+} ]);
+record(work => 'start-up', figure => 'after 2.5 s without a call: the first',
+	unit => 'ms', values => $v->{first});
+record(work => 'start-up', figure => 'after 2.5 s without a call: the second',
+	unit => 'ms', values => $v->{second});
