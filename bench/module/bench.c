@@ -181,7 +181,8 @@ bench_histogram(PG_FUNCTION_ARGS)
 	int64		after;
 
 	fmgr_info(function, &info);
-	InitFunctionCallInfoData(*call, &info, info.fn_nargs, InvalidOid, NULL, NULL);
+	InitFunctionCallInfoData(*call, &info, info.fn_nargs, InvalidOid,
+							 NULL, NULL);
 	if (info.fn_nargs > 1)
 		elog(ERROR, "the function must have one argument or none");
 	/* an integer, or an OID */
@@ -202,8 +203,9 @@ bench_histogram(PG_FUNCTION_ARGS)
 		CHECK_FOR_INTERRUPTS();
 		before = after;
 	} while (after - begun < span);
-	PG_RETURN_ARRAYTYPE_P(construct_array(counts, lengthof(counts), INT8OID,
-										  sizeof(int64), true, TYPALIGN_DOUBLE));
+	PG_RETURN_ARRAYTYPE_P(construct_array(counts, lengthof(counts),
+										  INT8OID, sizeof(int64), true,
+										  TYPALIGN_DOUBLE));
 }
 
 /* Under valgrind: what was counted so far is that of this label. */

@@ -4,8 +4,8 @@
  *	  The counter under a lock: what src/counter.h is compared with.
  *
  * bench/run builds the extension twice with this file in place of that one,
- * with BENCH_SPINLOCK and without.  For the node's counter only: behind that of
- * a shard there is no room for a spinlock.
+ * with BENCH_SPINLOCK and without.  For the node's counter only: behind that
+ * of a shard there is no room for a spinlock.
  *
  *-------------------------------------------------------------------------
  */
