@@ -79,11 +79,11 @@ my @few = ('ours, wide', 'empty C function', 'clock_timestamp()',
 	'nextval, CACHE 1', 'nextval, CACHE 32');
 for my $calls (1000, 1)
 {
-	my $v = rounds(7, map {
+	my $v = rounds(5, map {
 		my $name = $_;
 		my $call = $contestant{$name}{call};
 		my $script = "$dir/calls.sql";
-		my $count = $quick ? 500 : $calls == 1 ? 6000 : 3000;
+		my $count = $quick ? 200 : $calls == 1 ? 5000 : 800;
 		[ $name, sub {
 			open my $out, '>', $script or die;
 			print $out $calls == 1 ? "SELECT $call;\n" :
