@@ -102,3 +102,5 @@ $v = rounds(7, [ 'ours, wide', sub {
 } ]);
 record(work => 'in-process', figure => 'batch of 100 over a connection',
 	unit => 'ms', values => $v->{ms});
+
+1;

@@ -36,3 +36,5 @@ for my $clients (1, 8)
 		names => \@names, unit => 'of 1', better => 'more',
 		values => $v->{fairness}) if $clients > 1;
 }
+
+1;

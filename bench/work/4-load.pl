@@ -164,3 +164,5 @@ $v = rounds(3, map {
 	} ];
 } @big);
 record_load('second million', $v, @big);
+
+1;

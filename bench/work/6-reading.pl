@@ -73,3 +73,5 @@ record(work => 'reading', figure => 'page 10,000 of 20 rows', unit => 'ms',
 	values => $v->{ms});
 sql('default', 'DROP TABLE r');
 sql('default', 'DROP TABLE ru') if $major >= 18;
+
+1;

@@ -63,3 +63,5 @@ record(work => 'start-up', figure => 'after 2.5 s without a call: the first',
 	unit => 'ms', values => $v->{first});
 record(work => 'start-up', figure => 'after 2.5 s without a call: the second',
 	unit => 'ms', values => $v->{second});
+
+1;

@@ -50,3 +50,5 @@ for ([ 'table', 'table', 'bytes/row' ], [ 'index', 'index', 'bytes/row' ],
 record(work => 'uuidv7', figure => 'join', unit => 's', names => \@names,
 	ours => 'ours, default', values => $joined->{s});
 sql($contestant{$_}{cluster}, 'DROP TABLE a, b') for @names;
+
+1;
