@@ -46,8 +46,7 @@ for my $clients ($quick ? (1, 8) : (1, 2, 4, 8, 16, 64))
 	my $figure = clients($clients);
 
 	say_step("calls, $figure");
-	my $v = rounds($clients == 1 || $clients == 8 ? 7 : 5,
-		map { item($_, $clients) } @in);
+	my $v = rounds(5, map { item($_, $clients) } @in);
 	record(work => 'calls', figure => $figure, names => \@in,
 		unit => 'calls/s', better => 'more', ours => 'ours, wide',
 		values => $v->{rate});
