@@ -162,7 +162,7 @@ sub loop
 	my $quoted = db($cluster)->quote($query);
 	my ($others, @result) = (1);
 
-	for my $try (1 .. $quick ? 1 : 2)
+	for my $try (1 .. ($quick ? 1 : 2))
 	{
 		my ($used, $had) = machine_cpu();
 		my @got = together($cluster, $clients,
