@@ -123,6 +123,9 @@ check_progress(SfDelay *delay, SfClockVerdict verdict)
  * Sleep towards the time when the next ID is no further ahead of the clock
  * than it may be; return after a piece of that.  Throws 58000 if it is too
  * long, or if the clock does not get there.
+ *
+ * Who is at the layout's capacity sleeps on for half of the drift: then there
+ * is more to take than one tick for which all would wake up, and none is lost.
  */
 void
 sf_wait_clock(SfDelay *delay)
@@ -133,6 +136,8 @@ sf_wait_clock(SfDelay *delay)
 	int64		us = target_ms * 1000 - delay->wall_us;
 	bool		full = verdict == SF_CLOCK_TICK;
 
+	if (full)
+		us += delay->drift_ms * 1000 / 2;
 	if (verdict == SF_CLOCK_REFUSE)
 		refuse_behind(delay);
 	check_progress(delay, verdict);
