@@ -32,6 +32,31 @@ include $(PGXS)
 
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
 
+# The libraries of registries, each of those that have what they need here.
+# They are no part of any plan, so nothing of them is compiled for JIT.
+LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
+	$(includedir)/libpq-fe.h \
+	$(shell pkg-config --variable=includedir libpq 2>/dev/null)/libpq-fe.h)))
+
+REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql)
+RECURSE = +$(MAKE) -C registry/$* PG_CONFIG="$(PG_CONFIG)" with_llvm=no \
+	LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)"
+
+all: $(REGISTRIES:%=all-%)
+install: $(REGISTRIES:%=install-%)
+uninstall: $(REGISTRIES:%=uninstall-%)
+clean: $(REGISTRIES:%=clean-%)
+
+$(REGISTRIES:%=all-%): all-%:
+	$(RECURSE) all
+$(REGISTRIES:%=install-%): install-%:
+	$(RECURSE) install
+$(REGISTRIES:%=uninstall-%): uninstall-%:
+	$(RECURSE) uninstall
+$(REGISTRIES:%=clean-%): clean-%:
+	$(RECURSE) clean
+.PHONY: $(foreach r,$(REGISTRIES),all-$(r) install-$(r) uninstall-$(r) clean-$(r))
+
 .PHONY: demo test versions coverage lint unit valgrind fuzz stress warnings \
 	mutants model soak bench
 

@@ -297,6 +297,247 @@ REVOKE ALL ON snowflake_horizon_holders FROM PUBLIC;
 GRANT SELECT ON snowflake_horizon_holders TO PUBLIC;
 
 --
+-- Leases of node ids.  A database with this extension can be the registry of
+-- other servers, which needs nothing preloaded.  Bodies are parsed here and
+-- now, so that they do not follow anybody's search_path.
+--
+CREATE FUNCTION snowflake_lease(
+	OUT registry text, OUT state text, OUT node_id bigint,
+	OUT until timestamptz, OUT next_renewal timestamptz,
+	OUT problem text, OUT remedy text, OUT pid integer)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_lease() IS
+'the node id that this server has, and until when';
+
+CREATE FUNCTION snowflake_registry_layout(layout text,
+	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
+AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_registry_layout(text) IS
+'a layout as a registry keeps it';
+
+-- Which life of which server this is: a registry in any other may have lost
+-- writes.  Neither is to be had during recovery.
+CREATE FUNCTION snowflake_registry_place(OUT system_identifier bigint,
+	OUT timeline text)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT c.system_identifier,
+		substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+	FROM pg_control_system() c;
+END;
+COMMENT ON FUNCTION snowflake_registry_place() IS
+'which server this is, and its timeline';
+
+-- The registry: one row, or none before snowflake_registry_init().  A worker's
+-- role may update the column id, which cannot change: that is what locking the
+-- row asks for.
+CREATE TABLE snowflake_registry (
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id = 1),
+	generation bigint NOT NULL,
+	floor bigint NOT NULL,
+	layout text NOT NULL,
+	epoch_ms bigint NOT NULL,
+	tick_ms integer NOT NULL,
+	system_identifier bigint NOT NULL,
+	timeline text NOT NULL
+);
+COMMENT ON TABLE snowflake_registry IS
+'What all servers that lease node ids here agree on';
+
+-- A slot for each node id that was ever leased; see src/registry.h.
+CREATE TABLE snowflake_registry_slot (
+	node bigint PRIMARY KEY,
+	version bigint NOT NULL,
+	epoch bigint NOT NULL,
+	owner bigint NOT NULL,
+	server bigint NOT NULL,
+	write_id bigint NOT NULL,
+	until bigint NOT NULL,
+	offset_ms bigint NOT NULL,
+	released boolean NOT NULL,
+	host text NOT NULL,
+	address inet,
+	since timestamptz NOT NULL,
+	present bigint NOT NULL,
+	present_until timestamptz NOT NULL
+);
+COMMENT ON TABLE snowflake_registry_slot IS
+'Who holds which node id, and from when on it may be leased again';
+
+CREATE FUNCTION snowflake_registry_read(
+	OUT clock_ms bigint, OUT in_place boolean,
+	OUT generation bigint, OUT floor bigint, OUT layout text,
+	OUT node bigint, OUT version bigint, OUT epoch bigint, OUT owner bigint,
+	OUT server bigint, OUT write_id bigint, OUT until bigint,
+	OUT offset_ms bigint, OUT released boolean, OUT host text,
+	OUT present bigint)
+RETURNS SETOF record
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+		r.system_identifier = p.system_identifier AND r.timeline = p.timeline,
+		r.generation, r.floor, r.layout,
+		s.node, s.version, s.epoch, s.owner, s.server, s.write_id, s.until,
+		s.offset_ms, s.released, s.host,
+		CASE WHEN s.present_until > clock_timestamp() THEN s.present ELSE 0 END
+	FROM snowflake_registry_place() p
+		LEFT JOIN snowflake_registry r ON true
+		LEFT JOIN snowflake_registry_slot s ON true
+	ORDER BY s.node;
+END;
+COMMENT ON FUNCTION snowflake_registry_read() IS
+'for workers: the registry, with one row for each slot';
+
+-- One compare-and-swap.  Who changes the registry waits for it, and the other
+-- way round.  ttl_ms: be present for as long, 0: leave presence alone, -1: end
+-- it.  written is the new version, NULL if a condition did not hold.
+CREATE FUNCTION snowflake_registry_write(in_generation bigint, slot bigint,
+	expected bigint, claims bigint, holder bigint, machine bigint,
+	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
+	hostname text, displaced bigint, ttl_ms bigint,
+	OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH locked AS MATERIALIZED (
+		SELECT 1
+		FROM snowflake_registry r
+		WHERE r.generation = in_generation
+			AND (r.system_identifier, r.timeline) =
+				(SELECT p.system_identifier, p.timeline
+				FROM snowflake_registry_place() p)
+		FOR SHARE
+	), made AS (
+		INSERT INTO snowflake_registry_slot AS s
+		SELECT slot, 1, claims, holder, machine, new_write_id, new_until,
+			ahead_ms, given_back, hostname, inet_client_addr(),
+			clock_timestamp(), holder,
+			clock_timestamp() + ttl_ms * interval '1 ms'
+		FROM locked
+		WHERE expected = 0
+		ON CONFLICT DO NOTHING
+		RETURNING s.version
+	), changed AS (
+		UPDATE snowflake_registry_slot s
+		SET version = s.version + 1, epoch = claims, owner = holder,
+			server = machine, write_id = new_write_id, until = new_until,
+			offset_ms = ahead_ms, released = given_back, host = hostname,
+			address = inet_client_addr(),
+			since = CASE WHEN s.epoch = claims THEN s.since
+				ELSE clock_timestamp() END,
+			present = CASE WHEN ttl_ms < 0 THEN 0 WHEN ttl_ms > 0 THEN holder
+				ELSE s.present END,
+			present_until = CASE
+				WHEN ttl_ms > 0 THEN clock_timestamp() + ttl_ms * interval '1 ms'
+				ELSE s.present_until END
+		FROM locked
+		WHERE s.node = slot AND expected <> 0 AND s.version = expected
+			AND (s.present IN (0, holder, displaced)
+				OR s.present_until <= clock_timestamp())
+		RETURNING s.version
+	)
+	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
+		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, bigint, bigint) IS
+'for workers: claim, extend or give back a slot';
+
+CREATE FUNCTION snowflake_registry_keep(slot bigint, holder bigint,
+	ttl_ms bigint, OUT kept boolean, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH changed AS (
+		UPDATE snowflake_registry_slot s
+		SET present_until = clock_timestamp() + ttl_ms * interval '1 ms'
+		WHERE s.node = slot AND s.present = holder
+			AND s.present_until > clock_timestamp()
+		RETURNING s.node
+	)
+	SELECT EXISTS (SELECT FROM changed),
+		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry_keep(bigint, bigint, bigint) IS
+'for workers: stay present';
+
+CREATE FUNCTION snowflake_registry_init(layout text DEFAULT 'snowflake')
+RETURNS boolean
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH made AS (
+		INSERT INTO snowflake_registry AS r
+		SELECT 1, ('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+			greatest(0, ceil((extract(epoch FROM clock_timestamp()) * 1000 - l.epoch_ms) / l.tick_ms))::bigint,
+			l.text, l.epoch_ms, l.tick_ms, p.system_identifier, p.timeline
+		FROM snowflake_registry_layout(layout) l, snowflake_registry_place() p
+		WHERE l.text IS NOT NULL
+		ON CONFLICT DO NOTHING
+		RETURNING r.id
+	)
+	SELECT EXISTS (SELECT FROM made);
+END;
+COMMENT ON FUNCTION snowflake_registry_init(text) IS
+'make this database a registry for servers with this layout; false if it is one';
+
+CREATE FUNCTION snowflake_registry_recover(
+	largest_reserve interval DEFAULT '90 s',
+	largest_offset interval DEFAULT '5 s')
+RETURNS timestamptz
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	UPDATE snowflake_registry r
+	SET generation = ('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+		floor = greatest(r.floor,
+			(SELECT max(s.until) FROM snowflake_registry_slot s),
+			ceil((extract(epoch FROM clock_timestamp() + largest_reserve + largest_offset) * 1000
+				- r.epoch_ms) / r.tick_ms)::bigint),
+		system_identifier = p.system_identifier, timeline = p.timeline
+	FROM snowflake_registry_place() p
+	RETURNING to_timestamp((r.epoch_ms + r.floor * r.tick_ms) / 1000.0);
+END;
+COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
+'after a loss of data: let nobody claim a slot before what any server may have reserved';
+
+CREATE FUNCTION snowflake_registry_slots(
+	OUT slot bigint, OUT host text, OUT address inet, OUT holder text,
+	OUT since timestamptz, OUT until timestamptz, OUT present boolean,
+	OUT released boolean, OUT clock_offset interval)
+RETURNS SETOF record
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT s.node, s.host, s.address, to_hex(s.owner), s.since,
+		to_timestamp((r.epoch_ms + s.until * r.tick_ms) / 1000.0),
+		s.present <> 0 AND s.present_until > clock_timestamp(), s.released,
+		s.offset_ms * interval '1 ms'
+	FROM snowflake_registry_slot s, snowflake_registry r
+	ORDER BY s.node;
+END;
+COMMENT ON FUNCTION snowflake_registry_slots() IS
+'who holds which node id of this registry';
+
+-- The holder, should it live, finds that the record is not its own any more.
+CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH changed AS (
+		UPDATE snowflake_registry_slot s
+		SET version = s.version + 1, owner = 0, released = true, present = 0,
+			write_id = ('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint
+		WHERE s.node = slot AND NOT (s.released AND s.present = 0)
+		RETURNING s.node
+	)
+	SELECT EXISTS (SELECT FROM changed);
+END;
+COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
+'free the slot of a holder that is gone; false if nobody held it';
+
+REVOKE ALL ON FUNCTION snowflake_registry_read(),
+	snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, bigint, bigint),
+	snowflake_registry_keep(bigint, bigint, bigint),
+	snowflake_registry_init(text),
+	snowflake_registry_recover(interval, interval),
+	snowflake_registry_slots(), snowflake_registry_release(bigint)
+FROM PUBLIC;
+
+--
 -- Administration
 --
 CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false,

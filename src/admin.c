@@ -8,16 +8,20 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/htup_details.h"
 #include "clock.h"
 #include "fmgr.h"
+#include "funcapi.h"
 #include "generator.h"
 #include "guard.h"
 #include "layout_arg.h"
+#include "leased.h"
 #include "lib/stringinfo.h"
 #include "mark.h"
 #include "record.h"
 #include "settings.h"
 #include "times.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
 
 /* How far ahead of the clock snowflake_advance() goes without being forced. */
@@ -28,6 +32,8 @@ SF_FUNCTION(snowflake_accept_clock);
 SF_FUNCTION(snowflake_accept_configuration);
 SF_FUNCTION(snowflake_ready);
 SF_FUNCTION(snowflake_initialize);
+SF_FUNCTION(snowflake_lease);
+SF_FUNCTION(snowflake_registry_layout);
 
 static void
 require_database(FunctionCallInfo fcinfo)
@@ -199,4 +205,92 @@ snowflake_initialize(PG_FUNCTION_ARGS)
 	if (sf_state != NULL)
 		sf_mark_initialize(fcinfo->flinfo->fn_oid);
 	PG_RETURN_VOID();
+}
+
+/* ---- leases ---- */
+
+static Datum
+make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+{
+	TupleDesc	tupdesc;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
+}
+
+/* What the worker says, as columns from registry on. */
+static void
+put_leased(Datum *values, bool *nulls)
+{
+	static const char *const stages[] = {
+		"no worker", "searching", "held", "halted", "given back"
+	};
+	SfLeaseStatus status;
+	char		name[200];
+
+	sf_leased_status(&status);
+	sf_settings_registry_name(name, sizeof(name));
+	values[0] = CStringGetTextDatum(name);
+	values[1] = CStringGetTextDatum(stages[status.stage]);
+	values[4] = TimestampTzGetDatum(sf_times_from_ms(status.next_ms));
+	values[5] = CStringGetTextDatum(status.problem);
+	values[6] = CStringGetTextDatum(status.remedy);
+	values[7] = Int32GetDatum(status.pid);
+	nulls[0] = false;
+	nulls[4] = status.next_ms == 0;
+	nulls[5] = status.problem[0] == '\0';
+	nulls[6] = status.remedy[0] == '\0';
+	nulls[7] = status.pid == 0;
+}
+
+/*
+ * snowflake_lease() returns a row: the registry, the state, the node and until
+ * when, when that will be extended, and what is wrong.  Where the node is not
+ * leased, only the state and the node.
+ */
+Datum
+snowflake_lease(PG_FUNCTION_ARGS)
+{
+	Datum		values[8] = {0};
+	bool		nulls[8] = {true, false, true, true, true, true, true, true};
+	uint64		lease;
+	uint64		mask;
+	int64		until_ms;
+
+	sf_guard_loaded();
+	lease = pg_atomic_read_u64(&sf_state->lease);
+	mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
+	until_ms = (sf_node_layout.epoch_tick +
+				(int64) (lease >> sf_node_layout.node_bits)) *
+		sf_node_layout.tick_ms;
+	values[1] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
+	values[2] = Int64GetDatum((int64) (lease & mask));
+	values[3] = TimestampTzGetDatum(sf_times_from_ms(until_ms));
+	nulls[2] = lease == 0;
+	if (sf_settings_leases())
+	{
+		nulls[3] = lease == 0;
+		put_leased(values, nulls);
+	}
+	return make_row(fcinfo, values, nulls);
+}
+
+/*
+ * snowflake_registry_layout(layout text) returns a row: its text as workers
+ * compare it, its epoch, and its tick.  Throws SQLSTATE 22023.
+ */
+Datum
+snowflake_registry_layout(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 0);
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	Datum		values[3];
+	bool		nulls[3] = {0};
+
+	sf_layout_print(layout, text, sizeof(text));
+	values[0] = CStringGetTextDatum(text);
+	values[1] = Int64GetDatum(layout->epoch_ms);
+	values[2] = Int32GetDatum(layout->tick_ms);
+	return make_row(fcinfo, values, nulls);
 }

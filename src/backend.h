@@ -22,10 +22,10 @@
 
 #include "registry.h"
 
-/* What else it may need to know. */
+/* What else it may need to know; lives on, and may change with a reload. */
 typedef struct SfBackendConfig
 {
-	int64_t		presence_ms;	/* TTL of presence, from when it was last kept */
+	int64_t		presence_ms;	/* TTL of presence, since it was last kept */
 	int64_t		timeout_ms;		/* of a request, as in its deadline */
 } SfBackendConfig;
 

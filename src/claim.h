@@ -3,8 +3,7 @@
  * claim.h
  *	  Which slot of a registry to claim, and from when on.
  *
- * Pure: needs no server.  Used by lease.c, which is used by test/unit only
- * so far.
+ * Pure: needs no server.
  *
  *-------------------------------------------------------------------------
  */

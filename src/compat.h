@@ -54,6 +54,13 @@ sf_wait_event(uint32 *cache, const char *name)
 #define sf_wait_event(cache, name) ((void) (cache), PG_WAIT_EXTENSION)
 #endif
 
+/* The set belongs to a context before 17, and to nobody here since. */
+#if PG_VERSION_NUM >= 170000
+#define sf_create_wait_event_set(n) CreateWaitEventSet(NULL, n)
+#else
+#define sf_create_wait_event_set(n) CreateWaitEventSet(CurrentMemoryContext, n)
+#endif
+
 /* Was the relation, or its file, made in this transaction?  Include rel.h. */
 #if PG_VERSION_NUM >= 160000
 #define sf_relation_is_new(rel) \

@@ -16,6 +16,7 @@
 #include "guard.h"
 #include "horizon.h"
 #include "layout_arg.h"
+#include "leased.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "prepared.h"
@@ -68,16 +69,17 @@ to_id(const SfLayout *layout, uint64 position, int64 maker)
 }
 
 /*
- * A position as an ID of this node.  IDs of other nodes that this server had
- * before are of ticks before the mark that it has loaded.
+ * A position as an ID of this node.  Where IDs that this server has made under
+ * another node may lie above it as well, as one of the lowest of these nodes.
  */
 static int64
 to_node_id(uint64 position)
 {
 	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
 	int			bits = sf_node_layout.node_bits;
-	uint64		node = lease & ((UINT64CONST(1) << bits) - 1);
+	uint32		node = lease & ((UINT64CONST(1) << bits) - 1);
 
+	node = sf_leased_lowest(position, lease == 0, node);
 	return to_id(&sf_node_layout, position,
 				 (int64) sf_layout_place_node(&sf_node_layout, node));
 }
@@ -102,8 +104,17 @@ prepare(FunctionCallInfo fcinfo)
 Datum
 snowflake_horizon(PG_FUNCTION_ARGS)
 {
+	uint64		position;
+
 	prepare(fcinfo);
-	PG_RETURN_INT64(to_node_id(sf_horizon_node()));
+	sf_leased_settle();
+	position = sf_horizon_node();
+	if (position >= SF_CLOSED)
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("the server stops, and has given its node id back"),
+				 errhint("Ask again when it has started.")));
+	PG_RETURN_INT64(to_node_id(position));
 }
 
 /*

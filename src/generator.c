@@ -35,6 +35,8 @@
 #include "common/pg_prng.h"
 #include "counter.h"
 #include "fault.h"
+#include "leased.h"
+#include "lifetime.h"
 #include "mark.h"
 #include "miscadmin.h"
 #include "node.h"
@@ -42,10 +44,6 @@
 #include "state.h"
 #include "wait.h"
 #include "writer.h"
-
-/* From when on the log reminds of the layout's end, and how often. */
-#define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
-#define END_OF_LIFE_EVERY_MS	(INT64CONST(24) * 3600 * 1000)
 
 /* One of the counters, and what it needs. */
 typedef struct Source
@@ -66,6 +64,7 @@ typedef struct Taken
 typedef enum Obstacle
 {
 	OBSTACLE_GONE,				/* look again */
+	OBSTACLE_LEASE,				/* the node's is missing, or has run out */
 	OBSTACLE_CLOCK,				/* the call would have to sleep */
 	OBSTACLE_MARK				/* the mark would have to move */
 } Obstacle;
@@ -84,6 +83,7 @@ take_apart(uint64 lease)
 	int			bits = sf_node_layout.node_bits;
 	uint64		node = lease & ((UINT64CONST(1) << bits) - 1);
 
+	sf_leased_change(right.lease, lease);
 	right.lease = lease;
 	right.end_tick = sf_node_layout.epoch_tick + (int64) (lease >> bits);
 	right.node = (int64) sf_layout_place_node(&sf_node_layout, node);
@@ -102,53 +102,10 @@ sequence_start(const SfLayout *layout)
 		(layout->sequence_mask >> 1);
 }
 
-static void
-refuse_end(const Source *source, int64 now_tick)
-{
-	char		text[SF_LAYOUT_TEXT_SIZE];
-
-	sf_layout_print(source->layout, text, sizeof(text));
-	ereport(ERROR,
-			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-			 errmsg("layout has reached its last timestamp"),
-			 now_tick >= source->layout->end_tick ?
-			 errdetail("The layout is \"%s\"; the wall clock is past its end.", text) :
-			 errdetail("The layout is \"%s\"; its last ID was issued ahead of the wall clock.", text),
-			 errhint("Check the server's clock. If it is right, choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().")));
-}
-
-static void
-refuse_before_epoch(const Source *source)
-{
-	char		text[SF_LAYOUT_TEXT_SIZE];
-
-	sf_epoch_print(source->layout->epoch_ms, text, sizeof(text));
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("wall clock is before the layout's epoch"),
-			 errdetail("The epoch is %s.", text),
-			 errhint("Set the server's clock right, or snowflake.epoch (for shards, the epoch in snowflake.shard_layout) to a time that has passed.")));
-}
-
-/* Remind of the layout's end, once a day. */
-static void
-watch_end(const SfLayout *layout)
-{
-	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
-
-	if (left < END_OF_LIFE_NOTICE_MS &&
-		sf_state_once_per(&sf_state->life_logged, sf_clock_monotonic_ms(),
-						  END_OF_LIFE_EVERY_MS))
-		ereport(WARNING,
-				(errmsg("layout reaches its last timestamp in %lld days",
-						(long long) (left / (24 * 3600 * 1000))),
-				 errhint("Choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().")));
-}
-
 /*
  * Find out why the next position cannot be had, and remove what can be
  * removed without waiting for a clock or a disk.  need_ms is set with
- * OBSTACLE_MARK, target_us with OBSTACLE_CLOCK.
+ * OBSTACLE_MARK, the delay with the two before it.
  */
 static Obstacle
 examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
@@ -159,6 +116,8 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	int64		now_tick;
 	int64		tick;
 
+	delay->lease = lease;
+
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		sf_mark_attach(function);
@@ -166,6 +125,8 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	}
 	if (source->shard < 0 && lease == 0)
 	{
+		if (sf_settings_leases())
+			return OBSTACLE_LEASE;
 		sf_node_take();
 		return OBSTACLE_GONE;
 	}
@@ -177,12 +138,14 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	delay->wall_us = sf_clock_wall_us();
 	now_tick = sf_layout_ms_to_tick(layout, delay->wall_us / 1000);
 	if (now_tick < layout->epoch_tick)
-		refuse_before_epoch(source);
+		sf_lifetime_refuse_start(layout);
 	tick = Max(tick, now_tick);
 	if (source->shard < 0)
 		take_apart(lease);
-	if (tick >= (source->shard < 0 ? right.end_tick : layout->end_tick))
-		refuse_end(source, now_tick);
+	if (tick >= layout->end_tick)
+		sf_lifetime_refuse_end(layout, now_tick);
+	if (source->shard < 0 && tick >= right.end_tick)
+		return OBSTACLE_LEASE;
 
 	delay->tick_ms = layout->tick_ms;
 	delay->drift_ms = sf_settings_drift_ticks(layout) * layout->tick_ms;
@@ -208,6 +171,9 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 	switch (examine(source, function, &need_ms, delay))
 	{
 		case OBSTACLE_GONE:
+			break;
+		case OBSTACLE_LEASE:
+			sf_leased_wait(delay->lease, &delay->unleased_ms);
 			break;
 		case OBSTACLE_CLOCK:
 			sf_wait_clock(delay);
@@ -312,7 +278,7 @@ take(Source source, int64 want, Oid function)
 	if (taken.half_used)
 		sf_mark_extend_early();
 	if (cleared)
-		watch_end(source.layout);
+		sf_lifetime_remind(source.layout);
 	return taken;
 }
 
@@ -436,6 +402,8 @@ sf_generator_probe(Oid function)
 	{
 		Obstacle	obstacle = examine(&source, function, &need_ms, &delay);
 
+		if (obstacle == OBSTACLE_LEASE)
+			sf_leased_refuse();
 		if (obstacle == OBSTACLE_CLOCK)
 			sf_wait_refuse(&delay);
 		if (obstacle != OBSTACLE_GONE)

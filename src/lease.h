@@ -8,7 +8,7 @@
  * when to end; and looks, after each such call, at what to ask the registry,
  * what to publish, and when to call again.
  *
- * Pure: needs no server.  Used by test/unit only so far.
+ * Pure: needs no server.
  *
  *-------------------------------------------------------------------------
  */

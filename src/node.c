@@ -5,7 +5,8 @@
  *
  * A configured node id is a lease without end: until the layout's last tick.
  * The first process that finds one configured, as the postmaster has it too,
- * publishes it, and nothing but a new start of the server replaces it.
+ * publishes it, and nothing but a new start of the server replaces it.  Where
+ * the node is leased (leaser.c), the configuration says which ones it may be.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,27 +20,16 @@
 #include "state.h"
 
 /*
- * The node's number, from snowflake.node_id and snowflake.datacenter_id.  If
- * there is none, false, with the reason as a sentence, or empty where nothing
- * is configured.
+ * Do the numbers of snowflake.node_id and snowflake.datacenter_id, each + 1,
+ * fit the layout?  If not, false, with the reason as a sentence.
  */
 static bool
-find_node(uint32 *node, char *reason, size_t reason_size)
+check_numbers(uint32 within, uint32 datacenter, int within_bits,
+			  char *reason, size_t reason_size)
 {
-	const SfLayout *layout = &sf_node_layout;
-	int			datacenter_bits = layout->field[SF_DATACENTER].width;
-	int			within_bits = layout->node_bits;
-	uint32		within;
-	uint32		datacenter;
+	int			datacenter_bits = sf_node_layout.field[SF_DATACENTER].width;
 
 	reason[0] = '\0';
-	*node = 0;
-	(void) sf_settings_parse_number(sf_node_id, &within);
-	(void) sf_settings_parse_number(sf_datacenter_id, &datacenter);
-	if (within == 0)
-		return layout->node_bits == 0;
-	if (datacenter > 0)
-		within_bits -= datacenter_bits;
 	if ((int64) datacenter > INT64_C(1) << datacenter_bits)
 		snprintf(reason, reason_size,
 				 "snowflake.datacenter_id is %u, and the layout has room for 0 to %d.",
@@ -51,10 +41,50 @@ find_node(uint32 *node, char *reason, size_t reason_size)
 		snprintf(reason, reason_size,
 				 "snowflake.node_id is %u, and the layout has room for 0 to %lld.",
 				 within - 1, (long long) (INT64_C(1) << within_bits) - 1);
-	else if (datacenter > 0)
-		*node = sf_layout_join_node(layout, datacenter - 1, within - 1);
-	else
-		*node = within - 1;
+	return reason[0] == '\0';
+}
+
+/*
+ * The nodes that this server may be: the one that is configured; or those of
+ * the datacenter, or all of them, of which one will be leased.  If there is
+ * none, false, with the reason as a sentence, or empty where no number is
+ * configured and none is leased.
+ */
+bool
+sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int			within_bits = layout->node_bits;
+	uint32		within;
+	uint32		datacenter;
+	uint32		number;
+
+	reason[0] = '\0';
+	*first = *last = 0;
+	(void) sf_settings_parse_number(sf_node_id, &within);
+	(void) sf_settings_parse_number(sf_datacenter_id, &datacenter);
+	if (sf_settings_leases() && layout->node_bits == 0)
+		snprintf(reason, reason_size,
+				 "snowflake.registry is set, and the layout has no field for a node.");
+	else if (within == 0 && !sf_settings_leases())
+		return layout->node_bits == 0;
+	if (reason[0] != '\0')
+		return false;
+
+	if (datacenter > 0)
+		within_bits -= layout->field[SF_DATACENTER].width;
+	if (!check_numbers(within, datacenter, within_bits, reason, reason_size))
+		return false;
+	number = within > 0 ? within - 1 : 0;
+	*first = datacenter == 0 ? number :
+		sf_layout_join_node(layout, datacenter - 1, number);
+	if (within == 0)
+		number = (UINT32_C(1) << within_bits) - 1;
+	*last = datacenter == 0 ? number :
+		sf_layout_join_node(layout, datacenter - 1, number);
+	if (within == 0 && *last - *first != number)
+		snprintf(reason, reason_size,
+				 "The nodes of a datacenter are not neighbours in the layout; to lease one of them, the layout must have the datacenter before the other fields of the node.");
 	return reason[0] == '\0';
 }
 
@@ -96,10 +126,14 @@ sf_node_take_at_start(void)
 {
 	static bool started = false;
 	uint32		node;
+	uint32		last;
 	char		reason[SF_REASON_SIZE];
 
-	if (find_node(&node, reason, sizeof(reason)))
-		publish(node);
+	if (sf_node_find(&node, &last, reason, sizeof(reason)))
+	{
+		if (!sf_settings_leases())
+			publish(node);
+	}
 	else if (reason[0] != '\0')
 		ereport(started ? LOG : FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
@@ -118,6 +152,7 @@ void
 sf_node_take(void)
 {
 	uint32		node;
+	uint32		last;
 	int64		nodes = INT64_C(1) << sf_node_layout.node_bits;
 	char		reason[SF_REASON_SIZE];
 
@@ -126,7 +161,7 @@ sf_node_take(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake.node_id is being changed by a reload"),
 				 errhint("Repeat the command.")));
-	if (find_node(&node, reason, sizeof(reason)))
+	if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
 		publish(node);
 		return;

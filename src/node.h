@@ -8,6 +8,8 @@
 #ifndef SF_NODE_H
 #define SF_NODE_H
 
+extern bool sf_node_find(uint32 *first, uint32 *last,
+						 char *reason, size_t reason_size);
 extern void sf_node_take_at_start(void);
 extern void sf_node_take(void);
 

@@ -111,10 +111,8 @@ checksum(const void *data, size_t size)
 
 /* The end of the tick of a counter's position, in Unix ms. */
 static int64
-issued_below(pg_atomic_uint64 *counter, const SfLayout *layout)
+issued_below(uint64 position, const SfLayout *layout)
 {
-	uint64		position = pg_atomic_read_u64(counter);
-
 	if (position == 0)
 		return 0;
 	return ((int64) (position >> layout->sequence_bits) + 1) * layout->tick_ms;
@@ -123,11 +121,11 @@ issued_below(pg_atomic_uint64 *counter, const SfLayout *layout)
 static int64
 all_issued_below(void)
 {
-	int64		end = issued_below(&sf_state->node_counter.position,
-								   &sf_node_layout);
+	int64		end = issued_below(sf_state_last_position(), &sf_node_layout);
 
 	for (int i = 0; i < sf_state->nshards; i++)
-		end = Max(end, issued_below(&sf_shard_counters[i], &sf_shard_layout));
+		end = Max(end, issued_below(pg_atomic_read_u64(&sf_shard_counters[i]),
+									&sf_shard_layout));
 	return end;
 }
 

@@ -10,8 +10,7 @@
  *
  * Times in records are ticks since the layout's epoch, as in the IDs.
  *
- * Pure: needs no server.  Used by lease.c and claim.c, which are used by
- * test/unit only so far.
+ * Pure: needs no server.
  *
  *-------------------------------------------------------------------------
  */

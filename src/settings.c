@@ -57,7 +57,10 @@ static const char *const names[] = {
 	"snowflake.datacenter_id", "snowflake.node_id", "snowflake.shards",
 	"snowflake.max_clock_drift", "snowflake.max_clock_wait",
 	"snowflake.max_clock_jump", "snowflake.reserve",
-	"snowflake.sequence_start", "snowflake.max_databases"
+	"snowflake.sequence_start", "snowflake.max_databases",
+	"snowflake.registry", "snowflake.lease_reserve",
+	"snowflake.lease_presence", "snowflake.lease_timeout",
+	"snowflake.lease_wait"
 };
 
 /* Parse a layout, or give the reason as the check's detail. */
@@ -153,7 +156,8 @@ explain_number(const char *newval, int bits)
  * layout is not known yet, and both are judged together later.
  *
  * Once a node is taken, it stays for the life of the server: the postmaster,
- * which reloads first, keeps its value, and all others follow it.  Within a
+ * which reloads first, keeps its value, and all others follow it.  Where it is
+ * leased, so does what may be claimed, from the start on.  Within a
  * transaction a value is only looked at, by ALTER SYSTEM or pg_file_settings:
  * it may be one for the next start.
  */
@@ -171,7 +175,7 @@ check_number(const char *name, const char *newval, const char *current,
 		return false;
 	}
 	if (sf_state == NULL || IsTransactionState() ||
-		pg_atomic_read_u64(&sf_state->lease) == 0)
+		(pg_atomic_read_u64(&sf_state->lease) == 0 && !sf_settings_leases()))
 		return true;
 	if (IsUnderPostmaster)
 		kept = pg_atomic_read_u32(shared);
@@ -405,6 +409,7 @@ sf_settings_define(void)
 		hostname[0] = '\0';
 	define_texts();
 	define_limits();
+	sf_settings_define_lease();
 	MarkGUCPrefixReserved("snowflake");
 
 	for (size_t i = 0; i < lengthof(names) && !IsUnderPostmaster; i++)

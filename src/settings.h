@@ -29,14 +29,41 @@ extern int	sf_reserve;			/* ms */
 extern int	sf_sequence_start;	/* an SfSequenceStart */
 extern int	sf_max_databases;
 
+/* Of a leased node id; the first fixed at start, empty where there is none. */
+extern char *sf_registry;		/* may hold a password */
+extern int	sf_leasing_reserve;	/* ms */
+extern int	sf_leasing_presence;	/* ms */
+extern int	sf_leasing_timeout;	/* ms */
+extern int	sf_leasing_wait;		/* ms */
+
 /* Fixed at start. */
 extern SfLayout sf_node_layout; /* snowflake.layout with snowflake.epoch */
 extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
+
+/* A kind of registry, by the scheme that names it. */
+typedef struct SfRegistryKind
+{
+	const char *scheme;
+	const char *name;			/* its library is snowflake_<name> */
+	const char *needs;			/* what it is not built without */
+} SfRegistryKind;
 
 extern void sf_settings_define(void);
 extern void sf_settings_publish(void);
 extern bool sf_settings_parse_number(const char *text,
 									 uint32 *number_plus_1);
+
+/* settings_lease.c */
+extern void sf_settings_define_lease(void);
+extern const SfRegistryKind *sf_settings_registry_kind(const char *url);
+extern void sf_settings_registry_name(char *name, size_t size);
+
+/* Is the node id leased? */
+static inline bool
+sf_settings_leases(void)
+{
+	return sf_registry[0] != '\0';
+}
 
 /* The allowed drift, rounded up to whole ticks. */
 static inline int64

@@ -10,6 +10,7 @@
 
 #include "fault.h"
 #include "fmgr.h"
+#include "leaser.h"
 #include "miscadmin.h"
 #include "node.h"
 #include "note.h"
@@ -68,6 +69,7 @@ _PG_init(void)
 	sf_settings_define();
 	sf_fault_define();
 	sf_writer_register();
+	sf_leaser_register();
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

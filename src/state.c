@@ -61,6 +61,19 @@ sf_state_request(int ndatabases, int nshards, int nwriters)
 }
 
 static void
+initialize_leasing(SfLeasing *leasing)
+{
+	ConditionVariableInit(&leasing->changed);
+	pg_atomic_init_u64(&leasing->since_ms, 0);
+	pg_atomic_init_u32(&leasing->node, 0);
+	pg_atomic_init_u64(&leasing->until, 0);
+	pg_atomic_init_u32(&leasing->lowest_node, 0);
+	pg_atomic_init_u64(&leasing->other_until, 0);
+	pg_atomic_init_u64(&leasing->closed_at, 0);
+	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
+}
+
+static void
 initialize(int ndatabases, int nshards, int nwriters)
 {
 	sf_state->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
@@ -76,6 +89,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u64(&sf_state->wait_logged, 0);
 	pg_atomic_init_u64(&sf_state->life_logged, 0);
 	pg_atomic_init_u64(&sf_state->first_xid, 0);
+	initialize_leasing(&sf_state->leasing);
 
 	for (int i = 0; i < ndatabases; i++)
 	{

@@ -13,6 +13,7 @@
 #define SF_STATE_H
 
 #include "datatype/timestamp.h"
+#include "layout.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
@@ -113,12 +114,63 @@ typedef union SfWriterSlot
 	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfWriter))];
 } SfWriterSlot;
 
+/* The states of a leased node id, as people are told. */
+typedef enum SfLeaseStage
+{
+	SF_STAGE_NONE,				/* there is no worker */
+	SF_STAGE_SEARCHING,
+	SF_STAGE_HELD,
+	SF_STAGE_HALTED,			/* held, and not to be used for now */
+	SF_STAGE_ENDED
+} SfLeaseStage;
+
+/* What the worker says of itself. */
+typedef struct SfLeaseStatus
+{
+	int			pid;
+	SfLeaseStage stage;
+	int64		next_ms;		/* when the next write is due, Unix ms; or 0 */
+	char		problem[SF_REASON_SIZE];	/* empty: there is none */
+	char		remedy[SF_REASON_SIZE];
+} SfLeaseStatus;
+
+/* A leased node.  The worker alone writes it. */
+typedef struct SfLeasing
+{
+	ConditionVariable changed;	/* SfState.lease */
+
+	/* When the lease was lost, or first looked for; monotonic ms, or 0. */
+	pg_atomic_uint64 since_ms;
+
+	/*
+	 * The node that was leased last, + 1, and until when; in this life of the
+	 * server the lowest one ever, + 1; and until when one may have been used
+	 * that was not the last.  Ticks since the layout's epoch.  All 0: none.
+	 */
+	pg_atomic_uint32 node;
+	pg_atomic_uint64 until;
+	pg_atomic_uint32 lowest_node;
+	pg_atomic_uint64 other_until;
+
+	/* The last position of the node's counter, once that is SF_CLOSED. */
+	pg_atomic_uint64 closed_at;
+
+	SfLeaseStatus status;		/* under SfState.lock */
+} SfLeasing;
+
+/*
+ * The position of a counter that gives nothing away any more: far above any,
+ * and far enough from where it would overflow.
+ */
+#define SF_CLOSED	(UINT64CONST(1) << 62)
+
 typedef struct SfState
 {
 	/*
 	 * The right to issue as a node: (until << node bits) | node, where until
 	 * is in ticks since the layout's epoch, exclusive; 0 is no right.  Set
-	 * once, by compare-and-swap.  Read by every call.
+	 * once, by compare-and-swap; where it is leased, by the worker alone.
+	 * Read by every call.
 	 */
 	pg_atomic_uint64 lease;
 	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
@@ -152,6 +204,8 @@ typedef struct SfState
 	 */
 	pg_atomic_uint64 first_xid;
 
+	SfLeasing	leasing;
+
 	/* fixed at start */
 	int			ndatabases;
 	int			nshards;
@@ -176,6 +230,18 @@ static inline bool
 sf_state_may_issue_for(uint32 shard)
 {
 	return (pg_atomic_read_u32(&sf_shard_map[shard / 32]) >> (shard % 32)) & 1;
+}
+
+/* The last position of the node's counter, also when that is closed. */
+static inline uint64
+sf_state_last_position(void)
+{
+	uint64		position;
+
+	position = pg_atomic_read_u64(&sf_state->node_counter.position);
+	if (position < SF_CLOSED)
+		return position;
+	return pg_atomic_read_u64(&sf_state->leasing.closed_at);
 }
 
 /* Has it been longer than interval_ms since this was last true?  Then note. */

@@ -8,9 +8,12 @@
 #ifndef SF_WAIT_H
 #define SF_WAIT_H
 
-/* A call that is too far ahead of the clock. */
+/* A call that is too far ahead of the clock, or has no lease. */
 typedef struct SfDelay
 {
+	uint64		lease;			/* as of the last look */
+	int64		unleased_ms;	/* monotonic; 0: it has not missed it yet */
+
 	/* as of the last look */
 	int64		wall_us;		/* the wall clock, Unix microseconds */
 	int64		next_ms;		/* where the tick of the next ID begins */

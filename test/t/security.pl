@@ -149,11 +149,11 @@ my $members = q{
 	WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
 	AND d.refobjid = e.oid AND e.extname = 'snowflake'};
 
-# A kind that is new here needs checks of its own below. The type of a view's
-# rows is a member of its own from 18 on.
+# A kind that is new here needs checks of its own below. The type of a
+# table's rows is a member of its own from 18 on.
 is(query($node, qq{SELECT DISTINCT classid::regclass $members
 		AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT unnest(ARRAY[reltype,
-			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind = 'v'))
+			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind IN ('r', 'v')))
 	ORDER BY 1}),
 	"pg_proc\npg_class", 'the extension has functions and relations, and nothing else');
 
@@ -182,6 +182,7 @@ snowflake_id_until("any") s s public
 snowflake_id_until("any",text) s s public
 snowflake_inspect(bigint) s s public
 snowflake_layouts() s s public
+snowflake_lease() v r public
 snowflake_max_id(timestamp with time zone) s s public
 snowflake_max_id(timestamp with time zone,text) i s public
 snowflake_min_id(timestamp with time zone) s s public
@@ -193,6 +194,15 @@ snowflake_node(bigint,text) i s public
 snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
+snowflake_registry_init(text) v u -
+snowflake_registry_keep(bigint,bigint,bigint) v u -
+snowflake_registry_layout(text) i s public
+snowflake_registry_place() v s public
+snowflake_registry_read() v u -
+snowflake_registry_recover(interval,interval) v u -
+snowflake_registry_release(bigint) v u -
+snowflake_registry_slots() v u -
+snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,bigint,bigint) v u -
 snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
@@ -232,13 +242,14 @@ is( query($node, qq{
 	FROM pg_class WHERE oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)
 	ORDER BY relname COLLATE "C"}),
 	join("\n", 'snowflake_horizon_holders|v|p|t|- SELECT',
-		map { "snowflake_$_|S|p|t|- SELECT" }
+		map({ "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
-	'each relation, and that all but its owner may only read it');
+		map { "snowflake_$_|r|p|t|" } qw(registry registry_slot)),
+	'each relation; others may only read sequences, and nothing of a registry');
 is( query($node, qq{
 	SELECT count(*) FROM pg_extension e, unnest(extconfig) c
 	WHERE extname = 'snowflake' AND c IN (SELECT objid $members AND classid = 'pg_class'::regclass)}),
-	'5', 'all sequences are dumped with their content');
+	'5', 'sequences are dumped with their content; a registry is not, since a copy must not be one');
 is( query($node, q{
 	SELECT count(*) FROM (
 		SELECT 'pg_proc'::regclass AS classid, oid FROM pg_proc WHERE pronamespace = 'ext'::regnamespace
@@ -291,10 +302,15 @@ my @calls = (
 		qw(decode timestamp node shard sequence)),
 	map({ ("snowflake_$_('2025-01-01')", "snowflake_$_('2025-01-01', 'twitter')") }
 		qw(min_id max_id)),
-	'snowflake_horizon()', 'snowflake_shard_horizon(1)',
-	'snowflake_horizon_holders()', 'snowflake_layouts()', 'snowflake_inspect(1)');
+	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
+	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()',
+	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
-	'snowflake_accept_clock()', 'snowflake_accept_configuration()');
+	'snowflake_accept_clock()', 'snowflake_accept_configuration()',
+	'snowflake_registry_init()', 'snowflake_registry_read()',
+	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 0, 1000)},
+	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
+	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
 # those that only compute have regression tests
 is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(id_\w+|encode|parse|\w*partitions)\(/ } @functions),
 	'no function is left out of the calls');

@@ -1,0 +1,538 @@
+/*-------------------------------------------------------------------------
+ *
+ * postgresql.c
+ *	  A registry of node ids in a database with this extension: what
+ *	  src/backend.h asks for, with asynchronous libpq.
+ *
+ * Each request is one statement, committed by itself, that calls one of the
+ * functions which come with the extension.  A request that is abandoned takes
+ * its connection with it.
+ *
+ * Looking up the host's name is libpq's business, and the only thing here that
+ * may block: for as long as the resolver takes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "backend.h"
+#include "fmgr.h"
+#include "storage/fd.h"
+
+#include "libpq-fe.h"
+
+PG_MODULE_MAGIC;
+
+extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
+
+typedef enum Stage
+{
+	STAGE_NONE,					/* not connected */
+	STAGE_CONNECTING,
+	STAGE_GREETING,				/* has asked what the connection needs */
+	STAGE_READY,
+	STAGE_ASKING
+} Stage;
+
+/* Columns of snowflake_registry_read(). */
+enum
+{
+	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,
+	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
+	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
+	READ_PRESENT
+};
+
+/* A connection may take as many requests' time, so that hosts are tried. */
+#define MAX_OUTLIVED	3
+
+#define WRITE_PARAMS	13
+#define KEEP_PARAMS		3
+
+static struct
+{
+	const char *url;
+	const SfBackendConfig *config;
+
+	PGconn	   *conn;
+	Stage		stage;
+	bool		wants_write;	/* wait for that, too */
+	int			outlived;		/* requests given up while it is being made */
+	char	   *schema;			/* the extension's, quoted */
+
+	SfAsk		ask;
+	bool		asked;			/* an answer is owed */
+	SfResult	failure;		/* and this is it, if there is a message */
+	char		message[SF_REASON_SIZE];
+
+	PGresult   *result;			/* what has come so far */
+	SfRegistry	registry;
+	SfRecord   *records;
+} pg;
+
+/*
+ * With a synchronous_commit that is off, what was answered could be lost.  A
+ * lock that others hold is not to be waited for longer than the answer is.
+ */
+static const char *const greeting =
+"SELECT pg_catalog.set_config('synchronous_commit', 'on', false),"
+" pg_catalog.set_config('search_path', '', false),"
+" pg_catalog.set_config('lock_timeout', $1, false),"
+" (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
+" JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
+" WHERE e.extname = 'snowflake')";
+
+/* ---- the connection ---- */
+
+static void
+disconnect(void)
+{
+	if (pg.result != NULL)
+		PQclear(pg.result);
+	pg.result = NULL;
+	if (pg.schema != NULL)
+		PQfreemem(pg.schema);
+	pg.schema = NULL;
+	if (pg.conn == NULL)
+		return;
+	PQfinish(pg.conn);
+	ReleaseExternalFD();
+	pg.conn = NULL;
+	pg.stage = STAGE_NONE;
+}
+
+/*
+ * Answer the request with this: the first line of what libpq or the registry
+ * has said.  If the connection is of no use any more, it goes.
+ */
+static void
+fail(SfResult failure, const char *message, bool drop)
+{
+	size_t		length = strcspn(message, "\n");
+
+	pg.failure = failure;
+	snprintf(pg.message, sizeof(pg.message), "%.*s", (int) length, message);
+	if (pg.message[0] == '\0')
+		strlcpy(pg.message, "The connection is lost.", sizeof(pg.message));
+	if (drop)
+		disconnect();
+}
+
+/* Nothing was sent yet that could be done. */
+static void
+fail_to_connect(void)
+{
+	fail(SF_RESULT_REFUSED, PQerrorMessage(pg.conn), true);
+}
+
+/* Numbers are bigints there, with the same bits. */
+static char *
+print(char *buffer, int64 number)
+{
+	snprintf(buffer, 24, "%lld", (long long) number);
+	return buffer;
+}
+
+static void
+connect_to_registry(void)
+{
+	/* the first may be overruled: a dead host is to be given up for another */
+	static const char *const keywords[] = {
+		"tcp_user_timeout", "dbname", "fallback_application_name",
+		"client_encoding", NULL
+	};
+	char		timeout[24];
+	const char *values[] = {
+		print(timeout, pg.config->timeout_ms), pg.url, "snowflake lease",
+		"SQL_ASCII", NULL
+	};
+
+	if (!AcquireExternalFD())
+	{
+		fail(SF_RESULT_REFUSED, "This server has too many open files.", false);
+		return;
+	}
+	pg.conn = PQconnectStartParams(keywords, values, 1);
+	if (pg.conn == NULL)
+	{
+		ReleaseExternalFD();
+		fail(SF_RESULT_REFUSED, "This server is out of memory.", false);
+		return;
+	}
+	pg.stage = STAGE_CONNECTING;
+	pg.wants_write = true;
+	pg.outlived = 0;
+	if (PQstatus(pg.conn) == CONNECTION_BAD)
+		fail_to_connect();
+}
+
+static void
+greet(void)
+{
+	char		timeout[24];
+	const char *params[1] = {print(timeout, pg.config->timeout_ms)};
+
+	pg.stage = STAGE_GREETING;
+	if (PQsetnonblocking(pg.conn, 1) != 0 ||
+		!PQsendQueryParams(pg.conn, greeting, 1, NULL, params, NULL, NULL, 0))
+		fail_to_connect();
+}
+
+static void
+poll_connection(void)
+{
+	switch (PQconnectPoll(pg.conn))
+	{
+		case PGRES_POLLING_OK:
+			greet();
+			break;
+		case PGRES_POLLING_READING:
+			pg.wants_write = false;
+			break;
+		case PGRES_POLLING_WRITING:
+			pg.wants_write = true;
+			break;
+		default:
+			fail_to_connect();
+	}
+}
+
+/* ---- requests ---- */
+
+static bool
+send_read(void)
+{
+	char		query[NAMEDATALEN * 2 + 100];
+
+	snprintf(query, sizeof(query),
+			 "SELECT * FROM %s.snowflake_registry_read()", pg.schema);
+	return PQsendQueryParams(pg.conn, query, 0, NULL, NULL, NULL, NULL, 0);
+}
+
+static bool
+send_write(void)
+{
+	const SfRecord *record = &pg.ask.record;
+	char		query[NAMEDATALEN * 2 + 200];
+	char		numbers[WRITE_PARAMS][24];
+	const char *params[WRITE_PARAMS];
+	int			n = 0;
+	int64		ttl_ms = 0;
+
+	if (pg.ask.kind == SF_ASK_RELEASE)
+		ttl_ms = -1;
+	else if (pg.ask.presence)
+		ttl_ms = pg.config->presence_ms;
+	params[n] = print(numbers[n], (int64) pg.ask.generation), n++;
+	params[n] = print(numbers[n], record->node), n++;
+	params[n] = print(numbers[n], pg.ask.version), n++;
+	params[n] = print(numbers[n], record->epoch), n++;
+	params[n] = print(numbers[n], (int64) record->owner), n++;
+	params[n] = print(numbers[n], (int64) record->server), n++;
+	params[n] = print(numbers[n], (int64) record->write_id), n++;
+	params[n] = print(numbers[n], record->until), n++;
+	params[n] = print(numbers[n], record->offset_ms), n++;
+	params[n++] = record->released ? "t" : "f";
+	params[n++] = record->host;
+	params[n] = print(numbers[n], (int64) pg.ask.displaced), n++;
+	params[n] = print(numbers[n], ttl_ms), n++;
+	snprintf(query, sizeof(query),
+			 "SELECT * FROM %s.snowflake_registry_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+			 pg.schema);
+	return PQsendQueryParams(pg.conn, query, WRITE_PARAMS, NULL, params,
+							 NULL, NULL, 0);
+}
+
+static bool
+send_keepalive(void)
+{
+	char		query[NAMEDATALEN * 2 + 100];
+	char		numbers[KEEP_PARAMS][24];
+	const char *params[KEEP_PARAMS];
+
+	params[0] = print(numbers[0], pg.ask.record.node);
+	params[1] = print(numbers[1], (int64) pg.ask.record.owner);
+	params[2] = print(numbers[2], pg.config->presence_ms);
+	snprintf(query, sizeof(query),
+			 "SELECT * FROM %s.snowflake_registry_keep($1, $2, $3)",
+			 pg.schema);
+	return PQsendQueryParams(pg.conn, query, KEEP_PARAMS, NULL, params,
+							 NULL, NULL, 0);
+}
+
+/* Send the request over a connection that is ready. */
+static void
+send_request(void)
+{
+	bool		sent;
+
+	pg.stage = STAGE_ASKING;
+	if (pg.ask.kind == SF_ASK_READ)
+		sent = send_read();
+	else if (pg.ask.kind == SF_ASK_KEEPALIVE)
+		sent = send_keepalive();
+	else
+		sent = send_write();
+	if (!sent)
+		fail(SF_RESULT_UNKNOWN, PQerrorMessage(pg.conn), true);
+}
+
+/* ---- answers ---- */
+
+static int64
+get_int(int row, int column)
+{
+	return strtoll(PQgetvalue(pg.result, row, column), NULL, 10);
+}
+
+static bool
+get_bool(int row, int column)
+{
+	return PQgetvalue(pg.result, row, column)[0] == 't';
+}
+
+static bool
+get_record(SfRecord *record, int row)
+{
+	memset(record, 0, sizeof(SfRecord));
+	if (PQgetisnull(pg.result, row, READ_NODE))
+		return false;
+	record->node = (uint32) get_int(row, READ_NODE);
+	record->version = get_int(row, READ_VERSION);
+	record->epoch = get_int(row, READ_EPOCH);
+	record->owner = (uint64) get_int(row, READ_OWNER);
+	record->server = (uint64) get_int(row, READ_SERVER);
+	record->write_id = (uint64) get_int(row, READ_WRITE_ID);
+	record->until = get_int(row, READ_UNTIL);
+	record->offset_ms = get_int(row, READ_OFFSET);
+	record->released = get_bool(row, READ_RELEASED);
+	strlcpy(record->host, PQgetvalue(pg.result, row, READ_HOST),
+			sizeof(record->host));
+	record->present = (uint64) get_int(row, READ_PRESENT);
+	return true;
+}
+
+static void
+take_read(SfAnswer *answer)
+{
+	SfRegistry *registry = &pg.registry;
+	int			n = PQntuples(pg.result);
+
+	memset(registry, 0, sizeof(SfRegistry));
+	registry->initialized = !PQgetisnull(pg.result, 0, READ_GENERATION);
+	if (registry->initialized && !get_bool(0, READ_IN_PLACE))
+	{
+		answer->result = SF_RESULT_REFUSED;
+		answer->message = "It runs on another server or timeline than before, and may have lost data: an administrator has to call snowflake_registry_recover() there.";
+		return;
+	}
+	free(pg.records);
+	pg.records = calloc(n, sizeof(SfRecord));
+	if (pg.records == NULL)
+	{
+		answer->result = SF_RESULT_UNKNOWN;
+		answer->message = "This server is out of memory.";
+		return;
+	}
+	registry->generation = (uint64) get_int(0, READ_GENERATION);
+	registry->floor = get_int(0, READ_FLOOR);
+	strlcpy(registry->layout, PQgetvalue(pg.result, 0, READ_LAYOUT),
+			sizeof(registry->layout));
+	registry->records = pg.records;
+	while (registry->nrecords < n &&
+		   get_record(&pg.records[registry->nrecords], registry->nrecords))
+		registry->nrecords++;
+	answer->registry = registry;
+}
+
+/* What the statement has returned, as the answer. */
+static void
+take_result(SfAnswer *answer)
+{
+	answer->result = SF_RESULT_DONE;
+	answer->clock_ms = get_int(0, pg.ask.kind == SF_ASK_READ ? READ_CLOCK : 1);
+	answer->clock_step_ms = 1;
+	if (pg.ask.kind == SF_ASK_READ)
+		take_read(answer);
+	else if (pg.ask.kind == SF_ASK_KEEPALIVE)
+	{
+		if (!get_bool(0, 0))
+			answer->result = SF_RESULT_ABSENT;
+	}
+	else if (PQgetisnull(pg.result, 0, 0))
+		answer->result = SF_RESULT_CONFLICT;
+	else
+		answer->version = get_int(0, 0);
+}
+
+/*
+ * The statement has failed.  With an ERROR nothing of it is done; what ended
+ * the session may have come after it was.
+ */
+static void
+take_failure(void)
+{
+	const char *severity = PQresultErrorField(pg.result,
+											  PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *text = PQresultErrorField(pg.result, PG_DIAG_MESSAGE_PRIMARY);
+	bool		undone = severity != NULL && strcmp(severity, "ERROR") == 0;
+	char		message[SF_REASON_SIZE];
+
+	strlcpy(message, text != NULL ? text : PQresultErrorMessage(pg.result),
+			sizeof(message));
+	fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN, message,
+		 !undone || pg.stage == STAGE_GREETING);
+}
+
+static void
+take_greeting(void)
+{
+	if (PQgetisnull(pg.result, 0, 3))
+	{
+		fail(SF_RESULT_REFUSED, "The database has no extension \"snowflake\".",
+			 true);
+		return;
+	}
+	pg.schema = strdup(PQgetvalue(pg.result, 0, 3));
+	PQclear(pg.result);
+	pg.result = NULL;
+	pg.stage = STAGE_READY;
+	if (pg.asked)
+		send_request();
+}
+
+/* Read what has come; true if a statement has ended. */
+static bool
+read_result(void)
+{
+	PGresult   *next;
+	int			left = PQflush(pg.conn);
+
+	pg.wants_write = left > 0;
+	if (left < 0 || !PQconsumeInput(pg.conn))
+	{
+		fail(pg.stage == STAGE_ASKING ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
+			 PQerrorMessage(pg.conn), true);
+		return false;
+	}
+	while (!PQisBusy(pg.conn))
+	{
+		next = PQgetResult(pg.conn);
+		if (next == NULL)
+			return pg.result != NULL;
+		if (pg.result != NULL)
+			PQclear(pg.result);
+		pg.result = next;
+	}
+	return false;
+}
+
+/* ---- what the worker calls ---- */
+
+static bool
+backend_open(const char *url, const SfBackendConfig *config,
+			 char *reason, size_t reason_size)
+{
+	char	   *error = NULL;
+	PQconninfoOption *options = PQconninfoParse(url, &error);
+
+	/* what libpq says of it may hold a part of a password */
+	if (error != NULL)
+		PQfreemem(error);
+	if (options == NULL)
+	{
+		snprintf(reason, reason_size,
+				 "It is no URI for libpq: postgresql://user@host:port/database.");
+		return false;
+	}
+	PQconninfoFree(options);
+	pg.url = url;
+	pg.config = config;
+	return true;
+}
+
+static void
+backend_send(const SfAsk *ask)
+{
+	if (pg.stage == STAGE_ASKING)
+		disconnect();			/* the one under way is abandoned */
+	else if ((pg.stage == STAGE_CONNECTING || pg.stage == STAGE_GREETING) &&
+			 ++pg.outlived > MAX_OUTLIVED)
+		disconnect();
+	pg.ask = *ask;
+	pg.asked = true;
+	pg.message[0] = '\0';
+	if (pg.stage == STAGE_READY)
+		send_request();
+	else if (pg.stage == STAGE_NONE)
+		connect_to_registry();
+}
+
+static int
+backend_sockets(SfSocket *sockets, int64_t *timeout_ms)
+{
+	int			fd = pg.conn == NULL ? -1 : PQsocket(pg.conn);
+
+	if (pg.asked && pg.message[0] != '\0')
+		*timeout_ms = 0;		/* a failure is to be told */
+	if (fd < 0)
+		return 0;
+	sockets[0].fd = fd;
+	sockets[0].writeable = pg.wants_write;
+	sockets[0].readable = pg.stage != STAGE_CONNECTING || !pg.wants_write;
+	return 1;
+}
+
+static bool
+backend_receive(SfAnswer *answer)
+{
+	bool		ended = false;
+
+	if (pg.stage == STAGE_CONNECTING)
+		poll_connection();
+	else if (pg.stage != STAGE_NONE)
+		ended = read_result();
+	if (ended && PQresultStatus(pg.result) != PGRES_TUPLES_OK)
+		take_failure();
+	else if (ended && pg.stage == STAGE_GREETING)
+		take_greeting();
+	if (!pg.asked)
+		return false;
+
+	memset(answer, 0, sizeof(SfAnswer));
+	answer->number = pg.ask.number;
+	if (pg.message[0] != '\0')
+	{
+		answer->result = pg.failure;
+		answer->message = pg.message;
+	}
+	else if (ended && pg.stage == STAGE_ASKING && pg.result != NULL)
+		take_result(answer);
+	else
+		return false;
+	pg.asked = false;
+	if (pg.result != NULL)
+		PQclear(pg.result);
+	pg.result = NULL;
+	if (pg.stage == STAGE_ASKING)
+		pg.stage = STAGE_READY;
+	return true;
+}
+
+static void
+backend_close(void)
+{
+	disconnect();
+	pg.asked = false;
+}
+
+static const SfBackend functions = {
+	backend_open, backend_send, backend_sockets, backend_receive, backend_close
+};
+
+const SfBackend *
+snowflake_backend(void)
+{
+	return &functions;
+}

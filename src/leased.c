@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * leased.c
+ *	  A leased node id, as sessions see it: the wait for one, the refusal, and
+ *	  what a change of the node means for who has made IDs under another.
+ *
+ * The worker publishes node and until as one word.  What a session has read
+ * there stays right however long it sleeps after it, since it is a right to a
+ * range of timestamps; so for a while two sessions may issue under two nodes,
+ * and both are in order.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "leased.h"
+
+#include "clock.h"
+#include "counter.h"
+#include "miscadmin.h"
+#include "settings.h"
+#include "storage/proc.h"
+
+/* Look again as often, for what nobody tells. */
+#define LOOK_MS		1000
+
+static uint32 wait_event_lease = 0;
+
+void
+sf_leased_status(SfLeaseStatus *status)
+{
+	LWLockAcquire(sf_state->lock, LW_SHARED);
+	*status = sf_state->leasing.status;
+	LWLockRelease(sf_state->lock);
+}
+
+/* There is no lease: SQLSTATE 55000. */
+void
+sf_leased_refuse(void)
+{
+	SfLeaseStatus status;
+	char		name[200];
+
+	sf_leased_status(&status);
+	sf_settings_registry_name(name, sizeof(name));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this server has no lease of a node id"),
+			 errdetail("The registry is \"%s\". %s", name,
+					   status.problem[0] != '\0' ? status.problem :
+					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
+					   "It has not answered yet."),
+			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
+					 "See the server's log, and snowflake_lease().")));
+}
+
+/* Since when there has been none for the one who has read this. */
+static int64
+missing_since_ms(uint64 lease, int64 now_ms)
+{
+	SfLeasing  *leasing = &sf_state->leasing;
+	int64		since_ms = (int64) pg_atomic_read_u64(&leasing->since_ms);
+	int64		end_tick;
+	int64		past_ms;
+
+	if (lease == 0)
+		return since_ms == 0 ? now_ms : since_ms;
+	end_tick = sf_node_layout.epoch_tick +
+		(int64) (lease >> sf_node_layout.node_bits);
+	past_ms = sf_clock_wall_ms() - end_tick * sf_node_layout.tick_ms;
+	return now_ms - Max(past_ms, 0);
+}
+
+/*
+ * Wait until the word in which the caller has found no right is another one,
+ * for snowflake.lease_wait from when there was no right at the most; then
+ * throw SQLSTATE 55000.  begun_ms is the call's own, and begins as 0.
+ */
+void
+sf_leased_wait(uint64 lease, int64 *begun_ms)
+{
+	SfLeasing  *leasing = &sf_state->leasing;
+	int64		now_ms = sf_clock_monotonic_ms();
+
+	if (*begun_ms == 0)
+		*begun_ms = missing_since_ms(lease, now_ms);
+	ConditionVariablePrepareToSleep(&leasing->changed);
+	while (pg_atomic_read_u64(&sf_state->lease) == lease)
+	{
+		int64		left = *begun_ms + sf_leasing_wait -
+			sf_clock_monotonic_ms();
+
+		if (left <= 0)
+		{
+			ConditionVariableCancelSleep();
+			sf_leased_refuse();
+		}
+		(void) ConditionVariableTimedSleep(&leasing->changed,
+										   Min(left, LOOK_MS),
+										   sf_wait_event(&wait_event_lease,
+														 "SnowflakeLease"));
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Nothing in the tick that the counter is in will be given away any more. */
+static void
+end_tick(void)
+{
+	pg_atomic_uint64 *counter = &sf_state->node_counter.position;
+
+	sf_counter_raise(counter, pg_atomic_read_u64(counter) |
+					 sf_node_layout.sequence_mask);
+}
+
+/*
+ * This session will issue under this lease, and has under the old one.  Where
+ * the node is another one, its next ID must be of a later tick than its last,
+ * or it might not ascend.
+ */
+void
+sf_leased_change(uint64 old, uint64 lease)
+{
+	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
+
+	if (old != 0 && ((old ^ lease) & mask) != 0)
+		end_tick();
+}
+
+/* May there be IDs of other nodes at this position or after it? */
+static bool
+is_mixed(uint64 position)
+{
+	int64		tick = (int64) (position >> sf_node_layout.sequence_bits);
+	uint64		until = pg_atomic_read_u64(&sf_state->leasing.other_until);
+
+	return until != 0 && tick < sf_node_layout.epoch_tick + (int64) until;
+}
+
+/*
+ * The node to compose a bound of IDs with, given the present one, or that it
+ * has none now: no ID at this position, or after it, is of a lower one.
+ */
+uint32
+sf_leased_lowest(uint64 position, bool unleased, uint32 node)
+{
+	uint32		lowest;
+	uint32		last;
+
+	pg_read_barrier();			/* the lease was read before these */
+	lowest = pg_atomic_read_u32(&sf_state->leasing.lowest_node);
+	last = pg_atomic_read_u32(&sf_state->leasing.node);
+	if (unleased && last > 0)
+		node = last - 1;
+	if (!is_mixed(position) || lowest == 0)
+		return node;
+	return Min(node, lowest - 1);
+}
+
+/*
+ * Before a bound is looked for: where it will be composed with a lower node
+ * than the last ID has, that ID must be of an earlier tick, or it would not
+ * come to lie below the bound while nobody makes another one.
+ */
+void
+sf_leased_settle(void)
+{
+	pg_atomic_uint64 *counter = &sf_state->node_counter.position;
+	uint64		position = pg_atomic_read_u64(counter);
+	int64		now = sf_layout_ms_to_tick(&sf_node_layout,
+										   sf_clock_wall_ms());
+
+	if (is_mixed(position) &&
+		(int64) (position >> sf_node_layout.sequence_bits) < now)
+		end_tick();
+}

@@ -1,0 +1,20 @@
+/*-------------------------------------------------------------------------
+ *
+ * leased.h
+ *	  A leased node id, as sessions see it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_LEASED_H
+#define SF_LEASED_H
+
+#include "state.h"
+
+extern void sf_leased_wait(uint64 lease, int64 *begun_ms);
+extern void sf_leased_refuse(void);
+extern void sf_leased_change(uint64 old, uint64 lease);
+extern void sf_leased_settle(void);
+extern uint32 sf_leased_lowest(uint64 position, bool unleased, uint32 node);
+extern void sf_leased_status(SfLeaseStatus *status);
+
+#endif							/* SF_LEASED_H */

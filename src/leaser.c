@@ -1,0 +1,402 @@
+/*-------------------------------------------------------------------------
+ *
+ * leaser.c
+ *	  The worker that leases this server's node id: it lets the state machine
+ *	  (lease.c) and the library of the registry (backend.h) talk to each other,
+ *	  and publishes what comes of it.
+ *
+ * It is connected to no database, and waits for nothing but its latch and the
+ * registry's sockets.  Sessions read one word, and wait for the worker only
+ * where that says that there is no lease.
+ *
+ * A worker that fails is started anew, and begins from nothing: what the one
+ * before it had published holds until its until, and then another slot is
+ * claimed meanwhile.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "leaser.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "clock.h"
+#include "common/hashfn.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "node.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "settings.h"
+#include "state.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/pidfile.h"
+
+#define LIBRARY			"snowflake_%s"
+#define RESTART_S		5
+
+#define MAX_AHEAD_MS	2000
+#define MAX_OFFSET_MS	5000
+#define WARN_OFFSET_MS	200
+#define LOOK_MS			500
+#define FROZEN_MS		3000
+
+/*
+ * Of this data directory.  Base backups leave out what has this prefix, so a
+ * server that is made of one is another.
+ */
+#define SERVER_FILE		"pgsql_tmp_snowflake_server"
+
+extern PGDLLEXPORT void snowflake_leaser_main(Datum arg);
+
+static SfLease lease;
+static SfBackendConfig backend_config;
+static const SfBackend *backend;
+static uint64 sent;				/* the number of the last request */
+static uint32 wait_event_registry = 0;
+
+/* ---- what the state machine is given ---- */
+
+static uint64_t
+random_number(void)
+{
+	uint64		number;
+
+	if (!pg_strong_random(&number, sizeof(number)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+	return number;
+}
+
+static void
+say(bool is_warning, const char *text)
+{
+	char		name[200];
+
+	sf_settings_registry_name(name, sizeof(name));
+	ereport(is_warning ? WARNING : LOG,
+			(errmsg("node id from registry \"%s\": %s", name, text),
+			 is_warning && lease.remedy[0] != '\0' ?
+			 errhint("%s", lease.remedy) : 0));
+}
+
+/* In ms; the monotonic clock goes on while the machine is suspended. */
+static SfMoment
+read_clocks(void)
+{
+	SfMoment	now;
+	int64_t		offset = sf_clock_boot_offset_ms(&now.wall_ms);
+
+	now.monotonic_ms = now.wall_ms - offset;
+	return now;
+}
+
+static uint64
+hash_file(const char *name, uint64 seed)
+{
+	char		text[64];
+	FILE	   *file = AllocateFile(name, PG_BINARY_R);
+	size_t		size;
+
+	if (file == NULL)
+		return seed;
+	size = fread(text, 1, sizeof(text), file);
+	FreeFile(file);
+	return hash_bytes_extended((unsigned char *) text, (int) size, seed);
+}
+
+/*
+ * Which server this is: the data directory, and the machine.  Only a matter of
+ * choosing a slot well; where the file cannot be kept, it is another one after
+ * each start.
+ */
+static uint64
+identify_server(void)
+{
+	uint64		number;
+	FILE	   *file = AllocateFile(SERVER_FILE, PG_BINARY_R);
+
+	if (file == NULL || fread(&number, sizeof(number), 1, file) != 1)
+	{
+		if (file != NULL)
+			FreeFile(file);
+		number = random_number();
+		file = AllocateFile(SERVER_FILE, PG_BINARY_W);
+		if (file == NULL || fwrite(&number, sizeof(number), 1, file) != 1)
+			ereport(LOG,
+					(errcode_for_file_access(),
+					 errmsg("could not write file \"%s\": %m", SERVER_FILE)));
+	}
+	if (file != NULL)
+		FreeFile(file);
+	return hash_file("/etc/machine-id", number) | 1;
+}
+
+static void
+configure_times(SfLeaseConfig *config)
+{
+	config->reserve_ms = sf_leasing_reserve;
+	config->keepalive_ms = sf_leasing_presence / 3;
+	config->timeout_ms = sf_leasing_timeout;
+	backend_config.presence_ms = sf_leasing_presence;
+	backend_config.timeout_ms = sf_leasing_timeout;
+}
+
+static void
+configure(SfLeaseConfig *config)
+{
+	SfClaimant *claimant = &config->claimant;
+	char		reason[SF_REASON_SIZE];
+
+	memset(config, 0, sizeof(SfLeaseConfig));
+	claimant->layout = &sf_node_layout;
+	if (!sf_node_find(&claimant->first_node, &claimant->last_node,
+					  reason, sizeof(reason)))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("node id does not fit the layout"),
+				 errdetail("%s", reason)));
+	claimant->owner = random_number() | 1;
+	claimant->server = identify_server();
+	if (gethostname(claimant->host, sizeof(claimant->host) - 1) != 0)
+		strlcpy(claimant->host, "unknown", sizeof(claimant->host));
+	claimant->max_ahead_ms = MAX_AHEAD_MS;
+	config->max_offset_ms = MAX_OFFSET_MS;
+	config->warn_offset_ms = WARN_OFFSET_MS;
+	config->look_ms = LOOK_MS;
+	config->frozen_ms = FROZEN_MS;
+	config->random = random_number;
+	config->say = say;
+	configure_times(config);
+}
+
+/* ---- what sessions are told ---- */
+
+/* When the next write is due, in Unix ms: a third of the reserve is used. */
+static int64
+next_write_ms(void)
+{
+	int64		until_ms = (sf_node_layout.epoch_tick + lease.right.until) *
+		sf_node_layout.tick_ms;
+
+	return until_ms - lease.config.reserve_ms * 2 / 3;
+}
+
+static void
+report_status(void)
+{
+	SfLeaseStatus status;
+
+	memset(&status, 0, sizeof(status));
+	status.pid = MyProcPid;
+	if (lease.state == SF_LEASE_HELD)
+	{
+		status.stage = lease.right.valid ? SF_STAGE_HELD : SF_STAGE_HALTED;
+		status.next_ms = next_write_ms();
+	}
+	else
+		status.stage = lease.state < SF_LEASE_HELD ?
+			SF_STAGE_SEARCHING : SF_STAGE_ENDED;
+	strlcpy(status.problem, lease.problem, sizeof(status.problem));
+	strlcpy(status.remedy, lease.remedy, sizeof(status.remedy));
+
+	/* nobody else writes it */
+	if (memcmp(&status, &sf_state->leasing.status, sizeof(status)) == 0)
+		return;
+	LWLockAcquire(sf_state->lock, LW_EXCLUSIVE);
+	sf_state->leasing.status = status;
+	LWLockRelease(sf_state->lock);
+}
+
+/* ---- the loop ---- */
+
+static void
+load_backend(void)
+{
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+	SfBackendFunction function;
+	char		library[MAXPGPATH];
+	char		reason[SF_REASON_SIZE];
+
+	snprintf(library, sizeof(library), "$libdir/" LIBRARY, kind->name);
+	function = (SfBackendFunction) (void (*) (void))
+		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
+	backend = function();
+	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))
+		return;
+	strlcpy(lease.problem, reason, sizeof(lease.problem));
+	strlcpy(lease.remedy, "Correct snowflake.registry, and restart the server.",
+			sizeof(lease.remedy));
+	report_status();
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("snowflake.registry is not to be used"),
+			 errdetail("%s", reason),
+			 errhint("%s", lease.remedy)));
+}
+
+/* Until a socket is ready, or somebody has something to say, or it is time. */
+static void
+wait_for_events(int64 until_ms)
+{
+	SfSocket	sockets[SF_BACKEND_SOCKETS];
+	int64_t		timeout_ms = LOOK_MS;
+	int			n = backend->sockets(sockets, &timeout_ms);
+	int64		left = until_ms - read_clocks().monotonic_ms;
+	WaitEventSet *set = sf_create_wait_event_set(n + 2);
+	WaitEvent	event;
+
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(set, (sockets[i].readable ? WL_SOCKET_READABLE : 0) |
+						  (sockets[i].writeable ? WL_SOCKET_WRITEABLE : 0),
+						  sockets[i].fd, NULL, NULL);
+	left = Max(0, Min(left, Min(timeout_ms, LOOK_MS)));
+	(void) WaitEventSetWait(set, (long) left, &event, 1,
+							sf_wait_event(&wait_event_registry,
+										  "SnowflakeRegistry"));
+	FreeWaitEventSet(set);
+	ResetLatch(MyLatch);
+}
+
+/* Send what is to be sent, take what has come. */
+static void
+go_on(void)
+{
+	SfAnswer	answer;
+
+	sf_lease_step(&lease, read_clocks());
+	if (backend->receive(&answer))
+		sf_lease_answer(&lease, read_clocks(), &answer);
+	sf_leaser_publish(&lease.right);
+	if (lease.ask.kind != SF_ASK_NOTHING && lease.ask.number != sent)
+	{
+		sent = lease.ask.number;
+		backend->send(&lease.ask);
+	}
+	report_status();
+}
+
+/*
+ * Is it the server that stops?  The postmaster has written so before it tells
+ * anybody.  If not, somebody has ended this worker only.
+ */
+static bool
+server_stops(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", PG_BINARY_R);
+	char		line[MAXPGPATH + 2] = "";
+	int			n = 0;
+
+	if (file == NULL)
+		return false;
+	while (n < LOCK_FILE_LINE_PM_STATUS && fgets(line, sizeof(line), file))
+		n++;
+	FreeFile(file);
+	return n == LOCK_FILE_LINE_PM_STATUS &&
+		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+}
+
+/* Give the lease back, if that can be done soon; or else it expires. */
+static void
+give_back(void)
+{
+	SfMoment	now = read_clocks();
+	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
+
+	sf_lease_release(&lease, now, sf_leaser_close());
+	while (go_on(), lease.state != SF_LEASE_ENDED &&
+		   read_clocks().monotonic_ms < deadline_ms)
+		wait_for_events(Min(lease.wake_ms, deadline_ms));
+	if (lease.state != SF_LEASE_ENDED)
+		ereport(LOG,
+				(errmsg("node id could not be given back, and stays reserved until the reservation ends")));
+}
+
+void
+snowflake_leaser_main(Datum arg)
+{
+	SfLeaseConfig config;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	if (pg_atomic_read_u64(&sf_state->lease) == 0)
+		pg_atomic_write_u64(&sf_state->leasing.since_ms,
+							sf_clock_monotonic_ms());
+	configure(&config);
+	load_backend();
+	sf_lease_init(&lease, &config, read_clocks());
+	while (!ShutdownRequestPending)
+	{
+		go_on();
+		wait_for_events(lease.wake_ms);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			configure_times(&lease.config);
+		}
+	}
+	if (server_stops())
+	{
+		give_back();
+		backend->close();
+		proc_exit(0);
+	}
+	backend->close();
+	proc_exit(1);				/* another one is started */
+}
+
+/* ---- at the start of the server ---- */
+
+static void
+require_library(const SfRegistryKind *kind)
+{
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/" LIBRARY DLSUFFIX, pkglib_path,
+			 kind->name);
+	if (stat(path, &st) == 0)
+		return;
+	ereport(FATAL,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("there is no library for the registry that snowflake.registry names"),
+			 errdetail("File \"%s\" cannot be read.", path),
+			 errhint("It is built where the headers of %s are installed: install them, and build and install the extension again.",
+					 kind->needs)));
+}
+
+/* Only while shared_preload_libraries is processed. */
+void
+sf_leaser_register(void)
+{
+	BackgroundWorker worker;
+
+	if (!sf_settings_leases() || IsBinaryUpgrade)
+		return;
+	require_library(sf_settings_registry_kind(sf_registry));
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "snowflake lease");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "snowflake lease");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = RESTART_S;
+	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
+			 "snowflake");
+	snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name),
+			 "snowflake_leaser_main");
+	RegisterBackgroundWorker(&worker);
+}

@@ -1,0 +1,115 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings_lease.c
+ *	  The settings of a leased node id.
+ *
+ * Of these only what is told the registry has to be the same in all processes,
+ * and only the worker tells it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "settings.h"
+
+#include <limits.h>
+
+#include "utils/guc.h"
+
+char	   *sf_registry = NULL;
+int			sf_leasing_reserve = 90 * 1000;
+int			sf_leasing_presence = 30 * 1000;
+int			sf_leasing_timeout = 2 * 1000;
+int			sf_leasing_wait = 60 * 1000;
+
+static const SfRegistryKind kinds[] = {
+	{"postgresql", "postgresql", "libpq (Debian: libpq-dev)"},
+	{"postgres", "postgresql", "libpq (Debian: libpq-dev)"},
+	{"etcd", "etcd", "libcurl (Debian: libcurl4-openssl-dev)"},
+	{"zookeeper", "zookeeper", "libzookeeper (Debian: libzookeeper-mt-dev)"},
+};
+
+/* The kind of registry that this text names, or NULL. */
+const SfRegistryKind *
+sf_settings_registry_kind(const char *url)
+{
+	for (size_t i = 0; i < lengthof(kinds); i++)
+	{
+		size_t		length = strlen(kinds[i].scheme);
+
+		if (strncmp(url, kinds[i].scheme, length) == 0 &&
+			strncmp(url + length, "://", 3) == 0)
+			return &kinds[i];
+	}
+	return NULL;
+}
+
+/*
+ * The registry without what may be secret: no user, no password, no options.
+ * A password may have any character but "@" and "/" as it is.
+ */
+void
+sf_settings_registry_name(char *name, size_t size)
+{
+	const char *host = strstr(sf_registry, "://");
+	const char *end;
+	const char *at;
+
+	if (host == NULL)
+	{
+		snprintf(name, size, "%s", "");
+		return;
+	}
+	host += 3;
+	end = host + strcspn(host, "?");
+	at = memchr(host, '@', end - host);
+	for (; at != NULL; at = memchr(host, '@', end - host))
+		host = at + 1;
+	snprintf(name, size, "%.*s%.*s",
+			 (int) (strstr(sf_registry, "://") + 3 - sf_registry), sf_registry,
+			 (int) (end - host), host);
+}
+
+static bool
+check_registry(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] == '\0' || sf_settings_registry_kind(*newval) != NULL)
+		return true;
+	GUC_check_errmsg("invalid value for parameter \"snowflake.registry\"");
+	GUC_check_errdetail("It must begin with \"postgresql://\", \"etcd://\" or \"zookeeper://\", or be empty.");
+	return false;
+}
+
+void
+sf_settings_define_lease(void)
+{
+	DefineCustomStringVariable("snowflake.registry",
+							   "Registry that this server leases its node id from.",
+							   "Such as \"postgresql://snowflake@registry/snowflake\". Empty: snowflake.node_id is this server's.",
+							   &sf_registry, "",
+							   PGC_POSTMASTER, GUC_SUPERUSER_ONLY,
+							   check_registry, NULL, NULL);
+	DefineCustomIntVariable("snowflake.lease_reserve",
+							"How far ahead of the clock timestamps are reserved in the registry.",
+							"It is extended when a third is used; for as long as what is left, generation goes on without the registry.",
+							&sf_leasing_reserve, 90 * 1000, 5 * 1000,
+							24 * 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.lease_presence",
+							"How long the registry takes this server for present after it was last heard of.",
+							"It tells it so three times as often. Others leave a slot alone whose holder is present.",
+							&sf_leasing_presence, 30 * 1000, 3 * 1000,
+							3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.lease_timeout",
+							"How long the registry may take for an answer.",
+							NULL,
+							&sf_leasing_timeout, 2 * 1000, 100, 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.lease_wait",
+							"How long a call may wait for a node id to be leased.",
+							"Counted from when there was none; a call that comes later fails at once.",
+							&sf_leasing_wait, 60 * 1000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+}
