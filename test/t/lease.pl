@@ -5,7 +5,9 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(usleep);
 use FindBin;
+use IPC::Run;
 use lib $FindBin::RealBin;
 use IdChecker;
 use Load;
@@ -28,13 +30,18 @@ my $url = sprintf('postgresql://worker:secret@/postgres?host=%s&port=%d',
 
 # ---- servers ----
 
-# A server that leases its node id; short times, and no patience.
+# A server that leases its node id, with short times, and two shards of its own.
+my $shards = 0;
+
 sub new_holder
 {
 	my ($name, @settings) = @_;
 	my $node = new_server($name);
 
 	configure($node, @settings);
+	$node->{shard} = 2 * $shards++;
+	$node->append_conf('postgresql.conf',
+		sprintf("snowflake.shards = '%d-%d'\n", $node->{shard}, $node->{shard} + 1));
 	return $node;
 }
 
@@ -76,8 +83,45 @@ sub make_ids
 	my @ids = split /\n/, query($node,
 		"SELECT snowflake_nextval() FROM generate_series(1, $n)");
 
-	$checker->saw('all servers', @ids);
+	$checker->saw('all servers, node', @ids);
 	return @ids;
+}
+
+# Load on a server, with shards of its own.
+sub load_on
+{
+	my ($node) = @_;
+
+	return start_load($checker, 'all servers', $node->connstr('postgres'), 8,
+		$node->{shard});
+}
+
+# Whether there is anything but refusals.
+sub refusals_of
+{
+	my ($load) = @_;
+
+	return join ' ', sort keys %{ $load->finish };
+}
+
+# A call under a name of its own, which is not waited for.
+sub call_as
+{
+	my ($node, $name, $out, $err) = @_;
+
+	return IPC::Run::start([ 'psql', '-XAtq', '-d',
+		$node->connstr('postgres') . " application_name=$name", '-c', $next ],
+		'>', $out, '2>', $err);
+}
+
+# A process of the server that answers to nothing.
+sub freeze_worker
+{
+	my ($node) = @_;
+	my $pid = lease($node, 'pid');
+
+	kill('STOP', $pid) == 1 or die "cannot stop $pid";
+	return $pid;
 }
 
 # ---- a registry that is not one yet ----
@@ -155,7 +199,231 @@ $holders{d}->stop;
 wait_for_lease($e, q{state = 'held'});
 make_ids($e, 100);
 pass('until one is free');
-$e->stop;
 
+# ---- a server that stops under load, and another that takes its slot ----
+
+# so that each of them is refused its fill at once
+query($_, load_tables()) foreach (@holders{ 'a', 'b' }, $e);
+foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
+{
+	my ($from, $to) = @$pair;
+	my $node_id = lease($from, 'node_id');
+	my $load = load_on($from);
+
+	$load->more(2000);
+	$to->start(fail_ok => 0);
+	query($to, load_tables()) if query($to, q{SELECT to_regclass('t') IS NULL}) eq 't';
+	wait_for_lease($to, q{problem ~ 'are taken'});
+	$from->stop('fast');
+	$load->finish;
+	wait_for_lease($to, q{state = 'held'});
+	is(lease($to, 'node_id'), $node_id, 'a fast stop under load: another one has the slot');
+	$load = load_on($to);
+	$load->more(2000);
+	is(refusals_of($load), '', 'and goes on with it');
+}
+$e->stop;
+$holders{d}->start;
+wait_for_lease($holders{d}, q{state = 'held'});
+
+# ---- the registry is gone, for shorter and for longer than the reserve ----
+
+{
+	my $b = $holders{b};
+	my $from = -s $b->logfile;
+	my $node_id = lease($b, 'node_id');
+
+	$registry->stop('fast');
+	wait_for_lease($b, 'problem IS NOT NULL');
+	like_log($b, qr/WARNING:  node id from registry .*(?:terminating connection|refused|No such file)/,
+		$from, 'the log says at once that the registry is gone');
+	make_ids($b, 1000);
+	is(lease($b, 'state'), 'held', 'it goes on without');
+	$registry->start;
+	my $load = load_on($b);
+	wait_for_lease($b, 'problem IS NULL');
+	$load->more(2000);
+	is(refusals_of($load), '', 'and with it again');
+
+	$registry->stop('immediate');
+	query($b, q{ALTER SYSTEM SET snowflake.lease_wait = '0'});
+	$b->reload;
+	$load = load_on($b);
+	wait_for_lease($b, 'until < clock_timestamp()');
+	$b->poll_query_until('postgres', q{SELECT setting = '0' FROM pg_settings
+		WHERE name = 'snowflake.lease_wait'}) or die 'no reload';
+	refused($b, $next, '55000', qr/$none.*The registry answered: .*HINT:/s,
+		'when the reserve is used up it is refused');
+	refused($b, 'SELECT snowflake_ready()', '55000', $none, 'and not ready');
+	query($b, q{ALTER SYSTEM SET snowflake.lease_wait = '1h'});
+	$b->reload;
+	$b->poll_query_until('postgres', q{SELECT setting = '3600000' FROM pg_settings
+		WHERE name = 'snowflake.lease_wait'}) or die 'no reload';
+	my ($id, $error) = ('', '');
+	my $call = call_as($b, 'waiter', \$id, \$error);
+	my $waits = q{FROM pg_stat_activity WHERE application_name = 'waiter'
+		AND wait_event IN ('Extension', 'SnowflakeLease')};
+	$b->poll_query_until('postgres', "SELECT count(*) = 1 $waits")
+	  or die 'nobody waits';
+	is(query($b, "SELECT pg_cancel_backend(pid) $waits"), 't', 'a call waits');
+	$call->finish;
+	like($error, qr/canceling statement due to user request/, 'and can be cancelled');
+	$call = call_as($b, 'waiter', \$id, \$error);
+	$b->poll_query_until('postgres', "SELECT count(*) = 1 $waits")
+	  or die 'nobody waits';
+	$registry->start;
+	$call->finish;
+	like($id, qr/^\d+$/, 'and is over when the registry is back') or diag($error);
+	$checker->saw('all servers, node', $id =~ /(\d+)/);
+	$load->more(2000);
+	is(refusals_of($load), '55000', 'load over all that met refusals only');
+	is(lease($b, 'node_id'), $node_id, 'with the node that it had');
+	query($b, 'ALTER SYSTEM RESET ALL');
+	$b->reload;
+}
+
+# ---- a worker that is frozen for longer than the reserve ----
+
+{
+	my $b = $holders{b};
+
+	query($b, q{ALTER SYSTEM SET snowflake.lease_wait = '0'});
+	$b->reload;
+	my $load = load_on($b);
+	$load->more(1000);
+	my $from = -s $b->logfile;
+	my $pid = freeze_worker($b);
+	wait_for_lease($b, 'until < clock_timestamp()');
+	refused($b, $next, '55000', $none, 'a frozen worker: refused when the reserve is used up');
+
+	# its slot goes to another one meanwhile
+	$registry->poll_query_until('postgres', 'SELECT count(*) = 1 FROM snowflake_registry_slots() WHERE NOT present')
+	  or die 'still present';
+	$e->start;
+	wait_for_lease($e, q{state = 'held'});
+	is(lease($e, 'node_id'), lease($b, 'node_id'), 'another server has its slot');
+	make_ids($e, 1000);
+	kill 'CONT', $pid;
+	wait_for_lease($b, q{problem ~ 'are taken'});
+	like_log($b, qr/The process was frozen.*The lease of node id \d is lost: somebody else has claimed it/s,
+		$from, 'when it goes on it finds that the lease is lost');
+	make_ids($e, 1000);
+	$e->stop;
+	wait_for_lease($b, q{state = 'held'});
+	$load->more(1000);
+	is(refusals_of($load), '55000', 'and gets it back when that is free');
+	query($b, 'ALTER SYSTEM RESET ALL');
+	$b->reload;
+}
+
+# ---- an administrator frees a slot, of a holder that lives ----
+
+{
+	my $b = $holders{b};
+	my $from = -s $b->logfile;
+	my $node_id = lease($b, 'node_id');
+	my $load = load_on($b);
+
+	$load->more(1000);
+	is(query($registry, "SELECT snowflake_registry_release($node_id)"), 't', 'release');
+	my $tries = 0;
+	until (slurp_file($b->logfile, $from) =~ /The lease of node id $node_id is lost/)
+	{
+		die 'the holder does not notice' if ++$tries > 1800;
+		usleep(100_000);
+	}
+	wait_for_lease($b, q{state = 'held'});
+	$load->more(1000);
+	is(refusals_of($load), '', 'the holder claims another, and nobody notices');
+}
+
+# ---- a crash ----
+
+{
+	my $b = $holders{b};
+	my $load = load_on($b);
+
+	$load->more(1000);
+	$b->stop('immediate');
+	$load->finish;
+	$b->start;
+	$load = load_on($b);
+	$load->more(1000);
+	is(refusals_of($load), '', 'after an immediate stop it claims a slot');
+	$load = load_on($b);
+	$load->more(1000);
+	my $from = -s $b->logfile;
+	query($b, q{ALTER SYSTEM SET restart_after_crash = on});
+	$b->reload;
+	kill 'KILL', lease($b, 'pid');
+	wait_for_restart($b, $from);
+	$load->finish;
+	$load = load_on($b);
+	$load->more(1000);
+	is(refusals_of($load), '', 'and after its worker was killed');
+	my $pid = lease($b, 'pid');
+	$load = load_on($b);
+	kill 'TERM', $pid;
+	wait_for_lease($b, "state = 'held' AND pid <> $pid");
+	$load->more(1000);
+	is(refusals_of($load), '', 'a worker that is ended alone is followed by another');
+}
+
+# ---- a base backup that is started as a second server ----
+
+{
+	my $b = $holders{b};
+
+	$holders{c}->stop;
+	$b->backup('copy');
+	my $copy = PostgreSQL::Test::Cluster->new('copy');
+	$copy->init_from_backup($b, 'copy');
+	$copy->append_conf('postgresql.conf', "snowflake.shards = '100-101'\n");
+	$copy->{shard} = 100;
+	$copy->start;
+	wait_for_lease($copy, q{state = 'held'});
+	isnt(lease($copy, 'node_id'), lease($b, 'node_id'), 'a copy gets another node');
+	my @loads = map { load_on($_) } ($b, $copy);
+	$_->more(1000) foreach @loads;
+	is(refusals_of($_), '', 'both go on') foreach @loads;
+	$copy->stop;
+}
+
+# ---- this slot and no other ----
+
+{
+	my $b = $holders{b};
+	my $taken = lease($holders{a}, 'node_id');
+
+	$b->stop;
+	$b->append_conf('postgresql.conf', "snowflake.node_id = '$taken'\nsnowflake.lease_wait = '0'\n");
+	$b->start;
+	wait_for_lease($b, 'problem IS NOT NULL');
+	refused($b, $next, '55000', qr/$none.*Slot $taken is held by ".+"\./s,
+		'a pinned node that is taken: the holder is named');
+	$holders{a}->stop;
+	wait_for_lease($b, q{state = 'held'});
+	is(lease($b, 'node_id'), $taken, 'and claimed when it is free');
+	make_ids($b, 100);
+}
+
+# ---- the registry has lost data ----
+
+{
+	my $b = $holders{b};
+
+	$holders{d}->stop;
+	query($registry, qq{TRUNCATE snowflake_registry, snowflake_registry_slot;
+		BEGIN; SELECT snowflake_registry_init('$layout');
+		SELECT snowflake_registry_recover('10 s'); COMMIT});
+	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets nobody claim'});
+	my $from = lease($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
+	wait_for_lease($b, q{state = 'held'});
+	my @late = make_ids($b, 100);
+	is(query($b, "SELECT snowflake_timestamp($late[0]) >= '$from'"), 't',
+		'after its recovery nothing is made before the floor');
+}
+
+$_->stop foreach ($holders{b});
 $checker->clients;
 done_testing();
