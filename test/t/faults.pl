@@ -62,12 +62,12 @@ sub start_victim
 # The process that executes a statement with this text, once it is frozen.
 sub wait_for_stopped
 {
-	my ($text) = @_;
+	my ($text, $where) = @_;
 	my $tries = 0;
 
 	while (1)
 	{
-		foreach my $pid (split /\n/, query($node, qq{
+		foreach my $pid (split /\n/, query($where // $node, qq{
 			SELECT pid FROM pg_stat_activity WHERE query LIKE '%$text%'
 				AND pid <> pg_backend_pid()}))
 		{
@@ -205,6 +205,45 @@ foreach my $step (qw(swapped entry-left))
 	$victim->finish;
 	chomp $out;
 	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $out, '... and then goes on');
+}
+
+# A server with a leased node id is stopped while a session is between its look
+# at the lease and its swap. The slot is given back, and the next holder may
+# issue; so the session must not get its ID, when it goes on.
+{
+	my $registry = PostgreSQL::Test::Cluster->new('registry');
+	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
+	my @holders = map {
+		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = '5'")
+	} qw(first second);
+
+	$registry->init;
+	$registry->start;
+	query($registry, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
+	$holders[0]->start;
+	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next");
+	$holders[1]->start;
+	query($holders[1], 'CREATE EXTENSION snowflake');
+
+	my $victim = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
+			"SET snowflake.fault = 'before-swap stop'", '-c',
+			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_nextval(); END$$}
+		],
+		'>', \my $out, '2>', \my $err);
+	my $pid = wait_for_stopped('DO %', $holders[0]);
+	system('pg_ctl', '-s', '-D', $holders[0]->data_dir, '-m', 'fast', '-W', 'stop') == 0
+	  or die 'pg_ctl failed';
+	$holders[1]->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_lease()})
+	  or die 'the slot is not given back';
+	my $last = query($holders[1], $next);
+	kill 'CONT', $pid;
+	eval { $victim->finish };
+	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its node id was given back');
+	cmp_ok($last, '>', $first, 'the next holder goes on');
+	$holders[0]->{_pid} = undef;
+	$_->stop foreach ($holders[1], $registry);
 }
 
 $checker->clients;

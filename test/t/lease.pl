@@ -202,7 +202,8 @@ pass('until one is free');
 
 # ---- a server that stops under load, and another that takes its slot ----
 
-# so that each of them is refused its fill at once
+# The clock of the other one is behind: it goes through the very times in which
+# the first one has made IDs.
 query($_, load_tables()) foreach (@holders{ 'a', 'b' }, $e);
 foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 {
@@ -211,7 +212,7 @@ foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 	my $load = load_on($from);
 
 	$load->more(2000);
-	$to->start(fail_ok => 0);
+	start_with_clock($to, -1);
 	query($to, load_tables()) if query($to, q{SELECT to_regclass('t') IS NULL}) eq 't';
 	wait_for_lease($to, q{problem ~ 'are taken'});
 	$from->stop('fast');
@@ -424,6 +425,25 @@ wait_for_lease($holders{d}, q{state = 'held'});
 		'after its recovery nothing is made before the floor');
 }
 
-$_->stop foreach ($holders{b});
+# ---- the registry fails over ----
+
+{
+	my $b = $holders{b};
+
+	$registry->stop;
+	$registry->set_standby_mode;
+	$registry->start;
+	wait_for_lease($b, q{problem ~ 'recovery is in progress'});
+	$registry->promote;
+	wait_for_lease($b, q{problem ~ 'on another server or timeline'});
+	query($registry, q{SELECT snowflake_registry_recover('10 s')});
+	wait_for_lease($b, q{problem ~ 'After its recovery'});
+	like_log($b, qr/is lost: the registry is not the one that it was/, 0,
+		'a registry that was recovered: the lease is lost');
+	wait_for_lease($b, q{state = 'held'});
+	make_ids($b, 100);
+}
+
+$holders{b}->stop;
 $checker->clients;
 done_testing();
