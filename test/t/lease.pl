@@ -22,7 +22,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 # ---- the registry: a database with the extension, and nothing preloaded ----
 
 my $registry = PostgreSQL::Test::Cluster->new('registry');
-$registry->init;
+$registry->init(allows_streaming => 1);
 $registry->start;
 query($registry, 'CREATE EXTENSION snowflake; CREATE ROLE worker LOGIN');
 my $url = sprintf('postgresql://worker:secret@/postgres?host=%s&port=%d',
@@ -433,7 +433,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$registry->stop;
 	$registry->set_standby_mode;
 	$registry->start;
-	wait_for_lease($b, q{problem ~ 'recovery is in progress'});
+	wait_for_lease($b, q{problem ~ 'recovery is in progress|read-only transaction'});
 	$registry->promote;
 	wait_for_lease($b, q{problem ~ 'on another server or timeline'});
 	query($registry, q{SELECT snowflake_registry_recover('10 s')});
