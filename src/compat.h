@@ -89,6 +89,13 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #define SF_REL_HOOK_PASS	root, relation, inhparent, rel
 #endif
 
+/* Bytes are unsigned in base64.h from 18 on. */
+#if PG_VERSION_NUM >= 180000
+typedef uint8 SfByte;
+#else
+typedef char SfByte;
+#endif
+
 /* The class of the object is an argument from 16 on. */
 #if PG_VERSION_NUM < 160000
 #define object_ownercheck(class, object, role) \

@@ -1,0 +1,36 @@
+/*-------------------------------------------------------------------------
+ *
+ * protocol.h
+ *	  The registry as keys of etcd, and the requests that read and write it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_ETCD_PROTOCOL_H
+#define SF_ETCD_PROTOCOL_H
+
+#include "json.h"
+#include "registry.h"
+
+typedef struct SfEtcdReading
+{
+	SfRegistry	registry;
+	char	   *identity;		/* the value that the identity was read from */
+	int64		lease;			/* that the asker's presence hangs on; or 0 */
+} SfEtcdReading;
+
+typedef enum SfEtcdWritten
+{
+	SF_ETCD_WRITTEN,
+	SF_ETCD_NOT_WRITTEN,
+	SF_ETCD_UNREADABLE
+} SfEtcdWritten;
+
+extern char *sf_etcd_read_request(const char *prefix);
+extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
+									   uint64 owner,
+									   SfEtcdReading *reading);
+extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
+								   const char *identity, int64 lease);
+extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, int64 *version);
+
+#endif							/* SF_ETCD_PROTOCOL_H */

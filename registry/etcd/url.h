@@ -1,0 +1,32 @@
+/*-------------------------------------------------------------------------
+ *
+ * url.h
+ *	  What snowflake.registry says of an etcd.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_ETCD_URL_H
+#define SF_ETCD_URL_H
+
+#define SF_ETCD_ENDPOINTS	16
+
+typedef struct SfEtcdUrl
+{
+	int			nendpoints;
+	char	   *endpoints[SF_ETCD_ENDPOINTS];	/* "https://host:2379" */
+	char	   *prefix;			/* of all keys, without a slash at the end */
+
+	/* Files; NULL if there is none. */
+	char	   *credentials;	/* two lines: user, password */
+	char	   *cacert;			/* who may have signed the server's certificate */
+	char	   *cert;			/* ours */
+	char	   *key;
+} SfEtcdUrl;
+
+extern bool sf_etcd_url_parse(SfEtcdUrl *url, const char *text,
+							  char *reason, size_t reason_size);
+extern bool sf_etcd_credentials(const SfEtcdUrl *url, char **user,
+								char **password, char *reason,
+								size_t reason_size);
+
+#endif							/* SF_ETCD_URL_H */

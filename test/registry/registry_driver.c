@@ -1,0 +1,176 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry_driver.c
+ *	  SQL functions that call a registry's library as the worker does, one
+ *	  request after the other, for tests of the library alone.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include <poll.h>
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+
+#include "backend.h"
+
+PG_MODULE_MAGIC;
+
+SF_FUNCTION(registry_open);
+SF_FUNCTION(registry_close);
+SF_FUNCTION(registry_ask);
+
+static const SfBackend *backend;
+static uint64 number;
+
+/* open(library, url, presence_ms, timeout_ms): "ok", or why not */
+Datum
+registry_open(PG_FUNCTION_ARGS)
+{
+	SfBackendConfig config = {PG_GETARG_INT32(2), PG_GETARG_INT32(3)};
+	char		reason[256];
+	SfBackendFunction get;
+
+	get = (SfBackendFunction)
+		load_external_function(text_to_cstring(PG_GETARG_TEXT_PP(0)),
+							   SF_BACKEND_FUNCTION, true, NULL);
+	backend = get();
+	if (backend->open(text_to_cstring(PG_GETARG_TEXT_PP(1)), &config,
+					  reason, sizeof(reason)))
+		strcpy(reason, "ok");
+	PG_RETURN_TEXT_P(cstring_to_text(reason));
+}
+
+Datum
+registry_close(PG_FUNCTION_ARGS)
+{
+	backend->close();
+	PG_RETURN_VOID();
+}
+
+static SfAskKind
+get_kind(const char *name)
+{
+	static const char *const names[] = {
+		"nothing", "read", "claim", "extend", "release", "keepalive"
+	};
+
+	for (int i = 0; i < lengthof(names); i++)
+	{
+		if (strcmp(name, names[i]) == 0)
+			return (SfAskKind) i;
+	}
+	elog(ERROR, "no such request: %s", name);
+}
+
+static void
+wait_for_answer(SfAnswer *answer)
+{
+	while (!backend->receive(answer))
+	{
+		SfSocket	sockets[SF_BACKEND_SOCKETS];
+		struct pollfd fds[SF_BACKEND_SOCKETS];
+		int64_t		timeout_ms = 10000;
+		int			n = backend->sockets(sockets, &timeout_ms);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < n; i++)
+		{
+			fds[i].fd = sockets[i].fd;
+			fds[i].events = (sockets[i].readable ? POLLIN : 0) |
+				(sockets[i].writeable ? POLLOUT : 0);
+		}
+		poll(fds, n, (int) timeout_ms);
+	}
+}
+
+/* One line for the registry, and one for each record. */
+static char *
+print_registry(const SfRegistry *registry)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "%s %lld %lld %s",
+					 registry->initialized ? "initialized" : "uninitialized",
+					 (long long) registry->generation,
+					 (long long) registry->floor, registry->layout);
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		const SfRecord *r = &registry->records[i];
+
+		appendStringInfo(&buf, "\n%u: %s epoch %lld owner %lld server %lld write %lld until %lld offset %lld %s host '%s' present %lld",
+						 r->node, r->version == 0 ? "unwritten" : "written",
+						 (long long) r->epoch,
+						 (long long) r->owner, (long long) r->server,
+						 (long long) r->write_id, (long long) r->until,
+						 (long long) r->offset_ms,
+						 r->released ? "released" : "held", r->host,
+						 (long long) r->present);
+	}
+	return buf.data;
+}
+
+/*
+ * ask(kind, node, generation, version, owner, displaced, presence, until,
+ * write_id, host, twice); "twice" sends it, goes on with it once, and sends it
+ * again, as if the first had taken too long.
+ */
+Datum
+registry_ask(PG_FUNCTION_ARGS)
+{
+	static const char *const results[] = {
+		"DONE", "CONFLICT", "ABSENT", "REFUSED", "UNKNOWN"
+	};
+	SfAsk		ask = {0};
+	SfAnswer	answer = {0};
+	TupleDesc	tupdesc;
+	Datum		values[5];
+	bool		nulls[5] = {false};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	ask.kind = get_kind(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+	ask.number = ++number;
+	ask.record.node = (uint32_t) PG_GETARG_INT32(1);
+	ask.generation = PG_GETARG_INT64(2);
+	ask.version = PG_GETARG_INT64(3);
+	ask.record.owner = PG_GETARG_INT64(4);
+	ask.displaced = PG_GETARG_INT64(5);
+	ask.presence = PG_GETARG_BOOL(6);
+	ask.record.until = PG_GETARG_INT64(7);
+	ask.record.write_id = PG_GETARG_INT64(8);
+	strlcpy(ask.record.host, text_to_cstring(PG_GETARG_TEXT_PP(9)),
+			sizeof(ask.record.host));
+	ask.record.epoch = 3;
+	ask.record.server = 4;
+	ask.record.offset_ms = -5;
+	ask.record.released = ask.kind == SF_ASK_RELEASE;
+
+	backend->send(&ask);
+	if (PG_GETARG_BOOL(10))
+	{
+		backend->receive(&answer);
+		ask.number = ++number;
+		backend->send(&ask);
+	}
+	wait_for_answer(&answer);
+	if (answer.number != number)
+		elog(ERROR, "this is the answer to another request");
+	if (backend->receive(&answer))
+		elog(ERROR, "there is a second answer");
+
+	values[0] = CStringGetTextDatum(results[answer.result]);
+	values[1] = Int64GetDatum(answer.version);
+	nulls[2] = answer.message == NULL || answer.message[0] == '\0';
+	values[2] = nulls[2] ? 0 : CStringGetTextDatum(answer.message);
+	nulls[3] = answer.registry == NULL;
+	values[3] = nulls[3] ? 0 :
+		CStringGetTextDatum(print_registry(answer.registry));
+	values[4] = Int64GetDatum(answer.clock_ms);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
+}
