@@ -38,7 +38,10 @@ LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
 	$(includedir)/libpq-fe.h \
 	$(shell pkg-config --variable=includedir libpq 2>/dev/null)/libpq-fe.h)))
 
-REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql)
+HAVE_CURL := $(shell echo '\#include <curl/curl.h>' | \
+	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
+
+REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd)
 RECURSE = +$(MAKE) -C registry/$* PG_CONFIG="$(PG_CONFIG)" with_llvm=no \
 	LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)"
 
