@@ -1,0 +1,511 @@
+# A registry in etcd: what its library makes of requests, answers and errors,
+# without the worker. Needs etcd, openssl, and what test/registry builds.
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib $FindBin::RealBin;
+use Etcd;
+use IO::Socket::INET;
+use JSON::PP;
+use MIME::Base64;
+
+my $driver = "$FindBin::RealBin/../registry/registry_driver";
+my $node = PostgreSQL::Test::Cluster->new('main');
+$node->init;
+$node->start;
+$node->safe_psql('postgres', qq{
+	CREATE FUNCTION registry_open(library text, url text, presence_ms integer,
+		timeout_ms integer) RETURNS text LANGUAGE c AS '$driver';
+	CREATE FUNCTION registry_close() RETURNS void LANGUAGE c AS '$driver';
+	CREATE FUNCTION registry_ask(kind text, node integer DEFAULT 5,
+		generation bigint DEFAULT 7, version bigint DEFAULT 0,
+		owner bigint DEFAULT 11, displaced bigint DEFAULT 0,
+		presence boolean DEFAULT false, until bigint DEFAULT 1000,
+		write_id bigint DEFAULT 21, host text DEFAULT 'here',
+		twice boolean DEFAULT false, OUT result text, OUT written bigint,
+		OUT message text, OUT registry text, OUT clock_ms bigint)
+		LANGUAGE c AS '$driver'});
+
+# ---- the driver's sessions: each is what a worker is ----
+
+# What the library says of a text.
+sub try_open
+{
+	my ($session, $url, %options) = @_;
+
+	return $session->query_safe("SELECT registry_open('snowflake_etcd', '$url', "
+		  . ($options{presence} // 60000) . ', ' . ($options{timeout} // 60000) . ')');
+}
+
+# A session that has a registry open.
+sub worker
+{
+	my ($url, %options) = @_;
+	my $session = $node->background_psql('postgres');
+
+	is(try_open($session, $url, %options), 'ok', "open $url");
+	return $session;
+}
+
+# The answer to a request.
+sub ask
+{
+	my ($session, $kind, %args) = @_;
+	my $list = join ', ', "'$kind'",
+	  map { "$_ => '" . ($args{$_} =~ s/'/''/gr) . "'" } sort keys %args;
+
+	return decode_json(
+		$session->query_safe("SELECT row_to_json(a) FROM registry_ask($list) a"));
+}
+
+# It has this result, and says what the pattern wants. Returns the version.
+sub asked
+{
+	my ($session, $name, $result, $pattern, $kind, %args) = @_;
+	my $answer = ask($session, $kind, %args);
+
+	ok($answer->{result} eq $result && ($answer->{message} // '') =~ $pattern,
+		"$name: $result" . (defined $answer->{message} ? ", \"$answer->{message}\"" : ''))
+	  or diag(encode_json($answer));
+	return $answer->{written};
+}
+
+sub claim
+{
+	my ($session, $name, $result, %args) = @_;
+
+	return asked($session, $name, $result, qr//, 'claim', presence => 1, %args);
+}
+
+# The registry as it is read, with its records as lines.
+sub reading
+{
+	my ($session, %args) = @_;
+	my $answer = ask($session, 'read', %args);
+
+	return $answer->{registry} // "$answer->{result} " . ($answer->{message} // '');
+}
+
+my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence:22","floor":100}';
+
+# ---- texts ----
+
+my $w = $node->background_psql('postgres');
+foreach (
+	[ 'etcd://', qr/"" is not the host/ ],
+	[ 'postgresql://h/db', qr/does not begin with etcd/ ],
+	[ 'etcd://h:x/p', qr/"h:x" is not the host/ ],
+	[ 'etcd://h/x?a=/b', qr/no option "a"/ ],
+	[ 'etcd://h,,g/x', qr/"" is not the host/ ],
+	[ 'etcd://[::1/x', qr/is not the host/ ],
+	[ 'etcd://h/x?cert=/c', qr/go together/ ],
+	[ 'etcd://h/x?credentials=relative', qr/full path/ ],
+	[ 'etcd://u:secret@h/x', qr/into a file/ ],
+	[ 'etcd://' . join(',', ('h') x 17), qr/more than 16 hosts/ ])
+{
+	my ($url, $pattern) = @$_;
+	my $reason = try_open($w, $url);
+
+	like($reason, $pattern, "$url: $reason");
+	unlike($reason, qr/secret/, 'which tells no secret');
+}
+is(try_open($w, $_), 'ok', $_)
+  foreach 'etcd://h', 'etcd://[::1],10.0.0.1:1/a/b/', 'etcds://h-1.x_y:2379/?cacert=/ca';
+$w->quit;
+
+# ---- the life of a lease ----
+
+my $etcd = Etcd->new('one')->start;
+my $url = 'etcd://' . $etcd->host . '/reg';
+my $v;
+my $other;
+
+$w = worker($url);
+is(reading($w), 'uninitialized 0 0 ', 'there is no registry yet');
+claim($w, 'nothing to claim in', 'CONFLICT');
+$etcd->put('registry', $identity);
+$etcd->put('reg2/registry', $identity);
+is(reading($w), 'uninitialized 0 0 ', 'other prefixes are not ours');
+$etcd->put('reg/registry', $identity);
+is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'a registry, empty');
+my $clock = ask($w, 'read')->{clock_ms} / 1000;
+ok(abs($clock - time) < 60 && $clock == int($clock), 'says what time it is, in seconds');
+
+# Claim.
+claim($w, 'of another generation', 'CONFLICT', generation => 8);
+claim($w, 'of a record that is not there', 'CONFLICT', version => 3);
+is($etcd->get('reg/slots/5'), undef, 'nothing was written');
+$v = claim($w, 'claim', 'DONE');
+my $record = $etcd->get('reg/slots/5');
+my $presence = $etcd->get('reg/present/5');
+is($record->{mod_revision}, $v, 'the version is the revision');
+is_deeply(decode_json($record->{value}),
+	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
+		write_id => '0000000000000015', until => 1000, offset_ms => -5,
+		released => JSON::PP::false, host => 'here' }, 'all of the record is written');
+is($presence->{value}, '000000000000000b', 'and the presence');
+is($etcd->call('lease/timetolive', { ID => $presence->{lease} })->{grantedTTL}, 60,
+	'under a lease with its TTL');
+my $line = "initialized 7 100 timestamp:41 sequence:22\n5: written epoch 3 owner 11 server 4 "
+  . "write 21 until 1000 offset -5 held host 'here' present 11";
+is(reading($w), $line, 'read as it was written');
+claim($w, 'never written, but it was', 'CONFLICT', owner => 12, displaced => 11);
+claim($w, 'of an older version', 'CONFLICT', owner => 12, displaced => 11, version => $v - 1);
+claim($w, 'somebody is present', 'CONFLICT', owner => 12, version => $v);
+claim($w, 'somebody else is present', 'CONFLICT', owner => 12, version => $v, displaced => 13);
+is(reading($w), $line, 'nothing was written');
+
+# Extend and keep alive.
+my $v2 = asked($w, 'extend', 'DONE', qr/^$/, 'extend', version => $v, until => 2000, write_id => 22);
+ok($v2 > $v, 'the version has grown');
+asked($w, 'extend what was extended', 'CONFLICT', qr/^$/, 'extend', version => $v);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+asked($w, 'another owner\'s', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+is($etcd->get('reg/present/5')->{lease}, $presence->{lease}, 'extending leaves the presence alone');
+
+# Another process learns from a reading what to keep alive.
+$other = worker($url);
+asked($other, 'keep alive what was not read', 'ABSENT', qr/^$/, 'keepalive');
+asked($other, 'extend what was not read', 'CONFLICT', qr/^$/, 'extend', version => $v2);
+like(reading($other), qr/present 11$/, 'somebody is there');
+asked($other, 'keep alive what was read', 'DONE', qr/^$/, 'keepalive');
+$other->quit;
+
+# The presence is lost, and made again.
+$etcd->call('lease/revoke', { ID => $presence->{lease} });
+asked($w, 'keep alive after revocation', 'ABSENT', qr/^$/, 'keepalive');
+asked($w, 'and again', 'ABSENT', qr/^$/, 'keepalive');
+like(reading($w), qr/until 2000 .* present 0$/, 'nobody is there');
+$v = asked($w, 'extend without presence', 'DONE', qr/^$/, 'extend', version => $v2);
+is($etcd->get('reg/present/5'), undef, 'which makes none');
+$v = asked($w, 'extend with presence', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+like(reading($w), qr/present 11$/, 'somebody is there');
+
+# Displace, and be displaced.
+$v2 = claim($w, 'displace', 'DONE', owner => 12, displaced => 11, version => $v);
+asked($w, 'extend what is lost', 'CONFLICT', qr/^$/, 'extend', version => $v);
+asked($w, 'somebody else is present', 'CONFLICT', qr/^$/, 'extend', version => $v2);
+asked($w, 'release what is lost', 'CONFLICT', qr/^$/, 'release', version => $v2);
+asked($w, 'nor be kept alive', 'ABSENT', qr/^$/, 'keepalive');
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive', owner => 12);
+
+# Release.
+asked($w, 'release', 'DONE', qr/^$/, 'release', owner => 12, version => $v2, until => 1500);
+like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, and nobody there');
+is($etcd->get('reg/present/5'), undef, 'the presence is deleted');
+asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+
+# Numbers and texts at their ends, and nodes by number.
+my $host = q{a"b\\c'd/<&>};
+claim($w, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, until => 9223372036854775807,
+	host => $host)
+  foreach 1000000, 10, 9, 0;
+like(reading($w), qr/owner -1 server 4 write -2 until 9223372036854775807 .*\Q$host\E.* present -1$/m,
+	'as it was written');
+is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10 1000000', 'by node');
+asked($w, 'abandon', 'DONE', qr/^$/, 'read', twice => 1);
+
+# A presence without a record, and what nobody can read.
+$etcd->put('reg/present/3', '00000000000000ff');
+like(reading($w), qr/^3: unwritten .* present 255$/m, 'a presence without a record');
+$etcd->put('reg/slots/4x', 'no slot');
+unlike(reading($w), qr/REFUSED/, 'what else there is is left alone');
+$etcd->put('reg/slots/4', '{"epoch":1}');
+like(reading($w), qr{^REFUSED .*"reg/slots/4" is not readable}, 'half of a record');
+$etcd->put('reg/slots/4', '{"epoch":');
+like(reading($w), qr{^REFUSED .*not understood: invalid input syntax}, 'none at all');
+$etcd->delete('reg/slots/4');
+like(reading($w), qr/^initialized/, 'it can be read again');
+
+# ---- the registry is lost ----
+
+# The same revisions again: what was claimed must not be extended.
+$etcd->wipe;
+$etcd->put('reg/registry', $identity);
+like(reading($w), qr/^initialized 7/, 'a registry');
+$v = claim($w, 'claim', 'DONE');
+$etcd->wipe;
+asked($w, 'wiped: keep alive', 'ABSENT', qr/^$/, 'keepalive');
+asked($w, 'wiped: extend', 'CONFLICT', qr/^$/, 'extend', version => $v);
+$etcd->put('reg/registry', $identity =~ s/7/8/r);
+$etcd->put('reg/slots/5', '{}');
+is($etcd->get('reg/slots/5')->{mod_revision}, $v, 'made again, with the version of before');
+asked($w, 'made again: extend', 'CONFLICT', qr/^$/, 'extend', version => $v);
+is($etcd->get('reg/slots/5')->{value}, '{}', 'nothing was written');
+$w->quit;
+$etcd->wipe;
+
+# ---- endpoints ----
+
+my $closed = PostgreSQL::Test::Cluster::get_free_port();
+my $deaf = IO::Socket::INET->new(Listen => 64, LocalAddr => '127.0.0.1') or die;
+my $deaf_host = '127.0.0.1:' . $deaf->sockport;
+
+$etcd->put('reg/registry', $identity);
+$w = worker("etcd://127.0.0.1:$closed," . $etcd->host . '/reg');
+like(reading($w), qr/^initialized/, 'the first endpoint is down: the second is asked');
+claim($w, 'and that first, from then on', 'DONE', node => 20);
+$w->quit;
+$w = worker("etcd://127.0.0.1:$closed,127.0.0.1:$closed/reg");
+asked($w, 'all are down', 'REFUSED', qr/127\.0\.0\.1:$closed: .*connect.*\.$/i, 'read');
+$w->quit;
+
+# One that is silent: a reading goes on to the next; a write may arrive yet.
+$w = worker("etcd://$deaf_host," . $etcd->host . '/reg', timeout => 2000);
+like(reading($w), qr/^initialized/, 'the first endpoint is silent: the second is asked');
+$w->quit;
+$w = worker('etcd://' . $etcd->host . ",$deaf_host/reg", timeout => 2000);
+like(reading($w), qr/^initialized/, 'the second would be silent');
+$v = claim($w, 'claim', 'DONE', node => 21);
+$etcd->stop;
+asked($w, 'a write to who is silent', 'UNKNOWN', qr/timed out.*\.$/i, 'extend', node => 21, version => $v);
+$etcd->start;
+asked($w, 'the other is next', 'DONE', qr/^$/, 'extend', node => 21, version => $v);
+$w->quit;
+$w = worker("etcd://$deaf_host/reg", timeout => 500);
+asked($w, 'all are silent', 'REFUSED', qr/timed out/i, 'read');
+$w->quit;
+
+# ---- answers that say little ----
+
+# An etcd that reads and grants, and to a write answers what it is told, or
+# nothing. It writes down how many writes it has seen.
+my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
+
+sub fake
+{
+	my ($grant, $write) = @_;
+	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
+	my $pid = fork // die "fork: $!";
+
+	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
+	while (my $client = $socket->accept)
+	{
+		my ($path, $len, %answer) = ('', 0);
+
+		while (defined(my $header = <$client>))
+		{
+			$path = $1 if $header =~ /^POST (\S+)/;
+			$len = $1 if $header =~ /^Content-Length: (\d+)/i;
+			last if $header =~ /^\r?\n$/;
+		}
+		read($client, my $body, $len);
+		append_to_file($seen_file, "x") if $path =~ /txn/;
+		$answer{'/v3/kv/range'} = [ 200, encode_json({ header => { revision => '2' },
+			kvs => [ { key => encode_base64('reg/registry', ''), value => encode_base64($identity, '') } ] }) ];
+		$answer{'/v3/lease/grant'} = $grant;
+		$answer{'/v3/lease/keepalive'} = $answer{'/v3/kv/txn'} = $write;
+		my ($status, $text) = @{ $answer{$path} };
+		print $client "HTTP/1.1 $status X\r\nContent-Length: " . length($text) . "\r\n\r\n$text"
+		  if $status != 0;
+		close $client;
+	}
+	exit 0;
+}
+
+my $granted = [ 200, '{"ID":"9","TTL":"60"}' ];
+my $quota = '{"error":"etcdserver: mvcc: database space exceeded","code":8}';
+foreach (
+	[ 'closed', [ 0, '' ], 'UNKNOWN', qr/^http:.*\.$/ ],
+	[ 'no leader', [ 503, '{"message":"etcdserver: no leader","code":14}' ], 'UNKNOWN', qr/no leader/ ],
+	[ 'in doubt', [ 500, '{"error":"etcdserver: request timed out"}' ], 'UNKNOWN', qr/timed out/ ],
+	[ 'in time?', [ 504, '' ], 'UNKNOWN', qr/HTTP status 504/ ],
+	[ 'quota', [ 429, $quota ], 'UNKNOWN', qr/quota of etcd is used up: compact/ ],
+	[ 'too many', [ 429, '{"error":"etcdserver: too many requests"}' ], 'UNKNOWN', qr/^etcdserver: too many/ ],
+	[ 'a page', [ 502, '<html>' ], 'UNKNOWN', qr/no etcd's answer \(HTTP status 502/ ],
+	[ 'a page that is well', [ 200, '<html>' ], 'UNKNOWN', qr/not understood/ ],
+	[ 'half', [ 200, '{"header":{"revision":"3"},"succ' ], 'UNKNOWN', qr/not understood/ ],
+	[ 'nothing', [ 200, '{}' ], 'UNKNOWN', qr/not readable/ ],
+	[ 'elsewhere', [ 301, '' ], 'UNKNOWN', qr/HTTP status 301/ ],
+	[ 'forbidden', [ 403, '{"error":"etcdserver: permission denied","code":7}' ], 'REFUSED', qr/permission denied/ ],
+	[ 'lease gone', [ 404, '{"error":"etcdserver: requested lease not found","code":5}' ], 'REFUSED', qr/not found/ ],
+	[ 'wrong', [ 400, '{"error":"x"}' ], 'REFUSED', qr/^x \(HTTP status 400/ ],
+	[ 'not so', [ 200, '{"header":{"revision":"3"}}' ], 'CONFLICT', qr/^$/ ],
+	[ 'so', [ 200, '{"header":{"revision":"3"},"succeeded":true}' ], 'DONE', qr/^$/ ])
+{
+	my ($name, $write, $result, $pattern) = @$_;
+	my ($pid, $host) = fake($granted, $write);
+
+	unlink $seen_file;
+	append_to_file($seen_file, '');
+	# more endpoints, all the same: a write that may have arrived is sent once
+	$w = worker("etcd://$host,$host,$host/reg");
+	like(reading($w), qr/^initialized/, "$name: read");
+	asked($w, "$name: extend", $result, $pattern, 'extend');
+	is(-s $seen_file, 1, "$name: sent once");
+	asked($w, "$name: claim", $result, $pattern, 'claim', presence => 1);
+	is(-s $seen_file, 2, "$name: sent once");
+	$w->quit;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
+foreach ([ 503, '{}' ], [ 429, $quota ], [ 0, '' ], [ 200, '{}' ])
+{
+	my ($pid, $host) = fake($_, [ 0, '' ]);
+
+	unlink $seen_file;
+	$w = worker("etcd://$host,$host/reg");
+	like(reading($w), qr/^initialized/, "$_->[0] to a lease: read");
+	asked($w, "$_->[0] to a lease: claim", 'REFUSED', qr/./, 'claim', presence => 1);
+	ok(!-e $seen_file, 'the claim was not sent');
+	$w->quit;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
+
+# ---- authentication ----
+
+my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
+
+sub write_credentials
+{
+	my ($text, $mode) = @_;
+
+	unlink $credentials;
+	append_to_file($credentials, $text);
+	chmod $mode // 0600, $credentials;
+	return;
+}
+
+# A user for the prefix "reg", and one for nothing.
+sub enable_authentication
+{
+	my ($on) = @_;
+
+	foreach my $user ('root', 'snow', 'nobody')
+	{
+		$on->call('auth/user/add', { name => $user, password => 'p "w' });
+		$on->call('auth/role/add', { name => $user });
+		$on->call('auth/user/grant', { user => $user, role => $user });
+	}
+	$on->call('auth/role/grant', { name => 'snow', perm => { permType => 2,
+		key => encode_base64('reg/', ''), range_end => encode_base64('reg0', '') } });
+	$on->call('auth/enable', {});
+	return;
+}
+
+write_credentials("snow\np \"w\n");
+$w = worker("$url?credentials=$credentials");
+like(reading($w), qr/^initialized/, 'credentials are not wanted yet');
+$v = claim($w, 'claim', 'DONE', node => 30);
+enable_authentication($etcd);
+like(reading($w), qr/^initialized/, 'they are from now on');
+$v = asked($w, 'extend', 'DONE', qr/^$/, 'extend', node => 30, version => $v, presence => 1);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+$etcd->stop;
+$etcd->start;
+$v = asked($w, 'the token is gone', 'DONE', qr/^$/, 'extend', node => 30, version => $v, presence => 1);
+my $root = $etcd->call('auth/authenticate', { name => 'root', password => 'p "w' })->{token};
+$etcd->call('auth/user/changepw', { name => 'snow', password => 'new' }, $root);
+asked($w, 'the password is another', 'REFUSED', qr/authentication failed/, 'extend', node => 30, version => $v);
+write_credentials("snow\nnew\n");
+$v = asked($w, 'and so in the file', 'DONE', qr/^$/, 'extend', node => 30, version => $v);
+$w->quit;
+
+$w = worker($url);
+asked($w, 'no credentials', 'REFUSED', qr/user name is empty/, 'read');
+$w->quit;
+write_credentials("nobody\np \"w\n");
+$w = worker("$url?credentials=$credentials");
+asked($w, 'no permission', 'REFUSED', qr/permission denied \(HTTP status 403/, 'read');
+foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
+	[ "snow\nnew\n", 0644, qr/nobody else can read/ ],
+	[ "snow\nnew\n", 0640, qr/nobody else can read/ ],
+	[ "snow", 0600, qr/does not have two lines/ ])
+{
+	my ($text, $mode, $pattern) = @$_;
+	my $session = worker("$url?credentials=$credentials");
+
+	write_credentials($text, $mode);
+	my $answer = ask($session, 'read');
+	ok($answer->{result} eq 'REFUSED' && $answer->{message} =~ $pattern, "credentials: $answer->{message}");
+	unlike($answer->{message}, qr/wrong|new/, 'which tells no secret');
+	$session->quit;
+}
+unlink $credentials;
+asked($w, 'no permission, and then no file', 'REFUSED', qr/Could not open/, 'read');
+$w->quit;
+$etcd->stop;
+
+# ---- a full disk quota ----
+
+$etcd = Etcd->new('full', args => [ '--quota-backend-bytes', 4 * 1024 * 1024 ])->start;
+$etcd->put('reg/registry', $identity);
+$w = worker('etcd://' . $etcd->host . '/reg');
+like(reading($w), qr/^initialized/, 'a registry with a quota');
+$v = claim($w, 'claim', 'DONE');
+my ($status, $full) = (200);
+($status, $full) = $etcd->post('kv/put', { key => encode_base64("fill", ''), value => 'A' x 1000000 })
+  while $status == 200;
+is($status, 429, 'the quota is used up');
+asked($w, 'extend', 'UNKNOWN', qr/quota of etcd is used up/, 'extend', version => $v);
+asked($w, 'claim', 'REFUSED', qr/quota of etcd is used up/, 'claim', node => 6, presence => 1);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+like(reading($w), qr/^5: .* until 1000 .* present 11$/m, 'it can be read');
+$w->quit;
+$etcd->stop;
+
+# ---- TLS ----
+
+my $tls = "$PostgreSQL::Test::Utils::tmp_check/tls";
+mkdir $tls or die "$tls: $!";
+sub certificate
+{
+	my ($name, $subject, @rest) = @_;
+
+	system_or_bail('openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+		'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', $subject,
+		'-keyout', "$tls/$name.key", '-out', "$tls/$name.crt", @rest);
+	return;
+}
+certificate('ca', '/CN=ca');
+certificate('other', '/CN=other');
+my @signed = ('-CA', "$tls/ca.crt", '-CAkey', "$tls/ca.key", '-addext', 'basicConstraints=CA:FALSE');
+certificate('server', '/CN=server', @signed, '-addext', 'subjectAltName=IP:127.0.0.1');
+certificate('named', '/CN=snow', @signed);
+certificate('nameless', '/O=snowflake', @signed);
+$etcd = Etcd->new('tls', tls => { SSL_ca_file => "$tls/ca.crt",
+		SSL_cert_file => "$tls/nameless.crt", SSL_key_file => "$tls/nameless.key" },
+	args => [ '--cert-file', "$tls/server.crt", '--key-file', "$tls/server.key",
+		'--trusted-ca-file', "$tls/ca.crt", '--client-cert-auth' ])->start;
+my $base = $etcd->host . '/reg';
+my $ours = "cert=$tls/named.crt&key=$tls/named.key";
+my $nameless = "cert=$tls/nameless.crt&key=$tls/nameless.key";
+$etcd->put('reg/registry', $identity);
+foreach (
+	[ 'with our certificate', "etcds://$base?cacert=$tls/ca.crt&$ours", 'DONE', qr/^$/ ],
+	[ 'in any case', "etcd://$base?cacert=$tls/ca.crt&$nameless", 'DONE', qr/^$/ ],
+	[ 'an unknown authority', "etcds://$base?$ours", 'REFUSED', qr/certificate/ ],
+	[ 'another authority', "etcds://$base?cacert=$tls/other.crt&$ours", 'REFUSED', qr/certificate/ ],
+	[ 'another name', 'etcds://localhost:' . ($base =~ s/.*://r) . "?cacert=$tls/ca.crt&$ours",
+		'REFUSED', qr/localhost/ ],
+	[ 'no certificate', "etcds://$base?cacert=$tls/ca.crt", 'REFUSED', qr/./ ],
+	[ 'a certificate of another authority',
+		"etcds://$base?cacert=$tls/ca.crt&cert=$tls/other.crt&key=$tls/other.key", 'REFUSED', qr/./ ],
+	[ 'no such file', "etcds://$base?cacert=$tls/none.crt", 'REFUSED', qr/none\.crt/ ],
+	[ 'without TLS', "etcd://$base", 'REFUSED', qr/./ ])
+{
+	my ($name, $to, $result, $pattern) = @$_;
+
+	$w = worker($to);
+	asked($w, "TLS, $name", $result, $pattern, 'read');
+	$w->quit;
+}
+enable_authentication($etcd);
+write_credentials("snow\np \"w\n");
+foreach ([ 'a name in the certificate', $ours, 'REFUSED', qr/CommonName.*HTTP status 400/ ],
+	[ 'no name in the certificate', $nameless, 'DONE', qr/^$/ ])
+{
+	my ($name, $files, $result, $pattern) = @$_;
+
+	$w = worker("etcds://$base?cacert=$tls/ca.crt&$files&credentials=$credentials");
+	asked($w, "TLS and authentication, $name", $result, $pattern, 'read');
+	$w->quit;
+}
+$etcd->stop;
+$node->stop;
+done_testing();
