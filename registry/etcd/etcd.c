@@ -94,7 +94,8 @@ static void
 conclude(SfResult result)
 {
 	answer.result = result;
-	answer.message = message;
+	answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? message : NULL;
 	step = STEP_ANSWER;
 }
 
@@ -299,12 +300,16 @@ take_success(const SfHttpAnswer *http)
 		take_written(json);
 }
 
-/* What etcd says of its error; what a proxy before it says is not JSON. */
+/*
+ * What etcd says of its error, which is JSON, but for a certificate with a
+ * name.  What a proxy before it says is neither.
+ */
 static void
 read_error(const SfHttpAnswer *http, int64 *grpc_code)
 {
 	char	   *volatile text = NULL;
 	MemoryContext context = CurrentMemoryContext;
+	int			len = strcspn(http->body, "<\r\n");
 
 	PG_TRY();
 	{
@@ -321,14 +326,15 @@ read_error(const SfHttpAnswer *http, int64 *grpc_code)
 		FlushErrorState();
 	}
 	PG_END_TRY();
-	if (http->status == 429 && text != NULL && strstr(text, "space") != NULL)
+	if (text == NULL)
+		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer of etcd's");
+	if (http->status == 429 && strstr(text, "space") != NULL)
 		snprintf(message, MESSAGE_SIZE,
 				 "The space quota of etcd is used up: compact and defragment it, then disarm its alarm (%s).",
 				 text);
 	else
 		snprintf(message, MESSAGE_SIZE, "%s (HTTP status %d, %s).",
-				 text != NULL ? text : "no etcd's answer", http->status,
-				 url.endpoints[endpoint]);
+				 text, http->status, url.endpoints[endpoint]);
 }
 
 static void

@@ -316,7 +316,7 @@ foreach (
 	[ 'in time?', [ 504, '' ], 'UNKNOWN', qr/HTTP status 504/ ],
 	[ 'quota', [ 429, $quota ], 'UNKNOWN', qr/quota of etcd is used up: compact/ ],
 	[ 'too many', [ 429, '{"error":"etcdserver: too many requests"}' ], 'UNKNOWN', qr/^etcdserver: too many/ ],
-	[ 'a page', [ 502, '<html>' ], 'UNKNOWN', qr/no etcd's answer \(HTTP status 502/ ],
+	[ 'a page', [ 502, '<html>' ], 'UNKNOWN', qr/^no answer of etcd's \(HTTP status 502/ ],
 	[ 'a page that is well', [ 200, '<html>' ], 'UNKNOWN', qr/not understood/ ],
 	[ 'half', [ 200, '{"header":{"revision":"3"},"succ' ], 'UNKNOWN', qr/not understood/ ],
 	[ 'nothing', [ 200, '{}' ], 'UNKNOWN', qr/not readable/ ],
@@ -426,8 +426,10 @@ foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
 	unlike($answer->{message}, qr/wrong|new/, 'which tells no secret');
 	$session->quit;
 }
+$w->quit;
 unlink $credentials;
-asked($w, 'no permission, and then no file', 'REFUSED', qr/Could not open/, 'read');
+$w = worker("$url?credentials=$credentials");
+asked($w, 'no file', 'REFUSED', qr/Could not open/, 'read');
 $w->quit;
 $etcd->stop;
 
