@@ -1,401 +1,40 @@
 /*-------------------------------------------------------------------------
  *
  * etcd.c
- *	  A registry of node ids in etcd, by its JSON gateway.
+ *	  A registry of node ids in etcd, by its JSON gateway: what the worker
+ *	  calls (backend.h).
  *
- * What is asked takes up to three steps, each of one POST: a token, where
- * there are credentials; a lease for the presence, a new one for each claim,
- * so that what was claimed before is not kept alive by this; and then what was
- * asked.
- *
- * Only the last step of a write changes the registry, and it is sent once.
- * Once it may have arrived, its outcome is unknown, until etcd says that it
- * was done or that a comparison failed.  The errors that it gives before it
- * does anything are those of a wrong request, of authentication, of
- * permissions and of a lease that is gone.  All others may come behind a write
- * that was made; that of a full disk quota, too, which etcd compares with what
- * it has *after* it.  What has not arrived, and all else, is sent to each of
- * the endpoints in turn, as long as there is time.
+ * Nothing is thrown from here.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
-#include <time.h>
-
 #include "fmgr.h"
-#include "lib/stringinfo.h"
-#include "utils/json.h"
 #include "utils/memutils.h"
 
-#include "http.h"
-#include "protocol.h"
-#include "url.h"
+#include "request.h"
 
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-#define GRPC_FAILED_PRECONDITION	9
-#define MESSAGE_SIZE				512
-
-typedef enum Step
-{
-	STEP_NONE,					/* nothing is under way */
-	STEP_ANSWER,				/* the answer is known */
-	STEP_TOKEN,
-	STEP_LEASE,
-	STEP_ASK
-} Step;
-
 static MemoryContext lasting;	/* from open to close */
 static MemoryContext passing;	/* of one request and its answer */
-static SfBackendConfig config;
-static SfEtcdUrl url;
-static int	endpoint;			/* the one that is asked */
-static char *token;				/* NULL: none yet; empty: none is wanted */
 
-/* What was last read, or written. */
-static char *identity;			/* the value that the generation was read from */
-static uint64 generation;
-static int64 lease;				/* of this owner's presence; or 0 */
-static uint64 lease_owner;
-
-/* What is under way. */
-static SfAsk asked;
-static Step step;
-static int64 deadline_ms;
-static int	endpoints_left;		/* that this was not sent to */
-static bool token_renewed;
-static int64 lease_granted;		/* for this; or 0 */
-static SfEtcdReading reading;
-
-static SfAnswer answer;
-static char message[MESSAGE_SIZE];
-
-static int64
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
-static bool
-is_write(void)
-{
-	return asked.kind == SF_ASK_CLAIM || asked.kind == SF_ASK_EXTEND ||
-		asked.kind == SF_ASK_RELEASE;
-}
-
+/* Begin a request, or go on with it; if that throws, there is no outcome. */
 static void
-conclude(SfResult result)
-{
-	answer.result = result;
-	answer.message = result == SF_RESULT_REFUSED ||
-		result == SF_RESULT_UNKNOWN ? message : NULL;
-	step = STEP_ANSWER;
-}
-
-/* There is no outcome: the write may have been made, if it was sent. */
-static void
-conclude_failure(bool sent)
-{
-	conclude(sent && is_write() && step == STEP_ASK ?
-			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
-}
-
-static void
-set_token(const char *text)
-{
-	if (token != NULL)
-		pfree(token);
-	token = text == NULL ? NULL : MemoryContextStrdup(lasting, text);
-}
-
-/* ---- the steps ---- */
-
-/* Half of the time is left to the other endpoints, if they may be asked. */
-static void
-post(const char *path, const char *body)
-{
-	int64		left = Max(deadline_ms - now_ms(), 1);
-	int64		half = endpoints_left > 0 ? Max(left / 2, 1) : left;
-	char	   *to = psprintf("%s%s", url.endpoints[endpoint], path);
-
-	sf_http_post(to, token != NULL && token[0] != '\0' ? token : NULL,
-				 body, is_write() && step == STEP_ASK ? left : half, half);
-}
-
-static void
-ask_token(void)
-{
-	char	   *user;
-	char	   *password;
-	StringInfoData buf;
-
-	step = STEP_TOKEN;
-	if (!sf_etcd_credentials(&url, &user, &password, message, MESSAGE_SIZE))
-	{
-		conclude_failure(false);
-		return;
-	}
-	initStringInfo(&buf);
-	appendStringInfoString(&buf, "{\"name\":");
-	escape_json(&buf, user);
-	appendStringInfoString(&buf, ",\"password\":");
-	escape_json(&buf, password);
-	appendStringInfoChar(&buf, '}');
-	post("/v3/auth/authenticate", buf.data);
-}
-
-/* Its TTL is in seconds. */
-static void
-ask_lease(void)
-{
-	int64		ttl = (config.presence_ms + 999) / 1000;
-
-	step = STEP_LEASE;
-	post("/v3/lease/grant", psprintf("{\"TTL\":\"" INT64_FORMAT "\"}", ttl));
-}
-
-static void
-ask_itself(void)
-{
-	step = STEP_ASK;
-	if (asked.kind == SF_ASK_READ)
-		post("/v3/kv/range", sf_etcd_read_request(url.prefix));
-	else if (asked.kind == SF_ASK_KEEPALIVE)
-		post("/v3/lease/keepalive",
-			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", lease));
-	else
-		post("/v3/kv/txn", sf_etcd_write_request(url.prefix, &asked, identity,
-												 lease_granted));
-}
-
-static void
-ask_next(void)
-{
-	if (url.credentials != NULL && token == NULL)
-		ask_token();
-	else if (is_write() && asked.presence && lease_granted == 0)
-		ask_lease();
-	else
-		ask_itself();
-}
-
-/* ---- what has come back ---- */
-
-/* This endpoint is of no use now: may another one be asked at once? */
-static bool
-try_next_endpoint(bool sent)
-{
-	endpoint = (endpoint + 1) % url.nendpoints;
-	if ((sent && is_write() && step == STEP_ASK) || endpoints_left == 0 ||
-		now_ms() >= deadline_ms)
-		return false;
-	endpoints_left--;
-	ask_next();
-	return true;
-}
-
-static void
-take_reading(SfJson *json)
-{
-	const char *problem = sf_etcd_read_answer(json, url.prefix,
-											  asked.record.owner, &reading);
-
-	if (problem != NULL)
-	{
-		strlcpy(message, problem, MESSAGE_SIZE);
-		conclude_failure(true);
-		return;
-	}
-	if (identity != NULL)
-		pfree(identity);
-	identity = reading.identity == NULL ? NULL :
-		MemoryContextStrdup(lasting, reading.identity);
-	generation = reading.registry.generation;
-	if (reading.lease != 0)
-	{
-		lease = reading.lease;
-		lease_owner = asked.record.owner;
-	}
-	answer.registry = &reading.registry;
-	conclude(SF_RESULT_DONE);
-}
-
-static void
-take_written(SfJson *json)
-{
-	SfEtcdWritten written = sf_etcd_write_answer(json, &answer.version);
-
-	if (written == SF_ETCD_UNREADABLE)
-	{
-		strlcpy(message, "The answer to a write is not readable.",
-				MESSAGE_SIZE);
-		conclude_failure(true);
-		return;
-	}
-	if (written == SF_ETCD_WRITTEN && asked.kind == SF_ASK_RELEASE)
-		lease = 0;
-	else if (written == SF_ETCD_WRITTEN && asked.presence)
-	{
-		lease = lease_granted;
-		lease_owner = asked.record.owner;
-	}
-	conclude(written == SF_ETCD_WRITTEN ? SF_RESULT_DONE : SF_RESULT_CONFLICT);
-}
-
-/* A lease that is gone has no TTL. */
-static void
-take_keepalive(SfJson *json)
-{
-	SfJson	   *result = sf_json_part(json, "result");
-	int64		ttl;
-
-	if (result == NULL)
-	{
-		strlcpy(message, "The answer to a keepalive is not readable.",
-				MESSAGE_SIZE);
-		conclude_failure(true);
-	}
-	else if (sf_json_int64(result, "TTL", &ttl) && ttl > 0)
-		conclude(SF_RESULT_DONE);
-	else
-	{
-		lease = 0;
-		conclude(SF_RESULT_ABSENT);
-	}
-}
-
-/* HTTP status 200. */
-static void
-take_success(const SfHttpAnswer *http)
-{
-	SfJson	   *json = sf_json_parse(http->body);
-	char	   *text;
-
-	if (step == STEP_TOKEN)
-	{
-		text = sf_json_string(json, "token");
-		if (text == NULL || strpbrk(text, "\r\n") != NULL)
-			elog(ERROR, "there is no token in the answer");
-		set_token(text);
-		ask_next();
-	}
-	else if (step == STEP_LEASE)
-	{
-		if (!sf_json_int64(json, "ID", &lease_granted) || lease_granted == 0)
-			elog(ERROR, "there is no lease in the answer");
-		ask_next();
-	}
-	else if (asked.kind == SF_ASK_READ)
-		take_reading(json);
-	else if (asked.kind == SF_ASK_KEEPALIVE)
-		take_keepalive(json);
-	else
-		take_written(json);
-}
-
-/*
- * What etcd says of its error, which is JSON, but for a certificate with a
- * name.  What a proxy before it says is neither.
- */
-static void
-read_error(const SfHttpAnswer *http, int64 *grpc_code)
-{
-	char	   *volatile text = NULL;
-	MemoryContext context = CurrentMemoryContext;
-	int			len = strcspn(http->body, "<\r\n");
-
-	PG_TRY();
-	{
-		SfJson	   *json = sf_json_parse(http->body);
-
-		text = sf_json_string(json, "message");
-		if (text == NULL)
-			text = sf_json_string(json, "error");
-		sf_json_int64(json, "code", grpc_code);
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	if (text == NULL)
-		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer of etcd's");
-	if (http->status == 429 && strstr(text, "space") != NULL)
-		snprintf(message, MESSAGE_SIZE,
-				 "The space quota of etcd is used up: compact and defragment it, then disarm its alarm (%s).",
-				 text);
-	else
-		snprintf(message, MESSAGE_SIZE, "%s (HTTP status %d, %s).",
-				 text, http->status, url.endpoints[endpoint]);
-}
-
-static void
-take_error(const SfHttpAnswer *http)
-{
-	int64		grpc_code = 0;
-
-	read_error(http, &grpc_code);
-	if (step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
-	{
-		/* authentication is not enabled, or not yet */
-		set_token("");
-		ask_next();
-	}
-	else if ((http->status == 400 || http->status == 401) &&
-			 step != STEP_TOKEN && url.credentials != NULL && !token_renewed)
-	{
-		/* the token has expired, or users were changed */
-		set_token(NULL);
-		token_renewed = true;
-		ask_next();
-	}
-	else if (http->status == 400 || http->status == 401 ||
-			 http->status == 403 || http->status == 404)
-		conclude_failure(false);
-	else if (http->status == 429 || !try_next_endpoint(true))
-		conclude_failure(true);
-}
-
-static void
-take_answer(const SfHttpAnswer *http)
-{
-	answer.clock_ms = http->date_ms;
-	answer.clock_step_ms = 1000;
-	if (http->status == 200)
-		take_success(http);
-	else if (http->status != 0)
-		take_error(http);
-	else
-	{
-		snprintf(message, MESSAGE_SIZE, "%s: %s.", url.endpoints[endpoint],
-				 http->problem);
-		if (!try_next_endpoint(http->sent))
-			conclude_failure(http->sent);
-	}
-}
-
-/* ---- without errors that are thrown ---- */
-
-/* Do what may throw; if it does, there is no outcome. */
-static void
-guarded(const SfHttpAnswer *http)
+guarded(const SfAsk *ask, const SfHttpAnswer *http)
 {
 	MemoryContext before = MemoryContextSwitchTo(passing);
 
 	PG_TRY();
 	{
 		if (http != NULL)
-			take_answer(http);
+			sf_request_take(http);
 		else
-			ask_next();
+			sf_request_begin(ask);
 	}
 	PG_CATCH();
 	{
@@ -404,10 +43,8 @@ guarded(const SfHttpAnswer *http)
 		MemoryContextSwitchTo(passing);
 		error = CopyErrorData();
 		FlushErrorState();
-		snprintf(message, MESSAGE_SIZE, "%s: not understood: %s.",
-				 url.endpoints[endpoint], error->message);
 		sf_http_cancel();
-		conclude_failure(http != NULL);
+		sf_request_fail(error->message);
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
@@ -422,22 +59,17 @@ close_etcd(void)
 	if (lasting != NULL)
 		MemoryContextDelete(lasting);
 	passing = lasting = NULL;
-	token = identity = NULL;
-	generation = lease_owner = 0;
-	lease = 0;
-	endpoint = 0;
-	step = STEP_NONE;
 }
 
 static bool
-open_etcd(const char *text, const SfBackendConfig *settings, char *reason,
+open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 		  size_t reason_size)
 {
 	MemoryContext before = CurrentMemoryContext;
 	volatile bool ok = false;
+	SfEtcdUrl	url;
 
 	close_etcd();
-	config = *settings;
 	snprintf(reason, reason_size, "There is not enough memory.");
 	PG_TRY();
 	{
@@ -453,10 +85,13 @@ open_etcd(const char *text, const SfBackendConfig *settings, char *reason,
 			snprintf(reason, reason_size, "libcurl could not be set up.");
 			ok = false;
 		}
+		if (ok)
+			sf_request_open(&url, config, lasting);
 	}
 	PG_CATCH();
 	{
 		FlushErrorState();
+		ok = false;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
@@ -470,47 +105,25 @@ send_ask(const SfAsk *ask)
 {
 	sf_http_cancel();
 	MemoryContextReset(passing);
-	asked = *ask;
-	step = STEP_ASK;
-	deadline_ms = now_ms() + config.timeout_ms;
-	endpoints_left = url.nendpoints - 1;
-	token_renewed = false;
-	lease_granted = 0;
-	message[0] = '\0';
-	memset(&answer, 0, sizeof(answer));
-	answer.number = ask->number;
-
-	/* what was never read cannot be what a write is for */
-	if (is_write() && (identity == NULL || generation != ask->generation))
-		conclude(SF_RESULT_CONFLICT);
-	else if (ask->kind == SF_ASK_KEEPALIVE &&
-			 (lease == 0 || lease_owner != ask->record.owner))
-		conclude(SF_RESULT_ABSENT);
-	else
-		guarded(NULL);
+	guarded(ask, NULL);
 }
 
 static int
 get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 {
-	if (step == STEP_ANSWER)
+	if (sf_request_is_answered())
 		*timeout_ms = 0;
-	return step == STEP_NONE ? 0 : sf_http_sockets(sockets, timeout_ms);
+	return sf_http_sockets(sockets, timeout_ms);
 }
 
 static bool
-receive_answer(SfAnswer *result)
+receive_answer(SfAnswer *answer)
 {
 	SfHttpAnswer http;
 
-	while (step != STEP_NONE && step != STEP_ANSWER &&
-		   sf_http_receive(&http))
-		guarded(&http);
-	if (step != STEP_ANSWER)
-		return false;
-	step = STEP_NONE;
-	*result = answer;
-	return true;
+	while (sf_http_receive(&http))
+		guarded(NULL, &http);
+	return sf_request_answer(answer);
 }
 
 const SfBackend *

@@ -103,8 +103,9 @@ sf_json_int64(SfJson *json, const char *name, int64 *number)
 		return false;
 	if (value.type == jbvNumeric)
 	{
-		*number = DatumGetInt64(DirectFunctionCall1(numeric_int8,
-													NumericGetDatum(value.val.numeric)));
+		Datum		numeric = NumericGetDatum(value.val.numeric);
+
+		*number = DatumGetInt64(DirectFunctionCall1(numeric_int8, numeric));
 		return true;
 	}
 	text = sf_json_string(json, name);

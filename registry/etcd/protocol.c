@@ -191,7 +191,8 @@ parse_node(const char *key, const char *directory, uint32_t *node)
 	unsigned long n;
 	char	   *end;
 
-	if (strncmp(key, directory, len) != 0 || !isdigit((unsigned char) key[len]))
+	if (strncmp(key, directory, len) != 0 ||
+		!isdigit((unsigned char) key[len]))
 		return false;
 	n = strtoul(key + len, &end, 10);
 	*node = (uint32_t) n;

@@ -13,7 +13,10 @@
 typedef struct SfEtcdUrl
 {
 	int			nendpoints;
-	char	   *endpoints[SF_ETCD_ENDPOINTS];	/* "https://host:2379" */
+
+	/* "https://host:2379" */
+	char	   *endpoints[SF_ETCD_ENDPOINTS];
+
 	char	   *prefix;			/* of all keys, without a slash at the end */
 
 	/* Files; NULL if there is none. */

@@ -11,6 +11,7 @@
 
 #include <poll.h>
 
+#include "access/htup_details.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -31,10 +32,12 @@ static uint64 number;
 Datum
 registry_open(PG_FUNCTION_ARGS)
 {
-	SfBackendConfig config = {PG_GETARG_INT32(2), PG_GETARG_INT32(3)};
+	static SfBackendConfig config;
 	char		reason[256];
 	SfBackendFunction get;
 
+	config.presence_ms = PG_GETARG_INT32(2);
+	config.timeout_ms = PG_GETARG_INT32(3);
 	get = (SfBackendFunction)
 		load_external_function(text_to_cstring(PG_GETARG_TEXT_PP(0)),
 							   SF_BACKEND_FUNCTION, true, NULL);
@@ -59,7 +62,7 @@ get_kind(const char *name)
 		"nothing", "read", "claim", "extend", "release", "keepalive"
 	};
 
-	for (int i = 0; i < lengthof(names); i++)
+	for (int i = 0; i < (int) lengthof(names); i++)
 	{
 		if (strcmp(name, names[i]) == 0)
 			return (SfAskKind) i;
