@@ -38,8 +38,8 @@ LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
 	$(includedir)/libpq-fe.h \
 	$(shell pkg-config --variable=includedir libpq 2>/dev/null)/libpq-fe.h)))
 
-HAVE_CURL := $(shell echo '\#include <curl/curl.h>' | \
-	$(CC) $(CPPFLAGS) -E - >/dev/null 2>&1 && echo yes)
+HAVE_CURL := $(shell $(CC) $(CPPFLAGS) -E -x c -include curl/curl.h /dev/null \
+	>/dev/null 2>&1 && echo yes)
 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd)
 RECURSE = +$(MAKE) -C registry/$* PG_CONFIG="$(PG_CONFIG)" with_llvm=no \
