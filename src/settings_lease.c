@@ -27,6 +27,7 @@ static const SfRegistryKind kinds[] = {
 	{"postgresql", "postgresql", "libpq (Debian: libpq-dev)"},
 	{"postgres", "postgresql", "libpq (Debian: libpq-dev)"},
 	{"etcd", "etcd", "libcurl (Debian: libcurl4-openssl-dev)"},
+	{"etcds", "etcd", "libcurl (Debian: libcurl4-openssl-dev)"},
 	{"zookeeper", "zookeeper", "libzookeeper (Debian: libzookeeper-mt-dev)"},
 };
 
