@@ -1,5 +1,6 @@
 # A registry in etcd: what its library makes of requests, answers and errors,
-# without the worker. Needs etcd, openssl, and what test/registry builds.
+# without the worker, and servers that lease from it. Needs etcd, openssl, and
+# what test/registry builds.
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -8,9 +9,12 @@ use Test::More;
 use FindBin;
 use lib $FindBin::RealBin;
 use Etcd;
+use IdChecker;
 use IO::Socket::INET;
 use JSON::PP;
 use MIME::Base64;
+use SnowflakeTest;
+use Time::HiRes qw(usleep);
 
 my $driver = "$FindBin::RealBin/../registry/registry_driver";
 my $node = PostgreSQL::Test::Cluster->new('main');
@@ -509,5 +513,98 @@ foreach ([ 'a name in the certificate', $ours, 'REFUSED', qr/CommonName.*HTTP st
 	$w->quit;
 }
 $etcd->stop;
+
+# ---- servers ----
+
+# What the README has to be put under the key.
+query($node, 'CREATE EXTENSION snowflake');
+my $made = q{SELECT json_build_object(
+	'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
+	'layout', text,
+	'floor', ceil((extract(epoch FROM now()) * 1000 - epoch_ms) / tick_ms))
+	FROM snowflake_registry_layout('snowflake')};
+$etcd = Etcd->new('servers')->start;
+my $checker = IdChecker->new($node->basedir . '/ids');
+
+sub new_holder
+{
+	my ($name, @settings) = @_;
+	my $server = new_server($name, "snowflake.node_id = ''",
+		"snowflake.registry = 'etcd://127.0.0.1:$closed," . $etcd->host . "/reg'",
+		"snowflake.lease_reserve = '15s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '60s'",
+		"snowflake.max_clock_wait = '20s'", @settings);
+
+	$server->start;
+	query($server, 'CREATE EXTENSION snowflake');
+	return $server;
+}
+
+sub lease_of
+{
+	my ($server, $column) = @_;
+
+	return query($server, "SELECT $column FROM snowflake_lease()");
+}
+
+sub wait_for_lease
+{
+	my ($server, $condition) = @_;
+
+	$server->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
+	  or die 'snowflake_lease() is ' . query($server, 'SELECT snowflake_lease()');
+	return;
+}
+
+sub make_ids
+{
+	my ($server) = @_;
+
+	$checker->saw('all servers', split /\n/,
+		query($server, 'SELECT snowflake_nextval() FROM generate_series(1, 100)'));
+	return;
+}
+
+my $a = new_holder('a');
+wait_for_lease($a, q{problem ~ 'never initialized'});
+$etcd->put('reg/registry', query($node, $made));
+make_ids($a);
+my $slot = lease_of($a, 'node_id');
+is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::false, 'a server holds a slot');
+my $until = lease_of($a, 'until');
+wait_for_lease($a, "until > '$until'");
+pass('and extends it');
+my $b = new_holder('b');
+make_ids($b);
+isnt(lease_of($b, 'node_id'), $slot, 'another server has another');
+
+# The presence, and then all data, is lost.
+$etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
+foreach my $try (1 .. 6000)
+{
+	last if $etcd->get("reg/present/$slot");
+	usleep(10_000);
+}
+ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
+$etcd->wipe;
+wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
+$etcd->put('reg/registry', query($node, $made =~ s/now\(\)/now() + interval '20 s'/r));
+make_ids($_) foreach $a, $b, $a, $b;
+isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'after a recovery both have one again');
+
+# Down for a while, and given back.
+$etcd->stop;
+wait_for_lease($a, q{problem ~ 'connect'});
+make_ids($a);
+$etcd->start;
+wait_for_lease($a, q{problem IS NULL AND state = 'held'});
+make_ids($a);
+$slot = lease_of($a, 'node_id');
+$a->stop;
+is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::true, 'a clean stop gives it back');
+is($etcd->get("reg/present/$slot"), undef, 'and nobody is there');
+$b->stop;
+$etcd->stop;
+$checker->clients;
 $node->stop;
 done_testing();
