@@ -36,7 +36,29 @@ sub new
 
 sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
 
+# Members of one, started.
+sub cluster
+{
+	my ($class, @names) = @_;
+	my @members = map { $class->new($_) } @names;
+	my $cluster = join ',', map { "$_->{name}=http://127.0.0.1:$_->{peer}" } @members;
+
+	$_->{cluster} = $cluster foreach @members;
+	$_->launch foreach @members;
+	$_->wait_until_ready foreach @members;
+	return @members;
+}
+
 sub start
+{
+	my ($self) = @_;
+
+	$self->launch;
+	$self->wait_until_ready;
+	return $self;
+}
+
+sub launch
 {
 	my ($self) = @_;
 	my $url = "$self->{scheme}://" . $self->host;
@@ -50,12 +72,20 @@ sub start
 		exec 'etcd', '--name', $self->{name}, '--data-dir', $self->{dir},
 		  '--listen-client-urls', $url, '--advertise-client-urls', $url,
 		  '--listen-peer-urls', $peer, '--initial-advertise-peer-urls', $peer,
-		  '--initial-cluster', "$self->{name}=$peer", @{ $self->{args} }
+		  '--initial-cluster', $self->{cluster} // "$self->{name}=$peer", @{ $self->{args} }
 		  or die "etcd: $!";
 	}
 	$self->{pid} = $pid;
-	$self->wait_until_ready;
-	return $self;
+	return;
+}
+
+# Does it lead the others?
+sub leads
+{
+	my ($self) = @_;
+	my $status = $self->call('maintenance/status', {});
+
+	return ($status->{leader} // 0) eq $status->{header}{member_id};
 }
 
 # It listens, and its log says that it serves.
@@ -77,10 +107,10 @@ sub wait_until_ready
 
 sub stop
 {
-	my ($self) = @_;
+	my ($self, $signal) = @_;
 
 	return unless $self->{pid};
-	kill 'TERM', $self->{pid};
+	kill $signal // 'TERM', $self->{pid};
 	waitpid $self->{pid}, 0;
 	delete $self->{pid};
 	$self->{from} = -s $self->{log};

@@ -419,6 +419,7 @@ asked($w, 'no permission', 'REFUSED', qr/permission denied \(HTTP status 403/, '
 foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
 	[ "snow\nnew\n", 0644, qr/nobody else can read/ ],
 	[ "snow\nnew\n", 0640, qr/nobody else can read/ ],
+	[ "snow\nnew\n", 0604, qr/nobody else can read/ ],
 	[ "snow", 0600, qr/does not have two lines/ ])
 {
 	my ($text, $mode, $pattern) = @$_;
@@ -528,9 +529,9 @@ my $checker = IdChecker->new($node->basedir . '/ids');
 
 sub new_holder
 {
-	my ($name, @settings) = @_;
+	my ($name, $hosts, @settings) = @_;
 	my $server = new_server($name, "snowflake.node_id = ''",
-		"snowflake.registry = 'etcd://127.0.0.1:$closed," . $etcd->host . "/reg'",
+		"snowflake.registry = 'etcd://$hosts/reg'",
 		"snowflake.lease_reserve = '15s'", "snowflake.lease_presence = '3s'",
 		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '60s'",
 		"snowflake.max_clock_wait = '20s'", @settings);
@@ -558,14 +559,14 @@ sub wait_for_lease
 
 sub make_ids
 {
-	my ($server) = @_;
+	my ($server, $who) = @_;
 
-	$checker->saw('all servers', split /\n/,
+	$checker->saw($who // 'all servers', split /\n/,
 		query($server, 'SELECT snowflake_nextval() FROM generate_series(1, 100)'));
 	return;
 }
 
-my $a = new_holder('a');
+my $a = new_holder('a', "127.0.0.1:$closed," . $etcd->host);
 wait_for_lease($a, q{problem ~ 'never initialized'});
 $etcd->put('reg/registry', query($node, $made));
 make_ids($a);
@@ -574,7 +575,7 @@ is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::fa
 my $until = lease_of($a, 'until');
 wait_for_lease($a, "until > '$until'");
 pass('and extends it');
-my $b = new_holder('b');
+my $b = new_holder('b', $etcd->host);
 make_ids($b);
 isnt(lease_of($b, 'node_id'), $slot, 'another server has another');
 
@@ -605,6 +606,34 @@ is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::tr
 is($etcd->get("reg/present/$slot"), undef, 'and nobody is there');
 $b->stop;
 $etcd->stop;
+
+# Three members: the leader is killed; then two of them are, and come back.
+my @members = Etcd->cluster('m1', 'm2', 'm3');
+$members[0]->put('reg/registry', query($node, $made));
+my ($leader) = grep { $_->leads } @members;
+my @others = grep { $_ != $leader } @members;
+my $c = new_holder('c', join(',', map { $_->host } $leader, @others));
+make_ids($c, 'three members');
+$leader->stop('KILL');
+$until = lease_of($c, 'until');
+wait_for_lease($c, "until > '$until'");
+make_ids($c, 'three members');
+pass('the leader is killed: extended by the others');
+$others[0]->stop('KILL');
+wait_for_lease($c, 'problem IS NOT NULL');
+make_ids($c, 'three members');
+$c->poll_query_until('postgres', 'SELECT now() > until FROM snowflake_lease()') or die;
+$c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
+$c->reload;
+refused($c, 'SELECT snowflake_nextval()', '55000', qr/has no lease|lease/,
+	'no quorum until the reservation has ended: no IDs');
+$_->launch foreach $leader, $others[0];
+$_->wait_until_ready foreach $leader, $others[0];
+wait_for_lease($c, q{state = 'held' AND until > now() AND problem IS NULL});
+make_ids($c, 'three members');
+pass('and they go on when it is back');
+$c->stop;
+$_->stop foreach @members;
 $checker->clients;
 $node->stop;
 done_testing();
