@@ -625,7 +625,7 @@ make_ids($c, 'three members');
 $c->poll_query_until('postgres', 'SELECT now() > until FROM snowflake_lease()') or die;
 $c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
 $c->reload;
-refused($c, 'SELECT snowflake_nextval()', '55000', qr/has no lease|lease/,
+refused($c, 'SELECT snowflake_nextval()', '55000', qr/this server has no lease of a node id.*DETAIL:  The registry is "etcd:/s,
 	'no quorum until the reservation has ended: no IDs');
 $_->launch foreach $leader, $others[0];
 $_->wait_until_ready foreach $leader, $others[0];
