@@ -427,8 +427,9 @@ foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
 
 	write_credentials($text, $mode);
 	my $answer = ask($session, 'read');
-	ok($answer->{result} eq 'REFUSED' && $answer->{message} =~ $pattern, "credentials: $answer->{message}");
-	unlike($answer->{message}, qr/wrong|new/, 'which tells no secret');
+	my $said = $answer->{message} // '';
+	ok($answer->{result} eq 'REFUSED' && $said =~ $pattern, "credentials: $said");
+	unlike($said, qr/wrong|new/, 'which tells no secret');
 	$session->quit;
 }
 $w->quit;
