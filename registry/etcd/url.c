@@ -5,8 +5,9 @@
  *
  *		etcd://host:2379,host2:2379/prefix?credentials=/file&cacert=/file
  *
- * Everybody may read the setting, so there is no secret in it: a password is
- * in a file that only the server's account can read, as a private key is.
+ * Not only the server reads the setting, so there is no secret in it: a
+ * password is in a file that only the server's account can read, as a private
+ * key is.
  *
  *-------------------------------------------------------------------------
  */
@@ -135,7 +136,7 @@ sf_etcd_url_parse(SfEtcdUrl *url, const char *text, char *reason,
 	if (url->prefix != NULL)
 		*url->prefix++ = '\0';
 	if (strchr(hosts, '@') != NULL)
-		refuse("A user and a password do not belong here, where everybody can read them, but into a file: ?credentials=/path.");
+		refuse("A user and a password do not belong into a setting, but into a file: ?credentials=/path.");
 
 	for (char *p = options; p != NULL && *p != '\0'; p = next)
 	{
