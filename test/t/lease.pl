@@ -127,6 +127,17 @@ sub freeze_worker
 # ---- a registry that is not one yet ----
 
 my $a = new_holder('a', "snowflake.lease_wait = '0'");
+foreach my $bad (
+	[ "snowflake.registry = 'mysql://me:secret\@host'", qr/FATAL:  invalid value for parameter "snowflake.registry"\n.*DETAIL:  It must begin with/ ],
+	[ "snowflake.registry = 'zookeeper://host'", qr/FATAL:  there is no library for the registry.*\n.*DETAIL:  .*snowflake_zookeeper.*\n.*HINT:  .*libzookeeper/ ],
+	[ "snowflake.layout = 'mastodon'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.registry is set, and the layout has no field for a node/ ],
+	[ "snowflake.layout = 'timestamp:41 worker:5 datacenter:5 sequence:12'\nsnowflake.datacenter_id = '1'",
+		qr/FATAL:  .*\n.*DETAIL:  The nodes of a datacenter are not neighbours/ ],
+	[ "snowflake.node_id = '4'", qr/FATAL:  .*\n.*DETAIL:  snowflake.node_id is 4, and the layout has room for 0 to 3/ ])
+{
+	fails_to_start($a, "$bad->[0]\n", $bad->[1], $bad->[0] =~ s/\n.*//sr);
+}
+unlike(slurp_file($a->logfile), qr/secret/, 'no password is in the log');
 $a->start;
 query($a, 'CREATE EXTENSION snowflake');
 wait_for_lease($a, 'problem IS NOT NULL');
@@ -325,6 +336,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	my $node_id = lease($b, 'node_id');
 	my $load = load_on($b);
 
+	$holders{c}->stop;
 	$load->more(1000);
 	is(query($registry, "SELECT snowflake_registry_release($node_id)"), 't', 'release');
 	my $tries = 0;
@@ -336,6 +348,15 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	wait_for_lease($b, q{state = 'held'});
 	$load->more(1000);
 	is(refusals_of($load), '', 'the holder claims another, and nobody notices');
+	isnt(lease($b, 'node_id'), $node_id, 'with another node');
+	my $running = $b->background_psql('postgres');
+	my $before = $running->query('BEGIN; INSERT INTO t DEFAULT VALUES RETURNING id');
+	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '<=', $before,
+		'the horizon is not beyond a transaction that runs');
+	$running->query('COMMIT');
+	$running->quit;
+	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '>', $before,
+		'and goes on when it has ended, with nobody else there');
 }
 
 # ---- a crash ----
@@ -375,7 +396,6 @@ wait_for_lease($holders{d}, q{state = 'held'});
 {
 	my $b = $holders{b};
 
-	$holders{c}->stop;
 	$b->backup('copy');
 	my $copy = PostgreSQL::Test::Cluster->new('copy');
 	$copy->init_from_backup($b, 'copy');
