@@ -415,10 +415,10 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 				lease->backoff_ms = 1;
 			break;
 		case SF_RESULT_REFUSED:
-			if (asked.kind == SF_ASK_CLAIM || asked.kind == SF_ASK_EXTEND)
-				lease->npending--;
-			/* FALLTHROUGH */
 		case SF_RESULT_UNKNOWN:
+			if (answer->result == SF_RESULT_REFUSED &&
+				(asked.kind == SF_ASK_CLAIM || asked.kind == SF_ASK_EXTEND))
+				lease->npending--;
 			abandon(lease);
 			snprintf(text, sizeof(text), "The registry answered: %.150s",
 					 answer->message);

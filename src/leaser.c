@@ -227,7 +227,7 @@ load_backend(void)
 	char		reason[SF_REASON_SIZE];
 
 	snprintf(library, sizeof(library), "$libdir/" LIBRARY, kind->name);
-	function = (SfBackendFunction) (void (*) (void))
+	function = (SfBackendFunction) (void *)
 		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
 	backend = function();
 	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))

@@ -120,15 +120,16 @@ bool
 sf_etcd_url_parse(SfEtcdUrl *url, const char *text, char *reason,
 				  size_t reason_size)
 {
-	char	   *hosts = strstr(text, "://");
+	const char *rest = strstr(text, "://");
+	char	   *hosts;
 	char	   *options;
 	char	   *next;
 	bool		is_tls = strncmp(text, "etcds://", 8) == 0;
 
 	memset(url, 0, sizeof(SfEtcdUrl));
-	if (hosts == NULL || (!is_tls && strncmp(text, "etcd://", 7) != 0))
+	if (rest == NULL || (!is_tls && strncmp(text, "etcd://", 7) != 0))
 		refuse("It does not begin with etcd:// or etcds://.");
-	hosts = pstrdup(hosts + 3);
+	hosts = pstrdup(rest + 3);
 	options = strchr(hosts, '?');
 	if (options != NULL)
 		*options++ = '\0';
