@@ -37,6 +37,7 @@ typedef struct SfLeaseConfig
 	int64_t		warn_offset_ms;
 	int64_t		look_ms;		/* call at least so often while it is held */
 	int64_t		frozen_ms;		/* what no healthy process sleeps over */
+	const char *initialize;		/* how, at the end of a sentence */
 
 	/* Not from a generator that a copy of this machine would repeat. */
 	uint64_t	(*random) (void);

@@ -249,8 +249,11 @@ sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 
 	if (!registry->initialized)
 	{
+		snprintf(text, sizeof(text),
+				 "If it is the right one, and has not lost its data, have an administrator %s",
+				 lease->config.initialize);
 		sf_lease_set_problem(lease, now, "The registry was never initialized.",
-								 "If it is the right one, and has not lost its data, have an administrator run: SELECT snowflake_registry_init();");
+							 text);
 		return false;
 	}
 	if (strcmp(registry->layout, lease->layout) == 0)

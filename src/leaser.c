@@ -175,6 +175,7 @@ configure(SfLeaseConfig *config)
 	config->frozen_ms = FROZEN_MS;
 	config->random = random_number;
 	config->say = say;
+	config->initialize = sf_settings_registry_kind(sf_registry)->initialize;
 	configure_times(config);
 }
 

@@ -23,12 +23,17 @@ int			sf_leasing_presence = 30 * 1000;
 int			sf_leasing_timeout = 2 * 1000;
 int			sf_leasing_wait = 60 * 1000;
 
+#define LIBPQ		"libpq (Debian: libpq-dev)"
+#define LIBCURL		"libcurl (Debian: libcurl4-openssl-dev)"
+
+#define IN_SQL		"run there: SELECT snowflake_registry_init();"
+#define BY_HAND		"put the key \"registry\" as \"A registry in etcd\" in the README of the extension says."
+
 static const SfRegistryKind kinds[] = {
-	{"postgresql", "postgresql", "libpq (Debian: libpq-dev)"},
-	{"postgres", "postgresql", "libpq (Debian: libpq-dev)"},
-	{"etcd", "etcd", "libcurl (Debian: libcurl4-openssl-dev)"},
-	{"etcds", "etcd", "libcurl (Debian: libcurl4-openssl-dev)"},
-	{"zookeeper", "zookeeper", "libzookeeper (Debian: libzookeeper-mt-dev)"},
+	{"postgresql", "postgresql", LIBPQ, IN_SQL},
+	{"postgres", "postgresql", LIBPQ, IN_SQL},
+	{"etcd", "etcd", LIBCURL, BY_HAND},
+	{"etcds", "etcd", LIBCURL, BY_HAND},
 };
 
 /* The kind of registry that this text names, or NULL. */
@@ -78,7 +83,7 @@ check_registry(char **newval, void **extra, GucSource source)
 	if ((*newval)[0] == '\0' || sf_settings_registry_kind(*newval) != NULL)
 		return true;
 	GUC_check_errmsg("invalid value for parameter \"snowflake.registry\"");
-	GUC_check_errdetail("It must begin with \"postgresql://\", \"etcd://\" or \"zookeeper://\", or be empty.");
+	GUC_check_errdetail("It must begin with \"postgresql://\", \"etcd://\" or \"etcds://\", or be empty.");
 	return false;
 }
 

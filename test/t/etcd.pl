@@ -568,7 +568,7 @@ sub make_ids
 }
 
 my $a = new_holder('a', "127.0.0.1:$closed," . $etcd->host);
-wait_for_lease($a, q{problem ~ 'never initialized'});
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'A registry in etcd'});
 $etcd->put('reg/registry', query($node, $made));
 make_ids($a);
 my $slot = lease_of($a, 'node_id');

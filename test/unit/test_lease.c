@@ -168,7 +168,8 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 		},
 		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
 		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
-		.frozen_ms = 800, .random = rnd, .say = say
+		.frozen_ms = 800, .random = rnd, .say = say,
+		.initialize = "run this."
 	};
 
 	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
@@ -587,7 +588,7 @@ test_fence(void)
 	reply_until(SF_ASK_READ);
 	reply();
 	CHECK_STR(lease.problem, "The registry was never initialized.");
-	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_init();");
+	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
 }
 
 /* A registry that is gone: the lease lasts, the log says so, and the end. */
