@@ -117,12 +117,12 @@ sf_span_read(Relation parent, int *count, Oid *default_relid)
 	if (info->default_index >= 0)
 		*default_relid = desc->oids[info->default_index];
 
-	/* a bound ends a partition, none, or the default one */
+	/* a bound ends a partition, or none */
 	for (int i = 1; i < info->ndatums; i++)
 	{
 		SfSpan	   *span = &spans[*count];
 
-		if (info->indexes[i] < 0 || info->indexes[i] == info->default_index)
+		if (info->indexes[i] < 0)
 			continue;
 		span->relid = desc->oids[info->indexes[i]];
 		span->first = PG_INT64_MIN;

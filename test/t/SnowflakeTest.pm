@@ -13,7 +13,8 @@ use Time::HiRes qw(usleep);
 use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
-  like_log check_ids fails_to_start epoch_ms crash wait_for_restart);
+  like_log check_ids fails_to_start epoch_ms crash wait_for_restart
+  lease_of wait_for_lease);
 
 # A primary with the library, node 1, and the settings given; not started.
 sub new_server
@@ -106,6 +107,23 @@ sub like_log
 	my ($node, $pattern, $from, $name) = @_;
 
 	like(substr(slurp_file($node->logfile), $from), $pattern, $name);
+	return;
+}
+
+# A column of what a server says of its lease.
+sub lease_of
+{
+	my ($node, $column) = @_;
+
+	return query($node, "SELECT $column FROM snowflake_lease()");
+}
+
+sub wait_for_lease
+{
+	my ($node, $condition) = @_;
+
+	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
+	  or die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
 	return;
 }
 

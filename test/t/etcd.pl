@@ -542,22 +542,6 @@ sub new_holder
 	return $server;
 }
 
-sub lease_of
-{
-	my ($server, $column) = @_;
-
-	return query($server, "SELECT $column FROM snowflake_lease()");
-}
-
-sub wait_for_lease
-{
-	my ($server, $condition) = @_;
-
-	$server->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
-	  or die 'snowflake_lease() is ' . query($server, 'SELECT snowflake_lease()');
-	return;
-}
-
 sub make_ids
 {
 	my ($server, $who) = @_;

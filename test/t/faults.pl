@@ -235,8 +235,7 @@ foreach my $step (qw(swapped entry-left))
 	my $pid = wait_for_stopped('DO %', $holders[0]);
 	system('pg_ctl', '-s', '-D', $holders[0]->data_dir, '-m', 'fast', '-W', 'stop') == 0
 	  or die 'pg_ctl failed';
-	$holders[1]->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_lease()})
-	  or die 'the slot is not given back';
+	wait_for_lease($holders[1], q{state = 'held'});
 	my $last = query($holders[1], $next);
 	kill 'CONT', $pid;
 	eval { $victim->finish };

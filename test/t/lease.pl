@@ -58,22 +58,6 @@ sub configure
 	return;
 }
 
-sub lease
-{
-	my ($node, $column) = @_;
-
-	return query($node, "SELECT $column FROM snowflake_lease()");
-}
-
-sub wait_for_lease
-{
-	my ($node, $condition) = @_;
-
-	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
-	  or die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
-	return;
-}
-
 my $checker = IdChecker->new($registry->basedir . '/ids');
 
 # IDs of one node's counter, on all servers: none may be there twice.
@@ -118,7 +102,7 @@ sub call_as
 sub freeze_worker
 {
 	my ($node) = @_;
-	my $pid = lease($node, 'pid');
+	my $pid = lease_of($node, 'pid');
 
 	kill('STOP', $pid) == 1 or die "cannot stop $pid";
 	return $pid;
@@ -155,7 +139,7 @@ wait_for_lease($a, q{problem ~ 'never initialized'});
 refused($a, $next, '55000',
 	qr/$none.*never initialized.*HINT:.*snowflake_registry_init/s,
 	'a registry that was never initialized');
-unlike(lease($a, 'registry'), qr/secret|worker/, 'its name tells no secret');
+unlike(lease_of($a, 'registry'), qr/secret|worker/, 'its name tells no secret');
 query($a, 'CREATE ROLE mallory LOGIN');
 is(query($a, q{SET ROLE mallory; SELECT count(*) FROM pg_settings
 	WHERE name = 'snowflake.registry'}), '0', 'nor does the setting');
@@ -168,11 +152,11 @@ is(query($registry, "SELECT snowflake_registry_init('$layout')"), 'f',
 # ---- claim, extend, give back, claim again ----
 
 wait_for_lease($a, q{state = 'held'});
-my $slot = lease($a, 'node_id');
+my $slot = lease_of($a, 'node_id');
 my @ids = make_ids($a, 100);
 is(query($a, "SELECT DISTINCT snowflake_node(id) FROM unnest('{"
 	  . join(',', @ids) . "}'::bigint[]) id"), $slot, 'IDs carry the leased node');
-my $until = lease($a, 'until');
+my $until = lease_of($a, 'until');
 wait_for_lease($a, "until > '$until'");
 pass('it is extended');
 make_ids($a, 100);
@@ -185,7 +169,7 @@ is(query($registry, 'SELECT until <= clock_timestamp() FROM snowflake_registry_s
 	't', 'up to what was issued');
 $a->start;
 wait_for_lease($a, q{state = 'held'});
-is(lease($a, 'node_id'), $slot, 'and it is claimed again');
+is(lease_of($a, 'node_id'), $slot, 'and it is claimed again');
 make_ids($a, 100);
 
 # ---- several servers ----
@@ -198,7 +182,7 @@ foreach my $name ('b', 'c', 'd')
 	query($holders{$name}, 'CREATE EXTENSION snowflake; ' . $next);
 	make_ids($holders{$name}, 100);
 }
-is(join(' ', sort map { lease($_, 'node_id') } values %holders), '0 1 2 3',
+is(join(' ', sort map { lease_of($_, 'node_id') } values %holders), '0 1 2 3',
 	'four servers have four nodes');
 my $e = new_holder('e', "snowflake.lease_wait = '0'");
 $e->start;
@@ -219,7 +203,7 @@ query($_, load_tables()) foreach (@holders{ 'a', 'b' }, $e);
 foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 {
 	my ($from, $to) = @$pair;
-	my $node_id = lease($from, 'node_id');
+	my $node_id = lease_of($from, 'node_id');
 	my $load = load_on($from);
 
 	$load->more(2000);
@@ -229,7 +213,7 @@ foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 	$from->stop('fast');
 	$load->finish;
 	wait_for_lease($to, q{state = 'held'});
-	is(lease($to, 'node_id'), $node_id, 'a fast stop under load: another one has the slot');
+	is(lease_of($to, 'node_id'), $node_id, 'a fast stop under load: another one has the slot');
 	$load = load_on($to);
 	$load->more(2000);
 	is(refusals_of($load), '', 'and goes on with it');
@@ -243,14 +227,14 @@ wait_for_lease($holders{d}, q{state = 'held'});
 {
 	my $b = $holders{b};
 	my $from = -s $b->logfile;
-	my $node_id = lease($b, 'node_id');
+	my $node_id = lease_of($b, 'node_id');
 
 	$registry->stop('fast');
 	wait_for_lease($b, 'problem IS NOT NULL');
 	like_log($b, qr/WARNING:  node id from registry .*: The registry (?:answered|did not answer)/,
 		$from, 'the log says at once that the registry is gone');
 	make_ids($b, 1000);
-	is(lease($b, 'state'), 'held', 'it goes on without');
+	is(lease_of($b, 'state'), 'held', 'it goes on without');
 	$registry->start;
 	my $load = load_on($b);
 	wait_for_lease($b, 'problem IS NULL');
@@ -289,7 +273,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$checker->saw('all servers, node', $id =~ /(\d+)/);
 	$load->more(2000);
 	is(refusals_of($load), '55000', 'load over all that met refusals only');
-	is(lease($b, 'node_id'), $node_id, 'with the node that it had');
+	is(lease_of($b, 'node_id'), $node_id, 'with the node that it had');
 	query($b, 'ALTER SYSTEM RESET ALL');
 	$b->reload;
 }
@@ -313,7 +297,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	  or die 'still present';
 	$e->start;
 	wait_for_lease($e, q{state = 'held'});
-	is(lease($e, 'node_id'), lease($b, 'node_id'), 'another server has its slot');
+	is(lease_of($e, 'node_id'), lease_of($b, 'node_id'), 'another server has its slot');
 	make_ids($e, 1000);
 	kill 'CONT', $pid;
 	wait_for_lease($b, q{problem ~ 'are taken'});
@@ -333,7 +317,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 {
 	my $b = $holders{b};
 	my $from = -s $b->logfile;
-	my $node_id = lease($b, 'node_id');
+	my $node_id = lease_of($b, 'node_id');
 	my $load = load_on($b);
 
 	$holders{c}->stop;
@@ -348,7 +332,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	wait_for_lease($b, q{state = 'held'});
 	$load->more(1000);
 	is(refusals_of($load), '', 'the holder claims another, and nobody notices');
-	isnt(lease($b, 'node_id'), $node_id, 'with another node');
+	isnt(lease_of($b, 'node_id'), $node_id, 'with another node');
 	my $running = $b->background_psql('postgres');
 	my $before = $running->query('BEGIN; INSERT INTO t DEFAULT VALUES RETURNING id');
 	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '<=', $before,
@@ -377,13 +361,13 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	my $from = -s $b->logfile;
 	query($b, q{ALTER SYSTEM SET restart_after_crash = on});
 	$b->reload;
-	kill 'KILL', lease($b, 'pid');
+	kill 'KILL', lease_of($b, 'pid');
 	wait_for_restart($b, $from);
 	$load->finish;
 	$load = load_on($b);
 	$load->more(1000);
 	is(refusals_of($load), '', 'and after its worker was killed');
-	my $pid = lease($b, 'pid');
+	my $pid = lease_of($b, 'pid');
 	$load = load_on($b);
 	kill 'TERM', $pid;
 	wait_for_lease($b, "state = 'held' AND pid <> $pid");
@@ -403,7 +387,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$copy->{shard} = 100;
 	$copy->start;
 	wait_for_lease($copy, q{state = 'held'});
-	isnt(lease($copy, 'node_id'), lease($b, 'node_id'), 'a copy gets another node');
+	isnt(lease_of($copy, 'node_id'), lease_of($b, 'node_id'), 'a copy gets another node');
 	my @loads = map { load_on($_) } ($b, $copy);
 	$_->more(1000) foreach @loads;
 	is(refusals_of($_), '', 'both go on') foreach @loads;
@@ -414,7 +398,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 
 {
 	my $b = $holders{b};
-	my $taken = lease($holders{a}, 'node_id');
+	my $taken = lease_of($holders{a}, 'node_id');
 
 	$b->stop;
 	$b->append_conf('postgresql.conf', "snowflake.node_id = '$taken'\nsnowflake.lease_wait = '0'\n");
@@ -424,7 +408,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 		'a pinned node that is taken: the holder is named');
 	$holders{a}->stop;
 	wait_for_lease($b, q{state = 'held'});
-	is(lease($b, 'node_id'), $taken, 'and claimed when it is free');
+	is(lease_of($b, 'node_id'), $taken, 'and claimed when it is free');
 	make_ids($b, 100);
 }
 
@@ -438,7 +422,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 		BEGIN; SELECT snowflake_registry_init('$layout');
 		SELECT snowflake_registry_recover('10 s'); COMMIT});
 	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets nobody claim'});
-	my $from = lease($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
+	my $from = lease_of($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_lease($b, q{state = 'held'});
 	my @late = make_ids($b, 100);
 	is(query($b, "SELECT snowflake_timestamp($late[0]) >= '$from'"), 't',
