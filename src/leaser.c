@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "asker.h"
 #include "clock.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
@@ -59,7 +59,6 @@ extern PGDLLEXPORT void snowflake_leaser_main(Datum arg);
 static SfLease lease;
 static SfBackendConfig backend_config;
 static const SfBackend *backend;
-static uint64 sent;				/* the number of the last request */
 static uint32 wait_event_registry = 0;
 
 /* ---- what the state machine is given ---- */
@@ -217,6 +216,19 @@ report_status(void)
 	LWLockRelease(sf_state->lock);
 }
 
+/* ---- who asks the registry ---- */
+
+static void
+lease_answered(const SfAnswer *answer)
+{
+	sf_lease_answer(&lease, read_clocks(), answer);
+}
+
+/* The first of them comes first. */
+static SfAsker askers[] = {
+	{&lease.ask, lease_answered},
+};
+
 /* ---- the loop ---- */
 
 static void
@@ -273,17 +285,10 @@ wait_for_events(int64 until_ms)
 static void
 go_on(void)
 {
-	SfAnswer	answer;
-
 	sf_lease_step(&lease, read_clocks());
-	if (backend->receive(&answer))
-		sf_lease_answer(&lease, read_clocks(), &answer);
+	sf_asker_receive(backend);
 	sf_leaser_publish(&lease.right);
-	if (lease.ask.kind != SF_ASK_NOTHING && lease.ask.number != sent)
-	{
-		sent = lease.ask.number;
-		backend->send(&lease.ask);
-	}
+	sf_asker_send(askers, lengthof(askers), backend);
 	report_status();
 }
 

@@ -48,6 +48,10 @@ typedef struct SfRegistry
 	char		layout[SF_LAYOUT_TEXT_SIZE];
 	const SfRecord *records;	/* by node, ascending */
 	int			nrecords;
+
+	/* Who may issue for which shards, one record for all, as text. */
+	const char *shards;
+	int64_t		shards_version; /* 0: never written; then the text is "" */
 } SfRegistry;
 
 typedef enum SfAskKind
@@ -57,7 +61,10 @@ typedef enum SfAskKind
 	SF_ASK_CLAIM,				/* write, and be present */
 	SF_ASK_EXTEND,				/* write, and be present if presence is set */
 	SF_ASK_RELEASE,				/* write, and be present no more */
-	SF_ASK_KEEPALIVE			/* stay present */
+	SF_ASK_KEEPALIVE,			/* stay present */
+	SF_ASK_SHARDS,				/* write the record of the shards */
+	SF_ASK_INITIALIZE,			/* make it a registry, if it is none */
+	SF_ASK_RECOVER				/* another generation and floor */
 } SfAskKind;
 
 /*
@@ -65,6 +72,9 @@ typedef enum SfAskKind
  * registry is of this generation, the record of this version (0: there is
  * none), and nobody present but record.owner and displaced.  It replaces all
  * of the record; its version is what the registry makes it.
+ *
+ * The record of the shards has a version in the same way, and no presence.
+ * To initialize has as its condition that there is no registry.
  *
  * A request is over when the next one is asked.  That it may have an effect
  * all the same, and whenever, is expected.
@@ -79,6 +89,12 @@ typedef struct SfAsk
 	SfRecord	record;
 	uint64_t	displaced;
 	bool		presence;
+	const char *shards;			/* to be written; lives until the next one */
+
+	/* To initialize or recover: what the registry is to have. */
+	uint64_t	new_generation;
+	int64_t		new_floor;
+	const SfLayout *new_layout; /* to initialize */
 } SfAsk;
 
 typedef enum SfResult

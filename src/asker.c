@@ -1,0 +1,71 @@
+/*-------------------------------------------------------------------------
+ *
+ * asker.c
+ *	  One connection to the registry for all who ask through the worker: there
+ *	  is one request at a time.
+ *
+ * Everyone numbers requests by itself; the registry knows each by a number of
+ * this file's.
+ *
+ * Pure: needs no server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "asker.h"
+
+static SfAsker *served;			/* whose request is under way, or NULL */
+static uint64_t number;			/* by which the registry knows it */
+
+static void
+answer_it(SfAnswer *answer)
+{
+	SfAsker    *asker = served;
+
+	served = NULL;
+	answer->number = asker->sent;
+	if (asker->ask->kind != SF_ASK_NOTHING &&
+		asker->ask->number == asker->sent)
+		asker->answered(answer);
+}
+
+/* Go on with what was asked, and hand on the answer if there is one. */
+void
+sf_asker_receive(const SfBackend *backend)
+{
+	SfAnswer	answer;
+
+	if (backend->receive(&answer) && served != NULL &&
+		answer.number == number)
+		answer_it(&answer);
+}
+
+/* Send what is to be sent next. */
+void
+sf_asker_send(SfAsker *askers, int n, const SfBackend *backend)
+{
+	for (SfAsker *asker = askers; asker < askers + n; asker++)
+	{
+		SfAsk		ask = *asker->ask;
+
+		if (ask.kind == SF_ASK_NOTHING)
+			continue;
+		if (ask.number == asker->sent)
+		{
+			if (served == asker)
+				return;			/* the others wait for it */
+			continue;
+		}
+		if (served != NULL && served != asker)
+		{
+			SfAnswer	interrupted = {.result = SF_RESULT_UNKNOWN,
+				.message = "Something more urgent had to be asked."};
+
+			answer_it(&interrupted);
+		}
+		asker->sent = ask.number;
+		ask.number = ++number;
+		served = asker;
+		backend->send(&ask);
+		return;
+	}
+}
