@@ -101,12 +101,20 @@ sub refused
 	return;
 }
 
-# The server's log has said this since the given place.
+# The server's log says this, behind the given place, or will soon: a process
+# that a setting reaches may have written of it only after others have it.
 sub like_log
 {
 	my ($node, $pattern, $from, $name) = @_;
+	my $last = time() + $PostgreSQL::Test::Utils::timeout_default;
+	my $log;
 
-	like(substr(slurp_file($node->logfile), $from), $pattern, $name);
+	until (($log = substr(slurp_file($node->logfile), $from)) =~ $pattern ||
+		time() > $last)
+	{
+		usleep(50_000);
+	}
+	like($log, $pattern, $name);
 	return;
 }
 
