@@ -226,7 +226,7 @@ lease_answered(const SfAnswer *answer)
 
 /* The first of them comes first. */
 static SfAsker askers[] = {
-	{&lease.ask, lease_answered},
+	{.ask = &lease.ask, .answered = lease_answered},
 };
 
 /* ---- the loop ---- */
