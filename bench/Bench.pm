@@ -69,9 +69,12 @@ my %all = (
 		call => 'snowflake_nextval()', cluster => 'lwlock' },
 	'ours, spinlock' => {
 		call => 'snowflake_nextval()', cluster => 'spinlock' },
+	'ours, leased' => {
+		call => 'snowflake_nextval()', cluster => 'leased' },
 );
 our %contestant = map { $_ => { cluster => 'wide', %{ $all{$_} } } }
-	grep { ($all{$_}{since} // 0) <= $major } keys %all;
+	grep { ($all{$_}{since} // 0) <= $major &&
+		($_ ne 'ours, leased' || -d "$dir/leased") } keys %all;
 
 # ---- servers ----
 
