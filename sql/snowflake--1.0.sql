@@ -356,20 +356,34 @@ CREATE TABLE snowflake_registry_slot (
 	offset_ms bigint NOT NULL,
 	released boolean NOT NULL,
 	host text NOT NULL,
+	process integer NOT NULL,
+	since_ms bigint NOT NULL,
 	address inet,
-	since timestamptz NOT NULL,
 	present bigint NOT NULL,
 	present_until timestamptz NOT NULL
 );
 COMMENT ON TABLE snowflake_registry_slot IS
 'Who holds which node id, and from when on it may be leased again';
 
+-- Which ranges of shards are whose, as workers write it; one row, or none
+-- before anybody had one.
+CREATE TABLE snowflake_registry_shards (
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id = 1),
+	version bigint NOT NULL,
+	shards text NOT NULL
+);
+COMMENT ON TABLE snowflake_registry_shards IS
+'Who may issue for which shards';
+
+-- What is the same in all rows, and may be long, is in the first one.
 CREATE FUNCTION snowflake_registry_read(
 	OUT clock_ms bigint, OUT in_place boolean,
 	OUT generation bigint, OUT floor bigint, OUT layout text,
+	OUT shards text, OUT shards_version bigint,
 	OUT node bigint, OUT version bigint, OUT epoch bigint, OUT owner bigint,
 	OUT server bigint, OUT write_id bigint, OUT until bigint,
 	OUT offset_ms bigint, OUT released boolean, OUT host text,
+	OUT process integer, OUT since_ms bigint, OUT address text,
 	OUT present bigint)
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
@@ -377,11 +391,14 @@ BEGIN ATOMIC
 	SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
 		r.system_identifier = p.system_identifier AND r.timeline = p.timeline,
 		r.generation, r.floor, r.layout,
+		CASE WHEN row_number() OVER (ORDER BY s.node) = 1 THEN h.shards END,
+		h.version,
 		s.node, s.version, s.epoch, s.owner, s.server, s.write_id, s.until,
-		s.offset_ms, s.released, s.host,
+		s.offset_ms, s.released, s.host, s.process, s.since_ms, host(s.address),
 		CASE WHEN s.present_until > clock_timestamp() THEN s.present ELSE 0 END
 	FROM snowflake_registry_place() p
 		LEFT JOIN snowflake_registry r ON true
+		LEFT JOIN snowflake_registry_shards h ON true
 		LEFT JOIN snowflake_registry_slot s ON true
 	ORDER BY s.node;
 END;
@@ -390,11 +407,13 @@ COMMENT ON FUNCTION snowflake_registry_read() IS
 
 -- One compare-and-swap.  Who changes the registry waits for it, and the other
 -- way round.  ttl_ms: be present for as long, 0: leave presence alone, -1: end
--- it.  written is the new version, NULL if a condition did not hold.
+-- it.  Without a holder the slot keeps the address of the last one.  written is
+-- the new version, NULL if a condition did not hold.
 CREATE FUNCTION snowflake_registry_write(in_generation bigint, slot bigint,
 	expected bigint, claims bigint, holder bigint, machine bigint,
 	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
-	hostname text, displaced bigint, ttl_ms bigint,
+	hostname text, postmaster integer, claimed_ms bigint, displaced bigint,
+	ttl_ms bigint,
 	OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -409,8 +428,8 @@ BEGIN ATOMIC
 	), made AS (
 		INSERT INTO snowflake_registry_slot AS s
 		SELECT slot, 1, claims, holder, machine, new_write_id, new_until,
-			ahead_ms, given_back, hostname, inet_client_addr(),
-			clock_timestamp(), holder,
+			ahead_ms, given_back, hostname, postmaster, claimed_ms,
+			inet_client_addr(), holder,
 			clock_timestamp() + ttl_ms * interval '1 ms'
 		FROM locked
 		WHERE expected = 0
@@ -421,9 +440,9 @@ BEGIN ATOMIC
 		SET version = s.version + 1, epoch = claims, owner = holder,
 			server = machine, write_id = new_write_id, until = new_until,
 			offset_ms = ahead_ms, released = given_back, host = hostname,
-			address = inet_client_addr(),
-			since = CASE WHEN s.epoch = claims THEN s.since
-				ELSE clock_timestamp() END,
+			process = postmaster, since_ms = claimed_ms,
+			address = CASE WHEN holder = 0 THEN s.address
+				ELSE inet_client_addr() END,
 			present = CASE WHEN ttl_ms < 0 THEN 0 WHEN ttl_ms > 0 THEN holder
 				ELSE s.present END,
 			present_until = CASE
@@ -438,7 +457,7 @@ BEGIN ATOMIC
 	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
 		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
 END;
-COMMENT ON FUNCTION snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint) IS
 'for workers: claim, extend or give back a slot';
 
 CREATE FUNCTION snowflake_registry_keep(slot bigint, holder bigint,
@@ -458,21 +477,91 @@ END;
 COMMENT ON FUNCTION snowflake_registry_keep(bigint, bigint, bigint) IS
 'for workers: stay present';
 
-CREATE FUNCTION snowflake_registry_init(layout text DEFAULT 'snowflake')
-RETURNS boolean
+CREATE FUNCTION snowflake_registry_write_shards(in_generation bigint,
+	expected bigint, new_shards text,
+	OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH locked AS MATERIALIZED (
+		SELECT 1
+		FROM snowflake_registry r
+		WHERE r.generation = in_generation
+			AND (r.system_identifier, r.timeline) =
+				(SELECT p.system_identifier, p.timeline
+				FROM snowflake_registry_place() p)
+		FOR SHARE
+	), made AS (
+		INSERT INTO snowflake_registry_shards AS h (version, shards)
+		SELECT 1, new_shards
+		FROM locked
+		WHERE expected = 0
+		ON CONFLICT DO NOTHING
+		RETURNING h.version
+	), changed AS (
+		UPDATE snowflake_registry_shards h
+		SET version = h.version + 1, shards = new_shards
+		FROM locked
+		WHERE expected <> 0 AND h.version = expected
+		RETURNING h.version
+	)
+	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
+		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry_write_shards(bigint, bigint, text) IS
+'for workers: say who may issue for which shards';
+
+CREATE FUNCTION snowflake_registry_begin(new_generation bigint,
+	new_floor bigint, new_layout text, new_epoch_ms bigint,
+	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH made AS (
 		INSERT INTO snowflake_registry AS r
-		SELECT 1, ('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
-			greatest(0, ceil((extract(epoch FROM clock_timestamp()) * 1000 - l.epoch_ms) / l.tick_ms))::bigint,
-			l.text, l.epoch_ms, l.tick_ms, p.system_identifier, p.timeline
-		FROM snowflake_registry_layout(layout) l, snowflake_registry_place() p
-		WHERE l.text IS NOT NULL
+		SELECT 1, new_generation, new_floor, new_layout, new_epoch_ms,
+			new_tick_ms, p.system_identifier, p.timeline
+		FROM snowflake_registry_place() p
 		ON CONFLICT DO NOTHING
 		RETURNING r.id
 	)
-	SELECT EXISTS (SELECT FROM made);
+	SELECT (SELECT m.id::bigint FROM made m),
+		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry_begin(bigint, bigint, text, bigint, integer) IS
+'for workers: make this database a registry, if it is none';
+
+-- In any place: this is where it goes on.
+CREATE FUNCTION snowflake_registry_renew(in_generation bigint,
+	new_generation bigint, new_floor bigint,
+	OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH changed AS (
+		UPDATE snowflake_registry r
+		SET generation = new_generation,
+			floor = greatest(r.floor, new_floor,
+				(SELECT max(s.until) FROM snowflake_registry_slot s)),
+			system_identifier = p.system_identifier, timeline = p.timeline
+		FROM snowflake_registry_place() p
+		WHERE r.generation = in_generation
+		RETURNING r.id
+	)
+	SELECT (SELECT c.id::bigint FROM changed c),
+		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry_renew(bigint, bigint, bigint) IS
+'for workers: after a loss of data, another generation and floor';
+
+CREATE FUNCTION snowflake_registry_init(layout text DEFAULT 'snowflake')
+RETURNS boolean
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT count(b.written) > 0
+	FROM snowflake_registry_layout(layout) l,
+		snowflake_registry_begin(
+			('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+			greatest(0, ceil((extract(epoch FROM clock_timestamp()) * 1000 - l.epoch_ms) / l.tick_ms))::bigint,
+			l.text, l.epoch_ms, l.tick_ms) b
+	WHERE l.text IS NOT NULL;
 END;
 COMMENT ON FUNCTION snowflake_registry_init(text) IS
 'make this database a registry for servers with this layout; false if it is one';
@@ -497,13 +586,14 @@ COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
 'after a loss of data: let nobody claim a slot before what any server may have reserved';
 
 CREATE FUNCTION snowflake_registry_slots(
-	OUT slot bigint, OUT host text, OUT address inet, OUT holder text,
-	OUT since timestamptz, OUT until timestamptz, OUT present boolean,
+	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
+	OUT holder text, OUT since timestamptz, OUT until timestamptz, OUT present boolean,
 	OUT released boolean, OUT clock_offset interval)
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT s.node, s.host, s.address, to_hex(s.owner), s.since,
+	SELECT s.node, s.host, s.address, s.process, to_hex(s.owner),
+		to_timestamp(s.since_ms / 1000.0),
 		to_timestamp((r.epoch_ms + s.until * r.tick_ms) / 1000.0),
 		s.present <> 0 AND s.present_until > clock_timestamp(), s.released,
 		s.offset_ms * interval '1 ms'
@@ -530,8 +620,11 @@ COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 
 REVOKE ALL ON FUNCTION snowflake_registry_read(),
-	snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, bigint, bigint),
+	snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint),
 	snowflake_registry_keep(bigint, bigint, bigint),
+	snowflake_registry_write_shards(bigint, bigint, text),
+	snowflake_registry_begin(bigint, bigint, text, bigint, integer),
+	snowflake_registry_renew(bigint, bigint, bigint),
 	snowflake_registry_init(text),
 	snowflake_registry_recover(interval, interval),
 	snowflake_registry_slots(), snowflake_registry_release(bigint)

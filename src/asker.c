@@ -58,6 +58,7 @@ sf_asker_send(SfAsker *askers, int n, const SfBackend *backend)
 		if (served != NULL && served != asker)
 		{
 			SfAnswer	interrupted = {.result = SF_RESULT_UNKNOWN,
+				.interrupted = true,
 				.message = "Something more urgent had to be asked."};
 
 			answer_it(&interrupted);

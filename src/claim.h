@@ -24,6 +24,7 @@ typedef struct SfClaimant
 	uint64_t	owner;			/* random, another one for each claim */
 	uint64_t	server;			/* stays over restarts; a copy has another */
 	char		host[SF_HOST_SIZE];
+	int32_t		process;		/* for people, as the host */
 	int64_t		max_ahead_ms;	/* a claim may begin so far in the future */
 
 	/*

@@ -71,6 +71,9 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind, const SfRecord *old,
 	record->offset_ms = sf_lease_clock_offset(lease, now);
 	record->released = kind == SF_ASK_RELEASE;
 	snprintf(record->host, sizeof(record->host), "%s", claimant->host);
+	record->process = claimant->process;
+	if (kind == SF_ASK_CLAIM)
+		record->since_ms = now.wall_ms;
 
 	/* of too many, the first is forgotten: if it was made, we fence */
 	if (lease->npending == SF_LEASE_PENDING)

@@ -167,6 +167,7 @@ configure(SfLeaseConfig *config)
 	claimant->server = identify_server();
 	if (gethostname(claimant->host, sizeof(claimant->host) - 1) != 0)
 		strlcpy(claimant->host, "unknown", sizeof(claimant->host));
+	claimant->process = PostmasterPid;
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
 	config->max_offset_ms = MAX_OFFSET_MS;
 	config->warn_offset_ms = WARN_OFFSET_MS;

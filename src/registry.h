@@ -20,6 +20,7 @@
 #include "layout.h"
 
 #define SF_HOST_SIZE	64
+#define SF_ADDRESS_SIZE	64
 
 /* One slot. */
 typedef struct SfRecord
@@ -33,9 +34,17 @@ typedef struct SfRecord
 	int64_t		until;			/* no timestamp from here on is taken */
 	int64_t		offset_ms;		/* the owner's clock was so far ahead */
 	bool		released;
-	char		host[SF_HOST_SIZE]; /* for people */
 
-	/* Not part of a write. */
+	/* For people: who has claimed it, and when. */
+	char		host[SF_HOST_SIZE];
+	int32_t		process;		/* the postmaster's; 0: nobody's */
+	int64_t		since_ms;		/* Unix ms */
+
+	/*
+	 * Not part of a write.  The address is whence the owner has last written,
+	 * as the library finds it, or empty; it stays where there is no owner.
+	 */
+	char		address[SF_ADDRESS_SIZE];
 	uint64_t	present;		/* the owner that is there; 0: nobody */
 } SfRecord;
 
@@ -93,8 +102,9 @@ typedef struct SfAsk
 
 	/* To initialize or recover: what the registry is to have. */
 	uint64_t	new_generation;
-	int64_t		new_floor;
+	int64_t		new_floor;		/* a recovery never lowers it */
 	const SfLayout *new_layout; /* to initialize */
+	const char *new_layout_text;	/* as it is printed */
 } SfAsk;
 
 typedef enum SfResult
@@ -106,6 +116,10 @@ typedef enum SfResult
 	SF_RESULT_UNKNOWN			/* done or not, now or later */
 } SfResult;
 
+/*
+ * A registry that is known to have lost data refuses to be read, and says what
+ * it has all the same: of that generation it is to be recovered.
+ */
 typedef struct SfAnswer
 {
 	uint64_t	number;			/* of the request */
@@ -113,6 +127,7 @@ typedef struct SfAnswer
 	int64_t		version;		/* of a record that was written */
 	const SfRegistry *registry; /* that was read */
 	const char *message;		/* what went wrong, as a sentence */
+	bool		interrupted;	/* by another request */
 
 	/* The registry's clock as it answered, in Unix ms, and to how many. */
 	int64_t		clock_ms;		/* 0: it does not say */

@@ -199,6 +199,7 @@ static void
 finish(CURLcode code, SfHttpAnswer *answer)
 {
 	long		status = 0;
+	char	   *address = NULL;
 
 	memset(answer, 0, sizeof(SfHttpAnswer));
 	answer->sent = request_sent > 0;
@@ -209,6 +210,8 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	{
 		answer->status = status;
 		answer->date_ms = date_ms;
+		if (curl_easy_getinfo(easy, CURLINFO_LOCAL_IP, &address) == CURLE_OK)
+			answer->address = address;
 	}
 	curl_multi_remove_handle(multi, easy);
 	is_busy = false;

@@ -15,6 +15,7 @@ typedef struct SfHttpAnswer
 	int			status;			/* 0: there is no answer */
 	const char *body;			/* ends in a zero byte besides */
 	int64		date_ms;		/* the server's clock, to 1000; 0: unknown */
+	const char *address;		/* our end of the connection; or NULL */
 
 	/* If there is none. */
 	bool		sent;			/* the server may have the request */

@@ -6,6 +6,7 @@
  *		prefix/registry		generation, layout and floor
  *		prefix/slots/N		the record of node N; its version is the revision
  *		prefix/present/N	who is there, under a lease of etcd's
+ *		prefix/shards		who may issue for which shards, as it was given
  *
  * All is read as one range, and so at one moment, from a member that asks the
  * others first (that is etcd's default).
@@ -63,8 +64,9 @@ print_owner(uint64 owner)
 	return psprintf("%016llx", (unsigned long long) owner);
 }
 
+/* Where there is no owner, the address of the last one stays. */
 static char *
-print_record(const SfRecord *record)
+print_record(const SfRecord *record, const char *address)
 {
 	StringInfoData buf;
 
@@ -79,24 +81,80 @@ print_record(const SfRecord *record)
 	appendStringInfo(&buf, ",\"released\":%s,\"host\":",
 					 record->released ? "true" : "false");
 	escape_json(&buf, record->host);
+	appendStringInfo(&buf, ",\"process\":%d", record->process);
+	appendStringInfo(&buf, ",\"since_ms\":" INT64_FORMAT, record->since_ms);
+	appendStringInfoString(&buf, ",\"address\":");
+	escape_json(&buf, record->owner == 0 ? record->address : address);
 	appendStringInfoChar(&buf, '}');
 	return buf.data;
+}
+
+static char *
+print_identity(uint64 generation, const char *layout, int64 floor)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"generation\":\"%s\",\"layout\":",
+					 print_owner(generation));
+	escape_json(&buf, layout);
+	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT "}", floor);
+	return buf.data;
+}
+
+static bool
+parse_identity(const char *text, SfRegistry *registry)
+{
+	SfJson	   *json = sf_json_parse(text);
+	char	   *layout = sf_json_string(json, "layout");
+
+	if (layout == NULL ||
+		strlcpy(registry->layout, layout,
+				sizeof(registry->layout)) >= sizeof(registry->layout))
+		return false;
+	registry->initialized = true;
+	return sf_json_uint64(json, "generation", &registry->generation) &&
+		sf_json_int64(json, "floor", &registry->floor);
+}
+
+static void
+append_identity(StringInfo buf, const char *prefix, const char *identity)
+{
+	appendStringInfoString(buf, "{\"target\":\"VALUE\",\"result\":\"EQUAL\",");
+	append_key(buf, "key", prefix, "registry", -1);
+	appendStringInfoString(buf, ",\"value\":");
+	sf_json_append_bytes(buf, identity);
+	appendStringInfoChar(buf, '}');
+}
+
+static void
+append_version(StringInfo buf, const char *prefix, const char *path,
+			   int64 node, int64 version)
+{
+	appendStringInfoString(buf, "{\"target\":\"MOD\",\"result\":\"EQUAL\",");
+	append_key(buf, "key", prefix, path, node);
+	appendStringInfo(buf, ",\"mod_revision\":\"" INT64_FORMAT "\"}", version);
+}
+
+static void
+append_put(StringInfo buf, const char *prefix, const char *path, int64 node,
+		   const char *value)
+{
+	appendStringInfoString(buf, "{\"request_put\":{");
+	append_key(buf, "key", prefix, path, node);
+	appendStringInfoString(buf, ",\"value\":");
+	sf_json_append_bytes(buf, value);
+	appendStringInfoString(buf, "}}");
 }
 
 static void
 append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 			   const char *identity, uint64 present)
 {
-	appendStringInfoString(buf, "{\"target\":\"VALUE\",\"result\":\"EQUAL\",");
-	append_key(buf, "key", prefix, "registry", -1);
-	appendStringInfoString(buf, ",\"value\":");
-	sf_json_append_bytes(buf, identity);
-
-	appendStringInfoString(buf, "},{\"target\":\"MOD\",\"result\":\"EQUAL\",");
-	append_key(buf, "key", prefix, "slots", ask->record.node);
-	appendStringInfo(buf, ",\"mod_revision\":\"" INT64_FORMAT "\"},{",
-					 ask->version);
-
+	append_identity(buf, prefix, identity);
+	appendStringInfoChar(buf, ',');
+	append_version(buf, prefix, "slots", ask->record.node, ask->version);
+	appendStringInfoString(buf, ",{");
 	append_key(buf, "key", prefix, "present", ask->record.node);
 	if (present == 0)
 		appendStringInfoString(buf, ",\"target\":\"CREATE\",\"create_revision\":\"0\"");
@@ -109,13 +167,11 @@ append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 }
 
 static void
-append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease)
+append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
+			const char *address)
 {
-	appendStringInfoString(buf, "{\"request_put\":{");
-	append_key(buf, "key", prefix, "slots", ask->record.node);
-	appendStringInfoString(buf, ",\"value\":");
-	sf_json_append_bytes(buf, print_record(&ask->record));
-	appendStringInfoString(buf, "}}");
+	append_put(buf, prefix, "slots", ask->record.node,
+			   print_record(&ask->record, address));
 	if (ask->kind == SF_ASK_RELEASE)
 	{
 		appendStringInfoString(buf, ",{\"request_delete_range\":{");
@@ -136,30 +192,86 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease)
  * Comparisons are all to hold, and there may be three presences; so what is to
  * be done where one does not hold is a transaction that compares the next.
  */
-char *
-sf_etcd_write_request(const char *prefix, const SfAsk *ask,
-					  const char *identity, int64 lease)
+static void
+append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
+				  const char *identity, int64 lease, const char *address)
 {
 	const uint64 presences[PRESENCES] = {0, ask->record.owner, ask->displaced};
-	StringInfoData buf;
 	int			n = 0;
 
-	initStringInfo(&buf);
 	for (int i = 0; i < PRESENCES; i++)
 	{
 		if (i > 0 && presences[i] == 0)
 			continue;
 		if (n++ > 0)
-			appendStringInfoString(&buf, ",\"failure\":[{\"request_txn\":");
-		appendStringInfoString(&buf, "{\"compare\":[");
-		append_compare(&buf, ask, prefix, identity, presences[i]);
-		appendStringInfoString(&buf, "],\"success\":[");
-		append_puts(&buf, ask, prefix, lease);
-		appendStringInfoChar(&buf, ']');
+			appendStringInfoString(buf, ",\"failure\":[{\"request_txn\":");
+		appendStringInfoString(buf, "{\"compare\":[");
+		append_compare(buf, ask, prefix, identity, presences[i]);
+		appendStringInfoString(buf, "],\"success\":[");
+		append_puts(buf, ask, prefix, lease, address);
+		appendStringInfoChar(buf, ']');
 	}
 	while (--n > 0)
-		appendStringInfoString(&buf, "}}]");
-	appendStringInfoChar(&buf, '}');
+		appendStringInfoString(buf, "}}]");
+	appendStringInfoChar(buf, '}');
+}
+
+static void
+append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
+					const char *identity)
+{
+	appendStringInfoString(buf, "{\"compare\":[");
+	append_identity(buf, prefix, identity);
+	appendStringInfoChar(buf, ',');
+	append_version(buf, prefix, "shards", -1, ask->version);
+	appendStringInfoString(buf, "],\"success\":[");
+	append_put(buf, prefix, "shards", -1, ask->shards);
+	appendStringInfoString(buf, "]}");
+}
+
+/* Without an identity the condition is that there is none. */
+static void
+append_identity_write(StringInfo buf, const char *prefix,
+					  const char *identity, const char *value)
+{
+	appendStringInfoString(buf, "{\"compare\":[");
+	if (identity != NULL)
+		append_identity(buf, prefix, identity);
+	else
+		append_version(buf, prefix, "registry", -1, 0);
+	appendStringInfoString(buf, "],\"success\":[");
+	append_put(buf, prefix, "registry", -1, value);
+	appendStringInfoString(buf, "]}");
+}
+
+/*
+ * The identity is the value that was read, and the address our end of a
+ * connection.
+ */
+char *
+sf_etcd_write_request(const char *prefix, const SfAsk *ask,
+					  const char *identity, int64 lease, const char *address)
+{
+	StringInfoData buf;
+	SfRegistry	old;
+
+	initStringInfo(&buf);
+	if (ask->kind == SF_ASK_SHARDS)
+		append_shards_write(&buf, prefix, ask, identity);
+	else if (ask->kind == SF_ASK_INITIALIZE)
+		append_identity_write(&buf, prefix, NULL,
+							  print_identity(ask->new_generation,
+											 ask->new_layout_text,
+											 ask->new_floor));
+	else if (ask->kind == SF_ASK_RECOVER)
+	{
+		(void) parse_identity(identity, &old);
+		append_identity_write(&buf, prefix, identity,
+							  print_identity(ask->new_generation, old.layout,
+											 ask->new_floor));
+	}
+	else
+		append_slot_write(&buf, prefix, ask, identity, lease, address);
 	return buf.data;
 }
 
@@ -199,13 +311,21 @@ parse_node(const char *key, const char *directory, uint32_t *node)
 	return *end == '\0' && n <= PG_UINT32_MAX;
 }
 
+/* What is for people need not be there. */
 static bool
 parse_record(const char *text, SfRecord *record)
 {
 	SfJson	   *json = sf_json_parse(text);
 	char	   *host = sf_json_string(json, "host");
+	char	   *address = sf_json_string(json, "address");
+	int64		process = 0;
 
 	strlcpy(record->host, host != NULL ? host : "", sizeof(record->host));
+	strlcpy(record->address, address != NULL ? address : "",
+			sizeof(record->address));
+	sf_json_int64(json, "process", &process);
+	record->process = (int32) process;
+	sf_json_int64(json, "since_ms", &record->since_ms);
 	record->released = sf_json_bool(json, "released");
 	return sf_json_int64(json, "epoch", &record->epoch) &&
 		sf_json_uint64(json, "owner", &record->owner) &&
@@ -213,21 +333,6 @@ parse_record(const char *text, SfRecord *record)
 		sf_json_uint64(json, "write_id", &record->write_id) &&
 		sf_json_int64(json, "until", &record->until) &&
 		sf_json_int64(json, "offset_ms", &record->offset_ms);
-}
-
-static bool
-parse_identity(const char *text, SfRegistry *registry)
-{
-	SfJson	   *json = sf_json_parse(text);
-	char	   *layout = sf_json_string(json, "layout");
-
-	if (layout == NULL ||
-		strlcpy(registry->layout, layout,
-				sizeof(registry->layout)) >= sizeof(registry->layout))
-		return false;
-	registry->initialized = true;
-	return sf_json_uint64(json, "generation", &registry->generation) &&
-		sf_json_int64(json, "floor", &registry->floor);
 }
 
 /* Records by node, and that of a presence behind the slot's own. */
@@ -270,12 +375,14 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	SfJson	   *kvs = sf_json_part(json, "kvs");
 	int			nkvs = sf_json_length(kvs);
 	char	   *identity_key = psprintf("%s/registry", prefix);
+	char	   *shards_key = psprintf("%s/shards", prefix);
 	char	   *slots = psprintf("%s/slots/", prefix);
 	char	   *presences = psprintf("%s/present/", prefix);
 	SfRecord   *records = palloc0(sizeof(SfRecord) * (nkvs + 1));
 	int			n = 0;
 
 	memset(reading, 0, sizeof(SfEtcdReading));
+	reading->registry.shards = "";
 	if (sf_json_part(json, "header") == NULL)
 		return "It is not the answer of an etcd.";
 	for (int i = 0; i < nkvs; i++)
@@ -294,6 +401,13 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			if (!parse_identity(value, &reading->registry))
 				return psprintf("The value of \"%s\" is not readable.", key);
 			reading->identity = value;
+		}
+		else if (strcmp(key, shards_key) == 0)
+		{
+			reading->registry.shards = value;
+			if (!sf_json_int64(kv, "mod_revision",
+							   &reading->registry.shards_version))
+				return psprintf("\"%s\" has no version.", key);
 		}
 		else if (parse_node(key, slots, &record->node))
 		{
@@ -316,5 +430,8 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	}
 	reading->registry.nrecords = join_records(records, n);
 	reading->registry.records = records;
+	reading->highest = reading->registry.floor;
+	for (int i = 0; i < reading->registry.nrecords; i++)
+		reading->highest = Max(reading->highest, records[i].until);
 	return NULL;
 }

@@ -15,6 +15,7 @@ typedef struct SfEtcdReading
 {
 	SfRegistry	registry;
 	char	   *identity;		/* the value that the identity was read from */
+	int64		highest;		/* of the floor and all untils */
 	int64		lease;			/* that the asker's presence hangs on; or 0 */
 } SfEtcdReading;
 
@@ -30,7 +31,8 @@ extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 									   uint64 owner,
 									   SfEtcdReading *reading);
 extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
-								   const char *identity, int64 lease);
+								   const char *identity, int64 lease,
+								   const char *address);
 extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, int64 *version);
 
 #endif							/* SF_ETCD_PROTOCOL_H */

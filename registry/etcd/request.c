@@ -53,8 +53,10 @@ static char *token;				/* NULL: none yet; empty: none is wanted */
 /* What was last read, or written. */
 static char *identity;			/* the generation was read from this value */
 static uint64 generation;
+static int64 highest;			/* of its floor and untils */
 static int64 lease;				/* of this owner's presence; or 0 */
 static uint64 lease_owner;
+static char address[SF_ADDRESS_SIZE];	/* our end of the last connection */
 
 /* What is under way. */
 static SfAsk asked;
@@ -80,8 +82,7 @@ now_ms(void)
 static bool
 is_write(void)
 {
-	return asked.kind == SF_ASK_CLAIM || asked.kind == SF_ASK_EXTEND ||
-		asked.kind == SF_ASK_RELEASE;
+	return asked.kind != SF_ASK_READ && asked.kind != SF_ASK_KEEPALIVE;
 }
 
 static void
@@ -101,12 +102,13 @@ conclude_failure(bool sent)
 			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
 }
 
+/* Keep this text, or NULL, in place of the one before. */
 static void
-set_token(const char *text)
+keep(char **place, const char *text)
 {
-	if (token != NULL)
-		pfree(token);
-	token = text == NULL ? NULL : MemoryContextStrdup(lasting, text);
+	if (*place != NULL)
+		pfree(*place);
+	*place = text == NULL ? NULL : MemoryContextStrdup(lasting, text);
 }
 
 /* ---- the steps ---- */
@@ -166,7 +168,7 @@ ask_itself(void)
 			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", lease));
 	else
 		post("/v3/kv/txn", sf_etcd_write_request(url.prefix, &asked, identity,
-												 lease_granted));
+												 lease_granted, address));
 }
 
 static void
@@ -207,11 +209,9 @@ take_reading(SfJson *json)
 		conclude_failure(true);
 		return;
 	}
-	if (identity != NULL)
-		pfree(identity);
-	identity = reading.identity == NULL ? NULL :
-		MemoryContextStrdup(lasting, reading.identity);
+	keep(&identity, reading.identity);
 	generation = reading.registry.generation;
+	highest = reading.highest;
 	if (reading.lease != 0)
 	{
 		lease = reading.lease;
@@ -233,13 +233,15 @@ take_written(SfJson *json)
 		conclude_failure(true);
 		return;
 	}
-	if (written == SF_ETCD_WRITTEN && asked.kind == SF_ASK_RELEASE)
-		lease = 0;
-	else if (written == SF_ETCD_WRITTEN && asked.presence)
+	if (written == SF_ETCD_WRITTEN && asked.presence)
 	{
 		lease = lease_granted;
 		lease_owner = asked.record.owner;
 	}
+	else if (written == SF_ETCD_WRITTEN && asked.kind == SF_ASK_RELEASE &&
+			 (asked.record.owner == lease_owner ||
+			  asked.displaced == lease_owner))
+		lease = 0;
 	conclude(written == SF_ETCD_WRITTEN ? SF_RESULT_DONE : SF_RESULT_CONFLICT);
 }
 
@@ -277,7 +279,7 @@ take_success(const SfHttpAnswer *http)
 		text = sf_json_string(json, "token");
 		if (text == NULL || strpbrk(text, "\r\n") != NULL)
 			elog(ERROR, "there is no token in the answer");
-		set_token(text);
+		keep(&token, text);
 		ask_next();
 	}
 	else if (step == STEP_LEASE)
@@ -340,14 +342,14 @@ take_error(const SfHttpAnswer *http)
 	if (step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
 	{
 		/* authentication is not enabled, or not yet */
-		set_token("");
+		keep(&token, "");
 		ask_next();
 	}
 	else if ((http->status == 400 || http->status == 401) &&
 			 step != STEP_TOKEN && url.credentials != NULL && !token_renewed)
 	{
 		/* the token has expired, or users were changed */
-		set_token(NULL);
+		keep(&token, NULL);
 		token_renewed = true;
 		ask_next();
 	}
@@ -362,6 +364,8 @@ take_error(const SfHttpAnswer *http)
 void
 sf_request_take(const SfHttpAnswer *http)
 {
+	if (http->address != NULL)
+		strlcpy(address, http->address, sizeof(address));
 	answer.clock_ms = http->date_ms;
 	answer.clock_step_ms = 1000;
 	if (http->status == 200)
@@ -387,8 +391,8 @@ sf_request_open(const SfEtcdUrl *to, const SfBackendConfig *config,
 	settings = config;
 	lasting = context;
 	token = identity = NULL;
-	generation = lease_owner = 0;
-	lease = 0;
+	generation = lease_owner = lease = 0;
+	address[0] = '\0';
 	endpoint = 0;
 	step = STEP_NONE;
 }
@@ -398,6 +402,7 @@ void
 sf_request_begin(const SfAsk *ask)
 {
 	asked = *ask;
+	asked.new_floor = Max(ask->new_floor, highest);
 	step = STEP_ASK;
 	deadline_ms = now_ms() + settings->timeout_ms;
 	endpoints_left = url.nendpoints - 1;
@@ -408,7 +413,8 @@ sf_request_begin(const SfAsk *ask)
 	answer.number = ask->number;
 
 	/* what was never read cannot be what a write is for */
-	if (is_write() && (identity == NULL || generation != ask->generation))
+	if (is_write() && ask->kind != SF_ASK_INITIALIZE &&
+		(identity == NULL || generation != ask->generation))
 		conclude(SF_RESULT_CONFLICT);
 	else if (ask->kind == SF_ASK_KEEPALIVE &&
 			 (lease == 0 || lease_owner != ask->record.owner))

@@ -4,9 +4,8 @@
  *	  A registry of node ids in a database with this extension: what
  *	  src/backend.h asks for, with asynchronous libpq.
  *
- * Each request is one statement, committed by itself, that calls one of the
- * functions which come with the extension.  A request that is abandoned takes
- * its connection with it.
+ * Each request is one statement (statement.h), committed by itself.  A request
+ * that is abandoned takes its connection with it.
  *
  * Looking up the host's name is libpq's business, and the only thing here that
  * may block: for as long as the resolver takes.
@@ -16,11 +15,10 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "backend.h"
 #include "fmgr.h"
 #include "storage/fd.h"
 
-#include "libpq-fe.h"
+#include "statement.h"
 
 PG_MODULE_MAGIC;
 
@@ -35,20 +33,8 @@ typedef enum Stage
 	STAGE_ASKING
 } Stage;
 
-/* Columns of snowflake_registry_read(). */
-enum
-{
-	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,
-	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
-	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
-	READ_PRESENT
-};
-
 /* A connection may take as many requests' time, so that hosts are tried. */
 #define MAX_OUTLIVED	3
-
-#define WRITE_PARAMS	13
-#define KEEP_PARAMS		3
 
 static struct
 {
@@ -67,8 +53,6 @@ static struct
 	char		message[SF_REASON_SIZE];
 
 	PGresult   *result;			/* what has come so far */
-	SfRegistry	registry;
-	SfRecord   *records;
 } pg;
 
 /*
@@ -126,7 +110,6 @@ fail_to_connect(void)
 	fail(SF_RESULT_REFUSED, PQerrorMessage(pg.conn), true);
 }
 
-/* Numbers are bigints there, with the same bits. */
 static char *
 print(char *buffer, int64 number)
 {
@@ -198,172 +181,15 @@ poll_connection(void)
 	}
 }
 
-/* ---- requests ---- */
-
-static bool
-send_read(void)
-{
-	char		query[NAMEDATALEN * 2 + 100];
-
-	snprintf(query, sizeof(query),
-			 "SELECT * FROM %s.snowflake_registry_read()", pg.schema);
-	return PQsendQueryParams(pg.conn, query, 0, NULL, NULL, NULL, NULL, 0);
-}
-
-static bool
-send_write(void)
-{
-	const SfRecord *record = &pg.ask.record;
-	char		query[NAMEDATALEN * 2 + 200];
-	char		numbers[WRITE_PARAMS][24];
-	const char *params[WRITE_PARAMS];
-	int			n = 0;
-	int64		ttl_ms = 0;
-
-	if (pg.ask.kind == SF_ASK_RELEASE)
-		ttl_ms = -1;
-	else if (pg.ask.presence)
-		ttl_ms = pg.config->presence_ms;
-	params[n] = print(numbers[n], (int64) pg.ask.generation), n++;
-	params[n] = print(numbers[n], record->node), n++;
-	params[n] = print(numbers[n], pg.ask.version), n++;
-	params[n] = print(numbers[n], record->epoch), n++;
-	params[n] = print(numbers[n], (int64) record->owner), n++;
-	params[n] = print(numbers[n], (int64) record->server), n++;
-	params[n] = print(numbers[n], (int64) record->write_id), n++;
-	params[n] = print(numbers[n], record->until), n++;
-	params[n] = print(numbers[n], record->offset_ms), n++;
-	params[n++] = record->released ? "t" : "f";
-	params[n++] = record->host;
-	params[n] = print(numbers[n], (int64) pg.ask.displaced), n++;
-	params[n] = print(numbers[n], ttl_ms), n++;
-	snprintf(query, sizeof(query),
-			 "SELECT * FROM %s.snowflake_registry_write($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
-			 pg.schema);
-	return PQsendQueryParams(pg.conn, query, WRITE_PARAMS, NULL, params,
-							 NULL, NULL, 0);
-}
-
-static bool
-send_keepalive(void)
-{
-	char		query[NAMEDATALEN * 2 + 100];
-	char		numbers[KEEP_PARAMS][24];
-	const char *params[KEEP_PARAMS];
-
-	params[0] = print(numbers[0], pg.ask.record.node);
-	params[1] = print(numbers[1], (int64) pg.ask.record.owner);
-	params[2] = print(numbers[2], pg.config->presence_ms);
-	snprintf(query, sizeof(query),
-			 "SELECT * FROM %s.snowflake_registry_keep($1, $2, $3)",
-			 pg.schema);
-	return PQsendQueryParams(pg.conn, query, KEEP_PARAMS, NULL, params,
-							 NULL, NULL, 0);
-}
+/* ---- statements ---- */
 
 /* Send the request over a connection that is ready. */
 static void
 send_request(void)
 {
-	bool		sent;
-
 	pg.stage = STAGE_ASKING;
-	if (pg.ask.kind == SF_ASK_READ)
-		sent = send_read();
-	else if (pg.ask.kind == SF_ASK_KEEPALIVE)
-		sent = send_keepalive();
-	else
-		sent = send_write();
-	if (!sent)
+	if (!sf_statement_send(pg.conn, pg.schema, &pg.ask, pg.config))
 		fail(SF_RESULT_UNKNOWN, PQerrorMessage(pg.conn), true);
-}
-
-/* ---- answers ---- */
-
-static int64
-get_int(int row, int column)
-{
-	return strtoll(PQgetvalue(pg.result, row, column), NULL, 10);
-}
-
-static bool
-get_bool(int row, int column)
-{
-	return PQgetvalue(pg.result, row, column)[0] == 't';
-}
-
-static bool
-get_record(SfRecord *record, int row)
-{
-	memset(record, 0, sizeof(SfRecord));
-	if (PQgetisnull(pg.result, row, READ_NODE))
-		return false;
-	record->node = (uint32) get_int(row, READ_NODE);
-	record->version = get_int(row, READ_VERSION);
-	record->epoch = get_int(row, READ_EPOCH);
-	record->owner = (uint64) get_int(row, READ_OWNER);
-	record->server = (uint64) get_int(row, READ_SERVER);
-	record->write_id = (uint64) get_int(row, READ_WRITE_ID);
-	record->until = get_int(row, READ_UNTIL);
-	record->offset_ms = get_int(row, READ_OFFSET);
-	record->released = get_bool(row, READ_RELEASED);
-	strlcpy(record->host, PQgetvalue(pg.result, row, READ_HOST),
-			sizeof(record->host));
-	record->present = (uint64) get_int(row, READ_PRESENT);
-	return true;
-}
-
-static void
-take_read(SfAnswer *answer)
-{
-	SfRegistry *registry = &pg.registry;
-	int			n = PQntuples(pg.result);
-
-	memset(registry, 0, sizeof(SfRegistry));
-	registry->initialized = !PQgetisnull(pg.result, 0, READ_GENERATION);
-	if (registry->initialized && !get_bool(0, READ_IN_PLACE))
-	{
-		answer->result = SF_RESULT_REFUSED;
-		answer->message = "It runs on another server or timeline than before, and may have lost data: an administrator has to call snowflake_registry_recover() there.";
-		return;
-	}
-	free(pg.records);
-	pg.records = calloc(n, sizeof(SfRecord));
-	if (pg.records == NULL)
-	{
-		answer->result = SF_RESULT_UNKNOWN;
-		answer->message = "This server is out of memory.";
-		return;
-	}
-	registry->generation = (uint64) get_int(0, READ_GENERATION);
-	registry->floor = get_int(0, READ_FLOOR);
-	strlcpy(registry->layout, PQgetvalue(pg.result, 0, READ_LAYOUT),
-			sizeof(registry->layout));
-	registry->records = pg.records;
-	while (registry->nrecords < n &&
-		   get_record(&pg.records[registry->nrecords], registry->nrecords))
-		registry->nrecords++;
-	answer->registry = registry;
-}
-
-/* What the statement has returned, as the answer. */
-static void
-take_result(SfAnswer *answer)
-{
-	answer->result = SF_RESULT_DONE;
-	answer->clock_ms = get_int(0, pg.ask.kind == SF_ASK_READ ? READ_CLOCK : 1);
-	answer->clock_step_ms = 1;
-	if (pg.ask.kind == SF_ASK_READ)
-		take_read(answer);
-	else if (pg.ask.kind == SF_ASK_KEEPALIVE)
-	{
-		if (!get_bool(0, 0))
-			answer->result = SF_RESULT_ABSENT;
-	}
-	else if (PQgetisnull(pg.result, 0, 0))
-		answer->result = SF_RESULT_CONFLICT;
-	else
-		answer->version = get_int(0, 0);
 }
 
 /*
@@ -508,7 +334,7 @@ backend_receive(SfAnswer *answer)
 		answer->message = pg.message;
 	}
 	else if (ended && pg.stage == STAGE_ASKING && pg.result != NULL)
-		take_result(answer);
+		sf_statement_take(pg.result, &pg.ask, answer);
 	else
 		return false;
 	pg.asked = false;

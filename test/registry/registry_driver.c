@@ -16,6 +16,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 
 #include "backend.h"
 
@@ -33,6 +34,7 @@ Datum
 registry_open(PG_FUNCTION_ARGS)
 {
 	static SfBackendConfig config;
+	char	   *url;
 	char		reason[256];
 	SfBackendFunction get;
 
@@ -42,8 +44,10 @@ registry_open(PG_FUNCTION_ARGS)
 		load_external_function(text_to_cstring(PG_GETARG_TEXT_PP(0)),
 							   SF_BACKEND_FUNCTION, true, NULL);
 	backend = get();
-	if (backend->open(text_to_cstring(PG_GETARG_TEXT_PP(1)), &config,
-					  reason, sizeof(reason)))
+	/* as the setting, it stays */
+	url = MemoryContextStrdup(TopMemoryContext,
+							  text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	if (backend->open(url, &config, reason, sizeof(reason)))
 		strcpy(reason, "ok");
 	PG_RETURN_TEXT_P(cstring_to_text(reason));
 }
@@ -59,7 +63,8 @@ static SfAskKind
 get_kind(const char *name)
 {
 	static const char *const names[] = {
-		"nothing", "read", "claim", "extend", "release", "keepalive"
+		"nothing", "read", "claim", "extend", "release", "keepalive",
+		"shards", "initialize", "recover"
 	};
 
 	for (int i = 0; i < (int) lengthof(names); i++)
@@ -102,17 +107,23 @@ print_registry(const SfRegistry *registry)
 					 registry->initialized ? "initialized" : "uninitialized",
 					 (long long) registry->generation,
 					 (long long) registry->floor, registry->layout);
+	if (registry->shards_version != 0)
+		appendStringInfo(&buf, "\nshards '%s' version %lld", registry->shards,
+						 (long long) registry->shards_version);
+	else if (registry->shards[0] != '\0')
+		elog(ERROR, "shards without a version");
 	for (int i = 0; i < registry->nrecords; i++)
 	{
 		const SfRecord *r = &registry->records[i];
 
-		appendStringInfo(&buf, "\n%u: %s epoch %lld owner %lld server %lld write %lld until %lld offset %lld %s host '%s' present %lld",
+		appendStringInfo(&buf, "\n%u: %s epoch %lld owner %lld server %lld write %lld until %lld offset %lld %s host '%s' process %d since %lld address '%s' present %lld",
 						 r->node, r->version == 0 ? "unwritten" : "written",
 						 (long long) r->epoch,
 						 (long long) r->owner, (long long) r->server,
 						 (long long) r->write_id, (long long) r->until,
 						 (long long) r->offset_ms,
 						 r->released ? "released" : "held", r->host,
+						 r->process, (long long) r->since_ms, r->address,
 						 (long long) r->present);
 	}
 	return buf.data;
@@ -120,8 +131,9 @@ print_registry(const SfRegistry *registry)
 
 /*
  * ask(kind, node, generation, version, owner, displaced, presence, until,
- * write_id, host, twice); "twice" sends it, goes on with it once, and sends it
- * again, as if the first had taken too long.
+ * write_id, host, twice, shards, new_generation, new_floor, layout, address);
+ * "twice" sends it, goes on with it once, and sends it again, as if the first
+ * had taken too long.
  */
 Datum
 registry_ask(PG_FUNCTION_ARGS)
@@ -130,6 +142,7 @@ registry_ask(PG_FUNCTION_ARGS)
 		"DONE", "CONFLICT", "ABSENT", "REFUSED", "UNKNOWN"
 	};
 	SfAsk		ask = {0};
+	SfLayout	layout = {.epoch_ms = 1000, .tick_ms = 10};
 	SfAnswer	answer = {0};
 	TupleDesc	tupdesc;
 	Datum		values[5];
@@ -153,6 +166,15 @@ registry_ask(PG_FUNCTION_ARGS)
 	ask.record.server = 4;
 	ask.record.offset_ms = -5;
 	ask.record.released = ask.kind == SF_ASK_RELEASE;
+	ask.record.process = 6;
+	ask.record.since_ms = 7;
+	ask.shards = text_to_cstring(PG_GETARG_TEXT_PP(11));
+	ask.new_generation = PG_GETARG_INT64(12);
+	ask.new_floor = PG_GETARG_INT64(13);
+	ask.new_layout = &layout;
+	ask.new_layout_text = text_to_cstring(PG_GETARG_TEXT_PP(14));
+	strlcpy(ask.record.address, text_to_cstring(PG_GETARG_TEXT_PP(15)),
+			sizeof(ask.record.address));
 
 	backend->send(&ask);
 	if (PG_GETARG_BOOL(10))

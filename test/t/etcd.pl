@@ -13,85 +13,11 @@ use IdChecker;
 use IO::Socket::INET;
 use JSON::PP;
 use MIME::Base64;
+use RegistryDriver;
 use SnowflakeTest;
 use Time::HiRes qw(usleep);
 
-my $driver = "$FindBin::RealBin/../registry/registry_driver";
-my $node = PostgreSQL::Test::Cluster->new('main');
-$node->init;
-$node->start;
-$node->safe_psql('postgres', qq{
-	CREATE FUNCTION registry_open(library text, url text, presence_ms integer,
-		timeout_ms integer) RETURNS text LANGUAGE c AS '$driver';
-	CREATE FUNCTION registry_close() RETURNS void LANGUAGE c AS '$driver';
-	CREATE FUNCTION registry_ask(kind text, node integer DEFAULT 5,
-		generation bigint DEFAULT 7, version bigint DEFAULT 0,
-		owner bigint DEFAULT 11, displaced bigint DEFAULT 0,
-		presence boolean DEFAULT false, until bigint DEFAULT 1000,
-		write_id bigint DEFAULT 21, host text DEFAULT 'here',
-		twice boolean DEFAULT false, OUT result text, OUT written bigint,
-		OUT message text, OUT registry text, OUT clock_ms bigint)
-		LANGUAGE c AS '$driver'});
-
-# ---- the driver's sessions: each is what a worker is ----
-
-# What the library says of a text.
-sub try_open
-{
-	my ($session, $url, %options) = @_;
-
-	return $session->query_safe("SELECT registry_open('snowflake_etcd', '$url', "
-		  . ($options{presence} // 60000) . ', ' . ($options{timeout} // 60000) . ')');
-}
-
-# A session that has a registry open.
-sub worker
-{
-	my ($url, %options) = @_;
-	my $session = $node->background_psql('postgres');
-
-	is(try_open($session, $url, %options), 'ok', "open $url");
-	return $session;
-}
-
-# The answer to a request.
-sub ask
-{
-	my ($session, $kind, %args) = @_;
-	my $list = join ', ', "'$kind'",
-	  map { "$_ => '" . ($args{$_} =~ s/'/''/gr) . "'" } sort keys %args;
-
-	return decode_json(
-		$session->query_safe("SELECT row_to_json(a) FROM registry_ask($list) a"));
-}
-
-# It has this result, and says what the pattern wants. Returns the version.
-sub asked
-{
-	my ($session, $name, $result, $pattern, $kind, %args) = @_;
-	my $answer = ask($session, $kind, %args);
-
-	ok($answer->{result} eq $result && ($answer->{message} // '') =~ $pattern,
-		"$name: $result" . (defined $answer->{message} ? ", \"$answer->{message}\"" : ''))
-	  or diag(encode_json($answer));
-	return $answer->{written};
-}
-
-sub claim
-{
-	my ($session, $name, $result, %args) = @_;
-
-	return asked($session, $name, $result, qr//, 'claim', presence => 1, %args);
-}
-
-# The registry as it is read, with its records as lines.
-sub reading
-{
-	my ($session, %args) = @_;
-	my $answer = ask($session, 'read', %args);
-
-	return $answer->{registry} // "$answer->{result} " . ($answer->{message} // '');
-}
+my $node = start_driver('etcd');
 
 my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence:22","floor":100}';
 
@@ -149,12 +75,13 @@ is($record->{mod_revision}, $v, 'the version is the revision');
 is_deeply(decode_json($record->{value}),
 	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
 		write_id => '0000000000000015', until => 1000, offset_ms => -5,
-		released => JSON::PP::false, host => 'here' }, 'all of the record is written');
+		released => JSON::PP::false, host => 'here', process => 6, since_ms => 7,
+		address => '127.0.0.1' }, 'all of the record is written');
 is($presence->{value}, '000000000000000b', 'and the presence');
 is($etcd->call('lease/timetolive', { ID => $presence->{lease} })->{grantedTTL}, 60,
 	'under a lease with its TTL');
 my $line = "initialized 7 100 timestamp:41 sequence:22\n5: written epoch 3 owner 11 server 4 "
-  . "write 21 until 1000 offset -5 held host 'here' present 11";
+  . "write 21 until 1000 offset -5 held host 'here' process 6 since 7 address '127.0.0.1' present 11";
 is(reading($w), $line, 'read as it was written');
 claim($w, 'never written, but it was', 'CONFLICT', owner => 12, displaced => 11);
 claim($w, 'of an older version', 'CONFLICT', owner => 12, displaced => 11, version => $v - 1);
@@ -203,6 +130,16 @@ like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, a
 is($etcd->get('reg/present/5'), undef, 'the presence is deleted');
 asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 
+# An administrator's release displaces whoever is there.
+$v = claim($w, 'claim', 'DONE', version => $etcd->get('reg/slots/5')->{mod_revision}, owner => 12);
+asked($w, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
+	displaced => 13, version => $v);
+asked($w, 'released for who is there', 'DONE', qr/^$/, 'release', owner => 0, displaced => 12,
+	version => $v, address => '10.0.0.1', until => 1700);
+like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '10.0.0.1' present 0$/m,
+	'nobody has it; the address stays');
+asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+
 # Numbers and texts at their ends, and nodes by number.
 my $host = q{a"b\\c'd/<&>};
 claim($w, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, until => 9223372036854775807,
@@ -224,6 +161,46 @@ $etcd->put('reg/slots/4', '{"epoch":');
 like(reading($w), qr{^REFUSED .*not understood: invalid input syntax}, 'none at all');
 $etcd->delete('reg/slots/4');
 like(reading($w), qr/^initialized/, 'it can be read again');
+
+# ---- shards ----
+
+$v = asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => $host);
+my $shards = $etcd->get('reg/shards');
+is($shards->{value}, $host, 'the text is the value');
+is($shards->{mod_revision}, $v, 'the version is the revision');
+like(reading($w), qr/^initialized .*\nshards '\Q$host\E' version $v\n0: /, 'read as it was written');
+asked($w, 'shards as if there were none', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
+asked($w, 'shards of an older version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v - 1);
+asked($w, 'shards of another generation', 'CONFLICT', qr/^$/, 'shards', shards => 'x',
+	version => $v, generation => 8);
+is($etcd->get('reg/shards')->{value}, $host, 'nothing was written');
+asked($w, 'shards again', 'DONE', qr/^$/, 'shards', shards => 'y' x 60000, version => $v);
+like(reading($w), qr/^shards 'y{60000}' version (?!$v\n)/m, 'a long text');
+
+# ---- initialize and recover ----
+
+asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
+asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
+is($etcd->get('reg/registry')->{value}, $identity, 'nothing was written');
+$etcd->delete("reg/slots/$_") foreach 0, 9, 10, 1000000;
+like(reading($w), qr/^initialized 7 100 /, 'a registry whose slots reach up to 1700');
+asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
+like(reading($w), qr/^initialized 9 1700 timestamp:41 sequence:22$/m,
+	'the floor is not below what slots have');
+asked($w, 'recover once more', 'DONE', qr/^$/, 'recover', generation => 9, new_generation => -2,
+	new_floor => 2000);
+like(reading($w), qr/^initialized -2 2000 timestamp:41 sequence:22$/m, 'nor above what was asked for');
+asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10,
+	new_floor => 5);
+like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
+$other = worker('etcd://' . $etcd->host . '/new');
+is(reading($other), 'uninitialized 0 0 ', 'a registry that is none');
+asked($other, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => -3, new_floor => 400,
+	layout => 'timestamp:40 sequence:22');
+is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'is one');
+asked($other, 'initialize again', 'CONFLICT', qr/^$/, 'initialize');
+is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'which changes nothing');
+$other->quit;
 
 # ---- the registry is lost ----
 
@@ -343,6 +320,8 @@ foreach (
 	is(-s $seen_file, 1, "$name: sent once");
 	asked($w, "$name: claim", $result, $pattern, 'claim', presence => 1);
 	is(-s $seen_file, 2, "$name: sent once");
+	asked($w, "$name: $_", $result, $pattern, $_) foreach 'shards', 'recover', 'initialize';
+	is(-s $seen_file, 5, "$name: each sent once");
 	$w->quit;
 	kill 'KILL', $pid;
 	waitpid $pid, 0;

@@ -130,11 +130,10 @@ refused($a, $next, '55000',
 	'a role that may not read it');
 query($registry, q{
 	GRANT SELECT, UPDATE (id) ON snowflake_registry TO worker;
-	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot TO worker;
-	GRANT EXECUTE ON FUNCTION snowflake_registry_read(),
-		snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint,
-			bigint, bigint, bigint, boolean, text, bigint, bigint),
-		snowflake_registry_keep(bigint, bigint, bigint) TO worker});
+	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot,
+		snowflake_registry_shards TO worker;
+	GRANT EXECUTE ON FUNCTION snowflake_registry_read, snowflake_registry_keep,
+		snowflake_registry_write, snowflake_registry_write_shards TO worker});
 wait_for_lease($a, q{problem ~ 'never initialized'});
 refused($a, $next, '55000',
 	qr/$none.*never initialized.*HINT:.*snowflake_registry_init/s,

@@ -194,6 +194,7 @@ snowflake_node(bigint,text) i s public
 snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
+snowflake_registry_begin(bigint,bigint,text,bigint,integer) v u -
 snowflake_registry_init(text) v u -
 snowflake_registry_keep(bigint,bigint,bigint) v u -
 snowflake_registry_layout(text) i s public
@@ -201,8 +202,10 @@ snowflake_registry_place() v s public
 snowflake_registry_read() v u -
 snowflake_registry_recover(interval,interval) v u -
 snowflake_registry_release(bigint) v u -
+snowflake_registry_renew(bigint,bigint,bigint) v u -
 snowflake_registry_slots() v u -
-snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,bigint,bigint) v u -
+snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,integer,bigint,bigint,bigint) v u -
+snowflake_registry_write_shards(bigint,bigint,text) v u -
 snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
@@ -244,7 +247,7 @@ is( query($node, qq{
 	join("\n", 'snowflake_horizon_holders|v|p|t|- SELECT',
 		map({ "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
-		map { "snowflake_$_|r|p|t|" } qw(registry registry_slot)),
+		map { "snowflake_$_|r|p|t|" } qw(registry registry_shards registry_slot)),
 	'each relation; others may only read sequences, and nothing of a registry');
 is( query($node, qq{
 	SELECT count(*) FROM pg_extension e, unnest(extconfig) c
@@ -308,7 +311,9 @@ my @calls = (
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	'snowflake_accept_clock()', 'snowflake_accept_configuration()',
 	'snowflake_registry_init()', 'snowflake_registry_read()',
-	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 0, 1000)},
+	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000)},
+	q{snowflake_registry_write_shards(1, 0, '')}, 'snowflake_registry_renew(1, 2, 3)',
+	q{snowflake_registry_begin(1, 1, 'timestamp:41 sequence:22', 0, 1)},
 	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
 	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
 # those that only compute have regression tests

@@ -174,6 +174,7 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 
 	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
 			 (int) server);
+	config.claimant.process = 4711;
 	return config;
 }
 
@@ -303,8 +304,12 @@ static void
 test_claim_extend_release(void)
 {
 	int64_t		until;
+	int64_t		since;
 
 	prepare_held(2);
+	since = now.wall_ms;
+	CHECK_EQ(registry.record[2].since_ms, since);
+	CHECK_EQ(registry.record[2].process, 4711);
 	CHECK(lease.right.valid);
 	CHECK_EQ(lease.right.node, 2);
 	CHECK_EQ(lease.right.start, 0);
@@ -336,6 +341,7 @@ test_claim_extend_release(void)
 	CHECK_EQ(registry.record[2].until, 100501);
 	CHECK(registry.record[2].released);
 	CHECK_EQ(registry.record[2].present, 0);
+	CHECK_EQ(registry.record[2].since_ms, since);
 	CHECK_STR(lease.problem, "");
 }
 
