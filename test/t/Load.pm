@@ -13,7 +13,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 use Exporter 'import';
 
-our @EXPORT = qw(load_tables start_load);
+our @EXPORT = qw(load_tables start_load start_trickle);
 
 # A client that fails pauses, or a refusal would be all it ever sees.
 my $PAUSE = "\\if :ERROR\n\\! sleep 0.02\n\\endif\n";
@@ -78,6 +78,38 @@ sub start_load
 		$started++;
 	}
 	return $self;
+}
+
+# A client that asks for a few IDs every other millisecond: that leaves hardly a
+# millisecond out, and many servers can be kept at it at a time.
+sub start_trickle
+{
+	my ($checker, $group, $connstr, $statement) = @_;
+	my $out = $checker->session("$group, node");
+	my $script = PostgreSQL::Test::Utils::tempdir() . '/trickle.sql';
+
+	$statement //= 'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.002);';
+	append_to_file($script, "$statement\n$PAUSE" x 10000);
+	append_to_file($out, '');
+	my $h = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate',
+			'-d', $connstr, ('-f', $script) x 100 ], '>', $out, '2>', "$out.err");
+	return bless { clients => [ { handle => $h, out => $out, counter => 'node' } ] },
+	  __PACKAGE__;
+}
+
+# The IDs that the clients have got so far: as many, or which.
+sub ids
+{
+	my ($self) = @_;
+
+	return map { split /\n/, slurp_file($_->{out}) } @{ $self->{clients} };
+}
+
+sub count
+{
+	my ($self) = @_;
+
+	return scalar(my @ids = $self->ids);
 }
 
 # What the clients have written, and whether there is an ID from each counter.
