@@ -36,14 +36,23 @@ sub new
 
 sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
 
-# Members of one, started.
-sub cluster
+# Members of one, not started; options as above.
+sub members
 {
-	my ($class, @names) = @_;
-	my @members = map { $class->new($_) } @names;
+	my ($class, $names, %options) = @_;
+	my @members = map { $class->new($_, %options) } @$names;
 	my $cluster = join ',', map { "$_->{name}=http://127.0.0.1:$_->{peer}" } @members;
 
 	$_->{cluster} = $cluster foreach @members;
+	return @members;
+}
+
+# The same, started.
+sub cluster
+{
+	my ($class, @names) = @_;
+	my @members = $class->members(\@names);
+
 	$_->launch foreach @members;
 	$_->wait_until_ready foreach @members;
 	return @members;
@@ -117,13 +126,22 @@ sub stop
 	return;
 }
 
-# Lose all data.
+# Lose all data, which it is not running on.
+sub forget
+{
+	my ($self) = @_;
+
+	die "could not remove $self->{dir}" if system('rm', '-rf', $self->{dir}) != 0;
+	return;
+}
+
+# The same to one that runs, and goes on.
 sub wipe
 {
 	my ($self) = @_;
 
 	$self->stop;
-	die "could not remove $self->{dir}" if system('rm', '-rf', $self->{dir}) != 0;
+	$self->forget;
 	$self->start;
 	return;
 }

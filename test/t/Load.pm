@@ -80,15 +80,15 @@ sub start_load
 	return $self;
 }
 
-# A client that asks for a few IDs every other millisecond: that leaves hardly a
-# millisecond out, and many servers can be kept at it at a time.
+# A client that asks for a few IDs every few milliseconds, so that many servers
+# can be kept at it at a time.
 sub start_trickle
 {
 	my ($checker, $group, $connstr, $statement) = @_;
 	my $out = $checker->session("$group, node");
 	my $script = PostgreSQL::Test::Utils::tempdir() . '/trickle.sql';
 
-	$statement //= 'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.002);';
+	$statement //= 'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.003);';
 	append_to_file($script, "$statement\n$PAUSE" x 10000);
 	append_to_file($out, '');
 	my $h = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate',
