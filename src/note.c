@@ -35,19 +35,15 @@
 
 #include "note.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "access/xlog.h"
 #include "common/controldata_utils.h"
+#include "file.h"
 #include "layout.h"
 #include "miscadmin.h"
-#include "port/pg_crc32c.h"
 #include "settings.h"
 #include "state.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
-#include "utils/memutils.h"
 
 /* In the data directory, which is the working directory. */
 #define NOTE_FILE	"snowflake.note"
@@ -96,17 +92,6 @@ last_shutdown(Shutdown *shutdown)
 	return clean;
 }
 
-static pg_crc32c
-checksum(const void *data, size_t size)
-{
-	pg_crc32c	crc;
-
-	INIT_CRC32C(crc);
-	COMP_CRC32C(crc, data, size);
-	FIN_CRC32C(crc);
-	return crc;
-}
-
 /* ---- writing ---- */
 
 /* The end of the tick of a counter's position, in Unix ms. */
@@ -127,35 +112,6 @@ all_issued_below(void)
 		end = Max(end, issued_below(pg_atomic_read_u64(&sf_shard_counters[i]),
 									&sf_shard_layout));
 	return end;
-}
-
-/* Write the bytes and their checksum, durably, whole or not at all. */
-static void
-write_file(const void *data, size_t size)
-{
-	const char *temporary = NOTE_FILE ".tmp";
-	pg_crc32c	crc = checksum(data, size);
-	FILE	   *file = AllocateFile(temporary, PG_BINARY_W);
-	bool		written;
-
-	if (file == NULL)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not create file \"%s\": %m", temporary)));
-		return;
-	}
-	written = fwrite(data, size, 1, file) == 1 &&
-		fwrite(&crc, sizeof(crc), 1, file) == 1;
-	if (FreeFile(file) != 0 || !written)
-	{
-		ereport(LOG,
-				(errcode_for_file_access(),
-				 errmsg("could not write file \"%s\": %m", temporary)));
-		unlink(temporary);
-		return;
-	}
-	(void) durable_rename(temporary, NOTE_FILE, LOG);
 }
 
 /*
@@ -191,45 +147,25 @@ write_note(int code, Datum arg)
 	size = (char *) entry - (char *) header;
 	header->ndatabases = entry - (Entry *) (header + 1);
 	if (header->ndatabases > 0)
-		write_file(header, size);
+		(void) sf_file_write(NOTE_FILE, header, size, LOG);
 }
 
 /* ---- reading ---- */
 
-/* The file's content without its checksum; NULL if there is none or broken. */
+/* The note; NULL if there is none, or a broken one. */
 static Header *
-read_file(void)
+read_note(void)
 {
-	FILE	   *file = AllocateFile(NOTE_FILE, PG_BINARY_R);
-	struct stat st;
-	pg_crc32c	crc;
-	Header	   *header = NULL;
+	void	   *data;
 	size_t		size;
-	bool		whole;
+	Header	   *header;
+	bool		whole = sf_file_read(NOTE_FILE, &data, &size);
 
-	if (file == NULL)
-	{
-		if (errno != ENOENT)
-			ereport(LOG,
-					(errcode_for_file_access(),
-					 errmsg("could not open file \"%s\": %m", NOTE_FILE)));
+	header = data;
+	if (whole && header == NULL)
 		return NULL;
-	}
-	whole = fstat(fileno(file), &st) == 0 &&
-		st.st_size >= (off_t) (sizeof(Header) + sizeof(crc)) &&
-		st.st_size < (off_t) MaxAllocSize;
-	if (whole)
-	{
-		size = st.st_size - sizeof(crc);
-		header = palloc(size);
-		whole = fread(header, size, 1, file) == 1 &&
-			fread(&crc, sizeof(crc), 1, file) == 1 &&
-			EQ_CRC32C(crc, checksum(header, size)) &&
-			header->magic == NOTE_MAGIC &&
-			size == sizeof(Header) + header->ndatabases * sizeof(Entry);
-	}
-	FreeFile(file);
-	if (whole)
+	if (whole && size >= sizeof(Header) && header->magic == NOTE_MAGIC &&
+		size == sizeof(Header) + header->ndatabases * sizeof(Entry))
 		return header;
 	ereport(LOG,
 			(errmsg("ignoring file \"%s\", which is damaged or of another version",
@@ -238,22 +174,14 @@ read_file(void)
 	return NULL;
 }
 
-static bool
-file_exists(const char *name)
-{
-	struct stat st;
-
-	return stat(name, &st) == 0;
-}
-
 /* Is the note about the state in which this server starts? */
 static bool
 is_ours(const Header *header)
 {
 	Shutdown	shutdown;
 
-	return !file_exists(STANDBY_SIGNAL_FILE) &&
-		!file_exists(RECOVERY_SIGNAL_FILE) &&
+	return !sf_file_exists(STANDBY_SIGNAL_FILE) &&
+		!sf_file_exists(RECOVERY_SIGNAL_FILE) &&
 		last_shutdown(&shutdown) &&
 		memcmp(&shutdown, &header->shutdown, sizeof(shutdown)) == 0;
 }
@@ -279,9 +207,9 @@ take_up(const Header *header)
 void
 sf_note_at_start(void)
 {
-	Header	   *header = read_file();
+	Header	   *header = read_note();
 
-	if (file_exists(NOTE_FILE) && durable_unlink(NOTE_FILE, LOG) == 0 &&
+	if (sf_file_exists(NOTE_FILE) && durable_unlink(NOTE_FILE, LOG) == 0 &&
 		header != NULL && is_ours(header))
 		take_up(header);
 	if (header != NULL)
