@@ -268,3 +268,30 @@ sf_claim_peers_agree(const SfRegistry *registry, uint64_t owner,
 	}
 	return agree > disagree;
 }
+
+/*
+ * Of those who are there, how many have a clock that is further than this from
+ * one which is so far ahead of the registry's: behind it, less how many are
+ * ahead of it.
+ */
+int
+sf_claim_peers_apart(const SfRegistry *registry, uint64_t owner,
+					 int64_t offset_ms, int64_t limit_ms, int *peers)
+{
+	int			apart = 0;
+
+	*peers = 0;
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		const SfRecord *record = &registry->records[i];
+
+		if (record->present == 0 || record->present == owner)
+			continue;
+		(*peers)++;
+		if (offset_ms - record->offset_ms > limit_ms)
+			apart++;
+		else if (record->offset_ms - offset_ms > limit_ms)
+			apart--;
+	}
+	return apart;
+}

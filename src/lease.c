@@ -241,6 +241,8 @@ decide_held(SfLease *lease, SfMoment now)
 		else
 			ask(lease, now, SF_ASK_READ);
 	}
+	else if (now.monotonic_ms >= lease->peers_due_ms)
+		ask(lease, now, SF_ASK_READ);
 	else
 	{
 		lease->wake_ms = lease->keepalive_ms;
@@ -343,6 +345,7 @@ sf_lease_step(SfLease *lease, SfMoment now)
 static void
 read_done(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
+	sf_lease_note_peers(lease, now, registry);
 	if (lease->state == SF_LEASE_HELD || lease->state == SF_LEASE_RELEASING)
 		check_held(lease, now, registry);
 	else if (!sf_lease_registry_is_good(lease, now, registry))

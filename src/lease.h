@@ -34,7 +34,8 @@ typedef struct SfLeaseConfig
 	int64_t		keepalive_ms;	/* a third of the TTL of presence */
 	int64_t		timeout_ms;		/* of a request */
 	int64_t		max_offset_ms;	/* of the clock: neither claim nor extend */
-	int64_t		warn_offset_ms;
+	int64_t		warn_offset_ms; /* from the registry's clock, or the peers' */
+	int64_t		peers_ms;		/* look at the peers so often */
 	int64_t		look_ms;		/* call at least so often while it is held */
 	int64_t		frozen_ms;		/* what no healthy process sleeps over */
 	const char *initialize;		/* how, at the end of a sentence */
@@ -103,6 +104,7 @@ typedef struct SfLease
 	int64_t		last_issued;	/* while it is being released */
 
 	int64_t		keepalive_ms;	/* when the next one is due */
+	int64_t		peers_due_ms;	/* likewise a look at the peers */
 	int64_t		retry_ms;		/* ask nothing before */
 	int64_t		backoff_ms;		/* 0: all is well */
 	int64_t		logged_ms;		/* the last time that a problem was */
@@ -111,6 +113,7 @@ typedef struct SfLease
 	SfMoment	looked;			/* when last called */
 	bool		clock_known;
 	bool		clock_warned;
+	bool		peers_warned;
 	int64_t		clock_ahead_ms; /* registry's clock - monotonic clock */
 	int64_t		clock_slack_ms; /* or more, by up to this */
 	int64_t		asked_ms;
@@ -139,6 +142,8 @@ extern void sf_lease_back_off(SfLease *lease, SfMoment now);
 extern int64_t sf_lease_clock_offset(const SfLease *lease, SfMoment now);
 extern void sf_lease_note_clock(SfLease *lease, SfMoment now,
 								const SfAnswer *answer);
+extern void sf_lease_note_peers(SfLease *lease, SfMoment now,
+								const SfRegistry *registry);
 extern bool sf_lease_clock_is_good(SfLease *lease, SfMoment now);
 extern bool sf_lease_was_interrupted(SfLease *lease, SfMoment now);
 extern int	sf_lease_find_pending(const SfLease *lease,

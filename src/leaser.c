@@ -45,6 +45,7 @@
 #define MAX_AHEAD_MS	2000
 #define MAX_OFFSET_MS	5000
 #define WARN_OFFSET_MS	200
+#define PEERS_MS		(300 * 1000)
 #define LOOK_MS			500
 #define FROZEN_MS		3000
 
@@ -171,6 +172,7 @@ configure(SfLeaseConfig *config)
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
 	config->max_offset_ms = MAX_OFFSET_MS;
 	config->warn_offset_ms = WARN_OFFSET_MS;
+	config->peers_ms = PEERS_MS;
 	config->look_ms = LOOK_MS;
 	config->frozen_ms = FROZEN_MS;
 	config->random = random_number;

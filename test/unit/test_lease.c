@@ -168,7 +168,7 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 		},
 		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
 		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
-		.frozen_ms = 800, .random = rnd, .say = say,
+		.peers_ms = 20000, .frozen_ms = 800, .random = rnd, .say = say,
 		.initialize = "run this."
 	};
 
@@ -805,6 +805,70 @@ test_clock(void)
 	reply_until(SF_ASK_KEEPALIVE);
 	reply();
 	CHECK_STR(last_said, "WARNING: The wall clock is 300 ms behind that of the registry.");
+}
+
+/* The other servers' clocks, looked at when claiming and now and then after. */
+static void
+test_clocks_of_peers(void)
+{
+	static const struct
+	{
+		int64_t		offset_ms[3];	/* of those who are there */
+		const char *says;
+	}			cases[] = {
+		{{0, 0, 0}, NULL},
+		{{-201, -201, -201}, NULL}, /* 1 ms is the way of the answer */
+		{{-202, -202, -202}, "ahead of"},
+		{{202, 5000, 202}, "behind"},
+		{{202, 0, 202}, "behind"},
+		{{202, 0, 0}, NULL},
+		{{202, -202, 0}, NULL},
+	};
+
+	for (int i = 0; i < LENGTH(cases); i++)
+	{
+		char		expected[200] = "";
+
+		if (cases[i].says != NULL)
+			snprintf(expected, sizeof(expected),
+					 "WARNING: The wall clock is more than 200 ms %s those of most other servers.",
+					 cases[i].says);
+		prepare_held(0);
+		clock_step_ms = 1;
+		snprintf(context, sizeof(context), "case %d", i);
+		nsaid = 0;
+		for (int j = 1; j <= 3; j++)
+		{
+			write_by_other(j, START_MS, true);
+			registry.record[j].offset_ms = cases[i].offset_ms[j - 1];
+		}
+		for (int j = 0; j < 2; j++)
+		{
+			reply_until(SF_ASK_READ);
+			reply();
+			CHECK_EQ(nsaid, cases[i].says != NULL);
+		}
+		if (cases[i].says != NULL)
+			CHECK_STR(last_said, expected);
+		else
+			CHECK_EQ(lease.peers_warned, false);
+
+		/* once it was right, it is said again */
+		for (int j = 1; j <= 3; j++)
+			registry.record[j].offset_ms = 0;
+		reply_until(SF_ASK_READ);
+		reply();
+		CHECK(!lease.peers_warned);
+	}
+
+	/* who has gone does not count */
+	prepare_held(0);
+	nsaid = 0;
+	write_by_other(1, START_MS, false);
+	registry.record[1].offset_ms = 10000;
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_EQ(nsaid, 0);
 }
 
 /* What the life before has left may be taken up again, above its own mark. */
@@ -1680,6 +1744,7 @@ main(void)
 	RUN(test_presence);
 	RUN(test_interruption);
 	RUN(test_clock);
+	RUN(test_clocks_of_peers);
 	RUN(test_left_over);
 	RUN(test_wrong_registry);
 	RUN(test_end_of_layout);
