@@ -309,6 +309,14 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_lease() IS
 'the node id that this server has, and until when';
 
+CREATE FUNCTION snowflake_clock(
+	OUT wall_clock timestamptz, OUT synchronized boolean,
+	OUT max_error interval, OUT estimated_error interval,
+	OUT registry_offset interval)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_clock() IS
+'the wall clock, and what the kernel and the registry say of it';
+
 CREATE FUNCTION snowflake_registry_layout(layout text,
 	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
@@ -649,8 +657,24 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_accept_configuration() IS
 'record the configured epochs and layouts in place of others';
 
+CREATE FUNCTION snowflake_accept_copy() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_accept_copy() IS
+'no other server has this data any more';
+
 REVOKE ALL ON FUNCTION snowflake_advance(bigint, boolean, text),
-	snowflake_accept_clock(), snowflake_accept_configuration() FROM PUBLIC;
+	snowflake_accept_clock(), snowflake_accept_configuration(),
+	snowflake_accept_copy() FROM PUBLIC;
+
+-- reads the table with the rights of who calls it
+CREATE FUNCTION snowflake_twins(relation regclass,
+	"column" name DEFAULT 'id', max_rows integer DEFAULT 100,
+	OUT id bigint, OUT created_at timestamptz, OUT reason text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
+ROWS 10;
+COMMENT ON FUNCTION snowflake_twins(regclass, name, integer) IS
+'IDs in a table that carry the node of this server, and that it cannot have issued';
 
 --
 -- Where the extension is created again while the server runs, the new mark

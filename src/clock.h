@@ -24,6 +24,14 @@ typedef enum SfClockVerdict
 	SF_CLOCK_REFUSE				/* behind, and too far to sleep for */
 } SfClockVerdict;
 
+/* What the kernel says of its wall clock. */
+typedef struct SfClockSync
+{
+	bool		synchronized;	/* somebody sees to it that it is right */
+	int64_t		max_error_us;	/* how wrong it can be */
+	int64_t		estimated_error_us;
+} SfClockSync;
+
 /* The wall clock, in Unix microseconds. */
 static inline int64_t
 sf_clock_wall_us(void)
@@ -49,6 +57,7 @@ sf_clock_wall_ms(void)
 
 extern int64_t sf_clock_monotonic_ms(void);
 extern int64_t sf_clock_boot_offset_ms(int64_t *wall_ms);
+extern int	sf_clock_read_sync(SfClockSync *sync);
 extern SfClockVerdict sf_clock_judge(int64_t ahead_ms, int64_t drift_ms,
 									 int64_t tick_ms, int64_t max_wait_ms);
 extern bool sf_clock_is_frozen(int64_t wall_ms, int64_t monotonic_ms);

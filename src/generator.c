@@ -35,6 +35,7 @@
 #include "common/pg_prng.h"
 #include "counter.h"
 #include "fault.h"
+#include "identity.h"
 #include "leased.h"
 #include "lifetime.h"
 #include "mark.h"
@@ -42,6 +43,7 @@
 #include "node.h"
 #include "settings.h"
 #include "state.h"
+#include "sync.h"
 #include "wait.h"
 #include "writer.h"
 
@@ -77,16 +79,21 @@ static struct
 	int64		node;			/* the bits of the node, in place */
 } right;
 
+static uint32
+node_of(uint64 lease)
+{
+	return lease & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
+}
+
 static void
 take_apart(uint64 lease)
 {
-	int			bits = sf_node_layout.node_bits;
-	uint64		node = lease & ((UINT64CONST(1) << bits) - 1);
-
 	sf_leased_change(right.lease, lease);
 	right.lease = lease;
-	right.end_tick = sf_node_layout.epoch_tick + (int64) (lease >> bits);
-	right.node = (int64) sf_layout_place_node(&sf_node_layout, node);
+	right.end_tick = sf_node_layout.epoch_tick +
+		(int64) (lease >> sf_node_layout.node_bits);
+	right.node = (int64) sf_layout_place_node(&sf_node_layout,
+											  node_of(lease));
 }
 
 /*
@@ -120,6 +127,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
+		sf_sync_require();
 		sf_mark_attach(function);
 		return OBSTACLE_GONE;
 	}
@@ -130,6 +138,8 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 		sf_node_take();
 		return OBSTACLE_GONE;
 	}
+	if (source->shard < 0)
+		sf_identity_require(node_of(lease) + 1);
 
 	/* the counter first, the clock after it: see above */
 	tick = (int64) ((pg_atomic_read_u64(source->counter) + 1) >>
@@ -158,6 +168,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	*need_ms = (tick + 1) * layout->tick_ms;
 	if (pg_atomic_read_u64(&database->mark) >= (uint64) *need_ms)
 		return OBSTACLE_GONE;
+	sf_sync_require();
 	return OBSTACLE_MARK;
 }
 
@@ -263,6 +274,8 @@ take(Source source, int64 want, Oid function)
 	Taken		taken;
 	bool		cleared = false;
 
+	if (source.shard >= 0)
+		sf_identity_require(0);
 	for (;;)
 	{
 		int64		now = sf_clock_wall_ms();

@@ -25,8 +25,8 @@
 
 #include "asker.h"
 #include "clock.h"
-#include "common/hashfn.h"
 #include "fmgr.h"
+#include "identity.h"
 #include "miscadmin.h"
 #include "node.h"
 #include "postmaster/bgworker.h"
@@ -48,12 +48,6 @@
 #define PEERS_MS		(300 * 1000)
 #define LOOK_MS			500
 #define FROZEN_MS		3000
-
-/*
- * Of this data directory.  Base backups leave out what has this prefix, so a
- * server that is made of one is another.
- */
-#define SERVER_FILE		"pgsql_tmp_snowflake_server"
 
 extern PGDLLEXPORT void snowflake_leaser_main(Datum arg);
 
@@ -99,47 +93,6 @@ read_clocks(void)
 	return now;
 }
 
-static uint64
-hash_file(const char *name, uint64 seed)
-{
-	char		text[64];
-	FILE	   *file = AllocateFile(name, PG_BINARY_R);
-	size_t		size;
-
-	if (file == NULL)
-		return seed;
-	size = fread(text, 1, sizeof(text), file);
-	FreeFile(file);
-	return hash_bytes_extended((unsigned char *) text, (int) size, seed);
-}
-
-/*
- * Which server this is: the data directory, and the machine.  Only a matter of
- * choosing a slot well; where the file cannot be kept, it is another one after
- * each start.
- */
-static uint64
-identify_server(void)
-{
-	uint64		number;
-	FILE	   *file = AllocateFile(SERVER_FILE, PG_BINARY_R);
-
-	if (file == NULL || fread(&number, sizeof(number), 1, file) != 1)
-	{
-		if (file != NULL)
-			FreeFile(file);
-		number = random_number();
-		file = AllocateFile(SERVER_FILE, PG_BINARY_W);
-		if (file == NULL || fwrite(&number, sizeof(number), 1, file) != 1)
-			ereport(LOG,
-					(errcode_for_file_access(),
-					 errmsg("could not write file \"%s\": %m", SERVER_FILE)));
-	}
-	if (file != NULL)
-		FreeFile(file);
-	return hash_file("/etc/machine-id", number) | 1;
-}
-
 static void
 configure_times(SfLeaseConfig *config)
 {
@@ -165,7 +118,7 @@ configure(SfLeaseConfig *config)
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason)));
 	claimant->owner = random_number() | 1;
-	claimant->server = identify_server();
+	claimant->server = sf_identity_server();
 	if (gethostname(claimant->host, sizeof(claimant->host) - 1) != 0)
 		strlcpy(claimant->host, "unknown", sizeof(claimant->host));
 	claimant->process = PostmasterPid;
@@ -210,6 +163,8 @@ report_status(void)
 			SF_STAGE_SEARCHING : SF_STAGE_ENDED;
 	strlcpy(status.problem, lease.problem, sizeof(status.problem));
 	strlcpy(status.remedy, lease.remedy, sizeof(status.remedy));
+	status.clock_known = lease.clock_known;
+	status.offset_ms = sf_lease_clock_offset(&lease, read_clocks());
 
 	/* nobody else writes it */
 	if (memcmp(&status, &sf_state->leasing.status, sizeof(status)) == 0)

@@ -54,6 +54,7 @@
 #include "record.h"
 #include "settings.h"
 #include "slot.h"
+#include "sync.h"
 #include "times.h"
 
 /* No database: its mark is 0. */
@@ -347,6 +348,8 @@ sf_mark_extend_early(void)
 	if (mark_ms == 0 || claimed >= mark_ms ||
 		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
 		return;
+	if (!sf_sync_allows())
+		return;					/* whoever needs it is told why */
 	if (sf_register_open(&reg, SF_REG_MARK, false))
 	{
 		(void) sf_record_verify();

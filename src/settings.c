@@ -58,6 +58,7 @@ static const char *const names[] = {
 	"snowflake.max_clock_drift", "snowflake.max_clock_wait",
 	"snowflake.max_clock_jump", "snowflake.reserve",
 	"snowflake.sequence_start", "snowflake.max_databases",
+	"snowflake.copy_check", "snowflake.clock_check",
 	"snowflake.registry", "snowflake.lease_reserve",
 	"snowflake.lease_presence", "snowflake.lease_timeout",
 	"snowflake.lease_wait"
@@ -409,6 +410,7 @@ sf_settings_define(void)
 		hostname[0] = '\0';
 	define_texts();
 	define_limits();
+	sf_settings_define_checks();
 	sf_settings_define_lease();
 	MarkGUCPrefixReserved("snowflake");
 

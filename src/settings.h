@@ -20,6 +20,14 @@ typedef enum SfSequenceStart
 	SF_START_RANDOM
 } SfSequenceStart;
 
+/* The values of snowflake.copy_check and snowflake.clock_check. */
+typedef enum SfCheck
+{
+	SF_CHECK_OFF,
+	SF_CHECK_WARN,
+	SF_CHECK_ERROR
+} SfCheck;
+
 extern char *sf_node_id;		/* see number.c; empty: unset */
 extern char *sf_datacenter_id;	/* likewise */
 extern int	sf_max_clock_drift; /* ms */
@@ -28,6 +36,8 @@ extern int	sf_max_clock_jump;	/* s */
 extern int	sf_reserve;			/* ms */
 extern int	sf_sequence_start;	/* an SfSequenceStart */
 extern int	sf_max_databases;
+extern int	sf_copy_check;		/* an SfCheck; fixed at start */
+extern int	sf_clock_check;		/* an SfCheck */
 
 /* Of a leased node id; the first fixed at start, empty where there is none. */
 extern char *sf_registry;		/* may hold a password */
@@ -53,6 +63,9 @@ extern void sf_settings_define(void);
 extern void sf_settings_publish(void);
 extern bool sf_settings_parse_number(const char *text,
 									 uint32 *number_plus_1);
+
+/* settings_check.c */
+extern void sf_settings_define_checks(void);
 
 /* settings_lease.c */
 extern void sf_settings_define_lease(void);

@@ -88,8 +88,13 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u64(&sf_state->boot_offset, 0);
 	pg_atomic_init_u64(&sf_state->wait_logged, 0);
 	pg_atomic_init_u64(&sf_state->life_logged, 0);
+	pg_atomic_init_u64(&sf_state->sync_logged, 0);
 	pg_atomic_init_u64(&sf_state->first_xid, 0);
 	initialize_leasing(&sf_state->leasing);
+	pg_atomic_init_u64(&sf_state->identity.server, 0);
+	pg_atomic_init_u32(&sf_state->identity.copied, 0);
+	pg_atomic_init_u32(&sf_state->identity.recorded, 0);
+	sf_state->identity.original = 0;
 
 	for (int i = 0; i < ndatabases; i++)
 	{

@@ -130,6 +130,8 @@ typedef struct SfLeaseStatus
 	int			pid;
 	SfLeaseStage stage;
 	int64		next_ms;		/* when the next write is due, Unix ms; or 0 */
+	bool		clock_known;	/* has the registry told its time? */
+	int64		offset_ms;		/* then our clock is ahead by this */
 	char		problem[SF_REASON_SIZE];	/* empty: there is none */
 	char		remedy[SF_REASON_SIZE];
 } SfLeaseStatus;
@@ -157,6 +159,15 @@ typedef struct SfLeasing
 
 	SfLeaseStatus status;		/* under SfState.lock */
 } SfLeasing;
+
+/* Which server this is: see identity.c. */
+typedef struct SfIdentity
+{
+	pg_atomic_uint64 server;	/* random, stays over restarts; 0: a copy */
+	pg_atomic_uint32 copied;	/* 1: a copy, until somebody accepts it */
+	pg_atomic_uint32 recorded;	/* the node in the record, + 1; 0: not yet */
+	uint32		original;		/* as found at the start; 0: not known */
+} SfIdentity;
 
 /*
  * The position of a counter that gives nothing away any more: far above any,
@@ -196,6 +207,7 @@ typedef struct SfState
 	pg_atomic_uint64 boot_offset;
 	pg_atomic_uint64 wait_logged;
 	pg_atomic_uint64 life_logged;
+	pg_atomic_uint64 sync_logged;
 
 	/*
 	 * What transactions that were prepared in an earlier life of the server
@@ -205,6 +217,7 @@ typedef struct SfState
 	pg_atomic_uint64 first_xid;
 
 	SfLeasing	leasing;
+	SfIdentity	identity;
 
 	/* fixed at start */
 	int			ndatabases;

@@ -161,7 +161,9 @@ is(query($node, qq{SELECT DISTINCT classid::regclass $members
 my @functions = split /\n/, <<'END';
 snowflake_accept_clock() v u -
 snowflake_accept_configuration() v u -
+snowflake_accept_copy() v u -
 snowflake_advance(bigint,boolean,text) v u -
+snowflake_clock() v r public
 snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
 snowflake_currval() v r public
 snowflake_decode(bigint) s s public
@@ -215,6 +217,7 @@ snowflake_shard_nextval(integer) v r public
 snowflake_shard_nextval_batch(integer,integer) v r public
 snowflake_timestamp(bigint) s s public
 snowflake_timestamp(bigint,text) i s public
+snowflake_twins(regclass,name,integer) v r public
 END
 my $functions = qq{
 	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
@@ -306,10 +309,11 @@ my @calls = (
 	map({ ("snowflake_$_('2025-01-01')", "snowflake_$_('2025-01-01', 'twitter')") }
 		qw(min_id max_id)),
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
-	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()',
+	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
+	q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
 	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
-	'snowflake_accept_clock()', 'snowflake_accept_configuration()',
+	'snowflake_accept_clock()', 'snowflake_accept_configuration()', 'snowflake_accept_copy()',
 	'snowflake_registry_init()', 'snowflake_registry_read()',
 	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000)},
 	q{snowflake_registry_write_shards(1, 0, '')}, 'snowflake_registry_renew(1, 2, 3)',

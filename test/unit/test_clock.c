@@ -160,6 +160,24 @@ test_boot_offset_is_between_the_clocks(void)
 	CHECK(offset_ms <= wall_ms);
 }
 
+/* What it says is this machine's business; the test is that it is all set. */
+static void
+test_kernel_tells_or_says_why_not(void)
+{
+	SfClockSync sync = {.max_error_us = -1, .estimated_error_us = -1};
+	int			error = sf_clock_read_sync(&sync);
+
+	if (error == 0)
+	{
+		CHECK(sync.max_error_us >= 0 && sync.estimated_error_us >= 0);
+		return;
+	}
+	CHECK(error > 0);
+	CHECK(sync.max_error_us == -1);
+	printf("the kernel does not say whether its clock is right: %s\n",
+		   strerror(error));
+}
+
 int
 main(void)
 {
@@ -176,5 +194,6 @@ main(void)
 	RUN(test_wall_clock_is_read);
 	RUN(test_monotonic_clock_goes_on);
 	RUN(test_boot_offset_is_between_the_clocks);
+	RUN(test_kernel_tells_or_says_why_not);
 	return finish_tests("test_clock");
 }
