@@ -8,6 +8,10 @@
  * "forbidden".  SHIM_MACHINE names the file that is read in place of
  * /etc/machine-id.  What is not set is as it is.
  *
+ * Before 16 the postmaster starts background workers in a signal handler, which
+ * interrupts select().  libfaketime, while in that, lets all calls see the real
+ * clocks, and the workers inherit it for life.  So select() goes past it.
+ *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
@@ -16,7 +20,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
 #include <sys/timex.h>
+#include <time.h>
+#include <unistd.h>
 
 int
 adjtimex(struct timex *timex)
@@ -60,4 +68,26 @@ fopen(const char *name, const char *mode)
 	if (machine != NULL && strcmp(name, "/etc/machine-id") == 0)
 		name = machine;
 	return real(name, mode);
+}
+
+int
+select(int n, fd_set *readable, fd_set *writeable, fd_set *exceptions,
+	   struct timeval *timeout)
+{
+	struct timespec left;
+	int			result;
+
+	if (timeout != NULL)
+	{
+		left.tv_sec = timeout->tv_sec;
+		left.tv_nsec = timeout->tv_usec * 1000;
+	}
+	result = syscall(SYS_pselect6, n, readable, writeable, exceptions,
+					 timeout == NULL ? NULL : &left, NULL);
+	if (timeout != NULL)
+	{
+		timeout->tv_sec = left.tv_sec;
+		timeout->tv_usec = left.tv_nsec / 1000;
+	}
+	return result;
 }

@@ -7,6 +7,7 @@ use warnings FATAL => 'all';
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use FindBin;
 use Scalar::Util qw(looks_like_number);
 use Test::More;
 use Time::HiRes qw(usleep);
@@ -14,7 +15,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
   like_log check_ids fails_to_start epoch_ms crash wait_for_restart
-  lease_of wait_for_lease);
+  lease_of wait_for_lease preload);
 
 # A primary with the library, node 1, and the settings given; not started.
 sub new_server
@@ -54,6 +55,23 @@ sub set_clock
 	return;
 }
 
+# The libraries to preload for a server: ours (test/shim.c), and those given.
+# The sanitizer's, if there is one, wants to be the first.
+my $shim;
+
+sub preload
+{
+	my (@libraries) = @_;
+
+	if (!defined $shim)
+	{
+		$shim = PostgreSQL::Test::Utils::tempdir() . '/shim.so';
+		system_or_bail(split(' ', $ENV{CC} // 'cc'), '-shared', '-fPIC', '-o',
+			$shim, "$FindBin::RealBin/../shim.c", '-ldl');
+	}
+	return join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim, @libraries;
+}
+
 # Start a server with a clock of its own. The monotonic clock stays real.
 sub start_with_clock
 {
@@ -63,8 +81,7 @@ sub start_with_clock
 	die "libfaketime is not installed (package faketime)"
 	  unless defined $library;
 	set_clock($node, $offset);
-	# the sanitizer's library, if there is one, wants to be the first
-	local $ENV{LD_PRELOAD} = join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $library;
+	local $ENV{LD_PRELOAD} = preload($library);
 	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
 	local $ENV{FAKETIME_NO_CACHE} = 1;
 	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;

@@ -209,12 +209,9 @@ $primary->stop;
 # ---- another machine ----
 
 {
-	my $shim = $primary->basedir . '/shim.so';
 	my $machine = $primary->basedir . '/machine';
 
-	system_or_bail(split(' ', $ENV{CC} // 'cc'), '-shared', '-fPIC', '-o', $shim,
-		"$FindBin::RealBin/../shim.c", '-ldl');
-	local $ENV{LD_PRELOAD} = join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim;
+	local $ENV{LD_PRELOAD} = preload();
 	local $ENV{SHIM_MACHINE} = $machine;
 
 	# one that has no name, or is to get one, may be any

@@ -56,11 +56,7 @@ sub warnings_since
 }
 
 {
-	my $shim = $node->basedir . '/shim.so';
-
-	system_or_bail(split(' ', $ENV{CC} // 'cc'), '-shared', '-fPIC', '-o', $shim,
-		"$FindBin::RealBin/../shim.c", '-ldl');
-	local $ENV{LD_PRELOAD} = join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim;
+	local $ENV{LD_PRELOAD} = preload();
 	local $ENV{SHIM_CLOCK} = $kernel;
 	kernel_says('unsynchronized 16000000 15000000');
 	$node->start;
