@@ -194,6 +194,29 @@ wait_for_lease($e, q{state = 'held'});
 make_ids($e, 100);
 pass('until one is free');
 
+# ---- clocks that are off, but not by much ----
+
+{
+	my $offset = q{SELECT registry_offset FROM snowflake_clock()};
+	my $from;
+
+	is(query($holders{a}, "SELECT abs(extract(epoch FROM ($offset))) < 0.2"), 't',
+		'the offset of a clock that is right');
+	$e->stop;
+	$from = -s $e->logfile;
+	start_with_clock($e, 1);
+	wait_for_lease($e, q{state = 'held'});
+	is(query($e, "SELECT extract(epoch FROM ($offset)) BETWEEN 0.3 AND 1.2"), 't',
+		'and of one that is a second ahead');
+	like_log($e, qr/WARNING:  .*: The wall clock is \d+ ms ahead of that of the registry\./,
+		$from, 'which is warned of');
+	like_log($e, qr/WARNING:  .*: The wall clock is more than 200 ms ahead of those of most other servers\./,
+		$from, 'for those of the others as well');
+	$e->stop;
+	$e->start;
+	wait_for_lease($e, q{state = 'held'});
+}
+
 # ---- a server that stops under load, and another that takes its slot ----
 
 # The clock of the other one is behind: it goes through the very times in which
@@ -382,7 +405,8 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$b->backup('copy');
 	my $copy = PostgreSQL::Test::Cluster->new('copy');
 	$copy->init_from_backup($b, 'copy');
-	$copy->append_conf('postgresql.conf', "snowflake.shards = '100-101'\n");
+	$copy->append_conf('postgresql.conf',
+		"snowflake.shards = '100-101'\nsnowflake.copy_check = 'error'\n");
 	$copy->{shard} = 100;
 	$copy->start;
 	wait_for_lease($copy, q{state = 'held'});
