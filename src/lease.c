@@ -220,12 +220,11 @@ static void
 decide_held(SfLease *lease, SfMoment now)
 {
 	const SfLeaseConfig *config = &lease->config;
-	int64_t		tick_ms = config->claimant.layout->tick_ms;
 	int64_t		spare = config->reserve_ms / 3;
 
 	if (lease->record.until < sf_lease_last_until(lease))
-		spare = (lease->record.until - sf_lease_tick(lease, now)) * tick_ms -
-			config->reserve_ms * 2 / 3;
+		spare = (lease->record.until - sf_lease_tick(lease, now)) *
+			config->claimant.layout->tick_ms - config->reserve_ms * 2 / 3;
 	if (lease->unsure)
 		ask(lease, now, SF_ASK_READ);
 	else if (now.monotonic_ms >= lease->keepalive_ms)
@@ -345,7 +344,6 @@ sf_lease_step(SfLease *lease, SfMoment now)
 static void
 read_done(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
-	sf_lease_note_peers(lease, now, registry);
 	if (lease->state == SF_LEASE_HELD || lease->state == SF_LEASE_RELEASING)
 		check_held(lease, now, registry);
 	else if (!sf_lease_registry_is_good(lease, now, registry))

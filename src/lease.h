@@ -142,8 +142,6 @@ extern void sf_lease_back_off(SfLease *lease, SfMoment now);
 extern int64_t sf_lease_clock_offset(const SfLease *lease, SfMoment now);
 extern void sf_lease_note_clock(SfLease *lease, SfMoment now,
 								const SfAnswer *answer);
-extern void sf_lease_note_peers(SfLease *lease, SfMoment now,
-								const SfRegistry *registry);
 extern bool sf_lease_clock_is_good(SfLease *lease, SfMoment now);
 extern bool sf_lease_was_interrupted(SfLease *lease, SfMoment now);
 extern int	sf_lease_find_pending(const SfLease *lease,

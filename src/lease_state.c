@@ -118,6 +118,35 @@ is_off(int64_t offset, int64_t limit)
 	return offset > limit || offset < -limit;
 }
 
+/*
+ * The clocks of those who are there, as they were when they last wrote.  Ours
+ * and theirs are known to within the time that an answer takes.
+ */
+static void
+note_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
+{
+	int64_t		limit = lease->config.warn_offset_ms;
+	int			peers;
+	int			apart;
+	bool		warn;
+	char		text[SF_REASON_SIZE];
+
+	if (!registry->initialized)
+		return;
+	apart = sf_claim_peers_apart(registry, lease->config.claimant.owner,
+								 sf_lease_clock_offset(lease, now),
+								 limit + lease->clock_slack_ms, &peers);
+	warn = apart * 2 > peers || apart * 2 < -peers;
+	if (warn && !lease->peers_warned)
+	{
+		snprintf(text, sizeof(text),
+				 "The wall clock is more than %lld ms %s those of most other servers.",
+				 (long long) limit, apart < 0 ? "behind" : "ahead of");
+		lease->config.say(true, text);
+	}
+	lease->peers_warned = warn;
+}
+
 /* The registry's clock, read between the request and its answer. */
 void
 sf_lease_note_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
@@ -125,6 +154,8 @@ sf_lease_note_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
 	int64_t		offset;
 	char		text[SF_REASON_SIZE];
 
+	if (lease->ask.kind == SF_ASK_READ)
+		lease->peers_due_ms = now.monotonic_ms + lease->config.peers_ms;
 	if (answer->clock_ms == 0)
 		return;
 	lease->clock_known = true;
@@ -143,36 +174,8 @@ sf_lease_note_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
 				 offset < 0 ? "behind" : "ahead of");
 		lease->config.say(true, text);
 	}
-}
-
-/*
- * The clocks of those who are there, as they were when they last wrote.  Ours
- * and theirs are known to within the time that an answer takes.
- */
-void
-sf_lease_note_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
-{
-	int64_t		limit = lease->config.warn_offset_ms;
-	int			peers;
-	int			apart;
-	bool		warn;
-	char		text[SF_REASON_SIZE];
-
-	lease->peers_due_ms = now.monotonic_ms + lease->config.peers_ms;
-	if (!lease->clock_known || !registry->initialized)
-		return;
-	apart = sf_claim_peers_apart(registry, lease->config.claimant.owner,
-								 sf_lease_clock_offset(lease, now),
-								 limit + lease->clock_slack_ms, &peers);
-	warn = apart * 2 > peers || apart * 2 < -peers;
-	if (warn && !lease->peers_warned)
-	{
-		snprintf(text, sizeof(text),
-				 "The wall clock is more than %lld ms %s those of most other servers.",
-				 (long long) limit, apart < 0 ? "behind" : "ahead of");
-		lease->config.say(true, text);
-	}
-	lease->peers_warned = warn;
+	if (lease->ask.kind == SF_ASK_READ && answer->result == SF_RESULT_DONE)
+		note_peers(lease, now, answer->registry);
 }
 
 /*
