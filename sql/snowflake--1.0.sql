@@ -559,7 +559,11 @@ END;
 COMMENT ON FUNCTION snowflake_registry_renew(bigint, bigint, bigint) IS
 'for workers: after a loss of data, another generation and floor';
 
-CREATE FUNCTION snowflake_registry_init(layout text DEFAULT 'snowflake')
+-- What administrators call: it is done in the registry that snowflake.registry
+-- names, or else by these functions here.  They give nobody more than he may do
+-- with the tables, so everybody may call them.
+--
+CREATE FUNCTION snowflake_registry_init_here(layout text)
 RETURNS boolean
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -571,12 +575,11 @@ BEGIN ATOMIC
 			l.text, l.epoch_ms, l.tick_ms) b
 	WHERE l.text IS NOT NULL;
 END;
-COMMENT ON FUNCTION snowflake_registry_init(text) IS
-'make this database a registry for servers with this layout; false if it is one';
+COMMENT ON FUNCTION snowflake_registry_init_here(text) IS
+'snowflake_registry_init() where this database is the registry';
 
-CREATE FUNCTION snowflake_registry_recover(
-	largest_reserve interval DEFAULT '90 s',
-	largest_offset interval DEFAULT '5 s')
+CREATE FUNCTION snowflake_registry_recover_here(largest_reserve interval,
+	largest_offset interval)
 RETURNS timestamptz
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -590,10 +593,10 @@ BEGIN ATOMIC
 	FROM snowflake_registry_place() p
 	RETURNING to_timestamp((r.epoch_ms + r.floor * r.tick_ms) / 1000.0);
 END;
-COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
-'after a loss of data: let nobody claim a slot before what any server may have reserved';
+COMMENT ON FUNCTION snowflake_registry_recover_here(interval, interval) IS
+'snowflake_registry_recover() where this database is the registry';
 
-CREATE FUNCTION snowflake_registry_slots(
+CREATE FUNCTION snowflake_registry_slots_here(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
 	OUT holder text, OUT since timestamptz, OUT until timestamptz, OUT present boolean,
 	OUT released boolean, OUT clock_offset interval)
@@ -608,11 +611,12 @@ BEGIN ATOMIC
 	FROM snowflake_registry_slot s, snowflake_registry r
 	ORDER BY s.node;
 END;
-COMMENT ON FUNCTION snowflake_registry_slots() IS
-'who holds which node id of this registry';
+COMMENT ON FUNCTION snowflake_registry_slots_here() IS
+'snowflake_registry_slots() where this database is the registry';
 
 -- The holder, should it live, finds that the record is not its own any more.
-CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
+CREATE FUNCTION snowflake_registry_release_here(slot bigint)
+RETURNS boolean
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH changed AS (
@@ -624,6 +628,34 @@ BEGIN ATOMIC
 	)
 	SELECT EXISTS (SELECT FROM changed);
 END;
+COMMENT ON FUNCTION snowflake_registry_release_here(bigint) IS
+'snowflake_registry_release() where this database is the registry';
+
+CREATE FUNCTION snowflake_registry_init(layout text DEFAULT NULL)
+RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_init(text) IS
+'make a registry that has lost no data one for servers with this layout; false if it is one';
+
+CREATE FUNCTION snowflake_registry_recover(
+	largest_reserve interval DEFAULT '90 s',
+	largest_offset interval DEFAULT '5 s')
+RETURNS timestamptz
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
+'after a loss of data: let nobody claim a slot before what any server may have reserved';
+
+CREATE FUNCTION snowflake_registry_slots(
+	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
+	OUT holder text, OUT since timestamptz, OUT until timestamptz,
+	OUT present boolean, OUT released boolean, OUT clock_offset interval)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_slots() IS
+'who holds which node id of the registry';
+
+CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 

@@ -31,6 +31,7 @@
 #include "node.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "registrar.h"
 #include "settings.h"
 #include "state.h"
 #include "storage/fd.h"
@@ -185,6 +186,7 @@ lease_answered(const SfAnswer *answer)
 /* The first of them comes first. */
 static SfAsker askers[] = {
 	{.ask = &lease.ask, .answered = lease_answered},
+	{.ask = &sf_registrar_ask, .answered = sf_registrar_answered},
 };
 
 /* ---- the loop ---- */
@@ -246,6 +248,7 @@ go_on(void)
 	sf_lease_step(&lease, read_clocks());
 	sf_asker_receive(backend);
 	sf_leaser_publish(&lease.right);
+	sf_registrar_step();
 	sf_asker_send(askers, lengthof(askers), backend);
 	report_status();
 }
@@ -301,6 +304,7 @@ snowflake_leaser_main(Datum arg)
 	configure(&config);
 	load_backend();
 	sf_lease_init(&lease, &config, read_clocks());
+	sf_registrar_start(random_number);
 	while (!ShutdownRequestPending)
 	{
 		go_on();

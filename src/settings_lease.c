@@ -27,13 +27,13 @@ int			sf_leasing_wait = 60 * 1000;
 #define LIBCURL		"libcurl (Debian: libcurl4-openssl-dev)"
 
 #define IN_SQL		"run there: SELECT snowflake_registry_init();"
-#define BY_HAND		"put the key \"registry\" as \"A registry in etcd\" in the README of the extension says."
+#define FROM_HERE	"run here: SELECT snowflake_registry_init();"
 
 static const SfRegistryKind kinds[] = {
 	{"postgresql", "postgresql", LIBPQ, IN_SQL},
 	{"postgres", "postgresql", LIBPQ, IN_SQL},
-	{"etcd", "etcd", LIBCURL, BY_HAND},
-	{"etcds", "etcd", LIBCURL, BY_HAND},
+	{"etcd", "etcd", LIBCURL, FROM_HERE},
+	{"etcds", "etcd", LIBCURL, FROM_HERE},
 };
 
 /* The kind of registry that this text names, or NULL. */

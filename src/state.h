@@ -170,6 +170,18 @@ typedef struct SfIdentity
 } SfIdentity;
 
 /*
+ * Where administrators leave what the worker is to ask the registry for them
+ * (registrar.c).  All under SfState.lock.
+ */
+typedef struct SfDesk
+{
+	ConditionVariable changed;	/* what follows */
+	struct Latch *worker;		/* NULL: there is none */
+	int			pid;			/* the worker's */
+	uint32		job;			/* the dsm_handle of one to be taken; or 0 */
+} SfDesk;
+
+/*
  * The position of a counter that gives nothing away any more: far above any,
  * and far enough from where it would overflow.
  */
@@ -218,6 +230,7 @@ typedef struct SfState
 
 	SfLeasing	leasing;
 	SfIdentity	identity;
+	SfDesk		desk;
 
 	/* fixed at start */
 	int			ndatabases;

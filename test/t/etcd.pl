@@ -497,13 +497,6 @@ $etcd->stop;
 
 # ---- servers ----
 
-# What the README has to be put under the key.
-query($node, 'CREATE EXTENSION snowflake');
-my $made = q{SELECT json_build_object(
-	'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
-	'layout', text,
-	'floor', ceil((extract(epoch FROM now()) * 1000 - epoch_ms) / tick_ms))
-	FROM snowflake_registry_layout('snowflake')};
 $etcd = Etcd->new('servers')->start;
 my $checker = IdChecker->new($node->basedir . '/ids');
 
@@ -531,10 +524,18 @@ sub make_ids
 }
 
 my $a = new_holder('a', "127.0.0.1:$closed," . $etcd->host);
-wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'A registry in etcd'});
-$etcd->put('reg/registry', query($node, $made));
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init\(\)'});
+is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '0', 'no registry has no slots');
+is(query($a, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to release');
+is(query($a, 'SELECT snowflake_registry_init()'), 't', 'init');
+is(query($a, q{SELECT snowflake_registry_init('twitter')}), 'f', 'init again');
 make_ids($a);
 my $slot = lease_of($a, 'node_id');
+my ($pid) = split /\n/, slurp_file($a->data_dir . '/postmaster.pid');
+chomp(my $name = `hostname`);
+is(query($a, q{SELECT slot, host, address, process, since BETWEEN now() - interval '10 minutes' AND clock_timestamp(),
+	until > now(), present, released FROM snowflake_registry_slots()}), "$slot|$name|127.0.0.1|$pid|t|t|t|f",
+	'slots say who has one');
 is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::false, 'a server holds a slot');
 my $until = lease_of($a, 'until');
 wait_for_lease($a, "until > '$until'");
@@ -542,6 +543,19 @@ pass('and extends it');
 my $b = new_holder('b', $etcd->host);
 make_ids($b);
 isnt(lease_of($b, 'node_id'), $slot, 'another server has another');
+
+# An administrator frees the slot of one that lives: until stays.
+my $from = -s $a->logfile;
+my $before = decode_json($etcd->get("reg/slots/$slot")->{value});
+is(query($b, "SELECT snowflake_registry_release($slot)"), 't', 'release');
+like_log($a, qr/The lease of node id $slot is lost/, $from, 'its holder finds out');
+wait_for_lease($a, q{state = 'held'});
+make_ids($a);
+my $after = decode_json($etcd->get("reg/slots/$slot")->{value});
+cmp_ok($after->{until}, '>=', $before->{until}, 'its until stays');
+is(query($b, 'SELECT snowflake_registry_release(' . (lease_of($a, 'node_id') + lease_of($b, 'node_id') + 1) . ')'),
+	'f', 'nobody has that slot');
+$slot = lease_of($a, 'node_id');
 
 # The presence, and then all data, is lost.
 $etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
@@ -553,13 +567,20 @@ foreach my $try (1 .. 6000)
 ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
 $etcd->wipe;
 wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
-$etcd->put('reg/registry', query($node, $made =~ s/now\(\)/now() + interval '20 s'/r));
+my $begin = query($a, q{SELECT snowflake_registry_recover('15 s')});
+my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');
+$checker->saw('all servers', @late);
+is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timestamp($late[0]) >= '$begin'"), 't',
+	'all data was lost: after the recovery nothing is made before the time that it has said');
 make_ids($_) foreach $a, $b, $a, $b;
 isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'after a recovery both have one again');
 
 # Down for a while, and given back.
 $etcd->stop;
 wait_for_lease($a, q{problem ~ 'connect'});
+refused($a, "SELECT $_", '58000',
+	qr/the registry has not done what it was asked.*DETAIL:  The registry is "etcd:.*HINT:  Nothing was changed/s, "down: $_")
+  foreach 'snowflake_registry_slots()', 'snowflake_registry_release(0)', 'snowflake_registry_recover()';
 make_ids($a);
 $etcd->start;
 wait_for_lease($a, q{problem IS NULL AND state = 'held'});
@@ -573,10 +594,10 @@ $etcd->stop;
 
 # Three members: the leader is killed; then two of them are, and come back.
 my @members = Etcd->cluster('m1', 'm2', 'm3');
-$members[0]->put('reg/registry', query($node, $made));
 my ($leader) = grep { $_->leads } @members;
 my @others = grep { $_ != $leader } @members;
 my $c = new_holder('c', join(',', map { $_->host } $leader, @others));
+is(query($c, 'SELECT snowflake_registry_init()'), 't', 'init');
 make_ids($c, 'three members');
 $leader->stop('KILL');
 $until = lease_of($c, 'until');

@@ -6,6 +6,9 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
+use File::Basename;
+use File::Copy;
+use File::Path qw(make_path);
 use FindBin;
 use IPC::Run;
 use lib $FindBin::RealBin;
@@ -122,6 +125,28 @@ foreach my $bad (
 	fails_to_start($a, "$bad->[0]\n", $bad->[1], $bad->[0] =~ s/\n.*//sr);
 }
 unlike(slurp_file($a->logfile), qr/secret/, 'no password is in the log');
+
+# An installation without a registry's library: a copy of the server, which
+# finds its directories by where it is itself.
+{
+	my $root = "$PostgreSQL::Test::Utils::tmp_check/installation";
+	my %dir = map { chomp(my $d = `$ENV{PG_CONFIG} --$_`); $_ => $d } qw(bindir pkglibdir sharedir);
+	my ($out, $err) = ('', '');
+
+	make_path("$root$dir{bindir}", "$root$dir{pkglibdir}", dirname("$root$dir{sharedir}"));
+	symlink $dir{sharedir}, "$root$dir{sharedir}" or die;
+	foreach my $file (grep { !/snowflake_etcd\.so$/ } glob "$dir{pkglibdir}/*")
+	{
+		symlink $file, "$root$dir{pkglibdir}/" . basename($file) or die;
+	}
+	copy("$dir{bindir}/postgres", "$root$dir{bindir}/postgres") or die;
+	chmod 0755, "$root$dir{bindir}/postgres";
+	IPC::Run::run([ "$root$dir{bindir}/postgres", '-D', $a->data_dir, '-c', 'snowflake.registry=etcd://127.0.0.1/x' ],
+		'>', \$out, '2>', \$err, IPC::Run::timeout(60));
+	like($err, qr{FATAL:  there is no library for the registry that snowflake.registry names
+.*DETAIL:  File ".*/snowflake_etcd\.so" cannot be read\.
+.*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\): install them, and build}, 'a registry whose library was not built');
+}
 $a->start;
 query($a, 'CREATE EXTENSION snowflake');
 wait_for_lease($a, 'problem IS NOT NULL');
@@ -342,6 +367,10 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	my $node_id = lease_of($b, 'node_id');
 	my $load = load_on($b);
 
+	# reserved for so long that no other delay makes it claim the same one
+	query($b, q{ALTER SYSTEM SET snowflake.lease_reserve = '15s'});
+	$b->reload;
+	wait_for_lease($b, q{until > now() + interval '12 s'});
 	$holders{c}->stop;
 	$load->more(1000);
 	is(query($registry, "SELECT snowflake_registry_release($node_id)"), 't', 'release');
@@ -363,6 +392,8 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$running->quit;
 	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '>', $before,
 		'and goes on when it has ended, with nobody else there');
+	query($b, 'ALTER SYSTEM RESET ALL');
+	$b->reload;
 }
 
 # ---- a crash ----

@@ -1,18 +1,20 @@
 # A registry in PostgreSQL: what its library makes of requests, answers and
-# errors, without the worker. Needs what test/registry builds.
+# errors, without the worker; and what administrators ask through the worker of
+# a server. Needs what test/registry builds.
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
+use IPC::Run;
 use lib $FindBin::RealBin;
 use RegistryDriver;
 use SnowflakeTest;
 
 start_driver('postgresql');
 my $registry = PostgreSQL::Test::Cluster->new('registry');
-$registry->init;
+$registry->init(allows_streaming => 1);
 $registry->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'");
 $registry->start;
 
@@ -156,4 +158,194 @@ $registry->start;
 asked($w, 'it is back', 'DONE', qr/^$/, 'shards', generation => 8, version => $v2, shards => 'z');
 $w->quit;
 $local->quit;
+
+# ---- through the worker of a server ----
+
+# It claims its node id, and then asks nothing for minutes; a read would wait
+# for a lock for a minute.
+query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards");
+my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
+	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
+	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
+$node->start;
+query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; CREATE ROLE keeper');
+my $slots = 'SELECT * FROM snowflake_registry_slots()';
+
+# A call that is not waited for: psql, its output and its errors.
+sub call
+{
+	my ($sql) = @_;
+	my ($out, $err) = ('', '');
+	my $run = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d',
+			$node->connstr('postgres'), '-c', $sql ], '>', \$out, '2>', \$err);
+
+	return { run => $run, out => \$out, err => \$err };
+}
+
+sub result_of
+{
+	my ($call) = @_;
+
+	$call->{run}->finish;
+	return ${ $call->{out} } . ${ $call->{err} };
+}
+
+# So many sessions wait for the registry.
+sub wait_until_waiting
+{
+	my ($n) = @_;
+
+	$node->poll_query_until('postgres', qq{SELECT count(*) = $n FROM pg_stat_activity
+		WHERE query LIKE '%snowflake_registry_%' AND pid <> pg_backend_pid()
+		AND wait_event IN ('Extension', 'SnowflakeErrand', 'SnowflakeDesk')})
+	  or die 'nobody waits';
+	return;
+}
+
+foreach my $call ('snowflake_registry_init()', 'snowflake_registry_recover()',
+	'snowflake_registry_slots()', 'snowflake_registry_release(1)')
+{
+	refused($node, "SET ROLE mallory; SELECT $call", '42501', qr/permission denied for function/,
+		"not for everybody: $call");
+	refused($node, "BEGIN READ ONLY; SELECT $call", '25006', qr/in a read-only transaction/,
+		"nor in a read-only transaction: $call") unless $call =~ /slots/;
+}
+refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "recover($_->[0])")
+  foreach [ 'NULL', '22004', qr/must not be null/ ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
+  [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ];
+refused($node, 'SELECT snowflake_registry_release(NULL)', '22004', qr/must not be null/, 'release(NULL)');
+refused($node, q{SELECT snowflake_registry_init('x')}, '22023', qr/invalid layout/, 'init by no layout');
+is(query($node, $slots), '', 'no registry has no slots');
+is(query($node, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to release');
+query($node, 'GRANT EXECUTE ON FUNCTION snowflake_registry_init, snowflake_registry_slots TO keeper');
+is(query($node, 'SET ROLE keeper; SELECT snowflake_registry_init()'), 't', 'init, by who was granted it');
+is(query($node, 'SELECT snowflake_registry_init()'), 'f', 'init again');
+wait_for_lease($node, q{state = 'held'});
+my $slot = lease_of($node, 'node_id');
+my $mine = q{SELECT slot, host, address, process, since > now() - interval '10 minutes' AND since <= clock_timestamp(),
+	until = (SELECT until FROM snowflake_lease()), present, released, holder ~ '^[0-9a-f]+$',
+	abs(extract(epoch FROM clock_offset)) < 60 FROM snowflake_registry_slots()};
+my ($pid) = split /\n/, slurp_file($node->data_dir . '/postmaster.pid');
+chomp(my $host = `hostname`);
+is(query($node, $mine), "$slot|$host|127.0.0.1|$pid|t|t|t|f|t|t", 'who has it');
+is(query($node, 'SET ROLE keeper; SELECT count(*) FROM snowflake_registry_slots()'), '1', 'for who was granted it');
+is(query($registry, "$set SELECT slot, host, address, process, present, released FROM snowflake_registry_slots()"),
+	"$slot|$host|127.0.0.1|$pid|t|f", 'the registry itself says the same');
+is(query($node, "SELECT snowflake_registry_release($_)"), 'f', "nobody has $_")
+  foreach $slot + 1, -1, 1 << 40;
+
+# Many slots: more than the queue holds at a time.
+query($registry, qq{$set INSERT INTO snowflake_registry_slot SELECT i + 5000, 1, 1, i, 1, 1, i, 0, false,
+	'host ' || i, i, 1, NULL, 0, now() FROM generate_series(0, 60535) i});
+is(query($node, q{SELECT count(*), sum(slot), max(host), count(address) FROM snowflake_registry_slots()
+	WHERE slot >= 5000}), '60536|' . (60536 * 5000 + 60535 * 60536 / 2) . '|host 9999|0', 'many slots');
+query($registry, "$set DELETE FROM snowflake_registry_slot WHERE node >= 5000");
+
+# A wait that is cancelled, and one behind it; one whose worker ends; what was
+# asked for behind another.
+my $locker = $registry->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
+my $call = call($slots);
+wait_until_waiting(1);
+my @others = map { call($slots) } 1 .. 3;
+wait_until_waiting(4);
+query($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+	WHERE query LIKE '%registry_slots%' AND pid <> pg_backend_pid()});
+like(result_of($_), qr/57014: canceling statement due to user request/, 'a wait is cancelled') foreach $call, @others;
+$call = call('SELECT snowflake_registry_release(0)');
+wait_until_waiting(1);
+$locker->query_safe('COMMIT');
+is(result_of($call), $slot == 0 ? "t\n" : "f\n", 'the next one is done');
+$locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
+$call = call($slots);
+wait_until_waiting(1);
+my $worker = lease_of($node, 'pid');
+kill 'TERM', $worker;
+like(result_of($call), qr/58000: the registry has not done what it was asked\nDETAIL:  .*The worker that was asking it has ended\./,
+	'the worker ends: the call fails');
+$locker->query_safe('COMMIT');
+refused($node, $slots, '55000', qr/the registry cannot be asked now.*The worker that asks it is not running/s, 'no worker');
+wait_for_lease($node, "state = 'held' AND pid <> $worker");
+$slot = lease_of($node, 'node_id');
+
+# A write whose answer is lost, and which was made: found out by reading.
+query($registry, qq{$set INSERT INTO snowflake_registry_slot VALUES (777, 1, 1, 5, 1, 1, 99, 0, false, 'gone', 1, 1,
+	'10.1.2.3', 5, now() + interval '1 hour'); ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
+$registry->reload;
+$registry->poll_query_until('postgres', q{SHOW synchronous_standby_names}, 'nobody') or die;
+$call = call('SELECT snowflake_registry_release(777)');
+my $waits = q{FROM pg_stat_activity WHERE wait_event = 'SyncRep'};
+$registry->poll_query_until('postgres', "SELECT count(*) = 1 $waits") or die 'nothing is written';
+query($registry, "SELECT pg_terminate_backend(pid) $waits");
+is(result_of($call), "t\n", 'a write whose answer was lost was made');
+query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
+$registry->reload;
+is(query($registry, "$set SELECT released, present, owner, version, until, address FROM snowflake_registry_slot WHERE node = 777"),
+	't|0|0|2|99|10.1.2.3', 'once, and until stays');
+is(query($node, 'SELECT snowflake_registry_release(777)'), 'f', 'it is free');
+
+# One that is never made, and one that is refused.
+foreach (
+	[ 'end', qr/58000: it is not known whether the registry was changed\nDETAIL:  The registry is "postgresql:.*terminating connection/ ],
+	[ 'error', qr/58000: the registry has not done what it was asked\nDETAIL:  The registry is "postgresql:.*it fails/ ])
+{
+	my ($how, $pattern) = @$_;
+
+	query($registry, qq{$set CREATE TRIGGER fails BEFORE UPDATE ON snowflake_registry
+		FOR EACH ROW EXECUTE FUNCTION fail('$how')});
+	like(result_of(call('SELECT snowflake_registry_recover()')), $pattern, "a write meets: $how");
+	query($registry, "$set DROP TRIGGER fails ON snowflake_registry");
+}
+my $floor = query($registry, "$set SELECT floor FROM snowflake_registry");
+
+# Recover: from the time that is said on.
+my $after = query($node, q{SELECT extract(epoch FROM snowflake_registry_recover('20 s', '10 s') - now()) BETWEEN 29 AND 4000});
+is($after, 't', 'recover');
+cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry"), '>', $floor, 'the floor is raised');
+query($registry, "$set UPDATE snowflake_registry SET timeline = '0000000F'");
+like(result_of(call($slots)), qr/58000: .*another server or timeline/s, 'in another place: not to be read');
+$after = query($node, 'SELECT snowflake_registry_recover()');
+is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
+	FROM snowflake_registry"), 't', 'recovered, up to where it says');
+is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'and to be read');
+query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot");
+$after = query($node, q{SELECT snowflake_registry_recover('1 h')});
+is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
+	FROM snowflake_registry"), 't', 'all is lost: one step makes it a registry from then on');
+
+# What is more urgent comes first, and what it interrupts is asked again.
+query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot");
+query($node, 'SELECT snowflake_registry_init()');
+$node->append_conf('postgresql.conf', "snowflake.lease_presence = '3s'");
+$node->restart;
+wait_for_lease($node, q{state = 'held'});
+$locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
+$call = call($slots);
+wait_until_waiting(1);
+foreach (1 .. 2)
+{
+	my $present = query($registry, "$set SELECT present_until FROM snowflake_registry_slot WHERE present <> 0");
+	$registry->poll_query_until('postgres', qq{SELECT present_until > '$present'
+		FROM "E x".snowflake_registry_slot WHERE present <> 0}) or die 'not kept alive';
+}
+pass('it is kept alive meanwhile');
+$locker->query_safe('COMMIT');
+like(result_of($call), qr/^\d+\|\Q$host\E\|127\.0\.0\.1\|.*\|t\|f\|/, 'and the call gets its answer');
+$locker->quit;
+
+# Unreachable; in recovery.
+$registry->stop;
+like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*refused/, 'the registry is gone');
+$registry->start;
+is(query($node, 'SELECT count(*) FROM snowflake_registry_slots()'), '1', 'it is back');
+$node->backup('copy');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'copy', has_streaming => 1);
+$standby->start;
+refused($standby, $slots, '55000', qr/the registry cannot be asked during recovery.*HINT:/s, 'a standby cannot ask it');
+refused($standby, "SELECT $_", '25006', qr/during recovery/, "a standby cannot: $_")
+  foreach 'snowflake_registry_init()', 'snowflake_registry_recover()', 'snowflake_registry_release(1)';
+$standby->stop;
+$node->stop;
+$registry->stop;
 done_testing();

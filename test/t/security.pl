@@ -198,14 +198,18 @@ snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
 snowflake_registry_begin(bigint,bigint,text,bigint,integer) v u -
 snowflake_registry_init(text) v u -
+snowflake_registry_init_here(text) v u public
 snowflake_registry_keep(bigint,bigint,bigint) v u -
 snowflake_registry_layout(text) i s public
 snowflake_registry_place() v s public
 snowflake_registry_read() v u -
 snowflake_registry_recover(interval,interval) v u -
+snowflake_registry_recover_here(interval,interval) v u public
 snowflake_registry_release(bigint) v u -
+snowflake_registry_release_here(bigint) v u public
 snowflake_registry_renew(bigint,bigint,bigint) v u -
 snowflake_registry_slots() v u -
+snowflake_registry_slots_here() v u public
 snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,integer,bigint,bigint,bigint) v u -
 snowflake_registry_write_shards(bigint,bigint,text) v u -
 snowflake_sequence(bigint) s s public
@@ -317,6 +321,8 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter
 	'snowflake_registry_init()', 'snowflake_registry_read()',
 	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000)},
 	q{snowflake_registry_write_shards(1, 0, '')}, 'snowflake_registry_renew(1, 2, 3)',
+	'snowflake_registry_slots_here()', 'snowflake_registry_release_here(1)',
+	q{snowflake_registry_recover_here('1 s', '1 s')}, q{snowflake_registry_init_here('twitter')},
 	q{snowflake_registry_begin(1, 1, 'timestamp:41 sequence:22', 0, 1)},
 	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
 	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
