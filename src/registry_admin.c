@@ -223,13 +223,13 @@ put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
 	bool		written = record->version != 0;
 	int64		until_ms = (layout->epoch_tick + record->until) *
 		layout->tick_ms;
+	char	   *holder = psprintf("%llx", (unsigned long long) record->owner);
 	Interval	offset = {.time = record->offset_ms * 1000};
 	values[0] = Int64GetDatum(record->node);
 	values[1] = CStringGetTextDatum(record->host);
 	values[2] = get_address(record, &nulls[2]);
 	values[3] = Int32GetDatum(record->process);
-	values[4] = CStringGetTextDatum(psprintf("%llx",
-											(unsigned long long) record->owner));
+	values[4] = CStringGetTextDatum(holder);
 	values[5] = TimestampTzGetDatum(sf_times_from_ms(record->since_ms));
 	values[6] = TimestampTzGetDatum(sf_times_from_ms(until_ms));
 	values[7] = BoolGetDatum(record->present != 0);
