@@ -141,6 +141,14 @@ snowflake_registry_init(PG_FUNCTION_ARGS)
 						  values);
 }
 
+/* Of a registry's ticks, which are whatever somebody has written there. */
+static int64
+get_ms(const SfLayout *layout, int64 tick)
+{
+	tick = Max(0, Min(tick, SF_END_OF_TICKS));
+	return (layout->epoch_tick + tick) * layout->tick_ms;
+}
+
 /* So long from now on, in ms; SQLSTATE 22004, 22023. */
 static int64
 get_ahead_ms(FunctionCallInfo fcinfo)
@@ -198,7 +206,7 @@ snowflake_registry_recover(PG_FUNCTION_ARGS)
 	reply = sf_errand_begin(&job);
 	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
 		elog(ERROR, "the registry's layout is none: %s", reason);
-	floor_ms = (layout.epoch_tick + reply->floor) * layout.tick_ms;
+	floor_ms = get_ms(&layout, reply->floor);
 	sf_errand_end();
 	PG_RETURN_TIMESTAMPTZ(sf_times_from_ms(floor_ms));
 }
@@ -221,10 +229,10 @@ put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
 	Datum		values[SLOT_COLUMNS];
 	bool		nulls[SLOT_COLUMNS] = {0};
 	bool		written = record->version != 0;
-	int64		until_ms = (layout->epoch_tick + record->until) *
-		layout->tick_ms;
+	int64		until_ms = get_ms(layout, record->until);
 	char	   *holder = psprintf("%llx", (unsigned long long) record->owner);
 	Interval	offset = {.time = record->offset_ms * 1000};
+
 	values[0] = Int64GetDatum(record->node);
 	values[1] = CStringGetTextDatum(record->host);
 	values[2] = get_address(record, &nulls[2]);
