@@ -229,7 +229,7 @@ put_leased(Datum *values, bool *nulls)
 	SfLeaseStatus status;
 	char		name[200];
 
-	sf_leased_status(&status);
+	sf_leased_status(&status, NULL);
 	sf_settings_registry_name(name, sizeof(name));
 	values[0] = CStringGetTextDatum(name);
 	values[1] = CStringGetTextDatum(stages[status.stage]);

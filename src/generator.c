@@ -9,7 +9,7 @@
  *
  *	mark	the end of an ID's tick must be at or below it: it is on disk, and
  *			what a crash or a promoted standby finds covers the ID
- *	lease	until when this server may issue as its node
+ *	lease	until when this server may issue as its node, or for its shards
  *	clock	the tick may be ahead of it by the allowed drift
  *
  * All three are read before the counter is swapped.  None is a race: the
@@ -42,7 +42,7 @@
 #include "miscadmin.h"
 #include "node.h"
 #include "settings.h"
-#include "state.h"
+#include "shard.h"
 #include "sync.h"
 #include "wait.h"
 #include "writer.h"
@@ -52,7 +52,7 @@ typedef struct Source
 {
 	const SfLayout *layout;
 	pg_atomic_uint64 *counter;
-	int			shard;			/* -1: the node's, under the lease */
+	int			shard;			/* -1: the node's */
 } Source;
 
 /* Positions that were taken. */
@@ -66,7 +66,7 @@ typedef struct Taken
 typedef enum Obstacle
 {
 	OBSTACLE_GONE,				/* look again */
-	OBSTACLE_LEASE,				/* the node's is missing, or has run out */
+	OBSTACLE_LEASE,				/* it is missing, or has run out */
 	OBSTACLE_CLOCK,				/* the call would have to sleep */
 	OBSTACLE_MARK				/* the mark would have to move */
 } Obstacle;
@@ -119,7 +119,8 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 {
 	const SfLayout *layout = source->layout;
 	SfDatabase *database = sf_mark_attached;
-	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
+	uint64		lease = source->shard >= 0 ? sf_shard_end(source->shard) :
+		pg_atomic_read_u64(&sf_state->lease);
 	int64		now_tick;
 	int64		tick;
 
@@ -131,7 +132,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 		sf_mark_attach(function);
 		return OBSTACLE_GONE;
 	}
-	if (source->shard < 0 && lease == 0)
+	if (lease == 0)
 	{
 		if (sf_settings_leases())
 			return OBSTACLE_LEASE;
@@ -142,8 +143,8 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 		sf_identity_require(node_of(lease) + 1);
 
 	/* the counter first, the clock after it: see above */
-	tick = (int64) ((pg_atomic_read_u64(source->counter) + 1) >>
-					layout->sequence_bits);
+	tick = (int64) (((pg_atomic_read_u64(source->counter) & ~SF_CLOSED) + 1)
+					>> layout->sequence_bits);
 	pg_read_barrier();
 	delay->wall_us = sf_clock_wall_us();
 	now_tick = sf_layout_ms_to_tick(layout, delay->wall_us / 1000);
@@ -154,7 +155,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 		take_apart(lease);
 	if (tick >= layout->end_tick)
 		sf_lifetime_refuse_end(layout, now_tick);
-	if (source->shard < 0 && tick >= right.end_tick)
+	if (tick >= (source->shard < 0 ? right.end_tick : (int64) lease))
 		return OBSTACLE_LEASE;
 
 	delay->tick_ms = layout->tick_ms;
@@ -184,7 +185,7 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 		case OBSTACLE_GONE:
 			break;
 		case OBSTACLE_LEASE:
-			sf_leased_wait(delay->lease, &delay->unleased_ms);
+			sf_leased_wait(source->shard, delay->lease, &delay->unleased_ms);
 			break;
 		case OBSTACLE_CLOCK:
 			sf_wait_clock(delay);
@@ -229,7 +230,8 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 
 	end = now + sf_settings_drift_ticks(layout) + 1;
 	end = Min(end, mark);
-	end = Min(end, source.shard < 0 ? right.end_tick : layout->end_tick);
+	end = Min(end, source.shard < 0 ? right.end_tick :
+			  (int64) pg_atomic_read_u64(&sf_state->shard_end));
 	cap = (end << shift) - 1;
 
 	SF_FAULT("before-swap");
@@ -260,7 +262,7 @@ enter(const Source *source, int64 now)
 			sf_writer_enter_node();
 		return true;
 	}
-	tick = pg_atomic_read_u64(source->counter) >> layout->sequence_bits;
+	tick = sf_shard_position(source->shard) >> layout->sequence_bits;
 	sf_writer_enter_shard(Max(tick,
 							  (uint64) sf_layout_ms_to_tick(layout, now)));
 	return true;
@@ -416,7 +418,7 @@ sf_generator_probe(Oid function)
 		Obstacle	obstacle = examine(&source, function, &need_ms, &delay);
 
 		if (obstacle == OBSTACLE_LEASE)
-			sf_leased_refuse();
+			sf_leased_refuse(-1);
 		if (obstacle == OBSTACLE_CLOCK)
 			sf_wait_refuse(&delay);
 		if (obstacle != OBSTACLE_GONE)

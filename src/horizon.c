@@ -80,6 +80,7 @@
 #include "miscadmin.h"
 #include "prepared.h"
 #include "settings.h"
+#include "shard.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/memutils.h"
@@ -342,9 +343,8 @@ view_of(Snapshot snapshot)
 static uint64
 compute(const View *view, int shard)
 {
-	pg_atomic_uint64 *counter = shard < 0 ?
-		&sf_state->node_counter.position : &sf_shard_counters[shard];
-	uint64		position = pg_atomic_read_u64(counter);
+	uint64		position = shard >= 0 ? sf_shard_position(shard) :
+		pg_atomic_read_u64(&sf_state->node_counter.position);
 	Bound		bound = {SF_NONE, SF_NONE};
 
 	pg_memory_barrier();

@@ -1,13 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * leased.c
- *	  A leased node id, as sessions see it: the wait for one, the refusal, and
- *	  what a change of the node means for who has made IDs under another.
+ *	  A leased node id and leased shards, as sessions see them: the wait for
+ *	  one, the refusal, and what a change of the node means for who has made
+ *	  IDs under another.
  *
  * The worker publishes node and until as one word.  What a session has read
  * there stays right however long it sleeps after it, since it is a right to a
  * range of timestamps; so for a while two sessions may issue under two nodes,
  * and both are in order.
+ *
+ * That there is no right to a shard can be said by its counter, too, which then
+ * is closed (shard.h): a shard may change hands while the server lives.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +24,7 @@
 #include "counter.h"
 #include "miscadmin.h"
 #include "settings.h"
+#include "shard.h"
 #include "storage/proc.h"
 
 /* Look again as often, for what nobody tells. */
@@ -27,66 +32,102 @@
 
 static uint32 wait_event_lease = 0;
 
+/*
+ * In new shared memory: who leases nothing may issue for its shards as long as
+ * there are IDs; where they are leased, all are closed until the worker opens
+ * them.
+ */
 void
-sf_leased_status(SfLeaseStatus *status)
+sf_leased_close_shards(void)
+{
+	if (!sf_settings_leases())
+		pg_atomic_write_u64(&sf_state->shard_end, sf_shard_layout.end_tick);
+	else
+	{
+		for (int i = 0; i < sf_state->nshards; i++)
+			(void) sf_shard_close(i);
+	}
+}
+
+/* What the worker says of the node id and of the shards; each may be NULL. */
+void
+sf_leased_status(SfLeaseStatus *status, SfLeaseStatus *shards_status)
 {
 	LWLockAcquire(sf_state->lock, LW_SHARED);
-	*status = sf_state->leasing.status;
+	if (status != NULL)
+		*status = sf_state->leasing.status;
+	if (shards_status != NULL)
+		*shards_status = sf_state->leasing.shards_status;
 	LWLockRelease(sf_state->lock);
 }
 
-/* There is no lease: SQLSTATE 55000. */
+/* There is no lease, of this shard or (-1) of a node id: SQLSTATE 55000. */
 void
-sf_leased_refuse(void)
+sf_leased_refuse(int shard)
 {
 	SfLeaseStatus status;
 	char		name[200];
 
-	sf_leased_status(&status);
+	sf_leased_status(shard < 0 ? &status : NULL, shard < 0 ? NULL : &status);
 	sf_settings_registry_name(name, sizeof(name));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("this server has no lease of a node id"),
+			 shard < 0 ? errmsg("this server has no lease of a node id") :
+			 errmsg("this server has no lease of shard %d", shard),
 			 errdetail("The registry is \"%s\". %s", name,
 					   status.problem[0] != '\0' ? status.problem :
 					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
 					   "It has not answered yet."),
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
-					 "See the server's log, and snowflake_lease().")));
+					 shard < 0 ? "See the server's log, and snowflake_lease()." :
+					 "See the server's log, and snowflake_shard_lease().")));
+}
+
+/* The word in which a call finds its right, or 0. */
+static uint64
+read_right(int shard)
+{
+	return shard < 0 ? pg_atomic_read_u64(&sf_state->lease) :
+		sf_shard_end(shard);
 }
 
 /* Since when there has been none for the one who has read this. */
 static int64
-missing_since_ms(uint64 lease, int64 now_ms)
+missing_since_ms(int shard, uint64 lease, int64 now_ms)
 {
 	SfLeasing  *leasing = &sf_state->leasing;
-	int64		since_ms = (int64) pg_atomic_read_u64(&leasing->since_ms);
-	int64		end_tick;
+	const SfLayout *layout = shard < 0 ? &sf_node_layout : &sf_shard_layout;
+	int64		since_ms =
+		(int64) pg_atomic_read_u64(shard < 0 ? &leasing->since_ms :
+								   &leasing->shards_since_ms);
+	int64		end_tick = (int64) lease;
 	int64		past_ms;
 
 	if (lease == 0)
 		return since_ms == 0 ? now_ms : since_ms;
-	end_tick = sf_node_layout.epoch_tick +
-		(int64) (lease >> sf_node_layout.node_bits);
-	past_ms = sf_clock_wall_ms() - end_tick * sf_node_layout.tick_ms;
+	if (shard < 0)
+		end_tick = layout->epoch_tick + (int64) (lease >> layout->node_bits);
+	past_ms = sf_clock_wall_ms() - end_tick * layout->tick_ms;
 	return now_ms - Max(past_ms, 0);
 }
 
 /*
  * Wait until the word in which the caller has found no right is another one,
  * for snowflake.lease_wait from when there was no right at the most; then
- * throw SQLSTATE 55000.  begun_ms is the call's own, and begins as 0.
+ * throw SQLSTATE 55000.  It is that of a shard, or (-1) of the node id.
+ * begun_ms is the call's own, and begins as 0.
  */
 void
-sf_leased_wait(uint64 lease, int64 *begun_ms)
+sf_leased_wait(int shard, uint64 lease, int64 *begun_ms)
 {
 	SfLeasing  *leasing = &sf_state->leasing;
 	int64		now_ms = sf_clock_monotonic_ms();
 
 	if (*begun_ms == 0)
-		*begun_ms = missing_since_ms(lease, now_ms);
+		*begun_ms = missing_since_ms(shard, lease, now_ms);
 	ConditionVariablePrepareToSleep(&leasing->changed);
-	while (pg_atomic_read_u64(&sf_state->lease) == lease)
+	while (read_right(shard) == lease &&
+		   (shard < 0 || sf_state_may_issue_for(shard)))
 	{
 		int64		left = *begun_ms + sf_leasing_wait -
 			sf_clock_monotonic_ms();
@@ -94,7 +135,7 @@ sf_leased_wait(uint64 lease, int64 *begun_ms)
 		if (left <= 0)
 		{
 			ConditionVariableCancelSleep();
-			sf_leased_refuse();
+			sf_leased_refuse(shard);
 		}
 		(void) ConditionVariableTimedSleep(&leasing->changed,
 										   Min(left, LOOK_MS),

@@ -84,8 +84,8 @@ say(bool is_warning, const char *text)
 }
 
 /* In ms; the monotonic clock goes on while the machine is suspended. */
-static SfMoment
-read_clocks(void)
+SfMoment
+sf_leaser_clocks(void)
 {
 	SfMoment	now;
 	int64_t		offset = sf_clock_boot_offset_ms(&now.wall_ms);
@@ -180,12 +180,13 @@ report_status(void)
 static void
 lease_answered(const SfAnswer *answer)
 {
-	sf_lease_answer(&lease, read_clocks(), answer);
+	sf_lease_answer(&lease, sf_leaser_clocks(), answer);
 }
 
 /* The first of them comes first. */
 static SfAsker askers[] = {
 	{.ask = &lease.ask, .answered = lease_answered},
+	{.answered = sf_leaser_shards_answered},	/* .ask: when it is there */
 	{.ask = &sf_registrar_ask, .answered = sf_registrar_answered},
 };
 
@@ -223,7 +224,7 @@ wait_for_events(int64 until_ms)
 	SfSocket	sockets[SF_BACKEND_SOCKETS];
 	int64_t		timeout_ms = LOOK_MS;
 	int			n = backend->sockets(sockets, &timeout_ms);
-	int64		left = until_ms - read_clocks().monotonic_ms;
+	int64		left = until_ms - sf_leaser_clocks().monotonic_ms;
 	WaitEventSet *set = sf_create_wait_event_set(n + 2);
 	WaitEvent	event;
 
@@ -241,13 +242,21 @@ wait_for_events(int64 until_ms)
 	ResetLatch(MyLatch);
 }
 
+static int64
+next_wake_ms(void)
+{
+	return Min(lease.wake_ms, sf_leaser_shards_wake_ms());
+}
+
 /* Send what is to be sent, take what has come. */
 static void
 go_on(void)
 {
-	sf_lease_step(&lease, read_clocks());
+	sf_lease_step(&lease, sf_leaser_clocks());
+	sf_leaser_shards_step(&lease.config, sf_leaser_clocks());
 	sf_asker_receive(backend);
 	sf_leaser_publish(&lease.right);
+	sf_leaser_shards_publish();
 	sf_registrar_step();
 	sf_asker_send(askers, lengthof(askers), backend);
 	report_status();
@@ -273,20 +282,22 @@ server_stops(void)
 		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
-/* Give the lease back, if that can be done soon; or else it expires. */
+/* Give all back, if that can be done soon; or else it expires. */
 static void
 give_back(void)
 {
-	SfMoment	now = read_clocks();
+	SfMoment	now = sf_leaser_clocks();
 	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
 
 	sf_lease_release(&lease, now, sf_leaser_close());
-	while (go_on(), lease.state != SF_LEASE_ENDED &&
-		   read_clocks().monotonic_ms < deadline_ms)
-		wait_for_events(Min(lease.wake_ms, deadline_ms));
+	sf_leaser_shards_release(now);
+	while (go_on(), (lease.state != SF_LEASE_ENDED ||
+					 !sf_leaser_shards_have_ended()) &&
+		   sf_leaser_clocks().monotonic_ms < deadline_ms)
+		wait_for_events(Min(next_wake_ms(), deadline_ms));
 	if (lease.state != SF_LEASE_ENDED)
 		ereport(LOG,
-				(errmsg("node id could not be given back, and stays reserved until the reservation ends")));
+				(errmsg("node id or shards could not be given back, and stay reserved until the reservation ends")));
 }
 
 void
@@ -303,12 +314,13 @@ snowflake_leaser_main(Datum arg)
 							sf_clock_monotonic_ms());
 	configure(&config);
 	load_backend();
-	sf_lease_init(&lease, &config, read_clocks());
+	sf_lease_init(&lease, &config, sf_leaser_clocks());
+	askers[1].ask = sf_leaser_shards_init(&config, sf_leaser_clocks());
 	sf_registrar_start(random_number);
 	while (!ShutdownRequestPending)
 	{
 		go_on();
-		wait_for_events(lease.wake_ms);
+		wait_for_events(next_wake_ms());
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{

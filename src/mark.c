@@ -53,6 +53,7 @@
 #include "note.h"
 #include "record.h"
 #include "settings.h"
+#include "shard.h"
 #include "slot.h"
 #include "sync.h"
 #include "times.h"
@@ -93,7 +94,7 @@ raise_counters(int64 floor_ms)
 	sf_counter_raise(&sf_state->node_counter.position,
 				  floor_position(&sf_node_layout, floor_ms));
 	for (int i = 0; i < sf_state->nshards; i++)
-		sf_counter_raise(&sf_shard_counters[i], position);
+		sf_shard_raise(i, position);
 }
 
 /* ---- the clock, as the mark sees it ---- */

@@ -41,7 +41,7 @@
 #include "layout.h"
 #include "miscadmin.h"
 #include "settings.h"
-#include "state.h"
+#include "shard.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 
@@ -109,8 +109,7 @@ all_issued_below(void)
 	int64		end = issued_below(sf_state_last_position(), &sf_node_layout);
 
 	for (int i = 0; i < sf_state->nshards; i++)
-		end = Max(end, issued_below(pg_atomic_read_u64(&sf_shard_counters[i]),
-									&sf_shard_layout));
+		end = Max(end, issued_below(sf_shard_position(i), &sf_shard_layout));
 	return end;
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ranges.c
- *	  Parse a list of integer ranges into a bitmap.
+ *	  Lists of integer ranges: parse into a bitmap, print, compare.
  *
  *-------------------------------------------------------------------------
  */
@@ -81,14 +81,60 @@ sf_ranges_parse(uint32_t *map, uint32_t limit, const char *text,
 		}
 		for (uint32_t i = first; i <= last; i++)
 		{
-			if (map[i / 32] & (UINT32_C(1) << (i % 32)))
+			if (sf_ranges_has(map, i))
 			{
 				snprintf(reason, reason_size,
 						 "The number %u is listed twice.", i);
 				return false;
 			}
-			map[i / 32] |= UINT32_C(1) << (i % 32);
+			sf_ranges_add(map, i);
 		}
 	}
 	return true;
+}
+
+/*
+ * The shortest list of the numbers in the map, as sf_ranges_parse()
+ * takes it.  Returns its length; there must be room for it.
+ */
+size_t
+sf_ranges_print(const uint32_t *map, uint32_t limit, char *buf, size_t size)
+{
+	size_t		length = 0;
+
+	buf[0] = '\0';
+	for (uint32_t first = 0; first < limit; first++)
+	{
+		uint32_t	last = first;
+
+		if (!sf_ranges_has(map, first))
+			continue;
+		while (last + 1 < limit && sf_ranges_has(map, last + 1))
+			last++;
+		length += snprintf(buf + length, size - length,
+						   first == last ? "%s%u" : "%s%u-%u",
+						   length == 0 ? "" : ",", first, last);
+		first = last;
+	}
+	return length;
+}
+
+/* Is there a number in the map that is not among the others? */
+bool
+sf_ranges_exceed(const uint32_t *map, const uint32_t *others, uint32_t limit)
+{
+	for (uint32_t i = 0; i < SF_RANGES_WORDS(limit); i++)
+	{
+		if ((map[i] & ~others[i]) != 0)
+			return true;
+	}
+	return false;
+}
+
+/* Leave in the map only what is among the others, too. */
+void
+sf_ranges_restrict(uint32_t *map, const uint32_t *others, uint32_t limit)
+{
+	for (uint32_t i = 0; i < SF_RANGES_WORDS(limit); i++)
+		map[i] &= others[i];
 }

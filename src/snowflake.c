@@ -11,6 +11,7 @@
 #include "fault.h"
 #include "fmgr.h"
 #include "identity.h"
+#include "leased.h"
 #include "leaser.h"
 #include "miscadmin.h"
 #include "node.h"
@@ -51,6 +52,7 @@ create_shared_memory(void)
 	if (IsUnderPostmaster)
 		return;
 	sf_settings_publish();
+	sf_leased_close_shards();
 	sf_node_take_at_start();
 	sf_identity_at_start();
 	sf_note_at_start();

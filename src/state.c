@@ -71,6 +71,9 @@ initialize_leasing(SfLeasing *leasing)
 	pg_atomic_init_u64(&leasing->other_until, 0);
 	pg_atomic_init_u64(&leasing->closed_at, 0);
 	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
+	pg_atomic_init_u64(&leasing->shards_since_ms, 0);
+	pg_atomic_init_u64(&leasing->highest_shard_end, 0);
+	memset(&leasing->shards_status, 0, sizeof(SfLeaseStatus));
 }
 
 static void
@@ -82,6 +85,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	sf_state->nwriters = nwriters;
 	sf_state->noted_ms = 0;
 	pg_atomic_init_u64(&sf_state->lease, 0);
+	pg_atomic_init_u64(&sf_state->shard_end, 0);
 	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
 	pg_atomic_init_u32(&sf_state->configured_node, 0);
 	pg_atomic_init_u32(&sf_state->configured_datacenter, 0);

@@ -158,6 +158,15 @@ typedef struct SfLeasing
 	pg_atomic_uint64 closed_at;
 
 	SfLeaseStatus status;		/* under SfState.lock */
+
+	/*
+	 * Likewise of the shards: when some of those that are configured were
+	 * first missed; and the highest SfState.shard_end of this life of the
+	 * server.
+	 */
+	pg_atomic_uint64 shards_since_ms;
+	pg_atomic_uint64 highest_shard_end;
+	SfLeaseStatus shards_status;	/* under SfState.lock */
 } SfLeasing;
 
 /* Which server this is: see identity.c. */
@@ -196,7 +205,15 @@ typedef struct SfState
 	 * Read by every call.
 	 */
 	pg_atomic_uint64 lease;
-	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
+
+	/*
+	 * The right to issue for the shards of which the counter is not closed
+	 * (shard.h): the first tick without it.  The layout's end; where shards
+	 * are leased, 0 is no right, and the worker alone writes it.  Read by
+	 * every call for a shard.
+	 */
+	pg_atomic_uint64 shard_end;
+	char		pad[PG_CACHE_LINE_SIZE - 2 * sizeof(pg_atomic_uint64)];
 
 	SfCounter	node_counter;
 
@@ -244,9 +261,9 @@ extern SfState *sf_state;
 extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
 extern SfNoted *sf_noted;		/* as many */
 extern SfWriterSlot *sf_writers;	/* nwriters of them */
-extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions */
+extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions: shard.h */
 
-/* One bit for each shard that this server may issue for; postmaster writes. */
+/* One bit for each shard in snowflake.shards; the postmaster writes. */
 extern pg_atomic_uint32 *sf_shard_map;
 
 extern void sf_state_request(int ndatabases, int nshards, int nwriters);

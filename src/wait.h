@@ -11,7 +11,7 @@
 /* A call that is too far ahead of the clock, or has no lease. */
 typedef struct SfDelay
 {
-	uint64		lease;			/* as of the last look */
+	uint64		lease;			/* or sf_shard_end(), as of the last look */
 	int64		unleased_ms;	/* monotonic; 0: it has not missed it yet */
 
 	/* as of the last look */

@@ -1,0 +1,203 @@
+/*-------------------------------------------------------------------------
+ *
+ * shard_lease_plan.c
+ *	  Which of the wanted shards to claim, and from when on.
+ *
+ * A claim begins at what each of its shards has as until, or above; so whoever
+ * chose badly waits, and no more.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "shard_lease.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define RETRY_MAX_MS	5000
+
+static int64_t
+later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Is there anything in it? */
+bool
+sf_shard_lease_any(const SfShardLease *shards, const uint32_t *set)
+{
+	static const SfShardSet none;
+
+	return sf_ranges_exceed(set, none, shards->nshards);
+}
+
+/* The registry's floor, in ticks of our layout. */
+static int64_t
+find_floor(const SfShardLease *shards, int64_t floor)
+{
+	const SfLayout *node = shards->node_layout;
+	const SfLayout *ours = shards->lease.config.claimant.layout;
+	int64_t		ms;
+
+	if (floor <= 0)
+		return 0;
+	if (floor > SF_END_OF_TICKS)
+		floor = SF_END_OF_TICKS;
+	ms = (node->epoch_tick + floor) * node->tick_ms + ours->tick_ms - 1;
+	return later(sf_layout_ms_to_tick(ours, ms) - ours->epoch_tick, 0);
+}
+
+/* A shard cannot be had before this until. */
+static void
+block(SfShardPlan *plan, uint32_t shard, int64_t until,
+	  const SfShardLine *holder)
+{
+	if (!plan->blocked || until < plan->soonest)
+		plan->soonest = until;
+	if (!plan->blocked)
+	{
+		plan->blocked = true;
+		plan->first = plan->last = shard;
+		plan->until = until;
+		plan->holder = holder;
+	}
+	else if (shard == plan->last + 1 && holder == plan->holder)
+		plan->last = shard;
+}
+
+/* What of the wanted shards is ours, or can be had. */
+void
+sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
+					const SfRegistry *registry, SfShardPlan *plan)
+{
+	const SfShardMap *map = &shards->map;
+	const SfClaimant *claimant = &shards->lease.config.claimant;
+	int64_t		latest = sf_lease_tick(&shards->lease, now) +
+		claimant->max_ahead_ms / claimant->layout->tick_ms;
+	int64_t		floor = find_floor(shards, registry->floor);
+
+	memset(plan, 0, sizeof(SfShardPlan));
+	plan->start = shards->right.start;
+	for (uint32_t i = 0; i < shards->nshards; i++)
+	{
+		bool		ours = sf_ranges_has(shards->held, i);
+		const SfShardLine *line = NULL;
+		int64_t		until = floor;
+
+		if (shards->lease.state == SF_LEASE_RELEASING ||
+			!sf_ranges_has(shards->wanted, i))
+		{
+			plan->leaves = plan->leaves || ours;
+			continue;
+		}
+		if (map->line_of[i] != 0 &&
+			map->line[map->line_of[i] - 1].until >= floor)
+		{
+			line = &map->line[map->line_of[i] - 1];
+			until = line->until;
+		}
+		if (!ours && until > latest)
+		{
+			block(plan, i, until, line);
+			continue;
+		}
+		if (!ours)
+			plan->start = later(plan->start, until);
+		sf_ranges_add(plan->next, i);
+	}
+	plan->adds = sf_ranges_exceed(plan->next, shards->right.shards,
+								  shards->nshards);
+}
+
+/*
+ * Some shards cannot be had: say why, and when to try again; not later than
+ * the others have to be extended.
+ */
+void
+sf_shard_lease_report(SfShardLease *shards, SfMoment now,
+					  const SfShardPlan *plan, int64_t spare_ms)
+{
+	SfLease    *lease = &shards->lease;
+	const SfClaimant *claimant = &lease->config.claimant;
+	const SfLayout *layout = claimant->layout;
+	const SfShardLine *holder = plan->holder;
+	int64_t		ahead = plan->soonest - sf_lease_tick(lease, now) -
+		claimant->max_ahead_ms / layout->tick_ms;
+	bool		comes = holder == NULL || holder->write_id == 0 ||
+		holder->server == claimant->server;
+	char		range[40];
+	char		time[40];
+	char		text[SF_REASON_SIZE];
+
+	snprintf(range, sizeof(range), plan->first == plan->last ?
+			 "Shard %u is" : "Shards %u-%u are", plan->first, plan->last);
+	sf_epoch_print((layout->epoch_tick + plan->until) * layout->tick_ms,
+				   time, sizeof(time));
+	if (holder == NULL)
+		snprintf(text, sizeof(text),
+				 "After its recovery the registry lets nobody claim a shard before %s.",
+				 time);
+	else if (holder->write_id == 0)
+		snprintf(text, sizeof(text),
+				 "%s not free before %s, for what was issued.", range, time);
+	else
+		snprintf(text, sizeof(text), "%s reserved until %s by \"%.60s\"%s.",
+				 range, time, holder->host,
+				 comes ? ", for a life of this server that has ended" : "");
+	sf_lease_set_problem(lease, now, text, comes ?
+						 "It will be claimed then." :
+						 "Take it out of snowflake.shards there, or here. If that server has gone, it will be claimed then.");
+	sf_lease_back_off(lease, now);
+	if (ahead < RETRY_MAX_MS / layout->tick_ms)
+		lease->retry_ms = now.monotonic_ms + 1 +
+			(ahead > 0 ? ahead * layout->tick_ms : 0);
+	if (lease->state == SF_LEASE_HELD && spare_ms >= 0 &&
+		lease->retry_ms > now.monotonic_ms + spare_ms + 1)
+		lease->retry_ms = now.monotonic_ms + spare_ms + 1;
+}
+
+/* ---- the record to be written ---- */
+
+/* Up to where there are timestamps of what is given back. */
+static int64_t
+find_left_until(const SfShardLease *shards, int64_t reserved)
+{
+	int64_t		until = later(shards->left_until, shards->right.start);
+
+	return until < reserved ? until : reserved;
+}
+
+/* Put the plan into the map.  False if there is no room. */
+bool
+sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
+						 const SfShardPlan *plan, uint64_t write_id)
+{
+	const SfClaimant *claimant = &shards->lease.config.claimant;
+	SfShardMap *map = &shards->map;
+	int			old = sf_shardmap_find(map, shards->lease.record.write_id);
+	int			ours = sf_shardmap_add(map);
+	int			left = sf_shardmap_add(map);
+	SfShardLine *line;
+
+	if (ours < 0 || left < 0)
+		return false;
+	line = &map->line[ours];
+	line->until = later(plan->start, shards->least_until);
+	if (old >= 0)
+	{
+		line->until = later(line->until, map->line[old].until);
+		map->line[left].until = find_left_until(shards, map->line[old].until);
+	}
+	line->until = sf_lease_reserve(&shards->lease, now, line->until);
+	line->write_id = write_id;
+	line->server = claimant->server;
+	snprintf(line->host, sizeof(line->host), "%s", claimant->host);
+	for (uint32_t i = 0; i < shards->nshards; i++)
+	{
+		if (sf_ranges_has(plan->next, i))
+			map->line_of[i] = (uint16_t) (ours + 1);
+		else if (sf_ranges_has(shards->held, i))
+			map->line_of[i] = (uint16_t) (left + 1);
+	}
+	sf_shardmap_compact(map, sf_lease_tick(&shards->lease, now));
+	return true;
+}
