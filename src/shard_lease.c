@@ -314,6 +314,7 @@ sf_shard_lease_want(SfShardLease *shards, SfMoment now,
 {
 	SfLease    *lease = &shards->lease;
 
+	watch(shards, now);
 	memcpy(shards->wanted, wanted,
 		   SF_RANGES_WORDS(shards->nshards) * sizeof(uint32_t));
 	sf_ranges_restrict(shards->right.shards, wanted, shards->nshards);

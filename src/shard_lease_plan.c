@@ -126,7 +126,7 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 		holder->server == claimant->server;
 	char		range[40];
 	char		time[40];
-	char		text[SF_REASON_SIZE];
+	char		text[SF_REASON_SIZE + 40];
 
 	snprintf(range, sizeof(range), plan->first == plan->last ?
 			 "Shard %u is" : "Shards %u-%u are", plan->first, plan->last);
@@ -142,7 +142,7 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 	else
 		snprintf(text, sizeof(text), "%s reserved until %s by \"%.60s\"%s.",
 				 range, time, holder->host,
-				 comes ? ", for a life of this server that has ended" : "");
+				 comes ? ", in a life of this server that has ended" : "");
 	sf_lease_set_problem(lease, now, text, comes ?
 						 "It will be claimed then." :
 						 "Take it out of snowflake.shards there, or here. If that server has gone, it will be claimed then.");
@@ -150,7 +150,9 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 	if (ahead < RETRY_MAX_MS / layout->tick_ms)
 		lease->retry_ms = now.monotonic_ms + 1 +
 			(ahead > 0 ? ahead * layout->tick_ms : 0);
-	if (lease->state == SF_LEASE_HELD && spare_ms >= 0 &&
+	if (spare_ms < 0)			/* that is being done */
+		spare_ms = lease->config.reserve_ms / 3;
+	if (lease->state == SF_LEASE_HELD &&
 		lease->retry_ms > now.monotonic_ms + spare_ms + 1)
 		lease->retry_ms = now.monotonic_ms + spare_ms + 1;
 }

@@ -1,0 +1,1401 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_shard_lease.c
+ *	  Leases of shards: a registry in memory, step by step and at random.
+ *
+ * As test_lease.c does for node ids.  Besides, servers are told to want other
+ * shards while they run, and sessions go on late: with an until that they have
+ * read long ago, and a clock as it was then.  The ways that are known to fail
+ * have to fail here.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "shard_lease.h"
+#include "harness.h"
+
+#define NODE_LAYOUT	"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
+#define LAYOUT		"timestamp:41 shard:2 sequence:16 epoch:2024-01-01"
+#define EPOCH_MS	INT64_C(1704067200000)	/* of both */
+#define START_MS	INT64_C(100000) /* since then; true time begins there */
+
+#define NSHARDS		4
+#define MAX_HOLDERS	6
+#define MAX_FLYING	200
+#define TEXT_SIZE	1500
+#define DRIFT_MS	5
+#define STEP_MS		10
+#define FAULTY_MS	45000
+#define HEAL_MS		60000
+#define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
+#define NRUNS		40
+#define MAX_OFFSET_MS	20000	/* of a clock that jumps */
+
+static SfLayout node_layout;
+static SfLayout layout;
+static char node_layout_text[SF_LAYOUT_TEXT_SIZE];
+static char said[5000];		/* since prepare(), the last line first */
+static int	nsaid;
+
+static void
+say(bool is_warning, const char *text)
+{
+	char		before[sizeof(said)];
+
+	memcpy(before, said, sizeof(said));
+	snprintf(said, sizeof(said), "%s%s\n%.4000s",
+			 is_warning ? "WARNING: " : "", text, before);
+	nsaid++;
+}
+
+/* ---- the registry ---- */
+
+typedef struct Registry
+{
+	bool		initialized;
+	uint64_t	generation;
+	int64_t		floor;
+	int64_t		revision;
+	int64_t		version;
+	char		text[TEXT_SIZE];
+} Registry;
+
+static Registry registry;
+static bool no_compare;
+static bool drops_free;
+
+static void
+init_registry(int64_t floor)
+{
+	int64_t		revision = registry.revision;
+
+	memset(&registry, 0, sizeof(registry));
+	registry.initialized = true;
+	registry.generation = rnd();
+	registry.floor = floor;
+	registry.revision = revision;
+}
+
+/* Without the lines of what was given back. */
+static void
+drop_free(char *text)
+{
+	char	   *line = text;
+	char	   *to = text;
+
+	while (*line != '\0')
+	{
+		size_t		length = strcspn(line, "\n") + 1;
+
+		if (strncmp(line, "free", 4) != 0)
+		{
+			memmove(to, line, length);
+			to += length;
+		}
+		line += length;
+	}
+	*to = '\0';
+}
+
+static SfResult
+apply(const SfAsk *ask, int64_t *version)
+{
+	*version = 0;
+	if (ask->kind == SF_ASK_READ)
+		return SF_RESULT_DONE;
+	if (!no_compare && (ask->generation != registry.generation ||
+						ask->version != registry.version))
+		return SF_RESULT_CONFLICT;
+	snprintf(registry.text, sizeof(registry.text), "%s", ask->shards);
+	if (drops_free)
+		drop_free(registry.text);
+	registry.version = *version = ++registry.revision;
+	return SF_RESULT_DONE;
+}
+
+/* What a reader is given; the text must live. */
+static void
+copy_registry(SfRegistry *copy, char *text)
+{
+	memset(copy, 0, sizeof(SfRegistry));
+	copy->initialized = registry.initialized;
+	copy->generation = registry.generation;
+	copy->floor = registry.floor;
+	snprintf(copy->layout, sizeof(copy->layout), "%s", node_layout_text);
+	memcpy(text, registry.text, TEXT_SIZE);
+	copy->shards = text;
+	copy->shards_version = registry.version;
+}
+
+static SfLeaseConfig
+make_config(uint64_t server)
+{
+	SfLeaseConfig config = {
+		.claimant = {
+			.layout = &layout, .server = server, .max_ahead_ms = 2000
+		},
+		.reserve_ms = 9000, .timeout_ms = 500, .max_offset_ms = 5000,
+		.warn_offset_ms = INT64_MAX, .look_ms = 100, .frozen_ms = 800,
+		.random = rnd, .say = say, .initialize = "run this."
+	};
+
+	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
+			 (int) server);
+	return config;
+}
+
+/* ---- step by step ---- */
+
+static SfShardLease one;
+static SfShardLease two;
+static SfMoment now;
+static int64_t clock_ahead_ms;	/* of the registry's clock */
+
+static int64_t
+now_tick(void)
+{
+	return now.wall_ms - EPOCH_MS;
+}
+
+static void
+live(SfShardLease *shards, int64_t ms)
+{
+	for (; ms > 0; ms -= 100)
+	{
+		now.monotonic_ms += ms < 100 ? ms : 100;
+		now.wall_ms += ms < 100 ? ms : 100;
+		sf_shard_lease_step(shards, now);
+	}
+}
+
+static void
+reply_as(SfShardLease *shards, SfResult result, const char *message)
+{
+	SfAnswer	answer = {.number = shards->lease.ask.number};
+
+	answer.result = result;
+	answer.message = message;
+	sf_shard_lease_answer(shards, now, &answer);
+}
+
+static SfResult
+reply(SfShardLease *shards)
+{
+	static SfRegistry copy;
+	static char text[TEXT_SIZE];
+	SfAnswer	answer = {.number = shards->lease.ask.number};
+
+	answer.result = apply(&shards->lease.ask, &answer.version);
+	copy_registry(&copy, text);
+	answer.registry = &copy;
+	answer.clock_ms = now.wall_ms + clock_ahead_ms;
+	sf_shard_lease_answer(shards, now, &answer);
+	return answer.result;
+}
+
+/* Answer what is asked until it is this. */
+static void
+reply_until(SfShardLease *shards, SfAskKind kind)
+{
+	for (int i = 0; i < 1000 && shards->lease.ask.kind != kind; i++)
+	{
+		if (shards->lease.ask.kind != SF_ASK_NOTHING)
+			reply(shards);
+		else
+			live(shards, 100);
+	}
+	CHECK_EQ(shards->lease.ask.kind, kind);
+}
+
+/* Answer until there is nothing to be asked now. */
+static void
+settle(SfShardLease *shards)
+{
+	for (int i = 0; i < 10 && shards->lease.ask.kind != SF_ASK_NOTHING; i++)
+		reply(shards);
+}
+
+/* Time passes, with a registry that answers at once. */
+static void
+live_with(SfShardLease *shards, int64_t ms)
+{
+	for (; ms > 0; ms -= 100)
+	{
+		live(shards, 100);
+		settle(shards);
+	}
+}
+
+static void
+want(SfShardLease *shards, uint32_t wanted, int64_t last_issued)
+{
+	SfShardSet	set = {wanted};
+
+	sf_shard_lease_want(shards, now, set, last_issued);
+}
+
+static void
+begin(SfShardLease *shards, uint64_t server, uint32_t wanted)
+{
+	SfLeaseConfig config = make_config(server);
+
+	sf_shard_lease_init(shards, &config, &node_layout, 0, now);
+	want(shards, wanted, -1);
+}
+
+static void
+prepare(void)
+{
+	no_compare = drops_free = false;
+	registry.revision = 0;
+	init_registry(0);
+	now.monotonic_ms = 1000000;
+	now.wall_ms = EPOCH_MS + START_MS;
+	clock_ahead_ms = 0;
+	said[0] = '\0';
+	nsaid = 0;
+}
+
+static void
+prepare_held(uint32_t wanted)
+{
+	prepare();
+	begin(&one, 1, wanted);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+	reply(&one);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK_EQ(one.lease.state, SF_LEASE_HELD);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.shards[0], wanted);
+}
+
+/* What the registry has of a shard: until when, and whose. */
+static int64_t
+until_of(uint32_t shard, uint64_t *server)
+{
+	static SfShardMap map;
+	char		reason[SF_REASON_SIZE];
+
+	if (!sf_shardmap_parse(&map, registry.text, reason, sizeof(reason)) ||
+		map.line_of[shard] == 0)
+		return -1;
+	*server = map.line[map.line_of[shard] - 1].server;
+	return map.line[map.line_of[shard] - 1].until;
+}
+
+static void
+check_shard(uint32_t shard, uint64_t server, int64_t until)
+{
+	uint64_t	found = 0;
+
+	CHECK_EQ(until_of(shard, &found), until);
+	CHECK_EQ(found, server);
+}
+
+static void
+test_claim_extend_release(void)
+{
+	int64_t		until;
+
+	/* who wants none asks nothing */
+	prepare();
+	begin(&one, 1, 0);
+	live(&one, 1000);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_NOTHING);
+	CHECK_EQ(one.lease.ask.number, 0);
+
+	prepare_held(7);
+	until = one.right.until;
+	CHECK_EQ(until, START_MS + 9000);
+	CHECK_EQ(one.right.start, 0);
+	check_shard(0, 1, until);
+	check_shard(2, 1, until);
+	check_shard(3, 0, -1);
+	CHECK_CONTAINS(said, "3 of 3 configured shards are leased.\n");
+	CHECK_STR(one.lease.problem, "");
+
+	/* less than two thirds are left */
+	reply_until(&one, SF_ASK_READ);
+	CHECK(until - now_tick() < 6000 && until - now_tick() > 5800);
+	reply(&one);
+	CHECK_EQ(one.right.until, until);
+	reply(&one);
+	CHECK_EQ(one.right.until, now_tick() + 9000);
+	CHECK(one.right.valid);
+	CHECK_EQ(nsaid, 1);
+
+	sf_shard_lease_release(&one, now, START_MS + 500);
+	CHECK(!one.right.valid);
+	settle(&one);
+	CHECK_EQ(one.lease.state, SF_LEASE_ENDED);
+	CHECK_EQ(one.lease.wake_ms, INT64_MAX);
+	check_shard(0, 0, START_MS + 501);
+
+	/* the next one begins there, also if his clock is behind */
+	now.wall_ms -= 4000;
+	begin(&two, 2, 1);
+	settle(&two);
+	CHECK(two.right.valid);
+	CHECK_EQ(two.right.start, START_MS + 501);
+	CHECK(two.right.until >= two.right.start);
+}
+
+/* What another has is waited for; the rest is claimed. */
+static void
+test_taken(void)
+{
+	prepare_held(7);
+	begin(&two, 2, 12);
+	settle(&two);
+	CHECK(two.right.valid);
+	CHECK_EQ(two.right.shards[0], 8);
+	CHECK(!sf_shard_lease_is_whole(&two));
+	CHECK_STR(two.lease.problem, "Shard 2 is reserved until 2024-01-01T00:01:49.000Z by \"host-1\".");
+	CHECK_CONTAINS(two.lease.remedy, "Take it out of snowflake.shards there, or here.");
+	check_shard(3, 2, two.right.until);
+
+	/* it goes on with what it has */
+	for (int i = 0; i < 200; i++)
+	{
+		live_with(&one, 100);
+		sf_shard_lease_step(&two, now);
+		settle(&two);
+		CHECK(two.right.until > now_tick() + 5000);
+		CHECK_EQ(two.right.shards[0], 8);
+	}
+
+	/* until the other gives it back, by a reload */
+	CHECK_EQ(one.right.shards[0], 7);
+	want(&one, 3, now_tick());
+	CHECK_EQ(one.right.shards[0], 3);
+	settle(&one);
+	check_shard(2, 0, now_tick() + 1);
+	check_shard(0, 1, one.right.until);
+	live_with(&two, 5100);
+	CHECK_EQ(two.right.shards[0], 12);
+	CHECK_STR(two.lease.problem, "");
+	CHECK_CONTAINS(said, "2 of 2 configured shards are leased.\n");
+
+	/* or has gone, and what it had reserved is over */
+	prepare_held(15);
+	begin(&two, 2, 15);
+	settle(&two);
+	CHECK(!two.right.valid);
+	CHECK_STR(two.lease.problem, "Shards 0-3 are reserved until 2024-01-01T00:01:49.000Z by \"host-1\".");
+	reply_until(&two, SF_ASK_SHARDS);
+	CHECK(now_tick() >= START_MS + 7000 && now_tick() < START_MS + 7500);
+	reply(&two);
+	CHECK_EQ(two.right.start, START_MS + 9000);
+
+	/* this server itself, before its restart */
+	prepare_held(15);
+	begin(&two, 1, 15);
+	settle(&two);
+	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", in a life of this server that has ended.");
+}
+
+/* All are given back, and some claimed again: never below what was read. */
+static void
+test_reload(void)
+{
+	int64_t		until;
+
+	prepare_held(3);
+	until = one.right.until;
+	want(&one, 0, START_MS + 30);
+	CHECK_EQ(one.right.shards[0], 0);
+	settle(&one);
+	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_NOTHING);
+	check_shard(0, 0, START_MS + 31);
+	CHECK_EQ(nsaid, 1);
+
+	/* a session may have read that until, and the clock gone back */
+	now.wall_ms -= 500;
+	one.lease.config.reserve_ms = 3000;
+	want(&one, 1, -1);
+	settle(&one);
+	CHECK_EQ(one.right.shards[0], 1);
+	CHECK_EQ(one.right.start, START_MS + 31);
+	CHECK_EQ(one.right.until, until);
+
+	/* likewise for a worker that comes after this one */
+	prepare_held(3);
+	want(&one, 0, START_MS + 30);
+	settle(&one);
+	{
+		SfLeaseConfig config = make_config(1);
+
+		config.reserve_ms = 3000;
+		sf_shard_lease_init(&two, &config, &node_layout, until, now);
+		want(&two, 1, -1);
+		settle(&two);
+		CHECK_EQ(two.right.until, until);
+	}
+
+	/* wanted again before that is written: it is not given back */
+	prepare_held(3);
+	want(&one, 1, START_MS + 30);
+	want(&one, 3, -1);
+	CHECK_EQ(one.right.shards[0], 1);
+	settle(&one);
+	CHECK_EQ(one.right.shards[0], 3);
+	check_shard(1, 1, one.right.until);
+
+	/* while it is being written: only what comes of it says what we have */
+	prepare_held(3);
+	want(&one, 1, START_MS + 30);
+	reply(&one);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	want(&one, 3, -1);
+	reply(&one);
+	CHECK_EQ(one.right.shards[0], 1);
+	settle(&one);
+	CHECK_EQ(one.right.shards[0], 3);
+
+	/* the giving back is lost on the way, or late */
+	for (int is_late = 0; is_late < 2; is_late++)
+	{
+		SfAsk		late;
+		char		text[TEXT_SIZE];
+		int64_t		version;
+
+		prepare_held(3);
+		want(&one, 1, START_MS + 30);
+		reply(&one);
+		late = one.lease.ask;
+		snprintf(text, sizeof(text), "%s", late.shards);
+		late.shards = text;
+		want(&one, 3, -1);
+		live(&one, 600);		/* no answer */
+		if (is_late)
+			CHECK_EQ(apply(&late, &version), SF_RESULT_DONE);
+		live(&one, 300);
+		CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+		CHECK_EQ(one.right.shards[0], 1);
+		settle(&one);
+		CHECK_EQ(one.right.shards[0], 3);
+		if (!is_late)
+			CHECK_EQ(apply(&late, &version), SF_RESULT_CONFLICT);
+		check_shard(1, 1, one.right.until);
+	}
+
+	/* all given back, with no answer to that: no loss */
+	prepare_held(3);
+	want(&one, 0, START_MS + 30);
+	reply(&one);
+	{
+		int64_t		version;
+
+		CHECK_EQ(apply(&one.lease.ask, &version), SF_RESULT_DONE);
+	}
+	live(&one, 900);
+	reply_until(&one, SF_ASK_READ);
+	settle(&one);
+	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
+	CHECK(strstr(said, "lost") == NULL);
+}
+
+/* Others write the record, too. */
+static void
+test_conflicts(void)
+{
+	prepare_held(3);
+	begin(&two, 2, 12);
+	reply(&two);
+	CHECK_EQ(two.lease.ask.kind, SF_ASK_SHARDS);
+	live(&one, 3100);
+	settle(&one);
+	CHECK_EQ(reply(&two), SF_RESULT_CONFLICT);
+	CHECK_EQ(two.lease.ask.kind, SF_ASK_READ);
+	CHECK_STR(two.lease.problem, "");
+	settle(&two);
+	CHECK_EQ(two.right.shards[0], 12);
+	check_shard(0, 1, one.right.until);
+	check_shard(3, 2, two.right.until);
+}
+
+static void
+test_fence(void)
+{
+	/* what had run out was claimed */
+	prepare_held(7);
+	now.wall_ms += 8000;
+	begin(&two, 2, 4);
+	settle(&two);
+	CHECK(two.right.valid);
+	CHECK_EQ(two.right.start, START_MS + 9000);
+	now.wall_ms -= 8000;
+	reply_until(&one, SF_ASK_SHARDS);
+	CHECK_CONTAINS(said, "The lease of some of this server's shards is lost");
+	CHECK_EQ(one.right.shards[0], 3);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.shards[0], 3);
+
+	/* all of it */
+	prepare_held(3);
+	now.wall_ms += 8000;
+	begin(&two, 2, 7);
+	settle(&two);
+	now.wall_ms -= 8000;
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK(!one.right.valid);
+	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
+	CHECK_EQ(one.right.shards[0], 0);
+	CHECK_CONTAINS(said, "WARNING: The lease of this server's shards is lost: somebody else has claimed them, or is a copy");
+
+	/* the registry was lost, and recovered */
+	prepare_held(3);
+	init_registry(START_MS + 20000);
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK(!one.right.valid);
+	CHECK_CONTAINS(said, "the registry is not the one that it was");
+	CHECK_STR(one.lease.problem, "After its recovery the registry lets nobody claim a shard before 2024-01-01T00:02:00.000Z.");
+	reply_until(&one, SF_ASK_SHARDS);
+	CHECK(now_tick() >= START_MS + 18000);
+	reply(&one);
+	CHECK_EQ(one.right.start, START_MS + 20000);
+
+	/* and nobody has looked after it */
+	prepare_held(3);
+	registry.initialized = false;
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK(!one.right.valid);
+	CHECK_STR(one.lease.problem, "The registry was never initialized.");
+}
+
+/* What cannot be read is not taken for empty, and what is held lasts. */
+static void
+test_wrong_record(void)
+{
+	prepare();
+	strcpy(registry.text, "something");
+	registry.version = ++registry.revision;
+	begin(&one, 1, 3);
+	reply(&one);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_NOTHING);
+	CHECK_CONTAINS(one.lease.problem, "The registry's record of shards cannot be read. It does not begin");
+
+	prepare_held(3);
+	registry.text[0] = '\0';
+	live_with(&one, 10000);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.until, START_MS + 9000);
+	CHECK_CONTAINS(one.lease.problem, "cannot be read");
+
+	prepare();
+	strcpy(registry.text, "snowflake shards 1\nlayout timestamp:41 shard:3 sequence:16 epoch:2024-01-01\n");
+	registry.version = ++registry.revision;
+	begin(&one, 1, 3);
+	reply(&one);
+	CHECK_CONTAINS(one.lease.problem, "The registry's shards have the layout \"timestamp:41 shard:3");
+	CHECK_CONTAINS(one.lease.remedy, "Set snowflake.shard_layout");
+	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
+}
+
+static void
+test_interruption(void)
+{
+	/* nothing before a write that was begun after it */
+	prepare_held(3);
+	now.monotonic_ms += 900;
+	now.wall_ms += 900;
+	sf_shard_lease_step(&one, now);
+	CHECK(!one.right.valid);
+	CHECK_EQ(one.right.shards[0], 3);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+	reply(&one);
+	CHECK(!one.right.valid);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK(one.right.valid);
+
+	/* of two copies one loses */
+	prepare_held(3);
+	two = one;
+	now.monotonic_ms += 900;
+	now.wall_ms += 900;
+	sf_shard_lease_step(&one, now);
+	sf_shard_lease_step(&two, now);
+	reply(&one);
+	reply(&two);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_EQ(reply(&two), SF_RESULT_CONFLICT);
+	settle(&two);
+	CHECK(!two.right.valid);
+	CHECK_EQ(two.right.shards[0], 0);
+}
+
+/* A clock that is off: no write; what was acknowledged lasts. */
+static void
+test_clock(void)
+{
+	prepare();
+	clock_ahead_ms = -7000;
+	begin(&one, 1, 3);
+	reply(&one);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_NOTHING);
+	CHECK_CONTAINS(one.lease.problem, "The wall clock is 7000 ms ahead of that of the registry");
+
+	prepare_held(3);
+	clock_ahead_ms = -7000;
+	live_with(&one, 10000);
+	CHECK_EQ(one.right.until, START_MS + 9000);
+	clock_ahead_ms = 0;
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK_EQ(one.right.until, now_tick() + 9000);
+	CHECK_STR(one.lease.problem, "");
+}
+
+/* What fails once is tried at once; then it is a problem, and takes longer. */
+static void
+test_failures(void)
+{
+	prepare();
+	begin(&one, 1, 3);
+	reply_as(&one, SF_RESULT_UNKNOWN, "Something else came.");
+	CHECK_STR(one.lease.problem, "");
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+	reply_as(&one, SF_RESULT_REFUSED, "No.");
+	CHECK_STR(one.lease.problem, "The registry answered: No.");
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_NOTHING);
+	reply_until(&one, SF_ASK_SHARDS);
+	reply_as(&one, SF_RESULT_REFUSED, "Not this.");
+	CHECK_EQ(one.lease.npending, 0);
+	CHECK_CONTAINS(one.lease.problem, "Not this.");
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_STR(one.lease.problem, "");
+	CHECK_EQ(nsaid, 3);
+}
+
+/* Layouts with ticks of other lengths: the floor is in the node's. */
+static void
+test_ticks(void)
+{
+	SfLayout	keep = layout;
+	SfLayout	keep_node = node_layout;
+	char		reason[SF_REASON_SIZE];
+
+	CHECK(sf_layout_parse(&layout, "timestamp:39 shard:2 sequence:16 tick:10ms epoch:2023-12-31",
+						  reason, sizeof(reason)));
+	prepare_held(3);
+	CHECK_EQ(one.right.until, (86400000 + START_MS + 9000) / 10);
+	registry.floor = START_MS + 1;
+	begin(&two, 2, 4);
+	settle(&two);
+	CHECK_EQ(two.right.start, (86400000 + START_MS + 10) / 10);
+
+	CHECK(sf_layout_parse(&node_layout, "timestamp:36 node:10 sequence:12 tick:100ms epoch:2024-01-01",
+						  reason, sizeof(reason)));
+	sf_layout_print(&node_layout, node_layout_text, sizeof(node_layout_text));
+	begin(&two, 2, 8);
+	registry.floor = START_MS / 100 + 1;
+	settle(&two);
+	CHECK_EQ(two.right.start, (86400000 + START_MS + 100) / 10);
+	layout = keep;
+	node_layout = keep_node;
+	sf_layout_print(&node_layout, node_layout_text, sizeof(node_layout_text));
+}
+
+/* ---- at random: the world ---- */
+
+/* How a run differs from what is promised, and what happens in it. */
+typedef struct World
+{
+	const char *name;
+	bool		no_compare;
+	bool		drops_free;		/* what was given back is forgotten */
+	bool		no_start;		/* counters are not raised */
+	bool		no_close;		/* what is given back can be issued for */
+	bool		no_write_id;	/* what has our name is ours */
+	int			slow;			/* one message in so many takes up to 15 s */
+	bool		jumps;			/* clocks do */
+	bool		outages;
+	bool		losses;			/* the registry loses all, or some */
+	bool		no_floor;		/* and nobody raises the floor */
+	int			clone;			/* 1: of a process that goes on; 2: of a frozen one */
+	int			reload;			/* one step in so many of each holder */
+} World;
+
+typedef enum Fate
+{
+	DEAD,
+	ALIVE,
+	FROZEN
+} Fate;
+
+/* What a session has read and not used yet. */
+typedef struct Sleeper
+{
+	int64_t		until;
+	int64_t		clock;
+} Sleeper;
+
+typedef struct Holder
+{
+	SfShardLease shards;
+	SfLeaseConfig config;
+	Fate		fate;
+	uint16_t	life;			/* who issued a timestamp; never 0 */
+	int64_t		offset_ms;		/* of the clock */
+	double		rate;
+	int64_t		thaw_ms;
+	bool		worker_only;	/* its sessions go on meanwhile */
+	int64_t		born_ms;		/* when a dead one comes back */
+	int64_t		cut_off_ms;
+	uint64_t	sent;
+	uint32_t	setting;		/* what it is to want */
+
+	/* its shared memory */
+	int64_t		counter[NSHARDS];	/* the last timestamp issued */
+	bool		closed[NSHARDS];
+	int64_t		until;			/* 0: none */
+	int64_t		highest;
+	bool		had;			/* the worker has had a right */
+	Sleeper		sleeper[NSHARDS];
+} Holder;
+
+/* A message on its way: a request, or its answer. */
+typedef struct Message
+{
+	bool		used;
+	bool		is_answer;
+	int			holder;
+	uint16_t	life;
+	int64_t		at_ms;
+	SfAsk		ask;
+	SfAnswer	answer;
+	SfRegistry	registry;
+	char		text[TEXT_SIZE];
+} Message;
+
+static const World *world;
+static Holder holders[MAX_HOLDERS];
+static int	nholders;
+static Message flying[MAX_FLYING];
+static int64_t true_ms;
+static bool faulty;				/* may anything go wrong still? */
+static uint16_t lives;
+static int64_t registry_cut_ms;
+static Registry backup;
+static bool have_backup;
+static bool is_cloned;
+static int64_t cloned_until;	/* timestamps that both of two clones own */
+
+/* Who issued each timestamp, for each shard. */
+static uint16_t issued_by[NSHARDS][MAX_MS];
+
+/* Of all runs of a world. */
+static int64_t issued;
+static int64_t duplicates;
+static int64_t late_duplicates; /* of clones, beyond what they share */
+static int64_t events;
+static int64_t handed_on;		/* shards that were closed and opened */
+
+static bool
+chance(int one_in)
+{
+	return rnd_below(one_in) == 0;
+}
+
+static SfMoment
+moment_of(const Holder *holder)
+{
+	SfMoment	moment;
+
+	moment.monotonic_ms = (int64_t) (true_ms * holder->rate);
+	moment.wall_ms = EPOCH_MS + moment.monotonic_ms + holder->offset_ms;
+	return moment;
+}
+
+static int64_t
+clock_of(const Holder *holder)
+{
+	return moment_of(holder).wall_ms - EPOCH_MS;
+}
+
+/* The timestamp, if a session may have it that has read this. */
+static void
+issue(Holder *holder, int shard, int64_t until, int64_t clock)
+{
+	int64_t		tick = holder->counter[shard] + 1;
+	uint16_t   *by;
+
+	if (tick < clock)
+		tick = clock;
+	if (holder->closed[shard] || tick >= until || tick > clock + DRIFT_MS ||
+		tick >= MAX_MS || tick < 0)
+		return;
+	holder->counter[shard] = tick;
+	by = &issued_by[shard][tick];
+	issued++;
+	if (*by != 0 && *by != holder->life)
+	{
+		duplicates++;
+		if (tick >= cloned_until)
+			late_duplicates++;
+	}
+	*by = holder->life;
+}
+
+/* For one of the shards; and who has slept goes on. */
+static void
+generate(Holder *holder)
+{
+	int64_t		clock = clock_of(holder);
+	int			shard = rnd_below(NSHARDS);
+	Sleeper    *sleeper = &holder->sleeper[shard];
+
+	for (int i = 0; i < STEP_MS + DRIFT_MS; i++)
+		issue(holder, shard, holder->until, clock);
+	if (world->clone != 0)
+		return;					/* what sleeps while it is cloned is beyond help */
+	if (chance(30))
+		issue(holder, shard, sleeper->until, sleeper->clock);
+	if (chance(150) && !holder->closed[shard])
+	{
+		sleeper->until = holder->until;
+		sleeper->clock = clock;
+	}
+}
+
+/* ---- at random: what the worker does to its shared memory ---- */
+
+static int64_t
+close_but(Holder *holder, uint32_t these)
+{
+	int64_t		last = -1;
+
+	for (int i = 0; i < NSHARDS; i++)
+	{
+		if ((these >> i & 1) || holder->closed[i])
+			continue;
+		if (!world->no_close)
+			holder->closed[i] = true;
+		if (last < holder->counter[i])
+			last = holder->counter[i];
+	}
+	return last;
+}
+
+static void
+publish(Holder *holder)
+{
+	const SfShardRight *right = &holder->shards.right;
+
+	if (!holder->had && !right->valid)
+		return;
+	if (!right->valid)
+		holder->until = 0;
+	(void) close_but(holder, right->shards[0]);
+	if (!right->valid)
+		return;
+	for (int i = 0; i < NSHARDS; i++)
+	{
+		if (!(right->shards[0] >> i & 1) ||
+			(holder->had && !holder->closed[i]))
+			continue;
+		if (holder->counter[i] < right->start - 1 && !world->no_start)
+			holder->counter[i] = right->start - 1;
+		holder->closed[i] = false;
+		handed_on++;
+	}
+	holder->had = true;
+	holder->until = right->until;
+	if (holder->highest < right->until)
+		holder->highest = right->until;
+}
+
+static void
+send_message(const Message *message)
+{
+	int64_t		delay = 1 + rnd_below(40);
+
+	if (faulty && chance(50))
+		return;
+	if (faulty && world->slow > 0 && chance(world->slow))
+		delay = rnd_below(15000);
+	for (int i = 0; i < MAX_FLYING; i++)
+	{
+		if (flying[i].used)
+			continue;
+		flying[i] = *message;
+		flying[i].used = true;
+		flying[i].at_ms = true_ms + delay;
+		return;
+	}
+}
+
+/* The holder has been told something: do what it wants. */
+static void
+follow(Holder *holder)
+{
+	SfLease    *lease = &holder->shards.lease;
+
+	publish(holder);
+	if (lease->ask.kind != SF_ASK_NOTHING && lease->ask.number != holder->sent)
+	{
+		static Message message;
+
+		memset(&message, 0, sizeof(message));
+		message.holder = (int) (holder - holders);
+		message.life = holder->life;
+		message.ask = lease->ask;
+		if (lease->ask.kind == SF_ASK_SHARDS)
+			snprintf(message.text, sizeof(message.text), "%s",
+					 lease->ask.shards);
+		holder->sent = message.ask.number;
+		if (true_ms >= holder->cut_off_ms)
+			send_message(&message);
+	}
+	if (lease->state == SF_LEASE_ENDED && holder->fate == ALIVE)
+	{
+		holder->fate = DEAD;
+		holder->born_ms = true_ms + rnd_below(3000);
+	}
+}
+
+static void
+follow_setting(Holder *holder)
+{
+	SfShardSet	wanted = {holder->setting};
+
+	if (holder->shards.wanted[0] == holder->setting)
+		return;
+	sf_shard_lease_want(&holder->shards, moment_of(holder), wanted,
+						close_but(holder, holder->setting));
+	follow(holder);
+}
+
+/* A worker, with the shared memory as it is. */
+static void
+start_worker(Holder *holder)
+{
+	holder->fate = ALIVE;
+	holder->sent = 0;
+	holder->had = false;
+	sf_shard_lease_init(&holder->shards, &holder->config, &node_layout,
+						holder->highest, moment_of(holder));
+	follow(holder);
+	follow_setting(holder);
+}
+
+static void
+start_holder(Holder *holder)
+{
+	holder->life = ++lives;
+	holder->until = 0;
+	holder->highest = 0;
+	memset(holder->counter, 0, sizeof(holder->counter));
+	memset(holder->sleeper, 0, sizeof(holder->sleeper));
+	memset(holder->closed, true, sizeof(holder->closed));
+	start_worker(holder);
+}
+
+/* ---- at random: messages ---- */
+
+static void
+apply_message(Message *message)
+{
+	static Message reply;
+
+	if (true_ms < registry_cut_ms)
+		return;
+	events++;
+	reply = *message;
+	reply.is_answer = true;
+	memset(&reply.answer, 0, sizeof(reply.answer));
+	message->ask.shards = message->text;
+	reply.answer.number = message->ask.number;
+	reply.answer.message = "No.";
+	reply.answer.result = SF_RESULT_REFUSED;
+	if (!faulty || !chance(40))
+		reply.answer.result = apply(&message->ask, &reply.answer.version);
+	if (faulty && reply.answer.result == SF_RESULT_DONE &&
+		message->ask.kind != SF_ASK_READ && chance(40))
+		reply.answer.result = SF_RESULT_UNKNOWN;
+	reply.answer.clock_ms = EPOCH_MS + true_ms;
+	copy_registry(&reply.registry, reply.text);
+	send_message(&reply);
+}
+
+/* Without write_id, whatever carries our name would be what we wrote. */
+static void
+believe_server(Holder *holder, const Message *message)
+{
+	static SfShardMap map;
+	char		reason[SF_REASON_SIZE];
+
+	if (holder->shards.lease.record.write_id == 0 ||
+		!sf_shardmap_parse(&map, message->text, reason, sizeof(reason)))
+		return;
+	for (int i = 0; i < map.nlines; i++)
+	{
+		if (map.line[i].write_id != 0 &&
+			map.line[i].server == holder->config.claimant.server)
+			holder->shards.lease.record.write_id = map.line[i].write_id;
+	}
+}
+
+static void
+deliver(Message *message)
+{
+	Holder	   *holder = &holders[message->holder];
+
+	if (!message->is_answer)
+		apply_message(message);
+	else if (holder->fate == FROZEN)
+	{
+		message->used = true;	/* until it goes on */
+		return;
+	}
+	else if (holder->fate == ALIVE && holder->life == message->life &&
+			 true_ms >= holder->cut_off_ms)
+	{
+		events++;
+		message->registry.shards = message->text;
+		message->answer.registry = &message->registry;
+		if (world->no_write_id && message->ask.kind == SF_ASK_READ)
+			believe_server(holder, message);
+		sf_shard_lease_answer(&holder->shards, moment_of(holder),
+							  &message->answer);
+		follow(holder);
+	}
+}
+
+/* ---- at random: what goes wrong ---- */
+
+/* A copy of a holder that goes on as well; the same name, the same memory. */
+static void
+clone_holder(void)
+{
+	Holder	   *original = &holders[0];
+	Holder	   *copy = &holders[nholders];
+
+	if (original->fate != ALIVE || is_cloned || nholders == MAX_HOLDERS)
+		return;
+	*copy = *original;
+	is_cloned = true;
+	copy->life = ++lives;
+	copy->offset_ms += rnd_below(50);
+	nholders++;
+
+	/* what both may come to own: what is acknowledged, or asked for */
+	cloned_until = true_ms + MAX_OFFSET_MS;
+	if (original->highest > cloned_until)
+		cloned_until = original->highest;
+	if (world->clone == 1)
+		return;
+	original->fate = copy->fate = FROZEN;
+	original->worker_only = copy->worker_only = false;
+	original->thaw_ms = true_ms + 900 + rnd_below(5000);
+	copy->thaw_ms = true_ms + 900 + rnd_below(5000);
+}
+
+static void
+lose_registry(void)
+{
+	int64_t		floor = true_ms + 9000 + MAX_OFFSET_MS;
+	int64_t		revision = registry.revision;
+
+	if (world->no_floor)
+		floor = registry.floor;
+	if (have_backup && chance(2))
+		registry = backup;
+	else
+		init_registry(0);
+	have_backup = false;
+	registry.floor = floor;
+	registry.generation = world->no_floor ? backup.generation : rnd();
+	if (registry.revision > revision)
+		registry.revision = revision;
+}
+
+static void
+go_wrong(Holder *holder)
+{
+	if (world->reload > 0 && chance(world->reload))
+		holder->setting ^= 1u << rnd_below(NSHARDS);
+	if (holder->fate != ALIVE)
+		return;
+	if (chance(3000))
+	{
+		holder->fate = DEAD;
+		holder->born_ms = true_ms + rnd_below(6000);
+	}
+	else if (world->clone == 0 && chance(3000))
+		start_worker(holder);	/* it would not know that it is a clone's */
+	else if (chance(1000))
+	{
+		holder->fate = FROZEN;
+		holder->worker_only = chance(2);
+		holder->thaw_ms = true_ms + rnd_below(8000);
+	}
+	else if (chance(2000) && holder->shards.lease.state == SF_LEASE_HELD)
+	{
+		holder->until = 0;
+		sf_shard_lease_release(&holder->shards, moment_of(holder),
+							   close_but(holder, 0));
+		follow(holder);
+	}
+	else if (chance(1000))
+		holder->cut_off_ms = true_ms + rnd_below(world->outages ? 15000 : 1500);
+	else if (world->jumps && chance(700))
+		holder->offset_ms = (int64_t) rnd_below(2 * MAX_OFFSET_MS) -
+			MAX_OFFSET_MS;
+	else if (world->jumps && chance(700))
+		holder->offset_ms = (int64_t) rnd_below(8000) - 4000;
+}
+
+static void
+go_wrong_at_all(void)
+{
+	if (world->outages && chance(2000))
+		registry_cut_ms = true_ms + rnd_below(15000);
+	if (world->losses && chance(800))
+	{
+		backup = registry;
+		have_backup = true;
+	}
+	if (world->losses && chance(1500))
+		lose_registry();
+	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
+		clone_holder();
+}
+
+/* ---- at random: a run ---- */
+
+static void
+live_on(Holder *holder)
+{
+	if (holder->fate == FROZEN && true_ms >= holder->thaw_ms)
+		holder->fate = ALIVE;
+	if (holder->fate == DEAD && true_ms >= holder->born_ms)
+		start_holder(holder);
+	if (holder->fate == ALIVE &&
+		holder->shards.lease.state != SF_LEASE_RELEASING)
+		follow_setting(holder);
+	if (holder->fate == ALIVE &&
+		moment_of(holder).monotonic_ms >= holder->shards.lease.wake_ms)
+	{
+		events++;
+		sf_shard_lease_step(&holder->shards, moment_of(holder));
+		follow(holder);
+	}
+	if (holder->fate == ALIVE ||
+		(holder->fate == FROZEN && holder->worker_only))
+		generate(holder);
+}
+
+static void
+run_until(int64_t end_ms)
+{
+	for (; true_ms < end_ms; true_ms += STEP_MS)
+	{
+		for (int i = 0; i < MAX_FLYING; i++)
+		{
+			if (!flying[i].used || true_ms < flying[i].at_ms)
+				continue;
+			flying[i].used = false;
+			deliver(&flying[i]);
+		}
+		for (int i = 0; i < nholders; i++)
+		{
+			if (faulty)
+				go_wrong(&holders[i]);
+			live_on(&holders[i]);
+		}
+		if (faulty)
+			go_wrong_at_all();
+	}
+}
+
+static void
+start_run(void)
+{
+	memset(issued_by, 0, sizeof(issued_by));
+	for (int i = 0; i < MAX_FLYING; i++)
+		flying[i].used = false;
+	nholders = 2 + rnd_below(3);
+	true_ms = START_MS;
+	registry_cut_ms = 0;
+	have_backup = false;
+	is_cloned = false;
+	cloned_until = 0;
+	lives = 0;
+	faulty = true;
+	no_compare = world->no_compare;
+	drops_free = world->drops_free;
+	registry.revision = 0;
+	init_registry(0);
+	backup = registry;
+	for (int i = 0; i < nholders; i++)
+	{
+		Holder	   *holder = &holders[i];
+
+		memset(holder, 0, sizeof(Holder));
+		holder->config = make_config(i + 1);
+		holder->setting = rnd_below(1 << NSHARDS);
+		if (chance(2))			/* it costs time, and must not cost more */
+			holder->config.claimant.max_ahead_ms = 9000;
+		holder->offset_ms = (int64_t) rnd_below(6000) - 3000;
+		holder->rate = 1 + ((int) rnd_below(200) - 100) / 1e6;
+		holder->born_ms = true_ms + rnd_below(2000);
+	}
+}
+
+/* When nothing goes wrong any more, each has what no other wants. */
+static void
+check_that_it_heals(void)
+{
+	faulty = false;
+	registry_cut_ms = 0;
+	for (int i = 0; i < nholders; i++)
+	{
+		holders[i].offset_ms = 0;
+		holders[i].cut_off_ms = 0;
+		holders[i].setting = 0;
+	}
+	for (int s = 0; s < NSHARDS; s++)
+		holders[s % nholders].setting |= 1u << s;
+	run_until(true_ms + HEAL_MS);
+	for (int i = 0; i < nholders; i++)
+	{
+		const Holder *holder = &holders[i];
+
+		CHECK_EQ(holder->fate, ALIVE);
+		CHECK_EQ(holder->shards.right.shards[0], holder->setting);
+		CHECK(holder->setting == 0 ||
+			  (holder->shards.right.valid && holder->until > true_ms));
+		for (int s = 0; s < NSHARDS; s++)
+			CHECK_EQ(holder->closed[s], !(holder->setting >> s & 1));
+	}
+}
+
+/* One after the other; where they are to fail, until one has. */
+static void
+run_world(const World *w, int runs, bool is_to_fail)
+{
+	int			bad_runs = 0;
+	int			run;
+
+	world = w;
+	issued = duplicates = late_duplicates = events = handed_on = 0;
+	for (run = 0; run < runs && !(is_to_fail && late_duplicates > 0); run++)
+	{
+		int64_t		before = duplicates;
+
+		start_run();
+		run_until(true_ms + FAULTY_MS);
+		if (!is_to_fail)
+			check_that_it_heals();
+		bad_runs += duplicates > before;
+	}
+	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
+		   PRId64 " times opened, %" PRId64 " duplicates in %d runs",
+		   w->name, run, events, issued, handed_on, duplicates, bad_runs);
+	if (w->clone != 0)
+		printf(", %" PRId64 " of them beyond what the clones shared",
+			   late_duplicates);
+	printf("\n");
+	fflush(stdout);
+	no_compare = drops_free = false;
+}
+
+static void
+test_protocol(void)
+{
+	static const World worlds[] = {
+		{.name = "shards"},
+		{.name = "shards, reloads", .reload = 300},
+		{.name = "shards, reloads, slow network", .reload = 200, .slow = 8,
+		.jumps = true},
+		{.name = "shards, reloads, outages", .reload = 300, .outages = true,
+		.jumps = true},
+		{.name = "shards, reloads, registry lost", .reload = 300,
+		.losses = true, .jumps = true, .slow = 8},
+		{.name = "shards, clone of a frozen machine", .reload = 500,
+		.clone = 2, .slow = 8},
+	};
+
+	for (int i = 0; i < LENGTH(worlds); i++)
+	{
+		snprintf(context, sizeof(context), "%s", worlds[i].name);
+		run_world(&worlds[i], NRUNS, false);
+		CHECK_EQ(duplicates, 0);
+		CHECK(issued > NRUNS * FAULTY_MS / 4);
+		CHECK(handed_on > NRUNS * 4);
+	}
+}
+
+/* A clone of a machine that goes on: only what it had when it was cloned. */
+static void
+test_live_clone(void)
+{
+	static const World clone = {.name = "shards, live clone", .clone = 1};
+
+	run_world(&clone, NRUNS, false);
+	CHECK(duplicates > 0);
+	CHECK_EQ(late_duplicates, 0);
+}
+
+/* What is known to fail does. */
+static void
+test_variants_fail(void)
+{
+	static const World worlds[] = {
+		{.name = "shards, written without compare", .no_compare = true,
+		.slow = 8, .reload = 300},
+		{.name = "shards, what was given back is forgotten",
+		.drops_free = true, .reload = 300, .jumps = true},
+		{.name = "shards, begun below the until", .no_start = true,
+		.reload = 300, .jumps = true},
+		{.name = "shards, not closed when given back", .no_close = true,
+		.reload = 300, .jumps = true},
+		{.name = "shards, registry lost, no floor", .losses = true,
+		.no_floor = true},
+		{.name = "shards, live clone, no write_id", .clone = 1,
+		.no_write_id = true},
+	};
+
+	for (int i = 0; i < LENGTH(worlds); i++)
+	{
+		snprintf(context, sizeof(context), "%s", worlds[i].name);
+		run_world(&worlds[i], 100 * NRUNS, true);
+		CHECK(late_duplicates > 0);
+	}
+}
+
+int
+main(void)
+{
+	char		reason[SF_REASON_SIZE];
+
+	start_tests();
+	if (!sf_layout_parse(&layout, LAYOUT, reason, sizeof(reason)) ||
+		!sf_layout_parse(&node_layout, NODE_LAYOUT, reason, sizeof(reason)))
+		return 1;
+	sf_layout_print(&node_layout, node_layout_text, sizeof(node_layout_text));
+	RUN(test_claim_extend_release);
+	RUN(test_taken);
+	RUN(test_reload);
+	RUN(test_conflicts);
+	RUN(test_fence);
+	RUN(test_wrong_record);
+	RUN(test_interruption);
+	RUN(test_clock);
+	RUN(test_failures);
+	RUN(test_ticks);
+	RUN(test_protocol);
+	RUN(test_live_clone);
+	RUN(test_variants_fail);
+	return finish_tests("test_shard_lease");
+}
