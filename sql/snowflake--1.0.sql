@@ -317,6 +317,14 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_clock() IS
 'the wall clock, and what the kernel and the registry say of it';
 
+CREATE FUNCTION snowflake_shard_lease(
+	OUT registry text, OUT state text, OUT shards text,
+	OUT until timestamptz, OUT next_renewal timestamptz,
+	OUT problem text, OUT remedy text, OUT pid integer)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_shard_lease() IS
+'the shards that this server may issue for, and until when';
+
 CREATE FUNCTION snowflake_registry_layout(layout text,
 	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

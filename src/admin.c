@@ -18,8 +18,10 @@
 #include "leased.h"
 #include "lib/stringinfo.h"
 #include "mark.h"
+#include "ranges.h"
 #include "record.h"
 #include "settings.h"
+#include "shard.h"
 #include "times.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -33,6 +35,7 @@ SF_FUNCTION(snowflake_accept_configuration);
 SF_FUNCTION(snowflake_ready);
 SF_FUNCTION(snowflake_initialize);
 SF_FUNCTION(snowflake_lease);
+SF_FUNCTION(snowflake_shard_lease);
 SF_FUNCTION(snowflake_registry_layout);
 
 static void
@@ -219,29 +222,27 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
 }
 
-/* What the worker says, as columns from registry on. */
+/* What the worker says of either, in the columns that are not of that. */
 static void
-put_leased(Datum *values, bool *nulls)
+put_leased(const SfLeaseStatus *status, Datum *values, bool *nulls)
 {
 	static const char *const stages[] = {
 		"no worker", "searching", "held", "halted", "given back"
 	};
-	SfLeaseStatus status;
 	char		name[200];
 
-	sf_leased_status(&status, NULL);
 	sf_settings_registry_name(name, sizeof(name));
 	values[0] = CStringGetTextDatum(name);
-	values[1] = CStringGetTextDatum(stages[status.stage]);
-	values[4] = TimestampTzGetDatum(sf_times_from_ms(status.next_ms));
-	values[5] = CStringGetTextDatum(status.problem);
-	values[6] = CStringGetTextDatum(status.remedy);
-	values[7] = Int32GetDatum(status.pid);
+	values[1] = CStringGetTextDatum(stages[status->stage]);
+	values[4] = TimestampTzGetDatum(sf_times_from_ms(status->next_ms));
+	values[5] = CStringGetTextDatum(status->problem);
+	values[6] = CStringGetTextDatum(status->remedy);
+	values[7] = Int32GetDatum(status->pid);
 	nulls[0] = false;
-	nulls[4] = status.next_ms == 0;
-	nulls[5] = status.problem[0] == '\0';
-	nulls[6] = status.remedy[0] == '\0';
-	nulls[7] = status.pid == 0;
+	nulls[4] = status->next_ms == 0;
+	nulls[5] = status->problem[0] == '\0';
+	nulls[6] = status->remedy[0] == '\0';
+	nulls[7] = status->pid == 0;
 }
 
 /*
@@ -270,8 +271,63 @@ snowflake_lease(PG_FUNCTION_ARGS)
 	nulls[2] = lease == 0;
 	if (sf_settings_leases())
 	{
+		SfLeaseStatus status;
+
+		sf_leased_status(&status, NULL);
 		nulls[3] = lease == 0;
-		put_leased(values, nulls);
+		put_leased(&status, values, nulls);
+	}
+	return make_row(fcinfo, values, nulls);
+}
+
+/* The shards that this server may issue for, as snowflake.shards has them. */
+static char *
+list_shards(void)
+{
+	Size		size = SF_RANGES_TEXT_SIZE(sf_state->nshards);
+	uint32	   *set = palloc0(SF_RANGES_WORDS(sf_state->nshards) *
+							  sizeof(uint32));
+	char	   *text = palloc(size);
+
+	for (uint32 i = 0; i < (uint32) sf_state->nshards; i++)
+	{
+		if (sf_state_may_issue_for(i) && !sf_shard_is_closed(i))
+			sf_ranges_add(set, i);
+	}
+	(void) sf_ranges_print(set, sf_state->nshards, text, size);
+	return text;
+}
+
+/*
+ * snowflake_shard_lease() returns a row: the same of the shards in
+ * snowflake.shards; until when it may issue for those that it has.
+ */
+Datum
+snowflake_shard_lease(PG_FUNCTION_ARGS)
+{
+	Datum		values[8] = {0};
+	bool		nulls[8] = {true, false, false, true, true, true, true, true};
+	char	   *shards;
+	bool		wants = false;
+	uint64		end;
+
+	sf_guard_loaded();
+	shards = list_shards();
+	for (int i = 0; i < sf_state->nshards && !wants; i++)
+		wants = sf_state_may_issue_for(i);
+	end = pg_atomic_read_u64(&sf_state->shard_end);
+	values[1] = CStringGetTextDatum(wants ? "configured" : "not configured");
+	values[2] = CStringGetTextDatum(shards);
+	values[3] = TimestampTzGetDatum(sf_times_from_ms((int64) end *
+													 sf_shard_layout.tick_ms));
+	nulls[2] = shards[0] == '\0';
+	if (sf_settings_leases() && wants)
+	{
+		SfLeaseStatus status;
+
+		sf_leased_status(NULL, &status);
+		nulls[3] = end == 0;
+		put_leased(&status, values, nulls);
 	}
 	return make_row(fcinfo, values, nulls);
 }

@@ -10,8 +10,8 @@
  * range of timestamps; so for a while two sessions may issue under two nodes,
  * and both are in order.
  *
- * That there is no right to a shard can be said by its counter, too, which then
- * is closed (shard.h): a shard may change hands while the server lives.
+ * A shard may change hands while the server lives.  So that there is no right
+ * to it can be said by its counter, too, which then is closed (shard.h).
  *
  *-------------------------------------------------------------------------
  */

@@ -10,12 +10,12 @@
  *
  * - a counter is raised to where the right begins, and then opened,
  *
- * - those of which the right is lost, or is to be given back, are closed before
- *   another word is written: who reads the word after that finds them closed;
+ * - those of which the right is lost, or is to be given back, are closed
+ *   before another word is written: who reads that finds them closed;
  *
- * - a word that somebody has read may be used with a counter that was closed and
- *   opened again.  No word is below one that was written before (shard_lease.c
- *   sees to that), so it is a part of the right that opened the counter.
+ * - a word that was read may be used with a counter that was closed and opened
+ *   since.  No word is below one that was written before (shard_lease.c sees
+ *   to that), so it is a part of the right that opened the counter.
  *
  * The position of a closed counter is the last that was issued: nobody can
  * swap it any more.

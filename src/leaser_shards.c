@@ -57,7 +57,7 @@ sf_leaser_shards_init(const SfLeaseConfig *config, SfMoment now)
 	return &shards->lease.ask;
 }
 
-/* A reload may have changed what is wanted.  Nobody is to issue for the rest. */
+/* A reload may have changed what is wanted.  Let nobody issue for the rest. */
 static void
 follow_setting(SfMoment now)
 {

@@ -4,9 +4,9 @@
  *	  The counters of shards: closed, where the right to issue is leased and
  *	  this server has none for the shard.
  *
- * A closed counter keeps its position, with SF_CLOSED in it, which is above any
- * cap.  So who has found his right before it was closed, and goes on late, is
- * given nothing.  The position is raised all the same, by whoever has to.
+ * A closed counter keeps its position, with SF_CLOSED in it, which is above
+ * any cap.  So who has found his right before it was closed, and goes on late,
+ * is given nothing.  The position is raised all the same, by whoever has to.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +34,7 @@ sf_shard_end(uint32 shard)
 {
 	if (sf_shard_is_closed(shard))
 		return 0;
-	pg_read_barrier();			/* it is of the right that opened it, or later */
+	pg_read_barrier();			/* of the right that opened it, or later */
 	return pg_atomic_read_u64(&sf_state->shard_end);
 }
 

@@ -217,6 +217,7 @@ snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
 snowflake_shard(bigint,text) i s public
 snowflake_shard_horizon(integer) s r public
+snowflake_shard_lease() v r public
 snowflake_shard_nextval(integer) v r public
 snowflake_shard_nextval_batch(integer,integer) v r public
 snowflake_timestamp(bigint) s s public
@@ -314,7 +315,7 @@ my @calls = (
 		qw(min_id max_id)),
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
 	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
+	'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
 	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	'snowflake_accept_clock()', 'snowflake_accept_configuration()', 'snowflake_accept_copy()',
