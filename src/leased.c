@@ -77,7 +77,8 @@ sf_leased_refuse(int shard)
 			 errdetail("The registry is \"%s\". %s", name,
 					   status.problem[0] != '\0' ? status.problem :
 					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
-					   "It has not answered yet."),
+					   shard < 0 ? "It has not answered yet." :
+					   "It has not confirmed the lease yet."),
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
 					 shard < 0 ? "See the server's log, and snowflake_lease()." :
 					 "See the server's log, and snowflake_shard_lease().")));

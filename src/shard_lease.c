@@ -345,10 +345,7 @@ sf_shard_lease_step(SfShardLease *shards, SfMoment now)
 	decide(shards, now);
 }
 
-/*
- * It came to nothing.  Once is no failure: others write the record, too, or
- * something more urgent was asked.
- */
+/* It came to nothing.  Once is no failure: others write the record, too. */
 static void
 fail(SfShardLease *shards, SfMoment now, const char *message)
 {
@@ -403,7 +400,10 @@ sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 			if (answer->result == SF_RESULT_REFUSED &&
 				asked == SF_ASK_SHARDS)
 				lease->npending--;
-			fail(shards, now, answer->message);
+			if (answer->interrupted)
+				abandon(shards);
+			else
+				fail(shards, now, answer->message);
 			break;
 	}
 	decide(shards, now);

@@ -144,8 +144,8 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 				 range, time, holder->host,
 				 comes ? ", in a life of this server that has ended" : "");
 	sf_lease_set_problem(lease, now, text, comes ?
-						 "It will be claimed then." :
-						 "Take it out of snowflake.shards there, or here. If that server has gone, it will be claimed then.");
+						 "Wait until then." :
+						 "List a shard in snowflake.shards of one server only. If that server has gone, wait until then.");
 	sf_lease_back_off(lease, now);
 	if (ahead < RETRY_MAX_MS / layout->tick_ms)
 		lease->retry_ms = now.monotonic_ms + 1 +

@@ -351,7 +351,7 @@ test_taken(void)
 	CHECK_EQ(two.right.shards[0], 8);
 	CHECK(!sf_shard_lease_is_whole(&two));
 	CHECK_STR(two.lease.problem, "Shard 2 is reserved until 2024-01-01T00:01:49.000Z by \"host-1\".");
-	CHECK_CONTAINS(two.lease.remedy, "Take it out of snowflake.shards there, or here.");
+	CHECK_CONTAINS(two.lease.remedy, "List a shard in snowflake.shards of one server only.");
 	check_shard(3, 2, two.right.until);
 
 	/* it goes on with what it has */
@@ -657,9 +657,21 @@ test_clock(void)
 static void
 test_failures(void)
 {
+	SfAnswer	interrupted = {.result = SF_RESULT_UNKNOWN,
+		.interrupted = true, .message = "Something else came."};
+
+	/* nor is it one that something more urgent was asked */
 	prepare();
 	begin(&one, 1, 3);
-	reply_as(&one, SF_RESULT_UNKNOWN, "Something else came.");
+	for (int i = 0; i < 5; i++)
+	{
+		interrupted.number = one.lease.ask.number;
+		sf_shard_lease_answer(&one, now, &interrupted);
+		CHECK_STR(one.lease.problem, "");
+		CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+		CHECK(one.lease.ask.number > interrupted.number);
+	}
+	reply_as(&one, SF_RESULT_UNKNOWN, "Perhaps.");
 	CHECK_STR(one.lease.problem, "");
 	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
 	reply_as(&one, SF_RESULT_REFUSED, "No.");
