@@ -245,6 +245,45 @@ foreach my $step (qw(swapped entry-left))
 	$_->stop foreach ($holders[1], $registry);
 }
 
+# The same with a shard, which a reload takes away from a server that lives on.
+{
+	my $registry = PostgreSQL::Test::Cluster->new('shards');
+	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
+	my @holders = map {
+		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = ''",
+			"snowflake.shards = '3'")
+	} qw(third fourth);
+	my $next_of_3 = 'SELECT snowflake_shard_nextval(3)';
+
+	$registry->init;
+	$registry->start;
+	query($registry, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
+	$holders[0]->start;
+	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next_of_3");
+	$holders[1]->start;
+	query($holders[1], 'CREATE EXTENSION snowflake');
+
+	my $victim = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
+			"SET snowflake.fault = 'before-swap stop'", '-c',
+			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_shard_nextval(3); END$$}
+		],
+		'>', \my $out, '2>', \my $err);
+	my $pid = wait_for_stopped('DO %', $holders[0]);
+	query($holders[0], q{ALTER SYSTEM SET snowflake.shards = ''});
+	$holders[0]->reload;
+	$holders[1]->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_shard_lease()})
+	  or die 'the shard is not given back';
+	my $last = query($holders[1], $next_of_3);
+	kill 'CONT', $pid;
+	$victim->finish;
+	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its shard was given back');
+	like($err, qr/may not issue IDs for shard 3/, 'but an error');
+	cmp_ok($last, '>', $first, 'the next holder goes on');
+	$_->stop foreach (@holders, $registry);
+}
+
 $checker->clients;
 $checker->state('all', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');

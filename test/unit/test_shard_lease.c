@@ -453,6 +453,17 @@ test_reload(void)
 	settle(&one);
 	CHECK_EQ(one.right.shards[0], 3);
 
+	/* a claim, of what is not wanted any more when it is made */
+	prepare();
+	begin(&one, 1, 3);
+	reply(&one);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	want(&one, 1, -1);
+	reply(&one);
+	CHECK_EQ(one.right.shards[0], 1);
+	settle(&one);
+	check_shard(1, 0, 0);
+
 	/* the giving back is lost on the way, or late */
 	for (int is_late = 0; is_late < 2; is_late++)
 	{
@@ -613,6 +624,13 @@ test_interruption(void)
 	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
 	reply(&one);
 	CHECK(one.right.valid);
+
+	/* whatever comes first after it */
+	prepare_held(3);
+	now.monotonic_ms += 900;
+	now.wall_ms += 900;
+	want(&one, 7, -1);
+	CHECK(!one.right.valid);
 
 	/* of two copies one loses */
 	prepare_held(3);
