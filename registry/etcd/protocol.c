@@ -20,11 +20,10 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include <ctype.h>
-
 #include "utils/json.h"
 
 #include "protocol.h"
+#include "records.h"
 
 /* What a presence is compared with: nothing, the owner's, the displaced's. */
 #define PRESENCES	3
@@ -59,44 +58,13 @@ sf_etcd_read_request(const char *prefix)
 }
 
 static char *
-print_owner(uint64 owner)
-{
-	return psprintf("%016llx", (unsigned long long) owner);
-}
-
-/* Where there is no owner, the address of the last one stays. */
-static char *
-print_record(const SfRecord *record, const char *address)
-{
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"epoch\":" INT64_FORMAT, record->epoch);
-	appendStringInfo(&buf, ",\"owner\":\"%s\"", print_owner(record->owner));
-	appendStringInfo(&buf, ",\"server\":\"%s\"", print_owner(record->server));
-	appendStringInfo(&buf, ",\"write_id\":\"%s\"",
-					 print_owner(record->write_id));
-	appendStringInfo(&buf, ",\"until\":" INT64_FORMAT, record->until);
-	appendStringInfo(&buf, ",\"offset_ms\":" INT64_FORMAT, record->offset_ms);
-	appendStringInfo(&buf, ",\"released\":%s,\"host\":",
-					 record->released ? "true" : "false");
-	escape_json(&buf, record->host);
-	appendStringInfo(&buf, ",\"process\":%d", record->process);
-	appendStringInfo(&buf, ",\"since_ms\":" INT64_FORMAT, record->since_ms);
-	appendStringInfoString(&buf, ",\"address\":");
-	escape_json(&buf, record->owner == 0 ? record->address : address);
-	appendStringInfoChar(&buf, '}');
-	return buf.data;
-}
-
-static char *
 print_identity(uint64 generation, const char *layout, int64 floor)
 {
 	StringInfoData buf;
 
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "{\"generation\":\"%s\",\"layout\":",
-					 print_owner(generation));
+					 sf_records_print_number(generation));
 	escape_json(&buf, layout);
 	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT "}", floor);
 	return buf.data;
@@ -161,7 +129,7 @@ append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 	else
 	{
 		appendStringInfoString(buf, ",\"target\":\"VALUE\",\"value\":");
-		sf_json_append_bytes(buf, print_owner(present));
+		sf_json_append_bytes(buf, sf_records_print_number(present));
 	}
 	appendStringInfoString(buf, ",\"result\":\"EQUAL\"}");
 }
@@ -171,7 +139,7 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
 			const char *address)
 {
 	append_put(buf, prefix, "slots", ask->record.node,
-			   print_record(&ask->record, address));
+			   sf_records_print(&ask->record, address));
 	if (ask->kind == SF_ASK_RELEASE)
 	{
 		appendStringInfoString(buf, ",{\"request_delete_range\":{");
@@ -183,7 +151,7 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
 		appendStringInfoString(buf, ",{\"request_put\":{");
 		append_key(buf, "key", prefix, "present", ask->record.node);
 		appendStringInfoString(buf, ",\"value\":");
-		sf_json_append_bytes(buf, print_owner(ask->record.owner));
+		sf_json_append_bytes(buf, sf_records_print_number(ask->record.owner));
 		appendStringInfo(buf, ",\"lease\":\"" INT64_FORMAT "\"}}", lease);
 	}
 }
@@ -300,71 +268,9 @@ static bool
 parse_node(const char *key, const char *directory, uint32_t *node)
 {
 	size_t		len = strlen(directory);
-	unsigned long n;
-	char	   *end;
 
-	if (strncmp(key, directory, len) != 0 ||
-		!isdigit((unsigned char) key[len]))
-		return false;
-	n = strtoul(key + len, &end, 10);
-	*node = (uint32_t) n;
-	return *end == '\0' && n <= PG_UINT32_MAX;
-}
-
-/* What is for people need not be there. */
-static bool
-parse_record(const char *text, SfRecord *record)
-{
-	SfJson	   *json = sf_json_parse(text);
-	char	   *host = sf_json_string(json, "host");
-	char	   *address = sf_json_string(json, "address");
-	int64		process = 0;
-
-	strlcpy(record->host, host != NULL ? host : "", sizeof(record->host));
-	strlcpy(record->address, address != NULL ? address : "",
-			sizeof(record->address));
-	sf_json_int64(json, "process", &process);
-	record->process = (int32) process;
-	sf_json_int64(json, "since_ms", &record->since_ms);
-	record->released = sf_json_bool(json, "released");
-	return sf_json_int64(json, "epoch", &record->epoch) &&
-		sf_json_uint64(json, "owner", &record->owner) &&
-		sf_json_uint64(json, "server", &record->server) &&
-		sf_json_uint64(json, "write_id", &record->write_id) &&
-		sf_json_int64(json, "until", &record->until) &&
-		sf_json_int64(json, "offset_ms", &record->offset_ms);
-}
-
-/* Records by node, and that of a presence behind the slot's own. */
-static int
-compare_records(const void *a, const void *b)
-{
-	const SfRecord *x = a;
-	const SfRecord *y = b;
-
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	return (x->version == 0) - (y->version == 0);
-}
-
-/*
- * Presences have been read as records that were never written: make one of
- * both.  A presence without a record stays, since it is in the way.
- */
-static int
-join_records(SfRecord *records, int n)
-{
-	int			last = -1;
-
-	qsort(records, n, sizeof(SfRecord), compare_records);
-	for (int i = 0; i < n; i++)
-	{
-		if (last >= 0 && records[last].node == records[i].node)
-			records[last].present = records[i].present;
-		else
-			records[++last] = records[i];
-	}
-	return last + 1;
+	return strncmp(key, directory, len) == 0 &&
+		sf_records_parse_node(key + len, node);
 }
 
 /* What cannot be read is in the sentence that is returned; else NULL. */
@@ -411,7 +317,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 		}
 		else if (parse_node(key, slots, &record->node))
 		{
-			if (!parse_record(value, record) ||
+			if (!sf_records_parse(value, record) ||
 				!sf_json_int64(kv, "mod_revision", &record->version))
 				return psprintf("The value of \"%s\" is not readable.", key);
 			n++;
@@ -428,7 +334,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			n++;
 		}
 	}
-	reading->registry.nrecords = join_records(records, n);
+	reading->registry.nrecords = sf_records_join(records, n);
 	reading->registry.records = records;
 	reading->highest = reading->registry.floor;
 	for (int i = 0; i < reading->registry.nrecords; i++)

@@ -133,7 +133,8 @@ ask_token(void)
 	StringInfoData buf;
 
 	step = STEP_TOKEN;
-	if (!sf_etcd_credentials(&url, &user, &password, message, MESSAGE_SIZE))
+	if (!sf_uri_credentials(url.credentials, &user, &password, message,
+							MESSAGE_SIZE))
 	{
 		conclude_failure(false);
 		return;

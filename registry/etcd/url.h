@@ -8,7 +8,9 @@
 #ifndef SF_ETCD_URL_H
 #define SF_ETCD_URL_H
 
-#define SF_ETCD_ENDPOINTS	16
+#include "uri.h"
+
+#define SF_ETCD_ENDPOINTS	SF_URI_HOSTS
 
 typedef struct SfEtcdUrl
 {
@@ -28,8 +30,5 @@ typedef struct SfEtcdUrl
 
 extern bool sf_etcd_url_parse(SfEtcdUrl *url, const char *text,
 							  char *reason, size_t reason_size);
-extern bool sf_etcd_credentials(const SfEtcdUrl *url, char **user,
-								char **password, char *reason,
-								size_t reason_size);
 
 #endif							/* SF_ETCD_URL_H */

@@ -1,0 +1,185 @@
+/*-------------------------------------------------------------------------
+ *
+ * uri.c
+ *	  The parts of a text of snowflake.registry that names hosts, and the file
+ *	  that it may name.
+ *
+ * Not only the server reads the setting, so a password is better in a file that
+ * only the server's account can read, as a private key is.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "uri.h"
+
+#define CREDENTIALS_SIZE	1024
+
+#define refuse(...) \
+	do { snprintf(reason, reason_size, __VA_ARGS__); return false; } while (0)
+
+/* ---- the text ---- */
+
+/* Is there a port behind a host, which may be an IPv6 address in brackets? */
+static bool
+has_port(const char *host)
+{
+	const char *bracket = strrchr(host, ']');
+
+	return strchr(bracket == NULL ? host : bracket, ':') != NULL;
+}
+
+/* Only what names, addresses and ports are made of. */
+static bool
+is_host(const char *text)
+{
+	const char *p = text;
+
+	if (*p == '[')
+	{
+		p += strspn(p, "[:.0123456789abcdefABCDEF");
+		if (*p++ != ']')
+			return false;
+	}
+	else
+	{
+		while (isalnum((unsigned char) *p) || *p == '.' || *p == '-' ||
+			   *p == '_')
+			p++;
+		if (p == text)
+			return false;
+	}
+	if (*p == '\0')
+		return true;
+	return *p == ':' && p[1] != '\0' &&
+		strspn(p + 1, "0123456789") == strlen(p + 1);
+}
+
+static bool
+parse_hosts(SfUri *uri, char *text, const char *port, const char *what,
+			char *reason, size_t reason_size)
+{
+	char	   *next;
+
+	for (char *p = text; p != NULL; p = next)
+	{
+		next = strchr(p, ',');
+		if (next != NULL)
+			*next++ = '\0';
+		if (!is_host(p))
+			refuse("\"%s\" is not the host of %s, or a host and a port.",
+				   p, what);
+		if (uri->nhosts == SF_URI_HOSTS)
+			refuse("These are more than %d hosts.", SF_URI_HOSTS);
+		uri->hosts[uri->nhosts++] = has_port(p) ? p :
+			psprintf("%s:%s", p, port);
+	}
+	return true;
+}
+
+/*
+ * The results are in the current memory context.  What "what" names is said to
+ * be expected where a host is none; what is refused is not repeated where it
+ * may be a part of a password.
+ */
+bool
+sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
+			 char *reason, size_t reason_size)
+{
+	char	   *hosts = strstr(text, "://");
+	char	   *at;
+	bool		ends_early;		/* in a password, perhaps */
+
+	memset(uri, 0, sizeof(SfUri));
+	if (hosts == NULL)
+		refuse("There is no \"://\" in it.");
+	hosts = pstrdup(hosts + 3);
+	uri->options = strchr(hosts, '?');
+	if (uri->options != NULL)
+		*uri->options++ = '\0';
+	uri->path = strchr(hosts, '/');
+	if (uri->path != NULL)
+		*uri->path++ = '\0';
+	at = strrchr(hosts, '@');
+	if (at != NULL)
+	{
+		*at = '\0';
+		uri->user = hosts;
+		hosts = at + 1;
+	}
+	ends_early = at == NULL && strchr(text, '@') != NULL;
+	if (uri->path != NULL)
+	{
+		while (uri->path[0] != '\0' && uri->path[strlen(uri->path) - 1] == '/')
+			uri->path[strlen(uri->path) - 1] = '\0';
+		if (uri->path[0] == '\0')
+			uri->path = NULL;
+	}
+	if (parse_hosts(uri, hosts, port, what, reason, reason_size))
+		return true;
+	if (ends_early)
+		refuse("In a user and a password \"/\" is written as %%2F, and \"?\" as %%3F.");
+	return false;
+}
+
+/* The name of the next option, and its value or NULL; NULL at the end. */
+char *
+sf_uri_next_option(char **options, char **value)
+{
+	char	   *option = *options;
+
+	if (option == NULL || option[0] == '\0')
+		return NULL;
+	*options = strchr(option, '&');
+	if (*options != NULL)
+		*(*options)++ = '\0';
+	*value = strchr(option, '=');
+	if (*value != NULL)
+		*(*value)++ = '\0';
+	return option;
+}
+
+/* ---- the file with the password ---- */
+
+/*
+ * Read user and password, each time that they are needed, so that they can be
+ * changed while the server runs.
+ */
+bool
+sf_uri_credentials(const char *file, char **user, char **password,
+				   char *reason, size_t reason_size)
+{
+	char	   *text = palloc0(CREDENTIALS_SIZE + 1);
+	int			fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	ssize_t		n;
+
+	if (fd < 0)
+		refuse("Could not open \"%s\": %s.", file, strerror(errno));
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+		(st.st_mode & (S_IRWXO | S_IWGRP | S_IXGRP)) != 0 ||
+		((st.st_mode & S_IRGRP) != 0 && st.st_uid != 0))
+	{
+		close(fd);
+		refuse("\"%s\" must be a file that nobody else can read (0600), or root's and its group's (0640).",
+			   file);
+	}
+	n = read(fd, text, CREDENTIALS_SIZE);
+	close(fd);
+	*user = text;
+	*password = n > 0 ? strchr(text, '\n') : NULL;
+	if (*password == NULL || n == CREDENTIALS_SIZE)
+		refuse("\"%s\" does not have two lines, the user's name and the password.",
+			   file);
+	*(*password)++ = '\0';
+	(*password)[strcspn(*password, "\r\n")] = '\0';
+	text[strcspn(text, "\r")] = '\0';
+	return true;
+}
