@@ -41,7 +41,13 @@ LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
 HAVE_CURL := $(shell $(CC) $(CPPFLAGS) -E -x c -include curl/curl.h /dev/null \
 	>/dev/null 2>&1 && echo yes)
 
-REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd)
+# the library without threads, of which there need not be one beside the headers
+HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) \
+	$(LDFLAGS) -o /dev/null -include zookeeper/zookeeper.h -x c - \
+	-lzookeeper_st >/dev/null 2>&1 && echo yes)
+
+REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
+	$(if $(HAVE_ZOOKEEPER),zookeeper)
 RECURSE = +$(MAKE) -C registry/$* PG_CONFIG="$(PG_CONFIG)" with_llvm=no \
 	LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)"
 

@@ -25,6 +25,7 @@ int			sf_leasing_wait = 60 * 1000;
 
 #define LIBPQ		"libpq (Debian: libpq-dev)"
 #define LIBCURL		"libcurl (Debian: libcurl4-openssl-dev)"
+#define LIBZOOKEEPER	"libzookeeper without threads (Debian: libzookeeper-st-dev)"
 
 #define IN_SQL		"run there: SELECT snowflake_registry_init();"
 #define FROM_HERE	"run here: SELECT snowflake_registry_init();"
@@ -34,6 +35,7 @@ static const SfRegistryKind kinds[] = {
 	{"postgres", "postgresql", LIBPQ, IN_SQL},
 	{"etcd", "etcd", LIBCURL, FROM_HERE},
 	{"etcds", "etcd", LIBCURL, FROM_HERE},
+	{"zookeeper", "zookeeper", LIBZOOKEEPER, FROM_HERE},
 };
 
 /* The kind of registry that this text names, or NULL. */
@@ -83,7 +85,7 @@ check_registry(char **newval, void **extra, GucSource source)
 	if ((*newval)[0] == '\0' || sf_settings_registry_kind(*newval) != NULL)
 		return true;
 	GUC_check_errmsg("invalid value for parameter \"snowflake.registry\"");
-	GUC_check_errdetail("It must begin with \"postgresql://\", \"etcd://\" or \"etcds://\", or be empty.");
+	GUC_check_errdetail("It must begin with \"postgresql://\", \"etcd://\", \"etcds://\" or \"zookeeper://\", or be empty.");
 	return false;
 }
 

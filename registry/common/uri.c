@@ -4,8 +4,8 @@
  *	  The parts of a text of snowflake.registry that names hosts, and the file
  *	  that it may name.
  *
- * Not only the server reads the setting, so a password is better in a file that
- * only the server's account can read, as a private key is.
+ * Not only the server reads the setting, so a password is better in a file
+ * that only the server's account can read, as a private key is.
  *
  *-------------------------------------------------------------------------
  */

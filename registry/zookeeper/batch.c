@@ -1,0 +1,245 @@
+/*-------------------------------------------------------------------------
+ *
+ * batch.c
+ *	  What is asked of ZooKeeper in one go, and the replies.
+ *
+ * All of it is sent without waiting for a reply, and ZooKeeper does what one
+ * session asks in the order in which it was asked.
+ *
+ * libzookeeper calls a function for each reply, and for each that will not
+ * come when its handle ends.  These functions only keep what they are given,
+ * in memory that does not throw.  What nobody waits for any more is freed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "batch.h"
+
+static zhandle_t *handle;
+static SfZooReply **replies;
+static int	nreplies;
+static int	capacity;
+static int	nwaiting;			/* for so many of them */
+
+/* ---- what libzookeeper calls ---- */
+
+static void
+free_reply(SfZooReply *reply)
+{
+	deallocate_String_vector(&reply->names);
+	free(reply->data);
+	free(reply->results);
+	free(reply);
+}
+
+static void
+take(SfZooReply *reply, int rc, const struct Stat *stat)
+{
+	if (reply->is_forgotten)
+	{
+		free_reply(reply);
+		return;
+	}
+	reply->rc = rc;
+	if (rc == ZOK && stat != NULL)
+		reply->stat = *stat;
+	reply->is_done = true;
+	nwaiting--;
+}
+
+static void
+take_void(int rc, const void *reply)
+{
+	take((SfZooReply *) reply, rc, NULL);
+}
+
+static void
+take_string(int rc, const char *value, const void *reply)
+{
+	take((SfZooReply *) reply, rc, NULL);
+}
+
+static void
+take_stat(int rc, const struct Stat *stat, const void *reply)
+{
+	take((SfZooReply *) reply, rc, stat);
+}
+
+static void
+take_data(int rc, const char *value, int len, const struct Stat *stat,
+		  const void *data)
+{
+	SfZooReply *reply = (SfZooReply *) data;
+	int			n = rc == ZOK && value != NULL && len > 0 ? len : 0;
+
+	reply->data = malloc(n + 1);
+	if (reply->data == NULL)
+		rc = ZSYSTEMERROR;
+	else
+	{
+		if (n > 0)
+			memcpy(reply->data, value, n);
+		reply->data[n] = '\0';
+	}
+	take(reply, rc, stat);
+}
+
+/* An array of pointers to texts, so as the library frees it. */
+static void
+take_names(int rc, const struct String_vector *names, const struct Stat *stat,
+		   const void *data)
+{
+	SfZooReply *reply = (SfZooReply *) data;
+	int			n = rc == ZOK ? names->count : 0;
+
+	if (n > 0)
+		reply->names.data = calloc(n, sizeof(char *));
+	for (int i = 0; i < n && rc == ZOK; i++)
+	{
+		if (reply->names.data == NULL ||
+			(reply->names.data[i] = strdup(names->data[i])) == NULL)
+			rc = ZSYSTEMERROR;
+		else
+			reply->names.count = i + 1;
+	}
+	take(reply, rc, stat);
+}
+
+/* ---- what is asked ---- */
+
+/* Forget what was asked before, and begin with nothing. */
+void
+sf_batch_begin(zhandle_t *with)
+{
+	for (int i = 0; i < nreplies; i++)
+	{
+		if (replies[i]->is_done)
+			free_reply(replies[i]);
+		else
+			replies[i]->is_forgotten = true;
+	}
+	nreplies = nwaiting = 0;
+	handle = with;
+}
+
+static SfZooReply *
+new_reply(void)
+{
+	SfZooReply *reply = calloc(1, sizeof(SfZooReply));
+
+	if (nreplies == capacity)
+	{
+		int			more = capacity * 2 + 16;
+		SfZooReply **longer = realloc(replies, more * sizeof(*replies));
+
+		if (longer == NULL)
+			elog(ERROR, "out of memory");
+		replies = longer;
+		capacity = more;
+	}
+	if (reply == NULL)
+		elog(ERROR, "out of memory");
+	replies[nreplies++] = reply;
+	nwaiting++;
+	return reply;
+}
+
+/*
+ * What these return says that nothing was asked, and no function will be
+ * called; any other error is reported to the function, or means that there is
+ * no memory for a reply, which then does not come in time.
+ */
+static void
+started(SfZooReply *reply, int rc)
+{
+	if (rc == ZBADARGUMENTS || rc == ZINVALIDSTATE)
+		take(reply, rc, NULL);
+}
+
+void
+sf_batch_sync(const char *path)
+{
+	SfZooReply *reply = new_reply();
+
+	started(reply, zoo_async(handle, path, take_string, reply));
+}
+
+void
+sf_batch_get(const char *path)
+{
+	SfZooReply *reply = new_reply();
+
+	started(reply, zoo_aget(handle, path, 0, take_data, reply));
+}
+
+void
+sf_batch_exists(const char *path)
+{
+	SfZooReply *reply = new_reply();
+
+	started(reply, zoo_aexists(handle, path, 0, take_stat, reply));
+}
+
+void
+sf_batch_children(const char *path)
+{
+	SfZooReply *reply = new_reply();
+
+	started(reply, zoo_aget_children2(handle, path, 0, take_names, reply));
+}
+
+/* Whatever it had. */
+void
+sf_batch_set(const char *path, const char *data)
+{
+	SfZooReply *reply = new_reply();
+
+	started(reply, zoo_aset(handle, path, data, strlen(data), -1, take_stat,
+							reply));
+}
+
+/* An empty node. */
+void
+sf_batch_create(const char *path, const struct ACL_vector *acl)
+{
+	SfZooReply *reply = new_reply();
+
+	started(reply, zoo_acreate(handle, path, "", 0, acl, 0, take_string,
+							   reply));
+}
+
+/* All of it, or nothing. */
+void
+sf_batch_multi(const zoo_op_t *ops, int n)
+{
+	SfZooReply *reply = new_reply();
+
+	reply->results = calloc(n, sizeof(zoo_op_result_t));
+	if (reply->results == NULL)
+		elog(ERROR, "out of memory");
+	reply->nresults = n;
+	started(reply, zoo_amulti(handle, n, ops, reply->results, take_void,
+							  reply));
+}
+
+/* ---- the replies ---- */
+
+bool
+sf_batch_is_done(void)
+{
+	return nwaiting == 0;
+}
+
+int
+sf_batch_size(void)
+{
+	return nreplies;
+}
+
+const SfZooReply *
+sf_batch_reply(int i)
+{
+	return replies[i];
+}

@@ -1,0 +1,156 @@
+/*-------------------------------------------------------------------------
+ *
+ * lookup.c
+ *	  The addresses of a host, without blocking.
+ *
+ * libzookeeper would look a name up itself, and wait for the resolver; so it
+ * is given addresses.  The C library of GNU looks names up in a thread of its
+ * own, in which no signal is handled.  Elsewhere the resolver is waited for
+ * here.  What is an address already needs neither.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include "lookup.h"
+#include "uri.h"
+
+#if defined(__GLIBC__) && defined(__GLIBC_PREREQ)
+#if __GLIBC_PREREQ(2, 34)
+#define HAVE_LOOKUP_IN_THREAD
+#endif
+#endif
+
+/* One for each host: a lookup cannot be ended, so the next waits for it. */
+static struct
+{
+	char	   *name;			/* lives as long as the process */
+	char	   *port;
+	struct addrinfo hints;
+	struct addrinfo *found;
+	int			result;			/* of getaddrinfo() */
+	bool		is_under_way;
+#ifdef HAVE_LOOKUP_IN_THREAD
+	struct gaicb request;
+#endif
+}			lookups[SF_URI_HOSTS];
+
+static void
+forget(int number)
+{
+	if (lookups[number].found != NULL)
+		freeaddrinfo(lookups[number].found);
+	lookups[number].found = NULL;
+	free(lookups[number].name);
+	lookups[number].name = NULL;
+}
+
+/* "name:port" or "[address]:port", as two texts. */
+static bool
+set_host(int number, const char *host)
+{
+	const char *colon = strrchr(host, ':');
+	bool		has_brackets = host[0] == '[';
+
+	lookups[number].name = strdup(host + has_brackets);
+	if (lookups[number].name == NULL)
+		return false;
+	lookups[number].name[colon - host - 2 * has_brackets] = '\0';
+	lookups[number].port = lookups[number].name + (colon + 1 - host) -
+		has_brackets;
+	return true;
+}
+
+static bool
+look_up(int number, int flags)
+{
+	struct addrinfo *hints = &lookups[number].hints;
+
+	memset(hints, 0, sizeof(struct addrinfo));
+	hints->ai_flags = flags | AI_NUMERICSERV;
+	hints->ai_socktype = SOCK_STREAM;
+	lookups[number].result = getaddrinfo(lookups[number].name,
+										 lookups[number].port, hints,
+										 &lookups[number].found);
+	return lookups[number].result == 0;
+}
+
+/* Begin anew to look up the host of this number. */
+void
+sf_lookup_begin(int number, const char *host)
+{
+	if (lookups[number].is_under_way)
+		return;
+	forget(number);
+	lookups[number].result = EAI_MEMORY;
+	if (!set_host(number, host) || look_up(number, AI_NUMERICHOST))
+		return;
+#ifdef HAVE_LOOKUP_IN_THREAD
+	{
+		struct gaicb *request = &lookups[number].request;
+
+		lookups[number].hints.ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV;
+		memset(request, 0, sizeof(struct gaicb));
+		request->ar_name = lookups[number].name;
+		request->ar_service = lookups[number].port;
+		request->ar_request = &lookups[number].hints;
+		lookups[number].result = getaddrinfo_a(GAI_NOWAIT, &request, 1, NULL);
+		lookups[number].is_under_way = lookups[number].result == 0;
+	}
+#else
+	(void) look_up(number, AI_ADDRCONFIG);
+#endif
+}
+
+#ifdef HAVE_LOOKUP_IN_THREAD
+static void
+take_result(int number)
+{
+	lookups[number].result = gai_error(&lookups[number].request);
+	if (lookups[number].result == EAI_INPROGRESS)
+		return;
+	lookups[number].is_under_way = false;
+	if (lookups[number].result == 0)
+		lookups[number].found = lookups[number].request.ar_result;
+}
+#endif
+
+/*
+ * One of its n addresses, the turn counting from 0, as "address:port" without
+ * brackets, which is how libzookeeper takes it; or what has gone wrong.
+ */
+SfLookupState
+sf_lookup_look(int number, int turn, char *text, int *n)
+{
+	struct addrinfo *wanted = NULL;
+	char		name[SF_LOOKUP_TEXT / 2];
+
+#ifdef HAVE_LOOKUP_IN_THREAD
+	if (lookups[number].is_under_way)
+		take_result(number);
+#endif
+	if (lookups[number].is_under_way)
+		return SF_LOOKUP_UNDER_WAY;
+	*n = 0;
+	for (struct addrinfo *address = lookups[number].found; address != NULL;
+		 address = address->ai_next)
+	{
+		if ((*n)++ == turn)
+			wanted = address;
+	}
+	if (wanted == NULL ||
+		getnameinfo(wanted->ai_addr, wanted->ai_addrlen, name, sizeof(name),
+					NULL, 0, NI_NUMERICHOST) != 0)
+	{
+		snprintf(text, SF_LOOKUP_TEXT, "%s",
+				 gai_strerror(lookups[number].result == 0 ? EAI_NONAME :
+							  lookups[number].result));
+		return SF_LOOKUP_FAILED;
+	}
+	snprintf(text, SF_LOOKUP_TEXT, "%s:%s", name, lookups[number].port);
+	return SF_LOOKUP_DONE;
+}

@@ -1,0 +1,288 @@
+/*-------------------------------------------------------------------------
+ *
+ * nodes.c
+ *	  The registry as nodes of ZooKeeper.
+ *
+ *		prefix/registry/G	layout and floor of generation G
+ *		prefix/slots/N		the record of node N
+ *		prefix/slots		is empty: its version counts what is written
+ *		prefix/present/N	who is there: an ephemeral of its session
+ *		prefix/present		is empty, and written where a reading begins
+ *		prefix/shards		who may issue for which shards, as it was given
+ *
+ * A reading begins with a write of "present", so that it comes after all that
+ * was acknowledged before: sync() does not say so, since it asks a leader that
+ * may not be one any more, and no quorum.  All values are then read between
+ * two looks at what counts the writes, and at the children of "slots" and
+ * "present": if these are the same, all was as it was read at one moment, which
+ * is any between them.  Generation and shards are one node each, and so may be
+ * read at any.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "json.h"
+#include "nodes.h"
+#include "records.h"
+
+/* The replies in a batch for names. */
+enum
+{
+	NAMES_BARRIER, NAMES_GENERATIONS, NAMES_SLOTS, NAMES_PRESENT
+};
+
+/* In one for values: these, slots, presences, and the two looks again. */
+enum
+{
+	VALUES_SLOTS, VALUES_PRESENT, VALUES_IDENTITY, VALUES_SHARDS, VALUES_FIRST
+};
+
+/* In one that looks who is present. */
+enum
+{
+	LOOK_SYNC, LOOK_PRESENT
+};
+
+static const char *prefix;
+static char *problem;
+static size_t problem_size;
+
+/* The names that were read: they live as long as a request. */
+static char *generation_path;
+static uint32 *nodes;			/* slots, then presences */
+static int	nslots;
+static int	npresent;
+static int64 slots_pzxid;		/* of the last change of their children */
+static int64 present_pzxid;
+
+void
+sf_nodes_open(const char *to, char *problem_text, size_t size)
+{
+	prefix = to;
+	problem = problem_text;
+	problem_size = size;
+}
+
+char *
+sf_nodes_path(const char *name)
+{
+	return psprintf("%s/%s", prefix, name);
+}
+
+char *
+sf_nodes_path_of(const char *name, uint32 node)
+{
+	return psprintf("%s/%s/%u", prefix, name, node);
+}
+
+char *
+sf_nodes_generation(uint64 generation)
+{
+	return psprintf("%s/registry/%s", prefix,
+					sf_records_print_number(generation));
+}
+
+SfReading
+sf_nodes_fail(const char *path, const char *what)
+{
+	snprintf(problem, problem_size, "\"%s\": %s", path, what);
+	return SF_READING_FAILED;
+}
+
+/* ---- reading ---- */
+
+void
+sf_nodes_ask_names(void)
+{
+	sf_batch_set(sf_nodes_path("present"), "");
+	sf_batch_children(sf_nodes_path("registry"));
+	sf_batch_children(sf_nodes_path("slots"));
+	sf_batch_children(sf_nodes_path("present"));
+}
+
+static void
+add_nodes(const struct String_vector *names, int *n)
+{
+	for (int i = 0; i < names->count; i++)
+	{
+		/* what else there is is left alone */
+		if (sf_records_parse_node(names->data[i], &nodes[nslots + npresent]))
+			(*n)++;
+	}
+}
+
+static SfReading
+take_generation(const struct String_vector *names, SfRegistry *registry)
+{
+	char	   *end;
+
+	if (names->count != 1)
+		return sf_nodes_fail(sf_nodes_path("registry"), names->count == 0 ?
+							 "there is no generation" :
+							 "there is more than one generation");
+	registry->generation = strtoull(names->data[0], &end, 16);
+	if (*end != '\0' || strlen(names->data[0]) != 16)
+		return sf_nodes_fail(sf_nodes_path("registry"),
+							 "its child is no generation");
+	registry->initialized = true;
+	generation_path = sf_nodes_generation(registry->generation);
+	return SF_READING_DONE;
+}
+
+/* Done: there are values to ask for, if it is initialized. */
+SfReading
+sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
+{
+	static const char *const names[] = {
+		"present", "registry", "slots", "present"
+	};
+
+	memset(registry, 0, sizeof(SfRegistry));
+	registry->shards = "";
+	if (sf_batch_reply(NAMES_GENERATIONS)->rc == ZNONODE)
+		return SF_READING_DONE;
+	for (int i = 0; i < sf_batch_size(); i++)
+	{
+		if (sf_batch_reply(i)->rc != ZOK)
+			return sf_nodes_fail(sf_nodes_path(names[i]),
+								 zerror(sf_batch_reply(i)->rc));
+	}
+	*clock_ms = sf_batch_reply(NAMES_BARRIER)->stat.mtime;
+	slots_pzxid = sf_batch_reply(NAMES_SLOTS)->stat.pzxid;
+	present_pzxid = sf_batch_reply(NAMES_PRESENT)->stat.pzxid;
+	nodes = palloc(sizeof(uint32) *
+				   (sf_batch_reply(NAMES_SLOTS)->names.count +
+					sf_batch_reply(NAMES_PRESENT)->names.count + 1));
+	nslots = npresent = 0;
+	add_nodes(&sf_batch_reply(NAMES_SLOTS)->names, &nslots);
+	add_nodes(&sf_batch_reply(NAMES_PRESENT)->names, &npresent);
+	return take_generation(&sf_batch_reply(NAMES_GENERATIONS)->names,
+						   registry);
+}
+
+void
+sf_nodes_ask_values(void)
+{
+	sf_batch_exists(sf_nodes_path("slots"));
+	sf_batch_exists(sf_nodes_path("present"));
+	sf_batch_get(generation_path);
+	sf_batch_get(sf_nodes_path("shards"));
+	for (int i = 0; i < nslots; i++)
+		sf_batch_get(sf_nodes_path_of("slots", nodes[i]));
+	for (int i = nslots; i < nslots + npresent; i++)
+		sf_batch_get(sf_nodes_path_of("present", nodes[i]));
+	sf_batch_exists(sf_nodes_path("slots"));
+	sf_batch_exists(sf_nodes_path("present"));
+}
+
+/* Has nothing changed since the names were read? */
+static bool
+is_one_moment(void)
+{
+	const SfZooReply *slots = sf_batch_reply(VALUES_SLOTS);
+	const SfZooReply *present = sf_batch_reply(VALUES_PRESENT);
+	const SfZooReply *slots_after = sf_batch_reply(sf_batch_size() - 2);
+	const SfZooReply *present_after = sf_batch_reply(sf_batch_size() - 1);
+
+	return slots_after->stat.version == slots->stat.version &&
+		slots_after->stat.pzxid == slots_pzxid &&
+		slots->stat.pzxid == slots_pzxid &&
+		present_after->stat.pzxid == present_pzxid &&
+		present->stat.pzxid == present_pzxid;
+}
+
+static SfReading
+take_identity(const SfZooReply *reply, SfRegistry *registry)
+{
+	SfJson	   *json = sf_json_parse(reply->data);
+	char	   *layout = sf_json_string(json, "layout");
+
+	if (layout == NULL ||
+		strlcpy(registry->layout, layout,
+				sizeof(registry->layout)) >= sizeof(registry->layout) ||
+		!sf_json_int64(json, "floor", &registry->floor))
+		return sf_nodes_fail(generation_path, "it is not readable");
+	return SF_READING_DONE;
+}
+
+static SfReading
+take_records(SfRegistry *registry)
+{
+	int			n = nslots + npresent;
+	SfRecord   *records = palloc0(sizeof(SfRecord) * (n + 1));
+
+	for (int i = 0; i < n; i++)
+	{
+		const SfZooReply *reply = sf_batch_reply(VALUES_FIRST + i);
+		SfRecord   *record = &records[i];
+		bool		is_slot = i < nslots;
+
+		record->node = nodes[i];
+		if (is_slot)
+			record->version = (int64) reply->stat.version + 1;
+		if (is_slot ? !sf_records_parse(reply->data, record) :
+			!sf_records_parse_owner(reply->data, &record->present))
+			return sf_nodes_fail(sf_nodes_path_of(is_slot ? "slots" :
+												  "present", nodes[i]),
+								 "it is not readable");
+	}
+	registry->nrecords = sf_records_join(records, n);
+	registry->records = records;
+	return SF_READING_DONE;
+}
+
+SfReading
+sf_nodes_take_values(SfRegistry *registry)
+{
+	const SfZooReply *shards = sf_batch_reply(VALUES_SHARDS);
+	SfReading	reading;
+
+	for (int i = 0; i < sf_batch_size(); i++)
+	{
+		int			rc = sf_batch_reply(i)->rc;
+
+		if (rc == ZNONODE && i != VALUES_SHARDS)
+			return SF_READING_MOVED;
+		if (rc != ZOK && rc != ZNONODE)
+			return sf_nodes_fail(i == VALUES_SHARDS ?
+								 sf_nodes_path("shards") : generation_path,
+								 zerror(rc));
+	}
+	if (!is_one_moment())
+		return SF_READING_MOVED;
+	if (shards->rc == ZOK)
+	{
+		registry->shards = pstrdup(shards->data);
+		registry->shards_version = (int64) shards->stat.version + 1;
+	}
+	reading = take_identity(sf_batch_reply(VALUES_IDENTITY), registry);
+	return reading == SF_READING_DONE ? take_records(registry) : reading;
+}
+
+/* ---- who is present ---- */
+
+/* As of now, as far as the leader knows: in our session, or in any. */
+void
+sf_nodes_ask_present(uint32 node)
+{
+	sf_batch_sync(sf_nodes_path("present"));
+	sf_batch_get(sf_nodes_path_of("present", node));
+}
+
+SfReading
+sf_nodes_take_present(SfPresent *present)
+{
+	const SfZooReply *reply = sf_batch_reply(LOOK_PRESENT);
+
+	memset(present, 0, sizeof(SfPresent));
+	if (reply->rc == ZNONODE)
+		return SF_READING_DONE;
+	if (reply->rc != ZOK)
+		return sf_nodes_fail(sf_nodes_path("present"), zerror(reply->rc));
+	if (!sf_records_parse_owner(reply->data, &present->owner))
+		return sf_nodes_fail(sf_nodes_path("present"), "it is not readable");
+	present->session = reply->stat.ephemeralOwner;
+	return SF_READING_DONE;
+}

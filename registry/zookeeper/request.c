@@ -1,0 +1,446 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *	  What is asked of ZooKeeper, step by step, and what is known of it.
+ *
+ * A step is a batch that is sent in one go.  Only the last step of a write
+ * changes the registry, and it is sent once.  When the connection is lost
+ * behind that, or nothing is heard in time, its outcome is unknown.  All else
+ * begins anew with the next host, as long as there is one, and time.
+ *
+ * An ephemeral lives as long as its session.  So a claim has a session of its
+ * own: else what was claimed before, or may have been, would be kept alive by
+ * this.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include <time.h>
+
+#include "utils/memutils.h"
+
+#include "nodes.h"
+#include "request.h"
+
+#define PROBLEM_SIZE	500
+
+/* How often presence may be another than it was seen to be, before a write. */
+#define MAX_LOOKS		3
+
+typedef enum Step
+{
+	STEP_NONE,					/* nothing is under way */
+	STEP_ANSWER,				/* the answer is known */
+	STEP_CONNECT,
+	STEP_NAMES,					/* to read: which nodes there are */
+	STEP_VALUES,
+	STEP_LOOK,					/* to write: who is present */
+	STEP_PARENTS,				/* to initialize: what is above */
+	STEP_WRITE
+} Step;
+
+/* As long as it is open. */
+static const SfBackendConfig *settings;
+static MemoryContext lasting;
+static int64 our_session;		/* the last that may have made a presence */
+
+/* What was last read. */
+static uint64 generation;		/* 0: none */
+static char *layout;
+static int64 highest;			/* of the floor and the untils */
+
+/* What is under way. */
+static SfAsk asked;
+static Step step;
+static int64 begun_ms;
+static int64 deadline_ms;
+static int64 host_deadline_ms;	/* another host is asked then */
+static int	looks;
+static int64 session_before;	/* what was our_session before this write */
+static SfPresent present;
+static SfRegistry registry;
+
+static SfAnswer answer;
+static char problem[PROBLEM_SIZE];	/* without a full stop */
+static char message[PROBLEM_SIZE];
+
+static int64
+now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static const struct ACL_vector *
+acl(void)
+{
+	return sf_session_has_digest() ? &ZOO_CREATOR_ALL_ACL :
+		&ZOO_OPEN_ACL_UNSAFE;
+}
+
+static void
+conclude(SfResult result)
+{
+	answer.result = result;
+	snprintf(message, sizeof(message), "%s.", problem);
+	answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? message : NULL;
+	step = STEP_ANSWER;
+}
+
+/* There is no outcome: the write may have been made, if it was sent. */
+static void
+conclude_failure(void)
+{
+	conclude(step == STEP_WRITE ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
+}
+
+/* ---- the steps ---- */
+
+/* Half of the time is left to the other hosts, if they may be asked. */
+static void
+set_patience(void)
+{
+	int64		left = deadline_ms - now_ms();
+
+	host_deadline_ms = now_ms() + (sf_session_has_hosts() ? left / 2 : left);
+}
+
+static void
+connect_to_host(void)
+{
+	step = STEP_CONNECT;
+	set_patience();
+	sf_session_connect();
+}
+
+static void
+begin_step(Step next)
+{
+	step = next;
+	sf_batch_begin(sf_session_handle());
+	switch (next)
+	{
+		case STEP_NAMES:
+			sf_nodes_ask_names();
+			break;
+		case STEP_VALUES:
+			sf_nodes_ask_values();
+			break;
+		case STEP_LOOK:
+			sf_nodes_ask_present(asked.record.node);
+			break;
+		case STEP_PARENTS:
+			sf_nodes_ask_parents(acl());
+			break;
+		default:
+			session_before = our_session;
+			if (asked.presence)
+				our_session = sf_session_id();
+			host_deadline_ms = deadline_ms;
+			sf_nodes_ask_write(&asked, &present, sf_session_id(),
+							   sf_session_address(),
+							   asked.kind == SF_ASK_INITIALIZE ?
+							   asked.new_layout_text : layout, acl());
+	}
+}
+
+static void
+begin_first_step(void)
+{
+	switch (asked.kind)
+	{
+		case SF_ASK_READ:
+			begin_step(STEP_NAMES);
+			break;
+		case SF_ASK_INITIALIZE:
+			begin_step(STEP_PARENTS);
+			break;
+		case SF_ASK_SHARDS:
+		case SF_ASK_RECOVER:
+			begin_step(STEP_WRITE);
+			break;
+		default:
+			begin_step(STEP_LOOK);
+	}
+}
+
+/* ---- what has come back ---- */
+
+static void
+take_names(void)
+{
+	switch (sf_nodes_take_names(&registry, &answer.clock_ms))
+	{
+		case SF_READING_DONE:
+			if (registry.initialized)
+			{
+				begin_step(STEP_VALUES);
+				break;
+			}
+			generation = 0;
+			answer.registry = &registry;
+			conclude(SF_RESULT_DONE);
+			break;
+		default:
+			conclude_failure();
+	}
+}
+
+static void
+remember_reading(void)
+{
+	generation = registry.generation;
+	highest = registry.floor;
+	for (int i = 0; i < registry.nrecords; i++)
+		highest = Max(highest, registry.records[i].until);
+	if (layout != NULL)
+		pfree(layout);
+	layout = MemoryContextStrdup(lasting, registry.layout);
+}
+
+static void
+take_values(void)
+{
+	switch (sf_nodes_take_values(&registry))
+	{
+		case SF_READING_DONE:
+			remember_reading();
+			answer.registry = &registry;
+			conclude(SF_RESULT_DONE);
+			break;
+		case SF_READING_MOVED:
+			begin_step(STEP_NAMES);
+			break;
+		case SF_READING_FAILED:
+			conclude_failure();
+	}
+}
+
+static void
+take_look(void)
+{
+	if (sf_nodes_take_present(&present) != SF_READING_DONE)
+		conclude_failure();
+	else if (asked.kind == SF_ASK_KEEPALIVE)
+		conclude(present.owner == asked.record.owner &&
+				 present.session == sf_session_id() ?
+				 SF_RESULT_DONE : SF_RESULT_ABSENT);
+	else if (present.owner != 0 && present.owner != asked.record.owner &&
+			 present.owner != asked.displaced)
+		conclude(SF_RESULT_CONFLICT);
+	else
+		begin_step(STEP_WRITE);
+}
+
+static void
+take_written(void)
+{
+	SfWriting	writing = sf_nodes_take_written(&asked, &answer.version,
+												&answer.clock_ms);
+
+	if (writing != SF_WRITING_DONE && writing != SF_WRITING_UNKNOWN)
+		our_session = session_before;
+	switch (writing)
+	{
+		case SF_WRITING_DONE:
+			conclude(SF_RESULT_DONE);
+			break;
+		case SF_WRITING_LOOK:
+			if (++looks < MAX_LOOKS)
+			{
+				begin_step(STEP_LOOK);
+				break;
+			}
+			/* fallthrough */
+		case SF_WRITING_CONFLICT:
+			conclude(SF_RESULT_CONFLICT);
+			break;
+		case SF_WRITING_REFUSED:
+			conclude(SF_RESULT_REFUSED);
+			break;
+		case SF_WRITING_UNKNOWN:
+			conclude_failure();
+	}
+}
+
+/* Is this a reply, and not what stands for one that will not come? */
+static bool
+is_reply(const SfZooReply *reply)
+{
+	return reply->rc == ZOK || reply->rc == ZBADARGUMENTS ||
+		(reply->rc < ZAPIERROR && reply->rc != ZCLOSING &&
+		 reply->rc != ZSESSIONEXPIRED && reply->rc != ZSESSIONMOVED);
+}
+
+static bool
+has_replies(void)
+{
+	if (!sf_batch_is_done())
+		return false;
+	for (int i = 0; i < sf_batch_size(); i++)
+	{
+		if (!is_reply(sf_batch_reply(i)))
+			return false;
+	}
+	return true;
+}
+
+static void
+take_replies(void)
+{
+	answer.clock_step_ms = 1;
+	switch (step)
+	{
+		case STEP_NAMES:
+			take_names();
+			break;
+		case STEP_VALUES:
+			take_values();
+			break;
+		case STEP_LOOK:
+			take_look();
+			break;
+		case STEP_PARENTS:
+			begin_step(STEP_WRITE);
+			break;
+		default:
+			take_written();
+	}
+}
+
+/* This host is of no use now. */
+static void
+give_up_host(const char *why)
+{
+	bool		may_try;
+
+	sf_session_disconnect(why);
+	strlcpy(problem, sf_session_problem(), sizeof(problem));
+	may_try = sf_session_next_host() && step != STEP_WRITE &&
+		now_ms() < deadline_ms;
+	if (may_try)
+		connect_to_host();
+	else
+		conclude_failure();
+}
+
+/* ---- from outside ---- */
+
+void
+sf_request_open(const SfZooLocation *location, const SfBackendConfig *config,
+				MemoryContext context)
+{
+	settings = config;
+	lasting = context;
+	layout = NULL;
+	generation = 0;
+	our_session = 0;
+	step = STEP_NONE;
+	sf_session_open(location, config);
+	sf_nodes_open(location->prefix, problem, sizeof(problem));
+}
+
+/*
+ * Forgets the request before.  If that was not answered for as long as a host
+ * may be silent, another one is asked.
+ */
+void
+sf_request_begin(const SfAsk *ask)
+{
+	bool		was_silent = step > STEP_ANSWER &&
+		now_ms() - begun_ms >= settings->timeout_ms / 2;
+
+	asked = *ask;
+	asked.new_floor = Max(asked.new_floor, highest);
+	begun_ms = now_ms();
+	deadline_ms = begun_ms + settings->timeout_ms;
+	looks = 0;
+	problem[0] = '\0';
+	memset(&answer, 0, sizeof(answer));
+	memset(&present, 0, sizeof(present));
+	answer.number = ask->number;
+
+	step = STEP_CONNECT;
+	sf_session_count_hosts();
+	if (ask->kind == SF_ASK_CLAIM && sf_session_id() != 0 &&
+		sf_session_id() == our_session)
+		sf_session_end();
+	else if (was_silent)
+	{
+		sf_session_disconnect(NULL);
+		(void) sf_session_next_host();
+		sf_session_count_hosts();
+	}
+	set_patience();
+
+	/* what was never read cannot be what a write is for */
+	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_KEEPALIVE &&
+		ask->kind != SF_ASK_INITIALIZE &&
+		(generation == 0 || generation != ask->generation))
+		conclude(SF_RESULT_CONFLICT);
+	else if (sf_session_go_on() == SF_SESSION_UP)
+		begin_first_step();
+	else
+		connect_to_host();
+}
+
+/* As far as that can be done without waiting. */
+void
+sf_request_go_on(void)
+{
+	SfSessionState state = sf_session_go_on();
+
+	while (step > STEP_ANSWER)
+	{
+		Step		before = step;
+
+		if (step == STEP_CONNECT && state == SF_SESSION_UP)
+			begin_first_step();
+		else if (step > STEP_CONNECT && has_replies())
+			take_replies();
+		else if (state == SF_SESSION_DOWN)
+			give_up_host(NULL);
+		else if (now_ms() >= host_deadline_ms)
+			give_up_host("it does not answer");
+		state = sf_session_go_on();
+		if (step == before && state != SF_SESSION_DOWN)
+			return;
+	}
+}
+
+/* An error was thrown: there is no outcome. */
+void
+sf_request_fail(const char *what)
+{
+	sf_batch_begin(NULL);
+	snprintf(problem, sizeof(problem), "%s: not understood: %s",
+			 sf_session_host(), what);
+	conclude_failure();
+}
+
+/* Until when something is to happen, in ms; -1: there is no such time. */
+int64
+sf_request_patience(void)
+{
+	if (step == STEP_NONE)
+		return -1;
+	if (step == STEP_ANSWER)
+		return 0;
+	return Max(host_deadline_ms - now_ms(), 0);
+}
+
+/* True once. */
+bool
+sf_request_answer(SfAnswer *result)
+{
+	if (step != STEP_ANSWER)
+		return false;
+	step = STEP_NONE;
+	*result = answer;
+	return true;
+}

@@ -1,0 +1,24 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.h
+ *	  What is asked of ZooKeeper, step by step, and what is known of it.
+ *
+ * Where it says so, an error may be thrown; call sf_request_fail() then.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_ZOO_REQUEST_H
+#define SF_ZOO_REQUEST_H
+
+#include "session.h"
+
+extern void sf_request_open(const SfZooLocation *location,
+							const SfBackendConfig *config,
+							MemoryContext context);
+extern void sf_request_begin(const SfAsk *ask); /* may throw */
+extern void sf_request_go_on(void); /* may throw */
+extern void sf_request_fail(const char *problem);
+extern int64 sf_request_patience(void);
+extern bool sf_request_answer(SfAnswer *answer);
+
+#endif							/* SF_ZOO_REQUEST_H */
