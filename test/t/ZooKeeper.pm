@@ -1,0 +1,265 @@
+# A ZooKeeper for tests: started on the loopback interface, asked without a
+# client of its own, and ended with the script.
+package ZooKeeper;
+
+use strict;
+use warnings FATAL => 'all';
+
+use IO::Select;
+use IO::Socket::INET;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(usleep);
+
+my %CODES = (create => 1, delete => 2, get => 4, set => 5, children => 8, auth => 100);
+my %ERRORS = (-101 => 'no node', -102 => 'not authenticated', -110 => 'node exists');
+
+# Milliseconds; sessions last for 2 ticks at the least.
+my $TICK = 200;
+
+my @all;
+
+# Not started.
+sub new
+{
+	my ($class, $name) = @_;
+	my $self = bless {
+		name => $name,
+		port => PostgreSQL::Test::Cluster::get_free_port(),
+		dir => "$PostgreSQL::Test::Utils::tmp_check/zookeeper-$name",
+		log => "$PostgreSQL::Test::Utils::log_path/zookeeper-$name.log",
+		config => '',
+	}, $class;
+
+	push @all, $self;
+	return $self;
+}
+
+sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
+
+# Members of one, started.
+sub cluster
+{
+	my ($class, @names) = @_;
+	my @members = map { $class->new($_) } @names;
+	my $config = "initLimit=100\nsyncLimit=10\n";
+
+	$config .= sprintf("server.%d=127.0.0.1:%d:%d\n", $_,
+		PostgreSQL::Test::Cluster::get_free_port(),
+		PostgreSQL::Test::Cluster::get_free_port())
+	  foreach 1 .. @members;
+	foreach my $i (1 .. @members)
+	{
+		$members[ $i - 1 ]->{config} = $config;
+		$members[ $i - 1 ]->{id} = $i;
+		$members[ $i - 1 ]->launch;
+	}
+	$_->wait_until_ready foreach @members;
+	return @members;
+}
+
+sub start
+{
+	my ($self) = @_;
+
+	$self->launch;
+	$self->wait_until_ready;
+	return $self;
+}
+
+sub launch
+{
+	my ($self) = @_;
+	my $file = "$self->{dir}/zoo.cfg";
+
+	mkdir $self->{dir};
+	unlink $file;
+	append_to_file($file, join("\n", "tickTime=$TICK", "dataDir=$self->{dir}",
+		"clientPort=$self->{port}", 'clientPortAddress=127.0.0.1',
+		'maxSessionTimeout=120000', 'admin.enableServer=false',
+		'4lw.commands.whitelist=srvr', $self->{config}));
+	append_to_file("$self->{dir}/myid", $self->{id})
+	  if defined $self->{id} && !-e "$self->{dir}/myid";
+
+	my $pid = fork // die "fork: $!";
+	if ($pid == 0)
+	{
+		open STDOUT, '>>', $self->{log} or die;
+		open STDERR, '>&', \*STDOUT or die;
+		exec 'java', '-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1',
+		  '-Dorg.slf4j.simpleLogger.showDateTime=true', '-cp',
+		  '/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar',
+		  'org.apache.zookeeper.server.quorum.QuorumPeerMain', $file
+		  or die "java: $!";
+	}
+	$self->{pid} = $pid;
+	return;
+}
+
+# What it says of itself; empty if nothing.
+sub status
+{
+	my ($self) = @_;
+	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port})
+	  or return '';
+
+	my $answer = '';
+
+	print $socket 'srvr';
+	# one that is starting may forget who has asked
+	while (IO::Select->new($socket)->can_read(1))
+	{
+		last if !sysread($socket, $answer, 1000, length $answer);
+	}
+	return $answer;
+}
+
+# Does it lead the others?
+sub leads { my ($self) = @_; return $self->status =~ /^Mode: leader/m }
+
+sub wait_until_ready
+{
+	my ($self) = @_;
+
+	foreach my $try (1 .. 6000)
+	{
+		return if $self->status =~ /^Mode: /m;
+		die 'ZooKeeper has ended: ' . slurp_file($self->{log})
+		  if waitpid($self->{pid}, 1) != 0;    # WNOHANG
+		usleep(20_000);
+	}
+	die 'ZooKeeper does not start: ' . slurp_file($self->{log});
+}
+
+sub stop
+{
+	my ($self, $signal) = @_;
+
+	return unless $self->{pid};
+	kill $signal // 'TERM', $self->{pid};
+	waitpid $self->{pid}, 0;
+	delete $self->{pid};
+	return;
+}
+
+# Lose all data.
+sub wipe
+{
+	my ($self) = @_;
+
+	$self->stop('KILL');
+	die "could not remove $self->{dir}" if system('rm', '-rf', $self->{dir}) != 0;
+	$self->start;
+	return;
+}
+
+# ---- its protocol ----
+
+sub text { my ($text) = @_; return pack('l> a*', length $text, $text) }
+
+sub take
+{
+	my ($socket) = @_;
+	my ($length, $payload);
+
+	die 'no answer of ZooKeeper' if read($socket, $length, 4) != 4;
+	die 'half an answer'
+	  if read($socket, $payload, unpack('N', $length)) != unpack('N', $length);
+	return $payload;
+}
+
+# One request in a session of its own; what comes back, or the number of an
+# error. With a digest, as its user.
+sub ask
+{
+	my ($self, $what, $payload, $digest) = @_;
+	my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port})
+	  or die "connect: $!";
+	my $answer;
+
+	print $socket text(pack('l> q> l> q> a* C', 0, 0, 30000, 0, text("\0" x 16), 0));
+	take($socket);
+	if (defined $digest)
+	{
+		print $socket text(pack('l> l> l> a* a*', -4, $CODES{auth}, 0, text('digest'), text($digest)));
+		take($socket);
+	}
+	print $socket text(pack('l> l> a*', 1, $CODES{$what}, $payload));
+	$answer = take($socket);
+	print $socket text(pack('l> l>', 2, -11));
+	take($socket);
+	my (undef, undef, $error, $rest) = unpack('l> q> l> a*', $answer);
+	return $error == 0 ? ($rest, 0) : (undef, $error);
+}
+
+# The same, and it must succeed.
+sub call
+{
+	my ($self, $what, $payload, $digest) = @_;
+	my ($answer, $error) = $self->ask($what, $payload, $digest);
+
+	die "$what: " . ($ERRORS{$error} // $error) unless defined $answer;
+	return $answer;
+}
+
+# Make a node, and those above, or give it another value.
+sub put
+{
+	my ($self, $path, $value, $digest) = @_;
+	my $open = pack('l> l> a* a*', 1, 31, text('world'), text('anyone'));
+	my ($parent) = $path =~ m{^(/.*)/};
+	my (undef, $error) = $self->ask('create', text($path) . text($value) . $open . pack('l>', 0), $digest);
+
+	if ($error == -101)
+	{
+		$self->put($parent, '', $digest);
+		$self->put($path, $value, $digest);
+	}
+	elsif ($error == -110)
+	{
+		$self->call('set', text($path) . text($value) . pack('l>', -1), $digest);
+	}
+	die "create: $error" if $error != 0 && $error != -101 && $error != -110;
+	return;
+}
+
+# What there is under a path: its value and so on, or undef.
+sub get
+{
+	my ($self, $path, $digest) = @_;
+	my ($answer, $error) = $self->ask('get', text($path) . "\0", $digest);
+
+	return undef if $error == -101;
+	die "get: $error" if $error != 0;
+	my ($value, @stat) = unpack('l>/a q> q> q> q> l> l> l> q> l> l> q>', $answer);
+	return { value => $value, czxid => $stat[0], mtime => $stat[3], version => $stat[4],
+		session => $stat[7] };
+}
+
+sub children
+{
+	my ($self, $path, $digest) = @_;
+	my $answer = $self->call('children', text($path) . "\0", $digest);
+
+	return unpack('l>/(l>/a)', $answer);
+}
+
+# A node and all that is below.
+sub delete
+{
+	my ($self, $path, $digest) = @_;
+
+	$self->delete("$path/$_", $digest) foreach $self->children($path, $digest);
+	$self->call('delete', text($path) . pack('l>', -1), $digest);
+	return;
+}
+
+END
+{
+	my $status = $?;
+
+	$_->stop('KILL') foreach @all;
+	$? = $status;
+}
+
+1;
