@@ -37,8 +37,8 @@ sub new
 
 sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
 
-# Members of one, started.
-sub cluster
+# Members of one, not started.
+sub ensemble
 {
 	my ($class, @names) = @_;
 	my @members = map { $class->new($_) } @names;
@@ -50,12 +50,10 @@ sub cluster
 	  foreach 1 .. @members;
 	foreach my $i (1 .. @members)
 	{
-		$members[ $i - 1 ]->{config} = $config;
-		$members[ $i - 1 ]->{id} = $i;
-		$members[ $i - 1 ]->launch;
+		$members[ $i - 1 ]{config} = $config;
+		$members[ $i - 1 ]{id} = $i;
 	}
-	$_->wait_until_ready foreach @members;
-	return @members;
+	return \@members;
 }
 
 sub start

@@ -12,6 +12,8 @@ use IdChecker;
 use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
+use List::Util qw(sum);
+use Load;
 use RegistryDriver;
 use SnowflakeTest;
 use Time::HiRes qw(usleep);
@@ -474,7 +476,6 @@ foreach ([ "snow\nnew\n", 0644, qr/nobody else can read/ ],
 	unlike($said, qr/new|\.\.$/, 'which tells no secret');
 	$w->quit;
 }
-$zk->stop;
 
 # The message of a reading that is refused.
 sub asked_for
@@ -485,5 +486,232 @@ sub asked_for
 	is($answer->{result}, 'REFUSED', 'a reading');
 	return $answer->{message} // '';
 }
+
+# ---- servers ----
+
+# Two slots, of the second datacenter.
+my $layout = 'timestamp:41 datacenter:1 worker:1 sequence:12 epoch:2024-01-01';
+my $next = 'SELECT snowflake_nextval()';
+my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "zookeeper:/s;
+my $checker = IdChecker->new($node->basedir . '/ids');
+my $ensemble = ZooKeeper->ensemble('m1', 'm2', 'm3');
+my %loads;
+
+query($node, 'CREATE EXTENSION snowflake');
+
+# What the README has to be made, with nothing to be claimed for some seconds.
+sub make_for_servers
+{
+	my ($to, $seconds) = @_;
+
+	$to->put('/reg/registry/' . query($node, q{
+		SELECT right(replace(gen_random_uuid()::text, '-', ''), 16)}), query($node, qq{
+		SELECT json_build_object('layout', text, 'floor',
+			ceil((extract(epoch FROM now() + interval '$seconds s') * 1000 - epoch_ms) / tick_ms))
+		FROM snowflake_registry_layout('$layout')}));
+	$to->put("/reg/$_", '') foreach 'slots', 'present';
+	return;
+}
+
+sub new_holder
+{
+	my ($name, $where, @settings) = @_;
+	my $server = new_server($name, "snowflake.node_id = ''",
+		"snowflake.datacenter_id = '1'", "snowflake.layout = '$layout'",
+		"snowflake.registry = 'zookeeper://$where'",
+		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_timeout = '1s'", "snowflake.lease_wait = 0",
+		"snowflake.max_clock_wait = '10s'", "restart_after_crash = on", @settings);
+
+	$server->start;
+	return $server;
+}
+
+# Clients of it, for as long as it lives.
+sub start_clients
+{
+	my ($server, $group) = @_;
+	my $load = start_trickle($checker, $group, $server->connstr('postgres'));
+
+	push @{ $loads{$group} }, $load;
+	$server->{load} = $load;
+	$load->more(50);
+	return;
+}
+
+sub finish_clients
+{
+	my ($server) = @_;
+	my $errors = join ' ', sort keys %{ $server->{load}->finish };
+
+	like($errors, qr/^(?:55000)?$/, $server->name . ': clients are refused for want of a lease, or not at all');
+	return;
+}
+
+# Say how many IDs were made from the one to the other.
+sub begin_fault { my ($group) = @_; return sum(map { $_->count } @{ $loads{$group} }) }
+
+sub end_fault
+{
+	my ($group, $before, $fault) = @_;
+	my $n = begin_fault($group) - $before;
+
+	cmp_ok($n, '>', 0, "$fault: $n IDs meanwhile");
+	return;
+}
+
+sub holds
+{
+	my ($server) = @_;
+
+	wait_for_lease($server, q{state = 'held' AND problem IS NULL AND until > clock_timestamp()});
+	return lease_of($server, 'node_id');
+}
+
+# Not to be reached at the start.
+$zk->stop('KILL');
+my $a = new_holder('a', "127.0.0.1:$closed," . $zk->host . '/reg');
+query($a, 'CREATE EXTENSION snowflake');
+wait_for_lease($a, 'problem IS NOT NULL');
+refused($a, $next, '55000', qr/$none.*The registry answered: 127\.0\.0\.1:\d+: Connection refused\./s,
+	'not to be reached at the start');
+$zk->start;
+$_->launch foreach @$ensemble;    # ready when it is wanted
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'A registry in ZooKeeper'});
+make_for_servers($zk, 0);
+holds($a);
+pass('until it is');
+start_clients($a, 'ZooKeeper');
+my $b = new_holder('b', $zk->host . '/reg');
+query($b, 'CREATE EXTENSION snowflake');
+isnt(holds($a), holds($b), 'another server has another');
+start_clients($b, 'ZooKeeper');
+my $until = lease_of($a, 'until');
+wait_for_lease($a, "until > '$until'");
+pass('and extends it');
+is(decode_json($zk->get('/reg/slots/' . holds($a))->{value})->{released}, JSON::PP::false, 'a server holds a slot');
+my $c = new_holder('c', $zk->host . '/reg');
+query($c, 'CREATE EXTENSION snowflake');
+wait_for_lease($c, q{problem ~ 'All slots from 2 to 3 are taken'});
+pass('all slots are taken');
+
+# Who may not read it says so, and not with what.
+my $e = new_holder('e', 'snow:wrong@' . $zk->host . '/secret/reg');
+query($e, 'CREATE EXTENSION snowflake');
+wait_for_lease($e, q{problem ~ 'The registry answered: "/secret/reg/\w+": not authenticated'});
+refused($e, $next, '55000', qr{DETAIL:  The registry is "zookeeper://127\.0\.0\.1:\d+/secret/reg"}, 'a wrong password');
+$e->stop;
+unlike(slurp_file($e->logfile), qr/wrong/, 'which is told nobody');
+
+# The worker is frozen for longer than its presence and its reservation.
+my $pid = lease_of($a, 'pid');
+my $from = -s $a->logfile;
+my $before = begin_fault('ZooKeeper');
+my $node_id = holds($a);
+is(kill('STOP', $pid), 1, 'a worker is frozen');
+is(holds($c), $node_id, 'another server has its slot');
+start_clients($c, 'ZooKeeper');
+kill 'CONT', $pid;
+wait_for_lease($a, q{problem ~ 'are taken'});
+like_log($a, qr/The lease of node id $node_id is lost: somebody else has claimed it/, $from,
+	'it finds that its lease is lost');
+end_fault('ZooKeeper', $before, 'a frozen worker');
+
+# A clean stop gives the slot back, and who waits has it.
+$before = begin_fault('ZooKeeper');
+finish_clients($c);
+$c->stop;
+is(holds($a), $node_id, 'a clean stop: the slot is free at once');
+end_fault('ZooKeeper', $before, 'a clean stop');
+
+# A server is killed, and another one's worker, with which that crashes. Who is
+# there in the session of before is in the way until that has timed out.
+my %had = map { $_->name => holds($_) } $a, $b;
+my %session = map { $_->name => $zk->get('/reg/present/' . holds($_))->{session} } $a, $b;
+$before = begin_fault('ZooKeeper');
+$from = -s $b->logfile;
+$a->{load}->finish;
+$a->stop('immediate');
+$a->start;
+kill 'KILL', lease_of($b, 'pid');
+wait_for_restart($b, $from);
+$b->{load}->finish;
+wait_for_lease($_, q{problem ~ 'are taken'}) foreach $a, $b;
+foreach my $server ($a, $b)
+{
+	is(holds($server), $had{ $server->name }, 'killed: it has its slot again');
+	isnt($zk->get('/reg/present/' . $had{ $server->name })->{session}, $session{ $server->name },
+		'in another session');
+	start_clients($server, 'ZooKeeper');
+}
+end_fault('ZooKeeper', $before, 'servers are killed');
+
+# ZooKeeper is.
+$before = begin_fault('ZooKeeper');
+$zk->stop('KILL');
+wait_for_lease($_, 'problem IS NOT NULL') foreach $a, $b;
+$zk->start;
+is(holds($_), $had{ $_->name }, 'ZooKeeper is killed: the node id is as before') foreach $a, $b;
+end_fault('ZooKeeper', $before, 'ZooKeeper is killed');
+
+# A presence that is lost is made again.
+$zk->delete("/reg/present/$node_id");
+foreach my $try (1 .. 3000)
+{
+	last if $zk->get("/reg/present/$node_id");
+	usleep(20_000);
+}
+ok($zk->get("/reg/present/$node_id"), 'a presence that was lost is made again');
+
+# Three members: the leader is killed; then two of them are, and come back.
+$_->wait_until_ready foreach @$ensemble;
+make_for_servers($ensemble->[0], 0);
+my ($leader) = grep { $_->leads } @$ensemble;
+my @rest = grep { $_ != $leader } @$ensemble;
+my $d = new_holder('d', join(',', map { $_->host } $leader, @rest) . '/reg');
+query($d, 'CREATE EXTENSION snowflake');
+$node_id = holds($d);
+start_clients($d, 'three members');
+$before = begin_fault('three members');
+$leader->stop('KILL');
+$until = lease_of($d, 'until');
+wait_for_lease($d, "until > timestamptz '$until' + interval '5 s' AND problem IS NULL");
+is(lease_of($d, 'node_id'), $node_id, 'the leader is killed: extended by the others');
+end_fault('three members', $before, 'the leader is killed');
+$before = begin_fault('three members');
+$rest[0]->stop('KILL');
+
+# One has lost all of its data meanwhile.
+my $lost = begin_fault('ZooKeeper');
+$zk->wipe;
+wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
+end_fault('ZooKeeper', $lost, 'all data is lost');
+make_for_servers($zk, 7);
+wait_for_lease($a, q{problem ~ 'lets nobody claim a slot before'});
+isnt(holds($a), holds($b), 'after a recovery both have one again');
+$_->{load}->more(50) foreach $a, $b;
+end_fault('ZooKeeper', $lost, 'all data is lost, and it is recovered');
+
+wait_for_lease($d, 'until < clock_timestamp()');
+refused($d, $next, '55000', qr/$none/, 'no quorum until the reservation has ended: no IDs');
+end_fault('three members', $before, 'no quorum');
+$_->launch foreach $leader, $rest[0];
+$_->wait_until_ready foreach $leader, $rest[0];
+is(holds($d), $node_id, 'and it goes on when it is back');
+$d->{load}->more(50);
+end_fault('three members', $before, 'no quorum, and it is back');
+
+# ---- the end ----
+
+my @slots = map { holds($_) } $a, $b;
+foreach my $server ($a, $b, $d)
+{
+	finish_clients($server);
+	$server->stop;
+}
+is($zk->get("/reg/present/$_"), undef, 'a clean stop: nobody is there') foreach @slots;
+is(decode_json($zk->get("/reg/slots/$_")->{value})->{released}, JSON::PP::true, 'and it is given back')
+  foreach @slots;
+$checker->clients;
 $node->stop;
 done_testing();
