@@ -165,7 +165,7 @@ report_status(void)
 	strlcpy(status.problem, lease.problem, sizeof(status.problem));
 	strlcpy(status.remedy, lease.remedy, sizeof(status.remedy));
 	status.clock_known = lease.clock_known;
-	status.offset_ms = sf_lease_clock_offset(&lease, read_clocks());
+	status.offset_ms = sf_lease_clock_offset(&lease, sf_leaser_clocks());
 
 	/* nobody else writes it */
 	if (memcmp(&status, &sf_state->leasing.status, sizeof(status)) == 0)
