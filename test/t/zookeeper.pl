@@ -14,6 +14,7 @@ use IO::Socket::INET;
 use JSON::PP;
 use List::Util qw(sum);
 use Load;
+use POSIX ();
 use RegistryDriver;
 use SnowflakeTest;
 use Time::HiRes qw(usleep);
@@ -335,8 +336,8 @@ $w->quit;
 
 # ---- answers that are lost ----
 
-# What is between a client and a ZooKeeper, and knows what a write is. It
-# writes down how many it has seen.
+# What is between a client and a ZooKeeper, and knows what a write is, and which
+# of the requests is one for a slot. It writes down how many writes it has seen.
 my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
 
 # So many bytes, and none that select() would not see; fewer at the end.
@@ -352,33 +353,56 @@ sub take_bytes
 	return $bytes;
 }
 
+# All of a message, with its length; nothing at the end.
+sub take_message
+{
+	my ($socket) = @_;
+	my $length = take_bytes($socket, 4);
+
+	return '' if length $length < 4;
+	return $length . take_bytes($socket, unpack('N', $length));
+}
+
+# Something is done between the first and the second request for a slot, after
+# the answer to the first; or there is something wrong with a write.
 sub relay
 {
-	my ($how) = @_;
+	my ($how, $between) = @_;
 	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
 	my $pid = fork // die "fork: $!";
+	my $slots = 0;
 
 	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
 	while (my $client = $socket->accept)
 	{
 		my $server = IO::Socket::INET->new(PeerAddr => $zk->host) or die;
 		my $both = IO::Select->new($client, $server);
-		my $mute = 0;
+		my ($mute, $open) = (0, 0);
 
 		RELAY: while (1)
 		{
 			foreach my $from ($both->can_read)
 			{
-				my $length = take_bytes($from, 4);
-				last RELAY if length $length < 4;
-				my $rest = take_bytes($from, unpack('N', $length));
+				my $message = take_message($from);
+				my $kind = length $message < 12 ? 0 : unpack('x8 N', $message);
 
-				if ($from == $client && unpack('x4 N', $rest) == 14)
+				last RELAY if $message eq '';
+				$open += $from == $client ? 1 : -1;
+				if ($from == $client && $kind == 14)
 				{
 					append_to_file($seen_file, 'x');
 					last RELAY if $how eq 'closed';
 					$mute = 1;
 					next if $how eq 'silent';
+				}
+				elsif ($from == $client && $kind == 4 && $message =~ m{/slots/\d} && ++$slots == 2)
+				{
+					while ($open > 1)
+					{
+						print $client take_message($server);
+						$open--;
+					}
+					$between->() if $between;
 				}
 				elsif ($from == $server && $mute)
 				{
@@ -387,12 +411,12 @@ sub relay
 					print $client "HTTP/1.1 400 Bad Request\r\n\r\n" if $how eq 'a page';
 					next if $how eq 'a page';
 				}
-				print { $from == $client ? $server : $client } $length, $rest;
+				print { $from == $client ? $server : $client } $message;
 			}
 		}
 		close $_ foreach $client, $server;
 	}
-	exit 0;
+	POSIX::_exit(0);
 }
 
 my $slot = 30;
@@ -404,13 +428,13 @@ foreach (
 	[ 'a page', 1, qr/^127.*: it does not answer\.$/ ])
 {
 	my ($how, $made, $pattern) = @$_;
-	my ($pid, $between) = relay($how);
+	my ($pid, $relay) = relay($how);
 
 	unlink $seen_file;
 	append_to_file($seen_file, '');
 	$slot++;
 	# more hosts: a write that may have arrived is sent once
-	$w = worker("zookeeper://$between," . $zk->host . '/top/reg', timeout => 500);
+	$w = worker("zookeeper://$relay," . $zk->host . '/top/reg', timeout => 500);
 	like(reading($w), qr/^initialized/, "$how: read");
 	asked($w, "$how: claim", 'UNKNOWN', $pattern, 'claim', node => $slot, presence => 1);
 	is(-s $seen_file, 1, 'sent once');
@@ -421,6 +445,27 @@ foreach (
 	kill 'KILL', $pid;
 	waitpid $pid, 0;
 }
+
+# ---- readings of one moment ----
+
+# Another worker writes two slots, behind the reading of the first.
+make_registry('/top/one', '0000000000000007');
+$url = 'zookeeper://' . $zk->host . '/top/one';
+$w = worker($url);
+reading($w);
+asked($w, "slot $_", 'DONE', qr/^$/, 'extend', node => $_) foreach 40, 41;
+my ($pid, $between) = relay('between', sub {
+	system('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-o', '/dev/null', '-d', $node->connstr('postgres'),
+		'-c', "SELECT registry_open('snowflake_zookeeper', '$url', 60000, 60000)",
+		'-c', q{SELECT registry_ask('read')},
+		'-c', q{SELECT registry_ask('extend', node => n, version => 1, until => 2000) FROM generate_series(40, 41) n}) == 0
+	  or die 'psql has failed';
+});
+$other = worker("zookeeper://$between/top/one");
+is(join(' ', reading($other) =~ / until (\d+)/g), '2000 2000', 'what was written meanwhile is read again, all of it');
+$_->quit foreach $w, $other;
+kill 'KILL', $pid;
+waitpid $pid, 0;
 
 # ---- who may read and write ----
 
