@@ -1,0 +1,201 @@
+# Members of a Patroni cluster for tests: each with a PostgreSQL server of its
+# own on the loopback interface, with an etcd that they share, and ended with
+# the script.
+package Patroni;
+
+use strict;
+use warnings FATAL => 'all';
+
+use HTTP::Tiny;
+use JSON::PP;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(time usleep);
+
+my @all;
+
+# Not started. Options: the cluster's name, its etcd, the settings of
+# PostgreSQL that the members share, and those of this one. The server is
+# "node", which Patroni makes, starts and stops.
+sub new
+{
+	my ($class, $name, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+	my $self = bless {
+		name => $name,
+		node => $node,
+		rest => '127.0.0.1:' . PostgreSQL::Test::Cluster::get_free_port(),
+		file => $node->basedir . '/patroni.yml',
+		log => "$PostgreSQL::Test::Utils::log_path/patroni-$name.log",
+		http => HTTP::Tiny->new(timeout => 5),
+	}, $class;
+
+	# JSON is YAML, too
+	append_to_file($self->{file}, encode_json($self->_configuration(%options)));
+	push @all, $self;
+	return $self;
+}
+
+sub _configuration
+{
+	my ($self, %options) = @_;
+	my $node = $self->{node};
+	my $address = '127.0.0.1:' . $node->port;
+	my $bin_dir = `$ENV{PG_CONFIG} --bindir`;
+
+	chomp $bin_dir;
+	return {
+		scope => $options{cluster},
+		name => $self->{name},
+		restapi => { listen => $self->{rest}, connect_address => $self->{rest} },
+		etcd3 => { host => $options{etcd}->host },
+		bootstrap => {
+			# as short as it may be: a leader that is gone is missed after the TTL
+			dcs => {
+				ttl => 20, loop_wait => 1, retry_timeout => 3,
+				postgresql => {
+					use_pg_rewind => JSON::PP::true,
+					parameters => $options{shared},
+				},
+			},
+			initdb => [ { encoding => 'UTF8' }, { locale => 'C' }, 'data-checksums', 'no-sync' ],
+		},
+		postgresql => {
+			listen => $address,
+			connect_address => $address,
+			bin_dir => $bin_dir,
+			data_dir => $node->data_dir,
+			pgpass => $node->basedir . '/pgpass',
+			use_unix_socket => JSON::PP::true,
+			authentication => {
+				superuser => { username => scalar getpwuid($>) },
+				replication => { username => 'replicator' },
+			},
+			pg_hba => [ 'local all all trust', 'host all all 127.0.0.1/32 trust',
+				'host replication all 127.0.0.1/32 trust' ],
+			parameters => {
+				unix_socket_directories => $node->host,
+				logging_collector => 'off',
+				fsync => 'off',
+				%{ $options{own} },
+			},
+		},
+	};
+}
+
+sub node { my ($self) = @_; return $self->{node} }
+
+# In a group of its own, with what it calls, but for the server.
+sub start
+{
+	my ($self) = @_;
+	my $pid = fork // die "fork: $!";
+
+	if ($pid == 0)
+	{
+		open STDOUT, '>>', $self->{log} or POSIX::_exit(1);
+		open STDERR, '>&', \*STDOUT or POSIX::_exit(1);
+		setpgrp;
+		exec 'patroni', $self->{file} or POSIX::_exit(1);
+	}
+	$self->{pid} = $pid;
+	return $self;
+}
+
+# Wait for a condition; returns after how many seconds.
+sub _wait_for
+{
+	my ($self, $what, $condition) = @_;
+	my $start = time;
+
+	until ($condition->())
+	{
+		die "$self->{name} is no $what:\n" . slurp_file($self->{log})
+		  if time > $start + $PostgreSQL::Test::Utils::timeout_default
+		  || waitpid($self->{pid}, POSIX::WNOHANG) != 0;
+		usleep(50_000);
+	}
+	return time - $start;
+}
+
+# It is the leader, or a replica, and its server is what that is to be. Patroni
+# says so before the server is.
+sub wait_for
+{
+	my ($self, $role) = @_;
+	my $sql = 'SELECT ' . ($role eq 'leader' ? 'NOT ' : '') . 'pg_is_in_recovery()';
+
+	return $self->_wait_for(
+		$role,
+		sub {
+			return $self->{http}->get("http://$self->{rest}/$role")->{status} == 200
+			  && ($self->{node}->psql('postgres', $sql))[1] eq 't';
+		});
+}
+
+# Of Patroni alone: the server goes on.
+sub signal
+{
+	my ($self, $signal) = @_;
+
+	kill($signal, $self->{pid}) == 1 or die "cannot signal $self->{pid}: $!";
+	if ($signal eq 'KILL')
+	{
+		waitpid $self->{pid}, 0;
+		delete $self->{pid};
+	}
+	return;
+}
+
+# Of the server, which works in its directory; undef if there is none, whatever
+# a file says that a killed one has left.
+sub postmaster_pid
+{
+	my ($self) = @_;
+	my $dir = $self->{node}->data_dir;
+	my $file = "$dir/postmaster.pid";
+	my ($pid) = -e $file ? slurp_file($file) =~ /^(\d+)\n/ : ();
+
+	return $pid && (readlink("/proc/$pid/cwd") // '') eq $dir ? $pid : undef;
+}
+
+sub kill_server
+{
+	my ($self) = @_;
+	my $pid = $self->postmaster_pid // die 'no server';
+
+	kill('KILL', $pid) == 1 or die "cannot kill $pid: $!";
+	return;
+}
+
+# At once, whatever state it is in.
+sub end
+{
+	my ($self) = @_;
+
+	if ($self->{pid})
+	{
+		kill 'KILL', -$self->{pid};
+		waitpid $self->{pid}, 0;
+		delete $self->{pid};
+	}
+	foreach my $try (1 .. 600)
+	{
+		my $pid = $self->postmaster_pid // return;
+
+		kill $try == 600 ? 'KILL' : 'QUIT', $pid;
+		usleep(50_000);
+	}
+	return;
+}
+
+END
+{
+	my $status = $?;
+
+	$_->end foreach @all;
+	$? = $status;
+}
+
+1;
