@@ -122,14 +122,6 @@ sub _bytes
 	return (sum(values %bytes), min(values %bytes) >= 20);
 }
 
-# How many IDs the clients have written so far.
-sub ids
-{
-	my ($self) = @_;
-
-	return sum(map { slurp_file($_->{out}) =~ tr/\n// } @{ $self->{clients} });
-}
-
 # Wait until the clients have that many more IDs, and each counter gave one.
 sub more
 {

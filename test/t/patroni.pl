@@ -101,12 +101,12 @@ sub die_under_load
 	$leader->signal('KILL');
 	$leader->kill_server;
 	$load->finish;
-	my $before = $load->ids;
+	my $before = $load->count;
 	my $seconds = $follower->wait_for('leader');
 	ok(is_primary($follower), sprintf('the leader dies: the follower leads after %.0f s', $seconds));
 	$load = load_on($checker, $follower);
 	$load->more(5000);
-	is_deeply($load->finish, {}, "and goes on: $before IDs before, " . $load->ids . ' after');
+	is_deeply($load->finish, {}, "and goes on: $before IDs before, " . $load->count . ' after');
 	isnt(lease_of($follower->node, 'node_id'), $node_id, 'with another node id');
 	look_at($checker, 'after the death', $follower);
 	$leader->start;
@@ -128,11 +128,11 @@ sub split_brain
 		sprintf('a split brain: two primaries after %.0f s', $seconds));
 	isnt(lease_of($leader->node, 'node_id'), lease_of($follower->node, 'node_id'),
 		'with two node ids');
-	my $before = $old->ids;
+	my $before = $old->count;
 	my $new = load_on($checker, $follower);
 	$new->more(20000);
 	$old->more(20000);
-	my ($of_old, $of_new) = ($old->ids - $before, $new->ids);
+	my ($of_old, $of_new) = ($old->count - $before, $new->count);
 	ok(is_primary($leader) && is_primary($follower) && $of_old > 0 && $of_new > 0,
 		"both make IDs: $of_old and $of_new");
 	is_deeply($new->finish, {}, 'the new leader without an error');
