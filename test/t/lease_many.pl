@@ -502,7 +502,8 @@ foreach my $r (@etcds)
 }
 foreach my $r (@registries)
 {
-	finish_clients($r, $_, "$r->{name}: no call was refused") foreach @{ $r->{holders} };
+	finish_clients($r, $_, "$r->{name}: no call was refused")
+	  foreach grep { $_->{load} } @{ $r->{nodes} };
 }
 $_->stop foreach map { @{ $_->{nodes} } } @registries;
 $checker->clients;
