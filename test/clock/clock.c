@@ -15,9 +15,8 @@
  * what it would see on a machine that is never too busy to let it run, however
  * busy this one is.
  *
- * libfaketime cannot do this: each process counts from its own start.  Nor does
- * it set the clock of a background worker before PostgreSQL 16: that is forked
- * in a signal handler, amid a call for which the library lets clocks be real.
+ * libfaketime, by which other tests set the wall clock, cannot do this: each
+ * process counts from its own start.
  *
  *-------------------------------------------------------------------------
  */
