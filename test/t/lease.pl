@@ -145,7 +145,7 @@ unlike(slurp_file($a->logfile), qr/secret/, 'no password is in the log');
 		'>', \$out, '2>', \$err, IPC::Run::timeout(60));
 	like($err, qr{FATAL:  there is no library for the registry that snowflake.registry names
 .*DETAIL:  File ".*/snowflake_etcd\.so" cannot be read\.
-.*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\): install them, and build}, 'a registry whose library was not built');
+.*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\) are installed: install them, and build}, 'a registry whose library was not built');
 }
 $a->start;
 query($a, 'CREATE EXTENSION snowflake');
