@@ -391,7 +391,8 @@ CREATE TABLE snowflake_registry_shards (
 COMMENT ON TABLE snowflake_registry_shards IS
 'Who may issue for which shards';
 
--- What is the same in all rows, and may be long, is in the first one.
+-- What is the same in all rows, and may be long, is in the first one.  Each row
+-- is looked for by its key, so that the planner knows that there is one.
 CREATE FUNCTION snowflake_registry_read(
 	OUT clock_ms bigint, OUT in_place boolean,
 	OUT generation bigint, OUT floor bigint, OUT layout text,
@@ -413,8 +414,8 @@ BEGIN ATOMIC
 		s.offset_ms, s.released, s.host, s.process, s.since_ms, host(s.address),
 		CASE WHEN s.present_until > clock_timestamp() THEN s.present ELSE 0 END
 	FROM snowflake_registry_place() p
-		LEFT JOIN snowflake_registry r ON true
-		LEFT JOIN snowflake_registry_shards h ON true
+		LEFT JOIN snowflake_registry r ON r.id = 1
+		LEFT JOIN snowflake_registry_shards h ON h.id = 1
 		LEFT JOIN snowflake_registry_slot s ON true
 	ORDER BY s.node;
 END;
@@ -616,7 +617,8 @@ BEGIN ATOMIC
 		to_timestamp((r.epoch_ms + s.until * r.tick_ms) / 1000.0),
 		s.present <> 0 AND s.present_until > clock_timestamp(), s.released,
 		s.offset_ms * interval '1 ms'
-	FROM snowflake_registry_slot s, snowflake_registry r
+	FROM snowflake_registry_slot s
+		JOIN snowflake_registry r ON r.id = 1
 	ORDER BY s.node;
 END;
 COMMENT ON FUNCTION snowflake_registry_slots_here() IS

@@ -57,15 +57,19 @@ static struct
 
 /*
  * With a synchronous_commit that is off, what was answered could be lost.  A
- * lock that others hold is not to be waited for longer than the answer is.
+ * lock that others hold is not to be waited for longer than the answer is.  To
+ * compile a statement takes longer than it does.
  */
 static const char *const greeting =
 "SELECT pg_catalog.set_config('synchronous_commit', 'on', false),"
 " pg_catalog.set_config('search_path', '', false),"
 " pg_catalog.set_config('lock_timeout', $1, false),"
+" pg_catalog.set_config('jit', 'off', false),"
 " (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
 " JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
 " WHERE e.extname = 'snowflake')";
+
+#define GREETING_SCHEMA	4
 
 /* ---- the connection ---- */
 
@@ -214,13 +218,13 @@ take_failure(void)
 static void
 take_greeting(void)
 {
-	if (PQgetisnull(pg.result, 0, 3))
+	if (PQgetisnull(pg.result, 0, GREETING_SCHEMA))
 	{
 		fail(SF_RESULT_REFUSED, "The database has no extension \"snowflake\".",
 			 true);
 		return;
 	}
-	pg.schema = strdup(PQgetvalue(pg.result, 0, 3));
+	pg.schema = strdup(PQgetvalue(pg.result, 0, GREETING_SCHEMA));
 	PQclear(pg.result);
 	pg.result = NULL;
 	pg.stage = STAGE_READY;
