@@ -7,6 +7,10 @@
  * Everyone numbers requests by itself; the registry knows each by a number of
  * this file's.
  *
+ * What is under way is not interrupted, since a library may have to connect
+ * anew for that: on a busy machine the others would come to nothing, and take
+ * the connection from the first again and again.  It ends at its deadline.
+ *
  * Pure: needs no server.
  *
  *-------------------------------------------------------------------------
@@ -16,6 +20,14 @@
 static SfAsker *served;			/* whose request is under way, or NULL */
 static uint64_t number;			/* by which the registry knows it */
 
+/* Does he who has asked it wait for the answer still? */
+static bool
+is_awaited(const SfAsker *asker)
+{
+	return asker->ask->kind != SF_ASK_NOTHING &&
+		asker->ask->number == asker->sent;
+}
+
 static void
 answer_it(SfAnswer *answer)
 {
@@ -23,8 +35,7 @@ answer_it(SfAnswer *answer)
 
 	served = NULL;
 	answer->number = asker->sent;
-	if (asker->ask->kind != SF_ASK_NOTHING &&
-		asker->ask->number == asker->sent)
+	if (is_awaited(asker))
 		asker->answered(answer);
 }
 
@@ -55,14 +66,8 @@ sf_asker_send(SfAsker *askers, int n, const SfBackend *backend)
 				return;			/* the others wait for it */
 			continue;
 		}
-		if (served != NULL && served != asker)
-		{
-			SfAnswer	interrupted = {.result = SF_RESULT_UNKNOWN,
-				.interrupted = true,
-				.message = "Something more urgent had to be asked."};
-
-			answer_it(&interrupted);
-		}
+		if (served != NULL && served != asker && is_awaited(served))
+			return;				/* and it waits for them */
 		asker->sent = ask.number;
 		ask.number = ++number;
 		served = asker;

@@ -11,8 +11,8 @@
 #include "backend.h"
 
 /*
- * One who asks.  Of several the first comes first: it interrupts a request of
- * another, whose outcome then is unknown to that.
+ * One who asks.  Of several the first comes first, when what is under way has
+ * ended.
  */
 typedef struct SfAsker
 {
