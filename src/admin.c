@@ -273,7 +273,7 @@ snowflake_lease(PG_FUNCTION_ARGS)
 	{
 		SfLeaseStatus status;
 
-		sf_leased_status(&status, NULL);
+		sf_leased_status(&status);
 		nulls[3] = lease == 0;
 		put_leased(&status, values, nulls);
 	}
@@ -325,7 +325,7 @@ snowflake_shard_lease(PG_FUNCTION_ARGS)
 	{
 		SfLeaseStatus status;
 
-		sf_leased_status(NULL, &status);
+		sf_leased_shards_status(&status);
 		nulls[3] = end == 0;
 		put_leased(&status, values, nulls);
 	}

@@ -418,7 +418,7 @@ sf_generator_probe(Oid function)
 		Obstacle	obstacle = examine(&source, function, &need_ms, &delay);
 
 		if (obstacle == OBSTACLE_LEASE)
-			sf_leased_refuse(-1);
+			sf_leased_refuse();
 		if (obstacle == OBSTACLE_CLOCK)
 			sf_wait_refuse(&delay);
 		if (obstacle != OBSTACLE_GONE)

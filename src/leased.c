@@ -49,26 +49,35 @@ sf_leased_close_shards(void)
 	}
 }
 
-/* What the worker says of the node id and of the shards; each may be NULL. */
+/* What the worker says of the node id. */
 void
-sf_leased_status(SfLeaseStatus *status, SfLeaseStatus *shards_status)
+sf_leased_status(SfLeaseStatus *status)
 {
 	LWLockAcquire(sf_state->lock, LW_SHARED);
-	if (status != NULL)
-		*status = sf_state->leasing.status;
-	if (shards_status != NULL)
-		*shards_status = sf_state->leasing.shards_status;
+	*status = sf_state->leasing.status;
 	LWLockRelease(sf_state->lock);
 }
 
-/* There is no lease, of this shard or (-1) of a node id: SQLSTATE 55000. */
+/* The same of the shards. */
 void
-sf_leased_refuse(int shard)
+sf_leased_shards_status(SfLeaseStatus *status)
+{
+	LWLockAcquire(sf_state->lock, LW_SHARED);
+	*status = sf_state->leasing.shards_status;
+	LWLockRelease(sf_state->lock);
+}
+
+/* There is no lease, of this shard or (-1) of a node id. */
+static void
+refuse(int shard)
 {
 	SfLeaseStatus status;
 	char		name[200];
 
-	sf_leased_status(shard < 0 ? &status : NULL, shard < 0 ? NULL : &status);
+	if (shard < 0)
+		sf_leased_status(&status);
+	else
+		sf_leased_shards_status(&status);
 	sf_settings_registry_name(name, sizeof(name));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -82,6 +91,13 @@ sf_leased_refuse(int shard)
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
 					 shard < 0 ? "See the server's log, and snowflake_lease()." :
 					 "See the server's log, and snowflake_shard_lease().")));
+}
+
+/* There is no lease of a node id: SQLSTATE 55000. */
+void
+sf_leased_refuse(void)
+{
+	refuse(-1);
 }
 
 /* The word in which a call finds its right, or 0. */
@@ -136,7 +152,7 @@ sf_leased_wait(int shard, uint64 lease, int64 *begun_ms)
 		if (left <= 0)
 		{
 			ConditionVariableCancelSleep();
-			sf_leased_refuse(shard);
+			refuse(shard);
 		}
 		(void) ConditionVariableTimedSleep(&leasing->changed,
 										   Min(left, LOOK_MS),
