@@ -60,7 +60,7 @@ snowflake_clock(PG_FUNCTION_ARGS)
 	{
 		SfLeaseStatus status;
 
-		sf_leased_status(&status, NULL);
+		sf_leased_status(&status);
 		values[4] = interval_from_us(status.offset_ms * 1000);
 		nulls[4] = !status.clock_known;
 	}

@@ -47,7 +47,7 @@ refuse_without_worker(void)
 				 errmsg("the registry cannot be asked during recovery"),
 				 errdetail("The worker that asks it is started when this server is promoted."),
 				 errhint("Connect to a primary that has the same snowflake.registry.")));
-	sf_leased_status(&status, NULL);
+	sf_leased_status(&status);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("the registry cannot be asked now"),
