@@ -119,7 +119,7 @@ find_node(void)
 	while ((lease = pg_atomic_read_u64(&sf_state->lease)) == 0)
 	{
 		if (sf_settings_leases())
-			sf_leased_refuse(-1);
+			sf_leased_refuse();
 		sf_node_take();
 	}
 	return (int64) sf_layout_place_node(&sf_node_layout, lease & mask);

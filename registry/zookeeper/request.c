@@ -313,6 +313,17 @@ take_replies(void)
 	}
 }
 
+/* What is wrong with one host, beside what was wrong with those before. */
+static void
+add_problem(const char *text)
+{
+	size_t		len = strlen(problem);
+
+	if (strstr(problem, text) == NULL)
+		snprintf(problem + len, sizeof(problem) - len, "%s%s",
+				 len > 0 ? "; " : "", text);
+}
+
 /* This host is of no use now. */
 static void
 give_up_host(const char *why)
@@ -320,7 +331,7 @@ give_up_host(const char *why)
 	bool		may_try;
 
 	sf_session_disconnect(why);
-	strlcpy(problem, sf_session_problem(), sizeof(problem));
+	add_problem(sf_session_problem());
 	may_try = sf_session_next_host() && step != STEP_WRITE &&
 		now_ms() < deadline_ms;
 	if (may_try)

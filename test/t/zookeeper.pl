@@ -313,8 +313,8 @@ $w = worker("zookeeper://127.0.0.1:$closed," . $zk->host . '/top/reg');
 like(reading($w), qr/^initialized/, 'the first host is down: the second is asked');
 claim($w, 'and that first, from then on', 'DONE', node => 20);
 $w->quit;
-$w = worker("zookeeper://127.0.0.1:$closed,127.0.0.1:$closed/top/reg");
-asked($w, 'all are down', 'REFUSED', qr/^127\.0\.0\.1:$closed: Connection refused\.$/, 'read');
+$w = worker("zookeeper://127.0.0.1:$closed,nobody.invalid,127.0.0.1:$closed/top/reg");
+asked($w, 'all are down', 'REFUSED', qr/^127\.0\.0\.1:$closed: Connection refused; nobody\.invalid:2181: [^;]+\.$/, 'read');
 $w->quit;
 $w = worker('zookeeper://localhost:' . ($zk->host =~ s/.*://r) . '/top/reg');
 like(reading($w), qr/^initialized/, 'a name is looked up');
@@ -542,22 +542,6 @@ my $checker = IdChecker->new($node->basedir . '/ids');
 my $ensemble = ZooKeeper->ensemble('m1', 'm2', 'm3');
 my %loads;
 
-query($node, 'CREATE EXTENSION snowflake');
-
-# What the README has to be made, with nothing to be claimed for some seconds.
-sub make_for_servers
-{
-	my ($to, $seconds) = @_;
-
-	$to->put('/reg/registry/' . query($node, q{
-		SELECT right(replace(gen_random_uuid()::text, '-', ''), 16)}), query($node, qq{
-		SELECT json_build_object('layout', text, 'floor',
-			ceil((extract(epoch FROM now() + interval '$seconds s') * 1000 - epoch_ms) / tick_ms))
-		FROM snowflake_registry_layout('$layout')}));
-	$to->put("/reg/$_", '') foreach 'slots', 'present';
-	return;
-}
-
 sub new_holder
 {
 	my ($name, $where, @settings) = @_;
@@ -565,7 +549,7 @@ sub new_holder
 		"snowflake.datacenter_id = '1'", "snowflake.layout = '$layout'",
 		"snowflake.registry = 'zookeeper://$where'",
 		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
-		"snowflake.lease_timeout = '1s'", "snowflake.lease_wait = 0",
+		"snowflake.lease_timeout = '3s'", "snowflake.lease_wait = 0",
 		"snowflake.max_clock_wait = '10s'", "restart_after_crash = on", @settings);
 
 	$server->start;
@@ -618,12 +602,12 @@ $zk->stop('KILL');
 my $a = new_holder('a', "127.0.0.1:$closed," . $zk->host . '/reg');
 query($a, 'CREATE EXTENSION snowflake');
 wait_for_lease($a, 'problem IS NOT NULL');
-refused($a, $next, '55000', qr/$none.*The registry answered: 127\.0\.0\.1:\d+: Connection refused\./s,
+refused($a, $next, '55000', qr/$none.*The registry answered: 127\.0\.0\.1:\d+: Connection refused; 127\.0\.0\.1:\d+: Connection refused\./s,
 	'not to be reached at the start');
 $zk->start;
-$_->launch foreach @$ensemble;    # ready when it is wanted
-wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'A registry in ZooKeeper'});
-make_for_servers($zk, 0);
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init'});
+is(query($a, 'SELECT snowflake_registry_init()'), 't', 'made a registry from here');
+is(query($a, 'SELECT snowflake_registry_init()'), 'f', 'once');
 holds($a);
 pass('until it is');
 start_clients($a, 'ZooKeeper');
@@ -639,6 +623,8 @@ my $c = new_holder('c', $zk->host . '/reg');
 query($c, 'CREATE EXTENSION snowflake');
 wait_for_lease($c, q{problem ~ 'All slots from 2 to 3 are taken'});
 pass('all slots are taken');
+is(query($a, q{SELECT string_agg(concat_ws(' ', slot, address, process IS NOT NULL, present), ', ' ORDER BY slot)
+	FROM snowflake_registry_slots()}), '2 127.0.0.1 t t, 3 127.0.0.1 t t', 'and it is known by whom');
 
 # Who may not read it says so, and not with what.
 my $e = new_holder('e', 'snow:wrong@' . $zk->host . '/secret/reg');
@@ -649,14 +635,15 @@ $e->stop;
 unlike(slurp_file($e->logfile), qr/wrong/, 'which is told nobody');
 
 # The worker is frozen for longer than its presence and its reservation.
-my $pid = lease_of($a, 'pid');
+$_->launch foreach @$ensemble;    # ready when it is wanted
+my $frozen = lease_of($a, 'pid');
 my $from = -s $a->logfile;
 my $before = begin_fault('ZooKeeper');
 my $node_id = holds($a);
-is(kill('STOP', $pid), 1, 'a worker is frozen');
+is(kill('STOP', $frozen), 1, 'a worker is frozen');
 is(holds($c), $node_id, 'another server has its slot');
 start_clients($c, 'ZooKeeper');
-kill 'CONT', $pid;
+kill 'CONT', $frozen;
 wait_for_lease($a, q{problem ~ 'are taken'});
 like_log($a, qr/The lease of node id $node_id is lost: somebody else has claimed it/, $from,
 	'it finds that its lease is lost');
@@ -671,24 +658,20 @@ end_fault('ZooKeeper', $before, 'a clean stop');
 
 # A server is killed, and another one's worker, with which that crashes. Who is
 # there in the session of before is in the way until that has timed out.
-my %had = map { $_->name => holds($_) } $a, $b;
-my %session = map { $_->name => $zk->get('/reg/present/' . holds($_))->{session} } $a, $b;
+my %sessions = map { $zk->get("/reg/present/$_")->{session} => 1 } 2, 3;
 $before = begin_fault('ZooKeeper');
-$from = -s $b->logfile;
+my %from = map { $_->name => -s $_->logfile } $a, $b;
 $a->{load}->finish;
 $a->stop('immediate');
 $a->start;
 kill 'KILL', lease_of($b, 'pid');
-wait_for_restart($b, $from);
+wait_for_restart($b, $from{b});
 $b->{load}->finish;
-wait_for_lease($_, q{problem ~ 'are taken'}) foreach $a, $b;
-foreach my $server ($a, $b)
-{
-	is(holds($server), $had{ $server->name }, 'killed: it has its slot again');
-	isnt($zk->get('/reg/present/' . $had{ $server->name })->{session}, $session{ $server->name },
-		'in another session');
-	start_clients($server, 'ZooKeeper');
-}
+like_log($_, qr/All slots from 2 to 3 are taken/, $from{ $_->name }, 'who was there before is in the way') foreach $a, $b;
+my @had = map { holds($_) } $a, $b;
+is(join(' ', sort @had), '2 3', 'servers are killed: they have the two slots again');
+is(scalar(grep { $sessions{ $zk->get("/reg/present/$_")->{session} } } 2, 3), 0, 'in other sessions');
+start_clients($_, 'ZooKeeper') foreach $a, $b;
 end_fault('ZooKeeper', $before, 'servers are killed');
 
 # ZooKeeper is.
@@ -696,8 +679,15 @@ $before = begin_fault('ZooKeeper');
 $zk->stop('KILL');
 wait_for_lease($_, 'problem IS NOT NULL') foreach $a, $b;
 $zk->start;
-is(holds($_), $had{ $_->name }, 'ZooKeeper is killed: the node id is as before') foreach $a, $b;
+is(join(' ', map { holds($_) } $a, $b), "@had", 'ZooKeeper is killed: node ids are as before');
 end_fault('ZooKeeper', $before, 'ZooKeeper is killed');
+
+# An administrator frees the slot of a server that lives.
+$from = -s $a->logfile;
+$node_id = holds($a);
+is(query($b, "SELECT snowflake_registry_release($node_id)"), 't', 'a slot is freed');
+like_log($a, qr/The lease of node id $node_id is lost/, $from, 'its holder finds out');
+is(holds($a), $node_id, 'and claims it again');
 
 # A presence that is lost is made again.
 $zk->delete("/reg/present/$node_id");
@@ -710,11 +700,10 @@ ok($zk->get("/reg/present/$node_id"), 'a presence that was lost is made again');
 
 # Three members: the leader is killed; then two of them are, and come back.
 $_->wait_until_ready foreach @$ensemble;
-make_for_servers($ensemble->[0], 0);
 my ($leader) = grep { $_->leads } @$ensemble;
 my @rest = grep { $_ != $leader } @$ensemble;
 my $d = new_holder('d', join(',', map { $_->host } $leader, @rest) . '/reg');
-query($d, 'CREATE EXTENSION snowflake');
+query($d, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
 $node_id = holds($d);
 start_clients($d, 'three members');
 $before = begin_fault('three members');
@@ -731,7 +720,7 @@ my $lost = begin_fault('ZooKeeper');
 $zk->wipe;
 wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
 end_fault('ZooKeeper', $lost, 'all data is lost');
-make_for_servers($zk, 7);
+is(query($a, q{SELECT snowflake_registry_recover('6 s', '1 s') > now() + interval '6 s'}), 't', 'it is recovered');
 wait_for_lease($a, q{problem ~ 'lets nobody claim a slot before'});
 isnt(holds($a), holds($b), 'after a recovery both have one again');
 $_->{load}->more(50) foreach $a, $b;
