@@ -270,13 +270,14 @@ sf_claim_peers_agree(const SfRegistry *registry, uint64_t owner,
 }
 
 /*
- * Of those who are there, how many have a clock that is further than this from
- * one which is so far ahead of the registry's: behind it, less how many are
- * ahead of it.
+ * Of those who are there, how many have a clock that is further than the limit
+ * from one which is so far ahead of the registry's, give or take the slack:
+ * behind it, less how many are ahead of it.
  */
 int
 sf_claim_peers_apart(const SfRegistry *registry, uint64_t owner,
-					 int64_t offset_ms, int64_t limit_ms, int *peers)
+					 int64_t offset_ms, int64_t slack_ms, int64_t limit_ms,
+					 int *peers)
 {
 	int			apart = 0;
 
@@ -288,9 +289,9 @@ sf_claim_peers_apart(const SfRegistry *registry, uint64_t owner,
 		if (record->present == 0 || record->present == owner)
 			continue;
 		(*peers)++;
-		if (offset_ms - record->offset_ms > limit_ms)
+		if (offset_ms - record->offset_ms - slack_ms > limit_ms)
 			apart++;
-		else if (record->offset_ms - offset_ms > limit_ms)
+		else if (record->offset_ms - offset_ms - slack_ms > limit_ms)
 			apart--;
 	}
 	return apart;

@@ -57,8 +57,8 @@ extern void sf_claim_choose(SfClaim *claim, const SfClaimant *claimant,
 							const SfRegistry *registry, int64_t now_tick,
 							uint64_t (*random) (void));
 extern int	sf_claim_peers_apart(const SfRegistry *registry, uint64_t owner,
-								 int64_t offset_ms, int64_t limit_ms,
-								 int *peers);
+								 int64_t offset_ms, int64_t slack_ms,
+								 int64_t limit_ms, int *peers);
 extern bool sf_claim_peers_agree(const SfRegistry *registry, uint64_t owner,
 								 int64_t offset_ms, int64_t max_ms);
 

@@ -240,7 +240,7 @@ decide_held(SfLease *lease, SfMoment now)
 		else
 			ask(lease, now, SF_ASK_READ);
 	}
-	else if (now.monotonic_ms >= lease->peers_due_ms)
+	else if (config->peers_ms > 0 && now.monotonic_ms >= lease->peers_due_ms)
 		ask(lease, now, SF_ASK_READ);
 	else
 	{

@@ -35,7 +35,7 @@ typedef struct SfLeaseConfig
 	int64_t		timeout_ms;		/* of a request */
 	int64_t		max_offset_ms;	/* of the clock: neither claim nor extend */
 	int64_t		warn_offset_ms; /* from the registry's clock, or the peers' */
-	int64_t		peers_ms;		/* look at the peers so often */
+	int64_t		peers_ms;		/* look at the peers so often; 0: never */
 	int64_t		look_ms;		/* call at least so often while it is held */
 	int64_t		frozen_ms;		/* what no healthy process sleeps over */
 	const char *initialize;		/* how, at the end of a sentence */

@@ -135,7 +135,7 @@ note_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		return;
 	apart = sf_claim_peers_apart(registry, lease->config.claimant.owner,
 								 sf_lease_clock_offset(lease, now),
-								 limit + lease->clock_slack_ms, &peers);
+								 lease->clock_slack_ms, limit, &peers);
 	warn = apart * 2 > peers || apart * 2 < -peers;
 	if (warn && !lease->peers_warned)
 	{
