@@ -91,7 +91,7 @@ sub initialize
 	if ($r->{server})
 	{
 		query($postgresql, qq{
-			TRUNCATE snowflake_registry, snowflake_registry_slot;
+			TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards;
 			BEGIN; SELECT snowflake_registry_init('$layout');
 			SELECT snowflake_registry_recover('$seconds s', '0 s'); COMMIT});
 		return;
@@ -232,9 +232,10 @@ query($postgresql, q{
 	CREATE EXTENSION snowflake;
 	CREATE ROLE worker LOGIN PASSWORD 'secret';
 	GRANT SELECT, UPDATE (id) ON snowflake_registry TO worker;
-	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot TO worker;
-	GRANT EXECUTE ON FUNCTION snowflake_registry_read(), snowflake_registry_keep,
-		snowflake_registry_write TO worker});
+	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot,
+		snowflake_registry_shards TO worker;
+	GRANT EXECUTE ON FUNCTION snowflake_registry_read, snowflake_registry_keep,
+		snowflake_registry_write, snowflake_registry_write_shards TO worker});
 initialize($registries[2], 0);
 
 my $origin = new_server('origin', "snowflake.node_id = ''",
@@ -375,7 +376,7 @@ foreach my $r (@registries)
 	}
 	else
 	{
-		query($postgresql, 'TRUNCATE snowflake_registry, snowflake_registry_slot');
+		query($postgresql, 'TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards');
 	}
 }
 foreach my $r (@registries)
