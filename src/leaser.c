@@ -257,7 +257,7 @@ go_on(void)
 	sf_asker_receive(backend);
 	sf_leaser_publish(&lease.right);
 	sf_leaser_shards_publish();
-	sf_registrar_step();
+	sf_registrar_step(askers[lengthof(askers) - 1].sent);
 	sf_asker_send(askers, lengthof(askers), backend);
 	report_status();
 }

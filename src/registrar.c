@@ -38,8 +38,8 @@
 /* So often the registry may have changed meanwhile, or have kept silent. */
 #define MAX_TRIES		5
 
-/* A request waits for those of others, which come first. */
-#define DUE_TIMEOUTS	3
+/* A request waits for those of others, before it has its own time. */
+#define WAIT_TIMEOUTS	3
 
 SfAsk		sf_registrar_ask;	/* NOTHING: there is nothing to ask */
 
@@ -55,6 +55,7 @@ static int	tries;
 static bool unsure;				/* a write may have been made, or be yet */
 static char why_unsure[512];
 static int64 due_ms;			/* of what is asked; monotonic */
+static bool timed;				/* since it was sent */
 
 static bool replying;
 static SfJobReply reply;
@@ -185,7 +186,8 @@ ask(SfAskKind kind)
 	memset(a, 0, sizeof(SfAsk));
 	a->kind = kind;
 	a->number = number;
-	due_ms = sf_clock_monotonic_ms() + DUE_TIMEOUTS * sf_leasing_timeout;
+	timed = false;
+	due_ms = sf_clock_monotonic_ms() + WAIT_TIMEOUTS * sf_leasing_timeout;
 	a->deadline_ms = due_ms;
 	return a;
 }
@@ -362,9 +364,15 @@ sf_registrar_answered(const SfAnswer *answer)
 
 /* ---- from the worker's loop ---- */
 
+/* sent: the number of the last request that was sent to the registry. */
 void
-sf_registrar_step(void)
+sf_registrar_step(uint64_t sent)
 {
+	if (!timed && sent == sf_registrar_ask.number)
+	{
+		timed = true;
+		due_ms = sf_clock_monotonic_ms() + sf_leasing_timeout;
+	}
 	if (segment == NULL && take_job())
 		ask(SF_ASK_READ);
 	else if (replying)

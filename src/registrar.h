@@ -60,7 +60,7 @@ typedef struct SfJobReply
 /* In the worker. */
 extern SfAsk sf_registrar_ask;
 extern void sf_registrar_start(uint64_t (*random) (void));
-extern void sf_registrar_step(void);
+extern void sf_registrar_step(uint64_t sent);
 extern void sf_registrar_answered(const SfAnswer *answer);
 
 #endif							/* SF_REGISTRAR_H */
