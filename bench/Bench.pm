@@ -69,6 +69,8 @@ my %all = (
 		call => 'snowflake_nextval()', cluster => 'lwlock' },
 	'ours, spinlock' => {
 		call => 'snowflake_nextval()', cluster => 'spinlock' },
+	'ours, not counted' => {
+		call => 'snowflake_nextval()', cluster => 'uncounted' },
 	'ours, leased' => {
 		call => 'snowflake_nextval()', cluster => 'leased' },
 );

@@ -297,6 +297,40 @@ REVOKE ALL ON snowflake_horizon_holders FROM PUBLIC;
 GRANT SELECT ON snowflake_horizon_holders TO PUBLIC;
 
 --
+-- Statistics, of all databases of this server together.  Times of waiting are
+-- in milliseconds, as in the server's own views.
+--
+CREATE FUNCTION snowflake_stat_get(
+	OUT node_ids bigint, OUT node_batches bigint,
+	OUT shard_ids bigint, OUT shard_batches bigint,
+	OUT swap_retries bigint,
+	OUT sequence_waits bigint, OUT sequence_wait_time double precision,
+	OUT clock_waits bigint, OUT clock_wait_time double precision,
+	OUT mark_waits bigint, OUT mark_wait_time double precision,
+	OUT lease_waits bigint, OUT lease_wait_time double precision,
+	OUT mark_extensions bigint, OUT mark_extension_time double precision,
+	OUT clock_steps_back bigint, OUT clock_steps_forward bigint,
+	OUT refused_clock bigint, OUT refused_lease bigint,
+	OUT refused_configuration bigint, OUT refused_read_only bigint,
+	OUT refused_end bigint,
+	OUT max_drift double precision,
+	OUT max_clock_step_back double precision,
+	OUT max_clock_step_forward double precision,
+	OUT last_clock_step timestamptz,
+	OUT drift double precision, OUT mark timestamptz,
+	OUT last_timestamp timestamptz, OUT layout_end timestamptz,
+	OUT shard_layout_end timestamptz, OUT stats_reset timestamptz)
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_stat_get() IS
+'what this server has counted since stats_reset: see pg_stat_snowflake';
+
+CREATE FUNCTION snowflake_stat_reset() RETURNS void
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_stat_reset() IS
+'let what pg_stat_snowflake counts begin at zero';
+REVOKE ALL ON FUNCTION snowflake_stat_reset() FROM PUBLIC;
+
+--
 -- Leases of node ids.  A database with this extension can be the registry of
 -- other servers, which needs nothing preloaded.  Bodies are parsed here and
 -- now, so that they do not follow anybody's search_path.
@@ -324,6 +358,15 @@ CREATE FUNCTION snowflake_shard_lease(
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_shard_lease() IS
 'the shards that this server may issue for, and until when';
+
+CREATE VIEW pg_stat_snowflake AS
+	SELECT s.*, l.node_id, l.state AS node_state, l.until AS lease_until,
+		l.problem AS lease_problem
+	FROM snowflake_stat_get() s, snowflake_lease() l;
+COMMENT ON VIEW pg_stat_snowflake IS
+'one row: what this server has counted since stats_reset, and what is so now';
+REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;
+GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 
 CREATE FUNCTION snowflake_registry_layout(layout text,
 	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)

@@ -27,15 +27,16 @@ typedef struct SfRun
 /*
  * Take up to want positions, at least one, none above cap: those after the
  * last one, or, if the tick now is later than that one's, from start in it.
- * False if there is none.
+ * False if there is none.  Adds how often somebody else was faster to retries.
  */
 static pg_attribute_always_inline bool
 sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
-				int64 start, int64 want, int64 cap, SfRun *run)
+				int64 start, int64 want, int64 cap, SfRun *run,
+				uint64 *retries)
 {
 	uint64		old = pg_atomic_read_u64(counter);
 
-	do
+	for (;;)
 	{
 		/* a carry opens a tick at zero, a call where it starts */
 		run->first = (int64) old + 1;
@@ -44,9 +45,11 @@ sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 		if (unlikely(run->first > cap))
 			return false;
 		run->last = Min(run->first + want - 1, cap);
-	} while (!pg_atomic_compare_exchange_u64(counter, &old,
-											 (uint64) run->last));
-	return true;
+		if (likely(pg_atomic_compare_exchange_u64(counter, &old,
+												  (uint64) run->last)))
+			return true;
+		(*retries)++;
+	}
 }
 
 /* Let nothing at or below this position be taken any more. */

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "settings.h"
 #include "state.h"
+#include "stats.h"
 
 /* The largest batch of one call. */
 #define MAX_BATCH	10000000
@@ -76,6 +77,7 @@ make_batch(int shard, int64 count, Oid function)
 	Batch	   *batch = palloc0(sizeof(Batch));
 	int			room = 4;
 
+	sf_stats_count(shard < 0 ? SF_STAT_NODE_BATCHES : SF_STAT_SHARD_BATCHES);
 	batch->piece = palloc(room * sizeof(SfPiece));
 	while (count > 0)
 	{

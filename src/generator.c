@@ -43,6 +43,7 @@
 #include "node.h"
 #include "settings.h"
 #include "shard.h"
+#include "stats.h"
 #include "sync.h"
 #include "wait.h"
 #include "writer.h"
@@ -162,6 +163,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	delay->drift_ms = sf_settings_drift_ticks(layout) * layout->tick_ms;
 	delay->next_ms = tick * layout->tick_ms;
 	delay->ahead_ms = (tick - now_tick) * layout->tick_ms;
+	sf_stats_raise(SF_PEAK_DRIFT_MS, delay->ahead_ms);
 	if (sf_clock_judge(delay->ahead_ms, delay->drift_ms, layout->tick_ms,
 					   sf_max_clock_wait) != SF_CLOCK_GO)
 		return OBSTACLE_CLOCK;
@@ -185,13 +187,17 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 		case OBSTACLE_GONE:
 			break;
 		case OBSTACLE_LEASE:
+			sf_stats_begin_wait(SF_STAT_LEASE_WAITS, true);
 			sf_leased_wait(source->shard, delay->lease, &delay->unleased_ms);
+			sf_stats_end_wait();
 			break;
 		case OBSTACLE_CLOCK:
 			sf_wait_clock(delay);
 			break;
 		case OBSTACLE_MARK:
+			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
 			sf_mark_extend(need_ms);
+			sf_stats_end_wait();
 			break;
 	}
 }
@@ -236,8 +242,11 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 
 	SF_FAULT("before-swap");
 	if (unlikely(!sf_counter_take(source.counter, shift, now, start, want,
-								  cap, &taken->run)))
+								  cap, &taken->run,
+								  &sf_stats_pending[SF_STAT_SWAP_RETRIES])))
 		return false;
+	sf_stats_add(source.shard < 0 ? SF_STAT_NODE_IDS : SF_STAT_SHARD_IDS,
+				 want == 1 ? 1 : taken->run.last - taken->run.first + 1);
 	SF_FAULT("swapped");
 	taken->half_used = mark - (taken->run.last >> shift) <= half;
 	return true;
@@ -360,6 +369,7 @@ sf_generator_require_shard(uint32 shard)
 {
 	if (sf_state_may_issue_for(shard))
 		return;
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this server may not issue IDs for shard %u", shard),

@@ -13,6 +13,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
+#include "stats.h"
 #include "utils/acl.h"
 
 /* SQLSTATE 55000 */
@@ -37,6 +38,7 @@ sf_guard_refuse_unloaded(void)
 void
 sf_guard_refuse_read_only(const char *function)
 {
+	sf_stats_count(SF_STAT_REFUSED_READ_ONLY);
 	if (RecoveryInProgress())
 		ereport(ERROR,
 				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),

@@ -40,6 +40,7 @@
 #include "file.h"
 #include "miscadmin.h"
 #include "origin.h"
+#include "stats.h"
 #include "storage/fd.h"
 
 #define MARKER_DIR		"global/" PG_TEMP_FILES_DIR
@@ -344,6 +345,7 @@ sf_identity_is_copy(void)
 static void
 refuse(uint32 node_plus_1)
 {
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "settings.h"
 #include "shard.h"
+#include "stats.h"
 #include "storage/proc.h"
 
 /* Look again as often, for what nobody tells. */
@@ -74,6 +75,7 @@ refuse(int shard)
 	SfLeaseStatus status;
 	char		name[200];
 
+	sf_stats_count(SF_STAT_REFUSED_LEASE);
 	if (shard < 0)
 		sf_leased_status(&status);
 	else

@@ -12,6 +12,7 @@
 
 #include "clock.h"
 #include "state.h"
+#include "stats.h"
 
 /* From when on the log reminds of the layout's end, and how often. */
 #define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
@@ -24,6 +25,7 @@ sf_lifetime_refuse_end(const SfLayout *layout, int64 now_tick)
 	char		text[SF_LAYOUT_TEXT_SIZE];
 
 	sf_layout_print(layout, text, sizeof(text));
+	sf_stats_count(SF_STAT_REFUSED_END);
 	ereport(ERROR,
 			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
 			 errmsg("layout has reached its last timestamp"),
@@ -40,6 +42,7 @@ sf_lifetime_refuse_start(const SfLayout *layout)
 	char		text[SF_LAYOUT_TEXT_SIZE];
 
 	sf_epoch_print(layout->epoch_ms, text, sizeof(text));
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is before the layout's epoch"),

@@ -55,6 +55,7 @@
 #include "settings.h"
 #include "shard.h"
 #include "slot.h"
+#include "stats.h"
 #include "sync.h"
 #include "times.h"
 
@@ -121,6 +122,7 @@ read_clock(Outcome *outcome)
 	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
 
 	outcome->offset_ms = sf_clock_boot_offset_ms(&outcome->now_ms);
+	sf_stats_see_clock(outcome->now_ms, outcome->offset_ms);
 	outcome->jumped = baseline != 0 &&
 		outcome->offset_ms - baseline > sf_max_clock_jump * INT64CONST(1000);
 }
@@ -130,6 +132,7 @@ refuse_jump(const Outcome *outcome)
 {
 	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
 
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock jumped forward by %lld s",
@@ -168,6 +171,7 @@ sf_mark_accept_clock(void)
 static void
 refuse_mark(const Outcome *outcome)
 {
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is %s behind the mark of this database",
@@ -210,7 +214,9 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	int64		found;
 	int64		floor;
 	int64		mark;
+	instr_time	begun;
 
+	INSTR_TIME_SET_CURRENT(begun);
 	read_clock(outcome);
 	found = sf_register_lock(reg, &lsn);
 	floor = published == 0 ? sf_note_floor(slot->oid, found) : found;
@@ -244,6 +250,11 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
 	SF_FAULT("mark-published");
+	if (extend)
+	{
+		sf_stats_count(SF_STAT_EXTENSIONS);
+		sf_stats_add(SF_STAT_EXTENSION_US, sf_stats_since(&begun));
+	}
 	if ((extend || published == 0) && outcome->offset_ms > 0)
 		sf_counter_raise(&sf_state->boot_offset, outcome->offset_ms);
 }

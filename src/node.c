@@ -18,6 +18,7 @@
 #include "layout.h"
 #include "settings.h"
 #include "state.h"
+#include "stats.h"
 
 /*
  * Do the numbers of snowflake.node_id and snowflake.datacenter_id, each + 1,
@@ -157,15 +158,19 @@ sf_node_take(void)
 	char		reason[SF_REASON_SIZE];
 
 	if (!settings_are_current())
+	{
+		sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake.node_id is being changed by a reload"),
 				 errhint("Repeat the command.")));
+	}
 	if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
 		publish(node);
 		return;
 	}
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	if (reason[0] != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

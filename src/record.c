@@ -21,6 +21,7 @@
 #include "layout.h"
 #include "register.h"
 #include "settings.h"
+#include "stats.h"
 
 /* One of the two layouts, as configured and as recorded. */
 typedef struct Recorded
@@ -92,11 +93,14 @@ sf_record_verify(void)
 		return false;
 	initStringInfo(&detail);
 	if (sf_record_differs(&detail))
+	{
+		sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("epoch or layout of this server differs from what is recorded in this database"),
 				 errdetail("%s", detail.data),
 				 errhint("Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server; functions with an explicit layout work meanwhile. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.")));
+	}
 	pfree(detail.data);
 	return true;
 }

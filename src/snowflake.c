@@ -18,6 +18,7 @@
 #include "note.h"
 #include "settings.h"
 #include "state.h"
+#include "stats.h"
 #include "storage/ipc.h"
 #include "timequal.h"
 #include "writer.h"
@@ -73,6 +74,7 @@ _PG_init(void)
 	sf_settings_define();
 	sf_fault_define();
 	sf_writer_register();
+	sf_stats_register();
 	sf_leaser_register();
 
 	prev_shmem_request_hook = shmem_request_hook;

@@ -10,6 +10,8 @@
 
 #include "state.h"
 
+#include "clock.h"
+
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
@@ -77,6 +79,18 @@ initialize_leasing(SfLeasing *leasing)
 }
 
 static void
+initialize_stats(SfStats *stats)
+{
+	for (int i = 0; i < SF_STATS; i++)
+		pg_atomic_init_u64(&stats->sum[i], 0);
+	for (int i = 0; i < SF_PEAKS; i++)
+		pg_atomic_init_u64(&stats->peak[i], 0);
+	pg_atomic_init_u64(&stats->reset_ms, sf_clock_wall_ms());
+	pg_atomic_init_u64(&stats->offset_ms, 0);
+	pg_atomic_init_u64(&stats->seen_ms, 0);
+}
+
+static void
 initialize(int ndatabases, int nshards, int nwriters)
 {
 	sf_state->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
@@ -103,6 +117,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	sf_state->desk.worker = NULL;
 	sf_state->desk.pid = 0;
 	sf_state->desk.job = 0;
+	initialize_stats(&sf_state->stats);
 
 	for (int i = 0; i < ndatabases; i++)
 	{

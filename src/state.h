@@ -196,6 +196,62 @@ typedef struct SfDesk
  */
 #define SF_CLOSED	(UINT64CONST(1) << 62)
 
+/* What is counted, in the order of the columns of pg_stat_snowflake. */
+typedef enum SfStat
+{
+	SF_STAT_NODE_IDS,
+	SF_STAT_NODE_BATCHES,
+	SF_STAT_SHARD_IDS,
+	SF_STAT_SHARD_BATCHES,
+	SF_STAT_SWAP_RETRIES,		/* somebody else has swapped the counter */
+
+	/* waits, each with the time of all of them behind it, in us */
+	SF_STAT_SEQUENCE_WAITS,		/* for the next tick: the sequence is full */
+	SF_STAT_SEQUENCE_WAIT_US,
+	SF_STAT_CLOCK_WAITS,		/* for a clock that was set back */
+	SF_STAT_CLOCK_WAIT_US,
+	SF_STAT_MARK_WAITS,			/* for the disk */
+	SF_STAT_MARK_WAIT_US,
+	SF_STAT_LEASE_WAITS,		/* for the registry */
+	SF_STAT_LEASE_WAIT_US,
+	SF_STAT_EXTENSIONS,			/* of the mark, also where nobody waits */
+	SF_STAT_EXTENSION_US,
+
+	/* steps of the wall clock against the time since boot */
+	SF_STAT_STEPS_BACK,
+	SF_STAT_STEPS_FORWARD,
+
+	SF_STAT_REFUSED_CLOCK,		/* 58000 */
+	SF_STAT_REFUSED_LEASE,		/* 55000: there is none */
+	SF_STAT_REFUSED_CONFIGURATION,	/* 55000: all else */
+	SF_STAT_REFUSED_READ_ONLY,	/* 25006 */
+	SF_STAT_REFUSED_END,		/* 2200H */
+	SF_STATS
+} SfStat;
+
+/* What is not a sum, but the largest, or the last. */
+typedef enum SfPeak
+{
+	SF_PEAK_DRIFT_MS,			/* of an ID ahead of the clock */
+	SF_PEAK_STEP_BACK_MS,
+	SF_PEAK_STEP_FORWARD_MS,
+	SF_PEAK_STEP_AT_MS,			/* when the clock was last seen to have
+								 * stepped, Unix ms */
+	SF_PEAKS
+} SfPeak;
+
+/* The sums of all processes.  By atomic operations, where transactions end. */
+typedef struct SfStats
+{
+	pg_atomic_uint64 sum[SF_STATS];
+	pg_atomic_uint64 peak[SF_PEAKS];
+	pg_atomic_uint64 reset_ms;	/* Unix ms */
+
+	/* The last look at both clocks; 0: none.  See sf_stats_see_clock(). */
+	pg_atomic_uint64 offset_ms; /* wall clock - time since boot */
+	pg_atomic_uint64 seen_ms;	/* time since boot */
+} SfStats;
+
 typedef struct SfState
 {
 	/*
@@ -254,6 +310,10 @@ typedef struct SfState
 	int			nshards;
 	int			nwriters;
 	int64		noted_ms;		/* what the note's IDs are below */
+
+	/* Not on a line that calls read. */
+	char		stats_pad[PG_CACHE_LINE_SIZE];
+	SfStats		stats;
 } SfState;
 
 /* Set in the postmaster, and inherited; NULL without preload. */

@@ -15,7 +15,7 @@
 
 #include "clock.h"
 #include "settings.h"
-#include "state.h"
+#include "stats.h"
 
 #define WARN_EVERY_MS	(INT64CONST(3600) * 1000)
 
@@ -52,7 +52,10 @@ check(bool may_throw)
 	if (sf_clock_check == SF_CHECK_ERROR)
 	{
 		if (may_throw)
+		{
+			sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 			complain(ERROR, error);
+		}
 		return false;
 	}
 	if (sf_state_once_per(&sf_state->sync_logged, sf_clock_monotonic_ms(),

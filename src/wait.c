@@ -19,6 +19,7 @@
 #include "pgstat.h"
 #include "settings.h"
 #include "state.h"
+#include "stats.h"
 #include "storage/latch.h"
 #include "times.h"
 
@@ -60,6 +61,7 @@ sleep_us(int64 us, uint32 wait_event)
 static void
 refuse_frozen(int64 wall_ms, int64 monotonic_ms)
 {
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock stands still"),
@@ -71,6 +73,7 @@ refuse_frozen(int64 wall_ms, int64 monotonic_ms)
 static void
 refuse_behind(const SfDelay *delay)
 {
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is %s behind the next ID's timestamp",
@@ -135,6 +138,7 @@ sf_wait_clock(SfDelay *delay)
 	int64		target_ms = delay->next_ms - delay->drift_ms;
 	int64		us = target_ms * 1000 - delay->wall_us;
 	bool		full = verdict == SF_CLOCK_TICK;
+	bool		first = !delay->asleep;
 
 	if (full)
 		us += delay->drift_ms * 1000 / 2;
@@ -147,7 +151,10 @@ sf_wait_clock(SfDelay *delay)
 		ereport(LOG,
 				(errmsg("waiting for the wall clock, which is %s behind the next ID's timestamp",
 						sf_times_span(delay->ahead_ms))));
+	sf_stats_begin_wait(full ? SF_STAT_SEQUENCE_WAITS : SF_STAT_CLOCK_WAITS,
+						first);
 	sleep_us(Max(1, Min(us, PIECE_MS * 1000)),
 			 full ? sf_wait_event(&wait_event_sequence, "SnowflakeSequence") :
 			 sf_wait_event(&wait_event_clock, "SnowflakeClock"));
+	sf_stats_end_wait();
 }

@@ -195,11 +195,13 @@ take_run(Taker *taker)
 	int64_t		want = 1 + taker_rnd(taker, taker_rnd(taker, 2) ? MAX_WANT : 1);
 	int64_t		start = taker_rnd(taker, INT64_C(1) << (sequence_bits - 1));
 	int64_t		cap;
+	uint64		retries = 0;
 	SfRun		run;
 
 	now -= taker_rnd(taker, 4) == 0 ? taker_rnd(taker, 3) : 0;
 	cap = ((now + drift + 1) << sequence_bits) - 1;
-	if (!sf_counter_take(&counter, sequence_bits, now, start, want, cap, &run))
+	if (!sf_counter_take(&counter, sequence_bits, now, start, want, cap, &run,
+						 &retries))
 	{
 		find_wrong(taker, (int64_t) pg_atomic_read_u64(&counter) < cap,
 				   "a call was refused below its cap");
