@@ -220,6 +220,8 @@ snowflake_shard_horizon(integer) s r public
 snowflake_shard_lease() v r public
 snowflake_shard_nextval(integer) v r public
 snowflake_shard_nextval_batch(integer,integer) v r public
+snowflake_stat_get() v r public
+snowflake_stat_reset() v r -
 snowflake_timestamp(bigint) s s public
 snowflake_timestamp(bigint,text) i s public
 snowflake_twins(regclass,name,integer) v r public
@@ -252,7 +254,8 @@ is( query($node, qq{
 			WHERE grantee <> relowner)
 	FROM pg_class WHERE oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)
 	ORDER BY relname COLLATE "C"}),
-	join("\n", 'snowflake_horizon_holders|v|p|t|- SELECT',
+	join("\n", 'pg_stat_snowflake|v|p|t|- SELECT',
+		'snowflake_horizon_holders|v|p|t|- SELECT',
 		map({ "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
 		map { "snowflake_$_|r|p|t|" } qw(registry registry_shards registry_slot)),
@@ -315,11 +318,11 @@ my @calls = (
 		qw(min_id max_id)),
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
 	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
+	'snowflake_stat_get()', 'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
 	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	'snowflake_accept_clock()', 'snowflake_accept_configuration()', 'snowflake_accept_copy()',
-	'snowflake_registry_init()', 'snowflake_registry_read()',
+	'snowflake_stat_reset()', 'snowflake_registry_init()', 'snowflake_registry_read()',
 	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000)},
 	q{snowflake_registry_write_shards(1, 0, '')}, 'snowflake_registry_renew(1, 2, 3)',
 	'snowflake_registry_slots_here()', 'snowflake_registry_release_here(1)',
