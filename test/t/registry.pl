@@ -316,10 +316,9 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 # One that is silent for longer than the time-out; nothing is lost by it.
 query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot");
 query($node, 'SELECT snowflake_registry_init()');
-wait_for_lease($node, q{state = 'held'});
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
-$node->reload;
-$node->poll_query_until('postgres', 'SHOW snowflake.lease_timeout', '1s') or die;
+$node->restart;
+wait_for_lease($node, q{state = 'held'});
 $locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout)/,
 	'a registry that is silent');
