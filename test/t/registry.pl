@@ -87,12 +87,13 @@ my $text = q{a"b\\c'd/<&>};
 $v = asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => $text);
 like(reading($w), qr/^initialized .*\nshards '\Q$text\E' version $v\n0: /, 'read as it was written');
 asked($w, 'shards as if there were none', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
-asked($w, 'shards of an older version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v - 1);
+asked($w, 'shards of another version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v + 1);
 asked($w, 'shards of another generation', 'CONFLICT', qr/^$/, 'shards', shards => 'x',
 	version => $v, generation => 8);
 like(reading($w), qr/^shards '\Q$text\E' version $v$/m, 'nothing was written');
 my $v2 = asked($w, 'shards again', 'DONE', qr/^$/, 'shards', shards => 'y' x 60000, version => $v);
 isnt($v2, $v, 'another version');
+asked($w, 'shards of the version before', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v);
 like(reading($w), qr/^shards 'y{60000}' version $v2$/m, 'a long text');
 
 # ---- recover ----
