@@ -333,26 +333,14 @@ take_failure(SfAskKind kind, SfResult result, const char *message)
 		finish(unsure ? SF_JOB_UNKNOWN : SF_JOB_REFUSED, message);
 }
 
-/* The registry has answered, or was asked something more urgent. */
+/* The registry has answered. */
 void
 sf_registrar_answered(const SfAnswer *answer)
 {
 	SfAskKind	kind = sf_registrar_ask.kind;
-	int64		was_due_ms = due_ms;
 
-	if (answer->interrupted)
-	{
-		if (kind != SF_ASK_READ && !unsure)
-		{
-			unsure = true;
-			strlcpy(why_unsure, answer->message, sizeof(why_unsure));
-		}
-		ask(SF_ASK_READ);
-		due_ms = was_due_ms;
-	}
-	else if (kind == SF_ASK_READ && answer->registry != NULL &&
-			 (answer->result == SF_RESULT_DONE ||
-			  job.kind == SF_JOB_RECOVER))
+	if (kind == SF_ASK_READ && answer->registry != NULL &&
+		(answer->result == SF_RESULT_DONE || job.kind == SF_JOB_RECOVER))
 		decide(answer->registry, answer);
 	else if (answer->result == SF_RESULT_CONFLICT)
 		ask(SF_ASK_READ);

@@ -127,7 +127,6 @@ typedef struct SfAnswer
 	int64_t		version;		/* of a record that was written */
 	const SfRegistry *registry; /* that was read */
 	const char *message;		/* what went wrong, as a sentence */
-	bool		interrupted;	/* by another request */
 
 	/* The registry's clock as it answered, in Unix ms, and to how many. */
 	int64_t		clock_ms;		/* 0: it does not say */

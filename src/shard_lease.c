@@ -400,10 +400,7 @@ sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 			if (answer->result == SF_RESULT_REFUSED &&
 				asked == SF_ASK_SHARDS)
 				lease->npending--;
-			if (answer->interrupted)
-				abandon(shards);
-			else
-				fail(shards, now, answer->message);
+			fail(shards, now, answer->message);
 			break;
 	}
 	decide(shards, now);

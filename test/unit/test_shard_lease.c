@@ -675,20 +675,8 @@ test_clock(void)
 static void
 test_failures(void)
 {
-	SfAnswer	interrupted = {.result = SF_RESULT_UNKNOWN,
-		.interrupted = true, .message = "Something else came."};
-
-	/* nor is it one that something more urgent was asked */
 	prepare();
 	begin(&one, 1, 3);
-	for (int i = 0; i < 5; i++)
-	{
-		interrupted.number = one.lease.ask.number;
-		sf_shard_lease_answer(&one, now, &interrupted);
-		CHECK_STR(one.lease.problem, "");
-		CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
-		CHECK(one.lease.ask.number > interrupted.number);
-	}
 	reply_as(&one, SF_RESULT_UNKNOWN, "Perhaps.");
 	CHECK_STR(one.lease.problem, "");
 	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
