@@ -53,16 +53,16 @@ sf_stats_see_clock(int64 wall_ms, int64 offset_ms)
 	int64		before = (int64) pg_atomic_read_u64(&stats->offset_ms);
 	int64		passed = boot_ms - (int64) pg_atomic_read_u64(&stats->seen_ms);
 	int64		step = offset_ms - before;
+	int64		size = step < 0 ? -step : step;
 	bool		known = before != 0;
 
 	pg_atomic_write_u64(&stats->offset_ms, offset_ms);
 	pg_atomic_write_u64(&stats->seen_ms, boot_ms);
-	if (!known ||
-		Abs(step) <= Max(STEP_MS, passed / STEP_DIVISOR))
+	if (!known || size <= Max(STEP_MS, passed / STEP_DIVISOR))
 		return;
 	sf_stats_count(step < 0 ? SF_STAT_STEPS_BACK : SF_STAT_STEPS_FORWARD);
 	sf_stats_raise(step < 0 ? SF_PEAK_STEP_BACK_MS : SF_PEAK_STEP_FORWARD_MS,
-				   Abs(step));
+				   size);
 	pg_atomic_write_u64(&stats->peak[SF_PEAK_STEP_AT_MS], wall_ms);
 }
 
