@@ -116,7 +116,7 @@ sub freeze_worker
 my $a = new_holder('a', "snowflake.lease_wait = '0'");
 foreach my $bad (
 	[ "snowflake.registry = 'mysql://me:secret\@host'", qr/FATAL:  invalid value for parameter "snowflake.registry"\n.*DETAIL:  It must begin with/ ],
-	[ "snowflake.registry = 'zookeeper://host'", qr/FATAL:  invalid value for parameter "snowflake.registry"\n.*DETAIL:  It must begin with/ ],
+	[ "snowflake.registry = 'consul://host'", qr/FATAL:  invalid value for parameter "snowflake.registry"\n.*DETAIL:  It must begin with/ ],
 	[ "snowflake.layout = 'mastodon'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.registry is set, and the layout has no field for a node/ ],
 	[ "snowflake.layout = 'timestamp:41 worker:5 datacenter:5 sequence:12'\nsnowflake.datacenter_id = '1'",
 		qr/FATAL:  .*\n.*DETAIL:  The nodes of a datacenter are not neighbours/ ],
