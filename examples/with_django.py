@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Snowflake keys with Django. The server is named by PGHOST and the like.
+
+From 5.0 on a model can name the database's default, and Django reads the key
+that it gave:
+
+    id = models.BigIntegerField(primary_key=True, editable=False,
+                                db_default=Func(function="snowflake_nextval"))
+
+This is for those before, such as Debian 12's 3.2, where an INSERT names all
+columns: there the key is fetched first. The test runs 3.2 only.
+"""
+import os
+
+import django
+from django.conf import settings
+from django.db import connection, models, transaction
+
+settings.configure(
+    DATABASES={"default": {
+        "ENGINE": "django.db.backends.postgresql",
+        "HOST": os.environ["PGHOST"], "PORT": os.environ["PGPORT"],
+        "NAME": os.environ["PGDATABASE"], "USER": os.environ["PGUSER"]}},
+    USE_TZ=True)
+django.setup()
+
+
+def snowflakes(count):
+    """As many keys, in one round trip. Take them in the transaction that saves
+    their rows, so that snowflake_horizon() knows of them."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT snowflake_nextval_batch(%s)", [count])
+        return [key for (key,) in cursor]
+
+
+def snowflake():
+    return snowflakes(1)[0]
+
+
+class SnowflakeModel(models.Model):
+    id = models.BigIntegerField(primary_key=True, default=snowflake,
+                                editable=False)
+
+    class Meta:
+        abstract = True
+
+
+class Order(SnowflakeModel):
+    item = models.TextField()
+
+    class Meta:
+        app_label = "shop"
+        db_table = "orders"
+
+
+class OrderLine(SnowflakeModel):
+    order = models.ForeignKey(Order, models.CASCADE, related_name="lines")
+    note = models.TextField()
+
+    class Meta:
+        app_label = "shop"
+        db_table = "order_lines"
+
+
+# In a project migrations do this. The default in the database is for rows that
+# are not Django's: migrations.RunSQL after CreateModel.
+with connection.schema_editor() as editor:
+    for model in Order, OrderLine:
+        editor.create_model(model)
+        editor.execute(f"ALTER TABLE {model._meta.db_table} "
+                       "ALTER id SET DEFAULT snowflake_nextval()")
+
+# one row, with others that refer to it
+with transaction.atomic():
+    order = Order.objects.create(item="book")
+    order.lines.create(note="wrap it")
+    order.lines.create(note="quickly")
+print("inserted", order.id)
+for line in order.lines.order_by("id"):
+    print("line", line.id, "of", line.order_id)
+
+# many rows: all keys at once, else each object would fetch its own
+items = [f"item {n}" for n in range(1000)]
+with transaction.atomic():
+    orders = Order.objects.bulk_create(
+        Order(id=key, item=item)
+        for key, item in zip(snowflakes(len(items)), items))
+print("bulk", *(order.id for order in orders))
+
+# page by page: a key is the cursor, of any page but the first
+last = 0
+while page := list(Order.objects.filter(id__gt=last).order_by("id")[:300]):
+    print("page", *(order.id for order in page))
+    last = page[-1].id

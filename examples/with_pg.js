@@ -1,0 +1,43 @@
+// Snowflake keys with node-postgres, the driver "pg". The server is named by
+// PGHOST and the like.
+'use strict';
+
+const { Client } = require('pg');
+
+async function main() {
+	const client = new Client();
+	await client.connect();
+	await client.query(`
+		CREATE TABLE orders (
+			id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+			item text NOT NULL
+		)`);
+
+	// one row: its key comes back as a string, which JSON keeps as it is. Do not
+	// make a Number of it, unless the layout is "javascript".
+	const inserted = await client.query(
+		'INSERT INTO orders (item) VALUES ($1) RETURNING id', ['book']);
+	console.log('inserted', JSON.parse(JSON.stringify(inserted.rows[0])).id);
+
+	// many rows: in one statement the order of the keys is that of the rows
+	const items = Array.from({ length: 1000 }, (_, n) => `item ${n}`);
+	const bulk = await client.query(
+		'INSERT INTO orders (item) SELECT unnest($1::text[]) RETURNING id', [items]);
+	console.log('bulk', ...bulk.rows.map((row) => row.id));
+
+	// page by page: a key is the cursor, of any page but the first
+	for (let last = '0', page; ; last = page.at(-1).id) {
+		page = (await client.query(
+			'SELECT id, item FROM orders WHERE id > $1 ORDER BY id LIMIT 300',
+			[last])).rows;
+		if (page.length === 0)
+			break;
+		console.log('page', ...page.map((row) => row.id));
+	}
+	await client.end();
+}
+
+main().catch((e) => {
+	console.error(e);
+	process.exit(1);
+});

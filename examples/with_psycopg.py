@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""Snowflake keys with psycopg 3. The server is named by PGHOST and the like."""
+import psycopg
+
+with psycopg.connect(autocommit=True) as conn:
+    conn.execute("""
+        CREATE TABLE orders (
+            id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+            item text NOT NULL
+        )""")
+
+    # one row: its key comes back as an int, which has no limit in Python
+    (key,) = conn.execute(
+        "INSERT INTO orders (item) VALUES (%s) RETURNING id", ["book"]).fetchone()
+    print("inserted", key)
+
+    # many rows: in one statement the order of the keys is that of the rows
+    items = [f"item {n}" for n in range(500)]
+    rows = conn.execute(
+        "INSERT INTO orders (item) SELECT unnest(%s::text[]) RETURNING id", [items])
+    print("bulk", *(key for (key,) in rows))
+
+    # most rows: COPY returns no keys, so fetch them first. In one transaction,
+    # so that snowflake_horizon() knows of them.
+    items = [f"item {n}" for n in range(500, 1000)]
+    with conn.transaction():
+        keys = [key for (key,) in conn.execute(
+            "SELECT snowflake_nextval_batch(%s)", [len(items)])]
+        with conn.cursor().copy("COPY orders (id, item) FROM STDIN") as copy:
+            for row in zip(keys, items):
+                copy.write_row(row)
+    print("bulk", *keys)
+
+    # page by page: a key is the cursor, of any page but the first
+    last = 0
+    while page := conn.execute(
+            "SELECT id, item FROM orders WHERE id > %s ORDER BY id LIMIT 300",
+            [last]).fetchall():
+        print("page", *(key for key, _ in page))
+        last = page[-1][0]

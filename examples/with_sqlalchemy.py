@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Snowflake keys with SQLAlchemy. The server is named by PGHOST and the like."""
+from sqlalchemy import (BigInteger, Column, ForeignKey, Text, create_engine,
+                        insert, select, text)
+from sqlalchemy.orm import Session, declarative_base, relationship
+
+Base = declarative_base()
+
+
+def snowflake_key():
+    """A key that the database fills in, and that comes back by RETURNING.
+    Without server_default, SQLAlchemy would make a bigserial of it."""
+    return Column(BigInteger, primary_key=True,
+                  server_default=text("snowflake_nextval()"))
+
+
+class Order(Base):
+    __tablename__ = "orders"
+    id = snowflake_key()
+    item = Column(Text, nullable=False)
+    lines = relationship("OrderLine", back_populates="order")
+
+
+class OrderLine(Base):
+    __tablename__ = "order_lines"
+    id = snowflake_key()
+    order_id = Column(ForeignKey("orders.id"), nullable=False)
+    note = Column(Text, nullable=False)
+    order = relationship("Order", back_populates="lines")
+
+
+engine = create_engine("postgresql+psycopg2://", future=True)
+Base.metadata.create_all(engine)
+
+with Session(engine) as session:
+    # one row, with others that refer to it: their keys are there after flush()
+    order = Order(item="book", lines=[OrderLine(note="wrap it"),
+                                      OrderLine(note="quickly")])
+    session.add(order)
+    session.flush()
+    print("inserted", order.id)
+    for line in order.lines:
+        print("line", line.id, "of", line.order_id)
+
+    # many objects: few statements, whose RETURNING brings the keys
+    orders = [Order(item=f"item {n}") for n in range(500)]
+    session.add_all(orders)
+    session.flush()
+    print("bulk", *(order.id for order in orders))
+
+    # many rows without objects
+    rows = session.execute(insert(Order).values(
+        [{"item": f"item {n}"} for n in range(500, 1000)]).returning(Order.id))
+    print("bulk", *rows.scalars())
+    session.commit()
+
+with Session(engine) as session:
+    # page by page: a key is the cursor, of any page but the first
+    last = 0
+    while page := session.scalars(select(Order).where(Order.id > last)
+                                  .order_by(Order.id).limit(300)).all():
+        print("page", *(order.id for order in page))
+        last = page[-1].id
