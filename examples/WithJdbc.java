@@ -2,6 +2,7 @@
 // java -cp /usr/share/java/postgresql.jar WithJdbc.java
 import java.sql.*;
 import java.util.*;
+import java.util.stream.IntStream;
 
 public class WithJdbc {
 	static final String[] KEY = {"id"};
@@ -14,6 +15,10 @@ public class WithJdbc {
 		return keys;
 	}
 
+	static String[] items(int from, int to) {
+		return IntStream.range(from, to).mapToObj(n -> "item " + n).toArray(String[]::new);
+	}
+
 	static void run(Connection conn) throws SQLException {
 		try (Statement s = conn.createStatement()) {
 			s.execute("CREATE TABLE orders ("
@@ -21,21 +26,44 @@ public class WithJdbc {
 					+ "item text NOT NULL)");
 		}
 
+		// one row: its key comes back as a long, which holds any
 		String insert = "INSERT INTO orders (item) VALUES (?)";
 		try (PreparedStatement s = conn.prepareStatement(insert, KEY)) {
-			// one row: its key comes back as a long, which holds any
 			s.setString(1, "book");
 			s.executeUpdate();
 			System.out.println("inserted " + keys(s.getGeneratedKeys()).get(0));
+		}
 
-			// many rows: their keys come back in the order of the rows
-			for (int n = 0; n < 1000; n++) {
-				s.setString(1, "item " + n);
+		// many rows: in one statement the order of the keys is that of the rows
+		String[] items = items(0, 500);
+		String many = "INSERT INTO orders (item) SELECT unnest(?::text[])";
+		try (PreparedStatement s = conn.prepareStatement(many, KEY)) {
+			s.setArray(1, conn.createArrayOf("text", items));
+			s.executeUpdate();
+			System.out.println("bulk " + String.join(" ", keys(s.getGeneratedKeys())));
+		}
+
+		// a batch: the driver sends it row by row where it is to return keys, so
+		// fetch them first. In one transaction, so that snowflake_horizon() knows
+		// of them.
+		conn.setAutoCommit(false);
+		items = items(500, 1000);
+		List<String> keys;
+		try (PreparedStatement s = conn.prepareStatement("SELECT snowflake_nextval_batch(?) AS id")) {
+			s.setInt(1, items.length);
+			keys = keys(s.executeQuery());
+		}
+		String both = "INSERT INTO orders (id, item) VALUES (?, ?)";
+		try (PreparedStatement s = conn.prepareStatement(both)) {
+			for (int n = 0; n < items.length; n++) {
+				s.setLong(1, Long.parseLong(keys.get(n)));
+				s.setString(2, items[n]);
 				s.addBatch();
 			}
 			s.executeBatch();
-			System.out.println("bulk " + String.join(" ", keys(s.getGeneratedKeys())));
 		}
+		conn.commit();
+		System.out.println("bulk " + String.join(" ", keys));
 
 		// page by page: a key is the cursor, of any page but the first
 		String select = "SELECT id, item FROM orders WHERE id > ? ORDER BY id LIMIT 300";
@@ -55,7 +83,8 @@ public class WithJdbc {
 	public static void main(String[] args) throws SQLException {
 		Map<String, String> env = System.getenv();
 		String url = "jdbc:postgresql://" + env.get("PGHOST") + ":"
-				+ env.get("PGPORT") + "/" + env.get("PGDATABASE");
+				+ env.get("PGPORT") + "/" + env.get("PGDATABASE")
+				+ "?reWriteBatchedInserts=true";	// batches in few statements
 
 		try (Connection conn = DriverManager.getConnection(url,
 				env.get("PGUSER"), env.get("PGPASSWORD"))) {

@@ -1,0 +1,70 @@
+#!/usr/bin/env ruby
+# Snowflake keys with Rails' Active Record. The server is named by PGHOST and the
+# like.
+require "active_record"
+require "stringio"
+
+# The extension makes its own tables: they do not belong into schema.rb. In an
+# application this is for config/initializers.
+ActiveRecord::SchemaDumper.ignore_tables = [/^snowflake_/]
+
+ActiveRecord::Base.establish_connection(
+  adapter: "postgresql", host: ENV["PGHOST"], port: ENV["PGPORT"],
+  database: ENV["PGDATABASE"], username: ENV["PGUSER"])
+ActiveRecord::Migration.verbose = false
+
+# With "id: :bigint" (else Rails makes a bigserial of it); a default that is SQL,
+# and not a value, is a lambda.
+class CreateOrders < ActiveRecord::Migration[6.1]
+  def change
+    enable_extension "snowflake"
+    create_table :orders, id: :bigint, default: -> { "snowflake_nextval()" } do |t|
+      t.text :item, null: false
+    end
+    create_table :order_lines, id: :bigint, default: -> { "snowflake_nextval()" } do |t|
+      t.references :order, null: false, foreign_key: true
+      t.text :note, null: false
+    end
+  end
+end
+
+class Order < ActiveRecord::Base
+  has_many :order_lines
+end
+
+class OrderLine < ActiveRecord::Base
+  belongs_to :order
+end
+
+def schema
+  dump = StringIO.new
+  ActiveRecord::SchemaDumper.dump(ActiveRecord::Base.connection, dump)
+  dump.string
+end
+
+CreateOrders.migrate(:up)
+
+# db:schema:load makes the same tables of schema.rb, with their defaults
+dumped = schema
+eval(dumped)
+raise "another schema was loaded:\n#{dumped}\n#{schema}" unless schema == dumped
+puts dumped.scan(/create_table.*/).map { |line| "schema #{line}" }
+
+# one row, with others that refer to it; its key comes back as an Integer, which
+# has no limit in Ruby
+order = Order.new(item: "book")
+order.order_lines.build([{ note: "wrap it" }, { note: "quickly" }])
+order.save!
+puts "inserted #{order.id}"
+order.order_lines.each { |line| puts "line #{line.id} of #{line.order_id}" }
+
+# many rows: in one statement the order of the keys is that of the rows
+rows = Order.insert_all!(1000.times.map { |n| { item: "item #{n}" } })
+puts "bulk #{rows.pluck('id').join(' ')}"
+
+# page by page: in_batches and find_each go by the key, too
+last = 0
+until (page = Order.where("id > ?", last).order(:id).limit(300).pluck(:id)).empty?
+  puts "page #{page.join(' ')}"
+  last = page.last
+end
