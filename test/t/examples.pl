@@ -33,9 +33,6 @@ my %program = (
 		'java', '-cp', '/usr/share/java/postgresql.jar',
 		"$examples/WithJdbc.java" ]);
 
-# what Python compiles stays out of the checkout
-$ENV{PYTHONDONTWRITEBYTECODE} = 1;
-
 my @wanted = split ' ',
   $ENV{SNOWFLAKE_EXAMPLES} // 'python node java psycopg sqlalchemy django rails pg jdbc';
 my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
