@@ -1,0 +1,74 @@
+# A copy of the server that is tested, in the test's own directory: for tests
+# that change the files of an extension. It finds its files by where it lies.
+package ServerCopy;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(realpath);
+use File::Basename;
+use File::Path;
+use PostgreSQL::Test::Utils;
+use Exporter 'import';
+
+our @EXPORT = qw(copy_server install_path extension_dir library write_file);
+
+sub pg_config
+{
+	my ($option) = @_;
+	my $out = `'$ENV{PG_CONFIG}' --$option`;
+
+	die "$ENV{PG_CONFIG} --$option" if $? != 0;
+	chomp $out;
+	return realpath($out);
+}
+
+# Returns the copy: a directory that the server's paths lie in, as in "/".
+sub copy_server
+{
+	my $copy = PostgreSQL::Test::Utils::tempdir();
+
+	foreach my $dir (map { pg_config($_) } 'bindir', 'pkglibdir', 'sharedir')
+	{
+		next if -e "$copy$dir";
+		mkpath(dirname("$copy$dir"));
+		system_or_bail('cp', '-R', $dir, dirname("$copy$dir"));
+	}
+	return $copy;
+}
+
+# What PostgreSQL::Test::Cluster takes for one.
+sub install_path
+{
+	my ($copy) = @_;
+
+	return dirname($copy . pg_config('bindir'));
+}
+
+sub extension_dir
+{
+	my ($copy) = @_;
+
+	return $copy . pg_config('sharedir') . '/extension';
+}
+
+sub library
+{
+	my ($copy) = @_;
+
+	return $copy . pg_config('pkglibdir') . '/snowflake.so';
+}
+
+sub write_file
+{
+	my ($path, $text) = @_;
+
+	# anew, since a library that is in use must not change
+	unlink $path;
+	open(my $out, '>:raw', $path) or die "$path: $!";
+	print $out $text;
+	close $out or die "$path: $!";
+	return;
+}
+
+1;
