@@ -67,7 +67,7 @@ $(REGISTRIES:%=clean-%): clean-%:
 .PHONY: $(foreach r,$(REGISTRIES),all-$(r) install-$(r) uninstall-$(r) clean-$(r))
 
 .PHONY: demo test versions coverage lint unit valgrind fuzz stress warnings \
-	mutants model soak bench
+	mutants model soak bench dist package
 
 demo:
 	test/demo
@@ -110,3 +110,13 @@ soak:
 
 bench:
 	bench/run
+
+# what is uploaded to PGXN: the last commit
+DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
+
+dist:
+	git archive --format=zip --prefix=$(EXTENSION)-$(DISTVERSION)/ \
+		-o $(EXTENSION)-$(DISTVERSION).zip HEAD
+
+package:
+	test/package
