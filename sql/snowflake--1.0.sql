@@ -368,6 +368,15 @@ COMMENT ON VIEW pg_stat_snowflake IS
 REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 
+-- reads tables with the rights of who calls it
+CREATE FUNCTION snowflake_status(OUT check_name text, OUT status text,
+	OUT found text, OUT remedy text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+ROWS 20;
+COMMENT ON FUNCTION snowflake_status() IS
+'one row per check of this server and database: what was found, and what to do';
+
 CREATE FUNCTION snowflake_registry_layout(layout text,
 	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

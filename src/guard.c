@@ -16,9 +16,9 @@
 #include "stats.h"
 #include "utils/acl.h"
 
-/* SQLSTATE 55000 */
-void
-sf_guard_refuse_unloaded(void)
+/* What to do where the library is not preloaded. */
+const char *
+sf_guard_preload_hint(void)
 {
 	const char *others = "";
 
@@ -26,12 +26,18 @@ sf_guard_refuse_unloaded(void)
 	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS) &&
 		shared_preload_libraries_string != NULL)
 		others = shared_preload_libraries_string;
+	return psprintf("Add to postgresql.conf, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
+					others, others[0] != '\0' ? ", " : "");
+}
 
+/* SQLSTATE 55000 */
+void
+sf_guard_refuse_unloaded(void)
+{
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake must be loaded via shared_preload_libraries"),
-			 errhint("Add to postgresql.conf, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
-					 others, others[0] != '\0' ? ", " : "")));
+			 errhint("%s", sf_guard_preload_hint())));
 }
 
 /* SQLSTATE 25006 */

@@ -11,6 +11,7 @@
 #include "access/xact.h"
 #include "state.h"
 
+extern const char *sf_guard_preload_hint(void);
 extern void sf_guard_refuse_unloaded(void);
 extern void sf_guard_refuse_read_only(const char *function);
 

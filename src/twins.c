@@ -17,6 +17,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "twins.h"
+
 #include "access/attnum.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -135,10 +137,13 @@ position_of(int64 id)
 
 /* ---- the table ---- */
 
-/* The highest first, so that what is ours after all comes last. */
+/*
+ * The highest first, so that what is ours after all comes last.  With nrows,
+ * only of so many of the highest rows of whomever.
+ */
 static void
 read_table(Oid relation, const char *column, int64 lowest, int64 node,
-		   int32 max_rows)
+		   int32 max_rows, int nrows)
 {
 	const SfLayout *layout = &sf_node_layout;
 	uint64		mask = (UINT64CONST(1) << layout->node_bits) - 1;
@@ -151,22 +156,71 @@ read_table(Oid relation, const char *column, int64 lowest, int64 node,
 		Int64GetDatum((int64) sf_layout_place_node(layout, mask)),
 		Int64GetDatum(node), Int64GetDatum(max_rows)
 	};
+	const char *source;
 	char	   *query;
 
 	/* who has no lock on it may find it gone */
 	if (table == NULL)
 		refuse_missing(relation);
+	source = quote_qualified_identifier(get_namespace_name(schema), table);
+	if (nrows > 0)
+		source = psprintf("(SELECT %s FROM %s"
+						  " WHERE %s OPERATOR(pg_catalog.>=) $1"
+						  " ORDER BY %s DESC LIMIT %d) AS highest",
+						  name, source, name, name, nrows);
 	query = psprintf("SELECT %s FROM %s"
 					 " WHERE %s OPERATOR(pg_catalog.>=) $1"
 					 " AND (%s OPERATOR(pg_catalog.&) $2)"
 					 " OPERATOR(pg_catalog.=) $3"
-					 " ORDER BY %s DESC LIMIT $4", name,
-					 quote_qualified_identifier(get_namespace_name(schema),
-												table),
-					 name, name, name);
+					 " ORDER BY %s DESC LIMIT $4",
+					 name, source, name, name, name);
 	if (SPI_execute_with_args(query, lengthof(types), types, values, NULL,
 							  true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "table could not be read");
+}
+
+/* Likewise; returns the position above which they are not ours. */
+static uint64
+read_above(Oid relation, const char *column, int64 node, int32 max_rows,
+		   int nrows)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		tick = (int64) (sf_state_last_position() >>
+								layout->sequence_bits);
+	int64		lowest = sf_layout_min_id(layout,
+										  Max(tick, layout->epoch_tick));
+
+	read_table(relation, column, lowest, node, max_rows, nrows);
+	pg_read_barrier();
+	return sf_state_last_position();
+}
+
+/*
+ * The highest ID in the table that this node cannot have issued, if there is
+ * one among so many of the highest rows.  For who has seen to it that the
+ * mark is loaded, and that the column is a bigint.  Throws what reading the
+ * table throws.
+ */
+bool
+sf_twins_find(Oid relation, const char *column, uint32 node, int nrows,
+			  int64 *id)
+{
+	int64		bits = (int64) sf_layout_place_node(&sf_node_layout, node);
+	uint64		last;
+	bool		found = false;
+
+	SPI_connect();
+	last = read_above(relation, column, bits, 1, nrows);
+	if (SPI_processed > 0)
+	{
+		bool		isnull;
+
+		*id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+										  SPI_tuptable->tupdesc, 1, &isnull));
+		found = position_of(*id) > last;
+	}
+	SPI_finish();
+	return found;
 }
 
 static void
@@ -203,7 +257,6 @@ snowflake_twins(PG_FUNCTION_ARGS)
 	const char *column;
 	uint64		last;
 	int64		node;
-	int64		lowest;
 
 	sf_guard_writable("snowflake_twins()");
 	require_not_null(fcinfo);
@@ -215,14 +268,8 @@ snowflake_twins(PG_FUNCTION_ARGS)
 	node = find_node();
 	InitMaterializedSRF(fcinfo, 0);
 
-	lowest = (int64) (sf_state_last_position() >>
-					  sf_node_layout.sequence_bits);
-	lowest = sf_layout_min_id(&sf_node_layout,
-							  Max(lowest, sf_node_layout.epoch_tick));
 	SPI_connect();
-	read_table(relation, column, lowest, node, PG_GETARG_INT32(2));
-	pg_read_barrier();
-	last = sf_state_last_position();
+	last = read_above(relation, column, node, PG_GETARG_INT32(2), 0);
 	for (uint64 i = 0; i < SPI_processed; i++)
 	{
 		bool		isnull;

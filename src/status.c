@@ -1,0 +1,114 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  snowflake_status(): one row for each thing that is looked at.
+ *
+ * It is for people who are in trouble, so nothing that is wrong here makes it
+ * fail: what throws is caught, and told as what was found.  It changes
+ * nothing: no node is taken and no mark is loaded for it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "status.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "guard.h"
+#include "utils/builtins.h"
+#include "utils/resowner.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_status);
+
+/* The remedy is NULL where, and only where, all is well. */
+void
+sf_status_put(ReturnSetInfo *result, const char *check, SfStatusLevel level,
+			  const char *found, const char *remedy)
+{
+	static const char *const levels[] = {"ok", "warning", "error"};
+	bool		nulls[4] = {0};
+	Datum		values[4] = {0};
+
+	Assert((level == SF_STATUS_OK) == (remedy == NULL));
+	values[0] = CStringGetTextDatum(check);
+	values[1] = CStringGetTextDatum(levels[level]);
+	values[2] = CStringGetTextDatum(found);
+	nulls[3] = remedy == NULL;
+	if (remedy != NULL)
+		values[3] = CStringGetTextDatum(remedy);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * Do this in a subtransaction; returns the message of the error that it threw,
+ * or NULL.  A cancel is not caught.
+ */
+char *
+sf_status_try(void (*step) (void *), void *arg)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		step(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return NULL;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	return error->message;
+}
+
+static void
+put_role(ReturnSetInfo *result)
+{
+	sf_status_put(result, "role", SF_STATUS_OK, RecoveryInProgress() ?
+				  "standby: it makes no IDs before it is promoted" :
+				  "primary", NULL);
+}
+
+/*
+ * snowflake_status() returns rows: a check, "ok", "warning" or "error", what
+ * was found, and what to do about it
+ */
+Datum
+snowflake_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			function = fcinfo->flinfo->fn_oid;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (sf_state == NULL)
+		sf_status_put(result, "preload", SF_STATUS_ERROR,
+					  "the library is not preloaded: this server makes no IDs",
+					  sf_guard_preload_hint());
+	else
+		sf_status_put(result, "preload", SF_STATUS_OK,
+					  "the library is preloaded", NULL);
+	put_role(result);
+	sf_status_kernel_clock(result);
+	if (sf_state != NULL)
+		sf_status_server(result, function);
+	sf_status_tables(result, function);
+	return (Datum) 0;
+}
