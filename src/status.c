@@ -44,6 +44,22 @@ sf_status_put(ReturnSetInfo *result, const char *check, SfStatusLevel level,
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
+void
+sf_status_ok(ReturnSetInfo *result, const char *check, const char *found)
+{
+	sf_status_put(result, check, SF_STATUS_OK, found, NULL);
+}
+
+/* Of what only a primary can have: true, with the row, on a standby. */
+bool
+sf_status_standby(ReturnSetInfo *result, const char *check)
+{
+	if (!RecoveryInProgress())
+		return false;
+	sf_status_ok(result, check, "a standby makes no IDs");
+	return true;
+}
+
 /*
  * Do this in a subtransaction; returns the message of the error that it threw,
  * or NULL.  A cancel is not caught.
@@ -82,9 +98,9 @@ sf_status_try(void (*step) (void *), void *arg)
 static void
 put_role(ReturnSetInfo *result)
 {
-	sf_status_put(result, "role", SF_STATUS_OK, RecoveryInProgress() ?
-				  "standby: it makes no IDs before it is promoted" :
-				  "primary", NULL);
+	sf_status_ok(result, "role", RecoveryInProgress() ?
+				 "standby: it makes no IDs before it is promoted" :
+				 "primary");
 }
 
 /*
@@ -103,8 +119,7 @@ snowflake_status(PG_FUNCTION_ARGS)
 					  "the library is not preloaded: this server makes no IDs",
 					  sf_guard_preload_hint());
 	else
-		sf_status_put(result, "preload", SF_STATUS_OK,
-					  "the library is preloaded", NULL);
+		sf_status_ok(result, "preload", "the library is preloaded");
 	put_role(result);
 	sf_status_kernel_clock(result);
 	if (sf_state != NULL)

@@ -17,15 +17,24 @@ typedef enum SfStatusLevel
 	SF_STATUS_ERROR
 } SfStatusLevel;
 
+#define SF_STATUS_SET_CLOCK \
+	"Set the server's clock right; generation goes on by itself when it reaches that time."
+
 /* status.c, for those that follow */
 extern void sf_status_put(ReturnSetInfo *result, const char *check,
 						  SfStatusLevel level, const char *found,
 						  const char *remedy);
+extern void sf_status_ok(ReturnSetInfo *result, const char *check,
+						 const char *found);
+extern bool sf_status_standby(ReturnSetInfo *result, const char *check);
 extern char *sf_status_try(void (*step) (void *), void *arg);
 
 /* status_server.c */
 extern void sf_status_server(ReturnSetInfo *result, Oid function);
+
+/* status_clock.c */
 extern void sf_status_kernel_clock(ReturnSetInfo *result);
+extern void sf_status_clock(ReturnSetInfo *result);
 
 /* status_tables.c */
 extern void sf_status_tables(ReturnSetInfo *result, Oid function);

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status_server.c
- *	  What snowflake_status() finds in the server: its node, its clock, its
- *	  mark, and what it has counted.
+ *	  What snowflake_status() finds in the server: its node, its mark, and
+ *	  what it has counted.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,32 +25,10 @@
 #include "times.h"
 #include "utils/syscache.h"
 
-#define OFFSET_WARNS_MS		200
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
 #define YEAR_MS				(365 * DAY_MS)
 #define CAPACITY_WARNS		0.01	/* of the time */
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
-
-#define START_TIMEKEEPER \
-	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container."
-#define SET_CLOCK \
-	"Set the server's clock right; generation goes on by itself when it reaches that time."
-
-static void
-put_ok(ReturnSetInfo *result, const char *check, const char *found)
-{
-	sf_status_put(result, check, SF_STATUS_OK, found, NULL);
-}
-
-/* Of what only a primary can have: true, with the row, on a standby. */
-static bool
-put_standby(ReturnSetInfo *result, const char *check)
-{
-	if (!RecoveryInProgress())
-		return false;
-	put_ok(result, check, "a standby makes no IDs");
-	return true;
-}
 
 static bool
 has_shards(void)
@@ -74,10 +52,10 @@ put_untaken_node(ReturnSetInfo *result)
 	char		reason[SF_REASON_SIZE];
 
 	if (sf_node_find(&first, &last, reason, sizeof(reason)))
-		put_ok(result, "node id",
+		sf_status_ok(result, "node id",
 			   psprintf("%u is configured; the first call takes it", first));
 	else if (reason[0] == '\0' && has_shards())
-		put_ok(result, "node id",
+		sf_status_ok(result, "node id",
 			   "none is configured: this server makes IDs for shards only");
 	else
 		sf_status_put(result, "node id", SF_STATUS_ERROR,
@@ -93,7 +71,7 @@ put_node(ReturnSetInfo *result)
 	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
 	char		name[200];
 
-	if (put_standby(result, "node id"))
+	if (sf_status_standby(result, "node id"))
 		return;
 	sf_settings_registry_name(name, sizeof(name));
 	if (lease == 0 && sf_settings_leases())
@@ -103,13 +81,13 @@ put_node(ReturnSetInfo *result)
 	else if (lease == 0)
 		put_untaken_node(result);
 	else if (sf_node_layout.node_bits == 0)
-		put_ok(result, "node id", "the layout has no field for one");
+		sf_status_ok(result, "node id", "the layout has no field for one");
 	else if (sf_settings_leases())
-		put_ok(result, "node id",
+		sf_status_ok(result, "node id",
 			   psprintf("%llu is leased from \"%s\"",
 						(unsigned long long) (lease & mask), name));
 	else
-		put_ok(result, "node id",
+		sf_status_ok(result, "node id",
 			   psprintf("%llu is configured",
 						(unsigned long long) (lease & mask)));
 }
@@ -136,7 +114,7 @@ put_worker(ReturnSetInfo *result, const char *check,
 	if (status->problem[0] != '\0')
 		appendStringInfo(&found, ": %s", status->problem);
 	if (is_held && status->problem[0] == '\0')
-		put_ok(result, check, found.data);
+		sf_status_ok(result, check, found.data);
 	else
 		sf_status_put(result, check,
 					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
@@ -153,21 +131,21 @@ put_leases(ReturnSetInfo *result)
 	int64		end = (int64) pg_atomic_read_u64(&sf_state->shard_end);
 	int64		until = (int64) (lease >> layout->node_bits);
 
-	if (!put_standby(result, "lease"))
+	if (!sf_status_standby(result, "lease"))
 	{
 		sf_leased_status(&status);
 		if (!sf_settings_leases())
-			put_ok(result, "lease", "snowflake.registry is not set");
+			sf_status_ok(result, "lease", "snowflake.registry is not set");
 		else
 			put_worker(result, "lease", &status, lease == 0 ? 0 :
 					   (layout->epoch_tick + until) * layout->tick_ms,
 					   "snowflake_lease()");
 	}
-	if (!put_standby(result, "shard lease"))
+	if (!sf_status_standby(result, "shard lease"))
 	{
 		sf_leased_shards_status(&status);
 		if (!sf_settings_leases() || !has_shards())
-			put_ok(result, "shard lease", sf_settings_leases() ?
+			sf_status_ok(result, "shard lease", sf_settings_leases() ?
 				   "snowflake.shards is empty" :
 				   "snowflake.registry is not set");
 		else
@@ -175,113 +153,6 @@ put_leases(ReturnSetInfo *result)
 					   end * sf_shard_layout.tick_ms,
 					   "snowflake_shard_lease()");
 	}
-}
-
-/* ---- the clock ---- */
-
-/* Needs no shared memory. */
-void
-sf_status_kernel_clock(ReturnSetInfo *result)
-{
-	SfClockSync sync;
-	SfStatusLevel level = sf_state != NULL &&
-		sf_clock_check == SF_CHECK_ERROR && !RecoveryInProgress() ?
-		SF_STATUS_ERROR : SF_STATUS_WARNING;
-	int			error = sf_clock_read_sync(&sync);
-
-	if (error != 0)
-		sf_status_put(result, "clock synchronisation", level,
-					  psprintf("not known: the kernel does not say (%s)",
-							   strerror(error)),
-					  "Let this server call adjtimex(), which some containers forbid.");
-	else if (!sync.synchronized)
-		sf_status_put(result, "clock synchronisation", level,
-					  "the kernel says that nobody keeps the wall clock right",
-					  START_TIMEKEEPER);
-	else
-		put_ok(result, "clock synchronisation",
-			   psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
-						(long long) sync.max_error_us));
-}
-
-static void
-put_offset(ReturnSetInfo *result)
-{
-	SfLeaseStatus status;
-
-	if (put_standby(result, "clock offset"))
-		return;
-	sf_leased_status(&status);
-	if (!sf_settings_leases())
-		put_ok(result, "clock offset", "there is no registry to compare with");
-	else if (!status.clock_known)
-		put_ok(result, "clock offset", "the registry has not told its time");
-	else if (Abs(status.offset_ms) <= OFFSET_WARNS_MS)
-		put_ok(result, "clock offset",
-			   psprintf("%lld ms ahead of the registry's",
-						(long long) status.offset_ms));
-	else
-		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
-					  psprintf("%lld ms %s the registry's",
-							   (long long) Abs(status.offset_ms),
-							   status.offset_ms < 0 ? "behind" : "ahead of"),
-					  "Set the server's clock right, or that of the registry.");
-}
-
-/* A jump that is refused, or steps that were seen today. */
-static void
-put_steps(ReturnSetInfo *result)
-{
-	SfStats    *stats = &sf_state->stats;
-	int64		now_ms;
-	int64		offset = sf_clock_boot_offset_ms(&now_ms);
-	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
-	int64		at = (int64) pg_atomic_read_u64(&stats->peak[SF_PEAK_STEP_AT_MS]);
-
-	if (put_standby(result, "clock steps"))
-		return;
-	if (baseline != 0 &&
-		offset - baseline > sf_max_clock_jump * INT64CONST(1000))
-		sf_status_put(result, "clock steps", SF_STATUS_ERROR,
-					  psprintf("the clock jumped forward by %s: calls are refused",
-							   sf_times_span(offset - baseline)),
-					  "If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().");
-	else if (at == 0 || Abs(now_ms - at) > DAY_MS)
-		put_ok(result, "clock steps", "none was seen within a day");
-	else
-		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
-					  psprintf("%llu back, by up to %llu ms; %llu forward, by up to %llu ms; the last one was seen at %s",
-							   (unsigned long long) pg_atomic_read_u64(&stats->sum[SF_STAT_STEPS_BACK]),
-							   (unsigned long long) pg_atomic_read_u64(&stats->peak[SF_PEAK_STEP_BACK_MS]),
-							   (unsigned long long) pg_atomic_read_u64(&stats->sum[SF_STAT_STEPS_FORWARD]),
-							   (unsigned long long) pg_atomic_read_u64(&stats->peak[SF_PEAK_STEP_FORWARD_MS]),
-							   sf_times_show(at)),
-					  "See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let it be slewed.");
-}
-
-static void
-put_drift(ReturnSetInfo *result)
-{
-	const SfLayout *layout = &sf_node_layout;
-	int64		tick = (int64) (sf_state_last_position() >>
-								layout->sequence_bits);
-	int64		drift = tick * layout->tick_ms - sf_clock_wall_ms();
-	int64		allowed = sf_settings_drift_ticks(layout) * layout->tick_ms;
-
-	if (put_standby(result, "drift"))
-		return;
-	if (drift <= allowed)
-		put_ok(result, "drift",
-			   psprintf("the last timestamp is %lld ms ahead of the clock",
-						(long long) Max(drift, 0)));
-	else
-		sf_status_put(result, "drift", drift <= allowed + sf_max_clock_wait ?
-					  SF_STATUS_WARNING : SF_STATUS_ERROR,
-					  psprintf("the last timestamp is %s ahead of the clock: calls %s",
-							   sf_times_span(drift),
-							   drift <= allowed + sf_max_clock_wait ?
-							   "wait" : "are refused"),
-					  SET_CLOCK " If that is right, this ends when the clock is there: after a crash, within snowflake.reserve.");
 }
 
 /* ---- what there is room for ---- */
@@ -297,12 +168,12 @@ put_capacity(ReturnSetInfo *result)
 	double		share = waited / (double) Max(since, 1);
 	char	   *found;
 
-	if (put_standby(result, "capacity"))
+	if (sf_status_standby(result, "capacity"))
 		return;
 	found = psprintf("sessions have waited for a full sequence for %.2f %% of the time",
 					 100 * share);
 	if (share <= CAPACITY_WARNS)
-		put_ok(result, "capacity", found);
+		sf_status_ok(result, "capacity", found);
 	else
 		sf_status_put(result, "capacity", SF_STATUS_WARNING, found,
 					  "Ask for IDs where they are needed only; let other servers make some; or choose a layout with more bits for the sequence.");
@@ -318,7 +189,7 @@ put_life(ReturnSetInfo *result, const char *check, const SfLayout *layout)
 								 sf_times_show(end_ms));
 
 	if (left >= YEAR_MS)
-		put_ok(result, check, found);
+		sf_status_ok(result, check, found);
 	else
 		sf_status_put(result, check, left < 30 * DAY_MS ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING, found,
@@ -332,7 +203,7 @@ put_lives(ReturnSetInfo *result)
 	if (has_shards())
 		put_life(result, "shard layout", &sf_shard_layout);
 	else
-		put_ok(result, "shard layout", "snowflake.shards is empty");
+		sf_status_ok(result, "shard layout", "snowflake.shards is empty");
 }
 
 static void
@@ -342,7 +213,7 @@ put_databases(ReturnSetInfo *result)
 	int			all = sf_state->ndatabases;
 	char	   *found;
 
-	if (put_standby(result, "databases"))
+	if (sf_status_standby(result, "databases"))
 		return;
 	for (int i = 0; i < all; i++)
 	{
@@ -359,7 +230,7 @@ put_databases(ReturnSetInfo *result)
 	found = psprintf("%d of %d databases that may generate have done so",
 					 used, all);
 	if (used <= all * DATABASES_WARN)
-		put_ok(result, "databases", found);
+		sf_status_ok(result, "databases", found);
 	else
 		sf_status_put(result, "databases", SF_STATUS_WARNING, found,
 					  "Increase snowflake.max_databases, and restart the server.");
@@ -393,7 +264,7 @@ put_mark(ReturnSetInfo *result, Oid function)
 	char	   *error;
 	char	   *found;
 
-	if (put_standby(result, "mark"))
+	if (sf_status_standby(result, "mark"))
 		return;
 	error = sf_status_try(read_mark, &mark);
 	if (error != NULL)
@@ -405,7 +276,7 @@ put_mark(ReturnSetInfo *result, Oid function)
 	}
 	if (mark.value == 0 && published == 0)
 	{
-		put_ok(result, "mark", "not loaded: no ID was made in this database");
+		sf_status_ok(result, "mark", "not loaded: no ID was made in this database");
 		return;
 	}
 	mark.value = Max(mark.value, published);
@@ -415,11 +286,11 @@ put_mark(ReturnSetInfo *result, Oid function)
 					 sf_times_show(mark.value), sf_times_span(Abs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
 	if (ahead <= reserve)
-		put_ok(result, "mark", found);
+		sf_status_ok(result, "mark", found);
 	else
 		sf_status_put(result, "mark", ahead <= reserve + sf_max_clock_wait ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR, found,
-					  SET_CLOCK " If the mark is what is wrong, see \"A mark in the far future\" in the README of the extension.");
+					  SF_STATUS_SET_CLOCK " If the mark is what is wrong, see \"A mark in the far future\" in the README of the extension.");
 }
 
 /* ---- what was refused, and whose data these are ---- */
@@ -451,7 +322,7 @@ put_refusals(ReturnSetInfo *result)
 							 (unsigned long long) n, kinds[i].name);
 	}
 	if (found.len == 0)
-		put_ok(result, "refusals", "none since the counts began");
+		sf_status_ok(result, "refusals", "none since the counts began");
 	else
 		sf_status_put(result, "refusals", SF_STATUS_WARNING, found.data,
 					  "See the server's log for what these calls were told. Once that is settled, have an administrator call snowflake_stat_reset().");
@@ -461,7 +332,7 @@ static void
 put_copy(ReturnSetInfo *result)
 {
 	if (!sf_identity_is_copy())
-		put_ok(result, "copied data directory",
+		sf_status_ok(result, "copied data directory",
 			   "this data directory is no copy, or one that may do what it does");
 	else
 		sf_status_put(result, "copied data directory",
@@ -477,9 +348,7 @@ sf_status_server(ReturnSetInfo *result, Oid function)
 {
 	put_node(result);
 	put_leases(result);
-	put_offset(result);
-	put_steps(result);
-	put_drift(result);
+	sf_status_clock(result);
 	put_capacity(result);
 	put_lives(result);
 	put_mark(result, function);

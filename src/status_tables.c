@@ -330,7 +330,7 @@ put_rows(ReturnSetInfo *result, const Columns *columns)
 	else if (sf_slot_published_mark() == 0)
 		why = "not looked at: the mark of this database is not loaded";
 	if (why != NULL)
-		sf_status_put(result, "rows above", SF_STATUS_OK, why, NULL);
+		sf_status_ok(result, "rows above", why);
 	else
 		look_at_all(result, columns, (uint32) (lease & mask));
 }

@@ -1,0 +1,154 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_clock.c
+ *	  What snowflake_status() finds about the wall clock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "status.h"
+
+#include "access/xlog.h"
+#include "clock.h"
+#include "leased.h"
+#include "settings.h"
+#include "times.h"
+
+#define OFFSET_WARNS_MS		200
+#define DAY_MS				(INT64CONST(24) * 3600 * 1000)
+
+#define START_TIMEKEEPER \
+	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container."
+
+/* Needs no shared memory. */
+void
+sf_status_kernel_clock(ReturnSetInfo *result)
+{
+	SfClockSync sync;
+	SfStatusLevel level = sf_state != NULL &&
+		sf_clock_check == SF_CHECK_ERROR && !RecoveryInProgress() ?
+		SF_STATUS_ERROR : SF_STATUS_WARNING;
+	int			error = sf_clock_read_sync(&sync);
+
+	if (error != 0)
+		sf_status_put(result, "clock synchronisation", level,
+					  psprintf("not known: the kernel does not say (%s)",
+							   strerror(error)),
+					  "Let this server call adjtimex(), which some containers forbid.");
+	else if (!sync.synchronized)
+		sf_status_put(result, "clock synchronisation", level,
+					  "the kernel says that nobody keeps the wall clock right",
+					  START_TIMEKEEPER);
+	else
+		sf_status_ok(result, "clock synchronisation",
+			   psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
+						(long long) sync.max_error_us));
+}
+
+static void
+put_offset(ReturnSetInfo *result)
+{
+	SfLeaseStatus status;
+
+	if (sf_status_standby(result, "clock offset"))
+		return;
+	sf_leased_status(&status);
+	if (!sf_settings_leases())
+		sf_status_ok(result, "clock offset", "there is no registry to compare with");
+	else if (!status.clock_known)
+		sf_status_ok(result, "clock offset", "the registry has not told its time");
+	else if (Abs(status.offset_ms) <= OFFSET_WARNS_MS)
+		sf_status_ok(result, "clock offset",
+			   psprintf("%lld ms ahead of the registry's",
+						(long long) status.offset_ms));
+	else
+		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
+					  psprintf("%lld ms %s the registry's",
+							   (long long) Abs(status.offset_ms),
+							   status.offset_ms < 0 ? "behind" : "ahead of"),
+					  "Set the server's clock right, or that of the registry.");
+}
+
+static uint64
+get_sum(SfStat stat)
+{
+	return pg_atomic_read_u64(&sf_state->stats.sum[stat]);
+}
+
+static uint64
+get_peak(SfPeak peak)
+{
+	return pg_atomic_read_u64(&sf_state->stats.peak[peak]);
+}
+
+static char *
+show_steps(int64 last_ms)
+{
+	return psprintf("%llu back, by up to %llu ms; %llu forward, by up to %llu ms; the last one was seen at %s",
+					(unsigned long long) get_sum(SF_STAT_STEPS_BACK),
+					(unsigned long long) get_peak(SF_PEAK_STEP_BACK_MS),
+					(unsigned long long) get_sum(SF_STAT_STEPS_FORWARD),
+					(unsigned long long) get_peak(SF_PEAK_STEP_FORWARD_MS),
+					sf_times_show(last_ms));
+}
+
+/* A jump that is refused, or steps that were seen today. */
+static void
+put_steps(ReturnSetInfo *result)
+{
+	int64		now_ms;
+	int64		offset = sf_clock_boot_offset_ms(&now_ms);
+	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
+	int64		last_ms = (int64) get_peak(SF_PEAK_STEP_AT_MS);
+
+	if (sf_status_standby(result, "clock steps"))
+		return;
+	if (baseline != 0 &&
+		offset - baseline > sf_max_clock_jump * INT64CONST(1000))
+		sf_status_put(result, "clock steps", SF_STATUS_ERROR,
+					  psprintf("the clock jumped forward by %s: calls are refused",
+							   sf_times_span(offset - baseline)),
+					  "If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().");
+	else if (last_ms == 0 || Abs(now_ms - last_ms) > DAY_MS)
+		sf_status_ok(result, "clock steps", "none was seen within a day");
+	else
+		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+					  show_steps(last_ms),
+					  "See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let it be slewed. snowflake_stat_reset() forgets these.");
+}
+
+static void
+put_drift(ReturnSetInfo *result)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		tick = (int64) (sf_state_last_position() >>
+								layout->sequence_bits);
+	int64		drift = tick * layout->tick_ms - sf_clock_wall_ms();
+	int64		allowed = sf_settings_drift_ticks(layout) * layout->tick_ms;
+
+	if (sf_status_standby(result, "drift"))
+		return;
+	if (drift <= allowed)
+		sf_status_ok(result, "drift",
+			   psprintf("the last timestamp is %lld ms ahead of the clock",
+						(long long) Max(drift, 0)));
+	else
+		sf_status_put(result, "drift", drift <= allowed + sf_max_clock_wait ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  psprintf("the last timestamp is %s ahead of the clock: calls %s",
+							   sf_times_span(drift),
+							   drift <= allowed + sf_max_clock_wait ?
+							   "wait" : "are refused"),
+					  SF_STATUS_SET_CLOCK " If that is right, this ends when the clock is there: after a crash, within snowflake.reserve.");
+}
+
+/* Needs shared memory. */
+void
+sf_status_clock(ReturnSetInfo *result)
+{
+	put_offset(result);
+	put_steps(result);
+	put_drift(result);
+}
