@@ -59,14 +59,14 @@ put_offset(ReturnSetInfo *result)
 		sf_status_ok(result, "clock offset", "there is no registry to compare with");
 	else if (!status.clock_known)
 		sf_status_ok(result, "clock offset", "the registry has not told its time");
-	else if (Abs(status.offset_ms) <= OFFSET_WARNS_MS)
+	else if (llabs(status.offset_ms) <= OFFSET_WARNS_MS)
 		sf_status_ok(result, "clock offset",
 			   psprintf("%lld ms ahead of the registry's",
 						(long long) status.offset_ms));
 	else
 		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
 					  psprintf("%lld ms %s the registry's",
-							   (long long) Abs(status.offset_ms),
+							   llabs(status.offset_ms),
 							   status.offset_ms < 0 ? "behind" : "ahead of"),
 					  "Set the server's clock right, or that of the registry.");
 }
@@ -111,7 +111,7 @@ put_steps(ReturnSetInfo *result)
 					  psprintf("the clock jumped forward by %s: calls are refused",
 							   sf_times_span(offset - baseline)),
 					  "If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().");
-	else if (last_ms == 0 || Abs(now_ms - last_ms) > DAY_MS)
+	else if (last_ms == 0 || llabs(now_ms - last_ms) > DAY_MS)
 		sf_status_ok(result, "clock steps", "none was seen within a day");
 	else
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,

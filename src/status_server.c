@@ -283,7 +283,7 @@ put_mark(ReturnSetInfo *result, Oid function)
 	ahead = mark.value - sf_clock_wall_ms();
 	found = psprintf("%s at %s, which is %s %s the clock",
 					 published == 0 ? "not loaded;" : "loaded,",
-					 sf_times_show(mark.value), sf_times_span(Abs(ahead)),
+					 sf_times_show(mark.value), sf_times_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
 	if (ahead <= reserve)
 		sf_status_ok(result, "mark", found);
