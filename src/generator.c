@@ -163,7 +163,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	delay->drift_ms = sf_settings_drift_ticks(layout) * layout->tick_ms;
 	delay->next_ms = tick * layout->tick_ms;
 	delay->ahead_ms = (tick - now_tick) * layout->tick_ms;
-	sf_stats_raise(SF_PEAK_DRIFT_MS, delay->ahead_ms);
+	sf_stats_see_drift(delay->wall_us / 1000);
 	if (sf_clock_judge(delay->ahead_ms, delay->drift_ms, layout->tick_ms,
 					   sf_max_clock_wait) != SF_CLOCK_GO)
 		return OBSTACLE_CLOCK;

@@ -88,14 +88,14 @@ sf_stats_end_wait(void)
 }
 
 /* How far the node's last ID is ahead of the clock. */
-static void
-see_drift(void)
+void
+sf_stats_see_drift(int64 wall_ms)
 {
 	int64		tick = (int64) (sf_state_last_position() >>
 								sf_node_layout.sequence_bits);
 
 	sf_stats_raise(SF_PEAK_DRIFT_MS,
-				   tick * sf_node_layout.tick_ms - sf_clock_wall_ms());
+				   tick * sf_node_layout.tick_ms - wall_ms);
 }
 
 /* Also where a process ends in the middle of one: that aborts it. */
@@ -107,7 +107,7 @@ on_transaction(XactEvent event, void *arg)
 		return;
 	sf_stats_end_wait();
 	if (sf_stats_pending[SF_STAT_NODE_IDS] != 0)
-		see_drift();
+		sf_stats_see_drift(sf_clock_wall_ms());
 	for (int i = 0; i < SF_STATS; i++)
 	{
 		if (likely(sf_stats_pending[i] == 0))
