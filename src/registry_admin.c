@@ -28,6 +28,7 @@
 #include "utils/inet.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 /* snowflake.lease_reserve is a day at the most. */
 #define AHEAD_MAX_MS	(INT64CONST(31) * 24 * 3600 * 1000)

@@ -93,14 +93,15 @@ bool
 sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 			 char *reason, size_t reason_size)
 {
-	char	   *hosts = strstr(text, "://");
+	const char *scheme_end = strstr(text, "://");
+	char	   *hosts;
 	char	   *at;
 	bool		ends_early;		/* in a password, perhaps */
 
 	memset(uri, 0, sizeof(SfUri));
-	if (hosts == NULL)
+	if (scheme_end == NULL)
 		refuse("There is no \"://\" in it.");
-	hosts = pstrdup(hosts + 3);
+	hosts = pstrdup(scheme_end + 3);
 	uri->options = strchr(hosts, '?');
 	if (uri->options != NULL)
 		*uri->options++ = '\0';

@@ -252,11 +252,10 @@ take_written(void)
 			break;
 		case SF_WRITING_LOOK:
 			if (++looks < MAX_LOOKS)
-			{
 				begin_step(STEP_LOOK);
-				break;
-			}
-			/* fallthrough */
+			else
+				conclude(SF_RESULT_CONFLICT);
+			break;
 		case SF_WRITING_CONFLICT:
 			conclude(SF_RESULT_CONFLICT);
 			break;
