@@ -493,6 +493,19 @@ foreach ([ 'a name in the certificate', $ours, 'REFUSED', qr/CommonName.*HTTP st
 	asked($w, "TLS and authentication, $name", $result, $pattern, 'read');
 	$w->quit;
 }
+
+# a server says so, makes no IDs, and goes on where its files are right
+my $wrong = new_holder('wrong', $base, "snowflake.lease_wait = '0'",
+	"snowflake.registry = 'etcds://$base?cacert=$tls/other.crt&$nameless&credentials=$credentials'");
+wait_for_lease($wrong, q{problem ~ 'certificate'});
+refused($wrong, 'SELECT snowflake_nextval()', '55000', qr/DETAIL: .*certificate/,
+	'a wrong certificate: no IDs');
+$wrong->append_conf('postgresql.conf',
+	"snowflake.registry = 'etcds://$base?cacert=$tls/ca.crt&$nameless&credentials=$credentials'");
+$wrong->restart;
+wait_for_lease($wrong, q{problem ~ 'is for the layout'});
+pass('the right one: the registry is read');
+$wrong->stop;
 $etcd->stop;
 
 # ---- servers ----

@@ -126,6 +126,18 @@ foreach my $bad (
 }
 unlike(slurp_file($a->logfile), qr/secret/, 'no password is in the log');
 
+# A binary upgrade has no worker.
+foreach my $mode ('', '-b')
+{
+	my $from = -s $a->logfile;
+	my @pg_ctl = ('pg_ctl', '-w', '-D', $a->data_dir, '-l', $a->logfile);
+
+	PostgreSQL::Test::Utils::system_or_bail(@pg_ctl, '-o', "$mode -c log_min_messages=debug1", 'start');
+	PostgreSQL::Test::Utils::system_or_bail(@pg_ctl, 'stop');
+	is(scalar(() = substr(slurp_file($a->logfile), $from) =~ /registering background worker "snowflake lease"/g),
+		$mode eq '' ? 1 : 0, "a worker with postgres $mode");
+}
+
 # An installation without a registry's library: a copy of the server, which
 # finds its directories by where it is itself.
 {
