@@ -38,13 +38,6 @@ SF_FUNCTION(snowflake_lease);
 SF_FUNCTION(snowflake_shard_lease);
 SF_FUNCTION(snowflake_registry_layout);
 
-static void
-require_database(FunctionCallInfo fcinfo)
-{
-	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
-		sf_mark_attach(fcinfo->flinfo->fn_oid);
-}
-
 /* No layout may be moved to where it has no ID left. */
 static void
 refuse_end(const SfLayout *layout, int64 floor_ms)
@@ -110,7 +103,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	id = PG_GETARG_INT64(0);
 	layout = PG_ARGISNULL(2) ? &sf_node_layout : sf_layout_arg(fcinfo, 2);
 	sf_layout_arg_require_fit(layout, id);
-	require_database(fcinfo);
+	sf_mark_require(fcinfo->flinfo->fn_oid);
 
 	floor_ms = (sf_layout_tick(layout, id) + 1) * layout->tick_ms;
 	refuse_end(&sf_node_layout, floor_ms);
@@ -256,17 +249,15 @@ snowflake_lease(PG_FUNCTION_ARGS)
 	Datum		values[8] = {0};
 	bool		nulls[8] = {true, false, true, true, true, true, true, true};
 	uint64		lease;
-	uint64		mask;
 	int64		until_ms;
 
 	sf_guard_loaded();
 	lease = pg_atomic_read_u64(&sf_state->lease);
-	mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
 	until_ms = (sf_node_layout.epoch_tick +
 				(int64) (lease >> sf_node_layout.node_bits)) *
 		sf_node_layout.tick_ms;
 	values[1] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
-	values[2] = Int64GetDatum((int64) (lease & mask));
+	values[2] = Int64GetDatum(sf_settings_node_of(lease));
 	values[3] = TimestampTzGetDatum(sf_times_from_ms(until_ms));
 	nulls[2] = lease == 0;
 	if (sf_settings_leases())

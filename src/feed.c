@@ -76,8 +76,7 @@ static int64
 to_node_id(uint64 position)
 {
 	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
-	int			bits = sf_node_layout.node_bits;
-	uint32		node = lease & ((UINT64CONST(1) << bits) - 1);
+	uint32		node = sf_settings_node_of(lease);
 
 	node = sf_leased_lowest(position, lease == 0, node);
 	return to_id(&sf_node_layout, position,

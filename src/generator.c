@@ -80,12 +80,6 @@ static struct
 	int64		node;			/* the bits of the node, in place */
 } right;
 
-static uint32
-node_of(uint64 lease)
-{
-	return lease & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
-}
-
 static void
 take_apart(uint64 lease)
 {
@@ -94,7 +88,7 @@ take_apart(uint64 lease)
 	right.end_tick = sf_node_layout.epoch_tick +
 		(int64) (lease >> sf_node_layout.node_bits);
 	right.node = (int64) sf_layout_place_node(&sf_node_layout,
-											  node_of(lease));
+											  sf_settings_node_of(lease));
 }
 
 /*
@@ -141,7 +135,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 		return OBSTACLE_GONE;
 	}
 	if (source->shard < 0)
-		sf_identity_require(node_of(lease) + 1);
+		sf_identity_require(sf_settings_node_of(lease) + 1);
 
 	/* the counter first, the clock after it: see above */
 	tick = (int64) (((pg_atomic_read_u64(source->counter) & ~SF_CLOSED) + 1)

@@ -210,9 +210,9 @@ static uint32
 find_node(void)
 {
 	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
-	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
 
-	return sf_settings_leases() || lease == 0 ? 0 : (lease & mask) + 1;
+	return sf_settings_leases() || lease == 0 ? 0 :
+		sf_settings_node_of(lease) + 1;
 }
 
 static bool

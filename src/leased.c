@@ -182,9 +182,8 @@ end_tick(void)
 void
 sf_leased_change(uint64 old, uint64 lease)
 {
-	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
 
-	if (old != 0 && ((old ^ lease) & mask) != 0)
+	if (old != 0 && sf_settings_node_of(old ^ lease) != 0)
 		end_tick();
 }
 

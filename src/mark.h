@@ -26,4 +26,12 @@ extern void sf_mark_check_jump(void);
 extern bool sf_mark_accept_clock(void);
 extern void sf_mark_accept_configuration(void);
 
+/* Have the mark loaded, so that the counters are above all that there is. */
+static inline void
+sf_mark_require(Oid function)
+{
+	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
+		sf_mark_attach(function);
+}
+
 #endif							/* SF_MARK_H */

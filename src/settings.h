@@ -79,6 +79,13 @@ sf_settings_leases(void)
 	return sf_registry[0] != '\0';
 }
 
+/* The node in SfState.lease. */
+static inline uint32
+sf_settings_node_of(uint64 lease)
+{
+	return lease & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
+}
+
 /* The allowed drift, rounded up to whole ticks. */
 static inline int64
 sf_settings_drift_ticks(const SfLayout *layout)

@@ -68,7 +68,7 @@ static void
 put_node(ReturnSetInfo *result)
 {
 	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
-	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
+	uint32		node = sf_settings_node_of(lease);
 	char		name[200];
 
 	if (sf_status_standby(result, "node id"))
@@ -84,12 +84,10 @@ put_node(ReturnSetInfo *result)
 		sf_status_ok(result, "node id", "the layout has no field for one");
 	else if (sf_settings_leases())
 		sf_status_ok(result, "node id",
-			   psprintf("%llu is leased from \"%s\"",
-						(unsigned long long) (lease & mask), name));
+					 psprintf("%u is leased from \"%s\"", node, name));
 	else
 		sf_status_ok(result, "node id",
-			   psprintf("%llu is configured",
-						(unsigned long long) (lease & mask)));
+					 psprintf("%u is configured", node));
 }
 
 /* What the worker says of either lease. */

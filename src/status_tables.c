@@ -314,7 +314,6 @@ look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node)
 static void
 put_rows(ReturnSetInfo *result, const Columns *columns)
 {
-	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
 	uint64		lease;
 	const char *why = NULL;
 
@@ -332,7 +331,7 @@ put_rows(ReturnSetInfo *result, const Columns *columns)
 	if (why != NULL)
 		sf_status_ok(result, "rows above", why);
 	else
-		look_at_all(result, columns, (uint32) (lease & mask));
+		look_at_all(result, columns, sf_settings_node_of(lease));
 }
 
 /* Also where the library is not preloaded. */

@@ -103,19 +103,10 @@ require_column(Oid relation, const char *column)
 
 /* ---- what is ours ---- */
 
-/* Load the mark, so that the counter is above all that is ours. */
-static void
-require_database(FunctionCallInfo fcinfo)
-{
-	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
-		sf_mark_attach(fcinfo->flinfo->fn_oid);
-}
-
 /* The bits of our node, in place. */
 static int64
 find_node(void)
 {
-	uint64		mask = (UINT64CONST(1) << sf_node_layout.node_bits) - 1;
 	uint64		lease;
 
 	while ((lease = pg_atomic_read_u64(&sf_state->lease)) == 0)
@@ -124,7 +115,8 @@ find_node(void)
 			sf_leased_refuse();
 		sf_node_take();
 	}
-	return (int64) sf_layout_place_node(&sf_node_layout, lease & mask);
+	return (int64) sf_layout_place_node(&sf_node_layout,
+									   sf_settings_node_of(lease));
 }
 
 static uint64
@@ -264,7 +256,8 @@ snowflake_twins(PG_FUNCTION_ARGS)
 	column = NameStr(*PG_GETARG_NAME(1));
 	require_table(relation);
 	require_column(relation, column);
-	require_database(fcinfo);
+	/* so that the counter is above all that is ours */
+	sf_mark_require(fcinfo->flinfo->fn_oid);
 	node = find_node();
 	InitMaterializedSRF(fcinfo, 0);
 
