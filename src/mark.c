@@ -178,7 +178,7 @@ refuse_mark(const Outcome *outcome)
 					sf_times_span(outcome->found_ms - outcome->now_ms)),
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %d ms.",
 					   sf_times_show(outcome->found_ms), sf_max_clock_wait),
-			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in the README of the extension.")));
+			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in doc/operations.md of the extension.")));
 }
 
 /* ---- the protocol ---- */

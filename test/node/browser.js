@@ -1,4 +1,4 @@
-// The ways of README.md to give IDs to a browser, with Node.js and the driver
+// The ways of doc/using.md to give IDs to a browser, with Node.js and the driver
 // "pg". Run by test/t/node.pl, which names the server in PGHOST, PGPORT and
 // PGDATABASE, and the layout as the argument. Prints a line "ok - ..." or
 // "not ok - ..." for each check, and at the end "done".

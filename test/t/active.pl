@@ -1,5 +1,5 @@
 # Two servers, and then three, write one table, with leased node ids and the
-# server's own logical replication, as the README says. In the end all have the
+# server's own logical replication, as doc/using.md says. In the end all have the
 # same rows, and there was no conflict. Needs PostgreSQL 17.
 use strict;
 use warnings FATAL => 'all';

@@ -1,6 +1,5 @@
-# The README's "Coming from other generators" and "Other extensions called
-# snowflake": its recipes, as they are written there, on stand-ins for what
-# others have made.
+# The recipes of doc/migration.md, as they are written there, on stand-ins for
+# what others have made.
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -11,14 +10,14 @@ use lib $FindBin::RealBin;
 use SnowflakeTest;
 use ServerCopy;
 
-my $readme = slurp_file("$FindBin::RealBin/../../README.md");
+my $page = slurp_file("$FindBin::RealBin/../../doc/migration.md");
 
 # The blocks of SQL under a heading.
 sub recipes
 {
 	my ($heading) = @_;
-	my ($section) = $readme =~ /^#+ \Q$heading\E\n(.*?)^#+ /ms
-	  or die "the README has no \"$heading\"";
+	my ($section) = $page =~ /^#+ \Q$heading\E\n(.*?)^#+ /ms
+	  or die "the page has no \"$heading\"";
 	my @blocks = $section =~ /^```sql\n(.*?)^```$/msg;
 
 	return @blocks;
@@ -130,7 +129,7 @@ my $our_control = slurp_file("$dir/snowflake.control");
 my $our_library = slurp_file(library($server));
 my ($before, $after) = recipes("From pgEdge's extension");
 my ($which, @more) = recipes('Other extensions called snowflake');
-is(@more, 0, 'the README has one query that tells them apart');
+is(@more, 0, 'the page has one query that tells them apart');
 my ($which_database, $which_files) = split /(?=-- what is installed)/, $which;
 
 # what our library would be asked for by it

@@ -1,4 +1,4 @@
-# What a browser gets to see: the ways of README.md, with Node.js and its driver
+# What a browser gets to see: the ways of doc/using.md, with Node.js and its driver
 # for PostgreSQL (test/node/browser.js), under the layout for browsers and, where
 # numbers must fail, under the default one.
 use strict;

@@ -1,5 +1,5 @@
 # pg_partman manages a table whose key is a Snowflake ID, by ranges of IDs: all
-# that the README says of it. Needs pg_partman for this server, which test/all
+# that doc/using.md says of it. Needs pg_partman for this server, which test/all
 # installs where Debian has it.
 use strict;
 use warnings FATAL => 'all';

@@ -17,7 +17,7 @@ use SnowflakeTest;
 
 my $etcd = Etcd->new('dcs')->start;
 
-# What README has to be put under the key.
+# What makes a registry in etcd: under the key.
 my $registry = q{SELECT json_build_object(
 	'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
 	'layout', text,

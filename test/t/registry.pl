@@ -18,7 +18,7 @@ $registry->init(allows_streaming => 1);
 $registry->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'");
 $registry->start;
 
-# As the README says: what workers need, and what administrators do besides.
+# As doc/leases.md says: what workers need, and what administrators do besides.
 query($registry, q{
 	CREATE SCHEMA "E x";
 	CREATE EXTENSION snowflake SCHEMA "E x";
