@@ -46,12 +46,14 @@ sub load_tables
 
 # As many clients as asked for, on a database. What the node's counter gives
 # goes to one group of the checker, and what shards give to another: this one
-# and the next.
+# and the next. With a pace, each client pauses for so many seconds after each
+# statement, for a machine that has other things to do meanwhile.
 sub start_load
 {
-	my ($checker, $group, $connstr, $n, $shard) = @_;
+	my ($checker, $group, $connstr, $n, $shard, $pace) = @_;
 	my $self = bless { clients => [] }, __PACKAGE__;
 	my $dir = PostgreSQL::Test::Utils::tempdir();
+	my $rest = $pace ? "DO 'BEGIN PERFORM pg_sleep($pace); END';\n" : '';
 
 	foreach (1 .. $n)
 	{
@@ -64,7 +66,7 @@ sub start_load
 
 		append_to_file($script,
 			"SET synchronous_commit = $sync;\n"
-			  . "$statement\n$PAUSE" x 10000)
+			  . "$statement\n$PAUSE$rest" x 10000)
 		  if !-e $script;
 		append_to_file($out, '');
 		my $h = IPC::Run::start(

@@ -65,12 +65,13 @@ sub follows
 	return;
 }
 
+# Unpaced, it would keep Patroni from its lock in etcd, and the follower behind.
 sub load_on
 {
 	my ($checker, $member) = @_;
 	my ($shard) = query($member->node, 'SHOW snowflake.shards') =~ /^(\d+)/;
 
-	return start_load($checker, 'all members', $member->node->connstr('postgres'), 4, $shard);
+	return start_load($checker, 'all members', $member->node->connstr('postgres'), 4, $shard, 0.02);
 }
 
 sub is_primary
