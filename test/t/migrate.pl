@@ -16,7 +16,7 @@ my $page = slurp_file("$FindBin::RealBin/../../doc/migration.md");
 sub recipes
 {
 	my ($heading) = @_;
-	my ($section) = $page =~ /^#+ \Q$heading\E\n(.*?)^#+ /ms
+	my ($section) = $page =~ /^#+ \Q$heading\E\n(.*?)(?:^#+ |\z)/ms
 	  or die "the page has no \"$heading\"";
 	my @blocks = $section =~ /^```sql\n(.*?)^```$/msg;
 
