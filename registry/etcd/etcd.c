@@ -12,100 +12,88 @@
 #include "compat.h"
 
 #include "fmgr.h"
-#include "utils/memutils.h"
 
+#include "harness.h"
 #include "request.h"
 
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-static MemoryContext lasting;	/* from open to close */
-static MemoryContext passing;	/* of one request and its answer */
-
-/* Begin a request, or go on with it; if that throws, there is no outcome. */
-static void
-guarded(const SfAsk *ask, const SfHttpAnswer *http)
+/* What is to be opened, and where to say why it could not be. */
+typedef struct Opening
 {
-	MemoryContext before = MemoryContextSwitchTo(passing);
+	const char *text;
+	const SfBackendConfig *config;
+	char	   *reason;
+	size_t		reason_size;
+} Opening;
 
-	PG_TRY();
-	{
-		if (http != NULL)
-			sf_request_take(http);
-		else
-			sf_request_begin(ask);
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
+static void
+begin(const void *ask)
+{
+	sf_request_begin(ask);
+}
 
-		MemoryContextSwitchTo(passing);
-		error = CopyErrorData();
-		FlushErrorState();
-		sf_http_cancel();
-		sf_request_fail(error->message);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(before);
+static void
+take(const void *http)
+{
+	sf_request_take(http);
+}
+
+static void
+fail(const char *problem)
+{
+	sf_http_cancel();
+	sf_request_fail(problem);
 }
 
 static void
 close_etcd(void)
 {
 	sf_http_close();
-	if (passing != NULL)
-		MemoryContextDelete(passing);
-	if (lasting != NULL)
-		MemoryContextDelete(lasting);
-	passing = lasting = NULL;
+	sf_harness_close();
+}
+
+static bool
+parse_and_open(void *arg, MemoryContext lasting)
+{
+	Opening    *opening = arg;
+	SfEtcdUrl	url;
+
+	if (!sf_etcd_url_parse(&url, opening->text, opening->reason,
+						   opening->reason_size))
+		return false;
+	if (!sf_http_open(url.cacert, url.cert, url.key))
+	{
+		snprintf(opening->reason, opening->reason_size,
+				 "libcurl could not be set up.");
+		return false;
+	}
+	sf_request_open(&url, opening->config, lasting);
+	return true;
 }
 
 static bool
 open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 		  size_t reason_size)
 {
-	MemoryContext before = CurrentMemoryContext;
-	volatile bool ok = false;
-	SfEtcdUrl	url;
+	Opening		opening = {text, config, reason, reason_size};
 
 	close_etcd();
 	snprintf(reason, reason_size, "There is not enough memory.");
-	PG_TRY();
-	{
-		lasting = AllocSetContextCreate(TopMemoryContext, "snowflake etcd",
-										ALLOCSET_SMALL_SIZES);
-		passing = AllocSetContextCreate(TopMemoryContext,
-										"snowflake etcd request",
-										ALLOCSET_DEFAULT_SIZES);
-		MemoryContextSwitchTo(lasting);
-		ok = sf_etcd_url_parse(&url, text, reason, reason_size);
-		if (ok && !sf_http_open(url.cacert, url.cert, url.key))
-		{
-			snprintf(reason, reason_size, "libcurl could not be set up.");
-			ok = false;
-		}
-		if (ok)
-			sf_request_open(&url, config, lasting);
-	}
-	PG_CATCH();
-	{
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(before);
-	if (!ok)
-		close_etcd();
-	return ok;
+	if (sf_harness_open("snowflake etcd", parse_and_open, &opening))
+		return true;
+	close_etcd();
+	return false;
 }
 
 static void
 send_ask(const SfAsk *ask)
 {
 	sf_http_cancel();
-	MemoryContextReset(passing);
-	guarded(ask, NULL);
+	sf_harness_reset();
+	sf_harness_call(begin, ask, fail);
 }
 
 static int
@@ -122,7 +110,7 @@ receive_answer(SfAnswer *answer)
 	SfHttpAnswer http;
 
 	while (sf_http_receive(&http))
-		guarded(NULL, &http);
+		sf_harness_call(take, &http, fail);
 	return sf_request_answer(answer);
 }
 

@@ -12,94 +12,74 @@
 #include "compat.h"
 
 #include "fmgr.h"
-#include "utils/memutils.h"
 
+#include "harness.h"
 #include "request.h"
 
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-static MemoryContext lasting;	/* from open to close */
-static MemoryContext passing;	/* of one request and its answer */
-
-/* Begin a request, or go on with it; if that throws, there is no outcome. */
-static void
-guarded(const SfAsk *ask)
+/* What is to be opened, and where to say why it could not be. */
+typedef struct Opening
 {
-	MemoryContext before = MemoryContextSwitchTo(passing);
+	const char *text;
+	const SfBackendConfig *config;
+	char	   *reason;
+	size_t		reason_size;
+} Opening;
 
-	PG_TRY();
-	{
-		if (ask != NULL)
-			sf_request_begin(ask);
-		else
-			sf_request_go_on();
-	}
-	PG_CATCH();
-	{
-		ErrorData  *error;
+static void
+begin(const void *ask)
+{
+	sf_request_begin(ask);
+}
 
-		MemoryContextSwitchTo(passing);
-		error = CopyErrorData();
-		FlushErrorState();
-		sf_request_fail(error->message);
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(before);
+static void
+go_on(const void *unused)
+{
+	sf_request_go_on();
 }
 
 static void
 close_zookeeper(void)
 {
 	sf_session_close();
-	if (passing != NULL)
-		MemoryContextDelete(passing);
-	if (lasting != NULL)
-		MemoryContextDelete(lasting);
-	passing = lasting = NULL;
+	sf_harness_close();
+}
+
+static bool
+parse_and_open(void *arg, MemoryContext lasting)
+{
+	Opening    *opening = arg;
+	SfZooLocation location;
+
+	if (!sf_zoo_location_parse(&location, opening->text, opening->reason,
+							   opening->reason_size))
+		return false;
+	sf_request_open(&location, opening->config, lasting);
+	return true;
 }
 
 static bool
 open_zookeeper(const char *text, const SfBackendConfig *config, char *reason,
 			   size_t reason_size)
 {
-	MemoryContext before = CurrentMemoryContext;
-	volatile bool ok = false;
-	SfZooLocation location;
+	Opening		opening = {text, config, reason, reason_size};
 
 	close_zookeeper();
 	snprintf(reason, reason_size, "There is not enough memory.");
-	PG_TRY();
-	{
-		lasting = AllocSetContextCreate(TopMemoryContext,
-										"snowflake zookeeper",
-										ALLOCSET_SMALL_SIZES);
-		passing = AllocSetContextCreate(TopMemoryContext,
-										"snowflake zookeeper request",
-										ALLOCSET_DEFAULT_SIZES);
-		MemoryContextSwitchTo(lasting);
-		ok = sf_zoo_location_parse(&location, text, reason, reason_size);
-		if (ok)
-			sf_request_open(&location, config, lasting);
-	}
-	PG_CATCH();
-	{
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(before);
-	if (!ok)
-		close_zookeeper();
-	return ok;
+	if (sf_harness_open("snowflake zookeeper", parse_and_open, &opening))
+		return true;
+	close_zookeeper();
+	return false;
 }
 
 static void
 send_ask(const SfAsk *ask)
 {
-	MemoryContextReset(passing);
-	guarded(ask);
+	sf_harness_reset();
+	sf_harness_call(begin, ask, sf_request_fail);
 }
 
 static int
@@ -119,7 +99,7 @@ get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 static bool
 receive_answer(SfAnswer *answer)
 {
-	guarded(NULL);
+	sf_harness_call(go_on, NULL, sf_request_fail);
 	return sf_request_answer(answer);
 }
 
