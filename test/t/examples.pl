@@ -25,6 +25,7 @@ my %decoder = (
 	java => [ 'java', "$examples/decode/Decode.java" ]);
 my %program = (
 	psycopg => [ $python, "$examples/with_psycopg.py" ],
+	service => [ $python, "$examples/with_service.py" ],
 	sqlalchemy => [ $python, "$examples/with_sqlalchemy.py" ],
 	django => [ $python, "$examples/with_django.py" ],
 	rails => [ '/usr/bin/ruby', "$examples/with_rails.rb" ],
@@ -34,7 +35,7 @@ my %program = (
 		"$examples/WithJdbc.java" ]);
 
 my @wanted = split ' ',
-  $ENV{SNOWFLAKE_EXAMPLES} // 'python node java psycopg sqlalchemy django rails pg jdbc';
+  $ENV{SNOWFLAKE_EXAMPLES} // 'python node java psycopg service sqlalchemy django rails pg jdbc';
 my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 	"timezone = 'Asia/Kathmandu'");
 $node->start;
