@@ -6,7 +6,8 @@
  * SHIM_CLOCK names a file with what adjtimex() finds: "synchronized" or
  * "unsynchronized", the largest and the estimated error in microseconds; or
  * "forbidden".  SHIM_MACHINE names the file that is read in place of
- * /etc/machine-id.  What is not set is as it is.
+ * /etc/machine-id.  SHIM_HOSTNAME is the host's name.  What is not set is as it
+ * is.
  *
  * Before 16 the postmaster starts background workers in a signal handler, which
  * interrupts select().  libfaketime, while in that, lets all calls see the real
@@ -68,6 +69,19 @@ fopen(const char *name, const char *mode)
 	if (machine != NULL && strcmp(name, "/etc/machine-id") == 0)
 		name = machine;
 	return real(name, mode);
+}
+
+int
+gethostname(char *name, size_t size)
+{
+	const char *host = getenv("SHIM_HOSTNAME");
+	int			(*real) (char *, size_t) =
+		(int (*) (char *, size_t)) dlsym(RTLD_NEXT, "gethostname");
+
+	if (host == NULL)
+		return real(name, size);
+	snprintf(name, size, "%s", host);
+	return 0;
 }
 
 int
