@@ -1,0 +1,398 @@
+# The documentation's commands: each block of SQL, shell and configuration of a
+# page is run, in the order of the page, on a server of the page's own. Comments
+# before a block, which no reader sees, say what is special about it:
+#
+#	<!-- not run: why -->		which is listed
+#	<!-- run by: test/x -->		the test that does it, and has its words
+#	<!-- fails: 55000 -->		it must fail with this SQLSTATE
+#	<!-- first: SQL; -->		what the page takes for granted
+#	<!-- $1 = 7 -->			what a driver would give for the parameter
+#	<!-- new database -->		from here on in a new one
+#	<!-- server: b -->		on another server than the page's, "main"
+#	<!-- output -->			the block shows what the one before prints;
+#	<!-- output: shape -->		so, but for the numbers
+#	<!-- inline: SQL; -->		what queries within the text take for granted
+#
+# A database has the extension, unless its first block creates it. Blocks share a
+# session of psql until a configuration block, which restarts the server, a new
+# database or another server. In SQL and configuration b.example is the server
+# called b. Queries in backquotes within the text are run when the blocks are.
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use File::Basename;
+use FindBin;
+use lib $FindBin::RealBin;
+use SnowflakeTest;
+
+my $root = dirname(dirname($FindBin::RealBin));
+my @pages = @ARGV ? @ARGV : map { substr($_, length("$root/")) }
+  grep { -f } "$root/README.md", sort(glob("$root/doc/*.md")),
+  "$root/CONTRIBUTING.md", "$root/examples/README.md";
+
+my $MARKERS = qr/not run|run by|fails|first|\$\d|new database|server|output|inline/;
+# the languages of blocks that are no commands: node.pl runs those in js
+my %is_read = map { $_ => 1 } qw(js json yaml);
+my $LOOKS_RUN = qr/^[ \t]*(?:[\$#] |(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER
+	|DROP|BEGIN|COMMIT|GRANT|REVOKE|WITH|EXPLAIN|COPY|VACUUM|SET)\b
+	|(?:sudo|make|psql|apt|apt-get|createdb|pg_\w+|test\/\w+|etcdctl)[ ]
+	|\w+(?:\.\w+)?[ ]*=[ ]*['\d\w])/mx;
+my (@left_out, $run);
+
+# ---- pages ----
+
+# A page's blocks, each with where it begins, and what the comments say of it.
+sub blocks_of
+{
+	my ($page) = @_;
+	my (@blocks, @comments, $block, $indent, $fence, $comment);
+	my ($n, $prose, $inline) = (0, '', '');
+
+	foreach my $line (split /\n/, slurp_file("$root/$page"))
+	{
+		$n++;
+		if ($block)
+		{
+			if ($line =~ /^\s*\Q$fence\E\s*$/)
+			{
+				push @blocks, $block;
+				undef $block;
+				next;
+			}
+			$line =~ s/^ {0,$indent}//;
+			$block->{text} .= "$line\n";
+		}
+		elsif (defined $comment || $line =~ /^\s*<!--/)
+		{
+			$comment .= "$line\n";
+			next unless $line =~ /-->\s*$/;
+			$comment =~ s/^\s*<!--\s*|\s*-->\s*$//g;
+			if ($comment =~ /^inline:(.*)/s) { $inline .= $1 }
+			else { push @comments, $comment }
+			undef $comment;
+		}
+		elsif ($line =~ /^(\s*)(`{3,}|~{3,})\s*(\S*)/)
+		{
+			($indent, $fence) = (length $1, $2);
+			$block = { language => $3, line => $n, text => '', where => "$page:$n", says => {} };
+			foreach (@comments)
+			{
+				my ($key, $value) = /^($MARKERS)(?:\s*[:=]\s*(.*))?$/s;
+				if (defined $key) { $block->{says}{$key} = $value // '' }
+				else { fail("$page:$n: this is no marker: $_") }
+			}
+			@comments = ();
+		}
+		elsif ($line =~ /\S/)
+		{
+			foreach (grep { /^$MARKERS\b/ } @comments)
+			{
+				fail("$page:$n: this marker stands before no block: $_");
+			}
+			@comments = ();
+		}
+		$prose .= "$line\n" unless $block;
+	}
+	ok(!$block && !defined $comment, "$page: blocks and comments end");
+	return (\@blocks, inline_of($page, $prose, $inline));
+}
+
+# The queries within the text, each as a block; nothing of them stays.
+sub inline_of
+{
+	my ($page, $prose, $first) = @_;
+	my @blocks;
+
+	while ($prose =~ /`(SELECT\s[^`]+)`/g)
+	{
+		(my $query = $1) =~ s/\s+/ /g;
+
+		next if $query =~ /\.\.\./;
+		$query .= ';' unless $query =~ /;$/;
+		push @blocks, { language => 'sql', text => "$query\n", where => "$page, `$query`",
+			says => { first => 'BEGIN;', last => 'ROLLBACK;' } };
+	}
+	$blocks[0]{says}{first} = "$first\nBEGIN;" if @blocks;
+	return \@blocks;
+}
+
+# Put aside what is not run, and blocks of output to those that print it.
+sub sort_out
+{
+	my (@blocks) = @_;
+	my (@commands, $last);
+
+	foreach my $block (@blocks)
+	{
+		my ($says, $where, $language) = @{$block}{qw(says where language)};
+
+		if (defined $says->{output})
+		{
+			ok($last, "$where: output belongs to a block that is run")
+			  and $last->{output} = $block;
+		}
+		elsif ($language eq '')
+		{
+			unlike($block->{text}, $LOOKS_RUN,
+				"$where: a block without a language is no command");
+		}
+		elsif ($language !~ /^(sql|sh|conf)$/)
+		{
+			ok($is_read{$language}, "$where: a block of $language is no command");
+		}
+		else
+		{
+			push @commands, $block;
+		}
+		$last =
+		  $language =~ /^(sql|sh)$/ && !exists $says->{'not run'}
+		  && !exists $says->{'run by'} ? $block : undef;
+	}
+	return @commands;
+}
+
+# The words of a block that a test which runs it must have: the extension's
+# names, the statements, and in shell what is called.
+sub words_of
+{
+	my ($block) = @_;
+	my %words = map { $_ => 1 } $block->{text} =~ /\b(snowflake[._]\w+)/g;
+
+	$words{$_} = 1 foreach $block->{language} eq 'sh'
+	  ? $block->{text} =~ /^(?:\w+=\S+ )*([\w.\/-]+)/mg
+	  : $block->{text} =~ /^([A-Z]+ [A-Z]+)\b/mg;
+	return sort keys %words;
+}
+
+# Is this block not to be run here? Then say why.
+sub is_left_out
+{
+	my ($page, $block) = @_;
+	my ($says, $where) = @{$block}{qw(says where)};
+
+	if (defined(my $why = $says->{'not run'}))
+	{
+		ok($why ne '', "$where: not run, for a reason");
+		push @left_out, "$where: $why";
+		return 1;
+	}
+	return 0 unless defined(my $by = $says->{'run by'});
+	my $test = -f "$root/$by" ? slurp_file("$root/$by") : '';
+	my @missing = grep { index($test, $_) < 0 } words_of($block);
+	ok($test ne '' && ($test =~ /\Q$page\E/ || !@missing),
+		"$where: $by runs it")
+	  or diag("$by does not have: @missing");
+	push @left_out, "$where: run by $by";
+	return 1;
+}
+
+# ---- servers ----
+
+my (%servers, %database, $nservers, $ndatabases);
+
+sub server
+{
+	my ($page, $name) = @_;
+
+	if (!$servers{$name})
+	{
+		$servers{$name} =
+		  new_server("page" . ++$nservers . "_$name", 'wal_level = logical',
+			'max_prepared_transactions = 5');
+		$servers{$name}->start;
+	}
+	return $servers{$name};
+}
+
+# What stands for another host on this machine.
+sub with_addresses
+{
+	my ($page, $text) = @_;
+
+	$text =~ s{\b(\w+)\.example\b}{
+		my $s = $servers{$1} or die "$page: there is no server $1";
+		my $host = $s->host;
+		$host =~ s{/}{%2F}g;
+		"$host:" . $s->port }ge;
+	return $text;
+}
+
+# Put it into the configuration, and restart.
+sub configure
+{
+	my ($page, $block, $node) = @_;
+	my $where = $block->{where};
+	my %is = map { $_ => 1 } $block->{text} =~ /^\s*([\w.]+)\s*=/mg;
+	my $from = -s $node->logfile;
+
+	$node->append_conf('postgresql.conf', with_addresses($page, $block->{text}));
+	$node->stop;
+	my $started = $node->start(fail_ok => 1);
+	ok($started, "$where: the server takes this configuration")
+	  or diag(substr(slurp_file($node->logfile), $from))
+	  or return;
+	my @wrong = split /\n/, query($node, 'SELECT name, error FROM pg_file_settings WHERE error IS NOT NULL');
+	delete $is{$_} foreach split /\n/, query($node,
+		"SELECT name FROM pg_settings WHERE source = 'configuration file'");
+	is_deeply([ @wrong, sort keys %is ], [], "$where: all of it");
+	return;
+}
+
+# A database for this block to begin with.
+sub new_database
+{
+	my ($block, $node) = @_;
+	my $name = 'postgres';
+
+	if (defined $block->{says}{'new database'})
+	{
+		$name = 'page' . ++$ndatabases;
+		query($node, "CREATE DATABASE $name");
+	}
+	query($node, 'CREATE EXTENSION snowflake', database => $name)
+	  unless $block->{text} =~ /^CREATE EXTENSION snowflake\b/m;
+	return $name;
+}
+
+# ---- running ----
+
+# Of SQL, also with what a driver gives for its parameters; and of shell, whose
+# output and status go to files.
+sub commands_of
+{
+	my ($page, $block, $dir) = @_;
+	my ($says, $text) = @{$block}{qw(says text)};
+
+	if ($block->{language} eq 'sh')
+	{
+		append_to_file("$dir/script", $text);
+		append_to_file("$dir/status", '');
+		return "\\! cd '$root' && bash -eu '$dir/script' >'$dir/out' 2>'$dir/err' </dev/null; echo \$? >'$dir/status'\n";
+	}
+	foreach my $parameter (grep { /^\$/ } keys %$says)
+	{
+		$text =~ s/\Q$parameter\E(?!\d)/$says->{$parameter}/g;
+	}
+	(my $end = $text) =~ s/--.*$//mg;
+	ok($end =~ /(?:;|\\g\w*[^\n]*)\s*$/, "$block->{where}: its last statement ends");
+	return with_addresses($page, $text);
+}
+
+# One session of psql for these blocks, which stops at the first error.
+sub run_session
+{
+	my ($page, $node, $database, @blocks) = @_;
+	my $script = '';
+	my ($out, $err) = ('', '');
+
+	foreach my $i (0 .. $#blocks)
+	{
+		my ($block, $says) = ($blocks[$i], $blocks[$i]{says});
+		my $dir = PostgreSQL::Test::Utils::tempdir();
+		my $first = defined $says->{first} ? with_addresses($page, $says->{first}) : '';
+
+		$block->{dir} = $dir;
+		$script .= "\\warn \@\@first $i\n$first\n";
+		$script .= "\\set ON_ERROR_STOP off\n" if defined $says->{fails};
+		$script .= "\\echo \@\@begin $i\n\\warn \@\@begin $i\n"
+		  . commands_of($page, $block, $dir)
+		  . "\\echo \@\@end $i\n\\warn \@\@end $i\n\\set ON_ERROR_STOP on\n"
+		  . ($says->{last} // '') . "\n";
+	}
+	local $ENV{PGHOST} = $node->host;
+	local $ENV{PGPORT} = $node->port;
+	local $ENV{PGDATABASE} = $database;
+	IPC::Run::run(
+		[ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-v', 'VERBOSITY=verbose' ],
+		'<', \$script, '>', \$out, '2>', \$err,
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	foreach my $i (0 .. $#blocks)
+	{
+		my ($before) = $err =~ /^\@\@first $i\n(.*?)(?:^\@\@|\z)/ms;
+		my ($errors, $ended) = $err =~ /^\@\@begin $i\n(.*?)(^\@\@end $i\n|\z)/ms;
+		my ($printed) = $out =~ /^\@\@begin $i\n(.*?)(?:^\@\@|\z)/ms;
+
+		judge($blocks[$i], $printed // '', $errors // "not reached\n" . ($before // ''), $ended);
+	}
+	return;
+}
+
+sub plain
+{
+	my ($text, $shape) = @_;
+
+	$text =~ s/\d+/0/g, $text =~ s/-+/-/g, $text =~ s/ +/ /g if $shape;
+	$text =~ s/^\(\d+ rows?\)$//mg;
+	$text =~ s/[ \t]+$//mg;
+	$text =~ s/^\n+|\n+\z//g;
+	return "$text\n";
+}
+
+# Has it done what it was to do?
+sub judge
+{
+	my ($block, $out, $err, $ended) = @_;
+	my ($says, $where) = @{$block}{qw(says where)};
+	my $is_right = $ended && $err !~ /^(?:psql:.*)?(?:ERROR|FATAL|error|invalid command|\\\w+:)/mi;
+
+	if ($block->{language} eq 'sh')
+	{
+		my $status = slurp_file("$block->{dir}/status");
+		$is_right &&= $status eq "0\n";
+		$out = -e "$block->{dir}/out" ? slurp_file("$block->{dir}/out") : '';
+		$err .= -e "$block->{dir}/err" ? slurp_file("$block->{dir}/err") : '';
+	}
+	elsif (defined $says->{fails})
+	{
+		$is_right = $ended && $err =~ /ERROR:  \Q$says->{fails}\E: /;
+	}
+	$run++;
+	ok($is_right, "$where: $block->{language}"
+		  . (defined $says->{fails} ? ", fails with $says->{fails}" : ''))
+	  or diag("$block->{text}\nprints:\n$out\nand:\n$err");
+	my $shown = $block->{output} or return;
+	my $shape = $shown->{says}{output} eq 'shape';
+	is(plain($out, $shape), plain($shown->{text}, $shape),
+		"$shown->{where}: what it prints");
+	return;
+}
+
+foreach my $page (@pages)
+{
+	my (@session, $node, $name);
+	my $flush = sub {
+		run_session($page, $node, $database{$name}, @session) if @session;
+		@session = ();
+	};
+
+	%servers = %database = ();
+	my ($blocks, $inline) = blocks_of($page);
+	foreach my $block (sort_out(@$blocks), @$inline)
+	{
+		my $says = $block->{says};
+		my $on = $says->{server} // 'main';
+
+		next if is_left_out($page, $block);
+		$flush->() if $block->{language} eq 'conf' || defined $says->{'new database'}
+		  || defined $name && $on ne $name;
+		$name = $on;
+		$node = server($page, $name);
+		if ($block->{language} eq 'conf')
+		{
+			configure($page, $block, $node);
+			next;
+		}
+		delete $database{$name} if defined $says->{'new database'};
+		$database{$name} //= new_database($block, $node);
+		push @session, $block;
+	}
+	$flush->();
+	$_->stop foreach values %servers;
+}
+
+ok($run, 'blocks were run: ' . ($run // 0));
+diag("LEFT OUT: $_") foreach @left_out;
+diag("$run blocks were run, " . @left_out . ' were not');
+done_testing();
