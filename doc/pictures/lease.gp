@@ -59,8 +59,7 @@ set label "A's presence is over, so B\nmay claim: from 150 on,\nnot before its c
 set arrow from 120, 232 to 147, 200 size 2.5, 20 linecolor rgb '#444444'
 set label "At 150 A stops:\nits calls wait" at 158, 105
 set arrow from 165, 113 to 151.5, 148 size 2.5, 20 linecolor rgb '#444444'
-set label "A reads the record: it is\nnot its own. It is fenced,\nand claims another node id" at 158, 60
-set arrow from 190, 20 to 190, -8 size 2.5, 20 linecolor rgb '#444444'
+set label "At 190 A reads the record:\nnot its own. It is fenced,\nand claims another node id" at 158, 60
 set label "B stops, and gives back\nwhat it has not used" at 148, 308
 set arrow from 193, 292 to 204, 262 size 2.5, 20 linecolor rgb '#444444'
 set label "C goes on\nat once" at 222, 187
