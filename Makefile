@@ -67,7 +67,7 @@ $(REGISTRIES:%=clean-%): clean-%:
 .PHONY: $(foreach r,$(REGISTRIES),all-$(r) install-$(r) uninstall-$(r) clean-$(r))
 
 .PHONY: demo test versions coverage lint unit valgrind fuzz stress warnings \
-	mutants model soak bench dist package
+	mutants model soak bench pictures dist package
 
 demo:
 	test/demo
@@ -110,6 +110,9 @@ soak:
 
 bench:
 	bench/run
+
+pictures:
+	doc/pictures/make
 
 # what is uploaded to PGXN: the last commit
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)

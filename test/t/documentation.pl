@@ -188,6 +188,22 @@ sub is_left_out
 	return 1;
 }
 
+# Whatever make is told to make, in blocks and within the text, can be made.
+sub check_targets
+{
+	my ($page, @blocks) = @_;
+	my %targets = map { $_ => 1 } qw(clean install installcheck uninstall),
+	  slurp_file("$root/Makefile") =~ /^([a-z]+):/mg;
+	my @texts = (slurp_file("$root/$page") =~ /`([^`\n]+)`/g,
+		map { split /\n/, $_->{text} } grep { $_->{language} eq 'sh' } @blocks);
+	my @told = map { grep { /^[a-z]+$/ } split }
+	  map { /(?:^|\bsudo |^\w+=\S+ )make((?: [\w=\/]+)+)/g } @texts;
+
+	is_deeply([ grep { !$targets{$_} } @told ],
+		[], "$page: make knows its " . @told . ' targets');
+	return;
+}
+
 # ---- servers ----
 
 my (%servers, %database, $nservers, $ndatabases);
@@ -369,6 +385,7 @@ foreach my $page (@pages)
 
 	%servers = %database = ();
 	my ($blocks, $inline) = blocks_of($page);
+	check_targets($page, @$blocks);
 	foreach my $block (sort_out(@$blocks), @$inline)
 	{
 		my $says = $block->{says};
@@ -391,6 +408,20 @@ foreach my $page (@pages)
 	$flush->();
 	$_->stop foreach values %servers;
 }
+
+# What the picture of the layouts shows is what the extension has.
+my @shown = slurp_file("$root/doc/pictures/layouts.svg") =~
+  /<text>((?:timestamp:\d+)(?: \w+:\d+)*)(?: tick:\w+)? epoch:/g;
+my $node = server('', 'layouts');
+is_deeply(
+	\@shown,
+	[
+		split /\n/,
+		query($node, q{CREATE EXTENSION snowflake;
+			SELECT substring(layout FROM '^(.*?)( tick:.*)? epoch:')
+			FROM snowflake_layouts() WITH ORDINALITY WHERE NOT configured ORDER BY ordinality})
+	],
+	'the picture shows the presets');
 
 ok($run, 'blocks were run: ' . ($run // 0));
 diag("LEFT OUT: $_") foreach @left_out;
