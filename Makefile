@@ -8,7 +8,12 @@ EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(EXTENSION).
 
 MODULE_big = snowflake
 OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
-DATA = $(wildcard sql/*.sql)
+DATA = $(wildcard sql/snowflake--*.sql)
+
+# pgEdge's extension of this name: where a database has it, in one of the
+# versions that were released, ALTER EXTENSION ... UPDATE says so.
+PGEDGE = 1.1 1.2 2.0 2.2 2.3 2.4 2.5.0 2.6.0
+DATA_built = $(PGEDGE:%=snowflake--%--$(EXTVERSION).sql)
 
 PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"'
 PG_CFLAGS = -fvisibility=hidden
@@ -31,6 +36,9 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
 $(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
+
+$(DATA_built): sql/pgedge.sql
+	cp $< $@
 
 # The libraries of registries, each of those that have what they need here.
 # They are no part of any plan, so nothing of them is compiled for JIT.

@@ -4,6 +4,23 @@
 \echo Use "CREATE EXTENSION snowflake" to load this file. \quit
 
 --
+-- pgEdge's extension has a library of this name, too
+--
+DO $$
+BEGIN
+	CREATE FUNCTION snowflake_is_ours(count integer) RETURNS SETOF bigint
+	AS 'MODULE_PATHNAME', 'snowflake_nextval_batch' LANGUAGE C;
+	DROP FUNCTION snowflake_is_ours(integer);
+EXCEPTION WHEN undefined_function THEN
+	RAISE EXCEPTION USING
+		ERRCODE = 'object_not_in_prerequisite_state',
+		MESSAGE = 'library "snowflake" is not that of this extension',
+		DETAIL = pg_catalog.concat('It may be that of pgEdge''s, which has the same name: ', SQLERRM, '.'),
+		HINT = 'Remove pgEdge''s files, install those of this extension again, and restart the server. To migrate from it, see "From pgEdge''s extension" in doc/migration.md.';
+END
+$$;
+
+--
 -- What has to survive: each sequence holds one number, written by the library
 -- through WAL, and follows the database into standbys, dumps and copies.
 -- Everybody may read them, or pg_dump by a database's owner would fail.

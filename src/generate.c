@@ -14,6 +14,7 @@
 #include "guard.h"
 #include "layout_arg.h"
 #include "miscadmin.h"
+#include "namesake.h"
 #include "settings.h"
 #include "state.h"
 #include "stats.h"
@@ -129,6 +130,8 @@ next_of_batch(FunctionCallInfo fcinfo)
 Datum
 snowflake_nextval(PG_FUNCTION_ARGS)
 {
+	if (unlikely(sf_state == NULL))
+		sf_namesake_refuse(fcinfo->flinfo->fn_oid);
 	sf_guard_writable("snowflake_nextval()");
 	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
 }

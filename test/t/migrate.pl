@@ -162,6 +162,17 @@ is(query($node, $which_database), 'snowflake|2.6.0|snowflake|f|t',
 is(query($node, $which_files), 'snowflake|2.6.0|Snowflake style IDs for PostgreSQL',
 	'and that its files are installed');
 
+# each version that pgEdge has released, and one that is newer
+my ($versions) = slurp_file("$FindBin::RealBin/../../Makefile") =~ /^PGEDGE = (.*)$/m;
+my @versions = split ' ', $versions;
+cmp_ok(scalar(@versions), '>=', 8, "versions of pgEdge's");
+foreach my $version (@versions, '9.9')
+{
+	write_file("$dir/snowflake--$version.sql", '') unless $version eq '2.6.0';
+	query($node, qq{CREATE DATABASE "pgedge_$version"});
+	query($node, "CREATE EXTENSION snowflake VERSION '$version'", database => "pgedge_$version");
+}
+
 # ours is installed over it
 write_file("$dir/snowflake.control", $our_control);
 is(query($node, $which_files),
@@ -169,20 +180,48 @@ is(query($node, $which_files),
 	'and that ours are');
 refused($node, 'CREATE EXTENSION snowflake', '42710',
 	qr/extension "snowflake" already exists/, "it is not created beside pgEdge's");
+my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  .*"From pgEdge's extension"/s;
+refused($node, 'ALTER EXTENSION snowflake UPDATE', '55000', $is_pgedges, 'nor made of it');
+foreach my $version (@versions)
+{
+	refused($node, 'ALTER EXTENSION snowflake UPDATE', '55000', $is_pgedges,
+		"nor of its version $version", database => "pgedge_$version");
+	is(query($node, q{SELECT extversion FROM pg_extension WHERE extname = 'snowflake'}, database => "pgedge_$version"),
+		$version, 'and stays what it is');
+}
 refused($node, 'ALTER EXTENSION snowflake UPDATE', '22023',
-	qr/extension "snowflake" has no update path from version "2\.6\.0" to version "1\.0"/,
-	'nor made of it');
+	qr/extension "snowflake" has no update path from version "9\.9" to version "1\.0"/,
+	'nor of one that is not known', database => 'pgedge_9.9');
+unlink("$dir/snowflake--2.2.sql") or die "snowflake--2.2.sql: $!";
+is(query($node, q{SELECT string_agg(version, ' ') FROM pg_available_extension_versions
+		WHERE name = 'snowflake' AND version IN ('1.0', '2.2')}),
+	'1.0', "without pgEdge's scripts its versions are not on offer");
 refused($node, 'DROP EXTENSION snowflake', '2BP01', qr/other objects depend on it/,
 	'nor dropped while a default needs it');
+
+# its functions, with our library
+sub theirs_lead_to_ours
+{
+	my ($when) = @_;
+
+	refused($node, q{SELECT theirs.nextval('orders_id_seq')}, '55000',
+		qr/function "nextval" is one of pgEdge's extension "snowflake".*HINT:  .*To migrate, see/s,
+		"$when: its function makes no IDs with our library");
+	refused($node, 'SELECT theirs.get_epoch(1)', '55000',
+		qr/function "snowflake_get_epoch" is one of pgEdge's extension "snowflake"/,
+		"$when: nor reads any");
+	return;
+}
+
+# as its library, which has them, has let them be created
+query($node, 'CREATE SCHEMA theirs; '
+	. $pgedge_functions =~ s/snowflake\./theirs./gr =~ s/'snowflake_get_epoch'/'snowflake_node'/r);
+query($node, q{UPDATE pg_proc SET prosrc = 'snowflake_get_epoch' WHERE oid = 'theirs.get_epoch'::regproc});
+theirs_lead_to_ours('not preloaded');
 $node->append_conf('postgresql.conf',
 	"shared_preload_libraries = 'snowflake'\nsnowflake.node_id = '7'");
 $node->restart;
-query($node, 'CREATE SCHEMA theirs');
-query($node, ($pgedge_functions =~ s/CREATE FUNCTION snowflake\.get_epoch.*//sr)
-	=~ s/snowflake\.nextval/theirs.nextval/r);
-refused($node, q{SELECT theirs.nextval('orders_id_seq')}, '42704',
-	qr/sequence "snowflake_mark" of the extension "snowflake" does not exist/,
-	'its function makes no IDs with our library');
+theirs_lead_to_ours('preloaded');
 query($node, 'DROP SCHEMA theirs CASCADE');
 
 # the recipe
@@ -207,15 +246,15 @@ sub continues_pgedge
 query($node, 'DROP EXTENSION snowflake CASCADE');
 write_file(library($server), $our_library =~ s/snowflake_nextval_batch/snowflake_nextval_botch/gr);
 $node->restart;
-refused($node, 'CREATE EXTENSION snowflake', '42883',
-	qr/could not find function "snowflake_nextval_batch" in file/,
+refused($node, 'CREATE EXTENSION snowflake', '55000',
+	qr/library "snowflake" is not that of this extension.*DETAIL:  .*pgEdge's.* could not find function "snowflake_nextval_batch" in file.*HINT:  Remove pgEdge's files/s,
 	'our files with a library that is not ours: an error that names it');
 write_file(library($server), $our_library);
 write_file("$dir/snowflake.control", $pgedge_control);
 write_file("$dir/snowflake--2.6.0.sql", $pgedge_functions);
 $node->restart;
-refused($node, 'CREATE EXTENSION snowflake', '42883',
-	qr/could not find function "snowflake_get_epoch" in file/,
+refused($node, 'CREATE EXTENSION snowflake', '55000',
+	qr/function "snowflake_get_epoch" is one of pgEdge's extension "snowflake"/,
 	"pgEdge's files with our library: likewise");
 is(query($node, q{SELECT count(*) FROM pg_extension WHERE extname = 'snowflake'}),
 	'0', 'nothing is created');

@@ -1,0 +1,17 @@
+-- ALTER EXTENSION snowflake UPDATE where what the database has is pgEdge's
+-- extension of this name. The Makefile installs this once for each version of
+-- that which was released: without a way from there, the server would say so and
+-- no more.
+
+-- complain if script is sourced in psql, rather than via ALTER EXTENSION
+\echo Use "ALTER EXTENSION snowflake UPDATE" to load this file. \quit
+
+DO $$
+BEGIN
+	RAISE EXCEPTION USING
+		ERRCODE = 'object_not_in_prerequisite_state',
+		MESSAGE = 'extension "snowflake" of this database is pgEdge''s, and the files that are installed are those of another extension of that name',
+		DETAIL = 'What the one has made in a database cannot be made into the other''s.',
+		HINT = 'To keep pgEdge''s, install it again. To migrate, drop the defaults that call snowflake.nextval(), DROP EXTENSION snowflake, and CREATE EXTENSION snowflake: see "From pgEdge''s extension" in doc/migration.md.';
+END
+$$;

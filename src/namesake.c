@@ -1,0 +1,68 @@
+/*-------------------------------------------------------------------------
+ *
+ * namesake.c
+ *	  pgEdge's extension has our name and a library of the same name.  Where
+ *	  ours has taken that one's place, its functions lead here: say so.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "namesake.h"
+
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "utils/lsyscache.h"
+
+static void
+refuse(const char *function)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("function \"%s\" is one of pgEdge's extension \"snowflake\"",
+					function),
+			 errdetail("The library that is installed is that of another extension of the same name."),
+			 errhint("To go on with pgEdge's, install it again. To migrate, see \"From pgEdge's extension\" in doc/migration.md.")));
+}
+
+/*
+ * Refuse a function that looks like pgEdge's nextval(regclass), which asks for
+ * our snowflake_nextval(); no function of ours has such an argument alone.
+ */
+void
+sf_namesake_refuse(Oid function)
+{
+	Oid		   *types;
+	int			n;
+
+	(void) get_func_signature(function, &types, &n);
+	if (n == 1 && types[0] == REGCLASSOID)
+		refuse(get_func_name(function));
+}
+
+/*
+ * Those that we have not.  The server asks a library for how a function is to
+ * be called when it is created, and before it is called for the first time.
+ */
+#define NAMESAKE(name) \
+	extern PGDLLEXPORT const Pg_finfo_record * \
+	CppConcat(pg_finfo_, name) (void); \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
+	const Pg_finfo_record * \
+	CppConcat(pg_finfo_, name) (void) \
+	{ \
+		refuse(CppAsString(name)); \
+		return NULL; \
+	} \
+	Datum \
+	name(PG_FUNCTION_ARGS) \
+	{ \
+		refuse(CppAsString(name)); \
+		PG_RETURN_NULL(); \
+	} \
+	extern int	no_such_variable
+
+NAMESAKE(snowflake_get_epoch);
+NAMESAKE(snowflake_get_count);
+NAMESAKE(snowflake_get_node);
