@@ -42,6 +42,7 @@
 #include "origin.h"
 #include "stats.h"
 #include "storage/fd.h"
+#include "tell.h"
 
 #define MARKER_DIR		"global/" PG_TEMP_FILES_DIR
 #define MARKER_FILE		MARKER_DIR "/snowflake_server"
@@ -229,23 +230,26 @@ has_shards(void)
 static void
 warn(SfOrigin origin, const Marker *marker)
 {
-	const char *refused = sf_copy_check == SF_CHECK_ERROR ?
-		" Nothing is generated that the other server may generate, too." : "";
+	char		detail[MAXPGPATH + 200];
 
 	if (sf_copy_check == SF_CHECK_OFF)
 		return;
-	ereport(WARNING,
-			(errmsg("this data directory is a copy of another server's"),
-			 origin == SF_ORIGIN_UNMARKED ?
-			 errdetail("It comes from a backup, or was rewound, and starts as a server of its own.%s", refused) :
-			 origin == SF_ORIGIN_MACHINE ?
-			 errdetail("Before, it was on another machine, in \"%s\".%s", marker->path, refused) :
-			 origin == SF_ORIGIN_PATH ?
-			 errdetail("Before, it was in \"%s\".%s", marker->path, refused) :
-			 origin == SF_ORIGIN_FILES ?
-			 errdetail("Its files were copied to where they are now.%s", refused) :
-			 errdetail("It was a standby, and was not promoted.%s", refused),
-			 errhint("If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs.")));
+	if (origin == SF_ORIGIN_MACHINE || origin == SF_ORIGIN_PATH)
+		snprintf(detail, sizeof(detail), "Before, it was %sin \"%s\".",
+				 origin == SF_ORIGIN_MACHINE ? "on another machine, " : "",
+				 marker->path);
+	else
+		strlcpy(detail, origin == SF_ORIGIN_UNMARKED ?
+				"It comes from a backup, or was rewound, and starts as a server of its own." :
+				origin == SF_ORIGIN_FILES ?
+				"Its files were copied to where they are now." :
+				"It was a standby, and was not promoted.", sizeof(detail));
+	if (sf_copy_check == SF_CHECK_ERROR)
+		strlcat(detail, " Nothing is generated that the other server may generate, too.",
+				sizeof(detail));
+	sf_tell(SF_EVENT_COPY, detail,
+			"If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs.",
+			"this data directory is a copy of another server's");
 }
 
 /*

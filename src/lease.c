@@ -308,7 +308,7 @@ watch(SfLease *lease, SfMoment now)
 	lease->unsure = true;
 	lease->right.valid = false;
 	lease->retry_ms = now.monotonic_ms;
-	lease->config.say(false, "The process was frozen, or the wall clock was set: nothing is issued before the registry has confirmed the lease.");
+	lease->config.say(SF_SAID_FROZEN, "The process was frozen, or the wall clock was set: nothing is issued before the registry has confirmed the lease.");
 }
 
 /* ---- entry points ---- */

@@ -27,6 +27,17 @@ typedef struct SfMoment
 	int64_t		wall_ms;
 } SfMoment;
 
+/* What a line for the log is about. */
+typedef enum SfSaid
+{
+	SF_SAID_LEASED,
+	SF_SAID_LOST,
+	SF_SAID_PROBLEM,
+	SF_SAID_SOLVED,
+	SF_SAID_FROZEN,
+	SF_SAID_CLOCK
+} SfSaid;
+
 typedef struct SfLeaseConfig
 {
 	SfClaimant	claimant;
@@ -44,7 +55,7 @@ typedef struct SfLeaseConfig
 	uint64_t	(*random) (void);
 
 	/* A line for the log. */
-	void		(*say) (bool is_warning, const char *text);
+	void		(*say) (SfSaid what, const char *text);
 } SfLeaseConfig;
 
 typedef enum SfLeaseState
@@ -137,6 +148,8 @@ extern void sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
 						  const char *problem);
 extern void sf_lease_set_problem(SfLease *lease, SfMoment now,
 								 const char *problem, const char *remedy);
+extern void sf_lease_lose(SfLease *lease, SfMoment now, const char *problem,
+						  const char *remedy);
 extern void sf_lease_clear_problem(SfLease *lease);
 extern void sf_lease_back_off(SfLease *lease, SfMoment now);
 extern int64_t sf_lease_clock_offset(const SfLease *lease, SfMoment now);

@@ -45,27 +45,42 @@ sf_lease_reserve(const SfLease *lease, SfMoment now, int64_t least)
 
 /* ---- what is said ---- */
 
+static void
+say_problem(SfLease *lease, SfMoment now, SfSaid what, const char *problem,
+			const char *remedy, bool log)
+{
+	snprintf(lease->problem, sizeof(lease->problem), "%s", problem);
+	snprintf(lease->remedy, sizeof(lease->remedy), "%s", remedy);
+	if (log)
+	{
+		lease->logged_ms = now.monotonic_ms;
+		lease->config.say(what, problem);
+	}
+}
+
 /* A problem is logged when it begins, and then every minute. */
 void
 sf_lease_set_problem(SfLease *lease, SfMoment now, const char *problem,
 					 const char *remedy)
 {
-	bool		is_first = lease->problem[0] == '\0';
+	say_problem(lease, now, SF_SAID_PROBLEM, problem, remedy,
+				lease->problem[0] == '\0' ||
+				now.monotonic_ms - lease->logged_ms >= LOG_EVERY_MS);
+}
 
-	snprintf(lease->problem, sizeof(lease->problem), "%s", problem);
-	snprintf(lease->remedy, sizeof(lease->remedy), "%s", remedy);
-	if (is_first || now.monotonic_ms - lease->logged_ms >= LOG_EVERY_MS)
-	{
-		lease->logged_ms = now.monotonic_ms;
-		lease->config.say(true, problem);
-	}
+/* A loss is logged, whatever was before. */
+void
+sf_lease_lose(SfLease *lease, SfMoment now, const char *problem,
+			  const char *remedy)
+{
+	say_problem(lease, now, SF_SAID_LOST, problem, remedy, true);
 }
 
 void
 sf_lease_clear_problem(SfLease *lease)
 {
 	if (lease->problem[0] != '\0')
-		lease->config.say(false, "The registry does what it is asked again.");
+		lease->config.say(SF_SAID_SOLVED, "The registry does what it is asked again.");
 	lease->problem[0] = '\0';
 	lease->remedy[0] = '\0';
 	lease->backoff_ms = 0;
@@ -142,7 +157,7 @@ note_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		snprintf(text, sizeof(text),
 				 "The wall clock is more than %lld ms %s those of most other servers.",
 				 (long long) limit, apart < 0 ? "behind" : "ahead of");
-		lease->config.say(true, text);
+		lease->config.say(SF_SAID_CLOCK, text);
 	}
 	lease->peers_warned = warn;
 }
@@ -172,7 +187,7 @@ sf_lease_note_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
 				 "The wall clock is %lld ms %s that of the registry.",
 				 (long long) (offset < 0 ? -offset : offset),
 				 offset < 0 ? "behind" : "ahead of");
-		lease->config.say(true, text);
+		lease->config.say(SF_SAID_CLOCK, text);
 	}
 	if (lease->ask.kind == SF_ASK_READ && answer->result == SF_RESULT_DONE)
 		note_peers(lease, now, answer->registry);
@@ -237,7 +252,7 @@ sf_lease_take(SfLease *lease, SfMoment now)
 	lease->right.valid = !lease->halted;
 	lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
 	snprintf(text, sizeof(text), "Node id %u is leased.", lease->record.node);
-	lease->config.say(false, text);
+	lease->config.say(SF_SAID_LEASED, text);
 }
 
 /* The slot is not ours any more: issue nothing under it. */
@@ -257,8 +272,7 @@ sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
 	lease->state = lease->state == SF_LEASE_RELEASING ?
 		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
 	lease->retry_ms = now.monotonic_ms;
-	lease->problem[0] = '\0';	/* to have it logged, whatever was before */
-	sf_lease_set_problem(lease, now, text, "Another one will be claimed.");
+	sf_lease_lose(lease, now, text, "Another one will be claimed.");
 }
 
 /* The number of the write of ours that made the record, if any; or -1. */

@@ -37,6 +37,7 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "tell.h"
 #include "utils/guc.h"
 #include "utils/pidfile.h"
 
@@ -72,15 +73,22 @@ random_number(void)
 }
 
 static void
-say(bool is_warning, const char *text)
+say(SfSaid what, const char *text)
 {
+	static const SfEvent events[] = {
+		[SF_SAID_LEASED] = SF_EVENT_NODE_LEASED,
+		[SF_SAID_LOST] = SF_EVENT_NODE_LOST,
+		[SF_SAID_PROBLEM] = SF_EVENT_NODE_PROBLEM,
+		[SF_SAID_SOLVED] = SF_EVENT_NODE_SOLVED,
+		[SF_SAID_FROZEN] = SF_EVENT_NODE_FROZEN,
+		[SF_SAID_CLOCK] = SF_EVENT_CLOCK_OFF
+	};
 	char		name[200];
 
 	sf_settings_registry_name(name, sizeof(name));
-	ereport(is_warning ? WARNING : LOG,
-			(errmsg("node id from registry \"%s\": %s", name, text),
-			 is_warning && lease.remedy[0] != '\0' ?
-			 errhint("%s", lease.remedy) : 0));
+	sf_tell(events[what], NULL, what == SF_SAID_LOST ||
+			what == SF_SAID_PROBLEM ? lease.remedy : NULL,
+			"node id from registry \"%s\": %s", name, text);
 }
 
 /* In ms; the monotonic clock goes on while the machine is suspended. */
@@ -296,8 +304,8 @@ give_back(void)
 		   sf_leaser_clocks().monotonic_ms < deadline_ms)
 		wait_for_events(Min(next_wake_ms(), deadline_ms));
 	if (lease.state != SF_LEASE_ENDED)
-		ereport(LOG,
-				(errmsg("node id or shards could not be given back, and stay reserved until the reservation ends")));
+		sf_tell(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
+				"node id or shards could not be given back, and stay reserved until the reservation ends");
 }
 
 void

@@ -16,23 +16,28 @@
 #include "settings.h"
 #include "shard_lease.h"
 #include "state.h"
+#include "tell.h"
 #include "utils/memutils.h"
 
 static SfShardLease *shards;
 
 /* What is said of the node id as well is said there. */
 static void
-say(bool is_warning, const char *text)
+say(SfSaid what, const char *text)
 {
+	bool		is_wrong = what == SF_SAID_LOST || what == SF_SAID_PROBLEM;
 	char		name[200];
 
-	if (is_warning && strcmp(text, sf_state->leasing.status.problem) == 0)
+	if (is_wrong && strcmp(text, sf_state->leasing.status.problem) == 0)
 		return;
 	sf_settings_registry_name(name, sizeof(name));
-	ereport(is_warning ? WARNING : LOG,
-			(errmsg("shards from registry \"%s\": %s", name, text),
-			 is_warning && shards->lease.remedy[0] != '\0' ?
-			 errhint("%s", shards->lease.remedy) : 0));
+	sf_tell(what == SF_SAID_LEASED ? SF_EVENT_SHARDS_LEASED :
+			what == SF_SAID_LOST ? SF_EVENT_SHARDS_LOST :
+			what == SF_SAID_SOLVED ? SF_EVENT_SHARDS_SOLVED :
+			SF_EVENT_SHARDS_PROBLEM, NULL,
+			is_wrong && shards->lease.remedy[0] != '\0' ?
+			shards->lease.remedy : NULL,
+			"shards from registry \"%s\": %s", name, text);
 }
 
 /* Given the configuration of the node's lease.  Returns what it will ask. */

@@ -13,10 +13,10 @@
 #include "clock.h"
 #include "state.h"
 #include "stats.h"
+#include "tell.h"
 
-/* From when on the log reminds of the layout's end, and how often. */
+/* From when on the log reminds of the layout's end. */
 #define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
-#define END_OF_LIFE_EVERY_MS	(INT64CONST(24) * 3600 * 1000)
 
 /* No ID is left: SQLSTATE 2200H. */
 void
@@ -56,11 +56,9 @@ sf_lifetime_remind(const SfLayout *layout)
 {
 	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
 
-	if (left < END_OF_LIFE_NOTICE_MS &&
-		sf_state_once_per(&sf_state->life_logged, sf_clock_monotonic_ms(),
-						  END_OF_LIFE_EVERY_MS))
-		ereport(WARNING,
-				(errmsg("layout reaches its last timestamp in %lld days",
-						(long long) (left / (24 * 3600 * 1000))),
-				 errhint("Choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().")));
+	if (left < END_OF_LIFE_NOTICE_MS)
+		sf_tell(SF_EVENT_LAYOUT_ENDS, NULL,
+				"Choose a layout with more bits for the timestamp, and record it with snowflake_accept_configuration().",
+				"layout reaches its last timestamp in %lld days",
+				(long long) (left / (24 * 3600 * 1000)));
 }

@@ -149,6 +149,7 @@ sf_mark_check_jump(void)
 	Outcome		outcome = {0};
 
 	read_clock(&outcome);
+	sf_stats_tell_step();
 	if (outcome.jumped)
 		refuse_jump(&outcome);
 }
@@ -279,6 +280,7 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 		sf_slot_unlock(slot);
 	}
 	sf_register_close(&reg);
+	sf_stats_tell_step();
 	if (outcome.behind)
 		refuse_mark(&outcome);
 	if (outcome.jumped)
@@ -372,6 +374,7 @@ sf_mark_extend_early(void)
 			sf_slot_unlock(slot);
 		}
 		sf_register_close(&reg);
+		sf_stats_tell_step();
 	}
 	if (pg_atomic_read_u64(&slot->mark) == mark_ms)
 		pg_atomic_write_u64(&slot->early, 0);

@@ -19,6 +19,11 @@
 #include "settings.h"
 #include "state.h"
 #include "stats.h"
+#include "tell.h"
+
+#define MISFIT	"node id does not fit the layout"
+#define MISFIT_HINT \
+	"Change or unset the number, or choose a layout that has room for it."
 
 /*
  * Do the numbers of snowflake.node_id and snowflake.datacenter_id, each + 1,
@@ -135,12 +140,13 @@ sf_node_take_at_start(void)
 		if (!sf_settings_leases())
 			publish(node);
 	}
+	else if (reason[0] != '\0' && started)
+		sf_tell(SF_EVENT_NODE_MISFIT, reason, MISFIT_HINT, MISFIT);
 	else if (reason[0] != '\0')
-		ereport(started ? LOG : FATAL,
+		ereport(FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("node id does not fit the layout"),
-				 errdetail("%s", reason),
-				 errhint("Change or unset the number, or choose a layout that has room for it.")));
+				 errmsg(MISFIT), errdetail("%s", reason),
+				 errhint(MISFIT_HINT)));
 	started = true;
 }
 
@@ -174,7 +180,7 @@ sf_node_take(void)
 	if (reason[0] != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("node id does not fit the layout"),
+				 errmsg(MISFIT),
 				 errdetail("%s", reason),
 				 errhint("Change it in postgresql.conf, and reload: SELECT pg_reload_conf();")));
 	ereport(ERROR,

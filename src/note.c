@@ -44,6 +44,7 @@
 #include "shard.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
+#include "tell.h"
 
 /* In the data directory, which is the working directory. */
 #define NOTE_FILE	"snowflake.note"
@@ -166,10 +167,10 @@ read_note(void)
 	if (whole && size >= sizeof(Header) && header->magic == NOTE_MAGIC &&
 		size == sizeof(Header) + header->ndatabases * sizeof(Entry))
 		return header;
-	ereport(LOG,
-			(errmsg("ignoring file \"%s\", which is damaged or of another version",
-					NOTE_FILE),
-			 errdetail("Generation may begin up to snowflake.reserve later.")));
+	sf_tell(SF_EVENT_NOTE_DAMAGED,
+			"Generation may begin up to snowflake.reserve later.", NULL,
+			"ignoring file \"%s\", which is damaged or of another version",
+			NOTE_FILE);
 	return NULL;
 }
 

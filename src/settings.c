@@ -59,6 +59,7 @@ static const char *const names[] = {
 	"snowflake.max_clock_jump", "snowflake.reserve",
 	"snowflake.sequence_start", "snowflake.max_databases",
 	"snowflake.copy_check", "snowflake.clock_check",
+	"snowflake.log_interval",
 	"snowflake.registry", "snowflake.lease_reserve",
 	"snowflake.lease_presence", "snowflake.lease_timeout",
 	"snowflake.lease_wait"
@@ -280,6 +281,7 @@ sf_settings_publish(void)
 	publish_shards(shards_text);
 	assign_node_id(sf_node_id, NULL);
 	assign_datacenter_id(sf_datacenter_id, NULL);
+	sf_settings_publish_log_interval(sf_log_interval, NULL);
 }
 
 static void

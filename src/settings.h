@@ -38,6 +38,7 @@ extern int	sf_sequence_start;	/* an SfSequenceStart */
 extern int	sf_max_databases;
 extern int	sf_copy_check;		/* an SfCheck; fixed at start */
 extern int	sf_clock_check;		/* an SfCheck */
+extern int	sf_log_interval;	/* ms; for all in SfState */
 
 /* Of a leased node id; the first fixed at start, empty where there is none. */
 extern char *sf_registry;		/* may hold a password */
@@ -66,6 +67,7 @@ extern bool sf_settings_parse_number(const char *text,
 
 /* settings_check.c */
 extern void sf_settings_define_checks(void);
+extern void sf_settings_publish_log_interval(int newval, void *extra);
 
 /* settings_lease.c */
 extern void sf_settings_define_lease(void);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * settings_check.c
- *	  The settings of what is looked at besides, and what comes of it.
+ *	  The settings of what is looked at besides, and of what comes of it.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,10 +10,13 @@
 
 #include "settings.h"
 
+#include "miscadmin.h"
+#include "state.h"
 #include "utils/guc.h"
 
 int			sf_copy_check = SF_CHECK_WARN;
 int			sf_clock_check = SF_CHECK_OFF;
+int			sf_log_interval = 60 * 1000;
 
 static const struct config_enum_entry checks[] = {
 	{"off", SF_CHECK_OFF, false},
@@ -21,6 +24,14 @@ static const struct config_enum_entry checks[] = {
 	{"error", SF_CHECK_ERROR, false},
 	{NULL, 0, false}
 };
+
+/* The postmaster's counts, since the limit is one for all processes. */
+void
+sf_settings_publish_log_interval(int newval, void *extra)
+{
+	if (sf_state != NULL && !IsUnderPostmaster)
+		pg_atomic_write_u32(&sf_state->log_interval_ms, newval);
+}
 
 void
 sf_settings_define_checks(void)
@@ -35,4 +46,10 @@ sf_settings_define_checks(void)
 							 "\"error\" refuses IDs when the mark has to be moved; \"warn\" writes a line into the log each hour.",
 							 &sf_clock_check, SF_CHECK_OFF, checks,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.log_interval",
+							"Time after which the log may tell of an event of one kind again.",
+							"0: it tells of each. Some kinds come in larger intervals, or some lines at once.",
+							&sf_log_interval, 60 * 1000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL,
+							sf_settings_publish_log_interval, NULL);
 }

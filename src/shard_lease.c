@@ -203,7 +203,7 @@ write_done(SfShardLease *shards, int64_t version)
 	{
 		snprintf(text, sizeof(text), "%d of %d configured shards are leased.",
 				 after, count(shards, shards->wanted));
-		lease->config.say(false, text);
+		lease->config.say(SF_SAID_LEASED, text);
 	}
 	if (sf_shard_lease_is_whole(shards))
 		sf_lease_clear_problem(lease);

@@ -66,8 +66,7 @@ sf_shard_lease_fence(SfShardLease *shards, SfMoment now, const char *why)
 		return;
 	snprintf(text, sizeof(text),
 			 "The lease of this server's shards is lost: %s", why);
-	lease->problem[0] = '\0';	/* to have it logged, whatever was before */
-	sf_lease_set_problem(lease, now, text, "They will be claimed again.");
+	sf_lease_lose(lease, now, text, "They will be claimed again.");
 }
 
 /*
@@ -111,7 +110,7 @@ sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
 						  shards->nshards))
 		return;
 	sf_ranges_restrict(shards->right.shards, shards->held, shards->nshards);
-	lease->config.say(true, "The lease of some of this server's shards is lost: somebody else has claimed them.");
+	lease->config.say(SF_SAID_LOST, "The lease of some of this server's shards is lost: somebody else has claimed them.");
 }
 
 /* False if it is not to be worked with; then that is a problem. */

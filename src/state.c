@@ -104,9 +104,6 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u32(&sf_state->configured_node, 0);
 	pg_atomic_init_u32(&sf_state->configured_datacenter, 0);
 	pg_atomic_init_u64(&sf_state->boot_offset, 0);
-	pg_atomic_init_u64(&sf_state->wait_logged, 0);
-	pg_atomic_init_u64(&sf_state->life_logged, 0);
-	pg_atomic_init_u64(&sf_state->sync_logged, 0);
 	pg_atomic_init_u64(&sf_state->first_xid, 0);
 	initialize_leasing(&sf_state->leasing);
 	pg_atomic_init_u64(&sf_state->identity.server, 0);
@@ -117,6 +114,12 @@ initialize(int ndatabases, int nshards, int nwriters)
 	sf_state->desk.worker = NULL;
 	sf_state->desk.pid = 0;
 	sf_state->desk.job = 0;
+	pg_atomic_init_u32(&sf_state->log_interval_ms, 0);
+	for (int i = 0; i < SF_EVENTS; i++)
+	{
+		pg_atomic_init_u64(&sf_state->events[i].due_ms, 0);
+		pg_atomic_init_u64(&sf_state->events[i].left_out, 0);
+	}
 	initialize_stats(&sf_state->stats);
 
 	for (int i = 0; i < ndatabases; i++)

@@ -13,6 +13,7 @@
 #define SF_STATE_H
 
 #include "datatype/timestamp.h"
+#include "event.h"
 #include "layout.h"
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
@@ -240,6 +241,13 @@ typedef enum SfPeak
 	SF_PEAKS
 } SfPeak;
 
+/* What a line in the log of one kind has to wait for. */
+typedef struct SfEventLimit
+{
+	pg_atomic_uint64 due_ms;	/* the next one is due, monotonic */
+	pg_atomic_uint64 left_out;	/* since the last one */
+} SfEventLimit;
+
 /* The sums of all processes.  By atomic operations, where transactions end. */
 typedef struct SfStats
 {
@@ -284,15 +292,11 @@ typedef struct SfState
 	pg_atomic_uint32 configured_datacenter;
 
 	/*
-	 * Written by compare-and-swap, on slow paths only.  Each 0: not yet.  The
-	 * first is the highest distance of the wall clock from the time since
-	 * boot, in ms, under which a mark was loaded or extended; the others are
-	 * monotonic ms of the last such line in the log.
+	 * The highest distance of the wall clock from the time since boot, in ms,
+	 * under which a mark was loaded or extended; 0: not yet.  Written by
+	 * compare-and-swap, on slow paths only.
 	 */
 	pg_atomic_uint64 boot_offset;
-	pg_atomic_uint64 wait_logged;
-	pg_atomic_uint64 life_logged;
-	pg_atomic_uint64 sync_logged;
 
 	/*
 	 * What transactions that were prepared in an earlier life of the server
@@ -304,6 +308,10 @@ typedef struct SfState
 	SfLeasing	leasing;
 	SfIdentity	identity;
 	SfDesk		desk;
+
+	/* The log: see tell.c.  The interval is the postmaster's to write. */
+	pg_atomic_uint32 log_interval_ms;
+	SfEventLimit events[SF_EVENTS];
 
 	/* fixed at start */
 	int			ndatabases;
@@ -345,17 +353,6 @@ sf_state_last_position(void)
 	if (position < SF_CLOSED)
 		return position;
 	return pg_atomic_read_u64(&sf_state->leasing.closed_at);
-}
-
-/* Has it been longer than interval_ms since this was last true?  Then note. */
-static inline bool
-sf_state_once_per(pg_atomic_uint64 *last, int64 now_ms, int64 interval_ms)
-{
-	uint64		seen = pg_atomic_read_u64(last);
-
-	if (seen != 0 && now_ms - (int64) seen < interval_ms)
-		return false;
-	return pg_atomic_compare_exchange_u64(last, &seen, (uint64) now_ms);
 }
 
 #endif							/* SF_STATE_H */

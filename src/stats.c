@@ -19,6 +19,8 @@
 #include "clock.h"
 #include "counter.h"
 #include "settings.h"
+#include "tell.h"
+#include "times.h"
 
 /*
  * What is a step of the clock, and not a correction of its speed, over the
@@ -28,6 +30,9 @@
 #define STEP_DIVISOR	10
 
 uint64		sf_stats_pending[SF_STATS];
+
+/* The step of the clock that this process has seen last, to be told; or 0. */
+static int64 step_ms = 0;
 
 /* The wait that this process is in: where its time is summed up; or 0. */
 static SfStat waiting = 0;
@@ -43,7 +48,7 @@ sf_stats_raise(SfPeak peak, int64 value)
 /*
  * The wall clock, and its distance from the time since boot, as the mark sees
  * them.  Two who look at once may count a step twice; that is not what this is
- * for.
+ * for.  The caller may hold a lock, so that the log is told later.
  */
 void
 sf_stats_see_clock(int64 wall_ms, int64 offset_ms)
@@ -60,10 +65,24 @@ sf_stats_see_clock(int64 wall_ms, int64 offset_ms)
 	pg_atomic_write_u64(&stats->seen_ms, boot_ms);
 	if (!known || size <= Max(STEP_MS, passed / STEP_DIVISOR))
 		return;
+	step_ms = step;
 	sf_stats_count(step < 0 ? SF_STAT_STEPS_BACK : SF_STAT_STEPS_FORWARD);
 	sf_stats_raise(step < 0 ? SF_PEAK_STEP_BACK_MS : SF_PEAK_STEP_FORWARD_MS,
 				   size);
 	pg_atomic_write_u64(&stats->peak[SF_PEAK_STEP_AT_MS], wall_ms);
+}
+
+/* Let the log know of it. */
+void
+sf_stats_tell_step(void)
+{
+	int64		step = step_ms;
+
+	step_ms = 0;
+	if (step != 0)
+		sf_tell(step < 0 ? SF_EVENT_CLOCK_BACK : SF_EVENT_CLOCK_FORWARD,
+				NULL, NULL, "wall clock was set %s by %s",
+				step < 0 ? "back" : "forward", sf_times_span(llabs(step)));
 }
 
 /*

@@ -16,25 +16,43 @@
 #include "clock.h"
 #include "settings.h"
 #include "stats.h"
+#include "tell.h"
 
-#define WARN_EVERY_MS	(INT64CONST(3600) * 1000)
+#define UNKNOWN \
+	"could not find out whether the wall clock is synchronized: %m"
+#define UNKNOWN_HINT \
+	"Let this server call adjtimex(), which some containers forbid; or set snowflake.clock_check to \"off\"."
+#define UNSYNCHRONIZED		"wall clock is not synchronized"
+#define UNSYNCHRONIZED_DETAIL \
+	"So says the kernel; snowflake_clock() shows more."
+#define UNSYNCHRONIZED_HINT(off) \
+	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container; or set snowflake.clock_check to \"" off "\"."
 
-/* SQLSTATE 55000, or a WARNING; unknown is 0, or why nobody knows. */
+/* SQLSTATE 55000; unknown is 0, or why nobody knows. */
 static void
-complain(int elevel, int unknown)
+refuse(int unknown)
+{
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	errno = unknown;
+	if (unknown != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg(UNKNOWN), errhint(UNKNOWN_HINT)));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg(UNSYNCHRONIZED), errdetail(UNSYNCHRONIZED_DETAIL),
+			 errhint(UNSYNCHRONIZED_HINT("warn"))));
+}
+
+static void
+warn(int unknown)
 {
 	errno = unknown;
 	if (unknown != 0)
-		ereport(elevel,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("could not find out whether the wall clock is synchronized: %m"),
-				 errhint("Let this server call adjtimex(), which some containers forbid; or set snowflake.clock_check to \"off\".")));
+		sf_tell(SF_EVENT_CLOCK_UNSYNCHRONIZED, NULL, UNKNOWN_HINT, UNKNOWN);
 	else
-		ereport(elevel,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("wall clock is not synchronized"),
-				 errdetail("So says the kernel; snowflake_clock() shows more."),
-				 errhint("Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container; or set snowflake.clock_check to \"warn\".")));
+		sf_tell(SF_EVENT_CLOCK_UNSYNCHRONIZED, UNSYNCHRONIZED_DETAIL,
+				UNSYNCHRONIZED_HINT("off"), UNSYNCHRONIZED);
 }
 
 /* As it is set, throw or warn. */
@@ -52,15 +70,10 @@ check(bool may_throw)
 	if (sf_clock_check == SF_CHECK_ERROR)
 	{
 		if (may_throw)
-		{
-			sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
-			complain(ERROR, error);
-		}
+			refuse(error);
 		return false;
 	}
-	if (sf_state_once_per(&sf_state->sync_logged, sf_clock_monotonic_ms(),
-						  WARN_EVERY_MS))
-		complain(WARNING, error);
+	warn(error);
 	return true;
 }
 

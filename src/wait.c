@@ -21,6 +21,7 @@
 #include "state.h"
 #include "stats.h"
 #include "storage/latch.h"
+#include "tell.h"
 #include "times.h"
 
 /* The longest piece of a sleep. */
@@ -31,9 +32,6 @@
 
 /* How much later than promised a wait may end. */
 #define GRACE_MS			1000
-
-/* At most one line in the log for as long. */
-#define LOG_EVERY_MS		1000
 
 static uint32 wait_event_sequence = 0;
 static uint32 wait_event_clock = 0;
@@ -145,12 +143,10 @@ sf_wait_clock(SfDelay *delay)
 	if (verdict == SF_CLOCK_REFUSE)
 		refuse_behind(delay);
 	check_progress(delay, verdict);
-	if (verdict == SF_CLOCK_WAIT &&
-		sf_state_once_per(&sf_state->wait_logged, sf_clock_monotonic_ms(),
-						  LOG_EVERY_MS))
-		ereport(LOG,
-				(errmsg("waiting for the wall clock, which is %s behind the next ID's timestamp",
-						sf_times_span(delay->ahead_ms))));
+	if (verdict == SF_CLOCK_WAIT && first)
+		sf_tell(SF_EVENT_CLOCK_WAITED_FOR, NULL, NULL,
+				"waiting for the wall clock, which is %s behind the next ID's timestamp",
+				sf_times_span(delay->ahead_ms));
 	sf_stats_begin_wait(full ? SF_STAT_SEQUENCE_WAITS : SF_STAT_CLOCK_WAITS,
 						first);
 	sleep_us(Max(1, Min(us, PIECE_MS * 1000)),

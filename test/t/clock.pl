@@ -41,7 +41,7 @@ my $slept = get();
 cmp_ok(epoch_ms($slept) - 100, '<=',
 	query($node, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)'),
 	'1.5 s back is slept for, until the drift allows the ID');
-like_log($node, qr/LOG:  waiting for the wall clock, which is \d+ ms behind/,
+like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind/,
 	$from, 'the log says so');
 
 # too far: refused, by every function, and the probe

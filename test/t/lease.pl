@@ -291,7 +291,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 
 	$registry->stop('fast');
 	wait_for_lease($b, 'problem IS NOT NULL');
-	like_log($b, qr/WARNING:  node id from registry .*: The registry (?:answered|did not answer)/,
+	like_log($b, qr/WARNING:  snowflake SF203: node id from registry .*: The registry (?:answered|did not answer)/,
 		$from, 'the log says at once that the registry is gone');
 	make_ids($b, 1000);
 	is(lease_of($b, 'state'), 'held', 'it goes on without');

@@ -285,7 +285,7 @@ $checker->saw('outage, node', $from, $last);
 cmp_ok(minute_of($last) - minute_of($from), '>=', 30, 'the registry is gone for 30 minutes');
 is(lease_of($holder, "state || ' ' || (until = '$until')"), 'held true', 'the lease is what it was');
 isnt(lease_of($holder, 'problem'), '', 'it knows of the outage');
-my @warnings = slurp_file($holder->logfile, $log) =~ /WARNING:  node id from registry/g;
+my @warnings = slurp_file($holder->logfile, $log) =~ /WARNING:  snowflake SF203: node id from registry/g;
 cmp_ok(@warnings, '>=', 25, 'and says so every minute');
 cmp_ok($load->count - $before, '>', 0, 'an outage of 30 minutes: ' . ($load->count - $before) . ' IDs meanwhile');
 my %minutes = map { minute_of($_) => 1 } $load->ids;

@@ -16,7 +16,7 @@ my $next = 'SELECT snowflake_nextval()';
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $marker = 'global/pgsql_tmp/snowflake_server';
 my $record = 'snowflake.primary';
-my $warning = 'WARNING:  this data directory is a copy of another server\'s\n.*DETAIL:  ';
+my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
 my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept_copy\(\)/;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server may have node id 1, too.*$hint/s;
 

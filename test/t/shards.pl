@@ -272,7 +272,7 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 	make_ids($a, 8, 1000);
 	kill 'CONT', $pid;
 	wait_for_shards($b, "shards = '10-14'");
-	like_log($b, qr/WARNING:  shards from registry .*: The lease of some of this server's shards is lost: somebody else has claimed them\./,
+	like_log($b, qr/WARNING:  snowflake SF302: shards from registry .*: The lease of some of this server's shards is lost: somebody else has claimed them\./,
 		$from, 'when it goes on it finds that they are lost');
 	make_ids($a, 8, 1000);
 	set_shards($a, '0-4');

@@ -52,7 +52,7 @@ sub warnings_since
 	my ($from) = @_;
 
 	return scalar(() = substr(slurp_file($node->logfile), $from) =~
-		  /WARNING:  (wall clock is not|could not find out whether)/g);
+		  /WARNING:  snowflake SF104: (wall clock is not|could not find out whether)/g);
 }
 
 {

@@ -35,11 +35,18 @@ static char layout_text[SF_LAYOUT_TEXT_SIZE];
 static char last_said[300];
 static int	nsaid;
 
+static bool
+is_warning(SfSaid what)
+{
+	return what == SF_SAID_LOST || what == SF_SAID_PROBLEM ||
+		what == SF_SAID_CLOCK;
+}
+
 static void
-say(bool is_warning, const char *text)
+say(SfSaid what, const char *text)
 {
 	snprintf(last_said, sizeof(last_said), "%s%s",
-			 is_warning ? "WARNING: " : "", text);
+			 is_warning(what) ? "WARNING: " : "", text);
 	nsaid++;
 }
 

@@ -36,14 +36,21 @@ static char node_layout_text[SF_LAYOUT_TEXT_SIZE];
 static char said[5000];		/* since prepare(), the last line first */
 static int	nsaid;
 
+static bool
+is_warning(SfSaid what)
+{
+	return what == SF_SAID_LOST || what == SF_SAID_PROBLEM ||
+		what == SF_SAID_CLOCK;
+}
+
 static void
-say(bool is_warning, const char *text)
+say(SfSaid what, const char *text)
 {
 	char		before[sizeof(said)];
 
 	memcpy(before, said, sizeof(said));
 	snprintf(said, sizeof(said), "%s%s\n%.4000s",
-			 is_warning ? "WARNING: " : "", text, before);
+			 is_warning(what) ? "WARNING: " : "", text, before);
 	nsaid++;
 }
 
