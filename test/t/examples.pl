@@ -19,6 +19,12 @@ my $examples = "$FindBin::RealBin/../../examples";
 # Debian's packages are for Debian's Python and Ruby, not for others in PATH.
 my $python = '/usr/bin/python3';
 
+my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
+  hibernate-commons-annotations geronimo-jpa_2.0_spec geronimo-jta-1.2-spec
+  dom4j slf4j-api commons-collections3 antlr javassist postgresql);
+my $jars = join ':', @jars;
+my $classes = PostgreSQL::Test::Utils::tempdir;
+
 my %decoder = (
 	python => [ $python, "$examples/decode/decode.py" ],
 	node => [ 'node', "$examples/decode/decode.js" ],
@@ -32,10 +38,20 @@ my %program = (
 	pg => [ 'node', "$examples/with_pg.js" ],
 	jdbc => [
 		'java', '-cp', '/usr/share/java/postgresql.jar',
-		"$examples/WithJdbc.java" ]);
+		"$examples/WithJdbc.java" ],
+	hibernate => [
+		'sh', '-c',
+		"javac -d '$classes' -cp '$jars' '$examples'/hibernate/*.java &&
+		java -cp '$classes:$jars' WithHibernate" ],
+	prisma => [ 'node', "$examples/orm/with_prisma.js" ],
+	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ]);
+
+# These would drop what is the extension's, were it in the schema of the tables.
+my %own_schema = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = split ' ',
-  $ENV{SNOWFLAKE_EXAMPLES} // 'python node java psycopg service sqlalchemy django rails pg jdbc';
+  $ENV{SNOWFLAKE_EXAMPLES}
+  // 'python node java psycopg service sqlalchemy django rails pg jdbc hibernate prisma drizzle';
 my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 	"timezone = 'Asia/Kathmandu'");
 $node->start;
@@ -150,7 +166,10 @@ sub column
 foreach my $name (grep { $program{$_} } @wanted)
 {
 	query($node, "CREATE DATABASE $name");
-	query($node, 'CREATE EXTENSION snowflake', database => $name);
+	query($node, $own_schema{$name}
+		? 'CREATE SCHEMA ids; CREATE EXTENSION snowflake SCHEMA ids'
+		: 'CREATE EXTENSION snowflake', database => $name);
+	my $batches = query($node, 'SELECT node_batches FROM pg_stat_snowflake');
 	local $ENV{PGHOST} = '127.0.0.1';
 	local $ENV{PGPORT} = $node->port;
 	local $ENV{PGDATABASE} = $name;
@@ -176,14 +195,35 @@ foreach my $name (grep { $program{$_} } @wanted)
 	ok(@pages == 4 && !grep({ @$_ > 300 } @pages), "$name: there are four pages");
 	is_deeply([ map { @$_ } @pages ],
 		$ids, "$name: the pages hold each row once, in order");
-	is(query($node, "SELECT DISTINCT data_type || ' ' || coalesce(column_default, '')
+	my $schema = $own_schema{$name} ? 'ids.' : '';
+	is(query($node, "SELECT DISTINCT concat_ws(' ', column_name, data_type, column_default)
 			FROM information_schema.columns
-			WHERE table_name IN ('orders', 'order_lines') AND column_name = 'id'",
-			database => $name), 'bigint snowflake_nextval()',
-		"$name: the database fills in the keys of others");
+			WHERE table_name IN ('orders', 'order_lines')
+				AND (column_name = 'id' OR column_default IS NOT NULL)",
+			database => $name), "id bigint ${schema}snowflake_nextval()",
+		"$name: the database fills in the keys of others, and nothing else");
+
+	if ($name eq 'hibernate')
+	{
+		is(query($node, 'SELECT node_batches FROM pg_stat_snowflake') - $batches,
+			21, "$name: for 1003 keys it has asked 21 times");
+		cmp_ok(query($node, 'SELECT count(DISTINCT (xmin::text, cmin::text)) FROM orders',
+				database => $name), '<', 100,
+			"$name: the rows were inserted in batches");
+	}
+	if ($own_schema{$name})
+	{
+		my ($text) = map { /^json (.*)/ } @$lines;
+		my $lines_of = column($name, 'SELECT id FROM order_lines ORDER BY id');
+
+		is_deeply(
+			[ $text =~ /"(?:id|orderId)":("\d+")/g ],
+			[ map { qq("$_") } $inserted[0], map { $_, $inserted[0] } @$lines_of ],
+			"$name: in JSON the keys are strings, exact");
+	}
 
 	# those that know of relations
-	next unless $name =~ /^(sqlalchemy|django|rails)$/;
+	next if $name =~ /^(psycopg|pg|jdbc)$/;
 	is_deeply([ map { join ' ', @$_ } said($lines, 'line') ],
 		column($name, "SELECT id || ' of ' || order_id FROM order_lines ORDER BY id"),
 		"$name: related rows have their keys, and refer to the other's");

@@ -1,0 +1,19 @@
+// For the commands of drizzle-kit.
+'use strict';
+
+const { defineConfig } = require('drizzle-kit');
+const env = process.env;
+
+module.exports = defineConfig({
+	dialect: 'postgresql',
+	schema: './schema.js',
+	out: './drizzle',
+	dbCredentials: {
+		host: env.PGHOST,
+		port: Number(env.PGPORT),
+		user: env.PGUSER,
+		password: env.PGPASSWORD,
+		database: env.PGDATABASE,
+		ssl: false,
+	},
+});

@@ -1,0 +1,8 @@
+// For the commands of drizzle-kit on a schema that it has read from the database.
+'use strict';
+
+module.exports = {
+	...require('./drizzle.config.js'),
+	schema: './drizzle/pulled/schema.ts',
+	out: './drizzle/pulled',
+};
