@@ -71,9 +71,10 @@ sub ask
 	my @ms;
 
 	unlink glob "$here/latency.*";
-	system("$bindir/pgbench", '-n', '-c', $clients, '-j', 2, '-T', $seconds,
-		'-M', 'extended', '-f', "$here/batch.sql", '-l', "--log-prefix=$here/latency",
-		@options, $connstr) == 0 or die 'pgbench failed';
+	system("$bindir/pgbench -n -c $clients -j 2 -T $seconds -M extended"
+		  . " -f $here/batch.sql -l --log-prefix=$here/latency @options"
+		  . " '$connstr' >$here/out 2>&1") == 0
+		or die "pgbench failed: see $here/out";
 	for my $file (glob "$here/latency.*")
 	{
 		open my $in, '<', $file or die "$file: $!";

@@ -74,6 +74,8 @@ like($environment{PGDATA}, qr{^\Q/var/lib/postgresql\E/\w+$}, 'the data are in a
 is($mount{'/var/lib/postgresql'}{name}, 'data', 'which is there');
 my @probe = @{ $container->{readinessProbe}{exec}{command} };
 my @alive = @{ $container->{livenessProbe}{exec}{command} };
+ok(scalar(grep { $_ eq '--host=127.0.0.1' } @probe),
+	'readiness is asked over TCP, where the image\'s server for its scripts does not listen');
 my ($wait) = $settings =~ /^snowflake\.max_clock_wait = (\d+)s$/m;
 cmp_ok($container->{readinessProbe}{timeoutSeconds}, '>', $wait,
 	'the probe lasts longer than the server waits for its clock');
