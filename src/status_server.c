@@ -19,6 +19,7 @@
 #include "mark.h"
 #include "miscadmin.h"
 #include "node.h"
+#include "record.h"
 #include "settings.h"
 #include "shard.h"
 #include "slot.h"
@@ -69,6 +70,7 @@ put_node(ReturnSetInfo *result)
 {
 	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
 	uint32		node = sf_settings_node_of(lease);
+	uint32		before = sf_state->identity.original;	/* + 1 */
 	char		name[200];
 
 	if (sf_status_standby(result, "node id"))
@@ -85,9 +87,13 @@ put_node(ReturnSetInfo *result)
 	else if (sf_settings_leases())
 		sf_status_ok(result, "node id",
 					 psprintf("%u is leased from \"%s\"", node, name));
-	else
+	else if (before == 0 || before == node + 1)
 		sf_status_ok(result, "node id",
 					 psprintf("%u is configured", node));
+	else
+		sf_status_ok(result, "node id",
+					 psprintf("%u is configured; before this start it was %u",
+							  node, before - 1));
 }
 
 /* What the worker says of either lease. */
@@ -291,6 +297,51 @@ put_mark(ReturnSetInfo *result, Oid function)
 					  SF_STATUS_SET_CLOCK " If the mark is what is wrong, see \"A mark in the far future\" in doc/operations.md of the extension.");
 }
 
+/* ---- the record ---- */
+
+typedef struct RecordRead
+{
+	Oid			function;
+	bool		exists;
+	StringInfoData differs;		/* empty: it does not */
+} RecordRead;
+
+static void
+read_record(void *arg)
+{
+	RecordRead *record = arg;
+
+	sf_register_find(record->function, NULL);
+	record->exists = sf_record_exists();
+	if (record->exists)
+		(void) sf_record_differs(&record->differs);
+}
+
+/* Also on a standby, which reads IDs by its own layouts. */
+static void
+put_record(ReturnSetInfo *result, Oid function)
+{
+	RecordRead	record = {.function = function};
+	char	   *error;
+
+	initStringInfo(&record.differs);
+	error = sf_status_try(read_record, &record);
+	if (error != NULL)
+		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
+					  psprintf("it cannot be read: %s", error),
+					  "See the check \"mark\".");
+	else if (!record.exists)
+		sf_status_ok(result, "recorded configuration",
+					 "none: no ID was made in this database");
+	else if (record.differs.len == 0)
+		sf_status_ok(result, "recorded configuration",
+					 "the layouts are those that this database was filled with");
+	else
+		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
+					  psprintf("IDs are refused here: %s", record.differs.data),
+					  "Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.");
+}
+
 /* ---- what was refused, and whose data these are ---- */
 
 static void
@@ -350,6 +401,7 @@ sf_status_server(ReturnSetInfo *result, Oid function)
 	put_capacity(result);
 	put_lives(result);
 	put_mark(result, function);
+	put_record(result, function);
 	put_refusals(result);
 	put_copy(result);
 	put_databases(result);

@@ -43,6 +43,7 @@ typedef struct Column
 	NameData	name;
 	Oid			type;			/* not that of a domain */
 	char	   *shown;			/* schema.table.column, quoted */
+	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
 	bool		is_node;		/* its default makes the node's IDs */
 	bool		is_unique;
 	bool		may_read;		/* the caller may, and nobody's code runs */
@@ -116,7 +117,13 @@ static const char *const query =
 "   AND (c.relkind" EQ "'p' OR NOT c.relhassubclass)"
 "   AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_tree(c.oid) t"
 "    JOIN pg_catalog.pg_class l ON l.oid" EQ "t.relid"
-"    WHERE l.relkind" EQ "'f')"
+"    WHERE l.relkind" EQ "'f'),"
+"  (SELECT pg_catalog.string_agg(DISTINCT"
+"    pg_catalog.format('%I', s.subname), ', ')"
+"   FROM pg_catalog.pg_subscription_rel r"
+"    JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
+"   WHERE r.srrelid" EQ "c.oid OR r.srrelid" EQ "ANY (ARRAY("
+"    SELECT t.relid FROM pg_catalog.pg_partition_tree(c.oid) t)))"
 " FROM used u"
 "  JOIN pg_catalog.pg_class c ON c.oid" EQ "u.adrelid"
 "  JOIN pg_catalog.pg_namespace n ON n.oid" EQ "c.relnamespace"
@@ -152,6 +159,10 @@ get_column(Column *column, HeapTuple row, MemoryContext context)
 	column->type = getBaseType(DatumGetObjectId(SPI_getbinval(row, desc, 3,
 															  &isnull)));
 	column->shown = MemoryContextStrdup(context, SPI_getvalue(row, desc, 4));
+	column->subscriptions = SPI_getvalue(row, desc, 10);
+	if (column->subscriptions != NULL)
+		column->subscriptions = MemoryContextStrdup(context,
+													column->subscriptions);
 	column->is_node = get_flag(row, 5);
 	column->is_unique = get_flag(row, 6);
 	column->is_indexed = get_flag(row, 7);
@@ -302,8 +313,12 @@ look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node)
 		if (look.looked)
 			seen++;
 		if (look.found)
-			name_column(&names, psprintf("%s (%lld)", look.column->shown,
-										 (long long) look.id));
+			name_column(&names, psprintf("%s (%lld%s%s)", look.column->shown,
+										 (long long) look.id,
+										 look.column->subscriptions == NULL ?
+										 "" : ", has rows of the subscription ",
+										 look.column->subscriptions == NULL ?
+										 "" : look.column->subscriptions));
 	}
 	put_names(result, "rows above", SF_STATUS_ERROR,
 			  "hold an ID of this node that this server cannot have issued",

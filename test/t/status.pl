@@ -82,6 +82,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
+says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/not looked at: the mark .* is not loaded/, 'which loads no mark');
 query($node, 'INSERT INTO t (v) SELECT generate_series(1, 100); INSERT INTO s DEFAULT VALUES');
 is(complaints($node), '', 'a server that makes IDs: nothing but ok');
@@ -89,7 +90,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, mark, refusals, copied data directory, databases, column types, unique indexes, rows above',
+	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, column types, unique indexes, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -99,6 +100,7 @@ says($node, @$_) foreach (
 	[ 'lease', 'ok', qr/registry is not set/, 'none' ],
 	[ 'layout', 'ok', qr/\d\d\.\d years are left/, 'long' ],
 	[ 'mark', 'ok', qr/loaded, at .* the clock/, 'loaded' ],
+	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
@@ -182,6 +184,24 @@ says($node, 'rows above', 'ok', qr/not looked at: the transaction is read-only/,
 query($node, 'ALTER TABLE t DROP CONSTRAINT t_pkey');
 says($node, 'rows above', 'ok', qr/2 not looked at/, 'without an index');
 query($node, "DELETE FROM t WHERE id = $twin; ALTER TABLE t ADD PRIMARY KEY (id)");
+
+# a publisher with this node id, which is ahead
+my $publisher = new_server('publisher', 'wal_level = logical');
+$publisher->start;
+query($publisher, q{CREATE EXTENSION snowflake;
+	CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	CREATE PUBLICATION p FOR ALL TABLES});
+query($node, q{CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval())});
+query($node, q{CREATE SUBSCRIPTION arriving CONNECTION '} . $publisher->connstr
+	. q{ dbname=postgres' PUBLICATION p});
+$node->wait_for_subscription_sync($publisher, 'arriving');
+says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'a subscription that has brought nothing');
+query($publisher, 'INSERT INTO arrivals DEFAULT VALUES');
+$publisher->wait_for_catchup('arriving');
+says($node, 'rows above', 'error', qr/public\.arrivals\.id \(\d+, has rows of the subscription arriving\)/,
+	'one whose publisher has our node id');
+query($node, 'DROP SUBSCRIPTION arriving; DROP TABLE arrivals');
+$publisher->stop;
 query($node, 'CREATE TABLE child () INHERITS (t)');
 says($node, 'rows above', 'ok', qr/3 not looked at/, 'a table with children');
 query($node, 'DROP TABLE child');
@@ -241,6 +261,8 @@ query($node, 'SELECT snowflake_stat_reset()');
 query($node, 'ALTER SEQUENCE snowflake_mark SET UNLOGGED', database => 'far');
 says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence/,
 	'one that is damaged', database => 'far');
+says($node, 'recorded configuration', 'error', qr/cannot be read: .*See the check "mark"/,
+	'nor can this', database => 'far');
 query($node, 'DROP DATABASE far');
 
 # ---- databases ----
@@ -319,12 +341,22 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 	$end->append_conf('postgresql.conf',
 		"snowflake.layout = 'timestamp:40 node:10 sequence:2 epoch:$epoch'\n"
 		  . "snowflake.shard_layout = 'timestamp:40 shard:10 sequence:10 epoch:$epoch'");
+	$end->append_conf('postgresql.conf', "snowflake.node_id = '6'") if $days < 0;
 	$end->start;
+	says($end, 'node id', 'ok', $days < 0 ? qr/6 is configured; before this start it was 5\|/ : qr/5 is configured\|/,
+		$days < 0 ? 'another one' : 'the same one');
 	says($end, $_, $status, qr/0\.\d years are left/, "$days days are left") foreach ('layout', 'shard layout');
 	if ($days == 200)
 	{
 		query($end, 'SELECT snowflake_stat_reset(); SELECT count(snowflake_nextval()) FROM generate_series(1, 4000)');
 		says($end, 'capacity', 'warning', qr/waited for a full sequence for \d/, 'too many for the sequence');
+	}
+	elsif ($days == 10)
+	{
+		refused($end, $next, '55000', qr/differs from what is recorded/, 'filled with another layout');
+		says($end, 'recorded configuration', 'error',
+			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept_configuration/,
+			'which says with which');
 		query($end, q{SELECT setval('snowflake_mark', 1, false)});
 	}
 	$end->stop;
