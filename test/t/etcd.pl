@@ -418,6 +418,35 @@ asked($w, 'no file', 'REFUSED', qr/Could not open/, 'read');
 $w->quit;
 $etcd->stop;
 
+# The user that doc/leases.md makes may do what a worker does under its prefix,
+# and nothing elsewhere.
+$etcd = Etcd->new('documented')->start;
+$etcd->put("$_/registry", $identity) foreach 'prefix', 'other';
+my ($commands) = slurp_file("$FindBin::RealBin/../../doc/leases.md") =~
+  /^```sh\n(etcdctl .*?)^```$/ms;
+{
+	my ($in, $said) = ("documented\n" x 2, '');
+	local $ENV{ETCDCTL_API} = 3;
+	local $ENV{ETCDCTL_ENDPOINTS} = 'http://' . $etcd->host;
+
+	ok(IPC::Run::run([ 'bash', '-euc', $commands ], '<', \$in, '>&', \$said),
+		'the commands of the documentation')
+	  or diag($said);
+}
+$etcd->call('auth/user/add', { name => 'root', password => 'root' });
+$etcd->call('auth/user/grant', { user => 'root', role => 'root' });
+$etcd->call('auth/enable', {});
+write_credentials("snowflake\ndocumented\n");
+$w = worker('etcd://' . $etcd->host . "/prefix?credentials=$credentials");
+like(reading($w), qr/^initialized/, 'the documented user: read');
+claim($w, 'the documented user: claim', 'DONE');
+asked($w, 'the documented user: keep alive', 'DONE', qr/^$/, 'keepalive');
+$w->quit;
+$w = worker('etcd://' . $etcd->host . "/other?credentials=$credentials");
+asked($w, 'the documented user: another prefix', 'REFUSED', qr/permission denied/, 'read');
+$w->quit;
+$etcd->stop;
+
 # ---- a full disk quota ----
 
 $etcd = Etcd->new('full', args => [ '--quota-backend-bytes', 4 * 1024 * 1024 ])->start;
