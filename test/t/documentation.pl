@@ -29,8 +29,8 @@ use SnowflakeTest;
 
 my $root = dirname(dirname($FindBin::RealBin));
 my @pages = @ARGV ? @ARGV : map { substr($_, length("$root/")) }
-  grep { -f } "$root/README.md", sort(glob("$root/doc/*.md")),
-  "$root/CONTRIBUTING.md", "$root/examples/README.md";
+  ("$root/README.md", sort(glob("$root/{doc,examples,examples/*}/*.md")),
+	"$root/CONTRIBUTING.md");
 
 my $MARKERS = qr/not run|run by|fails|first|\$\d|new database|server|output|inline/;
 # the languages of blocks that are no commands: node.pl runs those in js
