@@ -78,14 +78,18 @@ public class WithHibernate {
 				.buildSessionFactory();
 	}
 
-	static <T> T inTransaction(SessionFactory factory, Function<Session, T> work) {
+	static <T> T inTransaction(Session session, Function<Session, T> work) {
+		session.beginTransaction();
+		T result = work.apply(session);
+		session.getTransaction().commit();
+		return result;
+	}
+
+	static <T> T inSession(SessionFactory factory, Function<Session, T> work) {
 		Session session = factory.openSession();
 
 		try {
-			session.beginTransaction();
-			T result = work.apply(session);
-			session.getTransaction().commit();
-			return result;
+			return work.apply(session);
 		} finally {
 			session.close();
 		}
@@ -112,10 +116,13 @@ public class WithHibernate {
 	public static void main(String[] args) {
 		SessionFactory factory = connect();
 
-		// one row, with others that refer to it: their keys are Longs, which hold any
-		Purchase order = inTransaction(factory, session -> {
-			Purchase one = new Purchase("book", "wrap it", "quickly");
-			session.persist(one);
+		// one row, with others that refer to it, one of them in a transaction of its
+		// own: their keys are Longs, which hold any
+		Purchase order = inSession(factory, session -> {
+			Purchase one = new Purchase("book", "wrap it");
+
+			inTransaction(session, s -> s.save(one));
+			inTransaction(session, s -> one.lines.add(new Line(one, "quickly")));
 			return one;
 		});
 		System.out.println("inserted " + order.id);
@@ -124,15 +131,15 @@ public class WithHibernate {
 
 		// many rows, by several threads: 20 batches of 50 rows
 		List<Purchase> orders = IntStream.range(0, 4).parallel().boxed()
-				.flatMap(n -> inTransaction(factory, session ->
-						save(session, n * 250, n * 250 + 250)).stream())
+				.flatMap(n -> inSession(factory, session -> inTransaction(session, s ->
+						save(s, n * 250, n * 250 + 250))).stream())
 				.toList();
 		System.out.println("bulk " + keys(orders));
 
 		// page by page: a key is the cursor, of any page but the first
 		for (long last = 0; ; ) {
 			long after = last;
-			List<Purchase> page = inTransaction(factory, session -> page(session, after));
+			List<Purchase> page = inSession(factory, s -> page(s, after));
 
 			if (page.isEmpty())
 				break;
