@@ -24,14 +24,30 @@ public class WithJdbc {
 			s.execute("CREATE TABLE orders ("
 					+ "id bigint PRIMARY KEY DEFAULT snowflake_nextval(),"
 					+ "item text NOT NULL)");
+			s.execute("CREATE TABLE order_lines ("
+					+ "id bigint PRIMARY KEY DEFAULT snowflake_nextval(),"
+					+ "order_id bigint NOT NULL REFERENCES orders,"
+					+ "note text NOT NULL)");
 		}
 
 		// one row: its key comes back as a long, which holds any
+		long key;
 		String insert = "INSERT INTO orders (item) VALUES (?)";
 		try (PreparedStatement s = conn.prepareStatement(insert, KEY)) {
 			s.setString(1, "book");
 			s.executeUpdate();
-			System.out.println("inserted " + keys(s.getGeneratedKeys()).get(0));
+			key = Long.parseLong(keys(s.getGeneratedKeys()).get(0));
+			System.out.println("inserted " + key);
+		}
+
+		// others that refer to it
+		String lines = "INSERT INTO order_lines (order_id, note) SELECT ?, unnest(?::text[])";
+		try (PreparedStatement s = conn.prepareStatement(lines, KEY)) {
+			s.setLong(1, key);
+			s.setArray(2, conn.createArrayOf("text", new String[] {"wrap it", "quickly"}));
+			s.executeUpdate();
+			for (String line : keys(s.getGeneratedKeys()))
+				System.out.println("line " + line + " of " + key);
 		}
 
 		// many rows: in one statement the order of the keys is that of the rows

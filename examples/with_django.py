@@ -1,14 +1,9 @@
 #!/usr/bin/env python3
-"""Snowflake keys with Django. The server is named by PGHOST and the like.
+"""Snowflake keys with Django before 5.0, such as Debian 12's 3.2. The server is
+named by PGHOST and the like.
 
-From 5.0 on a model can name the database's default, and Django reads the key
-that it gave:
-
-    id = models.BigIntegerField(primary_key=True, editable=False,
-                                db_default=Func(function="snowflake_nextval"))
-
-This is for those before, such as Debian 12's 3.2, where an INSERT names all
-columns: there the key is fetched first. The test runs 3.2 only.
+An INSERT names all columns there, so that the database's default is not used: the
+key is fetched first. From 5.0 on see with_django5.py.
 """
 import os
 

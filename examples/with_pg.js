@@ -11,13 +11,27 @@ async function main() {
 		CREATE TABLE orders (
 			id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
 			item text NOT NULL
+		);
+		CREATE TABLE order_lines (
+			id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+			order_id bigint NOT NULL REFERENCES orders,
+			note text NOT NULL
 		)`);
 
 	// one row: its key comes back as a string, which JSON keeps as it is. Do not
 	// make a Number of it, unless the layout is "javascript".
 	const inserted = await client.query(
 		'INSERT INTO orders (item) VALUES ($1) RETURNING id', ['book']);
-	console.log('inserted', JSON.parse(JSON.stringify(inserted.rows[0])).id);
+	const { id } = inserted.rows[0];
+	console.log('inserted', id);
+
+	// others that refer to it
+	const { rows: lines } = await client.query(`
+		INSERT INTO order_lines (order_id, note) SELECT $1::bigint, unnest($2::text[])
+		RETURNING id, order_id AS "orderId"`, [id, ['wrap it', 'quickly']]);
+	for (const line of lines)
+		console.log('line', line.id, 'of', line.orderId);
+	console.log('json', JSON.stringify({ id, lines }));
 
 	// many rows: in one statement the order of the keys is that of the rows
 	const items = Array.from({ length: 1000 }, (_, n) => `item ${n}`);

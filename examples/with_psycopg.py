@@ -7,12 +7,24 @@ with psycopg.connect(autocommit=True) as conn:
         CREATE TABLE orders (
             id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
             item text NOT NULL
+        );
+        CREATE TABLE order_lines (
+            id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+            order_id bigint NOT NULL REFERENCES orders,
+            note text NOT NULL
         )""")
 
     # one row: its key comes back as an int, which has no limit in Python
     (key,) = conn.execute(
         "INSERT INTO orders (item) VALUES (%s) RETURNING id", ["book"]).fetchone()
     print("inserted", key)
+
+    # others that refer to it
+    lines = conn.execute(
+        "INSERT INTO order_lines (order_id, note) SELECT %s, unnest(%s::text[])"
+        " RETURNING id, order_id", [key, ["wrap it", "quickly"]])
+    for line in lines:
+        print("line", line[0], "of", line[1])
 
     # many rows: in one statement the order of the keys is that of the rows
     items = [f"item {n}" for n in range(500)]

@@ -46,12 +46,24 @@ def main():
             CREATE TABLE orders (
                 id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
                 item text NOT NULL
+            );
+            CREATE TABLE order_lines (
+                id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
+                order_id bigint NOT NULL REFERENCES orders,
+                note text NOT NULL
             )""")
 
-        # one row: its key is known before the server hears of it
+        # a row and what refers to it: their keys are known before the server hears
+        # of any, so all of it goes at once
         key = next(new_id)
-        conn.execute("INSERT INTO orders (id, item) VALUES (%s, %s)", [key, "book"])
+        lines = [(next(new_id), key, note) for note in ("wrap it", "quickly")]
+        with conn.pipeline():
+            conn.execute("INSERT INTO orders (id, item) VALUES (%s, %s)", [key, "book"])
+            for line in lines:
+                conn.execute("INSERT INTO order_lines VALUES (%s, %s, %s)", line)
         print("inserted", key)
+        for line in lines:
+            print("line", line[0], "of", line[1])
 
         # many rows, which nothing has to come back of
         rows = [(next(new_id), f"item {n}") for n in range(1000)]

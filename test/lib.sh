@@ -46,6 +46,23 @@ install_packages() {
 	[ $made = 0 ] || rm -f $policy
 }
 
+# Set "mirror" to where this machine's own packages come from, and "keyring" to
+# what they are signed with.
+find_mirror() {
+	local codename format='$(REPO_URI)'
+
+	keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+	codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+	mirror=$(apt-get indextargets --format "$format" 'Created-By: Packages' \
+		"Codename: $codename" | head -n 1)
+	if [ -z "$mirror" ]; then
+		apt-get update
+		mirror=$(apt-get indextargets --format "$format" 'Created-By: Packages' \
+			"Codename: $codename" | head -n 1)
+	fi
+	[ -n "$mirror" ] || die "apt knows no mirror of $codename"
+}
+
 # A directory that "postgres" may write, removed at the end.
 make_scratch() {
 	scratch=$(mktemp -d /tmp/snowflake.XXXXXX)
