@@ -75,8 +75,8 @@ my $dir = "$PostgreSQL::Test::Utils::tmp_check/ids";
 my $log = "$PostgreSQL::Test::Utils::log_path/clients.log";
 mkdir $dir or die "$dir: $!";
 my @file = map { "$dir/$_" } 1 .. $CLIENTS;
-my $conninfo = 'host=127.0.0.1,127.0.0.1 dbname=ids port='
-  . join(',', map { $_->port } @bouncer);
+my $conninfo = 'postgresql://' . join(',', map { '127.0.0.1:' . $_->port } @bouncer)
+  . '/ids?connect_timeout=2&tcp_user_timeout=3000';
 my $clients = IPC::Run::start(
 	[ '/usr/bin/python3', "$FindBin::RealBin/../service/clients.py", $conninfo, @file ],
 	'>', $log, '2>&1');
