@@ -104,7 +104,8 @@ as_postgres() {
 build_and_install() {
 	mkdir -p "$scratch/build"
 	tar -C "$root" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-		--exclude='*.bc' --exclude=node_modules -cf - . | tar -C "$scratch/build" -xf -
+		--exclude='*.bc' --exclude=node_modules \
+		--exclude=./examples/orm/out -cf - . | tar -C "$scratch/build" -xf -
 	chown -R postgres "$scratch/build"
 	as_postgres make -s -j2 -C build PG_CONFIG="$PG_CONFIG" "$@" \
 		>"$scratch/make.log" 2>&1 ||

@@ -7,7 +7,7 @@ const env = process.env;
 module.exports = defineConfig({
 	dialect: 'postgresql',
 	schema: './schema.js',
-	out: './drizzle',
+	out: './out/drizzle',
 	dbCredentials: {
 		host: env.PGHOST,
 		port: Number(env.PGPORT),

@@ -3,6 +3,6 @@
 
 module.exports = {
 	...require('./drizzle.config.js'),
-	schema: './drizzle/pulled/schema.ts',
-	out: './drizzle/pulled',
+	schema: './out/pulled/schema.ts',
+	out: './out/pulled',
 };

@@ -43,7 +43,7 @@ process.env.DATABASE_URL ??= 'postgresql://';	// schema.prisma wants one
 
 module.exports = defineConfig({
 	schema: 'schema.prisma',
-	migrations: { path: 'generated/migrations' },
+	migrations: { path: 'out/migrations' },
 	experimental: { adapter: true },
 	engine: 'js',
 	adapter: async () => new CatalogueAdapter({ allowExitOnIdle: true }),

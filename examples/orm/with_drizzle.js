@@ -35,14 +35,14 @@ async function main() {
 
 	// the tables, by a migration that is made of schema.js
 	kit('generate');
-	await migrate(db, { migrationsFolder: 'drizzle' });
+	await migrate(db, { migrationsFolder: 'out/drizzle' });
 	compare();
 
 	// Nor is there one to the schema that is read from the database. But in that
 	// the keys are numbers, and must be made BigInts by hand.
 	kit('pull', '--config', 'drizzle.pulled.config.js');
-	const pulled = fs.readFileSync('drizzle/pulled/schema.ts', 'utf8');
-	fs.writeFileSync('drizzle/pulled/schema.ts',
+	const pulled = fs.readFileSync('out/pulled/schema.ts', 'utf8');
+	fs.writeFileSync('out/pulled/schema.ts',
 		pulled.replaceAll('mode: "number"', 'mode: "bigint"'));
 	compare('--config', 'drizzle.pulled.config.js');
 

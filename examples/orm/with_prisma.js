@@ -17,8 +17,8 @@ function prisma(...args) {
 
 // The tables, by a migration. With a database to try it in, "migrate dev" writes
 // such a file, too.
-fs.mkdirSync('generated/migrations/1_orders', { recursive: true });
-fs.writeFileSync('generated/migrations/1_orders/migration.sql', prisma(
+fs.mkdirSync('out/migrations/1_orders', { recursive: true });
+fs.writeFileSync('out/migrations/1_orders/migration.sql', prisma(
 	'migrate', 'diff', '--from-empty', '--to-schema-datamodel', 'schema.prisma', '--script'));
 prisma('migrate', 'deploy');
 
@@ -27,14 +27,14 @@ prisma('migrate', 'deploy');
 const pushed = prisma('db', 'push', '--skip-generate');
 if (!pushed.includes('already in sync'))
 	throw new Error(`the tables are others: ${pushed}`);
-fs.copyFileSync('schema.prisma', 'generated/pulled.prisma');
-prisma('db', 'pull', '--schema', 'generated/pulled.prisma');
-const pulled = fs.readFileSync('generated/pulled.prisma', 'utf8');
+fs.copyFileSync('schema.prisma', 'out/pulled.prisma');
+prisma('db', 'pull', '--schema', 'out/pulled.prisma');
+const pulled = fs.readFileSync('out/pulled.prisma', 'utf8');
 if (pulled !== fs.readFileSync('schema.prisma', 'utf8'))
 	throw new Error(`another schema was pulled: ${pulled}`);
 
 prisma('generate');
-const { PrismaClient } = require('./generated');
+const { PrismaClient } = require('./out/client');
 
 // A key is a BigInt, exact, of which JSON.stringify makes an error: write it as a
 // string.

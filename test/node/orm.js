@@ -75,18 +75,18 @@ const programs = {
 		});
 		await db.$client.end();
 		await check('drizzle-kit pull writes keys as numbers', () => {
-			fs.rmSync('drizzle/pulled', { recursive: true });
+			fs.rmSync('out/pulled', { recursive: true });
 			complaint(process.env.PGDATABASE, 'drizzle-kit', 'pull',
 				'--config', 'drizzle.pulled.config.js');
-			assert.match(fs.readFileSync('drizzle/pulled/schema.ts', 'utf8'),
+			assert.match(fs.readFileSync('out/pulled/schema.ts', 'utf8'),
 				/id: bigint\({ mode: "number" }\)/);
 		});
 		await check('drizzle-kit push wants to drop sequences of the extension, which no filter covers', () => {
-			fs.writeFileSync('drizzle/public.config.js', `module.exports = {
+			fs.writeFileSync('out/public.config.js', `module.exports = {
 				...require('../drizzle.config.js'),
 				tablesFilter: ['!snowflake_*', '!pg_stat_snowflake'],
 			};`);
-			assert.match(complaint('public', 'drizzle-kit', 'push', '--config', 'drizzle/public.config.js'),
+			assert.match(complaint('public', 'drizzle-kit', 'push', '--config', 'out/public.config.js'),
 				/cannot drop sequence \w+ because extension snowflake requires it/);
 		});
 	},
@@ -94,13 +94,13 @@ const programs = {
 	async prisma() {
 		// a client in a place of its own, with that feature
 		const schema = fs.readFileSync('schema.prisma', 'utf8')
-			.replace('"./generated"', '"./joins"')
+			.replace('"./out/client"', '"./joins"')
 			.replace('engineType', 'previewFeatures = ["relationJoins"]\n  engineType');
-		fs.writeFileSync('generated/joins.prisma', schema);
-		complaint(process.env.PGDATABASE, 'prisma', 'generate', '--schema', 'generated/joins.prisma');
+		fs.writeFileSync('out/joins.prisma', schema);
+		complaint(process.env.PGDATABASE, 'prisma', 'generate', '--schema', 'out/joins.prisma');
 
 		const { PrismaPg } = need('@prisma/adapter-pg');
-		const { PrismaClient } = need('./generated/joins');
+		const { PrismaClient } = need('./out/joins');
 		const client = new PrismaClient({ adapter: new PrismaPg({}) });
 		const { id } = await client.order.create(
 			{ data: { item: 'ten', lines: { createMany: { data: notes } } } });

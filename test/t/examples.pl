@@ -60,13 +60,15 @@ my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 $node->start;
 query($node, 'CREATE EXTENSION snowflake');
 
-# What a program prints, as lines; it must end well, or there are none.
+# What a program prints, as lines; it must end well, or there are none. One that
+# reads wrong keys may turn the same page for ever.
 sub lines_of
 {
 	my ($name, $command, $input) = @_;
 	my ($out, $err) = ('', '');
 	my $ended = IPC::Run::run($command, '<', \($input // ''), '>', \$out,
-		'2>', \$err);
+		'2>', \$err,
+		IPC::Run::timeout(2 * $PostgreSQL::Test::Utils::timeout_default));
 
 	ok($ended, "$name: it ends well") or diag($err) or return;
 	return [ split /\n/, $out ];
