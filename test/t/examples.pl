@@ -1,5 +1,5 @@
-# The programs of examples/, each against a real server: what they print is what
-# the tables hold. And the test vectors: the extension and the decoders of three
+# The programs of examples/, each against a real server, as examples/README.md has
+# it: what they print is what the tables hold. And the test vectors: the extension and the decoders of three
 # languages read the same out of every ID.
 #
 # SNOWFLAKE_EXAMPLES names those whose packages could be had (test/all); without
