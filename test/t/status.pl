@@ -378,6 +378,8 @@ start_with_clock($leased, 1);
 query($leased, 'CREATE EXTENSION snowflake');
 wait_for_lease($leased, 'problem IS NOT NULL');
 says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry_init/, 'no registry yet');
+$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
+says($leased, 'shard lease', 'error', qr/searching: /, 'nor for shards');
 says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
 query($registry, q{SELECT snowflake_registry_init('snowflake')});
 wait_for_lease($leased, "state = 'held'");
@@ -390,6 +392,8 @@ says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a se
 $registry->stop;
 wait_for_lease($leased, 'problem IS NOT NULL');
 says($leased, 'lease', 'warning', qr/held until.*: .*\|See that the registry runs/, 'held, while the registry is gone');
+$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
+says($leased, 'shard lease', 'warning', qr/held until.*: .*\|See that the registry runs/, 'likewise');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 $registry->start;
 set_clock($leased, 0);
