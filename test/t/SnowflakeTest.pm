@@ -15,7 +15,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
   like_log check_ids fails_to_start epoch_ms crash wait_for_restart
-  lease_of wait_for_lease preload);
+  lease_of wait_for_lease preload waits_for);
 
 # A primary with the library, node 1, and the settings given; not started.
 sub new_server
@@ -150,6 +150,16 @@ sub wait_for_lease
 	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
 	  or die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
 	return;
+}
+
+# Of a row of pg_stat_activity: it waits for this, by name where the server has
+# names for such (from 17 on).
+sub waits_for
+{
+	my ($node, @events) = @_;
+
+	return "wait_event_type = 'Extension'" . ($node->pg_version < 17 ? ''
+		: ' AND wait_event IN (' . join(', ', map { "'$_'" } @events) . ')');
 }
 
 # Since the given place in its log, a server has crashed, and is up again.

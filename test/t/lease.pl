@@ -317,8 +317,8 @@ wait_for_lease($holders{d}, q{state = 'held'});
 		WHERE name = 'snowflake.lease_wait'}) or die 'no reload';
 	my ($id, $error) = ('', '');
 	my $call = call_as($b, 'waiter', \$id, \$error);
-	my $waits = q{FROM pg_stat_activity WHERE application_name = 'waiter'
-		AND wait_event IN ('Extension', 'SnowflakeLease')};
+	my $waits = q{FROM pg_stat_activity WHERE application_name = 'waiter' AND }
+	  . waits_for($b, 'SnowflakeLease');
 	$b->poll_query_until('postgres', "SELECT count(*) = 1 $waits")
 	  or die 'nobody waits';
 	is(query($b, "SELECT pg_cancel_backend(pid) $waits"), 't', 'a call waits');

@@ -197,8 +197,8 @@ sub wait_until_waiting
 	my ($n) = @_;
 
 	$node->poll_query_until('postgres', qq{SELECT count(*) = $n FROM pg_stat_activity
-		WHERE query LIKE '%snowflake_registry_%' AND pid <> pg_backend_pid()
-		AND wait_event IN ('Extension', 'SnowflakeErrand', 'SnowflakeDesk')})
+		WHERE query LIKE '%snowflake_registry_%' AND pid <> pg_backend_pid() AND }
+		  . waits_for($node, 'SnowflakeErrand', 'SnowflakeDesk'))
 	  or die 'nobody waits';
 	return;
 }

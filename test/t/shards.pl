@@ -169,8 +169,8 @@ like(query($registry, 'SELECT shards FROM snowflake_registry_shards'),
 	my ($id, $error) = ('', '');
 	my @psql = ('psql', '-XAtq', '-d', $b->connstr('postgres') . ' application_name=waiter',
 		'-c', next_of(7));
-	my $waits = q{FROM pg_stat_activity WHERE application_name = 'waiter'
-		AND wait_event IN ('Extension', 'SnowflakeLease')};
+	my $waits = q{FROM pg_stat_activity WHERE application_name = 'waiter' AND }
+	  . waits_for($b, 'SnowflakeLease');
 	foreach my $end (qw(cancel unlist get))
 	{
 		my $call = IPC::Run::start(\@psql, '>', \$id, '2>', \$error);

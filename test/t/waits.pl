@@ -14,15 +14,6 @@ my $node = new_server('main', 'snowflake.max_clock_wait = 10min',
 	"snowflake.shards = '3'", 'snowflake.reserve = 100ms');
 my $next = 'SELECT snowflake_nextval()';
 
-# What it waits for has a name where the server has them.
-sub waits_for
-{
-	my ($event) = @_;
-
-	return "wait_event_type = 'Extension'"
-	  . ($node->pg_version >= 17 ? " AND wait_event = '$event'" : '');
-}
-
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake');
 
@@ -32,7 +23,7 @@ my %waits = (
 	clock => {
 		begin => sub { query($node, $next); set_clock($node, -120) },
 		call => 'SELECT snowflake_nextval() /* waits */',
-		sign => waits_for('SnowflakeClock'),
+		sign => waits_for($node, 'SnowflakeClock'),
 		end => sub { set_clock($node, 0) }
 	},
 
@@ -41,7 +32,7 @@ my %waits = (
 		begin => sub { },
 		call => 'SELECT count(id) FROM (SELECT snowflake_nextval_batch(1000000) AS id '
 		  . 'FROM (SELECT generate_series(1, 60000)) g) s /* waits */',
-		sign => waits_for('SnowflakeSequence'),
+		sign => waits_for($node, 'SnowflakeSequence'),
 		end => sub { }
 	},
 	mark => {
