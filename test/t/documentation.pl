@@ -3,7 +3,7 @@
 # before a block, which no reader sees, say what is special about it:
 #
 #	<!-- not run: why -->		which is listed
-#	<!-- run by: test/x -->		the test that does it, and has its words
+#	<!-- run by: test/x -->		the test, or two, that does it and has its words
 #	<!-- fails: 55000 -->		it must fail with this SQLSTATE
 #	<!-- first: SQL; -->		what the page takes for granted
 #	<!-- $1 = 7 -->			what a driver would give for the parameter
@@ -160,7 +160,7 @@ sub words_of
 	my %words = map { $_ => 1 } $block->{text} =~ /\b(snowflake[._]\w+)/g;
 
 	$words{$_} = 1 foreach grep { defined } $block->{language} eq 'sh'
-	  ? $block->{text} =~ /^(?:\w+=\S+ )*([\w.\/-]+)/mg
+	  ? $block->{text} =~ /^(?!cd )(?:\w+=\S+ )*([\w.\/-]+)(?!=)\b/mg
 	  : $block->{text} =~ /^([A-Z]+ [A-Z]+)\b|\b([a-z]+[A-Z]\w*)\(/mg;
 	return sort keys %words;
 }
@@ -178,7 +178,7 @@ sub is_left_out
 		return 1;
 	}
 	return 0 unless defined(my $by = $says->{'run by'});
-	my $test = -f "$root/$by" ? slurp_file("$root/$by") : '';
+	my $test = join '', map { -f "$root/$_" ? slurp_file("$root/$_") : '' } split /, /, $by;
 	my @missing = grep { index($test, $_) < 0 } words_of($block);
 	ok($test ne '' && ($test =~ /\Q$page\E/ || !@missing),
 		"$where: $by runs it")
@@ -421,6 +421,65 @@ is_deeply(
 			FROM snowflake_layouts() WITH ORDINALITY WHERE NOT configured ORDER BY ordinality})
 	],
 	'the picture shows the presets');
+
+# The settings are what the reference says: since when, by default, from, to. In
+# milliseconds, where they have a unit.
+my %ms = (ms => 1, s => 1000, min => 60_000, h => 3_600_000, days => 86_400_000, '' => 1);
+my $reference = slurp_file("$root/doc/reference.md");
+my (%says, %is);
+
+foreach (split /\n/, query($node,
+	q{SELECT name, context, vartype, unit, boot_val, min_val, max_val
+	FROM pg_settings WHERE name LIKE 'snowflake.%'}))
+{
+	my ($name, $context, $type, $unit, @values) = split /\|/, $_, -1;
+
+	@values = $type eq 'integer' ? map { $_ * $ms{$unit} } @values : $values[0];
+	$is{$name} = join ' ', $context eq 'postmaster' ? 'restart' : 'reload', @values;
+}
+while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload).*? \| (.*) \| [\d.]+ \|$/mg)
+{
+	my ($name, $default, $from, $meaning) = ($1, $2, $3, $4);
+
+	if ($default =~ /^(\d+)(?: (\w+))?$/)
+	{
+		my @values = $1 * $ms{ $2 // '' };
+		push @values, $1 * $ms{ $2 // $4 // '' }, $3 * $ms{ $4 // '' }
+		  if $meaning =~ /\b([\d.]+)(?: (ms|s|min|h))? to ([\d.]+)(?: (ms|s|min|h|days)\b)?/;
+		$says{$name} = join ' ', $from, @values;
+	}
+	else
+	{
+		$default =~ s/^(?:unset|none|the layout's)$|`//g;
+		$says{$name} = "$from $default";
+	}
+}
+is_deeply(\%says, \%is, 'the reference has all settings, with their defaults and ranges');
+
+# It names all that a user may call or look at; and no page names what is not there.
+my @names = split /\n/, query($node, q{
+	SELECT DISTINCT coalesce(p.proname, c.relname)
+	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake'
+		LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+		LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+		AND coalesce(p.proname, c.relname) IS NOT NULL ORDER BY 1});
+# what only the extension itself calls, and what is named together
+my $INTERNAL = qr/^snowflake_(?:initialize|is_ours|id_at_support)$|_here$|^snowflake_recorded_/;
+# a role, libraries, pgEdge's functions, and the beginning of many names
+my $OTHERS = qr/^snowflake_(?:worker|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
+my %there = map { $_ => 1 } @names;
+
+is_deeply([ grep { !/$INTERNAL/ && $reference !~ /\b\Q$_\E\b/ } @names ],
+	[], 'the reference has all functions, views and tables');
+foreach my $page (grep { m{^README|^doc/} } @pages)
+{
+	(my $text = slurp_file("$root/$page")) =~ s/^\s*```.*?^\s*```$//msg;
+	my %named = map { $_ => 1 } $text =~ /\b(snowflake_[a-z]\w*)/g;
+
+	is_deeply([ grep { !$there{$_} && !/$OTHERS/ } sort keys %named ],
+		[], "$page: what it names is there");
+}
 
 ok($run, 'blocks were run: ' . ($run // 0));
 diag("LEFT OUT: $_") foreach @left_out;
