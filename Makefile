@@ -26,7 +26,7 @@ endif
 # What runs against any server that has the library preloaded and a node id;
 # test/all runs the rest on servers of its own.
 REGRESS = layouts decode text times generation batches privileges errors \
-	partitions feeds
+	partitions feeds convert
 REGRESS_OPTS = --inputdir=test
 
 EXTRA_CLEAN = results regression.diffs regression.out src/*.gcda src/*.gcno

@@ -285,6 +285,39 @@ COMMENT ON FUNCTION snowflake_partitions(regclass, text) IS
 'the partitions of a table, with their times and estimated rows';
 
 --
+-- Keys that become Snowflake keys.  The settings are those under which the
+-- server writes definitions so that they mean the same wherever they are read.
+--
+CREATE FUNCTION snowflake_convert(relation regclass,
+	"column" name DEFAULT 'id', shard integer DEFAULT NULL,
+	dry_run boolean DEFAULT true,
+	OUT step integer, OUT statement text, OUT locks text, OUT note text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET row_security = off
+SET check_function_bodies = off
+SET default_tablespace = ''
+SET datestyle = 'ISO'
+SET intervalstyle = 'postgres'
+SET extra_float_digits = 1;
+COMMENT ON FUNCTION snowflake_convert(regclass, name, integer, boolean) IS
+'the statements that make the key of a table a Snowflake key; run if dry_run is false';
+
+CREATE FUNCTION snowflake_revert(relation regclass,
+	"column" name DEFAULT 'id', identity text DEFAULT NULL,
+	restart bigint DEFAULT NULL, dry_run boolean DEFAULT true,
+	OUT step integer, OUT statement text, OUT locks text, OUT note text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET row_security = off;
+COMMENT ON FUNCTION snowflake_revert(regclass, name, text, bigint, boolean) IS
+'the statements that give a key back its sequence, or an identity; run if dry_run is false';
+
+--
 -- Feeds: restricted, since a plan's workers would each ask for themselves, and
 -- get different answers
 --

@@ -164,6 +164,7 @@ snowflake_accept_configuration() v u -
 snowflake_accept_copy() v u -
 snowflake_advance(bigint,boolean,text) v u -
 snowflake_clock() v r public
+snowflake_convert(regclass,name,integer,boolean) v u public
 snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
 snowflake_currval() v r public
 snowflake_decode(bigint) s s public
@@ -212,6 +213,7 @@ snowflake_registry_slots() v u -
 snowflake_registry_slots_here() v u public
 snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,integer,bigint,bigint,bigint) v u -
 snowflake_registry_write_shards(bigint,bigint,text) v u -
+snowflake_revert(regclass,name,text,bigint,boolean) v u public
 snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
@@ -331,8 +333,8 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter
 	q{snowflake_registry_begin(1, 1, 'timestamp:41 sequence:22', 0, 1)},
 	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
 	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
-# those that only compute have regression tests
-is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(id_\w+|encode|parse|\w*partitions)\(/ } @functions),
+# those that only compute have regression tests, and t/convert.pl has traps
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(id_\w+|encode|parse|\w*partitions|convert|revert)\(/ } @functions),
 	'no function is left out of the calls');
 
 # as the first of a session, and after its mark is loaded

@@ -1,0 +1,278 @@
+/*-------------------------------------------------------------------------
+ *
+ * conversion.c
+ *	  What depends on a column that is converted, and what stands in the way.
+ *
+ * Foreign keys and inheritance make columns share their values: those that
+ * refer to the column, those that refer to these, and the same column of
+ * partitions and children.  All of them have to be bigint.  ALTER TABLE ... TYPE
+ * itself makes indexes, constraints and statistics anew; what it refuses to do
+ * is collected here and in conversion_steps.c: views, rules, triggers,
+ * policies, publications, functions with an SQL body, generated columns.
+ *
+ * The queries are run with search_path = pg_catalog, pg_temp, as the functions
+ * of convert.c are declared, and with the caller's rights.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "conversion.h"
+
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+
+/* ---- queries ---- */
+
+static void
+select_rows(const char *query, int nargs, Oid *types, Datum *values)
+{
+	if (SPI_execute_with_args(query, nargs, types, values, NULL, false,
+							  0) != SPI_OK_SELECT)
+		elog(ERROR, "catalogs could not be read");
+}
+
+/* A text, NULL where there is no row, or no value. */
+char *
+sf_conversion_value(const char *query, int nargs, Oid *types, Datum *values)
+{
+	select_rows(query, nargs, types, values);
+	if (SPI_processed == 0)
+		return NULL;
+	return SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+}
+
+/* An array; what it is in lives until SPI_finish(). */
+static Datum
+get_array(int number)
+{
+	bool		isnull;
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, number, &isnull);
+
+	Assert(!isnull);
+	return value;
+}
+
+static Oid	given_types[] = {OIDARRAYOID, INT2ARRAYOID, OIDARRAYOID};
+
+void
+sf_conversion_add(SfConversion *conversion, const char *text,
+				  const char *locks, const char *note)
+{
+	SfStatement *statement = palloc(sizeof(SfStatement));
+
+	statement->text = text;
+	statement->locks = locks;
+	statement->note = note;
+	conversion->steps = lappend(conversion->steps, statement);
+}
+
+/* Add the statements of a query: text, locks, note. */
+void
+sf_conversion_query(SfConversion *conversion, const char *query)
+{
+	SPITupleTable *table;
+
+	select_rows(query, 3, given_types, conversion->given);
+	table = SPI_tuptable;
+	for (uint64 i = 0; i < table->numvals; i++)
+		sf_conversion_add(conversion,
+						  SPI_getvalue(table->vals[i], table->tupdesc, 1),
+						  SPI_getvalue(table->vals[i], table->tupdesc, 2),
+						  SPI_getvalue(table->vals[i], table->tupdesc, 3));
+}
+
+/* ---- what depends ---- */
+
+/* Down and up the inheritance, and from keys to those that refer to them. */
+static const char *const columns_query =
+"WITH RECURSIVE found(relid, number) AS ("
+" SELECT $1, $2"
+" UNION"
+" SELECT n.relid, n.number"
+" FROM found f JOIN pg_attribute a ON a.attrelid = f.relid AND a.attnum = f.number,"
+"  LATERAL ("
+"   SELECT o.attrelid AS relid, o.attnum AS number"
+"   FROM pg_inherits i JOIN pg_attribute o"
+"    ON (i.inhparent = f.relid AND o.attrelid = i.inhrelid)"
+"    OR (i.inhrelid = f.relid AND o.attrelid = i.inhparent)"
+"   WHERE o.attname = a.attname AND NOT o.attisdropped"
+"   UNION ALL"
+"   SELECT c.conrelid, k.referring"
+"   FROM pg_constraint c, unnest(c.conkey, c.confkey) k(referring, referred)"
+"   WHERE c.contype = 'f' AND c.confrelid = f.relid AND k.referred = f.number) n)"
+" SELECT array_agg(relid ORDER BY place), array_agg(number ORDER BY place)"
+" FROM (SELECT *, row_number() OVER (ORDER BY relid <> $1,"
+"   relid::regclass::text COLLATE \"C\", number) AS place FROM found) f";
+
+/* A view comes after the longest way to it; a view of itself is none. */
+static const char *const views_query =
+SF_CONVERSION_COLUMNS ","
+" found(relid, depth) AS ("
+" SELECT r.ev_class, 1"
+" FROM changed c JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass"
+"   AND d.refobjid = c.relid AND d.refobjsubid = c.attnum"
+"   AND d.classid = 'pg_rewrite'::regclass"
+"  JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_type = '1'"
+" UNION"
+" SELECT r.ev_class, f.depth + 1"
+" FROM found f JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass"
+"   AND d.refobjid = f.relid AND d.classid = 'pg_rewrite'::regclass"
+"  JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_type = '1'"
+" WHERE r.ev_class <> f.relid AND f.depth < 1000)"
+" SELECT coalesce(array_agg(relid ORDER BY depth, relid::regclass::text COLLATE \"C\"), '{}')"
+" FROM (SELECT relid, max(depth) AS depth FROM found GROUP BY relid) f";
+
+/* What the queries of a conversion are given. */
+void
+sf_conversion_find(SfConversion *conversion)
+{
+	Oid			types[] = {OIDOID, INT2OID};
+	Datum		values[] = {ObjectIdGetDatum(conversion->relation),
+	Int16GetDatum(conversion->number)};
+
+	select_rows(columns_query, 2, types, values);
+	conversion->given[0] = get_array(1);
+	conversion->given[1] = get_array(2);
+	select_rows(views_query, 2, given_types, conversion->given);
+	conversion->given[2] = get_array(1);
+}
+
+/* ---- what stands in the way ---- */
+
+typedef struct Obstacle
+{
+	const char *query;			/* of texts for the DETAIL */
+	int			sqlstate;
+	const char *message;
+	const char *hint;
+} Obstacle;
+
+#define DEPENDS(condition) \
+"SELECT format('%s depends on %s.', pg_describe_object(d.classid, d.objid, d.objsubid)," \
+" pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)) AS why" \
+" FROM pg_depend d WHERE " condition
+
+#define CLASS(relkinds) \
+"(d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND EXISTS (SELECT FROM" \
+" pg_class i WHERE i.oid = d.objid AND i.relkind IN (" relkinds ")))"
+
+#define WITH_BODY \
+"(d.classid = 'pg_proc'::regclass AND EXISTS (SELECT FROM functions p WHERE p.oid = d.objid))"
+
+static const Obstacle obstacles[] = {
+	{SF_CONVERSION_GIVEN
+		" SELECT DISTINCT pg_describe_object(class, object, 0) AS why FROM ("
+		" SELECT 'pg_class'::regclass AS class, s.attrelid AS object, s.relowner AS owner"
+		"  FROM shared s JOIN altered a ON a.relid = s.attrelid"
+		" UNION ALL SELECT 'pg_class'::regclass, oid, relowner FROM views"
+		" UNION ALL SELECT 'pg_class'::regclass, oid, relowner FROM pg_class WHERE oid IN ("
+		"  SELECT ev_class FROM rules UNION SELECT tgrelid FROM triggers"
+		"  UNION SELECT polrelid FROM policies UNION SELECT prrelid FROM publications)"
+		" UNION ALL SELECT 'pg_proc'::regclass, oid, proowner FROM functions"
+		" UNION ALL SELECT 'pg_publication'::regclass, prpubid, pubowner FROM publications) o"
+		" WHERE NOT pg_has_role(owner, 'USAGE')",
+		ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"must be owner of all that has to change with the column",
+	"Call it as the owner of these, or as a superuser."},
+	{SF_CONVERSION_COLUMNS
+		" SELECT format('Column %I of %s is of type %s.', s.attname, s.attrelid::regclass,"
+		"  format_type(s.atttypid, s.atttypmod)) AS why"
+		" FROM shared s JOIN pg_type t ON t.oid = s.atttypid"
+		" WHERE s.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)"
+		"  AND NOT (t.typtype = 'd' AND t.typbasetype = 'int8'::regtype)",
+		ERRCODE_DATATYPE_MISMATCH,
+		"IDs do not fit into what refers to the column, or inherits it",
+	"Make these columns bigint first."},
+	{SF_CONVERSION_GIVEN
+		" SELECT format('Column %I is part of the partition key of %s.', attname, relid::regclass) AS why"
+		" FROM altered a WHERE EXISTS (SELECT FROM pg_depend d"
+		"  WHERE d.classid = 'pg_class'::regclass AND d.objid = a.relid AND d.objsubid = a.attnum"
+		"   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = a.relid"
+		"   AND d.refobjsubid = 0 AND d.deptype = 'i')"
+		" UNION ALL"
+		" SELECT format('Column %I of %s is inherited from more than one table.', attname, relid::regclass)"
+		" FROM altered WHERE attinhcount > 1"
+		" UNION ALL"
+		" SELECT format('Table %s has the type %s.', attrelid::regclass, reloftype::regtype)"
+		" FROM shared JOIN altered ON relid = attrelid WHERE reloftype <> 0"
+		" UNION ALL"
+		" SELECT format('Column %I of the foreign table %s is elsewhere.', s.attname, attrelid::regclass)"
+		" FROM shared s JOIN altered ON relid = attrelid WHERE relkind = 'f'"
+		" UNION ALL"
+		" SELECT format('Column %I of %s is generated.', attname, attrelid::regclass)"
+		" FROM shared WHERE attgenerated <> ''"
+		" UNION ALL"
+		" SELECT format('Generated column %I of %s has a definition of its own beside the inherited one.', m.attname, m.relid::regclass)"
+		" FROM made m JOIN pg_attribute a ON a.attrelid = m.relid AND a.attnum = m.attnum"
+		"  JOIN pg_attrdef f ON f.adrelid = m.relid AND f.adnum = m.attnum"
+		" WHERE m.attinhcount > 0 AND (a.attislocal OR m.attinhcount > 1 OR NOT EXISTS ("
+		"  SELECT FROM made r JOIN pg_attrdef e ON e.adrelid = r.relid AND e.adnum = r.attnum"
+		"  WHERE r.attinhcount = 0 AND r.attname = m.attname"
+		"   AND pg_get_expr(e.adbin, e.adrelid) = pg_get_expr(f.adbin, f.adrelid)))"
+		" UNION ALL"
+		" SELECT format('%s has the row type of %s.',"
+		"  pg_describe_object(d.classid, d.objid, d.objsubid), s.attrelid::regclass)"
+		" FROM shared s JOIN altered ON relid = attrelid"
+		"  JOIN pg_type t ON t.oid = s.reltype"
+		"  JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass"
+		"   AND d.refobjid IN (t.oid, t.typarray) AND d.classid = 'pg_class'::regclass"
+		"   AND d.objsubid > 0"
+		"  JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'p', 'm')"
+		" UNION ALL"
+		" SELECT format('%s is of another session.', pg_describe_object('pg_class'::regclass, oid, 0))"
+		" FROM views WHERE pg_is_other_temp_schema(relnamespace)",
+		ERRCODE_FEATURE_NOT_SUPPORTED,
+		"the column cannot be widened in place",
+	"Change this first. A table that is partitioned by the column has to be made anew with a bigint, and its rows copied."},
+	{SF_CONVERSION_GIVEN
+		DEPENDS("d.refclassid = 'pg_class'::regclass AND d.refobjid IN (SELECT oid FROM views)"
+				" AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_attrdef'::regclass,"
+				"  'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_statistic_ext'::regclass,"
+				"  'pg_type'::regclass)"
+				" OR " WITH_BODY " OR " CLASS("'i', 't'") ")")
+		" UNION "
+		DEPENDS("d.refclassid = 'pg_type'::regclass"
+				" AND d.refobjid IN (SELECT t.oid FROM views v JOIN pg_type t ON v.reltype IN (t.oid, t.typelem))"
+				" AND d.classid <> 'pg_rewrite'::regclass"
+				" AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')")
+		" UNION "
+		DEPENDS("d.classid = 'pg_class'::regclass AND d.objid IN (SELECT oid FROM views)"
+				" AND d.deptype = 'e'")
+		" UNION "
+		DEPENDS("d.refclassid = 'pg_class'::regclass"
+				" AND (d.refobjid, d.refobjsubid) IN (SELECT relid, attnum FROM made)"
+				" AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_attrdef'::regclass,"
+				"  'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_publication_rel'::regclass)"
+				" OR " WITH_BODY " OR " CLASS("'i', 'I'")
+				" OR d.classid = 'pg_constraint'::regclass AND EXISTS (SELECT FROM pg_constraint c"
+				"  WHERE c.oid = d.objid AND c.contype = 'n'))"),
+		ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+		"other objects depend on views or generated columns that have to be made anew",
+	"Drop them, convert the column, and make them again."}
+};
+
+/*
+ * Refuse what cannot be done: SQLSTATE 42501, 42804, 0A000, 2BP01.
+ */
+void
+sf_conversion_require(SfConversion *conversion)
+{
+	for (int i = 0; i < lengthof(obstacles); i++)
+	{
+		const Obstacle *obstacle = &obstacles[i];
+		char	   *why =
+			sf_conversion_value(psprintf("SELECT string_agg(why, chr(10) ORDER BY why COLLATE \"C\") FROM (%s) o",
+										 obstacle->query),
+								3, given_types, conversion->given);
+
+		if (why != NULL)
+			ereport(ERROR,
+					(errcode(obstacle->sqlstate),
+					 errmsg("%s", obstacle->message),
+					 errdetail_internal("%s", why),
+					 errhint("%s", obstacle->hint)));
+	}
+}

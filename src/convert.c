@@ -1,0 +1,202 @@
+/*-------------------------------------------------------------------------
+ *
+ * convert.c
+ *	  The SQL function that makes the key of a table a Snowflake key.
+ *
+ * It makes a script, and runs it only if it is told to.  Rows that are there
+ * stay as they are; what has to be sure is that the next ID is above all of
+ * them.  It is declared, as snowflake_revert() is, with search_path = pg_catalog, pg_temp, so that
+ * the server gives each name with its schema, and that no other function or
+ * operator is found; and with row_security = off, so that no row is overlooked.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "conversion.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "guard.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_convert);
+
+/* SQLSTATE 55000 */
+static void
+refuse_foreign_key(const SfConversion *conversion)
+{
+	char	   *others = sf_conversion_ask(conversion,
+							 "SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')"
+							 " FROM pg_constraint WHERE contype = 'f' AND conrelid = $1"
+							 " AND $2 = ANY (conkey)");
+
+	if (others != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column %s of %s has its values from another table",
+						conversion->column, conversion->table),
+				 errdetail("It refers to %s.", others),
+				 errhint("Convert the column that it refers to.")));
+}
+
+/*
+ * The first ID that can come.  One is made, since that is the best proof that
+ * there is one; but where that is not possible, the clock has to do.
+ */
+static int64
+next_id(const SfConversion *conversion, const char *schema,
+		const char *call, bool shard)
+{
+	int64		id;
+
+	if (!RecoveryInProgress() && !XactReadOnly)
+		sf_conversion_number(conversion, psprintf("SELECT %s", call), &id);
+	else
+		sf_conversion_number(conversion,
+				   psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s)",
+							schema, shard ?
+							", current_setting('snowflake.shard_layout')" : ""),
+				   &id);
+	return id;
+}
+
+/* SQLSTATE 55000 */
+static void
+require_below(const SfConversion *conversion, int64 next)
+{
+	int64		largest;
+
+	if (sf_conversion_number(conversion,
+				   sf_conversion_of(conversion, "SELECT max(%s)::int8 FROM %s"),
+				   &largest) && largest >= next)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("an ID in column %s of %s is not below the next one",
+						conversion->column, conversion->table),
+				 errdetail("The largest one is %lld, and the next one would be %lld.",
+						   (long long) largest, (long long) next),
+				 errhint("If these IDs were made in the configured layout, have an administrator call snowflake_advance(%lld). Otherwise configure an earlier snowflake.epoch, or a layout whose IDs are larger.",
+						 (long long) largest)));
+}
+
+/* Partitions have the identity of their parent from 17 on; children never. */
+static const char *const identities =
+"WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
+" SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+" SELECT t.relid::regclass::text, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END,"
+"  pg_get_serial_sequence(t.relid::regclass::text, a.attname),"
+"  pg_sequence_last_value(pg_get_serial_sequence(t.relid::regclass::text, a.attname)::regclass)::text"
+" FROM tree t JOIN pg_class c ON c.oid = t.relid JOIN pg_attribute a ON a.attrelid = t.relid"
+"  JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname"
+" WHERE a.attidentity <> '' AND (t.relid = $1 OR NOT c.relispartition"
+"  OR current_setting('server_version_num')::int < 170000)"
+" ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE \"C\"";
+
+static void
+drop_identities(SfConversion *conversion)
+{
+	SPITupleTable *table;
+
+	sf_conversion_ask(conversion, identities);
+	table = SPI_tuptable;
+	for (uint64 i = 0; i < table->numvals; i++)
+	{
+		const char *relation = SPI_getvalue(table->vals[i], table->tupdesc, 1);
+		const char *kind = SPI_getvalue(table->vals[i], table->tupdesc, 2);
+		const char *sequence = SPI_getvalue(table->vals[i], table->tupdesc, 3);
+		const char *last = SPI_getvalue(table->vals[i], table->tupdesc, 4);
+
+		sf_conversion_add(conversion,
+						  psprintf("ALTER TABLE %s%s ALTER COLUMN %s DROP IDENTITY",
+								   i > 0 ? "ONLY " : "", relation,
+								   conversion->column),
+						  psprintf("ACCESS EXCLUSIVE on %s", relation),
+						  psprintf("was GENERATED %s; the sequence %s goes, its last value was %s",
+								   kind, sequence, last ? last : "none"));
+	}
+}
+
+/* What the defaults of the table, its partitions and children were. */
+static const char *const defaults =
+"WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
+" SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+" SELECT 'was ' || string_agg(format('%s of %s', expression, relations), ', ' ORDER BY relations) FROM ("
+"  SELECT pg_get_expr(f.adbin, f.adrelid) AS expression,"
+"   string_agg(t.relid::regclass::text, ' and ' ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE \"C\") AS relations"
+"  FROM tree t JOIN pg_attribute a ON a.attrelid = t.relid"
+"   JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname"
+"   JOIN pg_attrdef f ON f.adrelid = t.relid AND f.adnum = a.attnum"
+"  GROUP BY 1) d";
+
+static void
+set_default(SfConversion *conversion, const char *call)
+{
+	const char *was = sf_conversion_ask(conversion, defaults);
+	const char *sequence = sf_conversion_owned_sequence(conversion);
+
+	if (sequence != NULL)
+		was = psprintf("%s%s%s stays with the column, for snowflake_revert()",
+					   was ? was : "", was ? "; " : "", sequence);
+	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", call), was);
+}
+
+/* The extension's schema, quoted. */
+static const char *
+our_schema(FunctionCallInfo fcinfo)
+{
+	return quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)));
+}
+
+/*
+ * snowflake_convert(relation regclass, "column" name DEFAULT 'id',
+ *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true)
+ *
+ * One row for each statement.  Throws SQLSTATE 22004, 25006 (to be run in a
+ * read-only transaction), 42P01, 42703, 42809 (no table; a column that is
+ * inherited, or generated), 42804 (no integers, here or in what refers to it),
+ * 42501 (not the owner), 0A000 (cannot be widened in place), 2BP01 (more depends
+ * on it than can be made anew), 55000 (refers to another table; IDs that are
+ * not below the next one), 40001 (changed meanwhile), and what making an ID or
+ * a statement throws.
+ */
+Datum
+snowflake_convert(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		shard = !PG_ARGISNULL(2);
+	const char *schema = our_schema(fcinfo);
+	const char *call = psprintf("%s.snowflake_nextval()", schema);
+	SfConversion *conversion;
+	bool		dry_run;
+
+	sf_conversion_arguments(fcinfo, 3, "snowflake_convert()");
+	dry_run = PG_GETARG_BOOL(3);
+	if (shard)
+		call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
+						PG_GETARG_INT32(2));
+	SPI_connect();
+	conversion = sf_conversion_open(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)));
+	refuse_foreign_key(conversion);
+	sf_conversion_require(conversion);
+	sf_conversion_start(conversion, dry_run);
+	require_below(conversion, next_id(conversion, schema, call, shard));
+	sf_conversion_take_away(conversion);
+	drop_identities(conversion);
+	sf_conversion_widen(conversion);
+	set_default(conversion, call);
+	sf_conversion_put_back(conversion);
+	sf_conversion_finish(conversion, rsinfo, dry_run);
+	SPI_finish();
+	return (Datum) 0;
+}
