@@ -5,9 +5,9 @@
  *
  * Foreign keys and inheritance make columns share their values: those that
  * refer to the column, those that refer to these, and the same column of
- * partitions and children.  All of them have to be bigint.  ALTER TABLE ... TYPE
- * itself makes indexes, constraints and statistics anew; what it refuses to do
- * is collected here and in conversion_steps.c: views, rules, triggers,
+ * partitions and children.  All of them have to be bigint.  ALTER TABLE itself
+ * makes indexes, constraints and statistics anew.  What it refuses to alter
+ * beneath is found here and in conversion_steps.c: views, rules, triggers,
  * policies, publications, functions with an SQL body, generated columns.
  *
  * The queries are run with search_path = pg_catalog, pg_temp, as the functions
@@ -260,7 +260,7 @@ static const Obstacle obstacles[] = {
 void
 sf_conversion_require(SfConversion *conversion)
 {
-	for (int i = 0; i < lengthof(obstacles); i++)
+	for (Size i = 0; i < lengthof(obstacles); i++)
 	{
 		const Obstacle *obstacle = &obstacles[i];
 		char	   *why =

@@ -57,7 +57,8 @@ extern bool sf_conversion_number(const SfConversion *conversion,
 								 const char *query, int64 *number);
 extern const char *sf_conversion_of(const SfConversion *conversion,
 									const char *format);
-extern const char *sf_conversion_owned_sequence(const SfConversion *conversion);
+extern const char *
+			sf_conversion_owned_sequence(const SfConversion *conversion);
 extern void sf_conversion_alter(SfConversion *conversion, const char *action,
 								const char *note);
 extern void sf_conversion_start(SfConversion *conversion, bool dry_run);
@@ -66,13 +67,14 @@ extern void sf_conversion_finish(SfConversion *conversion,
 
 /*
  * What queries of a conversion begin with.  $1 and $2 are the columns that
- * share their values with the one that is converted, which is the first; $3 the
- * views that are made anew, each after those that it reads.  Of the columns
- * some are altered to bigint; generated columns that are computed from these
- * are made anew, too, and both are changed.  Of indexes ALTER TABLE keeps all but
- * those of partitions, which it makes as if their parent's were new: so these
- * are among the indexes that are made here, and where they are of constraints
- * (parts), they get back their names from what the server will have given them.
+ * share their values with the one that is converted, which is the first; $3
+ * the views that are made anew, each after those that it reads.  Some of the
+ * columns are altered to bigint; generated columns that are computed from
+ * these are made anew, too, and both are changed.  ALTER TABLE keeps all
+ * indexes but those of partitions, which it makes as if their parent's were
+ * new: so these are among the indexes that are made here, and where they are
+ * of constraints (parts), they are renamed from what the server will have
+ * called them.
  */
 #define SF_CONVERSION_COLUMNS \
 "WITH RECURSIVE shared AS (" \

@@ -93,14 +93,15 @@ SfConversion *
 sf_conversion_open(Oid relation, const char *column)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
+	const char *schema;
 
 	require_table(relation);
 	conversion->relation = relation;
 	conversion->number = require_column(relation, column);
 	conversion->column = quote_identifier(column);
+	schema = get_namespace_name(get_rel_namespace(relation));
 	conversion->table =
-		quote_qualified_identifier(get_namespace_name(get_rel_namespace(relation)),
-								   get_rel_name(relation));
+		quote_qualified_identifier(schema, get_rel_name(relation));
 	sf_conversion_find(conversion);
 	return conversion;
 }
@@ -138,7 +139,8 @@ sf_conversion_number(const SfConversion *conversion, const char *query,
 
 	if (text == NULL)
 		return false;
-	*number = DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(text)));
+	*number = DatumGetInt64(DirectFunctionCall1(int8in,
+												CStringGetDatum(text)));
 	return true;
 }
 
@@ -169,6 +171,7 @@ void
 sf_conversion_start(SfConversion *conversion, bool dry_run)
 {
 	SfStatement *lock;
+	SfStatement *again;
 
 	if (dry_run)
 		sf_conversion_add(conversion, "BEGIN", NULL, NULL);
@@ -183,7 +186,8 @@ sf_conversion_start(SfConversion *conversion, bool dry_run)
 		elog(ERROR, "could not execute \"%s\"", lock->text);
 	sf_conversion_find(conversion);
 	sf_conversion_lock(conversion);
-	if (strcmp(lock->text, ((SfStatement *) llast(conversion->steps))->text) != 0)
+	again = llast(conversion->steps);
+	if (strcmp(lock->text, again->text) != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 				 errmsg("foreign keys or inheritance have changed meanwhile"),
@@ -204,7 +208,7 @@ sf_conversion_finish(SfConversion *conversion, ReturnSetInfo *rsinfo,
 	foreach(cell, conversion->steps)
 	{
 		SfStatement *statement = lfirst(cell);
-		Datum		values[4];
+		Datum		values[4] = {0};
 		bool		nulls[4] = {0};
 
 		if (!dry_run && SPI_execute(statement->text, false, 0) < 0)
@@ -213,15 +217,21 @@ sf_conversion_finish(SfConversion *conversion, ReturnSetInfo *rsinfo,
 		values[1] = CStringGetTextDatum(statement->text);
 		nulls[2] = statement->locks == NULL;
 		nulls[3] = statement->note == NULL;
-		values[2] = nulls[2] ? (Datum) 0 : CStringGetTextDatum(statement->locks);
-		values[3] = nulls[3] ? (Datum) 0 : CStringGetTextDatum(statement->note);
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+		if (!nulls[2])
+			values[2] = CStringGetTextDatum(statement->locks);
+		if (!nulls[3])
+			values[3] = CStringGetTextDatum(statement->note);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
 	}
 }
 
 /* ---- arguments ---- */
 
-/* What both functions begin with; dry_run is the argument of that name. */
+/*
+ * What both functions begin with; dry_run is the argument of that name.
+ * SQLSTATE 22004, 25000, 25006
+ */
 void
 sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 						const char *name)
@@ -232,5 +242,11 @@ sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 				 errmsg("relation, column and dry_run must not be null")));
 	if (!PG_GETARG_BOOL(dry_run) && XactReadOnly)
 		sf_guard_refuse_read_only(name);
+	if (!PG_GETARG_BOOL(dry_run) && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot execute %s at this isolation level", name),
+				 errdetail("The snapshot may be older than the lock on the table, and miss its last rows."),
+				 errhint("Use READ COMMITTED.")));
 	InitMaterializedSRF(fcinfo, 0);
 }

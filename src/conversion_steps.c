@@ -5,10 +5,10 @@
  *	  beneath is taken away, and put back as it was.
  *
  * Where an object can be changed and not dropped, it keeps its owner, grants
- * and comment, and what depends on it: policies and functions do.  Views, rules
- * and triggers are made again, with all that hangs on them.  As the view of
- * before may read what is generated later on, materialized views are made
- * empty, and filled when everything else is back.
+ * and comment, and what depends on it: so policies and functions.  Views,
+ * rules and triggers are made again, with all that hangs on them.  Those that
+ * are materialized may call what is not back yet: so they are made empty, and
+ * filled when everything else is there.
  *
  * Each query returns statements, what they lock, and what there is to say.
  *
@@ -82,7 +82,7 @@ SF_CONVERSION_GIVEN
 " 'ACCESS EXCLUSIVE on ' || ev_class::regclass, NULL::text"
 " FROM rules WHERE stands ORDER BY " BY("ev_class::regclass") ", " BY("rulename");
 
-/* Those of partitions go with them, and others with their views and columns. */
+/* Those of partitions go with theirs, others with their views and columns. */
 static const char *const drop_indexes =
 SF_CONVERSION_GIVEN
 "SELECT format('DROP INDEX %s', indexrelid::regclass), 'ACCESS EXCLUSIVE on ' || indrelid::regclass, NULL::text"
@@ -97,8 +97,8 @@ SF_CONVERSION_GIVEN
 /* ---- the tables ---- */
 
 /*
- * In one statement a table is rewritten once.  A generated column comes back at
- * the end of its table: there is no other way in all majors.
+ * In one statement a table is rewritten once.  A generated column comes back
+ * at the end of its table: there is no other way in all majors.
  */
 #define PIECES \
 SF_CONVERSION_COLUMNS "," \
@@ -207,7 +207,7 @@ SF_CONVERSION_GIVEN \
 #define OWNER_HAS_ALL \
 "coalesce((acldefault('r', v.relowner))[1] = ANY (v.relacl), true)"
 
-/* What default privileges have granted meanwhile, and the owner has revoked. */
+/* What default privileges have granted, and what the owner has not. */
 static const char *const revoke_defaults =
 SF_CONVERSION_GIVEN
 "SELECT format('REVOKE ALL ON TABLE %s FROM %s', oid::regclass,"
@@ -221,7 +221,7 @@ SF_CONVERSION_GIVEN
 "   AND x.grantee NOT IN (v.relowner, d.defaclrole)) g"
 " ORDER BY place, grantee";
 
-/* Those of the owner first, so that others can grant what they were granted. */
+/* Those of the owner first, so that others can grant what they have. */
 static const char *const grant =
 ANEW
 ", grants AS ("
@@ -271,7 +271,7 @@ SF_CONVERSION_GIVEN
 "   " STATE("ev_enabled", "RULE") ", rulename) END)) s(place, statement)"
 " WHERE s.statement IS NOT NULL ORDER BY " BY("ev_class::regclass") ", " BY("rulename") ", s.place";
 
-/* Those of partitions are made with their parent's, and may be switched off. */
+/* Those of partitions are made with their parent's; their state may differ. */
 static const char *const make_triggers =
 SF_CONVERSION_GIVEN
 ", clones(root, oid, tgrelid, tgname, tgenabled, above) AS ("

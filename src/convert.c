@@ -5,9 +5,10 @@
  *
  * It makes a script, and runs it only if it is told to.  Rows that are there
  * stay as they are; what has to be sure is that the next ID is above all of
- * them.  It is declared, as snowflake_revert() is, with search_path = pg_catalog, pg_temp, so that
- * the server gives each name with its schema, and that no other function or
- * operator is found; and with row_security = off, so that no row is overlooked.
+ * them.  It is declared, as snowflake_revert() is, with search_path =
+ * pg_catalog, pg_temp, so that the server gives each name with its schema, and
+ * no other function or operator is found; and with row_security = off, so that
+ * no row is overlooked.
  *
  *-------------------------------------------------------------------------
  */
@@ -155,20 +156,22 @@ set_default(SfConversion *conversion, const char *call)
 static const char *
 our_schema(FunctionCallInfo fcinfo)
 {
-	return quote_identifier(get_namespace_name(get_func_namespace(fcinfo->flinfo->fn_oid)));
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+
+	return quote_identifier(get_namespace_name(schema));
 }
 
 /*
  * snowflake_convert(relation regclass, "column" name DEFAULT 'id',
  *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true)
  *
- * One row for each statement.  Throws SQLSTATE 22004, 25006 (to be run in a
- * read-only transaction), 42P01, 42703, 42809 (no table; a column that is
- * inherited, or generated), 42804 (no integers, here or in what refers to it),
- * 42501 (not the owner), 0A000 (cannot be widened in place), 2BP01 (more depends
- * on it than can be made anew), 55000 (refers to another table; IDs that are
- * not below the next one), 40001 (changed meanwhile), and what making an ID or
- * a statement throws.
+ * One row for each statement.  Throws SQLSTATE 22004, 25006 and 25000 (to be
+ * run in a read-only transaction, or above READ COMMITTED), 42P01, 42703,
+ * 42809 (no table; a column that is inherited, or generated), 42804 (no
+ * integers, here or in what refers to it), 42501 (not the owner), 0A000
+ * (cannot be widened in place), 2BP01 (more depends on it than can be made
+ * anew), 55000 (refers to another table; IDs that are not below the next one),
+ * 40001 (changed meanwhile), and what making an ID or a statement throws.
  */
 Datum
 snowflake_convert(PG_FUNCTION_ARGS)
@@ -186,7 +189,8 @@ snowflake_convert(PG_FUNCTION_ARGS)
 		call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
 						PG_GETARG_INT32(2));
 	SPI_connect();
-	conversion = sf_conversion_open(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)));
+	conversion = sf_conversion_open(PG_GETARG_OID(0),
+									NameStr(*PG_GETARG_NAME(1)));
 	refuse_foreign_key(conversion);
 	sf_conversion_require(conversion);
 	sf_conversion_start(conversion, dry_run);

@@ -153,10 +153,10 @@ get_identity(FunctionCallInfo fcinfo)
  *					identity text DEFAULT NULL, restart bigint DEFAULT NULL,
  *					dry_run boolean DEFAULT true)
  *
- * One row for each statement.  The column stays bigint.  Throws SQLSTATE 22004,
- * 22023 (not a kind of identity; an ID is there already), 2200H, 25006, 42P01,
- * 42703, 42804, 42809, 42501, 40001, 55000 (not converted), and what a statement
- * throws.
+ * One row for each statement.  The column stays bigint.  Throws SQLSTATE
+ * 22004, 22023 (not a kind of identity; an ID is there already), 2200H, 25000,
+ * 25006, 42P01, 42703, 42804, 42809, 42501, 40001, 55000 (not converted), and
+ * what a statement throws.
  */
 Datum
 snowflake_revert(PG_FUNCTION_ARGS)
@@ -171,7 +171,8 @@ snowflake_revert(PG_FUNCTION_ARGS)
 	sf_conversion_arguments(fcinfo, 4, "snowflake_revert()");
 	dry_run = PG_GETARG_BOOL(4);
 	SPI_connect();
-	conversion = sf_conversion_open(PG_GETARG_OID(0), NameStr(*PG_GETARG_NAME(1)));
+	conversion = sf_conversion_open(PG_GETARG_OID(0),
+									NameStr(*PG_GETARG_NAME(1)));
 	require_converted(conversion, fcinfo);
 	sf_conversion_start(conversion, dry_run);
 	start = find_restart(conversion, fcinfo, &last);

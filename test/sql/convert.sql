@@ -106,6 +106,14 @@ ROLLBACK;
 BEGIN READ ONLY;
 SELECT * FROM snowflake_revert('late', dry_run => false);
 ROLLBACK;
+-- a snapshot may be older than the lock
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT count(*) FROM snowflake_convert('big');
+SELECT * FROM snowflake_convert('big', dry_run => false);
+ROLLBACK;
+BEGIN ISOLATION LEVEL REPEATABLE READ;
+SELECT * FROM snowflake_revert('late', dry_run => false);
+ROLLBACK;
 
 -- what cannot be converted
 \set VERBOSITY default

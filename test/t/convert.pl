@@ -355,6 +355,34 @@ convert('partitions', 'parts', q{
 		TABLE parts: + id bigint NOT NULL
 	});
 
+convert('partitions with an identity', 'identified', q{
+	CREATE TABLE identified (id integer GENERATED ALWAYS AS IDENTITY, made date) PARTITION BY RANGE (made);
+	CREATE TABLE identified1 PARTITION OF identified DEFAULT PARTITION BY LIST (made);
+	CREATE TABLE identified2 PARTITION OF identified1 DEFAULT;
+	INSERT INTO identified (made) VALUES ('2026-01-01')},
+	insert => "INSERT INTO identified (made) VALUES ('2026-08-01')",
+	back => ", 'always', 2",
+	converted => q{
+		- SEQUENCE identified_id_seq
+		TABLE identified: - id integer NOT NULL
+		TABLE identified: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE identified1: - id integer NOT NULL
+		TABLE identified1: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE identified2: - id integer NOT NULL
+		TABLE identified2: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+	}, reverted => q{
+		SEQUENCE identified_id_seq: - START WITH 1
+		SEQUENCE identified_id_seq: - NO MAXVALUE
+		SEQUENCE identified_id_seq: + START WITH 2
+		SEQUENCE identified_id_seq: + MAXVALUE (Snowflake)
+		TABLE identified: - id integer NOT NULL
+		TABLE identified: + id bigint NOT NULL
+		TABLE identified1: - id integer NOT NULL
+		TABLE identified1: + id bigint NOT NULL
+		TABLE identified2: - id integer NOT NULL
+		TABLE identified2: + id bigint NOT NULL
+	});
+
 # From 18 on the server does not alter a type beneath what makes an inherited
 # column NOT NULL once more: a primary key of the child's own, an identity.
 my $own_key = $major >= 18 ? 'UNIQUE' : 'PRIMARY KEY';
