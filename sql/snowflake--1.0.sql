@@ -56,10 +56,12 @@ SELECT pg_catalog.pg_extension_config_dump('snowflake_recorded_shard_layout', ''
 SELECT pg_catalog.pg_extension_config_dump('snowflake_recorded_shard_epoch', '');
 
 --
--- Making IDs
+-- Making IDs. pgEdge's library has functions of its own that are called
+-- snowflake_nextval and snowflake_currval in C: should it take the place of ours,
+-- neither may be called for the other.
 --
 CREATE FUNCTION snowflake_nextval() RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+AS 'MODULE_PATHNAME', 'snowflake_next_id' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_nextval() IS
 'the next ID of this node';
 
@@ -82,7 +84,7 @@ COMMENT ON FUNCTION snowflake_shard_nextval_batch(integer, integer) IS
 'the next IDs of a shard, ascending';
 
 CREATE FUNCTION snowflake_currval() RETURNS bigint
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+AS 'MODULE_PATHNAME', 'snowflake_last_id' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_currval() IS
 'the last ID that this session made';
 

@@ -14,7 +14,6 @@
 #include "guard.h"
 #include "layout_arg.h"
 #include "miscadmin.h"
-#include "namesake.h"
 #include "settings.h"
 #include "state.h"
 #include "stats.h"
@@ -26,11 +25,11 @@
 static bool have_last_id = false;
 static int64 last_id;
 
-SF_FUNCTION(snowflake_nextval);
+SF_FUNCTION(snowflake_next_id);
 SF_FUNCTION(snowflake_nextval_batch);
 SF_FUNCTION(snowflake_shard_nextval);
 SF_FUNCTION(snowflake_shard_nextval_batch);
-SF_FUNCTION(snowflake_currval);
+SF_FUNCTION(snowflake_last_id);
 
 static inline int64
 remember(int64 id)
@@ -128,10 +127,8 @@ next_of_batch(FunctionCallInfo fcinfo)
  * SQLSTATE 55000 (not preloaded), 25006 (read-only).
  */
 Datum
-snowflake_nextval(PG_FUNCTION_ARGS)
+snowflake_next_id(PG_FUNCTION_ARGS)
 {
-	if (unlikely(sf_state == NULL))
-		sf_namesake_refuse(fcinfo->flinfo->fn_oid);
 	sf_guard_writable("snowflake_nextval()");
 	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
 }
@@ -202,7 +199,7 @@ snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
  * SQLSTATE 55000 before the first, as currval() does.
  */
 Datum
-snowflake_currval(PG_FUNCTION_ARGS)
+snowflake_last_id(PG_FUNCTION_ARGS)
 {
 	if (!have_last_id)
 		ereport(ERROR,

@@ -9,11 +9,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "namesake.h"
-
-#include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "utils/lsyscache.h"
 
 static void
 refuse(const char *function)
@@ -27,23 +23,9 @@ refuse(const char *function)
 }
 
 /*
- * Refuse a function that looks like pgEdge's nextval(regclass), which asks for
- * our snowflake_nextval(); no function of ours has such an argument alone.
- */
-void
-sf_namesake_refuse(Oid function)
-{
-	Oid		   *types;
-	int			n;
-
-	(void) get_func_signature(function, &types, &n);
-	if (n == 1 && types[0] == REGCLASSOID)
-		refuse(get_func_name(function));
-}
-
-/*
- * Those that we have not.  The server asks a library for how a function is to
- * be called when it is created, and before it is called for the first time.
+ * The server asks a library for how a function is to be called when it is
+ * created, and before a session calls it for the first time.  None of ours may
+ * have such a name in C.
  */
 #define NAMESAKE(name) \
 	extern PGDLLEXPORT const Pg_finfo_record * \
@@ -63,6 +45,8 @@ sf_namesake_refuse(Oid function)
 	} \
 	extern int	no_such_variable
 
+NAMESAKE(snowflake_nextval);
+NAMESAKE(snowflake_currval);
 NAMESAKE(snowflake_get_epoch);
 NAMESAKE(snowflake_get_count);
 NAMESAKE(snowflake_get_node);

@@ -26,7 +26,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
-#include "namesake.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
@@ -113,7 +112,6 @@ sf_register_find(Oid function, void (*on_change) (void))
 			getExtensionOfObject(RelationRelationId, oid) != extension)
 		{
 			forget();
-			sf_namesake_refuse(function);
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",

@@ -83,7 +83,7 @@ typedef struct Names
 static const char *const query =
 "WITH used AS MATERIALIZED ("
 " SELECT f.adrelid, f.adnum, a.attname,"
-"  pg_catalog.bool_and(p.prosrc" EQ "'snowflake_nextval') AS is_node"
+"  pg_catalog.bool_and(p.prosrc" EQ "'snowflake_next_id') AS is_node"
 " FROM pg_catalog.pg_depend e"
 "  JOIN pg_catalog.pg_proc p ON p.oid" EQ "e.objid"
 "  JOIN pg_catalog.pg_depend d ON d.refobjid" EQ "p.oid"
@@ -93,7 +93,7 @@ static const char *const query =
 " WHERE e.refclassid" EQ "'pg_catalog.pg_extension'::pg_catalog.regclass"
 "  AND e.refobjid" EQ "$1 AND e.deptype" EQ "'e'"
 "  AND e.classid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
-"  AND (p.prosrc" EQ "'snowflake_nextval'"
+"  AND (p.prosrc" EQ "'snowflake_next_id'"
 "   OR p.prosrc" EQ "'snowflake_shard_nextval')"
 "  AND d.refclassid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
 "  AND d.classid" EQ "'pg_catalog.pg_attrdef'::pg_catalog.regclass"

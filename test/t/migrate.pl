@@ -205,18 +205,22 @@ sub theirs_lead_to_ours
 	my ($when) = @_;
 
 	refused($node, q{SELECT theirs.nextval('orders_id_seq')}, '55000',
-		qr/function "nextval" is one of pgEdge's extension "snowflake".*HINT:  .*To migrate, see/s,
+		qr/function "snowflake_nextval" is one of pgEdge's extension "snowflake".*HINT:  .*To migrate, see/s,
 		"$when: its function makes no IDs with our library");
-	refused($node, 'SELECT theirs.get_epoch(1)', '55000',
-		qr/function "snowflake_get_epoch" is one of pgEdge's extension "snowflake"/,
-		"$when: nor reads any");
+	foreach my $function (qw(currval get_epoch get_count get_node))
+	{
+		query($node, "UPDATE pg_proc SET prosrc = 'snowflake_$function' WHERE oid = 'theirs.get_epoch'::regproc");
+		refused($node, 'SELECT theirs.get_epoch(1)', '55000',
+			qr/function "snowflake_$function" is one of pgEdge's extension "snowflake"/,
+			"$when: nor is there a $function");
+	}
 	return;
 }
 
 # as its library, which has them, has let them be created
-query($node, 'CREATE SCHEMA theirs; '
-	. $pgedge_functions =~ s/snowflake\./theirs./gr =~ s/'snowflake_get_epoch'/'snowflake_node'/r);
-query($node, q{UPDATE pg_proc SET prosrc = 'snowflake_get_epoch' WHERE oid = 'theirs.get_epoch'::regproc});
+query($node, 'CREATE SCHEMA theirs; ' . $pgedge_functions =~ s/snowflake\./theirs./gr
+	=~ s/'snowflake_(?:nextval|get_epoch)'/'snowflake_node'/gr);
+query($node, q{UPDATE pg_proc SET prosrc = 'snowflake_nextval' WHERE oid = 'theirs.nextval'::regproc});
 theirs_lead_to_ours('not preloaded');
 $node->append_conf('postgresql.conf',
 	"shared_preload_libraries = 'snowflake'\nsnowflake.node_id = '7'");
@@ -243,9 +247,13 @@ sub continues_pgedge
 }
 
 # files of the one with the library of the other
-query($node, 'DROP EXTENSION snowflake CASCADE');
-write_file(library($server), $our_library =~ s/snowflake_nextval_batch/snowflake_nextval_botch/gr);
+write_file(library($server), $our_library
+	=~ s/snowflake_nextval_batch/snowflake_nextval_botch/gr =~ s/snowflake_next_id/snowflake_nxet_id/gr);
 $node->restart;
+refused($node, 'SELECT snowflake_nextval()', '42883',
+	qr/could not find function "snowflake_next_id" in file/,
+	'our functions ask a library that is not ours for nothing that it has');
+query($node, 'DROP EXTENSION snowflake CASCADE');
 refused($node, 'CREATE EXTENSION snowflake', '55000',
 	qr/library "snowflake" is not that of this extension.*DETAIL:  .*pgEdge's.* could not find function "snowflake_nextval_batch" in file.*HINT:  Remove pgEdge's files/s,
 	'our files with a library that is not ours: an error that names it');
@@ -254,7 +262,7 @@ write_file("$dir/snowflake.control", $pgedge_control);
 write_file("$dir/snowflake--2.6.0.sql", $pgedge_functions);
 $node->restart;
 refused($node, 'CREATE EXTENSION snowflake', '55000',
-	qr/function "snowflake_get_epoch" is one of pgEdge's extension "snowflake"/,
+	qr/function "snowflake_nextval" is one of pgEdge's extension "snowflake"/,
 	"pgEdge's files with our library: likewise");
 is(query($node, q{SELECT count(*) FROM pg_extension WHERE extname = 'snowflake'}),
 	'0', 'nothing is created');

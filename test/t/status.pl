@@ -119,7 +119,7 @@ says($node, 'column types', 'error',
 	'too narrow, whichever function makes the IDs');
 query($node, q{DROP TABLE narrow;
 	CREATE SCHEMA ours;
-	CREATE FUNCTION ours.snowflake_nextval() RETURNS bigint LANGUAGE C AS '$libdir/snowflake';
+	CREATE FUNCTION ours.snowflake_nextval() RETURNS bigint LANGUAGE C AS '$libdir/snowflake', 'snowflake_next_id';
 	CREATE TABLE ours.t (id integer DEFAULT ours.snowflake_nextval())});
 says($node, 'column types', 'ok', qr/0 of 2/, 'a function of that name which is no part of the extension');
 
