@@ -247,7 +247,7 @@ put_types(ReturnSetInfo *result, const Columns *columns)
 	put_names(result, "column types", SF_STATUS_ERROR,
 			  "are too narrow for the IDs that are their default", &names,
 			  columns->n, columns->hidden,
-			  "Make these columns bigint, and all that refer to them: ALTER TABLE ... ALTER COLUMN ... TYPE bigint rewrites the table and locks it meanwhile.");
+			  "Make these columns bigint, and all that refer to them: snowflake_convert() prints the statements. That rewrites the tables and locks them meanwhile.");
 }
 
 static void
