@@ -713,6 +713,28 @@ is(query($standby, "SELECT format_type(atttypid, atttypmod) FROM pg_attribute WH
 refused($standby, "SELECT snowflake_revert('plan', dry_run => false)", '25006',
 	qr/cannot execute snowflake_revert\(\) during recovery/, 'nor the way back', %busy);
 $standby->stop;
+
+# ---- a subscriber ----
+
+my $subscriber = new_server('subscriber', "snowflake.node_id = '2'");
+$subscriber->start;
+query($subscriber, 'CREATE TABLE sent (id integer PRIMARY KEY)');
+query($node, q{
+	CREATE TABLE sent (id serial PRIMARY KEY, other text);
+	CREATE PUBLICATION sending FOR TABLE sent (id) WHERE (id > 1);
+	INSERT INTO sent VALUES (1), (2)}, %busy);
+query($subscriber, 'CREATE SUBSCRIPTION receiving CONNECTION ' .
+	"\$c\$" . $node->connstr('busy') . "\$c\$ PUBLICATION sending");
+$subscriber->wait_for_subscription_sync($node, 'receiving', 'postgres');
+query($node, "SELECT snowflake_convert('sent', dry_run => false); INSERT INTO sent DEFAULT VALUES", %busy);
+like_log($subscriber, qr/out of range for type integer/, 0,
+	'a subscriber whose column is narrow stops at the first new row');
+query($subscriber, 'ALTER TABLE sent ALTER id TYPE bigint');
+$subscriber->poll_query_until('postgres', 'SELECT count(*) = 2 AND min(id) = 2 AND max(id) > 2::bigint ^ 40 FROM sent')
+  or die 'the new row does not arrive';
+pass('and goes on where it is widened; the publication has its columns and filter back');
+query($subscriber, 'DROP SUBSCRIPTION receiving');
+$subscriber->stop;
 $node->stop;
 
 done_testing();
