@@ -12,6 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -23,21 +24,25 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
 /* ---- the column ---- */
 
-/* SQLSTATE 42P01, 42809, 42501 */
+/* It stays until the transaction ends.  SQLSTATE 42P01, 42809, 42501 */
 static void
 require_table(Oid relation)
 {
-	char		kind = get_rel_relkind(relation);
+	Relation	opened = try_relation_open(relation, AccessShareLock);
+	char		kind;
 
-	if (kind == '\0')
+	if (opened == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relation)));
+	kind = opened->rd_rel->relkind;
+	relation_close(opened, NoLock);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
