@@ -208,7 +208,7 @@ load_backend(void)
 	char		library[MAXPGPATH];
 	char		reason[SF_REASON_SIZE];
 
-	snprintf(library, sizeof(library), "$libdir/" LIBRARY, kind->name);
+	snprintf(library, sizeof(library), LIBRARY, kind->name);
 	function = (SfBackendFunction) (void *)
 		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
 	backend = function();
@@ -349,6 +349,7 @@ snowflake_leaser_main(Datum arg)
 
 /* ---- at the start of the server ---- */
 
+/* Where it may be elsewhere on the server's path, the worker looks for it. */
 static void
 require_library(const SfRegistryKind *kind)
 {
@@ -357,7 +358,7 @@ require_library(const SfRegistryKind *kind)
 
 	snprintf(path, sizeof(path), "%s/" LIBRARY DLSUFFIX, pkglib_path,
 			 kind->name);
-	if (stat(path, &st) == 0)
+	if (stat(path, &st) == 0 || strcmp(Dynamic_library_path, "$libdir") != 0)
 		return;
 	ereport(FATAL,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),

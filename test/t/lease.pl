@@ -159,9 +159,19 @@ foreach my $mode ('', '-b')
 .*DETAIL:  File ".*/snowflake_etcd\.so" cannot be read\.
 .*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\) are installed: install them, and build}, 'a registry whose library was not built');
 }
+
+# The library is looked for as the extension's own is, which may be elsewhere.
+my $elsewhere = "$PostgreSQL::Test::Utils::tmp_check/elsewhere";
+chomp(my $pkglibdir = `$ENV{PG_CONFIG} --pkglibdir`);
+make_path($elsewhere);
+copy("$pkglibdir/snowflake_postgresql.so", $elsewhere) or die;
+$a->append_conf('postgresql.conf', "dynamic_library_path = '$elsewhere:\$libdir'");
 $a->start;
 query($a, 'CREATE EXTENSION snowflake');
 wait_for_lease($a, 'problem IS NOT NULL');
+like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
+	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
+	'the library is found by dynamic_library_path');
 refused($a, $next, '55000',
 	qr/$none.*permission denied for function snowflake_registry_read/s,
 	'a role that may not read it');
