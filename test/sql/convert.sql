@@ -137,6 +137,11 @@ DROP TABLE with_row;
 CREATE TYPE shape AS (id integer);
 CREATE TABLE typed OF shape;
 SELECT * FROM snowflake_convert('typed');
+CREATE TABLE generated (id integer PRIMARY KEY, a integer, b bigint,
+	c integer GENERATED ALWAYS AS (a) STORED REFERENCES generated, d bigint GENERATED ALWAYS AS (b) STORED REFERENCES generated);
+SELECT * FROM snowflake_convert('generated');
+ALTER TABLE generated DROP c;
+SELECT statement FROM snowflake_convert('generated') WHERE step BETWEEN 3 AND 5;
 CREATE TABLE m1 (id integer);
 CREATE TABLE m2 (id integer);
 CREATE TABLE of_both () INHERITS (m1, m2);

@@ -592,6 +592,61 @@ convert('generated columns', 'gen', q{
 		TABLE gen: another order
 	});
 
+convert('generated columns of partitions', 'gp', q{
+	CREATE TABLE gp (id integer NOT NULL, made date, twice integer GENERATED ALWAYS AS (id * 2) STORED)
+		PARTITION BY RANGE (made);
+	CREATE TABLE gp1 PARTITION OF gp FOR VALUES FROM ('2026-01-01') TO ('2027-01-01') PARTITION BY LIST (made);
+	CREATE TABLE gp2 PARTITION OF gp1 DEFAULT;
+	CREATE INDEX gp_twice ON gp (twice, made);
+	ALTER INDEX gp1_twice_made_idx RENAME TO of_gp1;
+	COMMENT ON INDEX of_gp1 IS 'of gp1';
+	COMMENT ON COLUMN gp2.twice IS 'of gp2';
+	INSERT INTO gp (id, made) VALUES (1, '2026-01-01')},
+	made => 1,
+	insert => "INSERT INTO gp (made) VALUES ('2026-08-01')",
+	converted => q{
+		TABLE gp: - id integer NOT NULL
+		TABLE gp: - twice integer GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE gp: + twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp1: - id integer NOT NULL
+		TABLE gp1: - twice integer GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp1: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE gp1: + twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp2: - id integer NOT NULL
+		TABLE gp2: - twice integer GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp2: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE gp2: + twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+	}, reverted => q{
+		TABLE gp: - id integer NOT NULL
+		TABLE gp: - twice integer GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp: + id bigint NOT NULL
+		TABLE gp: + twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp1: - id integer NOT NULL
+		TABLE gp1: - twice integer GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp1: + id bigint NOT NULL
+		TABLE gp1: + twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp2: - id integer NOT NULL
+		TABLE gp2: - twice integer GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE gp2: + id bigint NOT NULL
+		TABLE gp2: + twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+	});
+
+convert('virtual columns', 'virtual', q{
+	CREATE TABLE virtual (id integer PRIMARY KEY, next integer GENERATED ALWAYS AS (id + 1) VIRTUAL)},
+	made => 1,
+	converted => q{
+		TABLE virtual: - id integer NOT NULL
+		TABLE virtual: - next integer GENERATED ALWAYS AS ((id + 1))
+		TABLE virtual: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE virtual: + next bigint GENERATED ALWAYS AS ((id + 1))
+	}, reverted => q{
+		TABLE virtual: - id integer NOT NULL
+		TABLE virtual: - next integer GENERATED ALWAYS AS ((id + 1))
+		TABLE virtual: + id bigint NOT NULL
+		TABLE virtual: + next bigint GENERATED ALWAYS AS ((id + 1))
+	}) if $major >= 18;
+
 convert('a shard', 'photos', q{
 	CREATE TABLE photos (id serial PRIMARY KEY); INSERT INTO photos VALUES (1)},
 	with => ', shard => 5',
