@@ -236,6 +236,10 @@ take_runs(void *arg)
 		if (taker_rnd(taker, 30) == 0)
 			raise_counter(taker);
 
+		/* on a busy machine a thread may have a core for long */
+		if (taker_rnd(taker, 20) == 0)
+			sched_yield();
+
 		/*
 		 * In the second half the clock stands still, but for refused calls:
 		 * whoever is last takes more alone than the drift holds, and is
