@@ -97,7 +97,6 @@ SELECT * FROM snowflake_convert('big', 'item');
 SELECT * FROM snowflake_convert('orders', 'double_customer');
 SELECT * FROM snowflake_revert('big');
 SELECT * FROM snowflake_convert('big', shard => 6000);
-SELECT statement FROM snowflake_convert('big', shard => 5000) WHERE step = 4;
 BEGIN READ ONLY;
 SELECT count(*) FROM snowflake_convert('big');
 SELECT count(*) FROM snowflake_convert('big', shard => 7);

@@ -50,3 +50,8 @@ SELECT snowflake_currval() < snowflake_shard_horizon(5000) AS delivered;
 SELECT snowflake_shard_horizon(4096);
 SELECT snowflake_shard_horizon(8192);
 SELECT snowflake_shard_horizon(NULL);
+
+-- a key that becomes one of a shard
+CREATE TABLE keys (id bigint PRIMARY KEY);
+SELECT statement FROM snowflake_convert('keys', shard => 5000) WHERE step = 4;
+DROP TABLE keys;
