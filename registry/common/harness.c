@@ -15,13 +15,15 @@ static MemoryContext lasting;	/* from open to close */
 static MemoryContext passing;	/* of one request and its answer */
 
 bool
-sf_harness_open(const char *name, bool (*work) (void *arg, MemoryContext lasting),
-				void *arg)
+sf_harness_open(const char *name, bool (*work) (const SfOpening *opening),
+				SfOpening *opening)
 {
 	MemoryContext before = CurrentMemoryContext;
 	volatile bool ok = false;
 
 	sf_harness_close();
+	snprintf(opening->reason, opening->reason_size,
+			 "There is not enough memory.");
 	PG_TRY();
 	{
 		/* the macro takes no name but a literal; this one lasts as long */
@@ -30,7 +32,8 @@ sf_harness_open(const char *name, bool (*work) (void *arg, MemoryContext lasting
 		passing = AllocSetContextCreateInternal(TopMemoryContext, name,
 												ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(lasting);
-		ok = work(arg, lasting);
+		opening->lasting = lasting;
+		ok = work(opening);
 	}
 	PG_CATCH();
 	{

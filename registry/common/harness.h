@@ -10,15 +10,26 @@
 #ifndef SF_HARNESS_H
 #define SF_HARNESS_H
 
+#include "backend.h"
 #include "utils/palloc.h"
+
+/* What a library is asked to open, and where it says why it could not. */
+typedef struct SfOpening
+{
+	const char *text;
+	const SfBackendConfig *config;
+	char	   *reason;
+	size_t		reason_size;
+	MemoryContext lasting;		/* of the harness */
+} SfOpening;
 
 /*
  * Make a context that lasts until it is closed, and one for a request and its
  * answer; call this in the former.  If that fails or throws, nothing is left.
  */
 extern bool sf_harness_open(const char *name,
-							bool (*work) (void *arg, MemoryContext lasting),
-							void *arg);
+							bool (*work) (const SfOpening *opening),
+							SfOpening *opening);
 extern void sf_harness_close(void);
 
 /* Forget the request before; the next one begins. */

@@ -20,15 +20,6 @@ PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-/* What is to be opened, and where to say why it could not be. */
-typedef struct Opening
-{
-	const char *text;
-	const SfBackendConfig *config;
-	char	   *reason;
-	size_t		reason_size;
-} Opening;
-
 static void
 begin(const void *ask)
 {
@@ -56,9 +47,8 @@ close_etcd(void)
 }
 
 static bool
-parse_and_open(void *arg, MemoryContext lasting)
+parse_and_open(const SfOpening *opening)
 {
-	Opening    *opening = arg;
 	SfEtcdUrl	url;
 
 	if (!sf_etcd_url_parse(&url, opening->text, opening->reason,
@@ -70,7 +60,7 @@ parse_and_open(void *arg, MemoryContext lasting)
 				 "libcurl could not be set up.");
 		return false;
 	}
-	sf_request_open(&url, opening->config, lasting);
+	sf_request_open(&url, opening->config, opening->lasting);
 	return true;
 }
 
@@ -78,10 +68,12 @@ static bool
 open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 		  size_t reason_size)
 {
-	Opening		opening = {text, config, reason, reason_size};
+	SfOpening	opening = {
+		.text = text, .config = config, .reason = reason,
+		.reason_size = reason_size
+	};
 
 	close_etcd();
-	snprintf(reason, reason_size, "There is not enough memory.");
 	if (sf_harness_open("snowflake etcd", parse_and_open, &opening))
 		return true;
 	close_etcd();

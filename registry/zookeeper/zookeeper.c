@@ -20,15 +20,6 @@ PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-/* What is to be opened, and where to say why it could not be. */
-typedef struct Opening
-{
-	const char *text;
-	const SfBackendConfig *config;
-	char	   *reason;
-	size_t		reason_size;
-} Opening;
-
 static void
 begin(const void *ask)
 {
@@ -49,15 +40,14 @@ close_zookeeper(void)
 }
 
 static bool
-parse_and_open(void *arg, MemoryContext lasting)
+parse_and_open(const SfOpening *opening)
 {
-	Opening    *opening = arg;
 	SfZooLocation location;
 
 	if (!sf_zoo_location_parse(&location, opening->text, opening->reason,
 							   opening->reason_size))
 		return false;
-	sf_request_open(&location, opening->config, lasting);
+	sf_request_open(&location, opening->config, opening->lasting);
 	return true;
 }
 
@@ -65,10 +55,12 @@ static bool
 open_zookeeper(const char *text, const SfBackendConfig *config, char *reason,
 			   size_t reason_size)
 {
-	Opening		opening = {text, config, reason, reason_size};
+	SfOpening	opening = {
+		.text = text, .config = config, .reason = reason,
+		.reason_size = reason_size
+	};
 
 	close_zookeeper();
-	snprintf(reason, reason_size, "There is not enough memory.");
 	if (sf_harness_open("snowflake zookeeper", parse_and_open, &opening))
 		return true;
 	close_zookeeper();
