@@ -40,13 +40,15 @@ require_table(Oid relation)
 	if (opened == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relation)));
+				 errmsg("relation with OID %u does not exist", relation),
+				 errhint("Name a table that is there.")));
 	kind = opened->rd_rel->relkind;
 	relation_close(opened, NoLock);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table", get_rel_name(relation))));
+				 errmsg("\"%s\" is not a table", get_rel_name(relation)),
+				 errhint("Name a table, or a partitioned one.")));
 	if (!object_ownercheck(RelationRelationId, relation, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 					   get_rel_name(relation));
@@ -66,7 +68,8 @@ require_column(Oid relation, const char *column)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						column, get_rel_name(relation))));
+						column, get_rel_name(relation)),
+				 errhint("Name the column; without a name it is \"id\".")));
 	attribute = (Form_pg_attribute) GETSTRUCT(tuple);
 	number = attribute->attnum;
 	type = getBaseType(attribute->atttypid);
@@ -82,7 +85,8 @@ require_column(Oid relation, const char *column)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("column \"%s\" of relation \"%s\" is generated from others",
-						column, get_rel_name(relation))));
+						column, get_rel_name(relation)),
+				 errhint("Convert a column that has its values from a default, or drop the expression first: ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.")));
 	if (attribute->attinhcount > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -244,7 +248,8 @@ sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(dry_run))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("relation, column and dry_run must not be null")));
+				 errmsg("relation, column and dry_run must not be null"),
+				 errhint("Leave out what is to have its default.")));
 	if (!PG_GETARG_BOOL(dry_run) && XactReadOnly)
 		sf_guard_refuse_read_only(name);
 	if (!PG_GETARG_BOOL(dry_run) && IsolationUsesXactSnapshot())

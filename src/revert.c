@@ -50,7 +50,8 @@ require_converted(const SfConversion *conversion, FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("default of column %s of %s makes no Snowflake IDs",
-						conversion->column, conversion->table)));
+						conversion->column, conversion->table),
+				 errhint("Name a column that snowflake_convert() has converted.")));
 }
 
 /*
@@ -81,7 +82,8 @@ find_restart(const SfConversion *conversion, FunctionCallInfo fcinfo,
 	if (restart < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("restart must be at least 1")));
+				 errmsg("restart must be at least 1"),
+				 errhint("Use a number above the largest of the old IDs.")));
 	if (sf_conversion_number(conversion,
 				   psprintf("SELECT min(%s)::int8 FROM %s WHERE %s >= " INT64_FORMAT,
 							conversion->column, conversion->table,
@@ -145,7 +147,8 @@ get_identity(FunctionCallInfo fcinfo)
 		return "BY DEFAULT";
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("identity must be \"always\" or \"by default\", or null")));
+			 errmsg("identity must be \"always\" or \"by default\", or null"),
+			 errhint("With null the column gets its old sequence, or no default.")));
 }
 
 /*
