@@ -103,35 +103,83 @@ sub start
 	return $self;
 }
 
-# Wait for a condition; returns after how many seconds.
-sub _wait_for
-{
-	my ($self, $what, $condition) = @_;
-	my $start = time;
-
-	until ($condition->())
-	{
-		die "$self->{name} is no $what:\n" . slurp_file($self->{log})
-		  if time > $start + $PostgreSQL::Test::Utils::timeout_default
-		  || waitpid($self->{pid}, POSIX::WNOHANG) != 0;
-		usleep(50_000);
-	}
-	return time - $start;
-}
-
 # It is the leader, or a replica, and its server is what that is to be. Patroni
 # says so before the server is.
-sub wait_for
+sub _is
 {
 	my ($self, $role) = @_;
 	my $sql = 'SELECT ' . ($role eq 'leader' ? 'NOT ' : '') . 'pg_is_in_recovery()';
 
-	return $self->_wait_for(
-		$role,
+	return $self->{http}->get("http://$self->{rest}/$role")->{status} == 200
+	  && ($self->{node}->psql('postgres', $sql))[1] eq 't';
+}
+
+# It has a member that follows.
+sub _is_followed
+{
+	my ($self) = @_;
+
+	return ($self->{node}->psql('postgres',
+			q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}))[1] eq 't';
+}
+
+# The log, but for what Patroni says each second.
+sub _log
+{
+	my ($self) = @_;
+
+	return join "\n", "$self->{name}:",
+	  grep { !/INFO: no action/ } split /\n/, slurp_file($self->{log});
+}
+
+# Wait until a condition holds and return what it says; die if a Patroni ends.
+sub _wait_until
+{
+	my ($condition, $otherwise, @members) = @_;
+	my $end = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	while (1)
+	{
+		if (my $result = $condition->())
+		{
+			return $result;
+		}
+		die join "\n", $otherwise, map { $_->_log } @members
+		  if time > $end || grep { waitpid($_->{pid}, POSIX::WNOHANG) != 0 } @members;
+		usleep(50_000);
+	}
+}
+
+# Returns after how many seconds it is.
+sub wait_for
+{
+	my ($self, $role) = @_;
+	my $start = time;
+
+	_wait_until(sub { $self->_is($role) }, "$self->{name} is no $role", $self);
+	return time - $start;
+}
+
+# One of two members leads, whichever, and the other one follows: returns them in
+# this order.
+sub settle
+{
+	my @members = @_;
+	my $result = _wait_until(
 		sub {
-			return $self->{http}->get("http://$self->{rest}/$role")->{status} == 200
-			  && ($self->{node}->psql('postgres', $sql))[1] eq 't';
-		});
+			foreach my $order ([ @members ], [ reverse @members ])
+			{
+				my ($leader, $follower) = @$order;
+
+				return $order
+				  if $leader->_is('leader') && $follower->_is('replica') && $leader->_is_followed;
+			}
+			return;
+		},
+		'the roles are not settled',
+		@members);
+
+	return @$result;
 }
 
 # Of Patroni alone: the server goes on.
