@@ -8,6 +8,8 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/timex.h>
 
 #ifndef __linux__
@@ -16,6 +18,62 @@
 
 /* A wall clock that fell behind by less than this has not been caught yet. */
 #define FROZEN_AFTER_MS		200
+
+#define NS_PER_MS		1000000
+
+/*
+ * The processor's counter is no slower than this; they run at 1000 and more.
+ * The less it is, the more often the clock is read: at half of its speed when
+ * half of what is left of a millisecond is over, then at three quarters, and
+ * so on, some ten times; at a sixth of it some sixty times.
+ */
+#define COUNTER_MHZ		500
+
+/* Where the kernel says which clock is its own. */
+#define CLOCKSOURCE		"/sys/devices/system/clocksource/clocksource0/current_clocksource"
+
+SfClockReading sf_clock_reading;
+
+/* Is the processor's counter to be trusted? */
+static bool counts = false;
+
+/*
+ * To be called once, when the library is loaded.  The processor's counter is
+ * trusted where the kernel keeps its own time by it: then it is the same on
+ * all processors, and neither stops nor changes its speed.
+ */
+void
+sf_clock_start(void)
+{
+#ifdef SF_CLOCK_COUNTER
+	FILE	   *file = fopen(CLOCKSOURCE, "r");
+	char		name[16];
+
+	if (file == NULL)
+		return;
+	counts = fgets(name, sizeof(name), file) != NULL &&
+		strcmp(name, "tsc\n") == 0;
+	fclose(file);
+#endif
+}
+
+/* Read the wall clock, in Unix ms, and for how long that will do. */
+int64_t
+sf_clock_read_anew(void)
+{
+	SfClockReading *reading = &sf_clock_reading;
+	struct timespec ts;
+
+#ifdef SF_CLOCK_COUNTER
+	reading->since = SF_CLOCK_COUNTER();
+#endif
+	clock_gettime(CLOCK_REALTIME, &ts);
+	reading->ms = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;
+	if (counts)
+		reading->span = (NS_PER_MS - ts.tv_nsec % NS_PER_MS) *
+			COUNTER_MHZ / 1000;
+	return reading->ms;
+}
 
 static int64_t
 read_ms(clockid_t clock)

@@ -202,9 +202,9 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
  * said that it makes IDs.  Returns false if there is none below the cap, or if
  * the lease has changed.
  *
- * The clock is read with an instruction that waits for all before it, so every
- * instruction here counts: nothing is computed twice, nothing is called (or
- * registers would have to be saved), and what is rare is left to the caller.
+ * Every instruction here counts: nothing is computed twice, nothing is called
+ * (or registers would have to be saved), and what is rare is left to the
+ * caller.
  */
 static pg_attribute_always_inline bool
 try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
@@ -283,7 +283,7 @@ take(Source source, int64 want, Oid function)
 		sf_identity_require(0);
 	for (;;)
 	{
-		int64		now = sf_clock_wall_ms();
+		int64		now = cleared ? sf_clock_read_anew() : sf_clock_tick_ms();
 
 		if (enter(&source, now) &&
 			try_take(source, want, now, sequence_start(source.layout), &taken))
@@ -349,7 +349,7 @@ sf_generator_next_node(Oid function)
 
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
 		unlikely(!sf_writer_entered) ||
-		unlikely(!try_take(node_source(), 1, sf_clock_wall_ms(), 0, &taken)))
+		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
 		return next_node_slowly(function);
 	id = sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
 	return unlikely(taken.half_used) ? extend_early(id) : id;

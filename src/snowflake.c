@@ -8,6 +8,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "clock.h"
 #include "fault.h"
 #include "fmgr.h"
 #include "identity.h"
@@ -71,6 +72,7 @@ _PG_init(void)
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
+	sf_clock_start();
 	sf_settings_define();
 	sf_fault_define();
 	sf_writer_register();

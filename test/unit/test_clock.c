@@ -131,6 +131,42 @@ test_wall_clock_is_read(void)
 	CHECK(llabs(sf_clock_wall_us() / 1000 - now_ms) <= CLOSE_MS);
 }
 
+/*
+ * What is read anew where a millisecond may be over is never another one than
+ * the clock's.  Once somebody may have set that meanwhile.
+ */
+static void
+check_milliseconds(void)
+{
+	int64_t		end = sf_clock_monotonic_ms() + 200;
+	int64_t		first = sf_clock_wall_ms();
+	int64_t		wrong_ms = 0;
+	int			wrong = 0;
+
+	while (sf_clock_monotonic_ms() < end)
+	{
+		int64_t		before = sf_clock_wall_ms();
+		int64_t		ms = sf_clock_tick_ms();
+		int64_t		after = sf_clock_wall_ms();
+
+		if ((ms < before || ms > after) && wrong_ms != after)
+		{
+			wrong_ms = after;
+			wrong++;
+		}
+	}
+	CHECK(wrong <= 1);
+	CHECK(sf_clock_tick_ms() != first);
+}
+
+static void
+test_millisecond_is_the_clocks(void)
+{
+	check_milliseconds();
+	sf_clock_start();
+	check_milliseconds();
+}
+
 static void
 test_monotonic_clock_goes_on(void)
 {
@@ -192,6 +228,7 @@ main(void)
 	RUN(test_too_early_to_tell_is_not_frozen);
 	RUN(test_a_step_back_is_not_frozen);
 	RUN(test_wall_clock_is_read);
+	RUN(test_millisecond_is_the_clocks);
 	RUN(test_monotonic_clock_goes_on);
 	RUN(test_boot_offset_is_between_the_clocks);
 	RUN(test_kernel_tells_or_says_why_not);
