@@ -347,6 +347,7 @@ sf_generator_next_node(Oid function)
 	Taken		taken;
 	int64		id;
 
+	sf_counter_fetch(&sf_state->node_counter.position);
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
 		unlikely(!sf_writer_entered) ||
 		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))

@@ -19,6 +19,7 @@
 #ifdef BENCH_SPINLOCK
 
 /* On the line of the counter, which the memory was all zeros of: unlocked. */
+#define LOCK_LINE(counter)	(counter)
 #define COUNTER_LOCK()		SpinLockAcquire((slock_t *) (counter + 1))
 #define COUNTER_UNLOCK()	SpinLockRelease((slock_t *) (counter + 1))
 
@@ -35,10 +36,20 @@ counter_lock(void)
 	return lock;
 }
 
+#define LOCK_LINE(counter)	(&counter_lock()->state)
 #define COUNTER_LOCK()		LWLockAcquire(counter_lock(), LW_EXCLUSIVE)
 #define COUNTER_UNLOCK()	LWLockRelease(counter_lock())
 
 #endif
+
+/* The same as there, for the line that the lock is on. */
+static inline void
+sf_counter_fetch(pg_atomic_uint64 *counter)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+	__asm__ volatile ("prefetchw %0" : : "m" (*LOCK_LINE(counter)));
+#endif
+}
 
 typedef struct SfRun
 {
