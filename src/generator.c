@@ -271,19 +271,25 @@ enter(const Source *source, int64 now)
 	return true;
 }
 
-/* Take up to want positions, at least one, whatever it needs. */
+/*
+ * Take up to want positions, at least one, whatever it needs.  A transaction's
+ * first call comes here.
+ */
 static Taken
 take(Source source, int64 want, Oid function)
 {
 	SfDelay		delay = {0};
 	Taken		taken;
+	bool		is_first = !sf_writer_entered && sf_writer_tick == SF_NONE;
 	bool		cleared = false;
 
 	if (source.shard >= 0)
 		sf_identity_require(0);
 	for (;;)
 	{
-		int64		now = cleared ? sf_clock_read_anew() : sf_clock_tick_ms();
+		/* no reading outlives a transaction, whatever the counter says */
+		int64		now = is_first || cleared ?
+			sf_clock_read_anew() : sf_clock_tick_ms();
 
 		if (enter(&source, now) &&
 			try_take(source, want, now, sequence_start(source.layout), &taken))
