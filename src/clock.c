@@ -65,7 +65,8 @@ sf_clock_read_anew(void)
 	struct timespec ts;
 
 #ifdef SF_CLOCK_COUNTER
-	reading->since = SF_CLOCK_COUNTER();
+	if (counts)
+		reading->since = SF_CLOCK_COUNTER();
 #endif
 	clock_gettime(CLOCK_REALTIME, &ts);
 	reading->ms = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / NS_PER_MS;

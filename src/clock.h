@@ -85,7 +85,9 @@ sf_clock_tick_ms(void)
 #ifdef SF_CLOCK_COUNTER
 	const SfClockReading *last = &sf_clock_reading;
 
-	if (__builtin_expect(SF_CLOCK_COUNTER() - last->since < last->span, 1))
+	/* where it is not trusted, reading it may be slow */
+	if (__builtin_expect(last->span != 0, 1) &&
+		__builtin_expect(SF_CLOCK_COUNTER() - last->since < last->span, 1))
 		return last->ms;
 #endif
 	return sf_clock_read_anew();
