@@ -86,3 +86,15 @@ FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
 -- the mark is above everything
 SELECT last_value > extract(epoch FROM snowflake_timestamp(snowflake_nextval())) * 1000 AS above
 FROM snowflake_mark;
+
+-- compiled, with the call inlined where the server can: one state, and not two
+SET jit = on;
+SET jit_above_cost = 0;
+SET jit_inline_above_cost = 0;
+SET jit_optimize_above_cost = 0;
+SELECT count(DISTINCT id) AS ids, max(id) = snowflake_currval() AS last
+FROM (SELECT snowflake_nextval() AS id FROM generate_series(1, 1000)) s;
+RESET jit;
+RESET jit_above_cost;
+RESET jit_inline_above_cost;
+RESET jit_optimize_above_cost;
