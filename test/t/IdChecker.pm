@@ -172,7 +172,7 @@ sub _report
 
 		ok($n > 0 && !@wrong, "$group: $what ($n checked)")
 		  or diag(@wrong ? join("\n", @wrong) : 'there are no IDs');
-		$self->{checked} += $n;
+		$self->{checked} += $n if $groups == $self->{clients};
 	}
 	return;
 }
@@ -207,7 +207,7 @@ sub forget
 	return;
 }
 
-# How many IDs were checked so far.
+# How many IDs that reached clients were checked so far.
 sub checked
 {
 	my ($self) = @_;

@@ -47,20 +47,23 @@ sub load_tables
 # As many clients as asked for, on a database. What the node's counter gives
 # goes to one group of the checker, and what shards give to another: this one
 # and the next. With a pace, each client pauses for so many seconds after each
-# statement, for a machine that has other things to do meanwhile.
+# statement, for a machine that has other things to do meanwhile. Of the kinds
+# given, or of all.
 sub start_load
 {
-	my ($checker, $group, $connstr, $n, $shard, $pace) = @_;
+	my ($checker, $group, $connstr, $n, $shard, $pace, @kinds) = @_;
 	my $self = bless { clients => [] }, __PACKAGE__;
 	my $dir = PostgreSQL::Test::Utils::tempdir();
+
+	@kinds = @KINDS if !@kinds;
 	my $rest = $pace ? "DO 'BEGIN PERFORM pg_sleep($pace); END';\n" : '';
 
 	foreach (1 .. $n)
 	{
-		my $kind = $KINDS[ $started % @KINDS ];
+		my $kind = $kinds[ $started % @kinds ];
 		my $counter = $kind =~ /shard/ ? 'shards' : 'node';
 		my $out = $checker->session("$group, $counter");
-		my $sync = ($started + int($started / @KINDS)) % 2 ? 'on' : 'off';
+		my $sync = ($started + int($started / @kinds)) % 2 ? 'on' : 'off';
 		my $script = "$dir/$kind.$sync.sql";
 		my $statement = $STATEMENTS{$kind} =~ s/SHARD/$shard || 3/er;
 
@@ -139,6 +142,20 @@ sub more
 		die join("\n", 'the clients get no IDs:',
 			map { slurp_file("$_->{out}.err") } @{ $self->{clients} })
 		  if ++$tries > 18000;
+		usleep(10_000);
+	}
+	return;
+}
+
+# Wait until each client has got an ID or an error.
+sub heard
+{
+	my ($self) = @_;
+	my $tries = 0;
+
+	while (grep { !-s $_->{out} && !-s "$_->{out}.err" } @{ $self->{clients} })
+	{
+		die 'the clients hear nothing' if ++$tries > 18000;
 		usleep(10_000);
 	}
 	return;

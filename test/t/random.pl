@@ -1,6 +1,10 @@
-# Faults at random: crashes, restarts, promotions and steps of the clock, one
-# after the other under load, for as long as SNOWFLAKE_SOAK says, in seconds.
-# SEED repeats a run, as far as the machine's scheduling lets it.
+# Faults at random: crashes, restarts, promotions, frozen processes and steps of
+# the clock, one after the other under load, for as long as SNOWFLAKE_SOAK says,
+# in seconds. SEED repeats a run, as far as the machine's scheduling lets it.
+#
+# After a crash clients ask while the clock is wrong: most often it shows the
+# instants before the crash again, at which a server that has forgotten what it
+# issued would issue it once more.
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -16,29 +20,43 @@ use SnowflakeTest;
 my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;
 my $seed = $ENV{SEED} || time;
 my $end = clock_gettime(CLOCK_MONOTONIC) + $seconds;
-my %count = (crashes => 0, promotions => 0, steps => 0, restarts => 0);
+my %count = (crashes => 0, promotions => 0, steps => 0, restarts => 0,
+	freezes => 0, refused => 0);
 my $offset = 0;
+my $lag = 0;
 my $generation = 1;
-my (%highest, $load);
+my $node_id = 1;
+my (%highest, $load, $ended);
 
 note "SEED=$seed";
 srand($seed);
 
 my $node = new_server('node1', "snowflake.shards = '3-4'",
-	'max_wal_senders = 10', 'wal_keep_size = 256MB',
+	'max_wal_senders = 10', 'wal_keep_size = 256MB', 'wal_writer_delay = 10s',
 	'restart_after_crash = on');
 my $checker = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 
-# The first server of a new generation has its own node id and shards.
+# Each node id has shards of its own.
 sub shard
 {
-	return 1 + 2 * $generation;
+	return 1 + 2 * $node_id;
 }
 
+# Clients that ask while the clock is behind, if it is, until they have heard
+# something, be it a refusal; then it is right again. Half of the time nobody
+# writes, so that no WAL is flushed but by us.
 sub start_clients
 {
 	$load = start_load($checker, 'clients', $node->connstr('postgres'),
-		4, shard());
+		4, shard(), undef,
+		rand 2 < 1 ? qw(select single batch_select shard_batch) : ());
+	if ($lag)
+	{
+		$load->heard;
+		usleep(rand 300_000);
+		set_clock($node, $offset);
+		$lag = 0;
+	}
 	$load->more(1 + int rand 1000);
 	return;
 }
@@ -49,7 +67,7 @@ sub end_clients
 	my ($event) = @_;
 	my $errors = $load->finish;
 
-	delete $errors->{58000};
+	$count{refused} += delete $errors->{58000} // 0;
 	fail("$event: unexpected errors: " . join(', ', %$errors)) if %$errors;
 	return;
 }
@@ -57,8 +75,10 @@ sub end_clients
 # After a crash, all counters are above what was seen.
 sub check
 {
+	start_clients();
+	end_clients('before the check');
+
 	# what was committed asynchronously may be gone: one row there is
-	set_clock($node, $offset);
 	$checker->saw('clients, node',
 		query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id'));
 	$checker->state('tables', $node, 'postgres',
@@ -70,14 +90,25 @@ sub check
 	return;
 }
 
-# The clock after a crash: right, behind by what a call waits for or by more,
-# or somewhat ahead.
-sub new_clock
+# The server is about to end.
+sub remember_end
 {
-	my $kind = int rand 4;
+	$ended = clock_gettime(CLOCK_MONOTONIC);
+	return;
+}
 
-	$offset += rand 3 if $kind == 3;
-	return $offset - ($kind == 1 ? rand 3 : $kind == 2 ? rand 7200 : 0);
+# The clock once it is up again: where it was shortly before its end, or hours
+# before, or right, or somewhat ahead. It stays so for the next clients.
+sub wrong_clock
+{
+	my $kind = int rand 6;
+
+	$offset += rand 3 if $kind == 5;
+	$lag = $kind < 3 ? clock_gettime(CLOCK_MONOTONIC) - $ended + rand 1.5
+	  : $kind == 3 ? rand 7200
+	  : 0;
+	set_clock($node, $offset - $lag);
+	return;
 }
 
 my %events = (
@@ -88,23 +119,42 @@ my %events = (
 				AND pid <> pg_backend_pid()});
 		my $from = -s $node->logfile;
 
+		remember_end();
 		kill 'KILL', $pids[ rand @pids ];
-		set_clock($node, new_clock());
+		set_clock($node, $offset - rand 7200) if rand 2 < 1;
 		wait_for_restart($node, $from);
 		end_clients('kill');
-		set_clock($node, $offset) if rand 2 > 1;
+		wrong_clock();
 		$count{crashes}++;
 	},
 	immediate => sub {
+		remember_end();
 		$node->stop('immediate');
 		end_clients('immediate');
-		start_with_clock($node, new_clock());
+		start_with_clock($node, $offset - (rand 2 < 1 ? rand 7200 : 0));
+		wrong_clock();
 		$count{crashes}++;
 	},
+	freeze => sub {
+		my @pids = split /\n/, query($node, q{
+			SELECT pid FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
+		my $pid = $pids[ rand @pids ];
+
+		# a minute is what a run of ten can give away
+		kill 'STOP', $pid;
+		usleep(1_000_000 * ($seconds < 600 || rand 8 > 1 ? rand 2 : 60));
+		kill 'CONT', $pid;
+		$load->more(500);
+		end_clients('freeze');
+		$count{freezes}++;
+	},
 	restart => sub {
+		remember_end();
 		$node->stop('fast');
 		end_clients('restart');
 		start_with_clock($node, $offset);
+		wrong_clock();
 		$count{restarts}++;
 	},
 	steps => sub {
@@ -127,30 +177,44 @@ my %events = (
 		my $standby = PostgreSQL::Test::Cluster->new('node' . ++$generation);
 		my $old = $node;
 
+		# with another node id no ID is made again, with the same one none that
+		# the new server has
+		my $same = rand 2 < 1;
+
+		$node_id++ if !$same;
 		$node->backup("backup$generation");
 		$standby->init_from_backup($node, "backup$generation",
 			has_streaming => 1);
 		$standby->append_conf('postgresql.conf',
-				"snowflake.node_id = '$generation'\n"
+				"snowflake.node_id = '$node_id'\n"
 			  . "snowflake.shards = '" . shard() . '-' . (shard() + 1) . "'\n");
 		start_with_clock($standby, $offset);
 		$load->more(500);
+		remember_end();
 		$node->stop('immediate');
 		end_clients('promote');
-		$count{crashes}++;
+		if ($same)
+		{
+			$checker->clients;
+			$checker->forget;
+		}
+		$node = $standby;
+		$node->promote;
+		wrong_clock();
+		start_clients();
+		end_clients('promoted');
 
 		# what the old server made last may be above what the new one makes
 		$checker->clients;
 		$checker->forget;
 		%highest = ();
-		$node = $standby;
-		set_clock($node, new_clock());
-		$node->promote;
+		$count{crashes}++;
 		$count{promotions}++;
 		$old->clean_node;
 	});
 my @choice = (('kill') x 7, ('immediate') x 5, 'restart', ('steps') x 2,
-	('promote') x 2);
+	('promote') x 2, 'freeze');
+my @first = qw(kill immediate restart steps freeze promote);
 
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
@@ -161,15 +225,13 @@ do
 	my $event = $choice[ rand @choice ];
 
 	# all of them in a short run, too
-	$event = (qw(kill immediate restart steps promote))[$rounds] if $rounds < 5;
-	set_clock($node, $offset);
+	$event = $first[$rounds] if $rounds < @first;
 	start_clients();
 	$events{$event}->();
-	check() if $event eq 'immediate' && ($rounds < 5 || rand 4 < 1);
+	check() if $event eq 'immediate' && ($rounds < @first || rand 4 < 1);
 	$rounds++;
-} while (clock_gettime(CLOCK_MONOTONIC) < $end || $rounds < 5);
+} while (clock_gettime(CLOCK_MONOTONIC) < $end || $rounds < @first);
 
-set_clock($node, $offset);
 start_clients();
 end_clients('end');
 $checker->saw('clients, node',
