@@ -12,8 +12,9 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 use Exporter 'import';
+use SnowflakeTest;
 
-our @EXPORT = qw(load_tables start_load start_trickle);
+our @EXPORT = qw(load_tables start_load start_trickle live_again);
 
 # A client that fails pauses, or a refusal would be all it ever sees.
 my $PAUSE = "\\if :ERROR\n\\! sleep 0.02\n\\endif\n";
@@ -86,11 +87,12 @@ sub start_load
 }
 
 # A client that asks for a few IDs every few milliseconds, so that many servers
-# can be kept at it at a time.
+# can be kept at it at a time. It writes nothing. The counter is the node's, if
+# the statement is not for another.
 sub start_trickle
 {
-	my ($checker, $group, $connstr, $statement) = @_;
-	my $out = $checker->session("$group, node");
+	my ($checker, $group, $connstr, $statement, $counter) = @_;
+	my $out = $checker->session("$group, " . ($counter //= 'node'));
 	my $script = PostgreSQL::Test::Utils::tempdir() . '/trickle.sql';
 
 	$statement //= 'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.003);';
@@ -98,8 +100,22 @@ sub start_trickle
 	append_to_file($out, '');
 	my $h = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate',
 			'-d', $connstr, ('-f', $script) x 100 ], '>', $out, '2>', "$out.err");
-	return bless { clients => [ { handle => $h, out => $out, counter => 'node' } ] },
+	return bless { clients => [ { handle => $h, out => $out, counter => $counter } ] },
 	  __PACKAGE__;
+}
+
+# After a crash, live through the same instants again: clients ask from now on,
+# with the clock behind, until it is beyond a time in Unix ms, that of the crash.
+# What the life before has issued and the mark does not cover comes twice. Returns
+# their errors.
+sub live_again
+{
+	my ($checker, $group, $node, $n, $crashed) = @_;
+	my $load = start_load($checker, $group, $node->connstr('postgres'), $n);
+
+	$load->more(500);
+	wait_for_clock($node, $crashed);
+	return $load->finish;
 }
 
 # The IDs that the clients have got so far: as many, or which.

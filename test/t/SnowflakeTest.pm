@@ -15,7 +15,8 @@ use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
   like_log check_ids fails_to_start epoch_ms crash wait_for_restart
-  lease_of wait_for_lease preload waits_for);
+  lease_of wait_for_lease preload waits_for refused_behind clock_ms
+  wait_for_clock);
 
 # A primary with the library, node 1, and the settings given; not started.
 sub new_server
@@ -115,6 +116,45 @@ sub refused
 	ok($status != 0 && $err =~ /ERROR:  $sqlstate: / && $err =~ $pattern,
 		$name)
 	  or diag("status $status, stdout \"$out\", stderr:\n$err");
+	return;
+}
+
+# The clock of a server, in Unix milliseconds.
+sub clock_ms
+{
+	my ($node) = @_;
+
+	return query($node, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint');
+}
+
+# Wait until a server's clock is beyond a time in Unix milliseconds.
+sub wait_for_clock
+{
+	my ($node, $ms) = @_;
+
+	$node->poll_query_until('postgres',
+		"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $ms")
+	  or die 'the clock does not get there';
+	return;
+}
+
+# A statement is refused since the clock is behind the mark: by as much as it
+# says, which is no more than before the call, and no less than after it.
+sub refused_behind
+{
+	my ($node, $sql, $name) = @_;
+	my $behind = 'SELECT last_value - extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark';
+	my $most = query($node, $behind);
+	my ($status, $out, $err) = $node->psql('postgres', $sql,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+	my $least = query($node, $behind);
+	my ($said) =
+	  $err =~ /ERROR:  58000: wall clock is (\d+) s behind the mark of this database/;
+
+	ok( $status != 0 && defined $said
+		  && $said <= ($most + 1) / 1000 && $said > $least / 1000 - 1,
+		$name)
+	  or diag("status $status, from $most to $least ms behind, stdout \"$out\", stderr:\n$err");
 	return;
 }
 

@@ -5,7 +5,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(time usleep);
 use FindBin;
 use lib $FindBin::RealBin;
 use IdChecker;
@@ -15,13 +15,18 @@ use SnowflakeTest;
 my @steps = qw(mark-inserted mark-flushed counters-raised mark-published
   before-swap swapped);
 
-# the smallest reserve: the mark moves all the time
+# how long a process is frozen, in seconds
+my $freeze = $ENV{SNOWFLAKE_FREEZE} || 2;
+
+# The smallest reserve: the mark moves all the time. WAL is written late, unless
+# somebody flushes it. A call waits for a clock that is behind by all of a life.
 my $node = new_server('main', "snowflake.shards = '3-4'",
 	'snowflake.reserve = 100ms', 'restart_after_crash = off',
-	'snowflake.max_clock_wait = 1s', 'autovacuum = off');
+	'wal_writer_delay = 10s', 'snowflake.max_clock_wait = 60s', 'autovacuum = off');
 my $checker = IdChecker->new($node->basedir . '/ids');
 my $offset = 0;
 my $next = 'SELECT snowflake_nextval()';
+my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
 my $script = $node->basedir . '/victim.sql';
 
 append_to_file($script,
@@ -59,6 +64,19 @@ sub start_victim
 		'>', $out, '2>', "$out.err");
 }
 
+# One statement, in a session with a fault.
+sub start_one
+{
+	my ($fault, $out, $err, $statement) = @_;
+
+	return IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			"SET snowflake.fault = '$fault'", '-c', $statement
+		],
+		'>', $out, '2>', $err);
+}
+
 # The process that executes a statement with this text, once it is frozen.
 sub wait_for_stopped
 {
@@ -79,64 +97,94 @@ sub wait_for_stopped
 	}
 }
 
-# A process is killed, and the server with it; then the clock is where it was,
-# or an hour behind.
+# Let a server that has crashed start with its clock an hour behind, and then at
+# the time when the life before began: clients get nothing that is there already.
+sub start_again
+{
+	my ($step, $begun) = @_;
+	my $crashed = (time() + $offset) * 1000;
+
+	start_with_clock($node, $offset - 3600);
+	refused_behind($node, $next, "$step: a clock an hour behind is refused");
+	$offset = $begun - time();
+	set_clock($node, $offset);
+	is_deeply(live_again($checker, 'killed', $node, 4, $crashed),
+		{}, "$step: it lives through the same instants again");
+	return;
+}
+
+# A process is killed at a step, and the server with it: at once, under load; or
+# frozen there first, until others have used up what they may. These write
+# nothing, so that nobody flushes WAL but for the mark.
 foreach my $step (@steps)
 {
-	foreach my $back (0, 3600)
-	{
-		my $load = start_load($checker, 'killed', $node->connstr('postgres'), 4);
-		$load->more(200);
-		my $out = $checker->session('killed, node');
-		my $victim = start_victim("$step kill", $out);
-		wait_for_the_end($out);
-		eval { $victim->finish };
-		$load->finish;
+	my $begun = time() + $offset;
+	my $load = start_load($checker, 'killed', $node->connstr('postgres'), 4);
+	$load->more(200);
+	my $out = $checker->session('killed, node');
+	my $victim = start_victim("$step kill", $out);
+	wait_for_the_end($out);
+	eval { $victim->finish };
+	$load->finish;
+	start_again($step, $begun);
 
-		start_with_clock($node, $offset - $back);
-		if ($back)
-		{
-			refused($node, $next, '58000', qr/wall clock is 3[56]\d\d s behind the mark of this database/,
-				"$step: a clock an hour behind is refused");
-			$offset += 10;
-			set_clock($node, $offset);
-		}
-		$checker->saw('killed, node', query($node, $next));
-	}
+	$begun = time() + $offset;
+	my @others = map {
+		start_trickle($checker, 'killed', $node->connstr('postgres'),
+			"SELECT snowflake_$_->[1] FROM generate_series(1, 3), pg_sleep(0.001);",
+			$_->[0])
+	} ([ 'node', 'nextval()' ], [ 'shards', 'shard_nextval(3)' ]);
+	$_->more(20) foreach @others;
+	$out = $checker->session('killed, node');
+	$victim = start_victim("$step stop", $out);
+	my $pid = wait_for_stopped('(1, 5)');
+	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_mark'));
+	kill 'KILL', $pid;
+	wait_for_the_end($out);
+	eval { $victim->finish };
+	$_->finish foreach @others;
+	start_again("$step, frozen first", $begun);
 }
 $checker->state('killed', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
 
 # A process freezes, while others move the mark on by many reserves, and then
 # goes on with what it has read. At the steps of the mark it holds its lock, so
-# the others come to the end of the mark, wait, and can be cancelled.
+# the others come to the end of the mark, wait, and can be cancelled; at those
+# of the swap it ends by itself, with an ID.
 foreach my $step (@steps)
 {
-	my $out = $checker->session('frozen, node');
 	my $holds = $step =~ /mark|counters/;
-	my $victim = start_victim("$step stop", $out);
-	my $pid = wait_for_stopped('(1, 5)');
+	my $out = $checker->session('frozen, node');
+	my $victim =
+		$holds
+	  ? start_victim("$step stop", $out)
+	  : start_one("$step stop", $out, "$out.err", $next);
+	my $pid = wait_for_stopped($next);
 	my $before = query($node, 'SELECT last_value FROM snowflake_mark');
+	my $thawed = clock_ms($node) + $freeze * 1000;
 	if ($holds)
 	{
-		refused($node, q{
-				SET statement_timeout = '1s';
+		refused($node, qq{
+				SET statement_timeout = '${freeze}s';
 				SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
 			'57014', qr/statement timeout/,
 			"$step: who waits for a frozen process can be cancelled");
+		$victim->signal('TERM');
+		kill 'TERM', $pid;
 	}
 	else
 	{
-		my $load = start_load($checker, 'frozen', $node->connstr('postgres'), 2);
+		my $load = start_load($checker, 'frozen', $node->connstr('postgres'), 4, 3, 0.005);
 		$load->more(1000);
+		wait_for_clock($node, $thawed);
 		$node->poll_query_until('postgres',
 			"SELECT last_value > $before + 1000 FROM snowflake_mark")
 		  or die 'the mark does not move';
 		is_deeply($load->finish, {}, "$step: the others go on");
 	}
-	kill 'CONT', $pid;
-	$victim->signal('TERM');
-	kill 'TERM', $pid;
+
+	# it may come to the step more than once
 	my $tries = 0;
 	while (-e "/proc/$pid")
 	{
@@ -145,6 +193,9 @@ foreach my $step (@steps)
 		usleep(10_000);
 	}
 	eval { $victim->finish };
+	like(slurp_file($out), qr/^\d+\n\z/, "$step: it ends by itself, with an ID")
+	  or diag(slurp_file("$out.err"))
+	  if !$holds;
 	like(query($node, $next), qr/^\d+$/, "$step: afterwards all is well");
 }
 
@@ -161,27 +212,14 @@ foreach my $step (grep { /mark|counters/ } @steps)
 	is_deeply($load->finish, {}, "$step: the others go on after an error");
 }
 
-sub start_insert
-{
-	my ($fault, $out, $err) = @_;
-
-	return IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
-			"SET snowflake.fault = '$fault'", '-c',
-			'INSERT INTO t DEFAULT VALUES RETURNING id'
-		],
-		'>', $out, '2>', $err);
-}
-
 # A process that has its ID, and not got to anything else, holds the horizon
 # back; also one that has left its entry, and not cleared its word.
 foreach my $step (qw(swapped entry-left))
 {
 	my $before = query($node, 'SELECT max(id) FROM t');
-	my $victim = start_insert("$step stop", \my $out, \my $err);
-	my $pid = wait_for_stopped('INSERT INTO t DEFAULT VALUES');
-	my $after = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
+	my $victim = start_one("$step stop", \my $out, \my $err, $insert);
+	my $pid = wait_for_stopped($insert);
+	my $after = query($node, $insert);
 	my $horizon = query($node, 'SELECT snowflake_horizon()');
 
 	kill 'CONT', $pid;
@@ -195,8 +233,8 @@ foreach my $step (qw(swapped entry-left))
 
 # What is half written is not read: who asks waits for it, and can be cancelled.
 {
-	my $victim = start_insert('entry-begun stop', \my $out, \my $err);
-	my $pid = wait_for_stopped('INSERT INTO t DEFAULT VALUES');
+	my $victim = start_one('entry-begun stop', \my $out, \my $err, $insert);
+	my $pid = wait_for_stopped($insert);
 
 	refused($node, "SET statement_timeout = '100ms'; SELECT snowflake_horizon()",
 		'57014', qr/statement timeout/,
