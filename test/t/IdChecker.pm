@@ -36,14 +36,14 @@ sub _file
 	return sprintf('%s/%06d', $self->{dir}, ++$self->{files});
 }
 
-# The name of a file for one session and one counter, of this group. Its lines
-# are IDs in the order in which the session got them.
+# The name of a file for one session and one counter, of this group, or of each
+# in a list. Its lines are IDs in the order in which the session got them.
 sub session
 {
-	my ($self, $group) = @_;
+	my ($self, $groups) = @_;
 	my $file = $self->_file;
 
-	push @{ $self->{clients}{$group} }, $file;
+	push @{ $self->{clients}{$_} }, $file foreach ref $groups ? @$groups : $groups;
 	return $file;
 }
 

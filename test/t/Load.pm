@@ -46,10 +46,10 @@ sub load_tables
 }
 
 # As many clients as asked for, on a database. What the node's counter gives
-# goes to one group of the checker, and what shards give to another: this one
-# and the next. With a pace, each client pauses for so many seconds after each
-# statement, for a machine that has other things to do meanwhile. Of the kinds
-# given, or of all.
+# goes to one group of the checker, and what shards give to another; or to such
+# two for each name in a list. The shards are this one and the next. With a pace,
+# each client pauses for so many seconds after each statement, for a machine that
+# has other things to do meanwhile. Of the kinds given, or of all.
 sub start_load
 {
 	my ($checker, $group, $connstr, $n, $shard, $pace, @kinds) = @_;
@@ -63,7 +63,8 @@ sub start_load
 	{
 		my $kind = $kinds[ $started % @kinds ];
 		my $counter = $kind =~ /shard/ ? 'shards' : 'node';
-		my $out = $checker->session("$group, $counter");
+		my $out = $checker->session(
+			[ map { "$_, $counter" } ref $group ? @$group : $group ]);
 		my $sync = ($started + int($started / @kinds)) % 2 ? 'on' : 'off';
 		my $script = "$dir/$kind.$sync.sql";
 		my $statement = $STATEMENTS{$kind} =~ s/SHARD/$shard || 3/er;

@@ -63,6 +63,17 @@ sub load_behind
 	return;
 }
 
+# What the old primary has in its tables: it is started alone, at any time, and
+# is left running.
+sub alone
+{
+	my ($node, $checker, $name) = @_;
+
+	start_with_clock($node, 0);
+	$checker->state($name, $node, 'postgres', $all);
+	return;
+}
+
 # The primary ends under load, and its standby takes over. With a synchronous
 # one, and with one that has a node id of its own, no client sees an ID twice;
 # with an asynchronous one that has the same, no state of the database does.
@@ -94,13 +105,14 @@ foreach my $sync (1, 0)
 		load_behind($standby, $checker,
 			$sync ? $name : "$name, after it", $lag, $name);
 		$checker->state("$name, tables", $standby, 'postgres', $all);
+		alone($primary, $checker, "$name, tables of the old primary");
+		$primary->stop('immediate');
 		$checker->clients;
 		$checker->states;
-
 		$checker->forget;
 
 		# the old primary follows, and takes over again
-		next if $sync || $lag > 3;
+		next if $sync;
 		query($standby, 'CHECKPOINT');
 		my $conf = slurp_file($primary->data_dir . '/postgresql.conf');
 		my ($out, $err) = run_command(
@@ -120,41 +132,85 @@ foreach my $sync (1, 0)
 		$again->finish;
 		set_clock($primary, -$lag);
 		$primary->promote;
-		load_behind($primary, $checker, 'back', $lag, 'promoted back');
-		$checker->state('promoted back, tables', $primary, 'postgres', $all);
+		load_behind($primary, $checker, 'back', $lag, "promoted back, $lag s behind");
+		$checker->state("promoted back, $lag s behind, tables", $primary, 'postgres', $all);
 		$checker->clients;
 		$checker->states;
 		$primary->stop;
 	}
 }
 
-# An asynchronous standby that never got the last WAL, with a node id of its
-# own: its clock goes through the same times, and yet no ID comes twice.
+# Asynchronous standbys that never got the last WAL. Each is promoted when the
+# old primary is gone, with its clock in the very times in which that has made
+# IDs. One that has a node id and shards of its own gives no client an ID of
+# before; with the same ones no state of the database has an ID twice, and that
+# is all.
 {
 	my $primary = new_primary('primary_lost');
-	my $standby = new_standby($primary, 'standby_lost', "snowflake.node_id = '2'");
-	my $checker = IdChecker->new($standby->basedir . '/ids');
-	my $load = start_load($checker, 'lost WAL', $primary->connstr('postgres'), 4);
+	my @standbys = map { {%$_, server => new_standby($primary, "standby_$_->{node}_$_->{lag}",
+			"snowflake.node_id = '$_->{node}'",
+			"snowflake.shards = '$_->{shard}-" . ($_->{shard} + 1) . "'")} } (
+		{ node => 1, shard => 3, lag => 1 },
+		{ node => 1, shard => 3, lag => 5 },
+		{ node => 2, shard => 5, lag => 1 },
+		{ node => 3, shard => 7, lag => 5 });
+	my $checker = IdChecker->new($primary->basedir . '/ids');
+	my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
+	my $load = start_load($checker, 'lost WAL', $primary->connstr('postgres'), 8);
 
 	$load->more(2000);
-	query($standby, "ALTER SYSTEM SET primary_conninfo = ''");
-	$standby->reload;
-	$standby->poll_query_until('postgres',
-		'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'still streaming';
-	$load->more(20000);
+	foreach my $standby (map { $_->{server} } @standbys)
+	{
+		query($standby, "ALTER SYSTEM SET primary_conninfo = ''");
+		$standby->reload;
+		$standby->poll_query_until('postgres',
+			'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'still streaming';
+	}
+
+	# until the marks that they have are long over
+	my $mark = query($primary, 'SELECT last_value FROM snowflake_mark');
+	$primary->poll_query_until('postgres',
+		"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark + 3000") or die;
+	$load->more(2000);
+	my $lost = query($primary, $insert);
+	$checker->saw('lost WAL, node', $lost);
 	$primary->stop('immediate');
 	$load->finish;
-	set_clock($standby, -5);
-	$standby->promote;
-	query($standby, "ALTER SYSTEM SET snowflake.max_clock_wait = '1min'");
-	$standby->reload;
-	$load = start_load($checker, 'lost WAL', $standby->connstr('postgres'), 4);
-	$load->more(20000);
-	$load->finish;
-	$checker->state('lost WAL, tables', $standby, 'postgres', $all);
+
+	foreach (@standbys)
+	{
+		my ($standby, $lag) = @$_{qw(server lag)};
+		my $name = "lost WAL, node $_->{node}, $lag s behind";
+		my $group = $_->{node} == 1 ? "$name, after it" : 'lost WAL';
+
+		$standby->promote;
+		my $found = query($standby, 'SELECT last_value FROM snowflake_mark') / 1000;
+		set_clock($standby, $found - $lag - time());
+		$load = start_load($checker, $group, $standby->connstr('postgres'), 8, $_->{shard});
+		if ($lag > 3)
+		{
+			refused($standby, $next, '58000', $behind, "$name: refused");
+			set_clock($standby, $found - time());
+		}
+		$load->more(5000);
+		my $errors = $load->finish;
+		delete $errors->{58000} if $lag > 3;
+		is_deeply($errors, {}, "$name: then it goes on");
+		cmp_ok(query($standby, "SELECT count(*) FROM t WHERE snowflake_node(id) = $_->{node}
+				AND snowflake_timestamp(id) >= to_timestamp($found)
+				AND snowflake_timestamp(id) < snowflake_timestamp($lost)"),
+			'>', 100, "$name: IDs are made at the times of the old life");
+		is(query($standby, "SELECT count(*) FROM t WHERE id = $lost"), 0,
+			"$name: a row that was committed is lost");
+		$checker->state("$name, tables", $standby, 'postgres', $all);
+		$standby->stop;
+	}
+	alone($primary, $checker, 'lost WAL, tables of the old primary');
+	is(query($primary, "SELECT count(*) FROM t WHERE id = $lost"), 1,
+		'the old primary has the row that was lost');
+	$primary->stop;
 	$checker->clients;
 	$checker->states;
-	$standby->stop;
 }
 
 # A standby that applies late is promoted: it applies all that it has first.
@@ -194,6 +250,8 @@ foreach my $sync (1, 0)
 	load_behind($delayed, $checker, 'all', 3600, 'a standby that applied late');
 	$checker->state('delayed, tables', $delayed, 'postgres', $all);
 	$delayed->stop('immediate');
+	alone($primary, $checker, 'tables of the old primary');
+	$primary->stop('immediate');
 
 	my $recovered = PostgreSQL::Test::Cluster->new('recovered');
 	$recovered->init_from_backup($primary, 'past', has_restoring => 1,
