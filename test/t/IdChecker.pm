@@ -155,7 +155,7 @@ sub _check
 		  if $id lt $previous;
 		$previous = $id;
 	}
-	$$floor = $previous if $floor;
+	$$floor = $previous if $floor && $previous gt ($$floor // '');
 	close $merged or die "sort failed: $?";
 	unlink @clean;
 	return ($n, @wrong > 5 ? @wrong[ 0 .. 4 ] : @wrong);
