@@ -1,5 +1,5 @@
-# Databases that come and go, copies, dumps, and the extension dropped and
-# created while others use it.
+# Databases that come and go, copies, dumps, the extension dropped and created
+# while others use it, and two databases at once.
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -7,6 +7,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
 use lib $FindBin::RealBin;
+use IdChecker;
+use Load;
 use SnowflakeTest;
 
 my $rounds = $ENV{SNOWFLAKE_ROUNDS} || 1000;
@@ -279,5 +281,31 @@ cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database 
 	'>', $max, 'advanced by an administrator, it goes on above');
 $target->stop('immediate');
 $source->stop;
+
+# ---- two databases under load share no ID, nor after a crash ----
+
+my $both = new_server('both', "snowflake.shards = '3-4'");
+my $checker = IdChecker->new($both->basedir . '/ids');
+$both->start;
+foreach my $database ('one', 'two')
+{
+	query($both, "CREATE DATABASE $database");
+	query($both, 'CREATE EXTENSION snowflake; ' . load_tables(), database => $database);
+}
+foreach my $life ('until the crash', 'after the crash')
+{
+	my @loads = map { start_load($checker, 'two databases', $both->connstr($_), 4) } ('one', 'two');
+
+	# the first once more, so that each has seen the other at work
+	$_->more(10000) foreach (@loads, $loads[0]);
+	$both->stop('immediate') if $life =~ /until/;
+	is_deeply($_->finish, {}, "two databases, $life: no errors") foreach @loads;
+	$both->start if $life =~ /until/;
+}
+$checker->state("database $_", $both, $_, 'SELECT id FROM t UNION ALL SELECT id FROM s')
+  foreach ('one', 'two');
+$checker->clients;
+$checker->states;
+$both->stop;
 
 done_testing();
