@@ -8,6 +8,7 @@ use Test::More;
 use FindBin;
 use lib $FindBin::RealBin;
 use IdChecker;
+use Load;
 use SnowflakeTest;
 
 my $ids = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
@@ -19,15 +20,45 @@ my $node = new_server('main', "snowflake.shards = '0-8191'",
 	'snowflake.max_clock_wait = 30s', 'snowflake.max_clock_jump = 1d',
 	'wal_writer_delay = 10s', 'autovacuum = off', 'log_statement = none');
 
+# The databases of a server share no ID while it lives: so there is a group of
+# each database, and one of each life.
+my $life = 'first life';
+
+sub groups
+{
+	my ($counter, $database) = @_;
+
+	return [ map { "$_, $counter" } ($database || 'postgres', $life) ];
+}
+
 # Run this in one session; all that it returns are IDs of the node.
 sub node_ids
 {
 	my ($name, $n, $sql, %options) = @_;
 	my @made = split /\n/, query($node, $sql, %options);
 
-	$ids->saw(($options{database} || 'postgres') . ': node', @made);
+	$ids->saw(groups('node', $options{database}), @made);
 	is(scalar(@made), $n, $name);
 	return @made;
+}
+
+# IDs of shards in the order in which a session got them: each shard's ascend.
+sub shard_ids
+{
+	my ($name, @made) = @_;
+	my %last;
+	my $descend = 0;
+
+	foreach my $id (@made)
+	{
+		my $shard = $id >> 10 & 8191;
+
+		$descend++ if $id <= ($last{$shard} // -1);
+		$last{$shard} = $id;
+	}
+	is($descend, 0, "$name: the IDs of each shard ascend");
+	$ids->saw(groups('shards'), sort { $a <=> $b } @made);
+	return;
 }
 
 # ---- across a crash: prepared transactions, unlogged tables, the extension ----
@@ -66,6 +97,7 @@ foreach my $sync ('on', 'off')
 }
 $node->stop('immediate');
 start_with_clock($node, $eleven);
+$life = 'second life';
 query($node, "COMMIT PREPARED 'own_$_'", database => "own_$_") foreach ('on', 'off');
 refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark of this database/,
 	"$_: refused while the clock is an hour back", database => $_)
@@ -89,6 +121,7 @@ foreach my $sync ('on', 'off')
 # background workers.
 $node->stop;
 $node->start;
+$life = 'third life';
 
 # ---- within transactions ----
 
@@ -209,7 +242,7 @@ query($node, q{
 node_ids('a trigger', 100, 'INSERT INTO trig (n) SELECT generate_series(1, 100) RETURNING id');
 my @sharded = split /\n/, query($node,
 	'INSERT INTO shard_trig (user_id) SELECT generate_series(1, 5000) RETURNING id');
-$ids->saw('postgres: shard', sort { $a <=> $b } @sharded);
+shard_ids('a trigger', @sharded);
 is(query($node, q{SELECT count(*) FROM shard_trig
 	WHERE snowflake_shard(id, 'instagram') <> user_id % 4096}), 0,
 	'a trigger that chooses the shard of each row');
@@ -309,10 +342,11 @@ foreach my $round (1 .. 3)
 }
 push @kept, $session->query_safe('EXECUTE p'), $session->query_safe('SELECT kept()');
 $session->quit;
-$ids->saw('plans: node', @kept);
+$ids->saw(groups('node', 'plans'), @kept);
 like($kept[-1], qr/^\d+$/, 'kept plans work again when it is back');
 
-# ---- every shard, in one session and then in several ----
+# ---- every shard, in one session and then in several, every second of which
+# does not wait for the disk ----
 
 my $every = q{
 	SELECT snowflake_shard_nextval(s) FROM generate_series(0, 8191) s;
@@ -350,9 +384,10 @@ foreach my $n (1, 4)
 {
 	my @files = map { "$dir/every.$n.$_" } 1 .. $n;
 
-	is(join(' ', finish(map { client($every, $_) } @files)),
+	is(join(' ', finish(map {
+			client('SET synchronous_commit = ' . (/[24]$/ ? 'off' : 'on') . ";$every", $_) } @files)),
 		join(' ', (3 * 8192) x $n), "every shard three times, $n at once");
-	$ids->saw('postgres: shard', sort { $a <=> $b } split /\n/, slurp_file($_)) foreach @files;
+	shard_ids("every shard, $n at once", split /\n/, slurp_file($_)) foreach @files;
 }
 is(query($node, q{SELECT count(*) FROM (SELECT snowflake_shard(id, 'instagram') FROM shard_every
 	GROUP BY 1 HAVING count(*) = 5) s}), 8192, 'each has its IDs');
@@ -361,24 +396,29 @@ is(query($node, q{SELECT count(*) FROM (SELECT snowflake_shard(id, 'instagram') 
 
 query($node, 'CREATE TABLE batch (id bigint DEFAULT snowflake_nextval())');
 my $big = 'SELECT snowflake_nextval_batch(1000000)';
+my $off = 'SET synchronous_commit = off;';
+my $back = "$off BEGIN; INSERT INTO batch SELECT * FROM snowflake_nextval_batch(1000000)
+	RETURNING id; ROLLBACK;";
 my $single = "INSERT INTO batch DEFAULT VALUES RETURNING id;\n" x 2000 .
   "SELECT snowflake_nextval() FROM generate_series(1, 20000);";
-is( join(' ', finish(map { client($_, $ids->session('postgres: node')) } ($big, $single, $single))),
-	'1000000 22000 22000', 'a million beside single calls');
+is( join(' ', finish(map { client($_, $ids->session(groups('node'))) }
+		($big, $back, $single, "$off $single"))),
+	'1000000 1000000 22000 22000', 'a million, and a million rolled back, beside single calls');
 
 # ---- 200 connections, all of them at once ----
 
 my $gate = $node->background_psql('postgres');
 $gate->query_safe('SELECT pg_advisory_lock(1)');
 my @clients = map {
-	client(q{SET client_min_messages = error;
+	client('SET synchronous_commit = ' . ($_ % 2 ? 'on' : 'off') . q{;
+		SET client_min_messages = error;
 		DO 'BEGIN PERFORM pg_advisory_lock_shared(1); END';
 		INSERT INTO batch SELECT FROM generate_series(1, 20) RETURNING id;
 		BEGIN;
 		INSERT INTO batch SELECT FROM generate_series(1, 20) RETURNING id;
 		ROLLBACK;
 		SELECT snowflake_nextval() FROM generate_series(1, 200);
-	}, $ids->session('postgres: node'))
+	}, $ids->session(groups('node')))
 } 1 .. 200;
 $node->poll_query_until('postgres',
 	"SELECT count(*) = 200 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
@@ -412,8 +452,8 @@ is(query($subscriber, 'SELECT snowflake_node(id), count(*) FROM common GROUP BY 
 	"1|1100\n2|1000", 'rows of both nodes are in one table');
 is(query($subscriber, 'SELECT snowflake_node(id), count(DISTINCT id) FROM plain GROUP BY 1'), '2|200',
 	'rows that come without an ID get one of the subscriber');
-$ids->saw('postgres: node', @subscribed);
-$ids->saw('postgres: node', split /\n/, query($subscriber, 'SELECT id FROM plain ORDER BY id'));
+$ids->saw('postgres, node', @subscribed);
+$ids->saw('postgres, node', split /\n/, query($subscriber, 'SELECT id FROM plain ORDER BY id'));
 $ids->database('subscriber', $subscriber, 'postgres');
 query($subscriber, 'DROP SUBSCRIPTION s');
 $subscriber->stop;
@@ -421,33 +461,65 @@ $subscriber->stop;
 # ---- as many databases as there is room for, and one more ----
 
 query($node, 'CREATE DATABASE pattern');
-query($node, q{
-	CREATE EXTENSION snowflake;
-	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval())}, database => 'pattern');
+query($node, 'CREATE EXTENSION snowflake; ' . load_tables(), database => 'pattern');
 my $used = query($node, "SELECT count(*) FROM pg_database WHERE datname IN ('postgres', 'own_on', 'own_off', 'plans')");
 is($used, 4, 'four databases make IDs');
-query($node, 'SELECT snowflake_nextval()', database => $_)
+node_ids("$_ makes IDs", 1, 'SELECT snowflake_nextval()', database => $_)
   foreach ('own_on', 'own_off');
 my @databases = map { "d$_" } $used + 1 .. 64;
 foreach my $database (@databases, 'more')
 {
 	query($node, "CREATE DATABASE $database TEMPLATE pattern");
 }
-node_ids("$_ makes IDs", 60, q{
-	INSERT INTO t SELECT FROM generate_series(1, 20) RETURNING id;
-	BEGIN;
-	INSERT INTO t SELECT FROM generate_series(1, 20) RETURNING id;
-	ROLLBACK;
-	SELECT snowflake_nextval() FROM generate_series(1, 20)}, database => $_)
-  foreach @databases;
+
+# A client for each of them, all at once, until each has made some IDs; and then
+# a row in each.
+sub all_databases
+{
+	my @loads = map { start_load($ids, [ $_, $life ], $node->connstr($_), 1, undef, 0.1) } @databases;
+
+	$_->more(5) foreach @loads;
+	my @made = split /\n/, query($node, join('', map {
+		"\\connect $_\nINSERT INTO t DEFAULT VALUES RETURNING id;\n" } @databases));
+	is(scalar(@made), scalar(@databases), "a row in each database, $life");
+	$ids->saw(groups('node', $databases[$_]), $made[$_]) foreach 0 .. $#made;
+	return @loads;
+}
+
+# The errors that they have seen.
+sub errors
+{
+	my (@loads) = @_;
+
+	return [ map { %{ $_->finish } } @loads ];
+}
+
+my @loads = all_databases();
 refused($node, 'SELECT snowflake_nextval()', '53400',
 	qr/too many databases generate IDs on this server.*snowflake.max_databases is 64/s,
 	'one more than 64 is refused', database => 'more');
 
-# all databases of a server share the counters while it lives
+# ---- the server crashes, and the clock is an hour back ----
+
+$node->stop('immediate');
+is_deeply(errors(@loads), [], 'as many databases as there is room for, at once');
+$life = 'fourth life';
+start_with_clock($node, -3600);
+my ($status, $out, $err) = $node->psql('postgres',
+	join('', map { "\\connect $_\nSELECT snowflake_nextval();\n" } ('postgres', 'own_on', @databases)),
+	on_error_stop => 0);
+is(scalar(() = $err =~ /ERROR:  wall clock is \d+ s behind the mark of this database/g), 2 + @databases,
+	'each of them is refused while the clock is an hour back');
+is($out, '', 'none has made an ID');
+set_clock($node, 0);
+is_deeply(errors(all_databases()), [], 'then each goes on');
+node_ids("$_ goes on", 1, 'SELECT snowflake_nextval()', database => $_) foreach ('postgres', 'own_on');
+
 $ids->clients;
 $ids->database('postgres', $node, 'postgres');
-$ids->state("$_: node", $node, $_, 'SELECT id FROM t') foreach ('own_on', 'own_off', @databases);
+$ids->state("$_: node", $node, $_, 'SELECT id FROM t') foreach ('own_on', 'own_off');
+$ids->state("$_: node and shards", $node, $_, 'SELECT id FROM t UNION ALL SELECT id FROM s')
+  foreach @databases;
 $ids->states;
 $node->stop;
 done_testing();
