@@ -382,13 +382,14 @@ sf_mark_extend_early(void)
 
 /*
  * Before anybody can see an extension that is being created: its mark begins
- * where the one that was published for this database has got to.
+ * above all that this life of the server has made.  What this transaction has
+ * made, with an extension that it has dropped, the counters alone know.
  */
 void
 sf_mark_initialize(Oid function)
 {
 	SfRegisterId id = SF_REG_MARK;
-	int64		mark = sf_slot_published_mark();
+	int64		mark = Max(sf_slot_published_mark(), sf_note_issued_below());
 
 	if (mark == 0)
 		return;

@@ -104,8 +104,9 @@ issued_below(uint64 position, const SfLayout *layout)
 	return ((int64) (position >> layout->sequence_bits) + 1) * layout->tick_ms;
 }
 
-static int64
-all_issued_below(void)
+/* All IDs of this life lie below, in Unix ms; 0 if there are none. */
+int64
+sf_note_issued_below(void)
 {
 	int64		end = issued_below(sf_state_last_position(), &sf_node_layout);
 
@@ -131,7 +132,7 @@ write_note(int code, Datum arg)
 	if (!last_shutdown(&header->shutdown))
 		return;
 	header->magic = NOTE_MAGIC;
-	header->issued_ms = all_issued_below();
+	header->issued_ms = sf_note_issued_below();
 	entry = (Entry *) (header + 1);
 	for (int i = 0; i < sf_state->ndatabases; i++)
 	{

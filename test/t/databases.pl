@@ -215,6 +215,30 @@ refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/,
 set_clock($node, '+3659');
 is(query($node, "SELECT snowflake_timestamp(snowflake_nextval()) >= '$ahead'",
 	database => 'copy'), 't', 'then it goes on above that time');
+# ---- dropped and created again by the transaction that made IDs ----
+
+query($node, 'CREATE DATABASE redone');
+my @kept = split /\n/, query($node, q{
+	BEGIN;
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY);
+	INSERT INTO t SELECT snowflake_nextval_batch(50000) RETURNING id;
+	DROP EXTENSION snowflake;
+	CREATE EXTENSION snowflake;
+	COMMIT}, database => 'redone');
+is(scalar(@kept), 50000, 'a transaction makes IDs with an extension that it drops');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone'),
+	'>', epoch_ms($kept[-1]), 'and the mark of the new one is above them');
+
+# the same where a savepoint takes the extension along, and leaves the ID
+my $saved = $node->background_psql('redone');
+$saved->query_safe('DROP EXTENSION snowflake; BEGIN; SAVEPOINT s; CREATE EXTENSION snowflake');
+my $left = $saved->query_safe('SELECT snowflake_nextval()');
+$saved->query_safe("ROLLBACK TO s; CREATE EXTENSION snowflake; INSERT INTO t VALUES ($left); COMMIT");
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone'),
+	'>', epoch_ms($left), 'nor is one forgotten whose extension was rolled back');
+$saved->quit;
+
 set_clock($node, '+0');
 $node->stop('immediate');
 
