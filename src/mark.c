@@ -224,7 +224,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	outcome->found_ms = floor;
 	outcome->behind = found != published &&
 		floor > outcome->now_ms + sf_max_clock_wait;
-	if (!extend)
+	if (!extend && published != 0)
 		outcome->jumped = false;
 	if (outcome->behind && found < published)
 		XLogFlush(give_up(slot, reg, published));

@@ -140,6 +140,15 @@ refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
 	'the probe says the same');
 is(query($jump, 'SELECT last_value FROM snowflake_mark'), $mark,
 	'and nothing was moved');
+
+# nor by the first call in another database, which would be believed for all
+query($jump, 'CREATE DATABASE other');
+query($jump, 'CREATE EXTENSION snowflake', database => 'other');
+refused($jump, "SELECT $_", '58000', $jumped, "another database: $_",
+	database => 'other')
+  foreach 'snowflake_nextval()', 'snowflake_horizon()';
+refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
+	'and still they are not believed');
 set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 set_clock($jump, '+2d');
