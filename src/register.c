@@ -204,17 +204,47 @@ sf_register_read(SfRegisterId id)
 	return value;
 }
 
+/* Let go of the locks of that many registers. */
+static void
+unlock(int n)
+{
+	while (n-- > 0)
+		UnlockRelationOid(register_oids[n], AccessShareLock);
+}
+
+/* Lock all registers for reading; false if that would have to wait. */
+static bool
+lock_at_once(void)
+{
+	for (int i = 0; i < SF_NREGISTERS; i++)
+	{
+		if (!ConditionalLockRelationOid(register_oids[i], AccessShareLock))
+		{
+			unlock(i);
+			return false;
+		}
+	}
+	return true;
+}
+
 /*
  * Open a register for writing.  All that looks into catalogues or allocates
  * happens here, so that the caller may take a lightweight lock after it.
- * False where that would have to wait for the sequence's lock, and is not to.
+ * False where that would have to wait for a lock, and is not to; otherwise, in
+ * that case, reading any register until this one is closed does not wait.
  */
 bool
 sf_register_open(SfRegister *reg, SfRegisterId id, bool wait)
 {
+	reg->all = !wait;
+	if (reg->all && !lock_at_once())
+		return false;
 	reg->rel = open_sequence(id, RowExclusiveLock, wait);
 	if (reg->rel == NULL)
+	{
+		unlock(SF_NREGISTERS);
 		return false;
+	}
 	reg->buffer = ReadBuffer(reg->rel, 0);
 	reg->xlog = GenericXLogStart(reg->rel);
 	reg->locked = false;
@@ -284,6 +314,8 @@ sf_register_close(SfRegister *reg)
 		GenericXLogAbort(reg->xlog);
 	ReleaseBuffer(reg->buffer);
 	relation_close(reg->rel, RowExclusiveLock);
+	if (reg->all)
+		unlock(SF_NREGISTERS);
 }
 
 /*

@@ -31,6 +31,7 @@ typedef struct SfRegister
 	Relation	rel;
 	Buffer		buffer;
 	GenericXLogState *xlog;
+	bool		all;			/* all of them are locked for reading */
 	bool		locked;			/* the buffer, exclusively */
 	bool		is_new;			/* made in this transaction: may be gone */
 } SfRegister;

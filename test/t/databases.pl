@@ -239,6 +239,31 @@ cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone
 	'>', epoch_ms($left), 'nor is one forgotten whose extension was rolled back');
 $saved->quit;
 
+# ---- an early extension of the mark waits for no lock ----
+
+query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
+$node->reload;
+$node->poll_query_until('postgres', q{
+	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
+		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+my $caller = $node->background_psql('postgres');
+my $owner = $node->background_psql('postgres');
+$caller->query_safe("SELECT snowflake_nextval(); SET statement_timeout = '20s'");
+my $far = query($node, 'SELECT last_value FROM snowflake_mark');
+$owner->query_safe('BEGIN; ALTER SEQUENCE snowflake_recorded_epoch OWNER TO CURRENT_USER');
+set_clock($node, '+3700');
+like($caller->query_safe('SELECT snowflake_nextval()'), qr/^\d+$/,
+	'half of a reserve is used up, and a register locked: a call goes on');
+$owner->query_safe('ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+is($owner->query_safe('SELECT last_value FROM snowflake_mark'), $far,
+	'and has not moved the mark');
+$owner->query_safe('COMMIT');
+$caller->query_safe('SELECT snowflake_nextval()');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>', $far,
+	'the next one does');
+$caller->quit;
+$owner->quit;
+
 set_clock($node, '+0');
 $node->stop('immediate');
 
