@@ -15,6 +15,7 @@
 
 #include "node.h"
 
+#include "fault.h"
 #include "layout.h"
 #include "settings.h"
 #include "state.h"
@@ -95,27 +96,21 @@ sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
 }
 
 /*
- * Has this process the same settings as the postmaster?  Not if one of them
- * is behind with a reload.
+ * Publish the node that these numbers give.  No other ones come after that; if
+ * others have come meanwhile, nothing is published.
  */
-static bool
-settings_are_current(void)
-{
-	uint32		node;
-	uint32		datacenter;
-
-	(void) sf_settings_parse_number(sf_node_id, &node);
-	(void) sf_settings_parse_number(sf_datacenter_id, &datacenter);
-	return node == pg_atomic_read_u32(&sf_state->configured_node) &&
-		datacenter == pg_atomic_read_u32(&sf_state->configured_datacenter);
-}
-
 static void
-publish(uint32 node)
+publish(uint32 node, uint64 configured)
 {
 	uint64		none = 0;
 	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
 	uint64		lease = until << sf_node_layout.node_bits | node;
+
+	SF_FAULT("node-found");
+	if ((configured & SF_NODE_TAKEN) == 0 &&
+		!pg_atomic_compare_exchange_u64(&sf_state->configured, &configured,
+										configured | SF_NODE_TAKEN))
+		return;
 
 	/* until fits: it needs a bit more than the timestamp has at the most */
 	(void) pg_atomic_compare_exchange_u64(&sf_state->lease, &none, lease);
@@ -138,7 +133,7 @@ sf_node_take_at_start(void)
 	if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
 		if (!sf_settings_leases())
-			publish(node);
+			publish(node, sf_settings_numbers());
 	}
 	else if (reason[0] != '\0' && started)
 		sf_tell(SF_EVENT_NODE_MISFIT, reason, MISFIT_HINT, MISFIT);
@@ -151,9 +146,9 @@ sf_node_take_at_start(void)
 }
 
 /*
- * Take the node that a reload has brought, or say how to bring one.  Not from
- * settings that the postmaster has not got, or not any more: a process that is
- * busy sees a reload late.
+ * Take the node that a reload has brought, or say how to bring one; look again
+ * whether there is one.  Not from settings that the postmaster has not got, or
+ * not any more: a process that is busy sees a reload late.
  */
 void
 sf_node_take(void)
@@ -161,9 +156,10 @@ sf_node_take(void)
 	uint32		node;
 	uint32		last;
 	int64		nodes = INT64_C(1) << sf_node_layout.node_bits;
+	uint64		configured = pg_atomic_read_u64(&sf_state->configured);
 	char		reason[SF_REASON_SIZE];
 
-	if (!settings_are_current())
+	if (sf_settings_numbers() != (configured & ~SF_NODE_TAKEN))
 	{
 		sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 		ereport(ERROR,
@@ -173,7 +169,7 @@ sf_node_take(void)
 	}
 	if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
-		publish(node);
+		publish(node, configured);
 		return;
 	}
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);

@@ -15,17 +15,11 @@
 
 #include "settings.h"
 
-#include <unistd.h>
-
-#include "access/xact.h"
 #include "miscadmin.h"
-#include "number.h"
 #include "ranges.h"
 #include "state.h"
 #include "utils/guc.h"
 
-char	   *sf_node_id = NULL;
-char	   *sf_datacenter_id = NULL;
 int			sf_max_clock_drift = 5;
 int			sf_max_clock_wait = 3000;
 int			sf_max_clock_jump = 3600;
@@ -41,9 +35,6 @@ static char *epoch_text = NULL;
 static char *layout_text = NULL;
 static char *shard_layout_text = NULL;
 static char *shards_text = NULL;
-
-/* As it was when the library was loaded: the same in all processes. */
-static char hostname[256] = "";
 
 static const struct config_enum_entry sequence_starts[] = {
 	{"zero", SF_START_ZERO, false},
@@ -122,116 +113,6 @@ check_epoch(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-/*
- * A node's or datacenter's number as it is kept in shared memory: the number
- * + 1, or 0 for an empty text.  False if it is neither.
- */
-bool
-sf_settings_parse_number(const char *text, uint32 *number_plus_1)
-{
-	char		reason[SF_REASON_SIZE];
-
-	return sf_number_parse(number_plus_1, text, hostname,
-						   reason, sizeof(reason));
-}
-
-/* Why a number is refused: its text makes none, or one that does not fit. */
-static void
-explain_number(const char *newval, int bits)
-{
-	uint32		number;
-	char		reason[SF_REASON_SIZE];
-
-	if (!sf_number_parse(&number, newval, hostname,
-						 reason, sizeof(reason)) && reason[0] != '\0')
-		GUC_check_errdetail("%s", reason);
-	else if (sf_state == NULL)
-		GUC_check_errdetail("It must be a number from 0 up to what the layout has room for, or empty: unset.");
-	else
-		GUC_check_errdetail("It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
-							(long long) (INT64_C(1) << bits) - 1);
-	GUC_check_errhint("Give the server's own number, such as \"1\"; or \"hostname:ordinal\" for the N of a host named db-N, or \"env:NAME\" for a number in the environment, either with an offset such as \"+100\".");
-}
-
-/*
- * Checks for snowflake.node_id and snowflake.datacenter_id.  At the start the
- * layout is not known yet, and both are judged together later.
- *
- * Once a node is taken, it stays for the life of the server: the postmaster,
- * which reloads first, keeps its value, and all others follow it.  Where it is
- * leased, so does what may be claimed, from the start on.  Within a
- * transaction a value is only looked at, by ALTER SYSTEM or pg_file_settings:
- * it may be one for the next start.
- */
-static bool
-check_number(const char *name, const char *newval, const char *current,
-			 pg_atomic_uint32 *shared, int bits)
-{
-	uint32		number;
-	uint32		kept = 0;
-
-	if (!sf_settings_parse_number(newval, &number) ||
-		(sf_state != NULL && (int64) number > INT64_C(1) << bits))
-	{
-		explain_number(newval, bits);
-		return false;
-	}
-	if (sf_state == NULL || IsTransactionState() ||
-		(pg_atomic_read_u64(&sf_state->lease) == 0 && !sf_settings_leases()))
-		return true;
-	if (IsUnderPostmaster)
-		kept = pg_atomic_read_u32(shared);
-	else
-		(void) sf_settings_parse_number(current, &kept);
-	if (number != kept)
-	{
-		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
-						 name, current, newval);
-		return false;
-	}
-	return true;
-}
-
-static bool
-check_node_id(char **newval, void **extra, GucSource source)
-{
-	return check_number("snowflake.node_id", *newval, sf_node_id,
-						sf_state ? &sf_state->configured_node : NULL,
-						sf_node_layout.node_bits);
-}
-
-static bool
-check_datacenter_id(char **newval, void **extra, GucSource source)
-{
-	return check_number("snowflake.datacenter_id", *newval, sf_datacenter_id,
-						sf_state ? &sf_state->configured_datacenter : NULL,
-						sf_node_layout.field[SF_DATACENTER].width);
-}
-
-/* Let all processes know what the postmaster has. */
-static void
-publish_number(pg_atomic_uint32 *shared, const char *text)
-{
-	uint32		number;
-
-	if (!IsUnderPostmaster && sf_settings_parse_number(text, &number))
-		pg_atomic_write_u32(shared, number);
-}
-
-static void
-assign_node_id(const char *newval, void *extra)
-{
-	if (sf_state != NULL)
-		publish_number(&sf_state->configured_node, newval);
-}
-
-static void
-assign_datacenter_id(const char *newval, void *extra)
-{
-	if (sf_state != NULL)
-		publish_number(&sf_state->configured_datacenter, newval);
-}
-
 /* The shard layout in force, or the one that is about to be. */
 static uint32
 count_shards(void)
@@ -279,8 +160,7 @@ void
 sf_settings_publish(void)
 {
 	publish_shards(shards_text);
-	assign_node_id(sf_node_id, NULL);
-	assign_datacenter_id(sf_datacenter_id, NULL);
+	sf_settings_publish_node();
 	sf_settings_publish_log_interval(sf_log_interval, NULL);
 }
 
@@ -341,18 +221,6 @@ define_texts(void)
 							   NULL, &shard_layout_text, "instagram",
 							   PGC_POSTMASTER, 0,
 							   check_shard_layout, NULL, NULL);
-	DefineCustomStringVariable("snowflake.datacenter_id",
-							   "Number of this server's datacenter, for layouts that have one.",
-							   "Where it is set, snowflake.node_id counts within the datacenter. Once taken, it stays until the server restarts.",
-							   &sf_datacenter_id, "",
-							   PGC_SIGHUP, 0, check_datacenter_id,
-							   assign_datacenter_id, NULL);
-	DefineCustomStringVariable("snowflake.node_id",
-							   "Number of this server, which no other server has.",
-							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\". Empty: unset, and nothing is generated. Once taken, it stays until the server restarts.",
-							   &sf_node_id, "",
-							   PGC_SIGHUP, 0,
-							   check_node_id, assign_node_id, NULL);
 	DefineCustomStringVariable("snowflake.shards",
 							   "Shards that this server may issue IDs for, such as \"0-4095,5000\".",
 							   "Empty: none. No two servers may have one shard at a time.",
@@ -408,9 +276,8 @@ sf_settings_define(void)
 
 		texts[i] = text == NULL ? NULL : pstrdup(text);
 	}
-	if (gethostname(hostname, sizeof(hostname) - 1) != 0)
-		hostname[0] = '\0';
 	define_texts();
+	sf_settings_define_node();
 	define_limits();
 	sf_settings_define_checks();
 	sf_settings_define_lease();

@@ -62,8 +62,13 @@ typedef struct SfRegistryKind
 
 extern void sf_settings_define(void);
 extern void sf_settings_publish(void);
+
+/* settings_node.c */
+extern void sf_settings_define_node(void);
+extern void sf_settings_publish_node(void);
 extern bool sf_settings_parse_number(const char *text,
 									 uint32 *number_plus_1);
+extern uint64 sf_settings_numbers(void);
 
 /* settings_check.c */
 extern void sf_settings_define_checks(void);
@@ -80,6 +85,9 @@ sf_settings_leases(void)
 {
 	return sf_registry[0] != '\0';
 }
+
+/* In SfState.configured, beside the numbers. */
+#define SF_NODE_TAKEN	(UINT64CONST(1) << 63)
 
 /* The node in SfState.lease. */
 static inline uint32

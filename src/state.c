@@ -101,8 +101,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u64(&sf_state->lease, 0);
 	pg_atomic_init_u64(&sf_state->shard_end, 0);
 	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
-	pg_atomic_init_u32(&sf_state->configured_node, 0);
-	pg_atomic_init_u32(&sf_state->configured_datacenter, 0);
+	pg_atomic_init_u64(&sf_state->configured, 0);
 	pg_atomic_init_u64(&sf_state->boot_offset, 0);
 	pg_atomic_init_u64(&sf_state->first_xid, 0);
 	initialize_leasing(&sf_state->leasing);

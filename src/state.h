@@ -286,10 +286,11 @@ typedef struct SfState
 
 	/*
 	 * What snowflake.node_id and snowflake.datacenter_id say in the
-	 * postmaster, which alone writes these: the number + 1, or 0 if unset.
+	 * postmaster, which alone changes it: as sf_settings_numbers() has it.
+	 * With SF_NODE_TAKEN it does not change any more: by compare-and-swap, so
+	 * that a process that has looked at it and was frozen takes nothing else.
 	 */
-	pg_atomic_uint32 configured_node;
-	pg_atomic_uint32 configured_datacenter;
+	pg_atomic_uint64 configured;
 
 	/*
 	 * The highest distance of the wall clock from the time since boot, in ms,

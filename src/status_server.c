@@ -87,6 +87,12 @@ put_node(ReturnSetInfo *result)
 	else if (sf_settings_leases())
 		sf_status_ok(result, "node id",
 					 psprintf("%u is leased from \"%s\"", node, name));
+	else if (sf_settings_numbers() !=
+			 (pg_atomic_read_u64(&sf_state->configured) & ~SF_NODE_TAKEN))
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u was taken while snowflake.node_id was changed",
+							   node),
+					  "Restart the server if it is to have the new number.");
 	else if (before == 0 || before == node + 1)
 		sf_status_ok(result, "node id",
 					 psprintf("%u is configured", node));

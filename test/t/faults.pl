@@ -322,6 +322,40 @@ foreach my $step (qw(swapped entry-left))
 	$_->stop foreach (@holders, $registry);
 }
 
+# A process freezes with the node id in its hand that it has found configured,
+# and meanwhile another one is: nobody has made an ID yet.
+{
+	my $unset = new_server('unset', "snowflake.node_id = ''");
+	my $configure = sub {
+		my ($id) = @_;
+
+		query($unset, "ALTER SYSTEM SET snowflake.node_id = '$id'");
+		$unset->reload;
+		$unset->poll_query_until('postgres',
+			"SELECT current_setting('snowflake.node_id') = '$id'")
+		  or die "node id $id is not taken over";
+	};
+
+	$unset->start;
+	query($unset, 'CREATE EXTENSION snowflake');
+	$configure->(5);
+	my $victim = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $unset->connstr('postgres'), '-c',
+			"SET snowflake.fault = 'node-found stop'", '-c', $next
+		],
+		'>', \my $out, '2>', \my $err);
+	my $pid = wait_for_stopped($next, $unset);
+	$configure->(6);
+	kill 'CONT', $pid;
+	$victim->finish;
+	is($out, '', 'no ID for a session that goes on after the node id was changed');
+	like($err, qr/node_id is being changed by a reload/, 'but an error');
+	is(query($unset, 'SELECT node_id FROM snowflake_decode(snowflake_nextval())'), '6',
+		'the server has the new one');
+	$unset->stop;
+}
+
 $checker->clients;
 $checker->state('all', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
