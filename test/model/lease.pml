@@ -61,6 +61,11 @@
  *	NO_CLOSE	the counter goes on while the slot is given back
  *	NO_HALT		who was frozen goes on when he has read that all is well
  *	TWO_WORDS	node and until are read one after the other
+ *
+ * Names that are no functions in src, but the model's own: all_memory, apply,
+ * condition_holds, confirm_held, forget_if_ended, fork, idle, is_prepared,
+ * is_published, leave_in_flight, may_share, network, observe_issue, read_word,
+ * right_until and server.
  */
 
 #ifndef SERVERS
@@ -572,7 +577,7 @@ end:
 #endif
 
 	/* sf_leaser_publish */
-	:: atomic {					/* prepare_counter */
+	:: atomic {					/* prepare_counter() */
 			valid && !is_published && !counter && start ->
 			counter = true;
 			seen = false

@@ -31,6 +31,13 @@
  * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND, and
  * NOTE_MARK, NOTE_STATE, NOTE_CHECKPOINT, NOTE_STANDBY, which believe the note
  * although that differs. SHARED and LITERALLY ask for more than holds.
+ *
+ * Names that are no functions in src: XLogFlush is the server's, and
+ * reconcile_register and reconcile_publish are the halves of reconcile().
+ * The model's own are backend, cap_of, choose_database, crash, fall_behind,
+ * insert, insert_row, mark_of, next_of, observe_clock, observe_issue,
+ * observe_restart, postmaster, promote, recover, shut_down, was_shut_down and
+ * write_out.
  */
 
 #ifdef NO_CAS
