@@ -134,7 +134,7 @@ ok(defined $note && ((stat $note)[2] & oct('0007')) == 0,
 # ---- the objects of the extension, all of them ----
 
 my $node = new_server('main', 'snowflake.reserve = 100ms',
-	"snowflake.shards = '0-9'");
+	"snowflake.shards = '0-9'", 'max_prepared_transactions = 1');
 $node->start;
 my $superuser = query($node, 'SELECT current_user');
 query($node, q{
@@ -333,7 +333,8 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter
 	q{snowflake_registry_begin(1, 1, 'timestamp:41 sequence:22', 0, 1)},
 	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
 	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
-# those that only compute have regression tests, and t/convert.pl has traps
+# those that only compute have regression tests; for partitions see below, and
+# t/convert.pl has traps
 is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(id_\w+|encode|parse|\w*partitions|convert|revert)\(/ } @functions),
 	'no function is left out of the calls');
 
@@ -359,6 +360,55 @@ foreach my $role ('mallory', $superuser)
 	is("$status $stdout", "0 f\nt\n0\n0",
 		"$role: the extension uses its own registers") or diag($stderr);
 }
+
+# Partitions: nothing between the parent's name and the partitions is looked for
+# in search_path, where besides the traps there is a relation of each name.
+query($node, q{
+	CREATE SCHEMA cut AUTHORIZATION mallory;
+	SET ROLE mallory;
+	CREATE TABLE cut.orders (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+	CREATE TABLE trap.orders (id bigint) PARTITION BY RANGE (id);
+	} . join("\n", map { "CREATE TABLE trap.orders_p2026_11_$_ (id bigint);" } 21 .. 24)
+	  . sprintf(q{
+	CREATE FUNCTION %1$s.date_trunc(text, timestamptz) RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.to_char(timestamptz, text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.format(text, text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.quote_ident(text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.pg_get_expr(pg_node_tree, oid) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(timestamptz, interval) RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(timestamptz, timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(oid, oid) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE OPERATOR %1$s.+ (FUNCTION = %1$s.trap, LEFTARG = timestamptz, RIGHTARG = interval);
+	CREATE OPERATOR %1$s.< (FUNCTION = %1$s.trap, LEFTARG = timestamptz, RIGHTARG = timestamptz);
+	CREATE OPERATOR %1$s.< (FUNCTION = %1$s.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR %1$s.>= (FUNCTION = %1$s.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR %1$s.= (FUNCTION = %1$s.trap, LEFTARG = oid, RIGHTARG = oid);
+	CREATE DOMAIN %1$s.int8 AS pg_catalog.int8 CHECK (false);
+	CREATE DOMAIN %1$s."interval" AS pg_catalog.interval CHECK (false);
+	CREATE DOMAIN %1$s.oid AS pg_catalog.oid CHECK (false);
+	}, 'trap'));
+foreach my $try ([ 'mallory', 21, 22 ], [ $superuser, 23, 24 ])
+{
+	my ($role, $first, $last) = @$try;
+	my $days = "'2026-11-$first 00:00+00', '2026-11-$last 12:00+00'";
+	my ($status, $stdout, $stderr) = $node->psql('postgres', qq{
+		SET SESSION AUTHORIZATION $role; $into_trap
+		CREATE TABLE pg_temp.orders (id pg_catalog.int8) PARTITION BY RANGE (id);
+		CREATE TABLE pg_temp.orders_p2026_11_$first (id pg_catalog.int8);
+		SELECT ext.snowflake_create_partitions('cut.orders', '1 day', $days);
+		SELECT ext.snowflake_create_partitions('cut.orders', '1 day', $days, NULL);
+		SELECT partition, is_default FROM ext.snowflake_partitions('cut.orders')});
+
+	is($stdout, join("\n",
+			(map { "cut.orders_p2026_11_$_" } $first .. $last),
+			map { "cut.orders_p2026_11_$_|f" } 21 .. $last),
+		"$role, with traps in search_path: partitions")
+	  or diag($stderr);
+}
+is( query($node, q{
+	SELECT relnamespace::regnamespace, relowner::regrole, count(*) FROM pg_class
+	WHERE relispartition AND relkind = 'r' GROUP BY 1, 2}),
+	'cut|mallory|4', "all partitions are beside their parent, and its owner's");
 
 # ---- another schema ----
 
@@ -518,6 +568,93 @@ is( query($node, q{
 	'but nothing of the mark of one shows in another');
 query($node, q{SELECT setval('ext.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
 like(query($node, 'SELECT ext.snowflake_nextval()'), qr/^\d+$/, 'and back');
+
+# ---- what an ordinary user of one database sees of another, as documented ----
+
+# In "treasury" all that there is to see bears a name that would show.
+my %treasury = (database => 'treasury');
+my @see_nothing = (
+	q{SELECT array_agg(s::text) FROM ext.snowflake_status() s
+		WHERE check_name IN ('recorded configuration', 'column types', 'unique indexes', 'rows above')},
+	q{SELECT l::text FROM ext.snowflake_lease() l},
+	q{SELECT l::text FROM ext.snowflake_shard_lease() l},
+	q{SELECT to_jsonb(c) - '{wall_clock,max_error,estimated_error}'::text[] FROM ext.snowflake_clock() c});
+my $see_all = q{
+	SELECT string_agg(x, ' ') FROM (
+		SELECT s::text FROM ext.pg_stat_snowflake s
+		UNION ALL SELECT s::text FROM ext.snowflake_status() s
+		UNION ALL SELECT c::text FROM ext.snowflake_clock() c
+		UNION ALL SELECT l::text FROM ext.snowflake_lease() l
+		UNION ALL SELECT l::text FROM ext.snowflake_shard_lease() l
+		UNION ALL SELECT h::text FROM ext.snowflake_horizon_holders h) v (x)};
+my $see_sums = q{
+	SELECT node_ids, node_batches, shard_ids, refused_read_only,
+		(SELECT substring(found, '^\d+') FROM ext.snowflake_status() WHERE check_name = 'databases')
+	FROM ext.pg_stat_snowflake};
+my $see_mark = q{
+	SELECT s.mark < clock_timestamp() + interval '1 hour', c.status
+	FROM ext.pg_stat_snowflake s, ext.snowflake_status() c WHERE c.check_name = 'mark'};
+
+# As mallory, in the other database.
+sub mallory_sees
+{
+	return query($node, "SET SESSION AUTHORIZATION mallory; $_[0]",
+		database => 'neighbour');
+}
+
+query($node, 'CREATE ROLE treasurer; CREATE DATABASE treasury');
+query($node, q{
+	CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext;
+	GRANT USAGE ON SCHEMA ext TO PUBLIC;
+	CREATE SCHEMA ledgers AUTHORIZATION treasurer}, %treasury);
+is(query($node, 'SELECT mark IS NULL FROM ext.pg_stat_snowflake', %treasury),
+	't', 'a database that has made no IDs shows no mark of others');
+my @nothing_before = map { mallory_sees($_) } @see_nothing;
+my @sums_before = split /\|/, mallory_sees($see_sums);
+
+my $last = query($node, q{
+	SET ROLE treasurer;
+	CREATE TABLE ledgers.ledger (id integer DEFAULT ext.snowflake_nextval());
+	CREATE TABLE ledgers.entries (id bigint DEFAULT ext.snowflake_nextval() PRIMARY KEY);
+	INSERT INTO ledgers.entries SELECT ext.snowflake_nextval() + (86400000::bigint << 22);
+	DO 'BEGIN PERFORM ext.snowflake_shard_nextval(3), count(*) FROM ext.snowflake_nextval_batch(5); END';
+	INSERT INTO ledgers.entries DEFAULT VALUES RETURNING id}, %treasury);
+refused($node, 'BEGIN READ ONLY; SELECT ext.snowflake_nextval()', '25006',
+	qr/read-only/, 'a call is refused in another database', %treasury);
+like(query($node, $see_all, %treasury), qr/ledgers\.ledger\.id.*ledgers\.entries\.id/s,
+	'there are names to be seen in another database');
+my @sums = split /\|/, mallory_sees($see_sums);
+is( join(' ', map { $sums[$_] - $sums_before[$_] } 0 .. $#sums), '7 1 1 1 1',
+	"sums are the server's: what is made and refused in another database is counted");
+is(mallory_sees("SELECT last_timestamp = ext.snowflake_timestamp($last) FROM ext.pg_stat_snowflake"),
+	't', 'so is the last timestamp');
+
+# a transaction that makes IDs, a prepared one, and a mark in the far future
+my $treasurer = $node->background_psql('treasury');
+$treasurer->query_safe('BEGIN; SELECT ext.snowflake_nextval()');
+query($node, q{BEGIN; SELECT ext.snowflake_nextval(); PREPARE TRANSACTION 'audit'}, %treasury);
+is( mallory_sees(q{
+	SELECT h.gid, d.datname, h.pid IS NOT NULL, h.since IS NOT NULL, h.lowest_id IS NOT NULL
+	FROM ext.snowflake_horizon_holders h JOIN pg_database d ON d.oid = h.database
+	ORDER BY h.gid}), "audit|treasury|f|t|t\n|treasury|t|f|f",
+	'who holds horizons back shows, as far as for others of his own database');
+query($node, q{SELECT ext.snowflake_advance(ext.snowflake_min_id(now() + interval '20 hours'))},
+	%treasury);
+is(mallory_sees($see_mark), 't|ok', 'the mark is that of his own database');
+is( query($node, q{
+	SELECT to_timestamp(last_value / 1000.0) > clock_timestamp() + interval '19 hours', status
+	FROM ext.snowflake_mark, ext.snowflake_status() WHERE check_name = 'mark'}, %treasury),
+	't|error', '... wherever the other one is');
+foreach my $i (0 .. $#see_nothing)
+{
+	is(mallory_sees($see_nothing[$i]), $nothing_before[$i],
+		'nothing of another database shows in: ' . $see_nothing[$i] =~ s/\s+/ /gr);
+}
+unlike(mallory_sees($see_all), qr/treasur|ledger/, 'none of its names shows');
+$treasurer->query_safe('COMMIT');
+$treasurer->quit;
+query($node, q{ROLLBACK PREPARED 'audit'}, %treasury);
+query($node, 'DROP DATABASE treasury');
 query($node, 'DROP DATABASE neighbour');
 
 # ---- into a schema of somebody else ----
