@@ -5,8 +5,9 @@
 # refused, and then by the very time at which the life before began: without
 # the mark, IDs would repeat.
 #
-# pg_upgrade runs from the installation of OLD_PG_CONFIG, which has the
-# extension, too; without that, from the one of PG_CONFIG to itself.
+# pg_upgrade runs from the installation of OLD_PG_CONFIG, which is of an earlier
+# major and has the extension, too; without that, from the one of PG_CONFIG to
+# itself, and says so.
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -357,6 +358,16 @@ sub cluster
 
 my ($old, $old_bindir) = cluster('old', $ENV{OLD_PG_CONFIG} || $ENV{PG_CONFIG});
 my ($new, $new_bindir) = cluster('new', $ENV{PG_CONFIG});
+my $upgrade = 'pg_upgrade from ' . $old->pg_version . ' to ' . $new->pg_version;
+if ($ENV{OLD_PG_CONFIG})
+{
+	cmp_ok(int($old->pg_version->major), '<', int($new->pg_version->major),
+		'OLD_PG_CONFIG is of an earlier major');
+}
+else
+{
+	$upgrade .= ', THE SAME: OLD_PG_CONFIG is not set';
+}
 start_with_clock($old, at($hour));
 query($old, 'CREATE DATABASE upgraded');
 query($old, "CREATE EXTENSION snowflake; $tables", database => 'upgraded');
@@ -370,7 +381,8 @@ command_ok(
 		'-d', $old->data_dir, '-D', $new->data_dir, '-s', $new->host,
 		'-p', $old->port, '-P', $new->port
 	],
-	'pg_upgrade from ' . $old->pg_version . ' to ' . $new->pg_version);
+	$upgrade)
+  or diag(map { slurp_file($_) } glob($new->data_dir . '/pg_upgrade_output.d/*/log/*_dump_*.log'));
 start_with_clock($new, at($hour - 1));
 is(mark($new, 'upgraded'), $old_mark, 'pg_upgrade carries the mark');
 crash_an_hour_back($new, $hour, 'upgraded');
