@@ -40,7 +40,9 @@ static bool counts = false;
 /*
  * To be called once, when the library is loaded.  The processor's counter is
  * trusted where the kernel keeps its own time by it: then it is the same on
- * all processors, and neither stops nor changes its speed.
+ * all processors, and neither stops nor changes its speed.  Should the kernel
+ * come to distrust it later, what is late for it is a timestamp, and by no
+ * more than the rest of a transaction.
  */
 void
 sf_clock_start(void)

@@ -31,6 +31,8 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
 		qr/must be loaded via shared_preload_libraries.*HINT:.*\nshared_preload_libraries = 'snowflake'\nsnowflake.node_id = /s,
 		"$call says which lines to paste");
 }
+refused($bare, 'SELECT FROM generate_series(1::bigint, 2) AS id WHERE snowflake_timestamp(id) > now()',
+	'55000', qr/must be loaded via/, 'nor is a condition on the time planned');
 $bare->append_conf('postgresql.conf',
 	"shared_preload_libraries = 'pg_stat_statements'");
 $bare->restart;
@@ -86,6 +88,8 @@ refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');
 refused($node, 'SELECT snowflake_ready()', '55000', $unset,
 	'and the probe says so');
+refused($node, q{CREATE TABLE t (id bigint); SELECT snowflake_twins('t')}, '55000', $unset,
+	'nor looked for');
 like(query($node, 'SELECT snowflake_decode(1)'), qr/2024/, 'but decoded');
 
 sub set_and_reload

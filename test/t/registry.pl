@@ -329,6 +329,17 @@ wait_for_lease($node, q{state = 'held' AND problem IS NULL});
 $node->poll_query_until('postgres', 'SELECT count(*) > 0 FROM snowflake_registry_slots()') or die;
 pass('it answers again');
 
+# A URL that the library does not take.
+my $misspelt = new_server('misspelt', "snowflake.registry = 'postgresql:///postgres?no_such=1'",
+	"snowflake.node_id = ''");
+$misspelt->start;
+like_log($misspelt, qr/ERROR:  snowflake.registry is not to be used\n.*DETAIL:  It is no URI for libpq.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
+	0, 'a URL that the library does not take');
+query($misspelt, 'CREATE EXTENSION snowflake');
+refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/no URI for libpq.*HINT:  Correct snowflake.registry/s,
+	'and who wants an ID is told');
+$misspelt->stop;
+
 # Unreachable; in recovery.
 $registry->stop;
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*refused/, 'the registry is gone');
