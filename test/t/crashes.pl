@@ -14,7 +14,8 @@ use SnowflakeTest;
 
 my $rounds = $ENV{SNOWFLAKE_CRASHES} || 30;
 my $node = new_server('main', "snowflake.shards = '3-4'",
-	'restart_after_crash = on', 'snowflake.reserve = 100ms', 'snowflake.max_clock_wait = 5s');
+	'restart_after_crash = on', 'snowflake.reserve = 100ms', 'snowflake.max_clock_wait = 5s',
+	'wal_writer_delay = 10s');
 my $checker = IdChecker->new($node->basedir . '/ids');
 my $connstr = $node->connstr('postgres');
 my $offset = 0;
@@ -33,6 +34,15 @@ sub check_round
 	$checker->clients(\%highest);
 	$checker->forget;
 	return;
+}
+
+# Every second pair of rounds nobody writes, so that no WAL is flushed but by us.
+sub start_clients
+{
+	my ($round) = @_;
+
+	return start_load($checker, 'main', $connstr, 8, undef, undef,
+		$round % 4 < 2 ? () : qw(select single batch_select shard_batch));
 }
 
 # With the clock an hour behind nothing is issued, and it ends by itself.
@@ -69,7 +79,7 @@ query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
 foreach my $round (1 .. $rounds)
 {
 	my $begun = time() + $offset;
-	my $load = start_load($checker, 'main', $connstr, 8);
+	my $load = start_clients($round);
 
 	$load->more(2000);
 	$node->stop('immediate');
@@ -90,7 +100,7 @@ foreach my $round (1 .. $rounds)
 foreach my $round (1 .. $rounds)
 {
 	my $begun = time() + $offset;
-	my $load = start_load($checker, 'main', $connstr, 8);
+	my $load = start_clients($round);
 
 	$load->more(2000);
 	my $pids = query($node, q{
