@@ -14,7 +14,7 @@ use Time::HiRes qw(usleep);
 use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
-  like_log check_ids fails_to_start epoch_ms crash wait_for_restart
+  like_log check_ids fails_to_start epoch_ms crash kill_one wait_for_restart
   lease_of wait_for_lease preload waits_for refused_behind clock_ms
   wait_for_clock);
 
@@ -215,6 +215,24 @@ sub wait_for_restart
 		usleep(10_000);
 	}
 	return;
+}
+
+# Kill a process of one of these types. The session of a client that was here
+# before may be about to end by itself: that would be no crash.
+sub kill_one
+{
+	my ($node, @types) = @_;
+	my $types = join ', ', map { "'$_'" } @types;
+
+	while (1)
+	{
+		my @pids = split /\n/, query($node, qq{
+			SELECT pid FROM pg_stat_activity
+			WHERE backend_type IN ($types) AND pid <> pg_backend_pid()});
+		my $pid = $pids[ rand @pids ];
+
+		return if $pid && kill('KILL', $pid);
+	}
 }
 
 # Kill a process of the server, and wait until the others have started anew.

@@ -103,12 +103,8 @@ foreach my $round (1 .. $rounds)
 	my $load = start_clients($round);
 
 	$load->more(2000);
-	my $pids = query($node, q{
-		SELECT string_agg(pid::text, ' ') FROM pg_stat_activity
-		WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
-	my @pids = split / /, $pids;
 	my $from = -s $node->logfile;
-	kill 'KILL', $pids[ rand @pids ];
+	kill_one($node, 'client backend');
 	set_clock($node, $offset - 3600);
 
 	wait_for_restart($node, $from);

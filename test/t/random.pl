@@ -113,14 +113,10 @@ sub wrong_clock
 
 my %events = (
 	kill => sub {
-		my @pids = split /\n/, query($node, q{
-			SELECT pid FROM pg_stat_activity
-			WHERE backend_type IN ('client backend', 'walwriter', 'checkpointer')
-				AND pid <> pg_backend_pid()});
 		my $from = -s $node->logfile;
 
 		remember_end();
-		kill 'KILL', $pids[ rand @pids ];
+		kill_one($node, 'client backend', 'walwriter', 'checkpointer');
 		set_clock($node, $offset - rand 7200) if rand 2 < 1;
 		wait_for_restart($node, $from);
 		end_clients('kill');
