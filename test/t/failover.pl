@@ -192,6 +192,7 @@ foreach my $sync (1, 0)
 			refused($standby, $next, '58000', $behind, "$name: refused");
 			set_clock($standby, $found - time());
 		}
+		query($standby, 'INSERT INTO t SELECT FROM generate_series(1, 200)');
 		$load->more(5000);
 		my $errors = $load->finish;
 		delete $errors->{58000} if $lag > 3;
