@@ -26,7 +26,6 @@ my %highest;
 sub check_round
 {
 	my ($name) = @_;
-	my %before = %highest;
 
 	$checker->state("$name, tables", $node, 'postgres',
 		'SELECT id FROM t UNION ALL SELECT id FROM s');

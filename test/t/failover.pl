@@ -168,9 +168,7 @@ foreach my $sync (1, 0)
 	}
 
 	# until the marks that they have are long over
-	my $mark = query($primary, 'SELECT last_value FROM snowflake_mark');
-	$primary->poll_query_until('postgres',
-		"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark + 3000") or die;
+	wait_for_clock($primary, query($primary, 'SELECT last_value + 3000 FROM snowflake_mark'));
 	$load->more(2000);
 	my $lost = query($primary, $insert);
 	$checker->saw('lost WAL, node', $lost);

@@ -64,14 +64,14 @@ sub start_victim
 		'>', $out, '2>', "$out.err");
 }
 
-# One statement, in a session with a fault.
+# One statement, in a session with a fault, on the server or on another.
 sub start_one
 {
-	my ($fault, $out, $err, $statement) = @_;
+	my ($fault, $out, $err, $statement, $where) = @_;
 
 	return IPC::Run::start(
 		[
-			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			'psql', '-XAtq', '-d', ($where // $node)->connstr('postgres'), '-c',
 			"SET snowflake.fault = '$fault'", '-c', $statement
 		],
 		'>', $out, '2>', $err);
@@ -339,12 +339,7 @@ foreach my $step (qw(swapped entry-left))
 	$unset->start;
 	query($unset, 'CREATE EXTENSION snowflake');
 	$configure->(5);
-	my $victim = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $unset->connstr('postgres'), '-c',
-			"SET snowflake.fault = 'node-found stop'", '-c', $next
-		],
-		'>', \my $out, '2>', \my $err);
+	my $victim = start_one('node-found stop', \my $out, \my $err, $next, $unset);
 	my $pid = wait_for_stopped($next, $unset);
 	$configure->(6);
 	kill 'CONT', $pid;
