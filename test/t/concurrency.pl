@@ -52,7 +52,7 @@ my ($calls, $waits) = split /\|/,
   query($node, 'SELECT node_ids + shard_ids, sequence_waits FROM pg_stat_snowflake');
 note("in $seconds s there were $calls IDs, and $waits waits for a full sequence");
 cmp_ok($waits, '>', 0, 'the sequence was full at times');
-is(query($node, 'SELECT count(*) > 100000 FROM t'), 't', 'there are many IDs');
+is(query($node, 'SELECT count(*) > 1000 FROM t'), 't', 'there are many IDs');
 is(query($node, 'SELECT count(*) FROM s, snowflake_decode(id, \'instagram\')
 	WHERE shard <> shard_id'), '0', 'the IDs of shards name their shard');
 is(query($node, 'SELECT count(*) FROM t WHERE snowflake_node(id) <> 1'), '0',
