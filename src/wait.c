@@ -4,7 +4,7 @@
  *	  Sleeping for the wall clock, or refusing to.
  *
  * A sleep is cut into pieces; after each the caller looks again at counter
- * and clock, since either may have moved.  The monotonic clock bounds the
+ * and clock, since either may have moved.  The time since boot bounds the
  * whole, so that a wall clock that stands still is found out.
  *
  *-------------------------------------------------------------------------
@@ -15,6 +15,7 @@
 #include "wait.h"
 
 #include "clock.h"
+#include "fault.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "settings.h"
@@ -57,14 +58,14 @@ sleep_us(int64 us, uint32 wait_event)
 }
 
 static void
-refuse_frozen(int64 wall_ms, int64 monotonic_ms)
+refuse_frozen(int64 wall_ms, int64 real_ms)
 {
 	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock stands still"),
 			 errdetail("It advanced by %lld ms while the monotonic clock advanced by %lld ms.",
-					   (long long) wall_ms, (long long) monotonic_ms),
+					   (long long) wall_ms, (long long) real_ms),
 			 errhint("Check the clock of this machine, or of its hypervisor.")));
 }
 
@@ -94,29 +95,34 @@ sf_wait_refuse(const SfDelay *delay)
 /*
  * See that the wait so far has got nearer to its end.  A clock that is set
  * back meanwhile does not stand still: watch it from there anew.
+ *
+ * What the caller read may be old: a process can lose the processor for longer
+ * than a clock may stand still.  So both clocks are read here, as of one time.
  */
 static void
 check_progress(SfDelay *delay, SfClockVerdict verdict)
 {
-	int64		wall_ms = delay->wall_us / 1000;
-	int64		monotonic_ms = sf_clock_monotonic_ms();
+	int64		wall_ms;
+	int64		offset_ms = sf_clock_boot_offset_ms(&wall_ms);
+	int64		since_boot_ms = wall_ms - offset_ms;
 
 	if (!delay->asleep)
-		delay->begun_ms = monotonic_ms;
+		delay->begun_ms = since_boot_ms;
 	if (!delay->asleep || wall_ms < delay->last_wall_ms)
 	{
 		delay->window_wall_ms = wall_ms;
-		delay->window_monotonic_ms = monotonic_ms;
+		delay->window_boot_ms = since_boot_ms;
 	}
 	delay->asleep = true;
 	delay->last_wall_ms = wall_ms;
 
 	if (sf_clock_is_frozen(wall_ms - delay->window_wall_ms,
-						   monotonic_ms - delay->window_monotonic_ms))
+						   since_boot_ms - delay->window_boot_ms))
 		refuse_frozen(wall_ms - delay->window_wall_ms,
-					  monotonic_ms - delay->window_monotonic_ms);
+					  since_boot_ms - delay->window_boot_ms);
 	if (verdict == SF_CLOCK_WAIT &&
-		monotonic_ms - delay->begun_ms > sf_max_clock_wait + GRACE_MS)
+		wall_ms < delay->next_ms - delay->drift_ms &&
+		since_boot_ms - delay->begun_ms > sf_max_clock_wait + GRACE_MS)
 		refuse_behind(delay);
 }
 
@@ -142,6 +148,7 @@ sf_wait_clock(SfDelay *delay)
 		us += delay->drift_ms * 1000 / 2;
 	if (verdict == SF_CLOCK_REFUSE)
 		refuse_behind(delay);
+	SF_FAULT("clock-read");
 	check_progress(delay, verdict);
 	if (verdict == SF_CLOCK_WAIT && first)
 		sf_tell(SF_EVENT_CLOCK_WAITED_FOR, NULL, NULL,

@@ -23,11 +23,11 @@ typedef struct SfDelay
 
 	/* since the call began to sleep; the caller begins with zeros */
 	bool		asleep;
-	int64		begun_ms;		/* monotonic */
+	int64		begun_ms;		/* since boot */
 
 	/* since the wall clock was last seen to go back */
 	int64		window_wall_ms;
-	int64		window_monotonic_ms;
+	int64		window_boot_ms;
 	int64		last_wall_ms;
 } SfDelay;
 

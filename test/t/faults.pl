@@ -77,24 +77,33 @@ sub start_one
 		'>', $out, '2>', $err);
 }
 
-# The process that executes a statement with this text, once it is frozen.
+# The process that executes a statement with this text, if it is frozen.
+sub stopped
+{
+	my ($text, $where) = @_;
+
+	foreach my $pid (split /\n/, query($where // $node, qq{
+		SELECT pid FROM pg_stat_activity WHERE query LIKE '%$text%'
+			AND pid <> pg_backend_pid()}))
+	{
+		return $pid
+		  if -e "/proc/$pid/stat"
+		  && slurp_file("/proc/$pid/stat") =~ /\) T /;
+	}
+	return;
+}
+
+# The same, once it is.
 sub wait_for_stopped
 {
 	my ($text, $where) = @_;
-	my $tries = 0;
 
-	while (1)
+	foreach (1 .. 1000)
 	{
-		foreach my $pid (split /\n/, query($where // $node, qq{
-			SELECT pid FROM pg_stat_activity WHERE query LIKE '%$text%'
-				AND pid <> pg_backend_pid()}))
-		{
-			return $pid
-			  if -e "/proc/$pid/stat"
-			  && slurp_file("/proc/$pid/stat") =~ /\) T /;
-		}
-		die 'nobody stops' if ++$tries > 1000;
+		my $pid = stopped($text, $where);
+		return $pid if $pid;
 	}
+	die 'nobody stops';
 }
 
 # Let a server that has crashed start with its clock an hour behind, and then at
@@ -243,6 +252,31 @@ foreach my $step (qw(swapped entry-left))
 	$victim->finish;
 	chomp $out;
 	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $out, '... and then goes on');
+}
+
+# A process that waits for the clock is frozen after it has read it: it saw a
+# clock of before, which has not stood still.
+{
+	set_clock($node, $offset - 1.5);
+	my $victim = start_one('clock-read stop', \my $out, \my $err, $next);
+	my $stops = 0;
+
+	while ($victim->pumpable)
+	{
+		my $pid = stopped($next);
+
+		if ($pid)
+		{
+			usleep(500_000) if ++$stops > 1;	# longer than at first
+			kill 'CONT', $pid;
+		}
+		$victim->pump_nb;
+	}
+	$victim->finish;
+	cmp_ok($stops, '>', 2, 'clock-read: frozen several times');
+	is($err, '', '... it takes no clock for one that stands still');
+	like($out, qr/^\d+\n\z/, '... and gets its ID');
+	set_clock($node, $offset);
 }
 
 # A server with a leased node id is stopped while a session is between its look
