@@ -18,7 +18,9 @@ our @EXPORT = qw(new_server start_with_clock set_clock query refused
   lease_of wait_for_lease preload waits_for refused_behind clock_ms
   wait_for_clock);
 
-# A primary with the library, node 1, and the settings given; not started.
+# A primary with the library, node 1, and the settings given; not started. The
+# buffers that init() gives a primary are too few for so many connections: each
+# may pin several at once.
 sub new_server
 {
 	my ($name, @settings) = @_;
@@ -28,7 +30,8 @@ sub new_server
 	$node->append_conf('postgresql.conf',
 		join("\n", "shared_preload_libraries = 'snowflake'",
 			"snowflake.node_id = '1'", "log_min_messages = info",
-			"max_connections = 60", "log_statement = none",
+			"max_connections = 60", "shared_buffers = 4MB",
+			"log_statement = none",
 			"log_replication_commands = off", @settings, ''));
 	return $node;
 }

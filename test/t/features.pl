@@ -16,7 +16,8 @@ my $noon = '@2026-01-01 12:00:00';
 my $eleven = '@2026-01-01 11:00:00';
 my $node = new_server('main', "snowflake.shards = '0-8191'",
 	'snowflake.max_databases = 64', 'max_prepared_transactions = 10',
-	'max_connections = 250', 'wal_level = logical', 'max_worker_processes = 16',
+	'max_connections = 250', 'shared_buffers = 16MB', 'wal_level = logical',
+	'max_worker_processes = 16',
 	'snowflake.max_clock_wait = 30s', 'snowflake.max_clock_jump = 1d',
 	'wal_writer_delay = 10s', 'autovacuum = off', 'log_statement = none');
 
