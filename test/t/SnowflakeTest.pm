@@ -108,7 +108,8 @@ sub query
 	return $node->safe_psql($options{database} || 'postgres', $sql);
 }
 
-# A statement fails with this SQLSTATE, and says what the pattern wants.
+# A statement fails with this SQLSTATE, and says what the pattern wants. Returns
+# what it says.
 sub refused
 {
 	my ($node, $sql, $sqlstate, $pattern, $name, %options) = @_;
@@ -119,7 +120,7 @@ sub refused
 	ok($status != 0 && $err =~ /ERROR:  $sqlstate: / && $err =~ $pattern,
 		$name)
 	  or diag("status $status, stdout \"$out\", stderr:\n$err");
-	return;
+	return $err;
 }
 
 # The clock of a server, in Unix milliseconds.
@@ -142,22 +143,22 @@ sub wait_for_clock
 }
 
 # A statement is refused since the clock is behind the mark: by as much as it
-# says, which is no more than before the call, and no less than after it.
+# says, which is no more than before the call, and no less than after it. It
+# names the remedy.
 sub refused_behind
 {
-	my ($node, $sql, $name) = @_;
+	my ($node, $sql, $name, %options) = @_;
 	my $behind = 'SELECT last_value - extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark';
-	my $most = query($node, $behind);
-	my ($status, $out, $err) = $node->psql('postgres', $sql,
-		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
-	my $least = query($node, $behind);
-	my ($said) =
-	  $err =~ /ERROR:  58000: wall clock is (\d+) s behind the mark of this database/;
+	my $most = query($node, $behind, %options);
+	my $err = refused($node, $sql, '58000',
+		qr/wall clock is \d+ s behind the mark of this database.*HINT:  Set the server's clock right; generation goes on by itself/s,
+		$name, %options);
+	my $least = query($node, $behind, %options);
+	my ($said) = $err =~ /wall clock is (\d+) s/;
 
-	ok( $status != 0 && defined $said
-		  && $said <= ($most + 1) / 1000 && $said > $least / 1000 - 1,
-		$name)
-	  or diag("status $status, from $most to $least ms behind, stdout \"$out\", stderr:\n$err");
+	ok(defined $said && $said <= ($most + 1) / 1000 && $said > $least / 1000 - 1,
+		'... by as much as it says')
+	  or diag("from $most to $least ms behind, stderr:\n$err");
 	return;
 }
 
