@@ -15,6 +15,9 @@
 /* One server may have no more slots than this with an unexpired until. */
 #define SF_CLAIM_RESERVATIONS	3
 
+/* So far a clock may be off, in ms, from the registry's and the others'. */
+#define SF_CLAIM_MAX_OFFSET_MS	5000
+
 /* Who claims, and what it may. */
 typedef struct SfClaimant
 {

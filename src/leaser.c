@@ -45,7 +45,6 @@
 #define RESTART_S		5
 
 #define MAX_AHEAD_MS	2000
-#define MAX_OFFSET_MS	5000
 #define WARN_OFFSET_MS	200
 #define PEERS_MS		(300 * 1000)
 #define LOOK_MS			500
@@ -132,7 +131,7 @@ configure(SfLeaseConfig *config)
 		strlcpy(claimant->host, "unknown", sizeof(claimant->host));
 	claimant->process = PostmasterPid;
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
-	config->max_offset_ms = MAX_OFFSET_MS;
+	config->max_offset_ms = SF_CLAIM_MAX_OFFSET_MS;
 	config->warn_offset_ms = WARN_OFFSET_MS;
 	config->peers_ms = PEERS_MS;
 	config->look_ms = LOOK_MS;

@@ -192,15 +192,38 @@ ask(SfAskKind kind)
 	return a;
 }
 
-/* The registry's time, or ours if it has not said, as one of its ticks. */
+/* The registry's time or ours, whichever is later, as one of its ticks. */
 static int64
 find_tick(const SfLayout *layout, const SfAnswer *answer, int64 ahead_ms)
 {
-	int64		ms = answer->clock_ms != 0 ?
-		answer->clock_ms + answer->clock_step_ms : sf_clock_wall_ms();
+	int64		ms = Max(sf_clock_wall_ms(),
+						 answer->clock_ms + answer->clock_step_ms);
 
 	return Max(0, sf_layout_ms_to_tick(layout, ms + ahead_ms) + 1 -
 			   layout->epoch_tick);
+}
+
+/*
+ * A time is to be written into the registry that nobody may begin before, and
+ * which cannot be taken back.  If it says what time it is, that has to be near
+ * ours, which is read later by as much as an answer may take.
+ */
+static bool
+clocks_agree(const SfAnswer *answer)
+{
+	int64		offset = sf_clock_wall_ms() - answer->clock_ms;
+	char		message[200];
+
+	if (answer->clock_ms == 0 ||
+		(offset >= -SF_CLAIM_MAX_OFFSET_MS &&
+		 offset <= SF_CLAIM_MAX_OFFSET_MS + sf_leasing_timeout))
+		return true;
+	snprintf(message, sizeof(message),
+			 "The wall clock is %lld ms %s that of the registry: set right which of them is wrong.",
+			 (long long) (offset < 0 ? -offset : offset),
+			 offset < 0 ? "behind" : "ahead of");
+	finish(SF_JOB_REFUSED, message);
+	return false;
 }
 
 static void
@@ -311,12 +334,14 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 		else
 			ask_to_release(registry, record);
 	}
-	else if (!registry->initialized)
-		ask_to_initialize(answer);
-	else if (job.kind == SF_JOB_INIT)
+	else if (registry->initialized && job.kind == SF_JOB_INIT)
 		finish_done(false);
-	else
+	else if (!clocks_agree(answer))
+		return;
+	else if (registry->initialized)
 		ask_to_recover(registry, answer);
+	else
+		ask_to_initialize(answer);
 }
 
 /* There is no outcome; a write may have been made all the same. */

@@ -133,7 +133,7 @@ sf_shard_lease_read_map(SfShardLease *shards, SfMoment now,
 				 "The registry's record of shards cannot be read. %.120s",
 				 reason);
 		sf_lease_set_problem(lease, now, text,
-							 "If no newer version of the extension has written it, it is damaged: remove it, and recover the registry.");
+							 "If no newer version of the extension has written it, it is damaged: recover the registry first, and then remove it.");
 		return false;
 	}
 	sf_layout_print(layout, ours, sizeof(ours));
