@@ -168,7 +168,11 @@ find_left_until(const SfShardLease *shards, int64_t reserved)
 	return until < reserved ? until : reserved;
 }
 
-/* Put the plan into the map.  False if there is no room. */
+/*
+ * Put the plan into the map.  False if there is no room, which is no matter
+ * for who has a line already, unless he keeps a part of its shards only: what
+ * is given back stays in the line that was ours, and becomes nobody's.
+ */
 bool
 sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 						 const SfShardPlan *plan, uint64_t write_id)
@@ -176,29 +180,39 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 	const SfClaimant *claimant = &shards->lease.config.claimant;
 	SfShardMap *map = &shards->map;
 	int			old = sf_shardmap_find(map, shards->lease.record.write_id);
-	int			ours = sf_shardmap_add(map);
-	int			left = sf_shardmap_add(map);
+	bool		keeps = sf_shard_lease_any(shards, plan->next);
+	int			ours = old;
+	int64_t		until = later(plan->start, shards->least_until);
 	SfShardLine *line;
 
-	if (ours < 0 || left < 0)
-		return false;
-	line = &map->line[ours];
-	line->until = later(plan->start, shards->least_until);
-	if (old >= 0)
+	if (keeps && (old < 0 || plan->leaves))
 	{
-		line->until = later(line->until, map->line[old].until);
-		map->line[left].until = find_left_until(shards, map->line[old].until);
+		ours = sf_shardmap_add(map);
+		if (ours < 0)
+			return false;
 	}
-	line->until = sf_lease_reserve(&shards->lease, now, line->until);
-	line->write_id = write_id;
-	line->server = claimant->server;
-	snprintf(line->host, sizeof(line->host), "%s", claimant->host);
+	if (old >= 0)
+		until = later(until, map->line[old].until);
+	if (old >= 0 && plan->leaves)
+	{
+		line = &map->line[old];
+		line->until = find_left_until(shards, line->until);
+		line->write_id = 0;
+		line->server = 0;
+		line->host[0] = '\0';
+	}
+	if (keeps)
+	{
+		line = &map->line[ours];
+		line->until = sf_lease_reserve(&shards->lease, now, until);
+		line->write_id = write_id;
+		line->server = claimant->server;
+		snprintf(line->host, sizeof(line->host), "%s", claimant->host);
+	}
 	for (uint32_t i = 0; i < shards->nshards; i++)
 	{
 		if (sf_ranges_has(plan->next, i))
 			map->line_of[i] = (uint16_t) (ours + 1);
-		else if (sf_ranges_has(shards->held, i))
-			map->line_of[i] = (uint16_t) (left + 1);
 	}
 	sf_shardmap_compact(map, sf_lease_tick(&shards->lease, now));
 	return true;

@@ -615,6 +615,52 @@ test_wrong_record(void)
 	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
 }
 
+/*
+ * A record with as many lines as there is room for.  Who has one extends it and
+ * gives it back; there is no room for another.
+ */
+static bool
+carry_out_when_full(uint32_t next, bool leaves, uint64_t write_id)
+{
+	SfShardPlan plan = {.next = {next}, .leaves = leaves};
+
+	while (sf_shardmap_add(&one.map) >= 0)
+		;
+	CHECK_EQ(one.map.nlines, SF_SHARDMAP_LINES);
+	return sf_shard_lease_carry_out(&one, now, &plan, write_id);
+}
+
+static void
+test_full_record(void)
+{
+	int			line;
+
+	prepare_held(7);
+	CHECK(carry_out_when_full(7, false, 99));
+	CHECK_EQ(one.map.nlines, 1);
+	line = sf_shardmap_find(&one.map, 99);
+	CHECK_EQ(line, 0);
+	CHECK_EQ(one.map.line[0].server, 1);
+	CHECK_EQ(one.map.line_of[2], 1);
+
+	/* a part of it wants a line more */
+	one.lease.record.write_id = 99;
+	CHECK(!carry_out_when_full(3, true, 100));
+
+	/* all of it none; what was issued is still not free */
+	CHECK(carry_out_when_full(0, true, 101));
+	CHECK_EQ(sf_shardmap_find(&one.map, 101), -1);
+	CHECK_EQ(one.map.nlines, 1);
+	CHECK_EQ(one.map.line_of[2], 1);
+	CHECK_EQ(one.map.line[0].server, 0);
+	CHECK_STR(one.map.line[0].host, "");
+
+	/* who has none */
+	prepare();
+	begin(&one, 1, 7);
+	CHECK(!carry_out_when_full(7, false, 102));
+}
+
 static void
 test_interruption(void)
 {
@@ -1415,6 +1461,7 @@ main(void)
 	RUN(test_conflicts);
 	RUN(test_fence);
 	RUN(test_wrong_record);
+	RUN(test_full_record);
 	RUN(test_interruption);
 	RUN(test_clock);
 	RUN(test_failures);
