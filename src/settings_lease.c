@@ -55,28 +55,34 @@ sf_settings_registry_kind(const char *url)
 
 /*
  * The registry without what may be secret: no user, no password, no options.
- * A password may have any character but "@" and "/" as it is.
+ * A password may have any character but "@" and "/" as it is; so what is before
+ * the last "@" is none of our business, and where that is behind a "?" nobody
+ * can tell an option from a password.
  */
 void
 sf_settings_registry_name(char *name, size_t size)
 {
-	const char *host = strstr(sf_registry, "://");
-	const char *end;
+	const char *text = strstr(sf_registry, "://");
+	const char *host;
 	const char *at;
+	int			length;
 
-	if (host == NULL)
+	if (text == NULL)
 	{
 		snprintf(name, size, "%s", "");
 		return;
 	}
-	host += 3;
-	end = host + strcspn(host, "?");
-	at = memchr(host, '@', end - host);
-	for (; at != NULL; at = memchr(host, '@', end - host))
-		host = at + 1;
-	snprintf(name, size, "%.*s%.*s",
-			 (int) (strstr(sf_registry, "://") + 3 - sf_registry), sf_registry,
-			 (int) (end - host), host);
+	text += 3;
+	at = strrchr(text, '@');
+	host = at == NULL ? text : at + 1;
+	length = (int) strcspn(host, "?");
+	if (at != NULL && memchr(text, '?', at - text) != NULL)
+	{
+		host = "...";
+		length = 3;
+	}
+	snprintf(name, size, "%.*s%.*s", (int) (text - sf_registry), sf_registry,
+			 length, host);
 }
 
 static bool

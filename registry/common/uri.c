@@ -22,6 +22,9 @@
 
 #define CREDENTIALS_SIZE	1024
 
+#define ESCAPE \
+	"In a user and a password \"/\" is written as %%2F, and \"?\" as %%3F."
+
 #define refuse(...) \
 	do { snprintf(reason, reason_size, __VA_ARGS__); return false; } while (0)
 
@@ -85,6 +88,25 @@ parse_hosts(SfUri *uri, char *text, const char *port, const char *what,
 }
 
 /*
+ * Does the end of a password seem to be among the options?  Their values are
+ * full paths of files.
+ */
+static bool
+has_stray_at(const char *options)
+{
+	const char *at = options == NULL ? NULL : strchr(options, '@');
+	const char *value = options == NULL ? NULL : strstr(options, "=/");
+
+	for (; value != NULL && at != NULL && value < at;
+		 value = strstr(value + 1, "=/"))
+	{
+		if (memchr(value, '&', at - value) == NULL)
+			return false;
+	}
+	return at != NULL;
+}
+
+/*
  * The results are in the current memory context.  What "what" names is said to
  * be expected where a host is none; what is refused is not repeated where it
  * may be a part of a password.
@@ -116,6 +138,8 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 		hosts = at + 1;
 	}
 	ends_early = at == NULL && strchr(text, '@') != NULL;
+	if (has_stray_at(uri->options))
+		refuse(ESCAPE);
 	if (uri->path != NULL)
 	{
 		while (uri->path[0] != '\0' && uri->path[strlen(uri->path) - 1] == '/')
@@ -126,7 +150,7 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	if (parse_hosts(uri, hosts, port, what, reason, reason_size))
 		return true;
 	if (ends_early)
-		refuse("In a user and a password \"/\" is written as %%2F, and \"?\" as %%3F.");
+		refuse(ESCAPE);
 	return false;
 }
 

@@ -15,6 +15,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <poll.h>
+
 #include "fmgr.h"
 #include "storage/fd.h"
 
@@ -166,9 +168,25 @@ greet(void)
 		fail_to_connect();
 }
 
+/*
+ * Is there what libpq waits for?  Called before, it takes a connection that is
+ * being made for one that is there, and may then block in writing to it.
+ */
+static bool
+is_ready(void)
+{
+	struct pollfd socket = {
+		.fd = PQsocket(pg.conn), .events = pg.wants_write ? POLLOUT : POLLIN
+	};
+
+	return socket.fd < 0 || poll(&socket, 1, 0) != 0;
+}
+
 static void
 poll_connection(void)
 {
+	if (!is_ready())
+		return;
 	switch (PQconnectPoll(pg.conn))
 	{
 		case PGRES_POLLING_OK:
@@ -260,6 +278,22 @@ read_result(void)
 
 /* ---- what the worker calls ---- */
 
+/*
+ * Does a password seem to end too early, so that the rest of it would be taken
+ * for a host or a database, which libpq's errors name?  The user's name and the
+ * password end at the first "@", unless there is a "/" before it.
+ */
+static bool
+has_stray_at(const char *url)
+{
+	const char *text = strstr(url, "://") + 3;
+	const char *end = text + strcspn(text, "@/");
+
+	if (*end == '@')
+		text = end + 1;
+	return memchr(text, '@', strcspn(text, "?")) != NULL;
+}
+
 static bool
 backend_open(const char *url, const SfBackendConfig *config,
 			 char *reason, size_t reason_size)
@@ -277,6 +311,12 @@ backend_open(const char *url, const SfBackendConfig *config,
 		return false;
 	}
 	PQconninfoFree(options);
+	if (has_stray_at(url))
+	{
+		snprintf(reason, reason_size,
+				 "In a user, a password and a database \"@\" is written as %%40, and \"/\" as %%2F.");
+		return false;
+	}
 	pg.url = url;
 	pg.config = config;
 	return true;

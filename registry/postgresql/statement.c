@@ -11,28 +11,36 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "catalog/pg_type_d.h"
+
 #include "statement.h"
 
-/* Columns of snowflake_registry_read(); all others have two. */
+/* Columns of snowflake_registry_read(). */
 enum
 {
 	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,
 	READ_SHARDS, READ_SHARDS_VERSION,
 	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
 	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
-	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT
+	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT, READ_COLUMNS
 };
 
+/* Of all others; snowflake_registry_keep() says first whether it has. */
 enum
 {
-	WRITE_VERSION, WRITE_CLOCK
+	WRITE_VERSION, WRITE_CLOCK, WRITE_COLUMNS
 };
 
 #define MAX_PARAMS	15
 
+/*
+ * With their types, so that no other function fits as well as the one that is
+ * meant: who may create one in its schema has nothing of it.
+ */
 typedef struct Params
 {
 	int			n;
+	Oid			types[MAX_PARAMS];
 	const char *values[MAX_PARAMS];
 	char		numbers[MAX_PARAMS][24];
 } Params;
@@ -45,18 +53,31 @@ static char *shards;
 /* ---- statements ---- */
 
 static void
-add_number(Params *params, int64 number)
+add(Params *params, Oid type, const char *text)
+{
+	params->types[params->n] = type;
+	params->values[params->n++] = text;
+}
+
+static void
+add_integer(Params *params, Oid type, int64 number)
 {
 	char	   *text = params->numbers[params->n];
 
 	snprintf(text, sizeof(params->numbers[0]), "%lld", (long long) number);
-	params->values[params->n++] = text;
+	add(params, type, text);
+}
+
+static void
+add_number(Params *params, int64 number)
+{
+	add_integer(params, INT8OID, number);
 }
 
 static void
 add_text(Params *params, const char *text)
 {
-	params->values[params->n++] = text;
+	add(params, TEXTOID, text);
 }
 
 static void
@@ -78,9 +99,9 @@ add_write(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 	add_number(params, (int64) record->write_id);
 	add_number(params, record->until);
 	add_number(params, record->offset_ms);
-	add_text(params, record->released ? "t" : "f");
+	add(params, BOOLOID, record->released ? "t" : "f");
 	add_text(params, record->host);
-	add_number(params, record->process);
+	add_integer(params, INT4OID, record->process);
 	add_number(params, record->since_ms);
 	add_number(params, (int64) ask->displaced);
 	add_number(params, ttl_ms);
@@ -109,7 +130,7 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 			add_number(params, ask->new_floor);
 			add_text(params, ask->new_layout_text);
 			add_number(params, ask->new_layout->epoch_ms);
-			add_number(params, ask->new_layout->tick_ms);
+			add_integer(params, INT4OID, ask->new_layout->tick_ms);
 			return "snowflake_registry_begin";
 		case SF_ASK_RECOVER:
 			add_number(params, (int64) ask->generation);
@@ -138,8 +159,8 @@ sf_statement_send(PGconn *conn, const char *schema, const SfAsk *ask,
 		len += snprintf(query + len, sizeof(query) - len, "%s$%d",
 						i > 1 ? ", " : "", i);
 	snprintf(query + len, sizeof(query) - len, ")");
-	return PQsendQueryParams(conn, query, params.n, NULL, params.values,
-							 NULL, NULL, 0);
+	return PQsendQueryParams(conn, query, params.n, params.types,
+							 params.values, NULL, NULL, 0);
 }
 
 /* ---- results ---- */
@@ -221,6 +242,15 @@ take_read(const PGresult *result, SfAnswer *answer)
 void
 sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 {
+	int			columns = ask->kind == SF_ASK_READ ? READ_COLUMNS :
+		WRITE_COLUMNS;
+
+	if (PQntuples(result) < 1 || PQnfields(result) != columns)
+	{
+		answer->result = SF_RESULT_UNKNOWN;
+		answer->message = "Its extension \"snowflake\" has another version than this server's.";
+		return;
+	}
 	answer->result = SF_RESULT_DONE;
 	answer->clock_step_ms = 1;
 	if (ask->kind == SF_ASK_READ)

@@ -82,7 +82,7 @@ wait_for_answer(SfAnswer *answer)
 	{
 		SfSocket	sockets[SF_BACKEND_SOCKETS];
 		struct pollfd fds[SF_BACKEND_SOCKETS];
-		int64_t		timeout_ms = 10000;
+		int64_t		timeout_ms = 100;	/* the worker looks without a cause */
 		int			n = backend->sockets(sockets, &timeout_ms);
 
 		CHECK_FOR_INTERRUPTS();

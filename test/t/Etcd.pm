@@ -94,7 +94,7 @@ sub leads
 	my ($self) = @_;
 	my $status = $self->call('maintenance/status', {});
 
-	return ($status->{leader} // 0) eq $status->{header}{member_id};
+	return ($status->{leader} // 0) eq ($status->{header}{member_id} // '');
 }
 
 # It listens, and its log says that it serves.

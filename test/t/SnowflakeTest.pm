@@ -15,7 +15,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(new_server start_with_clock set_clock query refused
   like_log check_ids fails_to_start epoch_ms crash kill_one wait_for_restart
-  lease_of wait_for_lease preload waits_for refused_behind clock_ms
+  lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
   wait_for_clock);
 
 # A primary with the library, node 1, and the settings given; not started. The
@@ -194,6 +194,20 @@ sub wait_for_lease
 	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
 	  or die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
 	return;
+}
+
+# Which of these members of a registry leads, once one does.
+sub leader_of
+{
+	my (@members) = @_;
+
+	foreach (1 .. 1800)
+	{
+		my ($leader) = grep { $_->leads } @members;
+		return $leader if $leader;
+		usleep(100_000);
+	}
+	die 'nobody leads';
 }
 
 # Of a row of pg_stat_activity: it waits for this, by name where the server has

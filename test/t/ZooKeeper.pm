@@ -74,7 +74,7 @@ sub launch
 	unlink $file;
 	append_to_file($file, join("\n", "tickTime=$TICK", "dataDir=$self->{dir}",
 		"clientPort=$self->{port}", 'clientPortAddress=127.0.0.1',
-		'maxSessionTimeout=120000', 'admin.enableServer=false',
+		'maxSessionTimeout=120000', 'admin.enableServer=false', 'forceSync=no',
 		'4lw.commands.whitelist=srvr', $self->{config}));
 	append_to_file("$self->{dir}/myid", $self->{id})
 	  if defined $self->{id} && !-e "$self->{dir}/myid";

@@ -34,6 +34,9 @@ foreach (
 	[ 'etcd://h/x?cert=/c', qr/go together/ ],
 	[ 'etcd://h/x?credentials=relative', qr/full path/ ],
 	[ 'etcd://u:secret@h/x', qr/into a file/ ],
+	[ 'etcd://u:2024?secret@h/x', qr/"\?" as %3F/ ],
+	[ 'etcd://u:2024?secret&x@h/x?cert=/c', qr/"\?" as %3F/ ],
+	[ 'etcd://h/x?cert=/c@d', qr/go together/ ],
 	[ 'etcd://' . join(',', ('h') x 17), qr/more than 16 hosts/ ])
 {
 	my ($url, $pattern) = @$_;
@@ -636,7 +639,7 @@ $etcd->stop;
 
 # Three members: the leader is killed; then two of them are, and come back.
 my @members = Etcd->cluster('m1', 'm2', 'm3');
-my ($leader) = grep { $_->leads } @members;
+my $leader = leader_of(@members);
 my @others = grep { $_ != $leader } @members;
 my $c = new_holder('c', join(',', map { $_->host } $leader, @others));
 is(query($c, 'SELECT snowflake_registry_init()'), 't', 'init');

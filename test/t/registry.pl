@@ -7,15 +7,17 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
+use IO::Socket::INET;
 use IPC::Run;
+use Socket qw(:DEFAULT pack_sockaddr_in unpack_sockaddr_in);
 use lib $FindBin::RealBin;
 use RegistryDriver;
 use SnowflakeTest;
 
-start_driver('postgresql');
+my $driver = start_driver('postgresql');
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init(allows_streaming => 1);
-$registry->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'");
+$registry->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\nmax_connections = 50");
 $registry->start;
 
 # As doc/leases.md says: what workers need, and what administrators do besides.
@@ -32,7 +34,20 @@ query($registry, q{
 		snowflake_registry_write, snowflake_registry_write_shards TO worker});
 my $url = sprintf('postgresql://worker@127.0.0.1:%d/postgres', $registry->port);
 my $set = 'SET search_path = "E x";';
-my $w = worker($url);
+
+# ---- texts ----
+
+my $w = $driver->background_psql('postgres');
+foreach my $text ('u:pa@secret@h/x', 'u:pa/secret@h/x', 'u:2024/secret@h', 'u@h/secret@x')
+{
+	my $reason = try_open($w, "postgresql://$text");
+
+	like($reason, qr/"@" is written as %40, and "\/" as %2F/, "postgresql://$text: $reason");
+}
+is(try_open($w, "postgresql://$_"), 'ok', "postgresql://$_")
+  foreach 'u:a?b@h/x', '/x?host=/tmp&user=a@b', 'u:p%40%2f@h,g:1/x';
+$w->quit;
+$w = worker($url);
 
 # ---- initialize ----
 
@@ -157,6 +172,45 @@ asked($w, "it is gone: $_", 'REFUSED', qr/refused/, $_, generation => 8)
   foreach 'read', 'shards', 'recover', 'initialize';
 $registry->start;
 asked($w, 'it is back', 'DONE', qr/^$/, 'shards', generation => 8, version => $v2, shards => 'z');
+
+# A host that answers nothing: its queue of connections is full, and more are
+# dropped. The next one is tried.
+socket(my $hole, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
+bind($hole, pack_sockaddr_in(0, INADDR_LOOPBACK)) && listen($hole, 0) or die "listen: $!";
+my ($hole_port) = unpack_sockaddr_in(getsockname($hole));
+my @queue = map {
+	IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $hole_port, Blocking => 0)
+} 1 .. 8;
+my $two = worker(sprintf('postgresql://worker@127.0.0.1:%d,127.0.0.1:%d/postgres',
+		$hole_port, $registry->port), timeout => 2000);
+like(reading($two), qr/^initialized 8 2000 /, 'a silent host: the next one is tried');
+$two->quit;
+close $_ foreach @queue, $hole;
+
+# Functions that are not what is asked for: others of the name, and those of
+# another version.
+query($registry, qq{$set CREATE FUNCTION snowflake_registry_keep(text, text, text)
+	RETURNS integer LANGUAGE sql AS 'SELECT 1'});
+asked($w, 'keep alive, beside a function of that name', 'ABSENT', qr/^$/, 'keepalive');
+query($registry, "$set DROP FUNCTION snowflake_registry_keep(text, text, text)");
+foreach my $other (
+	[ 'keep(bigint, bigint, bigint)', 'integer', 'SELECT 1', 'keepalive' ],
+	[ 'keep(bigint, bigint, bigint)', 'TABLE (kept boolean, clock_ms bigint)',
+		'SELECT true, 1::bigint WHERE false', 'keepalive' ],
+	[ 'read()', 'TABLE (a bigint, b bigint)', 'SELECT 1::bigint, 1::bigint', 'read' ],
+	[ 'read()', 'SETOF snowflake_registry_slot', 'SELECT * FROM "E x".snowflake_registry_slot', 'read' ])
+{
+	my ($function, $result, $body, $kind) = @$other;
+
+	query($registry, qq{$set ALTER FUNCTION snowflake_registry_$function RENAME TO the_real_one;
+		CREATE FUNCTION snowflake_registry_$function RETURNS $result LANGUAGE sql
+		SECURITY DEFINER AS '$body'});
+	asked($w, "$kind, of another version: $result", 'UNKNOWN',
+		qr/^Its extension "snowflake" has another version than this server's\.$/, $kind);
+	query($registry, qq{$set DROP FUNCTION snowflake_registry_$function;
+		ALTER FUNCTION the_real_one RENAME TO snowflake_registry_@{[ $function =~ /(\w+)/ ]}});
+}
+like(reading($w), qr/^initialized 8 2000 /, 'it is read again');
 $w->quit;
 $local->quit;
 
@@ -329,8 +383,25 @@ wait_for_lease($node, q{state = 'held' AND problem IS NULL});
 $node->poll_query_until('postgres', 'SELECT count(*) > 0 FROM snowflake_registry_slots()') or die;
 pass('it answers again');
 
+# The time from which on there may be claims is as right as the clocks are.
+foreach my $case ([ -3600, 'behind' ], [ 3600, 'ahead of' ])
+{
+	my ($offset, $where) = @$case;
+
+	$node->stop;
+	start_with_clock($node, $offset);
+	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_lease()}) or die;
+	refused($node, 'SELECT snowflake_registry_recover()', '58000',
+		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: set right which of them is wrong\./,
+		"no recovery with a clock that is $where the registry's");
+}
+$node->stop;
+$node->start;
+wait_for_lease($node, q{state = 'held' AND problem IS NULL});
+
 # A URL that the library does not take.
-my $misspelt = new_server('misspelt', "snowflake.registry = 'postgresql:///postgres?no_such=1'",
+my $misspelt = new_server('misspelt',
+	"snowflake.registry = 'postgresql://me:secret?2\@/postgres?no_such=1'",
 	"snowflake.node_id = ''");
 $misspelt->start;
 like_log($misspelt, qr/ERROR:  snowflake.registry is not to be used\n.*DETAIL:  It is no URI for libpq.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
@@ -338,6 +409,8 @@ like_log($misspelt, qr/ERROR:  snowflake.registry is not to be used\n.*DETAIL:  
 query($misspelt, 'CREATE EXTENSION snowflake');
 refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/no URI for libpq.*HINT:  Correct snowflake.registry/s,
 	'and who wants an ID is told');
+is(lease_of($misspelt, 'registry'), 'postgresql://...', 'its name tells no secret');
+unlike(slurp_file($misspelt->logfile), qr/secret/, 'nor does the log');
 $misspelt->stop;
 
 # Unreachable; in recovery.

@@ -56,6 +56,7 @@ foreach (
 	[ 'zookeeper://u:sec%ret@h/x', qr/is not readable/ ],
 	[ 'zookeeper://u:secret/t@h/x', qr/is written as %2F/ ],
 	[ 'zookeeper://u:secret?t@h/x', qr/"\?" as %3F/ ],
+	[ 'zookeeper://u:2024?secret@h/x', qr/"\?" as %3F/ ],
 	[ 'zookeeper://' . join(',', ('h') x 17), qr/more than 16 hosts/ ])
 {
 	my ($url, $pattern) = @$_;
@@ -292,7 +293,7 @@ is($zk->get('/top/reg/present/5')->{session}, $session, 'with its presence');
 $w->quit;
 
 # One that nothing was heard of ends, and its presence with it.
-$w = worker($url, presence => 1000);
+$w = worker($url, presence => 4000);
 reading($w);
 $v = claim($w, 'claim', 'DONE', node => 6);
 $session = $zk->get('/top/reg/present/6')->{session};
@@ -700,7 +701,7 @@ ok($zk->get("/reg/present/$node_id"), 'a presence that was lost is made again');
 
 # Three members: the leader is killed; then two of them are, and come back.
 $_->wait_until_ready foreach @$ensemble;
-my ($leader) = grep { $_->leads } @$ensemble;
+my $leader = leader_of(@$ensemble);
 my @rest = grep { $_ != $leader } @$ensemble;
 my $d = new_holder('d', join(',', map { $_->host } $leader, @rest) . '/reg');
 query($d, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
