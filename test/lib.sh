@@ -21,6 +21,7 @@ need_root() {
 # Install the packages that are missing. No service is started by that.
 install_packages() {
 	local missing=() package policy=/usr/sbin/policy-rc.d made=0
+	local options=(-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
 
 	for package in "$@"; do
 		dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null |
@@ -35,9 +36,9 @@ install_packages() {
 		chmod +x $policy
 		made=1
 	fi
-	if ! { apt-get install -y --no-install-recommends "${missing[@]}" ||
-		{ apt-get update &&
-			apt-get install -y --no-install-recommends "${missing[@]}"; }; } \
+	if ! { apt-get "${options[@]}" install -y --no-install-recommends "${missing[@]}" ||
+		{ apt-get "${options[@]}" update &&
+			apt-get "${options[@]}" install -y --no-install-recommends "${missing[@]}"; }; } \
 		</dev/null >"$scratch/apt.log" 2>&1; then
 		tail -n 20 "$scratch/apt.log" >&2
 		[ $made = 0 ] || rm -f $policy

@@ -18,9 +18,10 @@ INSERT INTO t SELECT * FROM snowflake_nextval_batch(5000) WITH ORDINALITY;
 SELECT count(*) FROM t;
 -- cancelled while it works, and the session lives on; this takes seconds in
 -- any layout with up to 13 bits of sequence
-SET statement_timeout = '20ms';
+BEGIN;
+SET LOCAL statement_timeout = '20ms';
 SELECT count(*) FROM snowflake_nextval_batch(10000000);
-RESET statement_timeout;
+ROLLBACK;
 SELECT snowflake_nextval() > 0 AS alive;
 -- refused
 SELECT snowflake_nextval_batch(0);

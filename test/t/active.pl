@@ -28,7 +28,7 @@ sub new_writer
 	my $node = new_server($name, "snowflake.node_id = ''",
 		sprintf("snowflake.registry = 'postgresql:///postgres?host=%s&port=%d'",
 			$registry->host, $registry->port),
-		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_reserve = '60s'", "snowflake.lease_presence = '3s'",
 		'wal_level = logical', 'max_wal_senders = 10', 'max_replication_slots = 10',
 		'max_logical_replication_workers = 10', 'wal_retrieve_retry_interval = 100ms');
 

@@ -36,11 +36,11 @@ unlike(substr(slurp_file($node->logfile), $from), qr/wall clock/,
 	'50 ms back, with 100 ms allowed, is not worth a line');
 
 # within reach: the call sleeps, with one line in the log
-set_clock($node, '-1.5');
+set_clock($node, '-2.9');
 my $slept = get();
 cmp_ok(epoch_ms($slept) - 100, '<=',
 	query($node, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)'),
-	'1.5 s back is slept for, until the drift allows the ID');
+	'2.9 s back is slept for, until the drift allows the ID');
 like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind/,
 	$from, 'the log says so');
 
@@ -67,9 +67,9 @@ $node->reload;
 $node->poll_query_until('postgres',
 	"SELECT current_setting('snowflake.max_clock_wait') = '0'") or die;
 get();
-set_clock($node, '-0.500');
+set_clock($node, '-30');
 refused($node, 'SELECT snowflake_nextval()', '58000',
-	qr/wall clock is \d+ ms behind/, 'no waiting: refused at once');
+	qr/wall clock is \d+ m?s behind/, 'no waiting: refused at once');
 set_clock($node, '+0');
 $node->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 60s');
 $node->reload;

@@ -22,7 +22,7 @@ my $ids = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 my $behind = qr/wall clock is .* behind the mark of this database/;
 my $next = 'SELECT snowflake_nextval()';
 my @settings = ("snowflake.shards = '3'", 'snowflake.reserve = 500ms',
-	'snowflake.max_clock_wait = 20s', 'snowflake.max_clock_jump = 1d',
+	'snowflake.max_clock_wait = 10min', 'snowflake.max_clock_jump = 1d',
 	'wal_writer_delay = 10s', 'autovacuum = off', 'log_statement = none');
 my %counters = (t => 'snowflake_nextval()', shard => 'snowflake_shard_nextval(3)');
 

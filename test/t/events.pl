@@ -48,9 +48,9 @@ sub left_out
 # ---- many at once ----
 
 my $from = -s $node->logfile;
-set_clock($node, -3);
+set_clock($node, -5);
 $node->pgbench('--no-vacuum --client=8 --transactions=2', 0, [qr{processed: 16/16}],
-	[qr{^}], 'eight sessions call, with a clock set back by 3 s',
+	[qr{^}], 'eight sessions call, with a clock set back by 5 s',
 	{ '001_events' => $next });
 my @lines = lines_of('SF101', $from);
 is(@lines, 1, 'the log tells of it once');
@@ -62,7 +62,7 @@ $node->poll_query_until('postgres', q{SELECT snowflake_nextval() > 0
 	AND clock_steps_back > 0 FROM pg_stat_snowflake}) or die 'no step';
 @lines = lines_of('SF102', $from);
 is(@lines, 1, 'of the step it tells once, too');
-like($lines[0], qr/ SF102 LOG:  snowflake SF102: wall clock was set back by [23]\d\d\d ms\n$/, 'and says how far');
+like($lines[0], qr/ SF102 LOG:  snowflake SF102: wall clock was set back by [45]\d\d\d ms\n$/, 'and says how far');
 @lines = lines_of('SF103', $from);
 is(@lines, 0, 'no step forward');
 
@@ -72,7 +72,7 @@ set_interval('0');
 $from = -s $node->logfile;
 foreach (1 .. 3)
 {
-	set_clock($node, -3 - $_);
+	set_clock($node, -5 - 2 * $_);
 	query($node, $next);
 }
 @lines = lines_of('SF101', $from);
@@ -83,14 +83,14 @@ set_clock($node, 60);
 query($node, $next);
 @lines = lines_of('SF103', $from);
 is(@lines, 1, 'a step forward');
-like($lines[0], qr/ SF103 LOG:  snowflake SF103: wall clock was set forward by 6\d s\n$/, 'and how far');
+like($lines[0], qr/ SF103 LOG:  snowflake SF103: wall clock was set forward by [67]\d s\n$/, 'and how far');
 
 # ---- a kind's own interval: once a day ----
 
 set_interval('1min');
 $node->stop;
 $node->append_conf('postgresql.conf', 'snowflake.layout = \'timestamp:40 node:10 sequence:12 epoch:'
-	  . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 100 * 86400)) . "'");
+	  . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 100.5 * 86400)) . "'");
 $from = -s $node->logfile;
 start_with_clock($node, 0);
 query($node, 'CREATE DATABASE other');
@@ -100,7 +100,7 @@ $node->poll_query_until('other', q{SELECT last_value < extract(epoch FROM clock_
 query($node, $next, database => 'other');
 @lines = lines_of('SF501', $from);
 is(@lines, 1, 'the end of a layout: once a day');
-like($lines[0], qr/ SF501 WARNING:  snowflake SF501: layout reaches its last timestamp in (?:99|100) days\n.* SF501 HINT:  Choose/, 'with a hint');
+like($lines[0], qr/ SF501 WARNING:  snowflake SF501: layout reaches its last timestamp in (?:99|100|101) days\n.* SF501 HINT:  Choose/, 'with a hint');
 $node->stop;
 
 done_testing();

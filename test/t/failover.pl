@@ -6,6 +6,7 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes qw(time);
 use File::Copy;
 use FindBin;
 use lib $FindBin::RealBin;
@@ -153,7 +154,7 @@ foreach my $sync (1, 0)
 		{ node => 1, shard => 3, lag => 1 },
 		{ node => 1, shard => 3, lag => 5 },
 		{ node => 2, shard => 5, lag => 1 },
-		{ node => 3, shard => 7, lag => 5 });
+		{ node => 3, shard => 7, lag => 60 });
 	my $checker = IdChecker->new($primary->basedir . '/ids');
 	my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
 	my $load = start_load($checker, 'lost WAL', $primary->connstr('postgres'), 8);
@@ -168,7 +169,7 @@ foreach my $sync (1, 0)
 	}
 
 	# until the marks that they have are long over
-	wait_for_clock($primary, query($primary, 'SELECT last_value + 3000 FROM snowflake_mark'));
+	wait_for_clock($primary, query($primary, 'SELECT last_value + 6000 FROM snowflake_mark'));
 	$load->more(2000);
 	my $lost = query($primary, $insert);
 	$checker->saw('lost WAL, node', $lost);

@@ -257,7 +257,7 @@ foreach my $step (qw(swapped entry-left))
 # A process that waits for the clock is frozen after it has read it: it saw a
 # clock of before, which has not stood still.
 {
-	set_clock($node, $offset - 1.5);
+	set_clock($node, $offset - 6);
 	my $victim = start_one('clock-read stop', \my $out, \my $err, $next);
 	my $stops = 0;
 

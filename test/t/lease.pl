@@ -26,6 +26,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init(allows_streaming => 1);
+$registry->append_conf('postgresql.conf', 'max_connections = 50');
 $registry->start;
 query($registry, 'CREATE EXTENSION snowflake; CREATE ROLE worker LOGIN');
 my $url = sprintf('postgresql://worker:secret@/postgres?host=%s&port=%d',
@@ -168,7 +169,7 @@ copy("$pkglibdir/snowflake_postgresql.so", $elsewhere) or die;
 $a->append_conf('postgresql.conf', "dynamic_library_path = '$elsewhere:\$libdir'");
 $a->start;
 query($a, 'CREATE EXTENSION snowflake');
-wait_for_lease($a, 'problem IS NOT NULL');
+wait_for_lease($a, q{problem ~ 'permission denied'});
 like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
 	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
 	'the library is found by dynamic_library_path');
@@ -233,7 +234,7 @@ is(join(' ', sort map { lease_of($_, 'node_id') } values %holders), '0 1 2 3',
 my $e = new_holder('e', "snowflake.lease_wait = '0'");
 $e->start;
 query($e, 'CREATE EXTENSION snowflake');
-wait_for_lease($e, 'problem IS NOT NULL');
+wait_for_lease($e, q{problem ~ 'are taken'});
 refused($e, $next, '55000', qr/$none.*All slots from 0 to 3 are taken\..*HINT:  Stop a server/s,
 	'a fifth is told so');
 $holders{d}->stop;
@@ -299,6 +300,9 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	my $from = -s $b->logfile;
 	my $node_id = lease_of($b, 'node_id');
 
+	query($b, q{ALTER SYSTEM SET snowflake.lease_reserve = '12s'});
+	$b->reload;
+	wait_for_lease($b, q{until > now() + interval '9 s'});
 	$registry->stop('fast');
 	wait_for_lease($b, 'problem IS NOT NULL');
 	like_log($b, qr/WARNING:  snowflake SF203: node id from registry .*: The registry (?:answered|did not answer)/,
@@ -312,6 +316,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	is(refusals_of($load), '', 'and with it again');
 
 	$registry->stop('immediate');
+	query($b, 'ALTER SYSTEM RESET snowflake.lease_reserve');
 	query($b, q{ALTER SYSTEM SET snowflake.lease_wait = '0'});
 	$b->reload;
 	$load = load_on($b);
@@ -480,7 +485,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$b->stop;
 	$b->append_conf('postgresql.conf', "snowflake.node_id = '$taken'\nsnowflake.lease_wait = '0'\n");
 	$b->start;
-	wait_for_lease($b, 'problem IS NOT NULL');
+	wait_for_lease($b, q{problem ~ 'is held by'});
 	refused($b, $next, '55000', qr/$none.*Slot $taken is held by ".+"\./s,
 		'a pinned node that is taken: the holder is named');
 	$holders{a}->stop;
@@ -497,7 +502,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$holders{d}->stop;
 	query($registry, qq{TRUNCATE snowflake_registry, snowflake_registry_slot;
 		BEGIN; SELECT snowflake_registry_init('$layout');
-		SELECT snowflake_registry_recover('10 s'); COMMIT});
+		SELECT snowflake_registry_recover('20 s'); COMMIT});
 	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets nobody claim'});
 	my $from = lease_of($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_lease($b, q{state = 'held'});
@@ -517,7 +522,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	wait_for_lease($b, q{problem ~ 'recovery is in progress|read-only transaction'});
 	$registry->promote;
 	wait_for_lease($b, q{problem ~ 'on another server or timeline'});
-	query($registry, q{SELECT snowflake_registry_recover('10 s')});
+	query($registry, q{SELECT snowflake_registry_recover('20 s')});
 	wait_for_lease($b, q{problem ~ 'After its recovery'});
 	like_log($b, qr/is lost: the registry is not the one that it was/, 0,
 		'a registry that was recovered: the lease is lost');

@@ -77,7 +77,7 @@ sub cut_off
 		$r->{server}->stop('immediate');
 		return;
 	}
-	my ($leader) = grep { $_->leads } @{ $r->{members} };
+	my $leader = leader_of(@{ $r->{members} });
 	my ($other) = grep { $_ != $leader } @{ $r->{members} };
 	$_->stop('KILL') foreach grep { defined } $leader, $other;
 	return;
@@ -333,8 +333,13 @@ foreach my $fault ('a frozen worker', 'a frozen server')
 			node_id => lease_of($node, 'node_id'), pids => \@pids };
 		begin_fault($r);
 		$node->{load}->more(100);
-		@pids = ($postmaster, split ' ', `ps -o pid= --ppid $postmaster`) if $fault =~ /server/;
+		unshift @pids, $postmaster if $fault =~ /server/;
 		is(kill('STOP', @pids), scalar @pids, "$r->{name}: $fault");
+		next if $fault !~ /server/;
+
+		# it has no more of them, and some may be ending
+		push @pids, split ' ', `ps -o pid= --ppid $postmaster`;
+		kill 'STOP', @pids;
 	}
 	foreach my $r (@registries)
 	{

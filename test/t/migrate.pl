@@ -41,9 +41,9 @@ sub fill
 	my ($node, $table, $with, @old) = @_;
 
 	query($node, "CREATE TABLE $table (id bigint PRIMARY KEY, item text)");
-	query($node, "INSERT INTO $table VALUES (" . old_id(@old, $_) . ", 'old')")
-	  foreach -3_600_000, $ahead;
-	is(query($node, "SELECT $with < max(id) FROM $table"), 't',
+	query($node, "INSERT INTO $table VALUES (" . old_id(@old, -3_600_000) . ", 'old')");
+	is( query($node, "INSERT INTO $table VALUES (" . old_id(@old, $ahead) . ", 'old');
+			SELECT $with < max(id) FROM $table"), 't',
 		"$table: without the recipe, new IDs are below the last one");
 	return;
 }

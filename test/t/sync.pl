@@ -111,8 +111,8 @@ my $session = $node->background_psql('postgres', on_error_stop => 0);
 $session->query_safe($next);
 wait_for_end_of_mark();
 $session->query_safe($next);
+my $before = $session->query_safe('SELECT last_value FROM snowflake_mark');
 kernel_says('unsynchronized');
-my $before = query($node, 'SELECT last_value FROM snowflake_mark');
 my $tries = 0;
 until ($session->query($next) !~ /^\d+$/)
 {
