@@ -174,9 +174,13 @@ static void
 clear_way(const Source *source, Oid function, SfDelay *delay)
 {
 	int64		need_ms;
+	Obstacle	obstacle;
 
 	CHECK_FOR_INTERRUPTS();
-	switch (examine(source, function, &need_ms, delay))
+	obstacle = examine(source, function, &need_ms, delay);
+	if (obstacle != OBSTACLE_CLOCK)
+		sf_wait_over(delay);
+	switch (obstacle)
 	{
 		case OBSTACLE_GONE:
 			break;

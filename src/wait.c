@@ -34,6 +34,9 @@
 /* How much later than promised a wait may end. */
 #define GRACE_MS			1000
 
+/* So many looks must say that the clock stands still. */
+#define SLOW_LOOKS			3
+
 static uint32 wait_event_sequence = 0;
 static uint32 wait_event_clock = 0;
 
@@ -93,36 +96,56 @@ sf_wait_refuse(const SfDelay *delay)
 }
 
 /*
- * See that the wait so far has got nearer to its end.  A clock that is set
- * back meanwhile does not stand still: watch it from there anew.
+ * Does the wall clock stand still?  What speaks for it is one look after the
+ * other at which it had advanced by less than half as much as the time since
+ * boot.  One alone tells nothing: meanwhile the process may have lost the
+ * processor for long, and the clock may have been set back by less than that.
  *
- * What the caller read may be old: a process can lose the processor for longer
- * than a clock may stand still.  So both clocks are read here, as of one time.
+ * What the caller read may be old, for the same reason.  So both clocks are
+ * read here, as of one time.
  */
 static void
-check_progress(SfDelay *delay, SfClockVerdict verdict)
+look_at_clock(SfDelay *delay)
 {
 	int64		wall_ms;
 	int64		offset_ms = sf_clock_boot_offset_ms(&wall_ms);
-	int64		since_boot_ms = wall_ms - offset_ms;
+	int64		boot_ms = wall_ms - offset_ms;
+	int64		step_ms = wall_ms - delay->last_wall_ms;
 
-	if (!delay->asleep)
-		delay->begun_ms = since_boot_ms;
-	if (!delay->asleep || wall_ms < delay->last_wall_ms)
+	if (!delay->asleep || step_ms < 0 ||
+		step_ms * 2 >= boot_ms - delay->last_boot_ms)
 	{
+		delay->slow_looks = 0;
 		delay->window_wall_ms = wall_ms;
-		delay->window_boot_ms = since_boot_ms;
+		delay->window_boot_ms = boot_ms;
 	}
-	delay->asleep = true;
+	else
+		delay->slow_looks++;
 	delay->last_wall_ms = wall_ms;
+	delay->last_boot_ms = boot_ms;
 
-	if (sf_clock_is_frozen(wall_ms - delay->window_wall_ms,
-						   since_boot_ms - delay->window_boot_ms))
+	if (delay->slow_looks >= SLOW_LOOKS &&
+		sf_clock_is_frozen(wall_ms - delay->window_wall_ms,
+						   boot_ms - delay->window_boot_ms))
 		refuse_frozen(wall_ms - delay->window_wall_ms,
-					  since_boot_ms - delay->window_boot_ms);
-	if (verdict == SF_CLOCK_WAIT &&
-		wall_ms < delay->next_ms - delay->drift_ms &&
-		since_boot_ms - delay->begun_ms > sf_max_clock_wait + GRACE_MS)
+					  boot_ms - delay->window_boot_ms);
+}
+
+/*
+ * A wait for a clock that is behind has an end.  It begins when that is found
+ * to be so, and is over when the clock has got to where it was waited for,
+ * though it may be behind again: others have made IDs meanwhile.
+ */
+static void
+check_end(SfDelay *delay)
+{
+	bool		was_behind = delay->behind;
+
+	delay->behind = delay->last_wall_ms < delay->next_ms - delay->drift_ms;
+	if (!was_behind)
+		delay->behind_from_ms = delay->last_boot_ms;
+	else if (delay->behind && delay->last_boot_ms - delay->behind_from_ms >
+			 sf_max_clock_wait + GRACE_MS)
 		refuse_behind(delay);
 }
 
@@ -149,7 +172,12 @@ sf_wait_clock(SfDelay *delay)
 	if (verdict == SF_CLOCK_REFUSE)
 		refuse_behind(delay);
 	SF_FAULT("clock-read");
-	check_progress(delay, verdict);
+	look_at_clock(delay);
+	delay->asleep = true;
+	if (verdict == SF_CLOCK_WAIT)
+		check_end(delay);
+	else
+		delay->behind = false;
 	if (verdict == SF_CLOCK_WAIT && first)
 		sf_tell(SF_EVENT_CLOCK_WAITED_FOR, NULL, NULL,
 				"waiting for the wall clock, which is %s behind the next ID's timestamp",

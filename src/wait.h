@@ -21,15 +21,28 @@ typedef struct SfDelay
 	int64		drift_ms;		/* how far it may be */
 	int64		tick_ms;
 
-	/* since the call began to sleep; the caller begins with zeros */
+	/*
+	 * As of the last sleep, with times since boot.  The caller begins with
+	 * zeros, and is awake again when it comes to anything but the clock.
+	 */
 	bool		asleep;
-	int64		begun_ms;		/* since boot */
+	int64		last_wall_ms;
+	int64		last_boot_ms;
+	bool		behind;			/* the clock was, not the sequence full */
+	int64		behind_from_ms;
 
-	/* since the wall clock was last seen to go back */
+	/* since the wall clock was last seen to advance as it should */
+	int			slow_looks;
 	int64		window_wall_ms;
 	int64		window_boot_ms;
-	int64		last_wall_ms;
 } SfDelay;
+
+/* What the call has to wait for is not the clock. */
+static inline void
+sf_wait_over(SfDelay *delay)
+{
+	delay->asleep = delay->behind = false;
+}
 
 extern void sf_wait_clock(SfDelay *delay);
 extern void sf_wait_refuse(const SfDelay *delay);

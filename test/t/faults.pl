@@ -67,11 +67,11 @@ sub start_victim
 # One statement, in a session with a fault, on the server or on another.
 sub start_one
 {
-	my ($fault, $out, $err, $statement, $where) = @_;
+	my ($fault, $out, $err, $statement, $where, $database) = @_;
 
 	return IPC::Run::start(
 		[
-			'psql', '-XAtq', '-d', ($where // $node)->connstr('postgres'), '-c',
+			'psql', '-XAtq', '-d', ($where // $node)->connstr($database // 'postgres'), '-c',
 			"SET snowflake.fault = '$fault'", '-c', $statement
 		],
 		'>', $out, '2>', $err);
@@ -277,6 +277,41 @@ foreach my $step (qw(swapped entry-left))
 	is($err, '', '... it takes no clock for one that stands still');
 	like($out, qr/^\d+\n\z/, '... and gets its ID');
 	set_clock($node, $offset);
+}
+
+# It is frozen while the clock is set back by less than it is frozen for; and
+# then for longer than a call may wait, while the clock is right and others go
+# on, before that is set back once more.
+{
+	my $behind = new_server('behind', "snowflake.max_clock_wait = '6s'");
+	start_with_clock($behind, 0);
+	query($behind, "CREATE EXTENSION snowflake; $next");
+	set_clock($behind, -3);
+	my $victim = start_one('clock-read stop', \my $out, \my $err, $next, $behind);
+	foreach my $pause ([ 0, -3 ], [ 2, -4.5 ], [ 0, -4.5 ], [ 8, 0 ])
+	{
+		my ($length, $offset_now) = @$pause;
+		my $pid = wait_for_stopped($next, $behind);
+
+		usleep($length * 1_000_000);	# what it is frozen for
+		set_clock($behind, $offset_now);
+		if ($length > 5)
+		{
+			query($behind, $next);
+			set_clock($behind, -3);
+		}
+		kill 'CONT', $pid;
+	}
+	while ($victim->pumpable)
+	{
+		my $pid = stopped($next, $behind);
+		kill 'CONT', $pid if $pid;
+		$victim->pump_nb;
+	}
+	$victim->finish;
+	is($err, '', 'clock-read: neither a clock that stands still, nor a wait that is too long');
+	like($out, qr/^\d+\n\z/, '... and it gets its ID');
+	$behind->stop;
 }
 
 # A server with a leased node id is stopped while a session is between its look
