@@ -318,7 +318,7 @@ sf_mark_attach(Oid function)
 	published = (int64) pg_atomic_read_u64(&slot->mark);
 
 	if (!recorded)
-		(void) sf_record_write();	/* the mark's WAL comes after it */
+		sf_record_fill();		/* the mark's WAL comes after it */
 	if (mark == 0 && published == 0)
 		update(slot, 1, true, true);
 	else if (!recorded || mark != published)
@@ -394,7 +394,7 @@ sf_mark_initialize(Oid function)
 	if (mark == 0)
 		return;
 	sf_register_find(function, detach);
-	XLogFlush(sf_register_write(&id, &mark, 1));
+	XLogFlush(sf_register_write(&id, &mark, 1, false));
 }
 
 /* ---- administration ---- */

@@ -19,6 +19,7 @@
 #include "record.h"
 
 #include "layout.h"
+#include "miscadmin.h"
 #include "register.h"
 #include "settings.h"
 #include "stats.h"
@@ -52,6 +53,13 @@ compare(const Recorded *r, StringInfo detail)
 		epoch == r->configured->epoch_ms)
 		return;
 	sf_layout_print(r->configured, configured_text, sizeof(configured_text));
+	if (code == 0)
+	{
+		appendStringInfo(detail, "%s%s is \"%s\", and what this database was filled with is recorded in part, as while it is restored.",
+						 detail->len > 0 ? " " : "", r->setting,
+						 configured_text);
+		return;
+	}
 	if (sf_layout_from_code(&layout, code, epoch))
 		sf_layout_print(&layout, recorded_text, sizeof(recorded_text));
 	else
@@ -80,17 +88,12 @@ sf_record_exists(void)
 		sf_register_read(SF_REG_LAYOUT) != 0;
 }
 
-/*
- * Refuse if this database was filled under another configuration.  Returns
- * whether there is a record at all.
- */
-bool
-sf_record_verify(void)
+/* Refuse if the record differs.  SQLSTATE 55000 */
+static void
+refuse_other(void)
 {
 	StringInfoData detail;
 
-	if (!sf_record_exists())
-		return false;
 	initStringInfo(&detail);
 	if (sf_record_differs(&detail))
 	{
@@ -102,15 +105,24 @@ sf_record_verify(void)
 				 errhint("Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server; functions with an explicit layout work meanwhile. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.")));
 	}
 	pfree(detail.data);
-	return true;
 }
 
 /*
- * Record the configuration, in one WAL record.  Flush up to the result before
- * relying on it.
+ * Refuse if this database was filled under another configuration.  Returns
+ * whether there is a record at all.
  */
-XLogRecPtr
-sf_record_write(void)
+bool
+sf_record_verify(void)
+{
+	if (!sf_record_exists())
+		return false;
+	refuse_other();
+	return true;
+}
+
+/* Record the configuration in one WAL record; with fill, if there is none. */
+static XLogRecPtr
+write_record(bool fill)
 {
 	SfRegisterId ids[2 * lengthof(recorded)];
 	int64		values[2 * lengthof(recorded)];
@@ -122,7 +134,29 @@ sf_record_write(void)
 		ids[2 * i + 1] = recorded[i].epoch;
 		values[2 * i + 1] = recorded[i].configured->epoch_ms;
 	}
-	return sf_register_write(ids, values, lengthof(ids));
+	return sf_register_write(ids, values, lengthof(ids), fill);
+}
+
+/* The same, whatever is there.  Rely on it when it is flushed. */
+XLogRecPtr
+sf_record_write(void)
+{
+	return write_record(false);
+}
+
+/*
+ * Record the configuration where there is none.  A restore may be writing one
+ * right now, register by register: then what is there already is not to be
+ * replaced, and if it differs that is refused.
+ */
+void
+sf_record_fill(void)
+{
+	while (XLogRecPtrIsInvalid(write_record(true)))
+	{
+		refuse_other();
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /* The tick that holds this time, or the nearest one of the layout's life. */

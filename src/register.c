@@ -47,6 +47,9 @@ static const char *const register_names[SF_NREGISTERS] = {
 /* Are the OIDs that this backend has found still right? */
 static bool found = false;
 
+/* How often they, or some of them, were not. */
+static uint64 forgotten = 0;
+
 /* Whom to tell when they are not. */
 static void (*tell) (void) = NULL;
 
@@ -57,6 +60,7 @@ static void
 forget(void)
 {
 	found = false;
+	forgotten++;
 	if (tell != NULL)
 		tell();
 }
@@ -88,6 +92,7 @@ void
 sf_register_find(Oid function, void (*on_change) (void))
 {
 	static bool registered = false;
+	uint64		before = forgotten;
 	Oid			schema;
 	Oid			extension;
 
@@ -103,7 +108,6 @@ sf_register_find(Oid function, void (*on_change) (void))
 
 	schema = get_func_namespace(function);
 	extension = getExtensionOfObject(ProcedureRelationId, function);
-	found = true;
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
 		Oid			oid = get_relname_relid(register_names[i], schema);
@@ -122,6 +126,9 @@ sf_register_find(Oid function, void (*on_change) (void))
 		register_hashes[i] = GetSysCacheHashValue1(RELOID,
 												   ObjectIdGetDatum(oid));
 	}
+
+	/* not if one has changed meanwhile, or looking for them has failed */
+	found = forgotten == before;
 }
 
 /*
@@ -318,17 +325,36 @@ sf_register_close(SfRegister *reg)
 		unlock(SF_NREGISTERS);
 }
 
+/* Do these, whose pages are locked, hold nothing but these values, or 0? */
+static bool
+hold_no_other(const Relation *rels, const Buffer *buffers,
+			  const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Page		page = BufferGetPage(buffers[i]);
+		int64		value = data_value(sequence_data(rels[i], page));
+
+		if (value != 0 && value != values[i])
+			return false;
+	}
+	return true;
+}
+
 /*
- * Write registers in one WAL record, which has room for four; the mark is not
- * to be among them.  Unflushed.
+ * Write registers in one WAL record, which has room for four.  Unflushed.
+ * With fill, nothing is written over other values, unless the mark is 0: then
+ * the result is InvalidXLogRecPtr.
  */
 XLogRecPtr
-sf_register_write(const SfRegisterId *ids, const int64 *values, int n)
+sf_register_write(const SfRegisterId *ids, const int64 *values, int n,
+				  bool fill)
 {
 	Relation	rels[MAX_GENERIC_XLOG_PAGES] = {NULL};
 	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+	SfRegister	mark = {0};
 	GenericXLogState *xlog;
-	XLogRecPtr	lsn;
+	XLogRecPtr	lsn = InvalidXLogRecPtr;
 
 	Assert(n > 0 && n <= MAX_GENERIC_XLOG_PAGES);
 	for (int i = 0; i < n; i++)
@@ -336,13 +362,27 @@ sf_register_write(const SfRegisterId *ids, const int64 *values, int n)
 		rels[i] = open_sequence(ids[i], RowExclusiveLock, true);
 		buffers[i] = ReadBuffer(rels[i], 0);
 	}
+	if (fill)
+		(void) sf_register_open(&mark, SF_REG_MARK, true);
 	xlog = GenericXLogStart(rels[0]);
 	for (int i = 0; i < n; i++)
-	{
 		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);
-		set_value(rels[i], xlog, buffers[i], values[i]);
+
+	/* whoever writes the mark before them has not come to them yet */
+	if (!fill || sf_register_lock(&mark, &lsn) == 0 ||
+		hold_no_other(rels, buffers, values, n))
+	{
+		for (int i = 0; i < n; i++)
+			set_value(rels[i], xlog, buffers[i], values[i]);
+		lsn = GenericXLogFinish(xlog);
 	}
-	lsn = GenericXLogFinish(xlog);
+	else
+	{
+		GenericXLogAbort(xlog);
+		lsn = InvalidXLogRecPtr;
+	}
+	if (fill)
+		sf_register_close(&mark);
 	for (int i = 0; i < n; i++)
 	{
 		UnlockReleaseBuffer(buffers[i]);

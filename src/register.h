@@ -45,6 +45,6 @@ extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value);
 extern void sf_register_unlock(SfRegister *reg);
 extern void sf_register_close(SfRegister *reg);
 extern XLogRecPtr sf_register_write(const SfRegisterId *ids,
-									const int64 *values, int n);
+									const int64 *values, int n, bool fill);
 
 #endif							/* SF_REGISTER_H */

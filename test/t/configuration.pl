@@ -220,6 +220,24 @@ like($err, qr/WARNING:  IDs that are already in this database will decode wrongl
 	'an earlier one only makes them decode wrongly');
 is(query($node, "SELECT snowflake_nextval() > $ids[0]"), 't', 'and new IDs are above');
 
+# A restore writes the record register by register. A call that comes in between
+# does not replace what is there already.
+query($node, 'CREATE DATABASE restored');
+query($node, q{
+	CREATE EXTENSION snowflake;
+	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
+	SELECT setval('snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
+refused($node, 'SELECT snowflake_ready()', '55000',
+	qr/$differs/, 'while it is restored: refused', database => 'restored');
+refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/DETAIL:  snowflake.layout is "[^"]*epoch:2020[^"]*", and what this database was filled with is recorded in part, as while it is restored\./,
+	'and says so', database => 'restored');
+my $code = query($node, 'SELECT last_value FROM snowflake_recorded_layout');
+query($node, "SELECT setval('snowflake_recorded_layout', $code)", database => 'restored');
+refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/and this database was filled with "[^"]*epoch:2024-01-01[^"]*"/,
+	'the record is what was restored', database => 'restored');
+
 # ---- datacenters ----
 
 query($node, 'CREATE DATABASE dc');

@@ -166,5 +166,25 @@ like($other->query('SELECT snowflake_nextval()'), qr/^\d+$/,
 	'when it can be, it goes on');
 $_->quit foreach ($holder, $mover, $other);
 
+# Who cannot look for the registers finds them later.
+{
+	my ($looker, $locker) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
+
+	$looker->query_safe(q{
+		SELECT count(*) FROM pg_depend WHERE classid = 1255 AND objid = 1;
+		SELECT snowflake_timestamp(1, 'snowflake');
+		PREPARE p AS SELECT snowflake_nextval();
+		SET lock_timeout = '200ms'});
+	$locker->query_safe('BEGIN; LOCK TABLE pg_class IN ACCESS EXCLUSIVE MODE');
+	$looker->query('EXECUTE p');
+	like($looker->{stderr}, qr/canceling statement due to lock timeout/, 'the catalogue is locked');
+	$looker->{stderr} = '';
+	$locker->query_safe('ROLLBACK');
+	like($looker->query('EXECUTE p'), qr/^\d+$/, 'when it is not, a call goes on')
+	  or diag($looker->{stderr});
+	$looker->{stderr} = '';
+	$_->quit foreach $looker, $locker;
+}
+
 $node->stop;
 done_testing();
