@@ -14,6 +14,7 @@
 #include "funcapi.h"
 #include "generator.h"
 #include "guard.h"
+#include "jump.h"
 #include "layout_arg.h"
 #include "leased.h"
 #include "lib/stringinfo.h"
@@ -131,7 +132,7 @@ Datum
 snowflake_accept_clock(PG_FUNCTION_ARGS)
 {
 	sf_guard_writable("snowflake_accept_clock()");
-	if (!sf_mark_accept_clock())
+	if (!sf_jump_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: the clock has not jumped"),
 				 errhint("A mark that is ahead of the clock is another matter: see \"A mark in the far future\" in doc/operations.md of the extension.")));

@@ -36,6 +36,7 @@
 #include "counter.h"
 #include "fault.h"
 #include "identity.h"
+#include "jump.h"
 #include "leased.h"
 #include "lifetime.h"
 #include "mark.h"
@@ -439,5 +440,5 @@ sf_generator_probe(Oid function)
 		if (obstacle != OBSTACLE_GONE)
 			break;
 	}
-	sf_mark_check_jump();
+	sf_jump_check();
 }

@@ -50,6 +50,7 @@
 #include "clock.h"
 #include "counter.h"
 #include "fault.h"
+#include "jump.h"
 #include "note.h"
 #include "record.h"
 #include "settings.h"
@@ -98,72 +99,15 @@ raise_counters(int64 floor_ms)
 		sf_shard_raise(i, position);
 }
 
-/* ---- the clock, as the mark sees it ---- */
+/* ---- refusals ---- */
 
 /* What moving a mark has come to. */
 typedef struct Outcome
 {
-	int64		now_ms;			/* the wall clock */
-	int64		offset_ms;		/* its distance from the time since boot */
+	SfClockLook clock;
 	int64		found_ms;		/* what all IDs there are below */
 	bool		behind;			/* the clock is too far behind that */
-	bool		jumped;			/* the clock jumped forward too far */
 } Outcome;
-
-/*
- * Read the wall clock, and see whether it has jumped forward further than is
- * believed.  A jump past the mark cannot bypass this: until the mark is
- * extended, nothing is issued beyond it.  The baseline is one for the server,
- * and is the highest under which a mark was loaded or extended.
- */
-static void
-read_clock(Outcome *outcome)
-{
-	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
-
-	outcome->offset_ms = sf_clock_boot_offset_ms(&outcome->now_ms);
-	sf_stats_see_clock(outcome->now_ms, outcome->offset_ms);
-	outcome->jumped = baseline != 0 &&
-		outcome->offset_ms - baseline > sf_max_clock_jump * INT64CONST(1000);
-}
-
-static void
-refuse_jump(const Outcome *outcome)
-{
-	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
-
-	sf_stats_count(SF_STAT_REFUSED_CLOCK);
-	ereport(ERROR,
-			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("wall clock jumped forward by %lld s",
-					(long long) ((outcome->offset_ms - baseline) / 1000)),
-			 errdetail("It now says %s; snowflake.max_clock_jump is %d s.",
-					   sf_times_show(outcome->now_ms), sf_max_clock_jump),
-			 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().")));
-}
-
-/* Throw if the mark could not be extended for a jump of the clock. */
-void
-sf_mark_check_jump(void)
-{
-	Outcome		outcome = {0};
-
-	read_clock(&outcome);
-	sf_stats_tell_step();
-	if (outcome.jumped)
-		refuse_jump(&outcome);
-}
-
-/* Take the present clock for right.  Returns whether it had been refused. */
-bool
-sf_mark_accept_clock(void)
-{
-	Outcome		outcome = {0};
-
-	read_clock(&outcome);
-	pg_atomic_write_u64(&sf_state->boot_offset, Max(outcome.offset_ms, 0));
-	return outcome.jumped;
-}
 
 /*
  * Refuse a mark that the clock will not reach within the time that a call may
@@ -176,7 +120,7 @@ refuse_mark(const Outcome *outcome)
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is %s behind the mark of this database",
-					sf_times_span(outcome->found_ms - outcome->now_ms)),
+					sf_times_span(outcome->found_ms - outcome->clock.now_ms)),
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %d ms.",
 					   sf_times_show(outcome->found_ms), sf_max_clock_wait),
 			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in doc/operations.md of the extension.")));
@@ -218,17 +162,17 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	instr_time	begun;
 
 	INSTR_TIME_SET_CURRENT(begun);
-	read_clock(outcome);
+	sf_jump_look(&outcome->clock);
 	found = sf_register_lock(reg, &lsn);
 	floor = published == 0 ? sf_note_floor(slot->oid, found) : found;
 	outcome->found_ms = floor;
 	outcome->behind = found != published &&
-		floor > outcome->now_ms + sf_max_clock_wait;
-	if (!extend && published != 0)
-		outcome->jumped = false;
+		floor > outcome->clock.now_ms + sf_max_clock_wait;
 	if (outcome->behind && found < published)
 		XLogFlush(give_up(slot, reg, published));
-	if (outcome->behind || outcome->jumped)
+	if (extend || published == 0)
+		sf_jump_judge(&outcome->clock, !outcome->behind);
+	if (outcome->behind || outcome->clock.jumped)
 	{
 		sf_register_unlock(reg);
 		return;
@@ -236,7 +180,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 
 	mark = Max(found, published);
 	if (extend)
-		mark = Max(mark, outcome->now_ms + sf_settings_reserve_ms());
+		mark = Max(mark, outcome->clock.now_ms + sf_settings_reserve_ms());
 	if (mark != found || write)
 		lsn = sf_register_store(reg, mark);
 	sf_register_unlock(reg);
@@ -256,8 +200,6 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 		sf_stats_count(SF_STAT_EXTENSIONS);
 		sf_stats_add(SF_STAT_EXTENSION_US, sf_stats_since(&begun));
 	}
-	if ((extend || published == 0) && outcome->offset_ms > 0)
-		sf_counter_raise(&sf_state->boot_offset, outcome->offset_ms);
 }
 
 /*
@@ -283,8 +225,8 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 	sf_stats_tell_step();
 	if (outcome.behind)
 		refuse_mark(&outcome);
-	if (outcome.jumped)
-		refuse_jump(&outcome);
+	if (outcome.clock.jumped)
+		sf_jump_refuse(&outcome.clock);
 }
 
 /* Is the mark's register one that may vanish with this transaction? */

@@ -22,8 +22,6 @@ extern void sf_mark_extend(int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(Oid function);
 extern void sf_mark_advance(int64 floor_ms);
-extern void sf_mark_check_jump(void);
-extern bool sf_mark_accept_clock(void);
 extern void sf_mark_accept_configuration(void);
 
 /* Have the mark loaded, so that the counters are above all that there is. */

@@ -314,6 +314,41 @@ foreach my $step (qw(swapped entry-left))
 	$behind->stop;
 }
 
+# A process is frozen before it looks at the clock for the first time in a life
+# of the server, or when it has published a mark and done no more. Then the clock
+# jumps further than is believed: in another database, too.
+{
+	my $jump = new_server('jump', "snowflake.reserve = '60s'");
+	my $ids = 'SELECT count(*) FROM snowflake_nextval_batch(10)';
+
+	start_with_clock($jump, 0);
+	query($jump, "CREATE DATABASE other");
+	query($jump, "CREATE EXTENSION snowflake; $ids", database => $_) foreach 'postgres', 'other';
+	foreach my $case ([ 'clock-look', 'other', 'postgres' ], [ 'mark-published', 'postgres', 'other' ])
+	{
+		my ($place, $victims, $others) = @$case;
+
+		$jump->stop;
+		start_with_clock($jump, 0);
+		my $victim = start_one("$place stop", \my $out, \my $err, $next, $jump, $victims);
+		my $pid = wait_for_stopped($next, $jump);
+		is(query($jump, $ids), 10, "$place: others make IDs");
+		set_clock($jump, 2 * 86400);
+		refused($jump, $next, '58000', qr/wall clock jumped forward by 172\d\d\d s/,
+			"$place: a jump of two days is refused in the database \"$others\"", database => $others);
+		while (-e "/proc/$pid")
+		{
+			kill 'CONT', $pid;
+			usleep(10_000);
+		}
+		eval { $victim->finish };
+		set_clock($jump, 0);
+		like(query($jump, $next, database => $_), qr/^\d+$/,
+			"$place: nobody has believed it: $_") foreach 'postgres', 'other';
+	}
+	$jump->stop;
+}
+
 # A server with a leased node id is stopped while a session is between its look
 # at the lease and its swap. The slot is given back, and the next holder may
 # issue; so the session must not get its ID, when it goes on.
