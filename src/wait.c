@@ -165,7 +165,7 @@ sf_wait_clock(SfDelay *delay)
 	int64		target_ms = delay->next_ms - delay->drift_ms;
 	int64		us = target_ms * 1000 - delay->wall_us;
 	bool		full = verdict == SF_CLOCK_TICK;
-	bool		first = !delay->asleep;
+	bool		first = !delay->counted;
 
 	if (full)
 		us += delay->drift_ms * 1000 / 2;
@@ -173,7 +173,7 @@ sf_wait_clock(SfDelay *delay)
 		refuse_behind(delay);
 	SF_FAULT("clock-read");
 	look_at_clock(delay);
-	delay->asleep = true;
+	delay->asleep = delay->counted = true;
 	if (verdict == SF_CLOCK_WAIT)
 		check_end(delay);
 	else

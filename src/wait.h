@@ -21,6 +21,8 @@ typedef struct SfDelay
 	int64		drift_ms;		/* how far it may be */
 	int64		tick_ms;
 
+	bool		counted;		/* as a call that sleeps, and told of */
+
 	/*
 	 * As of the last sleep, with times since boot.  The caller begins with
 	 * zeros, and is awake again when it comes to anything but the clock.
