@@ -88,22 +88,22 @@ parse_hosts(SfUri *uri, char *text, const char *port, const char *what,
 }
 
 /*
- * Does the end of a password seem to be among the options?  Their values are
- * full paths of files.
+ * Does the end of a password seem to be among the options?  In these there is
+ * an "@" only in a value, which is the full path of a file.
  */
 static bool
 has_stray_at(const char *options)
 {
 	const char *at = options == NULL ? NULL : strchr(options, '@');
-	const char *value = options == NULL ? NULL : strstr(options, "=/");
+	const char *option = at;
+	const char *value;
 
-	for (; value != NULL && at != NULL && value < at;
-		 value = strstr(value + 1, "=/"))
-	{
-		if (memchr(value, '&', at - value) == NULL)
-			return false;
-	}
-	return at != NULL;
+	if (at == NULL)
+		return false;
+	while (option > options && option[-1] != '&')
+		option--;
+	value = strstr(option, "=/");
+	return value == NULL || value > at;
 }
 
 /*

@@ -106,6 +106,22 @@ sub wait_for_stopped
 	die 'nobody stops';
 }
 
+# Let a frozen session go on to its end; it may come to the step more than once.
+sub go_on
+{
+	my ($victim, $pid) = @_;
+	my $tries = 0;
+
+	while (-e "/proc/$pid")
+	{
+		kill 'CONT', $pid;
+		die 'it does not end' if ++$tries > 18000;
+		usleep(10_000);
+	}
+	eval { $victim->finish };
+	return;
+}
+
 # Let a server that has crashed start with its clock an hour behind, and then at
 # the time when the life before began: clients get nothing that is there already.
 sub start_again
@@ -193,15 +209,7 @@ foreach my $step (@steps)
 		is_deeply($load->finish, {}, "$step: the others go on");
 	}
 
-	# it may come to the step more than once
-	my $tries = 0;
-	while (-e "/proc/$pid")
-	{
-		kill 'CONT', $pid;
-		die 'it does not end' if ++$tries > 18000;
-		usleep(10_000);
-	}
-	eval { $victim->finish };
+	go_on($victim, $pid);
 	like(slurp_file($out), qr/^\d+\n\z/, "$step: it ends by itself, with an ID")
 	  or diag(slurp_file("$out.err"))
 	  if !$holds;
@@ -302,13 +310,7 @@ foreach my $step (qw(swapped entry-left))
 		}
 		kill 'CONT', $pid;
 	}
-	while ($victim->pumpable)
-	{
-		my $pid = stopped($next, $behind);
-		kill 'CONT', $pid if $pid;
-		$victim->pump_nb;
-	}
-	$victim->finish;
+	go_on($victim, wait_for_stopped($next, $behind));
 	is($err, '', 'clock-read: neither a clock that stands still, nor a wait that is too long');
 	like($out, qr/^\d+\n\z/, '... and it gets its ID');
 	$behind->stop;
@@ -336,12 +338,7 @@ foreach my $step (qw(swapped entry-left))
 		set_clock($jump, 2 * 86400);
 		refused($jump, $next, '58000', qr/wall clock jumped forward by 172\d\d\d s/,
 			"$place: a jump of two days is refused in the database \"$others\"", database => $others);
-		while (-e "/proc/$pid")
-		{
-			kill 'CONT', $pid;
-			usleep(10_000);
-		}
-		eval { $victim->finish };
+		go_on($victim, $pid);
 		set_clock($jump, 0);
 		like(query($jump, $next, database => $_), qr/^\d+$/,
 			"$place: nobody has believed it: $_") foreach 'postgres', 'other';
