@@ -23,10 +23,11 @@ ifdef FAULTS
 PG_CPPFLAGS += -DSF_FAULTS
 endif
 
-# What runs against any server that has the library preloaded and a node id;
-# test/all runs the rest on servers of its own.
+# What runs against any server that has the library preloaded and a node id, and
+# what wants the settings in test/regress.conf.
 REGRESS = layouts decode text times generation batches privileges errors \
 	partitions feeds convert
+REGRESS_SETTINGS = shards settings
 REGRESS_OPTS = --inputdir=test
 
 EXTRA_CLEAN = results regression.diffs regression.out src/*.gcda src/*.gcno
@@ -74,53 +75,100 @@ $(REGISTRIES:%=clean-%): clean-%:
 	$(RECURSE) clean
 .PHONY: $(foreach r,$(REGISTRIES),all-$(r) install-$(r) uninstall-$(r) clean-$(r))
 
-.PHONY: demo test versions coverage lint unit valgrind fuzz stress warnings \
-	mutants model soak bench pictures dist package
+# ---- tests, and what else there is: "make help" lists it ----
 
-demo:
-	test/demo
+OUTPUT ?= .
+ARGS ?=
 
-test:
-	test/all
-
-versions:
-	test/versions
-
-coverage:
-	test/coverage
-
+##@ as anybody
+##: make		build for the server of PG_CONFIG	30 s
+##: make install	install there	1 s
+##: make installcheck	the regression tests, on a running server that has it preloaded	10 s
+##: make lint	the rules that no compiler checks	10 s
 lint:
 	test/lint
 
+##: make unit	what is pure, with sanitizers; needs no server	40 s
 unit:
 	test/unit/run
 
+##: make regress	the regression tests, on a server of their own; not as root	15 s
+regress:
+	[ "$(OUTPUT)" -ef . ] || ln -sfn "$(abspath $(srcdir))/expected" "$(OUTPUT)/expected"
+	cd "$(OUTPUT)" && $(abspath $(top_builddir))/src/test/regress/pg_regress \
+		--inputdir="$(abspath $(srcdir))/test" --outputdir=. \
+		--temp-instance=./instance --bindir="$(bindir)" \
+		--temp-config="$(abspath $(srcdir))/test/regress.conf" \
+		$(REGRESS) $(REGRESS_SETTINGS)
+
+##@ as root, since packages may have to be installed
+##: make test	the test suite: before each commit; ARGS='unit t/clock' for some of it	9 min
+test:
+	PG_CONFIG="$(PG_CONFIG)" test/all $(ARGS)
+
+##: make quick	for a look: lint, unit, regress, a crash, a failover, a lease	1 min
+quick:
+	PG_CONFIG="$(PG_CONFIG)" test/all quick
+
+##: make long	all that takes hours, going on where it was stopped; ARGS=list shows it	hours
+long:
+	test/long $(ARGS)
+
+##: make mutants	each test still finds the fault that it is there for; ARGS=NAME	12 min
+mutants:
+	test/mutants/run $(ARGS)
+
+##: make versions	the suite on 15, 17, 18 and 19	60 min
+versions:
+	test/versions $(ARGS)
+
+##: make coverage	the lines of src that no test runs	15 min
+coverage:
+	test/coverage
+
+##: make valgrind	the unit tests in valgrind	4 min
 valgrind:
 	VALGRIND=1 test/unit/run
 
+##: make fuzz	each parser gets random texts; SECONDS_EACH=600 for longer	1 min
 fuzz:
 	test/fuzz/run
 
+##: make stress	threads at the counter, with ThreadSanitizer	30 s
 stress:
 	PG_CONFIG="$(PG_CONFIG)" test/unit/stress
 
+##: make warnings	gcc and clang with -Wall -Wextra	2 min
 warnings:
 	PG_CONFIG="$(PG_CONFIG)" test/warnings
 
+##: make model	the protocols, in all interleavings, with spin	15 min
 model:
-	test/model/run
+	test/model/run $(ARGS)
 
-mutants:
-	test/mutants/run
-
+##: make soak	faults at random, for SECONDS	SECONDS
 soak:
 	test/soak $(SECONDS)
 
+##: make package	Debian's packages and the archive for PGXN, built and tried	3 min
+##: make demo	builds and installs, starts a private server, shows it at work	1 min
+demo:
+	test/demo
+
+##: make bench	the benchmark; QUICK=1 for a look	20 min
 bench:
 	bench/run
 
+##: make pictures	those of doc/design.md, by gnuplot	10 s
 pictures:
 	doc/pictures/make
+
+help:
+	@sed -n 's/^##@ \(.*\)/\n\1:/p; s/^##: //p' $(lastword $(filter %Makefile,$(MAKEFILE_LIST))) | \
+		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
+
+.PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
+	stress warnings model soak package demo bench pictures help dist
 
 # what is uploaded to PGXN: the last commit
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
@@ -128,6 +176,3 @@ DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
 dist:
 	git archive --format=zip --prefix=$(EXTENSION)-$(DISTVERSION)/ \
 		-o $(EXTENSION)-$(DISTVERSION).zip HEAD
-
-package:
-	test/package

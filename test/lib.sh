@@ -21,7 +21,7 @@ need_root() {
 # Install the packages that are missing. No service is started by that.
 install_packages() {
 	local missing=() package policy=/usr/sbin/policy-rc.d made=0
-	local options=(-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+	local options=(-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3) lock
 
 	for package in "$@"; do
 		dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null |
@@ -31,6 +31,9 @@ install_packages() {
 	command -v apt-get >/dev/null ||
 		die "These packages are missing, and there is no apt-get to install them: ${missing[*]}"
 	echo "installing: ${missing[*]}"
+	# one at a time: apt's own lock is not waited for where lists are updated
+	exec {lock}>/run/lock/snowflake-apt
+	flock "$lock"
 	if [ ! -e $policy ]; then
 		printf '#!/bin/sh\nexit 101\n' >$policy
 		chmod +x $policy
@@ -45,6 +48,7 @@ install_packages() {
 		die "apt-get could not install: ${missing[*]}"
 	fi
 	[ $made = 0 ] || rm -f $policy
+	exec {lock}>&-
 }
 
 # Set "mirror" to where this machine's own packages come from, and "keyring" to
@@ -66,14 +70,32 @@ find_mirror() {
 
 # A directory that "postgres" may write, removed at the end.
 make_scratch() {
-	scratch=$(mktemp -d /tmp/snowflake.XXXXXX)
+	scratch=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
 	chmod 755 "$scratch"
 	trap 'cleanup' EXIT
 }
 
+# Put it into memory where there is enough: most of what a server of a test costs
+# is writing its files.
+mount_scratch() {
+	local free
+
+	free=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+	if [ "${free:-0}" -gt 6000000 ] &&
+		mount -t tmpfs -o size=75%,mode=755 snowflake "$scratch" 2>/dev/null; then
+		mounted=1
+	fi
+}
+
+remove_scratch() {
+	umount -l "$scratch/small" 2>/dev/null || true
+	[ -z "${mounted:-}" ] || umount -l "$scratch"
+	rm -rf "$scratch"
+}
+
 # Scripts with more to clean up define their own.
 cleanup() {
-	rm -rf "$scratch"
+	remove_scratch
 }
 
 # Find the server of PG_CONFIG, or of Debian's packages; install what is needed
@@ -104,14 +126,75 @@ as_postgres() {
 # Build in a copy, so that the checkout stays as it is, and install.
 build_and_install() {
 	mkdir -p "$scratch/build"
+	copy_sources "$scratch/build"
+	build_tree "$scratch/build" "$@"
+}
+
+# The sources as they are, committed or not, without what builds leave.
+copy_sources() {
 	tar -C "$root" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-		--exclude='*.bc' --exclude=node_modules \
-		--exclude=./examples/orm/out -cf - . | tar -C "$scratch/build" -xf -
-	chown -R postgres "$scratch/build"
-	as_postgres make -s -j2 -C build PG_CONFIG="$PG_CONFIG" "$@" \
+		--exclude='*.bc' --exclude='*.zip' --exclude=node_modules \
+		--exclude=./examples/orm/out -cf - . | tar -C "$1" --touch -xf -
+}
+
+# make and make install in a directory, with these arguments of make.
+build_tree() {
+	local tree=$1
+
+	shift
+	chown -R postgres "$tree"
+	as_postgres make -s -j2 -C "$tree" PG_CONFIG="$PG_CONFIG" "$@" \
 		>"$scratch/make.log" 2>&1 ||
 		{ cat "$scratch/make.log" >&2; die "the build failed"; }
-	make -s -C "$scratch/build" PG_CONFIG="$PG_CONFIG" "$@" install \
+	make -s -C "$tree" PG_CONFIG="$PG_CONFIG" "$@" install \
 		>"$scratch/make.log" 2>&1 ||
 		{ cat "$scratch/make.log" >&2; die "the installation failed"; }
+}
+
+# Bring a kept tree up to date: files that differ are copied, and those that are
+# gone are removed, so that make builds what has changed and no more.
+update_tree() {
+	local tree=$1 new
+
+	new=$(mktemp -d "$scratch/sources.XXXXXX")
+	copy_sources "$new"
+	mkdir -p "$tree"
+	(cd "$new" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$new.sums"
+	touch "$tree.sums"
+	comm -13 <(cut -c 67- "$new.sums" | sort) <(cut -c 67- "$tree.sums" | sort) |
+		(cd "$tree" && xargs -r -d '\n' rm -f)
+	comm -23 <(sort "$new.sums") <(sort "$tree.sums") | cut -c 67- |
+		(cd "$new" && tar -cf - -T -) | tar -C "$tree" -xf -
+	mv "$new.sums" "$tree.sums"
+	rm -rf "$new"
+}
+
+# Copy the server of a pg_config into a directory, as if that was "/": it finds
+# its files by where its programs lie. Programs are copied, all else is linked; so
+# what is installed there leaves the machine's own server as it is. Call it again
+# for packages that came later. Sets PG_CONFIG and bindir.
+copy_server() {
+	local from=$1 to=$2 dir
+
+	for dir in $("$from" --bindir) $("$from" --pkglibdir) $("$from" --sharedir); do
+		dir=$(realpath "$dir")
+		[ -d "$to$dir" ] || mkdir -p "$to$dir"
+		if [ "$dir" = "$(realpath "$("$from" --bindir)")" ]; then
+			cp -rLn "$dir/." "$to$dir/"
+		else
+			cp -rsn "$dir/." "$to$dir/" 2>/dev/null || true
+		fi
+	done
+	for dir in $("$from" --includedir) $("$from" --includedir-server) \
+		$("$from" --libdir) $("$from" --localedir); do
+		[ -d "$dir" ] && [ ! "$to$dir" -ef "$dir" ] || continue
+		if [ -d "$to$dir" ]; then
+			cp -rsn "$dir/." "$to$dir/" 2>/dev/null || true
+		else
+			mkdir -p "$(dirname "$to$dir")"
+			ln -sfn "$dir" "$to$dir"
+		fi
+	done
+	bindir=$to$(realpath "$("$from" --bindir)")
+	PG_CONFIG=$bindir/pg_config
 }

@@ -1,5 +1,5 @@
 -- Keys that become Snowflake keys: the script, and what is refused. What it does
--- to a schema is in t/convert.pl.
+-- to a schema is in t/adoption/convert.pl.
 SET client_min_messages = warning;
 CREATE SCHEMA convert;
 SET search_path = convert, public;

@@ -1,0 +1,150 @@
+# What TAP tests need that is no Debian package: for each word of a "# needs:" or
+# "# part" line a function, need_WORD. It prints assignments that the test gets,
+# or returns 1 if it cannot be had, and the last line that it wrote to standard
+# error says why; any other status is a failure of the run. What is fetched is kept
+# in the cache for the next run. Sourced by test/all.
+
+# A library with places where a test can make a process die (src/fault.h), in a
+# server of its own.
+need_fault_points() {
+	copy_server "$server_pg_config" "$scratch/server.faults"
+	(build "$major-faults" FAULTS=1 with_llvm=no) >&2 || return 2
+	printf '%s\n' "PG_CONFIG=$PG_CONFIG" "bindir=$bindir"
+}
+
+# What calls a registry's library as the worker does.
+need_registry_driver() {
+	as_postgres make -s -C "$tree/test/helpers/registry_driver" PG_CONFIG="$PG_CONFIG" \
+		with_llvm=no >&2 || return 2
+}
+
+# A file system that is soon full.
+need_small_disk() {
+	mkdir "$scratch/small"
+	mount -t tmpfs -o size=64m,mode=777 tmpfs "$scratch/small" >&2
+	echo "export SNOWFLAKE_SMALL_DISK=$scratch/small"
+}
+
+need_server_17() {
+	[ "$major" -ge 17 ] || { echo "it takes PostgreSQL 17, and this is $major" >&2 && return 1; }
+}
+
+# An installation of an earlier major that has the extension.
+need_older_server() {
+	[ -n "${OLD_PG_CONFIG:-}" ] ||
+		{ echo 'OLD_PG_CONFIG does not say from which major' >&2 && return 1; }
+}
+
+need_postgres_fdw() {
+	[ -f "$("$server_pg_config" --sharedir)/extension/postgres_fdw.control" ] ||
+		{ echo 'this server has no postgres_fdw' >&2 && return 1; }
+}
+
+# pg_partman for this server: installed, or one of Debian's packages.
+need_partman() {
+	local major
+
+	[ ! -f "$("$server_pg_config" --sharedir)/extension/pg_partman.control" ] || return 0
+	if [[ $("$server_pg_config" --bindir) =~ ^/usr/lib/postgresql/([0-9]+)/bin$ ]]; then
+		major=${BASH_REMATCH[1]}
+		(install_packages "postgresql-$major-partman") >&2 && return
+	fi
+	echo 'there is no pg_partman for this server, installed or as a package' >&2
+	return 1
+}
+
+# Node.js and npm: Debian's, or others in the PATH.
+need_nodejs() {
+	command -v node >/dev/null || (install_packages nodejs) >&2
+}
+
+need_npm() {
+	need_nodejs && { command -v npm >/dev/null || (install_packages npm) >&2; }
+}
+
+# The driver of Node.js for PostgreSQL. Debian's package can be installed only
+# beside Debian's Node.js; so it is unpacked.
+need_node_pg() {
+	local packages=(node-pg node-split2) dir deb
+
+	if [ ! -d "$cache/node" ]; then
+		dir=$(mktemp -d "$scratch/node.XXXXXX")
+		(cd "$dir" && { apt-get download "${packages[@]}" ||
+			{ apt-get update && apt-get download "${packages[@]}"; }; }) >&2 ||
+			{ echo "apt-get could not fetch: ${packages[*]}" >&2 && return 1; }
+		for deb in "$dir"/*.deb; do
+			dpkg-deb -x "$deb" "$dir/unpacked"
+		done
+		keep "$dir/unpacked" "$cache/node"
+	fi
+	echo "export NODE_PATH=$cache/node/usr/share/nodejs"
+}
+
+# Django 5.2, which Debian 12 does not have, with what it needs. All of it is
+# Python, and is taken from Debian's unstable, unpacked.
+need_django5() {
+	local dir options deb
+
+	if [ ! -d "$cache/django5" ]; then
+		(install_packages python3 debian-archive-keyring) >&2
+		find_mirror >&2
+		dir=$(mktemp -d "$scratch/django.XXXXXX")
+		mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial" "$dir/unpacked"
+		echo "deb [signed-by=$keyring] $mirror sid main" >"$dir/sources.list"
+		options=(-o "Dir::Etc::sourcelist=$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
+			-o "Dir::State::lists=$dir/lists" -o "Dir::Cache=$dir/cache"
+			-o Acquire::Check-Valid-Until=false -o Acquire::Retries=3 -o APT::Sandbox::User=root)
+		apt-get "${options[@]}" update >&2
+		(cd "$dir" && apt-get "${options[@]}" download 'python3-django=3:5.2*' python3-asgiref \
+			python3-sqlparse python3-psycopg python3-typing-extensions) >&2 ||
+			{ echo 'Django 5.2 cannot be had as a package' >&2 && return 1; }
+		for deb in "$dir"/*.deb; do
+			dpkg-deb -x "$deb" "$dir/unpacked"
+		done
+		PYTHONPATH=$dir/unpacked/usr/lib/python3/dist-packages \
+			/usr/bin/python3 -c 'import psycopg, django.db.models' >&2
+		keep "$dir/unpacked" "$cache/django5"
+	fi
+	echo "export SNOWFLAKE_DJANGO5=$cache/django5/usr/lib/python3/dist-packages"
+}
+
+# The packages of examples/orm, of the versions that its lock file has.
+need_orm_packages() {
+	local kept dir
+
+	kept=$cache/orm-$(sha256sum <"$root/examples/orm/package-lock.json" | cut -c 1-16)
+	if [ ! -d "$kept" ]; then
+		need_npm || return 1
+		dir=$(mktemp -d "$scratch/orm.XXXXXX")
+		(umask 022 && cd "$dir" &&
+			cp "$root"/examples/orm/{package.json,package-lock.json,.npmrc} . &&
+			npm ci --no-audit --no-fund) >&2 ||
+			{ echo 'npm cannot install the packages of examples/orm' >&2 && return 1; }
+		keep "$dir" "$kept"
+	fi
+	ln -sfn "$kept/node_modules" "$tree/examples/orm/node_modules"
+}
+
+# Kubernetes' schemas.
+need_kubernetes_schemas() {
+	local packages=(kubernetes-models@5.1.0 @kubernetes-models/cloudnative-pg@2.0.0
+		typescript@5.9.3) dir
+
+	if [ ! -d "$cache/schemas" ]; then
+		need_npm || return 1
+		dir=$(mktemp -d "$scratch/schemas.XXXXXX")
+		(umask 022 && npm install --prefix "$dir" --ignore-scripts --no-audit \
+			--no-fund "${packages[@]}") >&2 ||
+			{ echo "these cannot be had from npm: ${packages[*]}" >&2 && return 1; }
+		keep "$dir" "$cache/schemas"
+	fi
+	echo "export SNOWFLAKE_SCHEMAS=$cache/schemas"
+}
+
+# Put a directory into the cache, whole or not at all.
+keep() {
+	(umask 022 && mkdir -p "$cache")
+	chmod 755 "$1"
+	cp -a "$1" "$2.new"
+	mv "$2.new" "$2"
+}

@@ -1,0 +1,125 @@
+# pgbouncer in front of a server, for tests: with the configuration of examples/
+# as it stands, but for where its server and itself are, and who may come in.
+# Ended with the script.
+package PgBouncer;
+
+use strict;
+use warnings FATAL => 'all';
+
+use File::Basename;
+use POSIX ();
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Time::HiRes qw(time usleep);
+
+# Debian has it where users do not look.
+my $program = -x '/usr/sbin/pgbouncer' ? '/usr/sbin/pgbouncer' : 'pgbouncer';
+my @all;
+
+# As a number: 1.21 is the first that knows of prepared statements.
+sub version
+{
+	my ($major, $minor) = `$program -V` =~ /^PgBouncer (\d+)\.(\d+)/i
+	  or die "$program does not say its version";
+
+	return sprintf('%d.%02d', $major, $minor);
+}
+
+# Not started. Settings given besides are added.
+sub new
+{
+	my ($class, $node, %settings) = @_;
+	my $name = 'pgbouncer-' . $node->name;
+	my $self = bless {
+		port => PostgreSQL::Test::Cluster::get_free_port(),
+		file => $node->basedir . '/pgbouncer.ini',
+		log => "$PostgreSQL::Test::Utils::log_path/$name.log",
+	}, $class;
+	my $ini = slurp_file(dirname(__FILE__) . "/../../examples/pgbouncer.ini");
+	my %own = (
+		'ids' => 'host=' . $node->host . ' port=' . $node->port
+		  . ' dbname=postgres user=' . getpwuid($>),
+		'listen_port' => $self->{port},
+		'auth_type' => 'any',
+		'auth_file' => '',
+		'unix_socket_dir' => '',
+		'max_client_conn' => 100,
+		%settings);
+
+	foreach my $what (sort keys %own)
+	{
+		$ini =~ s/^\Q$what\E = .*$/$what = $own{$what}/m
+		  or $ini .= "$what = $own{$what}\n";
+	}
+	append_to_file($self->{file}, $ini);
+	push @all, $self;
+	return $self;
+}
+
+sub port { my ($self) = @_; return $self->{port} }
+
+sub connstr
+{
+	my ($self) = @_;
+
+	return "host=127.0.0.1 port=$self->{port} dbname=ids";
+}
+
+# Returns when a query comes through.
+sub start
+{
+	my ($self) = @_;
+	my $last = time + $PostgreSQL::Test::Utils::timeout_default;
+
+	$self->{pid} = fork // die "fork: $!";
+	if ($self->{pid} == 0)
+	{
+		open STDOUT, '>>', $self->{log} or POSIX::_exit(1);
+		open STDERR, '>&', \*STDOUT or POSIX::_exit(1);
+		exec $program, $self->{file} or POSIX::_exit(1);
+	}
+	until (system('psql', '-XAtq', '-d', $self->connstr, '-o', '/dev/null',
+			'-c', 'SELECT 1') == 0)
+	{
+		die "pgbouncer does not start:\n" . slurp_file($self->{log})
+		  if time > $last || waitpid($self->{pid}, POSIX::WNOHANG) != 0;
+		usleep(50_000);
+	}
+	return $self;
+}
+
+# What a query says, through pgbouncer.
+sub query
+{
+	my ($self, $sql) = @_;
+	my ($out, $err) = ('', '');
+
+	IPC::Run::run([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $self->connstr, '-c', $sql ],
+		'>', \$out, '2>', \$err)
+	  or die "$sql: $err";
+	chomp $out;
+	return $out;
+}
+
+sub kill9
+{
+	my ($self) = @_;
+
+	kill 'KILL', $self->{pid};
+	waitpid $self->{pid}, 0;
+	delete $self->{pid};
+	return;
+}
+
+END
+{
+	my $status = $?;
+
+	foreach my $self (grep { $_->{pid} } @all)
+	{
+		$self->kill9;
+	}
+	$? = $status;
+}
+
+1;

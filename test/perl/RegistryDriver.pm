@@ -1,0 +1,106 @@
+# Asks a registry's library as the worker does, by test/helpers/registry_driver/registry_driver:
+# each session has a registry open.
+package RegistryDriver;
+
+use strict;
+use warnings FATAL => 'all';
+
+use Cwd qw(abs_path);
+use Exporter 'import';
+use File::Basename;
+use JSON::PP;
+use PostgreSQL::Test::Cluster;
+use Test::More;
+
+our @EXPORT = qw(start_driver try_open worker ask asked claim reading);
+
+my ($node, $library);
+
+# The server that loads the library "snowflake_<kind>" in its sessions.
+sub start_driver
+{
+	my ($kind) = @_;
+	my $driver = abs_path(dirname(__FILE__) . '/../helpers/registry_driver') . '/registry_driver';
+
+	$library = "snowflake_$kind";
+	$node = PostgreSQL::Test::Cluster->new('main');
+	$node->init;
+	$node->start;
+	$node->safe_psql('postgres', qq{
+		CREATE FUNCTION registry_open(library text, url text,
+			presence_ms integer, timeout_ms integer) RETURNS text
+			LANGUAGE c AS '$driver';
+		CREATE FUNCTION registry_close() RETURNS void LANGUAGE c AS '$driver';
+		CREATE FUNCTION registry_ask(kind text, node integer DEFAULT 5,
+			generation bigint DEFAULT 7, version bigint DEFAULT 0,
+			owner bigint DEFAULT 11, displaced bigint DEFAULT 0,
+			presence boolean DEFAULT false, until bigint DEFAULT 1000,
+			write_id bigint DEFAULT 21, host text DEFAULT 'here',
+			twice boolean DEFAULT false, shards text DEFAULT '',
+			new_generation bigint DEFAULT 8, new_floor bigint DEFAULT 100,
+			layout text DEFAULT 'timestamp:41 sequence:22',
+			address text DEFAULT 'there', OUT result text,
+			OUT written bigint, OUT message text, OUT registry text,
+			OUT clock_ms bigint) LANGUAGE c AS '$driver'});
+	return $node;
+}
+
+# What the library says of a text.
+sub try_open
+{
+	my ($session, $url, %options) = @_;
+
+	return $session->query_safe("SELECT registry_open('$library', '$url', "
+		  . ($options{presence} // 60000) . ', ' . ($options{timeout} // 60000) . ')');
+}
+
+# A session that has a registry open.
+sub worker
+{
+	my ($url, %options) = @_;
+	my $session = $node->background_psql('postgres');
+
+	is(try_open($session, $url, %options), 'ok', "open $url");
+	return $session;
+}
+
+# The answer to a request.
+sub ask
+{
+	my ($session, $kind, %args) = @_;
+	my $list = join ', ', "'$kind'",
+	  map { "$_ => '" . ($args{$_} =~ s/'/''/gr) . "'" } sort keys %args;
+
+	return decode_json(
+		$session->query_safe("SELECT row_to_json(a) FROM registry_ask($list) a"));
+}
+
+# It has this result, and says what the pattern wants. Returns the version.
+sub asked
+{
+	my ($session, $name, $result, $pattern, $kind, %args) = @_;
+	my $answer = ask($session, $kind, %args);
+
+	ok($answer->{result} eq $result && ($answer->{message} // '') =~ $pattern,
+		"$name: $result" . (defined $answer->{message} ? ", \"$answer->{message}\"" : ''))
+	  or diag(encode_json($answer));
+	return $answer->{written};
+}
+
+sub claim
+{
+	my ($session, $name, $result, %args) = @_;
+
+	return asked($session, $name, $result, qr//, 'claim', presence => 1, %args);
+}
+
+# The registry as it is read, with its records as lines.
+sub reading
+{
+	my ($session, %args) = @_;
+	my $answer = ask($session, 'read', %args);
+
+	return $answer->{registry} // "$answer->{result} " . ($answer->{message} // '');
+}
+
+1;

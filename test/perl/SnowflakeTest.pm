@@ -1,0 +1,320 @@
+# What the TAP tests share: servers that have the library preloaded, a clock
+# that can be moved, and a checker of IDs.
+package SnowflakeTest;
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use File::Basename;
+use Scalar::Util qw(looks_like_number);
+use Test::More;
+use Time::HiRes qw(usleep);
+use Exporter 'import';
+
+our @EXPORT = qw(new_server start_with_clock set_clock query refused
+  like_log check_ids fails_to_start epoch_ms crash kill_one wait_for_restart
+  lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
+  wait_for_clock);
+
+# A primary with the library, node 1, and the settings given; not started. The
+# buffers that init() gives a primary are too few for so many connections: each
+# may pin several at once.
+sub new_server
+{
+	my ($name, @settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init(allows_streaming => 1);
+	$node->append_conf('postgresql.conf',
+		join("\n", "shared_preload_libraries = 'snowflake'",
+			"snowflake.node_id = '1'", "log_min_messages = info",
+			"max_connections = 60", "shared_buffers = 4MB",
+			"log_statement = none",
+			"log_replication_commands = off", @settings, ''));
+	return $node;
+}
+
+sub clock_file
+{
+	my ($node) = @_;
+
+	return $node->basedir . '/clock';
+}
+
+# Move the clock of a server that was started with one: seconds from the real
+# time, or what else libfaketime knows ("+2d", "@2026-01-01 00:00:00"). Replaced
+# as a whole, so that nobody reads half a text.
+sub set_clock
+{
+	my ($node, $offset) = @_;
+	my $file = clock_file($node);
+
+	$offset = sprintf('%+.3f', $offset) if looks_like_number($offset);
+	open(my $fh, '>', "$file.new") or die "$file.new: $!";
+	print $fh "$offset\n";
+	close $fh;
+	rename("$file.new", $file) or die "$file: $!";
+	return;
+}
+
+# The libraries to preload for a server: ours (test/helpers/shim.c), and those given.
+# The sanitizer's, if there is one, wants to be the first.
+my $shim;
+
+sub preload
+{
+	my (@libraries) = @_;
+
+	if (!defined $shim)
+	{
+		$shim = PostgreSQL::Test::Utils::tempdir() . '/shim.so';
+		system_or_bail(split(' ', $ENV{CC} // 'cc'), '-shared', '-fPIC', '-o',
+			$shim, dirname(__FILE__) . "/../helpers/shim.c", '-ldl');
+	}
+	return join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim, @libraries;
+}
+
+# Start a server with a clock of its own. The monotonic clock stays real.
+sub start_with_clock
+{
+	my ($node, $offset) = @_;
+	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
+
+	die "libfaketime is not installed (package faketime)"
+	  unless defined $library;
+	set_clock($node, $offset);
+	local $ENV{LD_PRELOAD} = preload($library);
+	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
+	local $ENV{FAKETIME_NO_CACHE} = 1;
+	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
+	# the library's semaphore is shared by all processes, and a call of fstat()
+	# may wait for it twice
+	local $ENV{NO_FAKE_STAT} = 1;
+	local $ENV{FAKETIME_DISABLE_SHM} = 1;
+	$node->start;
+	# pg_ctl is content with a standby that takes no connections yet; the empty
+	# query is for psql, which may be gone before it could read another
+	$node->poll_query_until('postgres', undef, '') or die 'no connection';
+	return;
+}
+
+# One value, or the rows as lines.
+sub query
+{
+	my ($node, $sql, %options) = @_;
+
+	return $node->safe_psql($options{database} || 'postgres', $sql);
+}
+
+# A statement fails with this SQLSTATE, and says what the pattern wants. Returns
+# what it says.
+sub refused
+{
+	my ($node, $sql, $sqlstate, $pattern, $name, %options) = @_;
+	my ($status, $out, $err) =
+	  $node->psql($options{database} || 'postgres', $sql,
+		extra_params => [ '-v', 'VERBOSITY=verbose' ]);
+
+	ok($status != 0 && $err =~ /ERROR:  $sqlstate: / && $err =~ $pattern,
+		$name)
+	  or diag("status $status, stdout \"$out\", stderr:\n$err");
+	return $err;
+}
+
+# The clock of a server, in Unix milliseconds.
+sub clock_ms
+{
+	my ($node) = @_;
+
+	return query($node, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint');
+}
+
+# Wait until a server's clock is beyond a time in Unix milliseconds.
+sub wait_for_clock
+{
+	my ($node, $ms) = @_;
+
+	$node->poll_query_until('postgres',
+		"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $ms")
+	  or die 'the clock does not get there';
+	return;
+}
+
+# A statement is refused since the clock is behind the mark: by as much as it
+# says, which is no more than before the call, and no less than after it. It
+# names the remedy.
+sub refused_behind
+{
+	my ($node, $sql, $name, %options) = @_;
+	my $behind = 'SELECT last_value - extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark';
+	my $most = query($node, $behind, %options);
+	my $err = refused($node, $sql, '58000',
+		qr/wall clock is \d+ s behind the mark of this database.*HINT:  Set the server's clock right; generation goes on by itself/s,
+		$name, %options);
+	my $least = query($node, $behind, %options);
+	my ($said) = $err =~ /wall clock is (\d+) s/;
+
+	ok(defined $said && $said <= ($most + 1) / 1000 && $said > $least / 1000 - 1,
+		'... by as much as it says')
+	  or diag("from $most to $least ms behind, stderr:\n$err");
+	return;
+}
+
+# The server's log says this, behind the given place, or will soon: a process
+# that a setting reaches may have written of it only after others have it.
+sub like_log
+{
+	my ($node, $pattern, $from, $name) = @_;
+	my $last = time() + $PostgreSQL::Test::Utils::timeout_default;
+	my $log;
+
+	until (($log = substr(slurp_file($node->logfile), $from)) =~ $pattern ||
+		time() > $last)
+	{
+		usleep(50_000);
+	}
+	like($log, $pattern, $name);
+	return;
+}
+
+# A column of what a server says of its lease.
+sub lease_of
+{
+	my ($node, $column) = @_;
+
+	return query($node, "SELECT $column FROM snowflake_lease()");
+}
+
+sub wait_for_lease
+{
+	my ($node, $condition) = @_;
+
+	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
+	  or die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
+	return;
+}
+
+# Which of these members of a registry leads, once one does.
+sub leader_of
+{
+	my (@members) = @_;
+
+	foreach (1 .. 1800)
+	{
+		my ($leader) = grep { $_->leads } @members;
+		return $leader if $leader;
+		usleep(100_000);
+	}
+	die 'nobody leads';
+}
+
+# Of a row of pg_stat_activity: it waits for this, by name where the server has
+# names for such (from 17 on).
+sub waits_for
+{
+	my ($node, @events) = @_;
+
+	return "wait_event_type = 'Extension'" . ($node->pg_version < 17 ? ''
+		: ' AND wait_event IN (' . join(', ', map { "'$_'" } @events) . ')');
+}
+
+# Since the given place in its log, a server has crashed, and is up again.
+sub wait_for_restart
+{
+	my ($node, $from) = @_;
+	my $tries = 0;
+
+	while (substr(slurp_file($node->logfile), $from) !~
+		/reinitializing.*ready to accept connections/s)
+	{
+		die 'the server does not come back' if ++$tries > 18000;
+		usleep(10_000);
+	}
+	return;
+}
+
+# Kill a process of one of these types. The session of a client that was here
+# before may be about to end by itself: that would be no crash.
+sub kill_one
+{
+	my ($node, @types) = @_;
+	my $types = join ', ', map { "'$_'" } @types;
+
+	while (1)
+	{
+		my @pids = split /\n/, query($node, qq{
+			SELECT pid FROM pg_stat_activity
+			WHERE backend_type IN ($types) AND pid <> pg_backend_pid()});
+		my $pid = $pids[ rand @pids ];
+
+		return if $pid && kill('KILL', $pid);
+	}
+}
+
+# Kill a process of the server, and wait until the others have started anew.
+sub crash
+{
+	my ($node, $type) = @_;
+	my $from = -s $node->logfile;
+
+	kill 'KILL', query($node,
+		"SELECT pid FROM pg_stat_activity WHERE backend_type = '$type'");
+	wait_for_restart($node, $from);
+	return;
+}
+
+# The start fails, and the log says why.
+sub fails_to_start
+{
+	my ($node, $setting, $pattern, $name) = @_;
+	my $conf = $node->data_dir . '/postgresql.conf';
+	my $before = slurp_file($conf);
+	my $from = -s $node->logfile || 0;
+
+	$node->append_conf('postgresql.conf', $setting);
+	my $started = $node->start(fail_ok => 1);
+	ok(!$started, "$name: no start");
+	$node->stop if $started;
+	like_log($node, $pattern, $from, $name);
+	open(my $fh, '>', $conf) or die "$conf: $!";
+	print $fh $before;
+	close $fh;
+	return;
+}
+
+# No ID is there twice; returns the largest. A list of lists is one per
+# session, and each of those must ascend.
+sub check_ids
+{
+	my ($name, @sessions) = @_;
+	my (%seen, $max, @wrong);
+	my $n = 0;
+
+	foreach my $ids (@sessions)
+	{
+		my $last = -1;
+		foreach my $id (@$ids)
+		{
+			$n++;
+			push @wrong, "$id is there twice" if $seen{$id}++;
+			push @wrong, "$id follows $last" if $id <= $last;
+			$last = $id;
+			$max = $id if !defined $max || $id > $max;
+		}
+	}
+	ok($n > 0 && !@wrong, "$name: $n IDs, no duplicate, ascending")
+	  or diag(join("\n", @wrong > 5 ? @wrong[ 0 .. 4 ] : @wrong));
+	return $max;
+}
+
+# The timestamp of an ID of the default layout, in Unix milliseconds.
+sub epoch_ms
+{
+	my ($id) = @_;
+
+	return ($id >> 22) + 1704067200000;
+}
+
+1;

@@ -1,0 +1,275 @@
+# The programs of examples/, each against a real server, as examples/README.md has
+# it: what they print is what the tables hold. And the test vectors: the extension and the decoders of three
+# languages read the same out of every ID.
+#
+# SNOWFLAKE_PARTS names those whose packages could be had (test/all); without
+# it all are run.
+#
+# takes: 90 s
+# part python: python3
+# part java: default-jdk-headless
+# part node: nodejs
+# part psycopg: python3-psycopg
+# part service: python3-psycopg
+# part sqlalchemy: python3-sqlalchemy python3-psycopg2
+# part django: python3-django python3-psycopg2
+# part django5: django5
+# part rails: ruby ruby-activerecord ruby-pg
+# part pg: nodejs node_pg
+# part jdbc: default-jdk-headless libpostgresql-jdbc-java
+# part hibernate: default-jdk-headless libpostgresql-jdbc-java libhibernate3-java libjavassist-java
+# part prisma: nodejs node_pg orm_packages
+# part drizzle: nodejs node_pg orm_packages
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+use JSON::PP qw(decode_json);
+
+my $examples = "$FindBin::RealBin/../../../examples";
+
+# Debian's packages are for Debian's Python and Ruby, not for others in PATH.
+my $python = '/usr/bin/python3';
+
+my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
+  hibernate-commons-annotations geronimo-jpa_2.0_spec geronimo-jta-1.2-spec
+  dom4j slf4j-api commons-collections3 antlr javassist postgresql);
+my $jars = join ':', @jars;
+my $classes = PostgreSQL::Test::Utils::tempdir;
+
+my %decoder = (
+	python => [ $python, "$examples/decode/decode.py" ],
+	node => [ 'node', "$examples/decode/decode.js" ],
+	java => [ 'java', "$examples/decode/Decode.java" ]);
+my %program = (
+	psycopg => [ $python, "$examples/with_psycopg.py" ],
+	service => [ $python, "$examples/with_service.py" ],
+	sqlalchemy => [ $python, "$examples/with_sqlalchemy.py" ],
+	django => [ $python, "$examples/with_django.py" ],
+	django5 => [
+		'env', 'PYTHONPATH=' . ($ENV{SNOWFLAKE_DJANGO5} // ''),
+		$python, "$examples/with_django5.py" ],
+	rails => [ '/usr/bin/ruby', "$examples/with_rails.rb" ],
+	pg => [ 'node', "$examples/with_pg.js" ],
+	jdbc => [
+		'java', '-cp', '/usr/share/java/postgresql.jar',
+		"$examples/WithJdbc.java" ],
+	hibernate => [
+		'sh', '-c',
+		"javac -d '$classes' -cp '$jars' '$examples'/hibernate/*.java &&
+		java -cp '$classes:$jars' WithHibernate" ],
+	prisma => [ 'node', "$examples/orm/with_prisma.js" ],
+	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ]);
+
+# These would drop what is the extension's, were it in the schema of the tables.
+my %own_schema = map { $_ => 1 } qw(prisma drizzle);
+
+my @wanted = split ' ',
+  $ENV{SNOWFLAKE_PARTS}
+  // 'python node java psycopg service sqlalchemy django django5 rails pg jdbc hibernate prisma drizzle';
+my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
+	"timezone = 'Asia/Kathmandu'");
+$node->start;
+query($node, 'CREATE EXTENSION snowflake');
+
+# What a program prints, as lines; it must end well, or there are none. One that
+# reads wrong keys may turn the same page for ever.
+sub lines_of
+{
+	my ($name, $command, $input) = @_;
+	my ($out, $err) = ('', '');
+	my $ended = IPC::Run::run($command, '<', \($input // ''), '>', \$out,
+		'2>', \$err,
+		IPC::Run::timeout(2 * $PostgreSQL::Test::Utils::timeout_default));
+
+	ok($ended, "$name: it ends well") or diag($err) or return;
+	return [ split /\n/, $out ];
+}
+
+# ---- the vectors ----
+
+my $json = decode_json(slurp_file("$examples/vectors.json"));
+my %layout = map { $_->{name} => $_ } @{ $json->{layouts} };
+my @vectors = @{ $json->{vectors} };
+
+# As the decoders print it: a vector's fields by their names.
+sub text_of
+{
+	my ($says) = @_;
+
+	return join ' ', map { "$_=$says->{$_}" } sort keys %$says;
+}
+
+# Every field of the extension's decoding, where the layout has it.
+sub decoded_by_extension
+{
+	return [
+		split /\n/,
+		query(
+			$node, "SELECT concat_ws(' ', 'datacenter=' || datacenter_id,
+					'node=' || node_id, 'process=' || process_id,
+					'sequence=' || sequence, 'shard=' || shard_id,
+					'unix_ms=' || (extract(epoch FROM created_at) * 1000)::bigint,
+					'worker=' || worker_id)
+				|| to_char(created_at AT TIME ZONE 'UTC',
+					' YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')
+			FROM unnest(ARRAY["
+			  . join(',', map { "'$_->{id}'" } @vectors)
+			  . ']::bigint[], ARRAY['
+			  . join(',', map { "'$layout{$_->{layout}}{layout}'" } @vectors)
+			  . ']) WITH ORDINALITY v(id, layout, n), snowflake_decode(v.id, layout)
+			ORDER BY n') ];
+}
+
+my @expected = map { text_of($_->{says}) } @vectors;
+is_deeply(
+	decoded_by_extension(),
+	[ map { "$expected[$_] $vectors[$_]{time}" } 0 .. $#vectors ],
+	@vectors . ' vectors: snowflake_decode() says the same');
+
+# All presets are there, as the extension has them, with their whole life.
+my @presets = map { [ split /\|/ ] } split /\n/, query($node,
+	"SELECT name, substring(layout FROM '^(.*?)( tick:.*)? epoch:'),
+		(extract(epoch FROM epoch) * 1000)::bigint, tick_ms,
+		(extract(epoch FROM lasts_until) * 1000)::bigint - tick_ms
+	FROM snowflake_layouts() WHERE NOT configured");
+foreach my $preset (@presets)
+{
+	my ($name, $fields, $epoch_ms, $tick_ms, $last) = @$preset;
+	my %times =
+	  map { $_->{says}{unix_ms} => 1 } grep { $_->{layout} eq $name } @vectors;
+
+	is_deeply(
+		$layout{$name},
+		{
+			name => $name,
+			layout => $name,
+			fields => $fields,
+			epoch_ms => $epoch_ms,
+			tick_ms => $tick_ms
+		},
+		"$name: the vectors have the preset's fields");
+	ok($times{$epoch_ms} && $times{$last},
+		"$name: there are vectors of its first tick and of its last");
+}
+
+my $input = join '', map {
+	my $l = $layout{ $_->{layout} };
+	"$_->{id} $l->{epoch_ms} $l->{tick_ms} $l->{fields}\n"
+} @vectors;
+foreach my $name (grep { $decoder{$_} } @wanted)
+{
+	is_deeply(lines_of("decoder, $name", $decoder{$name}, $input),
+		\@expected, "decoder, $name: it says the same");
+}
+
+# ---- the programs ----
+
+# What the lines that begin so say, word by word.
+sub said
+{
+	my ($lines, $what) = @_;
+
+	return map { [ split / / ] } map { /^$what (.*)/ ? $1 : () } @$lines;
+}
+
+sub column
+{
+	my ($name, $sql) = @_;
+
+	return [ split /\n/, query($node, $sql, database => $name) ];
+}
+
+# What the documentation says that it cannot do.
+sub cannot
+{
+	my ($name) = @_;
+	my $lines = lines_of("$name, what it cannot do",
+		[ 'node', "$FindBin::RealBin/../../helpers/orm.js", $name ]) or return;
+
+	foreach my $line (@$lines)
+	{
+		ok($1 eq 'ok', "$name: $2") if $line =~ /^(ok|not ok) - (.*)/;
+	}
+	ok(grep({ $_ eq 'done' } @$lines), "$name: the script came to its end");
+}
+
+# A schema for what the default calls, which passes it on.
+query($node, 'CREATE DATABASE public');
+query($node, 'CREATE EXTENSION snowflake;
+	CREATE SCHEMA ids;
+	CREATE FUNCTION ids.snowflake_nextval() RETURNS bigint LANGUAGE sql
+		RETURN public.snowflake_nextval()', database => 'public');
+
+foreach my $name (grep { $program{$_} } @wanted)
+{
+	query($node, "CREATE DATABASE $name");
+	query($node, $own_schema{$name}
+		? 'CREATE SCHEMA ids; CREATE EXTENSION snowflake SCHEMA ids'
+		: 'CREATE EXTENSION snowflake', database => $name);
+	my $batches = query($node, 'SELECT node_batches FROM pg_stat_snowflake');
+	local $ENV{PGHOST} = '127.0.0.1';
+	local $ENV{PGPORT} = $node->port;
+	local $ENV{PGDATABASE} = $name;
+	local $ENV{PGUSER} = query($node, 'SELECT current_user');
+
+	my $lines = lines_of($name, $program{$name}) or next;
+	my $ids = column($name, 'SELECT id FROM orders ORDER BY id');
+	my @inserted = map { $_->[0] } said($lines, 'inserted');
+	my @bulk = map { @$_ } said($lines, 'bulk');
+	my @pages = said($lines, 'page');
+
+	is(scalar @inserted, 1, "$name: a row was inserted");
+	is(scalar @bulk, 1000, "$name: many rows were");
+	is_deeply([ sort { $a <=> $b } @inserted, @bulk ],
+		$ids, "$name: the keys that came back are those of the table");
+	is(query($node, "SELECT count(*) FROM orders WHERE id = $inserted[0] AND item = 'book'",
+			database => $name), 1, "$name: each is its row's");
+	is_deeply(
+		column($name, "SELECT item FROM orders JOIN unnest('{"
+			  . join(',', @bulk) . "}'::bigint[]) WITH ORDINALITY b(id, n) USING (id) ORDER BY n"),
+		[ map { "item $_" } 0 .. 999 ],
+		"$name: also of the many");
+	ok(@pages == 4 && !grep({ @$_ > 300 } @pages), "$name: there are four pages");
+	is_deeply([ map { @$_ } @pages ],
+		$ids, "$name: the pages hold each row once, in order");
+	my $schema = $own_schema{$name} ? 'ids.' : '';
+	is(query($node, "SELECT DISTINCT concat_ws(' ', column_name, data_type, column_default)
+			FROM information_schema.columns
+			WHERE table_name IN ('orders', 'order_lines')
+				AND (column_name = 'id' OR column_default IS NOT NULL)",
+			database => $name), "id bigint ${schema}snowflake_nextval()",
+		"$name: the database fills in the keys of others, and nothing else");
+
+	if ($name eq 'hibernate')
+	{
+		is(query($node, 'SELECT node_batches FROM pg_stat_snowflake') - $batches,
+			22, "$name: 20 batches of 50 keys, and those of two transactions");
+		cmp_ok(query($node, 'SELECT count(DISTINCT (xmin::text, cmin::text)) FROM orders',
+				database => $name), '<', 100,
+			"$name: the rows were inserted in batches");
+	}
+	if ($name =~ /^(pg|prisma|drizzle)$/)
+	{
+		my ($text) = map { /^json (.*)/ } @$lines;
+		my $lines_of = column($name, 'SELECT id FROM order_lines ORDER BY id');
+
+		is_deeply(
+			[ $text =~ /"(?:id|orderId)":("\d+")/g ],
+			[ map { qq("$_") } $inserted[0], map { $_, $inserted[0] } @$lines_of ],
+			"$name: in JSON the keys are strings, exact");
+	}
+
+	is_deeply([ map { join ' ', @$_ } said($lines, 'line') ],
+		column($name, "SELECT id || ' of ' || order_id FROM order_lines ORDER BY id"),
+		"$name: related rows have their keys, and refer to the other's");
+	is(query($node, 'SELECT count(*) FROM order_lines', database => $name),
+		2, "$name: there are two of these");
+	cannot($name) if $own_schema{$name};
+}
+
+done_testing();

@@ -1,0 +1,85 @@
+# A call that waits, for the clock, for the sequence or for the mark, ends at
+# once when it is cancelled, by a timeout, or when its session is ended; and it
+# leaves nothing behind that others would wait for.
+#
+# takes: 15 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $node = new_server('main', 'snowflake.max_clock_wait = 10min',
+	"snowflake.shards = '3'", 'snowflake.reserve = 100ms');
+my $next = 'SELECT snowflake_nextval()';
+
+start_with_clock($node, 0);
+query($node, 'CREATE EXTENSION snowflake');
+
+# How to make calls wait for it, what they do then, and the way back.
+my $holder;
+my %waits = (
+	clock => {
+		begin => sub { query($node, $next); set_clock($node, -120) },
+		call => 'SELECT snowflake_nextval() /* waits */',
+		sign => waits_for($node, 'SnowflakeClock'),
+		end => sub { set_clock($node, 0) }
+	},
+
+	# four hours' worth of IDs
+	sequence => {
+		begin => sub { },
+		call => 'SELECT count(id) FROM (SELECT snowflake_nextval_batch(1000000) AS id '
+		  . 'FROM (SELECT generate_series(1, 60000)) g) s /* waits */',
+		sign => waits_for($node, 'SnowflakeSequence'),
+		end => sub { }
+	},
+	mark => {
+		begin => sub {
+			$holder = $node->background_psql('postgres');
+			$holder->query_safe(
+				'BEGIN; ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+		},
+		call => 'SELECT count(snowflake_nextval()) '
+		  . 'FROM (SELECT generate_series(1, 1000000000)) s /* waits */',
+		sign => "wait_event_type = 'Lock'",
+		end => sub { $holder->query_safe('ROLLBACK'); $holder->quit }
+	});
+
+foreach my $what (sort keys %waits)
+{
+	my $wait = $waits{$what};
+
+	$wait->{begin}->();
+	refused($node, "SET statement_timeout = '300ms'; $wait->{call}",
+		'57014', qr/statement timeout/, "$what: a timeout");
+	foreach my $case (
+		[ 'pg_cancel_backend', qr/canceling statement due to user request/ ],
+		[ 'pg_terminate_backend', qr/terminating connection/ ])
+	{
+		my ($function, $message) = @$case;
+		my ($out, $err) = ('', '');
+		my $client = IPC::Run::start(
+			[
+				'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+				$wait->{call}
+			],
+			'>', \$out, '2>', \$err);
+		my $its = q{query LIKE '%/* waits */%' AND pid <> pg_backend_pid()};
+
+		$node->poll_query_until('postgres',
+			"SELECT count(*) = 1 FROM pg_stat_activity WHERE $its AND $wait->{sign}")
+		  or die "nobody waits for the $what";
+		query($node, "SELECT $function(pid) FROM pg_stat_activity WHERE $its");
+		$client->finish;
+		like($err, $message, "$what: $function");
+	}
+	$wait->{end}->();
+	like(query($node, $next), qr/^\d+$/, "$what: afterwards it goes on");
+}
+
+$node->stop;
+done_testing();

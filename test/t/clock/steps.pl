@@ -1,0 +1,187 @@
+# The clock is moved while the server runs. Steps within the drift are bridged,
+# steps within reach are slept for, others are refused, and end by themselves.
+#
+# takes: 9 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $node = new_server('main', 'snowflake.max_clock_drift = 100ms',
+	"snowflake.shards = '3'");
+start_with_clock($node, '+0');
+query($node, 'CREATE EXTENSION snowflake');
+
+my @seen;
+
+sub get
+{
+	my ($sql) = @_;
+	my $id = query($node, $sql || 'SELECT snowflake_nextval()');
+
+	push @seen, $id;
+	return $id;
+}
+
+get();
+
+# within the drift: nobody notices
+my $from = -s $node->logfile;
+set_clock($node, '-0.050');
+get();
+unlike(substr(slurp_file($node->logfile), $from), qr/wall clock/,
+	'50 ms back, with 100 ms allowed, is not worth a line');
+
+# within reach: the call sleeps, with one line in the log
+set_clock($node, '-2.9');
+my $slept = get();
+cmp_ok(epoch_ms($slept) - 100, '<=',
+	query($node, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)'),
+	'2.9 s back is slept for, until the drift allows the ID');
+like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind/,
+	$from, 'the log says so');
+
+# too far: refused, by every function, and the probe
+set_clock($node, '-3600');
+my $behind = qr/wall clock is 3[56]\d\d s behind the next ID's timestamp.*DETAIL:  snowflake.max_clock_drift allows 100 ms, and snowflake.max_clock_wait 3000 ms.*HINT:  Set the server's clock right\. Generation goes on by itself/s;
+refused($node, 'SELECT snowflake_nextval()', '58000', $behind,
+	'an hour back is refused');
+refused($node, 'SELECT snowflake_nextval_batch(10)', '58000', $behind,
+	'a batch as well');
+refused($node, 'SELECT snowflake_ready()', '58000', $behind,
+	'the probe says the same');
+set_clock($node, '+0');
+get();
+is(query($node, 'SELECT snowflake_ready()'), 't',
+	'with the clock right again, it goes on');
+
+# a shard that has issued nothing yet is bound by the mark all the same
+query($node, 'SELECT snowflake_shard_nextval(3)');
+
+# max_clock_wait = 0 refuses at once, as Twitter's original did
+$node->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 0');
+$node->reload;
+$node->poll_query_until('postgres',
+	"SELECT current_setting('snowflake.max_clock_wait') = '0'") or die;
+get();
+set_clock($node, '-30');
+refused($node, 'SELECT snowflake_nextval()', '58000',
+	qr/wall clock is \d+ m?s behind/, 'no waiting: refused at once');
+set_clock($node, '+0');
+$node->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 60s');
+$node->reload;
+$node->poll_query_until('postgres',
+	"SELECT current_setting('snowflake.max_clock_wait') = '1min'") or die;
+
+# a wait ends at once when it is cancelled
+get();
+set_clock($node, '-30');
+refused($node, "SET statement_timeout = '200ms'; SELECT snowflake_nextval()",
+	'57014', qr/statement timeout/, 'statement_timeout ends a wait');
+my ($out, $err) = ('', '');
+my $client = IPC::Run::start(
+	[
+		'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+		'SELECT snowflake_nextval() /* waits */'
+	],
+	'>', \$out, '2>', \$err);
+$node->poll_query_until('postgres', q{
+	SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE query LIKE '%/* waits */' AND pid <> pg_backend_pid()
+		AND wait_event_type = 'Extension'}) or die 'nobody waits';
+pass('pg_stat_activity shows the wait');
+query($node, q{
+	SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+	WHERE query LIKE '%/* waits */' AND pid <> pg_backend_pid()});
+$client->finish;
+like($err, qr/canceling statement due to user request/,
+	'pg_cancel_backend() ends a wait');
+set_clock($node, '+0');
+get();
+
+$node->stop('immediate');
+
+# a clock that stands still: an error of its own, not a wait for ever
+my $frozen = new_server('frozen', 'snowflake.max_clock_drift = 5ms');
+start_with_clock($frozen, '+0');
+query($frozen, 'CREATE EXTENSION snowflake');
+query($frozen, 'SELECT snowflake_nextval()');
+my $stamp = query($frozen,
+	q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '1 s', 'YYYY-MM-DD HH24:MI:SS')});
+{
+	# an absolute time without "@" does not move
+	set_clock($frozen, $stamp);
+	refused($frozen, 'SELECT count(*) FROM snowflake_nextval_batch(1000000)',
+		'58000',
+		qr/wall clock stands still.*DETAIL:  It advanced by \d+ ms while the monotonic clock advanced by \d+ ms.*HINT:  Check the clock/s,
+		'a frozen clock is found out');
+	set_clock($frozen, '+2');
+	like(query($frozen, 'SELECT snowflake_nextval()'), qr/^\d+$/,
+		'when it moves again, it goes on');
+}
+$frozen->stop('immediate');
+
+# forward jumps: believed up to max_clock_jump
+my $jump = new_server('jump');
+start_with_clock($jump, '+0');
+query($jump, 'CREATE EXTENSION snowflake');
+push my @jumped, query($jump, 'SELECT snowflake_nextval()');
+set_clock($jump, '+1800');
+push @jumped, query($jump, 'SELECT snowflake_nextval()');
+my $mark = query($jump, 'SELECT last_value FROM snowflake_mark');
+set_clock($jump, '+2d');
+my $jumped = qr/wall clock jumped forward by \d+ s.*HINT:  If the clock is wrong, set it right.*snowflake_accept_clock/s;
+refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
+	'two days ahead are not believed');
+refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
+	'the probe says the same');
+is(query($jump, 'SELECT last_value FROM snowflake_mark'), $mark,
+	'and nothing was moved');
+
+# nor by the first call in another database, which would be believed for all
+query($jump, 'CREATE DATABASE other');
+query($jump, 'CREATE EXTENSION snowflake', database => 'other');
+refused($jump, "SELECT $_", '58000', $jumped, "another database: $_",
+	database => 'other')
+  foreach 'snowflake_nextval()', 'snowflake_horizon()';
+refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
+	'and still they are not believed');
+set_clock($jump, '+1800');
+push @jumped, query($jump, 'SELECT snowflake_nextval()');
+set_clock($jump, '+2d');
+query($jump, 'SELECT snowflake_accept_clock()');
+push @jumped, query($jump, 'SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($jumped[-1]), '>', epoch_ms($jumped[-2]) + 86400000,
+	'unless an administrator says so');
+check_ids('jumps', \@jumped);
+
+# a clean restart needs not move the mark at first, and yet knows the clock
+$jump->stop('fast');
+start_with_clock($jump, '+2d');
+query($jump, 'SELECT snowflake_nextval()');
+set_clock($jump, '+4d');
+refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
+	'a jump after a clean restart is not believed either');
+set_clock($jump, '+0');
+refused($jump, 'SELECT snowflake_nextval()', '58000',
+	qr/wall clock is 17\d+ s behind/, 'back again it is two days behind');
+
+# and there is a way back from a mark in the far future
+$jump->stop('fast');
+start_with_clock($jump, '+0');
+refused($jump, 'SELECT snowflake_ready()', '58000',
+	qr/behind the mark of this database.*A mark in the far future/s,
+	'after a restart as well');
+query($jump, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
+	(time() + 60) * 1000, 'the documented way back from the future');
+$jump->stop('immediate');
+
+check_ids('all that was issued while the clock moved', \@seen);
+done_testing();

@@ -1,0 +1,110 @@
+# The clock moves while clients ask for IDs: small steps are bridged or slept
+# for, large ones are refused, and that ends by itself.
+#
+# takes: 20 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $node = new_server('main', "snowflake.shards = '3-4'",
+	'snowflake.max_clock_jump = 1h');
+my $checker = IdChecker->new($node->basedir . '/ids');
+my $offset = 0;
+my $next = 'SELECT snowflake_nextval()';
+my $seed = $ENV{SEED} || time;
+
+srand($seed);
+note "SEED=$seed";
+start_with_clock($node, 0);
+query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
+
+sub start
+{
+	return start_load($checker, 'main', $node->connstr('postgres'), 8);
+}
+
+# Within what a call may wait for: no client has an error. The clock goes there
+# and back.
+foreach my $step (-0.001, -0.004, -0.008, -0.250, -1, 1, 600)
+{
+	my $load = start();
+
+	$load->more(1000);
+	set_clock($node, $offset + $step);
+	$load->more(1000);
+	if ($step > 1)
+	{
+		$offset += $step;    # that is the right time from now on
+	}
+	else
+	{
+		set_clock($node, $offset);
+		$load->more(1000);
+	}
+	is_deeply($load->finish, {}, "a step by $step s: nobody has an error");
+}
+
+# The clock of a leap second says the last second of the day twice.
+my $load = start();
+$load->more(1000);
+$offset -= 1;
+set_clock($node, $offset);
+$load->more(5000);
+is_deeply($load->finish, {}, 'a leap second: nobody has an error');
+
+# further, and the clients come back by themselves
+my $frozen = query($node,
+	q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '1 s', 'YYYY-MM-DD HH24:MI:SS')});
+foreach my $case (
+	[ $offset - 3600, qr/wall clock is 3[56]\d\d s behind/, 'an hour back' ],
+	[ $offset + 2 * 86400, qr/wall clock jumped forward by \d+ s/,
+		'two days ahead' ],
+	[ $frozen, qr/wall clock (stands still|is \d+ m?s behind)/, 'frozen' ])
+{
+	my ($clock, $message, $name) = @$case;
+
+	$load = start();
+	$load->more(1000);
+	set_clock($node, $clock);
+	refused($node, 'SELECT count(*) FROM snowflake_nextval_batch(1000000)',
+		'58000', $message, "$name: refused");
+	set_clock($node, $offset);
+	$load->more(1000);
+	my $errors = $load->finish;
+	delete $errors->{58000};
+	is_deeply($errors, {}, "$name: the clients had no other error, and go on");
+}
+
+# Steps at random, every 10 ms. Who never meets a moment when the clock is ahead
+# of what the others have made of it may wait in vain.
+my $steps = $ENV{SNOWFLAKE_STEPS} || 500;
+$load = start();
+foreach (1 .. $steps)
+{
+	set_clock($node, $offset + rand(0.6) - 0.3);
+	usleep(10_000);
+}
+set_clock($node, $offset);
+$load->more(1000);
+my $errors = $load->finish;
+delete $errors->{58000};
+is_deeply($errors, {}, "$steps steps at random: only refusals for the clock");
+$load = start();
+$load->more(1000);
+is_deeply($load->finish, {}, 'afterwards nobody has an error');
+
+$checker->state('tables', $node, 'postgres',
+	'SELECT id FROM t UNION ALL SELECT id FROM s');
+$checker->clients;
+$checker->states;
+note $checker->checked . ' IDs checked';
+$node->stop;
+done_testing();

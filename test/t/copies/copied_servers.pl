@@ -1,0 +1,317 @@
+# Where a data directory comes from: servers that go on, are promoted, rewound
+# or moved, and copies that start as servers of their own, with the node id of
+# the original. The table is in src/README.md, "Copies".
+#
+# takes: 40 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::RecursiveCopy;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use File::Copy;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $next = 'SELECT snowflake_nextval()';
+my $shard = 'SELECT snowflake_shard_nextval(3)';
+my $marker = 'global/pgsql_tmp/snowflake_server';
+my $record = 'snowflake.primary';
+my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
+my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept_copy\(\)/;
+my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server may have node id 1, too.*$hint/s;
+
+# Start, and return what the log says of it.
+sub started
+{
+	my ($node) = @_;
+	my $from = -s $node->logfile || 0;
+
+	$node->start;
+	return substr(slurp_file($node->logfile), $from);
+}
+
+# It starts with a warning, or without, and makes IDs or does not.
+sub warned
+{
+	my ($node, $detail, $name) = @_;
+
+	like(started($node), qr/$warning$detail/, $name);
+	return;
+}
+
+sub passes
+{
+	my ($node, $name) = @_;
+
+	unlike(started($node), qr/is a copy/, "$name: no warning");
+	like(query($node, $next), qr/^\d+$/, "$name: it makes IDs");
+	return;
+}
+
+sub refuses
+{
+	my ($node, $name) = @_;
+
+	refused($node, $next, '55000', $refused, "$name: it is refused");
+	return;
+}
+
+# A server from a backup, which refuses if it is a copy; settings come last.
+sub server_from
+{
+	my ($name, $source, $backup, @settings) = @_;
+	my ($settings, %options) = ref $settings[0] ? @settings : ([]);
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init_from_backup($source, $backup, %options);
+	$node->append_conf('postgresql.conf',
+		join("\n", "snowflake.copy_check = 'error'", @$settings, ''));
+	return $node;
+}
+
+# As init_from_backup() would, had it not a path of its own.
+sub replace_by_copy
+{
+	my ($node) = @_;
+	my $dir = $node->data_dir;
+
+	rename($dir, "$dir.original") or die "$dir: $!";
+	PostgreSQL::Test::RecursiveCopy::copypath("$dir.original", $dir);
+	chmod(oct('0700'), $dir) or die "$dir: $!";
+	return;
+}
+
+# ---- a server that goes on ----
+
+my $primary = new_server('primary', 'wal_log_hints = on', 'max_wal_senders = 10',
+	'wal_keep_size = 1GB', "snowflake.copy_check = 'error'", 'restart_after_crash = on');
+unlike(started($primary), qr/is a copy/, 'the first start');
+query($primary, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; ' . $next);
+ok(-e $primary->data_dir . "/$_", "there is $_") foreach ($marker, $record);
+$primary->stop;
+passes($primary, 'a clean restart');
+$primary->stop('immediate');
+passes($primary, 'after an immediate stop');
+my $from = -s $primary->logfile;
+crash($primary, 'checkpointer');
+unlike(substr(slurp_file($primary->logfile), $from), qr/is a copy/,
+	'after a crash: no warning');
+like(query($primary, $next), qr/^\d+$/, 'after a crash: it makes IDs');
+
+# ---- a base backup that starts as a server of its own ----
+
+$primary->backup('backup');
+ok(!-e $primary->backup_dir . "/backup/$marker", 'a base backup leaves the marker out');
+ok(-e $primary->backup_dir . "/backup/$record", 'and takes the record along');
+
+my $copy = server_from('copy', $primary, 'backup');
+warned($copy, 'It comes from a backup, or was rewound, .* Nothing is generated', 'a base backup');
+refuses($copy, 'a base backup');
+my $session = $copy->background_psql('postgres', on_error_stop => 0);
+$session->query($next);
+refused($copy, 'SELECT snowflake_ready()', '55000', $refused, 'and is not ready');
+refused($copy, 'SELECT * FROM snowflake_nextval_batch(10)', '55000', $refused, 'nor for batches');
+is(query($copy, 'SELECT 1'), '1', 'the server is up');
+refused($copy, 'SET ROLE mallory; SELECT snowflake_accept_copy()', '42501',
+	qr/permission denied for function/, 'not everybody may accept it');
+refused($copy, 'SET default_transaction_read_only = on; SELECT snowflake_accept_copy()', '25006',
+	qr/read-only transaction/, 'nor in a read-only transaction');
+$copy->stop;
+warned($copy, 'It comes from a backup', 'it is found out again');
+query($copy, 'SELECT snowflake_accept_copy()');
+like(query($copy, $next), qr/^\d+$/, 'accepted, it makes IDs');
+my ($status, undef, $err) = $copy->psql('postgres', 'SELECT snowflake_accept_copy()');
+like($err, qr/NOTICE:  nothing to accept/, 'that is done once');
+$copy->stop;
+passes($copy, 'a copy that was accepted');
+$session->quit;
+$copy->stop;
+
+# only warned of; and not at all
+$copy = server_from('warned', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
+warned($copy, 'It comes from a backup, or was rewound, and starts as a server of its own\.\n',
+	'copy_check = warn');
+like(query($copy, $next), qr/^\d+$/, 'copy_check = warn: it makes IDs');
+$copy->stop;
+warned($copy, 'It comes from a backup', 'and says so at each start');
+$copy->stop;
+$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'off'");
+passes($copy, 'copy_check = off');
+$copy->stop;
+
+# the administrator's word in advance
+$copy = server_from('word', $primary, 'backup');
+unlink($copy->data_dir . "/$record") or die $!;
+passes($copy, 'a base backup without the record');
+$copy->stop;
+passes($copy, 'and again');
+$copy->stop;
+
+# another node id; with shards, another one is not enough
+$copy = server_from('other', $primary, 'backup', ["snowflake.node_id = '2'"]);
+passes($copy, 'a copy with another node id');
+$copy->backup('other');
+$copy->stop;
+$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+passes($copy, 'and is a server of its own then');
+$copy->stop;
+my $second = server_from('second', $copy, 'other');
+warned($second, 'It comes from a backup', 'a copy of it has its node id');
+refused($second, $next, '55000', qr/may have node id 2, too/, 'and is refused');
+$second->stop;
+$copy = server_from('shards', $primary, 'backup', [ "snowflake.node_id = '2'", "snowflake.shards = '3'" ]);
+warned($copy, 'It comes from a backup', 'a copy with another node id and shards');
+like(query($copy, $next), qr/^\d+$/, 'it makes IDs of the node');
+refused($copy, $shard, '55000', qr/DETAIL:  That server may issue for the same shards/, 'and none of shards');
+query($copy, 'SELECT snowflake_accept_copy()');
+like(query($copy, $shard), qr/^\d+$/, 'until it is accepted');
+$copy->stop;
+
+# the node id comes by a reload
+$copy = server_from('reload', $primary, 'backup', ["snowflake.node_id = ''"]);
+warned($copy, 'It comes from a backup', 'a copy without a node id');
+$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$copy->reload;
+$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '1'")
+  or die 'no reload';
+refuses($copy, 'a copy that gets the node id by a reload');
+$copy->stop;
+
+# ---- a recovery to a point in time ----
+
+$copy = server_from('recovered', $primary, 'backup', ["restore_command = 'false'"]);
+$copy->set_recovery_mode;
+warned($copy, 'It comes from a backup', 'a recovery to a point in time');
+$copy->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'no end of recovery';
+refuses($copy, 'though it ends with another timeline');
+$copy->stop('immediate');
+warned($copy, 'It comes from a backup', 'and is found out again');
+$copy->stop;
+
+# ---- files that are copied with the marker ----
+
+$primary->stop;
+$primary->backup_fs_cold('cold');
+ok(-e $primary->backup_dir . "/cold/$marker", 'a copy of the files has the marker');
+$copy = server_from('cold', $primary, 'cold');
+warned($copy, 'Before, it was in ".*primary.*"', 'a copy in another directory');
+refuses($copy, 'a copy in another directory');
+$copy->stop;
+replace_by_copy($primary);
+warned($primary, 'Its files were copied to where they are now', 'a copy in the place of the original');
+refuses($primary, 'a copy in the place of the original');
+$primary->stop;
+my $dir = $primary->data_dir;
+rename($dir, "$dir.copy") && rename("$dir.original", $dir) or die $!;
+passes($primary, 'the original, put back');
+$primary->stop;
+
+# ---- another machine ----
+
+{
+	my $machine = $primary->basedir . '/machine';
+
+	local $ENV{LD_PRELOAD} = preload();
+	local $ENV{SHIM_MACHINE} = $machine;
+
+	# one that has no name, or is to get one, may be any
+	foreach my $name ('', "uninitialized\n")
+	{
+		unlink $machine;
+		append_to_file($machine, $name) if $name ne '';
+		passes($primary, 'a machine without a name');
+		$primary->stop;
+	}
+	unlink $machine;
+	append_to_file($machine, "0123456789abcdef0123456789abcdef\n");
+	my $marked = slurp_file($primary->data_dir . "/$marker");
+	my $has_name = -s '/etc/machine-id';
+	note 'this machine has ' . ($has_name ? 'a name' : 'no name');
+	unlink $primary->data_dir . "/$record", $primary->data_dir . "/$marker";
+	passes($primary, 'a machine with a name');
+	$primary->stop;
+	passes($primary, 'the same machine');
+	$primary->stop;
+	unlink $machine;
+	append_to_file($machine, "fedcba9876543210fedcba9876543210\n");
+	warned($primary, 'Before, it was on another machine, in ".*primary.*"', 'another machine');
+	refuses($primary, 'another machine');
+	$primary->stop;
+	unlink $machine;
+	passes($primary, 'a machine that has lost its name');
+	query($primary, 'SELECT snowflake_accept_copy()');
+	$primary->stop;
+	unlink $primary->data_dir . "/$record";
+}
+passes($primary, 'back again');
+
+# ---- standbys ----
+
+my $standby = server_from('standby', $primary, 'backup', [], has_streaming => 1);
+unlike(started($standby), qr/is a copy/, 'a standby: no warning');
+$primary->wait_for_catchup($standby, 'replay');
+$standby->stop;
+
+# without its signal file it is a copy, also when it has run as one
+my $unpromoted = PostgreSQL::Test::Cluster->new('unpromoted');
+my ($signal) = map { $_->data_dir . '/standby.signal' } $standby;
+$standby->backup_fs_cold('follower');
+unlink($signal) or die $!;
+warned($standby, 'It was a standby, and was not promoted', 'a standby that starts as a server of its own');
+refuses($standby, 'a standby that starts as a server of its own');
+$standby->stop;
+warned($standby, 'It comes from a backup', 'it is found out again');
+$standby->stop;
+
+# promoted, it passes: at once, after a crash, and after a restart
+$standby = server_from('promoted', $primary, 'backup', [], has_streaming => 1);
+$standby->start;
+$primary->wait_for_catchup($standby, 'replay');
+$from = -s $standby->logfile;
+$standby->promote;
+$standby->stop('immediate');
+passes($standby, 'a standby that was promoted, and ended at once');
+$standby->stop;
+passes($standby, 'a standby that was promoted, and has made IDs');
+unlike(substr(slurp_file($standby->logfile), $from), qr/is a copy/, 'no warning in all that');
+
+# without anything between
+my $other = server_from('other_standby', $primary, 'backup',
+	["snowflake.node_id = '3'"], has_streaming => 1);
+$other->start;
+$primary->wait_for_catchup($other, 'replay');
+$other->promote;
+like(query($other, $next), qr/^\d+$/, 'a standby that is promoted makes IDs at once');
+$other->backup('after');
+$second = server_from('after', $other, 'after');
+$second->start;
+refused($second, $next, '55000', qr/may have node id 3, too/,
+	'a copy of it, before it is restarted, has its node id');
+$second->stop;
+$other->stop;
+
+# the old primary is rewound, follows, and is promoted
+query($standby, 'CHECKPOINT');
+$primary->stop;
+my $conf = slurp_file($primary->data_dir . '/postgresql.conf');
+command_ok(
+	[
+		'pg_rewind', '--target-pgdata', $primary->data_dir,
+		'--source-server', $standby->connstr('postgres')
+	], 'the old primary is rewound');
+ok(!-e $primary->data_dir . "/$marker", 'which removes the marker');
+unlink $primary->data_dir . '/postgresql.conf';
+append_to_file($primary->data_dir . '/postgresql.conf', $conf);
+$primary->enable_streaming($standby);
+unlike(started($primary), qr/is a copy/, 'it follows: no warning');
+$standby->wait_for_catchup($primary, 'replay');
+$standby->stop;
+$primary->promote;
+like(query($primary, $next), qr/^\d+$/, 'promoted back, it makes IDs');
+$primary->stop;
+passes($primary, 'promoted back, and restarted');
+$primary->stop;
+
+done_testing();

@@ -1,0 +1,205 @@
+# snowflake_twins(): IDs in a table that carry this server's node, and that it
+# cannot have issued.
+#
+# takes: 10 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $node = new_server('main', "snowflake.shards = '3-4'", "snowflake.node_id = '5'");
+$node->start;
+query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; ' . load_tables());
+
+# What is found, as count and reasons.
+sub twins
+{
+	my ($args, %options) = @_;
+
+	return query($options{node} || $node,
+		"SELECT count(*), string_agg(DISTINCT reason, ', ') FROM snowflake_twins($args)");
+}
+
+# An ID of a node, so long after now; it takes a server a while to get there.
+sub insert
+{
+	my ($table, $of_node, $after) = @_;
+
+	return query($node, qq{
+		INSERT INTO $table SELECT snowflake_min_id(clock_timestamp() + interval '$after') + ($of_node << 12) + 7
+		RETURNING id});
+}
+
+# ---- what is found ----
+
+is(query($node, 'INSERT INTO t SELECT FROM generate_series(1, 1000); SELECT count(*) FROM snowflake_twins(\'t\')'),
+	'0', 'nothing of our own');
+query($node, 'CREATE TABLE u (id bigint)');
+insert('u', 6, '1 day');
+insert('u', 5, '-1 day');
+query($node, 'INSERT INTO u VALUES (-1), (NULL), (0), (9223372036854775807)');
+is(twins(q{'u'}), '0|', 'nor of another node, nor what is below the last ID, which may be ours');
+my $future = insert('u', 5, '1 day');
+is(query($node, q{SELECT id, created_at > now() + interval '23 hours', reason FROM snowflake_twins('u')}),
+	"$future|t|its time has not come yet", 'one of our node, a day ahead');
+insert('u', 5, "$_ days") foreach (2 .. 5);
+is(twins(q{'u'}), '5|its time has not come yet', 'and others');
+is(query($node, q{SELECT array_agg(id ORDER BY id) = (SELECT array_agg(id ORDER BY id)
+		FROM (SELECT id FROM u WHERE id < 9223372036854775807 AND id IS NOT NULL AND snowflake_node(id) = 5 ORDER BY id DESC LIMIT 2) x)
+	FROM snowflake_twins('u', 'id', 2)}), 't', 'no more than are wanted: the highest');
+
+# one in the present: this server has made nothing since
+query($node, 'TRUNCATE u');
+my $present = query($node, q{
+	INSERT INTO u SELECT snowflake_max_id(snowflake_timestamp(snowflake_nextval())) RETURNING id});
+is(query($node, "SELECT snowflake_node($present)"), 1023, 'an ID of the same tick, of another node');
+is(twins(q{'u'}), '0|', 'is none of ours');
+$present = query($node, q{
+	INSERT INTO u SELECT (i >> 22 << 22) + (5 << 12) + 4095 FROM snowflake_nextval() i RETURNING id});
+is(query($node, q{SELECT id, reason FROM snowflake_twins('u')}),
+	"$present|it is above the last one issued here", 'the same tick, a higher sequence');
+query($node, 'SELECT pg_sleep(0.01); SELECT snowflake_nextval()');
+is(twins(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
+
+# what is made meanwhile is never taken for a twin's
+query($node, 'CREATE VIEW made_now AS SELECT snowflake_nextval() AS id');
+is(twins(q{'made_now'}), '0|', 'what is made while the relation is read');
+{
+	my $checker = IdChecker->new($node->basedir . '/ids');
+	my $load = start_load($checker, 'load', $node->connstr('postgres'), 8);
+
+	$load->more(1000);
+	my ($status, undef, $err) = $node->psql('postgres', q{
+		DO $$
+		DECLARE
+			found bigint := 0;
+		BEGIN
+			FOR i IN 1 .. 2000 LOOP
+				found := found + (SELECT count(*) FROM snowflake_twins('t'));
+				COMMIT;
+			END LOOP;
+			IF found > 0 THEN
+				RAISE 'found %', found;
+			END IF;
+		END $$});
+	is($status, 0, 'nothing of our own under load') or diag($err);
+	$load->finish;
+}
+
+# ---- relations of all kinds ----
+
+my @names = ('"Odd ""schema"', q{"Tab ' le"}, '"I;d"');
+query($node, qq{
+	CREATE SCHEMA $names[0];
+	CREATE DOMAIN key AS bigint;
+	CREATE TABLE $names[0].$names[1] (id text, dropped bigint, $names[2] key) PARTITION BY RANGE ($names[2]);
+	ALTER TABLE $names[0].$names[1] DROP COLUMN dropped;
+	CREATE TABLE $names[0].part PARTITION OF $names[0].$names[1] DEFAULT;
+	CREATE TABLE w (id bigint);
+	CREATE VIEW v AS SELECT * FROM w;
+	CREATE MATERIALIZED VIEW m AS SELECT * FROM w WITH NO DATA;
+	CREATE INDEX i ON w (id);
+});
+query($node, qq{INSERT INTO $names[0].$names[1] ($names[2])
+	SELECT snowflake_min_id(now() + interval '1 day') + (5 << 12)});
+my $relation = q{'"Odd ""schema"."Tab '' le"'};
+is(twins(qq{$relation, 'I;d'}), '1|its time has not come yet', 'a partitioned table with odd names');
+insert('w', 5, '1 day');
+query($node, 'REFRESH MATERIALIZED VIEW m');
+is(twins("'$_'"), '1|its time has not come yet', "what is in $_") foreach ('v', 'm');
+is(query($node, q{
+	SET max_parallel_workers_per_gather = 2; SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0;
+	SELECT count(*) FROM snowflake_twins('w')}), '1', 'with parallel workers');
+
+# ---- what is refused ----
+
+foreach my $bad (
+	[ q{'w', 'no'}, '42703', qr/column "no" of relation "w" does not exist/ ],
+	[ q{'w', 'ctid'}, '42703', qr/column "ctid"/ ],
+	[ qq{$relation, 'dropped'}, '42703', qr/column "dropped"/ ],
+	[ qq{$relation}, '42804', qr/column "id" of relation "Tab ' le" is not of type bigint/ ],
+	[ q{'i'}, '42809', qr/"i" is not a table or view/ ],
+	[ q{'snowflake_mark', 'last_value'}, '42809', qr/"snowflake_mark" is not a table or view/ ],
+	[ q{'1'::regclass}, '42P01', qr/relation with OID 1 does not exist/ ],
+	[ q{NULL}, '22004', qr/must not be null/ ],
+	[ q{'w', NULL}, '22004', qr/must not be null/ ],
+	[ q{'w', 'id', NULL}, '22004', qr/must not be null/ ],
+	[ q{'w', 'id', 0}, '22023', qr/max_rows must be at least 1/ ])
+{
+	my ($args, $sqlstate, $pattern) = @$bad;
+
+	refused($node, "SELECT * FROM snowflake_twins($args)", $sqlstate, $pattern, "($args) is refused");
+}
+refused($node, q{BEGIN READ ONLY; SELECT * FROM snowflake_twins('w')}, '25006',
+	qr/read-only transaction/, 'a read-only transaction');
+
+# ---- with the caller's rights ----
+
+my $mallory = 'SET SESSION AUTHORIZATION mallory;';
+refused($node, "$mallory SELECT * FROM snowflake_twins('w')", '42501',
+	qr/permission denied for table w/, 'who may not read the table');
+query($node, 'GRANT SELECT (id) ON w TO mallory');
+is(query($node, "$mallory SELECT count(*) FROM snowflake_twins('w')"), '1', 'who may read the column');
+query($node, q{
+	GRANT SELECT ON w TO mallory;
+	ALTER TABLE w ENABLE ROW LEVEL SECURITY;
+	CREATE POLICY p ON w USING (id < 0)});
+is(query($node, "$mallory SELECT count(*) FROM snowflake_twins('w')"), '0', 'row security counts');
+is(twins(q{'w'}), '1|its time has not come yet', 'as it does for others');
+is(query($node, q{
+	CREATE SCHEMA trap;
+	CREATE FUNCTION trap.trap(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION trap.trap2(bigint, bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE OPERATOR trap.>= (FUNCTION = trap.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR trap.= (FUNCTION = trap.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR trap.& (FUNCTION = trap.trap2, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE TABLE trap.w (id bigint);
+	SET search_path = trap, pg_catalog, public;
+	SELECT count(*) OPERATOR(pg_catalog.+) 0 FROM snowflake_twins('public.w')}), '1', 'with traps in search_path');
+
+# ---- other servers ----
+
+# after a restart the mark alone says what may be ours
+my $last = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
+$node->stop('immediate');
+$node->start;
+is(twins(q{'t'}), '0|', 'nothing of our own after a crash');
+
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->start;
+refused($standby, q{SELECT * FROM snowflake_twins('t')}, '25006', qr/during recovery/,
+	'a standby cannot know');
+$standby->stop;
+$node->stop;
+
+# the node's bits lie elsewhere, or there are none
+foreach my $case (
+	[ 'sonyflake', 5, 65535 ],
+	[ 'timestamp:41 datacenter:3 sequence:12 worker:7', 5, 1023 ],
+	[ 'mastodon', 0, 0 ])
+{
+	my ($layout, $mine, $other) = @$case;
+	my $server = new_server($layout =~ s/\W.*//r, "snowflake.layout = '$layout'", "snowflake.node_id = '$mine'");
+
+	$server->start;
+	query($server, q{
+		CREATE EXTENSION snowflake;
+		CREATE TABLE t (id bigint DEFAULT snowflake_nextval());
+		INSERT INTO t SELECT FROM generate_series(1, 10);
+		INSERT INTO t SELECT id + (snowflake_min_id(now() + interval '1 day') - snowflake_min_id(now())) FROM t;
+		INSERT INTO t VALUES (snowflake_max_id(now() + interval '1 day'))});
+	is(query($server, q{SELECT count(*) FROM t}), '21', "$layout: IDs");
+	is(twins(q{'t'}, node => $server), ($other == 0 ? '11' : '10') . '|its time has not come yet',
+		"$layout: those of our node are found");
+	$server->stop;
+}
+
+done_testing();

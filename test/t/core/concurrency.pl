@@ -1,0 +1,111 @@
+# Many backends at once: no ID twice, for the node, for shards, in batches; and
+# nobody takes the progress of others for a step of the clock. SNOWFLAKE_BUSY is
+# for how many seconds.
+#
+# takes: 23 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $seconds = $ENV{SNOWFLAKE_BUSY} || 20;
+
+# no mercy for a clock that seems to step back
+my $node = new_server('main', "snowflake.shards = '0-9'",
+	'snowflake.max_clock_wait = 0');
+$node->start;
+query($node, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int);
+	CREATE TABLE s (id bigint PRIMARY KEY, shard int);
+});
+
+my $from = -s $node->logfile;
+
+# Mostly what makes many IDs and few rows: only with the sequence full, and more
+# processes that can run than there are processors, could the others' progress
+# look like a step of the clock.
+$node->pgbench(
+	"--no-vacuum --client=16 --jobs=2 --time=$seconds",
+	0,
+	[qr{processed: [1-9]}],
+	[qr{^$}],
+	"16 clients insert by default, in batches, and for shards, for $seconds s",
+	{
+		'insert@2' => q{INSERT INTO t (c) SELECT generate_series(1, 200);},
+		'batch@1' =>
+		  q{INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(1000) id;},
+		'shard@1' => q{
+			\set shard random(0, 9)
+			INSERT INTO s SELECT snowflake_shard_nextval(:shard), :shard
+				FROM generate_series(1, 100);
+			INSERT INTO s SELECT id, :shard
+				FROM snowflake_shard_nextval_batch(:shard, 500) id;
+		},
+		'select@16' =>
+		  q{SELECT count(snowflake_nextval()) FROM generate_series(1, 20000);},
+	});
+
+my ($calls, $waits) = split /\|/,
+  query($node, 'SELECT node_ids + shard_ids, sequence_waits FROM pg_stat_snowflake');
+note("in $seconds s there were $calls IDs, and $waits waits for a full sequence");
+cmp_ok($waits, '>', 0, 'the sequence was full at times');
+is(query($node, 'SELECT count(*) > 1000 FROM t'), 't', 'there are many IDs');
+is(query($node, 'SELECT count(*) FROM s, snowflake_decode(id, \'instagram\')
+	WHERE shard <> shard_id'), '0', 'the IDs of shards name their shard');
+is(query($node, 'SELECT count(*) FROM t WHERE snowflake_node(id) <> 1'), '0',
+	'the others name the node');
+is(query($node, q{SELECT max(snowflake_timestamp(id)) <= clock_timestamp() + interval '6 ms' FROM t}),
+	't', 'no ID is further ahead than the drift');
+
+my $log = substr(slurp_file($node->logfile), $from);
+unlike($log, qr/wall clock/, 'nobody thought that the clock had stepped');
+unlike($log, qr/ERROR/, 'there was no error');
+
+# what clients see, in the order in which they see it
+my @sessions;
+my @handles;
+foreach my $i (1 .. 8)
+{
+	my ($out, $err) = ('', '');
+	my $h = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			'SELECT snowflake_nextval() FROM generate_series(1, 20000)'
+		],
+		'>', \$out, '2>', \$err);
+	push @handles, [ $h, \$out, \$err ];
+}
+foreach my $h (@handles)
+{
+	$h->[0]->finish;
+	is(${ $h->[2] }, '', 'a client had no error');
+	push @sessions, [ split /\n/, ${ $h->[1] } ];
+}
+check_ids('8 clients at once', @sessions);
+
+# the order of rows, in a layout where one millisecond has only 32 IDs
+$node->append_conf('postgresql.conf', q{
+snowflake.layout = 'javascript'
+snowflake.max_clock_wait = 3s
+});
+$node->restart;
+query($node, 'CREATE DATABASE narrow');
+query($node, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
+	INSERT INTO t (n) SELECT n FROM generate_series(1, 3000) n ORDER BY n DESC;
+}, database => 'narrow');
+is(query($node, q{
+	SELECT count(*) FROM (SELECT n, lag(n) OVER (ORDER BY id) AS before FROM t) s
+	WHERE n <> before - 1}, database => 'narrow'),
+	'0', 'the order of IDs is the order of rows, over many full ticks');
+is(query($node, 'SELECT max(id) < 2::numeric ^ 53 FROM t', database => 'narrow'),
+	't', 'they are exact in JavaScript');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,400 @@
+# Configuration: what stops the start, what is taken once, what is recorded.
+#
+# takes: 31 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+# ---- without the library preloaded ----
+
+my $bare = PostgreSQL::Test::Cluster->new('bare');
+$bare->init;
+$bare->start;
+query($bare, 'CREATE EXTENSION snowflake');
+is(query($bare, q{SELECT snowflake_node(1541815603606036480, 'twitter')}),
+	'378', 'functions with an explicit layout work without preload');
+is(query($bare, 'SELECT count(*) FROM snowflake_layouts()'), '8',
+	'so do the presets');
+is(query($bare, 'SELECT count(*) FROM snowflake_inspect(1541815603606036480) WHERE plausible'),
+	'3', 'and inspection');
+foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
+	'snowflake_shard_nextval(1)', 'snowflake_decode(1)',
+	'snowflake_timestamp(1)', 'snowflake_min_id(now())', 'snowflake_ready()',
+	'snowflake_advance(1)', 'snowflake_accept_clock()',
+	'snowflake_accept_configuration()')
+{
+	refused($bare, "SELECT $call", '55000',
+		qr/must be loaded via shared_preload_libraries.*HINT:.*\nshared_preload_libraries = 'snowflake'\nsnowflake.node_id = /s,
+		"$call says which lines to paste");
+}
+refused($bare, 'SELECT FROM generate_series(1::bigint, 2) AS id WHERE snowflake_timestamp(id) > now()',
+	'55000', qr/must be loaded via/, 'nor is a condition on the time planned');
+$bare->append_conf('postgresql.conf',
+	"shared_preload_libraries = 'pg_stat_statements'");
+$bare->restart;
+refused($bare, 'SELECT snowflake_nextval()', '55000',
+	qr/shared_preload_libraries = 'pg_stat_statements, snowflake'/,
+	'and keeps the libraries that are there');
+refused($bare, q{LOAD 'snowflake'; SET snowflake.node_id = 'x'; SELECT snowflake_nextval()},
+	'55000', qr/must be loaded via/, 'loading it later does not help');
+$bare->stop;
+
+# ---- values that stop the start ----
+
+my $node = new_server('main', 'restart_after_crash = on');
+foreach my $bad (
+	[ "snowflake.node_id = 'seven'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "seven"\n.*DETAIL:  It must be a number/ ],
+	[ "snowflake.node_id = '-1'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "-1"/ ],
+	[ "snowflake.node_id = '1024'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and the layout has room for 0 to 1023/ ],
+	[ "snowflake.node_id = 'env:SF_TEST_NODE'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "env:SF_TEST_NODE"\n.*DETAIL:  The environment variable "SF_TEST_NODE" of the server is not set\.\n.*HINT:  Give the server's own number/ ],
+	[ "snowflake.node_id = 'env:PATH'", qr/FATAL:  .*\n.*DETAIL:  The environment variable "PATH" of the server holds no number\.\n/ ],
+	[ "snowflake.node_id = 'hostname:ordinals'", qr/FATAL:  .*\n.*DETAIL:  It must be a number/ ],
+	[ "snowflake.layout = ''", qr/FATAL:  invalid value for parameter "snowflake.layout": ""\n.*DETAIL:  A layout must not be empty/ ],
+	[ "snowflake.layout = 'timestamp:41 node:10 sequence:20'", qr/FATAL:  .*\n.*DETAIL:  The width of "sequence" must be between 1 and 16 bits/ ],
+	[ "snowflake.layout = 'node:10 timestamp:41 sequence:12'", qr/FATAL:  .*\n.*DETAIL:  A layout must begin with the field "timestamp"/ ],
+	[ "snowflake.layout = 'timestamp:41 node:10 node:2 sequence:10'", qr/FATAL:  .*\n.*DETAIL:  The field "node" is there twice/ ],
+	[ "snowflake.layout = 'instagram'", qr/FATAL:  .*\n.*DETAIL:  The layout of the node's IDs cannot have the field "shard"/ ],
+	[ "snowflake.shard_layout = 'timestamp:41 shard:13'", qr/FATAL:  .*\n.*DETAIL:  A layout must have the field "sequence"/ ],
+	[ "snowflake.shard_layout = 'twitter'", qr/FATAL:  .*\n.*DETAIL:  The layout of the shards' IDs must have the field "shard"/ ],
+	[ "snowflake.epoch = 'soon'", qr/FATAL:  invalid value for parameter "snowflake.epoch": "soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
+	[ "snowflake.epoch = '2200-01-01'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be between 1970-01-01 and 2199-12-31/ ],
+	[ "snowflake.layout = 'sonyflake'\nsnowflake.epoch = '1409529600001'", qr/FATAL:  snowflake.epoch "1409529600001" does not go with snowflake.layout "sonyflake"\n.*DETAIL:  The epoch must be a multiple of the tick/ ],
+	[ "snowflake.shards = '9-3'", qr/FATAL:  .*\n.*DETAIL:  The range 9-3 is reversed/ ],
+	[ "snowflake.shards = '0-5,5'", qr/FATAL:  .*\n.*DETAIL:  The number 5 is listed twice/ ],
+	[ "snowflake.shards = '8192'", qr/FATAL:  .*\n.*DETAIL:  The numbers must be between 0 and 8191/ ],
+	[ "snowflake.max_clock_drift = '2s'", qr/FATAL:  2000 ms is outside the valid range for parameter "snowflake.max_clock_drift" \(0( ms)? \.\. 1000( ms)?\)/ ],
+	[ "snowflake.max_clock_wait = 'long'", qr/FATAL:  invalid value for parameter "snowflake.max_clock_wait": "long"/ ],
+	[ "snowflake.reserve = '1ms'", qr/FATAL:  1 ms is outside the valid range for parameter "snowflake.reserve"/ ],
+	[ "snowflake.max_clock_jump = '0'", qr/FATAL:  .*snowflake.max_clock_jump/ ],
+	[ "snowflake.sequence_start = 'one'", qr/FATAL:  .*\n.*HINT:  Available values: zero, random/ ],
+	[ "snowflake.max_databases = 0", qr/FATAL:  0 is outside the valid range for parameter "snowflake.max_databases"/ ],
+	[ "snowflake.layout = 'twitter'\nsnowflake.datacenter_id = '32'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.datacenter_id is 32, and the layout has room for 0 to 31/ ])
+{
+	(my $name = $bad->[0]) =~ s/\n/, /g;
+	fails_to_start($node, "$bad->[0]\n", $bad->[1], $name);
+}
+
+# ---- the node id: unset, set by a reload, taken once ----
+
+$node->append_conf('postgresql.conf', "snowflake.node_id = ''");
+$node->start;
+query($node, 'CREATE EXTENSION snowflake');
+my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:.*\nALTER SYSTEM SET snowflake.node_id = '<number>';\nSELECT pg_reload_conf\(\);/s;
+refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
+	'without a node id nothing is generated');
+refused($node, 'SELECT snowflake_ready()', '55000', $unset,
+	'and the probe says so');
+refused($node, q{CREATE TABLE t (id bigint); SELECT snowflake_twins('t')}, '55000', $unset,
+	'nor looked for');
+like(query($node, 'SELECT snowflake_decode(1)'), qr/2024/, 'but decoded');
+
+sub set_and_reload
+{
+	my ($setting, $value) = @_;
+
+	query($node, "ALTER SYSTEM SET $setting = '$value'");
+	$node->reload;
+	return;
+}
+
+refused($node, "ALTER SYSTEM SET snowflake.node_id = '5000'", '22023',
+	qr/invalid value for parameter "snowflake.node_id": "5000".*DETAIL:  It must be a number from 0 to 1023/s,
+	'one that does not fit is refused');
+refused($node, "ALTER SYSTEM SET snowflake.datacenter_id = '1'", '22023',
+	qr/DETAIL:  It must be a number from 0 to 0/,
+	'so is a datacenter that the layout has no room for');
+set_and_reload('snowflake.node_id', '5');
+$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'") or die;
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
+	'unset may become set by a reload');
+my $from = -s $node->logfile;
+set_and_reload('snowflake.node_id', '6');
+query($node, "ALTER SYSTEM SET log_min_messages = 'notice'");
+$node->reload;
+$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'notice'") or die;
+is(query($node, 'SHOW snowflake.node_id'), '5', 'another is not taken');
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
+	'the node stays for the life of the server');
+like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5" to "6" without restarting the server/,
+	$from, 'and the log says so');
+# a crash of a backend is no restart of the server
+crash($node, 'background writer');
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
+	'nor does a crash of a process take the other');
+$node->restart;
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6',
+	'a restart takes it');
+query($node, 'ALTER SYSTEM RESET ALL');
+
+# ---- the node id from a name ----
+
+{
+	local $ENV{SF_TEST_NODE} = '8';
+
+	$node->append_conf('postgresql.conf', "snowflake.node_id = 'env:SF_TEST_NODE+100'");
+	$node->restart;
+	is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '108',
+		'a number of the environment, and an offset');
+	is(query($node, 'SHOW snowflake.node_id'), 'env:SF_TEST_NODE+100',
+		'shown as it was set');
+	my $from = -s $node->logfile;
+	set_and_reload('snowflake.node_id', '108');
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '108'") or die;
+	is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '108',
+		'a reload may write the same number in another way');
+	set_and_reload('snowflake.node_id', 'env:SF_TEST_NODE');
+	like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "108" to "env:SF_TEST_NODE" without/,
+		$from, 'but not bring another');
+	query($node, 'ALTER SYSTEM RESET ALL');
+	$node->stop;
+	$ENV{SF_TEST_NODE} = '924';
+	fails_to_start($node, '', qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and/,
+		'one that does not fit');
+}
+# this host's name is one or the other; test/unit has more of them
+chomp(my $hostname = `uname -n`);
+if ($hostname =~ /^[^.]+-([0-9]{1,9})(\.|$)/)
+{
+	$node->append_conf('postgresql.conf', "snowflake.layout = 'timestamp:32 node:30 sequence:1 tick:1s'\nsnowflake.node_id = 'hostname:ordinal'");
+	$node->start;
+	query($node, 'CREATE DATABASE named');
+	is(query($node, 'CREATE EXTENSION snowflake; SELECT snowflake_node(snowflake_nextval())',
+		database => 'named'), $1 + 0, "a host named $hostname");
+	query($node, 'DROP DATABASE named');
+	$node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
+}
+else
+{
+	fails_to_start($node, "snowflake.node_id = 'hostname:ordinal'\n",
+		qr/FATAL:  .*\n.*DETAIL:  The host's name "\Q$hostname\E" does not end in a hyphen and a number/,
+		"a host named $hostname");
+}
+$node->append_conf('postgresql.conf', "snowflake.node_id = '6'");
+$node->restart;
+
+# ---- the record of epoch and layouts ----
+
+my @ids = (query($node, 'SELECT snowflake_nextval()'));
+my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart.*snowflake_accept_configuration/s;
+foreach my $change (
+	[ "snowflake.epoch = '2025-06-01'", 'epoch:2025-06-01', 'epoch:2024-01-01' ],
+	[ "snowflake.layout = 'timestamp:41 node:6 sequence:16'", 'node:6 sequence:16', 'node:10 sequence:12' ],
+	[ "snowflake.shard_layout = 'timestamp:41 shard:8 sequence:14'", 'shard:8', 'shard:13' ])
+{
+	my ($setting, $new, $old) = @$change;
+
+	my $conf = slurp_file($node->data_dir . '/postgresql.conf');
+	$node->append_conf('postgresql.conf', "snowflake.node_id = '1'\n$setting");
+	$node->restart;
+	refused($node, 'SELECT snowflake_nextval()', '55000', $differs,
+		"$setting: refuses to generate");
+	refused($node, 'SELECT snowflake_decode(1)', '55000',
+		qr/"[^"]*\Q$new\E[^"]*", and this database was filled with "[^"]*\Q$old\E[^"]*"/,
+		"$setting: refuses to decode, and names both");
+	is(query($node, q{SELECT snowflake_node(1::bigint << 12, 'twitter')}), '1',
+		'explicit layouts work');
+	open(my $fh, '>', $node->data_dir . '/postgresql.conf') or die;
+	print $fh $conf;
+	close $fh;
+}
+
+# accepted: with a WARNING that says what it endangers
+$node->append_conf('postgresql.conf',
+	"snowflake.node_id = '1'\nsnowflake.epoch = '2025-06-01'");
+$node->restart;
+my ($out, $err);
+$node->psql('postgres', 'SELECT snowflake_accept_configuration()',
+	stdout => \$out, stderr => \$err);
+like($err, qr/WARNING:  IDs made from now on can repeat IDs that are already in this database/,
+	'a later epoch endangers what is there');
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'once accepted, it generates');
+$node->append_conf('postgresql.conf', "snowflake.epoch = '2020-01-01'");
+$node->restart;
+$node->psql('postgres', 'SELECT snowflake_accept_configuration()',
+	stdout => \$out, stderr => \$err);
+like($err, qr/WARNING:  IDs that are already in this database will decode wrongly/,
+	'an earlier one only makes them decode wrongly');
+is(query($node, "SELECT snowflake_nextval() > $ids[0]"), 't', 'and new IDs are above');
+
+# A restore writes the record register by register. A call that comes in between
+# does not replace what is there already.
+query($node, 'CREATE DATABASE restored');
+query($node, q{
+	CREATE EXTENSION snowflake;
+	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
+	SELECT setval('snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
+refused($node, 'SELECT snowflake_ready()', '55000',
+	qr/$differs/, 'while it is restored: refused', database => 'restored');
+refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/DETAIL:  snowflake.layout is "[^"]*epoch:2020[^"]*", and what this database was filled with is recorded in part, as while it is restored\./,
+	'and says so', database => 'restored');
+my $code = query($node, 'SELECT last_value FROM snowflake_recorded_layout');
+query($node, "SELECT setval('snowflake_recorded_layout', $code)", database => 'restored');
+refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/and this database was filled with "[^"]*epoch:2024-01-01[^"]*"/,
+	'the record is what was restored', database => 'restored');
+
+# ---- datacenters ----
+
+query($node, 'CREATE DATABASE dc');
+$node->append_conf('postgresql.conf', q{
+snowflake.epoch = ''
+snowflake.layout = 'twitter'
+snowflake.datacenter_id = '3'
+snowflake.node_id = '7'
+});
+$node->restart;
+is(query($node, q{
+	CREATE EXTENSION snowflake;
+	SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())},
+	database => 'dc'), '3|7|103', 'datacenter and worker');
+$node->append_conf('postgresql.conf', "snowflake.datacenter_id = ''\nsnowflake.node_id = '103'");
+$node->restart;
+is(query($node, 'SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())',
+	database => 'dc'), '3|7|103', 'or the whole number');
+
+# ---- shards: a reload takes effect for all sessions ----
+
+refused($node, 'SELECT snowflake_shard_nextval(9)', '55000',
+	qr/may not issue IDs for shard 9.*snowflake.shards/s, 'no shards by default', database => 'dc');
+set_and_reload('snowflake.shards', '5-9');
+$node->poll_query_until('dc', "SELECT current_setting('snowflake.shards') = '5-9'") or die;
+is(query($node, q{SELECT snowflake_shard(snowflake_shard_nextval(9), 'instagram')}, database => 'dc'),
+	'9', 'a reload brings one');
+set_and_reload('snowflake.shards', '5');
+$node->poll_query_until('dc', "SELECT current_setting('snowflake.shards') = '5'") or die;
+refused($node, 'SELECT snowflake_shard_nextval(9)', '55000',
+	qr/may not issue IDs for shard 9/, 'and takes it away', database => 'dc');
+# from a batch that is under way, as well
+my ($batch_out, $batch_err) = ('', '');
+my $batch = IPC::Run::start(
+	[
+		'psql', '-XAtq', '-d', $node->connstr('dc'), '-c',
+		'SELECT count(*) FROM snowflake_shard_nextval_batch(5, 10000000)'
+	],
+	'>', \$batch_out, '2>', \$batch_err);
+$node->poll_query_until('dc', q{
+	SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE query LIKE '%_batch(5,%' AND state = 'active' AND pid <> pg_backend_pid()})
+  or die;
+set_and_reload('snowflake.shards', '6');
+$batch->finish;
+like($batch_err, qr/may not issue IDs for shard 5/,
+	'a batch under way ends when its shard is taken away');
+
+# ---- other layouts, each in a database of its own ----
+
+foreach my $layout ('discord', 'mastodon', 'javascript', 'sonyflake', 'pgedge',
+	'timestamp:36 node:17 sequence:10 tick:100ms epoch:2020-01-01',
+	'timestamp:40 sequence:8 datacenter:5 worker:6')
+{
+	(my $db = $layout) =~ s/\W+/_/g;
+	query($node, qq{CREATE DATABASE "$db"});
+	$node->append_conf('postgresql.conf',
+		"snowflake.layout = '$layout'\nsnowflake.node_id = '"
+		  . ($layout eq 'mastodon' ? 0 : 101) . "'\n"
+		  . "snowflake.max_clock_drift = 5ms\nsnowflake.datacenter_id = ''");
+	$node->restart;
+	is(query($node, qq{
+		CREATE EXTENSION snowflake;
+		CREATE TABLE t AS SELECT snowflake_nextval() AS id FROM generate_series(1, 200);
+		INSERT INTO t SELECT snowflake_nextval_batch(200);
+		SELECT count(DISTINCT id), count(*) FILTER (WHERE id < 0),
+			coalesce(min(snowflake_node(id)), 101), coalesce(max(snowflake_node(id)), 101),
+			max(abs(extract(epoch FROM snowflake_timestamp(id) - clock_timestamp()))) < 60,
+			bool_and(snowflake_decode(id) = snowflake_decode(id, '$layout'))
+		FROM t}, database => $db),
+		'400|0|101|101|t|t', "$layout: generates what it decodes");
+}
+
+# ---- random starts ----
+
+query($node, 'CREATE DATABASE random');
+$node->append_conf('postgresql.conf', q{
+snowflake.layout = 'snowflake'
+snowflake.node_id = '1'
+snowflake.sequence_start = random
+});
+$node->restart;
+query($node, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (i serial, id bigint);
+	DO $$
+	BEGIN
+		FOR i IN 1 .. 200 LOOP
+			INSERT INTO t (id) VALUES (snowflake_nextval());
+			PERFORM pg_sleep(0.001);
+		END LOOP;
+	END $$}, database => 'random');
+is(query($node, q{
+	SELECT count(DISTINCT s) > 100, max(s) < 2048,
+		count(*) FILTER (WHERE s % 2 = 1) BETWEEN 40 AND 160,
+		bool_and(id > before)
+	FROM (SELECT id, snowflake_sequence(id) AS s, lag(id, 1, 0::bigint) OVER (ORDER BY i) AS before FROM t) x},
+	database => 'random'), 't|t|t|t',
+	'a tick that a call opens starts at random in the lower half, ascending');
+is(query($node, q{
+	SELECT count(*) >= 20, count(*) FILTER (WHERE s = 0) >= 10 FROM (
+		SELECT snowflake_sequence(id) AS s, snowflake_timestamp(id) AS t,
+			lag(snowflake_sequence(id)) OVER (ORDER BY id) AS ps,
+			lag(snowflake_timestamp(id)) OVER (ORDER BY id) AS pt
+		FROM snowflake_nextval_batch(200000) id) x
+	WHERE ps = 4095 AND t = pt + interval '1 ms'}, database => 'random'), 't|t',
+	'one that a carry opens starts at zero');
+
+# ---- the end of a layout's life, and its beginning ----
+
+sub set_life
+{
+	my ($db, $epoch) = @_;
+
+	query($node, "CREATE DATABASE $db");
+	$node->append_conf('postgresql.conf',
+		"snowflake.layout = 'timestamp:36 node:10 sequence:12 epoch:$epoch'");
+	$node->restart;
+	query($node, 'CREATE EXTENSION snowflake', database => $db);
+	return;
+}
+
+# 36 bits of milliseconds last 795 days and some hours
+my $ms = int(time() * 1000);
+my $life = 2**36;
+$from = -s $node->logfile;
+set_life('aging', $ms - $life + 100 * 86400000);
+like(query($node, 'SELECT snowflake_nextval()', database => 'aging'), qr/^\d+$/,
+	'a layout works until its end');
+like_log($node, qr/WARNING:  snowflake SF501: layout reaches its last timestamp in (99|100) days\n.*HINT:  Choose a layout/,
+	$from, 'the log warns a year ahead');
+set_life('ended', $ms - $life - 5000);
+refused($node, 'SELECT snowflake_nextval()', '2200H',
+	qr/layout has reached its last timestamp.*DETAIL:  The layout is "timestamp:36.*past its end.*HINT:  Check the server's clock/s,
+	'and not beyond', database => 'ended');
+set_life('ending', int(time() * 1000) - $life + 10000);
+my $last = '';
+my $ended = 0;
+foreach my $i (1 .. 1200)
+{
+	my ($status, $id, $why) = $node->psql('ending', 'SELECT snowflake_nextval()');
+	if ($status != 0)
+	{
+		$ended = $why =~ /last timestamp/;
+		last;
+	}
+	$last = $id;
+	Time::HiRes::usleep(50000);
+}
+ok($ended && $last ne '' && $last < 2**58,
+	'up to its last tick it issues, and no ID is beyond it');
+set_life('unborn', int(time() * 1000) + 86400000);
+refused($node, 'SELECT snowflake_nextval()', '58000',
+	qr/wall clock is before the layout's epoch.*DETAIL:  The epoch is 20.*HINT:  Set the server's clock right, or snowflake.epoch/s,
+	'an epoch in the future', database => 'unborn');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,361 @@
+# Databases that come and go, copies, dumps, the extension dropped and created
+# while others use it, and two databases at once.
+#
+# takes: 292 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $rounds = $ENV{SNOWFLAKE_ROUNDS} || 1000;
+my $node = new_server('main', 'snowflake.max_databases = 4',
+	'log_statement = none', 'log_connections = off', 'log_disconnections = off',
+	'autovacuum = off');
+start_with_clock($node, '+0');
+
+# ---- CREATE EXTENSION, a call and ROLLBACK, many times ----
+
+my $aborted = join('', map { qq{
+	BEGIN;
+	CREATE EXTENSION snowflake;
+	SELECT snowflake_nextval();
+	ROLLBACK;
+} } 1 .. $rounds);
+my @ids = split /\n/, query($node, $aborted);
+is(scalar(@ids), $rounds, "CREATE EXTENSION was rolled back $rounds times");
+check_ids('what those transactions saw', \@ids);
+is(query($node, "SELECT count(*) FROM pg_class WHERE relname LIKE 'snowflake%'"),
+	'0', 'and left nothing behind');
+
+# ---- databases created and dropped, many times, with room for four ----
+
+query($node, 'CREATE EXTENSION snowflake');
+query($node, 'CREATE DATABASE pattern');
+query($node, 'CREATE EXTENSION snowflake', database => 'pattern');
+query($node, 'SELECT snowflake_nextval()', database => 'pattern');
+my @from_databases = split /\n/, query($node, join('', map { qq{
+	CREATE DATABASE d$_ TEMPLATE pattern;
+	\\connect d$_
+	SELECT snowflake_nextval();
+	\\connect postgres
+	DROP DATABASE d$_;
+} } 1 .. $rounds));
+is(scalar(@from_databases), $rounds, "$rounds databases came and went");
+check_ids("$rounds databases, one after the other", \@from_databases);
+
+# one more than there is room for
+foreach my $i (1 .. 3)
+{
+	query($node, "CREATE DATABASE more$i TEMPLATE pattern");
+}
+query($node, 'SELECT snowflake_nextval()', database => $_)
+  foreach (qw(postgres pattern more1 more2));
+refused($node, 'SELECT snowflake_nextval()', '53400',
+	qr/too many databases generate IDs on this server.*DETAIL:  snowflake.max_databases is 4.*HINT:  Increase snowflake.max_databases, and restart/s,
+	'one database too many is refused', database => 'more3');
+like(query($node, 'SELECT snowflake_nextval()', database => 'more2'), qr/^\d+$/,
+	'and takes no place from another');
+query($node, 'DROP DATABASE more1');
+like(query($node, 'SELECT snowflake_nextval()', database => 'more3'), qr/^\d+$/,
+	'until one of them is gone');
+query($node, "DROP DATABASE more$_") foreach (2, 3);
+
+# ---- a copy of a database has its mark ----
+
+query($node, q{
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	INSERT INTO t SELECT FROM generate_series(1, 100)}, database => 'pattern');
+query($node, 'CREATE DATABASE copy TEMPLATE pattern');
+is( query($node, 'SELECT last_value FROM snowflake_mark', database => 'copy'),
+	query($node, 'SELECT last_value FROM snowflake_mark', database => 'pattern'),
+	'a copy of a database has its mark');
+
+# ---- two sessions in CREATE EXTENSION at once ----
+
+query($node, 'DROP EXTENSION snowflake CASCADE; DROP TABLE IF EXISTS t');
+my @clients;
+my $first = $node->background_psql('postgres');
+$first->query_safe('BEGIN; CREATE EXTENSION snowflake; SELECT snowflake_nextval();');
+my ($out, $err) = ('', '');
+my $second = IPC::Run::start(
+	[
+		'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+		'CREATE EXTENSION IF NOT EXISTS snowflake', '-c',
+		'SELECT snowflake_nextval()'
+	],
+	'>', \$out, '2>', \$err);
+$node->poll_query_until('postgres', q{
+	SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE query LIKE 'CREATE EXTENSION IF%' AND wait_event_type = 'Lock'})
+  or die 'the second does not wait';
+$first->query_safe('COMMIT');
+$second->finish;
+like($err, qr/duplicate key|already exists/, 'the second of two is told');
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
+	'after two sessions in CREATE EXTENSION at once, it works');
+
+# ---- dropped and created again while other sessions have used it ----
+
+my $user = $node->background_psql('postgres', on_error_stop => 0);
+my @seen = ($user->query_safe('SELECT snowflake_nextval()'));
+my $old_mark = query($node, 'SELECT last_value FROM snowflake_mark');
+$first->query_safe('DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=', $old_mark,
+	'the new mark begins above the old one');
+push @seen, $user->query_safe('SELECT snowflake_nextval()');
+push @seen, $first->query_safe('SELECT snowflake_nextval()');
+push @seen, $user->query_safe('SELECT snowflake_nextval()');
+check_ids('before and after the extension was created again', \@seen);
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	epoch_ms($seen[-1]), 'the new mark is above what was issued under the old');
+
+# While somebody creates it again, others go on to where the old mark is, and
+# not to what that transaction, which may roll back, makes of its new one.
+$old_mark = query($node, 'SELECT last_value FROM snowflake_mark');
+$first->query_safe('BEGIN; DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
+$node->poll_query_until('postgres',
+	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $old_mark") or die;
+push @seen, $first->query_safe('SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($seen[-1]), '>=', $old_mark, 'the one that creates it goes on');
+my ($stopped) = $user->query("SET statement_timeout = '500ms'; SELECT snowflake_nextval()");
+unlike($stopped || '', qr/^\d+$/, 'others do not go beyond the old mark');
+$user->{stderr} = '';
+$user->query("RESET statement_timeout");
+$first->query_safe('ROLLBACK');
+push @seen, $user->query_safe('SELECT snowflake_nextval()');
+push @seen, $first->query_safe('SELECT snowflake_nextval()');
+check_ids('before and after that was rolled back', \@seen);
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	epoch_ms($seen[-1]), 'and the old mark is above them');
+
+# the mark lowered by hand is written up by the next session at the latest
+query($node, "SELECT setval('snowflake_mark', 1)");
+push @seen, query($node, 'SELECT snowflake_nextval()');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
+
+# also one that is too far ahead to be believed; its database waits for it
+query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
+$node->reload;
+$node->poll_query_until('postgres', q{
+	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
+		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+push @seen, query($node, 'SELECT snowflake_nextval()');
+my $published = query($node, 'SELECT last_value FROM snowflake_mark');
+query($node, "SELECT setval('snowflake_mark', $published - 20000)");
+foreach my $call ('snowflake_nextval()', 'snowflake_ready()')
+{
+	refused($node, "SELECT $call", '58000',
+		qr/behind the mark of this database/, "a mark half a minute ahead: $call");
+	is(query($node, 'SELECT last_value FROM snowflake_mark'), $published,
+		'it is written up');
+}
+unlike($user->query('SELECT snowflake_nextval()') || '', qr/^\d+$/,
+	'the same for a session that was there');
+$user->{stderr} = '';
+like(query($node, 'SELECT snowflake_nextval()', database => 'pattern'),
+	qr/^\d+$/, 'other databases go on');
+query($node, 'ALTER SYSTEM RESET snowflake.reserve');
+$node->reload;
+set_clock($node, '+60');
+push @seen, query($node, 'SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($seen[-1]), '>=', $published, 'when the clock is there it goes on');
+check_ids('before and after', \@seen);
+$user->quit;
+$first->quit;
+
+# a mark raised by hand, or by a restore, and then advanced
+my $session = $node->background_psql('postgres');
+push @seen, $session->query_safe('SELECT snowflake_nextval()');
+my $raised = query($node, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 2500)});
+$session->query_safe('SELECT snowflake_advance(snowflake_currval())');
+push @seen, $session->query_safe('SELECT snowflake_nextval()');
+cmp_ok(epoch_ms($seen[-1]), '>=', $raised, 'what is found above the mark is respected');
+$session->query_safe("SELECT snowflake_advance(snowflake_min_id(now() + interval '1 hour'))");
+$session->query_safe(q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+push @seen, $session->query_safe('SELECT snowflake_nextval()');
+check_ids('while the mark was moved by hand', \@seen);
+$session->quit;
+
+# ---- one database's bad mark does not stop the others ----
+
+query($node, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint + 86400000)},
+	database => 'copy');
+refused($node, 'SELECT snowflake_nextval()', '58000',
+	qr/wall clock is 86\d+ s behind the mark of this database/,
+	'a mark a day ahead stops its database', database => 'copy');
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
+	'and no other');
+query($node, q{
+	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint)},
+	database => 'copy');
+like(query($node, 'SELECT snowflake_nextval()', database => 'copy'), qr/^\d+$/,
+	'put right, it goes on');
+
+# snowflake_advance() beyond what a call waits for does the same
+my $ahead = query($node,
+	"SELECT snowflake_advance(snowflake_min_id(now() + interval '1 hour'))",
+	database => 'copy');
+refused_behind($node, 'SELECT snowflake_nextval()',
+	'advanced by an hour, a database waits', database => 'copy');
+like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'and the others go on');
+refused($node, 'SELECT snowflake_advance(1)', '58000', qr/behind the mark/,
+	'a smaller advance does not undo that', database => 'copy');
+set_clock($node, '+3600');
+refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/,
+	'until the clock is there', database => 'copy');
+set_clock($node, '+3659');
+is(query($node, "SELECT snowflake_timestamp(snowflake_nextval()) >= '$ahead'",
+	database => 'copy'), 't', 'then it goes on above that time');
+# ---- dropped and created again by the transaction that made IDs ----
+
+query($node, 'CREATE DATABASE redone');
+my @kept = split /\n/, query($node, q{
+	BEGIN;
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY);
+	INSERT INTO t SELECT snowflake_nextval_batch(50000) RETURNING id;
+	DROP EXTENSION snowflake;
+	CREATE EXTENSION snowflake;
+	COMMIT}, database => 'redone');
+is(scalar(@kept), 50000, 'a transaction makes IDs with an extension that it drops');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone'),
+	'>', epoch_ms($kept[-1]), 'and the mark of the new one is above them');
+
+# the same where a savepoint takes the extension along, and leaves the ID
+my $saved = $node->background_psql('redone');
+$saved->query_safe('DROP EXTENSION snowflake; BEGIN; SAVEPOINT s; CREATE EXTENSION snowflake');
+my $left = $saved->query_safe('SELECT snowflake_nextval()');
+$saved->query_safe("ROLLBACK TO s; CREATE EXTENSION snowflake; INSERT INTO t VALUES ($left); COMMIT");
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone'),
+	'>', epoch_ms($left), 'nor is one forgotten whose extension was rolled back');
+$saved->quit;
+
+# ---- an early extension of the mark waits for no lock ----
+
+query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
+$node->reload;
+$node->poll_query_until('postgres', q{
+	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
+		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+my $caller = $node->background_psql('postgres');
+my $owner = $node->background_psql('postgres');
+$caller->query_safe("SELECT snowflake_nextval(); SET statement_timeout = '20s'");
+my $far = query($node, 'SELECT last_value FROM snowflake_mark');
+$owner->query_safe('BEGIN; ALTER SEQUENCE snowflake_recorded_epoch OWNER TO CURRENT_USER');
+set_clock($node, '+3700');
+like($caller->query_safe('SELECT snowflake_nextval()'), qr/^\d+$/,
+	'half of a reserve is used up, and a register locked: a call goes on');
+$owner->query_safe('ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+is($owner->query_safe('SELECT last_value FROM snowflake_mark'), $far,
+	'and has not moved the mark');
+$owner->query_safe('COMMIT');
+$caller->query_safe('SELECT snowflake_nextval()');
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>', $far,
+	'the next one does');
+$caller->quit;
+$owner->quit;
+
+set_clock($node, '+0');
+$node->stop('immediate');
+
+# ---- dump and restore, by a database's owner who is no superuser ----
+
+my $source = new_server('source');
+$source->start;
+query($source, q{
+	CREATE ROLE owner LOGIN;
+	CREATE DATABASE app OWNER owner;
+});
+query($source, 'CREATE EXTENSION snowflake', database => 'app');
+query($source, q{
+	SET ROLE owner;
+	CREATE SCHEMA app AUTHORIZATION owner;
+	CREATE TABLE app.t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	INSERT INTO app.t SELECT FROM generate_series(1, 100);
+}, database => 'app');
+my $dump = $source->basedir . '/app.sql';
+$source->command_ok(
+	[
+		'pg_dump', '-U', 'owner', '-h', $source->host, '-p', $source->port,
+		'-f', $dump, 'app'
+	],
+	'the owner of a database, who is no superuser, can dump it');
+like(slurp_file($dump), qr/setval\('public.snowflake_mark', \d+, true\)/,
+	'the dump carries the mark');
+my $max = query($source, 'SELECT max(id) FROM app.t', database => 'app');
+my $mark = query($source, 'SELECT last_value FROM snowflake_mark', database => 'app');
+
+# into another cluster, by a superuser; its clock is behind, by less than the
+# reserve, so that without the mark it would repeat IDs
+my $target = new_server('target', 'snowflake.max_clock_wait = 30s');
+start_with_clock($target, '-3600');
+query($target, 'CREATE ROLE owner LOGIN; CREATE DATABASE app OWNER owner; CREATE DATABASE again OWNER owner');
+$target->command_ok(
+	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('app'), '-f', $dump ],
+	'a superuser restores it');
+is(query($target, 'SELECT last_value FROM snowflake_mark', database => 'app'),
+	$mark, 'with the mark');
+refused($target, 'INSERT INTO app.t DEFAULT VALUES', '58000',
+	qr/behind the mark of this database/,
+	'where the clock is an hour behind, nothing is generated', database => 'app');
+set_clock($target, '+0');
+cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database => 'app'),
+	'>', $max, 'with the right clock it goes on above');
+
+# by the owner: the extension has to be there, and its mark cannot be set; that
+# fails in the open, and snowflake_advance() is the remedy
+query($target, 'CREATE EXTENSION snowflake', database => 'again');
+my ($status, $stdout, $stderr);
+$status = IPC::Run::run(
+	[
+		'psql', '-XAtq', '-U', 'owner', '-h', $target->host, '-p', $target->port,
+		'-d', 'again', '-f', $dump
+	],
+	'>', \$stdout, '2>', \$stderr);
+like($stderr, qr/permission denied for sequence snowflake_mark/,
+	'the owner is told that the mark is not restored');
+is(query($target, 'SELECT count(*) FROM app.t', database => 'again'), '100',
+	'the rows are');
+query($target, 'SELECT snowflake_advance(max(id)) FROM app.t', database => 'again');
+cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database => 'again'),
+	'>', $max, 'advanced by an administrator, it goes on above');
+$target->stop('immediate');
+$source->stop;
+
+# ---- two databases under load share no ID, nor after a crash ----
+
+my $both = new_server('both', "snowflake.shards = '3-4'");
+my $checker = IdChecker->new($both->basedir . '/ids');
+$both->start;
+foreach my $database ('one', 'two')
+{
+	query($both, "CREATE DATABASE $database");
+	query($both, 'CREATE EXTENSION snowflake; ' . load_tables(), database => $database);
+}
+foreach my $life ('until the crash', 'after the crash')
+{
+	my @loads = map { start_load($checker, 'two databases', $both->connstr($_), 4) } ('one', 'two');
+
+	# the first once more, so that each has seen the other at work
+	$_->more(10000) foreach (@loads, $loads[0]);
+	$both->stop('immediate') if $life =~ /until/;
+	is_deeply($_->finish, {}, "two databases, $life: no errors") foreach @loads;
+	$both->start if $life =~ /until/;
+}
+$checker->state("database $_", $both, $_, 'SELECT id FROM t UNION ALL SELECT id FROM s')
+  foreach ('one', 'two');
+$checker->clients;
+$checker->states;
+$both->stop;
+
+done_testing();

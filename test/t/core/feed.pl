@@ -1,0 +1,567 @@
+# Feeds: with the horizon a reader sees each committed row once and in order,
+# whatever the writers do. SNOWFLAKE_ROWS is how many rows the proof has.
+#
+# takes: 60 s
+use strict;
+use warnings FATAL => 'all';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $rows = $ENV{SNOWFLAKE_ROWS} || 100_000;
+
+my $node = new_server('main', "snowflake.shards = '0-49'",
+	'max_prepared_transactions = 40', 'synchronous_commit = off',
+	'wal_level = logical', 'autovacuum = off');
+start_with_clock($node, '+0');
+query($node, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int);
+	CREATE TABLE s (id bigint PRIMARY KEY, c int);
+	CREATE TABLE other (c int);
+});
+
+# What a feed on t delivers now, by what the rows are called.
+my $feed = 'SELECT string_agg(c::text, \' \' ORDER BY id) FROM t WHERE id < snowflake_horizon()';
+# The same where a transaction takes its snapshot before.
+my $look = 'SELECT count(*) >= 0 FROM t';
+
+sub session
+{
+	return $node->background_psql($_[0] || 'postgres');
+}
+
+sub insert
+{
+	my ($c) = @_;
+
+	return "INSERT INTO t (c) VALUES ($c)";
+}
+
+# Begin with an empty table.
+sub anew
+{
+	query($node, 'TRUNCATE t, s');
+	return;
+}
+
+# ---- the proof ----
+
+# Eight writers, of which some make their IDs long before they commit, roll
+# back, prepare, or lose a subtransaction.
+my %scripts = (
+	'commit@6' => q{
+		\set n random(1, 40)
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, :n);
+		\sleep :us us
+		COMMIT;
+	},
+	'single@4' => 'INSERT INTO t (c) VALUES (0);',
+	'batch@2' => q{
+		\set n random(1, 40)
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(:n) id;
+		\sleep :us us
+		COMMIT;
+	},
+	'late@2' => q{
+		\set us random(0, 20000)
+		BEGIN;
+		CREATE TEMP TABLE ids ON COMMIT DROP AS
+			SELECT snowflake_nextval() AS id FROM generate_series(1, 10);
+		\sleep :us us
+		INSERT INTO t SELECT id, 0 FROM ids;
+		COMMIT;
+	},
+	'subtransactions@2' => q{
+		\set us random(0, 20000)
+		BEGIN;
+		SAVEPOINT a;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		\sleep :us us
+		ROLLBACK TO a;
+		SAVEPOINT b;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		RELEASE b;
+		\sleep :us us
+		COMMIT;
+	},
+	'rollback@2' => q{
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		\sleep :us us
+		ROLLBACK;
+	},
+	'prepare@2' => q{
+		\set n random(1, 40)
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, :n);
+		PREPARE TRANSACTION 'p:client_id';
+		\sleep :us us
+		COMMIT PREPARED 'p:client_id';
+	},
+	'unprepare@1' => q{
+		BEGIN;
+		INSERT INTO t (c) SELECT generate_series(1, 10);
+		PREPARE TRANSACTION 'p:client_id';
+		ROLLBACK PREPARED 'p:client_id';
+	});
+
+# A reader of random pages: each in one statement and a transaction of its own.
+# It is done when it has found nothing since all writers have ended.
+query($node, q{
+	CREATE TABLE seen (n bigserial, reader text, id bigint);
+	CREATE TABLE ended ();
+	CREATE PROCEDURE read(reader text, horizon text) LANGUAGE plpgsql AS $$
+	DECLARE
+		last bigint := 0;
+		got bigint;
+		no_more boolean;
+	BEGIN
+		LOOP
+			COMMIT;
+			SELECT count(*) > 0 FROM ended INTO no_more;
+			EXECUTE format('WITH page AS (SELECT id FROM t
+						WHERE id > $2 AND id < %s ORDER BY id LIMIT $3),
+					kept AS (INSERT INTO seen (reader, id)
+						SELECT $1, id FROM page ORDER BY id RETURNING id)
+				SELECT max(id) FROM kept', horizon)
+				INTO got USING reader, last, (1 + random() ^ 4 * 5000)::int;
+			EXIT WHEN got IS NULL AND no_more;
+			last := coalesce(got, last);
+			IF got IS NULL THEN
+				PERFORM pg_sleep(0.001 * random());
+			END IF;
+		END LOOP;
+	END $$;
+});
+
+my @readers = ('read committed', 'repeatable read', 'none');
+my @handles;
+foreach my $reader (@readers)
+{
+	my $horizon = $reader eq 'none' ? '9223372036854775807' : 'snowflake_horizon()';
+	local $ENV{PGOPTIONS} = '-c enable_seqscan=off';
+	$ENV{PGOPTIONS} .= ' -c default_transaction_isolation=repeatable\\ read'
+	  if $reader eq 'repeatable read';
+	push @handles, IPC::Run::start(
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d',
+			$node->connstr('postgres'), '-c', "CALL read('$reader', '$horizon')" ]);
+}
+# about 11 rows are committed in a transaction
+my $transactions = int($rows / 11 / 8) + 1;
+$node->pgbench(
+	"--no-vacuum --client=8 --jobs=2 --transactions=$transactions",
+	0, [qr{processed: (\d+)/\1}], [qr{^$}], 'eight writers', \%scripts);
+query($node, 'INSERT INTO ended DEFAULT VALUES');
+foreach my $h (@handles)
+{
+	ok($h->finish, 'a reader comes to the end');
+}
+my $written = query($node, 'SELECT count(*) FROM t');
+cmp_ok($written, '>', $rows * 0.8, "$written rows were committed");
+foreach my $reader (@readers)
+{
+	my ($missed, $twice, $unordered) = split /\|/, query($node, qq{
+		SELECT (SELECT count(*) FROM t WHERE NOT EXISTS
+				(SELECT FROM seen s WHERE s.id = t.id AND reader = '$reader')),
+			(SELECT count(*) - count(DISTINCT id) FROM seen
+				WHERE reader = '$reader'),
+			(SELECT count(*) FROM (SELECT id, lag(id) OVER (ORDER BY n) AS before
+				FROM seen WHERE reader = '$reader') s WHERE id <= before)});
+	if ($reader eq 'none')
+	{
+		cmp_ok($missed, '>', 0, "without the horizon a reader loses $missed rows");
+		next;
+	}
+	is("$missed $twice $unordered", '0 0 0',
+		"$reader: each row was seen once, and in order");
+}
+is(query($node, 'SELECT count(*) FROM seen WHERE NOT EXISTS
+	(SELECT FROM t WHERE t.id = seen.id)'),
+	'0', 'nothing else was seen');
+
+# ---- one by one ----
+
+# The rows that a feed delivers in a session, or in a new one.
+sub delivers
+{
+	my ($in, $expected, $name) = @_;
+	my $got = ref $in ? $in->query_safe($feed) : query($node, $feed);
+
+	is($got // '', $expected, $name);
+	return;
+}
+
+my ($a, $b, $c) = map { session() } 1 .. 3;
+
+anew();
+query($node, insert(1));
+delivers(undef, '1', 'an idle system delivers its last row');
+
+$a->query_safe('BEGIN; ' . insert(2));
+query($node, insert(3));
+delivers(undef, '1', 'who is idle in transaction holds back what is later');
+delivers($a, '1', '... for himself as well');
+$a->query_safe('COMMIT');
+delivers(undef, '1 2 3', '... until he ends');
+$a->query_safe('BEGIN; ' . insert(4) . '; ROLLBACK');
+delivers(undef, '1 2 3', 'a transaction that was rolled back holds nothing');
+
+anew();
+$a->query_safe('BEGIN; SELECT snowflake_nextval()');
+query($node, insert(1));
+delivers(undef, '', 'the transaction ID may come after the ID');
+$a->query_safe('INSERT INTO t VALUES (snowflake_currval(), 0); COMMIT');
+delivers(undef, '0 1', '... and then the row is delivered');
+
+anew();
+$a->query_safe('BEGIN; SAVEPOINT a; ' . insert(0)
+	  . '; ROLLBACK TO a; SAVEPOINT b; ' . insert(1) . '; RELEASE b');
+query($node, insert(2));
+delivers(undef, '', 'subtransactions end with their transaction');
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+$a->query_safe('COMMIT');
+delivers($b, '', '... also for a snapshot taken before');
+$b->query_safe('COMMIT');
+delivers($b, '1 2', '... and not after');
+
+# snapshots that are older than the end of a transaction
+foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
+{
+	anew();
+	query($node, insert(1));
+	$a->query_safe('BEGIN; ' . insert(2));
+	$b->query_safe("BEGIN ISOLATION LEVEL $level; $look");
+	query($node, insert(3));
+	$a->query_safe('COMMIT');
+	query($node, insert(4));
+	delivers($b, '1', "$level: the horizon is the snapshot's");
+	my $exported = $b->query_safe('SELECT pg_export_snapshot()');
+	$c->query_safe("BEGIN ISOLATION LEVEL $level READ ONLY; SET TRANSACTION SNAPSHOT '$exported'");
+	delivers($c, '1', '... also where it was exported to');
+	$c->query_safe('COMMIT');
+	delivers(undef, '1 2 3 4', '... and others have theirs');
+	$b->query_safe('COMMIT');
+	delivers($b, '1 2 3 4', '... as it has in its next transaction');
+}
+
+# a session that has filled its ring while nobody lagged behind
+anew();
+$a->query_safe(insert($_)) foreach 1 .. 40;
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+$a->query_safe(insert(41));
+$a->query_safe(insert(42));
+is($b->query_safe('SELECT snowflake_horizon()') <=
+	  query($node, 'SELECT id FROM t WHERE c = 41'),
+	1, 'each transaction since the snapshot holds it back, not only the last');
+$b->query_safe('COMMIT');
+
+# a statement has one horizon, and so has a snapshot
+$a->query_safe('BEGIN; SELECT snowflake_nextval()');
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+my $held = $b->query_safe('SELECT snowflake_horizon()');
+$a->query_safe('ROLLBACK');
+is($b->query_safe('SELECT snowflake_horizon()'), $held,
+	'a snapshot that asks again gets the same answer');
+$b->query_safe('COMMIT');
+cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $held,
+	'... and another one a later');
+my $force = $node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
+is(query($node, qq{
+		SET $force = on;
+		SELECT count(*) FROM t WHERE id < snowflake_horizon()}),
+	query($node, 'SELECT count(*) FROM t'), 'in a parallel query');
+query($node, q{CREATE FUNCTION wrong() RETURNS bigint LANGUAGE sql PARALLEL SAFE
+	AS 'SELECT snowflake_nextval()'});
+refused($node, qq{
+		SET $force = on; SET max_parallel_workers_per_gather = 2;
+		SELECT wrong()},
+	'25000', qr/cannot make IDs in a parallel worker.*PARALLEL RESTRICTED/s,
+	'a worker makes no IDs behind the back of its leader');
+
+# a backend that is terminated, in the midst of its transaction
+anew();
+$c->query_safe('BEGIN; ' . insert(1));
+query($node, insert(2));
+delivers(undef, '', 'a transaction in a session');
+my $pid = $c->query_safe('SELECT pg_backend_pid()');
+query($node, "SELECT pg_terminate_backend($pid, 60000)");
+delivers(undef, '2', '... that is terminated');
+eval { $c->quit };
+$c = session();
+
+# other databases
+query($node, 'CREATE DATABASE other');
+query($node, 'CREATE EXTENSION snowflake', database => 'other');
+my $elsewhere = session('other');
+$elsewhere->query_safe('BEGIN; SELECT snowflake_nextval()');
+query($node, insert(3));
+delivers(undef, '2 3', 'other databases do not matter');
+is(query($node, 'SELECT count(*), max(datname) FROM snowflake_horizon_holders
+		JOIN pg_database d ON d.oid = database'),
+	'1|other', '... but show');
+$elsewhere->quit;
+
+# ---- who holds it back ----
+
+query($node, 'CREATE ROLE somebody; CREATE ROLE watcher IN ROLE pg_read_all_stats');
+$a->query_safe('BEGIN; ' . insert(1));
+my $id = $a->query_safe('SELECT snowflake_currval()');
+$pid = $a->query_safe('SELECT pg_backend_pid()');
+my $holders = "SELECT pid = $pid, gid IS NULL, database = (SELECT oid FROM pg_database
+	WHERE datname = 'postgres'), since <= now(), lowest_id <= $id,
+	lowest_id > (SELECT max(id) FROM t), lowest_shard_id FROM snowflake_horizon_holders";
+is(query($node, $holders), 't|t|t|t|t|t|', 'who holds the horizon');
+my $seen = "SELECT pid = $pid, database IS NOT NULL, since IS NOT NULL,
+	lowest_id IS NOT NULL FROM snowflake_horizon_holders";
+is(query($node, "SET ROLE somebody; $seen"), 't|t|f|f', '... as others see it');
+is(query($node, "SET ROLE watcher; $seen"), 't|t|t|t', '... and who may see all');
+$a->query_safe('SELECT snowflake_shard_nextval(5)');
+is(query($node, 'SELECT lowest_shard_id > 0 FROM snowflake_horizon_holders'),
+	't', '... with the IDs of shards');
+$a->query_safe('COMMIT');
+is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders'), '0',
+	'nobody holds it');
+
+# ---- prepared transactions ----
+
+anew();
+$a->query_safe('BEGIN; ' . insert(1) . q{; PREPARE TRANSACTION 'one'});
+query($node, insert(2));
+delivers(undef, '', 'a prepared transaction holds it back');
+# many that come later, so that rings are full
+$a->query_safe(join("", map { insert(3) . ";\n" } 1 .. 100));
+delivers(undef, '', '... also after many others of its session');
+is(query($node, q{SELECT gid, pid IS NULL, since < now(),
+		lowest_id <= (SELECT min(id) FROM t) FROM snowflake_horizon_holders}),
+	'one|t|t|t', '... and shows');
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+query($node, q{COMMIT PREPARED 'one'});
+delivers($b, '', '... for an older snapshot until that ends');
+$b->query_safe('COMMIT');
+delivers(undef, '1 2' . ' 3' x 100, '... and for others until it ends');
+
+# more of one session than its ring has room for
+anew();
+$a->query_safe('BEGIN; ' . insert($_) . "; PREPARE TRANSACTION '$_'")
+  foreach 1 .. 30;
+query($node, insert(31));
+my $until = 30;
+is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders'), $until,
+	'thirty that are prepared show');
+delivers(undef, '', '... and hold it back');
+query($node, "COMMIT PREPARED '$_'") foreach reverse 2 .. 30;
+delivers(undef, '', '... to the last');
+query($node, q{COMMIT PREPARED '1'});
+delivers(undef, join(' ', 1 .. 31), '... and then no more');
+
+# ---- a snapshot that is held ----
+
+# Each of these begins before the one before it has ended, so that there is
+# always an old one. What they are told must not stay where it was.
+anew();
+my @old = ($a, $b);
+my @told;
+foreach my $round (0 .. 9)
+{
+	my $s = $old[ $round % 2 ];
+	$s->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+	$old[ ($round + 1) % 2 ]->query_safe('COMMIT') if $round > 0;
+	$c->query_safe(join('', map { insert(100 * $round + $_) . ";\n" } 1 .. 60));
+	push @told, $s->query_safe('SELECT snowflake_horizon()');
+}
+$old[1]->query_safe('COMMIT');
+my $middle = query($node, 'SELECT id FROM t WHERE c = 501');
+cmp_ok($told[0], '<=', query($node, 'SELECT min(id) FROM t'),
+	'under load the horizon of an old snapshot stays behind');
+cmp_ok($told[9], '>', $middle, '... but not for ever, while there is always one');
+my @fallen = grep { $told[$_] < $told[ $_ - 1 ] } 1 .. 9;
+is("@fallen", '', '... and it does not fall');
+
+# transactions that run for long and have made no IDs hold back nobody
+anew();
+$a->query_safe('BEGIN; INSERT INTO other VALUES (1)');
+$c->query_safe(join('', map { insert($_) . ";\n" } 1 .. 40));
+$b->query_safe('BEGIN; INSERT INTO other VALUES (1)');
+$c->query_safe(join('', map { insert($_) . ";\n" } 41 .. 80));
+delivers(undef, join(' ', 1 .. 80),
+	'who writes for long without making IDs does not hold it back');
+$_->query_safe('COMMIT') foreach $a, $b;
+
+# ---- shards ----
+
+# What a feed of a shard delivers.
+sub shard_delivers
+{
+	my ($in, $shard, $expected, $name) = @_;
+	my $sql = "SELECT string_agg(c::text, ' ' ORDER BY id) FROM s
+		WHERE snowflake_shard(id, 'instagram') = $shard
+			AND id < snowflake_shard_horizon($shard)";
+
+	is((ref $in ? $in->query_safe($sql) : query($node, $sql)), $expected, $name);
+	return;
+}
+
+sub shard_insert
+{
+	my ($shard, $c) = @_;
+
+	return "INSERT INTO s VALUES (snowflake_shard_nextval($shard), $c)";
+}
+
+query($node, shard_insert(3, 1));
+shard_delivers(undef, 3, '1', 'the last row of an idle shard');
+$a->query_safe('BEGIN; ' . shard_insert(3, 2));
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+query($node, shard_insert(3, 3));
+shard_delivers(undef, 3, '1', 'a transaction holds its shard back');
+delivers(undef, join(' ', 1 .. 80), '... and not the node');
+$a->query_safe('COMMIT');
+shard_delivers($b, 3, '1', '... for an older snapshot until that ends');
+$b->query_safe('COMMIT');
+shard_delivers($b, 3, '1 2 3', '... and no longer');
+
+# a filter asks for each row, and each may be of another shard
+my $all = 'SELECT array_agg(snowflake_shard_horizon(g) ORDER BY g) FROM generate_series(0, 49) g';
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+$held = $b->query_safe($all);
+query($node, 'SELECT snowflake_shard_nextval(g) FROM generate_series(0, 49) g');
+is($b->query_safe($all), $held,
+	'a snapshot gets the same answers for all shards, if it asks again');
+$b->query_safe('COMMIT');
+isnt($b->query_safe($all), $held, '... and another one others');
+
+# Another shard's counter is behind, and lets a clock that steps back have
+# its way.
+anew();
+set_clock($node, 30);
+$a->query_safe('BEGIN; ' . shard_insert(3, 1));
+set_clock($node, 10);
+$a->query_safe(shard_insert(4, 1));
+set_clock($node, 20);
+query($node, shard_insert(4, 2));
+shard_delivers(undef, 4, '', 'a clock that steps back between two shards');
+$a->query_safe('COMMIT');
+shard_delivers(undef, 4, '1 2', '... delays, and loses nothing');
+set_clock($node, 40);
+
+refused($node, 'SELECT snowflake_shard_horizon(50)', '55000',
+	qr/this server may not issue IDs for shard 50/, 'a shard of another server');
+
+# ---- what it cannot cover ----
+
+anew();
+$a->query_safe('BEGIN');
+$id = query($node, 'SELECT snowflake_nextval()');
+$a->query_safe("INSERT INTO t VALUES ($id, 1)");
+query($node, insert(2));
+delivers(undef, '2', 'an ID of another transaction: the horizon has passed it');
+$a->query_safe('COMMIT');
+delivers(undef, '1 2', '... and its row comes later');
+query($node, "INSERT INTO t VALUES ($id + 1, 3)");
+delivers(undef, '1 3 2', 'so does that of an ID written by hand');
+
+# ---- after restarts ----
+
+anew();
+query($node, insert(1));
+foreach my $how ('fast', 'immediate')
+{
+	$_->quit foreach $how eq 'fast' ? ($a, $b, $c) : ();
+	$node->stop($how);
+	start_with_clock($node, 45);
+	delivers(undef, '1', "an idle server after a stop, $how");
+	is(query($node, "SET default_transaction_read_only = on; $feed"), '1',
+		'... to who may only read');
+}
+
+# transactions prepared in another life
+$a = session();
+$a->query_safe('BEGIN; ' . insert(2) . q{; PREPARE TRANSACTION 'with'});
+query($node, insert(3));
+$a->query_safe(q{BEGIN; INSERT INTO other VALUES (1); PREPARE TRANSACTION 'without'});
+$node->stop('immediate');
+start_with_clock($node, 50);
+($a, $b) = map { session() } 1 .. 2;
+query($node, insert(4));
+# one that has its transaction ID before anybody has asked
+$a->query_safe('BEGIN; INSERT INTO other VALUES (1)');
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+refused($node, $feed, '55000',
+	qr/prepared before the server started.*DETAIL:  Prepared are: "with(out)?", "with(out)?"\..*HINT:/s,
+	'what was prepared in another life may bring in anything');
+$a->query_safe(q{PREPARE TRANSACTION 'ours'});
+is(query($node, q{SELECT string_agg(gid, ' ' ORDER BY gid), count(lowest_id)
+		FROM snowflake_horizon_holders}), 'with without|0', '... and shows');
+query($node, q{ROLLBACK PREPARED 'without'});
+refused($node, $feed, '55000', qr/Prepared are: "with"\./, '... each of them');
+query($node, q{COMMIT PREPARED 'with'});
+delivers(undef, '1 2 3 4', '... until it ends; one of this life is known');
+delivers($b, '', '... and one that has ended since is not forgotten');
+$b->query_safe('COMMIT');
+query($node, q{ROLLBACK PREPARED 'ours'});
+delivers($b, '1 2 3 4', 'it is as ever');
+
+# ---- a standby ----
+
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+start_with_clock($standby, 50);
+$c = $standby->background_psql('postgres', on_error_stop => 0);
+$c->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
+foreach my $call ('snowflake_horizon()', 'snowflake_shard_horizon(3)')
+{
+	refused($standby, "SELECT $call", '55000',
+		qr/recovery is in progress.*DETAIL: .*primary only.*HINT:  Connect to the primary/s,
+		"no $call on a standby");
+}
+$standby->promote;
+is(query($standby, 'SELECT max(id) < snowflake_horizon() FROM t'), 't',
+	'a standby that was promoted');
+$c->query('SELECT snowflake_horizon()');
+like($c->{stderr}, qr/recovery is in progress/,
+	'... refuses a snapshot from before');
+$c->quit;
+$standby->stop;
+
+# ---- what comes from another server ----
+
+my $publisher = new_server('publisher', 'wal_level = logical');
+$publisher->append_conf('postgresql.conf', "snowflake.node_id = '0'");
+start_with_clock($publisher, 50);
+query($publisher, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int);
+	CREATE PUBLICATION p FOR TABLE t;
+});
+anew();
+query($node, "CREATE SUBSCRIPTION s CONNECTION '" . $publisher->connstr
+	  . q{ dbname=postgres' PUBLICATION p});
+$node->wait_for_subscription_sync($publisher, 's');
+$a = $publisher->background_psql('postgres');
+$a->query_safe('BEGIN; ' . insert(1));
+query($node, insert(2));
+my $ahead = query($node, 'SELECT snowflake_horizon()');
+cmp_ok($a->query_safe('SELECT snowflake_currval()'), '<', $ahead,
+	'the horizon passes what another server has not sent yet');
+$a->query_safe('COMMIT');
+$publisher->wait_for_catchup('s');
+is(query($node, "SELECT string_agg(c::text, ' ' ORDER BY id) FROM t WHERE id < $ahead"),
+	'1 2', '... and its row comes later');
+query($node, 'DROP SUBSCRIPTION s');
+
+$publisher->stop;
+$node->stop;
+done_testing();

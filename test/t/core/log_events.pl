@@ -1,0 +1,108 @@
+# Lines in the log: each event has a code, as its SQLSTATE and before its
+# message, and one kind does not fill the log.
+#
+# takes: 15 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use POSIX qw(strftime);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $next = 'SELECT snowflake_nextval()';
+my $node = new_server('main', "snowflake.log_interval = '1h'",
+	"log_line_prefix = '%m [%p] %e '", 'snowflake.max_clock_wait = 10s');
+
+start_with_clock($node, 0);
+query($node, 'CREATE EXTENSION snowflake');
+query($node, $next);
+
+sub set_interval
+{
+	my ($value) = @_;
+
+	$node->append_conf('postgresql.conf', "snowflake.log_interval = '$value'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.log_interval') = '$value'")
+	  or die 'no reload';
+	return;
+}
+
+# The lines of a kind behind a place in the log, each with what belongs to it.
+sub lines_of
+{
+	my ($code, $from) = @_;
+
+	return substr(slurp_file($node->logfile), $from) =~
+	  /^(\S+ \S+ \S+ \[\d+\] \w+ \w+:  snowflake $code: .*\n(?:\S+ \S+ \S+ \[\d+\] \w+ (?:DETAIL|HINT):.*\n)*)/mg;
+}
+
+sub left_out
+{
+	my ($line) = @_;
+
+	return $line =~ /DETAIL:  (?:.* )?(\d+) lines of this kind were left out before\./ ? $1 : 0;
+}
+
+# ---- many at once ----
+
+my $from = -s $node->logfile;
+set_clock($node, -5);
+$node->pgbench('--no-vacuum --client=8 --transactions=2', 0, [qr{processed: 16/16}],
+	[qr{^}], 'eight sessions call, with a clock set back by 5 s',
+	{ '001_events' => $next });
+my @lines = lines_of('SF101', $from);
+is(@lines, 1, 'the log tells of it once');
+like($lines[0], qr/ SF101 LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind the next ID's timestamp\n$/,
+	'with its code as SQLSTATE, and nothing left out before');
+my $waits = query($node, 'SELECT clock_waits FROM pg_stat_snowflake');
+cmp_ok($waits, '>', 1, "while $waits calls waited");
+$node->poll_query_until('postgres', q{SELECT snowflake_nextval() > 0
+	AND clock_steps_back > 0 FROM pg_stat_snowflake}) or die 'no step';
+@lines = lines_of('SF102', $from);
+is(@lines, 1, 'of the step it tells once, too');
+like($lines[0], qr/ SF102 LOG:  snowflake SF102: wall clock was set back by [45]\d\d\d ms\n$/, 'and says how far');
+@lines = lines_of('SF103', $from);
+is(@lines, 0, 'no step forward');
+
+# ---- what was left out is said in the next line ----
+
+set_interval('0');
+$from = -s $node->logfile;
+foreach (1 .. 3)
+{
+	set_clock($node, -5 - 2 * $_);
+	query($node, $next);
+}
+@lines = lines_of('SF101', $from);
+is(@lines, 3, 'log_interval = 0: each is told');
+is(left_out($lines[0]), $waits - 1, 'the first says how many were left out');
+is(left_out($_), 0, 'the others left out none') foreach @lines[ 1, 2 ];
+set_clock($node, 60);
+query($node, $next);
+@lines = lines_of('SF103', $from);
+is(@lines, 1, 'a step forward');
+like($lines[0], qr/ SF103 LOG:  snowflake SF103: wall clock was set forward by [67]\d s\n$/, 'and how far');
+
+# ---- a kind's own interval: once a day ----
+
+set_interval('1min');
+$node->stop;
+$node->append_conf('postgresql.conf', 'snowflake.layout = \'timestamp:40 node:10 sequence:12 epoch:'
+	  . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 100.5 * 86400)) . "'");
+$from = -s $node->logfile;
+start_with_clock($node, 0);
+query($node, 'CREATE DATABASE other');
+query($node, 'CREATE EXTENSION snowflake', database => 'other');
+query($node, $next, database => 'other');
+$node->poll_query_until('other', q{SELECT last_value < extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+query($node, $next, database => 'other');
+@lines = lines_of('SF501', $from);
+is(@lines, 1, 'the end of a layout: once a day');
+like($lines[0], qr/ SF501 WARNING:  snowflake SF501: layout reaches its last timestamp in (?:99|100|101) days\n.* SF501 HINT:  Choose/, 'with a hint');
+$node->stop;
+
+done_testing();

@@ -1,0 +1,130 @@
+# Partitions: two sessions at a time, servers without the library preloaded,
+# and names in UTF-8.
+#
+# takes: 15 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $node = new_server('main');
+my $create = q{SELECT snowflake_create_partitions('orders', '1 month',
+	'2026-11-01+00', %s)};
+my $november = sprintf($create, q{'2026-12-01+00'});
+my $december = sprintf($create, q{'2027-01-01+00'});
+my $january = sprintf($create, q{'2027-02-01+00'});
+
+$node->start;
+query($node, q{CREATE EXTENSION snowflake;
+	CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval())
+	PARTITION BY RANGE (id)});
+
+# How many sessions wait for the table?
+sub wait_for_waiting
+{
+	my ($count) = @_;
+
+	$node->poll_query_until('postgres', qq{SELECT count(*) = $count
+		FROM pg_locks WHERE relation = 'orders'::regclass AND NOT granted})
+	  or die "there are not $count sessions that wait";
+	return;
+}
+
+sub send_statement
+{
+	my ($session, $statement) = @_;
+
+	$session->query_until(qr/sent/, "\\echo sent\n$statement;\n\\echo done\n");
+	return;
+}
+
+# What a session that was sent a statement has made.
+sub made
+{
+	my ($session) = @_;
+	my $made = $session->query_until(qr/done/, '');
+
+	$session->quit;
+	# psql ends at an error
+	return 'failed' unless $made =~ /done/;
+	return join ' ', $made =~ /(orders_\w+)/g;
+}
+
+# A second session waits for the first, which then ends in this way.
+sub race
+{
+	my ($statement, $end) = @_;
+	my $first = $node->background_psql('postgres');
+	my $second = $node->background_psql('postgres');
+
+	$first->query_safe("BEGIN; $statement");
+	send_statement($second, $statement);
+	wait_for_waiting(1);
+	$first->query_safe($end);
+	$first->quit;
+	return made($second);
+}
+
+is(race($november, 'ROLLBACK'), 'orders_p2026_11',
+	'the first session rolls back: the second makes the partition');
+is(race($december, 'COMMIT'), '',
+	'the first session commits: the second finds its partition');
+
+# Many that miss the same ones, and look at the same moment.
+query($node, 'CREATE TABLE busy (id bigint) PARTITION BY RANGE (id)');
+$node->pgbench(
+	'--no-vacuum --client=8 --transactions=50',
+	0, [qr/processed: 400\/400/], [qr/^$/],
+	'of sessions that miss the same partition none fails',
+	{
+		partitions => q{\set day random(0, 49)
+SELECT count(*) FROM snowflake_create_partitions('busy', '1 day',
+	timestamptz '2027-01-01+00' + :day * interval '24 hours',
+	timestamptz '2027-01-03+00' + :day * interval '24 hours');
+}
+	});
+cmp_ok(query($node, q{SELECT count(*) FROM snowflake_partitions('busy')}),
+	'>', 40, 'there are many partitions then');
+
+# Sessions that read and write are disturbed only where something is missing.
+my $writer = $node->background_psql('postgres');
+$writer->query_safe(
+	q{BEGIN; INSERT INTO orders VALUES (snowflake_min_id('2026-11-11'))});
+is(query($node, "SET lock_timeout = '1ms'; $december"), '',
+	'with nothing to do, it waits for no session that writes');
+refused($node, "SET lock_timeout = '1ms'; $january",
+	'55P03', qr/canceling statement due to lock timeout/,
+	'what is missing needs the lock of CREATE TABLE ... PARTITION OF');
+$writer->query_safe('COMMIT');
+$writer->quit;
+is(query($node, $january), 'orders_p2027_01', 'and is made when it has that');
+
+# Long names end where a character does.
+query($node, q{CREATE DATABASE utf8 ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0});
+my $name = "\xC3\xA4" x 31;
+query($node, qq{SET client_encoding = 'UTF8'; CREATE EXTENSION snowflake;
+	CREATE TABLE "$name" (id bigint) PARTITION BY RANGE (id)}, database => 'utf8');
+is( query($node, qq{SET client_encoding = 'UTF8';
+		SELECT snowflake_create_partitions('"$name"', '1 day', '2026-11-21+00', '2026-11-23+00')},
+		database => 'utf8'),
+	join("\n", map { '"' . "\xC3\xA4" x 25 . "_p2026_11_$_\"" } 21, 22),
+	'a long name is cut between two characters');
+
+# Where the library is not preloaded, a layout must be named.
+$node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
+$node->restart;
+refused($node, $january, '55000', qr/must be loaded via shared_preload_libraries/,
+	'not preloaded: the configured layout cannot be used');
+refused($node, q{SELECT snowflake_partitions('orders')}, '55000',
+	qr/must be loaded via shared_preload_libraries/, 'nor for a list');
+is( query($node, q{SELECT snowflake_create_partitions('orders', '1 month',
+		'2027-01-01+00', '2027-03-01+00', layout => 'snowflake')}),
+	'orders_p2027_02', 'but one that is named');
+is(query($node, q{SELECT count(*) FROM snowflake_partitions('orders', 'snowflake')}),
+	4, 'and for a list');
+$node->stop;
+done_testing();

@@ -1,0 +1,894 @@
+# What an ordinary user, a schema's owner and a database's owner may do, and
+# what they may not, however they try. What test/sql/privileges.sql shows for
+# an ordinary user is not repeated here.
+#
+# takes: 30 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+# Refused to a role, with this SQLSTATE and message.
+sub denied
+{
+	my ($node, $role, $sql, $sqlstate, $pattern, %options) = @_;
+
+	refused($node, "SET SESSION AUTHORIZATION $role;\n$sql", $sqlstate,
+		$pattern, "$role: " . ($options{name} || $sql), %options);
+	return;
+}
+
+# What psql gets for a role that connects for itself, with options for the
+# server.
+sub connect_as
+{
+	my ($node, $role, $sql, $pgoptions) = @_;
+	my ($out, $err);
+
+	local $ENV{PGOPTIONS} = $pgoptions || '';
+	$node->psql('postgres', $sql, stdout => \$out, stderr => \$err,
+		extra_params => [ '-U', $role ]);
+	return ($out, $err);
+}
+
+# ---- settings made before the library is preloaded ----
+
+my $bare = PostgreSQL::Test::Cluster->new('bare');
+$bare->init;
+$bare->append_conf('postgresql.conf',
+	"shared_preload_libraries = 'pg_stat_statements'");
+$bare->start;
+query($bare, q{
+	CREATE ROLE mallory LOGIN;
+	CREATE ROLE auditor LOGIN IN ROLE pg_read_all_settings;
+	CREATE EXTENSION snowflake;
+});
+
+foreach my $try (
+	[ '', q{SET snowflake.node_id = 'x'; SET snowflake.layout = 'nonsense';} ],
+	[ '-c snowflake.node_id=7 -c snowflake.shards=0-9', '' ])
+{
+	my ($out, $err) = connect_as($bare, 'mallory', $try->[1] . q{
+		SELECT snowflake_node(1541815603606036480, 'twitter');
+		SELECT snowflake_nextval();}, $try->[0]);
+	is($out, '378', 'placeholders do not hinder explicit layouts');
+	like($err, qr/must be loaded via shared_preload_libraries/,
+		'and make nothing work');
+	unlike($err, qr/pg_stat_statements/,
+		'an ordinary user does not learn what else is preloaded');
+}
+my (undef, $seen) = connect_as($bare, 'auditor', 'SELECT snowflake_nextval()');
+like($seen, qr/'pg_stat_statements, snowflake'/,
+	'who may read all settings does');
+
+denied($bare, 'mallory', "LOAD 'snowflake'", '42501', qr/access to library/);
+denied($bare, 'mallory', $_, '42501', qr/permission denied/)
+  foreach (
+	q{ALTER ROLE mallory SET snowflake.node_id = '7'},
+	q{SET snowflake.node_id = '7'; ALTER ROLE mallory SET snowflake.node_id = '7'},
+	q{ALTER SYSTEM SET snowflake.node_id = '7'});
+
+# A superuser may; it stays behind, and must not count once the library is there.
+query($bare, q{
+	ALTER ROLE mallory SET snowflake.node_id = '7';
+	ALTER ROLE mallory SET snowflake.max_clock_drift = '1000';
+	ALTER ROLE mallory SET snowflake.sequence_start = 'nonsense';
+	ALTER ROLE ALL SET snowflake.shards = '0-9';
+	ALTER DATABASE postgres SET snowflake.layout = 'discord';
+	ALTER DATABASE postgres SET snowflake.nonsense = 'x';
+	DO $$
+	BEGIN
+		EXECUTE format('ALTER ROLE mallory SET snowflake.epoch = %L', repeat('x', 100000));
+	END $$;
+});
+$bare->append_conf('postgresql.conf',
+	"shared_preload_libraries = 'snowflake'\nsnowflake.node_id = '1'");
+$bare->restart;
+my ($out, $err) = connect_as($bare, 'mallory', q{
+	SELECT snowflake_node(snowflake_nextval());
+	SELECT string_agg(setting, ',' ORDER BY name) FROM pg_settings
+	WHERE name IN ('snowflake.node_id', 'snowflake.max_clock_drift',
+		'snowflake.sequence_start', 'snowflake.shards', 'snowflake.layout', 'snowflake.epoch');
+});
+is($out, "1\n,snowflake,5,1,zero,",
+	'what was set for roles and databases before does not count');
+like($err, qr/WARNING:  parameter "snowflake\.$_" cannot be changed/,
+	"a warning says so of $_")
+  foreach (qw(node_id max_clock_drift sequence_start shards layout epoch));
+foreach my $setting ('snowflake.node_id=7', 'snowflake.layout=discord',
+	'snowflake.nonsense=1', 'Snowflake.Max_Clock_Drift=1000')
+{
+	($out, $err) =
+	  connect_as($bare, 'mallory', undef, "-c $setting");
+	like($err, qr/FATAL:  (parameter ".*" cannot be changed|invalid configuration parameter name)/i,
+		"no connection with $setting");
+}
+query($bare, 'ALTER ROLE mallory RESET ALL; ALTER ROLE ALL RESET ALL; ALTER DATABASE postgres RESET ALL');
+
+# nor by any other way there is to set something, whoever tries
+query($bare, 'GRANT SET ON PARAMETER snowflake.max_clock_drift TO mallory');
+foreach my $role ('mallory', query($bare, 'SELECT current_user'))
+{
+	denied($bare, $role, $_, '55P02', qr/cannot be changed/)
+	  foreach (
+		'SET snowflake.max_clock_drift = 1000',
+		q{SELECT set_config('snowflake.max_clock_drift', '1000', false)},
+		q{UPDATE pg_settings SET setting = '1000' WHERE name = 'snowflake.max_clock_drift'},
+		"ALTER ROLE $role SET snowflake.max_clock_drift = 1000",
+		'CREATE FUNCTION pg_temp.f() RETURNS bigint LANGUAGE SQL SET snowflake.max_clock_drift = 1000 RETURN public.snowflake_nextval()'
+	  );
+}
+is( query($bare, q{
+	SELECT count(*) > 0, count(*) FILTER (WHERE context NOT IN ('postmaster', 'sighup'))
+	FROM pg_settings WHERE name LIKE 'snowflake.%'}),
+	't|0', 'no setting of ours is one that a session can change');
+
+# what the note of a clean shutdown says is for the server only
+$bare->stop;
+my ($note) = glob($bare->data_dir . '/*snowflake*');
+ok(defined $note && ((stat $note)[2] & oct('0007')) == 0,
+	'the note of the shutdown is not for other users of the machine');
+
+# ---- the objects of the extension, all of them ----
+
+my $node = new_server('main', 'snowflake.reserve = 100ms',
+	"snowflake.shards = '0-9'", 'max_prepared_transactions = 1');
+$node->start;
+my $superuser = query($node, 'SELECT current_user');
+query($node, q{
+	CREATE ROLE mallory LOGIN;
+	CREATE SCHEMA ext;
+	GRANT USAGE ON SCHEMA ext TO mallory;
+	CREATE EXTENSION snowflake SCHEMA ext;
+});
+
+my $members = q{
+	FROM pg_depend d, pg_extension e
+	WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
+	AND d.refobjid = e.oid AND e.extname = 'snowflake'};
+
+# A kind that is new here needs checks of its own below. The type of a
+# table's rows is a member of its own from 18 on.
+is(query($node, qq{SELECT DISTINCT classid::regclass $members
+		AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT unnest(ARRAY[reltype,
+			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind IN ('r', 'v')))
+	ORDER BY 1}),
+	"pg_proc\npg_class", 'the extension has functions and relations, and nothing else');
+
+# volatility and parallel safety, and whether PUBLIC may execute
+my @functions = split /\n/, <<'END';
+snowflake_accept_clock() v u -
+snowflake_accept_configuration() v u -
+snowflake_accept_copy() v u -
+snowflake_advance(bigint,boolean,text) v u -
+snowflake_clock() v r public
+snowflake_convert(regclass,name,integer,boolean) v u public
+snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
+snowflake_currval() v r public
+snowflake_decode(bigint) s s public
+snowflake_decode(bigint,text) i s public
+snowflake_encode(bigint,text) i s public
+snowflake_horizon() s r public
+snowflake_horizon_holders() v r public
+snowflake_id_after("any") s s public
+snowflake_id_after("any",text) s s public
+snowflake_id_at(bigint,"any") s s public
+snowflake_id_at(bigint,"any",text) s s public
+snowflake_id_at_support(internal) i s public
+snowflake_id_before("any") s s public
+snowflake_id_before("any",text) s s public
+snowflake_id_from("any") s s public
+snowflake_id_from("any",text) s s public
+snowflake_id_until("any") s s public
+snowflake_id_until("any",text) s s public
+snowflake_inspect(bigint) s s public
+snowflake_layouts() s s public
+snowflake_lease() v r public
+snowflake_max_id(timestamp with time zone) s s public
+snowflake_max_id(timestamp with time zone,text) i s public
+snowflake_min_id(timestamp with time zone) s s public
+snowflake_min_id(timestamp with time zone,text) i s public
+snowflake_nextval() v r public
+snowflake_nextval_batch(integer) v r public
+snowflake_node(bigint) s s public
+snowflake_node(bigint,text) i s public
+snowflake_parse(text,text) i s public
+snowflake_partitions(regclass,text) s s public
+snowflake_ready() v r public
+snowflake_registry_begin(bigint,bigint,text,bigint,integer) v u -
+snowflake_registry_init(text) v u -
+snowflake_registry_init_here(text) v u public
+snowflake_registry_keep(bigint,bigint,bigint) v u -
+snowflake_registry_layout(text) i s public
+snowflake_registry_place() v s public
+snowflake_registry_read() v u -
+snowflake_registry_recover(interval,interval) v u -
+snowflake_registry_recover_here(interval,interval) v u public
+snowflake_registry_release(bigint) v u -
+snowflake_registry_release_here(bigint) v u public
+snowflake_registry_renew(bigint,bigint,bigint) v u -
+snowflake_registry_slots() v u -
+snowflake_registry_slots_here() v u public
+snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,integer,bigint,bigint,bigint) v u -
+snowflake_registry_write_shards(bigint,bigint,text) v u -
+snowflake_revert(regclass,name,text,bigint,boolean) v u public
+snowflake_sequence(bigint) s s public
+snowflake_sequence(bigint,text) i s public
+snowflake_shard(bigint) s s public
+snowflake_shard(bigint,text) i s public
+snowflake_shard_horizon(integer) s r public
+snowflake_shard_lease() v r public
+snowflake_shard_nextval(integer) v r public
+snowflake_shard_nextval_batch(integer,integer) v r public
+snowflake_stat_get() v r public
+snowflake_stat_reset() v r -
+snowflake_status() v u public
+snowflake_timestamp(bigint) s s public
+snowflake_timestamp(bigint,text) i s public
+snowflake_twins(regclass,name,integer) v r public
+END
+my $functions = qq{
+	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
+		proparallel, CASE WHEN has_function_privilege('public', p.oid, 'EXECUTE') THEN 'public' ELSE '-' END)
+	FROM pg_proc p WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+	ORDER BY p.oid::regprocedure::text COLLATE "C"};
+is(query($node, $functions), join("\n", @functions),
+	'each function, its labels, and whether PUBLIC may execute it');
+
+# One written in SQL would have to be parsed when it was created, and one in
+# another language to bring its search_path.
+is( query($node, qq{
+	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
+	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+	AND (prosecdef OR proleakproof OR prosupport <> 0 AND proname <> 'snowflake_id_at'
+		OR pronamespace <> 'ext'::regnamespace OR proowner <> '$superuser'::regrole
+		OR NOT (lanname = 'c' AND probin = '\$libdir/snowflake'
+			OR lanname = 'sql' AND prosqlbody IS NOT NULL
+			OR EXISTS (SELECT FROM unnest(proconfig) c WHERE c LIKE 'search_path=%')))}),
+	'',
+	'no function is SECURITY DEFINER, LEAKPROOF, or follows search_path');
+
+# everything that there is to a sequence but UPDATE and USAGE, which writes it
+is( query($node, qq{
+	SELECT relname, relkind, relpersistence, relowner = '$superuser'::regrole,
+		(SELECT string_agg(grantee::regrole || ' ' || privilege_type, ',') FROM aclexplode(relacl)
+			WHERE grantee <> relowner)
+	FROM pg_class WHERE oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)
+	ORDER BY relname COLLATE "C"}),
+	join("\n", 'pg_stat_snowflake|v|p|t|- SELECT',
+		'snowflake_horizon_holders|v|p|t|- SELECT',
+		map({ "snowflake_$_|S|p|t|- SELECT" }
+		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
+		map { "snowflake_$_|r|p|t|" } qw(registry registry_shards registry_slot)),
+	'each relation; others may only read sequences, and nothing of a registry');
+is( query($node, qq{
+	SELECT count(*) FROM pg_extension e, unnest(extconfig) c
+	WHERE extname = 'snowflake' AND c IN (SELECT objid $members AND classid = 'pg_class'::regclass)}),
+	'5', 'sequences are dumped with their content; a registry is not, since a copy must not be one');
+is( query($node, q{
+	SELECT count(*) FROM (
+		SELECT 'pg_proc'::regclass AS classid, oid FROM pg_proc WHERE pronamespace = 'ext'::regnamespace
+		UNION ALL SELECT 'pg_class'::regclass, oid FROM pg_class WHERE relnamespace = 'ext'::regnamespace
+		UNION ALL SELECT 'pg_type'::regclass, oid FROM pg_type WHERE typnamespace = 'ext'::regnamespace) o
+	WHERE NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = o.classid AND objid = oid AND deptype IN ('e', 'i'))}),
+	'0', 'the script leaves nothing that is not part of the extension');
+
+# ---- a search_path full of traps ----
+
+# Each trap has a name that code could use without its schema.
+my $traps = q{
+	CREATE FUNCTION %1$s.now() RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.to_timestamp(float8) RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.setval(regclass, bigint) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.nextval(regclass) RETURNS bigint LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.current_setting(text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.pg_extension_config_dump(text, text) RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.snowflake_initialize(VARIADIC text[]) RETURNS void LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(text, text) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE OPERATOR %1$s.= (FUNCTION = %1$s.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR %1$s.> (FUNCTION = %1$s.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR %1$s.= (FUNCTION = %1$s.trap, LEFTARG = text, RIGHTARG = text);
+	CREATE OPERATOR %1$s.|| (FUNCTION = %1$s.trap, LEFTARG = text, RIGHTARG = text);
+	CREATE DOMAIN %1$s."bigint" AS pg_catalog.int8 CHECK (false);
+	CREATE DOMAIN %1$s."integer" AS pg_catalog.int4 CHECK (false);
+	CREATE DOMAIN %1$s.text AS pg_catalog.text CHECK (false);
+	CREATE DOMAIN %1$s.timestamptz AS pg_catalog.timestamptz CHECK (false);
+	CREATE DOMAIN %1$s.regclass AS pg_catalog.regclass CHECK (false);
+	CREATE DOMAIN %1$s.void AS pg_catalog.int4 CHECK (false);
+};
+my $registers = join("\n",
+	map { "CREATE TABLE %1\$s.snowflake_$_ (last_value bigint, log_cnt bigint, is_called boolean);" }
+	  qw(mark recorded_layout recorded_epoch recorded_shard_layout recorded_shard_epoch));
+query($node, 'CREATE SCHEMA trap AUTHORIZATION mallory; SET ROLE mallory; '
+	  . sprintf($traps . $registers, 'trap'));
+my $into_trap = q{SET search_path = pg_temp, trap, pg_catalog, ext; }
+  . sprintf($registers, 'pg_temp');
+
+refused($node, "SET search_path = trap, pg_catalog; $_", 'P0001', qr/trapped/,
+	"a trap works: $_")
+  foreach ('SELECT now()', 'SELECT 1::pg_catalog.int8 = 2::pg_catalog.int8');
+my @calls = (
+	'snowflake_nextval()', 'snowflake_nextval_batch(1)',
+	'snowflake_shard_nextval(1)', 'snowflake_shard_nextval_batch(1, 1)',
+	'snowflake_currval()', 'snowflake_ready()',
+	map({ ("snowflake_$_(1)", "snowflake_$_(1, 'twitter')") }
+		qw(decode timestamp node shard sequence)),
+	map({ ("snowflake_$_('2025-01-01')", "snowflake_$_('2025-01-01', 'twitter')") }
+		qw(min_id max_id)),
+	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
+	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
+	'snowflake_stat_get()', 'snowflake_status()', 'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
+	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
+my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
+	'snowflake_accept_clock()', 'snowflake_accept_configuration()', 'snowflake_accept_copy()',
+	'snowflake_stat_reset()', 'snowflake_registry_init()', 'snowflake_registry_read()',
+	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000)},
+	q{snowflake_registry_write_shards(1, 0, '')}, 'snowflake_registry_renew(1, 2, 3)',
+	'snowflake_registry_slots_here()', 'snowflake_registry_release_here(1)',
+	q{snowflake_registry_recover_here('1 s', '1 s')}, q{snowflake_registry_init_here('twitter')},
+	q{snowflake_registry_begin(1, 1, 'timestamp:41 sequence:22', 0, 1)},
+	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
+	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
+# those that only compute have regression tests; for partitions see below, and
+# t/adoption/convert.pl has traps
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(id_\w+|encode|parse|\w*partitions|convert|revert)\(/ } @functions),
+	'no function is left out of the calls');
+
+# as the first of a session, and after its mark is loaded
+foreach my $role ('mallory', $superuser)
+{
+	foreach my $call (@calls, $role eq $superuser ? @admin_calls : ())
+	{
+		my ($status, undef, $stderr) = $node->psql('postgres', qq{
+			SET SESSION AUTHORIZATION $role; $into_trap
+			SELECT ext.snowflake_nextval();
+			SELECT ext.$call;});
+		is($status, 0, "$role, with traps in search_path: $call")
+		  or diag($stderr);
+	}
+	# the first call of a session finds the registers
+	my ($status, $stdout, $stderr) = $node->psql('postgres', qq{
+		SET SESSION AUTHORIZATION $role; $into_trap
+		SELECT ext.snowflake_decode(1) IS NULL;
+		SELECT ext.snowflake_ready();
+		SELECT pg_catalog.count(*) FROM pg_temp.snowflake_mark;
+		SELECT pg_catalog.count(*) FROM trap.snowflake_mark;});
+	is("$status $stdout", "0 f\nt\n0\n0",
+		"$role: the extension uses its own registers") or diag($stderr);
+}
+
+# Partitions: nothing between the parent's name and the partitions is looked for
+# in search_path, where besides the traps there is a relation of each name.
+query($node, q{
+	CREATE SCHEMA cut AUTHORIZATION mallory;
+	SET ROLE mallory;
+	CREATE TABLE cut.orders (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+	CREATE TABLE trap.orders (id bigint) PARTITION BY RANGE (id);
+	} . join("\n", map { "CREATE TABLE trap.orders_p2026_11_$_ (id bigint);" } 21 .. 24)
+	  . sprintf(q{
+	CREATE FUNCTION %1$s.date_trunc(text, timestamptz) RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.to_char(timestamptz, text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.format(text, text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.quote_ident(text) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.pg_get_expr(pg_node_tree, oid) RETURNS text LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(timestamptz, interval) RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(timestamptz, timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE FUNCTION %1$s.trap(oid, oid) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE OPERATOR %1$s.+ (FUNCTION = %1$s.trap, LEFTARG = timestamptz, RIGHTARG = interval);
+	CREATE OPERATOR %1$s.< (FUNCTION = %1$s.trap, LEFTARG = timestamptz, RIGHTARG = timestamptz);
+	CREATE OPERATOR %1$s.< (FUNCTION = %1$s.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR %1$s.>= (FUNCTION = %1$s.trap, LEFTARG = bigint, RIGHTARG = bigint);
+	CREATE OPERATOR %1$s.= (FUNCTION = %1$s.trap, LEFTARG = oid, RIGHTARG = oid);
+	CREATE DOMAIN %1$s.int8 AS pg_catalog.int8 CHECK (false);
+	CREATE DOMAIN %1$s."interval" AS pg_catalog.interval CHECK (false);
+	CREATE DOMAIN %1$s.oid AS pg_catalog.oid CHECK (false);
+	}, 'trap'));
+foreach my $try ([ 'mallory', 21, 22 ], [ $superuser, 23, 24 ])
+{
+	my ($role, $first, $last) = @$try;
+	my $days = "'2026-11-$first 00:00+00', '2026-11-$last 12:00+00'";
+	my ($status, $stdout, $stderr) = $node->psql('postgres', qq{
+		SET SESSION AUTHORIZATION $role; $into_trap
+		CREATE TABLE pg_temp.orders (id pg_catalog.int8) PARTITION BY RANGE (id);
+		CREATE TABLE pg_temp.orders_p2026_11_$first (id pg_catalog.int8);
+		SELECT ext.snowflake_create_partitions('cut.orders', '1 day', $days);
+		SELECT ext.snowflake_create_partitions('cut.orders', '1 day', $days, NULL);
+		SELECT partition, is_default FROM ext.snowflake_partitions('cut.orders')});
+
+	is($stdout, join("\n",
+			(map { "cut.orders_p2026_11_$_" } $first .. $last),
+			map { "cut.orders_p2026_11_$_|f" } 21 .. $last),
+		"$role, with traps in search_path: partitions")
+	  or diag($stderr);
+}
+is( query($node, q{
+	SELECT relnamespace::regnamespace, relowner::regrole, count(*) FROM pg_class
+	WHERE relispartition AND relkind = 'r' GROUP BY 1, 2}),
+	'cut|mallory|4', "all partitions are beside their parent, and its owner's");
+
+# ---- another schema ----
+
+query($node, q{
+	CREATE SCHEMA other;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT ext.snowflake_nextval());
+	GRANT INSERT, SELECT ON t TO mallory;
+	GRANT CREATE ON SCHEMA ext TO mallory;
+});
+my $session = $node->background_psql('postgres');
+my @ids = ($session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id'));
+query($node, 'CREATE SEQUENCE other.snowflake_recorded_epoch');
+refused($node, 'ALTER EXTENSION snowflake SET SCHEMA other', '42P07',
+	qr/already exists/, 'the extension does not move onto what is there');
+query($node, 'DROP SEQUENCE other.snowflake_recorded_epoch');
+push @ids, $session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id');
+query($node, 'ALTER EXTENSION snowflake SET SCHEMA other');
+query($node, 'SET ROLE mallory; CREATE SEQUENCE ext.snowflake_mark MINVALUE 0');
+push @ids, $session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id');
+push @ids, $session->query_safe('SELECT other.snowflake_nextval()');
+push @ids, query($node, 'SELECT other.snowflake_nextval()');
+$node->poll_query_until('postgres', q{
+	SELECT extract(epoch FROM clock_timestamp()) * 1000 > last_value FROM other.snowflake_mark}) or die;
+push @ids, $session->query_safe('SELECT other.snowflake_nextval()');
+check_ids('before and after the extension moved, for who used it before', \@ids);
+cmp_ok(query($node, 'SELECT last_value FROM other.snowflake_mark'), '>=',
+	epoch_ms($ids[-1]), 'its mark has moved with it');
+is(query($node, 'SELECT last_value, is_called FROM ext.snowflake_mark'), '0|f',
+	'one that was put in its old place is left alone');
+query($node, q{
+	DROP SEQUENCE ext.snowflake_mark;
+	REVOKE CREATE ON SCHEMA ext FROM mallory;
+	ALTER EXTENSION snowflake SET SCHEMA ext});
+push @ids, $session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id');
+check_ids('and after it moved back', \@ids);
+$session->quit;
+
+# ---- a user who has next to nothing ----
+
+query($node, 'REVOKE USAGE ON SCHEMA ext FROM mallory');
+denied($node, 'mallory', 'SELECT ext.snowflake_nextval()', '42501',
+	qr/permission denied for schema ext/);
+denied($node, 'mallory', 'SELECT last_value FROM ext.snowflake_mark', '42501',
+	qr/permission denied for schema ext/);
+like(query($node, 'SET ROLE mallory; INSERT INTO t DEFAULT VALUES RETURNING id'),
+	qr/^\d+$/, 'mallory: a default needs no right to the schema');
+query($node, 'REVOKE EXECUTE ON FUNCTION ext.snowflake_nextval() FROM PUBLIC');
+denied($node, 'mallory', 'INSERT INTO t DEFAULT VALUES', '42501',
+	qr/permission denied for function snowflake_nextval/);
+query($node, q{
+	GRANT EXECUTE ON FUNCTION ext.snowflake_nextval() TO PUBLIC;
+	GRANT USAGE ON SCHEMA ext TO mallory;
+	SET SESSION AUTHORIZATION mallory;
+	SELECT ext.snowflake_nextval()});
+
+# ---- what everybody may do does not harm the others ----
+
+# whoever looks at the mark holds its lock as long as he likes
+denied($node, 'mallory', 'BEGIN; LOCK TABLE ext.snowflake_mark', '42809',
+	qr/cannot lock relation/);
+denied($node, 'mallory', 'SELECT FROM ext.snowflake_mark FOR UPDATE', '42501',
+	qr/permission denied/);
+my $holder = $node->background_psql('postgres',
+	extra_params => [ '-U', 'mallory' ]);
+$holder->query_safe('BEGIN; SELECT * FROM ext.snowflake_mark, ext.snowflake_recorded_layout');
+my $mark = query($node, 'SELECT last_value FROM ext.snowflake_mark');
+$node->poll_query_until('postgres',
+	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark") or die;
+cmp_ok(epoch_ms(query($node, "SET lock_timeout = '10s'; SELECT ext.snowflake_nextval()")), '>=', $mark,
+	'the mark moves on while somebody reads it');
+$holder->query_safe('COMMIT');
+$holder->quit;
+
+# sessions that take all there is
+my @greedy = map {
+	my ($greedy_out, $greedy_err) = ('', '');
+	IPC::Run::start(
+		[
+			'psql', '-XAtq', '-U', 'mallory', '-d', $node->connstr('postgres'),
+			'-c', 'SELECT count(*) FROM generate_series(1, 1000) g, ext.snowflake_nextval_batch(1000000 + 0 * g)'
+		],
+		'<', \'', '>', \$greedy_out, '2>', \$greedy_err)
+} 1 .. 2;
+my $at_it = q{
+	FROM pg_stat_activity
+	WHERE query LIKE '%_batch(1000000 +%' AND state = 'active' AND usename = 'mallory'};
+$node->poll_query_until('postgres', "SELECT count(*) = 2 $at_it") or die;
+my @modest = split /\n/,
+  query($node, 'SELECT ext.snowflake_nextval() FROM generate_series(1, 100)');
+check_ids('while two sessions take all they can', \@modest);
+is(query($node, "SELECT count(pg_cancel_backend(pid)) $at_it"), '2',
+	'they were still at it');
+$_->finish foreach @greedy;
+denied($node, 'mallory',
+	"SET statement_timeout = '100ms'; SELECT count(*) FROM ext.snowflake_nextval_batch(10000000)",
+	'57014', qr/statement timeout/);
+query($node, q{ALTER ROLE mallory SET temp_file_limit = '1MB'});
+(undef, $err) = connect_as($node, 'mallory',
+	"SET work_mem = '64kB'; SELECT count(*) FROM ext.snowflake_nextval_batch(10000000)");
+like($err, qr/temporary file size exceeds "?temp_file_limit/,
+	'a batch is held to temp_file_limit');
+query($node, 'ALTER ROLE mallory RESET ALL');
+
+# layouts made to hurt: the answer is short, whole, and an error
+query($node, q{CREATE DATABASE japan ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
+query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext', database => 'japan');
+foreach my $database ('postgres', 'japan')
+{
+	is( query($node, q{
+		SET client_encoding = 'UTF8';
+		CREATE FUNCTION pg_temp.attempt(layout text, OUT state text, OUT short boolean)
+		LANGUAGE plpgsql AS $$
+		DECLARE
+			message text;
+			detail text;
+		BEGIN
+			PERFORM ext.snowflake_node(1, layout);
+		EXCEPTION WHEN OTHERS THEN
+			GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
+			-- what no encoding of the server could hold is an error here
+			PERFORM convert_to(message || detail, 'UTF8');
+			short := octet_length(message) < 300 AND octet_length(detail) < 300;
+		END $$;
+		SELECT a.*, count(*) FROM (VALUES
+			(repeat('x', 1000000)), (repeat(' ', 1000000)), (repeat('tick:1ms ', 100000)),
+			(repeat('timestamp:41 ', 100000)), ('timestamp:' || repeat('9', 1000000)),
+			('epoch:' || repeat('9', 1000000)), ('%s%s%n%n%1$s'), ('tick:%s%n'),
+			('twitter' || repeat(' twitter', 1000)), (repeat(':', 1000000)),
+			(repeat('日', 300000)), ('x' || repeat('日', 300000)), ('xx' || repeat('日', 300000)),
+			('epoch:' || repeat('日', 50)), ('epoch:x' || repeat('日', 50)),
+			('tick:x' || repeat('日', 50)), ('tick:xx' || repeat('日', 50)),
+			('timestamp:' || repeat('日', 50)), ('timestamp:x' || repeat('日', 50))) v (layout),
+			pg_temp.attempt(v.layout) a
+		GROUP BY 1, 2}, database => $database),
+		'22023|t|19', "$database: hostile layouts are refused in a few words");
+	refused($node, "SET client_encoding = 'UTF8'; SELECT ext.snowflake_node(1, 'x' || repeat('日', 50))",
+		'22023', qr/invalid layout: "x/, "$database: and the client can read it",
+		database => $database);
+}
+query($node, 'DROP DATABASE japan');
+
+# ---- one database and another ----
+
+query($node, 'CREATE DATABASE neighbour');
+query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; GRANT USAGE ON SCHEMA ext TO mallory',
+	database => 'neighbour');
+my $mine = query($node, 'SET ROLE mallory; SELECT ext.snowflake_nextval()', database => 'neighbour');
+my $theirs = query($node, 'SELECT ext.snowflake_nextval()');
+cmp_ok($theirs, '>', $mine, 'databases share the counter, as documented');
+query($node, q{SELECT ext.snowflake_advance(ext.snowflake_min_id(now() + interval '20 hours'))});
+is( query($node, q{
+	SET SESSION AUTHORIZATION mallory;
+	SELECT ext.snowflake_ready(),
+		ext.snowflake_timestamp(ext.snowflake_nextval()) < clock_timestamp() + interval '1 hour';
+	SELECT to_timestamp(last_value / 1000.0) < clock_timestamp() + interval '1 hour' FROM ext.snowflake_mark;
+}, database => 'neighbour'), "t|t\nt",
+	'but nothing of the mark of one shows in another');
+query($node, q{SELECT setval('ext.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+like(query($node, 'SELECT ext.snowflake_nextval()'), qr/^\d+$/, 'and back');
+
+# ---- what an ordinary user of one database sees of another, as documented ----
+
+# In "treasury" all that there is to see bears a name that would show.
+my %treasury = (database => 'treasury');
+my @see_nothing = (
+	q{SELECT array_agg(s::text) FROM ext.snowflake_status() s
+		WHERE check_name IN ('recorded configuration', 'column types', 'unique indexes', 'rows above')},
+	q{SELECT l::text FROM ext.snowflake_lease() l},
+	q{SELECT l::text FROM ext.snowflake_shard_lease() l},
+	q{SELECT to_jsonb(c) - '{wall_clock,max_error,estimated_error}'::text[] FROM ext.snowflake_clock() c});
+my $see_all = q{
+	SELECT string_agg(x, ' ') FROM (
+		SELECT s::text FROM ext.pg_stat_snowflake s
+		UNION ALL SELECT s::text FROM ext.snowflake_status() s
+		UNION ALL SELECT c::text FROM ext.snowflake_clock() c
+		UNION ALL SELECT l::text FROM ext.snowflake_lease() l
+		UNION ALL SELECT l::text FROM ext.snowflake_shard_lease() l
+		UNION ALL SELECT h::text FROM ext.snowflake_horizon_holders h) v (x)};
+my $see_sums = q{
+	SELECT node_ids, node_batches, shard_ids, refused_read_only,
+		(SELECT substring(found, '^\d+') FROM ext.snowflake_status() WHERE check_name = 'databases')
+	FROM ext.pg_stat_snowflake};
+my $see_mark = q{
+	SELECT s.mark < clock_timestamp() + interval '1 hour', c.status
+	FROM ext.pg_stat_snowflake s, ext.snowflake_status() c WHERE c.check_name = 'mark'};
+
+# As mallory, in the other database.
+sub mallory_sees
+{
+	return query($node, "SET SESSION AUTHORIZATION mallory; $_[0]",
+		database => 'neighbour');
+}
+
+query($node, 'CREATE ROLE treasurer; CREATE DATABASE treasury');
+query($node, q{
+	CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext;
+	GRANT USAGE ON SCHEMA ext TO PUBLIC;
+	CREATE SCHEMA ledgers AUTHORIZATION treasurer}, %treasury);
+is(query($node, 'SELECT mark IS NULL FROM ext.pg_stat_snowflake', %treasury),
+	't', 'a database that has made no IDs shows no mark of others');
+my @nothing_before = map { mallory_sees($_) } @see_nothing;
+my @sums_before = split /\|/, mallory_sees($see_sums);
+
+my $last = query($node, q{
+	SET ROLE treasurer;
+	CREATE TABLE ledgers.ledger (id integer DEFAULT ext.snowflake_nextval());
+	CREATE TABLE ledgers.entries (id bigint DEFAULT ext.snowflake_nextval() PRIMARY KEY);
+	INSERT INTO ledgers.entries SELECT ext.snowflake_nextval() + (86400000::bigint << 22);
+	DO 'BEGIN PERFORM ext.snowflake_shard_nextval(3), count(*) FROM ext.snowflake_nextval_batch(5); END';
+	INSERT INTO ledgers.entries DEFAULT VALUES RETURNING id}, %treasury);
+refused($node, 'BEGIN READ ONLY; SELECT ext.snowflake_nextval()', '25006',
+	qr/read-only/, 'a call is refused in another database', %treasury);
+like(query($node, $see_all, %treasury), qr/ledgers\.ledger\.id.*ledgers\.entries\.id/s,
+	'there are names to be seen in another database');
+my @sums = split /\|/, mallory_sees($see_sums);
+is( join(' ', map { $sums[$_] - $sums_before[$_] } 0 .. $#sums), '7 1 1 1 1',
+	"sums are the server's: what is made and refused in another database is counted");
+is(mallory_sees("SELECT last_timestamp = ext.snowflake_timestamp($last) FROM ext.pg_stat_snowflake"),
+	't', 'so is the last timestamp');
+
+# a transaction that makes IDs, a prepared one, and a mark in the far future
+my $treasurer = $node->background_psql('treasury');
+$treasurer->query_safe('BEGIN; SELECT ext.snowflake_nextval()');
+query($node, q{BEGIN; SELECT ext.snowflake_nextval(); PREPARE TRANSACTION 'audit'}, %treasury);
+is( mallory_sees(q{
+	SELECT h.gid, d.datname, h.pid IS NOT NULL, h.since IS NOT NULL, h.lowest_id IS NOT NULL
+	FROM ext.snowflake_horizon_holders h JOIN pg_database d ON d.oid = h.database
+	ORDER BY h.gid}), "audit|treasury|f|t|t\n|treasury|t|f|f",
+	'who holds horizons back shows, as far as for others of his own database');
+query($node, q{SELECT ext.snowflake_advance(ext.snowflake_min_id(now() + interval '20 hours'))},
+	%treasury);
+is(mallory_sees($see_mark), 't|ok', 'the mark is that of his own database');
+is( query($node, q{
+	SELECT to_timestamp(last_value / 1000.0) > clock_timestamp() + interval '19 hours', status
+	FROM ext.snowflake_mark, ext.snowflake_status() WHERE check_name = 'mark'}, %treasury),
+	't|error', '... wherever the other one is');
+foreach my $i (0 .. $#see_nothing)
+{
+	is(mallory_sees($see_nothing[$i]), $nothing_before[$i],
+		'nothing of another database shows in: ' . $see_nothing[$i] =~ s/\s+/ /gr);
+}
+unlike(mallory_sees($see_all), qr/treasur|ledger/, 'none of its names shows');
+$treasurer->query_safe('COMMIT');
+$treasurer->quit;
+query($node, q{ROLLBACK PREPARED 'audit'}, %treasury);
+query($node, 'DROP DATABASE treasury');
+query($node, 'DROP DATABASE neighbour');
+
+# ---- into a schema of somebody else ----
+
+query($node, q{
+	DROP EXTENSION snowflake CASCADE;
+	DROP SCHEMA ext;
+	CREATE ROLE owner LOGIN;
+	CREATE DATABASE app OWNER owner;
+});
+my %app = (database => 'app');
+query($node, 'CREATE SCHEMA hostile AUTHORIZATION owner', %app);
+
+# where something of that name is there already, there is no extension
+foreach my $object (
+	[ 'SEQUENCE', 'snowflake_mark', '' ],
+	[ 'TABLE', 'snowflake_recorded_epoch', '(last_value bigint, log_cnt bigint, is_called boolean)' ],
+	[ 'VIEW', 'snowflake_recorded_shard_epoch', 'AS SELECT 1' ],
+	[ 'TYPE', 'snowflake_mark', 'AS ENUM ()' ],
+	[ 'FUNCTION', 'snowflake_nextval()', 'RETURNS bigint LANGUAGE SQL RETURN 1' ],
+	[ 'FUNCTION', 'snowflake_initialize()', 'RETURNS void LANGUAGE SQL AS $$$$' ],
+	[ 'FUNCTION', 'snowflake_initialize(int DEFAULT 1)', 'RETURNS void LANGUAGE SQL AS $$$$' ],
+	[ 'FUNCTION', "snowflake_initialize(VARIADIC int[] DEFAULT '{}')", 'RETURNS void LANGUAGE SQL AS $$$$' ],
+	[ 'PROCEDURE', 'snowflake_accept_clock()', 'LANGUAGE SQL AS $$$$' ],
+	[ 'AGGREGATE', 'snowflake_node(bigint)', '(SFUNC = int8pl, STYPE = bigint)' ],
+	[ 'FUNCTION', 'snowflake_advance(bigint, boolean, text)', 'RETURNS timestamptz LANGUAGE SQL RETURN now()' ])
+{
+	my ($kind, $name, $definition) = @$object;
+
+	query($node, "SET ROLE owner; CREATE $kind hostile.$name $definition", %app);
+	refused($node, 'CREATE EXTENSION snowflake SCHEMA hostile', '42(710|P07|723|725)',
+		qr/already exists|associated type of the same name|is not unique/,
+		"no extension where there is a $kind $name", %app);
+	is( query($node, q{
+		SELECT count(*) FROM pg_extension WHERE extname = 'snowflake'
+		UNION ALL SELECT count(*) FROM pg_class
+		WHERE relname ~ 'snowflake' AND relowner <> 'owner'::regrole}, %app),
+		"0\n0", 'and nothing of it is left');
+	$name =~ s/ DEFAULT [^)]+//;
+	query($node, "SET ROLE owner; DROP $kind hostile.$name", %app);
+}
+
+# Where nothing has its name: traps, and privileges that are given by default,
+# those of the superuser to all among them.
+denied($node, 'owner', "ALTER DEFAULT PRIVILEGES FOR ROLE $superuser GRANT ALL ON SEQUENCES TO owner",
+	'42501', qr/permission denied|must be member of role/, %app);
+query($node, 'SET ROLE owner; ' . sprintf($traps, 'hostile') . q{
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO owner, PUBLIC;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON FUNCTIONS TO owner, PUBLIC;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON SEQUENCES TO mallory;
+	RESET ROLE;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO PUBLIC;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON SEQUENCES TO PUBLIC;
+	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON FUNCTIONS TO PUBLIC;
+	SET search_path = hostile, pg_catalog;
+	CREATE EXTENSION snowflake SCHEMA hostile;}, %app);
+my $privileges = qq{
+	SELECT concat_ws(' ', type, identity, owner, acl) FROM (
+		SELECT 'function' AS type, p.oid::regprocedure::text AS identity, proowner::regrole AS owner,
+			(SELECT array_agg(a ORDER BY a::text) FROM unnest(coalesce(proacl, acldefault('f', proowner))) a)::text AS acl
+		FROM pg_proc p WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+		UNION ALL
+		SELECT 'sequence', c.oid::regclass::text, relowner::regrole,
+			(SELECT array_agg(a ORDER BY a::text) FROM unnest(relacl) a)::text
+		FROM pg_class c WHERE c.oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)) o
+	ORDER BY identity COLLATE "C"};
+(my $hostile_functions = $functions) =~ s/'ext\.'/'hostile.'/;
+is(query($node, $hostile_functions, %app), join("\n", @functions),
+	'into a hostile schema: each function takes and may be executed as elsewhere');
+is( query($node, qq{
+	SELECT DISTINCT grantee::regrole, privilege_type, relowner::regrole
+	FROM pg_class, aclexplode(relacl)
+	WHERE pg_class.oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)
+	AND grantee <> relowner}, %app),
+	"-|SELECT|$superuser", 'all but the superuser may only read the registers');
+my $before = query($node, $privileges, %app);
+
+# what the owner of the schema and of the database tries then
+foreach my $attack (
+	(map { [ $_, '42501' ] }
+		q{SELECT setval('hostile.snowflake_mark', 1)},
+		q{SELECT nextval('hostile.snowflake_recorded_layout')},
+		q{ALTER SEQUENCE hostile.snowflake_mark RESTART},
+		q{ALTER SEQUENCE hostile.snowflake_mark MAXVALUE 1000},
+		q{CREATE TABLE hostile.mine (id bigint); ALTER SEQUENCE hostile.snowflake_mark OWNED BY hostile.mine.id},
+		q{ALTER SEQUENCE hostile.snowflake_mark OWNER TO owner},
+		q{ALTER SEQUENCE hostile.snowflake_mark RENAME TO mine},
+		q{ALTER SEQUENCE hostile.snowflake_mark SET SCHEMA public},
+		q{ALTER SEQUENCE hostile.snowflake_mark SET UNLOGGED},
+		q{COMMENT ON SEQUENCE hostile.snowflake_mark IS 'mine'},
+		q{CREATE OR REPLACE FUNCTION hostile.snowflake_nextval() RETURNS bigint LANGUAGE SQL RETURN 1},
+		q{ALTER FUNCTION hostile.snowflake_nextval() RENAME TO mine},
+		q{ALTER FUNCTION hostile.snowflake_nextval() SECURITY DEFINER},
+		q{ALTER FUNCTION hostile.snowflake_decode(bigint) SET search_path = hostile},
+		q{ALTER FUNCTION hostile.snowflake_decode(bigint) IMMUTABLE},
+		q{ALTER FUNCTION hostile.snowflake_nextval() OWNER TO owner},
+		q{CREATE FUNCTION hostile.snowflake_initialize() RETURNS void LANGUAGE C AS '$libdir/snowflake'},
+		q{GRANT EXECUTE ON FUNCTION hostile.snowflake_advance(bigint, boolean, text) TO owner},
+		q{ALTER EXTENSION snowflake SET SCHEMA public},
+		q{ALTER EXTENSION snowflake UPDATE},
+		q{ALTER EXTENSION snowflake DROP SEQUENCE hostile.snowflake_mark},
+		q{ALTER EXTENSION snowflake ADD FUNCTION hostile.now()},
+		q{DROP EXTENSION snowflake},
+		q{CREATE EXTENSION snowflake SCHEMA public VERSION '1.0'},
+		qq{REASSIGN OWNED BY $superuser TO owner},
+		qq{SET ROLE $superuser},
+		q{SELECT hostile.snowflake_advance(1::bigint)},
+		q{SELECT hostile.snowflake_accept_clock()},
+		q{SELECT hostile.snowflake_accept_configuration()}),
+	[ q{UPDATE hostile.snowflake_mark SET last_value = 1}, '(42809|42501|55000)' ],
+	[ q{CREATE FUNCTION hostile.snowflake_nextval() RETURNS bigint LANGUAGE SQL RETURN 1}, '42723' ],
+	# the owner of a schema may drop what is in it; but not a part of an extension
+	[ q{DROP SEQUENCE hostile.snowflake_mark CASCADE}, '2BP01' ],
+	[ q{DROP FUNCTION hostile.snowflake_nextval() CASCADE}, '2BP01' ],
+	[ q{ALTER DATABASE app SET snowflake.layout = 'discord'}, '55P02' ],
+	[ q{ALTER ROLE owner IN DATABASE app SET snowflake.node_id = '2'}, '(55P02|42501)' ])
+{
+	my ($sql, $sqlstate) = @$attack;
+
+	if ($sql =~ /^CREATE EXTENSION/)
+	{
+		query($node, 'CREATE DATABASE empty OWNER owner');
+		denied($node, 'owner', $sql, $sqlstate,
+			qr/permission denied to create extension/, database => 'empty');
+		query($node, 'DROP DATABASE empty');
+		next;
+	}
+	denied($node, 'owner', "BEGIN; $sql", $sqlstate,
+		qr/must be |permission denied|requires it|already exists|cannot/, %app);
+}
+query($node, q{
+	SET SESSION AUTHORIZATION owner;
+	SET client_min_messages = error;
+	GRANT ALL ON ALL SEQUENCES IN SCHEMA hostile TO owner;
+	GRANT ALL ON FUNCTION hostile.snowflake_nextval() TO owner WITH GRANT OPTION}, %app);
+is(query($node, $privileges, %app), $before,
+	'after all that, owners and privileges are what they were');
+is( query($node, 'SELECT hostile.snowflake_node(hostile.snowflake_nextval())', %app),
+	'1', 'and the functions are ours');
+
+# What he may: offer what is taken in place of ours, move the ground under us,
+# and drop it as a whole.
+is( query($node, q{
+	BEGIN;
+	SET LOCAL ROLE owner;
+	CREATE FUNCTION hostile.snowflake_advance(integer) RETURNS text LANGUAGE SQL RETURN 'trapped';
+	RESET ROLE;
+	SELECT hostile.snowflake_advance(1);
+	ROLLBACK}, %app), 'trapped',
+	'who may create functions beside ours can overload them, as documented');
+$session = $node->background_psql('app');
+@ids = ($session->query_safe('SELECT hostile.snowflake_nextval()'));
+query($node, 'SET ROLE owner; ALTER SCHEMA hostile RENAME TO renamed', %app);
+push @ids, $session->query_safe('SELECT renamed.snowflake_nextval()');
+query($node, 'SET ROLE owner; ALTER SCHEMA renamed RENAME TO hostile', %app);
+is( query($node, q{
+	BEGIN;
+	SET SESSION AUTHORIZATION owner;
+	SET client_min_messages = error;
+	DROP SCHEMA hostile CASCADE;
+	SELECT count(*) FROM pg_extension WHERE extname = 'snowflake';
+	ROLLBACK}, %app), '0',
+	'the owner of a schema can drop it with the extension in it, as documented');
+push @ids, $session->query_safe('SELECT hostile.snowflake_nextval()');
+check_ids('before and after', \@ids);
+$session->quit;
+
+# ---- who may write the mark, as documented ----
+
+query($node, q{
+	CREATE ROLE dba SUPERUSER;
+	CREATE ROLE colleague IN ROLE dba;
+	CREATE ROLE writer IN ROLE pg_write_all_data;
+	CREATE ROLE chosen;
+	CREATE ROLE reader IN ROLE pg_read_all_data;
+	CREATE DATABASE roles TEMPLATE template0;
+});
+my %roles = (database => 'roles');
+query($node, q{
+	SET SESSION AUTHORIZATION dba;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO chosen;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO chosen;
+	CREATE SCHEMA ext;
+	GRANT USAGE ON SCHEMA ext TO PUBLIC;
+	CREATE EXTENSION snowflake SCHEMA ext;
+	SELECT ext.snowflake_nextval();
+	RESET SESSION AUTHORIZATION;
+	ALTER ROLE dba NOSUPERUSER;
+}, %roles);
+foreach my $role ('dba', 'colleague', 'writer', 'chosen', 'reader', 'mallory')
+{
+	my ($status) = $node->psql('roles', qq{
+		SET SESSION AUTHORIZATION $role;
+		SELECT setval('ext.snowflake_mark', 1 + last_value) FROM ext.snowflake_mark});
+	is($status == 0 ? 'may' : 'may not',
+		$role =~ /reader|mallory/ ? 'may not' : 'may', "$role: setval on the mark");
+	($status) = $node->psql('roles',
+		"SET SESSION AUTHORIZATION $role; SELECT ext.snowflake_advance(1)");
+	is($status == 0 ? 'may' : 'may not',
+		$role =~ /reader|mallory|writer/ ? 'may not' : 'may', "$role: snowflake_advance()");
+}
+
+# ---- a dump carries what was granted and revoked ----
+
+query($node, q{
+	REVOKE EXECUTE ON FUNCTION ext.snowflake_nextval(), ext.snowflake_nextval_batch(integer) FROM PUBLIC;
+	GRANT EXECUTE ON FUNCTION ext.snowflake_accept_clock() TO mallory;
+	REVOKE ALL ON SEQUENCE ext.snowflake_mark FROM chosen;
+	REVOKE SELECT ON SEQUENCE ext.snowflake_recorded_layout FROM PUBLIC;
+	ALTER ROLE dba SUPERUSER}, %roles);
+my $dump = $node->basedir . '/roles.sql';
+$node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('roles') ],
+	'a database with privileges of its own is dumped');
+query($node, 'CREATE DATABASE restored TEMPLATE template0');
+$node->command_ok(
+	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ],
+	'and restored');
+my $public = qq{
+	SELECT p.oid::regprocedure FROM pg_proc p
+	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+	AND has_function_privilege('mallory', p.oid, 'EXECUTE') ORDER BY 1
+};
+is(query($node, $public, database => 'restored'), query($node, $public, %roles),
+	'an ordinary user may execute there what he may here');
+denied($node, 'mallory', 'SELECT ext.snowflake_nextval()', '42501',
+	qr/permission denied for function/, database => 'restored');
+is( query($node, q{
+	SELECT string_agg(has_sequence_privilege('mallory', 'ext.' || s, p)::text, ' ' ORDER BY s, p)
+	FROM unnest('{snowflake_mark,snowflake_recorded_layout}'::text[]) s,
+		unnest('{SELECT,UPDATE}'::text[]) p}, database => $_),
+	'true false false false', "$_: what he may read and write of the registers")
+  foreach ('roles', 'restored');
+
+$node->stop;
+done_testing();

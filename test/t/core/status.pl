@@ -1,0 +1,410 @@
+# snowflake_status(): each check in each of its states, and a healthy server
+# with nothing to say.
+#
+# takes: 30 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use POSIX qw(strftime);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $next = 'SELECT snowflake_nextval()';
+
+# A check says this; what is not well has a remedy.
+sub says
+{
+	my ($node, $check, $status, $found, $name, %options) = @_;
+	my $as = $options{as} || '';
+	my $row = query($node,
+		qq{$as SELECT status, found, remedy FROM snowflake_status() WHERE check_name = '$check'},
+		%options);
+
+	like($row, qr/^$status\|(?s:.*)$found/, "$check, $status: $name");
+	if ($status eq 'ok') { like($row, qr/\|$/, "$check: and no remedy"); }
+	else { like($row, qr/\|[A-Z](?s:.*)[.;>'"]$/, "$check: and a remedy"); }
+	return;
+}
+
+# The names of the checks that are not ok.
+sub complaints
+{
+	my ($node, %options) = @_;
+
+	return query($node,
+		q{SELECT check_name || ': ' || found FROM snowflake_status() WHERE status <> 'ok'},
+		%options);
+}
+
+# ---- a server that has not preloaded it ----
+
+my $bare = PostgreSQL::Test::Cluster->new('bare');
+$bare->init;
+$bare->append_conf('postgresql.conf', "shared_preload_libraries = 'pg_stat_statements'");
+$bare->start;
+query($bare, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
+	CREATE TABLE narrow (id integer PRIMARY KEY DEFAULT snowflake_nextval())});
+says($bare, 'preload', 'error',
+	qr/not preloaded.*\nshared_preload_libraries = 'pg_stat_statements, snowflake'\nsnowflake.node_id = '<number>'$/,
+	'two lines to add');
+says($bare, 'preload', 'error', qr/\nshared_preload_libraries = 'snowflake'\n/,
+	'without what not everybody may see', as => 'SET ROLE mallory;');
+says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
+	'tables are looked at all the same');
+says($bare, 'rows above', 'ok', qr/not looked at: the library is not preloaded/, 'but not their rows');
+is(query($bare, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
+	'preload, role, clock synchronisation, column types, unique indexes, rows above',
+	'what needs no shared memory');
+$bare->stop;
+
+# ---- a healthy server ----
+
+my $node = new_server('main', "snowflake.shards = '3'", 'snowflake.max_databases = 3',
+	'snowflake.reserve = 2s', 'snowflake.max_clock_wait = 3s');
+my $kernel = $node->basedir . '/kernel';
+
+sub kernel_says
+{
+	my ($text) = @_;
+
+	unlink "$kernel.new";
+	append_to_file("$kernel.new", "$text\n");
+	rename("$kernel.new", $kernel) or die "$kernel: $!";
+	return;
+}
+
+$ENV{SHIM_CLOCK} = $kernel;
+kernel_says('synchronized 1500 20');
+start_with_clock($node, 0);
+query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
+	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
+is(complaints($node), '', 'a server that was just set up: nothing but ok');
+says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
+says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
+says($node, 'rows above', 'ok', qr/not looked at: the mark .* is not loaded/, 'which loads no mark');
+query($node, 'INSERT INTO t (v) SELECT generate_series(1, 100); INSERT INTO s DEFAULT VALUES');
+is(complaints($node), '', 'a server that makes IDs: nothing but ok');
+is(complaints($node, database => 'template1'), '', 'nor elsewhere')
+  if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
+is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
+	'preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
+	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, column types, unique indexes, rows above',
+	'the checks');
+says($node, @$_) foreach (
+	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
+	[ 'role', 'ok', qr/primary/, 'a primary' ],
+	[ 'clock synchronisation', 'ok', qr/wrong by at most 1500 us/, 'kept right' ],
+	[ 'node id', 'ok', qr/1 is configured/, 'configured' ],
+	[ 'lease', 'ok', qr/registry is not set/, 'none' ],
+	[ 'layout', 'ok', qr/\d\d\.\d years are left/, 'long' ],
+	[ 'mark', 'ok', qr/loaded, at .* the clock/, 'loaded' ],
+	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
+	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
+	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
+	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
+	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
+
+# ---- tables ----
+
+query($node, q{
+	CREATE DOMAIN small AS integer;
+	CREATE TABLE narrow (a integer UNIQUE DEFAULT snowflake_nextval(), b small UNIQUE DEFAULT snowflake_nextval(),
+		c smallint UNIQUE DEFAULT snowflake_nextval(), d float8 UNIQUE DEFAULT snowflake_nextval(),
+		e integer UNIQUE DEFAULT snowflake_shard_nextval(3), f integer, g integer DEFAULT 7,
+		h text UNIQUE DEFAULT snowflake_encode(snowflake_nextval(), 'base58'))});
+says($node, 'column types', 'error',
+	qr/5 of 8 columns .*: public.narrow.a, public.narrow.b, public.narrow.c, public.narrow.d, public.narrow.e\|/,
+	'too narrow, whichever function makes the IDs');
+query($node, q{DROP TABLE narrow;
+	CREATE SCHEMA ours;
+	CREATE FUNCTION ours.snowflake_nextval() RETURNS bigint LANGUAGE C AS '$libdir/snowflake', 'snowflake_next_id';
+	CREATE TABLE ours.t (id integer DEFAULT ours.snowflake_nextval())});
+says($node, 'column types', 'ok', qr/0 of 2/, 'a function of that name which is no part of the extension');
+
+query($node, q{
+	CREATE TABLE "Bare" (id bigint DEFAULT snowflake_nextval());
+	CREATE TABLE partial (id bigint DEFAULT snowflake_nextval());
+	CREATE UNIQUE INDEX ON partial (id) WHERE id > 0;
+	CREATE TABLE included (id bigint DEFAULT snowflake_nextval(), v integer);
+	CREATE UNIQUE INDEX ON included (v) INCLUDE (id);
+	CREATE TABLE plain (id bigint DEFAULT snowflake_nextval());
+	CREATE INDEX ON plain (id);
+	CREATE TABLE tenants (tenant integer, id bigint DEFAULT snowflake_nextval(), PRIMARY KEY (tenant, id));
+	CREATE TABLE p (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+	CREATE TABLE p2 PARTITION OF p DEFAULT;
+	CREATE UNIQUE INDEX ON p1 (id);
+	CREATE TABLE q (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE q1 PARTITION OF q DEFAULT;
+	CREATE TABLE invalid (id bigint DEFAULT snowflake_nextval());
+	INSERT INTO invalid VALUES (1), (1)});
+$node->psql('postgres', 'CREATE UNIQUE INDEX CONCURRENTLY ON invalid (id)');
+says($node, 'unique indexes', 'warning',
+	qr/6 of 10 columns .*: public."Bare".id, public.included.id, public.invalid.id, public.p.id, public.partial.id, public.plain.id\|/,
+	'none, one of a part, one that only includes it, one that is not valid');
+query($node, 'CREATE UNIQUE INDEX ON p2 (id); DROP TABLE "Bare", partial, included, plain, invalid');
+says($node, 'unique indexes', 'ok', qr/0 of 5/, 'partitions that each have one');
+query($node, 'DROP TABLE p, q, tenants');
+query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP
+	EXECUTE format('CREATE TABLE n%s (id bigint DEFAULT snowflake_nextval())', i); END LOOP; END $$});
+says($node, 'unique indexes', 'warning', qr/12 of 14 columns .*, and 2 more\|/, 'many');
+query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('DROP TABLE n%s', i); END LOOP; END $$});
+
+# ---- rows that are not this server's ----
+
+my $above = q{INSERT INTO %s (id) SELECT snowflake_min_id(clock_timestamp() + interval '1 day') + (%d << 12) + 7 RETURNING id};
+query($node, sprintf($above, 't', 2));
+says($node, 'rows above', 'ok', qr/0 of 1/, 'one of another node');
+my $twin = query($node, sprintf($above, 't', 1));
+says($node, 'rows above', 'error', qr/1 of 1 columns .*: public.t.id \($twin\); 1 not looked at/, 'one of ours');
+says($node, 'rows above', 'ok', qr/0 of 0 columns .*; 2 not looked at/,
+	'tables that the caller may not read', as => 'SET ROLE mallory;');
+says($node, 'column types', 'ok', qr/0 of 0 columns .*; 2 not looked at/,
+	'are not named to him', as => 'SET ROLE mallory;');
+query($node, 'GRANT SELECT (id) ON t TO mallory');
+says($node, 'rows above', 'error', qr/public.t.id/, 'one column is enough', as => 'SET ROLE mallory;');
+query($node, q{CREATE SEQUENCE seen; GRANT USAGE ON SEQUENCE seen TO mallory;
+	CREATE FUNCTION sees(bigint) RETURNS boolean LANGUAGE SQL AS 'SELECT nextval(''seen'') > 0';
+	ALTER TABLE t ENABLE ROW LEVEL SECURITY; CREATE POLICY see ON t USING (sees(id))});
+query($node, "SET ROLE mallory; SELECT id FROM t WHERE id = $twin");
+my $seen = query($node, 'SELECT last_value, is_called FROM seen');
+like($seen, qr/\|t$/, 'a policy is run by a query');
+says($node, 'rows above', 'ok', qr/2 not looked at/, 'a table with policies', as => 'SET ROLE mallory;');
+is(query($node, 'SELECT last_value, is_called FROM seen'), $seen, 'of which none is run');
+query($node, 'DROP POLICY see ON t; ALTER TABLE t DISABLE ROW LEVEL SECURITY');
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('BEGIN; LOCK TABLE t');
+says($node, 'rows above', 'ok', qr/2 not looked at/, 'a locked table is not waited for');
+$holder->query_safe('ROLLBACK');
+$holder->quit;
+says($node, 'rows above', 'ok', qr/not looked at: the transaction is read-only/, 'read-only',
+	as => 'SET default_transaction_read_only = on;');
+query($node, 'ALTER TABLE t DROP CONSTRAINT t_pkey');
+says($node, 'rows above', 'ok', qr/2 not looked at/, 'without an index');
+query($node, "DELETE FROM t WHERE id = $twin; ALTER TABLE t ADD PRIMARY KEY (id)");
+
+# a publisher with this node id, which is ahead
+my $publisher = new_server('publisher', 'wal_level = logical');
+$publisher->start;
+query($publisher, q{CREATE EXTENSION snowflake;
+	CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	CREATE PUBLICATION p FOR ALL TABLES});
+query($node, q{CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval())});
+query($node, q{CREATE SUBSCRIPTION arriving CONNECTION '} . $publisher->connstr
+	. q{ dbname=postgres' PUBLICATION p});
+$node->wait_for_subscription_sync($publisher, 'arriving');
+says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'a subscription that has brought nothing');
+query($publisher, 'INSERT INTO arrivals DEFAULT VALUES');
+$publisher->wait_for_catchup('arriving');
+says($node, 'rows above', 'error', qr/public\.arrivals\.id \(\d+, has rows of the subscription arriving\)/,
+	'one whose publisher has our node id');
+query($node, 'DROP SUBSCRIPTION arriving; DROP TABLE arrivals');
+$publisher->stop;
+query($node, 'CREATE TABLE child () INHERITS (t)');
+says($node, 'rows above', 'ok', qr/3 not looked at/, 'a table with children');
+query($node, 'DROP TABLE child');
+is(complaints($node), '', 'all is well again');
+
+# ---- the kernel's clock ----
+
+kernel_says('unsynchronized 16000000 15000000');
+says($node, 'clock synchronisation', 'warning', qr/nobody keeps.*Start chrony/, 'nobody keeps it right');
+kernel_says('forbidden');
+says($node, 'clock synchronisation', 'warning', qr/not known: .*Operation not permitted.*adjtimex/, 'nobody says');
+$node->append_conf('postgresql.conf', "snowflake.clock_check = 'error'");
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT current_setting('snowflake.clock_check') = 'error'}) or die;
+says($node, 'clock synchronisation', 'error', qr/not known/, 'where that is a condition');
+$node->append_conf('postgresql.conf', "snowflake.clock_check = 'off'");
+$node->reload;
+kernel_says('synchronized 1500 20');
+
+# ---- the wall clock ----
+
+query($node, $next);
+set_clock($node, -2.9);
+says($node, 'drift', 'warning', qr/ahead of the clock: calls wait/, 'a clock that is waited for');
+query($node, "$next; SELECT pg_sleep(1.1); $next");
+set_clock($node, 0);
+query($node, "$next; SELECT pg_sleep(1.1); $next");
+set_clock($node, -2.5);
+says($node, 'mark', 'warning', qr/loaded, at .* ms ahead of the clock/, 'likewise');
+set_clock($node, -3600);
+says($node, 'drift', 'error', qr/3\d{3} s ahead of the clock: calls are refused/, 'one that is not');
+says($node, 'mark', 'error', qr/loaded, at .*3\d{3} s ahead of the clock/, 'further than the reserve');
+refused($node, $next, '58000', qr/behind/, 'and so it is');
+says($node, 'refusals', 'warning', qr/1 for the clock\|/, 'by kind');
+set_clock($node, 7200);
+says($node, 'clock steps', 'error', qr/jumped forward by 7\d{3} s: calls are refused.*accept_clock/, 'a jump');
+set_clock($node, 0);
+$node->poll_query_until('postgres', q{SELECT snowflake_nextval() > 0
+	AND clock_steps_back + clock_steps_forward > 0 FROM pg_stat_snowflake}) or die;
+says($node, 'clock steps', 'warning', qr/\d+ back, by up to .*; \d+ forward, .* seen at/, 'steps within a day');
+says($node, 'drift', 'ok', qr/ahead of the clock/, 'and it goes on');
+refused($node, "BEGIN READ ONLY; $next", '25006', qr/read-only/, 'a refusal of another kind');
+refused($node, 'SELECT snowflake_shard_nextval(4)', '55000', qr/shard 4/, 'and one more');
+says($node, 'refusals', 'warning', qr/\d for the clock, 1 for the configuration, 1 read-only\|/, 'each by its kind');
+query($node, 'SELECT snowflake_stat_reset()');
+is(complaints($node), '', 'after a reset nothing of that is left');
+
+# ---- the mark ----
+
+query($node, 'CREATE DATABASE far TEMPLATE template1');
+query($node, q{SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000)::bigint)},
+	database => 'far');
+says($node, 'mark', 'error', qr/not loaded; at .*8\d{4} s ahead of the clock.*"A mark in the far future"/,
+	'one in the far future', database => 'far');
+refused($node, $next, '58000', qr/behind the mark/, 'which is refused', database => 'far');
+query($node, 'SELECT snowflake_stat_reset()');
+query($node, 'ALTER SEQUENCE snowflake_mark SET UNLOGGED', database => 'far');
+says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence/,
+	'one that is damaged', database => 'far');
+says($node, 'recorded configuration', 'error', qr/cannot be read: .*See the check "mark"/,
+	'nor can this', database => 'far');
+query($node, 'DROP DATABASE far');
+
+# ---- databases ----
+
+foreach my $name ('second', 'third')
+{
+	query($node, "CREATE DATABASE $name TEMPLATE template1");
+	query($node, $next, database => $name);
+}
+says($node, 'databases', 'warning', qr/3 of 3.*max_databases/, 'no room');
+query($node, 'DROP DATABASE third');
+says($node, 'databases', 'ok', qr/2 of 3/, 'one that is gone makes room');
+query($node, 'DROP DATABASE second');
+
+# ---- a standby, and a copy ----
+
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+{
+	local $ENV{LD_PRELOAD} = preload();
+	$standby->start;
+}
+$node->wait_for_catchup($standby);
+is(complaints($standby), '', 'a standby: nothing but ok');
+says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
+is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
+	'node id, lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, rows above',
+	'and what makes no sense there');
+$standby->stop;
+
+foreach my $check ('warn', 'error')
+{
+	my $copy = PostgreSQL::Test::Cluster->new("copy_$check");
+	$copy->init_from_backup($node, 'backup');
+	$copy->append_conf('postgresql.conf', "snowflake.copy_check = '$check'");
+	$copy->start;
+	says($copy, 'copied data directory', $check eq 'warn' ? 'warning' : 'error',
+		qr/is a copy of another server's.*accept_copy/, 'a copy');
+	query($copy, 'SELECT snowflake_accept_copy()');
+	says($copy, 'copied data directory', 'ok', qr/no copy/, 'accepted');
+	$copy->stop;
+}
+$node->stop;
+
+# ---- no node id; layouts near their end; capacity ----
+
+# An epoch that leaves so many days of 2^40 ms.
+sub epoch_for
+{
+	my ($days) = @_;
+
+	return strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + $days * 86400));
+}
+
+my $end = new_server('ending', "snowflake.node_id = ''");
+$end->start;
+query($end, 'CREATE EXTENSION snowflake');
+says($end, 'node id', 'error', qr/node_id is not set.*Set snowflake.node_id/, 'none');
+says($end, 'rows above', 'ok', qr/not looked at: this server has no node id/, 'nothing to look for');
+says($end, 'shard layout', 'ok', qr/shards is empty/, 'no shards, no end');
+$end->append_conf('postgresql.conf', "snowflake.shards = '3'");
+$end->reload;
+$end->poll_query_until('postgres', q{SELECT current_setting('snowflake.shards') = '3'}) or die;
+says($end, 'node id', 'ok', qr/for shards only/, 'shards need none');
+$end->append_conf('postgresql.conf', "snowflake.node_id = '5'");
+$end->reload;
+$end->poll_query_until('postgres', q{SELECT current_setting('snowflake.node_id') = '5'}) or die;
+says($end, 'node id', 'ok', qr/5 is configured/, 'set, and not taken yet');
+$end->stop;
+foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
+{
+	my ($days, $status) = @$case;
+	my $epoch = epoch_for($days);
+
+	$end->append_conf('postgresql.conf',
+		"snowflake.layout = 'timestamp:40 node:10 sequence:2 epoch:$epoch'\n"
+		  . "snowflake.shard_layout = 'timestamp:40 shard:10 sequence:10 epoch:$epoch'");
+	$end->append_conf('postgresql.conf', "snowflake.node_id = '6'") if $days < 0;
+	$end->start;
+	says($end, 'node id', 'ok', $days < 0 ? qr/6 is configured; before this start it was 5\|/ : qr/5 is configured\|/,
+		$days < 0 ? 'another one' : 'the same one');
+	says($end, $_, $status, qr/0\.\d years are left/, "$days days are left") foreach ('layout', 'shard layout');
+	if ($days == 200)
+	{
+		query($end, 'SELECT snowflake_stat_reset(); SELECT count(snowflake_nextval()) FROM generate_series(1, 4000)');
+		says($end, 'capacity', 'warning', qr/waited for a full sequence for \d/, 'too many for the sequence');
+	}
+	elsif ($days == 10)
+	{
+		refused($end, $next, '55000', qr/differs from what is recorded/, 'filled with another layout');
+		says($end, 'recorded configuration', 'error',
+			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept_configuration/,
+			'which says with which');
+		query($end, q{SELECT setval('snowflake_mark', 1, false)});
+	}
+	$end->stop;
+}
+
+# ---- leases ----
+
+delete $ENV{SHIM_CLOCK};
+my $registry = PostgreSQL::Test::Cluster->new('registry');
+$registry->init;
+$registry->start;
+query($registry, 'CREATE EXTENSION snowflake; CREATE ROLE worker SUPERUSER LOGIN');
+my $leased = new_server('leased', "snowflake.node_id = ''", "snowflake.shards = '0-3'",
+	sprintf("snowflake.registry = 'postgresql://worker:secret@/postgres?host=%s&port=%d'",
+		$registry->host, $registry->port),
+	"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
+	"snowflake.lease_timeout = '1s'", 'snowflake.lease_wait = 0', "snowflake.max_clock_wait = '10s'");
+start_with_clock($leased, 1);
+query($leased, 'CREATE EXTENSION snowflake');
+wait_for_lease($leased, q{problem ~ 'never initialized'});
+says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry_init/, 'no registry yet');
+$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
+says($leased, 'shard lease', 'error', qr/searching: /, 'nor for shards');
+says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
+query($registry, q{SELECT snowflake_registry_init('snowflake')});
+wait_for_lease($leased, "state = 'held'");
+$leased->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_shard_lease()}) or die;
+says($leased, 'lease', 'ok', qr/held until .*, to be extended at/, 'held');
+says($leased, 'shard lease', 'ok', qr/held until/, 'held');
+says($leased, 'node id', 'ok', qr/\d+ is leased from "postgresql:\/\//, 'leased');
+unlike(query($leased, 'SELECT * FROM snowflake_status()'), qr/secret/, 'no password is shown');
+says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a second');
+$registry->stop;
+wait_for_lease($leased, 'problem IS NOT NULL');
+says($leased, 'lease', 'warning', qr/held until.*: .*\|See that the registry runs/, 'held, while the registry is gone');
+$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
+says($leased, 'shard lease', 'warning', qr/held until.*: .*\|See that the registry runs/, 'likewise');
+wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
+$registry->start;
+set_clock($leased, 0);
+$leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'clock offset'})
+  or die 'the offset stays';
+says($leased, 'clock offset', 'ok', qr/ms ahead of the registry's/, 'set right');
+wait_for_lease($leased, "state = 'held' AND problem IS NULL");
+says($leased, 'lease', 'ok', qr/held until/, 'held again');
+$leased->stop;
+$registry->stop;
+
+done_testing();

@@ -1,0 +1,215 @@
+# Upgrades: each older SQL version, with the newest library, becomes what a fresh
+# installation is. What is not there yet is stood in for: a version to come, with
+# scripts that forget something, which must be found; and an older library.
+#
+# takes: 15 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+use ServerCopy;
+
+my $server = copy_server();
+my $dir = extension_dir($server);
+my $control = slurp_file("$dir/snowflake.control");
+my ($newest) = $control =~ /^default_version = '(.*)'$/m;
+my $script = slurp_file("$FindBin::RealBin/../../../sql/snowflake--1.0.sql");
+my $library = slurp_file(library($server));
+
+my $node = new_server('main');
+$node->{_install_path} = install_path($server);
+$node->start;
+
+# What a database has of the extension, one line for each object and property.
+# Objects are told by their names and arguments, so that their order and OIDs
+# do not matter; the mark's value does not, either.
+my $catalog = q{
+WITH member AS (
+	SELECT d.classid, d.objid,
+		(pg_identify_object(d.classid, d.objid, 0)).identity AS name
+	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+		AND e.extname = 'snowflake'
+), said AS (
+	SELECT name, 'is ' || (pg_identify_object(classid, objid, 0)).type AS what FROM member
+	UNION ALL
+	SELECT name, 'comment ' || coalesce(obj_description(objid, classid::regclass::name), '-') FROM member
+	UNION ALL
+	SELECT name, 'definition ' || pg_get_functiondef(objid) FROM member
+	WHERE classid = 'pg_proc'::regclass
+	UNION ALL
+	SELECT name, 'privileges ' || coalesce(acl::text, '-')
+	FROM member JOIN LATERAL (SELECT array_agg(a::text ORDER BY a::text) AS acl
+		FROM pg_proc p, unnest(p.proacl) a WHERE p.oid = objid) p ON true
+	WHERE classid = 'pg_proc'::regclass
+	UNION ALL
+	SELECT name, concat_ws(' ', 'relation', relkind, relpersistence, reloptions, coalesce(acl::text, '-'))
+	FROM member JOIN pg_class c ON c.oid = objid AND classid = 'pg_class'::regclass,
+		LATERAL (SELECT array_agg(a::text ORDER BY a::text) AS acl FROM unnest(relacl) a) a
+	UNION ALL
+	SELECT name, 'view ' || pg_get_viewdef(objid)
+	FROM member JOIN pg_class c ON c.oid = objid AND classid = 'pg_class'::regclass
+	WHERE relkind = 'v'
+	UNION ALL
+	SELECT name, concat_ws(' ', 'sequence', seqtypid::regtype, seqstart, seqincrement, seqmin, seqmax, seqcache, seqcycle)
+	FROM member JOIN pg_sequence s ON s.seqrelid = objid AND classid = 'pg_class'::regclass
+	UNION ALL
+	SELECT name, concat_ws(' ', 'column', attname, format_type(atttypid, atttypmod), attnotnull,
+		coalesce(pg_get_expr(adbin, adrelid), '-'), coalesce(attacl::text, '-'), coalesce(col_description(attrelid, attnum), '-'))
+	FROM member JOIN pg_attribute a ON a.attrelid = objid AND classid = 'pg_class'::regclass
+		AND attnum > 0 AND NOT attisdropped
+	LEFT JOIN pg_attrdef d ON d.adrelid = attrelid AND d.adnum = attnum
+	UNION ALL
+	SELECT name, 'constraint ' || pg_get_constraintdef(c.oid)
+	FROM member JOIN pg_constraint c ON c.conrelid = objid AND classid = 'pg_class'::regclass
+	UNION ALL
+	SELECT name, 'index ' || pg_get_indexdef(i.indexrelid)
+	FROM member JOIN pg_index i ON i.indrelid = objid AND classid = 'pg_class'::regclass
+	UNION ALL
+	SELECT oid::regclass::text, 'is dumped' FROM (
+		SELECT unnest(extconfig) AS oid FROM pg_extension WHERE extname = 'snowflake') c
+	UNION ALL
+	SELECT 'extension', concat_ws(' ', extversion, extrelocatable) FROM pg_extension
+	WHERE extname = 'snowflake')
+SELECT name || ': ' || what FROM said ORDER BY 1};
+
+# A database that nobody else has, with this version, fresh or upgraded to the
+# one that is newest then. Returns what it has, and the name.
+my $databases = 0;
+
+sub install
+{
+	my ($version, $to) = @_;
+	my $database = 'upgrade' . $databases++;
+
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	query($node, "CREATE EXTENSION snowflake VERSION '$version'",
+		database => $database);
+	if (defined $to)
+	{
+		query($node, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+			INSERT INTO t SELECT FROM generate_series(1, 1000)}, database => $database);
+		my $mark = query($node, 'SELECT last_value FROM snowflake_mark', database => $database);
+
+		query($node, "ALTER EXTENSION snowflake UPDATE TO '$to'",
+			database => $database);
+		query($node, 'INSERT INTO t SELECT FROM generate_series(1, 1000)',
+			database => $database);
+		is(query($node, "SELECT count(*), (SELECT last_value >= $mark FROM snowflake_mark) FROM t",
+				database => $database),
+			'2000|t', "$version to $to: IDs go on, and so does the mark");
+	}
+	return (query($node, $catalog, database => $database), $database);
+}
+
+# ---- the versions that there are ----
+
+my ($fresh) = install($newest);
+cmp_ok(scalar(split /\n/, $fresh), '>', 200, "$newest has a catalogue that can be compared");
+foreach my $name (query($node, 'SELECT string_agg(DISTINCT proname, $$ $$) FROM pg_depend d JOIN pg_proc p ON p.oid = objid JOIN pg_extension e ON e.oid = refobjid AND refclassid = $$pg_extension$$::regclass WHERE classid = $$pg_proc$$::regclass AND extname = $$snowflake$$',
+		database => 'upgrade0') =~ /\S+/g)
+{
+	like($fresh, qr/^[\w.]*\b$name\(.*: definition/m, "$name is in it");
+}
+
+my @older = split /\n/, query($node, "SELECT version FROM pg_available_extension_versions WHERE name = 'snowflake' AND version <> '$newest' ORDER BY 1");
+my %scripts = map { /--([^-]+)(?:--([^-]+))?\.sql$/ ? ($1 => 1, $2 // $1 => 1) : () }
+  glob "$FindBin::RealBin/../../../sql/snowflake--*.sql";
+is(join(' ', @older), join(' ', grep { $_ ne $newest } sort keys %scripts),
+	'each version of which there is a script can be installed');
+foreach my $version (@older)
+{
+	my ($upgraded) = install($version, $newest);
+
+	is($upgraded, $fresh, "$version upgraded is as $newest installed");
+}
+
+# ---- a version to come, upgraded to well, and badly ----
+
+my $new = q{
+CREATE FUNCTION snowflake_new(id bigint) RETURNS integer
+AS 'MODULE_PATHNAME', 'snowflake_node' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_new(bigint) IS 'something new';
+REVOKE EXECUTE ON FUNCTION snowflake_new(bigint) FROM PUBLIC;
+CREATE SEQUENCE snowflake_added;
+SELECT pg_catalog.pg_extension_config_dump('snowflake_added', '');
+CREATE VIEW snowflake_seen AS SELECT 1 AS one;
+};
+write_file("$dir/snowflake--99.sql", $script . $new);
+my ($future) = install('99');
+isnt($future, $fresh, 'the version to come is another');
+
+sub upgrade
+{
+	my ($delta) = @_;
+
+	write_file("$dir/snowflake--1.0--99.sql", $delta);
+	return (install('1.0', '99'))[0];
+}
+
+is(upgrade($new), $future, 'what adds the same is the same');
+foreach my $bad (
+	[ qr/^COMMENT.*\n/m, '', 'a comment' ],
+	[ qr/^REVOKE.*\n/m, '', 'a privilege' ],
+	[ qr/STABLE STRICT/, 'VOLATILE STRICT', 'a label' ],
+	[ qr/RETURNS integer/, 'RETURNS bigint', 'a result' ],
+	[ qr/'snowflake_node'/, "'snowflake_shard'", 'a function in C' ],
+	[ qr/^SELECT.*dump.*\n/m, '', 'what is to be dumped' ],
+	[ qr/SEQUENCE snowflake_added/, 'SEQUENCE snowflake_added START 7', "a sequence's start" ],
+	[ qr/SELECT 1 AS/, 'SELECT 2 AS', 'a view' ],
+	[ qr/^CREATE VIEW.*\n/m, '', 'a whole object' ])
+{
+	my ($from, $to, $what) = @$bad;
+
+	isnt(upgrade($new =~ s/$from/$to/r), $future,
+		"an upgrade that differs in $what is found");
+}
+
+# ---- a library that is older than the SQL, and the other way round ----
+
+# Without a name that the SQL asks for it is like one from before that was there.
+sub older_library
+{
+	my ($without) = @_;
+
+	die "no $without" unless $library =~ /\Q$without\E/;
+	write_file(library($server),
+		$library =~ s/\Q$without\E/'x' x length($without)/ger);
+	$node->restart;
+	return;
+}
+
+my (undef, $old) = install('1.0');
+my (undef, $made) = install('99');
+older_library('snowflake_stat_reset');
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())', database => $made),
+	'1', 'an older library makes IDs for newer SQL');
+refused($node, 'SELECT snowflake_stat_reset()', '42883',
+	qr/could not find function "snowflake_stat_reset" in file/,
+	'what it does not have is an error that names it', database => $made);
+write_file("$dir/snowflake--1.0--99.sql", $new =~ s/'snowflake_node'/'snowflake_stat_reset'/r);
+refused($node, "ALTER EXTENSION snowflake UPDATE TO '99'", '42883',
+	qr/could not find function "snowflake_stat_reset" in file/,
+	'nor can SQL that needs it be upgraded to', database => $old);
+is(query($node, q{SELECT extversion, to_regproc('snowflake_new') IS NULL,
+		to_regclass('snowflake_added') IS NULL, snowflake_nextval() > 0
+		FROM pg_extension WHERE extname = 'snowflake'}, database => $old),
+	'1.0|t|t|t', 'which leaves all as it was, and at work');
+
+write_file(library($server), $library);
+is(query($node, 'SELECT snowflake_nextval() > 0', database => $old), 't',
+	'files that are newer than the server that runs change nothing');
+refused($node, "ALTER EXTENSION snowflake UPDATE TO '99'", '42883',
+	qr/could not find function "snowflake_stat_reset" in file/,
+	'it goes on with the library that it was started with', database => $old);
+$node->restart;
+query($node, "ALTER EXTENSION snowflake UPDATE TO '99'", database => $old);
+is(query($node, 'SELECT extversion FROM pg_extension WHERE extname = $$snowflake$$', database => $old),
+	'99', 'until it is restarted');
+$node->stop;
+
+done_testing();

@@ -1,0 +1,464 @@
+# A process dies, freezes or fails at each step of the protocol. Needs a library
+# built with fault points: test/all faults.
+#
+# takes: 168 s
+# needs: fault_points
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(time usleep);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my @steps = qw(mark-inserted mark-flushed counters-raised mark-published
+  before-swap swapped);
+
+# how long a process is frozen, in seconds
+my $freeze = $ENV{SNOWFLAKE_FREEZE} || 2;
+
+# The smallest reserve: the mark moves all the time. WAL is written late, unless
+# somebody flushes it. A call waits for a clock that is behind by all of a life.
+my $node = new_server('main', "snowflake.shards = '3-4'",
+	'snowflake.reserve = 100ms', 'restart_after_crash = off',
+	'wal_writer_delay = 10s', 'snowflake.max_clock_wait = 60s', 'autovacuum = off');
+my $checker = IdChecker->new($node->basedir . '/ids');
+my $offset = 0;
+my $next = 'SELECT snowflake_nextval()';
+my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
+my $script = $node->basedir . '/victim.sql';
+
+append_to_file($script,
+	"SELECT snowflake_nextval() FROM generate_series(1, 5);\n" x 200000);
+
+start_with_clock($node, '+0');
+query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
+
+# Is the server gone?
+sub wait_for_the_end
+{
+	my ($out) = @_;
+	my $tries = 0;
+
+	while (-e $node->data_dir . '/postmaster.pid')
+	{
+		die 'the server does not end: ' . slurp_file("$out.err") if ++$tries > 6000;
+		usleep(10_000);
+	}
+	$node->stop('immediate', fail_ok => 1);
+	return;
+}
+
+# A session with a fault, that asks for IDs until it comes to it.
+sub start_victim
+{
+	my ($fault, $out) = @_;
+
+	return IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c',
+			"SET snowflake.fault = '$fault'", '-f', '-'
+		],
+		'<', $script,
+		'>', $out, '2>', "$out.err");
+}
+
+# One statement, in a session with a fault, on the server or on another.
+sub start_one
+{
+	my ($fault, $out, $err, $statement, $where, $database) = @_;
+
+	return IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', ($where // $node)->connstr($database // 'postgres'), '-c',
+			"SET snowflake.fault = '$fault'", '-c', $statement
+		],
+		'>', $out, '2>', $err);
+}
+
+# The process that executes a statement with this text, if it is frozen.
+sub stopped
+{
+	my ($text, $where) = @_;
+
+	foreach my $pid (split /\n/, query($where // $node, qq{
+		SELECT pid FROM pg_stat_activity WHERE query LIKE '%$text%'
+			AND pid <> pg_backend_pid()}))
+	{
+		return $pid
+		  if -e "/proc/$pid/stat"
+		  && slurp_file("/proc/$pid/stat") =~ /\) T /;
+	}
+	return;
+}
+
+# The same, once it is.
+sub wait_for_stopped
+{
+	my ($text, $where) = @_;
+
+	foreach (1 .. 1000)
+	{
+		my $pid = stopped($text, $where);
+		return $pid if $pid;
+	}
+	die 'nobody stops';
+}
+
+# Let a frozen session go on to its end; it may come to the step more than once.
+sub go_on
+{
+	my ($victim, $pid) = @_;
+	my $tries = 0;
+
+	while (-e "/proc/$pid")
+	{
+		kill 'CONT', $pid;
+		die 'it does not end' if ++$tries > 18000;
+		usleep(10_000);
+	}
+	eval { $victim->finish };
+	return;
+}
+
+# Let a server that has crashed start with its clock an hour behind, and then at
+# the time when the life before began: clients get nothing that is there already.
+sub start_again
+{
+	my ($step, $begun) = @_;
+	my $crashed = (time() + $offset) * 1000;
+
+	start_with_clock($node, $offset - 3600);
+	refused_behind($node, $next, "$step: a clock an hour behind is refused");
+	$offset = $begun - time();
+	set_clock($node, $offset);
+	is_deeply(live_again($checker, 'killed', $node, 4, $crashed),
+		{}, "$step: it lives through the same instants again");
+	return;
+}
+
+# A process is killed at a step, and the server with it: at once, under load; or
+# frozen there first, until others have used up what they may. These write
+# nothing, so that nobody flushes WAL but for the mark.
+foreach my $step (@steps)
+{
+	my $begun = time() + $offset;
+	my $load = start_load($checker, 'killed', $node->connstr('postgres'), 4);
+	$load->more(200);
+	my $out = $checker->session('killed, node');
+	my $victim = start_victim("$step kill", $out);
+	wait_for_the_end($out);
+	eval { $victim->finish };
+	$load->finish;
+	start_again($step, $begun);
+
+	$begun = time() + $offset;
+	my @others = map {
+		start_trickle($checker, 'killed', $node->connstr('postgres'),
+			"SELECT snowflake_$_->[1] FROM generate_series(1, 3), pg_sleep(0.001);",
+			$_->[0])
+	} ([ 'node', 'nextval()' ], [ 'shards', 'shard_nextval(3)' ]);
+	$_->more(20) foreach @others;
+	$out = $checker->session('killed, node');
+	$victim = start_victim("$step stop", $out);
+	my $pid = wait_for_stopped('(1, 5)');
+	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_mark'));
+	kill 'KILL', $pid;
+	wait_for_the_end($out);
+	eval { $victim->finish };
+	$_->finish foreach @others;
+	start_again("$step, frozen first", $begun);
+}
+$checker->state('killed', $node, 'postgres',
+	'SELECT id FROM t UNION ALL SELECT id FROM s');
+
+# A process freezes, while others move the mark on by many reserves, and then
+# goes on with what it has read. At the steps of the mark it holds its lock, so
+# the others come to the end of the mark, wait, and can be cancelled; at those
+# of the swap it ends by itself, with an ID.
+foreach my $step (@steps)
+{
+	my $holds = $step =~ /mark|counters/;
+	my $out = $checker->session('frozen, node');
+	my $victim =
+		$holds
+	  ? start_victim("$step stop", $out)
+	  : start_one("$step stop", $out, "$out.err", $next);
+	my $pid = wait_for_stopped($next);
+	my $before = query($node, 'SELECT last_value FROM snowflake_mark');
+	my $thawed = clock_ms($node) + $freeze * 1000;
+	if ($holds)
+	{
+		refused($node, qq{
+				SET statement_timeout = '${freeze}s';
+				SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
+			'57014', qr/statement timeout/,
+			"$step: who waits for a frozen process can be cancelled");
+		$victim->signal('TERM');
+		kill 'TERM', $pid;
+	}
+	else
+	{
+		my $load = start_load($checker, 'frozen', $node->connstr('postgres'), 4, 3, 0.005);
+		$load->more(1000);
+		wait_for_clock($node, $thawed);
+		$node->poll_query_until('postgres',
+			"SELECT last_value > $before + 1000 FROM snowflake_mark")
+		  or die 'the mark does not move';
+		is_deeply($load->finish, {}, "$step: the others go on");
+	}
+
+	go_on($victim, $pid);
+	like(slurp_file($out), qr/^\d+\n\z/, "$step: it ends by itself, with an ID")
+	  or diag(slurp_file("$out.err"))
+	  if !$holds;
+	like(query($node, $next), qr/^\d+$/, "$step: afterwards all is well");
+}
+
+# An error there leaves nothing behind that others would have to wait for.
+foreach my $step (grep { /mark|counters/ } @steps)
+{
+	refused($node, qq{
+			SET snowflake.fault = '$step fail';
+			SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
+		'XX000', qr/fault at "$step"/, "$step: an error");
+
+	my $load = start_load($checker, 'failed', $node->connstr('postgres'), 4);
+	$load->more(1000);
+	is_deeply($load->finish, {}, "$step: the others go on after an error");
+}
+
+# A process that has its ID, and not got to anything else, holds the horizon
+# back; also one that has left its entry, and not cleared its word.
+foreach my $step (qw(swapped entry-left))
+{
+	my $before = query($node, 'SELECT max(id) FROM t');
+	my $victim = start_one("$step stop", \my $out, \my $err, $insert);
+	my $pid = wait_for_stopped($insert);
+	my $after = query($node, $insert);
+	my $horizon = query($node, 'SELECT snowflake_horizon()');
+
+	kill 'CONT', $pid;
+	$victim->finish;
+	chomp $out;
+	ok($out > $before && $out < $after && $horizon <= $out,
+		"$step: the horizon is not beyond the ID of a frozen process")
+	  or diag("$before $out $after, horizon $horizon, $err");
+	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $after, '... until it ends');
+}
+
+# What is half written is not read: who asks waits for it, and can be cancelled.
+{
+	my $victim = start_one('entry-begun stop', \my $out, \my $err, $insert);
+	my $pid = wait_for_stopped($insert);
+
+	refused($node, "SET statement_timeout = '100ms'; SELECT snowflake_horizon()",
+		'57014', qr/statement timeout/,
+		'entry-begun: who asks waits until the entry is whole');
+	kill 'CONT', $pid;
+	$victim->finish;
+	chomp $out;
+	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $out, '... and then goes on');
+}
+
+# A process that waits for the clock is frozen after it has read it: it saw a
+# clock of before, which has not stood still.
+{
+	set_clock($node, $offset - 6);
+	my $victim = start_one('clock-read stop', \my $out, \my $err, $next);
+	my $stops = 0;
+
+	while ($victim->pumpable)
+	{
+		my $pid = stopped($next);
+
+		if ($pid)
+		{
+			usleep(500_000) if ++$stops > 1;	# longer than at first
+			kill 'CONT', $pid;
+		}
+		$victim->pump_nb;
+	}
+	$victim->finish;
+	cmp_ok($stops, '>', 2, 'clock-read: frozen several times');
+	is($err, '', '... it takes no clock for one that stands still');
+	like($out, qr/^\d+\n\z/, '... and gets its ID');
+	set_clock($node, $offset);
+}
+
+# It is frozen while the clock is set back by less than it is frozen for; and
+# then for longer than a call may wait, while the clock is right and others go
+# on, before that is set back once more.
+{
+	my $behind = new_server('behind', "snowflake.max_clock_wait = '6s'");
+	start_with_clock($behind, 0);
+	query($behind, "CREATE EXTENSION snowflake; $next");
+	set_clock($behind, -3);
+	my $victim = start_one('clock-read stop', \my $out, \my $err, $next, $behind);
+	foreach my $pause ([ 0, -3 ], [ 2, -4.5 ], [ 0, -4.5 ], [ 8, 0 ])
+	{
+		my ($length, $offset_now) = @$pause;
+		my $pid = wait_for_stopped($next, $behind);
+
+		usleep($length * 1_000_000);	# what it is frozen for
+		set_clock($behind, $offset_now);
+		if ($length > 5)
+		{
+			query($behind, $next);
+			set_clock($behind, -3);
+		}
+		kill 'CONT', $pid;
+	}
+	go_on($victim, wait_for_stopped($next, $behind));
+	is($err, '', 'clock-read: neither a clock that stands still, nor a wait that is too long');
+	like($out, qr/^\d+\n\z/, '... and it gets its ID');
+	$behind->stop;
+}
+
+# A process is frozen before it looks at the clock for the first time in a life
+# of the server, or when it has published a mark and done no more. Then the clock
+# jumps further than is believed: in another database, too.
+{
+	my $jump = new_server('jump', "snowflake.reserve = '60s'");
+	my $ids = 'SELECT count(*) FROM snowflake_nextval_batch(10)';
+
+	start_with_clock($jump, 0);
+	query($jump, "CREATE DATABASE other");
+	query($jump, "CREATE EXTENSION snowflake; $ids", database => $_) foreach 'postgres', 'other';
+	foreach my $case ([ 'clock-look', 'other', 'postgres' ], [ 'mark-published', 'postgres', 'other' ])
+	{
+		my ($place, $victims, $others) = @$case;
+
+		$jump->stop;
+		start_with_clock($jump, 0);
+		my $victim = start_one("$place stop", \my $out, \my $err, $next, $jump, $victims);
+		my $pid = wait_for_stopped($next, $jump);
+		is(query($jump, $ids), 10, "$place: others make IDs");
+		set_clock($jump, 2 * 86400);
+		refused($jump, $next, '58000', qr/wall clock jumped forward by 172\d\d\d s/,
+			"$place: a jump of two days is refused in the database \"$others\"", database => $others);
+		go_on($victim, $pid);
+		set_clock($jump, 0);
+		like(query($jump, $next, database => $_), qr/^\d+$/,
+			"$place: nobody has believed it: $_") foreach 'postgres', 'other';
+	}
+	$jump->stop;
+}
+
+# A server with a leased node id is stopped while a session is between its look
+# at the lease and its swap. The slot is given back, and the next holder may
+# issue; so the session must not get its ID, when it goes on.
+{
+	my $registry = PostgreSQL::Test::Cluster->new('registry');
+	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
+	my @holders = map {
+		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = '5'")
+	} qw(first second);
+
+	$registry->init;
+	$registry->start;
+	query($registry, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
+	$holders[0]->start;
+	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next");
+	$holders[1]->start;
+	query($holders[1], 'CREATE EXTENSION snowflake');
+
+	my $victim = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
+			"SET snowflake.fault = 'before-swap stop'", '-c',
+			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_nextval(); END$$}
+		],
+		'>', \my $out, '2>', \my $err);
+	my $pid = wait_for_stopped('DO %', $holders[0]);
+	system('pg_ctl', '-s', '-D', $holders[0]->data_dir, '-m', 'fast', '-W', 'stop') == 0
+	  or die 'pg_ctl failed';
+	wait_for_lease($holders[1], q{state = 'held'});
+	my $last = query($holders[1], $next);
+	kill 'CONT', $pid;
+	eval { $victim->finish };
+	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its node id was given back');
+	cmp_ok($last, '>', $first, 'the next holder goes on');
+	$holders[0]->{_pid} = undef;
+	$_->stop foreach ($holders[1], $registry);
+}
+
+# The same with a shard, which a reload takes away from a server that lives on.
+{
+	my $registry = PostgreSQL::Test::Cluster->new('shards');
+	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
+	my @holders = map {
+		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = ''",
+			"snowflake.shards = '3'")
+	} qw(third fourth);
+	my $next_of_3 = 'SELECT snowflake_shard_nextval(3)';
+
+	$registry->init;
+	$registry->start;
+	query($registry, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
+	$holders[0]->start;
+	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next_of_3");
+	$holders[1]->start;
+	query($holders[1], 'CREATE EXTENSION snowflake');
+
+	my $victim = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
+			"SET snowflake.fault = 'before-swap stop'", '-c',
+			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_shard_nextval(3); END$$}
+		],
+		'>', \my $out, '2>', \my $err);
+	my $pid = wait_for_stopped('DO %', $holders[0]);
+	query($holders[0], q{ALTER SYSTEM SET snowflake.shards = ''});
+	$holders[0]->reload;
+	$holders[1]->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_shard_lease()})
+	  or die 'the shard is not given back';
+	my $last = query($holders[1], $next_of_3);
+	kill 'CONT', $pid;
+	$victim->finish;
+	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its shard was given back');
+	like($err, qr/may not issue IDs for shard 3/, 'but an error');
+	cmp_ok($last, '>', $first, 'the next holder goes on');
+	$_->stop foreach (@holders, $registry);
+}
+
+# A process freezes with the node id in its hand that it has found configured,
+# and meanwhile another one is: nobody has made an ID yet.
+{
+	my $unset = new_server('unset', "snowflake.node_id = ''");
+	my $configure = sub {
+		my ($id) = @_;
+
+		query($unset, "ALTER SYSTEM SET snowflake.node_id = '$id'");
+		$unset->reload;
+		$unset->poll_query_until('postgres',
+			"SELECT current_setting('snowflake.node_id') = '$id'")
+		  or die "node id $id is not taken over";
+	};
+
+	$unset->start;
+	query($unset, 'CREATE EXTENSION snowflake');
+	$configure->(5);
+	my $victim = start_one('node-found stop', \my $out, \my $err, $next, $unset);
+	my $pid = wait_for_stopped($next, $unset);
+	$configure->(6);
+	kill 'CONT', $pid;
+	$victim->finish;
+	is($out, '', 'no ID for a session that goes on after the node id was changed');
+	like($err, qr/node_id is being changed by a reload/, 'but an error');
+	is(query($unset, 'SELECT node_id FROM snowflake_decode(snowflake_nextval())'), '6',
+		'the server has the new one');
+	$unset->stop;
+}
+
+$checker->clients;
+$checker->state('all', $node, 'postgres',
+	'SELECT id FROM t UNION ALL SELECT id FROM s');
+$checker->states;
+note $checker->checked . ' IDs checked';
+$node->stop;
+done_testing();

@@ -1,0 +1,115 @@
+# A standby generates nothing, decodes, and can be promoted with another node
+# id and with a clock that is behind.
+#
+# takes: 20 s
+# quick
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $primary = new_server('primary', 'wal_consistency_checking = all',
+	"snowflake.shards = '3'");
+$primary->start;
+query($primary, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	INSERT INTO t SELECT FROM generate_series(1, 100);
+});
+$primary->backup('backup');
+
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'backup', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+start_with_clock($standby, '+0');
+
+query($primary, 'INSERT INTO t SELECT FROM generate_series(1, 100)');
+$primary->wait_for_catchup($standby, 'replay');
+
+# on the standby
+my $recovery = qr/cannot execute snowflake_\w+\(\) during recovery.*HINT:  Connect to the primary, or promote this server/s;
+refused($standby, 'SELECT snowflake_nextval()', '25006', $recovery,
+	'a standby generates nothing');
+refused($standby, 'SELECT snowflake_shard_nextval_batch(3, 10)', '25006',
+	$recovery, 'nor for shards, in batches');
+refused($standby, 'SELECT snowflake_ready()', '25006', $recovery,
+	'the probe knows a standby');
+refused($standby, 'SELECT snowflake_advance(1)', '25006', $recovery,
+	'nor does it advance');
+is(query($standby, 'SELECT count(*) FROM t, snowflake_decode(id) WHERE node_id = 1'),
+	'200', 'a standby decodes');
+is( query($standby, 'SELECT last_value FROM snowflake_mark'),
+	query($primary, 'SELECT last_value FROM snowflake_mark'),
+	'and has the mark');
+like(query($standby, 'SELECT snowflake_min_id(now()) > 0'), qr/t/,
+	'and computes bounds');
+
+# configured otherwise, it says so, and decodes only with an explicit layout
+$standby->stop;
+$standby->append_conf('postgresql.conf', "snowflake.epoch = '2025-01-01'");
+start_with_clock($standby, '+0');
+refused($standby, 'SELECT snowflake_decode(1)', '55000',
+	qr/snowflake.layout is "timestamp:41 node:10 sequence:12 epoch:2025-01-01", and this database was filled with "timestamp:41 node:10 sequence:12 epoch:2024-01-01"/,
+	'a replica with another epoch refuses to decode, and names both');
+is(query($standby, q{SELECT count(*) FROM t WHERE snowflake_node(id, 'snowflake') = 1}),
+	'200', 'with an explicit layout it decodes');
+$standby->stop;
+$standby->append_conf('postgresql.conf', "snowflake.epoch = ''");
+start_with_clock($standby, '+0');
+
+# what the primary issues until its end, committed or not
+query($primary, "ALTER SYSTEM SET synchronous_commit = off");
+$primary->reload;
+my @seen = split /\n/, query($primary, q{
+	INSERT INTO t SELECT FROM generate_series(1, 100) RETURNING id;
+	SELECT snowflake_nextval() FROM generate_series(1, 100);
+});
+my @shard = split /\n/,
+  query($primary, 'SELECT snowflake_shard_nextval(3) FROM generate_series(1, 100)');
+query($primary, 'CREATE TABLE done ()');
+$primary->wait_for_catchup($standby, 'replay');
+$primary->stop('immediate');
+
+# promoted with another node id, an hour behind
+set_clock($standby, '-3600');
+$standby->promote;
+is(query($standby, 'SHOW snowflake.node_id'), '2', 'it has its own node id');
+refused_behind($standby, 'SELECT snowflake_nextval()', 'promoted an hour behind, it refuses');
+is(query($standby, 'SELECT count(*) FROM t'), '300', 'and serves what it has');
+is(query($standby, 'SELECT count(*) FROM t, snowflake_decode(id)'), '300',
+	'and decodes it');
+set_clock($standby, '+0');
+push @seen, split /\n/, query($standby, q{
+	INSERT INTO t SELECT FROM generate_series(1, 100) RETURNING id;
+	SELECT snowflake_nextval() FROM generate_series(1, 100);
+});
+push @shard, split /\n/,
+  query($standby, 'SELECT snowflake_shard_nextval(3) FROM generate_series(1, 100)');
+check_ids('before and after the promotion', \@seen);
+check_ids('the same for a shard', \@shard);
+is(query($standby, 'SELECT count(*), min(snowflake_node(id)), max(snowflake_node(id)) FROM t'),
+	'400|1|2', 'the new IDs have the new node');
+
+# a second promotion, of a standby with the same node id and the same past:
+# what the database holds is never issued again
+$standby->backup('backup');
+my $third = PostgreSQL::Test::Cluster->new('third');
+$third->init_from_backup($standby, 'backup', has_streaming => 1);
+start_with_clock($third, '+0');
+$standby->wait_for_catchup($third, 'replay');
+my $last = query($standby, 'INSERT INTO t DEFAULT VALUES RETURNING id');
+$standby->wait_for_catchup($third, 'replay');
+$standby->stop('immediate');
+set_clock($third, '-0.5');
+$third->promote;
+cmp_ok(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING id'), '>', $last,
+	'with the same node id and a clock behind, it goes on above');
+is(query($third, 'SELECT count(*) = count(DISTINCT id) FROM t'), 't',
+	'no duplicate in the table');
+$third->stop('immediate');
+
+done_testing();

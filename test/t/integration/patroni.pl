@@ -1,0 +1,180 @@
+# Two servers under Patroni: a leader that dies under load, and one that goes on
+# beside its successor, since its Patroni is frozen. With leased node ids, and
+# with one configured for each member. No ID is made twice. Needs patroni and
+# etcd.
+#
+# takes: 120 s
+# needs: patroni python3-etcd etcd-server etcd-client libcurl4-openssl-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use IdChecker;
+use Load;
+use Patroni;
+use SnowflakeTest;
+
+my $etcd = Etcd->new('dcs')->start;
+
+# What makes a registry in etcd: under the key.
+my $registry = q{SELECT json_build_object(
+	'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
+	'layout', text,
+	'floor', ceil((extract(epoch FROM now()) * 1000 - epoch_ms) / tick_ms))
+	FROM snowflake_registry_layout('snowflake')};
+
+# Each member has two shards of its own.
+sub new_member
+{
+	my ($cluster, $number, %options) = @_;
+	my $shard = 2 * $number;
+
+	return Patroni->new("$cluster$number", cluster => $cluster, etcd => $etcd,
+		shared => {
+			shared_preload_libraries => 'snowflake',
+			max_connections => 60,
+			%{ $options{shared} // {} }
+		},
+		own => {
+			'snowflake.shards' => sprintf('%d-%d', $shard, $shard + 1),
+			%{ $options{own} // {} }
+		});
+}
+
+# A leader with the tables, and a member that follows it.
+sub new_cluster
+{
+	my ($leader, $follower) = @_;
+
+	$leader->start->wait_for('leader');
+	query($leader->node, 'CREATE EXTENSION snowflake; ' . load_tables());
+	$follower->start;
+	Patroni::settle($leader, $follower);
+	return;
+}
+
+# Unpaced, it would keep Patroni from its lock in etcd, and the follower behind.
+sub load_on
+{
+	my ($checker, $member) = @_;
+	my ($shard) = query($member->node, 'SHOW snowflake.shards') =~ /^(\d+)/;
+
+	return start_load($checker, 'all members', $member->node->connstr('postgres'), 4, $shard, 0.02);
+}
+
+sub is_primary
+{
+	my ($member) = @_;
+
+	return query($member->node, 'SELECT NOT pg_is_in_recovery()') eq 't';
+}
+
+# The tables, as one state of the database.
+sub look_at
+{
+	my ($checker, $name, $member) = @_;
+
+	$checker->state("$name, tables", $member->node, 'postgres',
+		'SELECT id FROM t UNION ALL SELECT id FROM s');
+	return;
+}
+
+# The leader dies under load, its server first and without a word.
+sub die_under_load
+{
+	my ($checker, $leader, $follower) = @_;
+	my $load = load_on($checker, $leader);
+	my $node_id = lease_of($leader->node, 'node_id');
+
+	$load->more(5000);
+	$leader->signal('KILL');
+	$leader->kill_server;
+	$load->finish;
+	my $before = $load->count;
+	my $seconds = $follower->wait_for('leader');
+	ok(is_primary($follower), sprintf('the leader dies: the follower leads after %.0f s', $seconds));
+	$load = load_on($checker, $follower);
+	$load->more(5000);
+	is_deeply($load->finish, {}, "and goes on: $before IDs before, " . $load->count . ' after');
+	isnt(lease_of($follower->node, 'node_id'), $node_id, 'with another node id');
+	look_at($checker, 'after the death', $follower);
+	my ($now) = Patroni::settle($leader->start, $follower);
+	is($now, $follower, 'who led before follows');
+	return;
+}
+
+# The leader's Patroni is frozen, and cannot stop its server.
+sub split_brain
+{
+	my ($checker, $leader, $follower) = @_;
+	my $old = load_on($checker, $leader);
+
+	$old->more(5000);
+	$leader->signal('STOP');
+	my $seconds = $follower->wait_for('leader');
+	ok(is_primary($leader) && is_primary($follower),
+		sprintf('a split brain: two primaries after %.0f s', $seconds));
+	isnt(lease_of($leader->node, 'node_id'), lease_of($follower->node, 'node_id'),
+		'with two node ids');
+	my $before = $old->count;
+	my $new = load_on($checker, $follower);
+	$new->more(20000);
+	$old->more(20000);
+	my ($of_old, $of_new) = ($old->count - $before, $new->count);
+	ok(is_primary($leader) && is_primary($follower) && $of_old > 0 && $of_new > 0,
+		"both make IDs: $of_old and $of_new");
+	is_deeply($new->finish, {}, 'the new leader without an error');
+	look_at($checker, 'the old side', $leader);
+	look_at($checker, 'the new side', $follower);
+
+	# Its Patroni goes on, and there is one leader again. That may be the old one:
+	# with etcd, Patroni 3.0 writes itself into a lock that it takes to be its own.
+	$leader->signal('CONT');
+	my ($now) = Patroni::settle($leader, $follower);
+	pass('one follows the other again: ' . $now->node->name . ' leads');
+	my %errors = map { $_ => 1 } keys %{ $old->finish };
+	delete @errors{ '57P01', '57P02' };
+	is_deeply(\%errors, {}, "and the old leader's clients were told no more than that it stops");
+	$new = load_on($checker, $now);
+	$new->more(1000);
+	is_deeply($new->finish, {}, 'who leads goes on');
+	look_at($checker, 'who leads', $now);
+	return;
+}
+
+# ---- leased node ids, in the same etcd ----
+
+{
+	my %shared = ('snowflake.registry' => 'etcd://' . $etcd->host . '/registry');
+	my @members = map { new_member('leased', $_, shared => \%shared) } 1, 2;
+	my $checker = IdChecker->new($members[0]->node->basedir . '/ids');
+
+	new_cluster(@members);
+	$etcd->put('registry/registry', query($members[0]->node, $registry));
+	wait_for_lease($members[0]->node, q{state = 'held'});
+	isnt(lease_of($members[1]->node, 'state'), 'held', 'who follows has no lease');
+	die_under_load($checker, @members);
+	split_brain($checker, reverse @members);
+	$checker->clients;
+	$checker->states;
+	$_->end foreach @members;
+}
+
+# ---- one node id for each member ----
+
+{
+	my @members = map { new_member('fixed', $_, own => { 'snowflake.node_id' => $_ }) } 1, 2;
+	my $checker = IdChecker->new($members[0]->node->basedir . '/ids');
+
+	new_cluster(@members);
+	split_brain($checker, @members);
+	$checker->clients;
+	$checker->states;
+	$_->end foreach @members;
+}
+
+done_testing();

@@ -1,0 +1,310 @@
+# Servers that lease their node ids, and clocks: each with a clock of its own,
+# up to 20 s apart, while slots change hands; and an outage of the registry of
+# 30 minutes, which by another clock are seconds.
+#
+# takes: 90 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use Time::HiRes qw(usleep time);
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $next = 'SELECT snowflake_nextval()';
+my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;
+
+# ---- clocks: see test/clock ----
+
+my $library = "$PostgreSQL::Test::Utils::tmp_check/clock.so";
+my %field = (ahead_ms => 0, set_ms => 1, nap_ms => 2, watched => 3, seen_ms => 4);
+
+system_or_bail('gcc', '-O1', '-fPIC', '-shared', '-o', $library, "$FindBin::RealBin/../../helpers/clock.c");
+
+sub new_clock
+{
+	my ($name) = @_;
+	my $clock = "$PostgreSQL::Test::Utils::tmp_check/clock_$name";
+
+	append_to_file($clock, "\0" x (8 * keys %field));
+	return $clock;
+}
+
+sub write_clock
+{
+	my ($clock, $field, $value) = @_;
+
+	open(my $fh, '+<', $clock) or die "$clock: $!";
+	sysseek($fh, 8 * $field{$field}, 0);
+	syswrite($fh, pack('q', $value)) == 8 or die "$clock: $!";
+	close $fh;
+	return;
+}
+
+sub read_clock
+{
+	my ($clock, $field) = @_;
+
+	open(my $fh, '<', $clock) or die "$clock: $!";
+	sysseek($fh, 8 * $field{$field}, 0);
+	sysread($fh, my $value, 8) == 8 or die "$clock: $!";
+	return unpack('q', $value);
+}
+
+# Start a server by this clock.
+sub start_by_clock
+{
+	my ($node, $clock) = @_;
+
+	# the sanitizer's library, if there is one, wants to be the first
+	local $ENV{LD_PRELOAD} = join ' ', (split ' ', $ENV{SNOWFLAKE_PRELOAD} // '')[0] // (), $library;
+	local $ENV{SNOWFLAKE_CLOCK} = $clock;
+	$node->start;
+	return;
+}
+
+# ---- servers ----
+
+# Two slots: 2**13 IDs of both in a ms.
+my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
+my $shift = 13;
+
+my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
+
+sub new_registry
+{
+	my ($name) = @_;
+	my $registry = PostgreSQL::Test::Cluster->new($name);
+
+	$registry->init;
+	return $registry;
+}
+
+sub initialize
+{
+	my ($registry) = @_;
+
+	query($registry, "CREATE EXTENSION snowflake; SELECT snowflake_registry_init('$layout')");
+	return;
+}
+
+# A server for this registry, of a data directory that is made once.
+my $origin;
+
+sub new_holder
+{
+	my ($registry, $name, @settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	if (!$origin)
+	{
+		$origin = new_server('origin', "snowflake.layout = '$layout'");
+		$origin->start;
+		query($origin, 'CREATE EXTENSION snowflake');
+		$origin->backup('backup');
+		$origin->stop;
+	}
+	$node->init_from_backup($origin, 'backup');
+	$node->append_conf('postgresql.conf', join("\n", "snowflake.node_id = ''",
+		sprintf("snowflake.registry = 'postgresql:///postgres?host=%s&port=%d'",
+			$registry->host, $registry->port),
+		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_timeout = '1s'", 'snowflake.lease_wait = 0',
+		"snowflake.max_clock_wait = '20s'", @settings, ''));
+	return $node;
+}
+
+# ---- each server has a clock of its own ----
+
+my $registry = new_registry('registry');
+$registry->start;
+initialize($registry);
+my %node = map { $_ => new_holder($registry, $_) } qw(far_behind behind right ahead far_ahead);
+my %offset = (far_behind => -20, behind => -3, right => 0, ahead => 3, far_ahead => 20);
+my %clock = map { $_ => new_clock($_) } keys %node;
+my (%load, %errors);
+
+# In seconds from the real time.
+sub set_clock_of
+{
+	my ($name, $seconds) = @_;
+
+	write_clock($clock{$name}, 'set_ms', 1000 * $seconds);
+	return;
+}
+
+sub start_node
+{
+	my ($name) = @_;
+
+	set_clock_of($name, $offset{$name});
+	start_by_clock($node{$name}, $clock{$name});
+	$load{$name} = start_trickle($checker, 'clocks', $node{$name}->connstr('postgres'));
+	return;
+}
+
+sub finish_load
+{
+	my ($name) = @_;
+
+	%errors = (%errors, %{ $load{$name}->finish });
+	return;
+}
+
+# Beyond 5 s nobody gets a slot, also where all are free.
+foreach (
+	[ 'far_behind', qr/$none.*The wall clock is (?:19|20)\d\d\d ms behind that of the registry, and of the servers there\..*HINT:  Set the server's clock right/s ],
+	[ 'far_ahead', qr/$none.*The wall clock is (?:19|20)\d\d\d ms ahead of that of the registry, and of the servers there\./s ])
+{
+	my ($name, $pattern) = @$_;
+
+	start_node($name);
+	wait_for_lease($node{$name}, 'problem IS NOT NULL');
+	refused($node{$name}, $next, '55000', $pattern, "$name: no slot, and it is said why");
+}
+is(query($registry, 'SELECT count(*) FROM snowflake_registry_slots()'), '0', 'none was claimed');
+
+# Within that there is a warning above 200 ms.
+start_node('ahead');
+wait_for_lease($node{ahead}, q{state = 'held'});
+start_node('right');
+wait_for_lease($node{right}, q{state = 'held'});
+start_node('behind');
+wait_for_lease($node{behind}, q{problem ~ 'are taken'});
+like_log($node{ahead}, qr/WARNING:  .*The wall clock is [23]\d\d\d ms ahead of that of the registry\.\n/, 0, 'ahead: a warning');
+like_log($node{behind}, qr/WARNING:  .*The wall clock is [23]\d\d\d ms behind that of the registry\.\n/, 0, 'behind: a warning');
+unlike(slurp_file($node{right}->logfile), qr/ms (?:ahead of|behind) that of the registry/, 'right: none');
+
+# One who has a slot leaves, and the one that waits for one takes it. Whatever
+# its clock says, it begins above what was issued and, after a crash, reserved.
+sub hand_over
+{
+	my ($from, $to, $how) = @_;
+	my $slot = lease_of($node{$from}, 'node_id');
+	my $what = "$from to $to, $how";
+
+	$load{$from}->more(100);
+	my $until = query($registry, "SELECT until FROM snowflake_registry_slot WHERE node = $slot");
+	$node{$from}->stop($how);
+	finish_load($from);
+	my ($last) = grep { /^\d{15}/ } reverse $load{$from}->ids;
+	wait_for_lease($node{$to}, q{state = 'held'});
+	is(lease_of($node{$to}, 'node_id'), $slot, "$what: it has the slot");
+	my $first = query($node{$to}, $next);
+	cmp_ok($first, '>', $last, "$what: it begins above what was issued");
+	cmp_ok($first >> $shift, '>=', $until, "$what: and above what was reserved") if $how eq 'immediate';
+	$checker->saw('clocks, node', $first);
+	$load{$to}->more(100);
+	start_node($from);
+	wait_for_lease($node{$from}, q{problem ~ 'are taken'});
+	return;
+}
+
+hand_over('ahead', 'behind', 'fast');
+hand_over('right', 'ahead', 'fast');
+hand_over('behind', 'right', 'fast');
+hand_over('ahead', 'behind', 'immediate');
+
+# A clock is set while its server has a slot.
+{
+	my $from = -s $node{behind}->logfile;
+
+	set_clock_of('behind', 20);
+	wait_for_lease($node{behind}, q{state = 'halted' AND problem ~ 'ahead of that of the registry, and of the servers there'});
+	refused($node{behind}, $next, '55000', $none, 'a clock that is set far ahead: it issues nothing');
+	like_log($node{behind}, qr/The process was frozen, or the wall clock was set/, $from, 'the log says so');
+	set_clock_of('behind', -3);
+	wait_for_lease($node{behind}, q{state = 'held' AND problem IS NULL});
+	$load{behind}->more(100);
+	pass('and goes on when it is right again');
+}
+is(query($node{$_}, q{SELECT state <> 'held' FROM snowflake_lease()}), 't', "$_ has had none")
+  foreach 'far_behind', 'far_ahead';
+finish_load($_) foreach sort keys %load;
+is(join(' ', sort keys %errors), '55000', 'clients have met nothing but refusals');
+$node{$_}->stop foreach sort keys %node;
+$registry->stop;
+
+# ---- an outage of 30 minutes ----
+
+# The registry and the servers have one clock, which is moved on: as fast as a
+# process keeps up that takes 3 s without a look at it for a freeze.
+my $clock = new_clock('moved');
+my ($ahead_ms, $step_ms) = (0, 1000);
+
+sub move_on
+{
+	my ($minutes, $pid) = @_;
+	my $end = $ahead_ms + $minutes * 60000;
+
+	write_clock($clock, 'nap_ms', 1);
+	write_clock($clock, 'watched', $pid);
+	while ($ahead_ms < $end)
+	{
+		my $last = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+		write_clock($clock, 'ahead_ms', $ahead_ms += $step_ms);
+		until (read_clock($clock, 'seen_ms') == $ahead_ms)
+		{
+			die 'the worker does not look at the clock' if time() > $last;
+			usleep(200);
+		}
+	}
+	write_clock($clock, 'nap_ms', 0);
+	return;
+}
+
+# When an ID was made, in minutes.
+sub minute_of { my ($id) = @_; return int(($id >> $shift) / 60000) }
+
+$registry = new_registry('outage');
+start_by_clock($registry, $clock);
+initialize($registry);
+
+# The second one wants the slot that the first one has, and no other.
+my ($holder, $heir) = map { new_holder($registry, $_, "snowflake.lease_reserve = '1h'") } qw(holder heir);
+start_by_clock($holder, $clock);
+wait_for_lease($holder, q{state = 'held'});
+my $slot = lease_of($holder, 'node_id');
+$heir->append_conf('postgresql.conf', "snowflake.node_id = '$slot'");
+start_by_clock($heir, $clock);
+wait_for_lease($heir, q{problem ~ 'is held by'});
+my $load = start_trickle($checker, 'outage', $holder->connstr('postgres'));
+$load->more(100);
+
+my $until = lease_of($holder, 'until');
+my $from = query($holder, $next);
+my $before = $load->count;
+my $log = -s $holder->logfile;
+$registry->stop('immediate');
+move_on(30, lease_of($holder, 'pid'));
+my $last = query($holder, $next);
+$checker->saw('outage, node', $from, $last);
+cmp_ok(minute_of($last) - minute_of($from), '>=', 30, 'the registry is gone for 30 minutes');
+is(lease_of($holder, "state || ' ' || (until = '$until')"), 'held true', 'the lease is what it was');
+isnt(lease_of($holder, 'problem'), '', 'it knows of the outage');
+my @warnings = slurp_file($holder->logfile, $log) =~ /WARNING:  snowflake SF203: node id from registry/g;
+cmp_ok(@warnings, '>=', 25, 'and says so every minute');
+cmp_ok($load->count - $before, '>', 0, 'an outage of 30 minutes: ' . ($load->count - $before) . ' IDs meanwhile');
+my %minutes = map { minute_of($_) => 1 } $load->ids;
+is(join(' ', grep { !$minutes{$_} } minute_of($from) .. minute_of($last)), '', 'some in each minute');
+
+start_by_clock($registry, $clock);
+wait_for_lease($holder, "problem IS NULL AND until > '$until'");
+is(lease_of($holder, 'node_id'), $slot, 'it is back: the lease goes on');
+wait_for_lease($heir, q{problem ~ 'is (?:held|reserved until .*) by'});
+is(lease_of($heir, 'state'), 'searching', 'who waits for its slot has not got it');
+$load->more(100);
+is(join(' ', keys %{ $load->finish }), '', 'no call was refused');
+$holder->stop;
+wait_for_lease($heir, q{state = 'held'});
+$load = start_trickle($checker, 'outage', $heir->connstr('postgres'));
+$load->more(100);
+$load->finish;
+$heir->stop;
+$checker->clients;
+done_testing();

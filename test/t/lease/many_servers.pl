@@ -1,0 +1,519 @@
+# Several servers with one registry: etcd with one member, etcd with three, and
+# PostgreSQL, all at once. In each there is one server more than there are slots,
+# all are made of one base backup, and clients ask all of them for IDs
+# throughout. Servers and their workers are frozen, the registry loses its
+# quorum, its data, the password, or its space. Needs etcd.
+#
+# takes: 168 s
+# needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use List::Util qw(sum);
+use MIME::Base64;
+use Time::HiRes qw(usleep time);
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $next = 'SELECT snowflake_nextval()';
+my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;
+my $lost = qr/The lease of node id \d is lost: somebody else has claimed it/;
+
+# ---- registries ----
+
+my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
+my @quota = (args => [ '--quota-backend-bytes', 4 * 1024 * 1024 ]);
+my $postgresql = PostgreSQL::Test::Cluster->new('registry');
+# Four slots, of which those of one datacenter are two.
+my $layout = 'timestamp:41 datacenter:1 worker:1 sequence:12 epoch:2024-01-01';
+my @registries = (
+	{ name => 'etcd', slots => [ 0 .. 3 ], members => [ Etcd->new('one', @quota) ] },
+	{ name => 'three etcds', slots => [ 2, 3 ], members => [ Etcd->members([ 'm1', 'm2', 'm3' ], @quota) ] },
+	{ name => 'PostgreSQL', slots => [ 2, 3 ], server => $postgresql });
+
+foreach my $r (@registries)
+{
+	$r->{url} = $r->{server}
+	  ? sprintf('postgresql://worker:secret@127.0.0.1:%d/postgres', $postgresql->port)
+	  : 'etcd://' . join(',', map { $_->host } @{ $r->{members} }) . "/reg?credentials=$credentials";
+}
+
+sub write_credentials
+{
+	my ($password) = @_;
+
+	unlink $credentials;
+	append_to_file($credentials, "snow\n$password\n");
+	chmod 0600, $credentials;
+	return;
+}
+
+# Start what is not running of a registry.
+sub begin
+{
+	my ($r) = @_;
+
+	if ($r->{server})
+	{
+		$r->{server}->start;
+		return;
+	}
+	my @down = grep { !$_->{pid} } @{ $r->{members} };
+	$_->launch foreach @down;
+	$_->wait_until_ready foreach @down;
+	return;
+}
+
+# Kill as much of it as it takes: its leader, and one of the others.
+sub cut_off
+{
+	my ($r) = @_;
+
+	if ($r->{server})
+	{
+		$r->{server}->stop('immediate');
+		return;
+	}
+	my $leader = leader_of(@{ $r->{members} });
+	my ($other) = grep { $_ != $leader } @{ $r->{members} };
+	$_->stop('KILL') foreach grep { defined } $leader, $other;
+	return;
+}
+
+# Make it a registry in which nobody claims a slot for so many seconds.
+sub initialize
+{
+	my ($r, $seconds) = @_;
+
+	if ($r->{server})
+	{
+		query($postgresql, qq{
+			TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards;
+			BEGIN; SELECT snowflake_registry_init('$layout');
+			SELECT snowflake_registry_recover('$seconds s', '0 s'); COMMIT});
+		return;
+	}
+	$r->{members}[0]->put('reg/registry', query($r->{nodes}[0], qq{
+		SELECT json_build_object(
+			'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
+			'layout', text, 'floor',
+			ceil((extract(epoch FROM now() + interval '$seconds s') * 1000 - epoch_ms) / tick_ms))
+		FROM snowflake_registry_layout('$layout')}));
+	return;
+}
+
+# ---- servers ----
+
+my $checker = IdChecker->new($postgresql->basedir . '/ids');
+
+# Change a setting on all servers.
+sub set_everywhere
+{
+	my ($setting) = @_;
+
+	foreach my $node (map { @{ $_->{nodes} } } @registries)
+	{
+		$node->append_conf('postgresql.conf', $setting);
+		$node->reload;
+	}
+	return;
+}
+
+sub start_node
+{
+	my ($r, $node) = @_;
+
+	$node->start;
+	start_clients($r, $node);
+	return;
+}
+
+sub start_clients
+{
+	my ($r, $node) = @_;
+
+	$node->{load} = start_trickle($checker, $r->{name}, $node->connstr('postgres'));
+	push @{ $r->{loads} }, $node->{load};
+	return;
+}
+
+# Its clients have met nothing but refusals for want of a lease, and of these
+# only where that is said.
+sub finish_clients
+{
+	my ($r, $node, $name) = @_;
+	my $errors = join ' ', sort keys %{ $node->{load}->finish };
+
+	if ($name)
+	{
+		is($errors, '', $name);
+	}
+	elsif ($errors !~ /^(?:55000)?$/)
+	{
+		fail("$r->{name}: clients have met $errors");
+	}
+	delete $node->{load};
+	return;
+}
+
+# One server waits for a slot, and the others have one.
+sub settle
+{
+	my ($r) = @_;
+	my $last = time() + $PostgreSQL::Test::Utils::timeout_default;
+	my @nodes = @{ $r->{nodes} };
+
+	while (1)
+	{
+		my @states = map { lease_of($_, q{CASE
+			WHEN state = 'held' AND problem IS NULL AND until > clock_timestamp() THEN 'held'
+			WHEN problem ~ 'are taken' THEN 'waits' ELSE 'not yet' END}) } @nodes;
+
+		$r->{holders} = [ map { $nodes[$_] } grep { $states[$_] eq 'held' } 0 .. $#nodes ];
+		($r->{waiter}) = map { $nodes[$_] } grep { $states[$_] eq 'waits' } 0 .. $#nodes;
+		last if @{ $r->{holders} } == $#nodes && $r->{waiter};
+		die "$r->{name}: " . join("\n", map { lease_of($_, 'state, problem') } @nodes)
+		  if time() > $last;
+		usleep(50_000);
+	}
+	is(join(' ', sort map { lease_of($_, 'node_id') } @{ $r->{holders} }), "@{ $r->{slots} }",
+		"$r->{name}: each slot has one holder");
+	return;
+}
+
+# Note how many IDs there are, before and after: those made meanwhile.
+sub begin_fault { my ($r) = @_; $r->{before} = sum(map { $_->count } @{ $r->{loads} }); return }
+
+sub end_fault
+{
+	my ($r, $fault) = @_;
+	my $n = sum(map { $_->count } @{ $r->{loads} }) - $r->{before};
+
+	cmp_ok($n, '>', 0, "$r->{name}: $fault: $n IDs meanwhile");
+	return;
+}
+
+# A holder is as good as gone, and the one that waits takes its slot.
+sub wait_for_heir
+{
+	my ($r, $node_id, $fault) = @_;
+
+	wait_for_lease($r->{waiter}, q{state = 'held'});
+	is(lease_of($r->{waiter}, 'node_id'), $node_id, "$r->{name}: $fault: another server has its slot");
+	$r->{waiter}{load}->more(100);
+	return;
+}
+
+# The one that is back finds out.
+sub expect_fence
+{
+	my ($r, $node, $from, $fault) = @_;
+
+	wait_for_lease($node, q{problem ~ 'are taken'});
+	like_log($node, $lost, $from, "$r->{name}: $fault: it finds that its lease is lost");
+	end_fault($r, $fault);
+	settle($r);
+	return;
+}
+
+# ---- one base backup for all ----
+
+write_credentials('p "w');
+$postgresql->init;
+$postgresql->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'");
+unlink $postgresql->data_dir . '/pg_hba.conf';
+$postgresql->append_conf('pg_hba.conf', "local all all trust\nhost all worker 127.0.0.1/32 scram-sha-256\n");
+begin($registries[2]);
+query($postgresql, q{
+	SET password_encryption = 'scram-sha-256';
+	CREATE EXTENSION snowflake;
+	CREATE ROLE worker LOGIN PASSWORD 'secret';
+	GRANT SELECT, UPDATE (id) ON snowflake_registry TO worker;
+	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot,
+		snowflake_registry_shards TO worker;
+	GRANT EXECUTE ON FUNCTION snowflake_registry_read, snowflake_registry_keep,
+		snowflake_registry_write, snowflake_registry_write_shards TO worker});
+initialize($registries[2], 0);
+
+my $origin = new_server('origin', "snowflake.node_id = ''",
+	"snowflake.registry = '$registries[2]{url}'", "snowflake.layout = '$layout'",
+	"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
+	"snowflake.lease_timeout = '1s'", "snowflake.max_clock_wait = '10s'");
+$origin->start;
+query($origin, 'CREATE EXTENSION snowflake');
+$origin->{load} = start_trickle($checker, 'PostgreSQL', $origin->connstr('postgres'));
+$origin->{load}->more(100);
+$origin->backup('backup');
+$origin->{load}->finish;
+$origin->stop;
+$postgresql->stop;
+
+foreach my $r (@registries)
+{
+	foreach my $i (0 .. @{ $r->{slots} })
+	{
+		my $node = PostgreSQL::Test::Cluster->new("$r->{name} $i" =~ s/ /_/gr);
+
+		$node->init_from_backup($origin, 'backup');
+		$node->append_conf('postgresql.conf', "snowflake.registry = '$r->{url}'\n"
+			  . "snowflake.lease_wait = 0\n"
+			  . ($r->{slots}[0] > 0 ? "snowflake.datacenter_id = '1'\n" : ''));
+		push @{ $r->{nodes} }, $node;
+	}
+}
+
+# ---- there is no registry yet ----
+
+$_->{nodes}[0]->start foreach @registries;
+foreach my $r (@registries)
+{
+	wait_for_lease($r->{nodes}[0], 'problem IS NOT NULL');
+	refused($r->{nodes}[0], $next, '55000', qr/$none.*The registry answered: .*(?:connect|refused)/s,
+		"$r->{name}: not to be reached at the start");
+	begin($r);
+	wait_for_lease($r->{nodes}[0], q{problem ~ 'never initialized'}) if $r->{members};
+	initialize($r, 0);
+}
+foreach my $r (@registries)
+{
+	wait_for_lease($r->{nodes}[0], q{state = 'held' AND problem IS NULL});
+	start_clients($r, $r->{nodes}[0]);
+	$r->{nodes}[0]{load}->more(100);
+	pass("$r->{name}: until it is");
+}
+
+# ---- one server more than there are slots ----
+
+foreach my $r (@registries)
+{
+	my @nodes = @{ $r->{nodes} };
+
+	foreach my $node (@nodes[ 1 .. $#nodes ])
+	{
+		start_node($r, $node);
+		wait_for_lease($node, $node == $nodes[-1] ? q{problem ~ 'are taken'} : q{state = 'held'});
+	}
+	settle($r);
+	is($r->{waiter}, $nodes[-1], "$r->{name}: the last one has to wait");
+	refused($r->{waiter}, $next, '55000',
+		qr/$none.*All slots from $r->{slots}[0] to 3 are taken.*HINT:  Stop a server.*snowflake_registry_slots\(\) lists the holders/s,
+		"$r->{name}: which says how to find who holds the slots");
+}
+foreach my $r (@registries)
+{
+	my $leaver = $r->{holders}[-1];
+	my $node_id = lease_of($leaver, 'node_id');
+
+	begin_fault($r);
+	$_->{load}->more(100) foreach @{ $r->{holders} };
+	$leaver->stop('fast');
+	finish_clients($r, $leaver);
+	wait_for_heir($r, $node_id, 'a clean stop under load');
+	end_fault($r, 'a clean stop under load');
+	start_node($r, $leaver);
+	settle($r);
+}
+
+# ---- a worker is frozen, and then a whole server ----
+
+foreach my $fault ('a frozen worker', 'a frozen server')
+{
+	my %frozen;
+
+	foreach my $r (@registries)
+	{
+		my $node = $r->{holders}[0];
+		my $postmaster = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/ ? $1 : die;
+		my @pids = lease_of($node, 'pid');
+
+		$frozen{ $r->{name} } = { node => $node, from => -s $node->logfile,
+			node_id => lease_of($node, 'node_id'), pids => \@pids };
+		begin_fault($r);
+		$node->{load}->more(100);
+		unshift @pids, $postmaster if $fault =~ /server/;
+		is(kill('STOP', @pids), scalar @pids, "$r->{name}: $fault");
+		next if $fault !~ /server/;
+
+		# it has no more of them, and some may be ending
+		push @pids, split ' ', `ps -o pid= --ppid $postmaster`;
+		kill 'STOP', @pids;
+	}
+	foreach my $r (@registries)
+	{
+		my $f = $frozen{ $r->{name} };
+
+		wait_for_heir($r, $f->{node_id}, $fault);
+		kill 'CONT', @{ $f->{pids} };
+	}
+	expect_fence($_, @{ $frozen{ $_->{name} } }{ 'node', 'from' }, $fault) foreach @registries;
+}
+
+# ---- the registry is gone for longer than the reservation ----
+
+foreach my $r (@registries)
+{
+	begin_fault($r);
+	cut_off($r);
+}
+foreach my $r (@registries)
+{
+	wait_for_lease($_, 'until < clock_timestamp()') foreach @{ $r->{holders} };
+	refused($_, $next, '55000', qr/$none.*HINT:/s, "$r->{name}: what is reserved is used up")
+	  foreach @{ $r->{holders} };
+	end_fault($r, 'gone for longer than the reservation');
+	begin($r);
+}
+settle($_) foreach @registries;
+
+# ---- the registry has lost its data ----
+
+foreach my $r (@registries)
+{
+	begin_fault($r);
+	if ($r->{members})
+	{
+		$_->stop('KILL') foreach @{ $r->{members} };
+		$_->forget foreach @{ $r->{members} };
+		begin($r);
+	}
+	else
+	{
+		query($postgresql, 'TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards');
+	}
+}
+foreach my $r (@registries)
+{
+	wait_for_lease($_, q{problem ~ 'never initialized'}) foreach @{ $r->{nodes} };
+	end_fault($r, 'its data is lost');
+	initialize($r, 7);
+}
+settle($_) foreach @registries;
+
+# ---- the registry is gone for ten seconds ----
+
+# From here on nobody is refused.
+set_everywhere("snowflake.lease_reserve = '60s'");
+foreach my $r (@registries)
+{
+	wait_for_lease($_, q{until > clock_timestamp() + interval '39 s'}) foreach @{ $r->{holders} };
+	finish_clients($r, $_) foreach @{ $r->{nodes} };
+	start_clients($r, $_) foreach @{ $r->{holders} };
+	$r->{had} = join ' ', map { lease_of($_, 'node_id') } @{ $r->{holders} };
+	begin_fault($r);
+	cut_off($r);
+}
+my $since = query($registries[0]{nodes}[0], 'SELECT clock_timestamp()');
+$registries[0]{nodes}[0]->poll_query_until('postgres', "SELECT clock_timestamp() > '$since'::timestamptz + interval '10 s'")
+  or die;
+foreach my $r (@registries)
+{
+	isnt(lease_of($_, 'problem'), '', "$r->{name}: gone for ten seconds") foreach @{ $r->{holders} };
+	end_fault($r, 'gone for ten seconds');
+	begin($r);
+}
+foreach my $r (@registries)
+{
+	settle($r);
+	is(join(' ', map { lease_of($_, 'node_id') } @{ $r->{holders} }), $r->{had}, "$r->{name}: all have what they had");
+}
+
+# ---- the password is changed ----
+
+# To check a password takes etcd long, on purpose.
+set_everywhere("snowflake.lease_timeout = '5s'");
+
+# A user who may do all, and one for the prefix.
+foreach my $r (grep { $_->{members} } @registries)
+{
+	my $etcd = $r->{members}[0];
+
+	foreach my $user ('root', 'snow')
+	{
+		$etcd->call('auth/user/add', { name => $user, password => 'p "w' });
+		$etcd->call('auth/role/add', { name => $user });
+		$etcd->call('auth/user/grant', { user => $user, role => $user });
+	}
+	$etcd->call('auth/role/grant', { name => 'snow', perm => { permType => 2,
+		key => encode_base64('reg/', ''), range_end => encode_base64('reg0', '') } });
+	$etcd->call('auth/enable', {});
+	$r->{root} = $etcd->call('auth/authenticate', { name => 'root', password => 'p "w' })->{token};
+}
+
+sub set_password
+{
+	my ($r, $password) = @_;
+
+	if ($r->{server})
+	{
+		query($postgresql, "ALTER ROLE worker PASSWORD '$password';
+			SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'worker'");
+		return;
+	}
+	$r->{members}[0]->call('auth/user/changepw', { name => 'snow', password => $password }, $r->{root});
+	return;
+}
+
+settle($_) foreach @registries;
+foreach my $r (@registries)
+{
+	begin_fault($r);
+	set_password($r, 'new');
+}
+foreach my $r (@registries)
+{
+	wait_for_lease($_, q{problem ~ 'authentication failed'}) foreach @{ $r->{holders} };
+	end_fault($r, 'the password is wrong');
+}
+write_credentials('new');
+set_password($registries[2], 'secret');
+foreach my $r (@registries)
+{
+	settle($r);
+	$r->{members}[0]->call('auth/disable', {}, $r->{members}[0]->call('auth/authenticate',
+		{ name => 'root', password => 'p "w' })->{token}) if $r->{members};
+}
+
+# ---- the quota is used up ----
+
+my @etcds = grep { $_->{members} } @registries;
+foreach my $r (@etcds)
+{
+	my $status = 200;
+
+	begin_fault($r);
+	($status) = $r->{members}[0]->post('kv/put', { key => encode_base64('fill', ''), value => 'A' x 1000000 })
+	  while $status == 200;
+}
+# more is to be written at once
+set_everywhere("snowflake.lease_reserve = '2min'");
+foreach my $r (@etcds)
+{
+	my $etcd = $r->{members}[0];
+
+	wait_for_lease($_, q{problem ~ 'quota of etcd is used up'}) foreach @{ $r->{holders} };
+	end_fault($r, 'the quota is used up');
+	$etcd->delete('fill');
+	my $revision = $etcd->call('kv/range', { key => encode_base64('fill', '') })->{header}{revision};
+	$etcd->call('kv/compaction', { revision => $revision, physical => \1 });
+	foreach my $member (@{ $r->{members} })
+	{
+		$member->call('maintenance/defragment', {});
+		$etcd->call('maintenance/alarm', { action => 'DEACTIVATE', alarm => 'NOSPACE',
+			memberID => $member->call('maintenance/status', {})->{header}{member_id} });
+	}
+	settle($r);
+}
+foreach my $r (@registries)
+{
+	finish_clients($r, $_, "$r->{name}: no call was refused")
+	  foreach grep { $_->{load} } @{ $r->{nodes} };
+}
+$_->stop foreach map { @{ $_->{nodes} } } @registries;
+$checker->clients;
+done_testing();

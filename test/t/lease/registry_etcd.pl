@@ -1,0 +1,672 @@
+# A registry in etcd: what its library makes of requests, answers and errors,
+# without the worker, and servers that lease from it. Needs etcd, openssl, and
+# what test/helpers/registry_driver builds.
+#
+# takes: 90 s
+# needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl registry_driver
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use IdChecker;
+use IO::Socket::INET;
+use JSON::PP;
+use MIME::Base64;
+use RegistryDriver;
+use SnowflakeTest;
+use Time::HiRes qw(usleep);
+
+my $node = start_driver('etcd');
+
+my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence:22","floor":100}';
+
+# ---- texts ----
+
+my $w = $node->background_psql('postgres');
+foreach (
+	[ 'etcd://', qr/"" is not the host/ ],
+	[ 'postgresql://h/db', qr/does not begin with etcd/ ],
+	[ 'etcd://h:x/p', qr/"h:x" is not the host/ ],
+	[ 'etcd://h/x?a=/b', qr/no option "a"/ ],
+	[ 'etcd://h,,g/x', qr/"" is not the host/ ],
+	[ 'etcd://[::1/x', qr/is not the host/ ],
+	[ 'etcd://h/x?cert=/c', qr/go together/ ],
+	[ 'etcd://h/x?credentials=relative', qr/full path/ ],
+	[ 'etcd://u:secret@h/x', qr/into a file/ ],
+	[ 'etcd://u:2024?secret@h/x', qr/"\?" as %3F/ ],
+	[ 'etcd://u:2024?secret&x@h/x?cert=/c', qr/"\?" as %3F/ ],
+	[ 'etcd://h/x?cert=/c@d', qr/go together/ ],
+	[ 'etcd://' . join(',', ('h') x 17), qr/more than 16 hosts/ ])
+{
+	my ($url, $pattern) = @$_;
+	my $reason = try_open($w, $url);
+
+	like($reason, $pattern, "$url: $reason");
+	unlike($reason, qr/secret/, 'which tells no secret');
+}
+is(try_open($w, $_), 'ok', $_)
+  foreach 'etcd://h', 'etcd://[::1],10.0.0.1:1/a/b/', 'etcds://h-1.x_y:2379/?cacert=/ca';
+$w->quit;
+
+# ---- the life of a lease ----
+
+my $etcd = Etcd->new('one')->start;
+my $url = 'etcd://' . $etcd->host . '/reg';
+my $v;
+my $other;
+
+$w = worker($url);
+is(reading($w), 'uninitialized 0 0 ', 'there is no registry yet');
+claim($w, 'nothing to claim in', 'CONFLICT');
+$etcd->put('registry', $identity);
+$etcd->put('reg2/registry', $identity);
+is(reading($w), 'uninitialized 0 0 ', 'other prefixes are not ours');
+$etcd->put('reg/registry', $identity);
+is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'a registry, empty');
+my $clock = ask($w, 'read')->{clock_ms} / 1000;
+ok(abs($clock - time) < 60 && $clock == int($clock), 'says what time it is, in seconds');
+
+# Claim.
+claim($w, 'of another generation', 'CONFLICT', generation => 8);
+claim($w, 'of a record that is not there', 'CONFLICT', version => 3);
+is($etcd->get('reg/slots/5'), undef, 'nothing was written');
+$v = claim($w, 'claim', 'DONE');
+my $record = $etcd->get('reg/slots/5');
+my $presence = $etcd->get('reg/present/5');
+is($record->{mod_revision}, $v, 'the version is the revision');
+is_deeply(decode_json($record->{value}),
+	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
+		write_id => '0000000000000015', until => 1000, offset_ms => -5,
+		released => JSON::PP::false, host => 'here', process => 6, since_ms => 7,
+		address => '127.0.0.1' }, 'all of the record is written');
+is($presence->{value}, '000000000000000b', 'and the presence');
+is($etcd->call('lease/timetolive', { ID => $presence->{lease} })->{grantedTTL}, 60,
+	'under a lease with its TTL');
+my $line = "initialized 7 100 timestamp:41 sequence:22\n5: written epoch 3 owner 11 server 4 "
+  . "write 21 until 1000 offset -5 held host 'here' process 6 since 7 address '127.0.0.1' present 11";
+is(reading($w), $line, 'read as it was written');
+claim($w, 'never written, but it was', 'CONFLICT', owner => 12, displaced => 11);
+claim($w, 'of an older version', 'CONFLICT', owner => 12, displaced => 11, version => $v - 1);
+claim($w, 'somebody is present', 'CONFLICT', owner => 12, version => $v);
+claim($w, 'somebody else is present', 'CONFLICT', owner => 12, version => $v, displaced => 13);
+is(reading($w), $line, 'nothing was written');
+
+# Extend and keep alive.
+my $v2 = asked($w, 'extend', 'DONE', qr/^$/, 'extend', version => $v, until => 2000, write_id => 22);
+ok($v2 > $v, 'the version has grown');
+asked($w, 'extend what was extended', 'CONFLICT', qr/^$/, 'extend', version => $v);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+asked($w, 'another owner\'s', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+is($etcd->get('reg/present/5')->{lease}, $presence->{lease}, 'extending leaves the presence alone');
+
+# Another process learns from a reading what to keep alive.
+$other = worker($url);
+asked($other, 'keep alive what was not read', 'ABSENT', qr/^$/, 'keepalive');
+asked($other, 'extend what was not read', 'CONFLICT', qr/^$/, 'extend', version => $v2);
+like(reading($other), qr/present 11$/, 'somebody is there');
+asked($other, 'keep alive what was read', 'DONE', qr/^$/, 'keepalive');
+$other->quit;
+
+# The presence is lost, and made again.
+$etcd->call('lease/revoke', { ID => $presence->{lease} });
+asked($w, 'keep alive after revocation', 'ABSENT', qr/^$/, 'keepalive');
+asked($w, 'and again', 'ABSENT', qr/^$/, 'keepalive');
+like(reading($w), qr/until 2000 .* present 0$/, 'nobody is there');
+$v = asked($w, 'extend without presence', 'DONE', qr/^$/, 'extend', version => $v2);
+is($etcd->get('reg/present/5'), undef, 'which makes none');
+$v = asked($w, 'extend with presence', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+like(reading($w), qr/present 11$/, 'somebody is there');
+
+# Displace, and be displaced.
+$v2 = claim($w, 'displace', 'DONE', owner => 12, displaced => 11, version => $v);
+asked($w, 'extend what is lost', 'CONFLICT', qr/^$/, 'extend', version => $v);
+asked($w, 'somebody else is present', 'CONFLICT', qr/^$/, 'extend', version => $v2);
+asked($w, 'release what is lost', 'CONFLICT', qr/^$/, 'release', version => $v2);
+asked($w, 'nor be kept alive', 'ABSENT', qr/^$/, 'keepalive');
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive', owner => 12);
+
+# Release.
+asked($w, 'release', 'DONE', qr/^$/, 'release', owner => 12, version => $v2, until => 1500);
+like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, and nobody there');
+is($etcd->get('reg/present/5'), undef, 'the presence is deleted');
+asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+
+# An administrator's release displaces whoever is there.
+$v = claim($w, 'claim', 'DONE', version => $etcd->get('reg/slots/5')->{mod_revision}, owner => 12);
+asked($w, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
+	displaced => 13, version => $v);
+asked($w, 'released for who is there', 'DONE', qr/^$/, 'release', owner => 0, displaced => 12,
+	version => $v, address => '10.0.0.1', until => 1700);
+like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '10.0.0.1' present 0$/m,
+	'nobody has it; the address stays');
+asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+
+# Numbers and texts at their ends, and nodes by number.
+my $host = q{a"b\\c'd/<&>};
+claim($w, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, until => 9223372036854775807,
+	host => $host)
+  foreach 1000000, 10, 9, 0;
+like(reading($w), qr/owner -1 server 4 write -2 until 9223372036854775807 .*\Q$host\E.* present -1$/m,
+	'as it was written');
+is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10 1000000', 'by node');
+asked($w, 'abandon', 'DONE', qr/^$/, 'read', twice => 1);
+
+# A presence without a record, and what nobody can read.
+$etcd->put('reg/present/3', '00000000000000ff');
+like(reading($w), qr/^3: unwritten .* present 255$/m, 'a presence without a record');
+$etcd->put('reg/slots/4x', 'no slot');
+unlike(reading($w), qr/REFUSED/, 'what else there is is left alone');
+$etcd->put('reg/slots/4', '{"epoch":1}');
+like(reading($w), qr{^REFUSED .*"reg/slots/4" is not readable}, 'half of a record');
+$etcd->put('reg/slots/4', '{"epoch":');
+like(reading($w), qr{^REFUSED .*not understood: invalid input syntax}, 'none at all');
+$etcd->delete('reg/slots/4');
+like(reading($w), qr/^initialized/, 'it can be read again');
+
+# ---- shards ----
+
+$v = asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => $host);
+my $shards = $etcd->get('reg/shards');
+is($shards->{value}, $host, 'the text is the value');
+is($shards->{mod_revision}, $v, 'the version is the revision');
+like(reading($w), qr/^initialized .*\nshards '\Q$host\E' version $v\n0: /, 'read as it was written');
+asked($w, 'shards as if there were none', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
+asked($w, 'shards of an older version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v - 1);
+asked($w, 'shards of another generation', 'CONFLICT', qr/^$/, 'shards', shards => 'x',
+	version => $v, generation => 8);
+is($etcd->get('reg/shards')->{value}, $host, 'nothing was written');
+asked($w, 'shards again', 'DONE', qr/^$/, 'shards', shards => 'y' x 60000, version => $v);
+like(reading($w), qr/^shards 'y{60000}' version (?!$v\n)/m, 'a long text');
+
+# ---- initialize and recover ----
+
+asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
+asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
+is($etcd->get('reg/registry')->{value}, $identity, 'nothing was written');
+$etcd->delete("reg/slots/$_") foreach 0, 9, 10, 1000000;
+like(reading($w), qr/^initialized 7 100 /, 'a registry whose slots reach up to 1700');
+asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
+like(reading($w), qr/^initialized 9 1700 timestamp:41 sequence:22$/m,
+	'the floor is not below what slots have');
+asked($w, 'recover once more', 'DONE', qr/^$/, 'recover', generation => 9, new_generation => -2,
+	new_floor => 2000);
+like(reading($w), qr/^initialized -2 2000 timestamp:41 sequence:22$/m, 'nor above what was asked for');
+asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10,
+	new_floor => 5);
+like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
+$other = worker('etcd://' . $etcd->host . '/new');
+is(reading($other), 'uninitialized 0 0 ', 'a registry that is none');
+asked($other, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => -3, new_floor => 400,
+	layout => 'timestamp:40 sequence:22');
+is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'is one');
+asked($other, 'initialize again', 'CONFLICT', qr/^$/, 'initialize');
+is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'which changes nothing');
+$other->quit;
+
+# ---- the registry is lost ----
+
+# The same revisions again: what was claimed must not be extended.
+$etcd->wipe;
+$etcd->put('reg/registry', $identity);
+like(reading($w), qr/^initialized 7/, 'a registry');
+$v = claim($w, 'claim', 'DONE');
+$etcd->wipe;
+asked($w, 'wiped: keep alive', 'ABSENT', qr/^$/, 'keepalive');
+asked($w, 'wiped: extend', 'CONFLICT', qr/^$/, 'extend', version => $v);
+$etcd->put('reg/registry', $identity =~ s/7/8/r);
+$etcd->put('reg/slots/5', '{}');
+is($etcd->get('reg/slots/5')->{mod_revision}, $v, 'made again, with the version of before');
+asked($w, 'made again: extend', 'CONFLICT', qr/^$/, 'extend', version => $v);
+is($etcd->get('reg/slots/5')->{value}, '{}', 'nothing was written');
+$w->quit;
+$etcd->wipe;
+
+# ---- endpoints ----
+
+my $closed = PostgreSQL::Test::Cluster::get_free_port();
+my $deaf = IO::Socket::INET->new(Listen => 64, LocalAddr => '127.0.0.1') or die;
+my $deaf_host = '127.0.0.1:' . $deaf->sockport;
+
+$etcd->put('reg/registry', $identity);
+$w = worker("etcd://127.0.0.1:$closed," . $etcd->host . '/reg');
+like(reading($w), qr/^initialized/, 'the first endpoint is down: the second is asked');
+claim($w, 'and that first, from then on', 'DONE', node => 20);
+$w->quit;
+$w = worker("etcd://127.0.0.1:$closed,127.0.0.1:$closed/reg");
+asked($w, 'all are down', 'REFUSED', qr/127\.0\.0\.1:$closed: .*connect.*\.$/i, 'read');
+$w->quit;
+
+# One that is silent: a reading goes on to the next; a write may arrive yet.
+$w = worker("etcd://$deaf_host," . $etcd->host . '/reg', timeout => 2000);
+like(reading($w), qr/^initialized/, 'the first endpoint is silent: the second is asked');
+$w->quit;
+$w = worker('etcd://' . $etcd->host . ",$deaf_host/reg", timeout => 2000);
+like(reading($w), qr/^initialized/, 'the second would be silent');
+$v = claim($w, 'claim', 'DONE', node => 21);
+$etcd->stop;
+asked($w, 'a write to who is silent', 'UNKNOWN', qr/timed out.*\.$/i, 'extend', node => 21, version => $v);
+$etcd->start;
+asked($w, 'the other is next', 'DONE', qr/^$/, 'extend', node => 21, version => $v);
+$w->quit;
+$w = worker("etcd://$deaf_host/reg", timeout => 500);
+asked($w, 'all are silent', 'REFUSED', qr/timed out/i, 'read');
+$w->quit;
+
+# ---- answers that say little ----
+
+# An etcd that reads and grants, and to a write answers what it is told, or
+# nothing. It writes down how many writes it has seen.
+my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
+
+sub fake
+{
+	my ($grant, $write) = @_;
+	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
+	my $pid = fork // die "fork: $!";
+
+	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
+	while (my $client = $socket->accept)
+	{
+		my ($path, $len, %answer) = ('', 0);
+
+		while (defined(my $header = <$client>))
+		{
+			$path = $1 if $header =~ /^POST (\S+)/;
+			$len = $1 if $header =~ /^Content-Length: (\d+)/i;
+			last if $header =~ /^\r?\n$/;
+		}
+		read($client, my $body, $len);
+		append_to_file($seen_file, "x") if $path =~ /txn/;
+		$answer{'/v3/kv/range'} = [ 200, encode_json({ header => { revision => '2' },
+			kvs => [ { key => encode_base64('reg/registry', ''), value => encode_base64($identity, '') } ] }) ];
+		$answer{'/v3/lease/grant'} = $grant;
+		$answer{'/v3/lease/keepalive'} = $answer{'/v3/kv/txn'} = $write;
+		my ($status, $text) = @{ $answer{$path} };
+		print $client "HTTP/1.1 $status X\r\nContent-Length: " . length($text) . "\r\n\r\n$text"
+		  if $status != 0;
+		close $client;
+	}
+	exit 0;
+}
+
+my $granted = [ 200, '{"ID":"9","TTL":"60"}' ];
+my $quota = '{"error":"etcdserver: mvcc: database space exceeded","code":8}';
+foreach (
+	[ 'closed', [ 0, '' ], 'UNKNOWN', qr/^http:.*\.$/ ],
+	[ 'no leader', [ 503, '{"message":"etcdserver: no leader","code":14}' ], 'UNKNOWN', qr/no leader/ ],
+	[ 'in doubt', [ 500, '{"error":"etcdserver: request timed out"}' ], 'UNKNOWN', qr/timed out/ ],
+	[ 'in time?', [ 504, '' ], 'UNKNOWN', qr/HTTP status 504/ ],
+	[ 'quota', [ 429, $quota ], 'UNKNOWN', qr/quota of etcd is used up: compact/ ],
+	[ 'too many', [ 429, '{"error":"etcdserver: too many requests"}' ], 'UNKNOWN', qr/^etcdserver: too many/ ],
+	[ 'a page', [ 502, '<html>' ], 'UNKNOWN', qr/^no answer of etcd's \(HTTP status 502/ ],
+	[ 'a page that is well', [ 200, '<html>' ], 'UNKNOWN', qr/not understood/ ],
+	[ 'half', [ 200, '{"header":{"revision":"3"},"succ' ], 'UNKNOWN', qr/not understood/ ],
+	[ 'nothing', [ 200, '{}' ], 'UNKNOWN', qr/not readable/ ],
+	[ 'elsewhere', [ 301, '' ], 'UNKNOWN', qr/HTTP status 301/ ],
+	[ 'forbidden', [ 403, '{"error":"etcdserver: permission denied","code":7}' ], 'REFUSED', qr/permission denied/ ],
+	[ 'lease gone', [ 404, '{"error":"etcdserver: requested lease not found","code":5}' ], 'REFUSED', qr/not found/ ],
+	[ 'wrong', [ 400, '{"error":"x"}' ], 'REFUSED', qr/^x \(HTTP status 400/ ],
+	[ 'not so', [ 200, '{"header":{"revision":"3"}}' ], 'CONFLICT', qr/^$/ ],
+	[ 'so', [ 200, '{"header":{"revision":"3"},"succeeded":true}' ], 'DONE', qr/^$/ ])
+{
+	my ($name, $write, $result, $pattern) = @$_;
+	my ($pid, $host) = fake($granted, $write);
+
+	unlink $seen_file;
+	append_to_file($seen_file, '');
+	# more endpoints, all the same: a write that may have arrived is sent once
+	$w = worker("etcd://$host,$host,$host/reg");
+	like(reading($w), qr/^initialized/, "$name: read");
+	asked($w, "$name: extend", $result, $pattern, 'extend');
+	is(-s $seen_file, 1, "$name: sent once");
+	asked($w, "$name: claim", $result, $pattern, 'claim', presence => 1);
+	is(-s $seen_file, 2, "$name: sent once");
+	asked($w, "$name: $_", $result, $pattern, $_) foreach 'shards', 'recover', 'initialize';
+	is(-s $seen_file, 5, "$name: each sent once");
+	$w->quit;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
+foreach ([ 503, '{}' ], [ 429, $quota ], [ 0, '' ], [ 200, '{}' ])
+{
+	my ($pid, $host) = fake($_, [ 0, '' ]);
+
+	unlink $seen_file;
+	$w = worker("etcd://$host,$host/reg");
+	like(reading($w), qr/^initialized/, "$_->[0] to a lease: read");
+	asked($w, "$_->[0] to a lease: claim", 'REFUSED', qr/./, 'claim', presence => 1);
+	ok(!-e $seen_file, 'the claim was not sent');
+	$w->quit;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
+
+# ---- authentication ----
+
+my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
+
+sub write_credentials
+{
+	my ($text, $mode) = @_;
+
+	unlink $credentials;
+	append_to_file($credentials, $text);
+	chmod $mode // 0600, $credentials;
+	return;
+}
+
+# A user for the prefix "reg", and one for nothing.
+sub enable_authentication
+{
+	my ($on) = @_;
+
+	foreach my $user ('root', 'snow', 'nobody')
+	{
+		$on->call('auth/user/add', { name => $user, password => 'p "w' });
+		$on->call('auth/role/add', { name => $user });
+		$on->call('auth/user/grant', { user => $user, role => $user });
+	}
+	$on->call('auth/role/grant', { name => 'snow', perm => { permType => 2,
+		key => encode_base64('reg/', ''), range_end => encode_base64('reg0', '') } });
+	$on->call('auth/enable', {});
+	return;
+}
+
+write_credentials("snow\np \"w\n");
+$w = worker("$url?credentials=$credentials");
+like(reading($w), qr/^initialized/, 'credentials are not wanted yet');
+$v = claim($w, 'claim', 'DONE', node => 30);
+enable_authentication($etcd);
+like(reading($w), qr/^initialized/, 'they are from now on');
+$v = asked($w, 'extend', 'DONE', qr/^$/, 'extend', node => 30, version => $v, presence => 1);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+$etcd->stop;
+$etcd->start;
+$v = asked($w, 'the token is gone', 'DONE', qr/^$/, 'extend', node => 30, version => $v, presence => 1);
+my $root = $etcd->call('auth/authenticate', { name => 'root', password => 'p "w' })->{token};
+$etcd->call('auth/user/changepw', { name => 'snow', password => 'new' }, $root);
+asked($w, 'the password is another', 'REFUSED', qr/authentication failed/, 'extend', node => 30, version => $v);
+write_credentials("snow\nnew\n");
+$v = asked($w, 'and so in the file', 'DONE', qr/^$/, 'extend', node => 30, version => $v);
+$w->quit;
+
+$w = worker($url);
+asked($w, 'no credentials', 'REFUSED', qr/user name is empty/, 'read');
+$w->quit;
+write_credentials("nobody\np \"w\n");
+$w = worker("$url?credentials=$credentials");
+asked($w, 'no permission', 'REFUSED', qr/permission denied \(HTTP status 403/, 'read');
+foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
+	[ "snow\nnew\n", 0644, qr/nobody else can read/ ],
+	[ "snow\nnew\n", 0640, qr/nobody else can read/ ],
+	[ "snow\nnew\n", 0604, qr/nobody else can read/ ],
+	[ "snow", 0600, qr/does not have two lines/ ])
+{
+	my ($text, $mode, $pattern) = @$_;
+	my $session = worker("$url?credentials=$credentials");
+
+	write_credentials($text, $mode);
+	my $answer = ask($session, 'read');
+	my $said = $answer->{message} // '';
+	ok($answer->{result} eq 'REFUSED' && $said =~ $pattern, "credentials: $said");
+	unlike($said, qr/wrong|new/, 'which tells no secret');
+	$session->quit;
+}
+$w->quit;
+unlink $credentials;
+$w = worker("$url?credentials=$credentials");
+asked($w, 'no file', 'REFUSED', qr/Could not open/, 'read');
+$w->quit;
+$etcd->stop;
+
+# The user that doc/leases.md makes may do what a worker does under its prefix,
+# and nothing elsewhere.
+$etcd = Etcd->new('documented')->start;
+$etcd->put("$_/registry", $identity) foreach 'prefix', 'other';
+my ($commands) = slurp_file("$FindBin::RealBin/../../../doc/leases.md") =~
+  /^```sh\n(etcdctl .*?)^```$/ms;
+{
+	my ($in, $said) = ("documented\n" x 2, '');
+	local $ENV{ETCDCTL_API} = 3;
+	local $ENV{ETCDCTL_ENDPOINTS} = 'http://' . $etcd->host;
+
+	ok(IPC::Run::run([ 'bash', '-euc', $commands ], '<', \$in, '>&', \$said),
+		'the commands of the documentation')
+	  or diag($said);
+}
+$etcd->call('auth/user/add', { name => 'root', password => 'root' });
+$etcd->call('auth/user/grant', { user => 'root', role => 'root' });
+$etcd->call('auth/enable', {});
+write_credentials("snowflake\ndocumented\n");
+$w = worker('etcd://' . $etcd->host . "/prefix?credentials=$credentials");
+like(reading($w), qr/^initialized/, 'the documented user: read');
+claim($w, 'the documented user: claim', 'DONE');
+asked($w, 'the documented user: keep alive', 'DONE', qr/^$/, 'keepalive');
+$w->quit;
+$w = worker('etcd://' . $etcd->host . "/other?credentials=$credentials");
+asked($w, 'the documented user: another prefix', 'REFUSED', qr/permission denied/, 'read');
+$w->quit;
+$etcd->stop;
+
+# ---- a full disk quota ----
+
+$etcd = Etcd->new('full', args => [ '--quota-backend-bytes', 4 * 1024 * 1024 ])->start;
+$etcd->put('reg/registry', $identity);
+$w = worker('etcd://' . $etcd->host . '/reg');
+like(reading($w), qr/^initialized/, 'a registry with a quota');
+$v = claim($w, 'claim', 'DONE');
+my ($status, $full) = (200);
+($status, $full) = $etcd->post('kv/put', { key => encode_base64("fill", ''), value => 'A' x 1000000 })
+  while $status == 200;
+is($status, 429, 'the quota is used up');
+asked($w, 'extend', 'UNKNOWN', qr/quota of etcd is used up/, 'extend', version => $v);
+asked($w, 'claim', 'REFUSED', qr/quota of etcd is used up/, 'claim', node => 6, presence => 1);
+asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
+like(reading($w), qr/^5: .* until 1000 .* present 11$/m, 'it can be read');
+$w->quit;
+$etcd->stop;
+
+# ---- TLS ----
+
+my $tls = "$PostgreSQL::Test::Utils::tmp_check/tls";
+mkdir $tls or die "$tls: $!";
+sub certificate
+{
+	my ($name, $subject, @rest) = @_;
+
+	system_or_bail('openssl', 'req', '-x509', '-newkey', 'ec', '-pkeyopt',
+		'ec_paramgen_curve:prime256v1', '-nodes', '-days', '2', '-subj', $subject,
+		'-keyout', "$tls/$name.key", '-out', "$tls/$name.crt", @rest);
+	return;
+}
+certificate('ca', '/CN=ca');
+certificate('other', '/CN=other');
+my @signed = ('-CA', "$tls/ca.crt", '-CAkey', "$tls/ca.key", '-addext', 'basicConstraints=CA:FALSE');
+certificate('server', '/CN=server', @signed, '-addext', 'subjectAltName=IP:127.0.0.1');
+certificate('named', '/CN=snow', @signed);
+certificate('nameless', '/O=snowflake', @signed);
+$etcd = Etcd->new('tls', tls => { SSL_ca_file => "$tls/ca.crt",
+		SSL_cert_file => "$tls/nameless.crt", SSL_key_file => "$tls/nameless.key" },
+	args => [ '--cert-file', "$tls/server.crt", '--key-file', "$tls/server.key",
+		'--trusted-ca-file', "$tls/ca.crt", '--client-cert-auth' ])->start;
+my $base = $etcd->host . '/reg';
+my $ours = "cert=$tls/named.crt&key=$tls/named.key";
+my $nameless = "cert=$tls/nameless.crt&key=$tls/nameless.key";
+$etcd->put('reg/registry', $identity);
+foreach (
+	[ 'with our certificate', "etcds://$base?cacert=$tls/ca.crt&$ours", 'DONE', qr/^$/ ],
+	[ 'in any case', "etcd://$base?cacert=$tls/ca.crt&$nameless", 'DONE', qr/^$/ ],
+	[ 'an unknown authority', "etcds://$base?$ours", 'REFUSED', qr/certificate/ ],
+	[ 'another authority', "etcds://$base?cacert=$tls/other.crt&$ours", 'REFUSED', qr/certificate/ ],
+	[ 'another name', 'etcds://localhost:' . ($base =~ s/.*://r) . "?cacert=$tls/ca.crt&$ours",
+		'REFUSED', qr/localhost/ ],
+	[ 'no certificate', "etcds://$base?cacert=$tls/ca.crt", 'REFUSED', qr/./ ],
+	[ 'a certificate of another authority',
+		"etcds://$base?cacert=$tls/ca.crt&cert=$tls/other.crt&key=$tls/other.key", 'REFUSED', qr/./ ],
+	[ 'no such file', "etcds://$base?cacert=$tls/none.crt", 'REFUSED', qr/none\.crt/ ],
+	[ 'without TLS', "etcd://$base", 'REFUSED', qr/./ ])
+{
+	my ($name, $to, $result, $pattern) = @$_;
+
+	$w = worker($to);
+	asked($w, "TLS, $name", $result, $pattern, 'read');
+	$w->quit;
+}
+enable_authentication($etcd);
+write_credentials("snow\np \"w\n");
+foreach ([ 'a name in the certificate', $ours, 'REFUSED', qr/CommonName.*HTTP status 400/ ],
+	[ 'no name in the certificate', $nameless, 'DONE', qr/^$/ ])
+{
+	my ($name, $files, $result, $pattern) = @$_;
+
+	$w = worker("etcds://$base?cacert=$tls/ca.crt&$files&credentials=$credentials");
+	asked($w, "TLS and authentication, $name", $result, $pattern, 'read');
+	$w->quit;
+}
+
+# a server says so, makes no IDs, and goes on where its files are right
+my $wrong = new_holder('wrong', $base, "snowflake.lease_wait = '0'",
+	"snowflake.registry = 'etcds://$base?cacert=$tls/other.crt&$nameless&credentials=$credentials'");
+wait_for_lease($wrong, q{problem ~ 'certificate'});
+refused($wrong, 'SELECT snowflake_nextval()', '55000', qr/DETAIL: .*certificate/,
+	'a wrong certificate: no IDs');
+$wrong->append_conf('postgresql.conf',
+	"snowflake.registry = 'etcds://$base?cacert=$tls/ca.crt&$nameless&credentials=$credentials'");
+$wrong->restart;
+wait_for_lease($wrong, q{problem ~ 'is for the layout'});
+pass('the right one: the registry is read');
+$wrong->stop;
+$etcd->stop;
+
+# ---- servers ----
+
+$etcd = Etcd->new('servers')->start;
+my $checker = IdChecker->new($node->basedir . '/ids');
+
+sub new_holder
+{
+	my ($name, $hosts, @settings) = @_;
+	my $server = new_server($name, "snowflake.node_id = ''",
+		"snowflake.registry = 'etcd://$hosts/reg'",
+		"snowflake.lease_reserve = '15s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '60s'",
+		"snowflake.max_clock_wait = '20s'", @settings);
+
+	$server->start;
+	query($server, 'CREATE EXTENSION snowflake');
+	return $server;
+}
+
+sub make_ids
+{
+	my ($server, $who) = @_;
+
+	$checker->saw($who // 'all servers', split /\n/,
+		query($server, 'SELECT snowflake_nextval() FROM generate_series(1, 100)'));
+	return;
+}
+
+my $a = new_holder('a', "127.0.0.1:$closed," . $etcd->host);
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init\(\)'});
+is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '0', 'no registry has no slots');
+is(query($a, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to release');
+is(query($a, 'SELECT snowflake_registry_init()'), 't', 'init');
+is(query($a, q{SELECT snowflake_registry_init('twitter')}), 'f', 'init again');
+make_ids($a);
+my $slot = lease_of($a, 'node_id');
+my ($pid) = split /\n/, slurp_file($a->data_dir . '/postmaster.pid');
+chomp(my $name = `hostname`);
+is(query($a, q{SELECT slot, host, address, process, since BETWEEN now() - interval '10 minutes' AND clock_timestamp(),
+	until > now(), present, released FROM snowflake_registry_slots()}), "$slot|$name|127.0.0.1|$pid|t|t|t|f",
+	'slots say who has one');
+is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::false, 'a server holds a slot');
+my $until = lease_of($a, 'until');
+wait_for_lease($a, "until > '$until'");
+pass('and extends it');
+my $b = new_holder('b', $etcd->host);
+make_ids($b);
+isnt(lease_of($b, 'node_id'), $slot, 'another server has another');
+
+# An administrator frees the slot of one that lives: until stays.
+my $from = -s $a->logfile;
+my $before = decode_json($etcd->get("reg/slots/$slot")->{value});
+is(query($b, "SELECT snowflake_registry_release($slot)"), 't', 'release');
+like_log($a, qr/The lease of node id $slot is lost/, $from, 'its holder finds out');
+wait_for_lease($a, q{state = 'held'});
+make_ids($a);
+my $after = decode_json($etcd->get("reg/slots/$slot")->{value});
+cmp_ok($after->{until}, '>=', $before->{until}, 'its until stays');
+is(query($b, 'SELECT snowflake_registry_release(' . (lease_of($a, 'node_id') + lease_of($b, 'node_id') + 1) . ')'),
+	'f', 'nobody has that slot');
+$slot = lease_of($a, 'node_id');
+
+# The presence, and then all data, is lost.
+$etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
+foreach my $try (1 .. 6000)
+{
+	last if $etcd->get("reg/present/$slot");
+	usleep(10_000);
+}
+ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
+$etcd->wipe;
+wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
+my $begin = query($a, q{SELECT snowflake_registry_recover('15 s')});
+my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');
+$checker->saw('all servers', @late);
+is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timestamp($late[0]) >= '$begin'"), 't',
+	'all data was lost: after the recovery nothing is made before the time that it has said');
+make_ids($_) foreach $a, $b, $a, $b;
+isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'after a recovery both have one again');
+
+# Down for a while, and given back.
+$etcd->stop;
+wait_for_lease($a, q{problem ~ 'connect'});
+refused($a, "SELECT $_", '58000',
+	qr/the registry has not done what it was asked.*DETAIL:  The registry is "etcd:.*HINT:  Nothing was changed/s, "down: $_")
+  foreach 'snowflake_registry_slots()', 'snowflake_registry_release(0)', 'snowflake_registry_recover()';
+make_ids($a);
+$etcd->start;
+wait_for_lease($a, q{problem IS NULL AND state = 'held'});
+make_ids($a);
+$slot = lease_of($a, 'node_id');
+$a->stop;
+is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::true, 'a clean stop gives it back');
+is($etcd->get("reg/present/$slot"), undef, 'and nobody is there');
+$b->stop;
+$etcd->stop;
+
+# Three members: the leader is killed; then two of them are, and come back.
+my @members = Etcd->cluster('m1', 'm2', 'm3');
+my $leader = leader_of(@members);
+my @others = grep { $_ != $leader } @members;
+my $c = new_holder('c', join(',', map { $_->host } $leader, @others));
+is(query($c, 'SELECT snowflake_registry_init()'), 't', 'init');
+make_ids($c, 'three members');
+$leader->stop('KILL');
+$until = lease_of($c, 'until');
+wait_for_lease($c, "until > '$until'");
+make_ids($c, 'three members');
+pass('the leader is killed: extended by the others');
+$others[0]->stop('KILL');
+wait_for_lease($c, 'problem IS NOT NULL');
+make_ids($c, 'three members');
+$c->poll_query_until('postgres', 'SELECT now() > until FROM snowflake_lease()') or die;
+$c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
+$c->reload;
+refused($c, 'SELECT snowflake_nextval()', '55000', qr/this server has no lease of a node id.*DETAIL:  The registry is "etcd:/s,
+	'no quorum until the reservation has ended: no IDs');
+$_->launch foreach $leader, $others[0];
+$_->wait_until_ready foreach $leader, $others[0];
+wait_for_lease($c, q{state = 'held' AND until > now() AND problem IS NULL});
+make_ids($c, 'three members');
+pass('and they go on when it is back');
+$c->stop;
+$_->stop foreach @members;
+$checker->clients;
+$node->stop;
+done_testing();
