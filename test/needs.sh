@@ -2,7 +2,7 @@
 # "# part" line a function, need_WORD. It prints assignments that the test gets,
 # or returns 1 if it cannot be had, and the last line that it wrote to standard
 # error says why; any other status is a failure of the run. What is fetched is kept
-# in the cache for the next run. Sourced by test/all.
+# in the cache for the next run. Sourced with test/tap.sh.
 
 # A library with places where a test can make a process die (src/fault.h), in a
 # server of its own.

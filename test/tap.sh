@@ -1,0 +1,192 @@
+# Running TAP tests and regression tests, on a copy of the server and each in
+# namespaces of its own. Sourced, after lib.sh and needs.sh, by test/all and
+# test/mutants/run. Paths of tests are those below test/.
+
+cache=${SNOWFLAKE_CACHE:-${XDG_CACHE_HOME:-/var/cache}/snowflake-test}
+
+# ---- what a test's head says ----
+
+# A line of a test's head. A test that is repeated is NAME#1, NAME#2 and so on.
+head_line() {
+	sed -n "/^#/!q; s/^# $2: *//p" "$root/test/${1%#*}"
+}
+
+# The parts of a test that something else is needed for, as "part need need...".
+parts_of() {
+	sed -n '/^#/!q; s/^# part \([a-z0-9_]*\): */\1 /p' "$root/test/${1%#*}"
+}
+
+# The words of all "# needs:" and "# part" lines of these tests.
+needs_of() {
+	local name
+
+	for name in "$@"; do
+		[[ $name == t/* ]] || continue
+		head_line "$name" needs
+		parts_of "$name" | cut -d ' ' -f 2-
+	done | xargs -n 1 | sort -u
+}
+
+# ---- what has to be there ----
+
+# A scratch directory in memory, and in it a copy of the server that
+# prepare_server found. Takes the words of needs_of: what libraries of registries
+# are built with has to be there first. Sets "isolate" where namespaces can be had.
+prepare_tests() {
+	local dev
+
+	mount_scratch
+	chown postgres "$scratch"
+	isolate=
+	! unshare --mount --pid --net --ipc --fork --kill-child --mount-proc true 2>/dev/null ||
+		isolate=1
+	as_postgres mkdir "$scratch/ports"
+	mkdir "$scratch/needs"
+	dev=($(printf '%s\n' "$@" | grep -- '^lib.*-dev$'))
+	[ ${#dev[@]} = 0 ] || (install_packages "${dev[@]}") >/dev/null 2>&1
+	server_pg_config=$PG_CONFIG
+	copy_server "$server_pg_config" "$scratch/server"
+	find_perl_lib
+	major=$("$PG_CONFIG" --version | sed 's/^PostgreSQL \([0-9]*\).*/\1/')
+	export PG_CONFIG server_pg_config perl_lib major scratch cache
+}
+
+# PostgreSQL::Test comes with the server's headers or with its client.
+find_perl_lib() {
+	perl_lib=$(dirname "$("$PG_CONFIG" --pgxs)")/../test/perl
+	[ -f "$perl_lib/PostgreSQL/Test/Cluster.pm" ] ||
+		die "PostgreSQL::Test is not beside $("$PG_CONFIG" --pgxs): install the package that has it (postgresql-server-dev-15, or postgresql-client-NN from 17 on)."
+}
+
+# Everything that the TAP tests need, each once; what cannot be had leaves a line
+# in a file of its name.
+obtain_needs() {
+	local need packages=()
+
+	for need in "$@"; do
+		is_package "$need" && packages+=("$need")
+	done
+	# all at once is quickest; if one is missing, one by one shows which
+	if [ ${#packages[@]} -gt 0 ] && ! (install_packages "${packages[@]}") >/dev/null 2>&1; then
+		for need in "${packages[@]}"; do
+			(install_packages "$need") >/dev/null 2>&1 ||
+				echo "there is no package $need" >"$scratch/needs/$need"
+		done
+	fi
+	for need in "$@"; do
+		is_package "$need" || obtain "$need"
+	done
+	copy_server "$server_pg_config" "$scratch/server"
+	touch "$scratch/needs/done"
+}
+
+# What a function of test/needs.sh prints is for the tests.
+obtain() {
+	local need=$1 why=$scratch/needs/$1 status
+
+	(set -e; "need_$need") >"$scratch/needs/$need.env" 2>"$why"
+	status=$?
+	if [ $status = 0 ]; then
+		rm -f "$why"
+	elif [ $status != 1 ]; then
+		cat "$why"
+		exit 1
+	elif [ ! -s "$why" ]; then
+		echo "need_$need failed" >"$why"
+	fi
+}
+
+is_package() {
+	! declare -F "need_$1" >/dev/null
+}
+
+# Set "missing" to the first thing that a test needs and that cannot be had.
+find_missing() {
+	local need
+
+	for need in "$@"; do
+		if [ -s "$scratch/needs/$need" ]; then
+			missing=$(tail -n 1 "$scratch/needs/$need")
+			return 0
+		fi
+	done
+	return 1
+}
+
+# ---- a build that is kept ----
+
+# make and make install for the server that is tested, in a tree of the cache;
+# only one run at a time may have that.
+build() {
+	local name=$1
+
+	shift
+	name=$name-$(echo "$server_pg_config $root $* ${COPT:-}" | sha256sum | cut -c 1-12)
+	(umask 022 && mkdir -p "$cache/build")
+	exec {lock}>"$cache/build/$name.lock"
+	# what is built with flags of its own is not kept
+	if [ -z "${COPT:-}" ] && flock -n "$lock" && runuser -u postgres -- test -r "$cache/build"; then
+		tree=$cache/build/$name
+	else
+		tree=$scratch/build.$name
+	fi
+	(umask 022 && update_tree "$tree")
+	build_tree "$tree" "$@"
+}
+
+# ---- running ----
+
+# In namespaces of its own, where they can be had.
+isolated() {
+	if [ -n "$isolate" ]; then
+		cpu_file=$scratch/cpu.$BASHPID unshare --mount --pid --net --ipc --fork \
+			--kill-child --mount-proc bash "$root/test/isolate" "$@"
+	else
+		"$@"
+	fi
+}
+
+# The regression tests, in a directory that this makes; their output goes there, too.
+run_regress() {
+	local dir=$1
+
+	as_postgres mkdir -p "$dir"
+	isolated runuser -u postgres -- make -s -C "$tree" regress PG_CONFIG="$PG_CONFIG" \
+		OUTPUT="$dir"
+}
+
+# Get what a test and its parts need, by assignments; says which parts are left out.
+use_needs() {
+	local name=$1 need part needs parts=''
+
+	for need in $(head_line "$name" needs); do
+		[ ! -s "$scratch/needs/$need.env" ] || . "$scratch/needs/$need.env"
+	done
+	while read -r part needs; do
+		if find_missing $needs; then
+			echo "LEFT OUT: $name, $part: $missing"
+			continue
+		fi
+		parts+=" $part"
+		for need in $needs; do
+			[ ! -s "$scratch/needs/$need.env" ] || . "$scratch/needs/$need.env"
+		done
+	done < <(parts_of "$name")
+	export SNOWFLAKE_PARTS=$parts
+}
+
+# A TAP test, in a directory that this makes. What runs it follows: "prove -v", or
+# "perl", whose lines come at once.
+run_tap() {
+	local name=${1%#*} dir=$2 pgxs
+
+	shift 2
+	pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")
+	as_postgres mkdir -p "$dir"
+	isolated runuser -u postgres -- env PATH="$bindir:$PATH" PG_CONFIG="$PG_CONFIG" \
+		PG_REGRESS="$pgxs/../test/regress/pg_regress" \
+		PG_TEST_PORT_DIR="$scratch/ports" TESTDIR="$dir" \
+		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" \
+		PG_TEST_TIMEOUT_DEFAULT="${PG_TEST_TIMEOUT_DEFAULT:-180}" \
+		"$@" -I "$perl_lib" -I "$tree/test/perl" "$tree/test/$name"
+}
