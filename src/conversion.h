@@ -57,8 +57,7 @@ extern bool sf_conversion_number(const SfConversion *conversion,
 								 const char *query, int64 *number);
 extern const char *sf_conversion_of(const SfConversion *conversion,
 									const char *format);
-extern const char *
-			sf_conversion_owned_sequence(const SfConversion *conversion);
+extern const char *sf_conversion_own_sequence(const SfConversion *conversion);
 extern void sf_conversion_alter(SfConversion *conversion, const char *action,
 								const char *note);
 extern void sf_conversion_start(SfConversion *conversion, bool dry_run);

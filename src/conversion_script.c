@@ -128,7 +128,7 @@ sf_conversion_ask(const SfConversion *conversion, const char *query)
 
 /* What serial has made, and a conversion leaves; or NULL. */
 const char *
-sf_conversion_owned_sequence(const SfConversion *conversion)
+sf_conversion_own_sequence(const SfConversion *conversion)
 {
 	return sf_conversion_ask(conversion,
 							 "SELECT s.oid::regclass::text FROM pg_depend d"

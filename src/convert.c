@@ -38,9 +38,9 @@ static void
 refuse_foreign_key(const SfConversion *conversion)
 {
 	char	   *others = sf_conversion_ask(conversion,
-							 "SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')"
-							 " FROM pg_constraint WHERE contype = 'f' AND conrelid = $1"
-							 " AND $2 = ANY (conkey)");
+										   "SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')"
+										   " FROM pg_constraint WHERE contype = 'f' AND conrelid = $1"
+										   " AND $2 = ANY (conkey)");
 
 	if (others != NULL)
 		ereport(ERROR,
@@ -65,10 +65,10 @@ next_id(const SfConversion *conversion, const char *schema,
 		sf_conversion_number(conversion, psprintf("SELECT %s", call), &id);
 	else
 		sf_conversion_number(conversion,
-				   psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s)",
-							schema, shard ?
-							", current_setting('snowflake.shard_layout')" : ""),
-				   &id);
+							 psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s)",
+									  schema, shard ?
+									  ", current_setting('snowflake.shard_layout')" : ""),
+							 &id);
 	return id;
 }
 
@@ -79,8 +79,8 @@ require_below(const SfConversion *conversion, int64 next)
 	int64		largest;
 
 	if (sf_conversion_number(conversion,
-				   sf_conversion_of(conversion, "SELECT max(%s)::int8 FROM %s"),
-				   &largest) && largest >= next)
+							 sf_conversion_of(conversion, "SELECT max(%s)::int8 FROM %s"),
+							 &largest) && largest >= next)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("an ID in column %s of %s is not below the next one",
@@ -144,7 +144,7 @@ static void
 set_default(SfConversion *conversion, const char *call)
 {
 	const char *was = sf_conversion_ask(conversion, defaults);
-	const char *sequence = sf_conversion_owned_sequence(conversion);
+	const char *sequence = sf_conversion_own_sequence(conversion);
 
 	if (sequence != NULL)
 		was = psprintf("%s%s%s stays with the column, for snowflake_revert()",

@@ -26,7 +26,7 @@ static inline void
 sf_counter_fetch(pg_atomic_uint64 *counter)
 {
 #if defined(__x86_64__) && defined(__GNUC__)
-	__asm__ volatile ("prefetchw %0" : : "m" (*counter));
+	__asm__ volatile ("prefetchw %0"::"m" (*counter));
 #endif
 }
 

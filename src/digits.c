@@ -90,13 +90,13 @@ value_of(const SfDigits *digits, char c)
 }
 
 static bool refuse(SfDigitsFault *fault, size_t position, bool out_of_range,
-				   const char *fmt,...)
+				   const char *fmt, ...)
 			__attribute__((format(printf, 4, 5)));
 
 /* Say why not, and fail. */
 static bool
 refuse(SfDigitsFault *fault, size_t position, bool out_of_range,
-	   const char *fmt,...)
+	   const char *fmt, ...)
 {
 	va_list		args;
 

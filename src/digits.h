@@ -23,8 +23,8 @@ typedef struct SfDigits
 	const char *name;			/* of the format */
 	const char *digits;			/* ascending, also in ASCII */
 	int			base;			/* how many of them */
-	int			width;			/* characters of each text; 0: no more than
-								 * it takes */
+	int			width;			/* characters of each text; 0: no more than it
+								 * takes */
 	const char *rules;			/* what is taken, as a sentence */
 } SfDigits;
 

@@ -79,7 +79,7 @@ static struct
 	uint64		lease;
 	int64		end_tick;		/* the first tick without a right */
 	int64		node;			/* the bits of the node, in place */
-} right;
+}			right;
 
 static void
 take_apart(uint64 lease)

@@ -225,6 +225,11 @@ look_at_writer(SfWriter *writer, const View *view, Bound *bound)
 static bool
 find_entry(uint64 xid, SfBrought *found)
 {
+	SfBrought	alone = {
+		.first_xid = xid, .last_xid = xid,
+		.node = SF_NONE, .shard_tick = SF_NONE
+	};
+
 	memset(found, 0, sizeof(SfBrought));
 	for (int i = 0; i < sf_state->nwriters && found->last_xid == 0; i++)
 	{
@@ -235,21 +240,15 @@ find_entry(uint64 xid, SfBrought *found)
 			continue;
 		copy_brought(writer, brought);
 		for (int e = 0; e < SF_WRITER_ENTRIES; e++)
-		{
 			if (brought[e].last_xid == xid)
 				*found = brought[e];
-		}
 		for (int g = SF_WRITER_ENTRIES; g < NBROUGHT; g++)
 		{
 			SfBrought  *generation = &brought[g];
 
 			if (found->last_xid == 0 && generation->prepared &&
 				xid >= generation->first_xid && xid <= generation->last_xid)
-				*found = (SfBrought)
-				{
-					.first_xid = xid, .last_xid = xid,
-					.node = SF_NONE, .shard_tick = SF_NONE
-				};
+				*found = alone;
 		}
 	}
 	return found->last_xid != 0;
@@ -376,6 +375,10 @@ find_kept(Snapshot snapshot)
 	LocalTransactionId lxid = sf_my_lxid();
 	Kept	   *oldest = &all[0];
 	Kept	   *kept;
+	Kept		empty = {
+		.lxid = lxid, .xmin = snapshot->xmin, .xmax = snapshot->xmax,
+		.xcnt = snapshot->xcnt, .node = SF_NONE
+	};
 
 	for (kept = all; kept < all + KEPT; kept++)
 	{
@@ -390,11 +393,7 @@ find_kept(Snapshot snapshot)
 		kept = oldest;
 		if (kept->shard != NULL && kept->lxid == lxid)
 			pfree(kept->shard);
-		*kept = (Kept)
-		{
-			.lxid = lxid, .xmin = snapshot->xmin, .xmax = snapshot->xmax,
-			.xcnt = snapshot->xcnt, .node = SF_NONE
-		};
+		*kept = empty;
 	}
 	kept->asked = ++asked;
 	return kept;

@@ -137,11 +137,11 @@ sf_layout_arg(FunctionCallInfo fcinfo, int n)
 void
 sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 {
-	char		text[SF_LAYOUT_TEXT_SIZE];
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
 
 	if (sf_layout_fits(layout, id))
 		return;
-	sf_layout_print(layout, text, sizeof(text));
+	sf_layout_print(layout, spelled, sizeof(spelled));
 	if (id < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
@@ -151,7 +151,7 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 	ereport(ERROR,
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),
-			 errdetail("The layout \"%s\" has %d bits.", text, layout->bits),
+			 errdetail("The layout \"%s\" has %d bits.", spelled, layout->bits),
 			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows in which layouts it reads well.", id)));
 }
 

@@ -56,12 +56,12 @@ typedef struct Word
 	int			len;
 } Word;
 
-static bool refuse(char *reason, size_t size, const char *fmt,...)
+static bool refuse(char *reason, size_t size, const char *fmt, ...)
 			__attribute__((format(printf, 3, 4)));
 
 /* Say why not, and fail. */
 static bool
-refuse(char *reason, size_t size, const char *fmt,...)
+refuse(char *reason, size_t size, const char *fmt, ...)
 {
 	va_list		args;
 

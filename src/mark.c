@@ -94,7 +94,7 @@ raise_counters(int64 floor_ms)
 	uint64		position = floor_position(&sf_shard_layout, floor_ms);
 
 	sf_counter_raise(&sf_state->node_counter.position,
-				  floor_position(&sf_node_layout, floor_ms));
+					 floor_position(&sf_node_layout, floor_ms));
 	for (int i = 0; i < sf_state->nshards; i++)
 		sf_shard_raise(i, position);
 }

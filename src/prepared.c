@@ -51,10 +51,10 @@ read_row(HeapTupleHeader row)
 SfPrepared *
 sf_prepared_list(int *count)
 {
+	LOCAL_FCINFO(fcinfo, 0);
 	SfPrepared *list;
 	FmgrInfo	function;
 	ReturnSetInfo result = {.type = T_ReturnSetInfo};
-	LOCAL_FCINFO(fcinfo, 0);
 
 	*count = 0;
 	list = palloc(sizeof(SfPrepared) * (max_prepared_xacts + 1));

@@ -69,8 +69,8 @@ find_restart(const SfConversion *conversion, FunctionCallInfo fcinfo,
 	if (PG_ARGISNULL(3))
 	{
 		sf_conversion_number(conversion,
-				   sf_conversion_of(conversion, "SELECT greatest(max(%s), 0)::int8 FROM %s"),
-				   &restart);
+							 sf_conversion_of(conversion, "SELECT greatest(max(%s), 0)::int8 FROM %s"),
+							 &restart);
 		if (restart == PG_INT64_MAX)
 			ereport(ERROR,
 					(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
@@ -85,9 +85,9 @@ find_restart(const SfConversion *conversion, FunctionCallInfo fcinfo,
 				 errmsg("restart must be at least 1"),
 				 errhint("Use a number above the largest of the old IDs.")));
 	if (sf_conversion_number(conversion,
-				   psprintf("SELECT min(%s)::int8 FROM %s WHERE %s >= " INT64_FORMAT,
-							conversion->column, conversion->table,
-							conversion->column, restart), &above))
+							 psprintf("SELECT min(%s)::int8 FROM %s WHERE %s >= " INT64_FORMAT,
+									  conversion->column, conversion->table,
+									  conversion->column, restart), &above))
 	{
 		if (above == restart)
 			ereport(ERROR,
@@ -103,7 +103,7 @@ static void
 add_sequence(SfConversion *conversion, const char *identity, int64 start,
 			 int64 last)
 {
-	const char *sequence = sf_conversion_owned_sequence(conversion);
+	const char *sequence = sf_conversion_own_sequence(conversion);
 	const char *note = last == PG_INT64_MAX ? NULL :
 		psprintf("the next row is at " INT64_FORMAT, last + 1);
 	const char *limit = last == PG_INT64_MAX ? "NO MAXVALUE" :
@@ -113,8 +113,8 @@ add_sequence(SfConversion *conversion, const char *identity, int64 start,
 	{
 		sf_conversion_alter(conversion, "DROP DEFAULT", NULL);
 		sf_conversion_alter(conversion,
-					 psprintf("ADD GENERATED %s AS IDENTITY (START WITH " INT64_FORMAT " %s)",
-							  identity, start, limit), note);
+							psprintf("ADD GENERATED %s AS IDENTITY (START WITH " INT64_FORMAT " %s)",
+									 identity, start, limit), note);
 	}
 	else if (sequence != NULL)
 	{
@@ -124,12 +124,12 @@ add_sequence(SfConversion *conversion, const char *identity, int64 start,
 						  psprintf("SHARE ROW EXCLUSIVE on %s", sequence),
 						  note);
 		sf_conversion_alter(conversion,
-					 psprintf("SET DEFAULT nextval(%s::regclass)",
-							  quote_literal_cstr(sequence)), NULL);
+							psprintf("SET DEFAULT nextval(%s::regclass)",
+									 quote_literal_cstr(sequence)), NULL);
 	}
 	else
 		sf_conversion_alter(conversion, "DROP DEFAULT",
-					 "the column has no sequence: rows have to come with an ID");
+							"the column has no sequence: rows have to come with an ID");
 }
 
 /* SQLSTATE 22023 */

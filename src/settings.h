@@ -42,10 +42,10 @@ extern int	sf_log_interval;	/* ms; for all in SfState */
 
 /* Of a leased node id; the first fixed at start, empty where there is none. */
 extern char *sf_registry;		/* may hold a password */
-extern int	sf_leasing_reserve;	/* ms */
+extern int	sf_leasing_reserve; /* ms */
 extern int	sf_leasing_presence;	/* ms */
-extern int	sf_leasing_timeout;	/* ms */
-extern int	sf_leasing_wait;		/* ms */
+extern int	sf_leasing_timeout; /* ms */
+extern int	sf_leasing_wait;	/* ms */
 
 /* Fixed at start. */
 extern SfLayout sf_node_layout; /* snowflake.layout with snowflake.epoch */

@@ -37,8 +37,8 @@ typedef struct SfShardLease
 	/*
 	 * Requests, times, problems, the clock, and writes that may have been
 	 * made.  Its layout is the shards', and its record is of them all: the
-	 * version that was read last, and what we have written.  Its right is
-	 * not used.
+	 * version that was read last, and what we have written.  Its right is not
+	 * used.
 	 */
 	SfLease		lease;
 

@@ -301,8 +301,8 @@ typedef struct SfState
 
 	/*
 	 * What transactions that were prepared in an earlier life of the server
-	 * have is below this transaction ID.  0: nobody has looked yet.  Set once,
-	 * by compare-and-swap.
+	 * have is below this transaction ID.  0: nobody has looked yet.  Set
+	 * once, by compare-and-swap.
 	 */
 	pg_atomic_uint64 first_xid;
 

@@ -43,8 +43,8 @@ sf_status_kernel_clock(ReturnSetInfo *result)
 					  START_TIMEKEEPER);
 	else
 		sf_status_ok(result, "clock synchronisation",
-			   psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
-						(long long) sync.max_error_us));
+					 psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
+							  (long long) sync.max_error_us));
 }
 
 static void
@@ -61,8 +61,8 @@ put_offset(ReturnSetInfo *result)
 		sf_status_ok(result, "clock offset", "the registry has not told its time");
 	else if (llabs(status.offset_ms) <= OFFSET_WARNS_MS)
 		sf_status_ok(result, "clock offset",
-			   psprintf("%lld ms ahead of the registry's",
-						(long long) status.offset_ms));
+					 psprintf("%lld ms ahead of the registry's",
+							  (long long) status.offset_ms));
 	else
 		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
 					  psprintf("%lld ms %s the registry's",
@@ -132,8 +132,8 @@ put_drift(ReturnSetInfo *result)
 		return;
 	if (drift <= allowed)
 		sf_status_ok(result, "drift",
-			   psprintf("the last timestamp is %lld ms ahead of the clock",
-						(long long) Max(drift, 0)));
+					 psprintf("the last timestamp is %lld ms ahead of the clock",
+							  (long long) Max(drift, 0)));
 	else
 		sf_status_put(result, "drift", drift <= allowed + sf_max_clock_wait ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR,

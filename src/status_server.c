@@ -54,10 +54,10 @@ put_untaken_node(ReturnSetInfo *result)
 
 	if (sf_node_find(&first, &last, reason, sizeof(reason)))
 		sf_status_ok(result, "node id",
-			   psprintf("%u is configured; the first call takes it", first));
+					 psprintf("%u is configured; the first call takes it", first));
 	else if (reason[0] == '\0' && has_shards())
 		sf_status_ok(result, "node id",
-			   "none is configured: this server makes IDs for shards only");
+					 "none is configured: this server makes IDs for shards only");
 	else
 		sf_status_put(result, "node id", SF_STATUS_ERROR,
 					  reason[0] != '\0' ? reason :
@@ -156,8 +156,8 @@ put_leases(ReturnSetInfo *result)
 		sf_leased_shards_status(&status);
 		if (!sf_settings_leases() || !has_shards())
 			sf_status_ok(result, "shard lease", sf_settings_leases() ?
-				   "snowflake.shards is empty" :
-				   "snowflake.registry is not set");
+						 "snowflake.shards is empty" :
+						 "snowflake.registry is not set");
 		else
 			put_worker(result, "shard lease", &status,
 					   end * sf_shard_layout.tick_ms,
@@ -388,7 +388,7 @@ put_copy(ReturnSetInfo *result)
 {
 	if (!sf_identity_is_copy())
 		sf_status_ok(result, "copied data directory",
-			   "this data directory is no copy, or one that may do what it does");
+					 "this data directory is no copy, or one that may do what it does");
 	else
 		sf_status_put(result, "copied data directory",
 					  sf_copy_check == SF_CHECK_ERROR ?

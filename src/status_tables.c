@@ -306,7 +306,7 @@ look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node)
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		Look		look = {.column = &columns->column[i],.node = node};
+		Look		look = {.column = &columns->column[i], .node = node};
 
 		if (can_look_at(look.column))
 			(void) sf_status_try(look_at, &look);

@@ -68,7 +68,7 @@ sqlstate(const char *code)
 /* Detail and hint may be NULL.  The format may have %m. */
 void
 sf_tell(SfEvent event, const char *detail, const char *hint,
-		const char *format,...)
+		const char *format, ...)
 {
 	const Kind *kind = &kinds[event];
 	int			save_errno = errno;

@@ -11,6 +11,6 @@
 #include "event.h"
 
 extern void sf_tell(SfEvent event, const char *detail, const char *hint,
-					const char *format,...) pg_attribute_printf(4, 5);
+					const char *format, ...) pg_attribute_printf(4, 5);
 
 #endif							/* SF_TELL_H */

@@ -116,7 +116,7 @@ find_node(void)
 		sf_node_take();
 	}
 	return (int64) sf_layout_place_node(&sf_node_layout,
-									   sf_settings_node_of(lease));
+										sf_settings_node_of(lease));
 }
 
 static uint64

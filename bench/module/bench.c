@@ -170,10 +170,10 @@ bucket_of(int64 ns)
 Datum
 bench_histogram(PG_FUNCTION_ARGS)
 {
+	LOCAL_FCINFO(call, 1);
 	Oid			function = PG_GETARG_OID(0);
 	int32		calls = PG_GETARG_INT32(2);
 	int64		span = PG_GETARG_INT32(4) * INT64CONST(1000000);
-	LOCAL_FCINFO(call, 1);
 	FmgrInfo	info;
 	Datum		counts[BUCKETS + 1] = {0};
 	int64		begun;

@@ -23,7 +23,8 @@ typedef struct SfEtcdUrl
 
 	/* Files; NULL if there is none. */
 	char	   *credentials;	/* two lines: user, password */
-	char	   *cacert;			/* who may have signed the server's certificate */
+	char	   *cacert;			/* who may have signed the server's
+								 * certificate */
 	char	   *cert;			/* ours */
 	char	   *key;
 } SfEtcdUrl;

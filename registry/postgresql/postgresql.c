@@ -55,7 +55,7 @@ static struct
 	char		message[SF_REASON_SIZE];
 
 	PGresult   *result;			/* what has come so far */
-} pg;
+}			pg;
 
 /*
  * With a synchronous_commit that is off, what was answered could be lost.  A

@@ -128,8 +128,11 @@ require_position(int format, const char *text, const SfDigitsFault *fault)
 		REQUIRE(before == 0 || matches(format, start));
 	}
 	else
+	{
+		start[0] = text[0];
 		REQUIRE(strchr(e->digits[0], text[0]) != NULL ||
-				!matches(format, (char[]) {text[0], '\0'}));
+				!matches(format, start));
+	}
 }
 
 static void

@@ -64,7 +64,7 @@ fopen(const char *name, const char *mode)
 {
 	const char *machine = getenv("SHIM_MACHINE");
 	FILE	   *(*real) (const char *, const char *) =
-		(FILE * (*) (const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
+		(FILE *(*) (const char *, const char *)) dlsym(RTLD_NEXT, "fopen");
 
 	if (machine != NULL && strcmp(name, "/etc/machine-id") == 0)
 		name = machine;

@@ -272,7 +272,10 @@ check_taken(const Taker *takers)
 
 	for (int i = 0; i < NTHREADS; i++)
 		for (int j = 0; j < takers[i].nruns; j++)
-			all[n++] = (Taken) {takers[i].runs[j], i};
+		{
+			all[n].run = takers[i].runs[j];
+			all[n++].taker = i;
+		}
 	CHECK_EQ(n, NTHREADS * TAKES);
 	qsort(all, n, sizeof(Taken), compare_taken);
 	last = all[n - 1].run.last;

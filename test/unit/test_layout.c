@@ -569,6 +569,7 @@ static const struct
 	int			node_bits;
 	int64_t		epoch_ms;
 }			presets[] = {
+
 	{"snowflake", "timestamp:41 node:10 sequence:12 epoch:2024-01-01",
 	63, 10, 1704067200000},
 	{"twitter", "timestamp:41 datacenter:5 worker:5 sequence:12 epoch:2010-11-04T01:42:54.657Z",
@@ -867,7 +868,7 @@ test_long_words_are_refused(void)
 		for (int n = 0; n < 1000; n += strlen(filling))
 		{
 			strcat(text, filling);
-			if (n >= 15)	/* else it might be a good epoch */
+			if (n >= 15)		/* else it might be a good epoch */
 				check_layout_refused(text, r->why);
 		}
 	}

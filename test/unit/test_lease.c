@@ -1003,7 +1003,8 @@ typedef struct World
 	bool		losses;			/* the registry loses all, or some */
 	bool		no_floor;		/* and nobody raises the floor */
 	bool		short_lease;	/* lasts a third as long as in others */
-	int			clone;			/* 1: of a process that goes on; 2: of a frozen one */
+	int			clone;			/* 1: of a process that goes on; 2: of a
+								 * frozen one */
 	bool		left_over;		/* crashed servers resume what they held */
 	bool		copy_resumes;	/* and so do copies of what they have left */
 } World;
@@ -1122,7 +1123,8 @@ generate(Holder *holder)
 	for (int i = 0; i < STEP_MS + DRIFT_MS; i++)
 		issue(holder, &holder->published);
 	if (world->clone != 0)
-		return;					/* what sleeps while it is cloned is beyond help */
+		return;					/* what sleeps while it is cloned is beyond
+								 * help */
 	if (chance(100))
 		issue(holder, &holder->seen);
 	if (chance(500))

@@ -33,7 +33,7 @@
 static SfLayout node_layout;
 static SfLayout layout;
 static char node_layout_text[SF_LAYOUT_TEXT_SIZE];
-static char said[5000];		/* since prepare(), the last line first */
+static char said[5000];			/* since prepare(), the last line first */
 static int	nsaid;
 
 static bool
@@ -792,7 +792,8 @@ typedef struct World
 	bool		outages;
 	bool		losses;			/* the registry loses all, or some */
 	bool		no_floor;		/* and nobody raises the floor */
-	int			clone;			/* 1: of a process that goes on; 2: of a frozen one */
+	int			clone;			/* 1: of a process that goes on; 2: of a
+								 * frozen one */
 	int			reload;			/* one step in so many of each holder */
 } World;
 
@@ -928,7 +929,8 @@ generate(Holder *holder)
 	for (int i = 0; i < STEP_MS + DRIFT_MS; i++)
 		issue(holder, shard, holder->until, clock);
 	if (world->clone != 0)
-		return;					/* what sleeps while it is cloned is beyond help */
+		return;					/* what sleeps while it is cloned is beyond
+								 * help */
 	if (chance(30))
 		issue(holder, shard, sleeper->until, sleeper->clock);
 	if (chance(150) && !holder->closed[shard])
