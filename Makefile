@@ -142,6 +142,10 @@ stress:
 warnings:
 	PG_CONFIG="$(PG_CONFIG)" test/warnings
 
+##: make indent	the C sources are as pgindent leaves them; ARGS=--fix makes them so	5 s
+indent:
+	test/indent $(ARGS)
+
 ##: make model	the protocols, in all interleavings, with spin	15 min
 model:
 	test/model/run $(ARGS)
@@ -168,7 +172,7 @@ help:
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings model soak package demo bench pictures help dist
+	stress warnings indent model soak package demo bench pictures help dist
 
 # what is uploaded to PGXN: the last commit
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)

@@ -1,0 +1,128 @@
+# Servers and sources that Debian's own packages do not install: fetched, built
+# and kept in the cache for the next run; remove a directory there to get a newer
+# one. Sourced, after lib.sh, by the scripts that need one.
+
+cache=${SNOWFLAKE_CACHE:-${XDG_CACHE_HOME:-/var/cache}/snowflake-test}
+
+# ---- sources ----
+
+# Set "tarball" to the sources of a major, of Debian's newest version that can
+# be had; /etc/apt stays as it is.
+fetch_source() {
+	local package=postgresql-$1 suite version options=()
+
+	mkdir -p "$cache/apt/lists/partial" "$cache/apt/cache/archives/partial" "$cache/sources"
+	cd "$cache/sources"
+	tarball=$(find . -name "${package}_*.orig.tar.*" ! -name '*.asc' | sort -V | tail -n 1)
+	[ -z "$tarball" ] || return 0
+	find_mirror
+	for suite in trixie sid; do
+		echo "deb-src [signed-by=$keyring] $mirror $suite main"
+	done >"$cache/apt/sources.list"
+	options=(-o "Dir::Etc::sourcelist=$cache/apt/sources.list"
+		-o Dir::Etc::sourceparts=/dev/null -o "Dir::State::lists=$cache/apt/lists"
+		-o "Dir::Cache=$cache/apt/cache" -o Acquire::Check-Valid-Until=false
+		-o Acquire::Retries=3 -o APT::Sandbox::User=root)
+	apt-get "${options[@]}" update
+	for version in $(apt-cache "${options[@]}" showsrc "$package" |
+		sed -n 's/^Version: //p' | sort -rVu); do
+		if apt-get "${options[@]}" source --download-only "$package=$version"; then
+			tarball=$(find . -name "${package}_${version%-*}.orig.tar.*" ! -name '*.asc')
+			[ -z "$tarball" ] || return 0
+		fi
+	done
+	die "there is no source of $package in trixie or sid"
+}
+
+# ---- builds ----
+
+# Is there a build of these options? They are written last: a build that was
+# interrupted begins anew.
+is_built() {
+	local prefix=$1
+
+	shift
+	[ -e "$prefix/options" ] && [ "$(cat "$prefix/options")" = "$*" ]
+}
+
+# Build PREFIX.build into PREFIX, with these arguments of configure besides those
+# for assertions and TAP tests.
+build_server() {
+	local prefix=$1
+
+	shift
+	rm -rf "$prefix"
+	cd "$prefix.build"
+	./configure --prefix="$prefix" --enable-cassert --enable-debug \
+		--enable-tap-tests --without-icu "$@"
+	make -s -j"$(nproc)" world-bin
+	make -s install-world-bin
+	[ ! -d src/test/modules/injection_points ] ||
+		make -s -C src/test/modules/injection_points install
+	cd /
+	rm -rf "$prefix.build"
+	echo "$*" >"$prefix/options"
+}
+
+# What builds need. 16 and what is from git have neither parser nor scanner made.
+install_build_tools() {
+	install_packages gcc libc6-dev make perl flex bison bzip2 xz-utils \
+		libreadline-dev zlib1g-dev libipc-run-perl debian-archive-keyring
+}
+
+# Build a major of Debian's sources into a directory of the cache.
+build_major() {
+	local major=$1 prefix=$2 tarball
+
+	shift 2
+	set -- --enable-injection-points "$@"
+	! is_built "$prefix" "$@" || return 0
+	install_build_tools
+	fetch_source "$major"
+	rm -rf "$prefix.build"
+	mkdir "$prefix.build"
+	tar -C "$prefix.build" --strip-components=1 -xf "$cache/sources/$tarball"
+	build_server "$prefix" "$@"
+}
+
+# ---- packages, in a chroot ----
+
+# Run a command in a chroot. Mounts and processes are in namespaces of their own,
+# and end with the command whatever happens.
+in_chroot() {
+	unshare --mount --pid --fork --kill-child bash -c '
+		set -e
+		mount -t proc proc "$1/proc"
+		mount -t tmpfs tmpfs "$1/dev/shm"
+		exec chroot "$@"' - "$@"
+}
+
+# Make a chroot of a suite, with these arguments of debootstrap; the caller adds
+# packages, and then the file "complete".
+make_chroot() {
+	local dir=$1 suite=$2
+
+	shift 2
+	install_packages debootstrap debian-archive-keyring
+	find_mirror
+	rm -rf "$dir"
+	unshare --mount debootstrap --variant=minbase "$@" "$suite" "$dir" "$mirror"
+	printf '#!/bin/sh\nexit 101\n' >"$dir/usr/sbin/policy-rc.d"
+	chmod +x "$dir/usr/sbin/policy-rc.d"
+	echo 'APT::Install-Recommends "false"; Acquire::Check-Valid-Until "false"; Acquire::Retries "3";' \
+		>"$dir/etc/apt/apt.conf.d/99snowflake"
+}
+
+# Run test/all with these arguments in a chroot, on a copy of the sources.
+suite_in_chroot() {
+	local dir=$1 pg_config=$2 copy=/root/snowflake status=0
+
+	shift 2
+	rm -rf "$dir$copy"
+	mkdir "$dir$copy"
+	copy_sources "$dir$copy"
+	cp -L /etc/resolv.conf "$dir/etc/resolv.conf"
+	in_chroot "$dir" env PG_CONFIG="$pg_config" "$copy/test/all" "$@" || status=$?
+	rm -rf "$dir$copy"
+	return $status
+}
