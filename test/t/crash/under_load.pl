@@ -14,7 +14,7 @@ use IdChecker;
 use Load;
 use SnowflakeTest;
 
-my $rounds = $ENV{SNOWFLAKE_CRASHES} || 30;
+my $rounds = $ENV{SNOWFLAKE_CRASHES} || 8;
 my $node = new_server('main', "snowflake.shards = '3-4'",
 	'restart_after_crash = on', 'snowflake.reserve = 100ms', 'snowflake.max_clock_wait = 5s',
 	'wal_writer_delay = 10s');
