@@ -24,6 +24,8 @@ sub new
 	my $node = PostgreSQL::Test::Cluster->new($name);
 	my $self = bless {
 		name => $name,
+		cluster => $options{cluster},
+		etcd => $options{etcd},
 		node => $node,
 		rest => '127.0.0.1:' . PostgreSQL::Test::Cluster::get_free_port(),
 		file => $node->basedir . '/patroni.yml',
@@ -51,7 +53,8 @@ sub _configuration
 		restapi => { listen => $self->{rest}, connect_address => $self->{rest} },
 		etcd3 => { host => $options{etcd}->host },
 		bootstrap => {
-			# as short as it may be: a leader that is gone is missed after the TTL
+			# as short as it may be: a leader that is gone is missed after the TTL,
+			# unless expire() ends that
 			dcs => {
 				ttl => 20, loop_wait => 1, retry_timeout => 3,
 				postgresql => {
@@ -67,6 +70,7 @@ sub _configuration
 			bin_dir => $bin_dir,
 			data_dir => $node->data_dir,
 			pgpass => $node->basedir . '/pgpass',
+			basebackup => { checkpoint => 'fast' },
 			use_unix_socket => JSON::PP::true,
 			authentication => {
 				superuser => { username => scalar getpwuid($>) },
@@ -193,6 +197,18 @@ sub signal
 		waitpid $self->{pid}, 0;
 		delete $self->{pid};
 	}
+	return;
+}
+
+# End the lease in etcd of a leader that does not extend it any more, as etcd does
+# itself after the TTL: its lock is gone at once, and the others see so.
+sub expire
+{
+	my ($self) = @_;
+	my $lock = $self->{etcd}->get("/service/$self->{cluster}/leader");
+
+	die "$self->{name} does not lead" unless $lock && $lock->{value} eq $self->{name};
+	$self->{etcd}->call('lease/revoke', { ID => $lock->{lease} });
 	return;
 }
 

@@ -24,6 +24,10 @@ my $behind = qr/wall clock is \d+ m?s behind the mark of this database/;
 # the old one has made IDs, and one beyond what a call waits for.
 my @lags = (1, 3600);
 
+# What clients pause where they go on for many seconds, until backups are taken
+# or marks are over: it is the times that count then, and not how many IDs.
+my $pace = 0.02;
+
 sub new_primary
 {
 	my ($name, @settings) = @_;
@@ -159,7 +163,7 @@ foreach my $sync (1, 0)
 		{ node => 3, shard => 7, lag => 60 });
 	my $checker = IdChecker->new($primary->basedir . '/ids');
 	my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
-	my $load = start_load($checker, 'lost WAL', $primary->connstr('postgres'), 8);
+	my $load = start_load($checker, 'lost WAL', $primary->connstr('postgres'), 8, undef, $pace);
 
 	$load->more(2000);
 	foreach my $standby (map { $_->{server} } @standbys)
@@ -223,7 +227,7 @@ foreach my $sync (1, 0)
 	my $checker = IdChecker->new($primary->basedir . '/ids');
 
 	$primary->backup('past');
-	my $load = start_load($checker, 'all', $primary->connstr('postgres'), 8);
+	my $load = start_load($checker, 'all', $primary->connstr('postgres'), 8, undef, $pace);
 	my $delayed = new_standby($primary, 'delayed',
 		"recovery_min_apply_delay = '1h'");
 	my $beside = PostgreSQL::Test::Cluster->new('beside');
@@ -233,7 +237,7 @@ foreach my $sync (1, 0)
 		"snowflake.node_id = '2'\nsnowflake.shards = '5-6'\n");
 	start_with_clock($beside, -1);
 	my $second =
-	  start_load($checker, 'all', $beside->connstr('postgres'), 8, 5);
+	  start_load($checker, 'all', $beside->connstr('postgres'), 8, 5, $pace);
 	$load->more(5000);
 	$second->more(5000);
 	is_deeply($second->finish, {}, 'a copy beside its original: no errors');

@@ -93,6 +93,7 @@ sub die_under_load
 	$load->more(5000);
 	$leader->signal('KILL');
 	$leader->kill_server;
+	$leader->expire;
 	$load->finish;
 	my $before = $load->count;
 	my $seconds = $follower->wait_for('leader');
@@ -115,6 +116,7 @@ sub split_brain
 
 	$old->more(5000);
 	$leader->signal('STOP');
+	$leader->expire;
 	my $seconds = $follower->wait_for('leader');
 	ok(is_primary($leader) && is_primary($follower),
 		sprintf('a split brain: two primaries after %.0f s', $seconds));
@@ -149,7 +151,9 @@ sub split_brain
 # ---- leased node ids, in the same etcd ----
 
 {
-	my %shared = ('snowflake.registry' => 'etcd://' . $etcd->host . '/registry');
+	# who leads again goes on with its shards above all that it had reserved
+	my %shared = ('snowflake.registry' => 'etcd://' . $etcd->host . '/registry',
+		'snowflake.lease_reserve' => '20s');
 	my @members = map { new_member('leased', $_, shared => \%shared) } 1, 2;
 	my $checker = IdChecker->new($members[0]->node->basedir . '/ids');
 
