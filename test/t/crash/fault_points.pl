@@ -195,7 +195,7 @@ foreach my $step (@steps)
 	{
 		refused($node, qq{
 				SET statement_timeout = '${freeze}s';
-				SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
+				SELECT count(snowflake_nextval()) FROM (SELECT generate_series(1, 100000000)) s},
 			'57014', qr/statement timeout/,
 			"$step: who waits for a frozen process can be cancelled");
 		$victim->signal('TERM');
@@ -224,7 +224,7 @@ foreach my $step (grep { /mark|counters/ } @steps)
 {
 	refused($node, qq{
 			SET snowflake.fault = '$step fail';
-			SELECT count(snowflake_nextval()) FROM generate_series(1, 100000000)},
+			SELECT count(snowflake_nextval()) FROM (SELECT generate_series(1, 100000000)) s},
 		'XX000', qr/fault at "$step"/, "$step: an error");
 
 	my $load = start_load($checker, 'failed', $node->connstr('postgres'), 4);
