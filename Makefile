@@ -2,13 +2,15 @@
 #
 #	make && sudo make install		for the server of pg_config in the PATH
 #	make PG_CONFIG=/path/pg_config	for another
+#	make -f ../Makefile		from an empty directory: built there, with the
+#					sources as they are (they may not be built themselves)
 
 EXTENSION = snowflake
-EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(EXTENSION).control)
+EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/$(EXTENSION).control)
 
 MODULE_big = snowflake
-OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c)))
-DATA = $(wildcard sql/snowflake--*.sql)
+OBJS = $(patsubst %.c,src/%.o,$(sort $(notdir $(wildcard $(srcdir)/src/*.c))))
+DATA = $(addprefix sql/,$(notdir $(wildcard $(srcdir)/sql/snowflake--*.sql)))
 
 # pgEdge's extension of this name: where a database has it, in one of the
 # versions that were released, ALTER EXTENSION ... UPDATE says so.
@@ -28,7 +30,8 @@ endif
 REGRESS = layouts decode text times generation batches privileges errors \
 	partitions feeds convert
 REGRESS_SETTINGS = shards settings
-REGRESS_OPTS = --inputdir=test
+REGRESS_OPTS = --inputdir=$(srcdir)/test
+REGRESS_PREP = link-expected
 
 EXTRA_CLEAN = results regression.diffs regression.out src/*.gcda src/*.gcno
 
@@ -36,7 +39,23 @@ PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 include $(PGXS)
 
-$(OBJS) $(OBJS:.o=.bc): $(wildcard src/*.h) snowflake.control
+# A build in another directory than the sources'. PGXS finds them by VPATH, which
+# it sets even if they are here, and objects among them, too.
+SOURCES := $(realpath $(srcdir))
+ifneq ($(SOURCES),$(realpath .))
+ELSEWHERE = yes
+ifneq ($(wildcard $(SOURCES)/src/*.o),)
+$(error the sources have been built where they are: "make clean" there first)
+endif
+$(shell mkdir -p src)
+endif
+
+# pg_regress takes from the current directory what it expects.
+link-expected:
+	$(if $(ELSEWHERE),ln -sfn "$(SOURCES)/expected" expected)
+.PHONY: link-expected
+
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/snowflake.control
 
 $(DATA_built): sql/pgedge.sql
 	cp $< $@
@@ -57,8 +76,9 @@ HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) 
 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
-RECURSE = +$(MAKE) -C registry/$* PG_CONFIG="$(PG_CONFIG)" with_llvm=no \
-	LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)"
+RECURSE = +$(if $(ELSEWHERE),mkdir -p registry/$* && )$(MAKE) -C registry/$* \
+	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
+	$(if $(ELSEWHERE),-f "$(SOURCES)/registry/$*/Makefile" VPATH="$(SOURCES)/registry/$*")
 
 all: $(REGISTRIES:%=all-%)
 install: $(REGISTRIES:%=install-%)
@@ -94,11 +114,11 @@ unit:
 
 ##: make regress	the regression tests, on a server of their own; not as root	15 s
 regress:
-	[ "$(OUTPUT)" -ef . ] || ln -sfn "$(abspath $(srcdir))/expected" "$(OUTPUT)/expected"
+	[ "$(OUTPUT)" -ef "$(srcdir)" ] || ln -sfn "$(SOURCES)/expected" "$(OUTPUT)/expected"
 	cd "$(OUTPUT)" && $(abspath $(top_builddir))/src/test/regress/pg_regress \
-		--inputdir="$(abspath $(srcdir))/test" --outputdir=. \
+		--inputdir="$(SOURCES)/test" --outputdir=. \
 		--temp-instance=./instance --bindir="$(bindir)" \
-		--temp-config="$(abspath $(srcdir))/test/regress.conf" \
+		--temp-config="$(SOURCES)/test/regress.conf" \
 		$(REGRESS) $(REGRESS_SETTINGS)
 
 ##@ as root, since packages may have to be installed
@@ -146,6 +166,10 @@ warnings:
 indent:
 	test/indent $(ARGS)
 
+##: make vpath	a build in another directory than the sources'	2 min
+vpath:
+	PG_CONFIG="$(PG_CONFIG)" test/vpath
+
 ##: make model	the protocols, in all interleavings, with spin	15 min
 model:
 	test/model/run $(ARGS)
@@ -172,7 +196,7 @@ help:
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings indent model soak package demo bench pictures help dist
+	stress warnings indent vpath model soak package demo bench pictures help dist
 
 # what is uploaded to PGXN: the last commit
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
