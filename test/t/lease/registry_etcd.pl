@@ -553,7 +553,7 @@ sub new_holder
 	my ($name, $hosts, @settings) = @_;
 	my $server = new_server($name, "snowflake.node_id = ''",
 		"snowflake.registry = 'etcd://$hosts/reg'",
-		"snowflake.lease_reserve = '15s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_reserve = '8s'", "snowflake.lease_presence = '3s'",
 		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '60s'",
 		"snowflake.max_clock_wait = '20s'", @settings);
 
@@ -605,6 +605,24 @@ is(query($b, 'SELECT snowflake_registry_release(' . (lease_of($a, 'node_id') + l
 	'f', 'nobody has that slot');
 $slot = lease_of($a, 'node_id');
 
+# Three members: the leader is killed; then two of them are. What is reserved is
+# used up while others wait.
+my @members = Etcd->cluster('m1', 'm2', 'm3');
+my $leader = leader_of(@members);
+my @others = grep { $_ != $leader } @members;
+my $c = new_holder('c', join(',', map { $_->host } $leader, @others),
+	"snowflake.lease_reserve = '15s'");
+is(query($c, 'SELECT snowflake_registry_init()'), 't', 'init');
+make_ids($c, 'three members');
+$leader->stop('KILL');
+$until = lease_of($c, 'until');
+wait_for_lease($c, "until > '$until'");
+make_ids($c, 'three members');
+pass('the leader is killed: extended by the others');
+$others[0]->stop('KILL');
+wait_for_lease($c, 'problem IS NOT NULL');
+make_ids($c, 'three members');
+
 # The presence, and then all data, is lost.
 $etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
 foreach my $try (1 .. 6000)
@@ -615,7 +633,7 @@ foreach my $try (1 .. 6000)
 ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
 $etcd->wipe;
 wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
-my $begin = query($a, q{SELECT snowflake_registry_recover('15 s')});
+my $begin = query($a, q{SELECT snowflake_registry_recover('8 s', '2 s')});
 my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');
 $checker->saw('all servers', @late);
 is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timestamp($late[0]) >= '$begin'"), 't',
@@ -623,7 +641,10 @@ is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timest
 make_ids($_) foreach $a, $b, $a, $b;
 isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'after a recovery both have one again');
 
-# Down for a while, and given back.
+# Down for a while, and given back. What is reserved lasts for longer.
+$a->append_conf('postgresql.conf', "snowflake.lease_reserve = '10min'");
+$a->reload;
+wait_for_lease($a, q{until > now() + interval '5 min'});
 $etcd->stop;
 wait_for_lease($a, q{problem ~ 'connect'});
 refused($a, "SELECT $_", '58000',
@@ -640,21 +661,7 @@ is($etcd->get("reg/present/$slot"), undef, 'and nobody is there');
 $b->stop;
 $etcd->stop;
 
-# Three members: the leader is killed; then two of them are, and come back.
-my @members = Etcd->cluster('m1', 'm2', 'm3');
-my $leader = leader_of(@members);
-my @others = grep { $_ != $leader } @members;
-my $c = new_holder('c', join(',', map { $_->host } $leader, @others));
-is(query($c, 'SELECT snowflake_registry_init()'), 't', 'init');
-make_ids($c, 'three members');
-$leader->stop('KILL');
-$until = lease_of($c, 'until');
-wait_for_lease($c, "until > '$until'");
-make_ids($c, 'three members');
-pass('the leader is killed: extended by the others');
-$others[0]->stop('KILL');
-wait_for_lease($c, 'problem IS NOT NULL');
-make_ids($c, 'three members');
+# Two of three members have been gone for long, and come back.
 $c->poll_query_until('postgres', 'SELECT now() > until FROM snowflake_lease()') or die;
 $c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
 $c->reload;

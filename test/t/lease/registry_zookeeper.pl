@@ -331,7 +331,7 @@ asked($w, 'there is none', 'REFUSED', qr/^nobody\.invalid:2181: .*(not known|res
 $w->quit;
 
 # One that is silent: a reading goes on to the next; a write may arrive yet.
-$w = worker("zookeeper://$deaf_host," . $zk->host . '/top/reg', timeout => 2000);
+$w = worker("zookeeper://$deaf_host," . $zk->host . '/top/reg', timeout => 8000);
 like(reading($w), qr/^initialized/, 'the first host is silent: the second is asked');
 $w->quit;
 $w = worker("zookeeper://$deaf_host/top/reg", timeout => 500);

@@ -1,0 +1,130 @@
+# What a lease of a node id survives, and how a server loses one: a worker that
+# is frozen, crashes, an administrator who frees its slot.
+#
+# takes: 40 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use LeaseTest;
+use Load;
+use SnowflakeTest;
+
+# Two slots, so that who has lost its own finds no other.
+my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
+my ($registry, $checker) = new_registry($layout);
+
+grant_registry();
+query($registry, "SELECT snowflake_registry_init('$layout')");
+my $b = start_holder('b');
+# this one loses nothing, however busy the machine is
+my $c = start_holder('c', "snowflake.lease_reserve = '60s'",
+	"snowflake.lease_presence = '60s'", "snowflake.lease_timeout = '10s'");
+my $e = new_holder('e', "snowflake.lease_wait = '0'");
+wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
+
+# ---- a worker that is frozen for longer than the reserve ----
+
+{
+	set_lease($b, 'wait', 0);
+	my $load = load_on($b);
+	$load->more(1000);
+	my $from = -s $b->logfile;
+	my $pid = freeze_worker($b);
+	wait_for_lease($b, 'until < clock_timestamp()');
+	refused($b, $next, '55000', $none, 'a frozen worker: refused when the reserve is used up');
+
+	# its slot goes to another one meanwhile
+	$registry->poll_query_until('postgres', 'SELECT count(*) = 1 FROM snowflake_registry_slots() WHERE NOT present')
+	  or die 'still present';
+	$e->start;
+	query($e, 'CREATE EXTENSION snowflake');
+	wait_for_lease($e, q{state = 'held'});
+	is(lease_of($e, 'node_id'), lease_of($b, 'node_id'), 'another server has its slot');
+	make_ids($e, 1000);
+	kill 'CONT', $pid;
+	wait_for_lease($b, q{problem ~ 'are taken'});
+	like_log($b, qr/The process was frozen.*The lease of node id \d is lost: somebody else has claimed it/s,
+		$from, 'when it goes on it finds that the lease is lost');
+	make_ids($e, 1000);
+	$e->stop;
+	wait_for_lease($b, q{state = 'held'});
+	$load->more(1000);
+	is(refusals_of($load), '55000', 'and gets it back when that is free');
+}
+
+# ---- a crash ----
+
+{
+	my $load;
+
+	set_lease($b, 'wait', 60000);
+	$load = load_on($b);
+
+	# both slots have a holder: it has to wait for its own
+	$load->more(1000);
+	$b->stop('immediate');
+	$load->finish;
+	$b->start;
+	$load = load_on($b);
+	$load->more(1000);
+	is(refusals_of($load), '', 'after an immediate stop it claims a slot');
+	$load = load_on($b);
+	$load->more(1000);
+	my $from = -s $b->logfile;
+	query($b, q{ALTER SYSTEM SET restart_after_crash = on});
+	$b->reload;
+	kill 'KILL', lease_of($b, 'pid');
+	wait_for_restart($b, $from);
+	$load->finish;
+	$load = load_on($b);
+	$load->more(1000);
+	is(refusals_of($load), '', 'and after its worker was killed');
+	my $pid = lease_of($b, 'pid');
+	$load = load_on($b);
+	kill 'TERM', $pid;
+	wait_for_lease($b, "state = 'held' AND pid <> $pid");
+	$load->more(1000);
+	is(refusals_of($load), '', 'a worker that is ended alone is followed by another');
+}
+
+# ---- an administrator frees a slot, of a holder that lives ----
+
+{
+	my $from = -s $b->logfile;
+	my $node_id = lease_of($b, 'node_id');
+	my $load;
+
+	# reserved for so long that no other delay makes it claim the same one
+	set_lease($b, 'reserve', 15000);
+	$load = load_on($b);
+	wait_for_lease($b, q{until > now() + interval '12 s'});
+	$c->stop;
+	$load->more(1000);
+	is(query($registry, "SELECT snowflake_registry_release($node_id)"), 't', 'release');
+	my $tries = 0;
+	until (slurp_file($b->logfile, $from) =~ /The lease of node id $node_id is lost/)
+	{
+		die 'the holder does not notice' if ++$tries > 1800;
+		usleep(100_000);
+	}
+	wait_for_lease($b, q{state = 'held'});
+	$load->more(1000);
+	is(refusals_of($load), '', 'the holder claims another, and nobody notices');
+	isnt(lease_of($b, 'node_id'), $node_id, 'with another node');
+	my $running = $b->background_psql('postgres');
+	my $before = $running->query('BEGIN; INSERT INTO t DEFAULT VALUES RETURNING id');
+	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '<=', $before,
+		'the horizon is not beyond a transaction that runs');
+	$running->query('COMMIT');
+	$running->quit;
+	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '>', $before,
+		'and goes on when it has ended, with nobody else there');
+}
+
+$_->stop foreach $b, $registry;
+$checker->clients;
+done_testing();

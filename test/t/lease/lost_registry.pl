@@ -1,0 +1,114 @@
+# Servers that lease their node ids, and a registry in PostgreSQL that is gone,
+# has lost its data, and fails over.
+#
+# takes: 45 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use LeaseTest;
+use Load;
+use SnowflakeTest;
+
+my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
+my ($registry, $checker) = new_registry($layout);
+
+grant_registry();
+query($registry, "SELECT snowflake_registry_init('$layout')");
+
+# One server has reserved for longer than the registry is ever gone, and another
+# for as short as can be.
+my $patient = start_holder('patient', "snowflake.lease_reserve = '10min'", "snowflake.lease_wait = '0'");
+my $b = start_holder('b');
+wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
+
+# ---- the registry is gone, for shorter and for longer than the reserve ----
+
+{
+	my %from = map { $_->name => -s $_->logfile } $patient, $b;
+	my %node_id = map { $_->name => lease_of($_, 'node_id') } $patient, $b;
+	my $long = load_on($patient);
+	my $load;
+
+	$registry->stop('fast');
+	wait_for_lease($_, 'problem IS NOT NULL') foreach $patient, $b;
+	like_log($_, qr/WARNING:  snowflake SF203: node id from registry .*: The registry (?:answered|did not answer)/,
+		$from{ $_->name }, $_->name . ': the log says at once that the registry is gone') foreach $patient, $b;
+	make_ids($patient, 1000);
+	$registry->start;
+	wait_for_lease($_, 'problem IS NULL') foreach $patient, $b;
+
+	$registry->stop('immediate');
+	set_lease($b, 'wait', 0);
+	$load = load_on($b);
+	wait_for_lease($b, 'until < clock_timestamp()');
+	refused($b, $next, '55000', qr/$none.*The registry (?:answered|did not answer).*HINT:/s,
+		'when the reserve is used up it is refused');
+	refused($b, 'SELECT snowflake_ready()', '55000', $none, 'and not ready');
+	set_lease($b, 'wait', 3600000);
+	my ($id, $error) = ('', '');
+	my $call = call_as($b, 'waiter', \$id, \$error);
+	my $waits = q{FROM pg_stat_activity WHERE application_name = 'waiter' AND }
+	  . waits_for($b, 'SnowflakeLease');
+	$b->poll_query_until('postgres', "SELECT count(*) = 1 $waits")
+	  or die 'nobody waits';
+	is(query($b, "SELECT pg_cancel_backend(pid) $waits"), 't', 'a call waits');
+	$call->finish;
+	like($error, qr/canceling statement due to user request/, 'and can be cancelled');
+	$call = call_as($b, 'waiter', \$id, \$error);
+	$b->poll_query_until('postgres', "SELECT count(*) = 1 $waits")
+	  or die 'nobody waits';
+	make_ids($patient, 1000);
+	is(lease_of($patient, 'state'), 'held', 'with a reserve that is not used up it goes on without');
+	$registry->start;
+	$call->finish;
+	like($id, qr/^\d+$/, 'and is over when the registry is back') or diag($error);
+	$checker->saw('all servers, node', $id =~ /(\d+)/);
+	$load->more(1000);
+	is(refusals_of($load), '55000', 'load over all that met refusals only');
+	wait_for_lease($patient, 'problem IS NULL');
+	$long->more(1000);
+	is(refusals_of($long), '', 'and none with a reserve that is not used up');
+	is(lease_of($_, 'node_id'), $node_id{ $_->name }, $_->name . ': with the node that it had') foreach $patient, $b;
+	set_lease($b, 'wait', 60000);
+	$patient->stop;
+}
+
+# ---- the registry has lost data ----
+
+{
+	query($registry, qq{TRUNCATE snowflake_registry, snowflake_registry_slot;
+		BEGIN; SELECT snowflake_registry_init('$layout');
+		SELECT snowflake_registry_recover('10 s', '2 s'); COMMIT});
+	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets nobody claim'});
+	my $from = lease_of($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
+	wait_for_lease($b, q{state = 'held'});
+	my @late = make_ids($b, 100);
+	is(query($b, "SELECT snowflake_timestamp($late[0]) >= '$from'"), 't',
+		'after its recovery nothing is made before the floor');
+}
+
+# ---- the registry fails over ----
+
+{
+	$registry->stop;
+	$registry->set_standby_mode;
+	$registry->start;
+	wait_for_lease($b, q{problem ~ 'recovery is in progress|read-only transaction'});
+	$registry->promote;
+	wait_for_lease($b, q{problem ~ 'on another server or timeline'});
+	query($registry, q{SELECT snowflake_registry_recover('10 s', '2 s')});
+	wait_for_lease($b, q{problem ~ 'After its recovery'});
+	like_log($b, qr/is lost: the registry is not the one that it was/, 0,
+		'a registry that was recovered: the lease is lost');
+	wait_for_lease($b, q{state = 'held'});
+	make_ids($b, 100);
+}
+
+$b->stop;
+$registry->stop;
+$checker->clients;
+done_testing();
