@@ -41,6 +41,19 @@ my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
 my $jars = join ':', @jars;
 my $classes = PostgreSQL::Test::Utils::tempdir;
 
+# The commands of Prisma set timers of 10 s and 60 s, and end no sooner than these,
+# though nobody needs them any more. Let no such timer keep a program alive.
+my $no_timer = PostgreSQL::Test::Utils::tempdir . '/no_timer.js';
+append_to_file($no_timer, q{
+	const set = setTimeout;
+
+	globalThis.setTimeout = Object.assign((f, ms, ...args) => {
+		const timer = set(f, ms, ...args);
+
+		return ms < 10000 ? timer : timer.unref();
+	}, set);
+});
+
 my %decoder = (
 	python => [ $python, "$examples/decode/decode.py" ],
 	node => [ 'node', "$examples/decode/decode.js" ],
@@ -62,7 +75,9 @@ my %program = (
 		'sh', '-c',
 		"javac -d '$classes' -cp '$jars' '$examples'/hibernate/*.java &&
 		java -cp '$classes:$jars' WithHibernate" ],
-	prisma => [ 'node', "$examples/orm/with_prisma.js" ],
+	prisma => [
+		'env', "NODE_OPTIONS=--require=$no_timer", 'node',
+		"$examples/orm/with_prisma.js" ],
 	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ]);
 
 # These would drop what is the extension's, were it in the schema of the tables.

@@ -12,7 +12,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my $seconds = $ENV{SNOWFLAKE_BUSY} || 20;
+my $seconds = $ENV{SNOWFLAKE_BUSY} || 8;
 
 # no mercy for a clock that seems to step back
 my $node = new_server('main', "snowflake.shards = '0-9'",

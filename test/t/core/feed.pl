@@ -13,7 +13,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my $rows = $ENV{SNOWFLAKE_ROWS} || 100_000;
+my $rows = $ENV{SNOWFLAKE_ROWS} || 40_000;
 
 my $node = new_server('main', "snowflake.shards = '0-49'",
 	'max_prepared_transactions = 40', 'synchronous_commit = off',

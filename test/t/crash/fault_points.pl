@@ -105,6 +105,7 @@ sub wait_for_stopped
 	{
 		my $pid = stopped($text, $where);
 		return $pid if $pid;
+		usleep(50_000);
 	}
 	die 'nobody stops';
 }
@@ -282,6 +283,7 @@ foreach my $step (qw(swapped entry-left))
 			kill 'CONT', $pid;
 		}
 		$victim->pump_nb;
+		usleep(50_000);
 	}
 	$victim->finish;
 	cmp_ok($stops, '>', 2, 'clock-read: frozen several times');
