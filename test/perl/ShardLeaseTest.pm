@@ -117,7 +117,8 @@ sub make_ids
 	return @ids;
 }
 
-# Clients that use the node's counter, this shard and the next one. They pause for
+# Clients that use the node's counter, this shard and the next one, each time the
+# same, so that what one server had is what the other one uses. They pause for
 # so many seconds, by default for as long as is good for a test that waits for
 # leases, and has other things to do with the machine.
 sub load_on
@@ -125,7 +126,7 @@ sub load_on
 	my ($node, $shard, $pace) = @_;
 
 	return start_load($checker, 'all servers', $node->connstr('postgres'), 4,
-		$shard, $pace // 0.02);
+		$shard, $pace // 0.02, qw(commit shard batch shard_batch));
 }
 
 # Nothing but refusals; and some, if the shards were taken away.

@@ -1,7 +1,7 @@
 # What a lease of a node id survives, and how a server loses one: a worker that
 # is frozen, crashes, an administrator who frees its slot.
 #
-# takes: 40 s
+# takes: 34 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Utils;

@@ -2,7 +2,7 @@
 # that is frozen, or ends; a registry that is gone, has a record that makes no
 # sense, or has lost its data.
 #
-# takes: 60 s
+# takes: 55 s
 use strict;
 use warnings FATAL => 'all';
 use Test::More;
@@ -24,7 +24,7 @@ foreach my $node ($a, $b)
 wait_for_all($a, '0-4');
 wait_for_all($b, '5-14');
 
-# ---- a worker that is frozen for longer than the reserve, and one that ends ----
+# ---- a worker that is frozen for longer than the reserve ----
 
 {
 	my $load = load_on($b, 8);

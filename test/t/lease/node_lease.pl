@@ -1,7 +1,7 @@
 # Node ids leased from a registry in PostgreSQL: what keeps a server from
 # leasing one; several servers, their clocks, stops under load, and copies.
 #
-# takes: 40 s
+# takes: 30 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;

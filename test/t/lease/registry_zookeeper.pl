@@ -2,7 +2,7 @@
 # errors, without the worker, and servers that lease from it. Needs ZooKeeper,
 # and what test/helpers/registry_driver builds.
 #
-# takes: 120 s
+# takes: 62 s
 # needs: libzookeeper-java default-jre-headless libzookeeper-st-dev registry_driver
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # Shards leased from a registry in PostgreSQL: ranges of two servers that
 # overlap, moved by reloads, by stops and crashes, under load.
 #
-# takes: 45 s
+# takes: 50 s
 use strict;
 use warnings FATAL => 'all';
 use Test::More;
@@ -94,9 +94,11 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 	$load->more(2000);
 	set_shards($to, $all{$to});
 	wait_for_shards($to, q{problem ~ 'Shards 5-9 are reserved'});
+	# these clients ask from the first moment on
+	my $loads = [ $load, load_on($to, 8, 0) ];
+	$loads->[1]->heard;
 	set_shards($from, $rest{$from});
 	wait_for_all($to, $all{$to});
-	my $loads = [ $load, load_on($to, 8, 0) ];
 	$loads->[1]->more(2000);
 	check_load($loads->[0], 1, 'a reload takes shards away under load');
 	check_load($loads->[1], 0, 'and another server has them');
