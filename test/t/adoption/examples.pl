@@ -5,7 +5,7 @@
 # SNOWFLAKE_PARTS names those whose packages could be had (test/all); without
 # it all are run.
 #
-# takes: 90 s
+# takes: 60 s
 # part python: python3
 # part java: default-jdk-headless
 # part node: nodejs

@@ -3,7 +3,7 @@
 # databases, so a slot that is not given back shows after a handful of rounds;
 # SNOWFLAKE_ROUNDS makes more of them, for what wears out slowly.
 #
-# takes: 292 s
+# takes: 30 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;

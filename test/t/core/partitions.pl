@@ -1,7 +1,7 @@
 # Partitions: two sessions at a time, servers without the library preloaded,
 # and names in UTF-8.
 #
-# takes: 15 s
+# takes: 10 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;

@@ -1,7 +1,7 @@
 # Statistics: what is counted is exact once transactions have ended, whatever
 # ended them; each kind of wait, of step and of refusal is seen as what it is.
 #
-# takes: 30 s
+# takes: 15 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;

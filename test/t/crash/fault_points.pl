@@ -1,7 +1,7 @@
 # A process dies, freezes or fails at each step of the protocol. Needs a library
 # built with fault points: test/all faults.
 #
-# takes: 168 s
+# takes: 85 s
 # needs: fault_points
 use strict;
 use warnings FATAL => 'all';

@@ -1,7 +1,7 @@
 # The note of a clean shutdown: the next start does not wait for the mark, and
 # believes the note only where it is sure.
 #
-# takes: 60 s
+# takes: 10 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;

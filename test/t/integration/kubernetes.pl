@@ -4,7 +4,7 @@
 # what they are to say. No cluster runs them. Needs YAML::XS; SNOWFLAKE_SCHEMAS is a
 # directory of npm's with the packages of schemas (test/all).
 #
-# takes: 40 s
+# takes: 22 s
 # needs: libyaml-libyaml-perl nodejs
 # part schemas: kubernetes_schemas
 use strict;
