@@ -332,11 +332,13 @@ sf_mark_initialize(Oid function)
 {
 	SfRegisterId id = SF_REG_MARK;
 	int64		mark = Max(sf_slot_published_mark(), sf_note_issued_below());
+	XLogRecPtr	lsn;
 
 	if (mark == 0)
 		return;
 	sf_register_find(function, detach);
-	XLogFlush(sf_register_write(&id, &mark, 1, false));
+	(void) sf_register_write(&id, &mark, 1, false, &lsn);
+	XLogFlush(lsn);
 }
 
 /* ---- administration ---- */

@@ -120,9 +120,12 @@ sf_record_verify(void)
 	return true;
 }
 
-/* Record the configuration in one WAL record; with fill, if there is none. */
-static XLogRecPtr
-write_record(bool fill)
+/*
+ * Record the configuration in one WAL record, up to *lsn; with fill, if there
+ * is none: else false.
+ */
+static bool
+write_record(bool fill, XLogRecPtr *lsn)
 {
 	SfRegisterId ids[2 * lengthof(recorded)];
 	int64		values[2 * lengthof(recorded)];
@@ -134,14 +137,17 @@ write_record(bool fill)
 		ids[2 * i + 1] = recorded[i].epoch;
 		values[2 * i + 1] = recorded[i].configured->epoch_ms;
 	}
-	return sf_register_write(ids, values, lengthof(ids), fill);
+	return sf_register_write(ids, values, lengthof(ids), fill, lsn);
 }
 
 /* The same, whatever is there.  Rely on it when it is flushed. */
 XLogRecPtr
 sf_record_write(void)
 {
-	return write_record(false);
+	XLogRecPtr	lsn;
+
+	(void) write_record(false, &lsn);
+	return lsn;
 }
 
 /*
@@ -152,7 +158,9 @@ sf_record_write(void)
 void
 sf_record_fill(void)
 {
-	while (XLogRecPtrIsInvalid(write_record(true)))
+	XLogRecPtr	lsn;			/* the mark's, which is flushed, is later */
+
+	while (!write_record(true, &lsn))
 	{
 		refuse_other();
 		CHECK_FOR_INTERRUPTS();

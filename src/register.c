@@ -342,19 +342,21 @@ hold_no_other(const Relation *rels, const Buffer *buffers,
 }
 
 /*
- * Write registers in one WAL record, which has room for four.  Unflushed.
- * With fill, nothing is written over other values, unless the mark is 0: then
- * the result is InvalidXLogRecPtr.
+ * Write registers in one WAL record, which has room for four.  It has to be
+ * flushed up to *lsn, which is InvalidXLogRecPtr where there is none: with
+ * wal_level = minimal, a sequence that this transaction has made is written
+ * to disk when it commits.  With fill, nothing is written over other values,
+ * unless the mark is 0: then the result is false.
  */
-XLogRecPtr
+bool
 sf_register_write(const SfRegisterId *ids, const int64 *values, int n,
-				  bool fill)
+				  bool fill, XLogRecPtr *lsn)
 {
 	Relation	rels[MAX_GENERIC_XLOG_PAGES] = {NULL};
 	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
 	SfRegister	mark = {0};
 	GenericXLogState *xlog;
-	XLogRecPtr	lsn = InvalidXLogRecPtr;
+	bool		written;
 
 	Assert(n > 0 && n <= MAX_GENERIC_XLOG_PAGES);
 	for (int i = 0; i < n; i++)
@@ -369,18 +371,16 @@ sf_register_write(const SfRegisterId *ids, const int64 *values, int n,
 		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);
 
 	/* whoever writes the mark before them has not come to them yet */
-	if (!fill || sf_register_lock(&mark, &lsn) == 0 ||
-		hold_no_other(rels, buffers, values, n))
+	written = !fill || sf_register_lock(&mark, lsn) == 0 ||
+		hold_no_other(rels, buffers, values, n);
+	if (written)
 	{
 		for (int i = 0; i < n; i++)
 			set_value(rels[i], xlog, buffers[i], values[i]);
-		lsn = GenericXLogFinish(xlog);
+		*lsn = GenericXLogFinish(xlog);
 	}
 	else
-	{
 		GenericXLogAbort(xlog);
-		lsn = InvalidXLogRecPtr;
-	}
 	if (fill)
 		sf_register_close(&mark);
 	for (int i = 0; i < n; i++)
@@ -388,5 +388,5 @@ sf_register_write(const SfRegisterId *ids, const int64 *values, int n,
 		UnlockReleaseBuffer(buffers[i]);
 		relation_close(rels[i], RowExclusiveLock);
 	}
-	return lsn;
+	return written;
 }

@@ -44,7 +44,7 @@ extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);
 extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value);
 extern void sf_register_unlock(SfRegister *reg);
 extern void sf_register_close(SfRegister *reg);
-extern XLogRecPtr sf_register_write(const SfRegisterId *ids,
-									const int64 *values, int n, bool fill);
+extern bool sf_register_write(const SfRegisterId *ids, const int64 *values,
+							  int n, bool fill, XLogRecPtr *lsn);
 
 #endif							/* SF_REGISTER_H */
