@@ -33,7 +33,7 @@ REGRESS_SETTINGS = shards settings
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 
-EXTRA_CLEAN = results regression.diffs regression.out src/*.gcda src/*.gcno
+EXTRA_CLEAN = results regression.diffs regression.out regress.conf src/*.gcda src/*.gcno
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -113,12 +113,14 @@ unit:
 	test/unit/run
 
 ##: make regress	the regression tests, on a server of their own; not as root	15 s
+# SNOWFLAKE_CONF: further settings of that server, in lines
 regress:
 	[ "$(OUTPUT)" -ef "$(srcdir)" ] || ln -sfn "$(SOURCES)/expected" "$(OUTPUT)/expected"
-	cd "$(OUTPUT)" && $(abspath $(top_builddir))/src/test/regress/pg_regress \
+	cd "$(OUTPUT)" && printf '%s\n' "$$SNOWFLAKE_CONF" >regress.conf && \
+		$(abspath $(top_builddir))/src/test/regress/pg_regress \
 		--inputdir="$(SOURCES)/test" --outputdir=. \
 		--temp-instance=./instance --bindir="$(bindir)" \
-		--temp-config="$(SOURCES)/test/regress.conf" \
+		--temp-config="$(SOURCES)/test/regress.conf" --temp-config=regress.conf \
 		$(REGRESS) $(REGRESS_SETTINGS)
 
 ##@ as root, since packages may have to be installed
@@ -170,6 +172,10 @@ indent:
 vpath:
 	PG_CONFIG="$(PG_CONFIG)" test/vpath
 
+##: make settings	caches that are gone at any moment; wal_level = minimal	10 min
+settings:
+	PG_CONFIG="$(PG_CONFIG)" test/settings $(ARGS)
+
 ##: make model	the protocols, in all interleavings, with spin	15 min
 model:
 	test/model/run $(ARGS)
@@ -196,7 +202,7 @@ help:
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings indent vpath model soak package demo bench pictures help dist
+	stress warnings indent vpath settings model soak package demo bench pictures help dist
 
 # what is uploaded to PGXN: the last commit
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)

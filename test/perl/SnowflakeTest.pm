@@ -18,7 +18,8 @@ our @EXPORT = qw(new_server start_with_clock set_clock query refused
   lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
   wait_for_clock);
 
-# A primary with the library, node 1, and the settings given; not started. The
+# A primary with the library, node 1, and the settings given, and after them those
+# of SNOWFLAKE_CONF, which test/settings sets; not started. The
 # buffers that init() gives a primary are too few for so many connections: each
 # may pin several at once.
 sub new_server
@@ -32,7 +33,8 @@ sub new_server
 			"snowflake.node_id = '1'", "log_min_messages = info",
 			"max_connections = 60", "shared_buffers = 4MB",
 			"log_statement = none",
-			"log_replication_commands = off", @settings, ''));
+			"log_replication_commands = off", @settings,
+			$ENV{SNOWFLAKE_CONF} // (), ''));
 	return $node;
 }
 
