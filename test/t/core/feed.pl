@@ -140,7 +140,7 @@ query($node, q{
 			EXIT WHEN got IS NULL AND no_more;
 			last := coalesce(got, last);
 			IF got IS NULL THEN
-				PERFORM pg_sleep(0.001 * random());
+				PERFORM pg_sleep(0.005 * random());
 			END IF;
 		END LOOP;
 	END $$;
