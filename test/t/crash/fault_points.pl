@@ -1,5 +1,5 @@
 # A process dies, freezes or fails at each step of the protocol. Needs a library
-# built with fault points: test/all faults.
+# built with fault points, which test/needs.sh builds.
 #
 # takes: 85 s
 # needs: fault_points
