@@ -46,15 +46,15 @@ is_built() {
 }
 
 # Build PREFIX.build into PREFIX, with these arguments of configure besides those
-# for assertions and TAP tests.
+# for assertions, TAP tests and, from 17 on, injection points.
 build_server() {
-	local prefix=$1
+	local prefix=$1 options=(--enable-cassert --enable-debug --enable-tap-tests --without-icu)
 
 	shift
 	rm -rf "$prefix"
 	cd "$prefix.build"
-	./configure --prefix="$prefix" --enable-cassert --enable-debug \
-		--enable-tap-tests --without-icu "$@"
+	! grep -q enable-injection-points configure || options+=(--enable-injection-points)
+	./configure --prefix="$prefix" "${options[@]}" "$@"
 	make -s -j"$(nproc)" world-bin
 	make -s install-world-bin
 	[ ! -d src/test/modules/injection_points ] ||
@@ -62,6 +62,34 @@ build_server() {
 	cd /
 	rm -rf "$prefix.build"
 	echo "$*" >"$prefix/options"
+}
+
+# The version of a source tree: 16.4, or 20devel.
+version_of_tree() {
+	local version
+
+	version=$(sed -n 's/^AC_INIT(\[PostgreSQL\], \[\([^]]*\)\].*/\1/p' "$1/configure.ac" 2>/dev/null)
+	[ -n "$version" ] || die "$1 has no sources of PostgreSQL: configure.ac does not say which version"
+	[ ! -e "$1/src/include/pg_config.h" ] ||
+		die "the sources in $1 have been configured: \"make distclean\" there first"
+	echo "$version"
+}
+
+checksum_of_tree() {
+	(cd "$1" && find . -path ./.git -prune -o \( -type f -o -type l \) -print0 | sort -z |
+		xargs -0 sha256sum | sha256sum | cut -c 1-12)
+}
+
+# Build a source tree, which stays as it is, into a directory of the cache.
+build_tree_of() {
+	local tree=$1 prefix=$2
+
+	! is_built "$prefix" || return 0
+	install_build_tools
+	rm -rf "$prefix.build"
+	mkdir "$prefix.build"
+	tar -C "$tree" --exclude=./.git -cf - . | tar -C "$prefix.build" --no-same-owner -xf -
+	build_server "$prefix"
 }
 
 # What builds need. 16 and what is from git have neither parser nor scanner made.
@@ -75,7 +103,6 @@ build_major() {
 	local major=$1 prefix=$2 tarball
 
 	shift 2
-	set -- --enable-injection-points "$@"
 	! is_built "$prefix" "$@" || return 0
 	install_build_tools
 	fetch_source "$major"
@@ -115,14 +142,18 @@ make_chroot() {
 
 # Run test/all with these arguments in a chroot, on a copy of the sources.
 suite_in_chroot() {
-	local dir=$1 pg_config=$2 copy=/root/snowflake status=0
+	local dir=$1 pg_config=$2 copy=/root/snowflake status=0 lock
 
 	shift 2
+	# one at a time: what is built there is kept
+	exec {lock}>"$dir.lock"
+	flock "$lock"
 	rm -rf "$dir$copy"
 	mkdir "$dir$copy"
 	copy_sources "$dir$copy"
 	cp -L /etc/resolv.conf "$dir/etc/resolv.conf"
 	in_chroot "$dir" env PG_CONFIG="$pg_config" "$copy/test/all" "$@" || status=$?
 	rm -rf "$dir$copy"
+	exec {lock}>&-
 	return $status
 }
