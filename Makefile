@@ -168,6 +168,10 @@ warnings:
 indent:
 	test/indent $(ARGS)
 
+##: make bits32	on 32 bits, in a chroot for i386	2 min
+bits32:
+	test/bits32 $(ARGS)
+
 ##: make vpath	a build in another directory than the sources'	2 min
 vpath:
 	PG_CONFIG="$(PG_CONFIG)" test/vpath
@@ -202,7 +206,7 @@ help:
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings indent vpath settings model soak package demo bench pictures help dist
+	stress warnings indent vpath settings bits32 model soak package demo bench pictures help dist
 
 # what is uploaded to PGXN: the last commit
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)

@@ -115,10 +115,12 @@ build_major() {
 # ---- packages, in a chroot ----
 
 # Run a command in a chroot. Mounts and processes are in namespaces of their own,
-# and end with the command whatever happens.
+# and end with the command whatever happens. What makes namespaces in there wants a
+# root directory that is a mount.
 in_chroot() {
 	unshare --mount --pid --fork --kill-child bash -c '
 		set -e
+		mount --bind "$1" "$1"
 		mount -t proc proc "$1/proc"
 		mount -t tmpfs tmpfs "$1/dev/shm"
 		exec chroot "$@"' - "$@"
