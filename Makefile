@@ -132,7 +132,7 @@ test:
 quick:
 	PG_CONFIG="$(PG_CONFIG)" test/all quick
 
-##: make long	all that takes hours, going on where it was stopped; ARGS=list shows it	hours
+##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	hours
 long:
 	test/long $(ARGS)
 
@@ -208,7 +208,7 @@ help:
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
 	stress warnings indent vpath settings bits32 model soak package demo bench pictures help dist
 
-# what is uploaded to PGXN: the last commit
+##: make dist	the archive for PGXN, of the last commit	1 s
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
 
 dist:
