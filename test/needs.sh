@@ -4,6 +4,9 @@
 # error says why; any other status is a failure of the run. What is fetched is kept
 # in the cache for the next run. Sourced with test/tap.sh.
 
+# These fetch what is no package of this system, which may take minutes.
+fetching=(django5 kubernetes_schemas node_pg orm_packages)
+
 # A library with places where a test can make a process die (src/fault.h), in a
 # server of its own.
 need_fault_points() {
@@ -47,7 +50,10 @@ need_partman() {
 	[ ! -f "$("$server_pg_config" --sharedir)/extension/pg_partman.control" ] || return 0
 	if [[ $("$server_pg_config" --bindir) =~ ^/usr/lib/postgresql/([0-9]+)/bin$ ]]; then
 		major=${BASH_REMATCH[1]}
-		(install_packages "postgresql-$major-partman") >&2 && return
+		if (install_packages "postgresql-$major-partman") >&2; then
+			copy_server "$server_pg_config" "$scratch/server"
+			return
+		fi
 	fi
 	echo 'there is no pg_partman for this server, installed or as a package' >&2
 	return 1

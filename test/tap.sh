@@ -58,8 +58,8 @@ find_perl_lib() {
 		die "PostgreSQL::Test is not beside $("$PG_CONFIG" --pgxs): install the package that has it (postgresql-server-dev-15, or postgresql-client-NN from 17 on)."
 }
 
-# Everything that the TAP tests need, each once; what cannot be had leaves a line
-# in a file of its name.
+# Everything that TAP tests need, each once: then there is a file NEED.done. What
+# cannot be had leaves a line in a file of its name.
 obtain_needs() {
 	local need packages=()
 
@@ -73,11 +73,14 @@ obtain_needs() {
 				echo "there is no package $need" >"$scratch/needs/$need"
 		done
 	fi
+	[ ${#packages[@]} = 0 ] || copy_server "$server_pg_config" "$scratch/server"
+	for need in "${packages[@]}"; do
+		touch "$scratch/needs/$need.done"
+	done
 	for need in "$@"; do
 		is_package "$need" || obtain "$need"
+		touch "$scratch/needs/$need.done"
 	done
-	copy_server "$server_pg_config" "$scratch/server"
-	touch "$scratch/needs/done"
 }
 
 # What a function of test/needs.sh prints is for the tests.
