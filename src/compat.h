@@ -104,6 +104,26 @@ typedef char SfByte;
 	pg_proc_aclcheck(object, role, mode)
 #endif
 
+#if PG_VERSION_NUM < 160000
+#define sf_schema_aclcheck(schema, role, mode) \
+	pg_namespace_aclcheck(schema, role, mode)
+#else
+#define sf_schema_aclcheck(schema, role, mode) \
+	object_aclcheck(NamespaceRelationId, schema, role, mode)
+#endif
+
+/* Scans count for EXPLAIN from 18 on, and have flags from 19 on. */
+#if PG_VERSION_NUM >= 190000
+#define sf_index_beginscan(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, NULL, nkeys, 0, SO_NONE)
+#elif PG_VERSION_NUM >= 180000
+#define sf_index_beginscan(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, NULL, nkeys, 0)
+#else
+#define sf_index_beginscan(table, index, snapshot, nkeys) \
+	index_beginscan(table, index, snapshot, nkeys, 0)
+#endif
+
 /* The process and its transaction, as others know them.  Include proc.h. */
 #if PG_VERSION_NUM >= 170000
 #define sf_my_proc_number()		((int) MyProcNumber)

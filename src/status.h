@@ -31,6 +31,7 @@ extern char *sf_status_try(void (*step) (void *), void *arg);
 
 /* status_server.c */
 extern void sf_status_server(ReturnSetInfo *result, Oid function);
+extern char *sf_status_read_mark(Oid function, int64 *value);
 
 /* status_clock.c */
 extern void sf_status_kernel_clock(ReturnSetInfo *result);

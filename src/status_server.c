@@ -263,12 +263,22 @@ read_mark(void *arg)
 	mark->value = sf_register_read(SF_REG_MARK);
 }
 
-/* Nothing is loaded for this. */
+/* What is recorded, if no error is returned.  Nothing is loaded for this. */
+char *
+sf_status_read_mark(Oid function, int64 *value)
+{
+	MarkRead	mark = {.function = function};
+	char	   *error = sf_status_try(read_mark, &mark);
+
+	*value = mark.value;
+	return error;
+}
+
 static void
 put_mark(ReturnSetInfo *result, Oid function)
 {
-	MarkRead	mark = {.function = function};
 	int64		published = sf_slot_published_mark();
+	int64		value;
 	int64		ahead;
 	int64		reserve = sf_settings_reserve_ms();
 	char	   *error;
@@ -276,7 +286,7 @@ put_mark(ReturnSetInfo *result, Oid function)
 
 	if (sf_status_standby(result, "mark"))
 		return;
-	error = sf_status_try(read_mark, &mark);
+	error = sf_status_read_mark(function, &value);
 	if (error != NULL)
 	{
 		sf_status_put(result, "mark", SF_STATUS_ERROR,
@@ -284,16 +294,16 @@ put_mark(ReturnSetInfo *result, Oid function)
 					  "Restore it, or create the extension again, and have an administrator call snowflake_advance() with the largest ID in use.");
 		return;
 	}
-	if (mark.value == 0 && published == 0)
+	if (value == 0 && published == 0)
 	{
 		sf_status_ok(result, "mark", "not loaded: no ID was made in this database");
 		return;
 	}
-	mark.value = Max(mark.value, published);
-	ahead = mark.value - sf_clock_wall_ms();
+	value = Max(value, published);
+	ahead = value - sf_clock_wall_ms();
 	found = psprintf("%s at %s, which is %s %s the clock",
 					 published == 0 ? "not loaded;" : "loaded,",
-					 sf_times_show(mark.value), sf_times_span(llabs(ahead)),
+					 sf_times_show(value), sf_times_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
 	if (ahead <= reserve)
 		sf_status_ok(result, "mark", found);

@@ -6,9 +6,9 @@
  *
  * The catalogues say which those are: they depend on a function of this
  * extension.  What calls one from within a function of its own is not known
- * there.  Tables are read with the caller's rights, and only where an index
- * finds their highest IDs, and where nobody else's code would run: no policies
- * of row security, and no foreign tables.
+ * there.  Tables are read with the caller's rights, only where an index finds
+ * their highest IDs, and where no policies of row security apply; and without
+ * running what is their owner's: see column.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,8 +17,6 @@
 
 #include "status.h"
 
-#include "access/xact.h"
-#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -26,7 +24,6 @@
 #include "lib/stringinfo.h"
 #include "settings.h"
 #include "slot.h"
-#include "storage/lmgr.h"
 #include "twins.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -46,8 +43,7 @@ typedef struct Column
 	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
 	bool		is_node;		/* its default makes the node's IDs */
 	bool		is_unique;
-	bool		may_read;		/* the caller may, and nobody's code runs */
-	bool		is_indexed;		/* an index finds the highest */
+	bool		may_read;		/* the caller may, and no policy applies */
 } Column;
 
 typedef struct Columns
@@ -108,16 +104,9 @@ static const char *const query =
 "    JOIN pg_catalog.pg_attribute l ON l.attrelid" EQ "t.relid"
 "     AND l.attname" EQ "a.attname"
 "    WHERE t.isleaf AND NOT " UNIQUE_ON("l.attrelid", "l.attnum") ")),"
-"  EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid" EQ "c.oid"
-"   AND i.indisvalid AND i.indpred IS NULL"
-"   AND i.indkey[0]" EQ "a.attnum),"
 "  pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
 "   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),"
-"  NOT pg_catalog.row_security_active(c.oid)"
-"   AND (c.relkind" EQ "'p' OR NOT c.relhassubclass)"
-"   AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_tree(c.oid) t"
-"    JOIN pg_catalog.pg_class l ON l.oid" EQ "t.relid"
-"    WHERE l.relkind" EQ "'f'),"
+"  NOT pg_catalog.row_security_active(c.oid),"
 "  (SELECT pg_catalog.string_agg(DISTINCT"
 "    pg_catalog.format('%I', s.subname), ', ')"
 "   FROM pg_catalog.pg_subscription_rel r"
@@ -159,14 +148,13 @@ get_column(Column *column, HeapTuple row, MemoryContext context)
 	column->type = getBaseType(DatumGetObjectId(SPI_getbinval(row, desc, 3,
 															  &isnull)));
 	column->shown = MemoryContextStrdup(context, SPI_getvalue(row, desc, 4));
-	column->subscriptions = SPI_getvalue(row, desc, 10);
+	column->subscriptions = SPI_getvalue(row, desc, 9);
 	if (column->subscriptions != NULL)
 		column->subscriptions = MemoryContextStrdup(context,
 													column->subscriptions);
 	column->is_node = get_flag(row, 5);
 	column->is_unique = get_flag(row, 6);
-	column->is_indexed = get_flag(row, 7);
-	column->may_read = get_flag(row, 9);
+	column->may_read = get_flag(row, 8);
 }
 
 static void
@@ -187,7 +175,7 @@ find_columns(void *arg)
 	{
 		HeapTuple	row = SPI_tuptable->vals[i];
 
-		if (get_flag(row, 8))
+		if (get_flag(row, 7))
 			get_column(&columns->column[columns->n++], row, columns->context);
 		else
 			columns->hidden++;
@@ -272,6 +260,7 @@ typedef struct Look
 {
 	const Column *column;
 	uint32		node;
+	int64		mark_ms;		/* if it is not loaded */
 	bool		looked;
 	bool		found;
 	int64		id;
@@ -282,35 +271,33 @@ look_at(void *arg)
 {
 	Look	   *look = arg;
 
-	/* not to wait for who holds it; the reader would take this lock, too */
-	if (!ConditionalLockRelationOid(look->column->relation, AccessShareLock))
-		return;
-	look->found = sf_twins_find(look->column->relation,
-								NameStr(look->column->name), look->node,
-								LOOK_AT_ROWS, &look->id);
-	look->looked = true;
+	look->looked = sf_twins_look(look->column->relation,
+								 NameStr(look->column->name), look->node,
+								 look->mark_ms, LOOK_AT_ROWS,
+								 &look->found, &look->id);
 }
 
 static bool
 can_look_at(const Column *column)
 {
-	return column->is_node && column->type == INT8OID &&
-		column->is_indexed && column->may_read;
+	return column->is_node && column->type == INT8OID && column->may_read;
 }
 
 static void
-look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node)
+look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node,
+			int64 mark_ms)
 {
 	Names		names = {.n = 0};
 	int			seen = 0;
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		Look		look = {.column = &columns->column[i], .node = node};
+		Look		look = {.column = &columns->column[i], .node = node,
+		.mark_ms = mark_ms};
 
 		if (can_look_at(look.column))
 			(void) sf_status_try(look_at, &look);
-		if (look.looked)
+		if (look.looked || look.found)
 			seen++;
 		if (look.found)
 			name_column(&names, psprintf("%s (%lld%s%s)", look.column->shown,
@@ -326,27 +313,41 @@ look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node)
 			  "See these rows with snowflake_twins(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the rows are this server's own, restored without their mark, have an administrator call snowflake_advance() with the largest ID.");
 }
 
+static bool
+has_node_column(const Columns *columns)
+{
+	for (int i = 0; i < columns->n; i++)
+	{
+		if (columns->column[i].is_node)
+			return true;
+	}
+	return false;
+}
+
+/* All that was issued in this database lies below the mark, loaded or not. */
 static void
-put_rows(ReturnSetInfo *result, const Columns *columns)
+put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 {
 	uint64		lease;
-	const char *why = NULL;
+	int64		mark_ms = 0;
+	char	   *error = NULL;
 
+	if (sf_status_standby(result, "rows above"))
+		return;
+	if (sf_state != NULL && sf_slot_published_mark() == 0)
+		error = sf_status_read_mark(function, &mark_ms);
 	lease = sf_state == NULL ? 0 : pg_atomic_read_u64(&sf_state->lease);
-	if (sf_state == NULL)
-		why = "not looked at: the library is not preloaded";
-	else if (RecoveryInProgress())
-		why = "a standby makes no IDs";
-	else if (lease == 0)
-		why = "not looked at: this server has no node id";
-	else if (XactReadOnly)
-		why = "not looked at: the transaction is read-only";
-	else if (sf_slot_published_mark() == 0)
-		why = "not looked at: the mark of this database is not loaded";
-	if (why != NULL)
-		sf_status_ok(result, "rows above", why);
+	if (lease == 0 && has_node_column(columns))
+		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+					  "not looked at: this server has no node id",
+					  "Do what the rows above this one say.");
+	else if (error != NULL)
+		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+					  psprintf("not looked at: the mark cannot be read: %s",
+							   error),
+					  "Do what the row \"mark\" says.");
 	else
-		look_at_all(result, columns, sf_settings_node_of(lease));
+		look_at_all(result, columns, sf_settings_node_of(lease), mark_ms);
 }
 
 /* Also where the library is not preloaded. */
@@ -367,5 +368,5 @@ sf_status_tables(ReturnSetInfo *result, Oid function)
 	}
 	put_types(result, &columns);
 	put_indexes(result, &columns);
-	put_rows(result, &columns);
+	put_rows(result, &columns, function);
 }

@@ -8,9 +8,8 @@
  * So what is found lies above that; what a twin has made before is there as if
  * it were ours.
  *
- * The table is read with the caller's rights, like by any query of his.  Its
- * snapshot is older than the second look at the counter, so whatever of ours
- * is in it lies below that.
+ * The table is read with the caller's rights, and without running what is its
+ * owner's: see column.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -23,7 +22,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "clock.h"
-#include "executor/spi.h"
+#include "column.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "guard.h"
@@ -57,15 +56,6 @@ require_not_null(FunctionCallInfo fcinfo)
 				 errmsg("max_rows must be at least 1")));
 }
 
-/* SQLSTATE 42P01 */
-static void
-refuse_missing(Oid relation)
-{
-	ereport(ERROR,
-			(errcode(ERRCODE_UNDEFINED_TABLE),
-			 errmsg("relation with OID %u does not exist", relation)));
-}
-
 /* SQLSTATE 42P01, 42809 */
 static void
 require_table(Oid relation)
@@ -73,14 +63,15 @@ require_table(Oid relation)
 	char		kind = get_rel_relkind(relation);
 
 	if (kind == '\0')
-		refuse_missing(relation);
-	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE &&
-		kind != RELKIND_MATVIEW && kind != RELKIND_VIEW &&
-		kind != RELKIND_FOREIGN_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relation),
+				 errhint("Name a table that is there.")));
+	if (kind != RELKIND_PARTITIONED_TABLE && !RELKIND_HAS_TABLE_AM(kind))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not a table or view",
-						get_rel_name(relation))));
+				 errmsg("\"%s\" is not a table", get_rel_name(relation)),
+				 errhint("Of a view, name the table that it reads; of a foreign table, ask the server where it is.")));
 }
 
 /* SQLSTATE 42703, 42804 */
@@ -129,90 +120,120 @@ position_of(int64 id)
 
 /* ---- the table ---- */
 
-/*
- * The highest first, so that what is ours after all comes last.  With nrows,
- * only of so many of the highest rows of whomever.
- */
+/* The highest IDs that carry our node. */
+typedef struct Reading
+{
+	int64		mask;			/* the node's bits */
+	int64		node;
+	uint64		nrows;			/* to look at in each part of the table */
+	int			max_ids;
+	int64		nids;			/* more than that, until they are cut */
+	int			nids_of_part;
+	int64		room;
+	int64	   *ids;
+} Reading;
+
+static int
+compare_descending(const void *a, const void *b)
+{
+	int64		first = *(const int64 *) a;
+	int64		second = *(const int64 *) b;
+
+	return first == second ? 0 : first < second ? 1 : -1;
+}
+
+/* Sort what was found, and leave what is wanted of it. */
 static void
-read_table(Oid relation, const char *column, int64 lowest, int64 node,
-		   int32 max_rows, int nrows)
+cut(Reading *reading)
+{
+	qsort(reading->ids, reading->nids, sizeof(int64), compare_descending);
+	reading->nids = Min(reading->nids, reading->max_ids);
+}
+
+static bool
+keep(int64 id, uint64 nth, void *arg)
+{
+	Reading    *reading = arg;
+
+	if (nth == 0)
+		reading->nids_of_part = 0;
+	if ((id & reading->mask) == reading->node)
+	{
+		if (reading->nids == reading->room &&
+			reading->nids / 2 >= reading->max_ids)
+			cut(reading);
+		if (reading->nids == reading->room)
+		{
+			reading->room *= 2;
+			reading->ids = repalloc_huge(reading->ids,
+										 reading->room * sizeof(int64));
+		}
+		reading->ids[reading->nids++] = id;
+		reading->nids_of_part++;
+	}
+	return nth + 1 < reading->nrows &&
+		reading->nids_of_part < reading->max_ids;
+}
+
+/* What lies above is not ours; a mark that is not loaded covers what is. */
+static uint64
+last_of_ours(int64 mark_ms)
+{
+	int64		tick = sf_layout_ms_to_tick(&sf_node_layout, mark_ms);
+
+	return Max(sf_state_last_position(),
+			   (uint64) tick << sf_node_layout.sequence_bits);
+}
+
+/*
+ * Read the highest IDs of this node in the table, and return the position
+ * above which they are not ours.  The snapshot is older than this look at the
+ * counter, so whatever of ours is in it lies below.
+ */
+static uint64
+read_above(SfColumn *column, Reading *reading, int64 mark_ms, bool *complete)
 {
 	const SfLayout *layout = &sf_node_layout;
 	uint64		mask = (UINT64CONST(1) << layout->node_bits) - 1;
-	Oid			schema = get_rel_namespace(relation);
-	const char *name = quote_identifier(column);
-	char	   *table = get_rel_name(relation);
-	Oid			types[] = {INT8OID, INT8OID, INT8OID, INT8OID};
-	Datum		values[] = {
-		Int64GetDatum(lowest),
-		Int64GetDatum((int64) sf_layout_place_node(layout, mask)),
-		Int64GetDatum(node), Int64GetDatum(max_rows)
-	};
-	const char *source;
-	char	   *query;
+	uint64		last = last_of_ours(mark_ms);
+	int64		tick = (int64) (last >> layout->sequence_bits);
 
-	/* who has no lock on it may find it gone */
-	if (table == NULL)
-		refuse_missing(relation);
-	source = quote_qualified_identifier(get_namespace_name(schema), table);
-	if (nrows > 0)
-		source = psprintf("(SELECT %s FROM %s"
-						  " WHERE %s OPERATOR(pg_catalog.>=) $1"
-						  " ORDER BY %s DESC LIMIT %d) AS highest",
-						  name, source, name, name, nrows);
-	query = psprintf("SELECT %s FROM %s"
-					 " WHERE %s OPERATOR(pg_catalog.>=) $1"
-					 " AND (%s OPERATOR(pg_catalog.&) $2)"
-					 " OPERATOR(pg_catalog.=) $3"
-					 " ORDER BY %s DESC LIMIT $4",
-					 name, source, name, name, name);
-	if (SPI_execute_with_args(query, lengthof(types), types, values, NULL,
-							  true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "table could not be read");
-}
-
-/* Likewise; returns the position above which they are not ours. */
-static uint64
-read_above(Oid relation, const char *column, int64 node, int32 max_rows,
-		   int nrows)
-{
-	const SfLayout *layout = &sf_node_layout;
-	int64		tick = (int64) (sf_state_last_position() >>
-								layout->sequence_bits);
-	int64		lowest = sf_layout_min_id(layout,
-										  Max(tick, layout->epoch_tick));
-
-	read_table(relation, column, lowest, node, max_rows, nrows);
-	pg_read_barrier();
-	return sf_state_last_position();
+	reading->mask = (int64) sf_layout_place_node(layout, mask);
+	reading->nids = 0;
+	reading->room = 64;
+	reading->ids = palloc(reading->room * sizeof(int64));
+	column->lowest = sf_layout_min_id(layout, Max(tick, layout->epoch_tick));
+	column->visit = keep;
+	column->arg = reading;
+	*complete = sf_column_read(column);
+	cut(reading);
+	return last;
 }
 
 /*
  * The highest ID in the table that this node cannot have issued, if there is
- * one among so many of the highest rows.  For who has seen to it that the
- * mark is loaded, and that the column is a bigint.  Throws what reading the
- * table throws.
+ * one among so many of the highest rows of each partition.  False if it could
+ * not be read in passing.  For who has seen to it that the column is a bigint
+ * and that the caller may read it.  The mark is 0 where it is loaded, for then
+ * the counter tells more.
  */
 bool
-sf_twins_find(Oid relation, const char *column, uint32 node, int nrows,
-			  int64 *id)
+sf_twins_look(Oid relation, const char *name, uint32 node, int64 mark_ms,
+			  int nrows, bool *found, int64 *id)
 {
-	int64		bits = (int64) sf_layout_place_node(&sf_node_layout, node);
-	uint64		last;
-	bool		found = false;
+	SfColumn	column = {.relation = relation, .name = name,
+	.in_passing = true};
+	Reading		reading = {
+		.node = (int64) sf_layout_place_node(&sf_node_layout, node),
+		.nrows = nrows, .max_ids = 1
+	};
+	bool		complete;
+	uint64		last = read_above(&column, &reading, mark_ms, &complete);
 
-	SPI_connect();
-	last = read_above(relation, column, bits, 1, nrows);
-	if (SPI_processed > 0)
-	{
-		bool		isnull;
-
-		*id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
-										  SPI_tuptable->tupdesc, 1, &isnull));
-		found = position_of(*id) > last;
-	}
-	SPI_finish();
-	return found;
+	*found = reading.nids > 0 && position_of(reading.ids[0]) > last;
+	if (*found)
+		*id = reading.ids[0];
+	return complete;
 }
 
 static void
@@ -245,34 +266,29 @@ Datum
 snowflake_twins(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Oid			relation;
-	const char *column;
+	SfColumn	column = {0};
+	Reading		reading = {.nrows = PG_UINT64_MAX};
+	bool		complete;
 	uint64		last;
-	int64		node;
 
 	sf_guard_writable("snowflake_twins()");
 	require_not_null(fcinfo);
-	relation = PG_GETARG_OID(0);
-	column = NameStr(*PG_GETARG_NAME(1));
-	require_table(relation);
-	require_column(relation, column);
+	column.relation = PG_GETARG_OID(0);
+	column.name = NameStr(*PG_GETARG_NAME(1));
+	reading.max_ids = PG_GETARG_INT32(2);
+	require_table(column.relation);
+	require_column(column.relation, column.name);
+	sf_column_require_select(column.relation, column.name);
 	/* so that the counter is above all that is ours */
 	sf_mark_require(fcinfo->flinfo->fn_oid);
-	node = find_node();
+	reading.node = find_node();
 	InitMaterializedSRF(fcinfo, 0);
 
-	SPI_connect();
-	last = read_above(relation, column, node, PG_GETARG_INT32(2), 0);
-	for (uint64 i = 0; i < SPI_processed; i++)
+	last = read_above(&column, &reading, 0, &complete);
+	for (int64 i = 0; i < reading.nids; i++)
 	{
-		bool		isnull;
-		int64		id;
-
-		id = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[i],
-										 SPI_tuptable->tupdesc, 1, &isnull));
-		if (position_of(id) > last)
-			put_row(result, id, sf_clock_wall_ms());
+		if (position_of(reading.ids[i]) > last)
+			put_row(result, reading.ids[i], sf_clock_wall_ms());
 	}
-	SPI_finish();
 	return (Datum) 0;
 }

@@ -9,7 +9,7 @@
 #ifndef SF_TWINS_H
 #define SF_TWINS_H
 
-extern bool sf_twins_find(Oid relation, const char *column, uint32 node,
-						  int nrows, int64 *id);
+extern bool sf_twins_look(Oid relation, const char *name, uint32 node,
+						  int64 mark_ms, int nrows, bool *found, int64 *id);
 
 #endif							/* SF_TWINS_H */

@@ -323,7 +323,7 @@ my @calls = (
 		qw(min_id max_id)),
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
 	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_stat_get()', 'snowflake_status()', 'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_stat_database', 'xact_commit')},
+	'snowflake_stat_get()', 'snowflake_status()', 'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_sequence', 'seqstart')},
 	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	'snowflake_accept_clock()', 'snowflake_accept_configuration()', 'snowflake_accept_copy()',

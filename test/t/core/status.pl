@@ -54,7 +54,7 @@ says($bare, 'preload', 'error', qr/\nshared_preload_libraries = 'snowflake'\n/,
 	'without what not everybody may see', as => 'SET ROLE mallory;');
 says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 	'tables are looked at all the same');
-says($bare, 'rows above', 'ok', qr/not looked at: the library is not preloaded/, 'but not their rows');
+says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id/, 'but not their rows');
 is(query($bare, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'preload, role, clock synchronisation, column types, unique indexes, rows above',
 	'what needs no shared memory');
@@ -85,7 +85,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
-says($node, 'rows above', 'ok', qr/not looked at: the mark .* is not loaded/, 'which loads no mark');
+says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
 query($node, 'INSERT INTO t (v) SELECT generate_series(1, 100); INSERT INTO s DEFAULT VALUES');
 is(complaints($node), '', 'a server that makes IDs: nothing but ok');
 is(complaints($node, database => 'template1'), '', 'nor elsewhere')
@@ -176,12 +176,25 @@ like($seen, qr/\|t$/, 'a policy is run by a query');
 says($node, 'rows above', 'ok', qr/2 not looked at/, 'a table with policies', as => 'SET ROLE mallory;');
 is(query($node, 'SELECT last_value, is_called FROM seen'), $seen, 'of which none is run');
 query($node, 'DROP POLICY see ON t; ALTER TABLE t DISABLE ROW LEVEL SECURITY');
+query($node, q{CREATE TABLE parts (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE part PARTITION OF parts DEFAULT});
 my $holder = $node->background_psql('postgres');
-$holder->query_safe('BEGIN; LOCK TABLE t');
-says($node, 'rows above', 'ok', qr/2 not looked at/, 'a locked table is not waited for');
+foreach my $lock ('LOCK TABLE t', 'LOCK TABLE part', 'REINDEX INDEX part_pkey', 'REINDEX INDEX t_pkey')
+{
+	$holder->query_safe("BEGIN; $lock");
+	says($node, 'rows above', $lock =~ /part/ ? 'error' : 'ok', qr/ of 1 columns .*2 not looked at/,
+		"not waited for: $lock", as => 'SET statement_timeout = 60000;');
+	$holder->query_safe('ROLLBACK');
+}
+$holder->query_safe('BEGIN');
+$holder->query_safe(q{SELECT count(*) FROM snowflake_status()});
+is(query($node, q{SELECT string_agg(DISTINCT relation::regclass::text, ' ') FROM pg_locks
+	WHERE relation IN ('t'::regclass, 'parts'::regclass, 'part'::regclass, 'part_pkey'::regclass)}), '',
+	'and it keeps no lock');
 $holder->query_safe('ROLLBACK');
 $holder->quit;
-says($node, 'rows above', 'ok', qr/not looked at: the transaction is read-only/, 'read-only',
+query($node, 'DROP TABLE parts');
+says($node, 'rows above', 'error', qr/public.t.id/, 'read-only',
 	as => 'SET default_transaction_read_only = on;');
 query($node, 'ALTER TABLE t DROP CONSTRAINT t_pkey');
 says($node, 'rows above', 'ok', qr/2 not looked at/, 'without an index');
@@ -205,8 +218,16 @@ says($node, 'rows above', 'error', qr/public\.arrivals\.id \(\d+, has rows of th
 query($node, 'DROP SUBSCRIPTION arriving; DROP TABLE arrivals');
 $publisher->stop;
 query($node, 'CREATE TABLE child () INHERITS (t)');
-says($node, 'rows above', 'ok', qr/3 not looked at/, 'a table with children');
+says($node, 'rows above', 'ok', qr/3 not looked at/, 'a table with a child that has no index');
+query($node, 'ALTER TABLE child ADD UNIQUE (id)');
+query($node, sprintf($above, 'child', 1));
+says($node, 'rows above', 'error', qr/public.t.id/, 'one whose child has a row of ours');
 query($node, 'DROP TABLE child');
+$node->stop;
+start_with_clock($node, 0);
+$twin = query($node, sprintf($above, 't', 1));
+says($node, 'rows above', 'error', qr/public.t.id \($twin\)/, 'before the mark is loaded, by what is recorded');
+query($node, "DELETE FROM t WHERE id = $twin");
 is(complaints($node), '', 'all is well again');
 
 # ---- the kernel's clock ----
@@ -324,7 +345,7 @@ my $end = new_server('ending', "snowflake.node_id = ''");
 $end->start;
 query($end, 'CREATE EXTENSION snowflake');
 says($end, 'node id', 'error', qr/node_id is not set.*Set snowflake.node_id/, 'none');
-says($end, 'rows above', 'ok', qr/not looked at: this server has no node id/, 'nothing to look for');
+says($end, 'rows above', 'ok', qr/0 of 0 columns/, 'nothing to look for');
 says($end, 'shard layout', 'ok', qr/shards is empty/, 'no shards, no end');
 $end->append_conf('postgresql.conf', "snowflake.shards = '3'");
 $end->reload;

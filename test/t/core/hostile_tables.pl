@@ -1,0 +1,84 @@
+# Functions that an administrator calls, and tables whose owner lies in wait for
+# him: nothing that is the owner's is run with his rights.
+#
+# takes: 10 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $node = new_server('main');
+$node->start;
+query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
+	CREATE SCHEMA m AUTHORIZATION mallory;
+	CREATE TABLE public.caught (who text, what text); GRANT INSERT ON public.caught TO mallory;
+	SET ROLE mallory;
+	CREATE FUNCTION m.evil(what text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+		BEGIN
+			IF current_user <> 'mallory' THEN
+				INSERT INTO public.caught VALUES (current_user, what);
+			END IF;
+			RETURN true;
+		END $$;
+	CREATE FUNCTION m.evil(v integer, what text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+		BEGIN
+			RETURN m.evil(what);
+		END $$});
+
+# What is his, in all the places where a planner or a rewrite finds it.
+my %traps = (
+	'a predicate' => 'CREATE INDEX ON m.t (x) WHERE m.evil(1, %s)',
+	'an index on an expression' => 'CREATE INDEX ON m.t ((m.evil(1, %s)))',
+	'statistics' => 'CREATE STATISTICS m.s ON (x + m.evil(1, %s)::integer), id FROM m.t',
+	'a constraint' => 'ALTER TABLE m.t ADD CHECK (m.evil(1, %s))',
+	'a policy' => 'ALTER TABLE m.t ENABLE ROW LEVEL SECURITY; ALTER TABLE m.t FORCE ROW LEVEL SECURITY;'
+	  . ' CREATE POLICY p ON m.t USING (m.evil(1, %s))',
+	'a partition' => 'DROP TABLE m.t;'
+	  . ' CREATE TABLE m.t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), x integer) PARTITION BY RANGE (id);'
+	  . ' CREATE TABLE m.t1 PARTITION OF m.t DEFAULT; ALTER TABLE m.t1 ADD CHECK (m.evil(1, %1$s) AND id > 0);'
+	  . ' CREATE INDEX ON m.t1 (x) WHERE m.evil(1, %1$s)',
+	'a child' => 'CREATE TABLE m.c (UNIQUE (id), CHECK (m.evil(1, %1$s))) INHERITS (m.t);'
+	  . ' CREATE INDEX ON m.c (x) WHERE m.evil(1, %1$s)');
+my @calls = (
+	q{SELECT count(*) FROM snowflake_status()},
+	q{SELECT count(*) FROM snowflake_twins('m.t')});
+
+sub caught
+{
+	return query($node, 'DELETE FROM caught RETURNING who, what');
+}
+
+my %springs;
+
+foreach my $trap (sort keys %traps)
+{
+	query($node, 'SET ROLE mallory;'
+		  . ' CREATE TABLE m.t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), x integer);'
+		  . ' INSERT INTO m.t (x) SELECT generate_series(1, 10);'
+		  . sprintf($traps{$trap}, "'$trap'"));
+	query($node, 'SELECT max(id) FROM m.t WHERE x = 3 AND id > 0');
+	$springs{$trap} = caught() ne '';
+	foreach my $call (@calls)
+	{
+		query($node, $call);
+		is(caught(), '', "$trap: not run by $call");
+	}
+	query($node, 'DROP TABLE m.t CASCADE');
+}
+ok($springs{$_}, "$_: run by a query") foreach ('a predicate', 'a partition', 'a child');
+
+# What is read is there nevertheless.
+query($node, q{SET ROLE mallory;
+	CREATE TABLE m.t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), x integer);
+	CREATE INDEX ON m.t (x) WHERE m.evil(1, 'seen');
+	INSERT INTO m.t SELECT snowflake_min_id(now() + interval '1 day') + (1 << 12)});
+is(query($node, q{SELECT count(*) FROM snowflake_twins('m.t')}), '1', 'the rows are read');
+like(query($node, q{SELECT found FROM snowflake_status() WHERE check_name = 'rows above'}),
+	qr/^1 of 1 columns .*m\.t\.id/, 'by the status, too');
+is(caught(), '', 'and nothing else');
+$node->stop;
+done_testing();
