@@ -10,8 +10,10 @@
 
 #include "span.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
 #include "catalog/pg_opfamily_d.h"
+#include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type_d.h"
 #include "idtime.h"
 #include "partitioning/partbounds.h"
@@ -20,6 +22,7 @@
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 /* SQLSTATE 22008 */
@@ -77,21 +80,40 @@ sf_span_show(const SfLayout *layout, const SfSpan *span)
 	return psprintf("from %s up to, not including, %s", from, until);
 }
 
+/*
+ * Has it a key of columns alone?  Whoever loads an expression of a key
+ * evaluates what its owner has called IMMUTABLE there.
+ */
+static bool
+has_plain_key(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
+	bool		is_plain;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	is_plain = heap_attisnull(tuple, Anum_pg_partitioned_table_partexprs,
+							  NULL);
+	ReleaseSysCache(tuple);
+	return is_plain;
+}
+
 /* SQLSTATE 42P01, 42809 */
 Relation
 sf_span_open_parent(Oid relid, LOCKMODE lockmode)
 {
 	Relation	rel = try_relation_open(relid, lockmode);
-	PartitionKey key;
+	PartitionKey key = NULL;
 
 	if (rel == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid),
 				 errhint("Name the partitioned table: 'orders'::regclass.")));
-	key = RelationGetPartitionKey(rel);
+	if (has_plain_key(relid))
+		key = RelationGetPartitionKey(rel);
 	if (key == NULL || key->strategy != PARTITION_STRATEGY_RANGE ||
-		key->partnatts != 1 || key->partattrs[0] == 0 ||
+		key->partnatts != 1 ||
 		key->partopfamily[0] != INTEGER_BTREE_FAM_OID ||
 		getBaseType(key->parttypid[0]) != INT8OID)
 		ereport(ERROR,
