@@ -12,8 +12,8 @@
  * the weak lock would make two callers wait for each other), and looked at
  * again: of two sessions that miss the same partition the second finds it.
  *
- * Statements run with the caller's rights, and name everything with its
- * schema; there are no operators or functions in them for search_path to find.
+ * Whoever calls, partitions are made as the parent's owner: what the owner has
+ * written is run meanwhile.  Statements name everything with its schema.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +25,7 @@
 #include "calendar.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -33,6 +34,7 @@
 #include "idtime.h"
 #include "layout_arg.h"
 #include "miscadmin.h"
+#include "owner.h"
 #include "span.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -123,16 +125,24 @@ find_missing(Relation parent, const Request *request)
 
 /* ---- creating ---- */
 
+/* SQLSTATE 42501 */
 static void
-execute(const char *statement)
+refuse_schema(const char *schema, Oid owner)
 {
-	if (SPI_execute(statement, false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "could not execute \"%s\"", statement);
+	const char *role = quote_identifier(GetUserNameFromId(owner, false));
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("permission denied for schema %s", schema),
+			 errdetail("Partitions are made by the owner of the table, %s.",
+					   role),
+			 errhint("GRANT CREATE ON SCHEMA %s TO %s;",
+					 quote_identifier(schema), role)));
 }
 
-/* Make one, and give it to the parent's owner. */
+/* Make one, which is its parent's owner's. */
 static Oid
-create_partition(Oid parent, const SfSpan *span)
+create_partition(Oid parent, Oid owner, const SfSpan *span)
 {
 	Oid			schema = get_rel_namespace(parent);
 	char	   *schema_name = get_namespace_name(schema);
@@ -141,8 +151,7 @@ create_partition(Oid parent, const SfSpan *span)
 		quote_qualified_identifier(schema_name, get_rel_name(parent));
 	const char *bounds;
 	const char *until = "MAXVALUE";
-	HeapTuple	tuple;
-	Oid			owner;
+	SfOwner		before;
 
 	if (span->last != PG_INT64_MAX)
 		until = psprintf(INT64_FORMAT, span->last + 1);
@@ -155,23 +164,20 @@ create_partition(Oid parent, const SfSpan *span)
 				 errdetail("It does not hold the IDs of the partition that would have this name."),
 				 errhint("Rename or attach it, or make the partition under another name: CREATE TABLE ... PARTITION OF %s %s",
 						 parent_name, bounds)));
-	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
-					 name, parent_name, bounds));
-
-	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(parent));
-	if (!HeapTupleIsValid(tuple))
-		elog(ERROR, "cache lookup failed for relation %u", parent);
-	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
-	ReleaseSysCache(tuple);
-	if (owner != GetUserId())
-		execute(psprintf("ALTER TABLE %s OWNER TO %s", name,
-						 quote_identifier(GetUserNameFromId(owner, false))));
+	if (sf_schema_aclcheck(schema, owner, ACL_CREATE) != ACLCHECK_OK)
+		refuse_schema(schema_name, owner);
+	sf_owner_become(&before, owner);
+	if (SPI_execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
+							 name, parent_name, bounds),
+					false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "partition could not be created");
+	sf_owner_return(&before);
 	return get_relname_relid(span->name, schema);
 }
 
-/* Lock the parent as strongly as is needed, and no more. */
+/* Lock the parent, which is whose, as strongly as is needed, and no more. */
 static List *
-lock_and_find_missing(Oid relid, const Request *request)
+lock_and_find_missing(Oid relid, const Request *request, Oid *owner)
 {
 	LOCKMODE	lockmode = AccessShareLock;
 
@@ -183,6 +189,7 @@ lock_and_find_missing(Oid relid, const Request *request)
 		if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 						   RelationGetRelationName(parent));
+		*owner = parent->rd_rel->relowner;
 		missing = find_missing(parent, request);
 		if (missing == NIL || lockmode == AccessExclusiveLock)
 		{
@@ -220,6 +227,7 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Request		request;
+	Oid			owner;
 	List	   *missing;
 	ListCell   *cell;
 
@@ -244,7 +252,7 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 				 errmsg("\"until\" must be later than \"from\""),
 				 errhint("The partitions hold the times from \"from\" up to, not including, \"until\".")));
 
-	missing = lock_and_find_missing(PG_GETARG_OID(0), &request);
+	missing = lock_and_find_missing(PG_GETARG_OID(0), &request, &owner);
 	SPI_connect();
 	foreach(cell, missing)
 	{
@@ -253,7 +261,7 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		partition = ObjectIdGetDatum(create_partition(PG_GETARG_OID(0),
-													  lfirst(cell)));
+													  owner, lfirst(cell)));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
 							 &partition, &isnull);
 	}

@@ -220,7 +220,10 @@ SELECT snowflake_create_partitions('t', '1 month', '2026-12-01', '2027-01-01');
 SET ROLE snowflake_member;
 SELECT snowflake_create_partitions('t', '1 month', '2027-01-01', '2027-02-01');
 RESET ROLE;
+-- by whomever they are made, it is done as the owner
 REVOKE CREATE ON SCHEMA parts FROM snowflake_owner;
+SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
+GRANT CREATE ON SCHEMA parts TO snowflake_owner;
 SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
 -- all of them are the owner's
 SELECT p.partition, c.relowner::regrole FROM snowflake_partitions('t') p JOIN pg_class c ON c.oid = p.partition ORDER BY from_id;

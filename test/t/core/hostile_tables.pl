@@ -98,5 +98,19 @@ foreach my $call (q{snowflake_partitions('m.parts')},
 		"refused: $call");
 	is(caught(), 0, 'and not run');
 }
+
+# ---- a new partition ----
+
+query($node, q{SET ROLE mallory;
+	CREATE TABLE m.days (id bigint DEFAULT snowflake_nextval(), x integer, y integer DEFAULT m.evil(1)::integer,
+		z integer GENERATED ALWAYS AS (x + m.evil(1)::integer) STORED,
+		PRIMARY KEY (id), CHECK (m.evil(1) AND x > 0))
+		PARTITION BY RANGE (id);
+	CREATE TABLE m.other PARTITION OF m.days DEFAULT;
+	CREATE INDEX ON m.days (x) WHERE m.evil(1);
+	CREATE INDEX ON m.days ((x + m.evil(1)::integer));
+	INSERT INTO m.days (id, x) VALUES (1, 1)});
+query($node, q{SELECT snowflake_create_partitions('m.days', '1 day', now(), now() + interval '1 day')});
+is(caught(), 0, 'nothing is run by a new partition');
 $node->stop;
 done_testing();
