@@ -4,9 +4,9 @@
  *	  Work on somebody's table as its owner.
  *
  * Statements that change a table run what its owner has written: constraints,
- * defaults, the functions of indexes.  So what an administrator calls runs them
- * as the owner, like VACUUM and REINDEX: in an operation in which the owner can
- * become nobody else, and with a search_path where nobody has planted anything.
+ * defaults, the functions of indexes.  So whatever an administrator calls runs
+ * them as the owner, like VACUUM and REINDEX: in an operation in which he can
+ * become nobody else, with a search_path where nobody has planted anything.
  *
  *-------------------------------------------------------------------------
  */
