@@ -3,34 +3,161 @@
  * shim.c
  *	  What tests let a server believe of its machine: a library for LD_PRELOAD.
  *
- * SHIM_CLOCK names a file with what adjtimex() finds: "synchronized" or
+ * SHIM_CLOCK names a file (SfClock) by which the wall clock can be set, and all
+ * clocks be moved on faster than time goes by; at once in each process that has
+ * the same file.  What is added to all clocks leaves nothing wrong that is
+ * measured between two of them, or between two processes.  Timers must not go
+ * slower than clocks, so no process that waits for events with a time-out waits
+ * for longer than it may.
+ *
+ * A test moves the clocks on in steps, and does not take the next one before
+ * the process that it watches has looked at the time.  So that process sees
+ * what it would see on a machine that is never too busy to let it run, however
+ * busy this one is.
+ *
+ * A server looks at the clock in signal handlers, too, which may have
+ * interrupted malloc().  So nothing is opened or allocated for that: libfaketime
+ * is, and was seen to ruin a server's heap.
+ *
+ * SHIM_KERNEL names a file with what adjtimex() finds: "synchronized" or
  * "unsynchronized", the largest and the estimated error in microseconds; or
  * "forbidden".  SHIM_MACHINE names the file that is read in place of
  * /etc/machine-id.  SHIM_HOSTNAME is the host's name.  What is not set is as it
  * is.
- *
- * Before 16 the postmaster starts background workers in a signal handler, which
- * interrupts select().  libfaketime, while in that, lets all calls see the real
- * clocks, and the workers inherit it for life.  So select() goes past it.
  *
  *-------------------------------------------------------------------------
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/select.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/timex.h>
 #include <time.h>
 #include <unistd.h>
 
+/* ---- clocks ---- */
+
+typedef struct SfClock
+{
+	int64_t		ahead_ms;		/* of the machine's, all clocks */
+	int64_t		set_ms;			/* the wall clock besides; or less than 0 */
+	int64_t		frozen_ms;		/* where the wall clock stands; 0: it goes */
+	int64_t		nap_ms;			/* nobody waits longer; 0: as he likes */
+	int64_t		watched;		/* a process, or 0 */
+	int64_t		seen_ms;		/* ahead_ms as that has last read it */
+} SfClock;
+
+/* Until a file is mapped, or where there is none. */
+static SfClock real;
+static SfClock *shared = &real;
+
+__attribute__((constructor)) static void
+map_clock(void)
+{
+	const char *name = getenv("SHIM_CLOCK");
+	int			fd;
+
+	if (name == NULL)
+		return;
+	fd = open(name, O_RDWR);
+	shared = fd < 0 ? MAP_FAILED :
+		mmap(NULL, sizeof(SfClock), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (shared == MAP_FAILED)
+		abort();
+	close(fd);
+}
+
+int
+clock_gettime(clockid_t id, struct timespec *ts)
+{
+	SfClock    *clock = shared;
+	int64_t		ahead_ms = __atomic_load_n(&clock->ahead_ms, __ATOMIC_SEQ_CST);
+	int64_t		frozen_ms = __atomic_load_n(&clock->frozen_ms, __ATOMIC_SEQ_CST);
+	int64_t		add_ms = ahead_ms;
+
+	if (syscall(SYS_clock_gettime, id, ts) != 0)
+		return -1;
+	if (id == CLOCK_PROCESS_CPUTIME_ID || id == CLOCK_THREAD_CPUTIME_ID)
+		return 0;
+	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
+	{
+		add_ms += __atomic_load_n(&clock->set_ms, __ATOMIC_SEQ_CST);
+		if (frozen_ms != 0)
+		{
+			add_ms = frozen_ms;
+			ts->tv_sec = ts->tv_nsec = 0;
+		}
+	}
+	ts->tv_sec += add_ms / 1000;
+	ts->tv_nsec += add_ms % 1000 * 1000000;
+	if (ts->tv_nsec < 0)
+	{
+		ts->tv_sec--;
+		ts->tv_nsec += 1000000000;
+	}
+	if (ts->tv_nsec >= 1000000000)
+	{
+		ts->tv_sec++;
+		ts->tv_nsec -= 1000000000;
+	}
+
+	/* the server itself does not ask for this one */
+	if (id == CLOCK_BOOTTIME &&
+		__atomic_load_n(&clock->watched, __ATOMIC_SEQ_CST) == getpid())
+		__atomic_store_n(&clock->seen_ms, ahead_ms, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int
+gettimeofday(struct timeval *tv, void *zone)
+{
+	struct timespec ts;
+
+	(void) zone;
+	if (clock_gettime(CLOCK_REALTIME, &ts) != 0)
+		return -1;
+	tv->tv_sec = ts.tv_sec;
+	tv->tv_usec = ts.tv_nsec / 1000;
+	return 0;
+}
+
+time_t
+time(time_t *seconds)
+{
+	struct timespec ts;
+
+	if (clock_gettime(CLOCK_REALTIME, &ts) != 0)
+		return -1;
+	if (seconds != NULL)
+		*seconds = ts.tv_sec;
+	return ts.tv_sec;
+}
+
+int
+epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
+{
+	int64_t		nap_ms = __atomic_load_n(&shared->nap_ms,
+										 __ATOMIC_SEQ_CST);
+
+	if (nap_ms > 0 && timeout_ms > nap_ms)
+		timeout_ms = (int) nap_ms;
+	return (int) syscall(SYS_epoll_pwait, fd, events, n, timeout_ms, NULL, 0);
+}
+
+/* ---- what else the kernel says ---- */
+
 int
 adjtimex(struct timex *timex)
 {
-	const char *name = getenv("SHIM_CLOCK");
+	const char *name = getenv("SHIM_KERNEL");
 	char		state[20] = "";
 	FILE	   *file;
 
@@ -82,26 +209,4 @@ gethostname(char *name, size_t size)
 		return real(name, size);
 	snprintf(name, size, "%s", host);
 	return 0;
-}
-
-int
-select(int n, fd_set *readable, fd_set *writeable, fd_set *exceptions,
-	   struct timeval *timeout)
-{
-	struct timespec left;
-	int			result;
-
-	if (timeout != NULL)
-	{
-		left.tv_sec = timeout->tv_sec;
-		left.tv_nsec = timeout->tv_usec * 1000;
-	}
-	result = syscall(SYS_pselect6, n, readable, writeable, exceptions,
-					 timeout == NULL ? NULL : &left, NULL);
-	if (timeout != NULL)
-	{
-		timeout->tv_sec = left.tv_sec;
-		timeout->tv_usec = left.tv_nsec / 1000;
-	}
-	return result;
 }

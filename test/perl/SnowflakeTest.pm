@@ -10,10 +10,11 @@ use PostgreSQL::Test::Utils;
 use File::Basename;
 use Scalar::Util qw(looks_like_number);
 use Test::More;
-use Time::HiRes qw(usleep);
+use Time::HiRes qw(time usleep);
+use Time::Local qw(timegm);
 use Exporter 'import';
 
-our @EXPORT = qw(new_server start_with_clock set_clock query refused
+our @EXPORT = qw(new_server start_with_clock start_by_clock set_clock new_clock write_clock read_clock query refused
   like_log check_ids fails_to_start epoch_ms crash kill_one wait_for_restart
   lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
   wait_for_clock);
@@ -45,60 +46,94 @@ sub clock_file
 	return $node->basedir . '/clock';
 }
 
-# Move the clock of a server that was started with one: seconds from the real
-# time, or what else libfaketime knows ("+2d", "@2026-01-01 00:00:00"). Replaced
-# as a whole, so that nobody reads half a text.
+# The fields of a clock's file: see test/helpers/shim.c.
+my %field = (ahead_ms => 0, set_ms => 1, frozen_ms => 2, nap_ms => 3, watched => 4, seen_ms => 5);
+
+sub new_clock
+{
+	my ($clock) = @_;
+
+	append_to_file($clock, "\0" x (8 * keys %field));
+	return $clock;
+}
+
+sub write_clock
+{
+	my ($clock, $field, $value) = @_;
+
+	open(my $fh, '+<', $clock) or die "$clock: $!";
+	sysseek($fh, 8 * $field{$field}, 0);
+	syswrite($fh, pack('q', $value)) == 8 or die "$clock: $!";
+	close $fh;
+	return;
+}
+
+sub read_clock
+{
+	my ($clock, $field) = @_;
+
+	open(my $fh, '<', $clock) or die "$clock: $!";
+	sysseek($fh, 8 * $field{$field}, 0);
+	sysread($fh, my $value, 8) == 8 or die "$clock: $!";
+	return unpack('q', $value);
+}
+
+# Move the wall clock of a server that was started with one: seconds or days from
+# the real time (-0.05, '+2d'), or to a time in UTC ('@2026-01-01 12:00:00'); it
+# stands there without the @.
 sub set_clock
 {
 	my ($node, $offset) = @_;
 	my $file = clock_file($node);
 
-	$offset = sprintf('%+.3f', $offset) if looks_like_number($offset);
-	open(my $fh, '>', "$file.new") or die "$file.new: $!";
-	print $fh "$offset\n";
-	close $fh;
-	rename("$file.new", $file) or die "$file: $!";
+	my ($goes, @time) = $offset =~ /^(@?)(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)$/;
+	my $time = @time ? timegm(reverse(@time[2 .. 5]), $time[1] - 1, $time[0]) : undef;
+
+	if (@time) { $offset = $time - time() }
+	elsif ($offset =~ /^([-+][\d.]+)d$/) { $offset = $1 * 86400 }
+	looks_like_number($offset) or die "no offset: $offset";
+	new_clock($file) if !-e $file;
+	write_clock($file, 'set_ms', sprintf('%.0f', 1000 * $offset));
+	write_clock($file, 'frozen_ms', @time && !$goes ? 1000 * $time : 0);
 	return;
 }
 
-# The libraries to preload for a server: ours (test/helpers/shim.c), and those given.
-# The sanitizer's, if there is one, wants to be the first.
+# The libraries to preload for a server: the sanitizer's, which wants to be the
+# first, if there is one, and ours (test/helpers/shim.c).
 my $shim;
 
 sub preload
 {
-	my (@libraries) = @_;
-
 	if (!defined $shim)
 	{
 		$shim = PostgreSQL::Test::Utils::tempdir() . '/shim.so';
 		system_or_bail(split(' ', $ENV{CC} // 'cc'), '-shared', '-fPIC', '-o',
 			$shim, dirname(__FILE__) . "/../helpers/shim.c", '-ldl');
 	}
-	return join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim, @libraries;
+	return join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim;
+}
+
+# Start a server by the clock of this file.
+sub start_by_clock
+{
+	my ($node, $clock) = @_;
+
+	local $ENV{LD_PRELOAD} = preload();
+	local $ENV{SHIM_CLOCK} = $clock;
+	$node->start;
+	# pg_ctl is content with a standby that takes no connections yet; the empty
+	# query is for psql, which may be gone before it could read another
+	$node->poll_query_until('postgres', undef, '') or die 'no connection';
+	return;
 }
 
 # Start a server with a clock of its own. The monotonic clock stays real.
 sub start_with_clock
 {
 	my ($node, $offset) = @_;
-	my ($library) = glob('/usr/lib/*/faketime/libfaketime.so.1');
 
-	die "libfaketime is not installed (package faketime)"
-	  unless defined $library;
 	set_clock($node, $offset);
-	local $ENV{LD_PRELOAD} = preload($library);
-	local $ENV{FAKETIME_TIMESTAMP_FILE} = clock_file($node);
-	local $ENV{FAKETIME_NO_CACHE} = 1;
-	local $ENV{FAKETIME_DONT_FAKE_MONOTONIC} = 1;
-	# the library's semaphore is shared by all processes, and a call of fstat()
-	# may wait for it twice
-	local $ENV{NO_FAKE_STAT} = 1;
-	local $ENV{FAKETIME_DISABLE_SHM} = 1;
-	$node->start;
-	# pg_ctl is content with a standby that takes no connections yet; the empty
-	# query is for psql, which may be gone before it could read another
-	$node->poll_query_until('postgres', undef, '') or die 'no connection';
+	start_by_clock($node, clock_file($node));
 	return;
 }
 

@@ -59,7 +59,7 @@ sub warnings_since
 
 {
 	local $ENV{LD_PRELOAD} = preload();
-	local $ENV{SHIM_CLOCK} = $kernel;
+	local $ENV{SHIM_KERNEL} = $kernel;
 	kernel_says('unsynchronized 16000000 15000000');
 	$node->start;
 }

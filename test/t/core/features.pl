@@ -124,8 +124,7 @@ foreach my $sync ('on', 'off')
 		database => "own_$sync");
 }
 
-# From here on with the real clock: libfaketime does not move that of all
-# background workers.
+# From here on with the real clock.
 $node->stop;
 $node->start;
 $life = 'third life';

@@ -76,7 +76,7 @@ sub kernel_says
 	return;
 }
 
-$ENV{SHIM_CLOCK} = $kernel;
+$ENV{SHIM_KERNEL} = $kernel;
 kernel_says('synchronized 1500 20');
 start_with_clock($node, 0);
 query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
@@ -387,7 +387,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 
 # ---- leases ----
 
-delete $ENV{SHIM_CLOCK};
+delete $ENV{SHIM_KERNEL};
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init;
 $registry->start;

@@ -193,8 +193,7 @@ set_clock($standby, "+$offset");
 cmp_ok(query($standby, $next), '>', $last, 'when it is promoted, IDs go on');
 $standby->stop;
 
-# The same for a recovery from an archive. Its WAL is all there: a shell that is
-# started with libfaketime may fail.
+# The same for a recovery from an archive. Its WAL is all there.
 my $recovered = PostgreSQL::Test::Cluster->new('recovered');
 $recovered->init_from_backup($node, 'cold');
 $recovered->append_conf('postgresql.conf', "restore_command = 'false'");

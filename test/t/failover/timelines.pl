@@ -268,7 +268,7 @@ recovery_target_timeline = 'current'
 recovery_target_action = 'promote'
 snowflake.node_id = '3'
 snowflake.shards = '7-8'
-# its WAL is all there: a shell that is started with libfaketime may fail
+# its WAL is all there
 restore_command = 'false'
 });
 	copy($_, $recovered->data_dir . '/pg_wal') or die "$_: $!"

@@ -18,55 +18,6 @@ use SnowflakeTest;
 my $next = 'SELECT snowflake_nextval()';
 my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;
 
-# ---- clocks: see test/clock ----
-
-my $library = "$PostgreSQL::Test::Utils::tmp_check/clock.so";
-my %field = (ahead_ms => 0, set_ms => 1, nap_ms => 2, watched => 3, seen_ms => 4);
-
-system_or_bail('gcc', '-O1', '-fPIC', '-shared', '-o', $library, "$FindBin::RealBin/../../helpers/clock.c");
-
-sub new_clock
-{
-	my ($name) = @_;
-	my $clock = "$PostgreSQL::Test::Utils::tmp_check/clock_$name";
-
-	append_to_file($clock, "\0" x (8 * keys %field));
-	return $clock;
-}
-
-sub write_clock
-{
-	my ($clock, $field, $value) = @_;
-
-	open(my $fh, '+<', $clock) or die "$clock: $!";
-	sysseek($fh, 8 * $field{$field}, 0);
-	syswrite($fh, pack('q', $value)) == 8 or die "$clock: $!";
-	close $fh;
-	return;
-}
-
-sub read_clock
-{
-	my ($clock, $field) = @_;
-
-	open(my $fh, '<', $clock) or die "$clock: $!";
-	sysseek($fh, 8 * $field{$field}, 0);
-	sysread($fh, my $value, 8) == 8 or die "$clock: $!";
-	return unpack('q', $value);
-}
-
-# Start a server by this clock.
-sub start_by_clock
-{
-	my ($node, $clock) = @_;
-
-	# the sanitizer's library, if there is one, wants to be the first
-	local $ENV{LD_PRELOAD} = join ' ', (split ' ', $ENV{SNOWFLAKE_PRELOAD} // '')[0] // (), $library;
-	local $ENV{SNOWFLAKE_CLOCK} = $clock;
-	$node->start;
-	return;
-}
-
 # ---- servers ----
 
 # Two slots: 2**13 IDs of both in a ms.
@@ -125,7 +76,7 @@ $registry->start;
 initialize($registry);
 my %node = map { $_ => new_holder($registry, $_) } qw(far_behind behind right ahead far_ahead);
 my %offset = (far_behind => -20, behind => -3, right => 0, ahead => 3, far_ahead => 20);
-my %clock = map { $_ => new_clock($_) } keys %node;
+my %clock = map { $_ => new_clock("$PostgreSQL::Test::Utils::tmp_check/clock_$_") } keys %node;
 my (%load, %errors);
 
 # In seconds from the real time.
@@ -233,7 +184,7 @@ $registry->stop;
 
 # The registry and the servers have one clock, which is moved on: as fast as a
 # process keeps up that takes 3 s without a look at it for a freeze.
-my $clock = new_clock('moved');
+my $clock = new_clock("$PostgreSQL::Test::Utils::tmp_check/clock_moved");
 my ($ahead_ms, $step_ms) = (0, 1000);
 
 sub move_on
