@@ -129,6 +129,8 @@ need_orm_packages() {
 		keep "$dir" "$kept"
 	fi
 	ln -sfn "$kept/node_modules" "$tree/examples/orm/node_modules"
+	as_postgres mkdir -p "$tree/examples/orm/out"
+	echo "export SNOWFLAKE_ORM_OUT=$tree/examples/orm/out"
 }
 
 # Kubernetes' schemas.

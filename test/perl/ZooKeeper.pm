@@ -84,7 +84,7 @@ sub launch
 	{
 		open STDOUT, '>>', $self->{log} or die;
 		open STDERR, '>&', \*STDOUT or die;
-		exec 'java', '-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1',
+		exec 'java', '-XX:-UsePerfData', '-Xmx128m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1',
 		  '-Dorg.slf4j.simpleLogger.showDateTime=true', '-cp',
 		  '/usr/share/java/zookeeper.jar:/usr/share/java/slf4j-simple.jar',
 		  'org.apache.zookeeper.server.quorum.QuorumPeerMain', $file

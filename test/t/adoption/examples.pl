@@ -39,6 +39,9 @@ my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
   hibernate-commons-annotations geronimo-jpa_2.0_spec geronimo-jta-1.2-spec
   dom4j slf4j-api commons-collections3 antlr javassist postgresql);
 my $jars = join ':', @jars;
+
+# Its files of statistics are named by process IDs, which are equal in two tests.
+my @java = ('java', '-XX:-UsePerfData');
 my $classes = PostgreSQL::Test::Utils::tempdir;
 
 # The commands of Prisma set timers of 10 s and 60 s, and end no sooner than these,
@@ -57,7 +60,7 @@ append_to_file($no_timer, q{
 my %decoder = (
 	python => [ $python, "$examples/decode/decode.py" ],
 	node => [ 'node', "$examples/decode/decode.js" ],
-	java => [ 'java', "$examples/decode/Decode.java" ]);
+	java => [ @java, "$examples/decode/Decode.java" ]);
 my %program = (
 	psycopg => [ $python, "$examples/with_psycopg.py" ],
 	service => [ $python, "$examples/with_service.py" ],
@@ -69,12 +72,12 @@ my %program = (
 	rails => [ '/usr/bin/ruby', "$examples/with_rails.rb" ],
 	pg => [ 'node', "$examples/with_pg.js" ],
 	jdbc => [
-		'java', '-cp', '/usr/share/java/postgresql.jar',
+		@java, '-cp', '/usr/share/java/postgresql.jar',
 		"$examples/WithJdbc.java" ],
 	hibernate => [
 		'sh', '-c',
 		"javac -d '$classes' -cp '$jars' '$examples'/hibernate/*.java &&
-		java -cp '$classes:$jars' WithHibernate" ],
+		@java -cp '$classes:$jars' WithHibernate" ],
 	prisma => [
 		'env', "NODE_OPTIONS=--require=$no_timer", 'node',
 		"$examples/orm/with_prisma.js" ],
