@@ -24,6 +24,7 @@
 #include "storage/proc.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -53,6 +54,26 @@ require_primary(void)
 				 errmsg("recovery is in progress"),
 				 errdetail("Which transactions may still bring in IDs is known on the primary only."),
 				 errhint("Connect to the primary. After a promotion, begin a new transaction.")));
+}
+
+/*
+ * Throw SQLSTATE 55000 in a session that Citus opened to run one part of a
+ * distributed query.  Citus pushes stable functions down, and the IDs in its
+ * tables come from several servers: with a horizon of this one, a feed would
+ * skip rows of the others.  Citus knows its own sessions by the same prefix;
+ * those of run_command_on_workers() have another one.
+ */
+static void
+refuse_distributed(void)
+{
+	static const char citus[] = "citus_internal gpid=";
+
+	if (strncmp(application_name, citus, strlen(citus)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a horizon does not cover a distributed table"),
+				 errdetail("A Citus node sent this query for a part of the table. This server does not know which transactions on other servers may still bring in IDs."),
+				 errhint("Have each transaction write what the feed delivers also into a table that is not distributed, and read the feed from that table.")));
 }
 
 /* A position as an ID of this maker, at the ends of the layout as well. */
@@ -88,6 +109,7 @@ prepare(FunctionCallInfo fcinfo)
 {
 	sf_guard_loaded();
 	require_primary();
+	refuse_distributed();
 	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 		sf_mark_attach(fcinfo->flinfo->fn_oid);
 }
@@ -97,8 +119,8 @@ prepare(FunctionCallInfo fcinfo)
  *
  * Every ID of this node below it belongs to a transaction that has ended, and
  * whose outcome the calling statement sees.  Throws SQLSTATE 55000 (a standby;
- * transactions prepared before the start; not preloaded), and what loading the
- * mark throws.
+ * a part of a distributed query; transactions prepared before the start; not
+ * preloaded), and what loading the mark throws.
  */
 Datum
 snowflake_horizon(PG_FUNCTION_ARGS)

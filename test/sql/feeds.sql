@@ -67,6 +67,12 @@ SELECT snowflake_horizon() > :before AS asked;
 SELECT count(*) FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 RESET ROLE;
 DROP ROLE snowflake_reader;
+-- in a session that Citus opened for a part of a query; its other ones may ask
+SET application_name = 'citus_internal gpid=10000000123';
+SELECT snowflake_horizon();
+SET application_name = 'citus_run_command gpid=10000000123';
+SELECT snowflake_horizon() > :before AS asked;
+RESET application_name;
 DROP TABLE feed;
 SELECT proname, provolatile, proparallel FROM pg_proc
 WHERE proname LIKE 'snowflake%horizon%' ORDER BY proname;

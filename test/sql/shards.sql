@@ -50,6 +50,9 @@ SELECT snowflake_currval() < snowflake_shard_horizon(5000) AS delivered;
 SELECT snowflake_shard_horizon(4096);
 SELECT snowflake_shard_horizon(8192);
 SELECT snowflake_shard_horizon(NULL);
+SET application_name = 'citus_internal gpid=10000000123';
+SELECT snowflake_shard_horizon(5000);
+RESET application_name;
 
 -- a key that becomes one of a shard
 CREATE TABLE keys (id bigint PRIMARY KEY);
