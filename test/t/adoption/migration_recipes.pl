@@ -290,6 +290,11 @@ is(query($node, q{SELECT min(id) > (SELECT max FROM probe) FROM orders WHERE ite
 	't', 'pgEdge: goes on above');
 is(query($node, 'SELECT DISTINCT snowflake_node(id) FROM orders'), '7',
 	'pgEdge: old and new say the same of their node');
+
+# ... of its tags 1.0 and 1.1, ID 9 of a millisecond of node 7
+my ($oldest) = $page =~ /The tags 1\.0 and 1\.1 .*?`('timestamp:.*?')`/s;
+is(query($node, "SELECT created_at = '2023-01-01 00:00:01Z', node_id, sequence FROM snowflake_decode((1000::bigint << 22) | (9 << 10) | 7, $oldest)"),
+	't|7|9', 'pgEdge: the layout of its first tags');
 query($node, q{ALTER TABLE bills ALTER COLUMN id SET DEFAULT snowflake_nextval();
 	ALTER TABLE "Letters" ALTER COLUMN id SET DEFAULT snowflake_nextval();});
 
