@@ -385,7 +385,9 @@ REVOKE ALL ON FUNCTION snowflake_stat_reset() FROM PUBLIC;
 --
 -- Leases of node ids.  A database with this extension can be the registry of
 -- other servers, which needs nothing preloaded.  Bodies are parsed here and
--- now, so that they do not follow anybody's search_path.
+-- now, so that they do not follow anybody's search_path.  What they use of
+-- pg_catalog is qualified: the script's own search_path has the extension's
+-- schema, where somebody else may have put an operator that fits better.
 --
 CREATE FUNCTION snowflake_lease(
 	OUT registry text, OUT state text, OUT node_id bigint,
@@ -442,8 +444,9 @@ CREATE FUNCTION snowflake_registry_place(OUT system_identifier bigint,
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT c.system_identifier,
-		substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
-	FROM pg_control_system() c;
+		pg_catalog.substr(pg_catalog.pg_walfile_name(
+			pg_catalog.pg_current_wal_insert_lsn()), 1, 8)
+	FROM pg_catalog.pg_control_system() c;
 END;
 COMMENT ON FUNCTION snowflake_registry_place() IS
 'which server this is, and its timeline';
@@ -452,7 +455,7 @@ COMMENT ON FUNCTION snowflake_registry_place() IS
 -- role may update the column id, which cannot change: that is what locking the
 -- row asks for.
 CREATE TABLE snowflake_registry (
-	id integer PRIMARY KEY DEFAULT 1 CHECK (id = 1),
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
 	floor bigint NOT NULL,
 	layout text NOT NULL,
@@ -488,7 +491,7 @@ COMMENT ON TABLE snowflake_registry_slot IS
 -- Which ranges of shards are whose, as workers write it; one row, or none
 -- before anybody had one.
 CREATE TABLE snowflake_registry_shards (
-	id integer PRIMARY KEY DEFAULT 1 CHECK (id = 1),
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	version bigint NOT NULL,
 	shards text NOT NULL
 );
@@ -509,17 +512,22 @@ CREATE FUNCTION snowflake_registry_read(
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint,
-		r.system_identifier = p.system_identifier AND r.timeline = p.timeline,
+	SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint,
+		(r.system_identifier, r.timeline)
+			OPERATOR(pg_catalog.=) (p.system_identifier, p.timeline),
 		r.generation, r.floor, r.layout,
-		CASE WHEN row_number() OVER (ORDER BY s.node) = 1 THEN h.shards END,
+		CASE WHEN pg_catalog.row_number() OVER (ORDER BY s.node)
+			OPERATOR(pg_catalog.=) 1 THEN h.shards END,
 		h.version,
 		s.node, s.version, s.epoch, s.owner, s.server, s.write_id, s.until,
-		s.offset_ms, s.released, s.host, s.process, s.since_ms, host(s.address),
-		CASE WHEN s.present_until > clock_timestamp() THEN s.present ELSE 0 END
+		s.offset_ms, s.released, s.host, s.process, s.since_ms,
+		pg_catalog.host(s.address),
+		CASE WHEN s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+			THEN s.present ELSE 0 END
 	FROM snowflake_registry_place() p
-		LEFT JOIN snowflake_registry r ON r.id = 1
-		LEFT JOIN snowflake_registry_shards h ON h.id = 1
+		LEFT JOIN snowflake_registry r ON r.id OPERATOR(pg_catalog.=) 1
+		LEFT JOIN snowflake_registry_shards h ON h.id OPERATOR(pg_catalog.=) 1
 		LEFT JOIN snowflake_registry_slot s ON true
 	ORDER BY s.node;
 END;
@@ -541,8 +549,8 @@ BEGIN ATOMIC
 	WITH locked AS MATERIALIZED (
 		SELECT 1
 		FROM snowflake_registry r
-		WHERE r.generation = in_generation
-			AND (r.system_identifier, r.timeline) =
+		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
+			AND (r.system_identifier, r.timeline) OPERATOR(pg_catalog.=)
 				(SELECT p.system_identifier, p.timeline
 				FROM snowflake_registry_place() p)
 		FOR SHARE
@@ -550,33 +558,39 @@ BEGIN ATOMIC
 		INSERT INTO snowflake_registry_slot AS s
 		SELECT slot, 1, claims, holder, machine, new_write_id, new_until,
 			ahead_ms, given_back, hostname, postmaster, claimed_ms,
-			inet_client_addr(), holder,
-			clock_timestamp() + ttl_ms * interval '1 ms'
+			pg_catalog.inet_client_addr(), holder,
+			pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
 		FROM locked
-		WHERE expected = 0
+		WHERE expected OPERATOR(pg_catalog.=) 0
 		ON CONFLICT DO NOTHING
 		RETURNING s.version
 	), changed AS (
 		UPDATE snowflake_registry_slot s
-		SET version = s.version + 1, epoch = claims, owner = holder,
-			server = machine, write_id = new_write_id, until = new_until,
+		SET version = s.version OPERATOR(pg_catalog.+) 1, epoch = claims,
+			owner = holder, server = machine, write_id = new_write_id, until = new_until,
 			offset_ms = ahead_ms, released = given_back, host = hostname,
 			process = postmaster, since_ms = claimed_ms,
-			address = CASE WHEN holder = 0 THEN s.address
-				ELSE inet_client_addr() END,
-			present = CASE WHEN ttl_ms < 0 THEN 0 WHEN ttl_ms > 0 THEN holder
+			address = CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN s.address
+				ELSE pg_catalog.inet_client_addr() END,
+			present = CASE WHEN ttl_ms OPERATOR(pg_catalog.<) 0 THEN 0
+				WHEN ttl_ms OPERATOR(pg_catalog.>) 0 THEN holder
 				ELSE s.present END,
-			present_until = CASE
-				WHEN ttl_ms > 0 THEN clock_timestamp() + ttl_ms * interval '1 ms'
+			present_until = CASE WHEN ttl_ms OPERATOR(pg_catalog.>) 0
+				THEN pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+					(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
 				ELSE s.present_until END
 		FROM locked
-		WHERE s.node = slot AND expected <> 0 AND s.version = expected
-			AND (s.present IN (0, holder, displaced)
-				OR s.present_until <= clock_timestamp())
+		WHERE s.node OPERATOR(pg_catalog.=) slot
+			AND expected OPERATOR(pg_catalog.<>) 0
+			AND s.version OPERATOR(pg_catalog.=) expected
+			AND (s.present OPERATOR(pg_catalog.=) ANY (ARRAY[0, holder, displaced])
+				OR s.present_until OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp())
 		RETURNING s.version
 	)
 	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
-		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
 END;
 COMMENT ON FUNCTION snowflake_registry_write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint) IS
 'for workers: claim, extend or give back a slot';
@@ -587,13 +601,16 @@ LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH changed AS (
 		UPDATE snowflake_registry_slot s
-		SET present_until = clock_timestamp() + ttl_ms * interval '1 ms'
-		WHERE s.node = slot AND s.present = holder
-			AND s.present_until > clock_timestamp()
+		SET present_until = pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
+		WHERE s.node OPERATOR(pg_catalog.=) slot
+			AND s.present OPERATOR(pg_catalog.=) holder
+			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
 		RETURNING s.node
 	)
 	SELECT EXISTS (SELECT FROM changed),
-		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
 END;
 COMMENT ON FUNCTION snowflake_registry_keep(bigint, bigint, bigint) IS
 'for workers: stay present';
@@ -606,8 +623,8 @@ BEGIN ATOMIC
 	WITH locked AS MATERIALIZED (
 		SELECT 1
 		FROM snowflake_registry r
-		WHERE r.generation = in_generation
-			AND (r.system_identifier, r.timeline) =
+		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
+			AND (r.system_identifier, r.timeline) OPERATOR(pg_catalog.=)
 				(SELECT p.system_identifier, p.timeline
 				FROM snowflake_registry_place() p)
 		FOR SHARE
@@ -615,18 +632,20 @@ BEGIN ATOMIC
 		INSERT INTO snowflake_registry_shards AS h (version, shards)
 		SELECT 1, new_shards
 		FROM locked
-		WHERE expected = 0
+		WHERE expected OPERATOR(pg_catalog.=) 0
 		ON CONFLICT DO NOTHING
 		RETURNING h.version
 	), changed AS (
 		UPDATE snowflake_registry_shards h
-		SET version = h.version + 1, shards = new_shards
+		SET version = h.version OPERATOR(pg_catalog.+) 1, shards = new_shards
 		FROM locked
-		WHERE expected <> 0 AND h.version = expected
+		WHERE expected OPERATOR(pg_catalog.<>) 0
+			AND h.version OPERATOR(pg_catalog.=) expected
 		RETURNING h.version
 	)
 	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
-		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
 END;
 COMMENT ON FUNCTION snowflake_registry_write_shards(bigint, bigint, text) IS
 'for workers: say who may issue for which shards';
@@ -645,7 +664,8 @@ BEGIN ATOMIC
 		RETURNING r.id
 	)
 	SELECT (SELECT m.id::bigint FROM made m),
-		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
 END;
 COMMENT ON FUNCTION snowflake_registry_begin(bigint, bigint, text, bigint, integer) IS
 'for workers: make this database a registry, if it is none';
@@ -660,14 +680,15 @@ BEGIN ATOMIC
 		UPDATE snowflake_registry r
 		SET generation = new_generation,
 			floor = greatest(r.floor, new_floor,
-				(SELECT max(s.until) FROM snowflake_registry_slot s)),
+				(SELECT pg_catalog.max(s.until) FROM snowflake_registry_slot s)),
 			system_identifier = p.system_identifier, timeline = p.timeline
 		FROM snowflake_registry_place() p
-		WHERE r.generation = in_generation
+		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
 		RETURNING r.id
 	)
 	SELECT (SELECT c.id::bigint FROM changed c),
-		floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint;
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
 END;
 COMMENT ON FUNCTION snowflake_registry_renew(bigint, bigint, bigint) IS
 'for workers: after a loss of data, another generation and floor';
@@ -680,11 +701,15 @@ CREATE FUNCTION snowflake_registry_init_here(layout text)
 RETURNS boolean
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT count(b.written) > 0
+	SELECT pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
 	FROM snowflake_registry_layout(layout) l,
 		snowflake_registry_begin(
-			('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
-			greatest(0, ceil((extract(epoch FROM clock_timestamp()) * 1000 - l.epoch_ms) / l.tick_ms))::bigint,
+			('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+			greatest(0, pg_catalog.ceil(
+				(extract(epoch FROM pg_catalog.clock_timestamp())
+					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) l.epoch_ms)
+				OPERATOR(pg_catalog./) l.tick_ms))::bigint,
 			l.text, l.epoch_ms, l.tick_ms) b
 	WHERE l.text IS NOT NULL;
 END;
@@ -697,14 +722,21 @@ RETURNS timestamptz
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
 	UPDATE snowflake_registry r
-	SET generation = ('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+	SET generation = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+			pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
 		floor = greatest(r.floor,
-			(SELECT max(s.until) FROM snowflake_registry_slot s),
-			ceil((extract(epoch FROM clock_timestamp() + largest_reserve + largest_offset) * 1000
-				- r.epoch_ms) / r.tick_ms)::bigint),
+			(SELECT pg_catalog.max(s.until) FROM snowflake_registry_slot s),
+			pg_catalog.ceil(
+				(extract(epoch FROM pg_catalog.clock_timestamp()
+						OPERATOR(pg_catalog.+) largest_reserve
+						OPERATOR(pg_catalog.+) largest_offset)
+					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) r.epoch_ms)
+				OPERATOR(pg_catalog./) r.tick_ms)::bigint),
 		system_identifier = p.system_identifier, timeline = p.timeline
 	FROM snowflake_registry_place() p
-	RETURNING to_timestamp((r.epoch_ms + r.floor * r.tick_ms) / 1000.0);
+	RETURNING pg_catalog.to_timestamp(
+		(r.epoch_ms OPERATOR(pg_catalog.+) (r.floor OPERATOR(pg_catalog.*) r.tick_ms))
+			OPERATOR(pg_catalog./) 1000.0);
 END;
 COMMENT ON FUNCTION snowflake_registry_recover_here(interval, interval) IS
 'snowflake_registry_recover() where this database is the registry';
@@ -716,13 +748,17 @@ CREATE FUNCTION snowflake_registry_slots_here(
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT s.node, s.host, s.address, s.process, to_hex(s.owner),
-		to_timestamp(s.since_ms / 1000.0),
-		to_timestamp((r.epoch_ms + s.until * r.tick_ms) / 1000.0),
-		s.present <> 0 AND s.present_until > clock_timestamp(), s.released,
-		s.offset_ms * interval '1 ms'
+	SELECT s.node, s.host, s.address, s.process,
+		pg_catalog.to_hex(s.owner),
+		pg_catalog.to_timestamp(s.since_ms OPERATOR(pg_catalog./) 1000.0),
+		pg_catalog.to_timestamp(
+			(r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms))
+				OPERATOR(pg_catalog./) 1000.0),
+		s.present OPERATOR(pg_catalog.<>) 0
+			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
+		s.released, s.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
 	FROM snowflake_registry_slot s
-		JOIN snowflake_registry r ON r.id = 1
+		JOIN snowflake_registry r ON r.id OPERATOR(pg_catalog.=) 1
 	ORDER BY s.node;
 END;
 COMMENT ON FUNCTION snowflake_registry_slots_here() IS
@@ -735,9 +771,12 @@ LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH changed AS (
 		UPDATE snowflake_registry_slot s
-		SET version = s.version + 1, owner = 0, released = true, present = 0,
-			write_id = ('x' || right(replace(gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint
-		WHERE s.node = slot AND NOT (s.released AND s.present = 0)
+		SET version = s.version OPERATOR(pg_catalog.+) 1, owner = 0,
+			released = true, present = 0,
+			write_id = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint
+		WHERE s.node OPERATOR(pg_catalog.=) slot
+			AND NOT (s.released AND s.present OPERATOR(pg_catalog.=) 0)
 		RETURNING s.node
 	)
 	SELECT EXISTS (SELECT FROM changed);

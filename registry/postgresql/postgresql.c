@@ -68,8 +68,9 @@ static const char *const greeting =
 " pg_catalog.set_config('lock_timeout', $1, false),"
 " pg_catalog.set_config('jit', 'off', false),"
 " (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
-" JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace"
-" WHERE e.extname = 'snowflake')";
+" JOIN pg_catalog.pg_namespace n"
+" ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
+" WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake')";
 
 #define GREETING_SCHEMA	4
 

@@ -824,6 +824,97 @@ push @ids, $session->query_safe('SELECT hostile.snowflake_nextval()');
 check_ids('before and after', \@ids);
 $session->quit;
 
+# ---- traps for what the script calls ----
+
+# The script's search_path begins with pg_catalog, so nothing can take the place
+# of an operator or function there whose arguments are exactly those of the call.
+# But where the call needs a cast, PostgreSQL prefers whatever fits better, in any
+# schema of the path. So the database's owner plants, for each type that the
+# script has, the usual operators, and functions with the names that it calls.
+my $called = query($node, q{
+	CREATE EXTENSION snowflake;
+	SELECT string_agg(DISTINCT quote_literal(call[1]), ', ')
+	FROM pg_proc p, regexp_matches(pg_get_functiondef(p.oid), '(\w+)\(', 'g') call
+	WHERE p.proname LIKE 'snowflake%' AND p.prosqlbody IS NOT NULL;
+	DROP EXTENSION snowflake});
+like($called, qr/'to_timestamp'/, 'the names that the script calls are found');
+
+my $plant = q{
+	SET check_function_bodies = off;
+	CREATE FUNCTION snowflake_registry_layout(varchar) RETURNS record LANGUAGE SQL AS 'trapped';
+	CREATE FUNCTION snowflake_registry_begin(numeric, numeric, varchar, numeric, numeric)
+	RETURNS record LANGUAGE SQL AS 'trapped';
+	CREATE FUNCTION pg_extension_config_dump(text, text) RETURNS void LANGUAGE SQL AS 'trapped';
+	DO $$
+	DECLARE
+		-- of two types, the result of an operator is the one that comes later
+		types text[] := '{integer,bigint,numeric,inet,text,interval,timestamptz}';
+		trap record;
+	BEGIN
+		FOR trap IN
+			SELECT types[a] AS l, types[b] AS r, operators, result
+			FROM generate_subscripts(types, 1) a, generate_subscripts(types, 1) b,
+				(VALUES ('{+,-,*,/,%,||}'::text[], NULL),
+					('{=,<>,<,<=,>,>=}', 'boolean')) o(operators, result)
+		LOOP
+			trap.result := coalesce(trap.result, types[greatest(
+				array_position(types, trap.l), array_position(types, trap.r))]);
+			EXECUTE format('CREATE FUNCTION %I(%s, %s) RETURNS %s LANGUAGE SQL AS %L',
+				'trap' || trap.operators[1], trap.l, trap.r, trap.result, 'trapped');
+			FOR i IN 1 .. cardinality(trap.operators) LOOP
+				EXECUTE format('CREATE OPERATOR %s (FUNCTION = %I, LEFTARG = %s, RIGHTARG = %s)',
+					trap.operators[i], 'trap' || trap.operators[1], trap.l, trap.r);
+			END LOOP;
+		END LOOP;
+		FOR trap IN
+			SELECT DISTINCT ON (p.proname, args) p.proname, args,
+				CASE WHEN p.prorettype = 'anyelement'::regtype THEN 'bigint'::regtype
+					ELSE p.prorettype::regtype END AS result
+			FROM pg_proc p, unnest(types) a, unnest(types) b, unnest(types) c,
+				concat_ws(', ', a, CASE WHEN p.pronargs > 1 THEN b END,
+					CASE WHEN p.pronargs > 2 THEN c END) args
+			WHERE p.pronamespace = 'pg_catalog'::regnamespace
+			AND p.pronargs BETWEEN 1 AND 3 AND p.proname IN (} . $called . q{)
+			ORDER BY p.proname, args, p.prorettype <> ALL ('{bigint,numeric}'::regtype[])
+		LOOP
+			EXECUTE format('CREATE FUNCTION %I(%s) RETURNS %s LANGUAGE SQL AS %L',
+				trap.proname, trap.args, trap.result, 'trapped');
+		END LOOP;
+	END $$};
+
+# what parts of the extension need that is neither a part of it nor built in
+my $strangers = q{
+	WITH RECURSIVE ours(classid, objid) AS (
+		SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+		WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname = 'snowflake'
+		UNION
+		SELECT d.classid, d.objid FROM pg_depend d
+			JOIN ours o ON (d.refclassid, d.refobjid) = (o.classid, o.objid)
+		WHERE d.deptype IN ('i', 'a'))
+	SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0) || ': '
+		|| pg_describe_object(d.refclassid, d.refobjid, 0)
+	FROM pg_depend d JOIN ours USING (classid, objid)
+	WHERE (d.refclassid, d.refobjid) NOT IN (SELECT * FROM ours)
+	AND d.refclassid NOT IN ('pg_extension'::regclass, 'pg_namespace'::regclass)
+	ORDER BY 1};
+my %planted = (database => 'planted');
+
+query($node, 'CREATE DATABASE planted OWNER owner');
+query($node, 'SET ROLE owner; ' . $plant, %planted);
+is(query($node, q{SELECT count(*) > 1000 FROM pg_depend
+	WHERE refclassid = 'pg_proc'::regclass OR classid = 'pg_proc'::regclass}, %planted),
+	't', 'traps are planted');
+query($node, 'CREATE EXTENSION snowflake', %planted);
+is(query($node, $strangers, %planted), '',
+	'what the extension is made of does not depend on any of them');
+query($node, q{CREATE VIEW trap AS SELECT to_timestamp(1.5 * 2::integer);
+	ALTER EXTENSION snowflake ADD VIEW trap}, %planted);
+is( query($node, $strangers, %planted),
+	"rule _RETURN on view trap: function to_timestamp(numeric)\n"
+	  . 'rule _RETURN on view trap: operator *(numeric,integer)',
+	'as it would without pg_catalog in front of a name');
+query($node, 'DROP DATABASE planted');
+
 # ---- who may write the mark, as documented ----
 
 query($node, q{

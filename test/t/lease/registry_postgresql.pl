@@ -99,6 +99,21 @@ like(reading($w), qr/^10: .* owner -1 server 4 write -2 .* host 'a"b\\c'd\/<&>' 
 	'numbers and texts as they were written; no address on a local socket');
 is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10', 'by node');
 
+# ---- a search_path of somebody else ----
+
+# The database's owner may choose one, and what is in it.
+query($registry, q{
+	CREATE SCHEMA trap;
+	GRANT USAGE ON SCHEMA trap TO worker;
+	CREATE FUNCTION trap.trap(oid, oid) RETURNS boolean LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
+	CREATE OPERATOR trap.= (FUNCTION = trap.trap, LEFTARG = oid, RIGHTARG = oid);
+	ALTER DATABASE postgres SET search_path = trap, pg_catalog});
+refused($registry, 'SELECT 1::oid = 1::oid', 'P0001', qr/trapped/, 'a trap works');
+my $trapped = worker($url);
+like(reading($trapped), qr/^initialized /, 'a worker uses nothing of it');
+$trapped->quit;
+query($registry, 'ALTER DATABASE postgres RESET search_path; DROP SCHEMA trap CASCADE');
+
 # ---- shards ----
 
 my $text = q{a"b\\c'd/<&>};
