@@ -33,6 +33,11 @@
 #include "varatt.h"
 #endif
 
+/* It was called an attribute before 20. */
+#ifndef pg_always_inline
+#define pg_always_inline pg_attribute_always_inline
+#endif
+
 /* The module's name and version, where the server can show them. */
 #if PG_VERSION_NUM >= 180000
 #define SF_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = SF_VERSION)

@@ -42,7 +42,7 @@ typedef struct SfRun
  * last one, or, if the tick now is later than that one's, from start in it.
  * False if there is none.  Adds how often somebody else was faster to retries.
  */
-static pg_attribute_always_inline bool
+static pg_always_inline bool
 sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 				int64 start, int64 want, int64 cap, SfRun *run,
 				uint64 *retries)

@@ -211,7 +211,7 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
  * (or registers would have to be saved), and what is rare is left to the
  * caller.
  */
-static pg_attribute_always_inline bool
+static pg_always_inline bool
 try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 {
 	const SfLayout *layout = source.layout;

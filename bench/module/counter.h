@@ -57,7 +57,7 @@ typedef struct SfRun
 	int64		last;			/* inclusive */
 } SfRun;
 
-static pg_attribute_always_inline bool
+static pg_always_inline bool
 sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 				int64 start, int64 want, int64 cap, SfRun *run,
 				uint64 *retries)

@@ -12,6 +12,7 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
+#include "compat.h"
 
 /* Of the server, the headers only: these are the C library's. */
 #undef printf
