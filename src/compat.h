@@ -94,6 +94,21 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #define SF_REL_HOOK_PASS	root, relation, inhparent, rel
 #endif
 
+/*
+ * Is this the worker that copies a publisher's sequences, which there is from
+ * 19 on?  Include worker_internal.h.  What is asked only there is not exported
+ * by 15.
+ */
+#if PG_VERSION_NUM >= 190000
+#define sf_syncs_sequences() \
+	(MyLogicalRepWorker != NULL && am_sequencesync_worker())
+#else
+#define sf_syncs_sequences()	false
+#endif
+#if PG_VERSION_NUM < 160000
+#define get_extension_schema(extension) ((void) (extension), InvalidOid)
+#endif
+
 /* Bytes are unsigned in base64.h from 18 on. */
 #if PG_VERSION_NUM >= 180000
 typedef uint8 SfByte;

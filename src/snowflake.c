@@ -17,6 +17,7 @@
 #include "miscadmin.h"
 #include "node.h"
 #include "note.h"
+#include "seqsync.h"
 #include "settings.h"
 #include "state.h"
 #include "stats.h"
@@ -77,6 +78,7 @@ _PG_init(void)
 	sf_fault_define();
 	sf_writer_register();
 	sf_stats_register();
+	sf_seqsync_register();
 	sf_leaser_register();
 
 	prev_shmem_request_hook = shmem_request_hook;

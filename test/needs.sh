@@ -32,6 +32,10 @@ need_server_17() {
 	[ "$major" -ge 17 ] || { echo "it takes PostgreSQL 17, and this is $major" >&2 && return 1; }
 }
 
+need_server_19() {
+	[ "$major" -ge 19 ] || { echo "it takes PostgreSQL 19, and this is $major" >&2 && return 1; }
+}
+
 # An installation of an earlier major that has the extension.
 need_older_server() {
 	[ -n "${OLD_PG_CONFIG:-}" ] ||

@@ -1,0 +1,166 @@
+# Logical replication of sequences, which PostgreSQL has from 19 on, covers the
+# mark and the recorded layouts: FOR ALL SEQUENCES leaves out none. What a
+# subscriber has of its own stays, and one that has nothing takes what comes.
+#
+# takes: 20 s
+# needs: server_19
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $create = q{CREATE EXTENSION snowflake;
+	CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval())};
+my @logical = ('wal_level = logical', 'wal_retrieve_retry_interval = 100ms');
+
+sub registers
+{
+	my ($node, $database) = @_;
+
+	return query($node, q{SELECT string_agg(coalesce(last_value, 0)::text, ' ' ORDER BY sequencename)
+		FROM pg_sequences WHERE sequencename LIKE 'snowflake\_}
+		  . ($_[2] // 'recorded') . q{%'}, database => $database);
+}
+
+sub mark
+{
+	return registers(@_, 'mark');
+}
+
+# Wait until all sequences have been copied.
+sub wait_for_sequences
+{
+	my ($node, $database) = @_;
+
+	$node->poll_query_until($database, q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel r
+		JOIN pg_class c ON c.oid = srrelid WHERE relkind = 'S'})
+	  or die 'the sequences are not copied';
+	return;
+}
+
+sub subscribe
+{
+	my ($node, $database, $publisher) = @_;
+
+	query($node, sprintf(q{CREATE SUBSCRIPTION %s CONNECTION '%s dbname=postgres' PUBLICATION everything},
+			$node->name . "_$database", $publisher->connstr), database => $database);
+	wait_for_sequences($node, $database);
+	return;
+}
+
+sub refresh
+{
+	my ($node, $database) = @_;
+
+	query($node, sprintf('ALTER SUBSCRIPTION %s REFRESH SEQUENCES',
+			$node->name . "_$database"), database => $database);
+	wait_for_sequences($node, $database);
+	return;
+}
+
+my $blue = new_server('blue', @logical);
+$blue->start;
+query($blue, "$create; CREATE PUBLICATION everything FOR ALL TABLES, ALL SEQUENCES");
+query($blue, 'INSERT INTO orders DEFAULT VALUES');
+
+# ---- the same layout ----
+
+my $green = new_server('green', @logical, "snowflake.node_id = '2'");
+$green->start;
+query($green, 'CREATE DATABASE bare');
+query($green, 'CREATE TABLE orders (id bigint PRIMARY KEY)', database => 'bare');
+refused($green, sprintf(q{CREATE SUBSCRIPTION bare CONNECTION '%s dbname=postgres' PUBLICATION everything},
+		$blue->connstr), '42P01', qr/relation ".*\.snowflake_\w+" does not exist/,
+	'the subscriber has to have the extension', database => 'bare');
+
+query($green, $create);
+subscribe($green, 'postgres', $blue);
+is(registers($green, 'postgres'), registers($blue, 'postgres'),
+	'a database without a record takes that of the publisher');
+is(mark($green, 'postgres'), mark($blue, 'postgres'), 'and its mark');
+
+# what is issued last on the old server lies before what the new one issues
+query($blue, q{SELECT snowflake_advance(snowflake_min_id(clock_timestamp() + interval '2 s'))});
+refresh($green, 'postgres');
+is(mark($green, 'postgres'), mark($blue, 'postgres'), 'a later mark is taken');
+cmp_ok(epoch_ms(query($green, 'INSERT INTO orders DEFAULT VALUES RETURNING id')),
+	'>=', mark($blue, 'postgres'), 'the first ID of the new server is not below it');
+
+# now the new one is ahead
+my $mark = mark($green, 'postgres');
+cmp_ok($mark, '>', mark($blue, 'postgres'), 'the mark of the new server is the later one');
+refresh($green, 'postgres');
+is(mark($green, 'postgres'), $mark, 'an earlier mark does not put it back');
+$green->stop('immediate');
+$green->start;
+refresh($green, 'postgres');
+cmp_ok(mark($green, 'postgres'), '>=', $mark,
+	'nor where nobody has asked for an ID since the server started');
+query($green, 'INSERT INTO orders DEFAULT VALUES');
+
+# A worker is stopped when it has written the mark: it waits for another sequence,
+# which is one that it comes to later.
+my $worker = q{SELECT max(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+	WHERE backend_type LIKE '%sequencesync%' AND locktype = 'relation' AND NOT granted};
+my $stopped = 0;
+foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg_class c
+	WHERE relkind = 'S' AND relname <> 'snowflake_mark'}))
+{
+	my $session = $green->background_psql('postgres');
+
+	$mark = mark($green, 'postgres');
+	$session->query_safe("BEGIN; ALTER SEQUENCE $sequence START 1");
+	query($green, 'ALTER SUBSCRIPTION green_postgres REFRESH SEQUENCES');
+	$green->poll_query_until('postgres', "SELECT ($worker) IS NOT NULL") or die;
+	if (mark($green, 'postgres') < $mark)
+	{
+		$stopped = query($green, $worker);
+		query($green, "SELECT pg_terminate_backend($stopped)");
+		$green->poll_query_until('postgres',
+			"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $stopped)") or die;
+	}
+	$session->query_safe('ROLLBACK');
+	$session->quit;
+	wait_for_sequences($green, 'postgres');
+	last if $stopped;
+}
+ok($stopped, 'a worker was stopped between two sequences');
+is(mark($green, 'postgres'), $mark, 'the mark is what it was before, and the next worker keeps it');
+
+# ---- another layout ----
+
+my $other = new_server('other', @logical, "snowflake.node_id = '2'",
+	"snowflake.layout = 'discord'");
+$other->start;
+query($other, "$create; INSERT INTO orders DEFAULT VALUES");
+my $record = registers($other, 'postgres');
+isnt($record, registers($blue, 'postgres'), 'layouts that differ');
+subscribe($other, 'postgres', $blue);
+is(registers($other, 'postgres'), $record,
+	'a database with a record keeps it where that of the publisher differs');
+query($other, 'INSERT INTO orders DEFAULT VALUES');
+$other->restart;
+refresh($other, 'postgres');
+query($other, 'INSERT INTO orders DEFAULT VALUES');
+is(registers($other, 'postgres'), $record, 'and goes on, after a restart as well');
+
+query($other, 'CREATE DATABASE fresh');
+query($other, $create, database => 'fresh');
+subscribe($other, 'fresh', $blue);
+is(registers($other, 'fresh'), registers($blue, 'postgres'),
+	'one without a record takes it');
+refused($other, 'INSERT INTO orders DEFAULT VALUES', '55000',
+	qr/differs from what is recorded.*was filled with.*snowflake_accept_configuration\(\)/s,
+	'and the first ID is refused with what can be done', database => 'fresh');
+query($other, 'SELECT snowflake_accept_configuration(); INSERT INTO orders DEFAULT VALUES',
+	database => 'fresh');
+refresh($other, 'fresh');
+query($other, 'INSERT INTO orders DEFAULT VALUES', database => 'fresh');
+is(registers($other, 'fresh'), $record, 'what was accepted stays accepted');
+
+$_->stop foreach $blue, $green, $other;
+done_testing();
