@@ -25,35 +25,51 @@ $$;
 -- through WAL, and follows the database into standbys, dumps and copies.
 -- Everybody may read them, or pg_dump by a database's owner would fail.
 --
-CREATE SEQUENCE snowflake_mark MINVALUE 0 START 0;
-CREATE SEQUENCE snowflake_recorded_layout MINVALUE 0 START 0;
-CREATE SEQUENCE snowflake_recorded_epoch MINVALUE 0 START 0;
-CREATE SEQUENCE snowflake_recorded_shard_layout MINVALUE 0 START 0;
-CREATE SEQUENCE snowflake_recorded_shard_epoch MINVALUE 0 START 0;
+-- They have a schema of their own, where GRANT ... ON ALL SEQUENCES IN SCHEMA
+-- of the application's does not reach them.  Their increment is such that
+-- nextval() fails on each, also on one that holds 0; setval(), which a restore
+-- calls, does not ask for it.
+--
+CREATE SCHEMA snowflake_state;
+COMMENT ON SCHEMA snowflake_state IS
+'What guards the IDs of this database: the mark, and the layouts it was filled with';
+CREATE SEQUENCE snowflake_state.snowflake_mark
+	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
+	INCREMENT 9223372036854775807;
+CREATE SEQUENCE snowflake_state.snowflake_recorded_layout
+	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
+	INCREMENT 9223372036854775807;
+CREATE SEQUENCE snowflake_state.snowflake_recorded_epoch
+	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
+	INCREMENT 9223372036854775807;
+CREATE SEQUENCE snowflake_state.snowflake_recorded_shard_layout
+	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
+	INCREMENT 9223372036854775807;
+CREATE SEQUENCE snowflake_state.snowflake_recorded_shard_epoch
+	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
+	INCREMENT 9223372036854775807;
 
-COMMENT ON SEQUENCE snowflake_mark IS
+COMMENT ON SEQUENCE snowflake_state.snowflake_mark IS
 'Every ID in this database has a timestamp below this, in Unix milliseconds';
-COMMENT ON SEQUENCE snowflake_recorded_layout IS
+COMMENT ON SEQUENCE snowflake_state.snowflake_recorded_layout IS
 'Code of the layout that this database was filled with';
-COMMENT ON SEQUENCE snowflake_recorded_epoch IS
+COMMENT ON SEQUENCE snowflake_state.snowflake_recorded_epoch IS
 'Epoch of that layout, in Unix milliseconds';
-COMMENT ON SEQUENCE snowflake_recorded_shard_layout IS
+COMMENT ON SEQUENCE snowflake_state.snowflake_recorded_shard_layout IS
 'Code of the layout that this database was filled with, for shards';
-COMMENT ON SEQUENCE snowflake_recorded_shard_epoch IS
+COMMENT ON SEQUENCE snowflake_state.snowflake_recorded_shard_epoch IS
 'Epoch of that layout, in Unix milliseconds';
 
-REVOKE ALL ON SEQUENCE snowflake_mark, snowflake_recorded_layout,
-	snowflake_recorded_epoch, snowflake_recorded_shard_layout,
-	snowflake_recorded_shard_epoch FROM PUBLIC;
-GRANT SELECT ON SEQUENCE snowflake_mark, snowflake_recorded_layout,
-	snowflake_recorded_epoch, snowflake_recorded_shard_layout,
-	snowflake_recorded_shard_epoch TO PUBLIC;
+REVOKE ALL ON SCHEMA snowflake_state FROM PUBLIC;
+GRANT USAGE ON SCHEMA snowflake_state TO PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA snowflake_state FROM PUBLIC;
+GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO PUBLIC;
 
-SELECT pg_catalog.pg_extension_config_dump('snowflake_mark', '');
-SELECT pg_catalog.pg_extension_config_dump('snowflake_recorded_layout', '');
-SELECT pg_catalog.pg_extension_config_dump('snowflake_recorded_epoch', '');
-SELECT pg_catalog.pg_extension_config_dump('snowflake_recorded_shard_layout', '');
-SELECT pg_catalog.pg_extension_config_dump('snowflake_recorded_shard_epoch', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_mark', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_layout', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_epoch', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_shard_layout', '');
+SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_shard_epoch', '');
 
 --
 -- Making IDs. pgEdge's library has functions of its own that are called
@@ -860,6 +876,59 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTE
 ROWS 10;
 COMMENT ON FUNCTION snowflake_twins(regclass, name, integer) IS
 'IDs in a table that carry the node of this server, and that it cannot have issued';
+
+--
+-- ALTER DEFAULT PRIVILEGES of whoever creates the extension means objects of the
+-- application, and not what guards the IDs: there only this script says who may
+-- do what.
+--
+DO $$
+DECLARE
+	given pg_catalog.text;
+BEGIN
+	FOR given IN
+		WITH member AS (
+			SELECT d.classid, d.objid
+			FROM pg_catalog.pg_depend d, pg_catalog.pg_extension e
+			WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+				AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+				AND e.extname OPERATOR(pg_catalog.=) 'snowflake'
+		), guard AS (
+			SELECT pg_catalog.format('SCHEMA %s', objid::pg_catalog.regnamespace) AS name,
+				nspowner AS owner, nspacl AS acl
+			FROM member, pg_catalog.pg_namespace n
+			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
+				AND n.oid OPERATOR(pg_catalog.=) objid
+			UNION ALL
+			SELECT pg_catalog.format('TABLE %s', objid::pg_catalog.regclass), relowner, relacl
+			FROM member, pg_catalog.pg_class c
+			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+				AND c.oid OPERATOR(pg_catalog.=) objid
+				AND relkind OPERATOR(pg_catalog.=) ANY ('{r,S}'::pg_catalog."char"[])
+			UNION ALL
+			SELECT pg_catalog.format('FUNCTION %s', objid::pg_catalog.regprocedure), proowner, proacl
+			FROM member, pg_catalog.pg_proc p
+			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+				AND p.oid OPERATOR(pg_catalog.=) objid
+				AND proname OPERATOR(pg_catalog.=) ANY ('{
+					snowflake_accept_clock, snowflake_accept_configuration,
+					snowflake_accept_copy, snowflake_advance, snowflake_stat_reset,
+					snowflake_registry_begin, snowflake_registry_init,
+					snowflake_registry_keep, snowflake_registry_read,
+					snowflake_registry_recover, snowflake_registry_release,
+					snowflake_registry_renew, snowflake_registry_slots,
+					snowflake_registry_write, snowflake_registry_write_shards
+				}'::pg_catalog.name[])
+		)
+		SELECT pg_catalog.format('%s FROM %s', name, grantee::pg_catalog.regrole)
+		FROM guard, LATERAL pg_catalog.aclexplode(acl)
+		WHERE grantee OPERATOR(pg_catalog.<>) owner
+			AND grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+	LOOP
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ', given);
+	END LOOP;
+END
+$$;
 
 --
 -- Where the extension is created again while the server runs, the new mark

@@ -155,8 +155,7 @@ snowflake_accept_configuration(PG_FUNCTION_ARGS)
 	sf_register_find(fcinfo->flinfo->fn_oid, NULL);
 	mark = sf_register_read(SF_REG_MARK);
 	initStringInfo(&detail);
-	if (mark == 0 || sf_register_read(SF_REG_LAYOUT) == 0 ||
-		!sf_record_differs(&detail))
+	if (!sf_record_is_other() || !sf_record_differs(&detail))
 	{
 		ereport(NOTICE,
 				(errmsg("nothing to accept: no other configuration is recorded in this database")));

@@ -88,6 +88,49 @@ sf_record_exists(void)
 		sf_register_read(SF_REG_LAYOUT) != 0;
 }
 
+/*
+ * Is anything else recorded than what is configured, be it in part?  Without a
+ * layout of nodes the record is not in force, and what is 0 may come yet.
+ */
+bool
+sf_record_is_other(void)
+{
+	bool		in_force = sf_register_read(SF_REG_LAYOUT) != 0;
+
+	if (sf_register_read(SF_REG_MARK) == 0)
+		return false;
+	for (size_t i = 0; i < lengthof(recorded); i++)
+	{
+		const Recorded *r = &recorded[i];
+		int64		code = sf_register_read(r->code);
+		int64		epoch = sf_register_read(r->epoch);
+
+		if ((in_force || code != 0) &&
+			code != sf_layout_code(r->configured))
+			return true;
+		if ((in_force || epoch != 0) && epoch != r->configured->epoch_ms)
+			return true;
+	}
+	return false;
+}
+
+/* What to do about a record that differs. */
+const char *
+sf_record_remedy(void)
+{
+	for (size_t i = 0; i < lengthof(recorded); i++)
+	{
+		int64		code = sf_register_read(recorded[i].code);
+		SfLayout	layout;
+
+		/* no setting is like that */
+		if (!sf_layout_from_code(&layout, code,
+								 sf_register_read(recorded[i].epoch)))
+			return "While a restore is running, wait for its end. If none is, see who may have written the record (the check \"privileges\" of snowflake_status()), and have an administrator call snowflake_accept_configuration() on the primary: it puts what is configured in its place. Functions with an explicit layout work meanwhile.";
+	}
+	return "Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server; functions with an explicit layout work meanwhile. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.";
+}
+
 /* Refuse if the record differs.  SQLSTATE 55000 */
 static void
 refuse_other(void)
@@ -102,7 +145,7 @@ refuse_other(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("epoch or layout of this server differs from what is recorded in this database"),
 				 errdetail("%s", detail.data),
-				 errhint("Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server; functions with an explicit layout work meanwhile. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.")));
+				 errhint("%s", sf_record_remedy())));
 	}
 	pfree(detail.data);
 }

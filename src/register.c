@@ -23,6 +23,7 @@
 #include "access/relation.h"
 #include "access/xlog.h"
 #include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
@@ -35,6 +36,9 @@
 
 /* What the special space of a sequence's page begins with. */
 #define SEQUENCE_MAGIC	0x1717
+
+/* The registers' schema, where no grant to an application reaches them. */
+#define SCHEMA	"snowflake_state"
 
 static const char *const register_names[SF_NREGISTERS] = {
 	"snowflake_mark",
@@ -83,10 +87,10 @@ sf_register_known(void)
 }
 
 /*
- * Find the registers: the sequences beside the function that was called, of
- * the same extension.  That holds after ALTER EXTENSION ... SET SCHEMA, and
- * nobody else's sequence of that name is taken for ours.  Calls on_change, if
- * it is given, whenever that has to be done again.
+ * Find the registers: the sequences in their schema, of the same extension as
+ * the function that was called, so that nobody else's sequence of that name is
+ * taken for ours.  Calls on_change, if it is given, whenever that has to be
+ * done again.
  */
 void
 sf_register_find(Oid function, void (*on_change) (void))
@@ -106,11 +110,12 @@ sf_register_find(Oid function, void (*on_change) (void))
 		registered = true;
 	}
 
-	schema = get_func_namespace(function);
+	schema = get_namespace_oid(SCHEMA, true);
 	extension = getExtensionOfObject(ProcedureRelationId, function);
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
-		Oid			oid = get_relname_relid(register_names[i], schema);
+		Oid			oid = OidIsValid(schema) ?
+			get_relname_relid(register_names[i], schema) : InvalidOid;
 
 		if (!OidIsValid(oid) || !OidIsValid(extension) ||
 			getExtensionOfObject(RelationRelationId, oid) != extension)
@@ -163,8 +168,8 @@ open_sequence(SfRegisterId id, LOCKMODE mode, bool wait)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a logged sequence",
 						RelationGetRelationName(rel)),
-				 errhint("Make it one again with ALTER SEQUENCE %s SET LOGGED.",
-						 RelationGetRelationName(rel))));
+				 errhint("Make it one again with ALTER SEQUENCE %s.%s SET LOGGED.",
+						 SCHEMA, RelationGetRelationName(rel))));
 	return rel;
 }
 

@@ -124,6 +124,7 @@ snowflake_status(PG_FUNCTION_ARGS)
 	sf_status_kernel_clock(result);
 	if (sf_state != NULL)
 		sf_status_server(result, function);
+	sf_status_rights(result, function);
 	sf_status_tables(result, function);
 	return (Datum) 0;
 }

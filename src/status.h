@@ -37,6 +37,9 @@ extern char *sf_status_read_mark(Oid function, int64 *value);
 extern void sf_status_kernel_clock(ReturnSetInfo *result);
 extern void sf_status_clock(ReturnSetInfo *result);
 
+/* status_rights.c */
+extern void sf_status_rights(ReturnSetInfo *result, Oid function);
+
 /* status_tables.c */
 extern void sf_status_tables(ReturnSetInfo *result, Oid function);
 

@@ -320,6 +320,7 @@ typedef struct RecordRead
 	Oid			function;
 	bool		exists;
 	StringInfoData differs;		/* empty: it does not */
+	const char *remedy;
 } RecordRead;
 
 static void
@@ -328,9 +329,10 @@ read_record(void *arg)
 	RecordRead *record = arg;
 
 	sf_register_find(record->function, NULL);
-	record->exists = sf_record_exists();
+	record->exists = sf_record_exists() || sf_record_is_other();
 	if (record->exists)
 		(void) sf_record_differs(&record->differs);
+	record->remedy = sf_record_remedy();
 }
 
 /* Also on a standby, which reads IDs by its own layouts. */
@@ -355,7 +357,7 @@ put_record(ReturnSetInfo *result, Oid function)
 	else
 		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
 					  psprintf("IDs are refused here: %s", record.differs.data),
-					  "Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart the server. If the change is meant, have an administrator call snowflake_accept_configuration() on the primary.");
+					  record.remedy);
 }
 
 /* ---- what was refused, and whose data these are ---- */

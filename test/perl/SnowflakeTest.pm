@@ -185,7 +185,7 @@ sub wait_for_clock
 sub refused_behind
 {
 	my ($node, $sql, $name, %options) = @_;
-	my $behind = 'SELECT last_value - extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark';
+	my $behind = 'SELECT last_value - extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark';
 	my $most = query($node, $behind, %options);
 	my $err = refused($node, $sql, '58000',
 		qr/wall clock is \d+ s behind the mark of this database.*HINT:  Set the server's clock right; generation goes on by itself/s,

@@ -70,21 +70,25 @@ CREATE EXTENSION snowflake;
 SELECT snowflake_nextval() > 0 AS works;
 ROLLBACK;
 SELECT snowflake_nextval() > 0 AS works;
--- moved to another schema
+-- into a schema of the user's choice; what guards the IDs has its own
 CREATE SCHEMA elsewhere;
-ALTER EXTENSION snowflake SET SCHEMA elsewhere;
+BEGIN;
+DROP EXTENSION snowflake;
+CREATE EXTENSION snowflake SCHEMA elsewhere;
 SELECT elsewhere.snowflake_nextval() > 0 AS works;
-ALTER EXTENSION snowflake SET SCHEMA public;
+SELECT is_called FROM snowflake_state.snowflake_mark;
+ROLLBACK;
+ALTER EXTENSION snowflake SET SCHEMA elsewhere;
 SELECT snowflake_nextval() > 0 AS works;
 DROP SCHEMA elsewhere;
 -- a sequence of ours that somebody has taken out, or made useless
 BEGIN;
-ALTER EXTENSION snowflake DROP SEQUENCE snowflake_mark;
-DROP SEQUENCE snowflake_mark;
+ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark;
+DROP SEQUENCE snowflake_state.snowflake_mark;
 SELECT snowflake_nextval();
 ROLLBACK;
 BEGIN;
-ALTER SEQUENCE snowflake_mark SET UNLOGGED;
+ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED;
 SELECT snowflake_nextval();
 ROLLBACK;
 SELECT snowflake_nextval() > 0 AS works;

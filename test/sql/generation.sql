@@ -85,7 +85,7 @@ FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
 
 -- the mark is above everything
 SELECT last_value > extract(epoch FROM snowflake_timestamp(snowflake_nextval())) * 1000 AS above
-FROM snowflake_mark;
+FROM snowflake_state.snowflake_mark;
 
 -- compiled, with the call inlined where the server can: one state, and not two
 SET jit = on;

@@ -7,13 +7,13 @@ SELECT count(*) FROM snowflake_nextval_batch(2);
 SELECT snowflake_ready();
 SELECT created_at IS NOT NULL AS read FROM snowflake_decode(snowflake_currval());
 -- and read what is recorded, as pg_dump must
-SELECT last_value > 0 AS readable FROM snowflake_mark;
-SELECT last_value > 0 AS readable FROM snowflake_recorded_layout;
+SELECT last_value > 0 AS readable FROM snowflake_state.snowflake_mark;
+SELECT last_value > 0 AS readable FROM snowflake_state.snowflake_recorded_layout;
 -- but neither write it
-SELECT setval('snowflake_mark', 1);
-SELECT nextval('snowflake_mark');
-ALTER SEQUENCE snowflake_mark RESTART;
-DROP SEQUENCE snowflake_mark;
+SELECT setval('snowflake_state.snowflake_mark', 1);
+SELECT nextval('snowflake_state.snowflake_mark');
+ALTER SEQUENCE snowflake_state.snowflake_mark RESTART;
+DROP SEQUENCE snowflake_state.snowflake_mark;
 -- nor administer
 SELECT snowflake_advance(1);
 SELECT snowflake_accept_clock();

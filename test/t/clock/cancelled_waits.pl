@@ -41,7 +41,7 @@ my %waits = (
 		begin => sub {
 			$holder = $node->background_psql('postgres');
 			$holder->query_safe(
-				'BEGIN; ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+				'BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 		},
 		call => 'SELECT count(snowflake_nextval()) '
 		  . 'FROM (SELECT generate_series(1, 1000000000)) s /* waits */',

@@ -44,7 +44,7 @@ sub set_check
 sub wait_for_end_of_mark
 {
 	$node->poll_query_until('postgres', q{
-		SELECT extract(epoch FROM clock_timestamp()) * 1000 > last_value FROM snowflake_mark})
+		SELECT extract(epoch FROM clock_timestamp()) * 1000 > last_value FROM snowflake_state.snowflake_mark})
 	  or die 'the mark is not used up';
 	return;
 }
@@ -113,14 +113,14 @@ my $session = $node->background_psql('postgres', on_error_stop => 0);
 $session->query_safe($next);
 wait_for_end_of_mark();
 $session->query_safe($next);
-my $before = $session->query_safe('SELECT last_value FROM snowflake_mark');
+my $before = $session->query_safe('SELECT last_value FROM snowflake_state.snowflake_mark');
 kernel_says('unsynchronized');
 my $tries = 0;
 until ($session->query($next) !~ /^\d+$/)
 {
 	die 'it is not refused' if ++$tries > 100_000;
 }
-is(query($node, 'SELECT last_value FROM snowflake_mark'), $before,
+is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $before,
 	'clock_check = error: the mark is not moved, neither early nor late');
 cmp_ok($tries, '>', 0, 'what is below it is not refused');
 refused($node, $next, '55000', $unsynchronized, 'then it is');

@@ -133,14 +133,14 @@ query($jump, 'CREATE EXTENSION snowflake');
 push my @jumped, query($jump, 'SELECT snowflake_nextval()');
 set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
-my $mark = query($jump, 'SELECT last_value FROM snowflake_mark');
+my $mark = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 set_clock($jump, '+2d');
 my $jumped = qr/wall clock jumped forward by \d+ s.*HINT:  If the clock is wrong, set it right.*snowflake_accept_clock/s;
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'two days ahead are not believed');
 refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
 	'the probe says the same');
-is(query($jump, 'SELECT last_value FROM snowflake_mark'), $mark,
+is(query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $mark,
 	'and nothing was moved');
 
 # nor by the first call in another database, which would be believed for all
@@ -178,7 +178,7 @@ refused($jump, 'SELECT snowflake_ready()', '58000',
 	qr/behind the mark of this database.*A mark in the far future/s,
 	'after a restart as well');
 query($jump, q{
-	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
 cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
 	(time() + 60) * 1000, 'the documented way back from the future');
 $jump->stop('immediate');

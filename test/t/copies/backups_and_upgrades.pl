@@ -105,7 +105,7 @@ sub mark
 {
 	my ($node, $database) = @_;
 
-	return query($node, 'SELECT last_value FROM snowflake_mark',
+	return query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark',
 		database => $database);
 }
 
@@ -172,7 +172,7 @@ crash_an_hour_back($node, $hour, 'again', 'source');
 make($node, $_) foreach ('again', 'source');
 $hour++;
 
-# ---- what rewrites tables, or changes owners and schemas, under load ----
+# ---- what rewrites tables, or changes owners, under load ----
 
 set_clock($node, at($hour));
 my $load = $ids->session('source: t');
@@ -183,14 +183,14 @@ my $client = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('source') ]
 my $session = $node->background_psql('source');
 $session->query_safe('PREPARE p AS INSERT INTO t DEFAULT VALUES RETURNING id');
 my @prepared = $session->query_safe('EXECUTE p');
-query($node, 'CREATE ROLE plain; CREATE SCHEMA elsewhere; CLUSTER t USING t_pkey',
+query($node, 'CREATE ROLE plain; CLUSTER t USING t_pkey',
 	database => 'source');
-foreach my $sql ('ALTER EXTENSION snowflake SET SCHEMA elsewhere',
+my $mark_owner = 'ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO';
+foreach my $sql ("$mark_owner plain",
 	'VACUUM FULL', 'REINDEX DATABASE source', 'CLUSTER', 'VACUUM FULL t',
-	'REINDEX TABLE t', 'ALTER EXTENSION snowflake SET SCHEMA public',
+	'REINDEX TABLE t', "$mark_owner admin",
 	'REASSIGN OWNED BY admin TO plain',
-	('ALTER EXTENSION snowflake SET SCHEMA elsewhere',
-		'ALTER EXTENSION snowflake SET SCHEMA public') x 10)
+	("$mark_owner admin", "$mark_owner plain") x 10)
 {
 	$node->safe_psql('source', $sql);
 	push @prepared, $session->query_safe('EXECUTE p');
@@ -219,7 +219,7 @@ $hour++;
 # down, found out by the next session, or by one that moves the mark
 set_clock($node, at($hour));
 make($node, 'source');
-query($node, "SELECT setval('snowflake_mark', 1)", database => 'source');
+query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)", database => 'source');
 make($node, 'source');
 crash_an_hour_back($node, $hour, 'source');
 make($node, 'source');
@@ -228,7 +228,7 @@ $hour++;
 set_clock($node, at($hour));
 $session = $node->background_psql('source');
 my @attached = $session->query_safe($next);
-query($node, "SELECT setval('snowflake_mark', 1)", database => 'source');
+query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)", database => 'source');
 do
 {
 	push @attached, $session->query_safe($next);
@@ -254,7 +254,7 @@ foreach my $found_by ('SELECT', 'SELECT snowflake_advance(1);')
 {
 	my $restored = query($node, q{
 		INSERT INTO t SELECT snowflake_max_id(clock_timestamp() + interval '1 s') RETURNING id;
-		SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 1500);
+		SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 1500);
 	}, database => 'source') =~ s/\n.*//sr;
 
 	my $id = $found_by eq 'SELECT' ? query($node, $next, database => 'source')
@@ -269,7 +269,7 @@ $hour++;
 # up
 set_clock($node, at($hour));
 my $up = query($node, q{
-	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3000)},
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3000)},
 	database => 'source');
 make($node, 'source');
 cmp_ok(epoch_ms($past{source}[-1][1]), '>=', $up, 'IDs begin above a mark that was moved up');
@@ -406,7 +406,7 @@ start_with_clock($node, at($hour));
 make($node, 'source');
 query($node, 'CHECKPOINT');
 my $page = $node->data_dir . '/' . query($node,
-	"SELECT pg_relation_filepath('snowflake_mark')", database => 'source');
+	"SELECT pg_relation_filepath('snowflake_state.snowflake_mark')", database => 'source');
 my $kept = slurp_file($page);
 $hour++;
 set_clock($node, at($hour));

@@ -133,7 +133,7 @@ foreach my $bad (
 	[ q{'i'}, '42809', qr/"i" is not a table/ ],
 	[ q{'v'}, '42809', qr/"v" is not a table.*\n.*name the table that it reads/ ],
 	[ q{'unfilled'}, '55000', qr/materialized view "unfilled" has not been populated/ ],
-	[ q{'snowflake_mark', 'last_value'}, '42809', qr/"snowflake_mark" is not a table/ ],
+	[ q{'snowflake_state.snowflake_mark', 'last_value'}, '42809', qr/"snowflake_mark" is not a table/ ],
 	[ q{'1'::regclass}, '42P01', qr/relation with OID 1 does not exist/ ],
 	[ q{NULL}, '22004', qr/must not be null/ ],
 	[ q{'w', NULL}, '22004', qr/must not be null/ ],

@@ -227,18 +227,41 @@ is(query($node, "SELECT snowflake_nextval() > $ids[0]"), 't', 'and new IDs are a
 query($node, 'CREATE DATABASE restored');
 query($node, q{
 	CREATE EXTENSION snowflake;
-	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
-	SELECT setval('snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
+	SELECT setval('snowflake_state.snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
+my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. If none is, .*snowflake_accept_configuration/s;
 refused($node, 'SELECT snowflake_ready()', '55000',
-	qr/$differs/, 'while it is restored: refused', database => 'restored');
+	$no_layout, 'while it is restored: refused', database => 'restored');
+like(query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'recorded configuration'}, database => 'restored'),
+	qr/^error\|IDs are refused here: .*recorded in part.*\|While a restore is running/,
+	'which the status says, too');
 refused($node, 'SELECT snowflake_nextval()', '55000',
 	qr/DETAIL:  snowflake.layout is "[^"]*epoch:2020[^"]*", and what this database was filled with is recorded in part, as while it is restored\./,
 	'and says so', database => 'restored');
-my $code = query($node, 'SELECT last_value FROM snowflake_recorded_layout');
-query($node, "SELECT setval('snowflake_recorded_layout', $code)", database => 'restored');
+my $code = query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout');
+query($node, "SELECT setval('snowflake_state.snowflake_recorded_layout', $code)", database => 'restored');
 refused($node, 'SELECT snowflake_nextval()', '55000',
 	qr/and this database was filled with "[^"]*epoch:2024-01-01[^"]*"/,
 	'the record is what was restored', database => 'restored');
+
+# What no setting can be set to: not told to set it.
+foreach my $garbage (
+	"setval('snowflake_state.snowflake_recorded_layout', 1)",
+	"setval('snowflake_state.snowflake_recorded_layout', 0), setval('snowflake_state.snowflake_recorded_epoch', 1)",
+	"setval('snowflake_state.snowflake_recorded_shard_layout', 0)",
+	"setval('snowflake_state.snowflake_recorded_epoch', 9223372036854775806)")
+{
+	query($node, "SELECT $garbage", database => 'restored');
+	refused($node, 'SELECT snowflake_nextval()', '55000', $no_layout,
+		"$garbage: refused, with a way out", database => 'restored');
+	$node->psql('restored', 'SELECT snowflake_accept_configuration()', stderr => \$err);
+	like($err, qr/WARNING:  IDs/, 'which is taken');
+	like(query($node, 'SELECT snowflake_nextval()', database => 'restored'), qr/^\d+$/,
+		'and leads out');
+}
+($out, $err) = ('', '');
+$node->psql('restored', 'SELECT snowflake_accept_configuration()', stderr => \$err);
+like($err, qr/NOTICE:  nothing to accept/, 'once');
 
 # ---- datacenters ----
 

@@ -74,8 +74,8 @@ query($node, q{
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 	INSERT INTO t SELECT FROM generate_series(1, 100)}, database => 'pattern');
 query($node, 'CREATE DATABASE copy TEMPLATE pattern');
-is( query($node, 'SELECT last_value FROM snowflake_mark', database => 'copy'),
-	query($node, 'SELECT last_value FROM snowflake_mark', database => 'pattern'),
+is( query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'copy'),
+	query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'pattern'),
 	'a copy of a database has its mark');
 
 # ---- two sessions in CREATE EXTENSION at once ----
@@ -106,20 +106,20 @@ like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
 
 my $user = $node->background_psql('postgres', on_error_stop => 0);
 my @seen = ($user->query_safe('SELECT snowflake_nextval()'));
-my $old_mark = query($node, 'SELECT last_value FROM snowflake_mark');
+my $old_mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 $first->query_safe('DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=', $old_mark,
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=', $old_mark,
 	'the new mark begins above the old one');
 push @seen, $user->query_safe('SELECT snowflake_nextval()');
 push @seen, $first->query_safe('SELECT snowflake_nextval()');
 push @seen, $user->query_safe('SELECT snowflake_nextval()');
 check_ids('before and after the extension was created again', \@seen);
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'the new mark is above what was issued under the old');
 
 # While somebody creates it again, others go on to where the old mark is, and
 # not to what that transaction, which may roll back, makes of its new one.
-$old_mark = query($node, 'SELECT last_value FROM snowflake_mark');
+$old_mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 $first->query_safe('BEGIN; DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
 $node->poll_query_until('postgres',
 	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $old_mark") or die;
@@ -133,13 +133,13 @@ $first->query_safe('ROLLBACK');
 push @seen, $user->query_safe('SELECT snowflake_nextval()');
 push @seen, $first->query_safe('SELECT snowflake_nextval()');
 check_ids('before and after that was rolled back', \@seen);
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'and the old mark is above them');
 
 # the mark lowered by hand is written up by the next session at the latest
-query($node, "SELECT setval('snowflake_mark', 1)");
+query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)");
 push @seen, query($node, 'SELECT snowflake_nextval()');
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
 
 # also one that is too far ahead to be believed; its database waits for it
@@ -147,15 +147,15 @@ query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
 $node->reload;
 $node->poll_query_until('postgres', q{
 	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
-		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark}) or die;
 push @seen, query($node, 'SELECT snowflake_nextval()');
-my $published = query($node, 'SELECT last_value FROM snowflake_mark');
-query($node, "SELECT setval('snowflake_mark', $published - 20000)");
+my $published = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+query($node, "SELECT setval('snowflake_state.snowflake_mark', $published - 20000)");
 foreach my $call ('snowflake_nextval()', 'snowflake_ready()')
 {
 	refused($node, "SELECT $call", '58000',
 		qr/behind the mark of this database/, "a mark half a minute ahead: $call");
-	is(query($node, 'SELECT last_value FROM snowflake_mark'), $published,
+	is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $published,
 		'it is written up');
 }
 unlike($user->query('SELECT snowflake_nextval()') || '', qr/^\d+$/,
@@ -176,13 +176,13 @@ $first->quit;
 my $session = $node->background_psql('postgres');
 push @seen, $session->query_safe('SELECT snowflake_nextval()');
 my $raised = query($node, q{
-	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 2500)});
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 2500)});
 $session->query_safe('SELECT snowflake_advance(snowflake_currval())');
 push @seen, $session->query_safe('SELECT snowflake_nextval()');
 cmp_ok(epoch_ms($seen[-1]), '>=', $raised, 'what is found above the mark is respected');
 $session->query_safe("SELECT snowflake_advance(snowflake_min_id(now() + interval '1 hour'))");
 $session->query_safe(q{
-	SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
 push @seen, $session->query_safe('SELECT snowflake_nextval()');
 check_ids('while the mark was moved by hand', \@seen);
 $session->quit;
@@ -190,7 +190,7 @@ $session->quit;
 # ---- one database's bad mark does not stop the others ----
 
 query($node, q{
-	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint + 86400000)},
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint + 86400000)},
 	database => 'copy');
 refused($node, 'SELECT snowflake_nextval()', '58000',
 	qr/wall clock is 86\d+ s behind the mark of this database/,
@@ -198,7 +198,7 @@ refused($node, 'SELECT snowflake_nextval()', '58000',
 like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
 	'and no other');
 query($node, q{
-	SELECT setval('snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint)},
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint)},
 	database => 'copy');
 like(query($node, 'SELECT snowflake_nextval()', database => 'copy'), qr/^\d+$/,
 	'put right, it goes on');
@@ -230,7 +230,7 @@ my @kept = split /\n/, query($node, q{
 	CREATE EXTENSION snowflake;
 	COMMIT}, database => 'redone');
 is(scalar(@kept), 50000, 'a transaction makes IDs with an extension that it drops');
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone'),
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'redone'),
 	'>', epoch_ms($kept[-1]), 'and the mark of the new one is above them');
 
 # the same where a savepoint takes the extension along, and leaves the ID
@@ -238,7 +238,7 @@ my $saved = $node->background_psql('redone');
 $saved->query_safe('DROP EXTENSION snowflake; BEGIN; SAVEPOINT s; CREATE EXTENSION snowflake');
 my $left = $saved->query_safe('SELECT snowflake_nextval()');
 $saved->query_safe("ROLLBACK TO s; CREATE EXTENSION snowflake; INSERT INTO t VALUES ($left); COMMIT");
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark', database => 'redone'),
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'redone'),
 	'>', epoch_ms($left), 'nor is one forgotten whose extension was rolled back');
 $saved->quit;
 
@@ -248,21 +248,21 @@ query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
 $node->reload;
 $node->poll_query_until('postgres', q{
 	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
-		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark}) or die;
 my $caller = $node->background_psql('postgres');
 my $owner = $node->background_psql('postgres');
 $caller->query_safe("SELECT snowflake_nextval(); SET statement_timeout = '20s'");
-my $far = query($node, 'SELECT last_value FROM snowflake_mark');
-$owner->query_safe('BEGIN; ALTER SEQUENCE snowflake_recorded_epoch OWNER TO CURRENT_USER');
+my $far = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+$owner->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch OWNER TO CURRENT_USER');
 set_clock($node, '+3700');
 like($caller->query_safe('SELECT snowflake_nextval()'), qr/^\d+$/,
 	'half of a reserve is used up, and a register locked: a call goes on');
-$owner->query_safe('ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
-is($owner->query_safe('SELECT last_value FROM snowflake_mark'), $far,
+$owner->query_safe('ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
+is($owner->query_safe('SELECT last_value FROM snowflake_state.snowflake_mark'), $far,
 	'and has not moved the mark');
 $owner->query_safe('COMMIT');
 $caller->query_safe('SELECT snowflake_nextval()');
-cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>', $far,
+cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>', $far,
 	'the next one does');
 $caller->quit;
 $owner->quit;
@@ -292,10 +292,15 @@ $source->command_ok(
 		'-f', $dump, 'app'
 	],
 	'the owner of a database, who is no superuser, can dump it');
-like(slurp_file($dump), qr/setval\('public.snowflake_mark', \d+, true\)/,
+like(slurp_file($dump), qr/setval\('snowflake_state.snowflake_mark', \d+, true\)/,
 	'the dump carries the mark');
+my $part = $source->basedir . '/part.sql';
+$source->command_ok([ 'pg_dump', '-n', 'app', '-e', 'snowflake', '-f', $part, $source->connstr('app') ],
+	'a dump of schemas');
+like(slurp_file($part), qr/setval\('snowflake_state.snowflake_mark', \d+, true\)/,
+	'carries the mark, where it names the extension');
 my $max = query($source, 'SELECT max(id) FROM app.t', database => 'app');
-my $mark = query($source, 'SELECT last_value FROM snowflake_mark', database => 'app');
+my $mark = query($source, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'app');
 
 # into another cluster, by a superuser; its clock is behind, by less than the
 # reserve, so that without the mark it would repeat IDs
@@ -305,7 +310,7 @@ query($target, 'CREATE ROLE owner LOGIN; CREATE DATABASE app OWNER owner; CREATE
 $target->command_ok(
 	[ 'psql', '-Xq', '-v', 'ON_ERROR_STOP=1', '-d', $target->connstr('app'), '-f', $dump ],
 	'a superuser restores it');
-is(query($target, 'SELECT last_value FROM snowflake_mark', database => 'app'),
+is(query($target, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'app'),
 	$mark, 'with the mark');
 refused($target, 'INSERT INTO app.t DEFAULT VALUES', '58000',
 	qr/behind the mark of this database/,

@@ -328,7 +328,7 @@ foreach my $round (1 .. 3)
 	push @kept, $session->query_safe('FETCH open');
 
 	# it goes on to where the mark is, or was
-	my $mark = query($node, 'SELECT last_value FROM snowflake_mark', database => 'plans');
+	my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'plans');
 	query($node, 'DROP EXTENSION snowflake', database => 'plans');
 	$node->poll_query_until('postgres',
 		"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark") or die;

@@ -98,7 +98,7 @@ start_with_clock($node, 0);
 query($node, 'CREATE DATABASE other');
 query($node, 'CREATE EXTENSION snowflake', database => 'other');
 query($node, $next, database => 'other');
-$node->poll_query_until('other', q{SELECT last_value < extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_mark}) or die;
+$node->poll_query_until('other', q{SELECT last_value < extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark}) or die;
 query($node, $next, database => 'other');
 @lines = lines_of('SF501', $from);
 is(@lines, 1, 'the end of a layout: once a day');

@@ -157,7 +157,7 @@ is(query($node, qq{SELECT DISTINCT classid::regclass $members
 		AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT unnest(ARRAY[reltype,
 			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind IN ('r', 'v')))
 	ORDER BY 1}),
-	"pg_proc\npg_class", 'the extension has functions and relations, and nothing else');
+	"pg_proc\npg_class\npg_namespace", 'the extension has functions, relations and a schema, and nothing else');
 
 # volatility and parallel safety, and whether PUBLIC may execute
 my @functions = split /\n/, <<'END';
@@ -412,7 +412,7 @@ is( query($node, q{
 	WHERE relispartition AND relkind = 'r' GROUP BY 1, 2}),
 	'cut|mallory|4', "all partitions are beside their parent, and its owner's");
 
-# ---- another schema ----
+# ---- what guards the IDs is out of the application's way ----
 
 query($node, q{
 	CREATE SCHEMA other;
@@ -420,40 +420,62 @@ query($node, q{
 	GRANT INSERT, SELECT ON t TO mallory;
 	GRANT CREATE ON SCHEMA ext TO mallory;
 });
+my @registers = map { "snowflake_state.snowflake_$_" }
+  qw(mark recorded_layout recorded_epoch recorded_shard_layout recorded_shard_epoch);
 my $session = $node->background_psql('postgres');
 my @ids = ($session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id'));
-query($node, 'CREATE SEQUENCE other.snowflake_recorded_epoch');
-refused($node, 'ALTER EXTENSION snowflake SET SCHEMA other', '42P07',
-	qr/already exists/, 'the extension does not move onto what is there');
-query($node, 'DROP SEQUENCE other.snowflake_recorded_epoch');
+query($node, qq{
+	GRANT ALL ON ALL SEQUENCES IN SCHEMA ext, public TO mallory;
+	GRANT ALL ON SCHEMA ext TO mallory});
+foreach my $register (@registers)
+{
+	denied($node, 'mallory', "SELECT $_", '42501', qr/permission denied for sequence/)
+	  foreach ("setval('$register', 1)", "nextval('$register')");
+}
+
+# A right to USAGE moves none of them, whatever they hold; as they are made they
+# hold nothing.
+query($node, 'CREATE DATABASE fresh TEMPLATE template0');
+query($node, 'CREATE EXTENSION snowflake', database => 'fresh');
+foreach my $database ('postgres', 'fresh')
+{
+	foreach my $register (@registers)
+	{
+		query($node, "GRANT USAGE ON SEQUENCE $register TO mallory", database => $database);
+		my $held = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $register";
+		my $before = query($node, $held, database => $database);
+		my $called = query($node, "SELECT is_called FROM $register", database => $database);
+
+		denied($node, 'mallory',
+			($called eq 't' ? '' : "SELECT nextval('$register');") . "SELECT nextval('$register')",
+			'2200H', qr/reached maximum value/, database => $database,
+			name => "$database: nextval on $register");
+		is(query($node, $held, database => $database), $before, 'and it holds what it held');
+		query($node, "REVOKE USAGE ON SEQUENCE $register FROM mallory", database => $database);
+	}
+}
+is(query($node, 'SELECT ext.snowflake_nextval() > 0'), 't', 'IDs go on');
+query($node, 'DROP DATABASE fresh');
+
+refused($node, 'ALTER EXTENSION snowflake SET SCHEMA other', '0A000',
+	qr/does not support SET SCHEMA/, 'the extension stays where it was created');
 push @ids, $session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id');
-query($node, 'ALTER EXTENSION snowflake SET SCHEMA other');
 query($node, 'SET ROLE mallory; CREATE SEQUENCE ext.snowflake_mark MINVALUE 0');
 push @ids, $session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id');
-push @ids, $session->query_safe('SELECT other.snowflake_nextval()');
-push @ids, query($node, 'SELECT other.snowflake_nextval()');
-$node->poll_query_until('postgres', q{
-	SELECT extract(epoch FROM clock_timestamp()) * 1000 > last_value FROM other.snowflake_mark}) or die;
-push @ids, $session->query_safe('SELECT other.snowflake_nextval()');
-check_ids('before and after the extension moved, for who used it before', \@ids);
-cmp_ok(query($node, 'SELECT last_value FROM other.snowflake_mark'), '>=',
-	epoch_ms($ids[-1]), 'its mark has moved with it');
+push @ids, query($node, 'SELECT ext.snowflake_nextval()');
+check_ids('with a sequence of that name beside the functions', \@ids);
 is(query($node, 'SELECT last_value, is_called FROM ext.snowflake_mark'), '0|f',
-	'one that was put in its old place is left alone');
+	'which is left alone');
 query($node, q{
 	DROP SEQUENCE ext.snowflake_mark;
-	REVOKE CREATE ON SCHEMA ext FROM mallory;
-	ALTER EXTENSION snowflake SET SCHEMA ext});
-push @ids, $session->query_safe('INSERT INTO t DEFAULT VALUES RETURNING id');
-check_ids('and after it moved back', \@ids);
+	REVOKE ALL ON SCHEMA ext FROM mallory;
+	GRANT USAGE ON SCHEMA ext TO mallory});
 $session->quit;
 
 # ---- a user who has next to nothing ----
 
 query($node, 'REVOKE USAGE ON SCHEMA ext FROM mallory');
 denied($node, 'mallory', 'SELECT ext.snowflake_nextval()', '42501',
-	qr/permission denied for schema ext/);
-denied($node, 'mallory', 'SELECT last_value FROM ext.snowflake_mark', '42501',
 	qr/permission denied for schema ext/);
 like(query($node, 'SET ROLE mallory; INSERT INTO t DEFAULT VALUES RETURNING id'),
 	qr/^\d+$/, 'mallory: a default needs no right to the schema');
@@ -469,14 +491,14 @@ query($node, q{
 # ---- what everybody may do does not harm the others ----
 
 # whoever looks at the mark holds its lock as long as he likes
-denied($node, 'mallory', 'BEGIN; LOCK TABLE ext.snowflake_mark', '42809',
+denied($node, 'mallory', 'BEGIN; LOCK TABLE snowflake_state.snowflake_mark', '42809',
 	qr/cannot lock relation/);
-denied($node, 'mallory', 'SELECT FROM ext.snowflake_mark FOR UPDATE', '42501',
+denied($node, 'mallory', 'SELECT FROM snowflake_state.snowflake_mark FOR UPDATE', '42501',
 	qr/permission denied/);
 my $holder = $node->background_psql('postgres',
 	extra_params => [ '-U', 'mallory' ]);
-$holder->query_safe('BEGIN; SELECT * FROM ext.snowflake_mark, ext.snowflake_recorded_layout');
-my $mark = query($node, 'SELECT last_value FROM ext.snowflake_mark');
+$holder->query_safe('BEGIN; SELECT * FROM snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_layout');
+my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 $node->poll_query_until('postgres',
 	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark") or die;
 cmp_ok(epoch_ms(query($node, "SET lock_timeout = '10s'; SELECT ext.snowflake_nextval()")), '>=', $mark,
@@ -565,10 +587,10 @@ is( query($node, q{
 	SET SESSION AUTHORIZATION mallory;
 	SELECT ext.snowflake_ready(),
 		ext.snowflake_timestamp(ext.snowflake_nextval()) < clock_timestamp() + interval '1 hour';
-	SELECT to_timestamp(last_value / 1000.0) < clock_timestamp() + interval '1 hour' FROM ext.snowflake_mark;
+	SELECT to_timestamp(last_value / 1000.0) < clock_timestamp() + interval '1 hour' FROM snowflake_state.snowflake_mark;
 }, database => 'neighbour'), "t|t\nt",
 	'but nothing of the mark of one shows in another');
-query($node, q{SELECT setval('ext.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
 like(query($node, 'SELECT ext.snowflake_nextval()'), qr/^\d+$/, 'and back');
 
 # ---- what an ordinary user of one database sees of another, as documented ----
@@ -645,7 +667,7 @@ query($node, q{SELECT ext.snowflake_advance(ext.snowflake_min_id(now() + interva
 is(mallory_sees($see_mark), 't|ok', 'the mark is that of his own database');
 is( query($node, q{
 	SELECT to_timestamp(last_value / 1000.0) > clock_timestamp() + interval '19 hours', status
-	FROM ext.snowflake_mark, ext.snowflake_status() WHERE check_name = 'mark'}, %treasury),
+	FROM snowflake_state.snowflake_mark, ext.snowflake_status() WHERE check_name = 'mark'}, %treasury),
 	't|error', '... wherever the other one is');
 foreach my $i (0 .. $#see_nothing)
 {
@@ -672,10 +694,10 @@ query($node, 'CREATE SCHEMA hostile AUTHORIZATION owner', %app);
 
 # where something of that name is there already, there is no extension
 foreach my $object (
-	[ 'SEQUENCE', 'snowflake_mark', '' ],
-	[ 'TABLE', 'snowflake_recorded_epoch', '(last_value bigint, log_cnt bigint, is_called boolean)' ],
-	[ 'VIEW', 'snowflake_recorded_shard_epoch', 'AS SELECT 1' ],
-	[ 'TYPE', 'snowflake_mark', 'AS ENUM ()' ],
+	[ 'TABLE', 'snowflake_registry', '(id bigint)' ],
+	[ 'SEQUENCE', 'snowflake_registry_slot', '' ],
+	[ 'VIEW', 'snowflake_registry_shards', 'AS SELECT 1' ],
+	[ 'TYPE', 'snowflake_registry', 'AS ENUM ()' ],
 	[ 'FUNCTION', 'snowflake_nextval()', 'RETURNS bigint LANGUAGE SQL RETURN 1' ],
 	[ 'FUNCTION', 'snowflake_initialize()', 'RETURNS void LANGUAGE SQL AS $$$$' ],
 	[ 'FUNCTION', 'snowflake_initialize(int DEFAULT 1)', 'RETURNS void LANGUAGE SQL AS $$$$' ],
@@ -698,6 +720,12 @@ foreach my $object (
 	$name =~ s/ DEFAULT [^)]+//;
 	query($node, "SET ROLE owner; DROP $kind hostile.$name", %app);
 }
+
+# nor where somebody has made the schema that it wants for itself
+query($node, 'SET ROLE owner; CREATE SCHEMA snowflake_state', %app);
+refused($node, 'CREATE EXTENSION snowflake SCHEMA hostile', '42P06',
+	qr/schema "snowflake_state" already exists/, 'no extension beside a schema of its name', %app);
+query($node, 'SET ROLE owner; DROP SCHEMA snowflake_state', %app);
 
 # Where nothing has its name: traps, and privileges that are given by default,
 # those of the superuser to all among them.
@@ -737,16 +765,16 @@ my $before = query($node, $privileges, %app);
 # what the owner of the schema and of the database tries then
 foreach my $attack (
 	(map { [ $_, '42501' ] }
-		q{SELECT setval('hostile.snowflake_mark', 1)},
-		q{SELECT nextval('hostile.snowflake_recorded_layout')},
-		q{ALTER SEQUENCE hostile.snowflake_mark RESTART},
-		q{ALTER SEQUENCE hostile.snowflake_mark MAXVALUE 1000},
-		q{CREATE TABLE hostile.mine (id bigint); ALTER SEQUENCE hostile.snowflake_mark OWNED BY hostile.mine.id},
-		q{ALTER SEQUENCE hostile.snowflake_mark OWNER TO owner},
-		q{ALTER SEQUENCE hostile.snowflake_mark RENAME TO mine},
-		q{ALTER SEQUENCE hostile.snowflake_mark SET SCHEMA public},
-		q{ALTER SEQUENCE hostile.snowflake_mark SET UNLOGGED},
-		q{COMMENT ON SEQUENCE hostile.snowflake_mark IS 'mine'},
+		q{SELECT setval('snowflake_state.snowflake_mark', 1)},
+		q{SELECT nextval('snowflake_state.snowflake_recorded_layout')},
+		q{ALTER SEQUENCE snowflake_state.snowflake_mark RESTART},
+		q{ALTER SEQUENCE snowflake_state.snowflake_mark MAXVALUE 1000},
+		q{CREATE TABLE hostile.mine (id bigint); ALTER SEQUENCE snowflake_state.snowflake_mark OWNED BY hostile.mine.id},
+		q{ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO owner},
+		q{ALTER SEQUENCE snowflake_state.snowflake_mark RENAME TO mine},
+		q{ALTER SEQUENCE snowflake_state.snowflake_mark SET SCHEMA public},
+		q{ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED},
+		q{COMMENT ON SEQUENCE snowflake_state.snowflake_mark IS 'mine'},
 		q{CREATE OR REPLACE FUNCTION hostile.snowflake_nextval() RETURNS bigint LANGUAGE SQL RETURN 1},
 		q{ALTER FUNCTION hostile.snowflake_nextval() RENAME TO mine},
 		q{ALTER FUNCTION hostile.snowflake_nextval() SECURITY DEFINER},
@@ -756,8 +784,11 @@ foreach my $attack (
 		q{CREATE FUNCTION hostile.snowflake_initialize() RETURNS void LANGUAGE C AS '$libdir/snowflake'},
 		q{GRANT EXECUTE ON FUNCTION hostile.snowflake_advance(bigint, boolean, text) TO owner},
 		q{ALTER EXTENSION snowflake SET SCHEMA public},
+		q{ALTER SCHEMA snowflake_state RENAME TO mine},
+		q{ALTER SCHEMA snowflake_state OWNER TO owner},
+		q{CREATE TABLE snowflake_state.mine (id bigint)},
 		q{ALTER EXTENSION snowflake UPDATE},
-		q{ALTER EXTENSION snowflake DROP SEQUENCE hostile.snowflake_mark},
+		q{ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark},
 		q{ALTER EXTENSION snowflake ADD FUNCTION hostile.now()},
 		q{DROP EXTENSION snowflake},
 		q{CREATE EXTENSION snowflake SCHEMA public VERSION '1.0'},
@@ -766,10 +797,11 @@ foreach my $attack (
 		q{SELECT hostile.snowflake_advance(1::bigint)},
 		q{SELECT hostile.snowflake_accept_clock()},
 		q{SELECT hostile.snowflake_accept_configuration()}),
-	[ q{UPDATE hostile.snowflake_mark SET last_value = 1}, '(42809|42501|55000)' ],
+	[ q{UPDATE snowflake_state.snowflake_mark SET last_value = 1}, '(42809|42501|55000)' ],
 	[ q{CREATE FUNCTION hostile.snowflake_nextval() RETURNS bigint LANGUAGE SQL RETURN 1}, '42723' ],
+	[ q{DROP SEQUENCE snowflake_state.snowflake_mark CASCADE}, '42501' ],
+	[ q{DROP SCHEMA snowflake_state CASCADE}, '42501' ],
 	# the owner of a schema may drop what is in it; but not a part of an extension
-	[ q{DROP SEQUENCE hostile.snowflake_mark CASCADE}, '2BP01' ],
 	[ q{DROP FUNCTION hostile.snowflake_nextval() CASCADE}, '2BP01' ],
 	[ q{ALTER DATABASE app SET snowflake.layout = 'discord'}, '55P02' ],
 	[ q{ALTER ROLE owner IN DATABASE app SET snowflake.node_id = '2'}, '(55P02|42501)' ])
@@ -791,6 +823,8 @@ query($node, q{
 	SET SESSION AUTHORIZATION owner;
 	SET client_min_messages = error;
 	GRANT ALL ON ALL SEQUENCES IN SCHEMA hostile TO owner;
+	GRANT ALL ON SCHEMA snowflake_state TO owner;
+	GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO owner;
 	GRANT ALL ON FUNCTION hostile.snowflake_nextval() TO owner WITH GRANT OPTION}, %app);
 is(query($node, $privileges, %app), $before,
 	'after all that, owners and privileges are what they were');
@@ -929,7 +963,9 @@ my %roles = (database => 'roles');
 query($node, q{
 	SET SESSION AUTHORIZATION dba;
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO chosen;
-	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO chosen;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO chosen;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO chosen;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO chosen WITH GRANT OPTION;
 	CREATE SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO PUBLIC;
 	CREATE EXTENSION snowflake SCHEMA ext;
@@ -941,22 +977,36 @@ foreach my $role ('dba', 'colleague', 'writer', 'chosen', 'reader', 'mallory')
 {
 	my ($status) = $node->psql('roles', qq{
 		SET SESSION AUTHORIZATION $role;
-		SELECT setval('ext.snowflake_mark', 1 + last_value) FROM ext.snowflake_mark});
+		SELECT setval('snowflake_state.snowflake_mark', 1 + last_value) FROM snowflake_state.snowflake_mark});
 	is($status == 0 ? 'may' : 'may not',
-		$role =~ /reader|mallory/ ? 'may not' : 'may', "$role: setval on the mark");
+		$role =~ /reader|mallory|chosen/ ? 'may not' : 'may', "$role: setval on the mark");
 	($status) = $node->psql('roles',
 		"SET SESSION AUTHORIZATION $role; SELECT ext.snowflake_advance(1)");
 	is($status == 0 ? 'may' : 'may not',
-		$role =~ /reader|mallory|writer/ ? 'may not' : 'may', "$role: snowflake_advance()");
+		$role =~ /reader|mallory|writer|chosen/ ? 'may not' : 'may', "$role: snowflake_advance()");
 }
+
+is( query($node, qq{
+	SELECT p.oid::regprocedure::text FROM pg_proc p
+	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+	AND has_function_privilege('chosen', p.oid, 'EXECUTE')
+	AND NOT has_function_privilege('mallory', p.oid, 'EXECUTE')
+	UNION ALL
+	SELECT c.oid::regclass::text FROM pg_class c
+	WHERE c.oid IN (SELECT objid $members AND classid = 'pg_class'::regclass) AND relkind <> 'v'
+	AND (has_table_privilege('chosen', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+		OR relkind = 'S' AND has_sequence_privilege('chosen', c.oid, 'USAGE'))
+	UNION ALL
+	SELECT 'snowflake_state' WHERE has_schema_privilege('chosen', 'snowflake_state', 'CREATE')}, %roles),
+	'', 'default privileges give no right to what guards the IDs');
 
 # ---- a dump carries what was granted and revoked ----
 
 query($node, q{
 	REVOKE EXECUTE ON FUNCTION ext.snowflake_nextval(), ext.snowflake_nextval_batch(integer) FROM PUBLIC;
 	GRANT EXECUTE ON FUNCTION ext.snowflake_accept_clock() TO mallory;
-	REVOKE ALL ON SEQUENCE ext.snowflake_mark FROM chosen;
-	REVOKE SELECT ON SEQUENCE ext.snowflake_recorded_layout FROM PUBLIC;
+	GRANT UPDATE ON SEQUENCE snowflake_state.snowflake_mark TO chosen;
+	REVOKE SELECT ON SEQUENCE snowflake_state.snowflake_recorded_layout FROM PUBLIC;
 	ALTER ROLE dba SUPERUSER}, %roles);
 my $dump = $node->basedir . '/roles.sql';
 $node->command_ok([ 'pg_dump', '-f', $dump, $node->connstr('roles') ],
@@ -975,7 +1025,7 @@ is(query($node, $public, database => 'restored'), query($node, $public, %roles),
 denied($node, 'mallory', 'SELECT ext.snowflake_nextval()', '42501',
 	qr/permission denied for function/, database => 'restored');
 is( query($node, q{
-	SELECT string_agg(has_sequence_privilege('mallory', 'ext.' || s, p)::text, ' ' ORDER BY s, p)
+	SELECT string_agg(has_sequence_privilege('mallory', 'snowflake_state.' || s, p)::text, ' ' ORDER BY s, p)
 	FROM unnest('{snowflake_mark,snowflake_recorded_layout}'::text[]) s,
 		unnest('{SELECT,UPDATE}'::text[]) p}, database => $_),
 	'true false false false', "$_: what he may read and write of the registers")

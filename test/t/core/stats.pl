@@ -119,7 +119,7 @@ my $time = stat_of('mark_wait_time');
 my $waiter = $node->background_psql('postgres', on_error_stop => 0);
 $waiter->query_safe(q{SELECT snowflake_nextval(); SET statement_timeout = '4s'});
 my $holder = $node->background_psql('postgres');
-$holder->query_safe('BEGIN; ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+$holder->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 $waiter->query(q{SELECT count(snowflake_nextval())
 	FROM (SELECT generate_series(1, 1000000000)) s});
 like($waiter->{stderr}, qr/statement timeout/, 'a wait for the mark is cancelled');

@@ -56,7 +56,7 @@ says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 	'tables are looked at all the same');
 says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id/, 'but not their rows');
 is(query($bare, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
-	'preload, role, clock synchronisation, column types, unique indexes, rows above',
+	'preload, role, clock synchronisation, privileges, column types, unique indexes, rows above',
 	'what needs no shared memory');
 $bare->stop;
 
@@ -92,7 +92,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, column types, unique indexes, rows above',
+	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, unique indexes, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -104,9 +104,32 @@ says($node, @$_) foreach (
 	[ 'mark', 'ok', qr/loaded, at .* the clock/, 'loaded' ],
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
+	[ 'privileges', 'ok', qr/none but the extension's owner/, 'nobody else' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
 	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
+
+# ---- who may write what guards the IDs ----
+
+query($node, q{
+	CREATE ROLE "App";
+	CREATE ROLE worker;
+	GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO "App";
+	GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory;
+	GRANT INSERT, DELETE ON snowflake_registry_slot TO PUBLIC;
+	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot, snowflake_registry_shards TO worker;
+	GRANT EXECUTE ON FUNCTION snowflake_registry_write TO worker});
+says($node, 'privileges', 'warning',
+	qr/: PUBLIC may DELETE, INSERT public.snowflake_registry_slot; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
+	'who is no worker, and who got all');
+says($node, 'privileges', 'warning', qr/"App" may/, 'whoever asks', as => 'SET ROLE mallory;');
+query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
+says($node, 'privileges', 'ok', qr/none but/, 'once the remedy is typed');
+is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.snowflake_mark', 'SELECT')}),
+	't', 'which leaves the right to dump');
+query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_registry_write FROM worker');
+says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE/, 'a worker no more');
+query($node, 'DROP OWNED BY worker, "App"');
 
 # ---- tables ----
 
@@ -275,13 +298,13 @@ is(complaints($node), '', 'after a reset nothing of that is left');
 # ---- the mark ----
 
 query($node, 'CREATE DATABASE far TEMPLATE template1');
-query($node, q{SELECT setval('snowflake_mark', (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000)::bigint)},
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000)::bigint)},
 	database => 'far');
 says($node, 'mark', 'error', qr/not loaded; at .*8\d{4} s ahead of the clock.*"A mark in the far future"/,
 	'one in the far future', database => 'far');
 refused($node, $next, '58000', qr/behind the mark/, 'which is refused', database => 'far');
 query($node, 'SELECT snowflake_stat_reset()');
-query($node, 'ALTER SEQUENCE snowflake_mark SET UNLOGGED', database => 'far');
+query($node, 'ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED', database => 'far');
 says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence/,
 	'one that is damaged', database => 'far');
 says($node, 'recorded configuration', 'error', qr/cannot be read: .*See the check "mark"/,
@@ -380,7 +403,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 		says($end, 'recorded configuration', 'error',
 			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept_configuration/,
 			'which says with which');
-		query($end, q{SELECT setval('snowflake_mark', 1, false)});
+		query($end, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	}
 	$end->stop;
 }

@@ -51,6 +51,11 @@ WITH member AS (
 	FROM member JOIN pg_class c ON c.oid = objid AND classid = 'pg_class'::regclass,
 		LATERAL (SELECT array_agg(a::text ORDER BY a::text) AS acl FROM unnest(relacl) a) a
 	UNION ALL
+	SELECT name, 'privileges ' || coalesce(acl::text, '-')
+	FROM member JOIN LATERAL (SELECT array_agg(a::text ORDER BY a::text) AS acl
+		FROM pg_namespace n, unnest(n.nspacl) a WHERE n.oid = objid) n ON true
+	WHERE classid = 'pg_namespace'::regclass
+	UNION ALL
 	SELECT name, 'view ' || pg_get_viewdef(objid)
 	FROM member JOIN pg_class c ON c.oid = objid AND classid = 'pg_class'::regclass
 	WHERE relkind = 'v'
@@ -93,13 +98,13 @@ sub install
 	{
 		query($node, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 			INSERT INTO t SELECT FROM generate_series(1, 1000)}, database => $database);
-		my $mark = query($node, 'SELECT last_value FROM snowflake_mark', database => $database);
+		my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => $database);
 
 		query($node, "ALTER EXTENSION snowflake UPDATE TO '$to'",
 			database => $database);
 		query($node, 'INSERT INTO t SELECT FROM generate_series(1, 1000)',
 			database => $database);
-		is(query($node, "SELECT count(*), (SELECT last_value >= $mark FROM snowflake_mark) FROM t",
+		is(query($node, "SELECT count(*), (SELECT last_value >= $mark FROM snowflake_state.snowflake_mark) FROM t",
 				database => $database),
 			'2000|t', "$version to $to: IDs go on, and so does the mark");
 	}

@@ -167,7 +167,7 @@ foreach my $step (@steps)
 	$out = $checker->session('killed, node');
 	$victim = start_victim("$step stop", $out);
 	my $pid = wait_for_stopped('(1, 5)');
-	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_mark'));
+	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
 	kill 'KILL', $pid;
 	wait_for_the_end($out);
 	eval { $victim->finish };
@@ -190,7 +190,7 @@ foreach my $step (@steps)
 	  ? start_victim("$step stop", $out)
 	  : start_one("$step stop", $out, "$out.err", $next);
 	my $pid = wait_for_stopped($next);
-	my $before = query($node, 'SELECT last_value FROM snowflake_mark');
+	my $before = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 	my $thawed = clock_ms($node) + $freeze * 1000;
 	if ($holds)
 	{
@@ -208,7 +208,7 @@ foreach my $step (@steps)
 		$load->more(1000);
 		wait_for_clock($node, $thawed);
 		$node->poll_query_until('postgres',
-			"SELECT last_value > $before + 1000 FROM snowflake_mark")
+			"SELECT last_value > $before + 1000 FROM snowflake_state.snowflake_mark")
 		  or die 'the mark does not move';
 		is_deeply($load->finish, {}, "$step: the others go on");
 	}

@@ -31,7 +31,7 @@ my $mark = 0;
 foreach my $life (1 .. 4)
 {
 	start_with_clock($node, '@2026-01-01 00:00:00');
-	my $found = query($node, 'SELECT last_value FROM snowflake_mark');
+	my $found = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 	if ($life > 1)
 	{
 		cmp_ok($found, '>', epoch_ms($seen[-1]),
@@ -92,7 +92,7 @@ foreach my $round (1 .. 5)
 	$node->start;
 	cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $max,
 		'after the crash, IDs go on above all that were seen');
-	cmp_ok(query($node, 'SELECT last_value FROM snowflake_mark'), '>=',
+	cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 		epoch_ms($max), 'the mark is above them');
 }
 
@@ -131,7 +131,7 @@ is( query($node, q{
 			WHILE clock_timestamp() < statement_timestamp() + interval '2 s'
 				OR rounds <= 100 LOOP
 				id := snowflake_nextval();
-				SELECT last_value INTO mark FROM snowflake_mark;
+				SELECT last_value INTO mark FROM snowflake_state.snowflake_mark;
 				end_ms := extract(epoch FROM snowflake_timestamp(id)) * 1000 + 1;
 				IF end_ms > mark THEN
 					RAISE 'ID % is beyond the mark %', id, mark;
@@ -152,8 +152,8 @@ foreach my $session ($mover, $other)
 	$session->query('SELECT snowflake_nextval()');
 	$session->query("SET statement_timeout = '500ms'");
 }
-$mark = query($node, 'SELECT last_value FROM snowflake_mark');
-$holder->query('BEGIN; ALTER SEQUENCE snowflake_mark OWNER TO CURRENT_USER');
+$mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+$holder->query('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 $node->poll_query_until('postgres',
 	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark")
   or die 'the clock does not reach the mark';

@@ -73,7 +73,7 @@ $node->stop;
 copy($note, $kept) or die;
 start();
 goes_on('after a clean shutdown');
-my $mark = query($node, 'SELECT last_value FROM snowflake_mark');
+my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 cmp_ok(epoch_ms($last), '<', $mark, 'under the old mark');
 $node->stop('immediate');
 ok(!-e $note, 'a crash leaves no note');
@@ -105,8 +105,8 @@ later();
 goes_on('later');
 
 # a mark that is not what it was
-query($node, "SELECT setval('snowflake_mark', $mark + 600000)");
-my $setval = query($node, 'SELECT last_value FROM snowflake_mark');
+query($node, "SELECT setval('snowflake_state.snowflake_mark', $mark + 600000)");
+my $setval = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 cmp_ok($setval, '>', $mark, 'somebody has moved the mark');
 $node->stop;
 start();

@@ -42,8 +42,8 @@ refused($standby, 'SELECT snowflake_advance(1)', '25006', $recovery,
 	'nor does it advance');
 is(query($standby, 'SELECT count(*) FROM t, snowflake_decode(id) WHERE node_id = 1'),
 	'200', 'a standby decodes');
-is( query($standby, 'SELECT last_value FROM snowflake_mark'),
-	query($primary, 'SELECT last_value FROM snowflake_mark'),
+is( query($standby, 'SELECT last_value FROM snowflake_state.snowflake_mark'),
+	query($primary, 'SELECT last_value FROM snowflake_state.snowflake_mark'),
 	'and has the mark');
 like(query($standby, 'SELECT snowflake_min_id(now()) > 0'), qr/t/,
 	'and computes bounds');

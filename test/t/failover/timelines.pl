@@ -175,7 +175,7 @@ foreach my $sync (1, 0)
 	}
 
 	# until the marks that they have are long over
-	wait_for_clock($primary, query($primary, 'SELECT last_value + 6000 FROM snowflake_mark'));
+	wait_for_clock($primary, query($primary, 'SELECT last_value + 6000 FROM snowflake_state.snowflake_mark'));
 	$load->more(2000);
 	my $lost = query($primary, $insert);
 	$checker->saw('lost WAL, node', $lost);
@@ -189,7 +189,7 @@ foreach my $sync (1, 0)
 		my $group = $_->{node} == 1 ? "$name, after it" : 'lost WAL';
 
 		$standby->promote;
-		my $found = query($standby, 'SELECT last_value FROM snowflake_mark') / 1000;
+		my $found = query($standby, 'SELECT last_value FROM snowflake_state.snowflake_mark') / 1000;
 		set_clock($standby, $found - $lag - time());
 		$load = start_load($checker, $group, $standby->connstr('postgres'), 8, $_->{shard});
 		if ($lag > 3)
