@@ -32,6 +32,20 @@
  *   the extension again writes the published mark into the new register before
  *   anybody can see it.
  *
+ * - a mark that carries this life's stamp raises nothing.  A copy of a database
+ *   (CREATE DATABASE ... TEMPLATE) has the mark of its source, up to a reserve
+ *   ahead of the clock, and all databases would wait for it.  So who writes a
+ *   mark stamps it with a random number, which is made when the shared memory
+ *   is, and only where the counters have reached every ID that the database may
+ *   hold below it.  Each of these was made by the counters of this life, or was
+ *   there when the database was loaded; and then they were raised above it,
+ *   before that write.  Counters never fall while the shared memory lives, so
+ *   what the stamp says stays true, of every copy of the page as well: its rows
+ *   are as old.  After a crash, on a promoted standby and from a backup the
+ *   stamp is that of another life; setval(), and so any restore, takes it away.
+ *   What is written without: a mark that was advanced beyond the clock, and one
+ *   that is given up, which the counters were not raised to.
+ *
  * The mark is extended early, when half of the reserve is left, by one
  * backend while the others go on.
  *
@@ -137,11 +151,26 @@ refuse_mark(const Outcome *outcome)
 static XLogRecPtr
 give_up(SfDatabase *slot, SfRegister *reg, int64 published)
 {
-	XLogRecPtr	lsn = sf_register_store(reg, published);
+	XLogRecPtr	lsn = sf_register_store(reg, published, 0);
 
 	pg_atomic_write_u64(&slot->mark, 0);
 	sf_note_forget(slot->oid);
 	return lsn;
+}
+
+/*
+ * What all counters have to be raised to, given the mark that was found in the
+ * register and what is published.  0: they have reached all IDs there.
+ */
+static int64
+floor_of(const SfDatabase *slot, const SfRegister *reg, int64 found,
+		 int64 published)
+{
+	if (found == published && published != 0)
+		return 0;
+	if (sf_state->life != 0 && reg->stamp == sf_state->life)
+		return 0;
+	return published == 0 ? sf_note_floor(slot->oid, found) : found;
 }
 
 /*
@@ -164,10 +193,9 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 	INSTR_TIME_SET_CURRENT(begun);
 	sf_jump_look(&outcome->clock);
 	found = sf_register_lock(reg, &lsn);
-	floor = published == 0 ? sf_note_floor(slot->oid, found) : found;
+	floor = floor_of(slot, reg, found, published);
 	outcome->found_ms = floor;
-	outcome->behind = found != published &&
-		floor > outcome->clock.now_ms + sf_max_clock_wait;
+	outcome->behind = floor > outcome->clock.now_ms + sf_max_clock_wait;
 	if (outcome->behind && found < published)
 		XLogFlush(give_up(slot, reg, published));
 	if (extend || published == 0)
@@ -178,20 +206,20 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 		return;
 	}
 
+	/* before it is stamped; 0 raises them to the layout's epoch */
+	if (found != published || published == 0)
+		raise_counters(floor);
 	mark = Max(found, published);
 	if (extend)
 		mark = Max(mark, outcome->clock.now_ms + sf_settings_reserve_ms());
 	if (mark != found || write)
-		lsn = sf_register_store(reg, mark);
+		lsn = sf_register_store(reg, mark, sf_state->life);
 	sf_register_unlock(reg);
 	SF_FAULT("mark-inserted");
 
 	/* what was found there may be as unsafe as what was stored */
 	XLogFlush(lsn);
 	SF_FAULT("mark-flushed");
-	if (found != published || published == 0)
-		raise_counters(floor);
-	SF_FAULT("counters-raised");
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
 	SF_FAULT("mark-published");
@@ -359,6 +387,7 @@ sf_mark_advance(int64 floor_ms)
 	int64		published;
 	int64		found;
 	int64		mark;
+	bool		is_near;
 
 	(void) sf_register_open(&reg, SF_REG_MARK, true);
 	(void) sf_slot_lock(slot, 0);
@@ -369,19 +398,16 @@ sf_mark_advance(int64 floor_ms)
 	if (found != published)
 		floor_ms = Max(floor_ms, found);
 	mark = Max(floor_ms, published);
-	if (mark != found)
-		lsn = sf_register_store(&reg, mark);
+	is_near = floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait;
+	raise_counters(is_near ? floor_ms : published);
+	if (mark != found || !is_near)
+		lsn = sf_register_store(&reg, mark, is_near ? sf_state->life : 0);
 	sf_register_unlock(&reg);
 	XLogFlush(lsn);
-	if (floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait)
-		raise_counters(floor_ms);
-	else
-	{
-		raise_counters(published);
-		mark = 0;				/* to be loaded when the clock is there */
-	}
+
+	/* what is not near is loaded when the clock is there */
 	pg_write_barrier();
-	pg_atomic_write_u64(&slot->mark, mark);
+	pg_atomic_write_u64(&slot->mark, is_near ? mark : 0);
 	sf_slot_unlock(slot);
 	sf_register_close(&reg);
 }

@@ -12,6 +12,9 @@
  *
  * A register that was never written reads as 0.
  *
+ * The stamp lies in log_cnt, which means something to nextval() only, and that
+ * fails on these sequences.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -269,16 +272,20 @@ int64
 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn)
 {
 	Page		page = BufferGetPage(reg->buffer);
+	Form_pg_sequence_data data;
 
 	LockBuffer(reg->buffer, BUFFER_LOCK_EXCLUSIVE);
 	reg->locked = true;
 	*lsn = PageGetLSN(page);
-	return data_value(sequence_data(reg->rel, page));
+	data = sequence_data(reg->rel, page);
+	reg->stamp = data->log_cnt;
+	return data_value(data);
 }
 
-/* Put a value into a page that is to be logged. */
+/* Put a value and a stamp into a page that is to be logged. */
 static void
-set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value)
+set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value,
+		  int64 stamp)
 {
 	Page		page = GenericXLogRegisterBuffer(xlog, buffer,
 												 GENERIC_XLOG_FULL_IMAGE);
@@ -286,23 +293,23 @@ set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value)
 
 	data->last_value = value;
 	data->is_called = true;
-	data->log_cnt = 0;			/* nextval() would have to log */
+	data->log_cnt = stamp;
 
 	/* minors before 15.5 and 16.1 mark it too late for a checkpoint */
 	MarkBufferDirty(buffer);
 }
 
 /*
- * Write the value, and unlock.  Returns up to where the WAL must be flushed
- * before anybody may rely on it.
+ * Write the value with a stamp, or 0, and unlock.  Returns up to where the WAL
+ * must be flushed before anybody may rely on it.
  */
 XLogRecPtr
-sf_register_store(SfRegister *reg, int64 value)
+sf_register_store(SfRegister *reg, int64 value, int64 stamp)
 {
 	XLogRecPtr	lsn;
 
 	Assert(reg->locked);
-	set_value(reg->rel, reg->xlog, reg->buffer, value);
+	set_value(reg->rel, reg->xlog, reg->buffer, value, stamp);
 	lsn = GenericXLogFinish(reg->xlog);
 	reg->xlog = NULL;
 	sf_register_unlock(reg);
@@ -381,7 +388,7 @@ sf_register_write(const SfRegisterId *ids, const int64 *values, int n,
 	if (written)
 	{
 		for (int i = 0; i < n; i++)
-			set_value(rels[i], xlog, buffers[i], values[i]);
+			set_value(rels[i], xlog, buffers[i], values[i], 0);
 		*lsn = GenericXLogFinish(xlog);
 	}
 	else

@@ -25,12 +25,16 @@ typedef enum SfRegisterId
 
 #define SF_NREGISTERS	5
 
-/* A register opened for writing. */
+/*
+ * A register opened for writing.  Beside its value it holds a stamp, which
+ * whoever else writes it takes away: setval(), nextval(), ALTER SEQUENCE.
+ */
 typedef struct SfRegister
 {
 	Relation	rel;
 	Buffer		buffer;
 	GenericXLogState *xlog;
+	int64		stamp;			/* as found when it was locked; 0: none */
 	bool		all;			/* all of them are locked for reading */
 	bool		locked;			/* the buffer, exclusively */
 	bool		is_new;			/* made in this transaction: may be gone */
@@ -41,7 +45,8 @@ extern bool sf_register_known(void);
 extern int64 sf_register_read(SfRegisterId id);
 extern bool sf_register_open(SfRegister *reg, SfRegisterId id, bool wait);
 extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);
-extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value);
+extern XLogRecPtr sf_register_store(SfRegister *reg, int64 value,
+									int64 stamp);
 extern void sf_register_unlock(SfRegister *reg);
 extern void sf_register_close(SfRegister *reg);
 extern bool sf_register_write(const SfRegisterId *ids, const int64 *values,

@@ -90,10 +90,25 @@ initialize_stats(SfStats *stats)
 	pg_atomic_init_u64(&stats->seen_ms, 0);
 }
 
+/*
+ * What tells this life of the shared memory from all others, and from what
+ * nextval() leaves in a sequence, which is at most 32.
+ */
+static int64
+make_life(void)
+{
+	uint64		random;
+
+	if (!pg_strong_random(&random, sizeof(random)))
+		return 0;
+	return (int64) ((random >> 2) | (UINT64CONST(1) << 61));
+}
+
 static void
 initialize(int ndatabases, int nshards, int nwriters)
 {
 	sf_state->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
+	sf_state->life = make_life();
 	sf_state->ndatabases = ndatabases;
 	sf_state->nshards = nshards;
 	sf_state->nwriters = nwriters;

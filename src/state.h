@@ -315,6 +315,7 @@ typedef struct SfState
 	SfEventLimit events[SF_EVENTS];
 
 	/* fixed at start */
+	int64		life;			/* random: see mark.c; 0: there was none */
 	int			ndatabases;
 	int			nshards;
 	int			nwriters;

@@ -406,14 +406,14 @@ inline reconcile_register()
 
 inline reconcile_publish()
 {
-#ifndef NO_FLUSH
-	XLogFlush(d);
-#endif
 #if !defined(NO_RAISE) && !defined(LATE_RAISE)
 	if
 	:: floor != 0 -> raise_counters(floor)
 	:: floor == 0
 	fi;
+#endif
+#ifndef NO_FLUSH
+	XLogFlush(d);
 #endif
 	atomic {
 		mark[d] = to;

@@ -1,0 +1,137 @@
+# Copies of a database on the same server (CREATE DATABASE ... TEMPLATE): they have
+# its mark, which lies ahead of the clock, and nobody waits for that. What the
+# counters know nothing of counts all the same: after a crash, and where a mark
+# was written that they were not raised to.
+#
+# takes: 20 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $node = new_server('main', "snowflake.shards = '3'", 'snowflake.reserve = 20s',
+	'snowflake.max_clock_wait = 30s', 'restart_after_crash = on', 'autovacuum = off');
+my %made;
+
+# An ID of each counter in this database, which has nothing like it yet.
+sub make
+{
+	my ($database) = @_;
+
+	push @{ $made{$database} },
+	  [ split /\n/, query($node, 'SELECT snowflake_nextval() UNION ALL SELECT snowflake_shard_nextval(3)',
+			database => $database) ];
+	return $made{$database}[-1][0];
+}
+
+sub copy
+{
+	my ($source, $copy, $options) = @_;
+
+	query($node, "CREATE DATABASE $copy TEMPLATE $source " . ($options // ''));
+	$made{$copy} = [ @{ $made{$source} } ];
+	return;
+}
+
+# No ID is there twice in a database, what a copy has from its source included.
+sub check_all
+{
+	my ($when) = @_;
+
+	foreach my $database (sort keys %made)
+	{
+		check_ids("$database, node, $when", [ map { $_->[0] } @{ $made{$database} } ]);
+		check_ids("$database, shard, $when", [ map { $_->[1] } @{ $made{$database} } ]);
+	}
+	return;
+}
+
+sub mark
+{
+	my ($database) = @_;
+
+	return query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => $database);
+}
+
+# For the clock: so many calls have waited, and so long.
+sub waits
+{
+	return query($node, 'SELECT clock_waits + sequence_waits FROM pg_stat_snowflake');
+}
+
+start_with_clock($node, '+0');
+query($node, 'CREATE DATABASE source');
+query($node, 'CREATE EXTENSION snowflake', database => $_) foreach ('postgres', 'source');
+make($_) foreach ('postgres', 'source');
+
+# ---- nobody waits for a copy ----
+
+my $source = 'source';
+foreach my $strategy ('wal_log', 'file_copy', 'wal_log')
+{
+	my $copy = "copy_of_$source";
+	my $mark = mark($source);
+
+	copy($source, $copy, "STRATEGY $strategy");
+	my $id = make($copy);
+	cmp_ok(epoch_ms($id), '<', $mark, "$copy: its first ID is below the mark that it has inherited");
+	cmp_ok(mark($copy), '>=', $mark, 'which has not fallen');
+	make($_) foreach ('postgres', 'source');
+	$source = $copy;
+}
+
+# the same OID again and again: its slot is there
+my $oid = query($node, "SELECT max(oid::bigint) + 1000 FROM pg_database");
+foreach my $round (1 .. 3)
+{
+	copy('source', 'again', "OID $oid");
+	make($_) foreach ('again', 'postgres');
+	query($node, 'DROP DATABASE again');
+	delete $made{again};
+}
+is(waits(), 0, 'no call has waited for the clock');
+check_all('copies');
+
+# ---- a mark that was advanced beyond what the counters were raised to ----
+
+query($node, 'SELECT snowflake_advance(snowflake_min_id(now() + interval $$30 min$$))',
+	database => $source);
+copy($source, 'advanced');
+refused_behind($node, 'SELECT snowflake_nextval()', 'a copy of a database that waits, waits',
+	database => 'advanced');
+set_clock($node, '+1805');
+make($_) foreach (sort keys %made);
+check_all('after the advance');
+
+# ---- a life that has ended has raised nothing ----
+
+foreach my $end ('a crash of one process', 'an immediate shutdown')
+{
+	copy('source', 'last') if $end =~ /crash/;
+	make('last');
+	if ($end =~ /crash/)
+	{
+		set_clock($node, '+5');
+		crash($node, 'checkpointer');
+	}
+	else
+	{
+		$node->stop('immediate');
+		start_with_clock($node, '+5');
+	}
+	foreach my $database (sort keys %made)
+	{
+		refused_behind($node, 'SELECT snowflake_nextval()', "$end, the clock half an hour back: $database",
+			database => $database);
+	}
+	set_clock($node, '+1810');
+	make($_) foreach (sort keys %made);
+	check_all($end);
+}
+$node->stop;
+
+done_testing();
