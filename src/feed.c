@@ -110,8 +110,7 @@ prepare(FunctionCallInfo fcinfo)
 	sf_guard_loaded();
 	require_primary();
 	refuse_distributed();
-	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
-		sf_mark_attach(fcinfo->flinfo->fn_oid);
+	sf_mark_require(fcinfo->flinfo->fn_oid);
 }
 
 /*

@@ -195,7 +195,7 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 			break;
 		case OBSTACLE_MARK:
 			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
-			sf_mark_extend(need_ms);
+			sf_mark_extend(function, need_ms);
 			sf_stats_end_wait();
 			break;
 	}

@@ -270,19 +270,22 @@ register_is_new(void)
 
 /*
  * Attach to this database: find its registers and its slot, see that the
- * configuration is the recorded one, and load the mark.
+ * configuration is the recorded one, and load the mark.  With need_ms, also
+ * move it ahead, unless that is published.
  */
-void
-sf_mark_attach(Oid function)
+static void
+attach(Oid function, int64 need_ms)
 {
 	SfDatabase *slot;
 	bool		recorded;
 	int64		published;
 	int64		mark;
 
-	sf_mark_attached = &nothing;
-	sf_register_find(function, detach);
-	slot = register_is_new() ? sf_slot_make_own() : sf_slot_take();
+	sf_register_hold(function, detach);
+	slot = sf_mark_attached;
+	sf_mark_attached = &nothing;	/* if this throws */
+	if (slot == &nothing)
+		slot = register_is_new() ? sf_slot_make_own() : sf_slot_take();
 	recorded = sf_record_verify();
 	mark = sf_register_read(SF_REG_MARK);
 	published = (int64) pg_atomic_read_u64(&slot->mark);
@@ -291,12 +294,20 @@ sf_mark_attach(Oid function)
 		sf_record_fill();		/* the mark's WAL comes after it */
 	if (mark == 0 && published == 0)
 		update(slot, 1, true, true);
+	else if (need_ms != 0)
+		update(slot, need_ms, true, !recorded);
 	else if (!recorded || mark != published)
 		update(slot, 0, false, !recorded);
 
 	/* not if the extension has changed meanwhile */
-	if (sf_register_known())
+	if (sf_register_release())
 		sf_mark_attached = slot;
+}
+
+void
+sf_mark_attach(Oid function)
+{
+	attach(function, 0);
 }
 
 /*
@@ -304,21 +315,47 @@ sf_mark_attach(Oid function)
  * clock went back or the extension has changed meanwhile: look again.
  */
 void
-sf_mark_extend(int64 need_ms)
+sf_mark_extend(Oid function, int64 need_ms)
 {
-	SfDatabase *slot = sf_mark_attached;
+	attach(function, need_ms);
+}
 
-	/* somebody may have restored another record, or changed the extension */
-	(void) sf_record_verify();
-	if (sf_mark_attached == slot)
-		update(slot, need_ms, true, false);
+/* Move it ahead, if that needs no wait. */
+static void
+try_extend(SfDatabase *slot, uint64 mark_ms)
+{
+	SfRegister	reg;
+	Outcome		outcome = {0};
+
+	if (!sf_register_open(&reg, SF_REG_MARK, false))
+		return;
+	SF_FAULT("early-opened");
+
+	/* the extension, or what is recorded, may have changed */
+	if (sf_mark_attached == slot && !sf_record_is_other() &&
+		LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+	{
+		if (pg_atomic_read_u64(&slot->mark) == mark_ms)
+			reconcile(slot, &reg, true, false, &outcome);
+		sf_slot_unlock(slot);
+	}
+	sf_register_close(&reg);
+	sf_stats_tell_step();
+}
+
+/* Leave it to others, unless it has come to something. */
+static void
+give_back(SfDatabase *slot, uint64 mark_ms)
+{
+	if (pg_atomic_read_u64(&slot->mark) == mark_ms)
+		pg_atomic_write_u64(&slot->early, 0);
 }
 
 /*
  * Move on a mark of which half is used up.  One backend does, and it alone
  * pays for it; the call has its ID already, so it neither waits for a lock
- * nor fails for the clock.  Should it not come to anything, another tries, and
- * whoever needs more than is left finds out why.
+ * nor fails for the clock, the record or the extension.  Should it not come to
+ * anything, another tries, and whoever needs more than is left finds out why.
  */
 void
 sf_mark_extend_early(void)
@@ -326,28 +363,23 @@ sf_mark_extend_early(void)
 	SfDatabase *slot = sf_mark_attached;
 	uint64		mark_ms = pg_atomic_read_u64(&slot->mark);
 	uint64		claimed = pg_atomic_read_u64(&slot->early);
-	SfRegister	reg;
-	Outcome		outcome = {0};
 
 	if (mark_ms == 0 || claimed >= mark_ms ||
 		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
 		return;
 	if (!sf_sync_allows())
 		return;					/* whoever needs it is told why */
-	if (sf_register_open(&reg, SF_REG_MARK, false))
+	PG_TRY();
 	{
-		(void) sf_record_verify();
-		if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
-		{
-			if (pg_atomic_read_u64(&slot->mark) == mark_ms)
-				reconcile(slot, &reg, true, false, &outcome);
-			sf_slot_unlock(slot);
-		}
-		sf_register_close(&reg);
-		sf_stats_tell_step();
+		try_extend(slot, mark_ms);
 	}
-	if (pg_atomic_read_u64(&slot->mark) == mark_ms)
-		pg_atomic_write_u64(&slot->early, 0);
+	PG_CATCH();
+	{
+		give_back(slot, mark_ms);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	give_back(slot, mark_ms);
 }
 
 /*

@@ -30,6 +30,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
@@ -54,8 +55,15 @@ static const char *const register_names[SF_NREGISTERS] = {
 /* Are the OIDs that this backend has found still right? */
 static bool found = false;
 
-/* How often they, or some of them, were not. */
+/* How often they, or some of them, were not, or perhaps not. */
 static uint64 forgotten = 0;
+
+/* How often one of them has changed. */
+static uint64 changed = 0;
+
+/* The mark's, while it is held, and what the latter was then. */
+static Oid	held = InvalidOid;
+static uint64 changed_before;
 
 /* Whom to tell when they are not. */
 static void (*tell) (void) = NULL;
@@ -72,49 +80,33 @@ forget(void)
 		tell();
 }
 
-/* Forget what was found when one of the sequences changes or goes. */
+/*
+ * Forget what was found when one of the sequences changes or goes, or perhaps
+ * does: 0 is for all there are, since too much has changed to be told.
+ */
 static void
 forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 {
+	if (hashvalue == 0)
+		forget();
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
-		if (hashvalue == 0 || hashvalue == register_hashes[i])
+		if (hashvalue != 0 && hashvalue == register_hashes[i])
+		{
+			changed++;
 			forget();
+		}
 	}
 }
 
-bool
-sf_register_known(void)
+/* Look for the registers; see below. */
+static void
+look_up(Oid function)
 {
-	return found;
-}
+	Oid			schema = get_namespace_oid(SCHEMA, true);
+	Oid			extension = getExtensionOfObject(ProcedureRelationId,
+												 function);
 
-/*
- * Find the registers: the sequences in their schema, of the same extension as
- * the function that was called, so that nobody else's sequence of that name is
- * taken for ours.  Calls on_change, if it is given, whenever that has to be
- * done again.
- */
-void
-sf_register_find(Oid function, void (*on_change) (void))
-{
-	static bool registered = false;
-	uint64		before = forgotten;
-	Oid			schema;
-	Oid			extension;
-
-	if (on_change != NULL)
-		tell = on_change;
-	if (found)
-		return;
-	if (!registered)
-	{
-		CacheRegisterSyscacheCallback(RELOID, forget_on_change, (Datum) 0);
-		registered = true;
-	}
-
-	schema = get_namespace_oid(SCHEMA, true);
-	extension = getExtensionOfObject(ProcedureRelationId, function);
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
 		Oid			oid = OidIsValid(schema) ?
@@ -134,14 +126,75 @@ sf_register_find(Oid function, void (*on_change) (void))
 		register_hashes[i] = GetSysCacheHashValue1(RELOID,
 												   ObjectIdGetDatum(oid));
 	}
+}
+
+/*
+ * Find the registers: the sequences in their schema, of the same extension as
+ * the function that was called, so that nobody else's sequence of that name is
+ * taken for ours.  Calls on_change, if it is given, whenever that has to be
+ * done again.
+ */
+void
+sf_register_find(Oid function, void (*on_change) (void))
+{
+	static bool registered = false;
+	uint64		before = forgotten;
+
+	if (on_change != NULL)
+		tell = on_change;
+	if (found)
+		return;
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(RELOID, forget_on_change, (Datum) 0);
+		registered = true;
+	}
+	look_up(function);
 
 	/* not if one has changed meanwhile, or looking for them has failed */
 	found = forgotten == before;
 }
 
 /*
- * Open a register's sequence, and see that it is one we can use.  Returns
- * NULL where its lock cannot be had at once, and we are not to wait for it.
+ * The same, and lock the mark's, so that it stays until it is released.  Locking
+ * takes in what has changed, and the server may take that for a reason to forget
+ * all there is in its caches (debug_discard_caches).  So what was found counts
+ * if the lock is on it, and not if nothing was forgotten meanwhile.
+ */
+void
+sf_register_hold(Oid function, void (*on_change) (void))
+{
+	for (;;)
+	{
+		sf_register_find(function, on_change);
+		held = register_oids[SF_REG_MARK];
+		LockRelationOid(held, AccessShareLock);
+		changed_before = changed;
+		if (found)
+			return;
+		look_up(function);
+		if (register_oids[SF_REG_MARK] == held)
+			return;
+		UnlockRelationOid(held, AccessShareLock);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Let go of it.  Returns whether what was found then is still right: the next
+ * change is told.
+ */
+bool
+sf_register_release(void)
+{
+	found = changed == changed_before;
+	UnlockRelationOid(held, AccessShareLock);
+	return found;
+}
+
+/*
+ * Open a register's sequence, and see that it is one we can use.  Where we are
+ * not to wait, returns NULL if its lock cannot be had at once, or it is gone.
  */
 static Relation
 open_sequence(SfRegisterId id, LOCKMODE mode, bool wait)
@@ -159,6 +212,8 @@ open_sequence(SfRegisterId id, LOCKMODE mode, bool wait)
 	{
 		UnlockRelationOid(oid, mode);
 		forget();
+		if (!wait)
+			return NULL;
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("sequence \"%s\" of the extension \"snowflake\" has been replaced",

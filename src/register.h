@@ -41,7 +41,8 @@ typedef struct SfRegister
 } SfRegister;
 
 extern void sf_register_find(Oid function, void (*on_change) (void));
-extern bool sf_register_known(void);
+extern void sf_register_hold(Oid function, void (*on_change) (void));
+extern bool sf_register_release(void);
 extern int64 sf_register_read(SfRegisterId id);
 extern bool sf_register_open(SfRegister *reg, SfRegisterId id, bool wait);
 extern int64 sf_register_lock(SfRegister *reg, XLogRecPtr *lsn);

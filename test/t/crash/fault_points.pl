@@ -247,6 +247,38 @@ foreach my $step (grep { /mark/ } @steps)
 	$restored->stop;
 }
 
+# An error in an early extension of the mark leaves that to the next call. What is
+# only to be told to who needs more of the mark fails no call that has its ID.
+{
+	my $early = new_server('early', 'snowflake.reserve = 60s');
+	my $mark = 'SELECT last_value FROM snowflake_state.snowflake_mark';
+
+	start_with_clock($early, '+0');
+	query($early, "CREATE EXTENSION snowflake; $next");
+	my $session = $early->background_psql('postgres');
+	$session->query_safe($next);
+	my $before = query($early, $mark);
+	set_clock($early, '+40');
+	refused($early, "SET snowflake.fault = 'early-opened fail'; $next", 'XX000',
+		qr/fault at "early-opened"/, 'an early extension: an error');
+	is(query($early, $mark), $before, 'which has not moved the mark');
+	$session->query_safe($next);
+	cmp_ok(query($early, $mark), '>', $before, 'the next call does');
+
+	$before = query($early, $mark);
+	my $layout = query($early, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout});
+	query($early, q{SELECT setval('snowflake_state.snowflake_recorded_layout', 1)});
+	set_clock($early, '+80');
+	like($session->query_safe($next), qr/^\d+$/, 'another record: a call that has its ID returns it');
+	is(query($early, $mark), $before, 'and does not move the mark');
+	refused($early, $next, '55000', qr/differs from what is recorded/, 'a new session is told');
+	query($early, "SELECT setval('snowflake_state.snowflake_recorded_layout', $layout)");
+	$session->query_safe($next);
+	cmp_ok(query($early, $mark), '>', $before, 'put right, the next call does');
+	$session->quit;
+	$early->stop;
+}
+
 # A process that has its ID, and not got to anything else, holds the horizon
 # back; also one that has left its entry, and not cleared its word.
 foreach my $step (qw(swapped entry-left))
