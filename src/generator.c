@@ -125,7 +125,7 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		sf_sync_require();
-		sf_mark_attach(function);
+		sf_mark_attach(function, 0);
 		return OBSTACLE_GONE;
 	}
 	if (lease == 0)
@@ -195,7 +195,7 @@ clear_way(const Source *source, Oid function, SfDelay *delay)
 			break;
 		case OBSTACLE_MARK:
 			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
-			sf_mark_extend(function, need_ms);
+			sf_mark_attach(function, need_ms);
 			sf_stats_end_wait();
 			break;
 	}

@@ -32,19 +32,20 @@
  *   the extension again writes the published mark into the new register before
  *   anybody can see it.
  *
- * - a mark that carries this life's stamp raises nothing.  A copy of a database
- *   (CREATE DATABASE ... TEMPLATE) has the mark of its source, up to a reserve
- *   ahead of the clock, and all databases would wait for it.  So who writes a
- *   mark stamps it with a random number, which is made when the shared memory
- *   is, and only where the counters have reached every ID that the database may
- *   hold below it.  Each of these was made by the counters of this life, or was
- *   there when the database was loaded; and then they were raised above it,
- *   before that write.  Counters never fall while the shared memory lives, so
- *   what the stamp says stays true, of every copy of the page as well: its rows
- *   are as old.  After a crash, on a promoted standby and from a backup the
- *   stamp is that of another life; setval(), and so any restore, takes it away.
- *   What is written without: a mark that was advanced beyond the clock, and one
- *   that is given up, which the counters were not raised to.
+ * - a mark that carries this life's stamp raises nothing.  A copy of a
+ *   database (CREATE DATABASE ... TEMPLATE) has the mark of its source, up
+ *   to a reserve ahead of the clock, and all databases would wait for it.
+ *   So who writes a mark stamps it with a random number, which is made
+ *   when the shared memory is, and only where the counters have reached
+ *   every ID that the database may hold below it.  Each of these was made
+ *   by the counters of this life, or was there when the database was
+ *   loaded; and then they were raised above it, before that write.
+ *   Counters never fall while the shared memory lives, so what the stamp
+ *   says stays true, of every copy of the page as well: its rows are as
+ *   old.  After a crash, on a promoted standby and from a backup the stamp
+ *   is that of another life; setval(), and so any restore, takes it away.
+ *   What is written without: a mark that was advanced beyond the clock,
+ *   and one that is given up, which the counters were not raised to.
  *
  * The mark is extended early, when half of the reserve is left, by one
  * backend while the others go on.
@@ -270,11 +271,12 @@ register_is_new(void)
 
 /*
  * Attach to this database: find its registers and its slot, see that the
- * configuration is the recorded one, and load the mark.  With need_ms, also
- * move it ahead, unless that is published.
+ * configuration is the recorded one, and load the mark.  With need_ms, which
+ * is 0 otherwise, also move it ahead, until that is published; or with less if
+ * the clock went back or the extension has changed meanwhile: look again.
  */
-static void
-attach(Oid function, int64 need_ms)
+void
+sf_mark_attach(Oid function, int64 need_ms)
 {
 	SfDatabase *slot;
 	bool		recorded;
@@ -302,22 +304,6 @@ attach(Oid function, int64 need_ms)
 	/* not if the extension has changed meanwhile */
 	if (sf_register_release())
 		sf_mark_attached = slot;
-}
-
-void
-sf_mark_attach(Oid function)
-{
-	attach(function, 0);
-}
-
-/*
- * Move the mark ahead; returns when need_ms is published, or with less if the
- * clock went back or the extension has changed meanwhile: look again.
- */
-void
-sf_mark_extend(Oid function, int64 need_ms)
-{
-	attach(function, need_ms);
 }
 
 /* Move it ahead, if that needs no wait. */

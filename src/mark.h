@@ -18,8 +18,7 @@
  */
 extern SfDatabase *sf_mark_attached;
 
-extern void sf_mark_attach(Oid function);
-extern void sf_mark_extend(Oid function, int64 need_ms);
+extern void sf_mark_attach(Oid function, int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(Oid function);
 extern void sf_mark_advance(int64 floor_ms);
@@ -32,7 +31,7 @@ sf_mark_require(Oid function)
 	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		sf_mark_attach(function);
+		sf_mark_attach(function, 0);
 	}
 }
 

@@ -80,22 +80,16 @@ forget(void)
 		tell();
 }
 
-/*
- * Forget what was found when one of the sequences changes or goes, or perhaps
- * does: 0 is for all there are, since too much has changed to be told.
- */
+/* Forget what was found when one of the sequences changes or goes; 0: any. */
 static void
 forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 {
-	if (hashvalue == 0)
-		forget();
 	for (int i = 0; i < SF_NREGISTERS; i++)
 	{
-		if (hashvalue != 0 && hashvalue == register_hashes[i])
-		{
+		if (hashvalue == register_hashes[i])
 			changed++;
+		if (hashvalue == 0 || hashvalue == register_hashes[i])
 			forget();
-		}
 	}
 }
 
@@ -156,10 +150,9 @@ sf_register_find(Oid function, void (*on_change) (void))
 }
 
 /*
- * The same, and lock the mark's, so that it stays until it is released.  Locking
- * takes in what has changed, and the server may take that for a reason to forget
- * all there is in its caches (debug_discard_caches).  So what was found counts
- * if the lock is on it, and not if nothing was forgotten meanwhile.
+ * The same, and lock the mark's, so that it stays until it is released.  What
+ * was found counts if the lock is on it: with debug_discard_caches all caches
+ * are forgotten at each lock.
  */
 void
 sf_register_hold(Oid function, void (*on_change) (void))
@@ -180,10 +173,7 @@ sf_register_hold(Oid function, void (*on_change) (void))
 	}
 }
 
-/*
- * Let go of it.  Returns whether what was found then is still right: the next
- * change is told.
- */
+/* Let go of it.  Returns whether what was found then is still right. */
 bool
 sf_register_release(void)
 {

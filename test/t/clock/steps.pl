@@ -163,7 +163,7 @@ check_ids('jumps', \@jumped);
 # a clean restart needs not move the mark at first, and yet knows the clock
 $jump->stop('fast');
 start_with_clock($jump, '+2d');
-query($jump, 'SELECT snowflake_nextval()');
+query($jump, 'SELECT snowflake_ready()');
 set_clock($jump, '+4d');
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'a jump after a clean restart is not believed either');

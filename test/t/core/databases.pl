@@ -137,7 +137,13 @@ cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>
 	epoch_ms($seen[-1]), 'and the old mark is above them');
 
 # the mark lowered by hand is written up by the next session at the latest
-query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)");
+foreach my $call ('snowflake_ready()', 'snowflake_nextval()')
+{
+	query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)");
+	query($node, "SELECT $call");
+	cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
+		epoch_ms($seen[-1]), "a mark lowered by hand is written up: $call");
+}
 push @seen, query($node, 'SELECT snowflake_nextval()');
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
