@@ -84,7 +84,8 @@ SELECT name, unit, context, vartype, min_val, max_val, boot_val, short_desc <> '
 FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
 
 -- the mark is above everything
-SELECT last_value > extract(epoch FROM snowflake_timestamp(snowflake_nextval())) * 1000 AS above
+SELECT snowflake_nextval() AS id \gset
+SELECT last_value > extract(epoch FROM snowflake_timestamp(:id)) * 1000 AS above
 FROM snowflake_state.snowflake_mark;
 
 -- compiled, with the call inlined where the server can: one state, and not two
