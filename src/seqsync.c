@@ -101,7 +101,7 @@ keep_mark(void)
 		return;
 	(void) sf_register_open(&reg, SF_REG_MARK, true);
 	if (sf_register_lock(&reg, &lsn) < before[SF_REG_MARK])
-		lsn = sf_register_store(&reg, before[SF_REG_MARK]);
+		lsn = sf_register_store(&reg, before[SF_REG_MARK], 0);
 	sf_register_close(&reg);
 	XLogFlush(lsn);
 }
