@@ -83,30 +83,30 @@
 #include "shard.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "writer.h"
 #include "xids.h"
 
-/* Snapshots whose answers are kept. */
-#define KEPT		32
-
 #define NBROUGHT	(SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS)
 
 /*
- * What was answered for a snapshot; SF_NONE: nothing yet.  Of what a
- * transaction's snapshots contain, three words say all: while xmax stays,
- * others only end.
+ * What a snapshot was asked for.  Three words tell a transaction's snapshots
+ * apart by what they contain: while xmax stays, others only end.
  */
-typedef struct Kept
+typedef struct Question
 {
-	LocalTransactionId lxid;
 	TransactionId xmin;
 	TransactionId xmax;
 	uint32		xcnt;
-	uint64		asked;			/* the higher, the later */
-	uint64		node;
-	uint64	   *shard;			/* of each; lives as long as the transaction */
+	int32		shard;			/* -1: the node's horizon */
+} Question;
+
+typedef struct Kept
+{
+	Question	question;		/* the key: must be first */
+	uint64		answer;			/* SF_NONE: nothing yet */
 } Kept;
 
 /* A snapshot, with what it says about transaction IDs given their epoch. */
@@ -363,72 +363,55 @@ compute(const View *view, int shard)
 	return position + 1;
 }
 
-/*
- * The answers for a snapshot.  It may have replaced one that was not asked for
- * in a long time.
- */
-static Kept *
-find_kept(Snapshot snapshot)
+/* The answers that the running transaction was given. */
+static HTAB *
+kept_answers(void)
 {
-	static Kept all[KEPT];
-	static uint64 asked = 0;
-	LocalTransactionId lxid = sf_my_lxid();
-	Kept	   *oldest = &all[0];
-	Kept	   *kept;
-	Kept		empty = {
-		.lxid = lxid, .xmin = snapshot->xmin, .xmax = snapshot->xmax,
-		.xcnt = snapshot->xcnt, .node = SF_NONE
+	static HTAB *kept = NULL;
+	static LocalTransactionId owner = InvalidLocalTransactionId;
+	HASHCTL		control = {
+		.keysize = sizeof(Question), .entrysize = sizeof(Kept),
+		.hcxt = TopTransactionContext
 	};
 
-	for (kept = all; kept < all + KEPT; kept++)
+	/* another transaction's have gone with its memory */
+	if (owner != sf_my_lxid())
 	{
-		if (kept->lxid == lxid && kept->xmin == snapshot->xmin &&
-			kept->xmax == snapshot->xmax && kept->xcnt == snapshot->xcnt)
-			break;
-		if (kept->asked < oldest->asked)
-			oldest = kept;
+		kept = hash_create("snowflake horizons", 16, &control,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		owner = sf_my_lxid();
 	}
-	if (kept == all + KEPT)
-	{
-		kept = oldest;
-		if (kept->shard != NULL && kept->lxid == lxid)
-			pfree(kept->shard);
-		*kept = empty;
-	}
-	kept->asked = ++asked;
 	return kept;
 }
 
 /*
  * A statement that asks again for one snapshot, be it for each row, and for
  * each shard, must get the answer that it got before: with a later one it
- * would return a row and have passed over one with a smaller ID.
+ * would return a row and have passed over one with a smaller ID.  A cursor may
+ * ask again until the transaction ends, whatever is asked in between, so no
+ * answer is forgotten before.  Each takes about 40 bytes.
  */
 static uint64
 ask(int shard)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
-	Kept	   *kept = find_kept(snapshot);
-	uint64	   *answer = &kept->node;
+	Question	question = {
+		.xmin = snapshot->xmin, .xmax = snapshot->xmax,
+		.xcnt = snapshot->xcnt, .shard = shard
+	};
+	bool		found;
+	Kept	   *kept = hash_search(kept_answers(), &question, HASH_ENTER,
+								   &found);
 
-	if (shard >= 0)
-	{
-		if (kept->shard == NULL)
-		{
-			Size		size = sizeof(uint64) * sf_state->nshards;
-
-			kept->shard = MemoryContextAlloc(TopTransactionContext, size);
-			memset(kept->shard, 0xff, size);	/* SF_NONE */
-		}
-		answer = &kept->shard[shard];
-	}
-	if (*answer == SF_NONE)
+	if (!found)
+		kept->answer = SF_NONE;
+	if (kept->answer == SF_NONE)
 	{
 		View		view = view_of(snapshot);
 
-		*answer = compute(&view, shard);
+		kept->answer = compute(&view, shard);
 	}
-	return *answer;
+	return kept->answer;
 }
 
 /*

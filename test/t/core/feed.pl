@@ -277,6 +277,26 @@ is($b->query_safe('SELECT snowflake_horizon()'), $held,
 $b->query_safe('COMMIT');
 cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $held,
 	'... and another one a later');
+
+# ... however many others are asked for while a cursor holds it
+$a->query_safe('BEGIN; SELECT snowflake_nextval(), snowflake_shard_nextval(5)');
+$b->query_safe('BEGIN; DECLARE held CURSOR FOR
+	SELECT snowflake_horizon(), snowflake_shard_horizon(5)
+	FROM generate_series(1, 2)');
+$held = $b->query_safe('FETCH held');
+$a->query_safe('ROLLBACK');
+foreach (1 .. 40)
+{
+	$c->query_safe('INSERT INTO other VALUES (1)');
+	$b->query_safe('SELECT snowflake_horizon(), snowflake_shard_horizon(5)');
+}
+my ($node_horizon, $shard_horizon) = split /\|/, $held;
+is($b->query_safe("SELECT snowflake_horizon() > $node_horizon,
+		snowflake_shard_horizon(5) > $shard_horizon"),
+	't|t', 'snapshots later in a transaction get later answers');
+is($b->query_safe('FETCH held'), $held, '... and a cursor the one it had');
+$b->query_safe('COMMIT');
+
 my $force = $node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
 is(query($node, qq{
 		SET $force = on;
