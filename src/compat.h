@@ -77,7 +77,7 @@ sf_wait_event(uint32 *cache, const char *name)
 	 (rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
-/* The planner's hook at the making of base relations. */
+/* The planner's hook at the making of base relations, and whose it sees. */
 #if PG_VERSION_NUM >= 190000
 #include "optimizer/pathnode.h"
 #define sf_rel_hook			build_simple_rel_hook
@@ -85,6 +85,7 @@ typedef build_simple_rel_hook_type sf_rel_hook_type;
 #define SF_REL_HOOK_ARGS	PlannerInfo *root, RelOptInfo *rel, \
 							RangeTblEntry *rte
 #define SF_REL_HOOK_PASS	root, rel, rte
+#define SF_REL_HOOK_SEES(kind) true
 #else
 #include "optimizer/plancat.h"
 #define sf_rel_hook			get_relation_info_hook
@@ -92,6 +93,7 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #define SF_REL_HOOK_ARGS	PlannerInfo *root, Oid relation, bool inhparent, \
 							RelOptInfo *rel
 #define SF_REL_HOOK_PASS	root, relation, inhparent, rel
+#define SF_REL_HOOK_SEES(kind) ((kind) == RTE_RELATION)
 #endif
 
 /*

@@ -26,6 +26,7 @@ int			sf_max_clock_jump = 3600;
 int			sf_reserve = 2000;
 int			sf_sequence_start = SF_START_ZERO;
 int			sf_max_databases = 64;
+bool		sf_time_ranges = true;
 
 SfLayout	sf_node_layout;
 SfLayout	sf_shard_layout;
@@ -50,7 +51,7 @@ static const char *const names[] = {
 	"snowflake.max_clock_jump", "snowflake.reserve",
 	"snowflake.sequence_start", "snowflake.max_databases",
 	"snowflake.copy_check", "snowflake.clock_check",
-	"snowflake.log_interval",
+	"snowflake.log_interval", "snowflake.time_ranges",
 	"snowflake.registry", "snowflake.lease_reserve",
 	"snowflake.lease_presence", "snowflake.lease_timeout",
 	"snowflake.lease_wait"
@@ -264,6 +265,17 @@ define_limits(void)
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 
+/* Also where the library is loaded later. */
+void
+sf_settings_define_planner(void)
+{
+	DefineCustomBoolVariable("snowflake.time_ranges",
+							 "Plans conditions on snowflake_timestamp(id) as conditions on the ID.",
+							 "Off: they are filters, or served by an index on the expression.",
+							 &sf_time_ranges, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+}
+
 /* Only while shared_preload_libraries is processed. */
 void
 sf_settings_define(void)
@@ -279,6 +291,7 @@ sf_settings_define(void)
 	define_texts();
 	sf_settings_define_node();
 	define_limits();
+	sf_settings_define_planner();
 	sf_settings_define_checks();
 	sf_settings_define_lease();
 	MarkGUCPrefixReserved("snowflake");

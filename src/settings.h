@@ -38,6 +38,7 @@ extern int	sf_sequence_start;	/* an SfSequenceStart */
 extern int	sf_max_databases;
 extern int	sf_copy_check;		/* an SfCheck; fixed at start */
 extern int	sf_clock_check;		/* an SfCheck */
+extern bool sf_time_ranges;		/* also where the library is not preloaded */
 extern int	sf_log_interval;	/* ms; for all in SfState */
 
 /* Of a leased node id; the first fixed at start, empty where there is none. */
@@ -61,6 +62,7 @@ typedef struct SfRegistryKind
 } SfRegistryKind;
 
 extern void sf_settings_define(void);
+extern void sf_settings_define_planner(void);
 extern void sf_settings_publish(void);
 
 /* settings_node.c */

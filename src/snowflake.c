@@ -71,7 +71,10 @@ _PG_init(void)
 	sf_timequal_install();
 
 	if (!process_shared_preload_libraries_in_progress)
+	{
+		sf_settings_define_planner();
 		return;
+	}
 
 	sf_clock_start();
 	sf_settings_define();

@@ -19,12 +19,19 @@
  *
  * An equation with a column of another table stays, so that tables can be
  * joined by hashing; beside it stands snowflake_id_at(id, t), which says the
- * same once more and gives an index scan the two bounds.
+ * same once more and gives an index scan the two bounds.  Another comparison
+ * with such a column stays beside its bound where that column has an index.
  *
  * A comparison stays as it is, and is right, where no bound can be computed
  * beforehand (volatile expressions, columns of the same table), where the
  * configured layout may not be read, and where the user has an index on, or
- * has partitioned by, the very expression.
+ * has partitioned by, the very expression (timeindex.c).
+ *
+ * The executor checks EXECUTE on the functions in a plan, as the role that
+ * runs it.  We put other functions there than the user wrote, or a constant.
+ * So we do that only for a role that may call both the user's function and
+ * ours, and mark the plan as this role's own (dependsOnRole).  If another role
+ * runs a cached plan, the server then plans again.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +54,7 @@
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/planmain.h"
+#include "timeindex.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -137,16 +145,6 @@ time_strategy(Oid opno)
 	return get_op_opfamily_strategy(opno, type->btree_opf);
 }
 
-/* Columns of one relation and of no other, and nothing volatile? */
-static bool
-is_of(PlannerInfo *root, Node *node, int relid)
-{
-	int			member;
-
-	return bms_get_singleton_member(pull_varnos(root, node), &member) &&
-		member == relid && !contain_volatile_functions(node);
-}
-
 static bool
 is_free_of(PlannerInfo *root, Node *node, int relid)
 {
@@ -154,62 +152,47 @@ is_free_of(PlannerInfo *root, Node *node, int relid)
 		!contain_volatile_functions(node);
 }
 
-/* Has the user an index on this expression, or partitions by it? */
+/*
+ * Is the ID of one table, or view of UNION ALL, and can its bound be known
+ * without that?  Conditions on other subqueries are looked at inside of them.
+ */
 static bool
-is_indexed(RelOptInfo *rel, FuncExpr *call)
+is_usable(PlannerInfo *root, Comparison *c)
 {
-	ListCell   *lc;
+	Oid			type = exprType(c->time);
+	RangeTblEntry *rte;
+	int			relid;
 
-	foreach(lc, rel->indexlist)
-	{
-		if (list_member(((IndexOptInfo *) lfirst(lc))->indexprs, call))
-			return true;
-	}
-	for (int i = 0; rel->part_scheme && i < rel->part_scheme->partnatts; i++)
-	{
-		if (list_member(rel->partexprs[i], call))
-			return true;
-	}
-	return false;
+	if (!bms_get_singleton_member(pull_varnos(root, c->id), &relid) ||
+		contain_volatile_functions(c->id) ||
+		!is_free_of(root, c->time, relid) ||
+		(type != TIMESTAMPTZOID && type != TIMESTAMPOID && type != DATEOID))
+		return false;
+	rte = root->simple_rte_array[relid];
+	if (rte->rtekind != RTE_RELATION &&
+		!(rte->rtekind == RTE_SUBQUERY && rte->inh))
+		return false;
+	return c->layout == NULL ? sf_layout_arg_readable(c->call->funcid) :
+		is_free_of(root, c->layout, relid);
 }
 
-static void
-split_call(Comparison *c)
-{
-	List	   *args = c->call->args;
-
-	c->id = linitial(args);
-	c->layout = list_length(args) == 2 ? lsecond(args) : NULL;
-}
-
-/* Is the ID of this relation, and can its bound be known without it? */
+/* Is this side of an operator the time of an ID? */
 static bool
-is_usable(PlannerInfo *root, Comparison *c, int relid)
-{
-	return is_of(root, c->id, relid) && is_free_of(root, c->time, relid) &&
-		(c->layout == NULL ?
-		 sf_layout_arg_readable(c->call->funcid) :
-		 is_free_of(root, c->layout, relid));
-}
-
-/* Is one side of an operator the time of an ID in this relation? */
-static bool
-recognize(PlannerInfo *root, RelOptInfo *rel, OpExpr *op, int side,
-		  Comparison *c)
+recognize(OpExpr *op, int side, Comparison *c)
 {
 	Node	   *node = list_nth(op->args, side);
 
 	if (!is_call(node))
 		return false;
 	c->call = (FuncExpr *) node;
-	split_call(c);
+	c->id = linitial(c->call->args);
+	c->layout = list_length(c->call->args) == 2 ? lsecond(c->call->args) :
+		NULL;
 	c->time = list_nth(op->args, 1 - side);
 	c->strategy = time_strategy(op->opno);
-	if (c->strategy == 0)
-		return false;
-	if (side == 1)
+	if (side == 1 && c->strategy != 0)
 		c->strategy = BTMaxStrategyNumber + 1 - c->strategy;
-	return is_usable(root, c, rel->relid) && !is_indexed(rel, c->call);
+	return c->strategy != 0;
 }
 
 /*
@@ -266,18 +249,21 @@ is_constant(Comparison *c, SfLayout *layout)
 		 sf_layout_arg_parse(layout, DatumGetTextPP(name->constvalue)));
 }
 
-/* The comparison of an ID with its bound, by this family; NULL if none. */
+/*
+ * Return the comparison of an ID with its bound.  The operator comes from the
+ * family of the integers, not from an index's: there strategies have other
+ * operators if the family sorts the other way.
+ */
 static Expr *
-compare_id(Oid opfamily, Node *id, SfBound bound, Node *value)
+compare_id(Node *id, SfBound bound, Node *value)
 {
 	bool		below = bound == SF_BEFORE || bound == SF_UNTIL;
-	Oid			opno = get_opfamily_member(opfamily, INT8OID, INT8OID, below ?
+	Oid			opno = get_opfamily_member(INTEGER_BTREE_FAM_OID,
+										   INT8OID, INT8OID, below ?
 										   BTLessEqualStrategyNumber :
 										   BTGreaterEqualStrategyNumber);
 	Expr	   *result;
 
-	if (!OidIsValid(opno) || value == NULL)
-		return NULL;
 	result = make_opclause(opno, BOOLOID, false, copyObject((Expr *) id),
 						   (Expr *) value, InvalidOid, InvalidOid);
 	set_opfuncid((OpExpr *) result);
@@ -307,7 +293,7 @@ fold(Comparison *c, const SfLayout *layout, SfBound bound)
 	if (id == (bound == SF_BEFORE || bound == SF_UNTIL ?
 			   PG_INT64_MAX : PG_INT64_MIN))
 		return is_not_null(c->id);
-	return (Node *) compare_id(INTEGER_BTREE_FAM_OID, c->id, bound, (Node *)
+	return (Node *) compare_id(c->id, bound, (Node *)
 							   makeConst(INT8OID, -1, InvalidOid,
 										 sizeof(int64), Int64GetDatum(id),
 										 false, FLOAT8PASSBYVAL));
@@ -315,8 +301,7 @@ fold(Comparison *c, const SfLayout *layout, SfBound bound)
 
 /* Comparisons of the ID with these bounds; NIL if they cannot be made. */
 static List *
-make_comparisons(PlannerInfo *root, Comparison *c, const SfBound *wanted,
-				 int n)
+make_comparisons(Comparison *c, const SfBound *wanted, int n)
 {
 	SfLayout	layout;
 	bool		constant = is_constant(c, &layout);
@@ -329,34 +314,20 @@ make_comparisons(PlannerInfo *root, Comparison *c, const SfBound *wanted,
 		if (value == NULL)
 			return NIL;
 		result = lappend(result, constant ? fold(c, &layout, wanted[i]) :
-						 (Node *) compare_id(INTEGER_BTREE_FAM_OID, c->id,
-											 wanted[i], value));
+						 (Node *) compare_id(c->id, wanted[i], value));
 	}
-
-	/* of a constant's function nothing is left in the plan */
-	record_plan_function_dependency(root, c->call->funcid);
 	return result;
 }
 
-/* Is there such a time on the other side, too?  Then turn it round. */
 static bool
-turn_round(PlannerInfo *root, Comparison *c, Comparison *other)
+is_join(PlannerInfo *root, Comparison *c)
 {
-	int			relid;
-
-	if (!is_call(c->time))
-		return false;
-	other->call = (FuncExpr *) c->time;
-	split_call(other);
-	other->time = (Node *) c->call;
-	other->strategy = BTMaxStrategyNumber + 1 - c->strategy;
-	return bms_get_singleton_member(pull_varnos(root, other->id), &relid) &&
-		is_usable(root, other, relid);
+	return !bms_is_empty(pull_varnos(root, c->time));
 }
 
-/* What a comparison becomes: a list, joined by AND; NIL if it stays. */
+/* Return what a comparison says of the ID, joined by AND; NIL: nothing. */
 static List *
-replace_comparison(PlannerInfo *root, OpExpr *op, Comparison *c)
+derive(PlannerInfo *root, Comparison *c)
 {
 	static const SfBound wanted[][2] = {
 		[BTLessStrategyNumber] = {SF_BEFORE},
@@ -366,40 +337,67 @@ replace_comparison(PlannerInfo *root, OpExpr *op, Comparison *c)
 		[BTGreaterStrategyNumber] = {SF_AFTER}
 	};
 	bool		equal = c->strategy == BTEqualStrategyNumber;
-	Comparison	other;
-	List	   *result;
+	Node	   *at;
 
-	if (equal && !bms_is_empty(pull_varnos(root, c->time)))
-	{
-		Node	   *at = make_call(c, "snowflake_id_at", snowflake_id_at,
-								   BOOLOID, c->id);
+	if (!equal || !is_join(root, c))
+		return make_comparisons(c, wanted[c->strategy], equal ? 2 : 1);
+	at = make_call(c, "snowflake_id_at", snowflake_id_at, BOOLOID, c->id);
+	return at == NULL ? NIL : list_make1(at);
+}
 
-		return at == NULL ? NIL : list_make2(op, at);
-	}
-	result = make_comparisons(root, c, wanted[c->strategy], equal ? 2 : 1);
-
-	/* either table may be the one that is looked up by the other's IDs */
-	if (result != NIL && turn_round(root, c, &other))
-		result = list_concat(result,
-							 make_comparisons(root, &other,
-											  wanted[other.strategy], 1));
-	return result;
+/* Return true if the comparison is of use beside what it says of the ID. */
+static bool
+stays(PlannerInfo *root, Comparison *c)
+{
+	return is_join(root, c) &&
+		(c->strategy == BTEqualStrategyNumber ||
+		 sf_timeindex_has_column(root, c->time));
 }
 
 /*
- * What a clause becomes, if it is such a comparison with a column of this
- * relation: a list, joined by AND.  Else NIL.
+ * What a clause becomes, if it is such a comparison: a list, joined by AND.
+ * Else NIL.  Of two times of IDs either may be the one that is looked up.
  */
 List *
-sf_timecmp_replace(PlannerInfo *root, RelOptInfo *rel, Node *clause)
+sf_timecmp_replace(PlannerInfo *root, Node *clause)
 {
 	OpExpr	   *op = (OpExpr *) clause;
+	List	   *result = NIL;
+	bool		keep = false;
 	Comparison	c;
 
-	if (!sf_timecmp_may_be(clause) ||
-		(!recognize(root, rel, op, 0, &c) && !recognize(root, rel, op, 1, &c)))
+	if (!sf_timecmp_may_be(clause))
 		return NIL;
-	return replace_comparison(root, op, &c);
+	for (int side = 0; side < 2; side++)
+	{
+		if (!recognize(op, side, &c))
+			continue;
+		if (sf_timeindex_serves(root, c.call))
+			return NIL;
+		if (!is_usable(root, &c))
+			continue;
+		result = list_concat(result, derive(root, &c));
+		keep = keep || stays(root, &c);
+
+		/* of a constant's function nothing is left in the plan */
+		record_plan_function_dependency(root, c.call->funcid);
+	}
+	if (result == NIL)
+		return NIL;
+	root->glob->dependsOnRole = true;
+	return keep ? lcons(op, result) : result;
+}
+
+/* Return one comparison for an index; NULL if the index has no use for it. */
+static Expr *
+compare_in_index(Comparison *c, SfBound bound, Oid opfamily)
+{
+	Node	   *value = make_bound(c, bound);
+	Expr	   *result = value ? compare_id(c->id, bound, value) : NULL;
+
+	if (result && op_in_opfamily(((OpExpr *) result)->opno, opfamily))
+		return result;
+	return NULL;
 }
 
 /*
@@ -438,10 +436,8 @@ snowflake_id_at_support(PG_FUNCTION_ARGS)
 		(c.layout == NULL ||
 		 is_pseudo_constant_for_index(index->root, c.layout, index->index)))
 	{
-		from = compare_id(index->opfamily, c.id, SF_FROM,
-						  make_bound(&c, SF_FROM));
-		until = compare_id(index->opfamily, c.id, SF_UNTIL,
-						   make_bound(&c, SF_UNTIL));
+		from = compare_in_index(&c, SF_FROM, index->opfamily);
+		until = compare_in_index(&c, SF_UNTIL, index->opfamily);
 	}
 	if (from == NULL || until == NULL)
 		PG_RETURN_POINTER(NULL);

@@ -12,7 +12,6 @@
 #include "nodes/pathnodes.h"
 
 extern bool sf_timecmp_may_be(Node *clause);
-extern List *sf_timecmp_replace(PlannerInfo *root, RelOptInfo *rel,
-								Node *clause);
+extern List *sf_timecmp_replace(PlannerInfo *root, Node *clause);
 
 #endif							/* SF_TIMECMP_H */

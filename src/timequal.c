@@ -3,11 +3,41 @@
  * timequal.c
  *	  Conditions on the time of an ID, planned as conditions on the ID.
  *
- * It is done when the planner makes a base relation.  By then subqueries and
- * views are pulled up, constants are folded and NOT is pushed down, while the
- * conditions still wait in the jointree for their distribution.  Each relation
- * takes care of the conditions on its own columns.  What a comparison becomes
- * is in timecmp.c.
+ * This file finds the conditions; timecmp.c says what each becomes.
+ *
+ * The planner has no callback between the pull-up of subqueries and the
+ * distribution of conditions to relations.  Support functions do not help: the
+ * planner asks the one of a condition's own function, here the operator's, and
+ * never that of a function below.  So we use the callback that runs while a
+ * RelOptInfo is built: get_relation_info_hook up to 18 (tables only), and
+ * build_simple_rel_hook from 19 on (all base relations).  It changes four
+ * things, all in the planner's own copy of the query:
+ *
+ * 1. root->parse->jointree, when the first relation of a query level is built.
+ *	  By then subqueries and views are pulled up, constants are folded, and NOT
+ *	  is pushed down.  Conditions are read first by deconstruct_jointree().
+ *	  Before that query_planner() runs add_base_rels_to_query(), which calls us
+ *	  and reads only the jointree's relations.  This holds in 15 to 19.
+ *
+ * 2. securityQuals of the range table's entries, at the same moment.  They are
+ *	  read first by deconstruct_jointree(), and those of branches of UNION ALL
+ *	  later, by apply_child_basequals().
+ *
+ * 3. rel->indexlist of the relation that is built.  We add a copy of each
+ *	  partial index whose predicate is about the time, with a predicate that
+ *	  reads as the changed conditions do.  The callback exists to add indexes
+ *	  to this list.  The original stays, for conditions that do not change.
+ *
+ * 4. Up to 18 only: the clauses in baserestrictinfo of a view of UNION ALL.
+ *	  If a query level has no table of its own, the first call is for a branch,
+ *	  after the distribution and right before apply_child_basequals() gives the
+ *	  view's conditions to that branch.  From then on the planner reads nothing
+ *	  of these RestrictInfos but their clause: apply_child_basequals() builds
+ *	  new ones for each branch, is_parallel_safe() walks the expression, and
+ *	  the view itself is not scanned.
+ *
+ * If an index of the user's serves a condition as it stands, the condition
+ * does not change (timeindex.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -18,18 +48,12 @@
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "settings.h"
 #include "timecmp.h"
-
-/* The relation that is being made. */
-typedef struct Context
-{
-	PlannerInfo *root;
-	RelOptInfo *rel;
-} Context;
 
 static sf_rel_hook_type prev_rel_hook = NULL;
 
-static List *replace_clause(Context *context, Node *clause);
+static List *replace_clause(PlannerInfo *root, Node *clause);
 
 static bool
 mentions_time(List *clauses)
@@ -57,7 +81,7 @@ is_false(Node *clause)
 
 /* Replace in a list that is joined by AND.  The list itself is not changed. */
 static List *
-replace_clauses(Context *context, List *clauses)
+replace_clauses(PlannerInfo *root, List *clauses)
 {
 	List	   *result = NIL;
 	ListCell   *lc;
@@ -65,7 +89,7 @@ replace_clauses(Context *context, List *clauses)
 	foreach(lc, clauses)
 	{
 		Node	   *clause = lfirst(lc);
-		List	   *parts = replace_clause(context, clause);
+		List	   *parts = replace_clause(root, clause);
 		ListCell   *part;
 
 		if (parts == NIL)
@@ -82,7 +106,7 @@ replace_clauses(Context *context, List *clauses)
 
 /* Arms that have become false go; the planner expects none. */
 static List *
-replace_or(Context *context, BoolExpr *or)
+replace_or(PlannerInfo *root, BoolExpr *or)
 {
 	List	   *arms = NIL;
 	ListCell   *lc;
@@ -93,7 +117,7 @@ replace_or(Context *context, BoolExpr *or)
 		List	   *parts = is_andclause(arm) ?
 			((BoolExpr *) arm)->args : list_make1(arm);
 
-		parts = replace_clauses(context, parts);
+		parts = replace_clauses(root, parts);
 		if (!is_false(linitial(parts)))
 			arms = lappend(arms, make_ands_explicit(parts));
 	}
@@ -109,21 +133,21 @@ replace_or(Context *context, BoolExpr *or)
  * AND and OR is looked into: elsewhere NULL is not as good as false.
  */
 static List *
-replace_clause(Context *context, Node *clause)
+replace_clause(PlannerInfo *root, Node *clause)
 {
 	if (is_orclause(clause) && mentions_time(((BoolExpr *) clause)->args))
-		return replace_or(context, (BoolExpr *) clause);
-	return sf_timecmp_replace(context->root, context->rel, clause);
+		return replace_or(root, (BoolExpr *) clause);
+	return sf_timecmp_replace(root, clause);
 }
 
 static List *
-replace_quals(Context *context, List *quals)
+replace_quals(PlannerInfo *root, List *quals)
 {
-	return mentions_time(quals) ? replace_clauses(context, quals) : quals;
+	return mentions_time(quals) ? replace_clauses(root, quals) : quals;
 }
 
 static void
-replace_in_jointree(Context *context, Node *node)
+replace_in_jointree(PlannerInfo *root, Node *node)
 {
 	if (node == NULL)
 		return;					/* an index build plans without */
@@ -132,9 +156,9 @@ replace_in_jointree(Context *context, Node *node)
 		FromExpr   *from = (FromExpr *) node;
 		ListCell   *lc;
 
-		from->quals = (Node *) replace_quals(context, (List *) from->quals);
+		from->quals = (Node *) replace_quals(root, (List *) from->quals);
 		foreach(lc, from->fromlist)
-			replace_in_jointree(context, lfirst(lc));
+			replace_in_jointree(root, lfirst(lc));
 	}
 	else if (IsA(node, JoinExpr))
 	{
@@ -142,62 +166,98 @@ replace_in_jointree(Context *context, Node *node)
 
 		/* a full join can do with few conditions, of which none is ours */
 		if (join->jointype != JOIN_FULL)
-			join->quals = (Node *) replace_quals(context,
-												 (List *) join->quals);
-		replace_in_jointree(context, join->larg);
-		replace_in_jointree(context, join->rarg);
+			join->quals = (Node *) replace_quals(root, (List *) join->quals);
+		replace_in_jointree(root, join->larg);
+		replace_in_jointree(root, join->rarg);
 	}
 }
 
-/*
- * Before 19 a view of UNION ALL has no hook of its own, but its tables have,
- * just before each takes over the view's conditions.
- */
+/* Return true if this is the first call for the query level. */
+static bool
+is_first(PlannerInfo *root)
+{
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *rel = root->simple_rel_array[i];
+
+		if (rel != NULL && SF_REL_HOOK_SEES(rel->rtekind))
+			return false;
+	}
+	return true;
+}
+
+/* 1 and 2 of the head */
+static void
+replace_in_query(PlannerInfo *root)
+{
+	replace_in_jointree(root, (Node *) root->parse->jointree);
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RangeTblEntry *rte = root->simple_rte_array[i];
+		ListCell   *lc;
+
+		if (rte == NULL)
+			continue;
+		foreach(lc, rte->securityQuals)
+			lfirst(lc) = replace_quals(root, lfirst(lc));
+	}
+}
+
+/* 4 of the head */
 static void
 replace_in_parent(PlannerInfo *root, RelOptInfo *rel)
 {
 	Index		relid = root->append_rel_array[rel->relid]->parent_relid;
-	Context		context = {root, root->simple_rel_array[relid]};
+	RelOptInfo *parent = root->simple_rel_array[relid];
 	ListCell   *lc;
 
-	if (root->simple_rte_array[relid]->rtekind != RTE_SUBQUERY)
+	if (SF_REL_HOOK_SEES(parent->rtekind))
 		return;
-	foreach(lc, context.rel->baserestrictinfo)
+	foreach(lc, parent->baserestrictinfo)
 	{
 		RestrictInfo *rinfo = lfirst(lc);
 		List	   *clauses = list_make1(rinfo->clause);
 
-		rinfo->clause = make_ands_explicit(replace_quals(&context, clauses));
+		rinfo->clause = make_ands_explicit(replace_quals(root, clauses));
 	}
 }
 
-/*
- * A partial index's predicate is compared with the conditions, and has to read
- * as they do, for the children of a table as well; theirs come from it.
- */
+/* 3 of the head */
 static void
-plan_times(SF_REL_HOOK_ARGS)
+add_partial_indexes(PlannerInfo *root, RelOptInfo *rel)
 {
-	Context		context = {root, rel};
+	List	   *added = NIL;
 	ListCell   *lc;
-
-	if (prev_rel_hook)
-		prev_rel_hook(SF_REL_HOOK_PASS);
 
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst(lc);
+		List	   *predicate = replace_quals(root, index->indpred);
+		IndexOptInfo *copy;
 
-		index->indpred = replace_quals(&context, index->indpred);
+		if (equal(predicate, index->indpred))
+			continue;
+		copy = makeNode(IndexOptInfo);
+		*copy = *index;
+		copy->indpred = predicate;
+		added = lappend(added, copy);
 	}
-	if (rel->reloptkind != RELOPT_BASEREL)
-	{
-		replace_in_parent(root, rel);
+	rel->indexlist = list_concat(rel->indexlist, added);
+}
+
+static void
+plan_times(SF_REL_HOOK_ARGS)
+{
+	if (prev_rel_hook)
+		prev_rel_hook(SF_REL_HOOK_PASS);
+
+	if (!sf_time_ranges)
 		return;
-	}
-	replace_in_jointree(&context, (Node *) root->parse->jointree);
-	foreach(lc, root->simple_rte_array[rel->relid]->securityQuals)
-		lfirst(lc) = replace_quals(&context, lfirst(lc));
+	add_partial_indexes(root, rel);
+	if (rel->reloptkind != RELOPT_BASEREL)
+		replace_in_parent(root, rel);
+	else if (is_first(root))
+		replace_in_query(root);
 }
 
 void

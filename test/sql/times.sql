@@ -78,12 +78,28 @@ SET enable_seqscan = off;
 SELECT count(*), count(day), count(id) FROM orders FULL JOIN visits ON snowflake_timestamp(id, 'twitter') = day;
 SELECT count(*), count(local), count(id) FROM orders FULL JOIN visits ON snowflake_timestamp(id, 'twitter') = local;
 
+-- an operator class that sorts the other way
+CREATE FUNCTION falling(bigint, bigint) RETURNS integer LANGUAGE sql IMMUTABLE STRICT AS 'SELECT btint8cmp($2, $1)';
+CREATE OPERATOR CLASS int8_falling_ops FOR TYPE bigint USING btree AS
+	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 falling(bigint, bigint);
+CREATE TABLE falling AS SELECT id FROM orders;
+CREATE INDEX ON falling (id int8_falling_ops);
+ANALYZE falling;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SELECT plan($$SELECT count(*) FROM visits JOIN falling ON snowflake_timestamp(id, 'twitter') = at$$);
+SELECT count(*) FROM visits JOIN falling ON snowflake_timestamp(id, 'twitter') = at;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+DROP TABLE falling;
+
 -- views, subqueries, OR
 CREATE VIEW orders_at AS SELECT snowflake_timestamp(id, 'twitter') AS created_at, * FROM orders;
 SELECT plan($$SELECT * FROM orders_at WHERE created_at > '2025-01-02'$$);
 SELECT plan($$SELECT * FROM (SELECT * FROM orders_at ORDER BY id LIMIT 10) s WHERE created_at > '2025-01-02'$$);
 SELECT plan($$SELECT * FROM (SELECT created_at, v, count(*) FROM orders_at GROUP BY id, created_at, v) s WHERE created_at > '2025-01-02'$$);
 SELECT plan($$SELECT * FROM (SELECT * FROM orders UNION ALL SELECT * FROM orders) s WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+SELECT plan($$SELECT * FROM visits JOIN (SELECT * FROM orders UNION ALL SELECT * FROM orders) s ON snowflake_timestamp(id, 'twitter') >= at$$);
 SET enable_bitmapscan = on;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') < '2025-01-02' OR snowflake_timestamp(id, 'twitter') > '2025-02-11' AND v > 5$$);
 SET enable_bitmapscan = off;
@@ -122,6 +138,47 @@ CREATE INDEX indexed_brin ON indexed USING brin (id);
 SET enable_bitmapscan = on;
 SELECT plan($$SELECT * FROM indexed WHERE snowflake_timestamp(id, 'twitter') > '2025-01-03'$$);
 SET enable_bitmapscan = off;
+
+-- an index on the expression is of use in whichever table it is that is
+-- scanned: a partition, a child, a branch of UNION ALL
+CREATE TABLE parts (id bigint, v integer) PARTITION BY RANGE (id);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (1874772000000000000);
+CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (1874772000000000000) TO (MAXVALUE);
+CREATE INDEX ON parts_1 (id);
+CREATE INDEX ON parts_2 (id);
+SELECT plan($$SELECT * FROM parts WHERE snowflake_timestamp(id, 'twitter') > '2025-01-03'$$);
+CREATE INDEX parts_2_at ON parts_2 (snowflake_timestamp(id, 'twitter'));
+SELECT plan($$SELECT * FROM parts WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+SELECT plan($$SELECT * FROM parts_1 WHERE snowflake_timestamp(id, 'twitter') > '2025-01-03'$$);
+DROP INDEX parts_2_at;
+CREATE INDEX parts_at ON parts (snowflake_timestamp(id, 'twitter'));
+SELECT plan($$SELECT * FROM parts WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+DROP INDEX parts_at;
+CREATE TABLE tree (id bigint, v integer);
+CREATE TABLE tree_1 () INHERITS (tree);
+CREATE INDEX ON tree (id);
+CREATE INDEX tree_1_at ON tree_1 (snowflake_timestamp(id, 'twitter'));
+SELECT plan($$SELECT * FROM tree WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+SELECT plan($$SELECT * FROM (SELECT * FROM orders UNION ALL SELECT * FROM tree_1) s WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+-- ... also the one that is looked up in a join
+SELECT plan($$SELECT * FROM orders JOIN tree_1 ON snowflake_timestamp(orders.id, 'twitter') >= snowflake_timestamp(tree_1.id, 'twitter')$$);
+CREATE TABLE times AS SELECT timestamptz '2025-01-02' + n * interval '1 minute' AS at FROM generate_series(0, 999) n;
+CREATE INDEX times_at ON times (at);
+ANALYZE times;
+SELECT plan($$SELECT * FROM (SELECT * FROM orders WHERE v = 5 LIMIT 1) o JOIN times ON snowflake_timestamp(id, 'twitter') >= at$$);
+SELECT plan($$SELECT * FROM orders JOIN times ON snowflake_timestamp(id, 'twitter') > at WHERE id = 5$$);
+-- ... and a partial one for conditions that are left as they are
+CREATE INDEX tree_part ON tree (v) WHERE snowflake_timestamp(id, 'twitter') > '2025-01-02Z'::timestamptz;
+SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') IN ('2025-01-03', '2025-01-04') AND v = 5$$);
+SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') > '2025-01-03' AND v = 5$$);
+DROP TABLE parts, tree, times CASCADE;
+
+-- the setting: what a plan is without all this
+SET snowflake.time_ranges = off;
+SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-01-02'$$);
+SELECT plan($$SELECT * FROM visits JOIN orders ON snowflake_timestamp(id, 'twitter') >= at$$);
+RESET snowflake.time_ranges;
 
 -- the configured form is refused where it would have to be immutable
 \set VERBOSITY sqlstate
@@ -170,8 +227,31 @@ SET ROLE snowflake_reader;
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
+-- ... nor by a plan that was made for another role, kept or not
 DROP POLICY recent ON orders;
 ALTER TABLE orders DISABLE ROW LEVEL SECURITY;
+SET plan_cache_mode = force_generic_plan;
+REVOKE EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) FROM PUBLIC;
+PREPARE kept AS SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
+EXECUTE kept;
+SET ROLE snowflake_reader;
+EXECUTE kept;
+RESET ROLE;
+EXECUTE kept;
+GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
+-- ... while who may call it gets them, whoever that was
+REVOKE EXECUTE ON FUNCTION snowflake_id_after("any", text), snowflake_id_at(bigint, "any", text) FROM PUBLIC;
+PREPARE kept_after AS SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > $1;
+PREPARE kept_at AS SELECT count(*) FROM orders JOIN orders o2 ON snowflake_timestamp(orders.id, 'twitter') = snowflake_timestamp(o2.id, 'twitter');
+EXECUTE kept_after('2025-02-11 01:00');
+EXECUTE kept_at;
+SET ROLE snowflake_reader;
+EXECUTE kept_after('2025-02-11 01:00');
+EXECUTE kept_at;
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION snowflake_id_after("any", text), snowflake_id_at(bigint, "any", text) TO PUBLIC;
+RESET plan_cache_mode;
+DEALLOCATE ALL;
 
 -- The same rows as the filter finds, for IDs and times around every edge: of
 -- ticks, of the layouts, of what a timestamp can be.  OFFSET 0 keeps the
@@ -237,7 +317,84 @@ SELECT layout, zone, comparisons > 1000 AS many, rows > 1000 AS found, wrong
 FROM (VALUES ('twitter', 'UTC'), ('sonyflake', 'America/New_York'), ('snowflake', 'Asia/Tokyo'),
 	('timestamp:48 sequence:1 tick:1s', 'Australia/Lord_Howe'), ('timestamp:1 node:31 shard:31 sequence:1', 'UTC')) l(layout, zone),
 	LATERAL compare(layout, zone) c;
+
+-- the same in tables of other shapes, and in joins in which the bounds are
+-- those of an index
+CREATE TABLE edges_falling AS SELECT * FROM edges;
+CREATE INDEX ON edges_falling (id int8_falling_ops);
+CREATE TABLE edges_parts (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE edges_parts_1 PARTITION OF edges_parts FOR VALUES FROM (MINVALUE) TO (0);
+CREATE TABLE edges_parts_2 PARTITION OF edges_parts FOR VALUES FROM (0) TO (1874772000000000000);
+CREATE TABLE edges_parts_3 PARTITION OF edges_parts DEFAULT;
+CREATE INDEX ON edges_parts (id);
+CREATE TABLE edges_mixed (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE edges_mixed_1 PARTITION OF edges_mixed FOR VALUES FROM (0) TO (MAXVALUE);
+CREATE TABLE edges_mixed_2 PARTITION OF edges_mixed DEFAULT;
+CREATE INDEX ON edges_mixed_1 (id);
+CREATE INDEX ON edges_mixed_2 (snowflake_timestamp(id, 'twitter'));
+CREATE TABLE edges_tree (id bigint);
+CREATE TABLE edges_tree_1 (v integer) INHERITS (edges_tree);
+CREATE INDEX ON edges_tree (id);
+CREATE INDEX ON edges_tree_1 (snowflake_timestamp(id, 'twitter'));
+CREATE TABLE edges_partial (id bigint);
+CREATE INDEX ON edges_partial (id) WHERE snowflake_timestamp(id, 'twitter') >= '2025-01-01Z'::timestamptz;
+CREATE INDEX ON edges_partial (id) WHERE snowflake_timestamp(id, 'twitter') < '2025-01-01Z'::timestamptz;
+INSERT INTO edges_parts SELECT * FROM edges;
+INSERT INTO edges_mixed SELECT * FROM edges;
+INSERT INTO edges_tree SELECT * FROM edges WHERE id % 2 = 0;
+INSERT INTO edges_tree_1 SELECT id, 0 FROM edges WHERE id % 2 <> 0 OR id IS NULL;
+INSERT INTO edges_partial SELECT * FROM edges;
+CREATE VIEW edges_union AS SELECT id FROM edges UNION ALL SELECT id FROM edges_partial;
+CREATE INDEX ON moments (t);
+ANALYZE edges_falling, edges_parts, edges_mixed, edges_tree, edges_partial, moments;
+
+CREATE FUNCTION compare_shape(shape regclass)
+RETURNS TABLE (comparisons bigint, rows bigint, wrong bigint) LANGUAGE plpgsql AS $$
+DECLARE
+	op text;
+	other text;
+	fast text[];
+	slow text[];
+BEGIN
+	comparisons := 0; rows := 0; wrong := 0;
+	PERFORM set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+		set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true);
+	FOREACH op IN ARRAY '{<,<=,=,>=,>}'::text[] LOOP
+		-- times of another table, and of IDs of the same
+		FOREACH other IN ARRAY ARRAY['moments o(t)', '(SELECT d FROM moments) o(t)',
+				'(SELECT snowflake_timestamp(id, ''twitter'') FROM edges) o(t)'] LOOP
+			EXECUTE format('SELECT array_agg(id || '' '' || t ORDER BY id, t) FROM %1$s
+				JOIN %3$s ON snowflake_timestamp(id, ''twitter'') %2$s t', shape, op, other) INTO fast;
+			EXECUTE format('SELECT array_agg(id || '' '' || t ORDER BY id, t)
+				FROM (SELECT id, snowflake_timestamp(id, ''twitter'') AS at FROM %1$s OFFSET 0) s
+				JOIN %3$s ON at %2$s t', shape, op, other) INTO slow;
+			comparisons := comparisons + 1;
+			rows := rows + coalesce(cardinality(fast), 0);
+			wrong := wrong + (fast IS DISTINCT FROM slow)::int;
+		END LOOP;
+		-- constants
+		FOR other IN SELECT DISTINCT t FROM moments WHERE t IS NOT NULL LOOP
+			EXECUTE format('SELECT array_agg(id ORDER BY id) FROM %1$s
+				WHERE snowflake_timestamp(id, ''twitter'') %2$s %3$L
+					OR snowflake_timestamp(id, ''twitter'') = ''2025-01-01''', shape, op, other) INTO fast;
+			EXECUTE format('SELECT array_agg(id ORDER BY id)
+				FROM (SELECT id, snowflake_timestamp(id, ''twitter'') AS at FROM %1$s OFFSET 0) s
+				WHERE at %2$s %3$L OR at = ''2025-01-01''', shape, op, other) INTO slow;
+			comparisons := comparisons + 1;
+			rows := rows + coalesce(cardinality(fast), 0);
+			wrong := wrong + (fast IS DISTINCT FROM slow)::int;
+		END LOOP;
+	END LOOP;
+	RETURN NEXT;
+END $$;
+SELECT shape, comparisons > 800 AS many, rows > 1000 AS found, wrong
+FROM unnest('{edges,edges_falling,edges_parts,edges_mixed,edges_tree,edges_partial,edges_union}'::regclass[]) shape,
+	LATERAL compare_shape(shape) c;
 RESET debug_discard_caches;
+DROP VIEW edges_union;
+DROP TABLE edges_falling, edges_parts, edges_mixed, edges_tree, edges_partial CASCADE;
+DROP OPERATOR FAMILY int8_falling_ops USING btree;
+DROP FUNCTION falling, compare_shape;
 
 -- estimates come from the column's histogram
 CREATE FUNCTION estimate(query text) RETURNS bigint LANGUAGE plpgsql AS $$
