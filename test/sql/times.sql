@@ -161,6 +161,7 @@ CREATE INDEX tree_1_at ON tree_1 (snowflake_timestamp(id, 'twitter'));
 SELECT plan($$SELECT * FROM tree WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
 SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
 SELECT plan($$SELECT * FROM (SELECT * FROM orders UNION ALL SELECT * FROM tree_1) s WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
+SELECT plan($$SELECT * FROM (SELECT id, max(v) FROM tree_1 GROUP BY id UNION ALL SELECT id, v FROM orders) s WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
 -- ... also the one that is looked up in a join
 SELECT plan($$SELECT * FROM orders JOIN tree_1 ON snowflake_timestamp(orders.id, 'twitter') >= snowflake_timestamp(tree_1.id, 'twitter')$$);
 CREATE TABLE times AS SELECT timestamptz '2025-01-02' + n * interval '1 minute' AS at FROM generate_series(0, 999) n;
