@@ -224,7 +224,7 @@ put_leased(const SfLeaseStatus *status, Datum *values, bool *nulls)
 	};
 	char		name[200];
 
-	sf_settings_registry_name(name, sizeof(name));
+	sf_leased_registry_name(name, sizeof(name));
 	values[0] = CStringGetTextDatum(name);
 	values[1] = CStringGetTextDatum(stages[status->stage]);
 	values[4] = TimestampTzGetDatum(sf_times_from_ms(status->next_ms));

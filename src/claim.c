@@ -171,6 +171,8 @@ explain(const Search *search, SfClaim *claim)
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
 				 "Slot %u is held by \"%s\".", record->node, record->host);
+		snprintf(claim->public_problem, sizeof(claim->public_problem),
+				 "Slot %u is held by another server.", record->node);
 		snprintf(claim->remedy, sizeof(claim->remedy),
 				 "Stop that server, or choose another snowflake.node_id, or unset it for any that is free.");
 	}
@@ -179,6 +181,9 @@ explain(const Search *search, SfClaim *claim)
 		snprintf(claim->problem, sizeof(claim->problem),
 				 "Slot %u is reserved until %s by \"%.60s\", which has gone.",
 				 claimant->first_node, time, record->host);
+		snprintf(claim->public_problem, sizeof(claim->public_problem),
+				 "Slot %u is reserved until %s by a server that has gone.",
+				 claimant->first_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
 				 "It will be claimed then. Unset snowflake.node_id for any that is free.");
 	}

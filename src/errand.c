@@ -58,13 +58,13 @@ refuse_without_worker(void)
 					 "It is started again within seconds. See the server's log.")));
 }
 
-/* SQLSTATE 58000; the answer is a sentence. */
+/* SQLSTATE 58000; the answer is a sentence, the remedy may be NULL. */
 static void
-refuse_failed(SfJobEnd end, const char *answer)
+refuse_failed(SfJobEnd end, const char *answer, const char *remedy)
 {
 	char		name[200];
 
-	sf_settings_registry_name(name, sizeof(name));
+	sf_leased_registry_name(name, sizeof(name));
 	if (end == SF_JOB_UNKNOWN)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
@@ -75,7 +75,23 @@ refuse_failed(SfJobEnd end, const char *answer)
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("the registry has not done what it was asked"),
 			 errdetail("The registry is \"%s\". %s", name, answer),
-			 errhint("Nothing was changed. See that the registry runs, and lets this server do that.")));
+			 errhint("Nothing was changed. %s", remedy != NULL ? remedy :
+					 "Call the function again when that is over.")));
+}
+
+/* As the worker has replied. */
+static void
+refuse_replied(const SfJobReply *reply)
+{
+	const char *answer = pstrdup(reply->message);
+	const char *kind = sf_settings_registry_kind(sf_registry)->name;
+
+	if (!reply->is_private)
+		refuse_failed(reply->end, answer, NULL);
+	if (!sf_leased_may_see_registry())
+		answer = sf_registry_failure(reply->failure);
+	refuse_failed(reply->end, answer,
+				  sf_registry_remedy(kind, reply->failure));
 }
 
 /* ---- the desk ---- */
@@ -149,7 +165,7 @@ receive(Size size)
 		if (result == SHM_MQ_DETACHED || !working)
 			refuse_failed(kind == SF_JOB_SLOTS ? SF_JOB_REFUSED :
 						  SF_JOB_UNKNOWN,
-						  "The worker that was asking it has ended.");
+						  "The worker that was asking it has ended.", NULL);
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LOOK_MS, sf_wait_event(&wait_event_errand,
@@ -183,7 +199,7 @@ sf_errand_begin(const SfJob *job)
 	post_when_free();
 	reply = receive(sizeof(SfJobReply));
 	if (reply->end != SF_JOB_DONE)
-		refuse_failed(reply->end, pstrdup(reply->message));
+		refuse_replied(reply);
 	return reply;
 }
 

@@ -47,6 +47,9 @@ typedef enum SfFieldKind
 /* Room for the reason of a refused text. */
 #define SF_REASON_SIZE			200
 
+/* Longer: of a remedy with commands in it. */
+#define SF_REMEDY_SIZE			500
+
 /* The epoch that counts where a layout's text names none: 2024-01-01 UTC. */
 #define SF_DEFAULT_EPOCH_MS		INT64_C(1704067200000)
 

@@ -203,7 +203,7 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	{
 		int64_t		ahead = claim.at_tick - sf_lease_tick(lease, now);
 
-		sf_lease_set_problem(lease, now, claim.problem, claim.remedy);
+		sf_lease_set_claim_problem(lease, now, &claim);
 		sf_lease_back_off(lease, now);
 		if (ahead < RETRY_MAX_MS / claimant.layout->tick_ms)
 			lease->retry_ms = now.monotonic_ms + 1 +
@@ -336,7 +336,7 @@ sf_lease_step(SfLease *lease, SfMoment now)
 		SfAskKind	kind = lease->ask.kind;
 
 		abandon(lease);
-		sf_lease_fail(lease, now, kind, "The registry did not answer in time.");
+		sf_lease_time_out(lease, now, kind);
 	}
 	decide(lease, now);
 }
@@ -426,7 +426,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 			abandon(lease);
 			snprintf(text, sizeof(text), "The registry answered: %.150s",
 					 answer->message);
-			sf_lease_fail(lease, now, asked.kind, text);
+			sf_lease_fail(lease, now, asked.kind, answer->failure, text);
 			break;
 	}
 	decide(lease, now);

@@ -50,6 +50,7 @@ typedef struct SfLeaseConfig
 	int64_t		look_ms;		/* call at least so often while it is held */
 	int64_t		frozen_ms;		/* what no healthy process sleeps over */
 	const char *initialize;		/* how, at the end of a sentence */
+	const char *registry_kind;	/* for remedies; or NULL */
 
 	/* Not from a generator that a copy of this machine would repeat. */
 	uint64_t	(*random) (void);
@@ -95,7 +96,8 @@ typedef struct SfLease
 	SfRight		right;
 	int64_t		wake_ms;		/* monotonic: call sf_lease_step() then */
 	char		problem[SF_REASON_SIZE];	/* empty: there is none */
-	char		remedy[SF_REASON_SIZE];
+	char		public_problem[SF_REASON_SIZE]; /* without names and places */
+	char		remedy[SF_REMEDY_SIZE];
 
 	/* Its own.  The record is the last that the registry is known to have. */
 	SfLeaseConfig config;
@@ -145,9 +147,16 @@ extern int64_t sf_lease_last_until(const SfLease *lease);
 extern int64_t sf_lease_reserve(const SfLease *lease, SfMoment now,
 								int64_t least);
 extern void sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
-						  const char *problem);
+						  SfFailure failure, const char *problem);
 extern void sf_lease_set_problem(SfLease *lease, SfMoment now,
 								 const char *problem, const char *remedy);
+extern void sf_lease_set_private_problem(SfLease *lease, SfMoment now,
+										 const char *problem,
+										 const char *public_problem,
+										 const char *remedy);
+extern void sf_lease_set_claim_problem(SfLease *lease, SfMoment now,
+									   const SfClaim *claim);
+extern void sf_lease_time_out(SfLease *lease, SfMoment now, SfAskKind kind);
 extern void sf_lease_lose(SfLease *lease, SfMoment now, const char *problem,
 						  const char *remedy);
 extern void sf_lease_clear_problem(SfLease *lease);

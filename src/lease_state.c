@@ -47,9 +47,11 @@ sf_lease_reserve(const SfLease *lease, SfMoment now, int64_t least)
 
 static void
 say_problem(SfLease *lease, SfMoment now, SfSaid what, const char *problem,
-			const char *remedy, bool log)
+			const char *public_problem, const char *remedy, bool log)
 {
 	snprintf(lease->problem, sizeof(lease->problem), "%s", problem);
+	snprintf(lease->public_problem, sizeof(lease->public_problem), "%s",
+			 public_problem);
 	snprintf(lease->remedy, sizeof(lease->remedy), "%s", remedy);
 	if (log)
 	{
@@ -58,14 +60,36 @@ say_problem(SfLease *lease, SfMoment now, SfSaid what, const char *problem,
 	}
 }
 
-/* A problem is logged when it begins, and then every minute. */
+/*
+ * A problem is logged when it begins, and then every minute.  Where it names
+ * roles, hosts or paths, everybody else is told the public one.
+ */
+void
+sf_lease_set_private_problem(SfLease *lease, SfMoment now,
+							 const char *problem, const char *public_problem,
+							 const char *remedy)
+{
+	say_problem(lease, now, SF_SAID_PROBLEM, problem, public_problem, remedy,
+				lease->problem[0] == '\0' ||
+				now.monotonic_ms - lease->logged_ms >= LOG_EVERY_MS);
+}
+
+/* Nothing can be claimed. */
+void
+sf_lease_set_claim_problem(SfLease *lease, SfMoment now, const SfClaim *claim)
+{
+	sf_lease_set_private_problem(lease, now, claim->problem,
+								 claim->public_problem[0] != '\0' ?
+								 claim->public_problem : claim->problem,
+								 claim->remedy);
+}
+
+/* One that everybody may be told. */
 void
 sf_lease_set_problem(SfLease *lease, SfMoment now, const char *problem,
 					 const char *remedy)
 {
-	say_problem(lease, now, SF_SAID_PROBLEM, problem, remedy,
-				lease->problem[0] == '\0' ||
-				now.monotonic_ms - lease->logged_ms >= LOG_EVERY_MS);
+	sf_lease_set_private_problem(lease, now, problem, problem, remedy);
 }
 
 /* A loss is logged, whatever was before. */
@@ -73,7 +97,7 @@ void
 sf_lease_lose(SfLease *lease, SfMoment now, const char *problem,
 			  const char *remedy)
 {
-	say_problem(lease, now, SF_SAID_LOST, problem, remedy, true);
+	say_problem(lease, now, SF_SAID_LOST, problem, problem, remedy, true);
 }
 
 void
@@ -104,12 +128,22 @@ sf_lease_back_off(SfLease *lease, SfMoment now)
 /* The registry has not done what it was asked. */
 void
 sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
-			  const char *problem)
+			  SfFailure failure, const char *problem)
 {
+	const char *registry_kind = lease->config.registry_kind;
+
 	lease->failed = kind;
-	sf_lease_set_problem(lease, now, problem,
-						 "See that the registry runs and can be reached from here.");
+	sf_lease_set_private_problem(lease, now, problem,
+								 sf_registry_failure(failure),
+								 sf_registry_remedy(registry_kind, failure));
 	sf_lease_back_off(lease, now);
+}
+
+void
+sf_lease_time_out(SfLease *lease, SfMoment now, SfAskKind kind)
+{
+	sf_lease_fail(lease, now, kind, SF_FAILURE_UNREACHABLE,
+				  "The registry did not answer in time.");
 }
 
 /* ---- the clock ---- */

@@ -20,6 +20,7 @@
 
 #include "leased.h"
 
+#include "catalog/pg_authid.h"
 #include "clock.h"
 #include "counter.h"
 #include "miscadmin.h"
@@ -27,6 +28,7 @@
 #include "shard.h"
 #include "stats.h"
 #include "storage/proc.h"
+#include "utils/acl.h"
 
 /* Look again as often, for what nobody tells. */
 #define LOOK_MS		1000
@@ -50,22 +52,53 @@ sf_leased_close_shards(void)
 	}
 }
 
-/* What the worker says of the node id. */
+/* ---- what people are told ---- */
+
+/*
+ * May this role see the setting snowflake.registry, and what the registry's
+ * client says, which names roles, hosts and paths of it?
+ */
+bool
+sf_leased_may_see_registry(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
+}
+
+/* The registry, without what may be secret; for others, its scheme only. */
+void
+sf_leased_registry_name(char *name, size_t size)
+{
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+
+	if (kind == NULL || sf_leased_may_see_registry())
+		sf_settings_registry_name(name, size);
+	else
+		snprintf(name, size, "%s://...", kind->scheme);
+}
+
+static void
+read_status(SfLeaseStatus *status, const SfLeaseStatus *from)
+{
+	LWLockAcquire(sf_state->lock, LW_SHARED);
+	*status = *from;
+	LWLockRelease(sf_state->lock);
+	if (!sf_leased_may_see_registry())
+		strlcpy(status->problem, status->public_problem,
+				sizeof(status->problem));
+}
+
+/* What the worker says of the node id, as far as this role may be told. */
 void
 sf_leased_status(SfLeaseStatus *status)
 {
-	LWLockAcquire(sf_state->lock, LW_SHARED);
-	*status = sf_state->leasing.status;
-	LWLockRelease(sf_state->lock);
+	read_status(status, &sf_state->leasing.status);
 }
 
 /* The same of the shards. */
 void
 sf_leased_shards_status(SfLeaseStatus *status)
 {
-	LWLockAcquire(sf_state->lock, LW_SHARED);
-	*status = sf_state->leasing.shards_status;
-	LWLockRelease(sf_state->lock);
+	read_status(status, &sf_state->leasing.shards_status);
 }
 
 /* There is no lease, of this shard or (-1) of a node id. */
@@ -80,7 +113,7 @@ refuse(int shard)
 		sf_leased_status(&status);
 	else
 		sf_leased_shards_status(&status);
-	sf_settings_registry_name(name, sizeof(name));
+	sf_leased_registry_name(name, sizeof(name));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 shard < 0 ? errmsg("this server has no lease of a node id") :

@@ -139,6 +139,7 @@ configure(SfLeaseConfig *config)
 	config->random = random_number;
 	config->say = say;
 	config->initialize = sf_settings_registry_kind(sf_registry)->initialize;
+	config->registry_kind = sf_settings_registry_kind(sf_registry)->name;
 	configure_times(config);
 }
 
@@ -170,6 +171,8 @@ report_status(void)
 		status.stage = lease.state < SF_LEASE_HELD ?
 			SF_STAGE_SEARCHING : SF_STAGE_ENDED;
 	strlcpy(status.problem, lease.problem, sizeof(status.problem));
+	strlcpy(status.public_problem, lease.public_problem,
+			sizeof(status.public_problem));
 	strlcpy(status.remedy, lease.remedy, sizeof(status.remedy));
 	status.clock_known = lease.clock_known;
 	status.offset_ms = sf_lease_clock_offset(&lease, sf_leaser_clocks());
@@ -214,6 +217,8 @@ load_backend(void)
 	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))
 		return;
 	strlcpy(lease.problem, reason, sizeof(lease.problem));
+	strlcpy(lease.public_problem, "The text of snowflake.registry is not right.",
+			sizeof(lease.public_problem));
 	strlcpy(lease.remedy, "Correct snowflake.registry, and restart the server.",
 			sizeof(lease.remedy));
 	report_status();

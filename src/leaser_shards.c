@@ -95,6 +95,8 @@ report_status(void)
 		status.next_ms = (sf_shard_layout.epoch_tick + shards->right.until) *
 			sf_shard_layout.tick_ms - lease->config.reserve_ms * 2 / 3;
 	strlcpy(status.problem, lease->problem, sizeof(status.problem));
+	strlcpy(status.public_problem, lease->public_problem,
+			sizeof(status.public_problem));
 	strlcpy(status.remedy, lease->remedy, sizeof(status.remedy));
 
 	/* nobody else writes it */

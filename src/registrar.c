@@ -168,6 +168,14 @@ finish(SfJobEnd end, const char *message)
 	go_on_replying();
 }
 
+/* With what the registry's library has said. */
+static void
+finish_failed(SfJobEnd end, const char *message)
+{
+	reply.is_private = true;
+	finish(end, message);
+}
+
 static void
 finish_done(bool changed)
 {
@@ -322,9 +330,10 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 		reply.floor = registry->floor;
 		finish_done(true);
 	}
-	else if (tries++ >= MAX_TRIES)
-		finish(unsure ? SF_JOB_UNKNOWN : SF_JOB_REFUSED,
-			   unsure ? why_unsure : "The registry changes all the time.");
+	else if (tries++ >= MAX_TRIES && unsure)
+		finish_failed(SF_JOB_UNKNOWN, why_unsure);
+	else if (tries > MAX_TRIES)
+		finish(SF_JOB_REFUSED, "The registry changes all the time.");
 	else if (job.kind == SF_JOB_SLOTS)
 		list_slots(registry);
 	else if (job.kind == SF_JOB_RELEASE)
@@ -346,8 +355,10 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 
 /* There is no outcome; a write may have been made all the same. */
 static void
-take_failure(SfAskKind kind, SfResult result, const char *message)
+take_failure(SfAskKind kind, SfResult result, SfFailure failure,
+			 const char *message)
 {
+	reply.failure = failure;
 	if (kind != SF_ASK_READ && result == SF_RESULT_UNKNOWN)
 	{
 		unsure = true;
@@ -355,7 +366,7 @@ take_failure(SfAskKind kind, SfResult result, const char *message)
 		ask(SF_ASK_READ);
 	}
 	else
-		finish(unsure ? SF_JOB_UNKNOWN : SF_JOB_REFUSED, message);
+		finish_failed(unsure ? SF_JOB_UNKNOWN : SF_JOB_REFUSED, message);
 }
 
 /* The registry has answered. */
@@ -372,7 +383,7 @@ sf_registrar_answered(const SfAnswer *answer)
 	else if (answer->result == SF_RESULT_DONE)
 		finish_done(true);
 	else
-		take_failure(kind, answer->result, answer->message);
+		take_failure(kind, answer->result, answer->failure, answer->message);
 }
 
 /* ---- from the worker's loop ---- */
@@ -393,5 +404,6 @@ sf_registrar_step(uint64_t sent)
 	else if (sf_registrar_ask.kind != SF_ASK_NOTHING &&
 			 sf_clock_monotonic_ms() >= due_ms)
 		take_failure(sf_registrar_ask.kind, SF_RESULT_UNKNOWN,
+					 SF_FAILURE_UNREACHABLE,
 					 "The registry did not answer in time.");
 }

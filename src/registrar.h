@@ -55,6 +55,8 @@ typedef struct SfJobReply
 	char		layout[SF_LAYOUT_TEXT_SIZE];	/* empty: there is none */
 	int			nrecords;
 	char		message[512];	/* if it was not done: the last answer */
+	bool		is_private;		/* that names roles, hosts or paths */
+	SfFailure	failure;		/* then of which kind it is */
 } SfJobReply;
 
 /* In the worker. */

@@ -63,6 +63,23 @@ typedef struct SfRegistry
 	int64_t		shards_version; /* 0: never written; then the text is "" */
 } SfRegistry;
 
+/*
+ * Why a registry has not done what it was asked, as far as its library can
+ * tell: each has a remedy of its own.
+ */
+typedef enum SfFailure
+{
+	SF_FAILURE_OTHER,
+	SF_FAILURE_UNREACHABLE,		/* no connection, or no answer in time */
+	SF_FAILURE_LOGIN,			/* it does not let us in */
+	SF_FAILURE_DATABASE,		/* there is no such database */
+	SF_FAILURE_EXTENSION,		/* the database has none, or another version */
+	SF_FAILURE_PERMISSION,		/* we are in, and may not do that */
+	SF_FAILURE_READ_ONLY,		/* it is a standby, or only to be read */
+	SF_FAILURE_LOST,			/* it may have lost data */
+	SF_FAILURES
+} SfFailure;
+
 typedef enum SfAskKind
 {
 	SF_ASK_NOTHING,
@@ -126,11 +143,17 @@ typedef struct SfAnswer
 	SfResult	result;
 	int64_t		version;		/* of a record that was written */
 	const SfRegistry *registry; /* that was read */
-	const char *message;		/* what went wrong, as a sentence */
+	const char *message;		/* what went wrong, as a sentence; it may name
+								 * roles, hosts and paths */
+	SfFailure	failure;		/* and of which kind that is */
 
 	/* The registry's clock as it answered, in Unix ms, and to how many. */
 	int64_t		clock_ms;		/* 0: it does not say */
 	int64_t		clock_step_ms;
 } SfAnswer;
+
+/* registry.c */
+extern const char *sf_registry_failure(SfFailure failure);
+extern const char *sf_registry_remedy(const char *kind, SfFailure failure);
 
 #endif							/* SF_REGISTRY_H */

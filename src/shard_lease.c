@@ -340,15 +340,16 @@ sf_shard_lease_step(SfShardLease *shards, SfMoment now)
 		SfAskKind	kind = lease->ask.kind;
 
 		abandon(shards);
-		sf_lease_fail(lease, now, kind, "The registry did not answer in time.");
+		sf_lease_time_out(lease, now, kind);
 	}
 	decide(shards, now);
 }
 
 /* It came to nothing.  Once is no failure: others write the record, too. */
 static void
-fail(SfShardLease *shards, SfMoment now, const char *message)
+fail(SfShardLease *shards, SfMoment now, const SfAnswer *answer)
 {
+	const char *message = answer == NULL ? NULL : answer->message;
 	SfLease    *lease = &shards->lease;
 	SfAskKind	kind = lease->ask.kind;
 	char		text[SF_REASON_SIZE];
@@ -362,7 +363,7 @@ fail(SfShardLease *shards, SfMoment now, const char *message)
 		return;
 	}
 	snprintf(text, sizeof(text), "The registry answered: %.150s", message);
-	sf_lease_fail(lease, now, kind, text);
+	sf_lease_fail(lease, now, kind, answer->failure, text);
 }
 
 /* The registry has answered. */
@@ -400,7 +401,7 @@ sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 			if (answer->result == SF_RESULT_REFUSED &&
 				asked == SF_ASK_SHARDS)
 				lease->npending--;
-			fail(shards, now, answer->message);
+			fail(shards, now, answer);
 			break;
 	}
 	decide(shards, now);

@@ -122,11 +122,12 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 	const SfShardLine *holder = plan->holder;
 	int64_t		ahead = plan->soonest - sf_lease_tick(lease, now) -
 		claimant->max_ahead_ms / layout->tick_ms;
-	bool		comes = holder == NULL || holder->write_id == 0 ||
-		holder->server == claimant->server;
+	bool		names = holder != NULL && holder->write_id != 0;
+	bool		comes = !names || holder->server == claimant->server;
 	char		range[40];
 	char		time[40];
 	char		text[SF_REASON_SIZE + 40];
+	char		public_text[SF_REASON_SIZE];
 
 	snprintf(range, sizeof(range), plan->first == plan->last ?
 			 "Shard %u is" : "Shards %u-%u are", plan->first, plan->last);
@@ -143,9 +144,13 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 		snprintf(text, sizeof(text), "%s reserved until %s by \"%.60s\"%s.",
 				 range, time, holder->host,
 				 comes ? ", in a life of this server that has ended" : "");
-	sf_lease_set_problem(lease, now, text, comes ?
-						 "Wait until then." :
-						 "List a shard in snowflake.shards of one server only. If that server has gone, wait until then.");
+	snprintf(public_text, sizeof(public_text), "%s reserved until %s%s.",
+			 range, time, comes ? ", in a life of this server that has ended" :
+			 " by another server");
+	sf_lease_set_private_problem(lease, now, text,
+								 names ? public_text : text, comes ?
+								 "Wait until then." :
+								 "List a shard in snowflake.shards of one server only. If that server has gone, wait until then.");
 	sf_lease_back_off(lease, now);
 	if (ahead < RETRY_MAX_MS / layout->tick_ms)
 		lease->retry_ms = now.monotonic_ms + 1 +

@@ -134,7 +134,8 @@ typedef struct SfLeaseStatus
 	bool		clock_known;	/* has the registry told its time? */
 	int64		offset_ms;		/* then our clock is ahead by this */
 	char		problem[SF_REASON_SIZE];	/* empty: there is none */
-	char		remedy[SF_REASON_SIZE];
+	char		public_problem[SF_REASON_SIZE]; /* without names and places */
+	char		remedy[SF_REMEDY_SIZE];
 } SfLeaseStatus;
 
 /* A leased node.  The worker alone writes it. */

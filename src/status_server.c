@@ -75,7 +75,7 @@ put_node(ReturnSetInfo *result)
 
 	if (sf_status_standby(result, "node id"))
 		return;
-	sf_settings_registry_name(name, sizeof(name));
+	sf_leased_registry_name(name, sizeof(name));
 	if (lease == 0 && sf_settings_leases())
 		sf_status_put(result, "node id", SF_STATUS_ERROR,
 					  psprintf("none is leased from \"%s\"", name),

@@ -96,10 +96,17 @@ conclude(SfResult result)
 
 /* There is no outcome: the write may have been made, if it was sent. */
 static void
-conclude_failure(bool sent)
+conclude_failure_of(SfFailure failure, bool sent)
 {
+	answer.failure = failure;
 	conclude(sent && is_write() && step == STEP_ASK ?
 			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
+}
+
+static void
+conclude_failure(bool sent)
+{
+	conclude_failure_of(SF_FAILURE_OTHER, sent);
 }
 
 /* Keep this text, or NULL, in place of the one before. */
@@ -136,7 +143,7 @@ ask_token(void)
 	if (!sf_uri_credentials(url.credentials, &user, &password, message,
 							MESSAGE_SIZE))
 	{
-		conclude_failure(false);
+		conclude_failure_of(SF_FAILURE_LOGIN, false);
 		return;
 	}
 	initStringInfo(&buf);
@@ -334,6 +341,31 @@ read_error(const SfHttpAnswer *http, int64 *grpc_code)
 				 text, http->status, url.endpoints[endpoint]);
 }
 
+/*
+ * Tell the kind of failure.  To etcd a wrong password, or none, is a bad
+ * request (400) like others.  503 and 504 come from a member without a leader.
+ */
+static SfFailure
+classify(const SfHttpAnswer *http)
+{
+	switch (http->status)
+	{
+		case 400:
+			return step == STEP_TOKEN || strstr(http->body, "auth") != NULL ||
+				strstr(http->body, "user name") != NULL ?
+				SF_FAILURE_LOGIN : SF_FAILURE_OTHER;
+		case 401:
+			return SF_FAILURE_LOGIN;
+		case 403:
+			return SF_FAILURE_PERMISSION;
+		case 503:
+		case 504:
+			return SF_FAILURE_UNREACHABLE;
+		default:
+			return SF_FAILURE_OTHER;
+	}
+}
+
 static void
 take_error(const SfHttpAnswer *http)
 {
@@ -356,9 +388,9 @@ take_error(const SfHttpAnswer *http)
 	}
 	else if (http->status == 400 || http->status == 401 ||
 			 http->status == 403 || http->status == 404)
-		conclude_failure(false);
+		conclude_failure_of(classify(http), false);
 	else if (http->status == 429 || !try_next_endpoint(true))
-		conclude_failure(true);
+		conclude_failure_of(classify(http), true);
 }
 
 /* etcd has answered a step, or not. */
@@ -378,7 +410,7 @@ sf_request_take(const SfHttpAnswer *http)
 		snprintf(message, MESSAGE_SIZE, "%s: %s.", url.endpoints[endpoint],
 				 http->problem);
 		if (!try_next_endpoint(http->sent))
-			conclude_failure(http->sent);
+			conclude_failure_of(SF_FAILURE_UNREACHABLE, http->sent);
 	}
 }
 

@@ -51,7 +51,8 @@ static struct
 
 	SfAsk		ask;
 	bool		asked;			/* an answer is owed */
-	SfResult	failure;		/* and this is it, if there is a message */
+	SfResult	result_of_failure;	/* and this is it, if there is a message */
+	SfFailure	failure;
 	char		message[SF_REASON_SIZE];
 
 	PGresult   *result;			/* what has come so far */
@@ -98,10 +99,11 @@ disconnect(void)
  * has said.  If the connection is of no use any more, it goes.
  */
 static void
-fail(SfResult failure, const char *message, bool drop)
+fail(SfResult result, SfFailure failure, const char *message, bool drop)
 {
 	size_t		length = strcspn(message, "\n");
 
+	pg.result_of_failure = result;
 	pg.failure = failure;
 	snprintf(pg.message, sizeof(pg.message), "%.*s", (int) length, message);
 	if (pg.message[0] == '\0')
@@ -110,11 +112,68 @@ fail(SfResult failure, const char *message, bool drop)
 		disconnect();
 }
 
+/* What an SQLSTATE says of the kind of failure. */
+static SfFailure
+classify(const char *sqlstate)
+{
+	static const struct
+	{
+		const char *begins;
+		SfFailure	failure;
+	}			kinds[] = {
+		{"28", SF_FAILURE_LOGIN},	/* invalid authorization specification */
+		{"3D000", SF_FAILURE_DATABASE},
+		{"42501", SF_FAILURE_PERMISSION},
+		{"25006", SF_FAILURE_READ_ONLY},
+		{"42883", SF_FAILURE_EXTENSION},	/* undefined function */
+		{"42P01", SF_FAILURE_EXTENSION},	/* undefined table */
+		{"57P", SF_FAILURE_UNREACHABLE},	/* it stops, or does not take
+											 * connections yet */
+	};
+
+	for (size_t i = 0; i < lengthof(kinds); i++)
+	{
+		if (strncmp(sqlstate, kinds[i].begins, strlen(kinds[i].begins)) == 0)
+			return kinds[i].failure;
+	}
+	return SF_FAILURE_OTHER;
+}
+
+/*
+ * Where the registry has refused a connection, libpq has its SQLSTATE only in
+ * the text, after the severity, in whatever language that is: "FATAL:  28000:
+ * ...".  Find it, and take it out of the line; or else return NULL.
+ */
+static const char *
+take_sqlstate(char *line)
+{
+	static char sqlstate[6];
+
+	for (char *p = strstr(line, ":  "); p != NULL; p = strstr(p + 1, ":  "))
+	{
+		if (strspn(p + 3, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != 5 ||
+			strncmp(p + 8, ": ", 2) != 0)
+			continue;
+		strlcpy(sqlstate, p + 3, sizeof(sqlstate));
+		memmove(p + 3, p + 10, strlen(p + 10) + 1);
+		return sqlstate;
+	}
+	return NULL;
+}
+
 /* Nothing was sent yet that could be done. */
 static void
 fail_to_connect(void)
 {
-	fail(SF_RESULT_REFUSED, PQerrorMessage(pg.conn), true);
+	char		message[1024];
+	const char *sqlstate;
+
+	strlcpy(message, PQerrorMessage(pg.conn), sizeof(message));
+	message[strcspn(message, "\n")] = '\0';
+	sqlstate = take_sqlstate(message);
+	fail(SF_RESULT_REFUSED, sqlstate != NULL ? classify(sqlstate) :
+		 PQconnectionNeedsPassword(pg.conn) ? SF_FAILURE_LOGIN :
+		 SF_FAILURE_UNREACHABLE, message, true);
 }
 
 static char *
@@ -140,16 +199,19 @@ connect_to_registry(void)
 
 	if (!AcquireExternalFD())
 	{
-		fail(SF_RESULT_REFUSED, "This server has too many open files.", false);
+		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+			 "This server has too many open files.", false);
 		return;
 	}
 	pg.conn = PQconnectStartParams(keywords, values, 1);
 	if (pg.conn == NULL)
 	{
 		ReleaseExternalFD();
-		fail(SF_RESULT_REFUSED, "This server is out of memory.", false);
+		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+			 "This server is out of memory.", false);
 		return;
 	}
+	PQsetErrorVerbosity(pg.conn, PQERRORS_VERBOSE); /* with SQLSTATEs */
 	pg.stage = STAGE_CONNECTING;
 	pg.wants_write = true;
 	pg.outlived = 0;
@@ -212,7 +274,8 @@ send_request(void)
 {
 	pg.stage = STAGE_ASKING;
 	if (!sf_statement_send(pg.conn, pg.schema, &pg.ask, pg.config))
-		fail(SF_RESULT_UNKNOWN, PQerrorMessage(pg.conn), true);
+		fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
+			 PQerrorMessage(pg.conn), true);
 }
 
 /*
@@ -224,14 +287,16 @@ take_failure(void)
 {
 	const char *severity = PQresultErrorField(pg.result,
 											  PG_DIAG_SEVERITY_NONLOCALIZED);
+	const char *sqlstate = PQresultErrorField(pg.result, PG_DIAG_SQLSTATE);
 	const char *text = PQresultErrorField(pg.result, PG_DIAG_MESSAGE_PRIMARY);
 	bool		undone = severity != NULL && strcmp(severity, "ERROR") == 0;
 	char		message[SF_REASON_SIZE];
 
 	strlcpy(message, text != NULL ? text : PQresultErrorMessage(pg.result),
 			sizeof(message));
-	fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN, message,
-		 !undone || pg.stage == STAGE_GREETING);
+	fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
+		 sqlstate != NULL ? classify(sqlstate) : SF_FAILURE_UNREACHABLE,
+		 message, !undone || pg.stage == STAGE_GREETING);
 }
 
 static void
@@ -239,8 +304,8 @@ take_greeting(void)
 {
 	if (PQgetisnull(pg.result, 0, GREETING_SCHEMA))
 	{
-		fail(SF_RESULT_REFUSED, "The database has no extension \"snowflake\".",
-			 true);
+		fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
+			 "The database has no extension \"snowflake\".", true);
 		return;
 	}
 	pg.schema = strdup(PQgetvalue(pg.result, 0, GREETING_SCHEMA));
@@ -262,7 +327,7 @@ read_result(void)
 	if (left < 0 || !PQconsumeInput(pg.conn))
 	{
 		fail(pg.stage == STAGE_ASKING ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
-			 PQerrorMessage(pg.conn), true);
+			 SF_FAILURE_UNREACHABLE, PQerrorMessage(pg.conn), true);
 		return false;
 	}
 	while (!PQisBusy(pg.conn))
@@ -375,7 +440,8 @@ backend_receive(SfAnswer *answer)
 	answer->number = pg.ask.number;
 	if (pg.message[0] != '\0')
 	{
-		answer->result = pg.failure;
+		answer->result = pg.result_of_failure;
+		answer->failure = pg.failure;
 		answer->message = pg.message;
 	}
 	else if (ended && pg.stage == STAGE_ASKING && pg.result != NULL)

@@ -234,6 +234,7 @@ take_read(const PGresult *result, SfAnswer *answer)
 	if (registry.initialized && !get_bool(result, 0, READ_IN_PLACE))
 	{
 		answer->result = SF_RESULT_REFUSED;
+		answer->failure = SF_FAILURE_LOST;
 		answer->message = "It runs on another server or timeline than before, and may have lost data: an administrator has to call snowflake_registry_recover().";
 	}
 }
@@ -248,6 +249,7 @@ sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 	if (PQntuples(result) < 1 || PQnfields(result) != columns)
 	{
 		answer->result = SF_RESULT_UNKNOWN;
+		answer->failure = SF_FAILURE_EXTENSION;
 		answer->message = "Its extension \"snowflake\" has another version than this server's.";
 		return;
 	}

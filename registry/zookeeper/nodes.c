@@ -48,6 +48,7 @@ enum
 static const char *prefix;
 static char *problem;
 static size_t problem_size;
+static SfFailure *failure;
 
 /* The names that were read: they live as long as a request. */
 static char *generation_path;
@@ -58,11 +59,13 @@ static int64 slots_pzxid;		/* of the last change of their children */
 static int64 present_pzxid;
 
 void
-sf_nodes_open(const char *to, char *problem_text, size_t size)
+sf_nodes_open(const char *to, char *problem_text, size_t size,
+			  SfFailure *kind)
 {
 	prefix = to;
 	problem = problem_text;
 	problem_size = size;
+	failure = kind;
 }
 
 char *
@@ -88,6 +91,17 @@ SfReading
 sf_nodes_fail(const char *path, const char *what)
 {
 	snprintf(problem, problem_size, "\"%s\": %s", path, what);
+	*failure = SF_FAILURE_OTHER;
+	return SF_READING_FAILED;
+}
+
+/* With what ZooKeeper has answered. */
+SfReading
+sf_nodes_fail_with(const char *path, int rc)
+{
+	(void) sf_nodes_fail(path, zerror(rc));
+	if (rc == ZNOAUTH)
+		*failure = SF_FAILURE_PERMISSION;
 	return SF_READING_FAILED;
 }
 
@@ -146,8 +160,8 @@ sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
 	for (int i = 0; i < sf_batch_size(); i++)
 	{
 		if (sf_batch_reply(i)->rc != ZOK)
-			return sf_nodes_fail(sf_nodes_path(names[i]),
-								 zerror(sf_batch_reply(i)->rc));
+			return sf_nodes_fail_with(sf_nodes_path(names[i]),
+									  sf_batch_reply(i)->rc);
 	}
 	*clock_ms = sf_batch_reply(NAMES_BARRIER)->stat.mtime;
 	slots_pzxid = sf_batch_reply(NAMES_SLOTS)->stat.pzxid;
@@ -246,9 +260,9 @@ sf_nodes_take_values(SfRegistry *registry)
 		if (rc == ZNONODE && i != VALUES_SHARDS)
 			return SF_READING_MOVED;
 		if (rc != ZOK && rc != ZNONODE)
-			return sf_nodes_fail(i == VALUES_SHARDS ?
-								 sf_nodes_path("shards") : generation_path,
-								 zerror(rc));
+			return sf_nodes_fail_with(i == VALUES_SHARDS ?
+									  sf_nodes_path("shards") :
+									  generation_path, rc);
 	}
 	if (!is_one_moment())
 		return SF_READING_MOVED;
@@ -280,7 +294,7 @@ sf_nodes_take_present(SfPresent *present)
 	if (reply->rc == ZNONODE)
 		return SF_READING_DONE;
 	if (reply->rc != ZOK)
-		return sf_nodes_fail(sf_nodes_path("present"), zerror(reply->rc));
+		return sf_nodes_fail_with(sf_nodes_path("present"), reply->rc);
 	if (!sf_records_parse_owner(reply->data, &present->owner))
 		return sf_nodes_fail(sf_nodes_path("present"), "it is not readable");
 	present->session = reply->stat.ephemeralOwner;

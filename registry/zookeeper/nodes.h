@@ -37,11 +37,12 @@ typedef struct SfPresent
 
 /* nodes.c; paths are in the current memory context */
 extern void sf_nodes_open(const char *prefix, char *problem,
-						  size_t problem_size);
+						  size_t problem_size, SfFailure *failure);
 extern char *sf_nodes_path(const char *name);
 extern char *sf_nodes_path_of(const char *name, uint32 node);
 extern char *sf_nodes_generation(uint64 generation);
 extern SfReading sf_nodes_fail(const char *path, const char *what);
+extern SfReading sf_nodes_fail_with(const char *path, int rc);
 
 extern void sf_nodes_ask_names(void);
 extern SfReading sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms);

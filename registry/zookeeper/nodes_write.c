@@ -199,7 +199,7 @@ sf_nodes_take_written(const SfAsk *ask, int64 *version, int64 *clock_ms)
 		return SF_WRITING_DONE;
 	}
 	part = find_failure(reply, &rc);
-	(void) sf_nodes_fail(sf_nodes_path("registry"), zerror(reply->rc));
+	(void) sf_nodes_fail_with(sf_nodes_path("registry"), reply->rc);
 	if (rc == ZNOAUTH || rc == ZINVALIDACL || rc == ZTHROTTLEDOP ||
 		rc == ZBADARGUMENTS)
 		return SF_WRITING_REFUSED;

@@ -64,6 +64,7 @@ static SfRegistry registry;
 
 static SfAnswer answer;
 static char problem[PROBLEM_SIZE];	/* without a full stop */
+static SfFailure failure;		/* of which kind the problem is */
 static char message[PROBLEM_SIZE];
 
 static int64
@@ -89,6 +90,7 @@ conclude(SfResult result)
 	snprintf(message, sizeof(message), "%s.", problem);
 	answer.message = result == SF_RESULT_REFUSED ||
 		result == SF_RESULT_UNKNOWN ? message : NULL;
+	answer.failure = failure;
 	step = STEP_ANSWER;
 }
 
@@ -331,6 +333,7 @@ give_up_host(const char *why)
 
 	sf_session_disconnect(why);
 	add_problem(sf_session_problem());
+	failure = sf_session_failure();
 	may_try = sf_session_next_host() && step != STEP_WRITE &&
 		now_ms() < deadline_ms;
 	if (may_try)
@@ -352,7 +355,7 @@ sf_request_open(const SfZooLocation *location, const SfBackendConfig *config,
 	our_session = 0;
 	step = STEP_NONE;
 	sf_session_open(location, config);
-	sf_nodes_open(location->prefix, problem, sizeof(problem));
+	sf_nodes_open(location->prefix, problem, sizeof(problem), &failure);
 }
 
 /*
@@ -371,6 +374,7 @@ sf_request_begin(const SfAsk *ask)
 	deadline_ms = begun_ms + settings->timeout_ms;
 	looks = 0;
 	problem[0] = '\0';
+	failure = SF_FAILURE_OTHER;
 	memset(&answer, 0, sizeof(answer));
 	memset(&present, 0, sizeof(present));
 	answer.number = ask->number;
@@ -430,6 +434,7 @@ sf_request_fail(const char *what)
 	sf_batch_begin(NULL);
 	snprintf(problem, sizeof(problem), "%s: not understood: %s",
 			 sf_session_host(), what);
+	failure = SF_FAILURE_OTHER;
 	conclude_failure();
 }
 

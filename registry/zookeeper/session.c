@@ -58,6 +58,7 @@ static char our_address[SF_ADDRESS_SIZE];
 static bool has_digest;
 static bool is_lost;			/* and that is to be seen to */
 static char problem[PROBLEM_SIZE];
+static SfFailure failure;		/* of which kind that is */
 
 /* ---- problems ---- */
 
@@ -67,6 +68,7 @@ set_problem(const char *text)
 {
 	snprintf(problem, sizeof(problem), "%s: %s", location.uri.hosts[host],
 			 text);
+	failure = SF_FAILURE_UNREACHABLE;
 }
 
 /*
@@ -154,6 +156,7 @@ make_handle(void)
 		/* a sentence of its own */
 		strlcpy(problem, reason, sizeof(problem));
 		problem[strlen(problem) - 1] = '\0';
+		failure = SF_FAILURE_LOGIN;
 		state = SF_SESSION_DOWN;
 		return;
 	}
@@ -244,9 +247,13 @@ lose(void)
 		state = SF_SESSION_CONNECTING;
 		make_handle();
 	}
+	else if (zoo_state(handle) == ZOO_AUTH_FAILED_STATE)
+	{
+		sf_session_disconnect("the user and the password are refused");
+		failure = SF_FAILURE_LOGIN;
+	}
 	else
-		sf_session_disconnect(zoo_state(handle) == ZOO_AUTH_FAILED_STATE ?
-							  "the user and the password are refused" : NULL);
+		sf_session_disconnect(NULL);
 }
 
 static void
@@ -400,6 +407,12 @@ const char *
 sf_session_problem(void)
 {
 	return problem;
+}
+
+SfFailure
+sf_session_failure(void)
+{
+	return failure;
 }
 
 /* Are nodes to be made for us alone? */

@@ -38,6 +38,7 @@ extern int64 sf_session_id(void);
 extern const char *sf_session_address(void);
 extern const char *sf_session_host(void);
 extern const char *sf_session_problem(void);
+extern SfFailure sf_session_failure(void);
 extern bool sf_session_has_digest(void);
 
 #endif							/* SF_ZOO_SESSION_H */

@@ -12,7 +12,7 @@ use JSON::PP;
 use PostgreSQL::Test::Cluster;
 use Test::More;
 
-our @EXPORT = qw(start_driver try_open worker ask asked claim reading);
+our @EXPORT = qw(start_driver try_open worker ask asked claim fails reading);
 
 my ($node, $library);
 
@@ -41,7 +41,7 @@ sub start_driver
 			layout text DEFAULT 'timestamp:41 sequence:22',
 			address text DEFAULT 'there', OUT result text,
 			OUT written bigint, OUT message text, OUT registry text,
-			OUT clock_ms bigint) LANGUAGE c AS '$driver'});
+			OUT clock_ms bigint, OUT failure text) LANGUAGE c AS '$driver'});
 	return $node;
 }
 
@@ -92,6 +92,18 @@ sub claim
 	my ($session, $name, $result, %args) = @_;
 
 	return asked($session, $name, $result, qr//, 'claim', presence => 1, %args);
+}
+
+# A registry with this text fails in such a way. Returns what it says.
+sub fails
+{
+	my ($url, $failure, $kind, %args) = @_;
+	my $session = worker($url);
+	my $answer = ask($session, $kind, %args);
+
+	is($answer->{failure} // 'none', $failure, "$failure: " . ($answer->{message} // ''));
+	$session->quit;
+	return $answer->{message};
 }
 
 # The registry as it is read, with its records as lines.

@@ -176,7 +176,7 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
 		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
 		.peers_ms = 20000, .frozen_ms = 800, .random = rnd, .say = say,
-		.initialize = "run this."
+		.initialize = "run this.", .registry_kind = "etcd"
 	};
 
 	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
@@ -373,6 +373,8 @@ test_until_of_the_one_before(void)
 	reply();
 	CHECK_CONTAINS(lease.problem, "Slot 0 is reserved until 2024-01-01T00:02:10");
 	CHECK_CONTAINS(lease.problem, "by \"other\", which has gone.");
+	CHECK(strstr(lease.public_problem, "other\"") == NULL);
+	CHECK_CONTAINS(lease.public_problem, "by a server that has gone.");
 	CHECK_CONTAINS(lease.remedy, "It will be claimed then.");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(now_tick() >= START_MS + 28000 && now_tick() < START_MS + 28500);
@@ -392,6 +394,7 @@ test_taken_slots(void)
 	reply();
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_STR(lease.problem, "Slot 0 is held by \"other\".");
+	CHECK_STR(lease.public_problem, "Slot 0 is held by another server.");
 	CHECK_CONTAINS(lease.remedy, "choose another snowflake.node_id");
 
 	prepare();
@@ -549,6 +552,35 @@ test_lost_answers(void)
 	}
 }
 
+/* Each kind of failure has a sentence for all, and a remedy that fits. */
+static void
+test_failures(void)
+{
+	static const char *const kinds[] = {"postgresql", "etcd", "zookeeper"};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		for (int f = 0; f < SF_FAILURES; f++)
+		{
+			CHECK(sf_registry_failure(f)[0] != '\0');
+			CHECK(strlen(sf_registry_failure(f)) < SF_REASON_SIZE);
+			CHECK(strlen(sf_registry_remedy(kinds[i], f)) < SF_REMEDY_SIZE);
+		}
+	}
+	CHECK_CONTAINS(sf_registry_remedy("postgresql", SF_FAILURE_PERMISSION), "GRANT");
+	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_PERMISSION), "etcdctl role grant-permission");
+	CHECK_CONTAINS(sf_registry_remedy("zookeeper", SF_FAILURE_PERMISSION), "setAcl");
+	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_DATABASE), "log");
+	CHECK_CONTAINS(sf_registry_remedy(NULL, SF_FAILURE_LOGIN), "log");
+
+	/* the lease says what its answer says */
+	prepare_held(0);
+	reply_until(SF_ASK_EXTEND);
+	reply_as(SF_RESULT_REFUSED, "user \"snow\" may not.");
+	CHECK_STR(lease.problem, "The registry answered: user \"snow\" may not.");
+	CHECK_STR(lease.public_problem, sf_registry_failure(SF_FAILURE_OTHER));
+}
+
 static void
 test_fence(void)
 {
@@ -627,7 +659,8 @@ test_outage(void)
 	CHECK(tries >= 300 / 6 && tries <= 300 / 3 + 10);
 	CHECK_EQ(nsaid, 5);
 	CHECK_STR(lease.problem, "The registry did not answer in time.");
-	CHECK_CONTAINS(lease.remedy, "can be reached");
+	CHECK_CONTAINS(lease.public_problem, "cannot be reached");
+	CHECK_CONTAINS(lease.remedy, "Start etcd");
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK(lease.right.until > now_tick() + 8500);
@@ -1748,6 +1781,7 @@ main(void)
 	RUN(test_taken_slots);
 	RUN(test_choice);
 	RUN(test_lost_answers);
+	RUN(test_failures);
 	RUN(test_fence);
 	RUN(test_outage);
 	RUN(test_presence);

@@ -358,6 +358,7 @@ test_taken(void)
 	CHECK_EQ(two.right.shards[0], 8);
 	CHECK(!sf_shard_lease_is_whole(&two));
 	CHECK_STR(two.lease.problem, "Shard 2 is reserved until 2024-01-01T00:01:49.000Z by \"host-1\".");
+	CHECK_STR(two.lease.public_problem, "Shard 2 is reserved until 2024-01-01T00:01:49.000Z by another server.");
 	CHECK_CONTAINS(two.lease.remedy, "List a shard in snowflake.shards of one server only.");
 	check_shard(3, 2, two.right.until);
 

@@ -141,12 +141,16 @@ registry_ask(PG_FUNCTION_ARGS)
 	static const char *const results[] = {
 		"DONE", "CONFLICT", "ABSENT", "REFUSED", "UNKNOWN"
 	};
+	static const char *const failures[SF_FAILURES] = {
+		"OTHER", "UNREACHABLE", "LOGIN", "DATABASE", "EXTENSION",
+		"PERMISSION", "READ_ONLY", "LOST"
+	};
 	SfAsk		ask = {0};
 	SfLayout	layout = {.epoch_ms = 1000, .tick_ms = 10};
 	SfAnswer	answer = {0};
 	TupleDesc	tupdesc;
-	Datum		values[5];
-	bool		nulls[5] = {false};
+	Datum		values[6];
+	bool		nulls[6] = {false};
 
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -197,5 +201,7 @@ registry_ask(PG_FUNCTION_ARGS)
 	values[3] = nulls[3] ? 0 :
 		CStringGetTextDatum(print_registry(answer.registry));
 	values[4] = Int64GetDatum(answer.clock_ms);
+	nulls[5] = nulls[2];
+	values[5] = CStringGetTextDatum(failures[answer.failure]);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls)));
 }

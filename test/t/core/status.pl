@@ -437,9 +437,9 @@ unlike(query($leased, 'SELECT * FROM snowflake_status()'), qr/secret/, 'no passw
 says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a second');
 $registry->stop;
 wait_for_lease($leased, 'problem IS NOT NULL');
-says($leased, 'lease', 'warning', qr/held until.*: .*\|See that the registry runs/, 'held, while the registry is gone');
+says($leased, 'lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'held, while the registry is gone');
 $leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
-says($leased, 'shard lease', 'warning', qr/held until.*: .*\|See that the registry runs/, 'likewise');
+says($leased, 'shard lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'likewise');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 $registry->start;
 set_clock($leased, 0);

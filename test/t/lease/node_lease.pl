@@ -83,9 +83,37 @@ chomp(my $pkglibdir = `$ENV{PG_CONFIG} --pkglibdir`);
 make_path($elsewhere);
 copy("$pkglibdir/snowflake_postgresql.so", $elsewhere) or die;
 $a->append_conf('postgresql.conf', "dynamic_library_path = '$elsewhere:\$libdir'");
+query($registry, 'ALTER ROLE worker NOLOGIN');
 $a->start;
-query($a, 'CREATE EXTENSION snowflake');
-wait_for_lease($a, q{problem ~ 'permission denied'});
+query($a, 'CREATE EXTENSION snowflake; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
+
+# The registry's role and address are where the setting is: with members of
+# pg_read_all_settings. All others are told what kind of problem it is.
+my $told = q{SELECT l.registry, l.problem, l.remedy, s.registry, s.problem, s.remedy,
+	v.lease_problem FROM snowflake_lease() l, snowflake_shard_lease() s, pg_stat_snowflake v
+	UNION ALL SELECT check_name, found, remedy, NULL, NULL, NULL, NULL FROM snowflake_status()
+	WHERE check_name IN ('node id', 'lease', 'shard lease')};
+my $secret = qr/"worker"|\Q${\$registry->host}\E/;
+wait_for_lease($a, q{problem ~ 'role "worker" is not permitted to log in'});
+$a->poll_query_until('postgres', q{SELECT problem ~ 'role "worker"' FROM snowflake_shard_lease()}) or die;
+my $all = query($a, "SET ROLE watcher; $told");
+is(() = $all =~ /The registry answered: .*?$secret.*? is not permitted to log in/g, 5,
+	'members of pg_monitor are told all of it') or diag $all;
+my $public = query($a, "SET ROLE mallory; $told");
+my $login = 'The registry does not let this server log in.';
+like($public, qr{^postgresql://\.\.\.\|$login\|In the registry, .*\|postgresql://\.\.\.\|$login\|In the .*\|$login$}m,
+	'others are told what kind of problem it is, and what to do');
+unlike($public, $secret, 'and neither role nor address');
+foreach my $call ($next, "SELECT snowflake_shard_nextval($a->{shard})")
+{
+	refused($a, "SET ROLE mallory; $call", '55000',
+		qr{DETAIL:  The registry is "postgresql://\.\.\."\. $login\nHINT:  In the registry, [^\n]*CREATE ROLE}s,
+		"nor does the error say it: $call");
+	refused($a, "SET ROLE watcher; $call", '55000', qr/DETAIL:  The registry is "postgresql:.*$secret/,
+		'which members of pg_monitor are told');
+}
+query($registry, 'ALTER ROLE worker LOGIN');
+wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'GRANT SELECT'});
 like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
 	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
 	'the library is found by dynamic_library_path');
@@ -98,7 +126,6 @@ refused($a, $next, '55000',
 	qr/$none.*never initialized.*HINT:.*snowflake_registry_init/s,
 	'a registry that was never initialized');
 unlike(lease_of($a, 'registry'), qr/secret|worker/, 'its name tells no secret');
-query($a, 'CREATE ROLE mallory LOGIN');
 is(query($a, q{SET ROLE mallory; SELECT count(*) FROM pg_settings
 	WHERE name = 'snowflake.registry'}), '0', 'nor does the setting');
 is(query($registry, 'SELECT snowflake_registry_init()'), 't', 'init');

@@ -397,10 +397,13 @@ $w->quit;
 
 $w = worker($url);
 asked($w, 'no credentials', 'REFUSED', qr/user name is empty/, 'read');
+fails($url, 'LOGIN', 'read');
+fails('etcd://127.0.0.1:1/reg', 'UNREACHABLE', 'read');
 $w->quit;
 write_credentials("nobody\np \"w\n");
 $w = worker("$url?credentials=$credentials");
 asked($w, 'no permission', 'REFUSED', qr/permission denied \(HTTP status 403/, 'read');
+fails("$url?credentials=$credentials", 'PERMISSION', 'read');
 foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
 	[ "snow\nnew\n", 0644, qr/nobody else can read/ ],
 	[ "snow\nnew\n", 0640, qr/nobody else can read/ ],
@@ -413,6 +416,7 @@ foreach ([ "snow\nwrong\n", 0600, qr/authentication failed/ ],
 	write_credentials($text, $mode);
 	my $answer = ask($session, 'read');
 	my $said = $answer->{message} // '';
+	is($answer->{failure}, 'LOGIN', 'it cannot log in');
 	ok($answer->{result} eq 'REFUSED' && $said =~ $pattern, "credentials: $said");
 	unlike($said, qr/wrong|new/, 'which tells no secret');
 	$session->quit;

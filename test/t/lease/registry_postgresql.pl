@@ -38,6 +38,19 @@ query($registry, q{
 my $url = sprintf('postgresql://worker@127.0.0.1:%d/postgres', $registry->port);
 my $set = 'SET search_path = "E x";';
 
+# ---- kinds of failure: each has a remedy of its own ----
+
+query($registry, 'CREATE ROLE nobody; CREATE ROLE somebody LOGIN');
+query($registry, 'CREATE DATABASE bare');
+(my $nowhere = $url) =~ s/:\d+/:1/;
+fails($nowhere, 'UNREACHABLE', 'read');
+my $said = fails($url =~ s/worker/nobody/r, 'LOGIN', 'read');
+like($said, qr/FATAL:  role "nobody" is not permitted to log in$/, 'the message has no SQLSTATE');
+fails($url =~ s/postgres$/no_such/r, 'DATABASE', 'read');
+fails($url =~ s/postgres$/bare/r, 'EXTENSION', 'read');
+fails($url =~ s/worker/somebody/r, 'PERMISSION', 'read');
+fails("$url?options=-cdefault_transaction_read_only%3Don", 'READ_ONLY', 'claim');
+
 # ---- texts ----
 
 my $w = $driver->background_psql('postgres');
@@ -146,6 +159,7 @@ like(reading($w), qr/^initialized 7 2000 /, 'nor lower than before');
 query($registry, "$set UPDATE snowflake_registry SET timeline = '0000000F'");
 my $answer = ask($w, 'read');
 is($answer->{result}, 'REFUSED', 'another timeline: refused');
+is($answer->{failure}, 'LOST', 'it may have lost data');
 like($answer->{message}, qr/another server or timeline/, 'it says why');
 like($answer->{registry}, qr/^initialized 7 2000 /, 'and what it is');
 asked($w, 'claim there', 'CONFLICT', qr/^$/, 'claim', node => 20);

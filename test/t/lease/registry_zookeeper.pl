@@ -508,6 +508,8 @@ asked($w, 'with none', 'REFUSED', qr{^"/secret/reg/\w+": not authenticated\.$}, 
 $w->quit;
 $w = worker("zookeeper://snow:wrong\@$base");
 asked($w, 'with a wrong password', 'REFUSED', qr{^"/secret/reg/\w+": not authenticated\.$}, 'read');
+is(ask($w, $_)->{failure}, 'PERMISSION', "no permission: $_") foreach 'read', 'initialize';
+fails('zookeeper://127.0.0.1:1/secret/reg', 'UNREACHABLE', 'read');
 asked($w, 'initialize', 'REFUSED', qr/not authenticated/, 'initialize');
 $w->quit;
 foreach ([ "snow\nnew\n", 0644, qr/nobody else can read/ ],
@@ -533,6 +535,7 @@ sub asked_for
 	my $answer = ask($session, 'read');
 
 	is($answer->{result}, 'REFUSED', 'a reading');
+	is($answer->{failure}, 'LOGIN', 'it cannot log in');
 	return $answer->{message} // '';
 }
 
