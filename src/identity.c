@@ -12,12 +12,13 @@
  *			clears such directories in base and in tablespaces, not here.
  *
  *	snowflake.primary		the record: somebody has had this data as his own,
- *			and with which node id.  Whoever removes it says that nobody else
- *			has them.
+ *			where, and with which node id.  Whoever removes it says that nobody
+ *			else has them.
  *
  * What they come to is decided at the start (origin.c).  A copy that has the
  * node id of the original gets no marker until an administrator accepts it,
- * so that each start finds out anew.
+ * so that each start finds out anew.  Nobody refuses IDs for being a copy, if
+ * not told to, but where the original is seen running (original.c).
  *
  * Where the node id is leased, a copy leases another one: then the marker only
  * helps to choose a slot.
@@ -40,6 +41,7 @@
 #include "file.h"
 #include "miscadmin.h"
 #include "origin.h"
+#include "original.h"
 #include "stats.h"
 #include "storage/fd.h"
 #include "tell.h"
@@ -47,9 +49,6 @@
 #define MARKER_DIR		"global/" PG_TEMP_FILES_DIR
 #define MARKER_FILE		MARKER_DIR "/snowflake_server"
 #define MARKER_MAGIC	0x53464d31	/* also the version of this format */
-
-#define RECORD_FILE		"snowflake.primary"
-#define RECORD_MAGIC	0x53465231
 
 #define MACHINE_FILE	"/etc/machine-id"
 
@@ -63,12 +62,6 @@ typedef struct Marker
 								 * files gets anew */
 	char		path[MAXPGPATH];	/* of the data directory */
 } Marker;
-
-typedef struct Record
-{
-	uint32		magic;
-	uint32		node_plus_1;	/* 0: none, or leased */
-} Record;
 
 /* ---- the place ---- */
 
@@ -128,24 +121,6 @@ read_marker(Marker *marker)
 	return found;
 }
 
-/* One that cannot be read is a record, of a node that is not known. */
-static bool
-read_record(Record *record)
-{
-	void	   *data;
-	size_t		size;
-	bool		whole = sf_file_read(RECORD_FILE, &data, &size) &&
-		size == sizeof(Record) &&
-		((Record *) data)->magic == RECORD_MAGIC;
-
-	memset(record, 0, sizeof(Record));
-	if (whole)
-		memcpy(record, data, sizeof(Record));
-	if (data != NULL)
-		pfree(data);
-	return sf_file_exists(RECORD_FILE);
-}
-
 /* Did it end in a recovery that was not over? */
 static bool
 ended_in_recovery(void)
@@ -195,15 +170,6 @@ write_marker(uint64 server, bool standby, int elevel)
 	return sf_file_write(MARKER_FILE, &marker, sizeof(marker), elevel);
 }
 
-/* Say that the data are ours, and the node id that we have, + 1. */
-static bool
-write_record(uint32 node_plus_1, int elevel)
-{
-	Record		record = {RECORD_MAGIC, node_plus_1};
-
-	return sf_file_write(RECORD_FILE, &record, sizeof(record), elevel);
-}
-
 /* ---- at the start ---- */
 
 /* The configured node, + 1; 0 if there is none, or it is leased. */
@@ -228,9 +194,10 @@ has_shards(void)
 }
 
 static void
-warn(SfOrigin origin, const Marker *marker)
+warn(SfOrigin origin, const Marker *marker, const SfOriginal *record)
 {
-	char		detail[MAXPGPATH + 200];
+	uint32		running = sf_state->identity.running;
+	char		detail[2 * MAXPGPATH + 400];
 
 	if (sf_copy_check == SF_CHECK_OFF)
 		return;
@@ -244,6 +211,10 @@ warn(SfOrigin origin, const Marker *marker)
 				origin == SF_ORIGIN_FILES ?
 				"Its files were copied to where they are now." :
 				"It was a standby, and was not promoted.", sizeof(detail));
+	if (running != 0 && (find_node() == 0 || find_node() == running))
+		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
+				 " The server in \"%s\" runs now, and has node id %u: none of its IDs are generated here.",
+				 record->path, running - 1);
 	if (sf_copy_check == SF_CHECK_ERROR)
 		strlcat(detail, " Nothing is generated that the other server may generate, too.",
 				sizeof(detail));
@@ -258,7 +229,7 @@ warn(SfOrigin origin, const Marker *marker)
  */
 static void
 take_over(SfOrigin origin, const Marker *marker, bool is_ours,
-		  const Record *record, bool recorded)
+		  const SfOriginal *record, bool recorded)
 {
 	SfIdentity *identity = &sf_state->identity;
 	bool		standby = origin == SF_ORIGIN_STANDBY;
@@ -273,9 +244,15 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 
 	/* that of a standby is the primary's, until the first ID is made */
 	if (standby)
+	{
+		/* one of its own, from when it was a primary */
+		if (record->node_in_use != 0 &&
+			sf_original_is_us(record, record->node_in_use))
+			(void) sf_original_write(0, record->node, LOG);
 		return;
-	if (!recorded || (node != 0 && node != record->node_plus_1))
-		(void) write_record(node, LOG);
+	}
+	if (!recorded || !sf_original_is_us(record, node))
+		(void) sf_original_write(node, record->node, LOG);
 	pg_atomic_write_u32(&identity->recorded, node);
 }
 
@@ -291,14 +268,14 @@ sf_identity_at_start(void)
 	SfOrigin	origin;
 	Marker		marker;
 	Marker		here;
-	Record		record;
+	SfOriginal	record;
 	bool		is_ours;
 
 	if (IsBinaryUpgrade)
 		return;
 	find_place(&here);
 	evidence.follows = sf_file_exists(STANDBY_SIGNAL_FILE);
-	evidence.recorded = read_record(&record);
+	evidence.recorded = sf_original_read(&record);
 	evidence.marked = read_marker(&marker);
 	evidence.same_machine = marker.machine == here.machine ||
 		marker.machine == 0 || here.machine == 0;
@@ -309,11 +286,11 @@ sf_identity_at_start(void)
 	is_ours = evidence.marked && evidence.same_machine &&
 		evidence.same_path && evidence.same_files;
 
-	identity->original = record.node_plus_1;
+	identity->original = record.node;
 	origin = sf_origin_judge(&evidence);
 	if (!sf_origin_is_copy(origin) || sf_settings_leases() ||
-		(find_node() != 0 && record.node_plus_1 != 0 &&
-		 find_node() != record.node_plus_1 && !has_shards()))
+		(find_node() != 0 && record.node != 0 &&
+		 find_node() != record.node && !has_shards()))
 	{
 		take_over(origin, &marker, is_ours, &record, evidence.recorded);
 		return;
@@ -322,8 +299,9 @@ sf_identity_at_start(void)
 	/* having run, it would look like one that was promoted */
 	if (origin == SF_ORIGIN_UNPROMOTED)
 		(void) durable_unlink(MARKER_FILE, LOG);
+	identity->running = sf_original_running_node(&record);
 	pg_atomic_write_u32(&identity->copied, 1);
-	warn(origin, &marker);
+	warn(origin, &marker, &record);
 }
 
 /* ---- later ---- */
@@ -345,6 +323,17 @@ sf_identity_is_copy(void)
 	return pg_atomic_read_u32(&sf_state->identity.copied) != 0;
 }
 
+/*
+ * Was the original seen running, with this node id + 1, when this server
+ * started, and nobody has accepted it since?
+ */
+bool
+sf_identity_has_twin(uint32 node_plus_1)
+{
+	return sf_identity_is_copy() && sf_copy_check != SF_CHECK_OFF &&
+		node_plus_1 != 0 && node_plus_1 == sf_state->identity.running;
+}
+
 /* SQLSTATE 55000 */
 static void
 refuse(uint32 node_plus_1)
@@ -353,6 +342,9 @@ refuse(uint32 node_plus_1)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),
+			 sf_identity_has_twin(node_plus_1) ?
+			 errdetail("That server was seen running on this machine, and has node id %u, too.",
+					   node_plus_1 - 1) :
 			 node_plus_1 == 0 ?
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
@@ -369,15 +361,15 @@ record_node(uint32 node_plus_1)
 {
 	SfIdentity *identity = &sf_state->identity;
 	uint32		before = pg_atomic_read_u32(&identity->recorded);
-	Record		record;
+	SfOriginal	record;
 
 	if (before == node_plus_1 ||
 		!pg_atomic_compare_exchange_u32(&identity->recorded, &before,
 										node_plus_1))
 		return;
 	(void) write_marker(sf_identity_server(), false, LOG);
-	if (!read_record(&record) || record.node_plus_1 != node_plus_1)
-		(void) write_record(node_plus_1, LOG);
+	if (!sf_original_read(&record) || !sf_original_is_us(&record, node_plus_1))
+		(void) sf_original_write(node_plus_1, 0, LOG);
 }
 
 void
@@ -389,8 +381,9 @@ sf_identity_require_slowly(uint32 node_plus_1)
 		return;
 	if (!sf_identity_is_copy())
 		record_node(node_plus_1);
-	else if (sf_copy_check == SF_CHECK_ERROR &&
-			 (node_plus_1 == 0 || original == 0 || node_plus_1 == original))
+	else if (sf_identity_has_twin(node_plus_1) ||
+			 (sf_copy_check == SF_CHECK_ERROR &&
+			  (node_plus_1 == 0 || original == 0 || node_plus_1 == original)))
 		refuse(node_plus_1);
 }
 
@@ -403,7 +396,7 @@ sf_identity_accept(void)
 	uint32		node = find_node();
 
 	(void) write_marker(server, false, ERROR);
-	(void) write_record(node, ERROR);
+	(void) sf_original_write(node, 0, ERROR);
 	pg_atomic_write_u64(&identity->server, server);
 	pg_atomic_write_u32(&identity->recorded, node);
 	pg_atomic_write_u32(&identity->copied, 0);

@@ -124,6 +124,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u32(&sf_state->identity.copied, 0);
 	pg_atomic_init_u32(&sf_state->identity.recorded, 0);
 	sf_state->identity.original = 0;
+	sf_state->identity.running = 0;
 	ConditionVariableInit(&sf_state->desk.changed);
 	sf_state->desk.worker = NULL;
 	sf_state->desk.pid = 0;

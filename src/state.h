@@ -178,6 +178,8 @@ typedef struct SfIdentity
 	pg_atomic_uint32 copied;	/* 1: a copy, until somebody accepts it */
 	pg_atomic_uint32 recorded;	/* the node in the record, + 1; 0: not yet */
 	uint32		original;		/* as found at the start; 0: not known */
+	uint32		running;		/* a copy: the node of the original, + 1, if
+								 * that was seen running then; or 0 */
 } SfIdentity;
 
 /*

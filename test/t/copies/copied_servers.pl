@@ -20,7 +20,7 @@ my $marker = 'global/pgsql_tmp/snowflake_server';
 my $record = 'snowflake.primary';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
 my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept_copy\(\)/;
-my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server may have node id 1, too.*$hint/s;
+my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
 
 # Start, and return what the log says of it.
 sub started
@@ -83,6 +83,17 @@ sub replace_by_copy
 	return;
 }
 
+# Start it for this query.
+sub query_started
+{
+	my ($node, $query) = @_;
+
+	$node->start;
+	query($node, $query);
+	$node->stop;
+	return;
+}
+
 # ---- a server that goes on ----
 
 my $primary = new_server('primary', 'wal_log_hints = on', 'max_wal_senders = 10',
@@ -129,16 +140,63 @@ passes($copy, 'a copy that was accepted');
 $session->quit;
 $copy->stop;
 
-# only warned of; and not at all
+# By default a copy is refused where its original is seen running, with the node
+# id that the copy has.
 $copy = server_from('warned', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
-warned($copy, 'It comes from a backup, or was rewound, and starts as a server of its own\.\n',
-	'copy_check = warn');
-like(query($copy, $next), qr/^\d+$/, 'copy_check = warn: it makes IDs');
+warned($copy, 'It comes from a backup, .* The server in ".*primary.*" runs now, and has node id 1: none',
+	'copy_check = warn, beside the original');
+my $twin = qr/a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id 1, too.*$hint/s;
+refused($copy, $next, '55000', $twin, 'beside the original: it is refused');
+is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}),
+	'error', 'which is an error');
+query($copy, 'SELECT snowflake_accept_copy()');
+like(query($copy, $next), qr/^\d+$/, 'until an administrator says that it may');
 $copy->stop;
-warned($copy, 'It comes from a backup', 'and says so at each start');
-$copy->stop;
-$copy->append_conf('postgresql.conf', "snowflake.copy_check = 'off'");
-passes($copy, 'copy_check = off');
+
+# In all other cases it is only warned of. Nothing of what follows is certain:
+# whether the original lives is not seen, or it does not.
+$copy = server_from('alone', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
+my $lock = $primary->data_dir . '/postmaster.pid';
+sub is_only_warned_of
+{
+	my ($detail, $name) = @_;
+
+	warned($copy, "$detail\\.\n", $name);
+	like(query($copy, $next), qr/^\d+$/, "$name: it makes IDs");
+	$copy->stop;
+	return;
+}
+my $backup = 'It comes from a backup, or was rewound, and starts as a server of its own';
+$primary->stop;
+is_only_warned_of($backup, 'the original is stopped');
+is_only_warned_of($backup, 'that is said at each start');
+$primary->append_conf('postgresql.conf', "snowflake.node_id = '9'");
+$primary->start;
+is_only_warned_of($backup, 'the original has another node id now');
+$primary->append_conf('postgresql.conf', "snowflake.node_id = ''");
+$primary->restart;
+is_only_warned_of($backup, 'the original has none now');
+$primary->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$primary->restart;
+my $of_running = slurp_file($lock);
+$primary->stop;
+foreach my $process (999999, $$)
+{
+	# a lock file that a crash has left; $$ has got the number since
+	append_to_file($lock, $of_running =~ s/^\d+/$process/r);
+	is_only_warned_of($backup, 'a lock file of ' . ($process == $$ ? 'another process' : 'no process'));
+	unlink $lock or die $!;
+}
+
+# The directory was moved, and is still found where it was: that is no other one.
+my $home = $copy->data_dir;
+query_started($copy, 'SELECT snowflake_accept_copy()');
+rename($home, "$home.moved") && symlink("$home.moved", $home) or die $!;
+is_only_warned_of('Before, it was in ".*alone.*pgdata"', 'a directory that was moved');
+unlink($home) && rename("$home.moved", $home) or die $!;
+$primary->start;
+$copy = server_from('off', $primary, 'backup', ["snowflake.copy_check = 'off'"]);
+passes($copy, 'copy_check = off, beside the original');
 $copy->stop;
 
 # the administrator's word in advance
@@ -287,7 +345,7 @@ like(query($other, $next), qr/^\d+$/, 'a standby that is promoted makes IDs at o
 $other->backup('after');
 $second = server_from('after', $other, 'after');
 $second->start;
-refused($second, $next, '55000', qr/may have node id 3, too/,
+refused($second, $next, '55000', qr/was seen running on this machine, and has node id 3, too/,
 	'a copy of it, before it is restarted, has its node id');
 $second->stop;
 $other->stop;
@@ -307,6 +365,8 @@ append_to_file($primary->data_dir . '/postgresql.conf', $conf);
 $primary->enable_streaming($standby);
 unlike(started($primary), qr/is a copy/, 'it follows: no warning');
 $standby->wait_for_catchup($primary, 'replay');
+$copy = server_from('late', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
+is_only_warned_of($backup, 'the original is a standby now');
 $standby->stop;
 $primary->promote;
 like(query($primary, $next), qr/^\d+$/, 'promoted back, it makes IDs');

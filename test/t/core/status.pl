@@ -339,6 +339,7 @@ is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()
 	'node id, lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, rows above',
 	'and what makes no sense there');
 $standby->stop;
+$node->stop;
 
 foreach my $check ('warn', 'error')
 {
@@ -352,7 +353,6 @@ foreach my $check ('warn', 'error')
 	says($copy, 'copied data directory', 'ok', qr/no copy/, 'accepted');
 	$copy->stop;
 }
-$node->stop;
 
 # ---- no node id; layouts near their end; capacity ----
 
