@@ -13,8 +13,9 @@
  *
  * What is certain is only what is seen: in the directory that the copied
  * record names there is another server that runs, that was initialized once
- * with ours, and that is no standby.  With the node id that it has, both would
- * issue the same IDs.  Every doubt counts for a server that does not run:
+ * with ours, and that has a node id in use, which no standby has.  With that
+ * id both would issue the same IDs.  Every doubt counts for a server that does
+ * not run:
  *
  * - the lock file names a process that is not there, or another one that got
  *   its number: a postmaster works in its data directory, and Linux shows
@@ -38,7 +39,6 @@
 #include <unistd.h>
 
 #include "access/xlog.h"
-#include "catalog/pg_control.h"
 #include "file.h"
 #include "miscadmin.h"
 #include "storage/fd.h"
@@ -139,12 +139,12 @@ works_in(int pid, const char *directory)
 		works.st_dev == there.st_dev && works.st_ino == there.st_ino;
 }
 
-/* Is it of our data's origin, and not in recovery? */
+/* Was it initialized with ours?  That is what pg_control begins with. */
 static bool
-is_our_primary(const char *directory)
+has_our_origin(const char *directory)
 {
 	char		path[MAXPGPATH];
-	ControlFileData control;
+	uint64		identifier;
 	FILE	   *file;
 	bool		whole;
 
@@ -152,16 +152,15 @@ is_our_primary(const char *directory)
 	file = AllocateFile(path, PG_BINARY_R);
 	if (file == NULL)
 		return false;
-	whole = fread(&control, sizeof(control), 1, file) == 1;
+	whole = fread(&identifier, sizeof(identifier), 1, file) == 1;
 	FreeFile(file);
-	return whole && control.pg_control_version == PG_CONTROL_VERSION &&
-		control.system_identifier == GetSystemIdentifier() &&
-		control.state == DB_IN_PRODUCTION;
+	return whole && identifier == GetSystemIdentifier();
 }
 
 /*
- * The node id of that server if it runs, beside us and as a primary; or 0.
- * One that was promoted, and has not made an ID, has the record of another.
+ * The node id of that server if it runs, beside us and as a primary; or 0.  A
+ * standby, and one that was promoted and has not made an ID, has the record of
+ * another server, or one that says that none is in use.
  */
 uint32
 sf_original_running_node(const SfOriginal *original)
@@ -172,7 +171,7 @@ sf_original_running_node(const SfOriginal *original)
 	SfOriginal	theirs;
 
 	if (pid == 0 || pid == PostmasterPid || !works_in(pid, directory) ||
-		!is_our_primary(directory))
+		!has_our_origin(directory))
 		return 0;
 	snprintf(name, sizeof(name), "%s/%s", directory, RECORD_FILE);
 	return read_file(name, &theirs) && strcmp(theirs.path, directory) == 0 ?
