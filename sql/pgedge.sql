@@ -16,6 +16,6 @@ BEGIN
 		ERRCODE = 'object_not_in_prerequisite_state',
 		MESSAGE = 'extension "snowflake" of this database is pgEdge''s, and the files that are installed are those of another extension of that name',
 		DETAIL = 'What the one has made in a database cannot be made into the other''s.',
-		HINT = 'To keep pgEdge''s, install it again. To migrate, drop the defaults that call snowflake.nextval(), DROP EXTENSION snowflake, and CREATE EXTENSION snowflake: see "From pgEdge''s extension" in doc/migration.md.';
+		HINT = 'To keep pgEdge''s, install it again. To migrate, drop the defaults that call snowflake.nextval(), DROP EXTENSION snowflake, and CREATE EXTENSION snowflake.';
 END
 $$;

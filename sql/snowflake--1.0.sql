@@ -16,7 +16,7 @@ EXCEPTION WHEN undefined_function THEN
 		ERRCODE = 'object_not_in_prerequisite_state',
 		MESSAGE = 'library "snowflake" is not that of this extension',
 		DETAIL = pg_catalog.concat('It may be that of pgEdge''s, which has the same name: ', SQLERRM, '.'),
-		HINT = 'Remove pgEdge''s files, install those of this extension again, and restart the server. To migrate from it, see "From pgEdge''s extension" in doc/migration.md.';
+		HINT = 'Remove pgEdge''s files, install those of this extension again, and restart the server. To migrate from pgEdge''s, drop the defaults that call snowflake.nextval(), and DROP EXTENSION snowflake, before that.';
 END
 $$;
 

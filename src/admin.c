@@ -135,7 +135,7 @@ snowflake_accept_clock(PG_FUNCTION_ARGS)
 	if (!sf_jump_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: the clock has not jumped"),
-				 errhint("A mark that is ahead of the clock is another matter: see \"A mark in the far future\" in doc/operations.md of the extension.")));
+				 errhint("A mark that is ahead of the clock is another matter. " SF_REG_MARK_REMEDY)));
 	PG_RETURN_VOID();
 }
 

@@ -26,6 +26,7 @@
 #include "settings.h"
 #include "state.h"
 #include "stats.h"
+#include "tell.h"
 #include "times.h"
 
 /* Read the wall clock. */
@@ -69,6 +70,26 @@ sf_jump_refuse(const SfClockLook *look)
 			 errdetail("It now says %s; snowflake.max_clock_jump is %d s.",
 					   sf_times_show(look->now_ms), sf_max_clock_jump),
 			 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().")));
+}
+
+/*
+ * Warn if the clock, which was believed, is further past the mark that a life
+ * of the server begins with than it may jump: it is wrong, or no ID was made
+ * for so long.  There is nothing else to compare it with.
+ */
+void
+sf_jump_tell_far(const SfClockLook *look, int64 found_ms)
+{
+	int64		limit_ms = sf_max_clock_jump * INT64CONST(1000);
+
+	if (found_ms == 0 || look->now_ms - found_ms <= limit_ms)
+		return;
+	sf_tell(SF_EVENT_CLOCK_FAR,
+			psprintf("The clock says %s. All IDs of this database lie before %s.",
+					 sf_times_show(look->now_ms), sf_times_show(found_ms)),
+			"If no ID was made for so long, all is well. If the clock is wrong, set it right now: IDs made until then lie in the future, and after that no call gets one before that time comes.",
+			"the wall clock is %s past the last mark of this database",
+			sf_times_span(look->now_ms - found_ms));
 }
 
 /* Throw if no mark could be extended for a jump of the clock. */

@@ -20,6 +20,7 @@ typedef struct SfClockLook
 extern void sf_jump_look(SfClockLook *look);
 extern void sf_jump_judge(SfClockLook *look, bool believe);
 extern void sf_jump_refuse(const SfClockLook *look);
+extern void sf_jump_tell_far(const SfClockLook *look, int64 found_ms);
 extern void sf_jump_check(void);
 extern bool sf_jump_accept(void);
 

@@ -122,6 +122,7 @@ typedef struct Outcome
 	SfClockLook clock;
 	int64		found_ms;		/* what all IDs there are below */
 	bool		behind;			/* the clock is too far behind that */
+	bool		loaded;			/* by nobody before, in this life */
 } Outcome;
 
 /*
@@ -138,7 +139,7 @@ refuse_mark(const Outcome *outcome)
 					sf_times_span(outcome->found_ms - outcome->clock.now_ms)),
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %d ms.",
 					   sf_times_show(outcome->found_ms), sf_max_clock_wait),
-			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. If the mark is what is wrong, see \"A mark in the far future\" in doc/operations.md of the extension.")));
+			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. " SF_REG_MARK_REMEDY)));
 }
 
 /* ---- the protocol ---- */
@@ -193,6 +194,7 @@ reconcile(SfDatabase *slot, SfRegister *reg, bool extend, bool write,
 
 	INSTR_TIME_SET_CURRENT(begun);
 	sf_jump_look(&outcome->clock);
+	outcome->loaded = published == 0;
 	found = sf_register_lock(reg, &lsn);
 	floor = floor_of(slot, reg, found, published);
 	outcome->found_ms = floor;
@@ -256,6 +258,8 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 		refuse_mark(&outcome);
 	if (outcome.clock.jumped)
 		sf_jump_refuse(&outcome.clock);
+	if (outcome.loaded)
+		sf_jump_tell_far(&outcome.clock, outcome.found_ms);
 }
 
 /* Is the mark's register one that may vanish with this transaction? */

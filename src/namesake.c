@@ -19,7 +19,7 @@ refuse(const char *function)
 			 errmsg("function \"%s\" is one of pgEdge's extension \"snowflake\"",
 					function),
 			 errdetail("The library that is installed is that of another extension of the same name."),
-			 errhint("To go on with pgEdge's, install it again. To migrate, see \"From pgEdge's extension\" in doc/migration.md.")));
+			 errhint("To go on with pgEdge's, install it again. To migrate, drop the defaults that call snowflake.nextval(), and the extension; then run: CREATE EXTENSION snowflake;")));
 }
 
 /*

@@ -203,7 +203,7 @@ put_life(ReturnSetInfo *result, const char *check, const SfLayout *layout)
 	else
 		sf_status_put(result, check, left < 30 * DAY_MS ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING, found,
-					  "Choose a layout that lasts longer, or a later epoch in a new column; see \"Layouts\" in doc/reference.md of the extension.");
+					  "Choose a layout that lasts longer, or a later epoch in a new column.");
 }
 
 static void
@@ -310,7 +310,7 @@ put_mark(ReturnSetInfo *result, Oid function)
 	else
 		sf_status_put(result, "mark", ahead <= reserve + sf_max_clock_wait ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR, found,
-					  SF_STATUS_SET_CLOCK " If the mark is what is wrong, see \"A mark in the far future\" in doc/operations.md of the extension.");
+					  SF_STATUS_SET_CLOCK " " SF_REG_MARK_REMEDY);
 }
 
 /* ---- the record ---- */

@@ -18,6 +18,7 @@
 #include "fault.h"
 #include "miscadmin.h"
 #include "pgstat.h"
+#include "register.h"
 #include "settings.h"
 #include "state.h"
 #include "stats.h"
@@ -82,7 +83,7 @@ refuse_behind(const SfDelay *delay)
 					sf_times_span(delay->ahead_ms)),
 			 errdetail("snowflake.max_clock_drift allows %lld ms, and snowflake.max_clock_wait %d ms of waiting.",
 					   (long long) delay->drift_ms, sf_max_clock_wait),
-			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s. If a wrong clock was believed before, see \"A mark in the far future\" in doc/operations.md of the extension.",
+			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s. " SF_REG_MARK_REMEDY,
 					 sf_times_show(delay->next_ms - delay->drift_ms))));
 }
 

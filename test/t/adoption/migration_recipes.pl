@@ -239,7 +239,7 @@ sub theirs_lead_to_ours
 	my ($when) = @_;
 
 	refused($node, q{SELECT theirs.nextval('numbers')}, '55000',
-		qr/function "snowflake_nextval" is one of pgEdge's extension "snowflake".*HINT:  .*To migrate, see/s,
+		qr/function "snowflake_nextval" is one of pgEdge's extension "snowflake".*HINT:  .*To migrate, drop the defaults/s,
 		"$when: its function makes no IDs with our library");
 	foreach my $function (qw(currval get_epoch get_count get_node))
 	{

@@ -175,12 +175,28 @@ refused($jump, 'SELECT snowflake_nextval()', '58000',
 $jump->stop('fast');
 start_with_clock($jump, '+0');
 refused($jump, 'SELECT snowflake_ready()', '58000',
-	qr/behind the mark of this database.*A mark in the far future/s,
+	qr/behind the mark of this database.*If a wrong clock was believed before, .*setval\('snowflake_mark'/s,
 	'after a restart as well');
 query($jump, q{
 	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
 cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
 	(time() + 60) * 1000, 'the documented way back from the future');
+$jump->stop('immediate');
+
+# A clock that is wrong when the server starts has only the mark beside it.
+my $logged = -s $jump->logfile;
+start_with_clock($jump, '+1800');
+query($jump, 'SELECT snowflake_nextval()');
+unlike(substr(slurp_file($jump->logfile), $logged), qr/SF106/, 'half an hour past the mark: nothing is said');
+$jump->stop;
+start_with_clock($jump, '+400d');
+$logged = -s $jump->logfile;
+query($jump, 'SELECT snowflake_nextval()');
+like_log($jump, qr/WARNING:  snowflake SF106: the wall clock is \S+ \w+ past the last mark of this database\n.*DETAIL:  The clock says \S.*HINT:  If no ID was made for so long, all is well\. If the clock is wrong, set it right/s,
+	$logged, '400 days past the mark: a warning');
+$logged = -s $jump->logfile;
+query($jump, 'SELECT snowflake_nextval()');
+unlike(substr(slurp_file($jump->logfile), $logged), qr/SF106/, 'once');
 $jump->stop('immediate');
 
 check_ids('all that was issued while the clock moved', \@seen);
