@@ -327,11 +327,19 @@ sf_identity_is_copy(void)
  * Was the original seen running, with this node id + 1, when this server
  * started, and nobody has accepted it since?
  */
-bool
-sf_identity_has_twin(uint32 node_plus_1)
+static bool
+has_twin(uint32 node_plus_1)
 {
 	return sf_identity_is_copy() && sf_copy_check != SF_CHECK_OFF &&
 		node_plus_1 != 0 && node_plus_1 == sf_state->identity.running;
+}
+
+/* Are IDs refused here since this is a copy? */
+bool
+sf_identity_refuses(void)
+{
+	return sf_identity_is_copy() &&
+		(sf_copy_check == SF_CHECK_ERROR || has_twin(find_node()));
 }
 
 /* SQLSTATE 55000 */
@@ -342,7 +350,7 @@ refuse(uint32 node_plus_1)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),
-			 sf_identity_has_twin(node_plus_1) ?
+			 has_twin(node_plus_1) ?
 			 errdetail("That server was seen running on this machine, and has node id %u, too.",
 					   node_plus_1 - 1) :
 			 node_plus_1 == 0 ?
@@ -381,7 +389,7 @@ sf_identity_require_slowly(uint32 node_plus_1)
 		return;
 	if (!sf_identity_is_copy())
 		record_node(node_plus_1);
-	else if (sf_identity_has_twin(node_plus_1) ||
+	else if (has_twin(node_plus_1) ||
 			 (sf_copy_check == SF_CHECK_ERROR &&
 			  (node_plus_1 == 0 || original == 0 || node_plus_1 == original)))
 		refuse(node_plus_1);

@@ -14,7 +14,7 @@
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern bool sf_identity_is_copy(void);
-extern bool sf_identity_has_twin(uint32 node_plus_1);
+extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
 
 /* identity.c, for what follows */

@@ -38,7 +38,7 @@ sf_settings_define_checks(void)
 {
 	DefineCustomEnumVariable("snowflake.copy_check",
 							 "What happens where a copy of a data directory starts as a server of its own.",
-							 "\"error\" refuses the IDs that the original may issue, too, until snowflake_accept_copy() is called. A standby that is promoted is no copy.",
+							 "\"warn\" refuses IDs where the original is seen running on this machine with the same node id, and else writes a line into the log; \"error\" refuses those that the original may issue, too; each until snowflake_accept_copy() is called. A standby that is promoted is no copy.",
 							 &sf_copy_check, SF_CHECK_WARN, checks,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("snowflake.clock_check",

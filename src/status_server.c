@@ -403,8 +403,7 @@ put_copy(ReturnSetInfo *result)
 					 "this data directory is no copy, or one that may do what it does");
 	else
 		sf_status_put(result, "copied data directory",
-					  sf_copy_check == SF_CHECK_ERROR ||
-					  sf_identity_has_twin(sf_state->identity.running) ?
+					  sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
 					  "If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server.");

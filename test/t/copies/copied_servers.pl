@@ -163,6 +163,8 @@ sub is_only_warned_of
 
 	warned($copy, "$detail\\.\n", $name);
 	like(query($copy, $next), qr/^\d+$/, "$name: it makes IDs");
+	is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}),
+		'warning', "$name: a warning");
 	$copy->stop;
 	return;
 }

@@ -446,7 +446,11 @@ unlike(slurp_file($misspelt->logfile), qr/secret/, 'nor does the log');
 $misspelt->stop;
 
 # Unreachable; in recovery.
+query($node, 'CREATE ROLE lister; GRANT EXECUTE ON FUNCTION snowflake_registry_slots() TO lister');
 $registry->stop;
+refused($node, "SET ROLE lister; $slots", '58000',
+	qr{DETAIL:  The registry is "postgresql://\.\.\."\. The registry cannot be reached, or does not answer in time\.\nHINT:  Nothing was changed\. Start the registry's server},
+	'who may not see the setting is told the kind of problem');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*refused/, 'the registry is gone');
 $registry->start;
 $node->poll_query_until('postgres', 'SELECT count(*) > 0 FROM snowflake_registry_slots()') or die;
