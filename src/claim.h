@@ -50,8 +50,8 @@ typedef struct SfClaim
 
 	/* if not: why, and what to do about it, as sentences */
 	char		problem[SF_REASON_SIZE];
-	char		public_problem[SF_REASON_SIZE]; /* where that names a
-											 * host: without it */
+	char		public_problem[SF_REASON_SIZE]; /* where that names a host:
+												 * without it */
 	char		remedy[SF_REASON_SIZE];
 	int64_t		at_tick;		/* try again then; or INT64_MAX */
 } SfClaim;

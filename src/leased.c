@@ -82,7 +82,7 @@ read_status(SfLeaseStatus *status, const SfLeaseStatus *from)
 	LWLockAcquire(sf_state->lock, LW_SHARED);
 	*status = *from;
 	LWLockRelease(sf_state->lock);
-	if (!sf_leased_may_see_registry())
+	if (status->problem[0] != '\0' && !sf_leased_may_see_registry())
 		strlcpy(status->problem, status->public_problem,
 				sizeof(status->problem));
 }

@@ -214,7 +214,7 @@ is(query($node, $which_files),
 	'and that ours are');
 refused($node, 'CREATE EXTENSION snowflake', '42710',
 	qr/extension "snowflake" already exists/, "it is not created beside pgEdge's");
-my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  .*"From pgEdge's extension"/s;
+my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  .*To migrate, drop the defaults/s;
 refused($node, 'ALTER EXTENSION snowflake UPDATE', '55000', $is_pgedges, 'nor made of it');
 foreach my $version (@versions)
 {

@@ -137,6 +137,8 @@ is(query($registry, "SELECT snowflake_registry_init('$layout')"), 'f',
 # ---- several servers ----
 
 wait_for_lease($a, q{state = 'held'});
+is(query($a, 'SET ROLE mallory; SELECT state, problem, remedy FROM snowflake_lease()'), 'held||',
+	'what is over is told to nobody');
 make_ids($a, 100);
 
 my %holders = (a => $a);
