@@ -300,7 +300,7 @@ is(complaints($node), '', 'after a reset nothing of that is left');
 query($node, 'CREATE DATABASE far TEMPLATE template1');
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000)::bigint)},
 	database => 'far');
-says($node, 'mark', 'error', qr/not loaded; at .*8\d{4} s ahead of the clock.*setval\('snowflake_mark'/,
+says($node, 'mark', 'error', qr/not loaded; at .*8\d{4} s ahead of the clock.*setval\('snowflake_state.snowflake_mark'/,
 	'one in the far future', database => 'far');
 refused($node, $next, '58000', qr/behind the mark/, 'which is refused', database => 'far');
 query($node, 'SELECT snowflake_stat_reset()');
