@@ -463,12 +463,13 @@ is_deeply(\%says, \%is, 'the reference has all settings, with their defaults and
 
 # It names all that a user may call or look at; and no page names what is not there.
 my @names = split /\n/, query($node, q{
-	SELECT DISTINCT coalesce(p.proname, c.relname)
+	SELECT DISTINCT coalesce(p.proname, c.relname, n.nspname)
 	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake'
 		LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 		LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+		LEFT JOIN pg_namespace n ON d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
 	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-		AND coalesce(p.proname, c.relname) IS NOT NULL ORDER BY 1});
+		AND coalesce(p.proname, c.relname, n.nspname) IS NOT NULL ORDER BY 1});
 # what only the extension itself calls, and what is named together
 my $INTERNAL = qr/^snowflake_(?:initialize|is_ours|id_at_support)$|_here$|^snowflake_recorded_/;
 # a role, libraries, pgEdge's functions, and the beginning of many names
