@@ -431,6 +431,7 @@ is_deeply(
 # milliseconds, where they have a unit.
 my %ms = (ms => 1, s => 1000, min => 60_000, h => 3_600_000, days => 86_400_000, '' => 1);
 my $reference = slurp_file("$root/doc/reference.md");
+my %from = (postmaster => 'restart', sighup => 'reload', user => 'session');
 my (%says, %is);
 
 foreach (split /\n/, query($node,
@@ -440,9 +441,9 @@ foreach (split /\n/, query($node,
 	my ($name, $context, $type, $unit, @values) = split /\|/, $_, -1;
 
 	@values = $type eq 'integer' ? map { $_ * $ms{$unit} } @values : $values[0];
-	$is{$name} = join ' ', $context eq 'postmaster' ? 'restart' : 'reload', @values;
+	$is{$name} = join ' ', $from{$context}, @values;
 }
-while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload).*? \| (.*) \| [\d.]+ \|$/mg)
+while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload|session).*? \| (.*) \| [\d.]+ \|$/mg)
 {
 	my ($name, $default, $from, $meaning) = ($1, $2, $3, $4);
 

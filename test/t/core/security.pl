@@ -123,9 +123,11 @@ foreach my $role ('mallory', query($bare, 'SELECT current_user'))
 	  );
 }
 is( query($bare, q{
-	SELECT count(*) > 0, count(*) FILTER (WHERE context NOT IN ('postmaster', 'sighup'))
+	SELECT count(*) > 0,
+		string_agg(name, ' ') FILTER (WHERE context NOT IN ('postmaster', 'sighup'))
 	FROM pg_settings WHERE name LIKE 'snowflake.%'}),
-	't|0', 'no setting of ours is one that a session can change');
+	't|snowflake.time_ranges',
+	'the planner\'s is the only setting of ours that a session can change');
 
 # what the note of a clean shutdown says is for the server only
 $bare->stop;
