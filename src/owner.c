@@ -1,44 +1,64 @@
 /*-------------------------------------------------------------------------
  *
  * owner.c
- *	  Work on somebody's table as its owner.
+ *	  Running what belongs to somebody with no more than that one's rights.
  *
- * Statements that change a table run what its owner has written: constraints,
- * defaults, the functions of indexes.  So whatever an administrator calls runs
- * them as the owner, like VACUUM and REINDEX: in an operation in which he can
- * become nobody else, with a search_path where nobody has planted anything.
+ * Whoever changes a table runs what its owner has written: CHECK constraints,
+ * generated columns, the functions of indexes.  So statements on a table of
+ * somebody else's run as its owner, in an operation that cannot become anybody
+ * else again, as VACUUM, ANALYZE and REINDEX run theirs.  Where an error ends
+ * it, the server itself goes back to who it was.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-#include "compat.h"
 
 #include "owner.h"
 
+#include "access/htup_details.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
-#include "utils/guc.h"
+#include "utils/syscache.h"
 
-/* Until sf_owner_return(), or an error. */
+Oid
+sf_owner_of_relation(Oid relation)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relation);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * Become the owner.  Somebody who is it by SET ROLE alone could become
+ * somebody else by RESET ROLE, and so could the owner's code.
+ */
 void
 sf_owner_become(SfOwner *before, Oid owner)
 {
-	before->settings = 0;
 	GetUserIdAndSecContext(&before->user, &before->context);
-	if (before->user == owner)
-		return;
-	before->settings = NewGUCNestLevel();
-	SetUserIdAndSecContext(owner,
-						   before->context | SECURITY_RESTRICTED_OPERATION);
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
-							 true, 0, false);
+	if (owner != before->user || owner != GetSessionUserId())
+		sf_owner_switch(owner);
+}
+
+/* Become another role, in place of SET ROLE, which is not possible then. */
+void
+sf_owner_switch(Oid role)
+{
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(role, context | SECURITY_RESTRICTED_OPERATION |
+						   SECURITY_LOCAL_USERID_CHANGE);
 }
 
 void
-sf_owner_return(const SfOwner *before)
+sf_owner_leave(const SfOwner *before)
 {
-	if (before->settings == 0)
-		return;
-	AtEOXact_GUC(false, before->settings);
 	SetUserIdAndSecContext(before->user, before->context);
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * owner.h
- *	  Work on somebody's table as its owner.
+ *	  Running what belongs to somebody with no more than that one's rights.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,10 +13,11 @@ typedef struct SfOwner
 {
 	Oid			user;
 	int			context;
-	int			settings;		/* 0: it is the owner */
 } SfOwner;
 
+extern Oid	sf_owner_of_relation(Oid relation);
 extern void sf_owner_become(SfOwner *before, Oid owner);
-extern void sf_owner_return(const SfOwner *before);
+extern void sf_owner_switch(Oid role);
+extern void sf_owner_leave(const SfOwner *before);
 
 #endif							/* SF_OWNER_H */

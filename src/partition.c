@@ -12,8 +12,10 @@
  * the weak lock would make two callers wait for each other), and looked at
  * again: of two sessions that miss the same partition the second finds it.
  *
- * Whoever calls, partitions are made as the parent's owner: what the owner has
- * written is run meanwhile.  Statements name everything with its schema.
+ * Statements run as the parent's owner, since a partition comes with whatever
+ * that one has written: the functions of indexes, and constraints.  They name
+ * everything with its schema; there are no operators or functions in them for
+ * search_path to find.
  *
  *-------------------------------------------------------------------------
  */
@@ -125,24 +127,16 @@ find_missing(Relation parent, const Request *request)
 
 /* ---- creating ---- */
 
-/* SQLSTATE 42501 */
 static void
-refuse_schema(const char *schema, Oid owner)
+execute(const char *statement)
 {
-	const char *role = quote_identifier(GetUserNameFromId(owner, false));
-
-	ereport(ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for schema %s", schema),
-			 errdetail("Partitions are made by the owner of the table, %s.",
-					   role),
-			 errhint("GRANT CREATE ON SCHEMA %s TO %s;",
-					 quote_identifier(schema), role)));
+	if (SPI_execute(statement, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute \"%s\"", statement);
 }
 
-/* Make one, which is its parent's owner's. */
+/* Make one, as the parent's owner, whose it is then. */
 static Oid
-create_partition(Oid parent, Oid owner, const SfSpan *span)
+create_partition(Oid parent, const SfSpan *span)
 {
 	Oid			schema = get_rel_namespace(parent);
 	char	   *schema_name = get_namespace_name(schema);
@@ -151,7 +145,6 @@ create_partition(Oid parent, Oid owner, const SfSpan *span)
 		quote_qualified_identifier(schema_name, get_rel_name(parent));
 	const char *bounds;
 	const char *until = "MAXVALUE";
-	SfOwner		before;
 
 	if (span->last != PG_INT64_MAX)
 		until = psprintf(INT64_FORMAT, span->last + 1);
@@ -164,20 +157,35 @@ create_partition(Oid parent, Oid owner, const SfSpan *span)
 				 errdetail("It does not hold the IDs of the partition that would have this name."),
 				 errhint("Rename or attach it, or make the partition under another name: CREATE TABLE ... PARTITION OF %s %s",
 						 parent_name, bounds)));
-	if (sf_schema_aclcheck(schema, owner, ACL_CREATE) != ACLCHECK_OK)
-		refuse_schema(schema_name, owner);
-	sf_owner_become(&before, owner);
-	if (SPI_execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
-							 name, parent_name, bounds),
-					false, 0) != SPI_OK_UTILITY)
-		elog(ERROR, "partition could not be created");
-	sf_owner_return(&before);
+	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
+					 name, parent_name, bounds));
 	return get_relname_relid(span->name, schema);
 }
 
-/* Lock the parent, which is whose, as strongly as is needed, and no more. */
+/* Its owner, who has to make them.  SQLSTATE 42501 */
+static Oid
+require_owner(Oid parent)
+{
+	Oid			owner = sf_owner_of_relation(parent);
+	Oid			schema = get_rel_namespace(parent);
+	char	   *name = get_namespace_name(schema);
+	char	   *role = GetUserNameFromId(owner, false);
+
+	if (sf_schema_aclcheck(schema, owner, ACL_CREATE) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("owner of table \"%s\" cannot create partitions in schema \"%s\"",
+						get_rel_name(parent), name),
+				 errdetail("Partitions are made with the rights of the owner, \"%s\", whose functions they may call.",
+						   role),
+				 errhint("GRANT CREATE ON SCHEMA %s TO %s;",
+						 quote_identifier(name), quote_identifier(role))));
+	return owner;
+}
+
+/* Lock the parent as strongly as is needed, and no more. */
 static List *
-lock_and_find_missing(Oid relid, const Request *request, Oid *owner)
+lock_and_find_missing(Oid relid, const Request *request)
 {
 	LOCKMODE	lockmode = AccessShareLock;
 
@@ -189,7 +197,6 @@ lock_and_find_missing(Oid relid, const Request *request, Oid *owner)
 		if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 						   RelationGetRelationName(parent));
-		*owner = parent->rd_rel->relowner;
 		missing = find_missing(parent, request);
 		if (missing == NIL || lockmode == AccessExclusiveLock)
 		{
@@ -220,16 +227,17 @@ layout_or_configured(FunctionCallInfo fcinfo, int n)
  * times from "from" up to, not including, "until"; returns those it made.
  * Throws SQLSTATE 22004, 22023 (not a step or a layout; nothing in the range),
  * 22008 (out of the layout's life), 42P01, 42809 (not partitioned by IDs),
- * 42501 (not the owner), 42P17 (overlap), 42P07 (the name is taken), 54000.
+ * 42501 (not the owner, or that one cannot create), 42P17 (overlap), 42P07
+ * (the name is taken), 54000.
  */
 Datum
 snowflake_create_partitions(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Request		request;
-	Oid			owner;
 	List	   *missing;
 	ListCell   *cell;
+	SfOwner		caller;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) ||
 		PG_ARGISNULL(2) || PG_ARGISNULL(3))
@@ -252,7 +260,10 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 				 errmsg("\"until\" must be later than \"from\""),
 				 errhint("The partitions hold the times from \"from\" up to, not including, \"until\".")));
 
-	missing = lock_and_find_missing(PG_GETARG_OID(0), &request, &owner);
+	missing = lock_and_find_missing(PG_GETARG_OID(0), &request);
+	if (missing == NIL)
+		return (Datum) 0;
+	sf_owner_become(&caller, require_owner(PG_GETARG_OID(0)));
 	SPI_connect();
 	foreach(cell, missing)
 	{
@@ -261,11 +272,12 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 
 		CHECK_FOR_INTERRUPTS();
 		partition = ObjectIdGetDatum(create_partition(PG_GETARG_OID(0),
-													  owner, lfirst(cell)));
+													  lfirst(cell)));
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
 							 &partition, &isnull);
 	}
 	SPI_finish();
+	sf_owner_leave(&caller);
 	return (Datum) 0;
 }
 

@@ -220,8 +220,8 @@ SELECT snowflake_create_partitions('t', '1 month', '2026-12-01', '2027-01-01');
 SET ROLE snowflake_member;
 SELECT snowflake_create_partitions('t', '1 month', '2027-01-01', '2027-02-01');
 RESET ROLE;
--- by whomever they are made, it is done as the owner
 REVOKE CREATE ON SCHEMA parts FROM snowflake_owner;
+-- a superuser makes them with the owner's rights
 SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
 GRANT CREATE ON SCHEMA parts TO snowflake_owner;
 SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
