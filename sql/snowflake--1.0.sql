@@ -313,8 +313,6 @@ CREATE FUNCTION snowflake_convert(relation regclass,
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 ROWS 10
-SET search_path = pg_catalog, pg_temp
-SET row_security = off
 SET check_function_bodies = off
 SET default_tablespace = ''
 SET datestyle = 'ISO'
@@ -329,9 +327,7 @@ CREATE FUNCTION snowflake_revert(relation regclass,
 	OUT step integer, OUT statement text, OUT locks text, OUT note text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
-ROWS 10
-SET search_path = pg_catalog, pg_temp
-SET row_security = off;
+ROWS 10;
 COMMENT ON FUNCTION snowflake_revert(regclass, name, text, bigint, boolean) IS
 'the statements that give a key back its sequence, or an identity; run if dry_run is false';
 

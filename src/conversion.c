@@ -10,8 +10,8 @@
  * beneath is found here and in conversion_steps.c: views, rules, triggers,
  * policies, publications, functions with an SQL body, generated columns.
  *
- * The queries are run with search_path = pg_catalog, pg_temp, as the functions
- * of convert.c are declared, and with the caller's rights.
+ * The queries are run with search_path = pg_catalog, pg_temp, with the
+ * caller's rights, or where the script is run with those of the table's owner.
  *
  *-------------------------------------------------------------------------
  */
@@ -66,10 +66,11 @@ sf_conversion_add(SfConversion *conversion, const char *text,
 	statement->text = text;
 	statement->locks = locks;
 	statement->note = note;
+	statement->role = InvalidOid;
 	conversion->steps = lappend(conversion->steps, statement);
 }
 
-/* Add the statements of a query: text, locks, note. */
+/* Add the statements of a query: text, locks, note, and a role to become. */
 void
 sf_conversion_query(SfConversion *conversion, const char *query)
 {
@@ -78,15 +79,64 @@ sf_conversion_query(SfConversion *conversion, const char *query)
 	select_rows(query, 3, given_types, conversion->given);
 	table = SPI_tuptable;
 	for (uint64 i = 0; i < table->numvals; i++)
+	{
+		SfStatement *statement;
+		bool		isnull = true;
+		Datum		role = (Datum) 0;
+
 		sf_conversion_add(conversion,
 						  SPI_getvalue(table->vals[i], table->tupdesc, 1),
 						  SPI_getvalue(table->vals[i], table->tupdesc, 2),
 						  SPI_getvalue(table->vals[i], table->tupdesc, 3));
+		if (table->tupdesc->natts > 3)
+			role = SPI_getbinval(table->vals[i], table->tupdesc, 4, &isnull);
+		statement = llast(conversion->steps);
+		if (!isnull)
+			statement->role = DatumGetObjectId(role);
+	}
+}
+
+void
+sf_conversion_queries(SfConversion *conversion, const char *const *queries,
+					  int n)
+{
+	for (int i = 0; i < n; i++)
+		sf_conversion_query(conversion, queries[i]);
+}
+
+static void
+set_path(SfConversion *conversion, const char *path, const char *note)
+{
+	sf_conversion_add(conversion,
+					  psprintf("SET LOCAL search_path = %s",
+							   path[0] == '\0' ? "''" : path), NULL, note);
+}
+
+/* Add statements that run functions with the session's path, if it differs. */
+void
+sf_conversion_query_with_path(SfConversion *conversion, const char *query)
+{
+	bool		differs = strcmp(conversion->path, SF_CONVERSION_PATH) != 0;
+	int			before = list_length(conversion->steps);
+	int			begins;
+
+	if (differs)
+		set_path(conversion, conversion->path,
+				 "functions see the session's path, as without this script");
+	begins = list_length(conversion->steps);
+	sf_conversion_query(conversion, query);
+	if (list_length(conversion->steps) == begins)
+		conversion->steps = list_truncate(conversion->steps, before);
+	else if (differs)
+		set_path(conversion, SF_CONVERSION_PATH, NULL);
 }
 
 /* ---- what depends ---- */
 
-/* Down and up the inheritance, and from keys to those that refer to them. */
+/*
+ * Down and up the inheritance, and from keys to those that refer to them; each
+ * by an index, so that a table may have thousands of partitions.
+ */
 static const char *const columns_query =
 "WITH RECURSIVE found(relid, number) AS ("
 " SELECT $1, $2"
@@ -95,14 +145,18 @@ static const char *const columns_query =
 " FROM found f JOIN pg_attribute a ON a.attrelid = f.relid AND a.attnum = f.number,"
 "  LATERAL ("
 "   SELECT o.attrelid AS relid, o.attnum AS number"
-"   FROM pg_inherits i JOIN pg_attribute o"
-"    ON (i.inhparent = f.relid AND o.attrelid = i.inhrelid)"
-"    OR (i.inhrelid = f.relid AND o.attrelid = i.inhparent)"
-"   WHERE o.attname = a.attname AND NOT o.attisdropped"
+"   FROM ("
+"    SELECT inhrelid AS relid FROM pg_inherits WHERE inhparent = f.relid"
+"    UNION ALL SELECT inhparent FROM pg_inherits WHERE inhrelid = f.relid) i"
+"    CROSS JOIN LATERAL (SELECT attrelid, attnum FROM pg_attribute"
+"     WHERE attrelid = i.relid AND attname = a.attname AND NOT attisdropped OFFSET 0) o"
 "   UNION ALL"
 "   SELECT c.conrelid, k.referring"
-"   FROM pg_constraint c, unnest(c.conkey, c.confkey) k(referring, referred)"
-"   WHERE c.contype = 'f' AND c.confrelid = f.relid AND k.referred = f.number) n)"
+"   FROM pg_depend d JOIN pg_constraint c ON c.oid = d.objid,"
+"    unnest(c.conkey, c.confkey) k(referring, referred)"
+"   WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = f.relid"
+"    AND d.refobjsubid = f.number AND d.classid = 'pg_constraint'::regclass"
+"    AND c.contype = 'f' AND c.confrelid = f.relid AND k.referred = f.number) n)"
 " SELECT array_agg(relid ORDER BY place), array_agg(number ORDER BY place)"
 " FROM (SELECT *, row_number() OVER (ORDER BY relid <> $1,"
 "   relid::regclass::text COLLATE \"C\", number) AS place FROM found) f";
@@ -140,6 +194,14 @@ sf_conversion_find(SfConversion *conversion)
 	conversion->given[2] = get_array(1);
 }
 
+/* Is a column to be altered? */
+bool
+sf_conversion_widens(SfConversion *conversion)
+{
+	return sf_conversion_value(SF_CONVERSION_COLUMNS " SELECT 'it is' FROM altered LIMIT 1",
+							   3, given_types, conversion->given) != NULL;
+}
+
 /* ---- what stands in the way ---- */
 
 typedef struct Obstacle
@@ -149,6 +211,26 @@ typedef struct Obstacle
 	const char *message;
 	const char *hint;
 } Obstacle;
+
+/* What is changed, or made anew, with its owner; and whose help it takes. */
+#define OWNED \
+SF_CONVERSION_GIVEN \
+", owned AS (" \
+" SELECT 'pg_class'::regclass AS class, s.attrelid AS object, s.relowner AS owner, s.place" \
+"  FROM shared s WHERE s.place = 1 OR s.attrelid IN (SELECT relid FROM altered)" \
+" UNION ALL SELECT 'pg_class'::regclass, oid, relowner, NULL FROM views" \
+" UNION ALL SELECT 'pg_class'::regclass, oid, relowner, NULL FROM pg_class WHERE oid IN (" \
+"  SELECT ev_class FROM rules UNION SELECT tgrelid FROM triggers" \
+"  UNION SELECT polrelid FROM policies UNION SELECT prrelid FROM publications)" \
+" UNION ALL SELECT 'pg_proc'::regclass, oid, proowner, NULL FROM functions" \
+" UNION ALL SELECT 'pg_publication'::regclass, prpubid, pubowner, NULL FROM publications)," \
+" others(role, what) AS (" \
+" SELECT stxowner, 'statistics' FROM pg_statistic_ext" \
+"  WHERE stxrelid IN (SELECT relid FROM altered UNION SELECT oid FROM views)" \
+" UNION SELECT x.grantor, 'grants' FROM views v, aclexplode(v.relacl) x WHERE x.grantor <> v.relowner" \
+" UNION SELECT x.grantor, 'grants' FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid, aclexplode(a.attacl) x" \
+"  WHERE x.grantor <> c.relowner AND (a.attrelid IN (SELECT oid FROM views)" \
+"   OR (a.attrelid, a.attnum) IN (SELECT relid, attnum FROM made)))"
 
 #define DEPENDS(condition) \
 "SELECT format('%s depends on %s.', pg_describe_object(d.classid, d.objid, d.objsubid)," \
@@ -163,20 +245,24 @@ typedef struct Obstacle
 "(d.classid = 'pg_proc'::regclass AND EXISTS (SELECT FROM functions p WHERE p.oid = d.objid))"
 
 static const Obstacle obstacles[] = {
-	{SF_CONVERSION_GIVEN
-		" SELECT DISTINCT pg_describe_object(class, object, 0) AS why FROM ("
-		" SELECT 'pg_class'::regclass AS class, s.attrelid AS object, s.relowner AS owner"
-		"  FROM shared s JOIN altered a ON a.relid = s.attrelid"
-		" UNION ALL SELECT 'pg_class'::regclass, oid, relowner FROM views"
-		" UNION ALL SELECT 'pg_class'::regclass, oid, relowner FROM pg_class WHERE oid IN ("
-		"  SELECT ev_class FROM rules UNION SELECT tgrelid FROM triggers"
-		"  UNION SELECT polrelid FROM policies UNION SELECT prrelid FROM publications)"
-		" UNION ALL SELECT 'pg_proc'::regclass, oid, proowner FROM functions"
-		" UNION ALL SELECT 'pg_publication'::regclass, prpubid, pubowner FROM publications) o"
-		" WHERE NOT pg_has_role(owner, 'USAGE')",
+	{OWNED
+		" SELECT DISTINCT pg_describe_object(class, object, 0) AS why FROM owned"
+		" WHERE NOT pg_has_role(owner, 'USAGE')"
+		" UNION SELECT format('%s of %s', what, pg_get_userbyid(role))"
+		" FROM others WHERE NOT pg_has_role(role, 'MEMBER')",
 		ERRCODE_INSUFFICIENT_PRIVILEGE,
 		"must be owner of all that has to change with the column",
 	"Call it as the owner of these, or as a superuser."},
+	{OWNED
+		" SELECT DISTINCT format('%s cannot create in schema %s.', pg_get_userbyid(o.owner), n.nspname) AS why"
+		" FROM (SELECT relnamespace AS namespace FROM views"
+		"  UNION SELECT pronamespace FROM functions"
+		"  UNION SELECT relnamespace FROM indexes JOIN pg_class ON oid = indexrelid) x"
+		" JOIN pg_namespace n ON n.oid = x.namespace JOIN owned o ON o.place = 1"
+		" WHERE NOT has_schema_privilege(o.owner, n.oid, 'CREATE')",
+		ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"the table's owner cannot make anew what depends on the column",
+	"GRANT CREATE ON SCHEMA to the owner, for as long as it takes."},
 	{SF_CONVERSION_COLUMNS
 		" SELECT format('Column %I of %s is of type %s.', s.attname, s.attrelid::regclass,"
 		"  format_type(s.atttypid, s.atttypmod)) AS why"
@@ -224,10 +310,34 @@ static const Obstacle obstacles[] = {
 		"  JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'p', 'm')"
 		" UNION"
 		" SELECT format('%s is of another session.', pg_describe_object('pg_class'::regclass, oid, 0))"
-		" FROM views WHERE pg_is_other_temp_schema(relnamespace)",
+		" FROM views WHERE pg_is_other_temp_schema(relnamespace)"
+		" UNION"
+		" SELECT format('%s refers to the key of a partition, %s.',"
+		"  pg_describe_object('pg_constraint'::regclass, f.oid, 0), f.confrelid::regclass)"
+		" FROM parts p JOIN pg_constraint f ON f.conindid = p.indexrelid"
+		" WHERE f.contype = 'f' AND f.conparentid = 0"
+		" UNION"
+		" SELECT format('%s computes with column %I of %s as it is now, by a cast.', pg_describe_object(class, object, 0),"
+		"  a.attname, a.relid::regclass)"
+		" FROM altered a JOIN ("
+		"  SELECT 'pg_class'::regclass AS class, indexrelid AS object, indrelid AS relid, concat(indexprs, indpred) AS tree FROM pg_index"
+		"  UNION ALL SELECT 'pg_constraint'::regclass, oid, conrelid, conbin::text FROM pg_constraint"
+		"  UNION ALL SELECT 'pg_attrdef'::regclass, oid, adrelid, adbin::text FROM pg_attrdef"
+		"  UNION ALL SELECT 'pg_policy'::regclass, oid, polrelid, concat(polqual, polwithcheck) FROM pg_policy"
+		"  UNION ALL SELECT 'pg_trigger'::regclass, oid, tgrelid, tgqual::text FROM pg_trigger) x USING (relid)"
+		" WHERE tree ~ format(':funcid (%s|%s) [^{}]*:args \\({VAR :varno \\d+ :varattno %s ',"
+		"  'int4(int2)'::regprocedure::oid, 'int2(int4)'::regprocedure::oid, a.attnum)"
+		" UNION"
+		" SELECT format('%s calls %s, whose body has to be made anew.',"
+		"  pg_describe_object(d.classid, d.objid, d.objsubid), f.oid::regprocedure)"
+		" FROM functions f JOIN pg_depend d ON d.refclassid = 'pg_proc'::regclass AND d.refobjid = f.oid"
+		" WHERE d.classid = 'pg_constraint'::regclass"
+		"  OR d.classid = 'pg_class'::regclass AND d.objid IN (SELECT indexrelid FROM pg_index)"
+		"  OR d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT f.oid FROM pg_attrdef f"
+		"   JOIN pg_attribute ON attrelid = f.adrelid AND attnum = f.adnum WHERE attgenerated <> '')",
 		ERRCODE_FEATURE_NOT_SUPPORTED,
 		"the column cannot be widened in place",
-	"Change this first. A table that is partitioned by the column has to be made anew with a bigint, and its rows copied."},
+	"Change this first: drop what computes with the column, and add it afterwards with bigint. A table that is partitioned by the column has to be made anew with a bigint, and its rows copied."},
 	{SF_CONVERSION_GIVEN
 		DEPENDS("d.refclassid = 'pg_class'::regclass AND d.refobjid IN (SELECT oid FROM views)"
 				" AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_attrdef'::regclass,"
@@ -254,6 +364,39 @@ static const Obstacle obstacles[] = {
 		"other objects depend on views or generated columns that have to be made anew",
 	"Drop them, convert the column, and make them again."}
 };
+
+/*
+ * Who is somebody else, and owns what changes; NULL if nobody.
+ */
+char *
+sf_conversion_owners(SfConversion *conversion)
+{
+	return sf_conversion_value(OWNED
+							   " SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(owner)), ', ') FROM owned"
+							   " WHERE owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)",
+							   3, given_types, conversion->given);
+}
+
+/*
+ * What is run, runs as the table's owner.  SQLSTATE 42501
+ */
+void
+sf_conversion_require_one_owner(SfConversion *conversion)
+{
+	char	   *why =
+		sf_conversion_value(OWNED
+							" SELECT string_agg(DISTINCT format('%s belongs to %s.', pg_describe_object(class, object, 0),"
+							"  pg_get_userbyid(owner)), chr(10)) FROM owned"
+							" WHERE owner <> (SELECT owner FROM owned WHERE place = 1)",
+							3, given_types, conversion->given);
+
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("what changes with the column has other owners than its table"),
+				 errdetail_internal("%s", why),
+				 errhint("Give it one owner; or print the script, by a dry run, and run that: it runs these owners' code with your rights.")));
+}
 
 /*
  * Refuse what cannot be done: SQLSTATE 42501, 42804, 0A000, 2BP01.

@@ -13,8 +13,11 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
+#include "owner.h"
 
-/* As catalogs are read with search_path = pg_catalog, names have a schema. */
+/* As catalogs are read with this search_path, names have a schema. */
+#define SF_CONVERSION_PATH	"pg_catalog, pg_temp"
+
 typedef struct SfConversion
 {
 	Oid			relation;
@@ -23,6 +26,9 @@ typedef struct SfConversion
 	const char *column;
 	Datum		given[3];		/* of the queries: columns, views */
 	List	   *steps;			/* of SfStatement */
+	const char *path;			/* the session's search_path */
+	int			guc_level;
+	SfOwner		caller;
 } SfConversion;
 
 typedef struct SfStatement
@@ -30,22 +36,33 @@ typedef struct SfStatement
 	const char *text;
 	const char *locks;			/* or NULL */
 	const char *note;			/* or NULL */
+	Oid			role;			/* to become, in place of SET ROLE; or 0 */
 } SfStatement;
 
 /* conversion.c; all within SPI */
 extern void sf_conversion_find(SfConversion *conversion);
 extern void sf_conversion_require(SfConversion *conversion);
+extern void sf_conversion_require_one_owner(SfConversion *conversion);
+extern bool sf_conversion_widens(SfConversion *conversion);
+extern char *sf_conversion_owners(SfConversion *conversion);
 extern char *sf_conversion_value(const char *query, int nargs, Oid *types,
 								 Datum *values);
 extern void sf_conversion_query(SfConversion *conversion, const char *query);
 extern void sf_conversion_add(SfConversion *conversion, const char *text,
 							  const char *locks, const char *note);
 
+extern void sf_conversion_queries(SfConversion *conversion,
+								  const char *const *queries, int n);
+extern void sf_conversion_query_with_path(SfConversion *conversion,
+										  const char *query);
+
 /* conversion_steps.c */
 extern void sf_conversion_lock(SfConversion *conversion);
 extern void sf_conversion_take_away(SfConversion *conversion);
-extern void sf_conversion_widen(SfConversion *conversion);
 extern void sf_conversion_put_back(SfConversion *conversion);
+
+/* conversion_widen.c */
+extern void sf_conversion_widen(SfConversion *conversion);
 
 /* conversion_script.c; the first begins outside of SPI */
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
@@ -55,9 +72,8 @@ extern char *sf_conversion_ask(const SfConversion *conversion,
 							   const char *query);
 extern bool sf_conversion_number(const SfConversion *conversion,
 								 const char *query, int64 *number);
-extern const char *sf_conversion_of(const SfConversion *conversion,
-									const char *format);
-extern const char *sf_conversion_own_sequence(const SfConversion *conversion);
+extern bool sf_conversion_outermost(const SfConversion *conversion,
+									int64 lowest, bool ascending, int64 *id);
 extern void sf_conversion_alter(SfConversion *conversion, const char *action,
 								const char *note);
 extern void sf_conversion_start(SfConversion *conversion, bool dry_run);
@@ -72,9 +88,18 @@ extern void sf_conversion_finish(SfConversion *conversion,
  * these are made anew, too, and both are changed.  ALTER TABLE keeps all
  * indexes but those of partitions, which it makes as if their parent's were
  * new: so these are among the indexes that are made here, and where they are
- * of constraints (parts), they are renamed from what the server will have
- * called them.
+ * of constraints, or foreign keys refer to them (parts), they are renamed from
+ * what the server will have called them.
  */
+/*
+ * OFFSET, and IS TRUE below, keep the server from joining everything with
+ * everything where it has no statistics yet of a thousand new partitions.
+ */
+#define SF_CONVERSION_DEPENDERS(column, catalog) \
+" CROSS JOIN LATERAL (SELECT objid FROM pg_depend" \
+"  WHERE refclassid = 'pg_class'::regclass AND refobjid = " column ".relid" \
+"   AND refobjsubid = " column ".attnum AND classid = '" catalog "'::regclass OFFSET 0) d"
+
 #define SF_CONVERSION_COLUMNS \
 "WITH RECURSIVE shared AS (" \
 " SELECT a.*, x.place, c.relowner, c.relkind, c.reltype, c.reloftype" \
@@ -86,9 +111,7 @@ extern void sf_conversion_finish(SfConversion *conversion,
 " WHERE atttypid IN ('int2'::regtype, 'int4'::regtype))," \
 " made AS (" \
 " SELECT DISTINCT g.attrelid AS relid, g.attnum, g.attname, g.attinhcount, a.place" \
-" FROM altered a JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass" \
-"   AND d.refobjid = a.relid AND d.refobjsubid = a.attnum" \
-"   AND d.classid = 'pg_attrdef'::regclass" \
+" FROM altered a" SF_CONVERSION_DEPENDERS("a", "pg_attrdef") \
 "  JOIN pg_attrdef f ON f.oid = d.objid" \
 "  JOIN pg_attribute g ON g.attrelid = f.adrelid AND g.attnum = f.adnum" \
 "   AND g.attgenerated <> '')," \
@@ -127,27 +150,46 @@ SF_CONVERSION_COLUMNS "," \
 " SELECT p.pubname, p.pubowner, r.* FROM pg_publication_rel r JOIN dependent d" \
 "  ON d.classid = 'pg_publication_rel'::regclass AND d.objid = r.oid" \
 "  JOIN pg_publication p ON p.oid = r.prpubid)," \
+" uses AS (" \
+" SELECT d.objid, (x.relid, x.attnum) IN (SELECT relid, attnum FROM made) AS of_made" \
+" FROM changed x" SF_CONVERSION_DEPENDERS("x", "pg_class") ")," \
 " indexes AS (" \
 " SELECT i.*, c.relname, c.reltablespace, c.relkind, h.inhparent" \
 " FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid" \
 "  LEFT JOIN pg_inherits h ON h.inhrelid = c.oid" \
-" WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = c.oid)" \
-"  AND (i.indrelid IN (SELECT oid FROM views) OR c.oid IN (" \
-"   SELECT d.objid FROM changed x JOIN pg_depend d ON d.refobjid = x.relid AND d.refobjsubid = x.attnum" \
-"   WHERE d.refclassid = 'pg_class'::regclass AND d.classid = 'pg_class'::regclass" \
-"    AND (c.relkind = 'I' OR h.inhparent IS NOT NULL" \
-"     OR (x.relid, x.attnum) IN (SELECT relid, attnum FROM made)))))," \
+" WHERE c.oid NOT IN (SELECT conindid FROM pg_constraint)" \
+"  AND (i.indrelid IN (SELECT oid FROM views)" \
+"   OR c.oid IN (SELECT objid FROM uses WHERE of_made)" \
+"   OR (c.relkind = 'I' OR h.inhparent IS NOT NULL) AND c.oid IN (SELECT objid FROM uses)))," \
 " parts AS (" \
-" SELECT k.*, n.given, k.conname = n.given OR octet_length(n.given) < 64 AND NOT EXISTS (" \
+" SELECT i.*, c.relname, c.reloptions, c.reltablespace, k.oid AS constraint_oid, n.given," \
+"  c.relname = n.given OR octet_length(n.given) < 64 AND NOT EXISTS (" \
 "   SELECT FROM pg_class o WHERE o.relname = n.given AND o.relnamespace = r.relnamespace) AS is_named" \
-" FROM pg_constraint k JOIN pg_class r ON r.oid = k.conrelid JOIN pg_index i ON i.indexrelid = k.conindid," \
+" FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_class r ON r.oid = i.indrelid" \
+"  JOIN pg_inherits h ON h.inhrelid = c.oid" \
+"  LEFT JOIN pg_constraint k ON k.conindid = c.oid AND k.contype IN ('p', 'u', 'x')," \
 "  LATERAL (SELECT CASE k.contype WHEN 'p' THEN r.relname || '_pkey' ELSE (" \
 "    SELECT concat_ws('_', r.relname, string_agg(a.attname, '_' ORDER BY x.place)," \
-"     CASE k.contype WHEN 'u' THEN 'key' ELSE 'excl' END)" \
+"     CASE k.contype WHEN 'u' THEN 'key' WHEN 'x' THEN 'excl' ELSE 'idx' END)" \
 "    FROM unnest(i.indkey::int2[]) WITH ORDINALITY x(number, place)" \
 "     JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = x.number) END AS given) n" \
-" WHERE k.conparentid <> 0 AND k.contype IN ('p', 'u', 'x')" \
-"  AND EXISTS (SELECT FROM altered a WHERE a.relid = k.conrelid AND a.attnum = ANY (i.indkey::int2[])))" \
+" WHERE (c.oid IN (SELECT conindid FROM pg_constraint)) IS TRUE" \
+"  AND EXISTS (SELECT FROM altered a WHERE a.relid = i.indrelid AND a.attnum = ANY (i.indkey::int2[])))" \
 " "
+
+/* Of altered columns, on either side. */
+#define SF_CONVERSION_FOREIGN_KEYS \
+" foreign_keys AS (" \
+" SELECT a.relid, f.conname, f.conrelid, f.confrelid, f.convalidated FROM altered a JOIN pg_constraint f ON f.conrelid = a.relid" \
+" WHERE f.contype = 'f' AND f.conparentid = 0 AND a.attnum = ANY (f.conkey)" \
+" UNION" \
+" SELECT a.relid, f.conname, f.conrelid, f.confrelid, f.convalidated FROM altered a JOIN pg_constraint f ON f.confrelid = a.relid" \
+" WHERE f.contype = 'f' AND f.conparentid = 0 AND a.attnum = ANY (f.confkey))"
+
+/* Of a statement that locks nothing new, and needs no words. */
+#define SF_CONVERSION_NOTHING "NULL::text, NULL::text"
+
+/* An expression of a name, in the order of the alphabet everywhere. */
+#define SF_CONVERSION_BY(name) name "::text COLLATE \"C\""
 
 #endif							/* SF_CONVERSION_H */

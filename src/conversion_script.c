@@ -16,6 +16,7 @@
 #include "access/xact.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "column.h"
 #include "conversion.h"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -23,8 +24,10 @@
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
@@ -97,13 +100,20 @@ require_column(Oid relation, const char *column)
 	return number;
 }
 
-/* Within SPI. */
+/*
+ * Within SPI.  The path is set here, not where the functions are declared:
+ * which one the session has must be known, since ALTER TABLE runs with that.
+ */
 SfConversion *
 sf_conversion_open(Oid relation, const char *column)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	const char *schema;
 
+	conversion->guc_level = NewGUCNestLevel();
+	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
+	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	require_table(relation);
 	conversion->relation = relation;
 	conversion->number = require_column(relation, column);
@@ -126,19 +136,6 @@ sf_conversion_ask(const SfConversion *conversion, const char *query)
 	return sf_conversion_value(query, 2, types, values);
 }
 
-/* What serial has made, and a conversion leaves; or NULL. */
-const char *
-sf_conversion_own_sequence(const SfConversion *conversion)
-{
-	return sf_conversion_ask(conversion,
-							 "SELECT s.oid::regclass::text FROM pg_depend d"
-							 " JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
-							 " WHERE d.classid = 'pg_class'::regclass"
-							 " AND d.refclassid = 'pg_class'::regclass"
-							 " AND d.refobjid = $1 AND d.refobjsubid = $2"
-							 " AND d.deptype = 'a' ORDER BY s.oid LIMIT 1");
-}
-
 /* False if there is none. */
 bool
 sf_conversion_number(const SfConversion *conversion, const char *query,
@@ -153,10 +150,49 @@ sf_conversion_number(const SfConversion *conversion, const char *query,
 	return true;
 }
 
-const char *
-sf_conversion_of(const SfConversion *conversion, const char *format)
+typedef struct Outermost
 {
-	return psprintf(format, conversion->column, conversion->table);
+	bool		ascending;
+	bool		is_found;
+	int64		id;
+} Outermost;
+
+static bool
+keep_outermost(int64 value, uint64 nth, void *arg)
+{
+	Outermost  *outermost = arg;
+
+	if (!outermost->is_found ||
+		(outermost->ascending ? value < outermost->id : value > outermost->id))
+		outermost->id = value;
+	outermost->is_found = true;
+	return false;
+}
+
+/*
+ * The smallest ID from the lowest on, or the largest; false if there is none.
+ * Not by a query: whoever plans one runs the owner's functions.  The snapshot
+ * is new, so that it is none from before the lock.
+ */
+bool
+sf_conversion_outermost(const SfConversion *conversion, int64 lowest,
+						bool ascending, int64 *id)
+{
+	Outermost	outermost = {.ascending = ascending};
+	SfColumn	column = {
+		.relation = conversion->relation,
+		.name = get_attname(conversion->relation, conversion->number, false),
+		.lowest = lowest,
+		.ascending = ascending,
+		.visit = keep_outermost,
+		.arg = &outermost
+	};
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) sf_column_read(&column);
+	PopActiveSnapshot();
+	*id = outermost.id;
+	return outermost.is_found;
 }
 
 void
@@ -172,25 +208,33 @@ sf_conversion_alter(SfConversion *conversion, const char *action,
 
 /* ---- the script ---- */
 
-/*
- * Where it is run, lock first what it is about, and see that it still is.
- * SQLSTATE 40001
- */
-void
-sf_conversion_start(SfConversion *conversion, bool dry_run)
+/* For whom prints it: whose code it runs. */
+static const char *
+note_owners(SfConversion *conversion)
 {
-	SfStatement *lock;
+	const char *owners = sf_conversion_owners(conversion);
+
+	if (owners == NULL)
+		return NULL;
+	return psprintf("runs code of %s, with the rights of whoever runs it; dry_run => false does so as the table's owner, if all of it has this one owner",
+					owners);
+}
+
+static const char *
+note_path(const SfConversion *conversion)
+{
+	return sf_conversion_ask(conversion,
+							 "SELECT 'event triggers see this path, too: ' || string_agg(quote_ident(evtname), ', ' ORDER BY evtname)"
+							 " FROM pg_event_trigger WHERE evtenabled <> 'D' AND ($1, $2) IS NOT NULL");
+}
+
+/* SQLSTATE 40001 */
+static void
+lock_and_look_again(SfConversion *conversion)
+{
+	SfStatement *lock = llast(conversion->steps);
 	SfStatement *again;
 
-	if (dry_run)
-		sf_conversion_add(conversion, "BEGIN", NULL, NULL);
-	sf_conversion_add(conversion,
-					  "SET LOCAL search_path = pg_catalog, pg_temp", NULL,
-					  NULL);
-	sf_conversion_lock(conversion);
-	if (dry_run)
-		return;
-	lock = llast(conversion->steps);
 	if (SPI_execute(lock->text, false, 0) < 0)
 		elog(ERROR, "could not execute \"%s\"", lock->text);
 	sf_conversion_find(conversion);
@@ -202,6 +246,39 @@ sf_conversion_start(SfConversion *conversion, bool dry_run)
 				 errmsg("foreign keys or inheritance have changed meanwhile"),
 				 errhint("Call it again.")));
 	conversion->steps = list_delete_last(conversion->steps);
+	sf_conversion_require_one_owner(conversion);
+}
+
+/*
+ * Where it is run, become the table's owner, lock first what it is about, and
+ * see that it still is.  SQLSTATE 40001, 42501
+ */
+void
+sf_conversion_start(SfConversion *conversion, bool dry_run)
+{
+	if (dry_run)
+		sf_conversion_add(conversion, "BEGIN", NULL, note_owners(conversion));
+	else
+	{
+		sf_conversion_require_one_owner(conversion);
+		sf_owner_become(&conversion->caller,
+						sf_owner_of_relation(conversion->relation));
+	}
+	sf_conversion_add(conversion,
+					  "SET LOCAL search_path = " SF_CONVERSION_PATH, NULL,
+					  note_path(conversion));
+	sf_conversion_lock(conversion);
+	if (!dry_run)
+		lock_and_look_again(conversion);
+}
+
+static void
+execute(const SfStatement *statement)
+{
+	if (OidIsValid(statement->role))
+		sf_owner_switch(statement->role);
+	else if (SPI_execute(statement->text, false, 0) < 0)
+		elog(ERROR, "could not execute \"%s\"", statement->text);
 }
 
 /* Return the script, and run it, if that is what is asked for. */
@@ -220,8 +297,8 @@ sf_conversion_finish(SfConversion *conversion, ReturnSetInfo *rsinfo,
 		Datum		values[4] = {0};
 		bool		nulls[4] = {0};
 
-		if (!dry_run && SPI_execute(statement->text, false, 0) < 0)
-			elog(ERROR, "could not execute \"%s\"", statement->text);
+		if (!dry_run)
+			execute(statement);
 		values[0] = Int32GetDatum(++step);
 		values[1] = CStringGetTextDatum(statement->text);
 		nulls[2] = statement->locks == NULL;
@@ -233,6 +310,9 @@ sf_conversion_finish(SfConversion *conversion, ReturnSetInfo *rsinfo,
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
 							 values, nulls);
 	}
+	if (!dry_run)
+		sf_owner_leave(&conversion->caller);
+	AtEOXact_GUC(true, conversion->guc_level);
 }
 
 /* ---- arguments ---- */

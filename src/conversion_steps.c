@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * conversion_steps.c
- *	  The statements that widen columns: what the server refuses to alter
- *	  beneath is taken away, and put back as it was.
+ *	  The statements before columns are widened, and after: what the server
+ *	  refuses to alter beneath is taken away, and put back as it was.
  *
  * Where an object can be changed and not dropped, it keeps its owner, grants
  * and comment, and what depends on it: so policies and functions.  Views,
@@ -19,40 +19,32 @@
 
 #include "conversion.h"
 
-#define NOTHING "NULL::text, NULL::text"
-
-/* An expression of a name, in the order of the alphabet everywhere. */
-#define BY(name) name "::text COLLATE \"C\""
-
 /* ---- before ---- */
 
 /* LOCK needs rights of its own, so on tables that are only referred to. */
 static const char *const lock_tables =
-SF_CONVERSION_COLUMNS ","
+SF_CONVERSION_COLUMNS "," SF_CONVERSION_FOREIGN_KEYS ","
 " wanted AS ("
 " SELECT attrelid AS relid FROM shared WHERE place = 1"
 " UNION SELECT relid FROM altered WHERE attinhcount = 0"
-" UNION SELECT x.relid FROM altered a JOIN pg_constraint f"
-"   ON (f.conrelid = a.relid AND a.attnum = ANY (f.conkey))"
-"   OR (f.confrelid = a.relid AND a.attnum = ANY (f.confkey)),"
+" UNION SELECT x.relid FROM foreign_keys f,"
 "  unnest(ARRAY[f.conrelid, f.confrelid]) x(relid)"
-"  JOIN pg_class c ON c.oid = x.relid"
-" WHERE f.contype = 'f' AND f.conparentid = 0 AND pg_has_role(c.relowner, 'USAGE'))"
+"  JOIN pg_class c ON c.oid = x.relid WHERE pg_has_role(c.relowner, 'USAGE'))"
 " SELECT format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE',"
-"  string_agg(relid::regclass::text, ', ' ORDER BY " BY("relid::regclass") ")),"
+"  string_agg(relid::regclass::text, ', ' ORDER BY " SF_CONVERSION_BY("relid::regclass") ")),"
 " 'ACCESS EXCLUSIVE', 'nobody reads or writes these tables before the end of the transaction'"
 " FROM wanted";
 
 static const char *const without_bodies =
 SF_CONVERSION_GIVEN
-"SELECT 'SET LOCAL check_function_bodies = off', " NOTHING " FROM functions LIMIT 1";
+"SELECT 'SET LOCAL check_function_bodies = off', " SF_CONVERSION_NOTHING " FROM functions LIMIT 1";
 
 static const char *const leave_publications =
 SF_CONVERSION_GIVEN
 "SELECT format('ALTER PUBLICATION %I DROP TABLE ONLY %s', pubname, prrelid::regclass),"
 " 'SHARE UPDATE EXCLUSIVE on ' || prrelid::regclass,"
 " 'its list of columns or its row filter has the column; subscribers have to widen theirs before the first new row'"
-" FROM publications ORDER BY " BY("pubname") ", " BY("prrelid::regclass");
+" FROM publications ORDER BY " SF_CONVERSION_BY("pubname") ", " SF_CONVERSION_BY("prrelid::regclass");
 
 static const char *const empty_functions =
 SF_CONVERSION_GIVEN
@@ -60,7 +52,7 @@ SF_CONVERSION_GIVEN
 " pronamespace::regnamespace, proname, pg_get_function_arguments(oid),"
 " ' RETURNS ' || pg_get_function_result(oid), ''), NULL::text,"
 " 'its body comes back below; arguments and results stay as they are declared'"
-" FROM functions ORDER BY " BY("oid::regprocedure");
+" FROM functions ORDER BY " SF_CONVERSION_BY("oid::regprocedure");
 
 static const char *const blind_policies =
 SF_CONVERSION_GIVEN
@@ -68,25 +60,25 @@ SF_CONVERSION_GIVEN
 " CASE WHEN polqual IS NOT NULL THEN ' USING (false)' END,"
 " CASE WHEN polwithcheck IS NOT NULL THEN ' WITH CHECK (false)' END),"
 " 'ACCESS EXCLUSIVE on ' || polrelid::regclass, NULL::text"
-" FROM policies ORDER BY " BY("polrelid::regclass") ", " BY("polname");
+" FROM policies ORDER BY " SF_CONVERSION_BY("polrelid::regclass") ", " SF_CONVERSION_BY("polname");
 
 static const char *const drop_triggers =
 SF_CONVERSION_GIVEN
 "SELECT format('DROP TRIGGER %I ON %s', tgname, tgrelid::regclass),"
 " 'ACCESS EXCLUSIVE on ' || tgrelid::regclass, NULL::text"
-" FROM triggers WHERE stands ORDER BY " BY("tgrelid::regclass") ", " BY("tgname");
+" FROM triggers WHERE stands ORDER BY " SF_CONVERSION_BY("tgrelid::regclass") ", " SF_CONVERSION_BY("tgname");
 
 static const char *const drop_rules =
 SF_CONVERSION_GIVEN
 "SELECT format('DROP RULE %I ON %s', rulename, ev_class::regclass),"
 " 'ACCESS EXCLUSIVE on ' || ev_class::regclass, NULL::text"
-" FROM rules WHERE stands ORDER BY " BY("ev_class::regclass") ", " BY("rulename");
+" FROM rules WHERE stands ORDER BY " SF_CONVERSION_BY("ev_class::regclass") ", " SF_CONVERSION_BY("rulename");
 
 /* Those of partitions go with theirs, others with their views and columns. */
 static const char *const drop_indexes =
 SF_CONVERSION_GIVEN
 "SELECT format('DROP INDEX %s', indexrelid::regclass), 'ACCESS EXCLUSIVE on ' || indrelid::regclass, NULL::text"
-" FROM indexes WHERE relkind = 'I' AND inhparent IS NULL ORDER BY " BY("indexrelid::regclass");
+" FROM indexes WHERE relkind = 'I' AND inhparent IS NULL ORDER BY " SF_CONVERSION_BY("indexrelid::regclass");
 
 static const char *const drop_views =
 SF_CONVERSION_GIVEN
@@ -94,90 +86,12 @@ SF_CONVERSION_GIVEN
 " 'ACCESS EXCLUSIVE on ' || oid::regclass, NULL::text"
 " FROM views ORDER BY place DESC";
 
-/* ---- the tables ---- */
-
-/*
- * In one statement a table is rewritten once.  A generated column comes back
- * at the end of its table: there is no other way in all majors.
- */
-#define PIECES \
-SF_CONVERSION_COLUMNS "," \
-" pieces AS (" \
-" SELECT relid, 1 AS pass, attnum, place, format('DROP COLUMN %I', attname) AS piece" \
-" FROM made WHERE attinhcount = 0" \
-" UNION ALL" \
-" SELECT relid, 2, attnum, place, format('ALTER COLUMN %I TYPE bigint', attname)" \
-" FROM altered WHERE attinhcount = 0" \
-" UNION ALL" \
-" SELECT m.relid, 3, m.attnum, m.place, format('ADD COLUMN %I %s%s GENERATED ALWAYS AS (%s) %s%s'," \
-"  m.attname, CASE WHEN a.atttypid IN ('int2'::regtype, 'int4'::regtype) THEN 'bigint'" \
-"   ELSE format_type(a.atttypid, a.atttypmod) END," \
-"  (SELECT format(' COLLATE %s.%I', collnamespace::regnamespace, collname)" \
-"   FROM pg_collation c, pg_type t WHERE c.oid = a.attcollation AND t.oid = a.atttypid" \
-"    AND a.attcollation <> t.typcollation)," \
-"  pg_get_expr(f.adbin, f.adrelid)," \
-"  CASE a.attgenerated WHEN 's' THEN 'STORED' ELSE 'VIRTUAL' END," \
-"  CASE WHEN a.attnotnull THEN ' NOT NULL' END)" \
-" FROM made m JOIN pg_attribute a ON a.attrelid = m.relid AND a.attnum = m.attnum" \
-"  JOIN pg_attrdef f ON f.adrelid = m.relid AND f.adnum = m.attnum" \
-" WHERE m.attinhcount = 0)," \
-" tree(root, relid) AS (" \
-" SELECT relid, relid FROM pieces" \
-" UNION SELECT t.root, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)," \
-" statements AS (" \
-" SELECT relid, min(pass) AS first, bool_or(pass = 2) AS alters, min(place) AS place," \
-"  format('ALTER TABLE %s %s', relid::regclass, string_agg(piece, ', ' ORDER BY pass, attnum)) AS statement" \
-" FROM pieces p GROUP BY relid," \
-"  CASE WHEN EXISTS (SELECT FROM pieces o WHERE o.relid = p.relid AND o.pass = 2) THEN 2 ELSE pass END)," \
-" sizes AS (" \
-" SELECT root, format('rewrites %s%s, with the indexes'," \
-"  CASE WHEN count(*) > 1 THEN count(*) || ' tables, ' END," \
-"  pg_size_pretty(sum(pg_total_relation_size(relid)))) AS size" \
-" FROM tree GROUP BY root)," \
-" keys AS (" \
-" SELECT t.root, '; checks foreign keys: ' || string_agg(DISTINCT format('%I of %s', f.conname, f.conrelid::regclass), ', ') AS keys" \
-" FROM tree t JOIN altered a ON a.relid = t.relid JOIN pg_constraint f" \
-"  ON (f.conrelid = a.relid AND a.attnum = ANY (f.conkey))" \
-"  OR (f.confrelid = a.relid AND a.attnum = ANY (f.confkey))" \
-" WHERE f.contype = 'f' AND f.conparentid = 0 AND f.convalidated GROUP BY t.root)"
-
-static const char *const drop_generated =
-PIECES
-" SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass, NULL::text"
-" FROM statements WHERE first = 1 AND NOT alters ORDER BY place";
-
-static const char *const alter_types =
-PIECES
-" SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass,"
-"  concat(size, keys, '; ANALYZE it afterwards',"
-"   CASE WHEN first = 1 THEN '; the generated columns become its last ones' END)"
-" FROM statements JOIN sizes s ON s.root = relid LEFT JOIN keys k ON k.root = relid"
-" WHERE alters ORDER BY place";
-
-static const char *const add_generated =
-PIECES
-" SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass,"
-"  size || '; the generated columns become its last ones'"
-" FROM statements JOIN sizes s ON s.root = relid"
-" WHERE first = 3 ORDER BY place";
-
-static const char *const rename_constraints =
-SF_CONVERSION_GIVEN
-"SELECT s.statement, 'ACCESS EXCLUSIVE on ' || p.conrelid::regclass, NULL::text"
-" FROM parts p JOIN pg_class c ON c.oid = p.conindid, LATERAL (VALUES"
-"  (1, CASE WHEN p.given <> p.conname THEN format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I',"
-"   p.conrelid::regclass, p.given, p.conname) END),"
-"  (2, 'ALTER INDEX ' || c.oid::regclass || ' SET (' || array_to_string(c.reloptions, ', ') || ')'),"
-"  (3, 'ALTER INDEX ' || c.oid::regclass || ' SET TABLESPACE ' ||"
-"   (SELECT quote_ident(spcname) FROM pg_tablespace t WHERE t.oid = c.reltablespace))) s(place, statement)"
-" WHERE p.is_named AND s.statement IS NOT NULL"
-" ORDER BY " BY("p.conrelid::regclass") ", " BY("p.conname") ", s.place";
-
 /* ---- after: views, and what is theirs ---- */
 
 static const char *const make_views =
 SF_CONVERSION_GIVEN
-"SELECT s.statement, " NOTHING
+"SELECT s.statement, NULL::text, CASE WHEN s.statement ~ '::(integer|smallint)\\M'"
+"  THEN 'has a cast to integer or smallint, which no new ID fits' END"
 " FROM views v LEFT JOIN pg_am m ON m.oid = v.relam"
 "  LEFT JOIN pg_tablespace t ON t.oid = v.reltablespace,"
 "  LATERAL (SELECT nullif(concat_ws(', ',"
@@ -211,7 +125,7 @@ SF_CONVERSION_GIVEN \
 static const char *const revoke_defaults =
 SF_CONVERSION_GIVEN
 "SELECT format('REVOKE ALL ON TABLE %s FROM %s', oid::regclass,"
-"  CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END), " NOTHING
+"  CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END), " SF_CONVERSION_NOTHING
 " FROM views v, LATERAL ("
 "  SELECT v.relowner AS grantee WHERE NOT " OWNER_HAS_ALL
 "  UNION"
@@ -236,17 +150,17 @@ ANEW
 "  oid::regclass, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,"
 "  CASE WHEN is_grantable THEN ' WITH GRANT OPTION' END) AS statement"
 " FROM grants GROUP BY oid, place, relowner, attname, attnum, grantor, grantee, is_grantable)"
-" SELECT s.statement, " NOTHING
-" FROM statements g, LATERAL (VALUES"
-"  (1, 'SET LOCAL ROLE ' || quote_ident(pg_get_userbyid(grantor))), (2, statement),"
-"  (3, 'SET LOCAL ROLE ' || quote_ident(current_user))) s(part, statement)"
-" WHERE grantor <> relowner OR part = 2"
+" SELECT s.statement, " SF_CONVERSION_NOTHING ", s.role"
+" FROM statements g, pg_roles r, LATERAL (VALUES"
+"  (1, 'SET LOCAL ROLE ' || quote_ident(pg_get_userbyid(grantor)), grantor), (2, statement, NULL),"
+"  (3, 'SET LOCAL ROLE ' || quote_ident(rolname), r.oid)) s(part, statement, role)"
+" WHERE rolname = current_user AND (grantor <> relowner OR part = 2)"
 " ORDER BY g.place, grantor <> relowner, attnum, grantor, grantee, is_grantable, part";
 
 /* Of options those that people set; a server may keep others of its own. */
 static const char *const set_columns =
 ANEW
-"SELECT format('ALTER %s %s ALTER COLUMN %I %s', a.kind, a.attrelid::regclass, a.attname, s.action), " NOTHING
+"SELECT format('ALTER %s %s ALTER COLUMN %I %s', a.kind, a.attrelid::regclass, a.attname, s.action), " SF_CONVERSION_NOTHING
 " FROM anew a JOIN pg_type t ON t.oid = a.atttypid"
 "  LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum AND a.kind = 'VIEW',"
 "  LATERAL (VALUES (1, 'SET DEFAULT ' || pg_get_expr(f.adbin, f.adrelid)),"
@@ -256,7 +170,7 @@ ANEW
 "    CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'm' THEN 'MAIN' ELSE 'EXTENDED' END END),"
 "   (5, CASE a.attcompression WHEN 'p' THEN 'SET COMPRESSION pglz' WHEN 'l' THEN 'SET COMPRESSION lz4' END))"
 "  s(place, action)"
-" WHERE s.action IS NOT NULL ORDER BY a.place, " BY("a.attrelid::regclass") ", a.attnum, s.place";
+" WHERE s.action IS NOT NULL ORDER BY a.place, " SF_CONVERSION_BY("a.attrelid::regclass") ", a.attnum, s.place";
 
 /* ---- after: what stands on tables and views ---- */
 
@@ -269,16 +183,19 @@ SF_CONVERSION_GIVEN
 " FROM rules r, LATERAL (VALUES (1, btrim(pg_get_ruledef(oid), ';')),"
 "  (2, CASE WHEN ev_enabled <> 'O' THEN format('ALTER TABLE %s %s %I', ev_class::regclass,"
 "   " STATE("ev_enabled", "RULE") ", rulename) END)) s(place, statement)"
-" WHERE s.statement IS NOT NULL ORDER BY " BY("ev_class::regclass") ", " BY("rulename") ", s.place";
+" WHERE s.statement IS NOT NULL ORDER BY " SF_CONVERSION_BY("ev_class::regclass") ", " SF_CONVERSION_BY("rulename") ", s.place";
 
 /* Those of partitions are made with their parent's; their state may differ. */
+#define CLONES \
+", clones(root, oid, tgrelid, tgname, tgenabled, above) AS (" \
+" SELECT oid, oid, tgrelid, tgname, tgenabled, 'O'::\"char\" FROM triggers" \
+" UNION ALL" \
+" SELECT c.root, t.oid, t.tgrelid, t.tgname, t.tgenabled, c.tgenabled" \
+" FROM clones c JOIN pg_trigger t ON t.tgparentid = c.oid)"
+
 static const char *const make_triggers =
 SF_CONVERSION_GIVEN
-", clones(root, oid, tgrelid, tgname, tgenabled, above) AS ("
-" SELECT oid, oid, tgrelid, tgname, tgenabled, 'O'::\"char\" FROM triggers"
-" UNION ALL"
-" SELECT c.root, t.oid, t.tgrelid, t.tgname, t.tgenabled, c.tgenabled"
-" FROM clones c JOIN pg_trigger t ON t.tgparentid = c.oid)"
+CLONES
 "SELECT s.statement, s.locks, NULL::text FROM ("
 " SELECT tgrelid, tgname, 1 AS place, tgrelid AS relid, pg_get_triggerdef(oid) AS statement,"
 "  'SHARE ROW EXCLUSIVE on ' || tgrelid::regclass AS locks"
@@ -288,7 +205,7 @@ SF_CONVERSION_GIVEN
 "  " STATE("c.tgenabled", "TRIGGER") ", c.tgname), 'SHARE ROW EXCLUSIVE on ' || c.tgrelid::regclass"
 " FROM clones c JOIN triggers r ON r.oid = c.root"
 " WHERE c.tgenabled <> c.above) s"
-" ORDER BY " BY("tgrelid::regclass") ", " BY("tgname") ", place, " BY("relid::regclass");
+" ORDER BY " SF_CONVERSION_BY("tgrelid::regclass") ", " SF_CONVERSION_BY("tgname") ", place, " SF_CONVERSION_BY("relid::regclass");
 
 static const char *const open_policies =
 SF_CONVERSION_GIVEN
@@ -296,21 +213,23 @@ SF_CONVERSION_GIVEN
 " ' USING (' || pg_get_expr(polqual, polrelid) || ')',"
 " ' WITH CHECK (' || pg_get_expr(polwithcheck, polrelid) || ')'),"
 " 'ACCESS EXCLUSIVE on ' || polrelid::regclass, NULL::text"
-" FROM policies ORDER BY " BY("polrelid::regclass") ", " BY("polname");
+" FROM policies ORDER BY " SF_CONVERSION_BY("polrelid::regclass") ", " SF_CONVERSION_BY("polname");
 
 static const char *const fill_functions =
 SF_CONVERSION_GIVEN
-"SELECT rtrim(pg_get_functiondef(oid), E'\\n'), " NOTHING
-" FROM functions ORDER BY " BY("oid::regprocedure");
+"SELECT rtrim(pg_get_functiondef(oid), E'\\n'), " SF_CONVERSION_NOTHING
+" FROM functions ORDER BY " SF_CONVERSION_BY("oid::regprocedure");
 
 static const char *const refresh =
 SF_CONVERSION_GIVEN
-"SELECT format('REFRESH MATERIALIZED VIEW %s', oid::regclass), " NOTHING
+"SELECT format('REFRESH MATERIALIZED VIEW %s', oid::regclass), " SF_CONVERSION_NOTHING
 " FROM views WHERE relkind = 'm' AND relispopulated ORDER BY place";
 
 static const char *const make_indexes =
 SF_CONVERSION_GIVEN
-"SELECT s.statement, 'SHARE on ' || indrelid::regclass, NULL::text"
+"SELECT s.statement, 'SHARE on ' || indrelid::regclass, CASE WHEN s.place = 1 AND EXISTS ("
+"  SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = indexrelid"
+"   AND d.refclassid = 'pg_proc'::regclass) THEN 'its functions see search_path = " SF_CONVERSION_PATH "' END"
 " FROM indexes, LATERAL (SELECT 1 AS place, pg_get_indexdef(indexrelid) AS statement"
 "  UNION ALL SELECT 2, format('ALTER INDEX %s SET TABLESPACE %I', indexrelid::regclass,"
 "   (SELECT spcname FROM pg_tablespace t WHERE t.oid = reltablespace)) WHERE reltablespace <> 0"
@@ -322,7 +241,29 @@ SF_CONVERSION_GIVEN
 "   indrelid::regclass, relname) WHERE indisclustered"
 "  UNION ALL SELECT 3, format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', indrelid::regclass, relname)"
 "   WHERE indisreplident) s"
-" ORDER BY s.place, " BY("indexrelid::regclass") ", s.statement COLLATE \"C\"";
+" ORDER BY s.place, " SF_CONVERSION_BY("indexrelid::regclass") ", s.statement COLLATE \"C\"";
+
+/* Of the rest, which ALTER TABLE makes anew, it forgets them. */
+static const char *const target_indexes =
+SF_CONVERSION_GIVEN
+"SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', i.indexrelid::regclass, a.attnum, a.attstattarget), " SF_CONVERSION_NOTHING
+" FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indexrelid"
+" WHERE a.attstattarget >= 0 AND i.indrelid IN (SELECT relid FROM altered)"
+"  AND i.indexrelid NOT IN (SELECT indexrelid FROM indexes UNION SELECT indexrelid FROM parts WHERE NOT is_named)"
+" ORDER BY " SF_CONVERSION_BY("i.indexrelid::regclass") ", a.attnum";
+
+static const char *const depend_on_extensions =
+SF_CONVERSION_GIVEN
+"SELECT format('ALTER %s DEPENDS ON EXTENSION %I', s.what, e.extname), " SF_CONVERSION_NOTHING
+" FROM (SELECT 'pg_class'::regclass AS class, oid, 'MATERIALIZED VIEW ' || oid::regclass AS what FROM views"
+"  UNION ALL SELECT 'pg_class'::regclass, indexrelid, 'INDEX ' || indexrelid::regclass FROM pg_index"
+"   WHERE indrelid IN (SELECT relid FROM changed UNION SELECT oid FROM views)"
+"    AND indexrelid NOT IN (SELECT indexrelid FROM parts WHERE NOT is_named)"
+"  UNION ALL SELECT 'pg_trigger'::regclass, oid, format('TRIGGER %I ON %s', tgname, tgrelid::regclass) FROM triggers"
+"  UNION ALL SELECT 'pg_proc'::regclass, oid, format('%s %s', kind, oid::regprocedure) FROM functions) s"
+"  JOIN pg_depend d ON d.classid = s.class AND d.objid = s.oid AND d.deptype = 'x'"
+"  JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid"
+" ORDER BY s.what COLLATE \"C\", e.extname";
 
 /* ALTER TABLE ... TYPE forgets the target and, before 18, the owner. */
 static const char *const make_statistics =
@@ -332,7 +273,7 @@ SF_CONVERSION_GIVEN
 " FROM pg_statistic_ext e LEFT JOIN views v ON v.oid = e.stxrelid"
 " WHERE v.oid IS NOT NULL OR EXISTS (SELECT FROM dependent d"
 "  WHERE d.classid = 'pg_statistic_ext'::regclass AND d.objid = e.oid))"
-"SELECT s.statement, " NOTHING
+"SELECT s.statement, " SF_CONVERSION_NOTHING
 " FROM named, LATERAL (VALUES (1, CASE WHEN anew THEN pg_get_statisticsobjdef(oid) END),"
 "  (2, CASE WHEN stxowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user)"
 "   THEN format('ALTER STATISTICS %s OWNER TO %I', name, pg_get_userbyid(stxowner)) END),"
@@ -341,7 +282,7 @@ SF_CONVERSION_GIVEN
 " WHERE s.statement IS NOT NULL ORDER BY name COLLATE \"C\", s.place";
 
 static const char *const comment =
-ANEW
+ANEW CLONES
 ", said AS ("
 " SELECT format('%s %s', kind, oid::regclass) AS what, obj_description(oid, 'pg_class') AS comment FROM views"
 " UNION ALL"
@@ -349,22 +290,22 @@ ANEW
 " UNION ALL"
 " SELECT format('RULE %I ON %s', rulename, ev_class::regclass), obj_description(oid, 'pg_rewrite') FROM rules"
 " UNION ALL"
-" SELECT format('TRIGGER %I ON %s', tgname, tgrelid::regclass), obj_description(oid, 'pg_trigger') FROM triggers"
+" SELECT format('TRIGGER %I ON %s', tgname, tgrelid::regclass), obj_description(oid, 'pg_trigger') FROM clones"
 " UNION ALL"
 " SELECT format('STATISTICS %s.%I', stxnamespace::regnamespace, stxname), obj_description(oid, 'pg_statistic_ext')"
 " FROM pg_statistic_ext WHERE stxrelid IN (SELECT oid FROM views)"
 " UNION ALL"
 " SELECT format('INDEX %s', oid::regclass), obj_description(oid, 'pg_class')"
-" FROM (SELECT indexrelid FROM indexes UNION SELECT conindid FROM parts WHERE is_named) x(oid)"
+" FROM (SELECT indexrelid FROM indexes UNION SELECT indexrelid FROM parts WHERE is_named) x(oid)"
 " UNION ALL"
-" SELECT format('CONSTRAINT %I ON %s', conname, conrelid::regclass), obj_description(oid, 'pg_constraint')"
+" SELECT format('CONSTRAINT %I ON %s', relname, indrelid::regclass), obj_description(constraint_oid, 'pg_constraint')"
 " FROM parts WHERE is_named)"
-"SELECT format('COMMENT ON %s IS %L', what, comment), " NOTHING
+"SELECT format('COMMENT ON %s IS %L', what, comment), " SF_CONVERSION_NOTHING
 " FROM said WHERE comment IS NOT NULL ORDER BY what COLLATE \"C\"";
 
 static const char *const label =
 ANEW
-"SELECT format('SECURITY LABEL FOR %I ON %s IS %L', l.provider, s.what, l.label), " NOTHING
+"SELECT format('SECURITY LABEL FOR %I ON %s IS %L', l.provider, s.what, l.label), " SF_CONVERSION_NOTHING
 " FROM (SELECT oid AS relid, 0 AS number, format('%s %s', kind, oid::regclass) AS what FROM views"
 "  UNION ALL SELECT attrelid, attnum, format('COLUMN %s.%I', attrelid::regclass, attname) FROM anew) s"
 "  JOIN pg_seclabel l ON l.classoid = 'pg_class'::regclass AND l.objoid = s.relid AND l.objsubid = s.number"
@@ -378,16 +319,9 @@ SF_CONVERSION_GIVEN
 "    JOIN pg_attribute a ON a.attrelid = prrelid AND a.attnum = x.number HAVING count(*) > 0),"
 "  ' WHERE (' || pg_get_expr(prqual, prrelid) || ')'),"
 " 'SHARE UPDATE EXCLUSIVE on ' || prrelid::regclass, NULL::text"
-" FROM publications ORDER BY " BY("pubname") ", " BY("prrelid::regclass");
+" FROM publications ORDER BY " SF_CONVERSION_BY("pubname") ", " SF_CONVERSION_BY("prrelid::regclass");
 
 /* ---- in their order ---- */
-
-static void
-add_all(SfConversion *conversion, const char *const *queries, int n)
-{
-	for (int i = 0; i < n; i++)
-		sf_conversion_query(conversion, queries[i]);
-}
 
 void
 sf_conversion_lock(SfConversion *conversion)
@@ -403,27 +337,22 @@ sf_conversion_take_away(SfConversion *conversion)
 		drop_triggers, drop_rules, drop_views, drop_indexes
 	};
 
-	add_all(conversion, queries, lengthof(queries));
-}
-
-void
-sf_conversion_widen(SfConversion *conversion)
-{
-	const char *const queries[] = {
-		drop_generated, alter_types, add_generated, rename_constraints
-	};
-
-	add_all(conversion, queries, lengthof(queries));
+	sf_conversion_queries(conversion, queries, lengthof(queries));
 }
 
 void
 sf_conversion_put_back(SfConversion *conversion)
 {
-	const char *const queries[] = {
+	const char *const definitions[] = {
 		make_views, revoke_defaults, grant, set_columns, make_rules,
-		make_triggers, open_policies, fill_functions, refresh, make_indexes,
-		make_statistics, comment, label, join_publications
+		make_triggers, open_policies, fill_functions
+	};
+	const char *const rest[] = {
+		make_indexes, target_indexes, depend_on_extensions, make_statistics,
+		comment, label, join_publications
 	};
 
-	add_all(conversion, queries, lengthof(queries));
+	sf_conversion_queries(conversion, definitions, lengthof(definitions));
+	sf_conversion_query_with_path(conversion, refresh);
+	sf_conversion_queries(conversion, rest, lengthof(rest));
 }

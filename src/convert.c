@@ -5,10 +5,8 @@
  *
  * It makes a script, and runs it only if it is told to.  Rows that are there
  * stay as they are; what has to be sure is that the next ID is above all of
- * them.  It is declared, as snowflake_revert() is, with search_path =
- * pg_catalog, pg_temp, so that the server gives each name with its schema, and
- * no other function or operator is found; and with row_security = off, so that
- * no row is overlooked.
+ * them.  Both ways set search_path = pg_catalog, pg_temp, so that the server
+ * gives each name with its schema, and no other function or operator is found.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,6 +23,8 @@
 #include "funcapi.h"
 #include "guard.h"
 #include "miscadmin.h"
+#include "settings.h"
+#include "times.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -78,9 +78,8 @@ require_below(const SfConversion *conversion, int64 next)
 {
 	int64		largest;
 
-	if (sf_conversion_number(conversion,
-							 sf_conversion_of(conversion, "SELECT max(%s)::int8 FROM %s"),
-							 &largest) && largest >= next)
+	if (sf_conversion_outermost(conversion, PG_INT64_MIN, false, &largest) &&
+		largest >= next)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("an ID in column %s of %s is not below the next one",
@@ -140,16 +139,52 @@ static const char *const defaults =
 "   JOIN pg_attrdef f ON f.adrelid = t.relid AND f.adnum = a.attnum"
 "  GROUP BY 1) d";
 
-static void
-set_default(SfConversion *conversion, const char *call)
-{
-	const char *was = sf_conversion_ask(conversion, defaults);
-	const char *sequence = sf_conversion_own_sequence(conversion);
+/* What serial has made, and a conversion leaves; or NULL. */
+static const char *const sequences =
+"SELECT string_agg(d.objid::regclass::text, ', ' ORDER BY d.objid) FROM pg_depend d"
+" JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
+" WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
+" AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'";
 
-	if (sequence != NULL)
-		was = psprintf("%s%s%s stays with the column, for snowflake_revert()",
-					   was ? was : "", was ? "; " : "", sequence);
-	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", call), was);
+static void
+set_default(SfConversion *conversion, const char *call, bool shard)
+{
+	const SfLayout *layout = shard ? &sf_shard_layout : &sf_node_layout;
+	const char *note = psprintf("IDs that are there read as made at %s or soon after, by any node",
+								sf_times_show(layout->epoch_ms));
+	const char *was = sf_conversion_ask(conversion, defaults);
+	const char *kept = sf_conversion_ask(conversion, sequences);
+
+	if (kept != NULL)
+		note = psprintf("%s stays with the column, for snowflake_revert(); %s",
+						kept, note);
+	if (was != NULL)
+		note = psprintf("%s; %s", was, note);
+	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", call), note);
+}
+
+/* SQLSTATE 55000 */
+static void
+refuse_converted(SfConversion *conversion, const char *call)
+{
+	const char *others =
+		psprintf("WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
+				 " SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+				 " SELECT 'is other' FROM tree t JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2"
+				 "  JOIN pg_attribute a ON a.attrelid = t.relid AND a.attname = r.attname"
+				 "  LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
+				 " WHERE pg_get_expr(f.adbin, f.adrelid) IS DISTINCT FROM %s LIMIT 1",
+				 quote_literal_cstr(call));
+
+	if (!sf_conversion_widens(conversion) &&
+		sf_conversion_ask(conversion, others) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column %s of %s has been converted",
+						conversion->column, conversion->table),
+				 errdetail("Its default is %s, and all that refers to it is bigint.",
+						   call),
+				 errhint("There is nothing to do; snowflake_revert() goes back.")));
 }
 
 /* The extension's schema, quoted. */
@@ -170,7 +205,8 @@ our_schema(FunctionCallInfo fcinfo)
  * 42809 (no table; a column that is inherited, or generated), 42804 (no
  * integers, here or in what refers to it), 42501 (not the owner), 0A000
  * (cannot be widened in place), 2BP01 (more depends on it than can be made
- * anew), 55000 (refers to another table; IDs that are not below the next one),
+ * anew), 55000 (converted; refers to another table; IDs that are not below the
+ * next one),
  * 40001 (changed meanwhile), and what making an ID or a statement throws.
  */
 Datum
@@ -192,13 +228,14 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	conversion = sf_conversion_open(PG_GETARG_OID(0),
 									NameStr(*PG_GETARG_NAME(1)));
 	refuse_foreign_key(conversion);
+	refuse_converted(conversion, call);
 	sf_conversion_require(conversion);
 	sf_conversion_start(conversion, dry_run);
 	require_below(conversion, next_id(conversion, schema, call, shard));
 	sf_conversion_take_away(conversion);
 	drop_identities(conversion);
 	sf_conversion_widen(conversion);
-	set_default(conversion, call);
+	set_default(conversion, call, shard);
 	sf_conversion_put_back(conversion);
 	sf_conversion_finish(conversion, rsinfo, dry_run);
 	SPI_finish();

@@ -5,7 +5,8 @@
  *
  * Rows keep their IDs, and the column stays bigint: Snowflake IDs fit into
  * nothing less.  What the sequence gives next lies above all of them, or where
- * the caller says; then the sequence ends before the next row.
+ * the caller says; then the sequence ends before the next row.  It never goes
+ * back: others may use it, and rows with its numbers may have been deleted.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "common/int.h"
 #include "conversion.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -54,79 +56,210 @@ require_converted(const SfConversion *conversion, FunctionCallInfo fcinfo)
 				 errhint("Name a column that snowflake_convert() has converted.")));
 }
 
-/*
- * Where to begin again, and up to where nothing is in the way: above all rows,
- * or where the caller says.  SQLSTATE 22023, 2200H
- */
-static int64
-find_restart(const SfConversion *conversion, FunctionCallInfo fcinfo,
-			 int64 *last)
+/* The sequence that is the column's, by serial or OWNED BY. */
+typedef struct Sequence
 {
-	int64		restart = 0;
+	const char *name;			/* or NULL */
+	const char *type;
+	int64		last;			/* it has issued; or its start less one step */
+	int64		step;
+	int64		max;			/* as bigint, where it is that of its type */
+} Sequence;
+
+static const char *const sequences =
+"SELECT s.oid::regclass::text, q.seqtypid::regtype::text, q.seqincrement::text,"
+" CASE WHEN (seqtypid, seqmax) IN (('int2'::regtype, 32767), ('int4'::regtype, 2147483647))"
+"  THEN 9223372036854775807 ELSE seqmax END::text"
+" FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
+"  JOIN pg_sequence q ON q.seqrelid = s.oid"
+" WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
+"  AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'";
+
+static int64
+get_number(int column)
+{
+	char	   *text = SPI_getvalue(SPI_tuptable->vals[0],
+									SPI_tuptable->tupdesc, column);
+
+	return DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(text)));
+}
+
+/* SQLSTATE 55000 */
+static void
+read_sequence(const SfConversion *conversion, Sequence *sequence)
+{
+	memset(sequence, 0, sizeof(*sequence));
+	sequence->step = 1;
+	sequence->name = sf_conversion_ask(conversion, sequences);
+	if (sequence->name == NULL)
+		return;
+	if (SPI_processed > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column %s of %s owns more than one sequence",
+						conversion->column, conversion->table),
+				 errhint("Leave the column the one that it is to have again: ALTER SEQUENCE ... OWNED BY NONE for the others.")));
+	sequence->type = SPI_getvalue(SPI_tuptable->vals[0],
+								  SPI_tuptable->tupdesc, 2);
+	sequence->step = get_number(3);
+	sequence->max = get_number(4);
+	sf_conversion_number(conversion,
+						 psprintf("SELECT last_value - CASE WHEN is_called THEN 0 ELSE " INT64_FORMAT " END FROM %s WHERE ($1, $2) IS NOT NULL",
+								  sequence->step, sequence->name),
+						 &sequence->last);
+}
+
+/* Above the largest ID, as the sequence would come there.  SQLSTATE 2200H */
+static int64
+restart_above(const SfConversion *conversion, const Sequence *sequence)
+{
+	int64		largest;
+	int64		way;
+	int64		restart;
+
+	if (!sf_conversion_outermost(conversion, PG_INT64_MIN, false, &largest) ||
+		largest < 0)
+		largest = 0;
+	if (pg_add_s64_overflow(sequence->last, sequence->step, &restart) ||
+		(largest >= restart &&
+		 (pg_sub_s64_overflow(largest, restart, &way) ||
+		  pg_mul_s64_overflow(way / sequence->step + 1, sequence->step,
+							  &way) ||
+		  pg_add_s64_overflow(restart, way, &restart))))
+		ereport(ERROR,
+				(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+				 errmsg("there is no number above the largest ID"),
+				 errhint("Say where to begin: snowflake_revert(..., restart => ...).")));
+	return restart;
+}
+
+/* Where the caller says, up to the row above.  SQLSTATE 22023 */
+static void
+require_free(const SfConversion *conversion, const Sequence *sequence,
+			 int64 restart, int64 *last)
+{
 	int64		above;
 
-	*last = PG_INT64_MAX;
-	if (PG_ARGISNULL(3))
-	{
-		sf_conversion_number(conversion,
-							 sf_conversion_of(conversion, "SELECT greatest(max(%s), 0)::int8 FROM %s"),
-							 &restart);
-		if (restart == PG_INT64_MAX)
-			ereport(ERROR,
-					(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
-					 errmsg("there is no number above the largest ID"),
-					 errhint("Say where to begin: snowflake_revert(..., restart => ...).")));
-		return restart + 1;
-	}
-	restart = PG_GETARG_INT64(3);
 	if (restart < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("restart must be at least 1"),
 				 errhint("Use a number above the largest of the old IDs.")));
-	if (sf_conversion_number(conversion,
-							 psprintf("SELECT min(%s)::int8 FROM %s WHERE %s >= " INT64_FORMAT,
-									  conversion->column, conversion->table,
-									  conversion->column, restart), &above))
-	{
-		if (above == restart)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("restart is an ID that is there already"),
-					 errhint("Use a number above the largest of the old IDs.")));
-		*last = above - 1;
-	}
-	return restart;
+	if (sequence->name != NULL &&
+		(sequence->step < 0 || restart <= sequence->last))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("restart is a number that sequence %s has passed",
+						sequence->name),
+				 sequence->step < 0 ?
+				 errdetail("It counts down.") :
+				 errdetail("The numbers up to %lld are behind it.",
+						   (long long) sequence->last),
+				 sequence->step < 0 ?
+				 errhint("Leave restart out: it goes on where it stands.") :
+				 errhint("Use a larger number, or detach it first: ALTER SEQUENCE %s OWNED BY NONE.",
+						 sequence->name)));
+	if (!sf_conversion_outermost(conversion, restart, true, &above))
+		return;
+	if (above == restart)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("restart is an ID that is there already"),
+				 errhint("Use a number above the largest of the old IDs.")));
+	*last = above - 1;
 }
 
 static void
-add_sequence(SfConversion *conversion, const char *identity, int64 start,
-			 int64 last)
+add_identity(SfConversion *conversion, const char *identity,
+			 const Sequence *sequence, int64 start, int64 last)
 {
-	const char *sequence = sf_conversion_own_sequence(conversion);
 	const char *note = last == PG_INT64_MAX ? NULL :
 		psprintf("the next row is at " INT64_FORMAT, last + 1);
 	const char *limit = last == PG_INT64_MAX ? "NO MAXVALUE" :
 		psprintf("MAXVALUE " INT64_FORMAT, last);
 
-	if (identity != NULL)
-	{
-		sf_conversion_alter(conversion, "DROP DEFAULT", NULL);
-		sf_conversion_alter(conversion,
-							psprintf("ADD GENERATED %s AS IDENTITY (START WITH " INT64_FORMAT " %s)",
-									 identity, start, limit), note);
-	}
-	else if (sequence != NULL)
-	{
+	sf_conversion_alter(conversion, "DROP DEFAULT", NULL);
+	if (sequence->name != NULL)
 		sf_conversion_add(conversion,
-						  psprintf("ALTER SEQUENCE %s AS bigint %s RESTART WITH " INT64_FORMAT,
-								   sequence, limit, start),
-						  psprintf("SHARE ROW EXCLUSIVE on %s", sequence),
-						  note);
-		sf_conversion_alter(conversion,
-							psprintf("SET DEFAULT nextval(%s::regclass)",
-									 quote_literal_cstr(sequence)), NULL);
+						  psprintf("ALTER SEQUENCE %s OWNED BY NONE",
+								   sequence->name),
+						  psprintf("SHARE ROW EXCLUSIVE on %s", sequence->name),
+						  "it stays: drop it if nothing else uses it");
+	sf_conversion_alter(conversion,
+						psprintf("ADD GENERATED %s AS IDENTITY (START WITH " INT64_FORMAT " %s)",
+								 identity, start, limit), note);
+}
+
+/* Its limit, if it has to be another one; with a note on that. */
+static const char *
+limit_of(const Sequence *sequence, int64 start, int64 last, const char **note)
+{
+	*note = NULL;
+	if (last < PG_INT64_MAX && last < sequence->max)
+	{
+		*note = psprintf("the next row is at " INT64_FORMAT, last + 1);
+		return psprintf(" MAXVALUE " INT64_FORMAT, last);
 	}
+	if (start <= sequence->max)
+		return "";
+	*note = psprintf("its MAXVALUE was " INT64_FORMAT, sequence->max);
+	return " NO MAXVALUE";
+}
+
+/* What counts down stays below what is there, and is left alone. */
+static void
+add_sequence(SfConversion *conversion, const Sequence *sequence, int64 start,
+			 int64 last)
+{
+	const char *note = "it counts down, and goes on where it stands";
+	const char *action = "";
+
+	if (sequence->step > 0)
+	{
+		action = limit_of(sequence, start, last, &note);
+		if ((uint64) start !=
+			(uint64) sequence->last + (uint64) sequence->step)
+			action = psprintf("%s RESTART WITH " INT64_FORMAT, action, start);
+	}
+	if (strcmp(sequence->type, "bigint") != 0)
+		action = psprintf(" AS bigint%s", action);
+	if (action[0] != '\0')
+		sf_conversion_add(conversion,
+						  psprintf("ALTER SEQUENCE %s%s", sequence->name, action),
+						  psprintf("SHARE ROW EXCLUSIVE on %s", sequence->name),
+						  note);
+	sf_conversion_alter(conversion,
+						psprintf("SET DEFAULT nextval(%s::regclass)",
+								 quote_literal_cstr(sequence->name)), NULL);
+}
+
+/* SQLSTATE 2200H, 22023, 55000 */
+static void
+add_back(SfConversion *conversion, const char *identity,
+		 FunctionCallInfo fcinfo)
+{
+	Sequence	sequence;
+	int64		start = 1;
+	int64		last = PG_INT64_MAX;
+
+	read_sequence(conversion, &sequence);
+	if (identity != NULL && sequence.step < 0)
+	{
+		/* what comes instead counts up */
+		sequence.step = 1;
+		sequence.last = 0;
+	}
+	if (!PG_ARGISNULL(3))
+	{
+		start = PG_GETARG_INT64(3);
+		require_free(conversion, &sequence, start, &last);
+	}
+	else if (sequence.step > 0)
+		start = restart_above(conversion, &sequence);
+	if (identity != NULL)
+		add_identity(conversion, identity, &sequence, start, last);
+	else if (sequence.name != NULL)
+		add_sequence(conversion, &sequence, start, last);
 	else
 		sf_conversion_alter(conversion, "DROP DEFAULT",
 							"the column has no sequence: rows have to come with an ID");
@@ -157,9 +290,10 @@ get_identity(FunctionCallInfo fcinfo)
  *					dry_run boolean DEFAULT true)
  *
  * One row for each statement.  The column stays bigint.  Throws SQLSTATE
- * 22004, 22023 (not a kind of identity; an ID is there already), 2200H, 25000,
- * 25006, 42P01, 42703, 42804, 42809, 42501, 40001, 55000 (not converted), and
- * what a statement throws.
+ * 22004, 22023 (not a kind of identity; an ID is there already, or the
+ * sequence has been there), 2200H, 25000, 25006, 42P01, 42703, 42804, 42809,
+ * 42501, 40001, 55000 (not converted; more than one sequence), and what a
+ * statement throws.
  */
 Datum
 snowflake_revert(PG_FUNCTION_ARGS)
@@ -168,8 +302,6 @@ snowflake_revert(PG_FUNCTION_ARGS)
 	const char *identity = get_identity(fcinfo);
 	SfConversion *conversion;
 	bool		dry_run;
-	int64		start;
-	int64		last;
 
 	sf_conversion_arguments(fcinfo, 4, "snowflake_revert()");
 	dry_run = PG_GETARG_BOOL(4);
@@ -178,8 +310,7 @@ snowflake_revert(PG_FUNCTION_ARGS)
 									NameStr(*PG_GETARG_NAME(1)));
 	require_converted(conversion, fcinfo);
 	sf_conversion_start(conversion, dry_run);
-	start = find_restart(conversion, fcinfo, &last);
-	add_sequence(conversion, identity, start, last);
+	add_back(conversion, identity, fcinfo);
 	sf_conversion_finish(conversion, rsinfo, dry_run);
 	SPI_finish();
 	return (Datum) 0;

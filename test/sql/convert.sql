@@ -18,8 +18,12 @@ SELECT * FROM script('big');
 SELECT count(*) FROM snowflake_convert('big', dry_run => false);
 INSERT INTO big (item) VALUES ('three') RETURNING id > snowflake_min_id(now() - interval '1 hour') AS is_snowflake;
 SELECT id, item FROM big ORDER BY id LIMIT 2;
--- again: it may be
+-- again: there is nothing to do, until something new refers to it
 SELECT * FROM script('big');
+SELECT * FROM snowflake_convert('big', dry_run => false);
+CREATE TABLE of_big (big integer REFERENCES big);
+SELECT * FROM script('big');
+DROP TABLE of_big;
 SELECT regexp_replace(statement, '\d{18}', 'ID') AS statement, locks, note FROM snowflake_revert('big');
 -- where the old IDs ended; the sequence ends before the first Snowflake ID
 SELECT regexp_replace(statement, '\d{18}', 'ID') AS statement, regexp_replace(note, '\d{18}', 'ID') AS note
@@ -176,13 +180,81 @@ GRANT CREATE ON SCHEMA convert TO regress_owner;
 SET ROLE regress_owner;
 SELECT count(*) FROM snowflake_convert('key', dry_run => false);
 RESET ROLE;
--- rows that row security would hide are an error, not overlooked
+-- rows that row security would hide are not overlooked
+INSERT INTO key VALUES (5);
 ALTER TABLE key ENABLE ROW LEVEL SECURITY;
 ALTER TABLE key FORCE ROW LEVEL SECURITY;
 SET ROLE regress_owner;
+SELECT count(*) FROM key;
 \set VERBOSITY terse
-SELECT * FROM snowflake_convert('key');
+SELECT * FROM snowflake_revert('key', restart => 5);
 RESET ROLE;
+
+-- found before anything runs
+\set VERBOSITY default
+CREATE TABLE small_key (id smallint PRIMARY KEY, CHECK (id % 10 < 9));
+CREATE INDEX ON small_key ((id % 10));
+SELECT * FROM snowflake_convert('small_key');
+CREATE TABLE leaves (id integer, d integer, UNIQUE (id, d)) PARTITION BY LIST (d);
+CREATE TABLE leaf PARTITION OF leaves DEFAULT;
+CREATE TABLE of_leaf (id integer, d integer, FOREIGN KEY (id, d) REFERENCES leaf (id, d));
+SELECT * FROM snowflake_convert('leaves');
+CREATE TABLE with_body (id integer PRIMARY KEY, x integer);
+CREATE FUNCTION body(integer) RETURNS boolean IMMUTABLE BEGIN ATOMIC SELECT count(*) >= 0 FROM with_body WHERE id = $1; END;
+ALTER TABLE with_body ADD CHECK (body(x)), ADD y boolean GENERATED ALWAYS AS (body(x)) STORED;
+CREATE INDEX ON with_body (body(x));
+SELECT * FROM snowflake_convert('with_body');
+-- and what is not kept, or has to be looked at
+CREATE TABLE noted (id integer, d integer, up integer, PRIMARY KEY (id, d), FOREIGN KEY (up, d) REFERENCES noted) PARTITION BY LIST (d);
+CREATE TABLE a_name_so_long_that_the_server_cuts_it_in_the_name_of_its_key_ PARTITION OF noted DEFAULT;
+COMMENT ON CONSTRAINT noted_up_d_fkey ON a_name_so_long_that_the_server_cuts_it_in_the_name_of_its_key_ IS 'lost';
+CREATE VIEW casts AS SELECT id::smallint FROM noted;
+CREATE FUNCTION narrow_variable() RETURNS bigint LANGUAGE plpgsql AS 'DECLARE i integer; BEGIN SELECT id INTO i FROM noted; RETURN i; END';
+CREATE FUNCTION wide_variable() RETURNS bigint LANGUAGE plpgsql AS 'DECLARE i bigint; BEGIN SELECT id INTO i FROM noted; RETURN i; END';
+SELECT note FROM script('noted') WHERE note IS NOT NULL;
+
+-- a sequence never goes back: others may use it, or rows are gone
+CREATE TABLE seq (id serial PRIMARY KEY);
+CREATE TABLE shares (id bigint DEFAULT nextval('seq_id_seq'));
+INSERT INTO seq SELECT FROM generate_series(1, 5);
+INSERT INTO shares SELECT FROM generate_series(1, 5);
+DELETE FROM seq WHERE id > 3;
+SELECT count(*) FROM snowflake_convert('seq', dry_run => false);
+CREATE FUNCTION back(relation regclass, restart bigint DEFAULT NULL, identity text DEFAULT NULL, OUT statement text, OUT note text)
+RETURNS SETOF record LANGUAGE sql AS $$
+	SELECT statement, note FROM snowflake_revert($1, restart => $2, identity => $3) WHERE step > 3 AND statement <> 'COMMIT'
+$$;
+SELECT * FROM back('seq');
+SELECT * FROM back('seq', 10);
+SELECT * FROM back('seq', 11);
+SELECT * FROM back('seq', identity => 'always');
+ALTER SEQUENCE seq_id_seq RESTART 50;
+SELECT * FROM back('seq', 49);
+SELECT * FROM back('seq');
+-- with its own steps and limit
+ALTER SEQUENCE seq_id_seq AS bigint INCREMENT 10 MAXVALUE 200;
+INSERT INTO seq VALUES (63);
+SELECT * FROM back('seq');
+INSERT INTO seq VALUES (200);
+SELECT * FROM back('seq', 70);
+SELECT * FROM back('seq');
+CREATE SEQUENCE second OWNED BY seq.id;
+SELECT * FROM back('seq');
+DROP SEQUENCE second;
+SELECT count(*) FROM snowflake_revert('seq', identity => 'always', dry_run => false);
+SELECT pg_get_serial_sequence('seq', 'id');
+-- one that counts down
+CREATE TABLE down (id bigint PRIMARY KEY);
+CREATE SEQUENCE down_seq INCREMENT -1 OWNED BY down.id;
+ALTER TABLE down ALTER id SET DEFAULT nextval('down_seq');
+INSERT INTO down SELECT FROM generate_series(1, 3);
+SELECT count(*) FROM snowflake_convert('down', dry_run => false);
+INSERT INTO down VALUES (7);
+SELECT * FROM back('down', 8);
+SELECT * FROM back('down', identity => 'by default');
+SELECT * FROM back('down');
+SELECT count(*) FROM snowflake_revert('down', dry_run => false);
+INSERT INTO down DEFAULT VALUES RETURNING id;
 
 DROP PUBLICATION convert_publication;
 SET client_min_messages = error;

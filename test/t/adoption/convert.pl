@@ -91,7 +91,7 @@ sub rows_of
 # ---- shapes ----
 
 # A table is converted and reverted, in a database of its own. "with" are more
-# arguments; "insert" makes a row, by default one of nothing but defaults;
+# arguments; "owners" matches what belongs to others, so that psql has to run it; "insert" makes a row, by default one of nothing but defaults;
 # "converted" are the differences then, and "reverted" those after it.
 my $shapes = 0;
 
@@ -129,10 +129,19 @@ sub convert
 	my $by_psql = dump_schema('copy');
 	query($node, 'DROP DATABASE copy');
 
-	# for itself
-	my $ran = query($node, "SELECT statement FROM $call, dry_run => false)", %in);
-	is($ran, $script =~ s/\ABEGIN\n//r =~ s/\nCOMMIT\z//r,
-		"$name: what is run is the script");
+	# for itself, where one role owns all of it
+	if ($options{owners})
+	{
+		refused($node, "SELECT statement FROM $call, dry_run => false)", '42501',
+			qr/has other owners than its table.*$options{owners}/s, "$name: is not run for several owners", %in);
+		$node->psql($in{database}, "SELECT statement FROM $call) \\gexec", on_error_die => 1);
+	}
+	else
+	{
+		my $ran = query($node, "SELECT statement FROM $call, dry_run => false)", %in);
+		is($ran, $script =~ s/\ABEGIN\n//r =~ s/\nCOMMIT\z//r,
+			"$name: what is run is the script");
+	}
 	my $after = dump_schema($in{database});
 	is(plain(differences($before, $after)),
 		$options{converted} =~ s/^\s+|\s+$//gmr, "$name: all else is as before");
@@ -321,17 +330,39 @@ convert('partitions', 'parts', q{
 	CREATE TRIGGER on_id AFTER UPDATE OF id ON parts FOR EACH ROW EXECUTE FUNCTION fired();
 	CREATE TRIGGER on_when AFTER INSERT ON lines FOR EACH ROW WHEN (NEW.part > 0) EXECUTE FUNCTION fired();
 	COMMENT ON TRIGGER on_id ON parts IS 'a trigger';
+	COMMENT ON TRIGGER on_id ON p2b IS 'a clone';
 	ALTER TABLE p2a DISABLE TRIGGER on_id;
+	ALTER TABLE p1 REPLICA IDENTITY USING INDEX p1_pkey;
+	ALTER TABLE p2b CLUSTER ON "My Key";
+	CREATE UNIQUE INDEX referred ON parts (made, region, id);
+	ALTER INDEX p1_made_region_id_idx RENAME TO of_p1;
+	ALTER INDEX of_p1 SET (fillfactor = 40);
+	COMMENT ON INDEX of_p1 IS 'of p1';
+	ALTER TABLE p2b REPLICA IDENTITY USING INDEX p2b_made_region_id_idx;
+	CREATE TABLE of_unique (made date, region text, part integer, FOREIGN KEY (made, region, part) REFERENCES parts (made, region, id));
+	CREATE INDEX computed ON p1 ((id + 1)); ALTER INDEX computed ALTER COLUMN 1 SET STATISTICS 66;
+	ALTER INDEX of_p1 DEPENDS ON EXTENSION plpgsql;
+	ALTER TRIGGER on_id ON parts DEPENDS ON EXTENSION plpgsql;
+	ALTER INDEX named DEPENDS ON EXTENSION plpgsql;
+	ALTER INDEX computed DEPENDS ON EXTENSION plpgsql;
+	CREATE PUBLICATION of_parts FOR TABLE p1, p2b;
 	ALTER TABLE lines ENABLE ALWAYS TRIGGER on_when;
 	INSERT INTO parts (made, region) SELECT date '2026-01-01' + i, i::text FROM generate_series(1, 300) i;
 	INSERT INTO lines SELECT id, made, region, 1 FROM parts},
 	insert => "INSERT INTO parts (made, region) VALUES ('2026-08-01', 'x')",
+	then => sub {
+		my ($id, %in) = @_;
+		query($node, 'UPDATE parts SET more = 1', %in);
+		pass('partitions have their replica identities, so that published rows are updated');
+	},
 	converted => q{
 		- DEFAULT parts id
 		TABLE lines: - part integer
 		TABLE lines: + part bigint
 		TABLE lines0: - part integer
 		TABLE lines0: + part bigint
+		TABLE of_unique: - part integer
+		TABLE of_unique: + part bigint
 		TABLE p1: - id integer DEFAULT nextval('public.of_its_own'::regclass) NOT NULL
 		TABLE p1: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
 		TABLE p2: - id integer DEFAULT nextval('public.parts_id_seq'::regclass) NOT NULL
@@ -348,6 +379,8 @@ convert('partitions', 'parts', q{
 		TABLE lines: + part bigint
 		TABLE lines0: - part integer
 		TABLE lines0: + part bigint
+		TABLE of_unique: - part integer
+		TABLE of_unique: + part bigint
 		TABLE p1: - id integer DEFAULT nextval('public.of_its_own'::regclass) NOT NULL
 		TABLE p1: + id bigint DEFAULT nextval('public.parts_id_seq'::regclass) NOT NULL
 		TABLE p2: - id integer DEFAULT nextval('public.parts_id_seq'::regclass) NOT NULL
@@ -552,6 +585,7 @@ convert('views', 'base', q{
 	GRANT SELECT ON zv2, av3 TO bob;
 	INSERT INTO base SELECT i, 'a', i FROM generate_series(1, 20) i; INSERT INTO far SELECT id, 'c' FROM base;
 	REFRESH MATERIALIZED VIEW m1},
+	owners => qr/view public\.v1 belongs to bob/,
 	then => sub {
 		my ($id, %in) = @_;
 		is(query($node, q{SELECT count(*), sum(n), (SELECT relispopulated FROM pg_class WHERE relname = 'm2') FROM m1}, %in),
