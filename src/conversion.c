@@ -22,6 +22,7 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "utils/builtins.h"
 
 /* ---- queries ---- */
 
@@ -104,12 +105,16 @@ sf_conversion_queries(SfConversion *conversion, const char *const *queries,
 		sf_conversion_query(conversion, queries[i]);
 }
 
+/* SET takes no name without letters; that is how an empty path is shown. */
 static void
 set_path(SfConversion *conversion, const char *path, const char *note)
 {
-	sf_conversion_add(conversion,
-					  psprintf("SET LOCAL search_path = %s",
-							   path[0] == '\0' ? "''" : path), NULL, note);
+	const char *text = psprintf("SET LOCAL search_path = %s", path);
+
+	if (path[0] == '\0' || strstr(path, "\"\"") != NULL)
+		text = psprintf("SELECT pg_catalog.set_config('search_path', %s, true)",
+						quote_literal_cstr(path));
+	sf_conversion_add(conversion, text, NULL, note);
 }
 
 /* Add statements that run functions with the session's path, if it differs. */

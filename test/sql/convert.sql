@@ -256,6 +256,13 @@ SELECT * FROM back('down');
 SELECT count(*) FROM snowflake_revert('down', dry_run => false);
 INSERT INTO down DEFAULT VALUES RETURNING id;
 
+-- in a session whose path is empty
+CREATE TABLE nowhere (id integer);
+SET search_path = '';
+SELECT statement FROM public.snowflake_convert('convert.nowhere', dry_run => false);
+SHOW search_path;
+SET search_path = convert, public;
+
 DROP PUBLICATION convert_publication;
 SET client_min_messages = error;
 DROP SCHEMA convert CASCADE;
