@@ -212,6 +212,7 @@ sf_claim_choose(SfClaim *claim, const SfClaimant *claimant,
 	};
 	int			i = 0;
 	int64_t		first_until;
+	char		time[40];
 
 	memset(claim, 0, sizeof(SfClaim));
 	claim->at_tick = INT64_MAX;
@@ -238,8 +239,10 @@ sf_claim_choose(SfClaim *claim, const SfClaimant *claimant,
 		snprintf(claim->problem, sizeof(claim->problem),
 				 "This server has left %d slots reserved, and may not take another.",
 				 SF_CLAIM_RESERVATIONS);
+		print_tick(claimant->layout, first_until, time, sizeof(time));
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Find out why it starts again and again. The first of them expires by itself.");
+				 "Find out why it starts again and again. The first of them expires at %s.",
+				 time);
 		claim->at_tick = first_until;
 		return;
 	}

@@ -149,6 +149,57 @@ sf_clock_read_sync(SfClockSync *sync)
 }
 
 /*
+ * Print a length of time as people say it, rounded: "2500 ms", "57 min",
+ * "2 h 5 min", "400 days".
+ */
+void
+sf_clock_print_span(int64_t ms, char *text, size_t size)
+{
+	static const struct
+	{
+		int64_t		s;
+		const char *name;
+	}			units[] = {
+		{86400, "days"}, {3600, "h"}, {60, "min"}, {1, "s"}
+	};
+	int64_t		s = (ms + 500) / 1000;
+	int			i = 0;
+	int64_t		n;
+	int64_t		rest;
+
+	if (ms < 10000)
+	{
+		snprintf(text, size, "%lld ms", (long long) ms);
+		return;
+	}
+	while (s < units[i].s)
+		i++;
+	if (units[i].s == 1 || s / units[i].s >= 10)
+	{
+		n = (s + units[i].s / 2) / units[i].s;
+		if (i > 0 && n * units[i].s >= units[i - 1].s)
+			s = units[--i].s;
+		else
+		{
+			snprintf(text, size, "%lld %s", (long long) n, units[i].name);
+			return;
+		}
+	}
+
+	/* of the smaller unit, too */
+	n = (s + units[i + 1].s / 2) / units[i + 1].s;
+	rest = n % (units[i].s / units[i + 1].s);
+	n /= units[i].s / units[i + 1].s;
+	if (rest == 0)
+		snprintf(text, size, "%lld %s", (long long) n,
+				 n == 1 && i == 0 ? "day" : units[i].name);
+	else
+		snprintf(text, size, "%lld %s %lld %s", (long long) n,
+				 n == 1 && i == 0 ? "day" : units[i].name,
+				 (long long) rest, units[i + 1].name);
+}
+
+/*
  * Classify an ID whose tick begins ahead_ms after the wall clock's tick.
  * drift_ms is a whole number of ticks.
  */

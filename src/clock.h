@@ -12,6 +12,7 @@
 #define SF_CLOCK_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -93,6 +94,7 @@ sf_clock_tick_ms(void)
 	return sf_clock_read_anew();
 }
 
+extern void sf_clock_print_span(int64_t ms, char *text, size_t size);
 extern int64_t sf_clock_monotonic_ms(void);
 extern int64_t sf_clock_boot_offset_ms(int64_t *wall_ms);
 extern int	sf_clock_read_sync(SfClockSync *sync);

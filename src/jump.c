@@ -65,10 +65,11 @@ sf_jump_refuse(const SfClockLook *look)
 	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
-			 errmsg("wall clock jumped forward by %lld s",
-					(long long) (look->jump_ms / 1000)),
-			 errdetail("It now says %s; snowflake.max_clock_jump is %d s.",
-					   sf_times_show(look->now_ms), sf_max_clock_jump),
+			 errmsg("wall clock jumped forward by %s",
+					sf_times_span(look->jump_ms)),
+			 errdetail("It now says %s; snowflake.max_clock_jump is %s.",
+					   sf_times_show(look->now_ms),
+					   sf_times_span(sf_max_clock_jump * INT64CONST(1000))),
 			 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().")));
 }
 

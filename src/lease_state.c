@@ -7,6 +7,8 @@
  */
 #include "lease.h"
 
+#include "clock.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -201,6 +203,7 @@ void
 sf_lease_note_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
 {
 	int64_t		offset;
+	char		span[40];
 	char		text[SF_REASON_SIZE];
 
 	if (lease->ask.kind == SF_ASK_READ)
@@ -217,9 +220,9 @@ sf_lease_note_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
 	else if (!lease->clock_warned)
 	{
 		lease->clock_warned = true;
+		sf_clock_print_span(offset < 0 ? -offset : offset, span, sizeof(span));
 		snprintf(text, sizeof(text),
-				 "The wall clock is %lld ms %s that of the registry.",
-				 (long long) (offset < 0 ? -offset : offset),
+				 "The wall clock is %s %s that of the registry.", span,
 				 offset < 0 ? "behind" : "ahead of");
 		lease->config.say(SF_SAID_CLOCK, text);
 	}
@@ -235,14 +238,15 @@ bool
 sf_lease_clock_is_good(SfLease *lease, SfMoment now)
 {
 	int64_t		offset = sf_lease_clock_offset(lease, now);
+	char		span[40];
 	char		text[SF_REASON_SIZE];
 
 	if (lease->peers_agree || !is_off(offset, lease->config.max_offset_ms))
 		return true;
+	sf_clock_print_span(offset < 0 ? -offset : offset, span, sizeof(span));
 	snprintf(text, sizeof(text),
-			 "The wall clock is %lld ms %s that of the registry, and of the servers there.",
-			 (long long) (offset < 0 ? -offset : offset),
-			 offset < 0 ? "behind" : "ahead of");
+			 "The wall clock is %s %s that of the registry, and of the servers there.",
+			 span, offset < 0 ? "behind" : "ahead of");
 	sf_lease_set_problem(lease, now, text,
 						 "Set the server's clock right, or that of the registry.");
 	return false;

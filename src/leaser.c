@@ -38,6 +38,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "tell.h"
+#include "times.h"
 #include "utils/guc.h"
 #include "utils/pidfile.h"
 
@@ -309,7 +310,9 @@ give_back(void)
 		wait_for_events(Min(next_wake_ms(), deadline_ms));
 	if (lease.state != SF_LEASE_ENDED)
 		sf_tell(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
-				"node id or shards could not be given back, and stay reserved until the reservation ends");
+				"node id or shards could not be given back, and stay reserved until %s",
+				sf_times_show((sf_node_layout.epoch_tick +
+							   lease.record.until) * sf_node_layout.tick_ms));
 }
 
 void

@@ -137,8 +137,9 @@ refuse_mark(const Outcome *outcome)
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is %s behind the mark of this database",
 					sf_times_span(outcome->found_ms - outcome->clock.now_ms)),
-			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %d ms.",
-					   sf_times_show(outcome->found_ms), sf_max_clock_wait),
+			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %s.",
+					   sf_times_show(outcome->found_ms),
+					   sf_times_span(sf_max_clock_wait)),
 			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. " SF_REG_MARK_REMEDY)));
 }
 

@@ -61,12 +61,13 @@ put_offset(ReturnSetInfo *result)
 		sf_status_ok(result, "clock offset", "the registry has not told its time");
 	else if (llabs(status.offset_ms) <= OFFSET_WARNS_MS)
 		sf_status_ok(result, "clock offset",
-					 psprintf("%lld ms ahead of the registry's",
-							  (long long) status.offset_ms));
+					 psprintf("%lld ms %s the registry's",
+							  llabs(status.offset_ms),
+							  status.offset_ms < 0 ? "behind" : "ahead of"));
 	else
 		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
-					  psprintf("%lld ms %s the registry's",
-							   llabs(status.offset_ms),
+					  psprintf("%s %s the registry's",
+							   sf_times_span(llabs(status.offset_ms)),
 							   status.offset_ms < 0 ? "behind" : "ahead of"),
 					  "Set the server's clock right, or that of the registry.");
 }

@@ -11,6 +11,7 @@
 
 #include "times.h"
 
+#include "clock.h"
 #include "utils/timestamp.h"
 
 #define UNIX_MS_OF_2000 \
@@ -46,11 +47,12 @@ sf_times_show(int64 ms)
 	return pstrdup(timestamptz_to_str(sf_times_from_ms(ms)));
 }
 
-/* A length of time for messages: in ms where these tell something. */
+/* A length of time for messages. */
 const char *
 sf_times_span(int64 ms)
 {
-	if (ms < 10000)
-		return psprintf("%lld ms", (long long) ms);
-	return psprintf("%lld s", (long long) (ms / 1000));
+	char		text[40];
+
+	sf_clock_print_span(ms, text, sizeof(text));
+	return pstrdup(text);
 }

@@ -81,8 +81,9 @@ refuse_behind(const SfDelay *delay)
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is %s behind the next ID's timestamp",
 					sf_times_span(delay->ahead_ms)),
-			 errdetail("snowflake.max_clock_drift allows %lld ms, and snowflake.max_clock_wait %d ms of waiting.",
-					   (long long) delay->drift_ms, sf_max_clock_wait),
+			 errdetail("snowflake.max_clock_drift allows %s, and snowflake.max_clock_wait %s of waiting.",
+					   sf_times_span(delay->drift_ms),
+					   sf_times_span(sf_max_clock_wait)),
 			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s. " SF_REG_MARK_REMEDY,
 					 sf_times_show(delay->next_ms - delay->drift_ms))));
 }

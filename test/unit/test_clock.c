@@ -20,6 +20,31 @@ test_within_drift_goes(void)
 }
 
 static void
+test_spans(void)
+{
+	static const struct
+	{
+		int64_t		ms;
+		const char *text;
+	}			spans[] = {
+		{0, "0 ms"}, {2500, "2500 ms"}, {9999, "9999 ms"}, {10000, "10 s"},
+		{59499, "59 s"}, {60000, "1 min"}, {90000, "1 min 30 s"},
+		{599499, "9 min 59 s"}, {630000, "11 min"}, {3568000, "59 min"}, {3570000, "1 h"},
+		{7199999, "2 h"}, {7500000, "2 h 5 min"}, {36000000, "10 h"},
+		{INT64_C(84599000), "23 h"}, {INT64_C(86390000), "1 day"}, {INT64_C(99000000), "1 day 4 h"},
+		{INT64_C(172800000), "2 days"}, {INT64_C(34560001000), "400 days"},
+		{INT64_C(1) << 62, "53375995584 days"}
+	};
+	char		text[40];
+
+	for (int i = 0; i < (int) (sizeof(spans) / sizeof(spans[0])); i++)
+	{
+		sf_clock_print_span(spans[i].ms, text, sizeof(text));
+		CHECK_STR(text, spans[i].text);
+	}
+}
+
+static void
 test_one_tick_too_far_is_a_full_sequence(void)
 {
 	CHECK_EQ(sf_clock_judge(6, 5, 1, 3000), SF_CLOCK_TICK);
@@ -218,6 +243,7 @@ int
 main(void)
 {
 	start_tests();
+	RUN(test_spans);
 	RUN(test_within_drift_goes);
 	RUN(test_one_tick_too_far_is_a_full_sequence);
 	RUN(test_further_waits_up_to_the_limit);

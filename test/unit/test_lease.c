@@ -462,6 +462,7 @@ test_choice(void)
 	reply();
 	CHECK_EQ(lease.ask.kind, SF_ASK_NOTHING);
 	CHECK_CONTAINS(lease.problem, "This server has left 3 slots reserved");
+	CHECK_CONTAINS(lease.remedy, "The first of them expires at 2024-01-01T00:01:45");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(lease.ask.record.node < 3);
 }

@@ -48,7 +48,7 @@ like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \
 
 # too far: refused, by every function, and the probe
 set_clock($node, '-3600');
-my $behind = qr/wall clock is 3[56]\d\d s behind the next ID's timestamp.*DETAIL:  snowflake.max_clock_drift allows 100 ms, and snowflake.max_clock_wait 3000 ms.*HINT:  Set the server's clock right\. Generation goes on by itself/s;
+my $behind = qr/wall clock is 1 h behind the next ID's timestamp.*DETAIL:  snowflake.max_clock_drift allows 100 ms, and snowflake.max_clock_wait 3000 ms.*HINT:  Set the server's clock right\. Generation goes on by itself/s;
 refused($node, 'SELECT snowflake_nextval()', '58000', $behind,
 	'an hour back is refused');
 refused($node, 'SELECT snowflake_nextval_batch(10)', '58000', $behind,
@@ -135,7 +135,7 @@ set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 my $mark = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 set_clock($jump, '+2d');
-my $jumped = qr/wall clock jumped forward by \d+ s.*HINT:  If the clock is wrong, set it right.*snowflake_accept_clock/s;
+my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, set it right.*snowflake_accept_clock/s;
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'two days ahead are not believed');
 refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
@@ -169,7 +169,7 @@ refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'a jump after a clean restart is not believed either');
 set_clock($jump, '+0');
 refused($jump, 'SELECT snowflake_nextval()', '58000',
-	qr/wall clock is 17\d+ s behind/, 'back again it is two days behind');
+	qr/wall clock is 2 days behind/, 'back again it is two days behind');
 
 # and there is a way back from a mark in the far future
 $jump->stop('fast');

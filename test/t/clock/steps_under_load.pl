@@ -64,8 +64,8 @@ is_deeply($load->finish, {}, 'a leap second: nobody has an error');
 my $frozen = query($node,
 	q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '1 s', 'YYYY-MM-DD HH24:MI:SS')});
 foreach my $case (
-	[ $offset - 3600, qr/wall clock is 3[56]\d\d s behind/, 'an hour back' ],
-	[ $offset + 2 * 86400, qr/wall clock jumped forward by \d+ s/,
+	[ $offset - 3600, qr/wall clock is 1 h behind/, 'an hour back' ],
+	[ $offset + 2 * 86400, qr/wall clock jumped forward by [\w ]*(?:h|days?)$/m,
 		'two days ahead' ],
 	[ $frozen, qr/wall clock (stands still|is \d+ m?s behind)/, 'frozen' ])
 {
