@@ -86,6 +86,8 @@ initialize_stats(SfStats *stats)
 	for (int i = 0; i < SF_PEAKS; i++)
 		pg_atomic_init_u64(&stats->peak[i], 0);
 	pg_atomic_init_u64(&stats->reset_ms, sf_clock_wall_ms());
+	pg_atomic_init_u64(&stats->since_ms, sf_clock_monotonic_ms());
+	pg_atomic_init_u64(&stats->refused_ms, 0);
 	pg_atomic_init_u64(&stats->offset_ms, 0);
 	pg_atomic_init_u64(&stats->seen_ms, 0);
 }

@@ -257,6 +257,9 @@ typedef struct SfStats
 	pg_atomic_uint64 sum[SF_STATS];
 	pg_atomic_uint64 peak[SF_PEAKS];
 	pg_atomic_uint64 reset_ms;	/* Unix ms */
+	pg_atomic_uint64 since_ms;	/* the same, monotonic */
+	pg_atomic_uint64 refused_ms;	/* the last refusal that was not for a
+									 * read-only transaction; likewise, or 0 */
 
 	/* The last look at both clocks; 0: none.  See sf_stats_see_clock(). */
 	pg_atomic_uint64 offset_ms; /* wall clock - time since boot */

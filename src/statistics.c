@@ -114,5 +114,7 @@ snowflake_stat_reset(PG_FUNCTION_ARGS)
 	for (int i = 0; i < SF_PEAKS; i++)
 		pg_atomic_write_u64(&stats->peak[i], 0);
 	pg_atomic_write_u64(&stats->reset_ms, sf_clock_wall_ms());
+	pg_atomic_write_u64(&stats->since_ms, sf_clock_monotonic_ms());
+	pg_atomic_write_u64(&stats->refused_ms, 0);
 	PG_RETURN_VOID();
 }

@@ -45,30 +45,40 @@ sf_stats_raise(SfPeak peak, int64 value)
 		sf_counter_raise(&sf_state->stats.peak[peak], value);
 }
 
+/* The step of the wall clock since the last look at it, or 0. */
+int64
+sf_stats_find_step(int64 wall_ms, int64 offset_ms)
+{
+	SfStats    *stats = &sf_state->stats;
+	int64		before = (int64) pg_atomic_read_u64(&stats->offset_ms);
+	int64		passed = wall_ms - offset_ms -
+		(int64) pg_atomic_read_u64(&stats->seen_ms);
+	int64		step = offset_ms - before;
+
+	return before != 0 && llabs(step) > Max(STEP_MS, passed / STEP_DIVISOR) ?
+		step : 0;
+}
+
 /*
  * The wall clock, and its distance from the time since boot, as the mark sees
- * them.  Two who look at once may count a step twice; that is not what this is
- * for.  The caller may hold a lock, so that the log is told later.
+ * them, or a call that finds the clock behind.  Two who look at once may count
+ * a step twice; that is not what this is for.  The caller may hold a lock, so
+ * that the log is told later.
  */
 void
 sf_stats_see_clock(int64 wall_ms, int64 offset_ms)
 {
 	SfStats    *stats = &sf_state->stats;
-	int64		boot_ms = wall_ms - offset_ms;
-	int64		before = (int64) pg_atomic_read_u64(&stats->offset_ms);
-	int64		passed = boot_ms - (int64) pg_atomic_read_u64(&stats->seen_ms);
-	int64		step = offset_ms - before;
-	int64		size = step < 0 ? -step : step;
-	bool		known = before != 0;
+	int64		step = sf_stats_find_step(wall_ms, offset_ms);
 
 	pg_atomic_write_u64(&stats->offset_ms, offset_ms);
-	pg_atomic_write_u64(&stats->seen_ms, boot_ms);
-	if (!known || size <= Max(STEP_MS, passed / STEP_DIVISOR))
+	pg_atomic_write_u64(&stats->seen_ms, wall_ms - offset_ms);
+	if (step == 0)
 		return;
 	step_ms = step;
 	sf_stats_count(step < 0 ? SF_STAT_STEPS_BACK : SF_STAT_STEPS_FORWARD);
 	sf_stats_raise(step < 0 ? SF_PEAK_STEP_BACK_MS : SF_PEAK_STEP_FORWARD_MS,
-				   size);
+				   llabs(step));
 	pg_atomic_write_u64(&stats->peak[SF_PEAK_STEP_AT_MS], wall_ms);
 }
 
@@ -117,6 +127,14 @@ sf_stats_see_drift(int64 wall_ms)
 				   tick * sf_node_layout.tick_ms - wall_ms);
 }
 
+/* Refused, and not for what the client alone has chosen. */
+static bool
+is_refusal(SfStat stat)
+{
+	return stat == SF_STAT_REFUSED_CLOCK || stat == SF_STAT_REFUSED_LEASE ||
+		stat == SF_STAT_REFUSED_CONFIGURATION || stat == SF_STAT_REFUSED_END;
+}
+
 /* Also where a process ends in the middle of one: that aborts it. */
 static void
 on_transaction(XactEvent event, void *arg)
@@ -132,6 +150,9 @@ on_transaction(XactEvent event, void *arg)
 		if (likely(sf_stats_pending[i] == 0))
 			continue;
 		pg_atomic_fetch_add_u64(&sf_state->stats.sum[i], sf_stats_pending[i]);
+		if (is_refusal(i))
+			pg_atomic_write_u64(&sf_state->stats.refused_ms,
+								sf_clock_monotonic_ms());
 		sf_stats_pending[i] = 0;
 	}
 }

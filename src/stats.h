@@ -17,6 +17,7 @@ extern uint64 sf_stats_pending[SF_STATS];
 
 extern void sf_stats_register(void);
 extern void sf_stats_raise(SfPeak peak, int64 value);
+extern int64 sf_stats_find_step(int64 wall_ms, int64 offset_ms);
 extern void sf_stats_see_clock(int64 wall_ms, int64 offset_ms);
 extern void sf_stats_tell_step(void);
 extern void sf_stats_see_drift(int64 wall_ms);

@@ -14,10 +14,14 @@
 #include "clock.h"
 #include "leased.h"
 #include "settings.h"
+#include "stats.h"
 #include "times.h"
 
 #define OFFSET_WARNS_MS		200
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
+
+#define STOP_STEPS \
+	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let it be slewed."
 
 #define START_TIMEKEEPER \
 	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container."
@@ -87,15 +91,18 @@ get_peak(SfPeak peak)
 static char *
 show_steps(int64 last_ms)
 {
-	return psprintf("%llu back, by up to %llu ms; %llu forward, by up to %llu ms; the last one was seen at %s",
+	return psprintf("%llu back, by up to %s; %llu forward, by up to %s; the last one was seen at %s",
 					(unsigned long long) get_sum(SF_STAT_STEPS_BACK),
-					(unsigned long long) get_peak(SF_PEAK_STEP_BACK_MS),
+					sf_times_span(get_peak(SF_PEAK_STEP_BACK_MS)),
 					(unsigned long long) get_sum(SF_STAT_STEPS_FORWARD),
-					(unsigned long long) get_peak(SF_PEAK_STEP_FORWARD_MS),
+					sf_times_span(get_peak(SF_PEAK_STEP_FORWARD_MS)),
 					sf_times_show(last_ms));
 }
 
-/* A jump that is refused, or steps that were seen today. */
+/*
+ * A jump that is refused, a step that no call has met yet, or steps that were
+ * seen today.
+ */
 static void
 put_steps(ReturnSetInfo *result)
 {
@@ -103,6 +110,7 @@ put_steps(ReturnSetInfo *result)
 	int64		offset = sf_clock_boot_offset_ms(&now_ms);
 	int64		baseline = (int64) pg_atomic_read_u64(&sf_state->boot_offset);
 	int64		last_ms = (int64) get_peak(SF_PEAK_STEP_AT_MS);
+	int64		step = sf_stats_find_step(now_ms, offset);
 
 	if (sf_status_standby(result, "clock steps"))
 		return;
@@ -112,12 +120,18 @@ put_steps(ReturnSetInfo *result)
 					  psprintf("the clock jumped forward by %s: calls are refused",
 							   sf_times_span(offset - baseline)),
 					  "If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept_clock().");
+	else if (step != 0)
+		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+					  psprintf("the clock was set %s by %s, which no call has met yet",
+							   step < 0 ? "back" : "forward",
+							   sf_times_span(llabs(step))),
+					  STOP_STEPS);
 	else if (last_ms == 0 || llabs(now_ms - last_ms) > DAY_MS)
 		sf_status_ok(result, "clock steps", "none was seen within a day");
 	else
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
 					  show_steps(last_ms),
-					  "See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let it be slewed. snowflake_stat_reset() forgets these.");
+					  STOP_STEPS " snowflake_stat_reset() forgets these.");
 }
 
 static void
@@ -128,6 +142,7 @@ put_drift(ReturnSetInfo *result)
 								layout->sequence_bits);
 	int64		drift = tick * layout->tick_ms - sf_clock_wall_ms();
 	int64		allowed = sf_settings_drift_ticks(layout) * layout->tick_ms;
+	int64		end_ms = tick * layout->tick_ms - allowed;
 
 	if (sf_status_standby(result, "drift"))
 		return;
@@ -138,11 +153,12 @@ put_drift(ReturnSetInfo *result)
 	else
 		sf_status_put(result, "drift", drift <= allowed + sf_max_clock_wait ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR,
-					  psprintf("the last timestamp is %s ahead of the clock: calls %s",
+					  psprintf("the last timestamp is %s ahead of the clock: calls %s until %s",
 							   sf_times_span(drift),
 							   drift <= allowed + sf_max_clock_wait ?
-							   "wait" : "are refused"),
-					  SF_STATUS_SET_CLOCK " If that is right, this ends when the clock is there: after a crash, within snowflake.reserve.");
+							   "wait" : "are refused",
+							   sf_times_show(end_ms)),
+					  SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve.");
 }
 
 /* Needs shared memory. */

@@ -173,15 +173,15 @@ put_capacity(ReturnSetInfo *result)
 	SfStats    *stats = &sf_state->stats;
 	double		waited = (double)
 		pg_atomic_read_u64(&stats->sum[SF_STAT_SEQUENCE_WAIT_US]) / 1000;
-	int64		since = sf_clock_wall_ms() -
-		(int64) pg_atomic_read_u64(&stats->reset_ms);
+	int64		since = sf_clock_monotonic_ms() -
+		(int64) pg_atomic_read_u64(&stats->since_ms);
 	double		share = waited / (double) Max(since, 1);
 	char	   *found;
 
 	if (sf_status_standby(result, "capacity"))
 		return;
-	found = psprintf("sessions have waited for a full sequence for %.2f %% of the time",
-					 100 * share);
+	found = psprintf("in the last %s all sessions together have waited %s for a full sequence",
+					 sf_times_span(since), sf_times_span((int64) waited));
 	if (share <= CAPACITY_WARNS)
 		sf_status_ok(result, "capacity", found);
 	else
@@ -377,6 +377,8 @@ put_refusals(ReturnSetInfo *result)
 		{SF_STAT_REFUSED_END, "at the layout's end"}
 	};
 	SfStats    *stats = &sf_state->stats;
+	int64		last_ms = (int64) pg_atomic_read_u64(&stats->refused_ms);
+	int64		ago = Max(sf_clock_monotonic_ms() - last_ms, 0);
 	StringInfoData found;
 
 	initStringInfo(&found);
@@ -390,8 +392,14 @@ put_refusals(ReturnSetInfo *result)
 	}
 	if (found.len == 0)
 		sf_status_ok(result, "refusals", "none since the counts began");
+	else if (last_ms == 0 || ago > DAY_MS)
+		sf_status_ok(result, "refusals",
+					 psprintf("none within a day but for read-only transactions; since the counts began %s",
+							  found.data));
 	else
-		sf_status_put(result, "refusals", SF_STATUS_WARNING, found.data,
+		sf_status_put(result, "refusals", SF_STATUS_WARNING,
+					  psprintf("%s; the last one that was not read-only %s ago",
+							   found.data, sf_times_span(ago)),
 					  "See the server's log for what these calls were told. Once that is settled, have an administrator call snowflake_stat_reset().");
 }
 

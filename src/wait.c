@@ -73,9 +73,24 @@ refuse_frozen(int64 wall_ms, int64 real_ms)
 			 errhint("Check the clock of this machine, or of its hypervisor.")));
 }
 
+/*
+ * The clock is behind.  If it was set back, see that here: the mark, which
+ * sees steps otherwise, is not moved before the clock is there.
+ */
+static void
+see_step(void)
+{
+	int64		wall_ms;
+	int64		offset_ms = sf_clock_boot_offset_ms(&wall_ms);
+
+	sf_stats_see_clock(wall_ms, offset_ms);
+	sf_stats_tell_step();
+}
+
 static void
 refuse_behind(const SfDelay *delay)
 {
+	see_step();
 	sf_stats_count(SF_STAT_REFUSED_CLOCK);
 	ereport(ERROR,
 			(errcode(ERRCODE_SYSTEM_ERROR),
@@ -181,9 +196,12 @@ sf_wait_clock(SfDelay *delay)
 	else
 		delay->behind = false;
 	if (verdict == SF_CLOCK_WAIT && first)
+	{
+		see_step();
 		sf_tell(SF_EVENT_CLOCK_WAITED_FOR, NULL, NULL,
-				"waiting for the wall clock, which is %s behind the next ID's timestamp",
-				sf_times_span(delay->ahead_ms));
+				"waiting for the wall clock, which is %s behind the next ID's timestamp, until %s",
+				sf_times_span(delay->ahead_ms), sf_times_show(target_ms));
+	}
 	sf_stats_begin_wait(full ? SF_STAT_SEQUENCE_WAITS : SF_STAT_CLOCK_WAITS,
 						first);
 	sleep_us(Max(1, Min(us, PIECE_MS * 1000)),

@@ -43,7 +43,7 @@ my $slept = get();
 cmp_ok(epoch_ms($slept) - 100, '<=',
 	query($node, 'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)'),
 	'2.9 s back is slept for, until the drift allows the ID');
-like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind/,
+like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind the next ID's timestamp, until \d{4}-\S+ \S+/,
 	$from, 'the log says so');
 
 # too far: refused, by every function, and the probe

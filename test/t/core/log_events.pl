@@ -56,7 +56,7 @@ $node->pgbench('--no-vacuum --client=8 --transactions=2', 0, [qr{processed: 16/1
 	{ '001_events' => $next });
 my @lines = lines_of('SF101', $from);
 is(@lines, 1, 'the log tells of it once');
-like($lines[0], qr/ SF101 LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind the next ID's timestamp\n$/,
+like($lines[0], qr/ SF101 LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind the next ID's timestamp, until \S+ \S+\n$/,
 	'with its code as SQLSTATE, and nothing left out before');
 my $waits = query($node, 'SELECT clock_waits FROM pg_stat_snowflake');
 cmp_ok($waits, '>', 1, "while $waits calls waited");
