@@ -35,6 +35,9 @@
 /* How much later than promised a wait may end. */
 #define GRACE_MS			1000
 
+/* So long a time says how the clock goes. */
+#define LOOK_FROM_MS		10
+
 /* So many looks must say that the clock stands still. */
 #define SLOW_LOOKS			3
 
@@ -129,6 +132,9 @@ look_at_clock(SfDelay *delay)
 	int64		boot_ms = wall_ms - offset_ms;
 	int64		step_ms = wall_ms - delay->last_wall_ms;
 
+	/* too soon to tell, by clocks that count in ms */
+	if (delay->asleep && boot_ms - delay->last_boot_ms < LOOK_FROM_MS)
+		return;
 	if (!delay->asleep || step_ms < 0 ||
 		step_ms * 2 >= boot_ms - delay->last_boot_ms)
 	{
@@ -171,8 +177,8 @@ check_end(SfDelay *delay)
  * than it may be; return after a piece of that.  Throws 58000 if it is too
  * long, or if the clock does not get there.
  *
- * Who is at the layout's capacity sleeps on for half of the drift: then there
- * is more to take than one tick for which all would wake up, and none is lost.
+ * Who is at the layout's capacity sleeps for the rest of a tick.  What a late
+ * wake-up misses of the next one is not lost: the drift keeps it.
  */
 void
 sf_wait_clock(SfDelay *delay)
@@ -184,8 +190,6 @@ sf_wait_clock(SfDelay *delay)
 	bool		full = verdict == SF_CLOCK_TICK;
 	bool		first = !delay->counted;
 
-	if (full)
-		us += delay->drift_ms * 1000 / 2;
 	if (verdict == SF_CLOCK_REFUSE)
 		refuse_behind(delay);
 	SF_FAULT("clock-read");

@@ -120,6 +120,14 @@ my $stamp = query($frozen,
 		'58000',
 		qr/wall clock stands still.*DETAIL:  It advanced by \d+ ms while the monotonic clock advanced by \d+ ms.*HINT:  Check the clock/s,
 		'a frozen clock is found out');
+	# with next to nothing left of a tick: each sleep is shorter than a tick of
+	# the clocks that are compared
+	set_clock($frozen, "$stamp.999950");
+	# statement_timeout goes by the clock that stands still
+	my ($error, $timed_out) = ('', 0);
+	$frozen->psql('postgres', 'SELECT count(*) FROM snowflake_nextval_batch(1000000)',
+		stderr => \$error, timeout => $PostgreSQL::Test::Utils::timeout_default, timed_out => \$timed_out);
+	like($error, qr/wall clock stands still/, 'also one that is about to reach the next tick');
 	set_clock($frozen, '+2');
 	like(query($frozen, 'SELECT snowflake_nextval()'), qr/^\d+$/,
 		'when it moves again, it goes on');

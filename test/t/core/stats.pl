@@ -156,6 +156,18 @@ is(stat_of(qw(node_ids sequence_waits max_drift last_clock_step), @refused),
 	'0|0|0||0|0|0|0|0', 'a reset begins anew');
 is(stat_of("stats_reset > now() - interval '1 min'"), 't', 'and says when');
 
+# ---- at capacity each wait is for what the call needs, and for no more ----
+
+# 4 IDs a tick, so that beyond the drift 500 ticks have to be waited for
+my $full = new_server('full', 'snowflake.max_clock_drift = 1000ms',
+	"snowflake.layout = 'timestamp:41 node:10 sequence:2'");
+$full->start;
+query($full, 'CREATE EXTENSION snowflake');
+query($full, 'SELECT count(snowflake_nextval()) FROM generate_series(1, 6000)');
+cmp_ok(query($full, 'SELECT sequence_waits FROM pg_stat_snowflake'), '>', 20,
+	'a call at capacity sleeps for the next tick, not for a part of the drift');
+$full->stop;
+
 # ---- other layouts; a server that begins again ----
 
 $node->stop;
