@@ -155,4 +155,11 @@ typedef char SfByte;
 #define sf_my_lxid()			(MyProc->lxid)
 #endif
 
+/* All settings, in no order; sets their number.  Include guc_tables.h. */
+#if PG_VERSION_NUM >= 160000
+#define sf_all_gucs(n)		get_guc_variables(n)
+#else
+#define sf_all_gucs(n)		(*(n) = GetNumConfigOptions(), get_guc_variables())
+#endif
+
 #endif							/* SF_COMPAT_H */

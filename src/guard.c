@@ -12,9 +12,33 @@
 
 #include "access/xlog.h"
 #include "catalog/pg_authid.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "settings.h"
 #include "stats.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/varlena.h"
+
+/* The statement that adds the library to what ALTER SYSTEM has set. */
+static char *
+alter_preload(void)
+{
+	char	   *text = pstrdup(shared_preload_libraries_string);
+	List	   *others;
+	ListCell   *cell;
+	StringInfoData statement;
+
+	(void) SplitDirectoriesString(text, ',', &others);
+	initStringInfo(&statement);
+	appendStringInfoString(&statement,
+						   "ALTER SYSTEM SET shared_preload_libraries = ");
+	foreach(cell, others)
+		appendStringInfo(&statement, "%s, ",
+						 quote_literal_cstr(lfirst(cell)));
+	appendStringInfoString(&statement, "'snowflake';");
+	return statement.data;
+}
 
 /* What to do where the library is not preloaded. */
 const char *
@@ -22,12 +46,18 @@ sf_guard_preload_hint(void)
 {
 	const char *others = "";
 
+	/* each as an item of its own: in one literal they would be one library */
+	if (sf_settings_is_altered("shared_preload_libraries"))
+		return psprintf("ALTER SYSTEM has set shared_preload_libraries (in postgresql.auto.conf), which a line in another file does not change. Run:\n%s\nAdd to %s, with a number that no other server has, and restart the server:\nsnowflake.node_id = '<number>'",
+						alter_preload(), sf_settings_file());
+
 	/* not everybody may see what else is there */
 	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS) &&
 		shared_preload_libraries_string != NULL)
 		others = shared_preload_libraries_string;
-	return psprintf("Add to postgresql.conf, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
-					others, others[0] != '\0' ? ", " : "");
+	return psprintf("Add to %s, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
+					sf_settings_file(), others,
+					others[0] != '\0' ? ", " : "");
 }
 
 /* SQLSTATE 55000 */

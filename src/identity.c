@@ -55,13 +55,21 @@
 typedef struct Marker
 {
 	uint32		magic;
-	uint32		standby;		/* 1: made or left by a standby */
+	uint32		standby;		/* made or left by a standby: see below */
 	uint64		server;			/* random */
 	uint64		machine;		/* 0: not known */
 	uint64		files;			/* inode of MARKER_DIR, which a copy of the
 								 * files gets anew */
 	char		path[MAXPGPATH];	/* of the data directory */
 } Marker;
+
+/*
+ * Marker.standby, where it is not 0.  A standby's record is its primary's,
+ * unless it was a primary itself before, and has followed the other one
+ * without being copied from it.
+ */
+#define STANDBY			1
+#define FORMER_PRIMARY	2
 
 /* ---- the place ---- */
 
@@ -150,7 +158,7 @@ random_number(void)
 
 /* Say that this directory is this server's, at this place. */
 static bool
-write_marker(uint64 server, bool standby, int elevel)
+write_marker(uint64 server, uint32 standby, int elevel)
 {
 	Marker		marker;
 
@@ -224,6 +232,32 @@ warn(SfOrigin origin, const Marker *marker, const SfOriginal *record)
 }
 
 /*
+ * Let the log tell as which node a standby will issue.  The one that its
+ * primary has recorded is what a base backup's configuration has brought.
+ */
+static void
+tell_standby(void)
+{
+	uint32		node = find_node();
+
+	if (sf_settings_leases() || sf_node_layout.node_bits == 0)
+		return;
+	if (node == 0)
+		sf_tell(SF_EVENT_STANDBY_NODE, NULL, NULL,
+				"this standby has no node id: once it is promoted, calls for one are refused");
+	else if (node == sf_state->identity.primary)
+		sf_tell(SF_EVENT_STANDBY_SAME,
+				"If both run after a promotion, they issue the same IDs.",
+				"Set another snowflake.node_id here, and restart this server before it is promoted.",
+				"this standby has node id %u, and so has its primary",
+				node - 1);
+	else
+		sf_tell(SF_EVENT_STANDBY_NODE, NULL, NULL,
+				"once it is promoted, this standby issues as node id %u",
+				node - 1);
+}
+
+/*
  * This directory is ours from now on.  The marker comes first: data with a
  * record and without a marker are a copy.
  */
@@ -232,23 +266,26 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 		  const SfOriginal *record, bool recorded)
 {
 	SfIdentity *identity = &sf_state->identity;
-	bool		standby = origin == SF_ORIGIN_STANDBY;
+	uint32		standby = origin != SF_ORIGIN_STANDBY ? 0 :
+		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
 	uint32		node = find_node();
 
 	uint64		server = is_ours ? marker->server : random_number();
 
+	identity->primary = standby == STANDBY ? record->node : 0;
 	pg_atomic_write_u64(&identity->server, server);
 	if ((!is_ours || marker->standby != standby) &&
 		!write_marker(server, standby, LOG))
 		return;
 
 	/* that of a standby is the primary's, until the first ID is made */
-	if (standby)
+	if (standby != 0)
 	{
 		/* one of its own, from when it was a primary */
 		if (record->node_in_use != 0 &&
 			sf_original_is_us(record, record->node_in_use))
 			(void) sf_original_write(0, record->node, LOG);
+		tell_standby();
 		return;
 	}
 	if (!recorded || !sf_original_is_us(record, node))
@@ -375,7 +412,7 @@ record_node(uint32 node_plus_1)
 		!pg_atomic_compare_exchange_u32(&identity->recorded, &before,
 										node_plus_1))
 		return;
-	(void) write_marker(sf_identity_server(), false, LOG);
+	(void) write_marker(sf_identity_server(), 0, LOG);
 	if (!sf_original_read(&record) || !sf_original_is_us(&record, node_plus_1))
 		(void) sf_original_write(node_plus_1, 0, LOG);
 }
@@ -403,7 +440,7 @@ sf_identity_accept(void)
 	uint64		server = random_number();
 	uint32		node = find_node();
 
-	(void) write_marker(server, false, ERROR);
+	(void) write_marker(server, 0, ERROR);
 	(void) sf_original_write(node, 0, ERROR);
 	pg_atomic_write_u64(&identity->server, server);
 	pg_atomic_write_u32(&identity->recorded, node);

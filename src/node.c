@@ -146,6 +146,19 @@ sf_node_take_at_start(void)
 }
 
 /*
+ * How to give this server a number.  Not by ALTER SYSTEM: base backups take
+ * along what that writes, and the copy has the number, too.
+ */
+char *
+sf_node_remedy(void)
+{
+	return psprintf("Have an administrator add this line to %s, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\n%sSELECT pg_reload_conf();",
+					sf_settings_file(),
+					sf_settings_is_altered("snowflake.node_id") ?
+					"ALTER SYSTEM RESET snowflake.node_id;\n" : "");
+}
+
+/*
  * Take the node that a reload has brought, or say how to bring one; look again
  * whether there is one.  Not from settings that the postmaster has not got, or
  * not any more: a process that is busy sees a reload late.
@@ -178,11 +191,15 @@ sf_node_take(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg(MISFIT),
 				 errdetail("%s", reason),
-				 errhint("Change it in postgresql.conf, and reload: SELECT pg_reload_conf();")));
+				 errhint("Change it in %s, and reload: SELECT pg_reload_conf();",
+						 sf_settings_is_altered("snowflake.node_id") ||
+						 sf_settings_is_altered("snowflake.datacenter_id") ?
+						 "postgresql.auto.conf, by ALTER SYSTEM" :
+						 sf_settings_file())));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake.node_id is not set"),
 			 errdetail("Each server needs a number of its own from 0 to %lld; two servers with one number issue the same IDs.",
 					   (long long) nodes - 1),
-			 errhint("Have an administrator run, with a number that no other server has:\nALTER SYSTEM SET snowflake.node_id = '<number>';\nSELECT pg_reload_conf();")));
+			 errhint("%s", sf_node_remedy())));
 }

@@ -71,10 +71,15 @@ extern void sf_settings_publish_node(void);
 extern bool sf_settings_parse_number(const char *text,
 									 uint32 *number_plus_1);
 extern uint64 sf_settings_numbers(void);
+extern char *sf_settings_pending(void);
 
 /* settings_check.c */
 extern void sf_settings_define_checks(void);
 extern void sf_settings_publish_log_interval(int newval, void *extra);
+
+/* settings_file.c */
+extern const char *sf_settings_file(void);
+extern bool sf_settings_is_altered(const char *name);
 
 /* settings_lease.c */
 extern void sf_settings_define_lease(void);
@@ -90,6 +95,9 @@ sf_settings_leases(void)
 
 /* In SfState.configured, beside the numbers. */
 #define SF_NODE_TAKEN	(UINT64CONST(1) << 63)
+
+/* In SfState.pending_node and .pending_datacenter, beside the number. */
+#define SF_NUMBER_PENDING	(UINT32_C(1) << 31)
 
 /* The node in SfState.lease. */
 static inline uint32

@@ -29,6 +29,10 @@ char	   *sf_datacenter_id = NULL;
 /* As it was when the library was loaded: the same in all processes. */
 static char hostname[256] = "";
 
+/* The postmaster's, which outlive the shared memory. */
+static uint32 pending_node = 0;
+static uint32 pending_datacenter = 0;
+
 /*
  * A node's or datacenter's number as it is kept in shared memory: the number
  * + 1, or 0 for an empty text.  False if it is neither.
@@ -58,6 +62,23 @@ explain_number(const char *newval, int bits)
 		GUC_check_errdetail("It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
 							(long long) (INT64_C(1) << bits) - 1);
 	GUC_check_errhint("Give the server's own number, such as \"1\"; or \"hostname:ordinal\" for the N of a host named db-N, or \"env:NAME\" for a number in the environment, either with an offset such as \"+100\".");
+}
+
+/*
+ * In the postmaster: let snowflake_status() tell what a file says instead of
+ * the number that is kept, if it does.
+ */
+static void
+publish_pending(int shift, bool is_pending, uint32 number)
+{
+	uint32		word = is_pending ? number | SF_NUMBER_PENDING : 0;
+
+	if (shift == NODE_SHIFT)
+		pending_node = word;
+	else
+		pending_datacenter = word;
+	pg_atomic_write_u32(&sf_state->pending_node, pending_node);
+	pg_atomic_write_u32(&sf_state->pending_datacenter, pending_datacenter);
 }
 
 /*
@@ -92,7 +113,10 @@ check_number(const char *name, const char *newval, const char *current,
 	if (IsUnderPostmaster)
 		kept = configured >> shift & NUMBER_MASK;
 	else
+	{
 		(void) sf_settings_parse_number(current, &kept);
+		publish_pending(shift, number != kept, number);
+	}
 	if (number != kept)
 	{
 		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
@@ -173,6 +197,36 @@ void
 sf_settings_publish_node(void)
 {
 	publish_numbers(sf_node_id, sf_datacenter_id);
+	if (sf_state == NULL || IsUnderPostmaster)
+		return;
+	pg_atomic_write_u32(&sf_state->pending_node, pending_node);
+	pg_atomic_write_u32(&sf_state->pending_datacenter, pending_datacenter);
+}
+
+static char *
+show_pending(const char *name, pg_atomic_uint32 *shared)
+{
+	uint32		word = pg_atomic_read_u32(shared);
+	uint32		number = word & NUMBER_MASK;
+
+	if (word == 0)
+		return NULL;
+	return number == 0 ? psprintf("%s is unset", name) :
+		psprintf("%s is %u", name, number - 1);
+}
+
+/* The changes that wait for a restart, as half a sentence; NULL: none. */
+char *
+sf_settings_pending(void)
+{
+	char	   *node = show_pending("snowflake.node_id",
+									&sf_state->pending_node);
+	char	   *datacenter = show_pending("snowflake.datacenter_id",
+										  &sf_state->pending_datacenter);
+
+	if (node == NULL || datacenter == NULL)
+		return node != NULL ? node : datacenter;
+	return psprintf("%s, and %s", node, datacenter);
 }
 
 void

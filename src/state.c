@@ -119,6 +119,8 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u64(&sf_state->shard_end, 0);
 	pg_atomic_init_u64(&sf_state->node_counter.position, 0);
 	pg_atomic_init_u64(&sf_state->configured, 0);
+	pg_atomic_init_u32(&sf_state->pending_node, 0);
+	pg_atomic_init_u32(&sf_state->pending_datacenter, 0);
 	pg_atomic_init_u64(&sf_state->boot_offset, 0);
 	pg_atomic_init_u64(&sf_state->first_xid, 0);
 	initialize_leasing(&sf_state->leasing);
@@ -127,6 +129,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u32(&sf_state->identity.recorded, 0);
 	sf_state->identity.original = 0;
 	sf_state->identity.running = 0;
+	sf_state->identity.primary = 0;
 	ConditionVariableInit(&sf_state->desk.changed);
 	sf_state->desk.worker = NULL;
 	sf_state->desk.pid = 0;

@@ -180,6 +180,8 @@ typedef struct SfIdentity
 	uint32		original;		/* as found at the start; 0: not known */
 	uint32		running;		/* a copy: the node of the original, + 1, if
 								 * that was seen running then; or 0 */
+	uint32		primary;		/* at the start this was a standby of one that
+								 * had this node, + 1; 0: not known */
 } SfIdentity;
 
 /*
@@ -297,6 +299,13 @@ typedef struct SfState
 	 * that a process that has looked at it and was frozen takes nothing else.
 	 */
 	pg_atomic_uint64 configured;
+
+	/*
+	 * What the configuration files say instead, for the next start: a number
+	 * + 1 or 0, with SF_NUMBER_PENDING.  0: the same.  The postmaster writes.
+	 */
+	pg_atomic_uint32 pending_node;
+	pg_atomic_uint32 pending_datacenter;
 
 	/*
 	 * The highest distance of the wall clock from the time since boot, in ms,

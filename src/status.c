@@ -14,13 +14,21 @@
 
 #include "status.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/relation.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "catalog/pg_class.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "guard.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/resowner.h"
+#include "utils/snapmgr.h"
 #include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_status);
@@ -95,6 +103,52 @@ sf_status_try(void (*step) (void *), void *arg)
 	return error->message;
 }
 
+/*
+ * Is this database a registry of node ids?  The table is the extension's own,
+ * and read without a query, so that nothing else runs.
+ */
+static bool
+is_registry(Oid function)
+{
+	Oid			oid = get_relname_relid("snowflake_registry",
+										get_func_namespace(function));
+	Relation	table;
+	SysScanDesc scan;
+	bool		found;
+
+	if (!OidIsValid(oid) ||
+		!ConditionalLockRelationOid(oid, AccessShareLock))
+		return false;
+	table = try_relation_open(oid, NoLock);
+	if (table == NULL)
+		return false;
+	if (table->rd_rel->relkind != RELKIND_RELATION)
+	{
+		relation_close(table, AccessShareLock);
+		return false;
+	}
+	scan = systable_beginscan(table, InvalidOid, false, GetActiveSnapshot(),
+							  0, NULL);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	relation_close(table, AccessShareLock);
+	return found;
+}
+
+static void
+put_preload(ReturnSetInfo *result, Oid function)
+{
+	if (sf_state != NULL)
+		sf_status_ok(result, "preload", "the library is preloaded");
+	else if (is_registry(function))
+		sf_status_ok(result, "preload",
+					 "the library is not preloaded, and a registry needs none: this database is one; this server makes no IDs");
+	else
+		sf_status_put(result, "preload", SF_STATUS_ERROR,
+					  "the library is not preloaded: this server makes no IDs",
+					  sf_guard_preload_hint());
+}
+
 static void
 put_role(ReturnSetInfo *result)
 {
@@ -114,12 +168,7 @@ snowflake_status(PG_FUNCTION_ARGS)
 	Oid			function = fcinfo->flinfo->fn_oid;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (sf_state == NULL)
-		sf_status_put(result, "preload", SF_STATUS_ERROR,
-					  "the library is not preloaded: this server makes no IDs",
-					  sf_guard_preload_hint());
-	else
-		sf_status_ok(result, "preload", "the library is preloaded");
+	put_preload(result, function);
 	put_role(result);
 	sf_status_kernel_clock(result);
 	if (sf_state != NULL)

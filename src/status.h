@@ -29,6 +29,10 @@ extern void sf_status_ok(ReturnSetInfo *result, const char *check,
 extern bool sf_status_standby(ReturnSetInfo *result, const char *check);
 extern char *sf_status_try(void (*step) (void *), void *arg);
 
+/* status_node.c */
+extern bool sf_status_has_shards(void);
+extern void sf_status_node(ReturnSetInfo *result);
+
 /* status_server.c */
 extern void sf_status_server(ReturnSetInfo *result, Oid function);
 extern char *sf_status_read_mark(Oid function, int64 *value);

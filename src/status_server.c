@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status_server.c
- *	  What snowflake_status() finds in the server: its node, its mark, and
- *	  what it has counted.
+ *	  What snowflake_status() finds in the server: its mark, and what it has
+ *	  counted.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,11 +14,9 @@
 #include "access/xlog.h"
 #include "clock.h"
 #include "identity.h"
-#include "leased.h"
 #include "lib/stringinfo.h"
 #include "mark.h"
 #include "miscadmin.h"
-#include "node.h"
 #include "record.h"
 #include "settings.h"
 #include "shard.h"
@@ -30,140 +28,6 @@
 #define YEAR_MS				(365 * DAY_MS)
 #define CAPACITY_WARNS		0.01	/* of the time */
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
-
-static bool
-has_shards(void)
-{
-	for (int i = 0; i < sf_state->nshards; i++)
-	{
-		if (sf_state_may_issue_for(i))
-			return true;
-	}
-	return false;
-}
-
-/* ---- the node, and what is leased ---- */
-
-/* It is configured, and not taken yet; or it is not, or wrongly. */
-static void
-put_untaken_node(ReturnSetInfo *result)
-{
-	uint32		first;
-	uint32		last;
-	char		reason[SF_REASON_SIZE];
-
-	if (sf_node_find(&first, &last, reason, sizeof(reason)))
-		sf_status_ok(result, "node id",
-					 psprintf("%u is configured; the first call takes it", first));
-	else if (reason[0] == '\0' && has_shards())
-		sf_status_ok(result, "node id",
-					 "none is configured: this server makes IDs for shards only");
-	else
-		sf_status_put(result, "node id", SF_STATUS_ERROR,
-					  reason[0] != '\0' ? reason :
-					  "snowflake.node_id is not set",
-					  "Set snowflake.node_id to a number that no other server has, and reload the configuration.");
-}
-
-static void
-put_node(ReturnSetInfo *result)
-{
-	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
-	uint32		node = sf_settings_node_of(lease);
-	uint32		before = sf_state->identity.original;	/* + 1 */
-	char		name[200];
-
-	if (sf_status_standby(result, "node id"))
-		return;
-	sf_leased_registry_name(name, sizeof(name));
-	if (lease == 0 && sf_settings_leases())
-		sf_status_put(result, "node id", SF_STATUS_ERROR,
-					  psprintf("none is leased from \"%s\"", name),
-					  "See the check \"lease\".");
-	else if (lease == 0)
-		put_untaken_node(result);
-	else if (sf_node_layout.node_bits == 0)
-		sf_status_ok(result, "node id", "the layout has no field for one");
-	else if (sf_settings_leases())
-		sf_status_ok(result, "node id",
-					 psprintf("%u is leased from \"%s\"", node, name));
-	else if (sf_settings_numbers() !=
-			 (pg_atomic_read_u64(&sf_state->configured) & ~SF_NODE_TAKEN))
-		sf_status_put(result, "node id", SF_STATUS_WARNING,
-					  psprintf("%u was taken while snowflake.node_id was changed",
-							   node),
-					  "Restart the server if it is to have the new number.");
-	else if (before == 0 || before == node + 1)
-		sf_status_ok(result, "node id",
-					 psprintf("%u is configured", node));
-	else
-		sf_status_ok(result, "node id",
-					 psprintf("%u is configured; before this start it was %u",
-							  node, before - 1));
-}
-
-/* What the worker says of either lease. */
-static void
-put_worker(ReturnSetInfo *result, const char *check,
-		   const SfLeaseStatus *status, int64 until_ms, const char *function)
-{
-	static const char *const stages[] = {
-		"there is no worker that looks after it", "searching", "held",
-		"held, and not to be used for now", "given back, since the server stops"
-	};
-	bool		is_held = status->stage == SF_STAGE_HELD;
-	StringInfoData found;
-
-	initStringInfo(&found);
-	appendStringInfoString(&found, stages[status->stage]);
-	if (until_ms != 0)
-		appendStringInfo(&found, " until %s", sf_times_show(until_ms));
-	if (is_held && status->next_ms != 0)
-		appendStringInfo(&found, ", to be extended at %s",
-						 sf_times_show(status->next_ms));
-	if (status->problem[0] != '\0')
-		appendStringInfo(&found, ": %s", status->problem);
-	if (is_held && status->problem[0] == '\0')
-		sf_status_ok(result, check, found.data);
-	else
-		sf_status_put(result, check,
-					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
-					  found.data, status->remedy[0] != '\0' ? status->remedy :
-					  psprintf("See the server's log, and %s.", function));
-}
-
-static void
-put_leases(ReturnSetInfo *result)
-{
-	SfLeaseStatus status;
-	const SfLayout *layout = &sf_node_layout;
-	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
-	int64		end = (int64) pg_atomic_read_u64(&sf_state->shard_end);
-	int64		until = (int64) (lease >> layout->node_bits);
-
-	if (!sf_status_standby(result, "lease"))
-	{
-		sf_leased_status(&status);
-		if (!sf_settings_leases())
-			sf_status_ok(result, "lease", "snowflake.registry is not set");
-		else
-			put_worker(result, "lease", &status, lease == 0 ? 0 :
-					   (layout->epoch_tick + until) * layout->tick_ms,
-					   "snowflake_lease()");
-	}
-	if (!sf_status_standby(result, "shard lease"))
-	{
-		sf_leased_shards_status(&status);
-		if (!sf_settings_leases() || !has_shards())
-			sf_status_ok(result, "shard lease", sf_settings_leases() ?
-						 "snowflake.shards is empty" :
-						 "snowflake.registry is not set");
-		else
-			put_worker(result, "shard lease", &status,
-					   end * sf_shard_layout.tick_ms,
-					   "snowflake_shard_lease()");
-	}
-}
 
 /* ---- what there is room for ---- */
 
@@ -210,7 +74,7 @@ static void
 put_lives(ReturnSetInfo *result)
 {
 	put_life(result, "layout", &sf_node_layout);
-	if (has_shards())
+	if (sf_status_has_shards())
 		put_life(result, "shard layout", &sf_shard_layout);
 	else
 		sf_status_ok(result, "shard layout", "snowflake.shards is empty");
@@ -421,8 +285,7 @@ put_copy(ReturnSetInfo *result)
 void
 sf_status_server(ReturnSetInfo *result, Oid function)
 {
-	put_node(result);
-	put_leases(result);
+	sf_status_node(result);
 	sf_status_clock(result);
 	put_capacity(result);
 	put_lives(result);

@@ -85,7 +85,7 @@ foreach my $bad (
 $node->append_conf('postgresql.conf', "snowflake.node_id = ''");
 $node->start;
 query($node, 'CREATE EXTENSION snowflake');
-my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:.*\nALTER SYSTEM SET snowflake.node_id = '<number>';\nSELECT pg_reload_conf\(\);/s;
+my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  Have an administrator add this line to \/\S*\/postgresql.conf, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);/s;
 refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');
 refused($node, 'SELECT snowflake_ready()', '55000', $unset,
@@ -123,10 +123,25 @@ is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'the node stays for the life of the server');
 like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5" to "6" without restarting the server/,
 	$from, 'and the log says so');
+my $says = q{SELECT status, found FROM snowflake_status() WHERE check_name = 'node id'};
+my $pending = qr/^warning\|5; in the configuration files snowflake\.node_id is 6, which waits for a restart$/;
+like(query($node, $says), $pending, 'and the status');
 # a crash of a backend is no restart of the server
 crash($node, 'background writer');
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'nor does a crash of a process take the other');
+like(query($node, $says), $pending, 'which still waits');
+query($node, 'ALTER SYSTEM RESET snowflake.node_id');
+$node->reload;
+$node->poll_query_until('postgres', "SELECT found ~ 'snowflake.node_id is unset, which waits'
+	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
+set_and_reload('snowflake.node_id', '5');
+$node->poll_query_until('postgres', "SELECT status = 'ok'
+	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
+like(query($node, $says), qr/^ok\|5 is configured/, 'put back, nothing waits');
+set_and_reload('snowflake.node_id', '6');
+$node->poll_query_until('postgres', "SELECT status = 'warning'
+	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
 $node->restart;
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6',
 	'a restart takes it');

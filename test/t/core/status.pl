@@ -48,9 +48,9 @@ $bare->start;
 query($bare, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE narrow (id integer PRIMARY KEY DEFAULT snowflake_nextval())});
 says($bare, 'preload', 'error',
-	qr/not preloaded.*\nshared_preload_libraries = 'pg_stat_statements, snowflake'\nsnowflake.node_id = '<number>'$/,
-	'two lines to add');
-says($bare, 'preload', 'error', qr/\nshared_preload_libraries = 'snowflake'\n/,
+	qr/not preloaded.*Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = 'pg_stat_statements, snowflake'\nsnowflake.node_id = '<number>'$/,
+	'two lines to add, and to which file');
+says($bare, 'preload', 'error', qr/Add to postgresql.conf, .*\nshared_preload_libraries = 'snowflake'\n/,
 	'without what not everybody may see', as => 'SET ROLE mallory;');
 says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 	'tables are looked at all the same');
@@ -58,6 +58,19 @@ says($bare, 'rows above', 'warning', qr/not looked at: this server has no node i
 is(query($bare, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'preload, role, clock synchronisation, privileges, column types, unique indexes, rows above',
 	'what needs no shared memory');
+
+# what ALTER SYSTEM has set, a line in the file does not change; the remedy works
+query($bare, q{ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '$libdir/auto_explain'});
+$bare->restart;
+says($bare, 'preload', 'error', qr/\(in postgresql.auto.conf\).*\nALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '\$libdir\/auto_explain', 'snowflake';\nAdd to .*\nsnowflake.node_id = '<number>'$/,
+	'a statement and a line');
+says($bare, 'preload', 'error', qr/\|Add to postgresql.conf, /, 'not for everybody', as => 'SET ROLE mallory;');
+my ($statement) = query($bare, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'preload'})
+  =~ /^(ALTER SYSTEM .*;)$/m;
+query($bare, $statement);
+$bare->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$bare->restart;
+like(query($bare, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'which help');
 $bare->stop;
 
 # ---- a healthy server ----
@@ -341,6 +354,7 @@ query($node, 'DROP DATABASE second');
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
 {
 	local $ENV{LD_PRELOAD} = preload();
 	$standby->start;
@@ -348,8 +362,9 @@ $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $node->wait_for_catchup($standby);
 is(complaints($standby), '', 'a standby: nothing but ok');
 says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
+says($standby, 'node id', 'ok', qr/a standby makes no IDs; once it is promoted, it issues as 2\|/, 'and what it will be');
 is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
-	'node id, lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, rows above',
+	'lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, rows above',
 	'and what makes no sense there');
 $standby->stop;
 $node->stop;
@@ -380,7 +395,18 @@ sub epoch_for
 my $end = new_server('ending', "snowflake.node_id = ''");
 $end->start;
 query($end, 'CREATE EXTENSION snowflake');
-says($end, 'node id', 'error', qr/node_id is not set.*Set snowflake.node_id/, 'none');
+says($end, 'node id', 'error', qr/node_id is not set.*add this line to \/\S*\/postgresql.conf, .*\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
+query($end, 'CREATE DATABASE other');
+query($end, 'CREATE EXTENSION snowflake', database => 'other');
+refused($end, $next, '55000', qr/HINT:  Have an administrator add this line to \/\S*\/postgresql.conf, (?!.*ALTER SYSTEM)/s,
+	'the same hint, which names no file that is copied', database => 'other');
+query($end, q{CREATE ROLE mallory; ALTER SYSTEM SET snowflake.node_id = ''});
+refused($end, "SET ROLE mallory; $next", '55000', qr/add this line to postgresql.conf, (?!.*ALTER SYSTEM)/s,
+	'where it is, is not for everybody', database => 'other');
+$end->restart;
+refused($end, $next, '55000', qr/and run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_reload_conf/, 'unless one has it already', database => 'other');
+query($end, 'ALTER SYSTEM RESET ALL');
+$end->restart;
 says($end, 'rows above', 'ok', qr/0 of 0 columns/, 'nothing to look for');
 says($end, 'shard layout', 'ok', qr/shards is empty/, 'no shards, no end');
 $end->append_conf('postgresql.conf', "snowflake.shards = '3'");
@@ -440,7 +466,11 @@ says($leased, 'lease', 'error', qr/searching: The registry was never initialized
 $leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
 says($leased, 'shard lease', 'error', qr/searching: /, 'nor for shards');
 says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
+says($registry, 'preload', 'error', qr/not preloaded/, 'a registry-to-be is like any other database');
 query($registry, q{SELECT snowflake_registry_init('snowflake')});
+says($registry, 'preload', 'ok', qr/a registry needs none/, 'a registry need not preload anything');
+says($registry, 'preload', 'ok', qr/a registry needs none/, 'whoever asks', as => 'SET ROLE nobody;')
+  if query($registry, 'CREATE ROLE nobody; SELECT 1');
 wait_for_lease($leased, "state = 'held'");
 $leased->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_shard_lease()}) or die;
 says($leased, 'lease', 'ok', qr/held until .*, to be extended at/, 'held');

@@ -22,10 +22,59 @@ query($primary, q{
 });
 $primary->backup('backup');
 
+# What snowflake_status() says of a server's node id.
+sub node_of
+{
+	my ($node) = @_;
+
+	return query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'});
+}
+
+# with the number that came along: said before it is too late, and after that
+my $same = PostgreSQL::Test::Cluster->new('same');
+$same->init_from_backup($primary, 'backup', has_streaming => 1);
+$same->start;
+like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, which is what its primary has recorded as its own\|Set another snowflake.node_id in \S+ of this server, and restart it/,
+	'a standby that has its primary\'s number');
+like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
+$same->restart;
+like(node_of($same), qr/^warning\|once .* as 1, which/, 'again at each start');
+$same->promote;
+like(node_of($same), qr/^warning\|1 is configured, and the primary that this server was a standby of had it, too\|/,
+	'after the promotion it is still said');
+query($same, 'SELECT snowflake_nextval()');
+like(node_of($same), qr/^warning\|1 is configured, and/, 'while IDs are made');
+$same->restart;
+like(node_of($same), qr/^ok\|1 is configured\|$/, 'a restart forgets it');
+
+# a primary that has become a standby, without having been copied, has its own
+$same->stop;
+$same->set_standby_mode;
+foreach my $i (1, 2)
+{
+	$same->start;
+	like(node_of($same), qr/^ok\|a standby makes no IDs; once it is promoted, it issues as 1\|$/,
+		'the number of a former primary is its own');
+	$same->stop;
+}
+$same->append_conf('postgresql.conf', "snowflake.node_id = ''");
+my $unset_from = -s $same->logfile;
+$same->start;
+like(node_of($same), qr/^ok\|.* makes those of shards only/, 'one without a number, and with shards');
+like_log($same, qr/LOG:  snowflake SF503: this standby has no node id: once/, $unset_from, 'in the log as well');
+$same->stop;
+$same->append_conf('postgresql.conf', "snowflake.shards = ''");
+$same->start;
+like(node_of($same), qr/^warning\|once this standby is promoted, calls are refused: snowflake.node_id is not set\|Have an administrator/,
+	'one without either');
+$same->stop('immediate');
+
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
 start_with_clock($standby, '+0');
+like(node_of($standby), qr/^ok\|a standby makes no IDs; once it is promoted, it issues as 2\|$/, 'one with a number of its own');
+like_log($standby, qr/LOG:  snowflake SF503: once it is promoted, this standby issues as node id 2\n/, 0, 'in the log, too');
 
 query($primary, 'INSERT INTO t SELECT FROM generate_series(1, 100)');
 $primary->wait_for_catchup($standby, 'replay');
@@ -78,6 +127,7 @@ $primary->stop('immediate');
 set_clock($standby, '-3600');
 $standby->promote;
 is(query($standby, 'SHOW snowflake.node_id'), '2', 'it has its own node id');
+like(node_of($standby), qr/^ok\|2 is configured\|$/, 'and the primary\'s was not its own');
 refused_behind($standby, 'SELECT snowflake_nextval()', 'promoted an hour behind, it refuses');
 is(query($standby, 'SELECT count(*) FROM t'), '300', 'and serves what it has');
 is(query($standby, 'SELECT count(*) FROM t, snowflake_decode(id)'), '300',

@@ -1,0 +1,229 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_node.c
+ *	  What snowflake_status() finds about the node id, and what is leased.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "status.h"
+
+#include "access/xlog.h"
+#include "clock.h"
+#include "leased.h"
+#include "lib/stringinfo.h"
+#include "node.h"
+#include "settings.h"
+#include "times.h"
+
+/* May this server issue for some shard? */
+bool
+sf_status_has_shards(void)
+{
+	for (int i = 0; i < sf_state->nshards; i++)
+	{
+		if (sf_state_may_issue_for(i))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the node, and what is leased ---- */
+
+/* A change of the number that waits for a restart. */
+static bool
+put_pending_node(ReturnSetInfo *result, uint32 node)
+{
+	char	   *pending = sf_settings_pending();
+
+	if (pending == NULL)
+		return false;
+	sf_status_put(result, "node id", SF_STATUS_WARNING,
+				  psprintf("%u; in the configuration files %s, which waits for a restart",
+						   node, pending),
+				  "Restart the server if it is to have the new number; or put the old one back, and reload the configuration.");
+	return true;
+}
+
+/* What a standby will issue as. */
+static void
+put_standby_node(ReturnSetInfo *result, uint64 lease)
+{
+	uint32		node = sf_settings_node_of(lease);
+	uint32		last;
+	char		reason[SF_REASON_SIZE] = "";
+
+	if (sf_settings_leases())
+		sf_status_ok(result, "node id",
+					 "a standby makes no IDs; once it is promoted, it leases a node id");
+	else if (lease == 0 && !sf_node_find(&node, &last, reason, sizeof(reason)))
+	{
+		if (reason[0] == '\0' && sf_status_has_shards())
+			sf_status_ok(result, "node id",
+						 "a standby makes no IDs; once it is promoted, it makes those of shards only, since no number is configured");
+		else
+			sf_status_put(result, "node id", SF_STATUS_WARNING,
+						  psprintf("once this standby is promoted, calls are refused: %s",
+								   reason[0] != '\0' ? reason :
+								   "snowflake.node_id is not set"),
+						  sf_node_remedy());
+	}
+	else if (sf_node_layout.node_bits == 0)
+		sf_status_ok(result, "node id", "the layout has no field for one");
+	else if (sf_state->identity.primary == node + 1)
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("once this standby is promoted, it issues as %u, which is what its primary has recorded as its own",
+							   node),
+					  psprintf("Set another snowflake.node_id in %s of this server, and restart it before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
+							   sf_settings_file()));
+	else if (!put_pending_node(result, node))
+		sf_status_ok(result, "node id",
+					 psprintf("a standby makes no IDs; once it is promoted, it issues as %u",
+							  node));
+}
+
+/* It is configured, and not taken yet; or it is not, or wrongly. */
+static void
+put_untaken_node(ReturnSetInfo *result)
+{
+	uint32		first;
+	uint32		last;
+	char		reason[SF_REASON_SIZE];
+
+	if (sf_node_find(&first, &last, reason, sizeof(reason)))
+		sf_status_ok(result, "node id",
+					 psprintf("%u is configured; the first call takes it", first));
+	else if (reason[0] == '\0' && sf_status_has_shards())
+		sf_status_ok(result, "node id",
+					 "none is configured: this server makes IDs for shards only");
+	else
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  reason[0] != '\0' ? reason :
+					  "snowflake.node_id is not set",
+					  sf_node_remedy());
+}
+
+static void
+put_node(ReturnSetInfo *result)
+{
+	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
+	uint32		node = sf_settings_node_of(lease);
+	uint32		before = sf_state->identity.original;	/* + 1 */
+	uint32		primary = sf_state->identity.primary;	/* likewise */
+	char		name[200];
+
+	if (RecoveryInProgress())
+	{
+		put_standby_node(result, lease);
+		return;
+	}
+	sf_leased_registry_name(name, sizeof(name));
+	if (lease == 0 && sf_settings_leases())
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  psprintf("none is leased from \"%s\"", name),
+					  "See the check \"lease\".");
+	else if (lease == 0)
+		put_untaken_node(result);
+	else if (sf_node_layout.node_bits == 0)
+		sf_status_ok(result, "node id", "the layout has no field for one");
+	else if (sf_settings_leases() && put_pending_node(result, node))
+		;
+	else if (sf_settings_leases())
+		sf_status_ok(result, "node id",
+					 psprintf("%u is leased from \"%s\"", node, name));
+	else if (sf_settings_numbers() !=
+			 (pg_atomic_read_u64(&sf_state->configured) & ~SF_NODE_TAKEN))
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u was taken while snowflake.node_id was changed",
+							   node),
+					  "Restart the server if it is to have the new number.");
+	else if (primary == node + 1)
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u is configured, and the primary that this server was a standby of had it, too",
+							   node),
+					  "If that one never runs again, all is well, and the next restart forgets it. If it may, set another snowflake.node_id here, and restart the server.");
+	else if (put_pending_node(result, node))
+		;
+	else if (before == 0 || before == node + 1 || primary != 0)
+		sf_status_ok(result, "node id",
+					 psprintf("%u is configured", node));
+	else
+		sf_status_ok(result, "node id",
+					 psprintf("%u is configured; before this start it was %u",
+							  node, before - 1));
+}
+
+/* What the worker says of either lease. */
+static void
+put_worker(ReturnSetInfo *result, const char *check,
+		   const SfLeaseStatus *status, int64 until_ms, const char *function)
+{
+	static const char *const stages[] = {
+		"there is no worker that looks after it", "searching", "held",
+		"held, and not to be used for now", "given back, since the server stops"
+	};
+	bool		is_held = status->stage == SF_STAGE_HELD;
+	StringInfoData found;
+
+	initStringInfo(&found);
+	appendStringInfoString(&found, stages[status->stage]);
+	if (until_ms != 0)
+		appendStringInfo(&found, " until %s", sf_times_show(until_ms));
+	if (is_held && status->next_ms != 0)
+		appendStringInfo(&found, ", %s at %s",
+						 status->next_ms < sf_clock_wall_ms() ?
+						 "which was to be extended" : "to be extended",
+						 sf_times_show(status->next_ms));
+	if (status->problem[0] != '\0')
+		appendStringInfo(&found, ": %s", status->problem);
+	if (is_held && status->problem[0] == '\0')
+		sf_status_ok(result, check, found.data);
+	else
+		sf_status_put(result, check,
+					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  found.data, status->remedy[0] != '\0' ? status->remedy :
+					  psprintf("See the server's log, and %s.", function));
+}
+
+static void
+put_leases(ReturnSetInfo *result)
+{
+	SfLeaseStatus status;
+	const SfLayout *layout = &sf_node_layout;
+	uint64		lease = pg_atomic_read_u64(&sf_state->lease);
+	int64		end = (int64) pg_atomic_read_u64(&sf_state->shard_end);
+	int64		until = (int64) (lease >> layout->node_bits);
+
+	if (!sf_status_standby(result, "lease"))
+	{
+		sf_leased_status(&status);
+		if (!sf_settings_leases())
+			sf_status_ok(result, "lease", "snowflake.registry is not set");
+		else
+			put_worker(result, "lease", &status, lease == 0 ? 0 :
+					   (layout->epoch_tick + until) * layout->tick_ms,
+					   "snowflake_lease()");
+	}
+	if (!sf_status_standby(result, "shard lease"))
+	{
+		sf_leased_shards_status(&status);
+		if (!sf_settings_leases() || !sf_status_has_shards())
+			sf_status_ok(result, "shard lease", sf_settings_leases() ?
+						 "snowflake.shards is empty" :
+						 "snowflake.registry is not set");
+		else
+			put_worker(result, "shard lease", &status,
+					   end * sf_shard_layout.tick_ms,
+					   "snowflake_shard_lease()");
+	}
+}
+
+/* Needs shared memory. */
+void
+sf_status_node(ReturnSetInfo *result)
+{
+	put_node(result);
+	put_leases(result);
+}
