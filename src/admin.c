@@ -220,7 +220,7 @@ static void
 put_leased(const SfLeaseStatus *status, Datum *values, bool *nulls)
 {
 	static const char *const stages[] = {
-		"no worker", "searching", "held", "halted", "given back"
+		"no worker", "searching", "held", "expired", "halted", "given back"
 	};
 	char		name[200];
 

@@ -9,8 +9,7 @@
  * record changes only by compare-and-swap, each write chained to the one
  * before, and until never goes down but to what was issued.  So the intervals
  * of timestamps never overlap, and neither a clock, nor a TTL, nor "the old
- * holder has surely stopped" is part of the argument.  What clocks decide here
- * is when to ask, and when to be careful.
+ * holder has surely stopped" is part of the argument.  Clocks say when to ask.
  *
  * Each write carries a random write_id.  A write of unknown outcome is
  * followed by a reading: a record with one of our write_ids is ours, and we go
@@ -256,6 +255,7 @@ decide(SfLease *lease, SfMoment now)
 {
 	int64_t		look = now.monotonic_ms + lease->config.look_ms;
 
+	sf_lease_watch_right(lease, now);
 	lease->wake_ms = lease->retry_ms;
 	if (lease->state == SF_LEASE_ENDED)
 	{

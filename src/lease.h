@@ -32,6 +32,7 @@ typedef enum SfSaid
 {
 	SF_SAID_LEASED,
 	SF_SAID_LOST,
+	SF_SAID_EXPIRED,
 	SF_SAID_PROBLEM,
 	SF_SAID_SOLVED,
 	SF_SAID_FROZEN,
@@ -113,6 +114,7 @@ typedef struct SfLease
 	bool		unsure;			/* read before the next write */
 	bool		halted;			/* issue nothing before the next write */
 	bool		absent;			/* the presence is gone */
+	bool		expired;		/* that the right has run out, was said */
 	bool		peers_agree;	/* as read for the next write */
 	int64_t		last_issued;	/* while it is being released */
 
@@ -171,6 +173,9 @@ extern int	sf_lease_find_pending(const SfLease *lease,
 extern void sf_lease_adopt(SfLease *lease, const SfRecord *record,
 						   int64_t start);
 extern void sf_lease_take(SfLease *lease, SfMoment now);
+extern void sf_lease_watch_until(SfLease *lease, SfMoment now, bool valid,
+								 int64_t until, const char *whose);
+extern void sf_lease_watch_right(SfLease *lease, SfMoment now);
 extern void sf_lease_fence(SfLease *lease, SfMoment now, const char *why);
 extern bool sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 									  const SfRegistry *registry);

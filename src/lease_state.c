@@ -293,6 +293,40 @@ sf_lease_take(SfLease *lease, SfMoment now)
 	lease->config.say(SF_SAID_LEASED, text);
 }
 
+/*
+ * Say once that a right has run out, by our clock: until the registry extends
+ * it, calls are refused.  At the layout's end there is nothing to extend, and
+ * calls say so.
+ */
+void
+sf_lease_watch_until(SfLease *lease, SfMoment now, bool valid, int64_t until,
+					 const char *whose)
+{
+	bool		expired = valid && until < sf_lease_last_until(lease) &&
+		sf_lease_tick(lease, now) >= until;
+	char		text[SF_REASON_SIZE];
+
+	if (expired && !lease->expired)
+	{
+		snprintf(text, sizeof(text),
+				 "The lease of %s has expired: no ID is made before the registry extends it. %.100s",
+				 whose, lease->problem);
+		lease->config.say(SF_SAID_EXPIRED, text);
+	}
+	lease->expired = expired;
+}
+
+void
+sf_lease_watch_right(SfLease *lease, SfMoment now)
+{
+	char		whose[30];
+
+	snprintf(whose, sizeof(whose), "node id %u", lease->right.node);
+	sf_lease_watch_until(lease, now, lease->right.valid &&
+						 lease->state == SF_LEASE_HELD,
+						 lease->right.until, whose);
+}
+
 /* The slot is not ours any more: issue nothing under it. */
 void
 sf_lease_fence(SfLease *lease, SfMoment now, const char *why)

@@ -76,29 +76,68 @@ sf_leased_registry_name(char *name, size_t size)
 		snprintf(name, size, "%s://...", kind->scheme);
 }
 
+/*
+ * Is the right to the node id over for the next ID?  Then a call waits for the
+ * worker to extend it, and is refused.
+ */
+bool
+sf_leased_has_expired(void)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		end_tick = layout->epoch_tick +
+		(int64) (pg_atomic_read_u64(&sf_state->lease) >> layout->node_bits);
+	int64		next_tick = (int64) ((sf_state_last_position() + 1) >>
+									 layout->sequence_bits);
+
+	return Max(next_tick, sf_layout_ms_to_tick(layout, sf_clock_wall_ms())) >=
+		end_tick;
+}
+
+/* The same of the shards, by the clock alone. */
+static bool
+shards_have_expired(void)
+{
+	return sf_layout_ms_to_tick(&sf_shard_layout, sf_clock_wall_ms()) >=
+		(int64) pg_atomic_read_u64(&sf_state->shard_end);
+}
+
+/*
+ * What the worker says.  That a right has run out, it may be too late to say,
+ * or gone.
+ */
 static void
-read_status(SfLeaseStatus *status, const SfLeaseStatus *from)
+read_status(const SfLeaseStatus *shared, bool has_expired,
+			SfLeaseStatus *status)
 {
 	LWLockAcquire(sf_state->lock, LW_SHARED);
-	*status = *from;
+	*status = *shared;
 	LWLockRelease(sf_state->lock);
 	if (status->problem[0] != '\0' && !sf_leased_may_see_registry())
 		strlcpy(status->problem, status->public_problem,
 				sizeof(status->problem));
+	if (status->stage == SF_STAGE_HELD && has_expired)
+	{
+		status->stage = SF_STAGE_EXPIRED;
+		status->next_ms = 0;
+	}
 }
 
-/* What the worker says of the node id, as far as this role may be told. */
+/*
+ * What the worker says of the node id, as far as this role may be told: held,
+ * if a call is answered now.
+ */
 void
 sf_leased_status(SfLeaseStatus *status)
 {
-	read_status(status, &sf_state->leasing.status);
+	read_status(&sf_state->leasing.status, sf_leased_has_expired(), status);
 }
 
 /* The same of the shards. */
 void
 sf_leased_shards_status(SfLeaseStatus *status)
 {
-	read_status(status, &sf_state->leasing.shards_status);
+	read_status(&sf_state->leasing.shards_status, shards_have_expired(),
+				status);
 }
 
 /* There is no lease, of this shard or (-1) of a node id. */

@@ -18,6 +18,7 @@ extern void sf_leased_settle(void);
 extern uint32 sf_leased_lowest(uint64 position, bool unleased, uint32 node);
 extern bool sf_leased_may_see_registry(void);
 extern void sf_leased_registry_name(char *name, size_t size);
+extern bool sf_leased_has_expired(void);
 extern void sf_leased_status(SfLeaseStatus *status);
 extern void sf_leased_shards_status(SfLeaseStatus *status);
 

@@ -78,6 +78,7 @@ say(SfSaid what, const char *text)
 	static const SfEvent events[] = {
 		[SF_SAID_LEASED] = SF_EVENT_NODE_LEASED,
 		[SF_SAID_LOST] = SF_EVENT_NODE_LOST,
+		[SF_SAID_EXPIRED] = SF_EVENT_NODE_EXPIRED,
 		[SF_SAID_PROBLEM] = SF_EVENT_NODE_PROBLEM,
 		[SF_SAID_SOLVED] = SF_EVENT_NODE_SOLVED,
 		[SF_SAID_FROZEN] = SF_EVENT_NODE_FROZEN,
@@ -86,8 +87,9 @@ say(SfSaid what, const char *text)
 	char		name[200];
 
 	sf_settings_registry_name(name, sizeof(name));
-	sf_tell(events[what], NULL, what == SF_SAID_LOST ||
-			what == SF_SAID_PROBLEM ? lease.remedy : NULL,
+	sf_tell(events[what], NULL, lease.remedy[0] != '\0' &&
+			(what == SF_SAID_LOST || what == SF_SAID_EXPIRED ||
+			 what == SF_SAID_PROBLEM) ? lease.remedy : NULL,
 			"node id from registry \"%s\": %s", name, text);
 }
 

@@ -25,7 +25,8 @@ static SfShardLease *shards;
 static void
 say(SfSaid what, const char *text)
 {
-	bool		is_wrong = what == SF_SAID_LOST || what == SF_SAID_PROBLEM;
+	bool		is_wrong = what == SF_SAID_LOST || what == SF_SAID_EXPIRED ||
+		what == SF_SAID_PROBLEM;
 	char		name[200];
 
 	if (is_wrong && strcmp(text, sf_state->leasing.status.problem) == 0)
@@ -33,6 +34,7 @@ say(SfSaid what, const char *text)
 	sf_settings_registry_name(name, sizeof(name));
 	sf_tell(what == SF_SAID_LEASED ? SF_EVENT_SHARDS_LEASED :
 			what == SF_SAID_LOST ? SF_EVENT_SHARDS_LOST :
+			what == SF_SAID_EXPIRED ? SF_EVENT_SHARDS_EXPIRED :
 			what == SF_SAID_SOLVED ? SF_EVENT_SHARDS_SOLVED :
 			SF_EVENT_SHARDS_PROBLEM, NULL,
 			is_wrong && shards->lease.remedy[0] != '\0' ?

@@ -233,6 +233,9 @@ decide(SfShardLease *shards, SfMoment now)
 	SfLease    *lease = &shards->lease;
 	int64_t		look = now.monotonic_ms + lease->config.look_ms;
 
+	sf_lease_watch_until(lease, now, shards->right.valid &&
+						 sf_shard_lease_any(shards, shards->right.shards),
+						 shards->right.until, "this server's shards");
 	lease->wake_ms = look;
 	if (lease->state == SF_LEASE_ENDED)
 	{

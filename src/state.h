@@ -121,6 +121,7 @@ typedef enum SfLeaseStage
 	SF_STAGE_NONE,				/* there is no worker */
 	SF_STAGE_SEARCHING,
 	SF_STAGE_HELD,
+	SF_STAGE_EXPIRED,			/* held, and run out */
 	SF_STAGE_HALTED,			/* held, and not to be used for now */
 	SF_STAGE_ENDED
 } SfLeaseStage;

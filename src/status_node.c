@@ -128,6 +128,11 @@ put_node(ReturnSetInfo *result)
 		put_untaken_node(result);
 	else if (sf_node_layout.node_bits == 0)
 		sf_status_ok(result, "node id", "the layout has no field for one");
+	else if (sf_settings_leases() && sf_leased_has_expired())
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  psprintf("the lease of %u from \"%s\" has expired: calls are refused",
+							   node, name),
+					  "See the check \"lease\".");
 	else if (sf_settings_leases() && put_pending_node(result, node))
 		;
 	else if (sf_settings_leases())
@@ -162,6 +167,7 @@ put_worker(ReturnSetInfo *result, const char *check,
 {
 	static const char *const stages[] = {
 		"there is no worker that looks after it", "searching", "held",
+		"expired, so that calls are refused",
 		"held, and not to be used for now", "given back, since the server stops"
 	};
 	bool		is_held = status->stage == SF_STAGE_HELD;
@@ -170,7 +176,9 @@ put_worker(ReturnSetInfo *result, const char *check,
 	initStringInfo(&found);
 	appendStringInfoString(&found, stages[status->stage]);
 	if (until_ms != 0)
-		appendStringInfo(&found, " until %s", sf_times_show(until_ms));
+		appendStringInfo(&found, "%s until %s",
+						 status->stage == SF_STAGE_EXPIRED ? ": it lasted" : "",
+						 sf_times_show(until_ms));
 	if (is_held && status->next_ms != 0)
 		appendStringInfo(&found, ", %s at %s",
 						 status->next_ms < sf_clock_wall_ms() ?

@@ -38,7 +38,8 @@ static int	nsaid;
 static bool
 is_warning(SfSaid what)
 {
-	return what == SF_SAID_LOST || what == SF_SAID_PROBLEM ||
+	return what == SF_SAID_LOST || what == SF_SAID_EXPIRED ||
+		what == SF_SAID_PROBLEM ||
 		what == SF_SAID_CLOCK;
 }
 
@@ -637,6 +638,45 @@ test_fence(void)
 	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
 }
 
+/* What ran out is said once each time, and not where it is given up. */
+static void
+test_expiry(void)
+{
+	SfMoment	end;
+
+	for (int i = 0; i < 2; i++)
+	{
+		if (i == 0)
+			prepare_held(3);
+		else
+		{
+			reply_until(SF_ASK_EXTEND);
+			reply();
+			CHECK_STR(last_said, "The registry does what it is asked again.");
+		}
+		while (now_tick() + 100 < lease.right.until)
+			live(100);
+		nsaid = 0;
+		live(lease.right.until - now_tick() - 1);
+		CHECK(strstr(last_said, "expired") == NULL);
+		CHECK(now_tick() < lease.right.until);
+		live(1);
+		CHECK_STR(last_said, "WARNING: The lease of node id 3 has expired: no ID is made before the registry extends it. The registry did not answer in time.");
+		live(10000);
+		CHECK_EQ(nsaid, 1);
+	}
+
+	/* at the layout's end there is nothing to extend */
+	prepare_held(3);
+	lease.record.until = lease.right.until =
+		layout.end_tick - layout.epoch_tick;
+	end = now;
+	end.wall_ms = EPOCH_MS + lease.right.until;
+	nsaid = 0;
+	sf_lease_watch_until(&lease, end, true, lease.right.until, "x");
+	CHECK_EQ(nsaid, 0);
+}
+
 /* A registry that is gone: the lease lasts, the log says so, and the end. */
 static void
 test_outage(void)
@@ -658,7 +698,7 @@ test_outage(void)
 	CHECK(lease.right.valid);
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	CHECK(tries >= 300 / 6 && tries <= 300 / 3 + 10);
-	CHECK_EQ(nsaid, 5);
+	CHECK_EQ(nsaid, 6);
 	CHECK_STR(lease.problem, "The registry did not answer in time.");
 	CHECK_CONTAINS(lease.public_problem, "cannot be reached");
 	CHECK_CONTAINS(lease.remedy, "Start etcd");
@@ -684,7 +724,7 @@ test_outage(void)
 	}
 	CHECK_STR(lease.problem, "The registry answered: Database space exceeded.");
 	CHECK_EQ(lease.right.until, START_MS + 9000);
-	CHECK_EQ(nsaid, 2);
+	CHECK_EQ(nsaid, 3);
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK(lease.right.until > now_tick() + 8500);
@@ -1784,6 +1824,7 @@ main(void)
 	RUN(test_lost_answers);
 	RUN(test_failures);
 	RUN(test_fence);
+	RUN(test_expiry);
 	RUN(test_outage);
 	RUN(test_presence);
 	RUN(test_interruption);

@@ -39,7 +39,8 @@ static int	nsaid;
 static bool
 is_warning(SfSaid what)
 {
-	return what == SF_SAID_LOST || what == SF_SAID_PROBLEM ||
+	return what == SF_SAID_LOST || what == SF_SAID_EXPIRED ||
+		what == SF_SAID_PROBLEM ||
 		what == SF_SAID_CLOCK;
 }
 
@@ -723,6 +724,23 @@ test_clock(void)
 	reply(&one);
 	CHECK_EQ(one.right.until, now_tick() + 9000);
 	CHECK_STR(one.lease.problem, "");
+}
+
+/* What ran out is said once. */
+static void
+test_expiry(void)
+{
+	prepare();
+	begin(&one, 1, 3);
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK(one.right.valid);
+	live(&one, one.right.until - now_tick() - 1);
+	CHECK(now_tick() < one.right.until);
+	CHECK(strstr(said, "expired") == NULL);
+	said[0] = '\0';
+	live(&one, 10000);
+	CHECK_STR(said, "WARNING: The lease of this server's shards has expired: no ID is made before the registry extends it. The registry did not answer in time.\n");
 }
 
 /* What fails once is tried at once; then it is a problem, and takes longer. */
@@ -1467,6 +1485,7 @@ main(void)
 	RUN(test_full_record);
 	RUN(test_interruption);
 	RUN(test_clock);
+	RUN(test_expiry);
 	RUN(test_failures);
 	RUN(test_ticks);
 	RUN(test_protocol);
