@@ -20,8 +20,7 @@ need_root() {
 
 # Install the packages that are missing. No service is started by that.
 install_packages() {
-	local missing=() package policy=/usr/sbin/policy-rc.d made=0
-	local options=(-o DPkg::Lock::Timeout=300 -o Acquire::Retries=3) lock
+	local missing=() package policy=/usr/sbin/policy-rc.d lock
 
 	for package in "$@"; do
 		dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null |
@@ -34,20 +33,26 @@ install_packages() {
 	# one at a time: apt's own lock is not waited for where lists are updated
 	exec {lock}>/run/lock/snowflake-apt
 	flock "$lock"
-	if [ ! -e $policy ]; then
-		printf '#!/bin/sh\nexit 101\n' >$policy
-		chmod +x $policy
-		made=1
-	fi
-	if ! { apt-get "${options[@]}" install -y --no-install-recommends "${missing[@]}" ||
-		{ apt-get "${options[@]}" update &&
-			apt-get "${options[@]}" install -y --no-install-recommends "${missing[@]}"; }; } \
-		</dev/null >"$scratch/apt.log" 2>&1; then
+	# in a session of its own: what ends this run ends neither dpkg nor what takes
+	# the policy away again
+	if ! setsid --wait bash -c '
+		trap "" HUP INT TERM
+		policy=$1 made="" status=0
+		shift
+		if [ ! -e "$policy" ]; then
+			printf "#!/bin/sh\nexit 101\n" >"$policy"
+			chmod +x "$policy"
+			made=1
+		fi
+		install=(apt-get -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+		"${install[@]}" install -y --no-install-recommends "$@" ||
+			{ "${install[@]}" update && "${install[@]}" install -y --no-install-recommends "$@"; } ||
+			status=1
+		[ -z "$made" ] || rm -f "$policy"
+		exit $status' - "$policy" "${missing[@]}" </dev/null >"$scratch/apt.log" 2>&1; then
 		tail -n 20 "$scratch/apt.log" >&2
-		[ $made = 0 ] || rm -f $policy
 		die "apt-get could not install: ${missing[*]}"
 	fi
-	[ $made = 0 ] || rm -f $policy
 	exec {lock}>&-
 }
 
@@ -115,6 +120,7 @@ prepare_server() {
 	export PG_CONFIG
 	bindir=$("$PG_CONFIG" --bindir)
 	[ -x "$bindir/postgres" ] || die "There is no server in $bindir; PG_CONFIG chooses one."
+	[ "$(id -u)" = 0 ] || return 0
 	id postgres >/dev/null 2>&1 || useradd --system --shell /bin/sh postgres
 	chown postgres "$scratch"
 }
@@ -134,6 +140,7 @@ build_and_install() {
 copy_sources() {
 	tar -C "$root" --exclude=./.git --exclude='*.o' --exclude='*.so' \
 		--exclude='*.bc' --exclude='*.zip' --exclude=node_modules \
+		--exclude='./snowflake--*.sql' \
 		--exclude=./examples/orm/out -cf - . | tar -C "$1" --touch -xf -
 }
 
@@ -152,21 +159,26 @@ build_tree() {
 }
 
 # Bring a kept tree up to date: files that differ are copied, and those that are
-# gone are removed, so that make builds what has changed and no more.
+# gone are removed, so that make builds what has changed and no more. While this is
+# under way there are no sums, and without them the tree is made anew.
 update_tree() {
 	local tree=$1 new
 
 	new=$(mktemp -d "$scratch/sources.XXXXXX")
-	copy_sources "$new"
+	copy_sources "$new" || return
+	# programs have "*" before their names
+	(cd "$new" && find . -type f ! -perm /100 -print0 | xargs -0 sha256sum &&
+		find . -type f -perm /100 -print0 | xargs -0 sha256sum -b) >"$new.sums"
+	[ -e "$tree.sums" ] || rm -rf "$tree"
 	mkdir -p "$tree"
-	(cd "$new" && find . -type f -print0 | sort -z | xargs -0 sha256sum) >"$new.sums"
 	touch "$tree.sums"
-	comm -13 <(cut -c 67- "$new.sums" | sort) <(cut -c 67- "$tree.sums" | sort) |
-		(cd "$tree" && xargs -r -d '\n' rm -f)
-	comm -23 <(sort "$new.sums") <(sort "$tree.sums") | cut -c 67- |
-		(cd "$new" && tar -cf - -T -) | tar -C "$tree" -xf -
+	mv "$tree.sums" "$new.old"
+	comm -13 <(cut -c 67- "$new.sums" | sort) <(cut -c 67- "$new.old" | sort) |
+		(cd "$tree" && xargs -r -d '\n' rm -f) || return
+	comm -23 <(sort "$new.sums") <(sort "$new.old") | cut -c 67- |
+		(cd "$new" && tar -cf - -T -) | tar -C "$tree" -xf - || return
 	mv "$new.sums" "$tree.sums"
-	rm -rf "$new"
+	rm -rf "$new" "$new.old"
 }
 
 # Copy the server of a pg_config into a directory, as if that was "/": it finds

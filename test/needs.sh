@@ -24,7 +24,8 @@ need_registry_driver() {
 # A file system that is soon full.
 need_small_disk() {
 	mkdir "$scratch/small"
-	mount -t tmpfs -o size=64m,mode=777 tmpfs "$scratch/small" >&2
+	mount -t tmpfs -o size=64m,mode=777 tmpfs "$scratch/small" >&2 ||
+		{ echo 'no file system can be mounted here' >&2 && return 1; }
 	echo "export SNOWFLAKE_SMALL_DISK=$scratch/small"
 }
 
@@ -155,8 +156,15 @@ need_kubernetes_schemas() {
 
 # Put a directory into the cache, whole or not at all.
 keep() {
+	local new
+
 	(umask 022 && mkdir -p "$cache")
 	chmod 755 "$1"
-	cp -a "$1" "$2.new"
-	mv "$2.new" "$2"
+	new=$(mktemp -d "$2.new.XXXXXX")
+	if ! { chmod 755 "$new" && cp -a "$1/." "$new"; }; then
+		rm -rf "$new"
+		return 1
+	fi
+	# another run may have been quicker
+	mv -T "$new" "$2" 2>/dev/null || { rm -rf "$new" && [ -d "$2" ]; }
 }

@@ -118,10 +118,22 @@ find_missing() {
 
 # ---- a build that is kept ----
 
+# What objects are made of besides sources and headers, and no rule of make says:
+# another one of these, and all is built anew.
+hash_of_build() {
+	{
+		"$server_pg_config"
+		cat "$(dirname "$("$server_pg_config" --pgxs)")/../Makefile.global"
+		find "$("$server_pg_config" --includedir-server)" -name '*.h' -print0 | sort -z | xargs -0 sha256sum
+		gcc --version
+		cd "$root" && cat Makefile registry/*/Makefile test/helpers/*/Makefile && echo src/*.c registry/*/*.c
+	} 2>&1 | sha256sum
+}
+
 # make and make install for the server that is tested, in a tree of the cache;
 # only one run at a time may have that.
 build() {
-	local name=$1
+	local name=$1 key
 
 	shift
 	name=$name-$(echo "$server_pg_config $root $* ${COPT:-}" | sha256sum | cut -c 1-12)
@@ -133,7 +145,9 @@ build() {
 	else
 		tree=$scratch/build.$name
 	fi
-	(umask 022 && update_tree "$tree")
+	key=$(hash_of_build)
+	[ "$(cat "$tree.key" 2>/dev/null)" = "$key" ] || rm -rf "$tree" "$tree.sums"
+	(umask 022 && update_tree "$tree" && echo "$key" >"$tree.key") || die "$tree cannot be written"
 	build_tree "$tree" "$@"
 }
 
