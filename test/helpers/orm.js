@@ -81,13 +81,13 @@ const programs = {
 			assert.match(fs.readFileSync('out/pulled/schema.ts', 'utf8'),
 				/id: bigint\({ mode: "number" }\)/);
 		});
-		await check('drizzle-kit push wants to drop sequences of the extension, which no filter covers', () => {
+		await check('with a filter for its tables drizzle-kit push leaves the extension alone', () => {
 			fs.writeFileSync('out/public.config.js', `module.exports = {
 				...require('../drizzle.config.js'),
 				tablesFilter: ['!snowflake_*', '!pg_stat_snowflake'],
 			};`);
 			assert.match(complaint('public', 'drizzle-kit', 'push', '--config', 'out/public.config.js'),
-				/cannot drop sequence \w+ because extension snowflake requires it/);
+				/Changes applied|No changes detected/);
 		});
 	},
 

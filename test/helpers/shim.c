@@ -49,7 +49,7 @@ typedef struct SfClock
 {
 	int64_t		ahead_ms;		/* of the machine's, all clocks */
 	int64_t		set_ms;			/* the wall clock besides; or less than 0 */
-	int64_t		frozen_ms;		/* where the wall clock stands; 0: it goes */
+	int64_t		frozen_us;		/* where the wall clock stands; 0: it goes */
 	int64_t		nap_ms;			/* nobody waits longer; 0: as he likes */
 	int64_t		watched;		/* a process, or 0 */
 	int64_t		seen_ms;		/* ahead_ms as that has last read it */
@@ -80,7 +80,7 @@ clock_gettime(clockid_t id, struct timespec *ts)
 {
 	SfClock    *clock = shared;
 	int64_t		ahead_ms = __atomic_load_n(&clock->ahead_ms, __ATOMIC_SEQ_CST);
-	int64_t		frozen_ms = __atomic_load_n(&clock->frozen_ms, __ATOMIC_SEQ_CST);
+	int64_t		frozen_us = __atomic_load_n(&clock->frozen_us, __ATOMIC_SEQ_CST);
 	int64_t		add_ms = ahead_ms;
 
 	if (syscall(SYS_clock_gettime, id, ts) != 0)
@@ -90,10 +90,11 @@ clock_gettime(clockid_t id, struct timespec *ts)
 	if (id == CLOCK_REALTIME || id == CLOCK_REALTIME_COARSE)
 	{
 		add_ms += __atomic_load_n(&clock->set_ms, __ATOMIC_SEQ_CST);
-		if (frozen_ms != 0)
+		if (frozen_us != 0)
 		{
-			add_ms = frozen_ms;
-			ts->tv_sec = ts->tv_nsec = 0;
+			add_ms = 0;
+			ts->tv_sec = frozen_us / 1000000;
+			ts->tv_nsec = frozen_us % 1000000 * 1000;
 		}
 	}
 	ts->tv_sec += add_ms / 1000;

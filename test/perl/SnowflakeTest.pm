@@ -47,7 +47,7 @@ sub clock_file
 }
 
 # The fields of a clock's file: see test/helpers/shim.c.
-my %field = (ahead_ms => 0, set_ms => 1, frozen_ms => 2, nap_ms => 3, watched => 4, seen_ms => 5);
+my %field = (ahead_ms => 0, set_ms => 1, frozen_us => 2, nap_ms => 3, watched => 4, seen_ms => 5);
 
 sub new_clock
 {
@@ -86,15 +86,15 @@ sub set_clock
 	my ($node, $offset) = @_;
 	my $file = clock_file($node);
 
-	my ($goes, @time) = $offset =~ /^(@?)(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)$/;
-	my $time = @time ? timegm(reverse(@time[2 .. 5]), $time[1] - 1, $time[0]) : undef;
+	my ($goes, @time) = $offset =~ /^(@?)(\d+)-(\d+)-(\d+) (\d+):(\d+):(\d+)(\.\d+)?$/;
+	my $time = @time ? timegm(reverse(@time[2 .. 5]), $time[1] - 1, $time[0]) + ($time[6] // 0) : undef;
 
 	if (@time) { $offset = $time - time() }
 	elsif ($offset =~ /^([-+][\d.]+)d$/) { $offset = $1 * 86400 }
 	looks_like_number($offset) or die "no offset: $offset";
 	new_clock($file) if !-e $file;
 	write_clock($file, 'set_ms', sprintf('%.0f', 1000 * $offset));
-	write_clock($file, 'frozen_ms', @time && !$goes ? 1000 * $time : 0);
+	write_clock($file, 'frozen_us', @time && !$goes ? sprintf('%.0f', 1e6 * $time) : 0);
 	return;
 }
 

@@ -486,7 +486,7 @@ says($leased, 'shard lease', 'warning', qr/held until.*: .*\|Start the registry'
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND problem IS NOT NULL});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
-says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|See that the registry runs/, 'run out');
+says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|Start the registry's server/, 'run out');
 says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"/, 'likewise');
 $leased->poll_query_until('postgres', q{SELECT state = 'expired' FROM snowflake_shard_lease()}) or die;
 says($leased, 'shard lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: /, 'of shards, too');
