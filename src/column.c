@@ -207,15 +207,32 @@ require_storage(Relation table)
 				 errhint("Use the REFRESH MATERIALIZED VIEW command.")));
 }
 
+/*
+ * The column's number and type; false if there is no such column any more, as
+ * where somebody has taken the table out of its tree, and altered it, before
+ * it was locked here.
+ */
+static bool
+find_column(const SfColumn *column, Relation table, AttrNumber *number,
+			Oid *type)
+{
+	*number = get_attnum(RelationGetRelid(table), column->name);
+	if (*number == InvalidAttrNumber)
+		return false;
+	*type = getBaseType(get_atttype(RelationGetRelid(table), *number));
+	return *type == INT2OID || *type == INT4OID || *type == INT8OID;
+}
+
 static bool
 read_table(const SfColumn *column, Relation table)
 {
-	AttrNumber	number = get_attnum(RelationGetRelid(table), column->name);
-	Oid			type = getBaseType(get_atttype(RelationGetRelid(table),
-											   number));
+	AttrNumber	number;
+	Oid			type;
 	Relation	index;
 
 	require_storage(table);
+	if (!find_column(column, table, &number, &type))
+		return true;
 	index = open_index(column, table, number, type);
 	if (index != NULL)
 	{

@@ -22,7 +22,9 @@
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
+#include "utils/varlena.h"
 
 /* ---- queries ---- */
 
@@ -105,13 +107,32 @@ sf_conversion_queries(SfConversion *conversion, const char *const *queries,
 		sf_conversion_query(conversion, queries[i]);
 }
 
-/* SET takes no name without letters; that is how an empty path is shown. */
+/*
+ * A path as it was set need not be one for SET: $user stands without quotes in
+ * many, and what else does, even a semicolon, may come from whoever set it for
+ * the database.  SET takes no name without letters.
+ */
 static void
 set_path(SfConversion *conversion, const char *path, const char *note)
 {
-	const char *text = psprintf("SET LOCAL search_path = %s", path);
+	StringInfoData list;
+	List	   *names;
+	ListCell   *cell;
+	bool		can_set = SplitIdentifierString(pstrdup(path), ',', &names) &&
+		names != NIL;
+	const char *text;
 
-	if (path[0] == '\0' || strstr(path, "\"\"") != NULL)
+	initStringInfo(&list);
+	foreach(cell, names)
+	{
+		const char *name = lfirst(cell);
+
+		can_set = can_set && name[0] != '\0';
+		appendStringInfo(&list, "%s%s", list.len > 0 ? ", " : "",
+						 quote_identifier(name));
+	}
+	text = psprintf("SET LOCAL search_path = %s", list.data);
+	if (!can_set)
 		text = psprintf("SELECT pg_catalog.set_config('search_path', %s, true)",
 						quote_literal_cstr(path));
 	sf_conversion_add(conversion, text, NULL, note);

@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "utils/guc.h"
 #include "utils/syscache.h"
 
 Oid
@@ -34,13 +35,15 @@ sf_owner_of_relation(Oid relation)
 }
 
 /*
- * Become the owner.  Somebody who is it by SET ROLE alone could become
- * somebody else by RESET ROLE, and so could the owner's code.
+ * Become the owner, whose code leaves no setting behind.  Who is it by SET
+ * ROLE alone could become somebody else by RESET ROLE, and so could the
+ * owner's code.
  */
 void
 sf_owner_become(SfOwner *before, Oid owner)
 {
 	GetUserIdAndSecContext(&before->user, &before->context);
+	before->guc_level = NewGUCNestLevel();
 	if (owner != before->user || owner != GetSessionUserId())
 		sf_owner_switch(owner);
 }
@@ -60,5 +63,6 @@ sf_owner_switch(Oid role)
 void
 sf_owner_leave(const SfOwner *before)
 {
+	AtEOXact_GUC(false, before->guc_level);
 	SetUserIdAndSecContext(before->user, before->context);
 }

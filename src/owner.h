@@ -13,6 +13,7 @@ typedef struct SfOwner
 {
 	Oid			user;
 	int			context;
+	int			guc_level;
 } SfOwner;
 
 extern Oid	sf_owner_of_relation(Oid relation);

@@ -13,13 +13,17 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/relation.h"
+#include "access/tableam.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "commands/sequence.h"
 #include "common/int.h"
 #include "conversion.h"
 #include "executor/spi.h"
+#include "executor/tuptable.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "guard.h"
@@ -27,6 +31,8 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
@@ -69,7 +75,8 @@ typedef struct Sequence
 static const char *const sequences =
 "SELECT s.oid::regclass::text, q.seqtypid::regtype::text, q.seqincrement::text,"
 " CASE WHEN (seqtypid, seqmax) IN (('int2'::regtype, 32767), ('int4'::regtype, 2147483647))"
-"  THEN 9223372036854775807 ELSE seqmax END::text"
+"  THEN 9223372036854775807 ELSE seqmax END::text,"
+" s.oid::text"
 " FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
 "  JOIN pg_sequence q ON q.seqrelid = s.oid"
 " WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
@@ -84,7 +91,40 @@ get_number(int column)
 	return DatumGetInt64(DirectFunctionCall1(int8in, CStringGetDatum(text)));
 }
 
-/* SQLSTATE 55000 */
+/*
+ * What it has issued last.  Not by a query: by the time that one has its lock,
+ * the owner may have put a view of this name in the sequence's place, whose
+ * functions it would run.  SQLSTATE 40001
+ */
+static int64
+read_last(Oid oid, const Sequence *sequence)
+{
+	Relation	rel = try_relation_open(oid, AccessShareLock);
+	TupleTableSlot *slot;
+	TableScanDesc scan;
+	bool		isnull;
+	int64		last;
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("sequence %s has changed meanwhile", sequence->name),
+				 errhint("Call it again.")));
+	slot = table_slot_create(rel, NULL);
+	scan = table_beginscan_strat(rel, GetActiveSnapshot(), 0, NULL,
+								 true, true);
+	if (!table_scan_getnextslot(scan, ForwardScanDirection, slot))
+		elog(ERROR, "sequence %s is empty", sequence->name);
+	last = DatumGetInt64(slot_getattr(slot, SEQ_COL_LASTVAL, &isnull));
+	if (!DatumGetBool(slot_getattr(slot, SEQ_COL_CALLED, &isnull)))
+		last -= sequence->step;
+	table_endscan(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	relation_close(rel, NoLock);
+	return last;
+}
+
+/* SQLSTATE 40001, 55000 */
 static void
 read_sequence(const SfConversion *conversion, Sequence *sequence)
 {
@@ -103,10 +143,7 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 								  SPI_tuptable->tupdesc, 2);
 	sequence->step = get_number(3);
 	sequence->max = get_number(4);
-	sf_conversion_number(conversion,
-						 psprintf("SELECT last_value - CASE WHEN is_called THEN 0 ELSE " INT64_FORMAT " END FROM %s WHERE ($1, $2) IS NOT NULL",
-								  sequence->step, sequence->name),
-						 &sequence->last);
+	sequence->last = read_last((Oid) get_number(5), sequence);
 }
 
 /* Above the largest ID, as the sequence would come there.  SQLSTATE 2200H */

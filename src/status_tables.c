@@ -72,6 +72,17 @@ typedef struct Names
 	"ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts" MINUS "1]))"
 
 /*
+ * All that is below this table.  Not by pg_partition_tree(), which waits for
+ * who has locked a partition.
+ */
+#define BELOW(relation) \
+	"(WITH RECURSIVE below AS (SELECT " relation " AS relid UNION ALL" \
+	" SELECT h.inhrelid FROM below b JOIN pg_catalog.pg_inherits h" \
+	"  ON h.inhparent" EQ "b.relid AND NOT h.inhdetachpending)" \
+	" SELECT b.relid, NOT k.relkind" EQ "'p' AS isleaf FROM below b" \
+	"  JOIN pg_catalog.pg_class k ON k.oid" EQ "b.relid)"
+
+/*
  * A partition is not listed beside the table that it is a part of.  That has
  * unique IDs also where each of its leaves has, if it is they who divide it;
  * which is taken for granted.
@@ -99,8 +110,8 @@ static const char *const query =
 "   n.nspname, c.relname, a.attname), u.is_node,"
 "  " UNIQUE_ON("c.oid", "a.attnum")
 "  OR (c.relkind" EQ "'p' AND EXISTS (SELECT FROM"
-"    pg_catalog.pg_partition_tree(c.oid) t WHERE t.isleaf)"
-"   AND NOT EXISTS (SELECT FROM pg_catalog.pg_partition_tree(c.oid) t"
+"    " BELOW("c.oid") " t WHERE t.isleaf)"
+"   AND NOT EXISTS (SELECT FROM " BELOW("c.oid") " t"
 "    JOIN pg_catalog.pg_attribute l ON l.attrelid" EQ "t.relid"
 "     AND l.attname" EQ "a.attname"
 "    WHERE t.isleaf AND NOT " UNIQUE_ON("l.attrelid", "l.attnum") ")),"
@@ -112,7 +123,7 @@ static const char *const query =
 "   FROM pg_catalog.pg_subscription_rel r"
 "    JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
 "   WHERE r.srrelid" EQ "c.oid OR r.srrelid" EQ "ANY (ARRAY("
-"    SELECT t.relid FROM pg_catalog.pg_partition_tree(c.oid) t)))"
+"    SELECT t.relid FROM " BELOW("c.oid") " t)))"
 " FROM used u"
 "  JOIN pg_catalog.pg_class c ON c.oid" EQ "u.adrelid"
 "  JOIN pg_catalog.pg_namespace n ON n.oid" EQ "c.relnamespace"

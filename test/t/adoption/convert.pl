@@ -785,6 +785,18 @@ foreach my $path ('trap, pg_catalog, public', 'pg_temp, trap, pg_catalog, public
 		"\n\n$path\n", "an owner, with traps in $path");
 }
 
+# ---- a path that is none for SET ----
+
+foreach my $path ('$user,public', 'public,;SELECT/**/1/0', 'MySchema, "a b", public', '""')
+{
+	query($node, 'CREATE TABLE pathed (id serial PRIMARY KEY)', %busy);
+	is(query($node, qq{
+			SELECT set_config('search_path', '$path', false) <> 'x';
+			SELECT count(*) > 0 FROM public.snowflake_convert('public.pathed', dry_run => false);
+			SHOW search_path;
+			DROP TABLE public.pathed}, %busy), "t\nt\n$path", "the path is $path");
+}
+
 # ---- a standby ----
 
 my $backup = 'backup';

@@ -130,5 +130,60 @@ is(caught(), 0, 'are made with his rights');
 is(query($node, q{SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relispartition AND relkind = 'r'
 	AND relname LIKE 'parts%'}), 'mallory', 'and are his');
 
+# ---- what is the owner's leaves no setting behind ----
+
+query($node, q{SET ROLE mallory;
+	CREATE FUNCTION m.path(v integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+		BEGIN
+			PERFORM pg_catalog.set_config('search_path', 'm, pg_catalog', false);
+			RETURN true;
+		END $$;
+	CREATE TABLE m.sets (id serial PRIMARY KEY, x integer, CHECK (m.path(x) AND id > 0));
+	INSERT INTO m.sets (x) VALUES (1);
+	CREATE TABLE m.in_parts (id bigint) PARTITION BY RANGE (id);
+	CREATE TABLE m.rest PARTITION OF m.in_parts (CHECK (m.path(1) AND id > 0)) DEFAULT});
+foreach my $call (q{snowflake_convert('m.sets', dry_run => false)},
+	q{snowflake_create_partitions('m.in_parts', '1 month', '2026-01-01', '2026-04-01')})
+{
+	is(query($node, "SET search_path = public; SELECT count(*) > 0 FROM $call; SHOW search_path"),
+		"t\npublic", "the path is the caller's after $call");
+}
+
+# ---- what changes while the caller waits for a lock ----
+
+my $mallory = $node->background_psql('postgres');
+my $caller = $node->background_psql('postgres', on_error_stop => 0);
+
+$mallory->query_safe('SET SESSION AUTHORIZATION mallory');
+
+# The call waits for what mallory has locked, until that is changed.
+sub changed_meanwhile
+{
+	my ($lock, $call, $change) = @_;
+
+	$mallory->query_safe("BEGIN; $lock");
+	$caller->query_until(qr/started/, "\\echo started\n$call;\n");
+	$node->poll_query_until('postgres', q{SELECT count(*) > 0 FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND query LIKE '%snowflake_revert(%' AND pid <> pg_backend_pid()});
+	$mallory->query_safe("$change; COMMIT");
+	return $caller->query('SELECT 0');
+}
+
+query($node, q{SET ROLE mallory; CREATE TABLE m.again (id bigserial PRIMARY KEY);
+	SELECT count(*) FROM snowflake_convert('m.again', dry_run => false)});
+changed_meanwhile(q{DROP SEQUENCE m.again_id_seq;
+	CREATE VIEW m.again_id_seq AS SELECT m.evil(1)::integer::bigint AS last_value, true AS is_called},
+	q{SELECT count(*) FROM snowflake_revert('m.again')}, 'SELECT 1');
+is(caught(), 0, 'a view in place of the sequence is not run');
+
+query($node, q{SET ROLE mallory; CREATE TABLE m.a (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	CREATE TABLE m.b () INHERITS (m.a); INSERT INTO m.b VALUES (1)});
+unlike(changed_meanwhile('LOCK TABLE m.b',
+		q{SELECT note FROM snowflake_revert('m.a', identity => 'always', restart => 1000)},
+		q{ALTER TABLE m.b NO INHERIT m.a; ALTER TABLE m.b DROP id; ALTER TABLE m.b ADD id text DEFAULT 'a text'}),
+	qr/the next row is at/, 'what is no integer any more is not read as one');
+$mallory->quit;
+$caller->quit;
+
 $node->stop;
 done_testing();

@@ -112,5 +112,16 @@ query($node, q{SET ROLE mallory;
 	INSERT INTO m.days (id, x) VALUES (1, 1)});
 query($node, q{SELECT snowflake_create_partitions('m.days', '1 day', now(), now() + interval '1 day')});
 is(caught(), 0, 'nothing is run by a new partition');
+
+# ---- a lock that is held ----
+
+query($node, q{SET ROLE mallory;
+	CREATE TABLE m.held (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE m.held_1 PARTITION OF m.held DEFAULT});
+my $holder = $node->background_psql('postgres');
+$holder->query_safe('SET ROLE mallory; BEGIN; LOCK TABLE m.held_1');
+like(query($node, q{SET lock_timeout = '1s'; SELECT found FROM snowflake_status() WHERE check_name = 'unique indexes'}),
+	qr/m\.held\.id/, 'a locked partition is not waited for');
+$holder->quit;
 $node->stop;
 done_testing();
