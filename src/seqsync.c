@@ -18,6 +18,11 @@
  * replaced.  A database that has no record yet takes the publisher's, as it
  * takes that of a dump.
  *
+ * Meanwhile sessions go on.  They move the mark while the worker waits, for
+ * the publisher or for a lock, so what is kept is what is published, too.  And
+ * none may load what the worker has written for what all IDs of this database
+ * are below: so the worker loads the mark before it writes.
+ *
  * What the worker wrote is undone within milliseconds, in a WAL record of its
  * own.  A crash between the two leaves the publisher's values.
  *
@@ -32,8 +37,11 @@
 #include "access/xlog.h"
 #include "catalog/pg_proc.h"
 #include "commands/extension.h"
+#include "mark.h"
+#include "record.h"
 #include "register.h"
 #include "replication/worker_internal.h"
+#include "slot.h"
 #include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/syscache.h"
@@ -47,8 +55,8 @@ static const SfRegisterId record[] = {
 static int64 before[SF_NREGISTERS];
 static bool known = false;
 
-/* Find the registers of this database; false if it has none. */
-static bool
+/* Find the registers of this database, by a function beside; or InvalidOid. */
+static Oid
 find_registers(void)
 {
 	Oid			extension = get_extension_oid("snowflake", true);
@@ -56,16 +64,15 @@ find_registers(void)
 	Oid			function;
 
 	if (!OidIsValid(extension))
-		return false;
+		return InvalidOid;
 	schema = get_extension_schema(extension);
 	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 							   CStringGetDatum("snowflake_nextval"),
 							   PointerGetDatum(buildoidvector(NULL, 0)),
 							   ObjectIdGetDatum(schema));
-	if (!OidIsValid(function))
-		return false;			/* another extension of that name */
-	sf_register_find(function, NULL);
-	return true;
+	if (OidIsValid(function))	/* or another extension of that name */
+		sf_register_find(function, NULL);
+	return function;
 }
 
 /*
@@ -80,9 +87,15 @@ end_transaction(int code, Datum arg)
 	CommitTransactionCommand();
 }
 
+/*
+ * Throws what loading the mark throws, where there is one and a record: then
+ * the worker has written nothing yet, and is started anew.
+ */
 static void
-remember(void)
+remember(Oid function)
 {
+	if (!known && sf_record_exists())
+		sf_mark_require(function);
 	if (!known)
 		before_shmem_exit(end_transaction, (Datum) 0);
 	for (int i = 0; i < SF_NREGISTERS; i++)
@@ -90,20 +103,28 @@ remember(void)
 	known = true;
 }
 
-/* Raise the mark to what it was, unless it has not fallen. */
+/* Raise the mark to what it was, and to what is published, if it is below. */
 static void
 keep_mark(void)
 {
+	SfDatabase *slot = sf_slot_find();
+	int64		mark = before[SF_REG_MARK];
 	SfRegister	reg;
 	XLogRecPtr	lsn;
 
-	if (sf_register_read(SF_REG_MARK) >= before[SF_REG_MARK])
-		return;
 	(void) sf_register_open(&reg, SF_REG_MARK, true);
-	if (sf_register_lock(&reg, &lsn) < before[SF_REG_MARK])
-		lsn = sf_register_store(&reg, before[SF_REG_MARK], 0);
-	sf_register_close(&reg);
+	if (slot != NULL)
+	{
+		(void) sf_slot_lock(slot, 0);
+		mark = Max(mark, (int64) pg_atomic_read_u64(&slot->mark));
+	}
+	if (sf_register_lock(&reg, &lsn) < mark)
+		lsn = sf_register_store(&reg, mark, 0);
+	sf_register_unlock(&reg);
 	XLogFlush(lsn);
+	if (slot != NULL)
+		sf_slot_unlock(slot);
+	sf_register_close(&reg);
 }
 
 /* Write the record back, if there was one and it has been replaced. */
@@ -130,15 +151,19 @@ keep_record(void)
 static void
 on_transaction(XactEvent event, void *arg)
 {
-	if (event != XACT_EVENT_PRE_COMMIT || !sf_syncs_sequences() ||
-		!find_registers())
+	Oid			function;
+
+	if (event != XACT_EVENT_PRE_COMMIT || !sf_syncs_sequences())
+		return;
+	function = find_registers();
+	if (!OidIsValid(function))
 		return;
 	if (known)
 	{
 		keep_record();
 		keep_mark();
 	}
-	remember();
+	remember(function);
 }
 
 /* To be called when the library is loaded: all processes inherit it. */

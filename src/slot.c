@@ -106,19 +106,25 @@ sf_slot_take(void)
 	}
 }
 
+/* This database's slot, which it keeps; NULL if nobody has taken one yet. */
+SfDatabase *
+sf_slot_find(void)
+{
+	SfDatabase *slot;
+
+	LWLockAcquire(sf_state->lock, LW_SHARED);
+	slot = find_slot(MyDatabaseId);
+	LWLockRelease(sf_state->lock);
+	return slot;
+}
+
 /* The mark that is published for this database; 0 if there is none. */
 int64
 sf_slot_published_mark(void)
 {
-	SfDatabase *slot;
-	int64		mark = 0;
+	SfDatabase *slot = sf_slot_find();
 
-	LWLockAcquire(sf_state->lock, LW_SHARED);
-	slot = find_slot(MyDatabaseId);
-	if (slot != NULL)
-		mark = (int64) pg_atomic_read_u64(&slot->mark);
-	LWLockRelease(sf_state->lock);
-	return mark;
+	return slot == NULL ? 0 : (int64) pg_atomic_read_u64(&slot->mark);
 }
 
 /* A slot of our own, that begins where the published mark is. */

@@ -12,6 +12,7 @@
 
 extern SfDatabase *sf_slot_take(void);
 extern SfDatabase *sf_slot_make_own(void);
+extern SfDatabase *sf_slot_find(void);
 extern int64 sf_slot_published_mark(void);
 extern bool sf_slot_lock(SfDatabase *slot, uint64 need_ms);
 extern void sf_slot_unlock(SfDatabase *slot);

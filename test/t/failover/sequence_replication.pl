@@ -131,6 +131,45 @@ foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg
 ok($stopped, 'a worker was stopped between two sequences');
 is(mark($green, 'postgres'), $mark, 'the mark is what it was before, and the next worker keeps it');
 
+# ---- while sessions go on ----
+
+# The mark moves while the worker waits for the publisher.
+my $holder = $blue->background_psql('postgres');
+$holder->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_layout OWNER TO CURRENT_USER');
+query($green, 'ALTER SUBSCRIPTION green_postgres REFRESH SEQUENCES');
+$blue->poll_query_until('postgres', 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)') or die;
+query($green, q{SELECT snowflake_advance(snowflake_min_id(clock_timestamp() + interval '2 s'));
+	SELECT snowflake_nextval()});
+$mark = mark($green, 'postgres');
+$holder->query_safe('ROLLBACK');
+$holder->quit;
+wait_for_sequences($green, 'postgres');
+cmp_ok(mark($green, 'postgres'), '>=', $mark, 'what has moved meanwhile is not put back');
+
+# A session is the first one of its server's life while the worker has written
+# the mark and waits for another sequence.
+my $early = 0;
+foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg_class c
+	WHERE relkind = 'S' AND relname <> 'snowflake_mark'}))
+{
+	$green->stop('immediate');
+	$green->start;
+	$mark = mark($green, 'postgres');
+	$holder = $green->background_psql('postgres');
+	$holder->query_safe("BEGIN; ALTER SEQUENCE $sequence START 1");
+	query($green, 'ALTER SUBSCRIPTION green_postgres REFRESH SEQUENCES');
+	$green->poll_query_until('postgres', "SELECT ($worker) IS NOT NULL") or die;
+	if (mark($green, 'postgres') < $mark)
+	{
+		$early = epoch_ms(query($green, 'SELECT snowflake_nextval()'));
+	}
+	$holder->query_safe('ROLLBACK');
+	$holder->quit;
+	wait_for_sequences($green, 'postgres');
+	last if $early;
+}
+cmp_ok($early, '>=', $mark, 'and no ID is made below what was there before');
+
 # ---- another layout ----
 
 my $other = new_server('other', @logical, "snowflake.node_id = '2'",
