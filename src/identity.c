@@ -227,7 +227,7 @@ warn(SfOrigin origin, const Marker *marker, const SfOriginal *record)
 		strlcat(detail, " Nothing is generated that the other server may generate, too.",
 				sizeof(detail));
 	sf_tell(SF_EVENT_COPY, detail,
-			"If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs.",
+			"If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs. If ALTER SYSTEM has set the number, reset that first.",
 			"this data directory is a copy of another server's");
 }
 
@@ -248,7 +248,7 @@ tell_standby(void)
 	else if (node == sf_state->identity.primary)
 		sf_tell(SF_EVENT_STANDBY_SAME,
 				"If both run after a promotion, they issue the same IDs.",
-				"Set another snowflake.node_id here, and restart this server before it is promoted.",
+				"Set another snowflake.node_id here, and restart this server before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
 				"this standby has node id %u, and so has its primary",
 				node - 1);
 	else
@@ -394,7 +394,7 @@ refuse(uint32 node_plus_1)
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
 					   node_plus_1 - 1),
-			 errhint("If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server.")));
+			 errhint("If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.")));
 }
 
 /*

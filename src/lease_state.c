@@ -331,6 +331,7 @@ sf_lease_watch_right(SfLease *lease, SfMoment now)
 void
 sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
 {
+	const SfClaimant *claimant = &lease->config.claimant;
 	char		text[SF_REASON_SIZE];
 
 	snprintf(text, sizeof(text), "The lease of node id %u is lost: %s",
@@ -344,7 +345,10 @@ sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
 	lease->state = lease->state == SF_LEASE_RELEASING ?
 		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
 	lease->retry_ms = now.monotonic_ms;
-	sf_lease_lose(lease, now, text, "Another one will be claimed.");
+	sf_lease_lose(lease, now, text,
+				  claimant->first_node == claimant->last_node ?
+				  "It will be claimed again when it is free." :
+				  "Another one will be claimed.");
 }
 
 /* The number of the write of ours that made the record, if any; or -1. */
@@ -364,7 +368,7 @@ bool
 sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 						  const SfRegistry *registry)
 {
-	char		text[SF_REASON_SIZE];
+	char		text[SF_REMEDY_SIZE];
 
 	if (!registry->initialized)
 	{

@@ -118,6 +118,7 @@ static void
 configure(SfLeaseConfig *config)
 {
 	SfClaimant *claimant = &config->claimant;
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
 	char		reason[SF_REASON_SIZE];
 
 	memset(config, 0, sizeof(SfLeaseConfig));
@@ -141,8 +142,17 @@ configure(SfLeaseConfig *config)
 	config->frozen_ms = FROZEN_MS;
 	config->random = random_number;
 	config->say = say;
-	config->initialize = sf_settings_registry_kind(sf_registry)->initialize;
-	config->registry_kind = sf_settings_registry_kind(sf_registry)->name;
+	config->initialize = kind->initialize;
+	if (config->initialize == NULL)
+	{
+		char		layout[SF_LAYOUT_TEXT_SIZE];
+
+		sf_layout_print(claimant->layout, layout, sizeof(layout));
+		config->initialize =
+			psprintf("run there: SELECT snowflake_registry_init('%s');",
+					 layout);
+	}
+	config->registry_kind = kind->name;
 	configure_times(config);
 }
 

@@ -216,7 +216,7 @@ open_sequence(SfRegisterId id, LOCKMODE mode, bool wait)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a logged sequence",
 						RelationGetRelationName(rel)),
-				 errhint("Make it one again with ALTER SEQUENCE %s.%s SET LOGGED.",
+				 errhint("Make it one again: ALTER SEQUENCE %s.%s SET LOGGED;",
 						 SCHEMA, RelationGetRelationName(rel))));
 	return rel;
 }

@@ -27,7 +27,7 @@ typedef enum SfRegisterId
 
 /* Of a mark that was moved too far.  See "A mark in the far future" in doc. */
 #define SF_REG_MARK_REMEDY \
-	"If a wrong clock was believed before, restart the server with the right one; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)."
+	"If a wrong clock was believed before, restart the server with the right one; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);"
 
 /*
  * A register opened for writing.  Beside its value it holds a stamp, which

@@ -58,7 +58,8 @@ typedef struct SfRegistryKind
 	const char *scheme;
 	const char *name;			/* its library is snowflake_<name> */
 	const char *needs;			/* what it is not built without */
-	const char *initialize;		/* what an administrator does at first */
+	const char *initialize;		/* what an administrator does at first; NULL:
+								 * in the registry, which see leaser.c */
 } SfRegistryKind;
 
 extern void sf_settings_define(void);

@@ -27,7 +27,8 @@ int			sf_leasing_wait = 60 * 1000;
 #define LIBCURL		"libcurl (Debian: libcurl4-openssl-dev)"
 #define LIBZOOKEEPER	"libzookeeper without threads (Debian: libzookeeper-st-dev)"
 
-#define IN_SQL		"run there: SELECT snowflake_registry_init();"
+/* what is run there does not know the layout of this server */
+#define IN_SQL		NULL
 #define FROM_HERE	"run here: SELECT snowflake_registry_init();"
 
 static const SfRegistryKind kinds[] = {

@@ -70,10 +70,11 @@ sf_status_standby(ReturnSetInfo *result, const char *check)
 
 /*
  * Do this in a subtransaction; returns the message of the error that it threw,
- * or NULL.  A cancel is not caught.
+ * or NULL.  Its hint, if it has one, comes to stand in place of *hint, unless
+ * hint is NULL.  A cancel is not caught.
  */
 char *
-sf_status_try(void (*step) (void *), void *arg)
+sf_status_try(void (*step) (void *), void *arg, char **hint)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -100,6 +101,8 @@ sf_status_try(void (*step) (void *), void *arg)
 		return NULL;
 	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
 		ReThrowError(error);
+	if (hint != NULL && error->hint != NULL)
+		*hint = error->hint;
 	return error->message;
 }
 

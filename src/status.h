@@ -27,7 +27,7 @@ extern void sf_status_put(ReturnSetInfo *result, const char *check,
 extern void sf_status_ok(ReturnSetInfo *result, const char *check,
 						 const char *found);
 extern bool sf_status_standby(ReturnSetInfo *result, const char *check);
-extern char *sf_status_try(void (*step) (void *), void *arg);
+extern char *sf_status_try(void (*step) (void *), void *arg, char **hint);
 
 /* status_node.c */
 extern bool sf_status_has_shards(void);
@@ -35,7 +35,7 @@ extern void sf_status_node(ReturnSetInfo *result);
 
 /* status_server.c */
 extern void sf_status_server(ReturnSetInfo *result, Oid function);
-extern char *sf_status_read_mark(Oid function, int64 *value);
+extern char *sf_status_read_mark(Oid function, int64 *value, char **hint);
 
 /* status_clock.c */
 extern void sf_status_kernel_clock(ReturnSetInfo *result);

@@ -148,7 +148,7 @@ put_node(ReturnSetInfo *result)
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("%u is configured, and the primary that this server was a standby of had it, too",
 							   node),
-					  "If that one never runs again, all is well, and the next restart forgets it. If it may, set another snowflake.node_id here, and restart the server.");
+					  "If that one never runs again, all is well, and the next restart forgets it. If it may, set another snowflake.node_id here, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
 	else if (put_pending_node(result, node))
 		;
 	else if (before == 0 || before == node + 1 || primary != 0)

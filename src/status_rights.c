@@ -110,7 +110,7 @@ sf_status_rights(ReturnSetInfo *result, Oid function)
 
 	rights.extension = getExtensionOfObject(ProcedureRelationId, function);
 	rights.context = CurrentMemoryContext;
-	error = sf_status_try(find_rights, &rights);
+	error = sf_status_try(find_rights, &rights, NULL);
 	if (error != NULL)
 		sf_status_put(result, "privileges", SF_STATUS_ERROR,
 					  psprintf("the catalogs cannot be read: %s", error),

@@ -27,6 +27,7 @@
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
 #define YEAR_MS				(365 * DAY_MS)
 #define CAPACITY_WARNS		0.01	/* of the time */
+#define SEE_LOG				"See the server's log for this error."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
 
 /* ---- what there is room for ---- */
@@ -129,10 +130,10 @@ read_mark(void *arg)
 
 /* What is recorded, if no error is returned.  Nothing is loaded for this. */
 char *
-sf_status_read_mark(Oid function, int64 *value)
+sf_status_read_mark(Oid function, int64 *value, char **hint)
 {
 	MarkRead	mark = {.function = function};
-	char	   *error = sf_status_try(read_mark, &mark);
+	char	   *error = sf_status_try(read_mark, &mark, hint);
 
 	*value = mark.value;
 	return error;
@@ -147,15 +148,16 @@ put_mark(ReturnSetInfo *result, Oid function)
 	int64		reserve = sf_settings_reserve_ms();
 	char	   *error;
 	char	   *found;
+	char	   *remedy = SEE_LOG;
 
 	if (sf_status_standby(result, "mark"))
 		return;
-	error = sf_status_read_mark(function, &value);
+	error = sf_status_read_mark(function, &value, &remedy);
 	if (error != NULL)
 	{
 		sf_status_put(result, "mark", SF_STATUS_ERROR,
 					  psprintf("it cannot be read: %s", error),
-					  "Restore it, or create the extension again, and have an administrator call snowflake_advance() with the largest ID in use.");
+					  remedy);
 		return;
 	}
 	if (value == 0 && published == 0)
@@ -205,13 +207,14 @@ put_record(ReturnSetInfo *result, Oid function)
 {
 	RecordRead	record = {.function = function};
 	char	   *error;
+	char	   *remedy = SEE_LOG;
 
 	initStringInfo(&record.differs);
-	error = sf_status_try(read_record, &record);
+	error = sf_status_try(read_record, &record, &remedy);
 	if (error != NULL)
 		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
 					  psprintf("it cannot be read: %s", error),
-					  "See the check \"mark\".");
+					  remedy);
 	else if (!record.exists)
 		sf_status_ok(result, "recorded configuration",
 					 "none: no ID was made in this database");
@@ -278,7 +281,7 @@ put_copy(ReturnSetInfo *result)
 					  sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
-					  "If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server.");
+					  "If no other server has this data any more, have an administrator call snowflake_accept_copy(). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
 }
 
 /* Needs shared memory. */

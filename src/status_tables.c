@@ -72,23 +72,13 @@ typedef struct Names
 	"ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts" MINUS "1]))"
 
 /*
- * All that is below this table.  Not by pg_partition_tree(), which waits for
- * who has locked a partition.
- */
-#define BELOW(relation) \
-	"(WITH RECURSIVE below AS (SELECT " relation " AS relid UNION ALL" \
-	" SELECT h.inhrelid FROM below b JOIN pg_catalog.pg_inherits h" \
-	"  ON h.inhparent" EQ "b.relid AND NOT h.inhdetachpending)" \
-	" SELECT b.relid, NOT k.relkind" EQ "'p' AS isleaf FROM below b" \
-	"  JOIN pg_catalog.pg_class k ON k.oid" EQ "b.relid)"
-
-/*
  * A partition is not listed beside the table that it is a part of.  That has
  * unique IDs also where each of its leaves has, if it is they who divide it;
- * which is taken for granted.
+ * which is taken for granted.  Partitions are looked for in the catalog, since
+ * pg_partition_tree() waits for a lock on each of them, and keeps it.
  */
 static const char *const query =
-"WITH used AS MATERIALIZED ("
+"WITH RECURSIVE used AS MATERIALIZED ("
 " SELECT f.adrelid, f.adnum, a.attname,"
 "  pg_catalog.bool_and(p.prosrc" EQ "'snowflake_next_id') AS is_node"
 " FROM pg_catalog.pg_depend e"
@@ -105,16 +95,28 @@ static const char *const query =
 "  AND d.refclassid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
 "  AND d.classid" EQ "'pg_catalog.pg_attrdef'::pg_catalog.regclass"
 "  AND NOT a.attisdropped"
-" GROUP BY f.adrelid, f.adnum, a.attname)"
+" GROUP BY f.adrelid, f.adnum, a.attname),"
+" part AS ("
+" SELECT DISTINCT u.adrelid AS root, u.adrelid AS relid FROM used u"
+" UNION"
+" SELECT t.root, i.inhrelid FROM part t"
+"  JOIN pg_catalog.pg_inherits i ON i.inhparent" EQ "t.relid"
+"  JOIN pg_catalog.pg_class c ON c.oid" EQ "i.inhrelid"
+" WHERE c.relispartition AND NOT i.inhdetachpending),"
+" leaf AS ("
+" SELECT t.root, t.relid FROM part t"
+"  JOIN pg_catalog.pg_class c ON c.oid" EQ "t.relid"
+" WHERE NOT c.relkind" EQ "'p')"
 " SELECT c.oid, a.attname, a.atttypid, pg_catalog.format('%I.%I.%I',"
 "   n.nspname, c.relname, a.attname), u.is_node,"
 "  " UNIQUE_ON("c.oid", "a.attnum")
-"  OR (c.relkind" EQ "'p' AND EXISTS (SELECT FROM"
-"    " BELOW("c.oid") " t WHERE t.isleaf)"
-"   AND NOT EXISTS (SELECT FROM " BELOW("c.oid") " t"
+"  OR (c.relkind" EQ "'p' AND EXISTS (SELECT FROM leaf t"
+"    WHERE t.root" EQ "c.oid)"
+"   AND NOT EXISTS (SELECT FROM leaf t"
 "    JOIN pg_catalog.pg_attribute l ON l.attrelid" EQ "t.relid"
 "     AND l.attname" EQ "a.attname"
-"    WHERE t.isleaf AND NOT " UNIQUE_ON("l.attrelid", "l.attnum") ")),"
+"    WHERE t.root" EQ "c.oid AND NOT "
+UNIQUE_ON("l.attrelid", "l.attnum") ")),"
 "  pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
 "   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),"
 "  NOT pg_catalog.row_security_active(c.oid),"
@@ -122,8 +124,8 @@ static const char *const query =
 "    pg_catalog.format('%I', s.subname), ', ')"
 "   FROM pg_catalog.pg_subscription_rel r"
 "    JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
-"   WHERE r.srrelid" EQ "c.oid OR r.srrelid" EQ "ANY (ARRAY("
-"    SELECT t.relid FROM " BELOW("c.oid") " t)))"
+"   WHERE r.srrelid" EQ "ANY (ARRAY("
+"    SELECT t.relid FROM part t WHERE t.root" EQ "c.oid)))"
 " FROM used u"
 "  JOIN pg_catalog.pg_class c ON c.oid" EQ "u.adrelid"
 "  JOIN pg_catalog.pg_namespace n ON n.oid" EQ "c.relnamespace"
@@ -307,7 +309,7 @@ look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node,
 		.mark_ms = mark_ms};
 
 		if (can_look_at(look.column))
-			(void) sf_status_try(look_at, &look);
+			(void) sf_status_try(look_at, &look, NULL);
 		if (look.looked || look.found)
 			seen++;
 		if (look.found)
@@ -346,7 +348,7 @@ put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 	if (sf_status_standby(result, "rows above"))
 		return;
 	if (sf_state != NULL && sf_slot_published_mark() == 0)
-		error = sf_status_read_mark(function, &mark_ms);
+		error = sf_status_read_mark(function, &mark_ms, NULL);
 	lease = sf_state == NULL ? 0 : pg_atomic_read_u64(&sf_state->lease);
 	if (lease == 0 && has_node_column(columns))
 		sf_status_put(result, "rows above", SF_STATUS_WARNING,
@@ -369,7 +371,7 @@ sf_status_tables(ReturnSetInfo *result, Oid function)
 	char	   *error;
 
 	columns.extension = getExtensionOfObject(ProcedureRelationId, function);
-	error = sf_status_try(find_columns, &columns);
+	error = sf_status_try(find_columns, &columns, NULL);
 	if (error != NULL)
 	{
 		sf_status_put(result, "tables", SF_STATUS_ERROR,

@@ -598,9 +598,12 @@ test_fence(void)
 	CHECK(!lease.right.valid);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_CONTAINS(last_said, "WARNING: The lease of node id 1 is lost: somebody else has claimed it");
+	CHECK_EQ(lease.config.claimant.last_node, 1);
+	CHECK_STR(lease.remedy, "It will be claimed again when it is free.");
 
 	/* under our own name */
 	prepare_held(1);
+	lease.config.claimant.last_node = 2;
 	registry.record[1].version = ++registry.revision;
 	registry.record[1].write_id = rnd();
 	reply_until(SF_ASK_EXTEND);
@@ -608,6 +611,7 @@ test_fence(void)
 	reply();
 	CHECK(!lease.right.valid);
 	CHECK_CONTAINS(last_said, "or is a copy of this server");
+	CHECK_STR(lease.remedy, "Another one will be claimed.");
 
 	/* the registry has lost everything */
 	prepare_held(1);

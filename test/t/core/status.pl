@@ -213,23 +213,26 @@ says($node, 'rows above', 'ok', qr/2 not looked at/, 'a table with policies', as
 is(query($node, 'SELECT last_value, is_called FROM seen'), $seen, 'of which none is run');
 query($node, 'DROP POLICY see ON t; ALTER TABLE t DISABLE ROW LEVEL SECURITY');
 query($node, q{CREATE TABLE parts (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-	CREATE TABLE part PARTITION OF parts DEFAULT});
+	CREATE TABLE part PARTITION OF parts DEFAULT;
+	CREATE TABLE bare_parts (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE bare_part PARTITION OF bare_parts DEFAULT;
+	ALTER TABLE bare_part ADD UNIQUE (id)});
 my $holder = $node->background_psql('postgres');
 foreach my $lock ('LOCK TABLE t', 'LOCK TABLE part', 'REINDEX INDEX part_pkey', 'REINDEX INDEX t_pkey')
 {
-	$holder->query_safe("BEGIN; $lock");
-	says($node, 'rows above', $lock =~ /part/ ? 'error' : 'ok', qr/ of 1 columns .*2 not looked at/,
+	$holder->query_safe("BEGIN; LOCK TABLE bare_part; $lock");
+	says($node, 'rows above', $lock =~ /part/ ? 'error' : 'ok', qr/ of 1 columns .*3 not looked at/,
 		"not waited for: $lock", as => 'SET statement_timeout = 60000;');
 	$holder->query_safe('ROLLBACK');
 }
 $holder->query_safe('BEGIN');
 $holder->query_safe(q{SELECT count(*) FROM snowflake_status()});
 is(query($node, q{SELECT string_agg(DISTINCT relation::regclass::text, ' ') FROM pg_locks
-	WHERE relation IN ('t'::regclass, 'parts'::regclass, 'part'::regclass, 'part_pkey'::regclass)}), '',
+	WHERE relation IN ('t'::regclass, 'parts'::regclass, 'part'::regclass, 'part_pkey'::regclass, 'bare_parts'::regclass, 'bare_part'::regclass)}), '',
 	'and it keeps no lock');
 $holder->query_safe('ROLLBACK');
 $holder->quit;
-query($node, 'DROP TABLE parts');
+query($node, 'DROP TABLE parts, bare_parts');
 says($node, 'rows above', 'error', qr/public.t.id/, 'read-only',
 	as => 'SET default_transaction_read_only = on;');
 query($node, 'ALTER TABLE t DROP CONSTRAINT t_pkey');
@@ -331,10 +334,16 @@ says($node, 'mark', 'error', qr/not loaded; at .*1 day ahead of the clock.*setva
 refused($node, $next, '58000', qr/behind the mark/, 'which is refused', database => 'far');
 query($node, 'SELECT snowflake_stat_reset()');
 query($node, 'ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED', database => 'far');
-says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence/,
+says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence\|Make it one again: ALTER SEQUENCE snowflake_state.snowflake_mark SET LOGGED;$/,
 	'one that is damaged', database => 'far');
-says($node, 'recorded configuration', 'error', qr/cannot be read: .*See the check "mark"/,
-	'nor can this', database => 'far');
+says($node, 'recorded configuration', 'error', qr/cannot be read: /, 'nor can this', database => 'far');
+query($node, 'ALTER SEQUENCE snowflake_state.snowflake_mark SET LOGGED; ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch SET UNLOGGED',
+	database => 'far');
+says($node, 'recorded configuration', 'error', qr/cannot be read: "snowflake_recorded_epoch" .*\|Make it one again: ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch SET LOGGED;$/,
+	'a record that is damaged, where the mark is not', database => 'far');
+query($node, query($node, q{SELECT substring(remedy FROM 'ALTER.*') FROM snowflake_status() WHERE check_name = 'recorded configuration'},
+	database => 'far'), database => 'far');
+says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'once the remedy is typed', database => 'far');
 query($node, 'DROP DATABASE far');
 
 # ---- databases ----

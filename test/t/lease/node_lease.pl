@@ -130,7 +130,10 @@ is(query($a, q{SET ROLE mallory; SELECT count(*) FROM pg_settings
 	WHERE name = 'snowflake.registry'}), '0', 'nor does the setting');
 is(query($registry, 'SELECT snowflake_registry_init()'), 't', 'init');
 wait_for_lease($a, q{problem ~ 'is for the layout'});
-query($registry, "TRUNCATE snowflake_registry; SELECT snowflake_registry_init('$layout')");
+query($registry, 'TRUNCATE snowflake_registry');
+wait_for_lease($a, q{problem ~ 'never initialized'});
+is(query($registry, query($a, q{SELECT substring(remedy FROM 'run there: (SELECT .*;)$') FROM snowflake_lease()})),
+	't', 'what the remedy says makes one for the layout of this server');
 is(query($registry, "SELECT snowflake_registry_init('$layout')"), 'f',
 	'init again changes nothing');
 
