@@ -35,7 +35,9 @@ extern void sf_harness_close(void);
 /* Forget the request before; the next one begins. */
 extern void sf_harness_reset(void);
 
-/* Call this in the request's context; if it throws, the other with the text. */
+/*
+ * Call this in the request's context; if it throws, the other with the text.
+ */
 extern void sf_harness_call(void (*work) (const void *arg), const void *arg,
 							void (*fail) (const char *problem));
 

@@ -346,8 +346,8 @@ read_result(void)
 
 /*
  * Does a password seem to end too early, so that the rest of it would be taken
- * for a host or a database, which libpq's errors name?  The user's name and the
- * password end at the first "@", unless there is a "/" before it.
+ * for a host or a database, which libpq's errors name?  The user's name and
+ * the password end at the first "@", unless there is a "/" before it.
  */
 static bool
 has_stray_at(const char *url)
