@@ -5,35 +5,43 @@
 #	make -f ../Makefile		from an empty directory: built there, with the
 #					sources as they are (they may not be built themselves)
 
-EXTENSION = snowflake
-EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/$(EXTENSION).control)
+# The second one is the registry in PostgreSQL, in a database of its own.
+EXTENSION = snowflake snowflake_registry
+EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 
 MODULE_big = snowflake
-OBJS = $(patsubst %.c,src/%.o,$(sort $(notdir $(wildcard $(srcdir)/src/*.c))))
-DATA = $(addprefix sql/,$(notdir $(wildcard $(srcdir)/sql/snowflake--*.sql)))
+SOURCE_FILES = $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c)
+OBJS = $(sort $(patsubst $(srcdir)/%.c,%.o,$(SOURCE_FILES)))
+DATA = $(addprefix sql/,$(notdir $(wildcard $(srcdir)/sql/*--*.sql)))
 
 # pgEdge's extension of this name: where a database has it, in one of the
 # versions that were released, ALTER EXTENSION ... UPDATE says so.
 PGEDGE = 1.1 1.2 2.0 2.2 2.3 2.4 2.5.0 2.6.0
 DATA_built = $(PGEDGE:%=snowflake--%--$(EXTVERSION).sql)
 
-PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"'
+# bitcode does not see PG_CFLAGS
+PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src
 PG_CFLAGS = -fvisibility=hidden
 
-# Places where tests can make a process die: see src/fault.h. Not for use.
+# Places where tests can make a process die: see src/base/fault.h. Not for use.
 ifdef FAULTS
 PG_CPPFLAGS += -DSF_FAULTS
 endif
 
+# TICK_COUNTER=no leaves out the processor's counter: see src/base/tick_counter.h.
+ifeq ($(TICK_COUNTER),no)
+PG_CPPFLAGS += -DSF_NO_TICK_COUNTER
+endif
+
 # What runs against any server that has the library preloaded and a node id, and
 # what wants the settings in test/regress.conf.
-REGRESS = layouts decode text times generation batches privileges errors \
-	partitions feeds convert
-REGRESS_SETTINGS = shards settings
+REGRESS = layouts surface decode compose text times generation batches \
+	privileges errors partitions feeds convert
+REGRESS_SETTINGS = shards copy settings
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 
-EXTRA_CLEAN = results regression.diffs regression.out regress.conf src/*.gcda src/*.gcno
+EXTRA_CLEAN = results regression.diffs regression.out regress.conf $(wildcard src/*.gcda src/*.gcno src/*/*.gcda src/*/*.gcno)
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -44,10 +52,10 @@ include $(PGXS)
 SOURCES := $(realpath $(srcdir))
 ifneq ($(SOURCES),$(realpath .))
 ELSEWHERE = yes
-ifneq ($(wildcard $(SOURCES)/src/*.o),)
+ifneq ($(wildcard $(SOURCES)/src/*.o $(SOURCES)/src/*/*.o),)
 $(error the sources have been built where they are: "make clean" there first)
 endif
-$(shell mkdir -p src)
+$(shell mkdir -p $(sort $(dir $(OBJS))))
 endif
 
 # pg_regress takes from the current directory what it expects.
@@ -55,7 +63,7 @@ link-expected:
 	$(if $(ELSEWHERE),ln -sfn "$(SOURCES)/expected" expected)
 .PHONY: link-expected
 
-$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h) $(srcdir)/snowflake.control
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h) $(srcdir)/snowflake.control
 
 $(DATA_built): sql/pgedge.sql
 	cp $< $@
@@ -189,6 +197,9 @@ soak:
 	test/soak $(SECONDS)
 
 ##: make package	Debian's packages and the archive for PGXN, built and tried	3 min
+package:
+	test/package
+
 ##: make demo	builds and installs, starts a private server, shows it at work	1 min
 demo:
 	test/demo
@@ -201,16 +212,20 @@ bench:
 pictures:
 	doc/pictures/make
 
+##: make portable	the presets in sql/portable.sql	1 s
+portable:
+	sql/portable-make
+
 help:
 	@sed -n 's/^##@ \(.*\)/\n\1:/p; s/^##: //p' $(lastword $(filter %Makefile,$(MAKEFILE_LIST))) | \
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings indent vpath settings bits32 model soak package demo bench pictures help dist
+	stress warnings indent vpath settings bits32 model soak package demo bench pictures portable help dist
 
 ##: make dist	the archive for PGXN, of the last commit	1 s
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
 
 dist:
-	git archive --format=zip --prefix=$(EXTENSION)-$(DISTVERSION)/ \
-		-o $(EXTENSION)-$(DISTVERSION).zip HEAD
+	git archive --format=zip --prefix=snowflake-$(DISTVERSION)/ \
+		-o snowflake-$(DISTVERSION).zip HEAD

@@ -1,4 +1,4 @@
-# What the works in bench/work share: connections, contestants, rounds, records.
+# What the scripts in bench/work share: connections, contestants, rounds, records.
 
 package Bench;
 
@@ -28,8 +28,8 @@ our $major = $ENV{BENCH_MAJOR} // 0;
 
 # ---- contestants ----
 
-# An expression in i, a row's number, in a cluster. "slow" ones make fewer calls
-# in a statement. "key" is a column's definition.
+# An expression in i, the number of a row, in a cluster. "slow" ones make fewer calls
+# in a statement. "key" is the definition of a column.
 my %all = (
 	'empty C function' => { call => 'bench_nothing()' },
 	'clock_timestamp()' => { call => 'clock_timestamp()' },
@@ -90,7 +90,7 @@ sub connect_to
 		'', { RaiseError => 1, PrintError => 0, pg_server_prepare => 1 });
 }
 
-# One of a server's connections; they are kept.
+# Return one of a server's connections, which are kept.
 sub db
 {
 	my ($cluster, $i) = @_;
@@ -112,7 +112,7 @@ sub sql
 	return $sth->{NUM_OF_FIELDS} ? $sth->fetchrow_array : ();
 }
 
-# Start or stop a server; its connections are gone after that.
+# Start or stop a server, which ends its connections.
 sub ctl
 {
 	my ($cluster, @args) = @_;
@@ -122,7 +122,8 @@ sub ctl
 		"$dir/$cluster/log", '-s', @args) == 0 or die "pg_ctl @args failed";
 }
 
-# The same query in several backends at a time; "START" in it is when.
+# Run the same query in several backends at a time. "START" in it is replaced by the
+# time to begin.
 sub together
 {
 	my ($cluster, $clients, $query) = @_;
@@ -147,8 +148,8 @@ sub together
 	return @rows;
 }
 
-# Seconds of CPU that all processes of the machine have used, and those that its
-# cores have been there for.
+# Return the seconds of CPU that all processes of the machine have used, and the
+# seconds that its cores have had.
 sub machine_cpu
 {
 	open my $in, '<', '/proc/stat' or die;
@@ -157,10 +158,9 @@ sub machine_cpu
 	return ((sum(@v) - $v[3] - $v[4]) / 100, sum(@v) / 100);
 }
 
-# Rows of a query, in several backends at a time, again and again for so long:
-# rows a second, CPU time for each, and the slowest backend against the fastest.
-# Where processes that are not ours had more than a tenth of the machine, try
-# again, and keep the quieter one.
+# Run a query repeatedly in several backends for this time. Return rows a second, CPU
+# time for each, and the slowest backend against the fastest. If other processes used
+# more than a tenth of the machine, try again, and keep the quieter run.
 sub loop
 {
 	my ($cluster, $clients, $query, $rows, $ms) = @_;
@@ -218,8 +218,8 @@ sub spread
 	return { median => median(@v) + 0, min => min(@v) + 0, max => max(@v) + 0 };
 }
 
-# A figure of several contestants: the values of its rounds. Ratios are those
-# of ours to each, round by round, since both then ran within seconds.
+# Record a figure of several contestants: the values of its rounds. Ratios compare
+# ours with each other one round by round, because both ran within seconds.
 sub record
 {
 	my (%r) = @_;
@@ -242,8 +242,8 @@ sub record
 	}
 }
 
-# Run each item once in each round, beginning with another one each time. An
-# item is [name, sub]; the sub returns figures: { figure => value }.
+# Run each item once in each round, beginning with another one each time. An item is
+# [name, sub]; the sub returns figures: { figure => value }.
 sub rounds
 {
 	my ($rounds, @items) = @_;

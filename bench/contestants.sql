@@ -34,6 +34,24 @@ BEGIN
 END
 $$;
 
+-- The same with the statements of the article, each of which is a query.
+CREATE FUNCTION instagram_published() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+	epoch bigint := 1314220021721;
+	shard integer := 5;
+	number bigint;
+	ms bigint;
+	result bigint;
+BEGIN
+	SELECT nextval('instagram_seq') % 1024 INTO number;
+	SELECT floor(extract(epoch FROM clock_timestamp()) * 1000) INTO ms;
+	result := (ms - epoch) << 23;
+	result := result | (shard << 10);
+	result := result | (number);
+	RETURN result;
+END
+$$;
+
 -- Mastodon's timestamp_id, after the comment at the head of
 -- lib/mastodon/snowflake.rb: 48 bits of Unix milliseconds, and 16 of the table's
 -- sequence added to a hash of the table, a secret and these milliseconds.
@@ -48,6 +66,13 @@ BEGIN
 	RETURN (ms << 16) | ((base + nextval(table_name || '_id_seq')) & 65535);
 END
 $$;
+
+-- The same IDs as ours in plain SQL.
+CREATE SCHEMA portable;
+SET search_path = portable;
+\ir ../sql/portable.sql
+SELECT FROM snowflake_set_node(1);
+RESET search_path;
 
 -- a million rows to load from
 CREATE TABLE source AS SELECT i AS v FROM generate_series(1, :rows) i;

@@ -4,10 +4,6 @@
 require "active_record"
 require "stringio"
 
-# The extension makes its own tables: they do not belong into schema.rb. In an
-# application this is for config/initializers.
-ActiveRecord::SchemaDumper.ignore_tables = [/^snowflake_/]
-
 ActiveRecord::Base.establish_connection(
   adapter: "postgresql", host: ENV["PGHOST"], port: ENV["PGPORT"],
   database: ENV["PGDATABASE"], username: ENV["PGUSER"])

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  Makes older majors look like the newest: the home of PG_VERSION_NUM.
+ *	  Makes older majors look like the newest: the only home of PG_VERSION_NUM.
  *
  * Include it right after postgres.h.
  *
@@ -15,8 +15,9 @@
 #endif
 
 /*
- * From 16 on the server builds extensions with hidden symbols and marks what
- * is exported.  The Makefile hides them for all; so mark them here, too.
+ * Export symbols.  From 16 on, the server builds extensions with hidden
+ * symbols and marks the exported ones.  The Makefile hides them on all majors,
+ * so mark them here too.
  */
 #if PG_VERSION_NUM < 160000
 #undef PGDLLEXPORT
@@ -33,7 +34,7 @@
 #include "varatt.h"
 #endif
 
-/* It was called an attribute before 20. */
+/* Before 20 its name was pg_attribute_always_inline. */
 #ifndef pg_always_inline
 #define pg_always_inline pg_attribute_always_inline
 #endif
@@ -45,7 +46,7 @@
 #define SF_MODULE_MAGIC PG_MODULE_MAGIC
 #endif
 
-/* Named wait events; before 17 there is one for all extensions. */
+/* Named wait events; before 17 all extensions share one. */
 #include "utils/wait_event.h"
 #if PG_VERSION_NUM >= 170000
 static inline uint32
@@ -59,14 +60,14 @@ sf_wait_event(uint32 *cache, const char *name)
 #define sf_wait_event(cache, name) ((void) (cache), PG_WAIT_EXTENSION)
 #endif
 
-/* The set belongs to a context before 17, and to nobody here since. */
+/* Before 17 the set belongs to a memory context. */
 #if PG_VERSION_NUM >= 170000
 #define sf_create_wait_event_set(n) CreateWaitEventSet(NULL, n)
 #else
 #define sf_create_wait_event_set(n) CreateWaitEventSet(CurrentMemoryContext, n)
 #endif
 
-/* Was the relation, or its file, made in this transaction?  Include rel.h. */
+/* True if this transaction made the relation or its file.  Include rel.h. */
 #if PG_VERSION_NUM >= 160000
 #define sf_relation_is_new(rel) \
 	((rel)->rd_createSubid != InvalidSubTransactionId || \
@@ -77,7 +78,7 @@ sf_wait_event(uint32 *cache, const char *name)
 	 (rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
-/* The planner's hook at the making of base relations, and whose it sees. */
+/* The hook that the planner calls for base relations; 19 shows all kinds. */
 #if PG_VERSION_NUM >= 190000
 #include "optimizer/pathnode.h"
 #define sf_rel_hook			build_simple_rel_hook
@@ -97,11 +98,12 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #endif
 
 /*
- * Is this the worker that copies a publisher's sequences, which there is from
- * 19 on?  Include worker_internal.h.  What is asked only there is not exported
- * by 15.
+ * True in the worker that copies a publisher's sequences, which exists from 19
+ * on.  Include worker_internal.h.  Majors before that do not export the
+ * functions used.
  */
-#if PG_VERSION_NUM >= 190000
+#define SF_SYNCS_SEQUENCES	(PG_VERSION_NUM >= 190000)
+#if SF_SYNCS_SEQUENCES
 #define sf_syncs_sequences() \
 	(MyLogicalRepWorker != NULL && am_sequencesync_worker())
 #else
@@ -111,6 +113,16 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #define get_extension_schema(extension) ((void) (extension), InvalidOid)
 #endif
 
+/*
+ * The name of the memory context in which COPY FROM plans defaults; see
+ * copy_default.c.  No context has the name for majors that we have not seen.
+ */
+#if PG_VERSION_NUM < 200000
+#define SF_COPY_CONTEXT		"COPY"
+#else
+#define SF_COPY_CONTEXT		""
+#endif
+
 /* Bytes are unsigned in base64.h from 18 on. */
 #if PG_VERSION_NUM >= 180000
 typedef uint8 SfByte;
@@ -118,20 +130,21 @@ typedef uint8 SfByte;
 typedef char SfByte;
 #endif
 
-/* The class of the object is an argument from 16 on. */
-#if PG_VERSION_NUM < 160000
-#define object_ownercheck(class, object, role) \
-	pg_class_ownercheck(object, role)
-#define object_aclcheck(class, object, role, mode) \
-	pg_proc_aclcheck(object, role, mode)
-#endif
-
-#if PG_VERSION_NUM < 160000
-#define sf_schema_aclcheck(schema, role, mode) \
-	pg_namespace_aclcheck(schema, role, mode)
-#else
+/* Rights to all classes of objects have one function from 16 on. */
+#if PG_VERSION_NUM >= 160000
+#define sf_relation_ownercheck(relation, role) \
+	object_ownercheck(RelationRelationId, relation, role)
+#define sf_function_aclcheck(function, role, mode) \
+	object_aclcheck(ProcedureRelationId, function, role, mode)
 #define sf_schema_aclcheck(schema, role, mode) \
 	object_aclcheck(NamespaceRelationId, schema, role, mode)
+#else
+#define sf_relation_ownercheck(relation, role) \
+	pg_class_ownercheck(relation, role)
+#define sf_function_aclcheck(function, role, mode) \
+	pg_proc_aclcheck(function, role, mode)
+#define sf_schema_aclcheck(schema, role, mode) \
+	pg_namespace_aclcheck(schema, role, mode)
 #endif
 
 /* Scans count for EXPLAIN from 18 on, and have flags from 19 on. */
@@ -146,7 +159,7 @@ typedef char SfByte;
 	index_beginscan(table, index, snapshot, nkeys, 0)
 #endif
 
-/* The process and its transaction, as others know them.  Include proc.h. */
+/* Number and transaction of this process.  Include proc.h. */
 #if PG_VERSION_NUM >= 170000
 #define sf_my_proc_number()		((int) MyProcNumber)
 #define sf_my_lxid()			(MyProc->vxid.lxid)
@@ -155,7 +168,7 @@ typedef char SfByte;
 #define sf_my_lxid()			(MyProc->lxid)
 #endif
 
-/* All settings, in no order; sets their number.  Include guc_tables.h. */
+/* Return all settings, and set *n to their number.  Include guc_tables.h. */
 #if PG_VERSION_NUM >= 160000
 #define sf_all_gucs(n)		get_guc_variables(n)
 #else

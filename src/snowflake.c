@@ -1,29 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * snowflake.c
- *	  What happens when the library is loaded.
+ *	  Library load: hooks, settings, the worker.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
-#include "clock.h"
-#include "fault.h"
+#include "base/clock.h"
+#include "base/fault.h"
 #include "fmgr.h"
-#include "identity.h"
-#include "leased.h"
-#include "leaser.h"
+#include "horizon/pending.h"
+#include "identity/identity.h"
+#include "identity/lease_wait.h"
+#include "identity/node.h"
+#include "mark/sequence_sync.h"
+#include "mark/shutdown_file.h"
 #include "miscadmin.h"
-#include "node.h"
-#include "note.h"
-#include "seqsync.h"
-#include "settings.h"
-#include "state.h"
-#include "stats.h"
+#include "query/planner_hook.h"
+#include "runtime/counts.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
 #include "storage/ipc.h"
-#include "timequal.h"
-#include "writer.h"
+#include "worker/lease_worker.h"
 
 SF_MODULE_MAGIC;
 
@@ -43,7 +43,7 @@ request_shared_memory(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	sf_state_request(sf_max_databases, count_shards(), MaxBackends);
+	sf_shmem_request(sf_max_databases, count_shards(), MaxBackends);
 }
 
 static void
@@ -51,24 +51,25 @@ create_shared_memory(void)
 {
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	sf_state_create(sf_max_databases, count_shards(), MaxBackends);
+	sf_shmem_create(sf_max_databases, count_shards(), MaxBackends);
 	if (IsUnderPostmaster)
 		return;
 	sf_settings_publish();
-	sf_leased_close_shards();
+	sf_lease_wait_close_shards();
 	sf_node_take_at_start();
 	sf_identity_at_start();
-	sf_note_at_start();
+	sf_shutdown_file_at_start();
 }
 
 /*
- * Without preload there is neither shared memory nor a setting; functions
- * with an explicit layout work, and the others say what to do.
+ * Set up the library.  Without preload there is no shared memory and only one
+ * setting: functions with an explicit layout work, and the others throw an
+ * error with the remedy.
  */
 void
 _PG_init(void)
 {
-	sf_timequal_install();
+	sf_planner_hook_install();
 
 	if (!process_shared_preload_libraries_in_progress)
 	{
@@ -79,10 +80,10 @@ _PG_init(void)
 	sf_clock_start();
 	sf_settings_define();
 	sf_fault_define();
-	sf_writer_register();
+	sf_pending_register();
 	sf_stats_register();
-	sf_seqsync_register();
-	sf_leaser_register();
+	sf_sequence_sync_install();
+	sf_lease_worker_register();
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

@@ -1,8 +1,8 @@
-# What the scripts here share. Sourced, not run.
+# Functions that the scripts share. Sourced, not run.
 #
-# A fresh machine has neither make nor pg_config: what is missing is installed
-# with apt, which needs root. Servers run as the user "postgres", out of a
-# scratch directory that goes away with the script.
+# A fresh machine has neither make nor pg_config: missing packages are installed with
+# apt, which needs root. Servers run as the user "postgres", in a scratch directory
+# that is removed at the script's end.
 
 set -euo pipefail
 
@@ -18,7 +18,7 @@ need_root() {
 		die "$0 installs packages and the extension: run it as root, or with sudo."
 }
 
-# Install the packages that are missing. No service is started by that.
+# Install missing packages. This starts no service.
 install_packages() {
 	local missing=() package policy=/usr/sbin/policy-rc.d lock
 
@@ -30,11 +30,11 @@ install_packages() {
 	command -v apt-get >/dev/null ||
 		die "These packages are missing, and there is no apt-get to install them: ${missing[*]}"
 	echo "installing: ${missing[*]}"
-	# one at a time: apt's own lock is not waited for where lists are updated
+	# one at a time: apt does not wait for its lock while lists are updated
 	exec {lock}>/run/lock/snowflake-apt
 	flock "$lock"
-	# in a session of its own: what ends this run ends neither dpkg nor what takes
-	# the policy away again
+	# in a session of its own: the end of this run ends neither dpkg nor the removal
+	# of the policy
 	if ! setsid --wait bash -c '
 		trap "" HUP INT TERM
 		policy=$1 made="" status=0
@@ -56,8 +56,8 @@ install_packages() {
 	exec {lock}>&-
 }
 
-# Set "mirror" to where this machine's own packages come from, and "keyring" to
-# what they are signed with.
+# Set "mirror" to the origin of this machine's packages, and "keyring" to the keys
+# that sign them.
 find_mirror() {
 	local codename format='$(REPO_URI)'
 
@@ -73,15 +73,76 @@ find_mirror() {
 	[ -n "$mirror" ] || die "apt knows no mirror of $codename"
 }
 
-# A directory that "postgres" may write, removed at the end.
-make_scratch() {
-	scratch=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
-	chmod 755 "$scratch"
-	trap 'cleanup' EXIT
+# ---- children and directories that end with the script ----
+
+# Run a command in a process group of its own, which ends with this script: the
+# command would not notice a signal to the script alone. Bash also ignores INT in
+# background commands, but not in a process group of their own.
+run_child() {
+	local status=0
+
+	set -m
+	(trap - EXIT && trap 'exit 143' TERM && "$@") </dev/null &
+	child=$!
+	set +m
+	wait "$child" || status=$?
+	child=
+	return $status
 }
 
-# Put it into memory where there is enough: most of what a server of a test costs
-# is writing its files.
+# Do the same, and also write the output to a file.
+run_logged() {
+	run_child copy_output "$@"
+}
+
+# tee ends when all its writers have ended
+copy_output() {
+	local log=$1
+
+	shift
+	"$@" 2>&1 | (trap '' INT TERM && exec tee "$log")
+	return "${PIPESTATUS[0]}"
+}
+
+# End the command of run_child, and wait for its clean-up.
+end_child() {
+	[ -n "${child:-}" ] || return 0
+	kill -TERM -- "-$child" 2>/dev/null || true
+	wait "$child" 2>/dev/null || true
+	child=
+}
+
+# Create a directory that "postgres" may write, removed at the end. This script, and
+# all its children, hold a lock beside it, which gets its name only once it is held.
+make_scratch() {
+	local lock
+
+	sweep_scratch
+	scratch=$(mktemp -d "${TMPDIR:-/tmp}/snowflake.XXXXXX")
+	chmod 755 "$scratch"
+	trap 'end_child; cleanup' EXIT
+	exec {lock}>"$scratch/lock"
+	flock "$lock"
+	mv "$scratch/lock" "$scratch.lock"
+}
+
+# Remove the directories of killed runs: a lock that is free has no owner.
+sweep_scratch() {
+	local lock
+
+	for lock in "${TMPDIR:-/tmp}"/snowflake.??????.lock; do
+		# other users may write there, too
+		[ -O "$lock" ] && [ ! -L "$lock" ] && [ ! -L "${lock%.lock}" ] || continue
+		(
+			flock -n 9 && [ /dev/fd/9 -ef "$lock" ] || exit 0
+			scratch=${lock%.lock} mounted=1
+			remove_scratch
+		) 9<"$lock" 2>/dev/null || true
+	done
+}
+
+# Mount the directory in memory if there is enough: writing files is most of the cost
+# of a test's server.
 mount_scratch() {
 	local free
 
@@ -94,17 +155,17 @@ mount_scratch() {
 
 remove_scratch() {
 	umount -l "$scratch/small" 2>/dev/null || true
-	[ -z "${mounted:-}" ] || umount -l "$scratch"
-	rm -rf "$scratch"
+	[ -z "${mounted:-}" ] || umount -l "$scratch" 2>/dev/null || true
+	rm -rf --one-file-system "$scratch" && rm -f "$scratch.lock"
 }
 
-# Scripts with more to clean up define their own.
+# Scripts with more to clean up define their own function.
 cleanup() {
 	remove_scratch
 }
 
-# Find the server of PG_CONFIG, or of Debian's packages; install what is needed
-# to build for it, and the packages given.
+# Find the server of PG_CONFIG, or of Debian's packages; install what its build
+# needs, and the given packages.
 prepare_server() {
 	local major
 
@@ -129,14 +190,14 @@ as_postgres() {
 	(cd "$scratch" && runuser -u postgres -- "$@")
 }
 
-# Build in a copy, so that the checkout stays as it is, and install.
+# Build in a copy, which leaves the checkout unchanged, and install.
 build_and_install() {
 	mkdir -p "$scratch/build"
 	copy_sources "$scratch/build"
 	build_tree "$scratch/build" "$@"
 }
 
-# The sources as they are, committed or not, without what builds leave.
+# Copy the sources as they are, committed or not, without the products of builds.
 copy_sources() {
 	tar -C "$root" --exclude=./.git --exclude='*.o' --exclude='*.so' \
 		--exclude='*.bc' --exclude='*.zip' --exclude=node_modules \
@@ -144,7 +205,7 @@ copy_sources() {
 		--exclude=./examples/orm/out -cf - . | tar -C "$1" --touch -xf -
 }
 
-# make and make install in a directory, with these arguments of make.
+# Run make and make install in a directory, with these arguments of make.
 build_tree() {
 	local tree=$1
 
@@ -158,9 +219,9 @@ build_tree() {
 		{ cat "$scratch/make.log" >&2; die "the installation failed"; }
 }
 
-# Bring a kept tree up to date: files that differ are copied, and those that are
-# gone are removed, so that make builds what has changed and no more. While this is
-# under way there are no sums, and without them the tree is made anew.
+# Update a kept tree: files that differ are copied, and files that are gone are
+# removed, so that make builds only what has changed. During the update there are no
+# sums, and without them the tree is made anew.
 update_tree() {
 	local tree=$1 new
 
@@ -181,10 +242,10 @@ update_tree() {
 	rm -rf "$new" "$new.old"
 }
 
-# Copy the server of a pg_config into a directory, as if that was "/": it finds
-# its files by where its programs lie. Programs are copied, all else is linked; so
-# what is installed there leaves the machine's own server as it is. Call it again
-# for packages that came later. Sets PG_CONFIG and bindir.
+# Copy the server of a pg_config into a directory, as if that was "/": it finds its
+# files relative to its programs. Programs are copied, everything else is linked; so
+# installing there leaves the machine's own server unchanged. Call it again for
+# packages that came later. Sets PG_CONFIG and bindir.
 copy_server() {
 	local from=$1 to=$2 dir
 
@@ -207,6 +268,11 @@ copy_server() {
 			ln -sfn "$dir" "$to$dir"
 		fi
 	done
+	# Files of this extension in that server are not part of the copy: its index of
+	# bitcode would be written through the link.
+	find "$to$(realpath "$("$from" --pkglibdir)")" \
+		"$to$(realpath "$("$from" --sharedir)")/extension" -type l \
+		\( -name 'snowflake*' -o -path '*/bitcode/snowflake/*' \) -delete
 	bindir=$to$(realpath "$("$from" --bindir)")
 	PG_CONFIG=$bindir/pg_config
 }

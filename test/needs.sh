@@ -1,27 +1,26 @@
-# What TAP tests need that is no Debian package: for each word of a "# needs:" or
-# "# part" line a function, need_WORD. It prints assignments that the test gets,
-# or returns 1 if it cannot be had, and the last line that it wrote to standard
-# error says why; any other status is a failure of the run. What is fetched is kept
-# in the cache for the next run. Sourced with test/tap.sh.
+# Functions for needs of TAP tests that are no Debian packages: for each word of a "#
+# needs:" or "# part" line there is a function need_WORD. It prints assignments for
+# the test. If the thing is not available, it returns 1, and its last line on
+# standard error is the reason; any other status fails the run. Fetched files are
+# kept in the cache for the next run. Sourced with test/tap.sh.
 
-# These fetch what is no package of this system, which may take minutes.
+# These fetch what no package of this system offers, which may take minutes.
 fetching=(django5 kubernetes_schemas node_pg orm_packages)
 
-# A library with places where a test can make a process die (src/fault.h), in a
-# server of its own.
+# Build a library with fault points (src/base/fault.h), in a server of its own.
 need_fault_points() {
 	copy_server "$server_pg_config" "$scratch/server.faults"
 	(build "$major-faults" FAULTS=1 with_llvm=no) >&2 || return 2
 	printf '%s\n' "PG_CONFIG=$PG_CONFIG" "bindir=$bindir"
 }
 
-# What calls a registry's library as the worker does.
+# Build the library that calls a registry's library as the worker does.
 need_registry_driver() {
 	as_postgres make -s -C "$tree/test/helpers/registry_driver" PG_CONFIG="$PG_CONFIG" \
 		with_llvm=no >&2 || return 2
 }
 
-# A file system that is soon full.
+# Make a place for a small file system, which is soon full.
 need_small_disk() {
 	mkdir "$scratch/small"
 	mount -t tmpfs -o size=64m,mode=777 tmpfs "$scratch/small" >&2 ||
@@ -37,7 +36,7 @@ need_server_19() {
 	[ "$major" -ge 19 ] || { echo "it takes PostgreSQL 19, and this is $major" >&2 && return 1; }
 }
 
-# An installation of an earlier major that has the extension.
+# Find an installation of an earlier major that has the extension.
 need_older_server() {
 	[ -n "${OLD_PG_CONFIG:-}" ] ||
 		{ echo 'OLD_PG_CONFIG does not say from which major' >&2 && return 1; }
@@ -48,7 +47,7 @@ need_postgres_fdw() {
 		{ echo 'this server has no postgres_fdw' >&2 && return 1; }
 }
 
-# pg_partman for this server: installed, or one of Debian's packages.
+# Find pg_partman for this server: installed, or one of Debian's packages.
 need_partman() {
 	local major
 
@@ -64,7 +63,7 @@ need_partman() {
 	return 1
 }
 
-# Node.js and npm: Debian's, or others in the PATH.
+# Find Node.js and npm: Debian's, or others in the PATH.
 need_nodejs() {
 	command -v node >/dev/null || (install_packages nodejs) >&2
 }
@@ -73,8 +72,8 @@ need_npm() {
 	need_nodejs && { command -v npm >/dev/null || (install_packages npm) >&2; }
 }
 
-# The driver of Node.js for PostgreSQL. Debian's package can be installed only
-# beside Debian's Node.js; so it is unpacked.
+# Unpack the driver of Node.js for PostgreSQL: Debian's package can be installed only
+# with Debian's Node.js.
 need_node_pg() {
 	local packages=(node-pg node-split2) dir deb
 
@@ -91,8 +90,8 @@ need_node_pg() {
 	echo "export NODE_PATH=$cache/node/usr/share/nodejs"
 }
 
-# Django 5.2, which Debian 12 does not have, with what it needs. All of it is
-# Python, and is taken from Debian's unstable, unpacked.
+# Fetch Django 5.2, which Debian 12 does not have, with its needs. All of it is
+# Python, unpacked from Debian's unstable.
 need_django5() {
 	local dir options deb
 
@@ -119,7 +118,7 @@ need_django5() {
 	echo "export SNOWFLAKE_DJANGO5=$cache/django5/usr/lib/python3/dist-packages"
 }
 
-# The packages of examples/orm, of the versions that its lock file has.
+# Fetch the packages of examples/orm, in the versions of its lock file.
 need_orm_packages() {
 	local kept dir
 
@@ -138,7 +137,7 @@ need_orm_packages() {
 	echo "export SNOWFLAKE_ORM_OUT=$tree/examples/orm/out"
 }
 
-# Kubernetes' schemas.
+# Fetch Kubernetes' schemas.
 need_kubernetes_schemas() {
 	local packages=(kubernetes-models@5.1.0 @kubernetes-models/cloudnative-pg@2.0.0
 		typescript@5.9.3) dir

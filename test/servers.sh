@@ -1,13 +1,26 @@
-# Servers and sources that Debian's own packages do not install: fetched, built
-# and kept in the cache for the next run; remove a directory there to get a newer
-# one. Sourced, after lib.sh, by the scripts that need one.
+# Functions that fetch and build servers and sources which Debian's own packages do
+# not install. They are kept in the cache for the next run; remove a directory there
+# to get a newer one. Sourced, after lib.sh, by the scripts that need one.
 
 cache=${SNOWFLAKE_CACHE:-${XDG_CACHE_HOME:-/var/cache}/snowflake-test}
 
+# Run a command that puts a server into the cache. All users may read the cache. One
+# process makes the server; another one finds it there. Do not call this in a
+# condition, where bash would go on after an error.
+build_in_cache() {
+	local lock
+
+	set -e
+	umask 022
+	exec {lock}>"$cache/lock"
+	flock "$lock"
+	"$@"
+}
+
 # ---- sources ----
 
-# Set "tarball" to the sources of a major, of Debian's newest version that can
-# be had; /etc/apt stays as it is.
+# Set "tarball" to the sources of a major, in the newest version that Debian offers;
+# /etc/apt stays unchanged.
 fetch_source() {
 	local package=postgresql-$1 suite version options=()
 
@@ -36,8 +49,8 @@ fetch_source() {
 
 # ---- builds ----
 
-# Is there a build of these options? They are written last: a build that was
-# interrupted begins anew.
+# Return true if there is a build with these options. They are written last, so an
+# interrupted build begins anew.
 is_built() {
 	local prefix=$1
 
@@ -45,8 +58,8 @@ is_built() {
 	[ -e "$prefix/options" ] && [ "$(cat "$prefix/options")" = "$*" ]
 }
 
-# Build PREFIX.build into PREFIX, with these arguments of configure besides those
-# for assertions, TAP tests and, from 17 on, injection points.
+# Build PREFIX.build into PREFIX, with these arguments of configure, and those for
+# assertions, TAP tests and, from 17 on, injection points.
 build_server() {
 	local prefix=$1 options=(--enable-cassert --enable-debug --enable-tap-tests --without-icu)
 
@@ -64,7 +77,7 @@ build_server() {
 	echo "$*" >"$prefix/options"
 }
 
-# The version of a source tree: 16.4, or 20devel.
+# Print the version of a source tree: 16.4, or 20devel.
 version_of_tree() {
 	local version
 
@@ -80,7 +93,7 @@ checksum_of_tree() {
 		xargs -0 sha256sum | sha256sum | cut -c 1-12)
 }
 
-# Build a source tree, which stays as it is, into a directory of the cache.
+# Build a source tree, which stays unchanged, into a directory of the cache.
 build_tree_of() {
 	local tree=$1 prefix=$2
 
@@ -92,7 +105,8 @@ build_tree_of() {
 	build_server "$prefix"
 }
 
-# What builds need. 16 and what is from git have neither parser nor scanner made.
+# Install what builds need. 16 and sources from git contain no generated parser and
+# scanner.
 install_build_tools() {
 	install_packages gcc libc6-dev make perl flex bison bzip2 xz-utils \
 		libreadline-dev zlib1g-dev libipc-run-perl debian-archive-keyring
@@ -114,9 +128,9 @@ build_major() {
 
 # ---- packages, in a chroot ----
 
-# Run a command in a chroot. Mounts and processes are in namespaces of their own,
-# and end with the command whatever happens. What makes namespaces in there wants a
-# root directory that is a mount.
+# Run a command in a chroot. Mounts and processes are in namespaces of their own, and
+# always end with the command. Programs in there that make namespaces need a root
+# directory that is a mount.
 in_chroot() {
 	unshare --mount --pid --fork --kill-child bash -c '
 		set -e
@@ -147,7 +161,7 @@ suite_in_chroot() {
 	local dir=$1 pg_config=$2 copy=/root/snowflake status=0 lock
 
 	shift 2
-	# one at a time: what is built there is kept
+	# one at a time, because the build is kept
 	exec {lock}>"$dir.lock"
 	flock "$lock"
 	rm -rf "$dir$copy"

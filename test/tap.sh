@@ -1,22 +1,22 @@
-# Running TAP tests and regression tests, on a copy of the server and each in
-# namespaces of its own. Sourced, after lib.sh and needs.sh, by test/all and
-# test/mutants/run. Paths of tests are those below test/.
+# Functions that run TAP tests and regression tests, on a copy of the server and each
+# in namespaces of its own. Sourced, after lib.sh and needs.sh, by test/all and
+# test/mutants/run. Paths of tests are relative to test/.
 
 cache=${SNOWFLAKE_CACHE:-${XDG_CACHE_HOME:-/var/cache}/snowflake-test}
 
-# ---- what a test's head says ----
+# ---- the head of a test ----
 
-# A line of a test's head. A test that is repeated is NAME#1, NAME#2 and so on.
+# Print a line of a test's head. A repeated test is NAME#1, NAME#2 and so on.
 head_line() {
 	sed -n "/^#/!q; s/^# $2: *//p" "$root/test/${1%#*}"
 }
 
-# The parts of a test that something else is needed for, as "part need need...".
+# Print the parts of a test with needs of their own, as "part need need...".
 parts_of() {
 	sed -n '/^#/!q; s/^# part \([a-z0-9_]*\): */\1 /p' "$root/test/${1%#*}"
 }
 
-# The words of all "# needs:" and "# part" lines of these tests.
+# Print the words of all "# needs:" and "# part" lines of these tests.
 needs_of() {
 	local name
 
@@ -27,11 +27,11 @@ needs_of() {
 	done | xargs -n 1 | sort -u
 }
 
-# ---- what has to be there ----
+# ---- needs ----
 
-# A scratch directory in memory, and in it a copy of the server that
-# prepare_server found. Takes the words of needs_of: what libraries of registries
-# are built with has to be there first. Sets "isolate" where namespaces can be had.
+# Make a scratch directory in memory, with a copy of the server that prepare_server
+# found. Takes the words of needs_of: packages that libraries of registries need for
+# their build must be there first. Sets "isolate" if namespaces are available.
 prepare_tests() {
 	local dev
 
@@ -51,15 +51,15 @@ prepare_tests() {
 	export PG_CONFIG server_pg_config perl_lib major scratch cache
 }
 
-# PostgreSQL::Test comes with the server's headers or with its client.
+# Find PostgreSQL::Test, which comes with the server's headers or with its client.
 find_perl_lib() {
 	perl_lib=$(dirname "$("$PG_CONFIG" --pgxs)")/../test/perl
 	[ -f "$perl_lib/PostgreSQL/Test/Cluster.pm" ] ||
 		die "PostgreSQL::Test is not beside $("$PG_CONFIG" --pgxs): install the package that has it (postgresql-server-dev-15, or postgresql-client-NN from 17 on)."
 }
 
-# Everything that TAP tests need, each once: then there is a file NEED.done. What
-# cannot be had leaves a line in a file of its name.
+# Obtain everything that TAP tests need, each once: then there is a file NEED.done.
+# If something is not available, a file of its name holds a line with the reason.
 obtain_needs() {
 	local need packages=()
 
@@ -83,7 +83,7 @@ obtain_needs() {
 	done
 }
 
-# What a function of test/needs.sh prints is for the tests.
+# Run a function of test/needs.sh, whose output is for the tests.
 obtain() {
 	local need=$1 why=$scratch/needs/$1 status
 
@@ -103,7 +103,7 @@ is_package() {
 	! declare -F "need_$1" >/dev/null
 }
 
-# Set "missing" to the first thing that a test needs and that cannot be had.
+# Set "missing" to the first thing that a test needs and that is not available.
 find_missing() {
 	local need
 
@@ -118,20 +118,20 @@ find_missing() {
 
 # ---- a build that is kept ----
 
-# What objects are made of besides sources and headers, and no rule of make says:
-# another one of these, and all is built anew.
+# Hash what objects depend on besides sources and headers, and no rule of make names:
+# if it changes, everything is built anew.
 hash_of_build() {
 	{
 		"$server_pg_config"
 		cat "$(dirname "$("$server_pg_config" --pgxs)")/../Makefile.global"
 		find "$("$server_pg_config" --includedir-server)" -name '*.h' -print0 | sort -z | xargs -0 sha256sum
 		gcc --version
-		cd "$root" && cat Makefile registry/*/Makefile test/helpers/*/Makefile && echo src/*.c registry/*/*.c
+		cd "$root" && cat Makefile registry/*/Makefile test/helpers/*/Makefile && echo src/*.c src/*/*.c registry/*/*.c
 	} 2>&1 | sha256sum
 }
 
-# make and make install for the server that is tested, in a tree of the cache;
-# only one run at a time may have that.
+# Run make and make install for the tested server, in a tree of the cache, which only
+# one run at a time may use.
 build() {
 	local name=$1 key
 
@@ -139,7 +139,7 @@ build() {
 	name=$name-$(echo "$server_pg_config $root $* ${COPT:-}" | sha256sum | cut -c 1-12)
 	(umask 022 && mkdir -p "$cache/build")
 	exec {lock}>"$cache/build/$name.lock"
-	# what is built with flags of its own is not kept
+	# a build with flags of its own is not kept
 	if [ -z "${COPT:-}" ] && flock -n "$lock" && runuser -u postgres -- test -r "$cache/build"; then
 		tree=$cache/build/$name
 	else
@@ -153,7 +153,7 @@ build() {
 
 # ---- running ----
 
-# In namespaces of its own, where they can be had.
+# Run a command in namespaces of its own, if they are available.
 isolated() {
 	if [ -n "$isolate" ]; then
 		cpu_file=$scratch/cpu.$BASHPID unshare --mount --pid --net --ipc --fork \
@@ -163,7 +163,8 @@ isolated() {
 	fi
 }
 
-# The regression tests, in a directory that this makes; their output goes there, too.
+# Run the regression tests in a directory, which is created; it also gets their
+# output.
 run_regress() {
 	local dir=$1
 
@@ -172,7 +173,8 @@ run_regress() {
 		OUTPUT="$dir"
 }
 
-# Get what a test and its parts need, by assignments; says which parts are left out.
+# Set what a test and its parts need, by assignments; report which parts are left
+# out.
 use_needs() {
 	local name=$1 need part needs parts=''
 
@@ -192,8 +194,8 @@ use_needs() {
 	export SNOWFLAKE_PARTS=$parts
 }
 
-# A TAP test, in a directory that this makes. What runs it follows: "prove -v", or
-# "perl", whose lines come at once.
+# Run a TAP test in a directory, which is created. The interpreter follows: "prove
+# -v", or "perl", whose lines come at once.
 run_tap() {
 	local name=${1%#*} dir=$2 pgxs
 

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * bench.c
- *	  Loops in the backend, so that neither a client nor the protocol is
- *	  measured.
+ *	  Loops in the backend, so that no client or protocol is measured.
  *
- * Preload it where the build with a lightweight lock is to run: it requests
- * that lock (see counter.h).
+ * Preload this library for the build with a lightweight lock: it requests that
+ * lock (see counter.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +33,7 @@ PG_MODULE_MAGIC;
 
 #define NS_PER_S	INT64CONST(1000000000)
 
-/* Sixteen buckets from each power of two to the next. */
+/* Number of buckets from each power of two to the next: sixteen. */
 #define BUCKET_BITS	4
 #define BUCKETS		(40 << BUCKET_BITS)
 
@@ -82,7 +81,7 @@ cpu_us(void)
 		u.ru_utime.tv_usec + u.ru_stime.tv_usec;
 }
 
-/* Several backends begin together: at a time, in seconds since 1970. */
+/* Wait until a time in seconds since 1970, so that backends begin together. */
 static void
 wait_until(float8 start)
 {
@@ -95,7 +94,7 @@ wait_until(float8 start)
 	}
 }
 
-/* What calling a C function costs: the floor. */
+/* Return nothing: the floor, which is the cost of calling a C function. */
 Datum
 bench_nothing(PG_FUNCTION_ARGS)
 {
@@ -106,7 +105,7 @@ bench_nothing(PG_FUNCTION_ARGS)
  * bench_loop(query text, start float8, ms integer,
  *			  OUT times bigint, OUT ns bigint, OUT cpu_us bigint)
  *
- * Executes a query, planned once, again and again for so long.
+ * Execute a query, planned once, repeatedly for this time.
  */
 Datum
 bench_loop(PG_FUNCTION_ARGS)
@@ -163,9 +162,9 @@ bucket_of(int64 ns)
  * bench_histogram(function regprocedure, argument integer, calls integer,
  *				   start float8, ms integer) returns bigint[]
  *
- * Calls a function as the executor does, and reads the clock after so many
- * calls.  How often that took how long: the first element is the longest, in
- * ns; element i + 2 counts those in bucket i.
+ * Call a function as the executor does, and read the clock after every "calls"
+ * calls.  Return how often that took how long: the first element is the
+ * longest time, in ns; element i + 2 counts the times in bucket i.
  */
 Datum
 bench_histogram(PG_FUNCTION_ARGS)
@@ -208,7 +207,7 @@ bench_histogram(PG_FUNCTION_ARGS)
 										  TYPALIGN_DOUBLE));
 }
 
-/* Under valgrind: what was counted so far is that of this label. */
+/* Dump valgrind's counts since the last dump under this label. */
 Datum
 bench_dump(PG_FUNCTION_ARGS)
 {

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * counter.h
- *	  The counter under a lock: what src/counter.h is compared with.
+ *	  The counter under a lock, to compare with src/runtime/counter.h.
  *
  * bench/run builds the extension twice with this file in place of that one,
- * with BENCH_SPINLOCK and without.  For the node's counter only: behind that
- * of a shard there is no room for a spinlock.
+ * with BENCH_SPINLOCK and without.  For the node's counter only: a shard's
+ * counter has no room for a spinlock behind it.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,14 +18,13 @@
 
 #ifdef BENCH_SPINLOCK
 
-/* On the line of the counter, which the memory was all zeros of: unlocked. */
-#define LOCK_LINE(counter)	(counter)
+/* The lock shares the counter's line.  Zeroed memory is an unlocked lock. */
 #define COUNTER_LOCK()		SpinLockAcquire((slock_t *) (counter + 1))
 #define COUNTER_UNLOCK()	SpinLockRelease((slock_t *) (counter + 1))
 
 #else
 
-/* bench.c has requested it. */
+/* Return the lock that bench.c has requested. */
 static inline LWLock *
 counter_lock(void)
 {
@@ -36,20 +35,10 @@ counter_lock(void)
 	return lock;
 }
 
-#define LOCK_LINE(counter)	(&counter_lock()->state)
 #define COUNTER_LOCK()		LWLockAcquire(counter_lock(), LW_EXCLUSIVE)
 #define COUNTER_UNLOCK()	LWLockRelease(counter_lock())
 
 #endif
-
-/* The same as there, for the line that the lock is on. */
-static inline void
-sf_counter_fetch(pg_atomic_uint64 *counter)
-{
-#if defined(__x86_64__) && defined(__GNUC__)
-	__asm__ volatile ("prefetchw %0"::"m" (*LOCK_LINE(counter)));
-#endif
-}
 
 typedef struct SfRun
 {
@@ -80,7 +69,7 @@ sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 	return true;
 }
 
-/* Also called for the shards, which nobody uses in these builds. */
+/* Also called for shards, which these builds do not use. */
 static inline void
 sf_counter_raise(pg_atomic_uint64 *counter, uint64 position)
 {

@@ -1,6 +1,6 @@
-# Calls a second, CPU time and instructions for each. A backend executes one
-# query again and again (bench_loop), so no client or protocol is in it; the
-# executor's loop over rows is, as it would be in any query.
+# Calls a second, and CPU time and instructions for each call. A backend executes one
+# query repeatedly (bench_loop), so no client or protocol is included. The executor's
+# loop over rows is included, as in any query.
 
 use strict;
 use warnings;
@@ -69,10 +69,10 @@ for my $clients ($quick ? () : (12))
 		values => $v->{rate});
 }
 
-# ---- the same by a client ----
+# ---- the same with a client ----
 
-# pgbench, which takes its share of the CPU, and a FROM clause that stores its
-# rows first: what is equal for all of them weighs more.
+# pgbench takes its share of the CPU, and a FROM clause stores its rows first. So the
+# costs common to all contestants weigh more.
 say_step('calls by pgbench, 8 clients');
 my @few = ('ours, wide', 'empty C function', 'clock_timestamp()',
 	'nextval, CACHE 1', 'nextval, CACHE 32');
@@ -100,7 +100,7 @@ for my $calls (1000, 1)
 
 # ---- instructions ----
 
-# In valgrind, in a server of one process; what it counts does not vary.
+# In valgrind, in a server of one process. These counts do not vary.
 say_step('instructions per call, in callgrind');
 my $rows = $quick ? 2000 : 20000;
 my @single = grep { $contestant{$_}{cluster} eq 'wide' } @names;

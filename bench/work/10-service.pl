@@ -1,8 +1,8 @@
 # IDs as a service: sixteen clients ask for batches of 100, through pgbouncer in
-# transaction mode with the configuration of examples/, and past it. All are at
-# one server, as when the other one is dead. What a client waits for is measured
-# by pgbench, once without a pause, where the two cores are what they wait for,
-# and once with a hundred batches a second for each.
+# transaction mode with the configuration of examples/, and directly. All use one
+# server, as when the other one is dead. pgbench measures how long a client waits:
+# once without pauses, which keeps both cores busy, and once with a hundred batches a
+# second for each client.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ END
 	$? = $status;
 }
 
-# A port that nobody listens at.
+# Return a port that no process listens at.
 sub free_port
 {
 	return IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 1)->sockport;
@@ -64,7 +64,8 @@ sub start_pgbouncer
 	return $connstr;
 }
 
-# Percentiles of what pgbench has written down for each transaction, in ms.
+# Return percentiles of the times that pgbench has logged for each transaction, in
+# ms.
 sub ask
 {
 	my ($connstr, @options) = @_;

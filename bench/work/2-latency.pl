@@ -1,5 +1,5 @@
-# How long single calls take under load: the backend reads the clock around
-# each (bench_histogram), which costs some 20 ns that are in the figures.
+# How long single calls take under load. The backend reads the clock around each call
+# (bench_histogram); the figures include its cost of about 20 ns.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ my @names = ('ours, wide', 'ours, LWLock', 'ours, spinlock',
 	'empty C function', 'clock_timestamp()', 'nextval, CACHE 1',
 	'nextval, CACHE 32', 'gen_random_uuid()');
 
-# The end of a bucket, in ns.
+# Return the end of a bucket, in ns.
 sub bound
 {
 	my ($i) = @_;
@@ -28,7 +28,7 @@ sub bound
 	return (($i - $shift * 16) + 1) * 2**$shift - 1;
 }
 
-# Merge what several backends have counted, and read percentiles from it.
+# Merge the counts of several backends, and compute percentiles.
 sub percentiles
 {
 	my ($calls, @rows) = @_;

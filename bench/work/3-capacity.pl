@@ -1,4 +1,4 @@
-# At the capacity of a layout: how much of it is reached, what the CPU does
+# At the capacity of a layout: how much of it is reached, how busy the CPU is
 # meanwhile, and whether all backends get their share.
 
 use strict;

@@ -1,5 +1,5 @@
-# Rows a second, WAL and the index, with the key made by each contestant. Tables
-# are emptied and a checkpoint is made before each measurement.
+# Rows a second, WAL and the index, with the key made by each contestant. Before each
+# measurement the tables are emptied and a checkpoint is made.
 
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ sub lsn
 	return sql($_[0], "SELECT pg_current_wal_insert_lsn() - '0/0'");
 }
 
-# Empty the table, do it, and say how fast it was.
+# Empty the table, run the queries, and return how fast they were.
 sub measure
 {
 	my ($cluster, $table, @queries) = @_;
@@ -37,7 +37,7 @@ sub measure
 	sql($cluster, 'CHECKPOINT');
 	my $wal = lsn($cluster);
 	my $begun = time;
-	ref $_ ? $_->() : sql($cluster, $_) for @queries;
+	sql($cluster, $_) for @queries;
 	my $rate = $rows / (time - $begun);
 	return { rate => $rate, wal => (lsn($cluster) - $wal) / $rows };
 }
@@ -55,7 +55,7 @@ sub record_load
 		if $v->{index};
 }
 
-# ---- one row in a transaction: here the client and the protocol take part ----
+# ---- one row in a transaction, including the client and the protocol ----
 
 say_step('INSERT of single rows, 8 clients of pgbench');
 my $each = $quick ? 500 : 5000;
@@ -95,27 +95,33 @@ record_load('INSERT ... SELECT', $v, @names);
 
 say_step("COPY of $rows rows");
 my @copied = grep { !/PL/ } @names;
-sql('default', 'CREATE UNLOGGED TABLE staging (v integer)');
-$v = rounds(5, (map {
+$v = rounds(5, map {
 	my ($name, $table) = ($_, $table{$_});
 	[ $name, sub {
 		return measure($contestant{$name}{cluster}, $table,
 			"COPY $table (v) FROM '$csv'");
 	} ];
-} @copied),
-[ 'ours, default, by an unlogged table', sub {
-	return measure('default', $table{$ours}, 'TRUNCATE staging',
-		"COPY staging FROM '$csv'",
-		"INSERT INTO $table{$ours} (v) SELECT v FROM staging");
-} ],
-[ 'ours, default, IDs fetched as a batch', sub {
-	return measure('default', $table{$ours},
-		"COPY (SELECT snowflake_nextval_batch($rows)) TO '$dir/ids'",
-		sub { system("paste $dir/ids $csv >$dir/both") == 0 or die },
-		"COPY $table{$ours} FROM '$dir/both'");
-} ]);
-record_load('COPY', $v, @copied, 'ours, default, by an unlogged table',
-	'ours, default, IDs fetched as a batch');
+} @copied);
+record_load('COPY', $v, @copied);
+
+say_step("COPY of $rows rows into four partitions");
+my @parted = ($ours, 'nextval, CACHE 1');
+for my $name (@parted)
+{
+	my ($c, $table) = ($contestant{$name}, "parted$table{$name}");
+	(my $key = $c->{key}) =~ s/ PRIMARY KEY//;
+
+	sql($c->{cluster}, $_) for
+		"CREATE TABLE $table (id $key, v integer, PRIMARY KEY (id, v)) PARTITION BY HASH (v)",
+		map { "CREATE TABLE ${table}_$_ PARTITION OF $table FOR VALUES WITH (MODULUS 4, REMAINDER $_)" } 0 .. 3;
+}
+$v = rounds(5, map {
+	my ($cluster, $table) = ($contestant{$_}{cluster}, "parted$table{$_}");
+	[ $_, sub {
+		return measure($cluster, $table, "COPY $table (v) FROM '$csv'");
+	} ];
+} @parted);
+record_load('COPY into partitions', $v, @parted);
 
 say_step('CREATE TABLE AS with parallel workers');
 my @calls = grep { $contestant{$_}{call} } @names;

@@ -1,5 +1,5 @@
-# Reading by time and by page: ten million rows of one day; the key made by us
-# against a separate index on created_at and, from 18 on, against UUIDv7.
+# Reading by time and by page: ten million rows of one day. Our key is compared with
+# a separate index on created_at and, from 18 on, with UUIDv7.
 
 use strict;
 use warnings;

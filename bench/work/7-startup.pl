@@ -1,20 +1,22 @@
-# From a crash and from a clean restart to the first ID, measured from the first
-# answer to another query; and the first ID after an idle time that the reserve
-# (2 s) does not cover. An idle hour does nothing else: the mark lies in the
-# past, and the call moves it and waits for the disk.
+# The time from a crash, an immediate stop and a clean restart to the first ID, measured from the
+# first answer to another query. Also the first ID after an idle time that the
+# reserve (2 s) does not cover. An idle hour has the same effect: the mark lies in
+# the past, and the call moves it and waits for the disk.
 
 use strict;
 use warnings;
 use Bench;
 
-# Milliseconds from the first connection to the first answer of a query.
+# Return milliseconds from the first connection to the first answer of a query.
 sub first
 {
-	my ($mode, $query) = @_;
+	my ($what, $mode, $query) = @_;
 	my $db;
 
 	sql('default', "SELECT count($query) FROM generate_series(1, 100000)");
 	ctl('default', '-m', $mode, '-w', 'stop');
+	# what a postmaster leaves that is told to stop
+	unlink "$dir/default/data/snowflake.shutdown" if $what eq 'crash';
 	ctl('default', '-W', 'start');
 	my $limit = time + 60;
 	until ($db = eval { fresh('default') })
@@ -30,16 +32,18 @@ sub first
 	return { ms => $ms };
 }
 
-for ([ crash => 'immediate' ], [ 'clean restart' => 'fast' ])
+for ([ crash => 'immediate' ], [ 'immediate stop' => 'immediate' ], [ 'clean restart' => 'fast' ])
 {
 	my ($what, $mode) = @$_;
 
-	say_step("first ID after a $what");
+	my $after = ($what =~ /^i/ ? 'after an ' : 'after a ') . $what;
+
+	say_step("first ID $after");
 	my $v = rounds($quick ? 1 : 5, map {
 		my $name = $_;
-		[ $name, sub { first($mode, $contestant{$name}{call}) } ];
+		[ $name, sub { first($what, $mode, $contestant{$name}{call}) } ];
 	} 'ours, default', 'nextval, CACHE 1');
-	record(work => 'start-up', figure => "after a $what",
+	record(work => 'start-up', figure => $after,
 		names => [ 'ours, default', 'nextval, CACHE 1' ], unit => 'ms',
 		values => $v->{ms});
 }

@@ -1,5 +1,5 @@
-# What our own things cost a call: a leased node id while the lease is healthy,
-# with the registry in another server's database; and that IDs are counted.
+# The cost of our own features for a call: a leased node id while the lease is
+# healthy, with the registry in another server's database; and the counts of IDs.
 
 use strict;
 use warnings;

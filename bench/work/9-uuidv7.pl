@@ -1,5 +1,4 @@
-# Against uuidv7(): two tables of ten million rows each, and their join on the
-# key.
+# Against uuidv7(): two tables of ten million rows each, and their join on the key.
 
 use strict;
 use warnings;

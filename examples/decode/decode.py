@@ -1,5 +1,13 @@
 #!/usr/bin/env python3
-"""What a Snowflake ID says, without a database."""
+"""What a Snowflake ID says, without a database.
+
+usage: decode.py ID [FIELDS EPOCH_MS [TICK_MS]]
+       decode.py -      reads lines "ID EPOCH_MS TICK_MS FIELDS"
+
+FIELDS are names and widths in bits, from high to low, EPOCH_MS is the Unix time of
+the first tick, and TICK_MS the length of one. By default that is the extension's
+own layout: "timestamp:41 node:10 sequence:12" 1704067200000 1
+"""
 
 
 def decode(id, fields, epoch_ms, tick_ms=1):
@@ -18,10 +26,27 @@ def decode(id, fields, epoch_ms, tick_ms=1):
     return said
 
 
-# For the test: lines "ID epoch_ms tick_ms fields" are answered.
+def show(said, separator):
+    return separator.join(f"{name}={said[name]}" for name in sorted(said))
+
+
 if __name__ == "__main__":
     import sys
-    for line in sys.stdin:
-        id, epoch_ms, tick_ms, fields = line.rstrip("\n").split(" ", 3)
-        said = decode(int(id), fields, int(epoch_ms), int(tick_ms))
-        print(" ".join(f"{name}={said[name]}" for name in sorted(said)))
+    from datetime import datetime, timedelta
+    words = sys.argv[1:]
+    try:
+        if words == ["-"]:
+            for line in sys.stdin:
+                id, epoch_ms, tick_ms, fields = line.rstrip("\n").split(" ", 3)
+                print(show(decode(int(id), fields, int(epoch_ms), int(tick_ms)), " "))
+        elif len(words) in (1, 3, 4) and 0 <= int(words[0]) < 1 << 63:
+            id, fields, epoch_ms, tick_ms = words + [
+                "timestamp:41 node:10 sequence:12", "1704067200000", "1"][len(words) - 1:]
+            said = decode(int(id), fields, int(epoch_ms), int(tick_ms))
+            time = datetime(1970, 1, 1) + timedelta(milliseconds=said["unix_ms"])
+            print(show(said, "\n"))
+            print("time=" + time.isoformat(timespec="milliseconds") + "Z")
+        else:
+            sys.exit(__doc__.strip())
+    except ValueError:
+        sys.exit(__doc__.strip())

@@ -6,7 +6,7 @@ const { bigint, pgTable, text } = require('drizzle-orm/pg-core');
 
 // a key; in mode "number" it would come back as another number
 const key = () => bigint({ mode: 'bigint' })
-	.primaryKey().default(sql`ids.snowflake_nextval()`);
+	.primaryKey().default(sql`snowflake_nextval()`);
 
 exports.orders = pgTable('orders', {
 	id: key(),

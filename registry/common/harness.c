@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * harness.c
- *	  Memory for a registry's library, and calls of what may throw in it.
+ *	  Memory contexts for a registry's client library, and calls that catch the
+ *	  errors thrown in them.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +13,7 @@
 #include "harness.h"
 
 static MemoryContext lasting;	/* from open to close */
-static MemoryContext passing;	/* of one request and its answer */
+static MemoryContext passing;	/* one request and its answer */
 
 bool
 sf_harness_open(const char *name, bool (*work) (const SfOpening *opening),
@@ -26,7 +27,7 @@ sf_harness_open(const char *name, bool (*work) (const SfOpening *opening),
 			 "There is not enough memory.");
 	PG_TRY();
 	{
-		/* the macro takes no name but a literal; this one lasts as long */
+		/* the macro accepts only a literal name; this name lives as long */
 		lasting = AllocSetContextCreateInternal(TopMemoryContext, name,
 												ALLOCSET_SMALL_SIZES);
 		passing = AllocSetContextCreateInternal(TopMemoryContext, name,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * json.c
- *	  JSON as etcd's gateway speaks it.
+ *	  JSON in the dialect of etcd's gateway.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,7 +71,7 @@ sf_json_string(SfJson *json, const char *name)
 	return pnstrdup(value.val.string.val, value.val.string.len);
 }
 
-/* Bytes that are text, in base64. */
+/* Return a base64 field as text. */
 char *
 sf_json_bytes(SfJson *json, const char *name)
 {
@@ -91,7 +91,7 @@ sf_json_bytes(SfJson *json, const char *name)
 	return bytes;
 }
 
-/* A number, or a string that is one. */
+/* Read a number, or a string that holds one. */
 bool
 sf_json_int64(SfJson *json, const char *name, int64 *number)
 {
@@ -116,7 +116,7 @@ sf_json_int64(SfJson *json, const char *name, int64 *number)
 	return errno == 0 && *end == '\0';
 }
 
-/* A string of hexadecimal digits, as we write what is random. */
+/* Read the hexadecimal digits that sf_records_print_number() writes. */
 bool
 sf_json_uint64(SfJson *json, const char *name, uint64 *number)
 {
@@ -129,7 +129,7 @@ sf_json_uint64(SfJson *json, const char *name, uint64 *number)
 	return *end == '\0';
 }
 
-/* False, too, if there is none. */
+/* Return a boolean field; false also if the field is missing. */
 bool
 sf_json_bool(SfJson *json, const char *name)
 {
@@ -139,7 +139,7 @@ sf_json_bool(SfJson *json, const char *name)
 		value.val.boolean;
 }
 
-/* Append text as bytes: a string in base64. */
+/* Append text as the gateway wants bytes: a string in base64. */
 void
 sf_json_append_bytes(StringInfo buf, const char *text)
 {

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * json.h
- *	  JSON as etcd's gateway speaks it: bytes in base64, int64 as strings,
- *	  and what is zero left out.
+ *	  JSON in the dialect of etcd's gateway: bytes are base64, an int64 is a
+ *	  string, and fields that are zero are left out.
  *
- * It is parsed by the input function of jsonb, which needs no catalogue; so
- * reading throws errors.
+ * The input function of jsonb parses it, which needs no catalogue.  So reading
+ * throws errors.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 #include "lib/stringinfo.h"
 #include "utils/jsonb.h"
 
-/* NULL is a part that is not there, and has no parts. */
+/* NULL stands for a missing part; the parts of NULL are NULL. */
 typedef JsonbContainer SfJson;
 
 extern SfJson *sf_json_parse(const char *text);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * records.c
- *	  Records of slots as JSON, for registries that keep texts.
+ *	  Slot records as JSON, for registries that store texts.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 #include "json.h"
 #include "records.h"
 
-/* What is random, as sf_json_uint64() reads it. */
+/* Print a random number so that sf_json_uint64() can read it. */
 char *
 sf_records_print_number(uint64 number)
 {
@@ -23,11 +23,11 @@ sf_records_print_number(uint64 number)
 }
 
 /*
- * The address is our end of the connection.  Where there is no owner, that of
- * the last one stays.
+ * Print a record.  The address is our end of the connection.  In a record
+ * without an owner, the last owner's address stays.
  */
 char *
-sf_records_print(const SfRecord *record, const char *address)
+sf_records_print(const SfSlotRecord *record, const char *address)
 {
 	StringInfoData buf;
 
@@ -41,6 +41,7 @@ sf_records_print(const SfRecord *record, const char *address)
 					 sf_records_print_number(record->write_id));
 	appendStringInfo(&buf, ",\"until\":" INT64_FORMAT, record->until);
 	appendStringInfo(&buf, ",\"offset_ms\":" INT64_FORMAT, record->offset_ms);
+	appendStringInfo(&buf, ",\"reserve_ms\":" INT64_FORMAT, record->reserve_ms);
 	appendStringInfo(&buf, ",\"released\":%s,\"host\":",
 					 record->released ? "true" : "false");
 	escape_json(&buf, record->host);
@@ -53,7 +54,7 @@ sf_records_print(const SfRecord *record, const char *address)
 }
 
 bool
-sf_records_parse(const char *text, SfRecord *record)
+sf_records_parse(const char *text, SfSlotRecord *record)
 {
 	SfJson	   *json = sf_json_parse(text);
 	char	   *host = sf_json_string(json, "host");
@@ -66,6 +67,7 @@ sf_records_parse(const char *text, SfRecord *record)
 	sf_json_int64(json, "process", &process);
 	record->process = (int32) process;
 	sf_json_int64(json, "since_ms", &record->since_ms);
+	sf_json_int64(json, "reserve_ms", &record->reserve_ms);
 	record->released = sf_json_bool(json, "released");
 	return sf_json_int64(json, "epoch", &record->epoch) &&
 		sf_json_uint64(json, "owner", &record->owner) &&
@@ -75,7 +77,7 @@ sf_records_parse(const char *text, SfRecord *record)
 		sf_json_int64(json, "offset_ms", &record->offset_ms);
 }
 
-/* A node as the last part of a key. */
+/* Read the last part of a key: a node. */
 bool
 sf_records_parse_node(const char *text, uint32_t *node)
 {
@@ -89,7 +91,7 @@ sf_records_parse_node(const char *text, uint32_t *node)
 	return *end == '\0' && n <= PG_UINT32_MAX;
 }
 
-/* Who is present: not nobody. */
+/* Read a presence: its owner, which is never 0. */
 bool
 sf_records_parse_owner(const char *text, uint64_t *owner)
 {
@@ -99,12 +101,12 @@ sf_records_parse_owner(const char *text, uint64_t *owner)
 	return *owner != 0 && *end == '\0';
 }
 
-/* By node, and that of a presence behind the slot's own. */
+/* Order by node, and put a presence behind the record of its slot. */
 static int
 compare_records(const void *a, const void *b)
 {
-	const SfRecord *x = a;
-	const SfRecord *y = b;
+	const SfSlotRecord *x = a;
+	const SfSlotRecord *y = b;
 
 	if (x->node != y->node)
 		return x->node < y->node ? -1 : 1;
@@ -112,16 +114,16 @@ compare_records(const void *a, const void *b)
 }
 
 /*
- * Presences have been read as records that were never written: make one of
- * both.  A presence without a record stays, since it is in the way.  Returns
- * how many are left.
+ * Merge each presence, which was read as a record with version 0, into the
+ * record of its slot.  A presence without a record stays, because it prevents
+ * a claim.  Return how many records are left.
  */
 int
-sf_records_join(SfRecord *records, int n)
+sf_records_join(SfSlotRecord *records, int n)
 {
 	int			last = -1;
 
-	qsort(records, n, sizeof(SfRecord), compare_records);
+	qsort(records, n, sizeof(SfSlotRecord), compare_records);
 	for (int i = 0; i < n; i++)
 	{
 		if (last >= 0 && records[last].node == records[i].node)

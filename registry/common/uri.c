@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * uri.c
- *	  The parts of a text of snowflake.registry that names hosts, and the file
- *	  that it may name.
+ *	  The parts of snowflake.registry for a registry that is given by its
+ *	  hosts, and the file with the password.
  *
- * Not only the server reads the setting, so a password is better in a file
- * that only the server's account can read, as a private key is.
+ * Other users can read the setting too.  So a password is better kept in a
+ * file that only the server's account can read, like a private key.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,7 +30,7 @@
 
 /* ---- the text ---- */
 
-/* Is there a port behind a host, which may be an IPv6 address in brackets? */
+/* Return true if a host (also an IPv6 one in brackets) has a port. */
 static bool
 has_port(const char *host)
 {
@@ -39,7 +39,7 @@ has_port(const char *host)
 	return strchr(bracket == NULL ? host : bracket, ':') != NULL;
 }
 
-/* Only what names, addresses and ports are made of. */
+/* Return true if a text has only characters of names, addresses and ports. */
 static bool
 is_host(const char *text)
 {
@@ -88,8 +88,8 @@ parse_hosts(SfUri *uri, char *text, const char *port, const char *what,
 }
 
 /*
- * Does the end of a password seem to be among the options?  In these there is
- * an "@" only in a value, which is the full path of a file.
+ * Return true if the end of a password seems to be among the options.  An
+ * option has an "@" only in its value, which is the full path of a file.
  */
 static bool
 has_stray_at(const char *options)
@@ -107,9 +107,9 @@ has_stray_at(const char *options)
 }
 
 /*
- * The results are in the current memory context.  What "what" names is said to
- * be expected where a host is none; what is refused is not repeated where it
- * may be a part of a password.
+ * Parse a setting; the results are in the current memory context.  "what" says
+ * in an error which host was expected.  The error does not repeat a text that
+ * may be part of a password.
  */
 bool
 sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
@@ -118,7 +118,7 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	const char *scheme_end = strstr(text, "://");
 	char	   *hosts;
 	char	   *at;
-	bool		ends_early;		/* in a password, perhaps */
+	bool		ends_early;		/* perhaps inside a password */
 
 	memset(uri, 0, sizeof(SfUri));
 	if (scheme_end == NULL)
@@ -154,7 +154,7 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	return false;
 }
 
-/* The name of the next option, and its value or NULL; NULL at the end. */
+/* Return the next option and set its value, or NULL; NULL at the end. */
 char *
 sf_uri_next_option(char **options, char **value)
 {
@@ -174,7 +174,7 @@ sf_uri_next_option(char **options, char **value)
 /* ---- the file with the password ---- */
 
 /*
- * Read user and password, each time that they are needed, so that they can be
+ * Read user and password.  This is done at each use, so that they can be
  * changed while the server runs.
  */
 bool

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * uri.h
- *	  The parts of a text of snowflake.registry that names hosts:
- *	  scheme://user@host:port,host2/path?options
+ *	  The parts of snowflake.registry for a registry that is given by its
+ *	  hosts:
  *
  *-------------------------------------------------------------------------
  */
@@ -13,11 +13,11 @@
 
 typedef struct SfUri
 {
-	char	   *user;			/* what is before "@"; or NULL */
+	char	   *user;			/* before the "@"; or NULL */
 	int			nhosts;
 	char	   *hosts[SF_URI_HOSTS];	/* "host:port", "[::1]:port" */
-	char	   *path;			/* without slashes at its end; or NULL */
-	char	   *options;		/* what is behind "?"; or NULL */
+	char	   *path;			/* without slashes at the end; or NULL */
+	char	   *options;		/* behind the "?"; or NULL */
 } SfUri;
 
 extern bool sf_uri_parse(SfUri *uri, const char *text, const char *port,

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * etcd.c
- *	  A registry of node ids in etcd, by its JSON gateway: what the worker
- *	  calls (backend.h).
+ *	  Registry of node ids in etcd, through its JSON gateway: the functions
+ *	  that the worker calls (lease/backend.h).
  *
- * Nothing is thrown from here.
+ * No function here throws.
  *
  *-------------------------------------------------------------------------
  */

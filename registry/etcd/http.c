@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * http.c
- *	  One POST at a time, without blocking, by libcurl.
+ *	  Non-blocking HTTP client for one POST at a time, by libcurl.
  *
- * A connection is used once.  On one that was idle, libcurl would send a
- * request again when it finds the connection dead: a write would be made
- * twice.  And what has fallen into oblivion between us and the server while
- * it was idle would cost a time-out.
+ * Each connection is used once.  If libcurl finds an idle connection dead, it
+ * sends the request again, so a write could be made twice.  If a firewall has
+ * dropped the idle connection, the request would wait for a time-out.  A TLS
+ * session is not resumed either: then neither side would check the other's
+ * certificate.
  *
- * libcurl looks names up in a thread.  No signal may be handled there, so they
- * are blocked where threads are made.
+ * libcurl resolves names in a thread.  That thread must not handle signals, so
+ * all signals are blocked while libcurl may create one.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,13 +25,14 @@
 #define BODY_MAX	(64 * 1024 * 1024)
 
 static CURLM *multi;
-static CURL *easy;				/* not NULL while the other is there */
+static CURL *easy;				/* not NULL while multi is not NULL */
 static struct curl_slist *headers;
-static bool is_busy;			/* easy is in multi */
+static bool is_busy;			/* easy was added to multi */
 static bool is_failed;			/* could not begin: out of memory */
+static bool has_certificate;	/* a client certificate is configured */
 static char problem[CURL_ERROR_SIZE];
 
-/* What is sent: how far, and whether anything was asked for. */
+/* The request, and how much of it libcurl has taken. */
 static char *request;
 static size_t request_len;
 static size_t request_sent;
@@ -39,7 +41,7 @@ static char *body;
 static size_t body_len;
 static int64 date_ms;
 
-/* ---- what libcurl calls ---- */
+/* ---- callbacks ---- */
 
 static size_t
 give(char *buffer, size_t size, size_t n, void *unused)
@@ -69,7 +71,7 @@ take(char *data, size_t size, size_t n, void *unused)
 	return len;
 }
 
-/* The Date of an answer, which has whole seconds. */
+/* Read an answer's Date header, which has whole seconds. */
 static size_t
 take_header(char *line, size_t size, size_t n, void *unused)
 {
@@ -106,8 +108,8 @@ drop(void)
 }
 
 /*
- * An HTTP client that has no opinions: no proxy, no redirection, no password
- * out of the environment, no version of HTTP to be found out.
+ * Set up a client without defaults from outside: no proxy, no redirection, no
+ * password from the environment, and a fixed version of HTTP.
  */
 bool
 sf_http_open(const char *cacert, const char *cert, const char *key)
@@ -129,6 +131,7 @@ sf_http_open(const char *cacert, const char *cert, const char *key)
 						 (long) CURL_HTTP_VERSION_1_1) == CURLE_OK &&
 		curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
 		curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK &&
+		curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L) == CURLE_OK &&
 		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, problem) == CURLE_OK &&
 		curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
 		curl_easy_setopt(easy, CURLOPT_READFUNCTION, give) == CURLE_OK &&
@@ -136,12 +139,17 @@ sf_http_open(const char *cacert, const char *cert, const char *key)
 		curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION,
 						 take_header) == CURLE_OK;
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* do not wait for a thread that looks up a name, when we give up */
+	/* when we give up, do not wait for the thread that resolves a name */
 	ok = ok && curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
+#endif
+#if LIBCURL_VERSION_NUM >= 0x075700
+	/* read the authorities for each connection, as the certificates are */
+	(void) curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif
 	if (cacert != NULL)
 		ok = ok &&
 			curl_easy_setopt(easy, CURLOPT_CAINFO, cacert) == CURLE_OK;
+	has_certificate = cert != NULL;
 	if (cert != NULL)
 		ok = ok &&
 			curl_easy_setopt(easy, CURLOPT_SSLCERT, cert) == CURLE_OK &&
@@ -159,7 +167,7 @@ add_header(const char *line)
 	return longer != NULL;
 }
 
-/* The token is NULL if there is none.  Drops the request before. */
+/* Drop the previous request and begin this one.  The token may be NULL. */
 void
 sf_http_post(const char *url, const char *token, const char *text,
 			 int64 timeout_ms, int64 connect_timeout_ms)
@@ -195,6 +203,34 @@ sf_http_post(const char *url, const char *token, const char *text,
 	is_failed = !ok;
 }
 
+/* Is this about a certificate?  An alert of TLS refuses ours, at any time. */
+static bool
+is_about_certificates(CURLcode code)
+{
+	return code == CURLE_PEER_FAILED_VERIFICATION ||
+		code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
+		code == CURLE_SSL_ISSUER_ERROR ||
+		code == CURLE_SSL_INVALIDCERTSTATUS ||
+		strstr(problem, " alert ") != NULL;
+}
+
+/*
+ * Return true if the server probably refused our certificate.  In TLS 1.3 the
+ * server checks it after our side of the handshake is complete, and then
+ * closes the connection.  The reason comes too late to be read.
+ */
+static bool
+was_turned_away(CURLcode code)
+{
+	curl_off_t	handshake_us = 0;
+
+	return has_certificate && body == NULL &&
+		(code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
+		 code == CURLE_GOT_NOTHING) &&
+		curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T,
+						  &handshake_us) == CURLE_OK && handshake_us > 0;
+}
+
 static void
 finish(CURLcode code, SfHttpAnswer *answer)
 {
@@ -203,7 +239,13 @@ finish(CURLcode code, SfHttpAnswer *answer)
 
 	memset(answer, 0, sizeof(SfHttpAnswer));
 	answer->sent = request_sent > 0;
+	answer->untrusted = is_about_certificates(code);
 	answer->problem = problem[0] != '\0' ? problem : curl_easy_strerror(code);
+	if (!answer->untrusted && was_turned_away(code))
+	{
+		answer->untrusted = true;
+		answer->problem = "it has closed the connection behind the handshake of TLS, as where it refuses our certificate";
+	}
 	answer->body = body != NULL ? body : "";
 	if (code == CURLE_OK &&
 		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
@@ -217,7 +259,7 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	is_busy = false;
 }
 
-/* True once for each request.  The answer lives until the next one. */
+/* Return true once per request.  The answer lives until the next one. */
 bool
 sf_http_receive(SfHttpAnswer *answer)
 {
@@ -282,7 +324,7 @@ sf_http_sockets(SfSocket *sockets, int64 *timeout_ms)
 		sockets[n].readable = FD_ISSET(fd, &reads);
 		sockets[n++].writeable = FD_ISSET(fd, &writes);
 	}
-	/* without a socket it may do something that has none */
+	/* without a socket, libcurl may wait for its resolver thread */
 	curl_multi_timeout(multi, &wait);
 	if (n == 0 && (wait < 0 || wait > 100))
 		wait = 100;

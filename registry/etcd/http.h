@@ -1,28 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * http.h
- *	  One POST at a time, without blocking.
+ *	  Non-blocking HTTP client for one POST at a time.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SF_ETCD_HTTP_H
 #define SF_ETCD_HTTP_H
 
-#include "backend.h"
+#include "lease/backend.h"
 
 typedef struct SfHttpAnswer
 {
 	int			status;			/* 0: there is no answer */
-	const char *body;			/* ends in a zero byte besides */
-	int64		date_ms;		/* the server's clock, to 1000; 0: unknown */
+	const char *body;			/* with a zero byte at the end */
+	int64		date_ms;		/* the server's clock, in whole seconds; 0:
+								 * unknown */
 	const char *address;		/* our end of the connection; or NULL */
 
-	/* If there is none. */
-	bool		sent;			/* the server may have the request */
+	/* If there is no answer: */
+	bool		sent;			/* the server may have received the request */
+	bool		untrusted;		/* one side refused a certificate */
 	const char *problem;		/* without a full stop */
 } SfHttpAnswer;
 
-/* The files of TLS, or NULL. */
+/* The arguments are the TLS files, or NULL. */
 extern bool sf_http_open(const char *cacert, const char *cert,
 						 const char *key);
 extern void sf_http_post(const char *url, const char *token,

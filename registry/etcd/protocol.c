@@ -3,17 +3,21 @@
  * protocol.c
  *	  The registry as keys of etcd, and the requests that read and write it.
  *
- *		prefix/registry		generation, layout and floor
- *		prefix/slots/N		the record of node N; its version is the revision
- *		prefix/present/N	who is there, under a lease of etcd's
- *		prefix/shards		who may issue for which shards, as it was given
+ *		prefix/registry		generation, layout, floor and cluster
+ *		prefix/slots/N		slot record of node N; its version is the revision
+ *		prefix/present/N	owner present in slot N, under a lease of etcd
+ *		prefix/shards		the shard record, stored as given
  *
- * All is read as one range, and so at one moment, from a member that asks the
- * others first (that is etcd's default).
+ * One range request reads all keys, so it shows one moment.  The member that
+ * answers asks the others first, which is etcd's default.
  *
- * A write is one transaction.  What it compares of the identity is the whole
- * value, and not the revision: a registry that was wiped and made again counts
- * its revisions from the same start.
+ * A write is one transaction.  It compares the whole identity value, not its
+ * revision: a registry that was wiped and made again counts its revisions from
+ * the same start.
+ *
+ * The cluster is etcd's own number, of that in which the generation began.  A
+ * snapshot that is restored under another token begins another cluster, and
+ * then nobody claims from it before a recovery.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +29,7 @@
 #include "protocol.h"
 #include "records.h"
 
-/* What a presence is compared with: nothing, the owner's, the displaced's. */
+/* Presences that allow a write: none, the owner's, the displaced's. */
 #define PRESENCES	3
 
 /* ---- requests ---- */
@@ -58,7 +62,8 @@ sf_etcd_read_request(const char *prefix)
 }
 
 static char *
-print_identity(uint64 generation, const char *layout, int64 floor)
+print_identity(uint64 generation, const char *layout, int64 floor,
+			   const char *cluster)
 {
 	StringInfoData buf;
 
@@ -66,16 +71,20 @@ print_identity(uint64 generation, const char *layout, int64 floor)
 	appendStringInfo(&buf, "{\"generation\":\"%s\",\"layout\":",
 					 sf_records_print_number(generation));
 	escape_json(&buf, layout);
-	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT "}", floor);
+	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT ",\"cluster\":", floor);
+	escape_json(&buf, cluster);
+	appendStringInfoChar(&buf, '}');
 	return buf.data;
 }
 
+/* The cluster is NULL where a registry names none. */
 static bool
-parse_identity(const char *text, SfRegistry *registry)
+parse_identity(const char *text, SfRegistry *registry, char **cluster)
 {
 	SfJson	   *json = sf_json_parse(text);
 	char	   *layout = sf_json_string(json, "layout");
 
+	*cluster = sf_json_string(json, "cluster");
 	if (layout == NULL ||
 		strlcpy(registry->layout, layout,
 				sizeof(registry->layout)) >= sizeof(registry->layout))
@@ -157,8 +166,9 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
 }
 
 /*
- * Comparisons are all to hold, and there may be three presences; so what is to
- * be done where one does not hold is a transaction that compares the next.
+ * Append a write of a slot.  All comparisons of a transaction must hold, but
+ * three presences are allowed.  So the failure branch of each transaction
+ * holds a transaction that compares with the next presence.
  */
 static void
 append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
@@ -197,7 +207,7 @@ append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 	appendStringInfoString(buf, "]}");
 }
 
-/* Without an identity the condition is that there is none. */
+/* Append a write of the identity; NULL stands for "there is none yet". */
 static void
 append_identity_write(StringInfo buf, const char *prefix,
 					  const char *identity, const char *value)
@@ -213,15 +223,17 @@ append_identity_write(StringInfo buf, const char *prefix,
 }
 
 /*
- * The identity is the value that was read, and the address our end of a
- * connection.
+ * Return the request that writes.  "identity" is the value that was read, in
+ * this cluster, "address" our end of a connection.
  */
 char *
 sf_etcd_write_request(const char *prefix, const SfAsk *ask,
-					  const char *identity, int64 lease, const char *address)
+					  const char *identity, const char *cluster, int64 lease,
+					  const char *address)
 {
 	StringInfoData buf;
 	SfRegistry	old;
+	char	   *old_cluster;
 
 	initStringInfo(&buf);
 	if (ask->kind == SF_ASK_SHARDS)
@@ -230,13 +242,13 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 		append_identity_write(&buf, prefix, NULL,
 							  print_identity(ask->new_generation,
 											 ask->new_layout_text,
-											 ask->new_floor));
+											 ask->new_floor, cluster));
 	else if (ask->kind == SF_ASK_RECOVER)
 	{
-		(void) parse_identity(identity, &old);
+		(void) parse_identity(identity, &old, &old_cluster);
 		append_identity_write(&buf, prefix, identity,
 							  print_identity(ask->new_generation, old.layout,
-											 ask->new_floor));
+											 ask->new_floor, cluster));
 	}
 	else
 		append_slot_write(&buf, prefix, ask, identity, lease, address);
@@ -245,13 +257,29 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 
 /* ---- answers ---- */
 
+/* Return the number of the etcd that has answered; empty: it has none. */
+static char *
+find_cluster(SfJson *json)
+{
+	char	   *cluster = sf_json_string(sf_json_part(json, "header"),
+										 "cluster_id");
+
+	return cluster == NULL ? pstrdup("") : cluster;
+}
+
+/*
+ * What came of a write, given the cluster that was read.  An endpoint of
+ * another cluster may have the same keys, and be a copy.
+ */
 SfEtcdWritten
-sf_etcd_write_answer(SfJson *json, int64 *version)
+sf_etcd_write_answer(SfJson *json, const char *cluster, int64 *version)
 {
 	SfJson	   *header = sf_json_part(json, "header");
 
 	if (!sf_json_int64(header, "revision", version) || *version <= 0)
 		return SF_ETCD_UNREADABLE;
+	if (strcmp(find_cluster(json), cluster) != 0)
+		return SF_ETCD_ELSEWHERE;
 	for (SfJson *txn = json; txn != NULL;)
 	{
 		SfJson	   *responses = sf_json_part(txn, "responses");
@@ -263,7 +291,7 @@ sf_etcd_write_answer(SfJson *json, int64 *version)
 	return SF_ETCD_NOT_WRITTEN;
 }
 
-/* The number in a key behind "prefix/slots/", say. */
+/* Parse the number behind a directory (such as "prefix/slots/"). */
 static bool
 parse_node(const char *key, const char *directory, uint32_t *node)
 {
@@ -273,7 +301,7 @@ parse_node(const char *key, const char *directory, uint32_t *node)
 		sf_records_parse_node(key + len, node);
 }
 
-/* What cannot be read is in the sentence that is returned; else NULL. */
+/* Parse a reading.  Return NULL, or a sentence about the unreadable part. */
 const char *
 sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 					SfEtcdReading *reading)
@@ -284,19 +312,22 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	char	   *shards_key = psprintf("%s/shards", prefix);
 	char	   *slots = psprintf("%s/slots/", prefix);
 	char	   *presences = psprintf("%s/present/", prefix);
-	SfRecord   *records = palloc0(sizeof(SfRecord) * (nkvs + 1));
+	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (nkvs + 1));
 	int			n = 0;
 
 	memset(reading, 0, sizeof(SfEtcdReading));
 	reading->registry.shards = "";
 	if (sf_json_part(json, "header") == NULL)
 		return "It is not the answer of an etcd.";
+	reading->cluster = find_cluster(json);
+	reading->in_place = true;
 	for (int i = 0; i < nkvs; i++)
 	{
 		SfJson	   *kv = sf_json_element(kvs, i);
 		char	   *key = sf_json_bytes(kv, "key");
 		char	   *value = sf_json_bytes(kv, "value");
-		SfRecord   *record = &records[n];
+		SfSlotRecord *record = &records[n];
+		char	   *cluster;
 
 		if (key == NULL)
 			return "A key is not readable.";
@@ -304,8 +335,10 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			value = pstrdup("");
 		if (strcmp(key, identity_key) == 0)
 		{
-			if (!parse_identity(value, &reading->registry))
+			if (!parse_identity(value, &reading->registry, &cluster))
 				return psprintf("The value of \"%s\" is not readable.", key);
+			reading->in_place = cluster == NULL ||
+				strcmp(cluster, reading->cluster) == 0;
 			reading->identity = value;
 		}
 		else if (strcmp(key, shards_key) == 0)
@@ -338,6 +371,13 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	reading->registry.records = records;
 	reading->highest = reading->registry.floor;
 	for (int i = 0; i < reading->registry.nrecords; i++)
+	{
 		reading->highest = Max(reading->highest, records[i].until);
+		if (records[i].version > reading->registry.version)
+		{
+			reading->registry.version = records[i].version;
+			reading->registry.newest = records[i].node;
+		}
+	}
 	return NULL;
 }

@@ -9,20 +9,23 @@
 #define SF_ETCD_PROTOCOL_H
 
 #include "json.h"
-#include "registry.h"
+#include "lease/registry.h"
 
 typedef struct SfEtcdReading
 {
 	SfRegistry	registry;
-	char	   *identity;		/* the value that the identity was read from */
+	char	   *identity;		/* the value of prefix/registry */
+	char	   *cluster;		/* the number of the etcd that has answered */
+	bool		in_place;		/* in which the generation began */
 	int64		highest;		/* of the floor and all untils */
-	int64		lease;			/* that the asker's presence hangs on; or 0 */
+	int64		lease;			/* etcd's lease under our presence; or 0 */
 } SfEtcdReading;
 
 typedef enum SfEtcdWritten
 {
 	SF_ETCD_WRITTEN,
 	SF_ETCD_NOT_WRITTEN,
+	SF_ETCD_ELSEWHERE,			/* in another etcd than was read */
 	SF_ETCD_UNREADABLE
 } SfEtcdWritten;
 
@@ -31,8 +34,9 @@ extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 									   uint64 owner,
 									   SfEtcdReading *reading);
 extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
-								   const char *identity, int64 lease,
-								   const char *address);
-extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, int64 *version);
+								   const char *identity, const char *cluster,
+								   int64 lease, const char *address);
+extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, const char *cluster,
+										  int64 *version);
 
 #endif							/* SF_ETCD_PROTOCOL_H */

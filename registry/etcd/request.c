@@ -1,21 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * request.c
- *	  What is asked of etcd, step by step, and what is known of it.
+ *	  The current request to etcd with its steps, and what is known of the
+ *	  registry.
  *
- * What is asked takes up to three steps, each of one POST: a token, where
- * there are credentials; a lease for the presence, a new one for each claim,
- * so that what was claimed before is not kept alive by this; and then what was
- * asked.
+ * A request takes up to three POSTs.  If there are credentials, the first
+ * obtains a token.  For a claim, the next obtains a lease of etcd for the
+ * presence.  Each claim gets a lease of its own; otherwise it would keep an
+ * earlier claim's presence alive.  The last POST is the request itself.
  *
  * Only the last step of a write changes the registry, and it is sent once.
- * Once it may have arrived, its outcome is unknown, until etcd says that it
- * was done or that a comparison failed.  The errors that it gives before it
- * does anything are those of a wrong request, of authentication, of
- * permissions and of a lease that is gone.  All others may come behind a write
- * that was made; that of a full disk quota, too, which etcd compares with what
- * it has *after* it.  What has not arrived, and all else, is sent to each of
- * the endpoints in turn, as long as there is time.
+ * From the moment when it may have arrived, its outcome is unknown, until etcd
+ * says that it was done or that a comparison failed.  Only these errors prove
+ * that nothing was done: a malformed request, authentication, permissions, and
+ * a lease that is gone.  Any other error may follow a write that was made.
+ * That includes a full disk quota, which etcd checks *after* the write.  A
+ * write that has not arrived, and every other step, is sent to each endpoint
+ * in turn while there is time.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,35 +37,37 @@
 
 typedef enum Step
 {
-	STEP_NONE,					/* nothing is under way */
+	STEP_NONE,					/* no request is under way */
 	STEP_ANSWER,				/* the answer is known */
 	STEP_TOKEN,
 	STEP_LEASE,
 	STEP_ASK
 } Step;
 
-/* As long as it is open. */
+/* From open to close. */
 static MemoryContext lasting;
 static const SfBackendConfig *settings;
 static SfEtcdUrl url;
-static int	endpoint;			/* the one that is asked */
-static char *token;				/* NULL: none yet; empty: none is wanted */
+static int	endpoint;			/* the endpoint in use */
+static char *token;				/* NULL: none yet; empty: none is needed */
 
 /* What was last read, or written. */
-static char *identity;			/* the generation was read from this value */
+static char *identity;			/* the value with the generation */
+static char *cluster;			/* in this etcd */
 static uint64 generation;
-static int64 highest;			/* of its floor and untils */
-static int64 lease;				/* of this owner's presence; or 0 */
+static int64 highest;			/* of the floor and all untils */
+static int64 lease;				/* etcd's lease of lease_owner's presence; or
+								 * 0 */
 static uint64 lease_owner;
 static char address[SF_ADDRESS_SIZE];	/* our end of the last connection */
 
-/* What is under way. */
+/* The request under way. */
 static SfAsk asked;
 static Step step;
 static int64 deadline_ms;
-static int	endpoints_left;		/* that this was not sent to */
+static int	endpoints_left;		/* endpoints not tried yet */
 static bool token_renewed;
-static int64 lease_granted;		/* for this; or 0 */
+static int64 lease_granted;		/* for this request; or 0 */
 static SfEtcdReading reading;
 
 static SfAnswer answer;
@@ -94,7 +97,7 @@ conclude(SfResult result)
 	step = STEP_ANSWER;
 }
 
-/* There is no outcome: the write may have been made, if it was sent. */
+/* Answer with a failure; if a write was sent, its outcome is unknown. */
 static void
 conclude_failure_of(SfFailure failure, bool sent)
 {
@@ -109,7 +112,7 @@ conclude_failure(bool sent)
 	conclude_failure_of(SF_FAILURE_OTHER, sent);
 }
 
-/* Keep this text, or NULL, in place of the one before. */
+/* Replace a kept text by a copy of this one, which may be NULL. */
 static void
 keep(char **place, const char *text)
 {
@@ -120,7 +123,7 @@ keep(char **place, const char *text)
 
 /* ---- the steps ---- */
 
-/* Half of the time is left to the other endpoints, if they may be asked. */
+/* Send a step; if others can take it over, keep half of the time for them. */
 static void
 post(const char *path, const char *body)
 {
@@ -155,7 +158,7 @@ ask_token(void)
 	post("/v3/auth/authenticate", buf.data);
 }
 
-/* Its TTL is in seconds. */
+/* Ask for a lease; its TTL is in seconds. */
 static void
 ask_lease(void)
 {
@@ -176,7 +179,8 @@ ask_itself(void)
 			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", lease));
 	else
 		post("/v3/kv/txn", sf_etcd_write_request(url.prefix, &asked, identity,
-												 lease_granted, address));
+												 cluster, lease_granted,
+												 address));
 }
 
 static void
@@ -190,9 +194,9 @@ ask_next(void)
 		ask_itself();
 }
 
-/* ---- what has come back ---- */
+/* ---- answers ---- */
 
-/* This endpoint is of no use now: may another one be asked at once? */
+/* Send this step to the next endpoint; false if that is not possible. */
 static bool
 try_next_endpoint(bool sent)
 {
@@ -218,6 +222,7 @@ take_reading(SfJson *json)
 		return;
 	}
 	keep(&identity, reading.identity);
+	keep(&cluster, reading.cluster);
 	generation = reading.registry.generation;
 	highest = reading.highest;
 	if (reading.lease != 0)
@@ -226,17 +231,28 @@ take_reading(SfJson *json)
 		lease_owner = asked.record.owner;
 	}
 	answer.registry = &reading.registry;
-	conclude(SF_RESULT_DONE);
+	if (reading.in_place)
+		conclude(SF_RESULT_DONE);
+	else
+	{
+		strlcpy(message, "It is another etcd cluster than the one in which the registry was made or last recovered, as after a restore, and may have lost data: an administrator has to call snowflake_registry_recover().",
+				MESSAGE_SIZE);
+		conclude_failure_of(SF_FAILURE_LOST, true);
+	}
 }
 
 static void
 take_written(SfJson *json)
 {
-	SfEtcdWritten written = sf_etcd_write_answer(json, &answer.version);
+	SfEtcdWritten written = sf_etcd_write_answer(json, cluster,
+												 &answer.version);
 
-	if (written == SF_ETCD_UNREADABLE)
+	answer.registry_version = answer.version;
+	if (written == SF_ETCD_UNREADABLE || written == SF_ETCD_ELSEWHERE)
 	{
-		strlcpy(message, "The answer to a write is not readable.",
+		strlcpy(message, written == SF_ETCD_UNREADABLE ?
+				"The answer to a write is not readable." :
+				"It is another etcd cluster than the one that was read.",
 				MESSAGE_SIZE);
 		conclude_failure(true);
 		return;
@@ -253,7 +269,7 @@ take_written(SfJson *json)
 	conclude(written == SF_ETCD_WRITTEN ? SF_RESULT_DONE : SF_RESULT_CONFLICT);
 }
 
-/* A lease that is gone has no TTL. */
+/* Take the answer to a keepalive.  A lease that is gone has no TTL. */
 static void
 take_keepalive(SfJson *json)
 {
@@ -275,7 +291,7 @@ take_keepalive(SfJson *json)
 	}
 }
 
-/* HTTP status 200. */
+/* Take an answer with HTTP status 200. */
 static void
 take_success(const SfHttpAnswer *http)
 {
@@ -305,8 +321,8 @@ take_success(const SfHttpAnswer *http)
 }
 
 /*
- * What etcd says of its error, which is JSON, but for a certificate with a
- * name.  What a proxy before it says is neither.
+ * Read etcd's error.  It is JSON, unless it is about the name in a
+ * certificate.  A proxy's error is neither.
  */
 static void
 read_error(const SfHttpAnswer *http, int64 *grpc_code)
@@ -342,8 +358,9 @@ read_error(const SfHttpAnswer *http, int64 *grpc_code)
 }
 
 /*
- * Tell the kind of failure.  To etcd a wrong password, or none, is a bad
- * request (400) like others.  503 and 504 come from a member without a leader.
+ * Return the kind of failure. etcd reports a wrong or missing password as a
+ * bad request (400), like other mistakes.  Statuses 503 and 504 come from a
+ * member without a leader.
  */
 static SfFailure
 classify(const SfHttpAnswer *http)
@@ -358,6 +375,9 @@ classify(const SfHttpAnswer *http)
 			return SF_FAILURE_LOGIN;
 		case 403:
 			return SF_FAILURE_PERMISSION;
+		case 429:
+			return strstr(http->body, "space") != NULL ?
+				SF_FAILURE_FULL : SF_FAILURE_OTHER;
 		case 503:
 		case 504:
 			return SF_FAILURE_UNREACHABLE;
@@ -381,7 +401,7 @@ take_error(const SfHttpAnswer *http)
 	else if ((http->status == 400 || http->status == 401) &&
 			 step != STEP_TOKEN && url.credentials != NULL && !token_renewed)
 	{
-		/* the token has expired, or users were changed */
+		/* the token has expired, or the users were changed */
 		keep(&token, NULL);
 		token_renewed = true;
 		ask_next();
@@ -393,7 +413,7 @@ take_error(const SfHttpAnswer *http)
 		conclude_failure_of(classify(http), true);
 }
 
-/* etcd has answered a step, or not. */
+/* Take etcd's answer to a step, or the lack of one. */
 void
 sf_request_take(const SfHttpAnswer *http)
 {
@@ -401,6 +421,7 @@ sf_request_take(const SfHttpAnswer *http)
 		strlcpy(address, http->address, sizeof(address));
 	answer.clock_ms = http->date_ms;
 	answer.clock_step_ms = 1000;
+	answer.endpoint = url.nendpoints > 1 ? endpoint + 1 : 0;
 	if (http->status == 200)
 		take_success(http);
 	else if (http->status != 0)
@@ -410,11 +431,12 @@ sf_request_take(const SfHttpAnswer *http)
 		snprintf(message, MESSAGE_SIZE, "%s: %s.", url.endpoints[endpoint],
 				 http->problem);
 		if (!try_next_endpoint(http->sent))
-			conclude_failure_of(SF_FAILURE_UNREACHABLE, http->sent);
+			conclude_failure_of(http->untrusted ? SF_FAILURE_CERTIFICATE :
+								SF_FAILURE_UNREACHABLE, http->sent);
 	}
 }
 
-/* ---- from outside ---- */
+/* ---- for etcd.c ---- */
 
 void
 sf_request_open(const SfEtcdUrl *to, const SfBackendConfig *config,
@@ -423,20 +445,22 @@ sf_request_open(const SfEtcdUrl *to, const SfBackendConfig *config,
 	url = *to;
 	settings = config;
 	lasting = context;
-	token = identity = NULL;
+	token = identity = cluster = NULL;
 	generation = lease_owner = lease = 0;
 	address[0] = '\0';
 	endpoint = 0;
 	step = STEP_NONE;
 }
 
-/* Forgets the request before. */
+/* Forget the previous request and begin this one. */
 void
 sf_request_begin(const SfAsk *ask)
 {
 	asked = *ask;
 	asked.new_floor = Max(ask->new_floor, highest);
 	step = STEP_ASK;
+	if (ask->avoid == endpoint + 1)
+		endpoint = (endpoint + 1) % url.nendpoints;
 	deadline_ms = now_ms() + settings->timeout_ms;
 	endpoints_left = url.nendpoints - 1;
 	token_renewed = false;
@@ -445,9 +469,11 @@ sf_request_begin(const SfAsk *ask)
 	memset(&answer, 0, sizeof(answer));
 	answer.number = ask->number;
 
-	/* what was never read cannot be what a write is for */
-	if (is_write() && ask->kind != SF_ASK_INITIALIZE &&
-		(identity == NULL || generation != ask->generation))
+	/* a write must be based on a generation that was read */
+	if (is_write() &&
+		(cluster == NULL ||
+		 (ask->kind != SF_ASK_INITIALIZE &&
+		  (identity == NULL || generation != ask->generation))))
 		conclude(SF_RESULT_CONFLICT);
 	else if (ask->kind == SF_ASK_KEEPALIVE &&
 			 (lease == 0 || lease_owner != ask->record.owner))
@@ -456,7 +482,7 @@ sf_request_begin(const SfAsk *ask)
 		ask_next();
 }
 
-/* An error was thrown: there is no outcome. */
+/* Answer after an error was thrown: there is no outcome. */
 void
 sf_request_fail(const char *problem)
 {
@@ -471,7 +497,7 @@ sf_request_is_answered(void)
 	return step == STEP_ANSWER;
 }
 
-/* True once. */
+/* Return true once for each request, with its answer. */
 bool
 sf_request_answer(SfAnswer *result)
 {

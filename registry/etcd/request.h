@@ -1,9 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * request.h
- *	  What is asked of etcd, step by step, and what is known of it.
+ *	  The current request to etcd with its steps, and what is known of the
+ *	  registry.
  *
- * Where it says so, an error may be thrown; call sf_request_fail() then.
+ * Functions marked "may throw" throw errors; then call sf_request_fail().
  *
  *-------------------------------------------------------------------------
  */

@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * url.c
- *	  What snowflake.registry says of an etcd.
+ *	  Parser of snowflake.registry for an etcd:
  *
  *		etcd://host:2379,host2:2379/prefix?credentials=/file&cacert=/file
  *
- * There is no secret in it: a password is in a file (uri.c).
+ * The text holds no secret: the password is in a file (uri.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -43,7 +43,7 @@ set_option(SfEtcdUrl *url, const char *option, char *value, char *reason,
 	return true;
 }
 
-/* The results are in pieces, in the current memory context. */
+/* Parse a setting.  The results are in the current memory context. */
 bool
 sf_etcd_url_parse(SfEtcdUrl *url, const char *text, char *reason,
 				  size_t reason_size)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * url.h
- *	  What snowflake.registry says of an etcd.
+ *	  Parser of snowflake.registry for an etcd.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,13 +19,13 @@ typedef struct SfEtcdUrl
 	/* "https://host:2379" */
 	char	   *endpoints[SF_ETCD_ENDPOINTS];
 
-	char	   *prefix;			/* of all keys, without a slash at the end */
+	char	   *prefix;			/* of all keys; no slash at the end */
 
-	/* Files; NULL if there is none. */
+	/* Paths of files, or NULL. */
 	char	   *credentials;	/* two lines: user, password */
-	char	   *cacert;			/* who may have signed the server's
+	char	   *cacert;			/* authorities that sign the server's
 								 * certificate */
-	char	   *cert;			/* ours */
+	char	   *cert;			/* our certificate, and its key */
 	char	   *key;
 } SfEtcdUrl;
 

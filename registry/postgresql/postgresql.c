@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * postgresql.c
- *	  A registry of node ids in a database with this extension: what
- *	  src/backend.h asks for, with asynchronous libpq.
+ *	  Registry of node ids in a database with this extension: the functions of
+ *	  src/lease/backend.h, with asynchronous libpq.
  *
- * Each request is one statement (statement.h), committed by itself.  A request
- * that is abandoned takes its connection with it.
+ * Each request is one statement (statement.h) and one transaction.  Abandoning
+ * a request closes its connection.
  *
- * Looking up the host's name is libpq's business, and the only thing here that
- * may block: for as long as the resolver takes.
+ * Only libpq's lookup of the host's name may block, as long as the resolver
+ * takes.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,12 +30,12 @@ typedef enum Stage
 {
 	STAGE_NONE,					/* not connected */
 	STAGE_CONNECTING,
-	STAGE_GREETING,				/* has asked what the connection needs */
+	STAGE_GREETING,				/* looks for the extension's schema */
 	STAGE_READY,
 	STAGE_ASKING
 } Stage;
 
-/* A connection may take as many requests' time, so that hosts are tried. */
+/* How many requests a connection attempt may outlive, to try all hosts. */
 #define MAX_OUTLIVED	3
 
 static struct
@@ -45,35 +45,27 @@ static struct
 
 	PGconn	   *conn;
 	Stage		stage;
-	bool		wants_write;	/* wait for that, too */
-	int			outlived;		/* requests given up while it is being made */
-	char	   *schema;			/* the extension's, quoted */
+	bool		wants_write;	/* wait until the socket is writable, too */
+	int			outlived;		/* requests given up during this connection
+								 * attempt */
+	char	   *schema;			/* the extension's schema, quoted */
 
 	SfAsk		ask;
-	bool		asked;			/* an answer is owed */
-	SfResult	result_of_failure;	/* and this is it, if there is a message */
+	bool		asked;			/* an answer is due */
+	SfResult	result_of_failure;	/* the answer's result, if "message" is
+									 * not empty */
 	SfFailure	failure;
 	char		message[SF_REASON_SIZE];
 
-	PGresult   *result;			/* what has come so far */
+	PGresult   *result;			/* last result of this statement */
 }			pg;
 
-/*
- * With a synchronous_commit that is off, what was answered could be lost.  A
- * lock that others hold is not to be waited for longer than the answer is.  To
- * compile a statement takes longer than it does.
- */
+/* Find the schema with the functions that requests call. */
 static const char *const greeting =
-"SELECT pg_catalog.set_config('synchronous_commit', 'on', false),"
-" pg_catalog.set_config('search_path', '', false),"
-" pg_catalog.set_config('lock_timeout', $1, false),"
-" pg_catalog.set_config('jit', 'off', false),"
-" (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
+"SELECT (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
 " JOIN pg_catalog.pg_namespace n"
 " ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
-" WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake')";
-
-#define GREETING_SCHEMA	4
+" WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_registry')";
 
 /* ---- the connection ---- */
 
@@ -95,8 +87,8 @@ disconnect(void)
 }
 
 /*
- * Answer the request with this: the first line of what libpq or the registry
- * has said.  If the connection is of no use any more, it goes.
+ * Let the request fail with the first line of a message of libpq or the
+ * registry.  Disconnect if the connection is no longer usable.
  */
 static void
 fail(SfResult result, SfFailure failure, const char *message, bool drop)
@@ -112,7 +104,7 @@ fail(SfResult result, SfFailure failure, const char *message, bool drop)
 		disconnect();
 }
 
-/* What an SQLSTATE says of the kind of failure. */
+/* Return the kind of failure for an SQLSTATE. */
 static SfFailure
 classify(const char *sqlstate)
 {
@@ -125,9 +117,12 @@ classify(const char *sqlstate)
 		{"3D000", SF_FAILURE_DATABASE},
 		{"42501", SF_FAILURE_PERMISSION},
 		{"25006", SF_FAILURE_READ_ONLY},
+		{"55000", SF_FAILURE_READ_ONLY},	/* recovery is in progress */
+		{"53100", SF_FAILURE_FULL}, /* disk full */
 		{"42883", SF_FAILURE_EXTENSION},	/* undefined function */
 		{"42P01", SF_FAILURE_EXTENSION},	/* undefined table */
-		{"57P", SF_FAILURE_UNREACHABLE},	/* it stops, or does not take
+		{"3F000", SF_FAILURE_EXTENSION},	/* undefined schema */
+		{"57P", SF_FAILURE_UNREACHABLE},	/* shutting down, or not accepting
 											 * connections yet */
 	};
 
@@ -140,9 +135,9 @@ classify(const char *sqlstate)
 }
 
 /*
- * Where the registry has refused a connection, libpq has its SQLSTATE only in
- * the text, after the severity, in whatever language that is: "FATAL:  28000:
- * ...".  Find it, and take it out of the line; or else return NULL.
+ * Return the SQLSTATE in a line, and remove it from the line; or return NULL.
+ * When the registry refuses a connection, libpq has the SQLSTATE only in its
+ * text.  It stands after the severity, in any language: "FATAL:  28000: ...".
  */
 static const char *
 take_sqlstate(char *line)
@@ -161,42 +156,72 @@ take_sqlstate(char *line)
 	return NULL;
 }
 
-/* Nothing was sent yet that could be done. */
+/*
+ * Return the kind of failure for one line of libpq's message.  Failures that
+ * libpq finds itself have no SQLSTATE.  OpenSSL's messages always contain
+ * certain words.
+ */
+static SfFailure
+classify_line(char *line)
+{
+	const char *sqlstate = take_sqlstate(line);
+
+	if (sqlstate != NULL)
+		return classify(sqlstate);
+	if (strstr(line, "certificate") != NULL || strstr(line, " alert ") != NULL)
+		return SF_FAILURE_CERTIFICATE;
+	if (strstr(line, "session is read-only") != NULL ||
+		strstr(line, "hot standby mode") != NULL)
+		return SF_FAILURE_READ_ONLY;
+	return SF_FAILURE_UNREACHABLE;
+}
+
+/*
+ * Let the connection attempt fail.  No statement was sent yet.  With several
+ * hosts, libpq's message has a line for each: prefer a host that answered.
+ */
 static void
 fail_to_connect(void)
 {
-	char		message[1024];
-	const char *sqlstate;
+	char		text[2048];
+	char	   *line = text;
+	char	   *message = text;
+	SfFailure	failure = SF_FAILURE_UNREACHABLE;
 
-	strlcpy(message, PQerrorMessage(pg.conn), sizeof(message));
-	message[strcspn(message, "\n")] = '\0';
-	sqlstate = take_sqlstate(message);
-	fail(SF_RESULT_REFUSED, sqlstate != NULL ? classify(sqlstate) :
-		 PQconnectionNeedsPassword(pg.conn) ? SF_FAILURE_LOGIN :
-		 SF_FAILURE_UNREACHABLE, message, true);
-}
+	strlcpy(text, PQerrorMessage(pg.conn), sizeof(text));
+	while (line != NULL && failure == SF_FAILURE_UNREACHABLE)
+	{
+		char	   *end = strchr(line, '\n');
 
-static char *
-print(char *buffer, int64 number)
-{
-	snprintf(buffer, 24, "%lld", (long long) number);
-	return buffer;
+		if (end != NULL)
+			*end++ = '\0';
+		failure = classify_line(line);
+		if (failure != SF_FAILURE_UNREACHABLE)
+			message = line;
+		line = end;
+	}
+	if (failure == SF_FAILURE_UNREACHABLE &&
+		PQconnectionNeedsPassword(pg.conn))
+		failure = SF_FAILURE_LOGIN;
+	fail(SF_RESULT_REFUSED, failure, message, true);
 }
 
 static void
 connect_to_registry(void)
 {
-	/* the first may be overruled: a dead host is to be given up for another */
+	/* the URI may override the first, which lets libpq give up a dead host */
 	static const char *const keywords[] = {
 		"tcp_user_timeout", "dbname", "fallback_application_name",
 		"client_encoding", NULL
 	};
 	char		timeout[24];
 	const char *values[] = {
-		print(timeout, pg.config->timeout_ms), pg.url, "snowflake lease",
+		timeout, pg.url, "snowflake lease",
 		"SQL_ASCII", NULL
 	};
 
+	snprintf(timeout, sizeof(timeout), "%lld",
+			 (long long) pg.config->timeout_ms);
 	if (!AcquireExternalFD())
 	{
 		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
@@ -222,18 +247,16 @@ connect_to_registry(void)
 static void
 greet(void)
 {
-	char		timeout[24];
-	const char *params[1] = {print(timeout, pg.config->timeout_ms)};
-
 	pg.stage = STAGE_GREETING;
 	if (PQsetnonblocking(pg.conn, 1) != 0 ||
-		!PQsendQueryParams(pg.conn, greeting, 1, NULL, params, NULL, NULL, 0))
+		!PQsendQueryParams(pg.conn, greeting, 0, NULL, NULL, NULL, NULL, 0))
 		fail_to_connect();
 }
 
 /*
- * Is there what libpq waits for?  Called before, it takes a connection that is
- * being made for one that is there, and may then block in writing to it.
+ * Return true if the socket is ready.  If PQconnectPoll() is called before,
+ * libpq takes the unfinished connection for a complete one, and may then block
+ * in writing to it.
  */
 static bool
 is_ready(void)
@@ -279,8 +302,8 @@ send_request(void)
 }
 
 /*
- * The statement has failed.  With an ERROR nothing of it is done; what ended
- * the session may have come after it was.
+ * Handle a failed statement.  After an ERROR, nothing was done.  If the
+ * session ended, the statement may have been committed before.
  */
 static void
 take_failure(void)
@@ -302,13 +325,13 @@ take_failure(void)
 static void
 take_greeting(void)
 {
-	if (PQgetisnull(pg.result, 0, GREETING_SCHEMA))
+	if (PQgetisnull(pg.result, 0, 0))
 	{
 		fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
-			 "The database has no extension \"snowflake\".", true);
+			 "The database has no extension \"snowflake_registry\".", true);
 		return;
 	}
-	pg.schema = strdup(PQgetvalue(pg.result, 0, GREETING_SCHEMA));
+	pg.schema = strdup(PQgetvalue(pg.result, 0, 0));
 	PQclear(pg.result);
 	pg.result = NULL;
 	pg.stage = STAGE_READY;
@@ -316,16 +339,42 @@ take_greeting(void)
 		send_request();
 }
 
-/* Read what has come; true if a statement has ended. */
+/*
+ * Keep a result: the error if there is one, otherwise the last.  In a
+ * pipeline, the results behind an error only say that nothing was done.
+ */
+static void
+keep_result(PGresult *next)
+{
+	if (PQresultStatus(next) == PGRES_PIPELINE_ABORTED ||
+		PQresultStatus(next) == PGRES_PIPELINE_SYNC)
+	{
+		PQclear(next);
+		return;
+	}
+	if (pg.result != NULL)
+		PQclear(pg.result);
+	pg.result = next;
+}
+
+/*
+ * Read what has come.  Return true if the statement is complete.  A request is
+ * complete at the end of its pipeline, because it is committed there.
+ */
 static bool
 read_result(void)
 {
 	PGresult   *next;
+	bool		was_null = false;
+	bool		ended;
 	int			left = PQflush(pg.conn);
 
 	pg.wants_write = left > 0;
 	if (left < 0 || !PQconsumeInput(pg.conn))
 	{
+		/* the registry may have said why it ended the session */
+		if (pg.result != NULL && PQresultStatus(pg.result) != PGRES_TUPLES_OK)
+			return true;
 		fail(pg.stage == STAGE_ASKING ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
 			 SF_FAILURE_UNREACHABLE, PQerrorMessage(pg.conn), true);
 		return false;
@@ -333,11 +382,17 @@ read_result(void)
 	while (!PQisBusy(pg.conn))
 	{
 		next = PQgetResult(pg.conn);
-		if (next == NULL)
+
+		/* NULL comes behind each statement, and twice at the end */
+		if (next == NULL && (pg.stage != STAGE_ASKING || was_null))
 			return pg.result != NULL;
-		if (pg.result != NULL)
-			PQclear(pg.result);
-		pg.result = next;
+		was_null = next == NULL;
+		if (was_null)
+			continue;
+		ended = PQresultStatus(next) == PGRES_PIPELINE_SYNC;
+		keep_result(next);
+		if (ended)
+			return pg.result != NULL;
 	}
 	return false;
 }
@@ -345,9 +400,9 @@ read_result(void)
 /* ---- what the worker calls ---- */
 
 /*
- * Does a password seem to end too early, so that the rest of it would be taken
- * for a host or a database, which libpq's errors name?  The user's name and
- * the password end at the first "@", unless there is a "/" before it.
+ * Return true if a password seems to end too early.  Then libpq would take the
+ * rest for a host or a database, and name it in errors.  User and password end
+ * at the first "@", unless there is a "/" before it.
  */
 static bool
 has_stray_at(const char *url)
@@ -367,7 +422,7 @@ backend_open(const char *url, const SfBackendConfig *config,
 	char	   *error = NULL;
 	PQconninfoOption *options = PQconninfoParse(url, &error);
 
-	/* what libpq says of it may hold a part of a password */
+	/* libpq's message may hold part of a password */
 	if (error != NULL)
 		PQfreemem(error);
 	if (options == NULL)
@@ -392,7 +447,7 @@ static void
 backend_send(const SfAsk *ask)
 {
 	if (pg.stage == STAGE_ASKING)
-		disconnect();			/* the one under way is abandoned */
+		disconnect();			/* abandon the request under way */
 	else if ((pg.stage == STAGE_CONNECTING || pg.stage == STAGE_GREETING) &&
 			 ++pg.outlived > MAX_OUTLIVED)
 		disconnect();
@@ -411,7 +466,7 @@ backend_sockets(SfSocket *sockets, int64_t *timeout_ms)
 	int			fd = pg.conn == NULL ? -1 : PQsocket(pg.conn);
 
 	if (pg.asked && pg.message[0] != '\0')
-		*timeout_ms = 0;		/* a failure is to be told */
+		*timeout_ms = 0;		/* there is a failure to report */
 	if (fd < 0)
 		return 0;
 	sockets[0].fd = fd;

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * statement.c
- *	  A request as a statement that calls one of the functions which come with
- *	  the extension, and its result as the answer.
+ *	  Request as a statement that calls a function of the extension
+ *	  snowflake_registry, and the statement's result as the answer.
  *
- * What is unsigned here is a bigint there, with the same bits.
+ * A uint64 here is a bigint there, with the same bits.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,27 +15,29 @@
 
 #include "statement.h"
 
-/* Columns of snowflake_registry_read(). */
+/* Columns of snowflake_registry.read(). */
 enum
 {
 	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,
 	READ_SHARDS, READ_SHARDS_VERSION,
 	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
 	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
-	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT, READ_COLUMNS
+	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT, READ_RESERVE,
+	READ_COLUMNS
 };
 
-/* Of all others; snowflake_registry_keep() says first whether it has. */
+/* Columns of the others. snowflake_registry.keep() has a boolean first. */
 enum
 {
 	WRITE_VERSION, WRITE_CLOCK, WRITE_COLUMNS
 };
 
-#define MAX_PARAMS	15
+#define MAX_PARAMS	16
 
 /*
- * With their types, so that no other function fits as well as the one that is
- * meant: who may create one in its schema has nothing of it.
+ * Arguments with their types.  With exact types, no other function fits better
+ * than the one that is meant.  So a user that may create functions in its
+ * schema gains nothing.
  */
 typedef struct Params
 {
@@ -47,7 +49,7 @@ typedef struct Params
 
 /* What was read last. */
 static SfRegistry registry;
-static SfRecord *records;
+static SfSlotRecord *records;
 static char *shards;
 
 /* ---- statements ---- */
@@ -83,7 +85,7 @@ add_text(Params *params, const char *text)
 static void
 add_write(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 {
-	const SfRecord *record = &ask->record;
+	const SfSlotRecord *record = &ask->record;
 	int64		ttl_ms = 0;
 
 	if (ask->kind == SF_ASK_RELEASE)
@@ -105,45 +107,70 @@ add_write(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 	add_number(params, record->since_ms);
 	add_number(params, (int64) ask->displaced);
 	add_number(params, ttl_ms);
+	add_number(params, record->reserve_ms);
 }
 
-/* The function to call, and its arguments. */
+/* Return the function to call, and add its arguments. */
 static const char *
 choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 {
 	switch (ask->kind)
 	{
 		case SF_ASK_READ:
-			return "snowflake_registry_read";
+			return "read";
 		case SF_ASK_KEEPALIVE:
 			add_number(params, ask->record.node);
 			add_number(params, (int64) ask->record.owner);
 			add_number(params, config->presence_ms);
-			return "snowflake_registry_keep";
+			return "keep";
 		case SF_ASK_SHARDS:
 			add_number(params, (int64) ask->generation);
 			add_number(params, ask->version);
 			add_text(params, ask->shards);
-			return "snowflake_registry_write_shards";
+			return "write_shards";
 		case SF_ASK_INITIALIZE:
 			add_number(params, (int64) ask->new_generation);
 			add_number(params, ask->new_floor);
 			add_text(params, ask->new_layout_text);
 			add_number(params, ask->new_layout->epoch_ms);
 			add_integer(params, INT4OID, ask->new_layout->tick_ms);
-			return "snowflake_registry_begin";
+			return "begin";
 		case SF_ASK_RECOVER:
 			add_number(params, (int64) ask->generation);
 			add_number(params, (int64) ask->new_generation);
 			add_number(params, ask->new_floor);
-			return "snowflake_registry_renew";
+			return "renew";
 		default:
 			add_write(params, ask, config);
-			return "snowflake_registry_write";
+			return "write";
 	}
 }
 
-/* The schema is quoted.  False as libpq's function. */
+/*
+ * Set what this request needs for its transaction only, because a pooler may
+ * give each transaction another session.  With synchronous_commit off, an
+ * acknowledged write could be lost.  A lock must not be waited for longer than
+ * the answer.  Compiling a statement takes longer than running it.
+ */
+static bool
+send_settings(PGconn *conn, const SfBackendConfig *config)
+{
+	Params		params = {0};
+
+	add_number(&params, config->timeout_ms);
+	return PQsendQueryParams(conn,
+							 "SELECT pg_catalog.set_config('synchronous_commit', 'on', true),"
+							 " pg_catalog.set_config('search_path', '', true),"
+							 " pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),"
+							 " pg_catalog.set_config('jit', 'off', true)",
+							 params.n, params.types, params.values, NULL,
+							 NULL, 0);
+}
+
+/*
+ * Send the settings and the call at once, in one transaction, which ends with
+ * the pipeline.  The schema is quoted.  Return false like libpq's functions.
+ */
 bool
 sf_statement_send(PGconn *conn, const char *schema, const SfAsk *ask,
 				  const SfBackendConfig *config)
@@ -159,13 +186,15 @@ sf_statement_send(PGconn *conn, const char *schema, const SfAsk *ask,
 		len += snprintf(query + len, sizeof(query) - len, "%s$%d",
 						i > 1 ? ", " : "", i);
 	snprintf(query + len, sizeof(query) - len, ")");
-	return PQsendQueryParams(conn, query, params.n, params.types,
-							 params.values, NULL, NULL, 0);
+	return PQenterPipelineMode(conn) && send_settings(conn, config) &&
+		PQsendQueryParams(conn, query, params.n, params.types,
+						  params.values, NULL, NULL, 0) &&
+		PQpipelineSync(conn);
 }
 
 /* ---- results ---- */
 
-/* 0 for NULL, too. */
+/* Return an integer; NULL is 0. */
 static int64
 get_int(const PGresult *result, int row, int column)
 {
@@ -179,9 +208,9 @@ get_bool(const PGresult *result, int row, int column)
 }
 
 static bool
-get_record(SfRecord *record, const PGresult *result, int row)
+get_record(SfSlotRecord *record, const PGresult *result, int row)
 {
-	memset(record, 0, sizeof(SfRecord));
+	memset(record, 0, sizeof(SfSlotRecord));
 	if (PQgetisnull(result, row, READ_NODE))
 		return false;
 	record->node = (uint32) get_int(result, row, READ_NODE);
@@ -200,6 +229,7 @@ get_record(SfRecord *record, const PGresult *result, int row)
 	strlcpy(record->address, PQgetvalue(result, row, READ_ADDRESS),
 			sizeof(record->address));
 	record->present = (uint64) get_int(result, row, READ_PRESENT);
+	record->reserve_ms = get_int(result, row, READ_RESERVE);
 	return true;
 }
 
@@ -210,7 +240,7 @@ take_read(const PGresult *result, SfAnswer *answer)
 
 	free(records);
 	free(shards);
-	records = calloc(n, sizeof(SfRecord));
+	records = calloc(n, sizeof(SfSlotRecord));
 	shards = strdup(PQgetvalue(result, 0, READ_SHARDS));
 	if (records == NULL || shards == NULL)
 	{
@@ -229,17 +259,25 @@ take_read(const PGresult *result, SfAnswer *answer)
 	registry.records = records;
 	while (registry.nrecords < n &&
 		   get_record(&records[registry.nrecords], result, registry.nrecords))
-		registry.nrecords++;
+	{
+		const SfSlotRecord *record = &records[registry.nrecords++];
+
+		if (record->version > registry.version)
+		{
+			registry.version = record->version;
+			registry.newest = record->node;
+		}
+	}
 	answer->registry = &registry;
 	if (registry.initialized && !get_bool(result, 0, READ_IN_PLACE))
 	{
 		answer->result = SF_RESULT_REFUSED;
 		answer->failure = SF_FAILURE_LOST;
-		answer->message = "It runs on another server or timeline than before, and may have lost data: an administrator has to call snowflake_registry_recover().";
+		answer->message = "It runs on another server or timeline than before, or in another directory, and may have lost data: an administrator has to call snowflake_registry.recover() in its database.";
 	}
 }
 
-/* What the statement has returned, as the answer. */
+/* Turn the statement's result into the answer. */
 void
 sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 {
@@ -250,7 +288,7 @@ sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 	{
 		answer->result = SF_RESULT_UNKNOWN;
 		answer->failure = SF_FAILURE_EXTENSION;
-		answer->message = "Its extension \"snowflake\" has another version than this server's.";
+		answer->message = "Its extension \"snowflake_registry\" has another version than this server's.";
 		return;
 	}
 	answer->result = SF_RESULT_DONE;
@@ -270,5 +308,6 @@ sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 	else if (PQgetisnull(result, 0, WRITE_VERSION))
 		answer->result = SF_RESULT_CONFLICT;
 	else
-		answer->version = get_int(result, 0, WRITE_VERSION);
+		answer->version = answer->registry_version =
+			get_int(result, 0, WRITE_VERSION);
 }

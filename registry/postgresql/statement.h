@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * statement.h
- *	  A request as a statement that calls one of the functions which come with
- *	  the extension, and its result as the answer.
+ *	  Request as a statement that calls a function of the extension, and the
+ *	  statement's result as the answer.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SF_POSTGRESQL_STATEMENT_H
 #define SF_POSTGRESQL_STATEMENT_H
 
-#include "backend.h"
+#include "lease/backend.h"
 #include "libpq-fe.h"
 
 extern bool sf_statement_send(PGconn *conn, const char *schema,

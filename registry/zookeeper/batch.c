@@ -1,14 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * batch.c
- *	  What is asked of ZooKeeper in one go, and the replies.
+ *	  Batch of requests to ZooKeeper, and their replies.
  *
- * All of it is sent without waiting for a reply, and ZooKeeper does what one
- * session asks in the order in which it was asked.
+ * All requests of a batch are sent without waiting for replies.  ZooKeeper
+ * executes the requests of one session in the order in which they were sent.
  *
- * libzookeeper calls a function for each reply, and for each that will not
- * come when its handle ends.  These functions only keep what they are given,
- * in memory that does not throw.  What nobody waits for any more is freed.
+ * libzookeeper calls a function for each reply, and at the end of a handle for
+ * each reply that will not come.  These functions only store what they get, in
+ * malloc()ed memory, because they must not throw.  A reply that nobody waits
+ * for any more is freed.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,9 +22,9 @@ static zhandle_t *handle;
 static SfZooReply **replies;
 static int	nreplies;
 static int	capacity;
-static int	nwaiting;			/* for so many of them */
+static int	nwaiting;			/* replies that have not come yet */
 
-/* ---- what libzookeeper calls ---- */
+/* ---- callbacks ---- */
 
 static void
 free_reply(SfZooReply *reply)
@@ -86,7 +87,7 @@ take_data(int rc, const char *value, int len, const struct Stat *stat,
 	take(reply, rc, stat);
 }
 
-/* An array of pointers to texts, so as the library frees it. */
+/* Copy the names so that the library can free them: one array of texts. */
 static void
 take_names(int rc, const struct String_vector *names, const struct Stat *stat,
 		   const void *data)
@@ -107,9 +108,9 @@ take_names(int rc, const struct String_vector *names, const struct Stat *stat,
 	take(reply, rc, stat);
 }
 
-/* ---- what is asked ---- */
+/* ---- requests ---- */
 
-/* Forget what was asked before, and begin with nothing. */
+/* Forget the previous batch, and begin an empty one. */
 void
 sf_batch_begin(zhandle_t *with)
 {
@@ -147,9 +148,10 @@ new_reply(void)
 }
 
 /*
- * What these return says that nothing was asked, and no function will be
- * called; any other error is reported to the function, or means that there is
- * no memory for a reply, which then does not come in time.
+ * Handle the result of starting a request.  For these two errors, libzookeeper
+ * sends nothing and calls no function.  It reports any other error through the
+ * function.  If it lacks memory for that, the reply does not come, and the
+ * request times out.
  */
 static void
 started(SfZooReply *reply, int rc)
@@ -190,7 +192,7 @@ sf_batch_children(const char *path)
 	started(reply, zoo_aget_children2(handle, path, 0, take_names, reply));
 }
 
-/* Whatever it had. */
+/* Write a node, whatever its version. */
 void
 sf_batch_set(const char *path, const char *data)
 {
@@ -200,7 +202,7 @@ sf_batch_set(const char *path, const char *data)
 							reply));
 }
 
-/* An empty node. */
+/* Create an empty node. */
 void
 sf_batch_create(const char *path, const struct ACL_vector *acl)
 {
@@ -210,7 +212,7 @@ sf_batch_create(const char *path, const struct ACL_vector *acl)
 							   reply));
 }
 
-/* All of it, or nothing. */
+/* Send operations that take effect all together or not at all. */
 void
 sf_batch_multi(const zoo_op_t *ops, int n)
 {

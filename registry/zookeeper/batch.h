@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * batch.h
- *	  What is asked of ZooKeeper in one go, and the replies.
+ *	  Batch of requests to ZooKeeper, and their replies.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,14 +12,14 @@
 
 typedef struct SfZooReply
 {
-	int			rc;				/* ZOK, or another of zookeeper.h */
+	int			rc;				/* ZOK, or an error of zookeeper.h */
 	struct Stat stat;
-	char	   *data;			/* of a node, and ends in a zero byte */
+	char	   *data;			/* of a node; ends in a zero byte */
 	struct String_vector names; /* of children */
-	zoo_op_result_t *results;	/* of the parts of a multi */
+	zoo_op_result_t *results;	/* of the operations of a multi */
 	int			nresults;
 
-	/* For batch.c. */
+	/* Used by batch.c only. */
 	bool		is_done;
 	bool		is_forgotten;
 } SfZooReply;

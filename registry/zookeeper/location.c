@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * location.c
- *	  What snowflake.registry says of a ZooKeeper.
+ *	  Parser of snowflake.registry for a ZooKeeper:
  *
  *		zookeeper://user:password@host:2181,host2:2181/path?credentials=/file
  *
- * User and password are in the text or in the file; what is not a letter or a
- * digit can be written as %XX in the text.
+ * User and password are in the text or in the file.  In the text, every
+ * character other than a letter or a digit can be written as %XX.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@ hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* In place. */
+/* Decode %XX in place. */
 static bool
 decode(char *text)
 {
@@ -59,7 +59,7 @@ decode(char *text)
 	return true;
 }
 
-/* A path has no empty part, none of dots alone, and nothing unprinted. */
+/* Return true if no part is empty or all dots, and all is printable. */
 static bool
 is_path(const char *path)
 {
@@ -97,7 +97,7 @@ take_user(SfZooLocation *location, char *reason, size_t reason_size)
 	return true;
 }
 
-/* The results are in the current memory context. */
+/* Parse a setting; the results are in the current memory context. */
 bool
 sf_zoo_location_parse(SfZooLocation *location, const char *text, char *reason,
 					  size_t reason_size)
@@ -129,7 +129,7 @@ sf_zoo_location_parse(SfZooLocation *location, const char *text, char *reason,
 	return take_user(location, reason, reason_size);
 }
 
-/* "user:password", or NULL if there is none. */
+/* Set *digest to "user:password", or to NULL if there is none. */
 bool
 sf_zoo_location_digest(const SfZooLocation *location, char **digest,
 					   char *reason, size_t reason_size)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * location.h
- *	  What snowflake.registry says of a ZooKeeper.
+ *	  Parser of snowflake.registry for a ZooKeeper.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,9 +13,9 @@
 typedef struct SfZooLocation
 {
 	SfUri		uri;
-	char	   *prefix;			/* of all nodes: "/snowflake" */
+	char	   *prefix;			/* of all nodes, for example "/snowflake" */
 
-	/* With neither, anybody may do anything. */
+	/* Without either of these, anybody may read and write the registry. */
 	char	   *digest;			/* "user:password"; or NULL */
 	char	   *credentials;	/* a file of two lines; or NULL */
 } SfZooLocation;

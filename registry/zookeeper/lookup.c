@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * lookup.c
- *	  The addresses of a host, without blocking.
+ *	  Non-blocking lookup of a host's addresses.
  *
- * libzookeeper would look a name up itself, and wait for the resolver; so it
- * is given addresses.  The C library of GNU looks names up in a thread of its
- * own, in which no signal is handled.  Elsewhere the resolver is waited for
- * here.  What is an address already needs neither.
+ * libzookeeper would wait for the resolver, so it gets addresses and no names.
+ * The GNU C library resolves names in a thread of its own, which handles no
+ * signals.  With other C libraries, this file waits for the resolver.  A host
+ * that is written as an address needs neither.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,7 +25,7 @@
 #endif
 #endif
 
-/* One for each host: a lookup cannot be ended, so the next waits for it. */
+/* One per host: a lookup cannot be cancelled, so the next one waits for it. */
 static struct
 {
 	char	   *name;			/* lives as long as the process */

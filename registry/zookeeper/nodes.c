@@ -4,19 +4,19 @@
  *	  The registry as nodes of ZooKeeper.
  *
  *		prefix/registry/G	layout and floor of generation G
- *		prefix/slots/N		the record of node N
- *		prefix/slots		is empty: its version counts what is written
- *		prefix/present/N	who is there: an ephemeral of its session
- *		prefix/present		is empty, and written where a reading begins
- *		prefix/shards		who may issue for which shards, as it was given
+ *		prefix/slots/N		slot record of node N
+ *		prefix/slots		empty; its version counts the writes of slots
+ *		prefix/present/N	owner present in slot N: an ephemeral node
+ *		prefix/present		empty; written at the start of each reading
+ *		prefix/shards		the shard record, stored as given
  *
- * A reading begins with a write of "present", so that it comes after all that
- * was acknowledged before: sync() does not say so, since it asks a leader that
- * may not be one any more, and no quorum.  All values are then read between
- * two looks at what counts the writes, and at the children of "slots" and
- * "present": if these are the same, all was as it was read at one moment, which
- * is any between them.  Generation and shards are one node each, and so may be
- * read at any.
+ * A reading begins with a write of "present", so it comes after every write
+ * acknowledged before. sync() does not ensure that: it asks a leader that may
+ * have been replaced, and no quorum.  The values are then read between two
+ * checks of the version of "slots" and of the children of "slots" and
+ * "present".  If both checks find the same, the values are those of one
+ * moment, namely any moment between the checks.  Generation and shards are one
+ * node each, so any moment of reading them will do.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,35 +27,38 @@
 #include "nodes.h"
 #include "records.h"
 
-/* The replies in a batch for names. */
+/* The replies in the batch that reads names. */
 enum
 {
 	NAMES_BARRIER, NAMES_GENERATIONS, NAMES_SLOTS, NAMES_PRESENT
 };
 
-/* In one for values: these, slots, presences, and the two looks again. */
+/* The batch that reads values: these, slots, presences, the checks again. */
 enum
 {
 	VALUES_SLOTS, VALUES_PRESENT, VALUES_IDENTITY, VALUES_SHARDS, VALUES_FIRST
 };
 
-/* In one that looks who is present. */
+/* The replies in the batch that looks for a presence. */
 enum
 {
 	LOOK_SYNC, LOOK_PRESENT
 };
+
+/* Servers from 3.7 on return this error; the library has no name for it. */
+#define QUOTA_EXCEEDED	(-125)
 
 static const char *prefix;
 static char *problem;
 static size_t problem_size;
 static SfFailure *failure;
 
-/* The names that were read: they live as long as a request. */
+/* What the names said: lives as long as the request. */
 static char *generation_path;
-static uint32 *nodes;			/* slots, then presences */
+static uint32 *nodes;			/* slots, followed by presences */
 static int	nslots;
 static int	npresent;
-static int64 slots_pzxid;		/* of the last change of their children */
+static int64 slots_pzxid;		/* last change of the children of "slots" */
 static int64 present_pzxid;
 
 void
@@ -95,13 +98,16 @@ sf_nodes_fail(const char *path, const char *what)
 	return SF_READING_FAILED;
 }
 
-/* With what ZooKeeper has answered. */
+/* Report a failure with ZooKeeper's error. */
 SfReading
 sf_nodes_fail_with(const char *path, int rc)
 {
-	(void) sf_nodes_fail(path, zerror(rc));
+	(void) sf_nodes_fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
+						 zerror(rc));
 	if (rc == ZNOAUTH)
 		*failure = SF_FAILURE_PERMISSION;
+	else if (rc == QUOTA_EXCEEDED)
+		*failure = SF_FAILURE_FULL;
 	return SF_READING_FAILED;
 }
 
@@ -121,7 +127,7 @@ add_nodes(const struct String_vector *names, int *n)
 {
 	for (int i = 0; i < names->count; i++)
 	{
-		/* what else there is is left alone */
+		/* ignore children that are not numbers */
 		if (sf_records_parse_node(names->data[i], &nodes[nslots + npresent]))
 			(*n)++;
 	}
@@ -145,7 +151,7 @@ take_generation(const struct String_vector *names, SfRegistry *registry)
 	return SF_READING_DONE;
 }
 
-/* Done: there are values to ask for, if it is initialized. */
+/* Take the names.  If the registry is initialized, ask for values next. */
 SfReading
 sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
 {
@@ -191,7 +197,7 @@ sf_nodes_ask_values(void)
 	sf_batch_exists(sf_nodes_path("present"));
 }
 
-/* Has nothing changed since the names were read? */
+/* Return true if nothing has changed since the names were read. */
 static bool
 is_one_moment(void)
 {
@@ -225,17 +231,24 @@ static SfReading
 take_records(SfRegistry *registry)
 {
 	int			n = nslots + npresent;
-	SfRecord   *records = palloc0(sizeof(SfRecord) * (n + 1));
+	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (n + 1));
 
 	for (int i = 0; i < n; i++)
 	{
 		const SfZooReply *reply = sf_batch_reply(VALUES_FIRST + i);
-		SfRecord   *record = &records[i];
+		SfSlotRecord *record = &records[i];
 		bool		is_slot = i < nslots;
 
 		record->node = nodes[i];
 		if (is_slot)
+		{
 			record->version = (int64) reply->stat.version + 1;
+			if (reply->stat.mzxid > registry->version)
+			{
+				registry->version = reply->stat.mzxid;
+				registry->newest = nodes[i];
+			}
+		}
 		if (is_slot ? !sf_records_parse(reply->data, record) :
 			!sf_records_parse_owner(reply->data, &record->present))
 			return sf_nodes_fail(sf_nodes_path_of(is_slot ? "slots" :
@@ -275,9 +288,9 @@ sf_nodes_take_values(SfRegistry *registry)
 	return reading == SF_READING_DONE ? take_records(registry) : reading;
 }
 
-/* ---- who is present ---- */
+/* ---- presence ---- */
 
-/* As of now, as far as the leader knows: in our session, or in any. */
+/* Ask for the presence as the leader knows it now, in any session. */
 void
 sf_nodes_ask_present(uint32 node)
 {

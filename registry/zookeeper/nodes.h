@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * nodes.h
- *	  The registry as nodes of ZooKeeper: what is asked to read and to write
- *	  it, and what the replies say.
+ *	  The registry as nodes of ZooKeeper: requests that read and write it, and
+ *	  their replies.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,32 +10,32 @@
 #define SF_ZOO_NODES_H
 
 #include "batch.h"
-#include "registry.h"
+#include "lease/registry.h"
 
 typedef enum SfReading
 {
 	SF_READING_DONE,
-	SF_READING_MOVED,			/* something has changed meanwhile */
-	SF_READING_FAILED			/* there is a problem */
+	SF_READING_MOVED,			/* something has changed during the reading */
+	SF_READING_FAILED			/* "problem" says why */
 } SfReading;
 
 typedef enum SfWriting
 {
 	SF_WRITING_DONE,
 	SF_WRITING_CONFLICT,
-	SF_WRITING_LOOK,			/* presence is not what it was taken for */
-	SF_WRITING_REFUSED,			/* there is a problem, and nothing was done */
+	SF_WRITING_LOOK,			/* presence has changed: look again */
+	SF_WRITING_REFUSED,			/* nothing was done; "problem" says why */
 	SF_WRITING_UNKNOWN
 } SfWriting;
 
-/* Who is present, and in whose session. */
+/* The owner that is present, and its session. */
 typedef struct SfPresent
 {
 	uint64		owner;			/* 0: nobody */
 	int64		session;
 } SfPresent;
 
-/* nodes.c; paths are in the current memory context */
+/* nodes.c; returned paths are in the current memory context */
 extern void sf_nodes_open(const char *prefix, char *problem,
 						  size_t problem_size, SfFailure *failure);
 extern char *sf_nodes_path(const char *name);
@@ -58,7 +58,6 @@ extern void sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present,
 							   int64 session, const char *address,
 							   const char *layout,
 							   const struct ACL_vector *acl);
-extern SfWriting sf_nodes_take_written(const SfAsk *ask, int64 *version,
-									   int64 *clock_ms);
+extern SfWriting sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer);
 
 #endif							/* SF_ZOO_NODES_H */

@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * nodes_write.c
- *	  Writes of the registry as nodes of ZooKeeper, and what comes of them.
+ *	  Writes to the registry as nodes of ZooKeeper, and their outcome.
  *
- * A write is one multi.  Its first part is that the generation's node exists:
- * a node that is deleted and made again has the versions that it had before,
- * but in a registry that was wiped and made again the generation has another
- * name.  Versions are ZooKeeper's plus 1; within a generation nobody deletes a
- * slot.
+ * A write is one multi.  Its first operation checks that the generation's node
+ * exists.  Versions alone would not do: a node that is deleted and made again
+ * repeats its versions.  But a registry that was wiped and made again has a
+ * generation with another name.  Our versions are ZooKeeper's plus 1.  Within
+ * a generation no slot is ever deleted.
  *
- * Ephemerals that are made again have the same version, too.  But none is made
- * without its slot's record being written: while that has the version that a
- * write is conditional on, who is present can only be whom we have seen since
- * that was read, or nobody any more.  So a write needs no other condition than
- * to take away, or leave, what was seen.
+ * An ephemeral node that is made again repeats its version too.  But no
+ * ephemeral node is made without a write of its slot's record.  So while that
+ * record has the version that a write requires, the presence is the one that
+ * we saw after reading the record, or it is gone.  Therefore a write needs no
+ * further condition than to delete, or to leave, the presence that was seen.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,18 +27,18 @@
 
 #define MAX_OPS		6
 
-/* The parts of a write. */
+/* The operations of a write. */
 enum
 {
 	WRITE_GENERATION, WRITE_ITSELF, WRITE_COUNT, WRITE_PRESENCE
 };
 
-/* What is said of the count; lives on, since a reply may come late. */
+/* The new state of "slots".  Static, because a reply may come late. */
 static struct Stat written;
 
 /*
- * The nodes above the registry, and the two that stay when it is begun anew.
- * What is there already, or may not be made, is found out by what follows.
+ * Create the nodes above the registry, and the two that survive a new
+ * beginning.  Errors are ignored: if a node is missing, the next step fails.
  */
 void
 sf_nodes_ask_parents(const struct ACL_vector *acl)
@@ -60,7 +60,7 @@ add_create(zoo_op_t *op, const char *path, const char *data,
 					   0);
 }
 
-/* A value that has this version, or none yet. */
+/* Add a write of a value that has this version, or does not exist yet (0). */
 static void
 add_value(zoo_op_t *op, const char *path, const char *data, int64 version,
 		  const struct ACL_vector *acl)
@@ -73,8 +73,8 @@ add_value(zoo_op_t *op, const char *path, const char *data, int64 version,
 }
 
 /*
- * Who is present was seen to be the owner, the displaced or nobody, and may
- * have gone meanwhile.
+ * Add the operations on presence.  The presence that was seen is the owner's,
+ * the displaced owner's or none, and may have ended since.
  */
 static int
 add_presence(zoo_op_t *ops, const SfAsk *ask, const SfPresent *present,
@@ -111,7 +111,7 @@ print_identity(const char *layout, int64 floor)
 	return buf.data;
 }
 
-/* Begin or renew: the old generation goes, if there is one. */
+/* Begin a registry, or replace its generation by a new one. */
 static int
 add_identity(zoo_op_t *ops, const SfAsk *ask, const char *layout,
 			 const struct ACL_vector *acl)
@@ -128,8 +128,8 @@ add_identity(zoo_op_t *ops, const SfAsk *ask, const char *layout,
 }
 
 /*
- * The layout is what the registry is to have.  Presence is as seen, and counts
- * for slots.
+ * Send a write.  "layout" is the layout that the registry shall have.
+ * "present" is the presence that was seen; only slots need it.
  */
 void
 sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present, int64 session,
@@ -167,7 +167,7 @@ sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present, int64 session,
 	sf_batch_multi(ops, n);
 }
 
-/* Which part of the write has failed, and how: those around it say less. */
+/* Return the operation that failed.  The others' errors say nothing. */
 static int
 find_failure(const SfZooReply *reply, int *rc)
 {
@@ -182,11 +182,11 @@ find_failure(const SfZooReply *reply, int *rc)
 }
 
 /*
- * What ZooKeeper has made of it.  An answer to a multi that says which part of
- * it has failed is an answer to all of it: nothing was done.
+ * Return the outcome of a write.  If the reply names the operation that
+ * failed, nothing was done.
  */
 SfWriting
-sf_nodes_take_written(const SfAsk *ask, int64 *version, int64 *clock_ms)
+sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer)
 {
 	const SfZooReply *reply = sf_batch_reply(0);
 	int			rc;
@@ -194,8 +194,9 @@ sf_nodes_take_written(const SfAsk *ask, int64 *version, int64 *clock_ms)
 
 	if (reply->rc == ZOK)
 	{
-		*version = ask->version + 1;
-		*clock_ms = reply->nresults > WRITE_COUNT ? written.mtime : 0;
+		answer->version = ask->version + 1;
+		answer->registry_version = written.mzxid;
+		answer->clock_ms = reply->nresults > WRITE_COUNT ? written.mtime : 0;
 		return SF_WRITING_DONE;
 	}
 	part = find_failure(reply, &rc);
@@ -207,7 +208,7 @@ sf_nodes_take_written(const SfAsk *ask, int64 *version, int64 *clock_ms)
 		return SF_WRITING_UNKNOWN;
 	if (part >= WRITE_PRESENCE)
 		return SF_WRITING_LOOK;
-	/* what is to be there in any case has not been made, or has gone */
+	/* a node that must exist was not made, or is gone */
 	if (part == WRITE_COUNT ||
 		(ask->kind == SF_ASK_INITIALIZE && rc == ZNONODE))
 		return SF_WRITING_REFUSED;

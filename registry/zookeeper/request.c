@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * request.c
- *	  What is asked of ZooKeeper, step by step, and what is known of it.
+ *	  The current request to ZooKeeper with its steps, and what is known of the
+ *	  registry.
  *
- * A step is a batch that is sent in one go.  Only the last step of a write
- * changes the registry, and it is sent once.  When the connection is lost
- * behind that, or nothing is heard in time, its outcome is unknown.  All else
- * begins anew with the next host, as long as there is one, and time.
+ * A step is one batch.  Only the last step of a write changes the registry,
+ * and it is sent once.  If the connection is lost after that, or no reply
+ * comes in time, its outcome is unknown.  Every other step begins anew with
+ * the next host, while there are hosts and time.
  *
- * An ephemeral lives as long as its session.  So a claim has a session of its
- * own: else what was claimed before, or may have been, would be kept alive by
- * this.
+ * An ephemeral node lives as long as its session.  So each claim gets a
+ * session of its own.  Otherwise it would keep alive the presence of an
+ * earlier claim, or of one with an unknown outcome.
  *
  *-------------------------------------------------------------------------
  */
@@ -26,45 +27,46 @@
 
 #define PROBLEM_SIZE	500
 
-/* How often presence may be another than it was seen to be, before a write. */
+/* How often a write may find another presence than the one that was seen. */
 #define MAX_LOOKS		3
 
 typedef enum Step
 {
-	STEP_NONE,					/* nothing is under way */
+	STEP_NONE,					/* no request is under way */
 	STEP_ANSWER,				/* the answer is known */
 	STEP_CONNECT,
-	STEP_NAMES,					/* to read: which nodes there are */
+	STEP_NAMES,					/* read: which nodes exist */
 	STEP_VALUES,
-	STEP_LOOK,					/* to write: who is present */
-	STEP_PARENTS,				/* to initialize: what is above */
+	STEP_LOOK,					/* write: look for a presence */
+	STEP_PARENTS,				/* initialize: create the nodes above */
 	STEP_WRITE
 } Step;
 
-/* As long as it is open. */
+/* From open to close. */
 static const SfBackendConfig *settings;
 static MemoryContext lasting;
-static int64 our_session;		/* the last that may have made a presence */
+static int64 our_session;		/* the last session that may have made a
+								 * presence */
 
 /* What was last read. */
 static uint64 generation;		/* 0: none */
 static char *layout;
-static int64 highest;			/* of the floor and the untils */
+static int64 highest;			/* of the floor and all untils */
 
-/* What is under way. */
+/* The request under way. */
 static SfAsk asked;
 static Step step;
 static int64 begun_ms;
 static int64 deadline_ms;
-static int64 host_deadline_ms;	/* another host is asked then */
+static int64 host_deadline_ms;	/* then try another host */
 static int	looks;
-static int64 session_before;	/* what was our_session before this write */
+static int64 session_before;	/* value of our_session before this write */
 static SfPresent present;
 static SfRegistry registry;
 
 static SfAnswer answer;
 static char problem[PROBLEM_SIZE];	/* without a full stop */
-static SfFailure failure;		/* of which kind the problem is */
+static SfFailure failure;		/* its kind */
 static char message[PROBLEM_SIZE];
 
 static int64
@@ -94,7 +96,7 @@ conclude(SfResult result)
 	step = STEP_ANSWER;
 }
 
-/* There is no outcome: the write may have been made, if it was sent. */
+/* Answer with a failure; if a write was sent, its outcome is unknown. */
 static void
 conclude_failure(void)
 {
@@ -103,7 +105,7 @@ conclude_failure(void)
 
 /* ---- the steps ---- */
 
-/* Half of the time is left to the other hosts, if they may be asked. */
+/* Set this host's deadline: half of the time left if there are other hosts. */
 static void
 set_patience(void)
 {
@@ -171,7 +173,7 @@ begin_first_step(void)
 	}
 }
 
-/* ---- what has come back ---- */
+/* ---- replies ---- */
 
 static void
 take_names(void)
@@ -242,8 +244,7 @@ take_look(void)
 static void
 take_written(void)
 {
-	SfWriting	writing = sf_nodes_take_written(&asked, &answer.version,
-												&answer.clock_ms);
+	SfWriting	writing = sf_nodes_take_written(&asked, &answer);
 
 	if (writing != SF_WRITING_DONE && writing != SF_WRITING_UNKNOWN)
 		our_session = session_before;
@@ -269,7 +270,7 @@ take_written(void)
 	}
 }
 
-/* Is this a reply, and not what stands for one that will not come? */
+/* Return false if this stands for a reply that will not come. */
 static bool
 is_reply(const SfZooReply *reply)
 {
@@ -314,7 +315,7 @@ take_replies(void)
 	}
 }
 
-/* What is wrong with one host, beside what was wrong with those before. */
+/* Append a host's problem to those of the hosts before. */
 static void
 add_problem(const char *text)
 {
@@ -325,7 +326,7 @@ add_problem(const char *text)
 				 len > 0 ? "; " : "", text);
 }
 
-/* This host is of no use now. */
+/* Disconnect from this host.  Try another one if this step may be repeated. */
 static void
 give_up_host(const char *why)
 {
@@ -342,7 +343,7 @@ give_up_host(const char *why)
 		conclude_failure();
 }
 
-/* ---- from outside ---- */
+/* ---- for zookeeper.c ---- */
 
 void
 sf_request_open(const SfZooLocation *location, const SfBackendConfig *config,
@@ -359,8 +360,8 @@ sf_request_open(const SfZooLocation *location, const SfBackendConfig *config,
 }
 
 /*
- * Forgets the request before.  If that was not answered for as long as a host
- * may be silent, another one is asked.
+ * Forget the previous request and begin this one.  If the previous one had no
+ * answer for as long as a host may be silent, use another host.
  */
 void
 sf_request_begin(const SfAsk *ask)
@@ -392,7 +393,7 @@ sf_request_begin(const SfAsk *ask)
 	}
 	set_patience();
 
-	/* what was never read cannot be what a write is for */
+	/* a write must be based on a generation that was read */
 	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_KEEPALIVE &&
 		ask->kind != SF_ASK_INITIALIZE &&
 		(generation == 0 || generation != ask->generation))
@@ -403,7 +404,7 @@ sf_request_begin(const SfAsk *ask)
 		connect_to_host();
 }
 
-/* As far as that can be done without waiting. */
+/* Continue as far as that is possible without waiting. */
 void
 sf_request_go_on(void)
 {
@@ -427,7 +428,7 @@ sf_request_go_on(void)
 	}
 }
 
-/* An error was thrown: there is no outcome. */
+/* Answer after an error was thrown: there is no outcome. */
 void
 sf_request_fail(const char *what)
 {
@@ -438,7 +439,7 @@ sf_request_fail(const char *what)
 	conclude_failure();
 }
 
-/* Until when something is to happen, in ms; -1: there is no such time. */
+/* Return in how many ms to call sf_request_go_on(); -1: no limit. */
 int64
 sf_request_patience(void)
 {
@@ -449,7 +450,7 @@ sf_request_patience(void)
 	return Max(host_deadline_ms - now_ms(), 0);
 }
 
-/* True once. */
+/* Return true once for each request, with its answer. */
 bool
 sf_request_answer(SfAnswer *result)
 {

@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * session.c
- *	  A session of ZooKeeper, and the connection that it has or not.
+ *	  A session of ZooKeeper, and its connection.
  *
- * A handle of libzookeeper is used for one connection to one address; with
- * the next connection it is another one, which takes the session up again.
- * What the library would do by itself is left to us thereby: which host is
- * next and when, and how long each may be silent.  It would send what is left
- * of a request again over the next connection; with its handle that is gone.
+ * Each connection has a handle of libzookeeper of its own, with one address.
+ * The next connection has a new handle, which resumes the session.  So this
+ * file decides, instead of the library, which host comes next and when, and
+ * how long a host may be silent.  The library would send unfinished requests
+ * again over a new connection; they end with their handle.
  *
- * Connections are made when something is asked.  Between two requests the
- * library keeps the session alive; a connection that was lost is made again by
- * what is asked at a third of the session's time-out.
+ * A request makes the connection.  Between requests, the library keeps the
+ * session alive.  If the connection is lost, the keepalive request, which
+ * comes after a third of the session's time-out, makes a new one.
  *
- * What the library blocks in is avoided: looking up names (lookup.c), and
- * waiting for the end of a session when a handle is closed, which it does not
- * where the socket is closed before.
+ * Two things would block in the library, and are avoided.  Names are resolved
+ * in lookup.c.  Closing a handle waits for the end of the session, but not if
+ * the socket was closed before.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,15 +35,15 @@
 #define PROBLEM_SIZE		400
 #define LOOKUP_EVERY_MS		20
 
-/* The time-out that a server may have granted: else it is no ZooKeeper. */
+/* The longest time-out of a real ZooKeeper. */
 #define MAX_TIMEOUT_MS		(24 * 3600 * 1000)
 
 static const SfBackendConfig *settings;
 static SfZooLocation location;
-static int	host;				/* the one that is asked */
-static int	hosts_left;			/* that may be asked for one request */
-static int	turn;				/* which of its addresses */
-static int	naddresses;			/* 0: not looked up yet */
+static int	host;				/* the host in use */
+static int	hosts_left;			/* further hosts that this request may try */
+static int	turn;				/* the address of the host in use */
+static int	naddresses;			/* of the host; 0: not looked up yet */
 
 /* The session; its ID is 0 if there is none. */
 static clientid_t session;
@@ -52,17 +52,18 @@ static clientid_t session;
 static SfSessionState state;
 static bool is_looking_up;
 static zhandle_t *handle;
-static int	sock = -1;			/* closed by the library */
+static int	sock = -1;			/* the library closes it */
 static char peer[SF_LOOKUP_TEXT];
 static char our_address[SF_ADDRESS_SIZE];
 static bool has_digest;
-static bool is_lost;			/* and that is to be seen to */
+static bool is_lost;			/* the connection is lost, and lose() is not
+								 * called yet */
 static char problem[PROBLEM_SIZE];
-static SfFailure failure;		/* of which kind that is */
+static SfFailure failure;		/* its kind */
 
 /* ---- problems ---- */
 
-/* A sentence without its full stop, about the host that is asked. */
+/* Set the problem with the current host, without a full stop. */
 static void
 set_problem(const char *text)
 {
@@ -72,8 +73,8 @@ set_problem(const char *text)
 }
 
 /*
- * What the library says of an error, in place of standard error.  Most of it
- * is for its authors; the number of the error is in the midst.
+ * Take the library's message about an error, instead of standard error.  Most
+ * of the text is for the library's authors; use only the errno in it.
  */
 static void
 take_log(const char *message)
@@ -81,7 +82,7 @@ take_log(const char *message)
 	const char *number = strstr(message, "errno=");
 	int			code = number == NULL ? 0 : atoi(number + strlen("errno="));
 
-	/* this is what it calls the end of a connection */
+	/* the library's number for the end of a connection */
 	if (code == EHOSTDOWN)
 		set_problem("the server has closed the connection");
 	else if (code != 0)
@@ -100,9 +101,10 @@ is_open(void)
 }
 
 /*
- * Close the handle.  The library ends the session with it, if there is a
- * connection: so that is cut first, unless the session is to end.  In that
- * case the library would wait for an answer; it gets the end of the stream.
+ * Close the handle.  If there is a connection, the library would end the
+ * session too.  So shut the socket down first, unless the session shall end.
+ * In that case shut down only the reading side: the library would wait for an
+ * answer, and gets the end of the stream.
  */
 static void
 close_handle(bool ends_session)
@@ -123,7 +125,7 @@ close_handle(bool ends_session)
 	errno = saved;
 }
 
-/* The session lives on, until it times out. */
+/* Close the connection.  The session lives until it times out. */
 void
 sf_session_disconnect(const char *text)
 {
@@ -134,7 +136,7 @@ sf_session_disconnect(const char *text)
 	state = SF_SESSION_DOWN;
 }
 
-/* The session, and what lives as long. */
+/* End the session, and with it the ephemeral nodes. */
 void
 sf_session_end(void)
 {
@@ -144,7 +146,7 @@ sf_session_end(void)
 	state = SF_SESSION_DOWN;
 }
 
-/* A handle for the address in "peer", and for the session if there is one. */
+/* Make a handle for the address in "peer", in the session if there is one. */
 static void
 make_handle(void)
 {
@@ -153,7 +155,7 @@ make_handle(void)
 
 	if (!sf_zoo_location_digest(&location, &digest, reason, sizeof(reason)))
 	{
-		/* a sentence of its own */
+		/* the reason is a sentence: remove its full stop */
 		strlcpy(problem, reason, sizeof(problem));
 		problem[strlen(problem) - 1] = '\0';
 		failure = SF_FAILURE_LOGIN;
@@ -176,7 +178,7 @@ make_handle(void)
 		sf_session_disconnect(strerror(errno));
 		return;
 	}
-	/* none but the address that it has */
+	/* use only the address given */
 	zoo_set_servers_resolution_delay(handle, -1);
 	has_digest = digest != NULL;
 	if (has_digest &&
@@ -185,7 +187,7 @@ make_handle(void)
 		sf_session_disconnect("this server is out of memory");
 }
 
-/* To the host that is to be asked; in the same session, if there is one. */
+/* Connect to the current host, in the current session if there is one. */
 void
 sf_session_connect(void)
 {
@@ -196,21 +198,21 @@ sf_session_connect(void)
 	state = SF_SESSION_CONNECTING;
 }
 
-/* All hosts may be asked, beginning with the one that was asked last. */
+/* Begin a round: every host may be tried, first the one in use. */
 void
 sf_session_count_hosts(void)
 {
 	hosts_left = location.uri.nhosts - 1;
 }
 
-/* Is there another one? */
+/* Return true if another host or address is left to try. */
 bool
 sf_session_has_hosts(void)
 {
 	return hosts_left > 0 || turn + 1 < naddresses;
 }
 
-/* Another one is to be asked, or another address; false if all were. */
+/* Move on to the next address or host; false if all were tried. */
 bool
 sf_session_next_host(void)
 {
@@ -221,7 +223,7 @@ sf_session_next_host(void)
 	return hosts_left-- > 0;
 }
 
-/* Whence we are connected, for people. */
+/* Find our end of the connection, for people to see. */
 static void
 find_address(void)
 {
@@ -234,14 +236,14 @@ find_address(void)
 		our_address[0] = '\0';
 }
 
-/* The library has given up on this connection. */
+/* Handle the end of a connection, on which the library has given up. */
 static void
 lose(void)
 {
 	is_lost = false;
 	if (zoo_state(handle) == ZOO_EXPIRED_SESSION_STATE)
 	{
-		/* so another session begins, here and now */
+		/* begin another session at once */
 		close_handle(false);
 		memset(&session, 0, sizeof(session));
 		state = SF_SESSION_CONNECTING;
@@ -273,13 +275,13 @@ arrive(void)
 	state = SF_SESSION_UP;
 }
 
-/* What the library waits for, in its own terms; false if it has given up. */
+/* Ask which events the library waits for; false if it has given up. */
 static bool
 ask_library(int *interest, struct timeval *wait)
 {
 	int			fd;
 
-	/* it has closed the connection when something was asked */
+	/* the library closed the connection while a request was sent */
 	if (sock >= 0 && !is_open())
 		is_lost = true;
 	*interest = 0;
@@ -291,7 +293,7 @@ ask_library(int *interest, struct timeval *wait)
 	return !is_lost;
 }
 
-/* Let the library do what can be done without waiting, once. */
+/* Do once what needs no waiting.  Return true if there may be more. */
 static bool
 process(void)
 {
@@ -322,11 +324,11 @@ process(void)
 			 zoo_state(handle) == ZOO_CONNECTED_STATE)
 		arrive();
 	else if (result == ZNOTHING)
-		return false;			/* a part of something has come */
+		return false;			/* only part of a message has come */
 	return handle != NULL;
 }
 
-/* As far as that can be done without waiting. */
+/* Continue as far as that is possible without waiting. */
 SfSessionState
 sf_session_go_on(void)
 {
@@ -374,7 +376,7 @@ sf_session_sockets(SfSocket *sockets, int64 *timeout_ms)
 	return 1;
 }
 
-/* ---- what is known of it ---- */
+/* ---- state ---- */
 
 zhandle_t *
 sf_session_handle(void)
@@ -382,14 +384,14 @@ sf_session_handle(void)
 	return handle;
 }
 
-/* 0 if there is none. */
+/* Return the session's ID; 0 if there is none. */
 int64
 sf_session_id(void)
 {
 	return session.client_id;
 }
 
-/* Our end of the last connection, or empty. */
+/* Return our end of the last connection, or an empty text. */
 const char *
 sf_session_address(void)
 {
@@ -402,7 +404,7 @@ sf_session_host(void)
 	return location.uri.hosts[host];
 }
 
-/* Why there is no connection, without a full stop. */
+/* Return why there is no connection, without a full stop. */
 const char *
 sf_session_problem(void)
 {
@@ -415,7 +417,7 @@ sf_session_failure(void)
 	return failure;
 }
 
-/* Are nodes to be made for us alone? */
+/* Return true if nodes shall be accessible to our user alone. */
 bool
 sf_session_has_digest(void)
 {

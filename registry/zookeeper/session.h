@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * session.h
- *	  A session of ZooKeeper, and the connection that it has or not.
+ *	  A session of ZooKeeper, and its connection.
  *
  *-------------------------------------------------------------------------
  */
 #ifndef SF_ZOO_SESSION_H
 #define SF_ZOO_SESSION_H
 
-#include "backend.h"
+#include "lease/backend.h"
 #include "batch.h"
 #include "location.h"
 

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * zookeeper.c
- *	  A registry of node ids in ZooKeeper, by the library for programs without
- *	  threads: what the worker calls (backend.h).
+ *	  Registry of node ids in ZooKeeper, through the library for programs
+ *	  without threads: the functions that the worker calls (lease/backend.h).
  *
- * Nothing is thrown from here.
+ * No function here throws.
  *
  *-------------------------------------------------------------------------
  */

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz.h
- *	  What the fuzzers share.
+ *	  Helpers of the fuzzers.
  *
- * Each feeds one parser with whatever libFuzzer makes of the seeds, and
- * requires what must hold of the answer; test/fuzz/run builds and runs them.
+ * Each fuzzer feeds one parser with what libFuzzer makes of the seeds, and
+ * checks properties of the result; test/fuzz/run builds and runs them.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,7 +22,7 @@ extern int	LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define LENGTH(a)	((int) (sizeof(a) / sizeof((a)[0])))
 
-/* libFuzzer keeps the input that made the process abort. */
+/* Abort if this fails: libFuzzer keeps the input. */
 #define REQUIRE(cond) \
 	((void) ((cond) || require_failed(__FILE__, __LINE__, #cond)))
 
@@ -34,8 +34,8 @@ require_failed(const char *file, int line, const char *what)
 }
 
 /*
- * The input as a text, to be freed.  Its memory ends where the text does, so
- * that the sanitizer sees who reads on.
+ * Return the input as a text, to be freed.  Its memory ends with the text, so
+ * that the sanitizer notices a read beyond it.
  */
 static inline char *
 text_of(const uint8_t *data, size_t size)
@@ -48,7 +48,7 @@ text_of(const uint8_t *data, size_t size)
 	return text;
 }
 
-/* Whole characters only, as a message of the server must have. */
+/* Return true if a text has whole characters only, as messages must. */
 static inline bool
 is_utf8(const char *text)
 {
@@ -68,7 +68,7 @@ is_utf8(const char *text)
 	return true;
 }
 
-/* A reason is a sentence, whole, and does not break the text's characters. */
+/* Check that a reason is a sentence, and cuts no character of the text. */
 static inline void
 require_reason(const char *reason, const char *text, size_t size)
 {

@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_digits.c
- *	  Texts of IDs: taken, and as which number, as a regular expression for
- *	  the whole and a sum of powers say; and where one that is refused is
- *	  wrong, as trying its beginnings does.
+ *	  Texts of IDs.  A regular expression and a sum of powers decide which
+ *	  texts are accepted, and with which number.  Trying the beginnings of a
+ *	  refused text finds where it is wrong.
  *
  *-------------------------------------------------------------------------
  */
-#include "digits.h"
+#include "layout/text_format.h"
 #include "fuzz.h"
 
 #include <regex.h>
 
 typedef unsigned __int128 Big;
 
-/* The formats, said in another way: each digit with what counts as it. */
+/* The formats in another notation: what each digit accepts. */
 typedef struct Expected
 {
 	const char *name;
@@ -65,7 +65,7 @@ matches(int format, const char *text)
 }
 
 /*
- * The number that digits stand for, from the last to the first; any number
+ * Return the number of these digits, from the last to the first; a number
  * beyond bigint counts as its bound.
  */
 static Big
@@ -90,9 +90,9 @@ sum(const Expected *e, const char *text, size_t len)
 	return n;
 }
 
-/* The first character that no text has there: where a refusal points. */
+/* Check that a refusal points at the first impossible character. */
 static void
-require_position(int format, const char *text, const SfDigitsFault *fault)
+require_position(int format, const char *text, const SfTextFault *fault)
 {
 	const Expected *e = &formats[format];
 	size_t		before = fault->position - 1;
@@ -113,7 +113,7 @@ require_position(int format, const char *text, const SfDigitsFault *fault)
 	memcpy(start, text, before);
 	if (format == 0)
 	{
-		/* what stands before can be filled up, with the character it cannot */
+		/* the part before can be completed, but not with this character */
 		memset(start + before, '0', before < 13 ? 13 - before : 0);
 		REQUIRE(matches(format, start));
 		start[before] = text[before];
@@ -139,18 +139,18 @@ static void
 try_format(int format, const char *text)
 {
 	const Expected *e = &formats[format];
-	const SfDigits *digits = sf_digits_find(e->name, strlen(e->name));
+	const SfTextFormat *digits = sf_text_format_find(e->name, strlen(e->name));
 	size_t		len = strlen(text);
 	bool		good = matches(format, text) &&
 		sum(e, text, len) < (Big) 1 << 63;
 	char	   *bytes = malloc(len > 0 ? len : 1);
-	SfDigitsFault fault = {0};
+	SfTextFault fault = {0};
 	int64_t		id = -1;
 	char		printed[SF_DIGITS_SIZE];
 
-	/* without the zero at the end, which is not to be read */
+	/* without the zero at the end, which must not be read */
 	memcpy(bytes, text, len);
-	REQUIRE(sf_digits_parse(digits, &id, bytes, len, &fault) == good);
+	REQUIRE(sf_text_format_parse(digits, &id, bytes, len, &fault) == good);
 	free(bytes);
 	if (!good)
 	{
@@ -160,7 +160,7 @@ try_format(int format, const char *text)
 		return;
 	}
 	REQUIRE((Big) id == sum(e, text, len));
-	sf_digits_print(digits, id, printed);
+	sf_text_format_print(digits, id, printed);
 	REQUIRE(strlen(printed) == len);
 	REQUIRE(sum(e, printed, len) == (Big) id);
 	REQUIRE(format == 0 || strcmp(printed, text) == 0);
@@ -168,20 +168,20 @@ try_format(int format, const char *text)
 		REQUIRE(strchr(digits->digits, printed[i]) != NULL);
 }
 
-/* A number, printed and read again. */
+/* Check that a number is printed and read again. */
 static void
 try_number(int format, int64_t id)
 {
 	const Expected *e = &formats[format];
-	const SfDigits *digits = sf_digits_find(e->name, strlen(e->name));
+	const SfTextFormat *digits = sf_text_format_find(e->name, strlen(e->name));
 	char		text[SF_DIGITS_SIZE];
-	SfDigitsFault fault;
+	SfTextFault fault;
 	int64_t		back = -1;
 
-	sf_digits_print(digits, id, text);
+	sf_text_format_print(digits, id, text);
 	REQUIRE(matches(format, text));
 	REQUIRE(sum(e, text, strlen(text)) == (Big) id);
-	REQUIRE(sf_digits_parse(digits, &back, text, strlen(text), &fault));
+	REQUIRE(sf_text_format_parse(digits, &back, text, strlen(text), &fault));
 	REQUIRE(back == id);
 }
 

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_epoch.c
- *	  Epochs: taken, and with which value, as a regular expression and the C
- *	  library's calendar say; and what is printed is read again.
+ *	  Epochs.  A regular expression and the C library's calendar decide which
+ *	  texts are accepted, and with which value; the printed form is read again.
  *
  *-------------------------------------------------------------------------
  */
-#include "layout.h"
+#include "layout/layout.h"
 #include "fuzz.h"
 
 #include <regex.h>
 #include <time.h>
 
-/* Compile the pattern once, and match. */
+/* Match a pattern, which is compiled once. */
 static bool
 matches(regex_t *regex, bool *compiled, const char *pattern, const char *text,
 		regmatch_t *part, size_t nparts)
@@ -23,14 +23,14 @@ matches(regex_t *regex, bool *compiled, const char *pattern, const char *text,
 	return regexec(regex, text, nparts, part, 0) == 0;
 }
 
-/* The number that a part of the text is; 0 if it is not there. */
+/* Return the number in a part of the text; 0 without that part. */
 static int
 number_of(const char *text, regmatch_t part)
 {
 	return part.rm_so < 0 ? 0 : atoi(text + part.rm_so);
 }
 
-/* What sf_epoch_parse should answer, by other means. */
+/* Compute the expected result of sf_epoch_parse() by other means. */
 static bool
 expect_epoch(const char *text, int64_t *ms)
 {
@@ -64,7 +64,7 @@ expect_epoch(const char *text, int64_t *ms)
 	if (part[9].rm_so >= 0)
 		*ms += (int64_t) (strtod(text + part[9].rm_so, NULL) * 1000 + 0.5);
 
-	/* timegm takes the 31st of February for a day in March */
+	/* timegm() takes 31 February for a day in March */
 	return tm.tm_mon == asked.tm_mon && tm.tm_mday == asked.tm_mday &&
 		tm.tm_hour == asked.tm_hour && tm.tm_min == asked.tm_min &&
 		tm.tm_sec == asked.tm_sec && asked.tm_year >= 70 &&
@@ -86,7 +86,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(good == sf_epoch_parse(&again, text, small_reason, 1));
 	if (good)
 	{
-		/* 24 characters, as in 2024-01-01T12:00:00.000Z, and the end */
+		/* 24 characters, as in 2024-01-01T12:00:00.000Z, and a zero */
 		char	   *printed = malloc(25);
 
 		REQUIRE(ms == expected && ms == again);

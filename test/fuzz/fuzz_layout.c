@@ -1,19 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_layout.c
- *	  Layouts: whatever is taken can be printed and read again, has a code of
- *	  its own, and makes IDs that say what they were made of.
+ *	  Layouts.  An accepted layout can be printed and read again, has a code of
+ *	  its own, and makes IDs that contain the values they were made of.
  *
  *-------------------------------------------------------------------------
  */
-#include "layout.h"
+#include "layout/layout.h"
 #include "fuzz.h"
 
 #define NIDS	8
 
 static uint64_t rnd_state;
 
-/* xorshift64*, from a hash of the text: one input has one outcome. */
+/* Return a random number: xorshift64*, seeded with a hash of the text. */
 static uint64_t
 rnd(void)
 {
@@ -33,7 +33,7 @@ start_rnd(const char *text)
 	rnd_state |= 1;				/* xorshift would stay at zero */
 }
 
-/* Any value of so many bits, and often the first or the last. */
+/* Return a value of so many bits, often the first or the last. */
 static uint64_t
 rnd_bits(int bits)
 {
@@ -49,7 +49,7 @@ is_node_kind(SfFieldKind kind)
 	return kind >= SF_DATACENTER && kind <= SF_NODE;
 }
 
-/* The fields fill the ID without a gap, and the rest follows from them. */
+/* Check that the fields fill the ID without gaps, and the derived members. */
 static void
 require_sound(const SfLayout *l)
 {
@@ -97,7 +97,7 @@ require_sound(const SfLayout *l)
 	REQUIRE(l->end_tick == SF_END_OF_TICKS || life == usable);
 }
 
-/* Member by member: what lies between them is not a part of the layout. */
+/* Compare member by member: padding is not part of a layout. */
 static bool
 same_layout(const SfLayout *a, const SfLayout *b)
 {
@@ -127,13 +127,13 @@ require_prints(const SfLayout *l)
 	REQUIRE(sf_layout_parse(&again, printed, reason, sizeof(reason)));
 	REQUIRE(same_layout(l, &again));
 
-	/* the canonical form of a canonical form is itself */
+	/* printing the canonical form again changes nothing */
 	sf_layout_print(&again, roomy, sizeof(roomy));
 	REQUIRE(strcmp(printed, roomy) == 0);
 	free(printed);
 }
 
-/* The code leads back, and no layout has one that is a bit away. */
+/* Check that the code decodes, and that codes one bit away are unused. */
 static void
 require_code(const SfLayout *l)
 {
@@ -155,7 +155,7 @@ require_code(const SfLayout *l)
 	}
 }
 
-/* An ID says what it was made of, and lies within the bounds of its tick. */
+/* Check that an ID contains its values, and lies in its tick's bounds. */
 static void
 require_id(const SfLayout *l, int64_t tick)
 {
@@ -195,7 +195,7 @@ require_id(const SfLayout *l, int64_t tick)
 	else if (tick < l->end_tick - 1)
 		REQUIRE(id < sf_layout_pack(l, tick + 1, node, shard, 0));
 
-	/* a node's number of two parts, which its fields say again */
+	/* join a node's number of two parts, and find them in its fields */
 	node = sf_layout_join_node(l, datacenter, within);
 	REQUIRE(node < UINT64_C(1) << l->node_bits);
 	id = sf_layout_pack(l, tick, node, shard, sequence);
@@ -205,7 +205,7 @@ require_id(const SfLayout *l, int64_t tick)
 			node == within);
 }
 
-/* Of any numbers, the greater has no earlier tick; and which can be IDs. */
+/* Check that ticks ascend with any numbers, and which of these can be IDs. */
 static void
 require_total(const SfLayout *l)
 {

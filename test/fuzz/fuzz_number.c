@@ -6,7 +6,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "number.h"
+#include "layout/server_number.h"
 #include "fuzz.h"
 
 #include <regex.h>
@@ -66,13 +66,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char	   *hostname = strdup(line == NULL ? "db-3" : line + 1);
 	char		reason[200];
 	char	   *small_reason = malloc(1);
-	uint32_t	number;
+	SfServerNumber number;
 	bool		good;
 
 	setenv(VARIABLE, "42", 1);
 	if (line != NULL)
 		*line = '\0';
-	good = sf_number_parse(&number, text, hostname, reason, sizeof(reason));
+	good = sf_server_number_parse(&number, text, hostname, reason, sizeof(reason));
 	if (text[0] == '\0')
 		REQUIRE(good && number == 0);
 	else if (strncmp(text, "env:", 4) != 0 || strstr(text, VARIABLE) != NULL)
@@ -80,7 +80,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(good == (expect(text, hostname) >= 0));
 		REQUIRE(!good || (int64_t) number - 1 == expect(text, hostname));
 	}
-	REQUIRE(good == sf_number_parse(&number, text, hostname, small_reason, 1));
+	REQUIRE(good == sf_server_number_parse(&number, text, hostname, small_reason, 1));
 	free(small_reason);
 	free(hostname);
 	free(text);

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_ranges.c
- *	  Lists of ranges: taken, and with which bits, as a regular expression
- *	  for the whole and a naive reader of the numbers say.
+ *	  Lists of ranges.  A regular expression and a naive reader of the numbers
+ *	  decide which texts are accepted, and with which bits.
  *
  *-------------------------------------------------------------------------
  */
-#include "ranges.h"
+#include "layout/ranges.h"
 #include "fuzz.h"
 
 #include <regex.h>
@@ -30,8 +30,8 @@ is_list(const char *text)
 }
 
 /*
- * What the map should be for a text that is a list; false if it is to be
- * refused all the same, for its numbers.
+ * Compute the expected map of a well-formed list; return false if it must be
+ * refused because of its numbers.
  */
 static bool
 expect_map(uint32_t *map, uint32_t limit, const char *text)
@@ -98,7 +98,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char	   *text = text_of(data, size);
 	bool		list = is_list(text);
 
-	/* the large maps, which take long, only where they may be filled */
+	/* large maps take long: try them only if they may be filled */
 	for (int i = 0; i < LENGTH(limits); i++)
 		if (list || limits[i] <= 100)
 			try_limit(text, list, limits[i]);

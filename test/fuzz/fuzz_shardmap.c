@@ -1,24 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * fuzz_shardmap.c
- *	  The registry's record of the shards: taken, and as what, as a regular
- *	  expression for each line and a naive reader of the numbers say; printed
- *	  and read again; and made shorter without anybody's losing a shard.
+ *	  The shard record.  A regular expression for each line and a naive reader
+ *	  of the numbers decide which texts are accepted, and with which contents.
+ *	  The printed form is read again; compaction loses no lease of a shard.
  *
  *-------------------------------------------------------------------------
  */
-#include "shardmap.h"
+#include "lease/shard_map.h"
 #include "fuzz.h"
 
 #include <regex.h>
 
 #define REASON_SIZE	200
 
-/* What a shard's line says, as the naive reader found it. */
+/* What a line says of a shard, as the naive reader found it. */
 typedef struct Shard
 {
 	bool		listed;
 	uint64_t	until;
+	uint64_t	reserve_ms;
 	uint64_t	write_id;		/* 0: free */
 	uint64_t	server;
 	char		host[SF_HOST_SIZE];
@@ -29,7 +30,7 @@ static SfShardMap again;
 static char printed[SF_SHARDMAP_TEXT_SIZE];
 static char reprinted[SF_SHARDMAP_TEXT_SIZE];
 
-/* ---- another reading ---- */
+/* ---- the naive reader ---- */
 
 static bool
 matches(const char *line, regmatch_t *match)
@@ -41,18 +42,19 @@ matches(const char *line, regmatch_t *match)
 
 	if (!compiled)
 		REQUIRE(regcomp(&regex, "^(held|free) (" RANGE "(," RANGE ")*) "
-						"until ([0-9]+)( write ([0-9a-f]{16}) "
+						"until ([0-9]+)(( reserve ([0-9]+))? "
+						"write ([0-9a-f]{16}) "
 						"server ([0-9a-f]{16}) host (.*))?$",
 						REG_EXTENDED) == 0);
 	compiled = true;
-	return regexec(&regex, line, 11, match, 0) == 0;
+	return regexec(&regex, line, 13, match, 0) == 0;
 }
 
-/* One line, without its end; false if the record is to be refused for it. */
+/* Read a line without its end; return false if it makes the record invalid. */
 static bool
 expect_line(Shard *shards, uint32_t nshards, const char *line)
 {
-	regmatch_t	match[11];
+	regmatch_t	match[13];
 	Shard		shard = {.listed = true};
 	const char *list;
 
@@ -64,12 +66,15 @@ expect_line(Shard *shards, uint32_t nshards, const char *line)
 		return false;
 	if (line[0] == 'h')
 	{
-		shard.write_id = strtoull(line + match[8].rm_so, NULL, 16);
-		shard.server = strtoull(line + match[9].rm_so, NULL, 16);
-		if (shard.write_id == 0 ||
-			strlen(line + match[10].rm_so) >= sizeof(shard.host))
+		if (match[9].rm_so >= 0)
+			shard.reserve_ms = strtoull(line + match[9].rm_so, NULL, 10);
+		shard.write_id = strtoull(line + match[10].rm_so, NULL, 16);
+		shard.server = strtoull(line + match[11].rm_so, NULL, 16);
+		if (shard.reserve_ms > (uint64_t) SF_END_OF_TICKS ||
+			shard.write_id == 0 ||
+			strlen(line + match[12].rm_so) >= sizeof(shard.host))
 			return false;
-		strcpy(shard.host, line + match[10].rm_so);
+		strcpy(shard.host, line + match[12].rm_so);
 	}
 	list = line + match[2].rm_so;
 	for (;;)
@@ -92,7 +97,7 @@ expect_line(Shard *shards, uint32_t nshards, const char *line)
 	}
 }
 
-/* What is on each shard, to be freed; NULL if the text is to be refused. */
+/* Return the expected contents, to be freed; NULL for an invalid text. */
 static Shard *
 expect_record(const char *text)
 {
@@ -137,7 +142,7 @@ expect_record(const char *text)
 	return shards;
 }
 
-/* ---- what must hold ---- */
+/* ---- properties ---- */
 
 static void
 require_shards(const SfShardMap *m, const Shard *shards)
@@ -152,20 +157,21 @@ require_shards(const SfShardMap *m, const Shard *shards)
 			continue;
 		line = &m->line[m->line_of[i] - 1];
 		REQUIRE(line->until == (int64_t) shards[i].until);
+		REQUIRE(line->reserve_ms == (int64_t) shards[i].reserve_ms);
 		REQUIRE(line->write_id == shards[i].write_id);
 		REQUIRE(line->server == shards[i].server);
 		REQUIRE(strcmp(line->host, shards[i].host) == 0);
 	}
 }
 
-/* The line that is found is one of those with the number, if there is one. */
+/* Check that the line found has the number, if any line has it. */
 static void
 require_found(const SfShardMap *m)
 {
-	REQUIRE(sf_shardmap_find(m, 0) == -1);
+	REQUIRE(sf_shard_map_find(m, 0) == -1);
 	for (int i = 0; i < m->nlines; i++)
 	{
-		int			found = sf_shardmap_find(m, m->line[i].write_id);
+		int			found = sf_shard_map_find(m, m->line[i].write_id);
 
 		if (m->line[i].write_id != 0)
 			REQUIRE(found >= 0 && found <= i &&
@@ -174,8 +180,9 @@ require_found(const SfShardMap *m)
 }
 
 /*
- * Who holds a shard keeps it, as it is.  What was given back is known, and
- * begins no earlier than it did; nor later than now, if not later before.
+ * Check compaction: a held shard keeps its line.  A returned shard stays
+ * known, and does not begin earlier than before; nor later than now, unless it
+ * was later before.
  */
 static void
 require_compact(const SfShardMap *before, int64_t now)
@@ -184,7 +191,7 @@ require_compact(const SfShardMap *before, int64_t now)
 	int			npast = 0;
 
 	again = *before;
-	sf_shardmap_compact(&again, now);
+	sf_shard_map_compact(&again, now);
 	REQUIRE(again.nshards == before->nshards);
 	REQUIRE(again.nlines <= before->nlines);
 	REQUIRE(strcmp(again.layout, before->layout) == 0);
@@ -219,12 +226,12 @@ require_prints(const Shard *shards)
 {
 	char		reason[REASON_SIZE];
 
-	sf_shardmap_print(&map, printed, sizeof(printed));
-	REQUIRE(sf_shardmap_parse(&again, printed, reason, sizeof(reason)));
+	sf_shard_map_print(&map, printed, sizeof(printed));
+	REQUIRE(sf_shard_map_parse(&again, printed, reason, sizeof(reason)));
 	REQUIRE(again.nshards == map.nshards && again.nlines == map.nlines);
 	REQUIRE(strcmp(again.layout, map.layout) == 0);
 	require_shards(&again, shards);
-	sf_shardmap_print(&again, reprinted, sizeof(reprinted));
+	sf_shard_map_print(&again, reprinted, sizeof(reprinted));
 	REQUIRE(strcmp(printed, reprinted) == 0);
 }
 
@@ -237,9 +244,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	Shard	   *shards = expect_record(text);
 	bool		good;
 
-	/* what was there before must not matter */
+	/* the previous contents must not matter */
 	memset(&map, 0xff, sizeof(map));
-	good = sf_shardmap_parse(&map, text, reason, sizeof(reason));
+	good = sf_shard_map_parse(&map, text, reason, sizeof(reason));
 	REQUIRE(good == (shards != NULL));
 	if (good)
 	{
@@ -253,7 +260,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	else
 		require_reason(reason, text, sizeof(reason));
-	REQUIRE(good == sf_shardmap_parse(&map, text, small_reason, 1));
+	REQUIRE(good == sf_shard_map_parse(&map, text, small_reason, 1));
 	free(small_reason);
 	free(shards);
 	free(text);

@@ -1,7 +1,7 @@
-// The ways of doc/using.md to give IDs to a browser, with Node.js and the driver
-// "pg". Run by test/t/adoption/javascript.pl, which names the server in PGHOST, PGPORT and
-// PGDATABASE, and the layout as the argument. Prints a line "ok - ..." or
-// "not ok - ..." for each check, and at the end "done".
+// Try the ways of doc/applications.md to give IDs to a browser, with Node.js and the
+// driver "pg". Run by test/t/adoption/javascript.pl, which names the server in
+// PGHOST, PGPORT and PGDATABASE, and the layout as the argument. Prints a line "ok -
+// ..." or "not ok - ..." for each check, and at the end "done".
 'use strict';
 
 const assert = require('node:assert');
@@ -20,7 +20,7 @@ function check(name, f) {
 	}
 }
 
-// What a browser gets: JSON, and what it makes of that.
+// Return a value as a browser gets it, by JSON.
 function sent(value) {
 	return JSON.parse(JSON.stringify(value));
 }
@@ -32,7 +32,7 @@ async function connect(types) {
 	return client;
 }
 
-// A driver that makes numbers of bigint, instead of texts.
+// Make the driver return numbers for bigint, instead of texts.
 function withNumbers() {
 	return {
 		getTypeParser: (oid, format) =>
@@ -52,7 +52,8 @@ async function rows(client) {
 	return (await client.query(sql)).rows;
 }
 
-// Does the database know the row by what the browser sends back?
+// Return true if the database finds the row by the value that the browser sends
+// back.
 async function found(client, condition, value) {
 	const sql = `SELECT id::text AS id FROM ids WHERE ${condition}`;
 	const result = await client.query(sql, [value]);
@@ -60,7 +61,8 @@ async function found(client, condition, value) {
 	return result.rows.map((row) => row.id);
 }
 
-// The number that a client makes of an ID is exact for this layout, or not.
+// Check that the number that a client makes of an ID is exact for this layout, or
+// not.
 function checkNumbers(numbers, exact) {
 	const safe = numbers.filter((row) => Number.isSafeInteger(row.id));
 	const same = numbers.filter((row) => String(sent(row).id) === row.decimal);
@@ -86,7 +88,7 @@ async function main() {
 	const texts = await rows(client);
 	const numbers = await rows(numbersClient);
 
-	// an odd one, which a number beyond 2^53 cannot be
+	// an odd ID, which a number beyond 2^53 cannot be
 	const i = texts.findIndex((row) => BigInt(row.decimal) % 2n === 1n);
 	const one = texts[i];
 
@@ -137,7 +139,7 @@ async function main() {
 		assert.deepStrictEqual(byLower, [one.decimal]);
 	});
 
-	// in JSON that the database makes, a bigint is a number for the browser
+	// a bigint in JSON made by the database is a number for the browser
 	const json = (await client.query('SELECT json_agg(id ORDER BY id)::text AS j FROM ids')).rows[0].j;
 	check(`${layout}: JSON of the database holds ${exact ? 'exact' : 'broken'} numbers`, () => {
 		const same = JSON.parse(json).every((n, at) => String(n) === texts[at].decimal);
@@ -145,7 +147,7 @@ async function main() {
 		assert.strictEqual(same, exact);
 	});
 
-	// what sorts 1, 2, 10 in the wrong order is id::text of unequal lengths
+	// id::text of different lengths sorts 1, 2, 10 in the wrong order
 	const mixed = (await client.query(`SELECT id::text AS decimal,
 			snowflake_encode(id, 'base32') AS base32
 		FROM (VALUES (9), (10), (999999999999), (1000000000000), (9007199254740991)) v(id)
@@ -161,6 +163,6 @@ async function main() {
 
 main().catch((e) => {
 	console.log(`not ok - ${layout}: ${e.message}`);
-	// at once: open connections would keep it alive
+	// end at once: open connections would keep the process alive
 	process.exit(1);
 });

@@ -1,29 +1,30 @@
 /*-------------------------------------------------------------------------
  *
  * shim.c
- *	  What tests let a server believe of its machine: a library for LD_PRELOAD.
+ *	  Library for LD_PRELOAD by which a test changes a server's clocks, kernel
+ *	  state, machine ID and host name.
  *
- * SHIM_CLOCK names a file (SfClock) by which the wall clock can be set, and all
- * clocks be moved on faster than time goes by; at once in each process that has
- * the same file.  What is added to all clocks leaves nothing wrong that is
- * measured between two of them, or between two processes.  Timers must not go
- * slower than clocks, so no process that waits for events with a time-out waits
- * for longer than it may.
+ * SHIM_CLOCK names a file (SfClock) by which the wall clock can be set, and
+ * all clocks be advanced faster than real time, at once in each process that
+ * has the same file.  An offset that all clocks share does not falsify
+ * differences between two clocks, or between two processes.  Timers must not
+ * go slower than clocks, so a process that waits for events with a time-out
+ * waits no longer than "nap_ms".
  *
- * A test moves the clocks on in steps, and does not take the next one before
- * the process that it watches has looked at the time.  So that process sees
- * what it would see on a machine that is never too busy to let it run, however
- * busy this one is.
+ * A test advances the clocks in steps, and waits after each step until the
+ * watched process has looked at the time.  So that process sees what it would
+ * see on a machine that is never too busy to let it run, however busy this
+ * machine is.
  *
- * A server looks at the clock in signal handlers, too, which may have
- * interrupted malloc().  So nothing is opened or allocated for that: libfaketime
- * is, and was seen to ruin a server's heap.
+ * A server also looks at the clock in signal handlers, which may have
+ * interrupted malloc().  So no function for that opens or allocates anything:
+ * libfaketime does, and has damaged a server's heap in a test.
  *
- * SHIM_KERNEL names a file with what adjtimex() finds: "synchronized" or
+ * SHIM_KERNEL names a file with the result of adjtimex(): "synchronized" or
  * "unsynchronized", the largest and the estimated error in microseconds; or
  * "forbidden".  SHIM_MACHINE names the file that is read in place of
- * /etc/machine-id.  SHIM_HOSTNAME is the host's name.  What is not set is as it
- * is.
+ * /etc/machine-id.  SHIM_HOSTNAME is the host's name.  A variable that is not
+ * set changes nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,15 +48,17 @@
 
 typedef struct SfClock
 {
-	int64_t		ahead_ms;		/* of the machine's, all clocks */
-	int64_t		set_ms;			/* the wall clock besides; or less than 0 */
-	int64_t		frozen_us;		/* where the wall clock stands; 0: it goes */
-	int64_t		nap_ms;			/* nobody waits longer; 0: as he likes */
+	int64_t		ahead_ms;		/* all clocks are ahead of the machine's by
+								 * this */
+	int64_t		set_ms;			/* added to the wall clock only; may be
+								 * negative */
+	int64_t		frozen_us;		/* fixed value of the wall clock; 0: it runs */
+	int64_t		nap_ms;			/* longest wait of any process; 0: any */
 	int64_t		watched;		/* a process, or 0 */
-	int64_t		seen_ms;		/* ahead_ms as that has last read it */
+	int64_t		seen_ms;		/* ahead_ms as that process has read it last */
 } SfClock;
 
-/* Until a file is mapped, or where there is none. */
+/* Used before a file is mapped, or without a file. */
 static SfClock real;
 static SfClock *shared = &real;
 
@@ -110,7 +113,7 @@ clock_gettime(clockid_t id, struct timespec *ts)
 		ts->tv_nsec -= 1000000000;
 	}
 
-	/* the server itself does not ask for this one */
+	/* the server itself does not read this clock */
 	if (id == CLOCK_BOOTTIME &&
 		__atomic_load_n(&clock->watched, __ATOMIC_SEQ_CST) == getpid())
 		__atomic_store_n(&clock->seen_ms, ahead_ms, __ATOMIC_SEQ_CST);
@@ -153,7 +156,7 @@ epoll_wait(int fd, struct epoll_event *events, int n, int timeout_ms)
 	return (int) syscall(SYS_epoll_pwait, fd, events, n, timeout_ms, NULL, 0);
 }
 
-/* ---- what else the kernel says ---- */
+/* ---- other answers of the kernel ---- */
 
 int
 adjtimex(struct timex *timex)

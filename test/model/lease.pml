@@ -2,11 +2,11 @@
  * The lease of a node id, as a model for spin: servers with clocks of their own
  * that claim a slot of one registry, extend it, lose it and give it back; a
  * network that loses and delays; servers that crash, a registry that loses its
- * data, and a copy of a server that goes on beside it. src/README.md tells how
- * to read it; test/model/run checks it.
+ * data, and a copy of a server that goes on beside it. test/model/README.md
+ * tells how to read it; test/model/run checks it.
  *
  * A step bears the name of the function in src that it stands for. The worker
- * is lease.c, lease_state.c and claim.c, what it publishes leaser_publish.c,
+ * is lease.c, lease_state.c and slot_choice.c, what it publishes publish_node.c,
  * and the session generator.c. What another process can see or be seen by is a
  * step of its own. Not so a reading of the registry and what is made of it:
  * what happens between the two would only make the latter late, and each step
@@ -35,6 +35,12 @@
  *	LATE		that are under way at a time, and that nobody waits for
  *	RESTARTS	of servers, or of workers alone
  *	LOSSES		of the registry's data
+ *	FAILOVERS	of a primary that waits for its synchronous standby in vain: what is
+ *				written meanwhile is shown to readers, never acknowledged, and then
+ *				forgotten, or not
+ *	BACK		how often the registry goes back to an older state of itself, which
+ *				may be of an earlier generation, and is recovered then: each server
+ *				has read, or was acknowledged, something younger before
  *	CLONE		a copy of the first server, with all its memory, at any time
  *	FROZEN		a worker may take itself for frozen, at any time (watch())
  *	HALTED		... as both do before they make anything else, the copy and the
@@ -57,15 +63,18 @@
  *	EARLY		a right is published when it is asked for
  *	NO_LEAST	an extension may end before the reservation
  *	NO_FLOOR	a registry that was wiped begins with nothing
+ *	NO_MEMORY	servers do not remember how young the registry was
  *	NO_RAISE	the counter is not raised to the start, or too late
  *	NO_CLOSE	the counter goes on while the slot is given back
  *	NO_HALT		who was frozen goes on when he has read that all is well
  *	TWO_WORDS	node and until are read one after the other
+ *	BELIEVE		what a reading shows of a write of unknown outcome is published
  *
  * Names that are no functions in src, but the model's own: all_memory, apply,
- * condition_holds, confirm_held, forget_if_ended, fork, idle, is_prepared,
- * is_published, leave_in_flight, may_share, network, observe_issue, read_word,
- * right_until and server.
+ * condition_holds, confirm_held, copy_record, forget_if_ended, forget_write,
+ * fork, idle, is_prepared, is_published, leave_in_flight, learn, may_share,
+ * network, observe_issue, read_word, right_until, server, shows_younger, waits,
+ * wait_for_recovery and all_know.
  */
 
 #ifndef SERVERS
@@ -85,6 +94,12 @@
 #endif
 #ifndef LOSSES
 #define LOSSES		0
+#endif
+#ifndef FAILOVERS
+#define FAILOVERS	0
+#endif
+#ifndef BACK
+#define BACK		0
 #endif
 
 #ifdef NO_FENCE
@@ -118,6 +133,38 @@ byte writes;					/* the last write_id */
 byte losses;
 byte restarts;
 bool highest;					/* until that there ever was */
+
+#if FAILOVERS > 0
+bool waits;						/* for the standby, which has this */
+Record standby[SLOTS];
+byte failovers;
+
+#define copy_record(to, from) \
+	to.version = from.version; \
+	to.limit = from.limit; \
+	to.released = from.released; \
+	to.owner = from.owner
+#else
+#define waits	false
+#endif
+
+#if BACK > 0
+Record saved[SLOTS];			/* an older state */
+byte saved_generation;			/* 0: there is none */
+bool has_grown;					/* the registry, since then */
+bool knows[SERVERS];			/* has a server seen that? */
+bool is_back;					/* to what was saved */
+
+bool tells_younger[SERVERS];	/* of a write that is done: what it shows */
+byte backs;
+byte generations = 1;
+
+#if SERVERS == 1
+#define all_know	knows[0]
+#else
+#define all_know	(knows[0] && knows[1])
+#endif
+#endif
 
 /* SfAskKind, of writes */
 #define NOTHING		0
@@ -158,14 +205,17 @@ inline apply(id)
 #ifdef NAMES
 		record[node].owner = owner;
 #endif
-#if LOSSES > 0
+#if LOSSES > 0 || BACK > 0
 		highest = MAX(highest, upto);
+#endif
+#if BACK > 0
+		has_grown = !is_back;
 #endif
 #ifdef TTL
 		present = (ask != RELEASE);
 #endif
 		printf("    registry: write %d of node %d: until %d\n", id, node, upto);
-		done = true
+		done = !waits
 	:: else
 	fi
 }
@@ -211,8 +261,9 @@ inline forget_if_ended()
 {
 	if
 	:: state == ENDED ->
-		generation = 0; node = 0; version = 0; limit = 0; start = 0; pending = 0;
-		owner = 0; last_issued = 0; halted = false; unsure = false; had = false
+		generation = 0; node = 0; version = 0; known = 0; limit = 0; start = 0;
+		pending = 0; owner = 0; last_issued = 0;
+		halted = false; unsure = false; had = false
 	:: else
 	fi
 }
@@ -230,11 +281,11 @@ inline forget_if_ended()
 inline sf_lease_reserve()
 {
 #if defined(REPORT)
-	upto = MAX(limit, counter)
+	upto = MAX(known, counter)
 #elif defined(NO_LEAST)
 	select (upto : 0 .. END)
 #else
-	select (upto : limit .. END)
+	select (upto : known .. END)
 #endif
 }
 
@@ -249,17 +300,23 @@ inline sf_lease_adopt(id, to)
 {
 	pending = 0;
 	version = id;
-	limit = to
+	known = to
 }
 
 inline sf_lease_take()
 {
-	state = HELD;
-	valid = !halted;
-	had = had || valid;
+	state = HELD
 #ifdef TTL
-	holding++;
+	;
+	holding++
 #endif
+}
+
+inline sf_lease_confirm()
+{
+	limit = known;
+	valid = true;
+	had = true;
 	printf("    server %d: has the lease of node %d from %d until %d\n", me,
 		node, start, right_until)
 }
@@ -269,8 +326,57 @@ inline sf_lease_fence()
 	printf("    server %d: lost the lease of node %d\n", me, node);
 	state = (state == RELEASING -> ENDED : SEARCHING);
 	valid = false; halted = false; unsure = false;
-	node = 0; version = 0; limit = 0; start = 0; pending = 0; owner = 0;
+	node = 0; version = 0; known = 0; limit = 0; start = 0; pending = 0;
+	owner = 0;
 	forget_if_ended()
+}
+
+/* ---- the registry's age (registry_age.c) ---- */
+
+/*
+ * A registry that went back shows less than each server knows, and goes on to:
+ * that it is written more often then than it had forgotten is left out.
+ */
+#if BACK > 0 && !defined(NO_MEMORY)
+#define sf_age_read		(!is_back || !knows[me])
+#else
+#define sf_age_read		true
+#endif
+
+/* What is seen, is known over restarts. */
+inline learn(younger)
+{
+#if BACK > 0
+	knows[me] = knows[me] || (younger)
+#else
+	skip
+#endif
+}
+
+#if BACK > 0
+#define shows_younger	(has_grown && !is_back)
+#else
+#define shows_younger	false
+#endif
+
+inline forget_write()
+{
+#if BACK > 0
+	tells_younger[me] = false
+#else
+	skip
+#endif
+}
+
+/* It has lost data: what is held lasts, and nothing is written. */
+inline wait_for_recovery()
+{
+	printf("    server %d: finds that the registry has lost data, lease: %d\n", me, state);
+	unsure = (state == HELD);
+	if
+	:: state == RELEASING -> state = ENDED; forget_if_ended()
+	:: else
+	fi
 }
 
 /* ---- a lease: requests (lease.c) ---- */
@@ -289,9 +395,9 @@ inline ask_write(kind)
 
 inline ask_claim()
 {
-	limit = MAX(record[node].limit, start);
+	known = MAX(record[node].limit, start);
 	sf_lease_reserve();
-	limit = 0;
+	known = 0;
 	ask_write(CLAIM)
 }
 
@@ -303,7 +409,7 @@ inline ask_extension()
 
 inline ask_release()
 {
-	upto = MIN(MAX(last_issued, start), limit);
+	upto = MIN(MAX(last_issued, start), known);
 	ask_write(RELEASE)
 }
 
@@ -324,7 +430,8 @@ inline abandon()
 	:: ask > CLAIM -> unsure = true
 	:: else
 	fi;
-	ask = NOTHING; write_id = 0; upto = 0; done = false
+	ask = NOTHING; write_id = 0; upto = 0; done = false;
+	forget_write()
 }
 
 inline confirm_held()
@@ -354,6 +461,9 @@ inline check_held()
 #endif
 		:: sf_lease_find_pending || ADOPTS_ANY ->
 			sf_lease_adopt(record[node].version, record[node].limit);
+#ifdef BELIEVE
+			limit = known;
+#endif
 			confirm_held()
 		:: !sf_lease_find_pending && record[node].version == version ->
 			confirm_held()
@@ -361,14 +471,14 @@ inline check_held()
 	fi
 }
 
-/* Where a claim begins (claim.c). */
+/* Where a claim begins (slot_choice.c). */
 #if defined(TTL) || defined(START_BELOW)
 #define find_start	0
 #else
 #define find_start	MAX(record[node].limit, registry_floor)
 #endif
 
-inline sf_claim_choose()
+inline sf_slot_choose()
 {
 #if SLOTS > 1
 	if
@@ -392,9 +502,13 @@ inline search()
 	:: sf_lease_find_pending ->
 		sf_lease_adopt(record[node].version, record[node].limit);
 		sf_lease_take()
+#ifdef BELIEVE
+		;
+		sf_lease_confirm()
+#endif
 	:: else ->
 		generation = registry_generation;
-		sf_claim_choose();
+		sf_slot_choose();
 		if
 		:: writes < WRITES ->
 #ifdef NAMES
@@ -411,8 +525,8 @@ inline write_done()
 	halted = false;
 	sf_lease_adopt(write_id, upto);
 	if
-	:: ask == CLAIM -> sf_lease_take()
-	:: ask == EXTEND -> valid = true; had = true
+	:: ask == CLAIM -> sf_lease_take(); sf_lease_confirm()
+	:: ask == EXTEND -> sf_lease_confirm()
 	:: ask == RELEASE -> state = ENDED
 	fi;
 	ask = NOTHING; write_id = 0; upto = 0; done = false;
@@ -431,7 +545,7 @@ inline watch()
 	fi
 }
 
-/* ---- what is published (leaser_publish.c) ---- */
+/* ---- what is published (publish_node.c) ---- */
 
 #define is_published \
 	(valid -> word == right_until && word_node == node : !had || word == 0)
@@ -459,7 +573,7 @@ inline read_word()
 }
 
 /* Nobody may issue any more, also not who has read the word before. */
-inline sf_leaser_close()
+inline sf_publish_close_node()
 {
 	word = 0; word_node = 0;
 	last_issued = counter;
@@ -486,9 +600,9 @@ inline sf_lease_release()
 #ifdef CLONE
 chan memory = [0] of { byte, byte, byte, byte, byte, byte, byte, byte, byte,
 	byte, byte, byte, byte, byte, byte, byte, byte, byte, byte, byte, byte,
-	byte };
-#define all_memory	state, generation, node, version, limit, start, pending, \
-	owner, valid, halted, unsure, ask, write_id, upto, done, had, word, \
+	byte, byte };
+#define all_memory	state, generation, node, version, known, limit, start, \
+	pending, owner, valid, halted, unsure, ask, write_id, upto, done, had, word, \
 	word_node, counter, seen, last_issued, asked_until
 #endif
 
@@ -507,7 +621,7 @@ proctype server(byte me)
 {
 	/* SfLease: what it knows of the record, the right, the request */
 	byte state, generation, node, version, pending, owner;
-	bool limit, start, valid, halted, unsure;
+	bool known, limit, start, valid, halted, unsure;
 	byte ask, write_id;
 	bool done, upto, last_issued;
 
@@ -536,11 +650,21 @@ end:
 	do
 	/* sf_lease_step, sf_lease_answer */
 	:: atomic {
-			idle && state == SEARCHING -> search()
+			idle && state == SEARCHING && sf_age_read ->
+			learn(shows_younger);
+			search()
 		}
 	:: atomic {
-			idle && (state == HELD || state == RELEASING) -> check_held()
+			idle && (state == HELD || state == RELEASING) && sf_age_read ->
+			learn(shows_younger);
+			check_held()
 		}
+#if BACK > 0
+	:: atomic {
+			idle && (state == HELD || state == RELEASING) && !sf_age_read ->
+			wait_for_recovery()
+		}
+#endif
 	:: atomic {
 			idle && state == HELD && !unsure && writes < WRITES ->
 			ask_extension()
@@ -554,11 +678,21 @@ end:
 			apply(write_id);
 			if
 			:: !done -> abandon()
-			:: else
+			:: else ->
+#if BACK > 0
+				tells_younger[me] = shows_younger
+#else
+				skip
+#endif
 			fi
 		}
 	:: atomic {
-			done && is_published -> write_done()
+			done && is_published ->
+#if BACK > 0
+			learn(tells_younger[me]);
+#endif
+			forget_write();
+			write_done()
 		}
 	:: atomic {					/* refused: it is never done */
 			ask != NOTHING && !done && is_published ->
@@ -576,7 +710,7 @@ end:
 		}
 #endif
 
-	/* sf_leaser_publish */
+	/* sf_publish_node */
 	:: atomic {					/* prepare_counter() */
 			valid && !is_published && !counter && start ->
 			counter = true;
@@ -597,7 +731,7 @@ end:
 	/* the server stops */
 	:: atomic {
 			is_published && state < RELEASING ->
-			sf_leaser_close();
+			sf_publish_close_node();
 			sf_lease_release()
 		}
 #endif
@@ -609,7 +743,8 @@ end:
 			leave_in_flight();
 			abandon();
 			state = SEARCHING; generation = 0; node = 0; version = 0;
-			limit = 0; start = 0; pending = 0; owner = 0; last_issued = 0;
+			known = 0; limit = 0; start = 0; pending = 0; owner = 0;
+			last_issued = 0;
 			valid = false; halted = false; unsure = false; had = false;
 			if
 			:: true ->
@@ -699,6 +834,82 @@ end:
 			registry_floor = highest;
 #endif
 			printf("    registry: wiped, floor %d\n", registry_floor)
+		}
+#endif
+#if FAILOVERS > 0
+	:: atomic {
+			!waits && failovers < FAILOVERS ->
+			failovers++;
+			waits = true;
+			for (id : 0 .. SLOTS - 1) {
+				copy_record(standby[id], record[id])
+			}
+			id = 0
+		}
+	:: atomic {
+			waits ->
+			if
+			:: true ->
+				for (id : 0 .. SLOTS - 1) {
+					copy_record(record[id], standby[id])
+				}
+				printf("    registry: write %d of node 0 is its last after a failover\n",
+					record[0].version)
+			:: true
+			fi;
+			waits = false;
+			for (id : 0 .. SLOTS - 1) {
+				standby[id].version = 0;
+				standby[id].limit = 0;
+				standby[id].released = false;
+				standby[id].owner = 0
+			}
+			id = 0
+		}
+#endif
+#if BACK > 0
+	:: atomic {					/* somebody makes a copy */
+			backs < BACK && !is_back && saved_generation == 0 ->
+			for (id : 0 .. SLOTS - 1) {
+				saved[id].version = record[id].version;
+				saved[id].limit = record[id].limit;
+				saved[id].released = record[id].released;
+				saved[id].owner = record[id].owner
+			}
+			saved_generation = registry_generation;
+			has_grown = false;
+			for (id : 0 .. SERVERS - 1) {
+				knows[id] = false;
+				tells_younger[id] = false
+			}
+			id = 0;
+			printf("    registry: copied, lease of node 0 until %d\n", record[0].limit)
+		}
+	:: atomic {					/* and puts it in the registry's place */
+			saved_generation != 0 && !is_back && all_know ->
+			for (id : 0 .. SLOTS - 1) {
+				record[id].version = saved[id].version;
+				record[id].limit = saved[id].limit;
+				record[id].released = saved[id].released;
+				record[id].owner = saved[id].owner;
+				saved[id].version = 0; saved[id].limit = 0;
+				saved[id].released = false; saved[id].owner = 0
+			}
+			id = 0;
+			registry_generation = saved_generation;
+			saved_generation = 0;
+			is_back = true;
+			backs++;
+			printf("    registry: is the copied one, lease of node 0 until %d\n", record[0].limit)
+		}
+	:: atomic {					/* snowflake_registry_recover() */
+			(is_back || backs < BACK) && generations < 1 + 2 * BACK ->
+			generations++;
+			registry_generation = generations;
+			registry_floor = highest;
+			is_back = false;
+			has_grown = true;
+			printf("    registry: recovered, floor of each lease %d\n", registry_floor)
 		}
 #endif
 #ifdef TTL

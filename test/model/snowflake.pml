@@ -1,7 +1,8 @@
 /*
  * The protocol that keeps IDs unique, as a model for spin: two databases of
  * one server, backends that make IDs in them, restarts, and a clock that says
- * what it likes. src/README.md tells how to read it; test/model/run checks it.
+ * what it likes. test/model/README.md tells how to read it; test/model/run
+ * checks it.
  *
  * A step of the model bears the name of the function in src that it stands
  * for. What touches a word that others touch as well is a step of its own;
@@ -28,16 +29,18 @@
  *
  * What takes a step out or puts it too late, each of which must make spin find
  * an error: NO_FLUSH (only after the publishing), NO_RAISE, LATE_RAISE,
- * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND, and
- * NOTE_MARK, NOTE_STATE, NOTE_CHECKPOINT, NOTE_STANDBY, which believe the note
- * although that differs. SHARED and LITERALLY ask for more than holds.
+ * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND; SHUTDOWN_LIFE,
+ * which believes the file beside the stamp of another life; NO_STAMP, which
+ * begins below a mark without stamping it; EARLY_STAMP, which stamps it before
+ * the counter is raised; and SHUTDOWN_EARLY, where the file is written while backends
+ * go on. SHARED and LITERALLY ask for more than holds.
  *
  * Names that are no functions in src: XLogFlush is the server's, and
- * reconcile_register and reconcile_publish are the halves of reconcile().
+ * reconcile_number and reconcile_publish are the halves of reconcile().
  * The model's own are backend, cap_of, choose_database, crash, fall_behind,
  * insert, insert_row, mark_of, next_of, observe_clock, observe_issue,
- * observe_restart, postmaster, promote, recover, shut_down, was_shut_down and
- * write_out.
+ * observe_restart, postmaster, promote, recover, shut_down, stop_immediately,
+ * store_it and write_out.
  */
 
 #ifdef NO_CAS
@@ -49,6 +52,11 @@
 #define DOES_NOT_MOVE	true
 #else
 #define DOES_NOT_MOVE	false
+#endif
+#ifdef NO_STAMP
+#define STAMPS_IT	false
+#else
+#define STAMPS_IT	true
 #endif
 #ifdef NO_UNLOCK
 #define STAYS_LOCKED	true
@@ -87,23 +95,26 @@
 byte counter;				/* the last position issued */
 byte mark[DATABASES];		/* published; 0: not loaded */
 bool locked[DATABASES];		/* the slot */
-byte noted_ms;				/* the note that was believed at the start */
-byte noted_mark[DATABASES];
-byte restarts;
+byte shutdown_ms;				/* the shutdown file that was there at the start */
+byte shutdown_life;			/* 0: none */
+byte restarts;				/* this life is restarts + 1 */
 
 /* ---- the disk, and what is on its way there ---- */
 
 #define ROW	DATABASES		/* ROW + database: a row with the observed ID */
 
-chan wal = [4] of { byte, byte };	/* unflushed: whose register, its value */
+/* A register has a value, and beside it the stamp of a life. */
+#define LIVES		(RESTARTS + 1)
+#define VALUE(register)	((register) / (LIVES + 1))
+#define STAMP(register)	((register) % (LIVES + 1))
+#define STAMPED(value)	((value) * (LIVES + 1) + restarts + 1)
+
+chan wal = [4] of { byte, byte };	/* unflushed: whose register, what is in it */
 byte reg[DATABASES];		/* the registers, as the buffers have them */
 byte disk[DATABASES];		/* ... and as the flushed WAL has them */
 
-byte checkpoint;			/* pg_control: the last shutdown's, */
-bool clean;					/* and whether it was the last thing to happen */
-byte note_checkpoint;		/* the file. Somebody may keep it: it stays. */
-byte note_ms;
-byte note_mark[DATABASES];
+byte file_life;				/* the file. Somebody may keep it: it stays. */
+byte file_ms;
 
 /* ---- the observer ---- */
 
@@ -235,11 +246,11 @@ inline XLogFlush(database)
 	}
 }
 
-inline sf_register_store(database, number)
+inline sf_durable_number_store(database, number)
 {
-	reg[database] = number;
+	reg[database] = STAMPED(number);
 	if
-	:: restarts < RESTARTS -> insert(database, number)
+	:: restarts < RESTARTS -> insert(database, reg[database])
 	:: else					/* nobody will ask the disk again */
 	fi
 }
@@ -358,49 +369,60 @@ inline raise_counters(position)
 
 /*
  * Where IDs of a database may begin when its mark is loaded: at what was
- * found, or where the note says if that is about the same mark.
+ * found, or where the shutdown file says if that is about the life of the stamp.
  */
-#ifdef NOTE_MARK
-#define sf_note_floor(d, found) \
-	(noted_ms > 0 -> MIN(found, noted_ms) : found)
+#ifdef SHUTDOWN_LIFE
+#define sf_shutdown_file_floor(stamp, found) \
+	(shutdown_life != 0 -> MIN(found, shutdown_ms) : found)
 #else
-#define sf_note_floor(d, found) \
-	(noted_mark[d] == found -> MIN(found, noted_ms) : found)
+#define sf_shutdown_file_floor(stamp, found) \
+	(stamp != 0 && stamp == shutdown_life -> MIN(found, shutdown_ms) : found)
 #endif
 
 #ifdef NO_MAX_ON_LOAD
-#define mark_of(d)	(extend -> now + RESERVE : reg[d])
+#define mark_of(d)	(extend -> now + RESERVE : VALUE(reg[d]))
 #else
 #define mark_of(d) \
-	MAX(MAX(reg[d], mark[d]), (extend && !DOES_NOT_MOVE -> now + RESERVE : 0))
+	MAX(MAX(VALUE(reg[d]), mark[d]), \
+		(extend && !DOES_NOT_MOVE -> now + RESERVE : 0))
 #endif
+
+/* Nobody else writes it while the slot is locked. */
+inline store_it()
+{
+	if
+	:: stores -> sf_durable_number_store(d, to); stores = false
+	:: else
+	fi
+}
 
 /*
  * Make the register and the published mark one; with extend, move both ahead.
- * The slot is locked. What happens under the lock of the register's page is
- * one step.
+ * The slot is locked.
  */
-inline reconcile_register()
+inline reconcile_number()
 {
 	sf_clock_wall_ms(now);
-	floor = (mark[d] == 0 -> sf_note_floor(d, reg[d]) : reg[d]);
+	found = VALUE(reg[d]);
+	floor = (mark[d] == 0 -> sf_shutdown_file_floor(STAMP(reg[d]), found) : found);
 	if
-	:: reg[d] > mark[d] && floor > now + WAIT ->
+	:: found > mark[d] && floor > now + WAIT ->
 		floor = 0;
 		refused = true
 	:: else ->
 		to = mark_of(d);
+		stores = (to != found || (floor < found && STAMPS_IT));
+#ifdef EARLY_STAMP
+		store_it();
+#endif
 		if
-		:: reg[d] > mark[d] || mark[d] == 0 ->
+		:: found > mark[d] || mark[d] == 0 ->
 			floor = floor_position(floor)
 		:: else ->
 			floor = 0
-		fi;
-		if
-		:: to != reg[d] -> sf_register_store(d, to)
-		:: else
 		fi
 	fi;
+	found = 0;
 	now = 0; enough = 0; extend = false
 }
 
@@ -412,19 +434,18 @@ inline reconcile_publish()
 	:: floor == 0
 	fi;
 #endif
+	atomic { store_it() }
 #ifndef NO_FLUSH
 	XLogFlush(d);
 #endif
 	atomic {
 		mark[d] = to;
 		printf("    backend %d: database %d: publishes the mark %d\n", me, d, to);
-		noted_mark[d] = 0;		/* not asked again */
-		noted_ms = (noted_mark[1 - d] -> noted_ms : 0);
 #if !defined(LATE_RAISE)
 		floor = 0;
 #endif
 		to = 0;
-		locked[d] = false		/* sf_slot_unlock */
+		locked[d] = false		/* sf_db_slot_unlock */
 	}
 #ifdef LATE_RAISE
 	if
@@ -441,10 +462,10 @@ inline reconcile_publish()
 inline update()
 {
 	if
-	:: atomic {				/* sf_slot_lock */
+	:: atomic {				/* sf_db_slot_lock */
 			!locked[d] && (enough == 0 || mark[d] < enough) ->
 			locked[d] = true;
-			reconcile_register()
+			reconcile_number()
 		}
 		if
 		:: atomic {
@@ -466,7 +487,7 @@ inline update()
 inline sf_mark_attach()
 {
 	atomic {
-		found = reg[d];		/* sf_register_read */
+		found = VALUE(reg[d]);	/* sf_durable_number_read */
 		busy = busy | ME
 	}
 	if
@@ -556,7 +577,7 @@ inline choose_database()
 proctype backend(byte me)
 {
 	byte d, now, below, old, found, enough, floor, to, whose, value;
-	bool extend, refused;
+	bool extend, refused, stores;
 #ifdef PROMOTE
 	bool has;				/* the observed ID: may write a row with it */
 #endif
@@ -615,7 +636,7 @@ done:
 			down & ME ->
 			d = 0; now = 0; below = 0; old = 0; found = 0; enough = 0;
 			floor = 0; to = 0; whose = 0; value = 0;
-			extend = false; refused = false;
+			extend = false; refused = false; stores = false;
 #ifdef PROMOTE
 			has = false;
 #endif
@@ -631,49 +652,27 @@ finished:
 
 /* ---- the end of a life, and the start of the next ---- */
 
-/* After the shutdown's checkpoint. It may fail. */
-inline write_note()
+/* All backends have ended. It may fail. */
+inline write_shutdown_file()
 {
-	checkpoint++;
-	clean = true;
 	if
 	:: true
-	:: mark[0] != 0 || mark[1] != 0 ->
-		note_checkpoint = checkpoint;
-		note_ms = (counter == 0 -> 0 : counter / SEQUENCE + 1);
-		note_mark[0] = mark[0];
-		note_mark[1] = mark[1]
+	:: counter != 0 ->
+		file_life = restarts;	/* of the life before, now */
+		file_ms = counter / SEQUENCE + 1
 	fi
 }
 
-/* Is the note about this very shutdown? */
-#ifndef NOTE_STATE
-#define was_shut_down	clean
-#else
-#define was_shut_down	true
-#endif
-#ifndef NOTE_CHECKPOINT
-#define is_ours	(note_checkpoint == checkpoint && was_shut_down)
-#else
-#define is_ours	was_shut_down
-#endif
-
-inline sf_note_at_start(may)
+/* Somebody may have put it back, or have taken it away. */
+inline sf_shutdown_file_at_start()
 {
-	noted_ms = 0;
-	noted_mark[0] = 0;
-	noted_mark[1] = 0;
 	if
-	:: may && is_ours && note_checkpoint != 0 ->
-		noted_ms = note_ms;
-		noted_mark[0] = note_mark[0];
-		noted_mark[1] = note_mark[1]
-	:: else
-	fi;
-	clean = false
+	:: shutdown_life = 0; shutdown_ms = 0
+	:: file_life != 0 -> shutdown_life = file_life; shutdown_ms = file_ms
+	fi
 }
 
-inline sf_state_create()
+inline sf_shmem_create()
 {
 	counter = 0;
 	mark[0] = 0;
@@ -682,11 +681,8 @@ inline sf_state_create()
 	:: restarts == RESTARTS ->	/* what nobody will ask again */
 		disk[0] = 0;
 		disk[1] = 0;
-		note_checkpoint = 0;
-		note_ms = 0;
-		note_mark[0] = 0;
-		note_mark[1] = 0;
-		checkpoint = 0
+		file_life = 0;
+		file_ms = 0
 	:: else
 	fi;
 	locked[0] = false;
@@ -730,8 +726,15 @@ inline crash()
 	:: true -> break
 	od;
 	recover();
-	printf("crash: marks %d and %d are recovered\n", reg[0], reg[1]);
-	sf_note_at_start(true)
+	printf("crash: marks %d and %d are recovered\n", VALUE(reg[0]), VALUE(reg[1]));
+	sf_shutdown_file_at_start()
+}
+
+/* The same, but the postmaster sees all others end, and leaves a file. */
+inline stop_immediately()
+{
+	write_shutdown_file();
+	crash()
 }
 
 inline shut_down()
@@ -741,13 +744,13 @@ inline shut_down()
 	:: empty(wal) -> break
 	od;
 	recover();
-	write_note();
-	printf("clean restart with marks %d and %d\n", reg[0], reg[1]);
-	sf_note_at_start(true)
+	write_shutdown_file();
+	printf("clean restart with marks %d and %d\n", VALUE(reg[0]), VALUE(reg[1]));
+	sf_shutdown_file_at_start()
 }
 
 #ifdef PROMOTE
-/* A standby that lags, begun as a copy with the note. */
+/* A standby that lags, with any shutdown file that there was. */
 inline promote()
 {
 	lost = true;
@@ -756,13 +759,8 @@ inline promote()
 	disk_row[0] = standby_row[0];
 	disk_row[1] = standby_row[1];
 	recover();
-	printf("promoted with marks %d and %d\n", reg[0], reg[1]);
-#ifdef NOTE_STANDBY
-	clean = true;
-	sf_note_at_start(true)
-#else
-	sf_note_at_start(false)
-#endif
+	printf("promoted with marks %d and %d\n", VALUE(reg[0]), VALUE(reg[1]));
+	sf_shutdown_file_at_start()
 }
 #endif
 
@@ -785,18 +783,26 @@ active proctype postmaster()
 	}
 end:
 	do
+#ifdef SHUTDOWN_EARLY
+	:: atomic {
+			restarts < RESTARTS && counter != 0 ->
+			file_life = restarts + 1;
+			file_ms = counter / SEQUENCE + 1
+		}
+#endif
 	:: atomic {
 			restarts < RESTARTS ->
 			restarts++;
 			if				/* nothing may block here: a crash always can be */
 			:: crash()
+			:: stop_immediately()
 			:: busy == 0 -> shut_down()
 #ifdef PROMOTE
 			:: fallen_behind && !lost -> promote()
 #endif
 			fi;
 			observe_restart();
-			sf_state_create();
+			sf_shmem_create();
 			down == 0
 		}
 #ifdef GOES_ON

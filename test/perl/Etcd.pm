@@ -1,5 +1,5 @@
 # An etcd for tests: started on the loopback interface, asked without a client
-# of its own, and ended with the script.
+# program, and ended with the script.
 package Etcd;
 
 use strict;
@@ -14,7 +14,7 @@ use Time::HiRes qw(usleep);
 
 my @all;
 
-# Not started. Options: arguments of etcd, and TLS files to ask it with.
+# Create one, not started. Options: arguments of etcd, and TLS files for requests.
 sub new
 {
 	my ($class, $name, %options) = @_;
@@ -36,7 +36,7 @@ sub new
 
 sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
 
-# Members of one, not started; options as above.
+# Create the members of one cluster, not started; options as above.
 sub members
 {
 	my ($class, $names, %options) = @_;
@@ -47,7 +47,7 @@ sub members
 	return @members;
 }
 
-# The same, started.
+# Create and start a cluster.
 sub cluster
 {
 	my ($class, @names) = @_;
@@ -88,7 +88,7 @@ sub launch
 	return;
 }
 
-# Does it lead the others?
+# Return true if this member is the leader.
 sub leads
 {
 	my ($self) = @_;
@@ -97,7 +97,7 @@ sub leads
 	return ($status->{leader} // 0) eq ($status->{header}{member_id} // '');
 }
 
-# It listens, and its log says that it serves.
+# Wait until it listens, and its log says that it serves.
 sub wait_until_ready
 {
 	my ($self) = @_;
@@ -126,7 +126,7 @@ sub stop
 	return;
 }
 
-# Lose all data, which it is not running on.
+# Delete all data while it is stopped.
 sub forget
 {
 	my ($self) = @_;
@@ -135,7 +135,7 @@ sub forget
 	return;
 }
 
-# The same to one that runs, and goes on.
+# Delete all data while it runs.
 sub wipe
 {
 	my ($self) = @_;
@@ -146,7 +146,7 @@ sub wipe
 	return;
 }
 
-# The status and the answer to a request.
+# Send a request; return the status and the answer.
 sub post
 {
 	my ($self, $path, $what, $token) = @_;
@@ -157,7 +157,7 @@ sub post
 	return ($answer->{status}, decode_json($answer->{content}));
 }
 
-# The same, and it must succeed.
+# Send a request that must succeed; return the answer.
 sub call
 {
 	my ($self, $path, $what, $token) = @_;
@@ -175,7 +175,7 @@ sub put
 		{ key => encode_base64($key, ''), value => encode_base64($value, '') });
 }
 
-# What there is under a key: value and so on, or undef.
+# Return what is stored under a key (value and so on), or undef.
 sub get
 {
 	my ($self, $key) = @_;

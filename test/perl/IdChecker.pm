@@ -1,16 +1,20 @@
-# The checker of IDs: collects every ID that a client or a table has, and fails
-# on the first one that is there twice, and on one that does not ascend.
+# Checker of IDs: collects every ID that a client or a table has, and fails if an ID
+# is there twice, or does not ascend.
 #
 # IDs are kept in files, one for each session and counter, so that there may be
-# hundreds of millions. Each client writes what it got before it asks for more;
-# the last line of a killed one may be cut short, and does not count.
+# hundreds of millions. Each client writes what it got before it asks for more. If a
+# client is killed, its last line may be incomplete, and does not count.
 #
-# The promise has two halves, and each is asked for by its own name:
+# The guarantee has two halves, each checked by a function of its own:
 #
 #	clients		no ID reached clients twice. The group says among whom: by
 #				default a database, with its copies and successors, and a
 #				counter ("node", or "shard"; the shard is in the ID)
 #	states		no state of a database holds an ID twice
+#
+# and, if each server must have a node id of its own, a third:
+#
+#	holders		no two servers have issued as one node in one tick
 package IdChecker;
 
 use strict;
@@ -25,7 +29,7 @@ sub new
 
 	make_path($dir);
 	return bless {
-		dir => $dir, files => 0, clients => {}, states => {}, checked => 0
+		dir => $dir, files => 0, clients => {}, states => {}, holders => {}, checked => 0
 	}, $class;
 }
 
@@ -36,8 +40,8 @@ sub _file
 	return sprintf('%s/%06d', $self->{dir}, ++$self->{files});
 }
 
-# The name of a file for one session and one counter, of this group, or of each
-# in a list. Its lines are IDs in the order in which the session got them.
+# Return the name of a file for one session and one counter, of this group, or of
+# each in a list. Its lines are IDs in the order in which the session got them.
 sub session
 {
 	my ($self, $groups) = @_;
@@ -47,7 +51,7 @@ sub session
 	return $file;
 }
 
-# The same for IDs at hand.
+# Add IDs directly.
 sub saw
 {
 	my ($self, $group, @ids) = @_;
@@ -59,8 +63,8 @@ sub saw
 	return;
 }
 
-# All IDs that a query finds in a database, as one state of it. What it held in
-# another state is another name.
+# Add all IDs that a query finds in a database, as one state of it. Another state has
+# another name.
 sub state
 {
 	my ($self, $name, $node, $database, $sql) = @_;
@@ -74,7 +78,7 @@ sub state
 	return;
 }
 
-# The same for the column "id" of all tables in a database: those whose names
+# Do the same for the column "id" of all tables in a database: tables whose names
 # begin with "shard" hold IDs of shards, the others the node's.
 sub database
 {
@@ -96,8 +100,8 @@ sub database
 	return;
 }
 
-# Copy a file of IDs with leading zeros, so that text sorts as numbers do, up to
-# what is wrong. Returns that.
+# Copy a file of IDs with leading zeros, so that text sorts like numbers, up to the
+# first wrong line. Return that line.
 sub _clean
 {
 	my ($file, $clean) = @_;
@@ -122,9 +126,8 @@ sub _clean
 	return $wrong ? "$file, $wrong" : ();
 }
 
-# See that files ascend, and that no ID is twice in all of them, or not above
-# the floor, which is raised to the last. Returns the number of IDs, and what
-# is wrong.
+# Check that files ascend, and that no ID is twice in all of them, or not above the
+# floor, which is raised to the last. Return the number of IDs, and the error.
 sub _check
 {
 	my ($self, $files, $floor) = @_;
@@ -177,8 +180,8 @@ sub _report
 	return;
 }
 
-# One test for each group. With the highest IDs of the groups before the last
-# crash, all must be above those; they are brought up to date.
+# Run one test for each group. With the highest IDs of the groups before the last
+# crash, all must be above those, which are updated.
 sub clients
 {
 	my ($self, $highest) = @_;
@@ -196,7 +199,77 @@ sub states
 	return;
 }
 
-# Forget the IDs, once they are checked and no more of their group will come.
+# Record that the sessions of these files were a server's.
+sub held_by
+{
+	my ($self, $server, @files) = @_;
+
+	push @{ $self->{holders}{$server} }, @files;
+	return;
+}
+
+# Write what remains of IDs without so many low bits, as ascending lines with the
+# server's name.
+sub _write_ticks
+{
+	my ($file, $ticks, $bits, $server) = @_;
+	my $last = -1;
+
+	open(my $in, '<', $file) or die "$file: $!";
+	open(my $out, '>', $ticks) or die "$ticks: $!";
+	while (my $id = <$in>)
+	{
+		last if $id !~ /^\d+\n\z/;    # cut short, or wrong: then clients() says so
+		my $tick = $id >> $bits;
+
+		printf $out "%020d %s\n", $tick, $server if $tick != $last;
+		$last = $tick;
+	}
+	close $out or die "$ticks: $!";
+	return;
+}
+
+# Run one test: no two servers have issued as one node in one tick; the sequence has
+# so many bits. This is stricter than clients(): their IDs may have been different by
+# chance.
+sub holders
+{
+	my ($self, $bits) = @_;
+	my $list = "$self->{dir}/list";
+	my ($before, $holder) = ('', '');
+	my ($n, @wrong, @ticks) = (0);
+
+	foreach my $server (sort keys %{ $self->{holders} })
+	{
+		foreach my $file (grep { -e } @{ $self->{holders}{$server} })
+		{
+			push @ticks, "$file.ticks";
+			_write_ticks($file, $ticks[-1], $bits, $server);
+		}
+	}
+	open(my $fh, '>', $list) or die "$list: $!";
+	print $fh map { "$_\0" } @ticks;
+	close $fh or die "$list: $!";
+
+	local $ENV{LC_ALL} = 'C';
+	open(my $merged, '-|', 'sort', '-m', "--files0-from=$list") or die "sort: $!";
+	while (my $line = <$merged>)
+	{
+		my ($tick, $server) = split ' ', $line;
+
+		$n++ if $tick ne $before;
+		push @wrong, sprintf('%s and %s have both issued IDs from %d on', $holder, $server, $tick << $bits)
+		  if $tick eq $before && $server ne $holder && @wrong < 5;
+		($before, $holder) = ($tick, $server);
+	}
+	close $merged or die "sort failed: $?";
+	unlink @ticks;
+	ok($n > 0 && !@wrong, "no two servers have issued as one node in one tick ($n checked)")
+	  or diag(@wrong ? join("\n", @wrong) : 'there are no IDs');
+	return;
+}
+
+# Forget the IDs, after they are checked, if no more of their group will come.
 sub forget
 {
 	my ($self) = @_;
@@ -204,10 +277,11 @@ sub forget
 	unlink glob("$self->{dir}/*");
 	$self->{clients} = {};
 	$self->{states} = {};
+	$self->{holders} = {};
 	return;
 }
 
-# How many IDs that reached clients were checked so far.
+# Return how many IDs that reached clients were checked so far.
 sub checked
 {
 	my ($self) = @_;

@@ -1,5 +1,5 @@
-# A registry in PostgreSQL, and servers that lease their node ids from it, with
-# times as short as a busy machine bears.
+# A registry in PostgreSQL, and servers that lease their node ids from it, with times
+# as short as a busy machine allows.
 package LeaseTest;
 
 use strict;
@@ -22,9 +22,9 @@ our $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "
 my ($registry, $url, $layout, $checker);
 my $shards = 0;
 
-# A database with the extension, where nothing is preloaded, and with a role
-# "worker" that may not read it yet. Servers are for this layout. Returns the
-# server, and the checker of all IDs.
+# Create the registry: a database with the extension, on a server that preloads
+# nothing, with a role "worker" that may not read it yet. It is for servers with this
+# layout. Return the server, and the checker of all IDs.
 sub new_registry
 {
 	($layout) = @_;
@@ -32,26 +32,23 @@ sub new_registry
 	$registry->init(allows_streaming => 1);
 	$registry->append_conf('postgresql.conf', 'max_connections = 50');
 	$registry->start;
-	query($registry, 'CREATE EXTENSION snowflake; CREATE ROLE worker LOGIN');
+	query($registry, 'CREATE EXTENSION snowflake_registry; CREATE ROLE worker LOGIN');
 	$url = sprintf('postgresql://worker:secret@/postgres?host=%s&port=%d',
 		$registry->host, $registry->port);
 	$checker = IdChecker->new($registry->basedir . '/ids');
 	return ($registry, $checker);
 }
 
-# What doc/leases.md gives the role.
+# Grant the role what doc/leases.md says.
 sub grant_registry
 {
 	query($registry, q{
-		GRANT SELECT, UPDATE (id) ON snowflake_registry TO worker;
-		GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot,
-			snowflake_registry_shards TO worker;
-		GRANT EXECUTE ON FUNCTION snowflake_registry_read, snowflake_registry_keep,
-			snowflake_registry_write, snowflake_registry_write_shards TO worker});
+		SELECT snowflake_registry.grant('worker')});
 	return;
 }
 
-# A server that leases its node id, with short times, and two shards of its own.
+# Create a server that leases its node id, with short times, and two shards of its
+# own.
 sub new_holder
 {
 	my ($name, @settings) = @_;
@@ -64,7 +61,7 @@ sub new_holder
 	return $node;
 }
 
-# The same, started, with the extension and the tables of clients.
+# Do the same, and start it, with the extension and the tables of clients.
 sub start_holder
 {
 	my $node = new_holder(@_);
@@ -99,7 +96,7 @@ sub set_lease
 	return;
 }
 
-# IDs of one node's counter, on all servers: none may be there twice.
+# Make IDs of one node's counter, on all servers: none may be there twice.
 sub make_ids
 {
 	my ($node, $n) = @_;
@@ -110,9 +107,9 @@ sub make_ids
 	return @ids;
 }
 
-# Clients of a server, with shards of its own. They pause for so many seconds, by
-# default for as long as is good for a test that waits for leases, and has other
-# things to do with the machine.
+# Start clients of a server, with shards of its own. They pause for so many seconds;
+# the default suits tests that wait for leases, and use the machine for other things
+# too.
 sub load_on
 {
 	my ($node, $pace) = @_;
@@ -121,7 +118,7 @@ sub load_on
 		$node->{shard}, $pace // 0.02);
 }
 
-# Whether there is anything but refusals.
+# Return true if there are other errors than refusals.
 sub refusals_of
 {
 	my ($load) = @_;
@@ -129,7 +126,7 @@ sub refusals_of
 	return join ' ', sort keys %{ $load->finish };
 }
 
-# A call under a name of its own, which is not waited for.
+# Start a call under a name of its own, and do not wait for it.
 sub call_as
 {
 	my ($node, $name, $out, $err) = @_;
@@ -139,7 +136,7 @@ sub call_as
 		'>', $out, '2>', $err);
 }
 
-# A process of the server that answers to nothing.
+# Stop the worker's process, so that it does not react.
 sub freeze_worker
 {
 	my ($node) = @_;

@@ -1,6 +1,6 @@
-# Clients that ask for IDs without end and write down what they get: some
-# commit, some roll back, some only look; one by one, in batches, for shards;
-# every second one with synchronous_commit off.
+# Clients that ask for IDs without end and write down what they get. Some commit,
+# some roll back, some only read; one by one, in batches, for shards; every second
+# one with synchronous_commit off.
 package Load;
 
 use strict;
@@ -16,7 +16,7 @@ use SnowflakeTest;
 
 our @EXPORT = qw(load_tables start_load start_trickle live_again);
 
-# A client that fails pauses, or a refusal would be all it ever sees.
+# After an error a client pauses, or it would see nothing but refusals.
 my $PAUSE = "\\if :ERROR\n\\! sleep 0.02\n\\endif\n";
 
 my %STATEMENTS = (
@@ -33,10 +33,10 @@ my %STATEMENTS = (
 
 my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
 
-# How many clients there were: each is of the next kind.
+# Number of clients so far: each is of the next kind.
 my $started = 0;
 
-# What the clients write to; to be made where the extension is.
+# Return the SQL that creates the clients' tables, for a database with the extension.
 sub load_tables
 {
 	return q{
@@ -45,11 +45,11 @@ sub load_tables
 	};
 }
 
-# As many clients as asked for, on a database. What the node's counter gives
-# goes to one group of the checker, and what shards give to another; or to such
-# two for each name in a list. The shards are this one and the next. With a pace,
-# each client pauses for so many seconds after each statement, for a machine that
-# has other things to do meanwhile. Of the kinds given, or of all.
+# Start so many clients on a database. IDs of the node's counter go to one group of
+# the checker, and IDs of shards to another; or to two such groups for each name in a
+# list. The shards are this one and the next. With a pace, each client pauses for so
+# many seconds after each statement, for a machine that has other things to do. The
+# clients are of the given kinds, or of all.
 sub start_load
 {
 	my ($checker, $group, $connstr, $n, $shard, $pace, @kinds) = @_;
@@ -87,9 +87,9 @@ sub start_load
 	return $self;
 }
 
-# A client that asks for a few IDs every few milliseconds, so that many servers
-# can be kept at it at a time. It writes nothing. The counter is the node's, if
-# the statement is not for another.
+# Start a client that asks for a few IDs every few milliseconds, so that many servers
+# can be kept busy at a time. It writes nothing. It uses the node's counter, unless
+# the statement is for another.
 sub start_trickle
 {
 	my ($checker, $group, $connstr, $statement, $counter) = @_;
@@ -105,10 +105,10 @@ sub start_trickle
 	  __PACKAGE__;
 }
 
-# After a crash, live through the same instants again: clients ask from now on,
-# with the clock behind, until it is beyond a time in Unix ms, that of the crash.
-# What the life before has issued and the mark does not cover comes twice. Returns
-# their errors.
+# After a crash, live through the same time again: clients ask from now on, with the
+# clock behind, until it is beyond the time of the crash, in Unix ms. If the mark
+# does not cover IDs of the previous life, they come twice. Return the clients'
+# errors.
 sub live_again
 {
 	my ($checker, $group, $node, $n, $crashed) = @_;
@@ -119,12 +119,20 @@ sub live_again
 	return $load->finish;
 }
 
-# The IDs that the clients have got so far: as many, or which.
+# Return the IDs that the clients have got so far: their number, or a list.
 sub ids
 {
 	my ($self) = @_;
 
 	return map { split /\n/, slurp_file($_->{out}) } @{ $self->{clients} };
+}
+
+# Return the files that they write.
+sub files
+{
+	my ($self) = @_;
+
+	return map { $_->{out} } @{ $self->{clients} };
 }
 
 sub count
@@ -134,7 +142,7 @@ sub count
 	return scalar(my @ids = $self->ids);
 }
 
-# What the clients have written, and whether there is an ID from each counter.
+# Return how much the clients have written, and whether each counter gave an ID.
 sub _bytes
 {
 	my ($self) = @_;
@@ -144,7 +152,7 @@ sub _bytes
 	return (sum(values %bytes), min(values %bytes) >= 20);
 }
 
-# Wait until the clients have that many more IDs, and each counter gave one.
+# Wait until the clients have so many more IDs, and each counter gave one.
 sub more
 {
 	my ($self, $n) = @_;
@@ -178,8 +186,8 @@ sub heard
 	return;
 }
 
-# Let the clients go, if the server has not. Returns the errors that they were
-# told of, by SQLSTATE, as a hash of counts. That of a crash is none.
+# Stop the clients that still run. Return their errors, by SQLSTATE, as a hash of
+# counts. The error of a crash does not count.
 sub finish
 {
 	my ($self) = @_;

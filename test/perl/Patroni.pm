@@ -1,6 +1,5 @@
-# Members of a Patroni cluster for tests: each with a PostgreSQL server of its
-# own on the loopback interface, with an etcd that they share, and ended with
-# the script.
+# Members of a Patroni cluster for tests: each with a PostgreSQL server of its own on
+# the loopback interface, with a shared etcd, and ended with the script.
 package Patroni;
 
 use strict;
@@ -15,9 +14,9 @@ use Time::HiRes qw(time usleep);
 
 my @all;
 
-# Not started. Options: the cluster's name, its etcd, the settings of
-# PostgreSQL that the members share, and those of this one. The server is
-# "node", which Patroni makes, starts and stops.
+# Create a member, not started. Options: the cluster's name, its etcd, the settings
+# of PostgreSQL that the members share, and those of this one. The server is "node",
+# which Patroni makes, starts and stops.
 sub new
 {
 	my ($class, $name, %options) = @_;
@@ -33,7 +32,7 @@ sub new
 		http => HTTP::Tiny->new(timeout => 5),
 	}, $class;
 
-	# JSON is YAML, too
+	# JSON is valid YAML
 	append_to_file($self->{file}, encode_json($self->_configuration(%options)));
 	push @all, $self;
 	return $self;
@@ -53,8 +52,8 @@ sub _configuration
 		restapi => { listen => $self->{rest}, connect_address => $self->{rest} },
 		etcd3 => { host => $options{etcd}->host },
 		bootstrap => {
-			# as short as it may be: a leader that is gone is missed after the TTL,
-			# unless expire() ends that
+			# as short as possible: a dead leader is noticed after the TTL, unless
+			# expire() ends its lease
 			dcs => {
 				ttl => 20, loop_wait => 1, retry_timeout => 3,
 				postgresql => {
@@ -90,7 +89,7 @@ sub _configuration
 
 sub node { my ($self) = @_; return $self->{node} }
 
-# In a group of its own, with what it calls, but for the server.
+# Start it in a process group, which does not include the server.
 sub start
 {
 	my ($self) = @_;
@@ -107,8 +106,8 @@ sub start
 	return $self;
 }
 
-# It is the leader, or a replica, and its server is what that is to be. Patroni
-# says so before the server is.
+# Return true if it has this role, and its server does too. Patroni says so before
+# the server is ready.
 sub _is
 {
 	my ($self, $role) = @_;
@@ -118,7 +117,7 @@ sub _is
 	  && ($self->{node}->psql('postgres', $sql))[1] eq 't';
 }
 
-# It has a member that follows.
+# Return true if it has a member that follows.
 sub _is_followed
 {
 	my ($self) = @_;
@@ -127,7 +126,7 @@ sub _is_followed
 			q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}))[1] eq 't';
 }
 
-# The log, but for what Patroni says each second.
+# Return the log without the lines that Patroni writes each second.
 sub _log
 {
 	my ($self) = @_;
@@ -136,7 +135,7 @@ sub _log
 	  grep { !/INFO: no action/ } split /\n/, slurp_file($self->{log});
 }
 
-# Wait until a condition holds and return what it says; die if a Patroni ends.
+# Wait until a condition holds and return its value; die if a Patroni ends.
 sub _wait_until
 {
 	my ($condition, $otherwise, @members) = @_;
@@ -154,7 +153,7 @@ sub _wait_until
 	}
 }
 
-# Returns after how many seconds it is.
+# Wait for this role. Return after how many seconds it came.
 sub wait_for
 {
 	my ($self, $role) = @_;
@@ -164,8 +163,8 @@ sub wait_for
 	return time - $start;
 }
 
-# One of two members leads, whichever, and the other one follows: returns them in
-# this order.
+# Wait until one of two members leads, and the other one follows. Return them in this
+# order.
 sub settle
 {
 	my @members = @_;
@@ -186,7 +185,7 @@ sub settle
 	return @$result;
 }
 
-# Of Patroni alone: the server goes on.
+# Send a signal to Patroni alone: the server goes on.
 sub signal
 {
 	my ($self, $signal) = @_;
@@ -200,8 +199,8 @@ sub signal
 	return;
 }
 
-# End the lease in etcd of a leader that does not extend it any more, as etcd does
-# itself after the TTL: its lock is gone at once, and the others see so.
+# End a leader's lease in etcd, as etcd itself does after the TTL, if the leader no
+# longer extends it: its lock is gone at once, and the others see that.
 sub expire
 {
 	my ($self) = @_;
@@ -212,8 +211,8 @@ sub expire
 	return;
 }
 
-# Of the server, which works in its directory; undef if there is none, whatever
-# a file says that a killed one has left.
+# Return the server's process, which works in its directory; undef if there is none,
+# even if a killed one has left its file.
 sub postmaster_pid
 {
 	my ($self) = @_;
@@ -233,7 +232,7 @@ sub kill_server
 	return;
 }
 
-# At once, whatever state it is in.
+# End it at once, in any state.
 sub end
 {
 	my ($self) = @_;

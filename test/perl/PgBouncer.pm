@@ -1,6 +1,5 @@
-# pgbouncer in front of a server, for tests: with the configuration of examples/
-# as it stands, but for where its server and itself are, and who may come in.
-# Ended with the script.
+# pgbouncer in front of a server, for tests, with the configuration of examples/,
+# except for addresses and users. Ended with the script.
 package PgBouncer;
 
 use strict;
@@ -12,11 +11,11 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Time::HiRes qw(time usleep);
 
-# Debian has it where users do not look.
+# Debian installs it outside the users' path.
 my $program = -x '/usr/sbin/pgbouncer' ? '/usr/sbin/pgbouncer' : 'pgbouncer';
 my @all;
 
-# As a number: 1.21 is the first that knows of prepared statements.
+# Return the version as a number: 1.21 is the first with prepared statements.
 sub version
 {
 	my ($major, $minor) = `$program -V` =~ /^PgBouncer (\d+)\.(\d+)/i
@@ -25,7 +24,7 @@ sub version
 	return sprintf('%d.%02d', $major, $minor);
 }
 
-# Not started. Settings given besides are added.
+# Create one, not started. Further settings are added.
 sub new
 {
 	my ($class, $node, %settings) = @_;
@@ -65,7 +64,7 @@ sub connstr
 	return "host=127.0.0.1 port=$self->{port} dbname=ids";
 }
 
-# Returns when a query comes through.
+# Start it. Return when a query comes through.
 sub start
 {
 	my ($self) = @_;
@@ -88,7 +87,7 @@ sub start
 	return $self;
 }
 
-# What a query says, through pgbouncer.
+# Return the result of a query through pgbouncer.
 sub query
 {
 	my ($self, $sql) = @_;

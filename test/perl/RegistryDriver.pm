@@ -1,5 +1,5 @@
-# Asks a registry's library as the worker does, by test/helpers/registry_driver/registry_driver:
-# each session has a registry open.
+# Calls a registry's library as the worker does, by
+# test/helpers/registry_driver/registry_driver: each session has a registry open.
 package RegistryDriver;
 
 use strict;
@@ -16,7 +16,7 @@ our @EXPORT = qw(start_driver try_open worker ask asked claim fails reading);
 
 my ($node, $library);
 
-# The server that loads the library "snowflake_<kind>" in its sessions.
+# Return a server that loads the library "snowflake_<kind>" in its sessions.
 sub start_driver
 {
 	my ($kind) = @_;
@@ -39,13 +39,13 @@ sub start_driver
 			twice boolean DEFAULT false, shards text DEFAULT '',
 			new_generation bigint DEFAULT 8, new_floor bigint DEFAULT 100,
 			layout text DEFAULT 'timestamp:41 sequence:22',
-			address text DEFAULT 'there', OUT result text,
+			address text DEFAULT 'there', reserve bigint DEFAULT 0, OUT result text,
 			OUT written bigint, OUT message text, OUT registry text,
 			OUT clock_ms bigint, OUT failure text) LANGUAGE c AS '$driver'});
 	return $node;
 }
 
-# What the library says of a text.
+# Return the library's answer to a text of snowflake.registry.
 sub try_open
 {
 	my ($session, $url, %options) = @_;
@@ -54,7 +54,7 @@ sub try_open
 		  . ($options{presence} // 60000) . ', ' . ($options{timeout} // 60000) . ')');
 }
 
-# A session that has a registry open.
+# Return a session that has a registry open.
 sub worker
 {
 	my ($url, %options) = @_;
@@ -64,7 +64,7 @@ sub worker
 	return $session;
 }
 
-# The answer to a request.
+# Return the answer to a request.
 sub ask
 {
 	my ($session, $kind, %args) = @_;
@@ -75,7 +75,7 @@ sub ask
 		$session->query_safe("SELECT row_to_json(a) FROM registry_ask($list) a"));
 }
 
-# It has this result, and says what the pattern wants. Returns the version.
+# Check that the answer has this result, and matches the pattern. Return the version.
 sub asked
 {
 	my ($session, $name, $result, $pattern, $kind, %args) = @_;
@@ -94,7 +94,7 @@ sub claim
 	return asked($session, $name, $result, qr//, 'claim', presence => 1, %args);
 }
 
-# A registry with this text fails in such a way. Returns what it says.
+# Check that a registry with this text fails in this way. Return its message.
 sub fails
 {
 	my ($url, $failure, $kind, %args) = @_;
@@ -106,7 +106,7 @@ sub fails
 	return $answer->{message};
 }
 
-# The registry as it is read, with its records as lines.
+# Return the registry as it is read, with its records as lines.
 sub reading
 {
 	my ($session, %args) = @_;

@@ -1,5 +1,5 @@
-# A copy of the server that is tested, in the test's own directory: for tests
-# that change the files of an extension. It finds its files by where it lies.
+# A copy of the tested server, in the test's own directory, for tests that change the
+# files of an extension. It finds its files relative to its own place.
 package ServerCopy;
 
 use strict;
@@ -23,7 +23,7 @@ sub pg_config
 	return realpath($out);
 }
 
-# Returns the copy: a directory that the server's paths lie in, as in "/".
+# Return a copy: a directory that holds the server's paths like "/".
 sub copy_server
 {
 	my $copy = PostgreSQL::Test::Utils::tempdir();
@@ -37,7 +37,7 @@ sub copy_server
 	return $copy;
 }
 
-# What PostgreSQL::Test::Cluster takes for one.
+# Return the install path for PostgreSQL::Test::Cluster.
 sub install_path
 {
 	my ($copy) = @_;
@@ -63,7 +63,7 @@ sub write_file
 {
 	my ($path, $text) = @_;
 
-	# anew, since a library that is in use must not change
+	# write a new file, because a library in use must not change
 	unlink $path;
 	open(my $out, '>:raw', $path) or die "$path: $!";
 	print $out $text;

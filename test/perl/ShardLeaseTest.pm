@@ -1,5 +1,5 @@
-# Servers that lease shards from a registry in PostgreSQL, with times as short as
-# a busy machine bears.
+# Servers that lease shards from a registry in PostgreSQL, with times as short as a
+# busy machine allows.
 package ShardLeaseTest;
 
 use strict;
@@ -18,13 +18,13 @@ our @EXPORT = qw(new_registry new_holder shards_of wait_for_shards wait_for_all
 
 my ($registry, $url, $checker);
 
-# The server that is the registry, and the checker of all IDs.
+# Create the registry's server, and the checker of all IDs.
 sub new_registry
 {
 	$registry = PostgreSQL::Test::Cluster->new('registry');
 	$registry->init;
 	$registry->start;
-	query($registry, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
+	query($registry, 'CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.init()');
 	$url = sprintf('postgresql:///postgres?host=%s&port=%d',
 		$registry->host, $registry->port);
 	$checker = IdChecker->new($registry->basedir . '/ids');
@@ -41,24 +41,24 @@ sub new_holder
 		"snowflake.max_clock_wait = '10s'", @settings);
 }
 
-# A column of what a server says of its shards.
+# Return a column of a server's status of its shards.
 sub shards_of
 {
 	my ($node, $column) = @_;
 
-	return query($node, "SELECT $column FROM snowflake_shard_lease()");
+	return query($node, "SELECT $column FROM snowflake_leases() WHERE kind = 'shards'");
 }
 
 sub wait_for_shards
 {
 	my ($node, $condition) = @_;
 
-	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_shard_lease()")
-	  or die 'snowflake_shard_lease() is ' . query($node, 'SELECT snowflake_shard_lease()');
+	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_leases() WHERE kind = 'shards'")
+	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
 	return;
 }
 
-# It has these, and is content.
+# Wait until it has these shards and no problem.
 sub wait_for_all
 {
 	my ($node, $shards) = @_;
@@ -87,7 +87,7 @@ sub set_reserve
 	return;
 }
 
-# The statement that makes one.
+# Return the statement that makes an ID.
 sub next_of
 {
 	my ($shard) = @_;
@@ -95,7 +95,7 @@ sub next_of
 	return "SELECT snowflake_shard_nextval($shard)";
 }
 
-# On a machine that is busy an extension may come late, and the call be refused
+# Make IDs. On a busy machine an extension may come late, and the call is refused
 # until then.
 sub make_ids
 {
@@ -117,10 +117,10 @@ sub make_ids
 	return @ids;
 }
 
-# Clients that use the node's counter, this shard and the next one, each time the
-# same, so that what one server had is what the other one uses. They pause for
-# so many seconds, by default for as long as is good for a test that waits for
-# leases, and has other things to do with the machine.
+# Start clients that use the node's counter, this shard and the next one, always the
+# same ones, so that another server uses the shards after this one. They pause for so
+# many seconds; the default suits tests that wait for leases, and use the machine for
+# other things too.
 sub load_on
 {
 	my ($node, $shard, $pace) = @_;
@@ -129,7 +129,8 @@ sub load_on
 		$shard, $pace // 0.02, qw(commit shard batch shard_batch));
 }
 
-# Nothing but refusals; and some, if the shards were taken away.
+# Check that all errors were refusals, and that there were some if the shards were
+# taken away.
 sub check_load
 {
 	my ($load, $taken_away, $name) = @_;

@@ -1,5 +1,5 @@
-# What the TAP tests share: servers that have the library preloaded, a clock
-# that can be moved, and a checker of IDs.
+# What the TAP tests share: servers that have the library preloaded, a clock that can
+# be moved, and a checker of IDs.
 package SnowflakeTest;
 
 use strict;
@@ -14,15 +14,14 @@ use Time::HiRes qw(time usleep);
 use Time::Local qw(timegm);
 use Exporter 'import';
 
-our @EXPORT = qw(new_server start_with_clock start_by_clock set_clock new_clock write_clock read_clock query refused
-  like_log check_ids fails_to_start epoch_ms crash kill_one wait_for_restart
+our @EXPORT = qw(new_server start_with_clock start_by_clock set_clock new_clock write_clock read_clock query answer refused
+  like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
   lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
-  wait_for_clock);
+  wait_for_clock hostile_server caught);
 
-# A primary with the library, node 1, and the settings given, and after them those
-# of SNOWFLAKE_CONF, which test/settings sets; not started. The
-# buffers that init() gives a primary are too few for so many connections: each
-# may pin several at once.
+# Create a primary with the library, node 1, the given settings, and after them those
+# of SNOWFLAKE_CONF, which test/settings sets; not started. The buffers that init()
+# gives a primary are too few for so many connections: each may pin several at once.
 sub new_server
 {
 	my ($name, @settings) = @_;
@@ -78,9 +77,9 @@ sub read_clock
 	return unpack('q', $value);
 }
 
-# Move the wall clock of a server that was started with one: seconds or days from
-# the real time (-0.05, '+2d'), or to a time in UTC ('@2026-01-01 12:00:00'); it
-# stands there without the @.
+# Move the wall clock of a server that was started with one, by seconds or days from
+# the real time (-0.05, '+2d'), or to a time in UTC ('@2026-01-01 12:00:00'); without
+# the @ it stands still there.
 sub set_clock
 {
 	my ($node, $offset) = @_;
@@ -98,7 +97,7 @@ sub set_clock
 	return;
 }
 
-# The libraries to preload for a server: the sanitizer's, which wants to be the
+# Return the libraries to preload for a server: the sanitizer's, which must be the
 # first, if there is one, and ours (test/helpers/shim.c).
 my $shim;
 
@@ -121,8 +120,8 @@ sub start_by_clock
 	local $ENV{LD_PRELOAD} = preload();
 	local $ENV{SHIM_CLOCK} = $clock;
 	$node->start;
-	# pg_ctl is content with a standby that takes no connections yet; the empty
-	# query is for psql, which may be gone before it could read another
+	# pg_ctl accepts a standby that takes no connections yet; the empty query is for
+	# psql, which may have ended before it could read another
 	$node->poll_query_until('postgres', undef, '') or die 'no connection';
 	return;
 }
@@ -137,7 +136,7 @@ sub start_with_clock
 	return;
 }
 
-# One value, or the rows as lines.
+# Return one value, or the rows as lines.
 sub query
 {
 	my ($node, $sql, %options) = @_;
@@ -145,8 +144,17 @@ sub query
 	return $node->safe_psql($options{database} || 'postgres', $sql);
 }
 
-# A statement fails with this SQLSTATE, and says what the pattern wants. Returns
-# what it says.
+# Return the same, or the error: then a check fails, and not the whole test.
+sub answer
+{
+	my ($node, $sql, %options) = @_;
+	my ($status, $out, $err) = $node->psql($options{database} || 'postgres', $sql);
+
+	return $status == 0 ? $out : $err;
+}
+
+# Check that a statement fails with this SQLSTATE, and matches the pattern. Return
+# its message.
 sub refused
 {
 	my ($node, $sql, $sqlstate, $pattern, $name, %options) = @_;
@@ -160,7 +168,41 @@ sub refused
 	return $err;
 }
 
-# The clock of a server, in Unix milliseconds.
+# Create a server with the extension, and a role mallory with a schema m. Mallory's
+# code records that another role runs it: m.evil() by a sequence, which no rollback
+# undoes.
+my %caught;
+
+sub hostile_server
+{
+	my $node = new_server('main');
+
+	$node->start;
+	query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
+		CREATE SCHEMA m AUTHORIZATION mallory;
+		SET ROLE mallory;
+		CREATE SEQUENCE m.caught;
+		CREATE FUNCTION m.evil(v integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
+			BEGIN
+				IF current_user <> 'mallory' THEN PERFORM nextval('m.caught'); END IF;
+				RETURN true;
+			END $$});
+	caught($node);
+	return $node;
+}
+
+# Return true if another role has run it since the last call.
+sub caught
+{
+	my ($node) = @_;
+	my $now = query($node, 'SELECT last_value, is_called FROM m.caught');
+	my $before = $caught{ $node->name } // $now;
+
+	$caught{ $node->name } = $now;
+	return $now ne $before ? 1 : 0;
+}
+
+# Return the clock of a server, in Unix milliseconds.
 sub clock_ms
 {
 	my ($node) = @_;
@@ -179,9 +221,9 @@ sub wait_for_clock
 	return;
 }
 
-# A statement is refused since the clock is behind the mark: by as much as it
-# says, which is no more than before the call, and no less than after it. It
-# names the remedy.
+# Check that a statement is refused because the clock is behind the mark. The
+# difference in the message must be at most that before the call, and at least that
+# after it. The message names the remedy.
 sub refused_behind
 {
 	my ($node, $sql, $name, %options) = @_;
@@ -195,7 +237,7 @@ sub refused_behind
 	my %ms = (ms => 1, s => 1000, min => 60000, h => 3600000, day => 86400000, days => 86400000);
 	my ($sum, $unit) = (0, 0);
 
-	# rounded to the last unit that it says
+	# rounded to its last unit
 	while ($said =~ /(\d+) (\w+)/g) { $unit = $ms{$2}; $sum += $1 * $unit; }
 	ok($unit > 0 && $sum <= $most + 1 + $unit / 2 && $sum >= $least - 1 - $unit / 2,
 		'... by as much as it says')
@@ -203,8 +245,8 @@ sub refused_behind
 	return;
 }
 
-# The server's log says this, behind the given place, or will soon: a process
-# that a setting reaches may have written of it only after others have it.
+# Check that the server's log matches, behind the given place, now or soon: a process
+# that a setting reaches may log it after others have it.
 sub like_log
 {
 	my ($node, $pattern, $from, $name) = @_;
@@ -220,24 +262,24 @@ sub like_log
 	return;
 }
 
-# A column of what a server says of its lease.
+# Return a column of a server's status of its lease.
 sub lease_of
 {
 	my ($node, $column) = @_;
 
-	return query($node, "SELECT $column FROM snowflake_lease()");
+	return query($node, "SELECT $column FROM snowflake_leases() WHERE kind = 'node'");
 }
 
 sub wait_for_lease
 {
 	my ($node, $condition) = @_;
 
-	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()")
-	  or die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
-	return;
+	return if $node->poll_query_until('postgres', "SELECT $condition FROM snowflake_leases() WHERE kind = 'node'");
+	fail($node->name . ": a lease of which is said: $condition");
+	die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
 }
 
-# Which of these members of a registry leads, once one does.
+# Return the leader of these members of a registry, once there is one.
 sub leader_of
 {
 	my (@members) = @_;
@@ -251,8 +293,8 @@ sub leader_of
 	die 'nobody leads';
 }
 
-# Of a row of pg_stat_activity: it waits for this, by name where the server has
-# names for such (from 17 on).
+# Return a condition on a row of pg_stat_activity: it waits for one of these, by name
+# if the server has names for such events (from 17 on).
 sub waits_for
 {
 	my ($node, @events) = @_;
@@ -261,7 +303,7 @@ sub waits_for
 		: ' AND wait_event IN (' . join(', ', map { "'$_'" } @events) . ')');
 }
 
-# Since the given place in its log, a server has crashed, and is up again.
+# Wait until a server has crashed since the given place in its log, and is up again.
 sub wait_for_restart
 {
 	my ($node, $from) = @_;
@@ -276,8 +318,8 @@ sub wait_for_restart
 	return;
 }
 
-# Kill a process of one of these types. The session of a client that was here
-# before may be about to end by itself: that would be no crash.
+# Kill a process of one of these types. A session of an earlier client may be about
+# to end by itself, which would be no crash.
 sub kill_one
 {
 	my ($node, @types) = @_;
@@ -294,7 +336,7 @@ sub kill_one
 	}
 }
 
-# Kill a process of the server, and wait until the others have started anew.
+# Kill a process of the server, and wait until the others have started again.
 sub crash
 {
 	my ($node, $type) = @_;
@@ -306,7 +348,18 @@ sub crash
 	return;
 }
 
-# The start fails, and the log says why.
+# As if the machine lost its power: of what the server has not flushed nothing
+# counts, and its postmaster leaves no word of where IDs have ended.
+sub lose_power
+{
+	my ($node) = @_;
+
+	$node->stop('immediate');
+	unlink $node->data_dir . '/snowflake.shutdown';
+	return;
+}
+
+# Check that the start fails, and that the log says why.
 sub fails_to_start
 {
 	my ($node, $setting, $pattern, $name) = @_;
@@ -325,7 +378,7 @@ sub fails_to_start
 	return;
 }
 
-# No ID is there twice; returns the largest. A list of lists is one per
+# Check that no ID is there twice; return the largest. A list of lists is one per
 # session, and each of those must ascend.
 sub check_ids
 {
@@ -350,7 +403,7 @@ sub check_ids
 	return $max;
 }
 
-# The timestamp of an ID of the default layout, in Unix milliseconds.
+# Return the timestamp of an ID of the default layout, in Unix milliseconds.
 sub epoch_ms
 {
 	my ($id) = @_;

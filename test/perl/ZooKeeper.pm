@@ -1,5 +1,5 @@
-# A ZooKeeper for tests: started on the loopback interface, asked without a
-# client of its own, and ended with the script.
+# A ZooKeeper for tests: started on the loopback interface, asked without a client
+# program, and ended with the script.
 package ZooKeeper;
 
 use strict;
@@ -9,17 +9,18 @@ use IO::Select;
 use IO::Socket::INET;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use SnowflakeTest;
 use Time::HiRes qw(usleep);
 
 my %CODES = (create => 1, delete => 2, get => 4, set => 5, children => 8, auth => 100);
 my %ERRORS = (-101 => 'no node', -102 => 'not authenticated', -110 => 'node exists');
 
-# Milliseconds; sessions last for 2 ticks at the least.
+# Milliseconds; sessions last for at least 2 ticks.
 my $TICK = 200;
 
 my @all;
 
-# Not started.
+# Create one, not started.
 sub new
 {
 	my ($class, $name) = @_;
@@ -37,7 +38,17 @@ sub new
 
 sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
 
-# Members of one, not started.
+# Start it by a clock of its own from now on: the file of SnowflakeTest's
+# new_clock().
+sub use_clock
+{
+	my ($self) = @_;
+
+	$self->{clock} = new_clock("$self->{dir}.clock");
+	return $self->{clock};
+}
+
+# Create the members of an ensemble, not started.
 sub ensemble
 {
 	my ($class, @names) = @_;
@@ -79,6 +90,7 @@ sub launch
 	append_to_file("$self->{dir}/myid", $self->{id})
 	  if defined $self->{id} && !-e "$self->{dir}/myid";
 
+	local @ENV{qw(LD_PRELOAD SHIM_CLOCK)} = (preload(), $self->{clock}) if $self->{clock};
 	my $pid = fork // die "fork: $!";
 	if ($pid == 0)
 	{
@@ -94,7 +106,7 @@ sub launch
 	return;
 }
 
-# What it says of itself; empty if nothing.
+# Return its own status; empty without an answer.
 sub status
 {
 	my ($self) = @_;
@@ -104,7 +116,7 @@ sub status
 	my $answer = '';
 
 	print $socket 'srvr';
-	# one that is starting may forget who has asked
+	# while starting, it may drop a request
 	while (IO::Select->new($socket)->can_read(1))
 	{
 		last if !sysread($socket, $answer, 1000, length $answer);
@@ -112,7 +124,7 @@ sub status
 	return $answer;
 }
 
-# Does it lead the others?
+# Return true if this member is the leader.
 sub leads { my ($self) = @_; return $self->status =~ /^Mode: leader/m }
 
 sub wait_until_ready
@@ -140,18 +152,27 @@ sub stop
 	return;
 }
 
-# Lose all data.
+# Delete all data while it is stopped.
+sub forget
+{
+	my ($self) = @_;
+
+	die "could not remove $self->{dir}" if system('rm', '-rf', $self->{dir}) != 0;
+	return;
+}
+
+# Delete all data while it runs.
 sub wipe
 {
 	my ($self) = @_;
 
 	$self->stop('KILL');
-	die "could not remove $self->{dir}" if system('rm', '-rf', $self->{dir}) != 0;
+	$self->forget;
 	$self->start;
 	return;
 }
 
-# ---- its protocol ----
+# ---- the protocol ----
 
 sub text { my ($text) = @_; return pack('l> a*', length $text, $text) }
 
@@ -166,7 +187,7 @@ sub take
 	return $payload;
 }
 
-# One request in a session of its own; what comes back, or the number of an
+# Send one request in a session of its own; return the answer, or the number of an
 # error. With a digest, as its user.
 sub ask
 {
@@ -190,7 +211,7 @@ sub ask
 	return $error == 0 ? ($rest, 0) : (undef, $error);
 }
 
-# The same, and it must succeed.
+# Send a request that must succeed; return the answer.
 sub call
 {
 	my ($self, $what, $payload, $digest) = @_;
@@ -200,7 +221,7 @@ sub call
 	return $answer;
 }
 
-# Make a node, and those above, or give it another value.
+# Create a node, and those above, or write it.
 sub put
 {
 	my ($self, $path, $value, $digest) = @_;
@@ -221,7 +242,7 @@ sub put
 	return;
 }
 
-# What there is under a path: its value and so on, or undef.
+# Return what is stored under a path (value and so on), or undef.
 sub get
 {
 	my ($self, $path, $digest) = @_;
@@ -242,7 +263,7 @@ sub children
 	return unpack('l>/(l>/a)', $answer);
 }
 
-# A node and all that is below.
+# Delete a node and everything below.
 sub delete
 {
 	my ($self, $path, $digest) = @_;

@@ -6,7 +6,7 @@ SET search_path = convert, public;
 \pset null '-'
 \pset format unaligned
 -- sizes, and the definitions of views, are not the same everywhere
-CREATE FUNCTION script(relation regclass, "column" name DEFAULT 'id', OUT step integer, OUT statement text, OUT locks text, OUT note text)
+CREATE FUNCTION script(relation regclass, key name DEFAULT 'id', OUT step integer, OUT statement text, OUT locks text, OUT note text)
 RETURNS SETOF record LANGUAGE sql AS $$
 	SELECT step, regexp_replace(statement, '(CREATE VIEW .* AS).*', '\1 ...'), locks, regexp_replace(note, '\d+ (bytes|kB|MB)', 'N kB') FROM snowflake_convert($1, $2)
 $$;
@@ -129,6 +129,19 @@ CREATE TABLE by_expression (id integer, x integer) PARTITION BY HASH ((id + x));
 SELECT * FROM snowflake_convert('by_expression');
 CREATE TABLE by_big (id bigint) PARTITION BY HASH (id);
 SELECT statement FROM snowflake_convert('by_big') WHERE step = 4;
+CREATE FOREIGN DATA WRAPPER convert_wrapper;
+CREATE SERVER convert_server FOREIGN DATA WRAPPER convert_wrapper;
+CREATE TABLE with_foreign (id bigint, x integer) PARTITION BY LIST (x);
+CREATE FOREIGN TABLE foreign_part PARTITION OF with_foreign FOR VALUES IN (1) SERVER convert_server;
+SELECT * FROM snowflake_convert('with_foreign');
+ALTER TABLE convert.with_foreign DETACH PARTITION convert.foreign_part;
+SELECT count(*) FROM snowflake_convert('with_foreign', dry_run => false);
+ALTER TABLE with_foreign ATTACH PARTITION foreign_part FOR VALUES IN (1);
+SELECT * FROM snowflake_revert('with_foreign', identity => 'always');
+SELECT count(*) FROM snowflake_revert('with_foreign');
+CREATE TABLE foreign_parent (id bigint);
+CREATE FOREIGN TABLE foreign_child () INHERITS (foreign_parent) SERVER convert_server;
+SELECT * FROM snowflake_convert('foreign_parent');
 CREATE DOMAIN small AS integer;
 CREATE TABLE key (id integer PRIMARY KEY);
 CREATE TABLE with_domain (key small REFERENCES key);
@@ -266,4 +279,5 @@ SET search_path = convert, public;
 DROP PUBLICATION convert_publication;
 SET client_min_messages = error;
 DROP SCHEMA convert CASCADE;
+DROP FOREIGN DATA WRAPPER convert_wrapper CASCADE;
 DROP ROLE regress_owner, regress_other;

@@ -38,7 +38,8 @@ SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), true, 'twitter') <=
 SELECT snowflake_nextval() > 0 AS goes_on;
 
 -- nothing to accept
-SELECT snowflake_accept_configuration();
+SELECT snowflake_accept('everything');
+SELECT snowflake_accept('configuration');
 
 -- SQLSTATEs
 DO $$

@@ -13,7 +13,7 @@ SELECT snowflake_create_partitions('orders', '1 month', '2026-10-15', '2026-12-0
 SET timezone = 'UTC';
 SELECT * FROM snowflake_create_partitions('orders', '1 month', '2026-10-31 23:59:59.999', '2026-12-01');
 SELECT * FROM snowflake_create_partitions('orders', '1 month',
-	"from" => '2026-12-31', until => '2027-01-01 00:00:00.000001');
+	start => '2026-12-31', until => '2027-01-01 00:00:00.000001');
 SELECT partition, from_time, until_time, is_default FROM snowflake_partitions('orders');
 -- bounds are the first IDs of their ticks, and touch
 SELECT bool_and(from_id = snowflake_min_id(from_time)) AS from_exact,
@@ -43,7 +43,7 @@ RESET enable_indexscan;
 
 -- how steps are cut and named; the range may begin anywhere in one
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
-CREATE FUNCTION cut(step interval, "from" timestamptz, until timestamptz, layout text DEFAULT NULL)
+CREATE FUNCTION cut(step interval, start timestamptz, until timestamptz, layout text DEFAULT NULL)
 RETURNS TABLE (name text, from_time timestamptz, until_time timestamptz, again bigint) LANGUAGE plpgsql AS $$
 BEGIN
 	PERFORM snowflake_create_partitions('t', $1, $2, $3, $4);
@@ -257,6 +257,141 @@ SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend
 SELECT count(*) FROM snowflake_create_partitions('rich', '1 day', '2026-11-22', '2026-11-23');
 SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend_pid() ORDER BY 1;
 ROLLBACK;
+
+-- dropping what is over: partitions that lie wholly before a time, and no others
+CREATE TABLE log (id bigint PRIMARY KEY, item text) PARTITION BY RANGE (id);
+CREATE TABLE log_rest PARTITION OF log DEFAULT;
+CREATE TABLE log_before PARTITION OF log FOR VALUES FROM (MINVALUE) TO (-100);
+CREATE TABLE log_below PARTITION OF log FOR VALUES FROM (-100) TO (100);
+SELECT snowflake_create_partitions('log', '1 month', '2024-03-01', '2024-07-01');
+INSERT INTO log VALUES (-1000), (1), (snowflake_min_id('2024-02-01')),
+	(snowflake_max_id('2024-03-31 23:59:59.999')), (snowflake_min_id('2024-04-01'));
+-- unless none is of the present: this may be another layout
+SELECT snowflake_drop_partitions('log', '2024-06-01');
+SELECT count(*) FROM snowflake_drop_partitions('log', '2024-03-31 23:59:59.999');
+DO $$
+BEGIN
+	EXECUTE format('CREATE TABLE log_now PARTITION OF log FOR VALUES FROM (%s) TO (MAXVALUE)',
+		snowflake_min_id('2024-07-01'));
+END $$;
+SELECT count(*) FROM snowflake_drop_partitions('log', '2024-03-31 23:59:59.999');
+SELECT snowflake_drop_partitions('log', '2024-04-01');
+SELECT snowflake_drop_partitions('log', '2024-05-31 23:59:59.999999');
+SELECT count(*) FROM snowflake_drop_partitions('log', '2024-05-31 23:59:59.999999');
+SELECT count(*) FROM snowflake_drop_partitions('log', '-infinity');
+SELECT partition FROM snowflake_partitions('log');
+SELECT tableoid::regclass, count(*) FROM log GROUP BY tableoid ORDER BY 1;
+-- prepared plans: of the call, and of a query that reads what is dropped
+PREPARE over(timestamptz) AS SELECT * FROM snowflake_drop_partitions('log', $1);
+PREPARE reads AS SELECT count(*) FROM log;
+EXECUTE reads;
+EXECUTE over('2024-06-30');
+EXECUTE over('2024-07-01');
+EXECUTE reads;
+SELECT snowflake_create_partitions('log', '1 month', '2024-03-01', '2024-04-01');
+INSERT INTO log VALUES (snowflake_min_id('2024-03-05'));
+EXECUTE reads;
+EXECUTE over('2024-07-01');
+EXECUTE reads;
+DEALLOCATE ALL;
+SELECT snowflake_create_partitions('log', '1 month', '2024-06-01', '2024-07-01');
+BEGIN;
+SELECT snowflake_drop_partitions('log', now());
+ROLLBACK;
+BEGIN READ ONLY;
+SELECT snowflake_drop_partitions('log', '2024-06-01');
+ROLLBACK;
+-- a time in the future is a typing error
+SELECT snowflake_drop_partitions('log', clock_timestamp() + interval '1 minute');
+SELECT snowflake_drop_partitions('log', 'infinity');
+SELECT snowflake_drop_partitions('log', NULL);
+SELECT snowflake_drop_partitions(NULL, '2024-06-01');
+SELECT snowflake_drop_partitions('log', '2024-06-01', 'no layout');
+SELECT snowflake_drop_partitions('plain', '2024-06-01');
+-- another layout: an earlier epoch would make the rows look older than they are
+CREATE TABLE recent (id bigint) PARTITION BY RANGE (id);
+SELECT count(*) > 1 AS made FROM snowflake_create_partitions('recent', '1 month', now() - interval '3 months', now() + interval '3 months');
+SELECT count(*) FROM snowflake_drop_partitions('recent', now() - interval '1 year');
+\set VERBOSITY sqlstate
+SELECT snowflake_drop_partitions('recent', now() - interval '6 months', 'pgedge');
+SELECT snowflake_drop_partitions('recent', now() - interval '6 months', 'twitter');
+-- nor does a partition without an end make them younger
+BEGIN;
+DO $$
+BEGIN
+	EXECUTE format('CREATE TABLE recent_rest PARTITION OF recent FOR VALUES FROM (%s) TO (MAXVALUE)',
+		(SELECT max(until_id) FROM snowflake_partitions('recent')));
+END $$;
+SELECT snowflake_drop_partitions('recent', now() - interval '6 months', 'twitter');
+ROLLBACK;
+\set VERBOSITY default
+SELECT count(*) BETWEEN 2 AND 4 AS dropped FROM snowflake_drop_partitions('recent', now(), 'snowflake');
+SELECT count(*) FROM snowflake_drop_partitions('recent', now());
+
+-- partitions that are partitioned, are in another schema, or have a strange name
+CREATE TABLE tree (id bigint, region text) PARTITION BY RANGE (id);
+CREATE TABLE tree_now PARTITION OF tree FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
+CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (0) TO (1000) PARTITION BY LIST (region);
+CREATE TABLE tree_old_eu PARTITION OF tree_old FOR VALUES IN ('eu');
+CREATE TABLE tree_old_us PARTITION OF tree_old FOR VALUES IN ('us') PARTITION BY RANGE (id);
+CREATE TABLE tree_old_us_1 PARTITION OF tree_old_us FOR VALUES FROM (0) TO (500);
+CREATE SCHEMA "Old, ""parts""";
+CREATE TABLE "Old, ""parts"""."Tree; 2" PARTITION OF tree FOR VALUES FROM (1000) TO (2000);
+SELECT snowflake_drop_partitions('tree', '2024-02-01');
+SELECT count(*) FROM pg_class WHERE relname ~ '^tree_old' OR relname = 'Tree; 2';
+DROP SCHEMA "Old, ""parts""";
+
+-- foreign tables: what is here of them
+CREATE FOREIGN DATA WRAPPER nowhere;
+CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
+CREATE FOREIGN TABLE tree_far PARTITION OF tree FOR VALUES FROM (0) TO (1000) SERVER nowhere;
+SELECT snowflake_drop_partitions('tree', '2024-02-01');
+SELECT count(*) FROM pg_class WHERE relname = 'tree_far';
+DROP FOREIGN DATA WRAPPER nowhere CASCADE;
+
+-- rows that others refer to, and what depends on a partition
+CREATE TABLE paid (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (0) TO (1000);
+CREATE TABLE paid_2 PARTITION OF paid FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE paid_now PARTITION OF paid FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
+CREATE TABLE receipt (paid bigint REFERENCES paid);
+INSERT INTO paid VALUES (1), (1001);
+INSERT INTO receipt VALUES (1001);
+\set VERBOSITY sqlstate
+SELECT snowflake_drop_partitions('paid', '2024-02-01');
+\set VERBOSITY default
+SELECT count(*) FROM snowflake_partitions('paid');
+DELETE FROM receipt;
+CREATE VIEW of_paid AS SELECT * FROM paid_2;
+SELECT snowflake_drop_partitions('paid', '2024-02-01');
+DROP VIEW of_paid;
+SELECT snowflake_drop_partitions('paid', '2024-02-01');
+INSERT INTO receipt VALUES (1);
+DROP TABLE receipt;
+
+-- who may: the owner of the parent, with no more than his rights
+CREATE SCHEMA theirs;
+GRANT USAGE ON SCHEMA theirs TO snowflake_owner, snowflake_other;
+CREATE TABLE theirs.days (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE theirs.days_1 PARTITION OF theirs.days FOR VALUES FROM (0) TO (1000);
+CREATE TABLE theirs.days_2 PARTITION OF theirs.days FOR VALUES FROM (1000) TO (2000);
+CREATE TABLE theirs.days_now PARTITION OF theirs.days FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
+GRANT ALL ON theirs.days TO snowflake_other;
+ALTER TABLE theirs.days OWNER TO snowflake_owner;
+ALTER TABLE theirs.days_1 OWNER TO snowflake_owner;
+SET ROLE snowflake_other;
+SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
+SET ROLE snowflake_owner;
+SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
+RESET ROLE;
+-- a superuser, too, drops with the rights of the parent's owner
+SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
+SELECT count(*) FROM snowflake_partitions('theirs.days');
+ALTER TABLE theirs.days_2 OWNER TO snowflake_owner;
+SET ROLE snowflake_member;
+SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
+RESET ROLE;
+DROP SCHEMA theirs CASCADE;
 
 DROP SCHEMA parts CASCADE;
 DROP ROLE snowflake_member, snowflake_owner, snowflake_other;

@@ -16,11 +16,11 @@ ALTER SEQUENCE snowflake_state.snowflake_mark RESTART;
 DROP SEQUENCE snowflake_state.snowflake_mark;
 -- nor administer
 SELECT snowflake_advance(1);
-SELECT snowflake_accept_clock();
-SELECT snowflake_accept_configuration();
+SELECT snowflake_accept('clock');
+SELECT snowflake_accept('configuration');
 SET snowflake.node_id = '1';
 SET snowflake.max_clock_drift = 1000;
-SET snowflake.epoch = '2020-01-01';
+SET snowflake.layout = 'twitter';
 RESET ROLE;
 -- nor can an administrator change in one session what all have to share
 SET snowflake.node_id = '1';
@@ -31,11 +31,11 @@ SELECT snowflake_nextval();
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_nextval() TO PUBLIC;
 -- an administrator's function can be granted
-GRANT EXECUTE ON FUNCTION snowflake_accept_clock() TO snowflake_user;
+GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO snowflake_user;
 SET ROLE snowflake_user;
-SELECT snowflake_accept_clock();
+SELECT snowflake_accept('clock');
 RESET ROLE;
-REVOKE EXECUTE ON FUNCTION snowflake_accept_clock() FROM snowflake_user;
+REVOKE EXECUTE ON FUNCTION snowflake_accept(text) FROM snowflake_user;
 DROP ROLE snowflake_user;
 -- with an empty search_path, and one that a user controls
 CREATE SCHEMA hostile;

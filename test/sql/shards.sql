@@ -3,7 +3,7 @@ SHOW snowflake.shards;
 SELECT s, count(*), count(DISTINCT id), bool_and(shard_id = s) AS right_shard, bool_and(node_id IS NULL) AS no_node
 FROM (VALUES (0), (1341), (4095), (5000)) v(s),
 	snowflake_shard_nextval_batch(s, 3000) id,
-	snowflake_decode(id, current_setting('snowflake.shard_layout'))
+	snowflake_decode(id, 'shard')
 GROUP BY s ORDER BY s;
 SELECT snowflake_shard_nextval(1341) < snowflake_shard_nextval(1341) AS ascending;
 SELECT snowflake_shard_nextval(1341) = snowflake_currval() AS current;
@@ -58,3 +58,41 @@ RESET application_name;
 CREATE TABLE keys (id bigint PRIMARY KEY);
 SELECT statement FROM snowflake_convert('keys', shard => 5000) WHERE step = 4;
 DROP TABLE keys;
+
+-- the configured layout by its name, wherever a layout is taken
+SELECT snowflake_shard_nextval(7) AS id \gset
+SELECT snowflake_shard(:id, 'shard') AS shard, d.shard_id, d = e AS as_spelled_out,
+	snowflake_timestamp(:id, 'shard') = d.created_at AS at, snowflake_node(:id, 'shard') AS node
+FROM snowflake_decode(:id, 'shard') d, snowflake_decode(:id, current_setting('snowflake.shard_layout')) e;
+SELECT snowflake_min_id('2025-01-02', 'shard') = snowflake_min_id('2025-01-02', 'instagram') AS shard,
+	snowflake_max_id('2025-01-02', 'node') = snowflake_max_id('2025-01-02') AS node;
+SELECT snowflake_compose('2025-01-03', 7, 5, 'shard') = snowflake_compose('2025-01-03', 7, 5, 'instagram') AS composed;
+SELECT name FROM snowflake_layouts() WHERE configured;
+SELECT layout FROM snowflake_inspect(:id) WHERE configured AND plausible;
+CREATE TABLE p (id bigint PRIMARY KEY, kind text) PARTITION BY RANGE (id);
+SELECT count(*) FROM snowflake_create_partitions('p', '1 month', '2025-01-02', '2025-03-01', 'shard');
+SELECT from_time FROM snowflake_partitions('p', layout => 'shard');
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM p WHERE snowflake_timestamp(id, 'shard') = '2025-01-03';
+EXPLAIN (COSTS OFF) SELECT snowflake_timestamp(id, 'shard') FROM p WHERE id >= snowflake_min_id('2025-02-03', 'shard');
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+SET plan_cache_mode = force_generic_plan;
+PREPARE named(text) AS SELECT snowflake_shard(id, $1) AS shard FROM (VALUES (7::bigint << 10)) v (id);
+EXECUTE named('shard');
+RESET plan_cache_mode;
+SELECT snowflake_state.layout('shards');
+-- but not where the server keeps what it says: another may be configured
+\set VERBOSITY sqlstate
+CREATE INDEX ON p (snowflake_timestamp(id, 'shard'));
+\set VERBOSITY default
+CREATE INDEX ON p (id) WHERE snowflake_shard(id, 'shard') = 7;
+CREATE TABLE g (id bigint, shard integer GENERATED ALWAYS AS (snowflake_shard(id, 'shard')) STORED);
+CREATE TABLE g (id bigint) PARTITION BY RANGE (snowflake_timestamp(id, 'shard'));
+CREATE INDEX ON p (snowflake_shard(id, kind));
+INSERT INTO p VALUES (snowflake_min_id('2025-01-03', 'shard'), 'shard');
+DROP TABLE p;
+-- who forgets the layout is told
+SELECT created_at > now() + interval '10 years' AS future FROM snowflake_decode(3537234219480645632);
+SELECT count(created_at) FROM (SELECT (snowflake_decode(id)).created_at FROM (VALUES (3537234219480645632), (3537234219480645633)) v (id)) d;

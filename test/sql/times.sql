@@ -216,12 +216,12 @@ SET ROLE snowflake_reader;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00'$$);
 RESET ROLE;
 -- who may not call the bounds gets the rows all the same
-REVOKE EXECUTE ON FUNCTION snowflake_id_after("any", text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text) FROM PUBLIC;
 SET ROLE snowflake_reader;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00'$$);
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_id_after("any", text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text) TO PUBLIC;
 -- ... and who may not call the function itself gets none
 REVOKE EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) FROM PUBLIC;
 SET ROLE snowflake_reader;
@@ -241,7 +241,7 @@ RESET ROLE;
 EXECUTE kept;
 GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
 -- ... while who may call it gets them, whoever that was
-REVOKE EXECUTE ON FUNCTION snowflake_id_after("any", text), snowflake_id_at(bigint, "any", text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text), snowflake_state.is_at(bigint, "any", text) FROM PUBLIC;
 PREPARE kept_after AS SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > $1;
 PREPARE kept_at AS SELECT count(*) FROM orders JOIN orders o2 ON snowflake_timestamp(orders.id, 'twitter') = snowflake_timestamp(o2.id, 'twitter');
 EXECUTE kept_after('2025-02-11 01:00');
@@ -250,7 +250,7 @@ SET ROLE snowflake_reader;
 EXECUTE kept_after('2025-02-11 01:00');
 EXECUTE kept_at;
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_id_after("any", text), snowflake_id_at(bigint, "any", text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text), snowflake_state.is_at(bigint, "any", text) TO PUBLIC;
 RESET plan_cache_mode;
 DEALLOCATE ALL;
 
@@ -410,10 +410,11 @@ SELECT estimate($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') 
 	estimate($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') >= '2025-01-11 10:00'$$) BETWEEN 700 AND 800 AS good;
 
 -- what the plans call takes times only
-SELECT snowflake_id_from(5);
-SELECT snowflake_id_from('2025-01-02');
-SELECT snowflake_id_at(snowflake_min_id('2025-01-02', 'twitter') + 5, timestamptz '2025-01-02', 'twitter'),
-	snowflake_id_at(-1, date '2025-01-02', 'twitter');
+SELECT snowflake_state.bound('>=', 5);
+SELECT snowflake_state.bound('>=', '2025-01-02');
+SELECT snowflake_state.bound('=', timestamptz '2025-01-02');
+SELECT snowflake_state.is_at(snowflake_min_id('2025-01-02', 'twitter') + 5, timestamptz '2025-01-02', 'twitter'),
+	snowflake_state.is_at(-1, date '2025-01-02', 'twitter');
 
 DROP TABLE orders, visits, indexed, generated, events, by_time, edges, moments CASCADE;
 DROP FUNCTION plan, compare, estimate;

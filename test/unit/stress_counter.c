@@ -33,7 +33,7 @@ static bool swap_or_dawdle(pg_atomic_uint64 *ptr, uint64 *old, uint64 value);
 /* Of what counter.h knows of the counter, much is old when it is used. */
 #define pg_atomic_read_u64				read_and_dawdle
 #define pg_atomic_compare_exchange_u64	swap_or_dawdle
-#include "counter.h"
+#include "runtime/counter.h"
 #undef pg_atomic_read_u64
 #undef pg_atomic_compare_exchange_u64
 

@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "clock.h"
+#include "base/clock.h"
 #include "harness.h"
 
 static void

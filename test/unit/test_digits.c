@@ -6,7 +6,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "digits.h"
+#include "layout/text_format.h"
 #include "harness.h"
 
 #define NVALUES		1000000
@@ -14,7 +14,7 @@
 
 /* Any ID, of any magnitude; often one at an edge, or beside a power. */
 static int64_t
-rnd_id(const SfDigits *digits)
+rnd_id(const SfTextFormat *digits)
 {
 	int64_t		n = rnd_int64();
 
@@ -30,8 +30,8 @@ rnd_id(const SfDigits *digits)
 
 /* Parse a text in memory that ends where it does, without a zero. */
 static bool
-parse(const SfDigits *digits, const char *text, size_t len, int64_t *id,
-	  SfDigitsFault *fault)
+parse(const SfTextFormat *digits, const char *text, size_t len, int64_t *id,
+	  SfTextFault *fault)
 {
 	char	   *copy = malloc(len > 0 ? len : 1);
 	bool		good;
@@ -39,25 +39,25 @@ parse(const SfDigits *digits, const char *text, size_t len, int64_t *id,
 	memcpy(copy, text, len);
 	snprintf(context, sizeof(context), "%s \"%.*s\"", digits->name,
 			 (int) len, text);
-	good = sf_digits_parse(digits, id, copy, len, fault);
+	good = sf_text_format_parse(digits, id, copy, len, fault);
 	free(copy);
 	return good;
 }
 
-static const SfDigits *
+static const SfTextFormat *
 format(const char *name)
 {
-	return sf_digits_find(name, strlen(name));
+	return sf_text_format_find(name, strlen(name));
 }
 
 static void
 check_text(const char *name, int64_t id, const char *text)
 {
-	SfDigitsFault fault;
+	SfTextFault fault;
 	char		buf[SF_DIGITS_SIZE];
 	int64_t		back = -1;
 
-	sf_digits_print(format(name), id, buf);
+	sf_text_format_print(format(name), id, buf);
 	CHECK_STR(buf, text);
 	CHECK(parse(format(name), text, strlen(text), &back, &fault));
 	CHECK_EQ(back, id);
@@ -67,7 +67,7 @@ static void
 check_refused_bytes(const char *name, const char *text, size_t len,
 					int position, bool out_of_range, const char *why)
 {
-	SfDigitsFault fault = {0};
+	SfTextFault fault = {0};
 	char		named[40];
 	int64_t		id = -1;
 
@@ -97,22 +97,22 @@ check_too_large(const char *name, const char *text, int position)
 static void
 test_formats(void)
 {
-	for (int i = 0; i < sf_ndigits; i++)
+	for (int i = 0; i < sf_ntext_formats; i++)
 	{
-		const SfDigits *digits = &sf_digits[i];
+		const SfTextFormat *digits = &sf_text_formats[i];
 
-		CHECK(sf_digits_find(digits->name, 6) == digits);
+		CHECK(sf_text_format_find(digits->name, 6) == digits);
 		CHECK_EQ(strlen(digits->digits), digits->base);
 		for (int j = 1; j < digits->base; j++)
 			CHECK(digits->digits[j - 1] < digits->digits[j]);
 	}
-	CHECK_EQ(sf_ndigits, 3);
+	CHECK_EQ(sf_ntext_formats, 3);
 	CHECK(format("") == NULL);
 	CHECK(format("base") == NULL);
 	CHECK(format("base3") == NULL);
 	CHECK(format("base320") == NULL);
 	CHECK(format("BASE32") == NULL);
-	CHECK(sf_digits_find("base32\0", 7) == NULL);
+	CHECK(sf_text_format_find("base32\0", 7) == NULL);
 }
 
 /*
@@ -148,13 +148,13 @@ test_there_and_back(void)
 {
 	for (int i = 0; i < NVALUES; i++)
 	{
-		const SfDigits *digits = &sf_digits[i % sf_ndigits];
+		const SfTextFormat *digits = &sf_text_formats[i % sf_ntext_formats];
 		int64_t		id = rnd_id(digits);
 		int64_t		back = -1;
 		char		text[SF_DIGITS_SIZE];
-		SfDigitsFault fault;
+		SfTextFault fault;
 
-		sf_digits_print(digits, id, text);
+		sf_text_format_print(digits, id, text);
 		CHECK(strspn(text, digits->digits) == strlen(text));
 		CHECK(parse(digits, text, strlen(text), &back, &fault));
 		CHECK_EQ(back, id);
@@ -169,15 +169,15 @@ test_order(void)
 {
 	for (int i = 0; i < NVALUES; i++)
 	{
-		const SfDigits *digits = &sf_digits[i % sf_ndigits];
+		const SfTextFormat *digits = &sf_text_formats[i % sf_ntext_formats];
 		int64_t		a = rnd_id(digits);
 		int64_t		b = rnd_below(2) ? rnd_id(digits) : a ^ (a >> 1);
 		char		ta[SF_DIGITS_SIZE];
 		char		tb[SF_DIGITS_SIZE];
 		int			order;
 
-		sf_digits_print(digits, a, ta);
-		sf_digits_print(digits, b, tb);
+		sf_text_format_print(digits, a, ta);
+		sf_text_format_print(digits, b, tb);
 		order = (int) strlen(ta) - (int) strlen(tb);
 		if (order == 0)
 			order = strcmp(ta, tb);
@@ -196,7 +196,7 @@ test_spellings_of_base32(void)
 		"04w8zrtE42Lo7", "04w8zrte42i07"
 	};
 	int64_t		id;
-	SfDigitsFault fault;
+	SfTextFault fault;
 
 	for (int i = 0; i < LENGTH(spellings); i++)
 	{
@@ -244,8 +244,8 @@ test_texts_are_refused(void)
 		char		text[20];
 
 		sprintf(text, "A2%sz", beyond_ascii[i]);
-		for (int j = 0; j < sf_ndigits; j++)
-			check_refused(sf_digits[j].name, text, 3, "is not a digit of");
+		for (int j = 0; j < sf_ntext_formats; j++)
+			check_refused(sf_text_formats[j].name, text, 3, "is not a digit of");
 	}
 	check_refused_bytes("base32", "04W8ZRTE4\0" "210", 13, 10, false,
 						"not a digit of base32.");
@@ -257,9 +257,9 @@ test_texts_are_refused(void)
 	{
 		char		ch = (char) c;
 
-		for (int j = 1; j < sf_ndigits; j++)
-			if (c == 0 || strchr(sf_digits[j].digits, c) == NULL)
-				check_refused_bytes(sf_digits[j].name, &ch, 1, 1, false,
+		for (int j = 1; j < sf_ntext_formats; j++)
+			if (c == 0 || strchr(sf_text_formats[j].digits, c) == NULL)
+				check_refused_bytes(sf_text_formats[j].name, &ch, 1, 1, false,
 									"not a digit");
 	}
 }
@@ -293,17 +293,17 @@ test_garbage(void)
 
 	for (int i = 0; i < NGARBAGE; i++)
 	{
-		const SfDigits *digits = &sf_digits[i % sf_ndigits];
+		const SfTextFormat *digits = &sf_text_formats[i % sf_ntext_formats];
 		char	   *text = garbage(pieces, LENGTH(pieces));
 		size_t		len = strlen(text);
-		SfDigitsFault fault = {0};
+		SfTextFault fault = {0};
 		char		again[SF_DIGITS_SIZE];
 		int64_t		id = -1;
 
 		if (parse(digits, text, len, &id, &fault))
 		{
 			CHECK(id >= 0);
-			sf_digits_print(digits, id, again);
+			sf_text_format_print(digits, id, again);
 			CHECK_EQ(strlen(again), len);
 			if (digits->base != 32)
 				CHECK_STR(text, again);

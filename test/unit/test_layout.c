@@ -14,7 +14,7 @@
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
 
-#include "layout.h"
+#include "layout/layout.h"
 #include "harness.h"
 
 #define NSAMPLES	20000

@@ -11,7 +11,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "lease.h"
+#include "lease/lease.h"
 #include "harness.h"
 
 #define LAYOUT		"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
@@ -29,6 +29,7 @@
 #define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
 #define NRUNS		60
 #define MAX_OFFSET_MS	20000	/* of a clock that jumps */
+#define KEEP_MS			3000	/* what is remembered is written so often */
 
 static SfLayout layout;
 static char layout_text[SF_LAYOUT_TEXT_SIZE];
@@ -36,15 +37,15 @@ static char last_said[300];
 static int	nsaid;
 
 static bool
-is_warning(SfSaid what)
+is_warning(SfLeaseEvent what)
 {
-	return what == SF_SAID_LOST || what == SF_SAID_EXPIRED ||
-		what == SF_SAID_PROBLEM ||
-		what == SF_SAID_CLOCK;
+	return what == SF_LEASE_EVENT_LOST || what == SF_LEASE_EVENT_EXPIRED ||
+		what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_BEHIND ||
+		what == SF_LEASE_EVENT_CLOCK;
 }
 
 static void
-say(SfSaid what, const char *text)
+say(SfLeaseEvent what, const char *text)
 {
 	snprintf(last_said, sizeof(last_said), "%s%s",
 			 is_warning(what) ? "WARNING: " : "", text);
@@ -67,7 +68,7 @@ typedef struct Registry
 	uint64_t	generation;
 	int64_t		floor;
 	int64_t		revision;
-	SfRecord	record[MAX_SLOTS];
+	SfSlotRecord record[MAX_SLOTS];
 	int64_t		present_until[MAX_SLOTS];	/* in true time */
 } Registry;
 
@@ -76,6 +77,12 @@ static Compare compare;
 static int64_t ttl_ms = TTL_MS;
 static int64_t clock_ahead_ms;	/* of the registry's clock */
 static int64_t clock_step_ms;
+
+/* Each with a clock of its own; the one that is asked, from 1 on. */
+#define MAX_ENDPOINTS	3
+static int	nendpoints;			/* 0: there is one clock */
+static int	endpoint;
+static int64_t endpoint_ahead_ms[MAX_ENDPOINTS + 1];
 
 static void
 init_registry(int64_t floor)
@@ -100,7 +107,7 @@ expire_presence(int64_t now)
 }
 
 static bool
-condition_holds(const SfAsk *ask, const SfRecord *record)
+condition_holds(const SfAsk *ask, const SfSlotRecord *record)
 {
 	if (compare == COMPARE_NOTHING)
 		return true;
@@ -118,7 +125,7 @@ condition_holds(const SfAsk *ask, const SfRecord *record)
 static SfResult
 apply(const SfAsk *ask, int64_t now, int64_t *version)
 {
-	SfRecord   *record = &registry.record[ask->record.node];
+	SfSlotRecord *record = &registry.record[ask->record.node];
 	int64_t    *present_until = &registry.present_until[ask->record.node];
 	uint64_t	present = record->present;
 
@@ -151,7 +158,7 @@ apply(const SfAsk *ask, int64_t now, int64_t *version)
 
 /* What a reader is given: the records that have been written. */
 static void
-copy_registry(SfRegistry *copy, SfRecord *records)
+copy_registry(SfRegistry *copy, SfSlotRecord *records)
 {
 	memset(copy, 0, sizeof(SfRegistry));
 	copy->initialized = registry.initialized;
@@ -161,8 +168,14 @@ copy_registry(SfRegistry *copy, SfRecord *records)
 	copy->records = records;
 	for (int i = 0; i < MAX_SLOTS; i++)
 	{
-		if (registry.record[i].version != 0)
-			records[copy->nrecords++] = registry.record[i];
+		if (registry.record[i].version == 0)
+			continue;
+		records[copy->nrecords++] = registry.record[i];
+		if (copy->version < registry.record[i].version)
+		{
+			copy->version = registry.record[i].version;
+			copy->newest = i;
+		}
 	}
 }
 
@@ -177,7 +190,9 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
 		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
 		.peers_ms = 20000, .frozen_ms = 800, .random = rnd, .say = say,
-		.initialize = "run this.", .registry_kind = "etcd"
+		.initialize = "run this.", .recover = "SELECT snowflake_registry_recover",
+		.recreate = "SELECT snowflake_registry_recover", .recreated = ";",
+		.registry_kind = "etcd"
 	};
 
 	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
@@ -189,9 +204,10 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 /* ---- step by step ---- */
 
 static SfLease lease;
+static SfAge age;
 static SfMoment now;
 static SfRegistry answer_registry;
-static SfRecord answer_records[MAX_SLOTS];
+static SfSlotRecord answer_records[MAX_SLOTS];
 
 static int64_t
 now_tick(void)
@@ -230,24 +246,43 @@ reply_as(SfResult result, const char *message)
 	sf_lease_answer(&lease, now, &answer);
 }
 
+/* What the registry's clock says, and which endpoint that is. */
+static void
+tell_time(SfAnswer *answer)
+{
+	answer->clock_ms = now.wall_ms + clock_ahead_ms;
+	answer->clock_step_ms = clock_step_ms;
+	if (nendpoints == 0)
+		return;
+	if (lease.ask.avoid == endpoint)
+		endpoint = endpoint % nendpoints + 1;
+	answer->endpoint = endpoint;
+	answer->clock_ms += endpoint_ahead_ms[endpoint];
+}
+
 static SfResult
 reply(void)
 {
 	SfAnswer	answer = {.number = lease.ask.number};
 
 	answer.result = apply(&lease.ask, now.monotonic_ms, &answer.version);
+	answer.registry_version = answer.version;
 	copy_registry(&answer_registry, answer_records);
 	answer.registry = &answer_registry;
-	answer.clock_ms = now.wall_ms + clock_ahead_ms;
-	answer.clock_step_ms = clock_step_ms;
+	tell_time(&answer);
 	sf_lease_answer(&lease, now, &answer);
 	return answer.result;
 }
 
+/* A server that remembers nothing yet. */
 static void
 begin(const SfLeaseConfig *config)
 {
-	sf_lease_init(&lease, config, now);
+	SfLeaseConfig with_age = *config;
+
+	sf_age_init(&age, NULL, "etcd://one", &layout);
+	with_age.age = &age;
+	sf_lease_init(&lease, &with_age, now);
 }
 
 /* A registry, a moment, and a lease that holds the node. */
@@ -259,6 +294,9 @@ prepare(void)
 	now.monotonic_ms = 1000000;
 	now.wall_ms = EPOCH_MS + START_MS;
 	clock_ahead_ms = clock_step_ms = 0;
+	nendpoints = 0;
+	endpoint = 1;
+	memset(endpoint_ahead_ms, 0, sizeof(endpoint_ahead_ms));
 	last_said[0] = '\0';
 	nsaid = 0;
 }
@@ -295,7 +333,7 @@ reply_until(SfAskKind kind)
 static void
 write_by_other(uint32_t node, int64_t until, bool present)
 {
-	SfRecord   *record = &registry.record[node];
+	SfSlotRecord *record = &registry.record[node];
 
 	record->version = ++registry.revision;
 	record->owner = 12345;
@@ -351,6 +389,30 @@ test_claim_extend_release(void)
 	CHECK_EQ(registry.record[2].present, 0);
 	CHECK_EQ(registry.record[2].since_ms, since);
 	CHECK_STR(lease.problem, "");
+}
+
+/* What a recovery has to wait for: also after a reload, and a release. */
+static void
+test_reserve_is_known(void)
+{
+	prepare_held(2);
+	CHECK_EQ(registry.record[2].reserve_ms, 9000);
+	lease.config.reserve_ms = 60000;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK_EQ(registry.record[2].reserve_ms, 60000);
+	lease.config.reserve_ms = 6000;
+	registry.record[2].present = 0;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK_EQ(registry.record[2].until, lease.right.until);
+	CHECK_EQ(registry.record[2].reserve_ms, lease.right.until - now_tick());
+	CHECK(registry.record[2].reserve_ms > 55000);
+	live(100);
+	sf_lease_release(&lease, now, now_tick());
+	reply();
+	CHECK(registry.record[2].released);
+	CHECK(registry.record[2].reserve_ms > 55000);
 }
 
 /* The next holder begins at the until, and waits where that is far. */
@@ -468,7 +530,29 @@ test_choice(void)
 	CHECK(lease.ask.record.node < 3);
 }
 
-/* An answer that is lost: what was written is found out by reading. */
+/*
+ * A claim that was found by reading is held, and extended at once.  Nothing is
+ * issued under it before that is acknowledged.
+ */
+static void
+check_unconfirmed_claim(uint32_t node)
+{
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+	CHECK(!lease.right.valid);
+	CHECK(strstr(last_said, "is leased") == NULL);
+	CHECK_EQ(lease.ask.kind, SF_ASK_EXTEND);
+	CHECK_EQ(lease.ask.version, registry.record[node].version);
+	reply();
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.node, node);
+	CHECK_EQ(lease.right.until, registry.record[node].until);
+	CHECK_CONTAINS(last_said, "is leased.");
+}
+
+/*
+ * An answer that is lost: what was written is found out by reading, and counts
+ * when a write on top of it is acknowledged.
+ */
 static void
 test_lost_answers(void)
 {
@@ -488,10 +572,7 @@ test_lost_answers(void)
 	CHECK_STR(last_said, "WARNING: The registry did not answer in time.");
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_EQ(lease.state, SF_LEASE_HELD);
-	CHECK(lease.right.valid);
-	CHECK_EQ(lease.right.node, node);
-	CHECK_EQ(lease.right.until, START_MS + 9000);
+	check_unconfirmed_claim(node);
 
 	/* one that may be made yet: no other slot is tried, and one is made */
 	prepare();
@@ -514,8 +595,7 @@ test_lost_answers(void)
 	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_EQ(lease.state, SF_LEASE_HELD);
-	CHECK_EQ(lease.right.until, first.record.until);
+	check_unconfirmed_claim(first.record.node);
 
 	/* an extension, likewise */
 	prepare_held(1);
@@ -531,7 +611,11 @@ test_lost_answers(void)
 	reply_until(SF_ASK_READ);
 	reply();
 	CHECK(lease.right.valid);
-	CHECK_EQ(lease.right.until, first.record.until);
+	CHECK_EQ(lease.right.until, START_MS + 9000);
+	reply_until(SF_ASK_EXTEND);
+	CHECK(lease.ask.record.until >= first.record.until);
+	reply();
+	CHECK_EQ(lease.right.until, now_tick() + 9000);
 
 	/* or the registry says that it does not know */
 	prepare_held(1);
@@ -569,10 +653,13 @@ test_failures(void)
 			CHECK(strlen(sf_registry_remedy(kinds[i], f)) < SF_REMEDY_SIZE);
 		}
 	}
-	CHECK_CONTAINS(sf_registry_remedy("postgresql", SF_FAILURE_PERMISSION), "GRANT");
+	CHECK_CONTAINS(sf_registry_remedy("postgresql", SF_FAILURE_PERMISSION), "SELECT snowflake_registry.grant(");
 	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_PERMISSION), "etcdctl role grant-permission");
 	CHECK_CONTAINS(sf_registry_remedy("zookeeper", SF_FAILURE_PERMISSION), "setAcl");
 	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_DATABASE), "log");
+	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_FULL), "etcdctl alarm disarm");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_LOST), "recover(");
 	CHECK_CONTAINS(sf_registry_remedy(NULL, SF_FAILURE_LOGIN), "log");
 
 	/* the lease says what its answer says */
@@ -586,6 +673,8 @@ test_failures(void)
 static void
 test_fence(void)
 {
+	SfLeaseConfig config;
+
 	/* somebody else has claimed the slot */
 	prepare_held(1);
 	live(900);
@@ -629,17 +718,369 @@ test_fence(void)
 	CHECK(lease.right.valid);
 	CHECK_EQ(lease.right.start, START_MS + 20000);
 
-	/* it has lost them, and nobody has looked after it */
-	prepare_held(1);
+	/* it is empty, as far as we know from the beginning */
+	prepare();
 	memset(&registry, 0, sizeof(registry));
-	reply_until(SF_ASK_EXTEND);
-	reply();
-	reply();
-	CHECK(!lease.right.valid);
-	reply_until(SF_ASK_READ);
+	config = make_config(1, 1, 1);
+	begin(&config);
 	reply();
 	CHECK_STR(lease.problem, "The registry was never initialized.");
 	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
+}
+
+/* The registry refuses the next write with this; returns what is said of it. */
+static int
+refuse_write(const char *message)
+{
+	int			before = nsaid;
+
+	reply_until(SF_ASK_EXTEND);
+	reply_as(SF_RESULT_REFUSED, message);
+	return nsaid - before;
+}
+
+/* A problem is logged when it changes, and every minute. */
+static void
+test_problems(void)
+{
+	char		text[40];
+	int			n = 0;
+
+	/* to be extended always, and it does not run out, which would be said */
+	prepare_held(0);
+	lease.config.reserve_ms = 1000 * 1000;
+	lease.right.until += 600 * 1000;
+	ttl_ms = 1000 * 1000;
+	CHECK_EQ(refuse_write("It is full."), 1);
+	CHECK_STR(last_said, "WARNING: The registry answered: It is full.");
+	CHECK_EQ(refuse_write("It is full."), 0);
+	CHECK_EQ(refuse_write("It is read-only."), 1);
+	CHECK_STR(last_said, "WARNING: The registry answered: It is read-only.");
+
+	/* two that come in turn are logged as often as one */
+	for (int64_t end = now.monotonic_ms + 50000; now.monotonic_ms < end;)
+	{
+		CHECK_EQ(refuse_write("It is full."), 0);
+		CHECK_EQ(refuse_write("It is read-only."), 0);
+	}
+	for (int64_t end = now.monotonic_ms + 60000; now.monotonic_ms < end;)
+	{
+		n += refuse_write("It is full.");
+		n += refuse_write("It is read-only.");
+	}
+	CHECK(n == 2 || n == 3);	/* the last attempt may be after the end */
+
+	/* another number is no other problem; one that is new each time is rare */
+	n = 0;
+	for (int i = 0; i < 8; i++)
+	{
+		snprintf(text, sizeof(text), "Only %d bytes are left.", 8 - i);
+		n += refuse_write(text);
+	}
+	CHECK_EQ(n, 1);
+	n = 0;
+	lease.backoff_ms = 0;
+	for (int i = 0; i < 200; i++)
+	{
+		snprintf(text, sizeof(text), "Disk %c is full.", 'a' + i % 26);
+		n += refuse_write(text);
+		lease.backoff_ms = 0;	/* so all of it takes less than a minute */
+	}
+	CHECK(n > 0 && n <= SF_LEASE_LOGGED);
+
+	/* what has been over is said again */
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK_STR(last_said, "The registry does what it is asked again.");
+	CHECK_STR(lease.problem, "");
+	ttl_ms = TTL_MS;
+}
+
+/*
+ * What is held is kept up to its until, and nothing is written; when that has
+ * run out, nothing is issued.
+ */
+static void
+check_that_it_waits(const char *problem)
+{
+	SfRight		right = lease.right;
+
+	for (int i = 0; i < 400; i++)
+	{
+		if (lease.ask.kind != SF_ASK_NOTHING)
+		{
+			CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+			reply();
+		}
+		live(100);
+		CHECK(lease.right.valid);
+		CHECK_EQ(lease.right.node, right.node);
+		CHECK_EQ(lease.right.until, right.until);
+	}
+	CHECK_CONTAINS(lease.problem, problem);
+	CHECK_STR(lease.public_problem, lease.problem);
+	CHECK_CONTAINS(lease.remedy, registry.initialized ?
+				   "SELECT snowflake_registry_recover();" :
+				   "SELECT snowflake_registry_recover('90 s');");
+	CHECK(now_tick() > right.until);
+}
+
+/* An administrator recovers it: the slot is claimed when the floor allows. */
+static void
+check_that_it_recovers(void)
+{
+	int64_t		floor = now_tick() + 12000;
+
+	registry.initialized = true;
+	registry.generation = rnd();
+	registry.floor = floor;
+	reply_until(SF_ASK_CLAIM);
+	reply();
+	CHECK(lease.right.valid);
+	CHECK_EQ(lease.right.start, floor);
+	CHECK_STR(lease.problem, "");
+}
+
+/* The next life of the server claims the slot, when it is free. */
+static void
+prepare_held_again(uint32_t node)
+{
+	SfLeaseConfig config = make_config(1, node, node);
+
+	pass(20000);
+	begin(&config);
+	reply_until(SF_ASK_CLAIM);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+}
+
+/* A registry that has lost data, under a server that remembers it. */
+static void
+test_loss(void)
+{
+	Registry	old;
+	SfLeaseConfig config;
+	SfKnown		known;
+	int			said;
+
+	/* it is empty */
+	prepare_held(1);
+	memset(&registry, 0, sizeof(registry));
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply();
+	CHECK_CONTAINS(last_said, "WARNING: The registry has lost its data");
+	check_that_it_waits("The registry has lost its data");
+	for (int i = 0; i < MAX_SLOTS; i++)
+		registry.record[i].node = i;
+	check_that_it_recovers();
+
+	/* our extension is lost */
+	prepare_held(1);
+	old = registry;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	registry = old;
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	said = nsaid;
+	reply();
+	CHECK_EQ(nsaid, said + 1);
+	CHECK_CONTAINS(last_said, "WARNING: The registry has lost data: it is older");
+	check_that_it_waits("The registry has lost data: it is older");
+	CHECK(nsaid <= said + 3);	/* once a minute, and that it has expired */
+	check_that_it_recovers();
+	CHECK_CONTAINS(last_said, "Node id 1 is leased.");
+
+	/* ours is as it was, another one's write is lost; ours tells */
+	prepare_held(1);
+	old = registry;
+	write_by_other(2, START_MS, false);
+	lease.peers_due_ms = now.monotonic_ms;
+	reply_until(SF_ASK_READ);
+	reply();
+	registry = old;
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(reply(), SF_RESULT_DONE);
+	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+
+	/* meanwhile others have written more than was lost */
+	registry.revision += 5;
+	write_by_other(2, START_MS, false);
+	reply();
+	check_that_it_waits("The registry has lost data: it is older");
+	check_that_it_recovers();
+
+	/* a reading tells the same to who looks for a slot */
+	prepare_held(1);
+	old = registry;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	known = age.known;
+	registry = old;
+	config = make_config(1, 0, 3);
+	for (int i = 0; i < 2; i++)
+	{
+		begin(&config);
+		if (i == 1)				/* a restart with what is on disk */
+			sf_age_init(&age, &known, "etcd://one", &layout);
+		reply();
+		CHECK_EQ(lease.ask.kind, i == 0 ? SF_ASK_CLAIM : SF_ASK_NOTHING);
+	}
+	CHECK_CONTAINS(lease.problem, "it is older");
+
+	/* who stops gives nothing back to it */
+	prepare_held(1);
+	old = registry;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	registry = old;
+	sf_lease_release(&lease, now, now_tick());
+	CHECK_EQ(lease.ask.kind, SF_ASK_RELEASE);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_ENDED);
+	CHECK(!registry.record[1].released);
+
+	/* what the remedy reserves is enough for this server */
+	prepare_held(1);
+	lease.config.reserve_ms = 600 * 1000;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	registry.initialized = false;
+	lease.peers_due_ms = now.monotonic_ms;
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_recover('600 s'); In place of 600 s give");
+	lease.config.reserve_ms = 9000; /* that was changed since */
+	registry.initialized = true;
+	registry.generation = rnd();
+	registry.floor = now_tick() + 95000;
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_CONTAINS(lease.problem, "it would give away what it has confirmed");
+	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_recover('");
+	registry.generation = rnd();
+	registry.floor = now_tick() + 1000 *
+		strtoll(strstr(lease.remedy, "recover('") + strlen("recover('"), NULL, 10);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK(strstr(lease.problem, "lost") == NULL);
+
+	/* somebody is seen to have claimed the slot since */
+	prepare_held(1);
+	old = registry;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	registry = old;
+	write_by_other(1, START_MS + 1000, true);
+	registry.record[1].version = old.record[1].version;
+	registry.record[1].epoch++;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	said = nsaid;
+	reply();
+	CHECK(!lease.right.valid);
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	CHECK_EQ(nsaid, said + 2);	/* that it is lost, and why */
+	CHECK_CONTAINS(lease.problem, "it is older");
+
+	/* likewise where it has lost several claims */
+	prepare_held(1);
+	sf_lease_release(&lease, now, now_tick());
+	reply();
+	old = registry;
+	prepare_held_again(1);
+	prepare_held_again(1);
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	registry = old;
+	write_by_other(1, now_tick() + 9000, true);
+	registry.record[1].epoch++;
+	registry.record[1].since_ms = now.wall_ms;
+	CHECK(registry.record[1].epoch < lease.record.epoch);
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK(!lease.right.valid);
+	CHECK_CONTAINS(lease.problem, "The registry has lost data");
+	CHECK_CONTAINS(lease.problem, "it is older");
+
+	/* what was there before us has not claimed it since */
+	prepare_held(1);
+	write_by_other(1, START_MS, false);
+	registry.record[1].since_ms = now.wall_ms;
+	old = registry;
+	prepare_held_again(1);
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	registry = old;
+	reply_until(SF_ASK_READ);
+	reply();
+	check_that_it_waits("The registry has lost data: it is older");
+}
+
+/*
+ * The registry was made anew, with a floor below what was promised to us: from
+ * there on others may issue under our slot.
+ */
+static void
+test_low_floor(void)
+{
+	prepare_held(1);
+	init_registry(now_tick());
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply();
+	CHECK(!lease.right.valid);
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	CHECK_CONTAINS(lease.problem, "it would give away what it has confirmed");
+	for (int i = 0; i < 200; i++)
+	{
+		if (lease.ask.kind != SF_ASK_NOTHING)
+		{
+			CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+			reply();
+		}
+		live(100);
+	}
+	check_that_it_recovers();
+
+	/* who stops has nothing left */
+	prepare_held(1);
+	init_registry(now_tick());
+	sf_lease_release(&lease, now, now_tick());
+	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_ENDED);
+}
+
+/* The generation before a recovery comes back, as an old primary does. */
+static void
+test_old_generation(void)
+{
+	Registry	old;
+	Registry	renewed;
+
+	prepare_held(1);
+	old = registry;
+	registry.generation = rnd();
+	registry.floor = START_MS + 12000;
+	reply_until(SF_ASK_CLAIM);
+	reply();
+	CHECK(lease.right.valid);
+	renewed = registry;
+	registry = old;
+	reply_until(SF_ASK_READ);
+	reply();
+	CHECK_CONTAINS(last_said, "WARNING: The registry is an old one, from before its last recovery.");
+	check_that_it_waits("The registry is an old one");
+
+	/* the right one is there again */
+	registry = renewed;
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK(lease.right.until > now_tick());
+	CHECK_STR(lease.problem, "");
 }
 
 /* What ran out is said once each time, and not where it is given up. */
@@ -669,6 +1110,16 @@ test_expiry(void)
 		live(10000);
 		CHECK_EQ(nsaid, 1);
 	}
+
+	/* what the registry has answered is told whole */
+	prepare_held(3);
+	while (now_tick() + 100 < lease.right.until)
+		live(100);
+	live(lease.right.until - now_tick() - 1);
+	memset(lease.problem, 'x', sizeof(lease.problem) - 1);
+	live(1);
+	CHECK_CONTAINS(last_said, "has expired");
+	CHECK_CONTAINS(last_said, lease.problem);
 
 	/* at the layout's end there is nothing to extend */
 	prepare_held(3);
@@ -825,6 +1276,30 @@ test_interruption(void)
 	CHECK(lease.right.valid);
 }
 
+/* Time passes, with a registry that answers. */
+static void
+live_with(int64_t ms)
+{
+	for (; ms > 0; ms -= 100)
+	{
+		live(100);
+		for (int i = 0; i < 10 && lease.ask.kind != SF_ASK_NOTHING; i++)
+			reply();
+	}
+}
+
+/* Our wall clock goes too fast, as nobody else's does. */
+static void
+live_too_fast(int64_t ms)
+{
+	for (; ms > 0; ms -= 100)
+	{
+		now.wall_ms += 75;
+		clock_ahead_ms -= 75;
+		live_with(100);
+	}
+}
+
 /* The server's clock is off; or it is the registry's, and all say so. */
 static void
 test_clock(void)
@@ -846,7 +1321,7 @@ test_clock(void)
 			reply();
 			if (peers == 1 || peers == 3)
 				break;
-			CHECK_CONTAINS(lease.problem, "The wall clock is 7000 ms ahead of that of the registry, and of the servers there.");
+			CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry.");
 			CHECK_CONTAINS(lease.remedy, "Set the server's clock right");
 			reply_until(SF_ASK_READ);
 		}
@@ -854,20 +1329,21 @@ test_clock(void)
 				 peers == 1 || peers == 3 ? SF_ASK_CLAIM : SF_ASK_READ);
 	}
 
+	/* it is said whose clocks were right by the registry's */
+	prepare();
+	write_by_other(1, START_MS, true);
+	clock_ahead_ms = -7000;
+	begin(&config);
+	reply();
+	CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry, by which most other servers' clocks were right when they last wrote.");
+
 	/* while it is held, what was acknowledged lasts; no more */
 	prepare_held(0);
-	for (int i = 0; i < 80; i++)
-	{
-		now.wall_ms += 75;
-		clock_ahead_ms -= 75;
-		live(100);
-		if (lease.ask.kind != SF_ASK_NOTHING)
-			reply();
-	}
+	live_too_fast(8000);
 	CHECK(lease.right.valid);
 	CHECK(lease.right.until <= START_MS + 8000 + 9000 + 5000);
 	CHECK(lease.right.until < now_tick() + 6000);
-	CHECK_CONTAINS(lease.problem, " ms ahead of that of the registry, and");
+	CHECK_CONTAINS(lease.problem, " ms ahead of that of the registry.");
 
 	/* a warning, once; not for what may be the way of the answer */
 	for (int slow = 0; slow < 2; slow++)
@@ -890,6 +1366,135 @@ test_clock(void)
 	reply_until(SF_ASK_KEEPALIVE);
 	reply();
 	CHECK_STR(last_said, "WARNING: The wall clock is 300 ms behind that of the registry.");
+}
+
+/* The registry's clock is set while ours is right: it goes on. */
+static void
+test_clock_of_registry(void)
+{
+	static const int64_t moves[] = {20000, -10000, 3600000, -3600000};
+
+	for (int i = 0; i < LENGTH(moves); i++)
+	{
+		snprintf(context, sizeof(context), "moved by %lld",
+				 (long long) moves[i]);
+		prepare_held(0);
+		write_by_other(1, START_MS, true);
+		write_by_other(2, START_MS, true);
+		CHECK(!sf_lease_registry_moved(&lease, now));
+		nsaid = 0;
+		clock_ahead_ms = moves[i];
+		live_with(60000);
+		CHECK(lease.right.valid);
+		CHECK(lease.right.until > now_tick() + 5000);
+		CHECK_STR(lease.problem, "");
+		CHECK(sf_lease_registry_moved(&lease, now));
+		CHECK_EQ(nsaid, 1);
+		CHECK_CONTAINS(last_said, moves[i] > 0 ? " behind" : " ahead of");
+		CHECK_CONTAINS(last_said, " that of the registry, which has moved against the time since boot: this server's has not.");
+
+		/* others who begin learn from our record that it is not theirs */
+		CHECK_EQ(registry.record[0].offset_ms, -moves[i]);
+
+		/* that is no excuse for ours, which is set or wanders off */
+		live_too_fast(14000);
+		CHECK(lease.right.until < now_tick());
+		CHECK(lease.problem[0] != '\0');
+		CHECK(!sf_lease_registry_moved(&lease, now));
+	}
+	context[0] = '\0';
+
+	/* set right again, it is as before; and may be wrong once more */
+	prepare_held(0);
+	clock_ahead_ms = 300;
+	live_with(2000);
+	nsaid = 0;
+	for (int i = 0; i < 2; i++)
+	{
+		clock_ahead_ms = 7000;
+		live_with(20000);
+		CHECK_EQ(nsaid, i + 1);
+		clock_ahead_ms = 0;
+		live_with(2000);
+		CHECK(!sf_lease_registry_moved(&lease, now));
+		CHECK_EQ(nsaid, i + 1);
+	}
+	CHECK(lease.right.until > now_tick() + 5000);
+}
+
+/* Endpoints with clocks of their own: one that is wrong is not asked again. */
+static void
+test_clock_of_endpoint(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 0);
+	int64_t		until;
+
+	/* at the start */
+	prepare();
+	nendpoints = 3;
+	endpoint_ahead_ms[1] = 10000;
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.ask.kind, SF_ASK_NOTHING);
+	CHECK_STR(lease.problem, "");
+	CHECK_STR(last_said, "WARNING: The wall clock is 10 s behind that of endpoint 1 of the registry.");
+	reply_until(SF_ASK_CLAIM);
+	CHECK_STR(lease.problem, "");
+	CHECK_EQ(nsaid, 1);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HELD);
+	CHECK_EQ(endpoint, 2);
+
+	/* unless two agree, or there is no other */
+	for (int n = 1; n <= 2; n++)
+	{
+		prepare();
+		nendpoints = n;
+		endpoint_ahead_ms[1] = endpoint_ahead_ms[2] = 10000;
+		begin(&config);
+		reply();
+		live_with(300);
+		CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+		CHECK_STR(lease.problem, n == 1 ?
+				  "The wall clock is 10 s behind that of endpoint 1 of the registry." :
+				  "The wall clock is 10 s behind that of endpoint 2 of the registry, and that of endpoint 1.");
+	}
+
+	/* while it is held */
+	prepare_held(0);
+	nendpoints = 3;
+	live_with(1000);
+	CHECK_EQ(endpoint, 1);
+	endpoint_ahead_ms[1] = -10000;
+	nsaid = 0;
+	live_with(60000);
+	CHECK_EQ(endpoint, 2);
+	CHECK(lease.right.until > now_tick() + 5000);
+	CHECK_EQ(registry.record[0].offset_ms, 0);
+	CHECK(!sf_lease_registry_moved(&lease, now));
+	CHECK_EQ(nsaid, 1);
+	CHECK_CONTAINS(last_said, "ahead of that of endpoint 1 of the registry, which has moved");
+
+	/* another answers, whose clock is wrong */
+	endpoint = 1;
+	live_with(1000);
+	CHECK_EQ(nsaid, 2);
+	CHECK_CONTAINS(last_said, "ahead of that of endpoint 1 of the registry, but not that of endpoint 2.");
+	CHECK_EQ(endpoint, 2);
+
+	/* all have moved: then ours has stood still */
+	nsaid = 0;
+	clock_ahead_ms = 10000;
+	endpoint_ahead_ms[1] = 0;
+	until = lease.right.until;
+	live_with(20000);
+	CHECK_EQ(lease.right.until, until);
+	CHECK_CONTAINS(lease.problem, "The wall clock is 10 s behind that of endpoint ");
+	CHECK_CONTAINS(lease.problem, ", and that of endpoint ");
+	clock_ahead_ms = 0;
+	live_with(10000);
+	CHECK(lease.right.until > now_tick() + 5000);
+	CHECK_STR(lease.problem, "");
 }
 
 /* The other servers' clocks, looked at when claiming and now and then after. */
@@ -1076,7 +1681,7 @@ typedef struct World
 	int			slow;			/* one message in so many takes up to */
 	int64_t		slow_ms;		/* so long */
 	bool		no_write_id;	/* what has our name is ours */
-	bool		jumps;			/* clocks do */
+	bool		jumps;			/* clocks do, also those of endpoints */
 	bool		outages;
 	bool		losses;			/* the registry loses all, or some */
 	bool		no_floor;		/* and nobody raises the floor */
@@ -1085,6 +1690,10 @@ typedef struct World
 								 * frozen one */
 	bool		left_over;		/* crashed servers resume what they held */
 	bool		copy_resumes;	/* and so do copies of what they have left */
+	bool		failovers;		/* some are left with an old primary */
+	bool		believes_reads; /* what was read is published */
+	bool		goes_back;		/* the registry does, to what all know better */
+	bool		no_memory;		/* and nobody remembers what it was */
 } World;
 
 typedef enum Fate
@@ -1106,8 +1715,14 @@ typedef struct Holder
 	bool		worker_only;	/* its backends go on meanwhile */
 	int64_t		born_ms;		/* when a dead one comes back */
 	int64_t		cut_off_ms;		/* no message gets through until then */
+	int64_t		stranded_ms;	/* they reach the old primary until then */
 	uint64_t	sent;			/* the last request that was */
 	uint64_t	releasing;
+
+	/* what it remembers of the registry, and has on disk of that */
+	SfAge		age;
+	SfKnown		kept;
+	int64_t		kept_ms;
 
 	/* its generator */
 	int64_t		counter;		/* the last timestamp issued */
@@ -1126,7 +1741,7 @@ typedef struct Message
 	SfAsk		ask;
 	SfAnswer	answer;
 	SfRegistry	registry;
-	SfRecord	records[MAX_SLOTS];
+	SfSlotRecord records[MAX_SLOTS];
 } Message;
 
 static const World *world;
@@ -1140,6 +1755,8 @@ static uint16_t lives;
 static int64_t registry_cut_ms;
 static Registry backup;
 static bool have_backup;
+static Registry old_primary;
+static int64_t recover_ms;		/* when somebody recovers what went back */
 static bool is_cloned;
 static int64_t cloned_until;	/* timestamps that both of two clones own */
 
@@ -1152,6 +1769,7 @@ static int64_t duplicates;
 static int64_t late_duplicates; /* of clones, beyond what they share */
 static int64_t events;
 static int64_t fences;
+static int64_t went_back;
 
 static bool
 chance(int one_in)
@@ -1247,10 +1865,25 @@ send_message(const Message *message)
 	}
 }
 
+/* What may not be known a little later is written at once. */
+static void
+keep(Holder *holder)
+{
+	const SfKnown *known = &holder->age.known;
+
+	if (known->generation == holder->kept.generation &&
+		known->node == holder->kept.node && known->lost == holder->kept.lost &&
+		true_ms - holder->kept_ms < KEEP_MS)
+		return;
+	holder->kept = *known;
+	holder->kept_ms = true_ms;
+}
+
 /* The holder has been told something: do what it wants. */
 static void
 follow(Holder *holder)
 {
+	keep(holder);
 	publish(holder);
 	if (holder->lease.ask.kind != SF_ASK_NOTHING &&
 		holder->lease.ask.number != holder->sent)
@@ -1283,6 +1916,8 @@ start_holder(Holder *holder)
 	holder->sent = 0;
 	holder->published = holder->seen = none;
 	holder->counter = config->claimant.last_until;
+	sf_age_init(&holder->age, &holder->kept, "etcd://one", &layout);
+	config->age = &holder->age;
 	sf_lease_init(&holder->lease, config, moment_of(holder));
 	follow(holder);
 }
@@ -1306,13 +1941,29 @@ crash(Holder *holder)
 }
 
 static void
+swap_primaries(void)
+{
+	Registry	keep = registry;
+
+	registry = old_primary;
+	old_primary = keep;
+}
+
+/*
+ * An old primary waits in vain for its synchronous standby: a write is made
+ * there, and shown to readers, and is never acknowledged.
+ */
+static void
 apply_message(Message *message)
 {
 	Message		reply = *message;
+	bool		stranded = true_ms < holders[message->holder].stranded_ms;
 
 	if (true_ms < registry_cut_ms)
 		return;
 	events++;
+	if (stranded)
+		swap_primaries();
 	reply.is_answer = true;
 	memset(&reply.answer, 0, sizeof(reply.answer));
 	reply.answer.number = message->ask.number;
@@ -1321,12 +1972,37 @@ apply_message(Message *message)
 	if (!faulty || !chance(40))
 		reply.answer.result = apply(&message->ask, true_ms,
 									&reply.answer.version);
-	if (faulty && reply.answer.result == SF_RESULT_DONE &&
-		message->ask.kind != SF_ASK_READ && chance(40))
+	reply.answer.registry_version = reply.answer.version;
+	if (reply.answer.result == SF_RESULT_DONE &&
+		message->ask.kind != SF_ASK_READ &&
+		(stranded || (faulty && chance(40))))
 		reply.answer.result = SF_RESULT_UNKNOWN;
 	reply.answer.clock_ms = EPOCH_MS + true_ms;
+	if (world->jumps)
+	{
+		endpoint = 1 + (int) rnd_below(MAX_ENDPOINTS);
+		if (endpoint == message->ask.avoid)
+			endpoint = endpoint % MAX_ENDPOINTS + 1;
+		reply.answer.endpoint = endpoint;
+		reply.answer.clock_ms += endpoint_ahead_ms[endpoint];
+	}
 	copy_registry(&reply.registry, reply.records);
+	if (stranded)
+		swap_primaries();
 	send_message(&reply);
+}
+
+/* What a reading has shown to be made would be published. */
+static void
+believe_reading(Holder *holder)
+{
+	SfLease    *l = &holder->lease;
+
+	if (l->state != SF_LEASE_HELD)
+		return;
+	l->right.until = l->record.until;
+	l->right.valid = true;
+	l->halted = false;
 }
 
 /* Without write_id, whatever carries our name would be what we wrote. */
@@ -1335,7 +2011,7 @@ believe_owner(Holder *holder, const Message *message)
 {
 	for (int i = 0; i < message->registry.nrecords; i++)
 	{
-		const SfRecord *record = &message->records[i];
+		const SfSlotRecord *record = &message->records[i];
 
 		if (record->owner != holder->lease.config.claimant.owner ||
 			record->node != holder->lease.record.node ||
@@ -1343,6 +2019,14 @@ believe_owner(Holder *holder, const Message *message)
 			continue;
 		holder->lease.pending[0].write_id = record->write_id;
 	}
+}
+
+/* It believes what it is told. */
+static void
+forget(SfAge *age, uint64_t generation)
+{
+	memset(&age->known, 0, sizeof(SfKnown));
+	age->known.generation = generation;
 }
 
 static void
@@ -1365,7 +2049,11 @@ deliver(Message *message)
 		message->answer.registry = &message->registry;
 		if (world->no_write_id && message->ask.kind == SF_ASK_READ)
 			believe_owner(holder, message);
+		if (world->no_memory)
+			forget(&holder->age, message->ask.generation);
 		sf_lease_answer(&holder->lease, moment_of(holder), &message->answer);
+		if (world->believes_reads && message->ask.kind == SF_ASK_READ)
+			believe_reading(holder);
 		follow(holder);
 	}
 }
@@ -1382,6 +2070,7 @@ clone_holder(void)
 	if (original->fate != ALIVE || is_cloned)
 		return;
 	*copy = *original;
+	copy->lease.config.age = &copy->age;
 	is_cloned = true;
 	copy->life = ++lives;
 	copy->offset_ms += rnd_below(50);
@@ -1429,6 +2118,80 @@ lose_registry(void)
 		registry.revision = revision;
 }
 
+/*
+ * A standby that has all that was acknowledged is promoted, and the registry
+ * recovered.  Some do not know, and ask the old primary.
+ */
+static void
+fail_over(void)
+{
+	old_primary = registry;
+	registry.generation = rnd();
+	registry.floor = true_ms + 9000 + 4000;
+	for (int i = 0; i < nholders; i++)
+		holders[i].stranded_ms = chance(2) ? true_ms + rnd_below(40000) : 0;
+}
+
+/*
+ * Would this holder notice, whenever it is started?  A few writes may still
+ * arrive that were asked for before.
+ */
+static bool
+knows_better(const Holder *holder)
+{
+	const SfKnown *kept = &holder->kept;
+	int64_t		version = 0;
+
+	if (world->no_memory)
+		return true;
+	for (int i = 0; i < MAX_SLOTS; i++)
+	{
+		if (version < backup.record[i].version)
+			version = backup.record[i].version;
+	}
+	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
+	{
+		if (kept->superseded[i] == backup.generation)
+			return true;
+	}
+	return kept->generation == backup.generation &&
+		kept->version >= version + MAX_HOLDERS;
+}
+
+/* An older state, or nothing at all, takes the place of the registry. */
+static void
+go_back(void)
+{
+	for (int i = 0; i < nholders; i++)
+	{
+		if (!knows_better(&holders[i]))
+			return;
+	}
+	registry = backup;
+	if (chance(4))
+		memset(&registry, 0, sizeof(registry));
+	went_back++;
+	recover_ms = true_ms + rnd_below(15000);
+}
+
+/* snowflake_registry_recover() */
+static void
+recover(void)
+{
+	Registry	old = registry;
+
+	recover_ms = 0;
+	if (!registry.initialized)
+		init_registry(0);
+	registry.generation = rnd();
+	registry.floor = true_ms + 9000 + MAX_OFFSET_MS;
+	for (int i = 0; i < MAX_SLOTS; i++)
+	{
+		if (registry.floor < old.record[i].until)
+			registry.floor = old.record[i].until;
+	}
+}
+
 static void
 go_wrong(Holder *holder)
 {
@@ -1464,6 +2227,9 @@ go_wrong_at_all(void)
 {
 	if (world->outages && chance(2000))
 		registry_cut_ms = true_ms + rnd_below(15000);
+	if (world->jumps && chance(700))
+		endpoint_ahead_ms[1 + rnd_below(MAX_ENDPOINTS)] =
+			(int64_t) rnd_below(2 * MAX_OFFSET_MS) - MAX_OFFSET_MS;
 	if (chance(500))
 		registry.record[rnd_below(MAX_SLOTS)].present = 0;
 	if (world->losses && chance(800))
@@ -1473,6 +2239,18 @@ go_wrong_at_all(void)
 	}
 	if (world->losses && chance(1500))
 		lose_registry();
+	if (world->failovers && chance(2000))
+		fail_over();
+	if (world->goes_back && recover_ms == 0 &&
+		chance(have_backup ? 4000 : 300))
+	{
+		backup = registry;
+		have_backup = true;
+	}
+	if (world->goes_back && have_backup && recover_ms == 0 && chance(200))
+		go_back();
+	if (recover_ms != 0 && true_ms >= recover_ms)
+		recover();
 	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
 		clone_holder();
 	if (world->copy_resumes && chance(500) && nholders < MAX_HOLDERS &&
@@ -1543,7 +2321,9 @@ start_run(void)
 	nholders = 2 + rnd_below(3);
 	true_ms = START_MS;
 	registry_cut_ms = 0;
+	memset(endpoint_ahead_ms, 0, sizeof(endpoint_ahead_ms));
 	have_backup = false;
+	recover_ms = 0;
 	is_cloned = false;
 	cloned_until = 0;
 	lives = 0;
@@ -1568,7 +2348,10 @@ start_run(void)
 	}
 }
 
-/* When nothing goes wrong any more, who can have a slot has one. */
+/*
+ * When nothing goes wrong any more but the clock of one endpoint, who can have a
+ * slot has one.
+ */
 static void
 check_that_it_heals(void)
 {
@@ -1577,10 +2360,14 @@ check_that_it_heals(void)
 
 	faulty = false;
 	registry_cut_ms = 0;
+	endpoint_ahead_ms[1] = endpoint_ahead_ms[2] = 0;
+	if (recover_ms != 0)
+		recover();
 	for (int i = 0; i < nholders; i++)
 	{
 		holders[i].offset_ms = 0;
 		holders[i].cut_off_ms = 0;
+		holders[i].stranded_ms = 0;
 	}
 	run_until(true_ms + HEAL_MS);
 	for (int i = 0; i < nholders; i++)
@@ -1602,7 +2389,7 @@ run_world(const World *w, int runs, bool is_to_fail)
 
 	world = w;
 	ttl_ms = world->short_lease ? TTL_MS / 3 : TTL_MS;
-	issued = duplicates = late_duplicates = events = fences = 0;
+	issued = duplicates = late_duplicates = events = fences = went_back = 0;
 	for (run = 0; run < runs && !(is_to_fail && late_duplicates > 0); run++)
 	{
 		int64_t		before = duplicates;
@@ -1616,6 +2403,8 @@ run_world(const World *w, int runs, bool is_to_fail)
 	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
 		   PRId64 " withdrawn, %" PRId64 " duplicates in %d runs",
 		   w->name, run, events, issued, fences, duplicates, bad_runs);
+	if (w->goes_back)
+		printf(", the registry went back %" PRId64 " times", went_back);
 	if (w->clone != 0)
 		printf(", %" PRId64 " of them beyond what the clones shared",
 			   late_duplicates);
@@ -1634,12 +2423,16 @@ test_protocol(void)
 		{.name = "protocol, outages", .outages = true, .jumps = true},
 		{.name = "protocol, registry lost", .losses = true, .jumps = true,
 		.slow = 8, .slow_ms = 15000},
+		{.name = "protocol, failovers", .failovers = true, .slow = 8,
+		.slow_ms = 15000, .outages = true},
 		{.name = "protocol, crashed servers resume", .left_over = true,
 		.slow = 8, .slow_ms = 15000, .jumps = true},
 		{.name = "protocol, short leases", .short_lease = true, .slow = 4,
 		.slow_ms = 6000, .outages = true, .jumps = true},
 		{.name = "clone of a frozen machine", .clone = 2, .slow = 8,
 		.slow_ms = 15000},
+		{.name = "protocol, registry goes back", .goes_back = true,
+		.jumps = true, .outages = true},
 	};
 
 	for (int i = 0; i < LENGTH(worlds); i++)
@@ -1649,6 +2442,7 @@ test_protocol(void)
 		CHECK_EQ(duplicates, 0);
 		CHECK(issued > NRUNS * FAULTY_MS / 2);
 		CHECK(fences > NRUNS);
+		CHECK(!worlds[i].goes_back || went_back > NRUNS / 4);
 	}
 }
 
@@ -1672,10 +2466,15 @@ test_variants_fail(void)
 		.slow = 8, .slow_ms = 15000},
 		{.name = "compare the owner only", .compare = COMPARE_OWNER,
 		.slow = 4, .slow_ms = 6000, .outages = true, .short_lease = true},
-		{.name = "registry lost, no floor", .losses = true, .no_floor = true},
+		{.name = "registry lost, no floor", .losses = true, .no_floor = true,
+		.no_memory = true},
+		{.name = "registry goes back, no memory", .goes_back = true,
+		.no_memory = true, .jumps = true, .outages = true},
 		{.name = "live clone, no write_id", .clone = 1, .no_write_id = true},
 		{.name = "copy of the data resumes", .left_over = true,
 		.copy_resumes = true},
+		{.name = "published when it was read", .failovers = true,
+		.believes_reads = true},
 	};
 
 	for (int i = 0; i < LENGTH(worlds); i++)
@@ -1822,17 +2621,24 @@ main(void)
 	if (!set_layout(LAYOUT))
 		return 1;
 	RUN(test_claim_extend_release);
+	RUN(test_reserve_is_known);
 	RUN(test_until_of_the_one_before);
 	RUN(test_taken_slots);
 	RUN(test_choice);
 	RUN(test_lost_answers);
 	RUN(test_failures);
 	RUN(test_fence);
+	RUN(test_problems);
+	RUN(test_loss);
+	RUN(test_low_floor);
+	RUN(test_old_generation);
 	RUN(test_expiry);
 	RUN(test_outage);
 	RUN(test_presence);
 	RUN(test_interruption);
 	RUN(test_clock);
+	RUN(test_clock_of_registry);
+	RUN(test_clock_of_endpoint);
 	RUN(test_clocks_of_peers);
 	RUN(test_left_over);
 	RUN(test_wrong_registry);

@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "number.h"
+#include "layout/server_number.h"
 #include "harness.h"
 
 #define NGARBAGE	200000
@@ -14,13 +14,13 @@
 static bool
 parse(const char *text, const char *hostname, int64_t *number, char *reason)
 {
-	uint32_t	number_plus_1;
+	SfServerNumber parsed;
 	bool		good;
 
 	snprintf(context, sizeof(context), "\"%.200s\" on \"%.200s\"",
 			 text, hostname);
-	good = sf_number_parse(&number_plus_1, text, hostname, reason, 200);
-	*number = (int64_t) number_plus_1 - 1;
+	good = sf_server_number_parse(&parsed, text, hostname, reason, 200);
+	*number = (int64_t) parsed - 1;
 	return good;
 }
 
@@ -43,6 +43,53 @@ check_refused(const char *text, const char *hostname, const char *why)
 
 	CHECK(!parse(text, hostname, &number, reason));
 	CHECK_STR(reason, why);
+}
+
+static void
+check_node(const char *text, int64_t datacenter, int64_t node)
+{
+	SfServerNumber parsed_datacenter;
+	SfServerNumber parsed_node;
+	char		reason[200];
+
+	snprintf(context, sizeof(context), "\"%.200s\"", text);
+	CHECK(sf_server_number_parse_node(&parsed_datacenter, &parsed_node, text,
+									  "db-5", reason, sizeof(reason)));
+	CHECK_EQ((int64_t) parsed_datacenter - 1, datacenter);
+	CHECK_EQ((int64_t) parsed_node - 1, node);
+}
+
+/* A node id may begin with its datacenter. */
+static void
+test_datacenters(void)
+{
+	static const char *const bad[] = {"/", "/7", "3//7", "3/7/1", "3 /7", "3/ 7", "x/7", "3/x"};
+	SfServerNumber datacenter;
+	SfServerNumber node;
+	char		reason[200];
+	char		text[300];
+
+	check_node("", -1, -1);
+	check_node("17", -1, 17);
+	check_node("3/17", 3, 17);
+	check_node("0/0", 0, 0);
+	check_node("3/", 3, -1);
+	check_node("3/hostname:ordinal+100", 3, 105);
+	check_node("hostname:ordinal/7", 5, 7);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	{
+		snprintf(context, sizeof(context), "\"%s\"", bad[i]);
+		CHECK(!sf_server_number_parse_node(&datacenter, &node, bad[i], "db-5",
+										   reason, sizeof(reason)));
+	}
+	for (size_t len = 0; len < sizeof(text) - 2; len++)
+	{
+		memset(text, '0', len);
+		strcpy(text + len, "/7");
+		CHECK(sf_server_number_parse_node(&datacenter, &node, text, "db-5",
+										  reason, sizeof(reason)) ==
+			  (len >= 1 && len <= 10));
+	}
 }
 
 static void
@@ -134,11 +181,11 @@ test_garbage(void)
 		char	   *hostname = garbage(pieces, LENGTH(pieces));
 		size_t		size = 1 + rnd_below(200);
 		char	   *reason = malloc(size);
-		uint32_t	number;
+		SfServerNumber number;
 
 		snprintf(context, sizeof(context), "\"%.200s\" on \"%.200s\"",
 				 text, hostname);
-		if (sf_number_parse(&number, text, hostname, reason, size))
+		if (sf_server_number_parse(&number, text, hostname, reason, size))
 		{
 			CHECK(number <= UINT32_C(1) << 31);
 			CHECK((number == 0) == (text[0] == '\0'));
@@ -157,6 +204,7 @@ main(void)
 {
 	start_tests();
 	RUN(test_plain);
+	RUN(test_datacenters);
 	RUN(test_hostname);
 	RUN(test_environment);
 	RUN(test_garbage);

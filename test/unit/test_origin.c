@@ -6,7 +6,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "origin.h"
+#include "identity/origin.h"
 #include "harness.h"
 
 /* A server that goes on where it was. */

@@ -5,7 +5,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "ranges.h"
+#include "layout/ranges.h"
 #include "harness.h"
 
 #define NLISTS		20000

@@ -10,7 +10,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "shard_lease.h"
+#include "lease/shard_lease.h"
 #include "harness.h"
 
 #define NODE_LAYOUT	"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
@@ -29,6 +29,7 @@
 #define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
 #define NRUNS		40
 #define MAX_OFFSET_MS	20000	/* of a clock that jumps */
+#define KEEP_MS			3000	/* what is remembered is written so often */
 
 static SfLayout node_layout;
 static SfLayout layout;
@@ -37,15 +38,15 @@ static char said[5000];			/* since prepare(), the last line first */
 static int	nsaid;
 
 static bool
-is_warning(SfSaid what)
+is_warning(SfLeaseEvent what)
 {
-	return what == SF_SAID_LOST || what == SF_SAID_EXPIRED ||
-		what == SF_SAID_PROBLEM ||
-		what == SF_SAID_CLOCK;
+	return what == SF_LEASE_EVENT_LOST || what == SF_LEASE_EVENT_EXPIRED ||
+		what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_BEHIND ||
+		what == SF_LEASE_EVENT_CLOCK;
 }
 
 static void
-say(SfSaid what, const char *text)
+say(SfLeaseEvent what, const char *text)
 {
 	char		before[sizeof(said)];
 
@@ -143,7 +144,9 @@ make_config(uint64_t server)
 		},
 		.reserve_ms = 9000, .timeout_ms = 500, .max_offset_ms = 5000,
 		.warn_offset_ms = INT64_MAX, .look_ms = 100, .frozen_ms = 800,
-		.random = rnd, .say = say, .initialize = "run this."
+		.random = rnd, .say = say, .initialize = "run this.",
+		.recover = "SELECT snowflake_registry_recover",
+		.recreate = "SELECT snowflake_registry_recover", .recreated = ";"
 	};
 
 	snprintf(config.claimant.host, sizeof(config.claimant.host), "host-%d",
@@ -155,6 +158,8 @@ make_config(uint64_t server)
 
 static SfShardLease one;
 static SfShardLease two;
+static SfAge age_of_one;
+static SfAge age_of_two;
 static SfMoment now;
 static int64_t clock_ahead_ms;	/* of the registry's clock */
 
@@ -246,6 +251,8 @@ begin(SfShardLease *shards, uint64_t server, uint32_t wanted)
 {
 	SfLeaseConfig config = make_config(server);
 
+	config.age = shards == &one ? &age_of_one : &age_of_two;
+	sf_age_init(config.age, NULL, "etcd://one", &node_layout);
 	sf_shard_lease_init(shards, &config, &node_layout, 0, now);
 	want(shards, wanted, -1);
 }
@@ -284,7 +291,7 @@ until_of(uint32_t shard, uint64_t *server)
 	static SfShardMap map;
 	char		reason[SF_REASON_SIZE];
 
-	if (!sf_shardmap_parse(&map, registry.text, reason, sizeof(reason)) ||
+	if (!sf_shard_map_parse(&map, registry.text, reason, sizeof(reason)) ||
 		map.line_of[shard] == 0)
 		return -1;
 	*server = map.line[map.line_of[shard] - 1].server;
@@ -331,6 +338,7 @@ test_claim_extend_release(void)
 	CHECK_EQ(one.right.until, now_tick() + 9000);
 	CHECK(one.right.valid);
 	CHECK_EQ(nsaid, 1);
+	CHECK_CONTAINS(registry.text, " reserve 9000 write ");
 
 	sf_shard_lease_release(&one, now, START_MS + 500);
 	CHECK(!one.right.valid);
@@ -436,6 +444,7 @@ test_reload(void)
 		SfLeaseConfig config = make_config(1);
 
 		config.reserve_ms = 3000;
+		config.age = &age_of_one;
 		sf_shard_lease_init(&two, &config, &node_layout, until, now);
 		want(&two, 1, -1);
 		settle(&two);
@@ -535,6 +544,67 @@ test_conflicts(void)
 	check_shard(3, 2, two.right.until);
 }
 
+/*
+ * What was written, and not acknowledged, is found by reading; it counts when
+ * a write on top of it is acknowledged.
+ */
+static void
+test_unacknowledged(void)
+{
+	int64_t		until;
+	int64_t		version;
+
+	/* a claim */
+	prepare();
+	begin(&one, 1, 3);
+	reply(&one);
+	CHECK_EQ(apply(&one.lease.ask, &version), SF_RESULT_DONE);
+	live(&one, 500);
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_EQ(one.lease.state, SF_LEASE_HELD);
+	CHECK(!one.right.valid);
+	CHECK_EQ(one.right.shards[0], 0);
+	CHECK(strstr(said, "are leased") == NULL);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.shards[0], 3);
+	CHECK_CONTAINS(said, "2 of 2 configured shards are leased.\n");
+
+	/* an extension */
+	prepare_held(3);
+	until = one.right.until;
+	reply_until(&one, SF_ASK_SHARDS);
+	CHECK_EQ(apply(&one.lease.ask, &version), SF_RESULT_DONE);
+	live(&one, 500);
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.until, until);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK_EQ(one.right.until, now_tick() + 9000);
+
+	/* a shard more, which another one has had until then */
+	prepare_held(3);
+	begin(&two, 2, 4);
+	settle(&two);
+	sf_shard_lease_release(&two, now, START_MS + 1500);
+	settle(&two);
+	want(&one, 7, -1);
+	reply(&one);
+	CHECK_EQ(apply(&one.lease.ask, &version), SF_RESULT_DONE);
+	live(&one, 500);
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_EQ(one.right.shards[0], 3);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK_EQ(one.right.shards[0], 7);
+	CHECK_EQ(one.right.start, START_MS + 1501);
+}
+
 static void
 test_fence(void)
 {
@@ -579,13 +649,167 @@ test_fence(void)
 	reply(&one);
 	CHECK_EQ(one.right.start, START_MS + 20000);
 
-	/* and nobody has looked after it */
-	prepare_held(3);
+	/* it is empty, as far as we know from the beginning */
+	prepare();
 	registry.initialized = false;
+	begin(&one, 1, 3);
+	reply(&one);
+	CHECK_STR(one.lease.problem, "The registry was never initialized.");
+}
+
+/*
+ * A registry that has lost data, under a server that remembers it: what is held
+ * is kept up to its until, and nothing is written before it was recovered.
+ */
+static void
+check_that_it_waits(const char *problem)
+{
+	int64_t		until = one.right.until;
+
+	for (int i = 0; i < 150; i++)
+	{
+		if (one.lease.ask.kind != SF_ASK_NOTHING)
+		{
+			CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+			reply(&one);
+		}
+		live(&one, 100);
+		CHECK(one.right.valid);
+		CHECK_EQ(one.right.until, until);
+		CHECK_EQ(one.right.shards[0], 3);
+	}
+	CHECK_CONTAINS(one.lease.problem, problem);
+	CHECK_CONTAINS(one.lease.remedy, registry.initialized ?
+				   "SELECT snowflake_registry_recover();" :
+				   "SELECT snowflake_registry_recover('90 s');");
+	registry.initialized = true;
+	registry.generation = rnd();
+	registry.floor = now_tick() + 12000;
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.start, registry.floor);
+	CHECK_STR(one.lease.problem, "");
+}
+
+static void
+test_loss(void)
+{
+	Registry	old;
+
+	/* it is empty */
+	prepare_held(3);
+	memset(&registry, 0, sizeof(registry));
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_CONTAINS(said, "WARNING: The registry has lost its data");
+	check_that_it_waits("The registry has lost its data");
+
+	/* an extension is lost */
+	prepare_held(3);
+	old = registry;
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	registry = old;
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_CONTAINS(said, "WARNING: The registry has lost data: it is older");
+	check_that_it_waits("it is older");
+
+	/* between the reading and a write, which then is not relied upon */
+	prepare_held(3);
+	reply_until(&one, SF_ASK_SHARDS);
+	sf_age_read_shards(&age_of_one, registry.version + 9);
+	CHECK_EQ(reply(&one), SF_RESULT_DONE);
+	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
+	check_that_it_waits("it is older");
+
+	/* it was made anew, with a floor below our until */
+	prepare_held(3);
+	registry.generation = rnd();
+	registry.floor = now_tick();
+	registry.version = 0;
+	registry.text[0] = '\0';
 	reply_until(&one, SF_ASK_READ);
 	reply(&one);
 	CHECK(!one.right.valid);
-	CHECK_STR(one.lease.problem, "The registry was never initialized.");
+	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
+	CHECK_CONTAINS(said, "The lease of this server's shards is lost: the registry is another one");
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_CONTAINS(one.lease.problem, "it would give away what it has confirmed");
+	registry.floor = now_tick() + 12000;
+	reply_until(&one, SF_ASK_SHARDS);
+
+	/*
+	 * Another server, which knows nothing of that, has claimed some of them
+	 * in the older one: it reaches beyond where we began.
+	 */
+	prepare();
+	registry.floor = now_tick();
+	begin(&one, 1, 2);
+	settle(&one);
+	old = registry;
+	want(&one, 3, -1);
+	settle(&one);
+	CHECK_EQ(one.right.shards[0], 3);
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	registry = old;
+	begin(&two, 2, 1);
+	settle(&two);
+	CHECK(two.right.valid);
+	CHECK_EQ(two.right.shards[0], 1);
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK(one.right.valid);
+	CHECK_EQ(one.right.shards[0], 2);
+	CHECK_CONTAINS(said, "The lease of some of this server's shards is lost: the registry has lost data, and has given them to another server.");
+	CHECK_CONTAINS(one.lease.problem, "it is older");
+	nsaid = 0;
+	live_with(&one, 3000);
+	CHECK_EQ(nsaid, 0);
+	CHECK_EQ(one.right.shards[0], 2);
+
+	/* what had ended where we began is no such claim, whoever has it there */
+	prepare();
+	begin(&two, 2, 1);
+	settle(&two);
+	old = registry;
+	live(&two, 9000);
+	begin(&one, 1, 1);
+	settle(&one);
+	CHECK_EQ(one.right.start, two.right.until);
+	CHECK_EQ(one.right.shards[0], 1);
+	registry = old;
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_CONTAINS(one.lease.problem, "it is older");
+	CHECK_EQ(one.right.shards[0], 1);
+
+	/* a copy of a server has no number, and does not know what is its own */
+	prepare();
+	registry.floor = now_tick();
+	begin(&one, 0, 1);
+	settle(&one);
+	old = registry;
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	registry = old;
+	reply_until(&one, SF_ASK_READ);
+	reply(&one);
+	CHECK_EQ(one.right.shards[0], 0);
+
+	/* who stops gives nothing back to it */
+	prepare_held(3);
+	old = registry;
+	reply_until(&one, SF_ASK_SHARDS);
+	reply(&one);
+	registry = old;
+	sf_shard_lease_release(&one, now, now_tick());
+	reply(&one);
+	CHECK_EQ(one.lease.state, SF_LEASE_ENDED);
+	CHECK_EQ(registry.version, old.version);
 }
 
 /* What cannot be read is not taken for empty, and what is held lasts. */
@@ -626,7 +850,7 @@ carry_out_when_full(uint32_t next, bool leaves, uint64_t write_id)
 {
 	SfShardPlan plan = {.next = {next}, .leaves = leaves};
 
-	while (sf_shardmap_add(&one.map) >= 0)
+	while (sf_shard_map_add(&one.map) >= 0)
 		;
 	CHECK_EQ(one.map.nlines, SF_SHARDMAP_LINES);
 	return sf_shard_lease_carry_out(&one, now, &plan, write_id);
@@ -640,7 +864,7 @@ test_full_record(void)
 	prepare_held(7);
 	CHECK(carry_out_when_full(7, false, 99));
 	CHECK_EQ(one.map.nlines, 1);
-	line = sf_shardmap_find(&one.map, 99);
+	line = sf_shard_map_find(&one.map, 99);
 	CHECK_EQ(line, 0);
 	CHECK_EQ(one.map.line[0].server, 1);
 	CHECK_EQ(one.map.line_of[2], 1);
@@ -651,7 +875,7 @@ test_full_record(void)
 
 	/* all of it none; what was issued is still not free */
 	CHECK(carry_out_when_full(0, true, 101));
-	CHECK_EQ(sf_shardmap_find(&one.map, 101), -1);
+	CHECK_EQ(sf_shard_map_find(&one.map, 101), -1);
 	CHECK_EQ(one.map.nlines, 1);
 	CHECK_EQ(one.map.line_of[2], 1);
 	CHECK_EQ(one.map.line[0].server, 0);
@@ -716,13 +940,26 @@ test_clock(void)
 	CHECK_CONTAINS(one.lease.problem, "The wall clock is 7000 ms ahead of that of the registry");
 
 	prepare_held(3);
-	clock_ahead_ms = -7000;
-	live_with(&one, 10000);
-	CHECK_EQ(one.right.until, START_MS + 9000);
+	for (int i = 0; i < 200; i++)
+	{
+		now.wall_ms += 75;
+		clock_ahead_ms -= 75;
+		live_with(&one, 100);
+	}
+	CHECK(one.right.until < now_tick());
+	CHECK_CONTAINS(one.lease.problem, " s ahead of that of the registry");
+	now.wall_ms += clock_ahead_ms;
 	clock_ahead_ms = 0;
 	reply_until(&one, SF_ASK_SHARDS);
 	reply(&one);
 	CHECK_EQ(one.right.until, now_tick() + 9000);
+	CHECK_STR(one.lease.problem, "");
+
+	/* the registry's: that is none of ours */
+	prepare_held(3);
+	clock_ahead_ms = -7000;
+	live_with(&one, 20000);
+	CHECK(one.right.until > now_tick() + 5000);
 	CHECK_STR(one.lease.problem, "");
 }
 
@@ -763,7 +1000,7 @@ test_failures(void)
 	reply(&one);
 	CHECK(one.right.valid);
 	CHECK_STR(one.lease.problem, "");
-	CHECK_EQ(nsaid, 3);
+	CHECK_EQ(nsaid, 4);
 }
 
 /* Layouts with ticks of other lengths: the floor is in the node's. */
@@ -814,6 +1051,10 @@ typedef struct World
 	int			clone;			/* 1: of a process that goes on; 2: of a
 								 * frozen one */
 	int			reload;			/* one step in so many of each holder */
+	bool		failovers;		/* some are left with an old primary */
+	bool		believes_reads; /* what was read is published */
+	bool		goes_back;		/* the registry does, to what all know better */
+	bool		no_memory;		/* and nobody remembers what it was */
 } World;
 
 typedef enum Fate
@@ -836,14 +1077,21 @@ typedef struct Holder
 	SfLeaseConfig config;
 	Fate		fate;
 	uint16_t	life;			/* who issued a timestamp; never 0 */
+	int			worker;			/* which of its workers, all lives counted */
 	int64_t		offset_ms;		/* of the clock */
 	double		rate;
 	int64_t		thaw_ms;
 	bool		worker_only;	/* its sessions go on meanwhile */
 	int64_t		born_ms;		/* when a dead one comes back */
 	int64_t		cut_off_ms;
+	int64_t		stranded_ms;	/* they reach the old primary until then */
 	uint64_t	sent;
 	uint32_t	setting;		/* what it is to want */
+
+	/* what it remembers of the registry, and has on disk of that */
+	SfAge		age;
+	SfKnown		kept;
+	int64_t		kept_ms;
 
 	/* its shared memory */
 	int64_t		counter[NSHARDS];	/* the last timestamp issued */
@@ -861,6 +1109,7 @@ typedef struct Message
 	bool		is_answer;
 	int			holder;
 	uint16_t	life;
+	int			worker;
 	int64_t		at_ms;
 	SfAsk		ask;
 	SfAnswer	answer;
@@ -878,6 +1127,8 @@ static uint16_t lives;
 static int64_t registry_cut_ms;
 static Registry backup;
 static bool have_backup;
+static Registry old_primary;
+static int64_t recover_ms;		/* when somebody recovers what went back */
 static bool is_cloned;
 static int64_t cloned_until;	/* timestamps that both of two clones own */
 
@@ -890,6 +1141,7 @@ static int64_t duplicates;
 static int64_t late_duplicates; /* of clones, beyond what they share */
 static int64_t events;
 static int64_t handed_on;		/* shards that were closed and opened */
+static int64_t went_back;
 
 static bool
 chance(int one_in)
@@ -1026,12 +1278,27 @@ send_message(const Message *message)
 	}
 }
 
+/* What may not be known a little later is written at once. */
+static void
+keep(Holder *holder)
+{
+	const SfKnown *known = &holder->age.known;
+
+	if (known->generation == holder->kept.generation &&
+		known->lost == holder->kept.lost &&
+		true_ms - holder->kept_ms < KEEP_MS)
+		return;
+	holder->kept = *known;
+	holder->kept_ms = true_ms;
+}
+
 /* The holder has been told something: do what it wants. */
 static void
 follow(Holder *holder)
 {
 	SfLease    *lease = &holder->shards.lease;
 
+	keep(holder);
 	publish(holder);
 	if (lease->ask.kind != SF_ASK_NOTHING && lease->ask.number != holder->sent)
 	{
@@ -1040,6 +1307,7 @@ follow(Holder *holder)
 		memset(&message, 0, sizeof(message));
 		message.holder = (int) (holder - holders);
 		message.life = holder->life;
+		message.worker = holder->worker;
 		message.ask = lease->ask;
 		if (lease->ask.kind == SF_ASK_SHARDS)
 			snprintf(message.text, sizeof(message.text), "%s",
@@ -1072,8 +1340,11 @@ static void
 start_worker(Holder *holder)
 {
 	holder->fate = ALIVE;
+	holder->worker++;
 	holder->sent = 0;
 	holder->had = false;
+	sf_age_init(&holder->age, &holder->kept, "etcd://one", &node_layout);
+	holder->config.age = &holder->age;
 	sf_shard_lease_init(&holder->shards, &holder->config, &node_layout,
 						holder->highest, moment_of(holder));
 	follow(holder);
@@ -1095,13 +1366,29 @@ start_holder(Holder *holder)
 /* ---- at random: messages ---- */
 
 static void
+swap_primaries(void)
+{
+	Registry	keep = registry;
+
+	registry = old_primary;
+	old_primary = keep;
+}
+
+/*
+ * An old primary waits in vain for its synchronous standby: a write is made
+ * there, and shown to readers, and is never acknowledged.
+ */
+static void
 apply_message(Message *message)
 {
 	static Message reply;
+	bool		stranded = true_ms < holders[message->holder].stranded_ms;
 
 	if (true_ms < registry_cut_ms)
 		return;
 	events++;
+	if (stranded)
+		swap_primaries();
 	reply = *message;
 	reply.is_answer = true;
 	memset(&reply.answer, 0, sizeof(reply.answer));
@@ -1111,12 +1398,35 @@ apply_message(Message *message)
 	reply.answer.result = SF_RESULT_REFUSED;
 	if (!faulty || !chance(40))
 		reply.answer.result = apply(&message->ask, &reply.answer.version);
-	if (faulty && reply.answer.result == SF_RESULT_DONE &&
-		message->ask.kind != SF_ASK_READ && chance(40))
+	if (reply.answer.result == SF_RESULT_DONE &&
+		message->ask.kind != SF_ASK_READ &&
+		(stranded || (faulty && chance(40))))
 		reply.answer.result = SF_RESULT_UNKNOWN;
 	reply.answer.clock_ms = EPOCH_MS + true_ms;
 	copy_registry(&reply.registry, reply.text);
+	if (stranded)
+		swap_primaries();
 	send_message(&reply);
+}
+
+/* What a reading has shown to be made would be published. */
+static void
+believe_reading(SfShardLease *shards, const Message *message)
+{
+	static SfShardMap map;
+	char		reason[SF_REASON_SIZE];
+	int			line;
+
+	if (shards->lease.state != SF_LEASE_HELD ||
+		!sf_shard_map_parse(&map, message->text, reason, sizeof(reason)))
+		return;
+	line = sf_shard_map_find(&map, shards->lease.record.write_id);
+	if (line < 0)
+		return;
+	shards->right.until = map.line[line].until;
+	shards->right.valid = true;
+	memcpy(shards->right.shards, shards->held, sizeof(SfShardSet));
+	sf_ranges_restrict(shards->right.shards, shards->wanted, NSHARDS);
 }
 
 /* Without write_id, whatever carries our name would be what we wrote. */
@@ -1127,7 +1437,7 @@ believe_server(Holder *holder, const Message *message)
 	char		reason[SF_REASON_SIZE];
 
 	if (holder->shards.lease.record.write_id == 0 ||
-		!sf_shardmap_parse(&map, message->text, reason, sizeof(reason)))
+		!sf_shard_map_parse(&map, message->text, reason, sizeof(reason)))
 		return;
 	for (int i = 0; i < map.nlines; i++)
 	{
@@ -1137,6 +1447,18 @@ believe_server(Holder *holder, const Message *message)
 	}
 }
 
+/* It believes what it is told. */
+static void
+forget(SfAge *age, uint64_t generation)
+{
+	memset(&age->known, 0, sizeof(SfKnown));
+	age->known.generation = generation;
+}
+
+/*
+ * A request that was sent arrives, whatever became of its sender.  An answer
+ * belongs to the connection of the worker that has asked.
+ */
 static void
 deliver(Message *message)
 {
@@ -1150,6 +1472,7 @@ deliver(Message *message)
 		return;
 	}
 	else if (holder->fate == ALIVE && holder->life == message->life &&
+			 holder->worker == message->worker &&
 			 true_ms >= holder->cut_off_ms)
 	{
 		events++;
@@ -1157,8 +1480,12 @@ deliver(Message *message)
 		message->answer.registry = &message->registry;
 		if (world->no_write_id && message->ask.kind == SF_ASK_READ)
 			believe_server(holder, message);
+		if (world->no_memory)
+			forget(&holder->age, message->ask.generation);
 		sf_shard_lease_answer(&holder->shards, moment_of(holder),
 							  &message->answer);
+		if (world->believes_reads && message->ask.kind == SF_ASK_READ)
+			believe_reading(&holder->shards, message);
 		follow(holder);
 	}
 }
@@ -1175,6 +1502,7 @@ clone_holder(void)
 	if (original->fate != ALIVE || is_cloned || nholders == MAX_HOLDERS)
 		return;
 	*copy = *original;
+	copy->shards.lease.config.age = &copy->age;
 	is_cloned = true;
 	copy->life = ++lives;
 	copy->offset_ms += rnd_below(50);
@@ -1209,6 +1537,67 @@ lose_registry(void)
 	registry.generation = world->no_floor ? backup.generation : rnd();
 	if (registry.revision > revision)
 		registry.revision = revision;
+}
+
+/*
+ * A standby that has all that was acknowledged is promoted, and the registry
+ * recovered.  Some do not know, and ask the old primary.
+ */
+static void
+fail_over(void)
+{
+	old_primary = registry;
+	registry.generation = rnd();
+	registry.floor = true_ms + 9000 + 4000;
+	for (int i = 0; i < nholders; i++)
+		holders[i].stranded_ms = chance(2) ? true_ms + rnd_below(40000) : 0;
+}
+
+/*
+ * Would this holder notice, whenever it is started?  A few writes may still
+ * arrive that were asked for before.
+ */
+static bool
+knows_better(const Holder *holder)
+{
+	const SfKnown *kept = &holder->kept;
+
+	if (world->no_memory)
+		return true;
+	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
+	{
+		if (kept->superseded[i] == backup.generation)
+			return true;
+	}
+	return kept->generation == backup.generation &&
+		kept->shards_version >= backup.version + MAX_HOLDERS;
+}
+
+/* An older state, or nothing at all, takes the place of the registry. */
+static void
+go_back(void)
+{
+	for (int i = 0; i < nholders; i++)
+	{
+		if (!knows_better(&holders[i]))
+			return;
+	}
+	registry = backup;
+	if (chance(4))
+		memset(&registry, 0, sizeof(registry));
+	went_back++;
+	recover_ms = true_ms + rnd_below(15000);
+}
+
+/* snowflake_registry_recover() */
+static void
+recover(void)
+{
+	recover_ms = 0;
+	if (!registry.initialized)
+		init_registry(0);
+	registry.generation = rnd();
+	registry.floor = true_ms + 9000 + MAX_OFFSET_MS;
 }
 
 static void
@@ -1259,6 +1648,18 @@ go_wrong_at_all(void)
 	}
 	if (world->losses && chance(1500))
 		lose_registry();
+	if (world->failovers && chance(2000))
+		fail_over();
+	if (world->goes_back && recover_ms == 0 &&
+		chance(have_backup ? 4000 : 300))
+	{
+		backup = registry;
+		have_backup = true;
+	}
+	if (world->goes_back && have_backup && recover_ms == 0 && chance(200))
+		go_back();
+	if (recover_ms != 0 && true_ms >= recover_ms)
+		recover();
 	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
 		clone_holder();
 }
@@ -1320,6 +1721,7 @@ start_run(void)
 	true_ms = START_MS;
 	registry_cut_ms = 0;
 	have_backup = false;
+	recover_ms = 0;
 	is_cloned = false;
 	cloned_until = 0;
 	lives = 0;
@@ -1350,10 +1752,13 @@ check_that_it_heals(void)
 {
 	faulty = false;
 	registry_cut_ms = 0;
+	if (recover_ms != 0)
+		recover();
 	for (int i = 0; i < nholders; i++)
 	{
 		holders[i].offset_ms = 0;
 		holders[i].cut_off_ms = 0;
+		holders[i].stranded_ms = 0;
 		holders[i].setting = 0;
 	}
 	for (int s = 0; s < NSHARDS; s++)
@@ -1381,6 +1786,7 @@ run_world(const World *w, int runs, bool is_to_fail)
 
 	world = w;
 	issued = duplicates = late_duplicates = events = handed_on = 0;
+	went_back = 0;
 	for (run = 0; run < runs && !(is_to_fail && late_duplicates > 0); run++)
 	{
 		int64_t		before = duplicates;
@@ -1394,6 +1800,8 @@ run_world(const World *w, int runs, bool is_to_fail)
 	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
 		   PRId64 " times opened, %" PRId64 " duplicates in %d runs",
 		   w->name, run, events, issued, handed_on, duplicates, bad_runs);
+	if (w->goes_back)
+		printf(", the registry went back %" PRId64 " times", went_back);
 	if (w->clone != 0)
 		printf(", %" PRId64 " of them beyond what the clones shared",
 			   late_duplicates);
@@ -1414,8 +1822,12 @@ test_protocol(void)
 		.jumps = true},
 		{.name = "shards, reloads, registry lost", .reload = 300,
 		.losses = true, .jumps = true, .slow = 8},
+		{.name = "shards, reloads, failovers", .reload = 300,
+		.failovers = true, .slow = 8, .outages = true},
 		{.name = "shards, clone of a frozen machine", .reload = 500,
 		.clone = 2, .slow = 8},
+		{.name = "shards, reloads, registry goes back", .reload = 300,
+		.goes_back = true, .jumps = true, .outages = true},
 	};
 
 	for (int i = 0; i < LENGTH(worlds); i++)
@@ -1425,6 +1837,7 @@ test_protocol(void)
 		CHECK_EQ(duplicates, 0);
 		CHECK(issued > NRUNS * FAULTY_MS / 4);
 		CHECK(handed_on > NRUNS * 4);
+		CHECK(!worlds[i].goes_back || went_back > NRUNS / 4);
 	}
 }
 
@@ -1453,9 +1866,13 @@ test_variants_fail(void)
 		{.name = "shards, not closed when given back", .no_close = true,
 		.reload = 300, .jumps = true},
 		{.name = "shards, registry lost, no floor", .losses = true,
-		.no_floor = true},
+		.no_floor = true, .no_memory = true},
+		{.name = "shards, registry goes back, no memory", .reload = 300,
+		.goes_back = true, .no_memory = true, .jumps = true, .outages = true},
 		{.name = "shards, live clone, no write_id", .clone = 1,
 		.no_write_id = true},
+		{.name = "shards, published when it was read", .failovers = true,
+		.believes_reads = true},
 	};
 
 	for (int i = 0; i < LENGTH(worlds); i++)
@@ -1480,7 +1897,9 @@ main(void)
 	RUN(test_taken);
 	RUN(test_reload);
 	RUN(test_conflicts);
+	RUN(test_unacknowledged);
 	RUN(test_fence);
+	RUN(test_loss);
 	RUN(test_wrong_record);
 	RUN(test_full_record);
 	RUN(test_interruption);

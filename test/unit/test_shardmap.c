@@ -6,7 +6,7 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "shardmap.h"
+#include "lease/shard_map.h"
 #include "harness.h"
 
 #define LAYOUT	"timestamp:41 shard:13 sequence:10 epoch:2011-08-24"
@@ -27,7 +27,7 @@ parse(const char *s)
 	bool		good;
 
 	reason[0] = '\0';
-	good = sf_shardmap_parse(&map, s, reason, sizeof(reason));
+	good = sf_shard_map_parse(&map, s, reason, sizeof(reason));
 	length = strlen(reason);
 	CHECK(good == (length == 0));
 	CHECK(good || reason[length - 1] == '.');
@@ -39,11 +39,15 @@ test_text(void)
 {
 	static const char record[] = START
 		"held 0-4095,5000 until 480100200300" WRITE
-		"free 4096,4098-4099 until 7\n";
+		"free 4096,4098-4099 until 7\n"
+		"held 6000 until 8 reserve 90000" WRITE;
 
 	CHECK(parse(record));
 	CHECK_EQ(map.nshards, 8192);
-	CHECK_EQ(map.nlines, 2);
+	CHECK_EQ(map.nlines, 3);
+	CHECK_EQ(map.line[0].reserve_ms, 0);
+	CHECK_EQ(map.line[2].reserve_ms, 90000);
+	CHECK_EQ(sf_shard_map_reserve_ms(&map), 90000);
 	CHECK_EQ(map.line[0].write_id, 0xab);
 	CHECK_EQ(map.line[0].server, 0xcd);
 	CHECK_EQ(map.line[0].until, INT64_C(480100200300));
@@ -53,14 +57,14 @@ test_text(void)
 	CHECK_EQ(map.line_of[5000], 1);
 	CHECK_EQ(map.line_of[4096], 2);
 	CHECK_EQ(map.line_of[4097], 0);
-	CHECK_EQ(sf_shardmap_find(&map, 0xab), 0);
-	CHECK_EQ(sf_shardmap_find(&map, 0xac), -1);
-	CHECK_EQ(sf_shardmap_find(&map, 0), -1);
-	sf_shardmap_print(&map, text, sizeof(text));
+	CHECK_EQ(sf_shard_map_find(&map, 0xab), 0);
+	CHECK_EQ(sf_shard_map_find(&map, 0xac), -1);
+	CHECK_EQ(sf_shard_map_find(&map, 0), -1);
+	sf_shard_map_print(&map, text, sizeof(text));
 	CHECK_STR(text, record);
 
-	sf_shardmap_init(&map, &layout);
-	sf_shardmap_print(&map, text, sizeof(text));
+	sf_shard_map_init(&map, &layout);
+	sf_shard_map_print(&map, text, sizeof(text));
 	CHECK(parse(text));
 	CHECK_EQ(map.nlines, 0);
 	CHECK_STR(map.layout, other.layout);
@@ -88,6 +92,8 @@ test_refused(void)
 		START "free 1,1 until 7\n", START "free 1-5,3 until 7\n",
 		START "free 1 until 7\nfree 1 until 8\n",
 		START "free 1 until 7\nheld 0-9 until 8" WRITE,
+		START "free 1 until 7 reserve 9\n", START "held 1 until 7 reserve" WRITE,
+		START "held 1 until 7 reserve 99999999999999999999" WRITE,
 		START "held 1 until 7\n", START "free 1 until 7" WRITE,
 		START "held 1 until 7 write 0000000000000000 server 00000000000000cd host h\n",
 		START "held 1 until 7 write 00000000000000AB server 00000000000000cd host h\n",
@@ -139,10 +145,10 @@ until_of(const SfShardMap *m, uint32_t shard)
 static void
 draw(void)
 {
-	sf_shardmap_init(&map, &layout);
+	sf_shard_map_init(&map, &layout);
 	for (int n = rnd_edge(SF_SHARDMAP_LINES + 1); n > 0; n--)
 	{
-		SfShardLine *line = &map.line[sf_shardmap_add(&map)];
+		SfShardLine *line = &map.line[sf_shard_map_add(&map)];
 
 		line->until = rnd_edge(20) == 0 ? SF_END_OF_TICKS : rnd_below(2000);
 		line->write_id = rnd_below(2) ? 0 : rnd() | 1;
@@ -166,10 +172,10 @@ test_round_trip(void)
 	for (int n = 0; n < 60; n++)
 	{
 		draw();
-		sf_shardmap_print(&map, text, sizeof(text));
+		sf_shard_map_print(&map, text, sizeof(text));
 		other = map;
 		CHECK(parse(text));
-		sf_shardmap_print(&map, again, sizeof(again));
+		sf_shard_map_print(&map, again, sizeof(again));
 		CHECK(strcmp(text, again) == 0);
 		for (uint32_t i = 0; i < map.nshards; i++)
 		{
@@ -179,20 +185,20 @@ test_round_trip(void)
 	}
 
 	/* the longest there can be */
-	sf_shardmap_init(&map, &layout);
+	sf_shard_map_init(&map, &layout);
 	for (int i = 0; i < SF_SHARDMAP_LINES; i++)
 	{
-		SfShardLine *line = &map.line[sf_shardmap_add(&map)];
+		SfShardLine *line = &map.line[sf_shard_map_add(&map)];
 
 		line->until = SF_END_OF_TICKS;
 		line->write_id = line->server = UINT64_MAX;
 		memset(line->host, 'h', SF_HOST_SIZE - 1);
 	}
-	CHECK_EQ(sf_shardmap_add(&map), -1);
+	CHECK_EQ(sf_shard_map_add(&map), -1);
 	map.nshards = SF_RANGES_MAX;
 	for (uint32_t i = 0; i < map.nshards; i++)
 		map.line_of[i] = 1 + i % SF_SHARDMAP_LINES;
-	sf_shardmap_print(&map, text, sizeof(text));
+	sf_shard_map_print(&map, text, sizeof(text));
 	CHECK(strlen(text) + SF_LAYOUT_TEXT_SIZE < sizeof(text));
 }
 
@@ -210,7 +216,7 @@ test_compact(void)
 
 		draw();
 		other = map;
-		sf_shardmap_compact(&map, now);
+		sf_shard_map_compact(&map, now);
 		for (int i = 0; i < map.nlines; i++)
 			past += map.line[i].write_id == 0 && map.line[i].until <= now;
 		CHECK(past <= 1);
@@ -231,7 +237,7 @@ test_compact(void)
 			else
 				CHECK(memcmp(line, before, sizeof(SfShardLine)) == 0);
 		}
-		sf_shardmap_print(&map, text, sizeof(text));
+		sf_shard_map_print(&map, text, sizeof(text));
 		CHECK(parse(text));
 	}
 }
@@ -256,9 +262,9 @@ test_garbage(void)
 		if (parse(t))
 		{
 			taken++;
-			sf_shardmap_print(&map, text, sizeof(text));
+			sf_shard_map_print(&map, text, sizeof(text));
 			CHECK(parse(text));
-			sf_shardmap_print(&map, again, sizeof(again));
+			sf_shard_map_print(&map, again, sizeof(again));
 			CHECK(strcmp(text, again) == 0);
 		}
 		free(s);
@@ -275,7 +281,7 @@ main(void)
 	start_tests();
 	if (!sf_layout_parse(&layout, LAYOUT, reason, sizeof(reason)))
 		return 1;
-	sf_shardmap_init(&other, &layout);
+	sf_shard_map_init(&other, &layout);
 	RUN(test_text);
 	RUN(test_refused);
 	RUN(test_round_trip);

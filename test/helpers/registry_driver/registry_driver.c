@@ -2,7 +2,7 @@
  *
  * registry_driver.c
  *	  SQL functions that call a registry's library as the worker does, one
- *	  request after the other, for tests of the library alone.
+ *	  request after the other, to test the library alone.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
-#include "backend.h"
+#include "lease/backend.h"
 
 PG_MODULE_MAGIC;
 
@@ -44,7 +44,7 @@ registry_open(PG_FUNCTION_ARGS)
 		load_external_function(text_to_cstring(PG_GETARG_TEXT_PP(0)),
 							   SF_BACKEND_FUNCTION, true, NULL);
 	backend = get();
-	/* as the setting, it stays */
+	/* like the setting, the text must stay */
 	url = MemoryContextStrdup(TopMemoryContext,
 							  text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (backend->open(url, &config, reason, sizeof(reason)))
@@ -82,7 +82,8 @@ wait_for_answer(SfAnswer *answer)
 	{
 		SfSocket	sockets[SF_BACKEND_SOCKETS];
 		struct pollfd fds[SF_BACKEND_SOCKETS];
-		int64_t		timeout_ms = 100;	/* the worker looks without a cause */
+		int64_t		timeout_ms = 100;	/* the worker also looks without a
+										 * reason */
 		int			n = backend->sockets(sockets, &timeout_ms);
 
 		CHECK_FOR_INTERRUPTS();
@@ -96,7 +97,7 @@ wait_for_answer(SfAnswer *answer)
 	}
 }
 
-/* One line for the registry, and one for each record. */
+/* Print a line for the registry, and one for each record. */
 static char *
 print_registry(const SfRegistry *registry)
 {
@@ -114,7 +115,7 @@ print_registry(const SfRegistry *registry)
 		elog(ERROR, "shards without a version");
 	for (int i = 0; i < registry->nrecords; i++)
 	{
-		const SfRecord *r = &registry->records[i];
+		const SfSlotRecord *r = &registry->records[i];
 
 		appendStringInfo(&buf, "\n%u: %s epoch %lld owner %lld server %lld write %lld until %lld offset %lld %s host '%s' process %d since %lld address '%s' present %lld",
 						 r->node, r->version == 0 ? "unwritten" : "written",
@@ -125,15 +126,19 @@ print_registry(const SfRegistry *registry)
 						 r->released ? "released" : "held", r->host,
 						 r->process, (long long) r->since_ms, r->address,
 						 (long long) r->present);
+		if (r->reserve_ms != 0)
+			appendStringInfo(&buf, " reserve %lld", (long long) r->reserve_ms);
 	}
 	return buf.data;
 }
 
 /*
  * ask(kind, node, generation, version, owner, displaced, presence, until,
- * write_id, host, twice, shards, new_generation, new_floor, layout, address);
- * "twice" sends it, goes on with it once, and sends it again, as if the first
- * had taken too long.
+ * write_id, host, twice, shards, new_generation, new_floor, layout, address,
+ * reserve);
+ *
+ * "twice" sends the request, continues it once, and sends it again, as if the
+ * first one had taken too long.
  */
 Datum
 registry_ask(PG_FUNCTION_ARGS)
@@ -142,8 +147,8 @@ registry_ask(PG_FUNCTION_ARGS)
 		"DONE", "CONFLICT", "ABSENT", "REFUSED", "UNKNOWN"
 	};
 	static const char *const failures[SF_FAILURES] = {
-		"OTHER", "UNREACHABLE", "LOGIN", "DATABASE", "EXTENSION",
-		"PERMISSION", "READ_ONLY", "LOST"
+		"OTHER", "UNREACHABLE", "CERTIFICATE", "LOGIN", "DATABASE",
+		"EXTENSION", "PERMISSION", "READ_ONLY", "FULL", "LOST"
 	};
 	SfAsk		ask = {0};
 	SfLayout	layout = {.epoch_ms = 1000, .tick_ms = 10};
@@ -179,6 +184,7 @@ registry_ask(PG_FUNCTION_ARGS)
 	ask.new_layout_text = text_to_cstring(PG_GETARG_TEXT_PP(14));
 	strlcpy(ask.record.address, text_to_cstring(PG_GETARG_TEXT_PP(15)),
 			sizeof(ask.record.address));
+	ask.record.reserve_ms = PG_GETARG_INT64(16);
 
 	backend->send(&ask);
 	if (PG_GETARG_BOOL(10))

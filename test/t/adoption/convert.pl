@@ -1,6 +1,6 @@
-# Keys that become Snowflake keys, and back. What must stay as it is, is seen in
-# what pg_dump writes of the schema before and after: the differences listed
-# here are all that there are.
+# Conversions of keys to Snowflake keys, and back. What pg_dump writes of the schema
+# before and after shows what changes: the differences listed here are all that there
+# are.
 #
 # takes: 30 s
 use strict;
@@ -116,7 +116,7 @@ sub convert
 
 	# the script, run by psql where names mean something else
 	query($node, "CREATE DATABASE copy TEMPLATE $in{database}");
-	$node->psql('copy', qq{
+	my ($status, $out, $err) = $node->psql('copy', qq{
 		CREATE SCHEMA trap;
 		CREATE FUNCTION trap.snowflake_nextval() RETURNS bigint LANGUAGE sql AS 'SELECT 1';
 		CREATE FUNCTION trap.eq(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';
@@ -125,7 +125,8 @@ sub convert
 		SET search_path = trap, pg_catalog, public;
 		SELECT statement FROM public.$call) \\gexec
 		RESET search_path;
-		DROP SCHEMA trap CASCADE;}, on_error_die => 1);
+		DROP SCHEMA trap CASCADE;});
+	is($status, 0, "$name: psql runs the script") or diag($err);
 	my $by_psql = dump_schema('copy');
 	query($node, 'DROP DATABASE copy');
 

@@ -1,6 +1,6 @@
-# The documentation's commands: each block of SQL, shell and configuration of a
-# page is run, in the order of the page, on a server of the page's own. Comments
-# before a block, which no reader sees, say what is special about it:
+# The documentation's commands: each block of SQL, shell and configuration of a page
+# is run, in the order of the page, on a server of the page's own. Comments before a
+# block, which are invisible to readers, say how to run it:
 #
 #	<!-- not run: why -->		which is listed
 #	<!-- run by: test/x -->		the test, or two, that does it and has its words
@@ -8,6 +8,7 @@
 #	<!-- first: SQL; -->		what the page takes for granted
 #	<!-- $1 = 7 -->			what a driver would give for the parameter
 #	<!-- new database -->		from here on in a new one
+#	<!-- needs: extension -->	left out where the server cannot create it
 #	<!-- server: b -->		on another server than the page's, "main"
 #	<!-- output -->			the block shows what the one before prints;
 #	<!-- output: shape -->		so, but for the numbers, and what … stands for
@@ -34,7 +35,7 @@ my @pages = @ARGV ? @ARGV : map { substr($_, length("$root/")) }
   ("$root/README.md", sort(glob("$root/{doc,examples,examples/*}/*.md")),
 	"$root/CONTRIBUTING.md");
 
-my $MARKERS = qr/not run|run by|fails|first|\$\d|new database|server|output|inline/;
+my $MARKERS = qr/not run|run by|fails|first|\$\d|new database|needs|server|output|inline/;
 my $LOOKS_RUN = qr/^[ \t]*(?:[\$#] |(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER
 	|DROP|BEGIN|COMMIT|GRANT|REVOKE|WITH|EXPLAIN|COPY|VACUUM|SET)\b
 	|(?:sudo|make|psql|apt|apt-get|createdb|pg_\w+|test\/\w+|etcdctl)[ ]
@@ -257,6 +258,18 @@ sub configure
 	return;
 }
 
+# Return true, and list the block, if it needs an extension that this server lacks.
+sub cannot_be_created
+{
+	my ($node, $block) = @_;
+	my $extension = $block->{says}{needs} // return 0;
+
+	return 0 if query($node, 'SELECT count(*) FROM pg_available_extensions'
+		  . " WHERE name = '$extension'") eq '1';
+	push @left_out, "$block->{where}: this server has no $extension";
+	return 1;
+}
+
 # A database for this block to begin with.
 sub new_database
 {
@@ -400,6 +413,7 @@ foreach my $page (@pages)
 		  || defined $name && $on ne $name;
 		$name = $on;
 		$node = server($page, $name);
+		next if cannot_be_created($node, $block);
 		if ($block->{language} eq 'conf')
 		{
 			configure($page, $block, $node);
@@ -470,11 +484,13 @@ my @names = split /\n/, query($node, q{
 		LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
 		LEFT JOIN pg_namespace n ON d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
 	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-		AND coalesce(p.proname, c.relname, n.nspname) IS NOT NULL ORDER BY 1});
+		AND coalesce(p.proname, c.relname, n.nspname) IS NOT NULL
+		AND p.pronamespace IS DISTINCT FROM 'snowflake_state'::regnamespace ORDER BY 1});
 # what only the extension itself calls, and what is named together
-my $INTERNAL = qr/^snowflake_(?:initialize|is_ours|id_at_support)$|_here$|^snowflake_recorded_/;
-# a role, libraries, pgEdge's functions, and the beginning of many names
-my $OTHERS = qr/^snowflake_(?:worker|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
+my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
+# a role, an extension, libraries, what only the portable functions have, pgEdge's
+# functions, and the beginning of many names
+my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|registry|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
 my %there = map { $_ => 1 } @names,
   split /\n/, query($node, q{SELECT prosrc FROM pg_proc WHERE probin = '$libdir/snowflake'});
 

@@ -1,6 +1,6 @@
-# The programs of examples/, each against a real server, as examples/README.md has
-# it: what they print is what the tables hold. And the test vectors: the extension and the decoders of three
-# languages read the same out of every ID.
+# The programs of examples/, each against a real server, as examples/README.md
+# describes: they print what the tables hold. And the test vectors: the extension and
+# the decoders of three languages decode every ID in the same way.
 #
 # SNOWFLAKE_PARTS names those whose packages could be had (test/all); without
 # it all are run.
@@ -83,8 +83,8 @@ my %program = (
 		"$examples/orm/with_prisma.js" ],
 	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ]);
 
-# These would drop what is the extension's, were it in the schema of the tables.
-my %own_schema = map { $_ => 1 } qw(prisma drizzle);
+# Of these test/helpers/orm.js tries what else they do, and cannot do.
+my %tried = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = split ' ',
   $ENV{SNOWFLAKE_PARTS}
@@ -181,8 +181,34 @@ my $input = join '', map {
 } @vectors;
 foreach my $name (grep { $decoder{$_} } @wanted)
 {
-	is_deeply(lines_of("decoder, $name", $decoder{$name}, $input),
+	my @command = @{ $decoder{$name} };
+
+	is_deeply(lines_of("decoder, $name", [ @command, '-' ], $input),
 		\@expected, "decoder, $name: it says the same");
+
+	# as programs: one ID, of the extension's own layout and of another one
+	is_deeply(lines_of("decoder, $name, an ID", [ @command, '382903724013522944' ]),
+		[qw(node=1 sequence=0 unix_ms=1795358561812 time=2026-11-22T14:42:41.812Z)],
+		"decoder, $name: an ID of the extension's own layout");
+	is_deeply(
+		lines_of("decoder, $name, an ID of Sonyflake's",
+			[ @command, '612022676378137381', 'timestamp:39 sequence:8 node:16', '1409529600000', '10' ]),
+		[ split /\n/, query($node, q{SELECT concat_ws(E'\n', 'node=' || node_id, 'sequence=' || sequence,
+				'unix_ms=' || (extract(epoch FROM created_at) * 1000)::bigint,
+				'time=' || to_char(created_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+			FROM snowflake_decode(612022676378137381, 'sonyflake')}) ],
+		"decoder, $name: an ID of another layout");
+
+	# what is none, or nothing at all: how the program is used
+	foreach my $words ([], ['book'], ['-1'], ['9223372036854775808'], [ '1', 'timestamp:41' ])
+	{
+		my ($out, $err) = ('', '');
+		my $ended = IPC::Run::run([ @command, @$words ], '<', \'', '>', \$out, '2>', \$err,
+			IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+
+		ok(!$ended && $out eq '' && $err =~ /^usage: .*ID \[FIELDS EPOCH_MS \[TICK_MS\]\]$/m,
+			"decoder, $name: without an ID, but \"@$words\", it says how it is used") or diag("$out$err");
+	}
 }
 
 # ---- the programs ----
@@ -216,19 +242,10 @@ sub cannot
 	ok(grep({ $_ eq 'done' } @$lines), "$name: the script came to its end");
 }
 
-# A schema for what the default calls, which passes it on.
-query($node, 'CREATE DATABASE public');
-query($node, 'CREATE EXTENSION snowflake;
-	CREATE SCHEMA ids;
-	CREATE FUNCTION ids.snowflake_nextval() RETURNS bigint LANGUAGE sql
-		RETURN public.snowflake_nextval()', database => 'public');
-
 foreach my $name (grep { $program{$_} } @wanted)
 {
 	query($node, "CREATE DATABASE $name");
-	query($node, $own_schema{$name}
-		? 'CREATE SCHEMA ids; CREATE EXTENSION snowflake SCHEMA ids'
-		: 'CREATE EXTENSION snowflake', database => $name);
+	query($node, 'CREATE EXTENSION snowflake', database => $name);
 	my $batches = query($node, 'SELECT node_batches FROM pg_stat_snowflake');
 	local $ENV{PGHOST} = '127.0.0.1';
 	local $ENV{PGPORT} = $node->port;
@@ -255,12 +272,11 @@ foreach my $name (grep { $program{$_} } @wanted)
 	ok(@pages == 4 && !grep({ @$_ > 300 } @pages), "$name: there are four pages");
 	is_deeply([ map { @$_ } @pages ],
 		$ids, "$name: the pages hold each row once, in order");
-	my $schema = $own_schema{$name} ? 'ids.' : '';
 	is(query($node, "SELECT DISTINCT concat_ws(' ', column_name, data_type, column_default)
 			FROM information_schema.columns
 			WHERE table_name IN ('orders', 'order_lines')
 				AND (column_name = 'id' OR column_default IS NOT NULL)",
-			database => $name), "id bigint ${schema}snowflake_nextval()",
+			database => $name), "id bigint snowflake_nextval()",
 		"$name: the database fills in the keys of others, and nothing else");
 
 	if ($name eq 'hibernate')
@@ -287,7 +303,14 @@ foreach my $name (grep { $program{$_} } @wanted)
 		"$name: related rows have their keys, and refer to the other's");
 	is(query($node, 'SELECT count(*) FROM order_lines', database => $name),
 		2, "$name: there are two of these");
-	cannot($name) if $own_schema{$name};
+	cannot($name) if $tried{$name};
+
+	# nor has any of them dropped, or taken into its schema, what is the extension's
+	is(query($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
+			WHERE relname ~ 'snowflake' AND relnamespace = 'public'::regnamespace}, database => $name),
+		'pg_stat_snowflake snowflake_horizon_holders', "$name: the extension's views are there");
+	ok(!grep({ /snowflake(?!_nextval|::|\.)|pg_stat/ } map { /^schema (.*)/ } @$lines),
+		"$name: its schema has nothing of the extension's") if $name eq 'rails';
 }
 
 done_testing();

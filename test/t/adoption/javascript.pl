@@ -1,6 +1,6 @@
-# What a browser gets to see: the ways of doc/using.md, with Node.js and its driver
-# for PostgreSQL (test/helpers/browser.js), under the layout for browsers and, where
-# numbers must fail, under the default one.
+# IDs in a browser: the ways of doc/applications.md, with Node.js and its driver for
+# PostgreSQL (test/helpers/browser.js), under the layout for browsers and, to show
+# where numbers fail, under the default one.
 #
 # takes: 10 s
 # needs: nodejs node_pg

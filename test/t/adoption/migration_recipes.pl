@@ -1,5 +1,5 @@
-# The recipes of doc/migration.md, as they are written there, on stand-ins for
-# what others have made.
+# The recipes of doc/migration.md, as they are written there, on stand-ins for other
+# projects' functions.
 #
 # takes: 26 s
 use strict;

@@ -1,6 +1,6 @@
-# A call that waits, for the clock, for the sequence or for the mark, ends at
-# once when it is cancelled, by a timeout, or when its session is ended; and it
-# leaves nothing behind that others would wait for.
+# A call that waits for the clock, for the sequence or for the mark ends at once when
+# it is cancelled, by a timeout, or when its session is ended; and it leaves nothing
+# behind that other sessions would wait for.
 #
 # takes: 15 s
 use strict;

@@ -1,5 +1,6 @@
-# The clock is moved while the server runs. Steps within the drift are bridged,
-# steps within reach are slept for, others are refused, and end by themselves.
+# Steps of the clock while the server runs: it bridges steps within the drift, sleeps
+# for steps within reach, and refuses IDs after larger ones, until the clock is right
+# again.
 #
 # takes: 9 s
 use strict;
@@ -143,7 +144,7 @@ set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 my $mark = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 set_clock($jump, '+2d');
-my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, set it right.*snowflake_accept_clock/s;
+my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, set it right.*snowflake_accept\('clock'\)/s;
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'two days ahead are not believed');
 refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
@@ -162,7 +163,7 @@ refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 set_clock($jump, '+2d');
-query($jump, 'SELECT snowflake_accept_clock()');
+query($jump, q{SELECT snowflake_accept('clock')});
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 cmp_ok(epoch_ms($jumped[-1]), '>', epoch_ms($jumped[-2]) + 86400000,
 	'unless an administrator says so');
@@ -202,9 +203,20 @@ $logged = -s $jump->logfile;
 query($jump, 'SELECT snowflake_nextval()');
 like_log($jump, qr/WARNING:  snowflake SF106: the wall clock is \S+ \w+ past the last mark of this database\n.*DETAIL:  The clock says \S.*HINT:  If no ID was made for so long, all is well\. If the clock is wrong, set it right/s,
 	$logged, '400 days past the mark: a warning');
+my $steps = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'clock steps'};
+my $past = qr/^warning\|the clock is \d+ days?(?: \d+ h)? past the newest mark .*\|If the clock is wrong.*SELECT snowflake_accept\('clock'\);$/;
+like(query($jump, $steps), $past, 'the status shows it');
 $logged = -s $jump->logfile;
 query($jump, 'SELECT snowflake_nextval()');
 unlike(substr(slurp_file($jump->logfile), $logged), qr/SF106/, 'once');
+like(query($jump, $steps), $past, 'the status goes on to show it');
+query($jump, q{CREATE DATABASE idle TEMPLATE template0; SELECT snowflake_accept('clock')});
+like(query($jump, $steps), qr/^ok\|/, 'until somebody says that the clock is right');
+query($jump, q{CREATE EXTENSION snowflake;
+	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp() - interval '300 days') * 1000)::bigint)},
+	database => 'idle');
+query($jump, 'SELECT snowflake_nextval()', database => 'idle');
+like(query($jump, $steps), qr/^ok\|/, 'also of databases that have made no ID for long');
 $jump->stop('immediate');
 
 check_ids('all that was issued while the clock moved', \@seen);

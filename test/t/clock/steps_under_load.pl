@@ -1,5 +1,5 @@
-# The clock moves while clients ask for IDs: small steps are bridged or slept
-# for, large ones are refused, and that ends by itself.
+# Steps of the clock while clients ask for IDs: small steps are bridged or slept for,
+# large ones are refused, until the clock is right again.
 #
 # takes: 20 s
 use strict;

@@ -1,9 +1,9 @@
-# Copies of databases and clusters, and what administrators do to them: the
-# mark comes along, or a call says what is missing.
+# Copies of databases and clusters, and administrators' operations on them: the mark
+# is copied too, or a call says what is missing.
 #
-# Every crash is followed by a start with the clock an hour back, where all is
-# refused, and then by the very time at which the life before began: without
-# the mark, IDs would repeat.
+# Every crash is followed by a start with the clock an hour back, where every call is
+# refused, and then at the time at which the previous life began: without the mark,
+# IDs would repeat.
 #
 # pg_upgrade runs from the installation of OLD_PG_CONFIG, which is of an earlier
 # major and has the extension, too; without that, from the one of PG_CONFIG to

@@ -1,6 +1,6 @@
-# Where a data directory comes from: servers that go on, are promoted, rewound
-# or moved, and copies that start as servers of their own, with the node id of
-# the original. The table is in src/README.md, "Copies".
+# Origins of a data directory: servers that continue, are promoted, rewound or moved,
+# and copies that start as servers of their own, with the node id of the original.
+# The table is in src/identity/README.md, "Copies".
 #
 # takes: 30 s
 use strict;
@@ -19,7 +19,7 @@ my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $marker = 'global/pgsql_tmp/snowflake_server';
 my $record = 'snowflake.primary';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
-my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept_copy\(\)/;
+my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept\('copy'\)/;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
 
 # Start, and return what the log says of it.
@@ -125,15 +125,15 @@ $session->query($next);
 refused($copy, 'SELECT snowflake_ready()', '55000', $refused, 'and is not ready');
 refused($copy, 'SELECT * FROM snowflake_nextval_batch(10)', '55000', $refused, 'nor for batches');
 is(query($copy, 'SELECT 1'), '1', 'the server is up');
-refused($copy, 'SET ROLE mallory; SELECT snowflake_accept_copy()', '42501',
+refused($copy, q{SET ROLE mallory; SELECT snowflake_accept('copy')}, '42501',
 	qr/permission denied for function/, 'not everybody may accept it');
-refused($copy, 'SET default_transaction_read_only = on; SELECT snowflake_accept_copy()', '25006',
+refused($copy, q{SET default_transaction_read_only = on; SELECT snowflake_accept('copy')}, '25006',
 	qr/read-only transaction/, 'nor in a read-only transaction');
 $copy->stop;
 warned($copy, 'It comes from a backup', 'it is found out again');
-query($copy, 'SELECT snowflake_accept_copy()');
+query($copy, q{SELECT snowflake_accept('copy')});
 like(query($copy, $next), qr/^\d+$/, 'accepted, it makes IDs');
-my ($status, undef, $err) = $copy->psql('postgres', 'SELECT snowflake_accept_copy()');
+my ($status, undef, $err) = $copy->psql('postgres', q{SELECT snowflake_accept('copy')});
 like($err, qr/NOTICE:  nothing to accept/, 'that is done once');
 $copy->stop;
 passes($copy, 'a copy that was accepted');
@@ -149,7 +149,7 @@ my $twin = qr/a copy of another server's\n.*DETAIL:  That server was seen runnin
 refused($copy, $next, '55000', $twin, 'beside the original: it is refused');
 is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}),
 	'error', 'which is an error');
-query($copy, 'SELECT snowflake_accept_copy()');
+query($copy, q{SELECT snowflake_accept('copy')});
 like(query($copy, $next), qr/^\d+$/, 'until an administrator says that it may');
 $copy->stop;
 
@@ -192,7 +192,7 @@ foreach my $process (999999, $$)
 
 # The directory was moved, and is still found where it was: that is no other one.
 my $home = $copy->data_dir;
-query_started($copy, 'SELECT snowflake_accept_copy()');
+query_started($copy, q{SELECT snowflake_accept('copy')});
 rename($home, "$home.moved") && symlink("$home.moved", $home) or die $!;
 is_only_warned_of('Before, it was in ".*alone.*pgdata"', 'a directory that was moved');
 unlink($home) && rename("$home.moved", $home) or die $!;
@@ -225,7 +225,7 @@ $copy = server_from('shards', $primary, 'backup', [ "snowflake.node_id = '2'", "
 warned($copy, 'It comes from a backup', 'a copy with another node id and shards');
 like(query($copy, $next), qr/^\d+$/, 'it makes IDs of the node');
 refused($copy, $shard, '55000', qr/DETAIL:  That server may issue for the same shards/, 'and none of shards');
-query($copy, 'SELECT snowflake_accept_copy()');
+query($copy, q{SELECT snowflake_accept('copy')});
 like(query($copy, $shard), qr/^\d+$/, 'until it is accepted');
 $copy->stop;
 
@@ -301,7 +301,7 @@ $primary->stop;
 	$primary->stop;
 	unlink $machine;
 	passes($primary, 'a machine that has lost its name');
-	query($primary, 'SELECT snowflake_accept_copy()');
+	query($primary, q{SELECT snowflake_accept('copy')});
 	$primary->stop;
 	unlink $primary->data_dir . "/$record";
 }

@@ -1,5 +1,5 @@
-# snowflake_twins(): IDs in a table that carry this server's node, and that it
-# cannot have issued.
+# snowflake_node_conflicts(): IDs in a table that carry this server's node, although
+# it cannot have issued them.
 #
 # takes: 10 s
 use strict;
@@ -18,12 +18,12 @@ $node->start;
 query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; ' . load_tables());
 
 # What is found, as count and reasons.
-sub twins
+sub conflicts
 {
 	my ($args, %options) = @_;
 
 	return query($options{node} || $node,
-		"SELECT count(*), string_agg(DISTINCT reason, ', ') FROM snowflake_twins($args)");
+		"SELECT count(*), string_agg(DISTINCT reason, ', ') FROM snowflake_node_conflicts($args)");
 }
 
 # An ID of a node, so long after now; it takes a server a while to get there.
@@ -38,36 +38,36 @@ sub insert
 
 # ---- what is found ----
 
-is(query($node, 'INSERT INTO t SELECT FROM generate_series(1, 1000); SELECT count(*) FROM snowflake_twins(\'t\')'),
+is(query($node, 'INSERT INTO t SELECT FROM generate_series(1, 1000); SELECT count(*) FROM snowflake_node_conflicts(\'t\')'),
 	'0', 'nothing of our own');
 query($node, 'CREATE TABLE u (id bigint)');
 insert('u', 6, '1 day');
 insert('u', 5, '-1 day');
 query($node, 'INSERT INTO u VALUES (-1), (NULL), (0), (9223372036854775807)');
-is(twins(q{'u'}), '0|', 'nor of another node, nor what is below the last ID, which may be ours');
+is(conflicts(q{'u'}), '0|', 'nor of another node, nor what is below the last ID, which may be ours');
 my $future = insert('u', 5, '1 day');
-is(query($node, q{SELECT id, created_at > now() + interval '23 hours', reason FROM snowflake_twins('u')}),
+is(query($node, q{SELECT id, created_at > now() + interval '23 hours', reason FROM snowflake_node_conflicts('u')}),
 	"$future|t|its time has not come yet", 'one of our node, a day ahead');
 insert('u', 5, "$_ days") foreach (2 .. 5);
-is(twins(q{'u'}), '5|its time has not come yet', 'and others');
+is(conflicts(q{'u'}), '5|its time has not come yet', 'and others');
 is(query($node, q{SELECT array_agg(id ORDER BY id) = (SELECT array_agg(id ORDER BY id)
 		FROM (SELECT id FROM u WHERE id < 9223372036854775807 AND id IS NOT NULL AND snowflake_node(id) = 5 ORDER BY id DESC LIMIT 2) x)
-	FROM snowflake_twins('u', 'id', 2)}), 't', 'no more than are wanted: the highest');
+	FROM snowflake_node_conflicts('u', 'id', 2)}), 't', 'no more than are wanted: the highest');
 
 # one in the present: this server has made nothing since
 query($node, 'TRUNCATE u');
 my $present = query($node, q{
 	INSERT INTO u SELECT snowflake_max_id(snowflake_timestamp(snowflake_nextval())) RETURNING id});
 is(query($node, "SELECT snowflake_node($present)"), 1023, 'an ID of the same tick, of another node');
-is(twins(q{'u'}), '0|', 'is none of ours');
+is(conflicts(q{'u'}), '0|', 'is none of ours');
 $present = query($node, q{
 	INSERT INTO u SELECT (i >> 22 << 22) + (5 << 12) + 4095 FROM snowflake_nextval() i RETURNING id});
-is(query($node, q{SELECT id, reason FROM snowflake_twins('u')}),
+is(query($node, q{SELECT id, reason FROM snowflake_node_conflicts('u')}),
 	"$present|it is above the last one issued here", 'the same tick, a higher sequence');
 query($node, 'SELECT pg_sleep(0.01); SELECT snowflake_nextval()');
-is(twins(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
+is(conflicts(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
 
-# what is made meanwhile is never taken for a twin's
+# IDs made meanwhile are never reported
 {
 	my $checker = IdChecker->new($node->basedir . '/ids');
 	my $load = start_load($checker, 'load', $node->connstr('postgres'), 8);
@@ -79,7 +79,7 @@ is(twins(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
 			found bigint := 0;
 		BEGIN
 			FOR i IN 1 .. 2000 LOOP
-				found := found + (SELECT count(*) FROM snowflake_twins('t'));
+				found := found + (SELECT count(*) FROM snowflake_node_conflicts('t'));
 				COMMIT;
 			END LOOP;
 			IF found > 0 THEN
@@ -108,18 +108,18 @@ query($node, qq{
 query($node, qq{INSERT INTO $names[0].$names[1] ($names[2])
 	SELECT snowflake_min_id(now() + interval '1 day') + (5 << 12)});
 my $relation = q{'"Odd ""schema"."Tab '' le"'};
-is(twins(qq{$relation, 'I;d'}), '1|its time has not come yet', 'a partitioned table with odd names');
+is(conflicts(qq{$relation, 'I;d'}), '1|its time has not come yet', 'a partitioned table with odd names');
 insert('w', 5, '1 day');
 query($node, 'REFRESH MATERIALIZED VIEW m');
-is(twins(q{'m'}), '1|its time has not come yet', 'a materialized view');
+is(conflicts(q{'m'}), '1|its time has not come yet', 'a materialized view');
 query($node, q{CREATE TABLE child () INHERITS (w);
 	INSERT INTO child SELECT snowflake_min_id(now() + interval '2 days') + (5 << 12) + n FROM generate_series(0, 199) n});
 is(query($node, q{SELECT count(*), array_agg(id) = (SELECT array_agg(id) FROM
-	(SELECT id FROM w ORDER BY id DESC LIMIT 150) h) FROM snowflake_twins('w', 'id', 150)}), '150|t',
+	(SELECT id FROM w ORDER BY id DESC LIMIT 150) h) FROM snowflake_node_conflicts('w', 'id', 150)}), '150|t',
 	'the highest first, of children without an index, too');
 query($node, 'CREATE INDEX ON child (id DESC)');
 is(query($node, q{SELECT count(*), array_agg(id) = (SELECT array_agg(id) FROM
-	(SELECT id FROM w ORDER BY id DESC LIMIT 150) h) FROM snowflake_twins('w', 'id', 150)}), '150|t',
+	(SELECT id FROM w ORDER BY id DESC LIMIT 150) h) FROM snowflake_node_conflicts('w', 'id', 150)}), '150|t',
 	'and with one that sorts the other way');
 query($node, 'DROP TABLE child');
 
@@ -142,28 +142,28 @@ foreach my $bad (
 {
 	my ($args, $sqlstate, $pattern) = @$bad;
 
-	refused($node, "SELECT * FROM snowflake_twins($args)", $sqlstate, $pattern, "($args) is refused");
+	refused($node, "SELECT * FROM snowflake_node_conflicts($args)", $sqlstate, $pattern, "($args) is refused");
 }
-refused($node, q{BEGIN READ ONLY; SELECT * FROM snowflake_twins('w')}, '25006',
+refused($node, q{BEGIN READ ONLY; SELECT * FROM snowflake_node_conflicts('w')}, '25006',
 	qr/read-only transaction/, 'a read-only transaction');
 
 # ---- with the caller's rights ----
 
 my $mallory = 'SET SESSION AUTHORIZATION mallory;';
-refused($node, "$mallory SELECT * FROM snowflake_twins('w')", '42501',
+refused($node, "$mallory SELECT * FROM snowflake_node_conflicts('w')", '42501',
 	qr/permission denied for table w/, 'who may not read the table');
 query($node, 'GRANT SELECT (id) ON w TO mallory');
-is(query($node, "$mallory SELECT count(*) FROM snowflake_twins('w')"), '1', 'who may read the column');
+is(query($node, "$mallory SELECT count(*) FROM snowflake_node_conflicts('w')"), '1', 'who may read the column');
 query($node, q{
 	GRANT SELECT ON w TO mallory;
 	ALTER TABLE w ENABLE ROW LEVEL SECURITY;
 	CREATE POLICY p ON w USING (id < 0)});
-refused($node, "$mallory SELECT count(*) FROM snowflake_twins('w')", '42501',
+refused($node, "$mallory SELECT count(*) FROM snowflake_node_conflicts('w')", '42501',
 	qr/row-level security of table "w" applies/, 'row security counts');
-is(twins(q{'w'}), '1|its time has not come yet', 'as it does for others');
+is(conflicts(q{'w'}), '1|its time has not come yet', 'as it does for others');
 query($node, 'CREATE SCHEMA closed; CREATE TABLE closed.w (id bigint); GRANT SELECT ON closed.w TO mallory');
 my $closed = query($node, q{SELECT 'closed.w'::regclass::oid});
-refused($node, "$mallory SELECT * FROM snowflake_twins($closed)", '42501',
+refused($node, "$mallory SELECT * FROM snowflake_node_conflicts($closed)", '42501',
 	qr/permission denied for schema closed/, 'a schema that he may not use');
 is(query($node, q{
 	CREATE SCHEMA trap;
@@ -174,7 +174,7 @@ is(query($node, q{
 	CREATE OPERATOR trap.& (FUNCTION = trap.trap2, LEFTARG = bigint, RIGHTARG = bigint);
 	CREATE TABLE trap.w (id bigint);
 	SET search_path = trap, pg_catalog, public;
-	SELECT count(*) OPERATOR(pg_catalog.+) 0 FROM snowflake_twins('public.w')}), '1', 'with traps in search_path');
+	SELECT count(*) OPERATOR(pg_catalog.+) 0 FROM snowflake_node_conflicts('public.w')}), '1', 'with traps in search_path');
 
 # ---- other servers ----
 
@@ -182,13 +182,13 @@ is(query($node, q{
 my $last = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
 $node->stop('immediate');
 $node->start;
-is(twins(q{'t'}), '0|', 'nothing of our own after a crash');
+is(conflicts(q{'t'}), '0|', 'nothing of our own after a crash');
 
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
-refused($standby, q{SELECT * FROM snowflake_twins('t')}, '25006', qr/during recovery/,
+refused($standby, q{SELECT * FROM snowflake_node_conflicts('t')}, '25006', qr/during recovery/,
 	'a standby cannot know');
 $standby->stop;
 $node->stop;
@@ -210,7 +210,7 @@ foreach my $case (
 		INSERT INTO t SELECT id + (snowflake_min_id(now() + interval '1 day') - snowflake_min_id(now())) FROM t;
 		INSERT INTO t VALUES (snowflake_max_id(now() + interval '1 day'))});
 	is(query($server, q{SELECT count(*) FROM t}), '21', "$layout: IDs");
-	is(twins(q{'t'}, node => $server), ($other == 0 ? '11' : '10') . '|its time has not come yet',
+	is(conflicts(q{'t'}, node => $server), ($other == 0 ? '11' : '10') . '|its time has not come yet',
 		"$layout: those of our node are found");
 	$server->stop;
 }

@@ -1,7 +1,7 @@
 # Copies of a database on the same server (CREATE DATABASE ... TEMPLATE): they have
-# its mark, which lies ahead of the clock, and nobody waits for that. What the
-# counters know nothing of counts all the same: after a crash, and where a mark
-# was written that they were not raised to.
+# its mark, which lies ahead of the clock, and no call waits for it. IDs unknown to
+# the counters still count: after a crash, and if a mark was written to which they
+# were not raised.
 #
 # takes: 20 s
 use strict;

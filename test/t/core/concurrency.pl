@@ -1,6 +1,6 @@
-# Many backends at once: no ID twice, for the node, for shards, in batches; and
-# nobody takes the progress of others for a step of the clock. SNOWFLAKE_BUSY is
-# for how many seconds.
+# Many backends at once: no ID twice, for the node, for shards, in batches; and no
+# backend mistakes the progress of others for a step of the clock. SNOWFLAKE_BUSY is
+# the number of seconds.
 #
 # takes: 12 s
 use strict;

@@ -1,4 +1,5 @@
-# Configuration: what stops the start, what is taken once, what is recorded.
+# Configuration: settings that stop the start, that are taken once, and that are
+# recorded.
 #
 # takes: 31 s
 use strict;
@@ -26,8 +27,8 @@ is(query($bare, 'SELECT count(*) FROM snowflake_inspect(1541815603606036480) WHE
 foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
 	'snowflake_shard_nextval(1)', 'snowflake_decode(1)',
 	'snowflake_timestamp(1)', 'snowflake_min_id(now())', 'snowflake_ready()',
-	'snowflake_advance(1)', 'snowflake_accept_clock()',
-	'snowflake_accept_configuration()')
+	'snowflake_advance(1)', q{snowflake_accept('clock')},
+	q{snowflake_accept('configuration')})
 {
 	refused($bare, "SELECT $call", '55000',
 		qr/must be loaded via shared_preload_libraries.*HINT:.*\nshared_preload_libraries = 'snowflake'\nsnowflake.node_id = /s,
@@ -62,9 +63,9 @@ foreach my $bad (
 	[ "snowflake.layout = 'instagram'", qr/FATAL:  .*\n.*DETAIL:  The layout of the node's IDs cannot have the field "shard"/ ],
 	[ "snowflake.shard_layout = 'timestamp:41 shard:13'", qr/FATAL:  .*\n.*DETAIL:  A layout must have the field "sequence"/ ],
 	[ "snowflake.shard_layout = 'twitter'", qr/FATAL:  .*\n.*DETAIL:  The layout of the shards' IDs must have the field "shard"/ ],
-	[ "snowflake.epoch = 'soon'", qr/FATAL:  invalid value for parameter "snowflake.epoch": "soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
-	[ "snowflake.epoch = '2200-01-01'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be between 1970-01-01 and 2199-12-31/ ],
-	[ "snowflake.layout = 'sonyflake'\nsnowflake.epoch = '1409529600001'", qr/FATAL:  snowflake.epoch "1409529600001" does not go with snowflake.layout "sonyflake"\n.*DETAIL:  The epoch must be a multiple of the tick/ ],
+	[ "snowflake.layout = 'snowflake epoch:soon'", qr/FATAL:  invalid value for parameter "snowflake.layout": "snowflake epoch:soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
+	[ "snowflake.layout = 'snowflake epoch:2200-01-01'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be between 1970-01-01 and 2199-12-31/ ],
+	[ "snowflake.layout = 'sonyflake epoch:1409529600001'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be a multiple of the tick/ ],
 	[ "snowflake.shards = '9-3'", qr/FATAL:  .*\n.*DETAIL:  The range 9-3 is reversed/ ],
 	[ "snowflake.shards = '0-5,5'", qr/FATAL:  .*\n.*DETAIL:  The number 5 is listed twice/ ],
 	[ "snowflake.shards = '8192'", qr/FATAL:  .*\n.*DETAIL:  The numbers must be between 0 and 8191/ ],
@@ -74,7 +75,7 @@ foreach my $bad (
 	[ "snowflake.max_clock_jump = '0'", qr/FATAL:  .*snowflake.max_clock_jump/ ],
 	[ "snowflake.sequence_start = 'one'", qr/FATAL:  .*\n.*HINT:  Available values: zero, random/ ],
 	[ "snowflake.max_databases = 0", qr/FATAL:  0 is outside the valid range for parameter "snowflake.max_databases"/ ],
-	[ "snowflake.layout = 'twitter'\nsnowflake.datacenter_id = '32'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.datacenter_id is 32, and the layout has room for 0 to 31/ ])
+	[ "snowflake.layout = 'twitter'\nsnowflake.node_id = '32/1'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  The datacenter in snowflake.node_id is 32, and the layout has room for 0 to 31/ ])
 {
 	(my $name = $bad->[0]) =~ s/\n/, /g;
 	fails_to_start($node, "$bad->[0]\n", $bad->[1], $name);
@@ -90,7 +91,7 @@ refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');
 refused($node, 'SELECT snowflake_ready()', '55000', $unset,
 	'and the probe says so');
-refused($node, q{CREATE TABLE t (id bigint); SELECT snowflake_twins('t')}, '55000', $unset,
+refused($node, q{CREATE TABLE t (id bigint); SELECT snowflake_node_conflicts('t')}, '55000', $unset,
 	'nor looked for');
 like(query($node, 'SELECT snowflake_decode(1)'), qr/2024/, 'but decoded');
 
@@ -106,8 +107,8 @@ sub set_and_reload
 refused($node, "ALTER SYSTEM SET snowflake.node_id = '5000'", '22023',
 	qr/invalid value for parameter "snowflake.node_id": "5000".*DETAIL:  It must be a number from 0 to 1023/s,
 	'one that does not fit is refused');
-refused($node, "ALTER SYSTEM SET snowflake.datacenter_id = '1'", '22023',
-	qr/DETAIL:  It must be a number from 0 to 0/,
+refused($node, "ALTER SYSTEM SET snowflake.node_id = '1/7'", '22023',
+	qr/DETAIL:  The layout has no field for a datacenter/,
 	'so is a datacenter that the layout has no room for');
 set_and_reload('snowflake.node_id', '5');
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'") or die;
@@ -196,9 +197,9 @@ $node->restart;
 # ---- the record of epoch and layouts ----
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
-my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout, snowflake.epoch and snowflake.shard_layout to what is recorded, and restart.*snowflake_accept_configuration/s;
+my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart.*snowflake_accept\('configuration'\)/s;
 foreach my $change (
-	[ "snowflake.epoch = '2025-06-01'", 'epoch:2025-06-01', 'epoch:2024-01-01' ],
+	[ "snowflake.layout = 'snowflake epoch:2025-06-01'", 'epoch:2025-06-01', 'epoch:2024-01-01' ],
 	[ "snowflake.layout = 'timestamp:41 node:6 sequence:16'", 'node:6 sequence:16', 'node:10 sequence:12' ],
 	[ "snowflake.shard_layout = 'timestamp:41 shard:8 sequence:14'", 'shard:8', 'shard:13' ])
 {
@@ -221,17 +222,17 @@ foreach my $change (
 
 # accepted: with a WARNING that says what it endangers
 $node->append_conf('postgresql.conf',
-	"snowflake.node_id = '1'\nsnowflake.epoch = '2025-06-01'");
+	"snowflake.node_id = '1'\nsnowflake.layout = 'snowflake epoch:2025-06-01'");
 $node->restart;
 my ($out, $err);
-$node->psql('postgres', 'SELECT snowflake_accept_configuration()',
+$node->psql('postgres', q{SELECT snowflake_accept('configuration')},
 	stdout => \$out, stderr => \$err);
 like($err, qr/WARNING:  IDs made from now on can repeat IDs that are already in this database/,
 	'a later epoch endangers what is there');
 like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/, 'once accepted, it generates');
-$node->append_conf('postgresql.conf', "snowflake.epoch = '2020-01-01'");
+$node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake epoch:2020-01-01'");
 $node->restart;
-$node->psql('postgres', 'SELECT snowflake_accept_configuration()',
+$node->psql('postgres', q{SELECT snowflake_accept('configuration')},
 	stdout => \$out, stderr => \$err);
 like($err, qr/WARNING:  IDs that are already in this database will decode wrongly/,
 	'an earlier one only makes them decode wrongly');
@@ -244,7 +245,7 @@ query($node, q{
 	CREATE EXTENSION snowflake;
 	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
 	SELECT setval('snowflake_state.snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
-my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. If none is, .*snowflake_accept_configuration/s;
+my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. If none is, .*snowflake_accept\('configuration'\)/s;
 refused($node, 'SELECT snowflake_ready()', '55000',
 	$no_layout, 'while it is restored: refused', database => 'restored');
 like(query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'recorded configuration'}, database => 'restored'),
@@ -269,30 +270,28 @@ foreach my $garbage (
 	query($node, "SELECT $garbage", database => 'restored');
 	refused($node, 'SELECT snowflake_nextval()', '55000', $no_layout,
 		"$garbage: refused, with a way out", database => 'restored');
-	$node->psql('restored', 'SELECT snowflake_accept_configuration()', stderr => \$err);
+	$node->psql('restored', q{SELECT snowflake_accept('configuration')}, stderr => \$err);
 	like($err, qr/WARNING:  IDs/, 'which is taken');
 	like(query($node, 'SELECT snowflake_nextval()', database => 'restored'), qr/^\d+$/,
 		'and leads out');
 }
 ($out, $err) = ('', '');
-$node->psql('restored', 'SELECT snowflake_accept_configuration()', stderr => \$err);
+$node->psql('restored', q{SELECT snowflake_accept('configuration')}, stderr => \$err);
 like($err, qr/NOTICE:  nothing to accept/, 'once');
 
 # ---- datacenters ----
 
 query($node, 'CREATE DATABASE dc');
 $node->append_conf('postgresql.conf', q{
-snowflake.epoch = ''
 snowflake.layout = 'twitter'
-snowflake.datacenter_id = '3'
-snowflake.node_id = '7'
+snowflake.node_id = '3/7'
 });
 $node->restart;
 is(query($node, q{
 	CREATE EXTENSION snowflake;
 	SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())},
 	database => 'dc'), '3|7|103', 'datacenter and worker');
-$node->append_conf('postgresql.conf', "snowflake.datacenter_id = ''\nsnowflake.node_id = '103'");
+$node->append_conf('postgresql.conf', "snowflake.node_id = '103'");
 $node->restart;
 is(query($node, 'SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())',
 	database => 'dc'), '3|7|103', 'or the whole number');
@@ -337,7 +336,7 @@ foreach my $layout ('discord', 'mastodon', 'javascript', 'sonyflake', 'pgedge',
 	$node->append_conf('postgresql.conf',
 		"snowflake.layout = '$layout'\nsnowflake.node_id = '"
 		  . ($layout eq 'mastodon' ? 0 : 101) . "'\n"
-		  . "snowflake.max_clock_drift = 5ms\nsnowflake.datacenter_id = ''");
+		  . "snowflake.max_clock_drift = 5ms");
 	$node->restart;
 	is(query($node, qq{
 		CREATE EXTENSION snowflake;
@@ -431,7 +430,7 @@ ok($ended && $last ne '' && $last < 2**58,
 	'up to its last tick it issues, and no ID is beyond it');
 set_life('unborn', int(time() * 1000) + 86400000);
 refused($node, 'SELECT snowflake_nextval()', '58000',
-	qr/wall clock is before the layout's epoch.*DETAIL:  The epoch is 20.*HINT:  Set the server's clock right, or snowflake.epoch/s,
+	qr/wall clock is before the layout's epoch.*DETAIL:  The epoch is 20.*HINT:  Set the server's clock right, or the epoch in snowflake.layout/s,
 	'an epoch in the future', database => 'unborn');
 
 $node->stop;

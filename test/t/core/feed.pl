@@ -1,5 +1,5 @@
 # Feeds: with the horizon a reader sees each committed row once and in order,
-# whatever the writers do. SNOWFLAKE_ROWS is how many rows the proof has.
+# whatever the writers do. SNOWFLAKE_ROWS is the number of rows.
 #
 # takes: 20 s
 use strict;

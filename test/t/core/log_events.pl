@@ -1,5 +1,5 @@
-# Lines in the log: each event has a code, as its SQLSTATE and before its
-# message, and one kind does not fill the log.
+# Lines in the log: each event has a code, as its SQLSTATE and before its message,
+# and no kind of event fills the log.
 #
 # takes: 15 s
 use strict;

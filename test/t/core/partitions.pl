@@ -69,6 +69,21 @@ sub race
 	return made($second);
 }
 
+# A second session waits for the first, which drops what both want to.
+sub race_to_drop
+{
+	my ($statement) = @_;
+	my $first = $node->background_psql('postgres');
+	my $second = $node->background_psql('postgres');
+
+	is($first->query_safe("BEGIN; $statement"), 'public.orders_p2024_03', 'the first drops it');
+	send_statement($second, $statement);
+	wait_for_waiting(1);
+	$first->query_safe('COMMIT');
+	$first->quit;
+	return made($second);
+}
+
 is(race($november, 'ROLLBACK'), 'orders_p2026_11',
 	'the first session rolls back: the second makes the partition');
 is(race($december, 'COMMIT'), '',
@@ -99,8 +114,22 @@ is(query($node, "SET lock_timeout = '1ms'; $december"), '',
 refused($node, "SET lock_timeout = '1ms'; $january",
 	'55P03', qr/canceling statement due to lock timeout/,
 	'what is missing needs the lock of CREATE TABLE ... PARTITION OF');
+
+# the same of dropping
+my $drop = q{SELECT snowflake_drop_partitions('orders', '2024-04-01+00')};
+is(query($node, "SET lock_timeout = '1ms'; $drop"), '',
+	'with nothing to drop, it waits for no session that writes');
+$writer->query_safe('COMMIT');
+query($node, q{SELECT snowflake_create_partitions('orders', '1 month', '2024-03-01+00', '2024-04-01+00');
+	CREATE TABLE orders_now PARTITION OF orders FOR VALUES FROM (900000000000000000) TO (MAXVALUE)});
+$writer->query_safe('BEGIN; SELECT count(*) FROM orders');
+refused($node, "SET lock_timeout = '1ms'; $drop",
+	'55P03', qr/canceling statement due to lock timeout/,
+	'what is to be dropped needs a lock that waits for those who read');
 $writer->query_safe('COMMIT');
 $writer->quit;
+is(race_to_drop($drop), '', 'of two sessions that drop the same partition, one drops it');
+query($node, 'DROP TABLE orders_now');
 is(query($node, $january), 'orders_p2027_01', 'and is made when it has that');
 
 # Long names end where a character does.

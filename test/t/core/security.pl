@@ -1,6 +1,6 @@
-# What an ordinary user, a schema's owner and a database's owner may do, and
-# what they may not, however they try. What test/sql/privileges.sql shows for
-# an ordinary user is not repeated here.
+# Rights of an ordinary user, a schema's owner and a database's owner: what they may
+# do, and what they may not, however they try. Checks of test/sql/privileges.sql are
+# not repeated here.
 #
 # takes: 30 s
 use strict;
@@ -82,7 +82,7 @@ query($bare, q{
 	ALTER DATABASE postgres SET snowflake.nonsense = 'x';
 	DO $$
 	BEGIN
-		EXECUTE format('ALTER ROLE mallory SET snowflake.epoch = %L', repeat('x', 100000));
+		EXECUTE format('ALTER ROLE mallory SET snowflake.shard_layout = %L', repeat('x', 100000));
 	END $$;
 });
 $bare->append_conf('postgresql.conf',
@@ -92,13 +92,13 @@ my ($out, $err) = connect_as($bare, 'mallory', q{
 	SELECT snowflake_node(snowflake_nextval());
 	SELECT string_agg(setting, ',' ORDER BY name) FROM pg_settings
 	WHERE name IN ('snowflake.node_id', 'snowflake.max_clock_drift',
-		'snowflake.sequence_start', 'snowflake.shards', 'snowflake.layout', 'snowflake.epoch');
+		'snowflake.sequence_start', 'snowflake.shards', 'snowflake.layout', 'snowflake.shard_layout');
 });
-is($out, "1\n,snowflake,5,1,zero,",
+is($out, "1\nsnowflake,5,1,zero,instagram,",
 	'what was set for roles and databases before does not count');
 like($err, qr/WARNING:  parameter "snowflake\.$_" cannot be changed/,
 	"a warning says so of $_")
-  foreach (qw(node_id max_clock_drift sequence_start shards layout epoch));
+  foreach (qw(node_id max_clock_drift sequence_start shards layout shard_layout));
 foreach my $setting ('snowflake.node_id=7', 'snowflake.layout=discord',
 	'snowflake.nonsense=1', 'Snowflake.Max_Clock_Drift=1000')
 {
@@ -129,11 +129,11 @@ is( query($bare, q{
 	't|snowflake.time_ranges',
 	'the planner\'s is the only setting of ours that a session can change');
 
-# what the note of a clean shutdown says is for the server only
+# only the server may read the shutdown file
 $bare->stop;
-my ($note) = glob($bare->data_dir . '/*snowflake*');
-ok(defined $note && ((stat $note)[2] & oct('0007')) == 0,
-	'the note of the shutdown is not for other users of the machine');
+my ($file) = glob($bare->data_dir . '/*snowflake*');
+ok(defined $file && ((stat $file)[2] & oct('0007')) == 0,
+	'the shutdown file is not for other users of the machine');
 
 # ---- the objects of the extension, all of them ----
 
@@ -163,33 +163,22 @@ is(query($node, qq{SELECT DISTINCT classid::regclass $members
 
 # volatility and parallel safety, and whether PUBLIC may execute
 my @functions = split /\n/, <<'END';
-snowflake_accept_clock() v u -
-snowflake_accept_configuration() v u -
-snowflake_accept_copy() v u -
+snowflake_accept(text) v u -
 snowflake_advance(bigint,boolean,text) v u -
 snowflake_clock() v r public
+snowflake_compose(timestamp with time zone,integer,integer) s s public
+snowflake_compose(timestamp with time zone,integer,integer,text,integer) i s public
 snowflake_convert(regclass,name,integer,boolean) v u public
 snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
 snowflake_currval() v r public
 snowflake_decode(bigint) s s public
 snowflake_decode(bigint,text) i s public
+snowflake_drop_partitions(regclass,timestamp with time zone,text) v u public
 snowflake_encode(bigint,text) i s public
 snowflake_horizon() s r public
-snowflake_horizon_holders() v r public
-snowflake_id_after("any") s s public
-snowflake_id_after("any",text) s s public
-snowflake_id_at(bigint,"any") s s public
-snowflake_id_at(bigint,"any",text) s s public
-snowflake_id_at_support(internal) i s public
-snowflake_id_before("any") s s public
-snowflake_id_before("any",text) s s public
-snowflake_id_from("any") s s public
-snowflake_id_from("any",text) s s public
-snowflake_id_until("any") s s public
-snowflake_id_until("any",text) s s public
 snowflake_inspect(bigint) s s public
 snowflake_layouts() s s public
-snowflake_lease() v r public
+snowflake_leases() v r public
 snowflake_max_id(timestamp with time zone) s s public
 snowflake_max_id(timestamp with time zone,text) i s public
 snowflake_min_id(timestamp with time zone) s s public
@@ -198,40 +187,38 @@ snowflake_nextval() v r public
 snowflake_nextval_batch(integer) v r public
 snowflake_node(bigint) s s public
 snowflake_node(bigint,text) i s public
+snowflake_node_conflicts(regclass,name,integer) v r public
 snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
-snowflake_registry_begin(bigint,bigint,text,bigint,integer) v u -
 snowflake_registry_init(text) v u -
-snowflake_registry_init_here(text) v u public
-snowflake_registry_keep(bigint,bigint,bigint) v u -
-snowflake_registry_layout(text) i s public
-snowflake_registry_place() v s public
-snowflake_registry_read() v u -
 snowflake_registry_recover(interval,interval) v u -
-snowflake_registry_recover_here(interval,interval) v u public
 snowflake_registry_release(bigint) v u -
-snowflake_registry_release_here(bigint) v u public
-snowflake_registry_renew(bigint,bigint,bigint) v u -
 snowflake_registry_slots() v u -
-snowflake_registry_slots_here() v u public
-snowflake_registry_write(bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,bigint,boolean,text,integer,bigint,bigint,bigint) v u -
-snowflake_registry_write_shards(bigint,bigint,text) v u -
 snowflake_revert(regclass,name,text,bigint,boolean) v u public
 snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
 snowflake_shard(bigint,text) i s public
 snowflake_shard_horizon(integer) s r public
-snowflake_shard_lease() v r public
 snowflake_shard_nextval(integer) v r public
 snowflake_shard_nextval_batch(integer,integer) v r public
-snowflake_stat_get() v r public
 snowflake_stat_reset() v r -
 snowflake_status() v u public
 snowflake_timestamp(bigint) s s public
 snowflake_timestamp(bigint,text) i s public
-snowflake_twins(regclass,name,integer) v r public
+snowflake_state.bound(text,"any") s s public
+snowflake_state.bound(text,"any",text) s s public
+snowflake_state.copy_nextval(internal) s r public
+snowflake_state.copy_shard_nextval(integer,internal) s r public
+snowflake_state.copy_support(internal) i s public
+snowflake_state.horizon_holders() v r public
+snowflake_state.is_at(bigint,"any") s s public
+snowflake_state.is_at(bigint,"any",text) s s public
+snowflake_state.is_at_support(internal) i s public
+snowflake_state.layout(text) s s public
+snowflake_state.layout_support(internal) i s public
+snowflake_state.stat_get() v r public
 END
 my $functions = qq{
 	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
@@ -246,8 +233,8 @@ is(query($node, $functions), join("\n", @functions),
 is( query($node, qq{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
 	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
-	AND (prosecdef OR proleakproof OR prosupport <> 0 AND proname <> 'snowflake_id_at'
-		OR pronamespace <> 'ext'::regnamespace OR proowner <> '$superuser'::regrole
+	AND (prosecdef OR proleakproof OR prosupport NOT IN (0, 'snowflake_state.copy_support'::regproc, 'snowflake_state.is_at_support'::regproc, 'snowflake_state.layout_support'::regproc)
+		OR pronamespace NOT IN ('ext'::regnamespace, 'snowflake_state'::regnamespace) OR proowner <> '$superuser'::regrole
 		OR NOT (lanname = 'c' AND probin = '\$libdir/snowflake'
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
 			OR EXISTS (SELECT FROM unnest(proconfig) c WHERE c LIKE 'search_path=%')))}),
@@ -263,14 +250,13 @@ is( query($node, qq{
 	ORDER BY relname COLLATE "C"}),
 	join("\n", 'pg_stat_snowflake|v|p|t|- SELECT',
 		'snowflake_horizon_holders|v|p|t|- SELECT',
-		map({ "snowflake_$_|S|p|t|- SELECT" }
+		map { "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
-		map { "snowflake_$_|r|p|t|" } qw(registry registry_shards registry_slot)),
-	'each relation; others may only read sequences, and nothing of a registry');
+	'each relation; others may only read sequences');
 is( query($node, qq{
 	SELECT count(*) FROM pg_extension e, unnest(extconfig) c
 	WHERE extname = 'snowflake' AND c IN (SELECT objid $members AND classid = 'pg_class'::regclass)}),
-	'5', 'sequences are dumped with their content; a registry is not, since a copy must not be one');
+	'5', 'sequences are dumped with their content');
 is( query($node, q{
 	SELECT count(*) FROM (
 		SELECT 'pg_proc'::regclass AS classid, oid FROM pg_proc WHERE pronamespace = 'ext'::regnamespace
@@ -323,23 +309,16 @@ my @calls = (
 		qw(decode timestamp node shard sequence)),
 	map({ ("snowflake_$_('2025-01-01')", "snowflake_$_('2025-01-01', 'twitter')") }
 		qw(min_id max_id)),
+	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
-	'snowflake_shard_horizon(1)', 'snowflake_horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_stat_get()', 'snowflake_status()', 'snowflake_shard_lease()', q{snowflake_twins('pg_catalog.pg_sequence', 'seqstart')},
-	'snowflake_registry_place()', q{snowflake_registry_layout('twitter')});
+	'snowflake_shard_horizon(1)', 'snowflake_state.horizon_holders()', 'snowflake_leases()', 'snowflake_clock()',
+	'snowflake_state.stat_get()', q{snowflake_state.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
-	'snowflake_accept_clock()', 'snowflake_accept_configuration()', 'snowflake_accept_copy()',
-	'snowflake_stat_reset()', 'snowflake_registry_init()', 'snowflake_registry_read()',
-	q{snowflake_registry_write(1, 1, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000)},
-	q{snowflake_registry_write_shards(1, 0, '')}, 'snowflake_registry_renew(1, 2, 3)',
-	'snowflake_registry_slots_here()', 'snowflake_registry_release_here(1)',
-	q{snowflake_registry_recover_here('1 s', '1 s')}, q{snowflake_registry_init_here('twitter')},
-	q{snowflake_registry_begin(1, 1, 'timestamp:41 sequence:22', 0, 1)},
-	'snowflake_registry_keep(1, 1, 1)', 'snowflake_registry_slots()',
-	'snowflake_registry_release(1)', 'snowflake_registry_recover()');
-# those that only compute have regression tests; for partitions see below, and
-# t/adoption/convert.pl has traps
-is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(id_\w+|encode|parse|\w*partitions|convert|revert)\(/ } @functions),
+	q{snowflake_accept('clock')},
+	'snowflake_stat_reset()');
+# those that only compute have regression tests; for partitions see below,
+# t/adoption/convert.pl has traps, and without a registry nothing asks one
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(state\.(?:bound|copy_\w+|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # as the first of a session, and after its mark is loaded
@@ -347,10 +326,11 @@ foreach my $role ('mallory', $superuser)
 {
 	foreach my $call (@calls, $role eq $superuser ? @admin_calls : ())
 	{
+		my $schema = $call =~ /^snowflake_state\./ ? '' : 'ext.';
 		my ($status, undef, $stderr) = $node->psql('postgres', qq{
 			SET SESSION AUTHORIZATION $role; $into_trap
 			SELECT ext.snowflake_nextval();
-			SELECT ext.$call;});
+			SELECT $schema$call;});
 		is($status, 0, "$role, with traps in search_path: $call")
 		  or diag($stderr);
 	}
@@ -602,16 +582,14 @@ my %treasury = (database => 'treasury');
 my @see_nothing = (
 	q{SELECT array_agg(s::text) FROM ext.snowflake_status() s
 		WHERE check_name IN ('recorded configuration', 'column types', 'unique indexes', 'rows above')},
-	q{SELECT l::text FROM ext.snowflake_lease() l},
-	q{SELECT l::text FROM ext.snowflake_shard_lease() l},
+	q{SELECT array_agg(l::text) FROM ext.snowflake_leases() l},
 	q{SELECT to_jsonb(c) - '{wall_clock,max_error,estimated_error}'::text[] FROM ext.snowflake_clock() c});
 my $see_all = q{
 	SELECT string_agg(x, ' ') FROM (
 		SELECT s::text FROM ext.pg_stat_snowflake s
 		UNION ALL SELECT s::text FROM ext.snowflake_status() s
 		UNION ALL SELECT c::text FROM ext.snowflake_clock() c
-		UNION ALL SELECT l::text FROM ext.snowflake_lease() l
-		UNION ALL SELECT l::text FROM ext.snowflake_shard_lease() l
+		UNION ALL SELECT l::text FROM ext.snowflake_leases() l
 		UNION ALL SELECT h::text FROM ext.snowflake_horizon_holders h) v (x)};
 my $see_sums = q{
 	SELECT node_ids, node_batches, shard_ids, refused_read_only,
@@ -696,15 +674,12 @@ query($node, 'CREATE SCHEMA hostile AUTHORIZATION owner', %app);
 
 # where something of that name is there already, there is no extension
 foreach my $object (
-	[ 'TABLE', 'snowflake_registry', '(id bigint)' ],
-	[ 'SEQUENCE', 'snowflake_registry_slot', '' ],
-	[ 'VIEW', 'snowflake_registry_shards', 'AS SELECT 1' ],
-	[ 'TYPE', 'snowflake_registry', 'AS ENUM ()' ],
+	[ 'TABLE', 'snowflake_horizon_holders', '(id bigint)' ],
+	[ 'SEQUENCE', 'pg_stat_snowflake', '' ],
+	[ 'VIEW', 'snowflake_horizon_holders', 'AS SELECT 1' ],
+	[ 'TYPE', 'pg_stat_snowflake', 'AS ENUM ()' ],
 	[ 'FUNCTION', 'snowflake_nextval()', 'RETURNS bigint LANGUAGE SQL RETURN 1' ],
-	[ 'FUNCTION', 'snowflake_initialize()', 'RETURNS void LANGUAGE SQL AS $$$$' ],
-	[ 'FUNCTION', 'snowflake_initialize(int DEFAULT 1)', 'RETURNS void LANGUAGE SQL AS $$$$' ],
-	[ 'FUNCTION', "snowflake_initialize(VARIADIC int[] DEFAULT '{}')", 'RETURNS void LANGUAGE SQL AS $$$$' ],
-	[ 'PROCEDURE', 'snowflake_accept_clock()', 'LANGUAGE SQL AS $$$$' ],
+	[ 'PROCEDURE', 'snowflake_accept(text)', 'LANGUAGE SQL AS $$$$' ],
 	[ 'AGGREGATE', 'snowflake_node(bigint)', '(SFUNC = int8pl, STYPE = bigint)' ],
 	[ 'FUNCTION', 'snowflake_advance(bigint, boolean, text)', 'RETURNS timestamptz LANGUAGE SQL RETURN now()' ])
 {
@@ -783,7 +758,7 @@ foreach my $attack (
 		q{ALTER FUNCTION hostile.snowflake_decode(bigint) SET search_path = hostile},
 		q{ALTER FUNCTION hostile.snowflake_decode(bigint) IMMUTABLE},
 		q{ALTER FUNCTION hostile.snowflake_nextval() OWNER TO owner},
-		q{CREATE FUNCTION hostile.snowflake_initialize() RETURNS void LANGUAGE C AS '$libdir/snowflake'},
+		q{CREATE FUNCTION snowflake_state.initialize() RETURNS void LANGUAGE C AS '$libdir/snowflake'},
 		q{GRANT EXECUTE ON FUNCTION hostile.snowflake_advance(bigint, boolean, text) TO owner},
 		q{ALTER EXTENSION snowflake SET SCHEMA public},
 		q{ALTER SCHEMA snowflake_state RENAME TO mine},
@@ -797,8 +772,8 @@ foreach my $attack (
 		qq{REASSIGN OWNED BY $superuser TO owner},
 		qq{SET ROLE $superuser},
 		q{SELECT hostile.snowflake_advance(1::bigint)},
-		q{SELECT hostile.snowflake_accept_clock()},
-		q{SELECT hostile.snowflake_accept_configuration()}),
+		q{SELECT hostile.snowflake_accept('clock')},
+		q{SELECT hostile.snowflake_accept('configuration')}),
 	[ q{UPDATE snowflake_state.snowflake_mark SET last_value = 1}, '(42809|42501|55000)' ],
 	[ q{CREATE FUNCTION hostile.snowflake_nextval() RETURNS bigint LANGUAGE SQL RETURN 1}, '42723' ],
 	[ q{DROP SEQUENCE snowflake_state.snowflake_mark CASCADE}, '42501' ],
@@ -862,24 +837,22 @@ $session->quit;
 
 # ---- traps for what the script calls ----
 
-# The script's search_path begins with pg_catalog, so nothing can take the place
-# of an operator or function there whose arguments are exactly those of the call.
-# But where the call needs a cast, PostgreSQL prefers whatever fits better, in any
-# schema of the path. So the database's owner plants, for each type that the
-# script has, the usual operators, and functions with the names that it calls.
+# The search_path of the scripts begins with pg_catalog, so nothing can take the
+# place of an operator or function there whose arguments are exactly those of the
+# call. But where the call needs a cast, PostgreSQL prefers whatever fits better, in
+# any schema of the path. So the database's owner plants, for each type that the
+# registry's script has, the usual operators, and functions with the names that it
+# calls: they are in the schema of the one extension, and the other one has its own.
 my $called = query($node, q{
-	CREATE EXTENSION snowflake;
+	CREATE EXTENSION snowflake_registry;
 	SELECT string_agg(DISTINCT quote_literal(call[1]), ', ')
 	FROM pg_proc p, regexp_matches(pg_get_functiondef(p.oid), '(\w+)\(', 'g') call
-	WHERE p.proname LIKE 'snowflake%' AND p.prosqlbody IS NOT NULL;
-	DROP EXTENSION snowflake});
+	WHERE p.pronamespace = 'snowflake_registry'::regnamespace;
+	DROP EXTENSION snowflake_registry});
 like($called, qr/'to_timestamp'/, 'the names that the script calls are found');
 
 my $plant = q{
 	SET check_function_bodies = off;
-	CREATE FUNCTION snowflake_registry_layout(varchar) RETURNS record LANGUAGE SQL AS 'trapped';
-	CREATE FUNCTION snowflake_registry_begin(numeric, numeric, varchar, numeric, numeric)
-	RETURNS record LANGUAGE SQL AS 'trapped';
 	CREATE FUNCTION pg_extension_config_dump(text, text) RETURNS void LANGUAGE SQL AS 'trapped';
 	DO $$
 	DECLARE
@@ -922,7 +895,7 @@ my $plant = q{
 my $strangers = q{
 	WITH RECURSIVE ours(classid, objid) AS (
 		SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
-		WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname = 'snowflake'
+		WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND e.extname LIKE 'snowflake%'
 		UNION
 		SELECT d.classid, d.objid FROM pg_depend d
 			JOIN ours o ON (d.refclassid, d.refobjid) = (o.classid, o.objid)
@@ -931,7 +904,7 @@ my $strangers = q{
 		|| pg_describe_object(d.refclassid, d.refobjid, 0)
 	FROM pg_depend d JOIN ours USING (classid, objid)
 	WHERE (d.refclassid, d.refobjid) NOT IN (SELECT * FROM ours)
-	AND d.refclassid NOT IN ('pg_extension'::regclass, 'pg_namespace'::regclass)
+	AND d.refclassid NOT IN ('pg_extension'::regclass, 'pg_namespace'::regclass, 'pg_language'::regclass)
 	ORDER BY 1};
 my %planted = (database => 'planted');
 
@@ -940,9 +913,9 @@ query($node, 'SET ROLE owner; ' . $plant, %planted);
 is(query($node, q{SELECT count(*) > 1000 FROM pg_depend
 	WHERE refclassid = 'pg_proc'::regclass OR classid = 'pg_proc'::regclass}, %planted),
 	't', 'traps are planted');
-query($node, 'CREATE EXTENSION snowflake', %planted);
+query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_registry', %planted);
 is(query($node, $strangers, %planted), '',
-	'what the extension is made of does not depend on any of them');
+	'what the extensions are made of does not depend on any of them');
 query($node, q{CREATE VIEW trap AS SELECT to_timestamp(1.5 * 2::integer);
 	ALTER EXTENSION snowflake ADD VIEW trap}, %planted);
 is( query($node, $strangers, %planted),
@@ -1006,7 +979,7 @@ is( query($node, qq{
 
 query($node, q{
 	REVOKE EXECUTE ON FUNCTION ext.snowflake_nextval(), ext.snowflake_nextval_batch(integer) FROM PUBLIC;
-	GRANT EXECUTE ON FUNCTION ext.snowflake_accept_clock() TO mallory;
+	GRANT EXECUTE ON FUNCTION ext.snowflake_accept(text) TO mallory;
 	GRANT UPDATE ON SEQUENCE snowflake_state.snowflake_mark TO chosen;
 	REVOKE SELECT ON SEQUENCE snowflake_state.snowflake_recorded_layout FROM PUBLIC;
 	ALTER ROLE dba SUPERUSER}, %roles);

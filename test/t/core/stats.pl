@@ -1,5 +1,5 @@
-# Statistics: what is counted is exact once transactions have ended, whatever
-# ended them; each kind of wait, of step and of refusal is seen as what it is.
+# Statistics: counts are exact once transactions have ended, however they ended; each
+# kind of wait, step and refusal is counted as such.
 #
 # takes: 15 s
 use strict;

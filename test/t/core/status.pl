@@ -19,7 +19,7 @@ sub says
 {
 	my ($node, $check, $status, $found, $name, %options) = @_;
 	my $as = $options{as} || '';
-	my $row = query($node,
+	my $row = answer($node,
 		qq{$as SELECT status, found, remedy FROM snowflake_status() WHERE check_name = '$check'},
 		%options);
 
@@ -54,10 +54,13 @@ says($bare, 'preload', 'error', qr/Add to postgresql.conf, .*\nshared_preload_li
 	'without what not everybody may see', as => 'SET ROLE mallory;');
 says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 	'tables are looked at all the same');
-says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id/, 'but not their rows');
-is(query($bare, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
-	'preload, role, clock synchronisation, privileges, column types, unique indexes, rows above',
+says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id\|Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = .*\nsnowflake.node_id = '<number>'$/,
+	'but not their rows; and what is to be typed for that');
+is(query($bare, q{SELECT string_agg(check_name, ', ' ORDER BY check_name COLLATE "C") FROM snowflake_status()}),
+	'clock synchronisation, column types, preload, privileges, role, rows above, summary, unique indexes',
 	'what needs no shared memory');
+says($bare, 'summary', 'error', qr/[34] of 7 checks need attention: preload, column types, .*"preload", in the next row\.$/,
+	'what is an error comes first');
 
 # what ALTER SYSTEM has set, a line in the file does not change; the remedy works
 query($bare, q{ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '$libdir/auto_explain'});
@@ -96,6 +99,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
+says($node, 'summary', 'ok', qr/all 22 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -104,8 +108,8 @@ is(complaints($node), '', 'a server that makes IDs: nothing but ok');
 is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
-	'preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, unique indexes, rows above',
+	'summary, preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
+	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, unique indexes, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -120,6 +124,7 @@ says($node, @$_) foreach (
 	[ 'privileges', 'ok', qr/none but the extension's owner/, 'nobody else' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
+	[ 'partitions', 'ok', qr/0 of 0 columns/, 'none' ],
 	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
 
 # ---- who may write what guards the IDs ----
@@ -127,22 +132,45 @@ says($node, @$_) foreach (
 query($node, q{
 	CREATE ROLE "App";
 	CREATE ROLE worker;
+	CREATE EXTENSION snowflake_registry;
 	GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO "App";
 	GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory;
-	GRANT INSERT, DELETE ON snowflake_registry_slot TO PUBLIC;
-	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot, snowflake_registry_shards TO worker;
-	GRANT EXECUTE ON FUNCTION snowflake_registry_write TO worker});
+	GRANT INSERT, DELETE ON snowflake_registry.slot TO PUBLIC;
+	GRANT SELECT, INSERT, UPDATE ON snowflake_registry.slot, snowflake_registry.shards TO worker;
+	GRANT EXECUTE ON FUNCTION snowflake_registry.write TO worker});
 says($node, 'privileges', 'warning',
-	qr/: PUBLIC may DELETE, INSERT public.snowflake_registry_slot; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
+	qr/: PUBLIC may DELETE, INSERT snowflake_registry.slot; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
 	'who is no worker, and who got all');
 says($node, 'privileges', 'warning', qr/"App" may/, 'whoever asks', as => 'SET ROLE mallory;');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/none but/, 'once the remedy is typed');
 is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.snowflake_mark', 'SELECT')}),
 	't', 'which leaves the right to dump');
-query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_registry_write FROM worker');
+query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_registry.write FROM worker');
 says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE/, 'a worker no more');
-query($node, 'DROP OWNED BY worker, "App"');
+query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.slot TO mallory});
+says($node, 'privileges', 'warning', qr/; mallory may UPDATE snowflake_registry.slot\|/, 'a column is enough');
+query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
+says($node, 'privileges', 'ok', qr/none but/, 'which the remedy takes back');
+query($node, 'DROP OWNED BY worker, "App", mallory');
+
+# ... and what the install script took from PUBLIC, and who owns what is kept
+query($node, q{
+	GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO PUBLIC;
+	GRANT CREATE ON SCHEMA snowflake_state TO worker;
+	ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO "App"});
+says($node, 'privileges', 'warning',
+	qr/: PUBLIC may EXECUTE public.snowflake_accept\(what text\); worker may CREATE snowflake_state; "App" owns snowflake_state.snowflake_mark\|/,
+	'a function, a schema, an owner');
+is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
+is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
+	'warning|1 of 22 checks need attention: privileges', 'which the first one names');
+query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
+says($node, 'privileges', 'ok', qr/none but/, 'once the remedy is typed');
+query($node, q{GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO mallory});
+says($node, 'privileges', 'ok', qr/none but/, 'a role that was granted a function by name');
+query($node, 'DROP OWNED BY worker, "App", mallory; DROP EXTENSION snowflake_registry');
+query($node, q{GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory});
 
 # ---- tables ----
 
@@ -189,6 +217,58 @@ query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP
 	EXECUTE format('CREATE TABLE n%s (id bigint DEFAULT snowflake_nextval())', i); END LOOP; END $$});
 says($node, 'unique indexes', 'warning', qr/12 of 14 columns .*, and 2 more\|/, 'many');
 query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('DROP TABLE n%s', i); END LOOP; END $$});
+
+# ---- partitions that come to an end ----
+
+my $partitions = q{SELECT count(*) FROM snowflake_create_partitions('days', '%s', now() %s, now() + interval '1 us' %s)};
+query($node, q{CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)});
+says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Make partitions/, 'a table without one');
+query($node, 'CREATE TABLE days_rest PARTITION OF days DEFAULT');
+says($node, 'partitions', 'ok', qr/0 of 1/, 'one that has but a default partition');
+query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
+says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|Run this now/, 'the last one is over, and rows go to the default partition');
+query($node, 'DROP TABLE days_rest');
+says($node, 'partitions', 'error', qr/public.days.id \(until/, 'or nowhere');
+query($node, sprintf($partitions, '1 day', ('') x 2));
+says($node, 'partitions', 'warning',
+	qr/public.days.id \(until .*\|.*: SELECT snowflake_create_partitions\('public.days', '1 day', now\(\), now\(\) \+ 3 \* interval '1 day'\);$/,
+	'the last one is that of now');
+says($node, 'partitions', 'ok', qr/0 of 0 columns .*; \d+ not looked at/, 'not for those who may not read the table',
+	as => 'SET ROLE mallory;');
+{
+	my $locker = $node->background_psql('postgres');
+	$locker->query_safe('BEGIN; LOCK TABLE days');
+	says($node, 'partitions', 'ok', qr/0 of 0 columns .*; 1 not looked at/, 'it waits for no lock',
+		as => 'SET statement_timeout = 60000;');
+	$locker->query_safe('ROLLBACK');
+	$locker->quit;
+}
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
+says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
+is(query($node, q{SELECT count(*) FROM snowflake_partitions('days')}), '5', 'which makes more of the same length');
+foreach my $step ('1 month', '2 years', '1 week', '90 minutes')
+{
+	query($node, q{DROP TABLE days; CREATE TABLE days (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3)) PARTITION BY RANGE (id)});
+	query($node, sprintf($partitions =~ s/\)\}?$//r . q{, current_setting('snowflake.shard_layout'))}, $step, ('') x 2));
+	says($node, 'partitions', 'warning', qr/public.days.id \(until/, "$step, of a shard");
+	query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
+	says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
+}
+query($node, q{DROP TABLE days; CREATE TABLE days (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE days_all PARTITION OF days FOR VALUES FROM (0) TO (MAXVALUE)});
+says($node, 'partitions', 'ok', qr/0 of 1/, 'one without an end');
+query($node, q{DROP TABLE days; CREATE TABLE days (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	SELECT snowflake_create_partitions('days', '1 year', '2060-01-01', '2061-01-01')});
+says($node, 'partitions', 'error', qr/public.days.id \(has none before a time to come\)\|Run this now/, 'all begin later');
+query($node, 'CREATE TABLE days_rest PARTITION OF days DEFAULT');
+says($node, 'partitions', 'ok', qr/0 of 1/, 'and a default partition takes what comes before');
+query($node, q{DROP TABLE days_rest; SELECT snowflake_create_partitions('days', '1 day', now() - interval '3 days', now() - interval '2 days')});
+says($node, 'partitions', 'error', qr/public.days.id \(until/, 'a gap where the present is');
+query($node, sprintf($partitions, '1 day', ('') x 2));
+says($node, 'partitions', 'warning', qr/public.days.id \(until/, 'a gap after the present');
+query($node, q{DROP TABLE days; CREATE TABLE days (id bigint DEFAULT snowflake_nextval(), v integer, PRIMARY KEY (id, v)) PARTITION BY RANGE (v)});
+says($node, 'partitions', 'ok', qr/0 of 0/, 'a table that is divided by another column');
+query($node, 'DROP TABLE days');
 
 # ---- rows that are not this server's ----
 
@@ -309,7 +389,7 @@ is(query($node, 'SELECT clock_steps_back, max_clock_step_back BETWEEN 3590000 AN
 	'the call that is refused has seen the step');
 says($node, 'clock steps', 'warning', qr/1 back, by up to 1 h; /, 'which shows');
 set_clock($node, 7200);
-says($node, 'clock steps', 'error', qr/jumped forward by 2 h(?: 1 min)?: calls are refused.*accept_clock/, 'a jump');
+says($node, 'clock steps', 'error', qr/jumped forward by 2 h(?: 1 min)?: calls are refused.*accept\('clock'\)/, 'a jump');
 set_clock($node, 0);
 $node->poll_query_until('postgres', q{SELECT snowflake_nextval() > 0
 	AND clock_steps_back + clock_steps_forward > 0 FROM pg_stat_snowflake}) or die;
@@ -344,7 +424,67 @@ says($node, 'recorded configuration', 'error', qr/cannot be read: "snowflake_rec
 query($node, query($node, q{SELECT substring(remedy FROM 'ALTER.*') FROM snowflake_status() WHERE check_name = 'recorded configuration'},
 	database => 'far'), database => 'far');
 says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'once the remedy is typed', database => 'far');
+
+# one that is lost, where a configuration is recorded, and a start has forgotten
+# what was published
+query($node, q{CREATE TABLE t (id bigint PRIMARY KEY);
+	INSERT INTO t SELECT snowflake_max_id(clock_timestamp() - interval '1 h');
+	SELECT setval('snowflake_state.snowflake_mark', 1, false)}, database => 'far');
+says($node, 'mark', 'warning', qr/not set, though a configuration is recorded: .*SELECT snowflake_advance\(max\(id\)\) FROM/,
+	'one that is lost', database => 'far');
+says($node, 'recorded configuration', 'warning', qr/not in force.*SELECT snowflake_advance\(max\(id\)\) FROM/,
+	'without which a record is not in force', database => 'far');
+my $layout = query($node, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout}, database => 'far');
+query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1)
+	FROM snowflake_state.snowflake_recorded_shard_layout}, database => 'far');
+says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*Set snowflake.layout.*SELECT snowflake_advance/,
+	'and is written over, if it is another one', database => 'far');
+query($node, "SELECT setval('snowflake_state.snowflake_recorded_layout', $layout)", database => 'far');
+query($node, query($node, q{SELECT replace(substring(remedy FROM 'SELECT snowflake_advance[^;]*;'), 'your_table', 't')
+	FROM snowflake_status() WHERE check_name = 'mark'}, database => 'far'), database => 'far');
+is(complaints($node, database => 'far'), '', 'once the remedy is typed');
 query($node, 'DROP DATABASE far');
+
+# one that is lost while the server runs
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
+says($node, 'mark', 'warning', qr/loaded, at .*, and lost from its sequence.*\|.*SELECT snowflake_nextval\(\);$/, 'lost, and known');
+says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'with the record in force');
+query($node, $next);
+is(complaints($node), '', 'which the next session mends');
+
+# one that somebody has locked
+my $dropper = $node->background_psql('postgres');
+$dropper->query_safe('SET client_min_messages = warning; BEGIN; DROP EXTENSION snowflake CASCADE');
+foreach my $check ('mark', 'recorded configuration')
+{
+	says($node, $check, 'warning', qr/not looked at: .*locked.*\|.*SELECT .* FROM pg_locks/, 'not waited for', as => q{SET lock_timeout = '1s';});
+}
+is( query($node, query($node, q{SET lock_timeout = '1s';
+		SELECT substring(remedy FROM 'SELECT.*;') FROM snowflake_status() WHERE check_name = 'mark'})),
+	query($node, q{SELECT pid || '|' || query FROM pg_stat_activity WHERE query LIKE '%DROP EXTENSION%' AND pid <> pg_backend_pid()}),
+	'the remedy tells who it is');
+$dropper->query_safe('ROLLBACK');
+$dropper->quit;
+is(complaints($node), '', 'once that has ended, all is well');
+
+# ---- a node id that the files have wrong ----
+
+foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It must be a number from 0 to 1023/ ],
+	[ 'env:SF_NO_SUCH_NAME', qr/snowflake.node_id is "env:SF_NO_SUCH_NAME", which is refused: The environment variable "SF_NO_SUCH_NAME" of the server is not set/ ],
+	[ '5000', qr/snowflake.node_id is "5000", which is refused: It must be a number from 0 to 1023/ ])
+{
+	my ($value, $pattern) = @$case;
+	my $logged = -s $node->logfile;
+
+	$node->append_conf('postgresql.conf', "snowflake.node_id = '$value'");
+	$node->reload;
+	like_log($node, qr/invalid value for parameter "snowflake.node_id"/, $logged, "$value is refused");
+	says($node, 'node id', 'warning', qr/1; in the configuration files $pattern.*\|Correct it in \/\S*\/postgresql.conf.*SELECT pg_reload_conf\(\);$/, 'which shows');
+}
+$node->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
+  or die 'the node id stays refused';
 
 # ---- databases ----
 
@@ -373,7 +513,7 @@ is(complaints($standby), '', 'a standby: nothing but ok');
 says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
 says($standby, 'node id', 'ok', qr/a standby makes no IDs; once it is promoted, it issues as 2\|/, 'and what it will be');
 is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
-	'lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, rows above',
+	'lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, partitions, rows above',
 	'and what makes no sense there');
 $standby->stop;
 $node->stop;
@@ -385,8 +525,8 @@ foreach my $check ('warn', 'error')
 	$copy->append_conf('postgresql.conf', "snowflake.copy_check = '$check'");
 	$copy->start;
 	says($copy, 'copied data directory', $check eq 'warn' ? 'warning' : 'error',
-		qr/is a copy of another server's.*accept_copy/, 'a copy');
-	query($copy, 'SELECT snowflake_accept_copy()');
+		qr/is a copy of another server's.*accept\('copy'\)/, 'a copy');
+	query($copy, q{SELECT snowflake_accept('copy')});
 	says($copy, 'copied data directory', 'ok', qr/no copy/, 'accepted');
 	$copy->stop;
 }
@@ -418,6 +558,12 @@ query($end, 'ALTER SYSTEM RESET ALL');
 $end->restart;
 says($end, 'rows above', 'ok', qr/0 of 0 columns/, 'nothing to look for');
 says($end, 'shard layout', 'ok', qr/shards is empty/, 'no shards, no end');
+my $end_log = -s $end->logfile;
+$end->append_conf('postgresql.conf', "snowflake.node_id = 'db'");
+$end->reload;
+like_log($end, qr/invalid value for parameter "snowflake.node_id"/, $end_log, 'one that is refused');
+says($end, 'node id', 'error', qr/node_id is not set; in the configuration files snowflake.node_id is "db", which is refused: /, 'is none, with the reason');
+$end->append_conf('postgresql.conf', "snowflake.node_id = ''");
 $end->append_conf('postgresql.conf', "snowflake.shards = '3'");
 $end->reload;
 $end->poll_query_until('postgres', q{SELECT current_setting('snowflake.shards') = '3'}) or die;
@@ -449,7 +595,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 	{
 		refused($end, $next, '55000', qr/differs from what is recorded/, 'filled with another layout');
 		says($end, 'recorded configuration', 'error',
-			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept_configuration/,
+			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept\('configuration'\)/,
 			'which says with which');
 		query($end, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	}
@@ -463,6 +609,8 @@ my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init;
 $registry->start;
 query($registry, 'CREATE EXTENSION snowflake; CREATE ROLE worker SUPERUSER LOGIN');
+says($registry, 'preload', 'error', qr/not preloaded/, 'a database that is no registry');
+query($registry, 'CREATE EXTENSION snowflake_registry');
 my $leased = new_server('leased', "snowflake.node_id = ''", "snowflake.shards = '0-3'",
 	sprintf("snowflake.registry = 'postgresql://worker:secret@/postgres?host=%s&port=%d'",
 		$registry->host, $registry->port),
@@ -471,17 +619,16 @@ my $leased = new_server('leased', "snowflake.node_id = ''", "snowflake.shards = 
 start_with_clock($leased, 1);
 query($leased, 'CREATE EXTENSION snowflake');
 wait_for_lease($leased, q{problem ~ 'never initialized'});
-says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry_init/, 'no registry yet');
-$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
+says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry\.init/, 'no registry yet');
+$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 says($leased, 'shard lease', 'error', qr/searching: /, 'nor for shards');
 says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
-says($registry, 'preload', 'error', qr/not preloaded/, 'a registry-to-be is like any other database');
-query($registry, q{SELECT snowflake_registry_init('snowflake')});
+query($registry, q{SELECT snowflake_registry.init('snowflake')});
 says($registry, 'preload', 'ok', qr/a registry needs none/, 'a registry need not preload anything');
 says($registry, 'preload', 'ok', qr/a registry needs none/, 'whoever asks', as => 'SET ROLE nobody;')
   if query($registry, 'CREATE ROLE nobody; SELECT 1');
 wait_for_lease($leased, "state = 'held'");
-$leased->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_shard_lease()}) or die;
+$leased->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 says($leased, 'lease', 'ok', qr/held until .*, to be extended at/, 'held');
 says($leased, 'shard lease', 'ok', qr/held until/, 'held');
 says($leased, 'node id', 'ok', qr/\d+ is leased from "postgresql:\/\//, 'leased');
@@ -490,14 +637,14 @@ says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a se
 $registry->stop;
 wait_for_lease($leased, 'problem IS NOT NULL');
 says($leased, 'lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'held, while the registry is gone');
-$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_shard_lease()}) or die;
+$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 says($leased, 'shard lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'likewise');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND problem IS NOT NULL});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
 says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|Start the registry's server/, 'run out');
 says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"/, 'likewise');
-$leased->poll_query_until('postgres', q{SELECT state = 'expired' FROM snowflake_shard_lease()}) or die;
+$leased->poll_query_until('postgres', q{SELECT state = 'expired' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 says($leased, 'shard lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: /, 'of shards, too');
 refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
 refused($leased, 'SELECT snowflake_shard_nextval(2)', '55000', qr/no lease of shard 2/, 'so it is');
@@ -511,6 +658,20 @@ $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_stat
 says($leased, 'clock offset', 'ok', qr/ms (?:ahead of|behind) the registry's/, 'set right');
 wait_for_lease($leased, "state = 'held' AND problem IS NULL");
 says($leased, 'lease', 'ok', qr/held until/, 'held again');
+$leased->poll_query_until('postgres', q{SELECT state = 'held' AND problem IS NULL FROM snowflake_leases() WHERE kind = 'shards'}) or die;
+{
+	my %begun = (2 => 0, 3 => 0);
+	my $alone = 0;
+
+	foreach my $code (slurp_file($leased->logfile) =~ /snowflake SF([23]0[34]):/g)
+	{
+		my ($kind, undef, $which) = split //, $code;
+
+		if ($which == 3) { $begun{$kind} = 1; }
+		else { $alone++ if !$begun{$kind}; $begun{$kind} = 0; }
+	}
+	is($alone, 0, 'the log says that nothing is over which it has not said before');
+}
 $leased->stop;
 $registry->stop;
 

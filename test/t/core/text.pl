@@ -1,5 +1,5 @@
-# IDs as texts on servers of several kinds, and the layout for browsers to the
-# end of its life: no ID is beyond 2^53 - 1, and the last one is just that.
+# IDs as texts on servers of several kinds, and the layout for browsers to the end of
+# its life: no ID is beyond 2^53 - 1, and the last one is exactly that.
 #
 # takes: 15 s
 use strict;

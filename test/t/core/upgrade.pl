@@ -1,5 +1,5 @@
-# Upgrades: each older SQL version, with the newest library, becomes what a fresh
-# installation is. What is not there yet is stood in for: a version to come, with
+# Upgrades: each older SQL version, with the newest library, becomes equal to a fresh
+# installation. Stand-ins replace what does not exist yet: a version to come, with
 # scripts that forget something, which must be found; and an older library.
 #
 # takes: 15 s

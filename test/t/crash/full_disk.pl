@@ -1,5 +1,5 @@
-# The disk of the WAL is full: the server's own PANIC, and after there is room
-# again no ID comes twice. Needs a small file system that SNOWFLAKE_SMALL_DISK
+# The disk of the WAL is full: the server stops with its own PANIC, and when there is
+# room again no ID comes twice. Needs a small file system that SNOWFLAKE_SMALL_DISK
 # names: test/all makes one.
 #
 # takes: 15 s

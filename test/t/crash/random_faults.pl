@@ -2,9 +2,9 @@
 # the clock, one after the other under load, for as long as SNOWFLAKE_SOAK says,
 # in seconds. SEED repeats a run, as far as the machine's scheduling lets it.
 #
-# After a crash clients ask while the clock is wrong: most often it shows the
-# instants before the crash again, at which a server that has forgotten what it
-# issued would issue it once more.
+# After a crash clients ask while the clock is wrong: most often it shows the time
+# before the crash again, when a server that has forgotten what it issued would issue
+# it once more.
 #
 # takes: 27 s
 use strict;
@@ -127,7 +127,8 @@ my %events = (
 	},
 	immediate => sub {
 		remember_end();
-		$node->stop('immediate');
+		if (rand 2 < 1) { lose_power($node) }
+		else { $node->stop('immediate') }
 		end_clients('immediate');
 		start_with_clock($node, $offset - (rand 2 < 1 ? rand 7200 : 0));
 		wrong_clock();

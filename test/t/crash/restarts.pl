@@ -1,4 +1,4 @@
-# Restarts and crashes: what a client has seen is never issued again, even if
+# Restarts and crashes: an ID that a client has seen is never issued again, even if
 # the clock starts over at the same second.
 #
 # takes: 32 s
@@ -53,7 +53,7 @@ foreach my $life (1 .. 4)
 		cmp_ok(($shard[0] >> 23) + 1314220021721, '>=', $found,
 			"life $life: for the shard, too");
 	}
-	$node->stop('immediate');
+	lose_power($node);
 	eval { $session->quit };
 	push @seen, @node;
 	push @seen_shard, @shard;
@@ -79,7 +79,8 @@ foreach my $round (1 .. 5)
 	}
 	$node->poll_query_until('postgres',
 		"SELECT count(*) > $round * 1000 FROM t") or die 'no load';
-	$node->stop('immediate');
+	if ($round % 2) { lose_power($node) }
+	else { $node->stop('immediate') }
 	my @sessions;
 	foreach my $client (@clients)
 	{

@@ -1,23 +1,24 @@
-# The note of a clean shutdown: the next start does not wait for the mark, and
-# believes the note only where it is sure.
+# The shutdown file: after a shutdown, also an immediate one, the next start does not
+# wait for the mark. It believes the file only if that is safe.
 #
-# takes: 10 s
+# takes: 25 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use File::Copy;
+use Time::HiRes qw(usleep);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 # The mark is a minute ahead, and no call waits for it: so a start that does
-# not believe the note refuses, until the clock is moved ahead.
+# not believe the file refuses, until the clock is moved ahead.
 my $node = new_server('main', "snowflake.shards = '3'",
 	'snowflake.reserve = 60s', 'snowflake.max_clock_wait = 0',
-	'checkpoint_timeout = 1h', 'autovacuum = off');
-my $note = $node->data_dir . '/snowflake.note';
+	'restart_after_crash = on', 'checkpoint_timeout = 1h', 'autovacuum = off');
+my $file = $node->data_dir . '/snowflake.shutdown';
 my $kept = $node->basedir . '/kept';
 my $behind = qr/wall clock is .* behind the mark of this database/;
 my $next = 'SELECT snowflake_nextval()';
@@ -50,70 +51,148 @@ sub start
 	return;
 }
 
+# End the postmaster alone, and wait until all its children have seen that. Nobody
+# is connected.
+sub kill_postmaster
+{
+	my ($group) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+	my @children = split ' ', slurp_file("/proc/$group/task/$group/children");
+
+	$node->kill9;
+	foreach my $pid ($group, @children)
+	{
+		usleep(10_000) while kill 0, $pid;
+	}
+	return;
+}
+
 start();
 query($node, 'CREATE EXTENSION snowflake');
 query($node, 'CREATE DATABASE other TEMPLATE postgres');
 goes_on('at first');
-ok(!-e $note, 'a running server has no note');
+ok(!-e $file, 'a running server has no shutdown file');
 
-# it is of use, and once
-foreach my $mode ('fast', 'smart')
+# Each life goes on under the mark that it has found, of which nothing but its stamp
+# tells. So the file of the life before does not count, if somebody has kept it. A
+# postmaster that is killed leaves none of its own.
+foreach my $mode ('fast', 'immediate')
 {
 	$node->stop($mode);
-	ok(-e $note, "a $mode shutdown leaves a note");
+	copy($file, $kept) or die;
 	start();
-	ok(!-e $note, 'which is gone once the server has started');
+	goes_on("after a $mode shutdown");
+	kill_postmaster();
+	ok(!-e $file, 'a postmaster that is killed leaves no file');
+	copy($kept, $file) or die;
+	start();
+	refused($node, $next, '58000', $behind, 'and an older one is not believed');
+	later();
+	goes_on('when the clock has reached the mark');
+
+	$node->stop($mode);
+	copy($file, $kept) or die;
+	start();
+	goes_on('under the same mark');
+	$node->stop($mode);
+	copy($kept, $file) or die;
+	start();
+	refused($node, $next, '58000', $behind, 'nor is it after another shutdown');
+	later();
+	goes_on('later');
+}
+
+# it is of use, and once
+foreach my $mode ('fast', 'smart', 'immediate')
+{
+	$node->stop($mode);
+	ok(-e $file, "a $mode shutdown leaves a shutdown file");
+	start();
+	ok(!-e $file, 'which is gone once the server has started');
 	goes_on("after a $mode shutdown");
 }
 
-# IDs that follow a note lie under the old mark, and leave no trace: so after a
-# crash no note may be believed, not even one that somebody has kept. There was
-# no checkpoint since, so only the state in pg_control tells.
-$node->stop;
-copy($note, $kept) or die;
-start();
-goes_on('after a clean shutdown');
 my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 cmp_ok(epoch_ms($last), '<', $mark, 'under the old mark');
+
+# A crash of any process: the postmaster does not trust the counters.
+crash($node, 'checkpointer');
+ok(!-e $file, 'a crash leaves no file');
+refused($node, $next, '58000', $behind, 'and IDs begin at the mark');
+later();
+goes_on('later');
+
+# All files as they were, in an older state of the database: with the shutdown file of their
+# own life they begin above their own rows; with that of a later one at the mark.
+query($node, 'CREATE TABLE own (id bigint PRIMARY KEY DEFAULT snowflake_nextval())');
+my $own = 'INSERT INTO own DEFAULT VALUES RETURNING id';
+query($node, $own);
 $node->stop('immediate');
-ok(!-e $note, 'a crash leaves no note');
-copy($kept, $note) or die;
+$node->backup_fs_cold('state');
 start();
-refused($node, $next, '58000', $behind, 'after a crash, a note is not believed');
-later();
-goes_on('after a crash, when the clock has reached the mark');
+goes_on('after the state that is kept');
+$node->stop('immediate');
+foreach my $whose ('own', 'later')
+{
+	my $back = PostgreSQL::Test::Cluster->new("back_$whose");
 
-# Nor that of an older shutdown, after which IDs were made under the same mark.
-$node->stop;
-copy($note, $kept) or die;
+	$back->init_from_backup($node, 'state');
+	copy($file, $back->data_dir . '/snowflake.shutdown') or die if $whose eq 'later';
+	start_with_clock($back, "+$offset");
+	if ($whose eq 'own')
+	{
+		like(query($back, $own), qr/^\d+$/, 'an older state with its own file goes on');
+		is(query($back, 'SELECT count(*) FROM own'), 2, 'with its rows');
+	}
+	else
+	{
+		refused($back, $own, '58000', $behind, 'with the file of a later life it does not');
+	}
+	$back->stop;
+}
 start();
-goes_on('under the same mark');
-$node->stop;
-copy($kept, $note) or die;
-start();
-refused($node, $next, '58000', $behind, 'nor that of another shutdown');
-later();
-goes_on('later');
+goes_on('the original goes on');
 
-# a server that is killed while it starts again leaves none either
+# The clock is set back meanwhile: IDs begin where they have ended all the same.
+$node->stop('immediate');
+start_with_clock($node, '+' . ($offset - 30));
+refused($node, $next, '58000', $behind, 'the clock was set back while the server was down');
+set_clock($node, "+$offset");
+goes_on('when it is right');
+
+# They have ended where the last one has, of whatever counter.
+set_clock($node, '+' . ($offset + 20));
+$last_shard = query($node, $shard);
+$node->stop('immediate');
+start_with_clock($node, '+' . ($offset + 10));
+refused($node, $shard, '58000', $behind, 'the last ID was one of a shard');
+$offset += 20;
+set_clock($node, "+$offset");
+goes_on('for both');
+
+# a server that is stopped while it starts leaves none
 $node->stop;
 start();
 $node->stop('immediate');
+ok(!-e $file, 'a life without an ID leaves no file');
 start();
-refused($node, $next, '58000', $behind, 'a note serves one start');
+refused($node, $next, '58000', $behind, 'a file serves one start');
 later();
 goes_on('later');
 
-# a mark that is not what it was
-query($node, "SELECT setval('snowflake_state.snowflake_mark', $mark + 600000)");
-my $setval = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
-cmp_ok($setval, '>', $mark, 'somebody has moved the mark');
-$node->stop;
-start();
-refused($node, $next, '58000', $behind, 'nor for a mark that was changed since');
-$offset += 600;
-later();
-goes_on('later');
+# A mark that is not what it was has no stamp, and that is not the one of a life of
+# which nothing is known.
+foreach my $end ('stop', 'kill')
+{
+	$mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+	query($node, "SELECT setval('snowflake_state.snowflake_mark', $mark + 600000)");
+	if ($end eq 'stop') { $node->stop }
+	else { kill_postmaster() }
+	start();
+	refused($node, $next, '58000', $behind, "nor for a mark that was changed since: $end");
+	$offset += 600;
+	later();
+	goes_on('later');
+}
 
 # A database that was not loaded in the life that ended: the counters knew
 # nothing of it.
@@ -137,20 +216,20 @@ foreach my $damage ('x', 'cut')
 	$node->stop;
 	if ($damage eq 'cut')
 	{
-		truncate($note, (-s $note) - 8) or die;
+		truncate($file, (-s $file) - 8) or die;
 	}
 	else
 	{
-		open(my $fh, '+<', $note) or die;
-		seek($fh, 60, 0);
+		open(my $fh, '+<', $file) or die;
+		seek($fh, 20, 0);
 		print $fh $damage;
 		close $fh;
 	}
 	my $from = -s $node->logfile;
 	start();
-	like_log($node, qr/ignoring file "snowflake.note", which is damaged/, $from,
-		'the log tells of a damaged note');
-	ok(!-e $note, 'which is gone');
+	like_log($node, qr/ignoring file "snowflake.shutdown", which is damaged/, $from,
+		'the log tells of a damaged file');
+	ok(!-e $file, 'which is gone');
 	refused($node, $next, '58000', $behind, 'and is not believed');
 	later();
 	goes_on('later');
@@ -158,30 +237,30 @@ foreach my $damage ('x', 'cut')
 
 # Another configuration: other IDs may lie below the mark.
 $node->stop;
-$node->append_conf('postgresql.conf', "snowflake.epoch = '2023-01-01'");
+$node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake epoch:2023-01-01'");
 start();
-query($node, 'SELECT snowflake_accept_configuration()');
+query($node, q{SELECT snowflake_accept('configuration')});
 refused($node, $next, '58000', $behind, 'nor under another configuration');
 later();
 like(query($node, $next), qr/^\d+$/, 'later, it goes on');
 $node->stop;
-$node->append_conf('postgresql.conf', "snowflake.epoch = ''");
+$node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
 start();
-query($node, 'SELECT snowflake_accept_configuration()');
+query($node, q{SELECT snowflake_accept('configuration')});
 later();
 like(query($node, $next), qr/^\d+$/, 'and back');
 
 # A copy of the stopped server becomes a standby: the primary goes on under the
-# old mark, so what the note says is not true of what the standby will be.
+# old mark, so what the file says is not true of what the standby will be.
 query($node, 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval())');
 $node->stop;
 $node->backup_fs_cold('cold');
-ok(-e $node->backup_dir . '/cold/snowflake.note', 'the copy has the note');
+ok(-e $node->backup_dir . '/cold/snowflake.shutdown', 'the copy has the shutdown file');
 start();
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'cold', has_streaming => 1);
 start_with_clock($standby, "+$offset");
-ok(!-e $standby->data_dir . '/snowflake.note', 'a standby takes the note away');
+ok(!-e $standby->data_dir . '/snowflake.shutdown', 'a standby takes the file away');
 $last = query($node, 'INSERT INTO t SELECT FROM generate_series(1, 100) RETURNING id')
   =~ s/.*\n//sr;
 $node->wait_for_catchup($standby, 'replay');

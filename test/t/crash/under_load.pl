@@ -1,5 +1,5 @@
 # Crashes under load: immediate shutdowns, and backends that are killed. Then the
-# clock is an hour behind, or where it was when the life before began.
+# clock is an hour behind, or where it was when the previous life began.
 #
 # takes: 25 s
 use strict;
@@ -83,7 +83,8 @@ foreach my $round (1 .. $rounds)
 	my $load = start_clients($round);
 
 	$load->more(2000);
-	$node->stop('immediate');
+	if ($round % 4 < 2) { lose_power($node) }
+	else { $node->stop('immediate') }
 	my $crashed = (time() + $offset) * 1000;
 	is_deeply($load->finish, {}, "immediate $round: no errors but of the crash");
 	start_with_clock($node, $offset - 3600);

@@ -1,5 +1,5 @@
 # Two servers, and then three, write one table, with leased node ids and the
-# server's own logical replication, as doc/using.md says. In the end all have the
+# server's own logical replication, as doc/active-active.md says. In the end all have the
 # same rows, and there was no conflict. Needs PostgreSQL 17.
 #
 # takes: 60 s
@@ -18,7 +18,7 @@ use SnowflakeTest;
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init;
 $registry->start;
-query($registry, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
+query($registry, 'CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.init()');
 
 my $checker = IdChecker->new($registry->basedir . '/ids');
 my $table = 'CREATE TABLE orders (

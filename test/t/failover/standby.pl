@@ -99,7 +99,7 @@ like(query($standby, 'SELECT snowflake_min_id(now()) > 0'), qr/t/,
 
 # configured otherwise, it says so, and decodes only with an explicit layout
 $standby->stop;
-$standby->append_conf('postgresql.conf', "snowflake.epoch = '2025-01-01'");
+$standby->append_conf('postgresql.conf', "snowflake.layout = 'snowflake epoch:2025-01-01'");
 start_with_clock($standby, '+0');
 refused($standby, 'SELECT snowflake_decode(1)', '55000',
 	qr/snowflake.layout is "timestamp:41 node:10 sequence:12 epoch:2025-01-01", and this database was filled with "timestamp:41 node:10 sequence:12 epoch:2024-01-01"/,
@@ -107,7 +107,7 @@ refused($standby, 'SELECT snowflake_decode(1)', '55000',
 is(query($standby, q{SELECT count(*) FROM t WHERE snowflake_node(id, 'snowflake') = 1}),
 	'200', 'with an explicit layout it decodes');
 $standby->stop;
-$standby->append_conf('postgresql.conf', "snowflake.epoch = ''");
+$standby->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
 start_with_clock($standby, '+0');
 
 # what the primary issues until its end, committed or not

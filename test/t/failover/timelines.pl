@@ -1,6 +1,6 @@
-# Servers that follow another one: standbys that are promoted, an old primary
-# that is rewound and promoted back, recoveries to the past, a copy that runs
-# beside its original; with clocks that lag.
+# Servers that follow another one: standbys that are promoted, an old primary that is
+# rewound and promoted back, recoveries to the past, a copy that runs beside its
+# original; with clocks that are behind.
 #
 # takes: 50 s
 use strict;

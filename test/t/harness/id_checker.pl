@@ -1,4 +1,4 @@
-# The checker of IDs finds what it is there to find.
+# The checker of IDs finds the errors that it must find.
 #
 # takes: 3 s
 use strict;
@@ -109,6 +109,33 @@ $checker->forget;
 append_to_file($checker->session('node'), '');
 is(reported(sub { $checker->clients }), "not ok node: $twice (0 checked): there are no IDs",
 	'no IDs at all');
+
+# ---- one holder of each tick ----
+
+# IDs with a sequence of four bits, so 16 and 31 are of one tick.
+sub holders_of
+{
+	my (@sessions) = @_;
+
+	$checker = new_checker();
+	foreach my $session (@sessions)
+	{
+		my ($server, @ids) = @$session;
+		my $file = $checker->session('node');
+
+		append_to_file($file, join('', map { "$_\n" } @ids));
+		$checker->held_by($server, $file);
+	}
+	return reported(sub { $checker->holders(4) }) =~ s/no two servers have issued as one node in one tick/holders/r;
+}
+
+is(holders_of([ 'a', 16, 31 ], [ 'b', 32 ], [ 'a', 17, 50 ]), 'ok holders (3 checked)',
+	'two sessions of one server, and another tick of another');
+is(holders_of([ 'a', 16, 48 ], [ 'b', 31 ]),
+	'not ok holders (2 checked): a and b have both issued IDs from 16 on', 'one tick of two servers');
+is(holders_of([ 'a', 16, 20 ], [ 'b', 17 ], [ 'a', 18 ]),
+	"not ok holders (1 checked): a and b have both issued IDs from 16 on", 'and of three sessions');
+is(holders_of(['a']), 'not ok holders (0 checked): there are no IDs', 'no holders at all');
 
 # ---- what it reads from databases ----
 

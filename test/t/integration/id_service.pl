@@ -1,6 +1,6 @@
-# IDs as a service: sixteen clients take batches from two servers, through
-# pgbouncer in transaction mode in front of each, while one server dies, then the
-# other's pgbouncer, and then a clock is set back. All go on with the other
+# IDs as a service: sixteen clients take batches from two servers, through pgbouncer
+# in transaction mode in front of each, while one server dies, then the other's
+# pgbouncer, and then a clock is set back. All clients continue with the other
 # server, and no ID is there twice. The clients are those of
 # examples/with_service.py, pgbouncer's configuration is examples/pgbouncer.ini.
 # Needs pgbouncer and psycopg.
@@ -107,9 +107,11 @@ sub more
 	{
 		$first //= time - $start
 		  if !grep { (-s $file[$_] // 0) <= $size[$_] + 20 * 100 } 0 .. $#file;
-		die 'clients ' . join(', ', map { $_ + 1 } @waiting) . " get no IDs, $what:\n"
-		  . slurp_file($log)
-		  if time > $start + $PostgreSQL::Test::Utils::timeout_default || !$clients->pumpable;
+		if (time > $start + $PostgreSQL::Test::Utils::timeout_default || !$clients->pumpable)
+		{
+			fail("$what: all clients get IDs");
+			die 'clients ' . join(', ', map { $_ + 1 } @waiting) . " get none:\n" . slurp_file($log);
+		}
 		usleep(20_000);
 	}
 	note sprintf('%s: all %d clients have IDs again after %.1f s', $what, $CLIENTS,

@@ -1,8 +1,8 @@
-# The manifests of examples/kubernetes: what refers to something finds it; they are
-# as Kubernetes' schemas want them, where these can be had; and what they configure
-# is accepted by real servers on hosts named as the pods are, where the probes say
-# what they are to say. No cluster runs them. Needs YAML::XS; SNOWFLAKE_SCHEMAS is a
-# directory of npm's with the packages of schemas (test/all).
+# The manifests of examples/kubernetes: each reference has its target; they conform
+# to Kubernetes' schemas, if these are available; and real servers on hosts named
+# like the pods accept what they configure, and the probes give the right results. No
+# cluster runs them. Needs YAML::XS; SNOWFLAKE_SCHEMAS is a directory of npm's with
+# the packages of schemas (test/all).
 #
 # takes: 22 s
 # needs: libyaml-libyaml-perl nodejs

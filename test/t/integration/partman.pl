@@ -1,6 +1,6 @@
 # pg_partman manages a table whose key is a Snowflake ID, by ranges of IDs: all
-# that doc/using.md says of it. Needs pg_partman for this server, which test/all
-# installs where Debian has it.
+# statements of doc/partitions.md about it. Needs pg_partman for this server, which
+# test/all installs if Debian has it.
 #
 # takes: 9 s
 # needs: partman

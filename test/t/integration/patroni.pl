@@ -1,6 +1,6 @@
-# Two servers under Patroni: a leader that dies under load, and one that goes on
-# beside its successor, since its Patroni is frozen. With leased node ids, and
-# with one configured for each member. No ID is made twice. Needs patroni and
+# Two servers under Patroni: a leader that dies under load, and a leader that
+# continues beside its successor because its Patroni is frozen. With leased node ids,
+# and with one configured for each member. No ID is made twice. Needs patroni and
 # etcd.
 #
 # takes: 80 s
@@ -25,7 +25,7 @@ my $registry = q{SELECT json_build_object(
 	'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
 	'layout', text,
 	'floor', ceil((extract(epoch FROM now()) * 1000 - epoch_ms) / tick_ms))
-	FROM snowflake_registry_layout('snowflake')};
+	FROM snowflake_registry.layout('snowflake')};
 
 # Each member has two shards of its own.
 sub new_member
@@ -158,7 +158,7 @@ sub split_brain
 	my $checker = IdChecker->new($members[0]->node->basedir . '/ids');
 
 	new_cluster(@members);
-	$etcd->put('registry/registry', query($members[0]->node, $registry));
+	$etcd->put('registry/registry', query($members[0]->node, "CREATE EXTENSION snowflake_registry; $registry"));
 	wait_for_lease($members[0]->node, q{state = 'held'});
 	isnt(lease_of($members[1]->node, 'state'), 'held', 'who follows has no lease');
 	die_under_load($checker, @members);

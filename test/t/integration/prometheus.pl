@@ -1,7 +1,6 @@
-# The alert rules of examples/prometheus, by promtool; and the queries that they
-# live on, asked by postgres_exporter of a server: each metric that a rule names is
-# there, and says what the server says. Needs prometheus and
-# prometheus-postgres-exporter.
+# The alert rules of examples/prometheus, by promtool; and their queries, which
+# postgres_exporter runs on a server: each metric that a rule names exists, and has
+# the server's value. Needs prometheus and prometheus-postgres-exporter.
 #
 # takes: 6 s
 # needs: prometheus prometheus-postgres-exporter

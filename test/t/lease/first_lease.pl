@@ -1,5 +1,4 @@
-# The life of one lease of a node id: claimed, extended, given back, and claimed
-# again.
+# The life of one lease of a node id: claimed, extended, released, and claimed again.
 #
 # takes: 5 s
 # quick
@@ -15,7 +14,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
 grant_registry();
-query($registry, "SELECT snowflake_registry_init('$layout')");
+query($registry, "SELECT snowflake_registry.init('$layout')");
 
 # It extends soon, and is present for as long as a busy machine may take.
 my $a = start_holder('a', "snowflake.lease_reserve = '5s'",
@@ -29,12 +28,12 @@ my $until = lease_of($a, 'until');
 wait_for_lease($a, "until > '$until'");
 pass('it is extended');
 make_ids($a, 100);
-is(query($registry, "SELECT slot, present, released FROM snowflake_registry_slots()"),
+is(query($registry, "SELECT slot, present, released FROM snowflake_registry.slots()"),
 	"$slot|t|f", 'the registry lists it');
 $a->stop;
-is(query($registry, 'SELECT present, released FROM snowflake_registry_slots()'),
+is(query($registry, 'SELECT present, released FROM snowflake_registry.slots()'),
 	'f|t', 'a clean stop gives it back');
-is(query($registry, 'SELECT until <= clock_timestamp() FROM snowflake_registry_slots()'),
+is(query($registry, 'SELECT until <= clock_timestamp() FROM snowflake_registry.slots()'),
 	't', 'up to what was issued');
 $a->start;
 wait_for_lease($a, q{state = 'held'});

@@ -1,5 +1,5 @@
-# What a lease of a node id survives, and how a server loses one: a worker that
-# is frozen, crashes, an administrator who frees its slot.
+# Events that a lease of a node id survives, and events by which a server loses it: a
+# worker that is frozen, crashes, an administrator that frees its slot.
 #
 # takes: 34 s
 use strict;
@@ -18,7 +18,7 @@ my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
 grant_registry();
-query($registry, "SELECT snowflake_registry_init('$layout')");
+query($registry, "SELECT snowflake_registry.init('$layout')");
 my $b = start_holder('b');
 # this one loses nothing, however busy the machine is
 my $c = start_holder('c', "snowflake.lease_reserve = '60s'",
@@ -38,7 +38,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	refused($b, $next, '55000', $none, 'a frozen worker: refused when the reserve is used up');
 
 	# its slot goes to another one meanwhile
-	$registry->poll_query_until('postgres', 'SELECT count(*) = 1 FROM snowflake_registry_slots() WHERE NOT present')
+	$registry->poll_query_until('postgres', 'SELECT count(*) = 1 FROM snowflake_registry.slots() WHERE NOT present')
 	  or die 'still present';
 	$e->start;
 	query($e, 'CREATE EXTENSION snowflake');
@@ -104,7 +104,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	wait_for_lease($b, q{until > now() + interval '12 s'});
 	$c->stop;
 	$load->more(1000);
-	is(query($registry, "SELECT snowflake_registry_release($node_id)"), 't', 'release');
+	is(query($registry, "SELECT snowflake_registry.release($node_id)"), 't', 'release');
 	my $tries = 0;
 	until (slurp_file($b->logfile, $from) =~ /The lease of node id $node_id is lost/)
 	{

@@ -1,5 +1,5 @@
-# Servers that lease their node ids, and a registry in PostgreSQL that is gone,
-# has lost its data, and fails over.
+# Servers that lease their node ids, and a registry in PostgreSQL that is
+# unreachable, has lost its data, or fails over.
 #
 # takes: 45 s
 use strict;
@@ -17,7 +17,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
 grant_registry();
-query($registry, "SELECT snowflake_registry_init('$layout')");
+query($registry, "SELECT snowflake_registry.init('$layout')");
 
 # One server has reserved for longer than the registry is ever gone, and another
 # for as short as can be.
@@ -80,9 +80,19 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 # ---- the registry has lost data ----
 
 {
-	query($registry, qq{TRUNCATE snowflake_registry, snowflake_registry_slot;
-		BEGIN; SELECT snowflake_registry_init('$layout');
-		SELECT snowflake_registry_recover('10 s', '2 s'); COMMIT});
+	# whoever has held a node id there knows that it is not a new one, also where
+	# the setting names it by another text than at first
+	query($b, q{ALTER SYSTEM SET snowflake.registry = '} . query($b, 'SHOW snowflake.registry') . q{&connect_timeout=30'});
+	$b->restart;
+	wait_for_lease($b, q{state = 'held'});
+	my $offset = -s $b->logfile;
+
+	query($registry, 'TRUNCATE snowflake_registry.registry, snowflake_registry.slot');
+	wait_for_lease($b, q{problem ~ 'has lost its data'});
+	like_log($b, qr/WARNING:  snowflake SF208: .*has lost its data.*HINT:  [^\n]*snowflake_registry\.recover\(/s,
+		$offset, 'all data is lost: the log says at once what to call');
+	my ($recover) = lease_of($b, 'remedy') =~ /run in the registry's database: (BEGIN;.*COMMIT;)/ or die 'no remedy';
+	query($registry, $recover =~ s/'90 s'/'10 s', '2 s'/r);
 	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets nobody claim'});
 	my $from = lease_of($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_lease($b, q{state = 'held'});
@@ -100,7 +110,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	wait_for_lease($b, q{problem ~ 'recovery is in progress|read-only transaction'});
 	$registry->promote;
 	wait_for_lease($b, q{problem ~ 'on another server or timeline'});
-	query($registry, q{SELECT snowflake_registry_recover('10 s', '2 s')});
+	query($registry, q{SELECT snowflake_registry.recover('10 s', '2 s')});
 	wait_for_lease($b, q{problem ~ 'After its recovery'});
 	like_log($b, qr/is lost: the registry is not the one that it was/, 0,
 		'a registry that was recovered: the lease is lost');

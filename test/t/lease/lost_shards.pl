@@ -1,6 +1,6 @@
-# How a server loses the shards that it has leased, and gets them back: a worker
-# that is frozen, or ends; a registry that is gone, has a record that makes no
-# sense, or has lost its data.
+# How a server loses the shards that it has leased, and gets them back: a worker that
+# is frozen, or ends; a registry that is unreachable, has a damaged shard record, or
+# has lost its data.
 #
 # takes: 55 s
 use strict;
@@ -86,12 +86,12 @@ wait_for_all($b, '5-14');
 	$load->more(1000);
 	check_load($load, 1, 'it goes on when the registry is back');
 
-	query($registry, q{CREATE TABLE keep AS SELECT shards FROM snowflake_registry_shards;
-		UPDATE snowflake_registry_shards SET version = version + 1, shards = 'nonsense'});
+	query($registry, q{CREATE TABLE keep AS SELECT shards FROM snowflake_registry.shards;
+		UPDATE snowflake_registry.shards SET version = version + 1, shards = 'nonsense'});
 	wait_for_shards($a, q{problem ~ 'record of shards cannot be read. It does not begin with'});
 	wait_for_shards($a, 'until < clock_timestamp()');
 	refused_shard($a, 2, qr/cannot be read.*HINT:  .*recover the registry first, and then remove it/s, 'a record that makes no sense is not taken for an empty one');
-	query($registry, q{UPDATE snowflake_registry_shards SET version = version + 1,
+	query($registry, q{UPDATE snowflake_registry.shards SET version = version + 1,
 		shards = (SELECT shards FROM keep)});
 	wait_for_shards($a, q{state = 'held' AND until > clock_timestamp()});
 	make_ids($a, 2, 100);
@@ -102,9 +102,9 @@ wait_for_all($b, '5-14');
 
 {
 	query($registry, q{
-		TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards;
-		BEGIN; SELECT snowflake_registry_init();
-		SELECT snowflake_registry_recover('10 s', '4 s'); COMMIT});
+		TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards;
+		BEGIN; SELECT snowflake_registry.init();
+		SELECT snowflake_registry.recover('10 s', '4 s'); COMMIT});
 	wait_for_shards($a, q{problem ~ 'After its recovery the registry lets nobody claim a shard'});
 	my $from = shards_of($a, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_all($a, '0-4');
@@ -116,7 +116,7 @@ wait_for_all($b, '5-14');
 }
 
 $_->stop foreach ($a, $b);
-is(query($registry, q{SELECT shards ~ '\nheld' FROM snowflake_registry_shards}), 'f',
+is(query($registry, q{SELECT shards ~ '\nheld' FROM snowflake_registry.shards}), 'f',
 	'in the end all is given back');
 $checker->clients;
 note $checker->checked . ' IDs checked';

@@ -94,9 +94,9 @@ sub initialize
 	if ($r->{server})
 	{
 		query($postgresql, qq{
-			TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards;
-			BEGIN; SELECT snowflake_registry_init('$layout');
-			SELECT snowflake_registry_recover('$seconds s', '0 s'); COMMIT});
+			TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards;
+			BEGIN; SELECT snowflake_registry.init('$layout');
+			SELECT snowflake_registry.recover('$seconds s', '0 s'); COMMIT});
 		return;
 	}
 	$r->{members}[0]->put('reg/registry', query($r->{nodes}[0], qq{
@@ -104,7 +104,7 @@ sub initialize
 			'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
 			'layout', text, 'floor',
 			ceil((extract(epoch FROM now() + interval '$seconds s') * 1000 - epoch_ms) / tick_ms))
-		FROM snowflake_registry_layout('$layout')}));
+		FROM snowflake_registry.layout('$layout')}));
 	return;
 }
 
@@ -233,13 +233,9 @@ $postgresql->append_conf('pg_hba.conf', "local all all trust\nhost all worker 12
 begin($registries[2]);
 query($postgresql, q{
 	SET password_encryption = 'scram-sha-256';
-	CREATE EXTENSION snowflake;
+	CREATE EXTENSION snowflake_registry;
 	CREATE ROLE worker LOGIN PASSWORD 'secret';
-	GRANT SELECT, UPDATE (id) ON snowflake_registry TO worker;
-	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot,
-		snowflake_registry_shards TO worker;
-	GRANT EXECUTE ON FUNCTION snowflake_registry_read, snowflake_registry_keep,
-		snowflake_registry_write, snowflake_registry_write_shards TO worker});
+	SELECT snowflake_registry.grant('worker')});
 initialize($registries[2], 0);
 
 my $origin = new_server('origin', "snowflake.node_id = ''",
@@ -247,7 +243,7 @@ my $origin = new_server('origin', "snowflake.node_id = ''",
 	"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
 	"snowflake.lease_timeout = '1s'", "snowflake.max_clock_wait = '10s'");
 $origin->start;
-query($origin, 'CREATE EXTENSION snowflake');
+query($origin, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_registry');
 $origin->{load} = start_trickle($checker, 'PostgreSQL', $origin->connstr('postgres'));
 $origin->{load}->more(100);
 $origin->backup('backup');
@@ -264,7 +260,7 @@ foreach my $r (@registries)
 		$node->init_from_backup($origin, 'backup');
 		$node->append_conf('postgresql.conf', "snowflake.registry = '$r->{url}'\n"
 			  . "snowflake.lease_wait = 0\n"
-			  . ($r->{slots}[0] > 0 ? "snowflake.datacenter_id = '1'\n" : ''));
+			  . ($r->{slots}[0] > 0 ? "snowflake.node_id = '1/'\n" : ''));
 		push @{ $r->{nodes} }, $node;
 	}
 }
@@ -388,12 +384,12 @@ foreach my $r (@registries)
 	}
 	else
 	{
-		query($postgresql, 'TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards');
+		query($postgresql, 'TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards');
 	}
 }
 foreach my $r (@registries)
 {
-	wait_for_lease($_, q{problem ~ 'never initialized'}) foreach @{ $r->{nodes} };
+	wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach @{ $r->{nodes} };
 	end_fault($r, 'its data is lost');
 	initialize($r, 7);
 }

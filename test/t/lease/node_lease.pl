@@ -1,5 +1,5 @@
-# Node ids leased from a registry in PostgreSQL: what keeps a server from
-# leasing one; several servers, their clocks, stops under load, and copies.
+# Node ids leased from a registry in PostgreSQL: obstacles to a lease; several
+# servers, their clocks, stops under load, and copies.
 #
 # takes: 30 s
 use strict;
@@ -35,7 +35,7 @@ foreach my $bad (
 	[ "snowflake.registry = 'mysql://me:secret\@host'", qr/FATAL:  invalid value for parameter "snowflake.registry"\n.*DETAIL:  It must begin with/ ],
 	[ "snowflake.registry = 'consul://host'", qr/FATAL:  invalid value for parameter "snowflake.registry"\n.*DETAIL:  It must begin with/ ],
 	[ "snowflake.layout = 'mastodon'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.registry is set, and the layout has no field for a node/ ],
-	[ "snowflake.layout = 'timestamp:41 worker:5 datacenter:5 sequence:12'\nsnowflake.datacenter_id = '1'",
+	[ "snowflake.layout = 'timestamp:41 worker:5 datacenter:5 sequence:12'\nsnowflake.node_id = '1/'",
 		qr/FATAL:  .*\n.*DETAIL:  The nodes of a datacenter are not neighbours/ ],
 	[ "snowflake.node_id = '4'", qr/FATAL:  .*\n.*DETAIL:  snowflake.node_id is 4, and the layout has room for 0 to 3/ ])
 {
@@ -90,12 +90,13 @@ query($a, 'CREATE EXTENSION snowflake; CREATE ROLE mallory LOGIN; CREATE ROLE wa
 # The registry's role and address are where the setting is: with members of
 # pg_read_all_settings. All others are told what kind of problem it is.
 my $told = q{SELECT l.registry, l.problem, l.remedy, s.registry, s.problem, s.remedy,
-	v.lease_problem FROM snowflake_lease() l, snowflake_shard_lease() s, pg_stat_snowflake v
+	v.lease_problem FROM snowflake_leases() l, snowflake_leases() s, pg_stat_snowflake v
+	WHERE l.kind = 'node' AND s.kind = 'shards'
 	UNION ALL SELECT check_name, found, remedy, NULL, NULL, NULL, NULL FROM snowflake_status()
 	WHERE check_name IN ('node id', 'lease', 'shard lease')};
 my $secret = qr/"worker"|\Q${\$registry->host}\E/;
 wait_for_lease($a, q{problem ~ 'role "worker"'});
-$a->poll_query_until('postgres', q{SELECT problem ~ 'role "worker"' FROM snowflake_shard_lease()}) or die;
+$a->poll_query_until('postgres', q{SELECT problem ~ 'role "worker"' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 my $all = query($a, "SET ROLE watcher; $told");
 is(() = $all =~ /The registry answered: [^|\n]*?role "worker"/g, 5,
 	'members of pg_monitor are told all of it') or diag $all;
@@ -113,34 +114,34 @@ foreach my $call ($next, "SELECT snowflake_shard_nextval($a->{shard})")
 		'which members of pg_monitor are told');
 }
 query($registry, 'ALTER ROLE worker LOGIN');
-wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'GRANT SELECT'});
+wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'snowflake_registry.grant'});
 like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
 	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
 	'the library is found by dynamic_library_path');
 refused($a, $next, '55000',
-	qr/$none.*permission denied for function snowflake_registry_read/s,
+	qr/$none.*permission denied for schema snowflake_registry/s,
 	'a role that may not read it');
 grant_registry();
 wait_for_lease($a, q{problem ~ 'never initialized'});
 refused($a, $next, '55000',
-	qr/$none.*never initialized.*HINT:.*snowflake_registry_init/s,
+	qr/$none.*never initialized.*HINT:.*snowflake_registry\.init/s,
 	'a registry that was never initialized');
 unlike(lease_of($a, 'registry'), qr/secret|worker/, 'its name tells no secret');
 is(query($a, q{SET ROLE mallory; SELECT count(*) FROM pg_settings
 	WHERE name = 'snowflake.registry'}), '0', 'nor does the setting');
-is(query($registry, 'SELECT snowflake_registry_init()'), 't', 'init');
+is(query($registry, 'SELECT snowflake_registry.init()'), 't', 'init');
 wait_for_lease($a, q{problem ~ 'is for the layout'});
-query($registry, 'TRUNCATE snowflake_registry');
+query($registry, 'TRUNCATE snowflake_registry.registry');
 wait_for_lease($a, q{problem ~ 'never initialized'});
-is(query($registry, query($a, q{SELECT substring(remedy FROM 'run there: (SELECT .*;)$') FROM snowflake_lease()})),
+is(query($registry, query($a, q{SELECT substring(remedy FROM '(SELECT .*;)$') FROM snowflake_leases() WHERE kind = 'node'})),
 	't', 'what the remedy says makes one for the layout of this server');
-is(query($registry, "SELECT snowflake_registry_init('$layout')"), 'f',
+is(query($registry, "SELECT snowflake_registry.init('$layout')"), 'f',
 	'init again changes nothing');
 
 # ---- several servers ----
 
 wait_for_lease($a, q{state = 'held'});
-is(query($a, 'SET ROLE mallory; SELECT state, problem, remedy FROM snowflake_lease()'), 'held||',
+is(query($a, q{SET ROLE mallory; SELECT state, problem, remedy FROM snowflake_leases() WHERE kind = 'node'}), 'held||',
 	'what is over is told to nobody');
 make_ids($a, 100);
 

@@ -1,6 +1,6 @@
-# A registry in etcd: what its library makes of requests, answers and errors,
-# without the worker, and servers that lease from it. Needs etcd, openssl, and
-# what test/helpers/registry_driver builds.
+# A registry in etcd: its library's handling of requests, answers and errors, without
+# the worker, and servers that lease from it. Needs etcd, openssl, and the library
+# that test/helpers/registry_driver builds.
 #
 # takes: 65 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl registry_driver
@@ -80,7 +80,7 @@ my $presence = $etcd->get('reg/present/5');
 is($record->{mod_revision}, $v, 'the version is the revision');
 is_deeply(decode_json($record->{value}),
 	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
-		write_id => '0000000000000015', until => 1000, offset_ms => -5,
+		write_id => '0000000000000015', until => 1000, offset_ms => -5, reserve_ms => 0,
 		released => JSON::PP::false, host => 'here', process => 6, since_ms => 7,
 		address => '127.0.0.1' }, 'all of the record is written');
 is($presence->{value}, '000000000000000b', 'and the presence');
@@ -199,6 +199,10 @@ like(reading($w), qr/^initialized -2 2000 timestamp:41 sequence:22$/m, 'nor abov
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10,
 	new_floor => 5);
 like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
+claim($w, 'how far is reserved', 'DONE', generation => 10, node => 11, reserve => 3600000);
+like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
+$etcd->delete("reg/slots/11");
+$etcd->delete("reg/present/11");
 $other = worker('etcd://' . $etcd->host . '/new');
 is(reading($other), 'uninitialized 0 0 ', 'a registry that is none');
 asked($other, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => -3, new_floor => 400,
@@ -469,9 +473,21 @@ my ($status, $full) = (200);
   while $status == 200;
 is($status, 429, 'the quota is used up');
 asked($w, 'extend', 'UNKNOWN', qr/quota of etcd is used up/, 'extend', version => $v);
+is(ask($w, 'extend', version => $v)->{failure}, 'FULL', 'it is full');
 asked($w, 'claim', 'REFUSED', qr/quota of etcd is used up/, 'claim', node => 6, presence => 1);
 asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
 like(reading($w), qr/^5: .* until 1000 .* present 11$/m, 'it can be read');
+{
+	my ($make_room) = slurp_file("$FindBin::RealBin/../../../doc/leases.md") =~
+	  /^```sh\n(revision=.*?)^```$/ms;
+	my $said = '';
+	local $ENV{ETCDCTL_API} = 3;
+	local $ENV{ETCDCTL_ENDPOINTS} = 'http://' . $etcd->host;
+
+	ok(IPC::Run::run([ 'bash', '-euc', $make_room ], '>&', \$said), 'the commands of the documentation')
+	  or diag($said);
+}
+asked($w, 'there is room again', 'DONE', qr/^$/, 'extend', version => $v);
 $w->quit;
 $etcd->stop;
 
@@ -521,6 +537,44 @@ foreach (
 	asked($w, "TLS, $name", $result, $pattern, 'read');
 	$w->quit;
 }
+# Certificates are looked at for each request, whoever replaces which of them.
+sub replace
+{
+	my ($name, $by) = @_;
+
+	foreach my $ending (grep { -e "$tls/$by.$_" } 'crt', 'key')
+	{
+		system_or_bail('cp', "$tls/$by.$ending", "$tls/$name.$ending");
+	}
+	return;
+}
+replace("right-$_", $_) foreach 'server', 'nameless', 'ca';
+certificate('stranger', '/O=stranger', '-CA', "$tls/other.crt", '-CAkey', "$tls/other.key",
+	'-addext', 'subjectAltName=IP:127.0.0.1');
+system_or_bail('bash', '-euc', q{
+	cd "$1"
+	openssl req -new -subj /CN=expired -key server.key -out expired.csr
+	sign="openssl x509 -req -CAcreateserial -in expired.csr -CA ca.crt -CAkey ca.key -extfile names -out expired.crt"
+	echo subjectAltName=IP:127.0.0.1 >names
+	# newer ones take no days before today, and older ones no dates
+	$sign -days -1 || $sign -not_before 20200101000000Z -not_after 20200102000000Z
+	cp server.key expired.key}, 'bash', $tls);
+replace('client', 'nameless');
+replace('authority', 'ca');
+$w = worker("etcds://$base?cacert=$tls/authority.crt&cert=$tls/client.crt&key=$tls/client.key");
+foreach ([ 'server', 'stranger' ], [ 'server', 'expired' ], [ 'client', 'stranger' ], [ 'authority', 'other' ])
+{
+	my ($name, $by) = @$_;
+
+	asked($w, "before it is replaced: $name", 'DONE', qr/^$/, 'read') foreach 1 .. 2;
+	replace($name, $by);
+	my $answer = ask($w, 'read');
+	is($answer->{failure} // $answer->{result}, 'CERTIFICATE', "$name by $by: " . ($answer->{message} // ''));
+	replace($name, { server => 'right-server', client => 'right-nameless', authority => 'right-ca' }->{$name});
+}
+asked($w, 'all of them are right again', 'DONE', qr/^$/, 'read');
+$w->quit;
+
 enable_authentication($etcd);
 write_credentials("snow\np \"w\n");
 foreach ([ 'a name in the certificate', $ours, 'REFUSED', qr/CommonName.*HTTP status 400/ ],
@@ -585,6 +639,7 @@ make_ids($a);
 my $slot = lease_of($a, 'node_id');
 my ($pid) = split /\n/, slurp_file($a->data_dir . '/postmaster.pid');
 chomp(my $name = `hostname`);
+$name .= ':' . $a->port;
 is(query($a, q{SELECT slot, host, address, process, since BETWEEN now() - interval '10 minutes' AND clock_timestamp(),
 	until > now(), present, released FROM snowflake_registry_slots()}), "$slot|$name|127.0.0.1|$pid|t|t|t|f",
 	'slots say who has one');
@@ -636,8 +691,10 @@ foreach my $try (1 .. 6000)
 }
 ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
 $etcd->wipe;
-wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
+wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
 my $begin = query($a, q{SELECT snowflake_registry_recover('8 s', '2 s')});
+# until it has read of that, it issues what it holds
+wait_for_lease($b, q{problem ~ 'lets nobody claim a slot before'});
 my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');
 $checker->saw('all servers', @late);
 is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timestamp($late[0]) >= '$begin'"), 't',
@@ -666,7 +723,7 @@ $b->stop;
 $etcd->stop;
 
 # Two of three members have been gone for long, and come back.
-$c->poll_query_until('postgres', 'SELECT now() > until FROM snowflake_lease()') or die;
+$c->poll_query_until('postgres', q{SELECT now() > until FROM snowflake_leases() WHERE kind = 'node'}) or die;
 $c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
 $c->reload;
 refused($c, 'SELECT snowflake_nextval()', '55000', qr/this server has no lease of a node id.*DETAIL:  The registry is "etcd:/s,

@@ -1,9 +1,9 @@
-# A registry in PostgreSQL: what its library makes of requests, answers and
-# errors, without the worker; and what administrators ask through the worker of
-# a server. Needs what test/helpers/registry_driver builds.
+# A registry in PostgreSQL: its library's handling of requests, answers and errors,
+# without the worker; and administrators' jobs through the worker of a server. Needs
+# the library that test/helpers/registry_driver builds.
 #
 # takes: 36 s
-# needs: registry_driver
+# needs: registry_driver openssl
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -16,6 +16,7 @@ use Socket qw(:DEFAULT pack_sockaddr_in unpack_sockaddr_in);
 use lib "$FindBin::RealBin/../../perl";
 use RegistryDriver;
 use SnowflakeTest;
+use Time::HiRes qw(usleep);
 
 my $driver = start_driver('postgresql');
 my $registry = PostgreSQL::Test::Cluster->new('registry');
@@ -25,18 +26,11 @@ $registry->start;
 
 # As doc/leases.md says: what workers need, and what administrators do besides.
 query($registry, q{
-	CREATE SCHEMA "E x";
-	CREATE EXTENSION snowflake SCHEMA "E x";
-	SET search_path = "E x";
+	CREATE EXTENSION snowflake_registry;
 	CREATE ROLE worker LOGIN;
-	GRANT USAGE ON SCHEMA "E x" TO worker;
-	GRANT SELECT, UPDATE (id) ON snowflake_registry TO worker;
-	GRANT SELECT, INSERT, UPDATE ON snowflake_registry_slot,
-		snowflake_registry_shards TO worker;
-	GRANT EXECUTE ON FUNCTION snowflake_registry_read, snowflake_registry_keep,
-		snowflake_registry_write, snowflake_registry_write_shards TO worker});
+	SELECT snowflake_registry.grant('worker')});
 my $url = sprintf('postgresql://worker@127.0.0.1:%d/postgres', $registry->port);
-my $set = 'SET search_path = "E x";';
+my $set = 'SET search_path = snowflake_registry, public;';
 
 # ---- kinds of failure: each has a remedy of its own ----
 
@@ -50,6 +44,78 @@ fails($url =~ s/postgres$/no_such/r, 'DATABASE', 'read');
 fails($url =~ s/postgres$/bare/r, 'EXTENSION', 'read');
 fails($url =~ s/worker/somebody/r, 'PERMISSION', 'read');
 fails("$url?options=-cdefault_transaction_read_only%3Don", 'READ_ONLY', 'claim');
+
+# a password that is wrong, and none
+query($registry, q{CREATE ROLE secret LOGIN PASSWORD 'right'});
+my $hba = $registry->data_dir . '/pg_hba.conf';
+my $open = slurp_file($hba);
+unlink $hba;
+append_to_file($hba, "host all secret all scram-sha-256\n$open");
+$registry->reload;
+fails($url =~ s/worker/secret:wrong/r, 'LOGIN', 'read');
+fails($url =~ s/worker/secret/r, 'LOGIN', 'read');
+
+# of several hosts one that does not answer, and one that does
+(my $two_hosts = $url) =~ s/127\.0\.0\.1/127.0.0.1:1,127.0.0.1/;
+like(fails($two_hosts =~ s/worker/nobody/r, 'LOGIN', 'read'), qr/role "nobody"/, 'it says what that answers');
+
+# a standby
+$registry->backup('follower');
+my $following = PostgreSQL::Test::Cluster->new('follower');
+$following->init_from_backup($registry, 'follower', has_streaming => 1);
+$following->start;
+$registry->wait_for_catchup($following);
+(my $follower = $url) =~ s/:\d+/':' . $following->port/e;
+fails($follower, 'READ_ONLY', 'read');
+fails(($two_hosts =~ s/:\d+\//':' . $following->port . '\/'/er) . '?target_session_attrs=read-write', 'READ_ONLY', 'read');
+$following->stop;
+
+# certificates: of another authority, expired, and one that the registry refuses
+SKIP:
+{
+	skip 'certificates: the server was built without TLS', 6
+	  if query($registry, 'SHOW ssl_library') eq '';
+	my $tls = "$PostgreSQL::Test::Utils::tmp_check/tls";
+	mkdir $tls or die "$tls: $!";
+	system_or_bail('bash', '-euc', q{
+		cd "$1"
+		new="openssl req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes"
+		for name in ca other; do
+			$new -x509 -days 2 -subj /CN=$name -keyout $name.key -out $name.crt
+		done
+		$new -subj /CN=server -keyout server.key -out server.csr
+		sign="openssl x509 -req -CAcreateserial -in server.csr"
+		$sign -days 2 -CA ca.crt -CAkey ca.key -out server.crt
+		# newer ones take no days before today, and older ones no dates
+		$sign -days -1 -CA ca.crt -CAkey ca.key -out expired.crt ||
+			$sign -not_before 20200101000000Z -not_after 20200102000000Z \
+				-CA ca.crt -CAkey ca.key -out expired.crt
+		$sign -days 2 -CA other.crt -CAkey other.key -out stranger.crt
+		cp server.crt in_use.crt}, 'bash', $tls);
+	chmod 0600, "$tls/server.key";
+	$registry->append_conf('postgresql.conf', "ssl = on\nssl_cert_file = '$tls/in_use.crt'\n"
+		  . "ssl_key_file = '$tls/server.key'\nssl_ca_file = '$tls/ca.crt'");
+	$registry->reload;
+	my $trusted = "$url?sslmode=verify-ca&sslrootcert=$tls/ca.crt";
+	my $session = worker($trusted);
+	asked($session, 'a certificate that is trusted', 'REFUSED', qr/./, 'initialize');
+	is(ask($session, 'initialize')->{failure}, 'PERMISSION', 'it is let in');
+	$session->quit;
+	fails("$url?sslmode=verify-ca&sslrootcert=$tls/other.crt", 'CERTIFICATE', 'read');
+	fails("$trusted&sslcert=$tls/stranger.crt&sslkey=$tls/server.key", 'CERTIFICATE', 'read');
+	system_or_bail('cp', "$tls/expired.crt", "$tls/in_use.crt");
+	$registry->reload;
+	like(fails($trusted, 'CERTIFICATE', 'read'), qr/expired|verify failed/, 'it says so');
+	$registry->append_conf('postgresql.conf', 'ssl = off');
+	$registry->reload;
+}
+
+# a disk that is full
+query($registry, q{CREATE FUNCTION snowflake_registry.no_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+		$$BEGIN RAISE 'No space left' USING ERRCODE = 'disk_full'; END$$;
+	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.shards FOR EACH STATEMENT EXECUTE FUNCTION snowflake_registry.no_room()});
+fails($url, 'FULL', 'shards');
+query($registry, 'DROP FUNCTION snowflake_registry.no_room() CASCADE');
 
 # ---- texts ----
 
@@ -70,16 +136,14 @@ $w = worker($url);
 is(reading($w), 'uninitialized 0 0 ', 'there is no registry yet');
 claim($w, 'nothing to claim in', 'CONFLICT');
 asked($w, 'nothing to write shards in', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
-asked($w, 'nothing to recover', 'REFUSED', qr/permission denied for function snowflake_registry_renew/, 'recover');
-asked($w, 'initialize', 'REFUSED', qr/permission denied for function snowflake_registry_begin/, 'initialize');
-query($registry, "$set GRANT EXECUTE ON FUNCTION snowflake_registry_begin, snowflake_registry_renew TO worker");
-asked($w, 'initialize', 'REFUSED', qr/permission denied for table snowflake_registry/, 'initialize');
-query($registry, "$set GRANT INSERT, UPDATE ON snowflake_registry TO worker");
+asked($w, 'nothing to recover', 'REFUSED', qr/permission denied for function renew/, 'recover');
+asked($w, 'initialize', 'REFUSED', qr/permission denied for function begin/, 'initialize');
+query($registry, q{SELECT snowflake_registry.grant('worker', administer => true)});
 asked($w, 'nothing to recover', 'CONFLICT', qr/^$/, 'recover');
 asked($w, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => 7);
 is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'a registry, empty');
-is(query($registry, "$set SELECT epoch_ms, tick_ms, (r.system_identifier, r.timeline) = (p)
-	FROM snowflake_registry r, snowflake_registry_place() p"), '1000|10|t',
+is(query($registry, "$set SELECT epoch_ms, tick_ms, (r.system_identifier, r.timeline, r.files) = (p)
+	FROM snowflake_registry.registry r, snowflake_registry.place(false) p"), '1000|10|t',
 	'with what the layout says, and its place');
 asked($w, 'initialize again', 'CONFLICT', qr/^$/, 'initialize', new_generation => 8);
 is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'which changes nothing');
@@ -111,6 +175,11 @@ claim($local, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, host =
 like(reading($w), qr/^10: .* owner -1 server 4 write -2 .* host 'a"b\\c'd\/<&>' .* address '' present -1$/m,
 	'numbers and texts as they were written; no address on a local socket');
 is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10', 'by node');
+$v = claim($w, 'how far is reserved', 'DONE', node => 11, reserve => 3600000);
+like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
+asked($w, 'by another write', 'DONE', qr/^$/, 'extend', node => 11, version => $v, reserve => 60000);
+like(reading($w), qr/^11: .* present 11 reserve 60000$/m, 'likewise');
+query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node = 11");
 
 # ---- a search_path of somebody else ----
 
@@ -156,7 +225,7 @@ asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation
 like(reading($w), qr/^initialized 7 2000 /, 'nor lower than before');
 
 # In another place it says what it is, and that it is not to be used.
-query($registry, "$set UPDATE snowflake_registry SET timeline = '0000000F'");
+query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
 my $answer = ask($w, 'read');
 is($answer->{result}, 'REFUSED', 'another timeline: refused');
 is($answer->{failure}, 'LOST', 'it may have lost data');
@@ -184,18 +253,18 @@ foreach (
 	my ($how, $result, $pattern) = @$_;
 
 	query($registry, qq{$set
-		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry_shards
+		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.shards
 			FOR EACH ROW EXECUTE FUNCTION fail('$how');
-		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry_slot
+		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.slot
 			FOR EACH ROW EXECUTE FUNCTION fail('$how');
-		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry
+		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.registry
 			FOR EACH ROW EXECUTE FUNCTION fail('$how')});
 	asked($w, "$how: shards", $result, $pattern, 'shards', generation => 8, version => $v2, shards => 'z');
 	asked($w, "$how: recover", $result, $pattern, 'recover', generation => 8, new_generation => 9);
 	asked($w, "$how: claim", $result, $pattern, 'claim', generation => 8, node => 20);
 	asked($w, "$how: initialize", $result, $pattern, 'initialize');
 	query($registry, "$set DROP TRIGGER fails ON $_")
-	  foreach qw(snowflake_registry_shards snowflake_registry_slot snowflake_registry);
+	  foreach qw(snowflake_registry.shards snowflake_registry.slot snowflake_registry.registry);
 }
 like(reading($w), qr/^initialized 8 2000 .*\nshards 'y+' version $v2\n/, 'nothing of it was done');
 $registry->stop;
@@ -221,26 +290,26 @@ close $_ foreach @queue, $hole;
 
 # Functions that are not what is asked for: others of the name, and those of
 # another version.
-query($registry, qq{$set CREATE FUNCTION snowflake_registry_keep(text, text, text)
+query($registry, qq{$set CREATE FUNCTION snowflake_registry.keep(text, text, text)
 	RETURNS integer LANGUAGE sql AS 'SELECT 1'});
 asked($w, 'keep alive, beside a function of that name', 'ABSENT', qr/^$/, 'keepalive');
-query($registry, "$set DROP FUNCTION snowflake_registry_keep(text, text, text)");
+query($registry, "$set DROP FUNCTION snowflake_registry.keep(text, text, text)");
 foreach my $other (
 	[ 'keep(bigint, bigint, bigint)', 'integer', 'SELECT 1', 'keepalive' ],
 	[ 'keep(bigint, bigint, bigint)', 'TABLE (kept boolean, clock_ms bigint)',
 		'SELECT true, 1::bigint WHERE false', 'keepalive' ],
 	[ 'read()', 'TABLE (a bigint, b bigint)', 'SELECT 1::bigint, 1::bigint', 'read' ],
-	[ 'read()', 'SETOF snowflake_registry_slot', 'SELECT * FROM "E x".snowflake_registry_slot', 'read' ])
+	[ 'read()', 'SETOF snowflake_registry.slot', 'SELECT * FROM snowflake_registry.slot', 'read' ])
 {
 	my ($function, $result, $body, $kind) = @$other;
 
-	query($registry, qq{$set ALTER FUNCTION snowflake_registry_$function RENAME TO the_real_one;
-		CREATE FUNCTION snowflake_registry_$function RETURNS $result LANGUAGE sql
+	query($registry, qq{$set ALTER FUNCTION snowflake_registry.$function RENAME TO the_real_one;
+		CREATE FUNCTION snowflake_registry.$function RETURNS $result LANGUAGE sql
 		SECURITY DEFINER AS '$body'});
 	asked($w, "$kind, of another version: $result", 'UNKNOWN',
-		qr/^Its extension "snowflake" has another version than this server's\.$/, $kind);
-	query($registry, qq{$set DROP FUNCTION snowflake_registry_$function;
-		ALTER FUNCTION the_real_one RENAME TO snowflake_registry_@{[ $function =~ /(\w+)/ ]}});
+		qr/^Its extension "snowflake_registry" has another version than this server's\.$/, $kind);
+	query($registry, qq{$set DROP FUNCTION snowflake_registry.$function;
+		ALTER FUNCTION the_real_one RENAME TO @{[ $function =~ /(\w+)/ ]}});
 }
 like(reading($w), qr/^initialized 8 2000 /, 'it is read again');
 $w->quit;
@@ -250,7 +319,7 @@ $local->quit;
 
 # It claims its node id, and then asks nothing for minutes; a read would wait
 # for a lock for a minute.
-query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot, snowflake_registry_shards");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards");
 my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
@@ -277,6 +346,14 @@ sub result_of
 	return ${ $call->{out} } . ${ $call->{err} };
 }
 
+sub is_over
+{
+	my ($call) = @_;
+
+	$call->{run}->pump_nb if $call->{run}->pumpable;
+	return !$call->{run}->pumpable;
+}
+
 # So many sessions wait for the registry.
 sub wait_until_waiting
 {
@@ -284,7 +361,7 @@ sub wait_until_waiting
 
 	$node->poll_query_until('postgres', qq{SELECT count(*) = $n FROM pg_stat_activity
 		WHERE query LIKE '%snowflake_registry_%' AND pid <> pg_backend_pid() AND }
-		  . waits_for($node, 'SnowflakeErrand', 'SnowflakeDesk'))
+		  . waits_for($node, 'SnowflakeJob', 'SnowflakeJobMailbox'))
 	  or die 'nobody waits';
 	return;
 }
@@ -310,28 +387,29 @@ is(query($node, 'SELECT snowflake_registry_init()'), 'f', 'init again');
 wait_for_lease($node, q{state = 'held'});
 my $slot = lease_of($node, 'node_id');
 my $mine = q{SELECT slot, host, address, process, since > now() - interval '10 minutes' AND since <= clock_timestamp(),
-	until = (SELECT until FROM snowflake_lease()), present, released, holder ~ '^[0-9a-f]+$',
+	until = (SELECT until FROM snowflake_leases() WHERE kind = 'node'), present, released, holder ~ '^[0-9a-f]+$',
 	abs(extract(epoch FROM clock_offset)) < 60 FROM snowflake_registry_slots()};
 my ($pid) = split /\n/, slurp_file($node->data_dir . '/postmaster.pid');
 chomp(my $host = `hostname`);
+$host .= ':' . $node->port;
 is(query($node, $mine), "$slot|$host|127.0.0.1|$pid|t|t|t|f|t|t", 'who has it');
 is(query($node, 'SET ROLE keeper; SELECT count(*) FROM snowflake_registry_slots()'), '1', 'for who was granted it');
-is(query($registry, "$set SELECT slot, host, address, process, present, released FROM snowflake_registry_slots()"),
+is(query($registry, "$set SELECT slot, host, address, process, present, released FROM snowflake_registry.slots()"),
 	"$slot|$host|127.0.0.1|$pid|t|f", 'the registry itself says the same');
 is(query($node, "SELECT snowflake_registry_release($_)"), 'f', "nobody has $_")
   foreach $slot + 1, -1, 1 << 40;
 
 # Many slots: more than the queue holds at a time.
-query($registry, qq{$set INSERT INTO snowflake_registry_slot SELECT i + 5000, 1, 1, i, 1, 1, i, 0, false,
+query($registry, qq{$set INSERT INTO snowflake_registry.slot SELECT i + 5000, 1, 1, i, 1, 1, i, 0, false,
 	'host ' || i, i, 1, NULL, 0, now() FROM generate_series(0, 60535) i});
 is(query($node, q{SELECT count(*), sum(slot), max(host), count(address) FROM snowflake_registry_slots()
 	WHERE slot >= 5000}), '60536|' . (60536 * 5000 + 60535 * 60536 / 2) . '|host 9999|0', 'many slots');
-query($registry, "$set DELETE FROM snowflake_registry_slot WHERE node >= 5000");
+query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node >= 5000");
 
 # A wait that is cancelled, and one behind it; one whose worker ends; what was
 # asked for behind another.
 my $locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.shards');
 my $call = call($slots);
 wait_until_waiting(1);
 my @others = map { call($slots) } 1 .. 3;
@@ -343,7 +421,7 @@ $call = call('SELECT snowflake_registry_release(0)');
 wait_until_waiting(1);
 $locker->query_safe('COMMIT');
 is(result_of($call), $slot == 0 ? "t\n" : "f\n", 'the next one is done');
-$locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.shards');
 $call = call($slots);
 wait_until_waiting(1);
 my $worker = lease_of($node, 'pid');
@@ -351,24 +429,36 @@ kill 'TERM', $worker;
 like(result_of($call), qr/58000: the registry has not done what it was asked\nDETAIL:  .*The worker that was asking it has ended\./,
 	'the worker ends: the call fails');
 $locker->query_safe('COMMIT');
+$locker->quit;
 refused($node, $slots, '55000', qr/the registry cannot be asked now.*The worker that asks it is not running/s, 'no worker');
 wait_for_lease($node, "state = 'held' AND pid <> $worker");
 $slot = lease_of($node, 'node_id');
 
-# A write whose answer is lost, and which was made: found out by reading.
-query($registry, qq{$set INSERT INTO snowflake_registry_slot VALUES (777, 1, 1, 5, 1, 1, 99, 0, false, 'gone', 1, 1,
+# A write whose answer is lost, and which was made: found out by reading. Another
+# one on top of it is acknowledged.
+query($registry, qq{$set CREATE TABLE written (version bigint);
+	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$
+		BEGIN INSERT INTO snowflake_registry.written VALUES (new.version); RETURN NULL; END \$\$;
+	CREATE TRIGGER notes AFTER UPDATE ON snowflake_registry.slot FOR EACH ROW
+		WHEN (new.node = 777) EXECUTE FUNCTION note()});
+query($registry, qq{$set INSERT INTO snowflake_registry.slot VALUES (777, 1, 1, 5, 1, 1, 99, 0, false, 'gone', 1, 1,
 	'10.1.2.3', 5, now() + interval '1 hour'); ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 $registry->reload;
 $registry->poll_query_until('postgres', q{SHOW synchronous_standby_names}, 'nobody') or die;
 $call = call('SELECT snowflake_registry_release(777)');
 my $waits = q{FROM pg_stat_activity WHERE wait_event = 'SyncRep'};
 $registry->poll_query_until('postgres', "SELECT count(*) = 1 $waits") or die 'nothing is written';
-query($registry, "SELECT pg_terminate_backend(pid) $waits");
-is(result_of($call), "t\n", 'a write whose answer was lost was made');
+my $first = query($registry, "SELECT pid $waits");
+query($registry, "SELECT pg_terminate_backend($first)");
+usleep(50_000) until is_over($call)
+  || query($registry, "SELECT count(*) = 1 $waits AND pid <> $first") eq 't';
+ok(!is_over($call), 'a write that was only read is no success');
 query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
 $registry->reload;
-is(query($registry, "$set SELECT released, present, owner, version, until, address FROM snowflake_registry_slot WHERE node = 777"),
-	't|0|0|2|99|10.1.2.3', 'once, and until stays');
+is(result_of($call), "t\n", 'a write whose answer was lost was made');
+is(query($registry, "$set SELECT released, present, owner, until, address,
+	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.slot WHERE node = 777"),
+	't|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
 is(query($node, 'SELECT snowflake_registry_release(777)'), 'f', 'it is free');
 
 # One that is never made, and one that is refused.
@@ -378,35 +468,103 @@ foreach (
 {
 	my ($how, $pattern) = @$_;
 
-	query($registry, qq{$set CREATE TRIGGER fails BEFORE UPDATE ON snowflake_registry
+	query($registry, qq{$set CREATE TRIGGER fails BEFORE UPDATE ON snowflake_registry.registry
 		FOR EACH ROW EXECUTE FUNCTION fail('$how')});
 	like(result_of(call('SELECT snowflake_registry_recover()')), $pattern, "a write meets: $how");
-	query($registry, "$set DROP TRIGGER fails ON snowflake_registry");
+	query($registry, "$set DROP TRIGGER fails ON snowflake_registry.registry");
 }
-my $floor = query($registry, "$set SELECT floor FROM snowflake_registry");
+my $floor = query($registry, "$set SELECT floor FROM snowflake_registry.registry");
 
 # Recover: from the time that is said on.
 my $after = query($node, q{SELECT extract(epoch FROM snowflake_registry_recover('20 s', '10 s') - now()) BETWEEN 29 AND 4000});
 is($after, 't', 'recover');
-cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry"), '>', $floor, 'the floor is raised');
-query($registry, "$set UPDATE snowflake_registry SET timeline = '0000000F'");
+cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry.registry"), '>', $floor, 'the floor is raised');
+query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
 like(result_of(call($slots)), qr/58000: .*another server or timeline/s, 'in another place: not to be read');
 $after = query($node, 'SELECT snowflake_registry_recover()');
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
-	FROM snowflake_registry"), 't', 'recovered, up to where it says');
+	FROM snowflake_registry.registry"), 't', 'recovered, up to where it says');
 is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'and to be read');
-query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot");
+
+# A recovery that waits for a worker's write sees what that has reserved.
+$locker = $registry->background_psql('postgres');
+$locker->query_safe(qq{BEGIN; SELECT snowflake_registry.write(
+	(SELECT generation FROM snowflake_registry.registry), 779, 0, 1, 5, 1, 1, 99, 0, false, 'late', 1, 1, 0, 0, 7200000)});
+my $waiting = $registry->background_psql('postgres');
+$waiting->query_until(qr/begun/, qq{\\echo begun
+	$set SELECT 'after ' || extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) / 3600;\n});
+$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+	WHERE wait_event_type = 'Lock' AND query ~ 'registry.recover' AND pid <> pg_backend_pid()}) or die 'nobody waits';
+$locker->query_safe('COMMIT');
+$locker->quit;
+like($waiting->query_until(qr/after \S+/, ''), qr/after 2\.0/, 'a recovery sees what was reserved while it waited');
+$waiting->quit;
+query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node = 779; UPDATE snowflake_registry.registry SET floor = 1");
+
+# What the registry knows to be reserved, and this server's own hour, counts more
+# than what is given.
+is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.slot; DELETE FROM snowflake_registry.shards;
+	UPDATE snowflake_registry.registry SET floor = 1;
+	SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) BETWEEN 6.9 AND 600;
+	ROLLBACK}), 't', 'what nobody knows is given');
+foreach my $known (
+	[ 'this server', '', '3600' ],
+	[ 'a slot', q{INSERT INTO snowflake_registry.slot VALUES (778, 1, 1, 5, 1, 1, 99, 0, false, 'there',
+		1, 1, NULL, 5, now() + interval '1 hour', 7200000)}, '7200' ],
+	[ 'shards', q{DELETE FROM snowflake_registry.slot WHERE node = 778;
+		INSERT INTO snowflake_registry.shards (version, shards) VALUES (1, E'snowflake shards 1\n'
+			'layout timestamp:41 shard:12 sequence:10 epoch:2024-01-01\n'
+			'held 1 until 7 reserve 10800000 write 00000000000000ab server 00000000000000cd host db\n'
+			'held 2 until 7 reserve 9 write 00000000000000ac server 00000000000000cd host x reserve 99999999 \n')
+		ON CONFLICT (id) DO UPDATE SET version = shards.version + 1, shards = excluded.shards},
+		'10800' ],
+	[ 'nonsense', q{UPDATE snowflake_registry.shards SET shards = replace(shards, '10800000', '99999999999')}, 31 * 86400 ])
+{
+	my ($name, $sql, $seconds) = @$known;
+
+	query($registry, "$set UPDATE snowflake_registry.registry SET floor = 1; $sql");
+	is(query($node, qq{SELECT extract(epoch FROM snowflake_registry_recover('6 s', '1 s') - now())
+		BETWEEN $seconds + 1 AND $seconds + 600}), 't', "$name: recovered up to what was reserved");
+	next if $sql eq '';
+	query($registry, "$set UPDATE snowflake_registry.registry SET floor = 1");
+	is(query($registry, qq{$set SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now())
+		BETWEEN $seconds + 1 AND $seconds + 600}), 't', "$name: in the registry itself, too");
+}
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards");
 $after = query($node, q{SELECT snowflake_registry_recover('1 h')});
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
-	FROM snowflake_registry"), 't', 'all is lost: one step makes it a registry from then on');
+	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
+# one that holds a lease asks again only when a third of it is over
+$node->restart;
+wait_for_lease($node, q{problem ~ 'After its recovery the registry lets nobody claim'});
+
+unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|slot|shards) /m,
+	'a dump has nothing of what the registry holds');
 
 # One that is silent for longer than the time-out; nothing is lost by it.
-query($registry, "$set TRUNCATE snowflake_registry, snowflake_registry_slot");
-query($node, 'SELECT snowflake_registry_init()');
+my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
+refused($node, 'SELECT snowflake_registry_init()', '58000',
+	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. .*snowflake_registry_recover\('90 s'\)/,
+	'no registry for new servers is made of one that has lost its data');
+query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
 $node->restart;
+wait_for_lease($node, q{problem ~ 'it would give away what it has confirmed'});
+pass('what was made anew without a recovery is refused by who has leased there');
+query($node, q{ALTER SYSTEM SET snowflake.lease_reserve = '6s'});
+$node->reload;
+$node->poll_query_until('postgres', 'SHOW snowflake.lease_reserve', '6s') or die;
+is(query($node, qq{SELECT snowflake_registry_recover('6 s') >= '$after'}), 't',
+	'a recovery on a server does not go below what was confirmed to it');
+query($node, 'ALTER SYSTEM RESET snowflake.lease_reserve');
+$node->stop;
+query($registry, "$set TRUNCATE snowflake_registry.registry; SELECT snowflake_registry.init('$layout')");
+unlink $node->data_dir . '/snowflake.age' or die "snowflake.age: $!";
+$node->start;
 wait_for_lease($node, q{state = 'held'});
-$locker->query_safe('BEGIN; LOCK TABLE "E x".snowflake_registry_shards');
+$locker = $registry->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.shards');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout)/,
 	'a registry that is silent');
 $locker->query_safe('COMMIT');
@@ -422,7 +580,7 @@ foreach my $case ([ -3600, 'behind' ], [ 3600, 'ahead of' ])
 
 	$node->stop;
 	start_with_clock($node, $offset);
-	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_lease()}) or die;
+	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_leases() WHERE kind = 'node'}) or die;
 	refused($node, 'SELECT snowflake_registry_recover()', '58000',
 		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: set right which of them is wrong\./,
 		"no recovery with a clock that is $where the registry's");

@@ -1,6 +1,6 @@
-# A registry in ZooKeeper: what its library makes of requests, answers and
-# errors, without the worker, and servers that lease from it. Needs ZooKeeper,
-# and what test/helpers/registry_driver builds.
+# A registry in ZooKeeper: its library's handling of requests, answers and errors,
+# without the worker, and servers that lease from it. Needs ZooKeeper, and the
+# library that test/helpers/registry_driver builds.
 #
 # takes: 62 s
 # needs: libzookeeper-java default-jre-headless libzookeeper-st-dev registry_driver
@@ -27,6 +27,7 @@ my $node = start_driver('zookeeper');
 
 # All members are started now, to be ready when they are wanted.
 my $zk = ZooKeeper->new('one');
+$zk->{config} = "enforceQuota=true\n";
 $zk->launch;
 my $identity = '{"layout":"timestamp:41 sequence:22","floor":100}';
 
@@ -99,7 +100,7 @@ my $presence = $zk->get('/top/reg/present/5');
 is($record->{version} + 1, $v, 'the version is that of the node, and one');
 is_deeply(decode_json($record->{value}),
 	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
-		write_id => '0000000000000015', until => 1000, offset_ms => -5,
+		write_id => '0000000000000015', until => 1000, offset_ms => -5, reserve_ms => 0,
 		released => JSON::PP::false, host => 'here', process => 6, since_ms => 7,
 		address => '127.0.0.1' }, 'all of the record is written');
 is($presence->{value}, '000000000000000b', 'and the presence');
@@ -241,6 +242,8 @@ like(reading($w), qr/^initialized -2 2000 timestamp:41 sequence:22$/m, 'nor abov
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10,
 	new_floor => 5);
 like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
+claim($w, 'how far is reserved', 'DONE', generation => 10, node => 11, reserve => 3600000);
+like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
 $other->quit;
 $other = worker('zookeeper://' . $zk->host . '/far/away/new');
 is(reading($other), 'uninitialized 0 0 ', 'a registry that is none');
@@ -512,6 +515,16 @@ is(ask($w, $_)->{failure}, 'PERMISSION', "no permission: $_") foreach 'read', 'i
 fails('zookeeper://127.0.0.1:1/secret/reg', 'UNREACHABLE', 'read');
 asked($w, 'initialize', 'REFUSED', qr/not authenticated/, 'initialize');
 $w->quit;
+
+# A quota that is used up.
+make_registry('/full/reg', '0000000000000007');
+$w = worker('zookeeper://' . $zk->host . '/full/reg');
+like(reading($w), qr/^initialized 7/, 'a registry without a quota yet');
+$zk->put('/zookeeper/quota/full/zookeeper_limits', 'count=-1,bytes=-1=;byteHardLimit=10;countHardLimit=-1');
+$zk->put('/zookeeper/quota/full/zookeeper_stats', 'count=8,bytes=100');
+my $full = ask($w, 'claim', presence => 1);
+like("$full->{result} $full->{failure}", qr/^(?:REFUSED|UNKNOWN) FULL$/, "a quota: $full->{message}");
+$w->quit;
 foreach ([ "snow\nnew\n", 0644, qr/nobody else can read/ ],
 	[ "snow\nnew\n", 0640, qr/nobody else can read/ ],
 	[ "snow:x\nnew\n", 0600, qr/has a colon/ ],
@@ -552,8 +565,8 @@ my %loads;
 sub new_holder
 {
 	my ($name, $where, @settings) = @_;
-	my $server = new_server($name, "snowflake.node_id = ''",
-		"snowflake.datacenter_id = '1'", "snowflake.layout = '$layout'",
+	my $server = new_server($name, "snowflake.node_id = '1/'",
+		"snowflake.layout = '$layout'",
 		"snowflake.registry = 'zookeeper://$where'",
 		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
 		"snowflake.lease_timeout = '3s'", "snowflake.lease_wait = 0",
@@ -725,7 +738,7 @@ $rest[0]->stop('KILL');
 # One has lost all of its data meanwhile.
 my $lost = begin_fault('ZooKeeper');
 $zk->wipe;
-wait_for_lease($_, q{state = 'searching' AND problem ~ 'never initialized'}) foreach $a, $b;
+wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
 end_fault('ZooKeeper', $lost, 'all data is lost');
 is(query($a, q{SELECT snowflake_registry_recover('6 s', '1 s') > now() + interval '6 s'}), 't', 'it is recovered');
 wait_for_lease($a, q{problem ~ 'lets nobody claim a slot before'});

@@ -41,8 +41,8 @@ refused($b, "SELECT snowflake_shard_nextval_batch($_, 10)", '55000', qr/no lease
 refused($b, next_of(20), '55000', qr/may not issue IDs for shard 20.*snowflake.shards does not list it/s,
 	'a shard that is not configured');
 is(query($b, 'SELECT count(snowflake_shard_horizon(7))'), '1', 'which has a horizon');
-like(query($registry, 'SELECT shards FROM snowflake_registry_shards'),
-	qr/^snowflake shards 1\nlayout timestamp:41 .*\nheld 0-9 until \d+ write \w+ server \w+ host .*\nheld 10-14 until /,
+like(query($registry, 'SELECT shards FROM snowflake_registry.shards'),
+	qr/^snowflake shards 1\nlayout timestamp:41 .*\nheld 0-9 until \d+ reserve \d+ write \w+ server \w+ host .*\nheld 10-14 until /,
 	'what the registry has');
 
 # ---- a call waits, and can be cancelled ----
@@ -150,7 +150,7 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 }
 
 $_->stop foreach ($a, $b);
-is(query($registry, q{SELECT shards ~ '\nheld' FROM snowflake_registry_shards}), 'f',
+is(query($registry, q{SELECT shards ~ '\nheld' FROM snowflake_registry.shards}), 'f',
 	'in the end all is given back');
 $checker->clients;
 note $checker->checked . ' IDs checked';

@@ -1,0 +1,532 @@
+-- The install script of snowflake_registry 1.0.
+
+-- complain if script is sourced in psql, rather than via CREATE EXTENSION
+\echo Use "CREATE EXTENSION snowflake_registry" to load this file. \quit
+
+--
+-- The schema is fixed in snowflake_registry.control, and CREATE EXTENSION makes it
+-- where there is none.  Refuse one of somebody else's: its owner could drop the
+-- registry, and a function there could be called in place of one of these.
+--
+DO $$
+BEGIN
+	IF EXISTS (
+		SELECT
+		FROM pg_catalog.pg_namespace n
+			JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
+		WHERE n.nspname OPERATOR(pg_catalog.=) 'snowflake_registry'
+			AND (NOT o.rolsuper OR EXISTS (
+				SELECT
+				FROM pg_catalog.pg_depend d
+				WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
+					AND d.refobjid OPERATOR(pg_catalog.=) n.oid
+					AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_extension'::pg_catalog.regclass))
+	) THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = 'schema "snowflake_registry" exists, and is not an empty one of a superuser''s',
+			HINT = 'Run: ALTER SCHEMA snowflake_registry RENAME TO snowflake_registry_before; and then CREATE EXTENSION snowflake_registry again.';
+	END IF;
+END
+$$;
+
+--
+-- A registry of node ids and shards, in the database that has this extension.
+-- Its server needs nothing preloaded.  The bodies of SQL functions are parsed
+-- here and now, so that they do not follow anybody's search_path.  All names are
+-- qualified: one of this schema alone would be looked for in pg_catalog first.
+--
+CREATE FUNCTION snowflake_registry.layout(layout text,
+	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
+AS 'MODULE_PATHNAME', 'snowflake_registry_layout' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_registry.layout(text) IS
+'a layout as a registry keeps it';
+
+-- Which data directory this is; 0 where nobody has ever made a number for it.
+CREATE FUNCTION snowflake_registry.files(make boolean)
+RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_registry_files' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_registry.files(boolean) IS
+'a number for this data directory, which no copy of it has';
+
+-- Which life of which server this is, and which data directory: a registry in
+-- any other may have lost writes.  The timeline is not to be had during
+-- recovery.
+CREATE FUNCTION snowflake_registry.place(make boolean,
+	OUT system_identifier bigint, OUT timeline text, OUT files bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
+BEGIN ATOMIC
+	SELECT c.system_identifier,
+		pg_catalog.substr(pg_catalog.pg_walfile_name(
+			pg_catalog.pg_current_wal_insert_lsn()), 1, 8),
+		snowflake_registry.files(make)
+	FROM pg_catalog.pg_control_system() c;
+END;
+COMMENT ON FUNCTION snowflake_registry.place(boolean) IS
+'which server this is, its timeline, and its data directory';
+
+-- The registry: one row, or none before init().  A worker's
+-- role may update the column id, which cannot change: that is what locking the
+-- row asks for.  A slot's version is the position in WAL when it was written, so
+-- that an older copy of the registry shows lower ones; version_offset is added
+-- where rows were copied from a server whose positions are higher.
+CREATE TABLE snowflake_registry.registry (
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
+	generation bigint NOT NULL,
+	floor bigint NOT NULL,
+	layout text NOT NULL,
+	epoch_ms bigint NOT NULL,
+	tick_ms integer NOT NULL,
+	system_identifier bigint NOT NULL,
+	timeline text NOT NULL,
+	files bigint NOT NULL,
+	version_offset bigint NOT NULL DEFAULT 0
+);
+COMMENT ON TABLE snowflake_registry.registry IS
+'What all servers that lease node ids here agree on';
+
+-- A slot for each node id that was ever leased; see src/lease/registry.h.
+CREATE TABLE snowflake_registry.slot (
+	node bigint PRIMARY KEY,
+	version bigint NOT NULL,
+	epoch bigint NOT NULL,
+	owner bigint NOT NULL,
+	server bigint NOT NULL,
+	write_id bigint NOT NULL,
+	until bigint NOT NULL,
+	offset_ms bigint NOT NULL,
+	released boolean NOT NULL,
+	host text NOT NULL,
+	process integer NOT NULL,
+	since_ms bigint NOT NULL,
+	address inet,
+	present bigint NOT NULL,
+	present_until timestamptz NOT NULL,
+	reserve_ms bigint NOT NULL DEFAULT 0
+);
+COMMENT ON TABLE snowflake_registry.slot IS
+'Who holds which node id, and from when on it may be leased again';
+
+-- Which ranges of shards are whose, as workers write it; one row, or none
+-- before anybody had one.
+CREATE TABLE snowflake_registry.shards (
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
+	version bigint NOT NULL,
+	shards text NOT NULL
+);
+COMMENT ON TABLE snowflake_registry.shards IS
+'Who may issue for which shards';
+
+-- What is the same in all rows, and may be long, is in the first one.  Each row
+-- is looked for by its key, so that the planner knows that there is one.
+CREATE FUNCTION snowflake_registry.read(
+	OUT clock_ms bigint, OUT in_place boolean,
+	OUT generation bigint, OUT floor bigint, OUT layout text,
+	OUT shards text, OUT shards_version bigint,
+	OUT node bigint, OUT version bigint, OUT epoch bigint, OUT owner bigint,
+	OUT server bigint, OUT write_id bigint, OUT until bigint,
+	OUT offset_ms bigint, OUT released boolean, OUT host text,
+	OUT process integer, OUT since_ms bigint, OUT address text,
+	OUT present bigint, OUT reserve_ms bigint)
+RETURNS SETOF record
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint,
+		(r.system_identifier, r.timeline, r.files)
+			OPERATOR(pg_catalog.=) (p.system_identifier, p.timeline, p.files),
+		r.generation, r.floor, r.layout,
+		CASE WHEN pg_catalog.row_number() OVER (ORDER BY s.node)
+			OPERATOR(pg_catalog.=) 1 THEN h.shards END,
+		h.version,
+		s.node, s.version, s.epoch, s.owner, s.server, s.write_id, s.until,
+		s.offset_ms, s.released, s.host, s.process, s.since_ms,
+		pg_catalog.host(s.address),
+		CASE WHEN s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+			THEN s.present ELSE 0 END,
+		s.reserve_ms
+	FROM snowflake_registry.place(false) p
+		LEFT JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
+		LEFT JOIN snowflake_registry.shards h ON h.id OPERATOR(pg_catalog.=) 1
+		LEFT JOIN snowflake_registry.slot s ON true
+	ORDER BY s.node;
+END;
+COMMENT ON FUNCTION snowflake_registry.read() IS
+'for workers: the registry, with one row for each slot';
+
+-- One compare-and-swap.  Who changes the registry waits for it, and the other
+-- way round.  ttl_ms: be present for as long, 0: leave presence alone, -1: end
+-- it.  Without a holder the slot keeps the address of the last one.  written is
+-- the new version, NULL if a condition did not hold.
+CREATE FUNCTION snowflake_registry.write(in_generation bigint, slot bigint,
+	expected bigint, claims bigint, holder bigint, machine bigint,
+	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
+	hostname text, postmaster integer, claimed_ms bigint, displaced bigint,
+	ttl_ms bigint, reserved_ms bigint,
+	OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH locked AS MATERIALIZED (
+		SELECT pg_catalog.pg_wal_lsn_diff(
+				pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint
+				OPERATOR(pg_catalog.+) r.version_offset AS version
+		FROM snowflake_registry.registry r
+		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
+			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
+				(SELECT p.system_identifier, p.timeline, p.files
+				FROM snowflake_registry.place(false) p)
+		FOR SHARE
+	), made AS (
+		INSERT INTO snowflake_registry.slot AS s
+		SELECT slot, locked.version, claims, holder, machine, new_write_id, new_until,
+			ahead_ms, given_back, hostname, postmaster, claimed_ms,
+			pg_catalog.inet_client_addr(), holder,
+			pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms'),
+			reserved_ms
+		FROM locked
+		WHERE expected OPERATOR(pg_catalog.=) 0
+		ON CONFLICT DO NOTHING
+		RETURNING s.version
+	), changed AS (
+		UPDATE snowflake_registry.slot s
+		SET version = greatest(s.version OPERATOR(pg_catalog.+) 1, locked.version),
+			epoch = claims, owner = holder, server = machine, write_id = new_write_id, until = new_until,
+			offset_ms = ahead_ms, released = given_back, host = hostname,
+			process = postmaster, since_ms = claimed_ms, reserve_ms = reserved_ms,
+			address = CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN s.address
+				ELSE pg_catalog.inet_client_addr() END,
+			present = CASE WHEN ttl_ms OPERATOR(pg_catalog.<) 0 THEN 0
+				WHEN ttl_ms OPERATOR(pg_catalog.>) 0 THEN holder
+				ELSE s.present END,
+			present_until = CASE WHEN ttl_ms OPERATOR(pg_catalog.>) 0
+				THEN pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+					(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
+				ELSE s.present_until END
+		FROM locked
+		WHERE s.node OPERATOR(pg_catalog.=) slot
+			AND expected OPERATOR(pg_catalog.<>) 0
+			AND s.version OPERATOR(pg_catalog.=) expected
+			AND (s.present OPERATOR(pg_catalog.=) ANY (ARRAY[0, holder, displaced])
+				OR s.present_until OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp())
+		RETURNING s.version
+	)
+	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
+'for workers: claim, extend or give back a slot';
+
+CREATE FUNCTION snowflake_registry.keep(slot bigint, holder bigint,
+	ttl_ms bigint, OUT kept boolean, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH changed AS (
+		UPDATE snowflake_registry.slot s
+		SET present_until = pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
+		WHERE s.node OPERATOR(pg_catalog.=) slot
+			AND s.present OPERATOR(pg_catalog.=) holder
+			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+		RETURNING s.node
+	)
+	SELECT EXISTS (SELECT FROM changed),
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.keep(bigint, bigint, bigint) IS
+'for workers: stay present';
+
+CREATE FUNCTION snowflake_registry.write_shards(in_generation bigint,
+	expected bigint, new_shards text,
+	OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH locked AS MATERIALIZED (
+		SELECT 1
+		FROM snowflake_registry.registry r
+		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
+			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
+				(SELECT p.system_identifier, p.timeline, p.files
+				FROM snowflake_registry.place(false) p)
+		FOR SHARE
+	), made AS (
+		INSERT INTO snowflake_registry.shards AS h (version, shards)
+		SELECT 1, new_shards
+		FROM locked
+		WHERE expected OPERATOR(pg_catalog.=) 0
+		ON CONFLICT DO NOTHING
+		RETURNING h.version
+	), changed AS (
+		UPDATE snowflake_registry.shards h
+		SET version = h.version OPERATOR(pg_catalog.+) 1, shards = new_shards
+		FROM locked
+		WHERE expected OPERATOR(pg_catalog.<>) 0
+			AND h.version OPERATOR(pg_catalog.=) expected
+		RETURNING h.version
+	)
+	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.write_shards(bigint, bigint, text) IS
+'for workers: say who may issue for which shards';
+
+CREATE FUNCTION snowflake_registry.begin(new_generation bigint,
+	new_floor bigint, new_layout text, new_epoch_ms bigint,
+	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH made AS (
+		INSERT INTO snowflake_registry.registry AS r
+		SELECT 1, new_generation, new_floor, new_layout, new_epoch_ms,
+			new_tick_ms, p.system_identifier, p.timeline, p.files
+		FROM snowflake_registry.place(true) p
+		ON CONFLICT DO NOTHING
+		RETURNING r.id
+	)
+	SELECT (SELECT m.id::bigint FROM made m),
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.begin(bigint, bigint, text, bigint, integer) IS
+'for workers: make this database a registry, if it is none';
+
+-- In any place: this is where it goes on.  The row is locked first: workers hold
+-- it while they write, and what follows sees what they have written meanwhile.
+CREATE FUNCTION snowflake_registry.renew(in_generation bigint,
+	new_generation bigint, new_floor bigint,
+	OUT written bigint, OUT clock_ms bigint)
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT r.id FROM snowflake_registry.registry r FOR UPDATE;
+	WITH changed AS (
+		UPDATE snowflake_registry.registry r
+		SET generation = new_generation,
+			floor = greatest(r.floor, new_floor,
+				(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s)),
+			system_identifier = p.system_identifier, timeline = p.timeline,
+			files = p.files,
+			version_offset = greatest(0,
+				(SELECT pg_catalog.max(s.version) FROM snowflake_registry.slot s)
+				OPERATOR(pg_catalog.-) pg_catalog.pg_wal_lsn_diff(
+					pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint)
+		FROM snowflake_registry.place(true) p
+		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
+		RETURNING r.id
+	)
+	SELECT (SELECT c.id::bigint FROM changed c),
+		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+			OPERATOR(pg_catalog.*) 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.renew(bigint, bigint, bigint) IS
+'for workers: after a loss of data, another generation and floor';
+
+--
+-- What administrators call in the registry's database.  From a server that leases
+-- they call functions of the extension snowflake, such as
+-- snowflake_registry_init(), which ask a registry of any kind.
+--
+CREATE FUNCTION snowflake_registry.init(layout text DEFAULT 'snowflake')
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF layout IS NULL THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'null_value_not_allowed',
+			MESSAGE = 'layout must not be null';
+	END IF;
+	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
+	FROM snowflake_registry.layout(layout) l,
+		snowflake_registry.begin(
+			('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+			greatest(0, pg_catalog.ceil(
+				(extract(epoch FROM pg_catalog.clock_timestamp())
+					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) l.epoch_ms)
+				OPERATOR(pg_catalog./) l.tick_ms))::bigint,
+			l.text, l.epoch_ms, l.tick_ms) b;
+END
+$$;
+COMMENT ON FUNCTION snowflake_registry.init(text) IS
+'make this database, which has lost no data, a registry for servers with this layout; false if it is one';
+
+-- What is given as largest_reserve may be less than what the registry knows,
+-- which counts up to 31 days, as the worker does.  The row is locked first: so
+-- the time is read after what workers write meanwhile.
+CREATE FUNCTION snowflake_registry.recover(largest_reserve interval DEFAULT '90 s',
+	largest_offset interval DEFAULT '5 s')
+RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	recovered timestamptz;
+BEGIN
+	IF largest_reserve IS NULL OR largest_offset IS NULL
+			OR least(largest_reserve, largest_offset)
+				OPERATOR(pg_catalog.<) interval '0'
+			OR greatest(largest_reserve, largest_offset)
+				OPERATOR(pg_catalog.>) interval '31 days' THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'invalid_parameter_value',
+			MESSAGE = 'largest_reserve and largest_offset must be from 0 to 31 days',
+			HINT = 'Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.';
+	END IF;
+	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
+	UPDATE snowflake_registry.registry r
+	SET generation = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+			pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+		floor = greatest(r.floor,
+			(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s),
+			pg_catalog.ceil(
+				(extract(epoch FROM pg_catalog.clock_timestamp()
+						OPERATOR(pg_catalog.+) greatest(largest_reserve,
+							least(2678400000, greatest(0,
+								(SELECT pg_catalog.max(s.reserve_ms)
+								FROM snowflake_registry.slot s),
+								(SELECT pg_catalog.max(reserves[1]::bigint)
+								FROM snowflake_registry.shards h,
+									pg_catalog.regexp_matches(h.shards,
+										'^held \S+ until \d+ reserve (\d{1,15}) ',
+										'gn') AS reserves)))
+								OPERATOR(pg_catalog.*) interval '1 ms')
+						OPERATOR(pg_catalog.+) largest_offset)
+					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) r.epoch_ms)
+				OPERATOR(pg_catalog./) r.tick_ms)::bigint),
+		system_identifier = p.system_identifier, timeline = p.timeline,
+		files = p.files,
+		version_offset = greatest(0,
+			(SELECT pg_catalog.max(s.version) FROM snowflake_registry.slot s)
+			OPERATOR(pg_catalog.-) pg_catalog.pg_wal_lsn_diff(
+				pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint)
+	FROM snowflake_registry.place(true) p
+	RETURNING pg_catalog.to_timestamp(
+		(r.epoch_ms OPERATOR(pg_catalog.+) (r.floor OPERATOR(pg_catalog.*) r.tick_ms))
+			OPERATOR(pg_catalog./) 1000.0)
+	INTO recovered;
+	IF recovered IS NULL THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = 'this database has the data of no registry',
+			HINT = 'In one transaction, run: SELECT snowflake_registry.init(LAYOUT), with the servers'' snowflake.layout in quotes; and then this call again.';
+	END IF;
+	RETURN recovered;
+END
+$$;
+COMMENT ON FUNCTION snowflake_registry.recover(interval, interval) IS
+'after a loss of data: let nobody claim a slot before what any server may have reserved';
+
+CREATE FUNCTION snowflake_registry.slots(
+	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
+	OUT holder text, OUT since timestamptz, OUT until timestamptz, OUT present boolean,
+	OUT released boolean, OUT clock_offset interval)
+RETURNS SETOF record
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT s.node, s.host, s.address, s.process,
+		pg_catalog.to_hex(s.owner),
+		pg_catalog.to_timestamp(s.since_ms OPERATOR(pg_catalog./) 1000.0),
+		pg_catalog.to_timestamp(
+			(r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms))
+				OPERATOR(pg_catalog./) 1000.0),
+		s.present OPERATOR(pg_catalog.<>) 0
+			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
+		s.released, s.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
+	FROM snowflake_registry.slot s
+		JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
+	ORDER BY s.node;
+END;
+COMMENT ON FUNCTION snowflake_registry.slots() IS
+'who holds which node id';
+
+-- The holder, should it live, finds that the record is not its own any more.
+CREATE FUNCTION snowflake_registry.release(slot bigint)
+RETURNS boolean
+LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH changed AS (
+		UPDATE snowflake_registry.slot s
+		SET version = s.version OPERATOR(pg_catalog.+) 1, owner = 0,
+			released = true, present = 0,
+			write_id = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint
+		WHERE s.node OPERATOR(pg_catalog.=) slot
+			AND NOT (s.released AND s.present OPERATOR(pg_catalog.=) 0)
+		RETURNING s.node
+	)
+	SELECT EXISTS (SELECT FROM changed);
+END;
+COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
+'free the slot of a holder that is gone; false if nobody held it';
+
+-- A regrole is a role that exists, and never PUBLIC.  Whoever may not grant what is
+-- granted here gets an error.
+CREATE FUNCTION snowflake_registry.grant(role regrole,
+	administer boolean DEFAULT false)
+RETURNS void
+LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
+	EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (id) ON snowflake_registry.registry TO %s', role);
+	EXECUTE pg_catalog.format('GRANT SELECT, INSERT, UPDATE ON snowflake_registry.slot,'
+		' snowflake_registry.shards TO %s', role);
+	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION snowflake_registry.files,'
+		' snowflake_registry.place, snowflake_registry.read,'
+		' snowflake_registry.write, snowflake_registry.keep,'
+		' snowflake_registry.write_shards TO %s', role);
+	IF administer THEN
+		EXECUTE pg_catalog.format('GRANT INSERT, UPDATE ON snowflake_registry.registry TO %s', role);
+		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION snowflake_registry.layout,'
+			' snowflake_registry.begin, snowflake_registry.renew,'
+			' snowflake_registry.init, snowflake_registry.recover,'
+			' snowflake_registry.slots, snowflake_registry.release TO %s', role);
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION snowflake_registry.grant(regrole, boolean) IS
+'let the servers that log in with this role lease; with administer, also make, recover and look after the registry';
+
+--
+-- Nothing of it is for PUBLIC, nor for those whom ALTER DEFAULT PRIVILEGES of
+-- whoever creates the extension names: it means objects of the application.  The
+-- schema was empty, so all that it holds is the extension's.
+--
+REVOKE ALL ON SCHEMA snowflake_registry FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry FROM PUBLIC;
+
+DO $$
+DECLARE
+	grantee pg_catalog.regrole;
+BEGIN
+	FOR grantee IN
+		WITH own AS (
+			SELECT nspowner AS owner, nspacl AS acl
+			FROM pg_catalog.pg_namespace
+			WHERE oid OPERATOR(pg_catalog.=) 'snowflake_registry'::pg_catalog.regnamespace
+			UNION ALL
+			SELECT relowner, relacl
+			FROM pg_catalog.pg_class
+			WHERE relnamespace OPERATOR(pg_catalog.=) 'snowflake_registry'::pg_catalog.regnamespace
+			UNION ALL
+			SELECT proowner, proacl
+			FROM pg_catalog.pg_proc
+			WHERE pronamespace OPERATOR(pg_catalog.=) 'snowflake_registry'::pg_catalog.regnamespace
+		)
+		SELECT DISTINCT a.grantee
+		FROM own, LATERAL pg_catalog.aclexplode(own.acl) a
+		WHERE a.grantee OPERATOR(pg_catalog.<>) own.owner
+			AND a.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
+	LOOP
+		EXECUTE pg_catalog.concat('REVOKE ALL ON SCHEMA snowflake_registry FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry FROM ', grantee);
+	END LOOP;
+END
+$$;

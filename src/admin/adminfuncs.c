@@ -1,0 +1,389 @@
+/*-------------------------------------------------------------------------
+ *
+ * adminfuncs.c
+ *	  SQL functions for administrators and probes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "generate/generator.h"
+#include "identity/identity.h"
+#include "identity/lease_wait.h"
+#include "layout/ranges.h"
+#include "lib/stringinfo.h"
+#include "mark/clock_jump.h"
+#include "mark/config_record.h"
+#include "mark/mark.h"
+#include "mb/pg_wchar.h"
+#include "query/layout_arg.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "runtime/shard_counter.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+/* snowflake_advance() goes no further ahead of the clock without force. */
+#define ADVANCE_UNFORCED_MS	(INT64CONST(24) * 3600 * 1000)
+
+/* A message shows at most this many bytes of a text. */
+#define MAX_SHOWN	40
+
+/* Columns of snowflake_leases(). */
+#define LEASES_COLUMNS	10
+
+SF_FUNCTION(snowflake_advance);
+SF_FUNCTION(snowflake_accept);
+SF_FUNCTION(snowflake_ready);
+SF_FUNCTION(snowflake_initialize);
+SF_FUNCTION(snowflake_leases);
+SF_FUNCTION(snowflake_registry_layout);
+
+/* Throw an error if the layout would have no ID left. */
+static void
+refuse_end(const SfLayout *layout, int64 floor_ms)
+{
+	int64		end_ms = layout->end_tick * layout->tick_ms;
+
+	if (floor_ms >= end_ms)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("no ID would be left to issue"),
+				 errdetail("The ID lies at %s, and a configured layout ends at %s.",
+						   sf_timefmt_show(floor_ms), sf_timefmt_show(end_ms)),
+				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard').")));
+}
+
+/*
+ * Check the ID against our layout.  An ID of another layout can be above the
+ * IDs made for the same time and later: then new IDs would rise through the
+ * existing ones.
+ */
+static void
+require_above(const SfLayout *layout, int64 id, int64 from_ms)
+{
+	const SfLayout *ours = sf_layout_has(layout, SF_SHARD) ?
+		&sf_shard_layout : &sf_node_layout;
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	/* from_ms is within the life of both, but may be before the epoch */
+	if (sf_layout_ms_to_tick(ours, from_ms) >= ours->epoch_tick &&
+		sf_layout_min_id(ours, sf_layout_ms_to_tick(ours, from_ms)) > id)
+		return;
+	sf_layout_print(ours, text, sizeof(text));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("IDs of the configured layout would not be above this ID"),
+			 errdetail("The configured layout is \"%s\".", text),
+			 errhint("Configure the layout and epoch that the ID was made with. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
+}
+
+/*
+ * snowflake_advance(id bigint, force boolean DEFAULT false,
+ *					 layout text DEFAULT NULL) returns timestamptz
+ *
+ * Never issue an ID at or below this one again; return the end of its tick.
+ * The ID is read in the given layout, or in snowflake.layout.  Throws SQLSTATE
+ * 22003 (negative, not of the layout, or beyond its end), 22008 (more than a
+ * day ahead, and not forced), 22023 (new IDs would be below, and not forced;
+ * not a layout), 22004.
+ */
+Datum
+snowflake_advance(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout;
+	int64		id;
+	int64		floor_ms;
+	int64		now_ms;
+
+	sf_require_writable("snowflake_advance()");
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("id and force must not be null"),
+				 errhint("The largest ID of an empty table is null: then nothing needs to be done.")));
+	id = PG_GETARG_INT64(0);
+	layout = PG_ARGISNULL(2) ? &sf_node_layout : sf_layout_arg(fcinfo, 2);
+	sf_layout_arg_require_fit(layout, id);
+	sf_mark_require(fcinfo->flinfo->fn_oid);
+
+	floor_ms = (sf_layout_tick(layout, id) + 1) * layout->tick_ms;
+	refuse_end(&sf_node_layout, floor_ms);
+	refuse_end(&sf_shard_layout, floor_ms);
+	now_ms = sf_clock_wall_ms();
+	if (floor_ms > now_ms + ADVANCE_UNFORCED_MS && !PG_GETARG_BOOL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+				 errmsg("ID lies more than a day ahead of the wall clock"),
+				 errdetail("It was made for %s; this database would generate nothing until then.",
+						   sf_timefmt_show(floor_ms)),
+				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). Only if it is meant, call snowflake_advance(id, force => true).")));
+	if (!PG_GETARG_BOOL(1))
+		require_above(layout, id, Max(floor_ms, now_ms));
+	sf_mark_advance(floor_ms);
+	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
+}
+
+/* Trust the present wall clock after a jump. */
+static void
+accept_clock(void)
+{
+	if (!sf_clock_jump_accept())
+		ereport(NOTICE,
+				(errmsg("nothing to accept: the clock has not jumped"),
+				 errhint("A mark that is ahead of the clock is another matter. " SF_MARK_REMEDY)));
+}
+
+/*
+ * Record the configured layouts in this database, replacing others.  Warn if
+ * that endangers IDs.
+ */
+static void
+accept_configuration(Oid function)
+{
+	StringInfoData detail;
+	int64		mark;
+
+	sf_durable_number_find(function, NULL);
+	mark = sf_durable_number_read(SF_DURABLE_MARK);
+	initStringInfo(&detail);
+	if (!sf_config_record_is_other() || !sf_config_record_differs(&detail))
+	{
+		ereport(NOTICE,
+				(errmsg("nothing to accept: no other configuration is recorded in this database")));
+		return;
+	}
+	if (sf_config_record_endangers(mark))
+		ereport(WARNING,
+				(errmsg("IDs made from now on can repeat IDs that are already in this database, and sort before them"),
+				 errdetail("%s", detail.data),
+				 errhint("Keep a unique index on every column that holds IDs, or put the old configuration back, restart the server, and call this function again.")));
+	else
+		ereport(WARNING,
+				(errmsg("IDs that are already in this database will decode wrongly with the configured layout"),
+				 errdetail("%s", detail.data),
+				 errhint("Decode them with the recorded layout, given explicitly. IDs made from now on are larger than those.")));
+	sf_mark_accept_configuration();
+}
+
+/* Accept this copy: no other server has this data any more. */
+static void
+accept_copy(void)
+{
+	if (sf_identity_is_copy())
+		sf_identity_accept();
+	else
+		ereport(NOTICE,
+				(errmsg("nothing to accept: this data directory is no copy, or one that may do what it does")));
+}
+
+/*
+ * snowflake_accept(what text) returns void
+ *
+ * Record that an administrator declares something right: 'clock',
+ * 'configuration' or 'copy'.  Throws SQLSTATE 22023 (anything else, or NULL);
+ * for a copy also 58030 and similar errors of writing files.
+ */
+Datum
+snowflake_accept(PG_FUNCTION_ARGS)
+{
+	char	   *what = PG_ARGISNULL(0) ? "" :
+		text_to_cstring(PG_GETARG_TEXT_PP(0));
+
+	sf_require_writable("snowflake_accept()");
+	if (strcmp(what, "clock") == 0)
+		accept_clock();
+	else if (strcmp(what, "configuration") == 0)
+		accept_configuration(fcinfo->flinfo->fn_oid);
+	else if (strcmp(what, "copy") == 0)
+		accept_copy();
+	else
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("snowflake_accept() does not know \"%.*s\"",
+						pg_mbcliplen(what, strlen(what), MAX_SHOWN), what),
+				 errhint("Accept 'clock', 'configuration' or 'copy'.")));
+	PG_RETURN_VOID();
+}
+
+/*
+ * snowflake_ready() returns boolean
+ *
+ * Return true if snowflake_nextval() would succeed, perhaps after sleeping for
+ * the clock; otherwise throw the error that it would throw.  Makes no ID.
+ */
+Datum
+snowflake_ready(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_ready()");
+	sf_generator_probe(fcinfo->flinfo->fn_oid);
+	PG_RETURN_BOOL(true);
+}
+
+/*
+ * snowflake_state.initialize() returns void
+ *
+ * Begin a new mark above the old one, if the extension is created again while
+ * the server runs.  Called by the install script, which then drops it.
+ */
+Datum
+snowflake_initialize(PG_FUNCTION_ARGS)
+{
+	if (sf_shmem != NULL)
+		sf_mark_initialize(fcinfo->flinfo->fn_oid);
+	PG_RETURN_VOID();
+}
+
+/* ---- leases ---- */
+
+/* Set the columns from the worker's status that node and shards share. */
+static void
+put_leased(const SfLeaseStatus *status, Datum *values, bool *nulls)
+{
+	static const char *const stages[] = {
+		"no worker", "searching", "held", "expired", "halted", "given back"
+	};
+	char		name[200];
+
+	sf_lease_wait_registry_name(name, sizeof(name));
+	values[1] = CStringGetTextDatum(stages[status->stage]);
+	values[5] = TimestampTzGetDatum(sf_timefmt_from_ms(status->next_ms));
+	values[6] = CStringGetTextDatum(status->problem);
+	values[7] = CStringGetTextDatum(status->remedy);
+	values[8] = CStringGetTextDatum(name);
+	values[9] = Int32GetDatum(status->pid);
+	nulls[5] = status->next_ms == 0;
+	nulls[6] = status->problem[0] == '\0';
+	nulls[7] = status->remedy[0] == '\0';
+	nulls[8] = false;
+	nulls[9] = status->pid == 0;
+}
+
+/* Add the row of the node.  Without a lease, only state and number are set. */
+static void
+put_node_lease(ReturnSetInfo *result)
+{
+	Datum		values[LEASES_COLUMNS] = {0};
+	bool		nulls[LEASES_COLUMNS] = {
+		false, false, true, true, true, true, true, true, true, true
+	};
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	int64		until_ms = (sf_node_layout.epoch_tick +
+							(int64) (lease >> sf_node_layout.node_bits)) *
+		sf_node_layout.tick_ms;
+
+	values[0] = CStringGetTextDatum("node");
+	values[1] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
+	values[2] = Int64GetDatum(sf_settings_node_of(lease));
+	values[4] = TimestampTzGetDatum(sf_timefmt_from_ms(until_ms));
+	nulls[2] = lease == 0;
+	if (sf_settings_leases())
+	{
+		SfLeaseStatus status;
+
+		sf_lease_wait_status(&status);
+		nulls[4] = lease == 0;
+		put_leased(&status, values, nulls);
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/* Print the shards of this server, as in snowflake.shards. */
+static char *
+list_shards(void)
+{
+	Size		size = SF_RANGES_TEXT_SIZE(sf_shmem->nshards);
+	uint32	   *set = palloc0(SF_RANGES_WORDS(sf_shmem->nshards) *
+							  sizeof(uint32));
+	char	   *text = palloc(size);
+
+	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
+	{
+		if (sf_shmem_may_issue_for(i) && !sf_shard_is_closed(i))
+			sf_ranges_add(set, i);
+	}
+	(void) sf_ranges_print(set, sf_shmem->nshards, text, size);
+	return text;
+}
+
+/* Add the row of the shards in snowflake.shards. */
+static void
+put_shard_leases(ReturnSetInfo *result)
+{
+	Datum		values[LEASES_COLUMNS] = {0};
+	bool		nulls[LEASES_COLUMNS] = {
+		false, false, true, false, true, true, true, true, true, true
+	};
+	char	   *shards = list_shards();
+	bool		wants = false;
+	uint64		end = pg_atomic_read_u64(&sf_shmem->shard_end);
+	int64		end_ms = (int64) end * sf_shard_layout.tick_ms;
+
+	for (int i = 0; i < sf_shmem->nshards && !wants; i++)
+		wants = sf_shmem_may_issue_for(i);
+	values[0] = CStringGetTextDatum("shards");
+	values[1] = CStringGetTextDatum(wants ? "configured" : "not configured");
+	values[3] = CStringGetTextDatum(shards);
+	values[4] = TimestampTzGetDatum(sf_timefmt_from_ms(end_ms));
+	nulls[3] = shards[0] == '\0';
+	if (sf_settings_leases() && wants)
+	{
+		SfLeaseStatus status;
+
+		sf_lease_wait_shards_status(&status);
+		nulls[4] = end == 0;
+		put_leased(&status, values, nulls);
+	}
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_leases() returns two rows, for the node and for the shards: the
+ * state, which of them this server has and until when, when that will be
+ * extended, the problem and its remedy, the registry, and the worker.
+ */
+Datum
+snowflake_leases(PG_FUNCTION_ARGS)
+{
+	sf_require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	put_node_lease((ReturnSetInfo *) fcinfo->resultinfo);
+	put_shard_leases((ReturnSetInfo *) fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+static Datum
+make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
+{
+	TupleDesc	tupdesc;
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
+}
+
+/*
+ * snowflake_registry.layout(layout text) returns a row: the text that workers
+ * compare, the epoch, and the tick.  Throws SQLSTATE 22023.
+ */
+Datum
+snowflake_registry_layout(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 0);
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	Datum		values[3];
+	bool		nulls[3] = {0};
+
+	sf_layout_print(layout, text, sizeof(text));
+	values[0] = CStringGetTextDatum(text);
+	values[1] = Int64GetDatum(layout->epoch_ms);
+	values[2] = Int32GetDatum(layout->tick_ms);
+	return make_row(fcinfo, values, nulls);
+}

@@ -1,0 +1,294 @@
+/*-------------------------------------------------------------------------
+ *
+ * node_conflicts.c
+ *	  Search for IDs in a table that carry this server's node, although it
+ *	  cannot have issued them: another server has the same node id.
+ *
+ * A server knows for certain only the last position that it has issued.  So it
+ * finds IDs above that; earlier IDs of the other server look like its own.
+ *
+ * The table is read with the caller's rights, and without running its owner's
+ * code: see column.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/node_conflicts.h"
+
+#include "access/attnum.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "identity/lease_wait.h"
+#include "identity/node.h"
+#include "mark/mark.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "table/column.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_node_conflicts);
+
+/* ---- arguments ---- */
+
+static void
+require_not_null(FunctionCallInfo fcinfo)
+{
+	for (int i = 0; i < 3; i++)
+	{
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("relation, key and max_rows must not be null")));
+	}
+	if (PG_GETARG_INT32(2) < 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_rows must be at least 1")));
+}
+
+/* Throw SQLSTATE 42P01, 42809 unless it is a table. */
+static void
+require_table(Oid relation)
+{
+	char		kind = get_rel_relkind(relation);
+
+	if (kind == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relation),
+				 errhint("Name a table that is there.")));
+	if (kind != RELKIND_PARTITIONED_TABLE && !RELKIND_HAS_TABLE_AM(kind))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", get_rel_name(relation)),
+				 errhint("Of a view, name the table that it reads; of a foreign table, ask the server where it is.")));
+}
+
+/* Throw SQLSTATE 42703, 42804 unless it is a bigint column. */
+static void
+require_column(Oid relation, const char *column)
+{
+	AttrNumber	number = get_attnum(relation, column);
+
+	if (number == InvalidAttrNumber || number < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						column, get_rel_name(relation))));
+	if (getBaseType(get_atttype(relation, number)) != INT8OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" of relation \"%s\" is not of type bigint",
+						column, get_rel_name(relation))));
+}
+
+/* ---- our IDs ---- */
+
+/* Return the bits of our node, in place. */
+static int64
+find_node(void)
+{
+	uint64		lease;
+
+	while ((lease = pg_atomic_read_u64(&sf_shmem->lease)) == 0)
+	{
+		if (sf_settings_leases())
+			sf_lease_wait_refuse();
+		sf_node_take();
+	}
+	return (int64) sf_layout_place_node(&sf_node_layout,
+										sf_settings_node_of(lease));
+}
+
+static uint64
+position_of(int64 id)
+{
+	return ((uint64) sf_layout_tick(&sf_node_layout, id) <<
+			sf_node_layout.sequence_bits) |
+		sf_layout_field(&sf_node_layout, SF_SEQUENCE, id);
+}
+
+/* ---- the table ---- */
+
+/* The highest IDs that carry our node. */
+typedef struct Reading
+{
+	int64		mask;			/* the node's bits */
+	int64		node;
+	uint64		nrows;			/* how many rows of each part to look at */
+	int			max_ids;
+	int64		nids;			/* may exceed max_ids until they are cut */
+	int			nids_of_part;
+	int64		room;
+	int64	   *ids;
+} Reading;
+
+static int
+compare_descending(const void *a, const void *b)
+{
+	int64		first = *(const int64 *) a;
+	int64		second = *(const int64 *) b;
+
+	return first == second ? 0 : first < second ? 1 : -1;
+}
+
+/* Sort the IDs found, and keep the wanted number. */
+static void
+cut(Reading *reading)
+{
+	qsort(reading->ids, reading->nids, sizeof(int64), compare_descending);
+	reading->nids = Min(reading->nids, reading->max_ids);
+}
+
+static bool
+keep(int64 id, uint64 nth, void *arg)
+{
+	Reading    *reading = arg;
+
+	if (nth == 0)
+		reading->nids_of_part = 0;
+	if ((id & reading->mask) == reading->node)
+	{
+		if (reading->nids == reading->room &&
+			reading->nids / 2 >= reading->max_ids)
+			cut(reading);
+		if (reading->nids == reading->room)
+		{
+			reading->room *= 2;
+			reading->ids = repalloc_huge(reading->ids,
+										 reading->room * sizeof(int64));
+		}
+		reading->ids[reading->nids++] = id;
+		reading->nids_of_part++;
+	}
+	return nth + 1 < reading->nrows &&
+		reading->nids_of_part < reading->max_ids;
+}
+
+/* Return the last position of ours; the mark counts if it is not loaded. */
+static uint64
+last_of_ours(int64 mark_ms)
+{
+	int64		tick = sf_layout_ms_to_tick(&sf_node_layout, mark_ms);
+
+	return Max(sf_shmem_last_position(),
+			   (uint64) tick << sf_node_layout.sequence_bits);
+}
+
+/*
+ * Read the highest IDs of this node in the table, and return the position
+ * above which they are not ours.  The snapshot is older than this look at the
+ * counter, so all our IDs in it lie below.
+ */
+static uint64
+read_above(SfColumn *column, Reading *reading, int64 mark_ms, bool *complete)
+{
+	const SfLayout *layout = &sf_node_layout;
+	uint64		mask = (UINT64CONST(1) << layout->node_bits) - 1;
+	uint64		last = last_of_ours(mark_ms);
+	int64		tick = (int64) (last >> layout->sequence_bits);
+
+	reading->mask = (int64) sf_layout_place_node(layout, mask);
+	reading->nids = 0;
+	reading->room = 64;
+	reading->ids = palloc(reading->room * sizeof(int64));
+	column->lowest = sf_layout_min_id(layout, Max(tick, layout->epoch_tick));
+	column->visit = keep;
+	column->arg = reading;
+	*complete = sf_column_read(column);
+	cut(reading);
+	return last;
+}
+
+/*
+ * Find the highest ID in the table that this node cannot have issued, among so
+ * many of the highest rows of each partition.  Return false if the table could
+ * not be read in passing.  The caller has checked that the column is a bigint,
+ * and that it may be read. mark_ms is 0 if the mark is loaded, because then
+ * the counter tells more.
+ */
+bool
+sf_node_conflicts_find(Oid relation, const char *name, uint32 node,
+					   int64 mark_ms, int nrows, bool *found, int64 *id)
+{
+	SfColumn	column = {.relation = relation, .name = name,
+	.in_passing = true};
+	Reading		reading = {
+		.node = (int64) sf_layout_place_node(&sf_node_layout, node),
+		.nrows = nrows, .max_ids = 1
+	};
+	bool		complete;
+	uint64		last = read_above(&column, &reading, mark_ms, &complete);
+
+	*found = reading.nids > 0 && position_of(reading.ids[0]) > last;
+	if (*found)
+		*id = reading.ids[0];
+	return complete;
+}
+
+static void
+put_row(ReturnSetInfo *result, int64 id, int64 now_ms)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		tick = sf_layout_tick(layout, id);
+	bool		is_future = tick > sf_layout_ms_to_tick(layout, now_ms) +
+		sf_settings_drift_ticks(layout);
+	bool		nulls[3] = {0};
+	Datum		values[3];
+
+	values[0] = Int64GetDatum(id);
+	values[1] =
+		TimestampTzGetDatum(sf_timefmt_from_ms(tick * layout->tick_ms));
+	values[2] = CStringGetTextDatum(is_future ?
+									"its time has not come yet" :
+									"it is above the last one issued here");
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_node_conflicts(relation regclass, key name DEFAULT 'id',
+ *							max_rows integer DEFAULT 100)
+ *		returns rows: an ID, its time, why it cannot be ours
+ *
+ * Throws SQLSTATE 22004, 22023, 42P01, 42703, 42804, 42809, and the errors of
+ * reading the table and of loading the mark.
+ */
+Datum
+snowflake_node_conflicts(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	SfColumn	column = {0};
+	Reading		reading = {.nrows = PG_UINT64_MAX};
+	bool		complete;
+	uint64		last;
+
+	sf_require_writable("snowflake_node_conflicts()");
+	require_not_null(fcinfo);
+	column.relation = PG_GETARG_OID(0);
+	column.name = NameStr(*PG_GETARG_NAME(1));
+	reading.max_ids = PG_GETARG_INT32(2);
+	require_table(column.relation);
+	require_column(column.relation, column.name);
+	sf_column_require_select(column.relation, column.name);
+	/* so that the counter is above all our IDs */
+	sf_mark_require(fcinfo->flinfo->fn_oid);
+	reading.node = find_node();
+	InitMaterializedSRF(fcinfo, 0);
+
+	last = read_above(&column, &reading, 0, &complete);
+	for (int64 i = 0; i < reading.nids; i++)
+	{
+		if (position_of(reading.ids[i]) > last)
+			put_row(result, reading.ids[i], sf_clock_wall_ms());
+	}
+	return (Datum) 0;
+}

@@ -1,0 +1,119 @@
+/*-------------------------------------------------------------------------
+ *
+ * statfuncs.c
+ *	  SQL functions that show and reset the counts.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mark/db_slot.h"
+#include "runtime/counts.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+#include "utils/timestamp.h"
+
+SF_FUNCTION(snowflake_stat_get);
+SF_FUNCTION(snowflake_stat_reset);
+
+#define PRESENT_COLUMNS	6		/* after the sums and peaks */
+
+/* Return true if a sum is in microseconds. */
+static bool
+is_time(SfStat stat)
+{
+	return stat == SF_STAT_SEQUENCE_WAIT_US || stat == SF_STAT_CLOCK_WAIT_US ||
+		stat == SF_STAT_MARK_WAIT_US || stat == SF_STAT_LEASE_WAIT_US ||
+		stat == SF_STAT_EXTENSION_US;
+}
+
+static void
+put_time(Datum *value, bool *is_null, int64 unix_ms)
+{
+	*is_null = unix_ms == 0;
+	*value = TimestampTzGetDatum(sf_timefmt_from_ms(unix_ms));
+}
+
+/* Set the values of now: drift, mark, last timestamp, layout ends, reset. */
+static void
+put_present(Datum *values, bool *nulls)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		tick = (int64) (sf_shmem_last_position() >>
+								layout->sequence_bits);
+	int64		last_ms = tick * layout->tick_ms;
+
+	values[0] = Float8GetDatum((double) Max(last_ms - sf_clock_wall_ms(), 0));
+	put_time(&values[1], &nulls[1], sf_db_slot_published_mark());
+	put_time(&values[2], &nulls[2], last_ms);
+	put_time(&values[3], &nulls[3], layout->end_tick * layout->tick_ms);
+	put_time(&values[4], &nulls[4],
+			 sf_shard_layout.end_tick * sf_shard_layout.tick_ms);
+	put_time(&values[5], &nulls[5],
+			 (int64) pg_atomic_read_u64(&sf_shmem->stats.reset_ms));
+}
+
+/*
+ * snowflake_state.stat_get() returns a row: see pg_stat_snowflake.  Throws
+ * SQLSTATE 55000 (not preloaded).
+ */
+Datum
+snowflake_stat_get(PG_FUNCTION_ARGS)
+{
+	Datum		values[SF_STATS + SF_PEAKS + PRESENT_COLUMNS];
+	bool		nulls[SF_STATS + SF_PEAKS + PRESENT_COLUMNS] = {0};
+	SfStats    *stats;
+	TupleDesc	tupdesc;
+	int			n = 0;
+
+	sf_require_loaded();
+	stats = &sf_shmem->stats;
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	for (int i = 0; i < SF_STATS; i++, n++)
+	{
+		int64		sum = (int64) pg_atomic_read_u64(&stats->sum[i]);
+
+		values[n] = is_time(i) ? Float8GetDatum(sum / 1000.0) :
+			Int64GetDatum(sum);
+	}
+	for (int i = 0; i < SF_PEAKS; i++, n++)
+	{
+		int64		peak = (int64) pg_atomic_read_u64(&stats->peak[i]);
+
+		values[n] = Float8GetDatum((double) peak);
+		if (i == SF_PEAK_STEP_AT_MS)
+			put_time(&values[n], &nulls[n], peak);
+	}
+	put_present(&values[n], &nulls[n]);
+	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
+}
+
+/*
+ * snowflake_stat_reset() returns void
+ *
+ * Set the counts to zero.  Running transactions add their counts at their end.
+ */
+Datum
+snowflake_stat_reset(PG_FUNCTION_ARGS)
+{
+	SfStats    *stats;
+
+	sf_require_loaded();
+	stats = &sf_shmem->stats;
+	for (int i = 0; i < SF_STATS; i++)
+		pg_atomic_write_u64(&stats->sum[i], 0);
+	for (int i = 0; i < SF_PEAKS; i++)
+		pg_atomic_write_u64(&stats->peak[i], 0);
+	pg_atomic_write_u64(&stats->reset_ms, sf_clock_wall_ms());
+	pg_atomic_write_u64(&stats->since_ms, sf_clock_monotonic_ms());
+	pg_atomic_write_u64(&stats->refused_ms, 0);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,221 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.c
+ *	  snowflake_status(): a summary, and one row for each check, worst first.
+ *
+ * It is for people in trouble, so nothing that is wrong here makes it fail:
+ * errors are caught, and reported as findings.  It changes nothing: it takes
+ * no node and loads no mark.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/status.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commands/extension.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "runtime/preconditions.h"
+#include "utils/builtins.h"
+#include "utils/resowner.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_status);
+
+static const char *const levels[] = {"ok", "warning", "error"};
+
+/* Add a row.  The remedy is NULL if, and only if, all is well. */
+void
+sf_status_put(ReturnSetInfo *result, const char *check, SfStatusLevel level,
+			  const char *found, const char *remedy)
+{
+	bool		nulls[4] = {0};
+	Datum		values[4] = {0};
+
+	Assert((level == SF_STATUS_OK) == (remedy == NULL));
+	values[0] = CStringGetTextDatum(check);
+	values[1] = CStringGetTextDatum(levels[level]);
+	values[2] = CStringGetTextDatum(found);
+	nulls[3] = remedy == NULL;
+	if (remedy != NULL)
+		values[3] = CStringGetTextDatum(remedy);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+void
+sf_status_ok(ReturnSetInfo *result, const char *check, const char *found)
+{
+	sf_status_put(result, check, SF_STATUS_OK, found, NULL);
+}
+
+/* Add the row of a check for primaries on a standby, and return true there. */
+bool
+sf_status_standby(ReturnSetInfo *result, const char *check)
+{
+	if (!RecoveryInProgress())
+		return false;
+	sf_status_ok(result, check, "a standby makes no IDs");
+	return true;
+}
+
+/*
+ * Do a step in a subtransaction.  Return the message of its error, or NULL.
+ * If the error has a hint, and "hint" is not NULL, set *hint to it.  A cancel
+ * is not caught.
+ */
+char *
+sf_status_try(void (*step) (void *), void *arg, char **hint)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	ErrorData  *volatile error = NULL;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		step(arg);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	if (error == NULL)
+		return NULL;
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+		ReThrowError(error);
+	if (hint != NULL && error->hint != NULL)
+		*hint = error->hint;
+	return error->message;
+}
+
+static void
+put_preload(ReturnSetInfo *result)
+{
+	if (sf_shmem != NULL)
+		sf_status_ok(result, "preload", "the library is preloaded");
+	else if (OidIsValid(get_extension_oid("snowflake_registry", true)))
+		sf_status_ok(result, "preload",
+					 "the library is not preloaded, and a registry needs none: this database is one; this server makes no IDs");
+	else
+		sf_status_put(result, "preload", SF_STATUS_ERROR,
+					  "the library is not preloaded: this server makes no IDs",
+					  sf_preload_hint());
+}
+
+static void
+put_role(ReturnSetInfo *result)
+{
+	sf_status_ok(result, "role", RecoveryInProgress() ?
+				 "standby: it makes no IDs before it is promoted" :
+				 "primary");
+}
+
+/* ---- the order of the rows ---- */
+
+static char *
+get_text(TupleTableSlot *slot, int number)
+{
+	bool		isnull;
+
+	return TextDatumGetCString(slot_getattr(slot, number, &isnull));
+}
+
+/* Put the row that says how many checks are not ok, and which is the worst. */
+static void
+put_summary(ReturnSetInfo *result, int count, int bad, SfStatusLevel worst,
+			const char *names, const char *first)
+{
+	if (bad == 0)
+		sf_status_ok(result, "summary",
+					 psprintf("all %d checks are ok", count));
+	else
+		sf_status_put(result, "summary", worst,
+					  psprintf("%d of %d checks need attention: %s",
+							   bad, count, names),
+					  psprintf("Begin with the remedy of the check \"%s\", in the next row.",
+							   first));
+}
+
+/* Take the rows of the checks, and return them with a summary, worst first. */
+static void
+put_in_order(ReturnSetInfo *result)
+{
+	Tuplestorestate *rows = result->setResult;
+	TupleTableSlot *slot = MakeSingleTupleTableSlot(result->setDesc,
+													&TTSOpsMinimalTuple);
+	MemoryContext context;
+	List	   *ordered = NIL;
+	StringInfoData names;
+	char	   *first = NULL;
+	SfStatusLevel worst = SF_STATUS_OK;
+	int			bad = 0;
+	ListCell   *cell;
+
+	initStringInfo(&names);
+	for (int level = SF_STATUS_ERROR; level >= SF_STATUS_OK; level--)
+	{
+		tuplestore_rescan(rows);
+		while (tuplestore_gettupleslot(rows, true, false, slot))
+		{
+			if (strcmp(get_text(slot, 2), levels[level]) != 0)
+				continue;
+			ordered = lappend(ordered, ExecCopySlotMinimalTuple(slot));
+			if (level == SF_STATUS_OK)
+				continue;
+			if (bad++ == 0)
+			{
+				worst = level;
+				first = get_text(slot, 1);
+			}
+			appendStringInfo(&names, "%s%s", bad > 1 ? ", " : "",
+							 get_text(slot, 1));
+		}
+	}
+	context = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
+	result->setResult = tuplestore_begin_heap(true, false, work_mem);
+	MemoryContextSwitchTo(context);
+	put_summary(result, list_length(ordered), bad, worst, names.data, first);
+	foreach(cell, ordered)
+	{
+		ExecStoreMinimalTuple(lfirst(cell), slot, true);
+		tuplestore_puttupleslot(result->setResult, slot);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	tuplestore_end(rows);
+}
+
+/*
+ * snowflake_status() returns rows: a check, "ok", "warning" or "error", the
+ * finding, and its remedy; the first row is the summary
+ */
+Datum
+snowflake_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			function = fcinfo->flinfo->fn_oid;
+
+	InitMaterializedSRF(fcinfo, 0);
+	put_preload(result);
+	put_role(result);
+	sf_status_kernel_clock(result);
+	if (sf_shmem != NULL)
+		sf_status_server(result, function);
+	sf_status_rights(result, function);
+	sf_status_tables(result, function);
+	put_in_order(result);
+	return (Datum) 0;
+}

@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * status.h
+ *	  The checks of snowflake_status(), row by row.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_STATUS_H
+#define SF_STATUS_H
+
+#include "nodes/execnodes.h"
+
+typedef enum SfStatusLevel
+{
+	SF_STATUS_OK,
+	SF_STATUS_WARNING,
+	SF_STATUS_ERROR
+} SfStatusLevel;
+
+#define SF_STATUS_SET_CLOCK \
+	"Set the server's clock right; generation goes on by itself when it reaches that time."
+
+/* The contents of the mark's sequence. */
+typedef struct SfStatusMark
+{
+	Oid			function;
+	bool		locked;			/* by another session: nothing was read */
+	int64		value;			/* Unix ms; 0: never written, or lost */
+	bool		recorded;		/* there is a config record */
+	char	   *problem;		/* why it was not read, or NULL */
+	char	   *remedy;			/* of the problem */
+} SfStatusMark;
+
+/* status.c, used by the others */
+extern void sf_status_put(ReturnSetInfo *result, const char *check,
+						  SfStatusLevel level, const char *found,
+						  const char *remedy);
+extern void sf_status_ok(ReturnSetInfo *result, const char *check,
+						 const char *found);
+extern bool sf_status_standby(ReturnSetInfo *result, const char *check);
+extern char *sf_status_try(void (*step) (void *), void *arg, char **hint);
+
+/* status_node.c */
+extern bool sf_status_has_shards(void);
+extern void sf_status_node(ReturnSetInfo *result);
+
+/* status_server.c */
+extern void sf_status_server(ReturnSetInfo *result, Oid function);
+extern void sf_status_read_mark(Oid function, SfStatusMark *mark);
+
+/* status_clock.c */
+extern void sf_status_kernel_clock(ReturnSetInfo *result);
+extern void sf_status_clock(ReturnSetInfo *result);
+
+/* status_rights.c */
+extern void sf_status_rights(ReturnSetInfo *result, Oid function);
+
+/* status_tables.c */
+extern void sf_status_tables(ReturnSetInfo *result, Oid function);
+
+#endif							/* SF_STATUS_H */

@@ -1,0 +1,183 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_clock.c
+ *	  Checks of snowflake_status() about the wall clock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/status.h"
+
+#include "access/xlog.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "identity/lease_wait.h"
+#include "mark/clock_jump.h"
+#include "runtime/counts.h"
+#include "runtime/settings.h"
+
+#define OFFSET_WARNS_MS		200
+#define DAY_MS				(INT64CONST(24) * 3600 * 1000)
+
+#define STOP_STEPS \
+	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let it be slewed."
+
+#define START_TIMEKEEPER \
+	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container."
+
+/* Check the kernel's clock; needs no shared memory. */
+void
+sf_status_kernel_clock(ReturnSetInfo *result)
+{
+	SfClockSync sync;
+	SfStatusLevel level = sf_shmem != NULL &&
+		sf_clock_check == SF_CHECK_ERROR && !RecoveryInProgress() ?
+		SF_STATUS_ERROR : SF_STATUS_WARNING;
+	int			error = sf_clock_read_sync(&sync);
+
+	if (error != 0)
+		sf_status_put(result, "clock synchronisation", level,
+					  psprintf("not known: the kernel does not say (%s)",
+							   strerror(error)),
+					  "Let this server call adjtimex(), which some containers forbid.");
+	else if (!sync.synchronized)
+		sf_status_put(result, "clock synchronisation", level,
+					  "the kernel says that nobody keeps the wall clock right",
+					  START_TIMEKEEPER);
+	else
+		sf_status_ok(result, "clock synchronisation",
+					 psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
+							  (long long) sync.max_error_us));
+}
+
+static void
+put_offset(ReturnSetInfo *result)
+{
+	SfLeaseStatus status;
+
+	if (sf_status_standby(result, "clock offset"))
+		return;
+	sf_lease_wait_status(&status);
+	if (!sf_settings_leases())
+		sf_status_ok(result, "clock offset", "there is no registry to compare with");
+	else if (!status.clock_known)
+		sf_status_ok(result, "clock offset", "the registry has not told its time");
+	else if (llabs(status.offset_ms) <= OFFSET_WARNS_MS)
+		sf_status_ok(result, "clock offset",
+					 psprintf("%lld ms %s the registry's",
+							  llabs(status.offset_ms),
+							  status.offset_ms < 0 ? "behind" : "ahead of"));
+	else
+		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
+					  psprintf("%s %s the registry's%s",
+							   sf_timefmt_span(llabs(status.offset_ms)),
+							   status.offset_ms < 0 ? "behind" : "ahead of",
+							   status.registry_moved ?
+							   ", which has moved: this server's has not" :
+							   ""),
+					  status.registry_moved ?
+					  "Set the registry's clock right; or this server's, if its machine was suspended." :
+					  "Set the server's clock right, or that of the registry.");
+}
+
+static uint64
+get_sum(SfStat stat)
+{
+	return pg_atomic_read_u64(&sf_shmem->stats.sum[stat]);
+}
+
+static uint64
+get_peak(SfPeak peak)
+{
+	return pg_atomic_read_u64(&sf_shmem->stats.peak[peak]);
+}
+
+static char *
+show_steps(int64 last_ms)
+{
+	return psprintf("%llu back, by up to %s; %llu forward, by up to %s; the last one was seen at %s",
+					(unsigned long long) get_sum(SF_STAT_STEPS_BACK),
+					sf_timefmt_span(get_peak(SF_PEAK_STEP_BACK_MS)),
+					(unsigned long long) get_sum(SF_STAT_STEPS_FORWARD),
+					sf_timefmt_span(get_peak(SF_PEAK_STEP_FORWARD_MS)),
+					sf_timefmt_show(last_ms));
+}
+
+/*
+ * Check for a jump that is refused, a clock far past the first mark of this
+ * life, a step that no call has met yet, and steps seen today.
+ */
+static void
+put_steps(ReturnSetInfo *result)
+{
+	int64		now_ms;
+	int64		offset = sf_clock_boot_offset_ms(&now_ms);
+	int64		baseline = (int64) pg_atomic_read_u64(&sf_shmem->boot_offset);
+	int64		last_ms = (int64) get_peak(SF_PEAK_STEP_AT_MS);
+	int64		step = sf_stats_find_step(now_ms, offset);
+	int64		past = sf_jump_past_ms();
+
+	if (sf_status_standby(result, "clock steps"))
+		return;
+	if (baseline != 0 &&
+		offset - baseline > sf_max_clock_jump * INT64CONST(1000))
+		sf_status_put(result, "clock steps", SF_STATUS_ERROR,
+					  psprintf("the clock jumped forward by %s: calls are refused",
+							   sf_timefmt_span(offset - baseline)),
+					  "If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept('clock').");
+	else if (past > 0)
+		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+					  psprintf("the clock is %s past the newest mark that was found since the start: it is wrong, or no ID was made for so long",
+							   sf_timefmt_span(past)),
+					  "If the clock is wrong, set it right now: IDs made until then lie in the future, and after that no call gets one before that time comes. If it is right, have an administrator run: SELECT snowflake_accept('clock');");
+	else if (step != 0)
+		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+					  psprintf("the clock was set %s by %s, which no call has met yet",
+							   step < 0 ? "back" : "forward",
+							   sf_timefmt_span(llabs(step))),
+					  STOP_STEPS);
+	else if (last_ms == 0 || llabs(now_ms - last_ms) > DAY_MS)
+		sf_status_ok(result, "clock steps", "none was seen within a day");
+	else
+		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+					  show_steps(last_ms),
+					  STOP_STEPS " snowflake_stat_reset() forgets these.");
+}
+
+static void
+put_drift(ReturnSetInfo *result)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		tick = (int64) (sf_shmem_last_position() >>
+								layout->sequence_bits);
+	int64		drift = tick * layout->tick_ms - sf_clock_wall_ms();
+	int64		allowed = sf_settings_drift_ticks(layout) * layout->tick_ms;
+	int64		end_ms = tick * layout->tick_ms - allowed;
+
+	if (sf_status_standby(result, "drift"))
+		return;
+	if (drift <= allowed)
+		sf_status_ok(result, "drift",
+					 psprintf("the last timestamp is %lld ms ahead of the clock",
+							  (long long) Max(drift, 0)));
+	else
+		sf_status_put(result, "drift", drift <= allowed + sf_max_clock_wait ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  psprintf("the last timestamp is %s ahead of the clock: calls %s until %s",
+							   sf_timefmt_span(drift),
+							   drift <= allowed + sf_max_clock_wait ?
+							   "wait" : "are refused",
+							   sf_timefmt_show(end_ms)),
+					  SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve.");
+}
+
+/* Check the clock; needs shared memory. */
+void
+sf_status_clock(ReturnSetInfo *result)
+{
+	put_offset(result);
+	put_steps(result);
+	put_drift(result);
+}

@@ -1,0 +1,261 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_node.c
+ *	  Checks of snowflake_status() about the node id and the leases.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/status.h"
+
+#include "access/xlog.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "identity/lease_wait.h"
+#include "identity/node.h"
+#include "lib/stringinfo.h"
+#include "runtime/settings.h"
+
+/* Return true if this server may issue for any shard. */
+bool
+sf_status_has_shards(void)
+{
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shmem_may_issue_for(i))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the node, and the leases ---- */
+
+/* Return the remedy for a wrong text in the files. */
+static char *
+refused_remedy(void)
+{
+	return psprintf("Correct it in %s, and run: SELECT pg_reload_conf();",
+					sf_settings_file());
+}
+
+/* Report a changed number that is refused, or waits for a restart. */
+static bool
+put_pending_node(ReturnSetInfo *result, uint32 node)
+{
+	char	   *pending = sf_settings_pending();
+	char	   *refused = sf_settings_refused();
+
+	if (refused != NULL)
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u; in the configuration files %s", node,
+							   refused),
+					  refused_remedy());
+	if (pending == NULL || refused != NULL)
+		return refused != NULL;
+	sf_status_put(result, "node id", SF_STATUS_WARNING,
+				  psprintf("%u; in the configuration files %s, which waits for a restart",
+						   node, pending),
+				  "Restart the server if it is to have the new number; or put the old one back, and reload the configuration.");
+	return true;
+}
+
+/* Report the node of a standby after its promotion. */
+static void
+put_standby_node(ReturnSetInfo *result, uint64 lease)
+{
+	uint32		node = sf_settings_node_of(lease);
+	uint32		last;
+	char		reason[SF_REASON_SIZE] = "";
+
+	if (sf_settings_leases())
+		sf_status_ok(result, "node id",
+					 "a standby makes no IDs; once it is promoted, it leases a node id");
+	else if (lease == 0 && !sf_node_find(&node, &last, reason, sizeof(reason)))
+	{
+		if (reason[0] == '\0' && sf_status_has_shards())
+			sf_status_ok(result, "node id",
+						 "a standby makes no IDs; once it is promoted, it makes those of shards only, since no number is configured");
+		else
+			sf_status_put(result, "node id", SF_STATUS_WARNING,
+						  psprintf("once this standby is promoted, calls are refused: %s",
+								   reason[0] != '\0' ? reason :
+								   "snowflake.node_id is not set"),
+						  sf_node_remedy());
+	}
+	else if (sf_node_layout.node_bits == 0)
+		sf_status_ok(result, "node id", "the layout has no field for one");
+	else if (sf_shmem->identity.primary == sf_server_number_of(node))
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("once this standby is promoted, it issues as %u, which is what its primary has recorded as its own",
+							   node),
+					  psprintf("Set another snowflake.node_id in %s of this server, and restart it before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
+							   sf_settings_file()));
+	else if (!put_pending_node(result, node))
+		sf_status_ok(result, "node id",
+					 psprintf("a standby makes no IDs; once it is promoted, it issues as %u",
+							  node));
+}
+
+/* Report a node that is not published yet, not configured, or wrong. */
+static void
+put_untaken_node(ReturnSetInfo *result)
+{
+	uint32		first;
+	uint32		last;
+	char		reason[SF_REASON_SIZE];
+	char	   *refused = sf_settings_refused();
+
+	if (sf_node_find(&first, &last, reason, sizeof(reason)))
+	{
+		if (!put_pending_node(result, first))
+			sf_status_ok(result, "node id",
+						 psprintf("%u is configured; the first call takes it",
+								  first));
+	}
+	else if (reason[0] == '\0' && refused != NULL)
+		sf_status_put(result, "node id", sf_status_has_shards() ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  psprintf("snowflake.node_id is not set; in the configuration files %s",
+							   refused),
+					  refused_remedy());
+	else if (reason[0] == '\0' && sf_status_has_shards())
+		sf_status_ok(result, "node id",
+					 "none is configured: this server makes IDs for shards only");
+	else
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  reason[0] != '\0' ? reason :
+					  "snowflake.node_id is not set",
+					  sf_node_remedy());
+}
+
+static void
+put_node(ReturnSetInfo *result)
+{
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint32		node = sf_settings_node_of(lease);
+	SfServerNumber before = sf_shmem->identity.original;
+	SfServerNumber primary = sf_shmem->identity.primary;
+	char		name[200];
+
+	if (RecoveryInProgress())
+	{
+		put_standby_node(result, lease);
+		return;
+	}
+	sf_lease_wait_registry_name(name, sizeof(name));
+	if (lease == 0 && sf_settings_leases())
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  psprintf("none is leased from \"%s\"", name),
+					  "See the check \"lease\".");
+	else if (lease == 0)
+		put_untaken_node(result);
+	else if (sf_node_layout.node_bits == 0)
+		sf_status_ok(result, "node id", "the layout has no field for one");
+	else if (sf_settings_leases() && sf_lease_wait_has_expired())
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  psprintf("the lease of %u from \"%s\" has expired: calls are refused",
+							   node, name),
+					  "See the check \"lease\".");
+	else if (sf_settings_leases() && put_pending_node(result, node))
+		;
+	else if (sf_settings_leases())
+		sf_status_ok(result, "node id",
+					 psprintf("%u is leased from \"%s\"", node, name));
+	else if (sf_settings_numbers() !=
+			 (pg_atomic_read_u64(&sf_shmem->configured) & ~SF_NODE_TAKEN))
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u was taken while snowflake.node_id was changed",
+							   node),
+					  "Restart the server if it is to have the new number.");
+	else if (primary == sf_server_number_of(node))
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u is configured, and the primary that this server was a standby of had it, too",
+							   node),
+					  "If that one never runs again, all is well, and the next restart forgets it. If it may, set another snowflake.node_id here, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+	else if (put_pending_node(result, node))
+		;
+	else if (before == SF_NO_NUMBER || before == sf_server_number_of(node) ||
+			 primary != SF_NO_NUMBER)
+		sf_status_ok(result, "node id",
+					 psprintf("%u is configured", node));
+	else
+		sf_status_ok(result, "node id",
+					 psprintf("%u is configured; before this start it was %u",
+							  node, sf_server_number_value(before)));
+}
+
+/* Report the worker's status of either lease. */
+static void
+put_worker(ReturnSetInfo *result, const char *check,
+		   const SfLeaseStatus *status, int64 until_ms)
+{
+	static const char *const stages[] = {
+		"there is no worker that looks after it", "searching", "held",
+		"expired, so that calls are refused",
+		"held, and not to be used for now", "given back, since the server stops"
+	};
+	bool		is_held = status->stage == SF_STAGE_HELD;
+	StringInfoData found;
+
+	initStringInfo(&found);
+	appendStringInfoString(&found, stages[status->stage]);
+	if (until_ms != 0)
+		appendStringInfo(&found, "%s until %s",
+						 status->stage == SF_STAGE_EXPIRED ? ": it lasted" : "",
+						 sf_timefmt_show(until_ms));
+	if (is_held && status->next_ms != 0)
+		appendStringInfo(&found, ", %s at %s",
+						 status->next_ms < sf_clock_wall_ms() ?
+						 "which was to be extended" : "to be extended",
+						 sf_timefmt_show(status->next_ms));
+	if (status->problem[0] != '\0')
+		appendStringInfo(&found, ": %s", status->problem);
+	if (is_held && status->problem[0] == '\0')
+		sf_status_ok(result, check, found.data);
+	else
+		sf_status_put(result, check,
+					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  found.data, status->remedy[0] != '\0' ? status->remedy :
+					  "See the server's log, and snowflake_leases().");
+}
+
+static void
+put_leases(ReturnSetInfo *result)
+{
+	SfLeaseStatus status;
+	const SfLayout *layout = &sf_node_layout;
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	int64		end = (int64) pg_atomic_read_u64(&sf_shmem->shard_end);
+	int64		until = (int64) (lease >> layout->node_bits);
+
+	if (!sf_status_standby(result, "lease"))
+	{
+		sf_lease_wait_status(&status);
+		if (!sf_settings_leases())
+			sf_status_ok(result, "lease", "snowflake.registry is not set");
+		else
+			put_worker(result, "lease", &status, lease == 0 ? 0 :
+					   (layout->epoch_tick + until) * layout->tick_ms);
+	}
+	if (!sf_status_standby(result, "shard lease"))
+	{
+		sf_lease_wait_shards_status(&status);
+		if (!sf_settings_leases() || !sf_status_has_shards())
+			sf_status_ok(result, "shard lease", sf_settings_leases() ?
+						 "snowflake.shards is empty" :
+						 "snowflake.registry is not set");
+		else
+			put_worker(result, "shard lease", &status,
+					   end * sf_shard_layout.tick_ms);
+	}
+}
+
+/* Run these checks; needs shared memory. */
+void
+sf_status_node(ReturnSetInfo *result)
+{
+	put_node(result);
+	put_leases(result);
+}

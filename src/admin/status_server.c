@@ -1,0 +1,362 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_server.c
+ *	  Checks of snowflake_status() about the server: its mark, and its counts.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/status.h"
+
+#include "access/xlog.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "identity/identity.h"
+#include "lib/stringinfo.h"
+#include "mark/config_record.h"
+#include "mark/db_slot.h"
+#include "mark/mark.h"
+#include "miscadmin.h"
+#include "runtime/settings.h"
+#include "runtime/shard_counter.h"
+#include "utils/syscache.h"
+
+#define DAY_MS				(INT64CONST(24) * 3600 * 1000)
+#define YEAR_MS				(365 * DAY_MS)
+#define CAPACITY_WARNS		0.01	/* of the time */
+#define SEE_LOG				"See the server's log for this error."
+#define LOCKED				"not looked at: another session has locked its sequence"
+#define SEE_LOCKS \
+	"Wait for the end of that transaction, such as DROP EXTENSION. It is the one of: SELECT DISTINCT pid, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation::regclass::text LIKE 'snowflake_state.%' AND mode = 'AccessExclusiveLock';"
+#define SET_LOST_MARK \
+	"If this database holds IDs, have an administrator run this with their highest one, on the primary: SELECT snowflake_advance(max(id)) FROM your_table; If it holds none, all is well: the first call sets the mark."
+#define DATABASES_WARN		0.8 /* of snowflake.max_databases */
+
+/* ---- capacity ---- */
+
+static void
+put_capacity(ReturnSetInfo *result)
+{
+	SfStats    *stats = &sf_shmem->stats;
+	double		waited = (double)
+		pg_atomic_read_u64(&stats->sum[SF_STAT_SEQUENCE_WAIT_US]) / 1000;
+	int64		since = sf_clock_monotonic_ms() -
+		(int64) pg_atomic_read_u64(&stats->since_ms);
+	double		share = waited / (double) Max(since, 1);
+	char	   *found;
+
+	if (sf_status_standby(result, "capacity"))
+		return;
+	found = psprintf("in the last %s all sessions together have waited %s for a full sequence",
+					 sf_timefmt_span(since), sf_timefmt_span((int64) waited));
+	if (share <= CAPACITY_WARNS)
+		sf_status_ok(result, "capacity", found);
+	else
+		sf_status_put(result, "capacity", SF_STATUS_WARNING, found,
+					  "Ask for IDs where they are needed only; let other servers make some; or choose a layout with more bits for the sequence.");
+}
+
+static void
+put_life(ReturnSetInfo *result, const char *check, const SfLayout *layout)
+{
+	int64		end_ms = layout->end_tick * layout->tick_ms;
+	int64		left = end_ms - sf_clock_wall_ms();
+	char	   *found = psprintf("%.1f years are left, until %s",
+								 (double) Max(left, 0) / (double) YEAR_MS,
+								 sf_timefmt_show(end_ms));
+
+	if (left >= YEAR_MS)
+		sf_status_ok(result, check, found);
+	else
+		sf_status_put(result, check, left < 30 * DAY_MS ?
+					  SF_STATUS_ERROR : SF_STATUS_WARNING, found,
+					  "Choose a layout that lasts longer, or a later epoch in a new column.");
+}
+
+static void
+put_lives(ReturnSetInfo *result)
+{
+	put_life(result, "layout", &sf_node_layout);
+	if (sf_status_has_shards())
+		put_life(result, "shard layout", &sf_shard_layout);
+	else
+		sf_status_ok(result, "shard layout", "snowflake.shards is empty");
+}
+
+static void
+put_databases(ReturnSetInfo *result)
+{
+	int			used = 0;
+	int			all = sf_shmem->ndatabases;
+	char	   *found;
+
+	if (sf_status_standby(result, "databases"))
+		return;
+	for (int i = 0; i < all; i++)
+	{
+		Oid			oid;
+
+		LWLockAcquire(sf_shmem->lock, LW_SHARED);
+		oid = sf_databases[i].database.oid;
+		LWLockRelease(sf_shmem->lock);
+		/* the slot of a dropped database can be reused */
+		if (OidIsValid(oid) &&
+			SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(oid)))
+			used++;
+	}
+	found = psprintf("%d of %d databases that may generate have done so",
+					 used, all);
+	if (used <= all * DATABASES_WARN)
+		sf_status_ok(result, "databases", found);
+	else
+		sf_status_put(result, "databases", SF_STATUS_WARNING, found,
+					  "Increase snowflake.max_databases, and restart the server.");
+}
+
+/* ---- the mark ---- */
+
+static void
+read_mark(void *arg)
+{
+	SfStatusMark *mark = arg;
+
+	sf_durable_number_find(mark->function, NULL);
+	mark->locked = !sf_durable_number_lock_all();
+	if (mark->locked)
+		return;
+	mark->value = sf_durable_number_read(SF_DURABLE_MARK);
+	mark->recorded = sf_durable_number_read(SF_DURABLE_LAYOUT) != 0;
+	sf_durable_number_unlock_all();
+}
+
+/* Read the durable numbers.  Waits for no lock, and loads nothing. */
+void
+sf_status_read_mark(Oid function, SfStatusMark *mark)
+{
+	char	   *error;
+
+	memset(mark, 0, sizeof(*mark));
+	mark->function = function;
+	mark->remedy = SEE_LOG;
+	error = sf_status_try(read_mark, mark, &mark->remedy);
+	if (error != NULL)
+		mark->problem = psprintf("it cannot be read: %s", error);
+	else if (mark->locked)
+	{
+		mark->problem = LOCKED;
+		mark->remedy = SEE_LOCKS;
+	}
+}
+
+/*
+ * Report a sequence without a mark.  If there is a config record, the two were
+ * written one after the other.  So either the mark is lost, for example by
+ * setval(), or the server crashed in between, before the first ID.  Nothing
+ * tells which.
+ */
+static void
+put_no_mark(ReturnSetInfo *result, bool recorded)
+{
+	if (recorded)
+		sf_status_put(result, "mark", SF_STATUS_WARNING,
+					  "not set, though a configuration is recorded: it was lost, or the server crashed before the first ID",
+					  SET_LOST_MARK);
+	else
+		sf_status_ok(result, "mark", "not loaded: no ID was made in this database");
+}
+
+/* Report the mark, published and in its sequence. */
+static void
+put_known_mark(ReturnSetInfo *result, int64 published, int64 value)
+{
+	int64		reserve = sf_settings_reserve_ms();
+	int64		ahead = Max(value, published) - sf_clock_wall_ms();
+	char	   *found;
+
+	found = psprintf("%s at %s, which is %s %s the clock",
+					 published == 0 ? "not loaded;" : "loaded,",
+					 sf_timefmt_show(Max(value, published)),
+					 sf_timefmt_span(llabs(ahead)),
+					 ahead < 0 ? "behind" : "ahead of");
+	if (ahead > reserve)
+		sf_status_put(result, "mark", ahead <= reserve + sf_max_clock_wait ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR, found,
+					  SF_STATUS_SET_CLOCK " " SF_MARK_REMEDY);
+	else if (value < published)
+		sf_status_put(result, "mark", SF_STATUS_WARNING,
+					  psprintf("%s, and lost from its sequence: a crash would forget it",
+							   found),
+					  "Make an ID in a new session, which writes it again: SELECT snowflake_nextval();");
+	else
+		sf_status_ok(result, "mark", found);
+}
+
+static void
+put_mark(ReturnSetInfo *result, Oid function)
+{
+	int64		published = sf_db_slot_published_mark();
+	SfStatusMark mark;
+
+	if (sf_status_standby(result, "mark"))
+		return;
+	sf_status_read_mark(function, &mark);
+	if (mark.problem != NULL)
+		sf_status_put(result, "mark", mark.locked ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  mark.problem, mark.remedy);
+	else if (mark.value == 0 && published == 0)
+		put_no_mark(result, mark.recorded);
+	else
+		put_known_mark(result, published, mark.value);
+}
+
+/* ---- the config record ---- */
+
+typedef struct RecordRead
+{
+	Oid			function;
+	bool		locked;			/* nothing was read */
+	bool		exists;
+	bool		in_force;		/* there is a mark too */
+	StringInfoData differs;		/* empty: it does not */
+	const char *remedy;
+} RecordRead;
+
+static void
+read_record(void *arg)
+{
+	RecordRead *record = arg;
+
+	sf_durable_number_find(record->function, NULL);
+	record->locked = !sf_durable_number_lock_all();
+	if (record->locked)
+		return;
+	record->in_force = sf_db_slot_published_mark() != 0 ||
+		sf_durable_number_read(SF_DURABLE_MARK) != 0;
+	record->exists = sf_durable_number_read(SF_DURABLE_LAYOUT) != 0 ||
+		sf_config_record_is_other();
+	if (record->exists)
+		(void) sf_config_record_differs(&record->differs);
+	record->remedy = sf_config_record_remedy();
+	sf_durable_number_unlock_all();
+}
+
+/* Report a record without a mark: the first call writes it anew. */
+static void
+put_idle_record(ReturnSetInfo *result, const RecordRead *record)
+{
+	if (record->differs.len == 0)
+		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
+					  "the layouts are those that are recorded, which are not in force: there is no mark",
+					  SET_LOST_MARK);
+	else
+		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
+					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
+							   record->differs.data),
+					  "If this database holds IDs, make none before this: Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SET_LOST_MARK);
+}
+
+/* Check the record; also on a standby, which decodes by its own layouts. */
+static void
+put_record(ReturnSetInfo *result, Oid function)
+{
+	RecordRead	record = {.function = function};
+	char	   *error;
+	char	   *remedy = SEE_LOG;
+
+	initStringInfo(&record.differs);
+	error = sf_status_try(read_record, &record, &remedy);
+	if (error != NULL)
+		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
+					  psprintf("it cannot be read: %s", error),
+					  remedy);
+	else if (record.locked)
+		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
+					  LOCKED, SEE_LOCKS);
+	else if (!record.exists)
+		sf_status_ok(result, "recorded configuration",
+					 "none: no ID was made in this database");
+	else if (!record.in_force)
+		put_idle_record(result, &record);
+	else if (record.differs.len == 0)
+		sf_status_ok(result, "recorded configuration",
+					 "the layouts are those that this database was filled with");
+	else
+		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
+					  psprintf("IDs are refused here: %s", record.differs.data),
+					  record.remedy);
+}
+
+/* ---- refusals, and the owner of the data ---- */
+
+static void
+put_refusals(ReturnSetInfo *result)
+{
+	static const struct
+	{
+		SfStat		stat;
+		const char *name;
+	}			kinds[] = {
+		{SF_STAT_REFUSED_CLOCK, "for the clock"},
+		{SF_STAT_REFUSED_LEASE, "without a lease"},
+		{SF_STAT_REFUSED_CONFIGURATION, "for the configuration"},
+		{SF_STAT_REFUSED_READ_ONLY, "read-only"},
+		{SF_STAT_REFUSED_END, "at the layout's end"}
+	};
+	SfStats    *stats = &sf_shmem->stats;
+	int64		last_ms = (int64) pg_atomic_read_u64(&stats->refused_ms);
+	int64		ago = Max(sf_clock_monotonic_ms() - last_ms, 0);
+	StringInfoData found;
+
+	initStringInfo(&found);
+	for (int i = 0; i < (int) lengthof(kinds); i++)
+	{
+		uint64		n = pg_atomic_read_u64(&stats->sum[kinds[i].stat]);
+
+		if (n > 0)
+			appendStringInfo(&found, "%s%llu %s", found.len > 0 ? ", " : "",
+							 (unsigned long long) n, kinds[i].name);
+	}
+	if (found.len == 0)
+		sf_status_ok(result, "refusals", "none since the counts began");
+	else if (last_ms == 0 || ago > DAY_MS)
+		sf_status_ok(result, "refusals",
+					 psprintf("none within a day but for read-only transactions; since the counts began %s",
+							  found.data));
+	else
+		sf_status_put(result, "refusals", SF_STATUS_WARNING,
+					  psprintf("%s; the last one that was not read-only %s ago",
+							   found.data, sf_timefmt_span(ago)),
+					  "See the server's log for what these calls were told. Once that is settled, have an administrator call snowflake_stat_reset().");
+}
+
+static void
+put_copy(ReturnSetInfo *result)
+{
+	if (!sf_identity_is_copy())
+		sf_status_ok(result, "copied data directory",
+					 "this data directory is no copy, or one that may do what it does");
+	else
+		sf_status_put(result, "copied data directory",
+					  sf_identity_refuses() ?
+					  SF_STATUS_ERROR : SF_STATUS_WARNING,
+					  "this data directory is a copy of another server's, which may have the same node id or shards",
+					  "If no other server has this data any more, have an administrator call snowflake_accept('copy'). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+}
+
+/* Run these checks; needs shared memory. */
+void
+sf_status_server(ReturnSetInfo *result, Oid function)
+{
+	sf_status_node(result);
+	sf_status_clock(result);
+	put_capacity(result);
+	put_lives(result);
+	put_mark(result, function);
+	put_record(result, function);
+	put_refusals(result);
+	put_copy(result);
+	put_databases(result);
+}

@@ -1,0 +1,593 @@
+/*-------------------------------------------------------------------------
+ *
+ * status_tables.c
+ *	  Checks of snowflake_status() about the tables of this database: columns
+ *	  whose default makes IDs.
+ *
+ * The catalogues list them: they depend on a function of this extension.  If
+ * another function calls ours, the catalogues do not show it.  Tables are read
+ * with the caller's rights, only if an index finds their highest IDs, and if
+ * no policies of row security apply; and without running their owner's code:
+ * see column.c.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "admin/status.h"
+
+#include "access/relation.h"
+#include "admin/node_conflicts.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "executor/spi.h"
+#include "identity/node.h"
+#include "lib/stringinfo.h"
+#include "mark/db_slot.h"
+#include "partition/calendar.h"
+#include "partition/id_span.h"
+#include "query/id_time.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+/* Number of rows with the highest IDs to look at. */
+#define LOOK_AT_ROWS	10000
+
+/* Number of columns that a row names. */
+#define NAMES			10
+
+typedef struct Column
+{
+	Oid			relation;
+	NameData	name;
+	Oid			type;			/* not that of a domain */
+	char	   *shown;			/* schema.table.column, quoted */
+	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
+	bool		is_node;		/* its default makes the node's IDs */
+	bool		is_unique;
+	bool		may_read;		/* the caller may, and no policy applies */
+} Column;
+
+typedef struct Columns
+{
+	Oid			extension;
+	MemoryContext context;
+	Column	   *column;
+	int			n;
+	int			hidden;			/* columns that the caller may not read */
+} Columns;
+
+/* Columns with a problem. */
+typedef struct Names
+{
+	StringInfoData text;
+	int			n;
+} Names;
+
+#define EQ	" OPERATOR(pg_catalog.=) "
+#define MINUS	" OPERATOR(pg_catalog.-) "
+
+/* True if the column of u is a key of a valid unique index on this table. */
+#define UNIQUE_ON(relation, attnum) \
+	"EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid" EQ relation \
+	" AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND " attnum EQ \
+	"ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts" MINUS "1]))"
+
+/*
+ * Finds the columns.  A partition is not listed beside its parent.  The parent
+ * has unique IDs also if each of its leaves has, provided that the IDs divide
+ * it, which is assumed.  Partitions are searched in the catalogue, because
+ * pg_partition_tree() waits for a lock on each of them, and keeps it.
+ */
+static const char *const query =
+"WITH RECURSIVE used AS MATERIALIZED ("
+" SELECT f.adrelid, f.adnum, a.attname,"
+"  pg_catalog.bool_and(p.prosrc" EQ "'snowflake_next_id') AS is_node"
+" FROM pg_catalog.pg_depend e"
+"  JOIN pg_catalog.pg_proc p ON p.oid" EQ "e.objid"
+"  JOIN pg_catalog.pg_depend d ON d.refobjid" EQ "p.oid"
+"  JOIN pg_catalog.pg_attrdef f ON f.oid" EQ "d.objid"
+"  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "f.adrelid"
+"   AND a.attnum" EQ "f.adnum"
+" WHERE e.refclassid" EQ "'pg_catalog.pg_extension'::pg_catalog.regclass"
+"  AND e.refobjid" EQ "$1 AND e.deptype" EQ "'e'"
+"  AND e.classid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
+"  AND (p.prosrc" EQ "'snowflake_next_id'"
+"   OR p.prosrc" EQ "'snowflake_shard_nextval')"
+"  AND d.refclassid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
+"  AND d.classid" EQ "'pg_catalog.pg_attrdef'::pg_catalog.regclass"
+"  AND NOT a.attisdropped"
+" GROUP BY f.adrelid, f.adnum, a.attname),"
+" part AS ("
+" SELECT DISTINCT u.adrelid AS root, u.adrelid AS relid FROM used u"
+" UNION"
+" SELECT t.root, i.inhrelid FROM part t"
+"  JOIN pg_catalog.pg_inherits i ON i.inhparent" EQ "t.relid"
+"  JOIN pg_catalog.pg_class c ON c.oid" EQ "i.inhrelid"
+" WHERE c.relispartition AND NOT i.inhdetachpending),"
+" leaf AS ("
+" SELECT t.root, t.relid FROM part t"
+"  JOIN pg_catalog.pg_class c ON c.oid" EQ "t.relid"
+" WHERE NOT c.relkind" EQ "'p')"
+" SELECT c.oid, a.attname, a.atttypid, pg_catalog.format('%I.%I.%I',"
+"   n.nspname, c.relname, a.attname), u.is_node,"
+"  " UNIQUE_ON("c.oid", "a.attnum")
+"  OR (c.relkind" EQ "'p' AND EXISTS (SELECT FROM leaf t"
+"    WHERE t.root" EQ "c.oid)"
+"   AND NOT EXISTS (SELECT FROM leaf t"
+"    JOIN pg_catalog.pg_attribute l ON l.attrelid" EQ "t.relid"
+"     AND l.attname" EQ "a.attname"
+"    WHERE t.root" EQ "c.oid AND NOT "
+UNIQUE_ON("l.attrelid", "l.attnum") ")),"
+"  pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
+"   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),"
+"  NOT pg_catalog.row_security_active(c.oid),"
+"  (SELECT pg_catalog.string_agg(DISTINCT"
+"    pg_catalog.format('%I', s.subname), ', ')"
+"   FROM pg_catalog.pg_subscription_rel r"
+"    JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
+"   WHERE r.srrelid" EQ "ANY (ARRAY("
+"    SELECT t.relid FROM part t WHERE t.root" EQ "c.oid)))"
+" FROM used u"
+"  JOIN pg_catalog.pg_class c ON c.oid" EQ "u.adrelid"
+"  JOIN pg_catalog.pg_namespace n ON n.oid" EQ "c.relnamespace"
+"  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "c.oid"
+"   AND a.attnum" EQ "u.adnum"
+" WHERE (c.relkind" EQ "'r' OR c.relkind" EQ "'p')"
+"  AND (c.relnamespace" EQ "pg_catalog.pg_my_temp_schema()"
+"   OR NOT c.relpersistence" EQ "'t')"
+"  AND NOT (c.relispartition AND EXISTS (SELECT FROM used r"
+"   WHERE r.adrelid" EQ "pg_catalog.pg_partition_root(c.oid)"
+"    AND r.attname" EQ "a.attname))"
+" ORDER BY n.nspname, c.relname, a.attnum";
+
+/* Return a column of a row of the query as a boolean; NULL is false. */
+static bool
+get_flag(HeapTuple row, int number)
+{
+	bool		isnull;
+	Datum		value = SPI_getbinval(row, SPI_tuptable->tupdesc, number,
+									  &isnull);
+
+	return !isnull && DatumGetBool(value);
+}
+
+static void
+get_column(Column *column, HeapTuple row, MemoryContext context)
+{
+	TupleDesc	desc = SPI_tuptable->tupdesc;
+	bool		isnull;
+
+	column->relation = DatumGetObjectId(SPI_getbinval(row, desc, 1, &isnull));
+	column->name = *DatumGetName(SPI_getbinval(row, desc, 2, &isnull));
+	column->type = getBaseType(DatumGetObjectId(SPI_getbinval(row, desc, 3,
+															  &isnull)));
+	column->shown = MemoryContextStrdup(context, SPI_getvalue(row, desc, 4));
+	column->subscriptions = SPI_getvalue(row, desc, 9);
+	if (column->subscriptions != NULL)
+		column->subscriptions = MemoryContextStrdup(context,
+													column->subscriptions);
+	column->is_node = get_flag(row, 5);
+	column->is_unique = get_flag(row, 6);
+	column->may_read = get_flag(row, 8);
+}
+
+static void
+find_columns(void *arg)
+{
+	Columns    *columns = arg;
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(columns->extension)};
+
+	SPI_connect();
+	if (SPI_execute_with_args(query, 1, types, values, NULL, true,
+							  0) != SPI_OK_SELECT)
+		elog(ERROR, "catalogs could not be read");
+	columns->column = MemoryContextAllocZero(columns->context,
+											 (SPI_processed + 1) *
+											 sizeof(Column));
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+
+		if (get_flag(row, 7))
+			get_column(&columns->column[columns->n++], row, columns->context);
+		else
+			columns->hidden++;
+	}
+	SPI_finish();
+}
+
+/* ---- rows about the columns ---- */
+
+static void
+name_column(Names *names, const char *shown)
+{
+	if (names->n == 0)
+		initStringInfo(&names->text);
+	if (names->n < NAMES)
+		appendStringInfo(&names->text, "%s%s", names->n > 0 ? ", " : "",
+						 shown);
+	names->n++;
+}
+
+static void
+put_names(ReturnSetInfo *result, const char *check, SfStatusLevel level,
+		  const char *what, Names *names, int seen, int unseen,
+		  const char *remedy)
+{
+	StringInfoData found;
+
+	initStringInfo(&found);
+	appendStringInfo(&found, "%d of %d columns %s", names->n, seen, what);
+	if (names->n > 0)
+		appendStringInfo(&found, ": %s", names->text.data);
+	if (names->n > NAMES)
+		appendStringInfo(&found, ", and %d more", names->n - NAMES);
+	if (unseen > 0)
+		appendStringInfo(&found, "; %d not looked at", unseen);
+	sf_status_put(result, check, names->n > 0 ? level : SF_STATUS_OK,
+				  found.data, names->n > 0 ? remedy : NULL);
+}
+
+static bool
+is_narrow(Oid type)
+{
+	return type == INT2OID || type == INT4OID ||
+		type == FLOAT4OID || type == FLOAT8OID;
+}
+
+static void
+put_types(ReturnSetInfo *result, const Columns *columns)
+{
+	Names		names = {.n = 0};
+
+	for (int i = 0; i < columns->n; i++)
+	{
+		if (is_narrow(columns->column[i].type))
+			name_column(&names, columns->column[i].shown);
+	}
+	put_names(result, "column types", SF_STATUS_ERROR,
+			  "are too narrow for the IDs that are their default", &names,
+			  columns->n, columns->hidden,
+			  "Make these columns bigint, and all that refer to them: snowflake_convert() prints the statements. That rewrites the tables and locks them meanwhile.");
+}
+
+static void
+put_indexes(ReturnSetInfo *result, const Columns *columns)
+{
+	Names		names = {.n = 0};
+
+	for (int i = 0; i < columns->n; i++)
+	{
+		if (!columns->column[i].is_unique)
+			name_column(&names, columns->column[i].shown);
+	}
+	put_names(result, "unique indexes", SF_STATUS_WARNING,
+			  "are in no valid unique index", &names,
+			  columns->n, columns->hidden,
+			  "Make them the primary key, or CREATE UNIQUE INDEX CONCURRENTLY: it refuses what a second server with this node id would make twice.");
+}
+
+/* ---- partitions that come to an end ---- */
+
+/* What is known of a column that divides its table into ranges of IDs. */
+typedef struct Partitions
+{
+	bool		is_key;			/* it does */
+	bool		has_default;
+	int			count;			/* without the default partition */
+	bool		has_now;		/* one is for the IDs of now */
+	SfIdSpan	last;			/* before the first gap after now */
+} Partitions;
+
+/* Find the last partition that IDs reach before none is there for them. */
+static void
+find_last(const SfIdSpan *spans, int64 now_id, Partitions *found)
+{
+	int			last = 0;
+
+	while (last + 1 < found->count &&
+		   (spans[last + 1].first <= now_id ||
+			spans[last + 1].first == spans[last].last + 1))
+		last++;
+	found->last = spans[last];
+	for (int i = 0; i < found->count; i++)
+	{
+		if (spans[i].first <= now_id && spans[i].last >= now_id)
+			found->has_now = true;
+	}
+}
+
+static void
+read_partitions(Relation table, const Column *column, int64 now_id,
+				Partitions *found)
+{
+	Oid			default_relid;
+	SfIdSpan   *spans;
+
+	if (!sf_id_span_is_parent(table) ||
+		RelationGetPartitionKey(table)->partattrs[0] !=
+		get_attnum(column->relation, NameStr(column->name)))
+		return;
+	found->is_key = true;
+	spans = sf_id_span_read(table, &found->count, &default_relid);
+	found->has_default = OidIsValid(default_relid);
+	if (found->count > 0)
+		find_last(spans, now_id, found);
+}
+
+/* Return false if another session has locked the table. */
+static bool
+find_partitions(const Column *column, int64 now_id, Partitions *found)
+{
+	Relation	table;
+
+	memset(found, 0, sizeof(*found));
+	if (!ConditionalLockRelationOid(column->relation, AccessShareLock))
+		return false;
+	table = try_relation_open(column->relation, NoLock);
+	if (table == NULL)
+	{
+		UnlockRelationOid(column->relation, AccessShareLock);
+		return false;
+	}
+	read_partitions(table, column, now_id, found);
+	relation_close(table, AccessShareLock);
+	return true;
+}
+
+/*
+ * Return true if no partition is for the IDs of now.  A default partition may
+ * be for those before the first other one.
+ */
+static bool
+are_over(const Partitions *found, int64 now_id)
+{
+	if (found->count == 0)
+		return !found->has_default;
+	return !found->has_now &&
+		(!found->has_default || found->last.last < now_id);
+}
+
+/* Return true if the last partition ends sooner than it is long. */
+static bool
+end_soon(const Partitions *found, int64 now_id)
+{
+	if (found->count == 0 || found->last.last == PG_INT64_MAX ||
+		found->last.first == PG_INT64_MIN || found->last.last < now_id)
+		return false;
+	return (uint64) found->last.last - now_id <
+		(uint64) found->last.last - found->last.first;
+}
+
+static const SfLayout *
+layout_of(const Column *column)
+{
+	return column->is_node ? &sf_node_layout : &sf_shard_layout;
+}
+
+static const char *
+show_end(const Column *column, const Partitions *found, int64 now_id)
+{
+	TimestampTz end;
+
+	if (found->count == 0)
+		return "has none";
+	if (!found->has_now && found->last.last >= now_id)
+		return "has none before a time to come";
+	end = sf_id_time_of(layout_of(column), found->last.last + 1);
+	return psprintf("until %s", timestamptz_to_str(end));
+}
+
+/* The statement that makes more partitions like the last one. */
+static char *
+more_partitions(const Column *column, const Partitions *found)
+{
+	const SfLayout *layout = layout_of(column);
+	Oid			namespace = get_rel_namespace(column->relation);
+	char	   *schema = get_namespace_name(namespace);
+	const char *interval = NULL;
+	char	   *name;
+
+	if (found->count > 0 && found->last.first >= 0 &&
+		found->last.last < PG_INT64_MAX)
+		interval = sf_calendar_interval(sf_id_time_of(layout,
+													  found->last.first),
+										sf_id_time_of(layout,
+													  found->last.last + 1));
+	if (schema == NULL || interval == NULL)
+		return "Make partitions for the time to come, and let cron do that, with snowflake_create_partitions() or CREATE TABLE ... PARTITION OF.";
+	name = quote_qualified_identifier(schema, get_rel_name(column->relation));
+	return psprintf("Run this now, and from cron: SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s'%s);",
+					quote_literal_cstr(name), interval, interval,
+					column->is_node ? "" :
+					", 'shard'");
+}
+
+/* Needs shared memory, which has the layouts. */
+static void
+put_partitions(ReturnSetInfo *result, const Columns *columns)
+{
+	Names		names = {.n = 0};
+	SfStatusLevel level = SF_STATUS_WARNING;
+	char	   *remedy = NULL;
+	int			seen = 0;
+	int			unseen = columns->hidden;
+
+	if (sf_status_standby(result, "partitions"))
+		return;
+	for (int i = 0; i < columns->n; i++)
+	{
+		const Column *column = &columns->column[i];
+		int64		now_id = sf_id_span_first_id(layout_of(column),
+												 GetCurrentTimestamp());
+		Partitions	found;
+
+		if (!find_partitions(column, now_id, &found))
+			unseen++;
+		if (!found.is_key)
+			continue;
+		seen++;
+		if (!are_over(&found, now_id) && !end_soon(&found, now_id))
+			continue;
+		if (are_over(&found, now_id) && !found.has_default)
+			level = SF_STATUS_ERROR;
+		if (names.n == 0)
+			remedy = more_partitions(column, &found);
+		name_column(&names, psprintf("%s (%s)", column->shown,
+									 show_end(column, &found, now_id)));
+	}
+	put_names(result, "partitions", level,
+			  "that divide a table have no partition after the one of now",
+			  &names, seen, unseen, remedy);
+}
+
+/* ---- IDs of other servers ---- */
+
+typedef struct Look
+{
+	const Column *column;
+	uint32		node;
+	int64		mark_ms;		/* if it is not loaded */
+	bool		looked;
+	bool		found;
+	int64		id;
+} Look;
+
+static void
+look_at(void *arg)
+{
+	Look	   *look = arg;
+
+	look->looked = sf_node_conflicts_find(look->column->relation,
+										  NameStr(look->column->name),
+										  look->node,
+										  look->mark_ms, LOOK_AT_ROWS,
+										  &look->found, &look->id);
+}
+
+static bool
+can_look_at(const Column *column)
+{
+	return column->is_node && column->type == INT8OID && column->may_read;
+}
+
+static void
+look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node,
+			int64 mark_ms)
+{
+	Names		names = {.n = 0};
+	int			seen = 0;
+
+	for (int i = 0; i < columns->n; i++)
+	{
+		Look		look = {.column = &columns->column[i], .node = node,
+		.mark_ms = mark_ms};
+
+		if (can_look_at(look.column))
+			(void) sf_status_try(look_at, &look, NULL);
+		if (look.looked || look.found)
+			seen++;
+		if (look.found)
+			name_column(&names, psprintf("%s (%lld%s%s)", look.column->shown,
+										 (long long) look.id,
+										 look.column->subscriptions == NULL ?
+										 "" : ", has rows of the subscription ",
+										 look.column->subscriptions == NULL ?
+										 "" : look.column->subscriptions));
+	}
+	put_names(result, "rows above", SF_STATUS_ERROR,
+			  "hold an ID of this node that this server cannot have issued",
+			  &names, seen, columns->n + columns->hidden - seen,
+			  "See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the rows are this server's own, restored without their mark, have an administrator call snowflake_advance() with the largest ID.");
+}
+
+static bool
+has_node_column(const Columns *columns)
+{
+	for (int i = 0; i < columns->n; i++)
+	{
+		if (columns->column[i].is_node)
+			return true;
+	}
+	return false;
+}
+
+/* Find this server's node, even if not published yet; or the remedy. */
+static bool
+find_node(uint32 *node, const char **remedy)
+{
+	uint64		lease;
+	uint32		last;
+	char		reason[SF_REASON_SIZE];
+
+	*node = 0;
+	if (sf_shmem == NULL)
+	{
+		*remedy = sf_preload_hint();
+		return false;
+	}
+	lease = pg_atomic_read_u64(&sf_shmem->lease);
+	*node = sf_settings_node_of(lease);
+	*remedy = sf_settings_leases() ?
+		"See why the registry has given none, and what to do: SELECT problem, remedy FROM snowflake_leases() WHERE kind = 'node';" :
+		sf_node_remedy();
+	return lease != 0 || (!sf_settings_leases() &&
+						  sf_node_find(node, &last, reason, sizeof(reason)));
+}
+
+/* Look for IDs of other servers: ours lie below the mark, loaded or not. */
+static void
+put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
+{
+	SfStatusMark mark = {0};
+	uint32		node;
+	const char *remedy;
+
+	if (sf_status_standby(result, "rows above"))
+		return;
+	if (sf_shmem != NULL && sf_db_slot_published_mark() == 0)
+		sf_status_read_mark(function, &mark);
+	if (!find_node(&node, &remedy) && has_node_column(columns))
+		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+					  "not looked at: this server has no node id", remedy);
+	else if (mark.problem != NULL)
+		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+					  psprintf("not looked at, since the mark is not known: %s",
+							   mark.problem), mark.remedy);
+	else
+		look_at_all(result, columns, node, mark.value);
+}
+
+/* Run these checks; also if the library is not preloaded. */
+void
+sf_status_tables(ReturnSetInfo *result, Oid function)
+{
+	Columns		columns = {.context = CurrentMemoryContext};
+	char	   *error;
+
+	columns.extension = getExtensionOfObject(ProcedureRelationId, function);
+	error = sf_status_try(find_columns, &columns, NULL);
+	if (error != NULL)
+	{
+		sf_status_put(result, "tables", SF_STATUS_ERROR,
+					  psprintf("the catalogs cannot be read: %s", error),
+					  "See the server's log for this error.");
+		return;
+	}
+	put_types(result, &columns);
+	put_indexes(result, &columns);
+	if (sf_shmem != NULL)
+		put_partitions(result, &columns);
+	put_rows(result, &columns, function);
+}

@@ -1,0 +1,296 @@
+/*-------------------------------------------------------------------------
+ *
+ * convertfuncs.c
+ *	  SQL function that turns the key of a table into a Snowflake key.
+ *
+ * It makes a script, and runs it only on request.  Existing rows stay as they
+ * are; it must be certain that the next ID is above all of them.  Both ways
+ * set search_path = pg_catalog, pg_temp, so that the server prints each name
+ * with its schema, and finds no foreign function or operator.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "base/timefmt.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "convert/plan.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_convert);
+
+/* Throw SQLSTATE 55000: the column refers to another table. */
+static void
+refuse_foreign_key(const SfConversion *conversion)
+{
+	char	   *others = sf_conversion_ask(conversion,
+										   "SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')"
+										   " FROM pg_constraint WHERE contype = 'f' AND conrelid = $1"
+										   " AND $2 = ANY (conkey)");
+
+	if (others != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column %s of %s has its values from another table",
+						conversion->column, conversion->table),
+				 errdetail("It refers to %s.", others),
+				 errhint("Convert the column that it refers to.")));
+}
+
+/*
+ * Return the GRANTs that the column's default needs for these roles, or NULL.
+ * "roles" is a query, in which c is the table.
+ */
+static const char *
+missing_grants(const SfConversion *conversion, const char *function,
+			   const char *roles)
+{
+	return sf_conversion_ask(conversion,
+							 psprintf("SELECT string_agg(format('GRANT %%s TO %%s', x.what,"
+									  "  CASE r.role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.role)) END), '; ' ORDER BY r.role, x.what DESC)"
+									  " FROM pg_class c, pg_proc p, LATERAL (%s) r(role), LATERAL (VALUES"
+									  "  (has_schema_privilege(r.role, p.pronamespace, 'USAGE'), format('USAGE ON SCHEMA %%s', p.pronamespace::regnamespace)),"
+									  "  (has_function_privilege(r.role, p.oid, 'EXECUTE'), format('EXECUTE ON FUNCTION %%s', p.oid::regprocedure)))"
+									  "  x(may, what)"
+									  " WHERE c.oid = $1 AND $2 > 0 AND p.oid = %s::regprocedure AND NOT x.may",
+									  roles, quote_literal_cstr(function)));
+}
+
+/* Throw SQLSTATE 42501 unless the table's owner can call the function. */
+static void
+require_callable(const SfConversion *conversion, const char *function)
+{
+	const char *grants = missing_grants(conversion, function,
+										"SELECT c.relowner");
+
+	if (grants != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("owner of %s cannot call %s",
+						conversion->table, function),
+				 errhint("%s", grants)));
+}
+
+/*
+ * Return the first ID that can come.  Make one, which is the best proof that
+ * it is possible; if that is impossible, use the clock.
+ */
+static int64
+next_id(const SfConversion *conversion, const char *schema,
+		const char *call, bool shard)
+{
+	int64		id;
+
+	if (!RecoveryInProgress() && !XactReadOnly)
+		sf_conversion_number(conversion, psprintf("SELECT %s", call), &id);
+	else
+		sf_conversion_number(conversion,
+							 psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s)",
+									  schema, shard ? ", 'shard'" : ""),
+							 &id);
+	return id;
+}
+
+/* Throw SQLSTATE 55000 unless all IDs are below the next one. */
+static void
+require_below(const SfConversion *conversion, int64 next)
+{
+	int64		largest;
+
+	if (sf_conversion_outermost(conversion, PG_INT64_MIN, false, &largest) &&
+		largest >= next)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("an ID in column %s of %s is not below the next one",
+						conversion->column, conversion->table),
+				 errdetail("The largest one is %lld, and the next one would be %lld.",
+						   (long long) largest, (long long) next),
+				 errhint("If these IDs were made in the configured layout, have an administrator call snowflake_advance(%lld). Otherwise configure a layout with an earlier epoch, or one whose IDs are larger.",
+						 (long long) largest)));
+}
+
+/* Partitions share their parent's identity from 17 on; children never do. */
+static const char *const identities =
+"WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
+" SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+" SELECT t.relid::regclass::text, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END,"
+"  pg_get_serial_sequence(t.relid::regclass::text, a.attname),"
+"  pg_sequence_last_value(pg_get_serial_sequence(t.relid::regclass::text, a.attname)::regclass)::text"
+" FROM tree t JOIN pg_class c ON c.oid = t.relid JOIN pg_attribute a ON a.attrelid = t.relid"
+"  JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname"
+" WHERE a.attidentity <> '' AND (t.relid = $1 OR NOT c.relispartition"
+"  OR current_setting('server_version_num')::int < 170000)"
+" ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE \"C\"";
+
+static void
+drop_identities(SfConversion *conversion)
+{
+	SPITupleTable *table;
+
+	sf_conversion_ask(conversion, identities);
+	table = SPI_tuptable;
+	for (uint64 i = 0; i < table->numvals; i++)
+	{
+		const char *relation = SPI_getvalue(table->vals[i], table->tupdesc, 1);
+		const char *kind = SPI_getvalue(table->vals[i], table->tupdesc, 2);
+		const char *sequence = SPI_getvalue(table->vals[i], table->tupdesc, 3);
+		const char *last = SPI_getvalue(table->vals[i], table->tupdesc, 4);
+
+		sf_conversion_add(conversion,
+						  psprintf("ALTER TABLE %s%s ALTER COLUMN %s DROP IDENTITY",
+								   i > 0 ? "ONLY " : "", relation,
+								   conversion->column),
+						  psprintf("ACCESS EXCLUSIVE on %s", relation),
+						  psprintf("was GENERATED %s; the sequence %s goes, its last value was %s",
+								   kind, sequence, last ? last : "none"));
+	}
+}
+
+/* The old defaults of the table, its partitions and children. */
+static const char *const defaults =
+"WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
+" SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+" SELECT 'was ' || string_agg(format('%s of %s', expression, relations), ', ' ORDER BY relations) FROM ("
+"  SELECT pg_get_expr(f.adbin, f.adrelid) AS expression,"
+"   string_agg(t.relid::regclass::text, ' and ' ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE \"C\") AS relations"
+"  FROM tree t JOIN pg_attribute a ON a.attrelid = t.relid"
+"   JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname"
+"   JOIN pg_attrdef f ON f.adrelid = t.relid AND f.adnum = a.attnum"
+"  GROUP BY 1) d";
+
+/* Sequences made by serial, which a conversion leaves; or NULL. */
+static const char *const sequences =
+"SELECT string_agg(d.objid::regclass::text, ', ' ORDER BY d.objid) FROM pg_depend d"
+" JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
+" WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
+" AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'";
+
+static void
+set_default(SfConversion *conversion, const char *call, const char *function,
+			bool shard)
+{
+	const SfLayout *layout = shard ? &sf_shard_layout : &sf_node_layout;
+	const char *note = psprintf("IDs that are there read as made at %s or soon after, by any node",
+								sf_timefmt_show(layout->epoch_ms));
+	const char *was = sf_conversion_ask(conversion, defaults);
+	const char *kept = sf_conversion_ask(conversion, sequences);
+	const char *grants = missing_grants(conversion, function,
+										"SELECT grantee FROM aclexplode(c.relacl) WHERE privilege_type = 'INSERT'"
+										" UNION SELECT x.grantee FROM pg_attribute a, aclexplode(a.attacl) x"
+										"  WHERE a.attrelid = c.oid AND x.privilege_type = 'INSERT'");
+
+	if (kept != NULL)
+		note = psprintf("%s stays with the column, for snowflake_revert(); %s",
+						kept, note);
+	if (was != NULL)
+		note = psprintf("%s; %s", was, note);
+	if (grants != NULL)
+		note = psprintf("who may insert has to be able to call it: %s; %s",
+						grants, note);
+	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", call), note);
+}
+
+/* Throw SQLSTATE 55000: the column is converted already. */
+static void
+refuse_converted(SfConversion *conversion, const char *call)
+{
+	const char *others =
+		psprintf("WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
+				 " SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+				 " SELECT 'is other' FROM tree t JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2"
+				 "  JOIN pg_attribute a ON a.attrelid = t.relid AND a.attname = r.attname"
+				 "  LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
+				 " WHERE pg_get_expr(f.adbin, f.adrelid) IS DISTINCT FROM %s LIMIT 1",
+				 quote_literal_cstr(call));
+
+	if (!sf_conversion_widens(conversion) &&
+		sf_conversion_ask(conversion, others) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column %s of %s has been converted",
+						conversion->column, conversion->table),
+				 errdetail("Its default is %s, and all that refers to it is bigint.",
+						   call),
+				 errhint("There is nothing to do; snowflake_revert() goes back.")));
+}
+
+/* Return the extension's schema, quoted. */
+static const char *
+our_schema(FunctionCallInfo fcinfo)
+{
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+
+	return quote_identifier(get_namespace_name(schema));
+}
+
+/*
+ * snowflake_convert(relation regclass, key name DEFAULT 'id',
+ *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true)
+ *
+ * Return one row for each statement.  Throws SQLSTATE 22004, 25006 and 25000
+ * (to be run in a read-only transaction, or above READ COMMITTED), 42P01,
+ * 42703, 42809 (no table; IDs in a foreign one; a column that is inherited, or
+ * generated), 42804 (no integers, here or in what refers to it), 42501 (not
+ * the owner, or an owner that lacks rights), 0A000 (cannot be widened in
+ * place), 2BP01 (an object depends on it that cannot be made anew), 55000
+ * (converted; refers to another table; IDs that are not below the next one),
+ * 40001 (changed meanwhile), and the errors of making an ID and of the
+ * statements.
+ */
+Datum
+snowflake_convert(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	bool		shard = !PG_ARGISNULL(2);
+	const char *schema = our_schema(fcinfo);
+	const char *call = psprintf("%s.snowflake_nextval()", schema);
+	const char *function = call;
+	SfConversion *conversion;
+	bool		dry_run;
+	bool		widens;
+
+	sf_conversion_arguments(fcinfo, 3, "snowflake_convert()");
+	dry_run = PG_GETARG_BOOL(3);
+	if (shard)
+	{
+		call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
+						PG_GETARG_INT32(2));
+		function = psprintf("%s.snowflake_shard_nextval(integer)", schema);
+	}
+	SPI_connect();
+	conversion = sf_conversion_open(PG_GETARG_OID(0),
+									NameStr(*PG_GETARG_NAME(1)));
+	refuse_foreign_key(conversion);
+	refuse_converted(conversion, call);
+	sf_conversion_require_rights(conversion);
+	sf_conversion_require(conversion);
+	require_callable(conversion, function);
+	sf_conversion_start(conversion, dry_run);
+	require_below(conversion, next_id(conversion, schema, call, shard));
+	widens = sf_conversion_widens(conversion);
+	if (widens)
+		sf_conversion_take_away(conversion);
+	drop_identities(conversion);
+	if (widens)
+		sf_conversion_widen(conversion);
+	set_default(conversion, call, function, shard);
+	if (widens)
+		sf_conversion_put_back(conversion);
+	sf_conversion_finish(conversion, rsinfo, dry_run);
+	SPI_finish();
+	return (Datum) 0;
+}

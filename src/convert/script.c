@@ -1,0 +1,372 @@
+/*-------------------------------------------------------------------------
+ *
+ * script.c
+ *	  Parts that both ways of a conversion share: the column, and the script's
+ *	  beginning and end.
+ *
+ * If the script is run, its tables are locked first, and only then looked at;
+ * so no session adds a row in between.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/relation.h"
+#include "access/xact.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "convert/plan.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "runtime/preconditions.h"
+#include "table/column.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+/* ---- the column ---- */
+
+/* Lock a table until the transaction ends.  SQLSTATE 42P01, 42809, 42501 */
+static void
+require_table(Oid relation)
+{
+	Relation	opened = try_relation_open(relation, AccessShareLock);
+	char		kind;
+
+	if (opened == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relation),
+				 errhint("Name a table that is there.")));
+	kind = opened->rd_rel->relkind;
+	relation_close(opened, NoLock);
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a table", get_rel_name(relation)),
+				 errhint("Name a table, or a partitioned one.")));
+	if (!sf_relation_ownercheck(relation, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+					   get_rel_name(relation));
+}
+
+/* Return the column's number.  SQLSTATE 42703, 42804, 42809, 55000 */
+static AttrNumber
+require_column(Oid relation, const char *column)
+{
+	HeapTuple	tuple = SearchSysCacheAttName(relation, column);
+	Form_pg_attribute attribute;
+	AttrNumber	number;
+	Oid			type;
+
+	if (!HeapTupleIsValid(tuple) ||
+		((Form_pg_attribute) GETSTRUCT(tuple))->attnum < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of relation \"%s\" does not exist",
+						column, get_rel_name(relation)),
+				 errhint("Name the column of the key with key => ...; the default is \"id\".")));
+	attribute = (Form_pg_attribute) GETSTRUCT(tuple);
+	number = attribute->attnum;
+	type = getBaseType(attribute->atttypid);
+	if (type != INT8OID && attribute->atttypid != INT4OID &&
+		attribute->atttypid != INT2OID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("column \"%s\" of relation \"%s\" is of type %s",
+						column, get_rel_name(relation),
+						format_type_be(attribute->atttypid)),
+				 errhint("It must be bigint, integer or smallint.")));
+	if (attribute->attgenerated != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("column \"%s\" of relation \"%s\" is generated from others",
+						column, get_rel_name(relation)),
+				 errhint("Convert a column that has its values from a default, or drop the expression first: ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.")));
+	if (attribute->attinhcount > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("column \"%s\" of relation \"%s\" is inherited",
+						column, get_rel_name(relation)),
+				 errhint("Name the table that it is inherited from, or that this is a partition of.")));
+	ReleaseSysCache(tuple);
+	return number;
+}
+
+/*
+ * Open a conversion, within SPI.  The path is set here, not where the
+ * functions are declared: the session's path must be known, because ALTER
+ * TABLE runs with that.
+ */
+SfConversion *
+sf_conversion_open(Oid relation, const char *column)
+{
+	SfConversion *conversion = palloc0(sizeof(SfConversion));
+	const char *schema;
+
+	conversion->guc_level = NewGUCNestLevel();
+	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
+	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	require_table(relation);
+	conversion->relation = relation;
+	conversion->number = require_column(relation, column);
+	conversion->column = quote_identifier(column);
+	schema = get_namespace_name(get_rel_namespace(relation));
+	conversion->table =
+		quote_qualified_identifier(schema, get_rel_name(relation));
+	sf_conversion_find(conversion);
+	return conversion;
+}
+
+/* Return a text about the column, which is $1 and $2 in the query. */
+char *
+sf_conversion_ask(const SfConversion *conversion, const char *query)
+{
+	Oid			types[] = {OIDOID, INT2OID};
+	Datum		values[] = {ObjectIdGetDatum(conversion->relation),
+	Int16GetDatum(conversion->number)};
+
+	return sf_conversion_value(query, 2, types, values);
+}
+
+/* Find a number about the column; return false if there is none. */
+bool
+sf_conversion_number(const SfConversion *conversion, const char *query,
+					 int64 *number)
+{
+	char	   *text = sf_conversion_ask(conversion, query);
+
+	if (text == NULL)
+		return false;
+	*number = DatumGetInt64(DirectFunctionCall1(int8in,
+												CStringGetDatum(text)));
+	return true;
+}
+
+typedef struct Outermost
+{
+	bool		ascending;
+	bool		is_found;
+	int64		id;
+} Outermost;
+
+static bool
+keep_outermost(int64 value, uint64 nth, void *arg)
+{
+	Outermost  *outermost = arg;
+
+	if (!outermost->is_found ||
+		(outermost->ascending ? value < outermost->id : value > outermost->id))
+		outermost->id = value;
+	outermost->is_found = true;
+	return false;
+}
+
+/*
+ * Throw SQLSTATE 42809 for foreign tables: only their own server knows their
+ * IDs, and only their users may ask it.
+ */
+static void
+refuse_foreign_tables(const SfConversion *conversion)
+{
+	char	   *statements = sf_conversion_ask(conversion,
+											   "WITH RECURSIVE tree AS (SELECT $1 AS relid, NULL::oid AS parent UNION"
+											   " SELECT i.inhrelid, i.inhparent FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
+											   " SELECT string_agg(format(CASE WHEN relispartition THEN 'ALTER TABLE %1$s DETACH PARTITION %2$s'"
+											   "  ELSE 'ALTER FOREIGN TABLE %2$s NO INHERIT %1$s' END, parent::regclass, relid::regclass), '; '"
+											   "  ORDER BY relid::regclass::text COLLATE \"C\")"
+											   " FROM tree JOIN pg_class c ON c.oid = relid AND relkind = 'f' WHERE $2 > 0");
+
+	if (statements != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("column %s of %s has IDs in foreign tables, which are not read here",
+						conversion->column, conversion->table),
+				 errhint("Take them out: %s. Put them back afterwards, if all of their IDs are below the new ones.",
+						 statements)));
+}
+
+/*
+ * Find the smallest ID from the lowest on, or the largest; return false if
+ * there is none.  Uses no query, because planning one runs the owner's
+ * functions.  The snapshot is new, so it is not older than the lock.
+ */
+bool
+sf_conversion_outermost(const SfConversion *conversion, int64 lowest,
+						bool ascending, int64 *id)
+{
+	Outermost	outermost = {.ascending = ascending};
+	SfColumn	column = {
+		.relation = conversion->relation,
+		.name = get_attname(conversion->relation, conversion->number, false),
+		.lowest = lowest,
+		.ascending = ascending,
+		.visit = keep_outermost,
+		.arg = &outermost
+	};
+
+	refuse_foreign_tables(conversion);
+	PushActiveSnapshot(GetTransactionSnapshot());
+	(void) sf_column_read(&column);
+	PopActiveSnapshot();
+	*id = outermost.id;
+	return outermost.is_found;
+}
+
+void
+sf_conversion_alter(SfConversion *conversion, const char *action,
+					const char *note)
+{
+	sf_conversion_add(conversion,
+					  psprintf("ALTER TABLE %s ALTER COLUMN %s %s",
+							   conversion->table, conversion->column, action),
+					  psprintf("ACCESS EXCLUSIVE on %s", conversion->table),
+					  note);
+}
+
+/* ---- the script ---- */
+
+/* Note, for a printed script, whose code it runs. */
+static const char *
+note_owners(SfConversion *conversion)
+{
+	const char *owners = sf_conversion_owners(conversion);
+	const char *why = sf_conversion_not_one_owner(conversion);
+	const char *note = "dry_run => false does so as the table's owner";
+
+	if (why != NULL)
+		note = psprintf("dry_run => false is refused: %s", why);
+	if (owners == NULL)
+		return why ? note : NULL;
+	return psprintf("runs code of %s, with the rights of whoever runs it; %s",
+					owners, note);
+}
+
+static const char *
+note_path(const SfConversion *conversion)
+{
+	return sf_conversion_ask(conversion,
+							 "SELECT 'event triggers see this path, too: ' || string_agg(quote_ident(evtname), ', ' ORDER BY evtname)"
+							 " FROM pg_event_trigger WHERE evtenabled <> 'D' AND ($1, $2) IS NOT NULL");
+}
+
+/* Lock, and check that nothing has changed.  SQLSTATE 40001 */
+static void
+lock_and_look_again(SfConversion *conversion)
+{
+	SfStatement *lock = llast(conversion->steps);
+	SfStatement *again;
+
+	if (SPI_execute(lock->text, false, 0) < 0)
+		elog(ERROR, "could not execute \"%s\"", lock->text);
+	sf_conversion_find(conversion);
+	sf_conversion_lock(conversion);
+	again = llast(conversion->steps);
+	if (strcmp(lock->text, again->text) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("foreign keys or inheritance have changed meanwhile"),
+				 errhint("Call it again.")));
+	conversion->steps = list_delete_last(conversion->steps);
+	sf_conversion_require_one_owner(conversion);
+}
+
+/*
+ * Begin the script.  If it is run, become the table's owner, lock the tables
+ * first, and check that they are still as found.  SQLSTATE 40001, 42501
+ */
+void
+sf_conversion_start(SfConversion *conversion, bool dry_run)
+{
+	if (dry_run)
+		sf_conversion_add(conversion, "BEGIN", NULL, note_owners(conversion));
+	else
+	{
+		sf_conversion_require_one_owner(conversion);
+		sf_owner_become(&conversion->caller,
+						sf_owner_of_relation(conversion->relation));
+	}
+	sf_conversion_add(conversion,
+					  "SET LOCAL search_path = " SF_CONVERSION_PATH, NULL,
+					  note_path(conversion));
+	sf_conversion_lock(conversion);
+	if (!dry_run)
+		lock_and_look_again(conversion);
+}
+
+static void
+execute(const SfStatement *statement)
+{
+	if (OidIsValid(statement->role))
+		sf_owner_switch(statement->role);
+	else if (SPI_execute(statement->text, false, 0) < 0)
+		elog(ERROR, "could not execute \"%s\"", statement->text);
+}
+
+/* Return the script, and run it on request. */
+void
+sf_conversion_finish(SfConversion *conversion, ReturnSetInfo *rsinfo,
+					 bool dry_run)
+{
+	int			step = 0;
+	ListCell   *cell;
+
+	if (dry_run)
+		sf_conversion_add(conversion, "COMMIT", NULL, NULL);
+	foreach(cell, conversion->steps)
+	{
+		SfStatement *statement = lfirst(cell);
+		Datum		values[4] = {0};
+		bool		nulls[4] = {0};
+
+		if (!dry_run)
+			execute(statement);
+		values[0] = Int32GetDatum(++step);
+		values[1] = CStringGetTextDatum(statement->text);
+		nulls[2] = statement->locks == NULL;
+		nulls[3] = statement->note == NULL;
+		if (!nulls[2])
+			values[2] = CStringGetTextDatum(statement->locks);
+		if (!nulls[3])
+			values[3] = CStringGetTextDatum(statement->note);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
+	}
+	if (!dry_run)
+		sf_owner_leave(&conversion->caller);
+	AtEOXact_GUC(true, conversion->guc_level);
+}
+
+/* ---- arguments ---- */
+
+/*
+ * Check the common arguments; "dry_run" is the number of that argument.
+ * SQLSTATE 22004, 25000, 25006
+ */
+void
+sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
+						const char *name)
+{
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(dry_run))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("relation, key and dry_run must not be null"),
+				 errhint("Leave out what is to have its default.")));
+	if (!PG_GETARG_BOOL(dry_run) && XactReadOnly)
+		sf_refuse_read_only(name);
+	if (!PG_GETARG_BOOL(dry_run) && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot execute %s at this isolation level", name),
+				 errdetail("The snapshot may be older than the lock on the table, and miss its last rows."),
+				 errhint("Use READ COMMITTED.")));
+	InitMaterializedSRF(fcinfo, 0);
+}

@@ -1,0 +1,54 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock_wait.h
+ *	  Sleep until the wall clock permits the next ID, or refuse.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_CLOCK_WAIT_H
+#define SF_CLOCK_WAIT_H
+
+/* A call that is too far ahead of the clock, or has no lease. */
+typedef struct SfDelay
+{
+	uint64		lease;			/* or sf_shard_end(), at the last look */
+	int64		unleased_ms;	/* monotonic; 0: not missed yet */
+
+	/* At the last look: */
+	int64		wall_us;		/* the wall clock, Unix microseconds */
+	int64		next_ms;		/* start of the next ID's tick */
+	int64		ahead_ms;		/* its distance from the clock's tick */
+	int64		drift_ms;		/* the allowed distance */
+	int64		tick_ms;
+
+	bool		counted;		/* counted and logged as a call that sleeps */
+
+	/*
+	 * At the last sleep, with times since boot.  The caller sets all to 0
+	 * first, and is awake again when it meets another obstacle than the
+	 * clock.
+	 */
+	bool		asleep;
+	int64		last_wall_ms;
+	int64		last_boot_ms;
+	bool		behind;			/* because of the clock, not of a full
+								 * sequence */
+	int64		behind_from_ms;
+
+	/* since the wall clock last advanced as it should */
+	int			slow_looks;
+	int64		window_wall_ms;
+	int64		window_boot_ms;
+} SfDelay;
+
+/* Note that the call's obstacle is not the clock. */
+static inline void
+sf_clock_wait_over(SfDelay *delay)
+{
+	delay->asleep = delay->behind = false;
+}
+
+extern void sf_clock_wait_sleep(SfDelay *delay);
+extern void sf_clock_wait_refuse(const SfDelay *delay);
+
+#endif							/* SF_CLOCK_WAIT_H */

@@ -1,0 +1,113 @@
+/*-------------------------------------------------------------------------
+ *
+ * copy_default.c
+ *	  Lets COPY FROM insert many rows at a time, where a default makes IDs.
+ *
+ * COPY collects rows, and writes those of a page with one WAL record.  It does
+ * not if a default calls a volatile function, which might look for the rows
+ * that are collected and not in the table yet.  Only nextval() is exempt.  Our
+ * functions do not look at tables either.  So COPY is given another function,
+ * which runs the same C function and is declared STABLE:
+ *
+ *		snowflake_nextval()				copy_nextval(NULL)
+ *		snowflake_shard_nextval(5)		copy_shard_nextval(5, NULL)
+ *
+ * Only COPY may see this.  ALTER TABLE ... ADD COLUMN evaluates a stable
+ * default once, and gives one ID to all rows.  Citus sends expressions to
+ * other servers.  COPY is recognized by two things: it plans an expression and
+ * no query, so there is no PlannerInfo, and it does so in a memory context
+ * that BeginCopyFrom() has named.  Without both a default stays as it is: then
+ * COPY is slower, and as correct.  The result lives as long as the COPY, so no
+ * dump, view or dependency has it.
+ *
+ * COPY (SELECT ...) TO has a context of the same name.  What is planned there
+ * without a PlannerInfo is for estimates, and thrown away.
+ *
+ * COPY's function takes an argument of type internal, so SQL cannot call it.
+ * A role gets it only if it may execute the function that the default calls.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "fmgr.h"
+#include "mark/durable_number.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/supportnodes.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+SF_FUNCTION(snowflake_copy_support);
+
+/* Return true if COPY is planning a default. */
+static bool
+is_copy(SupportRequestSimplify *request)
+{
+	return request->root == NULL &&
+		strcmp(CurrentMemoryContext->name, SF_COPY_CONTEXT) == 0;
+}
+
+/* Return the function that COPY gets in place of this call. */
+static Oid
+copy_function(FuncExpr *call)
+{
+	bool		shard = call->args != NIL;
+	Oid			types[] = {INT4OID, INTERNALOID};
+
+	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						   CStringGetDatum(shard ?
+										   "copy_shard_nextval" :
+										   "copy_nextval"),
+						   PointerGetDatum(shard ? buildoidvector(types, 2) :
+										   buildoidvector(types + 1, 1)),
+						   ObjectIdGetDatum(get_namespace_oid(SF_SCHEMA,
+															  true)));
+}
+
+/* Return true if the user may call it, and it is the same C function. */
+static bool
+runs_the_same(Oid oid, Oid called)
+{
+	FmgrInfo	finfo,
+				called_finfo;
+
+	if (sf_function_aclcheck(oid, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK ||
+		sf_function_aclcheck(called, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
+		return false;
+	fmgr_info(oid, &finfo);
+	fmgr_info(called, &called_finfo);
+	return finfo.fn_addr == called_finfo.fn_addr;
+}
+
+/*
+ * snowflake_copy_support(internal) returns internal
+ *
+ * Support the planner for snowflake_nextval() and snowflake_shard_nextval().
+ */
+Datum
+snowflake_copy_support(PG_FUNCTION_ARGS)
+{
+	SupportRequestSimplify *request = (void *) PG_GETARG_POINTER(0);
+	FuncExpr   *call;
+	Oid			oid;
+
+	if (!IsA(request, SupportRequestSimplify) || !is_copy(request))
+		PG_RETURN_POINTER(NULL);
+	call = request->fcall;
+	oid = copy_function(call);
+	if (!OidIsValid(oid) || !runs_the_same(oid, call->funcid))
+		PG_RETURN_POINTER(NULL);
+	PG_RETURN_POINTER(makeFuncExpr(oid, INT8OID,
+								   lappend(list_copy(call->args),
+										   makeNullConst(INTERNALOID, -1,
+														 InvalidOid)),
+								   InvalidOid, InvalidOid,
+								   COERCE_EXPLICIT_CALL));
+}

@@ -1,0 +1,211 @@
+/*-------------------------------------------------------------------------
+ *
+ * generatefuncs.c
+ *	  SQL functions that make IDs: check arguments, call, return.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "generate/generator.h"
+#include "miscadmin.h"
+#include "query/layout_arg.h"
+#include "runtime/counts.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+
+/* The largest batch of one call. */
+#define MAX_BATCH	10000000
+
+/* The result of snowflake_currval(). */
+static bool have_last_id = false;
+static int64 last_id;
+
+SF_FUNCTION(snowflake_next_id);
+SF_FUNCTION(snowflake_nextval_batch);
+SF_FUNCTION(snowflake_shard_nextval);
+SF_FUNCTION(snowflake_shard_nextval_batch);
+SF_FUNCTION(snowflake_last_id);
+
+static inline int64
+remember(int64 id)
+{
+	last_id = id;
+	have_last_id = true;
+	return id;
+}
+
+static int32
+require_count(FunctionCallInfo fcinfo, int n)
+{
+	int32		count = sf_layout_arg_number(fcinfo, n, "count");
+
+	if (count < 1 || count > MAX_BATCH)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("count %d is out of range", count),
+				 errhint("A batch has 1 to %d IDs. Call again for more.",
+						 MAX_BATCH)));
+	return count;
+}
+
+/* A batch that is being returned. */
+typedef struct Batch
+{
+	SfPiece    *piece;
+	int			npieces;
+	int			current;
+} Batch;
+
+static int64
+id_of(const SfPiece *piece, int64 position)
+{
+	return piece->maker | sf_layout_compose(piece->layout, position);
+}
+
+/*
+ * Make all IDs of a batch before the first is returned, so that the session's
+ * later IDs are above them.  Without a shard they are the node's.
+ */
+static Batch *
+make_batch(int shard, int64 count, Oid function)
+{
+	Batch	   *batch = palloc0(sizeof(Batch));
+	int			room = 4;
+
+	sf_stats_count(shard == SF_NO_SHARD ? SF_STAT_NODE_BATCHES :
+				   SF_STAT_SHARD_BATCHES);
+	batch->piece = palloc(room * sizeof(SfPiece));
+	while (count > 0)
+	{
+		SfPiece    *piece;
+
+		CHECK_FOR_INTERRUPTS();
+		if (batch->npieces == room)
+		{
+			room *= 2;
+			batch->piece = repalloc(batch->piece, room * sizeof(SfPiece));
+		}
+		piece = &batch->piece[batch->npieces++];
+		if (shard == SF_NO_SHARD)
+			sf_generator_take_node(piece, count, function);
+		else
+		{
+			sf_require_shard(shard);	/* a reload may have removed it */
+			sf_generator_take_shard(piece, shard, count, function);
+		}
+		count -= piece->last - piece->next + 1;
+		remember(id_of(piece, piece->last));
+	}
+	return batch;
+}
+
+/* Return the next ID of the batch, or the end. */
+static Datum
+next_of_batch(FunctionCallInfo fcinfo)
+{
+	FuncCallContext *context = SRF_PERCALL_SETUP();
+	Batch	   *batch = context->user_fctx;
+	SfPiece    *piece = &batch->piece[batch->current];
+	int64		position;
+
+	if (batch->current == batch->npieces)
+		SRF_RETURN_DONE(context);
+	position = piece->next++;
+	if (position == piece->last)
+		batch->current++;
+	SRF_RETURN_NEXT(context, Int64GetDatum(id_of(piece, position)));
+}
+
+/*
+ * snowflake_nextval() returns bigint
+ *
+ * Return the next ID of this node.  Besides the errors of
+ * sf_generator_next_node(): SQLSTATE 55000 (not preloaded), 25006 (read-only).
+ */
+Datum
+snowflake_next_id(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_nextval()");
+	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
+}
+
+/*
+ * snowflake_nextval_batch(count integer) returns setof bigint
+ *
+ * Return IDs of this node.  Also throws 22023 and 22004.
+ */
+Datum
+snowflake_nextval_batch(PG_FUNCTION_ARGS)
+{
+	if (SRF_IS_FIRSTCALL())
+	{
+		FuncCallContext *context = SRF_FIRSTCALL_INIT();
+		MemoryContext old;
+
+		sf_require_writable("snowflake_nextval_batch()");
+		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+		context->user_fctx = make_batch(SF_NO_SHARD, require_count(fcinfo, 0),
+										fcinfo->flinfo->fn_oid);
+		MemoryContextSwitchTo(old);
+	}
+	return next_of_batch(fcinfo);
+}
+
+/*
+ * snowflake_shard_nextval(shard integer) returns bigint
+ *
+ * Return the next ID of a shard, which has its own counter.  Also throws
+ * 22023, 22004, and 55000 for a shard that this server does not have.
+ */
+Datum
+snowflake_shard_nextval(PG_FUNCTION_ARGS)
+{
+	uint32		shard;
+
+	sf_require_writable("snowflake_shard_nextval()");
+	shard = sf_layout_arg_shard(fcinfo, 0);
+	PG_RETURN_INT64(remember(sf_generator_next_shard(shard,
+													 fcinfo->flinfo->fn_oid)));
+}
+
+/* snowflake_shard_nextval_batch(shard, count integer) returns setof bigint */
+Datum
+snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
+{
+	if (SRF_IS_FIRSTCALL())
+	{
+		FuncCallContext *context = SRF_FIRSTCALL_INIT();
+		MemoryContext old;
+		int			shard;
+
+		sf_require_writable("snowflake_shard_nextval_batch()");
+		shard = (int) sf_layout_arg_shard(fcinfo, 0);
+		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+		context->user_fctx = make_batch(shard, require_count(fcinfo, 1),
+										fcinfo->flinfo->fn_oid);
+		MemoryContextSwitchTo(old);
+	}
+	return next_of_batch(fcinfo);
+}
+
+/*
+ * snowflake_currval() returns bigint
+ *
+ * Return the last ID that this session made by any of the functions above.
+ * Throws SQLSTATE 55000 before the first, as currval() does.
+ */
+Datum
+snowflake_last_id(PG_FUNCTION_ARGS)
+{
+	if (!have_last_id)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake_currval is not yet defined in this session"),
+				 errhint("Call snowflake_nextval() first, or use INSERT ... RETURNING.")));
+	PG_RETURN_INT64(last_id);
+}

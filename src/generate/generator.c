@@ -1,0 +1,434 @@
+/*-------------------------------------------------------------------------
+ *
+ * generator.c
+ *	  The making of an ID: the compare-and-swap, and the removal of obstacles.
+ *
+ * A counter holds the last position issued, and only grows (counter.h).  A
+ * call computes the last position that it may issue (its cap) from three
+ * values, and then tries to swap:
+ *
+ *	mark	the end of an ID's tick must be at or below it: it is on disk, and
+ *			what a crash or a promoted standby finds covers the ID
+ *	lease	until when this server may issue as its node, or for its shards
+ *	clock	the tick may be ahead of it by the allowed drift
+ *
+ * All three are read before the counter is swapped, and none is a race: the
+ * mark that was read stays flushed, the lease is a right to a range of
+ * timestamps and not to a moment, and the clock is advice.  A process that
+ * sleeps for an hour between its reads and its swap still has all three.  A
+ * counter that was raised meanwhile makes the swap fail.
+ *
+ * If the next position is beyond the cap, the call looks for the reason: first
+ * at the counter, then at the clock.  In the other order, a process that lost
+ * the processor after reading the clock would mistake the others' progress for
+ * a step of the clock.  A clock read after the counter is at least as late as
+ * the reading that permitted the counter's position.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "generate/generator.h"
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "common/pg_prng.h"
+#include "generate/clock_wait.h"
+#include "generate/layout_end.h"
+#include "horizon/pending.h"
+#include "identity/identity.h"
+#include "identity/lease_wait.h"
+#include "identity/node.h"
+#include "mark/clock_jump.h"
+#include "mark/clock_sync.h"
+#include "mark/mark.h"
+#include "miscadmin.h"
+#include "runtime/counter.h"
+#include "runtime/counts.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "runtime/shard_counter.h"
+
+/* One of the counters, with its layout. */
+typedef struct Source
+{
+	const SfLayout *layout;
+	pg_atomic_uint64 *counter;
+	int			shard;			/* or SF_NO_SHARD */
+} Source;
+
+static pg_always_inline bool
+is_node(const Source *source)
+{
+	return source->shard == SF_NO_SHARD;
+}
+
+/* The result of a successful swap. */
+typedef struct Taken
+{
+	SfRun		run;
+	bool		half_used;		/* half of the reserve: time to extend */
+} Taken;
+
+/* The reason why a call cannot go on yet. */
+typedef enum Obstacle
+{
+	OBSTACLE_GONE,				/* none any more: try again */
+	OBSTACLE_LEASE,				/* the lease is missing, or has expired */
+	OBSTACLE_CLOCK,				/* the call must sleep */
+	OBSTACLE_MARK				/* the mark must be extended */
+} Obstacle;
+
+/* The last lease read, decoded once. */
+static struct
+{
+	uint64		lease;
+	int64		end_tick;		/* the first tick outside the right */
+	int64		node;			/* the node's bits, in place */
+}			right;
+
+static void
+take_apart(uint64 lease)
+{
+	sf_lease_wait_change(right.lease, lease);
+	right.lease = lease;
+	right.end_tick = sf_node_layout.epoch_tick +
+		(int64) (lease >> sf_node_layout.node_bits);
+	right.node = (int64) sf_layout_place_node(&sf_node_layout,
+											  sf_settings_node_of(lease));
+}
+
+/*
+ * Return where the sequence begins in a tick that a call opens.  A random
+ * start lies in the lower half, which leaves the upper half for later calls.
+ */
+static int64
+sequence_start(const SfLayout *layout)
+{
+	if (sf_sequence_start == SF_START_ZERO)
+		return 0;
+	return pg_prng_uint64(&pg_global_prng_state) &
+		(layout->sequence_mask >> 1);
+}
+
+/*
+ * Find out why the next position cannot be had, and remove obstacles that need
+ * no wait for a clock or a disk.  Set need_ms for OBSTACLE_MARK, and the delay
+ * for the two before it.
+ */
+static Obstacle
+examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
+{
+	const SfLayout *layout = source->layout;
+	SfDatabase *database = sf_mark_attached;
+	uint64		lease = is_node(source) ?
+		pg_atomic_read_u64(&sf_shmem->lease) : sf_shard_end(source->shard);
+	int64		now_tick;
+	int64		tick;
+
+	delay->lease = lease;
+
+	if (pg_atomic_read_u64(&database->mark) == 0)
+	{
+		sf_clock_sync_require();
+		sf_mark_attach(function, 0);
+		return OBSTACLE_GONE;
+	}
+	if (lease == 0)
+	{
+		if (sf_settings_leases())
+			return OBSTACLE_LEASE;
+		sf_node_take();
+		return OBSTACLE_GONE;
+	}
+	if (is_node(source))
+		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
+
+	/* the counter first, then the clock: see above */
+	tick = (int64) (((pg_atomic_read_u64(source->counter) & ~SF_CLOSED) + 1)
+					>> layout->sequence_bits);
+	pg_read_barrier();
+	delay->wall_us = sf_clock_wall_us();
+	now_tick = sf_layout_ms_to_tick(layout, delay->wall_us / 1000);
+	if (now_tick < layout->epoch_tick)
+		sf_layout_start_refuse(layout);
+	tick = Max(tick, now_tick);
+	if (is_node(source))
+		take_apart(lease);
+	if (tick >= layout->end_tick)
+		sf_layout_end_refuse(layout, now_tick);
+	if (tick >= (is_node(source) ? right.end_tick : (int64) lease))
+		return OBSTACLE_LEASE;
+
+	delay->tick_ms = layout->tick_ms;
+	delay->drift_ms = sf_settings_drift_ticks(layout) * layout->tick_ms;
+	delay->next_ms = tick * layout->tick_ms;
+	delay->ahead_ms = (tick - now_tick) * layout->tick_ms;
+	sf_stats_see_drift(delay->wall_us / 1000);
+	if (sf_clock_judge(delay->ahead_ms, delay->drift_ms, layout->tick_ms,
+					   sf_max_clock_wait) != SF_CLOCK_GO)
+		return OBSTACLE_CLOCK;
+
+	*need_ms = (tick + 1) * layout->tick_ms;
+	if (pg_atomic_read_u64(&database->mark) >= (uint64) *need_ms)
+		return OBSTACLE_GONE;
+	sf_clock_sync_require();
+	return OBSTACLE_MARK;
+}
+
+/* Remove, or wait out, whatever keeps this call from taking a position. */
+static void
+clear_way(const Source *source, Oid function, SfDelay *delay)
+{
+	int64		need_ms;
+	Obstacle	obstacle;
+
+	CHECK_FOR_INTERRUPTS();
+	obstacle = examine(source, function, &need_ms, delay);
+	if (obstacle != OBSTACLE_CLOCK)
+		sf_clock_wait_over(delay);
+	switch (obstacle)
+	{
+		case OBSTACLE_GONE:
+			break;
+		case OBSTACLE_LEASE:
+			sf_stats_begin_wait(SF_STAT_LEASE_WAITS, true);
+			sf_lease_wait_sleep(source->shard, delay->lease,
+								&delay->unleased_ms);
+			sf_stats_end_wait();
+			break;
+		case OBSTACLE_CLOCK:
+			sf_clock_wait_sleep(delay);
+			break;
+		case OBSTACLE_MARK:
+			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
+			sf_mark_attach(function, need_ms);
+			sf_stats_end_wait();
+			break;
+	}
+}
+
+/*
+ * Try to take up to "want" positions, at least one, given the wall clock in ms
+ * and the sequence with which an opened tick starts.  The transaction has
+ * written its low-water mark.  Return false if no position is below the cap,
+ * or if the lease has changed.
+ *
+ * Every instruction here counts: nothing is computed twice, no function is
+ * called (registers would have to be saved), and rare cases are left to the
+ * caller.
+ */
+static pg_always_inline bool
+try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
+{
+	const SfLayout *layout = source.layout;
+	const int	shift = layout->sequence_bits;
+	int64		mark = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
+	int64		half = (uint32) sf_reserve / 2;
+	int64		end;
+	int64		cap;
+
+	if (is_node(&source) &&
+		unlikely(pg_atomic_read_u64(&sf_shmem->lease) != right.lease))
+		return false;
+
+	/* the mark and all times are in ticks from here on */
+	if (unlikely(layout->tick_ms != 1))
+	{
+		now = sf_layout_ms_to_tick(layout, now);
+		mark = sf_layout_ms_to_tick(layout, mark);
+		half = sf_layout_ms_to_tick(layout, half);
+	}
+
+	end = now + sf_settings_drift_ticks(layout) + 1;
+	end = Min(end, mark);
+	end = Min(end, is_node(&source) ? right.end_tick :
+			  (int64) pg_atomic_read_u64(&sf_shmem->shard_end));
+	cap = (end << shift) - 1;
+
+	SF_FAULT("before-swap");
+	if (unlikely(!sf_counter_take(source.counter, shift, now, start, want,
+								  cap, &taken->run,
+								  &sf_stats_pending[SF_STAT_SWAP_RETRIES])))
+		return false;
+	sf_stats_add(is_node(&source) ? SF_STAT_NODE_IDS : SF_STAT_SHARD_IDS,
+				 want == 1 ? 1 : taken->run.last - taken->run.first + 1);
+	SF_FAULT("swapped");
+	taken->half_used = mark - (taken->run.last >> shift) <= half;
+	return true;
+}
+
+/*
+ * Write the low-water mark (pending.h), before the swap.  Before the mark is
+ * loaded the counter may be far behind: then return false, and do not swap.
+ */
+static bool
+enter(const Source *source, int64 now)
+{
+	const SfLayout *layout = source->layout;
+	uint64		tick;
+
+	if (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
+		return false;
+	if (is_node(source))
+	{
+		if (!sf_pending_entered)
+			sf_pending_enter_node();
+		return true;
+	}
+	tick = sf_shard_position(source->shard) >> layout->sequence_bits;
+	sf_pending_enter_shard(Max(tick,
+							   (uint64) sf_layout_ms_to_tick(layout, now)));
+	return true;
+}
+
+/*
+ * Take up to "want" positions, at least one, removing all obstacles.  A
+ * transaction's first call comes here.
+ */
+static Taken
+take(Source source, int64 want, Oid function)
+{
+	SfDelay		delay = {0};
+	Taken		taken;
+	bool		is_first = !sf_pending_entered && sf_pending_tick == SF_NONE;
+	bool		cleared = false;
+
+	if (!is_node(&source))
+		sf_identity_require(SF_NO_NUMBER);
+	for (;;)
+	{
+		/* no reading outlives a transaction, whatever the counter says */
+		int64		now = is_first || cleared ?
+			sf_clock_read_anew() : sf_clock_tick_ms();
+
+		if (enter(&source, now) &&
+			try_take(source, want, now, sequence_start(source.layout), &taken))
+			break;
+		clear_way(&source, function, &delay);
+		cleared = true;
+		if (!is_node(&source))	/* a reload may have removed it */
+			sf_require_shard(source.shard);
+	}
+	if (taken.half_used)
+		sf_mark_extend_early();
+	if (cleared)
+		sf_layout_end_warn(source.layout);
+	return taken;
+}
+
+static inline Source
+node_source(void)
+{
+	return (Source)
+	{
+		&sf_node_layout, &sf_shmem->node_counter.position, SF_NO_SHARD
+	};
+}
+
+static inline Source
+shard_source(uint32 shard)
+{
+	return (Source)
+	{
+		&sf_shard_layout, &sf_shard_counters[shard], (int) shard
+	};
+}
+
+/* Return the next ID when the usual path has failed. */
+static pg_noinline int64
+next_node_slowly(Oid function)
+{
+	Taken		taken = take(node_source(), 1, function);
+
+	return sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
+}
+
+/* Extend the mark, and return the ID that was made. */
+static pg_noinline int64
+extend_early(int64 id)
+{
+	sf_mark_extend_early();
+	return id;
+}
+
+/*
+ * Return the next ID of this node.  "function" is the called SQL function: its
+ * extension owns the sequences.  Throws SQLSTATE 55000 (not configured), 58000
+ * (clock), 2200H (end of the layout), 42704, XX001 (sequences of the
+ * extension).
+ */
+int64
+sf_generator_next_node(Oid function)
+{
+	Taken		taken;
+	int64		id;
+
+	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
+		unlikely(!sf_pending_entered) ||
+		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
+		return next_node_slowly(function);
+	id = sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
+	return unlikely(taken.half_used) ? extend_early(id) : id;
+}
+
+/* Return the next ID of a shard, for which the layout must have room. */
+int64
+sf_generator_next_shard(uint32 shard, Oid function)
+{
+	Taken		taken = take(shard_source(shard), 1, function);
+
+	return sf_layout_compose(&sf_shard_layout, taken.run.first) |
+		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
+}
+
+/* Take up to "want" IDs, at least one. */
+void
+sf_generator_take_node(SfPiece *piece, int64 want, Oid function)
+{
+	Taken		taken = take(node_source(), want, function);
+
+	piece->layout = &sf_node_layout;
+	piece->next = taken.run.first;
+	piece->last = taken.run.last;
+	piece->maker = right.node;
+}
+
+void
+sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
+{
+	Taken		taken = take(shard_source(shard), want, function);
+
+	piece->layout = &sf_shard_layout;
+	piece->next = taken.run.first;
+	piece->last = taken.run.last;
+	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
+}
+
+/*
+ * Throw the error that a call for the node's next ID would throw now.  Return
+ * if the call would succeed, at once or after a sleep.  Makes no ID, but loads
+ * the mark and takes the node like a first call.
+ */
+void
+sf_generator_probe(Oid function)
+{
+	Source		source = node_source();
+	SfDelay		delay = {0};
+	int64		need_ms;
+
+	/* the first looks may have to load the mark and to take the node */
+	for (int i = 0; i < 3; i++)
+	{
+		Obstacle	obstacle = examine(&source, function, &need_ms, &delay);
+
+		if (obstacle == OBSTACLE_LEASE)
+			sf_lease_wait_refuse();
+		if (obstacle == OBSTACLE_CLOCK)
+			sf_clock_wait_refuse(&delay);
+		if (obstacle != OBSTACLE_GONE)
+			break;
+	}
+	sf_clock_jump_check();
+}

@@ -1,0 +1,29 @@
+/*-------------------------------------------------------------------------
+ *
+ * generator.h
+ *	  Makes positions and IDs, one by one and in pieces.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_GENERATOR_H
+#define SF_GENERATOR_H
+
+#include "layout/layout.h"
+
+/* IDs that a caller has taken and not used yet. */
+typedef struct SfPiece
+{
+	const SfLayout *layout;
+	int64		next;			/* the next position */
+	int64		last;			/* the last, inclusive */
+	int64		maker;			/* the bits of the node or shard, in place */
+} SfPiece;
+
+extern int64 sf_generator_next_node(Oid function);
+extern int64 sf_generator_next_shard(uint32 shard, Oid function);
+extern void sf_generator_take_node(SfPiece *piece, int64 want, Oid function);
+extern void sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want,
+									Oid function);
+extern void sf_generator_probe(Oid function);
+
+#endif							/* SF_GENERATOR_H */

@@ -1,0 +1,64 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout_end.c
+ *	  The two ends of a layout's life: errors, and a warning.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "generate/layout_end.h"
+
+#include "base/clock.h"
+#include "runtime/counts.h"
+#include "runtime/log.h"
+#include "runtime/shmem.h"
+
+/* How long before the layout's end the log begins to warn. */
+#define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
+
+/* Throw SQLSTATE 2200H: no ID is left. */
+void
+sf_layout_end_refuse(const SfLayout *layout, int64 now_tick)
+{
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	sf_layout_print(layout, text, sizeof(text));
+	sf_stats_count(SF_STAT_REFUSED_END);
+	ereport(ERROR,
+			(errcode(ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED),
+			 errmsg("layout has reached its last timestamp"),
+			 now_tick >= layout->end_tick ?
+			 errdetail("The layout is \"%s\"; the wall clock is past its end.", text) :
+			 errdetail("The layout is \"%s\"; its last ID was issued ahead of the wall clock.", text),
+			 errhint("Check the server's clock. If it is right, choose a layout with more bits for the timestamp, and record it with snowflake_accept('configuration').")));
+}
+
+/* Throw SQLSTATE 58000: the layout's life has not begun. */
+void
+sf_layout_start_refuse(const SfLayout *layout)
+{
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	sf_epoch_print(layout->epoch_ms, text, sizeof(text));
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock is before the layout's epoch"),
+			 errdetail("The epoch is %s.", text),
+			 errhint("Set the server's clock right, or the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.")));
+}
+
+/* Warn of the layout's end, once a day. */
+void
+sf_layout_end_warn(const SfLayout *layout)
+{
+	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
+
+	if (left < END_OF_LIFE_NOTICE_MS)
+		sf_log_event(SF_EVENT_LAYOUT_ENDS, NULL,
+					 "Choose a layout with more bits for the timestamp, and record it with snowflake_accept('configuration').",
+					 "layout reaches its last timestamp in %lld days",
+					 (long long) (left / (24 * 3600 * 1000)));
+}

@@ -1,0 +1,439 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizon.c
+ *	  The horizon: the bound below which transactions bring in no more rows.
+ *
+ * IDs are made before their transaction commits, so the rows of a table do not
+ * appear in the order of their IDs.  The horizon of a snapshot is a position
+ * such that each ID below it belongs to a transaction that has ended, and
+ * whose outcome the snapshot sees.  Two kinds of transactions hold it back.
+ *
+ * Running transactions.  Before its first swap of the node's counter, a
+ * transaction writes the counter's value into its backend's low-water mark in
+ * shared memory.  Counters only grow, so all its IDs will lie above that.
+ * There is a counter for each shard, but one low-water mark for all of them: a
+ * tick, and no ID of the transaction is before it.  The transaction lowers it
+ * before a swap that may go below it, because the counter of an idle shard
+ * does not prevent that if the clock steps back.
+ *
+ * A reader loads the counter, then every backend's low-water mark, then every
+ * ring.  Say that transaction T takes position p.  If the reader loaded the
+ * counter at or above p, it observed T's swap or a later one.  T stored its
+ * low-water mark before that swap, which is a full barrier.  So the reader
+ * also observes the low-water mark, or the pending range that replaced it when
+ * T ended.  If the reader loaded the counter below p, p is above the bound
+ * anyway.  The bound is the least of the values loaded, plus one: every
+ * position up to it was issued, and to none of the running transactions.
+ * Without the plus one, the last row of an idle system would never be visible.
+ *
+ * Transactions that have ended, but not for the snapshot.  The snapshot is
+ * older than the look at the low-water marks: by hours at REPEATABLE READ,
+ * otherwise by some microseconds.  A transaction that ends in between is
+ * invisible to it, and has cleared its low-water mark.  So before that, it
+ * leaves a pending range with its transaction ID in its backend's ring.  The
+ * pending range counts for the snapshots that see this ID as running.  A
+ * reader looks at the low-water mark first and at the ring afterwards: if it
+ * finds the low-water mark cleared, it finds the pending range.
+ *
+ * Both are done when the server has made the end known (XACT_EVENT_COMMIT).
+ * So a snapshot may see the rows while the low-water mark is still there,
+ * which does no harm.  After that, no callback can write a row that the
+ * pending range does not cover.
+ *
+ * - The transaction ID is the top one: subtransactions end with it.  It may be
+ *   assigned after the IDs were made.  A transaction without one has written
+ *   no rows, and leaves nothing.  Nor does one that aborts.
+ * - PREPARE TRANSACTION leaves a pending range as COMMIT does.  COMMIT
+ *   PREPARED runs no callback, and need not: the range ends when its
+ *   transaction ID does.
+ * - A backend that dies without a callback ends the shared memory with it.
+ *   FATAL aborts the transaction before the process ends.
+ * - Parallel workers make no IDs, and write no rows.
+ * - Low-water marks and ranges name their database.  Others have no rows here.
+ *
+ * The rings.  Each backend has its own, which it alone writes.  It counts its
+ * changes, so that a reader that reads in between reads again.  A pending
+ * range may go when no snapshot can see its transaction as running.  A full
+ * ring checks that now and then, and otherwise folds its oldest pending range
+ * into an overflow range: a range of transaction IDs, with the least of their
+ * positions.  An overflow range counts for a snapshot that sees any ID in it
+ * as running, except for IDs that are still running and not prepared: no
+ * overflow range contains those.  So a long transaction does not hold back a
+ * fresh snapshot.  An old snapshot is held back by more than necessary, which
+ * does no harm.  There are two overflow ranges: one waits until it may go,
+ * while the other takes in.  A single one would never go while there is always
+ * a snapshot that lags behind.
+ *
+ * Transactions that were prepared before the server started have left nothing
+ * in this shared memory.  Their transaction IDs are below the next one as it
+ * was at the first look in this life.  If all below that have ended for a
+ * snapshot, it has nothing to do with them.  If not, each must be accounted
+ * for.  It may be one of this life.  Or it is still prepared, and then the
+ * answer is an error.  If it has ended since the snapshot, that can no longer
+ * be found out, and nothing is promised: the bound is zero until the next
+ * snapshot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "horizon/horizon.h"
+
+#include "access/twophase.h"
+#include "horizon/pending.h"
+#include "horizon/prepared.h"
+#include "horizon/xids.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "runtime/settings.h"
+#include "runtime/shard_counter.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+#define NBROUGHT	(SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS)
+
+/*
+ * The key of a kept answer.  Three words tell a transaction's snapshots apart
+ * by their contents: while xmax stays, transactions only end.
+ */
+typedef struct Question
+{
+	TransactionId xmin;
+	TransactionId xmax;
+	uint32		xcnt;
+	int32		shard;			/* or SF_NO_SHARD */
+} Question;
+
+typedef struct Kept
+{
+	Question	question;		/* the key: must be first */
+	uint64		answer;			/* SF_NONE: nothing yet */
+} Kept;
+
+/* A snapshot, with its transaction IDs extended by their epoch. */
+typedef struct View
+{
+	Snapshot	snapshot;
+	uint64		next;			/* any transaction ID after the snapshot */
+	uint64		xmin;
+	uint64		xmax;
+} View;
+
+/* The lower bounds found so far. */
+typedef struct Bound
+{
+	uint64		node;
+	uint64		shard_tick;
+} Bound;
+
+/*
+ * Return true if any transaction of the overflow range is running for the
+ * snapshot.  A transaction that is still running is not in the range, unless
+ * it is prepared.  List the prepared ones first: they may end at any time.
+ */
+static bool
+any_is_running(const View *view, const SfBrought *generation)
+{
+	Snapshot	snapshot = view->snapshot;
+	SfPrepared *list = NULL;
+	int			count = 0;
+
+	for (uint32 i = 0; i < snapshot->xcnt; i++)
+	{
+		uint64		xid = sf_xids_widen(snapshot->xip[i], view->next);
+
+		if (xid < generation->first_xid || xid > generation->last_xid)
+			continue;
+		if (generation->prepared && list == NULL)
+			list = sf_prepared_list(&count);
+		if (sf_prepared_find(list, count, snapshot->xip[i]) != NULL ||
+			!TransactionIdIsInProgress(snapshot->xip[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Return true if the snapshot must still wait for this pending range. */
+static bool
+is_held(const View *view, const SfBrought *brought)
+{
+	uint32		database = brought->database;
+
+	if (brought->last_xid < view->xmin ||
+		(OidIsValid(database) && database != MyDatabaseId))
+		return false;
+	if (brought->last_xid >= view->xmax)
+		return true;
+	if (brought->first_xid == brought->last_xid)
+		return XidInMVCCSnapshot((TransactionId) brought->last_xid,
+								 view->snapshot);
+	return any_is_running(view, brought);
+}
+
+static void
+lower(Bound *bound, uint64 node, uint64 shard_tick)
+{
+	bound->node = Min(bound->node, node);
+	bound->shard_tick = Min(bound->shard_tick, shard_tick);
+}
+
+/* Copy a writer's ranges of one moment: pending ones, then overflow ones. */
+static void
+copy_brought(SfPending *writer, SfBrought *copy)
+{
+	for (int tries = 0;; tries++)
+	{
+		uint32		before = pg_atomic_read_u32(&writer->changes);
+
+		pg_read_barrier();
+		memcpy(copy, writer->entry, sizeof(writer->entry));
+		memcpy(copy + SF_WRITER_ENTRIES, writer->generation,
+			   sizeof(writer->generation));
+		pg_read_barrier();
+		if (before % 2 == 0 && pg_atomic_read_u32(&writer->changes) == before)
+			return;
+		CHECK_FOR_INTERRUPTS();
+		if (tries > 100)		/* the writer was frozen, or lost its
+								 * processor */
+			pg_usleep(1000);
+	}
+}
+
+/* Load a backend's low-water marks, then its ring. */
+static void
+look_at_writer(SfPending *writer, const View *view, Bound *bound)
+{
+	uint64		node = pg_atomic_read_u64(&writer->node);
+	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
+	SfBrought	brought[NBROUGHT];
+
+	/* read "database" last: the slot's new owner may be in another one */
+	pg_read_barrier();
+	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
+		lower(bound, node, shard_tick);
+
+	copy_brought(writer, brought);
+	for (int i = 0; i < NBROUGHT; i++)
+	{
+		if (is_held(view, &brought[i]))
+			lower(bound, brought[i].node, brought[i].shard_tick);
+	}
+}
+
+/*
+ * Find the pending range of a transaction; return false if it has none.  One
+ * that was folded has no positions of its own any more.
+ */
+static bool
+find_entry(uint64 xid, SfBrought *found)
+{
+	SfBrought	alone = {
+		.first_xid = xid, .last_xid = xid,
+		.node = SF_NONE, .shard_tick = SF_NONE
+	};
+
+	memset(found, 0, sizeof(SfBrought));
+	for (int i = 0; i < sf_shmem->nwriters && found->last_xid == 0; i++)
+	{
+		SfPending  *writer = &sf_pending_writers[i].writer;
+		SfBrought	brought[NBROUGHT];
+
+		if (pg_atomic_read_u32(&writer->database) == InvalidOid)
+			continue;
+		copy_brought(writer, brought);
+		for (int e = 0; e < SF_WRITER_ENTRIES; e++)
+			if (brought[e].last_xid == xid)
+				*found = brought[e];
+		for (int g = SF_WRITER_ENTRIES; g < NBROUGHT; g++)
+		{
+			SfBrought  *generation = &brought[g];
+
+			if (found->last_xid == 0 && generation->prepared &&
+				xid >= generation->first_xid && xid <= generation->last_xid)
+				*found = alone;
+		}
+	}
+	return found->last_xid != 0;
+}
+
+/* Return true for a transaction of this life prepared after the first look. */
+static bool
+is_known(uint64 xid)
+{
+	for (int i = 0; i < sf_shmem->nwriters; i++)
+	{
+		SfPending  *writer = &sf_pending_writers[i].writer;
+
+		if (pg_atomic_read_u64(&writer->prepared_early) == xid)
+			return true;
+	}
+	return xid >= sf_pending_first_xid();
+}
+
+/* Return the bounds of a prepared transaction's IDs; false: it has none. */
+bool
+sf_horizon_of_prepared(TransactionId xid, SfBrought *brought)
+{
+	uint64		wide = sf_xids_widen(xid, sf_xids_next());
+
+	if (find_entry(wide, brought))
+		return true;
+	brought->node = SF_NONE;
+	brought->shard_tick = SF_NONE;
+	return !is_known(wide);
+}
+
+static void
+refuse_prepared(const StringInfo gids)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("transactions that were prepared before the server started may still bring in IDs"),
+			 errdetail("Prepared are: %s.", gids->data),
+			 errhint("End each with COMMIT PREPARED or ROLLBACK PREPARED.")));
+}
+
+/*
+ * Check that each transaction that runs for the snapshot is one of this life.
+ * Throw an error if one is prepared and of an earlier life.  Return false if
+ * one has ended since, so that its life is unknown.
+ */
+static bool
+all_accounted_for(const View *view)
+{
+	bool		sure = true;
+	SfBrought	entry;
+	StringInfoData gids;
+	SfPrepared *list;
+	int			count;
+
+	if (view->xmin >= sf_pending_first_xid() || max_prepared_xacts == 0)
+		return true;
+
+	initStringInfo(&gids);
+	list = sf_prepared_list(&count);
+	for (uint32 i = 0; i < view->snapshot->xcnt; i++)
+	{
+		TransactionId xid = view->snapshot->xip[i];
+		uint64		wide = sf_xids_widen(xid, view->next);
+		const SfPrepared *found = sf_prepared_find(list, count, xid);
+
+		if (is_known(wide) || find_entry(wide, &entry))
+			continue;
+		if (found == NULL)
+			sure = sure && TransactionIdIsInProgress(xid);
+		else if (found->database == MyDatabaseId)
+			appendStringInfo(&gids, "%s\"%s\"", gids.len > 0 ? ", " : "",
+							 found->gid);
+	}
+	if (gids.len > 0)
+		refuse_prepared(&gids);
+	return sure;
+}
+
+static View
+view_of(Snapshot snapshot)
+{
+	View		view = {.snapshot = snapshot, .next = sf_xids_next()};
+
+	view.xmin = sf_xids_widen(snapshot->xmin, view.next);
+	view.xmax = sf_xids_widen(snapshot->xmax, view.next);
+	return view;
+}
+
+static uint64
+compute(const View *view, int shard)
+{
+	uint64		position = shard != SF_NO_SHARD ? sf_shard_position(shard) :
+		pg_atomic_read_u64(&sf_shmem->node_counter.position);
+	Bound		bound = {SF_NONE, SF_NONE};
+
+	pg_memory_barrier();
+	if (!all_accounted_for(view))
+		return 0;
+	for (int i = 0; i < sf_shmem->nwriters; i++)
+	{
+		SfPending  *writer = &sf_pending_writers[i].writer;
+
+		if (pg_atomic_read_u32(&writer->database) != InvalidOid)
+			look_at_writer(writer, view, &bound);
+	}
+	if (shard == SF_NO_SHARD)
+		return Min(position, bound.node) + 1;
+	if (bound.shard_tick <= position >> sf_shard_layout.sequence_bits)
+		return bound.shard_tick << sf_shard_layout.sequence_bits;
+	return position + 1;
+}
+
+/* Return the answers that the running transaction was given. */
+static HTAB *
+kept_answers(void)
+{
+	static HTAB *kept = NULL;
+	static LocalTransactionId owner = InvalidLocalTransactionId;
+	HASHCTL		control = {
+		.keysize = sizeof(Question), .entrysize = sizeof(Kept),
+		.hcxt = TopTransactionContext
+	};
+
+	/* an earlier transaction's answers are gone with its memory */
+	if (owner != sf_my_lxid())
+	{
+		kept = hash_create("snowflake horizons", 16, &control,
+						   HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+		owner = sf_my_lxid();
+	}
+	return kept;
+}
+
+/*
+ * Return the answer for the active snapshot.  A statement that asks again for
+ * the same snapshot, for each row or each shard, must get the same answer.
+ * With a later one, it would return a row after having passed over one with a
+ * smaller ID.  A cursor may ask again until the transaction ends, so every
+ * answer is kept until then.  Each takes about 40 bytes.
+ */
+static uint64
+ask(int shard)
+{
+	Snapshot	snapshot = GetActiveSnapshot();
+	Question	question = {
+		.xmin = snapshot->xmin, .xmax = snapshot->xmax,
+		.xcnt = snapshot->xcnt, .shard = shard
+	};
+	bool		found;
+	Kept	   *kept = hash_search(kept_answers(), &question, HASH_ENTER,
+								   &found);
+
+	Assert(!snapshot->takenDuringRecovery);
+	if (!found)
+		kept->answer = SF_NONE;
+	if (kept->answer == SF_NONE)
+	{
+		View		view = view_of(snapshot);
+
+		kept->answer = compute(&view, shard);
+	}
+	return kept->answer;
+}
+
+/*
+ * Return the position below which everything has ended for the active
+ * snapshot.  There must be one, not taken during recovery, and the mark of the
+ * database must be loaded.  Throws SQLSTATE 55000.
+ */
+uint64
+sf_horizon_node(void)
+{
+	return ask(SF_NO_SHARD);
+}
+
+uint64
+sf_horizon_shard(uint32 shard)
+{
+	return ask((int) shard);
+}

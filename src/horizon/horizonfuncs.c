@@ -1,0 +1,247 @@
+/*-------------------------------------------------------------------------
+ *
+ * horizonfuncs.c
+ *	  SQL functions for feeds: the ID up to which the rows are complete.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/xlog.h"
+#include "catalog/pg_authid.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "horizon/horizon.h"
+#include "horizon/prepared.h"
+#include "identity/lease_wait.h"
+#include "mark/mark.h"
+#include "miscadmin.h"
+#include "query/layout_arg.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+SF_FUNCTION(snowflake_horizon);
+SF_FUNCTION(snowflake_shard_horizon);
+SF_FUNCTION(snowflake_horizon_holders);
+
+/* The columns of horizon_holders(). */
+enum
+{
+	COLUMN_PID,
+	COLUMN_GID,
+	COLUMN_DATABASE,
+	COLUMN_SINCE,
+	COLUMN_LOWEST_ID,
+	COLUMN_LOWEST_SHARD_ID,
+	NCOLUMNS
+};
+
+static void
+require_primary(void)
+{
+	if (RecoveryInProgress() || GetActiveSnapshot()->takenDuringRecovery)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errdetail("Which transactions may still bring in IDs is known on the primary only."),
+				 errhint("Connect to the primary. After a promotion, begin a new transaction.")));
+}
+
+/*
+ * Throw SQLSTATE 55000 in a session that Citus opened to run one part of a
+ * distributed query.  Citus pushes stable functions down, and the IDs in its
+ * tables come from several servers: with this server's horizon, a feed would
+ * skip rows of the others.  Citus knows its own sessions by the same prefix;
+ * those of run_command_on_workers() have another one.
+ */
+static void
+refuse_distributed(void)
+{
+	static const char citus[] = "citus_internal gpid=";
+
+	if (strncmp(application_name, citus, strlen(citus)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a horizon does not cover a distributed table"),
+				 errdetail("A Citus node sent this query for a part of the table. This server does not know which transactions on other servers may still bring in IDs."),
+				 errhint("Have each transaction write what the feed delivers also into a table that is not distributed, and read the feed from that table.")));
+}
+
+/* Return a position as an ID of this maker, also at the ends of the layout. */
+static int64
+to_id(const SfLayout *layout, uint64 position, int64 maker)
+{
+	int64		tick = (int64) (position >> layout->sequence_bits);
+
+	if (tick < layout->epoch_tick)
+		return 0;
+	if (tick >= layout->end_tick)
+		return PG_INT64_MAX;
+	return sf_layout_compose(layout, position) | maker;
+}
+
+/*
+ * Return a position as an ID of this node.  If IDs that this server made under
+ * other nodes may lie above it, use the lowest of these nodes.
+ */
+static int64
+to_node_id(uint64 position)
+{
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint32		node = sf_settings_node_of(lease);
+
+	node = sf_lease_wait_lowest(position, lease == 0, node);
+	return to_id(&sf_node_layout, position,
+				 (int64) sf_layout_place_node(&sf_node_layout, node));
+}
+
+static void
+prepare(FunctionCallInfo fcinfo)
+{
+	sf_require_loaded();
+	require_primary();
+	refuse_distributed();
+	sf_mark_require(fcinfo->flinfo->fn_oid);
+}
+
+/*
+ * snowflake_horizon() returns bigint
+ *
+ * Return a bound: every ID of this node below it belongs to a transaction that
+ * has ended, and whose outcome the calling statement sees.  Throws SQLSTATE
+ * 55000 (a standby; a part of a distributed query; transactions prepared
+ * before the start; not preloaded), and the errors of loading the mark.
+ */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	uint64		position;
+
+	prepare(fcinfo);
+	sf_lease_wait_settle();
+	position = sf_horizon_node();
+	if (position >= SF_CLOSED)
+		ereport(ERROR,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("the server stops, and has given its node id back"),
+				 errhint("Ask again when it has started.")));
+	PG_RETURN_INT64(to_node_id(position));
+}
+
+/*
+ * snowflake_shard_horizon(shard integer) returns bigint
+ *
+ * Return the same for the IDs of a shard.  Also throws 22004, 22023, and 55000
+ * for a shard that this server does not have.
+ */
+Datum
+snowflake_shard_horizon(PG_FUNCTION_ARGS)
+{
+	int32		shard;
+
+	sf_require_loaded();
+	shard = sf_layout_arg_shard(fcinfo, 0);
+	prepare(fcinfo);
+	PG_RETURN_INT64(to_id(&sf_shard_layout, sf_horizon_shard(shard),
+						  (int64) shard <<
+						  sf_shard_layout.field[SF_SHARD].shift));
+}
+
+/* Set the columns of the lowest IDs, if there are IDs. */
+static void
+set_lowest(Datum *values, bool *nulls, uint64 node, uint64 shard_tick)
+{
+	if (node != SF_NONE)
+	{
+		values[COLUMN_LOWEST_ID] = Int64GetDatum(to_node_id(node + 1));
+		nulls[COLUMN_LOWEST_ID] = false;
+	}
+	if (shard_tick != SF_NONE)
+	{
+		uint64		position = shard_tick << sf_shard_layout.sequence_bits;
+
+		values[COLUMN_LOWEST_SHARD_ID] =
+			Int64GetDatum(to_id(&sf_shard_layout, position, 0));
+		nulls[COLUMN_LOWEST_SHARD_ID] = false;
+	}
+}
+
+/* Add the backend's running transaction if it makes IDs. */
+static void
+put_running(ReturnSetInfo *rsinfo, int number)
+{
+	SfPending  *writer = &sf_pending_writers[number].writer;
+	PGPROC	   *proc = GetPGProcByNumber(number);
+	uint64		node = pg_atomic_read_u64(&writer->node);
+	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+
+	if (node == SF_NONE && shard_tick == SF_NONE)
+		return;
+	memset(nulls, true, sizeof(nulls));
+	values[COLUMN_PID] = Int32GetDatum(proc->pid);
+	values[COLUMN_DATABASE] =
+		ObjectIdGetDatum(pg_atomic_read_u32(&writer->database));
+	nulls[COLUMN_PID] = nulls[COLUMN_DATABASE] = false;
+	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		has_privs_of_role(GetUserId(), proc->roleId))
+	{
+		values[COLUMN_SINCE] = TimestampTzGetDatum(writer->since);
+		nulls[COLUMN_SINCE] = false;
+		set_lowest(values, nulls, node, shard_tick);
+	}
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Add a prepared transaction if it has made IDs, or may have. */
+static void
+put_prepared(ReturnSetInfo *rsinfo, const SfPrepared *prepared)
+{
+	SfBrought	brought;
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+
+	memset(nulls, true, sizeof(nulls));
+	if (!sf_horizon_of_prepared(prepared->xid, &brought))
+		return;
+	set_lowest(values, nulls, brought.node, brought.shard_tick);
+	values[COLUMN_GID] = CStringGetTextDatum(prepared->gid);
+	values[COLUMN_DATABASE] = ObjectIdGetDatum(prepared->database);
+	values[COLUMN_SINCE] = TimestampTzGetDatum(prepared->since);
+	nulls[COLUMN_GID] = nulls[COLUMN_DATABASE] = nulls[COLUMN_SINCE] = false;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_state.horizon_holders() returns setof record
+ *
+ * List the transactions that hold horizons back, in all databases: running
+ * ones that have made IDs, and prepared ones.  Other roles see as much of
+ * running ones as in pg_stat_activity.  Throws SQLSTATE 55000.
+ */
+Datum
+snowflake_horizon_holders(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SfPrepared *list;
+	int			count;
+
+	sf_require_loaded();
+	require_primary();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < sf_shmem->nwriters; i++)
+		put_running(rsinfo, i);
+	list = sf_prepared_list(&count);
+	for (int i = 0; i < count; i++)
+		put_prepared(rsinfo, &list[i]);
+	return (Datum) 0;
+}

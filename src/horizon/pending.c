@@ -1,0 +1,264 @@
+/*-------------------------------------------------------------------------
+ *
+ * pending.c
+ *	  Per-backend bookkeeping: the low-water mark of the running transaction,
+ *	  and the pending ranges of ended ones.
+ *
+ * Before its first swap, a transaction writes its low-water mark into shared
+ * memory.  When it has ended, it leaves a pending range in its backend's ring,
+ * and clears the low-water mark. horizon.c, which reads them, explains why,
+ * and why in this order.
+ *
+ * A full ring folds its oldest pending range into the younger of two overflow
+ * ranges.  The older one only waits until it may go.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "horizon/pending.h"
+
+#include "access/parallel.h"
+#include "base/fault.h"
+#include "horizon/xids.h"
+#include "miscadmin.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+
+/* A full ring looks for ranges that may go once in so many commits. */
+#define LOOK_EVERY	(SF_WRITER_ENTRIES / 2)
+
+bool		sf_pending_entered = false;
+uint64		sf_pending_tick = SF_NONE;
+
+static SfPending *my_pending = NULL;	/* set by this process's first ID */
+
+/* Every ID below this had ended for all snapshots at the last look. */
+static uint64 oldest_running = 0;
+static int	commits_since_look = LOOK_EVERY;	/* an earlier process may have
+												 * filled the ring */
+
+/* Return the next transaction ID as of the first look in this life. */
+uint64
+sf_pending_first_xid(void)
+{
+	uint64		seen = pg_atomic_read_u64(&sf_shmem->first_xid);
+
+	if (seen == 0 &&
+		pg_atomic_compare_exchange_u64(&sf_shmem->first_xid, &seen,
+									   sf_xids_next()))
+		seen = pg_atomic_read_u64(&sf_shmem->first_xid);
+	return seen;
+}
+
+static void
+enter(void)
+{
+	if (IsParallelWorker())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot make IDs in a parallel worker"),
+				 errhint("Mark the function that calls for them PARALLEL RESTRICTED.")));
+	if (my_pending == NULL)
+	{
+		int			number = sf_my_proc_number();
+
+		if (number < 0 || number >= sf_shmem->nwriters)
+			elog(ERROR, "process has number %d of %d", number,
+				 sf_shmem->nwriters);
+		my_pending = &sf_pending_writers[number].writer;
+		pg_atomic_write_u32(&my_pending->database, MyDatabaseId);
+	}
+	if (!sf_pending_entered && sf_pending_tick == SF_NONE)
+		my_pending->since = GetCurrentTransactionStartTimestamp();
+	pg_write_barrier();
+}
+
+/* Write the node's low-water mark for this transaction. */
+void
+sf_pending_enter_node(void)
+{
+	enter();
+	pg_atomic_write_u64(&my_pending->node,
+						pg_atomic_read_u64(&sf_shmem->node_counter.position));
+	sf_pending_entered = true;	/* the swap is a full barrier */
+}
+
+void
+sf_pending_enter_tick(uint64 tick)
+{
+	enter();
+	pg_atomic_write_u64(&my_pending->shard_tick, tick);
+	sf_pending_tick = tick;		/* the swap is a full barrier */
+}
+
+/* Return true if a range may be overwritten, or is empty. */
+static bool
+may_go(const SfBrought *brought)
+{
+	return brought->last_xid == 0 || brought->last_xid < oldest_running;
+}
+
+static void
+take_in(SfBrought *generation, const SfBrought *entry)
+{
+	if (generation->last_xid == 0)
+	{
+		*generation = *entry;
+		return;
+	}
+	generation->first_xid = Min(generation->first_xid, entry->first_xid);
+	generation->last_xid = Max(generation->last_xid, entry->last_xid);
+	generation->node = Min(generation->node, entry->node);
+	generation->shard_tick = Min(generation->shard_tick, entry->shard_tick);
+	if (generation->database != entry->database)
+		generation->database = InvalidOid;
+	generation->prepared |= entry->prepared;
+}
+
+/* Fold a pending range into the younger overflow range. */
+static void
+fold(const SfBrought *entry)
+{
+	SfBrought  *generation = my_pending->generation;
+
+	if (may_go(&generation[0]))
+	{
+		generation[0] = generation[1];
+		memset(&generation[1], 0, sizeof(SfBrought));
+	}
+	take_in(&generation[1], entry);
+}
+
+/*
+ * Choose a pending range to overwrite: one that may go, otherwise the oldest.
+ * Prefer those that are not prepared, because readers look prepared ones up.
+ */
+static SfBrought *
+choose_entry(void)
+{
+	static int	next = 0;
+
+	next = (next + 1) % SF_WRITER_ENTRIES;
+	if (may_go(&my_pending->entry[next]))
+		return &my_pending->entry[next];
+	for (int looks = 0; looks < 2; looks++)
+	{
+		SfBrought  *oldest = NULL;
+
+		for (int i = 0; i < SF_WRITER_ENTRIES; i++)
+		{
+			SfBrought  *entry = &my_pending->entry[i];
+
+			if (may_go(entry))
+				return entry;
+			if (oldest == NULL || entry->prepared < oldest->prepared ||
+				(entry->prepared == oldest->prepared &&
+				 entry->last_xid < oldest->last_xid))
+				oldest = entry;
+		}
+		if (looks > 0 || ++commits_since_look < LOOK_EVERY)
+			return oldest;
+		commits_since_look = 0;
+		oldest_running =
+			sf_xids_widen(GetOldestTransactionIdConsideredRunning(),
+						  sf_xids_next());
+	}
+	pg_unreachable();
+}
+
+/*
+ * Leave a pending range for this transaction.  It is committed, so there must
+ * be no error here.
+ */
+static void
+leave_entry(bool prepared)
+{
+	uint64		xid = sf_xids_top();
+	SfBrought  *entry;
+
+	if (xid == 0)
+		return;
+	entry = choose_entry();
+
+	/* the same protocol as the server's for pg_stat_activity */
+	pg_atomic_write_u32(&my_pending->changes,
+						pg_atomic_read_u32(&my_pending->changes) + 1);
+	pg_write_barrier();
+	if (!may_go(entry))
+		fold(entry);
+	SF_FAULT("entry-begun");
+	entry->first_xid = xid;
+	entry->last_xid = xid;
+	entry->node = pg_atomic_read_u64(&my_pending->node);
+	entry->shard_tick = pg_atomic_read_u64(&my_pending->shard_tick);
+	entry->database = MyDatabaseId;
+	entry->prepared = prepared;
+	pg_write_barrier();
+	pg_atomic_write_u32(&my_pending->changes,
+						pg_atomic_read_u32(&my_pending->changes) + 1);
+}
+
+/*
+ * Record that a transaction is of this life before it is prepared, whether or
+ * not it has made IDs.  Otherwise it could be mistaken for one of an earlier
+ * life.
+ */
+static void
+record_prepared(void)
+{
+	uint64		xid = sf_xids_top();
+
+	if (sf_shmem != NULL && xid < sf_pending_first_xid())
+	{
+		SfPending  *writer = &sf_pending_writers[sf_my_proc_number()].writer;
+
+		pg_atomic_write_u64(&writer->prepared_early, xid);
+		pg_memory_barrier();
+	}
+}
+
+/* Clear the low-water marks: this transaction holds nothing back any more. */
+static void
+leave(void)
+{
+	pg_write_barrier();
+	pg_atomic_write_u64(&my_pending->node, SF_NONE);
+	pg_atomic_write_u64(&my_pending->shard_tick, SF_NONE);
+	sf_pending_entered = false;
+	sf_pending_tick = SF_NONE;
+}
+
+/* Run after the server has made the transaction's end known to others. */
+static void
+on_transaction(XactEvent event, void *arg)
+{
+	bool		entered = sf_pending_entered || sf_pending_tick != SF_NONE;
+
+	if (event == XACT_EVENT_PRE_PREPARE)
+		record_prepared();
+	if (!entered)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
+			leave_entry(event == XACT_EVENT_PREPARE);
+			SF_FAULT("entry-left");
+			leave();
+			break;
+		case XACT_EVENT_ABORT:
+			leave();
+			break;
+		default:
+			break;
+	}
+}
+
+/* Install the callback at load; all processes inherit it. */
+void
+sf_pending_register(void)
+{
+	RegisterXactCallback(on_transaction, NULL);
+}

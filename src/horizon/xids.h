@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * xids.h
+ *	  Transaction IDs with their epoch, as numbers that only grow.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_XIDS_H
+#define SF_XIDS_H
+
+#include "access/transam.h"
+#include "access/xact.h"
+
+static inline uint64
+sf_xids_next(void)
+{
+	return U64FromFullTransactionId(ReadNextFullTransactionId());
+}
+
+/*
+ * Add the epoch to a transaction ID.  An ID in use lies less than 2^31 from
+ * any recent "next" ID, on either side: others may have been assigned since
+ * that was read.
+ */
+static inline uint64
+sf_xids_widen(TransactionId xid, uint64 next)
+{
+	return next + (int32) (xid - (uint32) next);
+}
+
+/* Return the running transaction's top ID; 0: it has none yet. */
+static inline uint64
+sf_xids_top(void)
+{
+	return U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+}
+
+#endif							/* SF_XIDS_H */

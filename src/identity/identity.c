@@ -1,0 +1,398 @@
+/*-------------------------------------------------------------------------
+ *
+ * identity.c
+ *	  Identity of this server: is its data directory a copy of another
+ *	  server's?
+ *
+ * Two files answer this.  Base backups contain one of them:
+ *
+ *	global/pgsql_tmp/snowflake_server	the marker: which server owns this
+ *			directory, and where it is.  Base backups and the usual tools leave
+ *			out every directory called pgsql_tmp; pg_rewind does so only in
+ *			subdirectories, and removes it from its target.  The server clears
+ *			such directories in base and in tablespaces, but not this one.
+ *
+ *	snowflake.primary		the primary record: a server has owned this data,
+ *			where, and with which node id.  An administrator who removes it
+ *			states that no other server has the data.
+ *
+ * origin.c derives the answer at each start.  A copy with the original's node
+ * id gets no marker until an administrator accepts it, so each start decides
+ * anew.  A copy refuses IDs only if snowflake.copy_check says so, or if the
+ * original was seen running (original.c).
+ *
+ * With a leased node id, a copy leases another one.  Then the marker only
+ * helps to choose a slot.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "identity/identity.h"
+
+#include "access/xlog.h"
+#include "base/durable_file.h"
+#include "base/place.h"
+#include "common/controldata_utils.h"
+#include "common/file_utils.h"
+#include "identity/origin.h"
+#include "identity/original.h"
+#include "miscadmin.h"
+#include "runtime/counts.h"
+#include "runtime/log.h"
+#include "storage/fd.h"
+
+#define MARKER_FILE		SF_PLACE_DIR "/snowflake_server"
+#define MARKER_MAGIC	0x53464d31	/* also the version of this format */
+
+typedef struct Marker
+{
+	uint32		magic;
+	uint32		standby;		/* made or left by a standby: see below */
+	uint64		server;			/* random */
+	SfPlace		place;
+} Marker;
+
+/*
+ * Values of Marker.standby other than 0.  A standby's primary record is that
+ * of its primary, unless the standby was a primary itself before, and has
+ * followed the other server without being copied from it.
+ */
+#define STANDBY			1
+#define FORMER_PRIMARY	2
+
+/* ---- reading ---- */
+
+static bool
+read_marker(Marker *marker)
+{
+	void	   *data;
+	size_t		size;
+	bool		found = sf_durable_file_read(MARKER_FILE, &data, &size) &&
+		size == sizeof(Marker) &&
+		((Marker *) data)->magic == MARKER_MAGIC;
+
+	memset(marker, 0, sizeof(Marker));
+	if (found)
+		memcpy(marker, data, sizeof(Marker));
+	if (data != NULL)
+		pfree(data);
+	return found;
+}
+
+/* Return true if the last run ended in an unfinished recovery. */
+static bool
+ended_in_recovery(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
+	bool		result = control->state == DB_SHUTDOWNED_IN_RECOVERY ||
+		control->state == DB_IN_ARCHIVE_RECOVERY;
+
+	pfree(control);
+	return result;
+}
+
+/* ---- writing ---- */
+
+static uint64
+random_number(void)
+{
+	uint64		number;
+
+	if (!pg_strong_random(&number, sizeof(number)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+	return number | 1;
+}
+
+/* Record that this directory, at this place, belongs to this server. */
+static bool
+write_marker(uint64 server, uint32 standby, int elevel)
+{
+	Marker		marker;
+
+	if (!sf_place_make_dir(elevel))
+		return false;
+	memset(&marker, 0, sizeof(marker));
+	marker.magic = MARKER_MAGIC;
+	sf_place_find(&marker.place);
+	marker.server = server;
+	marker.standby = standby;
+	return sf_durable_file_write(MARKER_FILE, &marker, sizeof(marker), elevel);
+}
+
+/* ---- at the start ---- */
+
+/* Return the configured node, unless it is leased. */
+static SfServerNumber
+find_node(void)
+{
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+
+	return sf_settings_leases() || lease == 0 ? SF_NO_NUMBER :
+		sf_server_number_of(sf_settings_node_of(lease));
+}
+
+static bool
+has_shards(void)
+{
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shmem_may_issue_for(i))
+			return true;
+	}
+	return false;
+}
+
+static void
+warn(SfOrigin origin, const Marker *marker, const SfOriginal *record)
+{
+	SfServerNumber running = sf_shmem->identity.running;
+	char		detail[2 * MAXPGPATH + 400];
+
+	if (sf_copy_check == SF_CHECK_OFF)
+		return;
+	if (origin == SF_ORIGIN_MACHINE || origin == SF_ORIGIN_PATH)
+		snprintf(detail, sizeof(detail), "Before, it was %sin \"%s\".",
+				 origin == SF_ORIGIN_MACHINE ? "on another machine, " : "",
+				 marker->place.path);
+	else
+		strlcpy(detail, origin == SF_ORIGIN_UNMARKED ?
+				"It comes from a backup, or was rewound, and starts as a server of its own." :
+				origin == SF_ORIGIN_FILES ?
+				"Its files were copied to where they are now." :
+				"It was a standby, and was not promoted.", sizeof(detail));
+	if (running != SF_NO_NUMBER &&
+		(find_node() == SF_NO_NUMBER || find_node() == running))
+		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
+				 " The server in \"%s\" runs now, and has node id %u: none of its IDs are generated here.",
+				 record->path, sf_server_number_value(running));
+	if (sf_copy_check == SF_CHECK_ERROR)
+		strlcat(detail, " Nothing is generated that the other server may generate, too.",
+				sizeof(detail));
+	sf_log_event(SF_EVENT_COPY, detail,
+				 "If no other server has this data any more, have an administrator call snowflake_accept('copy'). If one has, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs. If ALTER SYSTEM has set the number, reset that first.",
+				 "this data directory is a copy of another server's");
+}
+
+/*
+ * Log as which node this standby will issue.  If its primary has recorded the
+ * same node, a base backup has probably copied the configuration.
+ */
+static void
+log_standby(void)
+{
+	SfServerNumber node = find_node();
+
+	if (sf_settings_leases() || sf_node_layout.node_bits == 0)
+		return;
+	if (node == SF_NO_NUMBER)
+		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
+					 "this standby has no node id: once it is promoted, calls for one are refused");
+	else if (node == sf_shmem->identity.primary)
+		sf_log_event(SF_EVENT_STANDBY_SAME,
+					 "If both run after a promotion, they issue the same IDs.",
+					 "Set another snowflake.node_id here, and restart this server before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
+					 "this standby has node id %u, and so has its primary",
+					 sf_server_number_value(node));
+	else
+		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
+					 "once it is promoted, this standby issues as node id %u",
+					 sf_server_number_value(node));
+}
+
+/*
+ * Make this directory ours.  The marker is written first: data with a primary
+ * record but without a marker are a copy.
+ */
+static void
+take_over(SfOrigin origin, const Marker *marker, bool is_ours,
+		  const SfOriginal *record, bool recorded)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	uint32		standby = origin != SF_ORIGIN_STANDBY ? 0 :
+		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
+	SfServerNumber node = find_node();
+
+	uint64		server = is_ours ? marker->server : random_number();
+
+	identity->primary = standby == STANDBY ? record->node :
+		SF_NO_NUMBER;
+	pg_atomic_write_u64(&identity->server, server);
+	if ((!is_ours || marker->standby != standby) &&
+		!write_marker(server, standby, LOG))
+		return;
+
+	/* a standby's record stays its primary's until it makes an ID */
+	if (standby != 0)
+	{
+		/* the record is its own, from when it was a primary */
+		if (record->node_in_use != SF_NO_NUMBER &&
+			sf_original_is_us(record, record->node_in_use))
+			(void) sf_original_write(SF_NO_NUMBER, record->node, LOG);
+		log_standby();
+		return;
+	}
+	if (!recorded || !sf_original_is_us(record, node))
+		(void) sf_original_write(node, record->node, LOG);
+	pg_atomic_write_u32(&identity->recorded, node);
+}
+
+/*
+ * Find out whether this directory is a copy.  Called in the postmaster when
+ * the shared memory is new, and after the configured node is published.
+ */
+void
+sf_identity_at_start(void)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	SfEvidence	evidence;
+	SfOrigin	origin;
+	Marker		marker;
+	SfPlace		here;
+	SfOriginal	record;
+	bool		is_ours;
+
+	Assert(!IsUnderPostmaster);
+	if (IsBinaryUpgrade)
+		return;
+	sf_place_find(&here);
+	evidence.follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
+	evidence.recorded = sf_original_read(&record);
+	evidence.marked = read_marker(&marker);
+	evidence.same_machine = marker.place.machine == here.machine ||
+		marker.place.machine == 0 || here.machine == 0;
+	evidence.same_path = strcmp(marker.place.path, here.path) == 0;
+	evidence.same_files = marker.place.files == here.files;
+	evidence.was_standby = marker.standby != 0;
+	evidence.in_recovery = ended_in_recovery();
+	is_ours = evidence.marked && evidence.same_machine &&
+		evidence.same_path && evidence.same_files;
+
+	identity->original = record.node;
+	origin = sf_origin_judge(&evidence);
+	if (!sf_origin_is_copy(origin) || sf_settings_leases() ||
+		(find_node() != SF_NO_NUMBER && record.node != SF_NO_NUMBER &&
+		 find_node() != record.node && !has_shards()))
+	{
+		take_over(origin, &marker, is_ours, &record, evidence.recorded);
+		return;
+	}
+
+	/* after another run, it would look like a promoted standby */
+	if (origin == SF_ORIGIN_UNPROMOTED)
+		(void) durable_unlink(MARKER_FILE, LOG);
+	identity->running = sf_original_running_node(&record);
+	pg_atomic_write_u32(&identity->copied, 1);
+	warn(origin, &marker, &record);
+}
+
+/* ---- later ---- */
+
+/*
+ * Return this server's random number, which stays and which no copy has; 0 if
+ * this is a copy that nobody has accepted.
+ */
+uint64
+sf_identity_server(void)
+{
+	return pg_atomic_read_u64(&sf_shmem->identity.server);
+}
+
+/* Return true if this is a copy that nobody has accepted. */
+bool
+sf_identity_is_copy(void)
+{
+	return pg_atomic_read_u32(&sf_shmem->identity.copied) != 0;
+}
+
+/*
+ * Return true if the original was seen running with this node id when this
+ * server started, and nobody has accepted this copy since.
+ */
+static bool
+original_runs(SfServerNumber node)
+{
+	return sf_identity_is_copy() && sf_copy_check != SF_CHECK_OFF &&
+		node != SF_NO_NUMBER && node == sf_shmem->identity.running;
+}
+
+/* Return true if IDs are refused here because this is a copy. */
+bool
+sf_identity_refuses(void)
+{
+	return sf_identity_is_copy() &&
+		(sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()));
+}
+
+/* SQLSTATE 55000 */
+static void
+refuse(SfServerNumber node)
+{
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("this data directory is a copy of another server's"),
+			 original_runs(node) ?
+			 errdetail("That server was seen running on this machine, and has node id %u, too.",
+					   sf_server_number_value(node)) :
+			 node == SF_NO_NUMBER ?
+			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
+			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
+					   sf_server_number_value(node)),
+			 errhint("If no other server has this data any more, have an administrator call snowflake_accept('copy'). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.")));
+}
+
+/*
+ * Record that this server issues as this node now: after a promotion, or since
+ * a reload.  One process does that; the others do not wait for it.
+ */
+static void
+record_node(SfServerNumber node)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	uint32		before = pg_atomic_read_u32(&identity->recorded);
+	SfOriginal	record;
+
+	if (before == node ||
+		!pg_atomic_compare_exchange_u32(&identity->recorded, &before,
+										node))
+		return;
+	(void) write_marker(sf_identity_server(), 0, LOG);
+	if (!sf_original_read(&record) || !sf_original_is_us(&record, node))
+		(void) sf_original_write(node, SF_NO_NUMBER, LOG);
+}
+
+void
+sf_identity_require_slowly(SfServerNumber node)
+{
+	SfServerNumber original = sf_shmem->identity.original;
+
+	if (sf_settings_leases())
+		return;
+	if (!sf_identity_is_copy())
+		record_node(node);
+	else if (original_runs(node) ||
+			 (sf_copy_check == SF_CHECK_ERROR &&
+			  (node == SF_NO_NUMBER || original == SF_NO_NUMBER ||
+			   node == original)))
+		refuse(node);
+}
+
+/* Accept: an administrator states that no other server has this data. */
+void
+sf_identity_accept(void)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	uint64		server = random_number();
+	SfServerNumber node = find_node();
+
+	(void) write_marker(server, 0, ERROR);
+	(void) sf_original_write(node, SF_NO_NUMBER, ERROR);
+	pg_atomic_write_u64(&identity->server, server);
+	pg_atomic_write_u32(&identity->recorded, node);
+	pg_atomic_write_u32(&identity->copied, 0);
+}

@@ -1,0 +1,40 @@
+/*-------------------------------------------------------------------------
+ *
+ * identity.h
+ *	  Identity of this server: is its data directory a copy of another
+ *	  server's?
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_IDENTITY_H
+#define SF_IDENTITY_H
+
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+
+extern void sf_identity_at_start(void);
+extern uint64 sf_identity_server(void);
+extern bool sf_identity_is_copy(void);
+extern bool sf_identity_refuses(void);
+extern void sf_identity_accept(void);
+
+/* identity.c, for the function below */
+extern void sf_identity_require_slowly(SfServerNumber node);
+
+/*
+ * Check, before this server issues as this node (or, with SF_NO_NUMBER, for a
+ * shard), that it is no copy that must not, and that the primary record names
+ * the node.  With a leased node there is nothing to check.
+ */
+static inline void
+sf_identity_require(SfServerNumber node)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+
+	if (pg_atomic_read_u32(&identity->copied) != 0 ||
+		(node != SF_NO_NUMBER &&
+		 pg_atomic_read_u32(&identity->recorded) != node))
+		sf_identity_require_slowly(node);
+}
+
+#endif							/* SF_IDENTITY_H */

@@ -1,0 +1,316 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_wait.c
+ *	  Leases as sessions see them: the wait for a lease, the refusal, and the
+ *	  effect of a change of the node on sessions that have made IDs under
+ *	  another node.
+ *
+ * The worker publishes node and until as one word.  What a session has read
+ * there stays valid however long the session sleeps after reading, because it
+ * is a right to a range of timestamps.  So for a while two sessions may issue
+ * under two nodes, and both are right.
+ *
+ * A shard may move to another server while this one runs.  So a closed
+ * counter, too, can say that there is no right to the shard (shard_counter.h).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "identity/lease_wait.h"
+
+#include "base/clock.h"
+#include "catalog/pg_authid.h"
+#include "miscadmin.h"
+#include "runtime/counter.h"
+#include "runtime/counts.h"
+#include "runtime/settings.h"
+#include "runtime/shard_counter.h"
+#include "storage/proc.h"
+#include "utils/acl.h"
+
+/* How often to look for changes that nobody signals. */
+#define LOOK_MS		1000
+
+static uint32 wait_event_lease = 0;
+
+/*
+ * Set up the shards in new shared memory.  Without leases, the server may
+ * issue for its shards until the layout ends.  With leases, all counters are
+ * closed until the worker opens them.
+ */
+void
+sf_lease_wait_close_shards(void)
+{
+	if (!sf_settings_leases())
+		pg_atomic_write_u64(&sf_shmem->shard_end, sf_shard_layout.end_tick);
+	else
+	{
+		for (int i = 0; i < sf_shmem->nshards; i++)
+			(void) sf_shard_close(i);
+	}
+}
+
+/* ---- errors and status ---- */
+
+/*
+ * Return true if this role may see the setting snowflake.registry, and the
+ * registry client's messages, which name roles, hosts and paths.
+ */
+bool
+sf_lease_wait_may_see_registry(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
+}
+
+/* Print the registry without secrets; for other roles, only its scheme. */
+void
+sf_lease_wait_registry_name(char *name, size_t size)
+{
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+
+	if (kind == NULL || sf_lease_wait_may_see_registry())
+		sf_settings_registry_name(name, size);
+	else
+		snprintf(name, size, "%s://...", kind->scheme);
+}
+
+/*
+ * Return true if the right to the node id does not cover the next ID.  Then a
+ * call waits for the worker to extend the right, and is refused if that fails.
+ */
+bool
+sf_lease_wait_has_expired(void)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int64		end_tick = layout->epoch_tick +
+		(int64) (pg_atomic_read_u64(&sf_shmem->lease) >> layout->node_bits);
+	int64		next_tick = (int64) ((sf_shmem_last_position() + 1) >>
+									 layout->sequence_bits);
+
+	return Max(next_tick, sf_layout_ms_to_tick(layout, sf_clock_wall_ms())) >=
+		end_tick;
+}
+
+/* Return true if the right to the shards is over, by the clock alone. */
+static bool
+shards_have_expired(void)
+{
+	return sf_layout_ms_to_tick(&sf_shard_layout, sf_clock_wall_ms()) >=
+		(int64) pg_atomic_read_u64(&sf_shmem->shard_end);
+}
+
+/*
+ * Copy the status that the worker wrote.  If a right has expired, the worker
+ * may be late to say so, or gone.
+ */
+static void
+read_status(const SfLeaseStatus *shared, bool has_expired,
+			SfLeaseStatus *status)
+{
+	LWLockAcquire(sf_shmem->lock, LW_SHARED);
+	*status = *shared;
+	LWLockRelease(sf_shmem->lock);
+	if (status->problem[0] != '\0' && !sf_lease_wait_may_see_registry())
+		strlcpy(status->problem, status->public_problem,
+				sizeof(status->problem));
+	if (status->stage == SF_STAGE_HELD && has_expired)
+	{
+		status->stage = SF_STAGE_EXPIRED;
+		status->next_ms = 0;
+	}
+}
+
+/*
+ * Return the status of the node id, as far as this role may see it.
+ * SF_STAGE_HELD means that a call gets an ID now.
+ */
+void
+sf_lease_wait_status(SfLeaseStatus *status)
+{
+	read_status(&sf_shmem->leasing.status, sf_lease_wait_has_expired(),
+				status);
+}
+
+/* Return the status of the shards in the same way. */
+void
+sf_lease_wait_shards_status(SfLeaseStatus *status)
+{
+	read_status(&sf_shmem->leasing.shards_status, shards_have_expired(),
+				status);
+}
+
+static bool
+is_node(int shard)
+{
+	return shard == SF_NO_SHARD;
+}
+
+/* Throw an error: there is no lease of this shard, or of a node id. */
+static void
+refuse(int shard)
+{
+	SfLeaseStatus status;
+	char		name[200];
+
+	sf_stats_count(SF_STAT_REFUSED_LEASE);
+	if (is_node(shard))
+		sf_lease_wait_status(&status);
+	else
+		sf_lease_wait_shards_status(&status);
+	sf_lease_wait_registry_name(name, sizeof(name));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 is_node(shard) ? errmsg("this server has no lease of a node id") :
+			 errmsg("this server has no lease of shard %d", shard),
+			 errdetail("The registry is \"%s\". %s", name,
+					   status.problem[0] != '\0' ? status.problem :
+					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
+					   is_node(shard) ? "It has not answered yet." :
+					   "It has not confirmed the lease yet."),
+			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
+					 "See the server's log, and snowflake_leases().")));
+}
+
+/* Throw an error: there is no lease of a node id.  SQLSTATE 55000. */
+void
+sf_lease_wait_refuse(void)
+{
+	refuse(SF_NO_SHARD);
+}
+
+/* Return the word in which a call finds its right, or 0. */
+static uint64
+read_right(int shard)
+{
+	return is_node(shard) ? pg_atomic_read_u64(&sf_shmem->lease) :
+		sf_shard_end(shard);
+}
+
+/* Return since when a caller that has read this word has had no right. */
+static int64
+missing_since_ms(int shard, uint64 lease, int64 now_ms)
+{
+	SfLeasing  *leasing = &sf_shmem->leasing;
+	const SfLayout *layout = is_node(shard) ?
+		&sf_node_layout : &sf_shard_layout;
+	int64		since_ms =
+		(int64) pg_atomic_read_u64(is_node(shard) ? &leasing->since_ms :
+								   &leasing->shards_since_ms);
+	int64		end_tick = (int64) lease;
+	int64		past_ms;
+
+	if (lease == 0)
+		return since_ms == 0 ? now_ms : since_ms;
+	if (is_node(shard))
+		end_tick = layout->epoch_tick + (int64) (lease >> layout->node_bits);
+	past_ms = sf_clock_wall_ms() - end_tick * layout->tick_ms;
+	return now_ms - Max(past_ms, 0);
+}
+
+/*
+ * Wait until the word in which the caller found no right changes.  If
+ * snowflake.lease_wait passes from the moment when the right ended, throw
+ * SQLSTATE 55000.  The word is that of a shard, or of the node id.
+ * *begun_ms belongs to the call, and is 0 at first.
+ */
+void
+sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms)
+{
+	SfLeasing  *leasing = &sf_shmem->leasing;
+	int64		now_ms = sf_clock_monotonic_ms();
+
+	if (*begun_ms == 0)
+		*begun_ms = missing_since_ms(shard, lease, now_ms);
+	ConditionVariablePrepareToSleep(&leasing->changed);
+	while (read_right(shard) == lease &&
+		   (is_node(shard) || sf_shmem_may_issue_for(shard)))
+	{
+		int64		left = *begun_ms + sf_leasing_wait -
+			sf_clock_monotonic_ms();
+
+		if (left <= 0)
+		{
+			ConditionVariableCancelSleep();
+			refuse(shard);
+		}
+		(void) ConditionVariableTimedSleep(&leasing->changed,
+										   Min(left, LOOK_MS),
+										   sf_wait_event(&wait_event_lease,
+														 "SnowflakeLease"));
+	}
+	ConditionVariableCancelSleep();
+}
+
+/* Skip the rest of the counter's current tick. */
+static void
+end_tick(void)
+{
+	pg_atomic_uint64 *counter = &sf_shmem->node_counter.position;
+
+	sf_counter_raise(counter, pg_atomic_read_u64(counter) |
+					 sf_node_layout.sequence_mask);
+}
+
+/*
+ * Prepare this session, which has issued under the lease "old", to issue under
+ * "lease".  If the node has changed, the session's next ID must be of a later
+ * tick than its last one; otherwise its IDs might not ascend.
+ */
+void
+sf_lease_wait_change(uint64 old, uint64 lease)
+{
+
+	if (old != 0 && sf_settings_node_of(old ^ lease) != 0)
+		end_tick();
+}
+
+/* Return true if there may be IDs of other nodes at this position or above. */
+static bool
+is_mixed(uint64 position)
+{
+	int64		tick = (int64) (position >> sf_node_layout.sequence_bits);
+	uint64		until = pg_atomic_read_u64(&sf_shmem->leasing.other_until);
+
+	return until != 0 && tick < sf_node_layout.epoch_tick + (int64) until;
+}
+
+/*
+ * Return the node with which to compose a lower bound of IDs: no ID at this
+ * position or above is of a lower node.  "node" is the present node,
+ * "unleased" says that there is none now.
+ */
+uint32
+sf_lease_wait_lowest(uint64 position, bool unleased, uint32 node)
+{
+	SfServerNumber lowest;
+	SfServerNumber last;
+
+	pg_read_barrier();			/* read the lease before these */
+	lowest = pg_atomic_read_u32(&sf_shmem->leasing.lowest_node);
+	last = pg_atomic_read_u32(&sf_shmem->leasing.node);
+	if (unleased && last != SF_NO_NUMBER)
+		node = sf_server_number_value(last);
+	if (!is_mixed(position) || lowest == SF_NO_NUMBER)
+		return node;
+	return Min(node, sf_server_number_value(lowest));
+}
+
+/*
+ * Prepare the search for a bound.  If the bound will be composed with a lower
+ * node than the last ID has, that ID must be of an earlier tick.  Otherwise it
+ * would not come to lie below the bound while no further ID is made.
+ */
+void
+sf_lease_wait_settle(void)
+{
+	pg_atomic_uint64 *counter = &sf_shmem->node_counter.position;
+	uint64		position = pg_atomic_read_u64(counter);
+	int64		now = sf_layout_ms_to_tick(&sf_node_layout,
+										   sf_clock_wall_ms());
+
+	if (is_mixed(position) &&
+		(int64) (position >> sf_node_layout.sequence_bits) < now)
+		end_tick();
+}

@@ -1,0 +1,26 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_wait.h
+ *	  Leases as sessions see them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_LEASE_WAIT_H
+#define SF_LEASE_WAIT_H
+
+#include "runtime/shmem.h"
+
+extern void sf_lease_wait_close_shards(void);
+extern void sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms);
+extern void sf_lease_wait_refuse(void);
+extern void sf_lease_wait_change(uint64 old, uint64 lease);
+extern void sf_lease_wait_settle(void);
+extern uint32 sf_lease_wait_lowest(uint64 position, bool unleased,
+								   uint32 node);
+extern bool sf_lease_wait_may_see_registry(void);
+extern void sf_lease_wait_registry_name(char *name, size_t size);
+extern bool sf_lease_wait_has_expired(void);
+extern void sf_lease_wait_status(SfLeaseStatus *status);
+extern void sf_lease_wait_shards_status(SfLeaseStatus *status);
+
+#endif							/* SF_LEASE_WAIT_H */

@@ -1,0 +1,209 @@
+/*-------------------------------------------------------------------------
+ *
+ * node.c
+ *	  The configured node of this server, published once.
+ *
+ * A configured node id is a lease without end: until the layout's last tick.
+ * The first process that finds the same configuration as the postmaster
+ * publishes the node, and only a new start of the server replaces it.  With a
+ * leased node (lease_worker.c), the configuration says which nodes it may be.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "identity/node.h"
+
+#include "base/fault.h"
+#include "layout/layout.h"
+#include "miscadmin.h"
+#include "runtime/counts.h"
+#include "runtime/log.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+
+#define MISFIT	"node id does not fit the layout"
+#define MISFIT_HINT \
+	"Change or unset the number, or choose a layout that has room for it."
+
+/*
+ * Check that the numbers of snowflake.node_id fit the layout.  If not, return
+ * false, with the reason as a sentence.
+ */
+static bool
+check_numbers(SfServerNumber within, SfServerNumber datacenter,
+			  int within_bits, char *reason, size_t reason_size)
+{
+	int			datacenter_bits = sf_node_layout.field[SF_DATACENTER].width;
+
+	reason[0] = '\0';
+	if (datacenter != SF_NO_NUMBER && datacenter_bits == 0)
+		snprintf(reason, reason_size,
+				 "snowflake.node_id names a datacenter, and the layout has no field for it.");
+	else if (!sf_server_number_fits(datacenter, datacenter_bits))
+		snprintf(reason, reason_size,
+				 "The datacenter in snowflake.node_id is %u, and the layout has room for 0 to %d.",
+				 sf_server_number_value(datacenter),
+				 (1 << datacenter_bits) - 1);
+	else if (!sf_server_number_fits(within, within_bits))
+		snprintf(reason, reason_size,
+				 "snowflake.node_id is %u, and the layout has room for 0 to %lld.",
+				 sf_server_number_value(within),
+				 (long long) (INT64_C(1) << within_bits) - 1);
+	return reason[0] == '\0';
+}
+
+/*
+ * Find the nodes that this server may be: the configured one; or, for a lease,
+ * those of the datacenter, or all.  If there is none, return false, with the
+ * reason as a sentence.  The reason is empty if no number is configured and
+ * none is leased.
+ */
+bool
+sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
+{
+	const SfLayout *layout = &sf_node_layout;
+	int			within_bits = layout->node_bits;
+	SfServerNumber within;
+	SfServerNumber datacenter;
+	uint32		number;
+
+	reason[0] = '\0';
+	*first = *last = 0;
+	sf_settings_parse_node_id(&datacenter, &within);
+	if (sf_settings_leases() && layout->node_bits == 0)
+		snprintf(reason, reason_size,
+				 "snowflake.registry is set, and the layout has no field for a node.");
+	else if (within == SF_NO_NUMBER && !sf_settings_leases())
+		return layout->node_bits == 0;
+	if (reason[0] != '\0')
+		return false;
+
+	if (datacenter != SF_NO_NUMBER)
+		within_bits -= layout->field[SF_DATACENTER].width;
+	if (!check_numbers(within, datacenter, within_bits, reason, reason_size))
+		return false;
+	number = within == SF_NO_NUMBER ? 0 : sf_server_number_value(within);
+	*first = datacenter == SF_NO_NUMBER ? number :
+		sf_layout_join_node(layout, sf_server_number_value(datacenter),
+							number);
+	if (within == SF_NO_NUMBER)
+		number = (UINT32_C(1) << within_bits) - 1;
+	*last = datacenter == SF_NO_NUMBER ? number :
+		sf_layout_join_node(layout, sf_server_number_value(datacenter),
+							number);
+	if (within == SF_NO_NUMBER && *last - *first != number)
+		snprintf(reason, reason_size,
+				 "The nodes of a datacenter are not neighbours in the layout; to lease one of them, the layout must have the datacenter before the other fields of the node.");
+	return reason[0] == '\0';
+}
+
+/*
+ * Publish the node that these numbers give; later numbers are not published.
+ * If other numbers have been read meanwhile, publish nothing.
+ */
+static void
+publish(uint32 node, uint64 configured)
+{
+	uint64		none = 0;
+	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
+	uint64		lease = until << sf_node_layout.node_bits | node;
+
+	SF_FAULT("node-found");
+	if ((configured & SF_NODE_TAKEN) == 0 &&
+		!pg_atomic_compare_exchange_u64(&sf_shmem->configured, &configured,
+										configured | SF_NODE_TAKEN))
+		return;
+
+	/* until fits: it needs at most one bit more than the timestamp has */
+	(void) pg_atomic_compare_exchange_u64(&sf_shmem->lease, &none, lease);
+}
+
+/*
+ * Take the configured node in the postmaster.  If it does not fit, the server
+ * does not start.  But after a crash of a running server, a change of the file
+ * must not keep it down: then it runs without a node.
+ */
+void
+sf_node_take_at_start(void)
+{
+	static bool started = false;
+	uint32		node;
+	uint32		last;
+	char		reason[SF_REASON_SIZE];
+
+	Assert(!IsUnderPostmaster);
+	if (sf_node_find(&node, &last, reason, sizeof(reason)))
+	{
+		if (!sf_settings_leases())
+			publish(node, sf_settings_numbers());
+	}
+	else if (reason[0] != '\0' && started)
+		sf_log_event(SF_EVENT_NODE_MISFIT, reason, MISFIT_HINT, MISFIT);
+	else if (reason[0] != '\0')
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg(MISFIT), errdetail("%s", reason),
+				 errhint(MISFIT_HINT)));
+	started = true;
+}
+
+/*
+ * Return how to give this server a number.  ALTER SYSTEM is no remedy: base
+ * backups copy what it writes, so the copy would have the same number.
+ */
+char *
+sf_node_remedy(void)
+{
+	return psprintf("Have an administrator add this line to %s, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\n%sSELECT pg_reload_conf();",
+					sf_settings_file(),
+					sf_settings_is_altered("snowflake.node_id") ?
+					"ALTER SYSTEM RESET snowflake.node_id;\n" : "");
+}
+
+/*
+ * Take the node that a reload has brought, or throw an error that says how to
+ * configure one.  The caller then looks again for a node.  Settings that the
+ * postmaster has not read, or has no more, do not count: a busy process reads
+ * a reload late.
+ */
+void
+sf_node_take(void)
+{
+	uint32		node;
+	uint32		last;
+	int64		nodes = INT64_C(1) << sf_node_layout.node_bits;
+	uint64		configured = pg_atomic_read_u64(&sf_shmem->configured);
+	char		reason[SF_REASON_SIZE];
+
+	if (sf_settings_numbers() != (configured & ~SF_NODE_TAKEN))
+	{
+		sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("snowflake.node_id is being changed by a reload"),
+				 errhint("Repeat the command.")));
+	}
+	if (sf_node_find(&node, &last, reason, sizeof(reason)))
+	{
+		publish(node, configured);
+		return;
+	}
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	if (reason[0] != '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg(MISFIT),
+				 errdetail("%s", reason),
+				 errhint("Change it in %s, and reload: SELECT pg_reload_conf();",
+						 sf_settings_is_altered("snowflake.node_id") ?
+						 "postgresql.auto.conf, by ALTER SYSTEM" :
+						 sf_settings_file())));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("snowflake.node_id is not set"),
+			 errdetail("Each server needs a number of its own from 0 to %lld; two servers with one number issue the same IDs.",
+					   (long long) nodes - 1),
+			 errhint("%s", sf_node_remedy())));
+}

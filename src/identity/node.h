@@ -1,0 +1,17 @@
+/*-------------------------------------------------------------------------
+ *
+ * node.h
+ *	  The configured node of this server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_NODE_H
+#define SF_NODE_H
+
+extern bool sf_node_find(uint32 *first, uint32 *last,
+						 char *reason, size_t reason_size);
+extern void sf_node_take_at_start(void);
+extern char *sf_node_remedy(void);
+extern void sf_node_take(void);
+
+#endif							/* SF_NODE_H */

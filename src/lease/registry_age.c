@@ -1,0 +1,237 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry_age.c
+ *	  Detection of a registry that has lost data, by what this server
+ *	  remembers.
+ *
+ * A registry only grows: within one generation no version of a record goes
+ * down, and each recovery begins another generation, whose floor is not below
+ * the one before.  So a server remembers the highest version that it has read
+ * or that was acknowledged, the record that had it, its own record, and the
+ * generation with its floor.  A registry that shows less has lost data.
+ *
+ * The converse does not hold.  A server that knows nothing newer than the rest
+ * cannot notice the loss.  Nor can a server that looks late, after others have
+ * written as much to the older registry as it knows of.  So a generation that
+ * was found to have lost data once stays refused.
+ *
+ * The memory is a lower bound, so an older memory is never wrong; it only
+ * notices less.  Therefore a base backup may contain the file: the registry
+ * has grown since, and everything that the copy remembers is still true.
+ *
+ * Pure: needs no server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "lease/registry_age.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int64_t
+later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Hash a text (FNV-1a), so that the file need not hold its password. */
+uint64_t
+sf_age_hash(const char *text)
+{
+	uint64_t	hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; *text != '\0'; text++)
+		hash = (hash ^ (unsigned char) *text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/*
+ * Begin with what an earlier life of the server knew, or with NULL.  "text" is
+ * that of snowflake.registry.
+ */
+void
+sf_age_init(SfAge *age, const SfKnown *known, const char *text,
+			const SfLayout *layout)
+{
+	memset(age, 0, sizeof(SfAge));
+	if (known != NULL)
+		age->known = *known;
+	age->text = sf_age_hash(text);
+	age->layout = layout;
+	sf_layout_print(layout, age->layout_text, sizeof(age->layout_text));
+}
+
+/* Convert a tick of the registry's layout since its epoch into Unix ms. */
+static int64_t
+to_ms(const SfAge *age, int64_t tick)
+{
+	const SfLayout *layout = age->layout;
+
+	if (tick > SF_END_OF_TICKS)
+		tick = SF_END_OF_TICKS;
+	return (layout->epoch_tick + tick) * layout->tick_ms;
+}
+
+/*
+ * Return a time, in Unix ms, below which the configured registry gives nothing
+ * away: claims begin later, or it has promised these times to us. 0 if this
+ * server knows nothing of the registry.
+ */
+int64_t
+sf_age_promised_ms(const SfAge *age)
+{
+	const SfKnown *known = &age->known;
+
+	if (known->generation == 0 || known->text != age->text)
+		return 0;
+	return later(known->floor_ms,
+				 later(known->node_until_ms, known->shards_until_ms));
+}
+
+static bool
+is_superseded(const SfKnown *known, uint64_t generation)
+{
+	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
+	{
+		if (known->superseded[i] == generation)
+			return true;
+	}
+	return false;
+}
+
+/* Accept another generation as the registry's. */
+static void
+follow(SfAge *age, const SfRegistry *registry)
+{
+	SfKnown		old = age->known;
+	SfKnown    *known = &age->known;
+
+	memset(known, 0, sizeof(SfKnown));
+	known->text = age->text;
+	known->generation = registry->generation;
+	known->floor_ms = to_ms(age, registry->floor);
+	memcpy(known->superseded, old.superseded, sizeof(known->superseded));
+	if (old.generation == 0)
+		return;
+	memmove(&known->superseded[1], &known->superseded[0],
+			sizeof(known->superseded) - sizeof(known->superseded[0]));
+	known->superseded[0] = old.generation;
+}
+
+/* Return the version of a slot's record; 0: it was never written. */
+static int64_t
+version_of(const SfRegistry *registry, int64_t node)
+{
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		if (registry->records[i].node == node)
+			return registry->records[i].version;
+	}
+	return 0;
+}
+
+/*
+ * Return true if the registry shows less of this generation than we know.  If
+ * others have written more to an older registry than it had lost, the highest
+ * version no longer shows the loss, but these two records do.
+ */
+static bool
+is_older(const SfKnown *known, const SfRegistry *registry)
+{
+	return registry->version < known->version ||
+		registry->shards_version < known->shards_version ||
+		version_of(registry, known->newest) < known->newest_version ||
+		version_of(registry, known->node) < known->node_version;
+}
+
+/*
+ * Compare a registry that was read with the memory, and remember what is new.
+ * A registry for another layout is ignored: it will not be used anyway.
+ */
+SfLoss
+sf_age_read(SfAge *age, const SfRegistry *registry)
+{
+	SfKnown    *known = &age->known;
+
+	if (!registry->initialized)
+		return known->generation != 0 && known->text == age->text ?
+			SF_LOSS_ALL : SF_LOSS_NONE;
+	if (strcmp(registry->layout, age->layout_text) != 0)
+		return SF_LOSS_NONE;
+	if (is_superseded(known, registry->generation))
+		return SF_LOSS_SUPERSEDED;
+	if (registry->generation != known->generation)
+	{
+		if (to_ms(age, registry->floor) < sf_age_promised_ms(age))
+			return SF_LOSS_FLOOR;
+		follow(age, registry);
+	}
+	known->text = age->text;
+	if (is_older(known, registry))
+		known->lost = 1;
+	if (known->lost)
+		return SF_LOSS_SOME;
+	known->version = registry->version;
+	known->newest = registry->newest;
+	known->newest_version = version_of(registry, registry->newest);
+	return SF_LOSS_NONE;
+}
+
+/*
+ * Return true if a write to this generation got a version above those known,
+ * as each write does.  Writes to other generations do not count any more.
+ */
+static bool
+is_younger(SfKnown *known, uint64_t generation, int64_t version,
+		   int64_t known_version)
+{
+	if (generation != known->generation)
+		return false;
+	if (version <= known_version)
+		known->lost = 1;
+	return !known->lost;
+}
+
+/*
+ * Remember an acknowledged write of a slot, and the version that it gave the
+ * registry.  Return false if the registry has lost data: then the write must
+ * not be relied upon.
+ */
+bool
+sf_age_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
+			 int64_t registry_version)
+{
+	SfKnown    *known = &age->known;
+
+	if (!is_younger(known, generation, registry_version, known->version))
+		return false;
+	known->version = registry_version;
+	known->node = record->node;
+	known->node_version = record->version;
+	known->node_until_ms = to_ms(age, record->until);
+	return true;
+}
+
+/*
+ * Remember the version of a readable shard record.  A damaged record, which
+ * will be removed, does not count.
+ */
+void
+sf_age_read_shards(SfAge *age, int64_t version)
+{
+	age->known.shards_version = later(age->known.shards_version, version);
+}
+
+/* Do the same as sf_age_write() for the shard record. */
+bool
+sf_age_write_shards(SfAge *age, uint64_t generation, int64_t version,
+					int64_t until_ms)
+{
+	SfKnown    *known = &age->known;
+
+	if (!is_younger(known, generation, version, known->shards_version))
+		return false;
+	known->shards_version = version;
+	known->shards_until_ms = until_ms;
+	return true;
+}

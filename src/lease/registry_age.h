@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry_age.h
+ *	  What a server remembers of the registry, to notice data loss: an older
+ *	  snapshot, an older copy of its files, an old primary that comes back, or
+ *	  an empty registry.
+ *
+ * Pure: needs no server.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_REGISTRY_AGE_H
+#define SF_REGISTRY_AGE_H
+
+#include "lease/registry.h"
+
+/* Generations ended by a recovery; of more, the oldest is dropped. */
+#define SF_AGE_SUPERSEDED	8
+
+/* The memory, kept in a file over restarts (age_file.c). */
+typedef struct SfKnown
+{
+	uint64_t	text;			/* hash of snowflake.registry when the
+								 * generation was last read */
+	uint64_t	generation;		/* 0: nothing is known yet */
+	int64_t		floor_ms;		/* of the generation, in Unix ms */
+	int64_t		version;		/* highest slot version, read or written */
+	int64_t		shards_version; /* the same for the shard record */
+
+	/* The record written last, as it was read; version 0: none. */
+	int64_t		newest;			/* its node */
+	int64_t		newest_version;
+
+	/* Our last record that the registry acknowledged; 0: none. */
+	int64_t		node;
+	int64_t		node_version;
+	int64_t		node_until_ms;	/* Unix ms: our IDs are below */
+	int64_t		shards_until_ms;
+
+	int64_t		lost;			/* 1: this generation has lost data */
+	uint64_t	superseded[SF_AGE_SUPERSEDED];	/* the latest first */
+} SfKnown;
+
+typedef struct SfAge
+{
+	SfKnown		known;
+	uint64_t	text;			/* hash of snowflake.registry now */
+	const SfLayout *layout;		/* of the registry's floor */
+	char		layout_text[SF_LAYOUT_TEXT_SIZE];
+} SfAge;
+
+/* The ways in which a registry can have lost data. */
+typedef enum SfLoss
+{
+	SF_LOSS_NONE,
+	SF_LOSS_ALL,				/* it is empty now */
+	SF_LOSS_SOME,				/* it is older than it was */
+	SF_LOSS_SUPERSEDED,			/* its generation has ended */
+	SF_LOSS_FLOOR				/* another generation, with a lower floor */
+} SfLoss;
+
+extern uint64_t sf_age_hash(const char *text);
+extern void sf_age_init(SfAge *age, const SfKnown *known, const char *text,
+						const SfLayout *layout);
+extern int64_t sf_age_promised_ms(const SfAge *age);
+extern SfLoss sf_age_read(SfAge *age, const SfRegistry *registry);
+extern bool sf_age_write(SfAge *age, uint64_t generation,
+						 const SfSlotRecord *record, int64_t registry_version);
+extern void sf_age_read_shards(SfAge *age, int64_t version);
+extern bool sf_age_write_shards(SfAge *age, uint64_t generation,
+								int64_t version, int64_t until_ms);
+
+#endif							/* SF_REGISTRY_AGE_H */

@@ -1,0 +1,306 @@
+/*-------------------------------------------------------------------------
+ *
+ * slot_choice.c
+ *	  Choice of the slot to claim.
+ *
+ * A claim begins at the until of the slot's record or above.  So a bad choice
+ * only makes the server wait.  The best slot is the one that this server has
+ * had before; then the one released the longest ago; then one that was never
+ * used; then one whose holder has gone and whose until has passed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "lease/slot_choice.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Classes of slots, best first.  The last two may not be claimed. */
+typedef enum Class
+{
+	HELD_BEFORE,
+	RELEASED,
+	NEVER_USED,
+	EXPIRED,
+	AHEAD,						/* would begin too far in the future */
+	TAKEN						/* another owner is present */
+} Class;
+
+/* State of the search. */
+typedef struct Search
+{
+	const SfClaimant *claimant;
+	const SfRegistry *registry;
+	int64_t		now_tick;
+	uint64_t	(*random) (void);
+
+	Class		best;
+	SfSlotRecord record;		/* best slot so far, if one may be claimed */
+	int64_t		start;
+	uint64_t	as_good;		/* number of slots of that class so far */
+	int64_t		soonest;		/* earliest start of the class AHEAD */
+	SfSlotRecord in_the_way;	/* a record that prevents a claim */
+} Search;
+
+/* Was this record's last write by this server's previous life? */
+static bool
+is_left_over(const SfClaimant *claimant, const SfSlotRecord *record)
+{
+	return claimant->last_write_id != 0 && record->version != 0 &&
+		record->node == claimant->last_held &&
+		record->write_id == claimant->last_write_id;
+}
+
+static int64_t
+find_start(const SfClaimant *claimant, const SfRegistry *registry,
+		   const SfSlotRecord *record)
+{
+	int64_t		until = record->until;
+
+	if (is_left_over(claimant, record) && claimant->last_until < until)
+		until = claimant->last_until;
+	return until > registry->floor ? until : registry->floor;
+}
+
+static Class
+classify(const Search *search, const SfSlotRecord *record, int64_t start)
+{
+	const SfClaimant *claimant = search->claimant;
+	int64_t		max_ahead = claimant->max_ahead_ms / claimant->layout->tick_ms;
+
+	if (record->present != 0 && record->present != claimant->owner &&
+		!is_left_over(claimant, record))
+		return TAKEN;
+	if (start > search->now_tick + max_ahead)
+		return AHEAD;
+	if (record->version == 0)
+		return NEVER_USED;
+	if (record->server == claimant->server)
+		return HELD_BEFORE;
+	return record->released ? RELEASED : EXPIRED;
+}
+
+static void
+look_at(Search *search, const SfSlotRecord *record)
+{
+	int64_t		start = find_start(search->claimant, search->registry, record);
+	Class		class = classify(search, record, start);
+
+	if (class >= AHEAD)
+		search->in_the_way = *record;
+	if (class == AHEAD && start < search->soonest)
+		search->soonest = start;
+	if (class > search->best || class >= AHEAD)
+		return;
+	if (class < search->best)
+		search->as_good = 0;
+	search->as_good++;
+
+	/* the one released longest ago; of other classes, a random one */
+	if (search->as_good == 1 ||
+		(class == RELEASED ? record->until < search->record.until :
+		 search->random() % search->as_good == 0))
+	{
+		search->record = *record;
+		search->start = start;
+	}
+	search->best = class;
+}
+
+/* Count this server's other reserved slots, and find their first until. */
+static int
+count_reservations(const Search *search, uint32_t but, int64_t *first_until)
+{
+	int			n = 0;
+
+	*first_until = INT64_MAX;
+	for (int i = 0; i < search->registry->nrecords; i++)
+	{
+		const SfSlotRecord *record = &search->registry->records[i];
+
+		if (record->server != search->claimant->server ||
+			record->node == but || record->released ||
+			record->until <= search->now_tick)
+			continue;
+		n++;
+		if (record->until < *first_until)
+			*first_until = record->until;
+	}
+	return n;
+}
+
+static void
+print_tick(const SfLayout *layout, int64_t tick, char *text, size_t size)
+{
+	sf_epoch_print((layout->epoch_tick + tick) * layout->tick_ms, text, size);
+}
+
+/* Explain why no slot can be claimed. */
+static void
+explain(const Search *search, SfSlotChoice *claim)
+{
+	const SfClaimant *claimant = search->claimant;
+	const SfSlotRecord *record = &search->in_the_way;
+	char		time[40] = "";
+
+	claim->at_tick = search->soonest;
+	if (search->soonest != INT64_MAX)
+	{
+		claim->at_tick -= claimant->max_ahead_ms / claimant->layout->tick_ms;
+		print_tick(claimant->layout, search->soonest, time, sizeof(time));
+	}
+	if (search->registry->floor >= search->soonest)
+	{
+		snprintf(claim->problem, sizeof(claim->problem),
+				 "After its recovery the registry lets nobody claim a slot before %s.",
+				 time);
+		snprintf(claim->remedy, sizeof(claim->remedy),
+				 "One will be claimed then.");
+	}
+	else if (claimant->first_node < claimant->last_node)
+	{
+		snprintf(claim->problem, sizeof(claim->problem),
+				 search->soonest == INT64_MAX ?
+				 "All slots from %u to %u are taken." :
+				 "All slots from %u to %u are taken, or reserved until %s and longer.",
+				 claimant->first_node, claimant->last_node, time);
+		snprintf(claim->remedy, sizeof(claim->remedy),
+				 "Stop a server that is not needed, or choose a layout that has room for more. snowflake_registry_slots() lists the holders.");
+	}
+	else if (search->soonest == INT64_MAX)
+	{
+		snprintf(claim->problem, sizeof(claim->problem),
+				 "Slot %u is held by \"%s\".", record->node, record->host);
+		snprintf(claim->public_problem, sizeof(claim->public_problem),
+				 "Slot %u is held by another server.", record->node);
+		snprintf(claim->remedy, sizeof(claim->remedy),
+				 "Stop that server, or choose another snowflake.node_id, or unset it for any that is free.");
+	}
+	else
+	{
+		snprintf(claim->problem, sizeof(claim->problem),
+				 "Slot %u is reserved until %s by \"%.63s\", which has gone.",
+				 claimant->first_node, time, record->host);
+		snprintf(claim->public_problem, sizeof(claim->public_problem),
+				 "Slot %u is reserved until %s by a server that has gone.",
+				 claimant->first_node, time);
+		snprintf(claim->remedy, sizeof(claim->remedy),
+				 "It will be claimed then. Unset snowflake.node_id for any that is free.");
+	}
+}
+
+/* Return the slot's record, or NULL if it was never written. */
+const SfSlotRecord *
+sf_slot_record_find(const SfRegistry *registry, uint32_t node)
+{
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		if (registry->records[i].node == node)
+			return &registry->records[i];
+	}
+	return NULL;
+}
+
+void
+sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
+			   const SfRegistry *registry, int64_t now_tick,
+			   uint64_t (*random) (void))
+{
+	Search		search = {
+		.claimant = claimant, .registry = registry, .now_tick = now_tick,
+		.random = random, .best = AHEAD, .soonest = INT64_MAX
+	};
+	int			i = 0;
+	int64_t		first_until;
+	char		time[40];
+
+	memset(claim, 0, sizeof(SfSlotChoice));
+	claim->at_tick = INT64_MAX;
+	for (int64_t node = claimant->first_node; node <= claimant->last_node;
+		 node++)
+	{
+		SfSlotRecord never = {.node = (uint32_t) node};
+
+		while (i < registry->nrecords && registry->records[i].node < node)
+			i++;
+		if (i < registry->nrecords && registry->records[i].node == node)
+			look_at(&search, &registry->records[i]);
+		else
+			look_at(&search, &never);
+	}
+	if (search.best >= AHEAD)
+	{
+		explain(&search, claim);
+		return;
+	}
+	if (count_reservations(&search, search.record.node, &first_until) >=
+		SF_CLAIM_RESERVATIONS)
+	{
+		snprintf(claim->problem, sizeof(claim->problem),
+				 "This server has left %d slots reserved, and may not take another.",
+				 SF_CLAIM_RESERVATIONS);
+		print_tick(claimant->layout, first_until, time, sizeof(time));
+		snprintf(claim->remedy, sizeof(claim->remedy),
+				 "Find out why it starts again and again. The first of them expires at %s.",
+				 time);
+		claim->at_tick = first_until;
+		return;
+	}
+	claim->found = true;
+	claim->record = search.record;
+	claim->start = search.start;
+}
+
+/*
+ * Return true if most present owners have a clock that is as far ahead of the
+ * registry's as offset_ms.  Then the registry's clock is wrong.
+ */
+bool
+sf_peers_agree(const SfRegistry *registry, uint64_t owner,
+			   int64_t offset_ms, int64_t max_ms)
+{
+	int			agree = 0;
+	int			disagree = 0;
+
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		const SfSlotRecord *record = &registry->records[i];
+		int64_t		apart = record->offset_ms - offset_ms;
+
+		if (record->present == 0 || record->present == owner)
+			continue;
+		if (apart <= max_ms && apart >= -max_ms)
+			agree++;
+		else
+			disagree++;
+	}
+	return agree > disagree;
+}
+
+/*
+ * Compare a clock that is offset_ms ahead of the registry's, give or take
+ * slack_ms, with those of the present owners.  Return how many are behind it
+ * by more than limit_ms, minus how many are ahead by more.
+ */
+int
+sf_peers_apart(const SfRegistry *registry, uint64_t owner,
+			   int64_t offset_ms, int64_t slack_ms, int64_t limit_ms,
+			   int *peers)
+{
+	int			apart = 0;
+
+	*peers = 0;
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		const SfSlotRecord *record = &registry->records[i];
+
+		if (record->present == 0 || record->present == owner)
+			continue;
+		(*peers)++;
+		if (offset_ms - record->offset_ms - slack_ms > limit_ms)
+			apart++;
+		else if (record->offset_ms - offset_ms - slack_ms > limit_ms)
+			apart--;
+	}
+	return apart;
+}

@@ -1,0 +1,161 @@
+/*-------------------------------------------------------------------------
+ *
+ * clock_jump.c
+ *	  Detection of a wall clock that has jumped forward too far to be trusted.
+ *
+ * The baseline is a distance of the wall clock from the time since boot.  It
+ * is one for the server, because all databases share the counters: the largest
+ * distance at which a mark was loaded or extended.  A jump past the mark
+ * cannot bypass this check: until the mark is extended, nothing is issued
+ * beyond it.
+ *
+ * A process may lose the processor between any two lines.  So the baseline is
+ * read after the clock; otherwise a jump that others were refused for could
+ * count as the first look.  And it is raised before a mark is published;
+ * otherwise others could issue while there is none yet.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "mark/clock_jump.h"
+
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/timefmt.h"
+#include "runtime/counts.h"
+#include "runtime/log.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+
+/* Read the wall clock. */
+void
+sf_clock_jump_look(SfClockLook *look)
+{
+	SF_FAULT("clock-look");
+	look->offset_ms = sf_clock_boot_offset_ms(&look->now_ms);
+	look->jump_ms = 0;
+	look->jumped = false;
+	sf_stats_see_clock(look->now_ms, look->offset_ms);
+}
+
+/* Set look->jumped.  If it is false and "believe" set, raise the baseline. */
+void
+sf_clock_jump_judge(SfClockLook *look, bool believe)
+{
+	int64		limit_ms = sf_max_clock_jump * INT64CONST(1000);
+	uint64		baseline = pg_atomic_read_u64(&sf_shmem->boot_offset);
+
+	do
+	{
+		look->jump_ms = baseline == 0 ? 0 :
+			look->offset_ms - (int64) baseline;
+		look->jumped = look->jump_ms > limit_ms;
+	} while (believe && !look->jumped &&
+			 look->offset_ms > (int64) baseline &&
+			 !pg_atomic_compare_exchange_u64(&sf_shmem->boot_offset, &baseline,
+											 look->offset_ms));
+}
+
+/* SQLSTATE 58000 */
+void
+sf_clock_jump_refuse(const SfClockLook *look)
+{
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock jumped forward by %s",
+					sf_timefmt_span(look->jump_ms)),
+			 errdetail("It now says %s; snowflake.max_clock_jump is %s.",
+					   sf_timefmt_show(look->now_ms),
+					   sf_timefmt_span(sf_max_clock_jump * INT64CONST(1000))),
+			 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept('clock').")));
+}
+
+/*
+ * Keep the smallest distance of the clock from a loaded mark: the clock can be
+ * wrong by that much.  Larger distances are those of databases that have
+ * rested.
+ */
+static void
+keep_past(int64 past_ms)
+{
+	uint64		past = (uint64) Max(past_ms, 0) + 1;
+	uint64		least = pg_atomic_read_u64(&sf_shmem->least_past);
+
+	while ((least == 0 || past < least) &&
+		   !pg_atomic_compare_exchange_u64(&sf_shmem->least_past, &least,
+										   past))
+		;
+}
+
+/*
+ * Return how far the clock is past the newest loaded mark if that is more than
+ * it may jump; otherwise 0.  If the clock was set back since, it is past the
+ * mark by so much less.
+ */
+int64
+sf_jump_past_ms(void)
+{
+	uint64		least = pg_atomic_read_u64(&sf_shmem->least_past);
+	int64		baseline = (int64) pg_atomic_read_u64(&sf_shmem->boot_offset);
+	int64		now_ms;
+	int64		past;
+
+	if (least == 0 || baseline == 0)
+		return 0;
+	past = (int64) least - 1 + sf_clock_boot_offset_ms(&now_ms) - baseline;
+	return past > sf_max_clock_jump * INT64CONST(1000) ? past : 0;
+}
+
+/*
+ * Warn if the clock, which was trusted, is further past the first mark of a
+ * server's life than it may jump.  Either it is wrong, or no ID was made for
+ * so long: there is nothing else to compare it with.
+ */
+void
+sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)
+{
+	int64		limit_ms = sf_max_clock_jump * INT64CONST(1000);
+
+	if (found_ms == 0)
+		return;
+	keep_past(look->now_ms - found_ms);
+	if (look->now_ms - found_ms <= limit_ms)
+		return;
+	sf_log_event(SF_EVENT_CLOCK_FAR,
+				 psprintf("The clock says %s. All IDs of this database lie before %s.",
+						  sf_timefmt_show(look->now_ms),
+						  sf_timefmt_show(found_ms)),
+				 "If no ID was made for so long, all is well. If the clock is wrong, set it right now: IDs made until then lie in the future, and after that no call gets one before that time comes.",
+				 "the wall clock is %s past the last mark of this database",
+				 sf_timefmt_span(look->now_ms - found_ms));
+}
+
+/* Throw an error if a jump of the clock would prevent an extension now. */
+void
+sf_clock_jump_check(void)
+{
+	SfClockLook look;
+
+	sf_clock_jump_look(&look);
+	sf_clock_jump_judge(&look, false);
+	sf_stats_log_step();
+	if (look.jumped)
+		sf_clock_jump_refuse(&look);
+}
+
+/* Trust the present clock.  Return true if it was in question. */
+bool
+sf_clock_jump_accept(void)
+{
+	SfClockLook look;
+	bool		was_far = sf_jump_past_ms() > 0;
+
+	sf_clock_jump_look(&look);
+	sf_clock_jump_judge(&look, false);
+	pg_atomic_write_u64(&sf_shmem->boot_offset, Max(look.offset_ms, 0));
+	keep_past(0);
+	return look.jumped || was_far;
+}

@@ -1,0 +1,179 @@
+/*-------------------------------------------------------------------------
+ *
+ * db_slot.c
+ *	  Database slots: which one is ours, and which backend may change its mark.
+ *
+ * The lock of a slot is held across the flush of its mark, but never waited
+ * for: a process that must wait sleeps on the slot's condition variable, where
+ * it can be cancelled.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "mark/db_slot.h"
+
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "utils/inval.h"
+#include "utils/syscache.h"
+
+/* How often to check whether an error has released the lock without notice. */
+#define LOCK_RETRY_MS	100
+
+/* The private slot for durable numbers that this transaction has created. */
+static SfDatabase own_slot;
+
+static uint32 wait_event_mark = 0;
+
+static SfDatabase *
+find_slot(Oid oid)
+{
+	Assert(LWLockHeldByMe(sf_shmem->lock));
+	for (int i = 0; i < sf_shmem->ndatabases; i++)
+	{
+		if (sf_databases[i].database.oid == oid)
+			return &sf_databases[i].database;
+	}
+	return NULL;
+}
+
+/* Find the slot of a dropped database: its OID and its count; or false. */
+static bool
+find_gone(Oid *oid, uint32 *attached)
+{
+	for (int i = 0; i < sf_shmem->ndatabases; i++)
+	{
+		SfDatabase *database = &sf_databases[i].database;
+
+		LWLockAcquire(sf_shmem->lock, LW_SHARED);
+		*oid = database->oid;
+		*attached = database->attached;
+		LWLockRelease(sf_shmem->lock);
+
+		/* a database created since must not count as dropped */
+		AcceptInvalidationMessages();
+		if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(*oid)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Find this database's slot, or take a free one, or that of a dropped
+ * database.  Nobody is connected to a dropped database, so no process uses its
+ * slot.  A new database may have got the same OID meanwhile, and have
+ * attached: the count shows that.
+ */
+SfDatabase *
+sf_db_slot_take(void)
+{
+	SfDatabase *slot;
+	Oid			gone = InvalidOid;
+	uint32		attached = 0;
+
+	for (;;)
+	{
+		LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
+		slot = find_slot(MyDatabaseId);
+		if (slot == NULL)
+		{
+			slot = find_slot(gone);
+			if (slot != NULL && OidIsValid(gone) &&
+				slot->attached != attached)
+				slot = NULL;
+			if (slot != NULL)
+			{
+				slot->oid = MyDatabaseId;
+				pg_atomic_write_u64(&slot->mark, 0);
+				pg_atomic_write_u64(&slot->early, 0);
+			}
+		}
+		if (slot != NULL)
+			slot->attached++;
+		LWLockRelease(sf_shmem->lock);
+		if (slot != NULL)
+			return slot;
+
+		CHECK_FOR_INTERRUPTS();
+		if (!find_gone(&gone, &attached))
+			ereport(ERROR,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("too many databases generate IDs on this server"),
+					 errdetail("snowflake.max_databases is %d.",
+							   sf_shmem->ndatabases),
+					 errhint("Increase snowflake.max_databases, and restart the server.")));
+	}
+}
+
+/* Return this database's slot, which it keeps; NULL if it has none yet. */
+SfDatabase *
+sf_db_slot_find(void)
+{
+	SfDatabase *slot;
+
+	LWLockAcquire(sf_shmem->lock, LW_SHARED);
+	slot = find_slot(MyDatabaseId);
+	LWLockRelease(sf_shmem->lock);
+	return slot;
+}
+
+/* Return the published mark of this database; 0 if there is none. */
+int64
+sf_db_slot_published_mark(void)
+{
+	SfDatabase *slot = sf_db_slot_find();
+
+	return slot == NULL ? 0 : (int64) pg_atomic_read_u64(&slot->mark);
+}
+
+/* Set up the private slot, beginning with the published mark. */
+SfDatabase *
+sf_db_slot_make_own(void)
+{
+	int64		mark = sf_db_slot_published_mark();
+
+	own_slot.oid = MyDatabaseId;
+	LWLockInitialize(&own_slot.lock, sf_shmem->lock->tranche);
+	ConditionVariableInit(&own_slot.changed);
+	pg_atomic_init_u64(&own_slot.mark, mark);
+	pg_atomic_init_u64(&own_slot.early, 0);
+	return &own_slot;
+}
+
+/*
+ * Take the slot's lock.  Return false instead if meanwhile the mark was
+ * published at need_ms or above.  With need_ms 0, always wait for the lock.
+ */
+bool
+sf_db_slot_lock(SfDatabase *slot, uint64 need_ms)
+{
+	bool		locked;
+
+	if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+		return true;
+	ConditionVariablePrepareToSleep(&slot->changed);
+	for (;;)
+	{
+		locked = false;
+		if (need_ms > 0 && pg_atomic_read_u64(&slot->mark) >= need_ms)
+			break;
+		locked = LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE);
+		if (locked)
+			break;
+		(void) ConditionVariableTimedSleep(&slot->changed, LOCK_RETRY_MS,
+										   sf_wait_event(&wait_event_mark,
+														 "SnowflakeMark"));
+	}
+	ConditionVariableCancelSleep();
+	return locked;
+}
+
+/* Release the slot's lock and wake all waiters. */
+void
+sf_db_slot_unlock(SfDatabase *slot)
+{
+	LWLockRelease(&slot->lock);
+	ConditionVariableBroadcast(&slot->changed);
+}

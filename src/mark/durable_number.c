@@ -1,0 +1,447 @@
+/*-------------------------------------------------------------------------
+ *
+ * durable_number.c
+ *	  Durable numbers, kept in sequences that the extension owns.
+ *
+ * A sequence is one page that vacuum never touches, that pg_dump, pg_upgrade
+ * and CREATE DATABASE copy, and that SELECT can read.  This file writes it as
+ * a full page image through generic WAL, whose redo is in core: a standby
+ * replays it without this library.  Such a write needs no transaction id, is
+ * not undone by a rollback, and is durable as soon as the WAL is flushed,
+ * whatever synchronous_commit says.
+ *
+ * A number that was never written reads as 0.
+ *
+ * The stamp lies in log_cnt.  Only nextval() uses that field, and nextval()
+ * fails on these sequences.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "mark/durable_number.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "access/xlog.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
+#include "commands/sequence.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* The magic number in the special space of a sequence's page. */
+#define SEQUENCE_MAGIC	0x1717
+
+static const char *const number_names[SF_DURABLE_NUMBERS] = {
+	"snowflake_mark",
+	"snowflake_recorded_layout",
+	"snowflake_recorded_epoch",
+	"snowflake_recorded_shard_layout",
+	"snowflake_recorded_shard_epoch"
+};
+
+/* The OIDs that this backend has found are still right. */
+static bool oids_valid = false;
+
+/* Number of times that an OID became, or may have become, invalid. */
+static uint64 forgotten = 0;
+
+/* Number of times that one of the sequences has changed. */
+static uint64 changed = 0;
+
+/* The mark's OID while it is locked, and "changed" at that moment. */
+static Oid	held = InvalidOid;
+static uint64 changed_before;
+
+/* Called when the OIDs become invalid. */
+static void (*tell) (void) = NULL;
+
+static Oid	number_oids[SF_DURABLE_NUMBERS];
+static uint32 number_hashes[SF_DURABLE_NUMBERS];
+
+static void
+forget(void)
+{
+	oids_valid = false;
+	forgotten++;
+	if (tell != NULL)
+		tell();
+}
+
+/* Forget the OIDs when one of the sequences changes or goes; 0: any. */
+static void
+forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
+{
+	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
+	{
+		if (hashvalue == number_hashes[i])
+			changed++;
+		if (hashvalue == 0 || hashvalue == number_hashes[i])
+			forget();
+	}
+}
+
+/* Look up the sequences; see sf_durable_number_find(). */
+static void
+look_up(Oid function)
+{
+	Oid			schema = get_namespace_oid(SF_SCHEMA, true);
+	Oid			extension = getExtensionOfObject(ProcedureRelationId,
+												 function);
+
+	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
+	{
+		Oid			oid = OidIsValid(schema) ?
+			get_relname_relid(number_names[i], schema) : InvalidOid;
+
+		if (!OidIsValid(oid) || !OidIsValid(extension) ||
+			getExtensionOfObject(RelationRelationId, oid) != extension)
+		{
+			forget();
+			ereport(ERROR,
+					(errcode(ERRCODE_UNDEFINED_OBJECT),
+					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
+							number_names[i]),
+					 errhint("Restore the sequence, or create the extension again, and have an administrator call snowflake_advance() with the largest ID in use.")));
+		}
+		number_oids[i] = oid;
+		number_hashes[i] = GetSysCacheHashValue1(RELOID,
+												 ObjectIdGetDatum(oid));
+	}
+}
+
+/*
+ * Find the sequences: they lie in the extension's schema and belong to the
+ * same extension as the called function.  So no other sequence of such a name
+ * is mistaken for ours. on_change, if given, is called whenever the search
+ * must be repeated.
+ */
+void
+sf_durable_number_find(Oid function, void (*on_change) (void))
+{
+	static bool registered = false;
+	uint64		before = forgotten;
+
+	if (on_change != NULL)
+		tell = on_change;
+	if (oids_valid)
+		return;
+	if (!registered)
+	{
+		CacheRegisterSyscacheCallback(RELOID, forget_on_change, (Datum) 0);
+		registered = true;
+	}
+	look_up(function);
+
+	/* not if one has changed meanwhile, or the search has failed */
+	oids_valid = forgotten == before;
+}
+
+/*
+ * Find the sequences, and lock the mark's, so that it stays until it is
+ * released.  The result counts if the lock is on the right one: with
+ * debug_discard_caches every lock forgets all caches.
+ */
+void
+sf_durable_number_hold(Oid function, void (*on_change) (void))
+{
+	for (;;)
+	{
+		sf_durable_number_find(function, on_change);
+		held = number_oids[SF_DURABLE_MARK];
+		LockRelationOid(held, AccessShareLock);
+		changed_before = changed;
+		if (oids_valid)
+			return;
+		look_up(function);
+		if (number_oids[SF_DURABLE_MARK] == held)
+			return;
+		UnlockRelationOid(held, AccessShareLock);
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* Release the lock.  Return true if what was found is still right. */
+bool
+sf_durable_number_release(void)
+{
+	oids_valid = changed == changed_before;
+	UnlockRelationOid(held, AccessShareLock);
+	return oids_valid;
+}
+
+/*
+ * Open a number's sequence, and check that it is usable.  Without "wait",
+ * return NULL if its lock is not free, or the sequence is gone.
+ */
+static Relation
+open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
+{
+	Oid			oid = number_oids[id];
+	Relation	rel;
+
+	if (wait)
+		LockRelationOid(oid, mode);
+	else if (!ConditionalLockRelationOid(oid, mode))
+		return NULL;
+
+	rel = try_relation_open(oid, NoLock);
+	if (rel == NULL)
+	{
+		UnlockRelationOid(oid, mode);
+		forget();
+		if (!wait)
+			return NULL;
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("sequence \"%s\" of the extension \"snowflake\" has been replaced",
+						number_names[id]),
+				 errhint("Repeat the command; the extension was dropped or changed meanwhile.")));
+	}
+	if (rel->rd_rel->relkind != RELKIND_SEQUENCE ||
+		rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not a logged sequence",
+						RelationGetRelationName(rel)),
+				 errhint("Make it one again: ALTER SEQUENCE %s.%s SET LOGGED;",
+						 SF_SCHEMA, RelationGetRelationName(rel))));
+	return rel;
+}
+
+/* Return the data of a sequence's only tuple, in its page or in a copy. */
+static Form_pg_sequence_data
+sequence_data(Relation rel, Page page)
+{
+	ItemId		item;
+	HeapTupleHeader tuple;
+
+	if (PageIsNew(page) ||
+		PageGetSpecialSize(page) < sizeof(uint32) ||
+		*(uint32 *) PageGetSpecialPointer(page) != SEQUENCE_MAGIC ||
+		PageGetMaxOffsetNumber(page) < FirstOffsetNumber ||
+		!ItemIdIsNormal(PageGetItemId(page, FirstOffsetNumber)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("page of sequence \"%s\" is damaged",
+						RelationGetRelationName(rel)),
+				 errhint("Restore the database from a backup, or create the extension again and have an administrator call snowflake_advance() with the largest ID in use.")));
+	item = PageGetItemId(page, FirstOffsetNumber);
+	tuple = (HeapTupleHeader) PageGetItem(page, item);
+	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
+}
+
+static int64
+data_value(Form_pg_sequence_data data)
+{
+	return data->is_called ? data->last_value : 0;
+}
+
+/* Read a number.  The value read need not be on disk yet. */
+int64
+sf_durable_number_read(SfDurableNumberId id)
+{
+	Relation	rel = open_sequence(id, AccessShareLock, true);
+	Buffer		buffer = ReadBuffer(rel, 0);
+	int64		value;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	value = data_value(sequence_data(rel, BufferGetPage(buffer)));
+	UnlockReleaseBuffer(buffer);
+	relation_close(rel, AccessShareLock);
+	return value;
+}
+
+/* Lock all numbers for reading; return false if that would have to wait. */
+bool
+sf_durable_number_lock_all(void)
+{
+	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
+	{
+		if (!ConditionalLockRelationOid(number_oids[i], AccessShareLock))
+		{
+			while (i-- > 0)
+				UnlockRelationOid(number_oids[i], AccessShareLock);
+			return false;
+		}
+	}
+	return true;
+}
+
+void
+sf_durable_number_unlock_all(void)
+{
+	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
+		UnlockRelationOid(number_oids[i], AccessShareLock);
+}
+
+/*
+ * Open a number for writing.  All catalogue look-ups and allocations happen
+ * here, so that the caller may take a lightweight lock afterwards.  Without
+ * "wait", return false if a lock is not free; if all are free, reading any
+ * number does not wait until this one is closed.
+ */
+bool
+sf_durable_number_open(SfDurableNumber *number, SfDurableNumberId id,
+					   bool wait)
+{
+	number->all = !wait;
+	if (number->all && !sf_durable_number_lock_all())
+		return false;
+	number->rel = open_sequence(id, RowExclusiveLock, wait);
+	if (number->rel == NULL)
+	{
+		sf_durable_number_unlock_all();
+		return false;
+	}
+	number->buffer = ReadBuffer(number->rel, 0);
+	number->xlog = GenericXLogStart(number->rel);
+	number->locked = false;
+	number->is_new = sf_relation_is_new(number->rel);
+	return true;
+}
+
+/* Lock the page.  Return its value; *lsn is the end of the WAL to flush. */
+int64
+sf_durable_number_lock(SfDurableNumber *number, XLogRecPtr *lsn)
+{
+	Page		page = BufferGetPage(number->buffer);
+	Form_pg_sequence_data data;
+
+	LockBuffer(number->buffer, BUFFER_LOCK_EXCLUSIVE);
+	number->locked = true;
+	*lsn = PageGetLSN(page);
+	data = sequence_data(number->rel, page);
+	number->stamp = data->log_cnt;
+	return data_value(data);
+}
+
+/* Write a value and a stamp into a page that will be logged. */
+static void
+set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value,
+		  int64 stamp)
+{
+	Page		page = GenericXLogRegisterBuffer(xlog, buffer,
+												 GENERIC_XLOG_FULL_IMAGE);
+	Form_pg_sequence_data data = sequence_data(rel, page);
+
+	data->last_value = value;
+	data->is_called = true;
+	data->log_cnt = stamp;
+
+	/* minors before 15.5 and 16.1 mark it too late for a checkpoint */
+	MarkBufferDirty(buffer);
+}
+
+/*
+ * Write the value with a stamp, or with 0, and unlock.  Return the end of the
+ * WAL that must be flushed before any process relies on the value.
+ */
+XLogRecPtr
+sf_durable_number_store(SfDurableNumber *number, int64 value, int64 stamp)
+{
+	XLogRecPtr	lsn;
+
+	Assert(number->locked);
+	set_value(number->rel, number->xlog, number->buffer, value, stamp);
+	lsn = GenericXLogFinish(number->xlog);
+	number->xlog = NULL;
+	sf_durable_number_unlock(number);
+	return lsn;
+}
+
+/* Unlock the page, if it is locked. */
+void
+sf_durable_number_unlock(SfDurableNumber *number)
+{
+	if (number->locked)
+		LockBuffer(number->buffer, BUFFER_LOCK_UNLOCK);
+	number->locked = false;
+}
+
+void
+sf_durable_number_close(SfDurableNumber *number)
+{
+	sf_durable_number_unlock(number);
+	if (number->xlog != NULL)
+		GenericXLogAbort(number->xlog);
+	ReleaseBuffer(number->buffer);
+	relation_close(number->rel, RowExclusiveLock);
+	if (number->all)
+		sf_durable_number_unlock_all();
+}
+
+/* Return true if these locked pages hold only these values, or 0. */
+static bool
+hold_no_other(const Relation *rels, const Buffer *buffers,
+			  const int64 *values, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		Page		page = BufferGetPage(buffers[i]);
+		int64		value = data_value(sequence_data(rels[i], page));
+
+		if (value != 0 && value != values[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Write numbers in one WAL record, which has room for four.  It must be
+ * flushed up to *lsn.  That is InvalidXLogRecPtr if there is no WAL record:
+ * with wal_level = minimal, a sequence that this transaction has created is
+ * written to disk at commit.  With "fill", replace no other values unless the
+ * mark is 0; return false instead.
+ */
+bool
+sf_durable_number_write(const SfDurableNumberId *ids, const int64 *values,
+						int n, bool fill, XLogRecPtr *lsn)
+{
+	Relation	rels[MAX_GENERIC_XLOG_PAGES] = {NULL};
+	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
+	SfDurableNumber mark = {0};
+	GenericXLogState *xlog;
+	bool		written;
+
+	Assert(n > 0 && n <= MAX_GENERIC_XLOG_PAGES);
+	for (int i = 0; i < n; i++)
+	{
+		rels[i] = open_sequence(ids[i], RowExclusiveLock, true);
+		buffers[i] = ReadBuffer(rels[i], 0);
+	}
+	if (fill)
+		(void) sf_durable_number_open(&mark, SF_DURABLE_MARK, true);
+	xlog = GenericXLogStart(rels[0]);
+	for (int i = 0; i < n; i++)
+		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);
+
+	/* if the mark is 0, a writer of the mark has not come to them yet */
+	written = !fill || sf_durable_number_lock(&mark, lsn) == 0 ||
+		hold_no_other(rels, buffers, values, n);
+	if (written)
+	{
+		for (int i = 0; i < n; i++)
+			set_value(rels[i], xlog, buffers[i], values[i], 0);
+		*lsn = GenericXLogFinish(xlog);
+	}
+	else
+		GenericXLogAbort(xlog);
+	if (fill)
+		sf_durable_number_close(&mark);
+	for (int i = 0; i < n; i++)
+	{
+		UnlockReleaseBuffer(buffers[i]);
+		relation_close(rels[i], RowExclusiveLock);
+	}
+	return written;
+}

@@ -1,0 +1,458 @@
+/*-------------------------------------------------------------------------
+ *
+ * mark.c
+ *	  The durable mark: load, extend, publish.
+ *
+ * The mark of a database is a time, in Unix milliseconds: every ID in this
+ * state of the database is below it.  An ID is returned only if the end of its
+ * tick is at or below the published mark, and the published mark has been
+ * flushed to disk.  WAL is one sequence.  So if the prefix of it with which a
+ * recovery, a standby or a backup ends holds an ID, it also holds the mark
+ * that covers it, because that was flushed before the ID existed.  No clock
+ * takes part in this argument.
+ *
+ * These rules make it true:
+ *
+ * - flush, then publish.  A reader of the published mark needs no barrier for
+ *   that: that it is on disk is a fact about the disk.
+ *
+ * - raise, then publish.  The durable mark found at a start is above all IDs
+ *   of this database, so every counter is raised to it first (or to less, if
+ *   the shutdown file names the life of its stamp).  A backend that read a
+ *   counter before it was raised fails its compare-and-swap.
+ *
+ * - the published mark and the durable mark never fall.  A durable mark found
+ *   above the published one (a restore) is loaded; one found below it (setval,
+ *   or again a restore) is written up.  In both cases rows below it may have
+ *   been added that the counters do not cover, so they are raised to it.
+ *
+ * - the published mark is in the durable number that others will find.  If a
+ *   transaction has created that number, it may vanish with the transaction;
+ *   until then the session keeps a private mark.  A session that creates the
+ *   extension again writes the published mark into the new number before any
+ *   other session can see it.
+ *
+ * - a mark with this life's stamp raises nothing.  A copy of a database
+ *   (CREATE DATABASE ... TEMPLATE) has the mark of its source, up to a reserve
+ *   ahead of the clock, and all databases would wait for it.  So a backend
+ *   that writes a mark adds the stamp, a random number drawn with the shared
+ *   memory, but only if the counters have reached every ID that the database
+ *   may hold below the mark.  Each such ID was made by the counters of this
+ *   life, or was there when the database was loaded; and then the counters
+ *   were raised above it before that write.  Counters never fall while the
+ *   shared memory lives, so the stamp stays true, also in every copy of the
+ *   page: its rows are as old.  After a crash, on a promoted standby and from
+ *   a backup, the stamp is that of another life; setval(), and so any restore,
+ *   removes it.  Two kinds of marks are written without a stamp, because the
+ *   counters were not raised to them: one advanced beyond the clock, and one
+ *   given up.
+ *
+ * - no life makes an ID beside the stamp of another.  A mark that is loaded
+ *   keeps its stamp, because IDs then begin at the mark, and need a later one,
+ *   which is written with the new stamp.  But a life that begins below the
+ *   mark writes its stamp first: otherwise the shutdown file of the life
+ *   before would seem to cover these IDs, too.
+ *
+ * The mark is extended early, when half of the reserve is left, by one backend
+ * while the others go on.
+ *
+ * All databases share the counters.  To keep a bad mark of one from stopping
+ * the others, a mark too far ahead of the clock is refused for its database
+ * before anything is raised.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "mark/mark.h"
+
+#include "access/xlog.h"
+#include "base/clock.h"
+#include "base/fault.h"
+#include "base/timefmt.h"
+#include "mark/clock_jump.h"
+#include "mark/clock_sync.h"
+#include "mark/config_record.h"
+#include "mark/db_slot.h"
+#include "mark/shutdown_file.h"
+#include "runtime/counter.h"
+#include "runtime/counts.h"
+#include "runtime/settings.h"
+#include "runtime/shard_counter.h"
+
+/* Stands for no database: its mark is 0. */
+static SfDatabase no_database;
+
+SfDatabase *sf_mark_attached = &no_database;
+
+static void
+detach(void)
+{
+	sf_mark_attached = &no_database;
+}
+
+/* ---- counters ---- */
+
+/*
+ * Return the position below the first one whose tick begins at floor_ms or
+ * later, and not before the layout's epoch.
+ */
+static uint64
+floor_position(const SfLayout *layout, int64 floor_ms)
+{
+	int64		tick = sf_layout_ms_to_tick(layout, floor_ms +
+											layout->tick_ms - 1);
+
+	tick = Max(tick, layout->epoch_tick);
+	return tick == 0 ? 0 : ((uint64) tick << layout->sequence_bits) - 1;
+}
+
+/* Raise every counter, so that no ID is made below this time. */
+static void
+raise_counters(int64 floor_ms)
+{
+	uint64		position = floor_position(&sf_shard_layout, floor_ms);
+
+	sf_counter_raise(&sf_shmem->node_counter.position,
+					 floor_position(&sf_node_layout, floor_ms));
+	for (int i = 0; i < sf_shmem->nshards; i++)
+		sf_shard_raise(i, position);
+}
+
+/* ---- errors ---- */
+
+/* The outcome of an attempt to move a mark. */
+typedef struct Outcome
+{
+	SfClockLook clock;
+	int64		found_ms;		/* all IDs there are below this */
+	bool		behind;			/* the clock is too far behind it */
+	bool		loaded;			/* loaded for the first time in this life */
+} Outcome;
+
+/*
+ * Refuse a mark that the clock will not reach within the time that a call may
+ * wait.
+ */
+static void
+refuse_mark(const Outcome *outcome)
+{
+	sf_stats_count(SF_STAT_REFUSED_CLOCK);
+	ereport(ERROR,
+			(errcode(ERRCODE_SYSTEM_ERROR),
+			 errmsg("wall clock is %s behind the mark of this database",
+					sf_timefmt_span(outcome->found_ms -
+									outcome->clock.now_ms)),
+			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %s.",
+					   sf_timefmt_show(outcome->found_ms),
+					   sf_timefmt_span(sf_max_clock_wait)),
+			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. " SF_MARK_REMEDY)));
+}
+
+/* ---- the protocol ---- */
+
+/*
+ * Give a durable mark up.  It was put below the published one, but so far
+ * ahead of the clock that the counters must not be raised to it.  No ID may
+ * come to lie above the durable mark, nor below what a restore may have
+ * brought.  So write the published mark back, and let this database load its
+ * mark again when the clock has come near.
+ */
+static XLogRecPtr
+give_up(SfDatabase *slot, SfDurableNumber *number, int64 published)
+{
+	XLogRecPtr	lsn = sf_durable_number_store(number, published, 0);
+
+	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
+	pg_atomic_write_u64(&slot->mark, 0);
+	return lsn;
+}
+
+/*
+ * Return the time to which all counters must be raised, given the durable mark
+ * found and the published one. 0: they have reached all IDs there.
+ */
+static int64
+floor_of(const SfDurableNumber *number, int64 found, int64 published)
+{
+	if (found == published && published != 0)
+		return 0;
+	if (sf_shmem->life != 0 && number->stamp == sf_shmem->life)
+		return 0;
+	return sf_shutdown_file_floor(number->stamp, found);
+}
+
+/*
+ * Make the durable mark and the published one equal: the heart of the
+ * protocol.  With "extend", also move both to a reserve beyond the clock; with
+ * "write", write even if nothing moves.  If the outcome is an error, nothing
+ * has changed.  The slot is locked.
+ */
+static void
+reconcile(SfDatabase *slot, SfDurableNumber *number, bool extend, bool write,
+		  Outcome *outcome)
+{
+	XLogRecPtr	lsn;
+	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
+	int64		found;
+	int64		floor;
+	int64		mark;
+	instr_time	begun;
+
+	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
+	INSTR_TIME_SET_CURRENT(begun);
+	sf_clock_jump_look(&outcome->clock);
+	outcome->loaded = published == 0;
+	found = sf_durable_number_lock(number, &lsn);
+	floor = floor_of(number, found, published);
+	outcome->found_ms = floor;
+	outcome->behind = floor > outcome->clock.now_ms + sf_max_clock_wait;
+	if (outcome->behind && found < published)
+		XLogFlush(give_up(slot, number, published));
+	if (extend || published == 0)
+		sf_clock_jump_judge(&outcome->clock, !outcome->behind);
+	if (outcome->behind || outcome->clock.jumped)
+	{
+		sf_durable_number_unlock(number);
+		return;
+	}
+
+	/* before it is stamped; 0 raises them to the layout's epoch */
+	if (found != published || published == 0)
+		raise_counters(floor);
+	mark = Max(found, published);
+	if (extend)
+		mark = Max(mark, outcome->clock.now_ms + sf_settings_reserve_ms());
+	if (mark != found || write || (floor != 0 && floor < found))
+		lsn = sf_durable_number_store(number, mark, sf_shmem->life);
+	sf_durable_number_unlock(number);
+	SF_FAULT("mark-inserted");
+
+	/* the mark found may be as unsafe as one stored here */
+	XLogFlush(lsn);
+	SF_FAULT("mark-flushed");
+	pg_write_barrier();
+	pg_atomic_write_u64(&slot->mark, mark);
+	SF_FAULT("mark-published");
+	if (extend)
+	{
+		sf_stats_count(SF_STAT_EXTENSIONS);
+		sf_stats_add(SF_STAT_EXTENSION_US, sf_stats_since(&begun));
+	}
+}
+
+/*
+ * Load the durable mark.  With "extend", also move it ahead, unless another
+ * backend has published enough_ms meanwhile.
+ */
+static void
+update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
+{
+	SfDurableNumber number;
+	Outcome		outcome = {0};
+
+	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	if (sf_db_slot_lock(slot, enough_ms))
+	{
+		/* after a wait, it may be done */
+		if (enough_ms == 0 ||
+			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
+			reconcile(slot, &number, extend, write, &outcome);
+		sf_db_slot_unlock(slot);
+	}
+	sf_durable_number_close(&number);
+	sf_stats_log_step();
+	if (outcome.behind)
+		refuse_mark(&outcome);
+	if (outcome.clock.jumped)
+		sf_clock_jump_refuse(&outcome.clock);
+	if (outcome.loaded)
+		sf_clock_jump_warn_far(&outcome.clock, outcome.found_ms);
+}
+
+/* Return true if the mark's sequence may vanish with this transaction. */
+static bool
+number_is_new(void)
+{
+	SfDurableNumber number;
+
+	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	sf_durable_number_close(&number);
+	return number.is_new;
+}
+
+/*
+ * Attach to this database: find its durable numbers and its slot, check the
+ * config record, and load the mark.  If need_ms is not 0, also move the mark
+ * ahead until need_ms is published.  It may be less if the clock went back or
+ * the extension has changed meanwhile: the caller looks again.
+ *
+ * A deadlock with ALTER SEQUENCE on a record and then on the mark is harmless:
+ * a session that waits here has no lightweight lock, and nothing half written.
+ */
+void
+sf_mark_attach(Oid function, int64 need_ms)
+{
+	SfDatabase *slot;
+	bool		recorded;
+	int64		published;
+	int64		mark;
+
+	sf_durable_number_hold(function, detach);
+	slot = sf_mark_attached;
+	sf_mark_attached = &no_database;	/* in case of an error */
+	if (slot == &no_database)
+		slot = number_is_new() ? sf_db_slot_make_own() : sf_db_slot_take();
+	recorded = sf_config_record_verify();
+	mark = sf_durable_number_read(SF_DURABLE_MARK);
+	published = (int64) pg_atomic_read_u64(&slot->mark);
+
+	if (!recorded)
+		sf_config_record_fill();	/* the mark's WAL comes after it */
+	if (mark == 0 && published == 0)
+		update(slot, 1, true, true);
+	else if (need_ms != 0)
+		update(slot, need_ms, true, !recorded);
+	else if (!recorded || mark != published)
+		update(slot, 0, false, !recorded);
+
+	/* not if the extension has changed meanwhile */
+	if (sf_durable_number_release())
+		sf_mark_attached = slot;
+}
+
+/* Extend the mark if that needs no wait. */
+static void
+try_extend(SfDatabase *slot, uint64 mark_ms)
+{
+	SfDurableNumber number;
+	Outcome		outcome = {0};
+
+	if (!sf_durable_number_open(&number, SF_DURABLE_MARK, false))
+		return;
+	SF_FAULT("early-opened");
+
+	/* the extension, or the config record, may have changed */
+	if (sf_mark_attached == slot && !sf_config_record_is_other() &&
+		LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
+	{
+		if (pg_atomic_read_u64(&slot->mark) == mark_ms)
+			reconcile(slot, &number, true, false, &outcome);
+		sf_db_slot_unlock(slot);
+	}
+	sf_durable_number_close(&number);
+	sf_stats_log_step();
+}
+
+/* Let other backends try, unless the mark was extended. */
+static void
+give_back(SfDatabase *slot, uint64 mark_ms)
+{
+	if (pg_atomic_read_u64(&slot->mark) == mark_ms)
+		pg_atomic_write_u64(&slot->early, 0);
+}
+
+/*
+ * Extend a mark of which half is used.  One backend does this, and it alone
+ * pays for it.  Its call has the ID already, so it neither waits for a lock
+ * nor fails because of the clock, the record or the extension.  If it does not
+ * succeed, another one tries, and a call that needs a later mark gets the
+ * error.
+ */
+void
+sf_mark_extend_early(void)
+{
+	SfDatabase *slot = sf_mark_attached;
+	uint64		mark_ms = pg_atomic_read_u64(&slot->mark);
+	uint64		claimed = pg_atomic_read_u64(&slot->early);
+
+	if (mark_ms == 0 || claimed >= mark_ms ||
+		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
+		return;
+	if (!sf_clock_sync_allows())
+		return;					/* a call that needs the mark gets the error */
+	PG_TRY();
+	{
+		try_extend(slot, mark_ms);
+	}
+	PG_CATCH();
+	{
+		give_back(slot, mark_ms);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	give_back(slot, mark_ms);
+}
+
+/*
+ * Begin the mark of an extension that is being created, before any other
+ * session can see it, above everything made in this life of the server.  If
+ * this transaction has dropped an extension, only the counters know the IDs
+ * that it made there.
+ */
+void
+sf_mark_initialize(Oid function)
+{
+	SfDurableNumberId id = SF_DURABLE_MARK;
+	int64		mark = Max(sf_db_slot_published_mark(),
+						   sf_shutdown_file_issued_below());
+	XLogRecPtr	lsn;
+
+	if (mark == 0)
+		return;
+	sf_durable_number_find(function, detach);
+	(void) sf_durable_number_write(&id, &mark, 1, false, &lsn);
+	XLogFlush(lsn);
+}
+
+/* ---- administration ---- */
+
+/*
+ * Advance this database to floor_ms: no ID is made below it any more.  If the
+ * clock will not reach floor_ms soon, the counters are not raised to it,
+ * because other databases share them: this database waits, and the others go
+ * on.  The counters are raised to the old mark, which is near.  So a call that
+ * has read the old mark and has not swapped its counter yet fails to swap.
+ */
+void
+sf_mark_advance(int64 floor_ms)
+{
+	SfDatabase *slot = sf_mark_attached;
+	SfDurableNumber number;
+	XLogRecPtr	lsn;
+	int64		published;
+	int64		found;
+	int64		mark;
+	bool		is_near;
+
+	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	(void) sf_db_slot_lock(slot, 0);
+	published = (int64) pg_atomic_read_u64(&slot->mark);
+	found = sf_durable_number_lock(&number, &lsn);
+
+	/* nothing was raised yet to what another writer has put there */
+	if (found != published)
+		floor_ms = Max(floor_ms, found);
+	mark = Max(floor_ms, published);
+	is_near = floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait;
+	raise_counters(is_near ? floor_ms : published);
+	if (mark != found || !is_near)
+		lsn = sf_durable_number_store(&number, mark,
+									  is_near ? sf_shmem->life : 0);
+	sf_durable_number_unlock(&number);
+	XLogFlush(lsn);
+
+	/* a mark that is not near is loaded when the clock has come near */
+	pg_write_barrier();
+	pg_atomic_write_u64(&slot->mark, is_near ? mark : 0);
+	sf_db_slot_unlock(slot);
+	sf_durable_number_close(&number);
+}
+
+/* Record the present configuration, replacing any other. */
+void
+sf_mark_accept_configuration(void)
+{
+	XLogFlush(sf_config_record_write());
+}

@@ -1,0 +1,38 @@
+/*-------------------------------------------------------------------------
+ *
+ * mark.h
+ *	  The durable mark of this database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_MARK_H
+#define SF_MARK_H
+
+#include "mark/durable_number.h"
+#include "miscadmin.h"
+#include "runtime/shmem.h"
+
+/*
+ * This backend's database.  Before sf_mark_attach(), and after a change of the
+ * extension's sequences, one whose mark is 0.
+ */
+extern SfDatabase *sf_mark_attached;
+
+extern void sf_mark_attach(Oid function, int64 need_ms);
+extern void sf_mark_extend_early(void);
+extern void sf_mark_initialize(Oid function);
+extern void sf_mark_advance(int64 floor_ms);
+extern void sf_mark_accept_configuration(void);
+
+/* Load the mark, so that the counters are above all IDs there. */
+static inline void
+sf_mark_require(Oid function)
+{
+	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		sf_mark_attach(function, 0);
+	}
+}
+
+#endif							/* SF_MARK_H */

@@ -1,0 +1,183 @@
+/*-------------------------------------------------------------------------
+ *
+ * sequence_sync.c
+ *	  Protection of the durable numbers when logical replication writes
+ *	  sequences.
+ *
+ * From 19 on, CREATE SUBSCRIPTION and ALTER SUBSCRIPTION ... REFRESH SEQUENCES
+ * copy all published sequences, and FOR ALL SEQUENCES publishes ours too: the
+ * publisher's mark and config record are written over those of this database.
+ * A higher mark is welcome, because it covers the replicated rows.  But a
+ * lower one would forget IDs of this database, and another layout would stop a
+ * server that is not configured for it.
+ *
+ * The server has no hook there.  But its worker ends a transaction before it
+ * writes the first sequence, and one after each batch.  At the end of each
+ * transaction, and when the worker ends, this file remembers the durable
+ * numbers.  Before that, it raises a mark that has fallen, and writes back a
+ * config record that was replaced.  A database without a config record takes
+ * the publisher's, as it takes that of a dump.
+ *
+ * Meanwhile sessions go on.  They move the mark while the worker waits for the
+ * publisher or for a lock, so the published mark is kept too.  And no session
+ * may load the worker's mark as one that all IDs of this database are below:
+ * so the worker loads the mark before it writes.
+ *
+ * The worker's writes are undone within milliseconds, in a WAL record of their
+ * own.  A crash between the two leaves the publisher's values.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "mark/sequence_sync.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_proc.h"
+#include "commands/extension.h"
+#include "mark/config_record.h"
+#include "mark/db_slot.h"
+#include "mark/durable_number.h"
+#include "mark/mark.h"
+#include "replication/worker_internal.h"
+#include "storage/ipc.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+/* The numbers of the config record. */
+static const SfDurableNumberId record[] = {
+	SF_DURABLE_LAYOUT, SF_DURABLE_EPOCH,
+	SF_DURABLE_SHARD_LAYOUT, SF_DURABLE_SHARD_EPOCH
+};
+
+/* The numbers at the end of the last transaction. */
+static int64 before[SF_DURABLE_NUMBERS];
+static bool values_known = false;
+
+/* Find this database's numbers, by one of our functions; or InvalidOid. */
+static Oid
+find_numbers(void)
+{
+	Oid			extension = get_extension_oid("snowflake", true);
+	Oid			schema;
+	Oid			function;
+
+	if (!OidIsValid(extension))
+		return InvalidOid;
+	schema = get_extension_schema(extension);
+	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+							   CStringGetDatum("snowflake_nextval"),
+							   PointerGetDatum(buildoidvector(NULL, 0)),
+							   ObjectIdGetDatum(schema));
+	if (OidIsValid(function))	/* otherwise it is another extension of that
+								 * name */
+		sf_durable_number_find(function, NULL);
+	return function;
+}
+
+/*
+ * Run one more transaction.  A worker that is stopped in the middle, for
+ * example by another REFRESH SEQUENCES, has made writes that its transaction
+ * does not undo.
+ */
+static void
+end_transaction(int code, Datum arg)
+{
+	AbortOutOfAnyTransaction();
+	StartTransactionCommand();
+	CommitTransactionCommand();
+}
+
+/*
+ * Remember the numbers.  If there are a mark and a config record, throws the
+ * errors of loading the mark: then the worker has written nothing yet, and is
+ * started again.
+ */
+static void
+remember(Oid function)
+{
+	if (!values_known && sf_config_record_exists())
+		sf_mark_require(function);
+	if (!values_known)
+		before_shmem_exit(end_transaction, (Datum) 0);
+	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
+		before[i] = sf_durable_number_read((SfDurableNumberId) i);
+	values_known = true;
+}
+
+/* Raise the mark to its old value and to the published one, if it is below. */
+static void
+keep_mark(void)
+{
+	SfDatabase *slot = sf_db_slot_find();
+	int64		mark = before[SF_DURABLE_MARK];
+	SfDurableNumber number;
+	XLogRecPtr	lsn;
+
+	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	if (slot != NULL)
+	{
+		(void) sf_db_slot_lock(slot, 0);
+		mark = Max(mark, (int64) pg_atomic_read_u64(&slot->mark));
+	}
+	if (sf_durable_number_lock(&number, &lsn) < mark)
+		lsn = sf_durable_number_store(&number, mark, 0);
+	sf_durable_number_unlock(&number);
+	XLogFlush(lsn);
+	if (slot != NULL)
+		sf_db_slot_unlock(slot);
+	sf_durable_number_close(&number);
+}
+
+/* Write the config record back, if there was one and it was replaced. */
+static void
+keep_record(void)
+{
+	int64		values[lengthof(record)];
+	bool		replaced = false;
+	XLogRecPtr	lsn;
+
+	if (before[SF_DURABLE_MARK] == 0 || before[SF_DURABLE_LAYOUT] == 0)
+		return;
+	for (size_t i = 0; i < lengthof(record); i++)
+	{
+		values[i] = before[record[i]];
+		replaced = replaced || sf_durable_number_read(record[i]) != values[i];
+	}
+	if (!replaced)
+		return;
+	(void) sf_durable_number_write(record, values, lengthof(record), false,
+								   &lsn);
+	XLogFlush(lsn);
+}
+
+static void
+on_transaction(XactEvent event, void *arg)
+{
+	Oid			function;
+
+	if (event != XACT_EVENT_PRE_COMMIT || !sf_syncs_sequences())
+		return;
+	function = find_numbers();
+	if (!OidIsValid(function))
+		return;
+	if (values_known)
+	{
+		keep_record();
+		keep_mark();
+	}
+	remember(function);
+}
+
+/*
+ * Install the callback when the library is loaded; all processes inherit it.
+ * Before 19 there is no such worker, and no transaction needs the check.
+ */
+void
+sf_sequence_sync_install(void)
+{
+	if (SF_SYNCS_SEQUENCES)
+		RegisterXactCallback(on_transaction, NULL);
+}

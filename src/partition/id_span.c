@@ -1,0 +1,177 @@
+/*-------------------------------------------------------------------------
+ *
+ * id_span.c
+ *	  Spans of IDs: those of a time, and those of a table's partitions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "partition/id_span.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "base/timefmt.h"
+#include "catalog/pg_opfamily_d.h"
+#include "catalog/pg_partitioned_table.h"
+#include "catalog/pg_type_d.h"
+#include "partitioning/partbounds.h"
+#include "partitioning/partdesc.h"
+#include "query/id_time.h"
+#include "utils/lsyscache.h"
+#include "utils/partcache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+
+/* Throw SQLSTATE 22008 if the time is outside the layout's life. */
+void
+sf_id_span_require_life(const SfLayout *layout, TimestampTz time,
+						bool end_allowed)
+{
+	int64		end_ms = sf_id_time_tick_ms(layout, layout->end_tick);
+	TimestampTz end = sf_timefmt_from_ms(end_ms);
+
+	if (!TIMESTAMP_NOT_FINITE(time) &&
+		time >= sf_timefmt_from_ms(layout->epoch_ms) &&
+		(time < end || (end_allowed && time == end)))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("timestamp is out of the layout's range"),
+			 errdetail("The layout's IDs lie from %s up to, not including, %s.",
+					   sf_timefmt_show(layout->epoch_ms),
+					   sf_timefmt_show(end_ms)),
+			 errhint("Use start and until within that range; partitions for other IDs are made with CREATE TABLE ... PARTITION OF.")));
+}
+
+/*
+ * Compute the IDs of a step.  A step that began before the epoch begins with
+ * the first ID, and a step that outlasts the layout has no end.
+ */
+void
+sf_id_span_of_step(SfIdSpan *span, const SfLayout *layout,
+				   TimestampTz start, TimestampTz end)
+{
+	int64		tick = sf_layout_ms_to_tick(layout, sf_timefmt_to_ms(start));
+
+	span->first = sf_layout_min_id(layout, Max(tick, layout->epoch_tick));
+	span->last = PG_INT64_MAX;
+	if (TIMESTAMP_NOT_FINITE(end))
+		return;
+	tick = sf_layout_ms_to_tick(layout, sf_timefmt_to_ms(end));
+	if (tick < layout->end_tick)
+		span->last = sf_layout_min_id(layout, tick) - 1;
+}
+
+/* Return the first ID that is not before a time, or else the largest. */
+int64
+sf_id_span_first_id(const SfLayout *layout, TimestampTz time)
+{
+	int64		id;
+
+	return sf_id_time_bound(layout, SF_FROM, time, &id) ? id : PG_INT64_MAX;
+}
+
+/* Print the times of a partition, for messages. */
+const char *
+sf_id_span_show(const SfLayout *layout, const SfIdSpan *span)
+{
+	const char *from = "the beginning";
+	const char *until = "the end";
+
+	if (span->first != PG_INT64_MIN)
+		from = timestamptz_to_str(sf_id_time_of(layout, span->first));
+	from = pstrdup(from);
+	if (span->last != PG_INT64_MAX)
+		until = timestamptz_to_str(sf_id_time_of(layout, span->last + 1));
+	return psprintf("from %s up to, not including, %s", from, until);
+}
+
+/*
+ * Return true if the partition key consists of columns alone.  Loading an
+ * expression of a key evaluates functions that its owner has labelled
+ * IMMUTABLE.
+ */
+static bool
+has_plain_key(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(relid));
+	bool		is_plain;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	is_plain = heap_attisnull(tuple, Anum_pg_partitioned_table_partexprs,
+							  NULL);
+	ReleaseSysCache(tuple);
+	return is_plain;
+}
+
+/* Return true if it is partitioned by ranges of one bigint column. */
+bool
+sf_id_span_is_parent(Relation rel)
+{
+	PartitionKey key = NULL;
+
+	if (has_plain_key(RelationGetRelid(rel)))
+		key = RelationGetPartitionKey(rel);
+	return key != NULL && key->strategy == PARTITION_STRATEGY_RANGE &&
+		key->partnatts == 1 &&
+		key->partopfamily[0] == INTEGER_BTREE_FAM_OID &&
+		getBaseType(key->parttypid[0]) == INT8OID;
+}
+
+/* Open a table partitioned by IDs.  SQLSTATE 42P01, 42809 */
+Relation
+sf_id_span_open_parent(Oid relid, LOCKMODE lockmode)
+{
+	Relation	rel = try_relation_open(relid, lockmode);
+
+	if (rel == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid),
+				 errhint("Name the partitioned table: 'orders'::regclass.")));
+	if (!sf_id_span_is_parent(rel))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" is not partitioned by range of one bigint column",
+						RelationGetRelationName(rel)),
+				 errhint("Create the table with PARTITION BY RANGE (id), id being its column of type bigint that holds the IDs.")));
+	return rel;
+}
+
+/* Return all partitions except the default one, in the order of their IDs. */
+SfIdSpan *
+sf_id_span_read(Relation parent, int *count, Oid *default_relid)
+{
+	PartitionDesc desc = RelationGetPartitionDesc(parent, true);
+	PartitionBoundInfo info = desc->boundinfo;
+	SfIdSpan   *spans = palloc0(sizeof(SfIdSpan) * (desc->nparts + 1));
+
+	*count = 0;
+	*default_relid = InvalidOid;
+	if (info == NULL)
+		return spans;
+	if (info->default_index >= 0)
+		*default_relid = desc->oids[info->default_index];
+
+	/* each bound ends one partition or none */
+	for (int i = 1; i < info->ndatums; i++)
+	{
+		SfIdSpan   *span = &spans[*count];
+
+		if (info->indexes[i] < 0)
+			continue;
+		span->relid = desc->oids[info->indexes[i]];
+		span->first = PG_INT64_MIN;
+		if (info->kind[i - 1][0] == PARTITION_RANGE_DATUM_VALUE)
+			span->first = DatumGetInt64(info->datums[i - 1][0]);
+		span->last = PG_INT64_MAX;
+		if (info->kind[i][0] == PARTITION_RANGE_DATUM_VALUE)
+			span->last = DatumGetInt64(info->datums[i][0]) - 1;
+		(*count)++;
+	}
+	return spans;
+}

@@ -1,0 +1,536 @@
+/*-------------------------------------------------------------------------
+ *
+ * partitionfuncs.c
+ *	  SQL functions for tables that are partitioned by ranges of IDs.
+ *
+ * The start of a partition depends on the step alone, not on the requested
+ * range.  So two calls with one step never cut the calendar in different
+ * places.
+ *
+ * Locks: missing partitions are found under ACCESS SHARE, so that a call with
+ * nothing to do disturbs nobody.  Only then, and after releasing that lock,
+ * the parent is locked as CREATE TABLE ... PARTITION OF does (keeping the weak
+ * lock would make two callers wait for each other), and searched again.  If
+ * two sessions miss the same partition, the second one finds it.
+ *
+ * snowflake_drop_partitions() does the same, and drops what it has found under
+ * the stronger lock.  It detaches a partition before it drops it: the server
+ * never drops a partition of a table that a foreign key refers to, but
+ * detaches one that no row refers to.
+ *
+ * Statements run as the parent's owner, because a partition comes with the
+ * owner's code: functions of indexes, and constraints.  They name everything
+ * with its schema, and contain no operators or functions that search_path
+ * could find.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "access/relation.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
+#include "commands/defrem.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "partition/calendar.h"
+#include "partition/id_span.h"
+#include "query/id_time.h"
+#include "query/layout_arg.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "storage/lmgr.h"
+#include "table/owner.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+/* Limits the damage of a typing error to the catalogue and the lock table. */
+#define MAX_STEPS		10000
+
+#define PARTITIONS_COLUMNS	7
+
+SF_FUNCTION(snowflake_create_partitions);
+SF_FUNCTION(snowflake_drop_partitions);
+SF_FUNCTION(snowflake_partitions);
+
+/* The arguments of a call. */
+typedef struct Request
+{
+	const SfLayout *layout;
+	SfStep		step;			/* of partitions to create */
+	TimestampTz from;			/* of partitions to create */
+	TimestampTz until;
+} Request;
+
+/* Returns SfIdSpans: the work of a call, or NIL. */
+typedef List *(*FindWork) (Relation parent, const Request *request);
+
+/* ---- missing partitions ---- */
+
+/* Throw SQLSTATE 42P17, as the server does. */
+static void
+refuse_overlap(const SfLayout *layout, const SfIdSpan *wanted,
+			   const SfIdSpan *there)
+{
+	char	   *name =
+		DatumGetCString(DirectFunctionCall1(regclassout,
+											ObjectIdGetDatum(there->relid)));
+
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+			 errmsg("partition \"%s\" would overlap partition \"%s\"",
+					wanted->name, name),
+			 errdetail("\"%s\" would hold the IDs %s; \"%s\" holds those %s.",
+					   wanted->name, sf_id_span_show(layout, wanted),
+					   name, sf_id_span_show(layout, there)),
+			 errhint("Use the step that the partitions were made with, or a range without this one; or detach it.")));
+}
+
+/* Return the requested partitions that are missing. */
+static List *
+find_missing(Relation parent, const Request *request)
+{
+	List	   *missing = NIL;
+	int			count;
+	int			steps = 0;
+	Oid			default_relid;
+	SfIdSpan   *there = sf_id_span_read(parent, &count, &default_relid);
+	SfIdSpan   *last = there + count;
+	TimestampTz end;
+
+	for (TimestampTz start = sf_calendar_start(&request->step, request->from);
+		 start < request->until; start = end)
+	{
+		SfIdSpan	wanted = {0};
+
+		CHECK_FOR_INTERRUPTS();
+		if (++steps > MAX_STEPS)
+			ereport(ERROR,
+					(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+					 errmsg("more than %d partitions asked for", MAX_STEPS),
+					 errhint("Use a longer step, or a shorter range.")));
+		end = sf_calendar_end(&request->step, start);
+		sf_id_span_of_step(&wanted, request->layout, start, end);
+		/* shorten a long name of the parent, at the end of a character */
+		strlcpy(wanted.name,
+				makeObjectName(RelationGetRelationName(parent), NULL,
+							   sf_calendar_label(&request->step, start)),
+				NAMEDATALEN);
+		while (there < last && there->last < wanted.first)
+			there++;
+		if (there == last || there->first > wanted.last)
+			missing = lappend(missing, memcpy(palloc(sizeof(wanted)),
+											  &wanted, sizeof(wanted)));
+		else if (there->first != wanted.first || there->last != wanted.last)
+			refuse_overlap(request->layout, &wanted, there);
+	}
+	return missing;
+}
+
+/* ---- creating ---- */
+
+static void
+execute(const char *statement)
+{
+	if (SPI_execute(statement, false, 0) != SPI_OK_UTILITY)
+		elog(ERROR, "could not execute \"%s\"", statement);
+}
+
+/* Create a partition, which belongs to the parent's owner, as that owner. */
+static Oid
+create_partition(Oid parent, const SfIdSpan *span)
+{
+	Oid			schema = get_rel_namespace(parent);
+	char	   *schema_name = get_namespace_name(schema);
+	const char *name = quote_qualified_identifier(schema_name, span->name);
+	const char *parent_name =
+		quote_qualified_identifier(schema_name, get_rel_name(parent));
+	const char *bounds;
+	const char *until = "MAXVALUE";
+
+	if (span->last != PG_INT64_MAX)
+		until = psprintf(INT64_FORMAT, span->last + 1);
+	bounds = psprintf("FOR VALUES FROM (" INT64_FORMAT ") TO (%s)",
+					  span->first, until);
+	if (OidIsValid(get_relname_relid(span->name, schema)))
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_TABLE),
+				 errmsg("relation %s already exists", name),
+				 errdetail("It does not hold the IDs of the partition that would have this name."),
+				 errhint("Rename or attach it, or make the partition under another name: CREATE TABLE ... PARTITION OF %s %s",
+						 parent_name, bounds)));
+	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
+					 name, parent_name, bounds));
+	return get_relname_relid(span->name, schema);
+}
+
+/* Return the owner, which must be able to create.  SQLSTATE 42501 */
+static Oid
+require_owner(Oid parent)
+{
+	Oid			owner = sf_owner_of_relation(parent);
+	Oid			schema = get_rel_namespace(parent);
+	char	   *name = get_namespace_name(schema);
+	char	   *role = GetUserNameFromId(owner, false);
+
+	if (sf_schema_aclcheck(schema, owner, ACL_CREATE) != ACLCHECK_OK)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("owner of table \"%s\" cannot create partitions in schema \"%s\"",
+						get_rel_name(parent), name),
+				 errdetail("Partitions are made with the rights of the owner, \"%s\", whose functions they may call.",
+						   role),
+				 errhint("GRANT CREATE ON SCHEMA %s TO %s;",
+						 quote_identifier(name), quote_identifier(role))));
+	return owner;
+}
+
+/* Find the work; lock the parent no more than necessary. */
+static List *
+lock_and_find(Oid relid, const Request *request, FindWork find)
+{
+	LOCKMODE	lockmode = AccessShareLock;
+
+	for (;;)
+	{
+		Relation	parent = sf_id_span_open_parent(relid, lockmode);
+		List	   *work;
+
+		if (!sf_relation_ownercheck(relid, GetUserId()))
+			aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
+						   RelationGetRelationName(parent));
+		work = find(parent, request);
+		if (work == NIL || lockmode == AccessExclusiveLock)
+		{
+			relation_close(parent, NoLock);
+			return work;
+		}
+		relation_close(parent, lockmode);
+		lockmode = AccessExclusiveLock;
+	}
+}
+
+/* Return the layout of argument n, or the configured one if it is null. */
+static const SfLayout *
+layout_or_configured(FunctionCallInfo fcinfo, int n)
+{
+	/* a call site's memory of one kind does not fit the other */
+	fcinfo->flinfo->fn_extra = NULL;
+	return sf_layout_arg(fcinfo, PG_ARGISNULL(n) ? PG_NARGS() : n);
+}
+
+/*
+ * snowflake_create_partitions(parent regclass, step interval,
+ *							   start timestamptz, until timestamptz,
+ *							   layout text DEFAULT NULL)
+ * returns setof regclass
+ *
+ * Create the missing partitions for the calendar steps, in UTC, that hold the
+ * times from start up to, not including, until; return the new ones.  Throws
+ * SQLSTATE 22004, 22023 (not a step or a layout; nothing in the range), 22008
+ * (out of the layout's life), 42P01, 42809 (not partitioned by IDs), 42501
+ * (not the owner, or an owner that cannot create), 42P17 (overlap), 42P07 (the
+ * name is taken), 54000.
+ */
+Datum
+snowflake_create_partitions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Request		request;
+	List	   *missing;
+	ListCell   *cell;
+	SfOwner		caller;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) ||
+		PG_ARGISNULL(2) || PG_ARGISNULL(3))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("parent, step, start and until must not be null"),
+				 errhint("Only the layout may be null: that is the configured one.")));
+	if (XactReadOnly)
+		sf_refuse_read_only("snowflake_create_partitions()");
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	request.layout = layout_or_configured(fcinfo, 4);
+	sf_calendar_step(&request.step, PG_GETARG_INTERVAL_P(1));
+	request.from = PG_GETARG_TIMESTAMPTZ(2);
+	request.until = PG_GETARG_TIMESTAMPTZ(3);
+	sf_id_span_require_life(request.layout, request.from, false);
+	sf_id_span_require_life(request.layout, request.until, true);
+	if (request.from >= request.until)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("until must be later than start"),
+				 errhint("The partitions hold the times from start up to, not including, until.")));
+
+	missing = lock_and_find(PG_GETARG_OID(0), &request, find_missing);
+	if (missing == NIL)
+		return (Datum) 0;
+	sf_owner_become(&caller, require_owner(PG_GETARG_OID(0)));
+	SPI_connect();
+	foreach(cell, missing)
+	{
+		bool		isnull = false;
+		Datum		partition;
+
+		CHECK_FOR_INTERRUPTS();
+		partition = ObjectIdGetDatum(create_partition(PG_GETARG_OID(0),
+													  lfirst(cell)));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 &partition, &isnull);
+	}
+	SPI_finish();
+	sf_owner_leave(&caller);
+	return (Datum) 0;
+}
+
+/* ---- dropping ---- */
+
+/* Return true if new IDs of this server have this layout. */
+static bool
+is_configured(const SfLayout *layout)
+{
+	const SfLayout *configured[] = {&sf_node_layout, &sf_shard_layout};
+
+	for (size_t i = 0; sf_shmem != NULL && i < lengthof(configured); i++)
+	{
+		if (sf_layout_code(layout) == sf_layout_code(configured[i]) &&
+			layout->epoch_ms == configured[i]->epoch_ms)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Throw SQLSTATE 55000 unless some partition reaches the present, because
+ * every table has one that is in use.  If none does, the layout is probably
+ * not that of the IDs, and new rows look old.  A partition without an end
+ * reaches the present in any layout: it counts for a configured one only.
+ */
+static void
+require_present(Relation parent, const SfLayout *layout,
+				const SfIdSpan *spans, int count)
+{
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	/* an old one was found, and has an end */
+	if (spans[count - 1].last == PG_INT64_MAX && !is_configured(layout))
+		count--;
+	if (spans[count - 1].last >=
+		sf_id_span_first_id(layout, GetCurrentTimestamp()))
+		return;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("all partitions of \"%s\" seem to lie in the past",
+					RelationGetRelationName(parent)),
+			 errdetail("The layout \"%s\" reads the IDs of the last one as %s.",
+					   spelled, sf_id_span_show(layout, &spans[count - 1])),
+			 errhint("If the IDs have another layout, name that. Else make the partition of the present first, with snowflake_create_partitions(); or drop partitions of a table that is not in use with DROP TABLE.")));
+}
+
+/*
+ * Return the partitions whose IDs were all made before a time.  A partition
+ * that begins below 0, or with MINVALUE, is for keys that no layout has made:
+ * their time is unknown.
+ */
+static List *
+find_old(Relation parent, const Request *request)
+{
+	List	   *old = NIL;
+	int			count;
+	Oid			default_relid;
+	SfIdSpan   *spans = sf_id_span_read(parent, &count, &default_relid);
+	int64		end = sf_id_span_first_id(request->layout, request->until);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (spans[i].first >= 0 && spans[i].last < end)
+			old = lappend(old, &spans[i]);
+	}
+	if (old != NIL)
+		require_present(parent, request->layout, spans, count);
+	return old;
+}
+
+/* Name a relation that is locked, and so cannot be renamed. */
+static char *
+qualified_name(Oid relid)
+{
+	Oid			schema = get_rel_namespace(relid);
+
+	return quote_qualified_identifier(get_namespace_name(schema),
+									  get_rel_name(relid));
+}
+
+/* Drop a partition as the parent's owner; return its name. */
+static char *
+drop_partition(Oid parent, Oid partition)
+{
+	char	   *name;
+	bool		is_foreign;
+
+	LockRelationOid(partition, AccessExclusiveLock);
+	name = qualified_name(partition);
+	is_foreign = get_rel_relkind(partition) == RELKIND_FOREIGN_TABLE;
+	execute(psprintf("ALTER TABLE %s DETACH PARTITION %s",
+					 qualified_name(parent), name));
+	execute(psprintf("DROP %s %s", is_foreign ? "FOREIGN TABLE" : "TABLE",
+					 name));
+
+	/* another table may have the name if a schema was renamed meanwhile */
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(partition)))
+		elog(ERROR, "%s is another table than a moment ago", name);
+	return name;
+}
+
+/*
+ * snowflake_drop_partitions(parent regclass, before timestamptz,
+ *							 layout text DEFAULT NULL)
+ * returns setof text
+ *
+ * Drop the partitions whose IDs were all made before a time that has passed;
+ * return their names.  Throws SQLSTATE 22004, 22023 (not a layout; a time in
+ * the future), 42P01, 42809 (not partitioned by IDs), 42501 (not the owner, or
+ * an owner that does not own a partition), 55000 (no partition is of the
+ * present), 23503 (a row of another table refers to one there), 2BP01
+ * (something else depends on a partition).
+ */
+Datum
+snowflake_drop_partitions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Request		request = {0};
+	List	   *old;
+	ListCell   *cell;
+	SfOwner		caller;
+
+	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("parent and before must not be null"),
+				 errhint("Only the layout may be null: that is the configured one.")));
+	if (XactReadOnly)
+		sf_refuse_read_only("snowflake_drop_partitions()");
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	request.layout = layout_or_configured(fcinfo, 2);
+	request.until = PG_GETARG_TIMESTAMPTZ(1);
+	if (request.until > GetCurrentTimestamp())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"before\" must not lie in the future"),
+				 errhint("Name the time from which on rows are kept, such as now() - interval '1 year'.")));
+
+	old = lock_and_find(PG_GETARG_OID(0), &request, find_old);
+	if (old == NIL)
+		return (Datum) 0;
+	sf_owner_become(&caller, sf_owner_of_relation(PG_GETARG_OID(0)));
+	SPI_connect();
+	foreach(cell, old)
+	{
+		SfIdSpan   *span = lfirst(cell);
+		bool		isnull = false;
+		Datum		name;
+
+		CHECK_FOR_INTERRUPTS();
+		name = CStringGetTextDatum(drop_partition(PG_GETARG_OID(0),
+												  span->relid));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 &name, &isnull);
+	}
+	SPI_finish();
+	sf_owner_leave(&caller);
+	return (Datum) 0;
+}
+
+/* ---- listing ---- */
+
+/* Sum up the estimates of rows in all leaves; -1 if one is unknown. */
+static double
+estimate_rows(Oid relid)
+{
+	double		sum = 0;
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(relid, NoLock, NULL))
+	{
+		Datum		oid = ObjectIdGetDatum(lfirst_oid(cell));
+		HeapTuple	tuple = SearchSysCache1(RELOID, oid);
+		Form_pg_class class;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;			/* dropped meanwhile */
+		class = (Form_pg_class) GETSTRUCT(tuple);
+		if (class->relkind != RELKIND_PARTITIONED_TABLE && sum >= 0)
+			sum = class->reltuples < 0 ? -1 : sum + class->reltuples;
+		ReleaseSysCache(tuple);
+	}
+	return sum;
+}
+
+static void
+put_partition(ReturnSetInfo *rsinfo, const SfLayout *layout,
+			  const SfIdSpan *span, bool is_default)
+{
+	Datum		values[PARTITIONS_COLUMNS];
+	bool		nulls[PARTITIONS_COLUMNS] = {0};
+	double		rows = estimate_rows(span->relid);
+
+	values[0] = ObjectIdGetDatum(span->relid);
+	nulls[1] = nulls[3] = is_default || span->first == PG_INT64_MIN;
+	nulls[2] = nulls[4] = is_default || span->last == PG_INT64_MAX;
+	values[1] = values[2] = values[3] = values[4] = (Datum) 0;
+	if (!nulls[1])
+	{
+		values[1] = TimestampTzGetDatum(sf_id_time_of(layout, span->first));
+		values[3] = Int64GetDatum(span->first);
+	}
+	if (!nulls[2])
+	{
+		values[2] = TimestampTzGetDatum(sf_id_time_of(layout, span->last + 1));
+		values[4] = Int64GetDatum(span->last + 1);
+	}
+	values[5] = BoolGetDatum(is_default);
+	values[6] = Int64GetDatum((int64) rows);
+	nulls[6] = rows < 0;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_partitions(parent regclass, layout text DEFAULT NULL)
+ *
+ * List the direct partitions in the order of their IDs, the default one last.
+ * Throws SQLSTATE 22023 (not a layout), 42P01, 42809.
+ */
+Datum
+snowflake_partitions(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	const SfLayout *layout;
+	Relation	parent;
+	SfIdSpan   *spans;
+	SfIdSpan	rest = {0};
+	int			count;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (PG_ARGISNULL(0))
+		return (Datum) 0;
+	layout = layout_or_configured(fcinfo, 1);
+	parent = sf_id_span_open_parent(PG_GETARG_OID(0), AccessShareLock);
+	spans = sf_id_span_read(parent, &count, &rest.relid);
+	for (int i = 0; i < count; i++)
+		put_partition(rsinfo, layout, &spans[i], false);
+	if (OidIsValid(rest.relid))
+		put_partition(rsinfo, layout, &rest, true);
+	relation_close(parent, AccessShareLock);
+	return (Datum) 0;
+}

@@ -1,0 +1,254 @@
+/*-------------------------------------------------------------------------
+ *
+ * decode.c
+ *	  SQL functions that read the fields of IDs: check arguments, call, return.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "query/id_time.h"
+#include "query/layout_arg.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "utils/builtins.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+
+/* Columns of snowflake_decode(); snowflake_inspect() begins with them. */
+#define DECODE_COLUMNS		7
+#define INSPECT_COLUMNS		(DECODE_COLUMNS + 3)
+#define LAYOUTS_COLUMNS		10
+
+/* A plausible ID is at most this far ahead of the clock. */
+#define PLAUSIBLE_AHEAD_MS	(INT64CONST(24) * 3600 * 1000)
+
+SF_FUNCTION(snowflake_decode);
+SF_FUNCTION(snowflake_node);
+SF_FUNCTION(snowflake_shard);
+SF_FUNCTION(snowflake_sequence);
+SF_FUNCTION(snowflake_layouts);
+SF_FUNCTION(snowflake_inspect);
+
+/* Compute the columns of snowflake_decode(). */
+static void
+decode_columns(const SfLayout *layout, int64 id, Datum *values, bool *nulls)
+{
+	static const SfFieldKind kinds[DECODE_COLUMNS] = {
+		SF_TIMESTAMP, SF_DATACENTER, SF_WORKER, SF_PROCESS, SF_NODE, SF_SHARD,
+		SF_SEQUENCE
+	};
+
+	values[0] = TimestampTzGetDatum(sf_id_time_of(layout, id));
+	nulls[0] = false;
+	for (int i = 1; i < DECODE_COLUMNS; i++)
+	{
+		nulls[i] = !sf_layout_has(layout, kinds[i]);
+		values[i] = Int32GetDatum((int32)
+								  sf_layout_field(layout, kinds[i], id));
+	}
+
+	/* the node is the fields that name it, together */
+	nulls[4] = layout->node_bits == 0;
+	values[4] = Int32GetDatum((int32) sf_layout_node(layout, id));
+}
+
+/* Return true if this layout can have made this ID by now. */
+static bool
+is_plausible(const SfLayout *layout, int64 id)
+{
+	int64		ms = sf_id_time_tick_ms(layout, sf_layout_tick(layout, id));
+
+	return sf_layout_fits(layout, id) &&
+		ms <= sf_clock_wall_ms() + PLAUSIBLE_AHEAD_MS;
+}
+
+/* Warn if a shard's ID seems to be decoded with the node's layout. */
+static void
+warn_of_shard(int64 id)
+{
+	if (is_plausible(&sf_node_layout, id) ||
+		!is_plausible(&sf_shard_layout, id))
+		return;
+	ereport(WARNING,
+			(errmsg("ID " INT64_FORMAT " lies in the future by snowflake.layout, and not by snowflake.shard_layout",
+					id),
+			 errhint("If it is the ID of a shard, name that layout: snowflake_decode(id, 'shard').")));
+}
+
+/*
+ * snowflake_decode(id bigint [, layout text]) returns record
+ *
+ * Return the fields of an ID.  The first row of a call warns if a shard's ID
+ * seems to be read with the node's layout.  Throws SQLSTATE 22003 (negative,
+ * or wider than the layout), and the errors of sf_layout_arg().
+ */
+Datum
+snowflake_decode(PG_FUNCTION_ARGS)
+{
+	bool		first = PG_NARGS() == 1 && fcinfo->flinfo->fn_extra == NULL;
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+	TupleDesc	desc;
+	Datum		values[DECODE_COLUMNS];
+	bool		nulls[DECODE_COLUMNS];
+
+	sf_layout_arg_require_fit(layout, PG_GETARG_INT64(0));
+	if (first)
+		warn_of_shard(PG_GETARG_INT64(0));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	decode_columns(layout, PG_GETARG_INT64(0), values, nulls);
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc),
+													  values, nulls)));
+}
+
+/*
+ * snowflake_node(id bigint [, layout text]) returns integer
+ *
+ * Return the node's whole number (of a layout with datacenter and worker, both
+ * together); NULL if the layout has none.
+ */
+Datum
+snowflake_node(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+
+	if (layout->node_bits == 0)
+		PG_RETURN_NULL();
+	PG_RETURN_INT32((int32) sf_layout_node(layout, PG_GETARG_INT64(0)));
+}
+
+static Datum
+return_field(FunctionCallInfo fcinfo, SfFieldKind kind)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
+
+	if (!sf_layout_has(layout, kind))
+		PG_RETURN_NULL();
+	PG_RETURN_INT32((int32) sf_layout_field(layout, kind, PG_GETARG_INT64(0)));
+}
+
+/* snowflake_shard(id bigint [, layout text]) returns integer, or NULL */
+Datum
+snowflake_shard(PG_FUNCTION_ARGS)
+{
+	return return_field(fcinfo, SF_SHARD);
+}
+
+/* snowflake_sequence(id bigint [, layout text]) returns integer */
+Datum
+snowflake_sequence(PG_FUNCTION_ARGS)
+{
+	return return_field(fcinfo, SF_SEQUENCE);
+}
+
+/* Call f for each preset, and each configured layout. */
+static void
+for_each_layout(void (*f) (const char *name, bool configured,
+						   const SfLayout *layout, void *arg), void *arg)
+{
+	char		reason[SF_REASON_SIZE];
+	SfLayout	layout;
+
+	if (sf_shmem != NULL)
+	{
+		f("node", true, &sf_node_layout, arg);
+		f("shard", true, &sf_shard_layout, arg);
+	}
+	for (int i = 0; i < sf_npresets; i++)
+	{
+		if (!sf_layout_parse(&layout, sf_presets[i].text,
+							 reason, sizeof(reason)))
+			elog(ERROR, "preset \"%s\" is not a layout: %s",
+				 sf_presets[i].name, reason);
+		f(sf_presets[i].name, false, &layout, arg);
+	}
+}
+
+static void
+put_layout(const char *name, bool configured, const SfLayout *layout,
+		   void *arg)
+{
+	ReturnSetInfo *rsinfo = arg;
+	Datum		values[LAYOUTS_COLUMNS];
+	bool		nulls[LAYOUTS_COLUMNS] = {0};
+	char		text[SF_LAYOUT_TEXT_SIZE];
+	int64		end_ms = sf_id_time_tick_ms(layout, layout->end_tick);
+
+	sf_layout_print(layout, text, sizeof(text));
+	values[0] = CStringGetTextDatum(name);
+	values[1] = BoolGetDatum(configured);
+	values[2] = CStringGetTextDatum(text);
+	values[3] = Int32GetDatum(layout->bits);
+	values[4] = TimestampTzGetDatum(sf_timefmt_from_ms(layout->epoch_ms));
+	values[5] = Int32GetDatum(layout->tick_ms);
+	values[6] = Int32GetDatum(1 << layout->sequence_bits);
+	values[7] = Int64GetDatum(INT64CONST(1) << layout->node_bits);
+	nulls[7] = layout->node_bits == 0;
+	values[8] = Int64GetDatum(INT64CONST(1) << layout->field[SF_SHARD].width);
+	nulls[8] = !sf_layout_has(layout, SF_SHARD);
+	values[9] = TimestampTzGetDatum(sf_timefmt_from_ms(end_ms));
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* snowflake_layouts(): presets, and the configured layouts if preloaded */
+Datum
+snowflake_layouts(PG_FUNCTION_ARGS)
+{
+	InitMaterializedSRF(fcinfo, 0);
+	for_each_layout(put_layout, fcinfo->resultinfo);
+	return (Datum) 0;
+}
+
+/* An ID, and which readings of it are wanted: plausible ones or the others. */
+typedef struct Inspection
+{
+	ReturnSetInfo *rsinfo;
+	int64		id;
+	bool		plausible;
+} Inspection;
+
+static void
+put_reading(const char *name, bool configured, const SfLayout *layout,
+			void *arg)
+{
+	Inspection *inspection = arg;
+	ReturnSetInfo *rsinfo = inspection->rsinfo;
+	Datum		values[INSPECT_COLUMNS];
+	bool		nulls[INSPECT_COLUMNS] = {0};
+	bool		plausible = is_plausible(layout, inspection->id);
+
+	if (plausible != inspection->plausible)
+		return;
+	values[0] = CStringGetTextDatum(name);
+	values[1] = BoolGetDatum(configured);
+	values[2] = BoolGetDatum(plausible);
+	decode_columns(layout, inspection->id, values + 3, nulls + 3);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_inspect(id bigint): list the readings of an ID in every known
+ * layout.  A reading is plausible if it fits the layout and is not in the
+ * future.
+ */
+Datum
+snowflake_inspect(PG_FUNCTION_ARGS)
+{
+	Inspection	inspection;
+
+	InitMaterializedSRF(fcinfo, 0);
+	inspection.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	inspection.id = PG_GETARG_INT64(0);
+	inspection.plausible = true;
+	for_each_layout(put_reading, &inspection);
+	inspection.plausible = false;
+	for_each_layout(put_reading, &inspection);
+	return (Datum) 0;
+}

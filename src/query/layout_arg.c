@@ -1,0 +1,360 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout_arg.c
+ *	  Layouts as arguments of SQL functions: a text, or the configured layout.
+ *
+ * A text spells a layout out, or it is "node" or "shard": the configured
+ * layout of either.  The functions with a layout argument are IMMUTABLE, so
+ * that they can stand in an index, but a restart can configure another layout.
+ * So their support function replaces such a name by a call of
+ * snowflake_state.layout(), which is STABLE.  That happens before the server
+ * checks whether an expression is immutable.  So the server refuses these
+ * names in indexes, partition keys and generated columns, as it refuses the
+ * functions without a layout.
+ *
+ * A call of which all arguments are constants is evaluated before that, and
+ * the server takes it for a constant.  So it accepts a partial index WHERE id
+ * >= snowflake_min_id('2026-01-01', 'shard'), and another configuration would
+ * find other rows by it: REINDEX then.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "query/layout_arg.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "mark/config_record.h"
+#include "mark/durable_number.h"
+#include "mb/pg_wchar.h"
+#include "nodes/makefuncs.h"
+#include "nodes/supportnodes.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+/* A message shows at most this many bytes of a layout. */
+#define MAX_SHOWN	200
+
+SF_FUNCTION(snowflake_layout);
+SF_FUNCTION(snowflake_layout_support);
+
+/* What a call site remembers: the last text, and its layout. */
+typedef struct Remembered
+{
+	text	   *text;
+	SfLayout	layout;
+} Remembered;
+
+static bool
+same_text(const text *a, const text *b)
+{
+	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
+		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+/* Parse a layout; return false if the text is none. */
+bool
+sf_layout_arg_parse(SfLayout *layout, const text *t)
+{
+	char		reason[SF_REASON_SIZE];
+	char	   *str = text_to_cstring(t);
+	bool		ok = sf_layout_parse(layout, str, reason, sizeof(reason));
+
+	pfree(str);
+	return ok;
+}
+
+static void
+parse(SfLayout *layout, const text *t)
+{
+	char		reason[SF_REASON_SIZE];
+	char	   *str = text_to_cstring(t);
+
+	if (!sf_layout_parse(layout, str, reason, sizeof(reason)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid layout: \"%.*s\"",
+						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
+				 errdetail("%s", reason),
+				 errhint("SELECT name, layout FROM snowflake_layouts() lists the presets.")));
+	pfree(str);
+}
+
+/* Throw an error if this database was filled with another layout. */
+static void
+require_configured(FunctionCallInfo fcinfo)
+{
+	sf_require_loaded();
+	sf_durable_number_find(fcinfo->flinfo->fn_oid, NULL);
+	(void) sf_config_record_verify();
+}
+
+/* Return the configured layout, if this database was filled with it. */
+static const SfLayout *
+configured(FunctionCallInfo fcinfo)
+{
+	/* once per query: a standby may replay another record at any time */
+	if (fcinfo->flinfo->fn_extra == NULL)
+	{
+		require_configured(fcinfo);
+		fcinfo->flinfo->fn_extra = &sf_node_layout;
+	}
+	return &sf_node_layout;
+}
+
+/* Return the configured layout that a text names, or NULL. */
+static const SfLayout *
+find_named(const text *t)
+{
+	int			len = VARSIZE_ANY_EXHDR(t);
+
+	if (len == 4 && memcmp(VARDATA_ANY(t), "node", 4) == 0)
+		return &sf_node_layout;
+	if (len == 5 && memcmp(VARDATA_ANY(t), "shard", 5) == 0)
+		return &sf_shard_layout;
+	return NULL;
+}
+
+/*
+ * Read the layout of argument n.  A name must be a constant or a parameter: a
+ * column could bring it into an index past the support function.
+ */
+static void
+read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
+{
+	const SfLayout *named = find_named(t);
+
+	if (named == NULL)
+	{
+		parse(layout, t);
+		return;
+	}
+	if (!get_fn_expr_arg_stable(fcinfo->flinfo, n))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("layout \"node\" or \"shard\" must be a constant or a parameter"),
+				 errhint("Spell the layout out: SELECT name, layout FROM snowflake_layouts() WHERE configured;")));
+	require_configured(fcinfo);
+	*layout = *named;
+}
+
+const SfLayout *
+sf_layout_arg_configured(void)
+{
+	return &sf_node_layout;
+}
+
+/* Return true if this function may be called without a layout. */
+bool
+sf_layout_arg_readable(Oid function)
+{
+	StringInfoData detail;
+	bool		differs;
+
+	if (sf_shmem == NULL)
+		return false;
+	sf_durable_number_find(function, NULL);
+	initStringInfo(&detail);
+	differs = sf_config_record_exists() && sf_config_record_differs(&detail);
+	pfree(detail.data);
+	return !differs;
+}
+
+/*
+ * Return the layout that argument n names, or the configured one if the
+ * function was called without it.  Throws SQLSTATE 22023 (not a layout), or
+ * 55000 (not preloaded, or the config record differs).
+ */
+const SfLayout *
+sf_layout_arg(FunctionCallInfo fcinfo, int n)
+{
+	Remembered *r = fcinfo->flinfo->fn_extra;
+	text	   *t;
+
+	if (n >= PG_NARGS())
+		return configured(fcinfo);
+	t = PG_GETARG_TEXT_PP(n);
+	if (r == NULL || !same_text(r->text, t))
+	{
+		Size		size = VARSIZE_ANY(t);
+
+		/* one allocation for both, so that an error leaves no half result */
+		r = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(*r) + size);
+		r->text = memcpy(r + 1, t, size);
+		read_layout(fcinfo, n, &r->layout, t);
+		if (fcinfo->flinfo->fn_extra != NULL)
+			pfree(fcinfo->flinfo->fn_extra);
+		fcinfo->flinfo->fn_extra = r;
+	}
+	return &r->layout;
+}
+
+/*
+ * snowflake_state.layout(name text) returns text
+ *
+ * Spell out the configured layout 'node' or 'shard'.  Throws SQLSTATE 22023
+ * (no such name), or 55000 like functions without a layout.
+ */
+Datum
+snowflake_layout(PG_FUNCTION_ARGS)
+{
+	text	   *t = PG_GETARG_TEXT_PP(0);
+	const SfLayout *named = find_named(t);
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+	MemoryContext old;
+
+	if (named == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no configured layout has this name"),
+				 errhint("The names are \"node\" and \"shard\".")));
+
+	/* the argument is a constant: one result for each call site */
+	if (fcinfo->flinfo->fn_extra == NULL)
+	{
+		require_configured(fcinfo);
+		sf_layout_print(named, spelled, sizeof(spelled));
+		old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
+		fcinfo->flinfo->fn_extra = cstring_to_text(spelled);
+		MemoryContextSwitchTo(old);
+	}
+	PG_RETURN_TEXT_P(fcinfo->flinfo->fn_extra);
+}
+
+/* Make a call of that function; NULL if it is missing or forbidden. */
+static Node *
+make_layout_call(Const *name)
+{
+	const Oid	types[] = {TEXTOID};
+	Oid			namespace = get_namespace_oid(SF_SCHEMA, true);
+	FmgrInfo	finfo;
+	Oid			oid;
+
+	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						  CStringGetDatum("layout"),
+						  PointerGetDatum(buildoidvector(types, 1)),
+						  ObjectIdGetDatum(namespace));
+	if (!OidIsValid(oid))
+		return NULL;
+	fmgr_info(oid, &finfo);
+	if (finfo.fn_addr != snowflake_layout)
+		return NULL;
+	return (Node *) makeFuncExpr(oid, TEXTOID, list_make1(name),
+								 DEFAULT_COLLATION_OID, DEFAULT_COLLATION_OID,
+								 COERCE_EXPLICIT_CALL);
+}
+
+/* Return the layout that such a call names; NULL for any other node. */
+const SfLayout *
+sf_layout_arg_named(Node *node)
+{
+	FuncExpr   *call = (FuncExpr *) node;
+	Const	   *name;
+	FmgrInfo	finfo;
+
+	if (!IsA(node, FuncExpr) || list_length(call->args) != 1 ||
+		get_func_namespace(call->funcid) != get_namespace_oid(SF_SCHEMA, true))
+		return NULL;
+	fmgr_info(call->funcid, &finfo);
+	name = linitial(call->args);
+	if (finfo.fn_addr != snowflake_layout || !IsA(name, Const))
+		return NULL;
+	return find_named(DatumGetTextPP(name->constvalue));
+}
+
+/*
+ * snowflake_state.layout_support(internal) returns internal
+ *
+ * Simplify f(..., 'shard') to f(..., snowflake_state.layout('shard')).  No
+ * other argument of these functions is a text.
+ */
+Datum
+snowflake_layout_support(PG_FUNCTION_ARGS)
+{
+	Node	   *request = (Node *) PG_GETARG_POINTER(0);
+	FuncExpr   *call;
+	ListCell   *lc;
+
+	if (!IsA(request, SupportRequestSimplify))
+		PG_RETURN_POINTER(NULL);
+	call = ((SupportRequestSimplify *) request)->fcall;
+	foreach(lc, call->args)
+	{
+		Const	   *name = lfirst(lc);
+		Node	   *layout;
+
+		if (!IsA(name, Const) || name->constisnull ||
+			name->consttype != TEXTOID ||
+			find_named(DatumGetTextPP(name->constvalue)) == NULL)
+			continue;
+		layout = make_layout_call(name);
+		if (layout == NULL)
+			break;
+		call = copyObject(call);
+		lfirst(list_nth_cell(call->args, foreach_current_index(lc))) = layout;
+		PG_RETURN_POINTER(call);
+	}
+	PG_RETURN_POINTER(NULL);
+}
+
+/* Throw SQLSTATE 22003 unless this layout can have made this ID. */
+void
+sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
+{
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	if (sf_layout_fits(layout, id))
+		return;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	if (id < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("ID " INT64_FORMAT " is negative", id),
+				 errdetail("No layout makes such IDs."),
+				 errhint("Use an ID that a layout has made; only snowflake_timestamp() and the functions for one field take any bigint.")));
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),
+			 errdetail("The layout \"%s\" has %d bits.", spelled, layout->bits),
+			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows in which layouts it reads well.", id)));
+}
+
+/* Return an argument that must not be null.  Throws SQLSTATE 22004. */
+int32
+sf_layout_arg_number(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("%s must not be null", name),
+				 errhint("Give a number; COALESCE() gives one where there is none.")));
+	return PG_GETARG_INT32(n);
+}
+
+/*
+ * Return a shard for which the layout has room, and for which this server may
+ * issue.  Throws SQLSTATE 22004, 22023, 55000.
+ */
+uint32
+sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
+{
+	int32		shard = sf_layout_arg_number(fcinfo, n, "shard");
+
+	if (shard < 0 || shard >= sf_shmem->nshards)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("shard %d is out of range", shard),
+				 errdetail("snowflake.shard_layout has room for shards 0 to %d.",
+						   sf_shmem->nshards - 1),
+				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
+	sf_require_shard(shard);
+	return shard;
+}

@@ -1,0 +1,25 @@
+/*-------------------------------------------------------------------------
+ *
+ * layout_arg.h
+ *	  Layouts as arguments of SQL functions.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_LAYOUT_ARG_H
+#define SF_LAYOUT_ARG_H
+
+#include "fmgr.h"
+#include "layout/layout.h"
+#include "nodes/nodes.h"
+
+extern const SfLayout *sf_layout_arg(FunctionCallInfo fcinfo, int n);
+extern const SfLayout *sf_layout_arg_configured(void);
+extern const SfLayout *sf_layout_arg_named(Node *node);
+extern bool sf_layout_arg_readable(Oid function);
+extern bool sf_layout_arg_parse(SfLayout *layout, const text *t);
+extern void sf_layout_arg_require_fit(const SfLayout *layout, int64 id);
+extern int32 sf_layout_arg_number(FunctionCallInfo fcinfo, int n,
+								  const char *name);
+extern uint32 sf_layout_arg_shard(FunctionCallInfo fcinfo, int n);
+
+#endif							/* SF_LAYOUT_ARG_H */

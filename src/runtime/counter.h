@@ -1,0 +1,69 @@
+/*-------------------------------------------------------------------------
+ *
+ * counter.h
+ *	  The compare-and-swap on a counter: its only writer, which only increases
+ *	  it.
+ *
+ * A counter holds the last position issued: time and sequence as one number,
+ * (tick << sequence bits) | sequence.  Each value is larger than the one it
+ * replaces.  So no two calls get the same position while the shared memory
+ * lives, whatever the order of other accesses.
+ *
+ * Needs only the server's atomics, so that a stress test can run it in
+ * threads.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_COUNTER_H
+#define SF_COUNTER_H
+
+#include "port/atomics.h"
+
+/* A run of positions that were taken. */
+typedef struct SfRun
+{
+	int64		first;
+	int64		last;			/* inclusive */
+} SfRun;
+
+/*
+ * Take up to "want" positions, at least one, none above "cap".  They follow
+ * the last position; or, if the tick "now" is later than its tick, they begin
+ * at sequence "start" of "now".  Return false if the cap leaves none.  Add the
+ * number of lost races to *retries.
+ */
+static pg_always_inline bool
+sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
+				int64 start, int64 want, int64 cap, SfRun *run,
+				uint64 *retries)
+{
+	uint64		old = pg_atomic_read_u64(counter);
+
+	for (;;)
+	{
+		/* a tick that a carry opens begins at sequence zero, not at "start" */
+		run->first = (int64) old + 1;
+		if (now > (int64) (old >> sequence_bits))
+			run->first = (now << sequence_bits) + start;
+		if (unlikely(run->first > cap))
+			return false;
+		run->last = Min(run->first + want - 1, cap);
+		if (likely(pg_atomic_compare_exchange_u64(counter, &old,
+												  (uint64) run->last)))
+			return true;
+		(*retries)++;
+	}
+}
+
+/* Raise the counter, so that no position up to this one is taken any more. */
+static inline void
+sf_counter_raise(pg_atomic_uint64 *counter, uint64 position)
+{
+	uint64		old = pg_atomic_read_u64(counter);
+
+	while (old < position &&
+		   !pg_atomic_compare_exchange_u64(counter, &old, position))
+		;
+}
+
+#endif							/* SF_COUNTER_H */

@@ -1,0 +1,272 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.c
+ *	  The settings: definitions, descriptions, checks.
+ *
+ * The server reads postgresql.conf before it loads the library, and keeps each
+ * value as a placeholder.  If our check refuses the value later, the server
+ * only prints a WARNING and uses the default.  So this file checks the kept
+ * texts once more, and a bad one stops the start.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "runtime/settings.h"
+
+#include "layout/ranges.h"
+#include "miscadmin.h"
+#include "runtime/shmem.h"
+#include "utils/guc.h"
+
+int			sf_max_clock_drift = 5;
+int			sf_max_clock_wait = 3000;
+int			sf_max_clock_jump = 3600;
+int			sf_reserve = 2000;
+int			sf_sequence_start = SF_START_ZERO;
+int			sf_max_databases = 64;
+bool		sf_time_ranges = true;
+
+SfLayout	sf_node_layout;
+SfLayout	sf_shard_layout;
+
+/* The texts that the values above are computed from. */
+static char *layout_text = NULL;
+static char *shard_layout_text = NULL;
+static char *shards_text = NULL;
+
+static const struct config_enum_entry sequence_starts[] = {
+	{"zero", SF_START_ZERO, false},
+	{"random", SF_START_RANDOM, false},
+	{NULL, 0, false}
+};
+
+/* The names of all settings, to check the kept texts once more. */
+static const char *const names[] = {
+	"snowflake.layout", "snowflake.shard_layout",
+	"snowflake.node_id", "snowflake.shards",
+	"snowflake.max_clock_drift", "snowflake.max_clock_wait",
+	"snowflake.max_clock_jump", "snowflake.reserve",
+	"snowflake.sequence_start", "snowflake.max_databases",
+	"snowflake.copy_check", "snowflake.clock_check",
+	"snowflake.log_interval", "snowflake.time_ranges",
+	"snowflake.registry", "snowflake.lease_reserve",
+	"snowflake.lease_presence", "snowflake.lease_timeout",
+	"snowflake.lease_wait"
+};
+
+/* Parse a layout.  On failure, set the reason as the check's detail. */
+static bool
+check_layout_text(SfLayout *layout, const char *text)
+{
+	char		reason[SF_REASON_SIZE];
+
+	if (sf_layout_parse(layout, text, reason, sizeof(reason)))
+		return true;
+	GUC_check_errdetail("%s", reason);
+	return false;
+}
+
+static bool
+check_layout(char **newval, void **extra, GucSource source)
+{
+	SfLayout	layout;
+
+	if (!check_layout_text(&layout, *newval))
+		return false;
+	if (sf_layout_has(&layout, SF_SHARD))
+	{
+		GUC_check_errdetail("The layout of the node's IDs cannot have the field \"shard\".");
+		GUC_check_errhint("Set it as snowflake.shard_layout, and generate with snowflake_shard_nextval().");
+		return false;
+	}
+	return true;
+}
+
+static bool
+check_shard_layout(char **newval, void **extra, GucSource source)
+{
+	SfLayout	layout;
+
+	if (!check_layout_text(&layout, *newval))
+		return false;
+	if (!sf_layout_has(&layout, SF_SHARD) ||
+		layout.field[SF_SHARD].width > 16 || layout.node_bits > 0)
+	{
+		GUC_check_errdetail("The layout of the shards' IDs must have the field \"shard\", of at most 16 bits, and none for a node.");
+		return false;
+	}
+	return true;
+}
+
+/* Count the shards of the current shard layout, or of the one being set. */
+static uint32
+count_shards(void)
+{
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+
+	if (shard_layout_text == NULL ||
+		!sf_layout_parse(&layout, shard_layout_text, reason, sizeof(reason)))
+		return SF_RANGES_MAX;
+	return UINT32_C(1) << layout.field[SF_SHARD].width;
+}
+
+static bool
+check_shards(char **newval, void **extra, GucSource source)
+{
+	uint32		map[SF_RANGES_WORDS(SF_RANGES_MAX)];
+	char		reason[SF_REASON_SIZE];
+
+	if (sf_ranges_parse(map, count_shards(), *newval, reason, sizeof(reason)))
+		return true;
+	GUC_check_errdetail("%s", reason);
+	return false;
+}
+
+/*
+ * Write the shards into shared memory.  Only the postmaster does, at the start
+ * and at each reload, so that all sessions see the same list.
+ */
+static void
+publish_shards(const char *text)
+{
+	uint32		map[SF_RANGES_WORDS(SF_RANGES_MAX)];
+	char		reason[SF_REASON_SIZE];
+
+	if (sf_shmem == NULL || IsUnderPostmaster ||
+		!sf_ranges_parse(map, sf_shmem->nshards, text, reason, sizeof(reason)))
+		return;
+	for (int i = 0; i < SF_RANGES_WORDS(sf_shmem->nshards); i++)
+		pg_atomic_write_u32(&sf_shard_map[i], map[i]);
+}
+
+/* Write into new shared memory what the postmaster has. */
+void
+sf_settings_publish(void)
+{
+	publish_shards(shards_text);
+	sf_settings_publish_node();
+	sf_settings_publish_log_interval(sf_log_interval, NULL);
+}
+
+static void
+assign_shards(const char *newval, void *extra)
+{
+	publish_shards(newval);
+}
+
+/* Compute the two layouts. */
+static void
+settle_layouts(void)
+{
+	char		reason[SF_REASON_SIZE];
+
+	if (!sf_layout_parse(&sf_node_layout, layout_text,
+						 reason, sizeof(reason)) ||
+		!sf_layout_parse(&sf_shard_layout, shard_layout_text,
+						 reason, sizeof(reason)))
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("invalid layout"), errdetail("%s", reason),
+				 errhint("Set snowflake.layout and snowflake.shard_layout to a preset, or to fields with their widths.")));
+}
+
+static void
+define_texts(void)
+{
+	DefineCustomStringVariable("snowflake.layout",
+							   "Layout of the node's IDs: a preset's name, or fields with their widths in bits.",
+							   "Such as \"timestamp:41 node:10 sequence:12 tick:1ms epoch:2024-01-01\". The epoch is the time from which it counts.",
+							   &layout_text, "snowflake",
+							   PGC_POSTMASTER, 0, check_layout, NULL, NULL);
+	DefineCustomStringVariable("snowflake.shard_layout",
+							   "Layout of the IDs made for shards.",
+							   NULL, &shard_layout_text, "instagram",
+							   PGC_POSTMASTER, 0,
+							   check_shard_layout, NULL, NULL);
+	DefineCustomStringVariable("snowflake.shards",
+							   "Shards that this server may issue IDs for, such as \"0-4095,5000\".",
+							   "Empty: none. No two servers may have one shard at a time.",
+							   &shards_text, "",
+							   PGC_SIGHUP, 0,
+							   check_shards, assign_shards, NULL);
+}
+
+static void
+define_limits(void)
+{
+	DefineCustomIntVariable("snowflake.max_clock_drift",
+							"How far an ID's timestamp may be ahead of the wall clock.",
+							"Rounded up to whole ticks. Full sequences borrow, and steps of the clock are bridged, up to this.",
+							&sf_max_clock_drift, 5, 0, 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.max_clock_wait",
+							"How long a call may sleep for the wall clock before it is an error.",
+							"Not below snowflake.reserve, or calls fail for that long after a crash.",
+							&sf_max_clock_wait, 3000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.max_clock_jump",
+							"Largest forward jump of the wall clock that is believed.",
+							"A larger one needs snowflake_accept('clock').",
+							&sf_max_clock_jump, 3600, 1, 366 * 24 * 3600,
+							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.reserve",
+							"How far the durable mark is moved ahead of the clock.",
+							"It is flushed once per half of this while IDs are made; after a crash as much is skipped.",
+							&sf_reserve, 2000, 100, 60 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomEnumVariable("snowflake.sequence_start",
+							 "Where the sequence starts in a tick that a call opens.",
+							 "\"random\" starts somewhere in the lower half, against IDs that are all even.",
+							 &sf_sequence_start, SF_START_ZERO,
+							 sequence_starts,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.max_databases",
+							"Number of databases that may generate at a time.",
+							NULL, &sf_max_databases, 64, 1, 10000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+}
+
+/* Define the planner's setting, also if the library is loaded later. */
+void
+sf_settings_define_planner(void)
+{
+	DefineCustomBoolVariable("snowflake.time_ranges",
+							 "Plans conditions on snowflake_timestamp(id) as conditions on the ID.",
+							 "Off: they are filters, or served by an index on the expression.",
+							 &sf_time_ranges, true,
+							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
+}
+
+/* Define all settings, while shared_preload_libraries is processed. */
+void
+sf_settings_define(void)
+{
+	char	   *texts[lengthof(names)];
+
+	Assert(process_shared_preload_libraries_in_progress);
+	for (size_t i = 0; i < lengthof(names); i++)
+	{
+		const char *text = GetConfigOption(names[i], true, false);
+
+		texts[i] = text == NULL ? NULL : pstrdup(text);
+	}
+	define_texts();
+	sf_settings_define_node();
+	define_limits();
+	sf_settings_define_planner();
+	sf_settings_define_checks();
+	sf_settings_define_lease();
+	MarkGUCPrefixReserved("snowflake");
+
+	for (size_t i = 0; i < lengthof(names) && !IsUnderPostmaster; i++)
+	{
+		if (texts[i] != NULL)
+			(void) set_config_option(names[i], texts[i], PGC_POSTMASTER,
+									 PGC_S_FILE, GUC_ACTION_SET,
+									 false, FATAL, false);
+	}
+	settle_layouts();
+}

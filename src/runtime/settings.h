@@ -1,0 +1,133 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings.h
+ *	  The settings, and the two layouts computed from them.
+ *
+ * Except sf_time_ranges they are defined only if the library is preloaded.  A
+ * value that must be the same in all processes is fixed at start, or read from
+ * shared memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_SETTINGS_H
+#define SF_SETTINGS_H
+
+#include "layout/layout.h"
+#include "layout/server_number.h"
+
+/* The values of snowflake.sequence_start. */
+typedef enum SfSequenceStart
+{
+	SF_START_ZERO,
+	SF_START_RANDOM
+} SfSequenceStart;
+
+/* The values of snowflake.copy_check and snowflake.clock_check. */
+typedef enum SfCheck
+{
+	SF_CHECK_OFF,
+	SF_CHECK_WARN,
+	SF_CHECK_ERROR
+} SfCheck;
+
+extern char *sf_node_id;		/* see server_number.c; empty: unset */
+extern int	sf_max_clock_drift; /* ms */
+extern int	sf_max_clock_wait;	/* ms */
+extern int	sf_max_clock_jump;	/* s */
+extern int	sf_reserve;			/* ms */
+extern int	sf_sequence_start;	/* an SfSequenceStart */
+extern int	sf_max_databases;
+extern int	sf_copy_check;		/* an SfCheck; fixed at start */
+extern int	sf_clock_check;		/* an SfCheck */
+extern bool sf_time_ranges;		/* also defined if the library is not
+								 * preloaded */
+extern int	sf_log_interval;	/* ms; the postmaster's is in SfShmem */
+
+/* Of the lease.  The first is fixed at start, and empty without a registry. */
+extern char *sf_registry;		/* may hold a password */
+extern int	sf_leasing_reserve; /* ms */
+extern int	sf_leasing_presence;	/* ms */
+extern int	sf_leasing_timeout; /* ms */
+extern int	sf_leasing_wait;	/* ms */
+
+/* Computed and fixed at start. */
+extern SfLayout sf_node_layout; /* snowflake.layout */
+extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
+
+/* A kind of registry, by the scheme of its URL. */
+typedef struct SfRegistryKind
+{
+	const char *scheme;
+	const char *name;			/* its library is snowflake_<name> */
+	const char *needs;			/* what its library is built with */
+	const char *initialize;		/* how an administrator begins it; NULL: in
+								 * the registry, see lease_worker.c */
+} SfRegistryKind;
+
+extern void sf_settings_define(void);
+extern void sf_settings_define_planner(void);
+extern void sf_settings_publish(void);
+
+/* settings_node.c */
+extern void sf_settings_define_node(void);
+extern void sf_settings_publish_node(void);
+extern void sf_settings_parse_node_id(SfServerNumber *datacenter,
+									  SfServerNumber *node);
+extern uint64 sf_settings_numbers(void);
+extern char *sf_settings_pending(void);
+extern char *sf_settings_refused(void);
+
+/* settings_check.c */
+extern void sf_settings_define_checks(void);
+extern void sf_settings_publish_log_interval(int newval, void *extra);
+
+/* settings_file.c */
+extern const char *sf_settings_file(void);
+extern bool sf_settings_is_altered(const char *name);
+extern bool sf_settings_is_in_file(const char *name);
+
+/* settings_registry.c */
+extern void sf_settings_define_lease(void);
+extern const SfRegistryKind *sf_settings_registry_kind(const char *url);
+extern void sf_settings_registry_name(char *name, size_t size);
+
+/* Return true if this server leases its node id and its shards. */
+static inline bool
+sf_settings_leases(void)
+{
+	return sf_registry[0] != '\0';
+}
+
+/* Set in SfShmem.configured once the node is published. */
+#define SF_NODE_TAKEN	(UINT64CONST(1) << 63)
+
+/* Set in SfShmem.pending beside the numbers. */
+#define SF_NUMBER_PENDING	(UINT64CONST(1) << 63)
+
+/* Return the node in SfShmem.lease. */
+static inline uint32
+sf_settings_node_of(uint64 lease)
+{
+	return lease & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
+}
+
+/* Return the allowed drift in ticks, rounded up. */
+static inline int64
+sf_settings_drift_ticks(const SfLayout *layout)
+{
+	if (layout->tick_ms == 1)
+		return sf_max_clock_drift;
+	return (sf_max_clock_drift + layout->tick_ms - 1) / layout->tick_ms;
+}
+
+/* Return the reserve, which is always more than the drift and 10 ticks. */
+static inline int64
+sf_settings_reserve_ms(void)
+{
+	int64		tick = Max(sf_node_layout.tick_ms, sf_shard_layout.tick_ms);
+	int64		least = Max(sf_max_clock_drift + 2 * tick, 10 * tick);
+
+	return Max(sf_reserve, least);
+}
+
+#endif							/* SF_SETTINGS_H */

@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings_check.c
+ *	  Settings of the checks for copies and clocks, and of the log.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "runtime/settings.h"
+
+#include "miscadmin.h"
+#include "runtime/shmem.h"
+#include "utils/guc.h"
+
+int			sf_copy_check = SF_CHECK_WARN;
+int			sf_clock_check = SF_CHECK_OFF;
+int			sf_log_interval = 60 * 1000;
+
+static const struct config_enum_entry checks[] = {
+	{"off", SF_CHECK_OFF, false},
+	{"warn", SF_CHECK_WARN, false},
+	{"error", SF_CHECK_ERROR, false},
+	{NULL, 0, false}
+};
+
+/* Publish the postmaster's interval, because all processes share one limit. */
+void
+sf_settings_publish_log_interval(int newval, void *extra)
+{
+	if (sf_shmem != NULL && !IsUnderPostmaster)
+		pg_atomic_write_u32(&sf_shmem->log_interval_ms, newval);
+}
+
+void
+sf_settings_define_checks(void)
+{
+	DefineCustomEnumVariable("snowflake.copy_check",
+							 "What happens where a copy of a data directory starts as a server of its own.",
+							 "\"warn\" refuses IDs where the original is seen running on this machine with the same node id, and else writes a line into the log; \"error\" refuses those that the original may issue, too; each until snowflake_accept('copy') is called. A standby that is promoted is no copy.",
+							 &sf_copy_check, SF_CHECK_WARN, checks,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("snowflake.clock_check",
+							 "What happens while the kernel says that its clock is not synchronized.",
+							 "\"error\" refuses IDs when the mark has to be moved; \"warn\" writes a line into the log each hour.",
+							 &sf_clock_check, SF_CHECK_OFF, checks,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.log_interval",
+							"Time after which the log may tell of an event of one kind again.",
+							"0: it tells of each. Some kinds come in larger intervals, or some lines at once.",
+							&sf_log_interval, 60 * 1000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL,
+							sf_settings_publish_log_interval, NULL);
+}

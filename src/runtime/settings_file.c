@@ -1,0 +1,73 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings_file.c
+ *	  Which file a setting comes from, for remedies that name files.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "runtime/settings.h"
+
+#include "catalog/pg_authid.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/guc.h"
+#include "utils/guc_tables.h"
+
+#define AUTO_FILE	"postgresql.auto.conf"
+
+static bool
+may_know(void)
+{
+	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
+}
+
+/* Return the server's own file; only some roles may see its path. */
+const char *
+sf_settings_file(void)
+{
+	return may_know() && ConfigFileName != NULL ?
+		ConfigFileName : "postgresql.conf";
+}
+
+/* Return true if the files set this when this process read them last. */
+bool
+sf_settings_is_in_file(const char *name)
+{
+	int			n;
+	struct config_generic **all = sf_all_gucs(&n);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(all[i]->name, name) == 0)
+			return (all[i]->status & GUC_IS_IN_FILE) != 0;
+	}
+	return false;
+}
+
+/*
+ * Return true if ALTER SYSTEM has set this: then a line in the server's own
+ * file has no effect.  False for roles that may not see where settings come
+ * from.
+ */
+bool
+sf_settings_is_altered(const char *name)
+{
+	int			n;
+	struct config_generic **all = sf_all_gucs(&n);
+
+	if (!may_know())
+		return false;
+	for (int i = 0; i < n; i++)
+	{
+		const char *file = all[i]->sourcefile;
+		size_t		length = file == NULL ? 0 : strlen(file);
+
+		if (strcmp(all[i]->name, name) == 0)
+			return length >= strlen(AUTO_FILE) &&
+				strcmp(file + length - strlen(AUTO_FILE), AUTO_FILE) == 0;
+	}
+	return false;
+}

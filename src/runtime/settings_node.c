@@ -1,0 +1,295 @@
+/*-------------------------------------------------------------------------
+ *
+ * settings_node.c
+ *	  Settings of the node's number, which stays once the node is published.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "runtime/settings.h"
+
+#include <unistd.h>
+
+#include "access/xact.h"
+#include "layout/server_number.h"
+#include "lib/stringinfo.h"
+#include "miscadmin.h"
+#include "runtime/shmem.h"
+#include "utils/guc.h"
+
+/* Positions in SfShmem.configured of the two numbers + 1, or 0 if unset. */
+#define NODE_SHIFT			0
+#define DATACENTER_SHIFT	31
+#define NUMBER_MASK			(UINT32_MAX >> 1)
+
+char	   *sf_node_id = NULL;
+
+/* The host's name when the library was loaded: the same in all processes. */
+static char hostname[256] = "";
+
+/* The postmaster's copies, which outlive the shared memory. */
+static uint64 pending = 0;
+static char refused[SF_REFUSED_SIZE];
+
+/*
+ * Parse snowflake.node_id: the numbers of the datacenter and of the node.
+ * Return false if the text is no node id.
+ */
+static bool
+parse(const char *text, SfServerNumber *datacenter, SfServerNumber *node)
+{
+	char		reason[SF_REASON_SIZE];
+
+	return sf_server_number_parse_node(datacenter, node, text, hostname,
+									   reason, sizeof(reason));
+}
+
+/* The same of what this process has. */
+void
+sf_settings_parse_node_id(SfServerNumber *datacenter, SfServerNumber *node)
+{
+	(void) parse(sf_node_id, datacenter, node);
+}
+
+/* Both numbers in one word, as they are in SfShmem.configured. */
+static uint64
+join_numbers(const char *text)
+{
+	SfServerNumber datacenter;
+	SfServerNumber node;
+
+	(void) parse(text, &datacenter, &node);
+	return (uint64) (node & NUMBER_MASK) << NODE_SHIFT |
+		(uint64) (datacenter & NUMBER_MASK) << DATACENTER_SHIFT;
+}
+
+/* The numbers of the node and the datacenter that this process has. */
+uint64
+sf_settings_numbers(void)
+{
+	return join_numbers(sf_node_id);
+}
+
+/* How many bits there are for the node's number beside the datacenter's. */
+static int
+node_bits(SfServerNumber datacenter)
+{
+	return datacenter == SF_NO_NUMBER ? sf_node_layout.node_bits :
+		sf_node_layout.node_bits - sf_node_layout.field[SF_DATACENTER].width;
+}
+
+/* Does the layout have room for the datacenter?  Needs shared memory. */
+static bool
+datacenter_fits(SfServerNumber datacenter)
+{
+	int			bits = sf_node_layout.field[SF_DATACENTER].width;
+
+	return datacenter == SF_NO_NUMBER ||
+		(bits > 0 && sf_server_number_fits(datacenter, bits));
+}
+
+/*
+ * In the postmaster: publish why a file's number is refused, or that none is,
+ * for snowflake_status().
+ */
+static void
+publish_refused(const char *text)
+{
+	Assert(!IsUnderPostmaster);
+	strlcpy(refused, text, SF_REFUSED_SIZE);
+	if (sf_shmem == NULL)
+		return;
+	pg_atomic_fetch_add_u32(&sf_shmem->refusals, 1);	/* a barrier */
+	memcpy(sf_shmem->refused, refused, sizeof(refused));
+	pg_atomic_fetch_add_u32(&sf_shmem->refusals, 1);
+}
+
+/* Say why a node id is refused: it is no number, or one that does not fit. */
+static void
+explain_number(const char *newval)
+{
+	SfServerNumber datacenter;
+	SfServerNumber node;
+	char		reason[SF_REASON_SIZE];
+	char		text[SF_REFUSED_SIZE];
+
+	if (!sf_server_number_parse_node(&datacenter, &node, newval, hostname,
+									 reason, sizeof(reason)) &&
+		reason[0] != '\0')
+		;
+	else if (sf_shmem == NULL)
+		strlcpy(reason, "It must be a number from 0 up to what the layout has room for, or empty: unset.",
+				sizeof(reason));
+	else if (!datacenter_fits(datacenter) &&
+			 !sf_layout_has(&sf_node_layout, SF_DATACENTER))
+		strlcpy(reason, "The layout has no field for a datacenter.",
+				sizeof(reason));
+	else if (!datacenter_fits(datacenter))
+		snprintf(reason, sizeof(reason),
+				 "The datacenter must be a number from 0 to %d, which the layout has room for.",
+				 (1 << sf_node_layout.field[SF_DATACENTER].width) - 1);
+	else
+		snprintf(reason, sizeof(reason),
+				 "It must be a number from 0 to %lld, which the layout has room for, or empty: unset.",
+				 (long long) (INT64_C(1) << node_bits(datacenter)) - 1);
+	if (!IsUnderPostmaster)
+	{
+		snprintf(text, sizeof(text),
+				 "snowflake.node_id is \"%.80s\", which is refused: %s",
+				 newval, reason);
+		publish_refused(text);
+	}
+	GUC_check_errdetail("%s", reason);
+	GUC_check_errhint("Give the server's own number, such as \"1\"; or \"hostname:ordinal\" for the N of a host named db-N, or \"env:NAME\" for a number in the environment, either with an offset such as \"+100\"; or \"3/17\" for 17 in datacenter 3.");
+}
+
+/*
+ * Check snowflake.node_id.  At the start the layout is not known yet, and both
+ * are checked together later.
+ *
+ * Once a node is taken, it stays for the life of the server: the postmaster
+ * reloads first and keeps its value, and all other processes follow it.  If
+ * the node is leased, the same is true from the start for what may be claimed.
+ * Within a transaction (ALTER SYSTEM, pg_file_settings) a value is only looked
+ * at: it may be one for the next start.
+ */
+static bool
+check_node_id(char **newval, void **extra, GucSource source)
+{
+	uint64		configured;
+	uint64		numbers;
+	uint64		kept;
+	SfServerNumber datacenter;
+	SfServerNumber node;
+
+	if (!parse(*newval, &datacenter, &node) ||
+		(sf_shmem != NULL &&
+		 (!datacenter_fits(datacenter) ||
+		  !sf_server_number_fits(node, node_bits(datacenter)))))
+	{
+		explain_number(*newval);
+		return false;
+	}
+	if (!IsUnderPostmaster)
+		publish_refused("");
+	if (sf_shmem == NULL || IsTransactionState())
+		return true;
+	configured = pg_atomic_read_u64(&sf_shmem->configured);
+	if ((configured & SF_NODE_TAKEN) == 0 && !sf_settings_leases())
+		return true;
+	numbers = join_numbers(*newval);
+	if (IsUnderPostmaster)
+		kept = configured & ~SF_NODE_TAKEN;
+	else
+	{
+		kept = join_numbers(sf_node_id);
+		pending = numbers != kept ? numbers | SF_NUMBER_PENDING : 0;
+		pg_atomic_write_u64(&sf_shmem->pending, pending);
+	}
+	if (numbers != kept)
+	{
+		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
+						 "snowflake.node_id", sf_node_id, *newval);
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Publish the postmaster's numbers, unless a process has just published the
+ * node of the earlier ones.  That node stays, and snowflake_status() says so.
+ */
+static void
+publish_numbers(const char *text)
+{
+	uint64		numbers;
+	uint64		before;
+
+	if (sf_shmem == NULL || IsUnderPostmaster)
+		return;
+	numbers = join_numbers(text);
+	before = pg_atomic_read_u64(&sf_shmem->configured);
+	while ((before & SF_NODE_TAKEN) == 0 &&
+		   !pg_atomic_compare_exchange_u64(&sf_shmem->configured, &before,
+										   numbers))
+		;
+}
+
+static void
+assign_node_id(const char *newval, void *extra)
+{
+	publish_numbers(newval);
+}
+
+/* What the postmaster puts into new shared memory. */
+void
+sf_settings_publish_node(void)
+{
+	publish_numbers(sf_node_id);
+	if (sf_shmem == NULL || IsUnderPostmaster)
+		return;
+	pg_atomic_write_u64(&sf_shmem->pending, pending);
+	memcpy(sf_shmem->refused, refused, sizeof(refused));
+}
+
+/*
+ * Return the change that waits for a restart, as half a sentence; NULL if
+ * there is none.  A line that was refused leaves no check behind when it is
+ * taken out of the files: the setting did not come from them.
+ */
+char *
+sf_settings_pending(void)
+{
+	uint64		word = pg_atomic_read_u64(&sf_shmem->pending);
+	SfServerNumber node = word >> NODE_SHIFT & NUMBER_MASK;
+	SfServerNumber datacenter = word >> DATACENTER_SHIFT & NUMBER_MASK;
+	StringInfoData text;
+
+	if (word == 0)
+		return NULL;
+	if (node == SF_NO_NUMBER && datacenter == SF_NO_NUMBER)
+		return pstrdup("snowflake.node_id is unset");
+	if (!sf_settings_is_in_file("snowflake.node_id"))
+		return NULL;
+	initStringInfo(&text);
+	appendStringInfoString(&text, "snowflake.node_id is ");
+	if (datacenter != SF_NO_NUMBER)
+		appendStringInfo(&text, "%u/", sf_server_number_value(datacenter));
+	if (node != SF_NO_NUMBER)
+		appendStringInfo(&text, "%u", sf_server_number_value(node));
+	return text.data;
+}
+
+/* What the files say and the server refuses, likewise; NULL: nothing. */
+char *
+sf_settings_refused(void)
+{
+	char		copy[SF_REFUSED_SIZE];
+	uint32		before;
+
+	do
+	{
+		before = pg_atomic_read_u32(&sf_shmem->refusals);
+		pg_read_barrier();
+		memcpy(copy, sf_shmem->refused, sizeof(copy));
+		pg_read_barrier();
+	} while (before % 2 != 0 ||
+			 before != pg_atomic_read_u32(&sf_shmem->refusals));
+	return copy[0] != '\0' && sf_settings_is_in_file("snowflake.node_id") ?
+		pstrdup(copy) : NULL;
+}
+
+void
+sf_settings_define_node(void)
+{
+	if (gethostname(hostname, sizeof(hostname) - 1) != 0)
+		hostname[0] = '\0';
+	DefineCustomStringVariable("snowflake.node_id",
+							   "Number of this server, which no other server has.",
+							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. Empty: unset, and nothing is generated. Once taken, it stays until the server restarts.",
+							   &sf_node_id, "",
+							   PGC_SIGHUP, 0,
+							   check_node_id, assign_node_id, NULL);
+}

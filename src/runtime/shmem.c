@@ -1,0 +1,195 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.c
+ *	  Request and creation of the shared memory.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "runtime/shmem.h"
+
+#include "base/clock.h"
+
+#include "storage/ipc.h"
+#include "storage/shmem.h"
+
+#define TRANCHE "snowflake"
+
+SfShmem    *sf_shmem = NULL;
+SfDatabaseSlot *sf_databases = NULL;
+SfPendingSlot *sf_pending_writers = NULL;
+pg_atomic_uint64 *sf_shard_counters = NULL;
+pg_atomic_uint32 *sf_shard_map = NULL;
+
+/* Offsets of the parts within the allocation. */
+typedef struct Parts
+{
+	Size		databases;
+	Size		writers;
+	Size		counters;
+	Size		map;
+	Size		total;
+} Parts;
+
+static Parts
+measure(int ndatabases, int nshards, int nwriters)
+{
+	Parts		parts;
+
+	parts.databases = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
+	parts.writers = add_size(parts.databases,
+							 mul_size(ndatabases, sizeof(SfDatabaseSlot)));
+	parts.counters = add_size(parts.writers,
+							  mul_size(nwriters, sizeof(SfPendingSlot)));
+	parts.map = add_size(parts.counters,
+						 mul_size(nshards, sizeof(pg_atomic_uint64)));
+	parts.total = add_size(parts.map,
+						   mul_size((nshards + 31) / 32,
+									sizeof(pg_atomic_uint32)));
+	return parts;
+}
+
+/* Request the memory.  Call this from the server's hook for requests. */
+void
+sf_shmem_request(int ndatabases, int nshards, int nwriters)
+{
+	RequestAddinShmemSpace(measure(ndatabases, nshards, nwriters).total);
+	RequestNamedLWLockTranche(TRANCHE, 1);
+}
+
+static void
+initialize_leasing(SfLeasing *leasing)
+{
+	ConditionVariableInit(&leasing->changed);
+	pg_atomic_init_u64(&leasing->since_ms, 0);
+	pg_atomic_init_u32(&leasing->node, SF_NO_NUMBER);
+	pg_atomic_init_u64(&leasing->until, 0);
+	pg_atomic_init_u32(&leasing->lowest_node, SF_NO_NUMBER);
+	pg_atomic_init_u64(&leasing->other_until, 0);
+	pg_atomic_init_u64(&leasing->closed_at, 0);
+	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
+	pg_atomic_init_u64(&leasing->shards_since_ms, 0);
+	pg_atomic_init_u64(&leasing->highest_shard_end, 0);
+	memset(&leasing->shards_status, 0, sizeof(SfLeaseStatus));
+}
+
+static void
+initialize_stats(SfStats *stats)
+{
+	for (int i = 0; i < SF_STATS; i++)
+		pg_atomic_init_u64(&stats->sum[i], 0);
+	for (int i = 0; i < SF_PEAKS; i++)
+		pg_atomic_init_u64(&stats->peak[i], 0);
+	pg_atomic_init_u64(&stats->reset_ms, sf_clock_wall_ms());
+	pg_atomic_init_u64(&stats->since_ms, sf_clock_monotonic_ms());
+	pg_atomic_init_u64(&stats->refused_ms, 0);
+	pg_atomic_init_u64(&stats->offset_ms, 0);
+	pg_atomic_init_u64(&stats->seen_ms, 0);
+}
+
+/*
+ * Draw the stamp of this life.  It differs from those of all other lives, and
+ * from log_cnt as nextval() leaves it in a sequence, which is at most 32.
+ */
+static int64
+make_life(void)
+{
+	uint64		random;
+
+	if (!pg_strong_random(&random, sizeof(random)))
+		return 0;
+	return (int64) ((random >> 2) | (UINT64CONST(1) << 61));
+}
+
+static void
+initialize(int ndatabases, int nshards, int nwriters)
+{
+	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
+	sf_shmem->life = make_life();
+	sf_shmem->ndatabases = ndatabases;
+	sf_shmem->nshards = nshards;
+	sf_shmem->nwriters = nwriters;
+	sf_shmem->shutdown_life = 0;
+	sf_shmem->shutdown_ms = 0;
+	pg_atomic_init_u64(&sf_shmem->lease, 0);
+	pg_atomic_init_u64(&sf_shmem->shard_end, 0);
+	pg_atomic_init_u64(&sf_shmem->node_counter.position, 0);
+	pg_atomic_init_u64(&sf_shmem->configured, 0);
+	pg_atomic_init_u64(&sf_shmem->pending, 0);
+	pg_atomic_init_u32(&sf_shmem->refusals, 0);
+	memset(sf_shmem->refused, 0, sizeof(sf_shmem->refused));
+	pg_atomic_init_u64(&sf_shmem->boot_offset, 0);
+	pg_atomic_init_u64(&sf_shmem->least_past, 0);
+	pg_atomic_init_u64(&sf_shmem->first_xid, 0);
+	initialize_leasing(&sf_shmem->leasing);
+	pg_atomic_init_u64(&sf_shmem->identity.server, 0);
+	pg_atomic_init_u32(&sf_shmem->identity.copied, 0);
+	pg_atomic_init_u32(&sf_shmem->identity.recorded, SF_NO_NUMBER);
+	sf_shmem->identity.original = SF_NO_NUMBER;
+	sf_shmem->identity.running = SF_NO_NUMBER;
+	sf_shmem->identity.primary = SF_NO_NUMBER;
+	ConditionVariableInit(&sf_shmem->mailbox.changed);
+	sf_shmem->mailbox.worker = NULL;
+	sf_shmem->mailbox.pid = 0;
+	sf_shmem->mailbox.job = 0;
+	pg_atomic_init_u32(&sf_shmem->log_interval_ms, 0);
+	for (int i = 0; i < SF_EVENTS; i++)
+	{
+		pg_atomic_init_u64(&sf_shmem->events[i].due_ms, 0);
+		pg_atomic_init_u64(&sf_shmem->events[i].left_out, 0);
+	}
+	initialize_stats(&sf_shmem->stats);
+
+	for (int i = 0; i < ndatabases; i++)
+	{
+		SfDatabase *database = &sf_databases[i].database;
+
+		database->oid = InvalidOid;
+		database->attached = 0;
+		LWLockInitialize(&database->lock, sf_shmem->lock->tranche);
+		ConditionVariableInit(&database->changed);
+		pg_atomic_init_u64(&database->mark, 0);
+		pg_atomic_init_u64(&database->early, 0);
+	}
+	for (int i = 0; i < nwriters; i++)
+	{
+		SfPending  *writer = &sf_pending_writers[i].writer;
+
+		memset(writer, 0, sizeof(SfPending));
+		pg_atomic_init_u64(&writer->node, SF_NONE);
+		pg_atomic_init_u64(&writer->shard_tick, SF_NONE);
+		pg_atomic_init_u32(&writer->database, InvalidOid);
+		pg_atomic_init_u64(&writer->prepared_early, 0);
+		pg_atomic_init_u32(&writer->changes, 0);
+	}
+	for (int i = 0; i < nshards; i++)
+		pg_atomic_init_u64(&sf_shard_counters[i], 0);
+	for (int i = 0; i < (nshards + 31) / 32; i++)
+		pg_atomic_init_u32(&sf_shard_map[i], 0);
+}
+
+/*
+ * Create the memory.  Call this from the server's hook for start-up: in the
+ * postmaster at the start, and after the crash of any backend, when everything
+ * begins at zero.
+ */
+void
+sf_shmem_create(int ndatabases, int nshards, int nwriters)
+{
+	Parts		parts = measure(ndatabases, nshards, nwriters);
+	bool		found;
+	char	   *base;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	base = ShmemInitStruct("snowflake", parts.total, &found);
+	sf_shmem = (SfShmem *) base;
+	sf_databases = (SfDatabaseSlot *) (base + parts.databases);
+	sf_pending_writers = (SfPendingSlot *) (base + parts.writers);
+	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
+	sf_shard_map = (pg_atomic_uint32 *) (base + parts.map);
+	if (!found)
+		initialize(ndatabases, nshards, nwriters);
+	LWLockRelease(AddinShmemInitLock);
+}

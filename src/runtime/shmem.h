@@ -1,0 +1,384 @@
+/*-------------------------------------------------------------------------
+ *
+ * shmem.h
+ *	  The shared memory: its contents, and which process may write them.
+ *
+ * Contains no algorithm.  Fields that are written together share a cache line.
+ * The two words that every call reads (lease and mark) do not lie on the line
+ * that every call writes (the counter).
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_SHMEM_H
+#define SF_SHMEM_H
+
+#include "datatype/timestamp.h"
+#include "layout/layout.h"
+#include "layout/server_number.h"
+#include "port/atomics.h"
+#include "runtime/log_event.h"
+#include "storage/condition_variable.h"
+#include "storage/lwlock.h"
+
+/*
+ * The slot of a database in which IDs are made.  It belongs to that database
+ * until the database is gone.
+ */
+typedef struct SfDatabase
+{
+	/* Written under SfShmem.lock, exclusive. */
+	Oid			oid;			/* InvalidOid: the slot is free */
+	uint32		attached;		/* how many times a backend has attached */
+
+	/*
+	 * Held by the one backend that changes the mark, until the mark's WAL is
+	 * flushed.  Always acquired conditionally: a process that must wait
+	 * sleeps on the condition variable, so that it can be cancelled.
+	 */
+	LWLock		lock;
+	ConditionVariable changed;
+
+	/*
+	 * The published mark, in Unix ms.  It was flushed to disk, and all
+	 * counters were raised to the mark found there. 0: not loaded yet.
+	 * Written under the lock above; every call reads it without a lock.
+	 */
+	pg_atomic_uint64 mark;
+
+	/* The mark for which a backend has begun the early extension. */
+	pg_atomic_uint64 early;
+} SfDatabase;
+
+typedef union SfDatabaseSlot
+{
+	SfDatabase	database;
+	char		pad[PG_CACHE_LINE_SIZE];
+} SfDatabaseSlot;
+
+typedef union SfCounter
+{
+	pg_atomic_uint64 position;	/* last position issued; CAS only */
+	char		pad[PG_CACHE_LINE_SIZE];
+} SfCounter;
+
+/* Room for a setting's name, its value, and a reason of SF_REASON_SIZE. */
+#define SF_REFUSED_SIZE	360
+
+/* No position, or no tick, holds anything back. */
+#define SF_NONE PG_UINT64_MAX
+
+/* The pending range of transactions: their IDs are above these bounds. */
+typedef struct SfBrought
+{
+	uint64		first_xid;		/* with the epoch; 0: none */
+	uint64		last_xid;		/* inclusive */
+	uint64		node;			/* their IDs are above this position */
+	uint64		shard_tick;		/* their shard IDs are not before this */
+	Oid			database;		/* InvalidOid: more than one */
+	bool		prepared;		/* they may be prepared, and not ended */
+} SfBrought;
+
+#define SF_WRITER_ENTRIES		16
+#define SF_WRITER_GENERATIONS	2
+
+/*
+ * What one backend's transactions may still bring in: see horizon.c.  It
+ * belongs to the process with that number, and only that process writes it.
+ */
+typedef struct SfPending
+{
+	/* Low-water marks of the running transaction.  No lock protects them. */
+	pg_atomic_uint64 node;		/* its IDs are above; SF_NONE: it has no IDs */
+	pg_atomic_uint64 shard_tick;	/* the same for shards: its IDs are not
+									 * before */
+	pg_atomic_uint32 database;	/* written first; 0: never used */
+	TimestampTz since;			/* start of the transaction */
+
+	/* The last transaction below first_xid that was prepared in this life. */
+	pg_atomic_uint64 prepared_early;
+
+	/* Pending ranges of ended transactions.  Readers must check "changes". */
+	pg_atomic_uint32 changes;	/* odd while the owner writes what follows */
+	SfBrought	entry[SF_WRITER_ENTRIES];
+	SfBrought	generation[SF_WRITER_GENERATIONS];
+} SfPending;
+
+typedef union SfPendingSlot
+{
+	SfPending	writer;
+	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfPending))];
+} SfPendingSlot;
+
+/* The states of a leased node id, as users see them. */
+typedef enum SfLeaseStage
+{
+	SF_STAGE_NONE,				/* there is no worker */
+	SF_STAGE_SEARCHING,
+	SF_STAGE_HELD,
+	SF_STAGE_EXPIRED,			/* held, but its time has run out */
+	SF_STAGE_HALTED,			/* held, but not usable at present */
+	SF_STAGE_ENDED
+} SfLeaseStage;
+
+/* The worker's report about itself. */
+typedef struct SfLeaseStatus
+{
+	int			pid;
+	SfLeaseStage stage;
+	int64		next_ms;		/* time of the next write, Unix ms; or 0 */
+	bool		clock_known;	/* the registry has told its time */
+	int64		offset_ms;		/* then our clock is ahead by this */
+	bool		registry_moved; /* ... because the registry's clock was set */
+	char		problem[SF_REASON_SIZE];	/* empty: no problem */
+	char		public_problem[SF_REASON_SIZE]; /* without names and places */
+	char		remedy[SF_REMEDY_SIZE];
+} SfLeaseStatus;
+
+/* The leases.  Only the worker writes this. */
+typedef struct SfLeasing
+{
+	ConditionVariable changed;	/* signalled when SfShmem.lease changes */
+
+	/* When the lease was lost, or first looked for; monotonic ms, or 0. */
+	pg_atomic_uint64 since_ms;
+
+	/*
+	 * The last leased node, and its until; the lowest node of this life; and
+	 * the until of nodes other than the last.  Nodes are SfServerNumbers, and
+	 * an until is in ticks since the layout's epoch.  0: none.
+	 */
+	pg_atomic_uint32 node;
+	pg_atomic_uint64 until;
+	pg_atomic_uint32 lowest_node;
+	pg_atomic_uint64 other_until;
+
+	/* The last position of the node's counter, if it is SF_CLOSED. */
+	pg_atomic_uint64 closed_at;
+
+	SfLeaseStatus status;		/* under SfShmem.lock */
+
+	/*
+	 * The same for shards: when some configured shard was first missed, and
+	 * the highest SfShmem.shard_end of this life.
+	 */
+	pg_atomic_uint64 shards_since_ms;
+	pg_atomic_uint64 highest_shard_end;
+	SfLeaseStatus shards_status;	/* under SfShmem.lock */
+} SfLeasing;
+
+/* Identity of this server: see identity.c. */
+typedef struct SfIdentity
+{
+	pg_atomic_uint64 server;	/* random, kept over restarts; 0: a copy */
+	pg_atomic_uint32 copied;	/* 1: a copy, not accepted yet */
+	pg_atomic_uint32 recorded;	/* SfServerNumber in the primary record */
+	SfServerNumber original;	/* the original's node, found at the start */
+	SfServerNumber running;		/* in a copy: the same, if the original was
+								 * seen running at the start */
+	SfServerNumber primary;		/* node of the primary that this standby
+								 * followed at the start */
+} SfIdentity;
+
+/*
+ * The job mailbox, in which sessions leave jobs of administrators for the
+ * worker (job_worker.c).  All under SfShmem.lock.
+ */
+typedef struct SfJobMailbox
+{
+	ConditionVariable changed;	/* signalled when a field below changes */
+	struct Latch *worker;		/* NULL: there is no worker */
+	int			pid;			/* the worker's */
+	uint32		job;			/* dsm_handle of a job not taken yet; or 0 */
+} SfJobMailbox;
+
+/*
+ * The position of a counter that issues nothing any more: far above any real
+ * position, and far from an overflow.
+ */
+#define SF_CLOSED	(UINT64CONST(1) << 62)
+
+/* The counts, in the order of the columns of pg_stat_snowflake. */
+typedef enum SfStat
+{
+	SF_STAT_NODE_IDS,
+	SF_STAT_NODE_BATCHES,
+	SF_STAT_SHARD_IDS,
+	SF_STAT_SHARD_BATCHES,
+	SF_STAT_SWAP_RETRIES,		/* another process swapped first */
+
+	/* numbers of waits, each followed by their total time in us */
+	SF_STAT_SEQUENCE_WAITS,		/* for the next tick: the sequence is full */
+	SF_STAT_SEQUENCE_WAIT_US,
+	SF_STAT_CLOCK_WAITS,		/* for a clock that was set back */
+	SF_STAT_CLOCK_WAIT_US,
+	SF_STAT_MARK_WAITS,			/* for the disk */
+	SF_STAT_MARK_WAIT_US,
+	SF_STAT_LEASE_WAITS,		/* for the registry */
+	SF_STAT_LEASE_WAIT_US,
+	SF_STAT_EXTENSIONS,			/* of the mark, also if no call waits */
+	SF_STAT_EXTENSION_US,
+
+	/* steps of the wall clock against the time since boot */
+	SF_STAT_STEPS_BACK,
+	SF_STAT_STEPS_FORWARD,
+
+	SF_STAT_REFUSED_CLOCK,		/* 58000 */
+	SF_STAT_REFUSED_LEASE,		/* 55000: there is none */
+	SF_STAT_REFUSED_CONFIGURATION,	/* 55000: all else */
+	SF_STAT_REFUSED_READ_ONLY,	/* 25006 */
+	SF_STAT_REFUSED_END,		/* 2200H */
+	SF_STATS
+} SfStat;
+
+/* Values that are not sums, but the largest or the last one. */
+typedef enum SfPeak
+{
+	SF_PEAK_DRIFT_MS,			/* of an ID ahead of the clock */
+	SF_PEAK_STEP_BACK_MS,
+	SF_PEAK_STEP_FORWARD_MS,
+	SF_PEAK_STEP_AT_MS,			/* when the last step was seen, Unix ms */
+	SF_PEAKS
+} SfPeak;
+
+/* Limits how often one kind of event is logged. */
+typedef struct SfEventLimit
+{
+	pg_atomic_uint64 due_ms;	/* when the next line is due, monotonic */
+	pg_atomic_uint64 left_out;	/* since the last one */
+} SfEventLimit;
+
+/* Sums over all processes, added atomically at the end of transactions. */
+typedef struct SfStats
+{
+	pg_atomic_uint64 sum[SF_STATS];
+	pg_atomic_uint64 peak[SF_PEAKS];
+	pg_atomic_uint64 reset_ms;	/* Unix ms */
+	pg_atomic_uint64 since_ms;	/* the same time, monotonic */
+	pg_atomic_uint64 refused_ms;	/* last refusal other than for a read-only
+									 * transaction, monotonic; or 0 */
+
+	/* The last look at both clocks; 0: none.  See sf_stats_see_clock(). */
+	pg_atomic_uint64 offset_ms; /* wall clock - time since boot */
+	pg_atomic_uint64 seen_ms;	/* time since boot */
+} SfStats;
+
+typedef struct SfShmem
+{
+	/*
+	 * The right to issue as a node: (until << node bits) | node. until is in
+	 * ticks since the layout's epoch, exclusive; 0 is no right.  A configured
+	 * node is set once, by compare-and-swap; a leased one is written by the
+	 * worker alone.  Every call reads it.
+	 */
+	pg_atomic_uint64 lease;
+
+	/*
+	 * The right to issue for every shard whose counter is not closed
+	 * (shard_counter.h): the first tick outside the right.  Without leases,
+	 * the layout's end.  With leases, the worker alone writes it, and 0 is no
+	 * right.  Every call for a shard reads it.
+	 */
+	pg_atomic_uint64 shard_end;
+	char		pad[PG_CACHE_LINE_SIZE - 2 * sizeof(pg_atomic_uint64)];
+
+	SfCounter	node_counter;
+
+	/* Protects the assignment of slots; never held across a wait. */
+	LWLock	   *lock;
+
+	/*
+	 * The numbers of the node and the datacenter in snowflake.node_id of the
+	 * postmaster, which alone changes them, as sf_settings_numbers() returns
+	 * them.  With SF_NODE_TAKEN they no longer change.  Written by
+	 * compare-and-swap: a process that was frozen after reading them
+	 * publishes nothing else.
+	 */
+	pg_atomic_uint64 configured;
+
+	/*
+	 * What the configuration files say instead, for the next start, likewise,
+	 * with SF_NUMBER_PENDING; 0: the same.  Written by the postmaster.
+	 */
+	pg_atomic_uint64 pending;
+
+	/*
+	 * Why the number in the configuration files is refused; empty if it is
+	 * not.  Written by the postmaster.
+	 */
+	pg_atomic_uint32 refusals;	/* odd while the postmaster writes them */
+	char		refused[SF_REFUSED_SIZE];
+
+	/*
+	 * The largest distance, in ms, of the wall clock from the time since boot
+	 * at which a mark was loaded or extended; 0: none yet.  Written by
+	 * compare-and-swap, on slow paths only.
+	 */
+	pg_atomic_uint64 boot_offset;
+
+	/*
+	 * How far the trusted clock was past the newest loaded mark, in ms, + 1;
+	 * 0: none was loaded.  Written by compare-and-swap, on slow paths only:
+	 * see clock_jump.c.
+	 */
+	pg_atomic_uint64 least_past;
+
+	/*
+	 * Transactions prepared in an earlier life of the server have transaction
+	 * IDs below this one. 0: no process has looked yet.  Set once, by
+	 * compare-and-swap.
+	 */
+	pg_atomic_uint64 first_xid;
+
+	SfLeasing	leasing;
+	SfIdentity	identity;
+	SfJobMailbox mailbox;
+
+	/* The log: see log.c.  Only the postmaster writes the interval. */
+	pg_atomic_uint32 log_interval_ms;
+	SfEventLimit events[SF_EVENTS];
+
+	/* fixed at start */
+	int64		life;			/* the stamp, random: see mark.c; 0: none */
+	int			ndatabases;
+	int			nshards;
+	int			nwriters;
+	int64		shutdown_life;	/* the life in the shutdown file; 0: none */
+	int64		shutdown_ms;	/* the IDs of that life are below this */
+
+	/* Keep the counts off the lines that calls read. */
+	char		stats_pad[PG_CACHE_LINE_SIZE];
+	SfStats		stats;
+} SfShmem;
+
+/* Set in the postmaster, and inherited; NULL without preload. */
+extern SfShmem *sf_shmem;
+extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
+extern SfPendingSlot *sf_pending_writers;	/* nwriters of them */
+extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
+											 * shard_counter.h */
+
+/* One bit per shard of snowflake.shards.  Only the postmaster writes it. */
+extern pg_atomic_uint32 *sf_shard_map;
+
+extern void sf_shmem_request(int ndatabases, int nshards, int nwriters);
+extern void sf_shmem_create(int ndatabases, int nshards, int nwriters);
+
+static inline bool
+sf_shmem_may_issue_for(uint32 shard)
+{
+	return (pg_atomic_read_u32(&sf_shard_map[shard / 32]) >> (shard % 32)) & 1;
+}
+
+/* Return the node counter's last position, also if the counter is closed. */
+static inline uint64
+sf_shmem_last_position(void)
+{
+	uint64		position;
+
+	position = pg_atomic_read_u64(&sf_shmem->node_counter.position);
+	if (position < SF_CLOSED)
+		return position;
+	return pg_atomic_read_u64(&sf_shmem->leasing.closed_at);
+}
+
+#endif							/* SF_SHMEM_H */

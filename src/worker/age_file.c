@@ -1,0 +1,91 @@
+/*-------------------------------------------------------------------------
+ *
+ * age_file.c
+ *	  The file in which the worker keeps what it remembers of the registry
+ *	  (registry_age.h) over restarts.
+ *
+ * The content was true when it was written, and stays true.  So an older file,
+ * or that of another server, does no harm; it only notices less.  Therefore
+ * base backups and pg_rewind may copy it, and most changes may wait.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "worker/lease_worker.h"
+
+#include "base/clock.h"
+#include "base/durable_file.h"
+#include "runtime/log.h"
+#include "runtime/settings.h"
+
+/* In the data directory, which is the working directory. */
+#define AGE_FILE	"snowflake.age"
+#define AGE_MAGIC	0x53464131	/* also the version of this format */
+
+#define KEEP_MS		(30 * 1000)
+
+typedef struct AgeFile
+{
+	uint32		magic;
+	uint32		unused;
+	SfKnown		known;
+} AgeFile;
+
+static SfAge age;
+static SfKnown kept;			/* the file's content */
+static int64 tried_ms;			/* time of the last attempt to write;
+								 * monotonic */
+static bool failed;				/* that attempt failed */
+
+/* Load the file, if there is one. */
+SfAge *
+sf_age_file_load(void)
+{
+	void	   *data;
+	size_t		size;
+	bool		whole = sf_durable_file_read(AGE_FILE, &data, &size);
+	AgeFile    *file = data;
+
+	if (file != NULL && whole && size == sizeof(AgeFile) &&
+		file->magic == AGE_MAGIC)
+		kept = file->known;
+	else if (file != NULL || !whole)
+		sf_log_event(SF_EVENT_FILE_DAMAGED,
+					 "This server would not notice that the registry has lost data before this start.",
+					 NULL,
+					 "ignoring file \"%s\", which is damaged or of another version",
+					 AGE_FILE);
+	if (data != NULL)
+		pfree(data);
+	sf_age_init(&age, &kept, sf_registry, &sf_node_layout);
+	return &age;
+}
+
+/*
+ * Write what has changed.  Write at once which registry it is, what we have
+ * claimed there, and whether it has lost data.  Write its growth every 30 s,
+ * or if "now" is set.  After a failure, try again every 30 s.
+ */
+void
+sf_age_file_keep(bool now)
+{
+	const SfKnown *known = &age.known;
+	int64		now_ms = sf_clock_monotonic_ms();
+	AgeFile		file;
+
+	if (memcmp(known, &kept, sizeof(SfKnown)) == 0 ||
+		(!now && now_ms - tried_ms < KEEP_MS &&
+		 (failed || (known->text == kept.text &&
+					 known->generation == kept.generation &&
+					 known->node == kept.node && known->lost == kept.lost))))
+		return;
+	memset(&file, 0, sizeof(file));
+	file.magic = AGE_MAGIC;
+	file.known = *known;
+	failed = !sf_durable_file_write(AGE_FILE, &file, sizeof(file), LOG);
+	tried_ms = now_ms;
+	if (!failed)
+		kept = file.known;
+}

@@ -1,0 +1,455 @@
+/*-------------------------------------------------------------------------
+ *
+ * lease_worker.c
+ *	  The lease worker: connects the state machine (lease.c) with the
+ *	  registry's client library (backend.h), and publishes the result.
+ *
+ * It is connected to no database, and waits only for its latch and the
+ * registry's sockets.  Sessions read one word, and wait for the worker only if
+ * that word says that there is no lease.
+ *
+ * A worker that fails is started again.  The right that the previous worker
+ * had published is valid up to its until; meanwhile another slot is claimed,
+ * or the pinned one is resumed (remains_file.c).
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "worker/lease_worker.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/timefmt.h"
+#include "fmgr.h"
+#include "identity/identity.h"
+#include "identity/node.h"
+#include "lease/request_queue.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "postmaster/postmaster.h"
+#include "runtime/log.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
+#include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "utils/guc.h"
+#include "utils/pidfile.h"
+#include "worker/job.h"
+
+#define LIBRARY			"snowflake_%s"
+#define RESTART_S		5
+
+#define MAX_AHEAD_MS	2000
+#define WARN_OFFSET_MS	200
+#define PEERS_MS		(300 * 1000)
+#define LOOK_MS			500
+#define FROZEN_MS		3000
+
+extern PGDLLEXPORT void snowflake_lease_worker_main(Datum arg);
+
+static SfLease lease;
+static SfBackendConfig backend_config;
+static const SfBackend *backend;
+static uint32 wait_event_registry = 0;
+
+/* ---- the state machine's configuration ---- */
+
+static uint64_t
+random_number(void)
+{
+	uint64		number;
+
+	if (!pg_strong_random(&number, sizeof(number)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a random number")));
+	return number;
+}
+
+/* Log an event.  The end of a problem is logged only if the problem was. */
+static void
+say(SfLeaseEvent what, const char *text)
+{
+	static bool told = false;
+	static const SfEvent events[] = {
+		[SF_LEASE_EVENT_LEASED] = SF_EVENT_NODE_LEASED,
+		[SF_LEASE_EVENT_LOST] = SF_EVENT_NODE_LOST,
+		[SF_LEASE_EVENT_EXPIRED] = SF_EVENT_NODE_EXPIRED,
+		[SF_LEASE_EVENT_PROBLEM] = SF_EVENT_NODE_PROBLEM,
+		[SF_LEASE_EVENT_BEHIND] = SF_EVENT_REGISTRY_LOST,
+		[SF_LEASE_EVENT_SOLVED] = SF_EVENT_NODE_SOLVED,
+		[SF_LEASE_EVENT_FROZEN] = SF_EVENT_NODE_FROZEN,
+		[SF_LEASE_EVENT_CLOCK] = SF_EVENT_CLOCK_OFF
+	};
+	char		name[200];
+
+	if (what == SF_LEASE_EVENT_SOLVED && !told)
+		return;
+	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
+		told = what == SF_LEASE_EVENT_PROBLEM;
+	sf_settings_registry_name(name, sizeof(name));
+	sf_log_event(events[what], NULL, lease.remedy[0] != '\0' &&
+				 (what == SF_LEASE_EVENT_LOST ||
+				  what == SF_LEASE_EVENT_EXPIRED ||
+				  what == SF_LEASE_EVENT_PROBLEM ||
+				  what == SF_LEASE_EVENT_BEHIND) ?
+				 lease.remedy : NULL,
+				 "node id from registry \"%s\": %s", name, text);
+}
+
+/* Return the clocks in ms; the monotonic one continues during a suspend. */
+SfMoment
+sf_lease_worker_clocks(void)
+{
+	SfMoment	now;
+	int64_t		offset = sf_clock_boot_offset_ms(&now.wall_ms);
+
+	now.monotonic_ms = now.wall_ms - offset;
+	return now;
+}
+
+static void
+configure_times(SfLeaseConfig *config)
+{
+	config->reserve_ms = sf_leasing_reserve;
+	config->keepalive_ms = sf_leasing_presence / 3;
+	config->timeout_ms = sf_leasing_timeout;
+	backend_config.presence_ms = sf_leasing_presence;
+	backend_config.timeout_ms = sf_leasing_timeout;
+}
+
+/* Name host and port; a long host is cut, because ports differ on it. */
+static void
+set_host(SfClaimant *claimant)
+{
+	char		name[SF_HOST_SIZE] = "";
+	char		port[12];
+
+	if (gethostname(name, sizeof(name) - 1) != 0)
+		strlcpy(name, "unknown", sizeof(name));
+	snprintf(port, sizeof(port), ":%d", PostPortNumber);
+	name[sizeof(claimant->host) - 1 - strlen(port)] = '\0';
+	snprintf(claimant->host, sizeof(claimant->host), "%s%s", name, port);
+}
+
+static void
+configure(SfLeaseConfig *config)
+{
+	SfClaimant *claimant = &config->claimant;
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+	char		reason[SF_REASON_SIZE];
+
+	memset(config, 0, sizeof(SfLeaseConfig));
+	claimant->layout = &sf_node_layout;
+	if (!sf_node_find(&claimant->first_node, &claimant->last_node,
+					  reason, sizeof(reason)))
+		ereport(ERROR,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("node id does not fit the layout"),
+				 errdetail("%s", reason)));
+	claimant->owner = random_number() | 1;
+	claimant->server = sf_identity_server();
+	set_host(claimant);
+	claimant->process = PostmasterPid;
+	claimant->max_ahead_ms = MAX_AHEAD_MS;
+	sf_remains_file_load(claimant);
+	config->max_offset_ms = SF_CLAIM_MAX_OFFSET_MS;
+	config->warn_offset_ms = WARN_OFFSET_MS;
+	config->peers_ms = PEERS_MS;
+	config->look_ms = LOOK_MS;
+	config->frozen_ms = FROZEN_MS;
+	config->random = random_number;
+	config->say = say;
+	config->initialize = kind->initialize;
+	config->recover = "run on this server: SELECT snowflake_registry_recover";
+	config->recreate = config->recover;
+	config->recreated = ";";
+	if (config->initialize == NULL)
+	{
+		char		layout[SF_LAYOUT_TEXT_SIZE];
+
+		sf_layout_print(claimant->layout, layout, sizeof(layout));
+		config->initialize =
+			psprintf("run in the registry's database: SELECT snowflake_registry.init('%s');",
+					 layout);
+		config->recover = "run in the registry's database: SELECT snowflake_registry.recover";
+		config->recreate =
+			psprintf("run in the registry's database: BEGIN; SELECT snowflake_registry.init('%s'); SELECT snowflake_registry.recover",
+					 layout);
+		config->recreated = "; COMMIT;";
+	}
+	config->registry_kind = kind->name;
+	config->age = sf_age_file_load();
+	configure_times(config);
+}
+
+/* ---- the status that sessions see ---- */
+
+/* Return a tick of the node's layout as Unix ms. */
+static int64
+get_unix_ms(int64 tick)
+{
+	return (sf_node_layout.epoch_tick + tick) * sf_node_layout.tick_ms;
+}
+
+/* Return when the next write is due: after a third of the reserve. */
+static int64
+next_write_ms(void)
+{
+	return get_unix_ms(lease.right.until) - lease.config.reserve_ms * 2 / 3;
+}
+
+static void
+report_status(void)
+{
+	SfMoment	now = sf_lease_worker_clocks();
+	SfLeaseStatus status;
+
+	memset(&status, 0, sizeof(status));
+	status.pid = MyProcPid;
+	if (lease.state == SF_LEASE_HELD)
+	{
+		status.stage = lease.right.valid ? SF_STAGE_HELD : SF_STAGE_HALTED;
+		if (lease.right.valid && lease.loss == SF_LOSS_NONE)
+			status.next_ms = next_write_ms();
+	}
+	else
+		status.stage = lease.state < SF_LEASE_HELD ?
+			SF_STAGE_SEARCHING : SF_STAGE_ENDED;
+	strlcpy(status.problem, lease.problem, sizeof(status.problem));
+	strlcpy(status.public_problem, lease.public_problem,
+			sizeof(status.public_problem));
+	strlcpy(status.remedy, lease.remedy, sizeof(status.remedy));
+	status.clock_known = lease.clock.known;
+	status.offset_ms = sf_lease_clock_offset(&lease, now);
+	status.registry_moved = sf_lease_registry_moved(&lease, now);
+
+	/* only this process writes it */
+	if (memcmp(&status, &sf_shmem->leasing.status, sizeof(status)) == 0)
+		return;
+	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
+	sf_shmem->leasing.status = status;
+	LWLockRelease(sf_shmem->lock);
+}
+
+/* ---- requesters ---- */
+
+static void
+lease_answered(const SfAnswer *answer)
+{
+	sf_lease_answer(&lease, sf_lease_worker_clocks(), answer);
+}
+
+/* The first has priority. */
+static SfRequester requesters[] = {
+	{.ask = &lease.ask, .answered = lease_answered},
+	{.answered = sf_shard_worker_answered}, /* .ask: set later */
+	{.ask = &sf_job_worker_ask, .answered = sf_job_worker_answered},
+};
+
+/* ---- the loop ---- */
+
+static void
+load_backend(void)
+{
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+	SfBackendFunction function;
+	char		library[MAXPGPATH];
+	char		reason[SF_REASON_SIZE];
+
+	snprintf(library, sizeof(library), LIBRARY, kind->name);
+	function = (SfBackendFunction) (void *)
+		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
+	backend = function();
+	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))
+		return;
+	strlcpy(lease.problem, reason, sizeof(lease.problem));
+	strlcpy(lease.public_problem, "The text of snowflake.registry is not right.",
+			sizeof(lease.public_problem));
+	strlcpy(lease.remedy, "Correct snowflake.registry, and restart the server.",
+			sizeof(lease.remedy));
+	report_status();
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("snowflake.registry is not to be used"),
+			 errdetail("%s", reason),
+			 errhint("%s", lease.remedy)));
+}
+
+/* Wait until a socket is ready, the latch is set, or the time has come. */
+static void
+wait_for_events(int64 until_ms)
+{
+	SfSocket	sockets[SF_BACKEND_SOCKETS];
+	int64_t		timeout_ms = LOOK_MS;
+	int			n = backend->sockets(sockets, &timeout_ms);
+	int64		left = until_ms - sf_lease_worker_clocks().monotonic_ms;
+	WaitEventSet *set = sf_create_wait_event_set(n + 2);
+	WaitEvent	event;
+
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(set, (sockets[i].readable ? WL_SOCKET_READABLE : 0) |
+						  (sockets[i].writeable ? WL_SOCKET_WRITEABLE : 0),
+						  sockets[i].fd, NULL, NULL);
+	left = Max(0, Min(left, Min(timeout_ms, LOOK_MS)));
+	(void) WaitEventSetWait(set, (long) left, &event, 1,
+							sf_wait_event(&wait_event_registry,
+										  "SnowflakeRegistry"));
+	FreeWaitEventSet(set);
+	ResetLatch(MyLatch);
+}
+
+static int64
+next_wake_ms(void)
+{
+	return Min(lease.wake_ms, sf_shard_worker_wake_ms());
+}
+
+/* Send what is due, and take what has come. */
+static void
+go_on(void)
+{
+	sf_lease_step(&lease, sf_lease_worker_clocks());
+	sf_shard_worker_step(&lease.config, sf_lease_worker_clocks());
+	sf_request_queue_receive(backend);
+	sf_age_file_keep(false);
+	sf_publish_node(&lease.right);
+	sf_remains_file_keep(&lease);
+	sf_shard_worker_publish();
+	sf_job_worker_step(requesters[lengthof(requesters) - 1].sent);
+	sf_request_queue_send(requesters, lengthof(requesters), backend);
+	report_status();
+}
+
+/*
+ * Return true if the whole server stops.  The postmaster writes that to its
+ * file before it signals any process.  Otherwise only this worker is being
+ * ended.
+ */
+static bool
+server_stops(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", PG_BINARY_R);
+	char		line[MAXPGPATH + 2] = "";
+	int			n = 0;
+
+	if (file == NULL)
+		return false;
+	while (n < LOCK_FILE_LINE_PM_STATUS && fgets(line, sizeof(line), file))
+		n++;
+	FreeFile(file);
+	return n == LOCK_FILE_LINE_PM_STATUS &&
+		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+}
+
+/* Release all leases within the time-out; otherwise they expire. */
+static void
+give_back(void)
+{
+	SfMoment	now = sf_lease_worker_clocks();
+	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
+
+	sf_lease_release(&lease, now, sf_publish_close_node());
+	sf_shard_worker_release(now);
+	while (go_on(), (lease.state != SF_LEASE_ENDED ||
+					 !sf_shard_worker_have_ended()) &&
+		   sf_lease_worker_clocks().monotonic_ms < deadline_ms)
+		wait_for_events(Min(next_wake_ms(), deadline_ms));
+	sf_age_file_keep(true);
+	if (lease.state != SF_LEASE_ENDED)
+		sf_log_event(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
+					 "node id or shards could not be given back, and stay reserved until %s",
+					 sf_timefmt_show(get_unix_ms(lease.record.until)));
+}
+
+void
+snowflake_lease_worker_main(Datum arg)
+{
+	SfLeaseConfig config;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+
+	if (pg_atomic_read_u64(&sf_shmem->lease) == 0)
+		pg_atomic_write_u64(&sf_shmem->leasing.since_ms,
+							sf_clock_monotonic_ms());
+	configure(&config);
+	load_backend();
+	sf_lease_init(&lease, &config, sf_lease_worker_clocks());
+	requesters[1].ask = sf_shard_worker_init(&config,
+											 sf_lease_worker_clocks());
+	sf_job_worker_start(random_number, config.age);
+	while (!ShutdownRequestPending)
+	{
+		go_on();
+		wait_for_events(next_wake_ms());
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+			configure_times(&lease.config);
+		}
+	}
+	if (server_stops())
+	{
+		give_back();
+		backend->close();
+		proc_exit(0);
+	}
+	backend->close();
+	proc_exit(1);				/* so that another worker is started */
+}
+
+/* ---- server start ---- */
+
+/* Check for the library, unless the server's path may have it elsewhere. */
+static void
+require_library(const SfRegistryKind *kind)
+{
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/" LIBRARY DLSUFFIX, pkglib_path,
+			 kind->name);
+	if (stat(path, &st) == 0 || strcmp(Dynamic_library_path, "$libdir") != 0)
+		return;
+	ereport(FATAL,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("there is no library for the registry that snowflake.registry names"),
+			 errdetail("File \"%s\" cannot be read.", path),
+			 errhint("It is built where the headers of %s are installed: install them, and build and install the extension again.",
+					 kind->needs)));
+}
+
+/* Register the worker, while shared_preload_libraries is processed. */
+void
+sf_lease_worker_register(void)
+{
+	BackgroundWorker worker;
+
+	Assert(process_shared_preload_libraries_in_progress);
+	if (!sf_settings_leases() || IsBinaryUpgrade)
+		return;
+	require_library(sf_settings_registry_kind(sf_registry));
+	memset(&worker, 0, sizeof(worker));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "snowflake lease");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "snowflake lease");
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = RESTART_S;
+	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
+			 "snowflake");
+	snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name),
+			 "snowflake_lease_worker_main");
+	RegisterBackgroundWorker(&worker);
+}

@@ -1,0 +1,253 @@
+/*-------------------------------------------------------------------------
+ *
+ * registryfuncs.c
+ *	  SQL functions that administer a registry.
+ *
+ * The worker asks the registry in snowflake.registry, of whatever kind.  In
+ * the database of a registry in PostgreSQL, administrators call functions of
+ * the extension snowflake_registry: sql/snowflake_registry--1.0.sql.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "access/htup_details.h"
+#include "base/timefmt.h"
+#include "fmgr.h"
+#include "funcapi.h"
+#include "mb/pg_wchar.h"
+#include "query/layout_arg.h"
+#include "runtime/preconditions.h"
+#include "runtime/settings.h"
+#include "utils/builtins.h"
+#include "utils/inet.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+#include "worker/job_client.h"
+
+#define SLOT_COLUMNS	10
+
+SF_FUNCTION(snowflake_registry_init);
+SF_FUNCTION(snowflake_registry_recover);
+SF_FUNCTION(snowflake_registry_slots);
+SF_FUNCTION(snowflake_registry_release);
+
+/*
+ * Throw SQLSTATE 55000 if the worker has no registry to ask.  The name is what
+ * follows "snowflake_registry_" in the function's.  In the database of a
+ * registry in PostgreSQL, it is the whole name of the function.
+ */
+static void
+require_registry(const char *name)
+{
+	if (sf_shmem == NULL || !sf_settings_leases())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this server leases from no registry"),
+				 errhint("Set snowflake.registry, and restart the server. In the database of a registry in PostgreSQL, call snowflake_registry.%s() in place of snowflake_registry_%s().",
+						 name, name)));
+}
+
+static void
+require_writable(const char *function)
+{
+	if (XactReadOnly)
+		sf_refuse_read_only(function);
+}
+
+static void
+configured_layout(SfJob *job)
+{
+	job->layout = sf_node_layout;
+	sf_layout_print(&job->layout, job->layout_text, sizeof(job->layout_text));
+}
+
+/*
+ * snowflake_registry_init(layout text DEFAULT NULL) returns boolean
+ *
+ * Create a registry for servers with this layout, by default this server's;
+ * return false if there is one.  Throws SQLSTATE 22023, 25006, 55000, 58000
+ * (job_client.c).
+ */
+Datum
+snowflake_registry_init(PG_FUNCTION_ARGS)
+{
+	SfJob		job = {.kind = SF_JOB_INIT};
+	bool		changed;
+
+	require_writable("snowflake_registry_init()");
+	require_registry("init");
+	if (!PG_ARGISNULL(0))
+	{
+		job.layout = *sf_layout_arg(fcinfo, 0);
+		sf_layout_print(&job.layout, job.layout_text,
+						sizeof(job.layout_text));
+	}
+	else
+		configured_layout(&job);
+	changed = sf_job_begin(&job)->changed;
+	sf_job_end();
+	PG_RETURN_BOOL(changed);
+}
+
+/* Convert a registry's tick, which may be any number, into Unix ms. */
+static int64
+get_ms(const SfLayout *layout, int64 tick)
+{
+	tick = Max(0, Min(tick, SF_END_OF_TICKS));
+	return (layout->epoch_tick + tick) * layout->tick_ms;
+}
+
+/*
+ * Convert the arguments into ms from now on: to the end of the first, and of
+ * both.  SQLSTATE 22004, 22023.
+ */
+static void
+get_ahead_ms(FunctionCallInfo fcinfo, SfJob *job)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	Datum		then = TimestampTzGetDatum(now);
+
+	for (int i = 0; i < 2; i++)
+	{
+		if (PG_ARGISNULL(i))
+			ereport(ERROR,
+					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+					 errmsg("largest_reserve and largest_offset must not be null")));
+		then = DirectFunctionCall2(timestamptz_pl_interval, then,
+								   PG_GETARG_DATUM(i));
+		if (DatumGetTimestampTz(then) < now ||
+			DatumGetTimestampTz(then) - now > SF_JOB_AHEAD_MAX_MS * 1000)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("largest_reserve and largest_offset must be from 0 to 31 days"),
+					 errhint("Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.")));
+		job->ahead_ms = (DatumGetTimestampTz(then) - now + 999) / 1000;
+		if (i == 0)
+			job->reserve_ms = job->ahead_ms;
+	}
+}
+
+/*
+ * snowflake_registry_recover(largest_reserve interval,
+ *							  largest_offset interval) returns timestamptz
+ *
+ * Recover after a loss of data: no claim begins before what any server may
+ * have reserved, which is what is given, or more if the registry knows of
+ * more.  A registry that is empty is created, with this server's layout.
+ * Throws SQLSTATE 22004, 22023, 25006, 55000, 58000 (job_client.c).
+ */
+Datum
+snowflake_registry_recover(PG_FUNCTION_ARGS)
+{
+	SfJob		job = {.kind = SF_JOB_RECOVER};
+	const SfJobReply *reply;
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+	int64		floor_ms;
+
+	require_writable("snowflake_registry_recover()");
+	require_registry("recover");
+	get_ahead_ms(fcinfo, &job);
+	configured_layout(&job);
+	reply = sf_job_begin(&job);
+	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
+		elog(ERROR, "the registry's layout is none: %s", reason);
+	floor_ms = get_ms(&layout, reply->floor);
+	sf_job_end();
+	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
+}
+
+/* Return an address; NULL if the text is none. */
+static Datum
+get_address(const SfSlotRecord *record, bool *isnull)
+{
+	*isnull = record->address[0] == '\0' ||
+		strspn(record->address, "0123456789abcdefABCDEF:.") !=
+		strlen(record->address);
+	return *isnull ? (Datum) 0 :
+		DirectFunctionCall1(inet_in, CStringGetDatum(record->address));
+}
+
+static void
+put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
+		 const SfSlotRecord *record)
+{
+	Datum		values[SLOT_COLUMNS];
+	bool		nulls[SLOT_COLUMNS] = {0};
+	bool		written = record->version != 0;
+	int64		until_ms = get_ms(layout, record->until);
+	char	   *holder = psprintf("%llx", (unsigned long long) record->owner);
+	Interval	offset = {.time = record->offset_ms * 1000};
+
+	values[0] = Int64GetDatum(record->node);
+	values[1] = CStringGetTextDatum(record->host);
+	values[2] = get_address(record, &nulls[2]);
+	values[3] = Int32GetDatum(record->process);
+	values[4] = CStringGetTextDatum(holder);
+	values[5] = TimestampTzGetDatum(sf_timefmt_from_ms(record->since_ms));
+	values[6] = TimestampTzGetDatum(sf_timefmt_from_ms(until_ms));
+	values[7] = BoolGetDatum(record->present != 0);
+	values[8] = BoolGetDatum(record->released);
+	values[9] = IntervalPGetDatum(&offset);
+	nulls[1] = !written ||
+		!pg_verifymbstr(record->host, strlen(record->host), true);
+	nulls[4] = nulls[6] = nulls[9] = !written;
+	nulls[3] = nulls[5] = record->since_ms == 0;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_registry_slots() returns rows, by slot
+ *
+ * List the holders.  Throws SQLSTATE 55000, 58000 (job_client.c).
+ */
+Datum
+snowflake_registry_slots(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SfJob		job = {.kind = SF_JOB_SLOTS};
+	const SfJobReply *reply;
+	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
+	int			n;
+
+	require_registry("slots");
+	InitMaterializedSRF(fcinfo, 0);
+	reply = sf_job_begin(&job);
+	n = reply->nrecords;
+	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
+		layout = sf_node_layout;
+	for (int i = 0; i < n; i++)
+		put_slot(rsinfo, &layout, sf_job_next());
+	sf_job_end();
+	return (Datum) 0;
+}
+
+/*
+ * snowflake_registry_release(slot bigint) returns boolean
+ *
+ * Free the slot of a holder that is gone; return false if it had no holder.
+ * Throws SQLSTATE 22004, 25006; 55000, 58000 (job_client.c).
+ */
+Datum
+snowflake_registry_release(PG_FUNCTION_ARGS)
+{
+	SfJob		job = {.kind = SF_JOB_RELEASE};
+	int64		slot = PG_GETARG_INT64(0);
+	bool		changed;
+
+	require_writable("snowflake_registry_release()");
+	require_registry("release");
+	if (PG_ARGISNULL(0))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("slot must not be null")));
+	if (slot < 0 || slot > PG_UINT32_MAX)
+		PG_RETURN_BOOL(false);
+	job.node = (uint32) slot;
+	changed = sf_job_begin(&job)->changed;
+	sf_job_end();
+	PG_RETURN_BOOL(changed);
+}

@@ -1,0 +1,415 @@
+# The portable functions: the same answers as the library's, no ID twice whatever
+# ends a call or the server, nothing for strangers to break, and the swap for the
+# library and back.
+#
+# takes: 50 s
+use strict;
+use warnings FATAL => 'all';
+use JSON::PP qw(decode_json);
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my $top = "$FindBin::RealBin/../../..";
+my $install = slurp_file("$top/sql/portable.sql");
+my $random = $ENV{SNOWFLAKE_RANDOM_IDS} // 20000;
+
+# A server that does not load the library.
+sub plain_server
+{
+	my ($name, @settings) = @_;
+
+	return new_server($name, "shared_preload_libraries = ''", @settings);
+}
+
+# The functions in a schema of their own, which every session finds.
+sub install_portable
+{
+	my ($node) = @_;
+
+	query($node, 'CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO PUBLIC; ALTER DATABASE postgres SET search_path = public, ids');
+	query($node, "SET search_path = ids; $install");
+	query($node, "SELECT snowflake_set_node(5), snowflake_set_shards('3-4')");
+	return;
+}
+
+# ---- the same answers, with the library in another schema ----
+
+my $both = new_server('both', "snowflake.shards = '3'");
+$both->start;
+query($both, q{CREATE SCHEMA lib; CREATE SCHEMA "The portable";
+	CREATE EXTENSION snowflake SCHEMA lib});
+query($both, qq{SET search_path = "The portable"; $install
+	SELECT snowflake_set_node(1), snowflake_set_shards('3')});
+
+# What one schema's functions give, with errors as SQLSTATE and message.
+sub both_say
+{
+	my ($name, $code, @calls) = @_;
+	my @said;
+
+	foreach my $schema ('lib', '"The portable"')
+	{
+		my $list = join ', ', map { '$call$' . $_ . '$call$' } @calls;
+		push @said, [ split /\n/, query($both, qq{
+			SET timezone = 'UTC'; SET search_path = $schema;
+			CREATE TEMP TABLE said (n serial, what text);
+			DO \$do\$
+			DECLARE c text; r text;
+			BEGIN
+				FOREACH c IN ARRAY ARRAY[$list]::text[] LOOP
+					BEGIN
+						EXECUTE 'SELECT (' || c || ')::text' INTO r;
+					EXCEPTION WHEN OTHERS THEN
+						r := SQLSTATE || ': ' || SQLERRM;
+					END;
+					INSERT INTO said (what) VALUES (replace(coalesce(r, 'NULL'), E'\\n', '; '));
+				END LOOP;
+			END \$do\$;
+			SELECT what FROM said ORDER BY n}) ];
+	}
+	my @differ = map { "$calls[$_]\n\tlibrary: $said[0][$_]\n\tportable: $said[1][$_]" }
+	  grep { $said[0][$_] ne $said[1][$_] } 0 .. $#calls;
+	is(join("\n", @differ), '', "$name: the same as the library (" . @calls . ' calls)');
+	like(join("\n", @{ $said[0] }), $code, '... as it should be');
+	return;
+}
+
+my $json = decode_json(slurp_file("$top/examples/vectors.json"));
+my %layout = map { $_->{name} => $_->{layout} } @{ $json->{layouts} };
+both_say('published IDs and vectors', qr/2016-04-30 11:18:25.796/, map {
+	my $args = "$_->{id}, '$layout{ $_->{layout} }'";
+	my $time = "'$_->{time}', '$layout{ $_->{layout} }'";
+	map { "snowflake_$_" } "decode($args)", "timestamp($args)", "node($args)", "shard($args)",
+	  "sequence($args)", "min_id($time)", "max_id($time)"
+} @{ $json->{vectors} });
+
+# each text of a layout, and each refusal, that the regression tests have
+my $tests = join '', map { slurp_file("$top/test/sql/$_.sql") } qw(layouts decode compose text);
+my %calls = map { $_ => 1 } $tests =~ /^SELECT (snowflake_(?:timestamp|decode|min_id|max_id|compose|encode|parse)\((?:[^()]|\([^()]*\))*\));$/mg;
+cmp_ok(scalar(keys %calls), '>', 50, 'calls of the regression tests');
+both_say('the regression tests', qr/22023: invalid layout/, sort keys %calls);
+both_say('layouts', qr/twitter.*mastodon.*javascript/s,
+	q{SELECT string_agg(l::text, E'\n') FROM snowflake_layouts() l WHERE name NOT IN ('node', 'shard')},
+	q{SELECT string_agg(l.layout, E'\n') FROM snowflake_layouts() l WHERE configured});
+both_say('refusals', qr/22004.*22023.*55000.*22P02/s,
+	'snowflake_nextval_batch(0)', 'snowflake_nextval_batch(-1)', 'snowflake_nextval_batch(10000001)',
+	'snowflake_nextval_batch(NULL)', 'snowflake_shard_nextval(-1)', 'snowflake_shard_nextval(8192)',
+	'snowflake_shard_nextval(NULL)', 'snowflake_shard_nextval(5)', 'snowflake_shard_nextval_batch(5, 1)',
+	'snowflake_shard_nextval_batch(3, 0)', 'snowflake_advance(NULL)', 'snowflake_advance(-1)',
+	q{snowflake_advance(1, layout => 'nonsense')}, 'snowflake_advance(9223372036854775807)',
+	'snowflake_advance(9223372036854775807, true)', q{snowflake_advance(snowflake_min_id(now() + interval '2 days'))},
+	q{snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter')},
+	q{snowflake_min_id('1900-01-01')}, q{snowflake_parse('', 'base32')}, q{snowflake_decode(9007199254740992, 'javascript')});
+
+my $seed = rand;
+foreach my $name (map { $_->{layout} } @{ $json->{layouts} })
+{
+	# a constant layout: the reading functions are inlined
+	my $n = int($random / @{ $json->{layouts} }) + 1;
+	is(query($both, qq{
+			SET timezone = 'Europe/Berlin';
+			SELECT setseed($seed);
+			SELECT count(*) FILTER (WHERE l IS DISTINCT FROM p)
+			FROM (SELECT ((random() * 2 - 1) * 9223372036854774784)::bigint >> (random() * 63)::integer
+					FROM generate_series(1, $n)) r (id),
+				LATERAL (SELECT ROW(lib.snowflake_timestamp(id, '$name'), lib.snowflake_node(id, '$name'),
+					lib.snowflake_shard(id, '$name'), lib.snowflake_sequence(id, '$name')),
+					ROW("The portable".snowflake_timestamp(id, '$name'), "The portable".snowflake_node(id, '$name'),
+					"The portable".snowflake_shard(id, '$name'), "The portable".snowflake_sequence(id, '$name'))) f (l, p)}) =~ s/^\n//r,
+		'0', "$n random IDs as $name");
+}
+is(query($both, qq{
+		SELECT count(*) FILTER (WHERE lib.snowflake_encode(id, f) IS DISTINCT FROM "The portable".snowflake_encode(id, f)
+			OR "The portable".snowflake_parse("The portable".snowflake_encode(id, f), f) <> id)
+		FROM (SELECT (random() * 9223372036854774784)::bigint >> (random() * 63)::integer
+				FROM generate_series(1, $random / 10)) r (id), unnest('{base32,base58,base62}'::text[]) f}), '0',
+	"random IDs as texts");
+is(query($both, qq{
+		SELECT count(*) FILTER (WHERE lib.snowflake_compose(created_at, node_id, sequence) <> id
+			OR "The portable".snowflake_compose(created_at, node_id, sequence) <> id)
+		FROM (SELECT (random() * 9223372036854774784)::bigint FROM generate_series(1, $random / 10)) r (id),
+			"The portable".snowflake_decode(id)}), '0',
+	'... and composed of their fields');
+like(query($both, q{SET search_path = "The portable"; EXPLAIN SELECT FROM generate_series(1, 2::bigint) id
+		WHERE id >= snowflake_min_id('2025-01-02', 'twitter')}), qr/>= '?\d+/,
+	'a bound is a constant to the planner');
+
+# ---- the swap for the library, and back ----
+
+my %swap = (database => 'swap');
+my $there = slurp_file("$top/sql/portable-to-extension.sql");
+query($both, 'CREATE DATABASE swap; CREATE ROLE reader');
+query($both, qq{CREATE SCHEMA ids; SET search_path = ids; $install SELECT snowflake_set_node(1), snowflake_set_shards('3')}, %swap);
+query($both, q{
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT ids.snowflake_nextval(), "the Shard's" bigint DEFAULT ids.snowflake_shard_nextval(3));
+	CREATE TABLE p (id bigint DEFAULT ids.snowflake_nextval(), n integer) PARTITION BY LIST (n);
+	CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1);
+	CREATE TABLE p2 (id bigint, n integer);
+	ALTER TABLE p ATTACH PARTITION p2 FOR VALUES IN (2);
+	CREATE VIEW v WITH (security_barrier) AS SELECT id, ids.snowflake_timestamp(id) AS at FROM t;
+	CREATE VIEW w AS SELECT id, at, ids.snowflake_node(id) AS node FROM v WHERE id >= ids.snowflake_min_id('2025-01-02');
+	COMMENT ON VIEW v IS 'it''s mine';
+	GRANT SELECT ON w TO reader WITH GRANT OPTION;
+	ALTER VIEW w OWNER TO reader; GRANT SELECT ON v TO reader;
+	INSERT INTO t SELECT FROM generate_series(1, 1000);
+	INSERT INTO p (n) VALUES (1)}, %swap);
+
+# Defaults and views with all that belongs to them, the rows, and one more ID.
+sub swapped
+{
+	return query($both, q{
+		SELECT adrelid::regclass, adnum, pg_get_expr(adbin, adrelid) FROM pg_attrdef f JOIN pg_class c ON c.oid = adrelid
+		WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2;
+		SELECT relname, pg_get_viewdef(oid), relacl, reloptions, relowner::regrole, obj_description(oid) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace ORDER BY 1;
+		SELECT sum(hashtext(w::text)), count(*) FROM w WHERE id <= (SELECT id FROM t ORDER BY id OFFSET 999 LIMIT 1);
+		WITH n AS (INSERT INTO t DEFAULT VALUES RETURNING *)
+		SELECT id > (SELECT max(id) FROM t), "the Shard's" > (SELECT max("the Shard's") FROM t), ids.snowflake_node(id) FROM n}, %swap);
+}
+my $was = swapped();
+like($was, qr/t\|t\|1\z/, 'portable, before the swap');
+query($both, 'CREATE INDEX at ON t (ids.snowflake_timestamp(id, $$twitter$$))', %swap);
+refused($both, "SET search_path = ids; $there", '2BP01', qr/cannot all be kept.*these are none: index public\.at\./s, 'an index is named', %swap);
+query($both, 'DROP INDEX at', %swap);
+refused($both, "SET search_path = public; $there", 'P0001', qr/does not begin with the schema/, 'not there', %swap);
+query($both, "SET search_path = ids; $there", %swap);
+is(query($both, 'SELECT extname, extnamespace::regnamespace FROM pg_extension WHERE extname = $$snowflake$$', %swap), 'snowflake|ids', 'the extension is there');
+is(query($both, q{SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND proname ~ 'portable'}, %swap), '0', '... and nothing of the functions');
+is(swapped(), $was, 'defaults and views are as they were, and IDs go on above');
+
+command_ok([ 'psql', '-XAtq', '-d', $both->connstr('swap'), '-f', "$top/sql/extension-to-portable.sql" ], 'back');
+is(query($both, 'SELECT count(*) FROM pg_extension WHERE extname = $$snowflake$$', %swap), '0', 'the extension is gone');
+is(swapped(), $was, 'defaults and views are as they were, and IDs go on above');
+
+# the position comes along, far ahead of the clock, there and back
+query($both, q{SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '1 h'), force => true)}, %swap);
+query($both, "SET search_path = ids; $there", %swap);
+refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
+  foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)';
+command_ok([ 'psql', '-XAtq', '-d', $both->connstr('swap'), '-f', "$top/sql/extension-to-portable.sql" ], 'back');
+refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
+  foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)';
+
+# another layout
+query($both, 'CREATE DATABASE other');
+query($both, qq{CREATE SCHEMA ids; SET search_path = ids; $install SELECT snowflake_set_node(1, 'javascript')}, database => 'other');
+refused($both, "SET search_path = ids; $there", '55000',
+	qr/the layout of the node's IDs is another one.*ALTER SYSTEM SET snowflake.layout = 'timestamp:41 node:7 sequence:5 epoch:2024-01-01'/s,
+	'another layout is refused', database => 'other');
+cmp_ok(query($both, 'SELECT ids.snowflake_nextval()', database => 'other'), '>', 0, '... and nothing has changed');
+$both->stop('immediate');
+
+# ---- no ID twice ----
+
+my $node = plain_server('main', "wal_level = replica");
+start_with_clock($node, '+0');
+query($node, "CREATE SCHEMA ids; SET search_path = ids; $install");
+refused($node, 'SELECT ids.snowflake_nextval()', '55000',
+	qr/node id is not set.*SELECT snowflake_set_node\(1\)/s, 'without a node id, the remedy');
+refused($node, 'SELECT * FROM ids.snowflake_shard_nextval_batch(3, 1)', '55000',
+	qr/shards are not set.*SELECT snowflake_set_shards/s, '... and for shards');
+query($node, 'DROP SCHEMA ids CASCADE');
+install_portable($node);
+query($node, load_tables());
+
+my $checker = IdChecker->new($node->basedir . '/ids');
+my $dir = PostgreSQL::Test::Utils::tempdir();
+
+# Clients whose statements are ended by a timeout now and then, and which come
+# again when their session is ended.
+append_to_file("$dir/dying.sql", "SET application_name = 'dying';\n"
+	  . join '', map { "SET statement_timeout = $_;\n"
+		  . "SELECT snowflake_nextval() FROM generate_series(1, 50);\n"
+		  . "INSERT INTO t SELECT FROM generate_series(1, 10) RETURNING id;\n"
+		  . "SELECT snowflake_nextval_batch(300);\n" } map { 1 + $_ % 7 } 1 .. 500);
+
+sub start_dying
+{
+	my ($stop) = @_;
+	my $out = $checker->session('main, node');
+
+	append_to_file($out, '');
+	return IPC::Run::start([ 'bash', '-c',
+			"until [ -e $stop ]; do psql -XAtq -f $dir/dying.sql -d '" . $node->connstr('postgres') . "' >>$out; done" ],
+		'2>', "$dir/errors");
+}
+
+foreach my $round (1, 2)
+{
+	my $load = start_load($checker, 'main', $node->connstr('postgres'), 6, undef, undef,
+		qw(commit rollback select shard batch single));
+	my @dying = map { start_dying("$dir/stop$round") } 1, 2;
+	my $ended = 0;
+
+	$load->more(500);
+	foreach (1 .. 40)
+	{
+		query($node, q{
+			SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.4});
+		$ended += query($node, q{
+			SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+			WHERE application_name = 'dying' AND random() < 0.1});
+	}
+	$load->more(2000);
+	cmp_ok($ended, '>', 0, "$ended sessions were ended");
+	append_to_file("$dir/stop$round", '');
+	$node->stop('immediate');
+	my $errors = $load->finish;
+	$_->finish foreach @dying;
+	cmp_ok($errors->{57014} // 0, '>', 0, ($errors->{57014} // 0) . ' statements were cancelled');
+	like(slurp_file("$dir/errors"), qr/statement timeout/, '... and others by their timeout');
+	start_by_clock($node, SnowflakeTest::clock_file($node));
+}
+is(query($node, q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass}), 'f',
+	'nobody is left with the lock');
+$checker->state('main', $node, 'postgres', 'SELECT id FROM t');
+$checker->state('main, shards', $node, 'postgres', 'SELECT id FROM s');
+$checker->states;
+my %highest;
+$checker->clients(\%highest);
+$checker->forget;
+
+# a rollback gives nothing back, and holds no lock
+my $before = query($node, "BEGIN; SELECT snowflake_nextval(); ROLLBACK");
+cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before, 'a rollback gives nothing back');
+is(query($node, q{BEGIN; DO 'BEGIN PERFORM ids.snowflake_nextval(); END';
+	SELECT count(*) FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass AND mode = 'ExclusiveLock'}), '0',
+	'the lock is free before the transaction ends');
+
+# ---- the clock ----
+
+set_clock($node, '-3600');
+my @refused = map { refused($node, "SELECT $_", '58000',
+		qr/wall clock is 00:5\d:.* behind the next ID's timestamp.*HINT:  Set the server's clock right\. Generation goes on by itself when/s,
+		"an hour back: $_ is refused") } 'snowflake_nextval()', 'snowflake_nextval_batch(10)', 'snowflake_shard_nextval(3)';
+like(query($node, "SELECT status, remedy FROM snowflake_status() WHERE check_name = 'drift'"),
+	qr/^error\|Set the server's clock right/, 'the status says so');
+set_clock($node, '-1.5');
+my $load = start_load($checker, 'main', $node->connstr('postgres'), 4);
+$load->more(500);
+$load->finish;
+set_clock($node, '+0');
+query($node, 'INSERT INTO t DEFAULT VALUES');
+$checker->clients(\%highest);
+$checker->forget;
+
+# ---- a standby ----
+
+$node->backup('backup');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'backup', has_streaming => 1);
+start_with_clock($standby, '+0');
+$load = start_load($checker, 'main', $node->connstr('postgres'), 4);
+$load->more(500);
+$load->finish;
+refused($standby, 'SELECT snowflake_nextval()', '25006', qr/during recovery/, 'a standby makes no IDs');
+is(query($standby, 'SELECT count(snowflake_node(id)) = count(*) FROM t'), 't', 'it reads them');
+$node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
+$node->stop('immediate');
+set_clock($standby, '-3600');
+$standby->promote;
+refused($standby, 'SELECT snowflake_nextval()', '58000', qr/behind the next ID/, 'promoted with a clock an hour behind: refused');
+set_clock($standby, '+0');
+$load = start_load($checker, 'main', $standby->connstr('postgres'), 4);
+$load->more(500);
+$load->finish;
+$checker->clients(\%highest);
+$checker->state('standby', $standby, 'postgres', 'SELECT id FROM t');
+$checker->states;
+$node = $standby;
+
+# ---- a dump ----
+
+my $dump = "$dir/dump.sql";
+command_ok([ 'pg_dump', '-d', $node->connstr('postgres'), '-f', $dump ], 'pg_dump');
+query($node, 'CREATE DATABASE restored');
+command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ], 'restored');
+is(query($node, q{INSERT INTO t DEFAULT VALUES RETURNING id > (SELECT max(id) FROM t) AND ids.snowflake_node(id) = 5}, database => 'restored'), 't',
+	'the copy goes on above, with its node id');
+set_clock($node, '-3600');
+refused($node, 'SELECT ids.snowflake_nextval()', '58000', qr/behind/, 'the position came along', database => 'restored');
+set_clock($node, '+0');
+
+# ---- strangers ----
+
+# who has all that default privileges can give, and no more
+query($node, q{
+	CREATE ROLE app;
+	CREATE DATABASE guarded;});
+my %guarded = (database => 'guarded');
+query($node, qq{
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO app;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO app;
+	CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO app;
+	SET search_path = ids; $install
+	SELECT snowflake_set_node(7), snowflake_set_shards('3')}, %guarded);
+is(query($node, q{SET ROLE app; SET search_path = ids;
+	SELECT (SELECT node_id FROM snowflake_decode(snowflake_nextval())), snowflake_shard(snowflake_shard_nextval(3), 'instagram'),
+		(SELECT count(*) FROM snowflake_nextval_batch(10)), (SELECT status FROM snowflake_status() LIMIT 1),
+		snowflake_compose('2025-01-02', 7, 5) > 0}, %guarded), '7|3|10|ok|t',
+	'a role with USAGE on the schema makes and reads IDs');
+refused($node, "SET ROLE app; $_", '42501', qr/permission denied/, "... and may not: $_", %guarded)
+  foreach q{SELECT setval('ids.snowflake_position', 0)}, q{SELECT nextval('ids.snowflake_position')},
+	'BEGIN; LOCK TABLE ids.snowflake_config IN ACCESS EXCLUSIVE MODE', 'BEGIN; LOCK TABLE ids.snowflake_config IN SHARE MODE',
+	'UPDATE ids.snowflake_config SET node = 8', 'SELECT ids.snowflake_set_node(8)', q{SELECT ids.snowflake_set_shards('4')},
+	'SELECT ids.snowflake_advance(ids.snowflake_nextval())',
+	q{SELECT ids.snowflake_portable_wait('ids.snowflake_position', ids.snowflake_portable_node_layout(), 1, 1, 1)},
+	q{SELECT ids.snowflake_portable_raise('ids.snowflake_position', ids.snowflake_portable_node_layout(), 1)};
+refused($node, q{SELECT nextval('ids.snowflake_shard_position')}, '2200H', qr/reached maximum/, 'nextval() fails for everybody', %guarded);
+refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/the layout cannot be changed/, 'another layout is refused', %guarded);
+refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);
+refused($node, q{SELECT ids.snowflake_set_node(1024)}, '22023', qr/room for 0 to 1023/, 'a node id that the layout has no room for', %guarded);
+
+# operators, functions and types of an enemy, first in the path
+query($node, q{CREATE SCHEMA m; GRANT USAGE ON SCHEMA m TO PUBLIC}, %guarded);
+my @traps;
+foreach my $op ('+', '-', '*', '/', '%', '&', '|', '<<', '>>', '=', '<>', '<', '>', '<=', '>=', '||', '~')
+{
+	foreach my $types ([qw(bigint bigint)], [qw(bigint integer)], [qw(integer bigint)], [qw(integer integer)],
+		['double precision', 'double precision'], [qw(text text)], [qw(date integer)], ['interval', 'double precision'], [qw(date interval)])
+	{
+		my $result = $op =~ /^[=<>~]+$/ && $op !~ /<<|>>/ ? 'boolean' : $types->[0];
+		my $f = 'm.trap' . @traps;
+		push @traps, "CREATE FUNCTION $f($types->[0], $types->[1]) RETURNS $result LANGUAGE plpgsql AS \$\$ BEGIN RAISE 'trapped'; END \$\$;
+			CREATE OPERATOR m.$op (FUNCTION = $f, LEFTARG = $types->[0], RIGHTARG = $types->[1]);";
+	}
+}
+foreach my $function ('date_part(text, timestamptz)', 'clock_timestamp()', 'setval(regclass, bigint)', 'pg_sequence_last_value(regclass)',
+	'timezone(text, timestamp)', 'generate_series(bigint, bigint)', 'floor(double precision)', 'format(text, bigint)', 'left(text, integer)',
+	'concat(text, integer, text)', 'quote_ident(text)', 'replace(text, text, text)', 'set_config(text, text, boolean)', 'current_setting(text)')
+{
+	push @traps, "CREATE FUNCTION m.$function RETURNS integer LANGUAGE plpgsql AS \$\$ BEGIN RAISE 'trapped'; END \$\$;";
+}
+query($node, join('', @traps) . join('', map { "CREATE DOMAIN m.$_ AS boolean CHECK (false);" }
+	  qw(int4 int8 text regclass float8 date interval timestamptz snowflake_portable_fields snowflake_config)), %guarded);
+my $path = 'SET search_path = m, ids, pg_catalog';
+refused($node, "$path; SELECT 1::bigint + 1::bigint", 'P0001', qr/trapped/, 'the traps work', %guarded);
+is(answer($node, qq{$path;
+	SELECT count(v) FROM (VALUES (snowflake_decode(snowflake_nextval())::pg_catalog.text), (snowflake_shard_nextval(3)::pg_catalog.text),
+		(snowflake_timestamp(1)::pg_catalog.text), (snowflake_timestamp(1, 'twitter')::pg_catalog.text),
+		(snowflake_node(1)::pg_catalog.text), (snowflake_node(1, 'twitter')::pg_catalog.text),
+		(snowflake_shard(1, 'instagram')::pg_catalog.text), (snowflake_sequence(1)::pg_catalog.text),
+		(snowflake_sequence(1, 'twitter')::pg_catalog.text), (snowflake_decode(1, 'twitter')::pg_catalog.text),
+		(snowflake_min_id('2025-01-02')::pg_catalog.text), (snowflake_max_id('2025-01-02', 'twitter')::pg_catalog.text),
+		(snowflake_compose('2025-01-02', 7)::pg_catalog.text), (snowflake_compose('2025-01-02', 7, 0, 'twitter')::pg_catalog.text),
+		(snowflake_encode(1, 'base58')::pg_catalog.text), (snowflake_parse('2', 'base58')::pg_catalog.text),
+		(snowflake_advance(1)::pg_catalog.text)) v (v);
+	SELECT FROM snowflake_set_node(7), snowflake_set_shards('3');
+	SELECT (SELECT count(*) FROM snowflake_nextval_batch(3)), (SELECT count(*) FROM snowflake_shard_nextval_batch(3, 3)),
+		(SELECT count(*) FROM snowflake_layouts()), (SELECT count(*) FROM snowflake_status())}, %guarded), "17\n3|3|10|6",
+	'no call falls into one');
+query($node, 'CREATE DATABASE trapped', %guarded);
+query($node, join('', 'CREATE SCHEMA m; CREATE SCHEMA ids;', @traps), database => 'trapped');
+is(answer($node, qq{SET search_path = ids, m, pg_catalog; $install SELECT snowflake_set_node(7);
+	SELECT pg_catalog.current_setting('search_path')}, database => 'trapped'), "\nids, m, pg_catalog",
+	'nor does the script, which leaves the path as it was');
+refused($node, "SET search_path = nowhere; $install", 'P0001', qr/search_path begins with no schema/, 'the script without a schema');
+
+done_testing();

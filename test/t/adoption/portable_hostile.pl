@@ -1,0 +1,143 @@
+# The portable functions beside an enemy: who makes the first ID keeps no lock, who may
+# create functions beside them gets none of the owner's rights, settings of a session
+# change nothing, and the status tells who has too many rights.
+#
+# takes: 12 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $install = slurp_file("$FindBin::RealBin/../../../sql/portable.sql");
+my $node = new_server('plain', "shared_preload_libraries = ''");
+$node->start;
+query($node, qq{CREATE ROLE mallory; CREATE SCHEMA ids;
+	GRANT USAGE ON SCHEMA ids TO PUBLIC;
+	SET search_path = ids; $install});
+
+# Return the status of the check for privileges.
+sub privileges
+{
+	return query($node, q{SELECT status, found FROM ids.snowflake_status() WHERE check_name = 'privileges'});
+}
+
+# ---- the first ID ----
+
+# A call that began before the layout was changed has waited for that.
+foreach my $level ('READ COMMITTED', 'REPEATABLE READ')
+{
+	query($node, q{SELECT ids.snowflake_set_node(1, 'snowflake')});
+	my $owner = $node->background_psql('postgres');
+	my $caller = $node->background_psql('postgres', on_error_stop => 0);
+	$owner->query_safe(q{BEGIN; SELECT ids.snowflake_set_node(2, 'discord')});
+	$caller->query_safe("BEGIN ISOLATION LEVEL $level; SELECT 1");
+	$caller->query_until(qr/calling/, "\\echo calling\nSELECT 'first ' || ids.snowflake_nextval();\n");
+	$node->poll_query_until('postgres', 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)') or die;
+	$owner->query_safe('COMMIT');
+	$owner->quit;
+	$caller->query('SELECT 1');
+	like($caller->{stderr}, qr/the layout was changed meanwhile/, "$level: nobody makes the first ID in a layout that is no more");
+	$caller->quit;
+}
+
+query($node, q{SELECT ids.snowflake_set_shards('0-3')});
+my $first = $node->background_psql('postgres');
+$first->query_safe('SET ROLE mallory; BEGIN; SELECT ids.snowflake_shard_nextval(1)');
+like(answer($node, q{SET lock_timeout = '1s'; SELECT ids.snowflake_shard_nextval(2)}), qr/^\d+$/,
+	'a transaction that has made the first ID stops nobody');
+$first->query_safe('ROLLBACK');
+$first->quit;
+
+# ---- settings of a session ----
+
+my $read = q{SELECT ids.snowflake_min_id('2025-01-02 UTC', 'timestamp:41 node:10 sequence:12 epoch:2024-02-01T00:00:00.5+00:00'),
+	ids.snowflake_timestamp(383124667101089792, 'snowflake') = '2026-11-23 05:20:38.748 UTC',
+	ids.snowflake_parse(ids.snowflake_encode(383124667101089792, 'base58'), 'base58'),
+	(SELECT layout FROM ids.snowflake_layouts() WHERE name = 'sonyflake'),
+	ids.snowflake_compose('2025-01-02 UTC', 1, 2, 'twitter')};
+my $usual = query($node, $read);
+# 19 knows no such strings any more
+my @strings = query($node, q{SELECT count(*) FROM pg_settings WHERE name = 'escape_string_warning'})
+  ? 'escape_string_warning = off; SET standard_conforming_strings = off' : ();
+foreach my $setting (@strings, 'quote_all_identifiers = on', 'array_nulls = off',
+	'extra_float_digits = -15', q{DateStyle = 'SQL, DMY'}, q{IntervalStyle = 'sql_standard'},
+	q{TimeZone = 'Pacific/Kiritimati'}, q{timezone_abbreviations = 'India'}, q{plpgsql.extra_errors = 'all'},
+	'transform_null_equals = on', 'plan_cache_mode = force_generic_plan')
+{
+	is(answer($node, "SET $setting; $read"), $usual, "read with $setting");
+	like(answer($node, "SET $setting; SELECT ids.snowflake_nextval() > 0, ids.snowflake_shard_nextval(1) > 0,
+			(SELECT count(*) FROM ids.snowflake_nextval_batch(9000)) FROM (SELECT ids.snowflake_set_node(2), ids.snowflake_set_shards('0-3')) s"),
+		qr/^t\|t\|9000$/, "made with $setting");
+}
+
+# ---- rights ----
+
+like(privileges(), qr/^ok/, 'nobody has too many rights');
+foreach my $grant ('UPDATE ON SEQUENCE ids.snowflake_position', 'ALL ON SEQUENCE ids.snowflake_shard_position',
+	'UPDATE ON ids.snowflake_config', 'CREATE ON SCHEMA ids')
+{
+	query($node, "GRANT $grant TO mallory");
+	like(privileges(), qr/^warning\|mallory may /, "the status tells: $grant");
+	query($node, "REVOKE $grant FROM mallory");
+}
+query($node, 'GRANT CREATE ON SCHEMA ids TO PUBLIC');
+like(privileges(), qr/^warning\|PUBLIC may CREATE on SCHEMA ids$/, 'the status tells what is PUBLIC\'s');
+
+# With functions beside these, for each call that does not name the very types
+# of the parameters.
+query($node, q{SET ROLE mallory; CREATE SEQUENCE ids.caught;
+	CREATE FUNCTION ids.evil(answer anyelement) RETURNS anyelement LANGUAGE plpgsql AS $$
+		BEGIN
+			IF current_user <> 'mallory' THEN PERFORM nextval('ids.caught'); END IF;
+			RETURN answer;
+		END $$});
+my $types = query($node, q{SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND prokind = 'f'});
+my $traps = query($node, q{
+	SET ROLE mallory;
+	DO $do$
+	DECLARE
+		f record;
+		other text;
+	BEGIN
+		FOR f IN SELECT p.proname, p.proretset, p.prorettype::regtype AS result, a.n, p.proargtypes::oid[]::regtype[] AS types
+			FROM pg_proc p, generate_series(0, pronargs - 1) a (n)
+			WHERE pronamespace = 'ids'::regnamespace AND proname LIKE 'snowflake_portable_%' AND NOT proretset AND prorettype <> 'void'::regtype
+		LOOP
+			FOREACH other IN ARRAY ARRAY['integer', 'bigint', 'text', 'numeric', 'regclass', 'double precision', 'name'] LOOP
+				CONTINUE WHEN f.types[f.n] = other::regtype;
+				f.types[f.n] := other;
+				BEGIN
+					EXECUTE format('CREATE FUNCTION ids.%s(%s) RETURNS %s LANGUAGE sql AS %L', f.proname,
+						array_to_string(f.types, ', '), f.result, format('SELECT ids.evil(NULL::%s)', f.result));
+				EXCEPTION WHEN duplicate_function OR invalid_function_definition THEN NULL;
+				END;
+			END LOOP;
+		END LOOP;
+		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_raise(text, ids.snowflake_portable_fields, bigint) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
+		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_require_fit(numeric, ids.snowflake_portable_fields) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
+	END $do$;
+	SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND prokind = 'f'});
+cmp_ok($traps, '>', $types + 50, 'there are traps');
+foreach my $call ('ids.snowflake_set_node(3, NULL)', q{ids.snowflake_set_shards('0-5', NULL)}, 'ids.snowflake_nextval()',
+	'ids.snowflake_shard_nextval(2)', 'count(*) FROM ids.snowflake_nextval_batch(10)',
+	'ids.snowflake_advance(ids.snowflake_nextval(), false, NULL)', q{ids.snowflake_min_id('1990-01-01', 'snowflake')},
+	q{ids.snowflake_max_id(now())}, q{ids.snowflake_compose(now(), 1, 2)}, q{ids.snowflake_compose(now(), 1, 2, 'instagram')},
+	q{ids.snowflake_compose('1990-01-01', 1, 2, 'twitter')}, '* FROM ids.snowflake_decode(383124667101089792)',
+	'ids.snowflake_timestamp(1), ids.snowflake_node(1), ids.snowflake_shard(1), ids.snowflake_sequence(1)',
+	q{ids.snowflake_parse('zzzzzzzzzzz', 'base62')}, q{ids.snowflake_encode(1, 'base58')},
+	'count(*) FROM ids.snowflake_layouts()', 'count(*) FROM ids.snowflake_status()')
+{
+	my $out = answer($node, "SELECT $call");
+
+	is(query($node, 'SELECT is_called FROM ids.caught'), 'f', "not caught: $call")
+	  or query($node, q{SELECT setval('ids.caught', 1, false)});
+	unlike($out, qr/not unique|does not exist/, '... and it finds its functions');
+}
+query($node, 'SELECT ids.evil(1)');
+is(query($node, 'SELECT is_called FROM ids.caught'), 't', 'a trap springs');
+
+done_testing();

@@ -1,0 +1,89 @@
+# The portable functions where a dump brings them without their state, and as an
+# extension, as pg_tle makes one of them.
+#
+# takes: 10 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use ServerCopy;
+use SnowflakeTest;
+
+my $sql = "$FindBin::RealBin/../../../sql";
+my $install = slurp_file("$sql/portable.sql");
+my $copy = copy_server();
+my $node = PostgreSQL::Test::Cluster->new('main', install_path => install_path($copy));
+my $next = 'SELECT ids.snowflake_nextval()';
+my $shard_next = 'SELECT ids.snowflake_shard_nextval(3)';
+my $unset = qr/the node id is not set.*SELECT snowflake_set_node\(1\)/s;
+my $unset_shards = qr/the shards are not set.*SELECT snowflake_set_shards/s;
+
+# Dump one database with these options, and restore it as another one.
+sub dump_and_restore
+{
+	my ($from, $to, @options) = @_;
+	my $file = PostgreSQL::Test::Utils::tempdir() . "/$to.sql";
+
+	query($node, "CREATE DATABASE $to");
+	command_ok([ 'pg_dump', @options, '-d', $node->connstr($from), '-f', $file ], "$to: dumped");
+	command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($to), '-f', $file ],
+		"$to: restored without an error");
+	return (database => $to);
+}
+
+# Nothing makes an ID here before the owner has set what belongs to this database.
+sub must_be_set
+{
+	my ($name, %there) = @_;
+
+	refused($node, $next, '55000', $unset, "$name: no ID without a node id", %there);
+	refused($node, $shard_next, '55000', $unset_shards, "$name: ... nor for a shard", %there);
+	refused($node, q{SELECT ids.snowflake_advance(1, layout => 'snowflake')}, '55000', $unset,
+		"$name: there is no position to advance", %there);
+	like(query($node, q{SELECT string_agg(check_name || ' ' || status, ', ') FROM ids.snowflake_status()}, %there),
+		qr/^summary error, node id error/, "$name: the status says so");
+	query($node, q{SELECT ids.snowflake_set_node(6), ids.snowflake_set_shards('3')}, %there);
+	is(query($node, "SELECT ids.snowflake_node(i) FROM ($next) n (i); SELECT count(*) FROM ($shard_next) s", %there),
+		"6\n1", "$name: then it goes on");
+	return;
+}
+
+$node->init;
+$node->append_conf('postgresql.conf', "max_connections = 20\nshared_buffers = 4MB\n");
+write_file(extension_dir($copy) . '/snowflake_portable.control', "default_version = '1.0'\n");
+my ($tle) = `'$sql/portable-make' --tle` =~ /^SELECT pgtle\.install_extension\(.*, \$tle\$\n(.*)^\$tle\$\);$/ms;
+write_file(extension_dir($copy) . '/snowflake_portable--1.0.sql', $tle);
+$node->start;
+
+# ---- a dump of the schema alone ----
+
+query($node, 'CREATE DATABASE plain');
+query($node, qq{CREATE SCHEMA ids; SET search_path = ids; $install
+	SELECT snowflake_set_node(5), snowflake_set_shards('3'); $next; $shard_next}, database => 'plain');
+must_be_set('the schema alone', dump_and_restore('plain', 'schema', '--schema-only'));
+
+# ---- an extension ----
+
+my %tle = (database => 'tle');
+query($node, 'CREATE DATABASE tle');
+query($node, 'CREATE SCHEMA ids; CREATE EXTENSION snowflake_portable SCHEMA ids', %tle);
+must_be_set('an extension', %tle);
+query($node, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT ids.snowflake_nextval());
+	INSERT INTO t DEFAULT VALUES;
+	SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '1 h'), force => true)}, %tle);
+my %restored = dump_and_restore('tle', 'restored');
+refused($node, $next, '55000', $unset, 'a restored extension: no ID without a node id', %restored);
+refused($node, q{SELECT ids.snowflake_set_node(6, 'discord')}, '55000', qr/the layout cannot be changed/,
+	'... another layout is refused', %restored);
+query($node, q{SELECT ids.snowflake_set_node(7), ids.snowflake_set_shards('3')}, %restored);
+refused($node, $_, '58000', qr/behind the next ID/, "... and the position came along: $_", %restored)
+  foreach $next, $shard_next;
+query($node, 'DROP TABLE t; DROP EXTENSION snowflake_portable', %tle);
+is(query($node, q{SELECT count(*) FROM pg_class WHERE relnamespace = 'ids'::regnamespace}, %tle), '0',
+	'DROP EXTENSION leaves nothing');
+
+$node->stop;
+done_testing();

@@ -1,0 +1,143 @@
+# Two servers, and then three, write one table with the logical replication of
+# PostgreSQL 15, which knows no "origin = none": a row filter on the bits of the
+# node lets each server send only rows that it has made, as doc/active-active.md says. In the
+# end all have the same rows, and no row went round in a circle.
+#
+# takes: 30 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use SnowflakeTest;
+
+my ($section) = slurp_file("$FindBin::RealBin/../../../doc/active-active.md")
+  =~ /^## On PostgreSQL 15\n(.*)/ms;
+my ($publication) = $section =~ /^(CREATE PUBLICATION .*?;)$/ms;
+my ($subscription) = $section =~ /^(CREATE SUBSCRIPTION .*?;)$/ms;
+my $table = 'CREATE TABLE orders (
+	id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text NOT NULL, made_on text NOT NULL)';
+my %node_id = (a => 1, b => 2, c => 3);
+my ($checker, %loads);
+
+# The page's statement, with other words in place of its own.
+sub changed
+{
+	my ($statement, %words) = @_;
+
+	foreach my $word (keys %words)
+	{
+		$statement =~ s/$word/$words{$word}/g or die "\"$word\" is not in: $statement";
+	}
+	return $statement;
+}
+
+sub new_writer
+{
+	my ($name) = @_;
+	my $node = new_server($name, "snowflake.node_id = '$node_id{$name}'",
+		'wal_level = logical', 'max_wal_senders = 10', 'max_replication_slots = 10',
+		'max_logical_replication_workers = 10', 'wal_retrieve_retry_interval = 100ms');
+
+	$node->start;
+	query($node, "CREATE EXTENSION snowflake; $table");
+	query($node, changed($publication, '= 1\)' => "= $node_id{$name})"));
+	return $node;
+}
+
+sub subscribe
+{
+	my ($to, $from) = @_;
+	my $name = $to->name . '_from_' . $from->name;
+
+	query($to, changed($subscription, 'a_from_b' => $name,
+			'host=b dbname=postgres' => $from->connstr . ' dbname=postgres'));
+	$to->wait_for_subscription_sync($from, $name);
+	return;
+}
+
+sub begin_writing
+{
+	my ($node) = @_;
+	my $name = $node->name;
+
+	$checker ||= IdChecker->new($node->basedir . '/ids');
+	push @{ $loads{$name} }, map { start_trickle($checker, 'all servers', $node->connstr('postgres'), $_) }
+	  "INSERT INTO orders (item, made_on) SELECT md5(n::text), '$name'"
+	  . ' FROM generate_series(1, 5) n, pg_sleep(0.002) RETURNING id;',
+	  "INSERT INTO orders (item, made_on) VALUES ('one', '$name') RETURNING id;";
+	return;
+}
+
+# Stop writing, and wait until all have what each of them has written; compare.
+sub compare
+{
+	my ($name, @nodes) = @_;
+	my $seen = 0;
+
+	foreach my $load (map { @{ $loads{ $_->name } } } @nodes)
+	{
+		is(join(' ', keys %{ $load->finish }), '', "$name: no call has failed")
+		  unless $load->{finished}++;
+		$seen += $load->count;
+	}
+	foreach my $from (@nodes)
+	{
+		$from->wait_for_catchup($_->name . '_from_' . $from->name)
+		  foreach grep { $_ != $from } @nodes;
+	}
+	my @rows = map { query($_, q{SELECT count(*) || ' ' || count(DISTINCT snowflake_node(id)) || ' '
+		|| md5(string_agg(o::text, ',' ORDER BY id)) FROM orders o}) } @nodes;
+	is($rows[$_], $rows[0], "$name: " . $nodes[$_]->name . " has the rows of the first: $rows[0]")
+	  foreach 1 .. $#rows;
+	cmp_ok((split / /, $rows[0])[0], '>=', $seen - 2 * @nodes, "$name: and those that clients have seen");
+	is((split / /, $rows[0])[1], scalar @nodes, "$name: of each server");
+	is(query($_, q{SELECT count(*) FROM orders WHERE made_on <> chr(96 + snowflake_node(id))}), '0',
+		"$name: each row is of the node that made it") foreach @nodes;
+	# whatever kinds of errors this major counts
+	is(query($_, q{SELECT coalesce(sum(value::bigint), 0) FROM pg_stat_subscription_stats s,
+		jsonb_each_text(to_jsonb(s)) WHERE key LIKE '%error_count'}), '0',
+		"$name: " . $_->name . ' has met no conflict') foreach @nodes;
+	unlike(slurp_file($_->logfile), qr/duplicate key/, "$name: nor does its log know of one") foreach @nodes;
+	return;
+}
+
+# ---- two, both ways ----
+
+my ($a, $b) = map { new_writer($_) } qw(a b);
+subscribe($a, $b);
+subscribe($b, $a);
+begin_writing($_) foreach $a, $b;
+$_->more(1000) foreach map { @$_ } values %loads;
+compare('two', $a, $b);
+
+# ---- changes of a row are sent by the server that made it, and by no other ----
+
+my ($of_a) = query($a, 'SELECT min(id) FROM orders WHERE snowflake_node(id) = 1');
+query($a, "UPDATE orders SET item = 'changed on a' WHERE id = $of_a");
+$a->wait_for_catchup('b_from_a');
+is(query($b, "SELECT item FROM orders WHERE id = $of_a"), 'changed on a', 'a change on its own server is sent');
+query($b, "UPDATE orders SET item = 'changed on b' WHERE id = $of_a");
+$b->wait_for_catchup('a_from_b');
+is(query($a, "SELECT item FROM orders WHERE id = $of_a"), 'changed on a', 'a change on another one is not');
+query($a, "DELETE FROM orders WHERE id = $of_a");
+$a->wait_for_catchup('b_from_a');
+is(query($b, "SELECT count(*) FROM orders WHERE id = $of_a"), '0', 'a deletion is sent, too');
+
+# ---- a third one comes, while the others write: each gives it its own rows ----
+
+begin_writing($_) foreach $a, $b;
+my $c = new_writer('c');
+subscribe($c, $_) foreach $a, $b;
+subscribe($_, $c) foreach $a, $b;
+begin_writing($c);
+$_->more(1000) foreach grep { !$_->{finished} } map { @$_ } values %loads;
+compare('three', $a, $b, $c);
+
+$checker->clients;
+$_->stop foreach $a, $b, $c;
+done_testing();

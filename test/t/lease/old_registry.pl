@@ -1,0 +1,191 @@
+# Registries that go back: an older copy replaces the registry of running servers,
+# and a generation that a recovery has ended comes back. The servers notice, report
+# it, and make no ID twice; a recovery repairs it.
+#
+# takes: 160 s
+# part etcd: etcd-server etcd-client libcurl4-openssl-dev
+# part zookeeper: libzookeeper-java default-jre-headless libzookeeper-st-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use RegistryCopy;
+use SnowflakeTest;
+
+my %parts = map { $_ => 1 } split ' ',
+  $ENV{SNOWFLAKE_PARTS} // 'etcd zookeeper';
+my $layout = 'timestamp:41 node:3 sequence:12 epoch:2024-01-01';
+my $next = 'SELECT snowflake_nextval()';
+my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
+
+# ---- servers ----
+
+my $shards = 0;
+
+sub new_holder
+{
+	my ($name, $registry) = @_;
+	my $shard = 2 * ++$shards;
+	my $node = new_server($name, "snowflake.node_id = ''",
+		"snowflake.registry = '$registry->{url}'", "snowflake.layout = '$layout'",
+		"snowflake.lease_reserve = '8s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '0'",
+		"snowflake.max_clock_wait = '10s'",
+		sprintf("snowflake.shards = '%d-%d'", $shard, $shard + 1));
+
+	$node->{shard} = $shard;
+	$node->start;
+	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
+	return $node;
+}
+
+sub wait_for_shards
+{
+	my ($node, $condition) = @_;
+
+	$node->poll_query_until('postgres', "SELECT bool_and($condition) FROM snowflake_leases() WHERE kind = 'shards'")
+	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
+	return;
+}
+
+sub wait_until_held
+{
+	my (@nodes) = @_;
+
+	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
+	wait_for_shards($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
+	return;
+}
+
+# Until each has extended its leases since.
+sub wait_for_extensions
+{
+	my (@nodes) = @_;
+	my %until = map { $_->name => lease_of($_, 'until') } @nodes;
+	my %shards = map { $_->name => query($_, q{SELECT max(until) FROM snowflake_leases() WHERE kind = 'shards'}) } @nodes;
+
+	foreach my $node (@nodes)
+	{
+		wait_for_lease($node, "until > '$until{$node->name}'");
+		wait_for_shards($node, "until > '$shards{$node->name}'");
+	}
+	return;
+}
+
+# Clients of each server.
+sub load_on
+{
+	my ($kind, @nodes) = @_;
+	my @loads = map { start_load($checker, $kind, $_->connstr('postgres'), 3, $_->{shard}, 0.02) } @nodes;
+
+	$_->more(500) foreach @loads;
+	return @loads;
+}
+
+# They end, and have met refusals only.
+sub finish
+{
+	my (@loads) = @_;
+
+	is(join(' ', sort keys %{ $_->finish }), '55000', 'clients have met refusals only') foreach @loads;
+	return;
+}
+
+sub go_through
+{
+	my ($kind) = @_;
+	my $registry = new_registry_of($kind, "registry_$kind");
+	my $save = "$registry->{dir}.saved";
+	my $a = new_holder("${kind}_a", $registry);
+	my (@loads, %from);
+
+	wait_for_lease($a, q{problem ~ 'never initialized'});
+	is(query($a, 'SELECT snowflake_registry_init()'), 't', "$kind: init");
+	wait_until_held($a);
+	$registry->{save}->($save);
+	wait_until_held($a);
+	my $b = new_holder("${kind}_b", $registry);
+	wait_until_held($b);
+	wait_for_extensions($a, $b);
+	@loads = load_on($kind, $a, $b);
+
+	# What b has, and what a has extended, is not there any more.
+	$registry->{stop}->();
+	$registry->{restore}->($save);
+	%from = map { $_->name => -s $_->logfile } $a, $b;
+	$registry->{start}->();
+	foreach my $node ($a, $b)
+	{
+		wait_for_lease($node, q{problem ~ 'lost data'});
+		like_log($node, qr/WARNING:  snowflake SF20[38]: node id from registry .*lost data.*\n(?:.*\n)*?.*HINT:.*snowflake_registry.recover/,
+			$from{ $node->name }, $node->name . ': an older registry is noticed');
+		wait_for_shards($node, q{problem ~ 'lost data'});
+		is(query($node, q{SELECT status IN ('warning', 'error') AND found ~ 'lost data'
+			AND remedy ~ 'snowflake_registry.recover' FROM snowflake_status() WHERE check_name = 'lease'}),
+			't', 'and in snowflake_status()');
+		is(query($node, q{SELECT count(*) FROM snowflake_leases() WHERE next_renewal IS NOT NULL}), 0, 'nothing is going to be extended');
+	}
+	foreach my $node ($a, $b)
+	{
+		wait_for_lease($node, 'until < clock_timestamp()');
+		wait_for_shards($node, 'until < clock_timestamp()');
+		refused($node, $next, '55000', qr/no lease of a node id.*lost data.*HINT:.*snowflake_registry.recover/s,
+			'what was reserved is used up: calls are refused, and name the remedy');
+		refused($node, "SELECT snowflake_shard_nextval($node->{shard})", '55000', qr/lost data.*HINT:.*snowflake_registry.recover/s,
+			'those for shards, too');
+	}
+	finish(@loads);
+	$b->stop('immediate');
+	$b->start;
+	wait_for_lease($b, q{problem ~ 'lost data'});
+	is(lease_of($b, 'node_id'), '', 'a server that was started anew knows it, and claims nothing');
+	$a->restart;
+	wait_for_lease($a, q{problem ~ 'lost data'});
+	is(lease_of($a, 'node_id'), '', 'after a clean stop, too');
+
+	my $begin = query($a, q{SELECT snowflake_registry_recover('10 s', '2 s')});
+	wait_until_held($a, $b);
+	foreach my $node ($a, $b)
+	{
+		my $id = query($node, $next);
+		$checker->saw("$kind, node", $id);
+		is(query($node, "SELECT snowflake_timestamp($id) >= '$begin'"), 't', 'recovered: all goes on after the floor');
+	}
+	isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'with a node id each');
+	@loads = load_on($kind, $a, $b);
+
+	# The same old copy again, beside what has followed it.
+	$registry->{stop}->();
+	replace($registry->{dir}, "$save.right");
+	$registry->{restore}->($save);
+	$registry->{start}->();
+	wait_for_lease($_, q{problem ~ 'lost data|an old one'}) foreach $a, $b;
+	wait_for_shards($_, q{problem ~ 'lost data|an old one'}) foreach $a, $b;
+	wait_for_lease($_, 'until < clock_timestamp()') foreach $a, $b;
+	wait_for_shards($_, 'until < clock_timestamp()') foreach $a, $b;
+	$registry->{stop}->();
+	replace("$save.right", $registry->{dir});
+	$registry->{start}->();
+	wait_until_held($a, $b);
+	pass('a generation that has ended is refused, and what had followed it goes on by itself');
+
+	$_->more(500) foreach @loads;
+	finish(@loads);
+	$_->stop foreach $a, $b;
+	$registry->{stop}->();
+	return;
+}
+
+go_through('postgresql');
+foreach my $kind (grep { $parts{$_} } 'etcd', 'zookeeper')
+{
+	$shards = 0;
+	go_through($kind);
+}
+$checker->clients;
+done_testing();

@@ -1,0 +1,472 @@
+# Faults at random for servers that lease from one registry, several at a time,
+# for as long as SNOWFLAKE_SOAK says, in seconds: processes are frozen, killed and
+# copied, clocks are set, members of the registry are killed or frozen, and the
+# way to each of them is cut, slow, deaf, or repeats what was sent. An older copy of
+# the registry is restored, as doc/leases.md says. Clients ask all servers for IDs
+# throughout. SEED repeats a run, as far as the machine's
+# scheduling lets it; SNOWFLAKE_REGISTRY chooses the kind of registry.
+#
+# takes: 70 s
+# needs: etcd-server etcd-client libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use FaultyProxy;
+use IdChecker;
+use Load;
+use RegistryCopy;
+use SnowflakeTest;
+use ZooKeeper;
+
+my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;
+my $seed = $ENV{SEED} || time;
+note "SEED=$seed";
+srand($seed);
+
+my @kinds = qw(etcd zookeeper postgresql);
+my $kind = $ENV{SNOWFLAKE_REGISTRY} || $kinds[ rand @kinds ];
+# Four slots: whose holder is frozen, killed or cut off loses it to another server.
+my $layout = 'timestamp:41 node:2 sequence:15 epoch:2024-01-01';
+my $nslots = 4;
+my $nservers = 5;
+my $max_copies = 2;
+my $proxy = FaultyProxy->new;
+my (@members, @servers, %count, $checker);
+
+sub now { return clock_gettime(CLOCK_MONOTONIC) }
+
+# One of these.
+sub any { return $_[ rand @_ ] }
+
+# ---- the registry ----
+
+# Its members, each with a port, and what starts, ends and freezes it.
+my $postgresql;
+if ($kind eq 'etcd')
+{
+	@members = Etcd->members([ 'm1', 'm2', 'm3' ], args => [qw(--heartbeat-interval 100 --election-timeout 1000)]);
+}
+elsif ($kind eq 'zookeeper')
+{
+	@members = @{ ZooKeeper->ensemble('m1', 'm2', 'm3') };
+}
+else
+{
+	$postgresql = PostgreSQL::Test::Cluster->new('registry');
+	$postgresql->init(allows_streaming => 1);
+	$postgresql->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\nmax_connections = 60");
+	$postgresql->start;
+	query($postgresql, 'CREATE EXTENSION snowflake_registry');
+}
+
+sub start_members
+{
+	my @down = grep { !$_->{pid} } @members;
+
+	$_->launch foreach @down;
+	$_->wait_until_ready foreach @down;
+	return;
+}
+
+# The registry as a server names it that has ways of its own to its members.
+sub ways_to_registry
+{
+	my ($server) = @_;
+	my @ports;
+
+	foreach my $port ($postgresql ? $postgresql->port : map { $_->{port} } @members)
+	{
+		my ($number, $own) = $proxy->add($port);
+
+		push @{ $server->{ways} }, $number;
+		push @ports, $own;
+	}
+	return "postgresql://postgres\@127.0.0.1:$ports[0]/postgres" if $postgresql;
+	return "$kind://" . join(',', map { "127.0.0.1:$_" } @ports) . '/snowflake';
+}
+
+# ---- the servers ----
+
+# A server's node, its clock, its clients, and until when it is left alone.
+sub begin_server
+{
+	my ($server) = @_;
+
+	start_with_clock($server->{node}, $server->{offset});
+	begin_clients($server);
+	return;
+}
+
+sub begin_clients
+{
+	my ($server) = @_;
+
+	$server->{load} = start_trickle($checker, 'all', $server->{node}->connstr('postgres'),
+		'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.01);');
+	$checker->held_by($server->{name}, $server->{load}->files);
+	return;
+}
+
+sub end_server
+{
+	my ($server, $mode) = @_;
+
+	$server->{node}->stop($mode, fail_ok => 1);
+	$server->{load}->finish;
+	return;
+}
+
+sub pids_of
+{
+	my ($server) = @_;
+	my $postmaster = slurp_file($server->{node}->data_dir . '/postmaster.pid') =~ /^(\d+)/ ? $1 : die;
+
+	return ($postmaster, split ' ', `ps -o pid= --ppid $postmaster`);
+}
+
+# ---- faults ----
+
+# Each begins, and gives what ends it. One server has one fault at a time, beside
+# those of its ways and of the registry.
+my @later;    # [when, what is to be done]
+
+sub for_a_while
+{
+	my ($server, $longest, $end) = @_;
+
+	push @later, [ now() + rand $longest, sub { $end->(); $server->{busy} = 0 if $server } ];
+	return;
+}
+
+sub freeze
+{
+	my ($server, @pids) = @_;
+
+	@pids = grep { kill 'STOP', $_ } @pids;
+	# those that a postmaster has started meanwhile are not frozen: so it is first
+	for_a_while($server, 8, sub { kill 'CONT', @pids });
+	return;
+}
+
+my %faults = (
+	'frozen servers' => sub { my ($server) = @_; freeze($server, pids_of($server)) },
+	'frozen workers' => sub {
+		my ($server) = @_;
+		my ($worker) = split ' ', `ps -o pid=,args= --ppid @{[ (pids_of($server))[0] ]} | grep 'snowflake lease'` || '';
+
+		freeze($server, $worker // ());
+	},
+	'steps of a clock' => sub {
+		my ($server) = @_;
+
+		$server->{offset} = (rand(2) - 1) * any(0.5, 2, 4, 4, 10, 3600);
+		set_clock($server->{node}, $server->{offset});
+		for_a_while($server, 6, sub {
+			$server->{offset} = 0;
+			set_clock($server->{node}, 0);
+		});
+	},
+	'immediate stops' => sub {
+		my ($server) = @_;
+
+		end_server($server, 'immediate');
+		for_a_while($server, 3, sub { begin_server($server) });
+	},
+	'clean stops' => sub {
+		my ($server) = @_;
+
+		end_server($server, 'fast');
+		for_a_while($server, 2, sub { begin_server($server) });
+	},
+	'killed workers' => sub {
+		my ($server) = @_;
+		my ($worker) = split ' ', `ps -o pid=,args= --ppid @{[ (pids_of($server))[0] ]} | grep 'snowflake lease'` || '';
+
+		kill any('TERM', 'KILL'), $worker if $worker;
+		# if it was KILL, all sessions end
+		for_a_while($server, 3, sub {
+			# an empty query, since psql may be gone before it could read another
+			$server->{node}->poll_query_until('postgres', undef, '') or die 'it does not come back';
+			$server->{load}->finish;
+			begin_clients($server);
+		});
+	},
+	'bad ways' => sub {
+		my ($server) = @_;
+		my @ways = rand 2 < 1 ? @{ $server->{ways} } : any(@{ $server->{ways} });
+		my $mode = any('cut', 'silent', 'deaf', 'repeat', 'delay ' . int(rand 1500), 'late ' . int(rand 4000));
+
+		$proxy->set($_, $mode) foreach @ways;
+		for_a_while($server, 8, sub { $proxy->set($_, 'pass') foreach @ways });
+	},
+	'copies' => sub {
+		my ($server) = @_;
+
+		$server->{busy} = 0;
+		return if !copy_server_of($server);
+		$count{copies}++;
+	});
+
+# A base backup that goes on as a server beside the original, by the same ways.
+sub copy_server_of
+{
+	my ($server) = @_;
+	my $name = "$server->{name}_copy$max_copies";
+	my $node = $server->{node};
+
+	return 0 if $max_copies == 0 || !eval { $node->backup($name); 1 };
+	$max_copies--;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+	$copy->init_from_backup($node, $name);
+	push @servers, { name => $name, node => $copy, ways => $server->{ways}, offset => 0 };
+	begin_server($servers[-1]);
+	return 1;
+}
+
+# Of the registry: but for the restores below, never so much that it forgets.
+my $registry_busy = 0;
+
+sub fault_of_registry
+{
+	my $member = $postgresql || any(@members);
+
+	return if $registry_busy;
+	$registry_busy = 1;
+	if (rand 2 < 1)
+	{
+		my @pids = $postgresql ? (slurp_file($postgresql->data_dir . '/postmaster.pid') =~ /^(\d+)/) : $member->{pid};
+
+		push @pids, split ' ', `ps -o pid= --ppid $pids[0]` if $postgresql;
+		kill 'STOP', @pids;
+		push @later, [ now() + rand 6, sub { kill 'CONT', @pids; $registry_busy = 0 } ];
+		$count{'frozen members'}++;
+		return;
+	}
+	$postgresql ? $postgresql->stop('immediate') : $member->stop('KILL');
+	push @later, [ now() + rand 4, sub { $postgresql ? $postgresql->start : start_members(); $registry_busy = 0 } ];
+	$count{'killed members'}++;
+	return;
+}
+
+# ---- an older copy of the registry ----
+
+my $saved = "$PostgreSQL::Test::Utils::tmp_check/saved";
+
+# ZooKeeper's data is copied while it is stopped.
+sub save_registry
+{
+	local $ENV{ETCDCTL_API} = 3;
+
+	if ($postgresql)
+	{
+		my $backup = 'saved' . ($count{restores} // 0);
+
+		$postgresql->backup($backup);
+		run_or_die('rm', '-rf', $saved);
+		rename $postgresql->backup_dir . "/$backup", $saved or die "$saved: $!";
+	}
+	elsif ($kind eq 'etcd')
+	{
+		unlink $saved;
+		run_or_die("etcdctl --endpoints @{[ $members[0]->host ]} snapshot save $saved >/dev/null 2>&1");
+	}
+	else
+	{
+		$_->stop foreach @members;
+		replace($_->{dir}, "$saved.$_->{name}") foreach @members;
+		start_members();
+	}
+	return;
+}
+
+# Put the copy in the registry's place, so that nobody claims from it.
+sub restore_registry
+{
+	my $token = 'restored' . ++$count{restores};
+	local $ENV{ETCDCTL_API} = 3;
+
+	if ($postgresql)
+	{
+		$postgresql->stop('immediate');
+		replace($saved, $postgresql->data_dir);
+		$postgresql->start;
+		return;
+	}
+	$_->stop('KILL') foreach @members;
+	if ($kind eq 'etcd')
+	{
+		foreach my $member (@members)
+		{
+			$member->forget;
+			run_or_die("etcdctl snapshot restore $saved --name $member->{name} --data-dir $member->{dir}"
+				  . " --initial-cluster $member->{cluster} --initial-cluster-token $token"
+				  . " --initial-advertise-peer-urls http://127.0.0.1:$member->{peer} >/dev/null 2>&1");
+		}
+		start_members();
+		return;
+	}
+	my %port = map { $_->{name} => $_->{port} } @members;
+
+	replace("$saved.$_->{name}", $_->{dir}) foreach @members;
+	$_->{port} = PostgreSQL::Test::Cluster::get_free_port() foreach @members;
+	start_members();
+	$members[0]->delete('/snowflake');
+	$_->stop foreach @members;
+	$_->{port} = $port{ $_->{name} } foreach @members;
+	start_members();
+	return;
+}
+
+# In PostgreSQL on the registry, else on any server that can, while faults go on.
+sub recover_registry
+{
+	my $recover = q{SELECT snowflake_registry_recover('6 s')};
+
+	return query($postgresql, $recover =~ s{registry_}{registry.}r) if $postgresql;
+	foreach (1 .. 600)
+	{
+		end_faults();
+		foreach my $server (grep { !$_->{busy} } @servers)
+		{
+			my $begin = eval { $server->{node}->safe_psql('postgres', $recover, timeout => 20) };
+
+			return $begin if $begin;
+		}
+		usleep(100_000);
+	}
+	die 'nobody recovers the registry';
+}
+
+# The members run, and are left alone meanwhile.
+my $save_at;
+my $restore_at;
+
+sub restore_when_due
+{
+	return if $registry_busy;
+	if (defined $save_at && now() >= $save_at)
+	{
+		save_registry();
+		undef $save_at;
+	}
+	return if now() < $restore_at || defined $save_at;
+	restore_registry();
+	recover_registry();
+	$save_at = now() + 5 + rand 20;
+	$restore_at = $save_at + 5 + rand 30;
+	return;
+}
+
+# What is due; all of it at the end.
+sub end_faults
+{
+	my ($all) = @_;
+	my @due = grep { $all || $_->[0] <= now() } @later;
+
+	@later = grep { my $l = $_; !grep { $_ == $l } @due } @later;
+	$_->[1]->() foreach @due;
+	return;
+}
+
+# ---- a run ----
+
+start_members();
+my $first = new_server('server0', "snowflake.node_id = ''", "snowflake.layout = '$layout'",
+	"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '1s'",
+	'snowflake.lease_wait = 0', "snowflake.max_clock_wait = '1s'");
+$first->append_conf('postgresql.conf', "max_wal_senders = 5\nrestart_after_crash = on");
+$checker = IdChecker->new($first->basedir . '/ids');
+foreach my $i (0 .. $nservers - 1)
+{
+	my $server = { name => "server$i", node => $first, offset => 0 };
+
+	if ($i == 0)
+	{
+		$first->start;
+		query($first, 'CREATE EXTENSION snowflake');
+		$first->backup('first');
+	}
+	else
+	{
+		$server->{node} = PostgreSQL::Test::Cluster->new("server$i");
+		$server->{node}->init_from_backup($first, 'first');
+	}
+	$server->{node}->append_conf('postgresql.conf', "snowflake.registry = '" . ways_to_registry($server) . "'\n");
+	push @servers, $server;
+}
+$first->stop;
+$proxy->start;
+begin_server($servers[0]);
+$servers[0]{node}->poll_query_until('postgres',
+	"SELECT problem ~ 'never initialized' FROM snowflake_leases() WHERE kind = 'node'") or die 'no registry'
+  if !$postgresql;
+query($postgresql // $servers[0]{node},
+	$postgresql ? "SELECT snowflake_registry.init('$layout')" : 'SELECT snowflake_registry_init()');
+begin_server($_) foreach @servers[ 1 .. $#servers ];
+
+# Wait until each slot has a holder; which they are.
+sub wait_for_holders
+{
+	my @holders;
+
+	foreach (1 .. 1800)
+	{
+		@holders = grep { lease_of($_->{node}, q{state = 'held' AND until > clock_timestamp()}) eq 't' } @servers;
+		last if @holders == $nslots;
+		usleep(100_000);
+	}
+	return @holders;
+}
+wait_for_holders() == $nslots or die 'the slots have no holders';
+
+$save_at = now() + rand 5;
+$restore_at = $save_at + 4 + rand 5;
+my $end = now() + $seconds;
+my @names = sort keys %faults;
+while (now() < $end)
+{
+	my $server = any(@servers);
+
+	end_faults();
+	fault_of_registry() if rand 25 < 1;
+	restore_when_due();
+	if (!$server->{busy} && rand 4 < 1)
+	{
+		my $name = any(@names);
+
+		$server->{busy} = 1;
+		$count{$name}++ if $name ne 'copies';
+		$faults{$name}->($server);
+	}
+	usleep(50_000);
+}
+end_faults(1) while @later;
+
+# ---- all is well again ----
+
+my @holders = wait_for_holders();
+is(scalar(keys %{ { map { lease_of($_->{node}, 'node_id') => 1 } @holders } }), $nslots,
+	'in the end each slot has a holder');
+# anew, since sessions that a crash of their server has ended ask for nothing
+foreach my $holder (@holders)
+{
+	$holder->{load}->finish;
+	begin_clients($holder);
+	$holder->{load}->more(20);
+}
+foreach my $server (@servers)
+{
+	$server->{load}->finish;
+	$server->{node}->stop;
+}
+$checker->holders(15);
+$checker->clients;
+note sprintf('%s: %d IDs of %d servers; %s', $kind, $checker->checked, scalar @servers,
+	join ', ', map { "$count{$_} $_" } sort keys %count);
+done_testing();

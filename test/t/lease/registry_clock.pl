@@ -1,0 +1,233 @@
+# The clock of a registry is wrong: of PostgreSQL, of the first of three members of
+# etcd, of the leader of ZooKeeper. It is moved by 10 s, and the servers go on:
+# servers with a lease extend it, and another server gets one.
+#
+# takes: 60 s
+# needs: etcd-server libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use IO::Select;
+use IO::Socket::INET;
+use POSIX qw(strftime);
+use Time::Local;
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use IdChecker;
+use Load;
+use SnowflakeTest;
+use ZooKeeper;
+
+my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
+my $layout = 'timestamp:41 node:10 sequence:12 epoch:2024-01-01';
+
+# ---- clocks ----
+
+my @months = qw(Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec);
+my %month = map { $months[$_] => $_ } 0 .. $#months;
+
+# The header of HTTP that tells the time, so much later.
+sub move_date
+{
+	my ($bytes, $ms) = @_;
+
+	return $bytes =~ s{^Date: \w+, (\d+) (\w+) (\d+) (\d+):(\d+):(\d+) GMT}{
+		strftime('Date: %a, %d %b %Y %H:%M:%S GMT',
+			gmtime(timegm($6, $5, $4, $1, $month{$2}, $3) + $ms / 1000))}mer;
+}
+
+# A proxy of one server before a member of etcd, which has its answers say another
+# time: etcd does without libc, so the shim does not move its clock. Once it has
+# passed on an answer with a moved time, there is the file. Ends with the script.
+my @proxies;
+
+sub start_proxy
+{
+	my ($host, $clock, $file) = @_;
+	my $listen = IO::Socket::INET->new(Listen => 64, LocalAddr => '127.0.0.1') or die;
+	my $pid = fork // die "fork: $!";
+
+	if ($pid)
+	{
+		push @proxies, $pid;
+		return '127.0.0.1:' . $listen->sockport;
+	}
+	my $select = IO::Select->new($listen);
+	my (%other, %from_etcd);
+
+	while (my @ready = $select->can_read)
+	{
+		foreach my $socket (@ready)
+		{
+			if ($socket == $listen)
+			{
+				my $client = $listen->accept or next;
+				my $etcd = IO::Socket::INET->new(PeerAddr => $host) or next;
+
+				@other{ $client, $etcd } = ($etcd, $client);
+				$from_etcd{$etcd} = 1;
+				$select->add($client, $etcd);
+				next;
+			}
+			my $other = $other{$socket} or next;
+			if (!sysread($socket, my $bytes, 65536))
+			{
+				$select->remove($socket, $other);
+				delete @other{ $socket, $other };
+				close $_ foreach $socket, $other;
+			}
+			else
+			{
+				my $ms = read_clock($clock, 'set_ms');
+
+				append_to_file($file, 'moved') if $ms && $from_etcd{$socket};
+				print $other $from_etcd{$socket} ? move_date($bytes, $ms) : $bytes;
+				$other->flush;
+			}
+		}
+	}
+	POSIX::_exit(0);
+}
+
+END
+{
+	my $status = $?;
+
+	kill 'KILL', @proxies;
+	waitpid $_, 0 foreach @proxies;
+	$? = $status;
+}
+
+# ---- servers ----
+
+sub start_holder
+{
+	my ($name, $url) = @_;
+	my $node = new_server($name, "snowflake.node_id = ''", "snowflake.layout = '$layout'",
+		"snowflake.registry = '$url'", "snowflake.lease_reserve = '6s'",
+		"snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '2s'",
+		"snowflake.lease_wait = '60s'", "snowflake.max_clock_wait = '10s'",
+		$name =~ /first/ ? "snowflake.shards = '2-3'" : ());
+
+	$node->start;
+	query($node, 'CREATE EXTENSION snowflake');
+	return $node;
+}
+
+sub wait_for_shards
+{
+	my ($node, $condition) = @_;
+
+	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_leases() WHERE kind = 'shards'")
+	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
+	return;
+}
+
+sub clock_row
+{
+	my ($node) = @_;
+
+	return query($node, q{SELECT concat_ws('|', status, found, remedy)
+		FROM snowflake_status() WHERE check_name = 'clock offset'});
+}
+
+my $held = q{state = 'held' AND problem IS NULL};
+
+# The registry's clock is moved by so many ms while two servers hold a lease, each
+# with a URL of its own. Some kinds have other clocks to ask; then a file for each
+# server says whether it has heard of the moved one.
+sub move_clock
+{
+	my ($kind, $urls, $clock, $ms, @heard) = @_;
+	my $id = $kind =~ s/\W.*//r;
+	my $has_others = @heard > 0;
+	my @nodes = (start_holder("${id}_first", $urls->[0]), start_holder("${id}_second", $urls->[1]));
+	my @trickles;
+
+	query($nodes[0], 'SELECT snowflake_registry_init()') if $kind ne 'PostgreSQL';
+	wait_for_lease($_, $held) foreach @nodes;
+	wait_for_shards($nodes[0], $held);
+	@trickles = map { start_trickle($checker, $kind, $_->connstr('postgres')) } @nodes;
+	$_->more(20) foreach @trickles;
+
+	# Above what was reserved before by more than the reserve: nobody gets there who
+	# is not allowed to extend.
+	my @logs = map { -s $_->logfile } @nodes;
+	my @untils = map { lease_of($_, 'until') } @nodes;
+	my $after = query($nodes[0], q{SELECT until FROM snowflake_leases() WHERE kind = 'shards'});
+	write_clock($clock, 'set_ms', $ms);
+	wait_for_lease($nodes[$_], "until > timestamptz '$untils[$_]' + interval '7 s'") foreach 0, 1;
+	pass("$kind: who holds a lease extends it");
+	wait_for_shards($nodes[0], "until > timestamptz '$after' + interval '7 s'");
+	pass("$kind: and that of shards");
+	$_->more(20) foreach @trickles;
+	is(join(' ', map { keys %{ $_->finish } } @trickles), '', "$kind: no call was refused");
+
+	my $where = $ms > 0 ? 'behind' : 'ahead of';
+	# a server that had to wait for an answer before has gone to another endpoint
+	like_log($nodes[$_], qr/WARNING:  snowflake SF105: .*The wall clock is (?:9|10|11)\d* m?s $where that of (?:endpoint 1 of )?the registry, which has moved against the time since boot: this server's has not\./,
+		$logs[$_], "$kind: the log says whose clock it is")
+	  foreach grep { !$has_others || -e $heard[$_] } 0, 1;
+	unlike(slurp_file($nodes[$_]->logfile, $logs[$_]), qr/SF203|most other servers/, "$kind: and no other problem")
+	  foreach 0, 1;
+	like(clock_row($nodes[0]), $has_others ? qr/^ok\|/ :
+		qr/^warning\|(?:9|10|11)\d* m?s $where the registry's, which has moved: this server's has not\|Set the registry's clock right/,
+		"$kind: snowflake_status() likewise");
+
+	my $third = start_holder("${id}_third", $urls->[0]);
+	wait_for_lease($third, $held);
+	pass("$kind: a server that has just started gets a lease");
+	unlike(slurp_file($third->logfile), qr/SF203/, "$kind: at once") if $has_others;
+	$third->stop;
+
+	write_clock($clock, 'set_ms', 0);
+	foreach my $node (@nodes)
+	{
+		$node->poll_query_until('postgres', q{SELECT status = 'ok'
+			FROM snowflake_status() WHERE check_name = 'clock offset'}) or die 'the offset stays';
+		wait_for_lease($node, $held);
+	}
+	pass("$kind: the clock is right again");
+	$_->stop foreach @nodes;
+	return;
+}
+
+# ---- PostgreSQL: there is one clock, the primary's ----
+
+my $registry = PostgreSQL::Test::Cluster->new('registry');
+$registry->init;
+start_with_clock($registry, 0);
+query($registry, "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.init('$layout')");
+move_clock('PostgreSQL',
+	[ (sprintf('postgresql:///postgres?host=%s&port=%d', $registry->host, $registry->port)) x 2 ],
+	$registry->basedir . '/clock', 10_000);
+$registry->stop;
+
+# ---- etcd: each member has a clock ----
+
+my @members = Etcd->cluster('m1', 'm2', 'm3');
+my $clock = new_clock("$PostgreSQL::Test::Utils::tmp_check/clock_etcd");
+my @heard = map { "$PostgreSQL::Test::Utils::tmp_check/heard_$_" } 1, 2;
+my @urls = map {
+	'etcd://' . join(',', start_proxy($members[0]->host, $clock, $_), map { $_->host } @members[ 1, 2 ]) . '/reg'
+} @heard;
+move_clock('etcd', \@urls, $clock, -10_000, @heard);
+$_->stop foreach @members;
+
+# ---- ZooKeeper: there is one clock, the leader's; a follower is asked ----
+
+my $ensemble = ZooKeeper->ensemble('z1', 'z2', 'z3');
+my %clocks = map { $_ => $_->use_clock } @$ensemble;
+$_->launch foreach @$ensemble;
+$_->wait_until_ready foreach @$ensemble;
+my $leader = leader_of(@$ensemble);
+my @followers = grep { $_ != $leader } @$ensemble;
+move_clock('ZooKeeper', [ ('zookeeper://' . join(',', map { $_->host } @followers, $leader) . '/reg') x 2 ],
+	$clocks{$leader}, 10_000);
+$_->stop foreach @$ensemble;
+
+$checker->clients;
+done_testing();

@@ -1,0 +1,213 @@
+# The extension snowflake_registry: its objects, its privileges, objects that another
+# role has made in its way, dumps, and the extension snowflake beside it. Nothing is
+# preloaded. copied_registry.pl upgrades one by pg_upgrade.
+#
+# takes: 10 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+my $registry = PostgreSQL::Test::Cluster->new('registry');
+$registry->init;
+$registry->start;
+my $create = 'CREATE EXTENSION snowflake_registry';
+my $superuser = query($registry, 'SELECT current_user');
+is(query($registry, 'SHOW shared_preload_libraries'), '', 'nothing is preloaded');
+query($registry, "$create; CREATE ROLE worker; CREATE ROLE keeper; CREATE ROLE mallory");
+
+# ---- what there is ----
+
+# What a role may do with it, and what is new in the second query's answer.
+my $privileges = q{
+	SELECT string_agg(concat_ws(' ', name, privilege), E'\n' ORDER BY name COLLATE "C", privilege) FROM (
+		SELECT 'schema' AS name, nspowner AS owner, privilege_type AS privilege, grantee
+		FROM pg_namespace, aclexplode(nspacl) WHERE nspname = 'snowflake_registry'
+		UNION ALL
+		SELECT relname, relowner, privilege_type, grantee
+		FROM pg_class, aclexplode(relacl) WHERE relnamespace = 'snowflake_registry'::regnamespace
+		UNION ALL
+		SELECT relname || '.' || attname, relowner, a.privilege_type, a.grantee
+		FROM pg_class c JOIN pg_attribute t ON attrelid = c.oid, aclexplode(attacl) a
+		WHERE relnamespace = 'snowflake_registry'::regnamespace
+		UNION ALL
+		SELECT proname || '()', proowner, privilege_type, grantee
+		FROM pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))
+		WHERE pronamespace = 'snowflake_registry'::regnamespace) p
+	WHERE grantee <> owner AND %s};
+my $of = sub { sprintf $privileges, "grantee = '$_[0]'::regrole" };
+my $of_all = sprintf $privileges, 'true';
+my @leases = (
+	'files() EXECUTE', 'keep() EXECUTE', 'place() EXECUTE', 'read() EXECUTE',
+	'registry SELECT', 'registry.id UPDATE', 'schema USAGE',
+	(map { ("shards $_") } qw(INSERT SELECT UPDATE)),
+	(map { ("slot $_") } qw(INSERT SELECT UPDATE)),
+	'write() EXECUTE', 'write_shards() EXECUTE');
+my @administers = sort(
+	@leases, 'registry INSERT', 'registry UPDATE',
+	map { "$_() EXECUTE" } qw(begin init layout recover release renew slots));
+
+is( query($registry, q{
+	SELECT string_agg(DISTINCT translate(CASE classid WHEN 'pg_proc'::regclass THEN objid::regproc::text
+		WHEN 'pg_class'::regclass THEN objid::regclass::text END, '"', ''), ' ')
+	FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid
+	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
+	join(' ', map { "snowflake_registry.$_" }
+		qw(begin files grant init keep layout place read recover registry release renew shards slot slots write write_shards)),
+	'what it consists of, all in one schema');
+is( query($registry, q{
+	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
+	WHERE pronamespace = 'snowflake_registry'::regnamespace
+	AND (prosecdef OR proleakproof OR obj_description(p.oid, 'pg_proc') IS NULL
+		OR NOT (lanname = 'c' AND probin = '$libdir/snowflake'
+			OR lanname = 'sql' AND prosqlbody IS NOT NULL
+			OR lanname = 'plpgsql' AND proconfig = '{"search_path=pg_catalog, pg_temp"}'))}),
+	'', 'no function is SECURITY DEFINER, or follows search_path; each has a comment');
+is(query($registry, $of_all), '', 'nothing of it is for anybody but its owner');
+is( query($registry, q{SELECT extnamespace::regnamespace, extrelocatable, extconfig IS NULL
+	FROM pg_extension WHERE extname = 'snowflake_registry'}), 'snowflake_registry|f|t',
+	'the schema is its own, and a dump leaves its rows out');
+
+# ---- roles ----
+
+query($registry, q{
+	GRANT ALL ON ALL TABLES IN SCHEMA public TO mallory;
+	GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO mallory;
+	GRANT ALL ON ALL FUNCTIONS IN SCHEMA public TO mallory;
+	GRANT ALL ON SCHEMA public TO mallory});
+is(query($registry, $of->('mallory')), '', 'what is granted on everything in public reaches nothing of it');
+refused($registry, "SET ROLE mallory; SELECT * FROM $_", '42501', qr/permission denied for schema/,
+	"a role that was granted nothing: $_")
+  foreach 'snowflake_registry.slots()', 'snowflake_registry.slot', q{snowflake_registry.grant('mallory')};
+query($registry, q{SELECT snowflake_registry.grant('worker')});
+is(query($registry, $of->('worker')), join("\n", @leases), 'grant(): what a server needs that leases');
+query($registry, q{SELECT snowflake_registry.grant('worker')});
+is(query($registry, $of->('worker')), join("\n", @leases), 'once more: nothing more');
+query($registry, q{SELECT snowflake_registry.grant('keeper', administer => true)});
+is( query($registry, $of->('keeper')), join("\n", @administers),
+	'to administer: what the servers that lease need, and those who look after it');
+is(query($registry, $of_all =~ s/grantee <> owner AND true/grantee NOT IN (owner, 'worker'::regrole, 'keeper'::regrole)/r),
+	'', 'nobody else got anything');
+foreach (
+	[ q{'no such'}, '42704', qr/role "no such" does not exist|role "no" does not exist|invalid name syntax/ ],
+	[ q{'public'}, '42704', qr/role "public" does not exist/ ])
+{
+	refused($registry, "SELECT snowflake_registry.grant($_->[0])", $_->[1] =~ s/42704/42(704|602)/r, $_->[2], "grant($_->[0])");
+}
+query($registry, q{CREATE ROLE "mixed ""case"; SELECT snowflake_registry.grant('"mixed ""case"')});
+is(query($registry, $of->('"mixed ""case"')), join("\n", @leases), 'whatever the name of a role');
+query($registry, q{DROP OWNED BY "mixed ""case"; DROP ROLE "mixed ""case"});
+
+# what is needed is: without any of it something fails
+is(query($registry, q{SELECT snowflake_registry.init()}), 't', 'it is made a registry');
+my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
+my $write = "SELECT written > 0 FROM snowflake_registry.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
+my $write_shards = "SELECT written > 0 FROM snowflake_registry.write_shards($generation, %s, '')";
+my $all = join '; ', 'SELECT count(*) FROM snowflake_registry.read()', sprintf($write, 0),
+  sprintf($write, '(SELECT version FROM snowflake_registry.slot WHERE node = 1)'),
+  'SELECT kept FROM snowflake_registry.keep(1, 1, 1000)', sprintf($write_shards, 0),
+  sprintf($write_shards, '(SELECT version FROM snowflake_registry.shards)');
+is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 5),
+	'with all of it a server leases');
+foreach my $privilege (@leases)
+{
+	my ($name, $kind) = split ' ', $privilege;
+	my $what =
+		$name eq 'schema' ? 'SCHEMA snowflake_registry'
+	  : $name =~ /(\w+)\(\)/ ? "FUNCTION snowflake_registry.$1"
+	  : 'snowflake_registry.' . $name =~ s/\..*//r;
+
+	refused($registry, "BEGIN; REVOKE $kind @{[ $name =~ /\.id/ ? '(id)' : '' ]} ON $what FROM worker; SET ROLE worker; $all",
+		'42501', qr/permission denied/, "not without $privilege");
+}
+refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied/, "a role that leases cannot: $_")
+  foreach 'UPDATE snowflake_registry.registry SET generation = 1',
+  'UPDATE snowflake_registry.registry SET floor = 0', 'INSERT INTO snowflake_registry.registry (id) VALUES (1)',
+  map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry slot shards)),
+  'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
+  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_registry.begin(1, 1, $$$$, 1, 1)',
+  'SELECT snowflake_registry.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
+  'CREATE TABLE snowflake_registry.t ()';
+refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
+  foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry slot shards)),
+  q{SELECT snowflake_registry.grant('mallory')}, 'CREATE TABLE snowflake_registry.t ()';
+is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover() > now();
+	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1)}), "f\nt\n0\nf",
+	'which can look after it');
+query($registry, 'DROP OWNED BY worker; DROP ROLE worker');
+pass('a role that is not needed any more is dropped as any other');
+
+# ---- arguments ----
+
+refused($registry, "SELECT snowflake_registry.$_->[0]", $_->[1], $_->[2], $_->[0])
+  foreach [ 'init(NULL)', '22004', qr/layout must not be null/ ],
+  [ q{init('nonsense')}, '22023', qr/layout/ ],
+  [ 'recover(NULL)', '22023', qr/must be from 0 to 31 days/ ],
+  [ q{recover('1 s', NULL)}, '22023', qr/must be from 0 to 31 days/ ],
+  [ q{recover('-1 s')}, '22023', qr/must be from 0 to 31 days/ ],
+  [ q{recover('1 s', '32 days')}, '22023', qr/must be from 0 to 31 days/ ];
+is(query($registry, 'SELECT snowflake_registry.release(NULL) IS NULL'), 't', 'release(NULL)');
+refused($registry, 'BEGIN; DELETE FROM snowflake_registry.registry; SELECT snowflake_registry.recover()', '55000',
+	qr/has the data of no registry.*HINT:  .*SELECT snowflake_registry\.init\(/s, 'nothing to recover');
+
+# ---- dumps ----
+
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/dump";
+command_ok([ 'pg_dump', '-f', $dump, $registry->connstr('postgres') ], 'it is dumped');
+query($registry, 'CREATE DATABASE restored');
+command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $registry->connstr('restored') ], 'and restored');
+is(query($registry, $of_all, database => 'restored'), query($registry, $of_all),
+	'with all that was granted');
+is( query($registry, q{SELECT (SELECT count(*) FROM snowflake_registry.registry)
+	+ (SELECT count(*) FROM snowflake_registry.slots())}, database => 'restored'), '0',
+	'and without its rows: a copy is no registry');
+
+# ---- what others have made first ----
+
+my %app = (database => 'app');
+query($registry, 'CREATE ROLE owner; CREATE DATABASE app OWNER owner');
+foreach (
+	[ 'a schema of its name, of somebody else', 'SET ROLE owner; CREATE SCHEMA snowflake_registry' ],
+	[ 'a schema of its name in which somebody has made a function', qq{
+		CREATE SCHEMA snowflake_registry; GRANT ALL ON SCHEMA snowflake_registry TO owner;
+		SET ROLE owner; CREATE FUNCTION snowflake_registry.recover() RETURNS void LANGUAGE sql AS ''} ])
+{
+	my ($name, $sql) = @$_;
+
+	query($registry, $sql, %app);
+	refused($registry, $create, '55000', qr/schema "snowflake_registry" exists.*HINT:  Run: ALTER SCHEMA/s, $name, %app);
+	query($registry, 'ALTER SCHEMA snowflake_registry RENAME TO snowflake_registry_before', %app);
+	query($registry, "$create; DROP EXTENSION snowflake_registry; DROP SCHEMA snowflake_registry;
+		DROP SCHEMA snowflake_registry_before CASCADE", %app);
+	pass('the remedy helps');
+}
+query($registry, "ALTER DEFAULT PRIVILEGES GRANT ALL ON $_ TO owner, PUBLIC", %app)
+  foreach 'SCHEMAS', 'TABLES', 'FUNCTIONS';
+query($registry, $create, %app);
+is(query($registry, $of_all, %app), '', 'privileges that are given by default are not given');
+query($registry, 'SET ROLE owner; DROP SCHEMA public CASCADE', %app);
+is(query($registry, q{SELECT count(*) FROM pg_extension WHERE extname = 'snowflake_registry'}, %app), '1',
+	'who drops the schema public has not dropped it');
+refused($registry, "SET ROLE owner; DROP SCHEMA snowflake_registry CASCADE", '42501', qr/must be owner/, 'it is not his', %app);
+query($registry, "DROP EXTENSION snowflake_registry; $create SCHEMA snowflake_registry", %app);
+pass('it is dropped and made again, in the schema that is left');
+refused($registry, "BEGIN; DROP EXTENSION snowflake_registry; $create SCHEMA pg_catalog", '0A000',
+	qr/must be installed in schema "snowflake_registry"/, 'it has no other', %app);
+refused($registry, 'ALTER EXTENSION snowflake_registry SET SCHEMA pg_catalog', '0A000', qr/does not support SET SCHEMA/, 'nor is it moved', %app);
+
+# ---- both extensions in one database ----
+
+query($registry, 'CREATE EXTENSION snowflake');
+refused($registry, "SELECT snowflake_registry_$_", '55000',
+	qr/this server leases from no registry.*HINT:  .*call snowflake_registry\.(\w+)\(\) in place of snowflake_registry_\1\(\)/s,
+	"both in one database: snowflake_registry_$_")
+  foreach 'init()', 'recover()', 'slots()', 'release(1)';
+is(query($registry, 'SELECT count(*) FROM snowflake_registry.slots()'), '0', 'each works');
+query($registry, 'DROP EXTENSION snowflake');
+is(query($registry, q{SELECT snowflake_registry.init()}), 'f', 'one goes on without the other');
+$registry->stop;
+done_testing();

@@ -1,0 +1,213 @@
+# A registry that is restored as doc/leases.md says, while its servers run. A new
+# server, which knows nothing of the registry and whose clock is behind, is the
+# first to reach it, and gets nothing before the recovery.
+#
+# takes: 200 s
+# part etcd: etcd-server etcd-client libcurl4-openssl-dev
+# part zookeeper: libzookeeper-java default-jre-headless libzookeeper-st-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use IdChecker;
+use Load;
+use RegistryCopy;
+use SnowflakeTest;
+use ZooKeeper;
+
+my %parts = map { $_ => 1 } split ' ', $ENV{SNOWFLAKE_PARTS} // 'etcd zookeeper';
+my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
+my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
+my $recover = q{SELECT snowflake_registry_recover('6 s')};
+
+# A server, with two shards from this one on.
+sub start_holder
+{
+	my ($name, $registry, $shard, $offset) = @_;
+	my $node = new_server($name, "snowflake.node_id = ''",
+		"snowflake.registry = '$registry->{url}'", "snowflake.layout = '$layout'",
+		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
+		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '0'",
+		"snowflake.max_clock_wait = '10s'",
+		sprintf("snowflake.shards = '%d-%d'", $shard, $shard + 1));
+
+	$node->{shard} = $shard;
+	start_with_clock($node, $offset);
+	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
+	return $node;
+}
+
+sub wait_for_shards
+{
+	my ($node, $condition) = @_;
+
+	$node->poll_query_until('postgres', "SELECT bool_and($condition) FROM snowflake_leases() WHERE kind = 'shards'")
+	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
+	return;
+}
+
+sub wait_until_held
+{
+	my (@nodes) = @_;
+
+	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
+	wait_for_shards($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
+	return;
+}
+
+sub wait_for_extension
+{
+	my ($node) = @_;
+	my $until = lease_of($node, 'until');
+
+	wait_for_lease($node, "until > '$until'");
+	return;
+}
+
+# What the copy does not know: b's node id and shards, and what a has extended.
+# Then it takes the registry's place: either it is recovered where no server
+# reaches it, or it has this problem.
+sub go_through
+{
+	my ($kind, $way, %how) = @_;
+	my $name = "${kind}_$way";
+	my $registry = new_registry_of($kind, "registry_$name");
+	my $save = "$registry->{dir}.saved";
+	my $a = start_holder("${name}_a", $registry, 1, 0);
+	my (@loads, $b, $c);
+
+	wait_for_lease($a, q{problem ~ 'never initialized'});
+	is(query($a, 'SELECT snowflake_registry_init()'), 't', "$kind, $way: init");
+	wait_until_held($a);
+	($how{save} // $registry->{save})->($save, $registry);
+	wait_until_held($a);
+	$b = start_holder("${name}_b", $registry, 3, 0);
+	wait_until_held($b);
+	wait_for_extension($a);
+	@loads = map { start_load($checker, $name, $_->connstr('postgres'), 3, $_->{shard}, 0.02) } $a, $b;
+	$_->more(500) foreach @loads;
+
+	$registry->{stop}->();
+	$how{restore}->($registry, $save);
+	$c = start_holder("${name}_c", $registry, 3, -4.5);
+	if (my $problem = $how{problem})
+	{
+		wait_for_lease($c, "problem ~ '$problem' OR state = 'held'");
+		wait_for_shards($c, "problem ~ '$problem' OR state = 'held'");
+		is(lease_of($c, 'node_id'), '', 'a new server gets no node id');
+		is(query($c, q{SELECT count(*) FROM snowflake_leases() WHERE kind = 'shards' AND state = 'held'}), 0, 'nor a shard');
+		like(query($c, $recover), qr/^\d/, 'before the recovery');
+	}
+	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach $a, $b, $c;
+	push @loads, start_trickle($checker, $name, $c->connstr('postgres'));
+	$_->more(500) foreach @loads;
+	is(keys %{ { map { lease_of($_, 'node_id') => 1 } $a, $b, $c } }, 3, 'then each server has one of its own');
+	like(join(' ', sort keys %{ $_->finish }), qr/^(55000)?$/, 'clients have met refusals only') foreach @loads;
+	$_->stop foreach $a, $b, $c;
+	$registry->{stop}->();
+	return;
+}
+
+# PostgreSQL: a base backup is another place, and is noticed.
+go_through('postgresql', 'backup',
+	save => sub {
+		my ($save, $registry) = @_;
+
+		$registry->{server}->backup('saved');
+		rename $registry->{server}->backup_dir . '/saved', $save or die;
+	},
+	restore => sub {
+		my ($registry, $save) = @_;
+
+		$registry->{restore}->($save);
+		$registry->{start}->();
+	},
+	problem => 'on another server or timeline');
+
+# A copy of all files, put back where they were, is not: so it is recovered on
+# another port.
+go_through('postgresql', 'files',
+	restore => sub {
+		my ($registry, $save) = @_;
+		my $server = $registry->{server};
+		my @pg_ctl = ($server->installed_command('pg_ctl'), '-w', '-s', '-D', $server->data_dir);
+		my $port = PostgreSQL::Test::Cluster::get_free_port();
+
+		$registry->{restore}->($save);
+		system_or_bail(@pg_ctl, '-o', "-p $port", '-l', $server->logfile, 'start');
+		like(qx(psql -XAtq -h @{[ $server->host ]} -p $port -d postgres -c "SELECT snowflake_registry.recover('6 s')"),
+			qr/^\d/, 'recovered on another port');
+		system_or_bail(@pg_ctl, 'stop');
+		$registry->{start}->();
+	});
+
+# etcd: under another token a snapshot begins another cluster, and is noticed.
+go_through('etcd', 'token',
+	restore => sub {
+		my ($registry, $save) = @_;
+
+		$registry->{restore}->($save, '--initial-cluster-token', 'restored');
+		$registry->{start}->();
+	},
+	problem => 'another etcd cluster')
+  if $parts{etcd};
+
+# etcd: all data is gone.
+go_through('etcd', 'lost',
+	restore => sub {
+		my ($registry) = @_;
+
+		$registry->{server}->forget;
+		$registry->{start}->();
+	},
+	problem => 'never initialized')
+  if $parts{etcd};
+
+# ZooKeeper: the registry is taken out of the copy on another port.
+go_through('zookeeper', 'removed',
+	restore => sub {
+		my ($registry, $save) = @_;
+		my $server = $registry->{server};
+		my $port = $server->{port};
+
+		$registry->{restore}->($save);
+		$server->{port} = PostgreSQL::Test::Cluster::get_free_port();
+		$registry->{start}->();
+		$server->delete('/reg');
+		$registry->{stop}->();
+		$server->{port} = $port;
+		$registry->{start}->();
+	},
+	problem => 'never initialized')
+  if $parts{zookeeper};
+
+# A member of ZooKeeper's that has lost its disk joins when the others have a
+# quorum: then it gets all that they have, and another one may go.
+if ($parts{zookeeper})
+{
+	my @members = @{ ZooKeeper->ensemble('m1', 'm2', 'm3') };
+	my $a;
+
+	$_->launch foreach @members;
+	$_->wait_until_ready foreach @members;
+	$a = start_holder('members_a', { url => 'zookeeper://' . join(',', map { $_->host } @members) . '/reg' }, 1, 0);
+	wait_for_lease($a, q{problem ~ 'never initialized'});
+	is(query($a, 'SELECT snowflake_registry_init()'), 't', 'members: init');
+	wait_until_held($a);
+	$members[2]->stop;
+	wait_for_extension($a);
+	$members[1]->stop;
+	$members[1]->forget;
+	$members[2]->start;
+	$members[1]->start;
+	$members[0]->stop;
+	wait_for_extension($a);
+	is(lease_of($a, 'problem'), '', 'an empty member has joined a quorum: nothing is lost');
+	$a->stop;
+}
+
+$checker->clients;
+done_testing();

@@ -1,0 +1,275 @@
+/*-------------------------------------------------------------------------
+ *
+ * test_registry_age.c
+ *	  What a server remembers of a registry, and which registry has lost data.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "lease/registry_age.h"
+#include "harness.h"
+
+#define LAYOUT		"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
+#define EPOCH_MS	INT64_C(1704067200000)	/* of the layout */
+#define TEXT		"etcd://one/prefix"
+
+static SfLayout layout;
+static SfAge age;
+static SfRegistry registry;
+static SfSlotRecord record;
+
+/* A server that has read a registry, and holds node 3 there. */
+static void
+prepare(void)
+{
+	memset(&registry, 0, sizeof(registry));
+	memset(&record, 0, sizeof(record));
+	registry.initialized = true;
+	registry.generation = 7;
+	registry.floor = 1000;
+	registry.version = 40;
+	registry.shards = "";
+	sf_layout_print(&layout, registry.layout, sizeof(registry.layout));
+	sf_age_init(&age, NULL, TEXT, &layout);
+	CHECK_EQ(sf_age_promised_ms(&age), 0);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 1000);
+
+	record.node = 3;
+	record.version = 41;
+	record.until = 9000;
+	CHECK(sf_age_write(&age, 7, &record, 41));
+	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
+	registry.records = &record;
+	registry.nrecords = 1;
+	registry.version = 41;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+}
+
+/* The server is started anew, with another text in the setting. */
+static void
+restart(const char *text)
+{
+	SfKnown		known = age.known;
+
+	sf_age_init(&age, &known, text, &layout);
+}
+
+static void
+renew(uint64_t generation, int64_t floor)
+{
+	registry.generation = generation;
+	registry.floor = floor;
+}
+
+static void
+test_versions(void)
+{
+	prepare();
+	registry.version = 50;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	registry.version = 49;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+
+	/* also when others have written since, and after a restart */
+	registry.version = 60;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	restart(TEXT);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK(!sf_age_write(&age, 7, &record, 61));
+
+	/* our own record */
+	prepare();
+	registry.version = 50;
+	record.version = 40;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	prepare();
+	registry.version = 50;
+	registry.nrecords = 0;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+
+	/* another's, that was written last, though yet others have written since */
+	prepare();
+	{
+		SfSlotRecord two[2] = {record, record};
+
+		two[0].node = 2;
+		two[0].version = 50;
+		registry.records = two;
+		registry.nrecords = 2;
+		registry.version = 50;
+		registry.newest = 2;
+		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+		two[0].version = 49;
+		two[1].version = 51;
+		registry.version = 51;
+		registry.newest = 3;
+		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	}
+
+	/* a write that is not above what was there */
+	prepare();
+	CHECK(!sf_age_write(&age, 7, &record, 41));
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+}
+
+static void
+test_shards(void)
+{
+	prepare();
+	CHECK(sf_age_write_shards(&age, 7, 5, EPOCH_MS + 12000));
+	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 12000);
+	registry.shards_version = 5;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	sf_age_read_shards(&age, 6);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+
+	prepare();
+	sf_age_read_shards(&age, 6);
+	CHECK(!sf_age_write_shards(&age, 7, 6, EPOCH_MS));
+
+	/* damaged, so that nobody could read it, and removed after a recovery */
+	prepare();
+	sf_age_read_shards(&age, 6);
+	renew(8, 20000);
+	registry.shards_version = 9;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	registry.shards_version = 0;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+}
+
+static void
+test_generations(void)
+{
+	/* a recovery: versions may be any */
+	prepare();
+	renew(8, 9000);
+	registry.version = 1;
+	record.version = 1;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
+	registry.version = 0;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+
+	/* a write to what has ended meanwhile says nothing of what is there */
+	prepare();
+	renew(8, 9000);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK(!sf_age_write(&age, 7, &record, 99));
+	CHECK(!sf_age_write_shards(&age, 7, 99, EPOCH_MS));
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+
+	/* what was superseded is refused, under whatever text */
+	renew(7, 99000);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+	restart("etcd://two/prefix");
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+	restart(TEXT);
+	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
+	{
+		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+		renew(9 + i, 100000);
+		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+		renew(7, 99000);
+	}
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+
+	/* what it would give away was promised to us */
+	prepare();
+	renew(8, 8999);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+	renew(8, 9000);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+
+	/* found to have lost data, and recovered */
+	prepare();
+	registry.version = 1;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	renew(8, INT64_MAX);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+}
+
+/* Another text may name another registry; the same one is known under any. */
+static void
+test_texts(void)
+{
+	CHECK(sf_age_hash("a") != sf_age_hash("b"));
+	prepare();
+	restart("etcd://two/prefix");
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	registry.version = 40;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+
+	/* which then is the text that names it */
+	prepare();
+	restart("etcd://two,three/prefix");
+	CHECK_EQ(sf_age_promised_ms(&age), 0);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
+	registry.initialized = false;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	registry.initialized = true;
+	renew(8, 10);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+
+	prepare();
+	restart("etcd://two/prefix");
+	CHECK_EQ(sf_age_promised_ms(&age), 0);
+	renew(8, 10);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 10);
+	restart(TEXT);
+	renew(7, 1000);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+}
+
+static void
+test_empty(void)
+{
+	prepare();
+	registry.initialized = false;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	restart("etcd://two/prefix");
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	restart(TEXT);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+
+	/* it is known under the text under which it was last read */
+	prepare();
+	restart("etcd://one,two/prefix");
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK(sf_age_promised_ms(&age) > 0);
+	registry.initialized = false;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	restart(TEXT);
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	restart("etcd://one,two/prefix");
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+
+	/* all is there again */
+	registry.initialized = true;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+
+	/* one for another layout is not judged */
+	renew(8, 0);
+	strcpy(registry.layout, "another");
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(age.known.generation, 7);
+}
+
+int
+main(void)
+{
+	char		reason[SF_REASON_SIZE];
+
+	start_tests();
+	if (!sf_layout_parse(&layout, LAYOUT, reason, sizeof(reason)))
+		return 1;
+	RUN(test_versions);
+	RUN(test_shards);
+	RUN(test_generations);
+	RUN(test_texts);
+	RUN(test_empty);
+	return finish_tests("test_registry_age");
+}
