@@ -9,7 +9,7 @@ use Bench;
 my @names = grep { $contestant{$_} && $contestant{$_}{call} } (
 	'ours, wide', 'ours, default', 'ours, Instagram', 'ours, 100 shards',
 	'ours, JavaScript', 'ours, LWLock', 'ours, spinlock', 'empty C function',
-	'clock_timestamp()', 'nextval, CACHE 1', 'nextval, CACHE 32',
+	'clock_timestamp()', 'nextval, CACHE 1', 'nextval, CACHE 32', 'pgEdge',
 	'gen_random_uuid()', 'uuidv7()', 'Instagram, PL/pgSQL',
 	'Mastodon, PL/pgSQL');
 my @locks = ('ours, wide', 'ours, LWLock', 'ours, spinlock');

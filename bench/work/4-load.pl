@@ -6,7 +6,7 @@ use warnings;
 use Bench;
 
 my @names = grep { $contestant{$_} } ('ours, default', 'ours, wide',
-	'nextval, CACHE 1', 'nextval, CACHE 32', 'identity', 'gen_random_uuid()',
+	'nextval, CACHE 1', 'nextval, CACHE 32', 'pgEdge', 'identity', 'gen_random_uuid()',
 	'uuidv7()', 'ours, Instagram', 'Instagram, PL/pgSQL',
 	'Mastodon, PL/pgSQL');
 my $rows = $ENV{BENCH_ROWS};
@@ -125,7 +125,8 @@ record_load('COPY into partitions', $v, @parted);
 
 say_step('CREATE TABLE AS with parallel workers');
 my @calls = grep { $contestant{$_}{call} } @names;
-for my $cluster ('wide', 'default')
+my %made = map { $contestant{$_}{cluster} => 1 } @calls;
+for my $cluster (keys %made)
 {
 	sql($cluster, "SET $_") for 'client_min_messages = warning',
 		'parallel_setup_cost = 0',
@@ -141,7 +142,7 @@ $v = rounds(5, map {
 	} ];
 } @calls);
 record_load('CREATE TABLE AS', $v, @calls);
-sql($_, 'DROP TABLE IF EXISTS made') for 'wide', 'default';
+sql($_, 'DROP TABLE IF EXISTS made') for keys %made;
 
 # ---- into a table larger than shared_buffers ----
 

@@ -1878,7 +1878,7 @@ test_variants_fail(void)
 	for (int i = 0; i < LENGTH(worlds); i++)
 	{
 		snprintf(context, sizeof(context), "%s", worlds[i].name);
-		run_world(&worlds[i], 100 * NRUNS, true);
+		run_world(&worlds[i], 1000 * NRUNS, true);
 		CHECK(late_duplicates > 0);
 	}
 }
