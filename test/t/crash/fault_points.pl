@@ -173,6 +173,31 @@ foreach my $step (@steps)
 	$_->finish foreach @others;
 	start_again("$step, frozen first", $begun);
 }
+
+# Nobody has asked for a while. So the mark on disk is over when a session publishes
+# the next one and freezes. Another session makes IDs below the new mark, too few to
+# extend it, so that nobody flushes WAL any more. Then all are killed.
+{
+	my $begun = time() + $offset;
+	my $out = $checker->session('killed, node');
+	my $others = $checker->session('killed, node');
+
+	$node->append_conf('postgresql.conf', 'snowflake.reserve = 10s');
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.reserve') = '10s'")
+	  or die 'the reserve is not set';
+	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
+	my $victim = start_victim('mark-published stop', $out);
+	my $pid = wait_for_stopped('(1, 5)');
+	append_to_file($others,
+		query($node, 'SELECT snowflake_nextval() FROM generate_series(1, 2000)') . "\n");
+	kill 'KILL', $pid;
+	wait_for_the_end($out);
+	eval { $victim->finish };
+	start_again('mark-published, after a pause', $begun);
+	$node->append_conf('postgresql.conf', 'snowflake.reserve = 100ms');
+	$node->reload;
+}
 $checker->state('killed', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
 
