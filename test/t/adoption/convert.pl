@@ -1,6 +1,5 @@
-# Conversions of keys to Snowflake keys, and back. What pg_dump writes of the schema
-# before and after shows what changes: the differences listed here are all that there
-# are.
+# Conversions of keys to Snowflake keys, and back. The test compares what pg_dump
+# writes of the schema before and after, and lists every difference that it allows.
 #
 # takes: 30 s
 use strict;
@@ -12,8 +11,8 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-# A copy of a database goes on above the mark of its original, so the marks are
-# no further ahead than they have to be.
+# The mark of a copied database continues from the mark of the original. A short
+# reserve keeps the marks near the clock.
 my $node = new_server('main', "snowflake.shards = '5'", 'wal_level = logical',
 	'snowflake.reserve = 100ms');
 $node->start;
@@ -22,7 +21,8 @@ my $major = query($node, 'SELECT current_setting($$server_version_num$$)::intege
 
 # ---- dumps ----
 
-# The schema as pg_dump writes it: the lines of each object, by its kind and name.
+# Return the schema as pg_dump writes it: a hash from the kind and name of an object to
+# its lines.
 sub dump_schema
 {
 	my ($database, $server) = @_;
@@ -40,7 +40,8 @@ sub dump_schema
 	return \%dump;
 }
 
-# What has gone and what has come, as lines behind the name of their object.
+# Return the lines that have gone (-) and that are new (+), each after the name of its
+# object.
 sub differences
 {
 	my ($before, $after) = @_;
@@ -68,7 +69,7 @@ sub differences
 	return join "\n", @diff;
 }
 
-# Without what newer majors write otherwise, and with no ID.
+# Return a diff without IDs, and without what only newer majors write.
 sub plain
 {
 	my ($diff) = @_;
@@ -79,7 +80,7 @@ sub plain
 	return $diff;
 }
 
-# All rows, so far as they were there before.
+# Return the number of the table's rows, and a checksum of their contents.
 sub rows_of
 {
 	my ($database, $table) = @_;
@@ -90,9 +91,11 @@ sub rows_of
 
 # ---- shapes ----
 
-# A table is converted and reverted, in a database of its own. "with" are more
-# arguments; "owners" matches what belongs to others, so that psql has to run it; "insert" makes a row, by default one of nothing but defaults;
-# "converted" are the differences then, and "reverted" those after it.
+# Convert a table and revert it, in a database of its own. The options: "with" has more
+# arguments for the call; "owners" matches the names of objects with other owners, for
+# which psql must run the script; "insert" makes a row (by default a row of default
+# values); "converted" are the expected differences after the conversion, and
+# "reverted" those after the reversion.
 my $shapes = 0;
 
 sub convert
@@ -108,13 +111,14 @@ sub convert
 	my $before = dump_schema($in{database});
 	my $rows = $options{made} ? undef : rows_of($in{database}, $table);
 
-	# the dry run, and that it is one
+	# a dry run prints the script and changes nothing
 	my $script = query($node, "SELECT statement FROM $call)", %in);
 	is(differences($before, dump_schema($in{database})), '',
 		"$name: a dry run changes nothing");
 	like($script, qr/\ABEGIN\n.*\nCOMMIT\z/s, "$name: the script is a transaction");
 
-	# the script, run by psql where names mean something else
+	# psql runs the script in a copy, where the first schema of the path redefines
+	# names
 	query($node, "CREATE DATABASE copy TEMPLATE $in{database}");
 	my ($status, $out, $err) = $node->psql('copy', qq{
 		CREATE SCHEMA trap;
@@ -130,7 +134,7 @@ sub convert
 	my $by_psql = dump_schema('copy');
 	query($node, 'DROP DATABASE copy');
 
-	# for itself, where one role owns all of it
+	# the function runs the script itself, if one role owns everything
 	if ($options{owners})
 	{
 		refused($node, "SELECT statement FROM $call, dry_run => false)", '42501',
@@ -150,7 +154,7 @@ sub convert
 	is(rows_of($in{database}, $table), $rows, "$name: so are the rows")
 	  if defined $rows;
 
-	# a new row, and all that refers to it
+	# insert a row, and check what refers to it
 	my $largest = query($node, "SELECT coalesce(max($quoted), 0) FROM $table", %in);
 	my $id = query($node, ($options{insert} // "INSERT INTO $table DEFAULT VALUES")
 		. " RETURNING $quoted", %in);
@@ -158,7 +162,7 @@ sub convert
 	cmp_ok($id, '>', 2**40, "$name: with a Snowflake ID");
 	$options{then}->($id, %in) if $options{then};
 
-	# and back
+	# convert the key back
 	my $back = "snowflake_revert(\$t\$$table\$t\$, '$column'" . ($options{back} // '');
 	query($node, "SELECT $back)", %in);
 	is(differences($after, dump_schema($in{database})), '',
@@ -422,8 +426,8 @@ convert('partitions with an identity', 'identified', q{
 		TABLE identified2: + id bigint NOT NULL
 	});
 
-# From 18 on the server does not alter a type beneath what makes an inherited
-# column NOT NULL once more: a primary key of the child's own, an identity.
+# From 18 on the server cannot alter a column's type if the column is inherited and
+# also NOT NULL for a reason of the child's own, such as a primary key or an identity.
 my $own_key = $major >= 18 ? 'UNIQUE' : 'PRIMARY KEY';
 convert('inheritance', 'mother', qq{
 	CREATE TABLE mother (id integer PRIMARY KEY, note text);
@@ -704,7 +708,7 @@ convert('a shard', 'photos', q{
 		TABLE photos: + id bigint NOT NULL
 	});
 
-# ---- who is in the way ----
+# ---- other sessions hold locks ----
 
 query($node, q{
 	CREATE DATABASE busy;
@@ -718,8 +722,8 @@ query($node, q{
 	INSERT INTO busy SELECT FROM generate_series(1, 3)}, %busy);
 my $writer = $node->background_psql('busy');
 
-# Run a conversion while the writer's transaction holds its table, and has it go
-# on with a statement; what the conversion says is in the log.
+# Run a conversion while the writer's transaction holds its table. Then let the writer
+# go on with a statement. The log must match the pattern.
 sub convert_meanwhile
 {
 	my ($table, $statement, $pattern, $name) = @_;
@@ -755,7 +759,7 @@ is(query($node, "SELECT count(*) > 5 FROM snowflake_convert('busy', dry_run => f
 	'the next time it goes through');
 $writer->quit;
 
-# ---- names that mean something else ----
+# ---- names that are redefined ----
 
 query($node, q{
 	CREATE SCHEMA trap;
@@ -786,7 +790,7 @@ foreach my $path ('trap, pg_catalog, public', 'pg_temp, trap, pg_catalog, public
 		"\n\n$path\n", "an owner, with traps in $path");
 }
 
-# ---- a path that is none for SET ----
+# ---- a search_path that SET would not accept ----
 
 foreach my $path ('$user,public', 'public,;SELECT/**/1/0', 'MySchema, "a b", public', '""')
 {

@@ -1,6 +1,6 @@
-# Conversions, and new partitions, by a superuser, of tables whose owner is hostile:
-# none of the owner's code runs with the superuser's rights, and none of it becomes
-# another role. The other functions are in core/hostile_tables.pl.
+# A superuser converts tables, and makes partitions of tables, whose owner is hostile.
+# None of the owner's code may run with the superuser's rights or become another role.
+# core/hostile_tables.pl does the same with the other functions.
 #
 # takes: 15 s
 use strict;
@@ -24,8 +24,9 @@ query($node, q{CREATE ROLE carol; CREATE ROLE bob; GRANT USAGE ON SCHEMA m TO ca
 		END $$;
 	CREATE DOMAIN m.number AS integer CHECK (m.evil(VALUE))});
 
-# Most are seen to spring where a superuser asks for the largest ID, or alters the
-# table, by hand: traps that are none would catch nobody.
+# Each trap runs the owner's function. First the test shows that most of them work: a
+# superuser who runs the usual statements by hand is caught. A trap that never worked
+# would prove nothing.
 my %traps = (
 	'a predicate' => 'CREATE INDEX ON m.t (x) WHERE m.evil(1)',
 	'an expression' => 'CREATE INDEX ON m.t ((id + m.evil(1)::integer))',
@@ -57,7 +58,7 @@ foreach my $trap (sort keys %traps)
 		query($node, "SELECT count(*) FROM $call");
 		is(caught($node), 0, "$trap: $call");
 	}
-	# who is mallory by SET ROLE could be made himself again
+	# a superuser who became mallory by SET ROLE could be changed back by RESET ROLE
 	query($node, "SET ROLE mallory; SELECT count(*) FROM snowflake_convert('m.t', dry_run => false)");
 	is(caught($node), 0, "$trap: by SET ROLE");
 	is(query($node, 'SELECT DISTINCT current_user, pg_get_userbyid(relowner) FROM pg_class WHERE relnamespace = $$m$$::regnamespace'),
@@ -66,7 +67,7 @@ foreach my $trap (sort keys %traps)
 }
 cmp_ok($springs, '>=', 4, 'traps spring where that is done by hand');
 
-# ---- who owns what ----
+# ---- objects of several owners ----
 
 query($node, q{SET ROLE mallory;
 	CREATE TABLE m.t (id serial PRIMARY KEY);
@@ -94,7 +95,7 @@ refused($node, q{SELECT snowflake_convert('m.u')}, '42501',
 	qr/mallory cannot create in schema m/, 'nor where its owner cannot make anew what he has, already in a dry run');
 query($node, 'GRANT CREATE ON SCHEMA m TO mallory');
 
-# ---- rights, as they were ----
+# ---- rights are kept ----
 
 my $rights = q{SELECT relname, '', coalesce(relacl, acldefault('r', relowner))::text FROM pg_class
 	WHERE relnamespace = 'm'::regnamespace AND relkind IN ('r', 'v', 'm')
@@ -103,8 +104,8 @@ my $rights = q{SELECT relname, '', coalesce(relacl, acldefault('r', relowner))::
 	UNION ALL SELECT typname, 'type', typacl::text FROM pg_type WHERE typnamespace = 'm'::regnamespace AND typacl IS NOT NULL
 	ORDER BY 1, 2};
 
-# A conversion that is rolled back has left all rights of the schema as they were:
-# by psql as a superuser, and by the function as the owner.
+# After a conversion that was rolled back, all rights in the schema are as before, both
+# if psql ran the script as a superuser and if the owner called the function.
 sub keeps_rights
 {
 	my ($table, $name) = @_;
@@ -122,7 +123,7 @@ sub keeps_rights
 	return;
 }
 
-# bob has a higher OID than carol, to whom he grants
+# bob grants to carol, and has the higher OID of the two
 query($node, q{CREATE ROLE dave;
 	SET ROLE mallory;
 	CREATE TABLE m.chain (id serial PRIMARY KEY, x integer, twice integer GENERATED ALWAYS AS (id * 2) STORED);
@@ -161,7 +162,7 @@ foreach my $role ('mallory', 'postgres')
 		ALTER DEFAULT PRIVILEGES IN SCHEMA m REVOKE DELETE ON TABLES FROM mallory});
 }
 
-# ---- what its owner lacks is known before ----
+# ---- a right that the owner lacks is reported first ----
 
 query($node, q{CREATE SCHEMA f; GRANT USAGE ON SCHEMA f TO mallory;
 	CREATE FUNCTION f.same(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT $1';
@@ -218,7 +219,7 @@ is(caught($node), 0, 'are made with his rights');
 is(query($node, q{SELECT DISTINCT pg_get_userbyid(relowner) FROM pg_class WHERE relispartition AND relkind = 'r'
 	AND relname LIKE 'parts%'}), 'mallory', 'and are his');
 
-# ---- what is the owner's leaves no setting behind ----
+# ---- the owner's code leaves no setting behind ----
 
 query($node, q{SET ROLE mallory;
 	CREATE FUNCTION m.path(v integer) RETURNS boolean LANGUAGE plpgsql IMMUTABLE AS $$
@@ -237,14 +238,14 @@ foreach my $call (q{snowflake_convert('m.sets', dry_run => false)},
 		"t\npublic", "the path is the caller's after $call");
 }
 
-# ---- what changes while the caller waits for a lock ----
+# ---- the table changes while the caller waits for a lock ----
 
 my $mallory = $node->background_psql('postgres');
 my $caller = $node->background_psql('postgres', on_error_stop => 0);
 
 $mallory->query_safe('SET SESSION AUTHORIZATION mallory');
 
-# The call waits for what mallory has locked, until that is changed.
+# Let the call wait for a lock of mallory's, and meanwhile let mallory make the change.
 sub changed_meanwhile
 {
 	my ($lock, $call, $change) = @_;

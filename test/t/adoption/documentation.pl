@@ -1,23 +1,23 @@
-# The documentation's commands: each block of SQL, shell and configuration of a page
-# is run, in the order of the page, on a server of the page's own. Comments before a
-# block, which are invisible to readers, say how to run it:
+# The commands of the documentation. Each page has a server of its own, on which its
+# blocks of SQL, shell and configuration run in the order of the page. HTML comments
+# before a block, which readers do not see, say how to run the block:
 #
-#	<!-- not run: why -->		which is listed
-#	<!-- run by: test/x -->		the test, or two, that does it and has its words
-#	<!-- fails: 55000 -->		it must fail with this SQLSTATE
-#	<!-- first: SQL; -->		what the page takes for granted
-#	<!-- $1 = 7 -->			what a driver would give for the parameter
-#	<!-- new database -->		from here on in a new one
-#	<!-- needs: extension -->	left out where the server cannot create it
-#	<!-- server: b -->		on another server than the page's, "main"
-#	<!-- output -->			the block shows what the one before prints;
-#	<!-- output: shape -->		so, but for the numbers, and what … stands for
-#	<!-- inline: SQL; -->		what queries within the text take for granted
+#	<!-- not run: why -->		not run; the test lists it with the reason
+#	<!-- run by: test/x -->		run by this test (or two tests), which has its words
+#	<!-- fails: 55000 -->		must fail with this SQLSTATE
+#	<!-- first: SQL; -->		runs this SQL first
+#	<!-- $1 = 7 -->			the value that a driver would give for a parameter
+#	<!-- new database -->		this block and those after it run in a new database
+#	<!-- needs: extension -->	not run if the server cannot create the extension
+#	<!-- server: b -->		runs on the server b, and not on the page's ("main")
+#	<!-- output -->			shows what the block before prints
+#	<!-- output: shape -->		the same, but numbers may differ, and … stands for anything
+#	<!-- inline: SQL; -->		runs this SQL before the queries within the text
 #
 # A database has the extension, unless its first block creates it. Blocks share a
-# session of psql until a configuration block, which restarts the server, a new
-# database or another server. In SQL and configuration b.example is the server
-# called b. Queries in backquotes within the text are run when the blocks are.
+# session of psql. A new session begins at a block of configuration (which restarts the
+# server), in a new database, and on another server. In SQL and configuration, the name
+# b.example stands for the server b. Queries in backquotes within the text run too.
 #
 # takes: 60 s
 use strict;
@@ -44,7 +44,7 @@ my (@left_out, $run);
 
 # ---- pages ----
 
-# A page's blocks, each with where it begins, and what the comments say of it.
+# Return a page's blocks, each with its place in the page and what its comments say.
 sub blocks_of
 {
 	my ($page) = @_;
@@ -100,7 +100,7 @@ sub blocks_of
 	return (\@blocks, inline_of($page, $prose, $inline));
 }
 
-# The queries within the text, each as a block; nothing of them stays.
+# Return the queries in backquotes as blocks. Each of them is rolled back.
 sub inline_of
 {
 	my ($page, $prose, $first) = @_;
@@ -119,7 +119,8 @@ sub inline_of
 	return \@blocks;
 }
 
-# Put aside what is not run, and blocks of output to those that print it.
+# Put aside blocks that are not run here. Attach each block of output to the block that
+# prints it.
 sub sort_out
 {
 	my (@blocks) = @_;
@@ -155,8 +156,9 @@ sub sort_out
 	return @commands;
 }
 
-# The words of a block that a test which runs it must have: the extension's
-# names, the statements, and what is called in shell and JavaScript.
+# Return the words of a block that another test must contain if it claims to run the
+# block: the extension's names, the statements, and the commands and functions of shell
+# and JavaScript.
 sub words_of
 {
 	my ($block) = @_;
@@ -168,7 +170,7 @@ sub words_of
 	return sort keys %words;
 }
 
-# Is this block not to be run here? Then say why.
+# Return true if the block is not run here, and print why.
 sub is_left_out
 {
 	my ($page, $block) = @_;
@@ -190,7 +192,7 @@ sub is_left_out
 	return 1;
 }
 
-# Whatever make is told to make, in blocks and within the text, can be made.
+# Check that the Makefile has every target that the page tells make to build.
 sub check_targets
 {
 	my ($page, @blocks) = @_;
@@ -224,7 +226,7 @@ sub server
 	return $servers{$name};
 }
 
-# What stands for another host on this machine.
+# Replace the names of other hosts by addresses on this machine.
 sub with_addresses
 {
 	my ($page, $text) = @_;
@@ -237,7 +239,7 @@ sub with_addresses
 	return $text;
 }
 
-# Put it into the configuration, and restart.
+# Write the block into the configuration, and restart the server.
 sub configure
 {
 	my ($page, $block, $node) = @_;
@@ -270,7 +272,7 @@ sub cannot_be_created
 	return 1;
 }
 
-# A database for this block to begin with.
+# Make a database for this block and those after it.
 sub new_database
 {
 	my ($block, $node) = @_;
@@ -288,8 +290,8 @@ sub new_database
 
 # ---- running ----
 
-# Of SQL, also with what a driver gives for its parameters; and of shell, whose
-# output and status go to files.
+# Return the commands that run a block. For SQL they include the values of parameters.
+# The output and the status of a shell block go to files.
 sub commands_of
 {
 	my ($page, $block, $dir) = @_;
@@ -310,7 +312,7 @@ sub commands_of
 	return with_addresses($page, $text);
 }
 
-# One session of psql for these blocks, which stops at the first error.
+# Run these blocks in one session of psql, which stops at the first error.
 sub run_session
 {
 	my ($page, $node, $database, @blocks) = @_;
@@ -360,7 +362,7 @@ sub plain
 	return "$text\n";
 }
 
-# Has it done what it was to do?
+# Check what a block printed, and whether it failed as expected.
 sub judge
 {
 	my ($block, $out, $err, $ended) = @_;
@@ -427,7 +429,7 @@ foreach my $page (@pages)
 	$_->stop foreach values %servers;
 }
 
-# What the picture of the layouts shows is what the extension has.
+# The picture of the layouts shows the extension's presets.
 my @shown = slurp_file("$root/doc/pictures/layouts.svg") =~
   /<text>((?:timestamp:\d+)(?: \w+:\d+)*)(?: tick:\w+)? epoch:/g;
 my $node = server('', 'layouts');
@@ -441,8 +443,8 @@ is_deeply(
 	],
 	'the picture shows the presets');
 
-# The settings are what the reference says: since when, by default, from, to. In
-# milliseconds, where they have a unit.
+# The tables of the reference give each setting's context, default, minimum and
+# maximum. Values with a unit are compared in milliseconds.
 my %ms = (ms => 1, s => 1000, min => 60_000, h => 3_600_000, days => 86_400_000, '' => 1);
 my $reference = slurp_file("$root/doc/reference.md");
 my %from = (postmaster => 'restart', sighup => 'reload', user => 'session');
@@ -476,7 +478,8 @@ while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload|session
 }
 is_deeply(\%says, \%is, 'the reference has all settings, with their defaults and ranges');
 
-# It names all that a user may call or look at; and no page names what is not there.
+# The reference names everything that a user may call or read, and no page names
+# anything that does not exist.
 my @names = split /\n/, query($node, q{
 	SELECT DISTINCT coalesce(p.proname, c.relname, n.nspname)
 	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake'
@@ -486,10 +489,10 @@ my @names = split /\n/, query($node, q{
 	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 		AND coalesce(p.proname, c.relname, n.nspname) IS NOT NULL
 		AND p.pronamespace IS DISTINCT FROM 'snowflake_state'::regnamespace ORDER BY 1});
-# what only the extension itself calls, and what is named together
+# internal functions, and those that the reference names by a common prefix
 my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
-# a role, an extension, libraries, what only the portable functions have, pgEdge's
-# functions, and the beginning of many names
+# names with the prefix that are not the extension's: a role, an extension, libraries,
+# functions of the portable version and of pgEdge, and prefixes of several names
 my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|registry|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
 my %there = map { $_ => 1 } @names,
   split /\n/, query($node, q{SELECT prosrc FROM pg_proc WHERE probin = '$libdir/snowflake'});

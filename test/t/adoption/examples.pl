@@ -1,9 +1,9 @@
-# The programs of examples/, each against a real server, as examples/README.md
-# describes: they print what the tables hold. And the test vectors: the extension and
-# the decoders of three languages decode every ID in the same way.
+# The programs of examples/, each against a real server, run as examples/README.md
+# describes. The IDs that they print must be those in the tables. The decoders of three
+# languages and the extension must decode all test vectors alike.
 #
-# SNOWFLAKE_PARTS names those whose packages could be had (test/all); without
-# it all are run.
+# SNOWFLAKE_PARTS names the programs whose packages are installed (test/all sets it).
+# Without this variable all programs run.
 #
 # takes: 60 s
 # part python: python3
@@ -32,7 +32,7 @@ use JSON::PP qw(decode_json);
 
 my $examples = "$FindBin::RealBin/../../../examples";
 
-# Debian's packages are for Debian's Python and Ruby, not for others in PATH.
+# Use Debian's Python and Ruby, which see Debian's packages, and not others in PATH.
 my $python = '/usr/bin/python3';
 
 my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
@@ -40,12 +40,13 @@ my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
   dom4j slf4j-api commons-collections3 antlr javassist postgresql);
 my $jars = join ':', @jars;
 
-# Its files of statistics are named by process IDs, which are equal in two tests.
+# Java names its files of statistics by process ID. Two tests in namespaces of their
+# own can have equal process IDs, so switch these files off.
 my @java = ('java', '-XX:-UsePerfData');
 my $classes = PostgreSQL::Test::Utils::tempdir;
 
-# The commands of Prisma set timers of 10 s and 60 s, and end no sooner than these,
-# though nobody needs them any more. Let no such timer keep a program alive.
+# The commands of Prisma set timers of 10 s and 60 s and would not end before these do,
+# although nothing needs the timers any more. Let no such timer keep a program alive.
 my $no_timer = PostgreSQL::Test::Utils::tempdir . '/no_timer.js';
 append_to_file($no_timer, q{
 	const set = setTimeout;
@@ -83,7 +84,8 @@ my %program = (
 		"$examples/orm/with_prisma.js" ],
 	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ]);
 
-# Of these test/helpers/orm.js tries what else they do, and cannot do.
+# For these, test/helpers/orm.js tries what else the documentation says that they can
+# and cannot do.
 my %tried = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = split ' ',
@@ -94,8 +96,8 @@ my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 $node->start;
 query($node, 'CREATE EXTENSION snowflake');
 
-# What a program prints, as lines; it must end well, or there are none. One that
-# reads wrong keys may turn the same page for ever.
+# Return the lines that a program prints, or nothing if it fails. A program that reads
+# wrong keys may ask for the same page for ever, so there is a time limit.
 sub lines_of
 {
 	my ($name, $command, $input) = @_;
@@ -114,7 +116,7 @@ my $json = decode_json(slurp_file("$examples/vectors.json"));
 my %layout = map { $_->{name} => $_ } @{ $json->{layouts} };
 my @vectors = @{ $json->{vectors} };
 
-# As the decoders print it: a vector's fields by their names.
+# Return a vector's fields as the decoders print them.
 sub text_of
 {
 	my ($says) = @_;
@@ -122,7 +124,7 @@ sub text_of
 	return join ' ', map { "$_=$says->{$_}" } sort keys %$says;
 }
 
-# Every field of the extension's decoding, where the layout has it.
+# Return the fields that the extension decodes, for each vector.
 sub decoded_by_extension
 {
 	return [
@@ -149,7 +151,8 @@ is_deeply(
 	[ map { "$expected[$_] $vectors[$_]{time}" } 0 .. $#vectors ],
 	@vectors . ' vectors: snowflake_decode() says the same');
 
-# All presets are there, as the extension has them, with their whole life.
+# The vectors contain all presets of the extension, from their first to their last
+# time.
 my @presets = map { [ split /\|/ ] } split /\n/, query($node,
 	"SELECT name, substring(layout FROM '^(.*?)( tick:.*)? epoch:'),
 		(extract(epoch FROM epoch) * 1000)::bigint, tick_ms,
@@ -186,7 +189,7 @@ foreach my $name (grep { $decoder{$_} } @wanted)
 	is_deeply(lines_of("decoder, $name", [ @command, '-' ], $input),
 		\@expected, "decoder, $name: it says the same");
 
-	# as programs: one ID, of the extension's own layout and of another one
+	# as programs: an ID of the extension's own layout, and one of another layout
 	is_deeply(lines_of("decoder, $name, an ID", [ @command, '382903724013522944' ]),
 		[qw(node=1 sequence=0 unix_ms=1795358561812 time=2026-11-22T14:42:41.812Z)],
 		"decoder, $name: an ID of the extension's own layout");
@@ -199,7 +202,7 @@ foreach my $name (grep { $decoder{$_} } @wanted)
 			FROM snowflake_decode(612022676378137381, 'sonyflake')}) ],
 		"decoder, $name: an ID of another layout");
 
-	# what is none, or nothing at all: how the program is used
+	# with a wrong argument, or without any, they print how to use them
 	foreach my $words ([], ['book'], ['-1'], ['9223372036854775808'], [ '1', 'timestamp:41' ])
 	{
 		my ($out, $err) = ('', '');
@@ -213,7 +216,7 @@ foreach my $name (grep { $decoder{$_} } @wanted)
 
 # ---- the programs ----
 
-# What the lines that begin so say, word by word.
+# Return the words of the lines that begin with this word.
 sub said
 {
 	my ($lines, $what) = @_;
@@ -228,7 +231,7 @@ sub column
 	return [ split /\n/, query($node, $sql, database => $name) ];
 }
 
-# What the documentation says that it cannot do.
+# Check that a tool cannot do what the documentation says it cannot.
 sub cannot
 {
 	my ($name) = @_;
@@ -305,7 +308,7 @@ foreach my $name (grep { $program{$_} } @wanted)
 		2, "$name: there are two of these");
 	cannot($name) if $tried{$name};
 
-	# nor has any of them dropped, or taken into its schema, what is the extension's
+	# no tool has dropped an object of the extension, or taken one into its schema
 	is(query($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
 			WHERE relname ~ 'snowflake' AND relnamespace = 'public'::regnamespace}, database => $name),
 		'pg_stat_snowflake snowflake_horizon_holders', "$name: the extension's views are there");

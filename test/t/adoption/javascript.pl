@@ -1,6 +1,6 @@
-# IDs in a browser: the ways of doc/applications.md, with Node.js and its driver for
-# PostgreSQL (test/helpers/browser.js), under the layout for browsers and, to show
-# where numbers fail, under the default one.
+# IDs in a browser, as doc/applications.md describes them, with Node.js and its driver
+# for PostgreSQL (test/helpers/browser.js). The test uses the layout for browsers, and
+# also the default layout, to show where JavaScript's numbers fail.
 #
 # takes: 10 s
 # needs: nodejs node_pg

@@ -1,5 +1,5 @@
-# The recipes of doc/migration.md, as they are written there, on stand-ins for other
-# projects' functions.
+# The recipes of doc/migration.md, run as they stand there, on stand-ins for the
+# functions of other projects.
 #
 # takes: 26 s
 use strict;
@@ -14,7 +14,7 @@ use ServerCopy;
 
 my $page = slurp_file("$FindBin::RealBin/../../../doc/migration.md");
 
-# The blocks of SQL under a heading.
+# Return the blocks of SQL under a heading.
 sub recipes
 {
 	my ($heading) = @_;
@@ -27,7 +27,8 @@ sub recipes
 
 my $ahead = 1500;	# ms that the clock of the old generator is ahead of ours
 
-# An expression for its ID at such a time; "low" are the bits below the time.
+# Return an expression for an old generator's ID at a time. "low" are the bits below
+# the time.
 sub old_id
 {
 	my ($epoch, $shift, $low, $offset) = @_;
@@ -36,8 +37,8 @@ sub old_id
 	  . " + $offset - $epoch) << $shift) | ($low))";
 }
 
-# A table with the IDs of an old generator, the last of them ahead of the clock.
-# Without the recipe a new ID would be below.
+# Make a table with IDs of an old generator. The last of them is ahead of the clock, so
+# that a new ID would be lower without the recipe.
 sub fill
 {
 	my ($node, $table, $with, @old) = @_;
@@ -92,7 +93,7 @@ continues($node, 'shard5.photos', 'Instagram: goes on above');
 is(query($node, q{SELECT DISTINCT snowflake_shard(id, 'instagram') FROM shard5.photos}),
 	'5', 'Instagram: old and new say the same of their shard');
 
-# ---- rows without their mark ----
+# ---- rows that arrive without their mark ----
 
 my ($arrived) = recipes('Rows that arrive without their mark');
 query($node, 'ALTER TABLE orders RENAME TO sold');
@@ -123,7 +124,7 @@ is(query($node, q{SELECT count(*) FROM statuses WHERE abs(extract(epoch FROM sno
 	'101', 'Mastodon: IDs say when they were made');
 $node->stop;
 
-# ---- pgEdge's extension, with its name, and files of its shape ----
+# ---- pgEdge's extension, which has the same name and the same files ----
 
 my $server = copy_server();
 my $dir = extension_dir($server);
@@ -134,7 +135,7 @@ my ($which, @more) = recipes('Other extensions called snowflake');
 is(@more, 0, 'the page has one query that tells them apart');
 my ($which_database, $which_files) = split /(?=-- what is installed)/, $which;
 
-# what our library would be asked for by it
+# functions as pgEdge's SQL declares them, which would call our library
 my $pgedge_functions = q{
 CREATE FUNCTION snowflake.nextval(regclass) RETURNS bigint
 AS '$libdir/snowflake', 'snowflake_nextval' LANGUAGE C;
@@ -162,8 +163,9 @@ query($node, q{CREATE EXTENSION snowflake; ALTER SYSTEM SET snowflake.node = 7;
 	INSERT INTO orders (item) VALUES ('old');
 	INSERT INTO orders VALUES (} . old_id(1672531200000, 22, '(7 << 12) | 9', $ahead) . q{, 'old')});
 
-# What convert_sequence_to_snowflake() leaves: of 2.0 to 2.4 a MAXVALUE that
-# snowflake.nextval() does not heed, from 2.3 on half an identity.
+# Return what pgEdge's convert_sequence_to_snowflake() leaves behind: versions 2.0 to
+# 2.4 leave a MAXVALUE that snowflake.nextval() ignores, and versions from 2.3 on leave
+# half an identity column.
 sub low_maxvalue
 {
 	my ($sequence) = @_;
@@ -196,7 +198,7 @@ is(query($node, $which_database), 'snowflake|2.6.0|snowflake|f|t',
 is(query($node, $which_files), 'snowflake|2.6.0|Snowflake style IDs for PostgreSQL',
 	'and that its files are installed');
 
-# each version that pgEdge has released, and one that is newer
+# each version that pgEdge has released, and a newer one
 my ($versions) = slurp_file("$FindBin::RealBin/../../../Makefile") =~ /^PGEDGE = (.*)$/m;
 my @versions = split ' ', $versions;
 cmp_ok(scalar(@versions), '>=', 8, "versions of pgEdge's");
@@ -207,7 +209,7 @@ foreach my $version (@versions, '9.9')
 	query($node, "CREATE EXTENSION snowflake VERSION '$version'", database => "pgedge_$version");
 }
 
-# ours is installed over it
+# install our files over pgEdge's
 write_file("$dir/snowflake.control", $our_control);
 is(query($node, $which_files),
 	'snowflake|1.0|bigint keys that are unique across servers and sort by time',
@@ -233,7 +235,7 @@ is(query($node, q{SELECT string_agg(version, ' ') FROM pg_available_extension_ve
 refused($node, 'DROP EXTENSION snowflake', '2BP01', qr/other objects depend on it/,
 	'nor dropped while a default needs it');
 
-# its functions, with our library
+# Check that pgEdge's functions, called with our library, give an error that says so.
 sub theirs_lead_to_ours
 {
 	my ($when) = @_;
@@ -251,7 +253,7 @@ sub theirs_lead_to_ours
 	return;
 }
 
-# as its library, which has them, has let them be created
+# create pgEdge's functions as if its own library were there
 query($node, 'CREATE SCHEMA theirs; ' . $pgedge_functions =~ s/snowflake\./theirs./gr
 	=~ s/'snowflake_(?:nextval|get_epoch)'/'snowflake_node'/gr);
 query($node, q{UPDATE pg_proc SET prosrc = 'snowflake_nextval' WHERE oid = 'theirs.nextval'::regproc});
@@ -291,7 +293,7 @@ is(query($node, q{SELECT min(id) > (SELECT max FROM probe) FROM orders WHERE ite
 is(query($node, 'SELECT DISTINCT snowflake_node(id) FROM orders'), '7',
 	'pgEdge: old and new say the same of their node');
 
-# ... of its tags 1.0 and 1.1, ID 9 of a millisecond of node 7
+# the layout of pgEdge's tags 1.0 and 1.1: ID 9 of a millisecond of node 7
 my ($oldest) = $page =~ /The tags 1\.0 and 1\.1 .*?`('timestamp:.*?')`/s;
 is(query($node, "SELECT created_at = '2023-01-01 00:00:01Z', node_id, sequence FROM snowflake_decode((1000::bigint << 22) | (9 << 10) | 7, $oldest)"),
 	't|7|9', 'pgEdge: the layout of its first tags');
@@ -315,7 +317,7 @@ my ($status, undef, $err) = restore('broken');
 like($err, qr/syntax error at or near "AS"|setval: value \d+ is out of bounds/,
 	'pgEdge: without the last step a dump cannot be restored');
 
-# ... which the last step mends
+# the last step of the recipe makes a dump restorable
 my ($repair, $drop) = @clean_up;
 query($node, $repair);
 is( query($node, q{SELECT attrelid::regclass, attidentity, atthasdef, pg_get_serial_sequence(attrelid::regclass::text, 'id')
@@ -355,7 +357,7 @@ is(query($upgraded, 'INSERT INTO orders (id) VALUES (DEFAULT) RETURNING id > (SE
 $upgraded->stop;
 $node->start;
 
-# its scripts, which were not removed, beside ours
+# pgEdge's scripts, which were not removed, lie beside ours
 write_file("$dir/snowflake--1.0--1.1.sql", '');
 write_file("$dir/snowflake--1.1--1.2.sql", '');
 query($node, q{ALTER EXTENSION snowflake UPDATE TO '1.2'; ALTER EXTENSION snowflake UPDATE});
@@ -363,7 +365,7 @@ is(query($node, $which_database), 'snowflake|1.0|public|t|f',
 	"an update of ours to a version of pgEdge's is taken back");
 unlink("$dir/snowflake--1.0--1.1.sql", "$dir/snowflake--1.1--1.2.sql");
 
-# files of the one with the library of the other
+# our SQL files with pgEdge's library, and pgEdge's with ours
 write_file(library($server), $our_library
 	=~ s/snowflake_nextval_batch/snowflake_nextval_botch/gr =~ s/snowflake_next_id/snowflake_nxet_id/gr);
 $node->restart;

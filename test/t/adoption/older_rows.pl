@@ -1,6 +1,6 @@
-# IDs for rows that are older than the extension, by the recipes of doc/migration.md:
-# a million rows get IDs that are distinct, ordered as their times, and clash with
-# none of the server's.
+# IDs for rows that are older than the extension, by the recipes of doc/migration.md. A
+# million rows get IDs that are distinct, have the order of the rows' times, and equal
+# none of the server's IDs.
 #
 # takes: 15 s
 use strict;
@@ -17,7 +17,7 @@ my ($section) = slurp_file("$FindBin::RealBin/../../../doc/migration.md")
 my ($plain, $crowded) = $section =~ /^```sql\n(.*?)^```$/msg;
 my ($create, $insert) = $plain =~ /^(CREATE TABLE .*?;)\n(INSERT .*;)$/s;
 
-# Every ID says its row's time, to the millisecond.
+# The time in each ID is its row's time, to the millisecond.
 my $same_time = q{date_trunc('milliseconds', created_at) = snowflake_timestamp(id)};
 
 my $node = new_server('main', 'shared_buffers = 128MB');
@@ -25,8 +25,8 @@ my $node = new_server('main', 'shared_buffers = 128MB');
 $node->start;
 query($node, 'CREATE EXTENSION snowflake');
 
-# About 1,300 of 1,000,000 rows have one millisecond, also of the last minutes
-# before now; times are shuffled against the old numbers.
+# 1,300 of the 1,000,000 rows have the same millisecond. The last rows are from the
+# last minutes before now. The order of the times differs from that of the old numbers.
 query($node, q{CREATE UNLOGGED TABLE old_orders (number bigint, created_at timestamptz);
 	INSERT INTO old_orders SELECT n, now() - (n * 7919::bigint % 999983) * interval '777 us'
 	FROM generate_series(1, 998700) n;
@@ -48,7 +48,7 @@ is(query($node, $disorder), '0', 'their order is that of the times');
 is(query($node, q{SELECT max(snowflake_sequence(id)) FROM orders WHERE snowflake_timestamp(id) = '2025-03-30 01:00:00+00'}),
 	'1299', 'a crowded millisecond is counted through');
 
-# more than a millisecond has room for
+# more rows in one millisecond than it has sequence numbers
 query($node, q{TRUNCATE orders, old_orders;
 	INSERT INTO old_orders SELECT n, '2025-03-30 01:00:00.000+00'::timestamptz + greatest(0, n - 10000) * interval '10 us'
 	FROM generate_series(1, 10300) n;

@@ -1,6 +1,6 @@
-# The portable functions: the same answers as the library's, no ID twice whatever
-# ends a call or the server, nothing for strangers to break, and the swap for the
-# library and back.
+# The portable functions give the same answers as the library. They make no ID twice,
+# whatever ends a call or the server, and other roles cannot break them. The exchange
+# for the library works in both directions.
 #
 # takes: 50 s
 use strict;
@@ -19,7 +19,7 @@ my $top = "$FindBin::RealBin/../../..";
 my $install = slurp_file("$top/sql/portable.sql");
 my $random = $ENV{SNOWFLAKE_RANDOM_IDS} // 20000;
 
-# A server that does not load the library.
+# Return a server that does not load the library.
 sub plain_server
 {
 	my ($name, @settings) = @_;
@@ -27,7 +27,7 @@ sub plain_server
 	return new_server($name, "shared_preload_libraries = ''", @settings);
 }
 
-# The functions in a schema of their own, which every session finds.
+# Install the functions in a schema of their own, which is in every session's path.
 sub install_portable
 {
 	my ($node) = @_;
@@ -47,7 +47,8 @@ query($both, q{CREATE SCHEMA lib; CREATE SCHEMA "The portable";
 query($both, qq{SET search_path = "The portable"; $install
 	SELECT snowflake_set_node(1), snowflake_set_shards('3')});
 
-# What one schema's functions give, with errors as SQLSTATE and message.
+# Check that the functions of both schemas give the same answers. Errors count as their
+# SQLSTATE and message.
 sub both_say
 {
 	my ($name, $code, @calls) = @_;
@@ -89,7 +90,7 @@ both_say('published IDs and vectors', qr/2016-04-30 11:18:25.796/, map {
 	  "sequence($args)", "min_id($time)", "max_id($time)"
 } @{ $json->{vectors} });
 
-# each text of a layout, and each refusal, that the regression tests have
+# each text of a layout in the regression tests, and each refusal
 my $tests = join '', map { slurp_file("$top/test/sql/$_.sql") } qw(layouts decode compose text);
 my %calls = map { $_ => 1 } $tests =~ /^SELECT (snowflake_(?:timestamp|decode|min_id|max_id|compose|encode|parse)\((?:[^()]|\([^()]*\))*\));$/mg;
 cmp_ok(scalar(keys %calls), '>', 50, 'calls of the regression tests');
@@ -110,7 +111,7 @@ both_say('refusals', qr/22004.*22023.*55000.*22P02/s,
 my $seed = rand;
 foreach my $name (map { $_->{layout} } @{ $json->{layouts} })
 {
-	# a constant layout: the reading functions are inlined
+	# with a constant layout, the server inlines the reading functions
 	my $n = int($random / @{ $json->{layouts} }) + 1;
 	is(query($both, qq{
 			SET timezone = 'Europe/Berlin';
@@ -140,7 +141,7 @@ like(query($both, q{SET search_path = "The portable"; EXPLAIN SELECT FROM genera
 		WHERE id >= snowflake_min_id('2025-01-02', 'twitter')}), qr/>= '?\d+/,
 	'a bound is a constant to the planner');
 
-# ---- the swap for the library, and back ----
+# ---- the exchange for the library, and back ----
 
 my %swap = (database => 'swap');
 my $there = slurp_file("$top/sql/portable-to-extension.sql");
@@ -160,7 +161,7 @@ query($both, q{
 	INSERT INTO t SELECT FROM generate_series(1, 1000);
 	INSERT INTO p (n) VALUES (1)}, %swap);
 
-# Defaults and views with all that belongs to them, the rows, and one more ID.
+# Return defaults and views with their properties, the rows, and one more ID.
 sub swapped
 {
 	return query($both, q{
@@ -186,7 +187,7 @@ command_ok([ 'psql', '-XAtq', '-d', $both->connstr('swap'), '-f', "$top/sql/exte
 is(query($both, 'SELECT count(*) FROM pg_extension WHERE extname = $$snowflake$$', %swap), '0', 'the extension is gone');
 is(swapped(), $was, 'defaults and views are as they were, and IDs go on above');
 
-# the position comes along, far ahead of the clock, there and back
+# the position, far ahead of the clock, is carried over in both directions
 query($both, q{SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '1 h'), force => true)}, %swap);
 query($both, "SET search_path = ids; $there", %swap);
 refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
@@ -195,7 +196,7 @@ command_ok([ 'psql', '-XAtq', '-d', $both->connstr('swap'), '-f', "$top/sql/exte
 refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
   foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)';
 
-# another layout
+# a server with another layout
 query($both, 'CREATE DATABASE other');
 query($both, qq{CREATE SCHEMA ids; SET search_path = ids; $install SELECT snowflake_set_node(1, 'javascript')}, database => 'other');
 refused($both, "SET search_path = ids; $there", '55000',
@@ -220,8 +221,8 @@ query($node, load_tables());
 my $checker = IdChecker->new($node->basedir . '/ids');
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
-# Clients whose statements are ended by a timeout now and then, and which come
-# again when their session is ended.
+# A client whose statements end by a timeout now and then, and which connects again
+# when its session is ended.
 append_to_file("$dir/dying.sql", "SET application_name = 'dying';\n"
 	  . join '', map { "SET statement_timeout = $_;\n"
 		  . "SELECT snowflake_nextval() FROM generate_series(1, 50);\n"
@@ -275,7 +276,7 @@ my %highest;
 $checker->clients(\%highest);
 $checker->forget;
 
-# a rollback gives nothing back, and holds no lock
+# a rollback does not return an ID, and no lock is held until it
 my $before = query($node, "BEGIN; SELECT snowflake_nextval(); ROLLBACK");
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before, 'a rollback gives nothing back');
 is(query($node, q{BEGIN; DO 'BEGIN PERFORM ids.snowflake_nextval(); END';
@@ -336,9 +337,9 @@ set_clock($node, '-3600');
 refused($node, 'SELECT ids.snowflake_nextval()', '58000', qr/behind/, 'the position came along', database => 'restored');
 set_clock($node, '+0');
 
-# ---- strangers ----
+# ---- roles with few rights ----
 
-# who has all that default privileges can give, and no more
+# a role that has everything default privileges can give, and nothing else
 query($node, q{
 	CREATE ROLE app;
 	CREATE DATABASE guarded;});
@@ -367,7 +368,7 @@ refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/th
 refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(1024)}, '22023', qr/room for 0 to 1023/, 'a node id that the layout has no room for', %guarded);
 
-# operators, functions and types of an enemy, first in the path
+# an enemy's operators, functions and types, first in the path
 query($node, q{CREATE SCHEMA m; GRANT USAGE ON SCHEMA m TO PUBLIC}, %guarded);
 my @traps;
 foreach my $op ('+', '-', '*', '/', '%', '&', '|', '<<', '>>', '=', '<>', '<', '>', '<=', '>=', '||', '~')

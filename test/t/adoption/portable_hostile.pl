@@ -1,6 +1,7 @@
-# The portable functions beside an enemy: who makes the first ID keeps no lock, who may
-# create functions beside them gets none of the owner's rights, settings of a session
-# change nothing, and the status tells who has too many rights.
+# The portable functions beside a hostile role. The role that makes the first ID keeps
+# no lock. A role that may create functions in the same schema gets no right of the
+# owner. Settings of a session change no answer. The status names roles that have too
+# many rights.
 #
 # takes: 12 s
 use strict;
@@ -27,7 +28,7 @@ sub privileges
 
 # ---- the first ID ----
 
-# A call that began before the layout was changed has waited for that.
+# A call that began before the layout was changed waits for the change.
 foreach my $level ('READ COMMITTED', 'REPEATABLE READ')
 {
 	query($node, q{SELECT ids.snowflake_set_node(1, 'snowflake')});
@@ -60,7 +61,7 @@ my $read = q{SELECT ids.snowflake_min_id('2025-01-02 UTC', 'timestamp:41 node:10
 	(SELECT layout FROM ids.snowflake_layouts() WHERE name = 'sonyflake'),
 	ids.snowflake_compose('2025-01-02 UTC', 1, 2, 'twitter')};
 my $usual = query($node, $read);
-# 19 knows no such strings any more
+# 19 does not know such strings any more
 my @strings = query($node, q{SELECT count(*) FROM pg_settings WHERE name = 'escape_string_warning'})
   ? 'escape_string_warning = off; SET standard_conforming_strings = off' : ();
 foreach my $setting (@strings, 'quote_all_identifiers = on', 'array_nulls = off',
@@ -87,8 +88,8 @@ foreach my $grant ('UPDATE ON SEQUENCE ids.snowflake_position', 'ALL ON SEQUENCE
 query($node, 'GRANT CREATE ON SCHEMA ids TO PUBLIC');
 like(privileges(), qr/^warning\|PUBLIC may CREATE on SCHEMA ids$/, 'the status tells what is PUBLIC\'s');
 
-# With functions beside these, for each call that does not name the very types
-# of the parameters.
+# For each call that does not name the exact types of its arguments, mallory makes a
+# function in the same schema that fits better.
 query($node, q{SET ROLE mallory; CREATE SEQUENCE ids.caught;
 	CREATE FUNCTION ids.evil(answer anyelement) RETURNS anyelement LANGUAGE plpgsql AS $$
 		BEGIN

@@ -1,5 +1,5 @@
-# The portable functions where a dump brings them without their state, and as an
-# extension, as pg_tle makes one of them.
+# The portable functions after a restore of a dump without their state, and as an
+# extension, as pg_tle makes one from them.
 #
 # takes: 10 s
 use strict;
@@ -21,7 +21,7 @@ my $shard_next = 'SELECT ids.snowflake_shard_nextval(3)';
 my $unset = qr/the node id is not set.*SELECT snowflake_set_node\(1\)/s;
 my $unset_shards = qr/the shards are not set.*SELECT snowflake_set_shards/s;
 
-# Dump one database with these options, and restore it as another one.
+# Dump a database with these options, and restore it under another name.
 sub dump_and_restore
 {
 	my ($from, $to, @options) = @_;
@@ -34,7 +34,7 @@ sub dump_and_restore
 	return (database => $to);
 }
 
-# Nothing makes an ID here before the owner has set what belongs to this database.
+# Check that no ID is made before the owner has configured this database.
 sub must_be_set
 {
 	my ($name, %there) = @_;
