@@ -1,6 +1,6 @@
-# A call that waits for the clock, for the sequence or for the mark ends at once when
-# it is cancelled, by a timeout, or when its session is ended; and it leaves nothing
-# behind that other sessions would wait for.
+# A call may wait for the clock, for the sequence or for the mark. It ends at once when
+# it is cancelled, when its timeout is over, or when its session is terminated. It
+# leaves nothing behind that other sessions would wait for.
 #
 # takes: 15 s
 use strict;
@@ -19,7 +19,8 @@ my $next = 'SELECT snowflake_nextval()';
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake');
 
-# How to make calls wait for it, what they do then, and the way back.
+# For each kind of wait: how to make calls wait, the call, the sign that it waits, and
+# how to end the wait.
 my $holder;
 my %waits = (
 	clock => {
@@ -29,7 +30,7 @@ my %waits = (
 		end => sub { set_clock($node, 0) }
 	},
 
-	# four hours' worth of IDs
+	# the IDs of four hours
 	sequence => {
 		begin => sub { },
 		call => 'SELECT count(id) FROM (SELECT snowflake_nextval_batch(1000000) AS id '

@@ -1,5 +1,5 @@
-# The kernel's opinion of its clock: shown, warned about, or a condition. A library
-# (test/helpers/shim.c) fakes it.
+# The kernel knows whether its clock is synchronized. The server shows it, warns, or
+# refuses IDs. A library (test/helpers/shim.c) fakes the kernel's answer.
 #
 # takes: 15 s
 use strict;
@@ -17,7 +17,7 @@ my $unsynchronized = qr/wall clock is not synchronized.*HINT:  Start chrony/s;
 my $node = new_server('main', "snowflake.shards = '3'");
 my $kernel = $node->basedir . '/kernel';
 
-# Replaced as a whole, so that nobody reads half of it.
+# Replace the file as a whole, so that no process reads half of it.
 sub kernel_says
 {
 	my ($text) = @_;
@@ -40,7 +40,7 @@ sub set_check
 	return;
 }
 
-# The mark is used up.
+# Wait until the clock has passed the mark.
 sub wait_for_end_of_mark
 {
 	$node->poll_query_until('postgres', q{

@@ -1,6 +1,6 @@
-# Steps of the clock while the server runs: it bridges steps within the drift, sleeps
-# for steps within reach, and refuses IDs after larger ones, until the clock is right
-# again.
+# Steps of the clock while the server runs. Steps within the drift change nothing.
+# After a step within max_clock_wait a call sleeps. After larger steps IDs are refused
+# until the clock is right again.
 #
 # takes: 9 s
 use strict;
@@ -31,14 +31,14 @@ sub get
 
 get();
 
-# within the drift: nobody notices
+# within the drift: no call waits
 my $from = -s $node->logfile;
 set_clock($node, '-0.050');
 get();
 unlike(substr(slurp_file($node->logfile), $from), qr/wall clock/,
 	'50 ms back, with 100 ms allowed, is not worth a line');
 
-# within reach: the call sleeps, with one line in the log
+# within max_clock_wait: the call sleeps, and logs one line
 set_clock($node, '-2.9');
 my $slept = get();
 cmp_ok(epoch_ms($slept) - 100, '<=',
@@ -47,7 +47,7 @@ cmp_ok(epoch_ms($slept) - 100, '<=',
 like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \d+ ms behind the next ID's timestamp, until \d{4}-\S+ \S+/,
 	$from, 'the log says so');
 
-# too far: refused, by every function, and the probe
+# further: every function refuses, and so does the probe
 set_clock($node, '-3600');
 my $behind = qr/wall clock is 1 h behind the next ID's timestamp.*DETAIL:  snowflake.max_clock_drift allows 100 ms, and snowflake.max_clock_wait 3000 ms.*HINT:  Set the server's clock right\. Generation goes on by itself/s;
 refused($node, 'SELECT snowflake_nextval()', '58000', $behind,
@@ -61,7 +61,7 @@ get();
 is(query($node, 'SELECT snowflake_ready()'), 't',
 	'with the clock right again, it goes on');
 
-# a shard that has issued nothing yet is bound by the mark all the same
+# a shard that has issued nothing yet is bound by the mark too
 query($node, 'SELECT snowflake_shard_nextval(3)');
 
 # max_clock_wait = 0 refuses at once, as Twitter's original did
@@ -79,7 +79,7 @@ $node->reload;
 $node->poll_query_until('postgres',
 	"SELECT current_setting('snowflake.max_clock_wait') = '1min'") or die;
 
-# a wait ends at once when it is cancelled
+# a waiting call ends at once when it is cancelled
 get();
 set_clock($node, '-30');
 refused($node, "SET statement_timeout = '200ms'; SELECT snowflake_nextval()",
@@ -107,7 +107,7 @@ get();
 
 $node->stop('immediate');
 
-# a clock that stands still: an error of its own, not a wait for ever
+# a clock that stands still gives an error of its own, and no endless wait
 my $frozen = new_server('frozen', 'snowflake.max_clock_drift = 5ms');
 start_with_clock($frozen, '+0');
 query($frozen, 'CREATE EXTENSION snowflake');
@@ -115,16 +115,16 @@ query($frozen, 'SELECT snowflake_nextval()');
 my $stamp = query($frozen,
 	q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '1 s', 'YYYY-MM-DD HH24:MI:SS')});
 {
-	# an absolute time without "@" does not move
+	# without "@" the time is absolute and does not move on
 	set_clock($frozen, $stamp);
 	refused($frozen, 'SELECT count(*) FROM snowflake_nextval_batch(1000000)',
 		'58000',
 		qr/wall clock stands still.*DETAIL:  It advanced by \d+ ms while the monotonic clock advanced by \d+ ms.*HINT:  Check the clock/s,
 		'a frozen clock is found out');
-	# with next to nothing left of a tick: each sleep is shorter than a tick of
-	# the clocks that are compared
+	# 50 us before the next tick: each sleep is shorter than a tick of the clocks that
+	# are compared
 	set_clock($frozen, "$stamp.999950");
-	# statement_timeout goes by the clock that stands still
+	# statement_timeout would never end the call: it uses the clock that stands still
 	my ($error, $timed_out) = ('', 0);
 	$frozen->psql('postgres', 'SELECT count(*) FROM snowflake_nextval_batch(1000000)',
 		stderr => \$error, timeout => $PostgreSQL::Test::Utils::timeout_default, timed_out => \$timed_out);
@@ -135,7 +135,7 @@ my $stamp = query($frozen,
 }
 $frozen->stop('immediate');
 
-# forward jumps: believed up to max_clock_jump
+# jumps ahead are believed up to max_clock_jump
 my $jump = new_server('jump');
 start_with_clock($jump, '+0');
 query($jump, 'CREATE EXTENSION snowflake');
@@ -152,7 +152,7 @@ refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
 is(query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $mark,
 	'and nothing was moved');
 
-# nor by the first call in another database, which would be believed for all
+# nor when another database makes its first call, which would count for all databases
 query($jump, 'CREATE DATABASE other');
 query($jump, 'CREATE EXTENSION snowflake', database => 'other');
 refused($jump, "SELECT $_", '58000', $jumped, "another database: $_",
@@ -169,7 +169,8 @@ cmp_ok(epoch_ms($jumped[-1]), '>', epoch_ms($jumped[-2]) + 86400000,
 	'unless an administrator says so');
 check_ids('jumps', \@jumped);
 
-# a clean restart needs not move the mark at first, and yet knows the clock
+# after a clean restart the mark is not moved at first, and jumps are noticed all the
+# same
 $jump->stop('fast');
 start_with_clock($jump, '+2d');
 query($jump, 'SELECT snowflake_ready()');
@@ -180,7 +181,7 @@ set_clock($jump, '+0');
 refused($jump, 'SELECT snowflake_nextval()', '58000',
 	qr/wall clock is 2 days behind/, 'back again it is two days behind');
 
-# and there is a way back from a mark in the far future
+# the documented way back from a mark in the far future
 $jump->stop('fast');
 start_with_clock($jump, '+0');
 refused($jump, 'SELECT snowflake_ready()', '58000',
@@ -192,7 +193,7 @@ cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
 	(time() + 60) * 1000, 'the documented way back from the future');
 $jump->stop('immediate');
 
-# A clock that is wrong when the server starts has only the mark beside it.
+# When the server starts, it can compare the clock only with the mark.
 my $logged = -s $jump->logfile;
 start_with_clock($jump, '+1800');
 query($jump, 'SELECT snowflake_nextval()');

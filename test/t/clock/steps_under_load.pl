@@ -1,5 +1,5 @@
-# Steps of the clock while clients ask for IDs: small steps are bridged or slept for,
-# large ones are refused, until the clock is right again.
+# Steps of the clock while clients ask for IDs. Small steps change nothing or make
+# calls sleep. After large ones IDs are refused until the clock is right again.
 #
 # takes: 20 s
 use strict;
@@ -31,8 +31,8 @@ sub start
 	return start_load($checker, 'main', $node->connstr('postgres'), 8);
 }
 
-# Within what a call may wait for: no client has an error. The clock goes there
-# and back.
+# Steps that a call can wait for give no client an error. The clock is moved, and moved
+# back.
 foreach my $step (-0.001, -0.004, -0.008, -0.250, -1, 1, 600)
 {
 	my $load = start();
@@ -52,7 +52,7 @@ foreach my $step (-0.001, -0.004, -0.008, -0.250, -1, 1, 600)
 	is_deeply($load->finish, {}, "a step by $step s: nobody has an error");
 }
 
-# The clock of a leap second says the last second of the day twice.
+# At a leap second, the clock shows the last second of the day twice.
 my $load = start();
 $load->more(1000);
 $offset -= 1;
@@ -60,7 +60,7 @@ set_clock($node, $offset);
 $load->more(5000);
 is_deeply($load->finish, {}, 'a leap second: nobody has an error');
 
-# further, and the clients come back by themselves
+# after larger steps calls are refused, and later the clients go on by themselves
 my $frozen = query($node,
 	q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC' + interval '1 s', 'YYYY-MM-DD HH24:MI:SS')});
 foreach my $case (
@@ -83,8 +83,8 @@ foreach my $case (
 	is_deeply($errors, {}, "$name: the clients had no other error, and go on");
 }
 
-# Steps at random, every 10 ms. Who never meets a moment when the clock is ahead
-# of what the others have made of it may wait in vain.
+# Random steps, every 10 ms. A waiting call can fail if other sessions overtake it
+# again and again: it never meets a moment at which the clock is ahead of their IDs.
 my $steps = $ENV{SNOWFLAKE_STEPS} || 500;
 $load = start();
 foreach (1 .. $steps)

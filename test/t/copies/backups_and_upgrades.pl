@@ -1,12 +1,12 @@
-# Copies of databases and clusters, and administrators' operations on them: the mark
-# is copied too, or a call says what is missing.
+# Copies of databases and clusters, and what administrators do with them. The mark is
+# copied too, or a call says what is missing.
 #
-# Every crash is followed by a start with the clock an hour back, where every call is
-# refused, and then at the time at which the previous life began: without the mark,
-# IDs would repeat.
+# After each crash the server starts with its clock one hour back, where every call is
+# refused. Then the clock is set to the time at which the crashed life began. Without
+# the mark, IDs would repeat there.
 #
-# pg_upgrade runs from the installation of OLD_PG_CONFIG, which is of an earlier
-# major and has the extension, too; without that, from the one of PG_CONFIG to
+# pg_upgrade starts from the installation of OLD_PG_CONFIG, an earlier major that has
+# the extension too. If this variable is not set, the test upgrades PG_CONFIG to
 # itself, and says so.
 #
 # takes: 44 s
@@ -29,10 +29,10 @@ my @settings = ("snowflake.shards = '3'", 'snowflake.reserve = 500ms',
 	'wal_writer_delay = 10s', 'autovacuum = off', 'log_statement = none');
 my %counters = (t => 'snowflake_nextval()', shard => 'snowflake_shard_nextval(3)');
 
-# What was made in a database and in those it was copied from, as sessions.
+# The IDs made in each database and in those that it was copied from, by session.
 my %past;
 
-# The hour at which a server's clock begins, in 2026.
+# Return the time at which the clock of a server begins: this hour in 2026.
 sub at
 {
 	my ($hour) = @_;
@@ -40,7 +40,8 @@ sub at
 	return sprintf('@2026-01-01 %02d:00:00', $hour);
 }
 
-# IDs that are committed, rolled back, and only selected.
+# Make IDs that are committed, IDs that are rolled back, and IDs that are only
+# selected.
 sub make
 {
 	my ($node, $database, $synchronous_commit) = @_;
@@ -66,7 +67,7 @@ sub make
 	return;
 }
 
-# A database is a copy: what clients were given before counts for it, too.
+# Note that a database is a copy: the IDs of the source count for it too.
 sub inherit
 {
 	my ($copy, $source) = @_;
@@ -81,7 +82,8 @@ sub inherit
 	return;
 }
 
-# Crash at a time after this hour, go an hour back, and come again to it.
+# Crash the server, start it with the clock one hour back, and set the clock to this
+# hour.
 sub crash_an_hour_back
 {
 	my ($node, $hour, @databases) = @_;
@@ -109,8 +111,8 @@ sub mark
 		database => $database);
 }
 
-# What an administrator calls where the mark did not come along. The mark is a
-# time, so the ID that was made last speaks for both counters.
+# Do what an administrator does if the mark was not copied. The mark is a time, so one
+# call with the latest ID covers both counters.
 sub advance
 {
 	my ($node, $database) = @_;
@@ -158,7 +160,7 @@ foreach my $sync ('on', 'off')
 	$hour++;
 }
 
-# ---- DROP DATABASE, and the same name, and even the same OID, again ----
+# ---- a dropped database comes back with the same name, and with the same OID ----
 
 set_clock($node, at($hour));
 my $oid = query($node, "SELECT oid FROM pg_database WHERE datname = 'wal_log_on'");
@@ -172,7 +174,7 @@ crash_an_hour_back($node, $hour, 'again', 'source');
 make($node, $_) foreach ('again', 'source');
 $hour++;
 
-# ---- what rewrites tables, or changes owners, under load ----
+# ---- rewritten tables and new owners, under load ----
 
 set_clock($node, at($hour));
 my $load = $ids->session('source: t');
@@ -216,7 +218,7 @@ $hour++;
 
 # ---- setval on the mark ----
 
-# down, found out by the next session, or by one that moves the mark
+# the mark is set down; the next session notices it, or one that moves the mark
 set_clock($node, at($hour));
 make($node, 'source');
 query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)", database => 'source');
@@ -240,8 +242,8 @@ eval { $session->quit };
 make($node, 'source');
 $hour++;
 
-# Down, but above rows that a restore has brought: what is there counts, also
-# below the mark that was published.
+# The mark is set down, but above rows that a restore has brought. It counts, although
+# it is below the published mark.
 set_clock($node, at($hour));
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 60s');
 $node->reload;
@@ -266,7 +268,7 @@ $node->append_conf('postgresql.conf', 'snowflake.reserve = 500ms');
 $node->reload;
 $hour++;
 
-# up
+# the mark is set up
 set_clock($node, at($hour));
 my $up = query($node, q{
 	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3000)},
@@ -343,8 +345,8 @@ $hour++;
 
 # ---- pg_upgrade, into a cluster whose clock is an hour behind ----
 
-# A cluster of an installation, and where its programs are. From 18 on clusters
-# have checksums, and pg_upgrade wants both to agree.
+# Make a cluster, and return it with the directory of its programs. From 18 on new
+# clusters have checksums by default. pg_upgrade wants both clusters to agree on them.
 sub cluster
 {
 	my ($name, $pg_config) = @_;
@@ -399,9 +401,9 @@ $hour++;
 
 # ---- pg_resetwal after a crash ----
 
-# Until the next checkpoint the mark's page may be on disk in its old state
-# while rows are in the new one: without WAL the mark is lost. So here we put
-# back the page of an earlier checkpoint.
+# Before a checkpoint the mark's page on disk may be old, while rows on disk are newer.
+# If WAL is deleted then, the mark is lost. The test puts back the page of an earlier
+# checkpoint.
 start_with_clock($node, at($hour));
 make($node, 'source');
 query($node, 'CHECKPOINT');

@@ -1,5 +1,5 @@
-# Origins of a data directory: servers that continue, are promoted, rewound or moved,
-# and copies that start as servers of their own, with the node id of the original.
+# Is a data directory a copy? Servers that go on, are promoted, rewound or moved are no
+# copies. A copy that starts as a server of its own would use the original's node id.
 # The table is in src/identity/README.md, "Copies".
 #
 # takes: 30 s
@@ -22,7 +22,7 @@ my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of anoth
 my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept\('copy'\)/;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
 
-# Start, and return what the log says of it.
+# Start a server, and return what it logs.
 sub started
 {
 	my ($node) = @_;
@@ -32,7 +32,7 @@ sub started
 	return substr(slurp_file($node->logfile), $from);
 }
 
-# It starts with a warning, or without, and makes IDs or does not.
+# Start a server, which logs this warning.
 sub warned
 {
 	my ($node, $detail, $name) = @_;
@@ -58,7 +58,8 @@ sub refuses
 	return;
 }
 
-# A server from a backup, which refuses if it is a copy; settings come last.
+# Return a server made from a backup. It refuses IDs if it is a copy. These settings
+# come last.
 sub server_from
 {
 	my ($name, $source, $backup, @settings) = @_;
@@ -71,7 +72,7 @@ sub server_from
 	return $node;
 }
 
-# As init_from_backup() would, had it not a path of its own.
+# Replace a directory by its copy. init_from_backup() would use another path.
 sub replace_by_copy
 {
 	my ($node) = @_;
@@ -83,7 +84,7 @@ sub replace_by_copy
 	return;
 }
 
-# Start it for this query.
+# Start the server for one query.
 sub query_started
 {
 	my ($node, $query) = @_;
@@ -94,7 +95,7 @@ sub query_started
 	return;
 }
 
-# ---- a server that goes on ----
+# ---- a server that is no copy ----
 
 my $primary = new_server('primary', 'wal_log_hints = on', 'max_wal_senders = 10',
 	'wal_keep_size = 1GB', "snowflake.copy_check = 'error'", 'restart_after_crash = on');
@@ -140,8 +141,7 @@ passes($copy, 'a copy that was accepted');
 $session->quit;
 $copy->stop;
 
-# By default a copy is refused where its original is seen running, with the node
-# id that the copy has.
+# By default a copy is refused if its original is seen to run with the copy's node id.
 $copy = server_from('warned', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
 warned($copy, 'It comes from a backup, .* The server in ".*primary.*" runs now, and has node id 1: none',
 	'copy_check = warn, beside the original');
@@ -153,8 +153,8 @@ query($copy, q{SELECT snowflake_accept('copy')});
 like(query($copy, $next), qr/^\d+$/, 'until an administrator says that it may');
 $copy->stop;
 
-# In all other cases it is only warned of. Nothing of what follows is certain:
-# whether the original lives is not seen, or it does not.
+# In all other cases there is only a warning. The server does not know whether the
+# original lives, or has seen that it does not run.
 $copy = server_from('alone', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
 my $lock = $primary->data_dir . '/postmaster.pid';
 sub is_only_warned_of
@@ -184,13 +184,15 @@ my $of_running = slurp_file($lock);
 $primary->stop;
 foreach my $process (999999, $$)
 {
-	# a lock file that a crash has left; $$ has got the number since
+	# a crash left this lock file; the process ID is free, or now belongs to this test
+	# ($$)
 	append_to_file($lock, $of_running =~ s/^\d+/$process/r);
 	is_only_warned_of($backup, 'a lock file of ' . ($process == $$ ? 'another process' : 'no process'));
 	unlink $lock or die $!;
 }
 
-# The directory was moved, and is still found where it was: that is no other one.
+# The directory was moved, and a link leads there from its old place. The server found
+# there is this one, and no original.
 my $home = $copy->data_dir;
 query_started($copy, q{SELECT snowflake_accept('copy')});
 rename($home, "$home.moved") && symlink("$home.moved", $home) or die $!;
@@ -201,7 +203,8 @@ $copy = server_from('off', $primary, 'backup', ["snowflake.copy_check = 'off'"])
 passes($copy, 'copy_check = off, beside the original');
 $copy->stop;
 
-# the administrator's word in advance
+# without the record a base backup is accepted, so an administrator can accept it in
+# advance
 $copy = server_from('word', $primary, 'backup');
 unlink($copy->data_dir . "/$record") or die $!;
 passes($copy, 'a base backup without the record');
@@ -209,7 +212,7 @@ $copy->stop;
 passes($copy, 'and again');
 $copy->stop;
 
-# another node id; with shards, another one is not enough
+# another node id is enough, except for shards
 $copy = server_from('other', $primary, 'backup', ["snowflake.node_id = '2'"]);
 passes($copy, 'a copy with another node id');
 $copy->backup('other');
@@ -229,7 +232,7 @@ query($copy, q{SELECT snowflake_accept('copy')});
 like(query($copy, $shard), qr/^\d+$/, 'until it is accepted');
 $copy->stop;
 
-# the node id comes by a reload
+# the copy gets its node id by a reload
 $copy = server_from('reload', $primary, 'backup', ["snowflake.node_id = ''"]);
 warned($copy, 'It comes from a backup', 'a copy without a node id');
 $copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
@@ -276,7 +279,7 @@ $primary->stop;
 	local $ENV{LD_PRELOAD} = preload();
 	local $ENV{SHIM_MACHINE} = $machine;
 
-	# one that has no name, or is to get one, may be any
+	# if the machine has no name, the directory is accepted
 	foreach my $name ('', "uninitialized\n")
 	{
 		unlink $machine;
@@ -314,7 +317,7 @@ unlike(started($standby), qr/is a copy/, 'a standby: no warning');
 $primary->wait_for_catchup($standby, 'replay');
 $standby->stop;
 
-# without its signal file it is a copy, also when it has run as one
+# a standby without its signal file is a copy, also if it was one before
 my $unpromoted = PostgreSQL::Test::Cluster->new('unpromoted');
 my ($signal) = map { $_->data_dir . '/standby.signal' } $standby;
 $standby->backup_fs_cold('follower');
@@ -325,7 +328,7 @@ $standby->stop;
 warned($standby, 'It comes from a backup', 'it is found out again');
 $standby->stop;
 
-# promoted, it passes: at once, after a crash, and after a restart
+# a promoted standby is accepted: at once, after a crash, and after a restart
 $standby = server_from('promoted', $primary, 'backup', [], has_streaming => 1);
 $standby->start;
 $primary->wait_for_catchup($standby, 'replay');
@@ -337,7 +340,7 @@ $standby->stop;
 passes($standby, 'a standby that was promoted, and has made IDs');
 unlike(substr(slurp_file($standby->logfile), $from), qr/is a copy/, 'no warning in all that');
 
-# without anything between
+# a standby that makes IDs right after its promotion
 my $other = server_from('other_standby', $primary, 'backup',
 	["snowflake.node_id = '3'"], has_streaming => 1);
 $other->start;
@@ -352,7 +355,7 @@ refused($second, $next, '55000', qr/was seen running on this machine, and has no
 $second->stop;
 $other->stop;
 
-# the old primary is rewound, follows, and is promoted
+# the old primary is rewound, follows the new one, and is promoted again
 query($standby, 'CHECKPOINT');
 $primary->stop;
 my $conf = slurp_file($primary->data_dir . '/postgresql.conf');

@@ -1,5 +1,5 @@
-# snowflake_node_conflicts(): IDs in a table that carry this server's node, although
-# it cannot have issued them.
+# snowflake_node_conflicts() finds IDs in a table that have this server's node,
+# although this server cannot have issued them.
 #
 # takes: 10 s
 use strict;
@@ -17,7 +17,7 @@ my $node = new_server('main', "snowflake.shards = '3-4'", "snowflake.node_id = '
 $node->start;
 query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; ' . load_tables());
 
-# What is found, as count and reasons.
+# Return the number of IDs found, and the reasons.
 sub conflicts
 {
 	my ($args, %options) = @_;
@@ -26,7 +26,7 @@ sub conflicts
 		"SELECT count(*), string_agg(DISTINCT reason, ', ') FROM snowflake_node_conflicts($args)");
 }
 
-# An ID of a node, so long after now; it takes a server a while to get there.
+# Insert an ID of a node with a time that is this much after now.
 sub insert
 {
 	my ($table, $of_node, $after) = @_;
@@ -54,7 +54,7 @@ is(query($node, q{SELECT array_agg(id ORDER BY id) = (SELECT array_agg(id ORDER 
 		FROM (SELECT id FROM u WHERE id < 9223372036854775807 AND id IS NOT NULL AND snowflake_node(id) = 5 ORDER BY id DESC LIMIT 2) x)
 	FROM snowflake_node_conflicts('u', 'id', 2)}), 't', 'no more than are wanted: the highest');
 
-# one in the present: this server has made nothing since
+# an ID of this moment; this server has made no ID since
 query($node, 'TRUNCATE u');
 my $present = query($node, q{
 	INSERT INTO u SELECT snowflake_max_id(snowflake_timestamp(snowflake_nextval())) RETURNING id});
@@ -67,7 +67,7 @@ is(query($node, q{SELECT id, reason FROM snowflake_node_conflicts('u')}),
 query($node, 'SELECT pg_sleep(0.01); SELECT snowflake_nextval()');
 is(conflicts(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
 
-# IDs made meanwhile are never reported
+# IDs that are made during the call are not reported
 {
 	my $checker = IdChecker->new($node->basedir . '/ids');
 	my $load = start_load($checker, 'load', $node->connstr('postgres'), 8);
@@ -90,7 +90,7 @@ is(conflicts(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
 	$load->finish;
 }
 
-# ---- relations of all kinds ----
+# ---- all kinds of relations ----
 
 my @names = ('"Odd ""schema"', q{"Tab ' le"}, '"I;d"');
 query($node, qq{
@@ -178,7 +178,7 @@ is(query($node, q{
 
 # ---- other servers ----
 
-# after a restart the mark alone says what may be ours
+# after a restart, IDs below the mark may be ours
 my $last = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
 $node->stop('immediate');
 $node->start;
@@ -193,7 +193,7 @@ refused($standby, q{SELECT * FROM snowflake_node_conflicts('t')}, '25006', qr/du
 $standby->stop;
 $node->stop;
 
-# the node's bits lie elsewhere, or there are none
+# the node's bits are elsewhere in the ID, or there are none
 foreach my $case (
 	[ 'sonyflake', 5, 65535 ],
 	[ 'timestamp:41 datacenter:3 sequence:12 worker:7', 5, 1023 ],

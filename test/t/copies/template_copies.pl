@@ -1,7 +1,8 @@
-# Copies of a database on the same server (CREATE DATABASE ... TEMPLATE): they have
-# its mark, which lies ahead of the clock, and no call waits for it. IDs unknown to
-# the counters still count: after a crash, and if a mark was written to which they
-# were not raised.
+# Copies of a database on the same server (CREATE DATABASE ... TEMPLATE). A copy has
+# the mark of its source, which is ahead of the clock. Yet no call waits, since the
+# counters are above all IDs of this life. The mark does count if the counters may be
+# below it: after a crash, and if the mark was moved to where the counters were not
+# raised.
 #
 # takes: 20 s
 use strict;
@@ -17,7 +18,7 @@ my $node = new_server('main', "snowflake.shards = '3'", 'snowflake.reserve = 20s
 	'snowflake.max_clock_wait = 30s', 'restart_after_crash = on', 'autovacuum = off');
 my %made;
 
-# An ID of each counter in this database, which has nothing like it yet.
+# Make an ID of each counter in this database.
 sub make
 {
 	my ($database) = @_;
@@ -37,7 +38,7 @@ sub copy
 	return;
 }
 
-# No ID is there twice in a database, what a copy has from its source included.
+# Check that no ID is twice in a database. The IDs of the source count too.
 sub check_all
 {
 	my ($when) = @_;
@@ -57,7 +58,7 @@ sub mark
 	return query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => $database);
 }
 
-# For the clock: so many calls have waited, and so long.
+# Return how many calls have waited for the clock or for the sequence.
 sub waits
 {
 	return query($node, 'SELECT clock_waits + sequence_waits FROM pg_stat_snowflake');
@@ -84,7 +85,7 @@ foreach my $strategy ('wal_log', 'file_copy', 'wal_log')
 	$source = $copy;
 }
 
-# the same OID again and again: its slot is there
+# the same OID again and again: the database finds its old slot
 my $oid = query($node, "SELECT max(oid::bigint) + 1000 FROM pg_database");
 foreach my $round (1 .. 3)
 {
@@ -96,7 +97,7 @@ foreach my $round (1 .. 3)
 is(waits(), 0, 'no call has waited for the clock');
 check_all('copies');
 
-# ---- a mark that was advanced beyond what the counters were raised to ----
+# ---- the mark was advanced beyond the counters ----
 
 query($node, 'SELECT snowflake_advance(snowflake_min_id(now() + interval $$30 min$$))',
 	database => $source);
@@ -107,7 +108,7 @@ set_clock($node, '+1805');
 make($_) foreach (sort keys %made);
 check_all('after the advance');
 
-# ---- a life that has ended has raised nothing ----
+# ---- the stamp of a life that has ended does not count ----
 
 foreach my $end ('a crash of one process', 'an immediate shutdown')
 {
