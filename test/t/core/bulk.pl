@@ -102,7 +102,7 @@ is(query($node, "SELECT count(*), bool_and(id >= $horizon) FROM node"), '100000|
 is(query($node, 'SELECT count(*) FROM node WHERE id < snowflake_horizon()'), 100_000,
 	'with its end the horizon passes them');
 
-# ---- logical replication: the rows that are there first, and those that come ----
+# ---- logical replication: the rows of the initial copy, and those that come later ----
 
 query($node, "CREATE DATABASE subscriber");
 query($node, q{
@@ -123,7 +123,7 @@ is(query($node, 'SELECT count(DISTINCT id) FROM lines', database => 'subscriber'
 	'a subscriber has an ID for each row, copied or applied');
 query($node, 'DROP SUBSCRIPTION lines', database => 'subscriber');
 
-# ---- a dump has what was written ----
+# ---- a dump shows the default as it was written ----
 
 my ($dump) = run_command([ 'pg_dump', '--schema-only', $node->connstr('postgres') ]);
 like($dump, qr/DEFAULT public\.snowflake_nextval\(\)/, 'a dump has the default');

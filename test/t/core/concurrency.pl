@@ -1,6 +1,6 @@
-# Many backends at once: no ID twice, for the node, for shards, in batches; and no
-# backend mistakes the progress of others for a step of the clock. SNOWFLAKE_BUSY is
-# the number of seconds.
+# Many backends at once, for the node, for shards and in batches. No ID comes twice,
+# and no backend mistakes the progress of other backends for a step of the clock.
+# SNOWFLAKE_BUSY is the number of seconds.
 #
 # takes: 12 s
 use strict;
@@ -14,7 +14,7 @@ use SnowflakeTest;
 
 my $seconds = $ENV{SNOWFLAKE_BUSY} || 8;
 
-# no mercy for a clock that seems to step back
+# a clock that seems to step back is an error at once
 my $node = new_server('main', "snowflake.shards = '0-9'",
 	'snowflake.max_clock_wait = 0');
 $node->start;
@@ -26,9 +26,9 @@ query($node, q{
 
 my $from = -s $node->logfile;
 
-# Mostly what makes many IDs and few rows: only with the sequence full, and more
-# processes that can run than there are processors, could the others' progress
-# look like a step of the clock.
+# Most scripts make many IDs and few rows. The progress of other backends can look like
+# a step of the clock only if the sequence is full and more processes can run than
+# there are processors.
 $node->pgbench(
 	"--no-vacuum --client=16 --jobs=2 --time=$seconds",
 	0,
@@ -66,7 +66,7 @@ my $log = substr(slurp_file($node->logfile), $from);
 unlike($log, qr/wall clock/, 'nobody thought that the clock had stepped');
 unlike($log, qr/ERROR/, 'there was no error');
 
-# what clients see, in the order in which they see it
+# the IDs that clients see, in the order in which they see them
 my @sessions;
 my @handles;
 foreach my $i (1 .. 8)

@@ -1,5 +1,5 @@
-# Configuration: settings that stop the start, that are taken once, and that are
-# recorded.
+# Configuration: values that stop the start, settings that are taken once, and settings
+# that are recorded.
 #
 # takes: 31 s
 use strict;
@@ -81,7 +81,7 @@ foreach my $bad (
 	fails_to_start($node, "$bad->[0]\n", $bad->[1], $name);
 }
 
-# ---- the node id: unset, set by a reload, taken once ----
+# ---- the node id: unset, set by a reload, and taken once ----
 
 $node->append_conf('postgresql.conf', "snowflake.node_id = ''");
 $node->start;
@@ -127,7 +127,7 @@ like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5
 my $says = q{SELECT status, found FROM snowflake_status() WHERE check_name = 'node id'};
 my $pending = qr/^warning\|5; in the configuration files snowflake\.node_id is 6, which waits for a restart$/;
 like(query($node, $says), $pending, 'and the status');
-# a crash of a backend is no restart of the server
+# a crash of a process makes the shared memory new, but the node id stays
 crash($node, 'background writer');
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'nor does a crash of a process take the other');
@@ -173,7 +173,7 @@ query($node, 'ALTER SYSTEM RESET ALL');
 	fails_to_start($node, '', qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and/,
 		'one that does not fit');
 }
-# this host's name is one or the other; test/unit has more of them
+# the test takes one of two paths, by this host's name; test/unit tries other names
 chomp(my $hostname = `uname -n`);
 if ($hostname =~ /^[^.]+-([0-9]{1,9})(\.|$)/)
 {
@@ -194,7 +194,7 @@ else
 $node->append_conf('postgresql.conf', "snowflake.node_id = '6'");
 $node->restart;
 
-# ---- the record of epoch and layouts ----
+# ---- the config record ----
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
 my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart.*snowflake_accept\('configuration'\)/s;
@@ -220,7 +220,7 @@ foreach my $change (
 	close $fh;
 }
 
-# accepted: with a WARNING that says what it endangers
+# if it is accepted, a WARNING names the danger
 $node->append_conf('postgresql.conf',
 	"snowflake.node_id = '1'\nsnowflake.layout = 'snowflake epoch:2025-06-01'");
 $node->restart;
@@ -238,8 +238,8 @@ like($err, qr/WARNING:  IDs that are already in this database will decode wrongl
 	'an earlier one only makes them decode wrongly');
 is(query($node, "SELECT snowflake_nextval() > $ids[0]"), 't', 'and new IDs are above');
 
-# A restore writes the record register by register. A call that comes in between
-# does not replace what is there already.
+# A restore writes the config record one durable number after another. A call in
+# between keeps the numbers that are there already.
 query($node, 'CREATE DATABASE restored');
 query($node, q{
 	CREATE EXTENSION snowflake;
@@ -260,7 +260,7 @@ refused($node, 'SELECT snowflake_nextval()', '55000',
 	qr/and this database was filled with "[^"]*epoch:2024-01-01[^"]*"/,
 	'the record is what was restored', database => 'restored');
 
-# What no setting can be set to: not told to set it.
+# For a record that no setting can produce, the hint does not tell to set one.
 foreach my $garbage (
 	"setval('snowflake_state.snowflake_recorded_layout', 1)",
 	"setval('snowflake_state.snowflake_recorded_layout', 0), setval('snowflake_state.snowflake_recorded_epoch', 1)",
@@ -308,7 +308,7 @@ set_and_reload('snowflake.shards', '5');
 $node->poll_query_until('dc', "SELECT current_setting('snowflake.shards') = '5'") or die;
 refused($node, 'SELECT snowflake_shard_nextval(9)', '55000',
 	qr/may not issue IDs for shard 9/, 'and takes it away', database => 'dc');
-# from a batch that is under way, as well
+# a batch that runs ends with the right to its shard
 my ($batch_out, $batch_err) = ('', '');
 my $batch = IPC::Run::start(
 	[
@@ -385,7 +385,7 @@ is(query($node, q{
 	WHERE ps = 4095 AND t = pt + interval '1 ms'}, database => 'random'), 't|t',
 	'one that a carry opens starts at zero');
 
-# ---- the end of a layout's life, and its beginning ----
+# ---- the first and the last days of a layout ----
 
 sub set_life
 {

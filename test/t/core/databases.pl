@@ -1,7 +1,7 @@
-# Databases that are created and dropped, copies, dumps, the extension dropped and
-# created while sessions use it, and two databases at once. There is room for four
-# databases, so a slot that is not released shows after a few rounds;
-# SNOWFLAKE_ROUNDS makes more of them, to find slow leaks.
+# Databases are created, dropped, copied, dumped and restored, and the extension is
+# dropped and created while sessions use it. The server has slots for four databases,
+# so a slot that is never released shows after a few rounds. SNOWFLAKE_ROUNDS is their
+# number: more rounds find slow leaks.
 #
 # takes: 30 s
 use strict;
@@ -35,7 +35,7 @@ check_ids('what those transactions saw', \@ids);
 is(query($node, "SELECT count(*) FROM pg_class WHERE relname LIKE 'snowflake%'"),
 	'0', 'and left nothing behind');
 
-# ---- databases created and dropped, many times, with room for four ----
+# ---- databases created and dropped, many times, with slots for four ----
 
 query($node, 'CREATE EXTENSION snowflake');
 query($node, 'CREATE DATABASE pattern');
@@ -51,7 +51,7 @@ my @from_databases = split /\n/, query($node, join('', map { qq{
 is(scalar(@from_databases), $rounds, "$rounds databases came and went");
 check_ids("$rounds databases, one after the other", \@from_databases);
 
-# one more than there is room for
+# one more database than there are slots
 foreach my $i (1 .. 3)
 {
 	query($node, "CREATE DATABASE more$i TEMPLATE pattern");
@@ -102,7 +102,7 @@ like($err, qr/duplicate key|already exists/, 'the second of two is told');
 like(query($node, 'SELECT snowflake_nextval()'), qr/^\d+$/,
 	'after two sessions in CREATE EXTENSION at once, it works');
 
-# ---- dropped and created again while other sessions have used it ----
+# ---- the extension is dropped and created while another session has used it ----
 
 my $user = $node->background_psql('postgres', on_error_stop => 0);
 my @seen = ($user->query_safe('SELECT snowflake_nextval()'));
@@ -117,8 +117,8 @@ check_ids('before and after the extension was created again', \@seen);
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'the new mark is above what was issued under the old');
 
-# While somebody creates it again, others go on to where the old mark is, and
-# not to what that transaction, which may roll back, makes of its new one.
+# While a transaction creates the extension again, other sessions use the old mark, and
+# not that of the transaction, which may roll back.
 $old_mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 $first->query_safe('BEGIN; DROP EXTENSION snowflake; CREATE EXTENSION snowflake');
 $node->poll_query_until('postgres',
@@ -136,7 +136,7 @@ check_ids('before and after that was rolled back', \@seen);
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'and the old mark is above them');
 
-# the mark lowered by hand is written up by the next session at the latest
+# a mark that was lowered by hand is written up by the next session
 foreach my $call ('snowflake_ready()', 'snowflake_nextval()')
 {
 	query($node, "SELECT setval('snowflake_state.snowflake_mark', 1)");
@@ -148,7 +148,8 @@ push @seen, query($node, 'SELECT snowflake_nextval()');
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>=',
 	epoch_ms($seen[-1]), 'a mark lowered by hand is written up');
 
-# also one that is too far ahead to be believed; its database waits for it
+# it is written up also if the published mark is so far ahead of the clock that calls
+# are refused
 query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
 $node->reload;
 $node->poll_query_until('postgres', q{
@@ -178,7 +179,7 @@ check_ids('before and after', \@seen);
 $user->quit;
 $first->quit;
 
-# a mark raised by hand, or by a restore, and then advanced
+# a mark that was raised by hand or by a restore, and then advanced
 my $session = $node->background_psql('postgres');
 push @seen, $session->query_safe('SELECT snowflake_nextval()');
 my $raised = query($node, q{
@@ -209,7 +210,7 @@ query($node, q{
 like(query($node, 'SELECT snowflake_nextval()', database => 'copy'), qr/^\d+$/,
 	'put right, it goes on');
 
-# snowflake_advance() beyond what a call waits for does the same
+# snowflake_advance() further than a call waits has the same effect
 my $ahead = query($node,
 	"SELECT snowflake_advance(snowflake_min_id(now() + interval '1 hour'))",
 	database => 'copy');
@@ -224,7 +225,7 @@ refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/,
 set_clock($node, '+3659');
 is(query($node, "SELECT snowflake_timestamp(snowflake_nextval()) >= '$ahead'",
 	database => 'copy'), 't', 'then it goes on above that time');
-# ---- dropped and created again by the transaction that made IDs ----
+# ---- the transaction that made IDs drops the extension and creates it again ----
 
 query($node, 'CREATE DATABASE redone');
 my @kept = split /\n/, query($node, q{
@@ -239,7 +240,8 @@ is(scalar(@kept), 50000, 'a transaction makes IDs with an extension that it drop
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'redone'),
 	'>', epoch_ms($kept[-1]), 'and the mark of the new one is above them');
 
-# the same where a savepoint takes the extension along, and leaves the ID
+# the same, where a rollback to a savepoint takes back the extension, but the client
+# keeps the ID
 my $saved = $node->background_psql('redone');
 $saved->query_safe('DROP EXTENSION snowflake; BEGIN; SAVEPOINT s; CREATE EXTENSION snowflake');
 my $left = $saved->query_safe('SELECT snowflake_nextval()');
@@ -276,7 +278,7 @@ $owner->quit;
 set_clock($node, '+0');
 $node->stop('immediate');
 
-# ---- dump and restore, by a database's owner who is no superuser ----
+# ---- dump and restore, by a database owner who is no superuser ----
 
 my $source = new_server('source');
 $source->start;
@@ -308,8 +310,8 @@ like(slurp_file($part), qr/setval\('snowflake_state.snowflake_mark', \d+, true\)
 my $max = query($source, 'SELECT max(id) FROM app.t', database => 'app');
 my $mark = query($source, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'app');
 
-# into another cluster, by a superuser; its clock is behind, by less than the
-# reserve, so that without the mark it would repeat IDs
+# a superuser restores into another cluster. Its clock is behind by an hour, so it
+# would repeat IDs without the mark
 my $target = new_server('target', 'snowflake.max_clock_wait = 30s');
 start_with_clock($target, '-3600');
 query($target, 'CREATE ROLE owner LOGIN; CREATE DATABASE app OWNER owner; CREATE DATABASE again OWNER owner');
@@ -325,8 +327,8 @@ set_clock($target, '+0');
 cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database => 'app'),
 	'>', $max, 'with the right clock it goes on above');
 
-# by the owner: the extension has to be there, and its mark cannot be set; that
-# fails in the open, and snowflake_advance() is the remedy
+# the owner restores where the extension exists, and may not set its mark. That is an
+# error that the owner sees; the remedy is snowflake_advance()
 query($target, 'CREATE EXTENSION snowflake', database => 'again');
 my ($status, $stdout, $stderr);
 $status = IPC::Run::run(
@@ -345,7 +347,7 @@ cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database 
 $target->stop('immediate');
 $source->stop;
 
-# ---- two databases under load share no ID, nor after a crash ----
+# ---- two databases under load share no ID, also after a crash ----
 
 my $both = new_server('both', "snowflake.shards = '3-4'");
 my $checker = IdChecker->new($both->basedir . '/ids');
@@ -359,7 +361,7 @@ foreach my $life ('until the crash', 'after the crash')
 {
 	my @loads = map { start_load($checker, 'two databases', $both->connstr($_), 4) } ('one', 'two');
 
-	# the first once more, so that each has seen the other at work
+	# the first load once more, so that each has run after the other
 	$_->more(10000) foreach (@loads, $loads[0]);
 	$both->stop('immediate') if $life =~ /until/;
 	is_deeply($_->finish, {}, "two databases, $life: no errors") foreach @loads;

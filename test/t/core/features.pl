@@ -1,5 +1,5 @@
-# IDs in the features of the server that people use with them. Every ID that was
-# seen, and every table at the end, is given to the checker.
+# IDs in combination with features of the server. The checker gets every ID that was
+# seen, and at the end every table.
 #
 # takes: 40 s
 # part foreign_table: postgres_fdw
@@ -17,7 +17,7 @@ use SnowflakeTest;
 my $ids = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 my $noon = '@2026-01-01 12:00:00';
 my $eleven = '@2026-01-01 11:00:00';
-# For so many databases the server has room.
+# The server has slots for this many databases.
 my $room = 24;
 
 my $node = new_server('main', "snowflake.shards = '0-8191'",
@@ -27,8 +27,8 @@ my $node = new_server('main', "snowflake.shards = '0-8191'",
 	'snowflake.max_clock_wait = 30s', 'snowflake.max_clock_jump = 1d',
 	'wal_writer_delay = 10s', 'autovacuum = off', 'log_statement = none');
 
-# The databases of a server share no ID while it lives: so there is a group of
-# each database, and one of each life.
+# No two databases share an ID while the shared memory lives. So the checker has a
+# group for each database and one for each life.
 my $life = 'first life';
 
 sub groups
@@ -38,7 +38,7 @@ sub groups
 	return [ map { "$_, $counter" } ($database || 'postgres', $life) ];
 }
 
-# Run this in one session; all that it returns are IDs of the node.
+# Run this in one session. It returns IDs of the node only.
 sub node_ids
 {
 	my ($name, $n, $sql, %options) = @_;
@@ -49,7 +49,8 @@ sub node_ids
 	return @made;
 }
 
-# IDs of shards in the order in which a session got them: each shard's ascend.
+# Check IDs of shards in the order in which a session got them: those of each shard
+# ascend.
 sub shard_ids
 {
 	my ($name, @made) = @_;
@@ -124,7 +125,7 @@ foreach my $sync ('on', 'off')
 		database => "own_$sync");
 }
 
-# From here on with the real clock.
+# From here on the server has the real clock.
 $node->stop;
 $node->start;
 $life = 'third life';
@@ -212,8 +213,8 @@ node_ids('CREATE TABLE AS with a parallel plan', 20000, 'SELECT id FROM par_as O
 like(query($node, "$parallel EXPLAIN CREATE TABLE x AS SELECT snowflake_nextval() AS id, n FROM rows"),
 	qr/Gather/, 'it is parallel');
 
-# a function that somebody has called safe would make IDs behind the back of the
-# transaction that they are for
+# a function that is wrongly marked as safe would make IDs in a worker, without the
+# low-water mark of the leader's transaction
 refused($node, "$parallel CREATE TABLE par_workers AS SELECT mislabelled() AS id FROM rows",
 	'25000', qr/cannot make IDs in a parallel worker.*HINT:  Mark the function/s,
 	'a mislabelled function is refused in workers');
@@ -262,7 +263,8 @@ node_ids('partitions', 100, 'INSERT INTO part (n) SELECT generate_series(1, 100)
 is(query($node, 'SELECT count(*) FROM (SELECT FROM part_0 LIMIT 1) a, (SELECT FROM part_1 LIMIT 1) b'),
 	1, 'each has some');
 
-# "nothing" and the first of an updated row have an ID that nobody gets
+# the row that is skipped, and the first version of an updated row, have IDs that
+# nobody gets
 node_ids('INSERT ... ON CONFLICT', 150, q{
 	INSERT INTO merged (n) SELECT generate_series(1, 100) RETURNING id;
 	INSERT INTO merged (n) SELECT generate_series(1, 100) ON CONFLICT (n) DO NOTHING RETURNING id;
@@ -284,7 +286,7 @@ node_ids('a temporary table', 200, q{
 	INSERT INTO temp SELECT FROM generate_series(1, 100) RETURNING id;
 	ROLLBACK});
 
-# a foreign table's default is ours; the other side knows nothing of it
+# a foreign table takes its default from this server, and the other server has none
 SKIP:
 {
 	skip 'the contrib module postgres_fdw is not installed', 3
@@ -311,7 +313,7 @@ SKIP:
 	node_ids('COPY into it', 2, 'SELECT id FROM far WHERE n > 100 ORDER BY id');
 }
 
-# ---- plans that were kept, while the extension is dropped and created ----
+# ---- cached plans, while the extension is dropped and created ----
 
 query($node, 'CREATE DATABASE plans');
 query($node, q{
@@ -329,7 +331,7 @@ foreach my $round (1 .. 3)
 	$session->query_safe('BEGIN; DECLARE open CURSOR FOR SELECT snowflake_nextval() FROM generate_series(1, 10)');
 	push @kept, $session->query_safe('FETCH open');
 
-	# it goes on to where the mark is, or was
+	# when the clock has passed the mark, the next call must move the mark
 	my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'plans');
 	query($node, 'DROP EXTENSION snowflake', database => 'plans');
 	$node->poll_query_until('postgres',
@@ -353,9 +355,9 @@ $session->quit;
 $ids->saw(groups('node', 'plans'), @kept);
 like($kept[-1], qr/^\d+$/, 'kept plans work again when it is back');
 
-# ---- every shard, in one session and then in several, every second of which
-# does not wait for the disk ----
+# ---- every shard, in one session and then in several ----
 
+# Every second session commits asynchronously.
 my $every = q{
 	SELECT snowflake_shard_nextval(s) FROM generate_series(0, 8191) s;
 	BEGIN;
@@ -365,7 +367,7 @@ my $every = q{
 };
 query($node, 'CREATE TABLE shard_every (id bigint PRIMARY KEY)');
 
-# Start a client on its own, which leaves its IDs in this file.
+# Start a client in the background, which writes its IDs into this file.
 sub client
 {
 	my ($sql, $file) = @_;
@@ -377,7 +379,7 @@ sub client
 	return $client;
 }
 
-# How many IDs clients have got, when they are done; none had an error.
+# Wait for clients, check that none had an error, and return the number of their IDs.
 sub finish
 {
 	my (@clients) = @_;
@@ -400,7 +402,7 @@ foreach my $n (1, 4)
 is(query($node, q{SELECT count(*) FROM (SELECT snowflake_shard(id, 'instagram') FROM shard_every
 	GROUP BY 1 HAVING count(*) = 5) s}), 8192, 'each has its IDs');
 
-# ---- a million at a time, beside single calls ----
+# ---- a million IDs at a time, beside single calls ----
 
 query($node, 'CREATE TABLE batch (id bigint DEFAULT snowflake_nextval())');
 my $big = 'SELECT snowflake_nextval_batch(1000000)';
@@ -466,7 +468,7 @@ $ids->database('subscriber', $subscriber, 'postgres');
 query($subscriber, 'DROP SUBSCRIPTION s');
 $subscriber->stop;
 
-# ---- as many databases as there is room for, and one more ----
+# ---- as many databases as there are slots, and one more ----
 
 query($node, 'CREATE DATABASE pattern');
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables(), database => 'pattern');
@@ -480,7 +482,7 @@ foreach my $database (@databases, 'more')
 	query($node, "CREATE DATABASE $database TEMPLATE pattern");
 }
 
-# A client for each of them, all at once, until each has made some IDs; and then
+# Run a client in each database, all at once, until each has made some IDs. Then insert
 # a row in each.
 sub all_databases
 {
@@ -494,7 +496,7 @@ sub all_databases
 	return @loads;
 }
 
-# The errors that they have seen.
+# Return the errors of these clients.
 sub errors
 {
 	my (@loads) = @_;
@@ -507,7 +509,7 @@ refused($node, 'SELECT snowflake_nextval()', '53400',
 	qr/too many databases generate IDs on this server.*snowflake.max_databases is $room/s,
 	"one more than $room is refused", database => 'more');
 
-# ---- the server crashes, and the clock is an hour back ----
+# ---- the server crashes, and the clock is one hour back ----
 
 lose_power($node);
 is_deeply(errors(@loads), [], 'as many databases as there is room for, at once');

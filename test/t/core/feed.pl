@@ -1,4 +1,4 @@
-# Feeds: with the horizon a reader sees each committed row once and in order,
+# Feeds: a reader that uses the horizon sees each committed row once and in order,
 # whatever the writers do. SNOWFLAKE_ROWS is the number of rows.
 #
 # takes: 20 s
@@ -26,9 +26,9 @@ query($node, q{
 	CREATE TABLE other (c int);
 });
 
-# What a feed on t delivers now, by what the rows are called.
+# The rows of t that a feed delivers now, by their column c.
 my $feed = 'SELECT string_agg(c::text, \' \' ORDER BY id) FROM t WHERE id < snowflake_horizon()';
-# The same where a transaction takes its snapshot before.
+# Take a snapshot, before the feed is read.
 my $look = 'SELECT count(*) >= 0 FROM t';
 
 sub session
@@ -52,8 +52,8 @@ sub anew
 
 # ---- the proof ----
 
-# Eight writers, of which some make their IDs long before they commit, roll
-# back, prepare, or lose a subtransaction.
+# Eight writers. Some make their IDs long before they commit; some roll back, prepare,
+# or roll back a subtransaction.
 my %scripts = (
 	'commit@6' => q{
 		\set n random(1, 40)
@@ -117,8 +117,8 @@ my %scripts = (
 		ROLLBACK PREPARED 'p:client_id';
 	});
 
-# A reader of random pages: each in one statement and a transaction of its own.
-# It is done when it has found nothing since all writers have ended.
+# A reader of pages of random length, each in one statement and a transaction of its
+# own. It ends when it finds no row, and all writers have ended.
 query($node, q{
 	CREATE TABLE seen (n bigserial, reader text, id bigint);
 	CREATE TABLE ended ();
@@ -191,9 +191,9 @@ is(query($node, 'SELECT count(*) FROM seen WHERE NOT EXISTS
 	(SELECT FROM t WHERE t.id = seen.id)'),
 	'0', 'nothing else was seen');
 
-# ---- one by one ----
+# ---- single cases ----
 
-# The rows that a feed delivers in a session, or in a new one.
+# Check which rows a feed delivers in this session, or in a new one.
 sub delivers
 {
 	my ($in, $expected, $name) = @_;
@@ -236,7 +236,7 @@ delivers($b, '', '... also for a snapshot taken before');
 $b->query_safe('COMMIT');
 delivers($b, '1 2', '... and not after');
 
-# snapshots that are older than the end of a transaction
+# snapshots that were taken before a transaction ended
 foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
 {
 	anew();
@@ -256,7 +256,7 @@ foreach my $level ('REPEATABLE READ', 'SERIALIZABLE')
 	delivers($b, '1 2 3 4', '... as it has in its next transaction');
 }
 
-# a session that has filled its ring while nobody lagged behind
+# a session that fills its ring while no snapshot is old
 anew();
 $a->query_safe(insert($_)) foreach 1 .. 40;
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
@@ -267,7 +267,7 @@ is($b->query_safe('SELECT snowflake_horizon()') <=
 	1, 'each transaction since the snapshot holds it back, not only the last');
 $b->query_safe('COMMIT');
 
-# a statement has one horizon, and so has a snapshot
+# one statement has one horizon, and so has one snapshot
 $a->query_safe('BEGIN; SELECT snowflake_nextval()');
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
 my $held = $b->query_safe('SELECT snowflake_horizon()');
@@ -278,7 +278,7 @@ $b->query_safe('COMMIT');
 cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $held,
 	'... and another one a later');
 
-# ... however many others are asked for while a cursor holds it
+# a horizon that a cursor holds stays, however many others are computed
 $a->query_safe('BEGIN; SELECT snowflake_nextval(), snowflake_shard_nextval(5)');
 $b->query_safe('BEGIN; DECLARE held CURSOR FOR
 	SELECT snowflake_horizon(), snowflake_shard_horizon(5)
@@ -310,7 +310,7 @@ refused($node, qq{
 	'25000', qr/cannot make IDs in a parallel worker.*PARALLEL RESTRICTED/s,
 	'a worker makes no IDs behind the back of its leader');
 
-# a backend that is terminated, in the midst of its transaction
+# a backend that is terminated in the middle of its transaction
 anew();
 $c->query_safe('BEGIN; ' . insert(1));
 query($node, insert(2));
@@ -333,7 +333,7 @@ is(query($node, 'SELECT count(*), max(datname) FROM snowflake_horizon_holders
 	'1|other', '... but show');
 $elsewhere->quit;
 
-# ---- who holds it back ----
+# ---- the view of what holds the horizon back ----
 
 query($node, 'CREATE ROLE somebody; CREATE ROLE watcher IN ROLE pg_read_all_stats');
 $a->query_safe('BEGIN; ' . insert(1));
@@ -360,7 +360,7 @@ anew();
 $a->query_safe('BEGIN; ' . insert(1) . q{; PREPARE TRANSACTION 'one'});
 query($node, insert(2));
 delivers(undef, '', 'a prepared transaction holds it back');
-# many that come later, so that rings are full
+# many later transactions, which fill the rings
 $a->query_safe(join("", map { insert(3) . ";\n" } 1 .. 100));
 delivers(undef, '', '... also after many others of its session');
 is(query($node, q{SELECT gid, pid IS NULL, since < now(),
@@ -372,7 +372,7 @@ delivers($b, '', '... for an older snapshot until that ends');
 $b->query_safe('COMMIT');
 delivers(undef, '1 2' . ' 3' x 100, '... and for others until it ends');
 
-# more of one session than its ring has room for
+# one session prepares more transactions than its ring can hold
 anew();
 $a->query_safe('BEGIN; ' . insert($_) . "; PREPARE TRANSACTION '$_'")
   foreach 1 .. 30;
@@ -388,8 +388,8 @@ delivers(undef, join(' ', 1 .. 31), '... and then no more');
 
 # ---- a snapshot that is held ----
 
-# Each of these begins before the one before it has ended, so that there is
-# always an old one. What they are told must not stay where it was.
+# Each snapshot is taken before the one before it ends, so there is always an old one.
+# Yet the horizons must rise.
 anew();
 my @old = ($a, $b);
 my @told;
@@ -409,7 +409,7 @@ cmp_ok($told[9], '>', $middle, '... but not for ever, while there is always one'
 my @fallen = grep { $told[$_] < $told[ $_ - 1 ] } 1 .. 9;
 is("@fallen", '', '... and it does not fall');
 
-# transactions that run for long and have made no IDs hold back nobody
+# long transactions that made no ID do not hold the horizon back
 anew();
 $a->query_safe('BEGIN; INSERT INTO other VALUES (1)');
 $c->query_safe(join('', map { insert($_) . ";\n" } 1 .. 40));
@@ -421,7 +421,7 @@ $_->query_safe('COMMIT') foreach $a, $b;
 
 # ---- shards ----
 
-# What a feed of a shard delivers.
+# Check which rows a feed of a shard delivers.
 sub shard_delivers
 {
 	my ($in, $shard, $expected, $name) = @_;
@@ -452,7 +452,7 @@ shard_delivers($b, 3, '1', '... for an older snapshot until that ends');
 $b->query_safe('COMMIT');
 shard_delivers($b, 3, '1 2 3', '... and no longer');
 
-# a filter asks for each row, and each may be of another shard
+# a filter calls the function for each row, and each row may have another shard
 my $all = 'SELECT array_agg(snowflake_shard_horizon(g) ORDER BY g) FROM generate_series(0, 49) g';
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
 $held = $b->query_safe($all);
@@ -462,8 +462,8 @@ is($b->query_safe($all), $held,
 $b->query_safe('COMMIT');
 isnt($b->query_safe($all), $held, '... and another one others');
 
-# Another shard's counter is behind, and lets a clock that steps back have
-# its way.
+# Another shard's counter is lower. After the clock steps back, that shard gets IDs of
+# an earlier tick.
 anew();
 set_clock($node, 30);
 $a->query_safe('BEGIN; ' . shard_insert(3, 1));
@@ -479,7 +479,7 @@ set_clock($node, 40);
 refused($node, 'SELECT snowflake_shard_horizon(50)', '55000',
 	qr/this server may not issue IDs for shard 50/, 'a shard of another server');
 
-# ---- what it cannot cover ----
+# ---- what the horizon cannot cover ----
 
 anew();
 $a->query_safe('BEGIN');
@@ -506,7 +506,7 @@ foreach my $how ('fast', 'immediate')
 		'... to who may only read');
 }
 
-# transactions prepared in another life
+# transactions that were prepared in an earlier life
 $a = session();
 $a->query_safe('BEGIN; ' . insert(2) . q{; PREPARE TRANSACTION 'with'});
 query($node, insert(3));
@@ -515,7 +515,7 @@ $node->stop('immediate');
 start_with_clock($node, 50);
 ($a, $b) = map { session() } 1 .. 2;
 query($node, insert(4));
-# one that has its transaction ID before anybody has asked
+# a transaction that got its transaction ID before the first call of the horizon
 $a->query_safe('BEGIN; INSERT INTO other VALUES (1)');
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
 refused($node, $feed, '55000',
@@ -556,7 +556,7 @@ like($c->{stderr}, qr/recovery is in progress/,
 $c->quit;
 $standby->stop;
 
-# ---- what comes from another server ----
+# ---- rows that come from another server ----
 
 my $publisher = new_server('publisher', 'wal_level = logical');
 $publisher->append_conf('postgresql.conf', "snowflake.node_id = '0'");

@@ -1,5 +1,5 @@
-# Functions that an administrator calls, on tables whose owner is hostile: none of
-# the owner's code runs with the administrator's rights.
+# An administrator calls functions on tables whose owner is hostile. None of the
+# owner's code runs with the administrator's rights.
 #
 # takes: 10 s
 use strict;
@@ -13,7 +13,8 @@ use SnowflakeTest;
 
 my $node = hostile_server();
 
-# What is his, in all the places where a planner or a rewrite finds it.
+# The owner's functions, in all the places where the planner or a rewrite of the table
+# runs them.
 my %traps = (
 	'a predicate' => 'CREATE INDEX ON m.t (x) WHERE m.evil(1)',
 	'an index on an expression' => 'CREATE INDEX ON m.t ((m.evil(1)))',
@@ -50,7 +51,7 @@ foreach my $trap (sort keys %traps)
 }
 ok($springs{$_}, "$_: run by a query") foreach ('a predicate', 'a partition', 'a child');
 
-# What is read is there nevertheless.
+# The rows are read all the same.
 query($node, q{SET ROLE mallory;
 	CREATE TABLE m.t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), x integer);
 	CREATE INDEX ON m.t (x) WHERE m.evil(1);
@@ -92,7 +93,8 @@ is(caught($node), 0, 'nothing is run by a new partition');
 
 # ---- a partition that is dropped ----
 
-# The server looks for rows that refer to it, and plans that query.
+# The server looks for rows that refer to the partition. Planning that query runs the
+# owner's code.
 query($node, q{SET ROLE mallory;
 	CREATE TABLE m.old PARTITION OF m.days FOR VALUES FROM (1000) TO (2000);
 	INSERT INTO m.days (id, x) VALUES (1001, 1);

@@ -1,5 +1,5 @@
-# Lines in the log: each event has a code, as its SQLSTATE and before its message,
-# and no kind of event fills the log.
+# Lines in the log. Each event has a code, which is its SQLSTATE and stands before its
+# message. No kind of event fills the log.
 #
 # takes: 15 s
 use strict;
@@ -31,7 +31,7 @@ sub set_interval
 	return;
 }
 
-# The lines of a kind behind a place in the log, each with what belongs to it.
+# Return the lines of an event after a place in the log, each with its DETAIL and HINT.
 sub lines_of
 {
 	my ($code, $from) = @_;
@@ -47,7 +47,7 @@ sub left_out
 	return $line =~ /DETAIL:  (?:.* )?(\d+) lines of this kind were left out before\./ ? $1 : 0;
 }
 
-# ---- many at once ----
+# ---- many events at once ----
 
 my $from = -s $node->logfile;
 set_clock($node, -5);
@@ -68,7 +68,7 @@ like($lines[0], qr/ SF102 LOG:  snowflake SF102: wall clock was set back by [45]
 @lines = lines_of('SF103', $from);
 is(@lines, 0, 'no step forward');
 
-# ---- what was left out is said in the next line ----
+# ---- the next line counts the suppressed events ----
 
 set_interval('0');
 $from = -s $node->logfile;
@@ -87,7 +87,7 @@ query($node, $next);
 is(@lines, 1, 'a step forward');
 like($lines[0], qr/ SF103 LOG:  snowflake SF103: wall clock was set forward by (?:1 min(?: \d+ s)?|[67]\d s)\n$/, 'and how far');
 
-# ---- a kind's own interval: once a day ----
+# ---- an event with an interval of its own: once a day ----
 
 set_interval('1min');
 $node->stop;

@@ -1,5 +1,5 @@
-# Partitions: two sessions at a time, servers without the library preloaded,
-# and names in UTF-8.
+# Partitions: two sessions at a time, servers that do not preload the library, and
+# names in UTF-8.
 #
 # takes: 10 s
 use strict;
@@ -23,7 +23,7 @@ query($node, q{CREATE EXTENSION snowflake;
 	CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval())
 	PARTITION BY RANGE (id)});
 
-# How many sessions wait for the table?
+# Wait until this many sessions wait for the table's lock.
 sub wait_for_waiting
 {
 	my ($count) = @_;
@@ -42,19 +42,19 @@ sub send_statement
 	return;
 }
 
-# What a session that was sent a statement has made.
+# Return the partitions that a session has made, after it was sent a statement.
 sub made
 {
 	my ($session) = @_;
 	my $made = $session->query_until(qr/done/, '');
 
 	$session->quit;
-	# psql ends at an error
+	# an error ends psql
 	return 'failed' unless $made =~ /done/;
 	return join ' ', $made =~ /(orders_\w+)/g;
 }
 
-# A second session waits for the first, which then ends in this way.
+# Let a second session wait for the first one, which then ends in this way.
 sub race
 {
 	my ($statement, $end) = @_;
@@ -69,7 +69,8 @@ sub race
 	return made($second);
 }
 
-# A second session waits for the first, which drops what both want to.
+# Let a second session wait for the first one, which drops a partition that both want
+# to drop.
 sub race_to_drop
 {
 	my ($statement) = @_;
@@ -89,7 +90,7 @@ is(race($november, 'ROLLBACK'), 'orders_p2026_11',
 is(race($december, 'COMMIT'), '',
 	'the first session commits: the second finds its partition');
 
-# Many that miss the same ones, and look at the same moment.
+# Many sessions find at the same moment that the same partitions are missing.
 query($node, 'CREATE TABLE busy (id bigint) PARTITION BY RANGE (id)');
 $node->pgbench(
 	'--no-vacuum --client=8 --transactions=50',
@@ -105,7 +106,7 @@ SELECT count(*) FROM snowflake_create_partitions('busy', '1 day',
 cmp_ok(query($node, q{SELECT count(*) FROM snowflake_partitions('busy')}),
 	'>', 40, 'there are many partitions then');
 
-# Sessions that read and write are disturbed only where something is missing.
+# Sessions that read and write are disturbed only if a partition is missing.
 my $writer = $node->background_psql('postgres');
 $writer->query_safe(
 	q{BEGIN; INSERT INTO orders VALUES (snowflake_min_id('2026-11-11'))});
@@ -115,7 +116,7 @@ refused($node, "SET lock_timeout = '1ms'; $january",
 	'55P03', qr/canceling statement due to lock timeout/,
 	'what is missing needs the lock of CREATE TABLE ... PARTITION OF');
 
-# the same of dropping
+# the same for dropping partitions
 my $drop = q{SELECT snowflake_drop_partitions('orders', '2024-04-01+00')};
 is(query($node, "SET lock_timeout = '1ms'; $drop"), '',
 	'with nothing to drop, it waits for no session that writes');
@@ -132,7 +133,7 @@ is(race_to_drop($drop), '', 'of two sessions that drop the same partition, one d
 query($node, 'DROP TABLE orders_now');
 is(query($node, $january), 'orders_p2027_01', 'and is made when it has that');
 
-# Long names end where a character does.
+# A name that is too long is cut at the end of a character.
 query($node, q{CREATE DATABASE utf8 ENCODING 'UTF8' LOCALE 'C' TEMPLATE template0});
 my $name = "\xC3\xA4" x 31;
 query($node, qq{SET client_encoding = 'UTF8'; CREATE EXTENSION snowflake;
@@ -143,7 +144,7 @@ is( query($node, qq{SET client_encoding = 'UTF8';
 	join("\n", map { '"' . "\xC3\xA4" x 25 . "_p2026_11_$_\"" } 21, 22),
 	'a long name is cut between two characters');
 
-# Where the library is not preloaded, a layout must be named.
+# If the library is not preloaded, the call must name a layout.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
 refused($node, $january, '55000', qr/must be loaded via shared_preload_libraries/,

@@ -1,6 +1,6 @@
-# Rights of an ordinary user, a schema's owner and a database's owner: what they may
-# do, and what they may not, however they try. Checks of test/sql/privileges.sql are
-# not repeated here.
+# What an ordinary user, the owner of a schema and the owner of a database may do, and
+# what they may not do by any way. Checks of test/sql/privileges.sql are not repeated
+# here.
 #
 # takes: 30 s
 use strict;
@@ -12,7 +12,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-# Refused to a role, with this SQLSTATE and message.
+# Check that a role is refused, with this SQLSTATE and message.
 sub denied
 {
 	my ($node, $role, $sql, $sqlstate, $pattern, %options) = @_;
@@ -22,8 +22,7 @@ sub denied
 	return;
 }
 
-# What psql gets for a role that connects for itself, with options for the
-# server.
+# Connect as a role, with these options for the server, and return what psql prints.
 sub connect_as
 {
 	my ($node, $role, $sql, $pgoptions) = @_;
@@ -72,7 +71,8 @@ denied($bare, 'mallory', $_, '42501', qr/permission denied/)
 	q{SET snowflake.node_id = '7'; ALTER ROLE mallory SET snowflake.node_id = '7'},
 	q{ALTER SYSTEM SET snowflake.node_id = '7'});
 
-# A superuser may; it stays behind, and must not count once the library is there.
+# A superuser may set them. They stay in the catalog, and must not count when the
+# library is loaded.
 query($bare, q{
 	ALTER ROLE mallory SET snowflake.node_id = '7';
 	ALTER ROLE mallory SET snowflake.max_clock_drift = '1000';
@@ -109,7 +109,7 @@ foreach my $setting ('snowflake.node_id=7', 'snowflake.layout=discord',
 }
 query($bare, 'ALTER ROLE mallory RESET ALL; ALTER ROLE ALL RESET ALL; ALTER DATABASE postgres RESET ALL');
 
-# nor by any other way there is to set something, whoever tries
+# nor by any other command, whoever tries
 query($bare, 'GRANT SET ON PARAMETER snowflake.max_clock_drift TO mallory');
 foreach my $role ('mallory', query($bare, 'SELECT current_user'))
 {
@@ -135,7 +135,7 @@ my ($file) = glob($bare->data_dir . '/*snowflake*');
 ok(defined $file && ((stat $file)[2] & oct('0007')) == 0,
 	'the shutdown file is not for other users of the machine');
 
-# ---- the objects of the extension, all of them ----
+# ---- all objects of the extension ----
 
 my $node = new_server('main', 'snowflake.reserve = 100ms',
 	"snowflake.shards = '0-9'", 'max_prepared_transactions = 1');
@@ -153,15 +153,15 @@ my $members = q{
 	WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
 	AND d.refobjid = e.oid AND e.extname = 'snowflake'};
 
-# A kind that is new here needs checks of its own below. The type of a
-# table's rows is a member of its own from 18 on.
+# An object of a kind that is not in this list needs checks of its own below. From 18
+# on the row type of a table is a member of the extension too.
 is(query($node, qq{SELECT DISTINCT classid::regclass $members
 		AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT unnest(ARRAY[reltype,
 			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind IN ('r', 'v')))
 	ORDER BY 1}),
 	"pg_proc\npg_class\npg_namespace", 'the extension has functions, relations and a schema, and nothing else');
 
-# volatility and parallel safety, and whether PUBLIC may execute
+# each function's volatility, parallel safety, and "public" if PUBLIC may execute it
 my @functions = split /\n/, <<'END';
 snowflake_accept(text) v u -
 snowflake_advance(bigint,boolean,text) v u -
@@ -228,8 +228,8 @@ my $functions = qq{
 is(query($node, $functions), join("\n", @functions),
 	'each function, its labels, and whether PUBLIC may execute it');
 
-# One written in SQL would have to be parsed when it was created, and one in
-# another language to bring its search_path.
+# A function in SQL must have a parsed body, and one in another language must set its
+# own search_path.
 is( query($node, qq{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
 	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
@@ -241,7 +241,7 @@ is( query($node, qq{
 	'',
 	'no function is SECURITY DEFINER, LEAKPROOF, or follows search_path');
 
-# everything that there is to a sequence but UPDATE and USAGE, which writes it
+# all rights on a sequence but UPDATE and USAGE, which let a role write it
 is( query($node, qq{
 	SELECT relname, relkind, relpersistence, relowner = '$superuser'::regrole,
 		(SELECT string_agg(grantee::regrole || ' ' || privilege_type, ',') FROM aclexplode(relacl)
@@ -267,7 +267,7 @@ is( query($node, q{
 
 # ---- a search_path full of traps ----
 
-# Each trap has a name that code could use without its schema.
+# Each trap has the name of something that code could use without naming its schema.
 my $traps = q{
 	CREATE FUNCTION %1$s.now() RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
 	CREATE FUNCTION %1$s.clock_timestamp() RETURNS timestamptz LANGUAGE plpgsql AS $$BEGIN RAISE 'trapped'; END$$;
@@ -316,12 +316,12 @@ my @calls = (
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},
 	'snowflake_stat_reset()');
-# those that only compute have regression tests; for partitions see below,
-# t/adoption/convert.pl has traps, and without a registry nothing asks one
+# functions that only compute have regression tests; partitions follow below;
+# conversions are in t/adoption/convert.pl; and without a registry nothing asks one
 is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(state\.(?:bound|copy_\w+|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
-# as the first of a session, and after its mark is loaded
+# each call as the first one of a session, and after the mark is loaded
 foreach my $role ('mallory', $superuser)
 {
 	foreach my $call (@calls, $role eq $superuser ? @admin_calls : ())
@@ -334,7 +334,7 @@ foreach my $role ('mallory', $superuser)
 		is($status, 0, "$role, with traps in search_path: $call")
 		  or diag($stderr);
 	}
-	# the first call of a session finds the registers
+	# the first call of a session looks up the durable numbers
 	my ($status, $stdout, $stderr) = $node->psql('postgres', qq{
 		SET SESSION AUTHORIZATION $role; $into_trap
 		SELECT ext.snowflake_decode(1) IS NULL;
@@ -345,8 +345,8 @@ foreach my $role ('mallory', $superuser)
 		"$role: the extension uses its own registers") or diag($stderr);
 }
 
-# Partitions: nothing between the parent's name and the partitions is looked for
-# in search_path, where besides the traps there is a relation of each name.
+# Partitions: search_path, in which every name is also a trap or another relation, does
+# not matter between the parent's name and the partitions.
 query($node, q{
 	CREATE SCHEMA cut AUTHORIZATION mallory;
 	SET ROLE mallory;
@@ -394,7 +394,7 @@ is( query($node, q{
 	WHERE relispartition AND relkind = 'r' GROUP BY 1, 2}),
 	'cut|mallory|4', "all partitions are beside their parent, and its owner's");
 
-# ---- what guards the IDs is out of the application's way ----
+# ---- the durable numbers are out of the application's way ----
 
 query($node, q{
 	CREATE SCHEMA other;
@@ -415,8 +415,7 @@ foreach my $register (@registers)
 	  foreach ("setval('$register', 1)", "nextval('$register')");
 }
 
-# A right to USAGE moves none of them, whatever they hold; as they are made they
-# hold nothing.
+# USAGE moves none of them, also while they have no value yet.
 query($node, 'CREATE DATABASE fresh TEMPLATE template0');
 query($node, 'CREATE EXTENSION snowflake', database => 'fresh');
 foreach my $database ('postgres', 'fresh')
@@ -454,7 +453,7 @@ query($node, q{
 	GRANT USAGE ON SCHEMA ext TO mallory});
 $session->quit;
 
-# ---- a user who has next to nothing ----
+# ---- a user who has almost no rights ----
 
 query($node, 'REVOKE USAGE ON SCHEMA ext FROM mallory');
 denied($node, 'mallory', 'SELECT ext.snowflake_nextval()', '42501',
@@ -470,9 +469,9 @@ query($node, q{
 	SET SESSION AUTHORIZATION mallory;
 	SELECT ext.snowflake_nextval()});
 
-# ---- what everybody may do does not harm the others ----
+# ---- what every role may do does not harm others ----
 
-# whoever looks at the mark holds its lock as long as he likes
+# a role that may read the mark can hold its lock for any time
 denied($node, 'mallory', 'BEGIN; LOCK TABLE snowflake_state.snowflake_mark', '42809',
 	qr/cannot lock relation/);
 denied($node, 'mallory', 'SELECT FROM snowflake_state.snowflake_mark FOR UPDATE', '42501',
@@ -488,7 +487,7 @@ cmp_ok(epoch_ms(query($node, "SET lock_timeout = '10s'; SELECT ext.snowflake_nex
 $holder->query_safe('COMMIT');
 $holder->quit;
 
-# sessions that take all there is
+# sessions that make as many IDs as they can
 my @greedy = map {
 	my ($greedy_out, $greedy_err) = ('', '');
 	IPC::Run::start(
@@ -518,7 +517,7 @@ like($err, qr/temporary file size exceeds "?temp_file_limit/,
 	'a batch is held to temp_file_limit');
 query($node, 'ALTER ROLE mallory RESET ALL');
 
-# layouts made to hurt: the answer is short, whole, and an error
+# layouts meant to do harm: the answer is short, complete, and an error
 query($node, q{CREATE DATABASE japan ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
 query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext', database => 'japan');
 foreach my $database ('postgres', 'japan')
@@ -575,9 +574,9 @@ is( query($node, q{
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
 like(query($node, 'SELECT ext.snowflake_nextval()'), qr/^\d+$/, 'and back');
 
-# ---- what an ordinary user of one database sees of another, as documented ----
+# ---- what a user of one database sees of another database, as documented ----
 
-# In "treasury" all that there is to see bears a name that would show.
+# In "treasury" all names contain a word that would show.
 my %treasury = (database => 'treasury');
 my @see_nothing = (
 	q{SELECT array_agg(s::text) FROM ext.snowflake_status() s
@@ -599,7 +598,7 @@ my $see_mark = q{
 	SELECT s.mark < clock_timestamp() + interval '1 hour', c.status
 	FROM ext.pg_stat_snowflake s, ext.snowflake_status() c WHERE c.check_name = 'mark'};
 
-# As mallory, in the other database.
+# Run a query as mallory in the other database.
 sub mallory_sees
 {
 	return query($node, "SET SESSION AUTHORIZATION mallory; $_[0]",
@@ -661,7 +660,7 @@ query($node, q{ROLLBACK PREPARED 'audit'}, %treasury);
 query($node, 'DROP DATABASE treasury');
 query($node, 'DROP DATABASE neighbour');
 
-# ---- into a schema of somebody else ----
+# ---- the extension in a schema of another role ----
 
 query($node, q{
 	DROP EXTENSION snowflake CASCADE;
@@ -672,7 +671,7 @@ query($node, q{
 my %app = (database => 'app');
 query($node, 'CREATE SCHEMA hostile AUTHORIZATION owner', %app);
 
-# where something of that name is there already, there is no extension
+# if an object of the same name exists there, the extension is not created
 foreach my $object (
 	[ 'TABLE', 'snowflake_horizon_holders', '(id bigint)' ],
 	[ 'SEQUENCE', 'pg_stat_snowflake', '' ],
@@ -698,14 +697,14 @@ foreach my $object (
 	query($node, "SET ROLE owner; DROP $kind hostile.$name", %app);
 }
 
-# nor where somebody has made the schema that it wants for itself
+# nor if its own schema exists already
 query($node, 'SET ROLE owner; CREATE SCHEMA snowflake_state', %app);
 refused($node, 'CREATE EXTENSION snowflake SCHEMA hostile', '42P06',
 	qr/schema "snowflake_state" already exists/, 'no extension beside a schema of its name', %app);
 query($node, 'SET ROLE owner; DROP SCHEMA snowflake_state', %app);
 
-# Where nothing has its name: traps, and privileges that are given by default,
-# those of the superuser to all among them.
+# With no such object: traps, and default privileges, also of the superuser, that grant
+# all rights to all roles.
 denied($node, 'owner', "ALTER DEFAULT PRIVILEGES FOR ROLE $superuser GRANT ALL ON SEQUENCES TO owner",
 	'42501', qr/permission denied|must be member of role/, %app);
 query($node, 'SET ROLE owner; ' . sprintf($traps, 'hostile') . q{
@@ -739,7 +738,7 @@ is( query($node, qq{
 	"-|SELECT|$superuser", 'all but the superuser may only read the registers');
 my $before = query($node, $privileges, %app);
 
-# what the owner of the schema and of the database tries then
+# attacks of the owner of the schema and of the database
 foreach my $attack (
 	(map { [ $_, '42501' ] }
 		q{SELECT setval('snowflake_state.snowflake_mark', 1)},
@@ -778,7 +777,7 @@ foreach my $attack (
 	[ q{CREATE FUNCTION hostile.snowflake_nextval() RETURNS bigint LANGUAGE SQL RETURN 1}, '42723' ],
 	[ q{DROP SEQUENCE snowflake_state.snowflake_mark CASCADE}, '42501' ],
 	[ q{DROP SCHEMA snowflake_state CASCADE}, '42501' ],
-	# the owner of a schema may drop what is in it; but not a part of an extension
+	# the owner of a schema may drop the objects in it, but no member of an extension
 	[ q{DROP FUNCTION hostile.snowflake_nextval() CASCADE}, '2BP01' ],
 	[ q{ALTER DATABASE app SET snowflake.layout = 'discord'}, '55P02' ],
 	[ q{ALTER ROLE owner IN DATABASE app SET snowflake.node_id = '2'}, '(55P02|42501)' ])
@@ -808,8 +807,8 @@ is(query($node, $privileges, %app), $before,
 is( query($node, 'SELECT hostile.snowflake_node(hostile.snowflake_nextval())', %app),
 	'1', 'and the functions are ours');
 
-# What he may: offer what is taken in place of ours, move the ground under us,
-# and drop it as a whole.
+# What the owner may do: add a function that is called in place of ours, rename the
+# schema, and drop the extension.
 is( query($node, q{
 	BEGIN;
 	SET LOCAL ROLE owner;
@@ -835,14 +834,14 @@ push @ids, $session->query_safe('SELECT hostile.snowflake_nextval()');
 check_ids('before and after', \@ids);
 $session->quit;
 
-# ---- traps for what the script calls ----
+# ---- traps for calls of the install scripts ----
 
-# The search_path of the scripts begins with pg_catalog, so nothing can take the
-# place of an operator or function there whose arguments are exactly those of the
-# call. But where the call needs a cast, PostgreSQL prefers whatever fits better, in
-# any schema of the path. So the database's owner plants, for each type that the
-# registry's script has, the usual operators, and functions with the names that it
-# calls: they are in the schema of the one extension, and the other one has its own.
+# The scripts' search_path begins with pg_catalog, so no operator or function can
+# replace one there whose arguments are exactly those of the call. But if the call
+# needs a cast, PostgreSQL prefers a better match in any schema of the path. So the
+# database's owner makes, for each type in the registry's script, the usual operators,
+# and functions with the names that the script calls. They are in the schema of one
+# extension; the other one has a schema of its own.
 my $called = query($node, q{
 	CREATE EXTENSION snowflake_registry;
 	SELECT string_agg(DISTINCT quote_literal(call[1]), ', ')
@@ -891,7 +890,8 @@ my $plant = q{
 		END LOOP;
 	END $$};
 
-# what parts of the extension need that is neither a part of it nor built in
+# objects that members of the extension need, but which are neither members nor built
+# in
 my $strangers = q{
 	WITH RECURSIVE ours(classid, objid) AS (
 		SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
@@ -924,7 +924,7 @@ is( query($node, $strangers, %planted),
 	'as it would without pg_catalog in front of a name');
 query($node, 'DROP DATABASE planted');
 
-# ---- who may write the mark, as documented ----
+# ---- roles that may write the mark, as documented ----
 
 query($node, q{
 	CREATE ROLE dba SUPERUSER;
@@ -975,7 +975,7 @@ is( query($node, qq{
 	SELECT 'snowflake_state' WHERE has_schema_privilege('chosen', 'snowflake_state', 'CREATE')}, %roles),
 	'', 'default privileges give no right to what guards the IDs');
 
-# ---- a dump carries what was granted and revoked ----
+# ---- a dump carries grants and revoked rights ----
 
 query($node, q{
 	REVOKE EXECUTE ON FUNCTION ext.snowflake_nextval(), ext.snowflake_nextval_batch(integer) FROM PUBLIC;

@@ -1,5 +1,5 @@
-# Statistics: counts are exact once transactions have ended, however they ended; each
-# kind of wait, step and refusal is counted as such.
+# Statistics. After transactions have ended, in whatever way, the counts are exact.
+# Each kind of wait, step and refusal has its own count.
 #
 # takes: 15 s
 use strict;
@@ -23,7 +23,7 @@ sub stat_of
 	return query($node, 'SELECT ' . join(', ', @columns) . ' FROM pg_stat_snowflake');
 }
 
-# ---- exact, and only where a transaction has ended ----
+# ---- counts are exact, and change when a transaction ends ----
 
 query($node, 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer)');
 is(stat_of(qw(node_ids shard_ids node_batches shard_batches)), '0|0|0|0',
@@ -55,7 +55,7 @@ is(stat_of(qw(node_ids shard_ids node_batches shard_batches)), '114|51|1|1',
 	'batches and shards');
 $session->quit;
 
-# killed in the middle of a transaction: not lost
+# a session that is killed in a transaction: its counts are not lost
 my ($in, $out, $err) = ('', '', '');
 my $client = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres') ],
 	'<', \$in, '>', \$out, '2>', \$err);
@@ -112,7 +112,7 @@ query($node, 'SELECT pg_sleep(0.1), snowflake_nextval()')
 is(stat_of('clock_steps_forward', 'max_clock_step_forward BETWEEN 2400 AND 2600'),
 	'1|t', 'and the one forward');
 
-# a wait for the mark that is cancelled counts with its time
+# a wait for the mark that is cancelled is counted with its time
 is(stat_of('mark_waits > 0'), 't', 'the first call of a server waits for the mark');
 my $before = stat_of('mark_waits');
 my $time = stat_of('mark_wait_time');
@@ -143,7 +143,7 @@ refused($node, 'BEGIN READ ONLY; SELECT snowflake_nextval()', '25006',
 	qr/read-only/, 'read-only');
 is(stat_of(@refused), '1|0|1|1|0', 'each by its kind');
 
-# ---- who may, and the reset ----
+# ---- rights, and the reset ----
 
 query($node, 'CREATE ROLE nobody LOGIN');
 is(query($node, 'SET ROLE nobody; SELECT count(*) FROM pg_stat_snowflake'), '1',
@@ -156,9 +156,9 @@ is(stat_of(qw(node_ids sequence_waits max_drift last_clock_step), @refused),
 	'0|0|0||0|0|0|0|0', 'a reset begins anew');
 is(stat_of("stats_reset > now() - interval '1 min'"), 't', 'and says when');
 
-# ---- at capacity each wait is for what the call needs, and for no more ----
+# ---- at capacity, each wait is as long as the call needs, and no longer ----
 
-# 4 IDs a tick, so that beyond the drift 500 ticks have to be waited for
+# 4 IDs a tick: beyond the drift, calls wait for 500 ticks
 my $full = new_server('full', 'snowflake.max_clock_drift = 1000ms',
 	"snowflake.layout = 'timestamp:41 node:10 sequence:2'");
 $full->start;
@@ -168,7 +168,7 @@ cmp_ok(query($full, 'SELECT sequence_waits FROM pg_stat_snowflake'), '>', 20,
 	'a call at capacity sleeps for the next tick, not for a part of the drift');
 $full->stop;
 
-# ---- other layouts; a server that begins again ----
+# ---- other layouts; after a restart the counts begin at 0 ----
 
 $node->stop;
 $node->append_conf('postgresql.conf', "snowflake.node_id = ''");

@@ -1,5 +1,5 @@
-# snowflake_status(): each check in each of its states, and a healthy server
-# with nothing to say.
+# snowflake_status(): each check in each of its states, and a healthy server without a
+# complaint.
 #
 # takes: 30 s
 use strict;
@@ -14,7 +14,7 @@ use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
 
-# A check says this; what is not well has a remedy.
+# Check the answer of one check. If it is not ok, it must have a remedy.
 sub says
 {
 	my ($node, $check, $status, $found, $name, %options) = @_;
@@ -29,7 +29,7 @@ sub says
 	return;
 }
 
-# The names of the checks that are not ok.
+# Return the names of the checks that are not ok.
 sub complaints
 {
 	my ($node, %options) = @_;
@@ -39,7 +39,7 @@ sub complaints
 		%options);
 }
 
-# ---- a server that has not preloaded it ----
+# ---- a server that does not preload the library ----
 
 my $bare = PostgreSQL::Test::Cluster->new('bare');
 $bare->init;
@@ -62,7 +62,7 @@ is(query($bare, q{SELECT string_agg(check_name, ', ' ORDER BY check_name COLLATE
 says($bare, 'summary', 'error', qr/[34] of 7 checks need attention: preload, column types, .*"preload", in the next row\.$/,
 	'what is an error comes first');
 
-# what ALTER SYSTEM has set, a line in the file does not change; the remedy works
+# a line in postgresql.conf does not change what ALTER SYSTEM has set; the remedy works
 query($bare, q{ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '$libdir/auto_explain'});
 $bare->restart;
 says($bare, 'preload', 'error', qr/\(in postgresql.auto.conf\).*\nALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '\$libdir\/auto_explain', 'snowflake';\nAdd to .*\nsnowflake.node_id = '<number>'$/,
@@ -127,7 +127,7 @@ says($node, @$_) foreach (
 	[ 'partitions', 'ok', qr/0 of 0 columns/, 'none' ],
 	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
 
-# ---- who may write what guards the IDs ----
+# ---- roles that may write the durable numbers ----
 
 query($node, q{
 	CREATE ROLE "App";
@@ -154,7 +154,7 @@ query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_na
 says($node, 'privileges', 'ok', qr/none but/, 'which the remedy takes back');
 query($node, 'DROP OWNED BY worker, "App", mallory');
 
-# ... and what the install script took from PUBLIC, and who owns what is kept
+# grants that the install script revokes from PUBLIC, and other owners
 query($node, q{
 	GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO PUBLIC;
 	GRANT CREATE ON SCHEMA snowflake_state TO worker;
@@ -218,7 +218,7 @@ query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP
 says($node, 'unique indexes', 'warning', qr/12 of 14 columns .*, and 2 more\|/, 'many');
 query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('DROP TABLE n%s', i); END LOOP; END $$});
 
-# ---- partitions that come to an end ----
+# ---- partitions that end soon ----
 
 my $partitions = q{SELECT count(*) FROM snowflake_create_partitions('days', '%s', now() %s, now() + interval '1 us' %s)};
 query($node, q{CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)});
@@ -270,7 +270,7 @@ query($node, q{DROP TABLE days; CREATE TABLE days (id bigint DEFAULT snowflake_n
 says($node, 'partitions', 'ok', qr/0 of 0/, 'a table that is divided by another column');
 query($node, 'DROP TABLE days');
 
-# ---- rows that are not this server's ----
+# ---- rows that are not of this server ----
 
 my $above = q{INSERT INTO %s (id) SELECT snowflake_min_id(clock_timestamp() + interval '1 day') + (%d << 12) + 7 RETURNING id};
 query($node, sprintf($above, 't', 2));
@@ -319,7 +319,7 @@ query($node, 'ALTER TABLE t DROP CONSTRAINT t_pkey');
 says($node, 'rows above', 'ok', qr/2 not looked at/, 'without an index');
 query($node, "DELETE FROM t WHERE id = $twin; ALTER TABLE t ADD PRIMARY KEY (id)");
 
-# a publisher with this node id, which is ahead
+# a publisher with the same node id, whose IDs are ahead
 my $publisher = new_server('publisher', 'wal_level = logical');
 $publisher->start;
 query($publisher, q{CREATE EXTENSION snowflake;
@@ -425,8 +425,8 @@ query($node, query($node, q{SELECT substring(remedy FROM 'ALTER.*') FROM snowfla
 	database => 'far'), database => 'far');
 says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'once the remedy is typed', database => 'far');
 
-# one that is lost, where a configuration is recorded, and a start has forgotten
-# what was published
+# a mark that is lost, where a configuration is recorded; a restart has cleared the
+# published mark
 query($node, q{CREATE TABLE t (id bigint PRIMARY KEY);
 	INSERT INTO t SELECT snowflake_max_id(clock_timestamp() - interval '1 h');
 	SELECT setval('snowflake_state.snowflake_mark', 1, false)}, database => 'far');
@@ -445,14 +445,14 @@ query($node, query($node, q{SELECT replace(substring(remedy FROM 'SELECT snowfla
 is(complaints($node, database => 'far'), '', 'once the remedy is typed');
 query($node, 'DROP DATABASE far');
 
-# one that is lost while the server runs
+# a mark that is lost while the server runs
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 says($node, 'mark', 'warning', qr/loaded, at .*, and lost from its sequence.*\|.*SELECT snowflake_nextval\(\);$/, 'lost, and known');
 says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'with the record in force');
 query($node, $next);
 is(complaints($node), '', 'which the next session mends');
 
-# one that somebody has locked
+# a mark that is locked
 my $dropper = $node->background_psql('postgres');
 $dropper->query_safe('SET client_min_messages = warning; BEGIN; DROP EXTENSION snowflake CASCADE');
 foreach my $check ('mark', 'recorded configuration')
@@ -467,7 +467,7 @@ $dropper->query_safe('ROLLBACK');
 $dropper->quit;
 is(complaints($node), '', 'once that has ended, all is well');
 
-# ---- a node id that the files have wrong ----
+# ---- the configuration file has a wrong node id ----
 
 foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It must be a number from 0 to 1023/ ],
 	[ 'env:SF_NO_SUCH_NAME', qr/snowflake.node_id is "env:SF_NO_SUCH_NAME", which is refused: The environment variable "SF_NO_SUCH_NAME" of the server is not set/ ],
@@ -498,7 +498,7 @@ query($node, 'DROP DATABASE third');
 says($node, 'databases', 'ok', qr/2 of 3/, 'one that is gone makes room');
 query($node, 'DROP DATABASE second');
 
-# ---- a standby, and a copy ----
+# ---- a standby, and a copied directory ----
 
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
@@ -533,7 +533,7 @@ foreach my $check ('warn', 'error')
 
 # ---- no node id; layouts near their end; capacity ----
 
-# An epoch that leaves so many days of 2^40 ms.
+# Return the epoch that leaves this many days of 2^40 ms.
 sub epoch_for
 {
 	my ($days) = @_;

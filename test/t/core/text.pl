@@ -1,5 +1,5 @@
-# IDs as texts on servers of several kinds, and the layout for browsers to the end of
-# its life: no ID is beyond 2^53 - 1, and the last one is exactly that.
+# IDs as texts, on servers with several encodings. The layout for browsers until its
+# end: no ID is above 2^53 - 1, and the last ID is exactly that.
 #
 # takes: 15 s
 use strict;
@@ -14,13 +14,13 @@ use SnowflakeTest;
 
 my $largest = (1 << 53) - 1;
 
-# without the library preloaded
+# a server that does not preload the library
 my $plain = PostgreSQL::Test::Cluster->new('plain');
 $plain->init;
 $plain->start;
 
-# characters of several bytes: the position counts characters, the message
-# holds whole ones, and a client of another encoding can read it
+# characters of several bytes: the message counts positions in characters, never cuts
+# one, and can be converted to the client's encoding
 foreach my $encoding ('UTF8', 'EUC_JP', 'SQL_ASCII')
 {
 	my $db = lc $encoding;
@@ -45,7 +45,7 @@ foreach my $encoding ('UTF8', 'EUC_JP', 'SQL_ASCII')
 	refused($plain, "$client SELECT snowflake_encode(1, '日本')",
 		'22023', qr/there is no format "日本"/, "$encoding: no format", database => $db);
 
-	# cut where a message gets long, at every place in a character
+	# the message is cut where the text gets long, at every place within a character
 	is(query($plain, qq{
 		SET client_encoding = '$encoding';
 		CREATE FUNCTION pg_temp.message(text) RETURNS text LANGUAGE plpgsql AS \$\$
@@ -63,9 +63,9 @@ foreach my $encoding ('UTF8', 'EUC_JP', 'SQL_ASCII')
 }
 $plain->stop;
 
-# The layout ends with the last millisecond whose IDs have 53 bits. Its last
-# tick on the last node: what is taken one by one, in ticks borrowed ahead of
-# the clock, ends with the largest number that JavaScript knows exactly.
+# The layout ends with the last millisecond whose IDs have 53 bits. The test takes all
+# IDs of the last tick on the last node, one by one, in ticks borrowed ahead of the
+# clock. The last one must be the largest integer that JavaScript represents exactly.
 my $end = (1704067200000 + (1 << 41)) / 1000;
 my $node = new_server('browser', "snowflake.layout = 'javascript'",
 	"snowflake.node_id = '127'", 'snowflake.max_clock_drift = 1s');

@@ -1,6 +1,6 @@
 # Upgrades: each older SQL version, with the newest library, becomes equal to a fresh
-# installation. Stand-ins replace what does not exist yet: a version to come, with
-# scripts that forget something, which must be found; and an older library.
+# installation. Two things do not exist yet, and have stand-ins: a future version,
+# whose scripts forget something that the comparison must find, and an older library.
 #
 # takes: 15 s
 use strict;
@@ -24,9 +24,9 @@ my $node = new_server('main');
 $node->{_install_path} = install_path($server);
 $node->start;
 
-# What a database has of the extension, one line for each object and property.
-# Objects are told by their names and arguments, so that their order and OIDs
-# do not matter; the mark's value does not, either.
+# List the extension's objects in a database, one line for each object and property.
+# Objects have their names and arguments here, so their order and OIDs do not matter;
+# nor does the mark's value.
 my $catalog = q{
 WITH member AS (
 	SELECT d.classid, d.objid,
@@ -82,8 +82,8 @@ WITH member AS (
 	WHERE extname = 'snowflake')
 SELECT name || ': ' || what FROM said ORDER BY 1};
 
-# A database that nobody else has, with this version, fresh or upgraded to the
-# one that is newest then. Returns what it has, and the name.
+# Make a database with this version, upgraded if $to is given. Return its list of
+# objects, and its name.
 my $databases = 0;
 
 sub install
@@ -111,7 +111,7 @@ sub install
 	return (query($node, $catalog, database => $database), $database);
 }
 
-# ---- the versions that there are ----
+# ---- the released versions ----
 
 my ($fresh) = install($newest);
 cmp_ok(scalar(split /\n/, $fresh), '>', 200, "$newest has a catalogue that can be compared");
@@ -133,7 +133,7 @@ foreach my $version (@older)
 	is($upgraded, $fresh, "$version upgraded is as $newest installed");
 }
 
-# ---- a version to come, upgraded to well, and badly ----
+# ---- a future version, with a complete upgrade script and with incomplete ones ----
 
 my $new = q{
 CREATE FUNCTION snowflake_new(id bigint) RETURNS integer
@@ -174,9 +174,9 @@ foreach my $bad (
 		"an upgrade that differs in $what is found");
 }
 
-# ---- a library that is older than the SQL, and the other way round ----
+# ---- the library is older than the SQL, and the other way round ----
 
-# Without a name that the SQL asks for it is like one from before that was there.
+# Make a library without one function, as if from a release before that function.
 sub older_library
 {
 	my ($without) = @_;

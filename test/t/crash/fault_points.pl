@@ -1,5 +1,5 @@
-# A process dies, freezes or fails at each step of the protocol. Needs a library
-# built with fault points, which test/needs.sh builds.
+# A process is killed, frozen or fails at each step of the protocol. This needs a
+# library built with fault points (test/needs.sh builds it).
 #
 # takes: 85 s
 # needs: fault_points
@@ -20,8 +20,9 @@ my @steps = qw(mark-inserted mark-flushed mark-published before-swap swapped);
 # how long a process is frozen, in seconds
 my $freeze = $ENV{SNOWFLAKE_FREEZE} || 2;
 
-# The smallest reserve: the mark moves all the time. WAL is written late, unless
-# somebody flushes it. A call waits for a clock that is behind by all of a life.
+# The smallest reserve, so that the mark moves often. WAL is written late, unless a
+# process flushes it. A call waits for a clock that is behind by less than a minute,
+# the length of a life here.
 my $node = new_server('main', "snowflake.shards = '3-4'",
 	'snowflake.reserve = 100ms', 'restart_after_crash = off',
 	'wal_writer_delay = 10s', 'snowflake.max_clock_wait = 60s', 'autovacuum = off');
@@ -37,7 +38,7 @@ append_to_file($script,
 start_with_clock($node, '+0');
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
 
-# Is the server gone?
+# Wait until the server has ended.
 sub wait_for_the_end
 {
 	my ($out) = @_;
@@ -52,7 +53,7 @@ sub wait_for_the_end
 	return;
 }
 
-# A session with a fault, that asks for IDs until it comes to it.
+# Start a session with a fault, which asks for IDs until it reaches the fault.
 sub start_victim
 {
 	my ($fault, $out) = @_;
@@ -66,7 +67,7 @@ sub start_victim
 		'>', $out, '2>', "$out.err");
 }
 
-# One statement, in a session with a fault, on the server or on another.
+# Start one statement in a session with a fault, on this server or on another.
 sub start_one
 {
 	my ($fault, $out, $err, $statement, $where, $database) = @_;
@@ -79,7 +80,7 @@ sub start_one
 		'>', $out, '2>', $err);
 }
 
-# The process that executes a statement with this text, if it is frozen.
+# Return the process ID of the frozen process that runs a statement with this text.
 sub stopped
 {
 	my ($text, $where) = @_;
@@ -95,7 +96,7 @@ sub stopped
 	return;
 }
 
-# The same, once it is.
+# Wait for such a process.
 sub wait_for_stopped
 {
 	my ($text, $where) = @_;
@@ -109,7 +110,7 @@ sub wait_for_stopped
 	die 'nobody stops';
 }
 
-# Let a frozen session go on to its end; it may come to the step more than once.
+# Let a frozen session go on to its end. It may reach the fault more than once.
 sub go_on
 {
 	my ($victim, $pid) = @_;
@@ -125,8 +126,8 @@ sub go_on
 	return;
 }
 
-# Let a server that has crashed start with its clock an hour behind, and then at
-# the time when the life before began: clients get nothing that is there already.
+# Start a crashed server with its clock one hour behind, and then at the time at which
+# the last life began. No client gets an ID that exists already.
 sub start_again
 {
 	my ($step, $begun) = @_;
@@ -141,9 +142,9 @@ sub start_again
 	return;
 }
 
-# A process is killed at a step, and the server with it: at once, under load; or
-# frozen there first, until others have used up what they may. These write
-# nothing, so that nobody flushes WAL but for the mark.
+# A process is killed at a step, and the server with it. Either this happens at once,
+# under load; or the process is frozen first, until the others have used up the mark.
+# The others write nothing, so WAL is flushed only for the mark.
 foreach my $step (@steps)
 {
 	my $begun = time() + $offset;
@@ -201,10 +202,10 @@ foreach my $step (@steps)
 $checker->state('killed', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');
 
-# A process freezes, while others move the mark on by many reserves, and then
-# goes on with what it has read. At the steps of the mark it holds its lock, so
-# the others come to the end of the mark, wait, and can be cancelled; at those
-# of the swap it ends by itself, with an ID.
+# A process freezes while others move the mark ahead by many reserves. Then it goes on
+# with what it has read. At the steps of the mark it holds the lock, so the others
+# reach the end of the mark, wait, and can be cancelled. At the steps of the swap it
+# ends by itself, with an ID.
 foreach my $step (@steps)
 {
 	my $holds = $step =~ /mark/;
@@ -244,7 +245,7 @@ foreach my $step (@steps)
 	like(query($node, $next), qr/^\d+$/, "$step: afterwards all is well");
 }
 
-# An error there leaves nothing behind that others would have to wait for.
+# An error at a step of the mark leaves nothing behind that others must wait for.
 foreach my $step (grep { /mark/ } @steps)
 {
 	refused($node, qq{
@@ -257,8 +258,8 @@ foreach my $step (grep { /mark/ } @steps)
 	is_deeply($load->finish, {}, "$step: the others go on after an error");
 }
 
-# An error after the mark is written, and before it is published: what a restore
-# had put there counts for who comes next, whom nothing tells of it any more.
+# An error after the mark is written and before it is published. A restore had put a
+# mark there, and it must count for the next session, which cannot see it any more.
 {
 	my $restored = new_server('restored', 'snowflake.reserve = 20s', 'snowflake.max_clock_wait = 30s');
 
@@ -272,8 +273,8 @@ foreach my $step (grep { /mark/ } @steps)
 	$restored->stop;
 }
 
-# An error in an early extension of the mark leaves that to the next call. What is
-# only to be told to who needs more of the mark fails no call that has its ID.
+# An error in an early extension of the mark: the next call extends it. The error
+# itself is not shown to the call, which has its ID already.
 {
 	my $early = new_server('early', 'snowflake.reserve = 60s');
 	my $mark = 'SELECT last_value FROM snowflake_state.snowflake_mark';
@@ -304,8 +305,8 @@ foreach my $step (grep { /mark/ } @steps)
 	$early->stop;
 }
 
-# A process that has its ID, and not got to anything else, holds the horizon
-# back; also one that has left its entry, and not cleared its word.
+# A process that is frozen right after its swap holds the horizon back. So does one
+# that has left its pending range, but has not cleared its low-water mark.
 foreach my $step (qw(swapped entry-left))
 {
 	my $before = query($node, 'SELECT max(id) FROM t');
@@ -323,7 +324,8 @@ foreach my $step (qw(swapped entry-left))
 	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $after, '... until it ends');
 }
 
-# What is half written is not read: who asks waits for it, and can be cancelled.
+# A pending range that is half written is not read: a reader waits for it, and can be
+# cancelled.
 {
 	my $victim = start_one('entry-begun stop', \my $out, \my $err, $insert);
 	my $pid = wait_for_stopped($insert);
@@ -337,8 +339,8 @@ foreach my $step (qw(swapped entry-left))
 	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $out, '... and then goes on');
 }
 
-# A process that waits for the clock is frozen after it has read it: it saw a
-# clock of before, which has not stood still.
+# A process that waits for the clock is frozen after it has read the clock. The time
+# that it read is old, but its clock did not stand still.
 {
 	set_clock($node, $offset - 6);
 	my $victim = start_one('clock-read stop', \my $out, \my $err, $next);
@@ -363,9 +365,9 @@ foreach my $step (qw(swapped entry-left))
 	set_clock($node, $offset);
 }
 
-# It is frozen while the clock is set back by less than it is frozen for; and
-# then for longer than a call may wait, while the clock is right and others go
-# on, before that is set back once more.
+# The process is frozen while the clock is set back by less than the length of the
+# freeze. Then it is frozen for longer than a call may wait. During that time the clock
+# is right and others go on, and then the clock is set back once more.
 {
 	my $behind = new_server('behind', "snowflake.max_clock_wait = '6s'");
 	start_with_clock($behind, 0);
@@ -377,7 +379,7 @@ foreach my $step (qw(swapped entry-left))
 	{
 		my ($length, $offset_now) = @$pause;
 
-		# after an error nobody stops, and the checks below show it
+		# after an error no process stops, and the checks below show the error
 		$pid = eval { wait_for_stopped($next, $behind) } or last;
 
 		usleep($length * 1_000_000);	# what it is frozen for
@@ -396,9 +398,9 @@ foreach my $step (qw(swapped entry-left))
 	$behind->stop;
 }
 
-# A process is frozen before it looks at the clock for the first time in a life
-# of the server, or when it has published a mark and done no more. Then the clock
-# jumps further than is believed: in another database, too.
+# A process is frozen before its first look at the clock in a life of the server, or
+# right after it has published a mark. Then the clock jumps further than is believed,
+# also for another database.
 {
 	my $jump = new_server('jump', "snowflake.reserve = '60s'");
 	my $ids = 'SELECT count(*) FROM snowflake_nextval_batch(10)';
@@ -426,9 +428,9 @@ foreach my $step (qw(swapped entry-left))
 	$jump->stop;
 }
 
-# A server with a leased node id is stopped while a session is between its look
-# at the lease and its swap. The slot is given back, and the next holder may
-# issue; so the session must not get its ID, when it goes on.
+# A server with a leased node id is stopped while a session is between its look at the
+# lease and its swap. The slot is given back, and the next holder may issue. So the
+# session must not get its ID when it goes on.
 {
 	my $registry = PostgreSQL::Test::Cluster->new('registry');
 	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
@@ -464,7 +466,7 @@ foreach my $step (qw(swapped entry-left))
 	$_->stop foreach ($holders[1], $registry);
 }
 
-# The same with a shard, which a reload takes away from a server that lives on.
+# The same with a shard: a reload takes it away from a server that lives on.
 {
 	my $registry = PostgreSQL::Test::Cluster->new('shards');
 	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
@@ -503,8 +505,8 @@ foreach my $step (qw(swapped entry-left))
 	$_->stop foreach (@holders, $registry);
 }
 
-# A process freezes with the node id in its hand that it has found configured,
-# and meanwhile another one is: nobody has made an ID yet.
+# A process has read the configured node id, and freezes before it takes it. No ID was
+# made yet, so meanwhile the node id changes.
 {
 	my $unset = new_server('unset', "snowflake.node_id = ''");
 	my $configure = sub {

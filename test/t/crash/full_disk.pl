@@ -1,6 +1,6 @@
-# The disk of the WAL is full: the server stops with its own PANIC, and when there is
-# room again no ID comes twice. Needs a small file system that SNOWFLAKE_SMALL_DISK
-# names: test/all makes one.
+# The disk of the WAL is full. The server stops with its own PANIC, and no ID comes
+# twice when there is space again. The test needs a small file system, which
+# SNOWFLAKE_SMALL_DISK names and test/all makes.
 #
 # takes: 15 s
 # needs: small_disk
@@ -39,7 +39,7 @@ my $checker = IdChecker->new($node->basedir . '/ids');
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
 
-# Room that can be given back: all but what some seconds of load fill.
+# Fill the disk, except for what some seconds of load will write.
 sub fill
 {
 	my $left = 4 * 1024 * 1024;
@@ -62,13 +62,13 @@ foreach my $round (1 .. 3)
 	like_log($node, qr/PANIC: [^\n]*No space left on device/, $from,
 		"round $round: the disk is full, and the server panics");
 
-	# it may come back and fall again, or stay down; either way it ends here
+	# the server may come back and fall again, or stay down; now it ends in any case
 	$node->stop('immediate', fail_ok => 1);
 	my $crashed = (time() + $offset) * 1000;
 	$load->finish;
 	unlink "$disk/filler" or die "$disk/filler: $!";
 
-	# afterwards the clock is an hour behind, or where it was when this began
+	# then the clock is one hour behind, or where it was when the round began
 	start_with_clock($node, $offset - 3600);
 	if ($round == 2)
 	{

@@ -1,10 +1,9 @@
-# Faults at random: crashes, restarts, promotions, frozen processes and steps of
-# the clock, one after the other under load, for as long as SNOWFLAKE_SOAK says,
-# in seconds. SEED repeats a run, as far as the machine's scheduling lets it.
+# Random faults under load: crashes, restarts, promotions, frozen processes and steps
+# of the clock, one after the other, for SNOWFLAKE_SOAK seconds. SEED repeats a run, as
+# far as the machine's scheduling allows.
 #
-# After a crash clients ask while the clock is wrong: most often it shows the time
-# before the crash again, when a server that has forgotten what it issued would issue
-# it once more.
+# After a crash, clients call while the clock is wrong. Mostly it shows a time shortly
+# before the crash. A server that had forgotten its IDs would make them again.
 #
 # takes: 27 s
 use strict;
@@ -44,9 +43,9 @@ sub shard
 	return 1 + 2 * $node_id;
 }
 
-# Clients that ask while the clock is behind, if it is, until they have heard
-# something, be it a refusal; then it is right again. Half of the time nobody
-# writes, so that no WAL is flushed but by us.
+# Start clients. If the clock is behind, they call until they have an ID or a refusal,
+# and then the clock is set right. Half of the runs do not write, so that only the
+# extension flushes WAL.
 sub start_clients
 {
 	$load = start_load($checker, 'clients', $node->connstr('postgres'),
@@ -63,7 +62,7 @@ sub start_clients
 	return;
 }
 
-# The clients' only errors are refusals for the clock.
+# Stop the clients. Their only errors are refusals because of the clock.
 sub end_clients
 {
 	my ($event) = @_;
@@ -74,13 +73,13 @@ sub end_clients
 	return;
 }
 
-# After a crash, all counters are above what was seen.
+# Check the IDs. After a crash all counters are above the IDs that were seen.
 sub check
 {
 	start_clients();
 	end_clients('before the check');
 
-	# what was committed asynchronously may be gone: one row there is
+	# rows of asynchronous commits may be lost, so insert one row that is there
 	$checker->saw('clients, node',
 		query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id'));
 	$checker->state('tables', $node, 'postgres',
@@ -92,15 +91,15 @@ sub check
 	return;
 }
 
-# The server is about to end.
+# Note when the server ends.
 sub remember_end
 {
 	$ended = clock_gettime(CLOCK_MONOTONIC);
 	return;
 }
 
-# The clock once it is up again: where it was shortly before its end, or hours
-# before, or right, or somewhat ahead. It stays so for the next clients.
+# Choose the clock of the next start: shortly before the end of the last life, hours
+# before it, right, or a little ahead. It stays so for the next clients.
 sub wrong_clock
 {
 	my $kind = int rand 6;
@@ -140,7 +139,7 @@ my %events = (
 			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()});
 		my $pid = $pids[ rand @pids ];
 
-		# a minute is what a run of ten can give away
+		# only one run in ten can spend a minute on this
 		kill 'STOP', $pid;
 		usleep(1_000_000 * ($seconds < 600 || rand 8 > 1 ? rand 2 : 60));
 		kill 'CONT', $pid;
@@ -163,7 +162,8 @@ my %events = (
 		{
 			my $step = rand(2 * $size) - $size;
 
-			# an hour ahead would be believed, and had to be waited for then
+			# a step ahead by an hour would be believed, and the test would have to
+			# wait for it
 			$step += 4000 if $size > 3 && $step > 0;
 			set_clock($node, $offset + $step);
 			usleep(10_000);
@@ -176,8 +176,8 @@ my %events = (
 		my $standby = PostgreSQL::Test::Cluster->new('node' . ++$generation);
 		my $old = $node;
 
-		# with another node id no ID is made again, with the same one none that
-		# the new server has
+		# with another node id no ID repeats; with the same node id no ID that the new
+		# server has
 		my $same = rand 2 < 1;
 
 		$node_id++ if !$same;
@@ -203,7 +203,7 @@ my %events = (
 		start_clients();
 		end_clients('promoted');
 
-		# what the old server made last may be above what the new one makes
+		# the last IDs of the old server may be above the next IDs of the new one
 		$checker->clients;
 		$checker->forget;
 		%highest = ();
@@ -223,7 +223,7 @@ do
 {
 	my $event = $choice[ rand @choice ];
 
-	# all of them in a short run, too
+	# a short run has all of them too
 	$event = $first[$rounds] if $rounds < @first;
 	start_clients();
 	$events{$event}->();

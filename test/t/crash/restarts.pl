@@ -1,5 +1,5 @@
-# Restarts and crashes: an ID that a client has seen is never issued again, even if
-# the clock starts over at the same second.
+# Restarts and crashes. An ID that a client has seen is never issued again, even if the
+# clock starts again at the same second.
 #
 # takes: 32 s
 # quick
@@ -12,7 +12,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-# WAL is written late, unless somebody flushes it
+# WAL is written late, unless a process flushes it
 my $node = new_server('main', "snowflake.shards = '3'",
 	'wal_writer_delay = 10s', 'restart_after_crash = on', 'synchronous_commit = off', 'fsync = on',
 	'snowflake.max_clock_wait = 60s');
@@ -23,9 +23,9 @@ query($node, q{
 });
 $node->stop;
 
-# Each life begins at the same time: without the mark, IDs would repeat. The
-# server is stopped while the transaction that made them is open, so that
-# nothing but the extension itself has flushed WAL.
+# Each life begins at the same time, so IDs would repeat without the mark. The server
+# is stopped while the transaction that made the IDs is open, so only the extension has
+# flushed WAL.
 my (@seen, @seen_shard);
 my $mark = 0;
 foreach my $life (1 .. 4)
@@ -86,7 +86,7 @@ foreach my $round (1 .. 5)
 	{
 		$client->[0]->finish;
 
-		# the last line may be cut short
+		# the last line may be incomplete
 		push @sessions, [ slurp_file($client->[1]) =~ /^(\d+)\n/mg ];
 	}
 	my $max = check_ids("round $round under load", @sessions);
@@ -97,7 +97,7 @@ foreach my $round (1 .. 5)
 		epoch_ms($max), 'the mark is above them');
 }
 
-# a backend that is killed takes the others with it, and no ID comes back
+# a killed process takes all others with it, and no ID comes again
 my $before = query($node, 'SELECT snowflake_nextval()');
 crash($node, 'checkpointer');
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before,
@@ -116,7 +116,7 @@ foreach my $mode (qw(fast smart))
 is(query($node, 'SELECT count(*) = count(DISTINCT id) FROM t'), 't',
 	'no duplicate in the table');
 
-# The mark is written ahead of what it covers: nothing is issued beyond it.
+# No ID lies beyond the mark.
 $node->append_conf('postgresql.conf', 'snowflake.reserve = 100ms');
 $node->reload;
 $node->poll_query_until('postgres',
@@ -144,9 +144,9 @@ is( query($node, q{
 		SELECT current_setting('test.rounds')::integer > 100}),
 	't', 'no ID lies beyond the mark');
 
-# While the mark cannot be moved, because somebody holds its sequence, IDs are
-# issued up to it and no further; not even by a session that is not the one
-# that tries to move it.
+# While a session locks the mark's sequence, the mark cannot move. IDs are made up to
+# the mark and no further. This also holds in a session that does not try to move the
+# mark.
 my ($holder, $mover, $other) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 3;
 foreach my $session ($mover, $other)
 {
@@ -170,7 +170,7 @@ like($other->query('SELECT snowflake_nextval()'), qr/^\d+$/,
 	'when it can be, it goes on');
 $_->quit foreach ($holder, $mover, $other);
 
-# Who cannot look for the registers finds them later.
+# A session that may not look up the durable numbers yet finds them later.
 {
 	my ($looker, $locker) = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. 2;
 

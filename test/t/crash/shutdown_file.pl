@@ -1,5 +1,5 @@
 # The shutdown file: after a shutdown, also an immediate one, the next start does not
-# wait for the mark. It believes the file only if that is safe.
+# wait for the mark. The file is believed only if that is safe.
 #
 # takes: 25 s
 use strict;
@@ -13,8 +13,8 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-# The mark is a minute ahead, and no call waits for it: so a start that does
-# not believe the file refuses, until the clock is moved ahead.
+# The mark is one minute ahead, and no call waits. So if a start does not believe the
+# file, calls are refused until the clock is moved ahead.
 my $node = new_server('main', "snowflake.shards = '3'",
 	'snowflake.reserve = 60s', 'snowflake.max_clock_wait = 0',
 	'restart_after_crash = on', 'checkpoint_timeout = 1h', 'autovacuum = off');
@@ -37,7 +37,7 @@ sub goes_on
 	return;
 }
 
-# Two minutes later any mark is behind the clock.
+# Move the clock ahead by two minutes, behind which any mark lies.
 sub later
 {
 	$offset += 120;
@@ -51,8 +51,8 @@ sub start
 	return;
 }
 
-# End the postmaster alone, and wait until all its children have seen that. Nobody
-# is connected.
+# Kill the postmaster alone, and wait until all its children have ended. No client is
+# connected.
 sub kill_postmaster
 {
 	my ($group) = slurp_file($node->data_dir . '/postmaster.pid') =~ /^(\d+)/;
@@ -72,9 +72,9 @@ query($node, 'CREATE DATABASE other TEMPLATE postgres');
 goes_on('at first');
 ok(!-e $file, 'a running server has no shutdown file');
 
-# Each life goes on under the mark that it has found, of which nothing but its stamp
-# tells. So the file of the life before does not count, if somebody has kept it. A
-# postmaster that is killed leaves none of its own.
+# Each life goes on under the mark that it found, and only the stamp on that mark shows
+# which life this was. So a file that was kept from the life before does not count. A
+# postmaster that is killed leaves no file.
 foreach my $mode ('fast', 'immediate')
 {
 	$node->stop($mode);
@@ -101,7 +101,7 @@ foreach my $mode ('fast', 'immediate')
 	goes_on('later');
 }
 
-# it is of use, and once
+# the file is used once
 foreach my $mode ('fast', 'smart', 'immediate')
 {
 	$node->stop($mode);
@@ -114,15 +114,16 @@ foreach my $mode ('fast', 'smart', 'immediate')
 my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 cmp_ok(epoch_ms($last), '<', $mark, 'under the old mark');
 
-# A crash of any process: the postmaster does not trust the counters.
+# After a crash of any process, the postmaster does not trust the counters.
 crash($node, 'checkpointer');
 ok(!-e $file, 'a crash leaves no file');
 refused($node, $next, '58000', $behind, 'and IDs begin at the mark');
 later();
 goes_on('later');
 
-# All files as they were, in an older state of the database: with the shutdown file of their
-# own life they begin above their own rows; with that of a later one at the mark.
+# All files are put back to an older state of the database. With the shutdown file of
+# that life, IDs begin above the rows. With the file of a later life they begin at the
+# mark.
 query($node, 'CREATE TABLE own (id bigint PRIMARY KEY DEFAULT snowflake_nextval())');
 my $own = 'INSERT INTO own DEFAULT VALUES RETURNING id';
 query($node, $own);
@@ -152,14 +153,15 @@ foreach my $whose ('own', 'later')
 start();
 goes_on('the original goes on');
 
-# The clock is set back meanwhile: IDs begin where they have ended all the same.
+# The clock is set back while the server is down. IDs go on where they ended, all the
+# same.
 $node->stop('immediate');
 start_with_clock($node, '+' . ($offset - 30));
 refused($node, $next, '58000', $behind, 'the clock was set back while the server was down');
 set_clock($node, "+$offset");
 goes_on('when it is right');
 
-# They have ended where the last one has, of whatever counter.
+# They ended with the last ID of any counter.
 set_clock($node, '+' . ($offset + 20));
 $last_shard = query($node, $shard);
 $node->stop('immediate');
@@ -169,7 +171,7 @@ $offset += 20;
 set_clock($node, "+$offset");
 goes_on('for both');
 
-# a server that is stopped while it starts leaves none
+# a server that is stopped while it starts leaves no file
 $node->stop;
 start();
 $node->stop('immediate');
@@ -179,8 +181,8 @@ refused($node, $next, '58000', $behind, 'a file serves one start');
 later();
 goes_on('later');
 
-# A mark that is not what it was has no stamp, and that is not the one of a life of
-# which nothing is known.
+# A mark that was changed by hand has no stamp. A missing stamp must not match a
+# missing shutdown file.
 foreach my $end ('stop', 'kill')
 {
 	$mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
@@ -194,8 +196,8 @@ foreach my $end ('stop', 'kill')
 	goes_on('later');
 }
 
-# A database that was not loaded in the life that ended: the counters knew
-# nothing of it.
+# A database that was not loaded in the life that ended. The counters of that life were
+# not raised above its IDs.
 goes_on('in another database', database => 'other');
 my $last_other = $last;
 $node->stop;
@@ -209,7 +211,7 @@ refused($node, $next, '58000', $behind, 'nor for a database that it says nothing
 later();
 goes_on('later', database => 'other');
 
-# a damaged one
+# a damaged file
 foreach my $damage ('x', 'cut')
 {
 	goes_on('before');
@@ -235,7 +237,7 @@ foreach my $damage ('x', 'cut')
 	goes_on('later');
 }
 
-# Another configuration: other IDs may lie below the mark.
+# With another configuration, IDs can lie elsewhere below the mark.
 $node->stop;
 $node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake epoch:2023-01-01'");
 start();
@@ -250,8 +252,8 @@ query($node, q{SELECT snowflake_accept('configuration')});
 later();
 like(query($node, $next), qr/^\d+$/, 'and back');
 
-# A copy of the stopped server becomes a standby: the primary goes on under the
-# old mark, so what the file says is not true of what the standby will be.
+# A copy of the stopped server becomes a standby, while the primary goes on under the
+# old mark. So the file's statement does not hold for the standby after its promotion.
 query($node, 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval())');
 $node->stop;
 $node->backup_fs_cold('cold');
@@ -272,7 +274,7 @@ set_clock($standby, "+$offset");
 cmp_ok(query($standby, $next), '>', $last, 'when it is promoted, IDs go on');
 $standby->stop;
 
-# The same for a recovery from an archive. Its WAL is all there.
+# The same for a recovery from an archive that has all the WAL.
 my $recovered = PostgreSQL::Test::Cluster->new('recovered');
 $recovered->init_from_backup($node, 'cold');
 $recovered->append_conf('postgresql.conf', "restore_command = 'false'");
