@@ -1,6 +1,6 @@
-# Two servers, and then three, write one table, with leased node ids and the
-# server's own logical replication, as doc/active-active.md says. In the end all have the
-# same rows, and there was no conflict. Needs PostgreSQL 17.
+# Two servers, and later three, write one table. They lease their node ids and use the
+# server's own logical replication, as doc/active-active.md says. In the end all
+# servers have the same rows, and none has met a conflict. Needs PostgreSQL 17.
 #
 # takes: 60 s
 # needs: server_17
@@ -40,7 +40,7 @@ sub new_writer
 	return $node;
 }
 
-# What is written on the others comes from there.
+# Let $to receive what is written on $from.
 sub subscribe
 {
 	my ($to, $from, $copy) = @_;
@@ -63,7 +63,7 @@ sub begin_writing
 	return;
 }
 
-# All of these have what each of them has written.
+# Wait until each server has everything that the others have written.
 sub wait_for_all
 {
 	my (@nodes) = @_;
@@ -76,7 +76,8 @@ sub wait_for_all
 	return;
 }
 
-# Stop writing, and compare. Which nodes there are is what the servers had.
+# Stop the clients and compare the servers. The rows must have as many nodes as there
+# were servers.
 sub compare
 {
 	my ($name, @nodes) = @_;
@@ -95,7 +96,7 @@ sub compare
 	is($rows[$_], $rows[0], "$name: " . $nodes[$_]->name . " has the rows of the first: $rows[0]")
 	  foreach 1 .. $#rows;
 	my ($n, $ids) = split / /, $rows[0];
-	# of the last ID of a client there may be a part
+	# the last ID in a client's output may be incomplete
 	cmp_ok($n, '>=', $seen - @loads, "$name: $n rows, of which clients have seen $seen");
 	cmp_ok($ids, '>=', @nodes, "$name: by as many nodes as there are servers");
 	is(query($_, q{SELECT count(*) FROM pg_stat_subscription_stats s, jsonb_each_text(to_jsonb(s))
@@ -106,7 +107,7 @@ sub compare
 	return;
 }
 
-# ---- two ----
+# ---- two servers ----
 
 my ($a, $b) = map { new_writer($_) } qw(a b);
 subscribe($a, $b, 'false');
@@ -115,7 +116,7 @@ begin_writing($_) foreach $a, $b;
 $_->more(2000) foreach grep { !$_->{finished} } map { @$_ } values %loads;
 compare('two', $a, $b);
 
-# ---- a third one comes, while nobody writes ----
+# ---- a third server joins, while no client writes ----
 
 my $c = new_writer('c');
 subscribe($c, $a, 'true');
@@ -125,7 +126,7 @@ subscribe($_, $c, 'false') foreach $a, $b;
 begin_writing($_) foreach $a, $b, $c;
 $_->more(2000) foreach grep { !$_->{finished} } map { @$_ } values %loads;
 
-# One crashes, and goes on with another node id.
+# One server crashes, and goes on with another node id.
 my $node_id = lease_of($b, 'node_id');
 $b->stop('immediate');
 $_->{finished}++ || $_->finish foreach @{ $loads{b} };

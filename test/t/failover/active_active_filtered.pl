@@ -1,7 +1,7 @@
-# Two servers, and then three, write one table with the logical replication of
-# PostgreSQL 15, which knows no "origin = none": a row filter on the bits of the
-# node lets each server send only rows that it has made, as doc/active-active.md says. In the
-# end all have the same rows, and no row went round in a circle.
+# Two servers, and later three, write one table with the logical replication of
+# PostgreSQL 15, which does not have "origin = none". A row filter on the node's bits
+# lets each server send only its own rows, as doc/active-active.md says. In the end all
+# servers have the same rows, and no row was sent twice.
 #
 # takes: 30 s
 use strict;
@@ -24,7 +24,7 @@ my $table = 'CREATE TABLE orders (
 my %node_id = (a => 1, b => 2, c => 3);
 my ($checker, %loads);
 
-# The page's statement, with other words in place of its own.
+# Return the page's statement with some of its words replaced.
 sub changed
 {
 	my ($statement, %words) = @_;
@@ -73,7 +73,7 @@ sub begin_writing
 	return;
 }
 
-# Stop writing, and wait until all have what each of them has written; compare.
+# Stop the clients, wait until each server has everything, and compare the servers.
 sub compare
 {
 	my ($name, @nodes) = @_;
@@ -98,7 +98,7 @@ sub compare
 	is((split / /, $rows[0])[1], scalar @nodes, "$name: of each server");
 	is(query($_, q{SELECT count(*) FROM orders WHERE made_on <> chr(96 + snowflake_node(id))}), '0',
 		"$name: each row is of the node that made it") foreach @nodes;
-	# whatever kinds of errors this major counts
+	# all kinds of errors that this major counts
 	is(query($_, q{SELECT coalesce(sum(value::bigint), 0) FROM pg_stat_subscription_stats s,
 		jsonb_each_text(to_jsonb(s)) WHERE key LIKE '%error_count'}), '0',
 		"$name: " . $_->name . ' has met no conflict') foreach @nodes;
@@ -106,7 +106,7 @@ sub compare
 	return;
 }
 
-# ---- two, both ways ----
+# ---- two servers, in both directions ----
 
 my ($a, $b) = map { new_writer($_) } qw(a b);
 subscribe($a, $b);
@@ -115,7 +115,7 @@ begin_writing($_) foreach $a, $b;
 $_->more(1000) foreach map { @$_ } values %loads;
 compare('two', $a, $b);
 
-# ---- changes of a row are sent by the server that made it, and by no other ----
+# ---- only the server that made a row sends its changes ----
 
 my ($of_a) = query($a, 'SELECT min(id) FROM orders WHERE snowflake_node(id) = 1');
 query($a, "UPDATE orders SET item = 'changed on a' WHERE id = $of_a");
@@ -128,7 +128,7 @@ query($a, "DELETE FROM orders WHERE id = $of_a");
 $a->wait_for_catchup('b_from_a');
 is(query($b, "SELECT count(*) FROM orders WHERE id = $of_a"), '0', 'a deletion is sent, too');
 
-# ---- a third one comes, while the others write: each gives it its own rows ----
+# ---- a third server joins, while the others write: each sends it its own rows ----
 
 begin_writing($_) foreach $a, $b;
 my $c = new_writer('c');

@@ -1,6 +1,6 @@
-# Logical replication of sequences, which PostgreSQL has from 19 on, includes the
-# mark and the config record: FOR ALL SEQUENCES omits none. A subscriber keeps its
-# own, and one without any takes the publisher's.
+# Logical replication of sequences, from PostgreSQL 19 on. FOR ALL SEQUENCES includes
+# the mark and the config record, and cannot leave them out. A subscriber keeps its own
+# mark and record. If it has none, it takes the publisher's.
 #
 # takes: 20 s
 # needs: server_19
@@ -83,14 +83,14 @@ is(registers($green, 'postgres'), registers($blue, 'postgres'),
 	'a database without a record takes that of the publisher');
 is(mark($green, 'postgres'), mark($blue, 'postgres'), 'and its mark');
 
-# what is issued last on the old server lies before what the new one issues
+# the last IDs of the old server are below the first ones of the new server
 query($blue, q{SELECT snowflake_advance(snowflake_min_id(clock_timestamp() + interval '2 s'))});
 refresh($green, 'postgres');
 is(mark($green, 'postgres'), mark($blue, 'postgres'), 'a later mark is taken');
 cmp_ok(epoch_ms(query($green, 'INSERT INTO orders DEFAULT VALUES RETURNING id')),
 	'>=', mark($blue, 'postgres'), 'the first ID of the new server is not below it');
 
-# now the new one is ahead
+# now the new server's mark is the later one
 my $mark = mark($green, 'postgres');
 cmp_ok($mark, '>', mark($blue, 'postgres'), 'the mark of the new server is the later one');
 refresh($green, 'postgres');
@@ -102,8 +102,8 @@ cmp_ok(mark($green, 'postgres'), '>=', $mark,
 	'nor where nobody has asked for an ID since the server started');
 query($green, 'INSERT INTO orders DEFAULT VALUES');
 
-# A worker is stopped when it has written the mark: it waits for another sequence,
-# which is one that it comes to later.
+# The worker is stopped after it has written the mark. It waits for a sequence that it
+# reaches later.
 my $worker = q{SELECT max(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
 	WHERE backend_type LIKE '%sequencesync%' AND locktype = 'relation' AND NOT granted};
 my $stopped = 0;
@@ -131,7 +131,7 @@ foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg
 ok($stopped, 'a worker was stopped between two sequences');
 is(mark($green, 'postgres'), $mark, 'the mark is what it was before, and the next worker keeps it');
 
-# ---- while sessions go on ----
+# ---- sessions make IDs meanwhile ----
 
 # The mark moves while the worker waits for the publisher.
 my $holder = $blue->background_psql('postgres');
@@ -146,8 +146,8 @@ $holder->quit;
 wait_for_sequences($green, 'postgres');
 cmp_ok(mark($green, 'postgres'), '>=', $mark, 'what has moved meanwhile is not put back');
 
-# A session is the first one of its server's life while the worker has written
-# the mark and waits for another sequence.
+# The worker has written the mark and waits for another sequence. Meanwhile the first
+# session of the server's life makes an ID.
 my $early = 0;
 foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg_class c
 	WHERE relkind = 'S' AND relname <> 'snowflake_mark'}))

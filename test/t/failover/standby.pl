@@ -1,5 +1,5 @@
-# A standby generates nothing, decodes, and can be promoted with another node
-# id and with a clock that is behind.
+# A standby makes no IDs, but decodes them. It is promoted with another node id, and
+# with a clock that is behind.
 #
 # takes: 12 s
 # quick
@@ -22,7 +22,7 @@ query($primary, q{
 });
 $primary->backup('backup');
 
-# What snowflake_status() says of a server's node id.
+# Return the answer of snowflake_status() about a server's node id.
 sub node_of
 {
 	my ($node) = @_;
@@ -30,7 +30,8 @@ sub node_of
 	return query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'});
 }
 
-# with the number that came along: said before it is too late, and after that
+# the standby has its primary's node id: the status warns before the promotion and
+# after it
 my $same = PostgreSQL::Test::Cluster->new('same');
 $same->init_from_backup($primary, 'backup', has_streaming => 1);
 $same->start;
@@ -47,7 +48,7 @@ like(node_of($same), qr/^warning\|1 is configured, and/, 'while IDs are made');
 $same->restart;
 like(node_of($same), qr/^ok\|1 is configured\|$/, 'a restart forgets it');
 
-# a primary that has become a standby, without having been copied, has its own
+# a primary that became a standby without being copied has its own node id
 $same->stop;
 $same->set_standby_mode;
 foreach my $i (1, 2)
@@ -97,7 +98,7 @@ is( query($standby, 'SELECT last_value FROM snowflake_state.snowflake_mark'),
 like(query($standby, 'SELECT snowflake_min_id(now()) > 0'), qr/t/,
 	'and computes bounds');
 
-# configured otherwise, it says so, and decodes only with an explicit layout
+# with another configuration it says so, and decodes only with an explicit layout
 $standby->stop;
 $standby->append_conf('postgresql.conf', "snowflake.layout = 'snowflake epoch:2025-01-01'");
 start_with_clock($standby, '+0');
@@ -110,7 +111,7 @@ $standby->stop;
 $standby->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
 start_with_clock($standby, '+0');
 
-# what the primary issues until its end, committed or not
+# the last IDs of the primary, committed or not
 query($primary, "ALTER SYSTEM SET synchronous_commit = off");
 $primary->reload;
 my @seen = split /\n/, query($primary, q{
@@ -123,7 +124,7 @@ query($primary, 'CREATE TABLE done ()');
 $primary->wait_for_catchup($standby, 'replay');
 $primary->stop('immediate');
 
-# promoted with another node id, an hour behind
+# promoted with another node id, and with the clock one hour behind
 set_clock($standby, '-3600');
 $standby->promote;
 is(query($standby, 'SHOW snowflake.node_id'), '2', 'it has its own node id');
@@ -144,8 +145,8 @@ check_ids('the same for a shard', \@shard);
 is(query($standby, 'SELECT count(*), min(snowflake_node(id)), max(snowflake_node(id)) FROM t'),
 	'400|1|2', 'the new IDs have the new node');
 
-# a second promotion, of a standby with the same node id and the same past:
-# what the database holds is never issued again
+# A second promotion, of a standby with the same node id and the same past. No ID in
+# the database is issued again.
 $standby->backup('backup');
 my $third = PostgreSQL::Test::Cluster->new('third');
 $third->init_from_backup($standby, 'backup', has_streaming => 1);

@@ -1,6 +1,6 @@
-# Servers that follow another one: standbys that are promoted, an old primary that is
-# rewound and promoted back, recoveries to the past, a copy that runs beside its
-# original; with clocks that are behind.
+# Servers that follow another one: promoted standbys, an old primary that is rewound
+# and promoted again, recoveries to the past, and a copy that runs beside its original.
+# Their clocks are behind.
 #
 # takes: 50 s
 use strict;
@@ -20,12 +20,12 @@ my $next = 'SELECT snowflake_nextval()';
 my $all = 'SELECT id FROM t UNION ALL SELECT id FROM s';
 my $behind = qr/wall clock is [\w ]+ behind the mark of this database/;
 
-# A lag that makes the new server's clock go through the very times in which
-# the old one has made IDs, and one beyond what a call waits for.
+# With the first lag, the clock of the new server goes through the same times as that
+# of the old one. The second lag is longer than a call waits.
 my @lags = (1, 3600);
 
-# What clients pause where they go on for many seconds, until backups are taken
-# or marks are over: it is the times that count then, and not how many IDs.
+# Clients pause for this long, where they run for many seconds until a backup is taken
+# or a mark is passed. There the times matter, and not the number of IDs.
 my $pace = 0.02;
 
 sub new_primary
@@ -39,7 +39,7 @@ sub new_primary
 	return $node;
 }
 
-# A standby that streams; the settings come last and so rule.
+# Make a streaming standby. These settings come last, so they win.
 sub new_standby
 {
 	my ($primary, $name, @settings) = @_;
@@ -52,8 +52,8 @@ sub new_standby
 	return $standby;
 }
 
-# Load on a server whose clock lags: what waits, and what is refused and then
-# goes on.
+# Run clients on a server whose clock lags. Their calls wait, or are refused until the
+# clock is right.
 sub load_behind
 {
 	my ($node, $checker, $group, $lag, $name, $shard) = @_;
@@ -70,8 +70,7 @@ sub load_behind
 	return;
 }
 
-# What the old primary has in its tables: it is started alone, at any time, and
-# is left running.
+# Check the tables of the old primary. It is started alone, and stays up.
 sub alone
 {
 	my ($node, $checker, $name) = @_;
@@ -81,9 +80,9 @@ sub alone
 	return;
 }
 
-# The primary ends under load, and its standby takes over. With a synchronous
-# one, and with one that has a node id of its own, no client sees an ID twice;
-# with an asynchronous one that has the same, no state of the database does.
+# The primary ends under load, and its standby takes over. If the standby is
+# synchronous or has its own node id, no client sees an ID twice. If it is asynchronous
+# and has the same node id, only the database never has an ID twice.
 foreach my $sync (1, 0)
 {
 	foreach my $lag (@lags)
@@ -118,7 +117,7 @@ foreach my $sync (1, 0)
 		$checker->states;
 		$checker->forget;
 
-		# the old primary follows, and takes over again
+		# the old primary follows the new one, and takes over again
 		next if $sync;
 		query($standby, 'CHECKPOINT');
 		my $conf = slurp_file($primary->data_dir . '/postgresql.conf');
@@ -147,11 +146,10 @@ foreach my $sync (1, 0)
 	}
 }
 
-# Asynchronous standbys that never got the last WAL. Each is promoted when the
-# old primary is gone, with its clock in the very times in which that has made
-# IDs. One that has a node id and shards of its own gives no client an ID of
-# before; with the same ones no state of the database has an ID twice, and that
-# is all.
+# Asynchronous standbys that never got the last WAL. Each is promoted when the old
+# primary is gone, with its clock at the times of that primary's IDs. If a standby has
+# its own node id and shards, no client gets an old ID from it. If it has the
+# primary's, only the database never has an ID twice.
 {
 	my $primary = new_primary('primary_lost');
 	my @standbys = map { {%$_, server => new_standby($primary, "standby_$_->{node}_$_->{lag}",
@@ -174,7 +172,7 @@ foreach my $sync (1, 0)
 			'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'still streaming';
 	}
 
-	# until the marks that they have are long over
+	# until the clock has passed the marks that the standbys have
 	wait_for_clock($primary, query($primary, 'SELECT last_value + 6000 FROM snowflake_state.snowflake_mark'));
 	$load->more(2000);
 	my $lost = query($primary, $insert);
@@ -219,9 +217,9 @@ foreach my $sync (1, 0)
 	$checker->states;
 }
 
-# A standby that applies late is promoted: it applies all that it has first.
-# A copy runs beside its original, with a node id and shards of its own. And a
-# recovery to the middle of the load, again with its own.
+# A standby that applies WAL late is promoted, and applies first what it has. A copy
+# runs beside its original, with its own node id and shards. A recovery ends in the
+# middle of the load; it too has its own.
 {
 	my $primary = new_primary('primary');
 	my $checker = IdChecker->new($primary->basedir . '/ids');
@@ -246,7 +244,7 @@ foreach my $sync (1, 0)
 
 	my $middle = query($primary, 'SELECT pg_current_wal_insert_lsn()');
 	$load->more(5000);
-	# or what lies behind the middle might not be on disk yet
+	# otherwise the WAL after that point might not be on disk yet
 	query($primary, 'CHECKPOINT');
 	$primary->stop('immediate');
 	$load->finish;

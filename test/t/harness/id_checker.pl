@@ -1,4 +1,4 @@
-# The checker of IDs finds the errors that it must find.
+# The checker of IDs finds the errors that it is meant to find.
 #
 # takes: 3 s
 use strict;
@@ -13,7 +13,7 @@ use IdChecker;
 
 my $round = 0;
 
-# What the checker says of these sessions: the number of IDs, and the faults.
+# Return the checker's verdict on these sessions: the number of IDs, and the faults.
 sub verdict
 {
 	my (@sessions) = @_;
@@ -24,7 +24,7 @@ sub verdict
 	return join("\n", $checker->_check($checker->{clients}{node}));
 }
 
-# The content of a file, as a client left it.
+# Return the checker's verdict on a file as a client leaves it.
 sub verdict_of_text
 {
 	my ($text) = @_;
@@ -50,14 +50,14 @@ like(verdict_of_text("1\nERROR\n12\n"), qr/line 2 is no ID: ERROR/,
 	'a line that is no ID');
 is(verdict_of_text("1\nERR"), '1', 'unless it is cut short');
 
-# ---- what it reports, by groups ----
+# ---- reports by groups ----
 
 sub new_checker
 {
 	return IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/' . ++$round);
 }
 
-# The tests that this runs: their names, and what is said of those that fail.
+# Return the results of the tests that this runs: their names, and why they fail.
 sub reported
 {
 	my ($run) = @_;
@@ -76,7 +76,7 @@ is(reported(sub { $checker->clients }), "ok a: $twice (2 checked)\nok b: $twice 
 	  . "not ok both: $twice (4 checked): ID 5 is there twice", 'a session of two groups');
 is($checker->checked, 8, 'what was checked is counted');
 
-# the floor: what came before the last crash lies below all that comes after it
+# the floor: all IDs after a crash are above all IDs before it
 my %highest;
 foreach my $step (
 	[ 'at first', [ 1, 5 ], [ 2, 9 ], 'ok', '' ],
@@ -110,9 +110,9 @@ append_to_file($checker->session('node'), '');
 is(reported(sub { $checker->clients }), "not ok node: $twice (0 checked): there are no IDs",
 	'no IDs at all');
 
-# ---- one holder of each tick ----
+# ---- each tick has one holder ----
 
-# IDs with a sequence of four bits, so 16 and 31 are of one tick.
+# The IDs have a sequence of four bits, so 16 and 31 belong to one tick.
 sub holders_of
 {
 	my (@sessions) = @_;
@@ -137,7 +137,7 @@ is(holders_of([ 'a', 16, 20 ], [ 'b', 17 ], [ 'a', 18 ]),
 	"not ok holders (1 checked): a and b have both issued IDs from 16 on", 'and of three sessions');
 is(holders_of(['a']), 'not ok holders (0 checked): there are no IDs', 'no holders at all');
 
-# ---- what it reads from databases ----
+# ---- IDs in the tables of databases ----
 
 my $node = PostgreSQL::Test::Cluster->new('main');
 $node->init;
@@ -174,7 +174,7 @@ $node->safe_psql('postgres', q{
 	INSERT INTO unlogged VALUES (4);
 	INSERT INTO shard_t VALUES (1), (2), (3)});
 
-# What the checker says of the tables of the database.
+# Return the checker's verdict on the tables of the database.
 sub tables
 {
 	my $tables = new_checker();

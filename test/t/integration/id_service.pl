@@ -1,9 +1,8 @@
-# IDs as a service: sixteen clients take batches from two servers, through pgbouncer
-# in transaction mode in front of each, while one server dies, then the other's
-# pgbouncer, and then a clock is set back. All clients continue with the other
-# server, and no ID is there twice. The clients are those of
-# examples/with_service.py, pgbouncer's configuration is examples/pgbouncer.ini.
-# Needs pgbouncer and psycopg.
+# IDs as a service. Sixteen clients take batches from two servers, each behind a
+# pgbouncer in transaction mode. One server dies, then the other's pgbouncer, and then
+# a clock is set back. All clients go on with the other server, and no ID comes twice.
+# The clients are those of examples/with_service.py, and pgbouncer's configuration is
+# examples/pgbouncer.ini. Needs pgbouncer and psycopg.
 #
 # takes: 13 s
 # needs: pgbouncer python3 python3-psycopg
@@ -21,7 +20,7 @@ use Time::HiRes qw(time usleep);
 
 my $CLIENTS = 16;
 
-# Without a wait, a server whose clock is wrong refuses at once.
+# Calls do not wait for the clock, so a server with a wrong clock refuses at once.
 my @node = map {
 	new_server("ids$_", "snowflake.node_id = '$_'",
 		'snowflake.max_clock_wait = 0')
@@ -31,7 +30,7 @@ $node[1]->start;
 query($_, 'CREATE EXTENSION snowflake') foreach @node;
 my @bouncer = map { PgBouncer->new($_)->start } @node;
 
-# ---- what transaction mode leaves of a session ----
+# ---- state of a session in transaction mode ----
 
 foreach my $i (0, 1)
 {
@@ -41,7 +40,7 @@ foreach my $i (0, 1)
 		'a batch through pgbouncer ' . ($i + 1));
 }
 
-# one connection to the server, which two clients take turns with
+# one connection to the server, which two clients share
 my $narrow = PgBouncer->new($node[0], default_pool_size => 1,
 	PgBouncer::version() >= 1.21 ? (max_prepared_statements => 100) : ())->start;
 my $id = $narrow->query('SELECT snowflake_nextval()');
@@ -72,7 +71,7 @@ else
 		'prepared statements: not before pgbouncer 1.21');
 }
 
-# ---- one of two may die ----
+# ---- one of the two servers dies ----
 
 my $dir = "$PostgreSQL::Test::Utils::tmp_check/ids";
 my $log = "$PostgreSQL::Test::Utils::log_path/clients.log";
@@ -84,7 +83,7 @@ my $clients = IPC::Run::start(
 	[ '/usr/bin/python3', "$FindBin::RealBin/../../helpers/service_clients.py", $conninfo, @file ],
 	'>', $log, '2>&1');
 
-# The node of each of a client's IDs behind the first so many bytes of its file.
+# Return the nodes of a client's IDs after this many bytes of its file.
 sub nodes_behind
 {
 	my ($file, $bytes) = @_;
@@ -93,9 +92,9 @@ sub nodes_behind
 	  substr(slurp_file($file), $bytes) =~ s/[^\n]*\z//r;
 }
 
-# Wait until each client has ten batches more, since when the given thing was
-# done, and how long it took them all to get their first; returns the nodes of
-# the last batch of each.
+# Wait until each client has made ten more batches since the event named $what. Print
+# how long it took until each had its first one. Return the nodes in each client's last
+# batch.
 sub more
 {
 	my ($what) = @_;
@@ -141,7 +140,7 @@ foreach my $file (@file)
 {
 	my %ids;
 
-	# those of a node ascend; the clocks of two do not agree to the millisecond
+	# the IDs of one node ascend; those of two nodes need not, since the clocks differ
 	push @{ $ids{ ($_ >> 12) & 1023 } }, $_
 	  foreach split /\n/, slurp_file($file) =~ s/[^\n]*\z//r;
 	$checker->saw('the clients of the service', @$_) foreach values %ids;

@@ -1,8 +1,8 @@
-# The manifests of examples/kubernetes: each reference has its target; they conform
-# to Kubernetes' schemas, if these are available; and real servers on hosts named
-# like the pods accept what they configure, and the probes give the right results. No
-# cluster runs them. Needs YAML::XS; SNOWFLAKE_SCHEMAS is a directory of npm's with
-# the packages of schemas (test/all).
+# The manifests of examples/kubernetes. Each reference has its target, and the
+# manifests conform to Kubernetes' schemas, if these are available. Real servers on
+# hosts named like the pods accept the configuration, and the probes give the right
+# results. No cluster runs them. Needs YAML::XS. SNOWFLAKE_SCHEMAS is a directory of
+# npm with the packages of the schemas (test/all sets it).
 #
 # takes: 22 s
 # needs: libyaml-libyaml-perl nodejs
@@ -34,7 +34,7 @@ foreach my $file ($ENV{SNOWFLAKE_SCHEMAS} ? qw(ids.yaml cloudnative-pg.yaml) : (
 	ok($ended && $out =~ /^\d+ valid$/, "$file: as the schemas want it") or diag($out);
 }
 
-# ---- what refers to what ----
+# ---- references between the manifests ----
 
 my %is = map { $_->{kind} => $_ } YAML::XS::LoadFile("$examples/ids.yaml");
 is(join(' ', sort keys %is), 'ConfigMap PodDisruptionBudget Service StatefulSet',
@@ -84,10 +84,10 @@ my ($wait) = $settings =~ /^snowflake\.max_clock_wait = (\d+)s$/m;
 cmp_ok($container->{readinessProbe}{timeoutSeconds}, '>', $wait,
 	'the probe lasts longer than the server waits for its clock');
 
-# ---- servers, as the pods' ----
+# ---- servers like those of the pods ----
 
-# A server on a host of that name, with these settings; not started. Superusers
-# are named as in the image.
+# Make a server on a host of this name, with these settings, and do not start it. Its
+# superuser has the name that the image uses.
 sub server_on
 {
 	my ($host, $settings) = @_;
@@ -96,7 +96,7 @@ sub server_on
 	$node->init(allows_streaming => 1);
 	my $own = slurp_file($node->data_dir . '/postgresql.conf');
 	my @own = $own =~ /^(?:unix_socket_directories|port) = .*$/mg;
-	# what the manifest says of addresses is for the pod's network
+	# the manifest's addresses belong to the pod's network
 	$node->append_conf('postgresql.conf',
 		join "\n", $settings, @own, "listen_addresses = '127.0.0.1'", '');
 	return $node;
@@ -113,7 +113,7 @@ sub start_on
 	return;
 }
 
-# Whether a probe finds a server well, and what it prints.
+# Return whether a probe succeeds, and what it prints.
 sub probe
 {
 	my ($node, @command) = @_;
@@ -167,7 +167,7 @@ my $name = $cluster->{metadata}{name};
 like($cluster->{spec}{imageName}, qr/:1[5-9]([._-]|$)/, 'the image\'s tag begins with a major version');
 cmp_ok($cluster->{spec}{instances}, '>', 1, 'more than one instance');
 
-# as the operator writes it
+# the configuration as the operator writes it
 my $written = join "\n",
   "shared_preload_libraries = '" . join(',', @{ $postgresql->{shared_preload_libraries} }) . "'",
   map { "$_ = '$postgresql->{parameters}{$_}'" } sort keys %{ $postgresql->{parameters} };
@@ -182,7 +182,7 @@ foreach my $serial (1, 2, 17)
 	$instance->stop;
 }
 {
-	# further instances than the layout has nodes
+	# more instances than the layout has nodes
 	local $ENV{SHIM_HOSTNAME} = "$name-1024";
 	local $ENV{LD_PRELOAD} = preload();
 	fails_to_start($instance, '', qr/FATAL: .*node id/, 'an instance beyond the layout\'s nodes');

@@ -1,6 +1,6 @@
-# pg_partman manages a table whose key is a Snowflake ID, by ranges of IDs: all
-# statements of doc/partitions.md about it. Needs pg_partman for this server, which
-# test/all installs if Debian has it.
+# pg_partman manages a table by ranges of its Snowflake IDs. The test runs all
+# statements about it in doc/partitions.md. Needs pg_partman for this server; test/all
+# installs it if Debian has it.
 #
 # takes: 9 s
 # needs: partman
@@ -24,7 +24,7 @@ my ($major, $minor) = split /\./, $version;
 my $type = $major < 5 ? 'native' : 'range';
 note("pg_partman $version");
 
-# What a day takes in IDs.
+# The width of a day, as a number of IDs.
 my $day = q{(snowflake_min_id('2026-11-22') - snowflake_min_id('2026-11-21'))::text};
 
 sub create_table
@@ -45,7 +45,7 @@ sub create_parent
 		"p_type => '$type'", "p_interval => $interval", @rest) . ')';
 }
 
-# The days on which partitions begin, and the default one.
+# Return the days on which the partitions begin, and the default partition.
 sub begins
 {
 	my ($table) = @_;
@@ -64,7 +64,7 @@ sub insert
 	return;
 }
 
-# Days, made ahead of the highest ID.
+# Partitions of a day, made ahead of the highest ID.
 create_table('orders');
 query($node, create_parent('orders', $day, 'p_premake => 2',
 	q{p_start_partition => snowflake_min_id('2026-11-21')::text}));
@@ -82,7 +82,7 @@ query($node, q{SELECT partman.run_maintenance('public.orders')});
 is(begins('orders'), '11-21, 11-22, 11-23, 11-24, default',
 	'and nothing for the time that passes without IDs');
 
-# The default partition takes what has no other, until it is moved.
+# Rows without a partition stay in the default one until they are moved.
 insert('orders', '2026-11-27 12:00');
 is(query($node, q{SELECT count FROM partman.check_default()}), 1,
 	'an ID further ahead is in the default partition, and is found there');
@@ -92,7 +92,7 @@ is(begins('orders'), '11-21, 11-22, 11-23, 11-24, 11-27, default',
 is(query($node, q{SELECT count(*) FROM partman.check_default()}), 0,
 	'and no longer in the default one');
 
-# Retention, as a number of IDs below the highest one.
+# Retention keeps a number of IDs below the highest one.
 query($node, qq{UPDATE partman.part_config
 	SET retention = (3 * $day\::bigint)::text, retention_keep_table = false
 	WHERE parent_table = 'public.orders'});
@@ -100,7 +100,7 @@ query($node, q{SELECT partman.run_maintenance('public.orders')});
 is(begins('orders') =~ s/11-27.*//r, '11-24, ',
 	'retention drops what lies three days below the highest ID');
 
-# On a schedule, by its worker.
+# pg_partman's worker runs the maintenance.
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'snowflake, pg_partman_bgw'
 pg_partman_bgw.interval = 1
@@ -114,22 +114,23 @@ ok( $node->poll_query_until('postgres', q{SELECT count(*) = 1
 $node->adjust_conf('postgresql.conf', 'shared_preload_libraries', "'snowflake'");
 $node->restart;
 
-# Weeks: those of the default layout begin with its epoch's day, a Monday.
+# Partitions of a week. The epoch of the default layout is a Monday.
 create_table('weekly');
 query($node, create_parent('weekly', "(7 * $day\::bigint)::text", 'p_premake => 2',
 	q{p_start_partition => snowflake_min_id('2026-11-16')::text}));
 is(begins('weekly'), '11-16, 11-23, 11-30, default', 'weeks begin on Mondays');
 
-# Months are of different lengths, so IDs do not count them ...
+# Months have different lengths, so a number of IDs cannot express them ...
 create_table('monthly');
 refused($node, create_parent('monthly', q{'1 month'}), 'P0001',
 	qr/invalid input syntax for type bigint: "1 month"/, 'months: not by IDs');
-# ... an epoch's unit is not what a Snowflake ID begins with ...
+# ... p_epoch does not work, because the upper bits of an ID are no time in such a unit
+# ...
 query($node, create_parent('monthly', q{'1 month'}, q{p_epoch => 'milliseconds'}));
 query($node, 'INSERT INTO monthly DEFAULT VALUES');
 is(query($node, 'SELECT tableoid::regclass FROM monthly'), 'monthly_default',
 	'months: with p_epoch each row goes to the default partition');
-# ... and encoders, which there are from 5.2 on, are not for columns of type bigint.
+# ... and encoders, from 5.2 on, do not work for columns of type bigint.
 query($node, q{CREATE FUNCTION encode_id(timestamptz) RETURNS text LANGUAGE sql
 	AS 'SELECT snowflake_min_id($1)::text';
 	CREATE FUNCTION decode_id(text) RETURNS timestamptz LANGUAGE sql
@@ -149,7 +150,7 @@ else
 		'months: encoders are not for bigint');
 }
 
-# Partitions that snowflake_create_partitions() has made stay where they are.
+# The partitions of snowflake_create_partitions() stay as they are.
 create_table('mixed');
 query($node, q{SELECT snowflake_create_partitions('mixed', '1 day', '2026-11-18', '2026-11-22')});
 refused($node, create_parent('mixed', $day,
@@ -178,13 +179,13 @@ elsif (query($node, 'SHOW server_version_num') < 160000)
 }
 else
 {
-	# since 16, 2026_11_21 is a number
+	# since 16, 2026_11_21 can be read as a number
 	query($node, q{SELECT partman.run_maintenance('public.mixed')});
 	is(begins('mixed'), '11-22, 11-23, default',
 		'but it reads IDs from names, and retention drops the newest rows');
 }
 
-# Months without it: both may be called as often as one likes.
+# Months without pg_partman: both statements may run as often as one likes.
 create_table('calendar');
 query($node, q{SELECT snowflake_create_partitions('calendar', '1 month', '2026-09-01', '2027-01-01')});
 query($node, query($node, q{SELECT string_agg(format('DROP TABLE %s', partition), ';')

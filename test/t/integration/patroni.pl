@@ -1,7 +1,6 @@
-# Two servers under Patroni: a leader that dies under load, and a leader that
-# continues beside its successor because its Patroni is frozen. With leased node ids,
-# and with one configured for each member. No ID is made twice. Needs patroni and
-# etcd.
+# Two servers under Patroni. In one case the leader dies under load. In the other one
+# the leader goes on beside its successor, because its Patroni is frozen. Node ids are
+# leased, or configured for each member. No ID is made twice. Needs patroni and etcd.
 #
 # takes: 80 s
 # needs: patroni python3-etcd etcd-server etcd-client libcurl4-openssl-dev
@@ -20,7 +19,7 @@ use SnowflakeTest;
 
 my $etcd = Etcd->new('dcs')->start;
 
-# What makes a registry in etcd: under the key.
+# The value of a key in etcd that makes the prefix a registry.
 my $registry = q{SELECT json_build_object(
 	'generation', right(replace(gen_random_uuid()::text, '-', ''), 16),
 	'layout', text,
@@ -45,7 +44,7 @@ sub new_member
 		});
 }
 
-# A leader with the tables, and a member that follows it.
+# Start a leader, make the tables, and start a member that follows it.
 sub new_cluster
 {
 	my ($leader, $follower) = @_;
@@ -57,7 +56,8 @@ sub new_cluster
 	return;
 }
 
-# Unpaced, it would keep Patroni from its lock in etcd, and the follower behind.
+# Run clients. Without their pauses they would keep Patroni from renewing its lock in
+# etcd, and the follower would fall behind.
 sub load_on
 {
 	my ($checker, $member) = @_;
@@ -73,7 +73,7 @@ sub is_primary
 	return query($member->node, 'SELECT NOT pg_is_in_recovery()') eq 't';
 }
 
-# The tables, as one state of the database.
+# Check the tables as one state of the database.
 sub look_at
 {
 	my ($checker, $name, $member) = @_;
@@ -83,7 +83,7 @@ sub look_at
 	return;
 }
 
-# The leader dies under load, its server first and without a word.
+# The leader dies under load: first its server, without a shutdown.
 sub die_under_load
 {
 	my ($checker, $leader, $follower) = @_;
@@ -108,7 +108,7 @@ sub die_under_load
 	return;
 }
 
-# The leader's Patroni is frozen, and cannot stop its server.
+# The leader's Patroni is frozen, and so cannot stop its server.
 sub split_brain
 {
 	my ($checker, $leader, $follower) = @_;
@@ -133,8 +133,8 @@ sub split_brain
 	look_at($checker, 'the old side', $leader);
 	look_at($checker, 'the new side', $follower);
 
-	# Its Patroni goes on, and there is one leader again. That may be the old one:
-	# with etcd, Patroni 3.0 writes itself into a lock that it takes to be its own.
+	# Patroni goes on, and there is one leader again. It may be the old one: with etcd,
+	# Patroni 3.0 takes a lock for its own and writes its name into it.
 	$leader->signal('CONT');
 	my ($now) = Patroni::settle($leader, $follower);
 	pass('one follows the other again: ' . $now->node->name . ' leads');
@@ -151,7 +151,7 @@ sub split_brain
 # ---- leased node ids, in the same etcd ----
 
 {
-	# who leads again goes on with its shards above all that it had reserved
+	# a server that leads again begins its shards above everything that it had reserved
 	my %shared = ('snowflake.registry' => 'etcd://' . $etcd->host . '/registry',
 		'snowflake.lease_reserve' => '20s');
 	my @members = map { new_member('leased', $_, shared => \%shared) } 1, 2;

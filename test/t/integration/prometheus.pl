@@ -1,6 +1,6 @@
-# The alert rules of examples/prometheus, by promtool; and their queries, which
-# postgres_exporter runs on a server: each metric that a rule names exists, and has
-# the server's value. Needs prometheus and prometheus-postgres-exporter.
+# promtool runs the tests of the alert rules in examples/prometheus. postgres_exporter
+# runs their queries on a server: each metric that a rule names must exist and have the
+# server's value. Needs prometheus and prometheus-postgres-exporter.
 #
 # takes: 6 s
 # needs: prometheus prometheus-postgres-exporter
@@ -18,7 +18,7 @@ use Time::HiRes qw(time usleep);
 
 my $examples = "$FindBin::RealBin/../../../examples/prometheus";
 
-# ---- the rules, as Prometheus reads them ----
+# ---- Prometheus reads the rules ----
 
 sub promtool
 {
@@ -41,7 +41,7 @@ my %fires = map { $_ => 1 }
   slurp_file("$examples/snowflake.rules.test.yml") =~ /alertname: (\w+)\n\s*exp_alerts:/g;
 is_deeply([ sort keys %fires ], [ sort @alerts ], 'each was seen to fire');
 
-# ---- the metrics, as an exporter has them of a server ----
+# ---- the exporter's metrics of a server ----
 
 my $node = new_server('monitored', "snowflake.shards = '3'",
 	'snowflake.max_clock_wait = 0');
@@ -49,7 +49,7 @@ start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake');
 query($node, 'CREATE ROLE monitor LOGIN');
 
-# Text on a page: the metrics by their names.
+# Return the exporter's page, as a hash from the name of a metric to its value.
 sub metrics
 {
 	my ($node) = @_;
@@ -116,7 +116,7 @@ cmp_ok(abs($has->{snowflake_layout_left_seconds}
 			- query($node, 'SELECT extract(epoch FROM layout_end - now()) FROM pg_stat_snowflake')),
 	'<', 600, 'the layout lasts as long as the server says');
 
-# ---- one that has no node id, and a standby ----
+# ---- a server without a node id, and a standby ----
 
 set_clock($node, 0);
 $node->backup('backup');

@@ -1,5 +1,5 @@
-# A server that cannot write to disk that its registry has lost data does so as soon
-# as it can.
+# A server notices that its registry has lost data, and cannot write that to its disk.
+# It writes it as soon as it can.
 #
 # takes: 20 s
 use strict;

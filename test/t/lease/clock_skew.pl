@@ -1,6 +1,6 @@
-# Servers that lease their node ids, and clocks: each with a clock of its own,
-# up to 20 s apart, while slots change hands; and an outage of the registry of
-# 30 minutes, which by another clock are seconds.
+# Servers that lease their node ids, and their clocks. Each server has its own clock,
+# up to 20 s wrong, while slots change hands. The registry is away for 30 minutes,
+# which take seconds by the real clock.
 #
 # takes: 37 s
 use strict;
@@ -20,7 +20,7 @@ my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/
 
 # ---- servers ----
 
-# Two slots: 2**13 IDs of both in a ms.
+# Two slots. Together they have 2**13 IDs in a millisecond.
 my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
 my $shift = 13;
 
@@ -43,7 +43,8 @@ sub initialize
 	return;
 }
 
-# A server for this registry, of a data directory that is made once.
+# Make a server for this registry. Its data directory is copied from one that is made
+# once.
 my $origin;
 
 sub new_holder
@@ -79,7 +80,7 @@ my %offset = (far_behind => -20, behind => -3, right => 0, ahead => 3, far_ahead
 my %clock = map { $_ => new_clock("$PostgreSQL::Test::Utils::tmp_check/clock_$_") } keys %node;
 my (%load, %errors);
 
-# In seconds from the real time.
+# Set a server's clock to this many seconds from the real time.
 sub set_clock_of
 {
 	my ($name, $seconds) = @_;
@@ -106,7 +107,7 @@ sub finish_load
 	return;
 }
 
-# Beyond 5 s nobody gets a slot, also where all are free.
+# Beyond 5 s no server gets a slot, although all are free.
 foreach (
 	[ 'far_behind', qr/$none.*The wall clock is (?:19|20|21) s behind that of the registry\..*HINT:  Set the server's clock right/s ],
 	[ 'far_ahead', qr/$none.*The wall clock is (?:19|20|21) s ahead of that of the registry\./s ])
@@ -119,7 +120,7 @@ foreach (
 }
 is(query($registry, 'SELECT count(*) FROM snowflake_registry.slots()'), '0', 'none was claimed');
 
-# Within that there is a warning above 200 ms.
+# Below 5 s there is a warning from 200 ms on.
 start_node('ahead');
 wait_for_lease($node{ahead}, q{state = 'held'});
 start_node('right');
@@ -130,8 +131,8 @@ like_log($node{ahead}, qr/WARNING:  .*The wall clock is [23]\d\d\d ms ahead of t
 like_log($node{behind}, qr/WARNING:  .*The wall clock is [23]\d\d\d ms behind that of the registry\.\n/, 0, 'behind: a warning');
 unlike(slurp_file($node{right}->logfile), qr/ms (?:ahead of|behind) that of the registry/, 'right: none');
 
-# One who has a slot leaves, and the one that waits for one takes it. Whatever
-# its clock says, it begins above what was issued and, after a crash, reserved.
+# One server stops, and the waiting server takes its slot. Whatever its clock says, it
+# begins above the IDs issued and, after a crash, above the reserved time.
 sub hand_over
 {
 	my ($from, $to, $how) = @_;
@@ -160,7 +161,7 @@ hand_over('right', 'ahead', 'fast');
 hand_over('behind', 'right', 'fast');
 hand_over('ahead', 'behind', 'immediate');
 
-# A clock is set while its server has a slot.
+# The clock of a server that has a slot is set.
 {
 	my $from = -s $node{behind}->logfile;
 
@@ -182,9 +183,9 @@ $registry->stop;
 
 # ---- an outage of 30 minutes ----
 
-# The registry and the servers have one clock, which is moved on: as fast as a
-# process keeps up that takes 3 s without a look at it for a freeze, and in each
-# minute until clients have asked for IDs once more.
+# The registry and the servers share one clock, which the test moves on. A worker that
+# does not see the clock for 3 s takes itself for frozen. So the clock waits for the
+# worker at each step, and once a minute until clients have made IDs.
 my $clock = new_clock("$PostgreSQL::Test::Utils::tmp_check/clock_moved");
 my ($ahead_ms, $step_ms) = (0, 1000);
 
@@ -205,21 +206,21 @@ sub move_on
 			die 'the worker does not look at the clock' if time() > $last;
 			usleep(200);
 		}
-		# of six, three may have been on their way before
+		# of six calls, up to three may have begun before
 		$load->more(6) if $ahead_ms % 60000 == 0;
 	}
 	write_clock($clock, 'nap_ms', 0);
 	return;
 }
 
-# When an ID was made, in minutes.
+# Return the minute in which an ID was made.
 sub minute_of { my ($id) = @_; return int(($id >> $shift) / 60000) }
 
 $registry = new_registry('outage');
 start_by_clock($registry, $clock);
 initialize($registry);
 
-# The second one wants the slot that the first one has, and no other.
+# The second server wants the slot that the first one has, and no other.
 my ($holder, $heir) = map { new_holder($registry, $_, "snowflake.lease_reserve = '1h'") } qw(holder heir);
 start_by_clock($holder, $clock);
 wait_for_lease($holder, q{state = 'held'});

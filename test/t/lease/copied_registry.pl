@@ -1,5 +1,5 @@
-# A registry in PostgreSQL that waits in vain for its synchronous standby, also while
-# that is promoted, and a registry that was copied.
+# A registry in PostgreSQL whose synchronous standby does not answer, also while that
+# standby is promoted; and a registry that was copied.
 #
 # takes: 80 s
 use strict;
@@ -20,20 +20,20 @@ query($registry, "SELECT snowflake_registry.init('$layout')");
 my $a = start_holder('a');
 wait_for_lease($a, q{state = 'held'});
 
-# What the server has, of its node id and of its shards.
+# Return the server's right: the until of its node id and of its shards.
 sub has
 {
 	return query($a, q{SELECT l.until, s.until FROM snowflake_leases() l, snowflake_leases() s WHERE l.kind = 'node' AND s.kind = 'shards'});
 }
 
-# The versions of both records, as the registry shows them.
+# Return the versions of both records that a reading of the registry shows.
 sub shown
 {
 	return split /\|/, query($registry, q{SELECT max(s.version), max(h.version)
 		FROM snowflake_registry.slot s, snowflake_registry.shards h});
 }
 
-# ---- a write is shown, and is not acknowledged ----
+# ---- a reading shows a write that was not acknowledged ----
 
 {
 	my $waiting = q{FROM pg_stat_activity WHERE wait_event = 'SyncRep'};
@@ -45,7 +45,7 @@ sub shown
 	$has = has();
 	($slot, $shards) = shown();
 
-	# The second of each stands on the first, as the server has read it.
+	# The second write of each kind builds on the first one, which the server has read.
 	$registry->poll_query_until('postgres', qq{SELECT (SELECT count(pg_terminate_backend(pid)) $waiting) >= 0
 		AND max(s.version) > $slot + 1 AND max(h.version) > $shards + 1
 		FROM snowflake_registry.slot s, snowflake_registry.shards h}) or die 'nothing is shown';
@@ -57,9 +57,9 @@ sub shown
 	wait_for_lease($a, q{state = 'held'});
 	make_ids($a, 100);
 }
-# ---- a copy, and what is none ----
+# ---- a copied directory, and changes that make no copy ----
 
-# Is this database the registry that it says it is?
+# Return true if this database is the registry that its record names.
 sub in_place
 {
 	my ($node) = @_;
@@ -67,8 +67,8 @@ sub in_place
 	return query($node, 'SELECT bool_and(in_place) FROM snowflake_registry.read()');
 }
 
-# A server with this data directory is not to be used as the registry, and can
-# be made one.
+# Check that a server with this directory is refused as the registry, and that a
+# recovery makes it one.
 sub is_noticed
 {
 	my ($node, $name) = @_;
@@ -90,7 +90,7 @@ $registry->stop('immediate');
 $registry->start;
 is(in_place($registry), 't', 'nor does a crash');
 
-# A mark that cannot be read is not replaced, which would make a copy of this one.
+# A damaged mark is not replaced: that would make this registry look like a copy.
 my $mark = $registry->data_dir . '/global/pgsql_tmp/snowflake_registry';
 rename $mark, "$mark.kept" or die "$mark: $!";
 append_to_file($mark, 'damaged');
@@ -100,8 +100,8 @@ rename "$mark.kept", $mark or die "$mark: $!";
 is(in_place($registry), 't', 'it is as it was');
 wait_for_lease($a, q{problem IS NULL});
 
-# As pg_basebackup leaves it, with its WAL: without a signal file it begins with
-# the same system identifier and timeline.
+# A copy by pg_basebackup, with its WAL. Without a signal file it starts with the same
+# system identifier and timeline.
 $registry->backup('backup');
 my $copy = PostgreSQL::Test::Cluster->new('copy');
 $copy->init_from_backup($registry, 'backup');
@@ -121,7 +121,7 @@ $copy->stop;
 is_noticed($copy, 'a base backup');
 is(in_place($registry), 't', 'the original is what it was');
 
-# All of its files, also those that base backups leave out.
+# A copy of all files, also of those that base backups leave out.
 $a->stop;
 $registry->stop;
 my $files = PostgreSQL::Test::Cluster->new('files');
@@ -131,7 +131,7 @@ system_or_bail('cp', '-a', $registry->data_dir, $files->data_dir);
 $files->append_conf('postgresql.conf', 'port = ' . $files->port);
 is_noticed($files, 'a copy of all files');
 
-# pg_upgrade takes the tables along.
+# pg_upgrade copies the tables.
 my $upgraded = PostgreSQL::Test::Cluster->new('upgraded');
 my $bindir = $registry->config_data('--bindir');
 $upgraded->init;
@@ -146,7 +146,7 @@ command_ok(
   or diag(map { slurp_file($_) } glob($upgraded->data_dir . '/pg_upgrade_output.d/*/log/*_dump_*.log'));
 is_noticed($upgraded, 'a registry that was upgraded');
 
-# ---- a failover beside which the old primary goes on ----
+# ---- the old primary goes on beside a promoted standby ----
 
 $registry->start;
 is(in_place($registry), 't', 'the original is what it was');

@@ -16,7 +16,7 @@ my ($registry, $checker) = new_registry($layout);
 grant_registry();
 query($registry, "SELECT snowflake_registry.init('$layout')");
 
-# It extends soon, and is present for as long as a busy machine may take.
+# It extends its lease soon, and stays present also on a busy machine.
 my $a = start_holder('a', "snowflake.lease_reserve = '5s'",
 	"snowflake.lease_presence = '30s'", "snowflake.lease_timeout = '10s'");
 wait_for_lease($a, q{state = 'held'});

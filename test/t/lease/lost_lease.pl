@@ -1,5 +1,5 @@
-# Events that a lease of a node id survives, and events by which a server loses it: a
-# worker that is frozen, crashes, an administrator that frees its slot.
+# A server keeps or loses its lease of a node id: its worker is frozen or crashes, or
+# an administrator frees its slot.
 #
 # takes: 34 s
 use strict;
@@ -13,14 +13,14 @@ use LeaseTest;
 use Load;
 use SnowflakeTest;
 
-# Two slots, so that who has lost its own finds no other.
+# Two slots, so that a server that has lost its slot finds no other one.
 my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
 grant_registry();
 query($registry, "SELECT snowflake_registry.init('$layout')");
 my $b = start_holder('b');
-# this one loses nothing, however busy the machine is
+# this server keeps its lease, however busy the machine is
 my $c = start_holder('c', "snowflake.lease_reserve = '60s'",
 	"snowflake.lease_presence = '60s'", "snowflake.lease_timeout = '10s'");
 my $e = new_holder('e', "snowflake.lease_wait = '0'");
@@ -37,7 +37,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	wait_for_lease($b, 'until < clock_timestamp()');
 	refused($b, $next, '55000', $none, 'a frozen worker: refused when the reserve is used up');
 
-	# its slot goes to another one meanwhile
+	# meanwhile another server takes its slot
 	$registry->poll_query_until('postgres', 'SELECT count(*) = 1 FROM snowflake_registry.slots() WHERE NOT present')
 	  or die 'still present';
 	$e->start;
@@ -64,7 +64,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	set_lease($b, 'wait', 60000);
 	$load = load_on($b);
 
-	# both slots have a holder: it has to wait for its own
+	# both slots have a holder, so it must wait for its own
 	$load->more(1000);
 	$b->stop('immediate');
 	$load->finish;
@@ -91,14 +91,15 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	is(refusals_of($load), '', 'a worker that is ended alone is followed by another');
 }
 
-# ---- an administrator frees a slot, of a holder that lives ----
+# ---- an administrator frees the slot of a live server ----
 
 {
 	my $from = -s $b->logfile;
 	my $node_id = lease_of($b, 'node_id');
 	my $load;
 
-	# reserved for so long that no other delay makes it claim the same one
+	# the reserve is longer than other delays, so the server does not claim the same
+	# slot again
 	set_lease($b, 'reserve', 15000);
 	$load = load_on($b);
 	wait_for_lease($b, q{until > now() + interval '12 s'});

@@ -1,4 +1,4 @@
-# Servers that lease their node ids, and a registry in PostgreSQL that is
+# Servers lease their node ids from a registry in PostgreSQL. The registry is
 # unreachable, has lost its data, or fails over.
 #
 # takes: 45 s
@@ -19,13 +19,13 @@ my ($registry, $checker) = new_registry($layout);
 grant_registry();
 query($registry, "SELECT snowflake_registry.init('$layout')");
 
-# One server has reserved for longer than the registry is ever gone, and another
-# for as short as can be.
+# One server has a longer reserve than the registry is ever away. The other one has the
+# shortest reserve.
 my $patient = start_holder('patient', "snowflake.lease_reserve = '10min'", "snowflake.lease_wait = '0'");
 my $b = start_holder('b');
 wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 
-# ---- the registry is gone, for shorter and for longer than the reserve ----
+# ---- the registry is away, for less and for more than the reserve ----
 
 {
 	my %from = map { $_->name => -s $_->logfile } $patient, $b;
@@ -80,8 +80,8 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 # ---- the registry has lost data ----
 
 {
-	# whoever has held a node id there knows that it is not a new one, also where
-	# the setting names it by another text than at first
+	# a server that has held a node id there knows that the empty registry is not new,
+	# also if the setting spells it differently now
 	query($b, q{ALTER SYSTEM SET snowflake.registry = '} . query($b, 'SHOW snowflake.registry') . q{&connect_timeout=30'});
 	$b->restart;
 	wait_for_lease($b, q{state = 'held'});

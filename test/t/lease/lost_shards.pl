@@ -1,6 +1,5 @@
-# How a server loses the shards that it has leased, and gets them back: a worker that
-# is frozen, or ends; a registry that is unreachable, has a damaged shard record, or
-# has lost its data.
+# A server loses its leased shards and gets them back. Its worker is frozen or ends.
+# The registry is unreachable, has a damaged shard record, or has lost its data.
 #
 # takes: 55 s
 use strict;
@@ -49,7 +48,7 @@ wait_for_all($b, '5-14');
 	check_load($load, 1, 'and gets them back when they are free');
 }
 
-# ---- a worker that ends; meanwhile, another layout of shards ----
+# ---- a worker ends; meanwhile the layout of shards changes ----
 
 {
 	my $load = load_on($b, 8);
@@ -71,7 +70,7 @@ wait_for_all($b, '5-14');
 	pass('a worker that is ended alone is followed by another');
 }
 
-# ---- the registry is gone; its record is not one ----
+# ---- the registry is away; then its shard record is damaged ----
 
 {
 	my $load = load_on($a, 2);

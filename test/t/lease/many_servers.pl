@@ -1,7 +1,8 @@
-# Several servers with one registry: etcd with one member, etcd with three, and
-# PostgreSQL, all at once. In each there is one server more than there are slots,
-# all are made of one base backup, and clients ask all of them for IDs
-# throughout. Servers and their workers are frozen, the registry loses its
+# Several servers lease from one registry: etcd with one member, etcd with three, and
+# PostgreSQL, all at once. Each registry has one server more than slots. All servers
+# are made from one base backup, and clients ask them for IDs all the time. Servers and
+# their workers are frozen. The registry loses its quorum, its data, the password, or
+# its space. Needs etcd.
 # quorum, its data, the password, or its space. Needs etcd.
 #
 # takes: 105 s
@@ -30,7 +31,7 @@ my $lost = qr/The lease of node id \d is lost: somebody else has claimed it/;
 my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
 my @quota = (args => [ '--quota-backend-bytes', 4 * 1024 * 1024 ]);
 my $postgresql = PostgreSQL::Test::Cluster->new('registry');
-# Four slots, of which those of one datacenter are two.
+# Four slots. A datacenter has two of them.
 my $layout = 'timestamp:41 datacenter:1 worker:1 sequence:12 epoch:2024-01-01';
 my @registries = (
 	{ name => 'etcd', slots => [ 0 .. 3 ], members => [ Etcd->new('one', @quota) ] },
@@ -54,7 +55,7 @@ sub write_credentials
 	return;
 }
 
-# Start what is not running of a registry.
+# Start those members of a registry that do not run.
 sub begin
 {
 	my ($r) = @_;
@@ -70,7 +71,7 @@ sub begin
 	return;
 }
 
-# Kill as much of it as it takes: its leader, and one of the others.
+# Kill enough of a registry's members: the leader, and one of the others.
 sub cut_off
 {
 	my ($r) = @_;
@@ -86,7 +87,7 @@ sub cut_off
 	return;
 }
 
-# Make it a registry in which nobody claims a slot for so many seconds.
+# Initialize a registry in which no server may claim a slot for this many seconds.
 sub initialize
 {
 	my ($r, $seconds) = @_;
@@ -144,8 +145,8 @@ sub start_clients
 	return;
 }
 
-# Its clients have met nothing but refusals for want of a lease, and of these
-# only where that is said.
+# Stop a server's clients. Their only errors are refusals for want of a lease, if any
+# are allowed here.
 sub finish_clients
 {
 	my ($r, $node, $name) = @_;
@@ -163,7 +164,7 @@ sub finish_clients
 	return;
 }
 
-# One server waits for a slot, and the others have one.
+# Wait until one server waits for a slot and all others have one.
 sub settle
 {
 	my ($r) = @_;
@@ -188,7 +189,7 @@ sub settle
 	return;
 }
 
-# Note how many IDs there are, before and after: those made meanwhile.
+# Count the IDs before and after, so that the IDs made meanwhile are known.
 sub begin_fault { my ($r) = @_; $r->{before} = sum(map { $_->count } @{ $r->{loads} }); return }
 
 sub end_fault
@@ -200,7 +201,7 @@ sub end_fault
 	return;
 }
 
-# A holder is as good as gone, and the one that waits takes its slot.
+# The holder is out of action. Wait until the waiting server takes its slot.
 sub wait_for_heir
 {
 	my ($r, $node_id, $fault) = @_;
@@ -211,7 +212,7 @@ sub wait_for_heir
 	return;
 }
 
-# The one that is back finds out.
+# Check that the holder notices this when it is back.
 sub expect_fence
 {
 	my ($r, $node, $from, $fault) = @_;
@@ -223,7 +224,7 @@ sub expect_fence
 	return;
 }
 
-# ---- one base backup for all ----
+# ---- one base backup for all servers ----
 
 write_credentials('p "w');
 $postgresql->init;
@@ -285,7 +286,7 @@ foreach my $r (@registries)
 	pass("$r->{name}: until it is");
 }
 
-# ---- one server more than there are slots ----
+# ---- one server more than slots ----
 
 foreach my $r (@registries)
 {
@@ -340,7 +341,8 @@ foreach my $fault ('a frozen worker', 'a frozen server')
 		is(kill('STOP', @pids), scalar @pids, "$r->{name}: $fault");
 		next if $fault !~ /server/;
 
-		# it has no more of them, and some may be ending
+		# the stopped postmaster starts no more processes, and some of these may be
+		# ending
 		push @pids, split ' ', `ps -o pid= --ppid $postmaster`;
 		kill 'STOP', @pids;
 	}
@@ -354,7 +356,7 @@ foreach my $fault ('a frozen worker', 'a frozen server')
 	expect_fence($_, @{ $frozen{ $_->{name} } }{ 'node', 'from' }, $fault) foreach @registries;
 }
 
-# ---- the registry is gone for longer than the reservation ----
+# ---- the registry is away for longer than the reserve ----
 
 foreach my $r (@registries)
 {
@@ -395,9 +397,9 @@ foreach my $r (@registries)
 }
 settle($_) foreach @registries;
 
-# ---- the registry is gone for shorter than the reservation ----
+# ---- the registry is away for less than the reserve ----
 
-# From here on nobody is refused.
+# From here on no call is refused.
 set_everywhere("snowflake.lease_reserve = '60s'");
 foreach my $r (@registries)
 {
@@ -427,10 +429,10 @@ foreach my $r (@registries)
 
 # ---- the password is changed ----
 
-# To check a password takes etcd long, on purpose.
+# etcd takes long to check a password, on purpose.
 set_everywhere("snowflake.lease_timeout = '5s'");
 
-# A user who may do all, and one for the prefix.
+# A user with all rights, and one for the prefix.
 foreach my $r (grep { $_->{members} } @registries)
 {
 	my $etcd = $r->{members}[0];
@@ -467,7 +469,7 @@ foreach my $r (@registries)
 	begin_fault($r);
 	set_password($r, 'new');
 }
-# more is to be written at once
+# the new reserve must be written at once
 set_everywhere("snowflake.lease_reserve = '2min'");
 foreach my $r (@registries)
 {
@@ -483,7 +485,7 @@ foreach my $r (@registries)
 		{ name => 'root', password => 'p "w' })->{token}) if $r->{members};
 }
 
-# ---- the quota is used up ----
+# ---- etcd's quota is used up ----
 
 my @etcds = grep { $_->{members} } @registries;
 foreach my $r (@etcds)

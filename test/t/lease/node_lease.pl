@@ -1,5 +1,5 @@
-# Node ids leased from a registry in PostgreSQL: obstacles to a lease; several
-# servers, their clocks, stops under load, and copies.
+# Node ids leased from a registry in PostgreSQL: obstacles to a lease; several servers,
+# their clocks, stops under load, and copies.
 #
 # takes: 30 s
 use strict;
@@ -17,18 +17,18 @@ use LeaseTest;
 use Load;
 use SnowflakeTest;
 
-# Four slots, so that they run out.
+# Four slots, fewer than servers.
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 
-# A database with the extension, and nothing preloaded.
+# The registry preloads no library. Its database has the extension.
 my ($registry, $checker) = new_registry($layout);
 
-# All servers stop by themselves, and give back what they have: so none waits for
-# the end of a lease, and none loses one on a machine that is busy.
+# All servers stop cleanly and give their leases back, so no server waits for the end
+# of a lease. The long times keep the leases alive on a busy machine.
 my @times = ("snowflake.lease_reserve = '60s'", "snowflake.lease_presence = '30s'",
 	"snowflake.lease_timeout = '5s'");
 
-# ---- a registry that is not one yet ----
+# ---- no registry yet ----
 
 my $a = new_holder('a', @times, "snowflake.lease_wait = '0'");
 foreach my $bad (
@@ -43,7 +43,7 @@ foreach my $bad (
 }
 unlike(slurp_file($a->logfile), qr/secret/, 'no password is in the log');
 
-# A binary upgrade has no worker.
+# In binary upgrade mode there is no worker.
 foreach my $mode ('', '-b')
 {
 	my $from = -s $a->logfile;
@@ -55,8 +55,8 @@ foreach my $mode ('', '-b')
 		$mode eq '' ? 1 : 0, "a worker with postgres $mode");
 }
 
-# An installation without a registry's library: a copy of the server, which
-# finds its directories by where it is itself.
+# An installation without the registry's library. The server is copied, since it finds
+# its directories by its own place.
 {
 	my $root = "$PostgreSQL::Test::Utils::tmp_check/installation";
 	my %dir = map { chomp(my $d = `$ENV{PG_CONFIG} --$_`); $_ => $d } qw(bindir pkglibdir sharedir);
@@ -77,7 +77,7 @@ foreach my $mode ('', '-b')
 .*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\) are installed: install them, and build}, 'a registry whose library was not built');
 }
 
-# The library is looked for as the extension's own is, which may be elsewhere.
+# The registry's library is looked up in dynamic_library_path, as the extension's is.
 my $elsewhere = "$PostgreSQL::Test::Utils::tmp_check/elsewhere";
 chomp(my $pkglibdir = `$ENV{PG_CONFIG} --pkglibdir`);
 make_path($elsewhere);
@@ -87,8 +87,8 @@ query($registry, 'ALTER ROLE worker NOLOGIN');
 $a->start;
 query($a, 'CREATE EXTENSION snowflake; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
 
-# The registry's role and address are where the setting is: with members of
-# pg_read_all_settings. All others are told what kind of problem it is.
+# Only roles that may see the setting (members of pg_read_all_settings) see the
+# registry's role and address. All others see which kind of problem it is.
 my $told = q{SELECT l.registry, l.problem, l.remedy, s.registry, s.problem, s.remedy,
 	v.lease_problem FROM snowflake_leases() l, snowflake_leases() s, pg_stat_snowflake v
 	WHERE l.kind = 'node' AND s.kind = 'shards'
@@ -166,7 +166,7 @@ wait_for_lease($e, q{state = 'held'});
 make_ids($e, 100);
 pass('until one is free');
 
-# ---- clocks that are off, but not by much ----
+# ---- clocks that are a little wrong ----
 
 {
 	my $offset = q{SELECT registry_offset FROM snowflake_clock()};
@@ -176,7 +176,7 @@ pass('until one is free');
 		'the offset of a clock that is right');
 	$e->stop;
 	$from = -s $e->logfile;
-	# more than an answer may take, which does not count
+	# the offset is larger than the time of an answer, which is not counted
 	start_with_clock($e, 4);
 	wait_for_lease($e, q{state = 'held'});
 	is(query($e, "SELECT extract(epoch FROM ($offset)) BETWEEN 1 AND 4.5"), 't',
@@ -191,10 +191,10 @@ pass('until one is free');
 	wait_for_lease($e, q{state = 'held'});
 }
 
-# ---- a server that stops under load, and another that takes its slot ----
+# ---- a server stops under load, and another one takes its slot ----
 
-# The clock of the other one is behind: it goes through the very times in which
-# the first one has made IDs. No client pauses, so that no ms goes by without any.
+# The clock of the second server is behind, so it goes through the same times as the
+# first one. Clients do not pause, so every millisecond has IDs.
 query($_, load_tables()) foreach (@holders{ 'a', 'b' }, $e);
 foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 {
@@ -239,7 +239,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$copy->stop;
 }
 
-# ---- this slot and no other ----
+# ---- a pinned node id ----
 
 {
 	my $b = $holders{b};

@@ -1,6 +1,6 @@
-# Registries that go back: an older copy replaces the registry of running servers,
-# and a generation that a recovery has ended comes back. The servers notice, report
-# it, and make no ID twice; a recovery repairs it.
+# A registry goes back in time: an older copy replaces the registry of running servers,
+# and a generation that a recovery has ended comes back. The servers notice this,
+# report it, and make no ID twice. A recovery mends it.
 #
 # takes: 160 s
 # part etcd: etcd-server etcd-client libcurl4-openssl-dev
@@ -62,7 +62,7 @@ sub wait_until_held
 	return;
 }
 
-# Until each has extended its leases since.
+# Wait until each server has extended its leases.
 sub wait_for_extensions
 {
 	my (@nodes) = @_;
@@ -77,7 +77,7 @@ sub wait_for_extensions
 	return;
 }
 
-# Clients of each server.
+# Start clients of each server.
 sub load_on
 {
 	my ($kind, @nodes) = @_;
@@ -87,7 +87,7 @@ sub load_on
 	return @loads;
 }
 
-# They end, and have met refusals only.
+# Stop the clients. Their only errors are refusals.
 sub finish
 {
 	my (@loads) = @_;
@@ -114,7 +114,7 @@ sub go_through
 	wait_for_extensions($a, $b);
 	@loads = load_on($kind, $a, $b);
 
-	# What b has, and what a has extended, is not there any more.
+	# The copy has neither b's leases nor the extensions of a's.
 	$registry->{stop}->();
 	$registry->{restore}->($save);
 	%from = map { $_->name => -s $_->logfile } $a, $b;
@@ -159,7 +159,7 @@ sub go_through
 	isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'with a node id each');
 	@loads = load_on($kind, $a, $b);
 
-	# The same old copy again, beside what has followed it.
+	# The same old copy again, in place of the recovered registry.
 	$registry->{stop}->();
 	replace($registry->{dir}, "$save.right");
 	$registry->{restore}->($save);

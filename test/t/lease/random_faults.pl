@@ -1,10 +1,10 @@
-# Faults at random for servers that lease from one registry, several at a time,
-# for as long as SNOWFLAKE_SOAK says, in seconds: processes are frozen, killed and
-# copied, clocks are set, members of the registry are killed or frozen, and the
-# way to each of them is cut, slow, deaf, or repeats what was sent. An older copy of
-# the registry is restored, as doc/leases.md says. Clients ask all servers for IDs
-# throughout. SEED repeats a run, as far as the machine's
-# scheduling lets it; SNOWFLAKE_REGISTRY chooses the kind of registry.
+# Random faults for servers that lease from one registry, several at a time, for
+# SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks are set.
+# Members of the registry are killed or frozen, and the ways to them are cut, slow,
+# deaf, or repeat what was sent. An older copy of the registry is restored, as
+# doc/leases.md says. Clients ask all servers for IDs all the time. SEED repeats a run,
+# as far as the machine's scheduling allows. SNOWFLAKE_REGISTRY is the kind of
+# registry.
 #
 # takes: 70 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
@@ -31,7 +31,7 @@ srand($seed);
 
 my @kinds = qw(etcd zookeeper postgresql);
 my $kind = $ENV{SNOWFLAKE_REGISTRY} || $kinds[ rand @kinds ];
-# Four slots: whose holder is frozen, killed or cut off loses it to another server.
+# Four slots. A server that is frozen, killed or cut off loses its slot to another one.
 my $layout = 'timestamp:41 node:2 sequence:15 epoch:2024-01-01';
 my $nslots = 4;
 my $nservers = 5;
@@ -41,12 +41,12 @@ my (@members, @servers, %count, $checker);
 
 sub now { return clock_gettime(CLOCK_MONOTONIC) }
 
-# One of these.
+# Return one of these at random.
 sub any { return $_[ rand @_ ] }
 
 # ---- the registry ----
 
-# Its members, each with a port, and what starts, ends and freezes it.
+# The registry's members, each with its port, and how to start, end and freeze it.
 my $postgresql;
 if ($kind eq 'etcd')
 {
@@ -74,7 +74,8 @@ sub start_members
 	return;
 }
 
-# The registry as a server names it that has ways of its own to its members.
+# Return the registry's URL for one server, whose connections to the members go through
+# proxies of its own.
 sub ways_to_registry
 {
 	my ($server) = @_;
@@ -93,7 +94,8 @@ sub ways_to_registry
 
 # ---- the servers ----
 
-# A server's node, its clock, its clients, and until when it is left alone.
+# Start a server: its node, its clock, its clients, and the time until which it is left
+# alone.
 sub begin_server
 {
 	my ($server) = @_;
@@ -132,9 +134,9 @@ sub pids_of
 
 # ---- faults ----
 
-# Each begins, and gives what ends it. One server has one fault at a time, beside
-# those of its ways and of the registry.
-my @later;    # [when, what is to be done]
+# Each fault schedules its own end. A server has one fault at a time, besides those of
+# its proxies and of the registry.
+my @later;    # [when, what to do then]
 
 sub for_a_while
 {
@@ -149,7 +151,7 @@ sub freeze
 	my ($server, @pids) = @_;
 
 	@pids = grep { kill 'STOP', $_ } @pids;
-	# those that a postmaster has started meanwhile are not frozen: so it is first
+	# the postmaster is the first of them, so it starts no process meanwhile
 	for_a_while($server, 8, sub { kill 'CONT', @pids });
 	return;
 }
@@ -189,9 +191,9 @@ my %faults = (
 		my ($worker) = split ' ', `ps -o pid=,args= --ppid @{[ (pids_of($server))[0] ]} | grep 'snowflake lease'` || '';
 
 		kill any('TERM', 'KILL'), $worker if $worker;
-		# if it was KILL, all sessions end
+		# if the signal was KILL, all sessions end
 		for_a_while($server, 3, sub {
-			# an empty query, since psql may be gone before it could read another
+			# an empty query, since psql may end before it can read another one
 			$server->{node}->poll_query_until('postgres', undef, '') or die 'it does not come back';
 			$server->{load}->finish;
 			begin_clients($server);
@@ -213,7 +215,8 @@ my %faults = (
 		$count{copies}++;
 	});
 
-# A base backup that goes on as a server beside the original, by the same ways.
+# Make a base backup and start it as a server beside the original, with the same
+# proxies.
 sub copy_server_of
 {
 	my ($server) = @_;
@@ -229,7 +232,7 @@ sub copy_server_of
 	return 1;
 }
 
-# Of the registry: but for the restores below, never so much that it forgets.
+# Faults of the registry. Apart from the restores below, they never make it lose data.
 my $registry_busy = 0;
 
 sub fault_of_registry
@@ -258,7 +261,7 @@ sub fault_of_registry
 
 my $saved = "$PostgreSQL::Test::Utils::tmp_check/saved";
 
-# ZooKeeper's data is copied while it is stopped.
+# ZooKeeper is stopped while its data is copied.
 sub save_registry
 {
 	local $ENV{ETCDCTL_API} = 3;
@@ -285,7 +288,7 @@ sub save_registry
 	return;
 }
 
-# Put the copy in the registry's place, so that nobody claims from it.
+# Put the copy in the registry's place, such that no server claims from it.
 sub restore_registry
 {
 	my $token = 'restored' . ++$count{restores};
@@ -323,7 +326,8 @@ sub restore_registry
 	return;
 }
 
-# In PostgreSQL on the registry, else on any server that can, while faults go on.
+# Recover the registry while faults go on: in PostgreSQL on the registry itself,
+# otherwise on any server that can do it.
 sub recover_registry
 {
 	my $recover = q{SELECT snowflake_registry_recover('6 s')};
@@ -343,7 +347,7 @@ sub recover_registry
 	die 'nobody recovers the registry';
 }
 
-# The members run, and are left alone meanwhile.
+# Meanwhile the members run without faults.
 my $save_at;
 my $restore_at;
 
@@ -363,7 +367,7 @@ sub restore_when_due
 	return;
 }
 
-# What is due; all of it at the end.
+# End the faults whose time is over, or all of them.
 sub end_faults
 {
 	my ($all) = @_;
@@ -410,7 +414,7 @@ query($postgresql // $servers[0]{node},
 	$postgresql ? "SELECT snowflake_registry.init('$layout')" : 'SELECT snowflake_registry_init()');
 begin_server($_) foreach @servers[ 1 .. $#servers ];
 
-# Wait until each slot has a holder; which they are.
+# Wait until each slot has a holder, and return the holders.
 sub wait_for_holders
 {
 	my @holders;
@@ -453,7 +457,7 @@ end_faults(1) while @later;
 my @holders = wait_for_holders();
 is(scalar(keys %{ { map { lease_of($_->{node}, 'node_id') => 1 } @holders } }), $nslots,
 	'in the end each slot has a holder');
-# anew, since sessions that a crash of their server has ended ask for nothing
+# new clients, since sessions that ended with their server ask for nothing
 foreach my $holder (@holders)
 {
 	$holder->{load}->finish;

@@ -1,6 +1,6 @@
-# The clock of a registry is wrong: of PostgreSQL, of the first of three members of
-# etcd, of the leader of ZooKeeper. It is moved by 10 s, and the servers go on:
-# servers with a lease extend it, and another server gets one.
+# A registry's clock is wrong: PostgreSQL's, that of the first of three members of
+# etcd, or that of ZooKeeper's leader. It is moved by 10 s, and the servers go on.
+# Those with a lease extend it, and another server gets one.
 #
 # takes: 60 s
 # needs: etcd-server libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
@@ -29,7 +29,7 @@ my $layout = 'timestamp:41 node:10 sequence:12 epoch:2024-01-01';
 my @months = qw(Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec);
 my %month = map { $months[$_] => $_ } 0 .. $#months;
 
-# The header of HTTP that tells the time, so much later.
+# Move the time in the HTTP header by this many ms.
 sub move_date
 {
 	my ($bytes, $ms) = @_;
@@ -39,9 +39,10 @@ sub move_date
 			gmtime(timegm($6, $5, $4, $1, $month{$2}, $3) + $ms / 1000))}mer;
 }
 
-# A proxy of one server before a member of etcd, which has its answers say another
-# time: etcd does without libc, so the shim does not move its clock. Once it has
-# passed on an answer with a moved time, there is the file. Ends with the script.
+# Start a proxy before a member of etcd, for one server, which changes the time in the
+# member's answers. The shim cannot move etcd's clock, since etcd does not use libc.
+# The proxy makes the file when it has passed on an answer with a wrong time. It ends
+# with this script.
 my @proxies;
 
 sub start_proxy
@@ -136,9 +137,9 @@ sub clock_row
 
 my $held = q{state = 'held' AND problem IS NULL};
 
-# The registry's clock is moved by so many ms while two servers hold a lease, each
-# with a URL of its own. Some kinds have other clocks to ask; then a file for each
-# server says whether it has heard of the moved one.
+# Move the registry's clock by this many ms while two servers hold a lease. Each server
+# has a URL of its own. If the registry has other clocks to ask, a file for each server
+# shows whether the server has got the wrong time.
 sub move_clock
 {
 	my ($kind, $urls, $clock, $ms, @heard) = @_;
@@ -153,8 +154,8 @@ sub move_clock
 	@trickles = map { start_trickle($checker, $kind, $_->connstr('postgres')) } @nodes;
 	$_->more(20) foreach @trickles;
 
-	# Above what was reserved before by more than the reserve: nobody gets there who
-	# is not allowed to extend.
+	# The new until is above the old one by more than the reserve. Only a server that
+	# may extend its lease gets there.
 	my @logs = map { -s $_->logfile } @nodes;
 	my @untils = map { lease_of($_, 'until') } @nodes;
 	my $after = query($nodes[0], q{SELECT until FROM snowflake_leases() WHERE kind = 'shards'});
@@ -167,7 +168,7 @@ sub move_clock
 	is(join(' ', map { keys %{ $_->finish } } @trickles), '', "$kind: no call was refused");
 
 	my $where = $ms > 0 ? 'behind' : 'ahead of';
-	# a server that had to wait for an answer before has gone to another endpoint
+	# a server that waited for an answer may have gone to another endpoint
 	like_log($nodes[$_], qr/WARNING:  snowflake SF105: .*The wall clock is (?:9|10|11)\d* m?s $where that of (?:endpoint 1 of )?the registry, which has moved against the time since boot: this server's has not\./,
 		$logs[$_], "$kind: the log says whose clock it is")
 	  foreach grep { !$has_others || -e $heard[$_] } 0, 1;
@@ -195,7 +196,7 @@ sub move_clock
 	return;
 }
 
-# ---- PostgreSQL: there is one clock, the primary's ----
+# ---- PostgreSQL: one clock, the primary's ----
 
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init;
@@ -217,7 +218,7 @@ my @urls = map {
 move_clock('etcd', \@urls, $clock, -10_000, @heard);
 $_->stop foreach @members;
 
-# ---- ZooKeeper: there is one clock, the leader's; a follower is asked ----
+# ---- ZooKeeper: one clock, the leader's; the servers ask a follower ----
 
 my $ensemble = ZooKeeper->ensemble('z1', 'z2', 'z3');
 my %clocks = map { $_ => $_->use_clock } @$ensemble;

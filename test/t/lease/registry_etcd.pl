@@ -1,6 +1,6 @@
-# A registry in etcd: its library's handling of requests, answers and errors, without
-# the worker, and servers that lease from it. Needs etcd, openssl, and the library
-# that test/helpers/registry_driver builds.
+# A registry in etcd: how its library handles requests, answers and errors, called
+# without the worker; and servers that lease from it. Needs etcd, openssl, and the
+# library that test/helpers/registry_driver builds.
 #
 # takes: 65 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl registry_driver
@@ -24,7 +24,7 @@ my $node = start_driver('etcd');
 
 my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence:22","floor":100}';
 
-# ---- texts ----
+# ---- URLs ----
 
 my $w = $node->background_psql('postgres');
 foreach (
@@ -103,7 +103,7 @@ asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
 asked($w, 'another owner\'s', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 is($etcd->get('reg/present/5')->{lease}, $presence->{lease}, 'extending leaves the presence alone');
 
-# Another process learns from a reading what to keep alive.
+# Another process learns from a reading which presence to keep alive.
 $other = worker($url);
 asked($other, 'keep alive what was not read', 'ABSENT', qr/^$/, 'keepalive');
 asked($other, 'extend what was not read', 'CONFLICT', qr/^$/, 'extend', version => $v2);
@@ -111,7 +111,7 @@ like(reading($other), qr/present 11$/, 'somebody is there');
 asked($other, 'keep alive what was read', 'DONE', qr/^$/, 'keepalive');
 $other->quit;
 
-# The presence is lost, and made again.
+# The presence is deleted, and made again.
 $etcd->call('lease/revoke', { ID => $presence->{lease} });
 asked($w, 'keep alive after revocation', 'ABSENT', qr/^$/, 'keepalive');
 asked($w, 'and again', 'ABSENT', qr/^$/, 'keepalive');
@@ -136,7 +136,7 @@ like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, a
 is($etcd->get('reg/present/5'), undef, 'the presence is deleted');
 asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 
-# An administrator's release displaces whoever is there.
+# An administrator's release displaces the server that is present.
 $v = claim($w, 'claim', 'DONE', version => $etcd->get('reg/slots/5')->{mod_revision}, owner => 12);
 asked($w, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
 	displaced => 13, version => $v);
@@ -146,7 +146,7 @@ like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '10.0.0
 	'nobody has it; the address stays');
 asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 
-# Numbers and texts at their ends, and nodes by number.
+# The largest and smallest numbers, odd texts, and slots sorted by number.
 my $host = q{a"b\\c'd/<&>};
 claim($w, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, until => 9223372036854775807,
 	host => $host)
@@ -156,7 +156,7 @@ like(reading($w), qr/owner -1 server 4 write -2 until 9223372036854775807 .*\Q$h
 is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10 1000000', 'by node');
 asked($w, 'abandon', 'DONE', qr/^$/, 'read', twice => 1);
 
-# A presence without a record, and what nobody can read.
+# A presence without a record, and a record that cannot be parsed.
 $etcd->put('reg/present/3', '00000000000000ff');
 like(reading($w), qr/^3: unwritten .* present 255$/m, 'a presence without a record');
 $etcd->put('reg/slots/4x', 'no slot');
@@ -214,7 +214,7 @@ $other->quit;
 
 # ---- the registry is lost ----
 
-# The same revisions again: what was claimed must not be extended.
+# The same revisions come again. A record from before must not be extended.
 $etcd->wipe;
 $etcd->put('reg/registry', $identity);
 like(reading($w), qr/^initialized 7/, 'a registry');
@@ -245,7 +245,8 @@ $w = worker("etcd://127.0.0.1:$closed,127.0.0.1:$closed/reg");
 asked($w, 'all are down', 'REFUSED', qr/127\.0\.0\.1:$closed: .*connect.*\.$/i, 'read');
 $w->quit;
 
-# One that is silent: a reading goes on to the next; a write may arrive yet.
+# An endpoint that is silent. A reading goes on with the next one, but a write may
+# still arrive.
 $w = worker("etcd://$deaf_host," . $etcd->host . '/reg', timeout => 2000);
 like(reading($w), qr/^initialized/, 'the first endpoint is silent: the second is asked');
 $w->quit;
@@ -261,10 +262,10 @@ $w = worker("etcd://$deaf_host/reg", timeout => 500);
 asked($w, 'all are silent', 'REFUSED', qr/timed out/i, 'read');
 $w->quit;
 
-# ---- answers that say little ----
+# ---- answers with few words ----
 
-# An etcd that reads and grants, and to a write answers what it is told, or
-# nothing. It writes down how many writes it has seen.
+# Start a stand-in for etcd. It answers readings and grants. To a write it gives this
+# answer, or none. It counts the writes in a file.
 my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
 
 sub fake
@@ -323,7 +324,7 @@ foreach (
 
 	unlink $seen_file;
 	append_to_file($seen_file, '');
-	# more endpoints, all the same: a write that may have arrived is sent once
+	# also with more endpoints, a write that may have arrived is sent once
 	$w = worker("etcd://$host,$host,$host/reg");
 	like(reading($w), qr/^initialized/, "$name: read");
 	asked($w, "$name: extend", $result, $pattern, 'extend');
@@ -364,7 +365,7 @@ sub write_credentials
 	return;
 }
 
-# A user for the prefix "reg", and one for nothing.
+# Make a user for the prefix "reg", and one without rights.
 sub enable_authentication
 {
 	my ($on) = @_;
@@ -432,8 +433,8 @@ asked($w, 'no file', 'REFUSED', qr/Could not open/, 'read');
 $w->quit;
 $etcd->stop;
 
-# The user that doc/leases.md makes may do what a worker does under its prefix,
-# and nothing elsewhere.
+# The user that doc/leases.md makes may do all that a worker does, under its prefix
+# only.
 $etcd = Etcd->new('documented')->start;
 $etcd->put("$_/registry", $identity) foreach 'prefix', 'other';
 my ($commands) = slurp_file("$FindBin::RealBin/../../../doc/leases.md") =~
@@ -537,7 +538,7 @@ foreach (
 	asked($w, "TLS, $name", $result, $pattern, 'read');
 	$w->quit;
 }
-# Certificates are looked at for each request, whoever replaces which of them.
+# Certificates are read for each request, so each file can be replaced.
 sub replace
 {
 	my ($name, $by) = @_;
@@ -556,7 +557,7 @@ system_or_bail('bash', '-euc', q{
 	openssl req -new -subj /CN=expired -key server.key -out expired.csr
 	sign="openssl x509 -req -CAcreateserial -in expired.csr -CA ca.crt -CAkey ca.key -extfile names -out expired.crt"
 	echo subjectAltName=IP:127.0.0.1 >names
-	# newer ones take no days before today, and older ones no dates
+	# newer versions refuse negative days, and older ones have no -not_before
 	$sign -days -1 || $sign -not_before 20200101000000Z -not_after 20200102000000Z
 	cp server.key expired.key}, 'bash', $tls);
 replace('client', 'nameless');
@@ -587,7 +588,7 @@ foreach ([ 'a name in the certificate', $ours, 'REFUSED', qr/CommonName.*HTTP st
 	$w->quit;
 }
 
-# a server says so, makes no IDs, and goes on where its files are right
+# a server reports it, makes no IDs, and goes on when its files are right
 my $wrong = new_holder('wrong', $base, "snowflake.lease_wait = '0'",
 	"snowflake.registry = 'etcds://$base?cacert=$tls/other.crt&$nameless&credentials=$credentials'");
 wait_for_lease($wrong, q{problem ~ 'certificate'});
@@ -651,7 +652,7 @@ my $b = new_holder('b', $etcd->host);
 make_ids($b);
 isnt(lease_of($b, 'node_id'), $slot, 'another server has another');
 
-# An administrator frees the slot of one that lives: until stays.
+# An administrator frees the slot of a live server. The until stays.
 my $from = -s $a->logfile;
 my $before = decode_json($etcd->get("reg/slots/$slot")->{value});
 is(query($b, "SELECT snowflake_registry_release($slot)"), 't', 'release');
@@ -664,8 +665,8 @@ is(query($b, 'SELECT snowflake_registry_release(' . (lease_of($a, 'node_id') + l
 	'f', 'nobody has that slot');
 $slot = lease_of($a, 'node_id');
 
-# Three members: the leader is killed; then two of them are. What is reserved is
-# used up while others wait.
+# Three members: the leader is killed, and later two members are. The reserve is used
+# up while calls wait.
 my @members = Etcd->cluster('m1', 'm2', 'm3');
 my $leader = leader_of(@members);
 my @others = grep { $_ != $leader } @members;
@@ -682,7 +683,7 @@ $others[0]->stop('KILL');
 wait_for_lease($c, 'problem IS NOT NULL');
 make_ids($c, 'three members');
 
-# The presence, and then all data, is lost.
+# The presence is lost, and later all data.
 $etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
 foreach my $try (1 .. 6000)
 {
@@ -693,7 +694,7 @@ ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
 $etcd->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
 my $begin = query($a, q{SELECT snowflake_registry_recover('8 s', '2 s')});
-# until it has read of that, it issues what it holds
+# it issues IDs under its lease until a reading shows the loss
 wait_for_lease($b, q{problem ~ 'lets nobody claim a slot before'});
 my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');
 $checker->saw('all servers', @late);
@@ -702,7 +703,7 @@ is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timest
 make_ids($_) foreach $a, $b, $a, $b;
 isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'after a recovery both have one again');
 
-# Down for a while, and given back. What is reserved lasts for longer.
+# etcd is down for a while, for less than the reserve. Then the lease is given back.
 $a->append_conf('postgresql.conf', "snowflake.lease_reserve = '10min'");
 $a->reload;
 wait_for_lease($a, q{until > now() + interval '5 min'});
@@ -722,7 +723,7 @@ is($etcd->get("reg/present/$slot"), undef, 'and nobody is there');
 $b->stop;
 $etcd->stop;
 
-# Two of three members have been gone for long, and come back.
+# Two of three members were away for long, and come back.
 $c->poll_query_until('postgres', q{SELECT now() > until FROM snowflake_leases() WHERE kind = 'node'}) or die;
 $c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
 $c->reload;

@@ -1,6 +1,6 @@
-# The extension snowflake_registry: its objects, its privileges, objects that another
-# role has made in its way, dumps, and the extension snowflake beside it. Nothing is
-# preloaded. copied_registry.pl upgrades one by pg_upgrade.
+# The extension snowflake_registry: its objects, its privileges, objects of other roles
+# in its way, dumps, and the extension snowflake in the same database. No library is
+# preloaded. copied_registry.pl upgrades such a database by pg_upgrade.
 #
 # takes: 10 s
 use strict;
@@ -20,9 +20,10 @@ my $superuser = query($registry, 'SELECT current_user');
 is(query($registry, 'SHOW shared_preload_libraries'), '', 'nothing is preloaded');
 query($registry, "$create; CREATE ROLE worker; CREATE ROLE keeper; CREATE ROLE mallory");
 
-# ---- what there is ----
+# ---- the objects ----
 
-# What a role may do with it, and what is new in the second query's answer.
+# The privileges on its objects of all roles but the owner. %s is a condition on the
+# role.
 my $privileges = q{
 	SELECT string_agg(concat_ws(' ', name, privilege), E'\n' ORDER BY name COLLATE "C", privilege) FROM (
 		SELECT 'schema' AS name, nspowner AS owner, privilege_type AS privilege, grantee
@@ -102,7 +103,7 @@ query($registry, q{CREATE ROLE "mixed ""case"; SELECT snowflake_registry.grant('
 is(query($registry, $of->('"mixed ""case"')), join("\n", @leases), 'whatever the name of a role');
 query($registry, q{DROP OWNED BY "mixed ""case"; DROP ROLE "mixed ""case"});
 
-# what is needed is: without any of it something fails
+# each of these rights is needed: without it something fails
 is(query($registry, q{SELECT snowflake_registry.init()}), 't', 'it is made a registry');
 my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
 my $write = "SELECT written > 0 FROM snowflake_registry.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
@@ -166,7 +167,7 @@ is( query($registry, q{SELECT (SELECT count(*) FROM snowflake_registry.registry)
 	+ (SELECT count(*) FROM snowflake_registry.slots())}, database => 'restored'), '0',
 	'and without its rows: a copy is no registry');
 
-# ---- what others have made first ----
+# ---- objects that other roles have made before ----
 
 my %app = (database => 'app');
 query($registry, 'CREATE ROLE owner; CREATE DATABASE app OWNER owner');

@@ -1,5 +1,5 @@
-# A registry in PostgreSQL behind a pooler that gives each transaction a session of
-# its own: each request brings the settings that it needs.
+# A registry in PostgreSQL behind a pooler that gives each transaction another session.
+# Each request must bring the settings that it needs.
 #
 # takes: 6 s
 # needs: registry_driver pgbouncer
@@ -42,7 +42,7 @@ query($registry, q{
 	CREATE CONSTRAINT TRIGGER look AFTER INSERT OR UPDATE ON snowflake_registry.slot
 		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION look()});
 
-# Each transaction meets a session in which nothing was set.
+# In each transaction the settings of the session are the default ones.
 my $pooler = PgBouncer->new($registry, default_pool_size => 2, query_wait_timeout => 60,
 	ids => 'host=' . $registry->host . ' port=' . $registry->port . ' dbname=postgres user=worker',
 	server_reset_query => 'DISCARD ALL', server_reset_query_always => 1)->start;
@@ -56,7 +56,8 @@ asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
 asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => 'x');
 asked($w, 'a condition that does not hold', 'CONFLICT', qr/^$/, 'extend', version => $v + 1);
 
-# A lock is not waited for in vain, and the connection goes on.
+# A request does not wait for a lock for ever, and the connection can be used
+# afterwards.
 my $holder = $registry->background_psql('postgres');
 $holder->query_safe('BEGIN; SELECT 1 FROM snowflake_registry.registry FOR UPDATE');
 asked($w, 'it is locked', 'REFUSED', qr/lock timeout/, 'extend', version => $v);
@@ -68,7 +69,7 @@ is($registry->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_activity WHER
 asked($w, 'release', 'DONE', qr/^$/, 'release', owner => 0, displaced => 11, version => $v);
 $w->quit;
 
-# An error where it commits is one, though the statement has returned its row.
+# An error at the commit is an error, although the statement has returned its row.
 query($registry, q{CREATE OR REPLACE FUNCTION look() RETURNS trigger LANGUAGE plpgsql
 	AS $$BEGIN RAISE 'not committed'; END$$});
 foreach my $to ($url, sprintf('postgresql://worker@127.0.0.1:%d/postgres', $registry->port))

@@ -1,6 +1,6 @@
-# A registry in PostgreSQL: its library's handling of requests, answers and errors,
-# without the worker; and administrators' jobs through the worker of a server. Needs
-# the library that test/helpers/registry_driver builds.
+# A registry in PostgreSQL: how its library handles requests, answers and errors,
+# called without the worker; and administrators' jobs through the worker of a server.
+# Needs the library that test/helpers/registry_driver builds.
 #
 # takes: 36 s
 # needs: registry_driver openssl
@@ -24,7 +24,7 @@ $registry->init(allows_streaming => 1);
 $registry->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\nmax_connections = 50");
 $registry->start;
 
-# As doc/leases.md says: what workers need, and what administrators do besides.
+# The commands of doc/leases.md that give a worker its rights.
 query($registry, q{
 	CREATE EXTENSION snowflake_registry;
 	CREATE ROLE worker LOGIN;
@@ -45,7 +45,7 @@ fails($url =~ s/postgres$/bare/r, 'EXTENSION', 'read');
 fails($url =~ s/worker/somebody/r, 'PERMISSION', 'read');
 fails("$url?options=-cdefault_transaction_read_only%3Don", 'READ_ONLY', 'claim');
 
-# a password that is wrong, and none
+# a wrong password, and none
 query($registry, q{CREATE ROLE secret LOGIN PASSWORD 'right'});
 my $hba = $registry->data_dir . '/pg_hba.conf';
 my $open = slurp_file($hba);
@@ -55,7 +55,7 @@ $registry->reload;
 fails($url =~ s/worker/secret:wrong/r, 'LOGIN', 'read');
 fails($url =~ s/worker/secret/r, 'LOGIN', 'read');
 
-# of several hosts one that does not answer, and one that does
+# two hosts, of which one does not answer
 (my $two_hosts = $url) =~ s/127\.0\.0\.1/127.0.0.1:1,127.0.0.1/;
 like(fails($two_hosts =~ s/worker/nobody/r, 'LOGIN', 'read'), qr/role "nobody"/, 'it says what that answers');
 
@@ -86,7 +86,7 @@ SKIP:
 		$new -subj /CN=server -keyout server.key -out server.csr
 		sign="openssl x509 -req -CAcreateserial -in server.csr"
 		$sign -days 2 -CA ca.crt -CAkey ca.key -out server.crt
-		# newer ones take no days before today, and older ones no dates
+		# newer versions refuse negative days, and older ones have no -not_before
 		$sign -days -1 -CA ca.crt -CAkey ca.key -out expired.crt ||
 			$sign -not_before 20200101000000Z -not_after 20200102000000Z \
 				-CA ca.crt -CAkey ca.key -out expired.crt
@@ -110,14 +110,14 @@ SKIP:
 	$registry->reload;
 }
 
-# a disk that is full
+# the registry's disk is full
 query($registry, q{CREATE FUNCTION snowflake_registry.no_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
 		$$BEGIN RAISE 'No space left' USING ERRCODE = 'disk_full'; END$$;
 	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.shards FOR EACH STATEMENT EXECUTE FUNCTION snowflake_registry.no_room()});
 fails($url, 'FULL', 'shards');
 query($registry, 'DROP FUNCTION snowflake_registry.no_room() CASCADE');
 
-# ---- texts ----
+# ---- URLs ----
 
 my $w = $driver->background_psql('postgres');
 foreach my $text ('u:pa@secret@h/x', 'u:pa/secret@h/x', 'u:2024/secret@h', 'u@h/secret@x')
@@ -181,9 +181,9 @@ asked($w, 'by another write', 'DONE', qr/^$/, 'extend', node => 11, version => $
 like(reading($w), qr/^11: .* present 11 reserve 60000$/m, 'likewise');
 query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node = 11");
 
-# ---- a search_path of somebody else ----
+# ---- a hostile search_path ----
 
-# The database's owner may choose one, and what is in it.
+# The database's owner chooses the path, and makes objects in it.
 query($registry, q{
 	CREATE SCHEMA trap;
 	GRANT USAGE ON SCHEMA trap TO worker;
@@ -224,7 +224,7 @@ like(reading($w), qr/^initialized -2 2000 /, 'nor above what was asked for');
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 7, new_floor => 5);
 like(reading($w), qr/^initialized 7 2000 /, 'nor lower than before');
 
-# In another place it says what it is, and that it is not to be used.
+# In another place the registry names itself, but must not be used.
 query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
 my $answer = ask($w, 'read');
 is($answer->{result}, 'REFUSED', 'another timeline: refused');
@@ -236,7 +236,7 @@ asked($w, 'shards there', 'CONFLICT', qr/^$/, 'shards', version => $v2, shards =
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 8);
 like(reading($w), qr/^initialized 8 2000 /, 'recovered');
 
-# ---- errors, and answers that do not come ----
+# ---- errors, and missing answers ----
 
 query($registry, qq{$set
 	CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$
@@ -274,8 +274,8 @@ asked($w, "it is gone: $_", 'REFUSED', qr/refused/, $_, generation => 8)
 $registry->start;
 asked($w, 'it is back', 'DONE', qr/^$/, 'shards', generation => 8, version => $v2, shards => 'z');
 
-# A host that answers nothing: its queue of connections is full, and more are
-# dropped. The next one is tried.
+# A host that never answers: its queue of connections is full, so new ones are dropped.
+# The next host is tried.
 socket(my $hole, PF_INET, SOCK_STREAM, 0) or die "socket: $!";
 bind($hole, pack_sockaddr_in(0, INADDR_LOOPBACK)) && listen($hole, 0) or die "listen: $!";
 my ($hole_port) = unpack_sockaddr_in(getsockname($hole));
@@ -288,7 +288,7 @@ like(reading($two), qr/^initialized 8 2000 /, 'a silent host: the next one is tr
 $two->quit;
 close $_ foreach @queue, $hole;
 
-# Functions that are not what is asked for: others of the name, and those of
+# Functions that the library must not call: others of the same name, and those of
 # another version.
 query($registry, qq{$set CREATE FUNCTION snowflake_registry.keep(text, text, text)
 	RETURNS integer LANGUAGE sql AS 'SELECT 1'});
@@ -317,8 +317,8 @@ $local->quit;
 
 # ---- through the worker of a server ----
 
-# It claims its node id, and then asks nothing for minutes; a read would wait
-# for a lock for a minute.
+# The server claims its node id, and then asks nothing for minutes. A reading would
+# wait one minute for a lock.
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards");
 my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
@@ -327,7 +327,7 @@ $node->start;
 query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; CREATE ROLE keeper');
 my $slots = 'SELECT * FROM snowflake_registry_slots()';
 
-# A call that is not waited for: psql, its output and its errors.
+# Start a call in the background. Return psql, its output and its errors.
 sub call
 {
 	my ($sql) = @_;
@@ -354,7 +354,7 @@ sub is_over
 	return !$call->{run}->pumpable;
 }
 
-# So many sessions wait for the registry.
+# Wait until this many sessions wait for the registry.
 sub wait_until_waiting
 {
 	my ($n) = @_;
@@ -399,15 +399,15 @@ is(query($registry, "$set SELECT slot, host, address, process, present, released
 is(query($node, "SELECT snowflake_registry_release($_)"), 'f', "nobody has $_")
   foreach $slot + 1, -1, 1 << 40;
 
-# Many slots: more than the queue holds at a time.
+# Many slots: more than the queue can hold at a time.
 query($registry, qq{$set INSERT INTO snowflake_registry.slot SELECT i + 5000, 1, 1, i, 1, 1, i, 0, false,
 	'host ' || i, i, 1, NULL, 0, now() FROM generate_series(0, 60535) i});
 is(query($node, q{SELECT count(*), sum(slot), max(host), count(address) FROM snowflake_registry_slots()
 	WHERE slot >= 5000}), '60536|' . (60536 * 5000 + 60535 * 60536 / 2) . '|host 9999|0', 'many slots');
 query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node >= 5000");
 
-# A wait that is cancelled, and one behind it; one whose worker ends; what was
-# asked for behind another.
+# A wait that is cancelled, and one behind it. A wait whose worker ends. Requests that
+# were queued behind another one.
 my $locker = $registry->background_psql('postgres');
 $locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.shards');
 my $call = call($slots);
@@ -434,8 +434,8 @@ refused($node, $slots, '55000', qr/the registry cannot be asked now.*The worker 
 wait_for_lease($node, "state = 'held' AND pid <> $worker");
 $slot = lease_of($node, 'node_id');
 
-# A write whose answer is lost, and which was made: found out by reading. Another
-# one on top of it is acknowledged.
+# A write whose answer is lost, but which was made: a reading finds it. Another write
+# on top of it is acknowledged.
 query($registry, qq{$set CREATE TABLE written (version bigint);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$
 		BEGIN INSERT INTO snowflake_registry.written VALUES (new.version); RETURN NULL; END \$\$;
@@ -461,7 +461,7 @@ is(query($registry, "$set SELECT released, present, owner, until, address,
 	't|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
 is(query($node, 'SELECT snowflake_registry_release(777)'), 'f', 'it is free');
 
-# One that is never made, and one that is refused.
+# A write that is never made, and one that is refused.
 foreach (
 	[ 'end', qr/58000: it is not known whether the registry was changed\nDETAIL:  The registry is "postgresql:.*terminating connection/ ],
 	[ 'error', qr/58000: the registry has not done what it was asked\nDETAIL:  The registry is "postgresql:.*it fails/ ])
@@ -475,7 +475,7 @@ foreach (
 }
 my $floor = query($registry, "$set SELECT floor FROM snowflake_registry.registry");
 
-# Recover: from the time that is said on.
+# Recover. Claims are allowed from the given time on.
 my $after = query($node, q{SELECT extract(epoch FROM snowflake_registry_recover('20 s', '10 s') - now()) BETWEEN 29 AND 4000});
 is($after, 't', 'recover');
 cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry.registry"), '>', $floor, 'the floor is raised');
@@ -486,7 +486,7 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 	FROM snowflake_registry.registry"), 't', 'recovered, up to where it says');
 is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'and to be read');
 
-# A recovery that waits for a worker's write sees what that has reserved.
+# A recovery that waits for a worker's write sees what this write has reserved.
 $locker = $registry->background_psql('postgres');
 $locker->query_safe(qq{BEGIN; SELECT snowflake_registry.write(
 	(SELECT generation FROM snowflake_registry.registry), 779, 0, 1, 5, 1, 1, 99, 0, false, 'late', 1, 1, 0, 0, 7200000)});
@@ -501,8 +501,8 @@ like($waiting->query_until(qr/after \S+/, ''), qr/after 2\.0/, 'a recovery sees 
 $waiting->quit;
 query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node = 779; UPDATE snowflake_registry.registry SET floor = 1");
 
-# What the registry knows to be reserved, and this server's own hour, counts more
-# than what is given.
+# The longest reserve in the registry's records, or this server's own hour, counts for
+# more than the argument.
 is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.slot; DELETE FROM snowflake_registry.shards;
 	UPDATE snowflake_registry.registry SET floor = 1;
 	SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) BETWEEN 6.9 AND 600;
@@ -534,14 +534,14 @@ query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.
 $after = query($node, q{SELECT snowflake_registry_recover('1 h')});
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
-# one that holds a lease asks again only when a third of it is over
+# a server that holds a lease asks again only when a third of it is over
 $node->restart;
 wait_for_lease($node, q{problem ~ 'After its recovery the registry lets nobody claim'});
 
 unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|slot|shards) /m,
 	'a dump has nothing of what the registry holds');
 
-# One that is silent for longer than the time-out; nothing is lost by it.
+# A registry that is silent for longer than the time-out. Nothing is lost.
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
@@ -573,7 +573,7 @@ wait_for_lease($node, q{state = 'held' AND problem IS NULL});
 $node->poll_query_until('postgres', 'SELECT count(*) > 0 FROM snowflake_registry_slots()') or die;
 pass('it answers again');
 
-# The time from which on there may be claims is as right as the clocks are.
+# The time from which on claims are allowed is as right as the clocks are.
 foreach my $case ([ -3600, 'behind' ], [ 3600, 'ahead of' ])
 {
 	my ($offset, $where) = @$case;
@@ -589,7 +589,7 @@ $node->stop;
 $node->start;
 wait_for_lease($node, q{state = 'held' AND problem IS NULL});
 
-# A URL that the library does not take.
+# A URL that the library refuses.
 my $misspelt = new_server('misspelt',
 	"snowflake.registry = 'postgresql://me:secret?2\@/postgres?no_such=1'",
 	"snowflake.node_id = ''", "snowflake.lease_wait = '0'");
@@ -603,7 +603,7 @@ is(lease_of($misspelt, 'registry'), 'postgresql://...', 'its name tells no secre
 unlike(slurp_file($misspelt->logfile), qr/secret/, 'nor does the log');
 $misspelt->stop;
 
-# Unreachable; in recovery.
+# The registry is unreachable; then it is in recovery.
 query($node, 'CREATE ROLE lister; GRANT EXECUTE ON FUNCTION snowflake_registry_slots() TO lister');
 $registry->stop;
 refused($node, "SET ROLE lister; $slots", '58000',

@@ -1,6 +1,6 @@
-# A registry in ZooKeeper: its library's handling of requests, answers and errors,
-# without the worker, and servers that lease from it. Needs ZooKeeper, and the
-# library that test/helpers/registry_driver builds.
+# A registry in ZooKeeper: how its library handles requests, answers and errors, called
+# without the worker; and servers that lease from it. Needs ZooKeeper, and the library
+# that test/helpers/registry_driver builds.
 #
 # takes: 62 s
 # needs: libzookeeper-java default-jre-headless libzookeeper-st-dev registry_driver
@@ -25,13 +25,13 @@ use ZooKeeper;
 
 my $node = start_driver('zookeeper');
 
-# All members are started now, to be ready when they are wanted.
+# All members start now, so that they are ready later.
 my $zk = ZooKeeper->new('one');
 $zk->{config} = "enforceQuota=true\n";
 $zk->launch;
 my $identity = '{"layout":"timestamp:41 sequence:22","floor":100}';
 
-# As the library would make it, with this generation.
+# Make a registry of this generation, with the nodes that the library would make.
 sub make_registry
 {
 	my ($prefix, $generation, $digest) = @_;
@@ -42,7 +42,7 @@ sub make_registry
 	return;
 }
 
-# ---- texts ----
+# ---- URLs ----
 
 my $w = $node->background_psql('postgres');
 foreach (
@@ -125,7 +125,7 @@ asked($w, 'another owner\'s', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 is($zk->get('/top/reg/present/5')->{czxid}, $presence->{czxid}, 'extending leaves the presence alone');
 asked($other, 'keep alive what is of another session', 'ABSENT', qr/^$/, 'keepalive');
 
-# The presence is lost, and made again.
+# The presence is deleted, and made again.
 $zk->delete('/top/reg/present/5');
 asked($w, 'keep alive what is deleted', 'ABSENT', qr/^$/, 'keepalive');
 like(reading($w), qr/until 2000 .* present 0$/m, 'nobody is there');
@@ -137,7 +137,7 @@ $presence = $zk->get('/top/reg/present/5');
 $v = asked($w, 'extend with a presence that is there', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
 is($zk->get('/top/reg/present/5')->{czxid}, $presence->{czxid}, 'which leaves it alone');
 
-# Another session of this owner's, as after a process was frozen for long.
+# The same owner has a new session, as after a long freeze of its process.
 $v = asked($other, 'extend in another session', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
 asked($w, 'the first has it no more', 'ABSENT', qr/^$/, 'keepalive');
 asked($other, 'the second has', 'DONE', qr/^$/, 'keepalive');
@@ -156,7 +156,7 @@ like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, a
 is($zk->get('/top/reg/present/5'), undef, 'the presence is deleted');
 asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 
-# An administrator's release displaces whoever is there.
+# An administrator's release displaces the server that is present.
 $v = claim($w, 'claim', 'DONE', version => $v, owner => 12);
 asked($other, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
 	displaced => 13, version => $v);
@@ -166,7 +166,7 @@ like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '10.0.0
 	'nobody has it; the address stays');
 asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
 
-# A claim has a session of its own: what was claimed before is not kept alive.
+# Each claim has a session of its own, so the presence of an earlier claim ends.
 claim($w, "node 1 and $_", 'DONE', node => $_, owner => $_) foreach 1, 2;
 is($zk->get('/top/reg/present/1'), undef, 'the presence of the first has gone at once');
 ok($zk->get('/top/reg/present/2'), 'that of the second is there');
@@ -177,7 +177,7 @@ claim($w, 'it has to be read first', 'CONFLICT', node => 3);
 reading($w);
 $zk->delete("/top/reg/slots/$_") foreach 1, 2;
 
-# Numbers and texts at their ends, and nodes by number.
+# The largest and smallest numbers, odd texts, and slots sorted by number.
 my $host = q{a"b\\c'd/<&>};
 my @others;
 foreach my $slot (1000000, 10, 9, 0)
@@ -193,7 +193,7 @@ is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10 1000000', 'by node');
 $_->quit foreach @others;
 asked($w, 'abandon', 'DONE', qr/^$/, 'read', twice => 1);
 
-# A presence without a record, and what nobody can read.
+# A presence without a record, and a record that cannot be parsed.
 $zk->put('/top/reg/present/3', '00000000000000ff');
 like(reading($w), qr/^3: unwritten .* present 255$/m, 'a presence without a record');
 claim($w, 'is in the way', 'CONFLICT', node => 3);
@@ -258,7 +258,7 @@ $w->quit;
 
 # ---- the registry is lost ----
 
-# The same versions again: what was claimed must not be extended.
+# The same versions come again. A record from before must not be extended.
 $zk->delete('/top');
 make_registry('/top/reg', '0000000000000007');
 $w = worker($url);
@@ -278,7 +278,7 @@ $zk->delete('/top/reg/slots/5');
 like(reading($w), qr/^initialized 8 100 timestamp:41 sequence:22$/, 'it is read as what it is');
 $v = claim($w, 'claim', 'DONE', generation => 8);
 
-# All of its data, with which the session goes, too.
+# All data is lost, and the session with it.
 $zk->wipe;
 asked($w, 'wiped: keep alive', 'ABSENT', qr/^$/, 'keepalive');
 asked($w, 'wiped: extend', 'CONFLICT', qr/^$/, 'extend', version => $v, generation => 8);
@@ -289,7 +289,7 @@ $v = claim($w, 'claim', 'DONE');
 
 # ---- sessions ----
 
-# A server that starts again knows the session.
+# A restarted server knows the session.
 my $session = $zk->get('/top/reg/present/5')->{session};
 $zk->stop('KILL');
 asked($w, 'the server is killed', 'REFUSED', qr/127\.0\.0\.1:\d+: (Connection refused|the server has closed the connection)\.$/, 'keepalive');
@@ -298,7 +298,7 @@ asked($w, 'and is back: the session goes on', 'DONE', qr/^$/, 'keepalive');
 is($zk->get('/top/reg/present/5')->{session}, $session, 'with its presence');
 $w->quit;
 
-# One that nothing was heard of ends, and its presence with it.
+# A session that is silent ends, and its presence with it.
 $w = worker($url, presence => 4000);
 reading($w);
 $v = claim($w, 'claim', 'DONE', node => 6);
@@ -333,7 +333,8 @@ $w = worker('zookeeper://nobody.invalid/top/reg');
 asked($w, 'there is none', 'REFUSED', qr/^nobody\.invalid:2181: .*(not known|resolution)\.$/, 'read');
 $w->quit;
 
-# One that is silent: a reading goes on to the next; a write may arrive yet.
+# A host that is silent. A reading goes on with the next one, but a write may still
+# arrive.
 $w = worker("zookeeper://$deaf_host," . $zk->host . '/top/reg', timeout => 8000);
 like(reading($w), qr/^initialized/, 'the first host is silent: the second is asked');
 $w->quit;
@@ -341,13 +342,14 @@ $w = worker("zookeeper://$deaf_host/top/reg", timeout => 500);
 asked($w, 'all are silent', 'REFUSED', qr/^$deaf_host: it does not answer\.$/i, 'read');
 $w->quit;
 
-# ---- answers that are lost ----
+# ---- lost answers ----
 
-# What is between a client and a ZooKeeper, and knows what a write is, and which
-# of the requests is one for a slot. It writes down how many writes it has seen.
+# A relay between a client and ZooKeeper. It recognises writes, and requests for a
+# slot, and counts the writes in a file.
 my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
 
-# So many bytes, and none that select() would not see; fewer at the end.
+# Read this many bytes; fewer if the connection ends. Do not buffer any, since select()
+# would not see them.
 sub take_bytes
 {
 	my ($socket, $n) = @_;
@@ -360,7 +362,7 @@ sub take_bytes
 	return $bytes;
 }
 
-# All of a message, with its length; nothing at the end.
+# Read one message with its length; an empty one if the connection ends.
 sub take_message
 {
 	my ($socket) = @_;
@@ -370,8 +372,8 @@ sub take_message
 	return $length . take_bytes($socket, unpack('N', $length));
 }
 
-# Something is done between the first and the second request for a slot, after
-# the answer to the first; or there is something wrong with a write.
+# Start a relay. It can run $between after the answer to the first request for a slot
+# and before the second request. Or it can spoil a write.
 sub relay
 {
 	my ($how, $between) = @_;
@@ -440,7 +442,7 @@ foreach (
 	unlink $seen_file;
 	append_to_file($seen_file, '');
 	$slot++;
-	# more hosts: a write that may have arrived is sent once
+	# also with more hosts, a write that may have arrived is sent once
 	$w = worker("zookeeper://$relay," . $zk->host . '/top/reg', timeout => 1500);
 	like(reading($w), qr/^initialized/, "$how: read");
 	asked($w, "$how: claim", 'UNKNOWN', $pattern, 'claim', node => $slot, presence => 1);
@@ -453,9 +455,9 @@ foreach (
 	waitpid $pid, 0;
 }
 
-# ---- readings of one moment ----
+# ---- a reading is of one moment ----
 
-# Another worker writes two slots, behind the reading of the first.
+# Another worker writes two slots during the reading of the first one.
 make_registry('/top/one', '0000000000000007');
 $url = 'zookeeper://' . $zk->host . '/top/one';
 $w = worker($url);
@@ -474,7 +476,7 @@ $_->quit foreach $w, $other;
 kill 'KILL', $pid;
 waitpid $pid, 0;
 
-# ---- who may read and write ----
+# ---- rights ----
 
 my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
 
@@ -516,7 +518,7 @@ fails('zookeeper://127.0.0.1:1/secret/reg', 'UNREACHABLE', 'read');
 asked($w, 'initialize', 'REFUSED', qr/not authenticated/, 'initialize');
 $w->quit;
 
-# A quota that is used up.
+# A quota is used up.
 make_registry('/full/reg', '0000000000000007');
 $w = worker('zookeeper://' . $zk->host . '/full/reg');
 like(reading($w), qr/^initialized 7/, 'a registry without a quota yet');
@@ -541,7 +543,7 @@ foreach ([ "snow\nnew\n", 0644, qr/nobody else can read/ ],
 	$w->quit;
 }
 
-# The message of a reading that is refused.
+# Return the message of a refused reading.
 sub asked_for
 {
 	my ($session) = @_;
@@ -554,7 +556,7 @@ sub asked_for
 
 # ---- servers ----
 
-# Two slots, of the second datacenter.
+# Two slots, those of the second datacenter.
 my $layout = 'timestamp:41 datacenter:1 worker:1 sequence:12 epoch:2024-01-01';
 my $next = 'SELECT snowflake_nextval()';
 my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "zookeeper:/s;
@@ -576,7 +578,7 @@ sub new_holder
 	return $server;
 }
 
-# Clients of it, for as long as it lives.
+# Start clients of a server, which run as long as it does.
 sub start_clients
 {
 	my ($server, $group) = @_;
@@ -597,7 +599,7 @@ sub finish_clients
 	return;
 }
 
-# Say how many IDs were made from the one to the other.
+# Count the IDs before and after, and print how many were made meanwhile.
 sub begin_fault { my ($group) = @_; return sum(map { $_->count } @{ $loads{$group} }) }
 
 sub end_fault
@@ -617,7 +619,7 @@ sub holds
 	return lease_of($server, 'node_id');
 }
 
-# Not to be reached at the start.
+# ZooKeeper cannot be reached at the start.
 $zk->stop('KILL');
 my $a = new_holder('a', "127.0.0.1:$closed," . $zk->host . '/reg');
 query($a, 'CREATE EXTENSION snowflake');
@@ -646,7 +648,7 @@ pass('all slots are taken');
 is(query($a, q{SELECT string_agg(concat_ws(' ', slot, address, process IS NOT NULL, present), ', ' ORDER BY slot)
 	FROM snowflake_registry_slots()}), '2 127.0.0.1 t t, 3 127.0.0.1 t t', 'and it is known by whom');
 
-# Who may not read it says so, and not with what.
+# A server that may not read the registry reports this, without the password.
 my $e = new_holder('e', 'snow:wrong@' . $zk->host . '/secret/reg');
 query($e, 'CREATE EXTENSION snowflake');
 wait_for_lease($e, q{problem ~ 'The registry answered: "/secret/reg/\w+": not authenticated'});
@@ -654,7 +656,7 @@ refused($e, $next, '55000', qr{DETAIL:  The registry is "zookeeper://127\.0\.0\.
 $e->stop;
 unlike(slurp_file($e->logfile), qr/wrong/, 'which is told nobody');
 
-# The worker is frozen for longer than its presence and its reservation.
+# The worker is frozen for longer than its presence and its reserve.
 $_->launch foreach @$ensemble;    # ready when it is wanted
 my $frozen = lease_of($a, 'pid');
 my $from = -s $a->logfile;
@@ -669,15 +671,15 @@ like_log($a, qr/The lease of node id $node_id is lost: somebody else has claimed
 	'it finds that its lease is lost');
 end_fault('ZooKeeper', $before, 'a frozen worker');
 
-# A clean stop gives the slot back, and who waits has it.
+# A clean stop gives the slot back, and the waiting server takes it.
 $before = begin_fault('ZooKeeper');
 finish_clients($c);
 $c->stop;
 is(holds($a), $node_id, 'a clean stop: the slot is free at once');
 end_fault('ZooKeeper', $before, 'a clean stop');
 
-# A server is killed, and another one's worker, with which that crashes. Who is
-# there in the session of before is in the way until that has timed out.
+# One server is killed, and so is another one's worker, with which that server crashes.
+# The old session's presence is in the way until it times out.
 my %sessions = map { $zk->get("/reg/present/$_")->{session} => 1 } 2, 3;
 $before = begin_fault('ZooKeeper');
 my %from = map { $_->name => -s $_->logfile } $a, $b;
@@ -694,7 +696,7 @@ is(scalar(grep { $sessions{ $zk->get("/reg/present/$_")->{session} } } 2, 3), 0,
 start_clients($_, 'ZooKeeper') foreach $a, $b;
 end_fault('ZooKeeper', $before, 'servers are killed');
 
-# ZooKeeper is.
+# ZooKeeper is killed.
 $before = begin_fault('ZooKeeper');
 $zk->stop('KILL');
 wait_for_lease($_, 'problem IS NOT NULL') foreach $a, $b;
@@ -702,14 +704,14 @@ $zk->start;
 is(join(' ', map { holds($_) } $a, $b), "@had", 'ZooKeeper is killed: node ids are as before');
 end_fault('ZooKeeper', $before, 'ZooKeeper is killed');
 
-# An administrator frees the slot of a server that lives.
+# An administrator frees the slot of a live server.
 $from = -s $a->logfile;
 $node_id = holds($a);
 is(query($b, "SELECT snowflake_registry_release($node_id)"), 't', 'a slot is freed');
 like_log($a, qr/The lease of node id $node_id is lost/, $from, 'its holder finds out');
 is(holds($a), $node_id, 'and claims it again');
 
-# A presence that is lost is made again.
+# A deleted presence is made again.
 $zk->delete("/reg/present/$node_id");
 foreach my $try (1 .. 3000)
 {
@@ -718,7 +720,7 @@ foreach my $try (1 .. 3000)
 }
 ok($zk->get("/reg/present/$node_id"), 'a presence that was lost is made again');
 
-# Three members: the leader is killed; then two of them are, and come back.
+# Three members: the leader is killed; then two members are, and come back.
 $_->wait_until_ready foreach @$ensemble;
 my $leader = leader_of(@$ensemble);
 my @rest = grep { $_ != $leader } @$ensemble;
@@ -735,7 +737,7 @@ end_fault('three members', $before, 'the leader is killed');
 $before = begin_fault('three members');
 $rest[0]->stop('KILL');
 
-# One has lost all of its data meanwhile.
+# Meanwhile the single ZooKeeper has lost all of its data.
 my $lost = begin_fault('ZooKeeper');
 $zk->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;

@@ -1,6 +1,6 @@
-# A registry that is restored as doc/leases.md says, while its servers run. A new
-# server, which knows nothing of the registry and whose clock is behind, is the
-# first to reach it, and gets nothing before the recovery.
+# A registry is restored as doc/leases.md says, while its servers run. A new server,
+# which does not know the registry and whose clock is behind, reaches it first. It gets
+# nothing before the recovery.
 #
 # takes: 200 s
 # part etcd: etcd-server etcd-client libcurl4-openssl-dev
@@ -23,7 +23,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 my $recover = q{SELECT snowflake_registry_recover('6 s')};
 
-# A server, with two shards from this one on.
+# Start a server that leases two shards, of which this is the first.
 sub start_holder
 {
 	my ($name, $registry, $shard, $offset) = @_;
@@ -67,9 +67,9 @@ sub wait_for_extension
 	return;
 }
 
-# What the copy does not know: b's node id and shards, and what a has extended.
-# Then it takes the registry's place: either it is recovered where no server
-# reaches it, or it has this problem.
+# After the copy was saved, b leases a node id and shards, and a extends its leases.
+# Then the copy takes the registry's place. Either it was recovered where no server
+# reaches it, or the servers report this problem.
 sub go_through
 {
 	my ($kind, $way, %how) = @_;
@@ -111,7 +111,7 @@ sub go_through
 	return;
 }
 
-# PostgreSQL: a base backup is another place, and is noticed.
+# PostgreSQL: a base backup is in another place, and the servers notice it.
 go_through('postgresql', 'backup',
 	save => sub {
 		my ($save, $registry) = @_;
@@ -127,8 +127,8 @@ go_through('postgresql', 'backup',
 	},
 	problem => 'on another server or timeline');
 
-# A copy of all files, put back where they were, is not: so it is recovered on
-# another port.
+# A copy of all files that was put back in the same place is not noticed. So it is
+# recovered on another port.
 go_through('postgresql', 'files',
 	restore => sub {
 		my ($registry, $save) = @_;
@@ -144,7 +144,7 @@ go_through('postgresql', 'files',
 		$registry->{start}->();
 	});
 
-# etcd: under another token a snapshot begins another cluster, and is noticed.
+# etcd: a snapshot restored with another token begins another cluster, and is noticed.
 go_through('etcd', 'token',
 	restore => sub {
 		my ($registry, $save) = @_;
@@ -155,7 +155,7 @@ go_through('etcd', 'token',
 	problem => 'another etcd cluster')
   if $parts{etcd};
 
-# etcd: all data is gone.
+# etcd: all data is lost.
 go_through('etcd', 'lost',
 	restore => sub {
 		my ($registry) = @_;
@@ -166,7 +166,7 @@ go_through('etcd', 'lost',
 	problem => 'never initialized')
   if $parts{etcd};
 
-# ZooKeeper: the registry is taken out of the copy on another port.
+# ZooKeeper: the registry is removed from the copy on another port.
 go_through('zookeeper', 'removed',
 	restore => sub {
 		my ($registry, $save) = @_;
@@ -184,8 +184,8 @@ go_through('zookeeper', 'removed',
 	problem => 'never initialized')
   if $parts{zookeeper};
 
-# A member of ZooKeeper's that has lost its disk joins when the others have a
-# quorum: then it gets all that they have, and another one may go.
+# A member of ZooKeeper that has lost its disk joins when the others have a quorum. It
+# gets their data, and then another member may stop.
 if ($parts{zookeeper})
 {
 	my @members = @{ ZooKeeper->ensemble('m1', 'm2', 'm3') };

@@ -1,5 +1,5 @@
-# A server with a pinned, leased node id that is killed: it resumes the lease at
-# once, and no copy of it does.
+# A server with a pinned, leased node id is killed. It resumes its lease at once, and
+# no copy of it does.
 #
 # takes: 15 s
 use strict;
@@ -18,7 +18,7 @@ my ($registry, $checker) = new_registry($layout);
 grant_registry();
 query($registry, "SELECT snowflake_registry.init('$layout')");
 
-# Nobody gets anywhere by waiting: what is reserved lasts for longer than the test.
+# The reserve is longer than the test, so waiting helps no server.
 my @pinned = ("snowflake.node_id = '1'", "snowflake.reserve = '100ms'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'");
 my $a = start_holder('a', @pinned);
@@ -40,7 +40,7 @@ sub ids_in
 	return @ids;
 }
 
-# ---- killed: its next life goes on ----
+# ---- killed: its next life resumes the lease ----
 
 my $until = lease_of($a, 'until');
 my $last = (ids_in('postgres', 5000))[-1];
@@ -52,8 +52,8 @@ is(query($a, "SELECT until >= '$until' FROM snowflake_leases() WHERE kind = 'nod
 cmp_ok((ids_in('other', 5000))[0], '>', $last, 'IDs of another database begin above those of the life before');
 cmp_ok((ids_in('postgres', 5000))[0], '>', $last, 'and those of the same one');
 
-# The clock was set back meanwhile, by less than would be refused; and the mark of
-# a database that was quiet says nothing of what others have made.
+# Meanwhile the clock was set back, by less than would be refused. The mark of a quiet
+# database does not cover the IDs of the other ones.
 $last = (ids_in('postgres', 5000))[-1];
 $a->stop('immediate');
 start_with_clock($a, -4);
@@ -63,7 +63,7 @@ $a->stop('immediate');
 $a->start;
 wait_for_lease($a, q{state = 'held'});
 
-# A worker that was ended alone, and one that crashes with all of the server.
+# Only the worker ends; then it crashes, and the whole server with it.
 my $pid = lease_of($a, 'pid');
 kill 'TERM', $pid;
 wait_for_lease($a, "state = 'held' AND pid <> $pid");
@@ -78,10 +78,10 @@ wait_for_lease($a, "state = 'held' AND pid <> $pid");
 ids_in($_, 100) foreach 'other', 'postgres';
 pass('a worker that has crashed');
 
-# ---- copies do not ----
+# ---- copies do not resume it ----
 
-# Taken while the server runs; it is started when that is down, and nothing but
-# what it is given keeps it from the slot.
+# A backup of the running server. It starts when the original is down, so only its own
+# checks keep it from the slot.
 $a->backup('copy');
 my $copy = PostgreSQL::Test::Cluster->new('copy');
 $copy->init_from_backup($a, 'copy');
@@ -91,7 +91,7 @@ $copy->start;
 wait_for_lease($copy, q{problem ~ 'Slot 1 is held by'});
 refused($copy, $next, '55000', qr/$none.*Slot 1 is held by/s, 'a base backup does not take it up');
 
-# All files, with those that no backup has.
+# A copy of all files, also of those that no backup has.
 my $clone = PostgreSQL::Test::Cluster->new('clone');
 my $dir = $clone->data_dir;
 system_or_bail('mkdir', '-p', $clone->basedir);
@@ -103,27 +103,27 @@ $clone->start;
 wait_for_lease($clone, q{problem ~ 'Slot 1 is held by'});
 refused($clone, $next, '55000', qr/$none.*Slot 1 is held by/s, 'nor does that');
 
-# The original is where it was.
+# The original is in its old place.
 $a->start;
 wait_for_lease($a, q{state = 'held'});
 ids_in($_, 100) foreach 'other', 'postgres';
 like(lease_of($_, 'problem'), qr/Slot 1 is held by/, $_->name . ' waits on') foreach $copy, $clone;
 $_->stop foreach $copy, $clone;
 
-# ---- what is not the same life's any more ----
+# ---- leases that do not belong to this life any more ----
 
-# Given back by an administrator: another may have had it since.
+# An administrator has released it, so another server may have had it since.
 $a->stop('immediate');
 is(query($registry, 'SELECT snowflake_registry.release(1)'), 't', 'release');
 $a->start;
 wait_for_lease($a, q{problem ~ 'Slot 1 is reserved until'});
 $a->stop('immediate');
 
-# The slot as if its holder had gone long ago: that it is there still, since a
-# server knows that it was.
+# Set the slot as if its holder had gone long ago. A slot that has vanished would be a
+# registry that has lost data.
 my $free = 'UPDATE snowflake_registry.slot SET released = true, present = 0, until = 0';
 
-# Another history: that of a server that was promoted.
+# Another history: the server was promoted.
 query($registry, $free);
 $a->start;
 wait_for_lease($a, q{state = 'held'});
@@ -134,7 +134,7 @@ $a->promote;
 wait_for_lease($a, q{problem ~ 'Slot 1 is held by'});
 pass('one that was promoted does not take up what was leased before');
 
-# Given back by a clean stop, there is nothing to be taken up.
+# A clean stop gives the lease back, so there is none to resume.
 query($registry, $free);
 wait_for_lease($a, q{state = 'held'});
 ids_in($_, 100) foreach 'other', 'postgres';

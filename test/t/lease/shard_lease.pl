@@ -1,5 +1,5 @@
-# Shards leased from a registry in PostgreSQL: ranges of two servers that
-# overlap, moved by reloads, by stops and crashes, under load.
+# Shards leased from a registry in PostgreSQL. The ranges of two servers overlap, and
+# move by reloads, stops and crashes, under load.
 #
 # takes: 50 s
 use strict;
@@ -14,7 +14,7 @@ use SnowflakeTest;
 
 my ($registry, $checker) = new_registry();
 
-# ---- ranges that overlap ----
+# ---- overlapping ranges ----
 
 my $a = new_holder('a', '0-9');
 my $b = new_holder('b', '5-14');
@@ -26,7 +26,7 @@ my $until = shards_of($a, 'until');
 wait_for_shards($a, "until > '$until'");
 pass('they are extended');
 
-# the clock of b is behind: it goes through the very times of a
+# b's clock is behind, so it goes through the same times as a
 start_with_clock($b, -1);
 query($b, 'CREATE EXTENSION snowflake;' . load_tables());
 wait_for_shards($b, "shards = '10-14'");
@@ -81,9 +81,9 @@ like(query($registry, 'SELECT shards FROM snowflake_registry.shards'),
 	is(shards_of($a, 'shards'), '0-4', 'it has no more of it');
 }
 
-# ---- moved by reloads, under load ----
+# ---- shards move by reloads, under load ----
 
-# No client pauses, so that no ms goes by without IDs of what is moved.
+# Clients do not pause, so every millisecond has IDs of the shards that move.
 foreach my $pair ([ $b, $a ], [ $a, $b ])
 {
 	my ($from, $to) = @$pair;
@@ -94,7 +94,7 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 	$load->more(2000);
 	set_shards($to, $all{$to});
 	wait_for_shards($to, q{problem ~ 'Shards 5-9 are reserved'});
-	# these clients ask from the first moment on
+	# these clients call from the first moment on
 	my $loads = [ $load, load_on($to, 8, 0) ];
 	$loads->[1]->heard;
 	set_shards($from, $rest{$from});
@@ -106,7 +106,7 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 	make_ids($from, $from == $a ? 0 : 14, 100);
 }
 
-# ---- stopped, and crashed ----
+# ---- a server stops, and crashes ----
 
 {
 	my $load = load_on($b, 8, 0);
