@@ -1,6 +1,6 @@
-"""As many clients of the service as files are named: each writes the IDs that
-it gets from examples/with_service.py to its file, before it asks for more, until
-this is ended. Every second one begins with the last of the servers.
+"""Clients of the service, one for each FILE. A client gets IDs from
+examples/with_service.py, and writes them to its file before it asks for more,
+until the process ends. Every second client tries the servers in reverse order.
 
     clients.py CONNINFO FILE..."""
 import os
@@ -24,7 +24,7 @@ def client(conninfo, path):
             while True:
                 out.write("".join(f"{next(new_id)}\n" for _ in range(BATCH)))
                 out.flush()
-                # what a client does with them: sixteen of these are one process
+                # a client does something with its IDs, too; all share one process
                 time.sleep(0.02)
     except BaseException:
         traceback.print_exc()

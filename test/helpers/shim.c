@@ -1,24 +1,23 @@
 /*-------------------------------------------------------------------------
  *
  * shim.c
- *	  Library for LD_PRELOAD by which a test changes a server's clocks, kernel
- *	  state, machine ID and host name.
+ *	  Library for LD_PRELOAD with which a test changes a server's clocks, its
+ *	  kernel's report on the clock, its machine ID and its host name.
  *
- * SHIM_CLOCK names a file (SfClock) by which the wall clock can be set, and
- * all clocks be advanced faster than real time, at once in each process that
- * has the same file.  An offset that all clocks share does not falsify
- * differences between two clocks, or between two processes.  Timers must not
- * go slower than clocks, so a process that waits for events with a time-out
- * waits no longer than "nap_ms".
+ * SHIM_CLOCK names a file (SfClock).  A test writes it to set the wall clock,
+ * or to advance all clocks faster than real time.  The change takes effect at
+ * once, in every process that has the file mapped.  An offset that all clocks
+ * share does not change the difference between two clocks or two processes.
+ * Timers must not be slower than the clocks, so a process that waits for
+ * events with a time-out waits for at most "nap_ms".
  *
  * A test advances the clocks in steps, and waits after each step until the
- * watched process has looked at the time.  So that process sees what it would
- * see on a machine that is never too busy to let it run, however busy this
- * machine is.
+ * watched process has read the clock.  So the process sees the same times as
+ * on a machine that is never busy.
  *
- * A server also looks at the clock in signal handlers, which may have
- * interrupted malloc().  So no function for that opens or allocates anything:
- * libfaketime does, and has damaged a server's heap in a test.
+ * A server also reads the clock in signal handlers, which may have
+ * interrupted malloc().  So the clock functions here open no file and allocate
+ * no memory.  libfaketime does both, and has damaged a server's heap in a test.
  *
  * SHIM_KERNEL names a file with the result of adjtimex(): "synchronized" or
  * "unsynchronized", the largest and the estimated error in microseconds; or
@@ -48,8 +47,8 @@
 
 typedef struct SfClock
 {
-	int64_t		ahead_ms;		/* all clocks are ahead of the machine's by
-								 * this */
+	int64_t		ahead_ms;		/* how far all clocks are ahead of the
+								 * machine's */
 	int64_t		set_ms;			/* added to the wall clock only; may be
 								 * negative */
 	int64_t		frozen_us;		/* fixed value of the wall clock; 0: it runs */

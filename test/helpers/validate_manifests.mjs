@@ -1,11 +1,11 @@
-// Reads manifests, a JSON array, and prints what is wrong with them, or "N valid".
+// Reads a JSON array of manifests, and prints what is wrong with them, or "N valid".
 //
 //	node validate.mjs DIRECTORY <manifests.json
 //
 // The schemas are those of the npm packages kubernetes-models and
-// @kubernetes-models/cloudnative-pg in DIRECTORY. They know of values what their
-// types do not say; but what they do not know themselves, as a misspelt name, they
-// let pass, where the API server drops it. So TypeScript looks at the types, too.
+// @kubernetes-models/cloudnative-pg in DIRECTORY. The schemas check values, but they
+// accept unknown fields, such as a misspelt name, which the API server would drop.
+// TypeScript finds those, since it checks the manifests against the packages' types.
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
 

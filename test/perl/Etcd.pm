@@ -14,7 +14,7 @@ use Time::HiRes qw(usleep);
 
 my @all;
 
-# Create one, not started. Options: arguments of etcd, and TLS files for requests.
+# Create an etcd, not started. Options: arguments of etcd, and TLS files for requests.
 sub new
 {
 	my ($class, $name, %options) = @_;

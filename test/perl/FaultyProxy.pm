@@ -1,12 +1,12 @@
 # Faulty connections: one process forwards TCP connections from ports of its own to
-# those of registries, and treats each as it is told.
+# those of registries. The mode of a port says what happens to its connections:
 #
-#	pass		nothing
-#	delay MS	each piece of data comes so much later, in both directions
+#	pass		data is forwarded as it comes
+#	delay MS	data is forwarded that much later, in both directions
 #	cut		connections are closed, and new ones refused
 #	silent		nothing is forwarded any more, and nothing closed
 #	deaf		requests arrive, answers do not
-#	late MS		requests arrive so much later, even when the client has gone
+#	late MS		requests arrive that much later, even when the client has gone
 #	repeat		what a client has sent is sent again when it has gone
 package FaultyProxy;
 

@@ -100,8 +100,8 @@ sub database
 	return;
 }
 
-# Copy a file of IDs with leading zeros, so that text sorts like numbers, up to the
-# first wrong line. Return that line.
+# Copy a file of IDs up to its first wrong line, and return that line. Add leading
+# zeros, so that the texts sort like numbers.
 sub _clean
 {
 	my ($file, $clean) = @_;
@@ -126,8 +126,9 @@ sub _clean
 	return $wrong ? "$file, $wrong" : ();
 }
 
-# Check that files ascend, and that no ID is twice in all of them, or not above the
-# floor, which is raised to the last. Return the number of IDs, and the error.
+# Check that each file ascends, that no ID is twice in all of them, and that all are
+# above the floor. Raise the floor to the last ID. Return the number of IDs, and the
+# error.
 sub _check
 {
 	my ($self, $files, $floor) = @_;
@@ -180,8 +181,8 @@ sub _report
 	return;
 }
 
-# Run one test for each group. With the highest IDs of the groups before the last
-# crash, all must be above those, which are updated.
+# Run one test for each group. If $highest has each group's highest ID before the last
+# crash, all IDs must be above it, and it is updated.
 sub clients
 {
 	my ($self, $highest) = @_;
@@ -208,8 +209,8 @@ sub held_by
 	return;
 }
 
-# Write what remains of IDs without so many low bits, as ascending lines with the
-# server's name.
+# Shift IDs right by $bits, and write the results as ascending lines with the server's
+# name.
 sub _write_ticks
 {
 	my ($file, $ticks, $bits, $server) = @_;
@@ -229,9 +230,9 @@ sub _write_ticks
 	return;
 }
 
-# Run one test: no two servers have issued as one node in one tick; the sequence has
-# so many bits. This is stricter than clients(): their IDs may have been different by
-# chance.
+# Run one test: no two servers have issued as one node in the same tick. The sequence
+# has $bits bits. This is stricter than clients(): two servers' IDs in one tick may
+# differ by chance.
 sub holders
 {
 	my ($self, $bits) = @_;
@@ -269,7 +270,7 @@ sub holders
 	return;
 }
 
-# Forget the IDs, after they are checked, if no more of their group will come.
+# Forget all IDs, after they were checked, if their groups get no more.
 sub forget
 {
 	my ($self) = @_;

@@ -96,7 +96,8 @@ sub set_lease
 	return;
 }
 
-# Make IDs of one node's counter, on all servers: none may be there twice.
+# Make IDs of the node's counter. All servers share one group of the checker, so no ID
+# may come twice.
 sub make_ids
 {
 	my ($node, $n) = @_;
@@ -107,9 +108,8 @@ sub make_ids
 	return @ids;
 }
 
-# Start clients of a server, with shards of its own. They pause for so many seconds;
-# the default suits tests that wait for leases, and use the machine for other things
-# too.
+# Start clients of a server, which use its own shards. They pause for $pace seconds
+# after each statement. The default leaves the machine time for other things.
 sub load_on
 {
 	my ($node, $pace) = @_;
@@ -118,7 +118,7 @@ sub load_on
 		$node->{shard}, $pace // 0.02);
 }
 
-# Return true if there are other errors than refusals.
+# Stop the clients, and return the SQLSTATEs of their errors: 55000 is a refusal.
 sub refusals_of
 {
 	my ($load) = @_;

@@ -1,6 +1,6 @@
-# Clients that ask for IDs without end and write down what they get. Some commit,
-# some roll back, some only read; one by one, in batches, for shards; every second
-# one with synchronous_commit off.
+# Clients that ask for IDs until they are stopped, and write each ID into a file. Some
+# commit, some roll back, and some only select; they make single IDs, batches, and IDs
+# of shards. Every second client has synchronous_commit off.
 package Load;
 
 use strict;
@@ -33,7 +33,7 @@ my %STATEMENTS = (
 
 my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
 
-# Number of clients so far: each is of the next kind.
+# The number of clients so far. Each new client is of the next kind.
 my $started = 0;
 
 # Return the SQL that creates the clients' tables, for a database with the extension.
@@ -45,11 +45,11 @@ sub load_tables
 	};
 }
 
-# Start so many clients on a database. IDs of the node's counter go to one group of
-# the checker, and IDs of shards to another; or to two such groups for each name in a
-# list. The shards are this one and the next. With a pace, each client pauses for so
-# many seconds after each statement, for a machine that has other things to do. The
-# clients are of the given kinds, or of all.
+# Start $n clients on a database. IDs of the node's counter go to one group of the
+# checker, and IDs of shards to another; if $group is a list, to two groups for each
+# name in it. The shards are $shard and the next one. With a pace, each client pauses
+# for that many seconds after each statement, which leaves the machine time for other
+# things. The clients are of these kinds, or of all.
 sub start_load
 {
 	my ($checker, $group, $connstr, $n, $shard, $pace, @kinds) = @_;
@@ -87,9 +87,9 @@ sub start_load
 	return $self;
 }
 
-# Start a client that asks for a few IDs every few milliseconds, so that many servers
-# can be kept busy at a time. It writes nothing. It uses the node's counter, unless
-# the statement is for another.
+# Start a client that makes a few IDs every few milliseconds, so that one machine can
+# serve many servers. It writes nothing to the database. It uses the node's counter,
+# unless the statement uses another one.
 sub start_trickle
 {
 	my ($checker, $group, $connstr, $statement, $counter) = @_;
@@ -105,10 +105,9 @@ sub start_trickle
 	  __PACKAGE__;
 }
 
-# After a crash, live through the same time again: clients ask from now on, with the
-# clock behind, until it is beyond the time of the crash, in Unix ms. If the mark
-# does not cover IDs of the previous life, they come twice. Return the clients'
-# errors.
+# Go through the time before a crash once more: clients ask for IDs while the clock is
+# behind, until it has passed the time of the crash (in Unix ms). If the mark does not
+# cover the IDs of the crashed life, they come twice. Return the clients' errors.
 sub live_again
 {
 	my ($checker, $group, $node, $n, $crashed) = @_;
@@ -152,7 +151,7 @@ sub _bytes
 	return (sum(values %bytes), min(values %bytes) >= 20);
 }
 
-# Wait until the clients have so many more IDs, and each counter gave one.
+# Wait until the clients have $n more IDs, and at least one from each counter.
 sub more
 {
 	my ($self, $n) = @_;

@@ -106,8 +106,8 @@ sub start
 	return $self;
 }
 
-# Return true if it has this role, and its server does too. Patroni says so before
-# the server is ready.
+# Return true if Patroni and its server both have this role. Patroni claims the role
+# before the server is ready for it.
 sub _is
 {
 	my ($self, $role) = @_;
@@ -153,7 +153,7 @@ sub _wait_until
 	}
 }
 
-# Wait for this role. Return after how many seconds it came.
+# Wait until the member has this role. Return the seconds that this took.
 sub wait_for
 {
 	my ($self, $role) = @_;

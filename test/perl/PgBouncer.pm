@@ -24,7 +24,7 @@ sub version
 	return sprintf('%d.%02d', $major, $minor);
 }
 
-# Create one, not started. Further settings are added.
+# Create a pgbouncer, not started, with these settings besides those of examples/.
 sub new
 {
 	my ($class, $node, %settings) = @_;
@@ -64,7 +64,7 @@ sub connstr
 	return "host=127.0.0.1 port=$self->{port} dbname=ids";
 }
 
-# Start it. Return when a query comes through.
+# Start it, and wait until a query succeeds.
 sub start
 {
 	my ($self) = @_;

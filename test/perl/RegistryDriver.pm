@@ -1,5 +1,5 @@
-# Calls a registry's library as the worker does, by
-# test/helpers/registry_driver/registry_driver: each session has a registry open.
+# Calls a registry's library as the worker does, through
+# test/helpers/registry_driver. Each session has one registry open.
 package RegistryDriver;
 
 use strict;
@@ -45,7 +45,7 @@ sub start_driver
 	return $node;
 }
 
-# Return the library's answer to a text of snowflake.registry.
+# Let the library open this text of snowflake.registry. Return "ok", or why it cannot.
 sub try_open
 {
 	my ($session, $url, %options) = @_;
@@ -94,7 +94,8 @@ sub claim
 	return asked($session, $name, $result, qr//, 'claim', presence => 1, %args);
 }
 
-# Check that a registry with this text fails in this way. Return its message.
+# Check that a request to the registry of this URL fails in this way. Return the
+# message.
 sub fails
 {
 	my ($url, $failure, $kind, %args) = @_;

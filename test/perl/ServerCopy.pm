@@ -1,5 +1,5 @@
-# A copy of the tested server, in the test's own directory, for tests that change the
-# files of an extension. It finds its files relative to its own place.
+# A copy of the tested server, for tests that change the files of an extension. A
+# server finds its files relative to its own place, so the copy uses its own files.
 package ServerCopy;
 
 use strict;

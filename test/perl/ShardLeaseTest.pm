@@ -58,7 +58,7 @@ sub wait_for_shards
 	return;
 }
 
-# Wait until it has these shards and no problem.
+# Wait until a server has these shards and no problem.
 sub wait_for_all
 {
 	my ($node, $shards) = @_;
@@ -118,9 +118,9 @@ sub make_ids
 }
 
 # Start clients that use the node's counter, this shard and the next one, always the
-# same ones, so that another server uses the shards after this one. They pause for so
-# many seconds; the default suits tests that wait for leases, and use the machine for
-# other things too.
+# same ones, so that another server uses the shards after this one. They pause for
+# $pace seconds after each statement. The default leaves the machine time for other
+# things.
 sub load_on
 {
 	my ($node, $shard, $pace) = @_;
@@ -129,8 +129,8 @@ sub load_on
 		$shard, $pace // 0.02, qw(commit shard batch shard_batch));
 }
 
-# Check that all errors were refusals, and that there were some if the shards were
-# taken away.
+# Stop the clients. Check that all their errors were refusals, and that there were some
+# if the shards were taken away.
 sub check_load
 {
 	my ($load, $taken_away, $name) = @_;

@@ -1,5 +1,5 @@
-# What the TAP tests share: servers that have the library preloaded, a clock that can
-# be moved, and a checker of IDs.
+# Functions that TAP tests share: servers that preload the library, clocks that can be
+# moved, and checks of IDs and errors.
 package SnowflakeTest;
 
 use strict;
@@ -19,9 +19,9 @@ our @EXPORT = qw(new_server start_with_clock start_by_clock set_clock new_clock 
   lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught);
 
-# Create a primary with the library, node 1, the given settings, and after them those
-# of SNOWFLAKE_CONF, which test/settings sets; not started. The buffers that init()
-# gives a primary are too few for so many connections: each may pin several at once.
+# Create a primary that preloads the library and has node id 1; do not start it. It gets
+# these settings, and after them those of SNOWFLAKE_CONF, which test/settings sets. It
+# also gets more buffers than init() gives: each of many connections can pin several.
 sub new_server
 {
 	my ($name, @settings) = @_;
@@ -112,7 +112,7 @@ sub preload
 	return join ' ', $ENV{SNOWFLAKE_PRELOAD} // (), $shim;
 }
 
-# Start a server by the clock of this file.
+# Start a server with the clock in this file.
 sub start_by_clock
 {
 	my ($node, $clock) = @_;
@@ -144,7 +144,7 @@ sub query
 	return $node->safe_psql($options{database} || 'postgres', $sql);
 }
 
-# Return the same, or the error: then a check fails, and not the whole test.
+# Return the same, or the error message. Then one check fails, and not the whole test.
 sub answer
 {
 	my ($node, $sql, %options) = @_;
@@ -191,7 +191,7 @@ sub hostile_server
 	return $node;
 }
 
-# Return true if another role has run it since the last call.
+# Return true if another role has run mallory's code since the last call.
 sub caught
 {
 	my ($node) = @_;
@@ -245,8 +245,8 @@ sub refused_behind
 	return;
 }
 
-# Check that the server's log matches, behind the given place, now or soon: a process
-# that a setting reaches may log it after others have it.
+# Check that the server's log matches, after a place in it. Wait for the line, since a
+# process may log a change of a setting after other processes have it.
 sub like_log
 {
 	my ($node, $pattern, $from, $name) = @_;
@@ -293,8 +293,8 @@ sub leader_of
 	die 'nobody leads';
 }
 
-# Return a condition on a row of pg_stat_activity: it waits for one of these, by name
-# if the server has names for such events (from 17 on).
+# Return a condition on a row of pg_stat_activity: the session waits for one of these
+# events. Before 17 such events have no names, so any event of an extension counts.
 sub waits_for
 {
 	my ($node, @events) = @_;
@@ -348,8 +348,8 @@ sub crash
 	return;
 }
 
-# As if the machine lost its power: of what the server has not flushed nothing
-# counts, and its postmaster leaves no word of where IDs have ended.
+# Stop the server as if the machine had lost its power: what was not flushed is lost,
+# and there is no shutdown file.
 sub lose_power
 {
 	my ($node) = @_;
@@ -378,8 +378,8 @@ sub fails_to_start
 	return;
 }
 
-# Check that no ID is there twice; return the largest. A list of lists is one per
-# session, and each of those must ascend.
+# Check that no ID comes twice, and return the largest. Each list belongs to one
+# session, and must ascend.
 sub check_ids
 {
 	my ($name, @sessions) = @_;

@@ -20,7 +20,7 @@ my $TICK = 200;
 
 my @all;
 
-# Create one, not started.
+# Create a ZooKeeper, not started.
 sub new
 {
 	my ($class, $name) = @_;
@@ -38,8 +38,8 @@ sub new
 
 sub host { my ($self) = @_; return "127.0.0.1:$self->{port}" }
 
-# Start it by a clock of its own from now on: the file of SnowflakeTest's
-# new_clock().
+# Use a clock of its own from the next start on. Return its file, which SnowflakeTest's
+# write_clock() writes.
 sub use_clock
 {
 	my ($self) = @_;
@@ -106,7 +106,7 @@ sub launch
 	return;
 }
 
-# Return its own status; empty without an answer.
+# Return the member's report on itself, or an empty text if it does not answer.
 sub status
 {
 	my ($self) = @_;
@@ -187,8 +187,8 @@ sub take
 	return $payload;
 }
 
-# Send one request in a session of its own; return the answer, or the number of an
-# error. With a digest, as its user.
+# Send one request in a session of its own, as the digest's user if one is given.
+# Return the answer, or the number of an error.
 sub ask
 {
 	my ($self, $what, $payload, $digest) = @_;
@@ -221,7 +221,7 @@ sub call
 	return $answer;
 }
 
-# Create a node, and those above, or write it.
+# Write a node. Create it, and the nodes above it, if they do not exist.
 sub put
 {
 	my ($self, $path, $value, $digest) = @_;

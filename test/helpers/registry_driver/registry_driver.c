@@ -2,7 +2,7 @@
  *
  * registry_driver.c
  *	  SQL functions that call a registry's library as the worker does, one
- *	  request after the other, to test the library alone.
+ *	  request at a time.  They test the library without the worker.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +29,7 @@ SF_FUNCTION(registry_ask);
 static const SfBackend *backend;
 static uint64 number;
 
-/* open(library, url, presence_ms, timeout_ms): "ok", or why not */
+/* open(library, url, presence_ms, timeout_ms) returns "ok", or the reason */
 Datum
 registry_open(PG_FUNCTION_ARGS)
 {
@@ -44,7 +44,7 @@ registry_open(PG_FUNCTION_ARGS)
 		load_external_function(text_to_cstring(PG_GETARG_TEXT_PP(0)),
 							   SF_BACKEND_FUNCTION, true, NULL);
 	backend = get();
-	/* like the setting, the text must stay */
+	/* the library keeps the pointer, as it does for the setting */
 	url = MemoryContextStrdup(TopMemoryContext,
 							  text_to_cstring(PG_GETARG_TEXT_PP(1)));
 	if (backend->open(url, &config, reason, sizeof(reason)))
@@ -82,8 +82,8 @@ wait_for_answer(SfAnswer *answer)
 	{
 		SfSocket	sockets[SF_BACKEND_SOCKETS];
 		struct pollfd fds[SF_BACKEND_SOCKETS];
-		int64_t		timeout_ms = 100;	/* the worker also looks without a
-										 * reason */
+		int64_t		timeout_ms = 100;	/* the worker too calls receive()
+										 * without an event */
 		int			n = backend->sockets(sockets, &timeout_ms);
 
 		CHECK_FOR_INTERRUPTS();
