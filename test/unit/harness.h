@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * harness.h
- *	  What the unit tests share: checks, random values, garbage, the summary.
+ *	  What unit tests share: checks, random values, garbage, and the summary.
  *
- * A test is a function, and fails if one of its checks does.  It goes on all
- * the same, so that one run tells the most, but says no more than the first
- * few failures: the tests that draw random values check millions of times.
+ * A test is a function.  It fails if one of its checks fails, but goes on to
+ * find more.  Only its first few failures are printed, since a test with
+ * random values makes millions of checks.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,11 +24,11 @@
 
 static int	tests_passed = 0;
 static int	tests_failed = 0;
-static int	checks_failed = 0;	/* in the test that runs */
+static int	checks_failed = 0;	/* in the current test */
 static uint64_t seed;
 static uint64_t rnd_state;
 
-/* What the values under test come from; shown with a failure. */
+/* The origin of the values under test, printed with a failure. */
 static char context[512] = "";
 
 #define RUN(test)	run_test(#test, test)
@@ -107,7 +107,7 @@ run_test(const char *name, void (*test) (void))
 
 /* ---- random values ---- */
 
-/* The seed is SEED of the environment, or else another each time. */
+/* Seed the random values by SEED of the environment, or by a new value. */
 static inline void
 start_tests(void)
 {
@@ -120,7 +120,7 @@ start_tests(void)
 	rnd_state = seed != 0 ? seed : 1;	/* xorshift would stay at zero */
 }
 
-/* Say how it went, with the seed that repeats it; returns the exit status. */
+/* Print the result, with the seed that repeats it.  Return the exit status. */
 static inline int
 finish_tests(const char *program)
 {
@@ -145,7 +145,9 @@ rnd_below(uint64_t n)
 	return (rnd() >> 1) % n;
 }
 
-/* Below n, and often the first or the last: errors sit at the edges. */
+/*
+ * Return a number below n, often the first or the last: errors are at edges.
+ */
 static inline uint64_t
 rnd_edge(uint64_t n)
 {
@@ -160,7 +162,7 @@ rnd_edge(uint64_t n)
 	}
 }
 
-/* Any integer, of any magnitude; often one at an edge. */
+/* Return an integer of any magnitude, often one at an edge. */
 static inline int64_t
 rnd_int64(void)
 {
@@ -175,9 +177,9 @@ rnd_int64(void)
 }
 
 /*
- * A text that resembles what a parser takes: some of its pieces in a row, and
- * now and then any byte.  To be freed; the memory ends where the text does,
- * so that the sanitizer sees who reads on.
+ * Return a text that resembles what a parser accepts: some of its pieces in a
+ * row, and now and then any byte.  The caller frees it.  The memory ends
+ * where the text does, so the sanitizer notices a parser that reads on.
  */
 static inline char *
 garbage(const char *const *pieces, int npieces)

@@ -3,18 +3,19 @@
  * stress_counter.c
  *	  Eight threads on one counter: no position is taken twice.
  *
- * The compare-and-swap is compiled outside the server, with the server's own
- * atomics, and let loose from threads in place of backends.  They take runs
- * of any length by a clock that all move and that each reads late, and raise
- * the counter; what each took is compared at the end.  test/unit/stress
- * builds this as the server is built, and with ThreadSanitizer.
+ * The compare-and-swap of the server is compiled with the server's own
+ * atomics, but runs in threads and not in backends.  The threads take runs of
+ * any length.  They share a clock that all move and that each reads late, and
+ * they raise the counter.  At the end the test compares what each thread
+ * took.  test/unit/stress builds this as the server is built, and with
+ * ThreadSanitizer.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
-/* Of the server, the headers only: these are the C library's. */
+/* Only the server's headers are used; these functions are the C library's. */
 #undef printf
 #undef fprintf
 #undef snprintf
@@ -30,7 +31,9 @@
 static uint64 read_and_dawdle(pg_atomic_uint64 *ptr);
 static bool swap_or_dawdle(pg_atomic_uint64 *ptr, uint64 *old, uint64 value);
 
-/* Of what counter.h knows of the counter, much is old when it is used. */
+/*
+ * A thread pauses after counter.h has read the counter, so the value is old.
+ */
 #define pg_atomic_read_u64				read_and_dawdle
 #define pg_atomic_compare_exchange_u64	swap_or_dawdle
 #include "runtime/counter.h"
@@ -46,13 +49,15 @@ static bool swap_or_dawdle(pg_atomic_uint64 *ptr, uint64 *old, uint64 value);
 #define TAKES		10000		/* of each thread */
 
 /*
- * Fewer changes of the thread between runs, and this would prove nothing.  On a
- * busy machine it takes more than one round to get there.
+ * With fewer changes of the thread between runs, the test would prove
+ * nothing. On a busy machine more than one round may be needed to get there.
  */
 #define MIN_CHANGES	1000
 #define MAX_ROUNDS	50
 
-/* What a thread did and saw; only its own, until it has ended. */
+/*
+ * What a thread did and saw.  Only the thread uses it until the thread ends.
+ */
 typedef struct Taker
 {
 	pthread_t	thread;
@@ -62,10 +67,10 @@ typedef struct Taker
 	int			nrefused;
 	uint64_t	raised;			/* the highest */
 	int			nraised;
-	const char *wrong;			/* the first thing, if any */
+	const char *wrong;			/* the first error, if any */
 } Taker;
 
-/* A run, and who took it. */
+/* A run, and the thread that took it. */
 typedef struct Taken
 {
 	SfRun		run;
@@ -77,7 +82,7 @@ static int	sequence_bits;
 static int64_t drift;			/* in ticks */
 static pthread_barrier_t start_line;
 
-/* The clock, and the highest raise that has ended. */
+/* The clock, and the highest raise that is complete. */
 static int64_t clock_tick;
 static uint64_t floor_position;
 
@@ -85,8 +90,8 @@ static uint64_t floor_position;
 
 /*
  * The server reads and initializes its atomics through volatile: as a whole,
- * and without an order.  The sanitizer would take such a read for a race with
- * a compare-and-swap that it sees.  Writes stay what they are.
+ * and in no order.  The sanitizer would report a race of such a read with a
+ * compare-and-swap.  It still checks the writes.
  */
 void		__tsan_volatile_read8(void *address);
 void		__tsan_volatile_write8(void *address);
@@ -105,7 +110,7 @@ __tsan_volatile_write8(void *address)
 }
 #endif
 
-/* What a server built with assertions calls. */
+/* A server built with assertions calls this. */
 #if PG_VERSION_NUM >= 160000
 void
 ExceptionalCondition(const char *condition, const char *file, int line)
@@ -124,8 +129,9 @@ ExceptionalCondition(const char *condition, const char *type,
 #endif
 
 /*
- * Now and then let others run, between what is read and what is made of it.
- * Else, on few processors, each thread would be done before the next begins.
+ * Let other threads run now and then, between a read and the use of its
+ * value. Otherwise, on few processors, each thread would end before the next
+ * begins.
  */
 static void
 dawdle(void)
@@ -141,7 +147,7 @@ read_and_dawdle(pg_atomic_uint64 *ptr)
 {
 	uint64		value = pg_atomic_read_u64(ptr);
 
-	/* the sanitizer sees no assembler: say that the word is in use */
+	/* the sanitizer does not see assembler: tell it that the word is used */
 	(void) __atomic_load_n(&ptr->value, __ATOMIC_RELAXED);
 	dawdle();
 	return value;
@@ -172,7 +178,7 @@ find_wrong(Taker *taker, bool wrong, const char *what)
 		taker->wrong = what;
 }
 
-/* Raise to somewhere near, and then say so. */
+/* Raise the counter to a position nearby, and then publish that position. */
 static void
 raise_counter(Taker *taker)
 {
@@ -212,7 +218,7 @@ take_run(Taker *taker)
 				   "a call was refused below its cap");
 		taker->nrefused++;
 
-		/* as time goes on for who waits */
+		/* time passes while a thread waits */
 		__atomic_fetch_add(&clock_tick, 1, __ATOMIC_RELAXED);
 		return;
 	}
@@ -242,8 +248,8 @@ take_runs(void *arg)
 			raise_counter(taker);
 
 		/*
-		 * In the second half the clock stands still, but for refused calls:
-		 * whoever is last takes more alone than the drift holds, and is
+		 * In the second half the clock moves only after refused calls.  So
+		 * the last thread alone takes more than the drift allows, and is
 		 * refused, whatever the scheduler does.
 		 */
 		if (taker->nruns < TAKES / 2 && taker_rnd(taker, 100) == 0)
@@ -261,7 +267,7 @@ compare_taken(const void *a, const void *b)
 	return first_a < first_b ? -1 : first_a > first_b;
 }
 
-/* All runs, side by side: none overlaps another.  Returns the changes. */
+/* Check that no two runs overlap.  Return how often the thread changed. */
 static int
 check_taken(const Taker *takers)
 {

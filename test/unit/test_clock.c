@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_clock.c
- *	  Verdicts about the clock, at their boundaries, and the clocks.
+ *	  Verdicts about the clock, at their boundaries, and readings of the
+ *	  clocks.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,7 +53,7 @@ test_one_tick_too_far_is_a_full_sequence(void)
 	CHECK_EQ(sf_clock_judge(11, 10, 10, 3000), SF_CLOCK_TICK);
 	CHECK_EQ(sf_clock_judge(20, 10, 10, 3000), SF_CLOCK_TICK);
 
-	/* even where nobody may wait: the next tick is no step of the clock */
+	/* even if no call may wait, the next tick is no step of the clock */
 	CHECK_EQ(sf_clock_judge(6, 5, 1, 0), SF_CLOCK_TICK);
 	CHECK_EQ(sf_clock_judge(1000, 0, 1000, 10), SF_CLOCK_TICK);
 }
@@ -76,7 +77,10 @@ test_beyond_the_limit_refuses(void)
 			 SF_CLOCK_REFUSE);
 }
 
-/* The further ahead an ID is, the harsher the verdict; and all occur. */
+/*
+ * The further ahead an ID is, the harsher is the verdict.  All verdicts
+ * occur.
+ */
 static void
 test_verdicts_are_in_order(void)
 {
@@ -136,7 +140,7 @@ test_too_early_to_tell_is_not_frozen(void)
 	CHECK(!sf_clock_is_frozen(99, 199));
 }
 
-/* A step back is no standstill: the caller waits anew. */
+/* A step back is no standstill: the caller waits again. */
 static void
 test_a_step_back_is_not_frozen(void)
 {
@@ -144,7 +148,7 @@ test_a_step_back_is_not_frozen(void)
 	CHECK(!sf_clock_is_frozen(-1000000, 1000000));
 }
 
-/* Clocks may be set and machines may stall meanwhile: no closer than this. */
+/* Meanwhile clocks may be set and machines may stall, so this is wide. */
 #define CLOSE_MS	60000
 
 static void
@@ -157,8 +161,8 @@ test_wall_clock_is_read(void)
 }
 
 /*
- * What is read anew where a millisecond may be over is never another one than
- * the clock's.  Once somebody may have set that meanwhile.
+ * The cached millisecond, which is read again when a millisecond may be over,
+ * always equals the clock's.  It may differ once, if somebody sets the clock.
  */
 static void
 check_milliseconds(void)
@@ -221,7 +225,7 @@ test_boot_offset_is_between_the_clocks(void)
 	CHECK(offset_ms <= wall_ms);
 }
 
-/* What it says is this machine's business; the test is that it is all set. */
+/* The answer depends on the machine; the test is that all fields are set. */
 static void
 test_kernel_tells_or_says_why_not(void)
 {

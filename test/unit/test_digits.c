@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_digits.c
- *	  IDs as texts: known ones, the way there and back, the order, and what
- *	  is refused, with its position.
+ *	  IDs as texts: known texts, the conversion to text and back, the order,
+ *	  and refused texts with the position of the error.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,7 +12,10 @@
 #define NVALUES		1000000
 #define NGARBAGE	500000
 
-/* Any ID, of any magnitude; often one at an edge, or beside a power. */
+/*
+ * Return an ID of any magnitude, often at an edge or beside a power of the
+ * base.
+ */
 static int64_t
 rnd_id(const SfTextFormat *digits)
 {
@@ -28,7 +31,7 @@ rnd_id(const SfTextFormat *digits)
 	return n < 0 ? ~n : n;
 }
 
-/* Parse a text in memory that ends where it does, without a zero. */
+/* Parse a text from memory that ends with it, without a terminating zero. */
 static bool
 parse(const SfTextFormat *digits, const char *text, size_t len, int64_t *id,
 	  SfTextFault *fault)
@@ -116,8 +119,8 @@ test_formats(void)
 }
 
 /*
- * Computed by hand or with other programs: 2^53 - 1, the ID in Discord's
- * documentation, the largest bigint.
+ * Texts computed by hand or with other programs: 2^53 - 1, the ID in
+ * Discord's documentation, and the largest bigint.
  */
 static void
 test_known_texts(void)
@@ -163,7 +166,7 @@ test_there_and_back(void)
 	}
 }
 
-/* Of texts of one length the order of bytes is that of the numbers. */
+/* Texts of one length sort as their numbers do. */
 static void
 test_order(void)
 {
@@ -204,7 +207,7 @@ test_spellings_of_base32(void)
 		CHECK(parse(format("base32"), spellings[i], 13, &id, &fault));
 		CHECK_EQ(id, INT64_C(175956798329652231));
 	}
-	/* the others know no such thing: each pair is two numbers */
+	/* in the other formats, upper and lower case are different digits */
 	check_text("base62", 10, "A");
 	check_text("base62", 36, "a");
 	check_refused("base58", "2O", 2, "not a digit of base58.");
@@ -252,7 +255,7 @@ test_texts_are_refused(void)
 	check_refused_bytes("base58", "2\0", 2, 2, false, "not a digit");
 	check_refused_bytes("base62", "\0", 1, 1, false, "not a digit");
 
-	/* the neighbours of the digits in ASCII, and all else */
+	/* the neighbours of the digits in ASCII, and every other byte */
 	for (int c = 0; c < 256; c++)
 	{
 		char		ch = (char) c;
@@ -282,7 +285,7 @@ test_numbers_out_of_range_are_refused(void)
 	check_too_large("base62", "1000000000000000000000000000000000", 12);
 }
 
-/* Whatever the bytes: a number that prints as they read, or a reason. */
+/* Any bytes: either a number that prints as they read, or a reason. */
 static void
 test_garbage(void)
 {

@@ -4,13 +4,12 @@
  *	  Layouts: their arithmetic, their codes and their texts.
  *
  * Most tests run over many random layouts.  Each is drawn as a list of fields
- * (Sample), and what the code under test computes with shifts and masks is
- * compared with what the list says.
- *
+ * (Sample).  The code under test computes with shifts and masks, and the
+ * tests compare its results with the list.
  *-------------------------------------------------------------------------
  */
 
-/* days after 2038 are compared with what the system's time_t says of them */
+/* days after 2038 are compared with the results for the system's time_t */
 #define _FILE_OFFSET_BITS 64
 #define _TIME_BITS 64
 
@@ -31,7 +30,7 @@ typedef struct Sample
 	int			tick_ms;
 } Sample;
 
-/* An ID, and the values that it is to be made of. */
+/* An ID, and the values that it is made from. */
 typedef struct Drawn
 {
 	int64_t		id;
@@ -94,7 +93,7 @@ draw_fields(Sample *s)
 		if (most < 1)
 			most = 1;
 		if (i == s->n - 1 && rnd_below(2))
-			s->width[i] = most; /* fill the ID, where that is possible */
+			s->width[i] = most; /* fill the ID, if that is possible */
 		else
 			s->width[i] = 1 + rnd_edge(most);
 		left -= s->width[i];
@@ -119,7 +118,7 @@ draw_sample(Sample *s)
 			s->tick_ms, s->epoch_ms);
 }
 
-/* Draw samples until there are enough; the others must be refused rightly. */
+/* Draw samples until there are enough.  All others must be refused. */
 static void
 test_random_layouts_are_judged(void)
 {
@@ -173,7 +172,7 @@ test_fields_are_as_written(void)
 	}
 }
 
-/* The last tick is the last: the next has no ID, or no position. */
+/* The tick after the last one has no ID, or no position. */
 static void
 test_life_is_as_long_as_can_be(void)
 {
@@ -290,7 +289,7 @@ test_bounds_hold_a_tick(void)
 	}
 }
 
-/* Of one node and shard, the later position has the larger ID. */
+/* For one node and one shard, the later position has the larger ID. */
 static void
 test_positions_sort_as_ids(void)
 {
@@ -335,7 +334,7 @@ test_nodes_are_placed_and_joined(void)
 	}
 }
 
-/* Total and monotone: an index on the tick may be used for any bigint. */
+/* Ticks exist for all bigints, and ascend: an index on the tick is safe. */
 static void
 test_ticks_sort_as_ids(void)
 {
@@ -387,7 +386,7 @@ test_ms_round_down_to_ticks(void)
 		int64_t		tick = sf_layout_ms_to_tick(&s->layout, ms);
 		int64_t		towards_0 = ms / s->tick_ms;
 
-		/* the tick may begin before the first ms that there is */
+		/* the tick may begin before the first millisecond of int64 */
 		CHECK((uint64_t) towards_0 - (uint64_t) tick <= 1);
 		CHECK((uint64_t) ms - (uint64_t) tick * s->tick_ms <
 			  (uint64_t) s->tick_ms);
@@ -412,7 +411,7 @@ same_fields(const SfLayout *a, const SfLayout *b)
 	return a->tick_ms == b->tick_ms;
 }
 
-/* Also what follows from the fields. */
+/* Compare the fields, and everything derived from them. */
 static bool
 same_layout(const SfLayout *a, const SfLayout *b)
 {
@@ -457,7 +456,7 @@ test_codes_lead_back(void)
 		CHECK(!sf_layout_from_code(&layout, code, -1));
 		CHECK(!sf_layout_from_code(&layout, code, SF_MAX_EPOCH_MS + 1));
 
-		/* no layout has two codes, and most numbers are none */
+		/* no layout has two codes, and most numbers are no code */
 		if (sf_layout_from_code(&layout, other, 0))
 			CHECK_EQ(sf_layout_code(&layout), other);
 		other = rnd_int64();
@@ -466,7 +465,7 @@ test_codes_lead_back(void)
 	}
 }
 
-/* A code made by the book: what may be wrong with it, and is refused. */
+/* Make a code by hand, and change it in each way that must be refused. */
 static void
 test_other_numbers_are_no_codes(void)
 {
@@ -511,7 +510,7 @@ test_other_numbers_are_no_codes(void)
 	CHECK(!sf_layout_from_code(&layout, good, 25));
 }
 
-/* A layout that is nearly the same: one width, the tick, or two fields. */
+/* Return a layout that differs in one width, the tick, or two fields. */
 static Sample
 draw_neighbour(const Sample *s)
 {
@@ -568,7 +567,7 @@ test_other_layouts_have_other_codes(void)
 
 /* ---- presets ---- */
 
-/* What each preset is known to be: its canonical text, and its size. */
+/* The canonical text and the size of each preset. */
 static const struct
 {
 	const char *name;
@@ -632,7 +631,7 @@ test_presets_are_as_published(void)
 	}
 }
 
-/* From the documents that the presets name as their sources. */
+/* IDs from the documents that the presets name as their sources. */
 static void
 test_published_ids_are_read(void)
 {
@@ -677,7 +676,7 @@ test_published_ids_are_read(void)
 	CHECK_EQ(sf_layout_node(&l, id), 40000);
 	CHECK_EQ(sf_layout_pack(&l, 144106560000, 40000, 0, 200), id);
 
-	/* whatever the time, a number that JavaScript keeps */
+	/* an ID of any time is a number that JavaScript represents exactly */
 	parse_good(&l, "javascript");
 	CHECK_EQ(sf_layout_max_id(&l, l.end_tick - 1), 9007199254740991);
 }
@@ -729,7 +728,7 @@ typedef struct Refused
 	const char *why;			/* part of the reason */
 } Refused;
 
-/* Whole characters only; overlong ones and the like do not matter here. */
+/* Check for whole characters only; overlong ones do not matter here. */
 static bool
 is_utf8(const char *s)
 {
@@ -750,7 +749,7 @@ is_utf8(const char *s)
 	return true;
 }
 
-/* Reasons are whole sentences: one that was cut has no full stop. */
+/* A reason is a whole sentence: one that was cut has no full stop. */
 static void
 check_reason(const char *reason, const char *why)
 {
@@ -853,7 +852,7 @@ test_ticks_and_epochs_are_refused(void)
 		check_layout_refused(refused[i].text, refused[i].why);
 }
 
-/* The reason shows a part of the word: not cut within a character. */
+/* The reason shows a part of the word, and never cuts a character. */
 static void
 test_long_words_are_refused(void)
 {
@@ -876,7 +875,7 @@ test_long_words_are_refused(void)
 		for (int n = 0; n < 1000; n += strlen(filling))
 		{
 			strcat(text, filling);
-			if (n >= 15)		/* else it might be a good epoch */
+			if (n >= 15)		/* a shorter one might be a good epoch */
 				check_layout_refused(text, r->why);
 		}
 	}
@@ -995,7 +994,7 @@ test_epochs_are_refused(void)
 	check_epoch_refused(word, "ISO 8601");
 }
 
-/* Against the C library's calendar. */
+/* Compare with the C library's calendar. */
 static void
 check_epoch(int64_t ms)
 {
@@ -1037,7 +1036,9 @@ test_random_times_print_and_parse(void)
 
 /* ---- garbage ---- */
 
-/* What is refused has a reason; what is taken means the same once printed. */
+/*
+ * A refused text has a reason.  An accepted one means the same once printed.
+ */
 static void
 test_garbage_as_layout(void)
 {

@@ -1,13 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * test_lease.c
- *	  Leases of node ids: a registry in memory, step by step and at random.
+ *	  Leases of node ids, against a registry in memory: step by step and
+ *	  random.
  *
- * The random part runs several holders, each with a clock of its own, against
- * one registry, over a network that delays and loses, and sees whether two
- * ever issue one timestamp under one node id.  The ways to do it that are
- * known to fail are run as well, and have to fail: if they did not, the
- * simulation would not be one.
+ * The random part runs several holders against one registry.  Each holder has
+ * a clock of its own, and the network delays and loses messages.  The test
+ * checks that no two holders ever issue the same timestamp under one node id.
+ * It also runs variants of the protocol that are known to fail.  If one of
+ * them did not fail, the simulation would prove nothing.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +30,7 @@
 #define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
 #define NRUNS		60
 #define MAX_OFFSET_MS	20000	/* of a clock that jumps */
-#define KEEP_MS			3000	/* what is remembered is written so often */
+#define KEEP_MS			3000	/* how often the memory goes to disk */
 
 static SfLayout layout;
 static char layout_text[SF_LAYOUT_TEXT_SIZE];
@@ -54,11 +55,11 @@ say(SfLeaseEvent what, const char *text)
 
 /* ---- the registry ---- */
 
-/* What is compared before a write. */
+/* What a write compares first. */
 typedef enum Compare
 {
-	COMPARE_CHAIN,				/* what the protocol asks for */
-	COMPARE_OWNER,				/* the owner only */
+	COMPARE_CHAIN,				/* what the protocol demands */
+	COMPARE_OWNER,				/* only the owner */
 	COMPARE_NOTHING
 } Compare;
 
@@ -78,9 +79,9 @@ static int64_t ttl_ms = TTL_MS;
 static int64_t clock_ahead_ms;	/* of the registry's clock */
 static int64_t clock_step_ms;
 
-/* Each with a clock of its own; the one that is asked, from 1 on. */
+/* Each has its own clock.  They are numbered from 1. */
 #define MAX_ENDPOINTS	3
-static int	nendpoints;			/* 0: there is one clock */
+static int	nendpoints;			/* 0: there is only one clock */
 static int	endpoint;
 static int64_t endpoint_ahead_ms[MAX_ENDPOINTS + 1];
 
@@ -121,7 +122,7 @@ condition_holds(const SfAsk *ask, const SfSlotRecord *record)
 	return record->version == ask->version;
 }
 
-/* What the registry does about a request; version is 0 for a read. */
+/* Let the registry carry out a request; version is 0 for a read. */
 static SfResult
 apply(const SfAsk *ask, int64_t now, int64_t *version)
 {
@@ -156,7 +157,7 @@ apply(const SfAsk *ask, int64_t now, int64_t *version)
 	return SF_RESULT_DONE;
 }
 
-/* What a reader is given: the records that have been written. */
+/* Give a reader the records that were written. */
 static void
 copy_registry(SfRegistry *copy, SfSlotRecord *records)
 {
@@ -222,7 +223,7 @@ pass(int64_t ms)
 	now.wall_ms += ms;
 }
 
-/* Time passes in looks, as it does for a process that is not frozen. */
+/* Let time pass in small steps, as for a process that is not frozen. */
 static void
 live(int64_t ms)
 {
@@ -233,7 +234,7 @@ live(int64_t ms)
 	}
 }
 
-/* The registry does what is asked, and answers. */
+/* Let the registry carry out the request and answer. */
 static void
 reply_as(SfResult result, const char *message)
 {
@@ -246,7 +247,7 @@ reply_as(SfResult result, const char *message)
 	sf_lease_answer(&lease, now, &answer);
 }
 
-/* What the registry's clock says, and which endpoint that is. */
+/* Set the registry's time, and the endpoint that tells it. */
 static void
 tell_time(SfAnswer *answer)
 {
@@ -274,7 +275,7 @@ reply(void)
 	return answer.result;
 }
 
-/* A server that remembers nothing yet. */
+/* Begin as a server that remembers no registry. */
 static void
 begin(const SfLeaseConfig *config)
 {
@@ -285,7 +286,7 @@ begin(const SfLeaseConfig *config)
 	sf_lease_init(&lease, &with_age, now);
 }
 
-/* A registry, a moment, and a lease that holds the node. */
+/* Prepare a registry, a time, and a lease that holds the node. */
 static void
 prepare(void)
 {
@@ -315,7 +316,7 @@ prepare_held(uint32_t node)
 	CHECK_EQ(lease.state, SF_LEASE_HELD);
 }
 
-/* Answer what is asked until it is this. */
+/* Answer requests until the lease makes one of this kind. */
 static void
 reply_until(SfAskKind kind)
 {
@@ -391,7 +392,10 @@ test_claim_extend_release(void)
 	CHECK_STR(lease.problem, "");
 }
 
-/* What a recovery has to wait for: also after a reload, and a release. */
+/*
+ * The reserve that a recovery must wait for, also after a reload or a
+ * release.
+ */
 static void
 test_reserve_is_known(void)
 {
@@ -415,7 +419,7 @@ test_reserve_is_known(void)
 	CHECK(registry.record[2].reserve_ms > 55000);
 }
 
-/* The next holder begins at the until, and waits where that is far. */
+/* The next holder begins at the until, and waits if it is far away. */
 static void
 test_until_of_the_one_before(void)
 {
@@ -473,7 +477,7 @@ test_taken_slots(void)
 	reply_until(SF_ASK_CLAIM);
 	CHECK_EQ(lease.ask.record.node, 2);
 
-	/* lost to another: read, and say who it was */
+	/* another server got the slot: read again, and say who it was */
 	write_by_other(2, START_MS, true);
 	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
@@ -482,7 +486,10 @@ test_taken_slots(void)
 	CHECK_STR(lease.problem, "All slots from 1 to 2 are taken.");
 }
 
-/* The one held before; released, longest ago; never used; expired. */
+/*
+ * The order of choice: held before; released, the oldest first; never used;
+ * expired.
+ */
 static void
 test_choice(void)
 {
@@ -514,7 +521,7 @@ test_choice(void)
 	reply();
 	CHECK_EQ(lease.ask.record.node, 2);
 
-	/* a crash loop does not eat the slots */
+	/* a server that crashes in a loop does not use up the slots */
 	prepare();
 	for (int i = 0; i < 3; i++)
 	{
@@ -531,8 +538,8 @@ test_choice(void)
 }
 
 /*
- * A claim that was found by reading is held, and extended at once.  Nothing is
- * issued under it before that is acknowledged.
+ * A claim that a reading finds is held, and is extended at once.  Nothing is
+ * issued under it before that extension is acknowledged.
  */
 static void
 check_unconfirmed_claim(uint32_t node)
@@ -550,8 +557,8 @@ check_unconfirmed_claim(uint32_t node)
 }
 
 /*
- * An answer that is lost: what was written is found out by reading, and counts
- * when a write on top of it is acknowledged.
+ * An answer is lost.  A reading finds the write, and the write counts when
+ * another write on top of it is acknowledged.
  */
 static void
 test_lost_answers(void)
@@ -574,7 +581,9 @@ test_lost_answers(void)
 	reply();
 	check_unconfirmed_claim(node);
 
-	/* one that may be made yet: no other slot is tried, and one is made */
+	/*
+	 * a claim that may still be made: no other slot is tried, and it is made
+	 */
 	prepare();
 	begin(&config);
 	reply();
@@ -597,7 +606,7 @@ test_lost_answers(void)
 	reply();
 	check_unconfirmed_claim(first.record.node);
 
-	/* an extension, likewise */
+	/* the same with an extension */
 	prepare_held(1);
 	reply_until(SF_ASK_EXTEND);
 	first = lease.ask;
@@ -617,7 +626,7 @@ test_lost_answers(void)
 	reply();
 	CHECK_EQ(lease.right.until, now_tick() + 9000);
 
-	/* or the registry says that it does not know */
+	/* or the registry answers that it does not know */
 	prepare_held(1);
 	reply_until(SF_ASK_EXTEND);
 	reply_as(SF_RESULT_UNKNOWN, "Timed out.");
@@ -628,7 +637,7 @@ test_lost_answers(void)
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	first = lease.ask;
 
-	/* an answer that comes after all is nobody's */
+	/* the answer comes after all, and is ignored */
 	{
 		SfAnswer	late = {.number = first.number - 1, .version = 1};
 		SfRight		right = lease.right;
@@ -638,7 +647,9 @@ test_lost_answers(void)
 	}
 }
 
-/* Each kind of failure has a sentence for all, and a remedy that fits. */
+/*
+ * Each kind of failure has a sentence that all may read, and its own remedy.
+ */
 static void
 test_failures(void)
 {
@@ -662,7 +673,7 @@ test_failures(void)
 		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_LOST), "recover(");
 	CHECK_CONTAINS(sf_registry_remedy(NULL, SF_FAILURE_LOGIN), "log");
 
-	/* the lease says what its answer says */
+	/* the lease reports what the answer says */
 	prepare_held(0);
 	reply_until(SF_ASK_EXTEND);
 	reply_as(SF_RESULT_REFUSED, "user \"snow\" may not.");
@@ -675,13 +686,13 @@ test_fence(void)
 {
 	SfLeaseConfig config;
 
-	/* somebody else has claimed the slot */
+	/* another server has claimed the slot */
 	prepare_held(1);
 	live(900);
 	write_by_other(1, lease.right.until, true);
 	reply_until(SF_ASK_EXTEND);
 	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
-	CHECK(lease.right.valid);	/* up to what was acknowledged */
+	CHECK(lease.right.valid);	/* up to the acknowledged until */
 	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
 	reply();
 	CHECK(!lease.right.valid);
@@ -690,7 +701,7 @@ test_fence(void)
 	CHECK_EQ(lease.config.claimant.last_node, 1);
 	CHECK_STR(lease.remedy, "It will be claimed again when it is free.");
 
-	/* under our own name */
+	/* another server claimed it under our own name */
 	prepare_held(1);
 	lease.config.claimant.last_node = 2;
 	registry.record[1].version = ++registry.revision;
@@ -718,7 +729,7 @@ test_fence(void)
 	CHECK(lease.right.valid);
 	CHECK_EQ(lease.right.start, START_MS + 20000);
 
-	/* it is empty, as far as we know from the beginning */
+	/* the registry is empty, and this server never knew it otherwise */
 	prepare();
 	memset(&registry, 0, sizeof(registry));
 	config = make_config(1, 1, 1);
@@ -728,7 +739,9 @@ test_fence(void)
 	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
 }
 
-/* The registry refuses the next write with this; returns what is said of it. */
+/*
+ * Refuse the next write with this message.  Return how many lines are logged.
+ */
 static int
 refuse_write(const char *message)
 {
@@ -739,14 +752,14 @@ refuse_write(const char *message)
 	return nsaid - before;
 }
 
-/* A problem is logged when it changes, and every minute. */
+/* A problem is logged when it begins, and then every minute. */
 static void
 test_problems(void)
 {
 	char		text[40];
 	int			n = 0;
 
-	/* to be extended always, and it does not run out, which would be said */
+	/* extend all the time; a long until, since its end would be logged too */
 	prepare_held(0);
 	lease.config.reserve_ms = 3000 * 1000;
 	lease.right.until += 1500 * 1000;
@@ -773,7 +786,10 @@ test_problems(void)
 	}
 	CHECK(n >= 2 * 8 && n <= 2 * 11);
 
-	/* another number is no other problem; one that is new each time is rare */
+	/*
+	 * another number is the same problem; problems that are always new are
+	 * few
+	 */
 	n = 0;
 	for (int i = 0; i < 8; i++)
 	{
@@ -787,11 +803,11 @@ test_problems(void)
 	{
 		snprintf(text, sizeof(text), "Disk %c is full.", 'a' + i % 26);
 		n += refuse_write(text);
-		lease.backoff_ms = 0;	/* so all of it takes less than a minute */
+		lease.backoff_ms = 0;	/* all of it takes less than a minute */
 	}
 	CHECK(n > 0 && n <= SF_LEASE_LOGGED);
 
-	/* what has been over is said again */
+	/* a problem that was over is logged again */
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK_STR(last_said, "The registry does what it is asked again.");
@@ -800,8 +816,8 @@ test_problems(void)
 }
 
 /*
- * What is held is kept up to its until, and nothing is written; when that has
- * run out, nothing is issued.
+ * While the registry is refused, a held lease lasts up to its until, and
+ * nothing is written.  After the until nothing is issued.
  */
 static void
 check_that_it_waits(const char *problem)
@@ -828,7 +844,10 @@ check_that_it_waits(const char *problem)
 	CHECK(now_tick() > right.until);
 }
 
-/* An administrator recovers it: the slot is claimed when the floor allows. */
+/*
+ * An administrator recovers the registry.  The slot is claimed after the
+ * floor.
+ */
 static void
 check_that_it_recovers(void)
 {
@@ -844,7 +863,7 @@ check_that_it_recovers(void)
 	CHECK_STR(lease.problem, "");
 }
 
-/* The next life of the server claims the slot, when it is free. */
+/* The next life of the server claims the slot when it is free. */
 static void
 prepare_held_again(uint32_t node)
 {
@@ -857,7 +876,7 @@ prepare_held_again(uint32_t node)
 	CHECK_EQ(lease.state, SF_LEASE_HELD);
 }
 
-/* A registry that has lost data, under a server that remembers it. */
+/* A registry has lost data, and the server remembers what it held. */
 static void
 test_loss(void)
 {
@@ -891,11 +910,13 @@ test_loss(void)
 	CHECK_EQ(nsaid, said + 1);
 	CHECK_CONTAINS(last_said, "WARNING: The registry has lost data: it is older");
 	check_that_it_waits("The registry has lost data: it is older");
-	CHECK(nsaid <= said + 3);	/* once a minute, and that it has expired */
+	CHECK(nsaid <= said + 3);	/* once a minute, and the expiry */
 	check_that_it_recovers();
 	CHECK_CONTAINS(last_said, "Node id 1 is leased.");
 
-	/* ours is as it was, another one's write is lost; ours tells */
+	/*
+	 * our record is as before, but another server's write is lost; ours tells
+	 */
 	prepare_held(1);
 	old = registry;
 	write_by_other(2, START_MS, false);
@@ -907,14 +928,14 @@ test_loss(void)
 	CHECK_EQ(reply(), SF_RESULT_DONE);
 	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
 
-	/* meanwhile others have written more than was lost */
+	/* meanwhile the others have written more than was lost */
 	registry.revision += 5;
 	write_by_other(2, START_MS, false);
 	reply();
 	check_that_it_waits("The registry has lost data: it is older");
 	check_that_it_recovers();
 
-	/* a reading tells the same to who looks for a slot */
+	/* a server that looks for a slot notices the same by a reading */
 	prepare_held(1);
 	old = registry;
 	reply_until(SF_ASK_EXTEND);
@@ -925,14 +946,14 @@ test_loss(void)
 	for (int i = 0; i < 2; i++)
 	{
 		begin(&config);
-		if (i == 1)				/* a restart with what is on disk */
+		if (i == 1)				/* a restart with the file on disk */
 			sf_age_init(&age, &known, "etcd://one", &layout);
 		reply();
 		CHECK_EQ(lease.ask.kind, i == 0 ? SF_ASK_CLAIM : SF_ASK_NOTHING);
 	}
 	CHECK_CONTAINS(lease.problem, "it is older");
 
-	/* who stops gives nothing back to it */
+	/* a server that stops writes nothing to such a registry */
 	prepare_held(1);
 	old = registry;
 	reply_until(SF_ASK_EXTEND);
@@ -945,7 +966,7 @@ test_loss(void)
 	CHECK_EQ(lease.state, SF_LEASE_ENDED);
 	CHECK(!registry.record[1].released);
 
-	/* what the remedy reserves is enough for this server */
+	/* the remedy reserves enough time for this server */
 	prepare_held(1);
 	lease.config.reserve_ms = 600 * 1000;
 	reply_until(SF_ASK_EXTEND);
@@ -955,7 +976,7 @@ test_loss(void)
 	reply_until(SF_ASK_READ);
 	reply();
 	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_recover('600 s'); In place of 600 s give");
-	lease.config.reserve_ms = 9000; /* that was changed since */
+	lease.config.reserve_ms = 9000; /* the setting has changed since */
 	registry.initialized = true;
 	registry.generation = rnd();
 	registry.floor = now_tick() + 95000;
@@ -970,7 +991,7 @@ test_loss(void)
 	reply();
 	CHECK(strstr(lease.problem, "lost") == NULL);
 
-	/* somebody is seen to have claimed the slot since */
+	/* a reading shows that another server has claimed the slot since */
 	prepare_held(1);
 	old = registry;
 	reply_until(SF_ASK_EXTEND);
@@ -985,10 +1006,10 @@ test_loss(void)
 	reply();
 	CHECK(!lease.right.valid);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
-	CHECK_EQ(nsaid, said + 2);	/* that it is lost, and why */
+	CHECK_EQ(nsaid, said + 2);	/* the loss, and its reason */
 	CHECK_CONTAINS(lease.problem, "it is older");
 
-	/* likewise where it has lost several claims */
+	/* the same if the registry has lost several claims */
 	prepare_held(1);
 	sf_lease_release(&lease, now, now_tick());
 	reply();
@@ -1008,7 +1029,7 @@ test_loss(void)
 	CHECK_CONTAINS(lease.problem, "The registry has lost data");
 	CHECK_CONTAINS(lease.problem, "it is older");
 
-	/* what was there before us has not claimed it since */
+	/* the holder before us has not claimed the slot since */
 	prepare_held(1);
 	write_by_other(1, START_MS, false);
 	registry.record[1].since_ms = now.wall_ms;
@@ -1023,8 +1044,8 @@ test_loss(void)
 }
 
 /*
- * The registry was made anew, with a floor below what was promised to us: from
- * there on others may issue under our slot.
+ * The registry was made anew, and its floor is below our until.  From the
+ * floor on, others may issue under our slot.
  */
 static void
 test_low_floor(void)
@@ -1048,7 +1069,7 @@ test_low_floor(void)
 	}
 	check_that_it_recovers();
 
-	/* who stops has nothing left */
+	/* a server that stops has nothing left to give back */
 	prepare_held(1);
 	init_registry(now_tick());
 	sf_lease_release(&lease, now, now_tick());
@@ -1057,7 +1078,7 @@ test_low_floor(void)
 	CHECK_EQ(lease.state, SF_LEASE_ENDED);
 }
 
-/* The generation before a recovery comes back, as an old primary does. */
+/* An old primary brings back the generation before a recovery. */
 static void
 test_old_generation(void)
 {
@@ -1078,7 +1099,7 @@ test_old_generation(void)
 	CHECK_CONTAINS(last_said, "WARNING: The registry is an old one, from before its last recovery.");
 	check_that_it_waits("The registry is an old one");
 
-	/* the right one is there again */
+	/* the recovered registry is there again */
 	registry = renewed;
 	reply_until(SF_ASK_EXTEND);
 	reply();
@@ -1086,7 +1107,7 @@ test_old_generation(void)
 	CHECK_STR(lease.problem, "");
 }
 
-/* What ran out is said once each time, and not where it is given up. */
+/* An expiry is logged once each time, and not if the lease is released. */
 static void
 test_expiry(void)
 {
@@ -1114,7 +1135,7 @@ test_expiry(void)
 		CHECK_EQ(nsaid, 1);
 	}
 
-	/* what the registry has answered is told whole */
+	/* the registry's answer is shown as a whole */
 	prepare_held(3);
 	while (now_tick() + 100 < lease.right.until)
 		live(100);
@@ -1124,7 +1145,7 @@ test_expiry(void)
 	CHECK_CONTAINS(last_said, "has expired");
 	CHECK_CONTAINS(last_said, lease.problem);
 
-	/* at the layout's end there is nothing to extend */
+	/* at the layout's end the lease is not extended */
 	prepare_held(3);
 	lease.record.until = lease.right.until =
 		layout.end_tick - layout.epoch_tick;
@@ -1135,7 +1156,10 @@ test_expiry(void)
 	CHECK_EQ(nsaid, 0);
 }
 
-/* A registry that is gone: the lease lasts, the log says so, and the end. */
+/*
+ * The registry is gone.  The lease lasts; the log has the problem and its
+ * end.
+ */
 static void
 test_outage(void)
 {
@@ -1166,7 +1190,7 @@ test_outage(void)
 	CHECK_STR(last_said, "The registry does what it is asked again.");
 	CHECK_STR(lease.problem, "");
 
-	/* a full quota refuses writes, and lets us stay present */
+	/* a full quota refuses writes, but lets the server stay present */
 	prepare_held(0);
 	ttl_ms = 30000;
 	lease.config.keepalive_ms = 10000;
@@ -1189,7 +1213,7 @@ test_outage(void)
 	ttl_ms = TTL_MS;
 }
 
-/* Presence that was lost comes back with the next write. */
+/* A presence that was lost comes back with the next write. */
 static void
 test_presence(void)
 {
@@ -1237,7 +1261,7 @@ test_interruption(void)
 		CHECK_EQ(lease.state, SF_LEASE_HELD);
 	}
 
-	/* not by a write that was begun before */
+	/* a write that began before the interruption does not end the halt */
 	prepare_held(0);
 	reply_until(SF_ASK_EXTEND);
 	before = lease.ask;
@@ -1257,7 +1281,7 @@ test_interruption(void)
 	reply();
 	CHECK(lease.right.valid);
 
-	/* nor by a claim */
+	/* and neither does such a claim */
 	prepare();
 	begin(&config);
 	reply();
@@ -1279,7 +1303,7 @@ test_interruption(void)
 	CHECK(lease.right.valid);
 }
 
-/* Time passes, with a registry that answers. */
+/* Let time pass, with a registry that answers. */
 static void
 live_with(int64_t ms)
 {
@@ -1291,7 +1315,7 @@ live_with(int64_t ms)
 	}
 }
 
-/* Our wall clock goes too fast, as nobody else's does. */
+/* Let our wall clock be too fast, and no other one. */
 static void
 live_too_fast(int64_t ms)
 {
@@ -1303,7 +1327,9 @@ live_too_fast(int64_t ms)
 	}
 }
 
-/* The server's clock is off; or it is the registry's, and all say so. */
+/*
+ * The server's clock is wrong; or the registry's is, and all servers say so.
+ */
 static void
 test_clock(void)
 {
@@ -1332,7 +1358,7 @@ test_clock(void)
 				 peers == 1 || peers == 3 ? SF_ASK_CLAIM : SF_ASK_READ);
 	}
 
-	/* it is said whose clocks were right by the registry's */
+	/* the registry names the servers whose clocks agreed with its own */
 	prepare();
 	write_by_other(1, START_MS, true);
 	clock_ahead_ms = -7000;
@@ -1340,7 +1366,7 @@ test_clock(void)
 	reply();
 	CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry, by which most other servers' clocks were right when they last wrote.");
 
-	/* while it is held, what was acknowledged lasts; no more */
+	/* a held lease lasts up to the acknowledged until */
 	prepare_held(0);
 	live_too_fast(8000);
 	CHECK(lease.right.valid);
@@ -1348,7 +1374,9 @@ test_clock(void)
 	CHECK(lease.right.until < now_tick() + 6000);
 	CHECK_CONTAINS(lease.problem, " ms ahead of that of the registry.");
 
-	/* a warning, once; not for what may be the way of the answer */
+	/*
+	 * one warning; none for a difference that the answer's delay can explain
+	 */
 	for (int slow = 0; slow < 2; slow++)
 	{
 		prepare_held(0);
@@ -1371,7 +1399,7 @@ test_clock(void)
 	CHECK_STR(last_said, "WARNING: The wall clock is 300 ms behind that of the registry.");
 }
 
-/* The registry's clock is set while ours is right: it goes on. */
+/* The registry's clock is set, and ours is right: the lease goes on. */
 static void
 test_clock_of_registry(void)
 {
@@ -1396,10 +1424,10 @@ test_clock_of_registry(void)
 		CHECK_CONTAINS(last_said, moves[i] > 0 ? " behind" : " ahead of");
 		CHECK_CONTAINS(last_said, " that of the registry, which has moved against the time since boot: this server's has not.");
 
-		/* others who begin learn from our record that it is not theirs */
+		/* our record tells new servers that the registry's clock is wrong */
 		CHECK_EQ(registry.record[0].offset_ms, -moves[i]);
 
-		/* that is no excuse for ours, which is set or wanders off */
+		/* that does not excuse our own clock, if it is set or drifts */
 		live_too_fast(14000);
 		CHECK(lease.right.until < now_tick());
 		CHECK(lease.problem[0] != '\0');
@@ -1407,7 +1435,7 @@ test_clock_of_registry(void)
 	}
 	context[0] = '\0';
 
-	/* set right again, it is as before; and may be wrong once more */
+	/* the registry's clock is set right, and then may be wrong once more */
 	prepare_held(0);
 	clock_ahead_ms = 300;
 	live_with(2000);
@@ -1425,7 +1453,7 @@ test_clock_of_registry(void)
 	CHECK(lease.right.until > now_tick() + 5000);
 }
 
-/* Endpoints with clocks of their own: one that is wrong is not asked again. */
+/* Endpoints have their own clocks.  One with a wrong clock is avoided. */
 static void
 test_clock_of_endpoint(void)
 {
@@ -1448,7 +1476,7 @@ test_clock_of_endpoint(void)
 	CHECK_EQ(lease.state, SF_LEASE_HELD);
 	CHECK_EQ(endpoint, 2);
 
-	/* unless two agree, or there is no other */
+	/* unless two endpoints agree, or there is no other one */
 	for (int n = 1; n <= 2; n++)
 	{
 		prepare();
@@ -1463,7 +1491,7 @@ test_clock_of_endpoint(void)
 				  "The wall clock is 10 s behind that of endpoint 2 of the registry, and that of endpoint 1.");
 	}
 
-	/* while it is held */
+	/* while the lease is held */
 	prepare_held(0);
 	nendpoints = 3;
 	live_with(1000);
@@ -1478,14 +1506,14 @@ test_clock_of_endpoint(void)
 	CHECK_EQ(nsaid, 1);
 	CHECK_CONTAINS(last_said, "ahead of that of endpoint 1 of the registry, which has moved");
 
-	/* another answers, whose clock is wrong */
+	/* another endpoint answers, and its clock is wrong */
 	endpoint = 1;
 	live_with(1000);
 	CHECK_EQ(nsaid, 2);
 	CHECK_CONTAINS(last_said, "ahead of that of endpoint 1 of the registry, but not that of endpoint 2.");
 	CHECK_EQ(endpoint, 2);
 
-	/* all have moved: then ours has stood still */
+	/* all have moved: then our clock has stood still */
 	nsaid = 0;
 	clock_ahead_ms = 10000;
 	endpoint_ahead_ms[1] = 0;
@@ -1500,17 +1528,17 @@ test_clock_of_endpoint(void)
 	CHECK_STR(lease.problem, "");
 }
 
-/* The other servers' clocks, looked at when claiming and now and then after. */
+/* The other servers' clocks are checked at a claim, and later now and then. */
 static void
 test_clocks_of_peers(void)
 {
 	static const struct
 	{
-		int64_t		offset_ms[3];	/* of those who are there */
+		int64_t		offset_ms[3];	/* of the servers that are present */
 		const char *says;
 	}			cases[] = {
 		{{0, 0, 0}, NULL},
-		{{-201, -201, -201}, NULL}, /* 1 ms is the way of the answer */
+		{{-201, -201, -201}, NULL}, /* 1 ms is the delay of the answer */
 		{{-202, -202, -202}, "ahead of"},
 		{{202, 5000, 202}, "behind"},
 		{{202, 0, 202}, "behind"},
@@ -1546,7 +1574,7 @@ test_clocks_of_peers(void)
 		else
 			CHECK_EQ(lease.peers_warned, false);
 
-		/* once it was right, it is said again */
+		/* after the clocks were right, the next warning is logged */
 		for (int j = 1; j <= 3; j++)
 			registry.record[j].offset_ms = 0;
 		reply_until(SF_ASK_READ);
@@ -1554,7 +1582,7 @@ test_clocks_of_peers(void)
 		CHECK(!lease.peers_warned);
 	}
 
-	/* who has gone does not count */
+	/* a server that has gone does not count */
 	prepare_held(0);
 	nsaid = 0;
 	write_by_other(1, START_MS, false);
@@ -1564,7 +1592,7 @@ test_clocks_of_peers(void)
 	CHECK_EQ(nsaid, 0);
 }
 
-/* What the life before has left may be taken up again, above its own mark. */
+/* A lease of the life before is resumed, above that life's last ID. */
 static void
 test_left_over(void)
 {
@@ -1581,7 +1609,7 @@ test_left_over(void)
 	CHECK_EQ(lease.right.start, START_MS + 700);
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 
-	/* not if anybody has written since, and not below the floor */
+	/* not if another server has written since, and not below the floor */
 	prepare_held(0);
 	config.claimant.last_write_id = registry.record[0].write_id;
 	registry.record[0].write_id++;
@@ -1617,7 +1645,7 @@ test_wrong_registry(void)
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 }
 
-/* The end of the layout is no until that goes beyond it. */
+/* No until lies beyond the end of the layout. */
 static void
 test_end_of_layout(void)
 {
@@ -1648,7 +1676,7 @@ set_layout(const char *text)
 	return true;
 }
 
-/* In records and rights time is in ticks, and elsewhere in ms. */
+/* Records and rights have ticks; everything else has ms. */
 static void
 test_ticks_of_10_ms(void)
 {
@@ -1676,27 +1704,27 @@ test_ticks_of_10_ms(void)
 
 /* ---- at random: the world ---- */
 
-/* How a run differs from what is promised, and what happens in it. */
+/* How a run differs from the assumptions, and which faults it has. */
 typedef struct World
 {
 	const char *name;
 	Compare		compare;
-	int			slow;			/* one message in so many takes up to */
-	int64_t		slow_ms;		/* so long */
-	bool		no_write_id;	/* what has our name is ours */
-	bool		jumps;			/* clocks do, also those of endpoints */
+	int			slow;			/* one message in this many is late, */
+	int64_t		slow_ms;		/* by up to this many ms */
+	bool		no_write_id;	/* a record with our name counts as ours */
+	bool		jumps;			/* clocks jump, also those of endpoints */
 	bool		outages;
-	bool		losses;			/* the registry loses all, or some */
+	bool		losses;			/* the registry loses all data, or some */
 	bool		no_floor;		/* and nobody raises the floor */
-	bool		short_lease;	/* lasts a third as long as in others */
+	bool		short_lease;	/* a third of the usual length */
 	int			clone;			/* 1: of a process that goes on; 2: of a
 								 * frozen one */
 	bool		left_over;		/* crashed servers resume what they held */
-	bool		copy_resumes;	/* and so do copies of what they have left */
-	bool		failovers;		/* some are left with an old primary */
-	bool		believes_reads; /* what was read is published */
-	bool		goes_back;		/* the registry does, to what all know better */
-	bool		no_memory;		/* and nobody remembers what it was */
+	bool		copy_resumes;	/* copies of their files do so too */
+	bool		failovers;		/* some servers still reach the old primary */
+	bool		believes_reads; /* a claim that was only read is published */
+	bool		goes_back;		/* the registry goes back; all can notice */
+	bool		no_memory;		/* and no server remembers what it was */
 } World;
 
 typedef enum Fate
@@ -1711,18 +1739,18 @@ typedef struct Holder
 	SfLease		lease;
 	SfLeaseConfig config;
 	Fate		fate;
-	uint16_t	life;			/* who issued a timestamp; never 0 */
+	uint16_t	life;			/* which issues a timestamp; never 0 */
 	int64_t		offset_ms;		/* of the clock */
 	double		rate;			/* of the clock */
 	int64_t		thaw_ms;		/* when a frozen one goes on */
 	bool		worker_only;	/* its backends go on meanwhile */
 	int64_t		born_ms;		/* when a dead one comes back */
-	int64_t		cut_off_ms;		/* no message gets through until then */
-	int64_t		stranded_ms;	/* they reach the old primary until then */
-	uint64_t	sent;			/* the last request that was */
+	int64_t		cut_off_ms;		/* until then no message gets through */
+	int64_t		stranded_ms;	/* until then it reaches the old primary */
+	uint64_t	sent;			/* the last request that was sent */
 	uint64_t	releasing;
 
-	/* what it remembers of the registry, and has on disk of that */
+	/* what it remembers of the registry, and what of that is on disk */
 	SfAge		age;
 	SfKnown		kept;
 	int64_t		kept_ms;
@@ -1753,20 +1781,20 @@ static int	nholders;
 static int	nslots;
 static Message flying[MAX_FLYING];
 static int64_t true_ms;
-static bool faulty;				/* may anything go wrong still? */
+static bool faulty;				/* may anything still go wrong? */
 static uint16_t lives;
 static int64_t registry_cut_ms;
 static Registry backup;
 static bool have_backup;
 static Registry old_primary;
-static int64_t recover_ms;		/* when somebody recovers what went back */
+static int64_t recover_ms;		/* when an administrator recovers it */
 static bool is_cloned;
-static int64_t cloned_until;	/* timestamps that both of two clones own */
+static int64_t cloned_until;	/* both clones own timestamps below this */
 
-/* Who issued each timestamp, under each node id. */
+/* The life that issued each timestamp, under each node id. */
 static uint16_t issued_by[MAX_SLOTS][MAX_MS];
 
-/* Of all runs of a world. */
+/* Sums over all runs of a world. */
 static int64_t issued;
 static int64_t duplicates;
 static int64_t late_duplicates; /* of clones, beyond what they share */
@@ -1790,7 +1818,7 @@ moment_of(const Holder *holder)
 	return moment;
 }
 
-/* The timestamp, if the generator may have it. */
+/* Issue the timestamp, if the generator is allowed to. */
 static void
 issue(Holder *holder, const SfRight *right)
 {
@@ -1815,22 +1843,22 @@ issue(Holder *holder, const SfRight *right)
 	*by = holder->life;
 }
 
-/* All that is left to issue up to the drift, and what a sleeper has seen. */
+/* Issue all timestamps up to the drift, and one for a backend that slept. */
 static void
 generate(Holder *holder)
 {
 	for (int i = 0; i < STEP_MS + DRIFT_MS; i++)
 		issue(holder, &holder->published);
 	if (world->clone != 0)
-		return;					/* what sleeps while it is cloned is beyond
-								 * help */
+		return;					/* a call that sleeps while its server is
+								 * cloned cannot be helped */
 	if (chance(100))
 		issue(holder, &holder->seen);
 	if (chance(500))
 		holder->seen = holder->published;
 }
 
-/* What the worker does when the lease has changed. */
+/* Do what the worker does when its lease has changed. */
 static void
 publish(Holder *holder)
 {
@@ -1868,7 +1896,7 @@ send_message(const Message *message)
 	}
 }
 
-/* What may not be known a little later is written at once. */
+/* Write to disk what may not be known a little later. */
 static void
 keep(Holder *holder)
 {
@@ -1882,7 +1910,7 @@ keep(Holder *holder)
 	holder->kept_ms = true_ms;
 }
 
-/* The holder has been told something: do what it wants. */
+/* The holder got an answer: do what the lease wants next. */
 static void
 follow(Holder *holder)
 {
@@ -1925,7 +1953,7 @@ start_holder(Holder *holder)
 	follow(holder);
 }
 
-/* Only what was on its way is left. */
+/* Crash a holder.  Only its messages on their way remain. */
 static void
 crash(Holder *holder)
 {
@@ -1953,8 +1981,9 @@ swap_primaries(void)
 }
 
 /*
- * An old primary waits in vain for its synchronous standby: a write is made
- * there, and shown to readers, and is never acknowledged.
+ * Deliver a request.  An old primary waits in vain for its synchronous
+ * standby: it makes the write and shows it to readers, but never acknowledges
+ * it.
  */
 static void
 apply_message(Message *message)
@@ -1995,7 +2024,7 @@ apply_message(Message *message)
 	send_message(&reply);
 }
 
-/* What a reading has shown to be made would be published. */
+/* Variant: publish a claim that only a reading has shown. */
 static void
 believe_reading(Holder *holder)
 {
@@ -2008,7 +2037,7 @@ believe_reading(Holder *holder)
 	l->halted = false;
 }
 
-/* Without write_id, whatever carries our name would be what we wrote. */
+/* Variant without write_id: take any record with our name for our write. */
 static void
 believe_owner(Holder *holder, const Message *message)
 {
@@ -2024,7 +2053,7 @@ believe_owner(Holder *holder, const Message *message)
 	}
 }
 
-/* It believes what it is told. */
+/* Variant: believe any registry. */
 static void
 forget(SfAge *age, uint64_t generation)
 {
@@ -2063,7 +2092,7 @@ deliver(Message *message)
 
 /* ---- at random: what goes wrong ---- */
 
-/* A copy of a holder that goes on as well; the same name, the same memory. */
+/* Copy a holder that goes on too, with the same name and the same memory. */
 static void
 clone_holder(void)
 {
@@ -2079,7 +2108,7 @@ clone_holder(void)
 	copy->offset_ms += rnd_below(50);
 	nholders++;
 
-	/* what both may come to own: what is acknowledged, or asked for */
+	/* both may come to own what is acknowledged or requested */
 	cloned_until = original->lease.right.until;
 	if (original->lease.ask.record.until > cloned_until)
 		cloned_until = original->lease.ask.record.until;
@@ -2122,8 +2151,8 @@ lose_registry(void)
 }
 
 /*
- * A standby that has all that was acknowledged is promoted, and the registry
- * recovered.  Some do not know, and ask the old primary.
+ * Promote a standby that has all acknowledged writes, and recover the
+ * registry. Some servers do not know this, and still use the old primary.
  */
 static void
 fail_over(void)
@@ -2136,8 +2165,8 @@ fail_over(void)
 }
 
 /*
- * Would this holder notice, whenever it is started?  A few writes may still
- * arrive that were asked for before.
+ * Return true if this holder would notice, whenever it starts.  A few writes
+ * that it requested before may still arrive.
  */
 static bool
 knows_better(const Holder *holder)
@@ -2161,7 +2190,7 @@ knows_better(const Holder *holder)
 		kept->version >= version + MAX_HOLDERS;
 }
 
-/* An older state, or nothing at all, takes the place of the registry. */
+/* Replace the registry by an older state, or by nothing at all. */
 static void
 go_back(void)
 {
@@ -2177,7 +2206,7 @@ go_back(void)
 	recover_ms = true_ms + rnd_below(15000);
 }
 
-/* snowflake_registry_recover() */
+/* Do what snowflake_registry_recover() does. */
 static void
 recover(void)
 {
@@ -2259,7 +2288,9 @@ go_wrong_at_all(void)
 	if (world->copy_resumes && chance(500) && nholders < MAX_HOLDERS &&
 		holders[0].fate == ALIVE && holders[0].lease.state == SF_LEASE_HELD)
 	{
-		/* what it has on disk, started elsewhere while it is cut off */
+		/*
+		 * a copy of its files, started elsewhere while the holder is cut off
+		 */
 		Holder	   *copy = &holders[nholders++];
 
 		*copy = holders[0];
@@ -2338,7 +2369,8 @@ start_run(void)
 		Holder	   *holder = &holders[i];
 
 		holder->config = make_config(i + 1, 0, nslots - 1);
-		if (chance(2))			/* it costs time, and must not cost more */
+		if (chance(2))			/* these runs take longer, so they are half
+								 * of all */
 			holder->config.claimant.max_ahead_ms = 9000;
 		if (world->short_lease)
 		{
@@ -2352,8 +2384,8 @@ start_run(void)
 }
 
 /*
- * When nothing goes wrong any more but the clock of one endpoint, who can have a
- * slot has one.
+ * When nothing goes wrong any more, except for the clock of one endpoint,
+ * each server that can have a slot has one.
  */
 static void
 check_that_it_heals(void)
@@ -2383,7 +2415,7 @@ check_that_it_heals(void)
 	CHECK_EQ(held, nholders < nslots ? nholders : nslots);
 }
 
-/* One after the other; where they are to fail, until one has. */
+/* Run one world several times; if it is to fail, until one run has failed. */
 static void
 run_world(const World *w, int runs, bool is_to_fail)
 {
@@ -2449,7 +2481,7 @@ test_protocol(void)
 	}
 }
 
-/* A clone of a machine that goes on: only what it had when it was cloned. */
+/* A clone of a machine that goes on shares only what it had at that moment. */
 static void
 test_live_clone(void)
 {
@@ -2460,7 +2492,7 @@ test_live_clone(void)
 	CHECK_EQ(late_duplicates, 0);
 }
 
-/* What is known to fail does. */
+/* Variants that are known to fail do fail. */
 static void
 test_variants_fail(void)
 {
@@ -2489,7 +2521,7 @@ test_variants_fail(void)
 }
 
 /*
- * The same, step by step: where only the owner is compared, a late extension
+ * The same, step by step.  If only the owner is compared, a late extension
  * takes back what a later one has reserved.
  */
 static void
@@ -2515,7 +2547,7 @@ test_late_write(void)
 		CHECK_EQ(apply(&late, now.monotonic_ms, &version),
 				 i == 0 ? SF_RESULT_CONFLICT : SF_RESULT_DONE);
 
-		/* no message gets through to the holder any more */
+		/* from now on no message reaches the holder */
 		first = lease;
 		registry.record[0].present = 0;
 		config = make_config(2, 0, 0);
@@ -2530,9 +2562,9 @@ test_late_write(void)
 }
 
 /*
- * Two ways that have no until.  A holder is sure of its node id until a
- * deadline of its own, and goes by its clock; in the second, it reports the
- * time now and then, and none begins before what was reported.
+ * Two protocols without an until.  A holder is sure of its node id up to a
+ * deadline by its own clock.  In the second protocol it also reports its time
+ * now and then, and no new holder begins below a reported time.
  */
 static void
 run_naive(bool reports)

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_number.c
- *	  Numbers of servers: what gives which, and what gives none.
+ *	  Numbers of servers: which texts give which number, and which are
+ *	  refused.
  *
  *-------------------------------------------------------------------------
  */
@@ -165,7 +166,7 @@ test_environment(void)
 					  "After \"env:\" the name of an environment variable must follow.");
 }
 
-/* Whatever the text and however small the room, nothing bad happens. */
+/* With any text and a small buffer, nothing bad happens. */
 static void
 test_garbage(void)
 {

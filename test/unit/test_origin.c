@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * test_origin.c
- *	  Where a data directory comes from: what happens to servers, and what is
- *	  found of it.
+ *	  The origin of a data directory: what can happen to a server, and the
+ *	  verdict from what the server finds.
  *
  *-------------------------------------------------------------------------
  */
 #include "identity/origin.h"
 #include "harness.h"
 
-/* A server that goes on where it was. */
+/* A server that goes on in its place. */
 static const SfEvidence at_home = {
 	.recorded = true, .marked = true, .same_machine = true,
 	.same_path = true, .same_files = true
@@ -29,7 +29,7 @@ test_going_on(void)
 	evidence = at_home;
 	CHECK_EQ(judge(), SF_ORIGIN_HERE);
 
-	/* the first start ever, or between the writing of the two files */
+	/* the very first start, or a crash between the writing of the two files */
 	memset(&evidence, 0, sizeof(evidence));
 	CHECK_EQ(judge(), SF_ORIGIN_HERE);
 	evidence.marked = true;
@@ -53,7 +53,7 @@ test_copies(void)
 	CHECK_EQ(judge(), SF_ORIGIN_FILES);
 }
 
-/* Whatever else is found, a standby passes; promoted, it goes on. */
+/* A standby is accepted whatever else is found; promoted, it goes on. */
 static void
 test_standby(void)
 {
@@ -73,12 +73,12 @@ test_standby(void)
 	evidence.in_recovery = true;
 	CHECK_EQ(judge(), SF_ORIGIN_UNPROMOTED);
 
-	/* a crash in a recovery of a server that was never a standby */
+	/* a crash during the recovery of a server that was never a standby */
 	evidence.was_standby = false;
 	CHECK_EQ(judge(), SF_ORIGIN_HERE);
 }
 
-/* A copy by one sign is one by all the others, too. */
+/* If one sign shows a copy, no other sign changes the verdict. */
 static void
 test_signs_do_not_cancel(void)
 {

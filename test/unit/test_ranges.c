@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * test_ranges.c
- *	  Lists of ranges: which are taken, which are refused, and the bits.
+ *	  Lists of ranges: which are accepted, which are refused, and the bits.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,8 +12,8 @@
 #define NGARBAGE	200000
 
 /*
- * Parse into memory of just the size that the limit asks for, filled with
- * ones: the parser must clear it, and the sanitizer sees it written beyond.
+ * Parse into memory of exactly the size for the limit, filled with ones.  The
+ * parser must clear it, and the sanitizer notices a write beyond it.
  */
 static uint32_t *
 parse(const char *text, uint32_t limit, bool *good, char *reason)
@@ -28,7 +28,7 @@ parse(const char *text, uint32_t limit, bool *good, char *reason)
 	return map;
 }
 
-/* The list is taken, and means these numbers and no others. */
+/* Check that the list is accepted, and means exactly these numbers. */
 static void
 check_list(const char *text, uint32_t limit, const bool *expected)
 {
@@ -134,8 +134,8 @@ test_numbers_out_of_limit_are_refused(void)
 }
 
 /*
- * Lists made of cuts through the numbers below some limit, every other piece
- * listed, in any order and with blanks anywhere; then one number again.
+ * Cut the numbers below a limit at random places.  Every other piece is in
+ * the list, in any order, with blanks anywhere.  Then list one number twice.
  */
 static void
 test_random_lists(void)
@@ -183,7 +183,7 @@ test_random_lists(void)
 	}
 }
 
-/* Whatever the text and however small the room, nothing bad happens. */
+/* With any text and a small buffer, nothing bad happens. */
 static void
 test_garbage(void)
 {

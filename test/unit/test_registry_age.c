@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_registry_age.c
- *	  What a server remembers of a registry, and which registry has lost data.
+ *	  What a server remembers of a registry, and which registries have lost
+ *	  data.
  *
  *-------------------------------------------------------------------------
  */
@@ -45,7 +46,7 @@ prepare(void)
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 }
 
-/* The server is started anew, with another text in the setting. */
+/* Restart the server, with another text in the setting. */
 static void
 restart(const char *text)
 {
@@ -71,14 +72,14 @@ test_versions(void)
 	registry.version = 49;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 
-	/* also when others have written since, and after a restart */
+	/* also after later writes of other servers, and after a restart */
 	registry.version = 60;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 	restart(TEXT);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 	CHECK(!sf_age_write(&age, 7, &record, 61));
 
-	/* our own record */
+	/* our own record is lost */
 	prepare();
 	registry.version = 50;
 	record.version = 40;
@@ -88,7 +89,7 @@ test_versions(void)
 	registry.nrecords = 0;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 
-	/* another's, that was written last, though yet others have written since */
+	/* the newest record is lost, although other servers have written since */
 	prepare();
 	{
 		SfSlotRecord two[2] = {record, record};
@@ -107,7 +108,7 @@ test_versions(void)
 		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 	}
 
-	/* a write that is not above what was there */
+	/* a write with a version that is not above the known ones */
 	prepare();
 	CHECK(!sf_age_write(&age, 7, &record, 41));
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
@@ -128,7 +129,9 @@ test_shards(void)
 	sf_age_read_shards(&age, 6);
 	CHECK(!sf_age_write_shards(&age, 7, 6, EPOCH_MS));
 
-	/* damaged, so that nobody could read it, and removed after a recovery */
+	/*
+	 * damaged, so that no server could read it, and removed after a recovery
+	 */
 	prepare();
 	sf_age_read_shards(&age, 6);
 	renew(8, 20000);
@@ -141,7 +144,7 @@ test_shards(void)
 static void
 test_generations(void)
 {
-	/* a recovery: versions may be any */
+	/* after a recovery, any version will do */
 	prepare();
 	renew(8, 9000);
 	registry.version = 1;
@@ -151,7 +154,9 @@ test_generations(void)
 	registry.version = 0;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 
-	/* a write to what has ended meanwhile says nothing of what is there */
+	/*
+	 * a write to a generation that has ended proves nothing about the new one
+	 */
 	prepare();
 	renew(8, 9000);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
@@ -159,7 +164,7 @@ test_generations(void)
 	CHECK(!sf_age_write_shards(&age, 7, 99, EPOCH_MS));
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 
-	/* what was superseded is refused, under whatever text */
+	/* a generation that has ended is refused, whatever the setting's text */
 	renew(7, 99000);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
 	restart("etcd://two/prefix");
@@ -174,7 +179,7 @@ test_generations(void)
 	}
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
 
-	/* what it would give away was promised to us */
+	/* the floor is below what was promised to us */
 	prepare();
 	renew(8, 8999);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
@@ -182,7 +187,7 @@ test_generations(void)
 	renew(8, 9000);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 
-	/* found to have lost data, and recovered */
+	/* it has lost data, and is recovered */
 	prepare();
 	registry.version = 1;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
@@ -190,7 +195,10 @@ test_generations(void)
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 }
 
-/* Another text may name another registry; the same one is known under any. */
+/*
+ * Another text may name another registry.  A known generation keeps its
+ * memory.
+ */
 static void
 test_texts(void)
 {
@@ -201,7 +209,7 @@ test_texts(void)
 	registry.version = 40;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
 
-	/* which then is the text that names it */
+	/* from then on this text names it */
 	prepare();
 	restart("etcd://two,three/prefix");
 	CHECK_EQ(sf_age_promised_ms(&age), 0);
@@ -235,7 +243,7 @@ test_empty(void)
 	restart(TEXT);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
 
-	/* it is known under the text under which it was last read */
+	/* it is known under the text with which it was last read */
 	prepare();
 	restart("etcd://one,two/prefix");
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
@@ -247,11 +255,11 @@ test_empty(void)
 	restart("etcd://one,two/prefix");
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
 
-	/* all is there again */
+	/* all data is back */
 	registry.initialized = true;
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 
-	/* one for another layout is not judged */
+	/* a registry for another layout is not judged */
 	renew(8, 0);
 	strcpy(registry.layout, "another");
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);

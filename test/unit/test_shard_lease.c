@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * test_shard_lease.c
- *	  Leases of shards: a registry in memory, step by step and at random.
+ *	  Leases of shards, against a registry in memory: step by step and random.
  *
- * As test_lease.c does for node ids.  Besides, servers are told to want other
- * shards while they run, and sessions go on late: with an until that they have
- * read long ago, and a clock as it was then.  The ways that are known to fail
- * have to fail here.
+ * This test resembles test_lease.c.  In addition, servers are told to want
+ * other shards while they run, and sessions go on late: with an until that
+ * they read long ago, and with the clock of that time.  Variants of the
+ * protocol that are known to fail must fail here.
  *
  *-------------------------------------------------------------------------
  */
@@ -15,7 +15,7 @@
 
 #define NODE_LAYOUT	"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
 #define LAYOUT		"timestamp:41 shard:2 sequence:16 epoch:2024-01-01"
-#define EPOCH_MS	INT64_C(1704067200000)	/* of both */
+#define EPOCH_MS	INT64_C(1704067200000)	/* of both layouts */
 #define START_MS	INT64_C(100000) /* since then; true time begins there */
 
 #define NSHARDS		4
@@ -29,7 +29,7 @@
 #define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
 #define NRUNS		40
 #define MAX_OFFSET_MS	20000	/* of a clock that jumps */
-#define KEEP_MS			3000	/* what is remembered is written so often */
+#define KEEP_MS			3000	/* how often the memory goes to disk */
 
 static SfLayout node_layout;
 static SfLayout layout;
@@ -84,7 +84,7 @@ init_registry(int64_t floor)
 	registry.revision = revision;
 }
 
-/* Without the lines of what was given back. */
+/* Remove the lines of shards that were given back. */
 static void
 drop_free(char *text)
 {
@@ -121,7 +121,7 @@ apply(const SfAsk *ask, int64_t *version)
 	return SF_RESULT_DONE;
 }
 
-/* What a reader is given; the text must live. */
+/* Give a reader the registry; its text must stay in memory. */
 static void
 copy_registry(SfRegistry *copy, char *text)
 {
@@ -205,7 +205,7 @@ reply(SfShardLease *shards)
 	return answer.result;
 }
 
-/* Answer what is asked until it is this. */
+/* Answer requests until the lease makes one of this kind. */
 static void
 reply_until(SfShardLease *shards, SfAskKind kind)
 {
@@ -219,7 +219,7 @@ reply_until(SfShardLease *shards, SfAskKind kind)
 	CHECK_EQ(shards->lease.ask.kind, kind);
 }
 
-/* Answer until there is nothing to be asked now. */
+/* Answer until there is no request to make now. */
 static void
 settle(SfShardLease *shards)
 {
@@ -227,7 +227,7 @@ settle(SfShardLease *shards)
 		reply(shards);
 }
 
-/* Time passes, with a registry that answers at once. */
+/* Let time pass, with a registry that answers at once. */
 static void
 live_with(SfShardLease *shards, int64_t ms)
 {
@@ -284,7 +284,7 @@ prepare_held(uint32_t wanted)
 	CHECK_EQ(one.right.shards[0], wanted);
 }
 
-/* What the registry has of a shard: until when, and whose. */
+/* Return the until of a shard in the registry, and its server. */
 static int64_t
 until_of(uint32_t shard, uint64_t *server)
 {
@@ -312,7 +312,7 @@ test_claim_extend_release(void)
 {
 	int64_t		until;
 
-	/* who wants none asks nothing */
+	/* a server that wants no shards asks nothing */
 	prepare();
 	begin(&one, 1, 0);
 	live(&one, 1000);
@@ -347,7 +347,7 @@ test_claim_extend_release(void)
 	CHECK_EQ(one.lease.wake_ms, INT64_MAX);
 	check_shard(0, 0, START_MS + 501);
 
-	/* the next one begins there, also if his clock is behind */
+	/* the next holder begins there, even if its clock is behind */
 	now.wall_ms -= 4000;
 	begin(&two, 2, 1);
 	settle(&two);
@@ -356,7 +356,7 @@ test_claim_extend_release(void)
 	CHECK(two.right.until >= two.right.start);
 }
 
-/* What another has is waited for; the rest is claimed. */
+/* Shards of another server are waited for; the others are claimed. */
 static void
 test_taken(void)
 {
@@ -371,7 +371,7 @@ test_taken(void)
 	CHECK_CONTAINS(two.lease.remedy, "List a shard in snowflake.shards of one server only.");
 	check_shard(3, 2, two.right.until);
 
-	/* it goes on with what it has */
+	/* it keeps what it has */
 	for (int i = 0; i < 200; i++)
 	{
 		live_with(&one, 100);
@@ -381,7 +381,7 @@ test_taken(void)
 		CHECK_EQ(two.right.shards[0], 8);
 	}
 
-	/* until the other gives it back, by a reload */
+	/* until the other server gives it back at a reload */
 	CHECK_EQ(one.right.shards[0], 7);
 	want(&one, 3, now_tick());
 	CHECK_EQ(one.right.shards[0], 3);
@@ -393,7 +393,7 @@ test_taken(void)
 	CHECK_STR(two.lease.problem, "");
 	CHECK_CONTAINS(said, "2 of 2 configured shards are leased.\n");
 
-	/* or has gone, and what it had reserved is over */
+	/* or until the other server has gone and its reserve is over */
 	prepare_held(15);
 	begin(&two, 2, 15);
 	settle(&two);
@@ -404,14 +404,17 @@ test_taken(void)
 	reply(&two);
 	CHECK_EQ(two.right.start, START_MS + 9000);
 
-	/* this server itself, before its restart */
+	/* or it was this server itself, before its restart */
 	prepare_held(15);
 	begin(&two, 1, 15);
 	settle(&two);
 	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", in a life of this server that has ended.");
 }
 
-/* All are given back, and some claimed again: never below what was read. */
+/*
+ * All shards are given back, and some claimed again, never below what was
+ * read.
+ */
 static void
 test_reload(void)
 {
@@ -427,7 +430,7 @@ test_reload(void)
 	check_shard(0, 0, START_MS + 31);
 	CHECK_EQ(nsaid, 1);
 
-	/* a session may have read that until, and the clock gone back */
+	/* a session may have read that until before the clock went back */
 	now.wall_ms -= 500;
 	one.lease.config.reserve_ms = 3000;
 	want(&one, 1, -1);
@@ -436,7 +439,7 @@ test_reload(void)
 	CHECK_EQ(one.right.start, START_MS + 31);
 	CHECK_EQ(one.right.until, until);
 
-	/* likewise for a worker that comes after this one */
+	/* the same for the next worker */
 	prepare_held(3);
 	want(&one, 0, START_MS + 30);
 	settle(&one);
@@ -451,7 +454,7 @@ test_reload(void)
 		CHECK_EQ(two.right.until, until);
 	}
 
-	/* wanted again before that is written: it is not given back */
+	/* wanted again before the write is made: it is not given back */
 	prepare_held(3);
 	want(&one, 1, START_MS + 30);
 	want(&one, 3, -1);
@@ -460,7 +463,7 @@ test_reload(void)
 	CHECK_EQ(one.right.shards[0], 3);
 	check_shard(1, 1, one.right.until);
 
-	/* while it is being written: only what comes of it says what we have */
+	/* wanted again during the write: only its outcome says what we have */
 	prepare_held(3);
 	want(&one, 1, START_MS + 30);
 	reply(&one);
@@ -471,7 +474,7 @@ test_reload(void)
 	settle(&one);
 	CHECK_EQ(one.right.shards[0], 3);
 
-	/* a claim, of what is not wanted any more when it is made */
+	/* a claim of a shard that is not wanted any more when it is made */
 	prepare();
 	begin(&one, 1, 3);
 	reply(&one);
@@ -482,7 +485,7 @@ test_reload(void)
 	settle(&one);
 	check_shard(1, 0, 0);
 
-	/* the giving back is lost on the way, or late */
+	/* the write that gives it back is lost on the way, or late */
 	for (int is_late = 0; is_late < 2; is_late++)
 	{
 		SfAsk		late;
@@ -509,7 +512,7 @@ test_reload(void)
 		check_shard(1, 1, one.right.until);
 	}
 
-	/* all given back, with no answer to that: no loss */
+	/* all shards are given back, without an answer: this is no loss */
 	prepare_held(3);
 	want(&one, 0, START_MS + 30);
 	reply(&one);
@@ -525,7 +528,7 @@ test_reload(void)
 	CHECK(strstr(said, "lost") == NULL);
 }
 
-/* Others write the record, too. */
+/* Other servers write the record too. */
 static void
 test_conflicts(void)
 {
@@ -545,8 +548,8 @@ test_conflicts(void)
 }
 
 /*
- * What was written, and not acknowledged, is found by reading; it counts when
- * a write on top of it is acknowledged.
+ * A write that was not acknowledged is found by a reading.  It counts when
+ * another write on top of it is acknowledged.
  */
 static void
 test_unacknowledged(void)
@@ -586,7 +589,7 @@ test_unacknowledged(void)
 	reply(&one);
 	CHECK_EQ(one.right.until, now_tick() + 9000);
 
-	/* a shard more, which another one has had until then */
+	/* one more shard, which another server had until then */
 	prepare_held(3);
 	begin(&two, 2, 4);
 	settle(&two);
@@ -608,7 +611,7 @@ test_unacknowledged(void)
 static void
 test_fence(void)
 {
-	/* what had run out was claimed */
+	/* another server claimed a part of what had expired */
 	prepare_held(7);
 	now.wall_ms += 8000;
 	begin(&two, 2, 4);
@@ -623,7 +626,7 @@ test_fence(void)
 	CHECK(one.right.valid);
 	CHECK_EQ(one.right.shards[0], 3);
 
-	/* all of it */
+	/* another server claimed all of it */
 	prepare_held(3);
 	now.wall_ms += 8000;
 	begin(&two, 2, 7);
@@ -636,7 +639,7 @@ test_fence(void)
 	CHECK_EQ(one.right.shards[0], 0);
 	CHECK_CONTAINS(said, "WARNING: The lease of this server's shards is lost: somebody else has claimed them, or is a copy");
 
-	/* the registry was lost, and recovered */
+	/* the registry was lost and recovered */
 	prepare_held(3);
 	init_registry(START_MS + 20000);
 	reply_until(&one, SF_ASK_READ);
@@ -649,7 +652,7 @@ test_fence(void)
 	reply(&one);
 	CHECK_EQ(one.right.start, START_MS + 20000);
 
-	/* it is empty, as far as we know from the beginning */
+	/* the registry is empty, and this server never knew it otherwise */
 	prepare();
 	registry.initialized = false;
 	begin(&one, 1, 3);
@@ -658,8 +661,8 @@ test_fence(void)
 }
 
 /*
- * A registry that has lost data, under a server that remembers it: what is held
- * is kept up to its until, and nothing is written before it was recovered.
+ * A registry has lost data, and the server remembers it.  Held shards last up
+ * to their until, and nothing is written before the recovery.
  */
 static void
 check_that_it_waits(const char *problem)
@@ -716,7 +719,10 @@ test_loss(void)
 	CHECK_CONTAINS(said, "WARNING: The registry has lost data: it is older");
 	check_that_it_waits("it is older");
 
-	/* between the reading and a write, which then is not relied upon */
+	/*
+	 * data is lost between the reading and the write, so the write does not
+	 * count
+	 */
 	prepare_held(3);
 	reply_until(&one, SF_ASK_SHARDS);
 	sf_age_read_shards(&age_of_one, registry.version + 9);
@@ -724,7 +730,7 @@ test_loss(void)
 	CHECK_EQ(one.lease.ask.kind, SF_ASK_READ);
 	check_that_it_waits("it is older");
 
-	/* it was made anew, with a floor below our until */
+	/* it was made anew, and its floor is below our until */
 	prepare_held(3);
 	registry.generation = rnd();
 	registry.floor = now_tick();
@@ -742,8 +748,8 @@ test_loss(void)
 	reply_until(&one, SF_ASK_SHARDS);
 
 	/*
-	 * Another server, which knows nothing of that, has claimed some of them
-	 * in the older one: it reaches beyond where we began.
+	 * Another server, which remembers nothing, has claimed some of the shards
+	 * in the older registry.  That claim reaches beyond where ours began.
 	 */
 	prepare();
 	registry.floor = now_tick();
@@ -771,7 +777,7 @@ test_loss(void)
 	CHECK_EQ(nsaid, 0);
 	CHECK_EQ(one.right.shards[0], 2);
 
-	/* what had ended where we began is no such claim, whoever has it there */
+	/* a reserve that had ended where ours began is no such claim */
 	prepare();
 	begin(&two, 2, 1);
 	settle(&two);
@@ -787,7 +793,7 @@ test_loss(void)
 	CHECK_CONTAINS(one.lease.problem, "it is older");
 	CHECK_EQ(one.right.shards[0], 1);
 
-	/* a copy of a server has no number, and does not know what is its own */
+	/* a copy of a server has no number, and does not know its own line */
 	prepare();
 	registry.floor = now_tick();
 	begin(&one, 0, 1);
@@ -800,7 +806,7 @@ test_loss(void)
 	reply(&one);
 	CHECK_EQ(one.right.shards[0], 0);
 
-	/* who stops gives nothing back to it */
+	/* a server that stops writes nothing to such a registry */
 	prepare_held(3);
 	old = registry;
 	reply_until(&one, SF_ASK_SHARDS);
@@ -812,7 +818,7 @@ test_loss(void)
 	CHECK_EQ(registry.version, old.version);
 }
 
-/* What cannot be read is not taken for empty, and what is held lasts. */
+/* A record that cannot be parsed does not count as empty; held shards last. */
 static void
 test_wrong_record(void)
 {
@@ -842,8 +848,8 @@ test_wrong_record(void)
 }
 
 /*
- * A record with as many lines as there is room for.  Who has one extends it and
- * gives it back; there is no room for another.
+ * A record with all possible lines.  A server with a line can extend it and
+ * give it back.  There is no space for another line.
  */
 static bool
 carry_out_when_full(uint32_t next, bool leaves, uint64_t write_id)
@@ -869,11 +875,11 @@ test_full_record(void)
 	CHECK_EQ(one.map.line[0].server, 1);
 	CHECK_EQ(one.map.line_of[2], 1);
 
-	/* a part of it wants a line more */
+	/* giving back a part of it needs one more line */
 	one.lease.record.write_id = 99;
 	CHECK(!carry_out_when_full(3, true, 100));
 
-	/* all of it none; what was issued is still not free */
+	/* giving back all needs none; the time already issued is still reserved */
 	CHECK(carry_out_when_full(0, true, 101));
 	CHECK_EQ(sf_shard_map_find(&one.map, 101), -1);
 	CHECK_EQ(one.map.nlines, 1);
@@ -881,7 +887,7 @@ test_full_record(void)
 	CHECK_EQ(one.map.line[0].server, 0);
 	CHECK_STR(one.map.line[0].host, "");
 
-	/* who has none */
+	/* a server without a line */
 	prepare();
 	begin(&one, 1, 7);
 	CHECK(!carry_out_when_full(7, false, 102));
@@ -890,7 +896,7 @@ test_full_record(void)
 static void
 test_interruption(void)
 {
-	/* nothing before a write that was begun after it */
+	/* nothing is issued before a write that began after the freeze */
 	prepare_held(3);
 	now.monotonic_ms += 900;
 	now.wall_ms += 900;
@@ -904,14 +910,14 @@ test_interruption(void)
 	reply(&one);
 	CHECK(one.right.valid);
 
-	/* whatever comes first after it */
+	/* whatever call comes first after the freeze */
 	prepare_held(3);
 	now.monotonic_ms += 900;
 	now.wall_ms += 900;
 	want(&one, 7, -1);
 	CHECK(!one.right.valid);
 
-	/* of two copies one loses */
+	/* one of two copies loses */
 	prepare_held(3);
 	two = one;
 	now.monotonic_ms += 900;
@@ -928,7 +934,7 @@ test_interruption(void)
 	CHECK_EQ(two.right.shards[0], 0);
 }
 
-/* A clock that is off: no write; what was acknowledged lasts. */
+/* The clock is wrong: no writes; the acknowledged until lasts. */
 static void
 test_clock(void)
 {
@@ -955,7 +961,7 @@ test_clock(void)
 	CHECK_EQ(one.right.until, now_tick() + 9000);
 	CHECK_STR(one.lease.problem, "");
 
-	/* the registry's: that is none of ours */
+	/* if the registry's clock is wrong, that does not concern us */
 	prepare_held(3);
 	clock_ahead_ms = -7000;
 	live_with(&one, 20000);
@@ -963,7 +969,7 @@ test_clock(void)
 	CHECK_STR(one.lease.problem, "");
 }
 
-/* What ran out is said once. */
+/* An expiry is logged once. */
 static void
 test_expiry(void)
 {
@@ -980,7 +986,10 @@ test_expiry(void)
 	CHECK_STR(said, "WARNING: The lease of this server's shards has expired: no ID is made before the registry extends it. The registry did not answer in time.\n");
 }
 
-/* What fails once is tried at once; then it is a problem, and takes longer. */
+/*
+ * After one failure it tries again at once.  Then there is a problem and a
+ * pause.
+ */
 static void
 test_failures(void)
 {
@@ -1003,7 +1012,7 @@ test_failures(void)
 	CHECK_EQ(nsaid, 4);
 }
 
-/* Layouts with ticks of other lengths: the floor is in the node's. */
+/* Layouts with other ticks: the floor is in ticks of the node's layout. */
 static void
 test_ticks(void)
 {
@@ -1034,27 +1043,27 @@ test_ticks(void)
 
 /* ---- at random: the world ---- */
 
-/* How a run differs from what is promised, and what happens in it. */
+/* How a run differs from the assumptions, and which faults it has. */
 typedef struct World
 {
 	const char *name;
 	bool		no_compare;
-	bool		drops_free;		/* what was given back is forgotten */
+	bool		drops_free;		/* shards given back are forgotten */
 	bool		no_start;		/* counters are not raised */
-	bool		no_close;		/* what is given back can be issued for */
-	bool		no_write_id;	/* what has our name is ours */
-	int			slow;			/* one message in so many takes up to 15 s */
-	bool		jumps;			/* clocks do */
+	bool		no_close;		/* closed shards can still be used */
+	bool		no_write_id;	/* a line with our name counts as ours */
+	int			slow;			/* one message in this many takes up to 15 s */
+	bool		jumps;			/* clocks jump */
 	bool		outages;
-	bool		losses;			/* the registry loses all, or some */
+	bool		losses;			/* the registry loses all data, or some */
 	bool		no_floor;		/* and nobody raises the floor */
 	int			clone;			/* 1: of a process that goes on; 2: of a
 								 * frozen one */
-	int			reload;			/* one step in so many of each holder */
-	bool		failovers;		/* some are left with an old primary */
-	bool		believes_reads; /* what was read is published */
-	bool		goes_back;		/* the registry does, to what all know better */
-	bool		no_memory;		/* and nobody remembers what it was */
+	int			reload;			/* one step in this many of each holder */
+	bool		failovers;		/* some servers still reach the old primary */
+	bool		believes_reads; /* a claim that was only read is published */
+	bool		goes_back;		/* the registry goes back; all can notice */
+	bool		no_memory;		/* and no server remembers what it was */
 } World;
 
 typedef enum Fate
@@ -1064,7 +1073,7 @@ typedef enum Fate
 	FROZEN
 } Fate;
 
-/* What a session has read and not used yet. */
+/* What a session has read but not used yet. */
 typedef struct Sleeper
 {
 	int64_t		until;
@@ -1076,19 +1085,19 @@ typedef struct Holder
 	SfShardLease shards;
 	SfLeaseConfig config;
 	Fate		fate;
-	uint16_t	life;			/* who issued a timestamp; never 0 */
-	int			worker;			/* which of its workers, all lives counted */
+	uint16_t	life;			/* which issues a timestamp; never 0 */
+	int			worker;			/* the number of its worker, over all lives */
 	int64_t		offset_ms;		/* of the clock */
 	double		rate;
 	int64_t		thaw_ms;
 	bool		worker_only;	/* its sessions go on meanwhile */
 	int64_t		born_ms;		/* when a dead one comes back */
 	int64_t		cut_off_ms;
-	int64_t		stranded_ms;	/* they reach the old primary until then */
+	int64_t		stranded_ms;	/* until then it reaches the old primary */
 	uint64_t	sent;
-	uint32_t	setting;		/* what it is to want */
+	uint32_t	setting;		/* the shards that it shall want */
 
-	/* what it remembers of the registry, and has on disk of that */
+	/* what it remembers of the registry, and what of that is on disk */
 	SfAge		age;
 	SfKnown		kept;
 	int64_t		kept_ms;
@@ -1122,20 +1131,20 @@ static Holder holders[MAX_HOLDERS];
 static int	nholders;
 static Message flying[MAX_FLYING];
 static int64_t true_ms;
-static bool faulty;				/* may anything go wrong still? */
+static bool faulty;				/* may anything still go wrong? */
 static uint16_t lives;
 static int64_t registry_cut_ms;
 static Registry backup;
 static bool have_backup;
 static Registry old_primary;
-static int64_t recover_ms;		/* when somebody recovers what went back */
+static int64_t recover_ms;		/* when an administrator recovers it */
 static bool is_cloned;
-static int64_t cloned_until;	/* timestamps that both of two clones own */
+static int64_t cloned_until;	/* both clones own timestamps below this */
 
-/* Who issued each timestamp, for each shard. */
+/* The life that issued each timestamp, for each shard. */
 static uint16_t issued_by[NSHARDS][MAX_MS];
 
-/* Of all runs of a world. */
+/* Sums over all runs of a world. */
 static int64_t issued;
 static int64_t duplicates;
 static int64_t late_duplicates; /* of clones, beyond what they share */
@@ -1165,7 +1174,7 @@ clock_of(const Holder *holder)
 	return moment_of(holder).wall_ms - EPOCH_MS;
 }
 
-/* The timestamp, if a session may have it that has read this. */
+/* Issue the timestamp, if a session that has read this is allowed to. */
 static void
 issue(Holder *holder, int shard, int64_t until, int64_t clock)
 {
@@ -1189,7 +1198,7 @@ issue(Holder *holder, int shard, int64_t until, int64_t clock)
 	*by = holder->life;
 }
 
-/* For one of the shards; and who has slept goes on. */
+/* Issue for one of the shards, and let a session that slept go on. */
 static void
 generate(Holder *holder)
 {
@@ -1200,8 +1209,8 @@ generate(Holder *holder)
 	for (int i = 0; i < STEP_MS + DRIFT_MS; i++)
 		issue(holder, shard, holder->until, clock);
 	if (world->clone != 0)
-		return;					/* what sleeps while it is cloned is beyond
-								 * help */
+		return;					/* a call that sleeps while its server is
+								 * cloned cannot be helped */
 	if (chance(30))
 		issue(holder, shard, sleeper->until, sleeper->clock);
 	if (chance(150) && !holder->closed[shard])
@@ -1278,7 +1287,7 @@ send_message(const Message *message)
 	}
 }
 
-/* What may not be known a little later is written at once. */
+/* Write to disk what may not be known a little later. */
 static void
 keep(Holder *holder)
 {
@@ -1292,7 +1301,7 @@ keep(Holder *holder)
 	holder->kept_ms = true_ms;
 }
 
-/* The holder has been told something: do what it wants. */
+/* The holder got an answer: do what the lease wants next. */
 static void
 follow(Holder *holder)
 {
@@ -1335,7 +1344,7 @@ follow_setting(Holder *holder)
 	follow(holder);
 }
 
-/* A worker, with the shared memory as it is. */
+/* Start a worker, with the shared memory as it is. */
 static void
 start_worker(Holder *holder)
 {
@@ -1375,8 +1384,9 @@ swap_primaries(void)
 }
 
 /*
- * An old primary waits in vain for its synchronous standby: a write is made
- * there, and shown to readers, and is never acknowledged.
+ * Deliver a request.  An old primary waits in vain for its synchronous
+ * standby: it makes the write and shows it to readers, but never acknowledges
+ * it.
  */
 static void
 apply_message(Message *message)
@@ -1409,7 +1419,7 @@ apply_message(Message *message)
 	send_message(&reply);
 }
 
-/* What a reading has shown to be made would be published. */
+/* Variant: publish a claim that only a reading has shown. */
 static void
 believe_reading(SfShardLease *shards, const Message *message)
 {
@@ -1429,7 +1439,7 @@ believe_reading(SfShardLease *shards, const Message *message)
 	sf_ranges_restrict(shards->right.shards, shards->wanted, NSHARDS);
 }
 
-/* Without write_id, whatever carries our name would be what we wrote. */
+/* Variant without write_id: take any line with our name for our write. */
 static void
 believe_server(Holder *holder, const Message *message)
 {
@@ -1447,7 +1457,7 @@ believe_server(Holder *holder, const Message *message)
 	}
 }
 
-/* It believes what it is told. */
+/* Variant: believe any registry. */
 static void
 forget(SfAge *age, uint64_t generation)
 {
@@ -1456,8 +1466,8 @@ forget(SfAge *age, uint64_t generation)
 }
 
 /*
- * A request that was sent arrives, whatever became of its sender.  An answer
- * belongs to the connection of the worker that has asked.
+ * Deliver a message.  A request arrives, whatever became of its sender.  An
+ * answer belongs to the connection of the worker that made the request.
  */
 static void
 deliver(Message *message)
@@ -1492,7 +1502,7 @@ deliver(Message *message)
 
 /* ---- at random: what goes wrong ---- */
 
-/* A copy of a holder that goes on as well; the same name, the same memory. */
+/* Copy a holder that goes on too, with the same name and the same memory. */
 static void
 clone_holder(void)
 {
@@ -1508,7 +1518,7 @@ clone_holder(void)
 	copy->offset_ms += rnd_below(50);
 	nholders++;
 
-	/* what both may come to own: what is acknowledged, or asked for */
+	/* both may come to own what is acknowledged or requested */
 	cloned_until = true_ms + MAX_OFFSET_MS;
 	if (original->highest > cloned_until)
 		cloned_until = original->highest;
@@ -1540,8 +1550,8 @@ lose_registry(void)
 }
 
 /*
- * A standby that has all that was acknowledged is promoted, and the registry
- * recovered.  Some do not know, and ask the old primary.
+ * Promote a standby that has all acknowledged writes, and recover the
+ * registry. Some servers do not know this, and still use the old primary.
  */
 static void
 fail_over(void)
@@ -1554,8 +1564,8 @@ fail_over(void)
 }
 
 /*
- * Would this holder notice, whenever it is started?  A few writes may still
- * arrive that were asked for before.
+ * Return true if this holder would notice, whenever it starts.  A few writes
+ * that it requested before may still arrive.
  */
 static bool
 knows_better(const Holder *holder)
@@ -1573,7 +1583,7 @@ knows_better(const Holder *holder)
 		kept->shards_version >= backup.version + MAX_HOLDERS;
 }
 
-/* An older state, or nothing at all, takes the place of the registry. */
+/* Replace the registry by an older state, or by nothing at all. */
 static void
 go_back(void)
 {
@@ -1589,7 +1599,7 @@ go_back(void)
 	recover_ms = true_ms + rnd_below(15000);
 }
 
-/* snowflake_registry_recover() */
+/* Do what snowflake_registry_recover() does. */
 static void
 recover(void)
 {
@@ -1613,7 +1623,7 @@ go_wrong(Holder *holder)
 		holder->born_ms = true_ms + rnd_below(6000);
 	}
 	else if (world->clone == 0 && chance(3000))
-		start_worker(holder);	/* it would not know that it is a clone's */
+		start_worker(holder);	/* it does not know that it is a clone */
 	else if (chance(1000))
 	{
 		holder->fate = FROZEN;
@@ -1738,7 +1748,8 @@ start_run(void)
 		memset(holder, 0, sizeof(Holder));
 		holder->config = make_config(i + 1);
 		holder->setting = rnd_below(1 << NSHARDS);
-		if (chance(2))			/* it costs time, and must not cost more */
+		if (chance(2))			/* these runs take longer, so they are half
+								 * of all */
 			holder->config.claimant.max_ahead_ms = 9000;
 		holder->offset_ms = (int64_t) rnd_below(6000) - 3000;
 		holder->rate = 1 + ((int) rnd_below(200) - 100) / 1e6;
@@ -1746,7 +1757,9 @@ start_run(void)
 	}
 }
 
-/* When nothing goes wrong any more, each has what no other wants. */
+/*
+ * When nothing goes wrong any more, each server has what no other one wants.
+ */
 static void
 check_that_it_heals(void)
 {
@@ -1777,7 +1790,7 @@ check_that_it_heals(void)
 	}
 }
 
-/* One after the other; where they are to fail, until one has. */
+/* Run one world several times; if it is to fail, until one run has failed. */
 static void
 run_world(const World *w, int runs, bool is_to_fail)
 {
@@ -1841,7 +1854,7 @@ test_protocol(void)
 	}
 }
 
-/* A clone of a machine that goes on: only what it had when it was cloned. */
+/* A clone of a machine that goes on shares only what it had at that moment. */
 static void
 test_live_clone(void)
 {
@@ -1852,7 +1865,7 @@ test_live_clone(void)
 	CHECK_EQ(late_duplicates, 0);
 }
 
-/* What is known to fail does. */
+/* Variants that are known to fail do fail. */
 static void
 test_variants_fail(void)
 {

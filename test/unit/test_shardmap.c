@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * test_shardmap.c
- *	  The registry's record of the shards: its text, what is refused, and what
- *	  is made shorter.
+ *	  The registry's record of the shards: its text, which texts are refused,
+ *	  and which lines are merged.
  *
  *-------------------------------------------------------------------------
  */
@@ -70,7 +70,7 @@ test_text(void)
 	CHECK_STR(map.layout, other.layout);
 }
 
-/* Never taken for an empty one. */
+/* A record that cannot be parsed never counts as empty. */
 static void
 test_refused(void)
 {
@@ -111,7 +111,7 @@ test_refused(void)
 	context[0] = '\0';
 	CHECK(parse(START));
 
-	/* what is cut short, anywhere, is refused, but at the end of a line */
+	/* a text that is cut is refused, unless it is cut at the end of a line */
 	snprintf(text, sizeof(text), START "held 1-7 until 480100200300" WRITE
 			 "free 8 until 7\n");
 	for (size_t n = strlen(text); n-- > 0;)
@@ -141,7 +141,7 @@ until_of(const SfShardMap *m, uint32_t shard)
 	return m->line_of[shard] == 0 ? -1 : m->line[m->line_of[shard] - 1].until;
 }
 
-/* A map of whatever there may be. */
+/* Draw a map. */
 static void
 draw(void)
 {
@@ -165,7 +165,7 @@ draw(void)
 	}
 }
 
-/* What is printed is read as it was, in any map. */
+/* Any map that is printed and parsed is the same map. */
 static void
 test_round_trip(void)
 {
@@ -184,7 +184,7 @@ test_round_trip(void)
 		}
 	}
 
-	/* the longest there can be */
+	/* the longest text */
 	sf_shard_map_init(&map, &layout);
 	for (int i = 0; i < SF_SHARDMAP_LINES; i++)
 	{
@@ -203,8 +203,8 @@ test_round_trip(void)
 }
 
 /*
- * Nobody's until becomes less, and what is not in the past, or is held, stays
- * as it is.  What was given back in the past is one line.
+ * Merging lowers no until.  Lines that are not in the past, or that are held,
+ * stay as they are.  Shards that were given back in the past share one line.
  */
 static void
 test_compact(void)
@@ -242,7 +242,7 @@ test_compact(void)
 	}
 }
 
-/* Neither a crash nor a map that is not one, whatever the text. */
+/* No text makes it crash, or gives a wrong map. */
 static void
 test_garbage(void)
 {
