@@ -1,4 +1,4 @@
--- IDs of given fields: the inverse of snowflake_decode().
+-- IDs from given fields: the inverse of snowflake_decode().
 SET timezone = 'UTC';
 \pset null '-'
 
@@ -12,9 +12,9 @@ SELECT snowflake_compose('2022-06-28 16:07:40.105', 378, 0, 'twitter') = 1541815
 	snowflake_compose('2016-04-30 11:18:25.796', 32, 7, 'discord') = 175928847299117063 AS discord,
 	snowflake_compose('2011-08-24 21:07:01.721+00', 1341, 905, 'instagram') >> 10 & 8191 AS shard;
 
--- there and back: the first and the last ID of each preset, and of layouts that
--- have both a node and a shard, neither, or long ticks; each bit alone, each left
--- out, and a thousand in between
+-- Compose and decode: the first and the last ID of each preset, and of layouts
+-- with both a node and a shard, with neither, or with long ticks; each single
+-- bit, each missing bit, and a thousand ticks between
 CREATE TEMP TABLE known AS
 	SELECT name AS layout, bits FROM snowflake_layouts() WHERE NOT configured
 	UNION ALL VALUES ('timestamp:40 sequence:4 datacenter:3 shard:5 worker:6 epoch:1970-01-01', 58),
@@ -40,7 +40,7 @@ FROM id, snowflake_decode(id, layout) GROUP BY layout ORDER BY layout;
 SELECT bool_and(snowflake_compose(created_at, node_id, sequence) = id) AS same
 FROM (VALUES (0), (9223372036854775807), (382903724013522944)) v(id), snowflake_decode(id);
 
--- within a tick the ID does not depend on what a timestamp has below it
+-- the digits of a timestamp below a tick do not change the ID
 SELECT bool_and(snowflake_compose(t + n * interval '1 us', 3, 7, 'sonyflake') =
 	snowflake_compose(t, 3, 7, 'sonyflake')) AS same
 FROM (VALUES (timestamptz '2025-06-01 12:34:56.78')) v(t), generate_series(0, 9999) n;
@@ -59,7 +59,7 @@ SELECT snowflake_compose('2025-06-01', 0, 0, 'twitter', 1);
 SELECT snowflake_compose('2025-06-01', 0, 0, 'timestamp:40 node:6 shard:5 sequence:4', 32);
 SELECT snowflake_compose('2025-06-01', 2147483647, 65535, 'timestamp:17 node:31 sequence:16');
 
--- a time before the epoch, or from the end on
+-- a time before the epoch, or at the end or later
 SELECT snowflake_compose('2023-12-31 23:59:59.999999', 1);
 SELECT snowflake_compose('2024-01-01', 0) AS first;
 SELECT snowflake_compose('2010-11-04 01:42:54.656999', 1, 0, 'twitter');
@@ -69,12 +69,12 @@ SELECT snowflake_compose('2080-07-10 17:30:30.209', 1, 0, 'twitter');
 SELECT snowflake_compose('infinity', 1);
 SELECT snowflake_compose('-infinity', 1, 0, 'twitter');
 
--- no such layout; NULL gives NULL
+-- no such layout; and NULL gives NULL
 SELECT snowflake_compose('2025-06-01', 1, 0, 'nonsense');
 SELECT snowflake_compose(NULL, 1), snowflake_compose('2025-06-01', NULL),
 	snowflake_compose('2025-06-01', 1, NULL), snowflake_compose('2025-06-01', 1, 0, NULL);
 
--- with a layout it is immutable, without it is not
+-- with a layout it is immutable, and without one it is not
 CREATE TEMP TABLE old (made timestamptz, n integer);
 CREATE INDEX ON old (snowflake_compose(made, 1023, n, 'snowflake'));
 \set VERBOSITY sqlstate

@@ -1,6 +1,6 @@
 -- COPY inserts many rows at a time, as it does with nextval().
--- The CHECK says how many rows of the statement are in the table already: none
--- where they are collected first.
+-- The CHECK counts the rows of the statement that are in the table already. The
+-- count is zero if COPY collects its rows first.
 CREATE SCHEMA bulk;
 SET search_path = bulk, public;
 CREATE FUNCTION seen(relation regclass) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -35,7 +35,7 @@ COPY t (n) FROM stdin;
 6
 7
 \.
--- of another function nothing is known, nor of one beside it
+-- with other functions in the default, COPY does not collect rows
 ALTER TABLE t ALTER id SET DEFAULT opaque();
 COPY t (n) FROM stdin;
 8
@@ -47,12 +47,12 @@ COPY t (n) FROM stdin;
 11
 \.
 ALTER TABLE t DROP r;
--- a condition that makes IDs is asked of each row
+-- a WHERE clause that makes IDs is computed for each row
 COPY t (n) FROM stdin WHERE snowflake_nextval() > n;
 12
 13
 \.
--- so is a trigger before each row; one after them is not
+-- so is a trigger before each row; a trigger after each row changes nothing
 CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
 	RAISE NOTICE '% % has an ID: %', TG_WHEN, NEW.n, NEW.id > 0;
@@ -88,7 +88,7 @@ COPY t (n) FROM stdin;
 not a number
 \.
 SELECT count(*), count(DISTINCT id) FROM t;
--- IDs of shards, of a constant one or not
+-- IDs of shards, with a constant shard and without
 CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(0), n int CHECK (seen('s')));
 COPY s (n) FROM stdin;
 1
@@ -135,7 +135,7 @@ CREATE TABLE parent (n int);
 CREATE TABLE child (m int) INHERITS (parent);
 INSERT INTO parent SELECT generate_series(1, 3);
 INSERT INTO child SELECT generate_series(4, 6);
--- for all else each call makes an ID of its own: a new column
+-- elsewhere each call makes an ID of its own: a new column
 CREATE TABLE none ();
 ALTER TABLE parent ADD id bigint DEFAULT snowflake_nextval();
 ALTER TABLE part ADD other bigint DEFAULT snowflake_nextval();
@@ -161,14 +161,14 @@ COPY d (n) FROM stdin;
 1
 2
 \.
--- nothing that has to be immutable takes it
+-- an expression that must be immutable does not accept it
 CREATE TABLE wrong (n int, id bigint GENERATED ALWAYS AS (snowflake_nextval()) STORED);
 \set VERBOSITY sqlstate
 CREATE INDEX ON parent ((id + snowflake_nextval()));
 \set VERBOSITY default
 CREATE INDEX ON parent (id) WHERE id < snowflake_nextval();
 CREATE TABLE wrong (n int) PARTITION BY RANGE ((n + snowflake_nextval()));
--- what is stored and shown is what was written
+-- the stored and the shown default is the written one
 CREATE TABLE liked (LIKE t INCLUDING DEFAULTS);
 CREATE VIEW shown AS SELECT snowflake_nextval() AS id;
 CREATE RULE instead AS ON INSERT TO none DO INSTEAD INSERT INTO parent (id) VALUES (snowflake_nextval());
@@ -179,13 +179,14 @@ SELECT definition LIKE '%(snowflake_nextval())%' AS written FROM pg_rules WHERE 
 EXPLAIN (COSTS OFF, VERBOSE) INSERT INTO typed (n) VALUES (1);
 SELECT DISTINCT classid::regclass, deptype FROM pg_depend
 WHERE refobjid IN (SELECT oid FROM pg_proc WHERE proname LIKE 'snowflake\_copy\_%nextval');
--- no one calls what COPY calls
+-- no role may call the functions that COPY calls
 \set VERBOSITY terse
 SELECT snowflake_state.copy_nextval(NULL);
 SELECT snowflake_state.copy_nextval();
 SELECT snowflake_state.copy_shard_nextval(0, NULL);
 \set VERBOSITY default
--- a role that may not execute it; and one that may not execute the other
+-- a role that may not execute the function, and one that may not execute the
+-- other one
 CREATE ROLE snowflake_loader IN ROLE pg_read_server_files;
 GRANT USAGE ON SCHEMA bulk TO snowflake_loader;
 GRANT SELECT, INSERT ON t, s TO snowflake_loader;
@@ -204,7 +205,7 @@ COPY t (n) FROM stdin;
 \.
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_state.copy_nextval(internal) TO PUBLIC;
--- a temporary table in a transaction that may write no other
+-- a temporary table, in a transaction that may write no other table
 CREATE TEMP TABLE temp (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 BEGIN READ ONLY;
 COPY temp (n) FROM stdin;

@@ -1,4 +1,4 @@
--- Reading IDs: published ones, boundaries, and what cannot be read.
+-- Decoding IDs: published ones, boundaries, and IDs that cannot be read.
 SET timezone = 'UTC';
 \pset null '-'
 
@@ -10,9 +10,10 @@ SELECT created_at, datacenter_id, worker_id, node_id, sequence
 FROM snowflake_decode(1541815603606036480, 'twitter');
 SELECT created_at, node_id, sequence
 FROM snowflake_decode(103270115826048975, 'mastodon');
--- Sonyflake: one that the Rust port made with the original's start time and the
--- private address 179.37, found in a program's comment; and the example of the
--- npm package, which counts milliseconds from 2020-05-18 and says 1589832189861
+-- Sonyflake: an ID that the Rust port made with the original's start time and
+-- the private address 179.37, found in a program's comment; and the example of
+-- the npm package, which counts milliseconds from 2020-05-18 and decodes it as
+-- 1589832189861
 SELECT created_at, node_id = 179 * 256 + 37 AS address, sequence
 FROM snowflake_decode(612022676378137381, 'sonyflake');
 SELECT extract(epoch FROM created_at) AS seconds, node_id, sequence
@@ -22,7 +23,7 @@ FROM snowflake_decode(1211144891006978, 'timestamp:39 sequence:8 node:16 epoch:2
 SELECT * FROM snowflake_decode(
 	(1387263000::bigint << 23) | (1341 << 10) | (5001 % 1024), 'instagram');
 
--- one field at a time; NULL where the layout has none
+-- one field at a time; NULL if the layout does not have it
 SELECT snowflake_timestamp(175928847299117063, 'discord'),
 	snowflake_node(175928847299117063, 'discord'),
 	snowflake_shard(175928847299117063, 'discord'),
@@ -44,7 +45,7 @@ SELECT name,
 	bool_and(snowflake_timestamp(lo - 1, name) < snowflake_timestamp(lo, name)) AS previous_before
 FROM bounds GROUP BY name ORDER BY name;
 
--- outside of the layout's life
+-- times outside the layout
 SELECT snowflake_min_id('2010-01-01', 'twitter');
 SELECT snowflake_max_id('2100-01-01', 'twitter');
 SELECT snowflake_min_id('infinity', 'twitter');
@@ -52,12 +53,12 @@ SELECT snowflake_min_id('-infinity', 'twitter');
 SELECT snowflake_min_id('2046-06-27 17:00:49.496', 'instagram') > 0 AS last_tick;
 SELECT snowflake_min_id('2046-06-27 17:00:49.497', 'instagram');
 
--- no layout makes negative IDs, or wider ones
+-- no layout makes IDs that are negative or have more bits
 SELECT snowflake_decode(-1, 'twitter');
 SELECT snowflake_decode(9007199254740992, 'javascript');
 SELECT snowflake_decode(9007199254740991, 'javascript');
 
--- yet snowflake_timestamp is total and monotone over all of bigint
+-- but snowflake_timestamp is defined for every bigint, and ascends
 SELECT name, bool_and(t >= before) AS monotone
 FROM (SELECT name, snowflake_timestamp(id, name) AS t,
 		lag(snowflake_timestamp(id, name)) OVER (PARTITION BY name ORDER BY id) AS before
@@ -71,15 +72,15 @@ SELECT snowflake_timestamp(-1, 'twitter');
 SELECT snowflake_timestamp(9223372036854775807, 'timestamp:10 sequence:1 tick:1s'),
 	snowflake_timestamp(-9223372036854775808, 'timestamp:10 sequence:1 tick:1s');
 
--- a time is rounded down to its tick, before 2000, too
+-- a time is rounded down to its tick, also before 2000
 SELECT snowflake_timestamp(snowflake_min_id('1999-12-31 23:59:59.9995+00', 'mastodon'), 'mastodon');
 
--- NULL in, NULL out
+-- NULL gives NULL
 SELECT snowflake_decode(NULL, 'twitter'), snowflake_timestamp(1, NULL),
 	snowflake_node(NULL, 'twitter'), snowflake_min_id(NULL, 'twitter');
 SELECT count(*) FROM snowflake_inspect(NULL);
 
--- which layout may an ID be of? Plausible readings come first
+-- the layouts that an ID may have: plausible ones come first
 SELECT layout, plausible, created_at
 FROM snowflake_inspect(1541815603606036480)
 WHERE layout IN ('twitter', 'sonyflake', 'mastodon', 'javascript');
@@ -91,7 +92,7 @@ CREATE TABLE tweets (id bigint PRIMARY KEY,
 CREATE INDEX ON tweets (snowflake_node(id, 'twitter'));
 INSERT INTO tweets VALUES (1541815603606036480);
 SELECT * FROM tweets;
--- not with the configured one
+-- without a layout it is not
 DO $$
 BEGIN
 	CREATE INDEX ON tweets (snowflake_node(id));
@@ -100,6 +101,6 @@ EXCEPTION WHEN invalid_object_definition THEN
 END $$;
 DROP TABLE tweets;
 
--- a layout that changes from row to row
+-- another layout in each row
 SELECT l, snowflake_timestamp(175928847299117063, l)
 FROM (VALUES ('discord'), ('twitter'), ('discord')) v(l);

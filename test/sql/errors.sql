@@ -1,4 +1,4 @@
--- What cannot be, and what it says; sessions live on.
+-- Errors and their messages; after each one the session goes on.
 \set SHOW_CONTEXT never
 BEGIN READ ONLY;
 SELECT snowflake_nextval();
@@ -16,7 +16,7 @@ ROLLBACK;
 SELECT snowflake_decode(-1);
 SELECT snowflake_min_id('1900-01-01');
 
--- advance: NULL, negative, two days ahead, and to the last ID there is
+-- advance: NULL, a negative ID, two days ahead, and the last possible ID
 SELECT snowflake_advance(NULL);
 SELECT snowflake_advance(-1);
 SELECT snowflake_advance(snowflake_nextval()) > now() - interval '1 min' AS advanced;
@@ -32,7 +32,7 @@ SELECT snowflake_advance(9223372036854775807);
 SELECT snowflake_advance(9223372036854775807, force => true);
 SELECT snowflake_advance(1, layout => 'nonsense');
 SELECT snowflake_advance(175928847299117063, layout => 'discord') AS advanced_above_discord;
--- an ID of another layout that is above what is made here for years to come
+-- an ID of another layout that lies years above the IDs made here
 SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter');
 SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), true, 'twitter') <= clock_timestamp() + interval '1 s' AS forced;
 SELECT snowflake_nextval() > 0 AS goes_on;
@@ -64,14 +64,14 @@ END $$;
 DROP EXTENSION snowflake;
 CREATE EXTENSION snowflake;
 SELECT snowflake_nextval() > 0 AS works;
--- created, used and rolled back
+-- the extension created, used and rolled back
 BEGIN;
 DROP EXTENSION snowflake;
 CREATE EXTENSION snowflake;
 SELECT snowflake_nextval() > 0 AS works;
 ROLLBACK;
 SELECT snowflake_nextval() > 0 AS works;
--- into a schema of the user's choice; what guards the IDs has its own
+-- in a schema of the user's choice; the durable numbers have their own schema
 CREATE SCHEMA elsewhere;
 BEGIN;
 DROP EXTENSION snowflake;
@@ -82,7 +82,7 @@ ROLLBACK;
 ALTER EXTENSION snowflake SET SCHEMA elsewhere;
 SELECT snowflake_nextval() > 0 AS works;
 DROP SCHEMA elsewhere;
--- a sequence of ours that somebody has taken out, or made useless
+-- a durable number that was removed from the extension, or made useless
 BEGIN;
 ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark;
 DROP SEQUENCE snowflake_state.snowflake_mark;

@@ -1,9 +1,9 @@
--- Feeds: up to where the rows are complete.
+-- Feeds: up to which ID the rows are complete.
 CREATE TABLE feed (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 INSERT INTO feed (n) VALUES (1), (2);
--- the last row of an idle system is there
+-- on an idle system, the last row is below the horizon
 SELECT n FROM feed WHERE id > 0 AND id < snowflake_horizon() ORDER BY id LIMIT 10;
--- what this transaction has made is not: it has not ended
+-- rows of this transaction are not: it has not ended
 BEGIN;
 INSERT INTO feed (n) VALUES (3);
 SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
@@ -17,14 +17,14 @@ SELECT count(*) FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 -- an ID is no row
 SELECT snowflake_nextval() < snowflake_horizon() AS within;
 SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
--- a statement has one horizon, and it does not fall
+-- one statement has one horizon, and the horizon does not go back
 SELECT count(DISTINCT snowflake_horizon()) FROM generate_series(1, 1000);
 SELECT snowflake_horizon() AS before \gset
 INSERT INTO feed (n) VALUES (3);
 SELECT snowflake_horizon() > :before AS grown;
--- it says when it is
+-- the time of the horizon
 SELECT snowflake_timestamp(snowflake_horizon()) BETWEEN now() - interval '1 minute' AND now() + interval '1 minute' AS recent;
--- it bounds an index scan, also for who may only read
+-- it bounds an index scan, also for a role that may only read
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
 BEGIN READ ONLY;
@@ -60,14 +60,15 @@ COPY feed (n) FROM stdin;
 8
 \.
 SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
--- everybody may ask
+-- every role may call it
 CREATE ROLE snowflake_reader;
 SET ROLE snowflake_reader;
 SELECT snowflake_horizon() > :before AS asked;
 SELECT count(*) FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 RESET ROLE;
 DROP ROLE snowflake_reader;
--- in a session that Citus opened for a part of a query; its other ones may ask
+-- refused in a session that Citus opened for a part of a query; allowed in its
+-- other sessions
 SET application_name = 'citus_internal gpid=10000000123';
 SELECT snowflake_horizon();
 SET application_name = 'citus_run_command gpid=10000000123';

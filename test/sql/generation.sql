@@ -20,7 +20,7 @@ TRUNCATE t;
 INSERT INTO t (n) VALUES (3), (1), (2);
 SELECT n FROM t ORDER BY id;
 
--- it says when and where it was made
+-- its time and its node can be read from it
 SELECT bool_and(created_at BETWEEN clock_timestamp() - interval '1 min' AND clock_timestamp() + interval '10 s') AS now,
 	count(DISTINCT node_id) <= 1 AS one_node
 FROM t, snowflake_decode(id);
@@ -33,7 +33,7 @@ SELECT bool_and(snowflake_timestamp(id) = created_at
 	AND snowflake_sequence(id) = sequence)
 FROM t, snowflake_decode(id);
 
--- a rollback keeps nothing, and IDs go on above it
+-- after a rollback IDs go on above those that were rolled back
 BEGIN;
 SELECT snowflake_nextval() AS lost \gset
 ROLLBACK;
@@ -88,7 +88,7 @@ SELECT snowflake_nextval() AS id \gset
 SELECT last_value > extract(epoch FROM snowflake_timestamp(:id)) * 1000 AS above
 FROM snowflake_state.snowflake_mark;
 
--- compiled, with the call inlined where the server can: one state, and not two
+-- compiled calls, inlined if the server can, share the state of the session
 SET jit = on;
 SET jit_above_cost = 0;
 SET jit_inline_above_cost = 0;

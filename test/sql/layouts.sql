@@ -1,4 +1,4 @@
--- Layouts as values: presets, spelled-out ones, and what is refused.
+-- Layouts as values: presets, layouts as lists of fields, and refused texts.
 CREATE EXTENSION IF NOT EXISTS snowflake;
 SET timezone = 'UTC';
 \set VERBOSITY verbose
@@ -26,7 +26,7 @@ SELECT * FROM snowflake_decode(((((5::bigint << 4 | 3) << 3 | 6) << 5 | 17) << 6
 SELECT * FROM snowflake_decode(0, 'twitter epoch:2024-01-01T00:00Z');
 SELECT snowflake_timestamp(1::bigint << 16, 'mastodon tick:1s');
 
--- an epoch that is not named is 2024-01-01, whatever the setting says
+-- without an epoch, a layout counts from 2024-01-01, whatever the setting is
 SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12');
 
 -- refused

@@ -7,7 +7,7 @@ SET search_path = parts, public;
 CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text)
 	PARTITION BY RANGE (id);
 
--- months of UTC, whatever the time zone, and only those that are missing
+-- months of UTC, whatever the time zone; only missing ones are made
 SET timezone = 'Pacific/Auckland';
 SELECT snowflake_create_partitions('orders', '1 month', '2026-10-15', '2026-12-02 00:00:00+00');
 SET timezone = 'UTC';
@@ -15,7 +15,7 @@ SELECT * FROM snowflake_create_partitions('orders', '1 month', '2026-10-31 23:59
 SELECT * FROM snowflake_create_partitions('orders', '1 month',
 	start => '2026-12-31', until => '2027-01-01 00:00:00.000001');
 SELECT partition, from_time, until_time, is_default FROM snowflake_partitions('orders');
--- bounds are the first IDs of their ticks, and touch
+-- the bounds are the first IDs of their ticks, without gaps
 SELECT bool_and(from_id = snowflake_min_id(from_time)) AS from_exact,
 	bool_and(until_id = snowflake_min_id(until_time)) AS until_exact,
 	count(*) FILTER (WHERE from_id = before) AS touching
@@ -30,18 +30,18 @@ SELECT partition, estimated_rows FROM snowflake_partitions('orders');
 ANALYZE orders;
 SELECT partition, estimated_rows FROM snowflake_partitions('orders');
 
--- partitions are pruned: when a plan is made, where the layout is named ...
+-- partitions are pruned in the planner if the call names a layout ...
 SET enable_bitmapscan = off;
 SET enable_indexscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM orders
 WHERE id >= snowflake_min_id('2026-11-01+00', 'snowflake') AND id < snowflake_min_id('2026-12-01+00', 'snowflake');
--- ... and else when it is run
+-- ... and otherwise in the executor
 EXPLAIN (COSTS OFF) SELECT * FROM orders
 WHERE id >= snowflake_min_id('2026-11-01+00') AND id < snowflake_min_id('2026-12-01+00');
 RESET enable_bitmapscan;
 RESET enable_indexscan;
 
--- how steps are cut and named; the range may begin anywhere in one
+-- how steps are cut and named; the range may begin within a step
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
 CREATE FUNCTION cut(step interval, start timestamptz, until timestamptz, layout text DEFAULT NULL)
 RETURNS TABLE (name text, from_time timestamptz, until_time timestamptz, again bigint) LANGUAGE plpgsql AS $$
@@ -67,8 +67,8 @@ SELECT * FROM cut('6 hours', '2026-11-21 13:00', '2026-11-21 13:00:01');
 SELECT * FROM cut('15 minutes', '2026-11-21 13:05', '2026-11-21 13:16');
 SELECT * FROM cut('1 day 12 hours', '2026-11-21', '2026-11-21 00:00:01');
 
--- another layout: named, it needs nothing preloaded. Before the epoch there is
--- nothing, and after the last step there is no end
+-- another layout: if it is named, nothing must be preloaded. There are no
+-- partitions before the epoch, and the last step of the layout has no end
 SELECT * FROM cut('1 month', '2010-11-04 01:42:55', '2010-12-02', 'twitter');
 SELECT * FROM cut('1 year', '2079-01-01', '2080-07-10', 'twitter');
 SELECT * FROM cut('1 year', '2092-01-01', '2093-09-01', 'javascript');
@@ -77,7 +77,7 @@ SELECT * FROM cut('1000 years', '294276-12-31', '294276-12-31 00:00:01', 'timest
 SELECT * FROM cut('366000 days', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s');
 SELECT count(*) FROM (VALUES (NULL), ('twitter'), (NULL)) v(l), snowflake_partitions('orders', l);
 
--- what is no step
+-- texts that are no step
 SELECT snowflake_create_partitions('t', '1 month 1 day', '2026-11-21', '2026-11-22');
 SELECT snowflake_create_partitions('t', '0', '2026-11-21', '2026-11-22');
 SELECT snowflake_create_partitions('t', '-1 month', '2026-11-21', '2026-11-22');
@@ -89,7 +89,7 @@ SELECT snowflake_create_partitions('t', '-2147483648 days', '2026-11-21', '2026-
 SELECT snowflake_create_partitions('t', '2147483647 days', '2026-11-21', '2026-11-22');
 \set VERBOSITY sqlstate
 SELECT snowflake_create_partitions('t', '2147483647 months 2147483647 days 2562047788:00:54.775807', '2026-11-21', '2026-11-22');
--- what is no range
+-- values that are no range
 \set VERBOSITY default
 SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', '2026-11-21');
 SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', '2026-11-20');
@@ -103,7 +103,7 @@ SELECT snowflake_create_partitions('t', '1 day', '2026-01-01', '2026-01-02', 'no
 SELECT count(*) FROM snowflake_partitions('t');
 SELECT count(*) FROM snowflake_partitions(NULL);
 
--- what is not partitioned by IDs
+-- tables that are not partitioned by IDs
 CREATE TABLE plain (id bigint PRIMARY KEY);
 CREATE TABLE by_list (id bigint) PARTITION BY LIST (id);
 CREATE TABLE by_integer (id integer) PARTITION BY RANGE (id);
@@ -123,7 +123,7 @@ CREATE DOMAIN key AS bigint CHECK (VALUE > 0);
 CREATE TABLE by_domain (id key) PARTITION BY RANGE (id);
 SELECT snowflake_create_partitions('by_domain', '1 day', '2026-11-21', '2026-11-22');
 
--- one that is there counts, whatever its name; one in the way is named
+-- an existing partition counts, whatever its name; one that overlaps is named
 DO $$
 BEGIN
 	EXECUTE format('CREATE TABLE mine PARTITION OF t FOR VALUES FROM (%s) TO (%s)',
@@ -150,14 +150,14 @@ SELECT snowflake_create_partitions('t', '1 day', '2026-09-17', '2026-09-19');
 SELECT count(*) FROM snowflake_partitions('t');
 DROP TABLE t;
 
--- the name is taken
+-- another relation has the name
 CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
 CREATE VIEW t_p2026_11_21 AS SELECT 1;
 SELECT snowflake_create_partitions('t', '1 day', '2026-11-20', '2026-11-22');
 DROP VIEW t_p2026_11_21;
 SELECT count(*) FROM snowflake_partitions('t');
 
--- long names are cut at a character's end, and what tells partitions apart stays
+-- a long name is cut at the end of a character, and keeps what distinguishes it
 CREATE TABLE "a long name of a table, with a quote "" and what else is to be" (id bigint) PARTITION BY RANGE (id);
 SELECT snowflake_create_partitions('"a long name of a table, with a quote "" and what else is to be"',
 	'1 minute', '2026-11-21 13:05', '2026-11-21 13:07');
@@ -178,8 +178,7 @@ ANALYZE t;
 SELECT partition, estimated_rows FROM snowflake_partitions('t');
 SELECT partition, estimated_rows FROM snowflake_partitions('t_big');
 
--- nothing depends on search_path, and nothing there can take the place of what
--- is meant
+-- nothing depends on search_path, and no object there is used by mistake
 CREATE SCHEMA evil;
 CREATE FUNCTION evil.less(bigint, bigint) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'evil'; END $$;
 CREATE OPERATOR evil.< (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = evil.less);
@@ -198,7 +197,7 @@ CREATE TEMP TABLE passing (id bigint) PARTITION BY RANGE (id);
 SELECT snowflake_create_partitions('passing', '1 day', '2026-11-21', '2026-11-22');
 SELECT relpersistence FROM pg_class WHERE relname = 'passing_p2026_11_21';
 
--- who may: the owner of the parent, who may create in its schema
+-- allowed: the owner of the parent, if the role may create tables in its schema
 CREATE ROLE snowflake_owner;
 CREATE ROLE snowflake_member IN ROLE snowflake_owner;
 CREATE ROLE snowflake_other;
@@ -221,14 +220,14 @@ SET ROLE snowflake_member;
 SELECT snowflake_create_partitions('t', '1 month', '2027-01-01', '2027-02-01');
 RESET ROLE;
 REVOKE CREATE ON SCHEMA parts FROM snowflake_owner;
--- a superuser makes them with the owner's rights
+-- a superuser makes them with the rights of the owner
 SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
 GRANT CREATE ON SCHEMA parts TO snowflake_owner;
 SELECT snowflake_create_partitions('t', '1 month', '2027-02-01', '2027-03-01');
--- all of them are the owner's
+-- all of them belong to the owner
 SELECT p.partition, c.relowner::regrole FROM snowflake_partitions('t') p JOIN pg_class c ON c.oid = p.partition ORDER BY from_id;
 
--- a transaction that reads only, and one that is rolled back
+-- a read-only transaction, and one that is rolled back
 BEGIN READ ONLY;
 SELECT snowflake_create_partitions('t', '1 month', '2027-03-01', '2027-04-01');
 ROLLBACK;
@@ -237,7 +236,8 @@ SELECT snowflake_create_partitions('t', '1 month', '2027-03-01', '2027-04-01');
 ROLLBACK;
 SELECT count(*) FROM snowflake_partitions('t');
 
--- what partitions get from their parent, as with CREATE TABLE ... PARTITION OF
+-- partitions get the same from their parent as with CREATE TABLE ... PARTITION
+-- OF
 CREATE TABLE users (id bigint PRIMARY KEY);
 CREATE TABLE rich (id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
 	user_id bigint REFERENCES users, n integer CHECK (n > 0), twice integer GENERATED ALWAYS AS (n * 2) STORED)
@@ -250,7 +250,7 @@ SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'rich_p2026_11
 SELECT attname, attgenerated, pg_get_expr(adbin, adrelid) FROM pg_attribute
 JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE attrelid = 'rich_p2026_11_21'::regclass ORDER BY 1;
 
--- locks: none that others would notice where nothing is missing
+-- locks: if no partition is missing, none that other sessions would notice
 BEGIN;
 SELECT snowflake_create_partitions('rich', '1 day', '2026-11-21', '2026-11-22');
 SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend_pid();
@@ -258,7 +258,7 @@ SELECT count(*) FROM snowflake_create_partitions('rich', '1 day', '2026-11-22', 
 SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend_pid() ORDER BY 1;
 ROLLBACK;
 
--- dropping what is over: partitions that lie wholly before a time, and no others
+-- dropping old partitions: those that lie wholly before a time, and no others
 CREATE TABLE log (id bigint PRIMARY KEY, item text) PARTITION BY RANGE (id);
 CREATE TABLE log_rest PARTITION OF log DEFAULT;
 CREATE TABLE log_before PARTITION OF log FOR VALUES FROM (MINVALUE) TO (-100);
@@ -266,7 +266,7 @@ CREATE TABLE log_below PARTITION OF log FOR VALUES FROM (-100) TO (100);
 SELECT snowflake_create_partitions('log', '1 month', '2024-03-01', '2024-07-01');
 INSERT INTO log VALUES (-1000), (1), (snowflake_min_id('2024-02-01')),
 	(snowflake_max_id('2024-03-31 23:59:59.999')), (snowflake_min_id('2024-04-01'));
--- unless none is of the present: this may be another layout
+-- unless no partition is of the present: the layout may be another one
 SELECT snowflake_drop_partitions('log', '2024-06-01');
 SELECT count(*) FROM snowflake_drop_partitions('log', '2024-03-31 23:59:59.999');
 DO $$
@@ -281,7 +281,7 @@ SELECT count(*) FROM snowflake_drop_partitions('log', '2024-05-31 23:59:59.99999
 SELECT count(*) FROM snowflake_drop_partitions('log', '-infinity');
 SELECT partition FROM snowflake_partitions('log');
 SELECT tableoid::regclass, count(*) FROM log GROUP BY tableoid ORDER BY 1;
--- prepared plans: of the call, and of a query that reads what is dropped
+-- prepared plans: of the call, and of a query that reads a dropped partition
 PREPARE over(timestamptz) AS SELECT * FROM snowflake_drop_partitions('log', $1);
 PREPARE reads AS SELECT count(*) FROM log;
 EXECUTE reads;
@@ -301,7 +301,7 @@ ROLLBACK;
 BEGIN READ ONLY;
 SELECT snowflake_drop_partitions('log', '2024-06-01');
 ROLLBACK;
--- a time in the future is a typing error
+-- a time in the future is refused as a typing error
 SELECT snowflake_drop_partitions('log', clock_timestamp() + interval '1 minute');
 SELECT snowflake_drop_partitions('log', 'infinity');
 SELECT snowflake_drop_partitions('log', NULL);
@@ -315,7 +315,7 @@ SELECT count(*) FROM snowflake_drop_partitions('recent', now() - interval '1 yea
 \set VERBOSITY sqlstate
 SELECT snowflake_drop_partitions('recent', now() - interval '6 months', 'pgedge');
 SELECT snowflake_drop_partitions('recent', now() - interval '6 months', 'twitter');
--- nor does a partition without an end make them younger
+-- a partition without an end does not make the rows look younger
 BEGIN;
 DO $$
 BEGIN
@@ -328,7 +328,8 @@ ROLLBACK;
 SELECT count(*) BETWEEN 2 AND 4 AS dropped FROM snowflake_drop_partitions('recent', now(), 'snowflake');
 SELECT count(*) FROM snowflake_drop_partitions('recent', now());
 
--- partitions that are partitioned, are in another schema, or have a strange name
+-- partitions that are partitioned, lie in another schema, or have a strange
+-- name
 CREATE TABLE tree (id bigint, region text) PARTITION BY RANGE (id);
 CREATE TABLE tree_now PARTITION OF tree FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (0) TO (1000) PARTITION BY LIST (region);
@@ -341,7 +342,7 @@ SELECT snowflake_drop_partitions('tree', '2024-02-01');
 SELECT count(*) FROM pg_class WHERE relname ~ '^tree_old' OR relname = 'Tree; 2';
 DROP SCHEMA "Old, ""parts""";
 
--- foreign tables: what is here of them
+-- foreign tables: only the local table is dropped
 CREATE FOREIGN DATA WRAPPER nowhere;
 CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
 CREATE FOREIGN TABLE tree_far PARTITION OF tree FOR VALUES FROM (0) TO (1000) SERVER nowhere;
@@ -349,7 +350,7 @@ SELECT snowflake_drop_partitions('tree', '2024-02-01');
 SELECT count(*) FROM pg_class WHERE relname = 'tree_far';
 DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 
--- rows that others refer to, and what depends on a partition
+-- rows that other tables refer to, and objects that depend on a partition
 CREATE TABLE paid (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
 CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (0) TO (1000);
 CREATE TABLE paid_2 PARTITION OF paid FOR VALUES FROM (1000) TO (2000);
@@ -369,7 +370,7 @@ SELECT snowflake_drop_partitions('paid', '2024-02-01');
 INSERT INTO receipt VALUES (1);
 DROP TABLE receipt;
 
--- who may: the owner of the parent, with no more than his rights
+-- allowed: the owner of the parent, with no other rights than the owner's
 CREATE SCHEMA theirs;
 GRANT USAGE ON SCHEMA theirs TO snowflake_owner, snowflake_other;
 CREATE TABLE theirs.days (id bigint) PARTITION BY RANGE (id);
@@ -384,7 +385,7 @@ SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
 SET ROLE snowflake_owner;
 SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
 RESET ROLE;
--- a superuser, too, drops with the rights of the parent's owner
+-- a superuser drops with the rights of the parent's owner too
 SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
 SELECT count(*) FROM snowflake_partitions('theirs.days');
 ALTER TABLE theirs.days_2 OWNER TO snowflake_owner;

@@ -1,12 +1,12 @@
--- Who may do what.
+-- Privileges.
 CREATE ROLE snowflake_user;
 SET ROLE snowflake_user;
--- everybody may make and read IDs
+-- every role may make and read IDs
 SELECT snowflake_nextval() > 0 AS made;
 SELECT count(*) FROM snowflake_nextval_batch(2);
 SELECT snowflake_ready();
 SELECT created_at IS NOT NULL AS read FROM snowflake_decode(snowflake_currval());
--- and read what is recorded, as pg_dump must
+-- and read the durable numbers, as pg_dump must
 SELECT last_value > 0 AS readable FROM snowflake_state.snowflake_mark;
 SELECT last_value > 0 AS readable FROM snowflake_state.snowflake_recorded_layout;
 -- but neither write it
@@ -14,7 +14,7 @@ SELECT setval('snowflake_state.snowflake_mark', 1);
 SELECT nextval('snowflake_state.snowflake_mark');
 ALTER SEQUENCE snowflake_state.snowflake_mark RESTART;
 DROP SEQUENCE snowflake_state.snowflake_mark;
--- nor administer
+-- nor call the administrator's functions
 SELECT snowflake_advance(1);
 SELECT snowflake_accept('clock');
 SELECT snowflake_accept('configuration');
@@ -22,7 +22,7 @@ SET snowflake.node_id = '1';
 SET snowflake.max_clock_drift = 1000;
 SET snowflake.layout = 'twitter';
 RESET ROLE;
--- nor can an administrator change in one session what all have to share
+-- nor can an administrator change for one session what all sessions share
 SET snowflake.node_id = '1';
 -- a user without EXECUTE
 REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM PUBLIC;

@@ -1,8 +1,9 @@
--- What the settings take and refuse; the start with them is TAP's business.
+-- Values that the settings accept and refuse. TAP tests start servers with
+-- them.
 SELECT name, setting, unit FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;
 ALTER SYSTEM SET snowflake.node_id = 'seven';
 ALTER SYSTEM SET snowflake.node_id = '-1';
--- one for the next start may be prepared
+-- a value for the next start may be prepared
 ALTER SYSTEM SET snowflake.node_id = '8';
 ALTER SYSTEM RESET snowflake.node_id;
 ALTER SYSTEM SET snowflake.node_id = '1.5/7';

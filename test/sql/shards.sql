@@ -9,7 +9,7 @@ SELECT snowflake_shard_nextval(1341) < snowflake_shard_nextval(1341) AS ascendin
 SELECT snowflake_shard_nextval(1341) = snowflake_currval() AS current;
 SELECT count(*), count(DISTINCT id), count(DISTINCT snowflake_shard(id, 'instagram'))
 FROM (SELECT snowflake_shard_nextval(s) AS id FROM generate_series(0, 4095) s, generate_series(1, 3)) x;
--- one shard's load does not move another's time
+-- the load on one shard does not move the time of another one
 SELECT snowflake_timestamp(snowflake_shard_nextval(7), 'instagram') <= clock_timestamp() + interval '10 ms' AS close
 FROM snowflake_shard_nextval_batch(8, 4096) LIMIT 1;
 -- a table for a shard
@@ -54,7 +54,7 @@ SET application_name = 'citus_internal gpid=10000000123';
 SELECT snowflake_shard_horizon(5000);
 RESET application_name;
 
--- a key that becomes one of a shard
+-- a key that becomes a key of a shard
 CREATE TABLE keys (id bigint PRIMARY KEY);
 SELECT statement FROM snowflake_convert('keys', shard => 5000) WHERE step = 4;
 DROP TABLE keys;
@@ -83,7 +83,7 @@ PREPARE named(text) AS SELECT snowflake_shard(id, $1) AS shard FROM (VALUES (7::
 EXECUTE named('shard');
 RESET plan_cache_mode;
 SELECT snowflake_state.layout('shards');
--- but not where the server keeps what it says: another may be configured
+-- but not where the server stores the result: the setting may change
 \set VERBOSITY sqlstate
 CREATE INDEX ON p (snowflake_timestamp(id, 'shard'));
 \set VERBOSITY default
@@ -93,6 +93,6 @@ CREATE TABLE g (id bigint) PARTITION BY RANGE (snowflake_timestamp(id, 'shard'))
 CREATE INDEX ON p (snowflake_shard(id, kind));
 INSERT INTO p VALUES (snowflake_min_id('2025-01-03', 'shard'), 'shard');
 DROP TABLE p;
--- who forgets the layout is told
+-- without the layout, the error names it
 SELECT created_at > now() + interval '10 years' AS future FROM snowflake_decode(3537234219480645632);
 SELECT count(created_at) FROM (SELECT (snowflake_decode(id)).created_at FROM (VALUES (3537234219480645632), (3537234219480645633)) v (id)) d;

@@ -1,4 +1,4 @@
--- What CREATE EXTENSION puts into a user's sight.
+-- The names that CREATE EXTENSION brings into the user's schema.
 CREATE TEMP TABLE member AS
 SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND extname = 'snowflake';
@@ -21,7 +21,7 @@ WHERE attnum > 0 AND attname <> quote_ident(attname);
 SELECT classid::regclass, coalesce(p.oid::regprocedure::text, objid::text) FROM member LEFT JOIN pg_proc p ON p.oid = objid
 WHERE classid <> 'pg_type'::regclass AND obj_description(objid, classid::regclass::name) IS NULL;
 
--- Every right on what is in the schema: it neither stops IDs nor moves the mark.
+-- Every right on the objects in this schema: none stops IDs or moves the mark.
 CREATE ROLE snowflake_owner_of_all;
 GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO snowflake_owner_of_all;
 GRANT ALL ON ALL TABLES IN SCHEMA public TO snowflake_owner_of_all;
@@ -39,7 +39,7 @@ DROP SEQUENCE snowflake_state.snowflake_mark;
 SELECT snowflake_advance(:before);
 SELECT snowflake_nextval() > :before AS goes_on;
 RESET ROLE;
--- rights in the extension's own schema are another matter, and told
+-- rights in the extension's own schema do harm, and the status shows them
 GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO snowflake_owner_of_all;
 SELECT status, found FROM snowflake_status() WHERE check_name = 'privileges';
 SET ROLE snowflake_owner_of_all;

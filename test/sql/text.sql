@@ -7,7 +7,8 @@ SELECT id, snowflake_encode(id, 'base32') AS base32,
 	snowflake_encode(id, 'base62') AS base62
 FROM (VALUES (0), (9007199254740991), (175928847299117063), (9223372036854775807)) v(id);
 
--- exactly inverse, of any magnitude, at powers of the bases and beside them
+-- exactly inverse: IDs of any magnitude, powers of the bases, and their
+-- neighbours
 CREATE TEMP TABLE ids AS
 SELECT DISTINCT id::bigint AS id
 FROM (SELECT (power(b::numeric, e)::numeric + d) AS id
@@ -50,7 +51,7 @@ SELECT snowflake_parse('04W8-ZRTE-42107', 'base32');
 SELECT snowflake_parse('NQm6nKp8l', 'base58');
 SELECT snowflake_parse('12 ', 'base62');
 SELECT snowflake_parse('-1', 'base62');
--- overflow
+-- a number beyond bigint
 SELECT snowflake_parse('8000000000000', 'base32');
 SELECT snowflake_parse('NQm6nKp8qFD', 'base58');
 SELECT snowflake_parse('AzL8n0Y58m8', 'base62');
@@ -60,7 +61,7 @@ SELECT snowflake_parse('04W8ZRTE4210', 'base32');
 SELECT snowflake_parse('04W8ZRTE421070', 'base32');
 SELECT snowflake_parse('0AzL8n0Y58m7', 'base62');
 SELECT snowflake_parse('11', 'base58');
--- nothing at all
+-- an empty text
 SELECT snowflake_parse('', 'base32');
 SELECT snowflake_parse('', 'base58');
 SELECT snowflake_parse('', 'base62');
@@ -92,6 +93,6 @@ SELECT id FROM links WHERE slug = 'QgmVVkniES';
 SELECT id FROM links WHERE id = snowflake_parse('QgmVVkniES', 'base58');
 DROP TABLE links;
 
--- no ID of the layout for browsers is beyond 2^53 - 1
+-- no ID of the layout for browsers is above 2^53 - 1
 SELECT snowflake_max_id(lasts_until - interval '1 ms', name), bits, lasts_until AT TIME ZONE 'UTC' AS ends
 FROM snowflake_layouts() WHERE name = 'javascript' AND NOT configured;

@@ -12,7 +12,7 @@ INSERT INTO visits VALUES ('2025-01-02 03:00', '2025-01-03', '2025-01-04 05:00',
 	snowflake_min_id('2025-01-05', 'twitter'));
 ANALYZE orders, visits;
 
--- a plan without what only some majors say
+-- a plan without the lines that differ between majors
 CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;
@@ -25,7 +25,7 @@ BEGIN
 	END LOOP;
 END $$;
 
--- each operator, from either side
+-- each operator, with the time on either side
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') >= '2025-01-02'$$);
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-01-02'$$);
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') < '2025-01-02'$$);
@@ -38,18 +38,18 @@ SELECT plan($$SELECT * FROM orders WHERE '2025-01-02' >= snowflake_timestamp(id,
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') BETWEEN '2025-01-02' AND '2025-01-03'$$);
 SELECT plan($$SELECT * FROM orders WHERE NOT snowflake_timestamp(id, 'twitter') < '2025-01-02'$$);
 
--- the configured layout, with what is known when the query begins, and with
--- nothing in the search_path
+-- the configured layout, with a time that is known when the query begins, and
+-- with an empty search_path
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id) >= now() - interval '1 hour'$$);
 SET search_path = '';
 SELECT public.plan($$SELECT * FROM public.orders WHERE public.snowflake_timestamp(id) < CURRENT_DATE$$);
 RESET search_path;
 
--- other types, which depend on the time zone
+-- other types of time, which depend on the time zone
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') >= date '2025-01-02'$$);
 SELECT plan($$SELECT * FROM orders WHERE timestamp '2025-01-02' >= snowflake_timestamp(id, 'twitter')$$);
 
--- parameters: of their own type, in either kind of plan
+-- parameters of these types, in both kinds of plan
 PREPARE later AS SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > $1;
 SELECT parameter_types FROM pg_prepared_statements WHERE name = 'later';
 SET plan_cache_mode = force_custom_plan;
@@ -74,11 +74,11 @@ RESET enable_nestloop;
 RESET enable_mergejoin;
 SET enable_seqscan = off;
 
--- a full join takes no condition that it can neither sort nor hash by
+-- a full join takes only conditions that it can sort or hash by
 SELECT count(*), count(day), count(id) FROM orders FULL JOIN visits ON snowflake_timestamp(id, 'twitter') = day;
 SELECT count(*), count(local), count(id) FROM orders FULL JOIN visits ON snowflake_timestamp(id, 'twitter') = local;
 
--- an operator class that sorts the other way
+-- an operator class that sorts the other way round
 CREATE FUNCTION falling(bigint, bigint) RETURNS integer LANGUAGE sql IMMUTABLE STRICT AS 'SELECT btint8cmp($2, $1)';
 CREATE OPERATOR CLASS int8_falling_ops FOR TYPE bigint USING btree AS
 	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 falling(bigint, bigint);
@@ -110,15 +110,16 @@ SELECT plan($$UPDATE orders SET v = 0 WHERE snowflake_timestamp(id, 'twitter') >
 SELECT plan($$DELETE FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-01-02'$$);
 SELECT plan($$MERGE INTO orders o USING visits ON snowflake_timestamp(o.id, 'twitter') > at WHEN MATCHED THEN DELETE$$);
 
--- beyond the layout, which no snowflake_min_id() takes
+-- times outside the layout, which snowflake_min_id() refuses
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > 'infinity'$$);
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '9999-01-01' OR v = 5$$);
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '9999-01-01' OR snowflake_timestamp(id, 'twitter') < '-infinity'$$);
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') < '9999-01-01';
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '-infinity';
 
--- left as it is: no layout, what changes from row to row, what is no range,
--- NULL that counts, and what the user has an index on
+-- left as it is: no layout, a time that changes from row to row, a comparison
+-- that is no range, a NULL that counts, and an expression with an index of the
+-- user's
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'no layout') > '2025-01-02'$$);
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > clock_timestamp()$$);
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > timestamptz '2025-01-02' + v * interval '1 day'$$);
@@ -139,8 +140,8 @@ SET enable_bitmapscan = on;
 SELECT plan($$SELECT * FROM indexed WHERE snowflake_timestamp(id, 'twitter') > '2025-01-03'$$);
 SET enable_bitmapscan = off;
 
--- an index on the expression is of use in whichever table it is that is
--- scanned: a partition, a child, a branch of UNION ALL
+-- an index on the expression is used in any table that is scanned: a partition,
+-- a child, a branch of UNION ALL
 CREATE TABLE parts (id bigint, v integer) PARTITION BY RANGE (id);
 CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (MINVALUE) TO (1874772000000000000);
 CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (1874772000000000000) TO (MAXVALUE);
@@ -162,20 +163,20 @@ SELECT plan($$SELECT * FROM tree WHERE snowflake_timestamp(id, 'twitter') > '202
 SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
 SELECT plan($$SELECT * FROM (SELECT * FROM orders UNION ALL SELECT * FROM tree_1) s WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
 SELECT plan($$SELECT * FROM (SELECT id, max(v) FROM tree_1 GROUP BY id UNION ALL SELECT id, v FROM orders) s WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11'$$);
--- ... also the one that is looked up in a join
+-- ... also in a table that a join looks up
 SELECT plan($$SELECT * FROM orders JOIN tree_1 ON snowflake_timestamp(orders.id, 'twitter') >= snowflake_timestamp(tree_1.id, 'twitter')$$);
 CREATE TABLE times AS SELECT timestamptz '2025-01-02' + n * interval '1 minute' AS at FROM generate_series(0, 999) n;
 CREATE INDEX times_at ON times (at);
 ANALYZE times;
 SELECT plan($$SELECT * FROM (SELECT * FROM orders WHERE v = 5 LIMIT 1) o JOIN times ON snowflake_timestamp(id, 'twitter') >= at$$);
 SELECT plan($$SELECT * FROM orders JOIN times ON snowflake_timestamp(id, 'twitter') > at WHERE id = 5$$);
--- ... and a partial one for conditions that are left as they are
+-- ... and a partial index is used for conditions that are left as they are
 CREATE INDEX tree_part ON tree (v) WHERE snowflake_timestamp(id, 'twitter') > '2025-01-02Z'::timestamptz;
 SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') IN ('2025-01-03', '2025-01-04') AND v = 5$$);
 SELECT plan($$SELECT * FROM ONLY tree WHERE snowflake_timestamp(id, 'twitter') > '2025-01-03' AND v = 5$$);
 DROP TABLE parts, tree, times CASCADE;
 
--- the setting: what a plan is without all this
+-- the setting off: the plan without all this
 SET snowflake.time_ranges = off;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-01-02'$$);
 SELECT plan($$SELECT * FROM visits JOIN orders ON snowflake_timestamp(id, 'twitter') >= at$$);
@@ -215,20 +216,20 @@ SET enable_seqscan = off;
 SET ROLE snowflake_reader;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00'$$);
 RESET ROLE;
--- who may not call the bounds gets the rows all the same
+-- a role that may not call the bounds gets the rows all the same
 REVOKE EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text) FROM PUBLIC;
 SET ROLE snowflake_reader;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00'$$);
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text) TO PUBLIC;
--- ... and who may not call the function itself gets none
+-- ... and a role that may not call the function itself gets none
 REVOKE EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) FROM PUBLIC;
 SET ROLE snowflake_reader;
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
--- ... nor by a plan that was made for another role, kept or not
+-- ... nor by a plan that was made for another role, cached or not
 DROP POLICY recent ON orders;
 ALTER TABLE orders DISABLE ROW LEVEL SECURITY;
 SET plan_cache_mode = force_generic_plan;
@@ -240,7 +241,8 @@ EXECUTE kept;
 RESET ROLE;
 EXECUTE kept;
 GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
--- ... while who may call it gets them, whoever that was
+-- ... while a role that may call it gets them, whichever role the plan was made
+-- for
 REVOKE EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text), snowflake_state.is_at(bigint, "any", text) FROM PUBLIC;
 PREPARE kept_after AS SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > $1;
 PREPARE kept_at AS SELECT count(*) FROM orders JOIN orders o2 ON snowflake_timestamp(orders.id, 'twitter') = snowflake_timestamp(o2.id, 'twitter');
@@ -254,9 +256,9 @@ GRANT EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text), snowflake_st
 RESET plan_cache_mode;
 DEALLOCATE ALL;
 
--- The same rows as the filter finds, for IDs and times around every edge: of
--- ticks, of the layouts, of what a timestamp can be.  OFFSET 0 keeps the
--- planner from seeing the function.
+-- The filter finds the same rows, for IDs and times around every edge: of
+-- ticks, of the layouts, and of a timestamp. OFFSET 0 hides the function from
+-- the planner.
 CREATE TABLE edges (id bigint);
 INSERT INTO edges
 	SELECT DISTINCT base + d FROM (VALUES (0), (-9223372036854775808 + 3), (9223372036854775807 - 3),
@@ -312,15 +314,15 @@ BEGIN
 	END LOOP;
 	RETURN NEXT;
 END $$;
--- where the server forgets its caches all the time, not here: it plans thousands
+-- not where the server drops its caches all the time: this plans thousands
 SET debug_discard_caches = 0;
 SELECT layout, zone, comparisons > 1000 AS many, rows > 1000 AS found, wrong
 FROM (VALUES ('twitter', 'UTC'), ('sonyflake', 'America/New_York'), ('snowflake', 'Asia/Tokyo'),
 	('timestamp:48 sequence:1 tick:1s', 'Australia/Lord_Howe'), ('timestamp:1 node:31 shard:31 sequence:1', 'UTC')) l(layout, zone),
 	LATERAL compare(layout, zone) c;
 
--- the same in tables of other shapes, and in joins in which the bounds are
--- those of an index
+-- the same in tables of other shapes, and in joins where an index takes the
+-- bounds
 CREATE TABLE edges_falling AS SELECT * FROM edges;
 CREATE INDEX ON edges_falling (id int8_falling_ops);
 CREATE TABLE edges_parts (id bigint) PARTITION BY RANGE (id);
@@ -409,7 +411,7 @@ SELECT estimate($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') 
 	estimate($$SELECT * FROM orders WHERE id >= snowflake_min_id('2025-01-11 10:00', 'twitter')$$) AS same,
 	estimate($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') >= '2025-01-11 10:00'$$) BETWEEN 700 AND 800 AS good;
 
--- what the plans call takes times only
+-- the function in the plans takes only times
 SELECT snowflake_state.bound('>=', 5);
 SELECT snowflake_state.bound('>=', '2025-01-02');
 SELECT snowflake_state.bound('=', timestamptz '2025-01-02');
