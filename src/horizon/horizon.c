@@ -54,7 +54,7 @@
  * The rings.  Each backend has its own, which it alone writes.  It counts its
  * changes, so that a reader that reads in between reads again.  A pending
  * range may go when no snapshot can see its transaction as running.  A full
- * ring checks that now and then, and otherwise folds its oldest pending range
+ * ring checks that now and then, and otherwise merges its oldest pending range
  * into an overflow range: a range of transaction IDs, with the least of their
  * positions.  An overflow range counts for a snapshot that sees any ID in it
  * as running, except for IDs that are still running and not prepared: no
@@ -94,7 +94,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-#define NBROUGHT	(SF_WRITER_ENTRIES + SF_WRITER_GENERATIONS)
+#define NRANGES		(SF_PENDING_RANGES + SF_OVERFLOW_RANGES)
 
 /*
  * The key of a kept answer.  Three words tell a transaction's snapshots apart
@@ -136,7 +136,7 @@ typedef struct Bound
  * it is prepared.  List the prepared ones first: they may end at any time.
  */
 static bool
-any_is_running(const View *view, const SfBrought *generation)
+any_is_running(const View *view, const SfPendingRange *overflow)
 {
 	Snapshot	snapshot = view->snapshot;
 	SfPrepared *list = NULL;
@@ -146,9 +146,9 @@ any_is_running(const View *view, const SfBrought *generation)
 	{
 		uint64		xid = sf_xids_widen(snapshot->xip[i], view->next);
 
-		if (xid < generation->first_xid || xid > generation->last_xid)
+		if (xid < overflow->first_xid || xid > overflow->last_xid)
 			continue;
-		if (generation->prepared && list == NULL)
+		if (overflow->prepared && list == NULL)
 			list = sf_prepared_list(&count);
 		if (sf_prepared_find(list, count, snapshot->xip[i]) != NULL ||
 			!TransactionIdIsInProgress(snapshot->xip[i]))
@@ -159,19 +159,19 @@ any_is_running(const View *view, const SfBrought *generation)
 
 /* Return true if the snapshot must still wait for this pending range. */
 static bool
-is_held(const View *view, const SfBrought *brought)
+is_held(const View *view, const SfPendingRange *range)
 {
-	uint32		database = brought->database;
+	uint32		database = range->database;
 
-	if (brought->last_xid < view->xmin ||
+	if (range->last_xid < view->xmin ||
 		(OidIsValid(database) && database != MyDatabaseId))
 		return false;
-	if (brought->last_xid >= view->xmax)
+	if (range->last_xid >= view->xmax)
 		return true;
-	if (brought->first_xid == brought->last_xid)
-		return XidInMVCCSnapshot((TransactionId) brought->last_xid,
+	if (range->first_xid == range->last_xid)
+		return XidInMVCCSnapshot((TransactionId) range->last_xid,
 								 view->snapshot);
-	return any_is_running(view, brought);
+	return any_is_running(view, range);
 }
 
 static void
@@ -183,16 +183,16 @@ lower(Bound *bound, uint64 node, uint64 shard_tick)
 
 /* Copy a writer's ranges of one moment: pending ones, then overflow ones. */
 static void
-copy_brought(SfPending *writer, SfBrought *copy)
+copy_ranges(SfPending *writer, SfPendingRange *copy)
 {
 	for (int tries = 0;; tries++)
 	{
 		uint32		before = pg_atomic_read_u32(&writer->changes);
 
 		pg_read_barrier();
-		memcpy(copy, writer->entry, sizeof(writer->entry));
-		memcpy(copy + SF_WRITER_ENTRIES, writer->generation,
-			   sizeof(writer->generation));
+		memcpy(copy, writer->range, sizeof(writer->range));
+		memcpy(copy + SF_PENDING_RANGES, writer->overflow,
+			   sizeof(writer->overflow));
 		pg_read_barrier();
 		if (before % 2 == 0 && pg_atomic_read_u32(&writer->changes) == before)
 			return;
@@ -203,57 +203,57 @@ copy_brought(SfPending *writer, SfBrought *copy)
 	}
 }
 
-/* Load a backend's low-water marks, then its ring. */
+/* Lower the bound by a backend's low-water marks, and then by its ring. */
 static void
-look_at_writer(SfPending *writer, const View *view, Bound *bound)
+lower_by_writer(SfPending *writer, const View *view, Bound *bound)
 {
 	uint64		node = pg_atomic_read_u64(&writer->node);
 	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
-	SfBrought	brought[NBROUGHT];
+	SfPendingRange range[NRANGES];
 
 	/* read "database" last: the slot's new owner may be in another one */
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
 		lower(bound, node, shard_tick);
 
-	copy_brought(writer, brought);
-	for (int i = 0; i < NBROUGHT; i++)
+	copy_ranges(writer, range);
+	for (int i = 0; i < NRANGES; i++)
 	{
-		if (is_held(view, &brought[i]))
-			lower(bound, brought[i].node, brought[i].shard_tick);
+		if (is_held(view, &range[i]))
+			lower(bound, range[i].node, range[i].shard_tick);
 	}
 }
 
 /*
- * Find the pending range of a transaction; return false if it has none.  One
- * that was folded has no positions of its own any more.
+ * Find the pending range of a transaction; return false if it has none.  A
+ * range that was merged has no positions of its own any more.
  */
 static bool
-find_entry(uint64 xid, SfBrought *found)
+find_range(uint64 xid, SfPendingRange *found)
 {
-	SfBrought	alone = {
+	SfPendingRange alone = {
 		.first_xid = xid, .last_xid = xid,
 		.node = SF_NONE, .shard_tick = SF_NONE
 	};
 
-	memset(found, 0, sizeof(SfBrought));
+	memset(found, 0, sizeof(SfPendingRange));
 	for (int i = 0; i < sf_shmem->nwriters && found->last_xid == 0; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;
-		SfBrought	brought[NBROUGHT];
+		SfPendingRange range[NRANGES];
 
 		if (pg_atomic_read_u32(&writer->database) == InvalidOid)
 			continue;
-		copy_brought(writer, brought);
-		for (int e = 0; e < SF_WRITER_ENTRIES; e++)
-			if (brought[e].last_xid == xid)
-				*found = brought[e];
-		for (int g = SF_WRITER_ENTRIES; g < NBROUGHT; g++)
+		copy_ranges(writer, range);
+		for (int p = 0; p < SF_PENDING_RANGES; p++)
+			if (range[p].last_xid == xid)
+				*found = range[p];
+		for (int o = SF_PENDING_RANGES; o < NRANGES; o++)
 		{
-			SfBrought  *generation = &brought[g];
+			SfPendingRange *overflow = &range[o];
 
-			if (found->last_xid == 0 && generation->prepared &&
-				xid >= generation->first_xid && xid <= generation->last_xid)
+			if (found->last_xid == 0 && overflow->prepared &&
+				xid >= overflow->first_xid && xid <= overflow->last_xid)
 				*found = alone;
 		}
 	}
@@ -276,14 +276,14 @@ is_known(uint64 xid)
 
 /* Return the bounds of a prepared transaction's IDs; false: it has none. */
 bool
-sf_horizon_of_prepared(TransactionId xid, SfBrought *brought)
+sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range)
 {
 	uint64		wide = sf_xids_widen(xid, sf_xids_next());
 
-	if (find_entry(wide, brought))
+	if (find_range(wide, range))
 		return true;
-	brought->node = SF_NONE;
-	brought->shard_tick = SF_NONE;
+	range->node = SF_NONE;
+	range->shard_tick = SF_NONE;
 	return !is_known(wide);
 }
 
@@ -306,7 +306,7 @@ static bool
 all_accounted_for(const View *view)
 {
 	bool		sure = true;
-	SfBrought	entry;
+	SfPendingRange range;
 	StringInfoData gids;
 	SfPrepared *list;
 	int			count;
@@ -322,7 +322,7 @@ all_accounted_for(const View *view)
 		uint64		wide = sf_xids_widen(xid, view->next);
 		const SfPrepared *found = sf_prepared_find(list, count, xid);
 
-		if (is_known(wide) || find_entry(wide, &entry))
+		if (is_known(wide) || find_range(wide, &range))
 			continue;
 		if (found == NULL)
 			sure = sure && TransactionIdIsInProgress(xid);
@@ -360,7 +360,7 @@ compute(const View *view, int shard)
 		SfPending  *writer = &sf_pending_writers[i].writer;
 
 		if (pg_atomic_read_u32(&writer->database) != InvalidOid)
-			look_at_writer(writer, view, &bound);
+			lower_by_writer(writer, view, &bound);
 	}
 	if (shard == SF_NO_SHARD)
 		return Min(position, bound.node) + 1;

@@ -12,6 +12,6 @@
 
 extern uint64 sf_horizon_node(void);
 extern uint64 sf_horizon_shard(uint32 shard);
-extern bool sf_horizon_of_prepared(TransactionId xid, SfBrought *brought);
+extern bool sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range);
 
 #endif							/* SF_HORIZON_H */

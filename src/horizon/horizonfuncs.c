@@ -206,14 +206,14 @@ put_running(ReturnSetInfo *rsinfo, int number)
 static void
 put_prepared(ReturnSetInfo *rsinfo, const SfPrepared *prepared)
 {
-	SfBrought	brought;
+	SfPendingRange range;
 	Datum		values[NCOLUMNS] = {0};
 	bool		nulls[NCOLUMNS];
 
 	memset(nulls, true, sizeof(nulls));
-	if (!sf_horizon_of_prepared(prepared->xid, &brought))
+	if (!sf_horizon_of_prepared(prepared->xid, &range))
 		return;
-	set_lowest(values, nulls, brought.node, brought.shard_tick);
+	set_lowest(values, nulls, range.node, range.shard_tick);
 	values[COLUMN_GID] = CStringGetTextDatum(prepared->gid);
 	values[COLUMN_DATABASE] = ObjectIdGetDatum(prepared->database);
 	values[COLUMN_SINCE] = TimestampTzGetDatum(prepared->since);

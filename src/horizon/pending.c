@@ -6,11 +6,11 @@
  *
  * Before its first swap, a transaction writes its low-water mark into shared
  * memory.  When it has ended, it leaves a pending range in its backend's ring,
- * and clears the low-water mark. horizon.c, which reads them, explains why,
- * and why in this order.
+ * and clears the low-water mark.  horizon.c reads both, and explains why the
+ * order matters.
  *
- * A full ring folds its oldest pending range into the younger of two overflow
- * ranges.  The older one only waits until it may go.
+ * If the ring is full, its oldest pending range is merged into the younger of
+ * two overflow ranges.  The older one only waits until it may go.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,7 +27,7 @@
 #include "storage/procarray.h"
 
 /* A full ring looks for ranges that may go once in so many commits. */
-#define LOOK_EVERY	(SF_WRITER_ENTRIES / 2)
+#define LOOK_EVERY	(SF_PENDING_RANGES / 2)
 
 bool		sf_pending_entered = false;
 uint64		sf_pending_tick = SF_NONE;
@@ -95,68 +95,68 @@ sf_pending_enter_tick(uint64 tick)
 
 /* Return true if a range may be overwritten, or is empty. */
 static bool
-may_go(const SfBrought *brought)
+may_go(const SfPendingRange *range)
 {
-	return brought->last_xid == 0 || brought->last_xid < oldest_running;
+	return range->last_xid == 0 || range->last_xid < oldest_running;
 }
 
 static void
-take_in(SfBrought *generation, const SfBrought *entry)
+extend(SfPendingRange *overflow, const SfPendingRange *range)
 {
-	if (generation->last_xid == 0)
+	if (overflow->last_xid == 0)
 	{
-		*generation = *entry;
+		*overflow = *range;
 		return;
 	}
-	generation->first_xid = Min(generation->first_xid, entry->first_xid);
-	generation->last_xid = Max(generation->last_xid, entry->last_xid);
-	generation->node = Min(generation->node, entry->node);
-	generation->shard_tick = Min(generation->shard_tick, entry->shard_tick);
-	if (generation->database != entry->database)
-		generation->database = InvalidOid;
-	generation->prepared |= entry->prepared;
+	overflow->first_xid = Min(overflow->first_xid, range->first_xid);
+	overflow->last_xid = Max(overflow->last_xid, range->last_xid);
+	overflow->node = Min(overflow->node, range->node);
+	overflow->shard_tick = Min(overflow->shard_tick, range->shard_tick);
+	if (overflow->database != range->database)
+		overflow->database = InvalidOid;
+	overflow->prepared |= range->prepared;
 }
 
-/* Fold a pending range into the younger overflow range. */
+/* Merge a pending range into the younger overflow range. */
 static void
-fold(const SfBrought *entry)
+merge(const SfPendingRange *range)
 {
-	SfBrought  *generation = my_pending->generation;
+	SfPendingRange *overflow = my_pending->overflow;
 
-	if (may_go(&generation[0]))
+	if (may_go(&overflow[0]))
 	{
-		generation[0] = generation[1];
-		memset(&generation[1], 0, sizeof(SfBrought));
+		overflow[0] = overflow[1];
+		memset(&overflow[1], 0, sizeof(SfPendingRange));
 	}
-	take_in(&generation[1], entry);
+	extend(&overflow[1], range);
 }
 
 /*
  * Choose a pending range to overwrite: one that may go, otherwise the oldest.
  * Prefer those that are not prepared, because readers look prepared ones up.
  */
-static SfBrought *
-choose_entry(void)
+static SfPendingRange *
+choose_range(void)
 {
 	static int	next = 0;
 
-	next = (next + 1) % SF_WRITER_ENTRIES;
-	if (may_go(&my_pending->entry[next]))
-		return &my_pending->entry[next];
+	next = (next + 1) % SF_PENDING_RANGES;
+	if (may_go(&my_pending->range[next]))
+		return &my_pending->range[next];
 	for (int looks = 0; looks < 2; looks++)
 	{
-		SfBrought  *oldest = NULL;
+		SfPendingRange *oldest = NULL;
 
-		for (int i = 0; i < SF_WRITER_ENTRIES; i++)
+		for (int i = 0; i < SF_PENDING_RANGES; i++)
 		{
-			SfBrought  *entry = &my_pending->entry[i];
+			SfPendingRange *range = &my_pending->range[i];
 
-			if (may_go(entry))
-				return entry;
-			if (oldest == NULL || entry->prepared < oldest->prepared ||
-				(entry->prepared == oldest->prepared &&
-				 entry->last_xid < oldest->last_xid))
-				oldest = entry;
+			if (may_go(range))
+				return range;
+			if (oldest == NULL || range->prepared < oldest->prepared ||
+				(range->prepared == oldest->prepared &&
+				 range->last_xid < oldest->last_xid))
+				oldest = range;
 		}
 		if (looks > 0 || ++commits_since_look < LOOK_EVERY)
 			return oldest;
@@ -173,28 +173,28 @@ choose_entry(void)
  * be no error here.
  */
 static void
-leave_entry(bool prepared)
+leave_range(bool prepared)
 {
 	uint64		xid = sf_xids_top();
-	SfBrought  *entry;
+	SfPendingRange *range;
 
 	if (xid == 0)
 		return;
-	entry = choose_entry();
+	range = choose_range();
 
 	/* the same protocol as the server's for pg_stat_activity */
 	pg_atomic_write_u32(&my_pending->changes,
 						pg_atomic_read_u32(&my_pending->changes) + 1);
 	pg_write_barrier();
-	if (!may_go(entry))
-		fold(entry);
-	SF_FAULT("entry-begun");
-	entry->first_xid = xid;
-	entry->last_xid = xid;
-	entry->node = pg_atomic_read_u64(&my_pending->node);
-	entry->shard_tick = pg_atomic_read_u64(&my_pending->shard_tick);
-	entry->database = MyDatabaseId;
-	entry->prepared = prepared;
+	if (!may_go(range))
+		merge(range);
+	SF_FAULT("range-begun");
+	range->first_xid = xid;
+	range->last_xid = xid;
+	range->node = pg_atomic_read_u64(&my_pending->node);
+	range->shard_tick = pg_atomic_read_u64(&my_pending->shard_tick);
+	range->database = MyDatabaseId;
+	range->prepared = prepared;
 	pg_write_barrier();
 	pg_atomic_write_u32(&my_pending->changes,
 						pg_atomic_read_u32(&my_pending->changes) + 1);
@@ -244,8 +244,8 @@ on_transaction(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_PREPARE:
-			leave_entry(event == XACT_EVENT_PREPARE);
-			SF_FAULT("entry-left");
+			leave_range(event == XACT_EVENT_PREPARE);
+			SF_FAULT("range-left");
 			leave();
 			break;
 		case XACT_EVENT_ABORT:

@@ -67,8 +67,8 @@ typedef union SfCounter
 /* No position, or no tick, holds anything back. */
 #define SF_NONE PG_UINT64_MAX
 
-/* The pending range of transactions: their IDs are above these bounds. */
-typedef struct SfBrought
+/* A pending range, or an overflow range: IDs above these bounds. */
+typedef struct SfPendingRange
 {
 	uint64		first_xid;		/* with the epoch; 0: none */
 	uint64		last_xid;		/* inclusive */
@@ -76,10 +76,10 @@ typedef struct SfBrought
 	uint64		shard_tick;		/* their shard IDs are not before this */
 	Oid			database;		/* InvalidOid: more than one */
 	bool		prepared;		/* they may be prepared, and not ended */
-} SfBrought;
+} SfPendingRange;
 
-#define SF_WRITER_ENTRIES		16
-#define SF_WRITER_GENERATIONS	2
+#define SF_PENDING_RANGES		16
+#define SF_OVERFLOW_RANGES		2
 
 /*
  * What one backend's transactions may still bring in: see horizon.c.  It
@@ -99,8 +99,8 @@ typedef struct SfPending
 
 	/* Pending ranges of ended transactions.  Readers must check "changes". */
 	pg_atomic_uint32 changes;	/* odd while the owner writes what follows */
-	SfBrought	entry[SF_WRITER_ENTRIES];
-	SfBrought	generation[SF_WRITER_GENERATIONS];
+	SfPendingRange range[SF_PENDING_RANGES];
+	SfPendingRange overflow[SF_OVERFLOW_RANGES];
 } SfPending;
 
 typedef union SfPendingSlot

@@ -307,7 +307,7 @@ foreach my $step (grep { /mark/ } @steps)
 
 # A process that is frozen right after its swap holds the horizon back. So does one
 # that has left its pending range, but has not cleared its low-water mark.
-foreach my $step (qw(swapped entry-left))
+foreach my $step (qw(swapped range-left))
 {
 	my $before = query($node, 'SELECT max(id) FROM t');
 	my $victim = start_one("$step stop", \my $out, \my $err, $insert);
@@ -327,12 +327,12 @@ foreach my $step (qw(swapped entry-left))
 # A pending range that is half written is not read: a reader waits for it, and can be
 # cancelled.
 {
-	my $victim = start_one('entry-begun stop', \my $out, \my $err, $insert);
+	my $victim = start_one('range-begun stop', \my $out, \my $err, $insert);
 	my $pid = wait_for_stopped($insert);
 
 	refused($node, "SET statement_timeout = '100ms'; SELECT snowflake_horizon()",
 		'57014', qr/statement timeout/,
-		'entry-begun: who asks waits until the entry is whole');
+		'range-begun: a reader waits until the range is whole');
 	kill 'CONT', $pid;
 	$victim->finish;
 	chomp $out;
