@@ -74,7 +74,9 @@ typedef struct Taken
 /* The reason why a call cannot go on yet. */
 typedef enum Obstacle
 {
-	OBSTACLE_GONE,				/* none any more: try again */
+	OBSTACLE_NONE,				/* none any more: try again */
+	OBSTACLE_UNLOADED,			/* the mark must be loaded */
+	OBSTACLE_NODE,				/* the node must be taken */
 	OBSTACLE_LEASE,				/* the lease is missing, or has expired */
 	OBSTACLE_CLOCK,				/* the call must sleep */
 	OBSTACLE_MARK				/* the mark must be extended */
@@ -113,12 +115,11 @@ sequence_start(const SfLayout *layout)
 }
 
 /*
- * Find out why the next position cannot be had, and remove obstacles that need
- * no wait for a clock or a disk.  Set need_ms for OBSTACLE_MARK, and the delay
- * for the two before it.
+ * Find out why the next position cannot be had.  Throw an error if no wait can
+ * help.  Set need_ms for OBSTACLE_MARK, and the delay for the two before it.
  */
 static Obstacle
-examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
+diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 {
 	const SfLayout *layout = source->layout;
 	SfDatabase *database = sf_mark_attached;
@@ -132,16 +133,10 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		sf_clock_sync_require();
-		sf_mark_attach(function, 0);
-		return OBSTACLE_GONE;
+		return OBSTACLE_UNLOADED;
 	}
 	if (lease == 0)
-	{
-		if (sf_settings_leases())
-			return OBSTACLE_LEASE;
-		sf_node_take();
-		return OBSTACLE_GONE;
-	}
+		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
 
@@ -172,25 +167,31 @@ examine(const Source *source, Oid function, int64 *need_ms, SfDelay *delay)
 
 	*need_ms = (tick + 1) * layout->tick_ms;
 	if (pg_atomic_read_u64(&database->mark) >= (uint64) *need_ms)
-		return OBSTACLE_GONE;
+		return OBSTACLE_NONE;
 	sf_clock_sync_require();
 	return OBSTACLE_MARK;
 }
 
 /* Remove, or wait out, whatever keeps this call from taking a position. */
 static void
-clear_way(const Source *source, Oid function, SfDelay *delay)
+resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 {
 	int64		need_ms;
 	Obstacle	obstacle;
 
 	CHECK_FOR_INTERRUPTS();
-	obstacle = examine(source, function, &need_ms, delay);
+	obstacle = diagnose(source, &need_ms, delay);
 	if (obstacle != OBSTACLE_CLOCK)
 		sf_clock_wait_over(delay);
 	switch (obstacle)
 	{
-		case OBSTACLE_GONE:
+		case OBSTACLE_NONE:
+			break;
+		case OBSTACLE_UNLOADED:
+			sf_mark_attach(function, 0);
+			break;
+		case OBSTACLE_NODE:
+			sf_node_take();
 			break;
 		case OBSTACLE_LEASE:
 			sf_stats_begin_wait(SF_STAT_LEASE_WAITS, true);
@@ -306,7 +307,7 @@ take(Source source, int64 want, Oid function)
 		if (enter(&source, now) &&
 			try_take(source, want, now, sequence_start(source.layout), &taken))
 			break;
-		clear_way(&source, function, &delay);
+		resolve_obstacle(&source, function, &delay);
 		cleared = true;
 		if (!is_node(&source))	/* a reload may have removed it */
 			sf_require_shard(source.shard);
@@ -421,13 +422,17 @@ sf_generator_probe(Oid function)
 	/* the first looks may have to load the mark and to take the node */
 	for (int i = 0; i < 3; i++)
 	{
-		Obstacle	obstacle = examine(&source, function, &need_ms, &delay);
+		Obstacle	obstacle = diagnose(&source, &need_ms, &delay);
 
 		if (obstacle == OBSTACLE_LEASE)
 			sf_lease_wait_refuse();
 		if (obstacle == OBSTACLE_CLOCK)
 			sf_clock_wait_refuse(&delay);
-		if (obstacle != OBSTACLE_GONE)
+		if (obstacle == OBSTACLE_UNLOADED)
+			sf_mark_attach(function, 0);
+		else if (obstacle == OBSTACLE_NODE)
+			sf_node_take();
+		else
 			break;
 	}
 	sf_clock_jump_check();

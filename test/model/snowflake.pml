@@ -517,10 +517,10 @@ inline try_take()
 }
 
 /*
- * Find out why there is none. For the clock the call would sleep, and look
- * again; here it ends, and the next one looks.
+ * Find out why there is no position. A call that must wait for the clock would
+ * sleep and look again. Here it ends, and the next call looks.
  */
-inline examine()
+inline diagnose()
 {
 	atomic {				/* the counter first, the clock after it */
 		sf_clock_wall_ms(now);
@@ -606,7 +606,7 @@ call:
 		fi;
 take:
 		try_take();
-		examine();
+		diagnose();
 move:
 		update();
 		goto take;
