@@ -63,7 +63,7 @@ static Oid	held = InvalidOid;
 static uint64 changed_before;
 
 /* Called when the OIDs become invalid. */
-static void (*tell) (void) = NULL;
+static void (*on_forget) (void) = NULL;
 
 static Oid	number_oids[SF_DURABLE_NUMBERS];
 static uint32 number_hashes[SF_DURABLE_NUMBERS];
@@ -73,8 +73,8 @@ forget(void)
 {
 	oids_valid = false;
 	forgotten++;
-	if (tell != NULL)
-		tell();
+	if (on_forget != NULL)
+		on_forget();
 }
 
 /* Forget the OIDs when one of the sequences changes or goes; 0: any. */
@@ -132,7 +132,7 @@ sf_durable_number_find(Oid function, void (*on_change) (void))
 	uint64		before = forgotten;
 
 	if (on_change != NULL)
-		tell = on_change;
+		on_forget = on_change;
 	if (oids_valid)
 		return;
 	if (!registered)

@@ -49,22 +49,36 @@ SfAsk		sf_job_worker_ask;	/* SF_ASK_NOTHING: no request */
 static uint64_t (*random_number) (void);
 static const SfAge *age;
 
-/* The current job; segment is NULL if there is none. */
-static MemoryContext context;
-static dsm_segment *segment;
-static shm_mq_handle *queue;
-static SfJob job;
-static uint64 mark;				/* the number of its last write, or next */
-static int	tries;
-static bool unsure;				/* a write may have been made, or be yet */
-static char why_unsure[512];
-static int64 due_ms;			/* the request's deadline; monotonic */
-static bool timed;				/* the deadline counts since it was sent */
+static MemoryContext context;	/* of the current job */
 
-static bool replying;
-static SfJobReply reply;
-static SfSlotRecord *records;
-static int	nsent;				/* messages sent: the reply and the records */
+typedef enum JobState
+{
+	JOB_NONE,					/* there is no job */
+	JOB_ASKING,					/* a request waits, or was sent */
+	JOB_REPLYING				/* the reply waits for room in the queue */
+} JobState;
+
+/* The current job, and what is done about it. */
+static struct
+{
+	JobState	state;
+	dsm_segment *segment;
+	shm_mq_handle *queue;
+	SfJob		job;
+
+	/* Its requests to the registry. */
+	uint64		write_id;		/* the number of its last write, or next */
+	int			tries;
+	bool		unsure;			/* a write may have been made, or be yet */
+	char		why_unsure[512];
+	int64		due_ms;			/* the request's deadline; monotonic */
+	bool		timed;			/* the deadline counts since it was sent */
+
+	/* Its reply. */
+	SfJobReply	reply;
+	SfSlotRecord *records;
+	int			nsent;			/* messages sent: the reply and the records */
+}			work;
 
 /* ---- jobs ---- */
 
@@ -106,6 +120,7 @@ take_job(void)
 	SfJobMailbox *mailbox = &sf_shmem->mailbox;
 	MemoryContext before;
 	dsm_handle	handle;
+	dsm_segment *segment;
 	SfJob	   *posted;
 
 	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
@@ -123,68 +138,70 @@ take_job(void)
 		posted->magic != SF_JOB_MAGIC)
 	{
 		dsm_detach(segment);
-		segment = NULL;
 		return false;
 	}
-	job = *posted;
+	work.state = JOB_ASKING;
+	work.segment = segment;
+	work.job = *posted;
 	before = MemoryContextSwitchTo(context);
 	shm_mq_set_sender(SF_JOB_QUEUE(posted), MyProc);
-	queue = shm_mq_attach(SF_JOB_QUEUE(posted), segment, NULL);
+	work.queue = shm_mq_attach(SF_JOB_QUEUE(posted), segment, NULL);
 	MemoryContextSwitchTo(before);
-	mark = random_number() | 1;
-	tries = 0;
-	unsure = false;
-	memset(&reply, 0, sizeof(reply));
+	work.write_id = random_number() | 1;
+	work.tries = 0;
+	work.unsure = false;
+	memset(&work.reply, 0, sizeof(work.reply));
 	return true;
 }
 
 /* Send as much of the reply as there is room for. */
 static void
-go_on_replying(void)
+send_reply(void)
 {
 	shm_mq_result result = SHM_MQ_SUCCESS;
 
-	while (nsent <= reply.nrecords && result == SHM_MQ_SUCCESS)
+	while (work.nsent <= work.reply.nrecords && result == SHM_MQ_SUCCESS)
 	{
-		result = nsent == 0 ?
-			shm_mq_send(queue, sizeof(reply), &reply, true, true) :
-			shm_mq_send(queue, sizeof(SfSlotRecord), &records[nsent - 1], true,
-						true);
+		if (work.nsent == 0)
+			result = shm_mq_send(work.queue, sizeof(work.reply), &work.reply,
+								 true, true);
+		else
+			result = shm_mq_send(work.queue, sizeof(SfSlotRecord),
+								 &work.records[work.nsent - 1], true, true);
 		if (result == SHM_MQ_SUCCESS)
-			nsent++;
+			work.nsent++;
 	}
 	if (result == SHM_MQ_WOULD_BLOCK)
 		return;
-	shm_mq_detach(queue);
-	dsm_detach(segment);
-	segment = NULL;
-	replying = false;
+	shm_mq_detach(work.queue);
+	dsm_detach(work.segment);
+	work.state = JOB_NONE;
 	MemoryContextReset(context);
 }
 
 static void
 finish(SfJobEnd end, const char *message)
 {
-	reply.end = end;
-	strlcpy(reply.message, message, sizeof(reply.message));
+	work.reply.end = end;
+	strlcpy(work.reply.message, message, sizeof(work.reply.message));
 	sf_job_worker_ask.kind = SF_ASK_NOTHING;
-	nsent = 0;
-	replying = true;
-	go_on_replying();
+	work.nsent = 0;
+	work.state = JOB_REPLYING;
+	send_reply();
 }
 
 /* Finish with a message of the registry's library. */
 static void
 finish_failed(SfJobEnd end, const char *message)
 {
-	reply.is_private = true;
+	work.reply.is_private = true;
 	finish(end, message);
 }
 
 static void
 finish_done(bool changed)
 {
-	reply.changed = changed;
+	work.reply.changed = changed;
 	finish(SF_JOB_DONE, "");
 }
 
@@ -199,9 +216,10 @@ ask(SfAskKind kind)
 	memset(a, 0, sizeof(SfAsk));
 	a->kind = kind;
 	a->number = number;
-	timed = false;
-	due_ms = sf_clock_monotonic_ms() + WAIT_TIMEOUTS * sf_leasing_timeout;
-	a->deadline_ms = due_ms;
+	work.timed = false;
+	work.due_ms = sf_clock_monotonic_ms() +
+		WAIT_TIMEOUTS * sf_leasing_timeout;
+	a->deadline_ms = work.due_ms;
 	return a;
 }
 
@@ -253,15 +271,15 @@ find_ahead_ms(const SfRegistry *registry)
 {
 	static SfShardMap map;
 	char		reason[SF_REASON_SIZE];
-	int64		largest = Max(job.reserve_ms, sf_leasing_reserve);
+	int64		largest = Max(work.job.reserve_ms, sf_leasing_reserve);
 
 	for (int i = 0; i < registry->nrecords; i++)
 		largest = Max(largest, registry->records[i].reserve_ms);
 	if (registry->shards_version != 0 &&
 		sf_shard_map_parse(&map, registry->shards, reason, sizeof(reason)))
 		largest = Max(largest, sf_shard_map_reserve_ms(&map));
-	largest = Min(largest, Max(job.reserve_ms, SF_JOB_AHEAD_MAX_MS));
-	return job.ahead_ms + largest - job.reserve_ms;
+	largest = Min(largest, Max(work.job.reserve_ms, SF_JOB_AHEAD_MAX_MS));
+	return work.job.ahead_ms + largest - work.job.reserve_ms;
 }
 
 /*
@@ -281,14 +299,15 @@ ask_to_initialize(const SfRegistry *registry, const SfAnswer *answer)
 {
 	SfAsk	   *a = ask(SF_ASK_INITIALIZE);
 
-	a->new_generation = mark;
-	a->new_floor = job.kind == SF_JOB_INIT ?
-		find_tick(&job.layout, answer, 0) :
-		find_floor(&job.layout, registry, answer);
-	a->new_layout = &job.layout;
-	a->new_layout_text = job.layout_text;
-	reply.floor = a->new_floor;
-	strlcpy(reply.layout, job.layout_text, sizeof(reply.layout));
+	a->new_generation = work.write_id;
+	a->new_floor = work.job.kind == SF_JOB_INIT ?
+		find_tick(&work.job.layout, answer, 0) :
+		find_floor(&work.job.layout, registry, answer);
+	a->new_layout = &work.job.layout;
+	a->new_layout_text = work.job.layout_text;
+	work.reply.floor = a->new_floor;
+	strlcpy(work.reply.layout, work.job.layout_text,
+			sizeof(work.reply.layout));
 }
 
 /*
@@ -301,9 +320,9 @@ ask_to_confirm(const SfRegistry *registry)
 	SfAsk	   *a = ask(SF_ASK_RECOVER);
 
 	a->generation = registry->generation;
-	a->new_generation = mark;
+	a->new_generation = work.write_id;
 	a->new_floor = registry->floor;
-	reply.floor = a->new_floor;
+	work.reply.floor = a->new_floor;
 }
 
 /* Request a recovery: no claim begins before what may be forgotten. */
@@ -321,12 +340,12 @@ ask_to_recover(const SfRegistry *registry, const SfAnswer *answer)
 	}
 	a = ask(SF_ASK_RECOVER);
 	a->generation = registry->generation;
-	a->new_generation = mark;
+	a->new_generation = work.write_id;
 	a->new_floor = Max(find_floor(&layout, registry, answer),
 					   registry->floor);
 	for (int i = 0; i < registry->nrecords; i++)
 		a->new_floor = Max(a->new_floor, registry->records[i].until);
-	reply.floor = a->new_floor;
+	work.reply.floor = a->new_floor;
 }
 
 static void
@@ -339,7 +358,7 @@ ask_to_release(const SfRegistry *registry, const SfSlotRecord *record)
 	a->displaced = record->present;
 	a->record = *record;
 	a->record.owner = 0;
-	a->record.write_id = mark;
+	a->record.write_id = work.write_id;
 	a->record.released = true;
 }
 
@@ -352,17 +371,17 @@ list_slots(const SfRegistry *registry)
 
 	if (size > 0)
 	{
-		records = MemoryContextAllocExtended(context, size,
-											 MCXT_ALLOC_HUGE |
-											 MCXT_ALLOC_NO_OOM);
-		if (records == NULL)
+		work.records = MemoryContextAllocExtended(context, size,
+												  MCXT_ALLOC_HUGE |
+												  MCXT_ALLOC_NO_OOM);
+		if (work.records == NULL)
 		{
 			finish(SF_JOB_REFUSED, "This server is out of memory.");
 			return;
 		}
-		memcpy(records, registry->records, size);
+		memcpy(work.records, registry->records, size);
 	}
-	reply.nrecords = registry->nrecords;
+	work.reply.nrecords = registry->nrecords;
 	finish_done(false);
 }
 
@@ -370,44 +389,44 @@ list_slots(const SfRegistry *registry)
 static bool
 was_made(const SfRegistry *registry, const SfSlotRecord *record)
 {
-	if (!unsure)
+	if (!work.unsure)
 		return false;
-	if (job.kind == SF_JOB_RELEASE)
-		return record != NULL && record->write_id == mark;
-	return registry->initialized && registry->generation == mark;
+	if (work.job.kind == SF_JOB_RELEASE)
+		return record != NULL && record->write_id == work.write_id;
+	return registry->initialized && registry->generation == work.write_id;
 }
 
 /* Decide what to do after a reading of the registry. */
 static void
 decide(const SfRegistry *registry, const SfAnswer *answer)
 {
-	const SfSlotRecord *record = sf_slot_record_find(registry, job.node);
+	const SfSlotRecord *record = sf_slot_record_find(registry, work.job.node);
 
-	strlcpy(reply.layout, registry->layout, sizeof(reply.layout));
-	if (tries++ >= MAX_TRIES && unsure)
-		finish_failed(SF_JOB_UNKNOWN, why_unsure);
-	else if (tries > MAX_TRIES)
+	strlcpy(work.reply.layout, registry->layout, sizeof(work.reply.layout));
+	if (work.tries++ >= MAX_TRIES && work.unsure)
+		finish_failed(SF_JOB_UNKNOWN, work.why_unsure);
+	else if (work.tries > MAX_TRIES)
 		finish(SF_JOB_REFUSED, "The registry changes all the time.");
 	else if (was_made(registry, record))
 	{
-		mark = random_number() | 1;
-		if (job.kind == SF_JOB_RELEASE)
+		work.write_id = random_number() | 1;
+		if (work.job.kind == SF_JOB_RELEASE)
 			ask_to_release(registry, record);
 		else
 			ask_to_confirm(registry);
 	}
-	else if (job.kind == SF_JOB_SLOTS)
+	else if (work.job.kind == SF_JOB_SLOTS)
 		list_slots(registry);
-	else if (job.kind == SF_JOB_RELEASE)
+	else if (work.job.kind == SF_JOB_RELEASE)
 	{
 		if (record == NULL || (record->released && record->present == 0))
 			finish_done(false);
 		else
 			ask_to_release(registry, record);
 	}
-	else if (registry->initialized && job.kind == SF_JOB_INIT)
+	else if (registry->initialized && work.job.kind == SF_JOB_INIT)
 		finish_done(false);
-	else if (job.kind == SF_JOB_INIT && !unsure &&
+	else if (work.job.kind == SF_JOB_INIT && !work.unsure &&
 			 sf_age_promised_ms(age) > 0)
 		finish(SF_JOB_LOST, "It is empty, and this server has leased from it: it has lost its data.");
 	else if (!clocks_agree(answer))
@@ -423,15 +442,15 @@ static void
 take_failure(SfAskKind kind, SfResult result, SfFailure failure,
 			 const char *message)
 {
-	reply.failure = failure;
+	work.reply.failure = failure;
 	if (kind != SF_ASK_READ && result == SF_RESULT_UNKNOWN)
 	{
-		unsure = true;
-		strlcpy(why_unsure, message, sizeof(why_unsure));
+		work.unsure = true;
+		strlcpy(work.why_unsure, message, sizeof(work.why_unsure));
 		ask(SF_ASK_READ);
 	}
 	else
-		finish_failed(unsure ? SF_JOB_UNKNOWN : SF_JOB_REFUSED, message);
+		finish_failed(work.unsure ? SF_JOB_UNKNOWN : SF_JOB_REFUSED, message);
 }
 
 /* Handle an answer of the registry. */
@@ -441,7 +460,7 @@ sf_job_worker_answered(const SfAnswer *answer)
 	SfAskKind	kind = sf_job_worker_ask.kind;
 
 	if (kind == SF_ASK_READ && answer->registry != NULL &&
-		(answer->result == SF_RESULT_DONE || job.kind == SF_JOB_RECOVER))
+		(answer->result == SF_RESULT_DONE || work.job.kind == SF_JOB_RECOVER))
 		decide(answer->registry, answer);
 	else if (answer->result == SF_RESULT_CONFLICT)
 		ask(SF_ASK_READ);
@@ -457,17 +476,17 @@ sf_job_worker_answered(const SfAnswer *answer)
 void
 sf_job_worker_step(uint64_t sent)
 {
-	if (!timed && sent == sf_job_worker_ask.number)
+	if (!work.timed && sent == sf_job_worker_ask.number)
 	{
-		timed = true;
-		due_ms = sf_clock_monotonic_ms() + sf_leasing_timeout;
+		work.timed = true;
+		work.due_ms = sf_clock_monotonic_ms() + sf_leasing_timeout;
 	}
-	if (segment == NULL && take_job())
+	if (work.state == JOB_NONE && take_job())
 		ask(SF_ASK_READ);
-	else if (replying)
-		go_on_replying();
-	else if (sf_job_worker_ask.kind != SF_ASK_NOTHING &&
-			 sf_clock_monotonic_ms() >= due_ms)
+	else if (work.state == JOB_REPLYING)
+		send_reply();
+	else if (work.state == JOB_ASKING &&
+			 sf_clock_monotonic_ms() >= work.due_ms)
 		take_failure(sf_job_worker_ask.kind, SF_RESULT_UNKNOWN,
 					 SF_FAILURE_UNREACHABLE,
 					 "The registry did not answer in time.");

@@ -313,9 +313,9 @@ next_wake_ms(void)
 	return Min(lease.wake_ms, sf_shard_worker_wake_ms());
 }
 
-/* Send what is due, and take what has come. */
+/* Handle the answer that has come, publish its effect, and send what is due. */
 static void
-go_on(void)
+run_step(void)
 {
 	sf_lease_step(&lease, sf_lease_worker_clocks());
 	sf_shard_worker_step(&lease.config, sf_lease_worker_clocks());
@@ -359,7 +359,7 @@ give_back(void)
 
 	sf_lease_release(&lease, now, sf_publish_close_node());
 	sf_shard_worker_release(now);
-	while (go_on(), (lease.state != SF_LEASE_ENDED ||
+	while (run_step(), (lease.state != SF_LEASE_ENDED ||
 					 !sf_shard_worker_have_ended()) &&
 		   sf_lease_worker_clocks().monotonic_ms < deadline_ms)
 		wait_for_events(Min(next_wake_ms(), deadline_ms));
@@ -390,7 +390,7 @@ snowflake_lease_worker_main(Datum arg)
 	sf_job_worker_start(random_number, config.age);
 	while (!ShutdownRequestPending)
 	{
-		go_on();
+		run_step();
 		wait_for_events(next_wake_ms());
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
