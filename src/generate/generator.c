@@ -296,6 +296,7 @@ take(Source source, int64 want, Oid function)
 	bool		is_first = !sf_pending_entered && sf_pending_tick == SF_NONE;
 	bool		cleared = false;
 
+	Assert(want >= 1 && source.shard < sf_shmem->nshards);
 	if (!is_node(&source))
 		sf_identity_require(SF_NO_NUMBER);
 	for (;;)
@@ -374,7 +375,7 @@ sf_generator_next_node(Oid function)
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
-/* Return the next ID of a shard, for which the layout must have room. */
+/* Return the next ID of a shard, which this server may use. */
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {

@@ -79,6 +79,7 @@ get_integer(Datum value, Oid type)
 		case INT4OID:
 			return DatumGetInt32(value);
 		default:
+			Assert(type == INT8OID);
 			return DatumGetInt64(value);
 	}
 }

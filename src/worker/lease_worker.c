@@ -360,7 +360,7 @@ give_back(void)
 	sf_lease_release(&lease, now, sf_publish_close_node());
 	sf_shard_worker_release(now);
 	while (run_step(), (lease.state != SF_LEASE_ENDED ||
-					 !sf_shard_worker_have_ended()) &&
+						!sf_shard_worker_have_ended()) &&
 		   sf_lease_worker_clocks().monotonic_ms < deadline_ms)
 		wait_for_events(Min(next_wake_ms(), deadline_ms));
 	sf_age_file_keep(true);
