@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
- * fuzz_number.c
- *	  Numbers of servers: a text and, after a line break, the host's name;
- *	  what is taken is what a regular expression and a naive reader say.
+ * fuzz_server_number.c
+ *	  Numbers of servers: a text and, after a line break, the host's name.  A
+ *	  regular expression and a naive reader decide which texts are accepted,
+ *	  and with which number.
  *
  *-------------------------------------------------------------------------
  */

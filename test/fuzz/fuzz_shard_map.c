@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * fuzz_shardmap.c
+ * fuzz_shard_map.c
  *	  The shard record.  A regular expression for each line and a naive reader
  *	  of the numbers decide which texts are accepted, and with which contents.
  *	  The printed form is read again; compaction loses no lease of a shard.

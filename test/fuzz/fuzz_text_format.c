@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * fuzz_digits.c
+ * fuzz_text_format.c
  *	  Texts of IDs.  A regular expression and a sum of powers decide which
  *	  texts are accepted, and with which number.  Trying the beginnings of a
  *	  refused text finds where it is wrong.

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_number.c
+ * test_server_number.c
  *	  Numbers of servers: which texts give which number, and which are
  *	  refused.
  *
@@ -209,5 +209,5 @@ main(void)
 	RUN(test_hostname);
 	RUN(test_environment);
 	RUN(test_garbage);
-	return finish_tests("test_number");
+	return finish_tests("test_server_number");
 }

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_shardmap.c
+ * test_shard_map.c
  *	  The registry's record of the shards: its text, which texts are refused,
  *	  and which lines are merged.
  *
@@ -287,5 +287,5 @@ main(void)
 	RUN(test_round_trip);
 	RUN(test_compact);
 	RUN(test_garbage);
-	return finish_tests("test_shardmap");
+	return finish_tests("test_shard_map");
 }

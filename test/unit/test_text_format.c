@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * test_digits.c
+ * test_text_format.c
  *	  IDs as texts: known texts, the conversion to text and back, the order,
  *	  and refused texts with the position of the error.
  *
@@ -332,5 +332,5 @@ main(void)
 	RUN(test_texts_are_refused);
 	RUN(test_numbers_out_of_range_are_refused);
 	RUN(test_garbage);
-	return finish_tests("test_digits");
+	return finish_tests("test_text_format");
 }
