@@ -1,74 +1,78 @@
 /*
- * The lease of a node id, as a model for spin: servers with clocks of their own
- * that claim a slot of one registry, extend it, lose it and give it back; a
- * network that loses and delays; servers that crash, a registry that loses its
- * data, and a copy of a server that goes on beside it. test/model/README.md
- * tells how to read it; test/model/run checks it.
+ * The lease of a node id, as a model for spin. Servers with clocks of their
+ * own claim a slot of one registry, extend it, lose it and give it back. The
+ * network loses and delays messages. Servers crash, the registry loses its
+ * data, and a copy of a server runs beside it. test/model/README.md says how
+ * to read the model, and test/model/run checks it.
  *
- * A step bears the name of the function in src that it stands for. The worker
- * is lease.c, lease_state.c and slot_choice.c, what it publishes publish_node.c,
- * and the session generator.c. What another process can see or be seen by is a
- * step of its own. Not so a reading of the registry and what is made of it:
- * what happens between the two would only make the latter late, and each step
- * can be late.
+ * Each step has the name of the function in src that it models. The worker is
+ * lease.c, lease_state.c and slot_choice.c; publish_node.c publishes; the
+ * session is generator.c. Whatever another process can see, or can change, is
+ * a step of its own. One exception: a reading of the registry and the decision
+ * after it are one step. Anything between them would only delay the decision,
+ * and each step can be delayed anyway.
  *
- * The observer looks at one timestamp of node 0: any of them, so what holds for
- * it holds for all. Clocks say anything at any time, and all that is done with
- * times is to compare them, and to take the earlier or the later one. So of any
- * time only this matters: does it lie past the observed timestamp? Times are
- * bits that say so, and there is no bound for clocks. A session makes the
- * observed ID if it may: others would only raise the counter.
+ * The observer watches one timestamp of node 0. The timestamp can be any, so
+ * the result holds for all of them. Clocks show any time at any moment. Times
+ * are only compared, and the earlier or the later one is taken. So one bit is
+ * enough for each time: is it past the observed timestamp? Clocks need no
+ * bound. A session makes the observed ID if it may: another ID would only
+ * raise the counter.
  *
- * A frozen process is one that makes no step.
+ * A process that makes no step is a frozen one.
  *
- * Presence is not there: whoever holds a slot, another may claim it. So it
- * protects from nothing here, as it must not.
+ * The model has no presence: any server may claim a slot that another one
+ * holds. The protocol must be right without that protection.
  *
- * A record's version is the write_id of the write that made it. That versions
- * of a registry may come again when it was wiped, is what generations are for,
- * and they are there.
+ * The version of a record is the write_id of the write that made it. If a
+ * registry is wiped, its versions may come again. Generations protect from
+ * that, and they are in the model.
  *
  * Bounds:
  *
  *	SERVERS, SLOTS
- *	WRITES		asked for in all, of whatever kind
- *	LATE		that are under way at a time, and that nobody waits for
+ *	WRITES		the number of all writes
+ *	LATE		writes under way at one time, for which no server waits any
+ *				more
  *	RESTARTS	of servers, or of workers alone
  *	LOSSES		of the registry's data
- *	FAILOVERS	of a primary that waits for its synchronous standby in vain: what is
- *				written meanwhile is shown to readers, never acknowledged, and then
- *				forgotten, or not
- *	BACK		how often the registry goes back to an older state of itself, which
- *				may be of an earlier generation, and is recovered then: each server
- *				has read, or was acknowledged, something younger before
- *	CLONE		a copy of the first server, with all its memory, at any time
+ *	FAILOVERS	how often a primary waits in vain for its synchronous standby:
+ *				a reading shows the write, no server gets an acknowledgement,
+ *				and the failover may forget it
+ *	BACK		how often the registry goes back to an older state, perhaps of
+ *				an earlier generation, and is then recovered. Each server has
+ *				read something younger before, or was acknowledged it
+ *	CLONE		there is a copy of the first server, with all its memory, at
+ *				any time
  *	FROZEN		a worker may take itself for frozen, at any time (watch())
- *	HALTED		... as both do before they make anything else, the copy and the
- *				copied
+ *	HALTED		... and so do both the copy and the original, before any other
+ *				step
  *
- * Checked is that no ID is made twice. Below the highest until that a server had
- * asked for when it was copied, it may be made by one of the two and by another:
- * by the other of the two (STRICT), or by whoever claims the slot that the other
- * has given back, which is what NO_RELEASE leaves out. With HALTED not even that.
+ * The model checks that no ID is made twice. There is an exception below the
+ * highest until that a server had requested when it was copied. There an ID
+ * may be made by one of the two and by another server: by the other of the two
+ * (STRICT), or by a server that claims the slot after one of the two gave it
+ * back (not with NO_RELEASE). With HALTED there is no exception.
  *
- * What must make spin find an error:
+ * With each of these, spin must find an error:
  *
- *	TTL			a slot is held until a deadline, which its holder keeps
- *	REPORT		the record says what was issued, and not what is reserved
- *	NO_COMPARE, OWNER_ONLY	writes without their condition, or with less of it
- *	NO_GENERATION	a write to a registry that was wiped meanwhile
- *	NO_WRITE_ID	a record with our name is ours
- *	NO_FENCE	a record that somebody else has written is ours
- *	START_BELOW	a claim begins where the clock is
- *	EARLY		a right is published when it is asked for
+ *	TTL			a slot is held until a deadline that its holder measures
+ *	REPORT		the record says what was issued, not what is reserved
+ *	NO_COMPARE, OWNER_ONLY	writes without their condition, or with a part of
+ *				it
+ *	NO_GENERATION	a write reaches a registry that was wiped meanwhile
+ *	NO_WRITE_ID	a record with our name counts as ours
+ *	NO_FENCE	a record that another server has written counts as ours
+ *	START_BELOW	a claim begins at the claimer's clock
+ *	EARLY		a right is published when it is requested
  *	NO_LEAST	an extension may end before the reservation
- *	NO_FLOOR	a registry that was wiped begins with nothing
+ *	NO_FLOOR	a wiped registry begins without a floor
  *	NO_MEMORY	servers do not remember how young the registry was
  *	NO_RAISE	the counter is not raised to the start, or too late
  *	NO_CLOSE	the counter goes on while the slot is given back
- *	NO_HALT		who was frozen goes on when he has read that all is well
+ *	NO_HALT		a frozen server goes on after a reading
  *	TWO_WORDS	node and until are read one after the other
- *	BELIEVE		what a reading shows of a write of unknown outcome is published
+ *	BELIEVE		a claim of unknown outcome is published when a reading shows it
  *
  * Names that are no functions in src, but the model's own: all_memory, apply,
  * condition_holds, confirm_held, copy_record, forget_if_ended, forget_write,
@@ -113,14 +117,14 @@
 #define END			1			/* of the layout */
 
 #if defined(OWNER_ONLY) || defined(NO_WRITE_ID)
-#define NAMES					/* which are of no use otherwise */
+#define NAMES					/* the record's names matter only then */
 #endif
 
 /* ---- the registry ---- */
 
 typedef Record {
 	byte version;				/* 0: never written */
-	bool limit;					/* until, which is a word of spin's */
+	bool limit;					/* the until; "until" is a word of spin's */
 	bool released;
 	byte owner
 };
@@ -132,10 +136,10 @@ bool registry_floor;
 byte writes;					/* the last write_id */
 byte losses;
 byte restarts;
-bool highest;					/* until that there ever was */
+bool highest;					/* the highest until that ever was */
 
 #if FAILOVERS > 0
-bool waits;						/* for the standby, which has this */
+bool waits;						/* for the standby, which has this state */
 Record standby[SLOTS];
 byte failovers;
 
@@ -151,11 +155,11 @@ byte failovers;
 #if BACK > 0
 Record saved[SLOTS];			/* an older state */
 byte saved_generation;			/* 0: there is none */
-bool has_grown;					/* the registry, since then */
-bool knows[SERVERS];			/* has a server seen that? */
-bool is_back;					/* to what was saved */
+bool has_grown;					/* the registry has changed since */
+bool knows[SERVERS];			/* has this server seen the change? */
+bool is_back;					/* to the saved state */
 
-bool tells_younger[SERVERS];	/* of a write that is done: what it shows */
+bool tells_younger[SERVERS];	/* by a write that was made */
 byte backs;
 byte generations = 1;
 
@@ -166,13 +170,16 @@ byte generations = 1;
 #endif
 #endif
 
-/* SfAskKind, of writes */
+/* SfAskKind of writes */
 #define NOTHING		0
 #define CLAIM		1
 #define EXTEND		2
 #define RELEASE		3
 
-/* Writes that nobody waits for: write_id, and what the server had there. */
+/*
+ * Writes that no server waits for: write_id, and the server's view of the
+ * record.
+ */
 chan late = [LATE] of { byte, byte, byte, byte, byte, byte, byte };
 
 #if defined(NO_COMPARE)
@@ -185,8 +192,8 @@ chan late = [LATE] of { byte, byte, byte, byte, byte, byte, byte };
 #elif defined(NO_GENERATION)
 #define condition_holds	(record[node].version == version)
 #elif defined(TTL)
-bool present;					/* somebody */
-byte holding;					/* how many servers take themselves for that */
+bool present;					/* a server is present */
+byte holding;					/* how many servers believe to be */
 #define condition_holds \
 	(record[node].version == version && (ask != CLAIM || !present))
 #else
@@ -194,7 +201,7 @@ byte holding;					/* how many servers take themselves for that */
 	(registry_generation == generation && record[node].version == version)
 #endif
 
-/* What the registry does about a write: all or nothing. */
+/* Let the registry carry out a write: all of it or nothing. */
 inline apply(id)
 {
 	if
@@ -223,13 +230,13 @@ inline apply(id)
 /* ---- the observer ---- */
 
 #define BY_ONE		1
-#define BY_FAMILY	2			/* by a server that was copied, or its copy */
+#define BY_FAMILY	2			/* by a copied server, or by its copy */
 
-byte issued;					/* who has issued it; 0: nobody yet */
+byte issued;					/* who has issued it; 0: no server yet */
 #ifdef CLONE
 bool is_cloned;
 #endif
-bool shared_until;				/* the clone's, and the other's */
+bool shared_until;				/* that of clone and original */
 
 #if defined(HALTED)
 #define may_share	false
@@ -248,15 +255,15 @@ inline observe_issue()
 
 /* ---- a lease (lease_state.c) ---- */
 
-#define CLOSED		1			/* the counter: nothing is below any cap */
+#define CLOSED		1			/* all positions are above any cap */
 
 /* SfLeaseState */
-#define SEARCHING	0			/* or claiming, if that is asked for */
+#define SEARCHING	0			/* or claiming, if that is the request */
 #define HELD		1
 #define RELEASING	2
 #define ENDED		3
 
-/* What an ended one has in memory is of no use to anybody. */
+/* Nothing needs the memory of an ended lease. */
 inline forget_if_ended()
 {
 	if
@@ -268,7 +275,7 @@ inline forget_if_ended()
 	fi
 }
 
-/* Up to where the right is: what was acknowledged, and no more. */
+/* The end of the right: only what was acknowledged. */
 #if defined(TTL) || defined(REPORT)
 #define right_until	END
 #elif defined(EARLY)
@@ -277,7 +284,7 @@ inline forget_if_ended()
 #define right_until	limit
 #endif
 
-/* Up to where a write may reserve: not below what there is. */
+/* The end that a write may reserve: not below the present one. */
 inline sf_lease_reserve()
 {
 #if defined(REPORT)
@@ -289,7 +296,7 @@ inline sf_lease_reserve()
 #endif
 }
 
-/* The number of the write of ours that made the record. */
+/* The number of our write that made the record. */
 #ifdef NO_WRITE_ID
 #define sf_lease_find_pending	(pending != 0 && record[node].owner == owner)
 #else
@@ -334,8 +341,9 @@ inline sf_lease_fence()
 /* ---- the registry's age (registry_age.c) ---- */
 
 /*
- * A registry that went back shows less than each server knows, and goes on to:
- * that it is written more often then than it had forgotten is left out.
+ * A registry that went back shows less than each server knows, and this does
+ * not change: the model leaves out that it is written more often than it had
+ * forgotten.
  */
 #if BACK > 0 && !defined(NO_MEMORY)
 #define sf_age_read		(!is_back || !knows[me])
@@ -343,7 +351,7 @@ inline sf_lease_fence()
 #define sf_age_read		true
 #endif
 
-/* What is seen, is known over restarts. */
+/* A server that has seen the change remembers it, also after a restart. */
 inline learn(younger)
 {
 #if BACK > 0
@@ -368,7 +376,7 @@ inline forget_write()
 #endif
 }
 
-/* It has lost data: what is held lasts, and nothing is written. */
+/* The registry has lost data: a held lease lasts, and nothing is written. */
 inline wait_for_recovery()
 {
 	printf("    server %d: finds that the registry has lost data, lease: %d\n", me, state);
@@ -413,7 +421,7 @@ inline ask_release()
 	ask_write(RELEASE)
 }
 
-/* The request in flight is lost, if it has not arrived, or comes later. */
+/* The request in flight is lost if it has not arrived, or arrives later. */
 inline leave_in_flight()
 {
 	if
@@ -423,7 +431,7 @@ inline leave_in_flight()
 	fi
 }
 
-/* Give up on it. */
+/* Give up the request. */
 inline abandon()
 {
 	if
@@ -447,7 +455,7 @@ inline confirm_held()
 	fi
 }
 
-/* What a read says of the slot that we hold. */
+/* Check the slot that we hold in a reading. */
 inline check_held()
 {
 	if
@@ -471,7 +479,7 @@ inline check_held()
 	fi
 }
 
-/* Where a claim begins (slot_choice.c). */
+/* The start of a claim (slot_choice.c). */
 #if defined(TTL) || defined(START_BELOW)
 #define find_start	0
 #else
@@ -483,7 +491,7 @@ inline sf_slot_choose()
 #if SLOTS > 1
 	if
 	:: pending == 0 -> select (node : 0 .. SLOTS - 1)
-	:: else						/* of unknown outcome: no other */
+	:: else						/* of unknown outcome: no other slot */
 	fi;
 #endif
 	version = record[node].version;
@@ -557,8 +565,8 @@ inline watch()
 #endif
 
 /*
- * There is a session that reads the word at once, and sleeps for as long as it
- * has a right by it: nobody can do more harm.
+ * A session reads the word at once, and sleeps for as long as the word gives
+ * it a right. This is the worst that a session can do.
  */
 inline read_word()
 {
@@ -572,7 +580,7 @@ inline read_word()
 #endif
 }
 
-/* Nobody may issue any more, also not who has read the word before. */
+/* From now on no session may issue, not even one that read the word before. */
 inline sf_publish_close_node()
 {
 	word = 0; word_node = 0;
@@ -619,17 +627,17 @@ inline fork()
 
 proctype server(byte me)
 {
-	/* SfLease: what it knows of the record, the right, the request */
+	/* SfLease: its view of the record, the right, and the request */
 	byte state, generation, node, version, pending, owner;
 	bool known, limit, start, valid, halted, unsure;
 	byte ask, write_id;
 	bool done, upto, last_issued;
 
-	/* shared memory, and whether this worker has written there */
+	/* shared memory, and whether this worker has written it */
 	bool had, word, counter;
 	byte word_node;
 
-	/* a session: may it make the observed ID, by the word that it has read? */
+	/* a session: may it make the observed ID, by the word that it read? */
 	bool seen;
 #ifdef TWO_WORDS
 	byte node_read;
@@ -673,7 +681,7 @@ end:
 			idle && state == RELEASING && !unsure && writes < WRITES ->
 			ask_release()
 		}
-	:: atomic {					/* the request arrives; a conflict is told at once */
+	:: atomic {					/* it arrives; a conflict is answered */
 			ask != NOTHING && !done ->
 			apply(write_id);
 			if
@@ -694,12 +702,12 @@ end:
 			forget_write();
 			write_done()
 		}
-	:: atomic {					/* refused: it is never done */
+	:: atomic {					/* refused: it is never made */
 			ask != NOTHING && !done && is_published ->
 			pending = pending & ~(1 << write_id);
 			abandon()
 		}
-	:: atomic {					/* no answer in time, or one of no use */
+	:: atomic {					/* no answer in time, or a useless one */
 			ask != NOTHING && is_published ->
 			leave_in_flight();
 			abandon()
@@ -736,7 +744,9 @@ end:
 		}
 #endif
 
-	/* it crashes, or its worker does, or it was stopped; and starts */
+	/*
+	 * the server crashes, its worker does, or it was stopped; then it starts
+	 */
 	:: atomic {
 			restarts < RESTARTS ->
 			restarts++;
@@ -764,7 +774,7 @@ end:
 		}
 #endif
 #ifdef TTL
-	:: atomic {					/* its deadline is past, and it stops */
+	:: atomic {					/* its deadline is over, and it stops */
 			valid && is_published ->
 			holding--;
 			sf_lease_fence();
@@ -787,7 +797,7 @@ end:
 	od
 }
 
-/* ---- what happens to the registry ---- */
+/* ---- events of the registry ---- */
 
 active proctype network()
 {
@@ -806,7 +816,7 @@ active proctype network()
 	}
 end:
 	do
-	:: atomic {					/* a write that nobody waits for */
+	:: atomic {					/* a write that no server waits for */
 			nempty(late) ->
 			select (id : 1 .. WRITES);
 			if
@@ -868,7 +878,7 @@ end:
 		}
 #endif
 #if BACK > 0
-	:: atomic {					/* somebody makes a copy */
+	:: atomic {					/* an administrator makes a copy */
 			backs < BACK && !is_back && saved_generation == 0 ->
 			for (id : 0 .. SLOTS - 1) {
 				saved[id].version = record[id].version;
@@ -885,7 +895,7 @@ end:
 			id = 0;
 			printf("    registry: copied, lease of node 0 until %d\n", record[0].limit)
 		}
-	:: atomic {					/* and puts it in the registry's place */
+	:: atomic {					/* it takes the registry's place */
 			saved_generation != 0 && !is_back && all_know ->
 			for (id : 0 .. SLOTS - 1) {
 				record[id].version = saved[id].version;

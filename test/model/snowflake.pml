@@ -1,39 +1,38 @@
 /*
  * The protocol that keeps IDs unique, as a model for spin: two databases of
- * one server, backends that make IDs in them, restarts, and a clock that says
- * what it likes. test/model/README.md tells how to read it; test/model/run
- * checks it.
+ * one server, backends that make IDs in them, restarts, and a clock that shows
+ * any time. test/model/README.md says how to read the model, and
+ * test/model/run checks it.
  *
- * A step of the model bears the name of the function in src that it stands
- * for. What touches a word that others touch as well is a step of its own;
- * what happens between two such steps is a part of the one or the other. Under
- * the lock of a page or of a slot nobody else touches what that guards, so
- * that is one step, too.
+ * Each step has the name of the function in src that it models. An access to a
+ * word that other processes access too is a step of its own. Anything between
+ * two such steps belongs to one of them. No other process accesses what the
+ * lock of a page or a slot protects, so all of that is one step.
  *
- * The observer looks at one position, chosen at the start. Since it may be
- * any, what holds for it holds for all.
+ * The observer watches one position, chosen at the start. It can be any, so
+ * the result holds for all positions.
  *
  * Bounds:
  *
  *	BACKENDS, RESTARTS
- *	TICKS		the clock says 1 to TICKS
+ *	TICKS		the clock shows 1 to TICKS
  *	SEQUENCE	positions in a tick
  *	DRIFT, RESERVE, WAIT	the settings, in ticks
  *
- * What is checked besides that no ID is made twice in a database and none is
- * shared by two:
+ * In every run no ID is made twice in a database, and two databases share
+ * none. Some runs check more:
  *
  *	PROMOTE		a restart may lose flushed WAL; no state of a database has rows
  *				with the same ID
  *	GOES_ON		at the end the clock is right, and each backend gets an ID
  *
- * What takes a step out or puts it too late, each of which must make spin find
- * an error: NO_FLUSH (only after the publishing), NO_RAISE, LATE_RAISE,
- * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND; SHUTDOWN_LIFE,
- * which believes the file beside the stamp of another life; NO_STAMP, which
- * begins below a mark without stamping it; EARLY_STAMP, which stamps it before
- * the counter is raised; and SHUTDOWN_EARLY, where the file is written while backends
- * go on. SHARED and LITERALLY ask for more than holds.
+ * With each of these a step is missing or too late, and spin must find an
+ * error: NO_FLUSH (flushes only after the publishing), NO_RAISE, LATE_RAISE,
+ * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND;
+ * SHUTDOWN_LIFE (believes the file beside the stamp of another life); NO_STAMP
+ * (begins below a mark without stamping it); EARLY_STAMP (stamps the mark
+ * before it raises the counter); SHUTDOWN_EARLY (writes the file while
+ * backends go on). SHARED and LITERALLY ask for more than what holds.
  *
  * Names that are no functions in src: XLogFlush is the server's, and
  * reconcile_number and reconcile_publish are the halves of reconcile().
@@ -90,30 +89,30 @@
 #define MAX(a, b)	((a) > (b) -> (a) : (b))
 #define MIN(a, b)	((a) < (b) -> (a) : (b))
 
-/* ---- shared memory: a restart takes it ---- */
+/* ---- shared memory: lost at a restart ---- */
 
 byte counter;				/* the last position issued */
 byte mark[DATABASES];		/* published; 0: not loaded */
-bool locked[DATABASES];		/* the slot */
-byte shutdown_ms;				/* the shutdown file that was there at the start */
+bool locked[DATABASES];		/* is the slot locked? */
+byte shutdown_ms;				/* the file at the start of this life */
 byte shutdown_life;			/* 0: none */
 byte restarts;				/* this life is restarts + 1 */
 
-/* ---- the disk, and what is on its way there ---- */
+/* ---- the disk, and WAL on its way there ---- */
 
 #define ROW	DATABASES		/* ROW + database: a row with the observed ID */
 
-/* A register has a value, and beside it the stamp of a life. */
+/* A durable number has a value, and beside it the stamp of a life. */
 #define LIVES		(RESTARTS + 1)
 #define VALUE(register)	((register) / (LIVES + 1))
 #define STAMP(register)	((register) % (LIVES + 1))
 #define STAMPED(value)	((value) * (LIVES + 1) + restarts + 1)
 
-chan wal = [4] of { byte, byte };	/* unflushed: whose register, what is in it */
-byte reg[DATABASES];		/* the registers, as the buffers have them */
-byte disk[DATABASES];		/* ... and as the flushed WAL has them */
+chan wal = [4] of { byte, byte };	/* unflushed: whose number, its value */
+byte reg[DATABASES];		/* the durable numbers in the buffers */
+byte disk[DATABASES];		/* ... and in the flushed WAL */
 
-byte file_life;				/* the file. Somebody may keep it: it stays. */
+byte file_life;				/* the file stays: an administrator may keep it */
 byte file_ms;
 
 /* ---- the observer ---- */
@@ -125,29 +124,29 @@ byte observed;				/* a position */
 byte issued[DATABASES];		/* 0: not yet */
 bool set_back;				/* the clock, in this life: see observe_clock */
 #ifdef LITERALLY
-byte highest;				/* what the clock has said */
+byte highest;				/* the highest time that the clock has shown */
 byte highest_before;		/* ... in earlier lives */
 #endif
 #ifdef PROMOTE
 bool row[DATABASES];		/* is there a row with the ID? */
 bool disk_row[DATABASES];
-bool fallen_behind;			/* the standby lags, and stays where it is */
+bool fallen_behind;			/* the standby lags, and gets no more WAL */
 byte standby[DATABASES];
 bool standby_row[DATABASES];
 bool lost;					/* flushed WAL */
 #endif
 
-/* ---- who lives ---- */
+/* ---- processes ---- */
 
 byte down;					/* backends that a restart is about to end */
 byte busy;					/* backends in a call */
-bool right_at_last;			/* the clock, for good */
-byte served;				/* who got an ID since */
+bool right_at_last;			/* from now on the clock is right */
+byte served;				/* the backends that got an ID since */
 
 #define ME			(1 << me)
 #define EVERYBODY	((1 << BACKENDS) - 1)
 
-/* All positions that there are; ONLY one of them, where an error is sought. */
+/* All positions; or ONLY one of them, to find an error. */
 #ifdef GOES_ON
 #define ONLY	0				/* none */
 #endif
@@ -160,13 +159,13 @@ byte served;				/* who got an ID since */
 /* ---- the clock ---- */
 
 /*
- * An ID may be shared by the databases only if the clock, after a restart, has
- * said a time not after the ID's own.
+ * Two databases may share an ID only if, after a restart, the clock has shown
+ * a time that is not later than the ID's own.
  */
 inline observe_clock(now)
 {
 #ifdef LITERALLY
-	/* set back is what says less than before the restart */
+	/* a clock is set back if it shows less than before the restart */
 	if
 	:: now < highest_before -> set_back = true
 	:: else
@@ -181,7 +180,7 @@ inline observe_clock(now)
 #endif
 }
 
-/* Any time, but for the end: then it goes on, and is past all marks. */
+/* Return any time. At the end the clock goes on, and is past all marks. */
 inline sf_clock_wall_ms(now)
 {
 	if
@@ -194,7 +193,7 @@ inline sf_clock_wall_ms(now)
 /* ---- WAL ---- */
 
 #ifdef PROMOTE
-/* From here on the standby gets no more. */
+/* From now on the standby gets no more WAL. */
 inline fall_behind()
 {
 	fallen_behind = true;
@@ -205,7 +204,7 @@ inline fall_behind()
 }
 #endif
 
-/* The next record reaches the disk. */
+/* Write the next record to the disk. */
 inline write_out()
 {
 	wal ? whose, value;
@@ -225,7 +224,7 @@ inline write_out()
 #endif
 }
 
-/* Buffers that are full are written out. */
+/* Write the buffers out when they are full. */
 inline insert(what, number)
 {
 	if
@@ -235,7 +234,7 @@ inline insert(what, number)
 	wal ! what, number
 }
 
-/* Up to the last change of this database's register. */
+/* Flush up to the last change of this database's number. */
 inline XLogFlush(database)
 {
 	atomic {
@@ -251,7 +250,7 @@ inline sf_durable_number_store(database, number)
 	reg[database] = STAMPED(number);
 	if
 	:: restarts < RESTARTS -> insert(database, reg[database])
-	:: else					/* nobody will ask the disk again */
+	:: else					/* the disk is not read again */
 	fi
 }
 
@@ -299,13 +298,13 @@ inline observe_issue(position)
 }
 
 /*
- * Read the counter, then swap it, until that comes to something: an ID, with
- * which the call is done, or nothing is left below the cap.
+ * Read the counter and swap it, until there is an ID, which ends the call, or
+ * until no position is left below the cap.
  */
 inline sf_counter_take()
 {
 	atomic {
-		sf_clock_wall_ms(now);	/* its time is nobody else's: as well here */
+		sf_clock_wall_ms(now);	/* private, so it may be read here too */
 		below = cap_of(below) * SEQUENCE;
 		old = counter;
 		if
@@ -333,7 +332,7 @@ inline sf_counter_take()
 	od
 }
 
-/* The last position of the tick before. */
+/* The last position of the tick before this time. */
 #define floor_position(ms) \
 	((ms) == 0 -> 0 : (ms) * SEQUENCE - 1)
 
@@ -355,7 +354,7 @@ inline sf_counter_raise(position)
 inline raise_counters(position)
 {
 #ifdef RAISE_TO_LESS
-	/* a write, and not the maximum */
+	/* a plain write, without the maximum */
 	if
 	:: position != 0 -> counter = position
 	:: else
@@ -368,8 +367,9 @@ inline raise_counters(position)
 /* ---- the mark (mark.c) ---- */
 
 /*
- * Where IDs of a database may begin when its mark is loaded: at what was
- * found, or where the shutdown file says if that is about the life of the stamp.
+ * The time from which IDs of a database may begin when its mark is loaded: the
+ * mark itself, or the shutdown file's time if the file names the life of the
+ * stamp.
  */
 #ifdef SHUTDOWN_LIFE
 #define sf_shutdown_file_floor(stamp, found) \
@@ -387,7 +387,7 @@ inline raise_counters(position)
 		(extend && !DOES_NOT_MOVE -> now + RESERVE : 0))
 #endif
 
-/* Nobody else writes it while the slot is locked. */
+/* No other process writes it while the slot is locked. */
 inline store_it()
 {
 	if
@@ -397,8 +397,8 @@ inline store_it()
 }
 
 /*
- * Make the register and the published mark one; with extend, move both ahead.
- * The slot is locked.
+ * Make the durable mark and the published one equal. With "extend", also move
+ * both ahead. The slot is locked.
  */
 inline reconcile_number()
 {
@@ -458,7 +458,9 @@ inline reconcile_publish()
 #endif
 }
 
-/* Unless somebody has published enough meanwhile; 0: never enough. */
+/*
+ * Move the mark, unless "enough" was published meanwhile; 0: always move it.
+ */
 inline update()
 {
 	if
@@ -483,7 +485,7 @@ inline update()
 	fi
 }
 
-/* What a session does first, and again when its sequences have changed. */
+/* Attach: at a session's first call, and when its sequences have changed. */
 inline sf_mark_attach()
 {
 	atomic {
@@ -522,7 +524,7 @@ inline try_take()
  */
 inline diagnose()
 {
-	atomic {				/* the counter first, the clock after it */
+	atomic {				/* the counter first, then the clock */
 		sf_clock_wall_ms(now);
 		enough = MAX((counter + 1) / SEQUENCE, now) + 1;
 		if
@@ -543,7 +545,7 @@ inline diagnose()
 }
 
 #ifdef PROMOTE
-/* Who has the ID may write a row with it, or forget it. */
+/* A session that has the ID may write a row with it, or forget it. */
 inline insert_row()
 {
 	atomic {
@@ -579,7 +581,7 @@ proctype backend(byte me)
 	byte d, now, below, old, found, enough, floor, to, whose, value;
 	bool extend, refused, stores;
 #ifdef PROMOTE
-	bool has;				/* the observed ID: may write a row with it */
+	bool has;				/* it has the observed ID, for a row */
 #endif
 
 start:
@@ -590,7 +592,7 @@ start:
 		}
 call:
 		if
-		:: sf_mark_attach()		/* if this session has not */
+		:: sf_mark_attach()		/* if this session has not done so */
 		:: atomic {
 				/* sf_mark_extend_early, after the call before */
 				mark[d] != 0 && !locked[d] ->
@@ -652,18 +654,18 @@ finished:
 
 /* ---- the end of a life, and the start of the next ---- */
 
-/* All backends have ended. It may fail. */
+/* Write the file when all backends have ended. The writing may fail. */
 inline write_shutdown_file()
 {
 	if
 	:: true
 	:: counter != 0 ->
-		file_life = restarts;	/* of the life before, now */
+		file_life = restarts;	/* the number of the last life */
 		file_ms = counter / SEQUENCE + 1
 	fi
 }
 
-/* Somebody may have put it back, or have taken it away. */
+/* An administrator may have put the file back, or have removed it. */
 inline sf_shutdown_file_at_start()
 {
 	if
@@ -678,7 +680,7 @@ inline sf_shmem_create()
 	mark[0] = 0;
 	mark[1] = 0;
 	if
-	:: restarts == RESTARTS ->	/* what nobody will ask again */
+	:: restarts == RESTARTS ->	/* values that are not read again */
 		disk[0] = 0;
 		disk[1] = 0;
 		file_life = 0;
@@ -701,7 +703,7 @@ inline observe_restart()
 #endif
 }
 
-/* What is in the registers is what the disk has, and nothing is under way. */
+/* The durable numbers are what the disk has, and no write is under way. */
 inline recover()
 {
 	do
@@ -718,7 +720,7 @@ inline recover()
 #endif
 }
 
-/* All WAL that was flushed survives, and any part of what follows it. */
+/* All flushed WAL survives, and any part of the WAL after it. */
 inline crash()
 {
 	do
@@ -730,7 +732,7 @@ inline crash()
 	sf_shutdown_file_at_start()
 }
 
-/* The same, but the postmaster sees all others end, and leaves a file. */
+/* The same, but the postmaster survives the others, and leaves a file. */
 inline stop_immediately()
 {
 	write_shutdown_file();
@@ -750,7 +752,7 @@ inline shut_down()
 }
 
 #ifdef PROMOTE
-/* A standby that lags, with any shutdown file that there was. */
+/* Promote a standby that lags, with any shutdown file of the past. */
 inline promote()
 {
 	lost = true;
@@ -793,7 +795,7 @@ end:
 	:: atomic {
 			restarts < RESTARTS ->
 			restarts++;
-			if				/* nothing may block here: a crash always can be */
+			if				/* never blocks: a crash is always possible */
 			:: crash()
 			:: stop_immediately()
 			:: busy == 0 -> shut_down()
