@@ -104,8 +104,8 @@ byte restarts;				/* this life is restarts + 1 */
 
 /* A durable number has a value, and beside it the stamp of a life. */
 #define LIVES		(RESTARTS + 1)
-#define VALUE(register)	((register) / (LIVES + 1))
-#define STAMP(register)	((register) % (LIVES + 1))
+#define VALUE(number)	((number) / (LIVES + 1))
+#define STAMP(number)	((number) % (LIVES + 1))
 #define STAMPED(value)	((value) * (LIVES + 1) + restarts + 1)
 
 chan wal = [4] of { byte, byte };	/* unflushed: whose number, its value */
