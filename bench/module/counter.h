@@ -40,31 +40,31 @@ counter_lock(void)
 
 #endif
 
-typedef struct SfRun
+typedef struct SfPositionRange
 {
 	int64		first;
 	int64		last;			/* inclusive */
-} SfRun;
+} SfPositionRange;
 
 static pg_always_inline bool
 sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
-				int64 start, int64 want, int64 cap, SfRun *run,
+				int64 start, int64 want, int64 cap, SfPositionRange *range,
 				uint64 *retries)
 {
 	uint64		old;
 
 	COUNTER_LOCK();
 	old = pg_atomic_read_u64(counter);
-	run->first = (int64) old + 1;
+	range->first = (int64) old + 1;
 	if (now > (int64) (old >> sequence_bits))
-		run->first = (now << sequence_bits) + start;
-	if (unlikely(run->first > cap))
+		range->first = (now << sequence_bits) + start;
+	if (unlikely(range->first > cap))
 	{
 		COUNTER_UNLOCK();
 		return false;
 	}
-	run->last = Min(run->first + want - 1, cap);
-	pg_atomic_write_u64(counter, (uint64) run->last);
+	range->last = Min(range->first + want - 1, cap);
+	pg_atomic_write_u64(counter, (uint64) range->last);
 	COUNTER_UNLOCK();
 	return true;
 }

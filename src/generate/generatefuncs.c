@@ -56,15 +56,15 @@ require_count(FunctionCallInfo fcinfo, int n)
 /* A batch that is being returned. */
 typedef struct Batch
 {
-	SfPiece    *piece;
-	int			npieces;
+	SfIdRange  *range;
+	int			nranges;
 	int			current;
 } Batch;
 
 static int64
-id_of(const SfPiece *piece, int64 position)
+id_of(const SfIdRange *range, int64 position)
 {
-	return piece->maker | sf_layout_compose(piece->layout, position);
+	return range->maker | sf_layout_compose(range->layout, position);
 }
 
 /*
@@ -79,27 +79,27 @@ make_batch(int shard, int64 count, Oid function)
 
 	sf_stats_count(shard == SF_NO_SHARD ? SF_STAT_NODE_BATCHES :
 				   SF_STAT_SHARD_BATCHES);
-	batch->piece = palloc(room * sizeof(SfPiece));
+	batch->range = palloc(room * sizeof(SfIdRange));
 	while (count > 0)
 	{
-		SfPiece    *piece;
+		SfIdRange  *range;
 
 		CHECK_FOR_INTERRUPTS();
-		if (batch->npieces == room)
+		if (batch->nranges == room)
 		{
 			room *= 2;
-			batch->piece = repalloc(batch->piece, room * sizeof(SfPiece));
+			batch->range = repalloc(batch->range, room * sizeof(SfIdRange));
 		}
-		piece = &batch->piece[batch->npieces++];
+		range = &batch->range[batch->nranges++];
 		if (shard == SF_NO_SHARD)
-			sf_generator_take_node(piece, count, function);
+			sf_generator_take_node(range, count, function);
 		else
 		{
 			sf_require_shard(shard);	/* a reload may have removed it */
-			sf_generator_take_shard(piece, shard, count, function);
+			sf_generator_take_shard(range, shard, count, function);
 		}
-		count -= piece->last - piece->next + 1;
-		remember(id_of(piece, piece->last));
+		count -= range->last - range->next + 1;
+		remember(id_of(range, range->last));
 	}
 	return batch;
 }
@@ -110,15 +110,15 @@ next_of_batch(FunctionCallInfo fcinfo)
 {
 	FuncCallContext *context = SRF_PERCALL_SETUP();
 	Batch	   *batch = context->user_fctx;
-	SfPiece    *piece = &batch->piece[batch->current];
+	SfIdRange  *range = &batch->range[batch->current];
 	int64		position;
 
-	if (batch->current == batch->npieces)
+	if (batch->current == batch->nranges)
 		SRF_RETURN_DONE(context);
-	position = piece->next++;
-	if (position == piece->last)
+	position = range->next++;
+	if (position == range->last)
 		batch->current++;
-	SRF_RETURN_NEXT(context, Int64GetDatum(id_of(piece, position)));
+	SRF_RETURN_NEXT(context, Int64GetDatum(id_of(range, position)));
 }
 
 /*

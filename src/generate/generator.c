@@ -67,7 +67,7 @@ is_node(const Source *source)
 /* The result of a successful swap. */
 typedef struct Taken
 {
-	SfRun		run;
+	SfPositionRange range;
 	bool		half_used;		/* half of the reserve: time to extend */
 } Taken;
 
@@ -250,13 +250,13 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 
 	SF_FAULT("before-swap");
 	if (unlikely(!sf_counter_take(source.counter, shift, now, start, want,
-								  cap, &taken->run,
+								  cap, &taken->range,
 								  &sf_stats_pending[SF_STAT_SWAP_RETRIES])))
 		return false;
 	sf_stats_add(is_node(&source) ? SF_STAT_NODE_IDS : SF_STAT_SHARD_IDS,
-				 want == 1 ? 1 : taken->run.last - taken->run.first + 1);
+				 want == 1 ? 1 : taken->range.last - taken->range.first + 1);
 	SF_FAULT("swapped");
-	taken->half_used = mark - (taken->run.last >> shift) <= half;
+	taken->half_used = mark - (taken->range.last >> shift) <= half;
 	return true;
 }
 
@@ -344,7 +344,7 @@ next_node_slowly(Oid function)
 {
 	Taken		taken = take(node_source(), 1, function);
 
-	return sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
+	return sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
 }
 
 /* Extend the mark, and return the ID that was made. */
@@ -371,7 +371,7 @@ sf_generator_next_node(Oid function)
 		unlikely(!sf_pending_entered) ||
 		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
 		return next_node_slowly(function);
-	id = sf_layout_compose(&sf_node_layout, taken.run.first) | right.node;
+	id = sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
@@ -381,31 +381,32 @@ sf_generator_next_shard(uint32 shard, Oid function)
 {
 	Taken		taken = take(shard_source(shard), 1, function);
 
-	return sf_layout_compose(&sf_shard_layout, taken.run.first) |
+	return sf_layout_compose(&sf_shard_layout, taken.range.first) |
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
 }
 
 /* Take up to "want" IDs, at least one. */
 void
-sf_generator_take_node(SfPiece *piece, int64 want, Oid function)
+sf_generator_take_node(SfIdRange *range, int64 want, Oid function)
 {
 	Taken		taken = take(node_source(), want, function);
 
-	piece->layout = &sf_node_layout;
-	piece->next = taken.run.first;
-	piece->last = taken.run.last;
-	piece->maker = right.node;
+	range->layout = &sf_node_layout;
+	range->next = taken.range.first;
+	range->last = taken.range.last;
+	range->maker = right.node;
 }
 
 void
-sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want, Oid function)
+sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
+						Oid function)
 {
 	Taken		taken = take(shard_source(shard), want, function);
 
-	piece->layout = &sf_shard_layout;
-	piece->next = taken.run.first;
-	piece->last = taken.run.last;
-	piece->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
+	range->layout = &sf_shard_layout;
+	range->next = taken.range.first;
+	range->last = taken.range.last;
+	range->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
 }
 
 /*

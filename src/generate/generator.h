@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * generator.h
- *	  Makes positions and IDs, one by one and in pieces.
+ *	  Makes positions and IDs, one by one and in ranges.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,18 +11,18 @@
 #include "layout/layout.h"
 
 /* IDs that a caller has taken and not used yet. */
-typedef struct SfPiece
+typedef struct SfIdRange
 {
 	const SfLayout *layout;
 	int64		next;			/* the next position */
 	int64		last;			/* the last, inclusive */
 	int64		maker;			/* the bits of the node or shard, in place */
-} SfPiece;
+} SfIdRange;
 
 extern int64 sf_generator_next_node(Oid function);
 extern int64 sf_generator_next_shard(uint32 shard, Oid function);
-extern void sf_generator_take_node(SfPiece *piece, int64 want, Oid function);
-extern void sf_generator_take_shard(SfPiece *piece, uint32 shard, int64 want,
+extern void sf_generator_take_node(SfIdRange *range, int64 want, Oid function);
+extern void sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
 									Oid function);
 extern void sf_generator_probe(Oid function);
 

@@ -19,12 +19,12 @@
 
 #include "port/atomics.h"
 
-/* A run of positions that were taken. */
-typedef struct SfRun
+/* Positions that one swap has taken. */
+typedef struct SfPositionRange
 {
 	int64		first;
 	int64		last;			/* inclusive */
-} SfRun;
+} SfPositionRange;
 
 /*
  * Take up to "want" positions, at least one, none above "cap".  They follow
@@ -34,7 +34,7 @@ typedef struct SfRun
  */
 static pg_always_inline bool
 sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
-				int64 start, int64 want, int64 cap, SfRun *run,
+				int64 start, int64 want, int64 cap, SfPositionRange *range,
 				uint64 *retries)
 {
 	uint64		old = pg_atomic_read_u64(counter);
@@ -42,14 +42,14 @@ sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 	for (;;)
 	{
 		/* a tick that a carry opens begins at sequence zero, not at "start" */
-		run->first = (int64) old + 1;
+		range->first = (int64) old + 1;
 		if (now > (int64) (old >> sequence_bits))
-			run->first = (now << sequence_bits) + start;
-		if (unlikely(run->first > cap))
+			range->first = (now << sequence_bits) + start;
+		if (unlikely(range->first > cap))
 			return false;
-		run->last = Min(run->first + want - 1, cap);
+		range->last = Min(range->first + want - 1, cap);
 		if (likely(pg_atomic_compare_exchange_u64(counter, &old,
-												  (uint64) run->last)))
+												  (uint64) range->last)))
 			return true;
 		(*retries)++;
 	}

@@ -62,7 +62,7 @@ typedef struct Taker
 {
 	pthread_t	thread;
 	uint64_t	rnd_state;
-	SfRun	   *runs;
+	SfPositionRange *runs;
 	int			nruns;
 	int			nrefused;
 	uint64_t	raised;			/* the highest */
@@ -73,7 +73,7 @@ typedef struct Taker
 /* A run, and the thread that took it. */
 typedef struct Taken
 {
-	SfRun		run;
+	SfPositionRange run;
 	int			taker;
 } Taken;
 
@@ -207,7 +207,7 @@ take_run(Taker *taker)
 	int64_t		start = taker_rnd(taker, INT64_C(1) << (sequence_bits - 1));
 	int64_t		cap;
 	uint64		retries = 0;
-	SfRun		run;
+	SfPositionRange run;
 
 	now -= taker_rnd(taker, 4) == 0 ? taker_rnd(taker, 3) : 0;
 	cap = ((now + drift + 1) << sequence_bits) - 1;
@@ -317,7 +317,8 @@ stress_round(void)
 	{
 		takers[i] = (Taker)
 		{
-			.rnd_state = rnd() | 1, .runs = malloc(sizeof(SfRun) * TAKES)
+			.rnd_state = rnd() | 1,
+			.runs = malloc(sizeof(SfPositionRange) * TAKES)
 		};
 		CHECK_EQ(pthread_create(&takers[i].thread, NULL, take_runs,
 								&takers[i]), 0);
