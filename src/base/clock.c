@@ -15,7 +15,7 @@
 #define adjtimex(timex)		ntp_adjtime(timex)
 #endif
 
-/* A wall clock is not called frozen before so many ms. */
+/* A wall clock must stand still for this long before it counts as frozen. */
 #define FROZEN_AFTER_MS		200
 
 #define NS_PER_MS		1000000

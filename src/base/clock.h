@@ -59,7 +59,7 @@ sf_clock_wall_ms(void)
 typedef struct SfClockReading
 {
 	uint64_t	since;			/* the counter, before the reading */
-	uint64_t	span;			/* valid for so many of its ticks; 0: never */
+	uint64_t	span;			/* its ticks while ms is valid; 0: never */
 	int64_t		ms;				/* Unix ms */
 } SfClockReading;
 

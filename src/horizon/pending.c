@@ -26,7 +26,7 @@
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
-/* A full ring looks for ranges that may go once in so many commits. */
+/* After this many commits, a full ring looks for ranges that may go. */
 #define LOOK_EVERY	(SF_PENDING_RANGES / 2)
 
 bool		sf_pending_entered = false;

@@ -192,8 +192,9 @@ sf_shutdown_file_at_start(void)
 /* ---- use ---- */
 
 /*
- * Return where IDs of a database may begin whose mark is found_ms and has this
- * stamp: there, or earlier if the shutdown file names the life of the stamp.
+ * Return the time from which IDs of a database may begin, given its mark and
+ * the stamp beside it: the mark, or an earlier time if the shutdown file names
+ * the life of the stamp.
  */
 int64
 sf_shutdown_file_floor(int64 stamp, int64 found_ms)

@@ -262,7 +262,7 @@ sf_settings_pending(void)
 	return text.data;
 }
 
-/* What the files say and the server refuses, likewise; NULL: nothing. */
+/* Return what the server refuses of the configuration files, or NULL. */
 char *
 sf_settings_refused(void)
 {

@@ -296,8 +296,9 @@ typedef struct SfShmem
 	pg_atomic_uint64 configured;
 
 	/*
-	 * What the configuration files say instead, for the next start, likewise,
-	 * with SF_NUMBER_PENDING; 0: the same.  Written by the postmaster.
+	 * The numbers in the configuration files, which wait for a restart, in
+	 * the same form and with SF_NUMBER_PENDING; 0: the files say the same.
+	 * Written by the postmaster.
 	 */
 	pg_atomic_uint64 pending;
 

@@ -49,7 +49,7 @@ typedef enum SfJobEnd
 {
 	SF_JOB_DONE,
 	SF_JOB_REFUSED,				/* nothing was changed */
-	SF_JOB_LOST,				/* likewise: the registry has lost its data */
+	SF_JOB_LOST,				/* nothing: the registry has lost its data */
 	SF_JOB_UNKNOWN				/* it may have been changed */
 } SfJobEnd;
 

@@ -385,7 +385,7 @@ list_slots(const SfRegistry *registry)
 	finish_done(false);
 }
 
-/* Return true if a write of this job has made what was read. */
+/* Return true if the reading shows that this job's last write was made. */
 static bool
 was_made(const SfRegistry *registry, const SfSlotRecord *record)
 {
