@@ -313,7 +313,7 @@ next_wake_ms(void)
 	return Min(lease.wake_ms, sf_shard_worker_wake_ms());
 }
 
-/* Handle the answer that has come, publish its effect, and send what is due. */
+/* Handle the answer that has come, publish its effect, send what is due. */
 static void
 run_step(void)
 {

@@ -318,7 +318,7 @@ stress_round(void)
 		takers[i] = (Taker)
 		{
 			.rnd_state = rnd() | 1,
-			.runs = malloc(sizeof(SfPositionRange) * TAKES)
+				.runs = malloc(sizeof(SfPositionRange) * TAKES)
 		};
 		CHECK_EQ(pthread_create(&takers[i].thread, NULL, take_runs,
 								&takers[i]), 0);

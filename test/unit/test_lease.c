@@ -2369,8 +2369,8 @@ start_run(void)
 		Holder	   *holder = &holders[i];
 
 		holder->config = make_config(i + 1, 0, nslots - 1);
-		if (chance(2))			/* these runs take longer, so they are half
-								 * of all */
+		if (chance(2))			/* these runs take longer, so they are half of
+								 * all */
 			holder->config.claimant.max_ahead_ms = 9000;
 		if (world->short_lease)
 		{

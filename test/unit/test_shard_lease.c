@@ -1748,8 +1748,8 @@ start_run(void)
 		memset(holder, 0, sizeof(Holder));
 		holder->config = make_config(i + 1);
 		holder->setting = rnd_below(1 << NSHARDS);
-		if (chance(2))			/* these runs take longer, so they are half
-								 * of all */
+		if (chance(2))			/* these runs take longer, so they are half of
+								 * all */
 			holder->config.claimant.max_ahead_ms = 9000;
 		holder->offset_ms = (int64_t) rnd_below(6000) - 3000;
 		holder->rate = 1 + ((int) rnd_below(200) - 100) / 1e6;
