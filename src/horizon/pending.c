@@ -238,6 +238,8 @@ on_transaction(XactEvent event, void *arg)
 
 	if (event == XACT_EVENT_PRE_PREPARE)
 		record_prepared();
+	if (event == XACT_EVENT_COMMIT)
+		SF_FAULT("committed");
 	if (!entered)
 		return;
 	switch (event)

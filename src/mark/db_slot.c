@@ -16,6 +16,7 @@
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "storage/procarray.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
@@ -52,9 +53,14 @@ find_gone(Oid *oid, uint32 *attached)
 		*attached = database->attached;
 		LWLockRelease(sf_shmem->lock);
 
-		/* a database created since must not count as dropped */
+		/*
+		 * A database created since must not count as dropped.  Its creator
+		 * may not have told us yet to look at the catalog again, so make sure
+		 * that nobody is connected to it.
+		 */
 		AcceptInvalidationMessages();
-		if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(*oid)))
+		if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(*oid)) &&
+			CountDBBackends(*oid) == 0)
 			return true;
 	}
 	return false;

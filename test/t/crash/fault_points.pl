@@ -428,6 +428,53 @@ foreach my $step (qw(swapped range-left))
 	$jump->stop;
 }
 
+# A database is made, and the process that makes it is frozen when others see it, and
+# before they are told to look at the catalogs again. A call that began before does not
+# know the new database. It must not take its slot for that of a dropped one.
+{
+	my $few = new_server('few', 'snowflake.max_databases = 1', 'autovacuum = off');
+
+	start_with_clock($few, 0);
+	query($few, 'CREATE DATABASE pattern');
+	query($few, 'CREATE EXTENSION snowflake', database => 'pattern');
+	query($few, "CREATE DATABASE $_ TEMPLATE pattern") foreach 'gone', 'other';
+	query($few, $next, database => 'gone');
+	query($few, 'DROP DATABASE gone');
+
+	my $holder = $few->background_psql('other');
+	$holder->query_safe('SELECT pg_advisory_lock(1)');
+	my ($got, $told) = ('', '');
+	my $call = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $few->connstr('other'), '-c',
+			"SELECT to_regclass('nothing'), pg_advisory_xact_lock(1), snowflake_nextval()"
+		],
+		'>', \$got, '2>', \$told);
+	$few->poll_query_until('postgres',
+		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory'")
+	  or die 'the call does not wait';
+
+	my $maker = start_one('committed stop', \my $out, \my $err,
+		'CREATE DATABASE new TEMPLATE pattern', $few);
+	kill 'CONT', wait_for_stopped('SET snowflake.fault', $few);
+	my $pid = wait_for_stopped('CREATE DATABASE new', $few);
+	my $user = $few->background_psql('new');
+	like($user->query_safe($next), qr/^\d+$/, 'committed: a new database takes the free slot');
+	$holder->query_safe('SELECT pg_advisory_unlock(1)');
+	$call->finish;
+	like($told, qr/too many databases generate IDs on this server/,
+		'... and a call that does not see it yet leaves it the slot')
+	  or diag($got);
+	set_clock($few, 10);
+	answer($few, $next, database => 'other');
+	cmp_ok(epoch_ms($user->query_safe($next)), '<',
+		$user->query_safe('SELECT last_value FROM snowflake_state.snowflake_mark'),
+		'... so that its IDs are below its mark');
+	go_on($maker, $pid);
+	$_->quit foreach $holder, $user;
+	$few->stop;
+}
+
 # A server with a leased node id is stopped while a session is between its look at the
 # lease and its swap. The slot is given back, and the next holder may issue. So the
 # session must not get its ID when it goes on.
