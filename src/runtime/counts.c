@@ -100,7 +100,7 @@ sf_stats_log_step(void)
 
 /*
  * Begin a wait, or another part of one, which is not counted again.  If an
- * error ends the wait, it ends with the transaction.
+ * error ends the wait, it ends with the subtransaction or the transaction.
  */
 void
 sf_stats_begin_wait(SfStat stat, bool is_new)
@@ -160,9 +160,19 @@ on_transaction(XactEvent event, void *arg)
 	}
 }
 
-/* Install the callback at load; all processes inherit it. */
+/* The transaction may go on for long after an error that it has caught. */
+static void
+on_subtransaction(SubXactEvent event, SubTransactionId id,
+				  SubTransactionId parent, void *arg)
+{
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		sf_stats_end_wait();
+}
+
+/* Install the callbacks at load; all processes inherit them. */
 void
 sf_stats_register(void)
 {
 	RegisterXactCallback(on_transaction, NULL);
+	RegisterSubXactCallback(on_subtransaction, NULL);
 }

@@ -143,6 +143,30 @@ refused($node, 'BEGIN READ ONLY; SELECT snowflake_nextval()', '25006',
 	qr/read-only/, 'read-only');
 is(stat_of(@refused), '1|0|1|1|0', 'each by its kind');
 
+# ---- a wait that an error ends, which is caught: what follows is no wait ----
+
+my $catcher = $node->background_psql('postgres');
+$catcher->query_safe('SELECT snowflake_nextval()');
+$before = stat_of('mark_waits');
+$time = stat_of('mark_wait_time');
+set_clock($node, '+2d');
+$catcher->query_safe(q{DO $$
+DECLARE
+	begun timestamptz := clock_timestamp();
+BEGIN
+	BEGIN
+		PERFORM snowflake_nextval();
+	EXCEPTION WHEN system_error THEN
+		PERFORM set_config('test.took', (extract(epoch FROM clock_timestamp() - begun) * 1000)::text, false);
+	END;
+	PERFORM pg_sleep(1);
+END $$});
+is(stat_of("mark_waits - $before"), '1', 'a wait ends in an error, which is caught');
+is($catcher->query_safe("SELECT mark_wait_time - $time <= current_setting('test.took')::float8
+	FROM pg_stat_snowflake"), 't', 'and only its own time is counted');
+$catcher->quit;
+set_clock($node, 0);
+
 # ---- rights, and the reset ----
 
 query($node, 'CREATE ROLE nobody LOGIN');
