@@ -19,10 +19,14 @@
 #include "runtime/shmem.h"
 #include "utils/guc.h"
 
-/* Positions in SfShmem.configured of the two numbers + 1, or 0 if unset. */
+/*
+ * Positions in SfShmem.configured of the two numbers + 1, or 0 if unset.  The
+ * node's number + 1 may need 32 bits.
+ */
 #define NODE_SHIFT			0
-#define DATACENTER_SHIFT	31
-#define NUMBER_MASK			(UINT32_MAX >> 1)
+#define DATACENTER_SHIFT	32
+#define NODE_MASK			UINT32_MAX
+#define DATACENTER_MASK		(UINT32_MAX >> 1)
 
 char	   *sf_node_id = NULL;
 
@@ -61,8 +65,8 @@ join_numbers(const char *text)
 	SfServerNumber node;
 
 	(void) parse(text, &datacenter, &node);
-	return (uint64) (node & NUMBER_MASK) << NODE_SHIFT |
-		(uint64) (datacenter & NUMBER_MASK) << DATACENTER_SHIFT;
+	return (uint64) (node & NODE_MASK) << NODE_SHIFT |
+		(uint64) (datacenter & DATACENTER_MASK) << DATACENTER_SHIFT;
 }
 
 /* The numbers of the node and the datacenter that this process has. */
@@ -243,8 +247,8 @@ char *
 sf_settings_pending(void)
 {
 	uint64		word = pg_atomic_read_u64(&sf_shmem->pending);
-	SfServerNumber node = word >> NODE_SHIFT & NUMBER_MASK;
-	SfServerNumber datacenter = word >> DATACENTER_SHIFT & NUMBER_MASK;
+	SfServerNumber node = word >> NODE_SHIFT & NODE_MASK;
+	SfServerNumber datacenter = word >> DATACENTER_SHIFT & DATACENTER_MASK;
 	StringInfoData text;
 
 	if (word == 0)

@@ -350,6 +350,20 @@ foreach my $layout ('discord', 'mastodon', 'javascript', 'sonyflake', 'pgedge',
 		'400|0|101|101|t|t', "$layout: generates what it decodes");
 }
 
+# ---- the largest number of a node is one like any other ----
+
+query($node, 'CREATE DATABASE largest');
+$node->append_conf('postgresql.conf',
+	"snowflake.layout = 'timestamp:32 node:31 sequence:1 tick:1s'\nsnowflake.node_id = '2147483647'");
+$node->restart;
+is(query($node, 'CREATE EXTENSION snowflake; SELECT snowflake_node(snowflake_nextval())',
+	database => 'largest'), '2147483647', 'a node with the largest number');
+$from = -s $node->logfile;
+set_and_reload('snowflake.node_id', '');
+like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "2147483647" to "" without restarting/,
+	$from, 'stays, as any other, when it is unset');
+query($node, 'ALTER SYSTEM RESET snowflake.node_id');
+
 # ---- random starts ----
 
 query($node, 'CREATE DATABASE random');
