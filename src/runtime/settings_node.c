@@ -12,11 +12,13 @@
 
 #include <unistd.h>
 
+#include "access/parallel.h"
 #include "access/xact.h"
 #include "layout/server_number.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/shmem.h"
+#include "tcop/pquery.h"
 #include "utils/guc.h"
 
 /*
@@ -150,14 +152,25 @@ explain_number(const char *newval)
 }
 
 /*
+ * Return true within a statement that only looks at a value, which may be one
+ * for the next start: ALTER SYSTEM, or a query of pg_file_settings.  Return
+ * true also for a parallel worker, which gets what its leader has.  A session
+ * that waits within a transaction for its next statement reads reloads.
+ */
+static bool
+is_only_looked_at(void)
+{
+	return IsTransactionState() &&
+		(ActivePortal != NULL || InitializingParallelWorker);
+}
+
+/*
  * Check snowflake.node_id.  At the start the layout is not known yet, and both
  * are checked together later.
  *
  * Once a node is taken, it stays for the life of the server: the postmaster
  * reloads first and keeps its value, and all other processes follow it.  If
  * the node is leased, the same is true from the start for what may be claimed.
- * Within a transaction (ALTER SYSTEM, pg_file_settings) a value is only looked
- * at: it may be one for the next start.
  */
 static bool
 check_node_id(char **newval, void **extra, GucSource source)
@@ -178,7 +191,7 @@ check_node_id(char **newval, void **extra, GucSource source)
 	}
 	if (!IsUnderPostmaster)
 		publish_refused("");
-	if (sf_shmem == NULL || IsTransactionState())
+	if (sf_shmem == NULL || is_only_looked_at())
 		return true;
 	configured = pg_atomic_read_u64(&sf_shmem->configured);
 	if ((configured & SF_NODE_TAKEN) == 0 && !sf_settings_leases())

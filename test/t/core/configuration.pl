@@ -115,11 +115,16 @@ $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id')
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'unset may become set by a reload');
 my $from = -s $node->logfile;
+my $idle = $node->background_psql('postgres');
+$idle->query_safe('BEGIN');
 set_and_reload('snowflake.node_id', '6');
 query($node, "ALTER SYSTEM SET log_min_messages = 'notice'");
 $node->reload;
 $node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'notice'") or die;
 is(query($node, 'SHOW snowflake.node_id'), '5', 'another is not taken');
+Time::HiRes::usleep(10_000) until $idle->query_safe('SHOW log_min_messages') eq 'notice';
+is($idle->query_safe('SHOW snowflake.node_id'), '5', 'nor by a session within a transaction');
+$idle->quit;
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'the node stays for the life of the server');
 like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5" to "6" without restarting the server/,
