@@ -21,6 +21,7 @@
 #include "identity/lease_wait.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "runtime/counter.h"
@@ -74,6 +75,7 @@ sf_lease_wait_registry_name(char *name, size_t size)
 		sf_settings_registry_name(name, size);
 	else
 		snprintf(name, size, "%s://...", kind->scheme);
+	sf_text_make_valid(name);
 }
 
 /*
@@ -115,6 +117,7 @@ read_status(const SfLeaseStatus *shared, bool has_expired,
 	if (status->problem[0] != '\0' && !sf_lease_wait_may_see_registry())
 		strlcpy(status->problem, status->public_problem,
 				sizeof(status->problem));
+	sf_text_make_valid(status->problem);
 	if (status->stage == SF_STAGE_HELD && has_expired)
 	{
 		status->stage = SF_STAGE_EXPIRED;

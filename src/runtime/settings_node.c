@@ -14,6 +14,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
+#include "base/text.h"
 #include "layout/server_number.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -294,6 +295,7 @@ sf_settings_refused(void)
 		pg_read_barrier();
 	} while (before % 2 != 0 ||
 			 before != pg_atomic_read_u32(&sf_shmem->refusals));
+	sf_text_make_valid(copy);
 	return copy[0] != '\0' && sf_settings_is_in_file("snowflake.node_id") ?
 		pstrdup(copy) : NULL;
 }

@@ -16,6 +16,7 @@
 #include "worker/job_client.h"
 
 #include "access/xlog.h"
+#include "base/text.h"
 #include "identity/lease_wait.h"
 #include "miscadmin.h"
 #include "runtime/settings.h"
@@ -84,9 +85,11 @@ refuse_failed(SfJobEnd end, const char *answer, const char *remedy)
 static void
 refuse_replied(const SfJobReply *reply)
 {
-	const char *answer = pstrdup(reply->message);
+	char	   *message = pstrdup(reply->message);
+	const char *answer = message;
 	const char *kind = sf_settings_registry_kind(sf_registry)->name;
 
+	sf_text_make_valid(message);
 	if (reply->end == SF_JOB_LOST)
 		refuse_failed(reply->end, answer,
 					  "If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers.");

@@ -486,6 +486,25 @@ $node->reload;
 $node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
   or die 'the node id stays refused';
 
+# one in another encoding, or cut within a character, does not break the query
+query($node, q{CREATE DATABASE utf8 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
+query($node, 'CREATE EXTENSION snowflake', database => 'utf8');
+foreach my $value ('x' . "\xc3\xa4" x 50, "\xe4")
+{
+	my $logged = -s $node->logfile;
+
+	$node->append_conf('postgresql.conf', "snowflake.node_id = '$value'");
+	$node->reload;
+	like_log($node, qr/invalid value for parameter "snowflake.node_id"/, $logged, 'no ASCII: it is refused');
+	says($node, 'node id', 'warning', qr/snowflake.node_id is "x?\?+", which is refused/,
+		'which shows with ? for its characters', as => q{SET client_encoding = 'LATIN1';}, database => 'utf8');
+}
+query($node, 'DROP DATABASE utf8');
+$node->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
+  or die 'the node id stays refused';
+
 # ---- databases ----
 
 foreach my $name ('second', 'third')
@@ -674,5 +693,21 @@ $leased->poll_query_until('postgres', q{SELECT state = 'held' AND problem IS NUL
 }
 $leased->stop;
 $registry->stop;
+
+# ---- a registry whose message is cut within a character ----
+
+foreach my $prefix ('', 'x')
+{
+	my $far = new_server("far$prefix", "snowflake.node_id = ''",
+		"snowflake.registry = 'postgresql:///postgres?host=/$prefix" . "\xc3\xa4" x 100 . "'");
+
+	$far->start;
+	query($far, q{CREATE DATABASE utf8 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
+	query($far, 'CREATE EXTENSION snowflake', database => 'utf8');
+	$far->poll_query_until('utf8', q{SELECT problem IS NOT NULL FROM snowflake_leases() WHERE kind = 'node'}) or die;
+	says($far, 'lease', 'error', qr/searching: .*\xe4\|/, 'its message shows',
+		as => q{SET client_encoding = 'LATIN1';}, database => 'utf8');
+	$far->stop;
+}
 
 done_testing();

@@ -1,0 +1,13 @@
+/*-------------------------------------------------------------------------
+ *
+ * text.h
+ *	  Texts that come from outside the database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_TEXT_H
+#define SF_TEXT_H
+
+extern void sf_text_make_valid(char *text);
+
+#endif							/* SF_TEXT_H */
