@@ -131,6 +131,13 @@ COPY typed (n) FROM stdin;
 1
 2
 \.
+-- a condition that makes no IDs changes nothing
+COPY typed (n) FROM stdin WHERE n <> 4;
+3
+4
+5
+\.
+SELECT count(*), count(DISTINCT id) FROM typed;
 CREATE TABLE parent (n int);
 CREATE TABLE child (m int) INHERITS (parent);
 INSERT INTO parent SELECT generate_series(1, 3);

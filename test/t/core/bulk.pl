@@ -1,5 +1,6 @@
 # COPY inserts many rows at a time if a default makes IDs. test/sql/copy.sql shows
-# when it does so; this test needs many rows.
+# when it does so; this test needs many rows. So does what doc/queries.md says of the
+# order of time, and doc/performance.md of joins.
 #
 # takes: 15 s
 use strict;
@@ -101,6 +102,49 @@ $session->quit;
 is(query($node, "SELECT count(*), bool_and(id >= $horizon) FROM node"), '100000|t', 'and before all of its own');
 is(query($node, 'SELECT count(*) FROM node WHERE id < snowflake_horizon()'), 100_000,
 	'with its end the horizon passes them');
+
+# ---- the order of time is that of the key ----
+
+query($node, 'ANALYZE node; ANALYZE shard');
+
+# Does the server answer this query by the index of the key, or by the whole table?
+sub plan_is
+{
+	my ($query, $expected) = @_;
+
+	like(query($node, "EXPLAIN (COSTS OFF) $query"), $expected, $query);
+	return;
+}
+
+plan_is("SELECT * FROM node ORDER BY id $_ LIMIT 10", qr/^Limit\n +->  Index Scan .*using node_pkey on node$/)
+  foreach ('', 'DESC');
+plan_is("SELECT snowflake_timestamp($_(id)) FROM node", qr/Index Only Scan .*using node_pkey on node/)
+  foreach ('min', 'max');
+plan_is('SELECT * FROM node ORDER BY snowflake_timestamp(id) LIMIT 10', qr/Sort.* Seq Scan on node/s);
+plan_is('SELECT max(snowflake_timestamp(id)) FROM node', qr/Seq Scan on node/);
+is( query($node, q{
+	SELECT snowflake_timestamp(min(id)) = min(snowflake_timestamp(id)), snowflake_timestamp(max(id)) = max(snowflake_timestamp(id))
+	FROM node}), 't|t', 'the first and the last ID have the first and the last time');
+is( query($node, q{SELECT count(*) FROM (
+	SELECT snowflake_timestamp(id) < lag(snowflake_timestamp(id)) OVER (ORDER BY id) AS falls FROM node) t WHERE falls}),
+	0, 'ORDER BY id is by time');
+
+# ---- joins: IDs of four seconds, sixteen in each millisecond ----
+
+sub hash_values
+{
+	my ($layout) = @_;
+
+	return query($node, qq{
+		SELECT count(DISTINCT hashint8(snowflake_compose('2026-01-01Z'::timestamptz + ms * interval '1 ms', 1, n, '$layout')))
+		FROM generate_series(0, 4095) ms, generate_series(0, 15) n});
+}
+
+cmp_ok(hash_values('timestamp:41 node:10 sequence:12'), '<', 33_000, 'IDs made in bulk share hash values');
+cmp_ok(hash_values('timestamp:41 sequence:12 node:10'), '>', 65_000, 'but not with the sequence above the node');
+my $join = query($node, 'SET enable_hashjoin = off; EXPLAIN (COSTS OFF) SELECT node.n, shard.n FROM node JOIN shard USING (id)');
+like($join, qr/Merge Join.* using (node|shard)_pkey.* using (node|shard)_pkey/s, 'a merge join needs no hash');
+unlike($join, qr/Sort/, 'and does not sort');
 
 # ---- logical replication: the rows of the initial copy, and those that come later ----
 
