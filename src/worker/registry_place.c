@@ -24,6 +24,7 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/xact.h"
 #include "base/durable_file.h"
 #include "base/place.h"
 #include "common/hashfn.h"
@@ -87,7 +88,12 @@ make_mark(void)
  *
  * Return a number that no copy of this data directory has; 0 if it has none
  * and "make" is false.  A number, once made, stays, so making one gives a
- * caller no advantage.  Throws SQLSTATE 25006, XX001, and errors of files.
+ * caller no advantage.
+ *
+ * Only a transaction that begins or recovers a registry sets "make".  It must
+ * see what workers have written while it waited for them.
+ *
+ * Throws SQLSTATE 25000, 25006, XX001, and errors of files.
  */
 Datum
 snowflake_registry_files(PG_FUNCTION_ARGS)
@@ -96,6 +102,12 @@ snowflake_registry_files(PG_FUNCTION_ARGS)
 	uint64		mark = read_mark();
 	SfPlace		here;
 
+	if (make && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot begin or recover a registry at this isolation level"),
+				 errdetail("The snapshot may be older than the lock on the registry, and miss what servers have reserved."),
+				 errhint("Use READ COMMITTED.")));
 	if (mark == 0 && !make)
 		PG_RETURN_INT64(0);
 	if (mark == 0)

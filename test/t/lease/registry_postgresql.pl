@@ -224,6 +224,17 @@ like(reading($w), qr/^initialized -2 2000 /, 'nor above what was asked for');
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 7, new_floor => 5);
 like(reading($w), qr/^initialized 7 2000 /, 'nor lower than before');
 
+# An older snapshot would not show what was written while it waited.
+query($registry, q{ALTER ROLE worker SET default_transaction_isolation = 'repeatable read'});
+my $repeating = worker($url);
+asked($repeating, 'recover by an older snapshot', 'REFUSED', qr/recover a registry at this isolation level/, 'recover');
+$repeating->quit;
+query($registry, 'ALTER ROLE worker RESET default_transaction_isolation');
+refused($registry, "BEGIN ISOLATION LEVEL $_; SELECT snowflake_registry.recover()", '25000',
+	qr/cannot begin or recover a registry at this isolation level\n.*HINT:  Use READ COMMITTED/s, "recover: $_")
+  foreach 'REPEATABLE READ', 'SERIALIZABLE';
+like(reading($w), qr/^initialized 7 2000 /, 'nothing was written');
+
 # In another place the registry names itself, but must not be used.
 query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
 my $answer = ask($w, 'read');
