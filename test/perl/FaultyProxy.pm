@@ -8,6 +8,7 @@
 #	deaf		requests arrive, answers do not
 #	late MS		requests arrive that much later, even when the client has gone
 #	repeat		what a client has sent is sent again when it has gone
+#	torn		every other piece of data ends early, and so does its connection
 package FaultyProxy;
 
 use strict;
@@ -161,11 +162,22 @@ sub _give
 	while (@$queue && $queue->[0][0] <= time())
 	{
 		my $data = (shift @$queue)->[1];
+		my $is_torn = $c->{route}{mode} eq 'torn' && rand 2 < 1;
 
 		next unless $c->{$to};
+		$data = substr($data, 0, rand length $data) if $is_torn;
 		my $n = syswrite($c->{$to}, $data);
 		close delete $c->{$to} if !defined $n || $n < length $data;
+		_cut($c) if $is_torn;
 	}
+	return;
+}
+
+sub _cut
+{
+	my ($c) = @_;
+
+	close delete $c->{$_} foreach grep { $c->{$_} } qw(client server);
 	return;
 }
 
@@ -176,11 +188,7 @@ sub _serve
 	my $up_ms = $mode eq 'delay' || $mode eq 'late' ? $ms : 0;
 	my $down_ms = $mode eq 'delay' ? $ms : 0;
 
-	if ($mode eq 'cut')
-	{
-		close delete $c->{$_} foreach grep { $c->{$_} } qw(client server);
-		return;
-	}
+	return _cut($c) if $mode eq 'cut';
 	return if $mode eq 'silent';
 	_take($c, 'client', $c->{up}, $up_ms) if $c->{client} && $ready->{ $c->{client} };
 	_take($c, 'server', $c->{down}, $down_ms) if $c->{server} && $ready->{ $c->{server} };

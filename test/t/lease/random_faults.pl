@@ -1,7 +1,7 @@
 # Random faults for servers that lease from one registry, several at a time, for
 # SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks are set.
 # Members of the registry are killed or frozen, and the ways to them are cut, slow,
-# deaf, or repeat what was sent. An older copy of the registry is restored, as
+# deaf, tear or repeat what was sent. An older copy of the registry is restored, as
 # doc/leases.md says. Clients ask all servers for IDs all the time. SEED repeats a run,
 # as far as the machine's scheduling allows. SNOWFLAKE_REGISTRY is the kind of
 # registry.
@@ -202,7 +202,7 @@ my %faults = (
 	'bad ways' => sub {
 		my ($server) = @_;
 		my @ways = rand 2 < 1 ? @{ $server->{ways} } : any(@{ $server->{ways} });
-		my $mode = any('cut', 'silent', 'deaf', 'repeat', 'delay ' . int(rand 1500), 'late ' . int(rand 4000));
+		my $mode = any('cut', 'silent', 'deaf', 'repeat', 'torn', 'delay ' . int(rand 1500), 'late ' . int(rand 4000));
 
 		$proxy->set($_, $mode) foreach @ways;
 		for_a_while($server, 8, sub { $proxy->set($_, 'pass') foreach @ways });

@@ -185,7 +185,8 @@ go_through('zookeeper', 'removed',
   if $parts{zookeeper};
 
 # A member of ZooKeeper that has lost its disk joins when the others have a quorum. It
-# gets their data, and then another member may stop.
+# gets their data, and then another member may stop. If it joins
+# before, what the others have acknowledged is lost, and the servers notice that.
 if ($parts{zookeeper})
 {
 	my @members = @{ ZooKeeper->ensemble('m1', 'm2', 'm3') };
@@ -206,6 +207,17 @@ if ($parts{zookeeper})
 	$members[0]->stop;
 	wait_for_extension($a);
 	is(lease_of($a, 'problem'), '', 'an empty member has joined a quorum: nothing is lost');
+
+	# the first member was down meanwhile
+	$_->stop foreach @members[ 1, 2 ];
+	$members[1]->forget;
+	$_->launch foreach @members[ 0, 1 ];
+	$_->wait_until_ready foreach @members[ 0, 1 ];
+	wait_for_lease($a, q{problem ~ 'lost data: it is older'});
+	wait_for_shards($a, q{problem ~ 'lost data: it is older'});
+	pass('an empty member and one that was down are a quorum: the loss is noticed');
+	like(query($a, $recover), qr/^\d/, 'and recovered');
+	wait_until_held($a);
 	$a->stop;
 }
 
