@@ -19,7 +19,9 @@
  * origin.c derives the answer at each start.  A copy with the original's node
  * id gets no marker until an administrator accepts it, so each start decides
  * anew.  A copy refuses IDs only if snowflake.copy_check says so, or if the
- * original was seen running (original.c).
+ * original was seen running (original.c).  A copy with another node id is a
+ * server of its own; but it remembers its original, and must not get that
+ * node id back while the original runs.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.
@@ -147,8 +149,9 @@ has_shards(void)
 	return false;
 }
 
+/* Log that this is a copy of the server in "directory". */
 static void
-warn(SfOrigin origin, const Marker *marker, const SfOriginal *record)
+warn(SfOrigin origin, const Marker *marker, const char *directory)
 {
 	SfServerNumber running = sf_shmem->identity.running;
 	char		detail[2 * MAXPGPATH + 400];
@@ -164,12 +167,15 @@ warn(SfOrigin origin, const Marker *marker, const SfOriginal *record)
 				"It comes from a backup, or was rewound, and starts as a server of its own." :
 				origin == SF_ORIGIN_FILES ?
 				"Its files were copied to where they are now." :
-				"It was a standby, and was not promoted.", sizeof(detail));
+				origin == SF_ORIGIN_UNPROMOTED ?
+				"It was a standby, and was not promoted." :
+				"It had another node id, and has the other server's again.",
+				sizeof(detail));
 	if (running != SF_NO_NUMBER &&
 		(find_node() == SF_NO_NUMBER || find_node() == running))
 		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
 				 " The server in \"%s\" runs now, and has node id %u: none of its IDs are generated here.",
-				 record->path, sf_server_number_value(running));
+				 directory, sf_server_number_value(running));
 	if (sf_copy_check == SF_CHECK_ERROR)
 		strlcat(detail, " Nothing is generated that the other server may generate, too.",
 				sizeof(detail));
@@ -216,8 +222,8 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 	uint32		standby = origin != SF_ORIGIN_STANDBY ? 0 :
 		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
 	SfServerNumber node = find_node();
-
 	uint64		server = is_ours ? marker->server : random_number();
+	bool		is_us = sf_original_is_us(record, record->node_in_use);
 
 	identity->primary = standby == STANDBY ? record->node :
 		SF_NO_NUMBER;
@@ -230,15 +236,30 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 	if (standby != 0)
 	{
 		/* the record is its own, from when it was a primary */
-		if (record->node_in_use != SF_NO_NUMBER &&
-			sf_original_is_us(record, record->node_in_use))
-			(void) sf_original_write(SF_NO_NUMBER, record->node, LOG);
+		if (record->node_in_use != SF_NO_NUMBER && is_us)
+			(void) sf_original_write(SF_NO_NUMBER, record->node, "", LOG);
 		log_standby();
 		return;
 	}
 	if (!recorded || !sf_original_is_us(record, node))
-		(void) sf_original_write(node, record->node, LOG);
+		(void) sf_original_write(node, record->node,
+								 sf_origin_is_copy(origin) ? record->path :
+								 is_us ? record->copied_from : "", LOG);
 	pg_atomic_write_u32(&identity->recorded, node);
+}
+
+/*
+ * Return true if this is a copy that had a node id of its own, and now has
+ * that of its original, which runs.
+ */
+static bool
+has_original_node_again(const SfOriginal *record)
+{
+	SfServerNumber node = find_node();
+
+	return node != SF_NO_NUMBER &&
+		sf_original_is_us(record, record->node_in_use) &&
+		node == sf_original_running_node(record->copied_from);
 }
 
 /*
@@ -254,6 +275,7 @@ sf_identity_at_start(void)
 	Marker		marker;
 	SfPlace		here;
 	SfOriginal	record;
+	const char *directory = record.path;
 	bool		is_ours;
 
 	Assert(!IsUnderPostmaster);
@@ -274,9 +296,11 @@ sf_identity_at_start(void)
 
 	identity->original = record.node;
 	origin = sf_origin_judge(&evidence);
-	if (!sf_origin_is_copy(origin) || sf_settings_leases() ||
-		(find_node() != SF_NO_NUMBER && record.node != SF_NO_NUMBER &&
-		 find_node() != record.node && !has_shards()))
+	if (origin == SF_ORIGIN_HERE && has_original_node_again(&record))
+		directory = record.copied_from;
+	else if (!sf_origin_is_copy(origin) || sf_settings_leases() ||
+			 (find_node() != SF_NO_NUMBER && record.node != SF_NO_NUMBER &&
+			  find_node() != record.node && !has_shards()))
 	{
 		take_over(origin, &marker, is_ours, &record, evidence.recorded);
 		return;
@@ -285,9 +309,9 @@ sf_identity_at_start(void)
 	/* after another run, it would look like a promoted standby */
 	if (origin == SF_ORIGIN_UNPROMOTED)
 		(void) durable_unlink(MARKER_FILE, LOG);
-	identity->running = sf_original_running_node(&record);
+	identity->running = sf_original_running_node(directory);
 	pg_atomic_write_u32(&identity->copied, 1);
-	warn(origin, &marker, &record);
+	warn(origin, &marker, directory);
 }
 
 /* ---- later ---- */
@@ -363,7 +387,10 @@ record_node(SfServerNumber node)
 		return;
 	(void) write_marker(sf_identity_server(), 0, LOG);
 	if (!sf_original_read(&record) || !sf_original_is_us(&record, node))
-		(void) sf_original_write(node, SF_NO_NUMBER, LOG);
+		(void) sf_original_write(node, SF_NO_NUMBER,
+								 sf_original_is_us(&record,
+												   record.node_in_use) ?
+								 record.copied_from : "", LOG);
 }
 
 void
@@ -391,7 +418,7 @@ sf_identity_accept(void)
 	SfServerNumber node = find_node();
 
 	(void) write_marker(server, 0, ERROR);
-	(void) sf_original_write(node, SF_NO_NUMBER, ERROR);
+	(void) sf_original_write(node, SF_NO_NUMBER, "", ERROR);
 	pg_atomic_write_u64(&identity->server, server);
 	pg_atomic_write_u32(&identity->recorded, node);
 	pg_atomic_write_u32(&identity->copied, 0);

@@ -43,7 +43,7 @@
 
 /* Relative to a data directory; ours is the working directory. */
 #define RECORD_FILE		"snowflake.primary"
-#define RECORD_MAGIC	0x53465232	/* also the version of this format */
+#define RECORD_MAGIC	0x53465233	/* also the version of this format */
 
 /* ---- the primary record ---- */
 
@@ -81,15 +81,18 @@ find_path(char *path)
 
 /*
  * Record that the data are ours, here, with this node id.  A server without a
- * node keeps the last one, because a copy may have it.
+ * node keeps the last one, because a copy may have it.  A copy with a node id
+ * of its own keeps where its original is, because it may get that one's back.
  */
 bool
-sf_original_write(SfServerNumber node, SfServerNumber last_node, int elevel)
+sf_original_write(SfServerNumber node, SfServerNumber last_node,
+				  const char *copied_from, int elevel)
 {
 	SfOriginal	record = {.magic = RECORD_MAGIC};
 
 	record.node = node != SF_NO_NUMBER ? node : last_node;
 	record.node_in_use = node;
+	strlcpy(record.copied_from, copied_from, sizeof(record.copied_from));
 	find_path(record.path);
 	return sf_durable_file_write(RECORD_FILE, &record, sizeof(record), elevel);
 }
@@ -156,14 +159,13 @@ has_our_origin(const char *directory)
 }
 
 /*
- * Return the node id of the original if it runs beside us as a primary.  A
- * standby, or a promoted server that has made no ID yet, has another server's
- * record, or one with no node in use.
+ * Return the node id of the original in this directory if it runs beside us as
+ * a primary.  A standby, or a promoted server that has made no ID yet, has
+ * another server's record, or one with no node in use.
  */
 SfServerNumber
-sf_original_running_node(const SfOriginal *original)
+sf_original_running_node(const char *directory)
 {
-	const char *directory = original->path;
 	int			pid = directory[0] == '\0' ? 0 : find_postmaster(directory);
 	char		name[MAXPGPATH + 32];
 	SfOriginal	theirs;

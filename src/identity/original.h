@@ -18,13 +18,15 @@ typedef struct SfOriginal
 	SfServerNumber node;		/* the last one that it had */
 	SfServerNumber node_in_use; /* in the life that wrote the record */
 	char		path[MAXPGPATH];	/* of the data directory */
+	char		copied_from[MAXPGPATH]; /* of which this is a copy that got
+										 * another node id; or empty */
 } SfOriginal;
 
 extern bool sf_original_read(SfOriginal *original);
 extern bool sf_original_write(SfServerNumber node, SfServerNumber last_node,
-							  int elevel);
+							  const char *copied_from, int elevel);
 extern bool sf_original_is_us(const SfOriginal *original,
 							  SfServerNumber node);
-extern SfServerNumber sf_original_running_node(const SfOriginal *original);
+extern SfServerNumber sf_original_running_node(const char *directory);
 
 #endif							/* SF_ORIGINAL_H */
