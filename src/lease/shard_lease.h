@@ -23,12 +23,15 @@ typedef uint32_t SfShardSet[SF_RANGES_WORDS(SF_RANGES_MAX)];
  * ticks since the epoch of the shards' layout.  Before it is published, their
  * counters must be at start or above, and all other counters closed.  While it
  * is not valid nothing may be issued, but the shards are not lost.
+ *
+ * The write_id is as in SfRight.
  */
 typedef struct SfShardRight
 {
 	bool		valid;
 	int64_t		start;
 	int64_t		until;			/* never goes down */
+	uint64_t	write_id;
 	SfShardSet	shards;
 } SfShardRight;
 
@@ -64,6 +67,7 @@ typedef struct SfShardPlan
 	bool		adds;			/* some of them are not in the right yet */
 	bool		leaves;			/* some of our shards are given back */
 	int64_t		start;
+	int64_t		least;			/* our next until is not below this */
 
 	/* the first range that cannot be had, until when, and its holder */
 	bool		blocked;

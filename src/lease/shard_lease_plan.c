@@ -62,6 +62,20 @@ block(SfShardPlan *plan, uint32_t shard, int64_t until,
 		plan->last = shard;
 }
 
+/*
+ * Return the until of a line from which on its shards may be claimed: what the
+ * previous life of this server has left ends where that life has.
+ */
+static int64_t
+find_until(const SfClaimant *claimant, const SfShardLine *line)
+{
+	if (claimant->last_write_id != 0 &&
+		line->write_id == claimant->last_write_id &&
+		claimant->last_until < line->until)
+		return claimant->last_until;
+	return line->until;
+}
+
 /* Plan which wanted shards to keep or to claim. */
 void
 sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
@@ -78,8 +92,10 @@ sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
 	for (uint32_t i = 0; i < shards->nshards; i++)
 	{
 		bool		ours = sf_ranges_has(shards->held, i);
-		const SfShardLine *line = NULL;
-		int64_t		until = floor;
+		const SfShardLine *line = map->line_of[i] == 0 ? NULL :
+			&map->line[map->line_of[i] - 1];
+		int64_t		left = line == NULL ? 0 : find_until(claimant, line);
+		int64_t		until = later(left, floor);
 
 		if (shards->lease.state == SF_LEASE_RELEASING ||
 			!sf_ranges_has(shards->wanted, i))
@@ -87,19 +103,15 @@ sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
 			plan->leaves = plan->leaves || ours;
 			continue;
 		}
-		if (map->line_of[i] != 0 &&
-			map->line[map->line_of[i] - 1].until >= floor)
-		{
-			line = &map->line[map->line_of[i] - 1];
-			until = line->until;
-		}
 		if (!ours && until > latest)
 		{
-			block(plan, i, until, line);
+			block(plan, i, until, left < floor ? NULL : line);
 			continue;
 		}
 		if (!ours)
 			plan->start = later(plan->start, until);
+		if (!ours && line != NULL)
+			plan->least = later(plan->least, line->until);
 		sf_ranges_add(plan->next, i);
 	}
 	plan->adds = sf_ranges_exceed(plan->next, shards->right.shards,
@@ -185,7 +197,8 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 	int			old = sf_shard_map_find(map, shards->lease.record.write_id);
 	bool		keeps = sf_shard_lease_any(shards, plan->next);
 	int			ours = old;
-	int64_t		until = later(plan->start, shards->least_until);
+	int64_t		until = later(later(plan->start, plan->least),
+							  shards->least_until);
 	SfShardLine *line;
 
 	if (keeps && (old < 0 || plan->leaves))

@@ -38,6 +38,7 @@ sf_shard_lease_confirm(SfShardLease *shards, int line)
 
 	right->valid = shards->lease.state == SF_LEASE_HELD;
 	right->until = shards->map.line[line].until;
+	right->write_id = shards->lease.record.write_id;
 	if (shards->least_until < right->until)
 		shards->least_until = right->until;
 	memcpy(right->shards, shards->held, sizeof(SfShardSet));
@@ -54,6 +55,7 @@ sf_shard_lease_hold_nothing(SfShardLease *shards)
 	memset(shards->held, 0, sizeof(SfShardSet));
 	memset(shards->right.shards, 0, sizeof(SfShardSet));
 	shards->right.valid = false;
+	shards->right.write_id = 0;
 	lease->state = lease->state == SF_LEASE_RELEASING ?
 		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
 }

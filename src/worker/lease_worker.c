@@ -10,7 +10,7 @@
  *
  * A worker that fails is started again.  The right that the previous worker
  * had published is valid up to its until; meanwhile another slot is claimed,
- * or the pinned one is resumed (remains_file.c).
+ * or the pinned one and the shards are resumed (remains_file.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -158,7 +158,7 @@ configure(SfLeaseConfig *config)
 	set_host(claimant);
 	claimant->process = PostmasterPid;
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
-	sf_remains_file_load(claimant);
+	sf_remains_file_load(SF_REMAINS_NODE, claimant);
 	config->max_offset_ms = SF_CLAIM_MAX_OFFSET_MS;
 	config->warn_offset_ms = WARN_OFFSET_MS;
 	config->peers_ms = PEERS_MS;
@@ -322,7 +322,7 @@ run_step(void)
 	sf_request_queue_receive(backend);
 	sf_age_file_keep(false);
 	sf_publish_node(&lease.right);
-	sf_remains_file_keep(&lease);
+	sf_remains_file_keep(&lease, sf_shard_worker_right());
 	sf_shard_worker_publish();
 	sf_job_worker_step(requesters[lengthof(requesters) - 1].sent);
 	sf_request_queue_send(requesters, lengthof(requesters), backend);

@@ -23,9 +23,18 @@ extern void sf_age_file_keep(bool now);
 extern void sf_publish_node(const SfRight *right);
 extern int64_t sf_publish_close_node(void);
 
-/* remains_file.c, used by lease_worker.c */
-extern void sf_remains_file_load(SfClaimant *claimant);
-extern void sf_remains_file_keep(SfLease *lease);
+/* The leases that a next life may resume. */
+typedef enum SfRemains
+{
+	SF_REMAINS_NODE,
+	SF_REMAINS_SHARDS
+} SfRemains;
+
+#define SF_REMAINS	(SF_REMAINS_SHARDS + 1)
+
+/* remains_file.c, used by lease_worker.c and shard_worker.c */
+extern void sf_remains_file_load(SfRemains which, SfClaimant *claimant);
+extern void sf_remains_file_keep(SfLease *lease, const SfShardRight *shards);
 
 /* publish_shards.c, used by shard_worker.c */
 extern void sf_publish_shards(const SfShardRight *right);
@@ -36,6 +45,7 @@ extern const SfAsk *sf_shard_worker_init(const SfLeaseConfig *config,
 										 SfMoment now);
 extern void sf_shard_worker_step(const SfLeaseConfig *config, SfMoment now);
 extern void sf_shard_worker_answered(const SfAnswer *answer);
+extern const SfShardRight *sf_shard_worker_right(void);
 extern void sf_shard_worker_publish(void);
 extern void sf_shard_worker_release(SfMoment now);
 extern bool sf_shard_worker_have_ended(void);

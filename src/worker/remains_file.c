@@ -1,17 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * remains_file.c
- *	  The file with which the next life of a killed server resumes the lease of
- *	  a pinned node id at once.
+ *	  The file with which the next life of a killed server resumes its leases
+ *	  at once: that of a pinned node id, and that of its shards.
  *
  * Without it no server may claim the slot before its reserve is over, not even
  * the same server, because the registry cannot tell it from a copy.  A server
  * without a pinned node id claims another slot, and does not need this.
  *
- * The file says which write of the lease the registry has acknowledged last.
+ * The file says which write of each lease the registry has acknowledged last.
  * If the registry's record still has that write_id, no server has claimed the
  * slot since.  The claim, which is conditional on that, takes the slot from
- * the previous life (SfClaimant).  Two things must be certain:
+ * the previous life (SfClaimant).  The line of the shards is taken likewise,
+ * also in part.  Two things must be certain:
  *
  * - That life has ended, and is not the original of which this is a copy.  So
  *   the file counts only in the same directory, by device and inode, under the
@@ -54,7 +55,7 @@
 
 /* Beside the marker, where base backups do not look; pg_rewind removes it. */
 #define REMAINS_FILE	"global/" PG_TEMP_FILES_DIR "/snowflake_lease"
-#define REMAINS_MAGIC	0x53464c31	/* also the version of this format */
+#define REMAINS_MAGIC	0x53464c32	/* also the version of this format */
 
 #define BOOT_FILE		"/proc/sys/kernel/random/boot_id"
 
@@ -71,17 +72,25 @@ typedef struct Place
 	uint64		timeline;
 } Place;
 
+/* One lease; the write_id is 0 if there is nothing to resume. */
+typedef struct Left
+{
+	uint64		write_id;
+	int64		start_ms;		/* start of the lease; Unix ms */
+	int64		node;			/* 0 for the shards */
+} Left;
+
 typedef struct Remains
 {
 	uint32		magic;
-	uint32		node;
+	uint32		unused;
 	Place		place;
-	uint64		write_id;
-	int64		start_ms;		/* start of the lease; Unix ms */
 	int64		offset_ms;		/* highest wall clock - time since boot */
+	Left		left[SF_REMAINS];
 } Remains;
 
 static int64 highest_offset_ms = PG_INT64_MIN;	/* of this life */
+static Left kept[SF_REMAINS];	/* the file's content */
 
 /* Find our place; return false if that is impossible. */
 static bool
@@ -122,38 +131,80 @@ read_remains(Remains *remains)
 	return found;
 }
 
+/* Return true if the lease is that of an earlier worker of this very life. */
+static bool
+is_of_this_life(SfRemains which)
+{
+	SfLeasing  *leasing = &sf_shmem->leasing;
+
+	return which == SF_REMAINS_NODE ?
+		pg_atomic_read_u32(&leasing->node) != SF_NO_NUMBER :
+		pg_atomic_read_u64(&leasing->highest_shard_end) != 0;
+}
+
 /*
  * Return the first tick since the layout's epoch above all that the previous
- * life may have issued; within the same life 0, since the counter is above
+ * life may have issued; within the same life 0, since the counters are above
  * that.
  */
 static int64
-find_end(const Remains *remains, const SfLayout *layout)
+find_end(SfRemains which, const Remains *remains, const SfLayout *layout)
 {
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		ms = Max(now.wall_ms, now.monotonic_ms + remains->offset_ms);
 
-	if (pg_atomic_read_u32(&sf_shmem->leasing.node) != SF_NO_NUMBER)
+	if (is_of_this_life(which))
 		return 0;
-	ms = Max(ms, remains->start_ms) + MAX_DRIFT_MS;
+	ms = Max(ms, remains->left[which].start_ms) + MAX_DRIFT_MS;
 	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick;
 }
 
-/* Load what may be resumed of the previous life. */
+static bool
+is_pinned(const SfClaimant *claimant)
+{
+	return claimant->first_node == claimant->last_node;
+}
+
+/* Load what may be resumed of one lease of the previous life. */
 void
-sf_remains_file_load(SfClaimant *claimant)
+sf_remains_file_load(SfRemains which, SfClaimant *claimant)
 {
 	Remains		remains;
 	Place		here;
 
-	if (claimant->first_node != claimant->last_node ||
+	claimant->last_write_id = 0;
+	if ((which == SF_REMAINS_NODE && !is_pinned(claimant)) ||
 		!read_remains(&remains) || !find_place(&here) ||
 		memcmp(&here, &remains.place, sizeof(Place)) != 0)
 		return;
-	highest_offset_ms = remains.offset_ms;
-	claimant->last_held = remains.node;
-	claimant->last_write_id = remains.write_id;
-	claimant->last_until = find_end(&remains, claimant->layout);
+	highest_offset_ms = Max(highest_offset_ms, remains.offset_ms);
+	kept[which] = remains.left[which];
+	claimant->last_held = (uint32) kept[which].node;
+	claimant->last_write_id = kept[which].write_id;
+	claimant->last_until = find_end(which, &remains, claimant->layout);
+}
+
+/*
+ * Find what the next life may resume of a lease.  Before this worker has had a
+ * right, that is what the previous life has left; and while a right is not
+ * valid, it stays as it is.
+ */
+static void
+look_at(SfRemains which, Left *left, bool valid, uint64 write_id, uint32 node,
+		const SfLayout *layout, int64 start)
+{
+	static bool had[SF_REMAINS];
+
+	had[which] = had[which] || valid;
+	if (!had[which] || left->write_id == write_id ||
+		(write_id != 0 && !valid))
+		return;
+	memset(left, 0, sizeof(Left));
+	if (write_id == 0)
+		return;
+	left->write_id = write_id;
+	left->node = node;
+	left->start_ms = (layout->epoch_tick + start) * layout->tick_ms;
 }
 
 /*
@@ -161,23 +212,29 @@ sf_remains_file_load(SfClaimant *claimant)
  * a lease, that of the previous life no longer matters.
  */
 void
-sf_remains_file_keep(SfLease *lease)
+sf_remains_file_keep(SfLease *lease, const SfShardRight *shards)
 {
-	static uint64 kept = 0;
 	SfClaimant *claimant = &lease->config.claimant;
 	const SfRight *right = &lease->right;
 	SfMoment	now = sf_lease_worker_clocks();
+	Left		left[SF_REMAINS];
 	Remains		remains;
 
 	highest_offset_ms = Max(highest_offset_ms,
 							now.wall_ms - now.monotonic_ms);
 	if (lease->state == SF_LEASE_HELD)
 		claimant->last_write_id = 0;
-	if (claimant->first_node != claimant->last_node ||
-		right->write_id == kept || (right->write_id != 0 && !right->valid))
+	memcpy(left, kept, sizeof(left));
+	if (is_pinned(claimant))
+		look_at(SF_REMAINS_NODE, &left[SF_REMAINS_NODE], right->valid,
+				right->write_id, right->node, claimant->layout, right->start);
+	look_at(SF_REMAINS_SHARDS, &left[SF_REMAINS_SHARDS], shards->valid,
+			shards->write_id, 0, &sf_shard_layout, shards->start);
+	if (memcmp(left, kept, sizeof(left)) == 0)
 		return;
-	kept = right->write_id;
-	if (kept == 0)
+	memcpy(kept, left, sizeof(left));
+	if (left[SF_REMAINS_NODE].write_id == 0 &&
+		left[SF_REMAINS_SHARDS].write_id == 0)
 	{
 		(void) unlink(REMAINS_FILE);
 		return;
@@ -186,10 +243,7 @@ sf_remains_file_keep(SfLease *lease)
 	if (!find_place(&remains.place))
 		return;
 	remains.magic = REMAINS_MAGIC;
-	remains.node = right->node;
-	remains.write_id = kept;
-	remains.start_ms = (claimant->layout->epoch_tick + right->start) *
-		claimant->layout->tick_ms;
 	remains.offset_ms = highest_offset_ms;
+	memcpy(remains.left, left, sizeof(left));
 	(void) sf_file_write_behind(REMAINS_FILE, &remains, sizeof(remains), LOG);
 }

@@ -62,6 +62,7 @@ sf_shard_worker_init(const SfLeaseConfig *config, SfMoment now)
 	ours.claimant.layout = &sf_shard_layout;
 	ours.warn_offset_ms = PG_INT64_MAX; /* the node's lease warns */
 	ours.say = say;
+	sf_remains_file_load(SF_REMAINS_SHARDS, &ours.claimant);
 	highest = (int64)
 		pg_atomic_read_u64(&sf_shmem->leasing.highest_shard_end);
 	if (highest > 0)
@@ -137,6 +138,12 @@ void
 sf_shard_worker_answered(const SfAnswer *answer)
 {
 	sf_shard_lease_answer(shards, sf_lease_worker_clocks(), answer);
+}
+
+const SfShardRight *
+sf_shard_worker_right(void)
+{
+	return &shards->right;
 }
 
 /* Publish right and status to sessions. */

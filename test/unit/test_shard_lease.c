@@ -411,6 +411,66 @@ test_taken(void)
 	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", in a life of this server that has ended.");
 }
 
+/* The next life begins, which may resume what this write has left. */
+static void
+begin_again(uint64_t write_id, uint32_t wanted)
+{
+	SfLeaseConfig config = make_config(1);
+
+	config.reserve_ms = 3000;
+	config.age = &age_of_one;
+	config.claimant.last_write_id = write_id;
+	config.claimant.last_until = START_MS + 700;
+	sf_shard_lease_init(&two, &config, &node_layout, 0, now);
+	want(&two, wanted, -1);
+	settle(&two);
+}
+
+/* What the life before has left may be taken up again, above what it issued. */
+static void
+test_left_over(void)
+{
+	prepare_held(7);
+	begin_again(one.right.write_id, 3);
+	CHECK(two.right.valid);
+	CHECK_EQ(two.right.shards[0], 3);
+	CHECK_EQ(two.right.start, START_MS + 700);
+	CHECK_EQ(two.right.until, START_MS + 9000);
+	check_shard(2, 1, START_MS + 9000);
+	CHECK(two.right.write_id != 0);
+	CHECK(two.right.write_id != one.right.write_id);
+
+	/* the rest, too, as long as nobody else has it */
+	want(&two, 7, -1);
+	settle(&two);
+	CHECK_EQ(two.right.shards[0], 7);
+	CHECK_EQ(two.right.start, START_MS + 700);
+
+	/* that life had reserved less than its clock says */
+	prepare_held(3);
+	one.map.line[0].until = START_MS + 500;
+	sf_shard_map_print(&one.map, registry.text, sizeof(registry.text));
+	begin_again(one.right.write_id, 3);
+	CHECK_EQ(two.right.start, START_MS + 500);
+
+	/* not if anybody has written since, and not below the floor */
+	prepare_held(3);
+	begin_again(one.right.write_id + 1, 3);
+	CHECK(!two.right.valid);
+	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", in a life of this server that has ended.");
+	prepare_held(3);
+	registry.floor = START_MS + 1000;
+	begin_again(one.right.write_id, 3);
+	CHECK_EQ(two.right.start, START_MS + 1000);
+
+	/* what is lost, is not left either */
+	prepare_held(3);
+	CHECK(one.right.write_id != 0);
+	want(&one, 0, START_MS + 30);
+	settle(&one);
+	CHECK_EQ(one.right.write_id, 0);
+}
+
 /*
  * All shards are given back, and some claimed again, never below what was
  * read.
@@ -1064,6 +1124,8 @@ typedef struct World
 	bool		believes_reads; /* a claim that was only read is published */
 	bool		goes_back;		/* the registry goes back; all can notice */
 	bool		no_memory;		/* and no server remembers what it was */
+	bool		left_over;		/* a next life, and a next worker, resume */
+	bool		no_end;			/* ... where their clock is */
 } World;
 
 typedef enum Fate
@@ -1344,6 +1406,18 @@ follow_setting(Holder *holder)
 	follow(holder);
 }
 
+/* What the next worker may resume: nothing that was issued is at "end". */
+static void
+leave(Holder *holder, int64_t end)
+{
+	SfClaimant *claimant = &holder->config.claimant;
+
+	if (!world->left_over)
+		return;
+	claimant->last_write_id = holder->shards.right.write_id;
+	claimant->last_until = world->no_end ? 0 : end;
+}
+
 /* Start a worker, with the shared memory as it is. */
 static void
 start_worker(Holder *holder)
@@ -1363,6 +1437,14 @@ start_worker(Holder *holder)
 static void
 start_holder(Holder *holder)
 {
+	int64_t		last = 0;
+
+	for (int i = 0; i < NSHARDS; i++)
+	{
+		if (last < holder->counter[i])
+			last = holder->counter[i];
+	}
+	leave(holder, last + 1);
 	holder->life = ++lives;
 	holder->until = 0;
 	holder->highest = 0;
@@ -1623,7 +1705,10 @@ go_wrong(Holder *holder)
 		holder->born_ms = true_ms + rnd_below(6000);
 	}
 	else if (world->clone == 0 && chance(3000))
+	{
+		leave(holder, 0);
 		start_worker(holder);	/* it does not know that it is a clone */
+	}
 	else if (chance(1000))
 	{
 		holder->fate = FROZEN;
@@ -1841,6 +1926,8 @@ test_protocol(void)
 		.clone = 2, .slow = 8},
 		{.name = "shards, reloads, registry goes back", .reload = 300,
 		.goes_back = true, .jumps = true, .outages = true},
+		{.name = "shards, reloads, lives that resume", .reload = 300,
+		.left_over = true, .slow = 8, .jumps = true},
 	};
 
 	for (int i = 0; i < LENGTH(worlds); i++)
@@ -1886,6 +1973,8 @@ test_variants_fail(void)
 		.no_write_id = true},
 		{.name = "shards, published when it was read", .failovers = true,
 		.believes_reads = true},
+		{.name = "shards, resumed below what was issued", .left_over = true,
+		.no_end = true, .jumps = true},
 	};
 
 	for (int i = 0; i < LENGTH(worlds); i++)
@@ -1908,6 +1997,7 @@ main(void)
 	sf_layout_print(&node_layout, node_layout_text, sizeof(node_layout_text));
 	RUN(test_claim_extend_release);
 	RUN(test_taken);
+	RUN(test_left_over);
 	RUN(test_reload);
 	RUN(test_conflicts);
 	RUN(test_unacknowledged);

@@ -139,10 +139,23 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 	set_reserve($a, '16s');
 	wait_for_shards($a, q{until > now() + interval '12 s'});
 	$a->stop('immediate');
+	unlink $a->data_dir . '/global/pgsql_tmp/snowflake_lease' or die $!;
 	$a->start;
 	wait_for_shards($a, q{problem ~ 'in a life of this server that has ended'});
 	refused_shard($a, 3, qr/Shards 0-4 are reserved until .* in a life of this server that has ended\..*HINT:  Wait until then\./s,
-		'after a crash the server itself waits, too');
+		'after a crash the server itself waits, too, if it does not know that the shards are its own');
+	wait_for_all($a, '0-4');
+	make_ids($a, 3, 100);
+
+	# nobody gets anywhere by waiting for an hour
+	set_reserve($a, '1h');
+	wait_for_shards($a, q{until > now() + interval '50 min'});
+	make_ids($a, $_, 100) foreach 0, 3;
+	$a->stop('immediate');
+	$a->start;
+	wait_for_all($a, '0-4');
+	make_ids($a, $_, 100) foreach 0, 3;
+	pass('else it goes on at once');
 	query($a, 'ALTER SYSTEM RESET snowflake.lease_reserve');
 	$a->reload;
 	wait_for_all($a, '0-4');
