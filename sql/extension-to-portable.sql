@@ -3,8 +3,9 @@
 --
 --	\i extension-to-portable.sql
 --
--- They go into the schema of the extension. The IDs go on above its mark, with the
--- node id and layouts of this server's settings. Defaults and views are kept as in
+-- They go into the schema of the extension, and belong to its owner, who could replace
+-- them anyway. The IDs go on above the mark, with the node id and layouts of this
+-- server's settings. Defaults and views are kept as in
 -- portable-to-extension.sql; so is what is refused. What the extension has beyond
 -- the portable functions is gone: doc/portable.md lists that.
 \set ON_ERROR_STOP on
@@ -116,15 +117,28 @@ BEGIN
 	PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 	SELECT * INTO swap FROM pg_temp.snowflake_swap;
 	IF swap.node ~ '^[0-9]+$' THEN
-		EXECUTE format('SELECT %I.snowflake_set_node(%s, %L)', swap.home, swap.node, swap.layout);
-		EXECUTE format('SELECT %1$I.snowflake_portable_raise(%2$L, %1$I.snowflake_portable_node_layout(), %3$s)', swap.home,
-			format('%I.snowflake_position', swap.home), swap.mark);
+		EXECUTE format('SELECT %I.snowflake_set_node(%s, %L::text)', swap.home, swap.node, swap.layout);
+		EXECUTE format('SELECT %1$I.snowflake_portable_raise(%2$L::regclass, %3$L::regclass, %1$I.snowflake_portable_node_layout(), %4$s::bigint)',
+			swap.home, format('%I.snowflake_position', swap.home), format('%I.snowflake_limit', swap.home), swap.mark);
 	END IF;
 	IF swap.shards <> '' THEN
-		EXECUTE format('SELECT %I.snowflake_set_shards(%L, %L)', swap.home, swap.shards, swap.shard_layout);
-		EXECUTE format('SELECT %1$I.snowflake_portable_raise(%2$L, %1$I.snowflake_portable_shard_layout(), %3$s)', swap.home,
-			format('%I.snowflake_shard_position', swap.home), swap.mark);
+		EXECUTE format('SELECT %I.snowflake_set_shards(%L::text, %L::text)', swap.home, swap.shards, swap.shard_layout);
+		EXECUTE format('SELECT %1$I.snowflake_portable_raise(%2$L::regclass, %3$L::regclass, %1$I.snowflake_portable_shard_layout(), %4$s::bigint)',
+			swap.home, format('%I.snowflake_shard_position', swap.home), format('%I.snowflake_shard_limit', swap.home), swap.mark);
 	END IF;
+	FOR statement IN
+		SELECT format('ALTER %s OWNER TO %s', o.name, nspowner::regrole) FROM pg_namespace n, LATERAL (
+			SELECT format('FUNCTION %s', p.oid::regprocedure) FROM pg_proc p
+			WHERE pronamespace = n.oid AND proowner = current_user::regrole AND proname ~
+				'^snowflake_(portable_.*|decode|timestamp|node|shard|sequence|min_id|max_id|compose|layouts|encode|parse|nextval|nextval_batch|shard_nextval|shard_nextval_batch|set_node|set_shards|advance|status)$'
+			UNION ALL
+			SELECT format('%s %s', CASE relkind WHEN 'r' THEN 'TABLE' WHEN 'S' THEN 'SEQUENCE' ELSE 'TYPE' END, c.oid::regclass) FROM pg_class c
+			WHERE relnamespace = n.oid AND relowner = current_user::regrole AND relkind IN ('r', 'S', 'c') AND
+				relname ~ '^snowflake_(config|flush|(shard_)?(position|limit)|portable_fields)$') o (name)
+		WHERE nspname = swap.home AND nspowner <> current_user::regrole
+	LOOP
+		EXECUTE statement;
+	END LOOP;
 	FOR statement IN SELECT m.statement FROM pg_temp.snowflake_made m ORDER BY n LOOP
 		RAISE NOTICE '%', statement;
 		EXECUTE statement;

@@ -8,13 +8,14 @@
 -- What depends on a function (defaults, views, indexes, generated columns, and
 -- SQL bodies) would go with it, so views and defaults are dropped and made again
 -- as they were; whatever else depends on one is named, and nothing is changed.
--- PL/pgSQL bodies name functions by text, and find the new ones.
+-- PL/pgSQL bodies name functions by text, and find the new ones. No function of that
+-- schema is called, which another role may own.
 DO $portable$
 DECLARE
 	path pg_catalog.text := pg_catalog.current_setting('search_path');
 	home pg_catalog.text := pg_catalog.current_schema();
 	config record;
-	last record;
+	advance pg_catalog.text;
 	wrong pg_catalog.text;		-- the rest is for what is kept
 	dropped pg_catalog.text[] := '{}';
 	views pg_catalog.int4 := 0;	-- made again before all else, the last one dropped first
@@ -25,8 +26,18 @@ BEGIN
 	IF home IS NULL OR to_regclass(format('%I.snowflake_config', home)) IS NULL THEN
 		RAISE EXCEPTION 'search_path does not begin with the schema of the portable functions';
 	END IF;
-	-- no ID is made from here to the end
+	-- No ID is made from here to the end. This waits for the transactions that have
+	-- made any; calls take the locks in this order, too.
+	FOREACH statement IN ARRAY '{limit,position,shard_limit,shard_position,flush}'::text[] LOOP
+		EXECUTE format('ALTER SEQUENCE %I.snowflake_%s OWNER TO %s', home, statement,
+			(SELECT relowner::regrole FROM pg_class WHERE oid = format('%I.snowflake_%s', home, statement)::regclass));
+	END LOOP;
 	EXECUTE format('LOCK TABLE %I.snowflake_config IN ACCESS EXCLUSIVE MODE', home);
+	SELECT string_agg(atttypid::regtype::text, ' ' ORDER BY attnum) INTO wrong FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid
+	WHERE c.oid = to_regclass(format('%I.snowflake_config', home)) AND relkind = 'r' AND attnum > 0;
+	IF wrong IS DISTINCT FROM 'boolean integer text text text' THEN
+		RAISE EXCEPTION 'snowflake_config is not that of the portable functions';
+	END IF;
 	EXECUTE format('SELECT * FROM %I.snowflake_config', home) INTO config;
 	IF config.layout IS NULL AND config.shard_layout IS NULL THEN
 		RAISE EXCEPTION 'neither a node id nor shards are set: there is nothing to carry over'
@@ -107,16 +118,23 @@ BEGIN
 	END LOOP;
 	-- keep: end
 
-	-- the last ID of the tick of the last position of both: one mark is for all
-	EXECUTE format('SELECT (((p >> f.sequence_bits) + 1) << f.low_bits) - 1 AS id, f.layout
-		FROM (VALUES (pg_sequence_last_value(%L), %L), (pg_sequence_last_value(%L), %L)) v (p, layout),
-			%I.snowflake_portable_layout(v.layout) f
-		WHERE p IS NOT NULL ORDER BY f.epoch_ms + ((p >> f.sequence_bits) + 1) * f.tick_ms DESC LIMIT 1',
-		format('%I.snowflake_position', home), config.layout, format('%I.snowflake_shard_position', home), config.shard_layout, home) INTO last;
-	SELECT concat('DROP FUNCTION ', string_agg(objid::regprocedure::text, ', ')) INTO statement FROM pg_temp.snowflake_old;
+	-- the last ID of the tick of each last position: the later one, since one mark is for all
+	SELECT format('SELECT %1$I.snowflake_advance(id, force => true, layout => layout) FROM (
+			SELECT * FROM (VALUES %2$s) v (id, layout) ORDER BY %1$I.snowflake_timestamp(id, layout) DESC LIMIT 1) last',
+		home, string_agg(format('(%s::bigint, %L::text)',
+			(((p >> substring(layout FROM 'sequence:([0-9]+)')::integer) + 1) << (SELECT sum(bits[1]::integer)::integer
+				FROM regexp_matches(layout, '(?:datacenter|worker|process|node|shard|sequence):([0-9]+)', 'g') bits)) - 1, layout), ', ')) INTO advance
+	FROM (VALUES (pg_sequence_last_value(format('%I.snowflake_position', home)::regclass), config.layout),
+		(pg_sequence_last_value(format('%I.snowflake_shard_position', home)::regclass), config.shard_layout)) v (p, layout)
+	WHERE p IS NOT NULL HAVING count(*) > 0;
+	-- as an extension of pg_tle, or one by one
+	SELECT coalesce('DROP EXTENSION ' || max(quote_ident(extname)), concat('DROP FUNCTION ', string_agg(objid::regprocedure::text, ', '),
+		format('; DROP TABLE %1$I.snowflake_config; DROP SEQUENCE %1$I.snowflake_position, %1$I.snowflake_limit,
+			%1$I.snowflake_shard_position, %1$I.snowflake_shard_limit, %1$I.snowflake_flush;
+		DROP TYPE %1$I.snowflake_portable_fields', home))) INTO statement
+	FROM pg_temp.snowflake_old LEFT JOIN (pg_depend d JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND e.oid = d.refobjid AND d.deptype = 'e')
+		USING (classid, objid);
 	EXECUTE statement;
-	EXECUTE format('DROP TABLE %1$I.snowflake_config; DROP SEQUENCE %1$I.snowflake_position, %1$I.snowflake_shard_position;
-		DROP TYPE %1$I.snowflake_portable_fields', home);
 	EXECUTE format('CREATE EXTENSION snowflake SCHEMA %I', home);
 
 	-- the layouts must be the same, spelled out by the library
@@ -130,8 +148,8 @@ BEGIN
 					CASE item.name WHEN 'node' THEN config.layout ELSE config.shard_layout END);
 		END IF;
 	END LOOP;
-	IF last.id IS NOT NULL THEN
-		EXECUTE format('SELECT %I.snowflake_advance(%s, force => true, layout => %L)', home, last.id, last.layout);
+	IF advance IS NOT NULL THEN
+		EXECUTE advance;
 	END IF;
 	FOR statement IN SELECT m.statement FROM pg_temp.snowflake_made m ORDER BY n LOOP
 		RAISE NOTICE '%', statement;

@@ -205,7 +205,7 @@ END $$;
 
 -- One row, which the owner writes by snowflake_set_node() and
 -- snowflake_set_shards(). It is not there before, so that a dump restores into what
--- CREATE EXTENSION makes. Making an ID locks this table.
+-- CREATE EXTENSION makes. Opening a tick locks this table.
 CREATE TABLE @extschema@.snowflake_config (
 	only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	node integer,
@@ -214,15 +214,22 @@ CREATE TABLE @extschema@.snowflake_config (
 	shard_layout text
 );
 
--- The last position issued: tick << bits of the sequence | sequence. By their
--- increment nextval() fails.
-CREATE SEQUENCE @extschema@.snowflake_position
+-- The last position taken: tick << bits of the sequence | sequence.
+CREATE SEQUENCE @extschema@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
+CREATE SEQUENCE @extschema@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
+-- The tick after the open one. By the increment nextval() fails.
+CREATE SEQUENCE @extschema@.snowflake_limit
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
-CREATE SEQUENCE @extschema@.snowflake_shard_position
+CREATE SEQUENCE @extschema@.snowflake_shard_limit
+	MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+-- Always 0. What writes it has WAL, which its commit flushes.
+CREATE SEQUENCE @extschema@.snowflake_flush
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
 COMMENT ON TABLE @extschema@.snowflake_config IS 'node id, shards and layouts: see snowflake_set_node()';
 COMMENT ON SEQUENCE @extschema@.snowflake_position IS 'the last position of the node: never lower it';
 COMMENT ON SEQUENCE @extschema@.snowflake_shard_position IS 'the last position of all shards: never lower it';
+COMMENT ON SEQUENCE @extschema@.snowflake_limit IS 'the tick after the node''s open one: never lower it';
+COMMENT ON SEQUENCE @extschema@.snowflake_shard_limit IS 'the tick after the open one of all shards: never lower it';
 
 -- ---- reading IDs ----
 
@@ -585,23 +592,30 @@ END $$;
 
 -- Called without the lock, when no position could be had for a tick: sleep, or
 -- throw the reason. Returns the ms for which this call has slept so far.
-CREATE FUNCTION @extschema@.snowflake_portable_wait(positions regclass, f @extschema@.snowflake_portable_fields,
+CREATE FUNCTION @extschema@.snowflake_portable_wait(limits regclass, f @extschema@.snowflake_portable_fields,
 	tick bigint, now bigint, slept bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
+SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
 DECLARE
 	drift integer := ceil(5.0 / f.tick_ms) * f.tick_ms;
 	ahead bigint := (tick - now) * f.tick_ms;
 	is_shard boolean := f.width[6] > 0;
 	current @extschema@.snowflake_portable_fields;
 BEGIN
-	IF now < 0 THEN
+	IF is_shard THEN
+		current := @extschema@.snowflake_portable_shard_layout();
+	ELSE
+		current := @extschema@.snowflake_portable_node_layout();
+	END IF;
+	IF current.layout <> f.layout THEN
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout was changed meanwhile', HINT = 'Call again.';
+	ELSIF now < 0 THEN
 		RAISE EXCEPTION USING ERRCODE = '58000', MESSAGE = 'wall clock is before the layout''s epoch',
 			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Set the server''s clock right.';
 	ELSIF tick > f.last_tick THEN
 		RAISE EXCEPTION USING ERRCODE = '2200H', MESSAGE = 'layout has reached its last timestamp',
 			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Check the server''s clock.';
-	ELSIF pg_sequence_last_value(positions) IS NULL THEN
+	ELSIF pg_sequence_last_value(limits) IS NULL THEN
 		-- The first ID: from here on the layout stays; an error frees the lock. The
 		-- functions are of now, and a row may be of an old snapshot. A dump of the
 		-- schema alone has the functions without the row: they are another database's.
@@ -618,8 +632,8 @@ BEGIN
 			END IF;
 			IF current.layout <> f.layout THEN
 				RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout was changed meanwhile', HINT = 'Call again.';
-			ELSIF pg_sequence_last_value(positions) IS NULL THEN
-				PERFORM setval(positions, 0);
+			ELSIF pg_sequence_last_value(limits) IS NULL THEN
+				PERFORM setval(limits, 0);
 			END IF;
 			RAISE SQLSTATE 'SNF00';
 		EXCEPTION WHEN SQLSTATE 'SNF00' THEN
@@ -640,98 +654,164 @@ END $$;
 -- Write the functions that make IDs, with the layout as constants, so that a
 -- call reads no table.
 --
--- A position is taken under a lock on snowflake_config. The block ends by
--- raising an error of its own, whose rollback frees the lock; setval() has been
--- written to the WAL by then, and no rollback takes it back. Whatever else ends
--- the block, a cancel or the end of the session, frees the lock too. A table is
--- locked since only its owner can lock it: anybody may take an advisory lock,
--- and would stop all IDs by that.
+-- At any time one tick is open: the one before snowflake_limit. A call that finds
+-- the open tick in time takes a position by nextval(), and no lock. It may return the
+-- position only if that lies below the limit that it has read before.
 --
--- setval() without that lock could lower what others took meanwhile.
+-- Otherwise a call opens a tick, under a lock on snowflake_config: that of the clock,
+-- or the limit itself if that is later. It sets first the position, and then the
+-- limit, which only rises. So setval() may lower a position that others take
+-- meanwhile, but never to one that was below any limit: no call has returned those.
+--
+-- The block ends by raising an error of its own, whose rollback frees the lock;
+-- setval() has been written to the WAL by then, and no rollback takes it back.
+-- Whatever else ends the block, a cancel or the end of the session, frees the lock
+-- too. A table is locked since only its owner can lock it: anybody may take an
+-- advisory lock, and would stop all IDs by that. And no message is sent in the block:
+-- a client that does not read would keep the lock.
+--
+-- The WAL of a position may be another transaction's, as nextval() writes it for 32 at
+-- a time. So a transaction that has no WAL yet writes snowflake_flush.
 CREATE FUNCTION @extschema@.snowflake_portable_write(f @extschema@.snowflake_portable_fields,
-	positions text, name text, parameter text, maker text, checks text) RETURNS void
+	prefix text, parameter text, maker text, checks text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $write$
 DECLARE
-	take text;
-	head text;
-	id text;
-BEGIN
-	id := replace(replace(replace(replace(
-		'(((p OPERATOR(pg_catalog.>>) BITS) OPERATOR(pg_catalog.<<) LOW) OPERATOR(pg_catalog.|) ((p OPERATOR(pg_catalog.&) MASK) OPERATOR(pg_catalog.<<) SHIFT)) OPERATOR(pg_catalog.|) ',
-		'BITS', f.sequence_bits::text), 'LOW', f.low_bits::text), 'MASK', f.mask[7]::text), 'SHIFT', f.shift[7]::text) || maker;
-	head := format($f$LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $body$
+	maker_layout text := CASE WHEN f.width[6] > 0 THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
+	words text[] := ARRAY[
+		['{open}', $f$			quiet := pg_catalog.set_config('client_min_messages', 'error', true);
+			LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+			now := {clock};
+			ends := pg_catalog.pg_sequence_last_value({limits});
+			-- of the next ID: the open one if that has any left
+			tick := greatest(least((pg_catalog.pg_sequence_last_value({positions}) OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.>>) {bits}, ends),
+				ends OPERATOR(pg_catalog.-) 1, now, 0);
+			IF ends IS NULL OR (tick OPERATOR(pg_catalog.>) least(now OPERATOR(pg_catalog.+) {drift}, {last}))
+				OR ((@extschema@.{layout}()).layout OPERATOR(pg_catalog.<>) {spelled}) THEN
+				RAISE SQLSTATE 'SNF01';
+			ELSIF tick OPERATOR(pg_catalog.<) ends THEN
+				-- somebody else has opened it meanwhile
+				RAISE SQLSTATE 'SNF02';
+			END IF;
+$f$],
+		['{wait}', $f$			WHEN SQLSTATE 'SNF01' THEN
+				slept := @extschema@.snowflake_portable_wait({limits}, {fields}, tick, now, slept);
+			WHEN SQLSTATE 'SNF02' THEN
+				NULL;
+		END;
+	END LOOP;
+END $body$
+$f$],
+		['{in time}', '(ends OPERATOR(pg_catalog.>) now) AND (ends OPERATOR(pg_catalog.<=) (now OPERATOR(pg_catalog.+) {drift} OPERATOR(pg_catalog.+) 1))'],
+		['{flush}', $f$IF pg_catalog.pg_current_xact_id_if_assigned() IS NULL THEN
+					n := pg_catalog.setval('@extschema@.snowflake_flush'::pg_catalog.regclass, 0);
+				END IF;$f$],
+		-- the clock's tick, rounded down, counted from the epoch
+		['{clock}', format('((pg_catalog.date_part(''epoch'', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) %s) OPERATOR(pg_catalog.-) %s)::pg_catalog.int8',
+			1000.0 / f.tick_ms, f.epoch_ms / f.tick_ms + 0.5)],
+		['{id}', format('(((p OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<<) %s) OPERATOR(pg_catalog.|) ((p OPERATOR(pg_catalog.&) %s) OPERATOR(pg_catalog.<<) %s)) OPERATOR(pg_catalog.|) %s',
+			f.low_bits, f.mask[7], f.shift[7], maker)],
+		['{positions}', format('%L::pg_catalog.regclass', '@extschema@.' || prefix || 'position')],
+		['{limits}', format('%L::pg_catalog.regclass', '@extschema@.' || prefix || 'limit')],
+		['{fields}', format('%L::@extschema@.snowflake_portable_fields', f)],
+		['{layout}', maker_layout],
+		['{spelled}', quote_literal(f.layout)],
+		['{bits}', f.sequence_bits::text],
+		['{drift}', ceil(5.0 / f.tick_ms)::text],
+		['{last}', f.last_tick::text]];
+	word text[];
+	one text := $f$ RETURNS bigint
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $body$
 DECLARE
-	positions CONSTANT pg_catalog.regclass := %L::pg_catalog.regclass;
+	now pg_catalog.int8;
+	ends pg_catalog.int8;
 	p pg_catalog.int8;
 	tick pg_catalog.int8;
 	n pg_catalog.int8;
 	slept pg_catalog.int8 := 0;
-	rest pg_catalog.int8;
+	quiet pg_catalog.text;
 BEGIN
-%s	LOOP
-		BEGIN
-			LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
-$f$, '@extschema@.' || positions, checks);
-	-- the clock's tick, rounded down, counted from the epoch
-	take := format($f$			tick := ((pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) %s) OPERATOR(pg_catalog.-) %s)::pg_catalog.int8;
-			p := greatest(pg_catalog.pg_sequence_last_value(positions) OPERATOR(pg_catalog.+) 1, tick OPERATOR(pg_catalog.<<) %s, 0);
-$f$, 1000.0 / f.tick_ms, f.epoch_ms / f.tick_ms + 0.5, f.sequence_bits);
-
-	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%I(%s) RETURNS bigint ', name, parameter) || head || take
-	|| format($f$			IF (p OPERATOR(pg_catalog.>>) %s) OPERATOR(pg_catalog.<=) least(tick OPERATOR(pg_catalog.+) %s, %s)
-				AND pg_catalog.pg_sequence_last_value(positions) IS NOT NULL THEN
-				p := pg_catalog.setval(positions, p);
-				RAISE SQLSTATE 'SNF00';
+$f$ || checks || $f$	LOOP
+		now := {clock};
+		ends := pg_catalog.pg_sequence_last_value({limits});
+		IF {in time} THEN
+			p := pg_catalog.nextval({positions});
+			IF (p OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<) ends THEN
+				{flush}
+				RETURN {id};
 			END IF;
-			RAISE SQLSTATE 'SNF01';
+		END IF;
+		BEGIN
+{open}			p := pg_catalog.setval({positions}, tick OPERATOR(pg_catalog.<<) {bits});
+			ends := pg_catalog.setval({limits}, tick OPERATOR(pg_catalog.+) 1);
+			RAISE SQLSTATE 'SNF00';
 		EXCEPTION
 			WHEN SQLSTATE 'SNF00' THEN
-				RETURN %s;
-			WHEN SQLSTATE 'SNF01' THEN
-				slept := @extschema@.snowflake_portable_wait(positions, %L::@extschema@.snowflake_portable_fields, p OPERATOR(pg_catalog.>>) %s, tick, slept);
-		END;
-	END LOOP;
-END $body$
-$f$, f.sequence_bits, ceil(5.0 / f.tick_ms), f.last_tick, id, f, f.sequence_bits);
-
-	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%I(%s) RETURNS SETOF bigint ROWS 1000 ', name || '_batch', concat_ws(', ', nullif(parameter, ''), 'count integer'))
-	|| replace(head, E'\tLOOP', $f$	IF count IS NULL THEN
+				RETURN {id};
+{wait}$f$;
+	many text := $f$ RETURNS SETOF bigint ROWS 1000
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $body$
+DECLARE
+	now pg_catalog.int8;
+	ends pg_catalog.int8;
+	p pg_catalog.int8;
+	tick pg_catalog.int8;
+	n pg_catalog.int8;
+	slept pg_catalog.int8 := 0;
+	quiet pg_catalog.text;
+	rest pg_catalog.int8 := count;
+BEGIN
+$f$ || checks || $f$	IF count IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'count must not be null', HINT = 'Give a number; COALESCE() gives one where there is none.';
 	ELSIF (count OPERATOR(pg_catalog.<) 1) OR (count OPERATOR(pg_catalog.>) 10000000) THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = pg_catalog.concat('count ', count, ' is out of range'), HINT = 'A batch has 1 to 10000000 IDs. Call again for more.';
 	END IF;
-	rest := count;
-	WHILE rest OPERATOR(pg_catalog.>) 0 LOOP$f$) || take
-	-- as many as the ticks up to the last permitted one have left
-	|| format($f$			n := ((least(tick OPERATOR(pg_catalog.+) %1$s, %2$s) OPERATOR(pg_catalog.-) (p OPERATOR(pg_catalog.>>) %3$s)) OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.<<) %3$s;
-			n := least(rest, n OPERATOR(pg_catalog.-) (p OPERATOR(pg_catalog.&) %4$s));
-			IF n OPERATOR(pg_catalog.>) 0 AND pg_catalog.pg_sequence_last_value(positions) IS NOT NULL THEN
-				PERFORM pg_catalog.setval(positions, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1);
-				RAISE SQLSTATE 'SNF00';
+	WHILE rest OPERATOR(pg_catalog.>) 0 LOOP
+		now := {clock};
+		ends := pg_catalog.pg_sequence_last_value({limits});
+		IF {in time} THEN
+			-- as many as the open tick seems to have left
+			n := least(rest, ((ends OPERATOR(pg_catalog.<<) {bits}) OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog.-) pg_catalog.pg_sequence_last_value({positions}));
+			RETURN QUERY SELECT {id of i} FROM (SELECT pg_catalog.nextval({positions}) FROM pg_catalog.generate_series(1::pg_catalog.int8, n)) g (i)
+				WHERE (g.i OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<) ends;
+			GET DIAGNOSTICS n = ROW_COUNT;
+			IF n OPERATOR(pg_catalog.>) 0 THEN
+				rest := rest OPERATOR(pg_catalog.-) n;
+				slept := 0;
+				{flush}
+				CONTINUE;
 			END IF;
-			RAISE SQLSTATE 'SNF01';
+		END IF;
+		BEGIN
+{open}			-- as many as the ticks up to the last permitted one have
+			p := tick OPERATOR(pg_catalog.<<) {bits};
+			n := least(rest, ((least(now OPERATOR(pg_catalog.+) {drift}, {last}) OPERATOR(pg_catalog.-) tick) OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.<<) {bits});
+			tick := pg_catalog.setval({positions}, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog.>>) {bits};
+			ends := pg_catalog.setval({limits}, tick OPERATOR(pg_catalog.+) 1);
+			RAISE SQLSTATE 'SNF00';
 		EXCEPTION
 			WHEN SQLSTATE 'SNF00' THEN
 				rest := rest OPERATOR(pg_catalog.-) n;
 				slept := 0;
-				RETURN QUERY SELECT %5$s FROM pg_catalog.generate_series(p, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) g (i);
-			WHEN SQLSTATE 'SNF01' THEN
-				slept := @extschema@.snowflake_portable_wait(positions, %6$L::@extschema@.snowflake_portable_fields, p OPERATOR(pg_catalog.>>) %3$s, tick, slept);
-		END;
+				RETURN QUERY SELECT {id of i} FROM pg_catalog.generate_series(p, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) g (i);
+{wait}$f$;
+BEGIN
+	many := replace(many, '{id of i}', replace(words[6][2], '(p ', '(g.i '));
+	FOREACH word SLICE 1 IN ARRAY words LOOP
+		one := replace(one, word[1], word[2]);
+		many := replace(many, word[1], word[2]);
 	END LOOP;
-END $body$
-$f$, ceil(5.0 / f.tick_ms), f.last_tick, f.sequence_bits, f.mask[7], replace(id, '(p ', '(g.i '), f);
+	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%snextval(%s)', prefix, parameter) || one;
+	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%snextval_batch(%s)', prefix, concat_ws(', ', nullif(parameter, ''), 'count integer')) || many;
 
 	-- and the layout, for all who read IDs without naming one
 	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%I() RETURNS @extschema@.snowflake_portable_fields LANGUAGE sql STABLE PARALLEL SAFE AS %L',
-		CASE WHEN f.width[6] > 0 THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END,
-		format('SELECT %L::@extschema@.snowflake_portable_fields', f));
+		maker_layout, format('SELECT %L::@extschema@.snowflake_portable_fields', f));
 END $write$;
 
 -- Return a layout that may be configured now: another one is refused once there
 -- are IDs. SQLSTATE 55000, 22023.
-CREATE FUNCTION @extschema@.snowflake_portable_choose(positions regclass, configured text, wanted text, preset text)
+CREATE FUNCTION @extschema@.snowflake_portable_choose(limits regclass, configured text, wanted text, preset text)
 RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -739,7 +819,7 @@ DECLARE
 	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_layout(coalesce(wanted, configured, preset));
 BEGIN
 	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
-	IF f.layout IS DISTINCT FROM configured AND pg_sequence_last_value(positions) IS NOT NULL THEN
+	IF f.layout IS DISTINCT FROM configured AND pg_sequence_last_value(limits) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout cannot be changed, since there are IDs of another one',
 			DETAIL = format('The layout of the IDs is "%s".', configured),
 			HINT = 'Leave the layout out. Only where no table has IDs, drop the functions and install them again.';
@@ -751,7 +831,7 @@ CREATE FUNCTION @extschema@.snowflake_set_node(node integer, layout text DEFAULT
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_position'::regclass,
+	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_limit'::regclass,
 		(SELECT c.layout FROM @extschema@.snowflake_config c), layout, 'snowflake'::text);
 BEGIN
 	IF f.width[6] > 0 THEN
@@ -763,7 +843,7 @@ BEGIN
 	END IF;
 	INSERT INTO @extschema@.snowflake_config (node, layout) VALUES (snowflake_set_node.node, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET node = excluded.node, layout = excluded.layout;
-	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_position'::text, 'snowflake_nextval'::text, ''::text,
+	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_'::text, ''::text,
 		@extschema@.snowflake_portable_place_node(node::bigint, f)::text, ''::text);
 END $$;
 
@@ -771,7 +851,7 @@ CREATE FUNCTION @extschema@.snowflake_set_shards(shards text, layout text DEFAUL
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_shard_position'::regclass,
+	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_shard_limit'::regclass,
 		(SELECT c.shard_layout FROM @extschema@.snowflake_config c), layout, 'instagram'::text);
 	part text;
 	range text[];
@@ -794,7 +874,7 @@ BEGIN
 	END LOOP;
 	INSERT INTO @extschema@.snowflake_config (shards, shard_layout) VALUES (snowflake_set_shards.shards, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET shards = excluded.shards, shard_layout = excluded.shard_layout;
-	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_shard_position'::text, 'snowflake_shard_nextval'::text, 'shard integer'::text,
+	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_shard_'::text, 'shard integer'::text,
 		format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6]),
 		format($f$	IF shard IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null', HINT = 'Give a number; COALESCE() gives one where there is none.';
@@ -826,8 +906,9 @@ END $do$;
 
 -- ---- administration ----
 
--- Let the last position of one sequence be at least that before a time.
-CREATE FUNCTION @extschema@.snowflake_portable_raise(positions regclass, f @extschema@.snowflake_portable_fields, ms bigint) RETURNS void
+-- Issue no position before a time any more.
+CREATE FUNCTION @extschema@.snowflake_portable_raise(positions regclass, limits regclass,
+	f @extschema@.snowflake_portable_fields, ms bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -835,8 +916,10 @@ DECLARE
 	tick bigint := (ms + f.tick_ms - 1) / f.tick_ms - f.epoch_ms / f.tick_ms;
 BEGIN
 	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+	tick := greatest(tick, pg_sequence_last_value(limits));
 	IF tick > 0 THEN
-		PERFORM setval(positions, greatest(pg_sequence_last_value(positions), (tick << f.sequence_bits) - 1));
+		PERFORM setval(positions, (tick << f.sequence_bits) - 1);
+		PERFORM setval(limits, tick);
 	END IF;
 END $$;
 
@@ -889,11 +972,11 @@ BEGIN
 			HINT = 'Check the ID. If it is one of another layout, name that. Only if it is meant, call snowflake_advance(id, force => true).';
 	END IF;
 	IF configured.layout IS NOT NULL THEN
-		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_position'::regclass,
+		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_position'::regclass, '@extschema@.snowflake_limit'::regclass,
 			@extschema@.snowflake_portable_layout(configured.layout), until);
 	END IF;
 	IF configured.shard_layout IS NOT NULL THEN
-		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_shard_position'::regclass,
+		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_shard_position'::regclass, '@extschema@.snowflake_shard_limit'::regclass,
 			@extschema@.snowflake_portable_layout(configured.shard_layout), until);
 	END IF;
 	RETURN @extschema@.snowflake_portable_time(until);
@@ -915,8 +998,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 	), given AS (
 		SELECT c.relowner AS owner, format('TABLE %s', c.oid::regclass) AS name, a.grantee, a.privilege_type AS privilege
 		FROM pg_class c, aclexplode(c.relacl) a
-		WHERE c.oid IN ('@extschema@.snowflake_config'::regclass, '@extschema@.snowflake_position'::regclass,
-			'@extschema@.snowflake_shard_position'::regclass) AND a.privilege_type <> 'SELECT'
+		WHERE c.relnamespace = to_regnamespace('@extschema@') AND c.relname ~ '^snowflake_(config|flush|(shard_)?(position|limit))$'
+			AND a.privilege_type <> 'SELECT'
 		UNION ALL
 		SELECT c.relowner, format('SCHEMA %s', n.oid::regnamespace), a.grantee, a.privilege_type
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
@@ -966,17 +1049,16 @@ DECLARE
 BEGIN
 	REVOKE ALL ON FUNCTION
 		@extschema@.snowflake_portable_wait(regclass, @extschema@.snowflake_portable_fields, bigint, bigint, bigint),
-		@extschema@.snowflake_portable_write(@extschema@.snowflake_portable_fields, text, text, text, text, text),
+		@extschema@.snowflake_portable_write(@extschema@.snowflake_portable_fields, text, text, text, text),
 		@extschema@.snowflake_portable_choose(regclass, text, text, text),
-		@extschema@.snowflake_portable_raise(regclass, @extschema@.snowflake_portable_fields, bigint),
+		@extschema@.snowflake_portable_raise(regclass, regclass, @extschema@.snowflake_portable_fields, bigint),
 		@extschema@.snowflake_set_node(integer, text),
 		@extschema@.snowflake_set_shards(text, text),
 		@extschema@.snowflake_advance(bigint, boolean, text) FROM PUBLIC;
 	FOR given IN
 		WITH guard AS (
 			SELECT format('TABLE %s', c.oid::regclass) AS name, relowner AS owner, relacl AS acl
-			FROM pg_class c WHERE c.oid IN ('@extschema@.snowflake_config'::regclass,
-				'@extschema@.snowflake_position'::regclass, '@extschema@.snowflake_shard_position'::regclass)
+			FROM pg_class c WHERE relnamespace = to_regnamespace('@extschema@') AND relname ~ '^snowflake_(config|flush|(shard_)?(position|limit))$'
 			UNION ALL
 			SELECT format('FUNCTION %s', p.oid::regprocedure), proowner, proacl
 			FROM pg_proc p WHERE pronamespace = to_regnamespace('@extschema@') AND proname ~ '^snowflake_(portable_|set_|advance$)'
@@ -986,8 +1068,10 @@ BEGIN
 	LOOP
 		EXECUTE concat('REVOKE ALL ON ', given);
 	END LOOP;
-	REVOKE ALL ON @extschema@.snowflake_config, @extschema@.snowflake_position, @extschema@.snowflake_shard_position FROM PUBLIC;
-	GRANT SELECT ON @extschema@.snowflake_config, @extschema@.snowflake_position, @extschema@.snowflake_shard_position TO PUBLIC;
+	REVOKE ALL ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
+		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit FROM PUBLIC;
+	GRANT SELECT ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
+		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit TO PUBLIC;
 END $do$;
 
 COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'the next ID of this node (portable functions)';

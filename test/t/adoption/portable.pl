@@ -178,7 +178,16 @@ query($both, 'CREATE INDEX at ON t (ids.snowflake_timestamp(id, $$twitter$$))', 
 refused($both, "SET search_path = ids; $there", '2BP01', qr/cannot all be kept.*these are none: index public\.at\./s, 'an index is named', %swap);
 query($both, 'DROP INDEX at', %swap);
 refused($both, "SET search_path = public; $there", 'P0001', qr/does not begin with the schema/, 'not there', %swap);
-query($both, "SET search_path = ids; $there", %swap);
+# a transaction that has made an ID makes another while the script waits for it
+my $open = $both->background_psql('swap');
+$open->query_safe('BEGIN; INSERT INTO p (n) VALUES (1)');
+my $script = IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $both->connstr('swap'),
+		'-c', 'SET search_path = ids', '-f', "$top/sql/portable-to-extension.sql" ], '2>', \my $notices);
+$both->poll_query_until('swap', 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)') or die;
+$open->query_safe('INSERT INTO p (n) VALUES (1); INSERT INTO p (n) VALUES (2); COMMIT');
+$open->quit;
+ok($script->finish, 'the script waits for a transaction, and that not for it') or diag($notices);
+like($notices, qr/ALTER TABLE ONLY public\.t ALTER id SET DEFAULT ids\.snowflake_nextval\(\)/, 'it prints what it changes');
 is(query($both, 'SELECT extname, extnamespace::regnamespace FROM pg_extension WHERE extname = $$snowflake$$', %swap), 'snowflake|ids', 'the extension is there');
 is(query($both, q{SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND proname ~ 'portable'}, %swap), '0', '... and nothing of the functions');
 is(swapped(), $was, 'defaults and views are as they were, and IDs go on above');
@@ -195,6 +204,30 @@ refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock 
 command_ok([ 'psql', '-XAtq', '-d', $both->connstr('swap'), '-f', "$top/sql/extension-to-portable.sql" ], 'back');
 refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
   foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)';
+
+# the functions are another role's: none of them runs as who swaps
+my %tenant = (database => 'tenant');
+query($both, 'CREATE ROLE tenant; CREATE DATABASE tenant');
+query($both, qq{CREATE SCHEMA ids AUTHORIZATION tenant; SET ROLE tenant; SET search_path = ids; $install
+	SELECT snowflake_set_node(1), snowflake_set_shards('3'); SELECT snowflake_nextval(), snowflake_shard_nextval(3);
+	CREATE SEQUENCE caught;
+	CREATE OR REPLACE FUNCTION snowflake_portable_layout(layout text) RETURNS snowflake_portable_fields LANGUAGE plpgsql AS \$\$
+		BEGIN
+			IF current_user <> 'tenant' THEN PERFORM nextval('ids.caught'); END IF;
+			RETURN ids.snowflake_portable_node_layout();
+		END \$\$;
+	ALTER TABLE snowflake_config RENAME TO c;
+	CREATE VIEW snowflake_config AS SELECT c.* FROM c, snowflake_portable_layout('twitter')}, %tenant);
+refused($both, "SET search_path = ids; $there", 'P0001', qr/is not that of the portable functions/, 'a view in place of the table', %tenant);
+query($both, 'DROP VIEW ids.snowflake_config; ALTER TABLE ids.c RENAME TO snowflake_config', %tenant);
+my $least = query($both, 'SELECT ids.snowflake_nextval()', %tenant);
+query($both, "SET search_path = ids; $there", %tenant);
+is(query($both, 'SELECT is_called FROM ids.caught', %tenant), 'f', 'no function of another role runs as who swaps');
+cmp_ok(query($both, 'SELECT ids.snowflake_nextval()', %tenant), '>', $least, '... and the position came along');
+command_ok([ 'psql', '-XAtq', '-d', $both->connstr('tenant'), '-f', "$top/sql/extension-to-portable.sql" ], 'back');
+is(query($both, q{SELECT DISTINCT proowner::regrole FROM pg_proc WHERE pronamespace = 'ids'::regnamespace
+	UNION SELECT relowner::regrole FROM pg_class WHERE relnamespace = 'ids'::regnamespace}, %tenant), 'tenant', '... to the owner of the schema');
+cmp_ok(query($both, 'SET ROLE tenant; SELECT ids.snowflake_nextval() FROM ids.snowflake_set_node(2)', %tenant), '>', $least, '... who can use them');
 
 # a server with another layout
 query($both, 'CREATE DATABASE other');
@@ -276,6 +309,21 @@ my %highest;
 $checker->clients(\%highest);
 $checker->forget;
 
+# a million, also where a tick has room for few
+query($node, q{CREATE DATABASE few});
+query($node, qq{CREATE SCHEMA ids; SET search_path = ids; $install SELECT snowflake_set_node(5, 'javascript')}, database => 'few');
+foreach my $many ([ postgres => 1000000 ], [ few => 40000 ])
+{
+	my ($database, $n) = @$many;
+	my $each = $n / 8;
+	query($node, 'CREATE TABLE m (id bigint)', database => $database);
+	my @clients = map { IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr($database), '-c', "INSERT INTO m SELECT $_" ]) }
+	  ("ids.snowflake_nextval() FROM generate_series(1, $each)") x 6,
+	  ("ids.snowflake_nextval_batch(1000) FROM generate_series(1, $each / 1000)") x 2;
+	is(scalar(grep { !$_->finish } @clients), 0, "8 clients have $n IDs");
+	is(query($node, 'SELECT count(*), count(DISTINCT id) FROM m', database => $database), "$n|$n", '... no ID twice');
+}
+
 # a rollback does not return an ID, and no lock is held until it
 my $before = query($node, "BEGIN; SELECT snowflake_nextval(); ROLLBACK");
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before, 'a rollback gives nothing back');
@@ -300,6 +348,28 @@ query($node, 'INSERT INTO t DEFAULT VALUES');
 $checker->clients(\%highest);
 $checker->forget;
 
+# an ID that its client has seen outlives a crash also if another transaction, which is
+# lost, has written the position
+query($node, 'CREATE DATABASE frozen');
+my %frozen = (database => 'frozen');
+query($node, qq{CREATE SCHEMA ids; SET search_path = ids; $install SELECT snowflake_set_node(5)}, %frozen);
+query($node, $_) foreach q{ALTER SYSTEM SET wal_writer_delay = '10s'}, 'SELECT pg_reload_conf()';
+set_clock($node, '2031-01-02 03:04:05');
+query($node, 'SELECT ids.snowflake_nextval()', %frozen);
+my $lost = $node->background_psql('frozen');
+$lost->query_safe('BEGIN; SELECT ids.snowflake_nextval()');
+my $seen = query($node, 'SELECT ids.snowflake_nextval()', %frozen);
+is(query($node, "SELECT created_at AT TIME ZONE 'UTC', sequence FROM ids.snowflake_decode($seen)", %frozen), '2031-01-02 03:04:05|2',
+	'a third ID of one tick');
+$node->stop('immediate');
+eval { $lost->quit };
+start_by_clock($node, SnowflakeTest::clock_file($node));
+cmp_ok(query($node, 'SELECT ids.snowflake_nextval()', %frozen), '>', $seen, '... after a crash, the next one is above it');
+query($node, 'ALTER SYSTEM RESET wal_writer_delay');
+set_clock($node, '+0');
+refused($node, 'SELECT ids.snowflake_nextval()', '58000', qr/behind the next ID/, 'back from there: refused', %frozen);
+query($node, 'DROP DATABASE frozen');
+
 # ---- a standby ----
 
 $node->backup('backup');
@@ -309,7 +379,7 @@ start_with_clock($standby, '+0');
 $load = start_load($checker, 'main', $node->connstr('postgres'), 4);
 $load->more(500);
 $load->finish;
-refused($standby, 'SELECT snowflake_nextval()', '25006', qr/during recovery/, 'a standby makes no IDs');
+refused($standby, 'SELECT snowflake_nextval()', '25006', qr/during recovery|read-only transaction/, 'a standby makes no IDs');
 is(query($standby, 'SELECT count(snowflake_node(id)) = count(*) FROM t'), 't', 'it reads them');
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $node->stop('immediate');
@@ -361,9 +431,10 @@ refused($node, "SET ROLE app; $_", '42501', qr/permission denied/, "... and may 
 	'BEGIN; LOCK TABLE ids.snowflake_config IN ACCESS EXCLUSIVE MODE', 'BEGIN; LOCK TABLE ids.snowflake_config IN SHARE MODE',
 	'UPDATE ids.snowflake_config SET node = 8', 'SELECT ids.snowflake_set_node(8)', q{SELECT ids.snowflake_set_shards('4')},
 	'SELECT ids.snowflake_advance(ids.snowflake_nextval())',
-	q{SELECT ids.snowflake_portable_wait('ids.snowflake_position', ids.snowflake_portable_node_layout(), 1, 1, 1)},
-	q{SELECT ids.snowflake_portable_raise('ids.snowflake_position', ids.snowflake_portable_node_layout(), 1)};
-refused($node, q{SELECT nextval('ids.snowflake_shard_position')}, '2200H', qr/reached maximum/, 'nextval() fails for everybody', %guarded);
+	q{SELECT setval('ids.snowflake_limit', 0)}, q{SELECT setval('ids.snowflake_shard_limit', 0)}, q{SELECT setval('ids.snowflake_flush', 0)},
+	q{SELECT ids.snowflake_portable_wait('ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1, 1, 1)},
+	q{SELECT ids.snowflake_portable_raise('ids.snowflake_position', 'ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1)};
+refused($node, q{SELECT nextval('ids.snowflake_shard_limit')}, '2200H', qr/reached maximum/, 'nextval() on a limit fails for everybody', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/the layout cannot be changed/, 'another layout is refused', %guarded);
 refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(1024)}, '22023', qr/room for 0 to 1023/, 'a node id that the layout has no room for', %guarded);
@@ -384,6 +455,7 @@ foreach my $op ('+', '-', '*', '/', '%', '&', '|', '<<', '>>', '=', '<>', '<', '
 }
 foreach my $function ('date_part(text, timestamptz)', 'clock_timestamp()', 'setval(regclass, bigint)', 'pg_sequence_last_value(regclass)',
 	'timezone(text, timestamp)', 'generate_series(bigint, bigint)', 'floor(double precision)', 'format(text, bigint)', 'left(text, integer)',
+	'nextval(regclass)', 'pg_current_xact_id_if_assigned()', 'setval(regclass, integer)',
 	'concat(text, integer, text)', 'quote_ident(text)', 'replace(text, text, text)', 'set_config(text, text, boolean)', 'current_setting(text)')
 {
 	push @traps, "CREATE FUNCTION m.$function RETURNS integer LANGUAGE plpgsql AS \$\$ BEGIN RAISE 'trapped'; END \$\$;";

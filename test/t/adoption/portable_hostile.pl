@@ -1,11 +1,12 @@
 # The portable functions beside a hostile role. The role that makes the first ID keeps
-# no lock. A role that may create functions in the same schema gets no right of the
+# no lock, nor does a client that does not read. A role that may create functions in the same schema gets no right of the
 # owner. Settings of a session change no answer. The status names roles that have too
 # many rights.
 #
 # takes: 12 s
 use strict;
 use warnings FATAL => 'all';
+use IO::Socket::UNIX;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -45,6 +46,21 @@ foreach my $level ('READ COMMITTED', 'REPEATABLE READ')
 	$caller->quit;
 }
 
+# ... nor any other one, if the owner has made the first in the same transaction
+{
+	my $owner = $node->background_psql('postgres');
+	my $caller = $node->background_psql('postgres', on_error_stop => 0);
+	$owner->query_safe(q{BEGIN; SELECT ids.snowflake_set_node(2, 'snowflake'); SELECT ids.snowflake_nextval()});
+	$caller->query_until(qr/calling/, "\\echo calling\nSELECT 'other ' || ids.snowflake_nextval();\n");
+	$node->poll_query_until('postgres', 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)') or die;
+	$owner->query_safe('COMMIT');
+	$owner->quit;
+	$caller->query('SELECT 1');
+	like($caller->{stderr}, qr/the layout was changed meanwhile/, 'nobody makes another ID in a layout that is no more');
+	$caller->quit;
+	like(answer($node, 'SELECT ids.snowflake_nextval()'), qr/^\d+$/, '... and the position stays in reach');
+}
+
 query($node, q{SELECT ids.snowflake_set_shards('0-3')});
 my $first = $node->background_psql('postgres');
 $first->query_safe('SET ROLE mallory; BEGIN; SELECT ids.snowflake_shard_nextval(1)');
@@ -52,6 +68,42 @@ like(answer($node, q{SET lock_timeout = '1s'; SELECT ids.snowflake_shard_nextval
 	'a transaction that has made the first ID stops nobody');
 $first->query_safe('ROLLBACK');
 $first->quit;
+
+# ---- a client that does not read ----
+
+# Send a statement to the server, and read nothing of the answer.
+sub deaf_client
+{
+	my ($sql) = @_;
+	my $user = query($node, 'SELECT session_user');
+	my $socket = IO::Socket::UNIX->new(Peer => $node->host . '/.s.PGSQL.' . $node->port) or die "no connection: $!";
+	my $start = pack('N', 196608) . "user\0$user\0database\0postgres\0\0";
+	my ($type, $length, $rest);
+
+	syswrite($socket, pack('N', 4 + length $start) . $start);
+	do
+	{
+		read($socket, my $head, 5) == 5 or die 'no answer';
+		($type, $length) = unpack('aN', $head);
+		read($socket, $rest, $length - 4) if $length > 4;
+	} until $type eq 'Z';
+	syswrite($socket, 'Q' . pack('N', 5 + length $sql) . "$sql\0");
+	return $socket;
+}
+
+# The server sends it messages until it waits for that client: not with the lock.
+my @deaf;
+foreach my $n (1 .. 8)
+{
+	push @deaf, deaf_client('SET ROLE mallory; SET client_min_messages = debug5;
+		SELECT count(ids.snowflake_shard_nextval(1)) FROM generate_series(1, 10000000)');
+	$node->poll_query_until('postgres', "SELECT count(*) = $n FROM pg_stat_activity WHERE wait_event = 'ClientWrite'")
+	  or die 'a client hears everything';
+	last if query($node, q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass AND mode = 'ExclusiveLock')}) eq 't';
+}
+is(scalar @deaf, 8, 'a client that does not read keeps no lock');
+like(answer($node, q{SET lock_timeout = '10s'; SELECT ids.snowflake_shard_nextval(2)}), qr/^\d+$/, '... and stops nobody');
+close $_ foreach @deaf;
 
 # ---- settings of a session ----
 
@@ -79,6 +131,7 @@ foreach my $setting (@strings, 'quote_all_identifiers = on', 'array_nulls = off'
 
 like(privileges(), qr/^ok/, 'nobody has too many rights');
 foreach my $grant ('UPDATE ON SEQUENCE ids.snowflake_position', 'ALL ON SEQUENCE ids.snowflake_shard_position',
+	'UPDATE ON SEQUENCE ids.snowflake_limit', 'USAGE ON SEQUENCE ids.snowflake_shard_limit', 'UPDATE ON SEQUENCE ids.snowflake_flush',
 	'UPDATE ON ids.snowflake_config', 'CREATE ON SCHEMA ids')
 {
 	query($node, "GRANT $grant TO mallory");
@@ -118,7 +171,7 @@ my $traps = query($node, q{
 				END;
 			END LOOP;
 		END LOOP;
-		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_raise(text, ids.snowflake_portable_fields, bigint) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
+		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_raise(text, text, ids.snowflake_portable_fields, bigint) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
 		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_require_fit(numeric, ids.snowflake_portable_fields) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
 	END $do$;
 	SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND prokind = 'f'});

@@ -85,5 +85,15 @@ query($node, 'DROP TABLE t; DROP EXTENSION snowflake_portable', %tle);
 is(query($node, q{SELECT count(*) FROM pg_class WHERE relnamespace = 'ids'::regnamespace}, %tle), '0',
 	'DROP EXTENSION leaves nothing');
 
+# ---- ... is replaced by the library ----
+
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'\nsnowflake.node_id = '7'\nsnowflake.shards = '3'\n");
+$node->restart;
+query($node, 'SET search_path = ids; ' . slurp_file("$sql/portable-to-extension.sql"), %restored);
+is(query($node, q{SELECT string_agg(extname, ' ' ORDER BY extname) FROM pg_extension}, %restored), 'plpgsql snowflake',
+	'the library takes the place of the extension');
+refused($node, $_, '58000', qr/behind the mark/, "... and the position came along: $_", %restored)
+  foreach 'INSERT INTO t DEFAULT VALUES', $shard_next;
+
 $node->stop;
 done_testing();
