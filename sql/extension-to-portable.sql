@@ -29,6 +29,11 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('snowflake.node_id is "%s", which is no number', node),
 			HINT = 'ALTER SYSTEM SET snowflake.node_id to the number, and restart the server.';
 	END IF;
+	EXECUTE format('SELECT found, remedy FROM %I.snowflake_status() WHERE check_name = %L AND status = %L',
+		home, 'recorded configuration', 'error') INTO wrong, statement;
+	IF wrong IS NOT NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = wrong, HINT = statement;
+	END IF;
 	-- from here on no session can extend the mark, and no ID lies above it
 	SELECT format('ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO %s', relowner::regrole) INTO statement
 	FROM pg_class WHERE oid = 'snowflake_state.snowflake_mark'::regclass;

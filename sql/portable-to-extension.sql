@@ -8,8 +8,8 @@
 -- What depends on a function (defaults, views, indexes, generated columns, and
 -- SQL bodies) would go with it, so views and defaults are dropped and made again
 -- as they were; whatever else depends on one is named, and nothing is changed.
--- PL/pgSQL bodies name functions by text, and find the new ones. No function of that
--- schema is called, which another role may own.
+-- PL/pgSQL bodies name functions by text, and find the new ones. None of the old
+-- functions is called, since another role may own them.
 DO $portable$
 DECLARE
 	path pg_catalog.text := pg_catalog.current_setting('search_path');

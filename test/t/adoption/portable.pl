@@ -141,6 +141,14 @@ like(query($both, q{SET search_path = "The portable"; EXPLAIN SELECT FROM genera
 		WHERE id >= snowflake_min_id('2025-01-02', 'twitter')}), qr/>= '?\d+/,
 	'a bound is a constant to the planner');
 
+query($both, 'CREATE TABLE k (id bigint PRIMARY KEY)');
+foreach my $layout ('', ", 'twitter'")
+{
+	like(query($both, qq{SET search_path = public, "The portable"; SET enable_seqscan = off; SET enable_bitmapscan = off;
+		EXPLAIN SELECT FROM k WHERE id >= snowflake_min_id(now()$layout) AND id <= snowflake_max_id('2030-01-02'$layout)}),
+		qr/Index Cond: \(\(id >= .*AND \(id <= /, "bounds are a range of the key$layout");
+}
+
 # ---- the exchange for the library, and back ----
 
 my %swap = (database => 'swap');
@@ -236,11 +244,17 @@ refused($both, "SET search_path = ids; $there", '55000',
 	qr/the layout of the node's IDs is another one.*ALTER SYSTEM SET snowflake.layout = 'timestamp:41 node:7 sequence:5 epoch:2024-01-01'/s,
 	'another layout is refused', database => 'other');
 cmp_ok(query($both, 'SELECT ids.snowflake_nextval()', database => 'other'), '>', 0, '... and nothing has changed');
+query($both, "SET search_path = ids; $there SELECT ids.snowflake_nextval()", %tenant);
+$both->append_conf('postgresql.conf', q{snowflake.layout = 'timestamp:41 node:9 sequence:13 epoch:2023-01-01'});
+$both->restart;
+command_fails_like([ 'psql', '-XAtq', '-d', $both->connstr('tenant'), '-f', "$top/sql/extension-to-portable.sql" ],
+	qr/ERROR:  \S.*layout.*HINT:  \S.*layout/s, '... and back, too');
+is(query($both, 'SELECT extname FROM pg_extension WHERE extname = $$snowflake$$', %tenant), 'snowflake', '... where nothing has changed, either');
 $both->stop('immediate');
 
 # ---- no ID twice ----
 
-my $node = plain_server('main', "wal_level = replica");
+my $node = plain_server('main', 'wal_level = replica', 'max_prepared_transactions = 2');
 start_with_clock($node, '+0');
 query($node, "CREATE SCHEMA ids; SET search_path = ids; $install");
 refused($node, 'SELECT ids.snowflake_nextval()', '55000',
@@ -279,10 +293,13 @@ foreach my $round (1, 2)
 		qw(commit rollback select shard batch single));
 	my @dying = map { start_dying("$dir/stop$round") } 1, 2;
 	my $ended = 0;
+	my $tries = 0;
 
 	$load->more(500);
-	foreach (1 .. 40)
+	until ($tries >= 40 && $ended > 0 && slurp_file("$dir/errors") =~ /statement timeout/ &&
+		grep { slurp_file("$_.err") =~ /57014/ } $load->files)
 	{
+		die 'nobody is interrupted' if ++$tries > 5000;
 		query($node, q{
 			SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 			WHERE backend_type = 'client backend' AND pid <> pg_backend_pid() AND random() < 0.4});
@@ -327,6 +344,9 @@ foreach my $many ([ postgres => 1000000 ], [ few => 40000 ])
 # a rollback does not return an ID, and no lock is held until it
 my $before = query($node, "BEGIN; SELECT snowflake_nextval(); ROLLBACK");
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before, 'a rollback gives nothing back');
+check_ids('savepoints, and a prepared transaction', [ split /\n/, query($node, q{BEGIN; SELECT snowflake_nextval();
+	SAVEPOINT s; SELECT snowflake_nextval(); SELECT snowflake_nextval_batch(3); ROLLBACK TO s; SELECT snowflake_nextval();
+	PREPARE TRANSACTION 'p'; SELECT snowflake_nextval(); ROLLBACK PREPARED 'p'; SELECT snowflake_nextval_batch(3)}) ]);
 is(query($node, q{BEGIN; DO 'BEGIN PERFORM ids.snowflake_nextval(); END';
 	SELECT count(*) FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass AND mode = 'ExclusiveLock'}), '0',
 	'the lock is free before the transaction ends');
