@@ -91,12 +91,14 @@ sub deaf_client
 	return $socket;
 }
 
-# The server sends it messages until it waits for that client: not with the lock.
+# The server sends it messages until it waits for that client, each time with another
+# one of the six that opening a tick has: not with the lock.
 my @deaf;
 foreach my $n (1 .. 8)
 {
-	push @deaf, deaf_client('SET ROLE mallory; SET client_min_messages = debug5;
-		SELECT count(ids.snowflake_shard_nextval(1)) FROM generate_series(1, 10000000)');
+	push @deaf, deaf_client("DO 'BEGIN FOR i IN 1..$n LOOP RAISE NOTICE \$\$\$\$; END LOOP; END';
+		SET ROLE mallory; SET client_min_messages = debug5;
+		SELECT count(ids.snowflake_shard_nextval(1)) FROM generate_series(1, 10000000)");
 	$node->poll_query_until('postgres', "SELECT count(*) = $n FROM pg_stat_activity WHERE wait_event = 'ClientWrite'")
 	  or die 'a client hears everything';
 	last if query($node, q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass AND mode = 'ExclusiveLock')}) eq 't';
