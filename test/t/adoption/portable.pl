@@ -2,7 +2,7 @@
 # whatever ends a call or the server, and other roles cannot break them. The exchange
 # for the library works in both directions.
 #
-# takes: 50 s
+# takes: 60 s
 use strict;
 use warnings FATAL => 'all';
 use JSON::PP qw(decode_json);

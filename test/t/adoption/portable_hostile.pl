@@ -3,7 +3,7 @@
 # owner. Settings of a session change no answer. The status names roles that have too
 # many rights.
 #
-# takes: 12 s
+# takes: 20 s
 use strict;
 use warnings FATAL => 'all';
 use IO::Socket::UNIX;
