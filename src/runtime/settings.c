@@ -199,32 +199,32 @@ define_limits(void)
 {
 	DefineCustomIntVariable("snowflake.max_clock_drift",
 							"How far an ID's timestamp may be ahead of the wall clock.",
-							"Rounded up to whole ticks. Full sequences borrow, and steps of the clock are bridged, up to this.",
+							"Rounded up to whole ticks. When the sequence of a tick is full, calls take the next ticks, up to this far ahead.",
 							&sf_max_clock_drift, 5, 0, 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_clock_wait",
 							"How long a call may sleep for the wall clock before it is an error.",
-							"Not below snowflake.reserve, or calls fail for that long after a crash.",
+							"If this is less than snowflake.reserve, calls fail for up to that long after a crash.",
 							&sf_max_clock_wait, 3000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_clock_jump",
-							"Largest forward jump of the wall clock that is believed.",
-							"A larger one needs snowflake_accept('clock').",
+							"Largest forward jump of the wall clock that the server believes.",
+							"After a larger one calls are refused until snowflake_accept('clock').",
 							&sf_max_clock_jump, 3600, 1, 366 * 24 * 3600,
 							PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.reserve",
-							"How far the durable mark is moved ahead of the clock.",
-							"It is flushed once per half of this while IDs are made; after a crash as much is skipped.",
+							"How far ahead of the clock the server moves the mark of a database.",
+							"The mark is a time that all IDs of the database lie below. After a crash the first call waits for up to this long.",
 							&sf_reserve, 2000, 100, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomEnumVariable("snowflake.sequence_start",
 							 "Where the sequence starts in a tick that a call opens.",
-							 "\"random\" starts somewhere in the lower half, against IDs that are all even.",
+							 "\"random\" starts somewhere in the lower half, so that not all IDs of a slow system are even.",
 							 &sf_sequence_start, SF_START_ZERO,
 							 sequence_starts,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_databases",
-							"Number of databases that may generate at a time.",
+							"Number of databases that may make IDs between two starts of the server.",
 							NULL, &sf_max_databases, 64, 1, 10000,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
@@ -235,7 +235,7 @@ sf_settings_define_planner(void)
 {
 	DefineCustomBoolVariable("snowflake.time_ranges",
 							 "Plans conditions on snowflake_timestamp(id) as conditions on the ID.",
-							 "Off: they are filters, or served by an index on the expression.",
+							 "If it is off, such a condition can use only an index on the expression itself.",
 							 &sf_time_ranges, true,
 							 PGC_USERSET, GUC_EXPLAIN, NULL, NULL, NULL);
 }

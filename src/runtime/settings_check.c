@@ -38,7 +38,7 @@ sf_settings_define_checks(void)
 {
 	DefineCustomEnumVariable("snowflake.copy_check",
 							 "What happens where a copy of a data directory starts as a server of its own.",
-							 "\"warn\" refuses IDs where the original is seen running on this machine with the same node id, and else writes a line into the log; \"error\" refuses those that the original may issue, too; each until snowflake_accept('copy') is called. A standby that is promoted is no copy.",
+							 "\"warn\" refuses IDs if the original is seen running on this machine with the same node id; else it writes a line into the log. \"error\" refuses all IDs that the original may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
 							 &sf_copy_check, SF_CHECK_WARN, checks,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("snowflake.clock_check",
@@ -47,8 +47,8 @@ sf_settings_define_checks(void)
 							 &sf_clock_check, SF_CHECK_OFF, checks,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.log_interval",
-							"Time after which the log may tell of an event of one kind again.",
-							"0: it tells of each. Some kinds come in larger intervals, or some lines at once.",
+							"Least time between two lines in the log about one kind of event.",
+							"With 0 each event has a line. Some kinds have larger intervals, or some lines at once.",
 							&sf_log_interval, 60 * 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL,
 							sf_settings_publish_log_interval, NULL);

@@ -106,14 +106,14 @@ sf_settings_define_lease(void)
 							   PGC_POSTMASTER, GUC_SUPERUSER_ONLY,
 							   check_registry, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_reserve",
-							"How far ahead of the clock timestamps are reserved in the registry.",
-							"It is extended when a third is used; for as long as what is left, generation goes on without the registry.",
+							"How far ahead of its clock this server reserves timestamps in the registry.",
+							"The server extends the reservation when a third of it is used. Without the registry it makes IDs until the reservation ends.",
 							&sf_leasing_reserve, 90 * 1000, 5 * 1000,
 							24 * 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_presence",
-							"How long the registry takes this server for present after it was last heard of.",
-							"It tells it so three times as often. Others leave a slot alone whose holder is present.",
+							"How long this server counts as present after the registry last heard of it.",
+							"The server reports three times in that time. No other server claims the node id of a server that is present.",
 							&sf_leasing_presence, 30 * 1000, 3 * 1000,
 							3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
@@ -124,7 +124,7 @@ sf_settings_define_lease(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_wait",
 							"How long a call may wait for a node id to be leased.",
-							"Counted from when there was none; a call that comes later fails at once.",
+							"Counted from when the server had none; a call that comes later fails at once.",
 							&sf_leasing_wait, 60 * 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }
