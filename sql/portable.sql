@@ -144,7 +144,7 @@ BEGIN
 				reason := format('The tick must be between 1ms and 1000ms, with its unit; it is "%s".', left(value, 40));
 			END IF;
 		ELSIF kind IS NULL THEN
-			reason := format('"%s" is neither a preset nor a field; fields are timestamp, datacenter, worker, process, node, shard and sequence, besides tick and epoch.', left(word, 40));
+			reason := format('"%s" is neither a preset nor a field; fields are timestamp, datacenter, worker, process, node, shard and sequence; tick and epoch may follow.', left(word, 40));
 		ELSIF f.width[kind] > 0 THEN
 			reason := format('The field "%s" is there twice.', kinds[kind]);
 		ELSIF kind > 1 AND f.width[1] = 0 THEN
@@ -611,7 +611,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout was changed meanwhile', HINT = 'Call again.';
 	ELSIF now < 0 THEN
 		RAISE EXCEPTION USING ERRCODE = '58000', MESSAGE = 'wall clock is before the layout''s epoch',
-			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Set the server''s clock right.';
+			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Correct the server''s clock.';
 	ELSIF tick > f.last_tick THEN
 		RAISE EXCEPTION USING ERRCODE = '2200H', MESSAGE = 'layout has reached its last timestamp',
 			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Check the server''s clock.';
@@ -643,7 +643,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '58000',
 			MESSAGE = format('wall clock is %s behind the next ID''s timestamp', ahead * interval '1 ms'),
 			DETAIL = format('%s ms are allowed, and 3000 ms of waiting.', drift),
-			HINT = format('Set the server''s clock right. Generation goes on by itself when the clock reaches %s.',
+			HINT = format('Correct the server''s clock. IDs resume when the clock reaches %s.',
 				@extschema@.snowflake_portable_time(f.epoch_ms + tick * f.tick_ms - drift));
 	END IF;
 	ahead := greatest(1, least(100, ahead - drift));
@@ -1018,7 +1018,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 		UNION ALL SELECT 'drift', CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'error' ELSE 'ok' END,
 			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN format('the last ID is %s ahead of the wall clock', ahead_ms * interval '1 ms')
 				ELSE 'the last ID is not ahead of the wall clock by more than the drift' END,
-			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'Set the server''s clock right, or wait.' END
+			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'Correct the server''s clock, or wait.' END
 		FROM last
 		UNION ALL SELECT 'layout end', CASE WHEN ends_ms < date_part('epoch', clock_timestamp()) * 1000 + 31536000000 THEN 'warning' ELSE 'ok' END,
 			coalesce('the layout lasts until ' || @extschema@.snowflake_portable_time(ends_ms), 'there is no layout yet'),

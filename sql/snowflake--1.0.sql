@@ -471,7 +471,7 @@ CREATE FUNCTION snowflake_registry_init(layout text DEFAULT NULL)
 RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_init(text) IS
-'make a registry that has lost no data one for servers with this layout; false if it is one';
+'make a registry for servers with this layout, if none has been lost; false if there is one';
 
 CREATE FUNCTION snowflake_registry_recover(
 	largest_reserve interval DEFAULT '90 s',
@@ -479,7 +479,7 @@ CREATE FUNCTION snowflake_registry_recover(
 RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
-'after a loss of data: let nobody claim a slot before what any server may have reserved';
+'after a loss of data: let no server claim a node id before what any server may have reserved';
 
 CREATE FUNCTION snowflake_registry_slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
@@ -493,7 +493,7 @@ COMMENT ON FUNCTION snowflake_registry_slots() IS
 CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
-'free the slot of a holder that is gone; false if nobody held it';
+'free the node id of a server that is gone; false if no server held it';
 
 REVOKE ALL ON FUNCTION snowflake_registry_init(text),
 	snowflake_registry_recover(interval, interval),

@@ -164,12 +164,12 @@ accept_configuration(Oid function)
 		ereport(WARNING,
 				(errmsg("IDs made from now on can repeat IDs that are already in this database, and sort before them"),
 				 errdetail("%s", detail.data),
-				 errhint("Keep a unique index on every column that holds IDs, or put the old configuration back, restart the server, and call this function again.")));
+				 errhint("Keep a unique index on every column that holds IDs, or put the old configuration back, restart the server, and call this function again. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
 	else
 		ereport(WARNING,
 				(errmsg("IDs that are already in this database will decode wrongly with the configured layout"),
 				 errdetail("%s", detail.data),
-				 errhint("Decode them with the recorded layout, given explicitly. IDs made from now on are larger than those.")));
+				 errhint("Decode them with the recorded layout, given explicitly. IDs made from now on are larger than those. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
 	sf_mark_accept_configuration();
 }
 

@@ -47,12 +47,14 @@ require_not_null(FunctionCallInfo fcinfo)
 		if (PG_ARGISNULL(i))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("relation, key and max_rows must not be null")));
+					 errmsg("relation, key and max_rows must not be null"),
+					 errhint("Leave out what is to have its default.")));
 	}
 	if (PG_GETARG_INT32(2) < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("max_rows must be at least 1")));
+				 errmsg("max_rows must be at least 1"),
+				 errhint("Leave it out for 100 rows.")));
 }
 
 /* Throw SQLSTATE 42P01, 42809 unless it is a table. */
@@ -83,12 +85,14 @@ require_column(Oid relation, const char *column)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_COLUMN),
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
-						column, get_rel_name(relation))));
+						column, get_rel_name(relation)),
+				 errhint("Name the column of the key with key => ...; the default is \"id\".")));
 	if (getBaseType(get_atttype(relation, number)) != INT8OID)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" of relation \"%s\" is not of type bigint",
-						column, get_rel_name(relation))));
+						column, get_rel_name(relation)),
+				 errhint("Name a column that holds IDs with key => ...; only bigint can hold them.")));
 }
 
 /* ---- our IDs ---- */

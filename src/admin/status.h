@@ -18,7 +18,7 @@ typedef enum SfStatusLevel
 } SfStatusLevel;
 
 #define SF_STATUS_SET_CLOCK \
-	"Set the server's clock right; generation goes on by itself when it reaches that time."
+	"Correct the server's clock. IDs resume when the clock reaches that time."
 
 /* The contents of the mark's sequence. */
 typedef struct SfStatusMark

@@ -126,12 +126,12 @@ put_steps(ReturnSetInfo *result)
 		sf_status_put(result, "clock steps", SF_STATUS_ERROR,
 					  psprintf("the clock jumped forward by %s: calls are refused",
 							   sf_timefmt_span(offset - baseline)),
-					  "If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept('clock').");
+					  "If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
 	else if (past > 0)
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
 					  psprintf("the clock is %s past the newest mark that was found since the start: it is wrong, or no ID was made for so long",
 							   sf_timefmt_span(past)),
-					  "If the clock is wrong, set it right now: IDs made until then lie in the future, and after that no call gets one before that time comes. If it is right, have an administrator run: SELECT snowflake_accept('clock');");
+					  "If the clock is wrong, correct it now: IDs made until then lie in the future, and after that no call gets one before that time comes. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
 	else if (step != 0)
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
 					  psprintf("the clock was set %s by %s, which no call has met yet",

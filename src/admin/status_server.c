@@ -31,7 +31,7 @@
 #define SEE_LOCKS \
 	"Wait for the end of that transaction, such as DROP EXTENSION. It is the one of: SELECT DISTINCT pid, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation::regclass::text LIKE 'snowflake_state.%' AND mode = 'AccessExclusiveLock';"
 #define SET_LOST_MARK \
-	"If this database holds IDs, have an administrator run this with their highest one, on the primary: SELECT snowflake_advance(max(id)) FROM your_table; If it holds none, all is well: the first call sets the mark."
+	"If this database holds IDs, run on the primary, as a superuser, with their highest one: SELECT snowflake_advance(max(id)) FROM your_table; If it holds none, all is well: the first call sets the mark."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
 
 /* ---- capacity ---- */
@@ -329,7 +329,7 @@ put_refusals(ReturnSetInfo *result)
 		sf_status_put(result, "refusals", SF_STATUS_WARNING,
 					  psprintf("%s; the last one that was not read-only %s ago",
 							   found.data, sf_timefmt_span(ago)),
-					  "See the server's log for what these calls were told. Once that is settled, have an administrator call snowflake_stat_reset().");
+					  "See the server's log for what these calls were told. Once that is settled, run as a superuser: SELECT snowflake_stat_reset();");
 }
 
 static void
@@ -343,7 +343,7 @@ put_copy(ReturnSetInfo *result)
 					  sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
-					  "If no other server has this data any more, have an administrator call snowflake_accept('copy'). If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+					  "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
 }
 
 /* Run these checks; needs shared memory. */

@@ -509,7 +509,7 @@ look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node,
 	put_names(result, "rows above", SF_STATUS_ERROR,
 			  "hold an ID of this node that this server cannot have issued",
 			  &names, seen, columns->n + columns->hidden - seen,
-			  "See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the rows are this server's own, restored without their mark, have an administrator call snowflake_advance() with the largest ID.");
+			  "See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(max(id)) FROM your_table;");
 }
 
 static bool

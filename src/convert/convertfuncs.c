@@ -119,7 +119,7 @@ require_below(const SfConversion *conversion, int64 next)
 						conversion->column, conversion->table),
 				 errdetail("The largest one is %lld, and the next one would be %lld.",
 						   (long long) largest, (long long) next),
-				 errhint("If these IDs were made in the configured layout, have an administrator call snowflake_advance(%lld). Otherwise configure a layout with an earlier epoch, or one whose IDs are larger.",
+				 errhint("If these IDs were made in the configured layout, run as a superuser: SELECT snowflake_advance(%lld); Otherwise configure a layout with an earlier epoch, or one whose IDs are larger.",
 						 (long long) largest)));
 }
 

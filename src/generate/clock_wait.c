@@ -102,7 +102,7 @@ refuse_behind(const SfDelay *delay)
 			 errdetail("snowflake.max_clock_drift allows %s, and snowflake.max_clock_wait %s of waiting.",
 					   sf_timefmt_span(delay->drift_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
-			 errhint("Set the server's clock right. Generation goes on by itself when the clock reaches %s. " SF_MARK_REMEDY,
+			 errhint("Correct the server's clock. IDs resume when the clock reaches %s. " SF_MARK_REMEDY,
 					 sf_timefmt_show(delay->next_ms - delay->drift_ms))));
 }
 

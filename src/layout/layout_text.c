@@ -380,7 +380,7 @@ parse_item(SfLayout *layout, Word item, char *reason, size_t size)
 			return parse_field(layout, i, value, reason, size);
 	}
 	return refuse(reason, size,
-				  "\"%.*s\" is neither a preset nor a field; fields are timestamp, datacenter, worker, process, node, shard and sequence, besides tick and epoch.",
+				  "\"%.*s\" is neither a preset nor a field; fields are timestamp, datacenter, worker, process, node, shard and sequence; tick and epoch may follow.",
 				  shown(item), item.start);
 }
 

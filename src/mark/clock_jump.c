@@ -70,7 +70,7 @@ sf_clock_jump_refuse(const SfClockLook *look)
 			 errdetail("It now says %s; snowflake.max_clock_jump is %s.",
 					   sf_timefmt_show(look->now_ms),
 					   sf_timefmt_span(sf_max_clock_jump * INT64CONST(1000))),
-			 errhint("If the clock is wrong, set it right, and generation goes on. If it is right, have an administrator call snowflake_accept('clock').")));
+			 errhint("If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');")));
 }
 
 /*
@@ -128,7 +128,7 @@ sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)
 				 psprintf("The clock says %s. All IDs of this database lie before %s.",
 						  sf_timefmt_show(look->now_ms),
 						  sf_timefmt_show(found_ms)),
-				 "If no ID was made for so long, all is well. If the clock is wrong, set it right now: IDs made until then lie in the future, and after that no call gets one before that time comes.",
+				 "If no ID was made for so long, all is well. If the clock is wrong, correct it now: IDs made until then lie in the future, and after that no call gets one before that time comes.",
 				 "the wall clock is %s past the last mark of this database",
 				 sf_timefmt_span(look->now_ms - found_ms));
 }

@@ -111,7 +111,7 @@ look_up(Oid function)
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
 							number_names[i]),
-					 errhint("Restore the sequence, or create the extension again, and have an administrator call snowflake_advance() with the largest ID in use.")));
+					 errhint("Restore the sequence, or create the extension again. Then run as a superuser, with the largest ID in use: SELECT snowflake_advance(max(id)) FROM your_table;")));
 		}
 		number_oids[i] = oid;
 		number_hashes[i] = GetSysCacheHashValue1(RELOID,
@@ -234,7 +234,7 @@ sequence_data(Relation rel, Page page)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("page of sequence \"%s\" is damaged",
 						RelationGetRelationName(rel)),
-				 errhint("Restore the database from a backup, or create the extension again and have an administrator call snowflake_advance() with the largest ID in use.")));
+				 errhint("Restore the database from a backup. Or create the extension again, and run as a superuser, with the largest ID in use: SELECT snowflake_advance(max(id)) FROM your_table;")));
 	item = PageGetItemId(page, FirstOffsetNumber);
 	tuple = (HeapTupleHeader) PageGetItem(page, item);
 	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);

@@ -147,7 +147,7 @@ refuse_mark(const Outcome *outcome)
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %s.",
 					   sf_timefmt_show(outcome->found_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
-			 errhint("Set the server's clock right; generation goes on by itself when it reaches that time. " SF_MARK_REMEDY)));
+			 errhint("Correct the server's clock. IDs resume when the clock reaches the mark. " SF_MARK_REMEDY)));
 }
 
 /* ---- the protocol ---- */

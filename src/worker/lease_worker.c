@@ -152,7 +152,8 @@ configure(SfLeaseConfig *config)
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("node id does not fit the layout"),
-				 errdetail("%s", reason)));
+				 errdetail("%s", reason),
+				 errhint("Change or unset the number, or choose a layout that has room for it.")));
 	claimant->owner = random_number() | 1;
 	claimant->server = sf_identity_server();
 	set_host(claimant);

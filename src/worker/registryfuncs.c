@@ -114,14 +114,15 @@ get_ahead_ms(FunctionCallInfo fcinfo, SfJob *job)
 		if (PG_ARGISNULL(i))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-					 errmsg("largest_reserve and largest_offset must not be null")));
+					 errmsg("largest_reserve and largest_offset must not be null"),
+					 errhint("Leave out what is to have its default.")));
 		then = DirectFunctionCall2(timestamptz_pl_interval, then,
 								   PG_GETARG_DATUM(i));
 		if (DatumGetTimestampTz(then) < now ||
 			DatumGetTimestampTz(then) - now > SF_JOB_AHEAD_MAX_MS * 1000)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("largest_reserve and largest_offset must be from 0 to 31 days"),
+					 errmsg("largest_reserve and largest_offset must be from 0 to 31 days together"),
 					 errhint("Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.")));
 		job->ahead_ms = (DatumGetTimestampTz(then) - now + 999) / 1000;
 		if (i == 0)
@@ -243,7 +244,8 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-				 errmsg("slot must not be null")));
+				 errmsg("slot must not be null"),
+				 errhint("SELECT * FROM snowflake_registry_slots() lists the slots.")));
 	if (slot < 0 || slot > PG_UINT32_MAX)
 		PG_RETURN_BOOL(false);
 	job.node = (uint32) slot;

@@ -355,10 +355,10 @@ is(query($node, q{BEGIN; DO 'BEGIN PERFORM ids.snowflake_nextval(); END';
 
 set_clock($node, '-3600');
 my @refused = map { refused($node, "SELECT $_", '58000',
-		qr/wall clock is 00:5\d:.* behind the next ID's timestamp.*HINT:  Set the server's clock right\. Generation goes on by itself when/s,
+		qr/wall clock is 00:5\d:.* behind the next ID's timestamp.*HINT:  Correct the server's clock\. IDs resume when the clock reaches/s,
 		"an hour back: $_ is refused") } 'snowflake_nextval()', 'snowflake_nextval_batch(10)', 'snowflake_shard_nextval(3)';
 like(query($node, "SELECT status, remedy FROM snowflake_status() WHERE check_name = 'drift'"),
-	qr/^error\|Set the server's clock right/, 'the status says so');
+	qr/^error\|Correct the server's clock/, 'the status says so');
 set_clock($node, '-1.5');
 my $load = start_load($checker, 'main', $node->connstr('postgres'), 4);
 $load->more(500);

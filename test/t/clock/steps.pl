@@ -49,7 +49,7 @@ like_log($node, qr/LOG:  snowflake SF101: waiting for the wall clock, which is \
 
 # further: every function refuses, and so does the probe
 set_clock($node, '-3600');
-my $behind = qr/wall clock is 1 h behind the next ID's timestamp.*DETAIL:  snowflake.max_clock_drift allows 100 ms, and snowflake.max_clock_wait 3000 ms.*HINT:  Set the server's clock right\. Generation goes on by itself/s;
+my $behind = qr/wall clock is 1 h behind the next ID's timestamp.*DETAIL:  snowflake.max_clock_drift allows 100 ms, and snowflake.max_clock_wait 3000 ms.*HINT:  Correct the server's clock\. IDs resume when the clock reaches/s;
 refused($node, 'SELECT snowflake_nextval()', '58000', $behind,
 	'an hour back is refused');
 refused($node, 'SELECT snowflake_nextval_batch(10)', '58000', $behind,
@@ -144,7 +144,7 @@ set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 my $mark = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 set_clock($jump, '+2d');
-my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, set it right.*snowflake_accept\('clock'\)/s;
+my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, correct it.*SELECT snowflake_accept\('clock'\)/s;
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'two days ahead are not believed');
 refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
@@ -202,7 +202,7 @@ $jump->stop;
 start_with_clock($jump, '+400d');
 $logged = -s $jump->logfile;
 query($jump, 'SELECT snowflake_nextval()');
-like_log($jump, qr/WARNING:  snowflake SF106: the wall clock is \S+ \w+ past the last mark of this database\n.*DETAIL:  The clock says \S.*HINT:  If no ID was made for so long, all is well\. If the clock is wrong, set it right/s,
+like_log($jump, qr/WARNING:  snowflake SF106: the wall clock is \S+ \w+ past the last mark of this database\n.*DETAIL:  The clock says \S.*HINT:  If no ID was made for so long, all is well\. If the clock is wrong, correct it now/s,
 	$logged, '400 days past the mark: a warning');
 my $steps = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'clock steps'};
 my $past = qr/^warning\|the clock is \d+ days?(?: \d+ h)? past the newest mark .*\|If the clock is wrong.*SELECT snowflake_accept\('clock'\);$/;

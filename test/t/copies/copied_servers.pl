@@ -19,7 +19,7 @@ my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $marker = 'global/pgsql_tmp/snowflake_server';
 my $record = 'snowflake.primary';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
-my $hint = qr/HINT:  If no other server has this data any more, have an administrator call snowflake_accept\('copy'\)/;
+my $hint = qr/HINT:  If no other server has this data any more, run as a superuser: SELECT snowflake_accept\('copy'\);/;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
 
 # Start a server, and return what it logs.
