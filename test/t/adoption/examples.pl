@@ -14,6 +14,7 @@
 # part sqlalchemy: python3-sqlalchemy python3-psycopg2
 # part django: python3-django python3-psycopg2
 # part django5: django5
+# part laravel: php-cli php-pgsql php-illuminate-database
 # part rails: ruby ruby-activerecord ruby-pg
 # part pg: nodejs node_pg
 # part jdbc: default-jdk-headless libpostgresql-jdbc-java
@@ -32,7 +33,7 @@ use JSON::PP qw(decode_json);
 
 my $examples = "$FindBin::RealBin/../../../examples";
 
-# Use Debian's Python and Ruby, which see Debian's packages, and not others in PATH.
+# Use Debian's PHP, Python and Ruby, which see Debian's packages, and not others in PATH.
 my $python = '/usr/bin/python3';
 
 my @jars = map { "/usr/share/java/$_.jar" } qw(hibernate-core
@@ -70,6 +71,7 @@ my %program = (
 	django5 => [
 		'env', 'PYTHONPATH=' . ($ENV{SNOWFLAKE_DJANGO5} // ''),
 		$python, "$examples/with_django5.py" ],
+	laravel => [ '/usr/bin/php', "$examples/with_laravel.php" ],
 	rails => [ '/usr/bin/ruby', "$examples/with_rails.rb" ],
 	pg => [ 'node', "$examples/with_pg.js" ],
 	jdbc => [
@@ -90,7 +92,7 @@ my %tried = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = split ' ',
   $ENV{SNOWFLAKE_PARTS}
-  // 'python node java psycopg service sqlalchemy django django5 rails pg jdbc hibernate prisma drizzle';
+  // 'python node java psycopg service sqlalchemy django django5 laravel rails pg jdbc hibernate prisma drizzle';
 my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 	"timezone = 'Asia/Kathmandu'");
 $node->start;
