@@ -181,7 +181,7 @@ accept_copy(void)
 		sf_identity_accept();
 	else
 		ereport(NOTICE,
-				(errmsg("nothing to accept: this data directory is no copy, or one that may do what it does")));
+				(errmsg("nothing to accept: this data directory is no copy, or one that need not be accepted")));
 }
 
 /*

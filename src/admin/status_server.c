@@ -106,7 +106,7 @@ put_databases(ReturnSetInfo *result)
 			SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(oid)))
 			used++;
 	}
-	found = psprintf("%d of %d databases that may generate have done so",
+	found = psprintf("%d of %d places for databases that make IDs are in use",
 					 used, all);
 	if (used <= all * DATABASES_WARN)
 		sf_status_ok(result, "databases", found);
@@ -337,7 +337,7 @@ put_copy(ReturnSetInfo *result)
 {
 	if (!sf_identity_is_copy())
 		sf_status_ok(result, "copied data directory",
-					 "this data directory is no copy, or one that may do what it does");
+					 "this data directory is no copy, or one that need not be accepted");
 	else
 		sf_status_put(result, "copied data directory",
 					  sf_identity_refuses() ?

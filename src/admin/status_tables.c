@@ -405,9 +405,13 @@ more_partitions(const Column *column, const Partitions *found)
 													  found->last.first),
 										sf_id_time_of(layout,
 													  found->last.last + 1));
-	if (schema == NULL || interval == NULL)
-		return "Make partitions for the time to come, and let cron do that, with snowflake_create_partitions() or CREATE TABLE ... PARTITION OF.";
+	if (schema == NULL)
+		return "Make partitions for the time to come, with CREATE TABLE ... PARTITION OF.";
 	name = quote_qualified_identifier(schema, get_rel_name(column->relation));
+	if (interval == NULL)
+		return psprintf("Make partitions for the time to come, now and from cron, such as: SELECT snowflake_create_partitions(%s, '1 month', now(), now() + interval '3 months'%s); If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
+						quote_literal_cstr(name),
+						column->is_node ? "" : ", 'shard'");
 	return psprintf("Run this now, and from cron: SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s'%s);",
 					quote_literal_cstr(name), interval, interval,
 					column->is_node ? "" :
@@ -448,7 +452,7 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 									 show_end(column, &found, now_id)));
 	}
 	put_names(result, "partitions", level,
-			  "that divide a table have no partition after the one of now",
+			  "that partition a table have no partition after the present one",
 			  &names, seen, unseen, remedy);
 }
 
