@@ -83,11 +83,21 @@ typedef struct Names
 	"ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts" MINUS "1]))"
 
 /*
- * Finds the columns.  A partition is not listed beside its parent.  The parent
- * has unique IDs also if each of its leaves has, provided that the IDs divide
- * it, which is assumed.  Partitions are searched in the catalogue, because
- * pg_partition_tree() waits for a lock on each of them, and keeps it.
+ * Finds the columns.  A partition is not listed beside a table above it.  That
+ * table has unique IDs also if each of its leaves has, provided that the IDs
+ * divide it, which is assumed.  Partitions are searched in the catalogue,
+ * because pg_partition_tree() waits for a lock on each of them, and keeps it.
+ * Each is visited once, from above: pg_partition_root() would climb from each.
+ * OFFSET makes the server use an index at each step.  No two of the lists are
+ * joined: the server takes them for short, and would go through one of them
+ * for each row of the other.
  */
+#define PARTITIONS_OF(relation) \
+" CROSS JOIN LATERAL (SELECT i.inhrelid FROM pg_catalog.pg_inherits i" \
+"  JOIN pg_catalog.pg_class c ON c.oid" EQ "i.inhrelid" \
+"  WHERE i.inhparent" EQ relation \
+"  AND c.relispartition AND NOT i.inhdetachpending OFFSET 0) i"
+
 static const char *const query =
 "WITH RECURSIVE used AS MATERIALIZED ("
 " SELECT f.adrelid, f.adnum, a.attname,"
@@ -107,37 +117,37 @@ static const char *const query =
 "  AND d.classid" EQ "'pg_catalog.pg_attrdef'::pg_catalog.regclass"
 "  AND NOT a.attisdropped"
 " GROUP BY f.adrelid, f.adnum, a.attname),"
-" part AS ("
-" SELECT DISTINCT u.adrelid AS root, u.adrelid AS relid FROM used u"
+" below AS ("
+" SELECT i.inhrelid AS relid, u.attname FROM used u" PARTITIONS_OF("u.adrelid")
 " UNION"
-" SELECT t.root, i.inhrelid FROM part t"
-"  JOIN pg_catalog.pg_inherits i ON i.inhparent" EQ "t.relid"
-"  JOIN pg_catalog.pg_class c ON c.oid" EQ "i.inhrelid"
-" WHERE c.relispartition AND NOT i.inhdetachpending),"
-" leaf AS ("
-" SELECT t.root, t.relid FROM part t"
+" SELECT i.inhrelid, b.attname FROM below b" PARTITIONS_OF("b.relid") "),"
+" part AS ("
+" SELECT u.*, u.adrelid AS relid FROM used u"
+" WHERE NOT (u.adrelid, u.attname)" EQ "ANY (SELECT b.relid, b.attname FROM below b)"
+" UNION ALL"
+" SELECT t.adrelid, t.adnum, t.attname, t.is_node, i.inhrelid"
+" FROM part t" PARTITIONS_OF("t.relid") "),"
+" listed AS ("
+" SELECT t.adrelid, t.adnum, t.is_node,"
+"  pg_catalog.bool_and(" UNIQUE_ON("a.attrelid", "a.attnum") ")"
+"   FILTER (WHERE NOT c.relkind" EQ "'p') AS is_unique,"
+"  pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(s.subname), ', ')"
+"   AS subscriptions"
+" FROM part t"
 "  JOIN pg_catalog.pg_class c ON c.oid" EQ "t.relid"
-" WHERE NOT c.relkind" EQ "'p')"
+"  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "t.relid"
+"   AND a.attname" EQ "t.attname"
+"  LEFT JOIN pg_catalog.pg_subscription_rel r ON r.srrelid" EQ "t.relid"
+"  LEFT JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
+" GROUP BY t.adrelid, t.adnum, t.is_node)"
 " SELECT c.oid, a.attname, a.atttypid, pg_catalog.format('%I.%I.%I',"
 "   n.nspname, c.relname, a.attname), u.is_node,"
-"  " UNIQUE_ON("c.oid", "a.attnum")
-"  OR (c.relkind" EQ "'p' AND EXISTS (SELECT FROM leaf t"
-"    WHERE t.root" EQ "c.oid)"
-"   AND NOT EXISTS (SELECT FROM leaf t"
-"    JOIN pg_catalog.pg_attribute l ON l.attrelid" EQ "t.relid"
-"     AND l.attname" EQ "a.attname"
-"    WHERE t.root" EQ "c.oid AND NOT "
-UNIQUE_ON("l.attrelid", "l.attnum") ")),"
+"  " UNIQUE_ON("c.oid", "a.attnum") " OR u.is_unique,"
 "  pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
 "   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),"
 "  NOT pg_catalog.row_security_active(c.oid),"
-"  (SELECT pg_catalog.string_agg(DISTINCT"
-"    pg_catalog.format('%I', s.subname), ', ')"
-"   FROM pg_catalog.pg_subscription_rel r"
-"    JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
-"   WHERE r.srrelid" EQ "ANY (ARRAY("
-"    SELECT t.relid FROM part t WHERE t.root" EQ "c.oid)))"
-" FROM used u"
+"  u.subscriptions"
+" FROM listed u"
 "  JOIN pg_catalog.pg_class c ON c.oid" EQ "u.adrelid"
 "  JOIN pg_catalog.pg_namespace n ON n.oid" EQ "c.relnamespace"
 "  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "c.oid"
@@ -145,9 +155,6 @@ UNIQUE_ON("l.attrelid", "l.attnum") ")),"
 " WHERE (c.relkind" EQ "'r' OR c.relkind" EQ "'p')"
 "  AND (c.relnamespace" EQ "pg_catalog.pg_my_temp_schema()"
 "   OR NOT c.relpersistence" EQ "'t')"
-"  AND NOT (c.relispartition AND EXISTS (SELECT FROM used r"
-"   WHERE r.adrelid" EQ "pg_catalog.pg_partition_root(c.oid)"
-"    AND r.attname" EQ "a.attname))"
 " ORDER BY n.nspname, c.relname, a.attnum";
 
 /* Return a column of a row of the query as a boolean; NULL is false. */

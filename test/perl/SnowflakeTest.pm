@@ -17,7 +17,7 @@ use Exporter 'import';
 our @EXPORT = qw(new_server start_with_clock start_by_clock set_clock new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
   lease_of wait_for_lease leader_of preload waits_for refused_behind clock_ms
-  wait_for_clock hostile_server caught);
+  wait_for_clock hostile_server caught catalog_scans);
 
 # Create a primary that preloads the library and has node id 1; do not start it. It gets
 # these settings, and after them those of SNOWFLAKE_CONF, which test/settings sets. It
@@ -134,6 +134,22 @@ sub start_with_clock
 	set_clock($node, $offset);
 	start_by_clock($node, clock_file($node));
 	return;
+}
+
+# Return how often a query scans a catalogue when it is run again, so that the caches
+# are filled.
+sub catalog_scans
+{
+	my ($node, $query, %options) = @_;
+	my $sum = 'sum(seq_scan + coalesce(idx_scan, 0))';
+	my $out = query($node, qq{$query;
+		BEGIN;
+		SELECT $sum AS before FROM pg_stat_xact_sys_tables \\gset
+		$query;
+		SELECT $sum - :before FROM pg_stat_xact_sys_tables;
+		COMMIT}, %options);
+
+	return (split /\n/, $out)[-1];
 }
 
 # Return one value, or the rows as lines.

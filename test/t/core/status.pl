@@ -270,6 +270,23 @@ query($node, q{DROP TABLE days; CREATE TABLE days (id bigint DEFAULT snowflake_n
 says($node, 'partitions', 'ok', qr/0 of 0/, 'a table that is divided by another column');
 query($node, 'DROP TABLE days');
 
+# Tables that are nested are each visited once.
+my %scans;
+
+query($node, 'CREATE TABLE chain_0 (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)');
+foreach my $depth (0, 100, 300)
+{
+	query($node, qq{DO \$\$ BEGIN
+			FOR i IN (SELECT count(*) FROM pg_class WHERE relname ~ '^chain_') .. $depth LOOP
+				EXECUTE format('CREATE TABLE chain_%s PARTITION OF chain_%s DEFAULT PARTITION BY RANGE (id)', i, i - 1);
+			END LOOP;
+		END \$\$});
+	$scans{$depth} = catalog_scans($node, 'SELECT count(*) FROM snowflake_status()');
+}
+cmp_ok($scans{300} - $scans{0}, '<', 4 * ($scans{100} - $scans{0}),
+	'three times as many nested tables cost about three times as much');
+query($node, 'DROP TABLE chain_0');
+
 # ---- rows that are not of this server ----
 
 my $above = q{INSERT INTO %s (id) SELECT snowflake_min_id(clock_timestamp() + interval '1 day') + (%d << 12) + 7 RETURNING id};
@@ -463,6 +480,8 @@ is( query($node, query($node, q{SET lock_timeout = '1s';
 		SELECT substring(remedy FROM 'SELECT.*;') FROM snowflake_status() WHERE check_name = 'mark'})),
 	query($node, q{SELECT pid || '|' || query FROM pg_stat_activity WHERE query LIKE '%DROP EXTENSION%' AND pid <> pg_backend_pid()}),
 	'the remedy tells who it is');
+$dropper->query_safe('ROLLBACK; BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch OWNER TO CURRENT_USER');
+says($node, 'mark', 'warning', qr/not looked at: .*locked/, 'nor is one of the record', as => q{SET lock_timeout = '1s';});
 $dropper->query_safe('ROLLBACK');
 $dropper->quit;
 is(complaints($node), '', 'once that has ended, all is well');
