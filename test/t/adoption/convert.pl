@@ -802,6 +802,77 @@ foreach my $path ('$user,public', 'public,;SELECT/**/1/0', 'MySchema, "a b", pub
 			DROP TABLE public.pathed}, %busy), "t\nt\n$path", "the path is $path");
 }
 
+# ---- the path that functions see, and the rows ----
+
+# From 17 on, the server gives the functions of indexes and of materialized views a
+# path of its own.
+query($node, 'CREATE DATABASE paths');
+my %paths = (database => 'paths');
+query($node, q{
+	CREATE EXTENSION snowflake; CREATE SCHEMA app; SET search_path = app, public;
+	CREATE TABLE weight (v bigint); INSERT INTO weight VALUES (1), (2);
+	CREATE FUNCTION lowered(text) RETURNS text IMMUTABLE LANGUAGE sql AS 'SELECT lower($1)';
+	CREATE FUNCTION folded(text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS $$
+		BEGIN
+			RETURN lowered($1);
+		EXCEPTION WHEN undefined_function THEN
+			RETURN $1;
+		END $$;
+	CREATE FUNCTION weighed(bigint) RETURNS bigint STABLE LANGUAGE plpgsql
+		AS 'BEGIN RETURN (SELECT sum(v) FROM weight) + $1; END';
+	CREATE TABLE item (id serial PRIMARY KEY, name text);
+	INSERT INTO item (name) VALUES ('One'), ('TWO');
+	CREATE UNIQUE INDEX ON item (folded(name));
+	CREATE FUNCTION tenth(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT $1 / 10';
+	CREATE TABLE reads (id serial PRIMARY KEY);
+	CREATE INDEX ON reads (tenth(id));
+	CREATE FUNCTION seen() RETURNS event_trigger LANGUAGE plpgsql AS 'BEGIN NULL; END';
+	CREATE EVENT TRIGGER "Watch" ON ddl_command_end EXECUTE FUNCTION app.seen()}, %paths);
+if ($major < 17)
+{
+	query($node, 'SET search_path = app, public; CREATE MATERIALIZED VIEW heavy AS SELECT id, weighed(id) AS w FROM item', %paths);
+	is(query($node, q{SET search_path = app, public;
+			SELECT count(*) > 0 FROM snowflake_convert('item', dry_run => false);
+			SET enable_seqscan = off;
+			SELECT name FROM item WHERE folded(name) = 'two';
+			SELECT sum(w) FROM heavy}, %paths), "t\nTWO\n9",
+		'an index and a materialized view are filled by what their functions found before');
+}
+like(query($node, q{SELECT note FROM snowflake_convert('app.reads') WHERE step = 2}, %paths),
+	qr/^event triggers see this path, too: "Watch"$/, 'the dry run says what else sees the safe path');
+like(query($node, q{SELECT note FROM snowflake_convert('app.reads') WHERE statement ~ 'TYPE bigint'}, %paths),
+	qr/; its functions see search_path = pg_catalog, pg_temp;/, 'and where functions do');
+
+# A materialized view whose owner is subject to policies shows the same rows.
+query($node, q{
+	SET search_path = app, public; DROP EVENT TRIGGER "Watch";
+	CREATE TABLE secret (id serial PRIMARY KEY); INSERT INTO secret SELECT FROM generate_series(1, 3);
+	ALTER TABLE secret OWNER TO bob; GRANT CREATE, USAGE ON SCHEMA app TO bob;
+	ALTER TABLE secret ENABLE ROW LEVEL SECURITY; ALTER TABLE secret FORCE ROW LEVEL SECURITY;
+	CREATE POLICY later ON secret USING (id > 1);
+	SET ROLE bob; CREATE MATERIALIZED VIEW shown AS SELECT id FROM secret}, %paths);
+is(query($node, q{SELECT count(*) FROM app.shown;
+		SELECT count(*) > 0 FROM snowflake_convert('app.secret', dry_run => false);
+		SELECT count(*), (SELECT count(*) FROM app.secret) FROM app.shown}, %paths), "2\nt\n2|3",
+	'under row security');
+
+# ---- many partitions ----
+
+my %scans;
+
+query($node, 'CREATE TABLE many (id serial, part integer, PRIMARY KEY (id, part)) PARTITION BY LIST (part)', %paths);
+foreach my $n (0, 100, 300)
+{
+	query($node, qq{DO \$\$ BEGIN
+			FOR i IN (SELECT count(*) FROM pg_inherits WHERE inhparent = 'many'::regclass) + 1 .. $n LOOP
+				EXECUTE format('CREATE TABLE many_%s PARTITION OF many FOR VALUES IN (%1\$s)', i);
+			END LOOP;
+		END \$\$}, %paths);
+	$scans{$n} = catalog_scans($node, q{SELECT count(*) FROM snowflake_convert('many')}, %paths);
+}
+cmp_ok($scans{300} - $scans{0}, '<', 4 * ($scans{100} - $scans{0}),
+	'three times as many partitions cost about three times as much');
+
 # ---- a standby ----
 
 my $backup = 'backup';
