@@ -403,6 +403,7 @@ more_partitions(const Column *column, const Partitions *found)
 	const SfLayout *layout = layout_of(column);
 	Oid			namespace = get_rel_namespace(column->relation);
 	char	   *schema = get_namespace_name(namespace);
+	char	   *table = get_rel_name(column->relation);
 	const char *interval = NULL;
 	char	   *name;
 
@@ -412,9 +413,11 @@ more_partitions(const Column *column, const Partitions *found)
 													  found->last.first),
 										sf_id_time_of(layout,
 													  found->last.last + 1));
-	if (schema == NULL)
+
+	/* the table is not locked, and may be gone */
+	if (schema == NULL || table == NULL)
 		return "Make partitions for the time to come, with CREATE TABLE ... PARTITION OF.";
-	name = quote_qualified_identifier(schema, get_rel_name(column->relation));
+	name = quote_qualified_identifier(schema, table);
 	if (interval == NULL)
 		return psprintf("Make partitions for the time to come, now and from cron, such as: SELECT snowflake_create_partitions(%s, '1 month', now(), now() + interval '3 months'%s); If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
 						quote_literal_cstr(name),
