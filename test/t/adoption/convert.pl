@@ -818,8 +818,12 @@ query($node, q{
 		EXCEPTION WHEN undefined_function THEN
 			RETURN $1;
 		END $$;
-	CREATE FUNCTION weighed(bigint) RETURNS bigint STABLE LANGUAGE plpgsql
-		AS 'BEGIN RETURN (SELECT sum(v) FROM weight) + $1; END';
+	CREATE FUNCTION weighed(bigint) RETURNS bigint STABLE LANGUAGE plpgsql AS $$
+		BEGIN
+			RETURN (SELECT sum(v) FROM weight) + $1;
+		EXCEPTION WHEN undefined_table THEN
+			RETURN 0;
+		END $$;
 	CREATE TABLE item (id serial PRIMARY KEY, name text);
 	INSERT INTO item (name) VALUES ('One'), ('TWO');
 	CREATE UNIQUE INDEX ON item (folded(name));
