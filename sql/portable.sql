@@ -671,7 +671,7 @@ END $$;
 -- a client that does not read would keep the lock.
 --
 -- The WAL of a position may be another transaction's, as nextval() writes it for 32 at
--- a time. So a transaction that has no WAL yet writes snowflake_flush.
+-- a time. So a transaction that has written nothing yet writes snowflake_flush.
 CREATE FUNCTION @extschema@.snowflake_portable_write(f @extschema@.snowflake_portable_fields,
 	prefix text, parameter text, maker text, checks text) RETURNS void
 LANGUAGE plpgsql VOLATILE
