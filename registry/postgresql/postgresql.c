@@ -206,6 +206,15 @@ fail_to_connect(void)
 	fail(SF_RESULT_REFUSED, failure, message, true);
 }
 
+/*
+ * Drop a notice, such as that of a server that stops.  libpq would write it to
+ * this server's log, where it looks like one of this server's own.
+ */
+static void
+ignore_notice(void *arg, const PGresult *result)
+{
+}
+
 static void
 connect_to_registry(void)
 {
@@ -237,6 +246,7 @@ connect_to_registry(void)
 		return;
 	}
 	PQsetErrorVerbosity(pg.conn, PQERRORS_VERBOSE); /* with SQLSTATEs */
+	PQsetNoticeReceiver(pg.conn, ignore_notice, NULL);
 	pg.stage = STAGE_CONNECTING;
 	pg.wants_write = true;
 	pg.outlived = 0;

@@ -273,7 +273,7 @@ take_read(const PGresult *result, SfAnswer *answer)
 	{
 		answer->result = SF_RESULT_REFUSED;
 		answer->failure = SF_FAILURE_LOST;
-		answer->message = "It runs on another server or timeline than before, or in another directory, and may have lost data: an administrator has to call snowflake_registry.recover() in its database.";
+		answer->message = "It runs on another server or timeline than before, or in another directory, and may have lost data.";
 	}
 }
 
