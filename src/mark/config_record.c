@@ -69,6 +69,9 @@ compare(const Recorded *r, StringInfo detail)
 	appendStringInfo(detail, "%s%s is \"%s\", and this database was filled with \"%s\".",
 					 detail->len > 0 ? " " : "", r->setting,
 					 configured_text, recorded_text);
+	if (sf_settings_is_altered(r->setting))
+		appendStringInfo(detail, " ALTER SYSTEM has set %s; to change it in postgresql.conf, run first: ALTER SYSTEM RESET %s;",
+						 r->setting, r->setting);
 }
 
 /* Return true if the configuration differs from the record, and say how. */

@@ -225,6 +225,16 @@ foreach my $change (
 	close $fh;
 }
 
+# what ALTER SYSTEM has set, a line in the file does not change
+query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
+$node->restart;
+my $altered = refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/filled with "[^"]*"\. ALTER SYSTEM has set snowflake.layout; .* run first: ALTER SYSTEM RESET snowflake.layout;\n/,
+	'set by ALTER SYSTEM: it says so');
+query($node, $altered =~ /(ALTER SYSTEM RESET \S+;)/);
+$node->restart;
+is(query($node, 'SELECT snowflake_node(1::bigint << 12)'), '1', 'and what helps');
+
 # if it is accepted, a WARNING names the danger
 $node->append_conf('postgresql.conf',
 	"snowflake.node_id = '1'\nsnowflake.layout = 'snowflake epoch:2025-06-01'");
