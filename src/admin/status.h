@@ -27,6 +27,7 @@ typedef struct SfStatusMark
 	bool		locked;			/* by another session: nothing was read */
 	int64		value;			/* Unix ms; 0: never written, or lost */
 	bool		recorded;		/* there is a config record */
+	bool		other;			/* it differs from the configuration */
 	char	   *problem;		/* why it was not read, or NULL */
 	char	   *remedy;			/* of the problem */
 } SfStatusMark;

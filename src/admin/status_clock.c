@@ -15,6 +15,7 @@
 #include "base/timefmt.h"
 #include "identity/lease_wait.h"
 #include "mark/clock_jump.h"
+#include "mark/durable_number.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"
 
@@ -170,7 +171,9 @@ put_drift(ReturnSetInfo *result)
 							   drift <= allowed + sf_max_clock_wait ?
 							   "wait" : "are refused",
 							   sf_timefmt_show(end_ms)),
-					  SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve.");
+					  drift <= allowed + sf_max_clock_wait ?
+					  SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve." :
+					  SF_STATUS_SET_CLOCK " " SF_MARK_REMEDY);
 }
 
 /* Check the clock; needs shared memory. */

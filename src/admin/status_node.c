@@ -186,6 +186,18 @@ put_node(ReturnSetInfo *result)
 							  node, sf_server_number_value(before)));
 }
 
+/* Return the worker's remedy, or what to do if the worker says nothing. */
+static const char *
+worker_remedy(const SfLeaseStatus *status)
+{
+	if (status->remedy[0] != '\0')
+		return status->remedy;
+	if (status->pid == 0)
+		return "See the server's log for the background worker \"snowflake lease\". If the log says \"too many background workers\", increase max_worker_processes, and restart the server.";
+	return psprintf("See the server's log. If it says nothing, run on this machine: ps -o pid,state,cmd %d; If the state of that process is T, somebody has stopped it: kill -CONT %d;",
+					status->pid, status->pid);
+}
+
 /* Report the worker's status of either lease. */
 static void
 put_worker(ReturnSetInfo *result, const char *check,
@@ -197,6 +209,8 @@ put_worker(ReturnSetInfo *result, const char *check,
 		"held, and not to be used for now", "given back, since the server stops"
 	};
 	bool		is_held = status->stage == SF_STAGE_HELD;
+	bool		is_late = status->next_ms != 0 &&
+		status->next_ms + sf_leasing_timeout < sf_clock_wall_ms();
 	StringInfoData found;
 
 	initStringInfo(&found);
@@ -212,13 +226,12 @@ put_worker(ReturnSetInfo *result, const char *check,
 						 sf_timefmt_show(status->next_ms));
 	if (status->problem[0] != '\0')
 		appendStringInfo(&found, ": %s", status->problem);
-	if (is_held && status->problem[0] == '\0')
+	if (is_held && !is_late && status->problem[0] == '\0')
 		sf_status_ok(result, check, found.data);
 	else
 		sf_status_put(result, check,
 					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
-					  found.data, status->remedy[0] != '\0' ? status->remedy :
-					  "See the server's log, and snowflake_leases().");
+					  found.data, worker_remedy(status));
 }
 
 static void

@@ -33,6 +33,8 @@
 #define SET_LOST_MARK \
 	"If this database holds IDs, run on the primary, as a superuser, with their highest one: SELECT snowflake_advance(max(id)) FROM your_table; If it holds none, all is well: the first call sets the mark."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
+#define MORE_DATABASES \
+	"Increase snowflake.max_databases, and restart the server."
 
 /* ---- capacity ---- */
 
@@ -62,12 +64,20 @@ static void
 put_life(ReturnSetInfo *result, const char *check, const SfLayout *layout)
 {
 	int64		end_ms = layout->end_tick * layout->tick_ms;
-	int64		left = end_ms - sf_clock_wall_ms();
+	int64		now_ms = sf_clock_wall_ms();
+	int64		left = end_ms - now_ms;
 	char	   *found = psprintf("%.1f years are left, until %s",
 								 (double) Max(left, 0) / (double) YEAR_MS,
 								 sf_timefmt_show(end_ms));
 
-	if (left >= YEAR_MS)
+	if (now_ms < layout->epoch_ms)
+		sf_status_put(result, check, SF_STATUS_ERROR,
+					  psprintf("it begins at %s: calls are refused",
+							   sf_timefmt_show(layout->epoch_ms)),
+					  psprintf("Correct the server's clock, or set the epoch in snowflake.%s to a time that has passed, and restart the server.",
+							   sf_layout_has(layout, SF_SHARD) ?
+							   "shard_layout" : "layout"));
+	else if (left >= YEAR_MS)
 		sf_status_ok(result, check, found);
 	else
 		sf_status_put(result, check, left < 30 * DAY_MS ?
@@ -110,9 +120,13 @@ put_databases(ReturnSetInfo *result)
 					 used, all);
 	if (used <= all * DATABASES_WARN)
 		sf_status_ok(result, "databases", found);
+	else if (used == all && sf_db_slot_find() == NULL)
+		sf_status_put(result, "databases", SF_STATUS_ERROR,
+					  psprintf("%s: calls are refused in this one", found),
+					  MORE_DATABASES);
 	else
 		sf_status_put(result, "databases", SF_STATUS_WARNING, found,
-					  "Increase snowflake.max_databases, and restart the server.");
+					  MORE_DATABASES);
 }
 
 /* ---- the mark ---- */
@@ -128,6 +142,7 @@ read_mark(void *arg)
 		return;
 	mark->value = sf_durable_number_read(SF_DURABLE_MARK);
 	mark->recorded = sf_durable_number_read(SF_DURABLE_LAYOUT) != 0;
+	mark->other = sf_config_record_is_other();
 	sf_durable_number_unlock_all();
 }
 

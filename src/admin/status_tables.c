@@ -579,6 +579,10 @@ put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 		sf_status_put(result, "rows above", SF_STATUS_WARNING,
 					  psprintf("not looked at, since the mark is not known: %s",
 							   mark.problem), mark.remedy);
+	else if (mark.other)
+		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+					  "not looked at: this server's layouts would decode them wrongly",
+					  "See the check \"recorded configuration\".");
 	else
 		look_at_all(result, columns, node, mark.value);
 }

@@ -16,6 +16,7 @@
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "runtime/counts.h"
 #include "storage/procarray.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
@@ -66,6 +67,19 @@ find_gone(Oid *oid, uint32 *attached)
 	return false;
 }
 
+/* Throw SQLSTATE 53400: there is no slot for this database. */
+static void
+refuse(void)
+{
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+			 errmsg("too many databases generate IDs on this server"),
+			 errdetail("snowflake.max_databases is %d.",
+					   sf_shmem->ndatabases),
+			 errhint("Increase snowflake.max_databases, and restart the server.")));
+}
+
 /*
  * Find this database's slot, or take a free one, or that of a dropped
  * database.  Nobody is connected to a dropped database, so no process uses its
@@ -104,12 +118,7 @@ sf_db_slot_take(void)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!find_gone(&gone, &attached))
-			ereport(ERROR,
-					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-					 errmsg("too many databases generate IDs on this server"),
-					 errdetail("snowflake.max_databases is %d.",
-							   sf_shmem->ndatabases),
-					 errhint("Increase snowflake.max_databases, and restart the server.")));
+			refuse();
 	}
 }
 

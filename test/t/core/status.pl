@@ -395,7 +395,8 @@ set_clock($node, -2.5);
 says($node, 'mark', 'warning', qr/loaded, at .* ms ahead of the clock/, 'likewise');
 query($node, "$next; SELECT snowflake_stat_reset()");
 set_clock($node, -3600);
-says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|/, 'one that is not');
+says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|.* SELECT setval\('snowflake_state.snowflake_mark'/,
+	'one that is not, and the way back if the clock is right');
 says($node, 'mark', 'error', qr/loaded, at .*1 h ahead of the clock/, 'further than the reserve');
 says($node, 'capacity', 'ok', qr/in the last \d+ m?s all sessions together have waited 0 ms/,
 	'that a clock was set back has nothing to do with time that passes');
@@ -532,6 +533,11 @@ foreach my $name ('second', 'third')
 	query($node, $next, database => $name);
 }
 says($node, 'databases', 'warning', qr/3 of 3.*max_databases/, 'no room');
+query($node, 'SELECT snowflake_stat_reset(); CREATE DATABASE fourth TEMPLATE template1');
+says($node, 'databases', 'error', qr/3 of 3.*: calls are refused in this one\|.*max_databases/, 'for another one', database => 'fourth');
+refused($node, $next, '53400', qr/too many databases/, 'so it is', database => 'fourth');
+says($node, 'refusals', 'warning', qr/1 for the configuration/, 'which counts');
+query($node, 'SELECT snowflake_stat_reset(); DROP DATABASE fourth');
 query($node, 'DROP DATABASE third');
 says($node, 'databases', 'ok', qr/2 of 3/, 'one that is gone makes room');
 query($node, 'DROP DATABASE second');
@@ -632,6 +638,11 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 	elsif ($days == 10)
 	{
 		refused($end, $next, '55000', qr/differs from what is recorded/, 'filled with another layout');
+		query($end, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+			INSERT INTO t SELECT snowflake_max_id(clock_timestamp() + interval '1 day', 'snowflake')});
+		says($end, 'rows above', 'warning', qr/not looked at: this server's layouts .*See the check "recorded configuration"/,
+			'rows that it would decode wrongly');
+		query($end, 'DROP TABLE t');
 		says($end, 'recorded configuration', 'error',
 			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept\('configuration'\)/,
 			'which says with which');
@@ -639,6 +650,15 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 	}
 	$end->stop;
 }
+
+# an epoch that has not come yet; before the first call, too
+$end->append_conf('postgresql.conf', "snowflake.shard_layout = 'instagram'");
+$end->append_conf('postgresql.conf', "snowflake.layout = 'timestamp:40 node:10 sequence:2 epoch:" . epoch_for(2**40 / 86400000 + 2) . "'");
+$end->start;
+says($end, 'layout', 'error', qr/it begins at $stamp.*: calls are refused\|Correct the server's clock, or set the epoch in snowflake.layout/, 'one to come');
+says($end, 'shard layout', 'ok', qr/years are left/, 'the other one has begun');
+refused($end, $next, '58000', qr/wall clock is before the layout's epoch/, 'and so it is');
+$end->stop;
 
 # ---- leases ----
 
@@ -688,6 +708,7 @@ refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
 refused($leased, 'SELECT snowflake_shard_nextval(2)', '55000', qr/no lease of shard 2/, 'so it is');
 like_log($leased, qr/WARNING:  snowflake SF207: node id from registry .*: The lease of node id \d+ has expired: no ID is made before the registry extends it\..*\n.*HINT:/,
 	0, 'the log says when');
+unlike(slurp_file($leased->logfile), qr/^\w+:  /m, 'and has no lines that the registry has sent');
 like_log($leased, qr/WARNING:  snowflake SF305: shards from registry .*: The lease of this server's shards has expired/, 0, 'of shards');
 $registry->start;
 set_clock($leased, 0);
@@ -710,6 +731,28 @@ $leased->poll_query_until('postgres', q{SELECT state = 'held' AND problem IS NUL
 	}
 	is($alone, 0, 'the log says that nothing is over which it has not said before');
 }
+
+# a worker that somebody has stopped, and a clock that goes on
+$leased->append_conf('postgresql.conf', "snowflake.lease_reserve = '180s'");
+$leased->reload;
+wait_for_lease($leased, q{until > clock_timestamp() + interval '150 s'});
+my $worker = query($leased, q{SELECT pid FROM snowflake_leases() WHERE kind = 'node'});
+is(kill('STOP', $worker), 1, 'the worker is stopped');
+set_clock($leased, 70);
+says($leased, 'lease', 'warning', qr/held until .*, which was to be extended at .*\|.* ps -o pid,state,cmd $worker; .*: kill -CONT $worker;$/s,
+	'which shows while calls still get IDs, and what to do');
+set_clock($leased, 300);
+says($leased, 'lease', 'error', qr/expired, .*\|.*: kill -CONT $worker;$/s, 'and afterwards');
+set_clock($leased, 0);
+is(kill('CONT', $worker), 1, 'that is done');
+$leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'lease'})
+  or die 'the lease stays late';
+$leased->stop;
+
+# one for which there is no room
+$leased->append_conf('postgresql.conf', 'max_worker_processes = 0');
+$leased->start;
+says($leased, 'lease', 'error', qr/there is no worker .*\|.*increase max_worker_processes, and restart/, 'no worker');
 $leased->stop;
 $registry->stop;
 
