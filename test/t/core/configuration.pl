@@ -203,6 +203,17 @@ $node->restart;
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
 my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart.*snowflake_accept\('configuration'\)/s;
+
+# what ALTER SYSTEM has set, a line in the file does not change
+query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
+$node->restart;
+my $altered = refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/filled with "[^"]*"\. ALTER SYSTEM has set snowflake.layout; .* run first: ALTER SYSTEM RESET snowflake.layout;\n/,
+	'set by ALTER SYSTEM: it says so');
+query($node, $altered =~ /(ALTER SYSTEM RESET \S+;)/);
+$node->restart;
+is(query($node, 'SELECT snowflake_node(1::bigint << 12)'), '1', 'and what helps');
+
 foreach my $change (
 	[ "snowflake.layout = 'snowflake epoch:2025-06-01'", 'epoch:2025-06-01', 'epoch:2024-01-01' ],
 	[ "snowflake.layout = 'timestamp:41 node:6 sequence:16'", 'node:6 sequence:16', 'node:10 sequence:12' ],
@@ -224,16 +235,6 @@ foreach my $change (
 	print $fh $conf;
 	close $fh;
 }
-
-# what ALTER SYSTEM has set, a line in the file does not change
-query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
-$node->restart;
-my $altered = refused($node, 'SELECT snowflake_nextval()', '55000',
-	qr/filled with "[^"]*"\. ALTER SYSTEM has set snowflake.layout; .* run first: ALTER SYSTEM RESET snowflake.layout;\n/,
-	'set by ALTER SYSTEM: it says so');
-query($node, $altered =~ /(ALTER SYSTEM RESET \S+;)/);
-$node->restart;
-is(query($node, 'SELECT snowflake_node(1::bigint << 12)'), '1', 'and what helps');
 
 # if it is accepted, a WARNING names the danger
 $node->append_conf('postgresql.conf',
