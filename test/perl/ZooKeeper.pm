@@ -13,7 +13,8 @@ use SnowflakeTest;
 use Time::HiRes qw(usleep);
 
 my %CODES = (create => 1, delete => 2, get => 4, set => 5, children => 8, auth => 100);
-my %ERRORS = (-101 => 'no node', -102 => 'not authenticated', -110 => 'node exists');
+my ($NO_NODE, $NOT_EMPTY) = (-101, -111);
+my %ERRORS = ($NO_NODE => 'no node', -102 => 'not authenticated', -110 => 'node exists');
 
 # Milliseconds; sessions last for at least 2 ticks.
 my $TICK = 200;
@@ -229,7 +230,7 @@ sub put
 	my ($parent) = $path =~ m{^(/.*)/};
 	my (undef, $error) = $self->ask('create', text($path) . text($value) . $open . pack('l>', 0), $digest);
 
-	if ($error == -101)
+	if ($error == $NO_NODE)
 	{
 		$self->put($parent, '', $digest);
 		$self->put($path, $value, $digest);
@@ -238,7 +239,7 @@ sub put
 	{
 		$self->call('set', text($path) . text($value) . pack('l>', -1), $digest);
 	}
-	die "create: $error" if $error != 0 && $error != -101 && $error != -110;
+	die "create: $error" if $error != 0 && $error != $NO_NODE && $error != -110;
 	return;
 }
 
@@ -248,7 +249,7 @@ sub get
 	my ($self, $path, $digest) = @_;
 	my ($answer, $error) = $self->ask('get', text($path) . "\0", $digest);
 
-	return undef if $error == -101;
+	return undef if $error == $NO_NODE;
 	die "get: $error" if $error != 0;
 	my ($value, @stat) = unpack('l>/a q> q> q> q> l> l> l> q> l> l> q>', $answer);
 	return { value => $value, czxid => $stat[0], mtime => $stat[3], version => $stat[4],
@@ -263,13 +264,23 @@ sub children
 	return unpack('l>/(l>/a)', $answer);
 }
 
-# Delete a node and everything below.
+# Delete a node and everything below. Servers that run may delete some of it first, or
+# create more below it.
 sub delete
 {
 	my ($self, $path, $digest) = @_;
+	my ($answer, $error);
 
-	$self->delete("$path/$_", $digest) foreach $self->children($path, $digest);
-	$self->call('delete', text($path) . pack('l>', -1), $digest);
+	do
+	{
+		($answer, $error) = $self->ask('children', text($path) . "\0", $digest);
+		if ($error == 0)
+		{
+			$self->delete("$path/$_", $digest) foreach unpack('l>/(l>/a)', $answer);
+			(undef, $error) = $self->ask('delete', text($path) . pack('l>', -1), $digest);
+		}
+	} while ($error == $NOT_EMPTY);
+	die 'delete: ' . ($ERRORS{$error} // $error) if $error != 0 && $error != $NO_NODE;
 	return;
 }
 
