@@ -771,8 +771,8 @@ test_problems(void)
 	CHECK_STR(last_said, "WARNING: The registry answered: It is read-only.");
 
 	/*
-	 * Two that come in turn are logged as often as one. An attempt follows within some
-	 * 6 s, so that each of the two is logged every 60 to 72 s.
+	 * Two that come in turn are logged as often as one. An attempt follows
+	 * within some 6 s, so that each of the two is logged every 60 to 72 s.
 	 */
 	for (int64_t end = now.monotonic_ms + 40000; now.monotonic_ms < end;)
 	{
