@@ -1,7 +1,7 @@
 # The portable functions beside a hostile role. The role that makes the first ID keeps
-# no lock, nor does a client that does not read. A role that may create functions in the same schema gets no right of the
-# owner. Settings of a session change no answer. The status names roles that have too
-# many rights.
+# no lock, nor does a client that does not read. A role that may create functions in the
+# same schema gets no right of the owner. Settings of a session change no answer. The
+# status names roles that have too many rights.
 #
 # takes: 20 s
 use strict;

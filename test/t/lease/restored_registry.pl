@@ -185,8 +185,8 @@ go_through('zookeeper', 'removed',
   if $parts{zookeeper};
 
 # A member of ZooKeeper that has lost its disk joins when the others have a quorum. It
-# gets their data, and then another member may stop. If it joins
-# before, what the others have acknowledged is lost, and the servers notice that.
+# gets their data, and then another member may stop. If it joins before, what the others
+# have acknowledged is lost, and the servers notice that.
 if ($parts{zookeeper})
 {
 	my @members = @{ ZooKeeper->ensemble('m1', 'm2', 'm3') };
