@@ -21,7 +21,8 @@
  * dump, view or dependency has it.
  *
  * COPY (SELECT ...) TO has a context of the same name.  What is planned there
- * without a PlannerInfo is for estimates, and thrown away.
+ * without a PlannerInfo is for estimates, and thrown away.  A domain's CHECK
+ * that is planned in a COPY is kept for the session; it makes IDs as before.
  *
  * COPY's function takes an argument of type internal, so SQL cannot call it.
  * A role gets it only if it may execute the function that the default calls.

@@ -11,8 +11,8 @@
  * The file says which write of each lease the registry has acknowledged last.
  * If the registry's record still has that write_id, no server has claimed the
  * slot since.  The claim, which is conditional on that, takes the slot from
- * the previous life (SfClaimant).  The line of the shards is taken likewise,
- * also in part.  Two things must be certain:
+ * the previous life (SfClaimant).  The same holds for the line of the shards,
+ * also for a part of it.  Two things must be certain:
  *
  * - That life has ended, and is not the original of which this is a copy.  So
  *   the file counts only in the same directory, by device and inode, under the
