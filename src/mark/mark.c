@@ -359,6 +359,12 @@ give_back(SfDatabase *slot, uint64 mark_ms)
  * nor fails because of the clock, the record or the extension.  If it does not
  * succeed, another one tries, and a call that needs a later mark gets the
  * error.
+ *
+ * It does fail by what may end any statement: a cancel, no memory, a full lock
+ * table, a page that cannot be read.  Such an error must not be swallowed.
+ * Only an abort gives back the locks and the pins, and before 17 a parallel
+ * query cannot have a subtransaction.  The ID is lost, as with any transaction
+ * that fails.
  */
 void
 sf_mark_extend_early(void)

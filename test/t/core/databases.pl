@@ -272,7 +272,30 @@ $owner->query_safe('COMMIT');
 $caller->query_safe('SELECT snowflake_nextval()');
 cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>', $far,
 	'the next one does');
+
 $caller->quit;
+
+# ---- nor does it fail because the mark cannot be written ----
+
+$far = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+$owner->query_safe('SELECT pg_advisory_lock(1)');
+my $waiting = IPC::Run::start(
+	[
+		'psql', '-XAtq', '-d', $node->connstr('postgres'), '-c', 'SELECT snowflake_nextval()', '-c',
+		'SELECT pg_advisory_xact_lock(1), snowflake_nextval()', '-c', 'SELECT snowflake_nextval()'
+	],
+	'>', \$out, '2>', \$err);
+$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory'})
+  or die 'the call does not wait';
+$owner->query_safe('ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED');
+set_clock($node, '+3740');
+$owner->query_safe('SELECT pg_advisory_unlock(1)');
+$waiting->finish;
+like($out, qr/^\|\d+\n/m, 'half of a reserve is used up, and the mark is not logged: a call goes on');
+like($err, qr/\A.*"snowflake_mark" is not a logged sequence.*\n.*HINT.*\n\z/, 'the next one is told');
+is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $far, 'and nobody has moved the mark');
+$owner->query_safe('ALTER SEQUENCE snowflake_state.snowflake_mark SET LOGGED');
+query($node, 'SELECT snowflake_nextval()');
 $owner->quit;
 
 set_clock($node, '+0');

@@ -273,8 +273,9 @@ foreach my $step (grep { /mark/ } @steps)
 	$restored->stop;
 }
 
-# An error in an early extension of the mark: the next call extends it. The error
-# itself is not shown to the call, which has its ID already.
+# An early extension of the mark. An error that any statement may meet fails the call,
+# and the next call extends the mark. If the mark must not move, the call returns the ID
+# that it has.
 {
 	my $early = new_server('early', 'snowflake.reserve = 60s');
 	my $mark = 'SELECT last_value FROM snowflake_state.snowflake_mark';
