@@ -181,7 +181,7 @@ sf_durable_number_release(void)
 
 /*
  * Open a number's sequence, and check that it is usable.  Without "wait",
- * return NULL if its lock is not free, or the sequence is gone.
+ * return NULL if its lock is not free, or the sequence is gone or not usable.
  */
 static Relation
 open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
@@ -209,12 +209,19 @@ open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
 	}
 	if (rel->rd_rel->relkind != RELKIND_SEQUENCE ||
 		rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
+	{
+		if (!wait)
+		{
+			relation_close(rel, mode);
+			return NULL;
+		}
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a logged sequence",
 						RelationGetRelationName(rel)),
 				 errhint("Make it one again: ALTER SEQUENCE %s.%s SET LOGGED;",
 						 SF_SCHEMA, RelationGetRelationName(rel))));
+	}
 	return rel;
 }
 
