@@ -41,6 +41,13 @@
 /* The magic number in the special space of a sequence's page. */
 #define SEQUENCE_MAGIC	0x1717
 
+/*
+ * A sequence that replaced a lost one would not be dumped: only the install
+ * script can mark it for that.
+ */
+#define CREATE_AGAIN \
+	"Restore the database from a backup. Or create the extension again, as a superuser: DROP EXTENSION snowflake; If it lists what depends on the extension, such as defaults, note all of that, and add CASCADE. Then: CREATE EXTENSION snowflake; Make again what was dropped, and run with the largest ID in use: SELECT snowflake_advance(max(id)) FROM your_table;"
+
 static const char *const number_names[SF_DURABLE_NUMBERS] = {
 	"snowflake_mark",
 	"snowflake_recorded_layout",
@@ -111,7 +118,7 @@ look_up(Oid function)
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
 							number_names[i]),
-					 errhint("Restore the sequence, or create the extension again. Then run as a superuser, with the largest ID in use: SELECT snowflake_advance(max(id)) FROM your_table;")));
+					 errhint(CREATE_AGAIN)));
 		}
 		number_oids[i] = oid;
 		number_hashes[i] = GetSysCacheHashValue1(RELOID,
@@ -241,7 +248,7 @@ sequence_data(Relation rel, Page page)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("page of sequence \"%s\" is damaged",
 						RelationGetRelationName(rel)),
-				 errhint("Restore the database from a backup. Or create the extension again, and run as a superuser, with the largest ID in use: SELECT snowflake_advance(max(id)) FROM your_table;")));
+				 errhint(CREATE_AGAIN)));
 	item = PageGetItemId(page, FirstOffsetNumber);
 	tuple = (HeapTupleHeader) PageGetItem(page, item);
 	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
