@@ -80,7 +80,8 @@ find_numbers(void)
 /*
  * Run one more transaction.  A worker that is stopped in the middle, for
  * example by another REFRESH SEQUENCES, has made writes that its transaction
- * does not undo.
+ * does not undo.  If somebody has locked a durable number, the worker ends
+ * only after that.
  */
 static void
 end_transaction(int code, Datum arg)

@@ -106,29 +106,43 @@ query($green, 'INSERT INTO orders DEFAULT VALUES');
 # reaches later.
 my $worker = q{SELECT max(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
 	WHERE backend_type LIKE '%sequencesync%' AND locktype = 'relation' AND NOT granted};
-my $stopped = 0;
-foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg_class c
-	WHERE relkind = 'S' AND relname <> 'snowflake_mark'}))
-{
-	my $session = $green->background_psql('postgres');
 
-	$mark = mark($green, 'postgres');
-	$session->query_safe("BEGIN; ALTER SEQUENCE $sequence START 1");
-	query($green, 'ALTER SUBSCRIPTION green_postgres REFRESH SEQUENCES');
-	$green->poll_query_until('postgres', "SELECT ($worker) IS NOT NULL") or die;
-	if (mark($green, 'postgres') < $mark)
+# Stop a worker of the database "postgres" when it has written something, as the given
+# function says. Return false if it never has.
+sub stop_worker
+{
+	my ($node, $has_written) = @_;
+	my $stopped;
+
+	foreach my $sequence (split /\n/, query($node, q{SELECT c.oid::regclass FROM pg_class c
+		WHERE relkind = 'S' AND relname <> 'snowflake_mark'}))
 	{
-		$stopped = query($green, $worker);
-		query($green, "SELECT pg_terminate_backend($stopped)");
-		$green->poll_query_until('postgres',
-			"SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $stopped)") or die;
+		my $session = $node->background_psql('postgres');
+		my $from = -s $node->logfile;
+
+		$session->query_safe("BEGIN; ALTER SEQUENCE $sequence START 1");
+		query($node, sprintf('ALTER SUBSCRIPTION %s_postgres REFRESH SEQUENCES', $node->name));
+		$node->poll_query_until('postgres', "SELECT ($worker) IS NOT NULL") or die;
+		$stopped = $has_written->() ? query($node, $worker) : 0;
+		if ($stopped)
+		{
+			# at its end, too, the worker may wait for the lock
+			query($node, "SELECT pg_terminate_backend($stopped)");
+			like_log($node, qr/\[$stopped\] FATAL:  terminating logical replication worker/, $from,
+				'a worker is stopped');
+		}
+		$session->query_safe('ROLLBACK');
+		$session->quit;
+		last if $stopped;
+		wait_for_sequences($node, 'postgres');
 	}
-	$session->query_safe('ROLLBACK');
-	$session->quit;
-	wait_for_sequences($green, 'postgres');
-	last if $stopped;
+	$node->poll_query_until('postgres', "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $stopped)") or die;
+	return $stopped;
 }
-ok($stopped, 'a worker was stopped between two sequences');
+
+$mark = mark($green, 'postgres');
+ok(stop_worker($green, sub { mark($green, 'postgres') < $mark }), 'a worker was stopped between two sequences');
+wait_for_sequences($green, 'postgres');
 is(mark($green, 'postgres'), $mark, 'the mark is what it was before, and the next worker keeps it');
 
 # ---- sessions make IDs meanwhile ----
@@ -186,6 +200,13 @@ $other->restart;
 refresh($other, 'postgres');
 query($other, 'INSERT INTO orders DEFAULT VALUES');
 is(registers($other, 'postgres'), $record, 'and goes on, after a restart as well');
+
+my $layout = 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout';
+my $own = query($other, $layout);
+ok(stop_worker($other, sub { query($other, $layout) ne $own }),
+	'a worker was stopped after it has written the record');
+ok(eval { wait_for_sequences($other, 'postgres'); 1 }, 'the next worker goes on');
+is(registers($other, 'postgres'), $record, 'and the record is what it was');
 
 query($other, 'CREATE DATABASE fresh');
 query($other, $create, database => 'fresh');
