@@ -82,7 +82,7 @@ SELECT count(*), count(local), count(id) FROM orders FULL JOIN visits ON snowfla
 CREATE FUNCTION falling(bigint, bigint) RETURNS integer LANGUAGE sql IMMUTABLE STRICT AS 'SELECT btint8cmp($2, $1)';
 CREATE OPERATOR CLASS int8_falling_ops FOR TYPE bigint USING btree AS
 	OPERATOR 1 >, OPERATOR 2 >=, OPERATOR 3 =, OPERATOR 4 <=, OPERATOR 5 <, FUNCTION 1 falling(bigint, bigint);
-CREATE TABLE falling AS SELECT id FROM orders;
+CREATE TABLE falling AS SELECT id FROM orders ORDER BY id DESC;
 CREATE INDEX ON falling (id int8_falling_ops);
 ANALYZE falling;
 SET enable_hashjoin = off;
