@@ -34,6 +34,7 @@
 #include "identity/identity.h"
 
 #include "access/xlog.h"
+#include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/place.h"
 #include "common/controldata_utils.h"
@@ -47,6 +48,9 @@
 
 #define MARKER_FILE		SF_PLACE_DIR "/snowflake_server"
 #define MARKER_MAGIC	0x53464d31	/* also the version of this format */
+
+/* How long after an attempt to record the node another one may follow. */
+#define RETRY_MS		1000
 
 typedef struct Marker
 {
@@ -241,11 +245,11 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 		log_standby();
 		return;
 	}
-	if (!recorded || !sf_original_is_us(record, node))
-		(void) sf_original_write(node, record->node,
-								 sf_origin_is_copy(origin) ? record->path :
-								 is_us ? record->copied_from : "", LOG);
-	pg_atomic_write_u32(&identity->recorded, node);
+	if ((recorded && sf_original_is_us(record, node)) ||
+		sf_original_write(node, record->node,
+						  sf_origin_is_copy(origin) ? record->path :
+						  is_us ? record->copied_from : "", LOG))
+		pg_atomic_write_u32(&identity->recorded, node);
 }
 
 /*
@@ -372,25 +376,28 @@ refuse(SfServerNumber node)
 
 /*
  * Record that this server issues as this node now: after a promotion, or since
- * a reload.  One process does that; the others do not wait for it.
+ * a reload.  One process does that; the others do not wait for it.  If it
+ * fails, as on a full disk, a later call tries again: copies trust the record.
  */
 static void
 record_node(SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	uint32		before = pg_atomic_read_u32(&identity->recorded);
+	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
+	uint64		now_ms = sf_clock_monotonic_ms();
 	SfOriginal	record;
 
-	if (before == node ||
-		!pg_atomic_compare_exchange_u32(&identity->recorded, &before,
-										node))
+	if (pg_atomic_read_u32(&identity->recorded) == node ||
+		now_ms < tried_ms + RETRY_MS ||
+		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
+										now_ms))
 		return;
-	(void) write_marker(sf_identity_server(), 0, LOG);
-	if (!sf_original_read(&record) || !sf_original_is_us(&record, node))
-		(void) sf_original_write(node, SF_NO_NUMBER,
-								 sf_original_is_us(&record,
-												   record.node_in_use) ?
-								 record.copied_from : "", LOG);
+	if (write_marker(sf_identity_server(), 0, LOG) &&
+		((sf_original_read(&record) && sf_original_is_us(&record, node)) ||
+		 sf_original_write(node, SF_NO_NUMBER,
+						   sf_original_is_us(&record, record.node_in_use) ?
+						   record.copied_from : "", LOG)))
+		pg_atomic_write_u32(&identity->recorded, node);
 }
 
 void

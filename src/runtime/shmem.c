@@ -127,6 +127,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	pg_atomic_init_u64(&sf_shmem->identity.server, 0);
 	pg_atomic_init_u32(&sf_shmem->identity.copied, 0);
 	pg_atomic_init_u32(&sf_shmem->identity.recorded, SF_NO_NUMBER);
+	pg_atomic_init_u64(&sf_shmem->identity.tried_ms, 0);
 	sf_shmem->identity.original = SF_NO_NUMBER;
 	sf_shmem->identity.running = SF_NO_NUMBER;
 	sf_shmem->identity.primary = SF_NO_NUMBER;

@@ -172,6 +172,8 @@ typedef struct SfIdentity
 	pg_atomic_uint64 server;	/* random, kept over restarts; 0: a copy */
 	pg_atomic_uint32 copied;	/* 1: a copy, not accepted yet */
 	pg_atomic_uint32 recorded;	/* SfServerNumber in the primary record */
+	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
+								 * monotonic */
 	SfServerNumber original;	/* the original's node, found at the start */
 	SfServerNumber running;		/* in a copy: the same, if the original was
 								 * seen running at the start */

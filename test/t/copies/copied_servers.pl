@@ -2,7 +2,7 @@
 # copies. A copy that starts as a server of its own would use the original's node id.
 # The table is in src/identity/README.md, "Copies".
 #
-# takes: 30 s
+# takes: 35 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -241,14 +241,17 @@ like(query($copy, $shard), qr/^\d+$/, 'until it is accepted');
 $copy->stop;
 
 # the copy gets its node id by a reload
-$copy = server_from('reload', $primary, 'backup', ["snowflake.node_id = ''"]);
-warned($copy, 'It comes from a backup', 'a copy without a node id');
-$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-$copy->reload;
-$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '1'")
-  or die 'no reload';
-refuses($copy, 'a copy that gets the node id by a reload');
-$copy->stop;
+foreach my $check ('error', 'warn')
+{
+	$copy = server_from("reload_$check", $primary, 'backup', [ "snowflake.copy_check = '$check'", "snowflake.node_id = ''" ]);
+	warned($copy, 'It comes from a backup', 'a copy without a node id');
+	$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+	$copy->reload;
+	$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '1'")
+	  or die 'no reload';
+	refused($copy, $next, '55000', $twin, "copy_check = $check: a copy that gets the node id by a reload");
+	$copy->stop;
+}
 
 # ---- a recovery to a point in time ----
 
@@ -360,6 +363,30 @@ $second = server_from('after', $other, 'after');
 $second->start;
 refused($second, $next, '55000', qr/was seen running on this machine, and has node id 3, too/,
 	'a copy of it, before it is restarted, has its node id');
+$second->stop;
+$other->stop;
+
+# the record cannot be written at first, as on a full disk
+$other->append_conf('postgresql.conf', "snowflake.node_id = ''");
+$other->start;
+$other->append_conf('postgresql.conf', "snowflake.node_id = '5'");
+$other->reload;
+$other->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'")
+  or die 'no reload';
+my $file = $other->data_dir . "/$record";
+unlink($file) && mkdir($file) or die "$file: $!";
+$from = -s $other->logfile;
+like(query($other, $next), qr/^\d+$/, 'a record that cannot be written stops nobody');
+like_log($other, qr/could not (?:open|rename) file "snowflake\.primary/, $from, 'the log says so');
+rmdir $file or die "$file: $!";
+$other->poll_query_until('postgres',
+	"SELECT snowflake_nextval() > 0 AND (pg_stat_file('$record', true)).size IS NOT NULL")
+  or die 'the record is not written';
+$other->backup('later');
+$second = server_from('later', $other, 'later');
+$second->start;
+refused($second, $next, '55000', qr/was seen running on this machine, and has node id 5, too/,
+	'a later call writes it, so a copy has its node id');
 $second->stop;
 $other->stop;
 
