@@ -379,8 +379,9 @@ classify(const SfHttpAnswer *http)
 			return strstr(http->body, "space") != NULL ?
 				SF_FAILURE_FULL : SF_FAILURE_OTHER;
 		case 503:
-		case 504:
 			return SF_FAILURE_UNREACHABLE;
+		case 504:
+			return SF_FAILURE_TIMEOUT;
 		default:
 			return SF_FAILURE_OTHER;
 	}
@@ -432,6 +433,7 @@ sf_request_take(const SfHttpAnswer *http)
 				 http->problem);
 		if (!try_next_endpoint(http->sent))
 			conclude_failure_of(http->untrusted ? SF_FAILURE_CERTIFICATE :
+								http->timed_out ? SF_FAILURE_TIMEOUT :
 								SF_FAILURE_UNREACHABLE, http->sent);
 	}
 }

@@ -119,6 +119,7 @@ classify(const char *sqlstate)
 		{"25006", SF_FAILURE_READ_ONLY},
 		{"55000", SF_FAILURE_READ_ONLY},	/* recovery is in progress */
 		{"53100", SF_FAILURE_FULL}, /* disk full */
+		{"55P03", SF_FAILURE_TIMEOUT},	/* lock_timeout */
 		{"42883", SF_FAILURE_EXTENSION},	/* undefined function */
 		{"42P01", SF_FAILURE_EXTENSION},	/* undefined table */
 		{"3F000", SF_FAILURE_EXTENSION},	/* undefined schema */

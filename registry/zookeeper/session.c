@@ -87,6 +87,8 @@ take_log(const char *message)
 		set_problem("the server has closed the connection");
 	else if (code != 0)
 		set_problem(strerror(code));
+	if (code == ETIMEDOUT)
+		failure = SF_FAILURE_TIMEOUT;
 }
 
 /* ---- the connection ---- */

@@ -210,7 +210,7 @@ sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
 void
 sf_lease_time_out(SfLease *lease, SfMoment now, SfAskKind kind)
 {
-	sf_lease_fail(lease, now, kind, SF_FAILURE_UNREACHABLE,
+	sf_lease_fail(lease, now, kind, SF_FAILURE_TIMEOUT,
 				  "The registry did not answer in time.");
 }
 

@@ -74,7 +74,8 @@ typedef struct SfRegistry
 typedef enum SfFailure
 {
 	SF_FAILURE_OTHER,
-	SF_FAILURE_UNREACHABLE,		/* no connection, or no answer in time */
+	SF_FAILURE_UNREACHABLE,		/* no connection */
+	SF_FAILURE_TIMEOUT,			/* no answer in time */
 	SF_FAILURE_CERTIFICATE,		/* TLS: one side does not trust the other */
 	SF_FAILURE_LOGIN,			/* it rejects our login */
 	SF_FAILURE_DATABASE,		/* the database does not exist */

@@ -488,6 +488,6 @@ sf_job_worker_step(uint64_t sent)
 	else if (work.state == JOB_ASKING &&
 			 sf_clock_monotonic_ms() >= work.due_ms)
 		take_failure(sf_job_worker_ask.kind, SF_RESULT_UNKNOWN,
-					 SF_FAILURE_UNREACHABLE,
+					 SF_FAILURE_TIMEOUT,
 					 "The registry did not answer in time.");
 }

@@ -663,6 +663,8 @@ test_failures(void)
 			CHECK(strlen(sf_registry_failure(f)) < SF_REASON_SIZE);
 			CHECK(strlen(sf_registry_remedy(kinds[i], f)) < SF_REMEDY_SIZE);
 		}
+		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_UNREACHABLE), "Start ");
+		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_TIMEOUT), "raise snowflake.lease_timeout");
 	}
 	CHECK_CONTAINS(sf_registry_remedy("postgresql", SF_FAILURE_PERMISSION), "SELECT snowflake_registry.grant(");
 	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_PERMISSION), "etcdctl role grant-permission");
@@ -1182,8 +1184,8 @@ test_outage(void)
 	CHECK(tries >= 300 / 6 && tries <= 300 / 3 + 10);
 	CHECK_EQ(nsaid, 6);
 	CHECK_STR(lease.problem, "The registry did not answer in time.");
-	CHECK_CONTAINS(lease.public_problem, "cannot be reached");
-	CHECK_CONTAINS(lease.remedy, "Start etcd");
+	CHECK_CONTAINS(lease.public_problem, "does not answer in time");
+	CHECK_CONTAINS(lease.remedy, "etcdctl endpoint status");
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK(lease.right.until > now_tick() + 8500);

@@ -147,7 +147,7 @@ registry_ask(PG_FUNCTION_ARGS)
 		"DONE", "CONFLICT", "ABSENT", "REFUSED", "UNKNOWN"
 	};
 	static const char *const failures[SF_FAILURES] = {
-		"OTHER", "UNREACHABLE", "CERTIFICATE", "LOGIN", "DATABASE",
+		"OTHER", "UNREACHABLE", "TIMEOUT", "CERTIFICATE", "LOGIN", "DATABASE",
 		"EXTENSION", "PERMISSION", "READ_ONLY", "FULL", "LOST"
 	};
 	SfAsk		ask = {0};

@@ -693,12 +693,12 @@ says($leased, 'node id', 'ok', qr/\d+ is leased from "postgresql:\/\//, 'leased'
 unlike(query($leased, 'SELECT * FROM snowflake_status()'), qr/secret/, 'no password is shown');
 says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a second');
 $registry->stop;
-wait_for_lease($leased, 'problem IS NOT NULL');
+wait_for_lease($leased, q{remedy ~ 'Start the registry'});
 says($leased, 'lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'held, while the registry is gone');
-$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_leases() WHERE kind = 'shards'}) or die;
+$leased->poll_query_until('postgres', q{SELECT remedy ~ 'Start the registry' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 says($leased, 'shard lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'likewise');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
-wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND problem IS NOT NULL});
+wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'Start the registry'});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
 says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|Start the registry's server/, 'run out');
 says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"/, 'likewise');

@@ -260,6 +260,7 @@ asked($w, 'the other is next', 'DONE', qr/^$/, 'extend', node => 21, version => 
 $w->quit;
 $w = worker("etcd://$deaf_host/reg", timeout => 500);
 asked($w, 'all are silent', 'REFUSED', qr/timed out/i, 'read');
+is(ask($w, 'read')->{failure}, 'TIMEOUT', 'which has a remedy of its own');
 $w->quit;
 
 # ---- answers with few words ----
