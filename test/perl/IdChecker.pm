@@ -14,7 +14,7 @@
 #
 # and, if each server must have a node id of its own, a third:
 #
-#	holders		no two servers have issued as one node in one tick
+#	holders		no two servers have issued for one node or shard in one tick
 package IdChecker;
 
 use strict;
@@ -200,12 +200,13 @@ sub states
 	return;
 }
 
-# Record that the sessions of these files were a server's.
+# Record that the sessions of these files were a server's. Their IDs are those of its
+# node or of a shard.
 sub held_by
 {
-	my ($self, $server, @files) = @_;
+	my ($self, $what, $server, @files) = @_;
 
-	push @{ $self->{holders}{$server} }, @files;
+	push @{ $self->{holders}{$what}{$server} }, @files;
 	return;
 }
 
@@ -230,19 +231,20 @@ sub _write_ticks
 	return;
 }
 
-# Run one test: no two servers have issued as one node in the same tick. The sequence
-# has $bits bits. This is stricter than clients(): two servers' IDs in one tick may
-# differ by chance.
+# Run one test: no two servers have issued for one node, or one shard, in the same
+# tick. The sequence has $bits bits. This is stricter than clients(): two servers' IDs
+# in one tick may differ by chance.
 sub holders
 {
-	my ($self, $bits) = @_;
+	my ($self, $what, $bits) = @_;
+	my $servers = $self->{holders}{$what};
 	my $list = "$self->{dir}/list";
 	my ($before, $holder) = ('', '');
 	my ($n, @wrong, @ticks) = (0);
 
-	foreach my $server (sort keys %{ $self->{holders} })
+	foreach my $server (sort keys %$servers)
 	{
-		foreach my $file (grep { -e } @{ $self->{holders}{$server} })
+		foreach my $file (grep { -e } @{ $servers->{$server} })
 		{
 			push @ticks, "$file.ticks";
 			_write_ticks($file, $ticks[-1], $bits, $server);
@@ -265,7 +267,7 @@ sub holders
 	}
 	close $merged or die "sort failed: $?";
 	unlink @ticks;
-	ok($n > 0 && !@wrong, "no two servers have issued as one node in one tick ($n checked)")
+	ok($n > 0 && !@wrong, "no two servers have issued for one $what in one tick ($n checked)")
 	  or diag(@wrong ? join("\n", @wrong) : 'there are no IDs');
 	return;
 }

@@ -36,6 +36,9 @@ my @KINDS = qw(commit rollback select shard batch single batch_select shard_batc
 # The number of clients so far. Each new client is of the next kind.
 my $started = 0;
 
+# The scripts of start_trickle(), by statement.
+my %trickles;
+
 # Return the SQL that creates the clients' tables, for a database with the extension.
 sub load_tables
 {
@@ -94,13 +97,16 @@ sub start_trickle
 {
 	my ($checker, $group, $connstr, $statement, $counter) = @_;
 	my $out = $checker->session("$group, " . ($counter //= 'node'));
-	my $script = PostgreSQL::Test::Utils::tempdir() . '/trickle.sql';
 
 	$statement //= 'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.003);';
-	append_to_file($script, "$statement\n$PAUSE" x 10000);
+	if (!$trickles{$statement})
+	{
+		$trickles{$statement} = PostgreSQL::Test::Utils::tempdir() . '/trickle.sql';
+		append_to_file($trickles{$statement}, "$statement\n$PAUSE" x 10000);
+	}
 	append_to_file($out, '');
 	my $h = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=sqlstate',
-			'-d', $connstr, ('-f', $script) x 100 ], '>', $out, '2>', "$out.err");
+			'-d', $connstr, ('-f', $trickles{$statement}) x 100 ], '>', $out, '2>', "$out.err");
 	return bless { clients => [ { handle => $h, out => $out, counter => $counter } ] },
 	  __PACKAGE__;
 }

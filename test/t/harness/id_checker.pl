@@ -124,9 +124,9 @@ sub holders_of
 		my $file = $checker->session('node');
 
 		append_to_file($file, join('', map { "$_\n" } @ids));
-		$checker->held_by($server, $file);
+		$checker->held_by('node', $server, $file);
 	}
-	return reported(sub { $checker->holders(4) }) =~ s/no two servers have issued as one node in one tick/holders/r;
+	return reported(sub { $checker->holders('node', 4) }) =~ s/no two servers have issued for one node in one tick/holders/r;
 }
 
 is(holders_of([ 'a', 16, 31 ], [ 'b', 32 ], [ 'a', 17, 50 ]), 'ok holders (3 checked)',

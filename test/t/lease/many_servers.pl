@@ -3,7 +3,6 @@
 # are made from one base backup, and clients ask them for IDs all the time. Servers and
 # their workers are frozen. The registry loses its quorum, its data, the password, or
 # its space. Needs etcd.
-# quorum, its data, the password, or its space. Needs etcd.
 #
 # takes: 105 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl

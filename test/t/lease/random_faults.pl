@@ -1,5 +1,6 @@
-# Random faults for servers that lease from one registry, several at a time, for
-# SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks are set.
+# Random faults for servers that lease node ids and shards from one registry, several
+# at a time, for SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks
+# are set. Reloads move shards.
 # Members of the registry are killed or frozen, and the ways to them are cut, slow,
 # deaf, tear or repeat what was sent. An older copy of the registry is restored, as
 # doc/leases.md says. Clients ask all servers for IDs all the time. SEED repeats a run,
@@ -34,6 +35,9 @@ my $kind = $ENV{SNOWFLAKE_REGISTRY} || $kinds[ rand @kinds ];
 # Four slots. A server that is frozen, killed or cut off loses its slot to another one.
 my $layout = 'timestamp:41 node:2 sequence:15 epoch:2024-01-01';
 my $nslots = 4;
+# Three shards, for which reloads choose servers; several may want one.
+my @shards = (0 .. 2);
+my @wishes = ('', '0', '1', '0-1', '1-2', '0,2', '0-2');
 my $nservers = 5;
 my $max_copies = 2;
 my $proxy = FaultyProxy->new;
@@ -105,13 +109,45 @@ sub begin_server
 	return;
 }
 
+# Most calls for shards are refused, and another such call follows late: refused calls
+# would use all of the machine.
 sub begin_clients
 {
 	my ($server) = @_;
+	my $connstr = $server->{node}->connstr('postgres');
 
-	$server->{load} = start_trickle($checker, 'all', $server->{node}->connstr('postgres'),
+	$server->{load} = start_trickle($checker, 'all', $connstr,
 		'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.01);');
-	$checker->held_by($server->{name}, $server->{load}->files);
+	$checker->held_by('node', $server->{name}, $server->{load}->files);
+	foreach my $shard (@shards)
+	{
+		my $load = start_trickle($checker, 'all', $connstr, <<"", 'shards');
+SELECT snowflake_shard_nextval($shard) FROM generate_series(1, 3), pg_sleep(0.01);
+\\if :ERROR
+DO 'BEGIN PERFORM pg_sleep(0.2); END';
+\\endif
+
+		$checker->held_by('shard', $server->{name}, $load->files);
+		$server->{shard}[$shard] = $load;
+	}
+	return;
+}
+
+sub end_clients
+{
+	my ($server) = @_;
+
+	$_->finish foreach $server->{load}, @{ $server->{shard} };
+	return;
+}
+
+# Let a server want these shards from now on.
+sub want
+{
+	my ($server, $shards) = @_;
+
+	$server->{node}->adjust_conf('postgresql.conf', 'snowflake.shards', "'$shards'");
+	$server->{node}->reload;
 	return;
 }
 
@@ -120,7 +156,7 @@ sub end_server
 	my ($server, $mode) = @_;
 
 	$server->{node}->stop($mode, fail_ok => 1);
-	$server->{load}->finish;
+	end_clients($server);
 	return;
 }
 
@@ -195,7 +231,7 @@ my %faults = (
 		for_a_while($server, 3, sub {
 			# an empty query, since psql may end before it can read another one
 			$server->{node}->poll_query_until('postgres', undef, '') or die 'it does not come back';
-			$server->{load}->finish;
+			end_clients($server);
 			begin_clients($server);
 		});
 	},
@@ -401,7 +437,8 @@ foreach my $i (0 .. $nservers - 1)
 		$server->{node} = PostgreSQL::Test::Cluster->new("server$i");
 		$server->{node}->init_from_backup($first, 'first');
 	}
-	$server->{node}->append_conf('postgresql.conf', "snowflake.registry = '" . ways_to_registry($server) . "'\n");
+	$server->{node}->append_conf('postgresql.conf',
+		"snowflake.registry = '" . ways_to_registry($server) . "'\nsnowflake.shards = '" . any(@wishes) . "'\n");
 	push @servers, $server;
 }
 $first->stop;
@@ -440,6 +477,11 @@ while (now() < $end)
 	end_faults();
 	fault_of_registry() if rand 25 < 1;
 	restore_when_due();
+	if (!$server->{busy} && rand 15 < 1)
+	{
+		want($server, any(@wishes));
+		$count{'moves of shards'}++;
+	}
 	if (!$server->{busy} && rand 4 < 1)
 	{
 		my $name = any(@names);
@@ -457,19 +499,30 @@ end_faults(1) while @later;
 my @holders = wait_for_holders();
 is(scalar(keys %{ { map { lease_of($_->{node}, 'node_id') => 1 } @holders } }), $nslots,
 	'in the end each slot has a holder');
-# new clients, since sessions that ended with their server ask for nothing
-foreach my $holder (@holders)
-{
-	$holder->{load}->finish;
-	begin_clients($holder);
-	$holder->{load}->more(20);
-}
+
+# New clients, since sessions that ended with their server ask for nothing. After a
+# recovery another server may become a holder.
 foreach my $server (@servers)
 {
-	$server->{load}->finish;
+	want($server, '0-2');
+	end_clients($server);
+	begin_clients($server);
+}
+my $tries = 0;
+while ((grep { $_->{load}->count >= 20 } @servers) < $nslots
+	|| grep { my $shard = $_; !grep { $_->{shard}[$shard]->count >= 20 } @servers } @shards)
+{
+	die 'not all slots and shards give IDs' if ++$tries > 1800;
+	usleep(100_000);
+}
+pass('and each slot and each shard gives IDs');
+foreach my $server (@servers)
+{
+	end_clients($server);
 	$server->{node}->stop;
 }
-$checker->holders(15);
+$checker->holders('node', 15);
+$checker->holders('shard', 10);
 $checker->clients;
 note sprintf('%s: %d IDs of %d servers; %s', $kind, $checker->checked, scalar @servers,
 	join ', ', map { "$count{$_} $_" } sort keys %count);
