@@ -85,15 +85,18 @@ wait_for_all($b, '5-14');
 	$load->more(1000);
 	check_load($load, 1, 'it goes on when the registry is back');
 
-	query($registry, q{CREATE TABLE keep AS SELECT shards FROM snowflake_registry.shards;
-		UPDATE snowflake_registry.shards SET version = version + 1, shards = 'nonsense'});
+	query($registry, q{UPDATE snowflake_registry.shards SET version = version + 1, shards = 'nonsense'});
 	wait_for_shards($a, q{problem ~ 'record of shards cannot be read. It does not begin with'});
 	wait_for_shards($a, 'until < clock_timestamp()');
 	refused_shard($a, 2, qr/cannot be read.*HINT:  .*recover the registry first, and then remove it/s, 'a record that makes no sense is not taken for an empty one');
-	query($registry, q{UPDATE snowflake_registry.shards SET version = version + 1,
-		shards = (SELECT shards FROM keep)});
-	wait_for_shards($a, q{state = 'held' AND until > clock_timestamp()});
+	query($registry, q{SELECT snowflake_registry.recover('8 s', '1 s')});
+	wait_for_shards($a, q{problem ~ 'cannot be read'});
+	query($registry, 'DELETE FROM snowflake_registry.shards');
+	wait_for_all($a, '0-4');
+	wait_for_all($b, '5-14');
 	make_ids($a, 2, 100);
+	make_ids($b, 8, 100);
+	pass('after a recovery it is removed, and shards are leased again');
 	set_reserve($a, '8s');
 }
 
