@@ -51,7 +51,7 @@ typedef enum SfFieldKind
 #define SF_REASON_SIZE			200
 
 /* Size of a buffer for a remedy, which may contain commands. */
-#define SF_REMEDY_SIZE			600
+#define SF_REMEDY_SIZE			800
 
 /* The epoch of a layout whose text names none: 2024-01-01 UTC. */
 #define SF_DEFAULT_EPOCH_MS		INT64_C(1704067200000)

@@ -321,7 +321,10 @@ sf_lease_find_pending(const SfLease *lease, const SfSlotRecord *record)
 	return -1;
 }
 
-/* Return true if the registry is initialized for our layout. */
+/*
+ * Return true if the registry is initialized for our layout.  A server that
+ * has not leased from an empty one does not know whether it is new.
+ */
 bool
 sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 						  const SfRegistry *registry)
@@ -331,8 +334,9 @@ sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 	if (!registry->initialized)
 	{
 		snprintf(text, sizeof(text),
-				 "If it is the right one, and has not lost its data, have an administrator %s",
-				 lease->config.initialize);
+				 "If it is the right one, and new, have an administrator %s If it has lost its data, or replaces a registry that is lost, %s('90 s')%s In place of 90 s give the largest snowflake.lease_reserve of all servers.",
+				 lease->config.initialize, lease->config.recreate,
+				 lease->config.recreated);
 		sf_lease_set_problem(lease, now, "The registry was never initialized.",
 							 text);
 		return false;

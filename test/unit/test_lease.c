@@ -739,6 +739,7 @@ test_fence(void)
 	reply();
 	CHECK_STR(lease.problem, "The registry was never initialized.");
 	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
+	CHECK_CONTAINS(lease.remedy, "If it has lost its data, or replaces a registry that is lost, SELECT snowflake_registry_recover('90 s');");
 }
 
 /*

@@ -133,7 +133,7 @@ is(query($registry, 'SELECT snowflake_registry.init()'), 't', 'init');
 wait_for_lease($a, q{problem ~ 'is for the layout'});
 query($registry, 'TRUNCATE snowflake_registry.registry');
 wait_for_lease($a, q{problem ~ 'never initialized'});
-is(query($registry, query($a, q{SELECT substring(remedy FROM '(SELECT .*;)$') FROM snowflake_leases() WHERE kind = 'node'})),
+is(query($registry, query($a, q{SELECT substring(remedy FROM '(SELECT [^;]*;)') FROM snowflake_leases() WHERE kind = 'node'})),
 	't', 'what the remedy says makes one for the layout of this server');
 is(query($registry, "SELECT snowflake_registry.init('$layout')"), 'f',
 	'init again changes nothing');

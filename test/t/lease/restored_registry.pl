@@ -99,6 +99,7 @@ sub go_through
 		wait_for_shards($c, "problem ~ '$problem' OR state = 'held'");
 		is(lease_of($c, 'node_id'), '', 'a new server gets no node id');
 		is(query($c, q{SELECT count(*) FROM snowflake_leases() WHERE kind = 'shards' AND state = 'held'}), 0, 'nor a shard');
+		like(lease_of($c, 'remedy'), qr/snowflake_registry.recover\(/, 'and is told what helps');
 		like(query($c, $recover), qr/^\d/, 'before the recovery');
 	}
 	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach $a, $b, $c;
