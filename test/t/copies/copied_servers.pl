@@ -379,14 +379,14 @@ $from = -s $other->logfile;
 like(query($other, $next), qr/^\d+$/, 'a record that cannot be written stops nobody');
 like_log($other, qr/could not (?:open|rename) file "snowflake\.primary/, $from, 'the log says so');
 rmdir $file or die "$file: $!";
-$other->poll_query_until('postgres',
-	"SELECT snowflake_nextval() > 0 AND (pg_stat_file('$record', true)).size IS NOT NULL")
-  or die 'the record is not written';
+ok($other->poll_query_until('postgres',
+		"SELECT snowflake_nextval() > 0 AND (pg_stat_file('$record', true)).size IS NOT NULL"),
+	'a later call writes it');
 $other->backup('later');
 $second = server_from('later', $other, 'later');
 $second->start;
 refused($second, $next, '55000', qr/was seen running on this machine, and has node id 5, too/,
-	'a later call writes it, so a copy has its node id');
+	'so a copy of it has its node id');
 $second->stop;
 $other->stop;
 
