@@ -60,11 +60,15 @@ sub postgresql
 	});
 }
 
-# Copy and restore by etcdctl.
+# Copy and restore by etcdctl; or restore by etcdutl, which etcd has since 3.5, such
+# that all revisions are above those that were lost.
 sub etcd
 {
 	my ($name) = @_;
 	my $etcd = Etcd->new($name)->start;
+	my @restore = system('etcdutl version >/dev/null 2>&1') == 0
+	  ? qw(etcdutl --bump-revision 1000000 --mark-compacted) : 'etcdctl';
+	my $program = shift @restore;
 
 	return {
 		server => $etcd,
@@ -84,9 +88,9 @@ sub etcd
 			local $ENV{ETCDCTL_API} = 3;
 
 			run_or_die('rm', '-rf', $etcd->{dir});
-			run_or_die('etcdctl', 'snapshot', 'restore', $file, '--name', $name,
+			run_or_die($program, 'snapshot', 'restore', $file, '--name', $name,
 				'--data-dir', $etcd->{dir}, '--initial-cluster', "$name=$peer",
-				'--initial-advertise-peer-urls', $peer, @options);
+				'--initial-advertise-peer-urls', $peer, @restore, @options);
 		},
 	};
 }
