@@ -98,6 +98,16 @@ sub ways_to_registry
 
 # ---- the servers ----
 
+# Return what is known of a server. Its clock is wrong by up to 2 s, so a server that
+# gets a slot or a shard of another one goes through the same times.
+sub described
+{
+	my ($name, $node) = @_;
+	my $offset = rand(4) - 2;
+
+	return { name => $name, node => $node, usual => $offset, offset => $offset };
+}
+
 # Start a server: its node, its clock, its clients, and the time until which it is left
 # alone.
 sub begin_server
@@ -203,11 +213,11 @@ my %faults = (
 	'steps of a clock' => sub {
 		my ($server) = @_;
 
-		$server->{offset} = (rand(2) - 1) * any(0.5, 2, 4, 4, 10, 3600);
+		$server->{offset} = $server->{usual} + (rand(2) - 1) * any(0.5, 2, 4, 4, 10, 3600);
 		set_clock($server->{node}, $server->{offset});
 		for_a_while($server, 6, sub {
-			$server->{offset} = 0;
-			set_clock($server->{node}, 0);
+			$server->{offset} = $server->{usual};
+			set_clock($server->{node}, $server->{offset});
 		});
 	},
 	'immediate stops' => sub {
@@ -263,7 +273,8 @@ sub copy_server_of
 	$max_copies--;
 	my $copy = PostgreSQL::Test::Cluster->new($name);
 	$copy->init_from_backup($node, $name);
-	push @servers, { name => $name, node => $copy, ways => $server->{ways}, offset => 0 };
+	push @servers, described($name, $copy);
+	$servers[-1]{ways} = $server->{ways};
 	begin_server($servers[-1]);
 	return 1;
 }
@@ -424,7 +435,7 @@ $first->append_conf('postgresql.conf', "max_wal_senders = 5\nrestart_after_crash
 $checker = IdChecker->new($first->basedir . '/ids');
 foreach my $i (0 .. $nservers - 1)
 {
-	my $server = { name => "server$i", node => $first, offset => 0 };
+	my $server = described("server$i", $first);
 
 	if ($i == 0)
 	{
