@@ -371,19 +371,22 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 
 /*
  * snowflake_registry.layout(layout text) returns a row: the text that workers
- * compare, the epoch, and the tick.  Throws SQLSTATE 22023.
+ * compare, the epoch, and the tick.  The names "node" and "shard" are refused:
+ * the layout is that of the servers, and this one need not have the library
+ * preloaded.  Throws SQLSTATE 22023.
  */
 Datum
 snowflake_registry_layout(PG_FUNCTION_ARGS)
 {
-	const SfLayout *layout = sf_layout_arg(fcinfo, 0);
-	char		text[SF_LAYOUT_TEXT_SIZE];
+	SfLayout	layout;
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
 	Datum		values[3];
 	bool		nulls[3] = {0};
 
-	sf_layout_print(layout, text, sizeof(text));
-	values[0] = CStringGetTextDatum(text);
-	values[1] = Int64GetDatum(layout->epoch_ms);
-	values[2] = Int32GetDatum(layout->tick_ms);
+	sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
+	sf_layout_print(&layout, spelled, sizeof(spelled));
+	values[0] = CStringGetTextDatum(spelled);
+	values[1] = Int64GetDatum(layout.epoch_ms);
+	values[2] = Int32GetDatum(layout.tick_ms);
 	return make_row(fcinfo, values, nulls);
 }

@@ -72,8 +72,9 @@ sf_layout_arg_parse(SfLayout *layout, const text *t)
 	return ok;
 }
 
-static void
-parse(SfLayout *layout, const text *t)
+/* Parse a layout that is spelled out.  Throws SQLSTATE 22023. */
+void
+sf_layout_arg_read(SfLayout *layout, const text *t)
 {
 	char		reason[SF_REASON_SIZE];
 	char	   *str = text_to_cstring(t);
@@ -134,7 +135,7 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 
 	if (named == NULL)
 	{
-		parse(layout, t);
+		sf_layout_arg_read(layout, t);
 		return;
 	}
 	if (!get_fn_expr_arg_stable(fcinfo->flinfo, n))

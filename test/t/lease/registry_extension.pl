@@ -147,6 +147,7 @@ pass('a role that is not needed any more is dropped as any other');
 refused($registry, "SELECT snowflake_registry.$_->[0]", $_->[1], $_->[2], $_->[0])
   foreach [ 'init(NULL)', '22004', qr/layout must not be null/ ],
   [ q{init('nonsense')}, '22023', qr/layout/ ],
+  [ q{init('shard')}, '22023', qr/invalid layout: "shard"/ ],
   [ 'recover(NULL)', '22023', qr/must be from 0 to 31 days/ ],
   [ q{recover('1 s', NULL)}, '22023', qr/must be from 0 to 31 days/ ],
   [ q{recover('-1 s')}, '22023', qr/must be from 0 to 31 days/ ],
