@@ -8,7 +8,7 @@ module.exports = defineConfig({
 	dialect: 'postgresql',
 	schema: './schema.js',
 	out: './out/drizzle',
-	// "push" would begin to drop the extension's two views, which the server refuses
+	// without this line "push" would drop the extension's two views, which the server refuses
 	tablesFilter: ['!snowflake_*', '!pg_stat_snowflake'],
 	dbCredentials: {
 		host: env.PGHOST,

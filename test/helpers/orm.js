@@ -91,6 +91,14 @@ const programs = {
 			assert.match(complaint(process.env.PGDATABASE, 'drizzle-kit', 'push', '--config', 'out/all.config.js'),
 				/cannot drop view \w+ because extension snowflake requires it/);
 		});
+		await check('these are all that it would drop', () => {
+			// with "strict" it prints the statements and asks, for which it needs a terminal
+			const asked = complaint(process.env.PGDATABASE, 'drizzle-kit', 'push', '--strict', '--verbose',
+				'--config', 'out/all.config.js');
+			assert.deepStrictEqual(asked.match(/^(CREATE|ALTER|DROP) .*$/gm).sort(), [
+				'DROP VIEW "public"."pg_stat_snowflake";',
+				'DROP VIEW "public"."snowflake_horizon_holders";']);
+		});
 	},
 
 	async prisma() {
