@@ -78,8 +78,8 @@ BEGIN
 	WHERE NOT coalesce(a.attgenerated = '', c.relkind = 'v'
 		AND NOT EXISTS (SELECT FROM pg_attribute v WHERE v.attrelid = c.oid AND v.attacl IS NOT NULL), false);
 	IF wrong IS NOT NULL THEN
-		RAISE EXCEPTION USING ERRCODE = '2BP01', MESSAGE = 'what depends on the functions cannot all be kept by this script',
-			DETAIL = format('Defaults, and views without triggers and column privileges, are kept; these are none: %s.', wrong),
+		RAISE EXCEPTION USING ERRCODE = '2BP01', MESSAGE = 'this script cannot keep all objects that depend on the functions',
+			DETAIL = format('It keeps defaults, and views without triggers and column privileges. These are neither: %s.', wrong),
 			HINT = 'Drop them, run this script, and make them again, in one transaction.';
 	END IF;
 

@@ -135,7 +135,7 @@ BEGIN
 				WHEN f.epoch_ms IS NULL THEN format('"%s" is neither an ISO 8601 time in UTC, such as 2024-01-01 or 2024-01-01T12:00:00.000Z, nor Unix milliseconds.', left(value, 40))
 				WHEN f.epoch_ms < 0 THEN 'The epoch must be between 1970-01-01 and 2199-12-31.'
 				WHEN f.epoch_ms BETWEEN 1 AND 99999999999 AND strpos(value, '-') = 0 THEN
-					format('An epoch that is an integer is in milliseconds since 1970: 0, or at least 100000000000 (in 1973). %s is too small to be meant so.', left(value, 40))
+					format('An epoch that is an integer is in milliseconds since 1970: 0, or at least 100000000000 (in 1973). %s is too small for that.', left(value, 40))
 				END;
 		ELSIF split_part(word, ':', 1) = 'tick' THEN
 			number := regexp_match(value COLLATE "C", '^([0-9]{1,6})(ms|s)$');
@@ -438,7 +438,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22003',
 			MESSAGE = format('%s %s is out of range 0 to %s', name, value, (1::bigint << width) - 1),
 			DETAIL = format('The layout is "%s".', layout),
-			HINT = CASE width WHEN 0 THEN 'Use 0, or a layout that has this field, too.'
+			HINT = CASE width WHEN 0 THEN 'Use 0, or a layout that has this field.'
 				ELSE 'Use a number in that range, or a layout with more bits for this field.' END;
 	END IF;
 	RETURN value;
@@ -762,7 +762,7 @@ DECLARE
 	rest pg_catalog.int8 := count;
 BEGIN
 $f$ || checks || $f$	IF count IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'count must not be null', HINT = 'Give a number; COALESCE() gives one where there is none.';
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'count must not be null', HINT = 'Give a number, for instance by COALESCE().';
 	ELSIF (count OPERATOR(pg_catalog.<) 1) OR (count OPERATOR(pg_catalog.>) 10000000) THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = pg_catalog.concat('count ', count, ' is out of range'), HINT = 'A batch has 1 to 10000000 IDs. Call again for more.';
 	END IF;
@@ -877,7 +877,7 @@ BEGIN
 	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_shard_'::text, 'shard integer'::text,
 		format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6]),
 		format($f$	IF shard IS NULL THEN
-		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null', HINT = 'Give a number; COALESCE() gives one where there is none.';
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null', HINT = 'Give a number, for instance by COALESCE().';
 	ELSIF (shard OPERATOR(pg_catalog.<) 0) OR (shard OPERATOR(pg_catalog.>) %1$s) THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = pg_catalog.concat('shard ', shard, ' is out of range'),
 			DETAIL = 'The layout has room for shards 0 to %1$s.', HINT = 'Use a shard in that range, or a shard layout with more bits for the shard.';
@@ -968,7 +968,7 @@ BEGIN
 	END LOOP;
 	IF until > now + 86400000 AND NOT force THEN
 		RAISE EXCEPTION USING ERRCODE = '22008', MESSAGE = 'ID lies more than a day ahead of the wall clock',
-			DETAIL = format('It was made for %s; this database would generate nothing until then.', @extschema@.snowflake_portable_time(until)),
+			DETAIL = format('Its time is %s; this database would make no IDs until then.', @extschema@.snowflake_portable_time(until)),
 			HINT = 'Check the ID. If it is one of another layout, name that. Only if it is meant, call snowflake_advance(id, force => true).';
 	END IF;
 	IF configured.layout IS NOT NULL THEN

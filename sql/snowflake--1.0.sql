@@ -16,7 +16,7 @@ EXCEPTION WHEN undefined_function THEN
 		ERRCODE = 'object_not_in_prerequisite_state',
 		MESSAGE = 'library "snowflake" is not that of this extension',
 		DETAIL = pg_catalog.concat('It may be that of pgEdge''s, which has the same name: ', SQLERRM, '.'),
-		HINT = 'Remove pgEdge''s files, install those of this extension again, and restart the server. To migrate from pgEdge''s, drop the defaults that call snowflake.nextval(), and DROP EXTENSION snowflake, before that.';
+		HINT = 'Remove pgEdge''s files, install those of this extension again, and restart the server. To migrate from pgEdge''s, first drop the defaults that call snowflake.nextval(), and DROP EXTENSION snowflake.';
 END
 $$;
 
@@ -424,7 +424,7 @@ COMMENT ON FUNCTION snowflake_state.stat_get() IS
 CREATE FUNCTION snowflake_stat_reset() RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_stat_reset() IS
-'let what pg_stat_snowflake counts begin at zero';
+'set the counts of pg_stat_snowflake to zero';
 REVOKE ALL ON FUNCTION snowflake_stat_reset() FROM PUBLIC;
 
 --
@@ -454,7 +454,7 @@ CREATE VIEW pg_stat_snowflake AS
 	FROM snowflake_state.stat_get() s, snowflake_leases() l
 	WHERE l.kind OPERATOR(pg_catalog.=) 'node';
 COMMENT ON VIEW pg_stat_snowflake IS
-'one row: what this server has counted since stats_reset, and what is so now';
+'one row: what this server has counted since stats_reset, and present values';
 REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 
@@ -479,7 +479,7 @@ CREATE FUNCTION snowflake_registry_recover(
 RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
-'after a loss of data: let no server claim a node id before what any server may have reserved';
+'after a loss of data: let no server claim a node id before the time that any server may have reserved';
 
 CREATE FUNCTION snowflake_registry_slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
@@ -488,7 +488,7 @@ CREATE FUNCTION snowflake_registry_slots(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_slots() IS
-'who holds which node id of the registry';
+'which server holds which node id of the registry';
 
 CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
@@ -525,7 +525,7 @@ RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 ROWS 10;
 COMMENT ON FUNCTION snowflake_node_conflicts(regclass, name, integer) IS
-'IDs in a table that carry the node of this server, and that it cannot have issued';
+'IDs in a table that carry the node id of this server, but cannot come from it';
 
 --
 -- ALTER DEFAULT PRIVILEGES of whoever creates the extension means objects of the

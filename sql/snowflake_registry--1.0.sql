@@ -411,14 +411,14 @@ BEGIN
 	IF recovered IS NULL THEN
 		RAISE EXCEPTION USING
 			ERRCODE = 'object_not_in_prerequisite_state',
-			MESSAGE = 'this database has the data of no registry',
+			MESSAGE = 'this database has no data of a registry',
 			HINT = 'In one transaction, run: SELECT snowflake_registry.init(LAYOUT), with the servers'' snowflake.layout in quotes; and then this call again.';
 	END IF;
 	RETURN recovered;
 END
 $$;
 COMMENT ON FUNCTION snowflake_registry.recover(interval, interval) IS
-'after a loss of data: let nobody claim a slot before what any server may have reserved';
+'after a loss of data: let no server claim a slot before the time that any server may have reserved';
 
 CREATE FUNCTION snowflake_registry.slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
@@ -441,7 +441,7 @@ BEGIN ATOMIC
 	ORDER BY s.node;
 END;
 COMMENT ON FUNCTION snowflake_registry.slots() IS
-'who holds which node id';
+'which server holds which node id';
 
 -- The holder, should it live, finds that the record is not its own any more.
 CREATE FUNCTION snowflake_registry.release(slot bigint)

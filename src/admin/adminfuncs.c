@@ -122,7 +122,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("ID lies more than a day ahead of the wall clock"),
-				 errdetail("It was made for %s; this database would generate nothing until then.",
+				 errdetail("Its time is %s; this database would make no IDs until then.",
 						   sf_timefmt_show(floor_ms)),
 				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). Only if it is meant, call snowflake_advance(id, force => true).")));
 	if (!PG_GETARG_BOOL(1))
@@ -169,7 +169,7 @@ accept_configuration(Oid function)
 		ereport(WARNING,
 				(errmsg("IDs that are already in this database will decode wrongly with the configured layout"),
 				 errdetail("%s", detail.data),
-				 errhint("Decode them with the recorded layout, given explicitly. IDs made from now on are larger than those. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
+				 errhint("Decode them with the recorded layout, spelled out. IDs made from now on are larger than those. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
 	sf_mark_accept_configuration();
 }
 

@@ -48,7 +48,7 @@ require_not_null(FunctionCallInfo fcinfo)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("relation, key and max_rows must not be null"),
-					 errhint("Leave out what is to have its default.")));
+					 errhint("Leave an argument out to get its default.")));
 	}
 	if (PG_GETARG_INT32(2) < 1)
 		ereport(ERROR,
@@ -72,7 +72,7 @@ require_table(Oid relation)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", get_rel_name(relation)),
-				 errhint("Of a view, name the table that it reads; of a foreign table, ask the server where it is.")));
+				 errhint("For a view, name the table that it reads. Ask about a foreign table on the server that has it.")));
 }
 
 /* Throw SQLSTATE 42703, 42804 unless it is a bigint column. */

@@ -23,7 +23,7 @@
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
 
 #define STOP_STEPS \
-	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let it be slewed."
+	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead."
 
 #define START_TIMEKEEPER \
 	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container."
@@ -45,7 +45,7 @@ sf_status_kernel_clock(ReturnSetInfo *result)
 					  "Let this server call adjtimex(), which some containers forbid.");
 	else if (!sync.synchronized)
 		sf_status_put(result, "clock synchronisation", level,
-					  "the kernel says that nobody keeps the wall clock right",
+					  "the kernel says that no program keeps the wall clock right",
 					  START_TIMEKEEPER);
 	else
 		sf_status_ok(result, "clock synchronisation",
@@ -132,7 +132,7 @@ put_steps(ReturnSetInfo *result)
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
 					  psprintf("the clock is %s past the newest mark that was found since the start: it is wrong, or no ID was made for so long",
 							   sf_timefmt_span(past)),
-					  "If the clock is wrong, correct it now: IDs made until then lie in the future, and after that no call gets one before that time comes. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
+					  "If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
 	else if (step != 0)
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
 					  psprintf("the clock was set %s by %s, which no call has met yet",

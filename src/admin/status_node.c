@@ -88,7 +88,7 @@ put_standby_node(ReturnSetInfo *result, uint64 lease)
 		sf_status_ok(result, "node id", "the layout has no field for one");
 	else if (sf_shmem->identity.primary == sf_server_number_of(node))
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
-					  psprintf("once this standby is promoted, it issues as %u, which is what its primary has recorded as its own",
+					  psprintf("once this standby is promoted, it issues as %u, the number that its primary has recorded",
 							   node),
 					  psprintf("Set another snowflake.node_id in %s of this server, and restart it before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
 							   sf_settings_file()));
@@ -171,9 +171,9 @@ put_node(ReturnSetInfo *result)
 					  "Restart the server if it is to have the new number.");
 	else if (primary == sf_server_number_of(node))
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
-					  psprintf("%u is configured, and the primary that this server was a standby of had it, too",
+					  psprintf("%u is configured, and this server's former primary had it, too",
 							   node),
-					  "If that one never runs again, all is well, and the next restart forgets it. If it may, set another snowflake.node_id here, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+					  "If that primary never runs again, all is well, and the next restart forgets it. If it may run again, set another snowflake.node_id here, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
 	else if (put_pending_node(result, node))
 		;
 	else if (before == SF_NO_NUMBER || before == sf_server_number_of(node) ||
@@ -206,7 +206,7 @@ put_worker(ReturnSetInfo *result, const char *check,
 	static const char *const stages[] = {
 		"there is no worker that looks after it", "searching", "held",
 		"expired, so that calls are refused",
-		"held, and not to be used for now", "given back, since the server stops"
+		"held, but cannot be used at present", "given back, since the server stops"
 	};
 	bool		is_held = status->stage == SF_STAGE_HELD;
 	bool		is_late = status->next_ms != 0 &&

@@ -174,10 +174,10 @@ sf_status_rights(ReturnSetInfo *result, Oid function)
 					  "See the server's log.");
 	else if (rights.found != NULL)
 		sf_status_put(result, "privileges", SF_STATUS_WARNING,
-					  psprintf("others than the extension's owner may write what guards the IDs: %s",
+					  psprintf("roles other than the extension's owner may write what guards the IDs: %s",
 							   rights.found),
 					  rights.remedy);
 	else
 		sf_status_ok(result, "privileges",
-					 "none but the extension's owner may write what guards the IDs");
+					 "only the extension's owner may write what guards the IDs");
 }

@@ -57,7 +57,7 @@ put_capacity(ReturnSetInfo *result)
 		sf_status_ok(result, "capacity", found);
 	else
 		sf_status_put(result, "capacity", SF_STATUS_WARNING, found,
-					  "Ask for IDs where they are needed only; let other servers make some; or choose a layout with more bits for the sequence.");
+					  "Ask for IDs only where they are needed; let other servers make some; or choose a layout with more bits for the sequence.");
 }
 
 static void
@@ -264,13 +264,13 @@ put_idle_record(ReturnSetInfo *result, const RecordRead *record)
 {
 	if (record->differs.len == 0)
 		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
-					  "the layouts are those that are recorded, which are not in force: there is no mark",
+					  "the layouts are the recorded ones, but the record is not in force: there is no mark",
 					  SET_LOST_MARK);
 	else
 		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
 							   record->differs.data),
-					  "If this database holds IDs, make none before this: Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SET_LOST_MARK);
+					  "If this database holds IDs, make no new ones yet: first set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SET_LOST_MARK);
 }
 
 /* Check the record; also on a standby, which decodes by its own layouts. */
@@ -358,7 +358,7 @@ put_copy(ReturnSetInfo *result)
 					  sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
-					  "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+					  "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If another server has it, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
 }
 
 /* Run these checks; needs shared memory. */

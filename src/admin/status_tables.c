@@ -391,7 +391,7 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 	if (found->count == 0)
 		return "has none";
 	if (!found->has_now && found->last.last >= now_id)
-		return "has none before a time to come";
+		return "has none for the present";
 	end = sf_id_time_of(layout_of(column), found->last.last + 1);
 	return psprintf("until %s", timestamptz_to_str(end));
 }

@@ -184,7 +184,7 @@ set_default(SfConversion *conversion, const char *call, const char *function,
 			bool shard)
 {
 	const SfLayout *layout = shard ? &sf_shard_layout : &sf_node_layout;
-	const char *note = psprintf("IDs that are there read as made at %s or soon after, by any node",
+	const char *note = psprintf("existing IDs read as if made at %s or soon after, by any node",
 								sf_timefmt_show(layout->epoch_ms));
 	const char *was = sf_conversion_ask(conversion, defaults);
 	const char *kept = sf_conversion_ask(conversion, sequences);
@@ -199,7 +199,7 @@ set_default(SfConversion *conversion, const char *call, const char *function,
 	if (was != NULL)
 		note = psprintf("%s; %s", was, note);
 	if (grants != NULL)
-		note = psprintf("who may insert has to be able to call it: %s; %s",
+		note = psprintf("roles that insert need EXECUTE on it: %s; %s",
 						grants, note);
 	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", call), note);
 }

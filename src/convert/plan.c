@@ -270,7 +270,7 @@ static const SfObstacle obstacles[] = {
 		" WHERE s.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)"
 		"  AND NOT (t.typtype = 'd' AND t.typbasetype = 'int8'::regtype)",
 		ERRCODE_DATATYPE_MISMATCH,
-		"IDs do not fit into what refers to the column, or inherits it",
+		"IDs do not fit into columns that refer to this one, or inherit it",
 	"Make these columns bigint first."},
 	{SF_CONVERSION_GIVEN
 		" SELECT format('Column %I is part of the partition key of %s.', attname, relid::regclass) AS why"
@@ -328,7 +328,7 @@ static const SfObstacle obstacles[] = {
 		" WHERE tree ~ format(':funcid (%s|%s) [^{}]*:args \\({VAR :varno \\d+ :varattno %s ',"
 		"  'int4(int2)'::regprocedure::oid, 'int2(int4)'::regprocedure::oid, a.attnum)"
 		" UNION"
-		" SELECT format('%s calls %s, whose body has to be made anew.',"
+		" SELECT format('%s calls %s, whose body has to be made again.',"
 		"  pg_describe_object(d.classid, d.objid, d.objsubid), f.oid::regprocedure)"
 		" FROM functions f JOIN pg_depend d ON d.refclassid = 'pg_proc'::regclass AND d.refobjid = f.oid"
 		" WHERE d.classid = 'pg_constraint'::regclass"
@@ -337,7 +337,7 @@ static const SfObstacle obstacles[] = {
 		"   JOIN pg_attribute ON attrelid = f.adrelid AND attnum = f.adnum WHERE attgenerated <> '')",
 		ERRCODE_FEATURE_NOT_SUPPORTED,
 		"the column cannot be widened in place",
-	"Change this first: drop what computes with the column, and add it afterwards with bigint. A table that is partitioned by the column has to be made anew with a bigint, and its rows copied."},
+	"Change this first: drop what computes with the column, and add it afterwards with bigint. For a table that is partitioned by the column, make a new one with a bigint, and copy the rows."},
 	{SF_CONVERSION_GIVEN
 		DEPENDS("d.refclassid = 'pg_class'::regclass AND d.refobjid IN (SELECT oid FROM views)"
 				" AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_attrdef'::regclass,"
@@ -361,7 +361,7 @@ static const SfObstacle obstacles[] = {
 				" OR d.classid = 'pg_constraint'::regclass AND EXISTS (SELECT FROM pg_constraint c"
 				"  WHERE c.oid = d.objid AND c.contype = 'n'))"),
 		ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-		"other objects depend on views or generated columns that have to be made anew",
+		"other objects depend on views or generated columns that have to be made again",
 	"Drop them, convert the column, and make them again."}
 };
 

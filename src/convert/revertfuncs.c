@@ -139,7 +139,7 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("column %s of %s owns more than one sequence",
 						conversion->column, conversion->table),
-				 errhint("Leave the column the one that it is to have again: ALTER SEQUENCE ... OWNED BY NONE for the others.")));
+				 errhint("Keep the sequence that the column is to use again, and detach the others: ALTER SEQUENCE ... OWNED BY NONE.")));
 	sequence->type = SPI_getvalue(SPI_tuptable->vals[0],
 								  SPI_tuptable->tupdesc, 2);
 	sequence->step = get_number(3);
@@ -202,7 +202,7 @@ require_free(const SfConversion *conversion, const Sequence *sequence,
 	if (above == restart)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("restart is an ID that is there already"),
+				 errmsg("restart is an ID that exists already"),
 				 errhint("Use a number above the largest of the old IDs.")));
 	*last = above - 1;
 }

@@ -60,7 +60,7 @@ static const SfObstacle obstacles[] = {
 		" UNION SELECT format('%s of %s', what, pg_get_userbyid(role))"
 		" FROM others WHERE NOT pg_has_role(role, " BECOME ")",
 		ERRCODE_INSUFFICIENT_PRIVILEGE,
-		"must be owner of all that has to change with the column",
+		"must be owner of all objects that change with the column",
 	"Call it as the owner of these, or as a superuser."},
 	{OWNED NAMED
 		" SELECT DISTINCT format('%s cannot create in schema %s.', pg_get_userbyid(o.owner), n.nspname) AS why"
@@ -82,7 +82,7 @@ static const SfObstacle obstacles[] = {
 		" WHERE runs AND refclassid = 'pg_proc'::regclass"
 		"  AND NOT has_function_privilege(o.owner, refobjid, 'EXECUTE')",
 		ERRCODE_INSUFFICIENT_PRIVILEGE,
-		"the table's owner cannot make anew what depends on the column",
+		"the table's owner cannot make the objects again that depend on the column",
 	"GRANT CREATE or USAGE ON SCHEMA, or EXECUTE ON FUNCTION, to the owner, for as long as it takes."}
 };
 
@@ -124,9 +124,9 @@ sf_conversion_require_one_owner(SfConversion *conversion)
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("what changes with the column has other owners than its table"),
+				 errmsg("objects that change with the column have other owners than its table"),
 				 errdetail_internal("%s", why),
-				 errhint("Give it one owner; or print the script, by a dry run, and run that: it runs these owners' code with your rights.")));
+				 errhint("Give them one owner. Or print the script by a dry run, and run the script: it runs these owners' code with your rights.")));
 }
 
 /* Throw SQLSTATE 42501 if rights are missing. */

@@ -359,7 +359,7 @@ sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("relation, key and dry_run must not be null"),
-				 errhint("Leave out what is to have its default.")));
+				 errhint("Leave an argument out to get its default.")));
 	if (!PG_GETARG_BOOL(dry_run) && XactReadOnly)
 		sf_refuse_read_only(name);
 	if (!PG_GETARG_BOOL(dry_run) && IsolationUsesXactSnapshot())

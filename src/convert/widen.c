@@ -91,7 +91,7 @@ PIECES
 "   OR ARRAY[p.prorettype] || p.proargtypes::oid[] || p.proallargtypes && ARRAY['int2'::regtype, 'int4'::regtype]::oid[]))"
 
 #define AFTERWARDS \
-"concat('; have all clients connect anew: their plans and PL/pgSQL variables are for integer'," \
+"concat('; reconnect all clients: their plans and PL/pgSQL variables are for integer'," \
 "  '; look at the integers of ' || (SELECT narrow FROM narrow), '; lost: ' || (SELECT lost FROM lost))"
 
 /* Definitions read anew are computed with the path that is safe for that. */

@@ -47,7 +47,7 @@ sf_layout_start_refuse(const SfLayout *layout)
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is before the layout's epoch"),
 			 errdetail("The epoch is %s.", text),
-			 errhint("Set the server's clock right, or the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.")));
+			 errhint("Correct the server's clock. Or set the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.")));
 }
 
 /* Warn of the layout's end, once a day. */

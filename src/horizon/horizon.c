@@ -293,7 +293,7 @@ refuse_prepared(const StringInfo gids)
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("transactions that were prepared before the server started may still bring in IDs"),
-			 errdetail("Prepared are: %s.", gids->data),
+			 errdetail("Prepared transactions: %s.", gids->data),
 			 errhint("End each with COMMIT PREPARED or ROLLBACK PREPARED.")));
 }
 

@@ -51,7 +51,7 @@ require_primary(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("recovery is in progress"),
-				 errdetail("Which transactions may still bring in IDs is known on the primary only."),
+				 errdetail("Only the primary knows which transactions may still bring in IDs."),
 				 errhint("Connect to the primary. After a promotion, begin a new transaction.")));
 }
 
@@ -132,7 +132,7 @@ snowflake_horizon(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_ADMIN_SHUTDOWN),
 				 errmsg("the server stops, and has given its node id back"),
-				 errhint("Ask again when it has started.")));
+				 errhint("Ask again when the server has started.")));
 	PG_RETURN_INT64(to_node_id(position));
 }
 

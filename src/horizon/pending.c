@@ -59,7 +59,7 @@ enter(void)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot make IDs in a parallel worker"),
-				 errhint("Mark the function that calls for them PARALLEL RESTRICTED.")));
+				 errhint("Mark the function that makes them PARALLEL RESTRICTED.")));
 	if (my_pending == NULL)
 	{
 		int			number = sf_my_proc_number();

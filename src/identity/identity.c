@@ -178,13 +178,13 @@ warn(SfOrigin origin, const Marker *marker, const char *directory)
 	if (running != SF_NO_NUMBER &&
 		(find_node() == SF_NO_NUMBER || find_node() == running))
 		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
-				 " The server in \"%s\" runs now, and has node id %u: none of its IDs are generated here.",
+				 " The server in \"%s\" runs now, and has node id %u: no IDs of that node are made here.",
 				 directory, sf_server_number_value(running));
 	if (sf_copy_check == SF_CHECK_ERROR)
-		strlcat(detail, " Nothing is generated that the other server may generate, too.",
+		strlcat(detail, " No IDs are made that the other server may make, too.",
 				sizeof(detail));
 	sf_log_event(SF_EVENT_COPY, detail,
-				 "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If one has, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs. If ALTER SYSTEM has set the number, reset that first.",
+				 "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If another server has it, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs. If ALTER SYSTEM has set the number, reset that first.",
 				 "this data directory is a copy of another server's");
 }
 
@@ -371,7 +371,7 @@ refuse(SfServerNumber node)
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
 					   sf_server_number_value(node)),
-			 errhint("If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If one has, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.")));
+			 errhint("If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If another server has it, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.")));
 }
 
 /*

@@ -259,7 +259,7 @@ parse_epoch_word(Word word, int64_t *epoch_ms, char *reason, size_t size)
 	*epoch_ms = take_number(&rest, 15);
 	if (rest.len == 0 && *epoch_ms > 0 && *epoch_ms < LEAST_INTEGER_EPOCH)
 		return refuse(reason, size,
-					  "An epoch that is an integer is in milliseconds since 1970: 0, or at least 100000000000 (in 1973). %.*s is too small to be meant so.",
+					  "An epoch that is an integer is in milliseconds since 1970: 0, or at least 100000000000 (in 1973). %.*s is too small for that.",
 					  shown(word), word.start);
 	if (rest.len != 0 || *epoch_ms < 0)
 	{

@@ -141,7 +141,7 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		sf_lease_fence(lease, now, "the registry is not the one that it was.");
 	else if (record == NULL ||
 			 (i < 0 && record->write_id != lease->record.write_id))
-		sf_lease_fence(lease, now, "somebody else has claimed it, or is a copy of this server.");
+		sf_lease_fence(lease, now, "another server has claimed it, or is a copy of this server.");
 	else
 	{
 		if (i >= 0)

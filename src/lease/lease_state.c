@@ -172,7 +172,7 @@ void
 sf_lease_clear_problem(SfLease *lease)
 {
 	if (lease->problem[0] != '\0')
-		lease->config.say(SF_LEASE_EVENT_SOLVED, "The registry does what it is asked again.");
+		lease->config.say(SF_LEASE_EVENT_SOLVED, "The problem with the registry is over.");
 	lease->problem[0] = '\0';
 	lease->remedy[0] = '\0';
 	lease->backoff_ms = 0;

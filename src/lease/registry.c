@@ -44,7 +44,7 @@ static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct host and port in snowflake.registry, and restart this one. Run psql on this machine with the URI in that setting: it meets the same problem, such as DNS, a firewall or listen_addresses.",
 	[SF_FAILURE_TIMEOUT] = "Run psql on this machine with the URI in snowflake.registry. If it waits, too, the host is down, the server hangs, or a firewall drops what is sent there. If it does not, look there at SELECT pid, wait_event, query FROM pg_stat_activity WHERE state = 'active': a session that waits for SyncRep lacks its synchronous standby. If the registry is only slow, raise snowflake.lease_timeout here, and reload.",
 	[SF_FAILURE_CERTIFICATE] = "Run \"openssl s_client -starttls postgres -connect HOST:PORT </dev/null | openssl x509 -noout -subject -issuer -dates\": if that certificate has expired, replace it in the registry (ssl_cert_file) and reload; if sslrootcert in snowflake.registry is not its authority, correct that. If sslcert is set there, run \"openssl x509 -noout -dates -in FILE\" with that file, and replace it if it has expired, and the file of sslkey.",
-	[SF_FAILURE_LOGIN] = "In the registry, run CREATE ROLE with LOGIN for the role in snowflake.registry, or ALTER ROLE with LOGIN and the password that this server has; and let pg_hba.conf there admit it. Or give this server the right password: in its ~/.pgpass, which is read for each connection; or in snowflake.registry, and restart it.",
+	[SF_FAILURE_LOGIN] = "In the registry, run CREATE ROLE with LOGIN for the role in snowflake.registry, or ALTER ROLE with LOGIN and the password that this server has. Let pg_hba.conf there admit that role. Or give this server the right password: in its ~/.pgpass, which is read for each connection; or in snowflake.registry, and restart this server.",
 	[SF_FAILURE_DATABASE] = "In the registry, run CREATE DATABASE with the name in snowflake.registry, and in that database CREATE EXTENSION snowflake_registry. Or correct the setting, and restart this server.",
 	[SF_FAILURE_EXTENSION] = "In the registry's database, run CREATE EXTENSION snowflake_registry; or, where it has an older version than this server, ALTER EXTENSION snowflake_registry UPDATE.",
 	[SF_FAILURE_PERMISSION] = "In the registry's database, run as a superuser, with the role in snowflake.registry: SELECT snowflake_registry.grant('ROLE'); or, to look after the registry from here, too: SELECT snowflake_registry.grant('ROLE', administer => true);",
@@ -57,7 +57,7 @@ static const char *const etcd[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start etcd; or correct hosts and ports in snowflake.registry, and restart this server. \"etcdctl endpoint health\" with these hosts as --endpoints says which of them answer.",
 	[SF_FAILURE_TIMEOUT] = "Run \"etcdctl endpoint status\" on this machine, with the hosts in snowflake.registry as --endpoints. A host that does not answer is down or hangs, or a firewall drops what is sent there. Where none has a leader, there is no quorum: start the other members. If etcd is only slow (its log says \"took too long\"), give it a faster disk; or raise snowflake.lease_timeout here, and reload.",
 	[SF_FAILURE_CERTIFICATE] = "Run \"openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -subject -issuer -dates\" with a host in snowflake.registry: if that certificate has expired, replace it in etcd; if ?cacert= in snowflake.registry is not its authority, correct that and restart this server. If ?cert= is set there, run \"openssl x509 -noout -dates -in FILE\" with that file; if it has expired, replace it and the file of ?key=. Both are read for each connection.",
-	[SF_FAILURE_LOGIN] = "Name with ?credentials= in snowflake.registry a file of two lines, the user and the password, which only this server can read (chmod 600). \"etcdctl user add\" makes the user, \"etcdctl user passwd\" sets the password.",
+	[SF_FAILURE_LOGIN] = "In snowflake.registry, name a file with ?credentials=. Its two lines are the user and the password, and only this server can read it (chmod 600). \"etcdctl user add\" makes the user, \"etcdctl user passwd\" sets the password.",
 	[SF_FAILURE_PERMISSION] = "Run \"etcdctl role grant-permission ROLE readwrite --prefix=true PREFIX/\" with the prefix in snowflake.registry, and \"etcdctl user grant-role USER ROLE\".",
 	[SF_FAILURE_FULL] = "Run \"etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\", \"etcdctl defrag --cluster\" and \"etcdctl alarm disarm\", in this order; then start etcd with --auto-compaction-retention=1.",
 	[SF_FAILURE_LOST] = LOST,
@@ -66,8 +66,8 @@ static const char *const etcd[SF_FAILURES] = {
 static const char *const zookeeper[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start ZooKeeper; or correct hosts and ports in snowflake.registry, and restart this server. \"zkCli.sh -server HOST:PORT\" tries one of them.",
 	[SF_FAILURE_TIMEOUT] = "Run \"zkCli.sh -server HOST:PORT ls /\" on this machine with each host in snowflake.registry. A host that does not answer is down or hangs, lacks a quorum, or a firewall drops what is sent there: see its log, and start the other members. If ZooKeeper is only slow (its log says \"fsync-ing the write ahead log\"), give it a faster disk; or raise snowflake.lease_timeout here, and reload.",
-	[SF_FAILURE_LOGIN] = "Name with ?credentials= in snowflake.registry a file of two lines, the user and the password, which only this server can read (chmod 600).",
-	[SF_FAILURE_PERMISSION] = "Another user made the nodes below the path in snowflake.registry: name a file with that user and its password with ?credentials= there; or run in zkCli.sh, as that user, \"setAcl -R PATH digest:USER:HASH:cdrwa\" for this server's.",
+	[SF_FAILURE_LOGIN] = "In snowflake.registry, name a file with ?credentials=. Its two lines are the user and the password, and only this server can read it (chmod 600).",
+	[SF_FAILURE_PERMISSION] = "Another user made the nodes below the path in snowflake.registry. Name a file with that user and its password there, with ?credentials=. Or give the nodes to this server's user: as that other user, run in zkCli.sh \"setAcl -R PATH digest:USER:HASH:cdrwa\".",
 	[SF_FAILURE_FULL] = "Raise the quota of the path in snowflake.registry, or of one above it: run \"listquota PATH\" and \"setquota\" in zkCli.sh.",
 	[SF_FAILURE_LOST] = LOST,
 };
@@ -81,6 +81,6 @@ sf_registry_remedy(const char *kind, SfFailure failure)
 		strcmp(kind, "etcd") == 0 ? etcd : zookeeper;
 
 	if (remedies == NULL || remedies[failure] == NULL)
-		return "See this server's log, and the registry's. It is asked again until it has done it.";
+		return "See this server's log, and the registry's. This server asks again until the registry has done it.";
 	return remedies[failure];
 }

@@ -145,7 +145,7 @@ sf_shard_lease_report(SfShardLease *shards, SfMoment now,
 				   time, sizeof(time));
 	if (holder == NULL)
 		snprintf(text, sizeof(text),
-				 "After its recovery the registry lets nobody claim a shard before %s.",
+				 "After its recovery the registry lets no server claim a shard before %s.",
 				 time);
 	else if (holder->write_id == 0)
 		snprintf(text, sizeof(text),

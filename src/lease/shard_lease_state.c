@@ -108,7 +108,7 @@ sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
 	if (line < 0)
 	{
 		if (lease->state == SF_LEASE_HELD)
-			sf_shard_lease_fence(shards, now, "somebody else has claimed them, or is a copy of this server.");
+			sf_shard_lease_fence(shards, now, "another server has claimed them, or is a copy of this server.");
 		else
 			sf_shard_lease_hold_nothing(shards);
 		return;
@@ -120,7 +120,7 @@ sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
 						  shards->nshards))
 		return;
 	sf_ranges_restrict(shards->right.shards, shards->held, shards->nshards);
-	lease->config.say(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: somebody else has claimed them.");
+	lease->config.say(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: another server has claimed them.");
 }
 
 /*

@@ -152,7 +152,7 @@ explain(const Search *search, SfSlotChoice *claim)
 	if (search->registry->floor >= search->soonest)
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
-				 "After its recovery the registry lets nobody claim a slot before %s.",
+				 "After its recovery the registry lets no server claim a slot before %s.",
 				 time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
 				 "One will be claimed then.");

@@ -128,7 +128,7 @@ sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)
 				 psprintf("The clock says %s. All IDs of this database lie before %s.",
 						  sf_timefmt_show(look->now_ms),
 						  sf_timefmt_show(found_ms)),
-				 "If no ID was made for so long, all is well. If the clock is wrong, correct it now: IDs made until then lie in the future, and after that no call gets one before that time comes.",
+				 "If no ID was made for so long, all is well. If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes.",
 				 "the wall clock is %s past the last mark of this database",
 				 sf_timefmt_span(look->now_ms - found_ms));
 }

@@ -24,7 +24,7 @@
 	"Let this server call adjtimex(), which some containers forbid; or set snowflake.clock_check to \"off\"."
 #define UNSYNCHRONIZED		"wall clock is not synchronized"
 #define UNSYNCHRONIZED_DETAIL \
-	"So says the kernel; snowflake_clock() shows more."
+	"The kernel says so; snowflake_clock() shows more."
 #define UNSYNCHRONIZED_HINT(off) \
 	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container; or set snowflake.clock_check to \"" off "\"."
 

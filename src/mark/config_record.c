@@ -55,7 +55,7 @@ compare(const Recorded *r, StringInfo detail)
 	sf_layout_print(r->configured, configured_text, sizeof(configured_text));
 	if (code == 0)
 	{
-		appendStringInfo(detail, "%s%s is \"%s\", and what this database was filled with is recorded in part, as while it is restored.",
+		appendStringInfo(detail, "%s%s is \"%s\", and only a part of this database's record is there, as during a restore.",
 						 detail->len > 0 ? " " : "", r->setting,
 						 configured_text);
 		return;

@@ -30,7 +30,7 @@ typedef enum SfDurableNumberId
 
 /* Remedy for a mark moved too far: "A mark in the far future" in doc. */
 #define SF_MARK_REMEDY \
-	"If a wrong clock was believed before, restart the server with the right one; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);"
+	"If the server believed a wrong clock before, restart it with the right clock; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);"
 
 /*
  * A durable number opened for writing.  Besides its value it has a stamp,

@@ -149,7 +149,7 @@ read_shutdown_file(Content *content)
 		memcpy(content, data, sizeof(Content));
 	else
 		sf_log_event(SF_EVENT_FILE_DAMAGED,
-					 "Generation may begin up to snowflake.reserve later.", NULL,
+					 "The first ID may come up to snowflake.reserve later.", NULL,
 					 "ignoring file \"%s\", which is damaged or of another version",
 					 SHUTDOWN_FILE);
 	if (data != NULL)

@@ -43,7 +43,7 @@ sf_id_span_require_life(const SfLayout *layout, TimestampTz time,
 			 errdetail("The layout's IDs lie from %s up to, not including, %s.",
 					   sf_timefmt_show(layout->epoch_ms),
 					   sf_timefmt_show(end_ms)),
-			 errhint("Use start and until within that range; partitions for other IDs are made with CREATE TABLE ... PARTITION OF.")));
+			 errhint("Use start and until within that range. Make partitions for other IDs with CREATE TABLE ... PARTITION OF.")));
 }
 
 /*

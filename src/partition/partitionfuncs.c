@@ -93,7 +93,7 @@ refuse_overlap(const SfLayout *layout, const SfIdSpan *wanted,
 			 errdetail("\"%s\" would hold the IDs %s; \"%s\" holds those %s.",
 					   wanted->name, sf_id_span_show(layout, wanted),
 					   name, sf_id_span_show(layout, there)),
-			 errhint("Use the step that the partitions were made with, or a range without this one; or detach it.")));
+			 errhint("Use the step that the partitions were made with, or a range that leaves out the existing one. Or detach the existing one.")));
 }
 
 /* Return the requested partitions that are missing. */
@@ -188,7 +188,7 @@ require_owner(Oid parent)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("owner of table \"%s\" cannot create partitions in schema \"%s\"",
 						get_rel_name(parent), name),
-				 errdetail("Partitions are made with the rights of the owner, \"%s\", whose functions they may call.",
+				 errdetail("Partitions are made with the rights of the owner, \"%s\", since they may call the owner's functions.",
 						   role),
 				 errhint("GRANT CREATE ON SCHEMA %s TO %s;",
 						 quote_identifier(name), quote_identifier(role))));
@@ -256,7 +256,7 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("parent, step, start and until must not be null"),
-				 errhint("Only the layout may be null: that is the configured one.")));
+				 errhint("Only the layout may be null, for the configured one.")));
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_create_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
@@ -418,7 +418,7 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("parent and before must not be null"),
-				 errhint("Only the layout may be null: that is the configured one.")));
+				 errhint("Only the layout may be null, for the configured one.")));
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_drop_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
@@ -428,7 +428,7 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"before\" must not lie in the future"),
-				 errhint("Name the time from which on rows are kept, such as now() - interval '1 year'.")));
+				 errhint("Give the time from which rows are kept, such as now() - interval '1 year'.")));
 
 	old = lock_and_find(PG_GETARG_OID(0), &request, find_old);
 	if (old == NIL)

@@ -31,7 +31,7 @@ require_field(const SfLayout *layout, const char *name, int width, int32 value)
 					name, value, last),
 			 errdetail("The layout is \"%s\".", spelled),
 			 width == 0 ?
-			 errhint("Use 0, or a layout that has this field, too.") :
+			 errhint("Use 0, or a layout that has this field.") :
 			 errhint("Use a number in that range, or a layout with more bits for this field.")));
 }
 

@@ -325,7 +325,7 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),
 			 errdetail("The layout \"%s\" has %d bits.", spelled, layout->bits),
-			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows in which layouts it reads well.", id)));
+			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows what it says in each layout.", id)));
 }
 
 /* Return an argument that must not be null.  Throws SQLSTATE 22004. */
@@ -336,7 +336,7 @@ sf_layout_arg_number(FunctionCallInfo fcinfo, int n, const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null", name),
-				 errhint("Give a number; COALESCE() gives one where there is none.")));
+				 errhint("Give a number, for instance by COALESCE().")));
 	return PG_GETARG_INT32(n);
 }
 

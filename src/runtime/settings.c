@@ -78,7 +78,7 @@ check_layout(char **newval, void **extra, GucSource source)
 	if (sf_layout_has(&layout, SF_SHARD))
 	{
 		GUC_check_errdetail("The layout of the node's IDs cannot have the field \"shard\".");
-		GUC_check_errhint("Set it as snowflake.shard_layout, and generate with snowflake_shard_nextval().");
+		GUC_check_errhint("Set it as snowflake.shard_layout, and make IDs with snowflake_shard_nextval().");
 		return false;
 	}
 	return true;

@@ -38,7 +38,7 @@ sf_settings_define_checks(void)
 {
 	DefineCustomEnumVariable("snowflake.copy_check",
 							 "What happens where a copy of a data directory starts as a server of its own.",
-							 "\"warn\" refuses IDs if the original is seen running on this machine with the same node id; else it writes a line into the log. \"error\" refuses all IDs that the original may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
+							 "\"warn\" refuses IDs if the original is seen running on this machine with the same node id; else it writes a line into the log. \"error\" refuses, on any copy, the IDs that the original may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
 							 &sf_copy_check, SF_CHECK_WARN, checks,
 							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomEnumVariable("snowflake.clock_check",
@@ -48,7 +48,7 @@ sf_settings_define_checks(void)
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.log_interval",
 							"Least time between two lines in the log about one kind of event.",
-							"With 0 each event has a line. Some kinds have larger intervals, or some lines at once.",
+							"With 0 each event has a line. Some kinds have longer intervals, and some may log several lines at once.",
 							&sf_log_interval, 60 * 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL,
 							sf_settings_publish_log_interval, NULL);

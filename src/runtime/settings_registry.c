@@ -124,7 +124,7 @@ sf_settings_define_lease(void)
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_wait",
 							"How long a call may wait for a node id to be leased.",
-							"Counted from when the server had none; a call that comes later fails at once.",
+							"This counts from when the server had none. A call that comes after that time fails at once.",
 							&sf_leasing_wait, 60 * 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }

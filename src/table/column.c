@@ -201,7 +201,7 @@ require_storage(Relation table)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table",
 						RelationGetRelationName(table)),
-				 errhint("Of a view, name the table that it reads; of a foreign table, ask the server where it is.")));
+				 errhint("For a view, name the table that it reads. Ask about a foreign table on the server that has it.")));
 	if (!RelationIsScannable(table))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

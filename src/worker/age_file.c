@@ -53,7 +53,7 @@ sf_age_file_load(void)
 		kept = file->known;
 	else if (file != NULL || !whole)
 		sf_log_event(SF_EVENT_FILE_DAMAGED,
-					 "This server would not notice that the registry has lost data before this start.",
+					 "If the registry lost data before this start, this server does not notice.",
 					 NULL,
 					 "ignoring file \"%s\", which is damaged or of another version",
 					 AGE_FILE);

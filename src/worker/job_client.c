@@ -78,7 +78,7 @@ refuse_failed(SfJobEnd end, const char *answer, const char *remedy)
 			 errmsg("the registry has not done what it was asked"),
 			 errdetail("The registry is \"%s\". %s", name, answer),
 			 errhint("Nothing was changed. %s", remedy != NULL ? remedy :
-					 "Call the function again when that is over.")));
+					 "Call the function again when the problem is over.")));
 }
 
 /* Throw the error of the worker's reply. */

@@ -255,7 +255,7 @@ clocks_agree(const SfAnswer *answer)
 		 offset <= SF_CLAIM_MAX_OFFSET_MS + sf_leasing_timeout))
 		return true;
 	snprintf(message, sizeof(message),
-			 "The wall clock is %lld ms %s that of the registry: set right which of them is wrong.",
+			 "The wall clock is %lld ms %s that of the registry: correct the one that is wrong.",
 			 (long long) (offset < 0 ? -offset : offset),
 			 offset < 0 ? "behind" : "ahead of");
 	finish(SF_JOB_REFUSED, message);
@@ -335,7 +335,7 @@ ask_to_recover(const SfRegistry *registry, const SfAnswer *answer)
 
 	if (!sf_layout_parse(&layout, registry->layout, reason, sizeof(reason)))
 	{
-		finish(SF_JOB_REFUSED, "The registry's layout is none.");
+		finish(SF_JOB_REFUSED, "The registry's layout cannot be read.");
 		return;
 	}
 	a = ask(SF_ASK_RECOVER);
@@ -406,7 +406,7 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 	if (work.tries++ >= MAX_TRIES && work.unsure)
 		finish_failed(SF_JOB_UNKNOWN, work.why_unsure);
 	else if (work.tries > MAX_TRIES)
-		finish(SF_JOB_REFUSED, "The registry changes all the time.");
+		finish(SF_JOB_REFUSED, "The registry keeps changing.");
 	else if (was_made(registry, record))
 	{
 		work.write_id = random_number() | 1;

@@ -271,14 +271,14 @@ load_backend(void)
 	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))
 		return;
 	strlcpy(lease.problem, reason, sizeof(lease.problem));
-	strlcpy(lease.public_problem, "The text of snowflake.registry is not right.",
+	strlcpy(lease.public_problem, "The value of snowflake.registry is not valid.",
 			sizeof(lease.public_problem));
 	strlcpy(lease.remedy, "Correct snowflake.registry, and restart the server.",
 			sizeof(lease.remedy));
 	report_status();
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("snowflake.registry is not to be used"),
+			 errmsg("snowflake.registry cannot be used"),
 			 errdetail("%s", reason),
 			 errhint("%s", lease.remedy)));
 }

@@ -115,7 +115,7 @@ get_ahead_ms(FunctionCallInfo fcinfo, SfJob *job)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("largest_reserve and largest_offset must not be null"),
-					 errhint("Leave out what is to have its default.")));
+					 errhint("Leave an argument out to get its default.")));
 		then = DirectFunctionCall2(timestamptz_pl_interval, then,
 								   PG_GETARG_DATUM(i));
 		if (DatumGetTimestampTz(then) < now ||
@@ -154,7 +154,7 @@ snowflake_registry_recover(PG_FUNCTION_ARGS)
 	configured_layout(&job);
 	reply = sf_job_begin(&job);
 	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
-		elog(ERROR, "the registry's layout is none: %s", reason);
+		elog(ERROR, "the registry's layout cannot be read: %s", reason);
 	floor_ms = get_ms(&layout, reply->floor);
 	sf_job_end();
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));

@@ -699,7 +699,7 @@ test_fence(void)
 	reply();
 	CHECK(!lease.right.valid);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
-	CHECK_CONTAINS(last_said, "WARNING: The lease of node id 1 is lost: somebody else has claimed it");
+	CHECK_CONTAINS(last_said, "WARNING: The lease of node id 1 is lost: another server has claimed it");
 	CHECK_EQ(lease.config.claimant.last_node, 1);
 	CHECK_STR(lease.remedy, "It will be claimed again when it is free.");
 
@@ -725,7 +725,7 @@ test_fence(void)
 	CHECK_CONTAINS(last_said, "the registry is not the one that it was");
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_CONTAINS(lease.problem, "After its recovery the registry lets nobody claim a slot before 2024-01-01T00:02:00");
+	CHECK_CONTAINS(lease.problem, "After its recovery the registry lets no server claim a slot before 2024-01-01T00:02:00");
 	reply_until(SF_ASK_CLAIM);
 	reply();
 	CHECK(lease.right.valid);
@@ -813,7 +813,7 @@ test_problems(void)
 	/* a problem that was over is logged again */
 	reply_until(SF_ASK_EXTEND);
 	reply();
-	CHECK_STR(last_said, "The registry does what it is asked again.");
+	CHECK_STR(last_said, "The problem with the registry is over.");
 	CHECK_STR(lease.problem, "");
 	ttl_ms = TTL_MS;
 }
@@ -1124,7 +1124,7 @@ test_expiry(void)
 		{
 			reply_until(SF_ASK_EXTEND);
 			reply();
-			CHECK_STR(last_said, "The registry does what it is asked again.");
+			CHECK_STR(last_said, "The problem with the registry is over.");
 		}
 		while (now_tick() + 100 < lease.right.until)
 			live(100);
@@ -1190,7 +1190,7 @@ test_outage(void)
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK(lease.right.until > now_tick() + 8500);
-	CHECK_STR(last_said, "The registry does what it is asked again.");
+	CHECK_STR(last_said, "The problem with the registry is over.");
 	CHECK_STR(lease.problem, "");
 
 	/* a full quota refuses writes, but lets the server stay present */

@@ -697,7 +697,7 @@ test_fence(void)
 	CHECK(!one.right.valid);
 	CHECK_EQ(one.lease.state, SF_LEASE_SEARCHING);
 	CHECK_EQ(one.right.shards[0], 0);
-	CHECK_CONTAINS(said, "WARNING: The lease of this server's shards is lost: somebody else has claimed them, or is a copy");
+	CHECK_CONTAINS(said, "WARNING: The lease of this server's shards is lost: another server has claimed them, or is a copy");
 
 	/* the registry was lost and recovered */
 	prepare_held(3);
@@ -706,7 +706,7 @@ test_fence(void)
 	reply(&one);
 	CHECK(!one.right.valid);
 	CHECK_CONTAINS(said, "the registry is not the one that it was");
-	CHECK_STR(one.lease.problem, "After its recovery the registry lets nobody claim a shard before 2024-01-01T00:02:00.000Z.");
+	CHECK_STR(one.lease.problem, "After its recovery the registry lets no server claim a shard before 2024-01-01T00:02:00.000Z.");
 	reply_until(&one, SF_ASK_SHARDS);
 	CHECK(now_tick() >= START_MS + 18000);
 	reply(&one);

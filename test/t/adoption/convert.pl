@@ -138,7 +138,7 @@ sub convert
 	if ($options{owners})
 	{
 		refused($node, "SELECT statement FROM $call, dry_run => false)", '42501',
-			qr/has other owners than its table.*$options{owners}/s, "$name: is not run for several owners", %in);
+			qr/have other owners than its table.*$options{owners}/s, "$name: is not run for several owners", %in);
 		$node->psql($in{database}, "SELECT statement FROM $call) \\gexec", on_error_die => 1);
 	}
 	else

@@ -79,7 +79,7 @@ query($node, q{CREATE FUNCTION by_definer() RETURNS bigint SECURITY DEFINER LANG
 	AS $$ SELECT count(*) FROM snowflake_convert('m.t', dry_run => false) $$;
 	GRANT EXECUTE ON FUNCTION by_definer TO bob});
 refused($node, q{SET ROLE mallory; SELECT snowflake_convert('m.t')}, '42501',
-	qr/must be owner of all that has to change/, 'what somebody else has granted, the owner cannot grant again');
+	qr/must be owner of all objects that change/, 'what somebody else has granted, the owner cannot grant again');
 query($node, 'SET ROLE bob; SELECT by_definer()');
 is(query($node, q{SELECT relacl FROM pg_class WHERE oid = 'm.v'::regclass}), $grants,
 	'grants of others come back, also where SET ROLE is not possible');
@@ -188,7 +188,7 @@ foreach my $run ('', ', dry_run => false')
 }
 query($node, 'GRANT EXECUTE ON FUNCTION f.same TO mallory');
 like(query($node, q{SELECT note FROM snowflake_convert('m.calls', dry_run => false) WHERE statement ~ 'SET DEFAULT'}),
-	qr/who may insert has to be able to call it: GRANT EXECUTE ON FUNCTION public\.snowflake_nextval\(\) TO bob;/,
+	qr/roles that insert need EXECUTE on it: GRANT EXECUTE ON FUNCTION public\.snowflake_nextval\(\) TO bob;/,
 	'and what those lack who insert is said');
 query($node, 'GRANT EXECUTE ON FUNCTION snowflake_nextval TO PUBLIC');
 
@@ -199,7 +199,7 @@ like(query($node, q{SELECT note FROM snowflake_convert('m.counted') WHERE step =
 	qr/runs code of mallory, .*; dry_run => false is refused: statistics object m\.counts belongs to carol\./,
 	'a dry run says why it would not be run, of statistics as well');
 refused($node, q{SELECT snowflake_convert('m.counted', dry_run => false)}, '42501',
-	qr/what changes with the column has other owners.*statistics object m\.counts belongs to carol/s,
+	qr/objects that change with the column have other owners.*statistics object m\.counts belongs to carol/s,
 	'and then it is not begun');
 $node->psql('postgres', q{SELECT statement FROM snowflake_convert('m.counted') \gexec}, on_error_die => 1);
 is(query($node, q{SELECT stxowner::regrole, (SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = stxrelid AND attname = 'id')

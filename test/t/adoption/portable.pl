@@ -183,7 +183,7 @@ sub swapped
 my $was = swapped();
 like($was, qr/t\|t\|1\z/, 'portable, before the swap');
 query($both, 'CREATE INDEX at ON t (ids.snowflake_timestamp(id, $$twitter$$))', %swap);
-refused($both, "SET search_path = ids; $there", '2BP01', qr/cannot all be kept.*these are none: index public\.at\./s, 'an index is named', %swap);
+refused($both, "SET search_path = ids; $there", '2BP01', qr/cannot keep all objects.*These are neither: index public\.at\./s, 'an index is named', %swap);
 query($both, 'DROP INDEX at', %swap);
 refused($both, "SET search_path = public; $there", 'P0001', qr/does not begin with the schema/, 'not there', %swap);
 # a transaction that has made an ID makes another while the script waits for it

@@ -185,7 +185,7 @@ refused($jump, 'SELECT snowflake_nextval()', '58000',
 $jump->stop('fast');
 start_with_clock($jump, '+0');
 refused($jump, 'SELECT snowflake_ready()', '58000',
-	qr/behind the mark of this database.*If a wrong clock was believed before, .*setval\('snowflake_state.snowflake_mark'/s,
+	qr/behind the mark of this database.*If the server believed a wrong clock before, .*setval\('snowflake_state.snowflake_mark'/s,
 	'after a restart as well');
 query($jump, q{
 	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});

@@ -119,7 +119,7 @@ ok(!-e $primary->backup_dir . "/backup/$marker", 'a base backup leaves the marke
 ok(-e $primary->backup_dir . "/backup/$record", 'and takes the record along');
 
 my $copy = server_from('copy', $primary, 'backup');
-warned($copy, 'It comes from a backup, or was rewound, .* Nothing is generated', 'a base backup');
+warned($copy, 'It comes from a backup, or was rewound, .* No IDs are made that', 'a base backup');
 refuses($copy, 'a base backup');
 my $session = $copy->background_psql('postgres', on_error_stop => 0);
 $session->query($next);
@@ -143,7 +143,7 @@ $copy->stop;
 
 # By default a copy is refused if its original is seen to run with the copy's node id.
 $copy = server_from('warned', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
-warned($copy, 'It comes from a backup, .* The server in ".*primary.*" runs now, and has node id 1: none',
+warned($copy, 'It comes from a backup, .* The server in ".*primary.*" runs now, and has node id 1: no IDs',
 	'copy_check = warn, beside the original');
 my $twin = qr/a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id 1, too.*$hint/s;
 refused($copy, $next, '55000', $twin, 'beside the original: it is refused');
@@ -220,7 +220,7 @@ $copy->stop;
 passes($copy, 'and again');
 $copy->stop;
 $copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-warned($copy, q{It had another node id, and has the other server's again\. The server in ".*primary.*" runs now, and has node id 1: none},
+warned($copy, q{It had another node id, and has the other server's again\. The server in ".*primary.*" runs now, and has node id 1: no IDs},
 	'it gets the node id of its original, which runs');
 refused($copy, $next, '55000', $twin, 'and is refused');
 $copy->stop;

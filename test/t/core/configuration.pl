@@ -265,10 +265,10 @@ my $no_layout = qr/epoch or layout of this server differs from what is recorded.
 refused($node, 'SELECT snowflake_ready()', '55000',
 	$no_layout, 'while it is restored: refused', database => 'restored');
 like(query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'recorded configuration'}, database => 'restored'),
-	qr/^error\|IDs are refused here: .*recorded in part.*\|While a restore is running/,
+	qr/^error\|IDs are refused here: .*only a part of this database's record.*\|While a restore is running/,
 	'which the status says, too');
 refused($node, 'SELECT snowflake_nextval()', '55000',
-	qr/DETAIL:  snowflake.layout is "[^"]*epoch:2020[^"]*", and what this database was filled with is recorded in part, as while it is restored\./,
+	qr/DETAIL:  snowflake.layout is "[^"]*epoch:2020[^"]*", and only a part of this database's record is there, as during a restore\./,
 	'and says so', database => 'restored');
 my $code = query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout');
 query($node, "SELECT setval('snowflake_state.snowflake_recorded_layout', $code)", database => 'restored');
@@ -460,7 +460,7 @@ ok($ended && $last ne '' && $last < 2**58,
 	'up to its last tick it issues, and no ID is beyond it');
 set_life('unborn', int(time() * 1000) + 86400000);
 refused($node, 'SELECT snowflake_nextval()', '58000',
-	qr/wall clock is before the layout's epoch.*DETAIL:  The epoch is 20.*HINT:  Set the server's clock right, or the epoch in snowflake.layout/s,
+	qr/wall clock is before the layout's epoch.*DETAIL:  The epoch is 20.*HINT:  Correct the server's clock. Or set the epoch in snowflake.layout/s,
 	'an epoch in the future', database => 'unborn');
 
 $node->stop;

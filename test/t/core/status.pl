@@ -121,7 +121,7 @@ says($node, @$_) foreach (
 	[ 'mark', 'ok', qr/loaded, at .* the clock/, 'loaded' ],
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
-	[ 'privileges', 'ok', qr/none but the extension's owner/, 'nobody else' ],
+	[ 'privileges', 'ok', qr/only the extension's owner/, 'nobody else' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
 	[ 'partitions', 'ok', qr/0 of 0 columns/, 'none' ],
@@ -143,7 +143,7 @@ says($node, 'privileges', 'warning',
 	'who is no worker, and who got all');
 says($node, 'privileges', 'warning', qr/"App" may/, 'whoever asks', as => 'SET ROLE mallory;');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/none but/, 'once the remedy is typed');
+says($node, 'privileges', 'ok', qr/only the extension, 'once the remedy is typed');
 is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.snowflake_mark', 'SELECT')}),
 	't', 'which leaves the right to dump');
 query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_registry.write FROM worker');
@@ -151,7 +151,7 @@ says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE/, 'a worker no
 query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.slot TO mallory});
 says($node, 'privileges', 'warning', qr/; mallory may UPDATE snowflake_registry.slot\|/, 'a column is enough');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/none but/, 'which the remedy takes back');
+says($node, 'privileges', 'ok', qr/only the extension, 'which the remedy takes back');
 query($node, 'DROP OWNED BY worker, "App", mallory');
 
 # grants that the install script revokes from PUBLIC, and other owners
@@ -166,9 +166,9 @@ is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
 	'warning|1 of 22 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/none but/, 'once the remedy is typed');
+says($node, 'privileges', 'ok', qr/only the extension, 'once the remedy is typed');
 query($node, q{GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO mallory});
-says($node, 'privileges', 'ok', qr/none but/, 'a role that was granted a function by name');
+says($node, 'privileges', 'ok', qr/only the extension, 'a role that was granted a function by name');
 query($node, 'DROP OWNED BY worker, "App", mallory; DROP EXTENSION snowflake_registry');
 query($node, q{GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory});
 
@@ -259,7 +259,7 @@ query($node, q{DROP TABLE days; CREATE TABLE days (id bigint PRIMARY KEY DEFAULT
 says($node, 'partitions', 'ok', qr/0 of 1/, 'one without an end');
 query($node, q{DROP TABLE days; CREATE TABLE days (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 	SELECT snowflake_create_partitions('days', '1 year', '2060-01-01', '2061-01-01')});
-says($node, 'partitions', 'error', qr/public.days.id \(has none before a time to come\)\|Run this now/, 'all begin later');
+says($node, 'partitions', 'error', qr/public.days.id \(has none for the present\)\|Run this now/, 'all begin later');
 query($node, 'CREATE TABLE days_rest PARTITION OF days DEFAULT');
 says($node, 'partitions', 'ok', qr/0 of 1/, 'and a default partition takes what comes before');
 query($node, q{DROP TABLE days_rest; SELECT snowflake_create_partitions('days', '1 day', now() - interval '3 days', now() - interval '2 days')});
@@ -369,7 +369,7 @@ is(complaints($node), '', 'all is well again');
 # ---- the kernel's clock ----
 
 kernel_says('unsynchronized 16000000 15000000');
-says($node, 'clock synchronisation', 'warning', qr/nobody keeps.*Start chrony/, 'nobody keeps it right');
+says($node, 'clock synchronisation', 'warning', qr/no program keeps.*Start chrony/, 'nobody keeps it right');
 kernel_says('forbidden');
 says($node, 'clock synchronisation', 'warning', qr/not known: .*Operation not permitted.*adjtimex/, 'nobody says');
 $node->append_conf('postgresql.conf', "snowflake.clock_check = 'error'");
@@ -455,7 +455,7 @@ says($node, 'recorded configuration', 'warning', qr/not in force.*SELECT snowfla
 my $layout = query($node, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout}, database => 'far');
 query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1)
 	FROM snowflake_state.snowflake_recorded_shard_layout}, database => 'far');
-says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*Set snowflake.layout.*SELECT snowflake_advance/,
+says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*set snowflake.layout.*SELECT snowflake_advance/,
 	'and is written over, if it is another one', database => 'far');
 query($node, "SELECT setval('snowflake_state.snowflake_recorded_layout', $layout)", database => 'far');
 query($node, query($node, q{SELECT replace(substring(remedy FROM 'SELECT snowflake_advance[^;]*;'), 'your_table', 't')

@@ -35,13 +35,13 @@ sub node_of
 my $same = PostgreSQL::Test::Cluster->new('same');
 $same->init_from_backup($primary, 'backup', has_streaming => 1);
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, which is what its primary has recorded as its own\|Set another snowflake.node_id in \S+ of this server, and restart it/,
+like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Set another snowflake.node_id in \S+ of this server, and restart it/,
 	'a standby that has its primary\'s number');
 like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
 $same->restart;
 like(node_of($same), qr/^warning\|once .* as 1, which/, 'again at each start');
 $same->promote;
-like(node_of($same), qr/^warning\|1 is configured, and the primary that this server was a standby of had it, too\|/,
+like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|/,
 	'after the promotion it is still said');
 query($same, 'SELECT snowflake_nextval()');
 like(node_of($same), qr/^warning\|1 is configured, and/, 'while IDs are made');

@@ -47,7 +47,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	make_ids($e, 1000);
 	kill 'CONT', $pid;
 	wait_for_lease($b, q{problem ~ 'are taken'});
-	like_log($b, qr/The process was frozen.*The lease of node id \d is lost: somebody else has claimed it/s,
+	like_log($b, qr/The process was frozen.*The lease of node id \d is lost: another server has claimed it/s,
 		$from, 'when it goes on it finds that the lease is lost');
 	make_ids($e, 1000);
 	$e->stop;

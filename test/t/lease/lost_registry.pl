@@ -93,7 +93,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 		$offset, 'all data is lost: the log says at once what to call');
 	my ($recover) = lease_of($b, 'remedy') =~ /run in the registry's database: (BEGIN;.*COMMIT;)/ or die 'no remedy';
 	query($registry, $recover =~ s/'90 s'/'10 s', '2 s'/r);
-	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets nobody claim'});
+	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets no server claim'});
 	my $from = lease_of($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_lease($b, q{state = 'held'});
 	my @late = make_ids($b, 100);

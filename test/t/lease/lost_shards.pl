@@ -39,7 +39,7 @@ wait_for_all($b, '5-14');
 	make_ids($a, 8, 1000);
 	kill 'CONT', $pid;
 	wait_for_shards($b, "shards = '10-14'");
-	like_log($b, qr/WARNING:  snowflake SF302: shards from registry .*: The lease of some of this server's shards is lost: somebody else has claimed them\./,
+	like_log($b, qr/WARNING:  snowflake SF302: shards from registry .*: The lease of some of this server's shards is lost: another server has claimed them\./,
 		$from, 'when it goes on it finds that they are lost');
 	make_ids($a, 8, 1000);
 	set_shards($a, '0-4');
@@ -107,7 +107,7 @@ wait_for_all($b, '5-14');
 		TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards;
 		BEGIN; SELECT snowflake_registry.init();
 		SELECT snowflake_registry.recover('10 s', '4 s'); COMMIT});
-	wait_for_shards($a, q{problem ~ 'After its recovery the registry lets nobody claim a shard'});
+	wait_for_shards($a, q{problem ~ 'After its recovery the registry lets no server claim a shard'});
 	my $from = shards_of($a, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_all($a, '0-4');
 	wait_for_all($b, '5-14');

@@ -23,7 +23,7 @@ use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
 my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;
-my $lost = qr/The lease of node id \d is lost: somebody else has claimed it/;
+my $lost = qr/The lease of node id \d is lost: another server has claimed it/;
 
 # ---- registries ----
 

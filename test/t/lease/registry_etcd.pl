@@ -696,7 +696,7 @@ $etcd->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
 my $begin = query($a, q{SELECT snowflake_registry_recover('8 s', '2 s')});
 # it issues IDs under its lease until a reading shows the loss
-wait_for_lease($b, q{problem ~ 'lets nobody claim a slot before'});
+wait_for_lease($b, q{problem ~ 'lets no server claim a slot before'});
 my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');
 $checker->saw('all servers', @late);
 is(query($b, "SELECT '$begin' > now() - interval '1 minute' AND snowflake_timestamp($late[0]) >= '$begin'"), 't',

@@ -154,7 +154,7 @@ refused($registry, "SELECT snowflake_registry.$_->[0]", $_->[1], $_->[2], $_->[0
   [ q{recover('1 s', '32 days')}, '22023', qr/must be from 0 to 31 days/ ];
 is(query($registry, 'SELECT snowflake_registry.release(NULL) IS NULL'), 't', 'release(NULL)');
 refused($registry, 'BEGIN; DELETE FROM snowflake_registry.registry; SELECT snowflake_registry.recover()', '55000',
-	qr/has the data of no registry.*HINT:  .*SELECT snowflake_registry\.init\(/s, 'nothing to recover');
+	qr/has no data of a registry.*HINT:  .*SELECT snowflake_registry\.init\(/s, 'nothing to recover');
 
 # ---- dumps ----
 

@@ -547,7 +547,7 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
 # a server that holds a lease asks again only when a third of it is over
 $node->restart;
-wait_for_lease($node, q{problem ~ 'After its recovery the registry lets nobody claim'});
+wait_for_lease($node, q{problem ~ 'After its recovery the registry lets no server claim'});
 
 unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|slot|shards) /m,
 	'a dump has nothing of what the registry holds');
@@ -593,7 +593,7 @@ foreach my $case ([ -3600, 'behind' ], [ 3600, 'ahead of' ])
 	start_with_clock($node, $offset);
 	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_leases() WHERE kind = 'node'}) or die;
 	refused($node, 'SELECT snowflake_registry_recover()', '58000',
-		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: set right which of them is wrong\./,
+		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: correct the one that is wrong\./,
 		"no recovery with a clock that is $where the registry's");
 }
 $node->stop;
@@ -605,7 +605,7 @@ my $misspelt = new_server('misspelt',
 	"snowflake.registry = 'postgresql://me:secret?2\@/postgres?no_such=1'",
 	"snowflake.node_id = ''", "snowflake.lease_wait = '0'");
 $misspelt->start;
-like_log($misspelt, qr/ERROR:  snowflake.registry is not to be used\n.*DETAIL:  It is no URI for libpq.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
+like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is no URI for libpq.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
 	0, 'a URL that the library does not take');
 query($misspelt, 'CREATE EXTENSION snowflake');
 refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/no URI for libpq.*HINT:  Correct snowflake.registry/s,

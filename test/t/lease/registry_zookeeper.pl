@@ -667,7 +667,7 @@ is(holds($c), $node_id, 'another server has its slot');
 start_clients($c, 'ZooKeeper');
 kill 'CONT', $frozen;
 wait_for_lease($a, q{problem ~ 'are taken'});
-like_log($a, qr/The lease of node id $node_id is lost: somebody else has claimed it/, $from,
+like_log($a, qr/The lease of node id $node_id is lost: another server has claimed it/, $from,
 	'it finds that its lease is lost');
 end_fault('ZooKeeper', $before, 'a frozen worker');
 
@@ -743,7 +743,7 @@ $zk->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
 end_fault('ZooKeeper', $lost, 'all data is lost');
 is(query($a, q{SELECT snowflake_registry_recover('6 s', '1 s') > now() + interval '6 s'}), 't', 'it is recovered');
-wait_for_lease($a, q{problem ~ 'lets nobody claim a slot before'});
+wait_for_lease($a, q{problem ~ 'lets no server claim a slot before'});
 isnt(holds($a), holds($b), 'after a recovery both have one again');
 $_->{load}->more(50) foreach $a, $b;
 end_fault('ZooKeeper', $lost, 'all data is lost, and it is recovered');
