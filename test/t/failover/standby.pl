@@ -39,7 +39,7 @@ like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1,
 	'a standby that has its primary\'s number');
 like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
 $same->restart;
-like(node_of($same), qr/^warning\|once .* as 1, which/, 'again at each start');
+like(node_of($same), qr/^warning\|once .* as 1, the number/, 'again at each start');
 $same->promote;
 like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|/,
 	'after the promotion it is still said');
