@@ -1,4 +1,5 @@
-# What the scripts in bench/work share: connections, contestants, rounds, records.
+# Functions that the scripts in bench/work share: contestants, connections, rounds,
+# records.
 
 package Bench;
 
@@ -20,7 +21,7 @@ our $bindir = $ENV{BENCH_BIN} // '';
 our $quick = $ENV{QUICK} ? 1 : 0;
 our @records;
 our @left_out;
-our @others;				# what others had of the machine, by measurement
+our @others;				# other processes' share of the machine, per measurement
 our $repeated = 0;
 my $started = time;
 
@@ -28,8 +29,9 @@ our $major = $ENV{BENCH_MAJOR} // 0;
 
 # ---- contestants ----
 
-# An expression in i, the number of a row, in a cluster. "slow" ones make fewer calls
-# in a statement. "key" is the definition of a column.
+# "call" is an expression, in which i is the number of the row; "key" is the definition
+# of a column; "cluster" is the server ("wide" if there is none here); "slow" ones make
+# fewer calls in a statement; "since" is the first major that has the function.
 my %all = (
 	'empty C function' => { call => 'bench_nothing()' },
 	'clock_timestamp()' => { call => 'clock_timestamp()' },
@@ -77,7 +79,7 @@ my %all = (
 	'ours, leased' => {
 		call => 'snowflake_nextval()', cluster => 'leased' },
 );
-# those whose servers run
+# the contestants whose server runs, and has the function
 our %contestant = map { $_->[0] => $_->[1] }
 	grep { -d "$dir/$_->[1]{cluster}" && ($_->[1]{since} // 0) <= $major }
 	map { [ $_ => { cluster => 'wide', %{ $all{$_} } } ] } keys %all;
@@ -94,7 +96,7 @@ sub connect_to
 		'', { RaiseError => 1, PrintError => 0, pg_server_prepare => 1 });
 }
 
-# Return one of a server's connections, which are kept.
+# Return a server's connection number i. It stays open for the next caller.
 sub db
 {
 	my ($cluster, $i) = @_;
@@ -116,7 +118,7 @@ sub sql
 	return $sth->{NUM_OF_FIELDS} ? $sth->fetchrow_array : ();
 }
 
-# Start or stop a server, which ends its connections.
+# Close the connections to a server, and call pg_ctl for it.
 sub ctl
 {
 	my ($cluster, @args) = @_;
@@ -126,8 +128,8 @@ sub ctl
 		"$dir/$cluster/log", '-s', @args) == 0 or die "pg_ctl @args failed";
 }
 
-# Run the same query in several backends at a time. "START" in it is replaced by the
-# time to begin.
+# Run the same query in several backends at the same time, and return a row of each.
+# "START" in the query is replaced by the time to begin.
 sub together
 {
 	my ($cluster, $clients, $query) = @_;
@@ -152,8 +154,8 @@ sub together
 	return @rows;
 }
 
-# Return the seconds of CPU that all processes of the machine have used, and the
-# seconds that its cores have had.
+# Return the seconds of CPU time that all processes of the machine have used since it
+# started, and the seconds that all its cores together could have given.
 sub machine_cpu
 {
 	open my $in, '<', '/proc/stat' or die;
@@ -162,9 +164,9 @@ sub machine_cpu
 	return ((sum(@v) - $v[3] - $v[4]) / 100, sum(@v) / 100);
 }
 
-# Run a query repeatedly in several backends for this time. Return rows a second, CPU
-# time for each, and the slowest backend against the fastest. If other processes used
-# more than a tenth of the machine, try again, and keep the quieter run.
+# Run a query repeatedly in several backends for $ms ms. Return the rows per second, the
+# CPU time per row, and the ratio of the slowest backend to the fastest. If other
+# processes used more than a tenth of the machine, try again, and keep the quieter run.
 sub loop
 {
 	my ($cluster, $clients, $query, $rows, $ms) = @_;
@@ -222,8 +224,8 @@ sub spread
 	return { median => median(@v) + 0, min => min(@v) + 0, max => max(@v) + 0 };
 }
 
-# Record a figure of several contestants: the values of its rounds. Ratios compare
-# ours with each other one round by round, because both ran within seconds.
+# Record a figure: for each contestant the values of the rounds. The ratio of "ours" to
+# another contestant is computed for each round, because both ran within seconds.
 sub record
 {
 	my (%r) = @_;
@@ -246,7 +248,7 @@ sub record
 	}
 }
 
-# Run each item once in each round, beginning with another one each time. An item is
+# Run each item once in each round. Each round begins with another item. An item is
 # [name, sub]; the sub returns figures: { figure => value }.
 sub rounds
 {

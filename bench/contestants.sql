@@ -1,5 +1,5 @@
--- What bench/run compares. Run by psql in each of its databases, with
--- "module", the path of bench/module.
+-- The functions and sequences that bench/run compares. psql runs this on each server,
+-- with the variables "module" (the path of bench.so) and "rows".
 
 \set ON_ERROR_STOP on
 
@@ -17,9 +17,9 @@ CREATE FUNCTION bench_dump(label text) RETURNS void
 CREATE SEQUENCE s1;
 CREATE SEQUENCE s32 CACHE 32;
 
--- Instagram, after "Sharding & IDs at Instagram" (2012): 41 bits of
--- milliseconds since an epoch of its own, 13 of the logical shard, and 10 of a
--- sequence of that shard. Beyond 1024 a millisecond it makes duplicates.
+-- Instagram's function, after "Sharding & IDs at Instagram" (2012). An ID has 41 bits
+-- for the milliseconds since Instagram's epoch, 13 for the logical shard, and 10 for
+-- the sequence of that shard. With more than 1,024 calls in 1 ms, IDs repeat.
 CREATE SEQUENCE instagram_seq;
 CREATE FUNCTION instagram_id() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -34,7 +34,8 @@ BEGIN
 END
 $$;
 
--- The same with the statements of the article, each of which is a query.
+-- The same function as the article has it, where SELECT ... INTO runs a query for each
+-- value.
 CREATE FUNCTION instagram_published() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
 	epoch bigint := 1314220021721;
@@ -53,8 +54,8 @@ END
 $$;
 
 -- Mastodon's timestamp_id, after the comment at the head of
--- lib/mastodon/snowflake.rb: 48 bits of Unix milliseconds, and 16 of the table's
--- sequence added to a hash of the table, a secret and these milliseconds.
+-- lib/mastodon/snowflake.rb. An ID has 48 bits for the Unix time in ms, and 16 for a sum:
+-- the table's sequence, plus a hash of the table's name, a secret and this time.
 CREATE SEQUENCE statuses_id_seq;
 CREATE FUNCTION timestamp_id(table_name text) RETURNS bigint
 	LANGUAGE plpgsql VOLATILE AS $$
@@ -67,13 +68,13 @@ BEGIN
 END
 $$;
 
--- The same IDs as ours in plain SQL.
+-- The portable functions, which make IDs like ours in plain SQL.
 CREATE SCHEMA portable;
 SET search_path = portable;
 \ir ../sql/portable.sql
 SELECT FROM snowflake_set_node(1);
 RESET search_path;
 
--- a million rows to load from
+-- the rows to load
 CREATE TABLE source AS SELECT i AS v FROM generate_series(1, :rows) i;
 VACUUM (ANALYZE) source;

@@ -3,8 +3,8 @@
  * bench.c
  *	  Loops in the backend, so that no client or protocol is measured.
  *
- * Preload this library for the build with a lightweight lock: it requests that
- * lock (see counter.h).
+ * Preload this library: it requests the lightweight lock that one build of the
+ * extension uses (see counter.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -33,7 +33,7 @@ PG_MODULE_MAGIC;
 
 #define NS_PER_S	INT64CONST(1000000000)
 
-/* Number of buckets from each power of two to the next: sixteen. */
+/* Sixteen buckets from each power of two to the next. */
 #define BUCKET_BITS	4
 #define BUCKETS		(40 << BUCKET_BITS)
 
@@ -94,7 +94,7 @@ wait_until(float8 start)
 	}
 }
 
-/* Return nothing: the floor, which is the cost of calling a C function. */
+/* Do nothing: no C function can be called in less time. */
 Datum
 bench_nothing(PG_FUNCTION_ARGS)
 {
@@ -105,7 +105,8 @@ bench_nothing(PG_FUNCTION_ARGS)
  * bench_loop(query text, start float8, ms integer,
  *			  OUT times bigint, OUT ns bigint, OUT cpu_us bigint)
  *
- * Execute a query, planned once, repeatedly for this time.
+ * Plan a query, and execute it repeatedly for "ms" milliseconds.  Return how
+ * often it ran, in how many ns, and the CPU time in microseconds.
  */
 Datum
 bench_loop(PG_FUNCTION_ARGS)
@@ -163,8 +164,9 @@ bucket_of(int64 ns)
  *				   start float8, ms integer) returns bigint[]
  *
  * Call a function as the executor does, and read the clock after every "calls"
- * calls.  Return how often that took how long: the first element is the
- * longest time, in ns; element i + 2 counts the times in bucket i.
+ * calls, for "ms" milliseconds.  Return a histogram of the times between two
+ * readings: the first element is the longest time, in ns; element i + 2 counts
+ * the times in bucket i.
  */
 Datum
 bench_histogram(PG_FUNCTION_ARGS)
@@ -207,7 +209,7 @@ bench_histogram(PG_FUNCTION_ARGS)
 										  TYPALIGN_DOUBLE));
 }
 
-/* Dump valgrind's counts since the last dump under this label. */
+/* Let valgrind write its counts since the last dump, under this label. */
 Datum
 bench_dump(PG_FUNCTION_ARGS)
 {

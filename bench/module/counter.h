@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * counter.h
- *	  The counter under a lock, to compare with src/runtime/counter.h.
+ *	  A counter under a lock, to compare it with the compare-and-swap.
  *
- * bench/run builds the extension twice with this file in place of that one,
- * with BENCH_SPINLOCK and without.  For the node's counter only: a shard's
- * counter has no room for a spinlock behind it.
+ * bench/run builds the extension twice with this file in place of
+ * src/runtime/counter.h: with BENCH_SPINLOCK, and without.  Measure only the
+ * node's IDs with it: a shard's counter has no room for a spinlock behind it.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,7 +18,7 @@
 
 #ifdef BENCH_SPINLOCK
 
-/* The lock shares the counter's line.  Zeroed memory is an unlocked lock. */
+/* The lock is in the counter's cache line.  Zeroed, it is not locked. */
 #define COUNTER_LOCK()		SpinLockAcquire((slock_t *) (counter + 1))
 #define COUNTER_UNLOCK()	SpinLockRelease((slock_t *) (counter + 1))
 

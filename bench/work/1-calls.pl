@@ -1,6 +1,6 @@
-# Calls a second, and CPU time and instructions for each call. A backend executes one
-# query repeatedly (bench_loop), so no client or protocol is included. The executor's
-# loop over rows is included, as in any query.
+# Calls per second, and CPU time and instructions per call. A backend executes one query
+# repeatedly (bench_loop), so the figures include no client and no protocol. They include
+# the executor's loop over rows, which every query has.
 
 use strict;
 use warnings;
@@ -71,8 +71,8 @@ for my $clients ($quick ? () : (12))
 
 # ---- the same with a client ----
 
-# pgbench takes its share of the CPU, and a FROM clause stores its rows first. So the
-# costs common to all contestants weigh more.
+# pgbench needs CPU time too, and a function in FROM stores its rows before the first
+# call. Both cost the same for all contestants, so these differ less here.
 say_step('calls by pgbench, 8 clients');
 my @few = ('ours, wide', 'empty C function', 'clock_timestamp()',
 	'nextval, CACHE 1', 'nextval, CACHE 32');
@@ -100,7 +100,8 @@ for my $calls (1000, 1)
 
 # ---- instructions ----
 
-# In valgrind, in a server of one process. These counts do not vary.
+# valgrind counts them, in a single-user server. These counts do not vary, so one round
+# is enough.
 say_step('instructions per call, in callgrind');
 my $rows = $quick ? 2000 : 20000;
 my @single = grep { $contestant{$_}{cluster} eq 'wide' } @names;

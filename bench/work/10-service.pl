@@ -1,8 +1,8 @@
-# IDs as a service: sixteen clients ask for batches of 100, through pgbouncer in
-# transaction mode with the configuration of examples/, and directly. All use one
-# server, as when the other one is dead. pgbench measures how long a client waits:
-# once without pauses, which keeps both cores busy, and once with a hundred batches a
-# second for each client.
+# IDs as a service: sixteen clients ask one server for batches of 100 IDs. They ask
+# through pgbouncer in transaction mode, with examples/pgbouncer.ini, and directly. The
+# example has two servers; this is its load when one of them is dead. pgbench measures how
+# long a client waits: once without pauses, and once with a hundred batches per second
+# and client.
 
 use strict;
 use warnings;
@@ -64,8 +64,8 @@ sub start_pgbouncer
 	return $connstr;
 }
 
-# Return percentiles of the times that pgbench has logged for each transaction, in
-# ms.
+# Run pgbench. Return percentiles of the times of its transactions in ms, and the
+# transactions per second.
 sub ask
 {
 	my ($connstr, @options) = @_;

@@ -1,6 +1,6 @@
-# The portable functions beside Instagram's PL/pgSQL function, which is the usual
-# one where no library can be loaded: as the article has it, and the faster way to
-# write it.
+# The portable functions compared with Instagram's PL/pgSQL function, which is the usual
+# choice where no library can be loaded. It is measured as the article has it, and in a
+# faster form.
 
 use strict;
 use warnings;

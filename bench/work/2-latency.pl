@@ -1,5 +1,5 @@
-# How long single calls take under load. The backend reads the clock around each call
-# (bench_histogram); the figures include its cost of about 20 ns.
+# How long single calls take under load. The backend reads the clock after each call
+# (bench_histogram). Reading it takes about 20 ns, which the figures include.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ my @names = ('ours, wide', 'ours, LWLock', 'ours, spinlock',
 	'empty C function', 'clock_timestamp()', 'nextval, CACHE 1',
 	'nextval, CACHE 32', 'gen_random_uuid()');
 
-# Return the end of a bucket, in ns.
+# Return the longest time that a bucket counts, in ns.
 sub bound
 {
 	my ($i) = @_;

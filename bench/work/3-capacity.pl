@@ -1,5 +1,6 @@
-# At the capacity of a layout: how much of it is reached, how busy the CPU is
-# meanwhile, and whether all backends get their share.
+# Backends that ask for more IDs than the layout has, such as 4,096 per ms: which share
+# of that capacity they get, how much CPU time an ID takes, and whether all backends
+# get equally many.
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
-# Rows a second, WAL and the index, with the key made by each contestant. Before each
-# measurement the tables are emptied and a checkpoint is made.
+# Load rows into a table whose key a contestant makes: rows per second, and the sizes of
+# WAL and index. The table is empty at first, except for the second million. Each
+# measurement begins with a checkpoint.
 
 use strict;
 use warnings;
@@ -28,7 +29,8 @@ sub lsn
 	return sql($_[0], "SELECT pg_current_wal_insert_lsn() - '0/0'");
 }
 
-# Empty the table, run the queries, and return how fast they were.
+# Empty the table if one is named, run the queries, and return rows per second and bytes
+# of WAL per row.
 sub measure
 {
 	my ($cluster, $table, @queries) = @_;

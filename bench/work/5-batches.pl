@@ -1,4 +1,4 @@
-# Batches against one call for each ID, and one hundred shards at once.
+# Batches compared with one call for each ID; and a hundred shards in use at once.
 
 use strict;
 use warnings;

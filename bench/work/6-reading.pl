@@ -1,5 +1,6 @@
-# Reading by time and by page: ten million rows of one day. Our key is compared with
-# a separate index on created_at and, from 18 on, with UUIDv7.
+# Reading by time and by page, in ten million rows of one day. By time, our key is
+# compared with a separate index on created_at and, from 18 on, with UUIDv7; by page, with
+# OFFSET.
 
 use strict;
 use warnings;

@@ -1,13 +1,16 @@
-# The time from a crash, an immediate stop and a clean restart to the first ID, measured from the
-# first answer to another query. Also the first ID after an idle time that the
-# reserve (2 s) does not cover. An idle hour has the same effect: the mark lies in
-# the past, and the call moves it and waits for the disk.
+# How long the first ID takes after a crash, an immediate stop and a clean restart. The
+# time begins with the server's first answer to another query.
+#
+# Also the first ID after 2.5 s without a call, which is longer than the reserve (2 s).
+# An idle hour has the same effect: the mark, a durable time that all IDs are below, lies
+# in the past. So the call has to extend it, and waits for the disk.
 
 use strict;
 use warnings;
 use Bench;
 
-# Return milliseconds from the first connection to the first answer of a query.
+# Make IDs, stop the server, and start it. Return the time of the first query that makes
+# an ID, in ms.
 sub first
 {
 	my ($what, $mode, $query) = @_;
@@ -15,7 +18,7 @@ sub first
 
 	sql('default', "SELECT count($query) FROM generate_series(1, 100000)");
 	ctl('default', '-m', $mode, '-w', 'stop');
-	# what a postmaster leaves that is told to stop
+	# a crash leaves no such file: a postmaster writes it when it is told to stop
 	unlink "$dir/default/data/snowflake.shutdown" if $what eq 'crash';
 	ctl('default', '-W', 'start');
 	my $limit = time + 60;

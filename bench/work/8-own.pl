@@ -1,5 +1,5 @@
-# The cost of our own features for a call: a leased node id while the lease is
-# healthy, with the registry in another server's database; and the counts of IDs.
+# What two features cost in each call: a leased node id, with a healthy lease and the
+# registry in another server's database; and the counts of IDs.
 
 use strict;
 use warnings;
