@@ -19,8 +19,11 @@ DATA = $(addprefix sql/,$(notdir $(wildcard $(srcdir)/sql/*--*.sql)))
 PGEDGE = 1.1 1.2 2.0 2.2 2.3 2.4 2.5.0 2.6.0
 DATA_built = $(PGEDGE:%=snowflake--%--$(EXTVERSION).sql)
 
+# SQL that C includes: see sql/embed.sed. It is in the directory of the build.
+EMBEDDED = $(patsubst $(srcdir)/%,%.inc,$(wildcard $(srcdir)/src/*/*.sql))
+
 # bitcode does not see PG_CFLAGS
-PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src
+PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src -Isrc
 PG_CFLAGS = -fvisibility=hidden
 
 # Places where tests can make a process die: see src/base/fault.h. Not for use.
@@ -41,7 +44,7 @@ REGRESS_SETTINGS = shards copy settings
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 
-EXTRA_CLEAN = results regression.diffs regression.out regress.conf $(wildcard src/*.gcda src/*.gcno src/*/*.gcda src/*/*.gcno)
+EXTRA_CLEAN = $(EMBEDDED) results regression.diffs regression.out regress.conf $(wildcard src/*.gcda src/*.gcno src/*/*.gcda src/*/*.gcno)
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -63,7 +66,10 @@ link-expected:
 	$(if $(ELSEWHERE),ln -sfn "$(SOURCES)/expected" expected)
 .PHONY: link-expected
 
-$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h) $(srcdir)/snowflake.control
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h) $(EMBEDDED) $(srcdir)/snowflake.control
+
+$(EMBEDDED): %.inc: % sql/embed.sed
+	sed -f $(srcdir)/sql/embed.sed $< >$@
 
 $(DATA_built): sql/pgedge.sql
 	cp $< $@

@@ -200,7 +200,7 @@ build_and_install() {
 # Copy the sources as they are, committed or not, without the products of builds.
 copy_sources() {
 	tar -C "$root" --exclude=./.git --exclude='*.o' --exclude='*.so' \
-		--exclude='*.bc' --exclude='*.zip' --exclude=node_modules \
+		--exclude='*.bc' --exclude='*.inc' --exclude='*.zip' --exclude=node_modules \
 		--exclude='./snowflake--*.sql' \
 		--exclude=./examples/orm/out -cf - . | tar -C "$1" --touch -xf -
 }

@@ -20,6 +20,7 @@
 #include "fmgr.h"
 #include "storage/fd.h"
 
+#include "postgresql.sql.inc"
 #include "statement.h"
 
 PG_MODULE_MAGIC;
@@ -59,13 +60,6 @@ static struct
 
 	PGresult   *result;			/* last result of this statement */
 }			pg;
-
-/* Find the schema with the functions that requests call. */
-static const char *const greeting =
-"SELECT (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e"
-" JOIN pg_catalog.pg_namespace n"
-" ON n.oid OPERATOR(pg_catalog.=) e.extnamespace"
-" WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_registry')";
 
 /* ---- the connection ---- */
 
@@ -260,7 +254,7 @@ greet(void)
 {
 	pg.stage = STAGE_GREETING;
 	if (PQsetnonblocking(pg.conn, 1) != 0 ||
-		!PQsendQueryParams(pg.conn, greeting, 0, NULL, NULL, NULL, NULL, 0))
+		!PQsendQueryParams(pg.conn, SQL_SCHEMA, 0, NULL, NULL, NULL, NULL, 0))
 		fail_to_connect();
 }
 

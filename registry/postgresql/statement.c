@@ -14,6 +14,7 @@
 #include "catalog/pg_type_d.h"
 
 #include "statement.h"
+#include "statement.sql.inc"
 
 /* Columns of snowflake_registry.read(). */
 enum
@@ -159,10 +160,7 @@ send_settings(PGconn *conn, const SfBackendConfig *config)
 
 	add_number(&params, config->timeout_ms);
 	return PQsendQueryParams(conn,
-							 "SELECT pg_catalog.set_config('synchronous_commit', 'on', true),"
-							 " pg_catalog.set_config('search_path', '', true),"
-							 " pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),"
-							 " pg_catalog.set_config('jit', 'off', true)",
+							 SQL_SETTINGS,
 							 params.n, params.types, params.values, NULL,
 							 NULL, 0);
 }

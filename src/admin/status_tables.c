@@ -16,6 +16,7 @@
 #include "compat.h"
 
 #include "admin/status.h"
+#include "admin/status_tables.sql.inc"
 
 #include "access/relation.h"
 #include "admin/node_conflicts.h"
@@ -73,90 +74,6 @@ typedef struct Names
 	int			n;
 } Names;
 
-#define EQ	" OPERATOR(pg_catalog.=) "
-#define MINUS	" OPERATOR(pg_catalog.-) "
-
-/* True if the column of u is a key of a valid unique index on this table. */
-#define UNIQUE_ON(relation, attnum) \
-	"EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indrelid" EQ relation \
-	" AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND " attnum EQ \
-	"ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts" MINUS "1]))"
-
-/*
- * Finds the columns.  A partition is not listed beside a table above it.  That
- * table has unique IDs also if each of its leaves has, provided that the IDs
- * divide it, which is assumed.  Partitions are searched in the catalogue,
- * because pg_partition_tree() waits for a lock on each of them, and keeps it.
- * Each is visited once, from above: pg_partition_root() would climb from each.
- * OFFSET makes the server use an index at each step.  No two of the lists are
- * joined: the server takes them for short, and would go through one of them
- * for each row of the other.
- */
-#define PARTITIONS_OF(relation) \
-" CROSS JOIN LATERAL (SELECT i.inhrelid FROM pg_catalog.pg_inherits i" \
-"  JOIN pg_catalog.pg_class c ON c.oid" EQ "i.inhrelid" \
-"  WHERE i.inhparent" EQ relation \
-"  AND c.relispartition AND NOT i.inhdetachpending OFFSET 0) i"
-
-static const char *const query =
-"WITH RECURSIVE used AS MATERIALIZED ("
-" SELECT f.adrelid, f.adnum, a.attname,"
-"  pg_catalog.bool_and(p.prosrc" EQ "'snowflake_next_id') AS is_node"
-" FROM pg_catalog.pg_depend e"
-"  JOIN pg_catalog.pg_proc p ON p.oid" EQ "e.objid"
-"  JOIN pg_catalog.pg_depend d ON d.refobjid" EQ "p.oid"
-"  JOIN pg_catalog.pg_attrdef f ON f.oid" EQ "d.objid"
-"  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "f.adrelid"
-"   AND a.attnum" EQ "f.adnum"
-" WHERE e.refclassid" EQ "'pg_catalog.pg_extension'::pg_catalog.regclass"
-"  AND e.refobjid" EQ "$1 AND e.deptype" EQ "'e'"
-"  AND e.classid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
-"  AND (p.prosrc" EQ "'snowflake_next_id'"
-"   OR p.prosrc" EQ "'snowflake_shard_nextval')"
-"  AND d.refclassid" EQ "'pg_catalog.pg_proc'::pg_catalog.regclass"
-"  AND d.classid" EQ "'pg_catalog.pg_attrdef'::pg_catalog.regclass"
-"  AND NOT a.attisdropped"
-" GROUP BY f.adrelid, f.adnum, a.attname),"
-" below AS ("
-" SELECT i.inhrelid AS relid, u.attname FROM used u" PARTITIONS_OF("u.adrelid")
-" UNION"
-" SELECT i.inhrelid, b.attname FROM below b" PARTITIONS_OF("b.relid") "),"
-" part AS ("
-" SELECT u.*, u.adrelid AS relid FROM used u"
-" WHERE NOT (u.adrelid, u.attname)" EQ "ANY (SELECT b.relid, b.attname FROM below b)"
-" UNION ALL"
-" SELECT t.adrelid, t.adnum, t.attname, t.is_node, i.inhrelid"
-" FROM part t" PARTITIONS_OF("t.relid") "),"
-" listed AS ("
-" SELECT t.adrelid, t.adnum, t.is_node,"
-"  pg_catalog.bool_and(" UNIQUE_ON("a.attrelid", "a.attnum") ")"
-"   FILTER (WHERE NOT c.relkind" EQ "'p') AS is_unique,"
-"  pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(s.subname), ', ')"
-"   AS subscriptions"
-" FROM part t"
-"  JOIN pg_catalog.pg_class c ON c.oid" EQ "t.relid"
-"  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "t.relid"
-"   AND a.attname" EQ "t.attname"
-"  LEFT JOIN pg_catalog.pg_subscription_rel r ON r.srrelid" EQ "t.relid"
-"  LEFT JOIN pg_catalog.pg_subscription s ON s.oid" EQ "r.srsubid"
-" GROUP BY t.adrelid, t.adnum, t.is_node)"
-" SELECT c.oid, a.attname, a.atttypid, pg_catalog.format('%I.%I.%I',"
-"   n.nspname, c.relname, a.attname), u.is_node,"
-"  " UNIQUE_ON("c.oid", "a.attnum") " OR u.is_unique,"
-"  pg_catalog.has_schema_privilege(n.oid, 'USAGE')"
-"   AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),"
-"  NOT pg_catalog.row_security_active(c.oid),"
-"  u.subscriptions"
-" FROM listed u"
-"  JOIN pg_catalog.pg_class c ON c.oid" EQ "u.adrelid"
-"  JOIN pg_catalog.pg_namespace n ON n.oid" EQ "c.relnamespace"
-"  JOIN pg_catalog.pg_attribute a ON a.attrelid" EQ "c.oid"
-"   AND a.attnum" EQ "u.adnum"
-" WHERE (c.relkind" EQ "'r' OR c.relkind" EQ "'p')"
-"  AND (c.relnamespace" EQ "pg_catalog.pg_my_temp_schema()"
-"   OR NOT c.relpersistence" EQ "'t')"
-" ORDER BY n.nspname, c.relname, a.attnum";
-
 /* Return a column of a row of the query as a boolean; NULL is false. */
 static bool
 get_flag(HeapTuple row, int number)
@@ -196,7 +113,7 @@ find_columns(void *arg)
 	Datum		values[] = {ObjectIdGetDatum(columns->extension)};
 
 	SPI_connect();
-	if (SPI_execute_with_args(query, 1, types, values, NULL, true,
+	if (SPI_execute_with_args(SQL_COLUMNS, 1, types, values, NULL, true,
 							  0) != SPI_OK_SELECT)
 		elog(ERROR, "catalogs could not be read");
 	columns->column = MemoryContextAllocZero(columns->context,

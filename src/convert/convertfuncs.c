@@ -18,6 +18,7 @@
 #include "base/timefmt.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "convert/convertfuncs.sql.inc"
 #include "convert/plan.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -37,10 +38,7 @@ SF_FUNCTION(snowflake_convert);
 static void
 refuse_foreign_key(const SfConversion *conversion)
 {
-	char	   *others = sf_conversion_ask(conversion,
-										   "SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')"
-										   " FROM pg_constraint WHERE contype = 'f' AND conrelid = $1"
-										   " AND $2 = ANY (conkey)");
+	char	   *others = sf_conversion_ask(conversion, SQL_REFERRED_TABLES);
 
 	if (others != NULL)
 		ereport(ERROR,
@@ -51,31 +49,23 @@ refuse_foreign_key(const SfConversion *conversion)
 				 errhint("Convert the column that it refers to.")));
 }
 
-/*
- * Return the GRANTs that the column's default needs for these roles, or NULL.
- * "roles" is a query, in which c is the table.
- */
-static const char *
-missing_grants(const SfConversion *conversion, const char *function,
-			   const char *roles)
+/* Return a text about the column, from a query that also takes a text. */
+static char *
+ask_about(const SfConversion *conversion, const char *query, const char *text)
 {
-	return sf_conversion_ask(conversion,
-							 psprintf("SELECT string_agg(format('GRANT %%s TO %%s', x.what,"
-									  "  CASE r.role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.role)) END), '; ' ORDER BY r.role, x.what DESC)"
-									  " FROM pg_class c, pg_proc p, LATERAL (%s) r(role), LATERAL (VALUES"
-									  "  (has_schema_privilege(r.role, p.pronamespace, 'USAGE'), format('USAGE ON SCHEMA %%s', p.pronamespace::regnamespace)),"
-									  "  (has_function_privilege(r.role, p.oid, 'EXECUTE'), format('EXECUTE ON FUNCTION %%s', p.oid::regprocedure)))"
-									  "  x(may, what)"
-									  " WHERE c.oid = $1 AND $2 > 0 AND p.oid = %s::regprocedure AND NOT x.may",
-									  roles, quote_literal_cstr(function)));
+	Oid			types[] = {OIDOID, INT2OID, TEXTOID};
+	Datum		values[] = {ObjectIdGetDatum(conversion->relation),
+		Int16GetDatum(conversion->number),
+	CStringGetTextDatum(text)};
+
+	return sf_conversion_value(query, 3, types, values);
 }
 
 /* Throw SQLSTATE 42501 unless the table's owner can call the function. */
 static void
 require_callable(const SfConversion *conversion, const char *function)
 {
-	const char *grants = missing_grants(conversion, function,
-										"SELECT c.relowner");
+	const char *grants = ask_about(conversion, SQL_GRANTS_FOR_OWNER, function);
 
 	if (grants != NULL)
 		ereport(ERROR,
@@ -123,25 +113,12 @@ require_below(const SfConversion *conversion, int64 next)
 						 (long long) largest)));
 }
 
-/* Partitions share their parent's identity from 17 on; children never do. */
-static const char *const identities =
-"WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
-" SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
-" SELECT t.relid::regclass::text, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END,"
-"  pg_get_serial_sequence(t.relid::regclass::text, a.attname),"
-"  pg_sequence_last_value(pg_get_serial_sequence(t.relid::regclass::text, a.attname)::regclass)::text"
-" FROM tree t JOIN pg_class c ON c.oid = t.relid JOIN pg_attribute a ON a.attrelid = t.relid"
-"  JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname"
-" WHERE a.attidentity <> '' AND (t.relid = $1 OR NOT c.relispartition"
-"  OR current_setting('server_version_num')::int < 170000)"
-" ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE \"C\"";
-
 static void
 drop_identities(SfConversion *conversion)
 {
 	SPITupleTable *table;
 
-	sf_conversion_ask(conversion, identities);
+	sf_conversion_ask(conversion, SQL_IDENTITIES);
 	table = SPI_tuptable;
 	for (uint64 i = 0; i < table->numvals; i++)
 	{
@@ -160,25 +137,6 @@ drop_identities(SfConversion *conversion)
 	}
 }
 
-/* The old defaults of the table, its partitions and children. */
-static const char *const defaults =
-"WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
-" SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
-" SELECT 'was ' || string_agg(format('%s of %s', expression, relations), ', ' ORDER BY relations) FROM ("
-"  SELECT pg_get_expr(f.adbin, f.adrelid) AS expression,"
-"   string_agg(t.relid::regclass::text, ' and ' ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE \"C\") AS relations"
-"  FROM tree t JOIN pg_attribute a ON a.attrelid = t.relid"
-"   JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname"
-"   JOIN pg_attrdef f ON f.adrelid = t.relid AND f.adnum = a.attnum"
-"  GROUP BY 1) d";
-
-/* Sequences made by serial, which a conversion leaves; or NULL. */
-static const char *const sequences =
-"SELECT string_agg(d.objid::regclass::text, ', ' ORDER BY d.objid) FROM pg_depend d"
-" JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
-" WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
-" AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'";
-
 static void
 set_default(SfConversion *conversion, const char *call, const char *function,
 			bool shard)
@@ -186,12 +144,10 @@ set_default(SfConversion *conversion, const char *call, const char *function,
 	const SfLayout *layout = shard ? &sf_shard_layout : &sf_node_layout;
 	const char *note = psprintf("existing IDs read as if made at %s or soon after, by any node",
 								sf_timefmt_show(layout->epoch_ms));
-	const char *was = sf_conversion_ask(conversion, defaults);
-	const char *kept = sf_conversion_ask(conversion, sequences);
-	const char *grants = missing_grants(conversion, function,
-										"SELECT grantee FROM aclexplode(c.relacl) WHERE privilege_type = 'INSERT'"
-										" UNION SELECT x.grantee FROM pg_attribute a, aclexplode(a.attacl) x"
-										"  WHERE a.attrelid = c.oid AND x.privilege_type = 'INSERT'");
+	const char *was = sf_conversion_ask(conversion, SQL_DEFAULTS);
+	const char *kept = sf_conversion_ask(conversion, SQL_SEQUENCES);
+	const char *grants = ask_about(conversion, SQL_GRANTS_FOR_INSERTERS,
+								   function);
 
 	if (kept != NULL)
 		note = psprintf("%s stays with the column, for snowflake_revert(); %s",
@@ -208,17 +164,8 @@ set_default(SfConversion *conversion, const char *call, const char *function,
 static void
 refuse_converted(SfConversion *conversion, const char *call)
 {
-	const char *others =
-		psprintf("WITH RECURSIVE tree AS (SELECT $1 AS relid UNION"
-				 " SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
-				 " SELECT 'is other' FROM tree t JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2"
-				 "  JOIN pg_attribute a ON a.attrelid = t.relid AND a.attname = r.attname"
-				 "  LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum"
-				 " WHERE pg_get_expr(f.adbin, f.adrelid) IS DISTINCT FROM %s LIMIT 1",
-				 quote_literal_cstr(call));
-
 	if (!sf_conversion_widens(conversion) &&
-		sf_conversion_ask(conversion, others) == NULL)
+		ask_about(conversion, SQL_OTHER_DEFAULTS, call) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("column %s of %s has been converted",

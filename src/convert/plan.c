@@ -19,6 +19,7 @@
 #include "compat.h"
 
 #include "convert/plan.h"
+#include "convert/plan.sql.inc"
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -178,53 +179,6 @@ sf_conversion_query_with_path(SfConversion *conversion, const char *query)
 
 /* ---- dependents ---- */
 
-/*
- * Finds columns down and up the inheritance, and from keys to the columns that
- * refer to them.  Each way uses an index, so that a table may have thousands
- * of partitions.
- */
-static const char *const columns_query =
-"WITH RECURSIVE found(relid, number) AS ("
-" SELECT $1, $2"
-" UNION"
-" SELECT n.relid, n.number"
-" FROM found f JOIN pg_attribute a ON a.attrelid = f.relid AND a.attnum = f.number,"
-"  LATERAL ("
-"   SELECT o.attrelid AS relid, o.attnum AS number"
-"   FROM ("
-"    SELECT inhrelid AS relid FROM pg_inherits WHERE inhparent = f.relid"
-"    UNION ALL SELECT inhparent FROM pg_inherits WHERE inhrelid = f.relid) i"
-"    CROSS JOIN LATERAL (SELECT attrelid, attnum FROM pg_attribute"
-"     WHERE attrelid = i.relid AND attname = a.attname AND NOT attisdropped OFFSET 0) o"
-"   UNION ALL"
-"   SELECT c.conrelid, k.referring"
-"   FROM pg_depend d JOIN pg_constraint c ON c.oid = d.objid,"
-"    unnest(c.conkey, c.confkey) k(referring, referred)"
-"   WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = f.relid"
-"    AND d.refobjsubid = f.number AND d.classid = 'pg_constraint'::regclass"
-"    AND c.contype = 'f' AND c.confrelid = f.relid AND k.referred = f.number) n)"
-" SELECT array_agg(relid ORDER BY place), array_agg(number ORDER BY place)"
-" FROM (SELECT *, row_number() OVER (ORDER BY relid <> $1,"
-"   relid::regclass::text COLLATE \"C\", number) AS place FROM found) f";
-
-/* A view comes after the longest way to it; a view of itself is skipped. */
-static const char *const views_query =
-SF_CONVERSION_COLUMNS ","
-" found(relid, depth) AS ("
-" SELECT r.ev_class, 1"
-" FROM changed c JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass"
-"   AND d.refobjid = c.relid AND d.refobjsubid = c.attnum"
-"   AND d.classid = 'pg_rewrite'::regclass"
-"  JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_type = '1'"
-" UNION"
-" SELECT r.ev_class, f.depth + 1"
-" FROM found f JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass"
-"   AND d.refobjid = f.relid AND d.classid = 'pg_rewrite'::regclass"
-"  JOIN pg_rewrite r ON r.oid = d.objid AND r.ev_type = '1'"
-" WHERE r.ev_class <> f.relid AND f.depth < 1000)"
-" SELECT coalesce(array_agg(relid ORDER BY depth, relid::regclass::text COLLATE \"C\"), '{}')"
-" FROM (SELECT relid, max(depth) AS depth FROM found GROUP BY relid) f";
-
 /* Find the arrays that the queries of a conversion take. */
 void
 sf_conversion_find(SfConversion *conversion)
@@ -233,10 +187,10 @@ sf_conversion_find(SfConversion *conversion)
 	Datum		values[] = {ObjectIdGetDatum(conversion->relation),
 	Int16GetDatum(conversion->number)};
 
-	select_rows(columns_query, 2, types, values);
+	select_rows(SQL_FIND_COLUMNS, 2, types, values);
 	conversion->given[0] = get_array(1);
 	conversion->given[1] = get_array(2);
-	select_rows(views_query, 2, given_types, conversion->given);
+	select_rows(SQL_FIND_VIEWS, 2, given_types, conversion->given);
 	conversion->given[2] = get_array(1);
 }
 
@@ -244,123 +198,19 @@ sf_conversion_find(SfConversion *conversion)
 bool
 sf_conversion_widens(SfConversion *conversion)
 {
-	return sf_conversion_text(conversion, SF_CONVERSION_COLUMNS
-							  " SELECT 'it is' FROM altered LIMIT 1") != NULL;
+	return sf_conversion_text(conversion, SQL_ANY_ALTERED) != NULL;
 }
 
 /* ---- obstacles ---- */
 
-#define DEPENDS(condition) \
-"SELECT format('%s depends on %s.', pg_describe_object(d.classid, d.objid, d.objsubid)," \
-" pg_describe_object(d.refclassid, d.refobjid, d.refobjsubid)) AS why" \
-" FROM pg_depend d WHERE " condition
-
-#define CLASS(relkinds) \
-"(d.classid = 'pg_class'::regclass AND d.objsubid = 0 AND EXISTS (SELECT FROM" \
-" pg_class i WHERE i.oid = d.objid AND i.relkind IN (" relkinds ")))"
-
-#define WITH_BODY \
-"(d.classid = 'pg_proc'::regclass AND EXISTS (SELECT FROM functions p WHERE p.oid = d.objid))"
-
 static const SfObstacle obstacles[] = {
-	{SF_CONVERSION_COLUMNS
-		" SELECT format('Column %I of %s is of type %s.', s.attname, s.attrelid::regclass,"
-		"  format_type(s.atttypid, s.atttypmod)) AS why"
-		" FROM shared s JOIN pg_type t ON t.oid = s.atttypid"
-		" WHERE s.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)"
-		"  AND NOT (t.typtype = 'd' AND t.typbasetype = 'int8'::regtype)",
-		ERRCODE_DATATYPE_MISMATCH,
+	{SQL_TYPES_TOO_SMALL, ERRCODE_DATATYPE_MISMATCH,
 		"IDs do not fit into columns that refer to this one, or inherit it",
 	"Make these columns bigint first."},
-	{SF_CONVERSION_GIVEN
-		" SELECT format('Column %I is part of the partition key of %s.', attname, relid::regclass) AS why"
-		" FROM altered a WHERE EXISTS (SELECT FROM pg_depend d"
-		"  WHERE d.classid = 'pg_class'::regclass AND d.objid = a.relid AND d.objsubid = a.attnum"
-		"   AND d.refclassid = 'pg_class'::regclass AND d.refobjid = a.relid"
-		"   AND d.refobjsubid = 0 AND d.deptype = 'i')"
-		" UNION"
-		" SELECT format('Column %I of %s is inherited from more than one table.', attname, relid::regclass)"
-		" FROM altered WHERE attinhcount > 1"
-		" UNION"
-		" SELECT format('Table %s has the type %s.', attrelid::regclass, reloftype::regtype)"
-		" FROM shared JOIN altered ON relid = attrelid WHERE reloftype <> 0"
-		" UNION"
-		" SELECT format('Column %I of the foreign table %s is elsewhere.', s.attname, attrelid::regclass)"
-		" FROM shared s JOIN altered ON relid = attrelid WHERE relkind = 'f'"
-		" UNION"
-		" SELECT format('Column %I of %s is generated.', a.attname, relid::regclass)"
-		" FROM shared JOIN altered a ON relid = attrelid AND a.attnum = shared.attnum"
-		" WHERE attgenerated <> ''"
-		" UNION"
-		" SELECT format('Generated column %I of %s has a definition of its own beside the inherited one.', m.attname, m.relid::regclass)"
-		" FROM made m JOIN pg_attribute a ON a.attrelid = m.relid AND a.attnum = m.attnum"
-		"  JOIN pg_attrdef f ON f.adrelid = m.relid AND f.adnum = m.attnum"
-		" WHERE m.attinhcount > 0 AND (a.attislocal OR m.attinhcount > 1 OR NOT EXISTS ("
-		"  SELECT FROM made r JOIN pg_attrdef e ON e.adrelid = r.relid AND e.adnum = r.attnum"
-		"  WHERE r.attinhcount = 0 AND r.attname = m.attname"
-		"   AND pg_get_expr(e.adbin, e.adrelid) = pg_get_expr(f.adbin, f.adrelid)))"
-		" UNION"
-		" SELECT format('%s has the row type of %s.',"
-		"  pg_describe_object(d.classid, d.objid, d.objsubid), s.attrelid::regclass)"
-		" FROM shared s JOIN altered ON relid = attrelid"
-		"  JOIN pg_type t ON t.oid = s.reltype"
-		"  JOIN pg_depend d ON d.refclassid = 'pg_type'::regclass"
-		"   AND d.refobjid IN (t.oid, t.typarray) AND d.classid = 'pg_class'::regclass"
-		"   AND d.objsubid > 0"
-		"  JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'p', 'm')"
-		" UNION"
-		" SELECT format('%s is of another session.', pg_describe_object('pg_class'::regclass, oid, 0))"
-		" FROM views WHERE pg_is_other_temp_schema(relnamespace)"
-		" UNION"
-		" SELECT format('%s refers to the key of a partition, %s.',"
-		"  pg_describe_object('pg_constraint'::regclass, f.oid, 0), f.confrelid::regclass)"
-		" FROM parts p JOIN pg_constraint f ON f.conindid = p.indexrelid"
-		" WHERE f.contype = 'f' AND f.conparentid = 0"
-		" UNION"
-		" SELECT format('%s computes with column %I of %s as it is now, by a cast.', pg_describe_object(class, object, 0),"
-		"  a.attname, a.relid::regclass)"
-		" FROM altered a JOIN ("
-		"  SELECT 'pg_class'::regclass AS class, indexrelid AS object, indrelid AS relid, concat(indexprs, indpred) AS tree FROM pg_index"
-		"  UNION ALL SELECT 'pg_constraint'::regclass, oid, conrelid, conbin::text FROM pg_constraint"
-		"  UNION ALL SELECT 'pg_attrdef'::regclass, oid, adrelid, adbin::text FROM pg_attrdef"
-		"  UNION ALL SELECT 'pg_policy'::regclass, oid, polrelid, concat(polqual, polwithcheck) FROM pg_policy"
-		"  UNION ALL SELECT 'pg_trigger'::regclass, oid, tgrelid, tgqual::text FROM pg_trigger) x USING (relid)"
-		" WHERE tree ~ format(':funcid (%s|%s) [^{}]*:args \\({VAR :varno \\d+ :varattno %s ',"
-		"  'int4(int2)'::regprocedure::oid, 'int2(int4)'::regprocedure::oid, a.attnum)"
-		" UNION"
-		" SELECT format('%s calls %s, whose body has to be made again.',"
-		"  pg_describe_object(d.classid, d.objid, d.objsubid), f.oid::regprocedure)"
-		" FROM functions f JOIN pg_depend d ON d.refclassid = 'pg_proc'::regclass AND d.refobjid = f.oid"
-		" WHERE d.classid = 'pg_constraint'::regclass"
-		"  OR d.classid = 'pg_class'::regclass AND d.objid IN (SELECT indexrelid FROM pg_index)"
-		"  OR d.classid = 'pg_attrdef'::regclass AND d.objid IN (SELECT f.oid FROM pg_attrdef f"
-		"   JOIN pg_attribute ON attrelid = f.adrelid AND attnum = f.adnum WHERE attgenerated <> '')",
-		ERRCODE_FEATURE_NOT_SUPPORTED,
+	{SQL_NOT_IN_PLACE, ERRCODE_FEATURE_NOT_SUPPORTED,
 		"the column cannot be widened in place",
 	"Change this first: drop what computes with the column, and add it afterwards with bigint. For a table that is partitioned by the column, make a new one with a bigint, and copy the rows."},
-	{SF_CONVERSION_GIVEN
-		DEPENDS("d.refclassid = 'pg_class'::regclass AND d.refobjid IN (SELECT oid FROM views)"
-				" AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_attrdef'::regclass,"
-				"  'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_statistic_ext'::regclass,"
-				"  'pg_type'::regclass)"
-				" OR " WITH_BODY " OR " CLASS("'i', 't'") ")")
-		" UNION "
-		DEPENDS("d.refclassid = 'pg_type'::regclass"
-				" AND d.refobjid IN (SELECT t.oid FROM views v JOIN pg_type t ON v.reltype IN (t.oid, t.typelem))"
-				" AND d.classid <> 'pg_rewrite'::regclass"
-				" AND NOT (d.classid = 'pg_type'::regclass AND d.deptype = 'i')")
-		" UNION "
-		DEPENDS("d.classid = 'pg_class'::regclass AND d.objid IN (SELECT oid FROM views)"
-				" AND d.deptype = 'e'")
-		" UNION "
-		DEPENDS("d.refclassid = 'pg_class'::regclass"
-				" AND (d.refobjid, d.refobjsubid) IN (SELECT relid, attnum FROM made)"
-				" AND NOT (d.classid IN ('pg_rewrite'::regclass, 'pg_attrdef'::regclass,"
-				"  'pg_trigger'::regclass, 'pg_policy'::regclass, 'pg_publication_rel'::regclass)"
-				" OR " WITH_BODY " OR " CLASS("'i', 'I'")
-				" OR d.classid = 'pg_constraint'::regclass AND EXISTS (SELECT FROM pg_constraint c"
-				"  WHERE c.oid = d.objid AND c.contype = 'n'))"),
-		ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+	{SQL_DEPENDENT_OBJECTS, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
 		"other objects depend on views or generated columns that have to be made again",
 	"Drop them, convert the column, and make them again."}
 };
@@ -373,10 +223,7 @@ sf_conversion_refuse(SfConversion *conversion, const SfObstacle *obstacles,
 	for (int i = 0; i < n; i++)
 	{
 		const SfObstacle *obstacle = &obstacles[i];
-		char	   *why =
-			sf_conversion_text(conversion,
-							   psprintf("SELECT string_agg(why, chr(10) ORDER BY why COLLATE \"C\") FROM (%s) o",
-										obstacle->query));
+		char	   *why = sf_conversion_text(conversion, obstacle->query);
 
 		if (why != NULL)
 			ereport(ERROR,

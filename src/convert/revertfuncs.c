@@ -22,6 +22,7 @@
 #include "commands/sequence.h"
 #include "common/int.h"
 #include "convert/plan.h"
+#include "convert/revertfuncs.sql.inc"
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
@@ -47,14 +48,7 @@ require_converted(const SfConversion *conversion, FunctionCallInfo fcinfo)
 		Int16GetDatum(conversion->number),
 	ObjectIdGetDatum(fcinfo->flinfo->fn_oid)};
 
-	if (sf_conversion_value("SELECT 'is' FROM pg_attrdef f"
-							" JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = f.oid"
-							"  AND d.refclassid = 'pg_proc'::regclass"
-							" JOIN pg_proc p ON p.oid = d.refobjid"
-							" JOIN pg_proc o ON o.oid = $3 AND o.pronamespace = p.pronamespace"
-							" WHERE f.adrelid = $1 AND f.adnum = $2"
-							"  AND p.proname IN ('snowflake_nextval', 'snowflake_shard_nextval')",
-							3, types, values) == NULL)
+	if (sf_conversion_value(SQL_MAKES_IDS, 3, types, values) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("default of column %s of %s makes no Snowflake IDs",
@@ -72,16 +66,6 @@ typedef struct Sequence
 	int64		step;
 	int64		max;			/* as bigint, if it is that of its type */
 } Sequence;
-
-static const char *const sequences =
-"SELECT s.oid::regclass::text, q.seqtypid::regtype::text, q.seqincrement::text,"
-" CASE WHEN (seqtypid, seqmax) IN (('int2'::regtype, 32767), ('int4'::regtype, 2147483647))"
-"  THEN 9223372036854775807 ELSE seqmax END::text,"
-" s.oid::text"
-" FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'"
-"  JOIN pg_sequence q ON q.seqrelid = s.oid"
-" WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass"
-"  AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'";
 
 static int64
 get_number(int column)
@@ -131,7 +115,7 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 {
 	memset(sequence, 0, sizeof(*sequence));
 	sequence->step = 1;
-	sequence->name = sf_conversion_ask(conversion, sequences);
+	sequence->name = sf_conversion_ask(conversion, SQL_SEQUENCES);
 	if (sequence->name == NULL)
 		return;
 	if (SPI_processed > 1)

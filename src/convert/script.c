@@ -17,6 +17,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "convert/plan.h"
+#include "convert/script.sql.inc"
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -177,13 +178,7 @@ keep_outermost(int64 value, uint64 nth, void *arg)
 static void
 refuse_foreign_tables(const SfConversion *conversion)
 {
-	char	   *statements = sf_conversion_ask(conversion,
-											   "WITH RECURSIVE tree AS (SELECT $1 AS relid, NULL::oid AS parent UNION"
-											   " SELECT i.inhrelid, i.inhparent FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)"
-											   " SELECT string_agg(format(CASE WHEN relispartition THEN 'ALTER TABLE %1$s DETACH PARTITION %2$s'"
-											   "  ELSE 'ALTER FOREIGN TABLE %2$s NO INHERIT %1$s' END, parent::regclass, relid::regclass), '; '"
-											   "  ORDER BY relid::regclass::text COLLATE \"C\")"
-											   " FROM tree JOIN pg_class c ON c.oid = relid AND relkind = 'f' WHERE $2 > 0");
+	char	   *statements = sf_conversion_ask(conversion, SQL_FOREIGN_TABLES);
 
 	if (statements != NULL)
 		ereport(ERROR,
@@ -253,9 +248,7 @@ note_owners(SfConversion *conversion)
 static const char *
 note_path(const SfConversion *conversion)
 {
-	return sf_conversion_ask(conversion,
-							 "SELECT 'event triggers see this path, too: ' || string_agg(quote_ident(evtname), ', ' ORDER BY evtname)"
-							 " FROM pg_event_trigger WHERE evtenabled <> 'D' AND ($1, $2) IS NOT NULL");
+	return sf_conversion_ask(conversion, SQL_EVENT_TRIGGERS);
 }
 
 /* Lock, and check that nothing has changed.  SQLSTATE 40001 */

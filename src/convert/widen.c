@@ -12,141 +12,16 @@
 #include "compat.h"
 
 #include "convert/plan.h"
-
-/*
- * One statement rewrites a table once.  A generated column comes back at the
- * end of its table: no other way exists in all majors.
- */
-#define PIECES \
-SF_CONVERSION_GIVEN "," SF_CONVERSION_FOREIGN_KEYS "," \
-" pieces AS (" \
-" SELECT relid, 1 AS pass, attnum, place, format('DROP COLUMN %I', attname) AS piece" \
-" FROM made WHERE attinhcount = 0" \
-" UNION ALL" \
-" SELECT relid, 2, attnum, place, format('ALTER COLUMN %I TYPE bigint', attname)" \
-" FROM altered WHERE attinhcount = 0" \
-" UNION ALL" \
-" SELECT m.relid, 3, m.attnum, m.place, format('ADD COLUMN %I %s%s GENERATED ALWAYS AS (%s) %s%s'," \
-"  m.attname, CASE WHEN a.atttypid IN ('int2'::regtype, 'int4'::regtype) THEN 'bigint'" \
-"   ELSE format_type(a.atttypid, a.atttypmod) END," \
-"  (SELECT format(' COLLATE %s.%I', collnamespace::regnamespace, collname)" \
-"   FROM pg_collation c, pg_type t WHERE c.oid = a.attcollation AND t.oid = a.atttypid" \
-"    AND a.attcollation <> t.typcollation)," \
-"  pg_get_expr(f.adbin, f.adrelid)," \
-"  CASE a.attgenerated WHEN 's' THEN 'STORED' ELSE 'VIRTUAL' END," \
-"  CASE WHEN a.attnotnull THEN ' NOT NULL' END)" \
-" FROM made m JOIN pg_attribute a ON a.attrelid = m.relid AND a.attnum = m.attnum" \
-"  JOIN pg_attrdef f ON f.adrelid = m.relid AND f.adnum = m.attnum" \
-" WHERE m.attinhcount = 0)," \
-" tree(root, relid) AS (" \
-" SELECT relid, relid FROM pieces" \
-" UNION SELECT t.root, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid)," \
-" readers AS (" \
-" SELECT t.root FROM tree t JOIN altered a ON a.relid = t.relid" \
-"  CROSS JOIN LATERAL (SELECT classid, objid FROM pg_depend" \
-"   WHERE refclassid = 'pg_class'::regclass AND refobjid = a.relid AND refobjsubid = a.attnum OFFSET 0) d" \
-"  LEFT JOIN pg_constraint c ON d.classid = 'pg_constraint'::regclass AND c.oid = d.objid" \
-"  LEFT JOIN pg_index i ON d.classid = 'pg_class'::regclass AND i.indexrelid = d.objid" \
-"  LEFT JOIN pg_statistic_ext s ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid" \
-" WHERE c.contype IN ('c', 'x') OR num_nonnulls(i.indexprs, i.indpred, s.stxexprs) > 0)," \
-" statements AS (" \
-" SELECT relid, min(pass) AS first, bool_or(pass = 2) AS alters, bool_or(pass = 3) AS adds, min(place) AS place," \
-"  bool_or(pass = 3) OR (relid IN (SELECT root FROM readers)) IS TRUE AS reads," \
-"  format('ALTER TABLE %s %s', relid::regclass, string_agg(piece, ', ' ORDER BY pass, attnum)) AS statement" \
-" FROM pieces p GROUP BY relid," \
-"  CASE WHEN EXISTS (SELECT FROM pieces o WHERE o.relid = p.relid AND o.pass = 2) THEN 2 ELSE pass END)," \
-" sizes AS (" \
-" SELECT root, format('rewrites %s%s, with the indexes'," \
-"  CASE WHEN count(*) > 1 THEN count(*) || ' tables, ' END," \
-"  pg_size_pretty(sum(pg_total_relation_size(relid)))) AS size" \
-" FROM tree GROUP BY root)," \
-" keys AS (" \
-" SELECT t.root, '; checks foreign keys: ' || string_agg(DISTINCT format('%I of %s', f.conname, f.conrelid::regclass), ', ') AS keys" \
-" FROM tree t JOIN foreign_keys f ON f.relid = t.relid WHERE f.convalidated GROUP BY t.root)"
-
-static const char *const drop_generated =
-PIECES
-" SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass, NULL::text"
-" FROM statements WHERE first = 1 AND NOT alters ORDER BY place";
-
-/* Properties that are not restored; code that may fail with wider IDs. */
-#define LOST \
-"," \
-" lost AS (" \
-" SELECT string_agg(what, ', ' ORDER BY what) AS lost FROM (" \
-"  SELECT format('what index %s was called and set to', indexrelid::regclass) AS what" \
-"  FROM parts WHERE NOT is_named" \
-"  UNION" \
-"  SELECT format('what foreign key %I of %s was called, and its comment', f.conname, f.conrelid::regclass)" \
-"  FROM altered a JOIN pg_constraint f ON f.conrelid = a.relid JOIN pg_constraint p ON p.oid = f.conparentid" \
-"  WHERE f.contype = 'f' AND a.attnum = ANY (f.conkey) AND f.conrelid <> p.conrelid" \
-"   AND (f.conname <> p.conname OR obj_description(f.oid, 'pg_constraint') IS NOT NULL)) w)," \
-" narrow AS (" \
-" SELECT string_agg(p.oid::regprocedure::text, ', ' ORDER BY " SF_CONVERSION_BY("p.oid::regprocedure") ") AS narrow" \
-" FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang," \
-"  (SELECT string_agg(regexp_replace(c.relname, '(\\W)', '\\\\\\1', 'g'), '|') AS names" \
-"   FROM altered a JOIN pg_class c ON c.oid = a.relid WHERE a.attinhcount = 0) n" \
-" WHERE l.lanname IN ('plpgsql', 'sql') AND p.oid >= 16384 AND p.prosrc ~* concat('\\m(', names, ')\\M')" \
-"  AND (p.prosrc ~* '\\m(int|int2|int4|integer|smallint|serial)\\M'" \
-"   OR ARRAY[p.prorettype] || p.proargtypes::oid[] || p.proallargtypes && ARRAY['int2'::regtype, 'int4'::regtype]::oid[]))"
-
-#define AFTERWARDS \
-"concat('; reconnect all clients: their plans and PL/pgSQL variables are for integer'," \
-"  '; look at the integers of ' || (SELECT narrow FROM narrow), '; lost: ' || (SELECT lost FROM lost))"
-
-/* Definitions read anew are computed with the path that is safe for that. */
-#define SAFE_PATH \
-"'; its functions see search_path = " SF_CONVERSION_PATH "'"
-
-#define ALTER_TYPES(condition) \
-PIECES LOST \
-" SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass," \
-"  concat(size, keys, '; ANALYZE it afterwards'," \
-"   CASE WHEN adds THEN '; the generated columns become its last ones' END," \
-"   CASE WHEN reads THEN " SAFE_PATH " END," \
-"   CASE WHEN place = min(place) OVER () THEN " AFTERWARDS " END)" \
-" FROM statements JOIN sizes s ON s.root = relid LEFT JOIN keys k ON k.root = relid" \
-" WHERE alters AND " condition " ORDER BY place"
-
-/*
- * Functions see the session's path, as whenever a table is altered.  The
- * exception: if the server reads expressions with the column again, that path
- * might contain operators that take a bigint.
- */
-static const char *const alter_types = ALTER_TYPES("NOT reads");
-static const char *const alter_readers = ALTER_TYPES("reads");
-
-static const char *const add_generated =
-PIECES
-" SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass,"
-"  size || '; the generated columns become its last ones' || " SAFE_PATH
-" FROM statements JOIN sizes s ON s.root = relid"
-" WHERE first = 3 ORDER BY place";
-
-static const char *const restore_parts =
-SF_CONVERSION_GIVEN
-"SELECT s.statement, 'ACCESS EXCLUSIVE on ' || p.indrelid::regclass, NULL::text"
-" FROM parts p, LATERAL (VALUES"
-"  (1, CASE WHEN p.given <> p.relname THEN CASE WHEN p.constraint_oid IS NULL"
-"    THEN format('ALTER INDEX %s.%I RENAME TO %I', (SELECT relnamespace::regnamespace FROM pg_class WHERE oid = p.indexrelid), p.given, p.relname)"
-"    ELSE format('ALTER TABLE %s RENAME CONSTRAINT %I TO %I', p.indrelid::regclass, p.given, p.relname) END END),"
-"  (2, 'ALTER INDEX ' || p.indexrelid::regclass || ' SET (' || array_to_string(p.reloptions, ', ') || ')'),"
-"  (3, 'ALTER INDEX ' || p.indexrelid::regclass || ' SET TABLESPACE ' ||"
-"   (SELECT quote_ident(spcname) FROM pg_tablespace t WHERE t.oid = p.reltablespace)),"
-"  (4, CASE WHEN p.indisclustered THEN format('ALTER TABLE %s CLUSTER ON %I', p.indrelid::regclass, p.relname) END),"
-"  (5, CASE WHEN p.indisreplident THEN format('ALTER TABLE %s REPLICA IDENTITY USING INDEX %I', p.indrelid::regclass, p.relname) END))"
-"  s(place, statement)"
-" WHERE p.is_named AND s.statement IS NOT NULL"
-" ORDER BY " SF_CONVERSION_BY("p.indrelid::regclass") ", " SF_CONVERSION_BY("p.relname") ", s.place";
+#include "convert/widen.sql.inc"
 
 void
 sf_conversion_widen(SfConversion *conversion)
 {
 	const char *const queries[] = {
-		alter_readers, add_generated, restore_parts
+		SQL_ALTER_READERS, SQL_ADD_GENERATED, SQL_RESTORE_PARTS
 	};
 
-	sf_conversion_query(conversion, drop_generated);
-	sf_conversion_query_with_path(conversion, alter_types);
+	sf_conversion_query(conversion, SQL_DROP_GENERATED);
+	sf_conversion_query_with_path(conversion, SQL_ALTER_OTHERS);
 	sf_conversion_queries(conversion, queries, lengthof(queries));
 }

@@ -1,0 +1,94 @@
+-- Find the columns whose default makes IDs; $1 is the extension.  The caller's
+-- search_path applies, so operators and functions have their schema.
+--
+-- A partition is not listed beside a table above it.  That table has unique IDs
+-- also if each of its leaves has, provided that the IDs divide it, which is assumed.
+-- Partitions are searched in the catalogue, because pg_partition_tree() waits for a
+-- lock on each of them, and keeps it.  Each is visited once, from above:
+-- pg_partition_root() would climb from each.  OFFSET makes the server use an index
+-- at each step.  No two of the lists are joined: the server takes them for short,
+-- and would go through one of them for each row of the other.
+-- name: columns
+WITH RECURSIVE used AS MATERIALIZED (
+	SELECT f.adrelid, f.adnum, a.attname,
+		pg_catalog.bool_and(p.prosrc OPERATOR(pg_catalog.=) 'snowflake_next_id') AS is_node
+	FROM pg_catalog.pg_depend e
+		JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) e.objid
+		JOIN pg_catalog.pg_depend d ON d.refobjid OPERATOR(pg_catalog.=) p.oid
+		JOIN pg_catalog.pg_attrdef f ON f.oid OPERATOR(pg_catalog.=) d.objid
+		JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) f.adrelid
+			AND a.attnum OPERATOR(pg_catalog.=) f.adnum
+	WHERE e.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+		AND e.refobjid OPERATOR(pg_catalog.=) $1 AND e.deptype OPERATOR(pg_catalog.=) 'e'
+		AND e.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+		AND (p.prosrc OPERATOR(pg_catalog.=) 'snowflake_next_id'
+			OR p.prosrc OPERATOR(pg_catalog.=) 'snowflake_shard_nextval')
+		AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+		AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+		AND NOT a.attisdropped
+	GROUP BY f.adrelid, f.adnum, a.attname
+),
+below AS (
+	SELECT i.inhrelid AS relid, u.attname
+	FROM used u CROSS JOIN LATERAL (SELECT i.inhrelid FROM pg_catalog.pg_inherits i
+			JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid
+		WHERE i.inhparent OPERATOR(pg_catalog.=) u.adrelid
+			AND c.relispartition AND NOT i.inhdetachpending OFFSET 0) i
+	UNION
+	SELECT i.inhrelid, b.attname
+	FROM below b CROSS JOIN LATERAL (SELECT i.inhrelid FROM pg_catalog.pg_inherits i
+			JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid
+		WHERE i.inhparent OPERATOR(pg_catalog.=) b.relid
+			AND c.relispartition AND NOT i.inhdetachpending OFFSET 0) i
+),
+part AS (
+	SELECT u.*, u.adrelid AS relid FROM used u
+	WHERE NOT (u.adrelid, u.attname) OPERATOR(pg_catalog.=) ANY (SELECT b.relid, b.attname FROM below b)
+	UNION ALL
+	SELECT t.adrelid, t.adnum, t.attname, t.is_node, i.inhrelid
+	FROM part t CROSS JOIN LATERAL (SELECT i.inhrelid FROM pg_catalog.pg_inherits i
+			JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid
+		WHERE i.inhparent OPERATOR(pg_catalog.=) t.relid
+			AND c.relispartition AND NOT i.inhdetachpending OFFSET 0) i
+),
+listed AS (
+	-- unique: the column is a key of a valid unique index on each leaf
+	SELECT t.adrelid, t.adnum, t.is_node,
+		pg_catalog.bool_and(EXISTS (
+			SELECT FROM pg_catalog.pg_index i
+			WHERE i.indrelid OPERATOR(pg_catalog.=) a.attrelid
+				AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+				AND a.attnum OPERATOR(pg_catalog.=)
+					ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts OPERATOR(pg_catalog.-) 1])
+			)) FILTER (WHERE NOT c.relkind OPERATOR(pg_catalog.=) 'p') AS is_unique,
+		pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(s.subname), ', ') AS subscriptions
+	FROM part t
+		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.relid
+		JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) t.relid
+			AND a.attname OPERATOR(pg_catalog.=) t.attname
+		LEFT JOIN pg_catalog.pg_subscription_rel r ON r.srrelid OPERATOR(pg_catalog.=) t.relid
+		LEFT JOIN pg_catalog.pg_subscription s ON s.oid OPERATOR(pg_catalog.=) r.srsubid
+	GROUP BY t.adrelid, t.adnum, t.is_node
+)
+SELECT c.oid, a.attname, a.atttypid,
+	pg_catalog.format('%I.%I.%I', n.nspname, c.relname, a.attname), u.is_node,
+	EXISTS (
+		SELECT FROM pg_catalog.pg_index i
+		WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid
+			AND i.indisunique AND i.indisvalid AND i.indpred IS NULL
+			AND a.attnum OPERATOR(pg_catalog.=)
+				ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts OPERATOR(pg_catalog.-) 1])
+		) OR u.is_unique,
+	pg_catalog.has_schema_privilege(n.oid, 'USAGE')
+		AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),
+	NOT pg_catalog.row_security_active(c.oid),
+	u.subscriptions
+FROM listed u
+	JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) u.adrelid
+	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
+	JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid
+		AND a.attnum OPERATOR(pg_catalog.=) u.adnum
+WHERE (c.relkind OPERATOR(pg_catalog.=) 'r' OR c.relkind OPERATOR(pg_catalog.=) 'p')
+	AND (c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()
+		OR NOT c.relpersistence OPERATOR(pg_catalog.=) 't')
+ORDER BY n.nspname, c.relname, a.attnum;

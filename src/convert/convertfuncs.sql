@@ -1,0 +1,85 @@
+-- Queries of snowflake_convert().  $1 and $2 are the table and the number of its
+-- column.
+
+-- name: referred_tables
+SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')
+FROM pg_constraint WHERE contype = 'f' AND conrelid = $1 AND $2 = ANY (conkey);
+
+-- The GRANTs that roles lack for calling the function $3.
+-- name: grants
+SELECT string_agg(format('GRANT %s TO %s', x.what,
+		CASE r.role WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(r.role)) END), '; '
+	ORDER BY r.role, x.what DESC)
+FROM pg_proc p, roles r, LATERAL (VALUES
+	(has_schema_privilege(r.role, p.pronamespace, 'USAGE'),
+		format('USAGE ON SCHEMA %s', p.pronamespace::regnamespace)),
+	(has_function_privilege(r.role, p.oid, 'EXECUTE'),
+		format('EXECUTE ON FUNCTION %s', p.oid::regprocedure))) x(may, what)
+WHERE $2 > 0 AND p.oid = $3::regprocedure AND NOT x.may;
+
+-- name: grants_for_owner
+WITH roles(role) AS (SELECT relowner FROM pg_class WHERE oid = $1)
+:grants
+
+-- name: grants_for_inserters
+WITH roles(role) AS (
+	SELECT x.grantee FROM pg_class c, aclexplode(c.relacl) x
+	WHERE c.oid = $1 AND x.privilege_type = 'INSERT'
+	UNION
+	SELECT x.grantee FROM pg_attribute a, aclexplode(a.attacl) x
+	WHERE a.attrelid = $1 AND x.privilege_type = 'INSERT'
+)
+:grants
+
+-- The table, its partitions and children.
+-- name: tree
+tree AS (
+	SELECT $1 AS relid
+	UNION
+	SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
+)
+
+-- Partitions share their parent's identity from 17 on; children never do.
+-- name: identities
+WITH RECURSIVE
+:tree
+SELECT t.relid::regclass::text, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END,
+	pg_get_serial_sequence(t.relid::regclass::text, a.attname),
+	pg_sequence_last_value(pg_get_serial_sequence(t.relid::regclass::text, a.attname)::regclass)::text
+FROM tree t JOIN pg_class c ON c.oid = t.relid JOIN pg_attribute a ON a.attrelid = t.relid
+	JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname
+WHERE a.attidentity <> '' AND (t.relid = $1 OR NOT c.relispartition
+	OR current_setting('server_version_num')::int < 170000)
+ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE "C";
+
+-- The old defaults.
+-- name: defaults
+WITH RECURSIVE
+:tree
+SELECT 'was ' || string_agg(format('%s of %s', expression, relations), ', ' ORDER BY relations)
+FROM (
+	SELECT pg_get_expr(f.adbin, f.adrelid) AS expression,
+		string_agg(t.relid::regclass::text, ' and '
+			ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE "C") AS relations
+	FROM tree t JOIN pg_attribute a ON a.attrelid = t.relid
+		JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname
+		JOIN pg_attrdef f ON f.adrelid = t.relid AND f.adnum = a.attnum
+	GROUP BY 1
+) d;
+
+-- Is there a default that is not $3?
+-- name: other_defaults
+WITH RECURSIVE
+:tree
+SELECT 'is other' FROM tree t
+	JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2
+	JOIN pg_attribute a ON a.attrelid = t.relid AND a.attname = r.attname
+	LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
+WHERE pg_get_expr(f.adbin, f.adrelid) IS DISTINCT FROM $3 LIMIT 1;
+
+-- Sequences made by serial, which a conversion leaves.
+-- name: sequences
+SELECT string_agg(d.objid::regclass::text, ', ' ORDER BY d.objid)
+FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
+	AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a';

@@ -1,0 +1,112 @@
+-- Who owns what changes with a column, and which rights the conversion needs.
+-- Each query returns texts for a message, or NULL.
+
+-- Objects that are changed or made anew, with owner; other roles needed.
+-- name: owned
+:given,
+owned AS (
+	SELECT 'pg_class'::regclass AS class, s.attrelid AS object, s.relowner AS owner, s.place
+	FROM shared s WHERE s.place = 1 OR s.attrelid IN (SELECT relid FROM altered)
+	UNION ALL SELECT 'pg_class'::regclass, oid, relowner, NULL FROM views
+	UNION ALL SELECT 'pg_class'::regclass, oid, relowner, NULL FROM pg_class WHERE oid IN (
+		SELECT ev_class FROM rules UNION SELECT tgrelid FROM triggers
+		UNION SELECT polrelid FROM policies UNION SELECT prrelid FROM publications)
+	UNION ALL SELECT 'pg_proc'::regclass, oid, proowner, NULL FROM functions
+	UNION ALL SELECT 'pg_publication'::regclass, prpubid, pubowner, NULL FROM publications
+),
+statistics AS (
+	SELECT s.*, t.owner FROM pg_statistic_ext s JOIN owned t ON t.place = 1
+	WHERE stxrelid IN (SELECT oid FROM views) OR stxrelid IN (SELECT relid FROM altered)
+		AND (stxstattarget >= 0 OR current_setting('server_version_num')::int < 180000)
+),
+others(role, what) AS (
+	SELECT stxowner, 'statistics' FROM statistics
+	UNION SELECT relowner, 'views' FROM views WHERE pg_has_role(relowner, 'USAGE')
+	UNION SELECT x.grantor, 'grants' FROM views v, aclexplode(v.relacl) x
+		WHERE x.grantor <> v.relowner
+	UNION SELECT x.grantor, 'grants'
+		FROM views v JOIN pg_type t ON t.oid = v.reltype, aclexplode(t.typacl) x
+		WHERE x.grantor <> v.relowner
+	UNION SELECT x.grantor, 'grants'
+		FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid, aclexplode(a.attacl) x
+		WHERE x.grantor <> c.relowner AND (a.attrelid IN (SELECT oid FROM views)
+			OR (a.attrelid, a.attnum) IN (SELECT relid, attnum FROM made))
+)
+
+-- The right in another role that SET ROLE, or a change of owner, needs.
+-- name: become
+CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END
+
+-- name: not_owned
+WITH RECURSIVE
+:owned
+SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
+	SELECT DISTINCT pg_describe_object(class, object, 0) AS why FROM owned
+	WHERE NOT pg_has_role(owner, 'USAGE')
+	UNION SELECT format('%s of %s', what, pg_get_userbyid(role))
+	FROM others WHERE NOT pg_has_role(role,
+		:become
+	)
+) o;
+
+-- What the owner may not do: "named" are the schemas and functions named in
+-- definitions that are read anew.
+-- name: owner_may_not
+WITH RECURSIVE
+:owned,
+named AS (
+	SELECT DISTINCT d.refclassid, d.refobjid,
+		coalesce(v.relkind = 'm' AND v.relispopulated, d.classid NOT IN ('pg_rewrite'::regclass,
+			'pg_policy'::regclass, 'pg_proc'::regclass, 'pg_publication_rel'::regclass)) AS runs
+	FROM pg_depend d LEFT JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid
+		LEFT JOIN views v ON v.oid = r.ev_class
+	WHERE (d.classid, d.objid) IN (SELECT classid, objid FROM dependent
+		UNION SELECT 'pg_rewrite'::regclass, w.oid FROM pg_rewrite w JOIN views ON views.oid = w.ev_class)
+		AND d.refobjid >= 16384
+)
+SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
+	SELECT DISTINCT format('%s cannot create in schema %s.', pg_get_userbyid(o.owner), n.nspname) AS why
+	FROM (SELECT relnamespace AS namespace FROM views
+			UNION SELECT pronamespace FROM functions
+			UNION SELECT relnamespace FROM indexes JOIN pg_class ON oid = indexrelid) x
+		JOIN pg_namespace n ON n.oid = x.namespace JOIN owned o ON o.place = 1
+	WHERE NOT has_schema_privilege(o.owner, n.oid, 'CREATE')
+	UNION
+	SELECT format('%s cannot use schema %s.', pg_get_userbyid(o.owner), n.nspname)
+	FROM (SELECT (pg_identify_object(refclassid, refobjid, 0)).schema FROM named
+			UNION SELECT c.relnamespace::regnamespace::text FROM owned JOIN pg_class c
+				ON class = 'pg_class'::regclass AND c.oid = object) x
+		JOIN pg_namespace n ON quote_ident(n.nspname) = x.schema JOIN owned o ON o.place = 1
+	WHERE NOT has_schema_privilege(o.owner, n.oid, 'USAGE')
+	UNION
+	SELECT format('%s cannot execute function %s.', pg_get_userbyid(o.owner), refobjid::regprocedure)
+	FROM named JOIN owned o ON o.place = 1
+	WHERE runs AND refclassid = 'pg_proc'::regclass
+		AND NOT has_function_privilege(o.owner, refobjid, 'EXECUTE')
+) o;
+
+-- name: other_owners
+WITH RECURSIVE
+:owned
+SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(owner)), ', ') FROM owned
+WHERE owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user);
+
+-- Why the script cannot run as the table's owner.  That owner must be able to give
+-- statistics back to their owners.
+-- name: not_one_owner
+WITH RECURSIVE
+:owned
+SELECT string_agg(DISTINCT format('%s belongs to %s.', pg_describe_object(class, object, 0),
+	pg_get_userbyid(owner)), chr(10))
+FROM (
+	SELECT class, object, owner FROM owned
+	WHERE owner <> (SELECT owner FROM owned WHERE place = 1)
+	UNION
+	SELECT 'pg_statistic_ext'::regclass, s.oid, stxowner
+	FROM statistics s JOIN pg_roles r ON r.oid = s.owner
+	WHERE NOT rolsuper AND stxowner <> s.owner
+		AND NOT (pg_has_role(s.owner, stxowner, 'USAGE') AND pg_has_role(s.owner, stxowner,
+				:become
+			)
+			AND has_schema_privilege(stxowner, stxnamespace, 'CREATE'))
+) x;

@@ -1,0 +1,18 @@
+-- Queries for a script's beginning and end.  $1 and $2 are the table and the number
+-- of its column.
+
+-- The commands that take foreign tables out of the inheritance.
+-- name: foreign_tables
+WITH RECURSIVE tree AS (
+	SELECT $1 AS relid, NULL::oid AS parent
+	UNION
+	SELECT i.inhrelid, i.inhparent FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
+)
+SELECT string_agg(format(CASE WHEN relispartition THEN 'ALTER TABLE %1$s DETACH PARTITION %2$s'
+		ELSE 'ALTER FOREIGN TABLE %2$s NO INHERIT %1$s' END, parent::regclass, relid::regclass), '; '
+	ORDER BY relid::regclass::text COLLATE "C")
+FROM tree JOIN pg_class c ON c.oid = relid AND relkind = 'f' WHERE $2 > 0;
+
+-- name: event_triggers
+SELECT 'event triggers see this path, too: ' || string_agg(quote_ident(evtname), ', ' ORDER BY evtname)
+FROM pg_event_trigger WHERE evtenabled <> 'D' AND ($1, $2) IS NOT NULL;
