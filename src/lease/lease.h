@@ -182,7 +182,7 @@ extern void sf_lease_answer(SfLease *lease, SfMoment now,
 extern void sf_lease_release(SfLease *lease, SfMoment now,
 							 int64_t last_issued);
 
-/* lease_state.c, used by lease.c */
+/* lease.c, used by the other files of this folder */
 extern int64_t sf_lease_tick(const SfLease *lease, SfMoment now);
 extern int64_t sf_lease_last_until(const SfLease *lease);
 extern int64_t sf_lease_reserve(const SfLease *lease, SfMoment now,

@@ -43,6 +43,437 @@
 #include <stdio.h>
 #include <string.h>
 
+static int64_t
+later(int64_t a, int64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* Return true if the set is not empty. */
+bool
+sf_shard_lease_any(const SfShardLease *shards, const uint32_t *set)
+{
+	static const SfShardSet none;
+
+	return sf_ranges_exceed(set, none, shards->nshards);
+}
+
+/* Convert the registry's floor into ticks of our layout. */
+static int64_t
+find_floor(const SfShardLease *shards, int64_t floor)
+{
+	const SfLayout *node = shards->node_layout;
+	const SfLayout *ours = shards->lease.config.claimant.layout;
+	int64_t		ms;
+
+	if (floor <= 0)
+		return 0;
+	if (floor > SF_END_OF_TICKS)
+		floor = SF_END_OF_TICKS;
+	ms = (node->epoch_tick + floor) * node->tick_ms + ours->tick_ms - 1;
+	return later(sf_layout_ms_to_tick(ours, ms) - ours->epoch_tick, 0);
+}
+
+/* Note that a shard is not available before this until. */
+static void
+block(SfShardPlan *plan, uint32_t shard, int64_t until,
+	  const SfShardLine *holder)
+{
+	if (!plan->blocked || until < plan->soonest)
+		plan->soonest = until;
+	if (!plan->blocked)
+	{
+		plan->blocked = true;
+		plan->first = plan->last = shard;
+		plan->until = until;
+		plan->holder = holder;
+	}
+	else if (shard == plan->last + 1 && holder == plan->holder)
+		plan->last = shard;
+}
+
+/*
+ * Return the until of a line from which on its shards may be claimed: what the
+ * previous life of this server has left ends where that life has.
+ */
+static int64_t
+find_until(const SfClaimant *claimant, const SfShardLine *line)
+{
+	if (claimant->last_write_id != 0 &&
+		line->write_id == claimant->last_write_id &&
+		claimant->last_until < line->until)
+		return claimant->last_until;
+	return line->until;
+}
+
+/* Plan which wanted shards to keep or to claim. */
+void
+sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
+					const SfRegistry *registry, SfShardPlan *plan)
+{
+	const SfShardMap *map = &shards->map;
+	const SfClaimant *claimant = &shards->lease.config.claimant;
+	int64_t		latest = sf_lease_tick(&shards->lease, now) +
+		claimant->max_ahead_ms / claimant->layout->tick_ms;
+	int64_t		floor = find_floor(shards, registry->floor);
+
+	memset(plan, 0, sizeof(SfShardPlan));
+	plan->start = shards->right.start;
+	for (uint32_t i = 0; i < shards->nshards; i++)
+	{
+		bool		ours = sf_ranges_has(shards->held, i);
+		const SfShardLine *line = map->line_of[i] == 0 ? NULL :
+			&map->line[map->line_of[i] - 1];
+		int64_t		left = line == NULL ? 0 : find_until(claimant, line);
+		int64_t		until = later(left, floor);
+
+		if (shards->lease.state == SF_LEASE_RELEASING ||
+			!sf_ranges_has(shards->wanted, i))
+		{
+			plan->leaves = plan->leaves || ours;
+			continue;
+		}
+		if (!ours && until > latest)
+		{
+			block(plan, i, until, left < floor ? NULL : line);
+			continue;
+		}
+		if (!ours)
+			plan->start = later(plan->start, until);
+		if (!ours && line != NULL)
+			plan->least = later(plan->least, line->until);
+		sf_ranges_add(plan->next, i);
+	}
+	plan->adds = sf_ranges_exceed(plan->next, shards->right.shards,
+								  shards->nshards);
+}
+
+/*
+ * Report that some shards are not available, and when to try again: not later
+ * than the next extension.
+ */
+void
+sf_shard_lease_report(SfShardLease *shards, SfMoment now,
+					  const SfShardPlan *plan, int64_t spare_ms)
+{
+	SfLease    *lease = &shards->lease;
+	const SfClaimant *claimant = &lease->config.claimant;
+	const SfLayout *layout = claimant->layout;
+	const SfShardLine *holder = plan->holder;
+	int64_t		ahead = plan->soonest - sf_lease_tick(lease, now) -
+		claimant->max_ahead_ms / layout->tick_ms;
+	bool		names = holder != NULL && holder->write_id != 0;
+	bool		comes = !names || holder->server == claimant->server;
+	char		range[40];
+	char		time[40];
+	char		text[SF_REASON_SIZE + 40];
+	char		public_text[SF_REASON_SIZE];
+
+	snprintf(range, sizeof(range), plan->first == plan->last ?
+			 "Shard %u is" : "Shards %u-%u are", plan->first, plan->last);
+	sf_epoch_print((layout->epoch_tick + plan->until) * layout->tick_ms,
+				   time, sizeof(time));
+	if (holder == NULL)
+		snprintf(text, sizeof(text),
+				 "After its recovery the registry lets no server claim a shard before %s.",
+				 time);
+	else if (holder->write_id == 0)
+		snprintf(text, sizeof(text),
+				 "%s not free before %s, for what was issued.", range, time);
+	else
+		snprintf(text, sizeof(text), "%s reserved until %s by \"%.63s\"%s.",
+				 range, time, holder->host,
+				 comes ? ", in a life of this server that has ended" : "");
+	snprintf(public_text, sizeof(public_text), "%s reserved until %s%s.",
+			 range, time, comes ? ", in a life of this server that has ended" :
+			 " by another server");
+	sf_lease_set_private_problem(lease, now, text,
+								 names ? public_text : text, comes ?
+								 "Wait until then." :
+								 "List a shard in snowflake.shards of one server only. If that server has gone, wait until then.");
+	sf_lease_back_off(lease, now);
+	if (ahead < SF_LEASE_RETRY_MS / layout->tick_ms)
+		lease->retry_ms = now.monotonic_ms + 1 +
+			(ahead > 0 ? ahead * layout->tick_ms : 0);
+	if (spare_ms < 0)			/* an extension is under way */
+		spare_ms = lease->config.reserve_ms / 3;
+	if (lease->state == SF_LEASE_HELD &&
+		lease->retry_ms > now.monotonic_ms + spare_ms + 1)
+		lease->retry_ms = now.monotonic_ms + spare_ms + 1;
+}
+
+/* ---- the next record ---- */
+
+/* Return an until above all timestamps issued for returned shards. */
+static int64_t
+find_left_until(const SfShardLease *shards, int64_t reserved)
+{
+	int64_t		until = later(shards->left_until, shards->right.start);
+
+	return until < reserved ? until : reserved;
+}
+
+/*
+ * Apply the plan to the map.  Return false if there is no room.  A server that
+ * has a line already needs more room only if it gives back a part of its
+ * shards: these stay in its old line, which then has no holder.
+ */
+bool
+sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
+						 const SfShardPlan *plan, uint64_t write_id)
+{
+	const SfClaimant *claimant = &shards->lease.config.claimant;
+	SfShardMap *map = &shards->map;
+	int			old = sf_shard_map_find(map, shards->lease.record.write_id);
+	bool		keeps = sf_shard_lease_any(shards, plan->next);
+	int			ours = old;
+	int64_t		until = later(later(plan->start, plan->least),
+							  shards->least_until);
+	SfShardLine *line;
+
+	if (keeps && (old < 0 || plan->leaves))
+	{
+		ours = sf_shard_map_add(map);
+		if (ours < 0)
+			return false;
+	}
+	if (old >= 0)
+		until = later(until, map->line[old].until);
+	if (old >= 0 && plan->leaves)
+	{
+		line = &map->line[old];
+		line->until = find_left_until(shards, line->until);
+		line->reserve_ms = 0;
+		line->write_id = 0;
+		line->server = 0;
+		line->host[0] = '\0';
+	}
+	if (keeps)
+	{
+		line = &map->line[ours];
+		line->until = sf_lease_reserve(&shards->lease, now, until);
+		line->reserve_ms = sf_lease_reserved_ms(&shards->lease, now,
+												line->until);
+		line->write_id = write_id;
+		line->server = claimant->server;
+		snprintf(line->host, sizeof(line->host), "%s", claimant->host);
+	}
+	for (uint32_t i = 0; i < shards->nshards; i++)
+	{
+		if (sf_ranges_has(plan->next, i))
+			map->line_of[i] = (uint16_t) (ours + 1);
+	}
+	sf_shard_map_compact(map, sf_lease_tick(&shards->lease, now));
+	return true;
+}
+
+/*
+ * Continue from this line of the map, our last write.  The start also holds
+ * for later writes that are based on it.
+ */
+void
+sf_shard_lease_adopt(SfShardLease *shards, int line, uint64_t write_id,
+					 int64_t start)
+{
+	SfLease    *lease = &shards->lease;
+
+	/* the other pending writes required the replaced version: they failed */
+	lease->npending = 0;
+	lease->record.write_id = write_id;
+	sf_shard_map_shards(&shards->map, line, shards->held);
+	shards->right.start = start;
+	if (lease->state == SF_LEASE_SEARCHING)
+		lease->state = SF_LEASE_HELD;
+}
+
+/* Publish the line's right: the registry has acknowledged it. */
+void
+sf_shard_lease_confirm(SfShardLease *shards, int line)
+{
+	SfShardRight *right = &shards->right;
+
+	right->valid = shards->lease.state == SF_LEASE_HELD;
+	right->until = shards->map.line[line].until;
+	right->write_id = shards->lease.record.write_id;
+	if (shards->least_until < right->until)
+		shards->least_until = right->until;
+	memcpy(right->shards, shards->held, sizeof(SfShardSet));
+	sf_ranges_restrict(right->shards, shards->wanted, shards->nshards);
+}
+
+/* Hold nothing: no line is ours. */
+void
+sf_shard_lease_hold_nothing(SfShardLease *shards)
+{
+	SfLease    *lease = &shards->lease;
+
+	lease->record.write_id = 0;
+	memset(shards->held, 0, sizeof(SfShardSet));
+	memset(shards->right.shards, 0, sizeof(SfShardSet));
+	shards->right.valid = false;
+	shards->right.write_id = 0;
+	lease->state = lease->state == SF_LEASE_RELEASING ?
+		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
+}
+
+/* Fence: the shards no longer belong to us, so issue for none of them. */
+void
+sf_shard_lease_fence(SfShardLease *shards, SfMoment now, const char *why)
+{
+	SfLease    *lease = &shards->lease;
+	bool		had = sf_shard_lease_any(shards, shards->right.shards);
+	char		text[SF_REASON_SIZE];
+
+	sf_shard_lease_hold_nothing(shards);
+	lease->npending = 0;
+	lease->unsure = false;
+	lease->halted = false;
+	if (!had)
+		return;
+	snprintf(text, sizeof(text),
+			 "The lease of this server's shards is lost: %s", why);
+	sf_lease_lose(lease, now, text, "They will be claimed again.");
+}
+
+/*
+ * Find our line in a reading.  A pending write that is not in it may still be
+ * made if it was requested for this version.
+ */
+void
+sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
+{
+	SfLease    *lease = &shards->lease;
+	int			line = sf_shard_map_find(&shards->map,
+										 lease->record.write_id);
+
+	for (int i = lease->npending - 1; i >= 0; i--)
+	{
+		uint64_t	write_id = lease->pending[i].write_id;
+		int			found = sf_shard_map_find(&shards->map, write_id);
+
+		if (found < 0)
+			continue;
+		line = found;
+		sf_shard_lease_adopt(shards, line, write_id, lease->pending[i].start);
+		break;
+	}
+	if (version != lease->record.version)
+		lease->npending = 0;
+	lease->record.version = version;
+	lease->unsure = false;
+	if (line < 0)
+	{
+		if (lease->state == SF_LEASE_HELD)
+			sf_shard_lease_fence(shards, now, "another server has claimed them, or is a copy of this server.");
+		else
+			sf_shard_lease_hold_nothing(shards);
+		return;
+	}
+
+	/* others may have claimed expired shards since */
+	sf_shard_map_shards(&shards->map, line, shards->held);
+	if (!sf_ranges_exceed(shards->right.shards, shards->held,
+						  shards->nshards))
+		return;
+	sf_ranges_restrict(shards->right.shards, shards->held, shards->nshards);
+	lease->config.say(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: another server has claimed them.");
+}
+
+/*
+ * Issue no more for shards that another server has claimed in a registry which
+ * has lost data: its line reaches beyond where we began.  A line of before our
+ * claim may do so, too, where its holder gave back what it had reserved; when
+ * in doubt, we stop.
+ */
+void
+sf_shard_lease_lose_claimed(SfShardLease *shards,
+							const SfRegistry *registry)
+{
+	const SfClaimant *claimant = &shards->lease.config.claimant;
+	SfShardMap *map = &shards->map;
+	SfShardSet	kept = {0};
+	char		ours[SF_LAYOUT_TEXT_SIZE];
+	char		reason[SF_REASON_SIZE];
+
+	sf_layout_print(claimant->layout, ours, sizeof(ours));
+	if (registry->shards_version == 0 ||
+		!sf_shard_map_parse(map, registry->shards, reason, sizeof(reason)) ||
+		strcmp(map->layout, ours) != 0)
+		return;
+	for (uint32_t i = 0; i < shards->nshards; i++)
+	{
+		const SfShardLine *line = map->line_of[i] == 0 ? NULL :
+			&map->line[map->line_of[i] - 1];
+
+		if (line == NULL || line->until <= shards->right.start ||
+			(line->server == claimant->server && claimant->server != 0))
+			sf_ranges_add(kept, i);
+	}
+	if (!sf_ranges_exceed(shards->right.shards, kept, shards->nshards))
+		return;
+	sf_ranges_restrict(shards->right.shards, kept, shards->nshards);
+	shards->lease.config.say(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: the registry has lost data, and has given them to another server.");
+}
+
+/* As sf_lease_result(): after a loss of data, nothing is acknowledged. */
+SfResult
+sf_shard_lease_result(const SfShardLease *shards, const SfAnswer *answer)
+{
+	const SfLease *lease = &shards->lease;
+	const SfLayout *layout = lease->config.claimant.layout;
+	int64_t		until_ms = 0;
+	int			line;
+
+	if (answer->result != SF_RESULT_DONE ||
+		lease->ask.kind != SF_ASK_SHARDS)
+		return answer->result;
+	line = sf_shard_map_find(&shards->map,
+							 lease->pending[lease->npending - 1].write_id);
+	if (line >= 0)
+		until_ms = (layout->epoch_tick + shards->map.line[line].until) *
+			layout->tick_ms;
+	return sf_age_write_shards(lease->config.age, lease->ask.generation,
+							   answer->version, until_ms) ?
+		SF_RESULT_DONE : SF_RESULT_CONFLICT;
+}
+
+/* Parse the record; if it is unusable, report a problem, return false. */
+bool
+sf_shard_lease_read_map(SfShardLease *shards, SfMoment now,
+						const SfRegistry *registry)
+{
+	SfLease    *lease = &shards->lease;
+	const SfLayout *layout = lease->config.claimant.layout;
+	char		ours[SF_LAYOUT_TEXT_SIZE];
+	char		reason[SF_REASON_SIZE];
+	char		text[SF_REASON_SIZE];
+
+	if (registry->shards_version == 0)
+		sf_shard_map_init(&shards->map, layout);
+	else if (!sf_shard_map_parse(&shards->map, registry->shards,
+								 reason, sizeof(reason)))
+	{
+		snprintf(text, sizeof(text),
+				 "The registry's record of shards cannot be read. %.120s",
+				 reason);
+		sf_lease_set_problem(lease, now, text,
+							 "If no newer version of the extension has written it, it is damaged: recover the registry first, and then remove it.");
+		return false;
+	}
+	sf_layout_print(layout, ours, sizeof(ours));
+	if (strcmp(shards->map.layout, ours) == 0)
+	{
+		sf_age_read_shards(lease->config.age, registry->shards_version);
+		return true;
+	}
+	snprintf(text, sizeof(text),
+			 "The registry's shards have the layout \"%.80s\".",
+			 shards->map.layout);
+	sf_lease_set_problem(lease, now, text,
+						 "Set snowflake.shard_layout to that, or use another registry.");
+	return false;
+}
+
 /* ---- requests ---- */
 
 static SfAsk *

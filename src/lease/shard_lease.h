@@ -91,7 +91,6 @@ extern void sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 extern void sf_shard_lease_release(SfShardLease *shards, SfMoment now,
 								   int64_t last_issued);
 
-/* shard_lease_plan.c, used by shard_lease.c */
 extern bool sf_shard_lease_any(const SfShardLease *shards,
 							   const uint32_t *set);
 extern void sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
@@ -103,7 +102,6 @@ extern bool sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 									 const SfShardPlan *plan,
 									 uint64_t write_id);
 
-/* shard_lease_state.c, used by shard_lease.c */
 extern void sf_shard_lease_adopt(SfShardLease *shards, int line,
 								 uint64_t write_id, int64_t start);
 extern void sf_shard_lease_confirm(SfShardLease *shards, int line);

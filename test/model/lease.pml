@@ -6,7 +6,7 @@
  * to read the model, and test/model/run checks it.
  *
  * Each step has the name of the function in src that it models. The worker is
- * lease.c, lease_state.c and slot_choice.c; publish_node.c publishes; the
+ * lease.c and slot_choice.c; publish_node.c publishes; the
  * session is generator.c. Whatever another process can see, or can change, is
  * a step of its own. One exception: a reading of the registry and the decision
  * after it are one step. Anything between them would only delay the decision,
@@ -253,7 +253,7 @@ inline observe_issue()
 	issued = (copied -> BY_FAMILY : BY_ONE)
 }
 
-/* ---- a lease (lease_state.c) ---- */
+/* ---- a lease (lease.c) ---- */
 
 #define CLOSED		1			/* all positions are above any cap */
 
