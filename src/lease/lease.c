@@ -38,6 +38,11 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * The registry client comes first: ticks, problems, the back-off and requests.
+ * The lease of shards (shard_lease.c) uses it too.
+ */
+
 #define BACKOFF_MIN_MS	200
 #define BACKOFF_MAX_MS	5000
 #define LOG_EVERY_MS	60000
@@ -134,9 +139,9 @@ is_to_be_logged(SfLease *lease, SfMoment now, const char *problem)
 }
 
 static void
-say_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
-			const char *problem,
-			const char *public_problem, const char *remedy)
+report_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
+			   const char *problem,
+			   const char *public_problem, const char *remedy)
 {
 	bool		log = is_to_be_logged(lease, now, problem);
 
@@ -157,14 +162,14 @@ sf_lease_set_private_problem(SfLease *lease, SfMoment now,
 							 const char *problem, const char *public_problem,
 							 const char *remedy)
 {
-	say_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem, public_problem,
-				remedy);
+	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem, public_problem,
+				   remedy);
 }
 
 /* Report why nothing can be claimed. */
-void
-sf_lease_set_claim_problem(SfLease *lease, SfMoment now,
-						   const SfSlotChoice *claim)
+static void
+set_claim_problem(SfLease *lease, SfMoment now,
+				  const SfSlotChoice *claim)
 {
 	sf_lease_set_private_problem(lease, now, claim->problem,
 								 claim->public_problem[0] != '\0' ?
@@ -185,15 +190,16 @@ void
 sf_lease_set_behind(SfLease *lease, SfMoment now, const char *problem,
 					const char *remedy)
 {
-	say_problem(lease, now, SF_LEASE_EVENT_BEHIND, problem, problem, remedy);
+	report_problem(lease, now, SF_LEASE_EVENT_BEHIND, problem, problem,
+				   remedy);
 }
 
 /* Report the loss of a lease, which is always logged. */
 void
-sf_lease_lose(SfLease *lease, SfMoment now, const char *problem,
-			  const char *remedy)
+sf_lease_report_lost(SfLease *lease, SfMoment now, const char *problem,
+					 const char *remedy)
 {
-	say_problem(lease, now, SF_LEASE_EVENT_LOST, problem, problem, remedy);
+	report_problem(lease, now, SF_LEASE_EVENT_LOST, problem, problem, remedy);
 }
 
 void
@@ -235,124 +241,65 @@ sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
 	sf_lease_back_off(lease, now);
 }
 
-void
-sf_lease_time_out(SfLease *lease, SfMoment now, SfAskKind kind)
+/* ---- requests of both leases ---- */
+
+/* Begin a request; the caller adds what it is about. */
+SfAsk *
+sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind)
 {
-	sf_lease_fail(lease, now, kind, SF_FAILURE_TIMEOUT,
+	SfAsk	   *a = &lease->ask;
+	uint64_t	number = a->number + 1;
+
+	memset(a, 0, sizeof(SfAsk));
+	a->kind = kind;
+	a->number = number;
+	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
+	a->generation = lease->generation;
+	a->avoid = lease->avoid;
+	lease->asked_ms = now.monotonic_ms;
+	return a;
+}
+
+/* Remember a write until its outcome is known. */
+void
+sf_lease_add_pending(SfLease *lease, uint64_t write_id, int64_t start)
+{
+	/* if the list is full, drop the oldest: if it succeeded, we fence */
+	if (lease->npending == SF_LEASE_PENDING)
+		memmove(&lease->pending[0], &lease->pending[1],
+				sizeof(lease->pending[0]) * --lease->npending);
+	lease->pending[lease->npending].write_id = write_id;
+	lease->pending[lease->npending++].start = start;
+	lease->peers_agree = false;
+}
+
+/* Give up the request in flight.  It may have succeeded, or may still. */
+void
+sf_lease_abandon(SfLease *lease)
+{
+	if (lease->ask.kind == SF_ASK_CLAIM)
+		lease->state = SF_LEASE_SEARCHING;
+	else if (lease->ask.kind == SF_ASK_EXTEND ||
+			 lease->ask.kind == SF_ASK_RELEASE ||
+			 lease->ask.kind == SF_ASK_SHARDS)
+		lease->unsure = true;
+	lease->ask.kind = SF_ASK_NOTHING;
+}
+
+/* Give up the request in flight if its deadline is over. */
+void
+sf_lease_time_out(SfLease *lease, SfMoment now)
+{
+	SfAskKind	kind = lease->ask.kind;
+
+	if (kind == SF_ASK_NOTHING || now.monotonic_ms < lease->ask.deadline_ms)
+		return;
+	sf_lease_abandon(lease);
+	sf_lease_fail(lease, now, kind, SF_FAILURE_UNREACHABLE,
 				  "The registry did not answer in time.");
 }
 
-/* ---- the right ---- */
-
-/* Continue from a record of ours that the registry has. */
-void
-sf_lease_adopt(SfLease *lease, const SfSlotRecord *record)
-{
-	/* the other pending writes required the replaced version: they failed */
-	lease->npending = 0;
-	lease->record = *record;
-}
-
-/* Hold the slot: the adopted record is that of a claim. */
-void
-sf_lease_take(SfLease *lease, SfMoment now)
-{
-	lease->state = SF_LEASE_HELD;
-	lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
-}
-
-/* Publish the adopted record's right: the registry has acknowledged it. */
-void
-sf_lease_confirm(SfLease *lease)
-{
-	bool		is_new = lease->right.until == 0;
-	char		text[SF_REASON_SIZE];
-
-	sf_lease_clear_problem(lease);
-	lease->right.valid = true;
-	lease->right.node = lease->record.node;
-	lease->right.until = lease->record.until;
-	lease->right.write_id = lease->record.write_id;
-	if (!is_new)
-		return;
-	snprintf(text, sizeof(text), "Node id %u is leased.", lease->record.node);
-	lease->config.say(SF_LEASE_EVENT_LEASED, text);
-}
-
-/*
- * Log once that a right has expired by our clock: calls are refused until the
- * registry extends it.  At the layout's end there is nothing to extend, and
- * calls say so.
- */
-void
-sf_lease_watch_until(SfLease *lease, SfMoment now, bool valid, int64_t until,
-					 const char *whose)
-{
-	bool		expired = valid && until < sf_lease_last_until(lease) &&
-		sf_lease_tick(lease, now) >= until;
-	char		text[SF_REASON_SIZE + 150];
-
-	if (expired && !lease->expired)
-	{
-		snprintf(text, sizeof(text),
-				 "The lease of %s has expired: no ID is made before the registry extends it. %s",
-				 whose, lease->problem);
-		lease->config.say(SF_LEASE_EVENT_EXPIRED, text);
-	}
-	lease->expired = expired;
-}
-
-void
-sf_lease_watch_right(SfLease *lease, SfMoment now)
-{
-	char		whose[30];
-
-	snprintf(whose, sizeof(whose), "node id %u", lease->right.node);
-	sf_lease_watch_until(lease, now, lease->right.valid &&
-						 lease->state == SF_LEASE_HELD,
-						 lease->right.until, whose);
-}
-
-/* Fence: the slot is no longer ours, so issue nothing under it. */
-void
-sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
-{
-	const SfClaimant *claimant = &lease->config.claimant;
-	char		text[SF_REASON_SIZE];
-
-	snprintf(text, sizeof(text), "The lease of node id %u is lost: %s",
-			 lease->record.node, why);
-	memset(&lease->right, 0, sizeof(SfRight));
-	memset(&lease->record, 0, sizeof(SfSlotRecord));
-	lease->npending = 0;
-	lease->unsure = false;
-	lease->halted = false;
-	lease->absent = false;
-	lease->state = lease->state == SF_LEASE_RELEASING ?
-		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
-	lease->retry_ms = now.monotonic_ms;
-	sf_lease_lose(lease, now, text,
-				  claimant->first_node == claimant->last_node ?
-				  "It will be claimed again when it is free." :
-				  "Another one will be claimed.");
-}
-
-/* Return the index of our pending write that made the record; or -1. */
-int
-sf_lease_find_pending(const SfLease *lease, const SfSlotRecord *record)
-{
-	for (int i = 0; record != NULL && i < lease->npending; i++)
-	{
-		if (record->write_id == lease->pending[i].write_id)
-			return i;
-	}
-	return -1;
-}
-
-/*
- * Return true if the registry is initialized for our layout.  A server that
- * has not leased from an empty one does not know whether it is new.
- */
+/* Return true if the registry is initialized for our layout. */
 bool
 sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 						  const SfRegistry *registry)
@@ -378,23 +325,122 @@ sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 	return false;
 }
 
-/* ---- requests ---- */
+/*
+ * Log once that a right has expired by our clock: calls are refused until the
+ * registry extends it.  At the layout's end there is nothing to extend, and
+ * calls say so.
+ */
+void
+sf_lease_log_expiry(SfLease *lease, SfMoment now, bool valid, int64_t until,
+					const char *whose)
+{
+	bool		expired = valid && until < sf_lease_last_until(lease) &&
+		sf_lease_tick(lease, now) >= until;
+	char		text[SF_REASON_SIZE + 150];
+
+	if (expired && !lease->expired)
+	{
+		snprintf(text, sizeof(text),
+				 "The lease of %s has expired: no ID is made before the registry extends it. %s",
+				 whose, lease->problem);
+		lease->config.say(SF_LEASE_EVENT_EXPIRED, text);
+	}
+	lease->expired = expired;
+}
+
+/* ---- the right of a node ---- */
+
+/* Continue from a record of ours that the registry has. */
+static void
+adopt(SfLease *lease, const SfSlotRecord *record)
+{
+	/* the other pending writes required the replaced version: they failed */
+	lease->npending = 0;
+	lease->record = *record;
+}
+
+/* Hold the slot: the adopted record is that of a claim. */
+static void
+hold_slot(SfLease *lease, SfMoment now)
+{
+	lease->state = SF_LEASE_HELD;
+	lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
+}
+
+/* Publish the adopted record's right: the registry has acknowledged it. */
+static void
+confirm(SfLease *lease)
+{
+	bool		is_new = lease->right.until == 0;
+	char		text[SF_REASON_SIZE];
+
+	sf_lease_clear_problem(lease);
+	lease->right.valid = true;
+	lease->right.node = lease->record.node;
+	lease->right.until = lease->record.until;
+	lease->right.write_id = lease->record.write_id;
+	if (!is_new)
+		return;
+	snprintf(text, sizeof(text), "Node id %u is leased.", lease->record.node);
+	lease->config.say(SF_LEASE_EVENT_LEASED, text);
+}
+
+static void
+log_expiry(SfLease *lease, SfMoment now)
+{
+	char		whose[30];
+
+	snprintf(whose, sizeof(whose), "node id %u", lease->right.node);
+	sf_lease_log_expiry(lease, now, lease->right.valid &&
+						lease->state == SF_LEASE_HELD,
+						lease->right.until, whose);
+}
+
+/* Fence: the slot is no longer ours, so issue nothing under it. */
+void
+sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
+{
+	const SfClaimant *claimant = &lease->config.claimant;
+	char		text[SF_REASON_SIZE];
+
+	snprintf(text, sizeof(text), "The lease of node id %u is lost: %s",
+			 lease->record.node, why);
+	memset(&lease->right, 0, sizeof(SfRight));
+	memset(&lease->record, 0, sizeof(SfSlotRecord));
+	lease->npending = 0;
+	lease->unsure = false;
+	lease->halted = false;
+	lease->absent = false;
+	lease->state = lease->state == SF_LEASE_RELEASING ?
+		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
+	lease->retry_ms = now.monotonic_ms;
+	sf_lease_report_lost(lease, now, text,
+						 claimant->first_node == claimant->last_node ?
+						 "It will be claimed again when it is free." :
+						 "Another one will be claimed.");
+}
+
+/* Return the index of our pending write that made the record; or -1. */
+static int
+find_pending(const SfLease *lease, const SfSlotRecord *record)
+{
+	for (int i = 0; record != NULL && i < lease->npending; i++)
+	{
+		if (record->write_id == lease->pending[i].write_id)
+			return i;
+	}
+	return -1;
+}
+
+/* ---- requests about a slot ---- */
 
 static SfAsk *
 ask(SfLease *lease, SfMoment now, SfAskKind kind)
 {
-	SfAsk	   *a = &lease->ask;
-	uint64_t	number = a->number + 1;
+	SfAsk	   *a = sf_lease_ask(lease, now, kind);
 
-	memset(a, 0, sizeof(SfAsk));
-	a->kind = kind;
-	a->number = number;
-	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
-	a->generation = lease->generation;
-	a->avoid = lease->avoid;
 	a->record.owner = lease->config.claimant.owner;
 	a->record.node = lease->record.node;
-	lease->asked_ms = now.monotonic_ms;
 	return a;
 }
 
@@ -421,14 +467,7 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	record->process = claimant->process;
 	if (kind == SF_ASK_CLAIM)
 		record->since_ms = now.wall_ms;
-
-	/* if the list is full, drop the oldest: if it succeeded, we fence */
-	if (lease->npending == SF_LEASE_PENDING)
-		memmove(&lease->pending[0], &lease->pending[1],
-				sizeof(lease->pending[0]) * --lease->npending);
-	lease->pending[lease->npending].write_id = record->write_id;
-	lease->pending[lease->npending++].start = start;
-	lease->peers_agree = false;
+	sf_lease_add_pending(lease, record->write_id, start);
 }
 
 static void
@@ -475,7 +514,7 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfSlotRecord *record = sf_slot_record_find(registry,
 													 lease->record.node);
-	int			i = sf_lease_find_pending(lease, record);
+	int			i = find_pending(lease, record);
 
 	if (!registry->initialized || registry->generation != lease->generation)
 		sf_lease_fence(lease, now, "the registry is not the one that it was.");
@@ -485,7 +524,7 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	else
 	{
 		if (i >= 0)
-			sf_lease_adopt(lease, record);
+			adopt(lease, record);
 		lease->absent = record->present != record->owner;
 		lease->unsure = false;
 		if (record->released)
@@ -505,7 +544,7 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfSlotRecord *record = sf_slot_record_find(registry,
 													 lease->record.node);
-	int			i = sf_lease_find_pending(lease, record);
+	int			i = find_pending(lease, record);
 	SfClaimant	claimant;
 	SfSlotChoice claim;
 
@@ -516,9 +555,9 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	else if (i >= 0)
 	{
 		lease->right.start = lease->pending[i].start;
-		sf_lease_adopt(lease, record);
+		adopt(lease, record);
 		lease->absent = record->present != record->owner;
-		sf_lease_take(lease, now);
+		hold_slot(lease, now);
 		return;
 	}
 
@@ -541,7 +580,7 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	{
 		int64_t		ahead = claim.at_tick - sf_lease_tick(lease, now);
 
-		sf_lease_set_claim_problem(lease, now, &claim);
+		set_claim_problem(lease, now, &claim);
 		sf_lease_back_off(lease, now);
 		if (ahead < SF_LEASE_RETRY_MS / claimant.layout->tick_ms)
 			lease->retry_ms = now.monotonic_ms + 1 +
@@ -594,7 +633,7 @@ decide(SfLease *lease, SfMoment now)
 {
 	int64_t		look = now.monotonic_ms + lease->config.look_ms;
 
-	sf_lease_watch_right(lease, now);
+	log_expiry(lease, now);
 	lease->wake_ms = lease->retry_ms;
 	if (lease->state == SF_LEASE_ENDED)
 	{
@@ -618,29 +657,17 @@ decide(SfLease *lease, SfMoment now)
 		lease->wake_ms = look;
 }
 
-/* Give up the request in flight.  It may have succeeded, or may still. */
-static void
-abandon(SfLease *lease)
-{
-	if (lease->ask.kind == SF_ASK_CLAIM)
-		lease->state = SF_LEASE_SEARCHING;
-	else if (lease->ask.kind == SF_ASK_EXTEND ||
-			 lease->ask.kind == SF_ASK_RELEASE)
-		lease->unsure = true;
-	lease->ask.kind = SF_ASK_NOTHING;
-}
-
 /*
  * If this process was frozen, or the clock moved, forget the request in
  * flight: the machine of which this is a copy may have sent it.
  */
 static void
-watch(SfLease *lease, SfMoment now)
+handle_interruption(SfLease *lease, SfMoment now)
 {
 	if (!sf_lease_was_interrupted(lease, now) ||
 		lease->state == SF_LEASE_ENDED)
 		return;
-	abandon(lease);
+	sf_lease_abandon(lease);
 	lease->halted = lease->state == SF_LEASE_HELD || lease->npending > 0;
 	if (lease->state != SF_LEASE_HELD)
 		return;
@@ -668,15 +695,8 @@ sf_lease_init(SfLease *lease, const SfLeaseConfig *config, SfMoment now)
 void
 sf_lease_step(SfLease *lease, SfMoment now)
 {
-	watch(lease, now);
-	if (lease->ask.kind != SF_ASK_NOTHING &&
-		now.monotonic_ms >= lease->ask.deadline_ms)
-	{
-		SfAskKind	kind = lease->ask.kind;
-
-		abandon(lease);
-		sf_lease_time_out(lease, now, kind);
-	}
+	handle_interruption(lease, now);
+	sf_lease_time_out(lease, now);
 	decide(lease, now);
 }
 
@@ -701,11 +721,11 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 
 	record.version = answer->version;
 	lease->right.start = lease->pending[lease->npending - 1].start;
-	sf_lease_adopt(lease, &record);
+	adopt(lease, &record);
 	lease->absent = false;
 	lease->halted = false;
 	if (asked->kind == SF_ASK_CLAIM)
-		sf_lease_take(lease, now);
+		hold_slot(lease, now);
 	else if (asked->kind == SF_ASK_RELEASE)
 	{
 		lease->state = SF_LEASE_ENDED;
@@ -713,7 +733,7 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 	}
 	else if (asked->presence)
 		lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
-	sf_lease_confirm(lease);
+	confirm(lease);
 }
 
 /* Handle an answer of the registry. */
@@ -723,7 +743,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 	SfAsk		asked = lease->ask;
 	char		text[SF_REASON_SIZE];
 
-	watch(lease, now);
+	handle_interruption(lease, now);
 	if (lease->ask.kind == SF_ASK_NOTHING || answer->number != asked.number)
 	{
 		decide(lease, now);
@@ -752,7 +772,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 			break;
 		case SF_RESULT_CONFLICT:
 			/* perhaps with an earlier write of ours: read before judging */
-			abandon(lease);
+			sf_lease_abandon(lease);
 			if (lease->state == SF_LEASE_SEARCHING || lease->backoff_ms > 0)
 				sf_lease_back_off(lease, now);
 			else
@@ -763,7 +783,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 			if (answer->result == SF_RESULT_REFUSED &&
 				(asked.kind == SF_ASK_CLAIM || asked.kind == SF_ASK_EXTEND))
 				lease->npending--;
-			abandon(lease);
+			sf_lease_abandon(lease);
 			snprintf(text, sizeof(text), "The registry answered: %.150s",
 					 answer->message);
 			sf_lease_fail(lease, now, asked.kind, answer->failure, text);
@@ -781,7 +801,7 @@ void
 sf_lease_release(SfLease *lease, SfMoment now, int64_t last_issued)
 {
 	lease->right.valid = false;
-	abandon(lease);
+	sf_lease_abandon(lease);
 	lease->last_issued = last_issued;
 	lease->state = lease->state == SF_LEASE_HELD ?
 		SF_LEASE_RELEASING : SF_LEASE_ENDED;

@@ -182,13 +182,17 @@ extern void sf_lease_answer(SfLease *lease, SfMoment now,
 extern void sf_lease_release(SfLease *lease, SfMoment now,
 							 int64_t last_issued);
 
-/* lease.c, used by the other files of this folder */
+/* lease.c: the registry client, which the lease of shards uses too */
 extern int64_t sf_lease_tick(const SfLease *lease, SfMoment now);
 extern int64_t sf_lease_last_until(const SfLease *lease);
 extern int64_t sf_lease_reserve(const SfLease *lease, SfMoment now,
 								int64_t least);
 extern int64_t sf_lease_reserved_ms(const SfLease *lease, SfMoment now,
 									int64_t until);
+extern SfAsk *sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind);
+extern void sf_lease_add_pending(SfLease *lease, uint64_t write_id,
+								 int64_t start);
+extern void sf_lease_abandon(SfLease *lease);
 extern void sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
 						  SfFailure failure, const char *problem);
 extern void sf_lease_set_problem(SfLease *lease, SfMoment now,
@@ -199,21 +203,13 @@ extern void sf_lease_set_private_problem(SfLease *lease, SfMoment now,
 										 const char *problem,
 										 const char *public_problem,
 										 const char *remedy);
-extern void sf_lease_set_claim_problem(SfLease *lease, SfMoment now,
-									   const SfSlotChoice *claim);
-extern void sf_lease_time_out(SfLease *lease, SfMoment now, SfAskKind kind);
-extern void sf_lease_lose(SfLease *lease, SfMoment now, const char *problem,
-						  const char *remedy);
+extern void sf_lease_time_out(SfLease *lease, SfMoment now);
+extern void sf_lease_report_lost(SfLease *lease, SfMoment now,
+								 const char *problem, const char *remedy);
 extern void sf_lease_clear_problem(SfLease *lease);
 extern void sf_lease_back_off(SfLease *lease, SfMoment now);
-extern int	sf_lease_find_pending(const SfLease *lease,
-								  const SfSlotRecord *record);
-extern void sf_lease_adopt(SfLease *lease, const SfSlotRecord *record);
-extern void sf_lease_take(SfLease *lease, SfMoment now);
-extern void sf_lease_confirm(SfLease *lease);
-extern void sf_lease_watch_until(SfLease *lease, SfMoment now, bool valid,
-								 int64_t until, const char *whose);
-extern void sf_lease_watch_right(SfLease *lease, SfMoment now);
+extern void sf_lease_log_expiry(SfLease *lease, SfMoment now, bool valid,
+								int64_t until, const char *whose);
 extern void sf_lease_fence(SfLease *lease, SfMoment now, const char *why);
 extern bool sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 									  const SfRegistry *registry);

@@ -52,7 +52,7 @@ reserve_s(const SfLease *lease, SfMoment now)
 }
 
 static void
-tell(SfLease *lease, SfMoment now, SfLoss loss)
+report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 {
 	static const char *const problems[] = {
 		[SF_LOSS_ALL] = "The registry has lost its data: it is empty, and this server has leased from it.",
@@ -107,7 +107,7 @@ sf_lease_find_loss(SfLease *lease, SfMoment now,
 		sf_lease_fence(lease, now, "the registry is another one, which may give it to another server.");
 	else if (lease->right.valid && is_claimed_since(lease, registry))
 		sf_lease_fence(lease, now, "the registry has lost data, and has given it to another server.");
-	tell(lease, now, loss);
+	report_loss(lease, now, loss);
 	return loss;
 }
 

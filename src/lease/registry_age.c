@@ -101,7 +101,7 @@ is_superseded(const SfKnown *known, uint64_t generation)
 
 /* Accept another generation as the registry's. */
 static void
-follow(SfAge *age, const SfRegistry *registry)
+accept_generation(SfAge *age, const SfRegistry *registry)
 {
 	SfKnown		old = age->known;
 	SfKnown    *known = &age->known;
@@ -164,7 +164,7 @@ sf_age_read(SfAge *age, const SfRegistry *registry)
 	{
 		if (to_ms(age, registry->floor) < sf_age_promised_ms(age))
 			return SF_LOSS_FLOOR;
-		follow(age, registry);
+		accept_generation(age, registry);
 	}
 	known->text = age->text;
 	if (is_older(known, registry))
@@ -178,12 +178,13 @@ sf_age_read(SfAge *age, const SfRegistry *registry)
 }
 
 /*
- * Return true if a write to this generation got a version above those known,
- * as each write does.  Writes to other generations do not count any more.
+ * Check the version that a write got: each write gets one above those known,
+ * or the registry has lost data.  Return false if it has, and for a write to
+ * another generation, which does not count any more.
  */
 static bool
-is_younger(SfKnown *known, uint64_t generation, int64_t version,
-		   int64_t known_version)
+check_version(SfKnown *known, uint64_t generation, int64_t version,
+			  int64_t known_version)
 {
 	if (generation != known->generation)
 		return false;
@@ -203,7 +204,7 @@ sf_age_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
 {
 	SfKnown    *known = &age->known;
 
-	if (!is_younger(known, generation, registry_version, known->version))
+	if (!check_version(known, generation, registry_version, known->version))
 		return false;
 	known->version = registry_version;
 	known->node = record->node;
@@ -229,7 +230,7 @@ sf_age_write_shards(SfAge *age, uint64_t generation, int64_t version,
 {
 	SfKnown    *known = &age->known;
 
-	if (!is_younger(known, generation, version, known->shards_version))
+	if (!check_version(known, generation, version, known->shards_version))
 		return false;
 	known->shards_version = version;
 	known->shards_until_ms = until_ms;

@@ -29,7 +29,7 @@ is_awaited(const SfRequester *requester)
 }
 
 static void
-answer_it(SfAnswer *answer)
+pass_on(SfAnswer *answer)
 {
 	SfRequester *requester = served;
 
@@ -47,7 +47,7 @@ sf_request_queue_receive(const SfBackend *backend)
 
 	if (backend->receive(&answer) && served != NULL &&
 		answer.number == number)
-		answer_it(&answer);
+		pass_on(&answer);
 }
 
 /* Send the next request, if one is due. */

@@ -50,8 +50,8 @@ later(int64_t a, int64_t b)
 }
 
 /* Return true if the set is not empty. */
-bool
-sf_shard_lease_any(const SfShardLease *shards, const uint32_t *set)
+static bool
+has_any(const SfShardLease *shards, const uint32_t *set)
 {
 	static const SfShardSet none;
 
@@ -107,9 +107,9 @@ find_until(const SfClaimant *claimant, const SfShardLine *line)
 }
 
 /* Plan which wanted shards to keep or to claim. */
-void
-sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
-					const SfRegistry *registry, SfShardPlan *plan)
+static void
+make_plan(SfShardLease *shards, SfMoment now,
+		  const SfRegistry *registry, SfShardPlan *plan)
 {
 	const SfShardMap *map = &shards->map;
 	const SfClaimant *claimant = &shards->lease.config.claimant;
@@ -152,9 +152,9 @@ sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
  * Report that some shards are not available, and when to try again: not later
  * than the next extension.
  */
-void
-sf_shard_lease_report(SfShardLease *shards, SfMoment now,
-					  const SfShardPlan *plan, int64_t spare_ms)
+static void
+report_blocked(SfShardLease *shards, SfMoment now,
+			   const SfShardPlan *plan, int64_t spare_ms)
 {
 	SfLease    *lease = &shards->lease;
 	const SfClaimant *claimant = &lease->config.claimant;
@@ -225,7 +225,7 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 	const SfClaimant *claimant = &shards->lease.config.claimant;
 	SfShardMap *map = &shards->map;
 	int			old = sf_shard_map_find(map, shards->lease.record.write_id);
-	bool		keeps = sf_shard_lease_any(shards, plan->next);
+	bool		keeps = has_any(shards, plan->next);
 	int			ours = old;
 	int64_t		until = later(later(plan->start, plan->least),
 							  shards->least_until);
@@ -271,9 +271,9 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
  * Continue from this line of the map, our last write.  The start also holds
  * for later writes that are based on it.
  */
-void
-sf_shard_lease_adopt(SfShardLease *shards, int line, uint64_t write_id,
-					 int64_t start)
+static void
+adopt(SfShardLease *shards, int line, uint64_t write_id,
+	  int64_t start)
 {
 	SfLease    *lease = &shards->lease;
 
@@ -287,8 +287,8 @@ sf_shard_lease_adopt(SfShardLease *shards, int line, uint64_t write_id,
 }
 
 /* Publish the line's right: the registry has acknowledged it. */
-void
-sf_shard_lease_confirm(SfShardLease *shards, int line)
+static void
+confirm(SfShardLease *shards, int line)
 {
 	SfShardRight *right = &shards->right;
 
@@ -302,8 +302,8 @@ sf_shard_lease_confirm(SfShardLease *shards, int line)
 }
 
 /* Hold nothing: no line is ours. */
-void
-sf_shard_lease_hold_nothing(SfShardLease *shards)
+static void
+hold_nothing(SfShardLease *shards)
 {
 	SfLease    *lease = &shards->lease;
 
@@ -317,14 +317,14 @@ sf_shard_lease_hold_nothing(SfShardLease *shards)
 }
 
 /* Fence: the shards no longer belong to us, so issue for none of them. */
-void
-sf_shard_lease_fence(SfShardLease *shards, SfMoment now, const char *why)
+static void
+fence(SfShardLease *shards, SfMoment now, const char *why)
 {
 	SfLease    *lease = &shards->lease;
-	bool		had = sf_shard_lease_any(shards, shards->right.shards);
+	bool		had = has_any(shards, shards->right.shards);
 	char		text[SF_REASON_SIZE];
 
-	sf_shard_lease_hold_nothing(shards);
+	hold_nothing(shards);
 	lease->npending = 0;
 	lease->unsure = false;
 	lease->halted = false;
@@ -332,15 +332,15 @@ sf_shard_lease_fence(SfShardLease *shards, SfMoment now, const char *why)
 		return;
 	snprintf(text, sizeof(text),
 			 "The lease of this server's shards is lost: %s", why);
-	sf_lease_lose(lease, now, text, "They will be claimed again.");
+	sf_lease_report_lost(lease, now, text, "They will be claimed again.");
 }
 
 /*
  * Find our line in a reading.  A pending write that is not in it may still be
  * made if it was requested for this version.
  */
-void
-sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
+static void
+find_our_line(SfShardLease *shards, SfMoment now, int64_t version)
 {
 	SfLease    *lease = &shards->lease;
 	int			line = sf_shard_map_find(&shards->map,
@@ -354,7 +354,7 @@ sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
 		if (found < 0)
 			continue;
 		line = found;
-		sf_shard_lease_adopt(shards, line, write_id, lease->pending[i].start);
+		adopt(shards, line, write_id, lease->pending[i].start);
 		break;
 	}
 	if (version != lease->record.version)
@@ -364,9 +364,9 @@ sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
 	if (line < 0)
 	{
 		if (lease->state == SF_LEASE_HELD)
-			sf_shard_lease_fence(shards, now, "another server has claimed them, or is a copy of this server.");
+			fence(shards, now, "somebody else has claimed them, or is a copy of this server.");
 		else
-			sf_shard_lease_hold_nothing(shards);
+			hold_nothing(shards);
 		return;
 	}
 
@@ -385,9 +385,9 @@ sf_shard_lease_settle(SfShardLease *shards, SfMoment now, int64_t version)
  * claim may do so, too, where its holder gave back what it had reserved; when
  * in doubt, we stop.
  */
-void
-sf_shard_lease_lose_claimed(SfShardLease *shards,
-							const SfRegistry *registry)
+static void
+drop_claimed(SfShardLease *shards,
+			 const SfRegistry *registry)
 {
 	const SfClaimant *claimant = &shards->lease.config.claimant;
 	SfShardMap *map = &shards->map;
@@ -416,8 +416,8 @@ sf_shard_lease_lose_claimed(SfShardLease *shards,
 }
 
 /* As sf_lease_result(): after a loss of data, nothing is acknowledged. */
-SfResult
-sf_shard_lease_result(const SfShardLease *shards, const SfAnswer *answer)
+static SfResult
+result_of(const SfShardLease *shards, const SfAnswer *answer)
 {
 	const SfLease *lease = &shards->lease;
 	const SfLayout *layout = lease->config.claimant.layout;
@@ -438,9 +438,9 @@ sf_shard_lease_result(const SfShardLease *shards, const SfAnswer *answer)
 }
 
 /* Parse the record; if it is unusable, report a problem, return false. */
-bool
-sf_shard_lease_read_map(SfShardLease *shards, SfMoment now,
-						const SfRegistry *registry)
+static bool
+read_map(SfShardLease *shards, SfMoment now,
+		 const SfRegistry *registry)
 {
 	SfLease    *lease = &shards->lease;
 	const SfLayout *layout = lease->config.claimant.layout;
@@ -476,23 +476,6 @@ sf_shard_lease_read_map(SfShardLease *shards, SfMoment now,
 
 /* ---- requests ---- */
 
-static SfAsk *
-ask(SfShardLease *shards, SfMoment now, SfAskKind kind)
-{
-	SfLease    *lease = &shards->lease;
-	SfAsk	   *a = &lease->ask;
-	uint64_t	number = a->number + 1;
-
-	memset(a, 0, sizeof(SfAsk));
-	a->kind = kind;
-	a->number = number;
-	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
-	a->generation = lease->generation;
-	a->avoid = lease->avoid;
-	lease->asked_ms = now.monotonic_ms;
-	return a;
-}
-
 /* Request the planned write, and remember it as pending. */
 static void
 ask_write(SfShardLease *shards, SfMoment now, const SfShardPlan *plan)
@@ -510,17 +493,10 @@ ask_write(SfShardLease *shards, SfMoment now, const SfShardPlan *plan)
 		return;
 	}
 	sf_shard_map_print(&shards->map, shards->text, sizeof(shards->text));
-	a = ask(shards, now, SF_ASK_SHARDS);
+	a = sf_lease_ask(lease, now, SF_ASK_SHARDS);
 	a->version = lease->record.version;
 	a->shards = shards->text;
-
-	/* if the list is full, drop the oldest: if it succeeded, we fence */
-	if (lease->npending == SF_LEASE_PENDING)
-		memmove(&lease->pending[0], &lease->pending[1],
-				sizeof(lease->pending[0]) * --lease->npending);
-	lease->pending[lease->npending].write_id = write_id;
-	lease->pending[lease->npending++].start = plan->start;
-	lease->peers_agree = false;
+	sf_lease_add_pending(lease, write_id, plan->start);
 }
 
 /* ---- what to write ---- */
@@ -539,7 +515,7 @@ spare_ms(const SfShardLease *shards, SfMoment now)
 
 /* Write what the reading requires. */
 static void
-go_on(SfShardLease *shards, SfMoment now, const SfRegistry *registry)
+write_if_needed(SfShardLease *shards, SfMoment now, const SfRegistry *registry)
 {
 	SfLease    *lease = &shards->lease;
 	SfShardPlan plan;
@@ -550,9 +526,9 @@ go_on(SfShardLease *shards, SfMoment now, const SfRegistry *registry)
 		sf_lease_back_off(lease, now);
 		return;
 	}
-	sf_shard_lease_plan(shards, now, registry, &plan);
+	make_plan(shards, now, registry, &plan);
 	if (plan.blocked)
-		sf_shard_lease_report(shards, now, &plan, spare_ms(shards, now));
+		report_blocked(shards, now, &plan, spare_ms(shards, now));
 	if (plan.adds || plan.leaves ||
 		(lease->state == SF_LEASE_HELD &&
 		 (lease->halted || spare_ms(shards, now) < 0)))
@@ -574,9 +550,9 @@ read_done(SfShardLease *shards, SfMoment now, const SfRegistry *registry)
 	if (loss != SF_LOSS_NONE)
 	{
 		if (loss == SF_LOSS_FLOOR && lease->state == SF_LEASE_HELD)
-			sf_shard_lease_fence(shards, now, "the registry is another one, which may give them to another server.");
+			fence(shards, now, "the registry is another one, which may give them to another server.");
 		else
-			sf_shard_lease_lose_claimed(shards, registry);
+			drop_claimed(shards, registry);
 		sf_lease_back_off(lease, now);
 		return;
 	}
@@ -585,20 +561,20 @@ read_done(SfShardLease *shards, SfMoment now, const SfRegistry *registry)
 		lease->npending = 0;
 		if (lease->state == SF_LEASE_HELD ||
 			lease->state == SF_LEASE_RELEASING)
-			sf_shard_lease_fence(shards, now, "the registry is not the one that it was.");
+			fence(shards, now, "the registry is not the one that it was.");
 	}
 	if (lease->state == SF_LEASE_ENDED)
 		return;
 	if (!sf_lease_registry_is_good(lease, now, registry) ||
-		!sf_shard_lease_read_map(shards, now, registry))
+		!read_map(shards, now, registry))
 	{
 		sf_lease_back_off(lease, now);
 		return;
 	}
 	lease->generation = registry->generation;
-	sf_shard_lease_settle(shards, now, registry->shards_version);
+	find_our_line(shards, now, registry->shards_version);
 	if (lease->state != SF_LEASE_ENDED)
-		go_on(shards, now, registry);
+		write_if_needed(shards, now, registry);
 }
 
 static int
@@ -627,14 +603,14 @@ write_done(SfShardLease *shards, int64_t version)
 	shards->failures = 0;
 	if (line >= 0)
 	{
-		sf_shard_lease_adopt(shards, line, write_id,
-							 lease->pending[last].start);
-		sf_shard_lease_confirm(shards, line);
+		adopt(shards, line, write_id,
+			  lease->pending[last].start);
+		confirm(shards, line);
 	}
 	else
 	{
 		lease->npending = 0;
-		sf_shard_lease_hold_nothing(shards);
+		hold_nothing(shards);
 	}
 	after = count(shards, shards->right.shards);
 	if (after > before)
@@ -661,7 +637,7 @@ is_due(const SfShardLease *shards, SfMoment now)
 			!sf_shard_lease_is_whole(shards) ||
 			sf_ranges_exceed(shards->held, shards->wanted, shards->nshards) ||
 			spare_ms(shards, now) < 0;
-	return sf_shard_lease_any(shards, shards->wanted);
+	return has_any(shards, shards->wanted);
 }
 
 /* Choose the next request, and the time of the next call. */
@@ -671,9 +647,9 @@ decide(SfShardLease *shards, SfMoment now)
 	SfLease    *lease = &shards->lease;
 	int64_t		look = now.monotonic_ms + lease->config.look_ms;
 
-	sf_lease_watch_until(lease, now, shards->right.valid &&
-						 sf_shard_lease_any(shards, shards->right.shards),
-						 shards->right.until, "this server's shards");
+	sf_lease_log_expiry(lease, now, shards->right.valid &&
+						has_any(shards, shards->right.shards),
+						shards->right.until, "this server's shards");
 	lease->wake_ms = look;
 	if (lease->state == SF_LEASE_ENDED)
 	{
@@ -683,7 +659,7 @@ decide(SfShardLease *shards, SfMoment now)
 	}
 	if (lease->ask.kind == SF_ASK_NOTHING &&
 		now.monotonic_ms >= lease->retry_ms && is_due(shards, now))
-		(void) ask(shards, now, SF_ASK_READ);
+		(void) sf_lease_ask(lease, now, SF_ASK_READ);
 	if (lease->ask.kind != SF_ASK_NOTHING)
 		lease->wake_ms = lease->ask.deadline_ms;
 	else if (lease->retry_ms > now.monotonic_ms)
@@ -692,27 +668,16 @@ decide(SfShardLease *shards, SfMoment now)
 		lease->wake_ms = look;
 }
 
-/* Give up the request in flight.  It may have succeeded, or may still. */
-static void
-abandon(SfShardLease *shards)
-{
-	SfLease    *lease = &shards->lease;
-
-	if (lease->ask.kind == SF_ASK_SHARDS)
-		lease->unsure = true;
-	lease->ask.kind = SF_ASK_NOTHING;
-}
-
 /* As in lease.c, which also logs it. */
 static void
-watch(SfShardLease *shards, SfMoment now)
+handle_interruption(SfShardLease *shards, SfMoment now)
 {
 	SfLease    *lease = &shards->lease;
 
 	if (!sf_lease_was_interrupted(lease, now) ||
 		lease->state == SF_LEASE_ENDED)
 		return;
-	abandon(shards);
+	sf_lease_abandon(lease);
 	lease->halted = lease->state == SF_LEASE_HELD || lease->npending > 0;
 	shards->right.valid = false;
 	lease->retry_ms = now.monotonic_ms;
@@ -756,7 +721,7 @@ sf_shard_lease_want(SfShardLease *shards, SfMoment now,
 {
 	SfLease    *lease = &shards->lease;
 
-	watch(shards, now);
+	handle_interruption(shards, now);
 	memcpy(shards->wanted, wanted,
 		   SF_RANGES_WORDS(shards->nshards) * sizeof(uint32_t));
 	sf_ranges_restrict(shards->right.shards, wanted, shards->nshards);
@@ -773,17 +738,8 @@ sf_shard_lease_want(SfShardLease *shards, SfMoment now,
 void
 sf_shard_lease_step(SfShardLease *shards, SfMoment now)
 {
-	SfLease    *lease = &shards->lease;
-
-	watch(shards, now);
-	if (lease->ask.kind != SF_ASK_NOTHING &&
-		now.monotonic_ms >= lease->ask.deadline_ms)
-	{
-		SfAskKind	kind = lease->ask.kind;
-
-		abandon(shards);
-		sf_lease_time_out(lease, now, kind);
-	}
+	handle_interruption(shards, now);
+	sf_lease_time_out(&shards->lease, now);
 	decide(shards, now);
 }
 
@@ -796,7 +752,7 @@ fail(SfShardLease *shards, SfMoment now, const SfAnswer *answer)
 	SfAskKind	kind = lease->ask.kind;
 	char		text[SF_REASON_SIZE];
 
-	abandon(shards);
+	sf_lease_abandon(lease);
 	if (shards->failures++ == 0)
 		return;
 	if (message == NULL)
@@ -816,7 +772,7 @@ sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 	SfLease    *lease = &shards->lease;
 	SfAskKind	asked = lease->ask.kind;
 
-	watch(shards, now);
+	handle_interruption(shards, now);
 	if (lease->ask.kind == SF_ASK_NOTHING ||
 		answer->number != lease->ask.number)
 	{
@@ -824,7 +780,7 @@ sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 		return;
 	}
 	sf_lease_take_clock(lease, now, answer);
-	switch (sf_shard_lease_result(shards, answer))
+	switch (result_of(shards, answer))
 	{
 		case SF_RESULT_DONE:
 			lease->ask.kind = SF_ASK_NOTHING;
@@ -862,7 +818,7 @@ sf_shard_lease_release(SfShardLease *shards, SfMoment now,
 
 	shards->right.valid = false;
 	memset(shards->right.shards, 0, sizeof(SfShardSet));
-	abandon(shards);
+	sf_lease_abandon(lease);
 	if (shards->left_until < last_issued + 1)
 		shards->left_until = last_issued + 1;
 	lease->state = lease->state == SF_LEASE_HELD ?

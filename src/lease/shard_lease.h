@@ -91,31 +91,10 @@ extern void sf_shard_lease_answer(SfShardLease *shards, SfMoment now,
 extern void sf_shard_lease_release(SfShardLease *shards, SfMoment now,
 								   int64_t last_issued);
 
-extern bool sf_shard_lease_any(const SfShardLease *shards,
-							   const uint32_t *set);
-extern void sf_shard_lease_plan(SfShardLease *shards, SfMoment now,
-								const SfRegistry *registry,
-								SfShardPlan *plan);
-extern void sf_shard_lease_report(SfShardLease *shards, SfMoment now,
-								  const SfShardPlan *plan, int64_t spare_ms);
+/* shard_lease.c, for its unit test */
 extern bool sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 									 const SfShardPlan *plan,
 									 uint64_t write_id);
-
-extern void sf_shard_lease_adopt(SfShardLease *shards, int line,
-								 uint64_t write_id, int64_t start);
-extern void sf_shard_lease_confirm(SfShardLease *shards, int line);
-extern void sf_shard_lease_hold_nothing(SfShardLease *shards);
-extern void sf_shard_lease_fence(SfShardLease *shards, SfMoment now,
-								 const char *why);
-extern void sf_shard_lease_settle(SfShardLease *shards, SfMoment now,
-								  int64_t version);
-extern void sf_shard_lease_lose_claimed(SfShardLease *shards,
-										const SfRegistry *registry);
-extern SfResult sf_shard_lease_result(const SfShardLease *shards,
-									  const SfAnswer *answer);
-extern bool sf_shard_lease_read_map(SfShardLease *shards, SfMoment now,
-									const SfRegistry *registry);
 
 /* Return true if this server may issue for all shards that it wants. */
 static inline bool

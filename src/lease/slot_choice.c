@@ -81,7 +81,7 @@ classify(const Search *search, const SfSlotRecord *record, int64_t start)
 }
 
 static void
-look_at(Search *search, const SfSlotRecord *record)
+consider(Search *search, const SfSlotRecord *record)
 {
 	int64_t		start = find_start(search->claimant, search->registry, record);
 	Class		class = classify(search, record, start);
@@ -224,9 +224,9 @@ sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 		while (i < registry->nrecords && registry->records[i].node < node)
 			i++;
 		if (i < registry->nrecords && registry->records[i].node == node)
-			look_at(&search, &registry->records[i]);
+			consider(&search, &registry->records[i]);
 		else
-			look_at(&search, &never);
+			consider(&search, &never);
 	}
 	if (search.best >= AHEAD)
 	{

@@ -6,9 +6,9 @@
  * to read the model, and test/model/run checks it.
  *
  * Each step has the name of the function in src that it models. The worker is
- * lease.c and slot_choice.c; publish_node.c publishes; the
- * session is generator.c. Whatever another process can see, or can change, is
- * a step of its own. One exception: a reading of the registry and the decision
+ * lease.c and slot_choice.c; publish_node.c publishes; the session is
+ * generator.c. Whatever another process can see, or can change, is a step of
+ * its own. One exception: a reading of the registry and the decision
  * after it are one step. Anything between them would only delay the decision,
  * and each step can be delayed anyway.
  *
@@ -44,7 +44,7 @@
  *				read something younger before, or was acknowledged it
  *	CLONE		there is a copy of the first server, with all its memory, at
  *				any time
- *	FROZEN		a worker may take itself for frozen, at any time (watch())
+ *	FROZEN		a worker may take itself for frozen, at any time (handle_interruption())
  *	HALTED		... and so do both the copy and the original, before any other
  *				step
  *
@@ -298,19 +298,19 @@ inline sf_lease_reserve()
 
 /* The number of our write that made the record. */
 #ifdef NO_WRITE_ID
-#define sf_lease_find_pending	(pending != 0 && record[node].owner == owner)
+#define find_pending	(pending != 0 && record[node].owner == owner)
 #else
-#define sf_lease_find_pending	(pending & (1 << record[node].version))
+#define find_pending	(pending & (1 << record[node].version))
 #endif
 
-inline sf_lease_adopt(id, to)
+inline adopt(id, to)
 {
 	pending = 0;
 	version = id;
 	known = to
 }
 
-inline sf_lease_take()
+inline hold_slot()
 {
 	state = HELD
 #ifdef TTL
@@ -319,7 +319,7 @@ inline sf_lease_take()
 #endif
 }
 
-inline sf_lease_confirm()
+inline confirm()
 {
 	limit = known;
 	valid = true;
@@ -432,7 +432,7 @@ inline leave_in_flight()
 }
 
 /* Give up the request. */
-inline abandon()
+inline sf_lease_abandon()
 {
 	if
 	:: ask > CLAIM -> unsure = true
@@ -464,16 +464,16 @@ inline check_held()
 	:: else ->
 		if
 #ifndef NO_FENCE
-		:: !sf_lease_find_pending && record[node].version != version ->
+		:: !find_pending && record[node].version != version ->
 			sf_lease_fence()
 #endif
-		:: sf_lease_find_pending || ADOPTS_ANY ->
-			sf_lease_adopt(record[node].version, record[node].limit);
+		:: find_pending || ADOPTS_ANY ->
+			adopt(record[node].version, record[node].limit);
 #ifdef BELIEVE
 			limit = known;
 #endif
 			confirm_held()
-		:: !sf_lease_find_pending && record[node].version == version ->
+		:: !find_pending && record[node].version == version ->
 			confirm_held()
 		fi
 	fi
@@ -502,17 +502,17 @@ inline search()
 {
 	if
 	:: registry_generation != generation ||
-		(!sf_lease_find_pending && record[node].version != version) ->
+		(!find_pending && record[node].version != version) ->
 		pending = 0
 	:: else
 	fi;
 	if
-	:: sf_lease_find_pending ->
-		sf_lease_adopt(record[node].version, record[node].limit);
-		sf_lease_take()
+	:: find_pending ->
+		adopt(record[node].version, record[node].limit);
+		hold_slot()
 #ifdef BELIEVE
 		;
-		sf_lease_confirm()
+		confirm()
 #endif
 	:: else ->
 		generation = registry_generation;
@@ -531,10 +531,10 @@ inline search()
 inline write_done()
 {
 	halted = false;
-	sf_lease_adopt(write_id, upto);
+	adopt(write_id, upto);
 	if
-	:: ask == CLAIM -> sf_lease_take(); sf_lease_confirm()
-	:: ask == EXTEND -> sf_lease_confirm()
+	:: ask == CLAIM -> hold_slot(); confirm()
+	:: ask == EXTEND -> confirm()
 	:: ask == RELEASE -> state = ENDED
 	fi;
 	ask = NOTHING; write_id = 0; upto = 0; done = false;
@@ -542,10 +542,10 @@ inline write_done()
 }
 
 /* The process notices that it was frozen. */
-inline watch()
+inline handle_interruption()
 {
 	leave_in_flight();
-	abandon();
+	sf_lease_abandon();
 	halted = (state == HELD || pending != 0);
 	if
 	:: state == HELD -> unsure = true; valid = false
@@ -594,7 +594,7 @@ inline sf_publish_close_node()
 inline sf_lease_release()
 {
 	leave_in_flight();
-	abandon();
+	sf_lease_abandon();
 	valid = false;
 	state = (state == HELD -> RELEASING : ENDED);
 	printf("    server %d: gives the lease back, after IDs: %d\n", me, last_issued);
@@ -617,7 +617,7 @@ chan memory = [0] of { byte, byte, byte, byte, byte, byte, byte, byte, byte,
 inline fork()
 {
 #ifdef HALTED
-	watch();
+	handle_interruption();
 	word = 0; word_node = 0; seen = false;
 #endif
 	copied = true;
@@ -685,7 +685,7 @@ end:
 			ask != NOTHING && !done ->
 			apply(write_id);
 			if
-			:: !done -> abandon()
+			:: !done -> sf_lease_abandon()
 			:: else ->
 #if BACK > 0
 				tells_younger[me] = shows_younger
@@ -705,16 +705,16 @@ end:
 	:: atomic {					/* refused: it is never made */
 			ask != NOTHING && !done && is_published ->
 			pending = pending & ~(1 << write_id);
-			abandon()
+			sf_lease_abandon()
 		}
 	:: atomic {					/* no answer in time, or a useless one */
 			ask != NOTHING && is_published ->
 			leave_in_flight();
-			abandon()
+			sf_lease_abandon()
 		}
 #ifdef FROZEN
 	:: atomic {
-			is_published && state != ENDED && !halted -> watch()
+			is_published && state != ENDED && !halted -> handle_interruption()
 		}
 #endif
 
@@ -751,7 +751,7 @@ end:
 			restarts < RESTARTS ->
 			restarts++;
 			leave_in_flight();
-			abandon();
+			sf_lease_abandon();
 			state = SEARCHING; generation = 0; node = 0; version = 0;
 			known = 0; limit = 0; start = 0; pending = 0; owner = 0;
 			last_issued = 0;

@@ -1155,7 +1155,7 @@ test_expiry(void)
 	end = now;
 	end.wall_ms = EPOCH_MS + lease.right.until;
 	nsaid = 0;
-	sf_lease_watch_until(&lease, end, true, lease.right.until, "x");
+	sf_lease_log_expiry(&lease, end, true, lease.right.until, "x");
 	CHECK_EQ(nsaid, 0);
 }
 
