@@ -24,32 +24,36 @@
 
 #define BODY_MAX	(64 * 1024 * 1024)
 
-static CURLM *multi;
-static CURL *easy;				/* not NULL while multi is not NULL */
-static struct curl_slist *headers;
-static bool is_busy;			/* easy was added to multi */
-static bool is_failed;			/* could not begin: out of memory */
-static bool has_certificate;	/* a client certificate is configured */
-static char problem[CURL_ERROR_SIZE];
+static struct
+{
+	CURLM	   *multi;
+	CURL	   *easy;			/* not NULL while multi is not NULL */
+	bool		has_certificate;	/* a client certificate is configured */
 
-/* The request, and how much of it libcurl has taken. */
-static char *request;
-static size_t request_len;
-static size_t request_sent;
+	/* The request, and how much of it libcurl has taken. */
+	struct curl_slist *headers;
+	bool		is_busy;		/* easy was added to multi */
+	bool		is_failed;		/* could not begin: out of memory */
+	char	   *request;
+	size_t		request_len;
+	size_t		request_sent;
 
-static char *body;
-static size_t body_len;
-static int64 date_ms;
+	/* The answer. */
+	char	   *body;
+	size_t		body_len;
+	int64		date_ms;
+	char		problem[CURL_ERROR_SIZE];
+}			http;
 
 /* ---- callbacks ---- */
 
 static size_t
 give(char *buffer, size_t size, size_t n, void *unused)
 {
-	size_t		len = Min(request_len - request_sent, size * n);
+	size_t		len = Min(http.request_len - http.request_sent, size * n);
 
-	memcpy(buffer, request + request_sent, len);
-	request_sent += len;
+	memcpy(buffer, http.request + http.request_sent, len);
+	http.request_sent += len;
 	return len;
 }
 
@@ -59,15 +63,15 @@ take(char *data, size_t size, size_t n, void *unused)
 	size_t		len = size * n;
 	char	   *longer;
 
-	if (body_len + len > BODY_MAX)
+	if (http.body_len + len > BODY_MAX)
 		return 0;
-	longer = realloc(body, body_len + len + 1);
+	longer = realloc(http.body, http.body_len + len + 1);
 	if (longer == NULL)
 		return 0;
-	body = longer;
-	memcpy(body + body_len, data, len);
-	body_len += len;
-	body[body_len] = '\0';
+	http.body = longer;
+	memcpy(http.body + http.body_len, data, len);
+	http.body_len += len;
+	http.body[http.body_len] = '\0';
 	return len;
 }
 
@@ -85,7 +89,7 @@ take_header(char *line, size_t size, size_t n, void *unused)
 		memcpy(date, line + 5, len - 5);
 		date[len - 5] = '\0';
 		t = curl_getdate(date, NULL);
-		date_ms = t < 0 ? 0 : (int64) t * 1000;
+		http.date_ms = t < 0 ? 0 : (int64) t * 1000;
 	}
 	return len;
 }
@@ -95,16 +99,16 @@ take_header(char *line, size_t size, size_t n, void *unused)
 static void
 drop(void)
 {
-	if (is_busy)
-		curl_multi_remove_handle(multi, easy);
-	is_busy = false;
-	curl_slist_free_all(headers);
-	headers = NULL;
-	free(request);
-	request = NULL;
-	free(body);
-	body = NULL;
-	body_len = 0;
+	if (http.is_busy)
+		curl_multi_remove_handle(http.multi, http.easy);
+	http.is_busy = false;
+	curl_slist_free_all(http.headers);
+	http.headers = NULL;
+	free(http.request);
+	http.request = NULL;
+	free(http.body);
+	http.body = NULL;
+	http.body_len = 0;
 }
 
 /*
@@ -118,52 +122,54 @@ sf_http_open(const char *cacert, const char *cert, const char *key)
 
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return false;
-	multi = curl_multi_init();
-	easy = curl_easy_init();
-	if (multi == NULL || easy == NULL)
+	http.multi = curl_multi_init();
+	http.easy = curl_easy_init();
+	if (http.multi == NULL || http.easy == NULL)
 		return false;
-	ok = curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_NETRC,
+	ok = curl_easy_setopt(http.easy, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_PROXY, "") == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_NETRC,
 						 (long) CURL_NETRC_IGNORED) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_HTTP_VERSION,
+		curl_easy_setopt(http.easy, CURLOPT_FOLLOWLOCATION, 0L) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_HTTP_VERSION,
 						 (long) CURL_HTTP_VERSION_1_1) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_SSL_SESSIONID_CACHE, 0L) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, problem) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_POST, 1L) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_READFUNCTION, give) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, take) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION,
+		curl_easy_setopt(http.easy, CURLOPT_FRESH_CONNECT, 1L) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_FORBID_REUSE, 1L) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_SSL_SESSIONID_CACHE,
+						 0L) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_ERRORBUFFER,
+						 http.problem) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_POST, 1L) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_READFUNCTION, give) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_WRITEFUNCTION, take) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_HEADERFUNCTION,
 						 take_header) == CURLE_OK;
 #if LIBCURL_VERSION_NUM >= 0x075700
 	/* when we give up, do not wait for the thread that resolves a name */
-	ok = ok && curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
+	ok = ok && curl_easy_setopt(http.easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
 	/* read the authorities for each connection, as the certificates are */
-	(void) curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
+	(void) curl_easy_setopt(http.easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif
 	if (cacert != NULL)
 		ok = ok &&
-			curl_easy_setopt(easy, CURLOPT_CAINFO, cacert) == CURLE_OK;
-	has_certificate = cert != NULL;
+			curl_easy_setopt(http.easy, CURLOPT_CAINFO, cacert) == CURLE_OK;
+	http.has_certificate = cert != NULL;
 	if (cert != NULL)
 		ok = ok &&
-			curl_easy_setopt(easy, CURLOPT_SSLCERT, cert) == CURLE_OK &&
-			curl_easy_setopt(easy, CURLOPT_SSLKEY, key) == CURLE_OK;
+			curl_easy_setopt(http.easy, CURLOPT_SSLCERT, cert) == CURLE_OK &&
+			curl_easy_setopt(http.easy, CURLOPT_SSLKEY, key) == CURLE_OK;
 	return ok;
 }
 
 static bool
 add_header(const char *line)
 {
-	struct curl_slist *longer = curl_slist_append(headers, line);
+	struct curl_slist *longer = curl_slist_append(http.headers, line);
 
 	if (longer != NULL)
-		headers = longer;
+		http.headers = longer;
 	return longer != NULL;
 }
 
@@ -175,11 +181,11 @@ sf_http_post(const char *url, const char *token, const char *text,
 	bool		ok = true;
 
 	drop();
-	problem[0] = '\0';
-	request = strdup(text);
-	request_len = strlen(text);
-	request_sent = 0;
-	date_ms = 0;
+	http.problem[0] = '\0';
+	http.request = strdup(text);
+	http.request_len = strlen(text);
+	http.request_sent = 0;
+	http.date_ms = 0;
 	if (token != NULL)
 	{
 		char	   *line = psprintf("Authorization: %s", token);
@@ -187,20 +193,21 @@ sf_http_post(const char *url, const char *token, const char *text,
 		ok = add_header(line);
 		pfree(line);
 	}
-	ok = ok && request != NULL &&
+	ok = ok && http.request != NULL &&
 		add_header("Content-Type: application/json") &&
 		add_header("Expect:") &&
-		curl_easy_setopt(easy, CURLOPT_URL, url) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
-						 (curl_off_t) request_len) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
+		curl_easy_setopt(http.easy, CURLOPT_URL, url) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_HTTPHEADER,
+						 http.headers) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_POSTFIELDSIZE_LARGE,
+						 (curl_off_t) http.request_len) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_TIMEOUT_MS,
 						 (long) timeout_ms) == CURLE_OK &&
-		curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+		curl_easy_setopt(http.easy, CURLOPT_CONNECTTIMEOUT_MS,
 						 (long) connect_timeout_ms) == CURLE_OK &&
-		curl_multi_add_handle(multi, easy) == CURLM_OK;
-	is_busy = ok;
-	is_failed = !ok;
+		curl_multi_add_handle(http.multi, http.easy) == CURLM_OK;
+	http.is_busy = ok;
+	http.is_failed = !ok;
 }
 
 /* Is this about a certificate?  An alert of TLS refuses ours, at any time. */
@@ -211,7 +218,7 @@ is_about_certificates(CURLcode code)
 		code == CURLE_SSL_CERTPROBLEM || code == CURLE_SSL_CACERT_BADFILE ||
 		code == CURLE_SSL_ISSUER_ERROR ||
 		code == CURLE_SSL_INVALIDCERTSTATUS ||
-		strstr(problem, " alert ") != NULL;
+		strstr(http.problem, " alert ") != NULL;
 }
 
 /*
@@ -224,10 +231,10 @@ was_turned_away(CURLcode code)
 {
 	curl_off_t	handshake_us = 0;
 
-	return has_certificate && body == NULL &&
+	return http.has_certificate && http.body == NULL &&
 		(code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
 		 code == CURLE_GOT_NOTHING) &&
-		curl_easy_getinfo(easy, CURLINFO_APPCONNECT_TIME_T,
+		curl_easy_getinfo(http.easy, CURLINFO_APPCONNECT_TIME_T,
 						  &handshake_us) == CURLE_OK && handshake_us > 0;
 }
 
@@ -238,26 +245,28 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	char	   *address = NULL;
 
 	memset(answer, 0, sizeof(SfHttpAnswer));
-	answer->sent = request_sent > 0;
+	answer->sent = http.request_sent > 0;
 	answer->untrusted = is_about_certificates(code);
-	answer->timed_out = code == CURLE_OPERATION_TIMEDOUT;
-	answer->problem = problem[0] != '\0' ? problem : curl_easy_strerror(code);
+	answer->problem = http.problem[0] != '\0' ? http.problem :
+		curl_easy_strerror(code);
 	if (!answer->untrusted && was_turned_away(code))
 	{
 		answer->untrusted = true;
 		answer->problem = "it has closed the connection behind the handshake of TLS, as where it refuses our certificate";
 	}
-	answer->body = body != NULL ? body : "";
+	answer->body = http.body != NULL ? http.body : "";
 	if (code == CURLE_OK &&
-		curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
+		curl_easy_getinfo(http.easy, CURLINFO_RESPONSE_CODE,
+						  &status) == CURLE_OK)
 	{
 		answer->status = status;
-		answer->date_ms = date_ms;
-		if (curl_easy_getinfo(easy, CURLINFO_LOCAL_IP, &address) == CURLE_OK)
+		answer->date_ms = http.date_ms;
+		if (curl_easy_getinfo(http.easy, CURLINFO_LOCAL_IP,
+							  &address) == CURLE_OK)
 			answer->address = address;
 	}
-	curl_multi_remove_handle(multi, easy);
-	is_busy = false;
+	curl_multi_remove_handle(http.multi, http.easy);
+	http.is_busy = false;
 }
 
 /* Return true once per request.  The answer lives until the next one. */
@@ -271,25 +280,25 @@ sf_http_receive(SfHttpAnswer *answer)
 	CURLMsg    *message;
 	CURLMcode	code;
 
-	if (is_failed)
+	if (http.is_failed)
 	{
-		is_failed = false;
+		http.is_failed = false;
 		memset(answer, 0, sizeof(SfHttpAnswer));
 		answer->problem = "out of memory";
 		return true;
 	}
-	if (!is_busy)
+	if (!http.is_busy)
 		return false;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
-	code = curl_multi_perform(multi, &running);
+	code = curl_multi_perform(http.multi, &running);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (code != CURLM_OK)
 	{
 		finish(CURLE_FAILED_INIT, answer);
 		return true;
 	}
-	while ((message = curl_multi_info_read(multi, &left)) != NULL)
+	while ((message = curl_multi_info_read(http.multi, &left)) != NULL)
 	{
 		if (message->msg != CURLMSG_DONE)
 			continue;
@@ -309,14 +318,14 @@ sf_http_sockets(SfSocket *sockets, int64 *timeout_ms)
 	int			n = 0;
 	long		wait = -1;
 
-	if (is_failed)
+	if (http.is_failed)
 		*timeout_ms = 0;
-	if (!is_busy)
+	if (!http.is_busy)
 		return 0;
 	FD_ZERO(&reads);
 	FD_ZERO(&writes);
 	FD_ZERO(&others);
-	curl_multi_fdset(multi, &reads, &writes, &others, &last);
+	curl_multi_fdset(http.multi, &reads, &writes, &others, &last);
 	for (int fd = 0; fd <= last && n < SF_BACKEND_SOCKETS; fd++)
 	{
 		if (!FD_ISSET(fd, &reads) && !FD_ISSET(fd, &writes))
@@ -326,7 +335,7 @@ sf_http_sockets(SfSocket *sockets, int64 *timeout_ms)
 		sockets[n++].writeable = FD_ISSET(fd, &writes);
 	}
 	/* without a socket, libcurl may wait for its resolver thread */
-	curl_multi_timeout(multi, &wait);
+	curl_multi_timeout(http.multi, &wait);
 	if (n == 0 && (wait < 0 || wait > 100))
 		wait = 100;
 	if (wait >= 0)
@@ -338,16 +347,16 @@ void
 sf_http_cancel(void)
 {
 	drop();
-	is_failed = false;
+	http.is_failed = false;
 }
 
 void
 sf_http_close(void)
 {
 	sf_http_cancel();
-	curl_easy_cleanup(easy);
-	easy = NULL;
-	if (multi != NULL)
-		curl_multi_cleanup(multi);
-	multi = NULL;
+	curl_easy_cleanup(http.easy);
+	http.easy = NULL;
+	if (http.multi != NULL)
+		curl_multi_cleanup(http.multi);
+	http.multi = NULL;
 }

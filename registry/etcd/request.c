@@ -45,33 +45,39 @@ typedef enum Step
 } Step;
 
 /* From open to close. */
-static MemoryContext lasting;
-static const SfBackendConfig *settings;
-static SfEtcdUrl url;
-static int	endpoint;			/* the endpoint in use */
-static char *token;				/* NULL: none yet; empty: none is needed */
+static struct
+{
+	MemoryContext lasting;
+	const SfBackendConfig *settings;
+	SfEtcdUrl	url;
+	int			endpoint;		/* the endpoint in use */
+	char	   *token;			/* NULL: none yet; empty: none is needed */
 
-/* What was last read, or written. */
-static char *identity;			/* the value with the generation */
-static char *cluster;			/* in this etcd */
-static uint64 generation;
-static int64 highest;			/* of the floor and all untils */
-static int64 lease;				/* etcd's lease of lease_owner's presence; or
+	/* What was last read, or written. */
+	char	   *identity;		/* the value with the generation */
+	char	   *cluster;		/* in this etcd */
+	uint64		generation;
+	int64		highest;		/* of the floor and all untils */
+	int64		lease;			/* etcd's lease of lease_owner's presence; or
 								 * 0 */
-static uint64 lease_owner;
-static char address[SF_ADDRESS_SIZE];	/* our end of the last connection */
+	uint64		lease_owner;
+	char		address[SF_ADDRESS_SIZE];	/* our end, when last connected */
+}			etcd;
 
 /* The request under way. */
-static SfAsk asked;
-static Step step;
-static int64 deadline_ms;
-static int	endpoints_left;		/* endpoints not tried yet */
-static bool token_renewed;
-static int64 lease_granted;		/* for this request; or 0 */
-static SfEtcdReading reading;
+static struct
+{
+	SfAsk		asked;
+	Step		step;
+	int64		deadline_ms;
+	int			endpoints_left; /* endpoints not tried yet */
+	bool		token_renewed;
+	int64		lease_granted;	/* for this request; or 0 */
+	SfEtcdReading reading;
 
-static SfAnswer answer;
-static char message[MESSAGE_SIZE];
+	SfAnswer	answer;
+	char		message[MESSAGE_SIZE];
+}			request;
 
 static int64
 now_ms(void)
@@ -85,24 +91,25 @@ now_ms(void)
 static bool
 is_write(void)
 {
-	return asked.kind != SF_ASK_READ && asked.kind != SF_ASK_KEEPALIVE;
+	return request.asked.kind != SF_ASK_READ &&
+		request.asked.kind != SF_ASK_KEEPALIVE;
 }
 
 static void
 conclude(SfResult result)
 {
-	answer.result = result;
-	answer.message = result == SF_RESULT_REFUSED ||
-		result == SF_RESULT_UNKNOWN ? message : NULL;
-	step = STEP_ANSWER;
+	request.answer.result = result;
+	request.answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? request.message : NULL;
+	request.step = STEP_ANSWER;
 }
 
 /* Answer with a failure; if a write was sent, its outcome is unknown. */
 static void
 conclude_failure_of(SfFailure failure, bool sent)
 {
-	answer.failure = failure;
-	conclude(sent && is_write() && step == STEP_ASK ?
+	request.answer.failure = failure;
+	conclude(sent && is_write() && request.step == STEP_ASK ?
 			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
 }
 
@@ -118,7 +125,7 @@ keep(char **place, const char *text)
 {
 	if (*place != NULL)
 		pfree(*place);
-	*place = text == NULL ? NULL : MemoryContextStrdup(lasting, text);
+	*place = text == NULL ? NULL : MemoryContextStrdup(etcd.lasting, text);
 }
 
 /* ---- the steps ---- */
@@ -127,12 +134,13 @@ keep(char **place, const char *text)
 static void
 post(const char *path, const char *body)
 {
-	int64		left = Max(deadline_ms - now_ms(), 1);
-	int64		half = endpoints_left > 0 ? Max(left / 2, 1) : left;
-	char	   *to = psprintf("%s%s", url.endpoints[endpoint], path);
+	int64		left = Max(request.deadline_ms - now_ms(), 1);
+	int64		half = request.endpoints_left > 0 ? Max(left / 2, 1) : left;
+	char	   *to = psprintf("%s%s", etcd.url.endpoints[etcd.endpoint], path);
+	bool		is_known = etcd.token != NULL && etcd.token[0] != '\0';
 
-	sf_http_post(to, token != NULL && token[0] != '\0' ? token : NULL,
-				 body, is_write() && step == STEP_ASK ? left : half, half);
+	sf_http_post(to, is_known ? etcd.token : NULL, body,
+				 is_write() && request.step == STEP_ASK ? left : half, half);
 }
 
 static void
@@ -142,9 +150,9 @@ ask_token(void)
 	char	   *password;
 	StringInfoData buf;
 
-	step = STEP_TOKEN;
-	if (!sf_uri_credentials(url.credentials, &user, &password, message,
-							MESSAGE_SIZE))
+	request.step = STEP_TOKEN;
+	if (!sf_uri_credentials(etcd.url.credentials, &user, &password,
+							request.message, MESSAGE_SIZE))
 	{
 		conclude_failure_of(SF_FAILURE_LOGIN, false);
 		return;
@@ -162,33 +170,35 @@ ask_token(void)
 static void
 ask_lease(void)
 {
-	int64		ttl = (settings->presence_ms + 999) / 1000;
+	int64		ttl = (etcd.settings->presence_ms + 999) / 1000;
 
-	step = STEP_LEASE;
+	request.step = STEP_LEASE;
 	post("/v3/lease/grant", psprintf("{\"TTL\":\"" INT64_FORMAT "\"}", ttl));
 }
 
 static void
 ask_itself(void)
 {
-	step = STEP_ASK;
-	if (asked.kind == SF_ASK_READ)
-		post("/v3/kv/range", sf_etcd_read_request(url.prefix));
-	else if (asked.kind == SF_ASK_KEEPALIVE)
+	request.step = STEP_ASK;
+	if (request.asked.kind == SF_ASK_READ)
+		post("/v3/kv/range", sf_etcd_read_request(etcd.url.prefix));
+	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		post("/v3/lease/keepalive",
-			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", lease));
+			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", etcd.lease));
 	else
-		post("/v3/kv/txn", sf_etcd_write_request(url.prefix, &asked, identity,
-												 cluster, lease_granted,
-												 address));
+		post("/v3/kv/txn",
+			 sf_etcd_write_request(etcd.url.prefix, &request.asked,
+								   etcd.identity, etcd.cluster,
+								   request.lease_granted, etcd.address));
 }
 
 static void
 ask_next(void)
 {
-	if (url.credentials != NULL && token == NULL)
+	if (etcd.url.credentials != NULL && etcd.token == NULL)
 		ask_token();
-	else if (is_write() && asked.presence && lease_granted == 0)
+	else if (is_write() && request.asked.presence &&
+			 request.lease_granted == 0)
 		ask_lease();
 	else
 		ask_itself();
@@ -200,11 +210,11 @@ ask_next(void)
 static bool
 try_next_endpoint(bool sent)
 {
-	endpoint = (endpoint + 1) % url.nendpoints;
-	if ((sent && is_write() && step == STEP_ASK) || endpoints_left == 0 ||
-		now_ms() >= deadline_ms)
+	etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
+	if ((sent && is_write() && request.step == STEP_ASK) ||
+		request.endpoints_left == 0 || now_ms() >= request.deadline_ms)
 		return false;
-	endpoints_left--;
+	request.endpoints_left--;
 	ask_next();
 	return true;
 }
@@ -212,30 +222,32 @@ try_next_endpoint(bool sent)
 static void
 take_reading(SfJson *json)
 {
-	const char *problem = sf_etcd_read_answer(json, url.prefix,
-											  asked.record.owner, &reading);
+	uint64		owner = request.asked.record.owner;
+	SfEtcdReading *reading = &request.reading;
+	const char *problem = sf_etcd_read_answer(json, etcd.url.prefix, owner,
+											  reading);
 
 	if (problem != NULL)
 	{
-		strlcpy(message, problem, MESSAGE_SIZE);
+		strlcpy(request.message, problem, MESSAGE_SIZE);
 		conclude_failure(true);
 		return;
 	}
-	keep(&identity, reading.identity);
-	keep(&cluster, reading.cluster);
-	generation = reading.registry.generation;
-	highest = reading.highest;
-	if (reading.lease != 0)
+	keep(&etcd.identity, reading->identity);
+	keep(&etcd.cluster, reading->cluster);
+	etcd.generation = reading->registry.generation;
+	etcd.highest = reading->highest;
+	if (reading->lease != 0)
 	{
-		lease = reading.lease;
-		lease_owner = asked.record.owner;
+		etcd.lease = reading->lease;
+		etcd.lease_owner = owner;
 	}
-	answer.registry = &reading.registry;
-	if (reading.in_place)
+	request.answer.registry = &reading->registry;
+	if (reading->in_place)
 		conclude(SF_RESULT_DONE);
 	else
 	{
-		strlcpy(message, "It is another etcd cluster than the one in which the registry was made or last recovered, as after a restore, and may have lost data: an administrator has to call snowflake_registry_recover().",
+		strlcpy(request.message, "It is another etcd cluster than the one in which the registry was made or last recovered, as after a restore, and may have lost data: an administrator has to call snowflake_registry_recover().",
 				MESSAGE_SIZE);
 		conclude_failure_of(SF_FAILURE_LOST, true);
 	}
@@ -244,28 +256,29 @@ take_reading(SfJson *json)
 static void
 take_written(SfJson *json)
 {
-	SfEtcdWritten written = sf_etcd_write_answer(json, cluster,
-												 &answer.version);
+	SfEtcdWritten written = sf_etcd_write_answer(json, etcd.cluster,
+												 &request.answer.version);
 
-	answer.registry_version = answer.version;
+	request.answer.registry_version = request.answer.version;
 	if (written == SF_ETCD_UNREADABLE || written == SF_ETCD_ELSEWHERE)
 	{
-		strlcpy(message, written == SF_ETCD_UNREADABLE ?
+		strlcpy(request.message, written == SF_ETCD_UNREADABLE ?
 				"The answer to a write is not readable." :
 				"It is another etcd cluster than the one that was read.",
 				MESSAGE_SIZE);
 		conclude_failure(true);
 		return;
 	}
-	if (written == SF_ETCD_WRITTEN && asked.presence)
+	if (written == SF_ETCD_WRITTEN && request.asked.presence)
 	{
-		lease = lease_granted;
-		lease_owner = asked.record.owner;
+		etcd.lease = request.lease_granted;
+		etcd.lease_owner = request.asked.record.owner;
 	}
-	else if (written == SF_ETCD_WRITTEN && asked.kind == SF_ASK_RELEASE &&
-			 (asked.record.owner == lease_owner ||
-			  asked.displaced == lease_owner))
-		lease = 0;
+	else if (written == SF_ETCD_WRITTEN &&
+			 request.asked.kind == SF_ASK_RELEASE &&
+			 (request.asked.record.owner == etcd.lease_owner ||
+			  request.asked.displaced == etcd.lease_owner))
+		etcd.lease = 0;
 	conclude(written == SF_ETCD_WRITTEN ? SF_RESULT_DONE : SF_RESULT_CONFLICT);
 }
 
@@ -278,7 +291,7 @@ take_keepalive(SfJson *json)
 
 	if (result == NULL)
 	{
-		strlcpy(message, "The answer to a keepalive is not readable.",
+		strlcpy(request.message, "The answer to a keepalive is not readable.",
 				MESSAGE_SIZE);
 		conclude_failure(true);
 	}
@@ -286,7 +299,7 @@ take_keepalive(SfJson *json)
 		conclude(SF_RESULT_DONE);
 	else
 	{
-		lease = 0;
+		etcd.lease = 0;
 		conclude(SF_RESULT_ABSENT);
 	}
 }
@@ -298,23 +311,24 @@ take_success(const SfHttpAnswer *http)
 	SfJson	   *json = sf_json_parse(http->body);
 	char	   *text;
 
-	if (step == STEP_TOKEN)
+	if (request.step == STEP_TOKEN)
 	{
 		text = sf_json_string(json, "token");
 		if (text == NULL || strpbrk(text, "\r\n") != NULL)
 			elog(ERROR, "there is no token in the answer");
-		keep(&token, text);
+		keep(&etcd.token, text);
 		ask_next();
 	}
-	else if (step == STEP_LEASE)
+	else if (request.step == STEP_LEASE)
 	{
-		if (!sf_json_int64(json, "ID", &lease_granted) || lease_granted == 0)
+		if (!sf_json_int64(json, "ID", &request.lease_granted) ||
+			request.lease_granted == 0)
 			elog(ERROR, "there is no lease in the answer");
 		ask_next();
 	}
-	else if (asked.kind == SF_ASK_READ)
+	else if (request.asked.kind == SF_ASK_READ)
 		take_reading(json);
-	else if (asked.kind == SF_ASK_KEEPALIVE)
+	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		take_keepalive(json);
 	else
 		take_written(json);
@@ -349,12 +363,12 @@ read_error(const SfHttpAnswer *http, int64 *grpc_code)
 	if (text == NULL)
 		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer of etcd's");
 	if (http->status == 429 && strstr(text, "space") != NULL)
-		snprintf(message, MESSAGE_SIZE,
+		snprintf(request.message, MESSAGE_SIZE,
 				 "The space quota of etcd is used up: compact and defragment it, then disarm its alarm (%s).",
 				 text);
 	else
-		snprintf(message, MESSAGE_SIZE, "%s (HTTP status %d, %s).",
-				 text, http->status, url.endpoints[endpoint]);
+		snprintf(request.message, MESSAGE_SIZE, "%s (HTTP status %d, %s).",
+				 text, http->status, etcd.url.endpoints[etcd.endpoint]);
 }
 
 /*
@@ -368,7 +382,7 @@ classify(const SfHttpAnswer *http)
 	switch (http->status)
 	{
 		case 400:
-			return step == STEP_TOKEN || strstr(http->body, "auth") != NULL ||
+			return request.step == STEP_TOKEN || strstr(http->body, "auth") != NULL ||
 				strstr(http->body, "user name") != NULL ?
 				SF_FAILURE_LOGIN : SF_FAILURE_OTHER;
 		case 401:
@@ -393,18 +407,19 @@ take_error(const SfHttpAnswer *http)
 	int64		grpc_code = 0;
 
 	read_error(http, &grpc_code);
-	if (step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
+	if (request.step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
 	{
 		/* authentication is not enabled, or not yet */
-		keep(&token, "");
+		keep(&etcd.token, "");
 		ask_next();
 	}
 	else if ((http->status == 400 || http->status == 401) &&
-			 step != STEP_TOKEN && url.credentials != NULL && !token_renewed)
+			 request.step != STEP_TOKEN && etcd.url.credentials != NULL &&
+			 !request.token_renewed)
 	{
 		/* the token has expired, or the users were changed */
-		keep(&token, NULL);
-		token_renewed = true;
+		keep(&etcd.token, NULL);
+		request.token_renewed = true;
 		ask_next();
 	}
 	else if (http->status == 400 || http->status == 401 ||
@@ -419,18 +434,18 @@ void
 sf_request_take(const SfHttpAnswer *http)
 {
 	if (http->address != NULL)
-		strlcpy(address, http->address, sizeof(address));
-	answer.clock_ms = http->date_ms;
-	answer.clock_step_ms = 1000;
-	answer.endpoint = url.nendpoints > 1 ? endpoint + 1 : 0;
+		strlcpy(etcd.address, http->address, sizeof(etcd.address));
+	request.answer.clock_ms = http->date_ms;
+	request.answer.clock_step_ms = 1000;
+	request.answer.endpoint = etcd.url.nendpoints > 1 ? etcd.endpoint + 1 : 0;
 	if (http->status == 200)
 		take_success(http);
 	else if (http->status != 0)
 		take_error(http);
 	else
 	{
-		snprintf(message, MESSAGE_SIZE, "%s: %s.", url.endpoints[endpoint],
-				 http->problem);
+		snprintf(request.message, MESSAGE_SIZE, "%s: %s.",
+				 etcd.url.endpoints[etcd.endpoint], http->problem);
 		if (!try_next_endpoint(http->sent))
 			conclude_failure_of(http->untrusted ? SF_FAILURE_CERTIFICATE :
 								http->timed_out ? SF_FAILURE_TIMEOUT :
@@ -444,41 +459,41 @@ void
 sf_request_open(const SfEtcdUrl *to, const SfBackendConfig *config,
 				MemoryContext context)
 {
-	url = *to;
-	settings = config;
-	lasting = context;
-	token = identity = cluster = NULL;
-	generation = lease_owner = lease = 0;
-	address[0] = '\0';
-	endpoint = 0;
-	step = STEP_NONE;
+	etcd.url = *to;
+	etcd.settings = config;
+	etcd.lasting = context;
+	etcd.token = etcd.identity = etcd.cluster = NULL;
+	etcd.generation = etcd.lease_owner = etcd.lease = 0;
+	etcd.address[0] = '\0';
+	etcd.endpoint = 0;
+	request.step = STEP_NONE;
 }
 
 /* Forget the previous request and begin this one. */
 void
 sf_request_begin(const SfAsk *ask)
 {
-	asked = *ask;
-	asked.new_floor = Max(ask->new_floor, highest);
-	step = STEP_ASK;
-	if (ask->avoid == endpoint + 1)
-		endpoint = (endpoint + 1) % url.nendpoints;
-	deadline_ms = now_ms() + settings->timeout_ms;
-	endpoints_left = url.nendpoints - 1;
-	token_renewed = false;
-	lease_granted = 0;
-	message[0] = '\0';
-	memset(&answer, 0, sizeof(answer));
-	answer.number = ask->number;
+	request.asked = *ask;
+	request.asked.new_floor = Max(ask->new_floor, etcd.highest);
+	request.step = STEP_ASK;
+	if (ask->avoid == etcd.endpoint + 1)
+		etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
+	request.deadline_ms = now_ms() + etcd.settings->timeout_ms;
+	request.endpoints_left = etcd.url.nendpoints - 1;
+	request.token_renewed = false;
+	request.lease_granted = 0;
+	request.message[0] = '\0';
+	memset(&request.answer, 0, sizeof(request.answer));
+	request.answer.number = ask->number;
 
 	/* a write must be based on a generation that was read */
 	if (is_write() &&
-		(cluster == NULL ||
+		(etcd.cluster == NULL ||
 		 (ask->kind != SF_ASK_INITIALIZE &&
-		  (identity == NULL || generation != ask->generation))))
+		  (etcd.identity == NULL || etcd.generation != ask->generation))))
 		conclude(SF_RESULT_CONFLICT);
 	else if (ask->kind == SF_ASK_KEEPALIVE &&
-			 (lease == 0 || lease_owner != ask->record.owner))
+			 (etcd.lease == 0 || etcd.lease_owner != ask->record.owner))
 		conclude(SF_RESULT_ABSENT);
 	else
 		ask_next();
@@ -488,24 +503,24 @@ sf_request_begin(const SfAsk *ask)
 void
 sf_request_fail(const char *problem)
 {
-	snprintf(message, MESSAGE_SIZE, "%s: not understood: %s.",
-			 url.endpoints[endpoint], problem);
+	snprintf(request.message, MESSAGE_SIZE, "%s: not understood: %s.",
+			 etcd.url.endpoints[etcd.endpoint], problem);
 	conclude_failure(true);
 }
 
 bool
 sf_request_is_answered(void)
 {
-	return step == STEP_ANSWER;
+	return request.step == STEP_ANSWER;
 }
 
 /* Return true once for each request, with its answer. */
 bool
 sf_request_answer(SfAnswer *result)
 {
-	if (step != STEP_ANSWER)
+	if (request.step != STEP_ANSWER)
 		return false;
-	step = STEP_NONE;
-	*result = answer;
+	request.step = STEP_NONE;
+	*result = request.answer;
 	return true;
 }

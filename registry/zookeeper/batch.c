@@ -18,11 +18,14 @@
 
 #include "batch.h"
 
-static zhandle_t *handle;
-static SfZooReply **replies;
-static int	nreplies;
-static int	capacity;
-static int	nwaiting;			/* replies that have not come yet */
+static struct
+{
+	zhandle_t  *handle;
+	SfZooReply **replies;
+	int			nreplies;
+	int			capacity;
+	int			nwaiting;		/* replies that have not come yet */
+}			batch;
 
 /* ---- callbacks ---- */
 
@@ -47,7 +50,7 @@ take(SfZooReply *reply, int rc, const struct Stat *stat)
 	if (rc == ZOK && stat != NULL)
 		reply->stat = *stat;
 	reply->is_done = true;
-	nwaiting--;
+	batch.nwaiting--;
 }
 
 static void
@@ -114,15 +117,15 @@ take_names(int rc, const struct String_vector *names, const struct Stat *stat,
 void
 sf_batch_begin(zhandle_t *with)
 {
-	for (int i = 0; i < nreplies; i++)
+	for (int i = 0; i < batch.nreplies; i++)
 	{
-		if (replies[i]->is_done)
-			free_reply(replies[i]);
+		if (batch.replies[i]->is_done)
+			free_reply(batch.replies[i]);
 		else
-			replies[i]->is_forgotten = true;
+			batch.replies[i]->is_forgotten = true;
 	}
-	nreplies = nwaiting = 0;
-	handle = with;
+	batch.nreplies = batch.nwaiting = 0;
+	batch.handle = with;
 }
 
 static SfZooReply *
@@ -130,20 +133,21 @@ new_reply(void)
 {
 	SfZooReply *reply = calloc(1, sizeof(SfZooReply));
 
-	if (nreplies == capacity)
+	if (batch.nreplies == batch.capacity)
 	{
-		int			more = capacity * 2 + 16;
-		SfZooReply **longer = realloc(replies, more * sizeof(*replies));
+		int			more = batch.capacity * 2 + 16;
+		SfZooReply **longer = realloc(batch.replies,
+									  more * sizeof(*batch.replies));
 
 		if (longer == NULL)
 			elog(ERROR, "out of memory");
-		replies = longer;
-		capacity = more;
+		batch.replies = longer;
+		batch.capacity = more;
 	}
 	if (reply == NULL)
 		elog(ERROR, "out of memory");
-	replies[nreplies++] = reply;
-	nwaiting++;
+	batch.replies[batch.nreplies++] = reply;
+	batch.nwaiting++;
 	return reply;
 }
 
@@ -165,7 +169,7 @@ sf_batch_sync(const char *path)
 {
 	SfZooReply *reply = new_reply();
 
-	started(reply, zoo_async(handle, path, take_string, reply));
+	started(reply, zoo_async(batch.handle, path, take_string, reply));
 }
 
 void
@@ -173,7 +177,7 @@ sf_batch_get(const char *path)
 {
 	SfZooReply *reply = new_reply();
 
-	started(reply, zoo_aget(handle, path, 0, take_data, reply));
+	started(reply, zoo_aget(batch.handle, path, 0, take_data, reply));
 }
 
 void
@@ -181,7 +185,7 @@ sf_batch_exists(const char *path)
 {
 	SfZooReply *reply = new_reply();
 
-	started(reply, zoo_aexists(handle, path, 0, take_stat, reply));
+	started(reply, zoo_aexists(batch.handle, path, 0, take_stat, reply));
 }
 
 void
@@ -189,7 +193,8 @@ sf_batch_children(const char *path)
 {
 	SfZooReply *reply = new_reply();
 
-	started(reply, zoo_aget_children2(handle, path, 0, take_names, reply));
+	started(reply, zoo_aget_children2(batch.handle, path, 0, take_names,
+									  reply));
 }
 
 /* Write a node, whatever its version. */
@@ -198,8 +203,8 @@ sf_batch_set(const char *path, const char *data)
 {
 	SfZooReply *reply = new_reply();
 
-	started(reply, zoo_aset(handle, path, data, strlen(data), -1, take_stat,
-							reply));
+	started(reply, zoo_aset(batch.handle, path, data, strlen(data), -1,
+							take_stat, reply));
 }
 
 /* Create an empty node. */
@@ -208,7 +213,7 @@ sf_batch_create(const char *path, const struct ACL_vector *acl)
 {
 	SfZooReply *reply = new_reply();
 
-	started(reply, zoo_acreate(handle, path, "", 0, acl, 0, take_string,
+	started(reply, zoo_acreate(batch.handle, path, "", 0, acl, 0, take_string,
 							   reply));
 }
 
@@ -222,7 +227,7 @@ sf_batch_multi(const zoo_op_t *ops, int n)
 	if (reply->results == NULL)
 		elog(ERROR, "out of memory");
 	reply->nresults = n;
-	started(reply, zoo_amulti(handle, n, ops, reply->results, take_void,
+	started(reply, zoo_amulti(batch.handle, n, ops, reply->results, take_void,
 							  reply));
 }
 
@@ -231,17 +236,17 @@ sf_batch_multi(const zoo_op_t *ops, int n)
 bool
 sf_batch_is_done(void)
 {
-	return nwaiting == 0;
+	return batch.nwaiting == 0;
 }
 
 int
 sf_batch_size(void)
 {
-	return nreplies;
+	return batch.nreplies;
 }
 
 const SfZooReply *
 sf_batch_reply(int i)
 {
-	return replies[i];
+	return batch.replies[i];
 }

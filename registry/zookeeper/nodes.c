@@ -48,53 +48,60 @@ enum
 /* Servers from 3.7 on return this error; the library has no name for it. */
 #define QUOTA_EXCEEDED	(-125)
 
-static const char *prefix;
-static char *problem;
-static size_t problem_size;
-static SfFailure *failure;
+/* Where the nodes are, and where to report a problem. */
+static struct
+{
+	const char *prefix;
+	char	   *problem;
+	size_t		problem_size;
+	SfFailure  *failure;
+}			target;
 
 /* What the names said: lives as long as the request. */
-static char *generation_path;
-static uint32 *nodes;			/* slots, followed by presences */
-static int	nslots;
-static int	npresent;
-static int64 slots_pzxid;		/* last change of the children of "slots" */
-static int64 present_pzxid;
+static struct
+{
+	char	   *generation_path;
+	uint32	   *nodes;			/* slots, followed by presences */
+	int			nslots;
+	int			npresent;
+	int64		slots_pzxid;	/* last change of the children of "slots" */
+	int64		present_pzxid;
+}			listed;
 
 void
 sf_nodes_open(const char *to, char *problem_text, size_t size,
 			  SfFailure *kind)
 {
-	prefix = to;
-	problem = problem_text;
-	problem_size = size;
-	failure = kind;
+	target.prefix = to;
+	target.problem = problem_text;
+	target.problem_size = size;
+	target.failure = kind;
 }
 
 char *
 sf_nodes_path(const char *name)
 {
-	return psprintf("%s/%s", prefix, name);
+	return psprintf("%s/%s", target.prefix, name);
 }
 
 char *
 sf_nodes_path_of(const char *name, uint32 node)
 {
-	return psprintf("%s/%s/%u", prefix, name, node);
+	return psprintf("%s/%s/%u", target.prefix, name, node);
 }
 
 char *
 sf_nodes_generation(uint64 generation)
 {
-	return psprintf("%s/registry/%s", prefix,
+	return psprintf("%s/registry/%s", target.prefix,
 					sf_records_print_number(generation));
 }
 
 SfReading
 sf_nodes_fail(const char *path, const char *what)
 {
-	snprintf(problem, problem_size, "\"%s\": %s", path, what);
-	*failure = SF_FAILURE_OTHER;
+	snprintf(target.problem, target.problem_size, "\"%s\": %s", path, what);
+	*target.failure = SF_FAILURE_OTHER;
 	return SF_READING_FAILED;
 }
 
@@ -105,9 +112,9 @@ sf_nodes_fail_with(const char *path, int rc)
 	(void) sf_nodes_fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
 						 zerror(rc));
 	if (rc == ZNOAUTH)
-		*failure = SF_FAILURE_PERMISSION;
+		*target.failure = SF_FAILURE_PERMISSION;
 	else if (rc == QUOTA_EXCEEDED)
-		*failure = SF_FAILURE_FULL;
+		*target.failure = SF_FAILURE_FULL;
 	return SF_READING_FAILED;
 }
 
@@ -123,12 +130,12 @@ sf_nodes_ask_names(void)
 }
 
 static void
-add_nodes(const struct String_vector *names, int *n)
+add_nodes(const struct String_vector *names, int first, int *n)
 {
 	for (int i = 0; i < names->count; i++)
 	{
 		/* ignore children that are not numbers */
-		if (sf_records_parse_node(names->data[i], &nodes[nslots + npresent]))
+		if (sf_records_parse_node(names->data[i], &listed.nodes[first + *n]))
 			(*n)++;
 	}
 }
@@ -147,7 +154,7 @@ take_generation(const struct String_vector *names, SfRegistry *registry)
 		return sf_nodes_fail(sf_nodes_path("registry"),
 							 "its child is no generation");
 	registry->initialized = true;
-	generation_path = sf_nodes_generation(registry->generation);
+	listed.generation_path = sf_nodes_generation(registry->generation);
 	return SF_READING_DONE;
 }
 
@@ -170,14 +177,15 @@ sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
 									  sf_batch_reply(i)->rc);
 	}
 	*clock_ms = sf_batch_reply(NAMES_BARRIER)->stat.mtime;
-	slots_pzxid = sf_batch_reply(NAMES_SLOTS)->stat.pzxid;
-	present_pzxid = sf_batch_reply(NAMES_PRESENT)->stat.pzxid;
-	nodes = palloc(sizeof(uint32) *
-				   (sf_batch_reply(NAMES_SLOTS)->names.count +
-					sf_batch_reply(NAMES_PRESENT)->names.count + 1));
-	nslots = npresent = 0;
-	add_nodes(&sf_batch_reply(NAMES_SLOTS)->names, &nslots);
-	add_nodes(&sf_batch_reply(NAMES_PRESENT)->names, &npresent);
+	listed.slots_pzxid = sf_batch_reply(NAMES_SLOTS)->stat.pzxid;
+	listed.present_pzxid = sf_batch_reply(NAMES_PRESENT)->stat.pzxid;
+	listed.nodes = palloc(sizeof(uint32) *
+						  (sf_batch_reply(NAMES_SLOTS)->names.count +
+						   sf_batch_reply(NAMES_PRESENT)->names.count + 1));
+	listed.nslots = listed.npresent = 0;
+	add_nodes(&sf_batch_reply(NAMES_SLOTS)->names, 0, &listed.nslots);
+	add_nodes(&sf_batch_reply(NAMES_PRESENT)->names, listed.nslots,
+			  &listed.npresent);
 	return take_generation(&sf_batch_reply(NAMES_GENERATIONS)->names,
 						   registry);
 }
@@ -187,12 +195,12 @@ sf_nodes_ask_values(void)
 {
 	sf_batch_exists(sf_nodes_path("slots"));
 	sf_batch_exists(sf_nodes_path("present"));
-	sf_batch_get(generation_path);
+	sf_batch_get(listed.generation_path);
 	sf_batch_get(sf_nodes_path("shards"));
-	for (int i = 0; i < nslots; i++)
-		sf_batch_get(sf_nodes_path_of("slots", nodes[i]));
-	for (int i = nslots; i < nslots + npresent; i++)
-		sf_batch_get(sf_nodes_path_of("present", nodes[i]));
+	for (int i = 0; i < listed.nslots; i++)
+		sf_batch_get(sf_nodes_path_of("slots", listed.nodes[i]));
+	for (int i = listed.nslots; i < listed.nslots + listed.npresent; i++)
+		sf_batch_get(sf_nodes_path_of("present", listed.nodes[i]));
 	sf_batch_exists(sf_nodes_path("slots"));
 	sf_batch_exists(sf_nodes_path("present"));
 }
@@ -207,10 +215,10 @@ is_one_moment(void)
 	const SfZooReply *present_after = sf_batch_reply(sf_batch_size() - 1);
 
 	return slots_after->stat.version == slots->stat.version &&
-		slots_after->stat.pzxid == slots_pzxid &&
-		slots->stat.pzxid == slots_pzxid &&
-		present_after->stat.pzxid == present_pzxid &&
-		present->stat.pzxid == present_pzxid;
+		slots_after->stat.pzxid == listed.slots_pzxid &&
+		slots->stat.pzxid == listed.slots_pzxid &&
+		present_after->stat.pzxid == listed.present_pzxid &&
+		present->stat.pzxid == listed.present_pzxid;
 }
 
 static SfReading
@@ -223,36 +231,36 @@ take_identity(const SfZooReply *reply, SfRegistry *registry)
 		strlcpy(registry->layout, layout,
 				sizeof(registry->layout)) >= sizeof(registry->layout) ||
 		!sf_json_int64(json, "floor", &registry->floor))
-		return sf_nodes_fail(generation_path, "it is not readable");
+		return sf_nodes_fail(listed.generation_path, "it is not readable");
 	return SF_READING_DONE;
 }
 
 static SfReading
 take_records(SfRegistry *registry)
 {
-	int			n = nslots + npresent;
+	int			n = listed.nslots + listed.npresent;
 	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (n + 1));
 
 	for (int i = 0; i < n; i++)
 	{
 		const SfZooReply *reply = sf_batch_reply(VALUES_FIRST + i);
 		SfSlotRecord *record = &records[i];
-		bool		is_slot = i < nslots;
+		bool		is_slot = i < listed.nslots;
 
-		record->node = nodes[i];
+		record->node = listed.nodes[i];
 		if (is_slot)
 		{
 			record->version = (int64) reply->stat.version + 1;
 			if (reply->stat.mzxid > registry->version)
 			{
 				registry->version = reply->stat.mzxid;
-				registry->newest = nodes[i];
+				registry->newest = listed.nodes[i];
 			}
 		}
 		if (is_slot ? !sf_records_parse(reply->data, record) :
 			!sf_records_parse_owner(reply->data, &record->present))
 			return sf_nodes_fail(sf_nodes_path_of(is_slot ? "slots" :
-												  "present", nodes[i]),
+												  "present", listed.nodes[i]),
 								 "it is not readable");
 	}
 	registry->nrecords = sf_records_join(records, n);
@@ -275,7 +283,7 @@ sf_nodes_take_values(SfRegistry *registry)
 		if (rc != ZOK && rc != ZNONODE)
 			return sf_nodes_fail_with(i == VALUES_SHARDS ?
 									  sf_nodes_path("shards") :
-									  generation_path, rc);
+									  listed.generation_path, rc);
 	}
 	if (!is_one_moment())
 		return SF_READING_MOVED;

@@ -43,31 +43,37 @@ typedef enum Step
 } Step;
 
 /* From open to close. */
-static const SfBackendConfig *settings;
-static MemoryContext lasting;
-static int64 our_session;		/* the last session that may have made a
+static struct
+{
+	const SfBackendConfig *settings;
+	MemoryContext lasting;
+	int64		our_session;	/* the last session that may have made a
 								 * presence */
 
-/* What was last read. */
-static uint64 generation;		/* 0: none */
-static char *layout;
-static int64 highest;			/* of the floor and all untils */
+	/* What was last read. */
+	uint64		generation;		/* 0: none */
+	char	   *layout;
+	int64		highest;		/* of the floor and all untils */
+}			zoo;
 
 /* The request under way. */
-static SfAsk asked;
-static Step step;
-static int64 begun_ms;
-static int64 deadline_ms;
-static int64 host_deadline_ms;	/* then try another host */
-static int	looks;
-static int64 session_before;	/* value of our_session before this write */
-static SfPresent present;
-static SfRegistry registry;
+static struct
+{
+	SfAsk		asked;
+	Step		step;
+	int64		begun_ms;
+	int64		deadline_ms;
+	int64		host_deadline_ms;	/* then try another host */
+	int			looks;
+	int64		session_before; /* value of our_session before this write */
+	SfPresent	present;
+	SfRegistry	registry;
 
-static SfAnswer answer;
-static char problem[PROBLEM_SIZE];	/* without a full stop */
-static SfFailure failure;		/* its kind */
-static char message[PROBLEM_SIZE];
+	SfAnswer	answer;
+	char		problem[PROBLEM_SIZE];	/* without a full stop */
+	SfFailure	failure;		/* its kind */
+	char		message[PROBLEM_SIZE];
+}			request;
 
 static int64
 now_ms(void)
@@ -88,19 +94,20 @@ acl(void)
 static void
 conclude(SfResult result)
 {
-	answer.result = result;
-	snprintf(message, sizeof(message), "%s.", problem);
-	answer.message = result == SF_RESULT_REFUSED ||
-		result == SF_RESULT_UNKNOWN ? message : NULL;
-	answer.failure = failure;
-	step = STEP_ANSWER;
+	request.answer.result = result;
+	snprintf(request.message, sizeof(request.message), "%s.", request.problem);
+	request.answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? request.message : NULL;
+	request.answer.failure = request.failure;
+	request.step = STEP_ANSWER;
 }
 
 /* Answer with a failure; if a write was sent, its outcome is unknown. */
 static void
 conclude_failure(void)
 {
-	conclude(step == STEP_WRITE ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
+	conclude(request.step == STEP_WRITE ?
+			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
 }
 
 /* ---- the steps ---- */
@@ -109,15 +116,16 @@ conclude_failure(void)
 static void
 set_patience(void)
 {
-	int64		left = deadline_ms - now_ms();
+	int64		left = request.deadline_ms - now_ms();
 
-	host_deadline_ms = now_ms() + (sf_session_has_hosts() ? left / 2 : left);
+	request.host_deadline_ms = now_ms() +
+		(sf_session_has_hosts() ? left / 2 : left);
 }
 
 static void
 connect_to_host(void)
 {
-	step = STEP_CONNECT;
+	request.step = STEP_CONNECT;
 	set_patience();
 	sf_session_connect();
 }
@@ -125,7 +133,7 @@ connect_to_host(void)
 static void
 begin_step(Step next)
 {
-	step = next;
+	request.step = next;
 	sf_batch_begin(sf_session_handle());
 	switch (next)
 	{
@@ -136,27 +144,28 @@ begin_step(Step next)
 			sf_nodes_ask_values();
 			break;
 		case STEP_LOOK:
-			sf_nodes_ask_present(asked.record.node);
+			sf_nodes_ask_present(request.asked.record.node);
 			break;
 		case STEP_PARENTS:
 			sf_nodes_ask_parents(acl());
 			break;
 		default:
-			session_before = our_session;
-			if (asked.presence)
-				our_session = sf_session_id();
-			host_deadline_ms = deadline_ms;
-			sf_nodes_ask_write(&asked, &present, sf_session_id(),
-							   sf_session_address(),
-							   asked.kind == SF_ASK_INITIALIZE ?
-							   asked.new_layout_text : layout, acl());
+			request.session_before = zoo.our_session;
+			if (request.asked.presence)
+				zoo.our_session = sf_session_id();
+			request.host_deadline_ms = request.deadline_ms;
+			sf_nodes_ask_write(&request.asked, &request.present,
+							   sf_session_id(), sf_session_address(),
+							   request.asked.kind == SF_ASK_INITIALIZE ?
+							   request.asked.new_layout_text : zoo.layout,
+							   acl());
 	}
 }
 
 static void
 begin_first_step(void)
 {
-	switch (asked.kind)
+	switch (request.asked.kind)
 	{
 		case SF_ASK_READ:
 			begin_step(STEP_NAMES);
@@ -178,16 +187,16 @@ begin_first_step(void)
 static void
 take_names(void)
 {
-	switch (sf_nodes_take_names(&registry, &answer.clock_ms))
+	switch (sf_nodes_take_names(&request.registry, &request.answer.clock_ms))
 	{
 		case SF_READING_DONE:
-			if (registry.initialized)
+			if (request.registry.initialized)
 			{
 				begin_step(STEP_VALUES);
 				break;
 			}
-			generation = 0;
-			answer.registry = &registry;
+			zoo.generation = 0;
+			request.answer.registry = &request.registry;
 			conclude(SF_RESULT_DONE);
 			break;
 		default:
@@ -198,23 +207,23 @@ take_names(void)
 static void
 remember_reading(void)
 {
-	generation = registry.generation;
-	highest = registry.floor;
-	for (int i = 0; i < registry.nrecords; i++)
-		highest = Max(highest, registry.records[i].until);
-	if (layout != NULL)
-		pfree(layout);
-	layout = MemoryContextStrdup(lasting, registry.layout);
+	zoo.generation = request.registry.generation;
+	zoo.highest = request.registry.floor;
+	for (int i = 0; i < request.registry.nrecords; i++)
+		zoo.highest = Max(zoo.highest, request.registry.records[i].until);
+	if (zoo.layout != NULL)
+		pfree(zoo.layout);
+	zoo.layout = MemoryContextStrdup(zoo.lasting, request.registry.layout);
 }
 
 static void
 take_values(void)
 {
-	switch (sf_nodes_take_values(&registry))
+	switch (sf_nodes_take_values(&request.registry))
 	{
 		case SF_READING_DONE:
 			remember_reading();
-			answer.registry = &registry;
+			request.answer.registry = &request.registry;
 			conclude(SF_RESULT_DONE);
 			break;
 		case SF_READING_MOVED:
@@ -228,14 +237,15 @@ take_values(void)
 static void
 take_look(void)
 {
-	if (sf_nodes_take_present(&present) != SF_READING_DONE)
+	if (sf_nodes_take_present(&request.present) != SF_READING_DONE)
 		conclude_failure();
-	else if (asked.kind == SF_ASK_KEEPALIVE)
-		conclude(present.owner == asked.record.owner &&
-				 present.session == sf_session_id() ?
+	else if (request.asked.kind == SF_ASK_KEEPALIVE)
+		conclude(request.present.owner == request.asked.record.owner &&
+				 request.present.session == sf_session_id() ?
 				 SF_RESULT_DONE : SF_RESULT_ABSENT);
-	else if (present.owner != 0 && present.owner != asked.record.owner &&
-			 present.owner != asked.displaced)
+	else if (request.present.owner != 0 &&
+			 request.present.owner != request.asked.record.owner &&
+			 request.present.owner != request.asked.displaced)
 		conclude(SF_RESULT_CONFLICT);
 	else
 		begin_step(STEP_WRITE);
@@ -244,17 +254,18 @@ take_look(void)
 static void
 take_written(void)
 {
-	SfWriting	writing = sf_nodes_take_written(&asked, &answer);
+	SfWriting	writing = sf_nodes_take_written(&request.asked,
+												&request.answer);
 
 	if (writing != SF_WRITING_DONE && writing != SF_WRITING_UNKNOWN)
-		our_session = session_before;
+		zoo.our_session = request.session_before;
 	switch (writing)
 	{
 		case SF_WRITING_DONE:
 			conclude(SF_RESULT_DONE);
 			break;
 		case SF_WRITING_LOOK:
-			if (++looks < MAX_LOOKS)
+			if (++request.looks < MAX_LOOKS)
 				begin_step(STEP_LOOK);
 			else
 				conclude(SF_RESULT_CONFLICT);
@@ -295,8 +306,8 @@ has_replies(void)
 static void
 take_replies(void)
 {
-	answer.clock_step_ms = 1;
-	switch (step)
+	request.answer.clock_step_ms = 1;
+	switch (request.step)
 	{
 		case STEP_NAMES:
 			take_names();
@@ -319,10 +330,10 @@ take_replies(void)
 static void
 add_problem(const char *text)
 {
-	size_t		len = strlen(problem);
+	size_t		len = strlen(request.problem);
 
-	if (strstr(problem, text) == NULL)
-		snprintf(problem + len, sizeof(problem) - len, "%s%s",
+	if (strstr(request.problem, text) == NULL)
+		snprintf(request.problem + len, sizeof(request.problem) - len, "%s%s",
 				 len > 0 ? "; " : "", text);
 }
 
@@ -334,9 +345,9 @@ give_up_host(const char *why)
 
 	sf_session_disconnect(why);
 	add_problem(sf_session_problem());
-	failure = sf_session_failure();
-	may_try = sf_session_next_host() && step != STEP_WRITE &&
-		now_ms() < deadline_ms;
+	request.failure = sf_session_failure();
+	may_try = sf_session_next_host() && request.step != STEP_WRITE &&
+		now_ms() < request.deadline_ms;
 	if (may_try)
 		connect_to_host();
 	else
@@ -349,14 +360,15 @@ void
 sf_request_open(const SfZooLocation *location, const SfBackendConfig *config,
 				MemoryContext context)
 {
-	settings = config;
-	lasting = context;
-	layout = NULL;
-	generation = 0;
-	our_session = 0;
-	step = STEP_NONE;
+	zoo.settings = config;
+	zoo.lasting = context;
+	zoo.layout = NULL;
+	zoo.generation = 0;
+	zoo.our_session = 0;
+	request.step = STEP_NONE;
 	sf_session_open(location, config);
-	sf_nodes_open(location->prefix, problem, sizeof(problem), &failure);
+	sf_nodes_open(location->prefix, request.problem, sizeof(request.problem),
+				  &request.failure);
 }
 
 /*
@@ -366,24 +378,24 @@ sf_request_open(const SfZooLocation *location, const SfBackendConfig *config,
 void
 sf_request_begin(const SfAsk *ask)
 {
-	bool		was_silent = step > STEP_ANSWER &&
-		now_ms() - begun_ms >= settings->timeout_ms / 2;
+	bool		was_silent = request.step > STEP_ANSWER &&
+		now_ms() - request.begun_ms >= zoo.settings->timeout_ms / 2;
 
-	asked = *ask;
-	asked.new_floor = Max(asked.new_floor, highest);
-	begun_ms = now_ms();
-	deadline_ms = begun_ms + settings->timeout_ms;
-	looks = 0;
-	problem[0] = '\0';
-	failure = SF_FAILURE_OTHER;
-	memset(&answer, 0, sizeof(answer));
-	memset(&present, 0, sizeof(present));
-	answer.number = ask->number;
+	request.asked = *ask;
+	request.asked.new_floor = Max(request.asked.new_floor, zoo.highest);
+	request.begun_ms = now_ms();
+	request.deadline_ms = request.begun_ms + zoo.settings->timeout_ms;
+	request.looks = 0;
+	request.problem[0] = '\0';
+	request.failure = SF_FAILURE_OTHER;
+	memset(&request.answer, 0, sizeof(request.answer));
+	memset(&request.present, 0, sizeof(request.present));
+	request.answer.number = ask->number;
 
-	step = STEP_CONNECT;
+	request.step = STEP_CONNECT;
 	sf_session_count_hosts();
 	if (ask->kind == SF_ASK_CLAIM && sf_session_id() != 0 &&
-		sf_session_id() == our_session)
+		sf_session_id() == zoo.our_session)
 		sf_session_end();
 	else if (was_silent)
 	{
@@ -396,7 +408,7 @@ sf_request_begin(const SfAsk *ask)
 	/* a write must be based on a generation that was read */
 	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_KEEPALIVE &&
 		ask->kind != SF_ASK_INITIALIZE &&
-		(generation == 0 || generation != ask->generation))
+		(zoo.generation == 0 || zoo.generation != ask->generation))
 		conclude(SF_RESULT_CONFLICT);
 	else if (sf_session_go_on() == SF_SESSION_UP)
 		begin_first_step();
@@ -410,20 +422,20 @@ sf_request_go_on(void)
 {
 	SfSessionState state = sf_session_go_on();
 
-	while (step > STEP_ANSWER)
+	while (request.step > STEP_ANSWER)
 	{
-		Step		before = step;
+		Step		before = request.step;
 
-		if (step == STEP_CONNECT && state == SF_SESSION_UP)
+		if (request.step == STEP_CONNECT && state == SF_SESSION_UP)
 			begin_first_step();
-		else if (step > STEP_CONNECT && has_replies())
+		else if (request.step > STEP_CONNECT && has_replies())
 			take_replies();
 		else if (state == SF_SESSION_DOWN)
 			give_up_host(NULL);
-		else if (now_ms() >= host_deadline_ms)
+		else if (now_ms() >= request.host_deadline_ms)
 			give_up_host("it does not answer");
 		state = sf_session_go_on();
-		if (step == before && state != SF_SESSION_DOWN)
+		if (request.step == before && state != SF_SESSION_DOWN)
 			return;
 	}
 }
@@ -433,9 +445,9 @@ void
 sf_request_fail(const char *what)
 {
 	sf_batch_begin(NULL);
-	snprintf(problem, sizeof(problem), "%s: not understood: %s",
+	snprintf(request.problem, sizeof(request.problem), "%s: not understood: %s",
 			 sf_session_host(), what);
-	failure = SF_FAILURE_OTHER;
+	request.failure = SF_FAILURE_OTHER;
 	conclude_failure();
 }
 
@@ -443,20 +455,20 @@ sf_request_fail(const char *what)
 int64
 sf_request_patience(void)
 {
-	if (step == STEP_NONE)
+	if (request.step == STEP_NONE)
 		return -1;
-	if (step == STEP_ANSWER)
+	if (request.step == STEP_ANSWER)
 		return 0;
-	return Max(host_deadline_ms - now_ms(), 0);
+	return Max(request.host_deadline_ms - now_ms(), 0);
 }
 
 /* Return true once for each request, with its answer. */
 bool
 sf_request_answer(SfAnswer *result)
 {
-	if (step != STEP_ANSWER)
+	if (request.step != STEP_ANSWER)
 		return false;
-	step = STEP_NONE;
-	*result = answer;
+	request.step = STEP_NONE;
+	*result = request.answer;
 	return true;
 }

@@ -38,28 +38,35 @@
 /* The longest time-out of a real ZooKeeper. */
 #define MAX_TIMEOUT_MS		(24 * 3600 * 1000)
 
-static const SfBackendConfig *settings;
-static SfZooLocation location;
-static int	host;				/* the host in use */
-static int	hosts_left;			/* further hosts that this request may try */
-static int	turn;				/* the address of the host in use */
-static int	naddresses;			/* of the host; 0: not looked up yet */
+/* Where to connect. */
+static struct
+{
+	const SfBackendConfig *settings;
+	SfZooLocation location;
+	int			current;		/* the host in use */
+	int			left;			/* further hosts that this request may try */
+	int			turn;			/* the address of the host in use */
+	int			naddresses;		/* of the host; 0: not looked up yet */
+}			hosts;
 
 /* The session; its ID is 0 if there is none. */
 static clientid_t session;
 
 /* The connection. */
-static SfSessionState state;
-static bool is_looking_up;
-static zhandle_t *handle;
-static int	sock = -1;			/* the library closes it */
-static char peer[SF_LOOKUP_TEXT];
-static char our_address[SF_ADDRESS_SIZE];
-static bool has_digest;
-static bool is_lost;			/* the connection is lost, and lose() is not
+static struct
+{
+	SfSessionState state;
+	bool		is_looking_up;
+	zhandle_t  *handle;
+	int			sock;			/* the library closes it */
+	char		peer[SF_LOOKUP_TEXT];
+	char		our_address[SF_ADDRESS_SIZE];
+	bool		has_digest;
+	bool		is_lost;		/* the connection is lost, and lose() is not
 								 * called yet */
-static char problem[PROBLEM_SIZE];
-static SfFailure failure;		/* its kind */
+	char		problem[PROBLEM_SIZE];
+	SfFailure	failure;		/* its kind */
+}			conn = {.sock = -1};
 
 /* ---- problems ---- */
 
@@ -67,9 +74,9 @@ static SfFailure failure;		/* its kind */
 static void
 set_problem(const char *text)
 {
-	snprintf(problem, sizeof(problem), "%s: %s", location.uri.hosts[host],
-			 text);
-	failure = SF_FAILURE_UNREACHABLE;
+	snprintf(conn.problem, sizeof(conn.problem), "%s: %s",
+			 sf_session_host(), text);
+	conn.failure = SF_FAILURE_UNREACHABLE;
 }
 
 /*
@@ -96,7 +103,7 @@ take_log(const char *message)
 static bool
 is_open(void)
 {
-	int			now = zoo_state(handle);
+	int			now = zoo_state(conn.handle);
 
 	return now == ZOO_CONNECTING_STATE || now == ZOO_ASSOCIATING_STATE ||
 		now == ZOO_CONNECTED_STATE || now == ZOO_READONLY_STATE;
@@ -111,18 +118,18 @@ is_open(void)
 static void
 close_handle(bool ends_session)
 {
-	struct pollfd fd = {.fd = sock, .events = POLLOUT};
+	struct pollfd fd = {.fd = conn.sock, .events = POLLOUT};
 	int			saved = errno;
 
-	if (handle == NULL)
+	if (conn.handle == NULL)
 		return;
-	if (is_open() && sock >= 0)
-		shutdown(sock, ends_session && poll(&fd, 1, 0) == 1 &&
+	if (is_open() && conn.sock >= 0)
+		shutdown(conn.sock, ends_session && poll(&fd, 1, 0) == 1 &&
 				 (fd.revents & POLLOUT) != 0 ? SHUT_RD : SHUT_RDWR);
-	zookeeper_close(handle);
-	handle = NULL;
-	sock = -1;
-	is_lost = false;
+	zookeeper_close(conn.handle);
+	conn.handle = NULL;
+	conn.sock = -1;
+	conn.is_lost = false;
 	ReleaseExternalFD();
 	errno = saved;
 }
@@ -134,8 +141,8 @@ sf_session_disconnect(const char *text)
 	if (text != NULL)
 		set_problem(text);
 	close_handle(false);
-	is_looking_up = false;
-	state = SF_SESSION_DOWN;
+	conn.is_looking_up = false;
+	conn.state = SF_SESSION_DOWN;
 }
 
 /* End the session, and with it the ephemeral nodes. */
@@ -144,8 +151,8 @@ sf_session_end(void)
 {
 	close_handle(session.client_id != 0);
 	memset(&session, 0, sizeof(session));
-	is_looking_up = false;
-	state = SF_SESSION_DOWN;
+	conn.is_looking_up = false;
+	conn.state = SF_SESSION_DOWN;
 }
 
 /* Make a handle for the address in "peer", in the session if there is one. */
@@ -155,13 +162,14 @@ make_handle(void)
 	char	   *digest;
 	char		reason[SF_REASON_SIZE];
 
-	if (!sf_zoo_location_digest(&location, &digest, reason, sizeof(reason)))
+	if (!sf_zoo_location_digest(&hosts.location, &digest, reason,
+								sizeof(reason)))
 	{
 		/* the reason is a sentence: remove its full stop */
-		strlcpy(problem, reason, sizeof(problem));
-		problem[strlen(problem) - 1] = '\0';
-		failure = SF_FAILURE_LOGIN;
-		state = SF_SESSION_DOWN;
+		strlcpy(conn.problem, reason, sizeof(conn.problem));
+		conn.problem[strlen(conn.problem) - 1] = '\0';
+		conn.failure = SF_FAILURE_LOGIN;
+		conn.state = SF_SESSION_DOWN;
 		return;
 	}
 	if (!AcquireExternalFD())
@@ -171,20 +179,21 @@ make_handle(void)
 	}
 	zoo_set_debug_level(ZOO_LOG_LEVEL_ERROR);
 	set_problem("there is no connection");
-	handle = zookeeper_init2(peer, NULL, (int) settings->presence_ms,
-							 session.client_id == 0 ? NULL : &session, NULL,
-							 ZOO_NO_LOG_CLIENTENV, take_log);
-	if (handle == NULL)
+	conn.handle = zookeeper_init2(conn.peer, NULL,
+								  (int) hosts.settings->presence_ms,
+								  session.client_id == 0 ? NULL : &session,
+								  NULL, ZOO_NO_LOG_CLIENTENV, take_log);
+	if (conn.handle == NULL)
 	{
 		ReleaseExternalFD();
 		sf_session_disconnect(strerror(errno));
 		return;
 	}
 	/* use only the address given */
-	zoo_set_servers_resolution_delay(handle, -1);
-	has_digest = digest != NULL;
-	if (has_digest &&
-		zoo_add_auth(handle, "digest", digest, (int) strlen(digest), NULL,
+	zoo_set_servers_resolution_delay(conn.handle, -1);
+	conn.has_digest = digest != NULL;
+	if (conn.has_digest &&
+		zoo_add_auth(conn.handle, "digest", digest, (int) strlen(digest), NULL,
 					 NULL) != ZOK)
 		sf_session_disconnect("this server is out of memory");
 }
@@ -194,35 +203,35 @@ void
 sf_session_connect(void)
 {
 	sf_session_disconnect(NULL);
-	if (turn == 0)
-		sf_lookup_begin(host, location.uri.hosts[host]);
-	is_looking_up = true;
-	state = SF_SESSION_CONNECTING;
+	if (hosts.turn == 0)
+		sf_lookup_begin(hosts.current, sf_session_host());
+	conn.is_looking_up = true;
+	conn.state = SF_SESSION_CONNECTING;
 }
 
 /* Begin a round: every host may be tried, first the one in use. */
 void
 sf_session_count_hosts(void)
 {
-	hosts_left = location.uri.nhosts - 1;
+	hosts.left = hosts.location.uri.nhosts - 1;
 }
 
 /* Return true if another host or address is left to try. */
 bool
 sf_session_has_hosts(void)
 {
-	return hosts_left > 0 || turn + 1 < naddresses;
+	return hosts.left > 0 || hosts.turn + 1 < hosts.naddresses;
 }
 
 /* Move on to the next address or host; false if all were tried. */
 bool
 sf_session_next_host(void)
 {
-	if (++turn < naddresses)
+	if (++hosts.turn < hosts.naddresses)
 		return true;
-	turn = naddresses = 0;
-	host = (host + 1) % location.uri.nhosts;
-	return hosts_left-- > 0;
+	hosts.turn = hosts.naddresses = 0;
+	hosts.current = (hosts.current + 1) % hosts.location.uri.nhosts;
+	return hosts.left-- > 0;
 }
 
 /* Find our end of the connection, for people to see. */
@@ -232,29 +241,29 @@ find_address(void)
 	struct sockaddr_storage address;
 	socklen_t	len = sizeof(address);
 
-	if (getsockname(sock, (struct sockaddr *) &address, &len) != 0 ||
-		getnameinfo((struct sockaddr *) &address, len, our_address,
-					sizeof(our_address), NULL, 0, NI_NUMERICHOST) != 0)
-		our_address[0] = '\0';
+	if (getsockname(conn.sock, (struct sockaddr *) &address, &len) != 0 ||
+		getnameinfo((struct sockaddr *) &address, len, conn.our_address,
+					sizeof(conn.our_address), NULL, 0, NI_NUMERICHOST) != 0)
+		conn.our_address[0] = '\0';
 }
 
 /* Handle the end of a connection, on which the library has given up. */
 static void
 lose(void)
 {
-	is_lost = false;
-	if (zoo_state(handle) == ZOO_EXPIRED_SESSION_STATE)
+	conn.is_lost = false;
+	if (zoo_state(conn.handle) == ZOO_EXPIRED_SESSION_STATE)
 	{
 		/* begin another session at once */
 		close_handle(false);
 		memset(&session, 0, sizeof(session));
-		state = SF_SESSION_CONNECTING;
+		conn.state = SF_SESSION_CONNECTING;
 		make_handle();
 	}
-	else if (zoo_state(handle) == ZOO_AUTH_FAILED_STATE)
+	else if (zoo_state(conn.handle) == ZOO_AUTH_FAILED_STATE)
 	{
 		sf_session_disconnect("the user and the password are refused");
-		failure = SF_FAILURE_LOGIN;
+		conn.failure = SF_FAILURE_LOGIN;
 	}
 	else
 		sf_session_disconnect(NULL);
@@ -263,7 +272,7 @@ lose(void)
 static void
 arrive(void)
 {
-	int			timeout_ms = zoo_recv_timeout(handle);
+	int			timeout_ms = zoo_recv_timeout(conn.handle);
 
 	if (timeout_ms <= 0 || timeout_ms > MAX_TIMEOUT_MS)
 	{
@@ -271,10 +280,10 @@ arrive(void)
 		sf_session_disconnect("this is no ZooKeeper");
 		return;
 	}
-	session = *zoo_client_id(handle);
-	turn = 0;
+	session = *zoo_client_id(conn.handle);
+	hosts.turn = 0;
 	find_address();
-	state = SF_SESSION_UP;
+	conn.state = SF_SESSION_UP;
 }
 
 /* Ask which events the library waits for; false if it has given up. */
@@ -284,15 +293,16 @@ ask_library(int *interest, struct timeval *wait)
 	int			fd;
 
 	/* the library closed the connection while a request was sent */
-	if (sock >= 0 && !is_open())
-		is_lost = true;
+	if (conn.sock >= 0 && !is_open())
+		conn.is_lost = true;
 	*interest = 0;
-	if (!is_lost &&
-		(zookeeper_interest(handle, &fd, interest, wait) != ZOK || fd < 0))
-		is_lost = true;
-	if (!is_lost)
-		sock = fd;
-	return !is_lost;
+	if (!conn.is_lost &&
+		(zookeeper_interest(conn.handle, &fd, interest, wait) != ZOK ||
+		 fd < 0))
+		conn.is_lost = true;
+	if (!conn.is_lost)
+		conn.sock = fd;
+	return !conn.is_lost;
 }
 
 /* Do once what needs no waiting.  Return true if there may be more. */
@@ -308,9 +318,9 @@ process(void)
 	if (!ask_library(&interest, &wait))
 	{
 		lose();
-		return handle != NULL;
+		return conn.handle != NULL;
 	}
-	fd.fd = sock;
+	fd.fd = conn.sock;
 	fd.events = ((interest & ZOOKEEPER_READ) != 0 ? POLLIN : 0) |
 		((interest & ZOOKEEPER_WRITE) != 0 ? POLLOUT : 0);
 	if (poll(&fd, 1, 0) <= 0)
@@ -319,15 +329,15 @@ process(void)
 		events |= ZOOKEEPER_READ;
 	if ((fd.revents & (POLLOUT | POLLERR | POLLHUP)) != 0)
 		events |= ZOOKEEPER_WRITE;
-	result = zookeeper_process(handle, events);
+	result = zookeeper_process(conn.handle, events);
 	if ((result != ZOK && result != ZNOTHING) || !is_open())
 		lose();
-	else if (state == SF_SESSION_CONNECTING &&
-			 zoo_state(handle) == ZOO_CONNECTED_STATE)
+	else if (conn.state == SF_SESSION_CONNECTING &&
+			 zoo_state(conn.handle) == ZOO_CONNECTED_STATE)
 		arrive();
 	else if (result == ZNOTHING)
 		return false;			/* only part of a message has come */
-	return handle != NULL;
+	return conn.handle != NULL;
 }
 
 /* Continue as far as that is possible without waiting. */
@@ -336,24 +346,25 @@ sf_session_go_on(void)
 {
 	char		text[SF_LOOKUP_TEXT];
 
-	if (is_looking_up)
+	if (conn.is_looking_up)
 	{
-		switch (sf_lookup_look(host, turn, text, &naddresses))
+		switch (sf_lookup_look(hosts.current, hosts.turn, text,
+							   &hosts.naddresses))
 		{
 			case SF_LOOKUP_UNDER_WAY:
-				return state;
+				return conn.state;
 			case SF_LOOKUP_FAILED:
 				sf_session_disconnect(text);
-				return state;
+				return conn.state;
 			case SF_LOOKUP_DONE:
-				is_looking_up = false;
-				strlcpy(peer, text, sizeof(peer));
+				conn.is_looking_up = false;
+				strlcpy(conn.peer, text, sizeof(conn.peer));
 				make_handle();
 		}
 	}
-	while (handle != NULL && process())
+	while (conn.handle != NULL && process())
 		;
-	return state;
+	return conn.state;
 }
 
 int
@@ -362,9 +373,9 @@ sf_session_sockets(SfSocket *sockets, int64 *timeout_ms)
 	struct timeval wait;
 	int			interest;
 
-	if (is_looking_up)
+	if (conn.is_looking_up)
 		*timeout_ms = LOOKUP_EVERY_MS;
-	if (handle == NULL)
+	if (conn.handle == NULL)
 		return 0;
 	if (!ask_library(&interest, &wait))
 	{
@@ -372,7 +383,7 @@ sf_session_sockets(SfSocket *sockets, int64 *timeout_ms)
 		return 0;
 	}
 	*timeout_ms = (int64) wait.tv_sec * 1000 + wait.tv_usec / 1000 + 1;
-	sockets[0].fd = sock;
+	sockets[0].fd = conn.sock;
 	sockets[0].readable = (interest & ZOOKEEPER_READ) != 0;
 	sockets[0].writeable = (interest & ZOOKEEPER_WRITE) != 0;
 	return 1;
@@ -383,7 +394,7 @@ sf_session_sockets(SfSocket *sockets, int64 *timeout_ms)
 zhandle_t *
 sf_session_handle(void)
 {
-	return handle;
+	return conn.handle;
 }
 
 /* Return the session's ID; 0 if there is none. */
@@ -397,42 +408,42 @@ sf_session_id(void)
 const char *
 sf_session_address(void)
 {
-	return our_address;
+	return conn.our_address;
 }
 
 const char *
 sf_session_host(void)
 {
-	return location.uri.hosts[host];
+	return hosts.location.uri.hosts[hosts.current];
 }
 
 /* Return why there is no connection, without a full stop. */
 const char *
 sf_session_problem(void)
 {
-	return problem;
+	return conn.problem;
 }
 
 SfFailure
 sf_session_failure(void)
 {
-	return failure;
+	return conn.failure;
 }
 
 /* Return true if nodes shall be accessible to our user alone. */
 bool
 sf_session_has_digest(void)
 {
-	return has_digest;
+	return conn.has_digest;
 }
 
 void
 sf_session_open(const SfZooLocation *to, const SfBackendConfig *config)
 {
-	location = *to;
-	settings = config;
-	host = turn = naddresses = 0;
-	our_address[0] = '\0';
+	hosts.location = *to;
+	hosts.settings = config;
+	hosts.current = hosts.turn = hosts.naddresses = 0;
+	conn.our_address[0] = '\0';
 }
 
 void

@@ -27,10 +27,14 @@
 /* How often to check whether the worker is there. */
 #define LOOK_MS		1000
 
-static dsm_segment *segment;
-static shm_mq_handle *queue;
-static SfJobKind kind;
-static int	worker_pid;			/* the worker that got the job */
+/* The job of this session. */
+static struct
+{
+	dsm_segment *segment;
+	shm_mq_handle *queue;
+	SfJobKind	kind;
+	int			worker_pid;		/* the worker that got the job */
+}			submitted;
 
 static uint32 wait_event_mailbox = 0;
 static uint32 wait_event_job = 0;
@@ -122,11 +126,11 @@ post(void)
 	bool		posted = false;
 
 	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
-	worker_pid = mailbox->pid;
-	if (worker_pid != 0 && mailbox->job == DSM_HANDLE_INVALID)
+	submitted.worker_pid = mailbox->pid;
+	if (submitted.worker_pid != 0 && mailbox->job == DSM_HANDLE_INVALID)
 	{
 		posted = true;
-		mailbox->job = dsm_segment_handle(segment);
+		mailbox->job = dsm_segment_handle(submitted.segment);
 		SetLatch(mailbox->worker);
 	}
 	LWLockRelease(sf_shmem->lock);
@@ -142,7 +146,7 @@ post_when_free(void)
 	ConditionVariablePrepareToSleep(&mailbox->changed);
 	while (!post())
 	{
-		if (worker_pid == 0)
+		if (submitted.worker_pid == 0)
 			refuse_without_worker();
 		(void) ConditionVariableTimedSleep(&mailbox->changed, LOOK_MS,
 										   sf_wait_event(&wait_event_mailbox,
@@ -157,10 +161,11 @@ receive(Size size)
 {
 	for (;;)
 	{
-		bool		working = is_working(worker_pid);
+		bool		working = is_working(submitted.worker_pid);
 		Size		received;
 		void	   *message;
-		shm_mq_result result = shm_mq_receive(queue, &received, &message,
+		shm_mq_result result = shm_mq_receive(submitted.queue, &received,
+											  &message,
 											  true);
 
 		if (result == SHM_MQ_SUCCESS)
@@ -170,7 +175,7 @@ receive(Size size)
 			return message;
 		}
 		if (result == SHM_MQ_DETACHED || !working)
-			refuse_failed(kind == SF_JOB_SLOTS ? SF_JOB_REFUSED :
+			refuse_failed(submitted.kind == SF_JOB_SLOTS ? SF_JOB_REFUSED :
 						  SF_JOB_UNKNOWN,
 						  "The worker that was asking it has ended.", NULL);
 		(void) WaitLatch(MyLatch,
@@ -195,14 +200,15 @@ sf_job_begin(const SfJob *job)
 	SfJob	   *posted;
 	const SfJobReply *reply;
 
-	kind = job->kind;
-	segment = dsm_create(SF_JOB_SIZE, 0);
-	posted = dsm_segment_address(segment);
+	submitted.kind = job->kind;
+	submitted.segment = dsm_create(SF_JOB_SIZE, 0);
+	posted = dsm_segment_address(submitted.segment);
 	*posted = *job;
 	posted->magic = SF_JOB_MAGIC;
 	shm_mq_create(SF_JOB_QUEUE(posted), SF_JOB_QUEUE_SIZE);
 	shm_mq_set_receiver(SF_JOB_QUEUE(posted), MyProc);
-	queue = shm_mq_attach(SF_JOB_QUEUE(posted), segment, NULL);
+	submitted.queue = shm_mq_attach(SF_JOB_QUEUE(posted), submitted.segment,
+									NULL);
 	post_when_free();
 	reply = receive(sizeof(SfJobReply));
 	if (reply->end != SF_JOB_DONE)
@@ -220,6 +226,6 @@ sf_job_next(void)
 void
 sf_job_end(void)
 {
-	shm_mq_detach(queue);
-	dsm_detach(segment);
+	shm_mq_detach(submitted.queue);
+	dsm_detach(submitted.segment);
 }
