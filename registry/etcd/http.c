@@ -48,7 +48,7 @@ static struct
 /* ---- callbacks ---- */
 
 static size_t
-give(char *buffer, size_t size, size_t n, void *unused)
+send_data(char *buffer, size_t size, size_t n, void *unused)
 {
 	size_t		len = Min(http.request_len - http.request_sent, size * n);
 
@@ -58,7 +58,7 @@ give(char *buffer, size_t size, size_t n, void *unused)
 }
 
 static size_t
-take(char *data, size_t size, size_t n, void *unused)
+receive_data(char *data, size_t size, size_t n, void *unused)
 {
 	size_t		len = size * n;
 	char	   *longer;
@@ -77,7 +77,7 @@ take(char *data, size_t size, size_t n, void *unused)
 
 /* Read an answer's Date header, which has whole seconds. */
 static size_t
-take_header(char *line, size_t size, size_t n, void *unused)
+receive_header(char *line, size_t size, size_t n, void *unused)
 {
 	char		date[64];
 	size_t		len = size * n;
@@ -97,7 +97,7 @@ take_header(char *line, size_t size, size_t n, void *unused)
 /* ---- a request ---- */
 
 static void
-drop(void)
+end_request(void)
 {
 	if (http.is_busy)
 		curl_multi_remove_handle(http.multi, http.easy);
@@ -140,10 +140,12 @@ sf_http_open(const char *cacert, const char *cert, const char *key)
 		curl_easy_setopt(http.easy, CURLOPT_ERRORBUFFER,
 						 http.problem) == CURLE_OK &&
 		curl_easy_setopt(http.easy, CURLOPT_POST, 1L) == CURLE_OK &&
-		curl_easy_setopt(http.easy, CURLOPT_READFUNCTION, give) == CURLE_OK &&
-		curl_easy_setopt(http.easy, CURLOPT_WRITEFUNCTION, take) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_READFUNCTION,
+						 send_data) == CURLE_OK &&
+		curl_easy_setopt(http.easy, CURLOPT_WRITEFUNCTION,
+						 receive_data) == CURLE_OK &&
 		curl_easy_setopt(http.easy, CURLOPT_HEADERFUNCTION,
-						 take_header) == CURLE_OK;
+						 receive_header) == CURLE_OK;
 #if LIBCURL_VERSION_NUM >= 0x075700
 	/* when we give up, do not wait for the thread that resolves a name */
 	ok = ok && curl_easy_setopt(http.easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
@@ -180,7 +182,7 @@ sf_http_post(const char *url, const char *token, const char *text,
 {
 	bool		ok = true;
 
-	drop();
+	end_request();
 	http.problem[0] = '\0';
 	http.request = strdup(text);
 	http.request_len = strlen(text);
@@ -346,7 +348,7 @@ sf_http_sockets(SfSocket *sockets, int64 *timeout_ms)
 void
 sf_http_cancel(void)
 {
-	drop();
+	end_request();
 	http.is_failed = false;
 }
 

@@ -40,7 +40,7 @@ static struct
 }			lookups[SF_URI_HOSTS];
 
 static void
-forget(int number)
+free_lookup(int number)
 {
 	if (lookups[number].found != NULL)
 		freeaddrinfo(lookups[number].found);
@@ -85,7 +85,7 @@ sf_lookup_begin(int number, const char *host)
 {
 	if (lookups[number].is_under_way)
 		return;
-	forget(number);
+	free_lookup(number);
 	lookups[number].result = EAI_MEMORY;
 	if (!set_host(number, host) || look_up(number, AI_NUMERICHOST))
 		return;
@@ -124,7 +124,7 @@ take_result(int number)
  * brackets, which is how libzookeeper takes it; or what has gone wrong.
  */
 SfLookupState
-sf_lookup_look(int number, int turn, char *text, int *n)
+sf_lookup_get(int number, int turn, char *text, int *n)
 {
 	struct addrinfo *wanted = NULL;
 	char		name[SF_LOOKUP_TEXT / 2];

@@ -18,7 +18,7 @@ typedef enum SfLookupState
 } SfLookupState;
 
 extern void sf_lookup_begin(int number, const char *host);
-extern SfLookupState sf_lookup_look(int number, int turn, char *text,
-									int *n);
+extern SfLookupState sf_lookup_get(int number, int turn, char *text,
+								   int *n);
 
 #endif							/* SF_ZOO_LOOKUP_H */

@@ -410,7 +410,7 @@ sf_request_begin(const SfAsk *ask)
 		ask->kind != SF_ASK_INITIALIZE &&
 		(zoo.generation == 0 || zoo.generation != ask->generation))
 		conclude(SF_RESULT_CONFLICT);
-	else if (sf_session_go_on() == SF_SESSION_UP)
+	else if (sf_session_continue() == SF_SESSION_UP)
 		begin_first_step();
 	else
 		connect_to_host();
@@ -418,9 +418,9 @@ sf_request_begin(const SfAsk *ask)
 
 /* Continue as far as that is possible without waiting. */
 void
-sf_request_go_on(void)
+sf_request_continue(void)
 {
-	SfSessionState state = sf_session_go_on();
+	SfSessionState state = sf_session_continue();
 
 	while (request.step > STEP_ANSWER)
 	{
@@ -434,7 +434,7 @@ sf_request_go_on(void)
 			give_up_host(NULL);
 		else if (now_ms() >= request.host_deadline_ms)
 			give_up_host("it does not answer");
-		state = sf_session_go_on();
+		state = sf_session_continue();
 		if (request.step == before && state != SF_SESSION_DOWN)
 			return;
 	}
@@ -451,7 +451,7 @@ sf_request_fail(const char *what)
 	conclude_failure();
 }
 
-/* Return in how many ms to call sf_request_go_on(); -1: no limit. */
+/* Return in how many ms to call sf_request_continue(); -1: no limit. */
 int64
 sf_request_patience(void)
 {

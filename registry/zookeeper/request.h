@@ -17,7 +17,7 @@ extern void sf_request_open(const SfZooLocation *location,
 							const SfBackendConfig *config,
 							MemoryContext context);
 extern void sf_request_begin(const SfAsk *ask); /* may throw */
-extern void sf_request_go_on(void); /* may throw */
+extern void sf_request_continue(void);	/* may throw */
 extern void sf_request_fail(const char *problem);
 extern int64 sf_request_patience(void);
 extern bool sf_request_answer(SfAnswer *answer);

@@ -62,8 +62,8 @@ static struct
 	char		peer[SF_LOOKUP_TEXT];
 	char		our_address[SF_ADDRESS_SIZE];
 	bool		has_digest;
-	bool		is_lost;		/* the connection is lost, and lose() is not
-								 * called yet */
+	bool		is_lost;		/* the connection is lost, and handle_loss()
+								 * is not called yet */
 	char		problem[PROBLEM_SIZE];
 	SfFailure	failure;		/* its kind */
 }			conn = {.sock = -1};
@@ -249,7 +249,7 @@ find_address(void)
 
 /* Handle the end of a connection, on which the library has given up. */
 static void
-lose(void)
+handle_loss(void)
 {
 	conn.is_lost = false;
 	if (zoo_state(conn.handle) == ZOO_EXPIRED_SESSION_STATE)
@@ -270,7 +270,7 @@ lose(void)
 }
 
 static void
-arrive(void)
+begin_session(void)
 {
 	int			timeout_ms = zoo_recv_timeout(conn.handle);
 
@@ -317,7 +317,7 @@ process(void)
 
 	if (!ask_library(&interest, &wait))
 	{
-		lose();
+		handle_loss();
 		return conn.handle != NULL;
 	}
 	fd.fd = conn.sock;
@@ -331,10 +331,10 @@ process(void)
 		events |= ZOOKEEPER_WRITE;
 	result = zookeeper_process(conn.handle, events);
 	if ((result != ZOK && result != ZNOTHING) || !is_open())
-		lose();
+		handle_loss();
 	else if (conn.state == SF_SESSION_CONNECTING &&
 			 zoo_state(conn.handle) == ZOO_CONNECTED_STATE)
-		arrive();
+		begin_session();
 	else if (result == ZNOTHING)
 		return false;			/* only part of a message has come */
 	return conn.handle != NULL;
@@ -342,14 +342,14 @@ process(void)
 
 /* Continue as far as that is possible without waiting. */
 SfSessionState
-sf_session_go_on(void)
+sf_session_continue(void)
 {
 	char		text[SF_LOOKUP_TEXT];
 
 	if (conn.is_looking_up)
 	{
-		switch (sf_lookup_look(hosts.current, hosts.turn, text,
-							   &hosts.naddresses))
+		switch (sf_lookup_get(hosts.current, hosts.turn, text,
+							  &hosts.naddresses))
 		{
 			case SF_LOOKUP_UNDER_WAY:
 				return conn.state;

@@ -30,7 +30,7 @@ extern bool sf_session_has_hosts(void);
 extern void sf_session_disconnect(const char *problem);
 extern void sf_session_end(void);
 
-extern SfSessionState sf_session_go_on(void);
+extern SfSessionState sf_session_continue(void);
 extern int	sf_session_sockets(SfSocket *sockets, int64 *timeout_ms);
 
 extern zhandle_t *sf_session_handle(void);

@@ -27,9 +27,9 @@ begin(const void *ask)
 }
 
 static void
-go_on(const void *unused)
+continue_request(const void *unused)
 {
-	sf_request_go_on();
+	sf_request_continue();
 }
 
 static void
@@ -91,7 +91,7 @@ get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 static bool
 receive_answer(SfAnswer *answer)
 {
-	sf_harness_call(go_on, NULL, sf_request_fail);
+	sf_harness_call(continue_request, NULL, sf_request_fail);
 	return sf_request_answer(answer);
 }
 

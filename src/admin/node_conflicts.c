@@ -147,14 +147,14 @@ compare_descending(const void *a, const void *b)
 
 /* Sort the IDs found, and keep the wanted number. */
 static void
-cut(Reading *reading)
+keep_highest(Reading *reading)
 {
 	qsort(reading->ids, reading->nids, sizeof(int64), compare_descending);
 	reading->nids = Min(reading->nids, reading->max_ids);
 }
 
 static bool
-keep(int64 id, uint64 nth, void *arg)
+collect(int64 id, uint64 nth, void *arg)
 {
 	Reading    *reading = arg;
 
@@ -164,7 +164,7 @@ keep(int64 id, uint64 nth, void *arg)
 	{
 		if (reading->nids == reading->room &&
 			reading->nids / 2 >= reading->max_ids)
-			cut(reading);
+			keep_highest(reading);
 		if (reading->nids == reading->room)
 		{
 			reading->room *= 2;
@@ -206,10 +206,10 @@ read_above(SfColumn *column, Reading *reading, int64 mark_ms, bool *complete)
 	reading->room = 64;
 	reading->ids = palloc(reading->room * sizeof(int64));
 	column->lowest = sf_layout_min_id(layout, Max(tick, layout->epoch_tick));
-	column->visit = keep;
+	column->visit = collect;
 	column->arg = reading;
 	*complete = sf_column_read(column);
-	cut(reading);
+	keep_highest(reading);
 	return last;
 }
 

@@ -385,7 +385,7 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 
 /* ---- IDs of other servers ---- */
 
-typedef struct Look
+typedef struct Search
 {
 	const Column *column;
 	uint32		node;
@@ -393,49 +393,49 @@ typedef struct Look
 	bool		looked;
 	bool		found;
 	int64		id;
-} Look;
+} Search;
 
 static void
-look_at(void *arg)
+find_conflict(void *arg)
 {
-	Look	   *look = arg;
+	Search	   *search = arg;
 
-	look->looked = sf_node_conflicts_find(look->column->relation,
-										  NameStr(look->column->name),
-										  look->node,
-										  look->mark_ms, LOOK_AT_ROWS,
-										  &look->found, &look->id);
+	search->looked = sf_node_conflicts_find(search->column->relation,
+											NameStr(search->column->name),
+											search->node,
+											search->mark_ms, LOOK_AT_ROWS,
+											&search->found, &search->id);
 }
 
 static bool
-can_look_at(const Column *column)
+may_read_ids(const Column *column)
 {
 	return column->is_node && column->type == INT8OID && column->may_read;
 }
 
 static void
-look_at_all(ReturnSetInfo *result, const Columns *columns, uint32 node,
-			int64 mark_ms)
+find_conflicts(ReturnSetInfo *result, const Columns *columns, uint32 node,
+			   int64 mark_ms)
 {
 	Names		names = {.n = 0};
 	int			seen = 0;
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		Look		look = {.column = &columns->column[i], .node = node,
+		Search		search = {.column = &columns->column[i], .node = node,
 		.mark_ms = mark_ms};
 
-		if (can_look_at(look.column))
-			(void) sf_status_try(look_at, &look, NULL);
-		if (look.looked || look.found)
+		if (may_read_ids(search.column))
+			(void) sf_status_try(find_conflict, &search, NULL);
+		if (search.looked || search.found)
 			seen++;
-		if (look.found)
-			name_column(&names, psprintf("%s (%lld%s%s)", look.column->shown,
-										 (long long) look.id,
-										 look.column->subscriptions == NULL ?
+		if (search.found)
+			name_column(&names, psprintf("%s (%lld%s%s)", search.column->shown,
+										 (long long) search.id,
+										 search.column->subscriptions == NULL ?
 										 "" : ", has rows of the subscription ",
-										 look.column->subscriptions == NULL ?
-										 "" : look.column->subscriptions));
+										 search.column->subscriptions == NULL ?
+										 "" : search.column->subscriptions));
 	}
 	put_names(result, "rows above", SF_STATUS_ERROR,
 			  "hold an ID of this node that this server cannot have issued",
@@ -501,7 +501,7 @@ put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 					  "not looked at: this server's layouts would decode them wrongly",
 					  "See the check \"recorded configuration\".");
 	else
-		look_at_all(result, columns, node, mark.value);
+		find_conflicts(result, columns, node, mark.value);
 }
 
 /* Run these checks; also if the library is not preloaded. */

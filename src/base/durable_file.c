@@ -142,3 +142,26 @@ sf_durable_file_read(const char *name, void **data, size_t *size)
 	FreeFile(file);
 	return whole;
 }
+
+/*
+ * Read a file that holds one struct, which begins with this magic number.
+ * Return false, and zeroes, if the file is missing, damaged, or of another
+ * version.
+ */
+bool
+sf_durable_file_read_struct(const char *name, void *data, size_t size,
+							uint32 magic)
+{
+	void	   *content;
+	size_t		length;
+	bool		whole = sf_durable_file_read(name, &content, &length) &&
+		length == size && *(uint32 *) content == magic;
+
+	Assert(size >= sizeof(magic));
+	memset(data, 0, size);
+	if (whole)
+		memcpy(data, content, size);
+	if (content != NULL)
+		pfree(content);
+	return whole;
+}

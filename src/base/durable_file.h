@@ -15,5 +15,7 @@ extern bool sf_durable_file_write(const char *name, const void *data,
 extern bool sf_file_write_behind(const char *name, const void *data,
 								 size_t size, int elevel);
 extern bool sf_durable_file_read(const char *name, void **data, size_t *size);
+extern bool sf_durable_file_read_struct(const char *name, void *data,
+										size_t size, uint32 magic);
 
 #endif							/* SF_DURABLE_FILE_H */

@@ -70,23 +70,6 @@ typedef struct Marker
 
 /* ---- reading ---- */
 
-static bool
-read_marker(Marker *marker)
-{
-	void	   *data;
-	size_t		size;
-	bool		found = sf_durable_file_read(MARKER_FILE, &data, &size) &&
-		size == sizeof(Marker) &&
-		((Marker *) data)->magic == MARKER_MAGIC;
-
-	memset(marker, 0, sizeof(Marker));
-	if (found)
-		memcpy(marker, data, sizeof(Marker));
-	if (data != NULL)
-		pfree(data);
-	return found;
-}
-
 /* Return true if the last run ended in an unfinished recovery. */
 static bool
 ended_in_recovery(void)
@@ -102,16 +85,17 @@ ended_in_recovery(void)
 
 /* ---- writing ---- */
 
-static uint64
-random_number(void)
+/* Return a random number that a copy of this machine does not repeat. */
+uint64_t
+sf_identity_random(void)
 {
-	uint64		number;
+	uint64_t	number;
 
 	if (!pg_strong_random(&number, sizeof(number)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate a random number")));
-	return number | 1;
+	return number;
 }
 
 /* Record that this directory, at this place, belongs to this server. */
@@ -155,7 +139,7 @@ has_shards(void)
 
 /* Log that this is a copy of the server in "directory". */
 static void
-warn(SfOrigin origin, const Marker *marker, const char *directory)
+log_copy(SfOrigin origin, const Marker *marker, const char *directory)
 {
 	SfServerNumber running = sf_shmem->identity.running;
 	char		detail[2 * MAXPGPATH + 400];
@@ -226,7 +210,7 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 	uint32		standby = origin != SF_ORIGIN_STANDBY ? 0 :
 		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
 	SfServerNumber node = find_node();
-	uint64		server = is_ours ? marker->server : random_number();
+	uint64		server = is_ours ? marker->server : sf_identity_random() | 1;
 	bool		is_us = sf_original_is_us(record, record->node_in_use);
 
 	identity->primary = standby == STANDBY ? record->node :
@@ -288,7 +272,9 @@ sf_identity_at_start(void)
 	sf_place_find(&here);
 	evidence.follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
 	evidence.recorded = sf_original_read(&record);
-	evidence.marked = read_marker(&marker);
+	evidence.marked = sf_durable_file_read_struct(MARKER_FILE, &marker,
+												  sizeof(marker),
+												  MARKER_MAGIC);
 	evidence.same_machine = marker.place.machine == here.machine ||
 		marker.place.machine == 0 || here.machine == 0;
 	evidence.same_path = strcmp(marker.place.path, here.path) == 0;
@@ -315,7 +301,7 @@ sf_identity_at_start(void)
 		(void) durable_unlink(MARKER_FILE, LOG);
 	identity->running = sf_original_running_node(directory);
 	pg_atomic_write_u32(&identity->copied, 1);
-	warn(origin, &marker, directory);
+	log_copy(origin, &marker, directory);
 }
 
 /* ---- later ---- */
@@ -421,7 +407,7 @@ void
 sf_identity_accept(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	uint64		server = random_number();
+	uint64		server = sf_identity_random() | 1;
 	SfServerNumber node = find_node();
 
 	(void) write_marker(server, 0, ERROR);

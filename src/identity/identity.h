@@ -17,6 +17,7 @@ extern uint64 sf_identity_server(void);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
+extern uint64_t sf_identity_random(void);
 
 /* identity.c, for the function below */
 extern void sf_identity_require_slowly(SfServerNumber node);

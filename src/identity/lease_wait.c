@@ -264,7 +264,6 @@ end_tick(void)
 void
 sf_lease_wait_change(uint64 old, uint64 lease)
 {
-
 	if (old != 0 && sf_settings_node_of(old ^ lease) != 0)
 		end_tick();
 }

@@ -51,17 +51,8 @@
 static bool
 read_file(const char *name, SfOriginal *original)
 {
-	void	   *data;
-	size_t		size;
-	bool		whole = sf_durable_file_read(name, &data, &size) &&
-		size == sizeof(SfOriginal) &&
-		((SfOriginal *) data)->magic == RECORD_MAGIC;
-
-	memset(original, 0, sizeof(SfOriginal));
-	if (whole)
-		memcpy(original, data, sizeof(SfOriginal));
-	if (data != NULL)
-		pfree(data);
+	(void) sf_durable_file_read_struct(name, original, sizeof(SfOriginal),
+									   RECORD_MAGIC);
 	return sf_durable_file_exists(name);
 }
 

@@ -150,7 +150,7 @@ report_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
 			 public_problem);
 	snprintf(lease->remedy, sizeof(lease->remedy), "%s", remedy);
 	if (log || what == SF_LEASE_EVENT_LOST)
-		lease->config.say(what, problem);
+		lease->config.log_event(what, problem);
 }
 
 /*
@@ -206,7 +206,7 @@ void
 sf_lease_clear_problem(SfLease *lease)
 {
 	if (lease->problem[0] != '\0')
-		lease->config.say(SF_LEASE_EVENT_SOLVED, "The problem with the registry is over.");
+		lease->config.log_event(SF_LEASE_EVENT_SOLVED, "The registry does what it is asked again.");
 	lease->problem[0] = '\0';
 	lease->remedy[0] = '\0';
 	lease->backoff_ms = 0;
@@ -343,7 +343,7 @@ sf_lease_log_expiry(SfLease *lease, SfMoment now, bool valid, int64_t until,
 		snprintf(text, sizeof(text),
 				 "The lease of %s has expired: no ID is made before the registry extends it. %s",
 				 whose, lease->problem);
-		lease->config.say(SF_LEASE_EVENT_EXPIRED, text);
+		lease->config.log_event(SF_LEASE_EVENT_EXPIRED, text);
 	}
 	lease->expired = expired;
 }
@@ -382,7 +382,7 @@ confirm(SfLease *lease)
 	if (!is_new)
 		return;
 	snprintf(text, sizeof(text), "Node id %u is leased.", lease->record.node);
-	lease->config.say(SF_LEASE_EVENT_LEASED, text);
+	lease->config.log_event(SF_LEASE_EVENT_LEASED, text);
 }
 
 static void
@@ -674,7 +674,7 @@ handle_interruption(SfLease *lease, SfMoment now)
 	lease->unsure = true;
 	lease->right.valid = false;
 	lease->retry_ms = now.monotonic_ms;
-	lease->config.say(SF_LEASE_EVENT_FROZEN, "The process was frozen, or the wall clock was set: nothing is issued before the registry has confirmed the lease.");
+	lease->config.log_event(SF_LEASE_EVENT_FROZEN, "The process was frozen, or the wall clock was set: nothing is issued before the registry has confirmed the lease.");
 }
 
 /* ---- entry points ---- */

@@ -67,7 +67,7 @@ typedef struct SfLeaseConfig
 	uint64_t	(*random) (void);
 
 	/* Writes a line to the log. */
-	void		(*say) (SfLeaseEvent what, const char *text);
+	void		(*log_event) (SfLeaseEvent what, const char *text);
 } SfLeaseConfig;
 
 /*
@@ -168,7 +168,7 @@ typedef struct SfLease
 	int			confirmed_by;	/* the endpoint before that said the same; or
 								 * 0 */
 	int			avoid;			/* for the next request, as in SfAsk */
-	int			clock_said;		/* what was logged about it */
+	int			clock_logged;	/* what was logged about it */
 	bool		peers_warned;
 	bool		peers_right;	/* most peers are near the registry's clock */
 } SfLease;

@@ -33,7 +33,7 @@
 /* Which message about a wrong clock was logged last. */
 enum
 {
-	SAID_NOTHING, SAID_OFF, SAID_MOVED
+	LOGGED_NOTHING, LOGGED_OFF, LOGGED_MOVED
 };
 
 /* Return by how much at least our clock is ahead of this one, or behind. */
@@ -121,20 +121,21 @@ describe(const SfLease *lease, SfMoment now, char *text, size_t size)
 
 /* Log once that our clock is off, and once that the registry's has moved. */
 static void
-warn(SfLease *lease, SfMoment now)
+log_clock(SfLease *lease, SfMoment now)
 {
-	int			level = SAID_NOTHING;
+	int			level = LOGGED_NOTHING;
 	char		text[SF_REASON_SIZE];
 
 	if (is_off(sf_lease_clock_offset(lease, now),
 			   lease->config.warn_offset_ms))
-		level = sf_lease_registry_moved(lease, now) ? SAID_MOVED : SAID_OFF;
-	if (level > lease->clock_said)
+		level = sf_lease_registry_moved(lease, now) ?
+			LOGGED_MOVED : LOGGED_OFF;
+	if (level > lease->clock_logged)
 	{
 		describe(lease, now, text, sizeof(text));
-		lease->config.say(SF_LEASE_EVENT_CLOCK, text);
+		lease->config.log_event(SF_LEASE_EVENT_CLOCK, text);
 	}
-	lease->clock_said = level;
+	lease->clock_logged = level;
 }
 
 /*
@@ -169,7 +170,7 @@ compare_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		snprintf(text, sizeof(text),
 				 "The wall clock is more than %lld ms %s those of most other servers.",
 				 (long long) limit, apart < 0 ? "behind" : "ahead of");
-		lease->config.say(SF_LEASE_EVENT_CLOCK, text);
+		lease->config.log_event(SF_LEASE_EVENT_CLOCK, text);
 	}
 	lease->peers_warned = far_apart;
 }
@@ -212,7 +213,7 @@ take_time(SfLease *lease, SfMoment now, const SfAnswer *answer)
 			lease->near_clock.known = false;
 		}
 	}
-	warn(lease, now);
+	log_clock(lease, now);
 }
 
 /* Evaluate what an answer says of clocks. */

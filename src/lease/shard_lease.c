@@ -376,7 +376,7 @@ find_our_line(SfShardLease *shards, SfMoment now, int64_t version)
 						  shards->nshards))
 		return;
 	sf_ranges_restrict(shards->right.shards, shards->held, shards->nshards);
-	lease->config.say(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: another server has claimed them.");
+	lease->config.log_event(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: somebody else has claimed them.");
 }
 
 /*
@@ -412,7 +412,7 @@ drop_claimed(SfShardLease *shards,
 	if (!sf_ranges_exceed(shards->right.shards, kept, shards->nshards))
 		return;
 	sf_ranges_restrict(shards->right.shards, kept, shards->nshards);
-	shards->lease.config.say(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: the registry has lost data, and has given them to another server.");
+	shards->lease.config.log_event(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: the registry has lost data, and has given them to another server.");
 }
 
 /* As sf_lease_result(): after a loss of data, nothing is acknowledged. */
@@ -617,7 +617,7 @@ write_done(SfShardLease *shards, int64_t version)
 	{
 		snprintf(text, sizeof(text), "%d of %d configured shards are leased.",
 				 after, count(shards, shards->wanted));
-		lease->config.say(SF_LEASE_EVENT_LEASED, text);
+		lease->config.log_event(SF_LEASE_EVENT_LEASED, text);
 	}
 	if (sf_shard_lease_is_whole(shards))
 		sf_lease_clear_problem(lease);

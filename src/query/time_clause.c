@@ -102,7 +102,7 @@ sf_time_clause_may_be(Node *clause)
  * may call it.  If not, the executor reports that.
  */
 static bool
-runs(Oid oid, PGFunction function)
+runs_function(Oid oid, PGFunction function)
 {
 	FmgrInfo	finfo;
 
@@ -123,7 +123,7 @@ is_call(Node *node)
 	/* fmgr_info() loads libraries: not for functions of others */
 	name = get_func_name(f->funcid);
 	return name != NULL && strcmp(name, "snowflake_timestamp") == 0 &&
-		runs(f->funcid, snowflake_timestamp);
+		runs_function(f->funcid, snowflake_timestamp);
 }
 
 /* Return the btree strategy of a comparison of times, or 0. */
@@ -207,7 +207,7 @@ make_call(Comparison *c, const char *name, PGFunction function, Oid result,
 	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
 						  CStringGetDatum(name), PointerGetDatum(vector),
 						  ObjectIdGetDatum(namespace));
-	if (!OidIsValid(oid) || !runs(oid, function))
+	if (!OidIsValid(oid) || !runs_function(oid, function))
 		return NULL;
 	return (Node *) makeFuncExpr(oid, result, copyObject(args), InvalidOid,
 								 c->call->inputcollid, COERCE_EXPLICIT_CALL);
@@ -331,7 +331,7 @@ is_join(PlannerInfo *root, Comparison *c)
 
 /* Return what a comparison says of the ID, joined by AND; NIL: nothing. */
 static List *
-derive(PlannerInfo *root, Comparison *c)
+make_replacement(PlannerInfo *root, Comparison *c)
 {
 	static const SfBound wanted[][2] = {
 		[BTLessStrategyNumber] = {SF_BEFORE},
@@ -351,7 +351,7 @@ derive(PlannerInfo *root, Comparison *c)
 
 /* Return true if the comparison is useful beside its replacement. */
 static bool
-stays(PlannerInfo *root, Comparison *c)
+must_stay(PlannerInfo *root, Comparison *c)
 {
 	return is_join(root, c) &&
 		(c->strategy == BTEqualStrategyNumber ||
@@ -381,8 +381,8 @@ sf_time_clause_replace(PlannerInfo *root, Node *clause)
 			return NIL;
 		if (!is_usable(root, &c))
 			continue;
-		result = list_concat(result, derive(root, &c));
-		keep = keep || stays(root, &c);
+		result = list_concat(result, make_replacement(root, &c));
+		keep = keep || must_stay(root, &c);
 
 		/* a folded constant leaves no trace of the function in the plan */
 		record_plan_function_dependency(root, c.call->funcid);

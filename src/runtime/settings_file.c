@@ -19,7 +19,7 @@
 #define AUTO_FILE	"postgresql.auto.conf"
 
 static bool
-may_know(void)
+may_see_files(void)
 {
 	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
 }
@@ -28,7 +28,7 @@ may_know(void)
 const char *
 sf_settings_file(void)
 {
-	return may_know() && ConfigFileName != NULL ?
+	return may_see_files() && ConfigFileName != NULL ?
 		ConfigFileName : "postgresql.conf";
 }
 
@@ -58,7 +58,7 @@ sf_settings_is_altered(const char *name)
 	int			n;
 	struct config_generic **all = sf_all_gucs(&n);
 
-	if (!may_know())
+	if (!may_see_files())
 		return false;
 	for (int i = 0; i < n; i++)
 	{

@@ -60,23 +60,11 @@ static uint32 wait_event_registry = 0;
 
 /* ---- the state machine's configuration ---- */
 
-static uint64_t
-random_number(void)
-{
-	uint64		number;
-
-	if (!pg_strong_random(&number, sizeof(number)))
-		ereport(ERROR,
-				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a random number")));
-	return number;
-}
-
 /* Log an event.  The end of a problem is logged only if the problem was. */
 static void
-say(SfLeaseEvent what, const char *text)
+log_lease_event(SfLeaseEvent what, const char *text)
 {
-	static bool told = false;
+	static bool logged = false;
 	static const SfEvent events[] = {
 		[SF_LEASE_EVENT_LEASED] = SF_EVENT_NODE_LEASED,
 		[SF_LEASE_EVENT_LOST] = SF_EVENT_NODE_LOST,
@@ -89,10 +77,10 @@ say(SfLeaseEvent what, const char *text)
 	};
 	char		name[200];
 
-	if (what == SF_LEASE_EVENT_SOLVED && !told)
+	if (what == SF_LEASE_EVENT_SOLVED && !logged)
 		return;
 	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
-		told = what == SF_LEASE_EVENT_PROBLEM;
+		logged = what == SF_LEASE_EVENT_PROBLEM;
 	sf_settings_registry_name(name, sizeof(name));
 	sf_log_event(events[what], NULL, lease.remedy[0] != '\0' &&
 				 (what == SF_LEASE_EVENT_LOST ||
@@ -154,7 +142,7 @@ configure(SfLeaseConfig *config)
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason),
 				 errhint("Change or unset the number, or choose a layout that has room for it.")));
-	claimant->owner = random_number() | 1;
+	claimant->owner = sf_identity_random() | 1;
 	claimant->server = sf_identity_server();
 	set_host(claimant);
 	claimant->process = PostmasterPid;
@@ -165,8 +153,8 @@ configure(SfLeaseConfig *config)
 	config->peers_ms = PEERS_MS;
 	config->look_ms = LOOK_MS;
 	config->frozen_ms = FROZEN_MS;
-	config->random = random_number;
-	config->say = say;
+	config->random = sf_identity_random;
+	config->log_event = log_lease_event;
 	config->initialize = kind->initialize;
 	config->recover = "run on this server: SELECT snowflake_registry_recover";
 	config->recreate = config->recover;
@@ -353,7 +341,7 @@ server_stops(void)
 
 /* Release all leases within the time-out; otherwise they expire. */
 static void
-give_back(void)
+release_leases(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
@@ -388,7 +376,7 @@ snowflake_lease_worker_main(Datum arg)
 	sf_lease_init(&lease, &config, sf_lease_worker_clocks());
 	requesters[1].ask = sf_shard_worker_init(&config,
 											 sf_lease_worker_clocks());
-	sf_job_worker_start(random_number, config.age);
+	sf_job_worker_start(sf_identity_random, config.age);
 	while (!ShutdownRequestPending)
 	{
 		run_step();
@@ -403,7 +391,7 @@ snowflake_lease_worker_main(Datum arg)
 	}
 	if (server_stops())
 	{
-		give_back();
+		release_leases();
 		backend->close();
 		proc_exit(0);
 	}

@@ -115,22 +115,6 @@ find_place(Place *here)
 	return here->boot[0] != '\0' && here->server != 0;
 }
 
-static bool
-read_remains(Remains *remains)
-{
-	void	   *data;
-	size_t		size;
-	bool		found = sf_durable_file_read(REMAINS_FILE, &data, &size) &&
-		size == sizeof(Remains) &&
-		((Remains *) data)->magic == REMAINS_MAGIC;
-
-	if (found)
-		memcpy(remains, data, sizeof(Remains));
-	if (data != NULL)
-		pfree(data);
-	return found;
-}
-
 /* Return true if the lease is that of an earlier worker of this very life. */
 static bool
 is_of_this_life(SfRemains which)
@@ -174,7 +158,9 @@ sf_remains_file_load(SfRemains which, SfClaimant *claimant)
 
 	claimant->last_write_id = 0;
 	if ((which == SF_REMAINS_NODE && !is_pinned(claimant)) ||
-		!read_remains(&remains) || !find_place(&here) ||
+		!sf_durable_file_read_struct(REMAINS_FILE, &remains, sizeof(remains),
+									 REMAINS_MAGIC) ||
+		!find_place(&here) ||
 		memcmp(&here, &remains.place, sizeof(Place)) != 0)
 		return;
 	highest_offset_ms = Max(highest_offset_ms, remains.offset_ms);
@@ -185,26 +171,28 @@ sf_remains_file_load(SfRemains which, SfClaimant *claimant)
 }
 
 /*
- * Find what the next life may resume of a lease.  Before this worker has had a
- * right, that is what the previous life has left; and while a right is not
- * valid, it stays as it is.
+ * Update what the next life may resume of a lease, and return true if that
+ * changes it.  Before this worker has had a right, it is what the previous
+ * life has left; and while a right is not valid, it stays as it is.
  */
-static void
-look_at(SfRemains which, Left *left, bool valid, uint64 write_id, uint32 node,
-		const SfLayout *layout, int64 start)
+static bool
+update_kept(SfRemains which, const Left *left, bool valid)
 {
+	static const Left none = {0};
 	static bool had[SF_REMAINS];
 
 	had[which] = had[which] || valid;
-	if (!had[which] || left->write_id == write_id ||
-		(write_id != 0 && !valid))
-		return;
-	memset(left, 0, sizeof(Left));
-	if (write_id == 0)
-		return;
-	left->write_id = write_id;
-	left->node = node;
-	left->start_ms = (layout->epoch_tick + start) * layout->tick_ms;
+	if (!had[which] || kept[which].write_id == left->write_id ||
+		(left->write_id != 0 && !valid))
+		return false;
+	kept[which] = left->write_id == 0 ? none : *left;
+	return true;
+}
+
+static int64
+start_ms_of(const SfLayout *layout, int64 start)
+{
+	return (layout->epoch_tick + start) * layout->tick_ms;
 }
 
 /*
@@ -217,24 +205,29 @@ sf_remains_file_keep(SfLease *lease, const SfShardRight *shards)
 	SfClaimant *claimant = &lease->config.claimant;
 	const SfRight *right = &lease->right;
 	SfMoment	now = sf_lease_worker_clocks();
-	Left		left[SF_REMAINS];
+	Left		node = {
+		.write_id = right->write_id, .node = right->node,
+		.start_ms = start_ms_of(claimant->layout, right->start)
+	};
+	Left		all_shards = {
+		.write_id = shards->write_id,
+		.start_ms = start_ms_of(&sf_shard_layout, shards->start)
+	};
+	bool		changed;
 	Remains		remains;
 
 	highest_offset_ms = Max(highest_offset_ms,
 							now.wall_ms - now.monotonic_ms);
 	if (lease->state == SF_LEASE_HELD)
 		claimant->last_write_id = 0;
-	memcpy(left, kept, sizeof(left));
-	if (is_pinned(claimant))
-		look_at(SF_REMAINS_NODE, &left[SF_REMAINS_NODE], right->valid,
-				right->write_id, right->node, claimant->layout, right->start);
-	look_at(SF_REMAINS_SHARDS, &left[SF_REMAINS_SHARDS], shards->valid,
-			shards->write_id, 0, &sf_shard_layout, shards->start);
-	if (memcmp(left, kept, sizeof(left)) == 0)
+	changed = is_pinned(claimant) &&
+		update_kept(SF_REMAINS_NODE, &node, right->valid);
+	if (update_kept(SF_REMAINS_SHARDS, &all_shards, shards->valid))
+		changed = true;
+	if (!changed)
 		return;
-	memcpy(kept, left, sizeof(left));
-	if (left[SF_REMAINS_NODE].write_id == 0 &&
-		left[SF_REMAINS_SHARDS].write_id == 0)
+	if (kept[SF_REMAINS_NODE].write_id == 0 &&
+		kept[SF_REMAINS_SHARDS].write_id == 0)
 	{
 		(void) unlink(REMAINS_FILE);
 		return;
@@ -244,6 +237,6 @@ sf_remains_file_keep(SfLease *lease, const SfShardRight *shards)
 		return;
 	remains.magic = REMAINS_MAGIC;
 	remains.offset_ms = highest_offset_ms;
-	memcpy(remains.left, left, sizeof(left));
+	memcpy(remains.left, kept, sizeof(kept));
 	(void) sf_file_write_behind(REMAINS_FILE, &remains, sizeof(remains), LOG);
 }

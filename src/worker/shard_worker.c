@@ -26,9 +26,9 @@ static SfShardLease *shards;
  * is logged only if the problem was.
  */
 static void
-say(SfLeaseEvent what, const char *text)
+log_lease_event(SfLeaseEvent what, const char *text)
 {
-	static bool told = false;
+	static bool logged = false;
 	bool		is_wrong = what == SF_LEASE_EVENT_LOST ||
 		what == SF_LEASE_EVENT_EXPIRED ||
 		what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_BEHIND;
@@ -36,10 +36,10 @@ say(SfLeaseEvent what, const char *text)
 
 	if (is_wrong && strcmp(text, sf_shmem->leasing.status.problem) == 0)
 		return;
-	if (what == SF_LEASE_EVENT_SOLVED && !told)
+	if (what == SF_LEASE_EVENT_SOLVED && !logged)
 		return;
 	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
-		told = what == SF_LEASE_EVENT_PROBLEM;
+		logged = what == SF_LEASE_EVENT_PROBLEM;
 	sf_settings_registry_name(name, sizeof(name));
 	sf_log_event(what == SF_LEASE_EVENT_LEASED ? SF_EVENT_SHARDS_LEASED :
 				 what == SF_LEASE_EVENT_LOST ? SF_EVENT_SHARDS_LOST :
@@ -61,7 +61,7 @@ sf_shard_worker_init(const SfLeaseConfig *config, SfMoment now)
 
 	ours.claimant.layout = &sf_shard_layout;
 	ours.warn_offset_ms = PG_INT64_MAX; /* the node's lease warns */
-	ours.say = say;
+	ours.log_event = log_lease_event;
 	sf_remains_file_load(SF_REMAINS_SHARDS, &ours.claimant);
 	highest = (int64)
 		pg_atomic_read_u64(&sf_shmem->leasing.highest_shard_end);

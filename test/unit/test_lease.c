@@ -46,7 +46,7 @@ is_warning(SfLeaseEvent what)
 }
 
 static void
-say(SfLeaseEvent what, const char *text)
+log_event(SfLeaseEvent what, const char *text)
 {
 	snprintf(last_said, sizeof(last_said), "%s%s",
 			 is_warning(what) ? "WARNING: " : "", text);
@@ -190,7 +190,8 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 		},
 		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
 		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
-		.peers_ms = 20000, .frozen_ms = 800, .random = rnd, .say = say,
+		.peers_ms = 20000, .frozen_ms = 800, .random = rnd,
+		.log_event = log_event,
 		.initialize = "run this.", .recover = "SELECT snowflake_registry_recover",
 		.recreate = "SELECT snowflake_registry_recover", .recreated = ";",
 		.registry_kind = "etcd"

@@ -46,7 +46,7 @@ is_warning(SfLeaseEvent what)
 }
 
 static void
-say(SfLeaseEvent what, const char *text)
+log_event(SfLeaseEvent what, const char *text)
 {
 	char		before[sizeof(said)];
 
@@ -144,7 +144,7 @@ make_config(uint64_t server)
 		},
 		.reserve_ms = 9000, .timeout_ms = 500, .max_offset_ms = 5000,
 		.warn_offset_ms = INT64_MAX, .look_ms = 100, .frozen_ms = 800,
-		.random = rnd, .say = say, .initialize = "run this.",
+		.random = rnd, .log_event = log_event, .initialize = "run this.",
 		.recover = "SELECT snowflake_registry_recover",
 		.recreate = "SELECT snowflake_registry_recover", .recreated = ";"
 	};
