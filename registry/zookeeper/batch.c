@@ -248,5 +248,6 @@ sf_batch_size(void)
 const SfZooReply *
 sf_batch_reply(int i)
 {
+	Assert(i >= 0 && i < batch.nreplies);
 	return batch.replies[i];
 }

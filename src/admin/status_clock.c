@@ -180,6 +180,7 @@ put_drift(ReturnSetInfo *result)
 void
 sf_status_clock(ReturnSetInfo *result)
 {
+	Assert(sf_shmem != NULL);
 	put_offset(result);
 	put_steps(result);
 	put_drift(result);

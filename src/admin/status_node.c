@@ -269,6 +269,7 @@ put_leases(ReturnSetInfo *result)
 void
 sf_status_node(ReturnSetInfo *result)
 {
+	Assert(sf_shmem != NULL);
 	put_node(result);
 	put_leases(result);
 }

@@ -365,6 +365,7 @@ put_copy(ReturnSetInfo *result)
 void
 sf_status_server(ReturnSetInfo *result, Oid function)
 {
+	Assert(sf_shmem != NULL);
 	sf_status_node(result);
 	sf_status_clock(result);
 	put_capacity(result);

@@ -355,6 +355,7 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 	int			seen = 0;
 	int			unseen = columns->hidden;
 
+	Assert(sf_shmem != NULL);
 	if (sf_status_standby(result, "partitions"))
 		return;
 	for (int i = 0; i < columns->n; i++)

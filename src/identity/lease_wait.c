@@ -44,6 +44,7 @@ static uint32 wait_event_lease = 0;
 void
 sf_lease_wait_close_shards(void)
 {
+	Assert(!IsUnderPostmaster);
 	if (!sf_settings_leases())
 		pg_atomic_write_u64(&sf_shmem->shard_end, sf_shard_layout.end_tick);
 	else

@@ -146,6 +146,7 @@ publish_shards(const char *text)
 void
 sf_settings_publish(void)
 {
+	Assert(!IsUnderPostmaster);
 	publish_shards(shards_text);
 	sf_settings_publish_node();
 	sf_settings_publish_log_interval(sf_log_interval, NULL);

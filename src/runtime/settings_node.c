@@ -93,6 +93,7 @@ datacenter_fits(SfServerNumber datacenter)
 {
 	int			bits = sf_node_layout.field[SF_DATACENTER].width;
 
+	Assert(sf_shmem != NULL);
 	return datacenter == SF_NO_NUMBER ||
 		(bits > 0 && sf_server_number_fits(datacenter, bits));
 }
