@@ -5,8 +5,8 @@
  *
  * Clocks are no part of the argument that no ID is issued twice (lease.c).
  * But a wrong clock makes IDs that do not sort, or reserves a slot for years.
- * So a server whose clock is far from the registry's neither claims nor
- * extends.
+ * So a server whose clock is more than 5 s from the registry's neither claims
+ * nor extends.
  *
  * If the registry's clock is the wrong one, that would stop all servers.
  * Three observations tell which clock is wrong:
@@ -16,11 +16,14 @@
  *   a lease, but not to claim one: in a virtual machine that was suspended the
  *   time since boot may have stood still, and its lease is often lost.
  *
- * - Endpoints of a registry may have clocks of their own.  If another endpoint
- *   says the same, our clock is wrong.
+ * - Endpoints of a registry may have clocks of their own, as in etcd, where an
+ *   answer names its endpoint.  After a wrong clock, the next request goes to
+ *   another endpoint.  If that one says the same, our clock is wrong.
  *
  * - Most other servers may have written that they find the registry's clock as
- *   far off as we do.
+ *   far off as we do: each record has that offset.  Then the registry's clock
+ *   is wrong, and a new server may claim.  The records are compared at each
+ *   reading: at a claim, after an unclear outcome, and every five minutes.
  *
  *-------------------------------------------------------------------------
  */

@@ -8,7 +8,9 @@
  * down, and each recovery begins another generation, whose floor is not below
  * the one before.  So a server remembers the highest version that it has read
  * or that was acknowledged, the record that had it, its own record, and the
- * generation with its floor.  A registry that shows less has lost data.
+ * generation with its floor, and each until that was confirmed to it.  A
+ * registry that shows less has lost data.  What other servers have reserved is
+ * not remembered: they may have given it back.
  *
  * The converse does not hold.  A server that knows nothing newer than the rest
  * cannot notice the loss.  Nor can a server that looks late, after others have

@@ -8,7 +8,30 @@
  * a clock of its own, and the network delays and loses messages.  The test
  * checks that no two holders ever issue the same timestamp under one node id.
  * It also runs variants of the protocol that are known to fail.  If one of
- * them did not fail, the simulation would prove nothing.
+ * them did not fail, the simulation would prove nothing.  They fail because
+ *
+ * - a lease that ends by time (the registry has a TTL, the holder a deadline)
+ *	 needs clocks that agree;
+ *
+ * - if the holder reports its time now and then, and the next one begins there,
+ *	 IDs issued after the last report are not covered;
+ *
+ * - of writes that compare nothing, or only the owner, a late one takes back
+ *	 what was reserved;
+ *
+ * - a clone's record has the same name, so the name does not say whose it is;
+ *
+ * - a registry that was wiped or rolled back, and whose floor was not raised,
+ *	 gives an until that is too low;
+ *
+ * - a failover forgets a write that was only read back, so its right must not
+ *	 be published;
+ *
+ * - if no server remembers what the registry was, it gives away what it has
+ *	 forgotten;
+ *
+ * - the registry cannot tell a copy of the data from the original: the caller
+ *	 that fills in SfClaimant must, before it resumes a lease.
  *
  *-------------------------------------------------------------------------
  */

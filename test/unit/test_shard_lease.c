@@ -6,7 +6,10 @@
  * This test resembles test_lease.c.  In addition, servers are told to want
  * other shards while they run, and sessions go on late: with an until that
  * they read long ago, and with the clock of that time.  Variants of the
- * protocol that are known to fail must fail here.
+ * protocol that are known to fail must fail here, as in test_lease.c.  There
+ * are four more: a line is forgotten when shards are given back, a claim
+ * begins below the until, a life resumes below what the one before has issued,
+ * and counters stay open when shards are given back.
  *
  *-------------------------------------------------------------------------
  */
