@@ -183,9 +183,9 @@ report_blocked(SfShardLease *shards, SfMoment now,
 	else
 		snprintf(text, sizeof(text), "%s reserved until %s by \"%.63s\"%s.",
 				 range, time, holder->host,
-				 comes ? ", in a life of this server that has ended" : "");
+				 comes ? ", which was this server before its last start" : "");
 	snprintf(public_text, sizeof(public_text), "%s reserved until %s%s.",
-			 range, time, comes ? ", in a life of this server that has ended" :
+			 range, time, comes ? " by this server before its last start" :
 			 " by another server");
 	sf_lease_set_private_problem(lease, now, text,
 								 names ? public_text : text, comes ?

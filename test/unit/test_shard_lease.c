@@ -411,7 +411,7 @@ test_taken(void)
 	prepare_held(15);
 	begin(&two, 1, 15);
 	settle(&two);
-	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", in a life of this server that has ended.");
+	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", which was this server before its last start.");
 }
 
 /* The next life begins, which may resume what this write has left. */
@@ -460,7 +460,7 @@ test_left_over(void)
 	prepare_held(3);
 	begin_again(one.right.write_id + 1, 3);
 	CHECK(!two.right.valid);
-	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", in a life of this server that has ended.");
+	CHECK_CONTAINS(two.lease.problem, "by \"host-1\", which was this server before its last start.");
 	prepare_held(3);
 	registry.floor = START_MS + 1000;
 	begin_again(one.right.write_id, 3);

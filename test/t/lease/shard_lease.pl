@@ -141,8 +141,8 @@ foreach my $pair ([ $b, $a ], [ $a, $b ])
 	$a->stop('immediate');
 	unlink $a->data_dir . '/global/pgsql_tmp/snowflake_lease' or die $!;
 	$a->start;
-	wait_for_shards($a, q{problem ~ 'in a life of this server that has ended'});
-	refused_shard($a, 3, qr/Shards 0-4 are reserved until .* in a life of this server that has ended\..*HINT:  Wait until then\./s,
+	wait_for_shards($a, q{problem ~ 'which was this server before its last start'});
+	refused_shard($a, 3, qr/Shards 0-4 are reserved until .* which was this server before its last start\..*HINT:  Wait until then\./s,
 		'after a crash the server itself waits, too, if it does not know that the shards are its own');
 	wait_for_all($a, '0-4');
 	make_ids($a, 3, 100);
