@@ -8,6 +8,8 @@
  */
 #include "postgres.h"
 
+#include <time.h>
+
 #include "utils/memutils.h"
 
 #include "harness.h"
@@ -16,14 +18,15 @@ static MemoryContext lasting;	/* from open to close */
 static MemoryContext passing;	/* one request and its answer */
 
 bool
-sf_harness_open(const char *name, bool (*work) (const SfOpening *opening),
-				SfOpening *opening)
+sf_harness_open(const char *name, SfOpening opening,
+				bool (*work) (const SfOpening *opening),
+				void (*close_all) (void))
 {
 	MemoryContext before = CurrentMemoryContext;
 	volatile bool ok = false;
 
-	sf_harness_close();
-	snprintf(opening->reason, opening->reason_size,
+	close_all();
+	snprintf(opening.reason, opening.reason_size,
 			 "There is not enough memory.");
 	PG_TRY();
 	{
@@ -33,8 +36,8 @@ sf_harness_open(const char *name, bool (*work) (const SfOpening *opening),
 		passing = AllocSetContextCreateInternal(TopMemoryContext, name,
 												ALLOCSET_DEFAULT_SIZES);
 		MemoryContextSwitchTo(lasting);
-		opening->lasting = lasting;
-		ok = work(opening);
+		opening.lasting = lasting;
+		ok = work(&opening);
 	}
 	PG_CATCH();
 	{
@@ -44,7 +47,7 @@ sf_harness_open(const char *name, bool (*work) (const SfOpening *opening),
 	PG_END_TRY();
 	MemoryContextSwitchTo(before);
 	if (!ok)
-		sf_harness_close();
+		close_all();
 	return ok;
 }
 
@@ -56,6 +59,15 @@ sf_harness_close(void)
 	if (lasting != NULL)
 		MemoryContextDelete(lasting);
 	passing = lasting = NULL;
+}
+
+int64
+sf_harness_now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
 void

@@ -26,13 +26,16 @@ typedef struct SfOpening
 
 /*
  * Create a context that lasts until sf_harness_close(), and one for a request
- * and its answer.  Call work() in the former.  If this fails or throws,
- * nothing is left.
+ * and its answer.  Call work() in the former.  Before, and if this fails or
+ * throws, call close_all(), which calls sf_harness_close().
  */
-extern bool sf_harness_open(const char *name,
+extern bool sf_harness_open(const char *name, SfOpening opening,
 							bool (*work) (const SfOpening *opening),
-							SfOpening *opening);
+							void (*close_all) (void));
 extern void sf_harness_close(void);
+
+/* Return a time in ms that nobody can set. */
+extern int64 sf_harness_now_ms(void);
 
 /* Free the previous request's memory; the next request begins. */
 extern void sf_harness_reset(void);

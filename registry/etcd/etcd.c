@@ -73,11 +73,8 @@ open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 		.reason_size = reason_size
 	};
 
-	close_etcd();
-	if (sf_harness_open("snowflake etcd", parse_and_open, &opening))
-		return true;
-	close_etcd();
-	return false;
+	return sf_harness_open("snowflake etcd", opening, parse_and_open,
+						   close_etcd);
 }
 
 static void

@@ -23,12 +23,11 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include <time.h>
-
 #include "lib/stringinfo.h"
 #include "utils/json.h"
 #include "utils/memutils.h"
 
+#include "harness.h"
 #include "protocol.h"
 #include "request.h"
 
@@ -79,15 +78,6 @@ static struct
 	char		message[MESSAGE_SIZE];
 }			request;
 
-static int64
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static bool
 is_write(void)
 {
@@ -134,7 +124,7 @@ keep(char **place, const char *text)
 static void
 post(const char *path, const char *body)
 {
-	int64		left = Max(request.deadline_ms - now_ms(), 1);
+	int64		left = Max(request.deadline_ms - sf_harness_now_ms(), 1);
 	int64		half = request.endpoints_left > 0 ? Max(left / 2, 1) : left;
 	char	   *to = psprintf("%s%s", etcd.url.endpoints[etcd.endpoint], path);
 	bool		is_known = etcd.token != NULL && etcd.token[0] != '\0';
@@ -212,7 +202,8 @@ try_next_endpoint(bool sent)
 {
 	etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
 	if ((sent && is_write() && request.step == STEP_ASK) ||
-		request.endpoints_left == 0 || now_ms() >= request.deadline_ms)
+		request.endpoints_left == 0 ||
+		sf_harness_now_ms() >= request.deadline_ms)
 		return false;
 	request.endpoints_left--;
 	ask_next();
@@ -478,7 +469,7 @@ sf_request_begin(const SfAsk *ask)
 	request.step = STEP_ASK;
 	if (ask->avoid == etcd.endpoint + 1)
 		etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
-	request.deadline_ms = now_ms() + etcd.settings->timeout_ms;
+	request.deadline_ms = sf_harness_now_ms() + etcd.settings->timeout_ms;
 	request.endpoints_left = etcd.url.nendpoints - 1;
 	request.token_renewed = false;
 	request.lease_granted = 0;

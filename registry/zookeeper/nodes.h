@@ -41,7 +41,6 @@ extern void sf_nodes_open(const char *prefix, char *problem,
 extern char *sf_nodes_path(const char *name);
 extern char *sf_nodes_path_of(const char *name, uint32 node);
 extern char *sf_nodes_generation(uint64 generation);
-extern SfReading sf_nodes_fail(const char *path, const char *what);
 extern SfReading sf_nodes_fail_with(const char *path, int rc);
 
 extern void sf_nodes_ask_names(void);

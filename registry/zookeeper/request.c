@@ -18,10 +18,9 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include <time.h>
-
 #include "utils/memutils.h"
 
+#include "harness.h"
 #include "nodes.h"
 #include "request.h"
 
@@ -75,15 +74,6 @@ static struct
 	char		message[PROBLEM_SIZE];
 }			request;
 
-static int64
-now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static const struct ACL_vector *
 acl(void)
 {
@@ -116,9 +106,9 @@ conclude_failure(void)
 static void
 set_patience(void)
 {
-	int64		left = request.deadline_ms - now_ms();
+	int64		left = request.deadline_ms - sf_harness_now_ms();
 
-	request.host_deadline_ms = now_ms() +
+	request.host_deadline_ms = sf_harness_now_ms() +
 		(sf_session_has_hosts() ? left / 2 : left);
 }
 
@@ -347,7 +337,7 @@ give_up_host(const char *why)
 	add_problem(sf_session_problem());
 	request.failure = sf_session_failure();
 	may_try = sf_session_next_host() && request.step != STEP_WRITE &&
-		now_ms() < request.deadline_ms;
+		sf_harness_now_ms() < request.deadline_ms;
 	if (may_try)
 		connect_to_host();
 	else
@@ -379,11 +369,11 @@ void
 sf_request_begin(const SfAsk *ask)
 {
 	bool		was_silent = request.step > STEP_ANSWER &&
-		now_ms() - request.begun_ms >= zoo.settings->timeout_ms / 2;
+		sf_harness_now_ms() - request.begun_ms >= zoo.settings->timeout_ms / 2;
 
 	request.asked = *ask;
 	request.asked.new_floor = Max(request.asked.new_floor, zoo.highest);
-	request.begun_ms = now_ms();
+	request.begun_ms = sf_harness_now_ms();
 	request.deadline_ms = request.begun_ms + zoo.settings->timeout_ms;
 	request.looks = 0;
 	request.problem[0] = '\0';
@@ -432,7 +422,7 @@ sf_request_continue(void)
 			take_replies();
 		else if (state == SF_SESSION_DOWN)
 			give_up_host(NULL);
-		else if (now_ms() >= request.host_deadline_ms)
+		else if (sf_harness_now_ms() >= request.host_deadline_ms)
 			give_up_host("it does not answer");
 		state = sf_session_continue();
 		if (request.step == before && state != SF_SESSION_DOWN)
@@ -459,7 +449,7 @@ sf_request_patience(void)
 		return -1;
 	if (request.step == STEP_ANSWER)
 		return 0;
-	return Max(request.host_deadline_ms - now_ms(), 0);
+	return Max(request.host_deadline_ms - sf_harness_now_ms(), 0);
 }
 
 /* Return true once for each request, with its answer. */

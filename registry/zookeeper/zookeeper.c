@@ -60,11 +60,8 @@ open_zookeeper(const char *text, const SfBackendConfig *config, char *reason,
 		.reason_size = reason_size
 	};
 
-	close_zookeeper();
-	if (sf_harness_open("snowflake zookeeper", parse_and_open, &opening))
-		return true;
-	close_zookeeper();
-	return false;
+	return sf_harness_open("snowflake zookeeper", opening, parse_and_open,
+						   close_zookeeper);
 }
 
 static void

@@ -68,25 +68,33 @@ snowflake_timestamp(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(sf_id_time_of(layout, PG_GETARG_INT64(0)));
 }
 
+/* Throw SQLSTATE 22008: a time is outside the layout's life. */
+void
+sf_id_time_refuse(const SfLayout *layout, const char *hint)
+{
+	int64		end_ms = sf_id_time_tick_ms(layout, layout->end_tick);
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
+			 errmsg("timestamp is out of the layout's range"),
+			 errdetail("The layout's IDs lie from %s up to, not including, %s.",
+					   sf_timefmt_show(layout->epoch_ms),
+					   sf_timefmt_show(end_ms)),
+			 errhint("%s", hint)));
+}
+
 /* Return the tick of a time, which must be within the layout's life: 22008 */
 int64
 sf_id_time_require_tick(const SfLayout *layout, TimestampTz time,
 						const char *hint)
 {
-	int64		end_ms = sf_id_time_tick_ms(layout, layout->end_tick);
 	int64		tick = 0;
 
 	if (!TIMESTAMP_NOT_FINITE(time))
 		tick = sf_layout_ms_to_tick(layout, sf_timefmt_to_ms(time));
 	if (TIMESTAMP_NOT_FINITE(time) ||
 		tick < layout->epoch_tick || tick >= layout->end_tick)
-		ereport(ERROR,
-				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
-				 errmsg("timestamp is out of the layout's range"),
-				 errdetail("The layout's IDs lie from %s up to, not including, %s.",
-						   sf_timefmt_show(layout->epoch_ms),
-						   sf_timefmt_show(end_ms)),
-				 errhint("%s", hint)));
+		sf_id_time_refuse(layout, hint);
 	return tick;
 }
 

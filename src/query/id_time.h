@@ -22,6 +22,7 @@ typedef enum SfBound
 
 extern int64 sf_id_time_tick_ms(const SfLayout *layout, int64 tick);
 extern TimestampTz sf_id_time_of(const SfLayout *layout, int64 id);
+extern void sf_id_time_refuse(const SfLayout *layout, const char *hint);
 extern int64 sf_id_time_require_tick(const SfLayout *layout, TimestampTz time,
 									 const char *hint);
 extern bool sf_id_time_bound(const SfLayout *layout, SfBound bound,
