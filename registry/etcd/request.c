@@ -104,9 +104,9 @@ conclude_failure_of(SfFailure failure, bool sent)
 }
 
 static void
-conclude_failure(bool sent)
+conclude_failure(void)
 {
-	conclude_failure_of(SF_FAILURE_OTHER, sent);
+	conclude_failure_of(SF_FAILURE_OTHER, true);
 }
 
 /* Replace a kept text by a copy of this one, which may be NULL. */
@@ -221,7 +221,7 @@ take_reading(SfJson *json)
 	if (problem != NULL)
 	{
 		strlcpy(request.message, problem, MESSAGE_SIZE);
-		conclude_failure(true);
+		conclude_failure();
 		return;
 	}
 	keep(&etcd.identity, reading->identity);
@@ -257,7 +257,7 @@ take_written(SfJson *json)
 				"The answer to a write is not readable." :
 				"It is another etcd cluster than the one that was read.",
 				MESSAGE_SIZE);
-		conclude_failure(true);
+		conclude_failure();
 		return;
 	}
 	if (written == SF_ETCD_WRITTEN && request.asked.presence)
@@ -284,7 +284,7 @@ take_keepalive(SfJson *json)
 	{
 		strlcpy(request.message, "The answer to a keepalive is not readable.",
 				MESSAGE_SIZE);
-		conclude_failure(true);
+		conclude_failure();
 	}
 	else if (sf_json_int64(result, "TTL", &ttl) && ttl > 0)
 		conclude(SF_RESULT_DONE);
@@ -496,7 +496,7 @@ sf_request_fail(const char *problem)
 {
 	snprintf(request.message, MESSAGE_SIZE, "%s: not understood: %s.",
 			 etcd.url.endpoints[etcd.endpoint], problem);
-	conclude_failure(true);
+	conclude_failure();
 }
 
 bool

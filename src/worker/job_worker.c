@@ -198,13 +198,6 @@ finish_failed(SfJobEnd end, const char *message)
 	finish(end, message);
 }
 
-static void
-finish_done(bool changed)
-{
-	work.reply.changed = changed;
-	finish(SF_JOB_DONE, "");
-}
-
 /* ---- requests ---- */
 
 static SfAsk *
@@ -382,7 +375,7 @@ list_slots(const SfRegistry *registry)
 		memcpy(work.records, registry->records, size);
 	}
 	work.reply.nrecords = registry->nrecords;
-	finish_done(false);
+	finish(SF_JOB_DONE, "");
 }
 
 /* Return true if the reading shows that this job's last write was made. */
@@ -420,12 +413,12 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 	else if (work.job.kind == SF_JOB_RELEASE)
 	{
 		if (record == NULL || (record->released && record->present == 0))
-			finish_done(false);
+			finish(SF_JOB_DONE, "");
 		else
 			ask_to_release(registry, record);
 	}
 	else if (registry->initialized && work.job.kind == SF_JOB_INIT)
-		finish_done(false);
+		finish(SF_JOB_DONE, "");
 	else if (work.job.kind == SF_JOB_INIT && !work.unsure &&
 			 sf_age_promised_ms(age) > 0)
 		finish(SF_JOB_LOST, "It is empty, and this server has leased from it: it has lost its data.");
@@ -465,7 +458,10 @@ sf_job_worker_answered(const SfAnswer *answer)
 	else if (answer->result == SF_RESULT_CONFLICT)
 		ask(SF_ASK_READ);
 	else if (answer->result == SF_RESULT_DONE)
-		finish_done(true);
+	{
+		work.reply.changed = true;
+		finish(SF_JOB_DONE, "");
+	}
 	else
 		take_failure(kind, answer->result, answer->failure, answer->message);
 }
