@@ -212,7 +212,10 @@ sf_http_post(const char *url, const char *token, const char *text,
 	http.is_failed = !ok;
 }
 
-/* Is this about a certificate?  An alert of TLS refuses ours, at any time. */
+/*
+ * Return true if this is about a certificate.  An alert of TLS refuses ours,
+ * at any time.
+ */
 static bool
 is_about_certificates(CURLcode code)
 {

@@ -49,7 +49,7 @@ free_lookup(int number)
 	lookups[number].name = NULL;
 }
 
-/* "name:port" or "[address]:port", as two texts. */
+/* Split "name:port" or "[address]:port" into two texts. */
 static bool
 set_host(int number, const char *host)
 {
@@ -120,8 +120,9 @@ take_result(int number)
 #endif
 
 /*
- * One of its n addresses, the turn counting from 0, as "address:port" without
- * brackets, which is how libzookeeper takes it; or what has gone wrong.
+ * Print one of the host's *n addresses, the turn counting from 0, as
+ * "address:port" without brackets, which is how libzookeeper takes it; or
+ * print what has gone wrong.
  */
 SfLookupState
 sf_lookup_get(int number, int turn, char *text, int *n)

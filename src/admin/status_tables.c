@@ -214,7 +214,7 @@ typedef struct Partitions
 	SfIdSpan	last;			/* before the first gap after now */
 } Partitions;
 
-/* Find the last partition that IDs reach before none is there for them. */
+/* Find the last partition before the first gap that new IDs will reach. */
 static void
 find_last(const SfIdSpan *spans, int64 now_id, Partitions *found)
 {
@@ -313,7 +313,7 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 	return psprintf("until %s", timestamptz_to_str(end));
 }
 
-/* The statement that makes more partitions like the last one. */
+/* Return the statement that makes more partitions like the last one. */
 static char *
 more_partitions(const Column *column, const Partitions *found)
 {
@@ -345,7 +345,10 @@ more_partitions(const Column *column, const Partitions *found)
 					", 'shard'");
 }
 
-/* Needs shared memory, which has the layouts. */
+/*
+ * Report tables whose partitions end soon.  Needs shared memory, which has the
+ * layouts.
+ */
 static void
 put_partitions(ReturnSetInfo *result, const Columns *columns)
 {

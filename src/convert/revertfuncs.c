@@ -228,7 +228,10 @@ limit_of(const Sequence *sequence, int64 start, int64 last, const char **note)
 	return " NO MAXVALUE";
 }
 
-/* Add its statements.  One that counts down stays below, and is left alone. */
+/*
+ * Add the sequence's statements.  A sequence that counts down stays below all
+ * IDs, and is left alone.
+ */
 static void
 add_sequence(SfConversion *conversion, const Sequence *sequence, int64 start,
 			 int64 last)

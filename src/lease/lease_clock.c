@@ -65,7 +65,7 @@ is_off(int64_t offset, int64_t limit)
 	return offset > limit || offset < -limit;
 }
 
-/* Was this process frozen, or the clock set, since the last look? */
+/* Return true if this process was frozen since last time, or the clock set. */
 bool
 sf_lease_was_interrupted(SfLease *lease, SfMoment now)
 {

@@ -42,7 +42,7 @@ typedef struct Search
 	SfSlotRecord in_the_way;	/* a record that prevents a claim */
 } Search;
 
-/* Was this record's last write by this server's previous life? */
+/* Return true if this server's previous life wrote this record last. */
 static bool
 is_left_over(const SfClaimant *claimant, const SfSlotRecord *record)
 {

@@ -145,7 +145,7 @@ sf_calendar_label(const SfStep *step, TimestampTz start)
 					minute / 60, minute % 60);
 }
 
-/* The step that begins and ends then, as an interval; NULL if it is none. */
+/* Return the step between two times as an interval; NULL if there is none. */
 const char *
 sf_calendar_interval(TimestampTz start, TimestampTz end)
 {

@@ -32,7 +32,8 @@ typedef struct Kind
 static const Kind kinds[SF_EVENTS] = {SF_EVENT_LIST(KIND)};
 
 /*
- * May an event be logged now?  Set *left_out to the number suppressed before.
+ * Return true if this event may be logged now; set *left_out to the number
+ * suppressed since the last line.
  */
 static bool
 is_due(SfEvent event, uint64 *left_out)

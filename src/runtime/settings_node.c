@@ -87,7 +87,7 @@ node_bits(SfServerNumber datacenter)
 		sf_node_layout.node_bits - sf_node_layout.field[SF_DATACENTER].width;
 }
 
-/* Does the layout have room for the datacenter?  Needs shared memory. */
+/* Return true if the layout has room for it; needs shared memory. */
 static bool
 datacenter_fits(SfServerNumber datacenter)
 {
