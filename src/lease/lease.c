@@ -536,17 +536,15 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 }
 
 /*
- * Find a slot to claim.  If an earlier claim has an unknown outcome, resolve
- * that first: it was made, or still may be, or its record has changed.
+ * Resolve an earlier claim of unknown outcome.  Return true if it was made.
+ * Otherwise it still may be, or its record has changed.
  */
-static void
-search(SfLease *lease, SfMoment now, const SfRegistry *registry)
+static bool
+resolve_claim(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfSlotRecord *record = sf_slot_record_find(registry,
 													 lease->record.node);
 	int			i = find_pending(lease, record);
-	SfClaimant	claimant;
-	SfSlotChoice claim;
 
 	if (registry->generation != lease->generation ||
 		(i < 0 && (record == NULL ? 0 : record->version) !=
@@ -558,8 +556,20 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		adopt(lease, record);
 		lease->absent = record->present != record->owner;
 		hold_slot(lease, now);
-		return;
+		return true;
 	}
+	return false;
+}
+
+/* Find a slot to claim, unless an earlier claim was made. */
+static void
+search(SfLease *lease, SfMoment now, const SfRegistry *registry)
+{
+	SfClaimant	claimant;
+	SfSlotChoice claim;
+
+	if (resolve_claim(lease, now, registry))
+		return;
 
 	/* with a new name for each claim, we differ from our copies */
 	if (lease->npending == 0)
@@ -736,12 +746,45 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 	confirm(lease);
 }
 
+/* Handle a request that was carried out. */
+static void
+handle_success(SfLease *lease, SfMoment now, const SfAsk *asked,
+			   const SfAnswer *answer)
+{
+	lease->ask.kind = SF_ASK_NOTHING;
+	if (asked->kind == SF_ASK_READ)
+		read_done(lease, now, answer->registry);
+	else if (asked->kind != SF_ASK_KEEPALIVE)
+		write_done(lease, now, asked, answer);
+	else
+	{
+		lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
+		if (lease->failed == SF_ASK_KEEPALIVE)
+			sf_lease_clear_problem(lease);
+	}
+}
+
+/* Handle a request that was refused, or whose outcome is unknown. */
+static void
+handle_failure(SfLease *lease, SfMoment now, SfAskKind kind,
+			   const SfAnswer *answer)
+{
+	char		text[SF_REASON_SIZE];
+
+	if (answer->result == SF_RESULT_REFUSED &&
+		(kind == SF_ASK_CLAIM || kind == SF_ASK_EXTEND))
+		lease->npending--;
+	sf_lease_abandon(lease);
+	snprintf(text, sizeof(text), "The registry answered: %.150s",
+			 answer->message);
+	sf_lease_fail(lease, now, kind, answer->failure, text);
+}
+
 /* Handle an answer of the registry. */
 void
 sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 {
 	SfAsk		asked = lease->ask;
-	char		text[SF_REASON_SIZE];
 
 	handle_interruption(lease, now);
 	if (lease->ask.kind == SF_ASK_NOTHING || answer->number != asked.number)
@@ -753,18 +796,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 	switch (sf_lease_result(lease, answer))
 	{
 		case SF_RESULT_DONE:
-			lease->ask.kind = SF_ASK_NOTHING;
-			if (asked.kind == SF_ASK_READ)
-				read_done(lease, now, answer->registry);
-			else if (asked.kind != SF_ASK_KEEPALIVE)
-				write_done(lease, now, &asked, answer);
-			else
-			{
-				lease->keepalive_ms = now.monotonic_ms +
-					lease->config.keepalive_ms;
-				if (lease->failed == SF_ASK_KEEPALIVE)
-					sf_lease_clear_problem(lease);
-			}
+			handle_success(lease, now, &asked, answer);
 			break;
 		case SF_RESULT_ABSENT:
 			lease->ask.kind = SF_ASK_NOTHING;
@@ -780,13 +812,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 			break;
 		case SF_RESULT_REFUSED:
 		case SF_RESULT_UNKNOWN:
-			if (answer->result == SF_RESULT_REFUSED &&
-				(asked.kind == SF_ASK_CLAIM || asked.kind == SF_ASK_EXTEND))
-				lease->npending--;
-			sf_lease_abandon(lease);
-			snprintf(text, sizeof(text), "The registry answered: %.150s",
-					 answer->message);
-			sf_lease_fail(lease, now, asked.kind, answer->failure, text);
+			handle_failure(lease, now, asked.kind, answer);
 			break;
 	}
 	decide(lease, now);
