@@ -28,7 +28,7 @@ refuse(const char *function)
  * function is created, and before a session's first call.  No function of ours
  * may have such a name in C.
  */
-#define NAMESAKE(name) \
+#define PGEDGE_STUB(name) \
 	extern PGDLLEXPORT const Pg_finfo_record * \
 	CppConcat(pg_finfo_, name) (void); \
 	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS); \
@@ -46,8 +46,8 @@ refuse(const char *function)
 	} \
 	extern int	no_such_variable
 
-NAMESAKE(snowflake_nextval);
-NAMESAKE(snowflake_currval);
-NAMESAKE(snowflake_get_epoch);
-NAMESAKE(snowflake_get_count);
-NAMESAKE(snowflake_get_node);
+PGEDGE_STUB(snowflake_nextval);
+PGEDGE_STUB(snowflake_currval);
+PGEDGE_STUB(snowflake_get_epoch);
+PGEDGE_STUB(snowflake_get_count);
+PGEDGE_STUB(snowflake_get_node);
