@@ -83,17 +83,12 @@ sf_wait_event(uint32 *cache, const char *name)
 #include "optimizer/pathnode.h"
 #define sf_rel_hook			build_simple_rel_hook
 typedef build_simple_rel_hook_type sf_rel_hook_type;
-#define SF_REL_HOOK_ARGS	PlannerInfo *root, RelOptInfo *rel, \
-							RangeTblEntry *rte
-#define SF_REL_HOOK_PASS	root, rel, rte
+#define SF_REL_HOOK_HAS_RTE
 #define SF_REL_HOOK_SEES(kind) true
 #else
 #include "optimizer/plancat.h"
 #define sf_rel_hook			get_relation_info_hook
 typedef get_relation_info_hook_type sf_rel_hook_type;
-#define SF_REL_HOOK_ARGS	PlannerInfo *root, Oid relation, bool inhparent, \
-							RelOptInfo *rel
-#define SF_REL_HOOK_PASS	root, relation, inhparent, rel
 #define SF_REL_HOOK_SEES(kind) ((kind) == RTE_RELATION)
 #endif
 

@@ -25,8 +25,17 @@
 #define ESCAPE \
 	"In a user and a password \"/\" is written as %%2F, and \"?\" as %%3F."
 
-#define refuse(...) \
-	do { snprintf(reason, reason_size, __VA_ARGS__); return false; } while (0)
+/* Print why a text is refused, and return false. */
+bool
+sf_uri_refuse(char *reason, size_t reason_size, const char *format, ...)
+{
+	va_list		args;
+
+	va_start(args, format);
+	vsnprintf(reason, reason_size, format, args);
+	va_end(args);
+	return false;
+}
 
 /* ---- the text ---- */
 
@@ -77,10 +86,12 @@ parse_hosts(SfUri *uri, char *text, const char *port, const char *what,
 		if (next != NULL)
 			*next++ = '\0';
 		if (!is_host(p))
-			refuse("\"%s\" is not the host of %s, or a host and a port.",
-				   p, what);
+			return sf_uri_refuse(reason, reason_size,
+								 "\"%s\" is not the host of %s, or a host and a port.",
+								 p, what);
 		if (uri->nhosts == SF_URI_HOSTS)
-			refuse("These are more than %d hosts.", SF_URI_HOSTS);
+			return sf_uri_refuse(reason, reason_size,
+								 "These are more than %d hosts.", SF_URI_HOSTS);
 		uri->hosts[uri->nhosts++] = has_port(p) ? p :
 			psprintf("%s:%s", p, port);
 	}
@@ -122,7 +133,8 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 
 	memset(uri, 0, sizeof(SfUri));
 	if (scheme_end == NULL)
-		refuse("There is no \"://\" in it.");
+		return sf_uri_refuse(reason, reason_size,
+							 "There is no \"://\" in it.");
 	hosts = pstrdup(scheme_end + 3);
 	uri->options = strchr(hosts, '?');
 	if (uri->options != NULL)
@@ -139,7 +151,7 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	}
 	ends_early = at == NULL && strchr(text, '@') != NULL;
 	if (has_stray_at(uri->options))
-		refuse(ESCAPE);
+		return sf_uri_refuse(reason, reason_size, ESCAPE);
 	if (uri->path != NULL)
 	{
 		while (uri->path[0] != '\0' && uri->path[strlen(uri->path) - 1] == '/')
@@ -150,7 +162,7 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	if (parse_hosts(uri, hosts, port, what, reason, reason_size))
 		return true;
 	if (ends_early)
-		refuse(ESCAPE);
+		return sf_uri_refuse(reason, reason_size, ESCAPE);
 	return false;
 }
 
@@ -187,22 +199,25 @@ sf_uri_credentials(const char *file, char **user, char **password,
 	ssize_t		n;
 
 	if (fd < 0)
-		refuse("Could not open \"%s\": %s.", file, strerror(errno));
+		return sf_uri_refuse(reason, reason_size,
+							 "Could not open \"%s\": %s.", file, strerror(errno));
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ||
 		(st.st_mode & (S_IRWXO | S_IWGRP | S_IXGRP)) != 0 ||
 		((st.st_mode & S_IRGRP) != 0 && st.st_uid != 0))
 	{
 		close(fd);
-		refuse("\"%s\" must be a file that nobody else can read (0600), or root's and its group's (0640).",
-			   file);
+		return sf_uri_refuse(reason, reason_size,
+							 "\"%s\" must be a file that nobody else can read (0600), or root's and its group's (0640).",
+							 file);
 	}
 	n = read(fd, text, CREDENTIALS_SIZE);
 	close(fd);
 	*user = text;
 	*password = n > 0 ? strchr(text, '\n') : NULL;
 	if (*password == NULL || n == CREDENTIALS_SIZE)
-		refuse("\"%s\" does not have two lines, the user's name and the password.",
-			   file);
+		return sf_uri_refuse(reason, reason_size,
+							 "\"%s\" does not have two lines, the user's name and the password.",
+							 file);
 	*(*password)++ = '\0';
 	(*password)[strcspn(*password, "\r\n")] = '\0';
 	text[strcspn(text, "\r")] = '\0';

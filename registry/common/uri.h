@@ -20,6 +20,8 @@ typedef struct SfUri
 	char	   *options;		/* behind the "?"; or NULL */
 } SfUri;
 
+extern bool sf_uri_refuse(char *reason, size_t reason_size,
+						  const char *format, ...) pg_attribute_printf(3, 4);
 extern bool sf_uri_parse(SfUri *uri, const char *text, const char *port,
 						 const char *what, char *reason, size_t reason_size);
 extern char *sf_uri_next_option(char **options, char **value);

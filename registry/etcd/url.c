@@ -17,9 +17,6 @@
 #define DEFAULT_PORT		"2379"
 #define DEFAULT_PREFIX		"snowflake"
 
-#define refuse(...) \
-	do { snprintf(reason, reason_size, __VA_ARGS__); return false; } while (0)
-
 static bool
 set_option(SfEtcdUrl *url, const char *option, char *value, char *reason,
 		   size_t reason_size)
@@ -35,10 +32,12 @@ set_option(SfEtcdUrl *url, const char *option, char *value, char *reason,
 	else if (strcmp(option, "key") == 0)
 		file = &url->key;
 	else
-		refuse("There is no option \"%s\"; there are credentials, cacert, cert and key.",
-			   option);
+		return sf_uri_refuse(reason, reason_size,
+							 "There is no option \"%s\"; there are credentials, cacert, cert and key.",
+							 option);
 	if (value == NULL || value[0] != '/')
-		refuse("The option \"%s\" wants the full path of a file.", option);
+		return sf_uri_refuse(reason, reason_size,
+							 "The option \"%s\" wants the full path of a file.", option);
 	*file = value;
 	return true;
 }
@@ -55,19 +54,22 @@ sf_etcd_url_parse(SfEtcdUrl *url, const char *text, char *reason,
 
 	memset(url, 0, sizeof(SfEtcdUrl));
 	if (!is_tls && strncmp(text, "etcd://", 7) != 0)
-		refuse("It does not begin with etcd:// or etcds://.");
+		return sf_uri_refuse(reason, reason_size,
+							 "It does not begin with etcd:// or etcds://.");
 	if (!sf_uri_parse(&uri, text, DEFAULT_PORT, "an etcd", reason,
 					  reason_size))
 		return false;
 	if (uri.user != NULL)
-		refuse("A user and a password do not belong into a setting, but into a file: ?credentials=/path.");
+		return sf_uri_refuse(reason, reason_size,
+							 "A user and a password do not belong into a setting, but into a file: ?credentials=/path.");
 	while ((option = sf_uri_next_option(&uri.options, &value)) != NULL)
 	{
 		if (!set_option(url, option, value, reason, reason_size))
 			return false;
 	}
 	if ((url->cert == NULL) != (url->key == NULL))
-		refuse("The options \"cert\" and \"key\" go together.");
+		return sf_uri_refuse(reason, reason_size,
+							 "The options \"cert\" and \"key\" go together.");
 	is_tls = is_tls || url->cacert != NULL || url->cert != NULL;
 	url->prefix = uri.path != NULL ? uri.path : pstrdup(DEFAULT_PREFIX);
 	for (int i = 0; i < uri.nhosts; i++)

@@ -21,9 +21,6 @@
 #define DEFAULT_PORT	"2181"
 #define DEFAULT_PREFIX	"/snowflake"
 
-#define refuse(...) \
-	do { snprintf(reason, reason_size, __VA_ARGS__); return false; } while (0)
-
 static int
 hex_digit(char c)
 {
@@ -89,10 +86,12 @@ take_user(SfZooLocation *location, char *reason, size_t reason_size)
 		return true;
 	password = strchr(user, ':');
 	if (password == NULL || password == user)
-		refuse("Before the \"@\" a user and a password are wanted, with a colon between them.");
+		return sf_uri_refuse(reason, reason_size,
+							 "Before the \"@\" a user and a password are wanted, with a colon between them.");
 	*password++ = '\0';
 	if (!decode(user) || !decode(password) || strchr(user, ':') != NULL)
-		refuse("The user or the password is not readable: \"%%\" is written as %%25.");
+		return sf_uri_refuse(reason, reason_size,
+							 "The user or the password is not readable: \"%%\" is written as %%25.");
 	location->digest = psprintf("%s:%s", user, password);
 	return true;
 }
@@ -108,24 +107,29 @@ sf_zoo_location_parse(SfZooLocation *location, const char *text, char *reason,
 
 	memset(location, 0, sizeof(SfZooLocation));
 	if (strncmp(text, SCHEME, strlen(SCHEME)) != 0)
-		refuse("It does not begin with " SCHEME ".");
+		return sf_uri_refuse(reason, reason_size,
+							 "It does not begin with " SCHEME ".");
 	if (!sf_uri_parse(uri, text, DEFAULT_PORT, "a ZooKeeper", reason,
 					  reason_size))
 		return false;
 	while ((option = sf_uri_next_option(&uri->options, &value)) != NULL)
 	{
 		if (strcmp(option, "credentials") != 0)
-			refuse("There is no option \"%s\"; there is credentials.", option);
+			return sf_uri_refuse(reason, reason_size,
+								 "There is no option \"%s\"; there is credentials.", option);
 		if (value == NULL || value[0] != '/')
-			refuse("The option \"%s\" wants the full path of a file.", option);
+			return sf_uri_refuse(reason, reason_size,
+								 "The option \"%s\" wants the full path of a file.", option);
 		location->credentials = value;
 	}
 	if (location->credentials != NULL && uri->user != NULL)
-		refuse("There are a user and a password in it, and a file that has them.");
+		return sf_uri_refuse(reason, reason_size,
+							 "There are a user and a password in it, and a file that has them.");
 	location->prefix = uri->path == NULL ? pstrdup(DEFAULT_PREFIX) :
 		psprintf("/%s", uri->path);
 	if (!is_path(location->prefix))
-		refuse("\"%s\" is not the path of a node.", location->prefix);
+		return sf_uri_refuse(reason, reason_size,
+							 "\"%s\" is not the path of a node.", location->prefix);
 	return take_user(location, reason, reason_size);
 }
 
@@ -144,8 +148,9 @@ sf_zoo_location_digest(const SfZooLocation *location, char **digest,
 							reason, reason_size))
 		return false;
 	if (user[0] == '\0' || strchr(user, ':') != NULL)
-		refuse("The user's name in \"%s\" is empty, or has a colon.",
-			   location->credentials);
+		return sf_uri_refuse(reason, reason_size,
+							 "The user's name in \"%s\" is empty, or has a colon.",
+							 location->credentials);
 	*digest = psprintf("%s:%s", user, password);
 	return true;
 }

@@ -246,11 +246,8 @@ add_partial_indexes(PlannerInfo *root, RelOptInfo *rel)
 }
 
 static void
-plan_times(SF_REL_HOOK_ARGS)
+plan_times(PlannerInfo *root, RelOptInfo *rel)
 {
-	if (prev_rel_hook)
-		prev_rel_hook(SF_REL_HOOK_PASS);
-
 	if (!sf_time_ranges)
 		return;
 	add_partial_indexes(root, rel);
@@ -260,9 +257,27 @@ plan_times(SF_REL_HOOK_ARGS)
 		replace_in_query(root);
 }
 
+#ifdef SF_REL_HOOK_HAS_RTE
+static void
+on_rel(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
+{
+	if (prev_rel_hook)
+		prev_rel_hook(root, rel, rte);
+	plan_times(root, rel);
+}
+#else
+static void
+on_rel(PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel)
+{
+	if (prev_rel_hook)
+		prev_rel_hook(root, relation, inhparent, rel);
+	plan_times(root, rel);
+}
+#endif
+
 void
 sf_planner_hook_install(void)
 {
 	prev_rel_hook = sf_rel_hook;
-	sf_rel_hook = plan_times;
+	sf_rel_hook = on_rel;
 }
