@@ -252,6 +252,7 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	memset(answer, 0, sizeof(SfHttpAnswer));
 	answer->sent = http.request_sent > 0;
 	answer->untrusted = is_about_certificates(code);
+	answer->timed_out = code == CURLE_OPERATION_TIMEDOUT;
 	answer->problem = http.problem[0] != '\0' ? http.problem :
 		curl_easy_strerror(code);
 	if (!answer->untrusted && was_turned_away(code))

@@ -206,7 +206,7 @@ void
 sf_lease_clear_problem(SfLease *lease)
 {
 	if (lease->problem[0] != '\0')
-		lease->config.log_event(SF_LEASE_EVENT_SOLVED, "The registry does what it is asked again.");
+		lease->config.log_event(SF_LEASE_EVENT_SOLVED, "The problem with the registry is over.");
 	lease->problem[0] = '\0';
 	lease->remedy[0] = '\0';
 	lease->backoff_ms = 0;
@@ -295,11 +295,14 @@ sf_lease_time_out(SfLease *lease, SfMoment now)
 	if (kind == SF_ASK_NOTHING || now.monotonic_ms < lease->ask.deadline_ms)
 		return;
 	sf_lease_abandon(lease);
-	sf_lease_fail(lease, now, kind, SF_FAILURE_UNREACHABLE,
+	sf_lease_fail(lease, now, kind, SF_FAILURE_TIMEOUT,
 				  "The registry did not answer in time.");
 }
 
-/* Return true if the registry is initialized for our layout. */
+/*
+ * Return true if the registry is initialized for our layout.  A server that
+ * has not leased from an empty one does not know whether it is new.
+ */
 bool
 sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 						  const SfRegistry *registry)

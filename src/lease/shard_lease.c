@@ -364,7 +364,7 @@ find_our_line(SfShardLease *shards, SfMoment now, int64_t version)
 	if (line < 0)
 	{
 		if (lease->state == SF_LEASE_HELD)
-			fence(shards, now, "somebody else has claimed them, or is a copy of this server.");
+			fence(shards, now, "another server has claimed them, or is a copy of this server.");
 		else
 			hold_nothing(shards);
 		return;
@@ -376,7 +376,7 @@ find_our_line(SfShardLease *shards, SfMoment now, int64_t version)
 						  shards->nshards))
 		return;
 	sf_ranges_restrict(shards->right.shards, shards->held, shards->nshards);
-	lease->config.log_event(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: somebody else has claimed them.");
+	lease->config.log_event(SF_LEASE_EVENT_LOST, "The lease of some of this server's shards is lost: another server has claimed them.");
 }
 
 /*

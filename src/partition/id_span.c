@@ -37,7 +37,7 @@ sf_id_span_require_life(const SfLayout *layout, TimestampTz time,
 		time >= sf_timefmt_from_ms(layout->epoch_ms) &&
 		(time < end || (end_allowed && time == end)))
 		return;
-	sf_id_time_refuse(layout, "Use start and until within that range; partitions for other IDs are made with CREATE TABLE ... PARTITION OF.");
+	sf_id_time_refuse(layout, "Use start and until within that range. Make partitions for other IDs with CREATE TABLE ... PARTITION OF.");
 }
 
 /*
