@@ -95,7 +95,7 @@ take_log(const char *message)
 	else if (code != 0)
 		set_problem(strerror(code));
 	if (code == ETIMEDOUT)
-		failure = SF_FAILURE_TIMEOUT;
+		conn.failure = SF_FAILURE_TIMEOUT;
 }
 
 /* ---- the connection ---- */
