@@ -38,7 +38,7 @@ endif
 
 # What runs against any server that has the library preloaded and a node id, and
 # what wants the settings in test/regress.conf.
-REGRESS = layouts surface decode compose text times generation batches \
+REGRESS = layouts surface decode compose text times generation other_layouts batches \
 	privileges errors partitions feeds convert
 REGRESS_SETTINGS = shards copy settings
 REGRESS_OPTS = --inputdir=$(srcdir)/test

@@ -590,6 +590,72 @@ END $$;
 
 -- ---- making IDs ----
 
+-- Throw SQLSTATE 22023 unless a layout is one for IDs of this kind.
+CREATE FUNCTION @extschema@.snowflake_portable_require_kind(f @extschema@.snowflake_portable_fields, shards boolean) RETURNS void
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF shards AND (f.width[6] NOT BETWEEN 1 AND 16 OR f.node_bits > 0) THEN
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout is none for shards',
+			DETAIL = 'The layout of the shards'' IDs must have the field "shard", of at most 16 bits, and none for a node.',
+			HINT = 'Leave it out, or use one with a shard.';
+	ELSIF NOT shards AND f.width[6] > 0 THEN
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'a layout with the field "shard" makes no IDs of the node',
+			HINT = 'Set it by snowflake_set_shards(), and call snowflake_shard_nextval().';
+	END IF;
+END $$;
+
+-- Return a layout that a caller has named. SQLSTATE 22004, 22023. Those who make IDs
+-- name it by a constant, so this is done once for each plan.
+CREATE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer)
+RETURNS @extschema@.snowflake_portable_fields
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_layout(layout);
+BEGIN
+	IF layout IS NULL THEN
+		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'layout must not be null',
+			HINT = 'Name a layout, or leave it out for the configured one.';
+	END IF;
+	PERFORM @extschema@.snowflake_portable_require_kind(f, false);
+	IF 1 << f.sequence_bits < (f.tick_ms + tick_ms - 1) / tick_ms THEN
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout has too few IDs in a tick',
+			DETAIL = format('The layout "%s" has %s IDs in %s ms, and must have at least one for each tick of the configured layout, of %s ms.',
+				f.layout, 1 << f.sequence_bits, f.tick_ms, tick_ms),
+			HINT = 'Use a layout with a longer sequence or a shorter tick.';
+	END IF;
+	RETURN f;
+END $$;
+
+-- Return the bits of a node's number in the IDs of a layout. SQLSTATE 55000 if it
+-- does not fit.
+CREATE FUNCTION @extschema@.snowflake_portable_node_bits(node integer, f @extschema@.snowflake_portable_fields) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF node >= 1::bigint << f.node_bits THEN
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('node id %s does not fit the layout "%s"', node, f.layout),
+			DETAIL = CASE f.node_bits WHEN 0 THEN 'The layout has no field for a node, so only the server with node id 0 may make its IDs.'
+				ELSE format('The layout has room for node ids 0 to %s.', (1::bigint << f.node_bits) - 1) END,
+			HINT = 'Name a layout with room for it, or give this server a smaller node id.';
+	END IF;
+	RETURN @extschema@.snowflake_portable_place_node(node::bigint, f);
+END $$;
+
+-- Throw the reason for which a layout has no ID of a tick.
+CREATE FUNCTION @extschema@.snowflake_portable_beyond(tick bigint, f @extschema@.snowflake_portable_fields) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF tick < 0 THEN
+		RAISE EXCEPTION USING ERRCODE = '58000', MESSAGE = 'wall clock is before the layout''s epoch',
+			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Correct the server''s clock.';
+	END IF;
+	RAISE EXCEPTION USING ERRCODE = '2200H', MESSAGE = 'layout has reached its last timestamp',
+		DETAIL = format('The layout is "%s".', f.layout), HINT = 'Check the server''s clock.';
+END $$;
+
 -- Called without the lock, when no position could be had for a tick: sleep, or
 -- throw the reason. Returns the ms for which this call has slept so far.
 CREATE FUNCTION @extschema@.snowflake_portable_wait(limits regclass, f @extschema@.snowflake_portable_fields,
@@ -609,12 +675,8 @@ BEGIN
 	END IF;
 	IF current.layout <> f.layout THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout was changed meanwhile', HINT = 'Call again.';
-	ELSIF now < 0 THEN
-		RAISE EXCEPTION USING ERRCODE = '58000', MESSAGE = 'wall clock is before the layout''s epoch',
-			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Correct the server''s clock.';
-	ELSIF tick > f.last_tick THEN
-		RAISE EXCEPTION USING ERRCODE = '2200H', MESSAGE = 'layout has reached its last timestamp',
-			DETAIL = format('The layout is "%s".', f.layout), HINT = 'Check the server''s clock.';
+	ELSIF now < 0 OR tick > f.last_tick THEN
+		PERFORM @extschema@.snowflake_portable_beyond(CASE WHEN now < 0 THEN now ELSE tick END, f);
 	ELSIF pg_sequence_last_value(limits) IS NULL THEN
 		-- The first ID: from here on the layout stays; an error frees the lock. The
 		-- functions are of now, and a row may be of an old snapshot. A dump of the
@@ -672,19 +734,61 @@ END $$;
 --
 -- The WAL of a position may be another transaction's, as nextval() writes it for 32 at
 -- a time. So a transaction that has written nothing yet writes snowflake_flush.
+--
+-- All layouts share this one position. A call that names a layout takes a position, and
+-- computes the ID from it, such that no two positions give the same ID:
+--
+-- Say that a position has the sequence number s in a tick that begins at "ms" (since
+-- 1970) and lasts t ms, and that the named layout has ticks of u ms with 2^b IDs each.
+-- At most K = u / t (rounded up) of our ticks begin within one tick of that layout. Our
+-- tick has the index k = (ms % u) / t (rounded down) among these: a number from 0 to
+-- K - 1, and no two ticks have the same one, since they begin at least t apart. Each of
+-- the K indexes has room for 2^b / K IDs (rounded down). Only positions with s < room are
+-- used. The ID has the tick ms / u, and the sequence number k * room + s.
+--
+-- From an ID's tick and sequence number follow k and s, and from these the position. So
+-- no two positions give one ID, and a later position gives a later ID. This needs our
+-- layout to stay as it is: it is fixed by the first ID, of whatever layout.
+--
+-- A call that finds no room in the open tick opens the next one, as if it were full.
 CREATE FUNCTION @extschema@.snowflake_portable_write(f @extschema@.snowflake_portable_fields,
-	prefix text, parameter text, maker text, checks text) RETURNS void
+	node integer, checks text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $write$
 DECLARE
-	maker_layout text := CASE WHEN f.width[6] > 0 THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
-	words text[] := ARRAY[
+	kind text := CASE WHEN node IS NULL THEN 'shard_' ELSE '' END;
+	shard text := CASE WHEN node IS NULL THEN 'shard integer' END;
+	maker_layout text := CASE WHEN node IS NULL THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
+	named text := format('@extschema@.snowflake_portable_named(layout, %s)', f.tick_ms);
+	maker text := CASE WHEN node IS NULL THEN format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6])
+		ELSE @extschema@.snowflake_portable_place_node(node::bigint, f)::text END;
+	-- IDs of the configured layout, and IDs of "f", a layout that the caller has named
+	ours text[] := ARRAY[
+		['{declare}', ''],
+		['{skip}', '1'],
+		['{usable}', '({p} OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<) ends'],
+		['{most}', '((least(now OPERATOR(pg_catalog.+) {drift}, {last}) OPERATOR(pg_catalog.-) tick) OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.<<) {bits}'],
+		['{id}', format('((({p} OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<<) %s) OPERATOR(pg_catalog.|) (({p} OPERATOR(pg_catalog.&) {mask}) OPERATOR(pg_catalog.<<) %s)) OPERATOR(pg_catalog.|) %s',
+			f.low_bits, f.shift[7], maker)]];
+	theirs text[] := ARRAY[
+		['{declare}', $f$	room pg_catalog.int8 NOT NULL := least((1::pg_catalog.int8 OPERATOR(pg_catalog.<<) f.sequence_bits)
+		OPERATOR(pg_catalog./) ((f.tick_ms OPERATOR(pg_catalog.+) {less}) OPERATOR(pg_catalog./) {tick}), {mask} OPERATOR(pg_catalog.+) 1);
+$f$],
+		['{skip}', '(({mask} OPERATOR(pg_catalog.-) room) OPERATOR(pg_catalog.+) 2)'],
+		['{usable}', '(({p} OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<) ends) AND (({p} OPERATOR(pg_catalog.&) {mask}) OPERATOR(pg_catalog.<) room)'],
+		['{most}', 'room'],
+		['{id}', $f$CASE WHEN ({at} OPERATOR(pg_catalog.>=) 0) AND ({at} OPERATOR(pg_catalog.<=) f.last_tick) THEN (({at} OPERATOR(pg_catalog.<<) f.low_bits)
+				OPERATOR(pg_catalog.|) ((((({ms} OPERATOR(pg_catalog.%) f.tick_ms) OPERATOR(pg_catalog./) {tick}) OPERATOR(pg_catalog.*) room) OPERATOR(pg_catalog.+) ({p} OPERATOR(pg_catalog.&) {mask})) OPERATOR(pg_catalog.<<) f.shift[7]))
+				OPERATOR(pg_catalog.|) maker ELSE @extschema@.snowflake_portable_beyond({at}, f) END$f$],
+		['{at}', '(({ms} OPERATOR(pg_catalog./) f.tick_ms) OPERATOR(pg_catalog.-) (f.epoch_ms OPERATOR(pg_catalog./) f.tick_ms))'],
+		['{ms}', format('((({p} OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.*) {tick}) OPERATOR(pg_catalog.+) %s::pg_catalog.int8)', f.epoch_ms)]];
+	blocks text[] := ARRAY[
 		['{open}', $f$			quiet := pg_catalog.set_config('client_min_messages', 'error', true);
 			LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
 			now := {clock};
 			ends := pg_catalog.pg_sequence_last_value({limits});
 			-- of the next ID: the open one if that has any left
-			tick := greatest(least((pg_catalog.pg_sequence_last_value({positions}) OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.>>) {bits}, ends),
+			tick := greatest(least((pg_catalog.pg_sequence_last_value({positions}) OPERATOR(pg_catalog.+) {skip}) OPERATOR(pg_catalog.>>) {bits}, ends),
 				ends OPERATOR(pg_catalog.-) 1, now, 0);
 			IF ends IS NULL OR (tick OPERATOR(pg_catalog.>) least(now OPERATOR(pg_catalog.+) {drift}, {last}))
 				OR ((@extschema@.{layout}()).layout OPERATOR(pg_catalog.<>) {spelled}) THEN
@@ -705,25 +809,27 @@ $f$],
 		['{in time}', '(ends OPERATOR(pg_catalog.>) now) AND (ends OPERATOR(pg_catalog.<=) (now OPERATOR(pg_catalog.+) {drift} OPERATOR(pg_catalog.+) 1))'],
 		['{flush}', $f$IF pg_catalog.pg_current_xact_id_if_assigned() IS NULL THEN
 					n := pg_catalog.setval('@extschema@.snowflake_flush'::pg_catalog.regclass, 0);
-				END IF;$f$],
+				END IF;$f$]];
+	words text[] := ARRAY[
 		-- the clock's tick, rounded down, counted from the epoch
 		['{clock}', format('((pg_catalog.date_part(''epoch'', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) %s) OPERATOR(pg_catalog.-) %s)::pg_catalog.int8',
 			1000.0 / f.tick_ms, f.epoch_ms / f.tick_ms + 0.5)],
-		['{id}', format('(((p OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<<) %s) OPERATOR(pg_catalog.|) ((p OPERATOR(pg_catalog.&) %s) OPERATOR(pg_catalog.<<) %s)) OPERATOR(pg_catalog.|) %s',
-			f.low_bits, f.mask[7], f.shift[7], maker)],
-		['{positions}', format('%L::pg_catalog.regclass', '@extschema@.' || prefix || 'position')],
-		['{limits}', format('%L::pg_catalog.regclass', '@extschema@.' || prefix || 'limit')],
+		['{positions}', format('''@extschema@.snowflake_%sposition''::pg_catalog.regclass', kind)],
+		['{limits}', format('''@extschema@.snowflake_%slimit''::pg_catalog.regclass', kind)],
 		['{fields}', format('%L::@extschema@.snowflake_portable_fields', f)],
 		['{layout}', maker_layout],
 		['{spelled}', quote_literal(f.layout)],
 		['{bits}', f.sequence_bits::text],
+		['{mask}', f.mask[7]::text],
+		['{tick}', f.tick_ms::text],
+		['{less}', (f.tick_ms - 1)::text],
 		['{drift}', ceil(5.0 / f.tick_ms)::text],
 		['{last}', f.last_tick::text]];
 	word text[];
 	one text := $f$ RETURNS bigint
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $body$
 DECLARE
-	now pg_catalog.int8;
+{declare}	now pg_catalog.int8;
 	ends pg_catalog.int8;
 	p pg_catalog.int8;
 	tick pg_catalog.int8;
@@ -736,7 +842,7 @@ $f$ || checks || $f$	LOOP
 		ends := pg_catalog.pg_sequence_last_value({limits});
 		IF {in time} THEN
 			p := pg_catalog.nextval({positions});
-			IF (p OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<) ends THEN
+			IF {usable} THEN
 				{flush}
 				RETURN {id};
 			END IF;
@@ -752,7 +858,7 @@ $f$ || checks || $f$	LOOP
 	many text := $f$ RETURNS SETOF bigint ROWS 1000
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER AS $body$
 DECLARE
-	now pg_catalog.int8;
+{declare}	now pg_catalog.int8;
 	ends pg_catalog.int8;
 	p pg_catalog.int8;
 	tick pg_catalog.int8;
@@ -771,9 +877,9 @@ $f$ || checks || $f$	IF count IS NULL THEN
 		ends := pg_catalog.pg_sequence_last_value({limits});
 		IF {in time} THEN
 			-- as many as the open tick seems to have left
-			n := least(rest, ((ends OPERATOR(pg_catalog.<<) {bits}) OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog.-) pg_catalog.pg_sequence_last_value({positions}));
-			RETURN QUERY SELECT {id of i} FROM (SELECT pg_catalog.nextval({positions}) FROM pg_catalog.generate_series(1::pg_catalog.int8, n)) g (i)
-				WHERE (g.i OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.<) ends;
+			n := least(rest, ((ends OPERATOR(pg_catalog.<<) {bits}) OPERATOR(pg_catalog.-) {skip}) OPERATOR(pg_catalog.-) pg_catalog.pg_sequence_last_value({positions}));
+			RETURN QUERY SELECT {id} FROM (SELECT pg_catalog.nextval({positions}) FROM pg_catalog.generate_series(1::pg_catalog.int8, n)) g (i)
+				WHERE {usable};
 			GET DIAGNOSTICS n = ROW_COUNT;
 			IF n OPERATOR(pg_catalog.>) 0 THEN
 				rest := rest OPERATOR(pg_catalog.-) n;
@@ -783,9 +889,9 @@ $f$ || checks || $f$	IF count IS NULL THEN
 			END IF;
 		END IF;
 		BEGIN
-{open}			-- as many as the ticks up to the last permitted one have
+{open}			-- as many as the ticks up to the last permitted one have, or as there is room for
 			p := tick OPERATOR(pg_catalog.<<) {bits};
-			n := least(rest, ((least(now OPERATOR(pg_catalog.+) {drift}, {last}) OPERATOR(pg_catalog.-) tick) OPERATOR(pg_catalog.+) 1) OPERATOR(pg_catalog.<<) {bits});
+			n := least(rest, {most});
 			tick := pg_catalog.setval({positions}, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) OPERATOR(pg_catalog.>>) {bits};
 			ends := pg_catalog.setval({limits}, tick OPERATOR(pg_catalog.+) 1);
 			RAISE SQLSTATE 'SNF00';
@@ -793,16 +899,29 @@ $f$ || checks || $f$	IF count IS NULL THEN
 			WHEN SQLSTATE 'SNF00' THEN
 				rest := rest OPERATOR(pg_catalog.-) n;
 				slept := 0;
-				RETURN QUERY SELECT {id of i} FROM pg_catalog.generate_series(p, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) g (i);
+				RETURN QUERY SELECT {id} FROM pg_catalog.generate_series(p, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) g (i);
 {wait}$f$;
+	one_named text := replace(one, '{declare}', theirs[1][2]);
+	many_named text := replace(many, '{declare}', format(E'\tf @extschema@.snowflake_portable_fields := %s;\n\tmaker pg_catalog.int8 := @extschema@.snowflake_portable_node_bits(%s, f);\n', named, node) || theirs[1][2]);
 BEGIN
-	many := replace(many, '{id of i}', replace(words[6][2], '(p ', '(g.i '));
-	FOREACH word SLICE 1 IN ARRAY words LOOP
+	FOREACH word SLICE 1 IN ARRAY blocks || ours || words LOOP
 		one := replace(one, word[1], word[2]);
 		many := replace(many, word[1], word[2]);
 	END LOOP;
-	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%snextval(%s)', prefix, parameter) || one;
-	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%snextval_batch(%s)', prefix, concat_ws(', ', nullif(parameter, ''), 'count integer')) || many;
+	FOREACH word SLICE 1 IN ARRAY blocks || theirs || words LOOP
+		one_named := replace(one_named, word[1], word[2]);
+		many_named := replace(many_named, word[1], word[2]);
+	END LOOP;
+	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval(%s)', kind, shard) || replace(one, '{p}', 'p');
+	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval_batch(%s)', kind,
+		concat_ws(', ', shard, 'count integer')) || replace(many, '{p}', 'g.i');
+	IF node IS NOT NULL THEN
+		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_nextval_batch(count integer, layout text)' || replace(many_named, '{p}', 'g.i');
+		-- the planner inlines what is called, and computes the arguments
+		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint)' || replace(one_named, '{p}', 'p');
+		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_nextval(layout text) RETURNS bigint LANGUAGE sql VOLATILE AS %L',
+			format('SELECT @extschema@.snowflake_portable_next(%1$s, @extschema@.snowflake_portable_node_bits(%2$s, %1$s))', named, node));
+	END IF;
 
 	-- and the layout, for all who read IDs without naming one
 	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%I() RETURNS @extschema@.snowflake_portable_fields LANGUAGE sql STABLE PARALLEL SAFE AS %L',
@@ -822,7 +941,7 @@ BEGIN
 	IF f.layout IS DISTINCT FROM configured AND pg_sequence_last_value(limits) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout cannot be changed, since there are IDs of another one',
 			DETAIL = format('The layout of the IDs is "%s".', configured),
-			HINT = 'Leave the layout out. Only where no table has IDs, drop the functions and install them again.';
+			HINT = 'Leave the layout out here, and name it in the calls that make IDs. Only where no table has IDs, drop the functions and install them again.';
 	END IF;
 	RETURN f;
 END $$;
@@ -834,17 +953,14 @@ DECLARE
 	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_limit'::regclass,
 		(SELECT c.layout FROM @extschema@.snowflake_config c), layout, 'snowflake'::text);
 BEGIN
-	IF f.width[6] > 0 THEN
-		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout of the node''s IDs cannot have the field "shard"',
-			HINT = 'Set it by snowflake_set_shards(), and generate with snowflake_shard_nextval().';
-	ELSIF node BETWEEN 0 AND (1::bigint << f.node_bits) - 1 IS NOT TRUE THEN
+	PERFORM @extschema@.snowflake_portable_require_kind(f, false);
+	IF node BETWEEN 0 AND (1::bigint << f.node_bits) - 1 IS NOT TRUE THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('node id %s is out of range', coalesce(node::text, 'NULL')),
 			HINT = format('The layout has room for 0 to %s.', (1::bigint << f.node_bits) - 1);
 	END IF;
 	INSERT INTO @extschema@.snowflake_config (node, layout) VALUES (snowflake_set_node.node, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET node = excluded.node, layout = excluded.layout;
-	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_'::text, ''::text,
-		@extschema@.snowflake_portable_place_node(node::bigint, f)::text, ''::text);
+	PERFORM @extschema@.snowflake_portable_write(f, node, ''::text);
 END $$;
 
 CREATE FUNCTION @extschema@.snowflake_set_shards(shards text, layout text DEFAULT NULL) RETURNS void
@@ -857,11 +973,7 @@ DECLARE
 	range text[];
 	mine text[];
 BEGIN
-	IF f.width[6] NOT BETWEEN 1 AND 16 OR f.node_bits > 0 THEN
-		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout is none for shards',
-			DETAIL = 'The layout of the shards'' IDs must have the field "shard", of at most 16 bits, and none for a node.',
-			HINT = 'Leave it out, or use one with a shard.';
-	END IF;
+	PERFORM @extschema@.snowflake_portable_require_kind(f, true);
 	FOREACH part IN ARRAY string_to_array(coalesce(shards, 'NULL'), ',') LOOP
 		range := regexp_match(part COLLATE "C", '^ *([0-9]{1,5}) *(?:- *([0-9]{1,5}) *)?$');
 		range[2] := coalesce(range[2], range[1]);
@@ -874,9 +986,7 @@ BEGIN
 	END LOOP;
 	INSERT INTO @extschema@.snowflake_config (shards, shard_layout) VALUES (snowflake_set_shards.shards, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET shards = excluded.shards, shard_layout = excluded.shard_layout;
-	PERFORM @extschema@.snowflake_portable_write(f, 'snowflake_shard_'::text, 'shard integer'::text,
-		format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6]),
-		format($f$	IF shard IS NULL THEN
+	PERFORM @extschema@.snowflake_portable_write(f, NULL::integer, format($f$	IF shard IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null', HINT = 'Give a number, for instance by COALESCE().';
 	ELSIF (shard OPERATOR(pg_catalog.<) 0) OR (shard OPERATOR(pg_catalog.>) %1$s) THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = pg_catalog.concat('shard ', shard, ' is out of range'),
@@ -895,9 +1005,12 @@ DECLARE
 BEGIN
 	FOREACH missing IN ARRAY ARRAY[
 		'snowflake_nextval() RETURNS bigint$snowflake_portable_node_layout',
+		'snowflake_nextval(layout text) RETURNS bigint$snowflake_portable_node_layout',
 		'snowflake_nextval_batch(count integer) RETURNS SETOF bigint$snowflake_portable_node_layout',
+		'snowflake_nextval_batch(count integer, layout text) RETURNS SETOF bigint$snowflake_portable_node_layout',
 		'snowflake_shard_nextval(shard integer) RETURNS bigint$snowflake_portable_shard_layout',
-		'snowflake_shard_nextval_batch(shard integer, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout']
+		'snowflake_shard_nextval_batch(shard integer, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout',
+		'snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint) RETURNS bigint$snowflake_portable_node_layout']
 	LOOP
 		EXECUTE format('CREATE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),
 			format('BEGIN PERFORM @extschema@.%s(); END', split_part(missing, '$', 2)));
@@ -906,7 +1019,8 @@ END $do$;
 
 -- ---- administration ----
 
--- Issue no position before a time any more.
+-- Issue no position before a time any more. In a layout with longer ticks, no tick that
+-- ends at or before this time gets an ID any more, either.
 CREATE FUNCTION @extschema@.snowflake_portable_raise(positions regclass, limits regclass,
 	f @extschema@.snowflake_portable_fields, ms bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -931,6 +1045,7 @@ DECLARE
 	of_id @extschema@.snowflake_portable_fields;
 	ours @extschema@.snowflake_portable_fields;
 	configured @extschema@.snowflake_config;
+	is_used boolean;			-- by a column whose default names the layout
 	which text;
 	until bigint;
 	now bigint := floor(date_part('epoch', clock_timestamp()) * 1000);
@@ -950,6 +1065,11 @@ BEGIN
 		of_id := @extschema@.snowflake_portable_layout(layout);
 	END IF;
 	PERFORM @extschema@.snowflake_portable_require_fit(id, of_id);
+	is_used := EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
+		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = '@extschema@.snowflake_nextval(text)'::regprocedure
+			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_nextval"?[(]''([^'']*)''') IN
+				(SELECT n FROM (VALUES (snowflake_advance.layout), (of_id.layout)) v (n)
+				UNION ALL SELECT p.name FROM @extschema@.snowflake_portable_presets() p WHERE (@extschema@.snowflake_portable_layout(p.layout)).layout = of_id.layout));
 	-- the end of its tick
 	until := of_id.epoch_ms + ((id >> of_id.low_bits) + 1) * of_id.tick_ms;
 	FOREACH which IN ARRAY array_remove(ARRAY[configured.layout, configured.shard_layout], NULL) LOOP
@@ -960,10 +1080,10 @@ BEGIN
 				HINT = 'Check the ID. If it is one of another layout, name that: snowflake_advance(id, layout => ...).';
 		END IF;
 		at := greatest(until, now) / ours.tick_ms - ours.epoch_ms / ours.tick_ms;
-		IF NOT force AND (of_id.width[6] > 0) = (ours.width[6] > 0) AND (at < 0 OR (at << ours.low_bits) <= id) THEN
+		IF NOT force AND NOT is_used AND (of_id.width[6] > 0) = (ours.width[6] > 0) AND (at < 0 OR (at << ours.low_bits) <= id) THEN
 			RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'IDs of the configured layout would not be above this ID',
 				DETAIL = format('The configured layout is "%s".', ours.layout),
-				HINT = 'If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).';
+				HINT = 'Name the layout that the ID was made with in the column''s default, snowflake_nextval(layout). If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).';
 		END IF;
 	END LOOP;
 	IF until > now + 86400000 AND NOT force THEN
@@ -1049,7 +1169,7 @@ DECLARE
 BEGIN
 	REVOKE ALL ON FUNCTION
 		@extschema@.snowflake_portable_wait(regclass, @extschema@.snowflake_portable_fields, bigint, bigint, bigint),
-		@extschema@.snowflake_portable_write(@extschema@.snowflake_portable_fields, text, text, text, text),
+		@extschema@.snowflake_portable_write(@extschema@.snowflake_portable_fields, integer, text),
 		@extschema@.snowflake_portable_choose(regclass, text, text, text),
 		@extschema@.snowflake_portable_raise(regclass, regclass, @extschema@.snowflake_portable_fields, bigint),
 		@extschema@.snowflake_set_node(integer, text),
@@ -1075,6 +1195,7 @@ BEGIN
 END $do$;
 
 COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'the next ID of this node (portable functions)';
+COMMENT ON FUNCTION @extschema@.snowflake_nextval(text) IS 'the next ID of this node, of a layout (portable functions)';
 COMMENT ON FUNCTION @extschema@.snowflake_set_node(integer, text) IS 'set the node id of this database, and the layout before the first ID';
 COMMENT ON FUNCTION @extschema@.snowflake_set_shards(text, text) IS 'set the shards of this database, such as 0-4095,5000';
 COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, boolean, text) IS 'never issue at or below this ID again';

@@ -87,11 +87,23 @@ SUPPORT snowflake_state.copy_support;
 COMMENT ON FUNCTION snowflake_nextval() IS
 'the next ID of this node';
 
+CREATE FUNCTION snowflake_nextval(layout text) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
+SUPPORT snowflake_state.copy_support;
+COMMENT ON FUNCTION snowflake_nextval(text) IS
+'the next ID of this node in a layout of its own';
+
 CREATE FUNCTION snowflake_nextval_batch(count integer) RETURNS SETOF bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 ROWS 1000;
 COMMENT ON FUNCTION snowflake_nextval_batch(integer) IS
 'the next IDs of this node, ascending';
+
+CREATE FUNCTION snowflake_nextval_batch(count integer, layout text) RETURNS SETOF bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval_batch_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
+ROWS 1000;
+COMMENT ON FUNCTION snowflake_nextval_batch(integer, text) IS
+'the next IDs of this node in a layout of its own, ascending';
 
 CREATE FUNCTION snowflake_shard_nextval(shard integer) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
@@ -105,6 +117,11 @@ AS 'MODULE_PATHNAME', 'snowflake_next_id' LANGUAGE C STABLE CALLED ON NULL INPUT
 COMMENT ON FUNCTION snowflake_state.copy_nextval(internal) IS
 'snowflake_nextval(), as COPY calls it';
 
+CREATE FUNCTION snowflake_state.copy_nextval(layout text, internal) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_state.copy_nextval(text, internal) IS
+'snowflake_nextval(layout), as COPY calls it';
+
 CREATE FUNCTION snowflake_state.copy_shard_nextval(shard integer, internal) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_shard_nextval' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_state.copy_shard_nextval(integer, internal) IS
@@ -112,6 +129,7 @@ COMMENT ON FUNCTION snowflake_state.copy_shard_nextval(integer, internal) IS
 
 GRANT EXECUTE ON FUNCTION
 	snowflake_state.copy_nextval(internal),
+	snowflake_state.copy_nextval(text, internal),
 	snowflake_state.copy_shard_nextval(integer, internal) TO PUBLIC;
 
 CREATE FUNCTION snowflake_shard_nextval_batch(shard integer, count integer)
@@ -130,6 +148,11 @@ CREATE FUNCTION snowflake_ready() RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_ready() IS
 'true, or the error that keeps this server from making IDs';
+
+CREATE FUNCTION snowflake_ready(layout text) RETURNS boolean
+AS 'MODULE_PATHNAME', 'snowflake_ready_layout' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_ready(text) IS
+'true, or the error that keeps this server from making IDs of this layout';
 
 --
 -- Reading IDs: with the configured layout stable, since that may change at a
@@ -278,7 +301,7 @@ CREATE FUNCTION snowflake_layouts(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL SAFE ROWS 10;
 COMMENT ON FUNCTION snowflake_layouts() IS
-'presets, and the configured layouts';
+'presets, the configured layouts, and others in use';
 
 CREATE FUNCTION snowflake_inspect(id bigint,
 	OUT layout text, OUT configured boolean, OUT plausible boolean,
@@ -339,7 +362,7 @@ COMMENT ON FUNCTION snowflake_partitions(regclass, text) IS
 --
 CREATE FUNCTION snowflake_convert(relation regclass,
 	key name DEFAULT 'id', shard integer DEFAULT NULL,
-	dry_run boolean DEFAULT true,
+	dry_run boolean DEFAULT true, layout text DEFAULT NULL,
 	OUT step integer, OUT statement text, OUT locks text, OUT note text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
@@ -349,7 +372,7 @@ SET default_tablespace = ''
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1;
-COMMENT ON FUNCTION snowflake_convert(regclass, name, integer, boolean) IS
+COMMENT ON FUNCTION snowflake_convert(regclass, name, integer, boolean, text) IS
 'the statements that make the key of a table a Snowflake key; run if dry_run is false';
 
 CREATE FUNCTION snowflake_revert(relation regclass,
@@ -371,6 +394,11 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_horizon() IS
 'no row with an ID of this node below it will appear any more';
 
+CREATE FUNCTION snowflake_horizon(layout text) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_horizon_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_horizon(text) IS
+'no row with an ID of this node in this layout below it will appear any more';
+
 CREATE FUNCTION snowflake_shard_horizon(shard integer) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
@@ -378,7 +406,7 @@ COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
 
 CREATE FUNCTION snowflake_state.horizon_holders(
 	OUT pid integer, OUT gid text, OUT database oid, OUT since timestamptz,
-	OUT lowest_id bigint, OUT lowest_shard_id bigint)
+	OUT lowest_id bigint, OUT lowest_time timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'snowflake_horizon_holders' LANGUAGE C
 VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
@@ -457,6 +485,22 @@ COMMENT ON VIEW pg_stat_snowflake IS
 'one row: what this server has counted since stats_reset, and present values';
 REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
+
+CREATE FUNCTION snowflake_state.stat_layouts(
+	OUT layout text, OUT ids bigint, OUT last_timestamp timestamptz,
+	OUT layout_end timestamptz)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'snowflake_stat_layouts' LANGUAGE C
+VOLATILE STRICT PARALLEL RESTRICTED ROWS 2;
+COMMENT ON FUNCTION snowflake_state.stat_layouts() IS
+'one row for each layout in use: see pg_stat_snowflake_layouts';
+
+CREATE VIEW pg_stat_snowflake_layouts AS
+	SELECT * FROM snowflake_state.stat_layouts();
+COMMENT ON VIEW pg_stat_snowflake_layouts IS
+'one row for each layout in which this node has made IDs since the server started';
+REVOKE ALL ON pg_stat_snowflake_layouts FROM PUBLIC;
+GRANT SELECT ON pg_stat_snowflake_layouts TO PUBLIC;
 
 -- reads tables with the rights of who calls it
 CREATE FUNCTION snowflake_status(OUT check_name text, OUT status text,

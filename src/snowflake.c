@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "query/planner_hook.h"
 #include "runtime/counts.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/ipc.h"
@@ -32,28 +33,39 @@ extern PGDLLEXPORT void _PG_init(void);
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-static int
-count_shards(void)
+static SfShmemSize
+measure_shared_memory(void)
 {
-	return 1 << sf_shard_layout.field[SF_SHARD].width;
+	SfShmemSize size = {
+		.ndatabases = sf_max_databases, .nlayouts = sf_max_layouts,
+		.nshards = 1 << sf_shard_layout.field[SF_SHARD].width,
+		.nwriters = MaxBackends
+	};
+
+	return size;
 }
 
 static void
 request_shared_memory(void)
 {
+	SfShmemSize size = measure_shared_memory();
+
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	sf_shmem_request(sf_max_databases, count_shards(), MaxBackends);
+	sf_shmem_request(&size);
 }
 
 static void
 create_shared_memory(void)
 {
+	SfShmemSize size = measure_shared_memory();
+
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	sf_shmem_create(sf_max_databases, count_shards(), MaxBackends);
+	sf_shmem_create(&size);
 	if (IsUnderPostmaster)
 		return;
+	sf_layout_slots_begin();
 	sf_settings_publish();
 	sf_lease_wait_close_shards();
 	sf_node_take_at_start();

@@ -18,9 +18,13 @@
 
 #ifdef BENCH_SPINLOCK
 
-/* The lock is in the counter's cache line.  Zeroed, it is not locked. */
-#define COUNTER_LOCK()		SpinLockAcquire((slock_t *) (counter + 1))
-#define COUNTER_UNLOCK()	SpinLockRelease((slock_t *) (counter + 1))
+/*
+ * The lock is in the counter's cache line, behind the other members of its
+ * slot.  Zeroed, it is not locked.
+ */
+#define COUNTER_SPINLOCK	((slock_t *) (counter + 7))
+#define COUNTER_LOCK()		SpinLockAcquire(COUNTER_SPINLOCK)
+#define COUNTER_UNLOCK()	SpinLockRelease(COUNTER_SPINLOCK)
 
 #else
 
@@ -39,6 +43,8 @@ counter_lock(void)
 #define COUNTER_UNLOCK()	LWLockRelease(counter_lock())
 
 #endif
+
+#define SF_CLOSED	(UINT64CONST(1) << 62)
 
 typedef struct SfPositionRange
 {
@@ -69,15 +75,47 @@ sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 	return true;
 }
 
-/* Also called for shards, which these builds do not use. */
+/* From here on the file is the same as src/runtime/counter.h. */
+
+/* Return the last position issued, also if the counter is closed. */
+static inline uint64
+sf_counter_position(pg_atomic_uint64 *counter)
+{
+	return pg_atomic_read_u64(counter) & ~SF_CLOSED;
+}
+
+static inline bool
+sf_counter_is_closed(pg_atomic_uint64 *counter)
+{
+	return (pg_atomic_read_u64(counter) & SF_CLOSED) != 0;
+}
+
+/*
+ * Raise an open or closed counter, so that no position up to this one is taken
+ * any more.
+ */
 static inline void
 sf_counter_raise(pg_atomic_uint64 *counter, uint64 position)
 {
 	uint64		old = pg_atomic_read_u64(counter);
 
-	while (old < position &&
-		   !pg_atomic_compare_exchange_u64(counter, &old, position))
+	while ((old & ~SF_CLOSED) < position &&
+		   !pg_atomic_compare_exchange_u64(counter, &old,
+										   position | (old & SF_CLOSED)))
 		;
+}
+
+/* Close the counter.  Return the last position that was issued. */
+static inline uint64
+sf_counter_close(pg_atomic_uint64 *counter)
+{
+	return pg_atomic_fetch_or_u64(counter, SF_CLOSED) & ~SF_CLOSED;
+}
+
+static inline void
+sf_counter_open(pg_atomic_uint64 *counter)
+{
+	(void) pg_atomic_fetch_and_u64(counter, ~SF_CLOSED);
 }
 
 #endif							/* SF_COUNTER_H */

@@ -8,8 +8,8 @@ module.exports = defineConfig({
 	dialect: 'postgresql',
 	schema: './schema.js',
 	out: './out/drizzle',
-	// without this line "push" would drop the extension's two views, which the server refuses
-	tablesFilter: ['!snowflake_*', '!pg_stat_snowflake'],
+	// without this line "push" would drop the extension's views, which the server refuses
+	tablesFilter: ['!snowflake_*', '!pg_stat_snowflake*'],
 	dbCredentials: {
 		host: env.PGHOST,
 		port: Number(env.PGPORT),

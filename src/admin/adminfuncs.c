@@ -26,6 +26,7 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
+#include "table/key_layout.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
@@ -42,6 +43,7 @@
 SF_FUNCTION(snowflake_advance);
 SF_FUNCTION(snowflake_accept);
 SF_FUNCTION(snowflake_ready);
+SF_FUNCTION(snowflake_ready_layout);
 SF_FUNCTION(snowflake_initialize);
 SF_FUNCTION(snowflake_leases);
 SF_FUNCTION(snowflake_registry_layout);
@@ -64,10 +66,11 @@ refuse_end(const SfLayout *layout, int64 floor_ms)
 /*
  * Check the ID against our layout.  An ID of another layout can be above the
  * IDs made for the same time and later: then new IDs would rise through the
- * existing ones.
+ * existing ones.  That is no danger if a column's default makes IDs of the
+ * other layout.
  */
 static void
-require_above(const SfLayout *layout, int64 id, int64 from_ms)
+require_above(const SfLayout *layout, int64 id, int64 from_ms, Oid function)
 {
 	const SfLayout *ours = sf_layout_has(layout, SF_SHARD) ?
 		&sf_shard_layout : &sf_node_layout;
@@ -77,12 +80,14 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
 	if (sf_layout_ms_to_tick(ours, from_ms) >= ours->epoch_tick &&
 		sf_layout_min_id(ours, sf_layout_ms_to_tick(ours, from_ms)) > id)
 		return;
+	if (sf_key_layout_is_used(layout, function))
+		return;
 	sf_layout_print(ours, text, sizeof(text));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("IDs of the configured layout would not be above this ID"),
 			 errdetail("The configured layout is \"%s\".", text),
-			 errhint("Configure the layout and epoch that the ID was made with. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
+			 errhint("Name the layout that the ID was made with in the column's default, snowflake_nextval(layout), or configure it. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
 }
 
 /*
@@ -126,7 +131,8 @@ snowflake_advance(PG_FUNCTION_ARGS)
 						   sf_timefmt_show(floor_ms)),
 				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). Only if it is meant, call snowflake_advance(id, force => true).")));
 	if (!PG_GETARG_BOOL(1))
-		require_above(layout, id, Max(floor_ms, now_ms));
+		require_above(layout, id, Max(floor_ms, now_ms),
+					  fcinfo->flinfo->fn_oid);
 	sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }
@@ -223,7 +229,23 @@ Datum
 snowflake_ready(PG_FUNCTION_ARGS)
 {
 	sf_require_writable("snowflake_ready()");
-	sf_generator_probe(fcinfo->flinfo->fn_oid);
+	sf_generator_probe(0, fcinfo->flinfo->fn_oid);
+	PG_RETURN_BOOL(true);
+}
+
+/*
+ * snowflake_ready(layout text) returns boolean
+ *
+ * The same for snowflake_nextval(layout).
+ */
+Datum
+snowflake_ready_layout(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout;
+
+	sf_require_writable("snowflake_ready()");
+	layout = sf_layout_arg_of_node(PG_GETARG_TEXT_PP(0));
+	sf_generator_probe(sf_generator_slot_of(layout), fcinfo->flinfo->fn_oid);
 	PG_RETURN_BOOL(true);
 }
 

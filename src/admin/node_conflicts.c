@@ -27,13 +27,18 @@
 #include "identity/lease_wait.h"
 #include "identity/node.h"
 #include "mark/mark.h"
+#include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "table/column.h"
+#include "table/key_layout.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
+
+/* No right clock is so far ahead of another. */
+#define FAR_MS	(INT64CONST(24) * 3600 * 1000)
 
 SF_FUNCTION(snowflake_node_conflicts);
 
@@ -97,8 +102,7 @@ require_column(Oid relation, const char *column)
 
 /* ---- our IDs ---- */
 
-/* Return the bits of our node, in place. */
-static int64
+static uint32
 find_node(void)
 {
 	uint64		lease;
@@ -109,25 +113,45 @@ find_node(void)
 			sf_lease_wait_refuse();
 		sf_node_take();
 	}
-	return (int64) sf_layout_place_node(&sf_node_layout,
-										sf_settings_node_of(lease));
+	return sf_settings_node_of(lease);
 }
 
 static uint64
-position_of(int64 id)
+position_of(const SfLayout *layout, int64 id)
 {
-	return ((uint64) sf_layout_tick(&sf_node_layout, id) <<
-			sf_node_layout.sequence_bits) |
-		sf_layout_field(&sf_node_layout, SF_SEQUENCE, id);
+	return ((uint64) sf_layout_tick(layout, id) << layout->sequence_bits) |
+		sf_layout_field(layout, SF_SEQUENCE, id);
+}
+
+/*
+ * Return the last position issued here in a layout.  If it is not in use yet,
+ * it is where its counter will begin: all our IDs in it are of an earlier
+ * life.
+ */
+static uint64
+last_issued(const SfLayout *layout)
+{
+	SfLayout	used;
+	uint64		raised;
+
+	for (int i = 0; sf_layout_slot_read(i, &used); i++)
+	{
+		if (sf_layout_is_same(&used, layout))
+			return sf_counter_position(sf_layout_slot_counter(i));
+	}
+	raised = pg_atomic_read_u64(&sf_shmem->raised_ms) & ~SF_CLOSED;
+	return sf_layout_floor_position(layout, (int64) raised);
 }
 
 /* ---- the table ---- */
 
-/* The highest IDs that carry our node. */
+/* The highest IDs that carry our node, or lie far ahead. */
 typedef struct Reading
 {
+	const SfLayout *layout;
 	int64		mask;			/* the node's bits */
 	int64		node;
+	int64		far_id;			/* those above it count for any node */
 	uint64		nrows;			/* how many rows of each part to look at */
 	int			max_ids;
 	int64		nids;			/* may exceed max_ids until they are cut */
@@ -160,7 +184,8 @@ collect(int64 id, uint64 nth, void *arg)
 
 	if (nth == 0)
 		reading->nids_of_part = 0;
-	if ((id & reading->mask) == reading->node)
+	if (((id & reading->mask) == reading->node || id > reading->far_id) &&
+		sf_layout_fits(reading->layout, id))
 	{
 		if (reading->nids == reading->room &&
 			reading->nids / 2 >= reading->max_ids)
@@ -178,14 +203,16 @@ collect(int64 id, uint64 nth, void *arg)
 		reading->nids_of_part < reading->max_ids;
 }
 
-/* Return the last position of ours; the mark counts if it is not loaded. */
+/*
+ * Return the last position of ours in a layout.  The mark counts if it is not
+ * loaded.
+ */
 static uint64
-last_of_ours(int64 mark_ms)
+last_of_ours(const SfLayout *layout, int64 mark_ms)
 {
-	int64		tick = sf_layout_ms_to_tick(&sf_node_layout, mark_ms);
+	int64		tick = sf_layout_ms_to_tick(layout, mark_ms);
 
-	return Max(sf_shmem_last_position(),
-			   (uint64) tick << sf_node_layout.sequence_bits);
+	return Max(last_issued(layout), (uint64) tick << layout->sequence_bits);
 }
 
 /*
@@ -194,15 +221,21 @@ last_of_ours(int64 mark_ms)
  * counter, so all our IDs in it lie below.
  */
 static uint64
-read_above(SfColumn *column, Reading *reading, int64 mark_ms, bool *complete)
+read_above(SfColumn *column, Reading *reading, uint32 node, int64 mark_ms,
+		   bool *complete)
 {
-	const SfLayout *layout = &sf_node_layout;
+	const SfLayout *layout = reading->layout;
 	uint64		mask = (UINT64CONST(1) << layout->node_bits) - 1;
-	uint64		last = last_of_ours(mark_ms);
+	uint64		last = last_of_ours(layout, mark_ms);
 	int64		tick = (int64) (last >> layout->sequence_bits);
 
-	reading->mask = (int64) sf_layout_place_node(layout, mask);
+	*complete = true;
 	reading->nids = 0;
+	/* this server makes no such IDs, or none above */
+	if ((node & mask) != node || tick >= layout->end_tick)
+		return last;
+	reading->mask = (int64) sf_layout_place_node(layout, mask);
+	reading->node = (int64) sf_layout_place_node(layout, node);
 	reading->room = 64;
 	reading->ids = palloc(reading->room * sizeof(int64));
 	column->lowest = sf_layout_min_id(layout, Max(tick, layout->epoch_tick));
@@ -214,35 +247,72 @@ read_above(SfColumn *column, Reading *reading, int64 mark_ms, bool *complete)
 }
 
 /*
- * Find the highest ID in the table that this node cannot have issued, among so
- * many of the highest rows of each partition.  Return false if the table could
- * not be read in passing.  The caller has checked that the column is a bigint,
- * and that it may be read. mark_ms is 0 if the mark is loaded, because then
- * the counter tells more.
+ * Return the last ID that a clock explains, be it another server's: those
+ * above it lie more than a day ahead.
+ */
+static int64
+far_id(const SfLayout *layout)
+{
+	int64		tick = sf_layout_ms_to_tick(layout,
+											sf_clock_wall_ms() + FAR_MS) + 1;
+
+	if (tick >= layout->end_tick)
+		return PG_INT64_MAX;
+	return sf_layout_min_id(layout, Max(tick, layout->epoch_tick)) - 1;
+}
+
+/*
+ * Find the highest ID in the table that this node cannot have issued, or that
+ * lies far ahead, among so many of the highest rows of each partition.  If the
+ * default had another layout before, its IDs may lie ahead in this one, and
+ * will be made again.
+ *
+ * Return false if the table could not be read in passing.  The caller has
+ * checked that the column is a bigint, and that it may be read. mark_ms is 0
+ * if the mark is loaded, because then the counter tells more.
  */
 bool
-sf_node_conflicts_find(Oid relation, const char *name, uint32 node,
-					   int64 mark_ms, int nrows, bool *found, int64 *id)
+sf_node_conflicts_find(Oid relation, const char *name,
+					   const SfLayout *layout, uint32 node, int64 mark_ms,
+					   int nrows, SfNodeConflict *conflict)
 {
 	SfColumn	column = {.relation = relation, .name = name,
 	.in_passing = true};
 	Reading		reading = {
-		.node = (int64) sf_layout_place_node(&sf_node_layout, node),
-		.nrows = nrows, .max_ids = 1
+		.layout = layout, .far_id = far_id(layout), .nrows = nrows,
+		.max_ids = 1
 	};
 	bool		complete;
-	uint64		last = read_above(&column, &reading, mark_ms, &complete);
+	uint64		last = read_above(&column, &reading, node, mark_ms, &complete);
 
-	*found = reading.nids > 0 && position_of(reading.ids[0]) > last;
-	if (*found)
-		*id = reading.ids[0];
+	conflict->found = reading.nids > 0 &&
+		position_of(layout, reading.ids[0]) > last;
+	if (!conflict->found)
+		return complete;
+	conflict->id = reading.ids[0];
+	conflict->is_ours = (conflict->id & reading.mask) == reading.node;
 	return complete;
 }
 
-static void
-put_row(ReturnSetInfo *result, int64 id, int64 now_ms)
+/*
+ * Return the layout of the column's default, or else the configured one.
+ * Throws SQLSTATE 22023 if the default has a layout that cannot be told.
+ */
+static const SfLayout *
+find_layout(SfKeyLayout *key, Oid function, const SfColumn *column)
 {
-	const SfLayout *layout = &sf_node_layout;
+	AttrNumber	number = get_attnum(column->relation, column->name);
+
+	if (sf_key_layout_find(key, function, column->relation, number) &&
+		!key->is_shard)
+		return &key->layout;
+	sf_key_layout_require_shown(key, column->relation);
+	return &sf_node_layout;
+}
+
+static void
+put_row(ReturnSetInfo *result, const SfLayout *layout, int64 id, int64 now_ms)
+{
 	int64		tick = sf_layout_tick(layout, id);
 	bool		is_future = tick > sf_layout_ms_to_tick(layout, now_ms) +
 		sf_settings_drift_ticks(layout);
@@ -271,7 +341,8 @@ snowflake_node_conflicts(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
 	SfColumn	column = {0};
-	Reading		reading = {.nrows = PG_UINT64_MAX};
+	Reading		reading = {.far_id = PG_INT64_MAX, .nrows = PG_UINT64_MAX};
+	SfKeyLayout key;
 	bool		complete;
 	uint64		last;
 
@@ -285,14 +356,15 @@ snowflake_node_conflicts(PG_FUNCTION_ARGS)
 	sf_column_require_select(column.relation, column.name);
 	/* so that the counter is above all our IDs */
 	sf_mark_require(fcinfo->flinfo->fn_oid);
-	reading.node = find_node();
+	reading.layout = find_layout(&key, fcinfo->flinfo->fn_oid, &column);
 	InitMaterializedSRF(fcinfo, 0);
 
-	last = read_above(&column, &reading, 0, &complete);
+	last = read_above(&column, &reading, find_node(), 0, &complete);
 	for (int64 i = 0; i < reading.nids; i++)
 	{
-		if (position_of(reading.ids[i]) > last)
-			put_row(result, reading.ids[i], sf_clock_wall_ms());
+		if (position_of(reading.layout, reading.ids[i]) > last)
+			put_row(result, reading.layout, reading.ids[i],
+					sf_clock_wall_ms());
 	}
 	return (Datum) 0;
 }

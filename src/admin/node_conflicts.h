@@ -9,8 +9,18 @@
 #ifndef SF_NODE_CONFLICTS_H
 #define SF_NODE_CONFLICTS_H
 
-extern bool sf_node_conflicts_find(Oid relation, const char *name, uint32 node,
-								   int64 mark_ms, int nrows, bool *found,
-								   int64 *id);
+#include "layout/layout.h"
+
+typedef struct SfNodeConflict
+{
+	bool		found;
+	bool		is_ours;		/* it carries our node; else it is far ahead */
+	int64		id;
+} SfNodeConflict;
+
+extern bool sf_node_conflicts_find(Oid relation, const char *name,
+								   const SfLayout *layout, uint32 node,
+								   int64 mark_ms, int nrows,
+								   SfNodeConflict *conflict);
 
 #endif							/* SF_NODE_CONFLICTS_H */

@@ -15,12 +15,16 @@
 #include "funcapi.h"
 #include "mark/db_slot.h"
 #include "runtime/counts.h"
+#include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "utils/builtins.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_stat_get);
+SF_FUNCTION(snowflake_stat_layouts);
 SF_FUNCTION(snowflake_stat_reset);
 
 #define PRESENT_COLUMNS	6		/* after the sums and peaks */
@@ -96,6 +100,55 @@ snowflake_stat_get(PG_FUNCTION_ARGS)
 	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
 }
 
+/* Return how many IDs were made in the layout of a slot. */
+static int64
+ids_of(int slot)
+{
+	int64		ids;
+
+	if (slot > 0)
+		return (int64) pg_atomic_read_u64(&sf_layout_slots[slot].layout.ids);
+	ids = (int64) pg_atomic_read_u64(&sf_shmem->stats.sum[SF_STAT_NODE_IDS]);
+	for (int i = 1; i < sf_layout_slots_used(); i++)
+		ids -= ids_of(i);
+	return Max(ids, 0);			/* a transaction may be adding its counts */
+}
+
+/*
+ * snowflake_state.stat_layouts() returns setof record
+ *
+ * One row for each layout in use: see pg_stat_snowflake_layouts.  Throws
+ * SQLSTATE 55000 (not preloaded).
+ */
+Datum
+snowflake_stat_layouts(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	SfLayout	layout;
+
+	sf_require_loaded();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; sf_layout_slot_read(i, &layout); i++)
+	{
+		pg_atomic_uint64 *counter = sf_layout_slot_counter(i);
+		uint64		position = sf_counter_position(counter);
+		int64		tick = (int64) (position >> layout.sequence_bits);
+		char		spelled[SF_LAYOUT_TEXT_SIZE];
+		Datum		values[4];
+		bool		nulls[4] = {0};
+
+		sf_layout_print(&layout, spelled, sizeof(spelled));
+		values[0] = CStringGetTextDatum(spelled);
+		values[1] = Int64GetDatum(ids_of(i));
+		put_time(&values[2], &nulls[2],
+				 tick < layout.epoch_tick ? 0 : tick * layout.tick_ms);
+		put_time(&values[3], &nulls[3], layout.end_tick * layout.tick_ms);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 values, nulls);
+	}
+	return (Datum) 0;
+}
+
 /*
  * snowflake_stat_reset() returns void
  *
@@ -112,6 +165,8 @@ snowflake_stat_reset(PG_FUNCTION_ARGS)
 		pg_atomic_write_u64(&stats->sum[i], 0);
 	for (int i = 0; i < SF_PEAKS; i++)
 		pg_atomic_write_u64(&stats->peak[i], 0);
+	for (int i = 1; i < sf_layout_slots_used(); i++)
+		pg_atomic_write_u64(&sf_layout_slots[i].layout.ids, 0);
 	pg_atomic_write_u64(&stats->reset_ms, sf_clock_wall_ms());
 	pg_atomic_write_u64(&stats->since_ms, sf_clock_monotonic_ms());
 	pg_atomic_write_u64(&stats->refused_ms, 0);

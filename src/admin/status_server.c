@@ -19,6 +19,7 @@
 #include "mark/db_slot.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
 #include "utils/syscache.h"
@@ -31,7 +32,7 @@
 #define SEE_LOCKS \
 	"Wait for the end of that transaction, such as DROP EXTENSION. It is the one of: SELECT DISTINCT pid, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation::regclass::text LIKE 'snowflake_state.%' AND mode = 'AccessExclusiveLock';"
 #define SET_LOST_MARK \
-	"If this database holds IDs, run on the primary, as a superuser, with their highest one: SELECT snowflake_advance(max(id)) FROM your_table; If it holds none, all is well: the first call sets the mark."
+	"If this database holds IDs, find their highest one as the owner of its table: SELECT max(id) FROM your_table; Then run on the primary, as a superuser, with that ID: SELECT snowflake_advance(ID); If it holds none, all is well: the first call sets the mark."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
 #define MORE_DATABASES \
 	"Increase snowflake.max_databases, and restart the server."
@@ -93,6 +94,47 @@ put_lives(ReturnSetInfo *result)
 		put_life(result, "shard layout", &sf_shard_layout);
 	else
 		sf_status_ok(result, "shard layout", "snowflake.shards is empty");
+}
+
+/* Report the layouts that calls name: how many, and which ends first. */
+static void
+put_other_layouts(ReturnSetInfo *result)
+{
+	SfLayout	layout;
+	SfLayout	first;
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+	int64		left_ms = PG_INT64_MAX;
+	int			used = 1;
+
+	if (sf_status_standby(result, "other layouts"))
+		return;
+	for (; sf_layout_slot_read(used, &layout); used++)
+	{
+		int64		end_ms = layout.end_tick * layout.tick_ms;
+		int64		left = end_ms - sf_clock_wall_ms();
+
+		if (left < left_ms)
+			first = layout;
+		left_ms = Min(left_ms, left);
+	}
+	if (left_ms < YEAR_MS)
+	{
+		sf_layout_print(&first, spelled, sizeof(spelled));
+		sf_status_put(result, "other layouts", left_ms < 30 * DAY_MS ?
+					  SF_STATUS_ERROR : SF_STATUS_WARNING,
+					  psprintf("layout \"%s\" ends in %.1f years", spelled,
+							   (double) Max(left_ms, 0) / (double) YEAR_MS),
+					  "Make the IDs of the columns whose default names it in a new column, with a layout that lasts longer.");
+	}
+	else if (used * 5 > sf_shmem->nlayouts * 4)
+		sf_status_put(result, "other layouts", SF_STATUS_WARNING,
+					  psprintf("%d of %d (snowflake.max_layouts) are in use",
+							   used, sf_shmem->nlayouts),
+					  "Increase snowflake.max_layouts in postgresql.conf, and restart the server. See which: SELECT layout FROM pg_stat_snowflake_layouts;");
+	else
+		sf_status_ok(result, "other layouts",
+					 psprintf("%d of %d (snowflake.max_layouts) are in use",
+							  used, sf_shmem->nlayouts));
 }
 
 static void
@@ -370,6 +412,7 @@ sf_status_server(ReturnSetInfo *result, Oid function)
 	sf_status_clock(result);
 	put_capacity(result);
 	put_lives(result);
+	put_other_layouts(result);
 	put_mark(result, function);
 	put_record(result, function);
 	put_refusals(result);

@@ -34,6 +34,7 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/lmgr.h"
+#include "table/key_layout.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
@@ -53,14 +54,15 @@ typedef struct Column
 	Oid			type;			/* not that of a domain */
 	char	   *shown;			/* schema.table.column, quoted */
 	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
-	bool		is_node;		/* its default makes the node's IDs */
+	SfKeyLayout key;			/* of its default */
+	bool		has_layout;		/* ... which could be told */
 	bool		is_unique;
 	bool		may_read;		/* the caller may, and no policy applies */
 } Column;
 
 typedef struct Columns
 {
-	Oid			extension;
+	Oid			function;		/* of this extension */
 	MemoryContext context;
 	Column	   *column;
 	int			n;
@@ -86,9 +88,11 @@ get_flag(HeapTuple row, int number)
 }
 
 static void
-get_column(Column *column, HeapTuple row, MemoryContext context)
+get_column(Column *column, HeapTuple row, Oid function, MemoryContext context)
 {
 	TupleDesc	desc = SPI_tuptable->tupdesc;
+	AttrNumber	number;
+	MemoryContext old;
 	bool		isnull;
 
 	column->relation = DatumGetObjectId(SPI_getbinval(row, desc, 1, &isnull));
@@ -100,7 +104,11 @@ get_column(Column *column, HeapTuple row, MemoryContext context)
 	if (column->subscriptions != NULL)
 		column->subscriptions = MemoryContextStrdup(context,
 													column->subscriptions);
-	column->is_node = get_flag(row, 5);
+	number = DatumGetInt16(SPI_getbinval(row, desc, 5, &isnull));
+	old = MemoryContextSwitchTo(context);
+	column->has_layout = sf_key_layout_find(&column->key, function,
+											column->relation, number);
+	MemoryContextSwitchTo(old);
 	column->is_unique = get_flag(row, 6);
 	column->may_read = get_flag(row, 8);
 }
@@ -110,7 +118,9 @@ find_columns(void *arg)
 {
 	Columns    *columns = arg;
 	Oid			types[] = {OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(columns->extension)};
+	Oid			extension = getExtensionOfObject(ProcedureRelationId,
+												 columns->function);
+	Datum		values[] = {ObjectIdGetDatum(extension)};
 
 	SPI_connect();
 	if (SPI_execute_with_args(SQL_COLUMNS, 1, types, values, NULL, true,
@@ -124,7 +134,8 @@ find_columns(void *arg)
 		HeapTuple	row = SPI_tuptable->vals[i];
 
 		if (get_flag(row, 7))
-			get_column(&columns->column[columns->n++], row, columns->context);
+			get_column(&columns->column[columns->n++], row,
+					   columns->function, columns->context);
 		else
 			columns->hidden++;
 	}
@@ -294,12 +305,6 @@ end_soon(const Partitions *found, int64 now_id)
 		(uint64) found->last.last - found->last.first;
 }
 
-static const SfLayout *
-layout_of(const Column *column)
-{
-	return column->is_node ? &sf_node_layout : &sf_shard_layout;
-}
-
 static const char *
 show_end(const Column *column, const Partitions *found, int64 now_id)
 {
@@ -309,7 +314,7 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 		return "has none";
 	if (!found->has_now && found->last.last >= now_id)
 		return "has none for the present";
-	end = sf_id_time_of(layout_of(column), found->last.last + 1);
+	end = sf_id_time_of(&column->key.layout, found->last.last + 1);
 	return psprintf("until %s", timestamptz_to_str(end));
 }
 
@@ -317,7 +322,7 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 static char *
 more_partitions(const Column *column, const Partitions *found)
 {
-	const SfLayout *layout = layout_of(column);
+	const SfLayout *layout = &column->key.layout;
 	Oid			namespace = get_rel_namespace(column->relation);
 	char	   *schema = get_namespace_name(namespace);
 	char	   *table = get_rel_name(column->relation);
@@ -336,13 +341,10 @@ more_partitions(const Column *column, const Partitions *found)
 		return "Make partitions for the time to come, with CREATE TABLE ... PARTITION OF.";
 	name = quote_qualified_identifier(schema, table);
 	if (interval == NULL)
-		return psprintf("Make partitions for the time to come, now and from cron, such as: SELECT snowflake_create_partitions(%s, '1 month', now(), now() + interval '3 months'%s); If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
-						quote_literal_cstr(name),
-						column->is_node ? "" : ", 'shard'");
-	return psprintf("Run this now, and from cron: SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s'%s);",
-					quote_literal_cstr(name), interval, interval,
-					column->is_node ? "" :
-					", 'shard'");
+		return psprintf("Make partitions for the time to come, now and from cron, such as: SELECT snowflake_create_partitions(%s, '1 month', now(), now() + interval '3 months'); If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
+						quote_literal_cstr(name));
+	return psprintf("Run this now, and from cron: SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s');",
+					quote_literal_cstr(name), interval, interval);
 }
 
 /*
@@ -364,10 +366,16 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
-		int64		now_id = sf_id_span_first_id(layout_of(column),
-												 GetCurrentTimestamp());
 		Partitions	found;
+		int64		now_id;
 
+		if (!column->has_layout)
+		{
+			unseen++;
+			continue;
+		}
+		now_id = sf_id_span_first_id(&column->key.layout,
+									 GetCurrentTimestamp());
 		if (!find_partitions(column, now_id, &found))
 			unseen++;
 		if (!found.is_key)
@@ -395,8 +403,7 @@ typedef struct Search
 	uint32		node;
 	int64		mark_ms;		/* if it is not loaded */
 	bool		looked;
-	bool		found;
-	int64		id;
+	SfNodeConflict conflict;
 } Search;
 
 static void
@@ -406,15 +413,44 @@ find_conflict(void *arg)
 
 	search->looked = sf_node_conflicts_find(search->column->relation,
 											NameStr(search->column->name),
+											&search->column->key.layout,
 											search->node,
 											search->mark_ms, LOOK_AT_ROWS,
-											&search->found, &search->id);
+											&search->conflict);
+}
+
+/* Return true if its default makes IDs of the node, in a known layout. */
+static bool
+makes_node_ids(const Column *column)
+{
+	return column->has_layout && !column->key.is_shard;
 }
 
 static bool
 may_read_ids(const Column *column)
 {
-	return column->is_node && column->type == INT8OID && column->may_read;
+	return makes_node_ids(column) && column->type == INT8OID &&
+		column->may_read;
+}
+
+/*
+ * Return the remedy of rows above.  It names the ID: a query for it would run
+ * code of the table's owner as the administrator who types it.
+ */
+static const char *
+remedy_of_rows(const Search *search)
+{
+	const SfKeyLayout *key = &search->column->key;
+	int64		id = search->conflict.id;
+	const char *layout = "";
+
+	if (!search->conflict.is_ours)
+		return "If the column's default had another layout before, give it that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal. Otherwise see which server's clock was wrong.";
+	if (key->name != NULL)
+		layout = psprintf(", layout => %s", quote_literal_cstr(key->name));
+	return psprintf("See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default had another layout before, give it that one again. If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(%lld%s); This database then makes no ID before %s.",
+					(long long) id, layout,
+					timestamptz_to_str(sf_id_time_of(&key->layout, id)));
 }
 
 static void
@@ -422,6 +458,8 @@ find_conflicts(ReturnSetInfo *result, const Columns *columns, uint32 node,
 			   int64 mark_ms)
 {
 	Names		names = {.n = 0};
+	SfStatusLevel level = SF_STATUS_WARNING;
+	const char *remedy = NULL;
 	int			seen = 0;
 
 	for (int i = 0; i < columns->n; i++)
@@ -431,20 +469,28 @@ find_conflicts(ReturnSetInfo *result, const Columns *columns, uint32 node,
 
 		if (may_read_ids(search.column))
 			(void) sf_status_try(find_conflict, &search, NULL);
-		if (search.looked || search.found)
+		if (search.looked || search.conflict.found)
 			seen++;
-		if (search.found)
-			name_column(&names, psprintf("%s (%lld%s%s)", search.column->shown,
-										 (long long) search.id,
-										 search.column->subscriptions == NULL ?
-										 "" : ", has rows of the subscription ",
-										 search.column->subscriptions == NULL ?
-										 "" : search.column->subscriptions));
+		if (!search.conflict.found)
+			continue;
+		if (remedy == NULL ||
+			(search.conflict.is_ours && level < SF_STATUS_ERROR))
+			remedy = remedy_of_rows(&search);
+		if (search.conflict.is_ours)
+			level = SF_STATUS_ERROR;
+		name_column(&names, psprintf("%s (%lld%s%s%s)", search.column->shown,
+									 (long long) search.conflict.id,
+									 search.conflict.is_ours ? "" :
+									 ", more than a day ahead",
+									 search.column->subscriptions == NULL ?
+									 "" : ", has rows of the subscription ",
+									 search.column->subscriptions == NULL ?
+									 "" : search.column->subscriptions));
 	}
-	put_names(result, "rows above", SF_STATUS_ERROR,
-			  "hold an ID of this node that this server cannot have issued",
+	put_names(result, "rows above", level,
+			  "hold an ID above those that were made so far",
 			  &names, seen, columns->n + columns->hidden - seen,
-			  "See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(max(id)) FROM your_table;");
+			  remedy);
 }
 
 static bool
@@ -452,7 +498,7 @@ has_node_column(const Columns *columns)
 {
 	for (int i = 0; i < columns->n; i++)
 	{
-		if (columns->column[i].is_node)
+		if (makes_node_ids(&columns->column[i]))
 			return true;
 	}
 	return false;
@@ -512,10 +558,11 @@ put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 void
 sf_status_tables(ReturnSetInfo *result, Oid function)
 {
-	Columns		columns = {.context = CurrentMemoryContext};
+	Columns		columns = {
+		.function = function, .context = CurrentMemoryContext
+	};
 	char	   *error;
 
-	columns.extension = getExtensionOfObject(ProcedureRelationId, function);
 	error = sf_status_try(find_columns, &columns, NULL);
 	if (error != NULL)
 	{

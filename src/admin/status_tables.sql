@@ -10,8 +10,7 @@
 -- and would go through one of them for each row of the other.
 -- name: columns
 WITH RECURSIVE used AS MATERIALIZED (
-	SELECT f.adrelid, f.adnum, a.attname,
-		pg_catalog.bool_and(p.prosrc OPERATOR(pg_catalog.=) 'snowflake_next_id') AS is_node
+	SELECT DISTINCT f.adrelid, f.adnum, a.attname
 	FROM pg_catalog.pg_depend e
 		JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) e.objid
 		JOIN pg_catalog.pg_depend d ON d.refobjid OPERATOR(pg_catalog.=) p.oid
@@ -21,12 +20,11 @@ WITH RECURSIVE used AS MATERIALIZED (
 	WHERE e.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 		AND e.refobjid OPERATOR(pg_catalog.=) $1 AND e.deptype OPERATOR(pg_catalog.=) 'e'
 		AND e.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-		AND (p.prosrc OPERATOR(pg_catalog.=) 'snowflake_next_id'
-			OR p.prosrc OPERATOR(pg_catalog.=) 'snowflake_shard_nextval')
+		AND p.prosrc OPERATOR(pg_catalog.=) ANY (ARRAY['snowflake_next_id',
+			'snowflake_nextval_layout', 'snowflake_shard_nextval'])
 		AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
 		AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
 		AND NOT a.attisdropped
-	GROUP BY f.adrelid, f.adnum, a.attname
 ),
 below AS (
 	SELECT i.inhrelid AS relid, u.attname
@@ -45,7 +43,7 @@ part AS (
 	SELECT u.*, u.adrelid AS relid FROM used u
 	WHERE NOT (u.adrelid, u.attname) OPERATOR(pg_catalog.=) ANY (SELECT b.relid, b.attname FROM below b)
 	UNION ALL
-	SELECT t.adrelid, t.adnum, t.attname, t.is_node, i.inhrelid
+	SELECT t.adrelid, t.adnum, t.attname, i.inhrelid
 	FROM part t CROSS JOIN LATERAL (SELECT i.inhrelid FROM pg_catalog.pg_inherits i
 			JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) i.inhrelid
 		WHERE i.inhparent OPERATOR(pg_catalog.=) t.relid
@@ -53,7 +51,7 @@ part AS (
 ),
 listed AS (
 	-- unique: the column is a key of a valid unique index on each leaf
-	SELECT t.adrelid, t.adnum, t.is_node,
+	SELECT t.adrelid, t.adnum,
 		pg_catalog.bool_and(EXISTS (
 			SELECT FROM pg_catalog.pg_index i
 			WHERE i.indrelid OPERATOR(pg_catalog.=) a.attrelid
@@ -68,10 +66,10 @@ listed AS (
 			AND a.attname OPERATOR(pg_catalog.=) t.attname
 		LEFT JOIN pg_catalog.pg_subscription_rel r ON r.srrelid OPERATOR(pg_catalog.=) t.relid
 		LEFT JOIN pg_catalog.pg_subscription s ON s.oid OPERATOR(pg_catalog.=) r.srsubid
-	GROUP BY t.adrelid, t.adnum, t.is_node
+	GROUP BY t.adrelid, t.adnum
 )
 SELECT c.oid, a.attname, a.atttypid,
-	pg_catalog.format('%I.%I.%I', n.nspname, c.relname, a.attname), u.is_node,
+	pg_catalog.format('%I.%I.%I', n.nspname, c.relname, a.attname), a.attnum,
 	EXISTS (
 		SELECT FROM pg_catalog.pg_index i
 		WHERE i.indrelid OPERATOR(pg_catalog.=) c.oid

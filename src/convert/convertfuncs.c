@@ -24,8 +24,10 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "query/layout_arg.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
+#include "table/key_layout.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -33,6 +35,15 @@
 #include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_convert);
+
+/* What makes the new IDs. */
+typedef struct Target
+{
+	const char *function;		/* its name, with its schema */
+	const char *call;			/* the default, as the server prints it */
+	const char *name;			/* of the layout, as a literal; or NULL */
+	const SfLayout *layout;
+} Target;
 
 /* Throw SQLSTATE 55000: the column refers to another table. */
 static void
@@ -80,24 +91,24 @@ require_callable(const SfConversion *conversion, const char *function)
  * it is possible; if that is impossible, use the clock.
  */
 static int64
-next_id(const SfConversion *conversion, const char *schema,
-		const char *call, bool shard)
+next_id(const SfConversion *conversion, const char *schema, const Target *to)
 {
 	int64		id;
 
 	if (!RecoveryInProgress() && !XactReadOnly)
-		sf_conversion_number(conversion, psprintf("SELECT %s", call), &id);
+		sf_conversion_number(conversion, psprintf("SELECT %s", to->call), &id);
 	else
 		sf_conversion_number(conversion,
-							 psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s)",
-									  schema, shard ? ", 'shard'" : ""),
+							 psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s%s)",
+									  schema, to->name == NULL ? "" : ", ",
+									  to->name == NULL ? "" : to->name),
 							 &id);
 	return id;
 }
 
 /* Throw SQLSTATE 55000 unless all IDs are below the next one. */
 static void
-require_below(const SfConversion *conversion, int64 next)
+require_below(const SfConversion *conversion, int64 next, const Target *to)
 {
 	int64		largest;
 
@@ -109,8 +120,10 @@ require_below(const SfConversion *conversion, int64 next)
 						conversion->column, conversion->table),
 				 errdetail("The largest one is %lld, and the next one would be %lld.",
 						   (long long) largest, (long long) next),
-				 errhint("If these IDs were made in the configured layout, run as a superuser: SELECT snowflake_advance(%lld); Otherwise configure a layout with an earlier epoch, or one whose IDs are larger.",
-						 (long long) largest)));
+				 errhint("If these IDs were made in this layout, run as a superuser: SELECT snowflake_advance(%lld%s%s); Otherwise use a layout with an earlier epoch, or one whose IDs are larger.",
+						 (long long) largest,
+						 to->name == NULL ? "" : ", layout => ",
+						 to->name == NULL ? "" : to->name)));
 }
 
 static void
@@ -137,17 +150,28 @@ drop_identities(SfConversion *conversion)
 	}
 }
 
-static void
-set_default(SfConversion *conversion, const char *call, const char *function,
-			bool shard)
+/* Note how the IDs that are there read in the new layout. */
+static const char *
+note_on_rows(const SfConversion *conversion, const Target *to, Oid function)
 {
-	const SfLayout *layout = shard ? &sf_shard_layout : &sf_node_layout;
-	const char *note = psprintf("existing IDs read as if made at %s or soon after, by any node",
-								sf_timefmt_show(layout->epoch_ms));
+	SfKeyLayout old;
+
+	if (sf_key_layout_find(&old, function, conversion->relation,
+						   conversion->number) &&
+		!sf_layout_is_same(&old.layout, to->layout))
+		return "existing IDs have another layout: this one reads wrong times from them";
+	return psprintf("existing IDs read as if made at %s or soon after, by any node",
+					sf_timefmt_show(to->layout->epoch_ms));
+}
+
+static void
+set_default(SfConversion *conversion, const Target *to, Oid function)
+{
+	const char *note = note_on_rows(conversion, to, function);
 	const char *was = sf_conversion_ask(conversion, SQL_DEFAULTS);
 	const char *kept = sf_conversion_ask(conversion, SQL_SEQUENCES);
 	const char *grants = ask_about(conversion, SQL_GRANTS_FOR_INSERTERS,
-								   function);
+								   to->function);
 
 	if (kept != NULL)
 		note = psprintf("%s stays with the column, for snowflake_revert(); %s",
@@ -157,7 +181,7 @@ set_default(SfConversion *conversion, const char *call, const char *function,
 	if (grants != NULL)
 		note = psprintf("roles that insert need EXECUTE on it: %s; %s",
 						grants, note);
-	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", call), note);
+	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", to->call), note);
 }
 
 /* Throw SQLSTATE 55000: the column is converted already. */
@@ -184,57 +208,88 @@ our_schema(FunctionCallInfo fcinfo)
 	return quote_identifier(get_namespace_name(schema));
 }
 
+/* Find what the arguments ask for.  SQLSTATE 22023 */
+static void
+find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
+{
+	char	   *name = PG_ARGISNULL(4) ? NULL :
+		text_to_cstring(PG_GETARG_TEXT_PP(4));
+
+	if (!PG_ARGISNULL(2) && name != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("shard and layout exclude each other"),
+				 errhint("The keys of a shard have the layout snowflake.shard_layout: leave one of the two out.")));
+	if (!PG_ARGISNULL(2))
+	{
+		to->function = psprintf("%s.snowflake_shard_nextval(integer)", schema);
+		to->call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
+							PG_GETARG_INT32(2));
+		to->name = "'shard'";
+		to->layout = &sf_shard_layout;
+	}
+	else if (name == NULL || strcmp(name, "node") == 0)
+	{
+		to->function = psprintf("%s.snowflake_nextval()", schema);
+		to->call = to->function;
+		to->name = NULL;
+		to->layout = &sf_node_layout;
+	}
+	else
+	{
+		to->function = psprintf("%s.snowflake_nextval(text)", schema);
+		to->name = quote_literal_cstr(name);
+		to->call = psprintf("%s.snowflake_nextval(%s::text)", schema,
+							to->name);
+		to->layout = sf_layout_arg(fcinfo, 4);
+	}
+}
+
 /*
  * snowflake_convert(relation regclass, key name DEFAULT 'id',
- *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true)
+ *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true,
+ *					 layout text DEFAULT NULL)
  *
- * Return one row for each statement.  Throws SQLSTATE 22004, 25006 and 25000
- * (to be run in a read-only transaction, or above READ COMMITTED), 42P01,
- * 42703, 42809 (no table; IDs in a foreign one; a column that is inherited, or
- * generated), 42804 (no integers, here or in what refers to it), 42501 (not
- * the owner, or an owner that lacks rights), 0A000 (cannot be widened in
- * place), 2BP01 (an object depends on it that cannot be made anew), 55000
- * (converted; refers to another table; IDs that are not below the next one),
- * 40001 (changed meanwhile), and the errors of making an ID and of the
- * statements.
+ * Return one row for each statement.  Throws SQLSTATE 22004, 22023 (no layout;
+ * a shard and a layout), 25006 and 25000 (to be run in a read-only
+ * transaction, or above READ COMMITTED), 42P01, 42703, 42809 (no table; IDs in
+ * a foreign one; a column that is inherited, or generated), 42804 (no
+ * integers, here or in what refers to it), 42501 (not the owner, or an owner
+ * that lacks rights), 0A000 (cannot be widened in place), 2BP01 (an object
+ * depends on it that cannot be made anew), 55000 (converted; refers to another
+ * table; IDs that are not below the next one), 40001 (changed meanwhile), and
+ * the errors of making an ID and of the statements.
  */
 Datum
 snowflake_convert(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	bool		shard = !PG_ARGISNULL(2);
 	const char *schema = our_schema(fcinfo);
-	const char *call = psprintf("%s.snowflake_nextval()", schema);
-	const char *function = call;
 	SfConversion *conversion;
+	Target		to;
 	bool		dry_run;
 	bool		widens;
 
 	sf_conversion_arguments(fcinfo, 3, "snowflake_convert()");
 	dry_run = PG_GETARG_BOOL(3);
-	if (shard)
-	{
-		call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
-						PG_GETARG_INT32(2));
-		function = psprintf("%s.snowflake_shard_nextval(integer)", schema);
-	}
+	find_target(fcinfo, schema, &to);
 	SPI_connect();
 	conversion = sf_conversion_open(PG_GETARG_OID(0),
 									NameStr(*PG_GETARG_NAME(1)));
 	refuse_foreign_key(conversion);
-	refuse_converted(conversion, call);
+	refuse_converted(conversion, to.call);
 	sf_conversion_require_rights(conversion);
 	sf_conversion_require(conversion);
-	require_callable(conversion, function);
+	require_callable(conversion, to.function);
 	sf_conversion_start(conversion, dry_run);
-	require_below(conversion, next_id(conversion, schema, call, shard));
+	require_below(conversion, next_id(conversion, schema, &to), &to);
 	widens = sf_conversion_widens(conversion);
 	if (widens)
 		sf_conversion_take_away(conversion);
 	drop_identities(conversion);
 	if (widens)
 		sf_conversion_widen(conversion);
-	set_default(conversion, call, function, shard);
+	set_default(conversion, &to, fcinfo->flinfo->fn_oid);
 	if (widens)
 		sf_conversion_put_back(conversion);
 	sf_conversion_finish(conversion, rsinfo, dry_run);

@@ -10,6 +10,7 @@
  * which runs the same C function and is declared STABLE:
  *
  *		snowflake_nextval()				copy_nextval(NULL)
+ *		snowflake_nextval('discord')	copy_nextval('discord', NULL)
  *		snowflake_shard_nextval(5)		copy_shard_nextval(5, NULL)
  *
  * Only COPY may see this.  ALTER TABLE ... ADD COLUMN evaluates a stable
@@ -39,6 +40,7 @@
 #include "mark/durable_number.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -59,15 +61,16 @@ is_copy(SupportRequestSimplify *request)
 static Oid
 copy_function(FuncExpr *call)
 {
-	bool		shard = call->args != NIL;
-	Oid			types[] = {INT4OID, INTERNALOID};
+	int			nargs = list_length(call->args);
+	Oid			first = nargs == 0 ? INTERNALOID :
+		exprType(linitial(call->args));
+	Oid			types[] = {first, INTERNALOID};
 
 	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						   CStringGetDatum(shard ?
+						   CStringGetDatum(first == INT4OID ?
 										   "copy_shard_nextval" :
 										   "copy_nextval"),
-						   PointerGetDatum(shard ? buildoidvector(types, 2) :
-										   buildoidvector(types + 1, 1)),
+						   PointerGetDatum(buildoidvector(types, nargs + 1)),
 						   ObjectIdGetDatum(get_namespace_oid(SF_SCHEMA,
 															  true)));
 }
@@ -90,7 +93,8 @@ runs_the_same(Oid oid, Oid called)
 /*
  * snowflake_copy_support(internal) returns internal
  *
- * Support the planner for snowflake_nextval() and snowflake_shard_nextval().
+ * Support the planner for snowflake_nextval() without and with a layout, and
+ * for snowflake_shard_nextval().
  */
 Datum
 snowflake_copy_support(PG_FUNCTION_ARGS)

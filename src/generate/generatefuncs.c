@@ -26,7 +26,9 @@ static bool have_last_id = false;
 static int64 last_id;
 
 SF_FUNCTION(snowflake_next_id);
+SF_FUNCTION(snowflake_nextval_layout);
 SF_FUNCTION(snowflake_nextval_batch);
+SF_FUNCTION(snowflake_nextval_batch_layout);
 SF_FUNCTION(snowflake_shard_nextval);
 SF_FUNCTION(snowflake_shard_nextval_batch);
 SF_FUNCTION(snowflake_last_id);
@@ -69,10 +71,11 @@ id_of(const SfIdRange *range, int64 position)
 
 /*
  * Make all IDs of a batch before the first is returned, so that the session's
- * later IDs are above them.  Without a shard they are the node's.
+ * later IDs are above them.  Without a shard they are the node's, of the
+ * layout in this slot.
  */
 static Batch *
-make_batch(int shard, int64 count, Oid function)
+make_batch(int shard, int slot, int64 count, Oid function)
 {
 	Batch	   *batch = palloc0(sizeof(Batch));
 	int			room = 4;
@@ -92,7 +95,7 @@ make_batch(int shard, int64 count, Oid function)
 		}
 		range = &batch->range[batch->nranges++];
 		if (shard == SF_NO_SHARD)
-			sf_generator_take_node(range, count, function);
+			sf_generator_take(range, slot, count, function);
 		else
 		{
 			sf_require_shard(shard);	/* a reload may have removed it */
@@ -134,6 +137,93 @@ snowflake_next_id(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
 }
 
+/* What a call site remembers: the last layout named, and its slot. */
+typedef struct Named
+{
+	text	   *name;
+	int			slot;
+} Named;
+
+/* Return the text of the layout in argument n.  Throws SQLSTATE 22004. */
+static text *
+layout_argument(FunctionCallInfo fcinfo, int n)
+{
+	sf_layout_arg_require_text(fcinfo, n);
+	return PG_GETARG_TEXT_PP(n);
+}
+
+/* Return the slot of a layout.  Throws SQLSTATE 22023, 53400. */
+static int
+slot_of_name(const text *name)
+{
+	return sf_generator_slot_of(sf_layout_arg_of_node(name));
+}
+
+/* Look a layout up, and remember it at this call site. */
+static Named *
+look_up(FmgrInfo *flinfo, const text *name)
+{
+	int			slot = slot_of_name(name);
+	Size		size = VARSIZE_ANY(name);
+	Named	   *named = MemoryContextAlloc(flinfo->fn_mcxt,
+										   sizeof(*named) + size);
+
+	named->name = memcpy(named + 1, name, size);
+	named->slot = slot;
+	if (flinfo->fn_extra != NULL)
+		pfree(flinfo->fn_extra);
+	flinfo->fn_extra = named;
+	return named;
+}
+
+/*
+ * snowflake_nextval(layout text) returns bigint
+ *
+ * Return the next ID of this node in a layout: a preset's name, fields, or
+ * 'node' for snowflake.layout.  Besides the errors of snowflake_nextval():
+ * SQLSTATE 22004 (null), 22023 (not a layout, or one with shards), 53400 (too
+ * many layouts), 55000 (the node id does not fit the layout).
+ */
+Datum
+snowflake_nextval_layout(PG_FUNCTION_ARGS)
+{
+	Named	   *named = fcinfo->flinfo->fn_extra;
+	text	   *name;
+
+	sf_require_writable("snowflake_nextval()");
+	name = layout_argument(fcinfo, 0);
+	/* in PL/pgSQL, even a call site that lasts gets another parameter */
+	if (named == NULL || !sf_layout_arg_is_same(named->name, name))
+		named = look_up(fcinfo->flinfo, name);
+	PG_RETURN_INT64(remember(sf_generator_next(named->slot,
+											   fcinfo->flinfo->fn_oid)));
+}
+
+/*
+ * snowflake_nextval_batch(count integer, layout text) returns setof bigint
+ *
+ * Return IDs of this node in a layout.
+ */
+Datum
+snowflake_nextval_batch_layout(PG_FUNCTION_ARGS)
+{
+	if (SRF_IS_FIRSTCALL())
+	{
+		FuncCallContext *context = SRF_FIRSTCALL_INIT();
+		MemoryContext old;
+		int			slot;
+
+		sf_require_writable("snowflake_nextval_batch()");
+		slot = slot_of_name(layout_argument(fcinfo, 1));
+		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+		context->user_fctx = make_batch(SF_NO_SHARD, slot,
+										require_count(fcinfo, 0),
+										fcinfo->flinfo->fn_oid);
+		MemoryContextSwitchTo(old);
+	}
+	return next_of_batch(fcinfo);
+}
+
 /*
  * snowflake_nextval_batch(count integer) returns setof bigint
  *
@@ -149,7 +239,8 @@ snowflake_nextval_batch(PG_FUNCTION_ARGS)
 
 		sf_require_writable("snowflake_nextval_batch()");
 		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-		context->user_fctx = make_batch(SF_NO_SHARD, require_count(fcinfo, 0),
+		context->user_fctx = make_batch(SF_NO_SHARD, 0,
+										require_count(fcinfo, 0),
 										fcinfo->flinfo->fn_oid);
 		MemoryContextSwitchTo(old);
 	}
@@ -186,7 +277,7 @@ snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 		sf_require_writable("snowflake_shard_nextval_batch()");
 		shard = (int) sf_layout_arg_shard(fcinfo, 0);
 		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-		context->user_fctx = make_batch(shard, require_count(fcinfo, 1),
+		context->user_fctx = make_batch(shard, 0, require_count(fcinfo, 1),
 										fcinfo->flinfo->fn_oid);
 		MemoryContextSwitchTo(old);
 	}

@@ -44,11 +44,22 @@
 #include "mark/clock_sync.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
+#include "query/layout_arg.h"
 #include "runtime/counter.h"
 #include "runtime/counts.h"
+#include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
+#include "utils/memutils.h"
+
+/* The last lease read, decoded once for each layout. */
+typedef struct Right
+{
+	uint64		lease;
+	int64		end_tick;		/* the first tick outside the right */
+	int64		node;			/* the node's bits, in place */
+} Right;
 
 /* One of the counters, with its layout. */
 typedef struct Source
@@ -56,12 +67,21 @@ typedef struct Source
 	const SfLayout *layout;
 	pg_atomic_uint64 *counter;
 	int			shard;			/* or SF_NO_SHARD */
+	int			slot;			/* of the layout; without a shard */
+	Right	   *right;			/* the same */
 } Source;
 
 static pg_always_inline bool
 is_node(const Source *source)
 {
 	return source->shard == SF_NO_SHARD;
+}
+
+/* Return true for the node's IDs of snowflake.layout. */
+static pg_always_inline bool
+is_configured(const Source *source)
+{
+	return source->layout == &sf_node_layout;
 }
 
 /* The result of a successful swap. */
@@ -82,23 +102,52 @@ typedef enum Obstacle
 	OBSTACLE_MARK				/* the mark must be extended */
 } Obstacle;
 
-/* The last lease read, decoded once. */
-static struct
+/* Of snowflake.layout. */
+static Right right;
+
+/* A layout other than snowflake.layout, by its slot. */
+typedef struct Other
 {
-	uint64		lease;
-	int64		end_tick;		/* the first tick outside the right */
-	int64		node;			/* the node's bits, in place */
-}			right;
+	SfLayout	layout;
+	Right		right;
+	bool		known;
+} Other;
+
+static Other *others = NULL;
+
+/*
+ * Return the first tick of a layout outside the right.  A lease ends at a
+ * time, which is in the middle of a tick if ticks are long: that tick is
+ * outside.  A configured node has no end but the layout's, and no right goes
+ * beyond that: the usual path looks at nothing else.
+ */
+static int64
+end_of_right(const SfLayout *layout, uint64 lease)
+{
+	int64		end_tick = sf_node_layout.epoch_tick +
+		(int64) (lease >> sf_node_layout.node_bits);
+
+	if (layout == &sf_node_layout)
+		return end_tick;
+	if (!sf_settings_leases())
+		return layout->end_tick;
+	return Min(layout->end_tick,
+			   sf_layout_ms_to_tick(layout,
+									end_tick * sf_node_layout.tick_ms));
+}
 
 static void
-take_apart(uint64 lease)
+take_apart(const Source *source, uint64 lease)
 {
-	sf_lease_wait_change(right.lease, lease);
-	right.lease = lease;
-	right.end_tick = sf_node_layout.epoch_tick +
-		(int64) (lease >> sf_node_layout.node_bits);
-	right.node = (int64) sf_layout_place_node(&sf_node_layout,
-											  sf_settings_node_of(lease));
+	Right	   *r = source->right;
+	uint32		node = sf_settings_node_of(lease);
+
+	if (!is_configured(source))
+		sf_node_require_fit(source->layout, node);
+	sf_lease_wait_change(source->slot, source->layout, r->lease, lease);
+	r->lease = lease;
+	r->end_tick = end_of_right(source->layout, lease);
+	r->node = (int64) sf_layout_place_node(source->layout, node);
 }
 
 /*
@@ -150,10 +199,10 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 		sf_layout_start_refuse(layout);
 	tick = Max(tick, now_tick);
 	if (is_node(source))
-		take_apart(lease);
+		take_apart(source, lease);
 	if (tick >= layout->end_tick)
 		sf_layout_end_refuse(layout, now_tick);
-	if (tick >= (is_node(source) ? right.end_tick : (int64) lease))
+	if (tick >= (is_node(source) ? source->right->end_tick : (int64) lease))
 		return OBSTACLE_LEASE;
 
 	delay->tick_ms = layout->tick_ms;
@@ -229,22 +278,29 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	int64		half = (uint32) sf_reserve / 2;
 	int64		end;
 	int64		cap;
+	uint64		made;
 
 	if (is_node(&source) &&
-		unlikely(pg_atomic_read_u64(&sf_shmem->lease) != right.lease))
+		unlikely(pg_atomic_read_u64(&sf_shmem->lease) != source.right->lease))
 		return false;
 
 	/* the mark and all times are in ticks from here on */
 	if (unlikely(layout->tick_ms != 1))
 	{
+		int64		reach = now + sf_settings_reserve_ms();
+
 		now = sf_layout_ms_to_tick(layout, now);
 		mark = sf_layout_ms_to_tick(layout, mark);
 		half = sf_layout_ms_to_tick(layout, half);
+
+		/* an extension that brings no further tick is of no use */
+		if (reach < (mark + 1) * layout->tick_ms)
+			half = 0;
 	}
 
 	end = now + sf_settings_drift_ticks(layout) + 1;
 	end = Min(end, mark);
-	end = Min(end, is_node(&source) ? right.end_tick :
+	end = Min(end, is_node(&source) ? source.right->end_tick :
 			  (int64) pg_atomic_read_u64(&sf_shmem->shard_end));
 	cap = (end << shift) - 1;
 
@@ -253,8 +309,11 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 								  cap, &taken->range,
 								  &sf_stats_pending[SF_STAT_SWAP_RETRIES])))
 		return false;
+	made = want == 1 ? 1 : taken->range.last - taken->range.first + 1;
 	sf_stats_add(is_node(&source) ? SF_STAT_NODE_IDS : SF_STAT_SHARD_IDS,
-				 want == 1 ? 1 : taken->range.last - taken->range.first + 1);
+				 made);
+	if (is_node(&source) && !is_configured(&source))
+		sf_stats_layout_pending[source.slot] += made;
 	SF_FAULT("swapped");
 	taken->half_used = mark - (taken->range.last >> shift) <= half;
 	return true;
@@ -268,19 +327,20 @@ static bool
 enter(const Source *source, int64 now)
 {
 	const SfLayout *layout = source->layout;
-	uint64		tick;
+	int64		tick;
 
 	if (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 		return false;
-	if (is_node(source))
+	if (is_configured(source))
 	{
 		if (!sf_pending_entered)
 			sf_pending_enter_node();
 		return true;
 	}
-	tick = sf_shard_position(source->shard) >> layout->sequence_bits;
-	sf_pending_enter_shard(Max(tick,
-							   (uint64) sf_layout_ms_to_tick(layout, now)));
+	tick = (int64) (sf_counter_position(source->counter) >>
+					layout->sequence_bits);
+	tick = Max(tick, sf_layout_ms_to_tick(layout, now));
+	sf_pending_enter_other((uint64) (tick * layout->tick_ms));
 	return true;
 }
 
@@ -293,7 +353,8 @@ take(Source source, int64 want, Oid function)
 {
 	SfDelay		delay = {0};
 	Taken		taken;
-	bool		is_first = !sf_pending_entered && sf_pending_tick == SF_NONE;
+	bool		is_first =
+		!sf_pending_entered && sf_pending_other_ms == SF_NONE;
 	bool		cleared = false;
 
 	Assert(want >= 1 && source.shard < sf_shmem->nshards);
@@ -323,19 +384,39 @@ take(Source source, int64 want, Oid function)
 static inline Source
 node_source(void)
 {
-	return (Source)
-	{
-		&sf_node_layout, &sf_shmem->node_counter.position, SF_NO_SHARD
+	Source		source = {
+		.layout = &sf_node_layout, .counter = sf_layout_slot_counter(0),
+		.shard = SF_NO_SHARD, .slot = 0, .right = &right
 	};
+
+	return source;
+}
+
+/* Return the source of a slot that sf_generator_slot_of() has found. */
+static inline Source
+slot_source(int slot)
+{
+	Source		source = {.shard = SF_NO_SHARD};
+
+	if (slot == 0)
+		return node_source();
+	Assert(others[slot].known);
+	source.layout = &others[slot].layout;
+	source.counter = sf_layout_slot_counter(slot);
+	source.slot = slot;
+	source.right = &others[slot].right;
+	return source;
 }
 
 static inline Source
 shard_source(uint32 shard)
 {
-	return (Source)
-	{
-		&sf_shard_layout, &sf_shard_counters[shard], (int) shard
+	Source		source = {
+		.layout = &sf_shard_layout, .counter = &sf_shard_counters[shard],
+		.shard = (int) shard
 	};
+
+	return source;
 }
 
 /* Return the next ID when the usual path has failed. */
@@ -375,6 +456,67 @@ sf_generator_next_node(Oid function)
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
+/* Refuse a layout before it takes a slot if no call could get an ID. */
+static void
+require_usable(const SfLayout *layout)
+{
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	int64		now_tick = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
+
+	if (lease != 0)
+		sf_node_require_fit(layout, sf_settings_node_of(lease));
+	if (now_tick < layout->epoch_tick)
+		sf_layout_start_refuse(layout);
+	if (now_tick >= layout->end_tick)
+		sf_layout_end_refuse(layout, now_tick);
+}
+
+/*
+ * Return the slot of a layout with which the node may make IDs.  Throws
+ * SQLSTATE 22023 (it has a field for shards), 53400 (no slot is left).
+ */
+int
+sf_generator_slot_of(const SfLayout *layout)
+{
+	int			slot;
+
+	sf_layout_arg_require_node(layout);
+	require_usable(layout);
+	slot = sf_layout_slot_of(layout);
+	if (others == NULL)
+		others = MemoryContextAllocZero(TopMemoryContext,
+										sf_shmem->nlayouts * sizeof(Other));
+	others[slot].layout = *layout;
+	others[slot].known = true;
+	return slot;
+}
+
+/*
+ * Return the next ID of the layout in this slot.  Also throws 55000 for a node
+ * id that does not fit the layout.
+ */
+int64
+sf_generator_next(int slot, Oid function)
+{
+	Source		source;
+	Taken		taken;
+	int64		now;
+
+	if (slot == 0)
+		return sf_generator_next_node(function);
+	source = slot_source(slot);
+	now = sf_clock_tick_ms();
+	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
+		unlikely(!sf_pending_entered && sf_pending_other_ms == SF_NONE) ||
+		unlikely(!enter(&source, now)) ||
+		unlikely(!try_take(source, 1, now, 0, &taken)))
+		taken = take(source, 1, function);
+	else if (unlikely(taken.half_used))
+		sf_mark_extend_early();
+	return sf_layout_compose(source.layout, taken.range.first) |
+		source.right->node;
+}
+
 /* Return the next ID of a shard, which this server may use. */
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
@@ -385,16 +527,17 @@ sf_generator_next_shard(uint32 shard, Oid function)
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
 }
 
-/* Take up to "want" IDs, at least one. */
+/* Take up to "want" IDs, at least one, of the layout in this slot. */
 void
-sf_generator_take_node(SfIdRange *range, int64 want, Oid function)
+sf_generator_take(SfIdRange *range, int slot, int64 want, Oid function)
 {
-	Taken		taken = take(node_source(), want, function);
+	Source		source = slot_source(slot);
+	Taken		taken = take(source, want, function);
 
-	range->layout = &sf_node_layout;
+	range->layout = source.layout;
 	range->next = taken.range.first;
 	range->last = taken.range.last;
-	range->maker = right.node;
+	range->maker = source.right->node;
 }
 
 void
@@ -410,14 +553,14 @@ sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
 }
 
 /*
- * Throw the error that a call for the node's next ID would throw now.  Return
- * if the call would succeed, at once or after a sleep.  Makes no ID, but loads
- * the mark and takes the node like a first call.
+ * Throw the error that a call for the next ID of the layout in this slot would
+ * throw now.  Return if the call would succeed, at once or after a sleep.
+ * Makes no ID, but loads the mark and takes the node like a first call.
  */
 void
-sf_generator_probe(Oid function)
+sf_generator_probe(int slot, Oid function)
 {
-	Source		source = node_source();
+	Source		source = slot_source(slot);
 	SfDelay		delay = {0};
 	int64		need_ms;
 

@@ -19,11 +19,14 @@ typedef struct SfIdRange
 	int64		maker;			/* the bits of the node or shard, in place */
 } SfIdRange;
 
+extern int	sf_generator_slot_of(const SfLayout *layout);
 extern int64 sf_generator_next_node(Oid function);
+extern int64 sf_generator_next(int slot, Oid function);
 extern int64 sf_generator_next_shard(uint32 shard, Oid function);
-extern void sf_generator_take_node(SfIdRange *range, int64 want, Oid function);
+extern void sf_generator_take(SfIdRange *range, int slot, int64 want,
+							  Oid function);
 extern void sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
 									Oid function);
-extern void sf_generator_probe(Oid function);
+extern void sf_generator_probe(int slot, Oid function);
 
 #endif							/* SF_GENERATOR_H */

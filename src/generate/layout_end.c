@@ -13,10 +13,20 @@
 #include "base/clock.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
+#include "runtime/settings.h"
 #include "runtime/shmem.h"
 
 /* How long before the layout's end the log begins to warn. */
 #define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
+
+#define LONGER_LAYOUT \
+	"a layout with more bits for the timestamp, and record it with snowflake_accept('configuration')."
+
+static bool
+is_configured(const SfLayout *layout)
+{
+	return layout == &sf_node_layout || layout == &sf_shard_layout;
+}
 
 /* Throw SQLSTATE 2200H: no ID is left. */
 void
@@ -32,7 +42,8 @@ sf_layout_end_refuse(const SfLayout *layout, int64 now_tick)
 			 now_tick >= layout->end_tick ?
 			 errdetail("The layout is \"%s\"; the wall clock is past its end.", text) :
 			 errdetail("The layout is \"%s\"; its last ID was issued ahead of the wall clock.", text),
-			 errhint("Check the server's clock. If it is right, choose a layout with more bits for the timestamp, and record it with snowflake_accept('configuration').")));
+			 is_configured(layout) ? errhint("Check the server's clock. If it is right, choose " LONGER_LAYOUT) :
+			 errhint("Check the server's clock. If it is right, name a layout with more bits for the timestamp, which has its IDs in a column of their own.")));
 }
 
 /* Throw SQLSTATE 58000: the layout's life has not begun. */
@@ -47,7 +58,9 @@ sf_layout_start_refuse(const SfLayout *layout)
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is before the layout's epoch"),
 			 errdetail("The epoch is %s.", text),
-			 errhint("Correct the server's clock. Or set the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.")));
+			 is_configured(layout) ?
+			 errhint("Correct the server's clock. Or set the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.") :
+			 errhint("Correct the server's clock. Or name a layout with an epoch that has passed.")));
 }
 
 /* Warn of the layout's end, once a day. */
@@ -55,10 +68,16 @@ void
 sf_layout_end_warn(const SfLayout *layout)
 {
 	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
+	char		text[SF_LAYOUT_TEXT_SIZE];
 
-	if (left < END_OF_LIFE_NOTICE_MS)
-		sf_log_event(SF_EVENT_LAYOUT_ENDS, NULL,
-					 "Choose a layout with more bits for the timestamp, and record it with snowflake_accept('configuration').",
-					 "layout reaches its last timestamp in %lld days",
-					 (long long) (left / (24 * 3600 * 1000)));
+	if (left >= END_OF_LIFE_NOTICE_MS)
+		return;
+	sf_layout_print(layout, text, sizeof(text));
+	sf_log_event(SF_EVENT_LAYOUT_ENDS,
+				 is_configured(layout) ? NULL :
+				 psprintf("The layout is \"%s\".", text),
+				 is_configured(layout) ? "Choose " LONGER_LAYOUT :
+				 "Name a layout with more bits for the timestamp, which has its IDs in a column of their own.",
+				 "layout reaches its last timestamp in %lld days",
+				 (long long) (left / (24 * 3600 * 1000)));
 }

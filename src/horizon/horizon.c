@@ -11,10 +11,17 @@
  * Running transactions.  Before its first swap of the node's counter, a
  * transaction writes the counter's value into its backend's low-water mark in
  * shared memory.  Counters only grow, so all its IDs will lie above that.
- * There is a counter for each shard, but one low-water mark for all of them: a
- * tick, and no ID of the transaction is before it.  The transaction lowers it
- * before a swap that may go below it, because the counter of an idle shard
- * does not prevent that if the clock steps back.
+ *
+ * Each shard has a counter, and so has each layout other than the node's, but
+ * there is one low-water mark for all of them: a time in Unix ms, and no such
+ * ID of the transaction is before it.  The transaction lowers it before a swap
+ * that may go below it, because the counter of an idle shard does not prevent
+ * that if the clock steps back.  It writes the start of the tick that it will
+ * use or go beyond, which is a whole number of ms in every layout.  A reader
+ * divides that by the tick of its own layout, and rounds down.  If the ID is
+ * of that layout, the time was at most the start of the ID's tick, so the
+ * quotient is at most that tick.  So ticks may differ: a coarse one delays the
+ * reader by at most one tick more, and loses nothing.
  *
  * A reader loads the counter, then every backend's low-water mark, then every
  * ring.  Say that transaction T takes position p.  If the reader loaded the
@@ -86,8 +93,8 @@
 #include "horizon/xids.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "utils/hsearch.h"
@@ -106,6 +113,7 @@ typedef struct Question
 	TransactionId xmax;
 	uint32		xcnt;
 	int32		shard;			/* or SF_NO_SHARD */
+	int32		slot;			/* of the layout; without a shard */
 } Question;
 
 typedef struct Kept
@@ -127,7 +135,7 @@ typedef struct View
 typedef struct Bound
 {
 	uint64		node;
-	uint64		shard_tick;
+	uint64		other_ms;
 } Bound;
 
 /*
@@ -175,10 +183,10 @@ is_held(const View *view, const SfPendingRange *range)
 }
 
 static void
-lower(Bound *bound, uint64 node, uint64 shard_tick)
+lower(Bound *bound, uint64 node, uint64 other_ms)
 {
 	bound->node = Min(bound->node, node);
-	bound->shard_tick = Min(bound->shard_tick, shard_tick);
+	bound->other_ms = Min(bound->other_ms, other_ms);
 }
 
 /* Copy a writer's ranges of one moment: pending ones, then overflow ones. */
@@ -208,19 +216,19 @@ static void
 lower_by_writer(SfPending *writer, const View *view, Bound *bound)
 {
 	uint64		node = pg_atomic_read_u64(&writer->node);
-	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
+	uint64		other_ms = pg_atomic_read_u64(&writer->other_ms);
 	SfPendingRange range[NRANGES];
 
 	/* read "database" last: the slot's new owner may be in another one */
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
-		lower(bound, node, shard_tick);
+		lower(bound, node, other_ms);
 
 	copy_ranges(writer, range);
 	for (int i = 0; i < NRANGES; i++)
 	{
 		if (is_held(view, &range[i]))
-			lower(bound, range[i].node, range[i].shard_tick);
+			lower(bound, range[i].node, range[i].other_ms);
 	}
 }
 
@@ -233,7 +241,7 @@ find_range(uint64 xid, SfPendingRange *found)
 {
 	SfPendingRange alone = {
 		.first_xid = xid, .last_xid = xid,
-		.node = SF_NONE, .shard_tick = SF_NONE
+		.node = SF_NONE, .other_ms = SF_NONE
 	};
 
 	memset(found, 0, sizeof(SfPendingRange));
@@ -283,7 +291,7 @@ sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range)
 	if (find_range(wide, range))
 		return true;
 	range->node = SF_NONE;
-	range->shard_tick = SF_NONE;
+	range->other_ms = SF_NONE;
 	return !is_known(wide);
 }
 
@@ -345,12 +353,13 @@ view_of(Snapshot snapshot)
 	return view;
 }
 
+/* Compute the bound of the IDs of a counter. */
 static uint64
-compute(const View *view, int shard)
+compute(const View *view, const SfLayout *layout, pg_atomic_uint64 *counter)
 {
-	uint64		position = shard != SF_NO_SHARD ? sf_shard_position(shard) :
-		pg_atomic_read_u64(&sf_shmem->node_counter.position);
+	uint64		position = sf_counter_position(counter);
 	Bound		bound = {SF_NONE, SF_NONE};
+	uint64		tick;
 
 	pg_memory_barrier();
 	if (!all_accounted_for(view))
@@ -362,10 +371,11 @@ compute(const View *view, int shard)
 		if (pg_atomic_read_u32(&writer->database) != InvalidOid)
 			lower_by_writer(writer, view, &bound);
 	}
-	if (shard == SF_NO_SHARD)
+	if (layout == &sf_node_layout)
 		return Min(position, bound.node) + 1;
-	if (bound.shard_tick <= position >> sf_shard_layout.sequence_bits)
-		return bound.shard_tick << sf_shard_layout.sequence_bits;
+	tick = bound.other_ms / layout->tick_ms;
+	if (tick <= position >> layout->sequence_bits)
+		return tick << layout->sequence_bits;
 	return position + 1;
 }
 
@@ -392,18 +402,18 @@ kept_answers(void)
 
 /*
  * Return the answer for the active snapshot.  A statement that asks again for
- * the same snapshot, for each row or each shard, must get the same answer.
+ * the same snapshot, for each row, shard or layout, must get the same answer.
  * With a later one, it would return a row after having passed over one with a
  * smaller ID.  A cursor may ask again until the transaction ends, so every
  * answer is kept until then.  Each takes about 40 bytes.
  */
 static uint64
-ask(int shard)
+ask(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Question	question = {
 		.xmin = snapshot->xmin, .xmax = snapshot->xmax,
-		.xcnt = snapshot->xcnt, .shard = shard
+		.xcnt = snapshot->xcnt, .shard = shard, .slot = slot
 	};
 	bool		found;
 	Kept	   *kept = hash_search(kept_answers(), &question, HASH_ENTER,
@@ -416,24 +426,26 @@ ask(int shard)
 	{
 		View		view = view_of(snapshot);
 
-		kept->answer = compute(&view, shard);
+		kept->answer = compute(&view, layout, counter);
 	}
 	return kept->answer;
 }
 
 /*
- * Return the position below which everything has ended for the active
- * snapshot.  There must be one, not taken during recovery, and the mark of the
- * database must be loaded.  Throws SQLSTATE 55000.
+ * Return the position of the layout in this slot below which everything has
+ * ended for the active snapshot.  There must be one, not taken during
+ * recovery, and the mark of the database must be loaded.  The layout of slot 0
+ * is &sf_node_layout.  Throws SQLSTATE 55000.
  */
 uint64
-sf_horizon_node(void)
+sf_horizon_node(int slot, const SfLayout *layout)
 {
-	return ask(SF_NO_SHARD);
+	Assert((slot == 0) == (layout == &sf_node_layout));
+	return ask(SF_NO_SHARD, slot, layout, sf_layout_slot_counter(slot));
 }
 
 uint64
 sf_horizon_shard(uint32 shard)
 {
-	return ask((int) shard);
+	return ask((int) shard, 0, &sf_shard_layout, &sf_shard_counters[shard]);
 }

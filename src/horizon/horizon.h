@@ -8,9 +8,10 @@
 #ifndef SF_HORIZON_H
 #define SF_HORIZON_H
 
+#include "layout/layout.h"
 #include "runtime/shmem.h"
 
-extern uint64 sf_horizon_node(void);
+extern uint64 sf_horizon_node(int slot, const SfLayout *layout);
 extern uint64 sf_horizon_shard(uint32 shard);
 extern bool sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range);
 

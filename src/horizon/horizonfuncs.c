@@ -9,15 +9,18 @@
 #include "compat.h"
 
 #include "access/xlog.h"
+#include "base/timefmt.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "horizon/horizon.h"
 #include "horizon/prepared.h"
 #include "identity/lease_wait.h"
+#include "identity/node.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
 #include "query/layout_arg.h"
+#include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/proc.h"
@@ -29,6 +32,7 @@
 #include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_horizon);
+SF_FUNCTION(snowflake_horizon_layout);
 SF_FUNCTION(snowflake_shard_horizon);
 SF_FUNCTION(snowflake_horizon_holders);
 
@@ -40,7 +44,7 @@ enum
 	COLUMN_DATABASE,
 	COLUMN_SINCE,
 	COLUMN_LOWEST_ID,
-	COLUMN_LOWEST_SHARD_ID,
+	COLUMN_LOWEST_TIME,
 	NCOLUMNS
 };
 
@@ -90,17 +94,19 @@ to_id(const SfLayout *layout, uint64 position, int64 maker)
 
 /*
  * Return a position as an ID of this node.  If IDs that this server made under
- * other nodes may lie above it, use the lowest of these nodes.
+ * other nodes may lie above it, use the lowest of these nodes.  Throws
+ * SQLSTATE 55000: the node does not fit the layout.
  */
 static int64
-to_node_id(uint64 position)
+to_node_id(const SfLayout *layout, uint64 position)
 {
 	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
 	uint32		node = sf_settings_node_of(lease);
 
-	node = sf_lease_wait_lowest(position, lease == 0, node);
-	return to_id(&sf_node_layout, position,
-				 (int64) sf_layout_place_node(&sf_node_layout, node));
+	node = sf_lease_wait_lowest(layout, position, lease == 0, node);
+	sf_node_require_fit(layout, node);
+	return to_id(layout, position,
+				 (int64) sf_layout_place_node(layout, node));
 }
 
 static void
@@ -110,6 +116,14 @@ prepare(FunctionCallInfo fcinfo)
 	require_primary();
 	refuse_distributed();
 	sf_mark_require(fcinfo->flinfo->fn_oid);
+}
+
+/* Return the horizon of the node's IDs of the layout in this slot. */
+static int64
+horizon_of(int slot, const SfLayout *layout)
+{
+	sf_lease_wait_settle(slot, layout);
+	return to_node_id(layout, sf_horizon_node(slot, layout));
 }
 
 /*
@@ -123,17 +137,32 @@ prepare(FunctionCallInfo fcinfo)
 Datum
 snowflake_horizon(PG_FUNCTION_ARGS)
 {
-	uint64		position;
-
 	prepare(fcinfo);
-	sf_lease_wait_settle();
-	position = sf_horizon_node();
-	if (position >= SF_CLOSED)
-		ereport(ERROR,
-				(errcode(ERRCODE_ADMIN_SHUTDOWN),
-				 errmsg("the server stops, and has given its node id back"),
-				 errhint("Ask again when the server has started.")));
-	PG_RETURN_INT64(to_node_id(position));
+	PG_RETURN_INT64(horizon_of(0, &sf_node_layout));
+}
+
+/*
+ * snowflake_horizon(layout text) returns bigint
+ *
+ * Return the same for the IDs of a layout.  Also throws 22004 (null), 22023
+ * (not a layout, or one with shards), 53400 (too many layouts), and 55000 for
+ * a node that does not fit the layout.
+ */
+Datum
+snowflake_horizon_layout(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout;
+	uint64		lease;
+	int			slot;
+
+	sf_require_loaded();
+	layout = sf_layout_arg_node(fcinfo, 0);
+	prepare(fcinfo);
+	/* a layout in which this server makes no IDs takes no slot */
+	lease = pg_atomic_read_u64(&sf_shmem->lease);
+	sf_node_require_fit(layout, sf_settings_node_of(lease));
+	slot = sf_layout_slot_of(layout);
+	PG_RETURN_INT64(horizon_of(slot, slot == 0 ? &sf_node_layout : layout));
 }
 
 /*
@@ -155,22 +184,21 @@ snowflake_shard_horizon(PG_FUNCTION_ARGS)
 						  sf_shard_layout.field[SF_SHARD].shift));
 }
 
-/* Set the columns of the lowest IDs, if there are IDs. */
+/* Set the columns of the lowest IDs, if there are such IDs. */
 static void
-set_lowest(Datum *values, bool *nulls, uint64 node, uint64 shard_tick)
+set_lowest(Datum *values, bool *nulls, uint64 node, uint64 other_ms)
 {
 	if (node != SF_NONE)
 	{
-		values[COLUMN_LOWEST_ID] = Int64GetDatum(to_node_id(node + 1));
+		values[COLUMN_LOWEST_ID] =
+			Int64GetDatum(to_node_id(&sf_node_layout, node + 1));
 		nulls[COLUMN_LOWEST_ID] = false;
 	}
-	if (shard_tick != SF_NONE)
+	if (other_ms != SF_NONE)
 	{
-		uint64		position = shard_tick << sf_shard_layout.sequence_bits;
-
-		values[COLUMN_LOWEST_SHARD_ID] =
-			Int64GetDatum(to_id(&sf_shard_layout, position, 0));
-		nulls[COLUMN_LOWEST_SHARD_ID] = false;
+		values[COLUMN_LOWEST_TIME] =
+			TimestampTzGetDatum(sf_timefmt_from_ms((int64) other_ms));
+		nulls[COLUMN_LOWEST_TIME] = false;
 	}
 }
 
@@ -181,11 +209,11 @@ put_running(ReturnSetInfo *rsinfo, int number)
 	SfPending  *writer = &sf_pending_writers[number].writer;
 	PGPROC	   *proc = GetPGProcByNumber(number);
 	uint64		node = pg_atomic_read_u64(&writer->node);
-	uint64		shard_tick = pg_atomic_read_u64(&writer->shard_tick);
+	uint64		other_ms = pg_atomic_read_u64(&writer->other_ms);
 	Datum		values[NCOLUMNS] = {0};
 	bool		nulls[NCOLUMNS];
 
-	if (node == SF_NONE && shard_tick == SF_NONE)
+	if (node == SF_NONE && other_ms == SF_NONE)
 		return;
 	memset(nulls, true, sizeof(nulls));
 	values[COLUMN_PID] = Int32GetDatum(proc->pid);
@@ -197,7 +225,7 @@ put_running(ReturnSetInfo *rsinfo, int number)
 	{
 		values[COLUMN_SINCE] = TimestampTzGetDatum(writer->since);
 		nulls[COLUMN_SINCE] = false;
-		set_lowest(values, nulls, node, shard_tick);
+		set_lowest(values, nulls, node, other_ms);
 	}
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
@@ -213,7 +241,7 @@ put_prepared(ReturnSetInfo *rsinfo, const SfPrepared *prepared)
 	memset(nulls, true, sizeof(nulls));
 	if (!sf_horizon_of_prepared(prepared->xid, &range))
 		return;
-	set_lowest(values, nulls, range.node, range.shard_tick);
+	set_lowest(values, nulls, range.node, range.other_ms);
 	values[COLUMN_GID] = CStringGetTextDatum(prepared->gid);
 	values[COLUMN_DATABASE] = ObjectIdGetDatum(prepared->database);
 	values[COLUMN_SINCE] = TimestampTzGetDatum(prepared->since);

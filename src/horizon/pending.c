@@ -23,6 +23,7 @@
 #include "base/fault.h"
 #include "horizon/xids.h"
 #include "miscadmin.h"
+#include "runtime/layout_slot.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
@@ -30,7 +31,7 @@
 #define LOOK_EVERY	(SF_PENDING_RANGES / 2)
 
 bool		sf_pending_entered = false;
-uint64		sf_pending_tick = SF_NONE;
+uint64		sf_pending_other_ms = SF_NONE;
 
 static SfPending *my_pending = NULL;	/* set by this process's first ID */
 
@@ -70,7 +71,7 @@ enter(void)
 		my_pending = &sf_pending_writers[number].writer;
 		pg_atomic_write_u32(&my_pending->database, MyDatabaseId);
 	}
-	if (!sf_pending_entered && sf_pending_tick == SF_NONE)
+	if (!sf_pending_entered && sf_pending_other_ms == SF_NONE)
 		my_pending->since = GetCurrentTransactionStartTimestamp();
 	pg_write_barrier();
 }
@@ -81,16 +82,17 @@ sf_pending_enter_node(void)
 {
 	enter();
 	pg_atomic_write_u64(&my_pending->node,
-						pg_atomic_read_u64(&sf_shmem->node_counter.position));
+						sf_counter_position(sf_layout_slot_counter(0)));
 	sf_pending_entered = true;	/* the swap is a full barrier */
 }
 
+/* Write the low-water mark of all other IDs. */
 void
-sf_pending_enter_tick(uint64 tick)
+sf_pending_lower_other(uint64 ms)
 {
 	enter();
-	pg_atomic_write_u64(&my_pending->shard_tick, tick);
-	sf_pending_tick = tick;		/* the swap is a full barrier */
+	pg_atomic_write_u64(&my_pending->other_ms, ms);
+	sf_pending_other_ms = ms;	/* the swap is a full barrier */
 }
 
 /* Return true if a range may be overwritten, or is empty. */
@@ -111,7 +113,7 @@ extend(SfPendingRange *overflow, const SfPendingRange *range)
 	overflow->first_xid = Min(overflow->first_xid, range->first_xid);
 	overflow->last_xid = Max(overflow->last_xid, range->last_xid);
 	overflow->node = Min(overflow->node, range->node);
-	overflow->shard_tick = Min(overflow->shard_tick, range->shard_tick);
+	overflow->other_ms = Min(overflow->other_ms, range->other_ms);
 	if (overflow->database != range->database)
 		overflow->database = InvalidOid;
 	overflow->prepared |= range->prepared;
@@ -192,7 +194,7 @@ leave_range(bool prepared)
 	range->first_xid = xid;
 	range->last_xid = xid;
 	range->node = pg_atomic_read_u64(&my_pending->node);
-	range->shard_tick = pg_atomic_read_u64(&my_pending->shard_tick);
+	range->other_ms = pg_atomic_read_u64(&my_pending->other_ms);
 	range->database = MyDatabaseId;
 	range->prepared = prepared;
 	pg_write_barrier();
@@ -225,16 +227,16 @@ leave(void)
 {
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_pending->node, SF_NONE);
-	pg_atomic_write_u64(&my_pending->shard_tick, SF_NONE);
+	pg_atomic_write_u64(&my_pending->other_ms, SF_NONE);
 	sf_pending_entered = false;
-	sf_pending_tick = SF_NONE;
+	sf_pending_other_ms = SF_NONE;
 }
 
 /* Run after the server has made the transaction's end known to others. */
 static void
 on_transaction(XactEvent event, void *arg)
 {
-	bool		entered = sf_pending_entered || sf_pending_tick != SF_NONE;
+	bool		entered = sf_pending_entered || sf_pending_other_ms != SF_NONE;
 
 	if (event == XACT_EVENT_PRE_PREPARE)
 		record_prepared();

@@ -13,22 +13,26 @@
 
 /*
  * What this transaction has written: a low-water mark for the node, and the
- * tick of that for shards.  Check both before each swap.
+ * time in Unix ms that its other IDs are not before.  Check both before each
+ * swap.
  */
 extern bool sf_pending_entered;
-extern uint64 sf_pending_tick;
+extern uint64 sf_pending_other_ms;
 
 extern void sf_pending_register(void);
 extern void sf_pending_enter_node(void);
-extern void sf_pending_enter_tick(uint64 tick);
+extern void sf_pending_lower_other(uint64 ms);
 extern uint64 sf_pending_first_xid(void);
 
-/* Lower the low-water mark: the next shard IDs are not before this tick. */
+/*
+ * Lower the low-water mark: the next IDs of a shard, or of a layout other than
+ * the node's, are not before this time.
+ */
 static inline void
-sf_pending_enter_shard(uint64 tick)
+sf_pending_enter_other(uint64 ms)
 {
-	if (unlikely(tick < sf_pending_tick))
-		sf_pending_enter_tick(tick);
+	if (unlikely(ms < sf_pending_other_ms))
+		sf_pending_lower_other(ms);
 }
 
 #endif							/* SF_PENDING_H */

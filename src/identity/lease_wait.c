@@ -24,8 +24,8 @@
 #include "base/text.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
-#include "runtime/counter.h"
 #include "runtime/counts.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
 #include "storage/proc.h"
@@ -247,45 +247,43 @@ sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms)
 	ConditionVariableCancelSleep();
 }
 
-/* Skip the rest of the counter's current tick. */
-static void
-end_tick(void)
-{
-	pg_atomic_uint64 *counter = &sf_shmem->node_counter.position;
-
-	sf_counter_raise(counter, pg_atomic_read_u64(counter) |
-					 sf_node_layout.sequence_mask);
-}
-
 /*
- * Prepare this session, which has issued under the lease "old", to issue under
- * "lease".  If the node has changed, the session's next ID must be of a later
- * tick than its last one; otherwise its IDs might not ascend.
+ * Prepare this session, which has issued IDs of this layout under the lease
+ * "old", to issue them under "lease".  If the node has changed, the session's
+ * next ID must be of a later tick than its last one; otherwise its IDs might
+ * not ascend.
  */
 void
-sf_lease_wait_change(uint64 old, uint64 lease)
+sf_lease_wait_change(int slot, const SfLayout *layout, uint64 old,
+					 uint64 lease)
 {
 	if (old != 0 && sf_settings_node_of(old ^ lease) != 0)
-		end_tick();
-}
-
-/* Return true if there may be IDs of other nodes at this position or above. */
-static bool
-is_mixed(uint64 position)
-{
-	int64		tick = (int64) (position >> sf_node_layout.sequence_bits);
-	uint64		until = pg_atomic_read_u64(&sf_shmem->leasing.other_until);
-
-	return until != 0 && tick < sf_node_layout.epoch_tick + (int64) until;
+		sf_layout_slot_end_tick(slot, layout);
 }
 
 /*
- * Return the node with which to compose a lower bound of IDs: no ID at this
- * position or above is of a lower node.  "node" is the present node,
+ * Return true if there may be IDs of other nodes at this position of a layout,
+ * or above.
+ */
+static bool
+is_mixed(const SfLayout *layout, uint64 position)
+{
+	int64		tick = (int64) (position >> layout->sequence_bits);
+	uint64		until = pg_atomic_read_u64(&sf_shmem->leasing.other_until);
+	int64		end_ms = (sf_node_layout.epoch_tick + (int64) until) *
+		sf_node_layout.tick_ms;
+
+	return until != 0 && tick * layout->tick_ms < end_ms;
+}
+
+/*
+ * Return the node with which to compose a lower bound of a layout's IDs: no ID
+ * at this position or above is of a lower node.  "node" is the present node,
  * "unleased" says that there is none now.
  */
 uint32
-sf_lease_wait_lowest(uint64 position, bool unleased, uint32 node)
+sf_lease_wait_lowest(const SfLayout *layout, uint64 position, bool unleased,
+					 uint32 node)
 {
 	SfServerNumber lowest;
 	SfServerNumber last;
@@ -295,7 +293,7 @@ sf_lease_wait_lowest(uint64 position, bool unleased, uint32 node)
 	last = pg_atomic_read_u32(&sf_shmem->leasing.node);
 	if (unleased && last != SF_NO_NUMBER)
 		node = sf_server_number_value(last);
-	if (!is_mixed(position) || lowest == SF_NO_NUMBER)
+	if (!is_mixed(layout, position) || lowest == SF_NO_NUMBER)
 		return node;
 	return Min(node, sf_server_number_value(lowest));
 }
@@ -306,14 +304,12 @@ sf_lease_wait_lowest(uint64 position, bool unleased, uint32 node)
  * would not come to lie below the bound while no further ID is made.
  */
 void
-sf_lease_wait_settle(void)
+sf_lease_wait_settle(int slot, const SfLayout *layout)
 {
-	pg_atomic_uint64 *counter = &sf_shmem->node_counter.position;
-	uint64		position = pg_atomic_read_u64(counter);
-	int64		now = sf_layout_ms_to_tick(&sf_node_layout,
-										   sf_clock_wall_ms());
+	uint64		position = sf_counter_position(sf_layout_slot_counter(slot));
+	int64		now = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
 
-	if (is_mixed(position) &&
-		(int64) (position >> sf_node_layout.sequence_bits) < now)
-		end_tick();
+	if (is_mixed(layout, position) &&
+		(int64) (position >> layout->sequence_bits) < now)
+		sf_layout_slot_end_tick(slot, layout);
 }

@@ -13,10 +13,11 @@
 extern void sf_lease_wait_close_shards(void);
 extern void sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms);
 extern void sf_lease_wait_refuse(void);
-extern void sf_lease_wait_change(uint64 old, uint64 lease);
-extern void sf_lease_wait_settle(void);
-extern uint32 sf_lease_wait_lowest(uint64 position, bool unleased,
-								   uint32 node);
+extern void sf_lease_wait_change(int slot, const SfLayout *layout, uint64 old,
+								 uint64 lease);
+extern void sf_lease_wait_settle(int slot, const SfLayout *layout);
+extern uint32 sf_lease_wait_lowest(const SfLayout *layout, uint64 position,
+								   bool unleased, uint32 node);
 extern bool sf_lease_wait_may_see_registry(void);
 extern void sf_lease_wait_registry_name(char *name, size_t size);
 extern bool sf_lease_wait_has_expired(void);

@@ -150,6 +150,30 @@ sf_node_take_at_start(void)
 }
 
 /*
+ * Check that a node id fits a layout that a call names.  Throws SQLSTATE
+ * 55000.
+ */
+void
+sf_node_require_fit(const SfLayout *layout, uint32 node)
+{
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	if (((uint64) node >> layout->node_bits) == 0)
+		return;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("node id %u does not fit the layout \"%s\"",
+					node, spelled),
+			 layout->node_bits == 0 ?
+			 errdetail("The layout has no field for a node, so only the server with node id 0 may make its IDs.") :
+			 errdetail("The layout has room for node ids 0 to %lld.",
+					   (long long) (INT64_C(1) << layout->node_bits) - 1),
+			 errhint("Name a layout with room for it. Or give this server a smaller node id: set snowflake.node_id, also where node ids are leased.")));
+}
+
+/*
  * Return how to give this server a number.  ALTER SYSTEM is no remedy: base
  * backups copy what it writes, so the copy would have the same number.
  */

@@ -260,3 +260,31 @@ sf_layout_max_id(const SfLayout *layout, int64_t tick)
 
 	return (int64_t) ((uint64_t) sf_layout_min_id(layout, tick) | low);
 }
+
+/*
+ * Return the position below the first one whose tick begins at this time or
+ * later, and not before the layout's epoch.
+ */
+uint64_t
+sf_layout_floor_position(const SfLayout *layout, int64_t ms)
+{
+	int64_t		tick = sf_layout_ms_to_tick(layout, ms + layout->tick_ms - 1);
+
+	if (tick < layout->epoch_tick)
+		tick = layout->epoch_tick;
+	return tick == 0 ? 0 : ((uint64_t) tick << layout->sequence_bits) - 1;
+}
+
+/*
+ * Return the end of a position's tick, in Unix ms; 0 if no ID is there: before
+ * the layout's epoch, and at position 0 of a layout that counts from 1970.
+ */
+int64_t
+sf_layout_end_of_position(const SfLayout *layout, uint64_t position)
+{
+	int64_t		tick = (int64_t) (position >> layout->sequence_bits);
+
+	if (position == 0 || tick < layout->epoch_tick)
+		return 0;
+	return (tick + 1) * layout->tick_ms;
+}

@@ -120,6 +120,9 @@ extern int64_t sf_layout_tick(const SfLayout *layout, int64_t id);
 extern bool sf_layout_fits(const SfLayout *layout, int64_t id);
 extern int64_t sf_layout_min_id(const SfLayout *layout, int64_t tick);
 extern int64_t sf_layout_max_id(const SfLayout *layout, int64_t tick);
+extern uint64_t sf_layout_floor_position(const SfLayout *layout, int64_t ms);
+extern int64_t sf_layout_end_of_position(const SfLayout *layout,
+										 uint64_t position);
 
 /* Return the value of a field of an ID; 0 if the layout lacks the field. */
 static inline uint64_t
@@ -128,6 +131,14 @@ sf_layout_field(const SfLayout *layout, SfFieldKind kind, int64_t id)
 	SfField		f = layout->field[kind];
 
 	return ((uint64_t) id >> f.shift) & ((UINT64_C(1) << f.width) - 1);
+}
+
+/* Return true if both layouts make the same IDs. */
+static inline bool
+sf_layout_is_same(const SfLayout *a, const SfLayout *b)
+{
+	return sf_layout_code(a) == sf_layout_code(b) &&
+		a->epoch_ms == b->epoch_ms;
 }
 
 static inline bool

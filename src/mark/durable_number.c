@@ -46,7 +46,7 @@
  * script can mark it for that.
  */
 #define CREATE_AGAIN \
-	"Restore the database from a backup. Or create the extension again, as a superuser: DROP EXTENSION snowflake; If it lists what depends on the extension, such as defaults, note all of that, and add CASCADE. Then: CREATE EXTENSION snowflake; Make again what was dropped, and run with the largest ID in use: SELECT snowflake_advance(max(id)) FROM your_table;"
+	"Restore the database from a backup. Or create the extension again, as a superuser: DROP EXTENSION snowflake; If it lists what depends on the extension, such as defaults, note all of that, and add CASCADE. Then: CREATE EXTENSION snowflake; Make again what was dropped. As the owner of its table, find the largest ID in use: SELECT max(id) FROM your_table; Then run, as a superuser, with that ID: SELECT snowflake_advance(ID);"
 
 static const char *const number_names[SF_DURABLE_NUMBERS] = {
 	"snowflake_mark",

@@ -76,8 +76,8 @@
 #include "mark/config_record.h"
 #include "mark/db_slot.h"
 #include "mark/shutdown_file.h"
-#include "runtime/counter.h"
 #include "runtime/counts.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
 
@@ -94,28 +94,14 @@ detach(void)
 
 /* ---- counters ---- */
 
-/*
- * Return the position below the first one whose tick begins at floor_ms or
- * later, and not before the layout's epoch.
- */
-static uint64
-floor_position(const SfLayout *layout, int64 floor_ms)
-{
-	int64		tick = sf_layout_ms_to_tick(layout, floor_ms +
-											layout->tick_ms - 1);
-
-	tick = Max(tick, layout->epoch_tick);
-	return tick == 0 ? 0 : ((uint64) tick << layout->sequence_bits) - 1;
-}
-
 /* Raise every counter, so that no ID is made below this time. */
 static void
 raise_counters(int64 floor_ms)
 {
-	uint64		position = floor_position(&sf_shard_layout, floor_ms);
+	uint64		position = sf_layout_floor_position(&sf_shard_layout,
+													floor_ms);
 
-	sf_counter_raise(&sf_shmem->node_counter.position,
-					 floor_position(&sf_node_layout, floor_ms));
+	sf_layout_slots_raise(floor_ms);
 	for (int i = 0; i < sf_shmem->nshards; i++)
 		sf_shard_raise(i, position);
 }
@@ -185,13 +171,14 @@ floor_of(const SfDurableNumber *number, int64 found, int64 published)
 
 /*
  * Make the durable mark and the published one equal: the heart of the
- * protocol.  With "extend", also move both to a reserve beyond the clock; with
- * "write", write even if nothing moves.  If the outcome is an error, nothing
- * has changed.  The slot is locked.
+ * protocol.  With "extend", also move both to a reserve beyond the clock, and at
+ * least to need_ms, which a layout with long ticks may need; with "write",
+ * write even if nothing moves.  If the outcome is an error, nothing has
+ * changed.  The slot is locked.
  */
 static void
-reconcile(SfDatabase *slot, SfDurableNumber *number, bool extend, bool write,
-		  Outcome *outcome)
+reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
+		  bool extend, bool write, Outcome *outcome)
 {
 	XLogRecPtr	lsn;
 	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
@@ -223,7 +210,8 @@ reconcile(SfDatabase *slot, SfDurableNumber *number, bool extend, bool write,
 		raise_counters(floor);
 	mark = Max(found, published);
 	if (extend)
-		mark = Max(mark, outcome->clock.now_ms + sf_settings_reserve_ms());
+		mark = Max(mark, Max(need_ms, outcome->clock.now_ms +
+							 sf_settings_reserve_ms()));
 	if (mark != found || write || (floor != 0 && floor < found))
 		lsn = sf_durable_number_store(number, mark, sf_shmem->life);
 	sf_durable_number_unlock(number);
@@ -258,7 +246,7 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 		/* after a wait, it may be done */
 		if (enough_ms == 0 ||
 			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
-			reconcile(slot, &number, extend, write, &outcome);
+			reconcile(slot, &number, enough_ms, extend, write, &outcome);
 		sf_db_slot_unlock(slot);
 	}
 	sf_durable_number_close(&number);
@@ -338,7 +326,7 @@ try_extend(SfDatabase *slot, uint64 mark_ms)
 		LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
 	{
 		if (pg_atomic_read_u64(&slot->mark) == mark_ms)
-			reconcile(slot, &number, true, false, &outcome);
+			reconcile(slot, &number, 0, true, false, &outcome);
 		sf_db_slot_unlock(slot);
 	}
 	sf_durable_number_close(&number);

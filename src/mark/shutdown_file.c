@@ -51,6 +51,7 @@
 #include "base/durable_file.h"
 #include "layout/layout.h"
 #include "miscadmin.h"
+#include "runtime/layout_slot.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
@@ -87,28 +88,18 @@ make_content(Content *content, int64 life, int64 issued_ms)
 
 /* ---- writing ---- */
 
-/* Return the end of the tick of a counter's position, in Unix ms. */
-static int64
-issued_below(uint64 position, const SfLayout *layout)
-{
-	if (position == 0)
-		return 0;
-	return ((int64) (position >> layout->sequence_bits) + 1) * layout->tick_ms;
-}
-
 /*
  * Return a time, in Unix ms, above all IDs of this life, and above the marks
- * that its counters were raised to; 0 without either.  A mark that is loaded
- * while the node's counter is closed raises only those of the shards; that is
- * enough.
+ * that its counters were raised to; 0 without either.
  */
 int64
 sf_shutdown_file_issued_below(void)
 {
-	int64		end = issued_below(sf_shmem_last_position(), &sf_node_layout);
+	int64		end = sf_layout_slots_issued_below();
 
 	for (int i = 0; i < sf_shmem->nshards; i++)
-		end = Max(end, issued_below(sf_shard_position(i), &sf_shard_layout));
+		end = Max(end, sf_layout_end_of_position(&sf_shard_layout,
+												 sf_shard_position(i)));
 	return end;
 }
 

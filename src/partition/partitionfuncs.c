@@ -33,6 +33,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_partitioned_table.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -45,6 +46,7 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/lmgr.h"
+#include "table/key_layout.h"
 #include "table/owner.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
@@ -67,6 +69,7 @@ SF_FUNCTION(snowflake_partitions);
 typedef struct Request
 {
 	const SfLayout *layout;
+	bool		is_made;		/* new IDs have this layout */
 	SfStep		step;			/* of partitions to create */
 	TimestampTz from;			/* of partitions to create */
 	TimestampTz until;
@@ -220,13 +223,46 @@ lock_and_find(Oid relid, const Request *request, FindWork find)
 	}
 }
 
-/* Return the layout of argument n, or the configured one if it is null. */
-static const SfLayout *
-layout_or_configured(FunctionCallInfo fcinfo, int n)
+/*
+ * Find the layout of the IDs that the default of the parent's key makes.  The
+ * parent is argument 0.
+ */
+static bool
+find_key_layout(FunctionCallInfo fcinfo, SfKeyLayout *key)
 {
+	Oid			parent = PG_GETARG_OID(0);
+	HeapTuple	tuple = SearchSysCache1(PARTRELID, ObjectIdGetDatum(parent));
+	Form_pg_partitioned_table form;
+	AttrNumber	number;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
+	number = form->partattrs.values[0];
+	ReleaseSysCache(tuple);
+	return sf_key_layout_find(key, fcinfo->flinfo->fn_oid, parent, number);
+}
+
+/*
+ * Return the layout of argument n.  If it is null, return that of the key's
+ * default, or else the configured one.  Throws SQLSTATE 22023 if the default
+ * has a layout that cannot be told: rows could look older than they are.
+ */
+static const SfLayout *
+layout_or_default(FunctionCallInfo fcinfo, int n)
+{
+	SfKeyLayout *key = palloc0(sizeof(SfKeyLayout));
+	const SfLayout *configured;
+
 	/* a call site's memory of one kind does not fit the other */
 	fcinfo->flinfo->fn_extra = NULL;
-	return sf_layout_arg(fcinfo, PG_ARGISNULL(n) ? PG_NARGS() : n);
+	if (!PG_ARGISNULL(n))
+		return sf_layout_arg(fcinfo, n);
+	if (find_key_layout(fcinfo, key) && key->name != NULL)
+		return &key->layout;
+	sf_key_layout_require_shown(key, PG_GETARG_OID(0));
+	configured = sf_layout_arg(fcinfo, PG_NARGS());
+	return key->is_shard ? &sf_shard_layout : configured;
 }
 
 /*
@@ -256,11 +292,11 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("parent, step, start and until must not be null"),
-				 errhint("Only the layout may be null, for the configured one.")));
+				 errhint("Only the layout may be null: that is the one of the key's default.")));
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_create_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	request.layout = layout_or_configured(fcinfo, 4);
+	request.layout = layout_or_default(fcinfo, 4);
 	sf_calendar_step(&request.step, PG_GETARG_INTERVAL_P(1));
 	request.from = PG_GETARG_TIMESTAMPTZ(2);
 	request.until = PG_GETARG_TIMESTAMPTZ(3);
@@ -297,33 +333,33 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 
 /* Return true if new IDs of this server have this layout. */
 static bool
-is_configured(const SfLayout *layout)
+is_made(FunctionCallInfo fcinfo, const SfLayout *layout)
 {
-	const SfLayout *configured[] = {&sf_node_layout, &sf_shard_layout};
+	SfKeyLayout key;
 
-	for (size_t i = 0; sf_shmem != NULL && i < lengthof(configured); i++)
-	{
-		if (sf_layout_code(layout) == sf_layout_code(configured[i]) &&
-			layout->epoch_ms == configured[i]->epoch_ms)
-			return true;
-	}
-	return false;
+	if (find_key_layout(fcinfo, &key) && key.name != NULL &&
+		sf_layout_is_same(layout, &key.layout))
+		return true;
+	return sf_shmem != NULL &&
+		(sf_layout_is_same(layout, &sf_node_layout) ||
+		 sf_layout_is_same(layout, &sf_shard_layout));
 }
 
 /*
  * Throw SQLSTATE 55000 unless some partition reaches the present, because
  * every table has one that is in use.  If none does, the layout is probably
  * not that of the IDs, and new rows look old.  A partition without an end
- * reaches the present in any layout: it counts for a configured one only.
+ * reaches the present in any layout: it counts for one of new IDs only.
  */
 static void
-require_present(Relation parent, const SfLayout *layout,
+require_present(Relation parent, const Request *request,
 				const SfIdSpan *spans, int count)
 {
+	const SfLayout *layout = request->layout;
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
 
 	/* an old one was found, and has an end */
-	if (spans[count - 1].last == PG_INT64_MAX && !is_configured(layout))
+	if (spans[count - 1].last == PG_INT64_MAX && !request->is_made)
 		count--;
 	if (spans[count - 1].last >=
 		sf_id_span_first_id(layout, GetCurrentTimestamp()))
@@ -358,7 +394,7 @@ find_old(Relation parent, const Request *request)
 			old = lappend(old, &spans[i]);
 	}
 	if (old != NIL)
-		require_present(parent, request->layout, spans, count);
+		require_present(parent, request, spans, count);
 	return old;
 }
 
@@ -418,11 +454,12 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("parent and before must not be null"),
-				 errhint("Only the layout may be null, for the configured one.")));
+				 errhint("Only the layout may be null: that is the one of the key's default.")));
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_drop_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
-	request.layout = layout_or_configured(fcinfo, 2);
+	request.layout = layout_or_default(fcinfo, 2);
+	request.is_made = is_made(fcinfo, request.layout);
 	request.until = PG_GETARG_TIMESTAMPTZ(1);
 	if (request.until > GetCurrentTimestamp())
 		ereport(ERROR,
@@ -524,7 +561,7 @@ snowflake_partitions(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	if (PG_ARGISNULL(0))
 		return (Datum) 0;
-	layout = layout_or_configured(fcinfo, 1);
+	layout = layout_or_default(fcinfo, 1);
 	parent = sf_id_span_open_parent(PG_GETARG_OID(0), AccessShareLock);
 	spans = sf_id_span_read(parent, &count, &rest.relid);
 	for (int i = 0; i < count; i++)

@@ -16,6 +16,7 @@
 #include "query/id_time.h"
 #include "query/layout_arg.h"
 #include "runtime/preconditions.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
@@ -148,10 +149,51 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 	return return_field(fcinfo, SF_SEQUENCE);
 }
 
-/* Call f for each preset, and each configured layout. */
+/* What takes a layout and its name.  One without a name has its text. */
+typedef void (*Taker) (const char *name, bool configured,
+					   const SfLayout *layout, void *arg);
+
+static bool
+is_preset(const SfLayout *layout)
+{
+	char		reason[SF_REASON_SIZE];
+	SfLayout	preset;
+
+	for (int i = 0; i < sf_npresets; i++)
+	{
+		if (sf_layout_parse(&preset, sf_presets[i].text,
+							reason, sizeof(reason)) &&
+			sf_layout_code(&preset) == sf_layout_code(layout) &&
+			preset.epoch_ms == layout->epoch_ms)
+			return true;
+	}
+	return false;
+}
+
+/* Call f for each layout in use that is neither configured nor a preset. */
 static void
-for_each_layout(void (*f) (const char *name, bool configured,
-						   const SfLayout *layout, void *arg), void *arg)
+for_each_other(Taker f, void *arg)
+{
+	SfLayout	layout;
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	for (int i = 1; i < sf_shmem->nlayouts; i++)
+	{
+		if (!sf_layout_slot_read(i, &layout))
+			break;
+		if (is_preset(&layout))
+			continue;
+		sf_layout_print(&layout, spelled, sizeof(spelled));
+		f(spelled, false, &layout, arg);
+	}
+}
+
+/*
+ * Call f for the configured layouts, each preset, and the other layouts in
+ * use.
+ */
+static void
+for_each_layout(Taker f, void *arg)
 {
 	char		reason[SF_REASON_SIZE];
 	SfLayout	layout;
@@ -169,6 +211,8 @@ for_each_layout(void (*f) (const char *name, bool configured,
 				 sf_presets[i].name, reason);
 		f(sf_presets[i].name, false, &layout, arg);
 	}
+	if (sf_shmem != NULL)
+		for_each_other(f, arg);
 }
 
 static void
@@ -197,7 +241,10 @@ put_layout(const char *name, bool configured, const SfLayout *layout,
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
-/* snowflake_layouts(): presets, and the configured layouts if preloaded */
+/*
+ * snowflake_layouts(): presets, and, if preloaded, the configured layouts and
+ * others in use
+ */
 Datum
 snowflake_layouts(PG_FUNCTION_ARGS)
 {

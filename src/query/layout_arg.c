@@ -53,8 +53,8 @@ typedef struct Remembered
 	SfLayout	layout;
 } Remembered;
 
-static bool
-same_text(const text *a, const text *b)
+bool
+sf_layout_arg_is_same(const text *a, const text *b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
@@ -147,6 +147,22 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 	*layout = *named;
 }
 
+/*
+ * Read a layout with which the node makes IDs; "node" is the configured one.
+ * The result is overwritten by the next call.  Throws SQLSTATE 22023.
+ */
+const SfLayout *
+sf_layout_arg_of_node(const text *t)
+{
+	static SfLayout layout;
+	const SfLayout *named = find_named(t);
+
+	if (named != NULL)
+		return named;
+	sf_layout_arg_read(&layout, t);
+	return &layout;
+}
+
 const SfLayout *
 sf_layout_arg_configured(void)
 {
@@ -183,7 +199,7 @@ sf_layout_arg(FunctionCallInfo fcinfo, int n)
 	if (n >= PG_NARGS())
 		return configured(fcinfo);
 	t = PG_GETARG_TEXT_PP(n);
-	if (r == NULL || !same_text(r->text, t))
+	if (r == NULL || !sf_layout_arg_is_same(r->text, t))
 	{
 		Size		size = VARSIZE_ANY(t);
 
@@ -196,6 +212,43 @@ sf_layout_arg(FunctionCallInfo fcinfo, int n)
 		fcinfo->flinfo->fn_extra = r;
 	}
 	return &r->layout;
+}
+
+/* Throw SQLSTATE 22004 if the layout in argument n is null. */
+void
+sf_layout_arg_require_text(FunctionCallInfo fcinfo, int n)
+{
+	if (PG_ARGISNULL(n))
+		ereport(ERROR,
+				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+				 errmsg("layout must not be null"),
+				 errhint("Name a layout, or call the function without one for snowflake.layout.")));
+}
+
+/* Throw SQLSTATE 22023 if the IDs of this layout are those of shards. */
+void
+sf_layout_arg_require_node(const SfLayout *layout)
+{
+	if (sf_layout_has(layout, SF_SHARD))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a layout with the field \"shard\" makes no IDs of the node"),
+				 errhint("Set it as snowflake.shard_layout, and call snowflake_shard_nextval().")));
+}
+
+/*
+ * Return the layout of the node's IDs that argument n names.  Throws SQLSTATE
+ * 22004, 22023, 55000.
+ */
+const SfLayout *
+sf_layout_arg_node(FunctionCallInfo fcinfo, int n)
+{
+	const SfLayout *layout;
+
+	sf_layout_arg_require_text(fcinfo, n);
+	layout = sf_layout_arg(fcinfo, n);
+	sf_layout_arg_require_node(layout);
+	return layout;
 }
 
 /*

@@ -9,6 +9,11 @@
  * replaces.  So no two calls get the same position while the shared memory
  * lives, whatever the order of other accesses.
  *
+ * A counter is closed while this server has no right to issue from it.  It
+ * keeps its position, with the bit SF_CLOSED in it, which is above any cap.
+ * So a session that found its right before the counter was closed, and swaps
+ * late, gets nothing.  A closed counter can still be raised.
+ *
  * Needs only the server's atomics, so that a stress test can run it in
  * threads.
  *
@@ -18,6 +23,9 @@
 #define SF_COUNTER_H
 
 #include "port/atomics.h"
+
+/* Far above any real position, and far from an overflow. */
+#define SF_CLOSED	(UINT64CONST(1) << 62)
 
 /* Positions that one swap has taken. */
 typedef struct SfPositionRange
@@ -55,15 +63,45 @@ sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 	}
 }
 
-/* Raise the counter, so that no position up to this one is taken any more. */
+/* Return the last position issued, also if the counter is closed. */
+static inline uint64
+sf_counter_position(pg_atomic_uint64 *counter)
+{
+	return pg_atomic_read_u64(counter) & ~SF_CLOSED;
+}
+
+static inline bool
+sf_counter_is_closed(pg_atomic_uint64 *counter)
+{
+	return (pg_atomic_read_u64(counter) & SF_CLOSED) != 0;
+}
+
+/*
+ * Raise an open or closed counter, so that no position up to this one is taken
+ * any more.
+ */
 static inline void
 sf_counter_raise(pg_atomic_uint64 *counter, uint64 position)
 {
 	uint64		old = pg_atomic_read_u64(counter);
 
-	while (old < position &&
-		   !pg_atomic_compare_exchange_u64(counter, &old, position))
+	while ((old & ~SF_CLOSED) < position &&
+		   !pg_atomic_compare_exchange_u64(counter, &old,
+										   position | (old & SF_CLOSED)))
 		;
+}
+
+/* Close the counter.  Return the last position that was issued. */
+static inline uint64
+sf_counter_close(pg_atomic_uint64 *counter)
+{
+	return pg_atomic_fetch_or_u64(counter, SF_CLOSED) & ~SF_CLOSED;
+}
+
+static inline void
+sf_counter_open(pg_atomic_uint64 *counter)
+{
+	(void) pg_atomic_fetch_and_u64(counter, ~SF_CLOSED);
 }
 
 #endif							/* SF_COUNTER_H */

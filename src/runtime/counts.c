@@ -32,6 +32,7 @@
 #define STEP_DIVISOR	10
 
 uint64		sf_stats_pending[SF_STATS];
+uint64		sf_stats_layout_pending[SF_MAX_LAYOUTS];
 
 /* The last step of the clock that was seen here, not logged yet; or 0. */
 static int64 step_ms = 0;
@@ -138,6 +139,21 @@ is_refusal(SfStat stat)
 		stat == SF_STAT_REFUSED_CONFIGURATION || stat == SF_STAT_REFUSED_END;
 }
 
+static void
+add_layouts(void)
+{
+	int			used = (int) pg_atomic_read_u32(&sf_shmem->layouts_used);
+
+	for (int i = 1; i < used; i++)
+	{
+		if (sf_stats_layout_pending[i] == 0)
+			continue;
+		pg_atomic_fetch_add_u64(&sf_layout_slots[i].layout.ids,
+								sf_stats_layout_pending[i]);
+		sf_stats_layout_pending[i] = 0;
+	}
+}
+
 /* Add the counts.  A process that ends in a transaction comes here too. */
 static void
 on_transaction(XactEvent event, void *arg)
@@ -147,7 +163,10 @@ on_transaction(XactEvent event, void *arg)
 		return;
 	sf_stats_end_wait();
 	if (sf_stats_pending[SF_STAT_NODE_IDS] != 0)
+	{
 		sf_stats_see_drift(sf_clock_wall_ms());
+		add_layouts();
+	}
 	for (int i = 0; i < SF_STATS; i++)
 	{
 		if (likely(sf_stats_pending[i] == 0))

@@ -15,6 +15,9 @@
 /* This process's counts since the end of its last transaction. */
 extern uint64 sf_stats_pending[SF_STATS];
 
+/* The part of SF_STAT_NODE_IDS in each layout slot but the first. */
+extern uint64 sf_stats_layout_pending[SF_MAX_LAYOUTS];
+
 extern void sf_stats_register(void);
 extern void sf_stats_raise(SfPeak peak, int64 value);
 extern int64 sf_stats_find_step(int64 wall_ms, int64 offset_ms);

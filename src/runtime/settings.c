@@ -26,6 +26,7 @@ int			sf_max_clock_jump = 3600;
 int			sf_reserve = 2000;
 int			sf_sequence_start = SF_START_ZERO;
 int			sf_max_databases = 64;
+int			sf_max_layouts = 16;
 bool		sf_time_ranges = true;
 
 SfLayout	sf_node_layout;
@@ -48,7 +49,8 @@ static const char *const names[] = {
 	"snowflake.node_id", "snowflake.shards",
 	"snowflake.max_clock_drift", "snowflake.max_clock_wait",
 	"snowflake.max_clock_jump", "snowflake.reserve",
-	"snowflake.sequence_start", "snowflake.max_databases",
+	"snowflake.sequence_start",
+	"snowflake.max_databases", "snowflake.max_layouts",
 	"snowflake.copy_check", "snowflake.clock_check",
 	"snowflake.log_interval", "snowflake.time_ranges",
 	"snowflake.registry", "snowflake.lease_reserve",
@@ -227,6 +229,11 @@ define_limits(void)
 	DefineCustomIntVariable("snowflake.max_databases",
 							"Number of databases that may make IDs between two starts of the server.",
 							NULL, &sf_max_databases, 64, 1, 10000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.max_layouts",
+							"Number of layouts of which the node may make IDs between two starts of the server.",
+							"snowflake.layout is one of them; snowflake_nextval(layout) uses others.",
+							&sf_max_layouts, 16, 1, SF_MAX_LAYOUTS,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 

@@ -37,6 +37,7 @@ extern int	sf_max_clock_jump;	/* s */
 extern int	sf_reserve;			/* ms */
 extern int	sf_sequence_start;	/* an SfSequenceStart */
 extern int	sf_max_databases;
+extern int	sf_max_layouts;
 extern int	sf_copy_check;		/* an SfCheck; fixed at start */
 extern int	sf_clock_check;		/* an SfCheck */
 extern bool sf_time_ranges;		/* also defined if the library is not

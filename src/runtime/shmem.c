@@ -19,6 +19,7 @@
 
 SfShmem    *sf_shmem = NULL;
 SfDatabaseSlot *sf_databases = NULL;
+SfLayoutSlot *sf_layout_slots = NULL;
 SfPendingSlot *sf_pending_writers = NULL;
 pg_atomic_uint64 *sf_shard_counters = NULL;
 pg_atomic_uint32 *sf_shard_map = NULL;
@@ -27,6 +28,7 @@ pg_atomic_uint32 *sf_shard_map = NULL;
 typedef struct Parts
 {
 	Size		databases;
+	Size		layouts;
 	Size		writers;
 	Size		counters;
 	Size		map;
@@ -34,28 +36,31 @@ typedef struct Parts
 } Parts;
 
 static Parts
-measure(int ndatabases, int nshards, int nwriters)
+measure(const SfShmemSize *size)
 {
 	Parts		parts;
 
 	parts.databases = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
-	parts.writers = add_size(parts.databases,
-							 mul_size(ndatabases, sizeof(SfDatabaseSlot)));
+	parts.layouts = add_size(parts.databases,
+							 mul_size(size->ndatabases,
+									  sizeof(SfDatabaseSlot)));
+	parts.writers = add_size(parts.layouts,
+							 mul_size(size->nlayouts, sizeof(SfLayoutSlot)));
 	parts.counters = add_size(parts.writers,
-							  mul_size(nwriters, sizeof(SfPendingSlot)));
+							  mul_size(size->nwriters, sizeof(SfPendingSlot)));
 	parts.map = add_size(parts.counters,
-						 mul_size(nshards, sizeof(pg_atomic_uint64)));
+						 mul_size(size->nshards, sizeof(pg_atomic_uint64)));
 	parts.total = add_size(parts.map,
-						   mul_size((nshards + 31) / 32,
+						   mul_size((size->nshards + 31) / 32,
 									sizeof(pg_atomic_uint32)));
 	return parts;
 }
 
 /* Request the memory.  Call this from the server's hook for requests. */
 void
-sf_shmem_request(int ndatabases, int nshards, int nwriters)
+sf_shmem_request(const SfShmemSize *size)
 {
-	RequestAddinShmemSpace(measure(ndatabases, nshards, nwriters).total);
+	RequestAddinShmemSpace(measure(size).total);
 	RequestNamedLWLockTranche(TRANCHE, 1);
 }
 
@@ -68,7 +73,6 @@ initialize_leasing(SfLeasing *leasing)
 	pg_atomic_init_u64(&leasing->until, 0);
 	pg_atomic_init_u32(&leasing->lowest_node, SF_NO_NUMBER);
 	pg_atomic_init_u64(&leasing->other_until, 0);
-	pg_atomic_init_u64(&leasing->closed_at, 0);
 	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
 	pg_atomic_init_u64(&leasing->shards_since_ms, 0);
 	pg_atomic_init_u64(&leasing->highest_shard_end, 0);
@@ -104,18 +108,20 @@ make_life(void)
 }
 
 static void
-initialize(int ndatabases, int nshards, int nwriters)
+initialize(const SfShmemSize *size)
 {
 	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_shmem->life = make_life();
-	sf_shmem->ndatabases = ndatabases;
-	sf_shmem->nshards = nshards;
-	sf_shmem->nwriters = nwriters;
+	sf_shmem->ndatabases = size->ndatabases;
+	sf_shmem->nlayouts = size->nlayouts;
+	sf_shmem->nshards = size->nshards;
+	sf_shmem->nwriters = size->nwriters;
 	sf_shmem->shutdown_life = 0;
 	sf_shmem->shutdown_ms = 0;
 	pg_atomic_init_u64(&sf_shmem->lease, 0);
 	pg_atomic_init_u64(&sf_shmem->shard_end, 0);
-	pg_atomic_init_u64(&sf_shmem->node_counter.position, 0);
+	pg_atomic_init_u32(&sf_shmem->layouts_used, 0);
+	pg_atomic_init_u64(&sf_shmem->raised_ms, 0);
 	pg_atomic_init_u64(&sf_shmem->configured, 0);
 	pg_atomic_init_u64(&sf_shmem->pending, 0);
 	pg_atomic_init_u32(&sf_shmem->refusals, 0);
@@ -143,7 +149,7 @@ initialize(int ndatabases, int nshards, int nwriters)
 	}
 	initialize_stats(&sf_shmem->stats);
 
-	for (int i = 0; i < ndatabases; i++)
+	for (int i = 0; i < size->ndatabases; i++)
 	{
 		SfDatabase *database = &sf_databases[i].database;
 
@@ -154,20 +160,29 @@ initialize(int ndatabases, int nshards, int nwriters)
 		pg_atomic_init_u64(&database->mark, 0);
 		pg_atomic_init_u64(&database->early, 0);
 	}
-	for (int i = 0; i < nwriters; i++)
+	for (int i = 0; i < size->nlayouts; i++)
+	{
+		SfLayoutCounter *layout = &sf_layout_slots[i].layout;
+
+		pg_atomic_init_u64(&layout->counter, 0);
+		layout->code = 0;
+		layout->epoch_ms = 0;
+		pg_atomic_init_u64(&layout->ids, 0);
+	}
+	for (int i = 0; i < size->nwriters; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;
 
 		memset(writer, 0, sizeof(SfPending));
 		pg_atomic_init_u64(&writer->node, SF_NONE);
-		pg_atomic_init_u64(&writer->shard_tick, SF_NONE);
+		pg_atomic_init_u64(&writer->other_ms, SF_NONE);
 		pg_atomic_init_u32(&writer->database, InvalidOid);
 		pg_atomic_init_u64(&writer->prepared_early, 0);
 		pg_atomic_init_u32(&writer->changes, 0);
 	}
-	for (int i = 0; i < nshards; i++)
+	for (int i = 0; i < size->nshards; i++)
 		pg_atomic_init_u64(&sf_shard_counters[i], 0);
-	for (int i = 0; i < (nshards + 31) / 32; i++)
+	for (int i = 0; i < (size->nshards + 31) / 32; i++)
 		pg_atomic_init_u32(&sf_shard_map[i], 0);
 }
 
@@ -177,9 +192,9 @@ initialize(int ndatabases, int nshards, int nwriters)
  * begins at zero.
  */
 void
-sf_shmem_create(int ndatabases, int nshards, int nwriters)
+sf_shmem_create(const SfShmemSize *size)
 {
-	Parts		parts = measure(ndatabases, nshards, nwriters);
+	Parts		parts = measure(size);
 	bool		found;
 	char	   *base;
 
@@ -187,10 +202,11 @@ sf_shmem_create(int ndatabases, int nshards, int nwriters)
 	base = ShmemInitStruct("snowflake", parts.total, &found);
 	sf_shmem = (SfShmem *) base;
 	sf_databases = (SfDatabaseSlot *) (base + parts.databases);
+	sf_layout_slots = (SfLayoutSlot *) (base + parts.layouts);
 	sf_pending_writers = (SfPendingSlot *) (base + parts.writers);
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
 	sf_shard_map = (pg_atomic_uint32 *) (base + parts.map);
 	if (!found)
-		initialize(ndatabases, nshards, nwriters);
+		initialize(size);
 	LWLockRelease(AddinShmemInitLock);
 }

@@ -16,6 +16,7 @@
 #include "layout/layout.h"
 #include "layout/server_number.h"
 #include "port/atomics.h"
+#include "runtime/counter.h"
 #include "runtime/log_event.h"
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
@@ -55,16 +56,35 @@ typedef union SfDatabaseSlot
 	char		pad[PG_CACHE_LINE_SIZE];
 } SfDatabaseSlot;
 
-typedef union SfCounter
+/*
+ * The slot of a layout, with which this server makes IDs of its node.  It
+ * belongs to that layout until the shared memory ends: see layout_slot.c.
+ */
+typedef struct SfLayoutCounter
 {
-	pg_atomic_uint64 position;	/* last position issued; CAS only */
+	pg_atomic_uint64 counter;	/* last position issued; CAS only */
+
+	/* Written before the slot is counted, and never again. */
+	int64		code;			/* sf_layout_code() */
+	int64		epoch_ms;
+
+	/* IDs made, counted at the end of transactions; in slot 0 not used */
+	pg_atomic_uint64 ids;
+} SfLayoutCounter;
+
+/* The most slots that snowflake.max_layouts can ask for. */
+#define SF_MAX_LAYOUTS	64
+
+typedef union SfLayoutSlot
+{
+	SfLayoutCounter layout;
 	char		pad[PG_CACHE_LINE_SIZE];
-} SfCounter;
+} SfLayoutSlot;
 
 /* Room for a setting's name, its value, and a reason of SF_REASON_SIZE. */
 #define SF_REFUSED_SIZE	360
 
-/* No position, or no tick, holds anything back. */
+/* No position, or no time, holds anything back. */
 #define SF_NONE PG_UINT64_MAX
 
 /* A pending range, or an overflow range: IDs above these bounds. */
@@ -72,8 +92,8 @@ typedef struct SfPendingRange
 {
 	uint64		first_xid;		/* with the epoch; 0: none */
 	uint64		last_xid;		/* inclusive */
-	uint64		node;			/* their IDs are above this position */
-	uint64		shard_tick;		/* their shard IDs are not before this */
+	uint64		node;			/* their IDs of the node are above this */
+	uint64		other_ms;		/* their other IDs are not before this time */
 	Oid			database;		/* InvalidOid: more than one */
 	bool		prepared;		/* they may be prepared, and not ended */
 } SfPendingRange;
@@ -87,10 +107,13 @@ typedef struct SfPendingRange
  */
 typedef struct SfPending
 {
-	/* Low-water marks of the running transaction.  No lock protects them. */
-	pg_atomic_uint64 node;		/* its IDs are above; SF_NONE: it has no IDs */
-	pg_atomic_uint64 shard_tick;	/* the same for shards: its IDs are not
-									 * before */
+	/*
+	 * Low-water marks of the running transaction; SF_NONE: it has no such
+	 * IDs.  No lock protects them.  The other IDs are those of shards, and of
+	 * layouts other than the node's; the time is in Unix ms.
+	 */
+	pg_atomic_uint64 node;		/* its IDs of the node are above this */
+	pg_atomic_uint64 other_ms;	/* its other IDs are not before this time */
 	pg_atomic_uint32 database;	/* written first; 0: never used */
 	TimestampTz since;			/* start of the transaction */
 
@@ -152,9 +175,6 @@ typedef struct SfLeasing
 	pg_atomic_uint32 lowest_node;
 	pg_atomic_uint64 other_until;
 
-	/* The last position of the node's counter, if it is SF_CLOSED. */
-	pg_atomic_uint64 closed_at;
-
 	SfLeaseStatus status;		/* under SfShmem.lock */
 
 	/*
@@ -192,12 +212,6 @@ typedef struct SfJobMailbox
 	int			pid;			/* the worker's */
 	uint32		job;			/* dsm_handle of a job not taken yet; or 0 */
 } SfJobMailbox;
-
-/*
- * The position of a counter that issues nothing any more: far above any real
- * position, and far from an overflow.
- */
-#define SF_CLOSED	(UINT64CONST(1) << 62)
 
 /* The counts, in the order of the columns of pg_stat_snowflake. */
 typedef enum SfStat
@@ -283,10 +297,21 @@ typedef struct SfShmem
 	pg_atomic_uint64 shard_end;
 	char		pad[PG_CACHE_LINE_SIZE - 2 * sizeof(pg_atomic_uint64)];
 
-	SfCounter	node_counter;
-
 	/* Protects the assignment of slots; never held across a wait. */
 	LWLock	   *lock;
+
+	/*
+	 * How many layout slots are in use; only grows, under the lock above.
+	 * Slot 0 is that of snowflake.layout.
+	 */
+	pg_atomic_uint32 layouts_used;
+
+	/*
+	 * The latest time, in Unix ms, that the counters of layouts were raised
+	 * to: a slot that is taken later begins there.  With SF_CLOSED they are
+	 * closed, and so is that slot.
+	 */
+	pg_atomic_uint64 raised_ms;
 
 	/*
 	 * The numbers of the node and the datacenter in snowflake.node_id of the
@@ -343,6 +368,7 @@ typedef struct SfShmem
 	/* fixed at start */
 	int64		life;			/* the stamp, random: see mark.c; 0: none */
 	int			ndatabases;
+	int			nlayouts;
 	int			nshards;
 	int			nwriters;
 	int64		shutdown_life;	/* the life in the shutdown file; 0: none */
@@ -356,6 +382,7 @@ typedef struct SfShmem
 /* Set in the postmaster, and inherited; NULL without preload. */
 extern SfShmem *sf_shmem;
 extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
+extern SfLayoutSlot *sf_layout_slots;	/* nlayouts of them */
 extern SfPendingSlot *sf_pending_writers;	/* nwriters of them */
 extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
 											 * shard_counter.h */
@@ -363,8 +390,17 @@ extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
 /* One bit per shard of snowflake.shards.  Only the postmaster writes it. */
 extern pg_atomic_uint32 *sf_shard_map;
 
-extern void sf_shmem_request(int ndatabases, int nshards, int nwriters);
-extern void sf_shmem_create(int ndatabases, int nshards, int nwriters);
+/* Numbers of things that have room in the shared memory. */
+typedef struct SfShmemSize
+{
+	int			ndatabases;
+	int			nlayouts;
+	int			nshards;
+	int			nwriters;
+} SfShmemSize;
+
+extern void sf_shmem_request(const SfShmemSize *size);
+extern void sf_shmem_create(const SfShmemSize *size);
 
 static inline bool
 sf_shmem_may_issue_for(uint32 shard)
@@ -372,16 +408,11 @@ sf_shmem_may_issue_for(uint32 shard)
 	return (pg_atomic_read_u32(&sf_shard_map[shard / 32]) >> (shard % 32)) & 1;
 }
 
-/* Return the node counter's last position, also if the counter is closed. */
+/* Return the last position of the configured layout, also if it is closed. */
 static inline uint64
 sf_shmem_last_position(void)
 {
-	uint64		position;
-
-	position = pg_atomic_read_u64(&sf_shmem->node_counter.position);
-	if (position < SF_CLOSED)
-		return position;
-	return pg_atomic_read_u64(&sf_shmem->leasing.closed_at);
+	return sf_counter_position(&sf_layout_slots[0].layout.counter);
 }
 
 #endif							/* SF_SHMEM_H */

@@ -11,7 +11,7 @@
 #include "worker/lease_worker.h"
 
 #include "base/clock.h"
-#include "runtime/counter.h"
+#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
@@ -24,24 +24,21 @@ publish_right(uint64 word)
 }
 
 /*
- * Prepare the counter: no ID is made below the right's start.  If the node has
- * changed, no ID is made in a tick that the counter has reached, so that no
+ * Prepare the counters: no ID is made below the right's start.  If the node
+ * has changed, no ID is made in a tick that a counter has reached, so that no
  * session's IDs descend. horizon.c considers sessions that may still use the
  * other node.
  */
 static void
-prepare_counter(const SfRight *right)
+prepare_counters(const SfRight *right)
 {
 	SfLeasing  *leasing = &sf_shmem->leasing;
-	pg_atomic_uint64 *counter = &sf_shmem->node_counter.position;
-	int			bits = sf_node_layout.sequence_bits;
 	SfServerNumber node = sf_server_number_of(right->node);
 	SfServerNumber last = pg_atomic_read_u32(&leasing->node);
 	SfServerNumber lowest = pg_atomic_read_u32(&leasing->lowest_node);
-	uint64		start = sf_node_layout.epoch_tick + right->start;
+	int64		start = sf_node_layout.epoch_tick + (int64) right->start;
 
-	if (start > 0)
-		sf_counter_raise(counter, (start << bits) - 1);
+	sf_layout_slots_raise(start * sf_node_layout.tick_ms);
 	if (last == node)
 		return;
 	if (last != SF_NO_NUMBER)
@@ -51,8 +48,7 @@ prepare_counter(const SfRight *right)
 		publish_right(0);
 		if (until > pg_atomic_read_u64(&leasing->other_until))
 			pg_atomic_write_u64(&leasing->other_until, until);
-		sf_counter_raise(counter, (pg_atomic_read_u64(counter) + 1) |
-						 sf_node_layout.sequence_mask);
+		sf_layout_slots_end_ticks();
 	}
 	if (lowest == SF_NO_NUMBER || node < lowest)
 		pg_atomic_write_u32(&leasing->lowest_node, node);
@@ -81,31 +77,24 @@ sf_publish_node(const SfRight *right)
 		publish_right(0);
 		return;
 	}
-	prepare_counter(right);
+	prepare_counters(right);
 	pg_atomic_write_u32(&leasing->node, sf_server_number_of(right->node));
 	pg_atomic_write_u64(&leasing->until, right->until);
 	publish_right(word);
 }
 
 /*
- * Close the counter when the server stops, so that no session issues any more,
- * not even one that has read the lease before and swaps late.  Return the last
- * timestamp that was issued, in ticks since the epoch.
- *
- * The moment of the swap decides: an earlier swap of a session is counted, and
- * a later one finds nothing below its cap.
+ * Withdraw the right when the server stops, and close the counters, so that no
+ * session issues any more.  Return the last timestamp that was issued, in
+ * ticks since the epoch.
  */
 int64
 sf_publish_close_node(void)
 {
-	SfLeasing  *leasing = &sf_shmem->leasing;
-	pg_atomic_uint64 *counter = &sf_shmem->node_counter.position;
-	uint64		position = pg_atomic_read_u64(counter);
+	int64		end_ms;
 
 	publish_right(0);
-	do
-		pg_atomic_write_u64(&leasing->closed_at, position);
-	while (!pg_atomic_compare_exchange_u64(counter, &position, SF_CLOSED));
-	return (int64) (position >> sf_node_layout.sequence_bits) -
+	end_ms = sf_layout_slots_close();
+	return sf_layout_ms_to_tick(&sf_node_layout, end_ms - 1) -
 		sf_node_layout.epoch_tick;
 }

@@ -97,6 +97,7 @@ const programs = {
 				'--config', 'out/all.config.js');
 			assert.deepStrictEqual(asked.match(/^(CREATE|ALTER|DROP) .*$/gm).sort(), [
 				'DROP VIEW "public"."pg_stat_snowflake";',
+				'DROP VIEW "public"."pg_stat_snowflake_layouts";',
 				'DROP VIEW "public"."snowflake_horizon_holders";']);
 		});
 	},

@@ -719,7 +719,7 @@ end:
 #endif
 
 	/* sf_publish_node */
-	:: atomic {					/* prepare_counter() */
+	:: atomic {					/* prepare_counters() */
 			valid && !is_published && !counter && start ->
 			counter = true;
 			seen = false

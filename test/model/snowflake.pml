@@ -333,7 +333,7 @@ inline sf_counter_take()
 }
 
 /* The last position of the tick before this time. */
-#define floor_position(ms) \
+#define sf_layout_floor_position(ms) \
 	((ms) == 0 -> 0 : (ms) * SEQUENCE - 1)
 
 inline sf_counter_raise(position)
@@ -417,7 +417,7 @@ inline reconcile_number()
 #endif
 		if
 		:: found > mark[d] || mark[d] == 0 ->
-			floor = floor_position(floor)
+			floor = sf_layout_floor_position(floor)
 		:: else ->
 			floor = 0
 		fi

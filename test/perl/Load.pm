@@ -1,6 +1,6 @@
 # Clients that ask for IDs until they are stopped, and write each ID into a file. Some
-# commit, some roll back, and some only select; they make single IDs, batches, and IDs
-# of shards. Every second client has synchronous_commit off.
+# commit, some roll back, and some only select; they make single IDs, batches, IDs of
+# shards, and IDs of two other layouts, one of which has ticks of 10 ms. Every second client has synchronous_commit off.
 package Load;
 
 use strict;
@@ -29,9 +29,12 @@ my %STATEMENTS = (
 	batch_select => 'SELECT snowflake_nextval_batch(100);',
 	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(SHARD)'
 	  . ' FROM generate_series(1, 20) RETURNING id;',
-	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 50);');
+	shard_batch => 'SELECT snowflake_shard_nextval_batch(SHARD + 1, 50);',
+	pgedge => q{SELECT snowflake_nextval('pgedge') FROM generate_series(1, 20);},
+	sonyflake => q{SELECT snowflake_nextval_batch(50, 'sonyflake');});
 
-my @KINDS = qw(commit rollback select shard batch single batch_select shard_batch);
+my @KINDS = qw(commit rollback select shard pgedge
+  batch single batch_select shard_batch sonyflake);
 
 # The number of clients so far. Each new client is of the next kind.
 my $started = 0;
@@ -49,7 +52,7 @@ sub load_tables
 }
 
 # Start $n clients on a database. IDs of the node's counter go to one group of the
-# checker, and IDs of shards to another; if $group is a list, to two groups for each
+# checker, IDs of shards to another, and those of each other layout, too; if $group is a list, to two groups for each
 # name in it. The shards are $shard and the next one. With a pace, each client pauses
 # for that many seconds after each statement, which leaves the machine time for other
 # things. The clients are of these kinds, or of all.
@@ -65,7 +68,7 @@ sub start_load
 	foreach (1 .. $n)
 	{
 		my $kind = $kinds[ $started % @kinds ];
-		my $counter = $kind =~ /shard/ ? 'shards' : 'node';
+		my $counter = $kind =~ /shard/ ? 'shards' : $kind =~ /pgedge|sony/ ? $kind : 'node';
 		my $out = $checker->session(
 			[ map { "$_, $counter" } ref $group ? @$group : $group ]);
 		my $sync = ($started + int($started / @kinds)) % 2 ? 'on' : 'off';

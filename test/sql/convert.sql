@@ -92,6 +92,42 @@ SELECT statement FROM snowflake_revert('late', restart => 9223372036854775806);
 SELECT statement FROM snowflake_revert('late', identity => 'BY default', restart => 7);
 SELECT statement FROM snowflake_revert('late', identity => 'sometimes');
 
+-- a key of another layout than the configured one
+CREATE TABLE other (id bigserial PRIMARY KEY, item text);
+INSERT INTO other (item) VALUES ('one');
+SELECT statement, note FROM snowflake_convert('other', layout => 'javascript') WHERE step = 4;
+BEGIN READ ONLY;
+SELECT count(*) FROM snowflake_convert('other', layout => 'javascript');
+ROLLBACK;
+SELECT count(*) FROM snowflake_convert('other', layout => 'javascript', dry_run => false);
+INSERT INTO other (item) VALUES ('two') RETURNING id < 1::bigint << 53 AS is_exact,
+	snowflake_timestamp(id, 'javascript') > now() - interval '1 hour' AS is_now;
+SELECT * FROM snowflake_convert('other', layout => 'javascript');
+-- its rows, restored without their mark
+INSERT INTO other SELECT snowflake_nextval('javascript') + (5::bigint << 12);
+INSERT INTO other SELECT snowflake_min_id('2090-01-01', 'javascript');
+SELECT * FROM snowflake_convert('other', layout => 'timestamp:41 node:7 sequence:5');
+DO $$
+DECLARE
+	hint text;
+BEGIN
+	SET transaction_read_only = on;
+	PERFORM snowflake_convert('other', layout => 'timestamp:41 node:7 sequence:5');
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RAISE WARNING '%', hint;
+END $$;
+DELETE FROM other WHERE id = snowflake_min_id('2090-01-01', 'javascript');
+SELECT snowflake_advance(max(id), layout => 'javascript') IS NOT NULL AS advanced FROM other;
+SELECT count(*) FROM snowflake_convert('other', layout => 'timestamp:41 node:7 sequence:5', dry_run => false);
+-- to a layout with larger IDs, but not back
+SELECT statement, note FROM snowflake_convert('other', layout => 'node', dry_run => false) WHERE step = 3;
+INSERT INTO other (item) VALUES ('three') RETURNING id >= 1::bigint << 53 AS is_larger;
+SELECT * FROM snowflake_convert('other', layout => 'javascript');
+SELECT * FROM snowflake_convert('other', layout => 'javascript', dry_run => false);
+SELECT * FROM snowflake_convert('other', layout => 'no layout');
+SELECT * FROM snowflake_convert('other', layout => 'javascript', shard => 5);
+
 -- arguments
 SELECT * FROM snowflake_convert(NULL);
 SELECT * FROM snowflake_convert('big', NULL);
@@ -210,7 +246,7 @@ RESET ROLE;
 -- errors that are found before any statement runs
 \set VERBOSITY default
 CREATE TABLE small_key (id smallint PRIMARY KEY, CHECK (id % 10 < 9));
-CREATE INDEX ON small_key ((id % 10));
+CREATE INDEX small_key_expr_idx ON small_key ((id % 10));
 SELECT * FROM snowflake_convert('small_key');
 CREATE TABLE leaves (id integer, d integer, UNIQUE (id, d)) PARTITION BY LIST (d);
 CREATE TABLE leaf PARTITION OF leaves DEFAULT;
@@ -219,7 +255,7 @@ SELECT * FROM snowflake_convert('leaves');
 CREATE TABLE with_body (id integer PRIMARY KEY, x integer);
 CREATE FUNCTION body(integer) RETURNS boolean IMMUTABLE BEGIN ATOMIC SELECT count(*) >= 0 FROM with_body WHERE id = $1; END;
 ALTER TABLE with_body ADD CHECK (body(x)), ADD y boolean GENERATED ALWAYS AS (body(x)) STORED;
-CREATE INDEX ON with_body (body(x));
+CREATE INDEX with_body_body_idx ON with_body (body(x));
 SELECT * FROM snowflake_convert('with_body');
 -- properties that are not kept, or that the owner must look at
 CREATE TABLE noted (id integer, d integer, up integer, PRIMARY KEY (id, d), FOREIGN KEY (up, d) REFERENCES noted) PARTITION BY LIST (d);

@@ -10,6 +10,13 @@ BEGIN READ ONLY;
 SELECT snowflake_ready();
 ROLLBACK;
 BEGIN READ ONLY;
+SELECT snowflake_ready('javascript');
+ROLLBACK;
+SELECT snowflake_ready('javascript') AS ready, snowflake_ready(NULL) AS unknown;
+SELECT snowflake_ready('timestamp:41 node:2 sequence:12');
+SELECT snowflake_ready('instagram');
+SELECT snowflake_ready('nonsense');
+BEGIN READ ONLY;
 SELECT created_at IS NOT NULL AS readable FROM snowflake_decode(snowflake_currval()) WHERE false;
 ROLLBACK;
 
@@ -36,6 +43,19 @@ SELECT snowflake_advance(175928847299117063, layout => 'discord') AS advanced_ab
 SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter');
 SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), true, 'twitter') <= clock_timestamp() + interval '1 s' AS forced;
 SELECT snowflake_nextval() > 0 AS goes_on;
+-- which is right if a column's default makes such IDs
+CREATE TABLE tweets (id bigint DEFAULT snowflake_nextval('twitter'));
+SELECT snowflake_min_id(now() + interval '50 ms', 'twitter') AS ahead \gset
+SELECT snowflake_advance(:ahead, layout => 'twitter') IS NOT NULL AS advanced;
+SELECT snowflake_nextval('twitter') > :ahead AS above;
+DROP TABLE tweets;
+DO $$
+BEGIN
+	PERFORM snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter');
+	RAISE 'not refused';
+EXCEPTION WHEN invalid_parameter_value THEN
+	RAISE NOTICE '%', SQLERRM;
+END $$;
 
 -- nothing to accept
 SELECT snowflake_accept('everything');

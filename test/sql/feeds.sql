@@ -9,7 +9,7 @@ INSERT INTO feed (n) VALUES (3);
 SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
 SELECT pid = pg_backend_pid() AS ours, gid, database = d.oid AS here,
 	since = now() AS since, lowest_id <= snowflake_currval() AS lowest_id,
-	lowest_shard_id
+	lowest_time
 FROM snowflake_horizon_holders JOIN pg_database d ON datname = current_database()
 WHERE pid = pg_backend_pid();
 ROLLBACK;
@@ -60,6 +60,26 @@ COPY feed (n) FROM stdin;
 8
 \.
 SELECT n FROM feed WHERE id < snowflake_horizon() ORDER BY id;
+-- IDs of another layout
+CREATE TABLE web (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'), n int);
+INSERT INTO web (n) VALUES (1), (2);
+SELECT n FROM web WHERE id < snowflake_horizon('javascript') ORDER BY id;
+-- a later tick
+SELECT FROM pg_sleep(0.002);
+BEGIN;
+INSERT INTO web (n) VALUES (3);
+SELECT n FROM web WHERE id < snowflake_horizon('javascript') ORDER BY id;
+SELECT lowest_id, lowest_time <= snowflake_timestamp(snowflake_currval(), 'javascript') AS lowest_time
+FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
+COMMIT;
+SELECT n FROM web WHERE id < snowflake_horizon('javascript') ORDER BY id;
+SELECT snowflake_node(snowflake_horizon('javascript'), 'javascript') AS node,
+	snowflake_horizon('node') = snowflake_horizon() AS same;
+SELECT snowflake_horizon(NULL);
+SELECT snowflake_horizon('instagram');
+SELECT snowflake_horizon('wordpress');
+SELECT snowflake_horizon('mastodon');
+DROP TABLE web;
 -- every role may call it
 CREATE ROLE snowflake_reader;
 SET ROLE snowflake_reader;

@@ -7,13 +7,13 @@ SET timezone = 'UTC';
 
 SELECT name, layout, bits, epoch, tick_ms, ids_per_tick, nodes, shards,
 	lasts_until
-FROM snowflake_layouts() WHERE NOT configured;
+FROM snowflake_layouts() WHERE NOT configured AND name <> layout;
 
 -- every preset is its own canonical text, and a text of its fields
 SELECT count(*) AS presets,
 	bool_and(snowflake_decode(123456789012345, name) =
 		snowflake_decode(123456789012345, layout)) AS same
-FROM snowflake_layouts() WHERE NOT configured;
+FROM snowflake_layouts() WHERE NOT configured AND name <> layout;
 
 -- fields in any order after the timestamp; unusual widths; ticks; epochs
 SELECT * FROM snowflake_decode(1 << 20, 'timestamp:41 datacenter:5 worker:5 sequence:12');

@@ -394,5 +394,40 @@ SELECT snowflake_drop_partitions('theirs.days', '2024-02-01');
 RESET ROLE;
 DROP SCHEMA theirs CASCADE;
 
+-- without a layout, the one of the key's default
+CREATE TABLE keys (v integer, id bigint DEFAULT snowflake_nextval('javascript')) PARTITION BY RANGE (id);
+SELECT count(*) FROM snowflake_create_partitions('keys', '1 month', now() - interval '5 months', now() - interval '3 months');
+SELECT bool_and(from_id = snowflake_min_id(from_time, 'javascript')) FROM snowflake_partitions('keys');
+-- a partition without an end counts for it
+DO $$
+BEGIN
+	EXECUTE format('CREATE TABLE keys_rest PARTITION OF keys FOR VALUES FROM (%s) TO (MAXVALUE)',
+		(SELECT max(until_id) FROM snowflake_partitions('keys')));
+END $$;
+INSERT INTO keys DEFAULT VALUES;
+SELECT tableoid::regclass FROM keys;
+SELECT count(*) FROM snowflake_drop_partitions('keys', now() - interval '4 months');
+SELECT count(*) FROM snowflake_drop_partitions('keys', now() - interval '3 months', 'javascript');
+SELECT count(*) FROM snowflake_create_partitions('keys', '1 month', now() - interval '5 months', now() - interval '3 months');
+\set VERBOSITY sqlstate
+SELECT count(*) FROM snowflake_drop_partitions('keys', now() - interval '3 months', 'twitter');
+\set VERBOSITY default
+CREATE TABLE of_shard (id bigint DEFAULT coalesce(NULL, snowflake_shard_nextval(5))) PARTITION BY RANGE (id);
+CREATE TABLE of_node (id bigint DEFAULT snowflake_nextval('node')) PARTITION BY RANGE (id);
+CREATE TABLE of_named (id bigint DEFAULT snowflake_nextval(layout => 'javascript')) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions(t, '1 year', '2027-01-01', '2028-01-01')
+FROM unnest(ARRAY['of_shard', 'of_node', 'of_named']::regclass[]) t;
+SELECT (SELECT from_id FROM snowflake_partitions('of_shard')) = snowflake_min_id('2027-01-01', 'shard') AS shard,
+	(SELECT from_id FROM snowflake_partitions('of_node')) = snowflake_min_id('2027-01-01') AS node,
+	(SELECT from_id FROM snowflake_partitions('of_named')) = snowflake_min_id('2027-01-01', 'javascript') AS named;
+-- a layout that cannot be told: the rows could look older than they are
+CREATE TABLE of_text (id bigint DEFAULT snowflake_nextval('java' || 'script')) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01');
+SELECT snowflake_drop_partitions('of_text', '2026-01-01');
+SELECT * FROM snowflake_partitions('of_text');
+SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01', 'javascript');
+CREATE TABLE of_text_2 (id bigint DEFAULT snowflake_nextval('java' || 'script'));
+SELECT * FROM snowflake_node_conflicts('of_text_2');
+
 DROP SCHEMA parts CASCADE;
 DROP ROLE snowflake_member, snowflake_owner, snowflake_other;

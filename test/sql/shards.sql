@@ -43,7 +43,8 @@ ROLLBACK;
 -- feeds of a shard
 BEGIN;
 SELECT snowflake_shard_nextval(5000) >= snowflake_shard_horizon(5000) AS held;
-SELECT lowest_id IS NULL AS node, lowest_shard_id > 0 AS shard
+SELECT lowest_id IS NULL AS node,
+	lowest_time <= snowflake_timestamp(snowflake_currval(), 'shard') AS shard
 FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
 COMMIT;
 SELECT snowflake_currval() < snowflake_shard_horizon(5000) AS delivered;

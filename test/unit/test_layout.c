@@ -631,6 +631,33 @@ test_presets_are_as_published(void)
 	}
 }
 
+/*
+ * A counter that is raised to a time has reached no later tick than needed.
+ * Without a time, it has reached no tick at all.
+ */
+static void
+test_positions_lie_below_a_time(void)
+{
+	for (int i = 0; i < sf_npresets; i++)
+	{
+		SfLayout	l;
+		uint64_t	position;
+		int64_t		end;
+
+		parse_good(&l, sf_presets[i].name);
+		set_context(sf_presets[i].name);
+		CHECK_EQ(sf_layout_end_of_position(&l, 0), 0);
+		position = sf_layout_floor_position(&l, 0);
+		CHECK_EQ(sf_layout_end_of_position(&l, position), 0);
+		for (int64_t ms = l.epoch_ms + 1; ms < l.epoch_ms + 100; ms++)
+		{
+			position = sf_layout_floor_position(&l, ms);
+			end = sf_layout_end_of_position(&l, position);
+			CHECK(end >= ms && end < ms + l.tick_ms);
+		}
+	}
+}
+
 /* IDs from the documents that the presets name as their sources. */
 static void
 test_published_ids_are_read(void)
@@ -1118,6 +1145,7 @@ main(void)
 	RUN(test_other_numbers_are_no_codes);
 	RUN(test_other_layouts_have_other_codes);
 	RUN(test_presets_are_as_published);
+	RUN(test_positions_lie_below_a_time);
 	RUN(test_published_ids_are_read);
 	RUN(test_layouts_are_taken);
 	RUN(test_fields_are_refused);

@@ -757,6 +757,10 @@ is(query($node, q{SELECT string_agg(format_type(atttypid, atttypmod), ' ' ORDER 
 	'integer integer integer', 'nothing is converted then');
 is(query($node, "SELECT count(*) > 5 FROM snowflake_convert('busy', dry_run => false)", %busy), 't',
 	'the next time it goes through');
+$writer->query_safe('BEGIN; INSERT INTO busy DEFAULT VALUES');
+refused($node, "SET lock_timeout = '10s'; SELECT snowflake_convert('busy', dry_run => false)", '55000',
+	qr/column id of public\.busy has been converted/, 'and then it is refused without a wait', %busy);
+$writer->query_safe('ROLLBACK');
 $writer->quit;
 
 # ---- names that are redefined ----

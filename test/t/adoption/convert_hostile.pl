@@ -171,15 +171,15 @@ query($node, q{CREATE SCHEMA f; GRANT USAGE ON SCHEMA f TO mallory;
 	CREATE VIEW m.calls_v AS SELECT f.same(id) FROM m.calls;
 	GRANT INSERT ON m.calls TO bob;
 	RESET ROLE; REVOKE USAGE ON SCHEMA f FROM mallory; REVOKE EXECUTE ON FUNCTION f.same FROM PUBLIC;
-	REVOKE EXECUTE ON FUNCTION snowflake_nextval FROM PUBLIC});
+	REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM PUBLIC});
 foreach my $run ('', ', dry_run => false')
 {
 	my $name = $run ? 'when it is run' : 'in a dry run';
 
-	query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_nextval FROM mallory; GRANT USAGE ON SCHEMA f TO mallory; GRANT EXECUTE ON FUNCTION f.same TO mallory');
+	query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_nextval() FROM mallory; GRANT USAGE ON SCHEMA f TO mallory; GRANT EXECUTE ON FUNCTION f.same TO mallory');
 	refused($node, "SELECT snowflake_convert('m.calls'$run)", '42501',
 		qr/GRANT EXECUTE ON FUNCTION public\.snowflake_nextval\(\) TO mallory/, "the default, $name");
-	query($node, 'GRANT EXECUTE ON FUNCTION snowflake_nextval TO mallory; REVOKE USAGE ON SCHEMA f FROM mallory');
+	query($node, 'GRANT EXECUTE ON FUNCTION snowflake_nextval() TO mallory; REVOKE USAGE ON SCHEMA f FROM mallory');
 	refused($node, "SELECT snowflake_convert('m.calls'$run)", '42501',
 		qr/mallory cannot use schema f\./, "a schema, $name");
 	query($node, 'GRANT USAGE ON SCHEMA f TO mallory; REVOKE EXECUTE ON FUNCTION f.same FROM mallory');
@@ -190,7 +190,7 @@ query($node, 'GRANT EXECUTE ON FUNCTION f.same TO mallory');
 like(query($node, q{SELECT note FROM snowflake_convert('m.calls', dry_run => false) WHERE statement ~ 'SET DEFAULT'}),
 	qr/roles that insert need EXECUTE on it: GRANT EXECUTE ON FUNCTION public\.snowflake_nextval\(\) TO bob;/,
 	'and what those lack who insert is said');
-query($node, 'GRANT EXECUTE ON FUNCTION snowflake_nextval TO PUBLIC');
+query($node, 'GRANT EXECUTE ON FUNCTION snowflake_nextval() TO PUBLIC');
 
 query($node, q{SET ROLE mallory; CREATE TABLE m.counted (id serial PRIMARY KEY, x integer);
 	CREATE STATISTICS m.counts ON id, x FROM m.counted; ALTER STATISTICS m.counts SET STATISTICS 5;

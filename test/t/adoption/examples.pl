@@ -313,7 +313,7 @@ foreach my $name (grep { $program{$_} } @wanted)
 	# no tool has dropped an object of the extension, or taken one into its schema
 	is(query($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
 			WHERE relname ~ 'snowflake' AND relnamespace = 'public'::regnamespace}, database => $name),
-		'pg_stat_snowflake snowflake_horizon_holders', "$name: the extension's views are there");
+		'pg_stat_snowflake pg_stat_snowflake_layouts snowflake_horizon_holders', "$name: the extension's views are there");
 	ok(!grep({ /snowflake(?!_nextval|::|\.)|pg_stat/ } map { /^schema (.*)/ } @$lines),
 		"$name: its schema has nothing of the extension's") if $name eq 'rails';
 }

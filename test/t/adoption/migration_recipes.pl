@@ -64,19 +64,18 @@ sub continues
 # ---- Twitter ----
 
 my ($twitter) = recipes("From Twitter's layout");
-my $node = new_server('twitter', "snowflake.layout = 'twitter'",
-	"snowflake.shards = '5'");
+my $node = new_server('twitter', "snowflake.shards = '5'");
 $node->append_conf('postgresql.conf', "snowflake.node_id = '75'");
 $node->start;
 query($node, 'CREATE EXTENSION snowflake');
 # datacenter 2, worker 11
-fill($node, 'orders', 'snowflake_nextval()', '1288834974657', 22,
+fill($node, 'orders', q{snowflake_nextval('twitter')}, '1288834974657', 22,
 	'(2 << 17) | (11 << 12) | 4000');
 query($node, $twitter);
 continues($node, 'orders', 'Twitter: goes on above');
-is(query($node, 'SELECT DISTINCT datacenter_id, worker_id, node_id FROM orders, snowflake_decode(id)'),
+is(query($node, q{SELECT DISTINCT datacenter_id, worker_id, node_id FROM orders, snowflake_decode(id, 'twitter')}),
 	'2|11|75', 'Twitter: old and new say the same of their node');
-is(query($node, q{SELECT count(*) FROM orders WHERE item = 'old' AND snowflake_timestamp(id) NOT BETWEEN now() - interval '61 min' AND now() + interval '2 s'}),
+is(query($node, q{SELECT count(*) FROM orders WHERE item = 'old' AND snowflake_timestamp(id, 'twitter') NOT BETWEEN now() - interval '61 min' AND now() + interval '2 s'}),
 	'0', 'Twitter: and old ones when they were made');
 
 # ---- Instagram ----
@@ -97,8 +96,7 @@ is(query($node, q{SELECT DISTINCT snowflake_shard(id, 'instagram') FROM shard5.p
 
 my ($arrived) = recipes('Rows that arrive without their mark');
 query($node, 'ALTER TABLE orders RENAME TO sold');
-fill($node, 'orders', 'snowflake_nextval()', '1288834974657', 22,
-	'(2 << 17) | (11 << 12) | 4000');
+fill($node, 'orders', 'snowflake_nextval()', '1704067200000', 22, '(75 << 12) | 4000');
 query($node, 'ALTER TABLE orders ALTER COLUMN id SET DEFAULT snowflake_nextval()');
 query($node, $arrived);
 continues($node, 'orders', 'rows of another server: goes on above');
@@ -110,17 +108,17 @@ $node->stop;
 # ---- Mastodon ----
 
 my ($mastodon) = recipes("From Mastodon's function");
-$node = new_server('mastodon', "snowflake.layout = 'mastodon'");
+$node = new_server('mastodon');
 $node->append_conf('postgresql.conf', "snowflake.node_id = '0'");
 $node->start;
 query($node, 'CREATE EXTENSION snowflake; CREATE SEQUENCE statuses_id_seq');
 query($node, q{CREATE FUNCTION timestamp_id(table_name text) RETURNS bigint LANGUAGE sql AS $$
 	SELECT } . old_id(0, 16, q{(('x' || substr(md5(table_name || 'salt'), 1, 4))::bit(16)::bigint + nextval(table_name || '_id_seq')) & 65535}, 0) . q{ $$});
-fill($node, 'statuses', 'snowflake_nextval()', 0, 16, '65000');
+fill($node, 'statuses', q{snowflake_nextval('mastodon')}, 0, 16, '65000');
 query($node, q{ALTER TABLE statuses ALTER COLUMN id SET DEFAULT timestamp_id('statuses')});
 query($node, $mastodon);
 continues($node, 'statuses', 'Mastodon: goes on above');
-is(query($node, q{SELECT count(*) FROM statuses WHERE abs(extract(epoch FROM snowflake_timestamp(id) - now())) < 60}),
+is(query($node, q{SELECT count(*) FROM statuses WHERE abs(extract(epoch FROM snowflake_timestamp(id, 'mastodon') - now())) < 60}),
 	'101', 'Mastodon: IDs say when they were made');
 $node->stop;
 
@@ -151,7 +149,7 @@ write_file("$dir/snowflake.control", $pgedge_control);
 write_file("$dir/snowflake--2.6.0.sql",
 	"CREATE FUNCTION snowflake.nextval(regclass) RETURNS bigint\n"
 	. "LANGUAGE sql AS \$\$ SELECT $pgedge_id \$\$;\n");
-$node = new_server('pgedge', "snowflake.layout = 'pgedge'");
+$node = new_server('pgedge');
 $node->append_conf('postgresql.conf',
 	"shared_preload_libraries = ''\nsnowflake.node = 7");
 $node->{_install_path} = install_path($server);
@@ -290,7 +288,7 @@ is(query($node, $which_database), 'snowflake|1.0|public|t|f', 'now it is ours');
 query($node, q{INSERT INTO orders (item) SELECT 'new' FROM generate_series(1, 100)});
 is(query($node, q{SELECT min(id) > (SELECT max FROM probe) FROM orders WHERE item = 'new'}),
 	't', 'pgEdge: goes on above');
-is(query($node, 'SELECT DISTINCT snowflake_node(id) FROM orders'), '7',
+is(query($node, q{SELECT DISTINCT snowflake_node(id, 'pgedge') FROM orders}), '7',
 	'pgEdge: old and new say the same of their node');
 
 # the layout of pgEdge's tags 1.0 and 1.1: ID 9 of a millisecond of node 7
@@ -339,7 +337,7 @@ foreach my $version (@versions, '9.9')
 }
 $node->stop;
 
-my $upgraded = new_server('upgraded', "snowflake.layout = 'pgedge'");
+my $upgraded = new_server('upgraded');
 $upgraded->append_conf('postgresql.conf', "snowflake.node_id = '7'");
 $upgraded->{_install_path} = install_path($server);
 chdir $upgraded->basedir or die;

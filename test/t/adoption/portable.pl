@@ -2,7 +2,7 @@
 # whatever ends a call or the server, and other roles cannot break them. The exchange
 # for the library works in both directions.
 #
-# takes: 60 s
+# takes: 70 s
 use strict;
 use warnings FATAL => 'all';
 use JSON::PP qw(decode_json);
@@ -106,6 +106,10 @@ both_say('refusals', qr/22004.*22023.*55000.*22P02/s,
 	q{snowflake_advance(1, layout => 'nonsense')}, 'snowflake_advance(9223372036854775807)',
 	'snowflake_advance(9223372036854775807, true)', q{snowflake_advance(snowflake_min_id(now() + interval '2 days'))},
 	q{snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter')},
+	(map { ("snowflake_nextval($_)", "snowflake_nextval_batch(2, $_)") } 'NULL', q{''}, q{'nonsense'}, q{'instagram'},
+		q{'timestamp:41 node:10'}, q{'mastodon'}, q{'timestamp:30 node:10 sequence:12'},
+		q{'timestamp:41 node:10 sequence:12 epoch:2199-01-01'}),
+	q{snowflake_nextval_batch(0, 'javascript')}, q{snowflake_nextval_batch(NULL, 'javascript')},
 	q{snowflake_min_id('1900-01-01')}, q{snowflake_parse('', 'base32')}, q{snowflake_decode(9007199254740992, 'javascript')});
 
 my $seed = rand;
@@ -157,6 +161,7 @@ query($both, 'CREATE DATABASE swap; CREATE ROLE reader');
 query($both, qq{CREATE SCHEMA ids; SET search_path = ids; $install SELECT snowflake_set_node(1), snowflake_set_shards('3')}, %swap);
 query($both, q{
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT ids.snowflake_nextval(), "the Shard's" bigint DEFAULT ids.snowflake_shard_nextval(3));
+	CREATE TABLE l (id bigint PRIMARY KEY DEFAULT ids.snowflake_nextval('sonyflake'));
 	CREATE TABLE p (id bigint DEFAULT ids.snowflake_nextval(), n integer) PARTITION BY LIST (n);
 	CREATE TABLE p1 PARTITION OF p FOR VALUES IN (1);
 	CREATE TABLE p2 (id bigint, n integer);
@@ -167,9 +172,11 @@ query($both, q{
 	GRANT SELECT ON w TO reader WITH GRANT OPTION;
 	ALTER VIEW w OWNER TO reader; GRANT SELECT ON v TO reader;
 	INSERT INTO t SELECT FROM generate_series(1, 1000);
+	INSERT INTO l SELECT FROM generate_series(1, 100);
 	INSERT INTO p (n) VALUES (1)}, %swap);
 
-# Return defaults and views with their properties, the rows, and one more ID.
+# Return defaults and views with their properties, the rows, and one more ID of each
+# layout.
 sub swapped
 {
 	return query($both, q{
@@ -178,10 +185,12 @@ sub swapped
 		SELECT relname, pg_get_viewdef(oid), relacl, reloptions, relowner::regrole, obj_description(oid) FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace ORDER BY 1;
 		SELECT sum(hashtext(w::text)), count(*) FROM w WHERE id <= (SELECT id FROM t ORDER BY id OFFSET 999 LIMIT 1);
 		WITH n AS (INSERT INTO t DEFAULT VALUES RETURNING *)
-		SELECT id > (SELECT max(id) FROM t), "the Shard's" > (SELECT max("the Shard's") FROM t), ids.snowflake_node(id) FROM n}, %swap);
+		SELECT id > (SELECT max(id) FROM t), "the Shard's" > (SELECT max("the Shard's") FROM t), ids.snowflake_node(id) FROM n;
+		WITH n AS (INSERT INTO l DEFAULT VALUES RETURNING *)
+		SELECT id > (SELECT max(id) FROM l), ids.snowflake_node(id, 'sonyflake') FROM n}, %swap);
 }
 my $was = swapped();
-like($was, qr/t\|t\|1\z/, 'portable, before the swap');
+like($was, qr/t\|t\|1\nt\|1\z/, 'portable, before the swap');
 query($both, 'CREATE INDEX at ON t (ids.snowflake_timestamp(id, $$twitter$$))', %swap);
 refused($both, "SET search_path = ids; $there", '2BP01', qr/cannot keep all objects.*These are neither: index public\.at\./s, 'an index is named', %swap);
 query($both, 'DROP INDEX at', %swap);
@@ -208,10 +217,10 @@ is(swapped(), $was, 'defaults and views are as they were, and IDs go on above');
 query($both, q{SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '1 h'), force => true)}, %swap);
 query($both, "SET search_path = ids; $there", %swap);
 refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
-  foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)';
+  foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)', q{ids.snowflake_nextval('sonyflake')};
 command_ok([ 'psql', '-XAtq', '-d', $both->connstr('swap'), '-f', "$top/sql/extension-to-portable.sql" ], 'back');
 refused($both, "SELECT $_", '58000', qr/behind/, "$_ is refused until the clock is there", %swap)
-  foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)';
+  foreach 'ids.snowflake_nextval()', 'ids.snowflake_shard_nextval(3)', q{ids.snowflake_nextval('sonyflake')};
 
 # the functions are another role's: none of them runs as who swaps
 my %tenant = (database => 'tenant');
@@ -264,6 +273,8 @@ refused($node, 'SELECT * FROM ids.snowflake_shard_nextval_batch(3, 1)', '55000',
 query($node, 'DROP SCHEMA ids CASCADE');
 install_portable($node);
 query($node, load_tables());
+my @named = qw(pgedge sonyflake);
+query($node, "CREATE TABLE $_ (id bigint PRIMARY KEY DEFAULT snowflake_nextval('$_'))") foreach @named;
 
 my $checker = IdChecker->new($node->basedir . '/ids');
 my $dir = PostgreSQL::Test::Utils::tempdir();
@@ -289,8 +300,8 @@ sub start_dying
 
 foreach my $round (1, 2)
 {
-	my $load = start_load($checker, 'main', $node->connstr('postgres'), 6, undef, undef,
-		qw(commit rollback select shard batch single));
+	my $load = start_load($checker, 'main', $node->connstr('postgres'), 8, undef, undef,
+		qw(commit rollback select shard batch single pgedge sonyflake));
 	my @dying = map { start_dying("$dir/stop$round") } 1, 2;
 	my $ended = 0;
 	my $tries = 0;
@@ -341,6 +352,80 @@ foreach my $many ([ postgres => 1000000 ], [ few => 40000 ])
 	is(query($node, 'SELECT count(*), count(DISTINCT id) FROM m', database => $database), "$n|$n", '... no ID twice');
 }
 
+# several layouts at a time, in one of them by both functions
+query($node, q{CREATE DATABASE layouts});
+query($node, qq{CREATE SCHEMA ids; SET search_path = ids; $install
+	SELECT snowflake_set_node(5), snowflake_set_shards('3-4');
+	CREATE TABLE m (layout text, id bigint)}, database => 'layouts');
+my $odd = 'timestamp:40 node:3 sequence:5 tick:7ms epoch:0';
+my @clients = map { IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('layouts'), '-c', $_ ]) }
+  (map { "INSERT INTO ids.m SELECT '$_->[0]', $_->[1] FROM generate_series(1, $_->[2])" }
+	[ snowflake => 'ids.snowflake_nextval()', 20000 ], [ snowflake => 'ids.snowflake_nextval_batch(1000)', 20 ],
+	[ snowflake => q{ids.snowflake_nextval('snowflake')}, 5000 ], [ javascript => q{ids.snowflake_nextval('javascript')}, 5000 ],
+	[ javascript => q{ids.snowflake_nextval_batch(100, 'javascript')}, 50 ], [ sonyflake => q{ids.snowflake_nextval('sonyflake')}, 5000 ],
+	[ sonyflake => q{ids.snowflake_nextval_batch(500, 'sonyflake')}, 10 ], [ $odd => qq{ids.snowflake_nextval('$odd')}, 2000 ],
+	[ instagram => 'ids.snowflake_shard_nextval(3)', 5000 ]);
+is(scalar(grep { !$_->finish } @clients), 0, 'clients of several layouts have their IDs');
+foreach my $made ([ snowflake => 45000, 5 ], [ javascript => 10000, 5 ], [ sonyflake => 10000, 5 ], [ $odd => 2000, 5 ],
+	[ instagram => 5000, 3 ])
+{
+	my ($layout, $n, $maker) = @$made;
+	is(query($node, qq{SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE coalesce(ids.snowflake_shard(id, '$layout'), ids.snowflake_node(id, '$layout')) = $maker
+				AND ids.snowflake_timestamp(id, '$layout') BETWEEN now() - interval '10 min' AND now())
+			FROM ids.m WHERE layout = '$layout'}, database => 'layouts'), "$n|$n|$n", "... no ID of $layout twice, each with its fields");
+}
+like(query($node, q{EXPLAIN (VERBOSE) SELECT ids.snowflake_nextval('javascript')}, database => 'layouts'),
+	qr/Output: ids\.snowflake_portable_next\('\(.*\)'::.*, '160'::bigint\)/, 'a layout is parsed once for a plan');
+
+# ticks of which neither is a multiple of the other
+query($node, q{CREATE DATABASE odd});
+query($node, qq{CREATE SCHEMA ids; SET search_path = ids; $install
+	SELECT snowflake_set_node(5, 'timestamp:41 node:3 sequence:4 tick:3ms epoch:0')}, database => 'odd');
+foreach my $layout ('snowflake', 'sonyflake', 'timestamp:41 node:3 sequence:4 tick:3ms epoch:0', $odd,
+	'timestamp:44 node:3 sequence:4 tick:2ms epoch:0', 'timestamp:30 node:3 sequence:16 tick:1000ms epoch:2020-01-01')
+{
+	is(query($node, qq{CREATE TEMP TABLE o (n serial, id bigint);
+			INSERT INTO o (id) SELECT ids.snowflake_nextval('$layout') FROM generate_series(1, 500);
+			INSERT INTO o (id) SELECT ids.snowflake_nextval_batch(500, '$layout');
+			SELECT count(DISTINCT id) FROM o;
+			SELECT count(*) FROM (SELECT id > lag(id) OVER (ORDER BY n) FROM o) s (ascends) WHERE ascends}, database => 'odd'),
+		"1000\n999", "IDs ascend where ticks last 3 ms: $layout");
+}
+
+# layouts that cannot be had
+my %layouts = (database => 'layouts');
+foreach my $bad ([ NULL => '22004', qr/layout must not be null/ ], [ q{'nonsense'} => '22023', qr/invalid layout/ ],
+	[ q{'timestamp:41 node:10'} => '22023', qr/must have the field "sequence"/ ],
+	[ q{'instagram'} => '22023', qr/with the field "shard" makes no IDs/ ],
+	[ q{'mastodon'} => '55000', qr/node id 5 does not fit the layout "timestamp:48 sequence:16 .* no field for a node/s ],
+	[ q{'timestamp:41 node:2 sequence:12'} => '55000', qr/node id 5 does not fit the layout "timestamp:41 node:2 .* room for node ids 0 to 3\./s ],
+	[ q{'timestamp:30 node:10 sequence:12'} => '2200H', qr/reached its last timestamp.*timestamp:30 node:10/s ],
+	[ q{'timestamp:41 node:10 sequence:12 epoch:2199-01-01'} => '58000', qr/before the layout's epoch.*epoch:2199/s ],
+	[ q{'timestamp:41 node:10 sequence:3 tick:10ms'} => '22023', qr/too few IDs in a tick.*has 8 IDs in 10 ms/s ])
+{
+	refused($node, "SELECT $_", @$bad[1, 2], "refused: $_", %layouts)
+	  foreach "ids.snowflake_nextval($bad->[0])", "ids.snowflake_nextval_batch(3, $bad->[0])";
+}
+# a layout for each row, and a plan that is older than the node id
+is(query($node, q{SELECT count(DISTINCT snowflake_node(snowflake_nextval(name), name)) FROM ids.snowflake_layouts()
+		WHERE name IN ('snowflake', 'javascript', 'discord', 'sonyflake')} =~ s/(snowflake_n)/ids.$1/gr, %layouts), '1',
+	'a layout from each row');
+is(query($node, q{PREPARE next AS SELECT ids.snowflake_node(ids.snowflake_nextval('javascript'), 'javascript');
+	EXECUTE next; SELECT FROM ids.snowflake_set_node(6); EXECUTE next}, %layouts) =~ s/\n+/ /gr, '5 6',
+	'a plan gets the new node id');
+# a column that goes on in the layout of its IDs
+my $advance = q{SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '200 ms', 'twitter'), layout => 'twitter') IS NOT NULL};
+refused($node, $advance, '22023', qr/would not be above this ID/, 'an ID of a layout that no column has', %layouts);
+foreach my $name (qw(twitter timestamp:41_datacenter:5_worker:5_sequence:12_epoch:2010-11-04T01:42:54.657Z))
+{
+	query($node, q{CREATE TABLE ids.k (id bigint DEFAULT ids.snowflake_nextval('} . $name =~ tr/_/ /r . q{'))}, %layouts);
+	is(query($node, $advance, %layouts), 't', "... that a column has: $name");
+	query($node, 'DROP TABLE ids.k', %layouts);
+}
+my $ahead = query($node, q{CREATE TABLE ids.k (id bigint DEFAULT ids.snowflake_nextval('twitter')); SELECT ids.snowflake_max_id(now() + interval '500 ms', 'twitter')}, %layouts);
+query($node, "SELECT ids.snowflake_advance($ahead, layout => 'twitter')", %layouts);
+cmp_ok(query($node, 'INSERT INTO ids.k DEFAULT VALUES RETURNING id', %layouts), '>', $ahead, '... which then goes on above it');
+
 # a rollback does not return an ID, and no lock is held until it
 my $before = query($node, "BEGIN; SELECT snowflake_nextval(); ROLLBACK");
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', $before, 'a rollback gives nothing back');
@@ -356,11 +441,12 @@ is(query($node, q{BEGIN; DO 'BEGIN PERFORM ids.snowflake_nextval(); END';
 set_clock($node, '-3600');
 my @refused = map { refused($node, "SELECT $_", '58000',
 		qr/wall clock is 00:5\d:.* behind the next ID's timestamp.*HINT:  Correct the server's clock\. IDs resume when the clock reaches/s,
-		"an hour back: $_ is refused") } 'snowflake_nextval()', 'snowflake_nextval_batch(10)', 'snowflake_shard_nextval(3)';
+		"an hour back: $_ is refused") } 'snowflake_nextval()', q{snowflake_nextval('javascript')}, 'snowflake_nextval_batch(10)', 'snowflake_shard_nextval(3)';
 like(query($node, "SELECT status, remedy FROM snowflake_status() WHERE check_name = 'drift'"),
 	qr/^error\|Correct the server's clock/, 'the status says so');
 set_clock($node, '-1.5');
-my $load = start_load($checker, 'main', $node->connstr('postgres'), 4);
+my $load = start_load($checker, 'main', $node->connstr('postgres'), 4, undef, undef,
+	qw(commit rollback select shard));
 $load->more(500);
 $load->finish;
 set_clock($node, '+0');
@@ -396,7 +482,8 @@ $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($node, 'backup', has_streaming => 1);
 start_with_clock($standby, '+0');
-$load = start_load($checker, 'main', $node->connstr('postgres'), 4);
+$load = start_load($checker, 'main', $node->connstr('postgres'), 4, undef, undef,
+	qw(commit rollback select shard));
 $load->more(500);
 $load->finish;
 refused($standby, 'SELECT snowflake_nextval()', '25006', qr/during recovery|read-only transaction/, 'a standby makes no IDs');
@@ -405,13 +492,16 @@ $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $node->stop('immediate');
 set_clock($standby, '-3600');
 $standby->promote;
-refused($standby, 'SELECT snowflake_nextval()', '58000', qr/behind the next ID/, 'promoted with a clock an hour behind: refused');
+refused($standby, "SELECT $_", '58000', qr/behind the next ID/, "promoted with a clock an hour behind: $_ is refused")
+  foreach 'snowflake_nextval()', q{snowflake_nextval('sonyflake')};
 set_clock($standby, '+0');
-$load = start_load($checker, 'main', $standby->connstr('postgres'), 4);
+$load = start_load($checker, 'main', $standby->connstr('postgres'), 4, undef, undef,
+	qw(commit rollback select shard));
 $load->more(500);
 $load->finish;
 $checker->clients(\%highest);
 $checker->state('standby', $standby, 'postgres', 'SELECT id FROM t');
+query($standby, "INSERT INTO $_ DEFAULT VALUES") foreach @named;
 $checker->states;
 $node = $standby;
 
@@ -423,8 +513,11 @@ query($node, 'CREATE DATABASE restored');
 command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ], 'restored');
 is(query($node, q{INSERT INTO t DEFAULT VALUES RETURNING id > (SELECT max(id) FROM t) AND ids.snowflake_node(id) = 5}, database => 'restored'), 't',
 	'the copy goes on above, with its node id');
+is(query($node, "INSERT INTO $_ DEFAULT VALUES RETURNING id > (SELECT max(id) FROM $_) AND ids.snowflake_node(id, '$_') = 5", database => 'restored'), 't',
+	"... also in another layout: $_") foreach @named;
 set_clock($node, '-3600');
-refused($node, 'SELECT ids.snowflake_nextval()', '58000', qr/behind/, 'the position came along', database => 'restored');
+refused($node, "SELECT $_", '58000', qr/behind/, "the position came along: $_", database => 'restored')
+  foreach 'ids.snowflake_nextval()', q{ids.snowflake_nextval('javascript')};
 set_clock($node, '+0');
 
 # ---- roles with few rights ----
@@ -444,7 +537,8 @@ query($node, qq{
 is(query($node, q{SET ROLE app; SET search_path = ids;
 	SELECT (SELECT node_id FROM snowflake_decode(snowflake_nextval())), snowflake_shard(snowflake_shard_nextval(3), 'instagram'),
 		(SELECT count(*) FROM snowflake_nextval_batch(10)), (SELECT status FROM snowflake_status() LIMIT 1),
-		snowflake_compose('2025-01-02', 7, 5) > 0}, %guarded), '7|3|10|ok|t',
+		snowflake_compose('2025-01-02', 7, 5) > 0, snowflake_node(snowflake_nextval('javascript'), 'javascript'),
+		(SELECT count(*) FROM snowflake_nextval_batch(40, 'javascript'))}, %guarded), '7|3|10|ok|t|7|40',
 	'a role with USAGE on the schema makes and reads IDs');
 refused($node, "SET ROLE app; $_", '42501', qr/permission denied/, "... and may not: $_", %guarded)
   foreach q{SELECT setval('ids.snowflake_position', 0)}, q{SELECT nextval('ids.snowflake_position')},
@@ -493,10 +587,11 @@ is(answer($node, qq{$path;
 		(snowflake_min_id('2025-01-02')::pg_catalog.text), (snowflake_max_id('2025-01-02', 'twitter')::pg_catalog.text),
 		(snowflake_compose('2025-01-02', 7)::pg_catalog.text), (snowflake_compose('2025-01-02', 7, 0, 'twitter')::pg_catalog.text),
 		(snowflake_encode(1, 'base58')::pg_catalog.text), (snowflake_parse('2', 'base58')::pg_catalog.text),
-		(snowflake_advance(1)::pg_catalog.text)) v (v);
+		(snowflake_advance(1)::pg_catalog.text), (snowflake_nextval('sonyflake')::pg_catalog.text)) v (v);
 	SELECT FROM snowflake_set_node(7), snowflake_set_shards('3');
 	SELECT (SELECT count(*) FROM snowflake_nextval_batch(3)), (SELECT count(*) FROM snowflake_shard_nextval_batch(3, 3)),
-		(SELECT count(*) FROM snowflake_layouts()), (SELECT count(*) FROM snowflake_status())}, %guarded), "17\n3|3|10|6",
+		(SELECT count(*) FROM snowflake_layouts()), (SELECT count(*) FROM snowflake_status()),
+		(SELECT count(*) FROM snowflake_nextval_batch(300, 'sonyflake'))}, %guarded), "18\n3|3|10|6|300",
 	'no call falls into one');
 query($node, 'CREATE DATABASE trapped', %guarded);
 query($node, join('', 'CREATE SCHEMA m; CREATE SCHEMA ids;', @traps), database => 'trapped');

@@ -124,9 +124,9 @@ foreach my $setting (@strings, 'quote_all_identifiers = on', 'array_nulls = off'
 	'transform_null_equals = on', 'plan_cache_mode = force_generic_plan')
 {
 	is(answer($node, "SET $setting; $read"), $usual, "read with $setting");
-	like(answer($node, "SET $setting; SELECT ids.snowflake_nextval() > 0, ids.snowflake_shard_nextval(1) > 0,
+	like(answer($node, "SET $setting; SELECT ids.snowflake_nextval() > 0, ids.snowflake_shard_nextval(1) > 0, ids.snowflake_nextval('sonyflake') > 0,
 			(SELECT count(*) FROM ids.snowflake_nextval_batch(9000)) FROM (SELECT ids.snowflake_set_node(2), ids.snowflake_set_shards('0-3')) s"),
-		qr/^t\|t\|9000$/, "made with $setting");
+		qr/^t\|t\|t\|9000$/, "made with $setting");
 }
 
 # ---- rights ----
@@ -179,6 +179,8 @@ my $traps = query($node, q{
 	SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND prokind = 'f'});
 cmp_ok($traps, '>', $types + 50, 'there are traps');
 foreach my $call ('ids.snowflake_set_node(3, NULL)', q{ids.snowflake_set_shards('0-5', NULL)}, 'ids.snowflake_nextval()',
+	q{ids.snowflake_nextval('sonyflake')}, q{count(*) FROM ids.snowflake_nextval_batch(10, 'sonyflake')},
+	q{ids.snowflake_nextval('timestamp:30 node:10 sequence:12')},
 	'ids.snowflake_shard_nextval(2)', 'count(*) FROM ids.snowflake_nextval_batch(10)',
 	'ids.snowflake_advance(ids.snowflake_nextval(), false, NULL)', q{ids.snowflake_min_id('1990-01-01', 'snowflake')},
 	q{ids.snowflake_max_id(now())}, q{ids.snowflake_compose(now(), 1, 2)}, q{ids.snowflake_compose(now(), 1, 2, 'instagram')},

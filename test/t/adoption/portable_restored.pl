@@ -17,6 +17,7 @@ my $install = slurp_file("$sql/portable.sql");
 my $copy = copy_server();
 my $node = PostgreSQL::Test::Cluster->new('main', install_path => install_path($copy));
 my $next = 'SELECT ids.snowflake_nextval()';
+my $named_next = q{SELECT ids.snowflake_nextval('javascript')};
 my $shard_next = 'SELECT ids.snowflake_shard_nextval(3)';
 my $unset = qr/the node id is not set.*SELECT snowflake_set_node\(1\)/s;
 my $unset_shards = qr/the shards are not set.*SELECT snowflake_set_shards/s;
@@ -39,7 +40,7 @@ sub must_be_set
 {
 	my ($name, %there) = @_;
 
-	refused($node, $next, '55000', $unset, "$name: no ID without a node id", %there);
+	refused($node, $_, '55000', $unset, "$name: no ID without a node id: $_", %there) foreach $next, $named_next;
 	refused($node, $shard_next, '55000', $unset_shards, "$name: ... nor for a shard", %there);
 	refused($node, q{SELECT ids.snowflake_advance(1, layout => 'snowflake')}, '55000', $unset,
 		"$name: there is no position to advance", %there);
@@ -80,7 +81,7 @@ refused($node, q{SELECT ids.snowflake_set_node(6, 'discord')}, '55000', qr/the l
 	'... another layout is refused', %restored);
 query($node, q{SELECT ids.snowflake_set_node(7), ids.snowflake_set_shards('3')}, %restored);
 refused($node, $_, '58000', qr/behind the next ID/, "... and the position came along: $_", %restored)
-  foreach $next, $shard_next;
+  foreach $next, $named_next, $shard_next;
 query($node, 'DROP TABLE t; DROP EXTENSION snowflake_portable', %tle);
 is(query($node, q{SELECT count(*) FROM pg_class WHERE relnamespace = 'ids'::regnamespace}, %tle), '0',
 	'DROP EXTENSION leaves nothing');

@@ -67,6 +67,21 @@ is(query($node, q{SELECT id, reason FROM snowflake_node_conflicts('u')}),
 query($node, 'SELECT pg_sleep(0.01); SELECT snowflake_nextval()');
 is(conflicts(q{'u'}), '0|', 'once we have made later ones, nobody can tell');
 
+# keys of another layout, which the default of the column names
+query($node, q{CREATE TABLE js (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'));
+	INSERT INTO js SELECT FROM generate_series(1, 1000)});
+is(conflicts(q{'js'}), '0|', 'another layout: nothing of our own');
+my $js = q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '1 day', 'javascript') + (%d << 5) RETURNING id};
+query($node, sprintf($js, 6));
+is(conflicts(q{'js'}), '0|', 'another layout: nor of another node');
+$future = query($node, sprintf($js, 5));
+is(query($node, q{SELECT id, created_at > now() + interval '23 hours', reason FROM snowflake_node_conflicts('js')}),
+	"$future|t|its time has not come yet", 'another layout: one of our node');
+query($node, q{INSERT INTO js SELECT snowflake_nextval('javascript') + 1});
+is(conflicts(q{'js'}), '2|it is above the last one issued here, its time has not come yet',
+	'another layout: the last one that was issued in it counts');
+query($node, "DELETE FROM js WHERE id = $future; INSERT INTO js DEFAULT VALUES");
+
 # IDs that are made during the call are not reported
 {
 	my $checker = IdChecker->new($node->basedir . '/ids');
@@ -183,6 +198,9 @@ my $last = query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id');
 $node->stop('immediate');
 $node->start;
 is(conflicts(q{'t'}), '0|', 'nothing of our own after a crash');
+is(conflicts(q{'js'}), '0|', 'nor in a layout that is not in use yet');
+query($node, sprintf($js, 5));
+is(conflicts(q{'js'}), '1|its time has not come yet', 'where one of our node is found');
 
 $node->backup('backup');
 my $standby = PostgreSQL::Test::Cluster->new('standby');

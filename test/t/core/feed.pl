@@ -1,7 +1,7 @@
 # Feeds: a reader that uses the horizon sees each committed row once and in order,
 # whatever the writers do. SNOWFLAKE_ROWS is the number of rows.
 #
-# takes: 20 s
+# takes: 30 s
 use strict;
 use warnings FATAL => 'all';
 use IPC::Run;
@@ -23,6 +23,9 @@ query($node, q{
 	CREATE EXTENSION snowflake;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int);
 	CREATE TABLE s (id bigint PRIMARY KEY, c int);
+	-- other layouts: one with ticks of 1 ms, and one with ticks of 10 ms
+	CREATE TABLE j (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'), c int);
+	CREATE TABLE y (id bigint PRIMARY KEY DEFAULT snowflake_nextval('sonyflake'), c int);
 	CREATE TABLE other (c int);
 });
 
@@ -46,14 +49,14 @@ sub insert
 # Begin with an empty table.
 sub anew
 {
-	query($node, 'TRUNCATE t, s');
+	query($node, 'TRUNCATE t, s, j, y');
 	return;
 }
 
 # ---- the proof ----
 
 # Eight writers. Some make their IDs long before they commit; some roll back, prepare,
-# or roll back a subtransaction.
+# or roll back a subtransaction; some make IDs of several layouts.
 my %scripts = (
 	'commit@6' => q{
 		\set n random(1, 40)
@@ -69,6 +72,31 @@ my %scripts = (
 		\set us random(0, 20000)
 		BEGIN;
 		INSERT INTO t SELECT id, 0 FROM snowflake_nextval_batch(:n) id;
+		\sleep :us us
+		COMMIT;
+	},
+	'layouts@2' => q{
+		\set n random(1, 10)
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO y (c) SELECT generate_series(1, :n);
+		INSERT INTO t (c) VALUES (0);
+		\sleep :us us
+		INSERT INTO j (c) SELECT generate_series(1, :n);
+		INSERT INTO y (c) VALUES (0);
+		COMMIT;
+	},
+	'layout@2' => q{
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO j SELECT id, 0 FROM snowflake_nextval_batch(5, 'javascript') id;
+		\sleep :us us
+		COMMIT;
+	},
+	'sonyflake@2' => q{
+		\set us random(0, 20000)
+		BEGIN;
+		INSERT INTO y (c) VALUES (0);
 		\sleep :us us
 		COMMIT;
 	},
@@ -117,12 +145,12 @@ my %scripts = (
 		ROLLBACK PREPARED 'p:client_id';
 	});
 
-# A reader of pages of random length, each in one statement and a transaction of its
-# own. It ends when it finds no row, and all writers have ended.
+# A reader of pages of a table, each of random length, and in one statement and a
+# transaction of its own. It ends when it finds no row, and all writers have ended.
 query($node, q{
 	CREATE TABLE seen (n bigserial, reader text, id bigint);
 	CREATE TABLE ended ();
-	CREATE PROCEDURE read(reader text, horizon text) LANGUAGE plpgsql AS $$
+	CREATE PROCEDURE read(reader text, rows text, horizon text) LANGUAGE plpgsql AS $$
 	DECLARE
 		last bigint := 0;
 		got bigint;
@@ -131,11 +159,11 @@ query($node, q{
 		LOOP
 			COMMIT;
 			SELECT count(*) > 0 FROM ended INTO no_more;
-			EXECUTE format('WITH page AS (SELECT id FROM t
+			EXECUTE format('WITH page AS (SELECT id FROM %I
 						WHERE id > $2 AND id < %s ORDER BY id LIMIT $3),
 					kept AS (INSERT INTO seen (reader, id)
 						SELECT $1, id FROM page ORDER BY id RETURNING id)
-				SELECT max(id) FROM kept', horizon)
+				SELECT max(id) FROM kept', rows, horizon)
 				INTO got USING reader, last, (1 + random() ^ 4 * 5000)::int;
 			EXIT WHEN got IS NULL AND no_more;
 			last := coalesce(got, last);
@@ -146,20 +174,25 @@ query($node, q{
 	END $$;
 });
 
-my @readers = ('read committed', 'repeatable read', 'none');
+my %readers = (
+	'read committed' => [ 't', 'snowflake_horizon()' ],
+	'repeatable read' => [ 't', 'snowflake_horizon()' ],
+	'none' => [ 't', '9223372036854775807' ],
+	'javascript' => [ 'j', q{snowflake_horizon('javascript')} ],
+	'sonyflake' => [ 'y', q{snowflake_horizon('sonyflake')} ]);
 my @handles;
-foreach my $reader (@readers)
+foreach my $reader (sort keys %readers)
 {
-	my $horizon = $reader eq 'none' ? '9223372036854775807' : 'snowflake_horizon()';
+	my ($table, $horizon) = @{ $readers{$reader} };
 	local $ENV{PGOPTIONS} = '-c enable_seqscan=off';
 	$ENV{PGOPTIONS} .= ' -c default_transaction_isolation=repeatable\\ read'
 	  if $reader eq 'repeatable read';
 	push @handles, IPC::Run::start(
-		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d',
-			$node->connstr('postgres'), '-c', "CALL read('$reader', '$horizon')" ]);
+		[ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('postgres'),
+			'-c', "CALL read('$reader', '$table', \$\$$horizon\$\$)" ]);
 }
-# about 11 rows are committed in a transaction
-my $transactions = int($rows / 11 / 8) + 1;
+# about 10 rows are committed in a transaction
+my $transactions = int($rows / 10 / 8) + 1;
 $node->pgbench(
 	"--no-vacuum --client=8 --jobs=2 --transactions=$transactions",
 	0, [qr{processed: (\d+)/\1}], [qr{^$}], 'eight writers', \%scripts);
@@ -168,12 +201,14 @@ foreach my $h (@handles)
 {
 	ok($h->finish, 'a reader comes to the end');
 }
-my $written = query($node, 'SELECT count(*) FROM t');
+my $written = query($node, 'SELECT (SELECT count(*) FROM t) +
+	(SELECT count(*) FROM j) + (SELECT count(*) FROM y)');
 cmp_ok($written, '>', $rows * 0.8, "$written rows were committed");
-foreach my $reader (@readers)
+foreach my $reader (sort keys %readers)
 {
+	my $table = $readers{$reader}[0];
 	my ($missed, $twice, $unordered) = split /\|/, query($node, qq{
-		SELECT (SELECT count(*) FROM t WHERE NOT EXISTS
+		SELECT (SELECT count(*) FROM $table t WHERE NOT EXISTS
 				(SELECT FROM seen s WHERE s.id = t.id AND reader = '$reader')),
 			(SELECT count(*) - count(DISTINCT id) FROM seen
 				WHERE reader = '$reader'),
@@ -188,7 +223,7 @@ foreach my $reader (@readers)
 		"$reader: each row was seen once, and in order");
 }
 is(query($node, 'SELECT count(*) FROM seen WHERE NOT EXISTS
-	(SELECT FROM t WHERE t.id = seen.id)'),
+	(SELECT FROM (TABLE t UNION ALL TABLE j UNION ALL TABLE y) a WHERE a.id = seen.id)'),
 	'0', 'nothing else was seen');
 
 # ---- single cases ----
@@ -341,15 +376,17 @@ my $id = $a->query_safe('SELECT snowflake_currval()');
 $pid = $a->query_safe('SELECT pg_backend_pid()');
 my $holders = "SELECT pid = $pid, gid IS NULL, database = (SELECT oid FROM pg_database
 	WHERE datname = 'postgres'), since <= now(), lowest_id <= $id,
-	lowest_id > (SELECT max(id) FROM t), lowest_shard_id FROM snowflake_horizon_holders";
+	lowest_id > (SELECT max(id) FROM t), lowest_time FROM snowflake_horizon_holders";
 is(query($node, $holders), 't|t|t|t|t|t|', 'who holds the horizon');
 my $seen = "SELECT pid = $pid, database IS NOT NULL, since IS NOT NULL,
 	lowest_id IS NOT NULL FROM snowflake_horizon_holders";
 is(query($node, "SET ROLE somebody; $seen"), 't|t|f|f', '... as others see it');
 is(query($node, "SET ROLE watcher; $seen"), 't|t|t|t', '... and who may see all');
-$a->query_safe('SELECT snowflake_shard_nextval(5)');
-is(query($node, 'SELECT lowest_shard_id > 0 FROM snowflake_horizon_holders'),
-	't', '... with the IDs of shards');
+$id = $a->query_safe('SELECT snowflake_shard_nextval(5)');
+is(query($node, "SELECT lowest_time <= snowflake_timestamp($id, 'instagram'),
+		lowest_time > snowflake_timestamp($id, 'instagram') - interval '1 min'
+		FROM snowflake_horizon_holders"),
+	't|t', '... with the time of the IDs of shards');
 $a->query_safe('COMMIT');
 is(query($node, 'SELECT count(*) FROM snowflake_horizon_holders'), '0',
 	'nobody holds it');
@@ -479,6 +516,76 @@ set_clock($node, 40);
 refused($node, 'SELECT snowflake_shard_horizon(50)', '55000',
 	qr/this server may not issue IDs for shard 50/, 'a shard of another server');
 
+# ---- other layouts ----
+
+# Check which rows a feed of the table j or y delivers.
+sub layout_delivers
+{
+	my ($in, $table, $expected, $name) = @_;
+	my $layout = { j => 'javascript', y => 'sonyflake' }->{$table};
+	my $sql = "SELECT string_agg(c::text, ' ' ORDER BY id) FROM $table
+		WHERE id < snowflake_horizon('$layout')";
+
+	is((ref $in ? $in->query_safe($sql) : query($node, $sql)), $expected, $name);
+	return;
+}
+
+anew();
+query($node, "INSERT INTO $_ (c) VALUES (1)") foreach 't', 'j', 'y';
+layout_delivers(undef, $_, '1', "the last row of an idle layout, $_") foreach 'j', 'y';
+my $ahead = 40;
+foreach my $table ('j', 'y')
+{
+	set_clock($node, ++$ahead);		# a later tick of either
+	$a->query_safe("BEGIN; INSERT INTO $table (c) VALUES (2)");
+	$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+	query($node, "INSERT INTO $table (c) VALUES (3)");
+	layout_delivers(undef, $table, '1', "a transaction holds its layout back, $table");
+	delivers(undef, '1', '... and not the configured one');
+	$a->query_safe('COMMIT');
+	layout_delivers($b, $table, '1', '... for an older snapshot until that ends');
+	$b->query_safe('COMMIT');
+	layout_delivers($b, $table, '1 2 3', '... and no longer');
+}
+
+# one low-water mark for layouts of different ticks
+set_clock($node, ++$ahead);
+$a->query_safe('BEGIN; INSERT INTO j (c) VALUES (4)');
+set_clock($node, ++$ahead);
+$a->query_safe('INSERT INTO y (c) VALUES (4)');
+query($node, "INSERT INTO $_ (c) VALUES (5)") foreach 'j', 'y';
+layout_delivers(undef, 'j', '1 2 3', 'who makes IDs of two layouts holds back the one');
+layout_delivers(undef, 'y', '1 2 3', '... and the other');
+is(query($node, q{SELECT lowest_id FROM snowflake_horizon_holders}), '',
+	'... and not the configured one');
+$a->query_safe('COMMIT');
+layout_delivers(undef, 'j', '1 2 3 4 5', '... until he ends');
+layout_delivers(undef, 'y', '1 2 3 4 5', '... for both');
+
+# one snapshot gets an answer for each layout
+$all = q{SELECT snowflake_horizon(), snowflake_horizon('snowflake'),
+	snowflake_horizon('javascript'), snowflake_horizon('sonyflake')};
+$b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
+$held = $b->query_safe($all);
+query($node, "INSERT INTO $_ (c) VALUES (6)") foreach 't', 'j', 'y';
+is($b->query_safe($all), $held, 'a snapshot gets the same answers for all layouts');
+$b->query_safe('COMMIT');
+my @held = split /\|/, $held;
+is($held[0], $held[1], 'the configured layout has one horizon, however it is named');
+is(query($node, "SELECT
+		(SELECT max(id) FROM j WHERE c = 5) < $held[2] AND $held[2] <= (SELECT id FROM j WHERE c = 6),
+		(SELECT max(id) FROM y WHERE c = 5) < $held[3] AND $held[3] <= (SELECT id FROM y WHERE c = 6)"),
+	't|t', '... and each other layout its own');
+
+refused($node, 'SELECT snowflake_horizon(NULL)', '22004',
+	qr/layout must not be null/, 'no layout');
+refused($node, q{SELECT snowflake_horizon('nothing')}, '22023',
+	qr/invalid layout: "nothing"/, 'what is no layout');
+refused($node, q{SELECT snowflake_horizon('instagram')}, '22023',
+	qr/a layout with the field "shard" makes no IDs of the node/, 'the layout of shards');
+refused($node, q{SELECT snowflake_horizon('timestamp:41 sequence:12')}, '55000',
+	qr/node id 1 does not fit the layout/, 'a layout without room for the node');
+
 # ---- what the horizon cannot cover ----
 
 anew();
@@ -496,12 +603,15 @@ delivers(undef, '1 3 2', 'so does that of an ID written by hand');
 
 anew();
 query($node, insert(1));
+query($node, "INSERT INTO $_ (c) VALUES (1)") foreach 'j', 'y';
 foreach my $how ('fast', 'immediate')
 {
 	$_->quit foreach $how eq 'fast' ? ($a, $b, $c) : ();
 	$node->stop($how);
 	start_with_clock($node, 45);
 	delivers(undef, '1', "an idle server after a stop, $how");
+	layout_delivers(undef, $_, '1', "... also the layout of $_, not used since")
+	  foreach 'j', 'y';
 	is(query($node, "SET default_transaction_read_only = on; $feed"), '1',
 		'... to who may only read');
 }
@@ -541,7 +651,7 @@ $standby->init_from_backup($node, 'backup', has_streaming => 1);
 start_with_clock($standby, 50);
 $c = $standby->background_psql('postgres', on_error_stop => 0);
 $c->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
-foreach my $call ('snowflake_horizon()', 'snowflake_shard_horizon(3)')
+foreach my $call ('snowflake_horizon()', q{snowflake_horizon('sonyflake')}, 'snowflake_shard_horizon(3)')
 {
 	refused($standby, "SELECT $call", '55000',
 		qr/recovery is in progress.*DETAIL: .*Only the primary.*HINT:  Connect to the primary/s,
@@ -573,7 +683,7 @@ $node->wait_for_subscription_sync($publisher, 's');
 $a = $publisher->background_psql('postgres');
 $a->query_safe('BEGIN; ' . insert(1));
 query($node, insert(2));
-my $ahead = query($node, 'SELECT snowflake_horizon()');
+$ahead = query($node, 'SELECT snowflake_horizon()');
 cmp_ok($a->query_safe('SELECT snowflake_currval()'), '<', $ahead,
 	'the horizon passes what another server has not sent yet');
 $a->query_safe('COMMIT');

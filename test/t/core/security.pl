@@ -168,7 +168,7 @@ snowflake_advance(bigint,boolean,text) v u -
 snowflake_clock() v r public
 snowflake_compose(timestamp with time zone,integer,integer) s s public
 snowflake_compose(timestamp with time zone,integer,integer,text,integer) i s public
-snowflake_convert(regclass,name,integer,boolean) v u public
+snowflake_convert(regclass,name,integer,boolean,text) v u public
 snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
 snowflake_currval() v r public
 snowflake_decode(bigint) s s public
@@ -176,6 +176,7 @@ snowflake_decode(bigint,text) i s public
 snowflake_drop_partitions(regclass,timestamp with time zone,text) v u public
 snowflake_encode(bigint,text) i s public
 snowflake_horizon() s r public
+snowflake_horizon(text) s r public
 snowflake_inspect(bigint) s s public
 snowflake_layouts() s s public
 snowflake_leases() v r public
@@ -184,13 +185,16 @@ snowflake_max_id(timestamp with time zone,text) i s public
 snowflake_min_id(timestamp with time zone) s s public
 snowflake_min_id(timestamp with time zone,text) i s public
 snowflake_nextval() v r public
+snowflake_nextval(text) v r public
 snowflake_nextval_batch(integer) v r public
+snowflake_nextval_batch(integer,text) v r public
 snowflake_node(bigint) s s public
 snowflake_node(bigint,text) i s public
 snowflake_node_conflicts(regclass,name,integer) v r public
 snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
+snowflake_ready(text) v r public
 snowflake_registry_init(text) v u -
 snowflake_registry_recover(interval,interval) v u -
 snowflake_registry_release(bigint) v u -
@@ -210,6 +214,7 @@ snowflake_timestamp(bigint,text) i s public
 snowflake_state.bound(text,"any") s s public
 snowflake_state.bound(text,"any",text) s s public
 snowflake_state.copy_nextval(internal) s r public
+snowflake_state.copy_nextval(text,internal) s r public
 snowflake_state.copy_shard_nextval(integer,internal) s r public
 snowflake_state.copy_support(internal) i s public
 snowflake_state.horizon_holders() v r public
@@ -219,6 +224,7 @@ snowflake_state.is_at_support(internal) i s public
 snowflake_state.layout(text) s s public
 snowflake_state.layout_support(internal) i s public
 snowflake_state.stat_get() v r public
+snowflake_state.stat_layouts() v r public
 END
 my $functions = qq{
 	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
@@ -249,6 +255,7 @@ is( query($node, qq{
 	FROM pg_class WHERE oid IN (SELECT objid $members AND classid = 'pg_class'::regclass)
 	ORDER BY relname COLLATE "C"}),
 	join("\n", 'pg_stat_snowflake|v|p|t|- SELECT',
+		'pg_stat_snowflake_layouts|v|p|t|- SELECT',
 		'snowflake_horizon_holders|v|p|t|- SELECT',
 		map { "snowflake_$_|S|p|t|- SELECT" }
 		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout)),
@@ -303,16 +310,17 @@ refused($node, "SET search_path = trap, pg_catalog; $_", 'P0001', qr/trapped/,
   foreach ('SELECT now()', 'SELECT 1::pg_catalog.int8 = 2::pg_catalog.int8');
 my @calls = (
 	'snowflake_nextval()', 'snowflake_nextval_batch(1)',
+	q{snowflake_nextval('twitter')}, q{snowflake_nextval_batch(1, 'twitter')},
 	'snowflake_shard_nextval(1)', 'snowflake_shard_nextval_batch(1, 1)',
-	'snowflake_currval()', 'snowflake_ready()',
+	'snowflake_currval()', 'snowflake_ready()', q{snowflake_ready('twitter')},
 	map({ ("snowflake_$_(1)", "snowflake_$_(1, 'twitter')") }
 		qw(decode timestamp node shard sequence)),
 	map({ ("snowflake_$_('2025-01-01')", "snowflake_$_('2025-01-01', 'twitter')") }
 		qw(min_id max_id)),
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
-	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()',
+	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
 	'snowflake_shard_horizon(1)', 'snowflake_state.horizon_holders()', 'snowflake_leases()', 'snowflake_clock()',
-	'snowflake_state.stat_get()', q{snowflake_state.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
+	'snowflake_state.stat_get()', 'snowflake_state.stat_layouts()', q{snowflake_state.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},
 	'snowflake_stat_reset()');

@@ -99,7 +99,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 22 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 23 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -109,7 +109,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, unique indexes, partitions, rows above',
+	  . 'layout, shard layout, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, unique indexes, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -164,7 +164,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 22 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 23 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 query($node, q{GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO mallory});
@@ -336,6 +336,44 @@ query($node, 'ALTER TABLE t DROP CONSTRAINT t_pkey');
 says($node, 'rows above', 'ok', qr/2 not looked at/, 'without an index');
 query($node, "DELETE FROM t WHERE id = $twin; ALTER TABLE t ADD PRIMARY KEY (id)");
 
+# keys of another layout than the configured one, which their default names
+my $js = q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '%s', 'javascript') + (%d << 5) RETURNING id};
+query($node, q{CREATE TABLE js (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'));
+	INSERT INTO js SELECT FROM generate_series(1, 100)});
+query($node, sprintf($js, '1 hour', 2));
+says($node, 'rows above', 'ok', qr/0 of 2 columns .*; 1 not looked at/, 'our own ones of another layout, and one of another node');
+$twin = query($node, sprintf($js, '1 hour', 1));
+says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\($twin, layout => 'javascript'\); .* no ID before \d{4}-/,
+	'one of ours');
+query($node, "DELETE FROM js WHERE id = $twin");
+$twin = query($node, sprintf($js, '2 days', 2));
+says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the column's default had another layout before/,
+	'one of another node that no clock explains');
+query($node, "DELETE FROM js WHERE id = $twin; INSERT INTO js VALUES (1::bigint << 60)");
+says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'one that is wider than the layout');
+query($node, q{ALTER TABLE js ALTER id SET DEFAULT snowflake_nextval('java' || 'script')});
+says($node, 'rows above', 'ok', qr/0 of 1 columns .*; 2 not looked at/, 'a layout that cannot be told');
+
+# a default that was changed to another layout
+query($node, q{DROP TABLE js; CREATE TABLE moved (id bigint PRIMARY KEY DEFAULT snowflake_nextval('sonyflake'));
+	INSERT INTO moved DEFAULT VALUES});
+says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'as the layout of the default has it');
+query($node, 'ALTER TABLE moved ALTER id SET DEFAULT snowflake_nextval()');
+says($node, 'rows above', 'warning', qr/: public.moved.id \(\d+, more than a day ahead\)/, 'new IDs will reach those that are there');
+query($node, q{ALTER TABLE moved ALTER id SET DEFAULT snowflake_nextval('twitter')});
+says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'a layout with larger IDs');
+query($node, q{INSERT INTO moved DEFAULT VALUES; ALTER TABLE moved ALTER id SET DEFAULT snowflake_nextval('discord')});
+says($node, 'rows above', 'error', qr/: public.moved.id \(\d+\)/, 'new ones of this node');
+query($node, 'DROP TABLE moved');
+query($node, q{CREATE TABLE days (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript')) PARTITION BY RANGE (id)});
+query($node, sprintf($partitions, '1 day', ('') x 2));
+says($node, 'partitions', 'warning', qr/public.days.id \(until/, 'partitions by keys of another layout');
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
+says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
+is(query($node, 'INSERT INTO days DEFAULT VALUES RETURNING tableoid::regclass'),
+	query($node, q{SELECT 'days_p' || to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM_DD')}), 'the one of now');
+query($node, 'DROP TABLE days');
+
 # a publisher with the same node id, whose IDs are ahead
 my $publisher = new_server('publisher', 'wal_level = logical');
 $publisher->start;
@@ -448,9 +486,9 @@ says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'once the
 query($node, q{CREATE TABLE t (id bigint PRIMARY KEY);
 	INSERT INTO t SELECT snowflake_max_id(clock_timestamp() - interval '1 h');
 	SELECT setval('snowflake_state.snowflake_mark', 1, false)}, database => 'far');
-says($node, 'mark', 'warning', qr/not set, though a configuration is recorded: .*SELECT snowflake_advance\(max\(id\)\) FROM/,
+says($node, 'mark', 'warning', qr/not set, though a configuration is recorded: .*SELECT max\(id\) FROM your_table; .*SELECT snowflake_advance\(ID\);/,
 	'one that is lost', database => 'far');
-says($node, 'recorded configuration', 'warning', qr/not in force.*SELECT snowflake_advance\(max\(id\)\) FROM/,
+says($node, 'recorded configuration', 'warning', qr/not in force.*SELECT max\(id\) FROM your_table; .*SELECT snowflake_advance\(ID\);/,
 	'without which a record is not in force', database => 'far');
 my $layout = query($node, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout}, database => 'far');
 query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1)
@@ -458,8 +496,12 @@ query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_v
 says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*set snowflake.layout.*SELECT snowflake_advance/,
 	'and is written over, if it is another one', database => 'far');
 query($node, "SELECT setval('snowflake_state.snowflake_recorded_layout', $layout)", database => 'far');
-query($node, query($node, q{SELECT replace(substring(remedy FROM 'SELECT snowflake_advance[^;]*;'), 'your_table', 't')
-	FROM snowflake_status() WHERE check_name = 'mark'}, database => 'far'), database => 'far');
+my ($largest, $advance) = split /\n/, query($node, q{
+	SELECT substring(remedy FROM 'SELECT max[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'
+	UNION ALL
+	SELECT substring(remedy FROM 'SELECT snowflake_advance[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'}, database => 'far');
+$largest = query($node, $largest =~ s/your_table/t/r, database => 'far');
+query($node, $advance =~ s/ID/$largest/r, database => 'far');
 is(complaints($node, database => 'far'), '', 'once the remedy is typed');
 query($node, 'DROP DATABASE far');
 
@@ -557,7 +599,7 @@ is(complaints($standby), '', 'a standby: nothing but ok');
 says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
 says($standby, 'node id', 'ok', qr/a standby makes no IDs; once it is promoted, it issues as 2\|/, 'and what it will be');
 is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
-	'lease, shard lease, clock offset, clock steps, drift, capacity, mark, databases, partitions, rows above',
+	'lease, shard lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, partitions, rows above',
 	'and what makes no sense there');
 $standby->stop;
 $node->stop;

@@ -118,12 +118,16 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	isnt(lease_of($b, 'node_id'), $node_id, 'with another node');
 	my $running = $b->background_psql('postgres');
 	my $before = $running->query('BEGIN; INSERT INTO t DEFAULT VALUES RETURNING id');
+	my $other = $running->query(q{SELECT snowflake_nextval('javascript')});
+	my $horizon_of_other = q{SELECT snowflake_horizon('javascript')};
 	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '<=', $before,
 		'the horizon is not beyond a transaction that runs');
+	cmp_ok(query($b, $horizon_of_other), '<=', $other, '... nor is that of another layout');
 	$running->query('COMMIT');
 	$running->quit;
 	cmp_ok(query($b, 'SELECT snowflake_horizon()'), '>', $before,
 		'and goes on when it has ended, with nobody else there');
+	cmp_ok(query($b, $horizon_of_other), '>', $other, '... as does that of the other layout');
 }
 
 $_->stop foreach $b, $registry;

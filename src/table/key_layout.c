@@ -1,0 +1,198 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_layout.c
+ *	  The layout of the IDs that a column's default makes: the default calls
+ *	  one of our functions, and may name a layout.
+ *
+ * The default is read as the catalogue has it, and not planned: that would run
+ * functions of the table's owner.  So the name of a layout must be a constant.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "table/key_layout.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_attrdef.h"
+#include "catalog/pg_depend.h"
+#include "catalog/pg_proc.h"
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
+#include "query/layout_arg.h"
+#include "runtime/settings.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* Return the expression of a column's default, or NULL. */
+static Node *
+read_default(Oid relation, AttrNumber number)
+{
+	Relation	catalog = table_open(AttrDefaultRelationId, AccessShareLock);
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	Node	   *expression = NULL;
+
+	ScanKeyInit(&key[0], Anum_pg_attrdef_adrelid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(relation));
+	ScanKeyInit(&key[1], Anum_pg_attrdef_adnum, BTEqualStrategyNumber,
+				F_INT2EQ, Int16GetDatum(number));
+	scan = systable_beginscan(catalog, AttrDefaultIndexId, true, NULL, 2, key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+	{
+		bool		isnull;
+		Datum		tree = heap_getattr(tuple, Anum_pg_attrdef_adbin,
+										RelationGetDescr(catalog), &isnull);
+
+		if (!isnull)
+			expression = stringToNode(TextDatumGetCString(tree));
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return expression;
+}
+
+typedef struct Search
+{
+	Oid			extension;
+	FuncExpr   *call;			/* the first one of a function of ours */
+	bool		is_shard;
+} Search;
+
+static bool
+find_call(Node *node, void *arg)
+{
+	Search	   *search = arg;
+	char	   *name = NULL;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr))
+		name = get_func_name(((FuncExpr *) node)->funcid);
+	search->is_shard = name != NULL &&
+		strcmp(name, "snowflake_shard_nextval") == 0;
+	if (name != NULL &&
+		(search->is_shard || strcmp(name, "snowflake_nextval") == 0) &&
+		getExtensionOfObject(ProcedureRelationId,
+							 ((FuncExpr *) node)->funcid) == search->extension)
+	{
+		search->call = (FuncExpr *) node;
+		return true;
+	}
+	return expression_tree_walker(node, find_call, arg);
+}
+
+/* Read the layout that snowflake_nextval(layout) names. */
+static bool
+read_name(SfKeyLayout *key, Node *argument)
+{
+	Const	   *name;
+
+	if (IsA(argument, NamedArgExpr))
+		argument = (Node *) ((NamedArgExpr *) argument)->arg;
+	name = (Const *) argument;
+	if (!IsA(argument, Const) || name->constisnull ||
+		name->consttype != TEXTOID)
+		return false;
+	key->name = TextDatumGetCString(name->constvalue);
+	if (sf_layout_arg_parse(&key->layout, DatumGetTextPP(name->constvalue)))
+		return true;
+	if (strcmp(key->name, "node") != 0)
+		return false;
+	key->name = NULL;
+	key->layout = sf_node_layout;
+	return true;
+}
+
+/*
+ * Find the layout of the IDs that a column's default makes; return false if it
+ * makes none, or if their layout cannot be told.  "function" is a function of
+ * this extension.
+ */
+bool
+sf_key_layout_find(SfKeyLayout *key, Oid function, Oid relation,
+				   AttrNumber number)
+{
+	Search		search = {
+		.extension = getExtensionOfObject(ProcedureRelationId, function)
+	};
+
+	memset(key, 0, sizeof(*key));
+	if (!OidIsValid(search.extension) ||
+		!find_call(read_default(relation, number), &search))
+		return false;
+	key->is_shard = search.is_shard;
+	if (!key->is_shard && search.call->args != NIL)
+	{
+		key->is_hidden = !read_name(key, linitial(search.call->args));
+		return !key->is_hidden;
+	}
+	key->layout = key->is_shard ? sf_shard_layout : sf_node_layout;
+	return true;
+}
+
+/* Throw SQLSTATE 22023 if the default has a layout that cannot be told. */
+void
+sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
+{
+	if (key->is_hidden)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("layout of the IDs of \"%s\" cannot be told",
+						get_rel_name(relation)),
+				 errdetail("The default of the column does not name a layout by a literal."),
+				 errhint("Name it so: ALTER TABLE ... SET DEFAULT snowflake_nextval('javascript'); Functions for partitions also take it as their argument \"layout\".")));
+}
+
+/*
+ * Return true if a column of this database has a default that names this
+ * layout.  "function" is a function of this extension.
+ */
+bool
+sf_key_layout_is_used(const SfLayout *layout, Oid function)
+{
+	Oid			types[] = {TEXTOID};
+	Oid			schema = get_func_namespace(function);
+	oidvector  *vector = buildoidvector(types, 1);
+	Oid			called = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+										 CStringGetDatum("snowflake_nextval"),
+										 PointerGetDatum(vector),
+										 ObjectIdGetDatum(schema));
+	Relation	catalog = table_open(DependRelationId, AccessShareLock);
+	ScanKeyData key[2];
+	SysScanDesc scan;
+	HeapTuple	tuple;
+	bool		is_used = false;
+
+	ScanKeyInit(&key[0], Anum_pg_depend_refclassid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(ProcedureRelationId));
+	ScanKeyInit(&key[1], Anum_pg_depend_refobjid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(called));
+	scan = systable_beginscan(catalog, DependReferenceIndexId, true, NULL, 2,
+							  key);
+	while (!is_used && HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_depend depend = (Form_pg_depend) GETSTRUCT(tuple);
+		ObjectAddress column;
+		SfKeyLayout found;
+
+		if (depend->classid != AttrDefaultRelationId)
+			continue;
+		column = GetAttrDefaultColumnAddress(depend->objid);
+		is_used = sf_key_layout_find(&found, function, column.objectId,
+									 column.objectSubId) &&
+			sf_layout_is_same(&found.layout, layout);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return is_used;
+}

@@ -1,0 +1,28 @@
+/*-------------------------------------------------------------------------
+ *
+ * key_layout.h
+ *	  The layout of the IDs that a column's default makes.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_KEY_LAYOUT_H
+#define SF_KEY_LAYOUT_H
+
+#include "access/attnum.h"
+#include "layout/layout.h"
+
+typedef struct SfKeyLayout
+{
+	SfLayout	layout;			/* unset without shared memory, unless it has
+								 * a name */
+	bool		is_shard;
+	bool		is_hidden;		/* the default names no literal */
+	const char *name;			/* as in the default; NULL: configured */
+} SfKeyLayout;
+
+extern bool sf_key_layout_find(SfKeyLayout *key, Oid function, Oid relation,
+							   AttrNumber number);
+extern void sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation);
+extern bool sf_key_layout_is_used(const SfLayout *layout, Oid function);
+
+#endif							/* SF_KEY_LAYOUT_H */

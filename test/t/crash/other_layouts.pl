@@ -1,0 +1,232 @@
+# Layouts that calls name: their counters in crashes, in races, and with leases. This
+# needs a library built with fault points.
+#
+# takes: 25 s
+# needs: fault_points
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use LeaseTest;
+use SnowflakeTest;
+
+my $next = q{SELECT snowflake_nextval('javascript')};
+my $node = new_server('main', 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',
+	'snowflake.max_clock_wait = 60s', 'snowflake.max_clock_drift = 1s', 'restart_after_crash = off',
+	'autovacuum = off');
+my $offset = 0;
+
+start_with_clock($node, '+0');
+query($node, 'CREATE EXTENSION snowflake');
+
+# Make so many IDs at once that the counter of this layout is a second ahead of the
+# clock, and those of the others are not. Return the last.
+sub run_ahead
+{
+	my ($server) = @_;
+
+	return query($server, q{SELECT max(id) FROM snowflake_nextval_batch(31000, 'javascript') AS id});
+}
+
+# Start again with a clock that is earlier by a second.
+sub start_earlier
+{
+	$offset -= 1;
+	start_with_clock($node, $offset);
+	return;
+}
+
+# Start a statement in a session with a fault, and wait until the session is frozen.
+sub freeze
+{
+	my ($fault, $statement) = @_;
+	my $name = $fault =~ tr/a-z//cdr . int rand 1e9;
+	my $frozen = { out => '', err => '' };
+
+	$frozen->{handle} = IPC::Run::start(
+		[
+			'psql', '-XAtq', '-d', $node->connstr('postgres') . " application_name=$name",
+			'-c', "SET snowflake.fault = '$fault stop'", '-c', $statement
+		],
+		'>', \$frozen->{out}, '2>', \$frozen->{err});
+	foreach (1 .. 1000)
+	{
+		my $pid = query($node, "SELECT pid FROM pg_stat_activity WHERE application_name = '$name'");
+
+		if ($pid && slurp_file("/proc/$pid/stat") =~ /\) T /)
+		{
+			$frozen->{pid} = $pid;
+			return $frozen;
+		}
+		usleep(20_000);
+	}
+	die "nobody stops at $fault";
+}
+
+# Let it go on to its end, and return what it printed.
+sub thaw
+{
+	my ($frozen) = @_;
+
+	kill 'CONT', $frozen->{pid};
+	$frozen->{handle}->finish;
+	die $frozen->{err} if $frozen->{err} ne '';
+	chomp $frozen->{out};
+	return $frozen->{out};
+}
+
+# ---- one life after another ----
+
+# snowflake_ready() loads the mark, and does not wait for the clock to reach it.
+
+my $last = run_ahead($node);
+lose_power($node);
+start_earlier();
+query($node, 'SELECT snowflake_ready()');
+my $id = query($node, $next);
+cmp_ok($id, '>', $last, 'power lost, the mark loaded before the layout is named: above all before');
+
+$last = run_ahead($node);
+$node->stop('immediate');
+start_earlier();
+$id = query($node, $next);
+cmp_ok($id, '>', $last, 'an immediate stop, by the shutdown file: above all before');
+
+# ---- a slot is taken while the mark is loaded ----
+
+# another session finds the slot of one that has not raised the counter yet
+$last = run_ahead($node);
+lose_power($node);
+start_earlier();
+query($node, 'SELECT snowflake_ready()');
+my $frozen = freeze('layout-taken', $next);
+$id = query($node, $next);
+cmp_ok($id, '>', $last, 'a slot that another session has just taken: above all before');
+cmp_ok(thaw($frozen), '>', $id, '... and that session goes on above');
+
+# a mark that is loaded raises the counters in use
+query($node, 'CREATE DATABASE two');
+query($node, 'CREATE EXTENSION snowflake', database => 'two');
+my $mark = query($node, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 4000)},
+	database => 'two');
+my $least = query($node, "SELECT snowflake_min_id(to_timestamp($mark / 1000.0), 'javascript')");
+cmp_ok(query($node, $next, database => 'two'), '>=', $least, 'a mark that is loaded raises a counter in use');
+
+# ---- two sessions name a new layout at once ----
+
+my $coarse = 'timestamp:40 node:4 sequence:12 tick:1000ms epoch:2020-01-01';
+my @both = map { freeze('layout-missed', "SELECT snowflake_nextval('$coarse')") } 1, 2;
+my @ids = map { thaw($_) } @both;
+isnt($ids[0], $ids[1], 'two sessions that name a new layout at once get different IDs');
+like(query($node, q{SELECT snowflake_nextval('sonyflake')}), qr/^\d+$/, 'and it takes one slot');
+refused($node, q{SELECT snowflake_nextval('pgedge')}, '53400',
+	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 4, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-01-01".*HINT:  Increase snowflake\.max_layouts/s,
+	'one more than there is room for');
+like(query($node, $next), qr/^\d+$/, 'those in use go on');
+is(query($node, q{SELECT status, found FROM snowflake_status() WHERE check_name = 'other layouts'}),
+	'warning|4 of 4 (snowflake.max_layouts) are in use', 'and the status says that there is no room');
+
+# IDs in the tick after the clock's do not extend the mark again and again
+query($node, "SELECT count(*) FROM snowflake_nextval_batch(4096, '$coarse')");
+my $extensions = query($node, 'SELECT mark_extensions FROM pg_stat_snowflake');
+query($node, qq{DO \$\$ BEGIN
+	FOR i IN 1..100 LOOP PERFORM snowflake_nextval('$coarse'); PERFORM pg_sleep(0.001); END LOOP;
+END \$\$});
+cmp_ok(query($node, 'SELECT mark_extensions FROM pg_stat_snowflake') - $extensions, '<', 20,
+	'ticks of a second: few extensions of the mark');
+
+# killed with a slot taken
+$last = run_ahead($node);
+lose_power($node);
+start_earlier();
+my $killed = freeze('layout-taken', $next);
+kill 'KILL', $killed->{pid};
+eval { $killed->{handle}->finish };
+my $tries = 0;
+while (-e $node->data_dir . '/postmaster.pid')
+{
+	die 'the server does not end' if ++$tries > 3000;
+	usleep(20_000);
+}
+$node->stop('immediate', fail_ok => 1);
+start_earlier();
+cmp_ok(query($node, $next), '>', $last, 'killed with a slot taken: above all before');
+
+# ---- long ticks ----
+
+# the mark reaches the end of a tick that is longer than the reserve
+$node->append_conf('postgresql.conf', "snowflake.reserve = 100ms\nsnowflake.max_clock_drift = 5ms");
+$node->restart;
+@ids = split /\n/, query($node, "SELECT snowflake_nextval('$coarse') FROM generate_series(1, 5000)");
+check_ids('ticks of a second', \@ids);
+$mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+cmp_ok(query($node, "SELECT extract(epoch FROM snowflake_timestamp($ids[-1], '$coarse')) * 1000 + 1000"),
+	'<=', $mark, 'the mark is at or above the end of their tick');
+$node->stop;
+
+# ---- leases ----
+
+my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
+my ($registry) = new_registry($layout);
+grant_registry();
+query($registry, "SELECT snowflake_registry.init('$layout')");
+my @settings = ("snowflake.node_id = '1'", 'snowflake.max_clock_drift = 1s', 'snowflake.lease_reserve = 8s');
+my $holder = start_holder('holder', @settings);
+wait_for_lease($holder, "state = 'held'");
+
+# no ID goes beyond the end of its layout, which is reached while the lease lasts
+my $short = 'timestamp:20 node:1 sequence:12 epoch:' . (clock_ms($holder) - 2**20 + 2500);
+like(query($holder, qq{
+	DO \$\$
+	DECLARE
+		id bigint;
+	BEGIN
+		BEGIN
+			LOOP
+				id := snowflake_nextval('$short');
+				PERFORM pg_sleep(0.05);
+			END LOOP;
+		EXCEPTION WHEN SQLSTATE '2200H' THEN NULL;
+		END;
+		PERFORM set_config('made.last', id::text, false);
+	END \$\$;
+	SELECT current_setting('made.last')::bigint < 2::bigint ^ 33}),
+	qr/^t$/, 'no ID beyond the end of a layout');
+
+# the heir's clock is behind, so that it does not begin late by itself
+my $heir = new_holder('heir', @settings);
+start_with_clock($heir, '-3');
+query($heir, 'CREATE EXTENSION snowflake');
+$last = run_ahead($holder);
+$holder->stop;
+wait_for_lease($heir, "state = 'held'");
+cmp_ok(query($heir, $next), '>', $last,
+	'a lease that is given back: the next holder begins above the IDs of every layout');
+
+# no tick goes beyond the end of the lease
+query($heir, 'ALTER SYSTEM SET snowflake.lease_wait = 0');
+$heir->reload;
+query($heir, 'SELECT pg_reload_conf()');
+$registry->stop('immediate');
+my $until = query($heir, q{SELECT extract(epoch FROM until) * 1000 FROM snowflake_leases() WHERE kind = 'node'});
+my $out = '';
+my $calls = 0;
+while (++$calls < 2000)
+{
+	my ($status, $stdout, $stderr) = $heir->psql('postgres', "SELECT snowflake_nextval('$coarse')");
+
+	last if $status != 0 && $stderr =~ /no lease of a node id/;
+	die $stderr if $status != 0;
+	$out = $stdout;
+	$until = query($heir, q{SELECT coalesce(max(extract(epoch FROM until) * 1000), 0) FROM snowflake_leases() WHERE kind = 'node'}) || $until;
+	usleep(10_000);
+}
+cmp_ok(query($heir, "SELECT extract(epoch FROM snowflake_timestamp($out, '$coarse')) * 1000 + 1000"), '<=', $until,
+	'no tick of a second goes beyond the end of the lease');
+$heir->stop;
+
+done_testing();
