@@ -20,6 +20,7 @@
 
 #include "access/relation.h"
 #include "admin/node_conflicts.h"
+#include "base/clock.h"
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_proc.h"
@@ -527,6 +528,45 @@ find_node(uint32 *node, const char **remedy)
 						  sf_node_find(node, &last, reason, sizeof(reason)));
 }
 
+/* Return true if calls for IDs of this layout are refused now. */
+static bool
+is_refused(const SfLayout *layout, bool has_node, uint32 node)
+{
+	int64		tick = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
+
+	return (has_node && (uint64) node >> layout->node_bits != 0) ||
+		tick < layout->epoch_tick || tick >= layout->end_tick;
+}
+
+/* Report defaults in a layout in which this server can make no IDs. */
+static void
+put_layouts(ReturnSetInfo *result, const Columns *columns)
+{
+	Names		names = {.n = 0};
+	int			seen = 0;
+	uint32		node;
+	const char *remedy;
+	bool		has_node = find_node(&node, &remedy);
+
+	if (sf_status_standby(result, "column layouts"))
+		return;
+	for (int i = 0; i < columns->n; i++)
+	{
+		const Column *column = &columns->column[i];
+
+		if (!makes_node_ids(column))
+			continue;
+		seen++;
+		if (is_refused(&column->key.layout, has_node, node))
+			name_column(&names, column->shown);
+	}
+	put_names(result, "column layouts", SF_STATUS_ERROR,
+			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now: inserts fail", node) :
+			  "have a default in a layout whose time is not now: inserts fail",
+			  &names, seen, 0,
+			  "Name another layout in the default: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); Or set a smaller snowflake.node_id, and restart the server.");
+}
+
 /* Look for IDs of other servers: ours lie below the mark, loaded or not. */
 static void
 put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
@@ -572,6 +612,8 @@ sf_status_tables(ReturnSetInfo *result, Oid function)
 		return;
 	}
 	put_types(result, &columns);
+	if (sf_shmem != NULL)
+		put_layouts(result, &columns);
 	put_indexes(result, &columns);
 	if (sf_shmem != NULL)
 		put_partitions(result, &columns);

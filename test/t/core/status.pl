@@ -99,7 +99,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 23 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 24 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -109,7 +109,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, unique indexes, partitions, rows above',
+	  . 'layout, shard layout, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, column layouts, unique indexes, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -123,6 +123,7 @@ says($node, @$_) foreach (
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
 	[ 'privileges', 'ok', qr/only the extension's owner/, 'nobody else' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
+	[ 'column layouts', 'ok', qr/0 of 1 columns/, 'the shard has its own' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
 	[ 'partitions', 'ok', qr/0 of 0 columns/, 'none' ],
 	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
@@ -164,7 +165,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 23 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 24 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 query($node, q{GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO mallory});
@@ -183,6 +184,14 @@ query($node, q{
 says($node, 'column types', 'error',
 	qr/5 of 8 columns .*: public.narrow.a, public.narrow.b, public.narrow.c, public.narrow.d, public.narrow.e\|/,
 	'too narrow, whichever function makes the IDs');
+query($node, q{CREATE TABLE unfit (a bigint UNIQUE DEFAULT snowflake_nextval('mastodon'),
+	b bigint UNIQUE DEFAULT snowflake_nextval('timestamp:31 node:10 sequence:12 epoch:1990-01-01'),
+	c bigint UNIQUE DEFAULT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2190-01-01'),
+	d bigint UNIQUE DEFAULT snowflake_nextval('javascript'))});
+says($node, 'column layouts', 'error',
+	qr/3 of \d+ columns .* for node id 1, .*: inserts fail: public.unfit.a, public.unfit.b, public.unfit.c\|/,
+	'layouts in which this server makes no IDs');
+query($node, q{DROP TABLE unfit});
 query($node, q{DROP TABLE narrow;
 	CREATE SCHEMA ours;
 	CREATE FUNCTION ours.snowflake_nextval() RETURNS bigint LANGUAGE C AS '$libdir/snowflake', 'snowflake_next_id';
@@ -599,7 +608,7 @@ is(complaints($standby), '', 'a standby: nothing but ok');
 says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
 says($standby, 'node id', 'ok', qr/a standby makes no IDs; once it is promoted, it issues as 2\|/, 'and what it will be');
 is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
-	'lease, shard lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, partitions, rows above',
+	'lease, shard lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, column layouts, partitions, rows above',
 	'and what makes no sense there');
 $standby->stop;
 $node->stop;
