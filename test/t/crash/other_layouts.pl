@@ -1,7 +1,7 @@
 # Layouts that calls name: their counters in crashes, in races, and with leases. This
 # needs a library built with fault points.
 #
-# takes: 25 s
+# takes: 35 s
 # needs: fault_points
 use strict;
 use warnings FATAL => 'all';
