@@ -13,7 +13,6 @@ BEGIN READ ONLY;
 SELECT snowflake_ready('javascript');
 ROLLBACK;
 SELECT snowflake_ready('javascript') AS ready, snowflake_ready(NULL) AS unknown;
-SELECT snowflake_ready('timestamp:41 node:2 sequence:12');
 SELECT snowflake_ready('instagram');
 SELECT snowflake_ready('nonsense');
 BEGIN READ ONLY;

@@ -51,9 +51,9 @@ DROP TABLE api_keys;
 
 -- statistics: one row for each layout in use; snowflake_layouts() has those without a name, too
 SELECT layout, ids > 0 AS has_ids, last_timestamp > now() - interval '5 min' AS is_new, layout_end > now() AS lasts
-FROM pg_stat_snowflake_layouts WHERE ids > 0;
+FROM pg_stat_snowflake_layouts WHERE ids > 0 ORDER BY layout COLLATE "C";
 SELECT sum(l.ids) = min(s.node_ids) AS all_of_them FROM pg_stat_snowflake_layouts l, pg_stat_snowflake s;
-SELECT name, configured, tick_ms FROM snowflake_layouts() WHERE name ~ ' ';
+SELECT name, configured, tick_ms FROM snowflake_layouts() WHERE name ~ ' ' ORDER BY name COLLATE "C";
 
 -- what cannot be
 SELECT snowflake_nextval(NULL);
@@ -63,6 +63,8 @@ SELECT snowflake_nextval('instagram');
 SELECT snowflake_nextval('shard');
 SELECT snowflake_nextval('mastodon');
 SELECT snowflake_nextval('timestamp:41 node:2 sequence:12');
+SELECT snowflake_ready('timestamp:41 node:2 sequence:12');
+SELECT snowflake_horizon('mastodon');
 SELECT snowflake_nextval('timestamp:41 node:10');
 SELECT snowflake_nextval('timestamp:31 node:10 sequence:12 epoch:1990-01-01');
 SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2190-01-01');
