@@ -180,7 +180,7 @@ look_up(FmgrInfo *flinfo, const text *name)
  * snowflake_nextval(layout text) returns bigint
  *
  * Return the next ID of this node in a layout: a preset's name, fields, or
- * 'node' for snowflake.layout.  Besides the errors of snowflake_nextval():
+ * 'node' for snowflake.layout.  Throws what snowflake_nextval() throws, and
  * SQLSTATE 22004 (null), 22023 (not a layout, or one with shards), 53400 (too
  * many layouts), 55000 (the node id does not fit the layout).
  */
