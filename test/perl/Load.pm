@@ -1,6 +1,7 @@
 # Clients that ask for IDs until they are stopped, and write each ID into a file. Some
 # commit, some roll back, and some only select; they make single IDs, batches, IDs of
-# shards, and IDs of two other layouts, one of which has ticks of 10 ms. Every second client has synchronous_commit off.
+# shards, and IDs of two other layouts, one of which has ticks of 10 ms. Every second
+# client has synchronous_commit off, so a crash loses what it has committed last.
 package Load;
 
 use strict;
@@ -52,10 +53,11 @@ sub load_tables
 }
 
 # Start $n clients on a database. IDs of the node's counter go to one group of the
-# checker, IDs of shards to another, and those of each other layout, too; if $group is a list, to two groups for each
-# name in it. The shards are $shard and the next one. With a pace, each client pauses
-# for that many seconds after each statement, which leaves the machine time for other
-# things. The clients are of these kinds, or of all.
+# checker, IDs of shards to another, and those of each other layout to one of its own.
+# If $group is a list, this holds for each name in it. The shards are $shard and the
+# next one. With a pace, each client pauses for that many seconds after each statement,
+# which leaves the machine time for other things. The clients are of these kinds, or of
+# all.
 sub start_load
 {
 	my ($checker, $group, $connstr, $n, $shard, $pace, @kinds) = @_;
@@ -150,17 +152,16 @@ sub count
 	return scalar(my @ids = $self->ids);
 }
 
-# Return how much the clients have written, and whether each counter gave an ID.
+# Return how much the clients have written, and whether each has got an ID.
 sub _bytes
 {
 	my ($self) = @_;
-	my %bytes;
+	my @bytes = map { -s $_->{out} } @{ $self->{clients} };
 
-	$bytes{ $_->{counter} } += -s $_->{out} foreach @{ $self->{clients} };
-	return (sum(values %bytes), min(values %bytes) >= 20);
+	return (sum(@bytes), min(@bytes) >= 20);
 }
 
-# Wait until the clients have $n more IDs, and at least one from each counter.
+# Wait until the clients have $n more IDs, and each has at least one.
 sub more
 {
 	my ($self, $n) = @_;

@@ -70,6 +70,16 @@ sub load_behind
 	return;
 }
 
+# Commit a row, and return when a crash does not lose it. Half of the load's rows are
+# of asynchronous commits.
+sub keep_row
+{
+	my ($node, $checker, $group) = @_;
+
+	$checker->saw("$group, node", query($node, 'INSERT INTO t DEFAULT VALUES RETURNING id'));
+	return;
+}
+
 # Check the tables of the old primary. It is started alone, and stays up.
 sub alone
 {
@@ -104,6 +114,7 @@ foreach my $sync (1, 0)
 		my $load =
 		  start_load($checker, $name, $primary->connstr('postgres'), 8);
 		$load->more(5000);
+		keep_row($primary, $checker, $name);
 		$primary->stop('immediate');
 		$load->finish;
 		set_clock($standby, -$lag);
@@ -244,6 +255,7 @@ foreach my $sync (1, 0)
 
 	my $middle = query($primary, 'SELECT pg_current_wal_insert_lsn()');
 	$load->more(5000);
+	keep_row($primary, $checker, 'all');
 	# otherwise the WAL after that point might not be on disk yet
 	query($primary, 'CHECKPOINT');
 	$primary->stop('immediate');
