@@ -110,9 +110,10 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 
 /*
  * The name of the memory context in which COPY FROM plans defaults; see
- * copy_default.c.  No context has the name for majors that we have not seen.
+ * copy_default.c.  No context has the name for majors that we have not seen:
+ * of 20, we saw the development branch of August 2026.
  */
-#if PG_VERSION_NUM < 200000
+#if PG_VERSION_NUM < 210000
 #define SF_COPY_CONTEXT		"COPY"
 #else
 #define SF_COPY_CONTEXT		""
