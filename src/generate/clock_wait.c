@@ -77,8 +77,9 @@ refuse_frozen(int64 wall_ms, int64 real_ms)
 }
 
 /*
- * Record a step back of the clock.  Usually the mark notices steps, but it is
- * not moved before the clock has come near.
+ * Record that the clock stepped back.  Usually a session notices a step when
+ * it moves the mark, but no session moves the mark while the clock is far
+ * behind.
  */
 static void
 see_step(void)
@@ -116,13 +117,13 @@ sf_clock_wait_refuse(const SfDelay *delay)
 }
 
 /*
- * Throw an error if the wall clock stands still.  The evidence is a series of
- * looks at each of which it had advanced by less than half as much as the time
- * since boot.  One look alone proves nothing: the process may have lost the
- * processor for long, and the clock may have been set back by less than that.
+ * Throw an error if the wall clock stands still.  It does if at several looks
+ * in a row it had advanced by less than half as much as the time since boot.
+ * One such look proves nothing: the process may have lost the processor for
+ * long, and the clock may have been set back by less than that time.
  *
- * For the same reason the caller's reading may be old.  So both clocks are
- * read here, at one time.
+ * Because the process may have lost the processor, the caller's reading may be
+ * old.  So read both clocks here, at one time.
  */
 static void
 look_at_clock(SfDelay *delay)
@@ -132,7 +133,7 @@ look_at_clock(SfDelay *delay)
 	int64		boot_ms = wall_ms - offset_ms;
 	int64		step_ms = wall_ms - delay->last_wall_ms;
 
-	/* too soon to tell, by clocks that count in ms */
+	/* too soon: clocks that count in ms cannot tell yet */
 	if (delay->asleep && boot_ms - delay->last_boot_ms < LOOK_FROM_MS)
 		return;
 	if (!delay->asleep || step_ms < 0 ||
@@ -155,9 +156,10 @@ look_at_clock(SfDelay *delay)
 }
 
 /*
- * End a wait that takes too long.  It begins when the clock is found to be
- * behind.  It is over when the clock has reached the time waited for, although
- * the clock may be behind again: other sessions have made IDs meanwhile.
+ * Throw an error if the wait takes too long.  A wait begins when the clock is
+ * found to be behind the next ID.  It is over when the clock has reached that
+ * ID's time.  If other sessions have made IDs meanwhile, the clock is behind
+ * again, and another wait begins.
  */
 static void
 check_end(SfDelay *delay)
@@ -173,9 +175,8 @@ check_end(SfDelay *delay)
 }
 
 /*
- * Sleep a piece of the time until the next ID is no further ahead of the clock
- * than allowed.  Throws 58000 if the wait is too long, or if the clock does
- * not get there.
+ * Sleep for a part of the time until the clock permits the next ID.  Throws
+ * 58000 if the wait is too long, or if the clock stands still.
  *
  * At the layout's capacity, a call sleeps for the rest of a tick.  If it wakes
  * up late, the missed part of the next tick is not lost: the drift covers it.

@@ -8,11 +8,12 @@
 #ifndef SF_CLOCK_WAIT_H
 #define SF_CLOCK_WAIT_H
 
-/* A call that is too far ahead of the clock, or has no lease. */
+/* The waits of one call: for the clock, or for a lease. */
 typedef struct SfDelay
 {
-	uint64		lease;			/* or sf_shard_end(), at the last look */
-	int64		unleased_ms;	/* monotonic; 0: not missed yet */
+	uint64		lease;			/* at the last look; of shards sf_shard_end() */
+	int64		unleased_ms;	/* since when the lease is missing, monotonic;
+								 * 0: it was not waited for */
 
 	/* At the last look: */
 	int64		wall_us;		/* the wall clock, Unix microseconds */
@@ -25,14 +26,14 @@ typedef struct SfDelay
 
 	/*
 	 * At the last sleep, with times since boot.  The caller sets all to 0
-	 * first, and is awake again when it meets another obstacle than the
-	 * clock.
+	 * first.  When it meets another obstacle than the clock, it calls
+	 * sf_clock_wait_over().
 	 */
 	bool		asleep;
 	int64		last_wall_ms;
 	int64		last_boot_ms;
-	bool		behind;			/* because of the clock, not of a full
-								 * sequence */
+	bool		behind;			/* the clock is behind; false if the sequence
+								 * of a tick is full */
 	int64		behind_from_ms;
 
 	/* since the wall clock last advanced as it should */

@@ -4,8 +4,8 @@
  *	  Lets COPY FROM insert many rows at a time, where a default makes IDs.
  *
  * COPY collects rows, and writes those of a page with one WAL record.  It does
- * not if a default calls a volatile function, which might look for the rows
- * that are collected and not in the table yet.  Only nextval() is exempt.  Our
+ * not collect them if a default calls a volatile function: that function might
+ * look for rows that are not in the table yet.  Only nextval() is exempt.  Our
  * functions do not look at tables either.  So COPY is given another function,
  * which runs the same C function and is declared STABLE:
  *
@@ -17,9 +17,9 @@
  * default once, and gives one ID to all rows.  Citus sends expressions to
  * other servers.  COPY is recognized by two things: it plans an expression and
  * no query, so there is no PlannerInfo, and it does so in a memory context
- * that BeginCopyFrom() has named.  Without both a default stays as it is: then
- * COPY is slower, and as correct.  The result lives as long as the COPY, so no
- * dump, view or dependency has it.
+ * that BeginCopyFrom() has named.  If one of them is missing, the default
+ * stays as it is: then COPY is slower, and as correct.  The result lives as
+ * long as the COPY, so no dump, view or dependency has it.
  *
  * COPY (SELECT ...) TO has a context of the same name.  What is planned there
  * without a PlannerInfo is for estimates, and thrown away.  A domain's CHECK
@@ -75,7 +75,7 @@ copy_function(FuncExpr *call)
 															  true)));
 }
 
-/* Return true if the user may call it, and it is the same C function. */
+/* Return true if the user may call both, and both run the same C function. */
 static bool
 runs_the_same(Oid oid, Oid called)
 {

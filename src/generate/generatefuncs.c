@@ -127,8 +127,9 @@ next_of_batch(FunctionCallInfo fcinfo)
 /*
  * snowflake_nextval() returns bigint
  *
- * Return the next ID of this node.  Besides the errors of
- * sf_generator_next_node(): SQLSTATE 55000 (not preloaded), 25006 (read-only).
+ * Return the next ID of this node.  Throws the errors of
+ * sf_generator_next_node(), and SQLSTATE 55000 (not preloaded), 25006
+ * (read-only).
  */
 Datum
 snowflake_next_id(PG_FUNCTION_ARGS)
@@ -192,7 +193,7 @@ snowflake_nextval_layout(PG_FUNCTION_ARGS)
 
 	sf_require_writable("snowflake_nextval()");
 	name = layout_argument(fcinfo, 0);
-	/* in PL/pgSQL, even a call site that lasts gets another parameter */
+	/* a call site in PL/pgSQL may name another layout at each call */
 	if (named == NULL || !sf_layout_arg_is_same(named->name, name))
 		named = look_up(fcinfo->flinfo, name);
 	PG_RETURN_INT64(remember(sf_generator_next(named->slot,

@@ -53,12 +53,12 @@
 #include "runtime/shard_counter.h"
 #include "utils/memutils.h"
 
-/* The last lease read, decoded once for each layout. */
+/* The last lease that was read, decoded for one layout. */
 typedef struct Right
 {
 	uint64		lease;
 	int64		end_tick;		/* the first tick outside the right */
-	int64		node;			/* the node's bits, in place */
+	int64		node;			/* the node's bits, where an ID has them */
 } Right;
 
 /* One of the counters, with its layout. */
@@ -67,8 +67,8 @@ typedef struct Source
 	const SfLayout *layout;
 	pg_atomic_uint64 *counter;
 	int			shard;			/* or SF_NO_SHARD */
-	int			slot;			/* of the layout; without a shard */
-	Right	   *right;			/* the same */
+	int			slot;			/* of the layout; unused for a shard */
+	Right	   *right;			/* of the node; NULL for a shard */
 } Source;
 
 static pg_always_inline bool
@@ -94,7 +94,7 @@ typedef struct Taken
 /* The reason why a call cannot go on yet. */
 typedef enum Obstacle
 {
-	OBSTACLE_NONE,				/* none any more: try again */
+	OBSTACLE_NONE,				/* it is gone: try again */
 	OBSTACLE_UNLOADED,			/* the mark must be loaded */
 	OBSTACLE_NODE,				/* the node must be taken */
 	OBSTACLE_LEASE,				/* the lease is missing, or has expired */
@@ -102,7 +102,7 @@ typedef enum Obstacle
 	OBSTACLE_MARK				/* the mark must be extended */
 } Obstacle;
 
-/* Of snowflake.layout. */
+/* The right in snowflake.layout. */
 static Right right;
 
 /* A layout other than snowflake.layout, by its slot. */
@@ -116,10 +116,10 @@ typedef struct Other
 static Other *others = NULL;
 
 /*
- * Return the first tick of a layout outside the right.  A lease ends at a
- * time, which is in the middle of a tick if ticks are long: that tick is
- * outside.  A configured node has no end but the layout's, and no right goes
- * beyond that: the usual path looks at nothing else.
+ * Return the first tick of a layout outside the right.  If ticks are long, a
+ * lease may end in the middle of a tick; that tick is outside.  A configured
+ * node lasts until the end of the layout, and no right lasts longer.  So the
+ * usual path need not check the end of the layout.
  */
 static int64
 end_of_right(const SfLayout *layout, uint64 lease)
@@ -164,8 +164,9 @@ sequence_start(const SfLayout *layout)
 }
 
 /*
- * Find out why the next position cannot be had.  Throw an error if no wait can
- * help.  Set need_ms for OBSTACLE_MARK, and the delay for the two before it.
+ * Find out why the call cannot take the next position.  Throw an error if no
+ * wait can help.  Set *need_ms for OBSTACLE_MARK, delay->lease for
+ * OBSTACLE_LEASE, and all of the delay for OBSTACLE_CLOCK.
  */
 static Obstacle
 diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
@@ -189,7 +190,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
 
-	/* the counter first, then the clock: see above */
+	/* the counter first, then the clock: see the head of this file */
 	tick = (int64) (((pg_atomic_read_u64(source->counter) & ~SF_CLOSED) + 1)
 					>> layout->sequence_bits);
 	pg_read_barrier();
@@ -293,7 +294,7 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 		mark = sf_layout_ms_to_tick(layout, mark);
 		half = sf_layout_ms_to_tick(layout, half);
 
-		/* an extension that brings no further tick is of no use */
+		/* do not extend the mark if that covers no further tick */
 		if (reach < (mark + 1) * layout->tick_ms)
 			half = 0;
 	}
@@ -362,7 +363,7 @@ take(Source source, int64 want, Oid function)
 		sf_identity_require(SF_NO_NUMBER);
 	for (;;)
 	{
-		/* no reading outlives a transaction, whatever the counter says */
+		/* do not use a reading of the clock by an earlier transaction */
 		int64		now = is_first || cleared ?
 			sf_clock_read_anew() : sf_clock_tick_ms();
 
@@ -437,10 +438,10 @@ extend_early(int64 id)
 }
 
 /*
- * Return the next ID of this node.  "function" is the called SQL function: its
- * extension owns the sequences.  Throws SQLSTATE 55000 (not configured), 58000
- * (clock), 2200H (end of the layout), 42704, XX001 (sequences of the
- * extension).
+ * Return the next ID of this node.  "function" is the SQL function that was
+ * called; the extension that it belongs to owns the sequences.  Throws 55000
+ * (not configured), 58000 (clock), 2200H (end of the layout), 42704, XX001
+ * (sequences of the extension).
  */
 int64
 sf_generator_next_node(Oid function)

@@ -16,7 +16,7 @@ typedef struct SfIdRange
 	const SfLayout *layout;
 	int64		next;			/* the next position */
 	int64		last;			/* the last, inclusive */
-	int64		maker;			/* the bits of the node or shard, in place */
+	int64		maker;			/* bits of the node or shard, as in an ID */
 } SfIdRange;
 
 extern int	sf_generator_slot_of(const SfLayout *layout);

@@ -3,16 +3,17 @@
  * clock_jump.c
  *	  Detection of a wall clock that has jumped forward too far to be trusted.
  *
- * The baseline is a distance of the wall clock from the time since boot.  It
- * is one for the server, because all databases share the counters: the largest
- * distance at which a mark was loaded or extended.  A jump past the mark
+ * The baseline is the wall clock minus the time since boot: the largest such
+ * difference at which a mark was loaded or extended.  The server has one
+ * baseline, because all databases share the counters.  A jump past the mark
  * cannot bypass this check: until the mark is extended, nothing is issued
  * beyond it.
  *
- * A process may lose the processor between any two lines.  So the baseline is
- * read after the clock; otherwise a jump that others were refused for could
- * count as the first look.  And it is raised before a mark is published;
- * otherwise others could issue while there is none yet.
+ * A process may lose the processor between any two lines.  So it reads the
+ * baseline after the clock.  Otherwise it could find no baseline yet, and
+ * believe a jump for which others were refused meanwhile.  And a process
+ * raises the baseline before it publishes a mark.  Otherwise others could
+ * issue under that mark while there is no baseline yet.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,7 +41,7 @@ sf_clock_jump_look(SfClockLook *look)
 	sf_stats_see_clock(look->now_ms, look->offset_ms);
 }
 
-/* Set look->jumped.  If it is false and "believe" set, raise the baseline. */
+/* Set look->jumped.  If it is false and "believe" true, raise the baseline. */
 void
 sf_clock_jump_judge(SfClockLook *look, bool believe)
 {
@@ -58,7 +59,7 @@ sf_clock_jump_judge(SfClockLook *look, bool believe)
 											 look->offset_ms));
 }
 
-/* SQLSTATE 58000 */
+/* Throw SQLSTATE 58000: the clock has jumped. */
 void
 sf_clock_jump_refuse(const SfClockLook *look)
 {
@@ -74,9 +75,9 @@ sf_clock_jump_refuse(const SfClockLook *look)
 }
 
 /*
- * Keep the smallest distance of the clock from a loaded mark: the clock can be
- * wrong by that much.  Larger distances are those of databases that have
- * rested.
+ * Record how far the clock is past a loaded mark, if no other mark was nearer.
+ * By this distance the clock may be wrong.  A larger distance only says that
+ * nobody has used that database for a while.
  */
 static void
 keep_past(int64 past_ms)
@@ -91,9 +92,9 @@ keep_past(int64 past_ms)
 }
 
 /*
- * Return how far the clock is past the newest loaded mark if that is more than
- * it may jump; otherwise 0.  If the clock was set back since, it is past the
- * mark by so much less.
+ * Return how far the clock is past the newest loaded mark, or 0 if that is not
+ * more than the clock may jump.  If the clock was set back after the mark was
+ * loaded, subtract that step.
  */
 int64
 sf_jump_past_ms(void)
@@ -110,9 +111,9 @@ sf_jump_past_ms(void)
 }
 
 /*
- * Warn if the clock, which was trusted, is further past the first mark of a
- * server's life than it may jump.  Either it is wrong, or no ID was made for
- * so long: there is nothing else to compare it with.
+ * Warn if the clock is further past a mark that is loaded for the first time
+ * than it may jump.  Either the clock is wrong, or the database has made no ID
+ * for so long: there is nothing else to compare the clock with.
  */
 void
 sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)

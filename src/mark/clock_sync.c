@@ -85,7 +85,7 @@ sf_clock_sync_require(void)
 	(void) check(true);
 }
 
-/* May a mark be extended early?  If not, a call that needs it is refused. */
+/* Return true if snowflake.clock_check permits to extend a mark now. */
 bool
 sf_clock_sync_allows(void)
 {

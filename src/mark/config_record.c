@@ -8,8 +8,8 @@
  * the first mark of a database.  A server with another configuration neither
  * makes IDs there nor decodes with the configured layout.
  *
- * The record is in force once the mark is set.  In the WAL it precedes the
- * mark, and a dump taken in between restores no IDs.
+ * The record is in force once the mark is set.  In the WAL the record precedes
+ * the mark.  A dump that has the record and no mark yet has no IDs either.
  *
  *-------------------------------------------------------------------------
  */
@@ -93,8 +93,8 @@ sf_config_record_exists(void)
 
 /*
  * Return true if any recorded number differs from the configuration.  Without
- * a recorded node layout the record is not in force, and numbers that are 0
- * may be written yet.
+ * a recorded node layout the record is not in force yet, and a number that is
+ * 0 has not been written.
  */
 bool
 sf_config_record_is_other(void)
@@ -205,8 +205,8 @@ sf_config_record_write(void)
 void
 sf_config_record_fill(void)
 {
-	XLogRecPtr	lsn;			/* unused: the mark is flushed, and its WAL is
-								 * later */
+	XLogRecPtr	lsn;			/* unused: the flush of the mark, which is
+								 * later in the WAL, includes the record */
 
 	while (!write_record(true, &lsn))
 	{
@@ -225,9 +225,10 @@ clamp_tick(const SfLayout *layout, int64 ms)
 }
 
 /*
- * Return true if an ID made at the mark or later could repeat one made under
- * the record.  That cannot happen if the configured layouts' first ID at the
- * mark is above every ID that the recorded ones had before it.
+ * Return true if an ID that is made at the mark or later could repeat one that
+ * was made in a recorded layout.  That cannot happen if the first ID of the
+ * configured layout at the mark is above every ID of the recorded layout
+ * before the mark.
  */
 bool
 sf_config_record_endangers(int64 mark_ms)

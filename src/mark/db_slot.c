@@ -3,9 +3,9 @@
  * db_slot.c
  *	  Database slots: which one is ours, and which backend may change its mark.
  *
- * The lock of a slot is held across the flush of its mark, but never waited
- * for: a process that must wait sleeps on the slot's condition variable, where
- * it can be cancelled.
+ * A process holds the lock of a slot while it flushes the mark.  No process
+ * waits for this lock itself: it sleeps on the slot's condition variable,
+ * where it can be cancelled, and tries again.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,7 +21,7 @@
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
-/* How often to check whether an error has released the lock without notice. */
+/* How often to try again: an error releases the lock, and wakes nobody. */
 #define LOCK_RETRY_MS	100
 
 /* The private slot for durable numbers that this transaction has created. */
@@ -41,7 +41,10 @@ find_slot(Oid oid)
 	return NULL;
 }
 
-/* Find the slot of a dropped database: its OID and its count; or false. */
+/*
+ * Find the slot of a dropped database.  Set its OID and its count of attached
+ * sessions, or return false.
+ */
 static bool
 find_gone(Oid *oid, uint32 *attached)
 {
@@ -55,9 +58,9 @@ find_gone(Oid *oid, uint32 *attached)
 		LWLockRelease(sf_shmem->lock);
 
 		/*
-		 * A database created since must not count as dropped.  Its creator
-		 * may not have told us yet to look at the catalog again, so make sure
-		 * that nobody is connected to it.
+		 * A new database may be missing in our cache of the catalog, and must
+		 * not count as dropped.  Only a database to which nobody is connected
+		 * does.
 		 */
 		AcceptInvalidationMessages();
 		if (!SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(*oid)) &&
@@ -83,8 +86,8 @@ refuse(void)
 /*
  * Find this database's slot, or take a free one, or that of a dropped
  * database.  Nobody is connected to a dropped database, so no process uses its
- * slot.  A new database may have got the same OID meanwhile, and have
- * attached: the count shows that.
+ * slot.  A new database may have got the same OID meanwhile, and use the slot:
+ * then the count of attached sessions has changed.
  */
 SfDatabase *
 sf_db_slot_take(void)
@@ -122,7 +125,7 @@ sf_db_slot_take(void)
 	}
 }
 
-/* Return this database's slot, which it keeps; NULL if it has none yet. */
+/* Return this database's slot, or NULL if it has none yet. */
 SfDatabase *
 sf_db_slot_find(void)
 {
@@ -143,7 +146,7 @@ sf_db_slot_published_mark(void)
 	return slot == NULL ? 0 : (int64) pg_atomic_read_u64(&slot->mark);
 }
 
-/* Set up the private slot, beginning with the published mark. */
+/* Set up the private slot.  Its mark begins at the published one. */
 SfDatabase *
 sf_db_slot_make_own(void)
 {

@@ -42,8 +42,8 @@
 #define SEQUENCE_MAGIC	0x1717
 
 /*
- * A sequence that replaced a lost one would not be dumped: only the install
- * script can mark it for that.
+ * A lost sequence cannot simply be created again: pg_dump would leave it out,
+ * because only the install script can mark a sequence to be dumped.
  */
 #define CREATE_AGAIN \
 	"Restore the database from a backup. Or create the extension again, as a superuser: DROP EXTENSION snowflake; If it lists what depends on the extension, such as defaults, note all of that, and add CASCADE. Then: CREATE EXTENSION snowflake; Make again what was dropped. As the owner of its table, find the largest ID in use: SELECT max(id) FROM your_table; Then run, as a superuser, with that ID: SELECT snowflake_advance(ID);"
@@ -62,10 +62,10 @@ static bool oids_valid = false;
 /* Number of times that an OID became, or may have become, invalid. */
 static uint64 forgotten = 0;
 
-/* Number of times that one of the sequences has changed. */
+/* Number of times that the catalogue entry of a sequence has changed. */
 static uint64 changed = 0;
 
-/* The mark's OID while it is locked, and "changed" at that moment. */
+/* The OID of the mark's sequence while we lock it; "changed" at that moment. */
 static Oid	held = InvalidOid;
 static uint64 changed_before;
 
@@ -84,7 +84,10 @@ forget(void)
 		on_forget();
 }
 
-/* Forget the OIDs when one of the sequences changes or goes; 0: any. */
+/*
+ * Forget the OIDs when a sequence is changed or dropped.  A hash value of 0
+ * means that any object may have changed.
+ */
 static void
 forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 {
@@ -129,8 +132,8 @@ look_up(Oid function)
 /*
  * Find the sequences: they lie in the extension's schema and belong to the
  * same extension as the called function.  So no other sequence of such a name
- * is mistaken for ours. on_change, if given, is called whenever the search
- * must be repeated.
+ * is mistaken for ours.  Whenever the search must be repeated, on_change is
+ * called, if it is given.
  */
 void
 sf_durable_number_find(Oid function, void (*on_change) (void))
@@ -149,13 +152,14 @@ sf_durable_number_find(Oid function, void (*on_change) (void))
 	}
 	look_up(function);
 
-	/* not if one has changed meanwhile, or the search has failed */
+	/* the OIDs are not right if a sequence has changed meanwhile */
 	oids_valid = forgotten == before;
 }
 
 /*
- * Find the sequences, and lock the mark's, so that it stays until it is
- * released.  The result counts if the lock is on the right one: with
+ * Find the sequences, and lock that of the mark, so that nobody drops it
+ * before the lock is released.  If the caches were forgotten meanwhile, look
+ * the sequence up again, and accept the lock if it is on the right one: with
  * debug_discard_caches every lock forgets all caches.
  */
 void
@@ -177,7 +181,7 @@ sf_durable_number_hold(Oid function, void (*on_change) (void))
 	}
 }
 
-/* Release the lock.  Return true if what was found is still right. */
+/* Release the lock.  Return true if the OIDs that were found are still right. */
 bool
 sf_durable_number_release(void)
 {
@@ -301,8 +305,9 @@ sf_durable_number_unlock_all(void)
 /*
  * Open a number for writing.  All catalogue look-ups and allocations happen
  * here, so that the caller may take a lightweight lock afterwards.  Without
- * "wait", return false if a lock is not free; if all are free, reading any
- * number does not wait until this one is closed.
+ * "wait", lock all numbers for reading, or return false if a lock is not free.
+ * Then the caller can read any number without a wait, until it closes this
+ * one.
  */
 bool
 sf_durable_number_open(SfDurableNumber *number, SfDurableNumberId id,
@@ -352,7 +357,7 @@ set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value,
 	data->is_called = true;
 	data->log_cnt = stamp;
 
-	/* minors before 15.5 and 16.1 mark it too late for a checkpoint */
+	/* before 15.5 and 16.1 the server does this too late for a checkpoint */
 	MarkBufferDirty(buffer);
 }
 
@@ -394,7 +399,7 @@ sf_durable_number_close(SfDurableNumber *number)
 		sf_durable_number_unlock_all();
 }
 
-/* Return true if these locked pages hold only these values, or 0. */
+/* Return true if each of these locked pages holds its value, or 0. */
 static bool
 hold_no_other(const Relation *rels, const Buffer *buffers,
 			  const int64 *values, int n)
@@ -411,11 +416,11 @@ hold_no_other(const Relation *rels, const Buffer *buffers,
 }
 
 /*
- * Write numbers in one WAL record, which has room for four.  It must be
- * flushed up to *lsn.  That is InvalidXLogRecPtr if there is no WAL record:
- * with wal_level = minimal, a sequence that this transaction has created is
- * written to disk at commit.  With "fill", replace no other values unless the
- * mark is 0; return false instead.
+ * Write up to four numbers in one WAL record.  The caller flushes WAL up to
+ * *lsn.  *lsn is InvalidXLogRecPtr if there is no WAL record: with wal_level =
+ * minimal, a sequence that this transaction has created is written to disk at
+ * commit.  With "fill", do not replace other values if there is a mark; return
+ * false instead.
  */
 bool
 sf_durable_number_write(const SfDurableNumberId *ids, const int64 *values,
@@ -439,7 +444,7 @@ sf_durable_number_write(const SfDurableNumberId *ids, const int64 *values,
 	for (int i = 0; i < n; i++)
 		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);
 
-	/* if the mark is 0, a writer of the mark has not come to them yet */
+	/* without a mark, no session relies on these numbers yet */
 	written = !fill || sf_durable_number_lock(&mark, lsn) == 0 ||
 		hold_no_other(rels, buffers, values, n);
 	if (written)

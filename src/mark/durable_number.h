@@ -28,13 +28,13 @@ typedef enum SfDurableNumberId
 /* The extension's own schema, where no grant to an application reaches. */
 #define SF_SCHEMA	"snowflake_state"
 
-/* Remedy for a mark moved too far: "A mark in the far future" in doc. */
+/* Remedy for a mark that is too far ahead; doc/operations.md explains it. */
 #define SF_MARK_REMEDY \
 	"If the server believed a wrong clock before, restart it with the right clock; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);"
 
 /*
- * A durable number opened for writing.  Besides its value it has a stamp,
- * which every other way of writing removes: setval(), nextval(), ALTER
+ * A durable number that is open for writing.  It has a value and a stamp.
+ * Every other way of writing removes the stamp: setval(), nextval(), ALTER
  * SEQUENCE.
  */
 typedef struct SfDurableNumber
@@ -44,7 +44,7 @@ typedef struct SfDurableNumber
 	GenericXLogState *xlog;
 	int64		stamp;			/* as found when it was locked; 0: none */
 	bool		all;			/* all numbers are locked for reading */
-	bool		locked;			/* the buffer, exclusively */
+	bool		locked;			/* the buffer is locked exclusively */
 	bool		is_new;			/* created in this transaction: may vanish */
 } SfDurableNumber;
 

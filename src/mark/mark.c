@@ -6,15 +6,15 @@
  * The mark of a database is a time, in Unix milliseconds: every ID in this
  * state of the database is below it.  An ID is returned only if the end of its
  * tick is at or below the published mark, and the published mark has been
- * flushed to disk.  WAL is one sequence.  So if the prefix of it with which a
- * recovery, a standby or a backup ends holds an ID, it also holds the mark
- * that covers it, because that was flushed before the ID existed.  No clock
- * takes part in this argument.
+ * flushed to disk.  WAL is one sequence.  A recovery, a standby or a backup
+ * has all WAL up to some point.  If that WAL holds an ID, it also holds the
+ * mark that covers the ID, because that mark was flushed before the ID
+ * existed.  No clock takes part in this argument.
  *
  * These rules make it true:
  *
- * - flush, then publish.  A reader of the published mark needs no barrier for
- *   that: that it is on disk is a fact about the disk.
+ * - flush, then publish.  So whoever reads a published mark knows that it is
+ *   on disk, without a barrier.
  *
  * - raise, then publish.  The durable mark found at a start is above all IDs
  *   of this database, so every counter is raised to it first (or to less, if
@@ -27,10 +27,10 @@
  *   been added that the counters do not cover, so they are raised to it.
  *
  * - the published mark is in the durable number that others will find.  If a
- *   transaction has created that number, it may vanish with the transaction;
- *   until then the session keeps a private mark.  A session that creates the
- *   extension again writes the published mark into the new number before any
- *   other session can see it.
+ *   transaction has created the durable number, a rollback removes it; so
+ *   until the transaction ends, the session keeps a private mark.  A session
+ *   that creates the extension again writes the published mark into the new
+ *   number before any other session can see it.
  *
  * - a mark with this life's stamp raises nothing.  A copy of a database
  *   (CREATE DATABASE ... TEMPLATE) has the mark of its source, up to a reserve
@@ -47,11 +47,11 @@
  *   counters were not raised to them: one advanced beyond the clock, and one
  *   given up.
  *
- * - no life makes an ID beside the stamp of another.  A mark that is loaded
- *   keeps its stamp, because IDs then begin at the mark, and need a later one,
- *   which is written with the new stamp.  But a life that begins below the
- *   mark writes its stamp first: otherwise the shutdown file of the life
- *   before would seem to cover these IDs, too.
+ * - no life makes an ID while the mark has the stamp of another life.  A mark
+ *   that is loaded keeps its stamp: IDs then begin at the mark, so they need a
+ *   later mark, and that is written with the new stamp.  But a life that
+ *   begins below the mark writes its stamp first.  Otherwise the shutdown file
+ *   of the life before would seem to cover these IDs, too.
  *
  * The mark is extended early, when half of the reserve is left, by one backend
  * while the others go on.
@@ -112,8 +112,8 @@ raise_counters(int64 floor_ms)
 typedef struct Outcome
 {
 	SfClockLook clock;
-	int64		found_ms;		/* all IDs there are below this */
-	bool		behind;			/* the clock is too far behind it */
+	int64		found_ms;		/* all IDs of the database are below this */
+	bool		behind;			/* the clock is too far behind found_ms */
 	bool		loaded;			/* loaded for the first time in this life */
 } Outcome;
 
@@ -139,11 +139,11 @@ refuse_mark(const Outcome *outcome)
 /* ---- the protocol ---- */
 
 /*
- * Give a durable mark up.  It was put below the published one, but so far
- * ahead of the clock that the counters must not be raised to it.  No ID may
- * come to lie above the durable mark, nor below what a restore may have
- * brought.  So write the published mark back, and let this database load its
- * mark again when the clock has come near.
+ * Give up: setval() has put the durable mark below the published one, but so
+ * far ahead of the clock that the counters must not be raised to it.  No new
+ * ID may lie above the durable mark, nor among the rows that a restore may
+ * have brought, which are below it.  So write the published mark back, and let
+ * this database load its mark again when the clock has come near.
  */
 static XLogRecPtr
 give_up(SfDatabase *slot, SfDurableNumber *number, int64 published)
@@ -157,7 +157,8 @@ give_up(SfDatabase *slot, SfDurableNumber *number, int64 published)
 
 /*
  * Return the time to which all counters must be raised, given the durable mark
- * found and the published one. 0: they have reached all IDs there.
+ * that was found and the published one.  Return 0 if the counters have already
+ * reached all IDs of the database.
  */
 static int64
 floor_of(const SfDurableNumber *number, int64 found, int64 published)
@@ -171,10 +172,10 @@ floor_of(const SfDurableNumber *number, int64 found, int64 published)
 
 /*
  * Make the durable mark and the published one equal: the heart of the
- * protocol.  With "extend", also move both to a reserve beyond the clock, and at
- * least to need_ms, which a layout with long ticks may need; with "write",
- * write even if nothing moves.  If the outcome is an error, nothing has
- * changed.  The slot is locked.
+ * protocol.  With "extend", also move both to a reserve beyond the clock, and
+ * at least to need_ms, which a layout with long ticks may need.  With "write",
+ * write even if nothing moves.  If the outcome is an error, no counter was
+ * raised and no mark was moved ahead.  The slot is locked.
  */
 static void
 reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
@@ -205,7 +206,7 @@ reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
 		return;
 	}
 
-	/* before it is stamped; 0 raises them to the layout's epoch */
+	/* before the mark is stamped; a floor of 0 raises to the layout's epoch */
 	if (found != published || published == 0)
 		raise_counters(floor);
 	mark = Max(found, published);
@@ -217,7 +218,7 @@ reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
 	sf_durable_number_unlock(number);
 	SF_FAULT("mark-inserted");
 
-	/* the mark found may be as unsafe as one stored here */
+	/* a mark that was found may not be on disk either */
 	XLogFlush(lsn);
 	SF_FAULT("mark-flushed");
 	pg_write_barrier();
@@ -243,7 +244,7 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
 	if (sf_db_slot_lock(slot, enough_ms))
 	{
-		/* after a wait, it may be done */
+		/* another backend may have done it while we waited */
 		if (enough_ms == 0 ||
 			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
 			reconcile(slot, &number, enough_ms, extend, write, &outcome);
@@ -273,11 +274,11 @@ number_is_new(void)
 /*
  * Attach to this database: find its durable numbers and its slot, check the
  * config record, and load the mark.  If need_ms is not 0, also move the mark
- * ahead until need_ms is published.  It may be less if the clock went back or
- * the extension has changed meanwhile: the caller looks again.
+ * ahead until need_ms is published.  On return the mark may still be lower, if
+ * the clock went back or the extension has changed: the caller looks again.
  *
- * A deadlock with ALTER SEQUENCE on a record and then on the mark is harmless:
- * a session that waits here has no lightweight lock, and nothing half written.
+ * A deadlock with a transaction that alters the sequences is harmless: a
+ * session that waits here has no lightweight lock, and nothing half written.
  */
 void
 sf_mark_attach(Oid function, int64 need_ms)
@@ -305,7 +306,7 @@ sf_mark_attach(Oid function, int64 need_ms)
 	else if (!recorded || mark != published)
 		update(slot, 0, false, !recorded);
 
-	/* not if the extension has changed meanwhile */
+	/* stay detached if the extension has changed meanwhile */
 	if (sf_durable_number_release())
 		sf_mark_attached = slot;
 }
@@ -348,11 +349,11 @@ give_back(SfDatabase *slot, uint64 mark_ms)
  * succeed, another one tries, and a call that needs a later mark gets the
  * error.
  *
- * It does fail by what may end any statement: a cancel, no memory, a full lock
- * table, a page that cannot be read.  Such an error must not be swallowed.
- * Only an abort gives back the locks and the pins, and before 17 a parallel
- * query cannot have a subtransaction.  The ID is lost, as with any transaction
- * that fails.
+ * The call does fail by what may end any statement: a cancel, no memory, a
+ * full lock table, a page that cannot be read.  This function cannot catch
+ * such an error: only an abort gives back the locks and the pins, and before
+ * 17 a parallel query cannot have a subtransaction.  The ID is lost, as with
+ * any transaction that fails.
  */
 void
 sf_mark_extend_early(void)
@@ -380,10 +381,10 @@ sf_mark_extend_early(void)
 }
 
 /*
- * Begin the mark of an extension that is being created, before any other
- * session can see it, above everything made in this life of the server.  If
- * this transaction has dropped an extension, only the counters know the IDs
- * that it made there.
+ * Write the first mark of an extension that is being created, before any other
+ * session can see the extension.  The mark is above all IDs of this life.  If
+ * this transaction has dropped the extension before, only the counters know
+ * the IDs that it made.
  */
 void
 sf_mark_initialize(Oid function)
@@ -425,7 +426,7 @@ sf_mark_advance(int64 floor_ms)
 	published = (int64) pg_atomic_read_u64(&slot->mark);
 	found = sf_durable_number_lock(&number, &lsn);
 
-	/* nothing was raised yet to what another writer has put there */
+	/* the counters were not raised to a mark that setval() has put there */
 	if (found != published)
 		floor_ms = Max(floor_ms, found);
 	mark = Max(floor_ms, published);

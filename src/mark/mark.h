@@ -13,8 +13,8 @@
 #include "runtime/shmem.h"
 
 /*
- * This backend's database.  Before sf_mark_attach(), and after a change of the
- * extension's sequences, one whose mark is 0.
+ * The slot of this backend's database.  Before sf_mark_attach(), and after a
+ * change of the extension's sequences, an empty slot, whose mark is 0.
  */
 extern SfDatabase *sf_mark_attached;
 
@@ -24,7 +24,7 @@ extern void sf_mark_initialize(Oid function);
 extern void sf_mark_advance(int64 floor_ms);
 extern void sf_mark_accept_configuration(void);
 
-/* Load the mark, so that the counters are above all IDs there. */
+/* Load the mark, so that the counters are above all IDs of this database. */
 static inline void
 sf_mark_require(Oid function)
 {

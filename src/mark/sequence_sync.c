@@ -12,16 +12,16 @@
  * server that is not configured for it.
  *
  * The server has no hook there.  But its worker ends a transaction before it
- * writes the first sequence, and one after each batch.  At the end of each
- * transaction, and when the worker ends, this file remembers the durable
+ * writes the first sequence, and another one after each batch.  At the end of
+ * each transaction, and when the worker ends, this file remembers the durable
  * numbers.  Before that, it raises a mark that has fallen, and writes back a
  * config record that was replaced.  A database without a config record takes
  * the publisher's, as it takes that of a dump.
  *
  * Meanwhile sessions go on.  They move the mark while the worker waits for the
- * publisher or for a lock, so the published mark is kept too.  And no session
- * may load the worker's mark as one that all IDs of this database are below:
- * so the worker loads the mark before it writes.
+ * publisher or for a lock.  So the mark is raised to the published mark, too.
+ * And no session may load the publisher's mark as the mark of this database.
+ * So the worker loads the mark before it writes.
  *
  * The worker's writes are undone within milliseconds, in a WAL record of their
  * own.  A crash between the two leaves the publisher's values.
@@ -56,7 +56,10 @@ static const SfDurableNumberId record[] = {
 static int64 before[SF_DURABLE_NUMBERS];
 static bool values_known = false;
 
-/* Find this database's numbers, by one of our functions; or InvalidOid. */
+/*
+ * Find this database's durable numbers.  Return one of our functions, or
+ * InvalidOid if the extension is not there.
+ */
 static Oid
 find_numbers(void)
 {
@@ -78,10 +81,10 @@ find_numbers(void)
 }
 
 /*
- * Run one more transaction.  A worker that is stopped in the middle, for
- * example by another REFRESH SEQUENCES, has made writes that its transaction
- * does not undo.  If somebody has locked a durable number, the worker ends
- * only after that.
+ * Run one more transaction, which repairs the numbers, when the worker ends.
+ * A worker may be stopped in the middle, for example by another REFRESH
+ * SEQUENCES, and a rollback does not undo what it has written.  If somebody
+ * has locked a durable number, the worker waits for that lock before it ends.
  */
 static void
 end_transaction(int code, Datum arg)
@@ -92,9 +95,9 @@ end_transaction(int code, Datum arg)
 }
 
 /*
- * Remember the numbers.  If there are a mark and a config record, throws the
- * errors of loading the mark: then the worker has written nothing yet, and is
- * started again.
+ * Remember the numbers.  The first time, also load the mark, if there is a
+ * config record.  If that throws an error, the worker has written nothing yet,
+ * and the server starts it again.
  */
 static void
 remember(Oid function)

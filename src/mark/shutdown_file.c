@@ -9,8 +9,8 @@
  * below which all IDs of its life lie, so that the next start need not wait
  * for the mark.
  *
- * A file that is wrongly believed causes a duplicate.  What it says is a fact
- * about a life that is over.  So that stays true, also in a copy of the file.
+ * A file that is wrongly believed causes a duplicate.  The file states a fact
+ * about a life that is over.  So it stays true, also in a copy of the file.
  * It remains to be shown that the file covers all IDs of a database.  Beside
  * the mark lies the stamp of a life (mark.c): the counters of that life have
  * reached every ID of the database.  So the file counts for a mark with the
@@ -30,10 +30,10 @@
  *
  * - The counters are not damaged.  After a crash of any process the server
  *   distrusts its shared memory; so the postmaster writes no file then.
- *   Once it was told to stop immediately, it no longer asks how a process
- *   ended.  A crash in that moment is the one that this does not see.
+ *   But once the postmaster was told to stop immediately, it no longer asks
+ *   how a process ended.  It does not notice a crash in that moment.
  *
- * - Whoever else writes the mark removes the stamp.
+ * - All other ways of writing the mark, such as setval(), remove the stamp.
  *
  * - Layouts and epochs are the same: the time of the last ID says nothing
  *   about IDs of another layout.
@@ -105,9 +105,8 @@ sf_shutdown_file_issued_below(void)
 
 /*
  * Write the file when the postmaster ends, after all other processes.  The
- * code is 0 also after an immediate shutdown, but not after a crash: then do
- * not even read the counters.  Without a file, the next start may have to
- * wait.
+ * code is 0 after a shutdown, also after an immediate one.  After a crash it
+ * is not: then do not even read the counters, and let the next start wait.
  */
 static void
 write_shutdown_file(int code, Datum arg)
