@@ -12,16 +12,17 @@
  * transaction writes the counter's value into its backend's low-water mark in
  * shared memory.  Counters only grow, so all its IDs will lie above that.
  *
- * Each shard has a counter, and so has each layout other than the node's, but
- * there is one low-water mark for all of them: a time in Unix ms, and no such
- * ID of the transaction is before it.  The transaction lowers it before a swap
- * that may go below it, because the counter of an idle shard does not prevent
- * that if the clock steps back.  It writes the start of the tick that it will
- * use or go beyond, which is a whole number of ms in every layout.  A reader
- * divides that by the tick of its own layout, and rounds down.  If the ID is
- * of that layout, the time was at most the start of the ID's tick, so the
- * quotient is at most that tick.  So ticks may differ: a coarse one delays the
- * reader by at most one tick more, and loses nothing.
+ * Each shard has a counter, and so has each layout other than the node's.  But
+ * a backend has one low-water mark for all of them: a time in Unix ms.  No ID
+ * that the transaction makes of a shard or of such a layout is before it.  The
+ * transaction lowers this low-water mark before a swap that may go below it:
+ * if the clock steps back, the counter of an idle shard does not prevent that.
+ * It writes the start of the tick that it will use or go beyond, which is a
+ * whole number of ms in every layout.  A reader divides that time by the tick
+ * of its own layout, and rounds down.  If the ID is of that layout, the time
+ * was at most the start of the ID's tick, so the quotient is at most that
+ * tick.  So layouts may have different ticks: a long tick delays the reader by
+ * at most one tick more, and no row is lost.
  *
  * A reader loads the counter, then every backend's low-water mark, then every
  * ring.  Say that transaction T takes position p.  If the reader loaded the
@@ -35,50 +36,54 @@
  *
  * Transactions that have ended, but not for the snapshot.  The snapshot is
  * older than the look at the low-water marks: by hours at REPEATABLE READ,
- * otherwise by some microseconds.  A transaction that ends in between is
- * invisible to it, and has cleared its low-water mark.  So before that, it
- * leaves a pending range with its transaction ID in its backend's ring.  The
+ * otherwise by some microseconds.  If a transaction ends in between, the
+ * snapshot does not see its rows, and its low-water mark is cleared.  So
+ * before it clears the low-water mark, a transaction leaves a pending range
+ * with its transaction ID in its backend's ring.  The
  * pending range counts for the snapshots that see this ID as running.  A
  * reader looks at the low-water mark first and at the ring afterwards: if it
  * finds the low-water mark cleared, it finds the pending range.
  *
- * Both are done when the server has made the end known (XACT_EVENT_COMMIT).
- * So a snapshot may see the rows while the low-water mark is still there,
- * which does no harm.  After that, no callback can write a row that the
- * pending range does not cover.
+ * A transaction leaves its pending range, and clears its low-water mark, after
+ * the server has made its end known to others (XACT_EVENT_COMMIT).  So a
+ * snapshot may see the rows while the low-water mark is still there, which
+ * does no harm.  And no callback can write a row later that the pending range
+ * does not cover.
  *
- * - The transaction ID is the top one: subtransactions end with it.  It may be
- *   assigned after the IDs were made.  A transaction without one has written
- *   no rows, and leaves nothing.  Nor does one that aborts.
+ * - The transaction ID is that of the top transaction: subtransactions end
+ *   with it.  It may be assigned after the IDs were made.  A transaction
+ *   without one has written no rows, and leaves nothing.  Nor does one that
+ *   aborts.
  * - PREPARE TRANSACTION leaves a pending range as COMMIT does.  COMMIT
- *   PREPARED runs no callback, and need not: the range ends when its
- *   transaction ID does.
+ *   PREPARED runs no callback, and need not: the range counts only as long as
+ *   its transaction ID is seen as running.
  * - A backend that dies without a callback ends the shared memory with it.
  *   FATAL aborts the transaction before the process ends.
  * - Parallel workers make no IDs, and write no rows.
- * - Low-water marks and ranges name their database.  Others have no rows here.
+ * - Low-water marks and ranges name their database.  A transaction of another
+ *   database has no rows here.
  *
  * The rings.  Each backend has its own, which it alone writes.  It counts its
  * changes, so that a reader that reads in between reads again.  A pending
- * range may go when no snapshot can see its transaction as running.  A full
- * ring checks that now and then, and otherwise merges its oldest pending range
- * into an overflow range: a range of transaction IDs, with the least of their
- * positions.  An overflow range counts for a snapshot that sees any ID in it
- * as running, except for IDs that are still running and not prepared: no
- * overflow range contains those.  So a long transaction does not hold back a
- * fresh snapshot.  An old snapshot is held back by more than necessary, which
- * does no harm.  There are two overflow ranges: one waits until it may go,
- * while the other takes in.  A single one would never go while there is always
- * a snapshot that lags behind.
+ * range may go when no snapshot can see its transaction as running.  When its
+ * ring is full, a backend now and then looks for ranges that may go.  If there
+ * is none, it merges the oldest pending range into an overflow range: a range
+ * of transaction IDs, with the least of their positions.  An overflow range
+ * counts for a snapshot that sees any ID in it as running, except for IDs that
+ * are still running and not prepared: no overflow range contains those.  So a
+ * long transaction does not hold back a fresh snapshot.  An old snapshot is
+ * held back by more than necessary, which does no harm.  There are two
+ * overflow ranges: one waits until it may go, while the other takes in.  A
+ * single one would never go while there is always a snapshot that lags behind.
  *
  * Transactions that were prepared before the server started have left nothing
- * in this shared memory.  Their transaction IDs are below the next one as it
- * was at the first look in this life.  If all below that have ended for a
- * snapshot, it has nothing to do with them.  If not, each must be accounted
- * for.  It may be one of this life.  Or it is still prepared, and then the
- * answer is an error.  If it has ended since the snapshot, that can no longer
- * be found out, and nothing is promised: the bound is zero until the next
- * snapshot.
+ * in this shared memory.  Their transaction IDs are below the next transaction
+ * ID as it was at the first look in this life.  If all below that have ended
+ * for a snapshot, none of them matters to it.  Otherwise, look at each one
+ * that runs for the snapshot.  It may be a transaction of this life.  Or it is
+ * still prepared, and then the answer is an error.  If it has ended since the
+ * snapshot, nobody can tell any more to which life it belonged: then the bound
+ * is zero until the next snapshot.
  *
  *-------------------------------------------------------------------------
  */
@@ -104,8 +109,9 @@
 #define NRANGES		(SF_PENDING_RANGES + SF_OVERFLOW_RANGES)
 
 /*
- * The key of a kept answer.  Three words tell a transaction's snapshots apart
- * by their contents: while xmax stays, transactions only end.
+ * The key of a kept answer.  The first three words tell a transaction's
+ * snapshots apart: two snapshots with the same xmax differ only by
+ * transactions that have ended, so they differ in xmin or xcnt.
  */
 typedef struct Question
 {
@@ -113,7 +119,7 @@ typedef struct Question
 	TransactionId xmax;
 	uint32		xcnt;
 	int32		shard;			/* or SF_NO_SHARD */
-	int32		slot;			/* of the layout; without a shard */
+	int32		slot;			/* of the layout; unused for a shard */
 } Question;
 
 typedef struct Kept
@@ -126,7 +132,7 @@ typedef struct Kept
 typedef struct View
 {
 	Snapshot	snapshot;
-	uint64		next;			/* any transaction ID after the snapshot */
+	uint64		next;			/* a "next" transaction ID, read afterwards */
 	uint64		xmin;
 	uint64		xmax;
 } View;
@@ -165,7 +171,7 @@ any_is_running(const View *view, const SfPendingRange *overflow)
 	return false;
 }
 
-/* Return true if the snapshot must still wait for this pending range. */
+/* Return true if the snapshot sees a transaction of this range as running. */
 static bool
 is_held(const View *view, const SfPendingRange *range)
 {
@@ -189,7 +195,7 @@ lower(Bound *bound, uint64 node, uint64 other_ms)
 	bound->other_ms = Min(bound->other_ms, other_ms);
 }
 
-/* Copy a writer's ranges of one moment: pending ones, then overflow ones. */
+/* Copy a writer's ranges as of one moment: first pending, then overflow. */
 static void
 copy_ranges(SfPending *writer, SfPendingRange *copy)
 {
@@ -219,7 +225,7 @@ lower_by_writer(SfPending *writer, const View *view, Bound *bound)
 	uint64		other_ms = pg_atomic_read_u64(&writer->other_ms);
 	SfPendingRange range[NRANGES];
 
-	/* read "database" last: the slot's new owner may be in another one */
+	/* read "database" last: a new owner of the slot may be in another one */
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
 		lower(bound, node, other_ms);
@@ -233,8 +239,8 @@ lower_by_writer(SfPending *writer, const View *view, Bound *bound)
 }
 
 /*
- * Find the pending range of a transaction; return false if it has none.  A
- * range that was merged has no positions of its own any more.
+ * Find the pending range of a transaction; return false if it has none.  If
+ * the range was merged, its positions are no longer known.
  */
 static bool
 find_range(uint64 xid, SfPendingRange *found)
@@ -268,7 +274,7 @@ find_range(uint64 xid, SfPendingRange *found)
 	return found->last_xid != 0;
 }
 
-/* Return true for a transaction of this life prepared after the first look. */
+/* Return true if this life is known to have begun the transaction. */
 static bool
 is_known(uint64 xid)
 {
@@ -282,7 +288,10 @@ is_known(uint64 xid)
 	return xid >= sf_pending_first_xid();
 }
 
-/* Return the bounds of a prepared transaction's IDs; false: it has none. */
+/*
+ * Return true if a prepared transaction has made IDs, or may have.  Set their
+ * lower bounds, as far as they are known.
+ */
 bool
 sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range)
 {
@@ -401,11 +410,11 @@ kept_answers(void)
 }
 
 /*
- * Return the answer for the active snapshot.  A statement that asks again for
- * the same snapshot, for each row, shard or layout, must get the same answer.
- * With a later one, it would return a row after having passed over one with a
- * smaller ID.  A cursor may ask again until the transaction ends, so every
- * answer is kept until then.  Each takes about 40 bytes.
+ * Return the answer for the active snapshot.  A statement may ask again, for
+ * each row, with the same snapshot, and must get the same answer: with a later
+ * answer, it would return a row after it has skipped one with a smaller ID.  A
+ * cursor may ask again until the transaction ends, so every answer is kept
+ * until then.  Each takes about 40 bytes.
  */
 static uint64
 ask(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
@@ -433,9 +442,9 @@ ask(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
 
 /*
  * Return the position of the layout in this slot below which everything has
- * ended for the active snapshot.  There must be one, not taken during
- * recovery, and the mark of the database must be loaded.  The layout of slot 0
- * is &sf_node_layout.  Throws SQLSTATE 55000.
+ * ended for the active snapshot.  The caller has such a snapshot, which was
+ * not taken during recovery, and has loaded the mark of the database.  The
+ * layout of slot 0 is &sf_node_layout.  Throws SQLSTATE 55000.
  */
 uint64
 sf_horizon_node(int slot, const SfLayout *layout)

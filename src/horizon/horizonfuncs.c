@@ -79,7 +79,7 @@ refuse_distributed(void)
 				 errhint("Have each transaction write what the feed delivers also into a table that is not distributed, and read the feed from that table.")));
 }
 
-/* Return a position as an ID of this maker, also at the ends of the layout. */
+/* Return a position as an ID of this maker, within the layout's life. */
 static int64
 to_id(const SfLayout *layout, uint64 position, int64 maker)
 {
@@ -158,7 +158,7 @@ snowflake_horizon_layout(PG_FUNCTION_ARGS)
 	sf_require_loaded();
 	layout = sf_layout_arg_node(fcinfo, 0);
 	prepare(fcinfo);
-	/* a layout in which this server makes no IDs takes no slot */
+	/* fail before a layout in which this server makes no IDs takes a slot */
 	lease = pg_atomic_read_u64(&sf_shmem->lease);
 	sf_node_require_fit(layout, sf_settings_node_of(lease));
 	slot = sf_layout_slot_of(layout);
@@ -253,8 +253,9 @@ put_prepared(ReturnSetInfo *rsinfo, const SfPrepared *prepared)
  * snowflake_state.horizon_holders() returns setof record
  *
  * List the transactions that hold horizons back, in all databases: running
- * ones that have made IDs, and prepared ones.  Other roles see as much of
- * running ones as in pg_stat_activity.  Throws SQLSTATE 55000.
+ * ones that have made IDs, and prepared ones.  Of other roles' running
+ * transactions, a role sees as much as in pg_stat_activity.  Throws SQLSTATE
+ * 55000.
  */
 Datum
 snowflake_horizon_holders(PG_FUNCTION_ARGS)

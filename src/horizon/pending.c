@@ -35,7 +35,7 @@ uint64		sf_pending_other_ms = SF_NONE;
 
 static SfPending *my_pending = NULL;	/* set by this process's first ID */
 
-/* Every ID below this had ended for all snapshots at the last look. */
+/* At the last look, all transaction IDs below had ended for all snapshots. */
 static uint64 oldest_running = 0;
 static int	commits_since_look = LOOK_EVERY;	/* an earlier process may have
 												 * filled the ring */
@@ -86,7 +86,7 @@ sf_pending_enter_node(void)
 	sf_pending_entered = true;	/* the swap is a full barrier */
 }
 
-/* Write the low-water mark of all other IDs. */
+/* Write the low-water mark of all IDs of shards and of other layouts. */
 void
 sf_pending_lower_other(uint64 ms)
 {
@@ -95,7 +95,7 @@ sf_pending_lower_other(uint64 ms)
 	sf_pending_other_ms = ms;	/* the swap is a full barrier */
 }
 
-/* Return true if a range may be overwritten, or is empty. */
+/* Return true if no snapshot needs this range, or if it is empty. */
 static bool
 may_go(const SfPendingRange *range)
 {
@@ -135,7 +135,8 @@ merge(const SfPendingRange *range)
 
 /*
  * Choose a pending range to overwrite: one that may go, otherwise the oldest.
- * Prefer those that are not prepared, because readers look prepared ones up.
+ * Spare those of prepared transactions, because readers look for them one by
+ * one.
  */
 static SfPendingRange *
 choose_range(void)
@@ -184,7 +185,7 @@ leave_range(bool prepared)
 		return;
 	range = choose_range();
 
-	/* the same protocol as the server's for pg_stat_activity */
+	/* count twice, as the server does for pg_stat_activity */
 	pg_atomic_write_u32(&my_pending->changes,
 						pg_atomic_read_u32(&my_pending->changes) + 1);
 	pg_write_barrier();
@@ -203,8 +204,8 @@ leave_range(bool prepared)
 }
 
 /*
- * Record that a transaction is of this life before it is prepared, whether or
- * not it has made IDs.  Otherwise it could be mistaken for one of an earlier
+ * Before a transaction is prepared, record that it is of this life, whether or
+ * not it has made IDs.  Otherwise a reader could take it for one of an earlier
  * life.
  */
 static void

@@ -12,9 +12,9 @@
 #include "runtime/shmem.h"
 
 /*
- * What this transaction has written: a low-water mark for the node, and the
- * time in Unix ms that its other IDs are not before.  Check both before each
- * swap.
+ * The low-water marks of this transaction: whether it has written that of the
+ * node, and the time in Unix ms that none of its other IDs is before.  Check
+ * them before each swap.
  */
 extern bool sf_pending_entered;
 extern uint64 sf_pending_other_ms;
@@ -25,8 +25,8 @@ extern void sf_pending_lower_other(uint64 ms);
 extern uint64 sf_pending_first_xid(void);
 
 /*
- * Lower the low-water mark: the next IDs of a shard, or of a layout other than
- * the node's, are not before this time.
+ * Before an ID of a shard, or of a layout other than the node's: lower the
+ * low-water mark, so that the ID is not before it.
  */
 static inline void
 sf_pending_enter_other(uint64 ms)

@@ -3,7 +3,7 @@
  * prepared.c
  *	  List of the prepared transactions, as pg_prepared_xacts shows it.
  *
- * The server exports its list only by the function of that view.
+ * The server exports its list only by the function behind that view.
  *
  *-------------------------------------------------------------------------
  */

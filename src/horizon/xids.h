@@ -18,9 +18,9 @@ sf_xids_next(void)
 }
 
 /*
- * Add the epoch to a transaction ID.  An ID in use lies less than 2^31 from
- * any recent "next" ID, on either side: others may have been assigned since
- * that was read.
+ * Add the epoch to a transaction ID.  "next" was the next transaction ID a
+ * moment ago.  An ID in use may lie on either side of it, since the server has
+ * assigned more IDs meanwhile, but less than 2^31 away.
  */
 static inline uint64
 sf_xids_widen(TransactionId xid, uint64 next)
@@ -28,7 +28,7 @@ sf_xids_widen(TransactionId xid, uint64 next)
 	return next + (int32) (xid - (uint32) next);
 }
 
-/* Return the running transaction's top ID; 0: it has none yet. */
+/* Return the ID of the running top transaction; 0: it has none yet. */
 static inline uint64
 sf_xids_top(void)
 {

@@ -181,7 +181,7 @@ sf_durable_number_hold(Oid function, void (*on_change) (void))
 	}
 }
 
-/* Release the lock.  Return true if the OIDs that were found are still right. */
+/* Release the lock.  Return true if the OIDs found are still right. */
 bool
 sf_durable_number_release(void)
 {

@@ -42,9 +42,10 @@ require_field(const SfLayout *layout, const char *name, int width, int32 value)
  *					 layout text, shard integer DEFAULT 0) returns bigint
  *
  * Return the ID with these fields, in the tick that holds created_at.  In a
- * layout that has a shard and no node, node is the shard; shard is for a
- * layout that has both.  Throws SQLSTATE 22003 (a number does not fit its
- * field), 22008 (out of the layout's life), and what sf_layout_arg() throws.
+ * layout that has a shard and no node, the argument "node" is the shard; the
+ * argument "shard" is for a layout that has both.  Throws SQLSTATE 22003 (a
+ * number does not fit its field), 22008 (out of the layout's life), and what
+ * sf_layout_arg() throws.
  */
 Datum
 snowflake_compose(PG_FUNCTION_ARGS)

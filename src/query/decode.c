@@ -55,12 +55,12 @@ decode_columns(const SfLayout *layout, int64 id, Datum *values, bool *nulls)
 								  sf_layout_field(layout, kinds[i], id));
 	}
 
-	/* the node is the fields that name it, together */
+	/* a node may have several fields: datacenter, worker, process */
 	nulls[4] = layout->node_bits == 0;
 	values[4] = Int32GetDatum((int32) sf_layout_node(layout, id));
 }
 
-/* Return true if this layout can have made this ID by now. */
+/* Return true if a server with this layout can have made this ID by now. */
 static bool
 is_plausible(const SfLayout *layout, int64 id)
 {
@@ -112,8 +112,8 @@ snowflake_decode(PG_FUNCTION_ARGS)
 /*
  * snowflake_node(id bigint [, layout text]) returns integer
  *
- * Return the node's whole number (of a layout with datacenter and worker, both
- * together); NULL if the layout has none.
+ * Return the node of an ID; NULL if the layout has none.  In a layout with
+ * datacenter and worker, the node is both fields as one number.
  */
 Datum
 snowflake_node(PG_FUNCTION_ARGS)
@@ -149,7 +149,7 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 	return return_field(fcinfo, SF_SEQUENCE);
 }
 
-/* What takes a layout and its name.  One without a name has its text. */
+/* A function that takes a layout and its name, or its text if it has none. */
 typedef void (*Taker) (const char *name, bool configured,
 					   const SfLayout *layout, void *arg);
 
@@ -253,7 +253,7 @@ snowflake_layouts(PG_FUNCTION_ARGS)
 	return (Datum) 0;
 }
 
-/* An ID, and which readings of it are wanted: plausible ones or the others. */
+/* An ID, and which readings of it to list: plausible ones or the others. */
 typedef struct Inspection
 {
 	ReturnSetInfo *rsinfo;

@@ -23,7 +23,7 @@ SF_FUNCTION(snowflake_max_id);
 SF_FUNCTION(snowflake_bound);
 SF_FUNCTION(snowflake_is_at);
 
-/* The operator of each bound, in conditions on the time. */
+/* The operator of a condition on the time that each bound replaces. */
 static const char *const sides[] = {
 	[SF_FROM] = ">=",
 	[SF_AFTER] = ">",
@@ -31,7 +31,7 @@ static const char *const sides[] = {
 	[SF_UNTIL] = "<="
 };
 
-/* Convert to ms, which may exceed int64: saturate. */
+/* Convert a tick to Unix ms; beyond int64, return its last value. */
 int64
 sf_id_time_tick_ms(const SfLayout *layout, int64 tick)
 {
@@ -43,8 +43,8 @@ sf_id_time_tick_ms(const SfLayout *layout, int64 tick)
 }
 
 /*
- * Return the start of an ID's tick.  Total and monotone over all of bigint:
- * infinite beyond the range of timestamps.
+ * Return the start of an ID's tick.  Every bigint has one, and a larger bigint
+ * has no earlier one: beyond the range of timestamps it is infinite.
  */
 TimestampTz
 sf_id_time_of(const SfLayout *layout, int64 id)
@@ -57,8 +57,8 @@ sf_id_time_of(const SfLayout *layout, int64 id)
 /*
  * snowflake_timestamp(id bigint [, layout text]) returns timestamptz
  *
- * Return the start of an ID's tick.  Total and monotone over all of bigint:
- * infinite beyond the range of timestamps.
+ * Return the start of an ID's tick, for every bigint: beyond the range of
+ * timestamps it is infinite.
  */
 Datum
 snowflake_timestamp(PG_FUNCTION_ARGS)
@@ -83,7 +83,7 @@ sf_id_time_refuse(const SfLayout *layout, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* Return the tick of a time, which must be within the layout's life: 22008 */
+/* Return the tick of a time.  Throws 22008 outside the layout's life. */
 int64
 sf_id_time_require_tick(const SfLayout *layout, TimestampTz time,
 						const char *hint)
@@ -132,8 +132,8 @@ snowflake_max_id(PG_FUNCTION_ARGS)
 
 /*
  * Find the first ID that is not before a time; return false if there is none.
- * Any value is a time, even one between the last finite timestamp and
- * infinity.
+ * The time may be any value, also one between the last finite timestamp and
+ * infinity, as a date can have.
  */
 static bool
 first_from(const SfLayout *layout, TimestampTz time, int64 *id)
@@ -163,7 +163,7 @@ first_after(const SfLayout *layout, TimestampTz time, int64 *id)
 	return time != DT_NOEND && first_from(layout, time + 1, id);
 }
 
-/* Find the last ID before another one, or, without that, of all. */
+/* Find the last ID before *id, or the last of all if no *id was found. */
 static bool
 last_before(bool found, int64 *id)
 {
@@ -177,8 +177,8 @@ last_before(bool found, int64 *id)
 }
 
 /*
- * Find the bound of all bigints whose snowflake_timestamp() is at or after,
- * after, before, or at or before a time; return false if there are none.
+ * Find the first or the last bigint whose snowflake_timestamp() is on one side
+ * of a time; return false if there is none.
  */
 bool
 sf_id_time_bound(const SfLayout *layout, SfBound bound, TimestampTz time,
@@ -285,8 +285,8 @@ bound_arg(FunctionCallInfo fcinfo, int n)
  * Return the first or the last bigint whose snowflake_timestamp() is on this
  * side ('>=', '>', '<', '<=') of a timestamptz, timestamp or date; NULL if
  * there is none.  Throws SQLSTATE 42804 for other types.  Unlike
- * snowflake_min_id() it is total: conditions on snowflake_timestamp() are
- * planned with it.
+ * snowflake_min_id() it throws no error for any time: conditions on
+ * snowflake_timestamp() are planned with it.
  */
 Datum
 snowflake_bound(PG_FUNCTION_ARGS)

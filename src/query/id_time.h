@@ -15,9 +15,9 @@
 typedef enum SfBound
 {
 	SF_FROM,					/* first ID not before a time */
-	SF_AFTER,					/* first ID after it */
-	SF_BEFORE,					/* last ID before it */
-	SF_UNTIL					/* last ID not after it */
+	SF_AFTER,					/* first ID after a time */
+	SF_BEFORE,					/* last ID before a time */
+	SF_UNTIL					/* last ID not after a time */
 } SfBound;
 
 extern int64 sf_id_time_tick_ms(const SfLayout *layout, int64 tick);

@@ -12,10 +12,10 @@
  * names in indexes, partition keys and generated columns, as it refuses the
  * functions without a layout.
  *
- * A call of which all arguments are constants is evaluated before that, and
- * the server takes it for a constant.  So it accepts a partial index WHERE id
- * >= snowflake_min_id('2026-01-01', 'shard'), and another configuration would
- * find other rows by it: REINDEX then.
+ * The server evaluates a call earlier if all of its arguments are constants,
+ * and takes it for a constant.  So it accepts a partial index WHERE id >=
+ * snowflake_min_id('2026-01-01', 'shard').  After a change of the
+ * configuration that index has the wrong rows: REINDEX it.
  *
  *-------------------------------------------------------------------------
  */
@@ -60,7 +60,7 @@ sf_layout_arg_is_same(const text *a, const text *b)
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
 }
 
-/* Parse a layout; return false if the text is none. */
+/* Parse a layout; return false if the text is not a layout. */
 bool
 sf_layout_arg_parse(SfLayout *layout, const text *t)
 {
@@ -102,7 +102,7 @@ require_configured(FunctionCallInfo fcinfo)
 static const SfLayout *
 configured(FunctionCallInfo fcinfo)
 {
-	/* once per query: a standby may replay another record at any time */
+	/* check once per query: a standby may replay another config record */
 	if (fcinfo->flinfo->fn_extra == NULL)
 	{
 		require_configured(fcinfo);
@@ -125,8 +125,9 @@ find_named(const text *t)
 }
 
 /*
- * Read the layout of argument n.  A name must be a constant or a parameter: a
- * column could bring it into an index past the support function.
+ * Read the layout of argument n.  "node" or "shard" must be a constant or a
+ * parameter: in an index, the support function would not see the name that a
+ * column holds.
  */
 static void
 read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
@@ -149,7 +150,7 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 
 /*
  * Read a layout with which the node makes IDs; "node" is the configured one.
- * The result is overwritten by the next call.  Throws SQLSTATE 22023.
+ * The next call overwrites the result.  Throws SQLSTATE 22023.
  */
 const SfLayout *
 sf_layout_arg_of_node(const text *t)
@@ -203,7 +204,7 @@ sf_layout_arg(FunctionCallInfo fcinfo, int n)
 	{
 		Size		size = VARSIZE_ANY(t);
 
-		/* one allocation for both, so that an error leaves no half result */
+		/* one allocation for text and layout: an error leaves no half */
 		r = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(*r) + size);
 		r->text = memcpy(r + 1, t, size);
 		read_layout(fcinfo, n, &r->layout, t);
@@ -283,7 +284,7 @@ snowflake_layout(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(fcinfo->flinfo->fn_extra);
 }
 
-/* Make a call of that function; NULL if it is missing or forbidden. */
+/* Make a call of layout(); NULL if the function is missing or forbidden. */
 static Node *
 make_layout_call(Const *name)
 {
@@ -306,7 +307,7 @@ make_layout_call(Const *name)
 								 COERCE_EXPLICIT_CALL);
 }
 
-/* Return the layout that such a call names; NULL for any other node. */
+/* Return the layout that a call of layout() names; NULL for other nodes. */
 const SfLayout *
 sf_layout_arg_named(Node *node)
 {
@@ -359,7 +360,7 @@ snowflake_layout_support(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(NULL);
 }
 
-/* Throw SQLSTATE 22003 unless this layout can have made this ID. */
+/* Throw SQLSTATE 22003 unless this is an ID of this layout. */
 void
 sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 {

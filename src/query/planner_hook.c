@@ -7,8 +7,8 @@
  *
  * The planner has no callback between the pull-up of subqueries and the
  * distribution of conditions to relations.  Support functions do not help: the
- * planner asks the one of a condition's own function, here the operator's, and
- * never that of a function below.  So we use the callback that runs while a
+ * planner asks that of the operator, and never that of a function which is an
+ * argument of the operator.  So we use the callback that runs while a
  * RelOptInfo is built: get_relation_info_hook up to 18 (tables only), and
  * build_simple_rel_hook from 19 on (all base relations).  It changes four
  * things, all in the planner's own copy of the query:
@@ -24,9 +24,9 @@
  *	  later, by apply_child_basequals().
  *
  * 3. rel->indexlist of the relation that is built.  We add a copy of each
- *	  partial index whose predicate is about the time, with a predicate that
- *	  reads as the changed conditions do.  The callback exists to add indexes
- *	  to this list.  The original stays, for conditions that do not change.
+ *	  partial index whose predicate is about the time, and change the copy's
+ *	  predicate as we change conditions.  The callback exists to add indexes to
+ *	  this list.  The original stays, for conditions that do not change.
  *
  * 4. Up to 18 only: the clauses in baserestrictinfo of a view of UNION ALL.
  *	  If a query level has no table of its own, the first call is for a branch,
@@ -79,7 +79,7 @@ is_false(Node *clause)
 		!DatumGetBool(((Const *) clause)->constvalue);
 }
 
-/* Return the replacement of a list joined by AND, which stays unchanged. */
+/* Return a list of conditions joined by AND, with replacements in it. */
 static List *
 replace_clauses(PlannerInfo *root, List *clauses)
 {
@@ -104,7 +104,7 @@ replace_clauses(PlannerInfo *root, List *clauses)
 	return result;
 }
 
-/* Replace in an OR, without arms that became false: the planner expects it. */
+/* Replace in an OR.  Leave out arms that became false, as the planner does. */
 static List *
 replace_or(PlannerInfo *root, BoolExpr *or)
 {
@@ -129,8 +129,9 @@ replace_or(PlannerInfo *root, BoolExpr *or)
 }
 
 /*
- * Return the replacement of a clause: a list joined by AND; NIL if it stays.
- * Only AND and OR are searched: elsewhere NULL and false differ.
+ * Return the replacement of a clause: a list joined by AND; NIL if the clause
+ * stays.  Look only inside AND and OR: a bound may be NULL in place of false,
+ * and elsewhere these differ.
  */
 static List *
 replace_clause(PlannerInfo *root, Node *clause)
@@ -150,7 +151,7 @@ static void
 replace_in_jointree(PlannerInfo *root, Node *node)
 {
 	if (node == NULL)
-		return;					/* an index build plans without */
+		return;					/* the plan of an index build has none */
 	if (IsA(node, FromExpr))
 	{
 		FromExpr   *from = (FromExpr *) node;
@@ -164,7 +165,7 @@ replace_in_jointree(PlannerInfo *root, Node *node)
 	{
 		JoinExpr   *join = (JoinExpr *) node;
 
-		/* a full join needs conditions of a certain form, unlike ours */
+		/* a full join needs conditions that can be hashed or merged */
 		if (join->jointype != JOIN_FULL)
 			join->quals = (Node *) replace_quals(root, (List *) join->quals);
 		replace_in_jointree(root, join->larg);
@@ -186,7 +187,7 @@ is_first(PlannerInfo *root)
 	return true;
 }
 
-/* Change 1 and 2 of the file's head. */
+/* Make the changes 1 and 2 of the file's head. */
 static void
 replace_in_query(PlannerInfo *root)
 {
@@ -203,7 +204,7 @@ replace_in_query(PlannerInfo *root)
 	}
 }
 
-/* Change 4 of the file's head. */
+/* Make the change 4 of the file's head. */
 static void
 replace_in_parent(PlannerInfo *root, RelOptInfo *rel)
 {
@@ -222,7 +223,7 @@ replace_in_parent(PlannerInfo *root, RelOptInfo *rel)
 	}
 }
 
-/* Change 3 of the file's head. */
+/* Make the change 3 of the file's head. */
 static void
 add_partial_indexes(PlannerInfo *root, RelOptInfo *rel)
 {

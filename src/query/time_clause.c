@@ -24,8 +24,8 @@
  *
  * A comparison stays unchanged, and right, in three cases: no bound can be
  * computed beforehand (volatile expressions, columns of the same table); the
- * configured layout must not be read; the user has an index on, or a partition
- * key with, the same expression (time_index.c).
+ * configured layout must not be read; the user has an index on the same
+ * expression, or partitions by it (time_index.c).
  *
  * The executor checks EXECUTE on the functions in a plan, as the role that
  * runs it.  We put other functions, or a constant, in the place of the user's.
@@ -64,14 +64,14 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
-/* A comparison of an ID's time, as if the other side stood on the right. */
+/* A comparison of an ID's time, which is on the left: "id's time < time". */
 typedef struct Comparison
 {
 	FuncExpr   *call;			/* snowflake_timestamp(id [, layout]) */
 	Node	   *id;
 	Node	   *layout;			/* NULL: the configured one */
 	Node	   *time;
-	int			strategy;		/* of a btree */
+	int			strategy;		/* the operator, as a strategy of a btree */
 } Comparison;
 
 SF_FUNCTION(snowflake_is_at_support);
@@ -87,7 +87,7 @@ may_be_call(Node *node)
 		(list_length(f->args) == 1 || list_length(f->args) == 2);
 }
 
-/* Return true if a closer look is worthwhile.  This costs next to nothing. */
+/* Return true if the clause may compare an ID's time.  This is cheap. */
 bool
 sf_time_clause_may_be(Node *clause)
 {
@@ -99,7 +99,7 @@ sf_time_clause_may_be(Node *clause)
 
 /*
  * Return true if this SQL function runs that C function directly, and the user
- * may call it.  If not, the executor reports that.
+ * may call it.  If the user may not, the executor refuses the plain condition.
  */
 static bool
 runs_function(Oid oid, PGFunction function)
@@ -120,7 +120,7 @@ is_call(Node *node)
 
 	if (!may_be_call(node) || exprType(linitial(f->args)) != INT8OID)
 		return false;
-	/* fmgr_info() loads libraries: not for functions of others */
+	/* fmgr_info() loads libraries, so do not call it for other functions */
 	name = get_func_name(f->funcid);
 	return name != NULL && strcmp(name, "snowflake_timestamp") == 0 &&
 		runs_function(f->funcid, snowflake_timestamp);
@@ -144,9 +144,9 @@ is_free_of(PlannerInfo *root, Node *node, int relid)
 }
 
 /*
- * Return true if the ID is of one table, or view of UNION ALL, and its bound
- * can be computed without that.  Conditions on other subqueries are replaced
- * inside of them.
+ * Return true if the ID is of one table, or of one view of UNION ALL, and the
+ * bound can be computed without a row of it.  Conditions on other subqueries
+ * are replaced inside of them.
  */
 static bool
 is_usable(PlannerInfo *root, Comparison *c)
@@ -254,9 +254,9 @@ is_constant(Comparison *c, SfLayout *layout)
 }
 
 /*
- * Return the comparison of an ID with its bound.  The operator comes from the
- * family of the integers, not from an index's: in a family that sorts the
- * other way, strategies have other operators.
+ * Return the comparison of an ID with its bound.  The operator is that of the
+ * server's own operator family, not of an index's: in a family that sorts the
+ * other way, the same strategy has another operator.
  */
 static Expr *
 compare_id(Node *id, SfBound bound, Node *value)
@@ -303,7 +303,7 @@ fold(Comparison *c, const SfLayout *layout, SfBound bound)
 										 false, FLOAT8PASSBYVAL));
 }
 
-/* Return comparisons of the ID with these bounds; NIL if impossible. */
+/* Return comparisons of the ID with these bounds; NIL if one is forbidden. */
 static List *
 make_comparisons(Comparison *c, const SfBound *wanted, int n)
 {
@@ -329,7 +329,7 @@ is_join(PlannerInfo *root, Comparison *c)
 	return !bms_is_empty(pull_varnos(root, c->time));
 }
 
-/* Return what a comparison says of the ID, joined by AND; NIL: nothing. */
+/* Return conditions on the ID, joined by AND; NIL if there is none. */
 static List *
 make_replacement(PlannerInfo *root, Comparison *c)
 {
@@ -359,9 +359,9 @@ must_stay(PlannerInfo *root, Comparison *c)
 }
 
 /*
- * Return the replacement of such a comparison, a list joined by AND; NIL for
- * any other clause.  If both sides are times of IDs, either ID may be looked
- * up.
+ * Return the replacement of a comparison of an ID's time, a list joined by
+ * AND; NIL for any other clause.  If both sides are times of IDs, the planner
+ * may look up either ID.
  */
 List *
 sf_time_clause_replace(PlannerInfo *root, Node *clause)
@@ -384,7 +384,7 @@ sf_time_clause_replace(PlannerInfo *root, Node *clause)
 		result = list_concat(result, make_replacement(root, &c));
 		keep = keep || must_stay(root, &c);
 
-		/* a folded constant leaves no trace of the function in the plan */
+		/* a constant does not show that the plan depends on the function */
 		record_plan_function_dependency(root, c.call->funcid);
 	}
 	if (result == NIL)
@@ -408,9 +408,9 @@ compare_in_index(Comparison *c, SfBound bound, Oid opfamily)
 /*
  * is_at_support(internal) returns internal
  *
- * Support the planner for is_at(id, time [, layout]): it removes no row that
- * the equation beside it leaves, and is two comparisons for an index on the
- * ID.
+ * Support the planner for is_at(id, time [, layout]).  It stands beside an
+ * equation and removes no further row, so its selectivity is 1.  For an index
+ * on the ID it is two comparisons.
  */
 Datum
 snowflake_is_at_support(PG_FUNCTION_ARGS)

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * time_index.c
- *	  Whether a condition on the time of an ID serves an index on that
- *	  expression, or partitions by it, as it stands.
+ *	  Does an index on the time of an ID, or partitions by it, serve a
+ *	  condition on that time as it stands?
  *
  * If so, the condition must not change.  All scanned tables count: the one
  * that the query names, its children and partitions, and the branches of UNION
@@ -43,7 +43,7 @@ has_call(HeapTuple index, Oid function)
 	ListCell   *lc;
 
 	if (isnull)
-		return false;			/* it is in the predicate */
+		return false;			/* the call is in the predicate */
 	foreach(lc, (List *) stringToNode(TextDatumGetCString(exprs)))
 	{
 		if (IsA(lfirst(lc), FuncExpr) &&
@@ -54,8 +54,9 @@ has_call(HeapTuple index, Oid function)
 }
 
 /*
- * Return the table that this user of the function belongs to: an index on a
- * call, or a table partitioned by one.  InvalidOid: an index's predicate only.
+ * Return the table of an object that depends on the function: the table of an
+ * index on a call, or a table that is partitioned by a call.  Return
+ * InvalidOid if only the predicate of an index has the call.
  */
 static Oid
 table_of_user(Oid user, Oid function)
@@ -65,7 +66,7 @@ table_of_user(Oid user, Oid function)
 	Oid			table = InvalidOid;
 
 	if (!HeapTupleIsValid(index))
-		return user;			/* as the key of its partitions */
+		return user;			/* a table, which is partitioned by a call */
 	form = (Form_pg_index) GETSTRUCT(index);
 	if (form->indisvalid && has_call(index, function))
 		table = form->indrelid;
@@ -123,7 +124,7 @@ tables_of_entry(RangeTblEntry *rte)
 	return tables;
 }
 
-/* Do the same for a relation, whose branches of UNION ALL may be pulled up. */
+/* Return the tables of a relation; branches of UNION ALL may be pulled up. */
 static List *
 tables_of_relation(PlannerInfo *root, Index relid)
 {
@@ -147,8 +148,8 @@ tables_of_relation(PlannerInfo *root, Index relid)
 
 /*
  * Return true if any table that is scanned for this call's relations has an
- * index on such a call, or is partitioned by one.  Layouts are not compared,
- * since no column has IDs of two.
+ * index on such a call, or is partitioned by one.  Do not compare the layouts
+ * of the calls, since no column has IDs of two layouts.
  */
 bool
 sf_time_index_serves(PlannerInfo *root, FuncExpr *call)
@@ -158,7 +159,7 @@ sf_time_index_serves(PlannerInfo *root, FuncExpr *call)
 	int			relid = -1;
 	ListCell   *lc;
 
-	/* without a layout it is stable, and so in no index */
+	/* without a layout the function is stable, so no index can have it */
 	if (list_length(call->args) == 1)
 		return false;
 	used = tables_that_use(call->funcid);
@@ -193,8 +194,8 @@ index_has_column(Oid index, AttrNumber attno)
 }
 
 /*
- * Return true if this is a column that its table has an index on.  We look at
- * a parent's indexes only, not at those of its children.
+ * Return true if this node is a column on which its table has an index.  Look
+ * only at the indexes of a parent, not at those of its children.
  */
 bool
 sf_time_index_has_column(PlannerInfo *root, Node *node)

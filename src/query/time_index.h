@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * time_index.h
- *	  Whether a condition on the time of an ID serves an index on that
- *	  expression, or partitions by it, as it stands.
+ *	  Does an index on the time of an ID, or partitions by it, serve a
+ *	  condition on that time as it stands?
  *
  *-------------------------------------------------------------------------
  */
