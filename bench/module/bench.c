@@ -186,7 +186,7 @@ bench_histogram(PG_FUNCTION_ARGS)
 							 NULL, NULL);
 	if (info.fn_nargs > 1)
 		elog(ERROR, "the function must have one argument or none");
-	/* an integer, or an OID */
+	/* the argument is an integer, or the OID of a sequence */
 	call->args[0].value = PG_GETARG_DATUM(1);
 	call->args[0].isnull = false;
 	wait_until(PG_GETARG_FLOAT8(3));

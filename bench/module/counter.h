@@ -20,7 +20,7 @@
 
 /*
  * The lock is in the counter's cache line, behind the other members of its
- * slot.  Zeroed, it is not locked.
+ * slot.  The bytes there are zero at first, which is a lock that nobody holds.
  */
 #define COUNTER_SPINLOCK	((slock_t *) (counter + 7))
 #define COUNTER_LOCK()		SpinLockAcquire(COUNTER_SPINLOCK)

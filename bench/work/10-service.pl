@@ -1,8 +1,8 @@
 # IDs as a service: sixteen clients ask one server for batches of 100 IDs. They ask
 # through pgbouncer in transaction mode, with examples/pgbouncer.ini, and directly. The
 # example has two servers; this is its load when one of them is dead. pgbench measures how
-# long a client waits: once without pauses, and once with a hundred batches per second
-# and client.
+# long a client waits: once without pauses, and once while each client asks for a hundred
+# batches per second.
 
 use strict;
 use warnings;

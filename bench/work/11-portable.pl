@@ -1,6 +1,6 @@
 # The portable functions compared with Instagram's PL/pgSQL function, which is the usual
-# choice where no library can be loaded. It is measured as the article has it, and in a
-# faster form.
+# choice where no library can be loaded. The latter is measured as Instagram published
+# it, and in a faster form.
 
 use strict;
 use warnings;

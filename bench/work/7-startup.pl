@@ -18,7 +18,7 @@ sub first
 
 	sql('default', "SELECT count($query) FROM generate_series(1, 100000)");
 	ctl('default', '-m', $mode, '-w', 'stop');
-	# a crash leaves no such file: a postmaster writes it when it is told to stop
+	# after a crash there is no shutdown file, but here the postmaster was told to stop
 	unlink "$dir/default/data/snowflake.shutdown" if $what eq 'crash';
 	ctl('default', '-W', 'start');
 	my $limit = time + 60;

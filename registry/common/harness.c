@@ -30,7 +30,7 @@ sf_harness_open(const char *name, SfOpening opening,
 			 "There is not enough memory.");
 	PG_TRY();
 	{
-		/* the macro accepts only a literal name; this name lives as long */
+		/* the macro accepts only a literal; "name" is one in the caller */
 		lasting = AllocSetContextCreateInternal(TopMemoryContext, name,
 												ALLOCSET_SMALL_SIZES);
 		passing = AllocSetContextCreateInternal(TopMemoryContext, name,

@@ -21,13 +21,14 @@ typedef struct SfOpening
 	const SfBackendConfig *config;
 	char	   *reason;
 	size_t		reason_size;
-	MemoryContext lasting;		/* the harness's, from open to close */
+	MemoryContext lasting;		/* memory from open to close */
 } SfOpening;
 
 /*
- * Create a context that lasts until sf_harness_close(), and one for a request
- * and its answer.  Call work() in the former.  Before, and if this fails or
- * throws, call close_all(), which calls sf_harness_close().
+ * Call close_all(), which calls sf_harness_close().  Then create a context
+ * that lasts until sf_harness_close(), and one for a request and its answer.
+ * Call work() in the lasting one.  If that fails or throws, call close_all()
+ * again.
  */
 extern bool sf_harness_open(const char *name, SfOpening opening,
 							bool (*work) (const SfOpening *opening),
@@ -37,12 +38,12 @@ extern void sf_harness_close(void);
 /* Return a time in ms that nobody can set. */
 extern int64 sf_harness_now_ms(void);
 
-/* Free the previous request's memory; the next request begins. */
+/* Free the memory of the previous request, before the next one begins. */
 extern void sf_harness_reset(void);
 
 /*
- * Call work() in the request's context; if it throws, call fail() with the
- * error's text.
+ * Call work() in the context of the request.  If work() throws, call fail()
+ * with the text of the error.
  */
 extern void sf_harness_call(void (*work) (const void *arg), const void *arg,
 							void (*fail) (const char *problem));

@@ -4,8 +4,8 @@
  *	  JSON in the dialect of etcd's gateway: bytes are base64, an int64 is a
  *	  string, and fields that are zero are left out.
  *
- * The input function of jsonb parses it, which needs no catalogue.  So reading
- * throws errors.
+ * The input function of jsonb parses it, because that needs no catalogue.  It
+ * throws an error if a text is not JSON.
  *
  *-------------------------------------------------------------------------
  */

@@ -25,7 +25,7 @@
 #define ESCAPE \
 	"In a user and a password \"/\" is written as %%2F, and \"?\" as %%3F."
 
-/* Print why a text is refused, and return false. */
+/* Write the reason why a text is refused, and return false. */
 bool
 sf_uri_refuse(char *reason, size_t reason_size, const char *format, ...)
 {
@@ -129,7 +129,7 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	const char *scheme_end = strstr(text, "://");
 	char	   *hosts;
 	char	   *at;
-	bool		ends_early;		/* perhaps inside a password */
+	bool		ends_early;		/* the "/" or "?" may be in a password */
 
 	memset(uri, 0, sizeof(SfUri));
 	if (scheme_end == NULL)

@@ -17,7 +17,7 @@ typedef struct SfUri
 	int			nhosts;
 	char	   *hosts[SF_URI_HOSTS];	/* "host:port", "[::1]:port" */
 	char	   *path;			/* without slashes at the end; or NULL */
-	char	   *options;		/* behind the "?"; or NULL */
+	char	   *options;		/* after the "?"; or NULL */
 } SfUri;
 
 extern bool sf_uri_refuse(char *reason, size_t reason_size,

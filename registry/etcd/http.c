@@ -5,9 +5,9 @@
  *
  * Each connection is used once.  If libcurl finds an idle connection dead, it
  * sends the request again, so a write could be made twice.  If a firewall has
- * dropped the idle connection, the request would wait for a time-out.  A TLS
- * session is not resumed either: then neither side would check the other's
- * certificate.
+ * dropped the idle connection, the request would wait for a time-out.  No TLS
+ * session is resumed either: in a resumed session, neither side checks the
+ * other's certificate.
  *
  * libcurl resolves names in a thread.  That thread must not handle signals, so
  * all signals are blocked while libcurl may create one.
@@ -147,11 +147,11 @@ sf_http_open(const char *cacert, const char *cert, const char *key)
 		curl_easy_setopt(http.easy, CURLOPT_HEADERFUNCTION,
 						 receive_header) == CURLE_OK;
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* when we give up, do not wait for the thread that resolves a name */
+	/* if a request is abandoned, do not wait for the thread of the resolver */
 	ok = ok && curl_easy_setopt(http.easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-	/* read the authorities for each connection, as the certificates are */
+	/* read the file of authorities for each connection, like the others */
 	(void) curl_easy_setopt(http.easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif
 	if (cacert != NULL)
@@ -213,8 +213,8 @@ sf_http_post(const char *url, const char *token, const char *text,
 }
 
 /*
- * Return true if this is about a certificate.  An alert of TLS refuses ours,
- * at any time.
+ * Return true if a certificate was refused.  If the server refuses ours, it
+ * may send an alert of TLS at any time.
  */
 static bool
 is_about_certificates(CURLcode code)
@@ -275,7 +275,7 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	http.is_busy = false;
 }
 
-/* Return true once per request.  The answer lives until the next one. */
+/* Return true once per request.  The answer lives until the next request. */
 bool
 sf_http_receive(SfHttpAnswer *answer)
 {

@@ -21,7 +21,7 @@ typedef struct SfHttpAnswer
 	/* If there is no answer: */
 	bool		sent;			/* the server may have received the request */
 	bool		untrusted;		/* one side refused a certificate */
-	bool		timed_out;		/* it did not come in time */
+	bool		timed_out;		/* the answer did not come in time */
 	const char *problem;		/* without a full stop */
 } SfHttpAnswer;
 

@@ -11,13 +11,14 @@
  * One range request reads all keys, so it shows one moment.  The member that
  * answers asks the others first, which is etcd's default.
  *
- * A write is one transaction.  It compares the whole identity value, not its
- * revision: a registry that was wiped and made again counts its revisions from
- * the same start.
+ * A write is one transaction.  It compares the value of prefix/registry (the
+ * identity), not its revision: a registry that was wiped and made again counts
+ * its revisions from the same start.
  *
- * The cluster is etcd's own number, of that in which the generation began.  A
- * snapshot that is restored under another token begins another cluster, and
- * then nobody claims from it before a recovery.
+ * Each etcd has a number, its cluster ID.  The identity holds that of the etcd
+ * in which the generation began.  A snapshot that is restored under another
+ * token begins another cluster, and then nobody claims from it before a
+ * recovery.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,7 +30,7 @@
 #include "protocol.h"
 #include "records.h"
 
-/* Presences that allow a write: none, the owner's, the displaced's. */
+/* Presences that allow a write: none, the owner's, the displaced owner's. */
 #define PRESENCES	3
 
 /* ---- requests ---- */
@@ -77,7 +78,7 @@ print_identity(uint64 generation, const char *layout, int64 floor,
 	return buf.data;
 }
 
-/* The cluster is NULL where a registry names none. */
+/* Parse an identity.  *cluster is NULL if the identity has none. */
 static bool
 parse_identity(const char *text, SfRegistry *registry, char **cluster)
 {
@@ -166,9 +167,9 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
 }
 
 /*
- * Append a write of a slot.  All comparisons of a transaction must hold, but
- * three presences are allowed.  So the failure branch of each transaction
- * holds a transaction that compares with the next presence.
+ * Append a write of a slot.  Any of three presences is allowed, but etcd makes
+ * a transaction only if all of its comparisons hold.  So the failure branch of
+ * each transaction holds a transaction that compares with the next presence.
  */
 static void
 append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
@@ -207,7 +208,7 @@ append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 	appendStringInfoString(buf, "]}");
 }
 
-/* Append a write of the identity; NULL stands for "there is none yet". */
+/* Append a write of the identity; the old one is NULL if there is none. */
 static void
 append_identity_write(StringInfo buf, const char *prefix,
 					  const char *identity, const char *value)
@@ -223,8 +224,8 @@ append_identity_write(StringInfo buf, const char *prefix,
 }
 
 /*
- * Return the request that writes.  "identity" is the value that was read, in
- * this cluster, "address" our end of a connection.
+ * Return the request that writes.  "identity" is the value that was read from
+ * this cluster, and "address" our end of a connection.
  */
 char *
 sf_etcd_write_request(const char *prefix, const SfAsk *ask,
@@ -257,7 +258,7 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 
 /* ---- answers ---- */
 
-/* Return the number of the etcd that has answered; empty: it has none. */
+/* Return the cluster ID of the etcd that has answered, or an empty text. */
 static char *
 find_cluster(SfJson *json)
 {
@@ -268,8 +269,9 @@ find_cluster(SfJson *json)
 }
 
 /*
- * What came of a write, given the cluster that was read.  An endpoint of
- * another cluster may have the same keys, and be a copy.
+ * Return the outcome of a write, given the cluster that was read.  An answer
+ * from another cluster does not count: it may have the same keys because it is
+ * a copy.
  */
 SfEtcdWritten
 sf_etcd_write_answer(SfJson *json, const char *cluster, int64 *version)
@@ -291,7 +293,7 @@ sf_etcd_write_answer(SfJson *json, const char *cluster, int64 *version)
 	return SF_ETCD_NOT_WRITTEN;
 }
 
-/* Parse the number behind a directory (such as "prefix/slots/"). */
+/* Parse the number after a directory (such as "prefix/slots/"). */
 static bool
 parse_node(const char *key, const char *directory, uint32_t *node)
 {

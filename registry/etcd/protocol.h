@@ -15,17 +15,17 @@ typedef struct SfEtcdReading
 {
 	SfRegistry	registry;
 	char	   *identity;		/* the value of prefix/registry */
-	char	   *cluster;		/* the number of the etcd that has answered */
-	bool		in_place;		/* in which the generation began */
-	int64		highest;		/* of the floor and all untils */
-	int64		lease;			/* etcd's lease under our presence; or 0 */
+	char	   *cluster;		/* cluster ID of the etcd that has answered */
+	bool		in_place;		/* the generation began in this cluster */
+	int64		highest;		/* the highest of the floor and all untils */
+	int64		lease;			/* etcd's lease of our presence; or 0 */
 } SfEtcdReading;
 
 typedef enum SfEtcdWritten
 {
 	SF_ETCD_WRITTEN,
 	SF_ETCD_NOT_WRITTEN,
-	SF_ETCD_ELSEWHERE,			/* in another etcd than was read */
+	SF_ETCD_ELSEWHERE,			/* another cluster has answered */
 	SF_ETCD_UNREADABLE
 } SfEtcdWritten;
 

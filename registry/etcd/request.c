@@ -54,13 +54,13 @@ static struct
 
 	/* What was last read, or written. */
 	char	   *identity;		/* the value with the generation */
-	char	   *cluster;		/* in this etcd */
+	char	   *cluster;		/* cluster ID of the etcd that was read */
 	uint64		generation;
-	int64		highest;		/* of the floor and all untils */
+	int64		highest;		/* the highest of the floor and all untils */
 	int64		lease;			/* etcd's lease of lease_owner's presence; or
 								 * 0 */
 	uint64		lease_owner;
-	char		address[SF_ADDRESS_SIZE];	/* our end, when last connected */
+	char		address[SF_ADDRESS_SIZE];	/* our end of a connection */
 }			etcd;
 
 /* The request under way. */
@@ -120,7 +120,11 @@ keep(char **place, const char *text)
 
 /* ---- the steps ---- */
 
-/* Send a step; if others can take it over, keep half of the time for them. */
+/*
+ * Send a step.  If there are further endpoints, keep half of the time for
+ * them. The last step of a write may take all of it, once there is a
+ * connection.
+ */
 static void
 post(const char *path, const char *body)
 {
@@ -156,7 +160,7 @@ ask_token(void)
 	post("/v3/auth/authenticate", buf.data);
 }
 
-/* Ask for a lease; its TTL is in seconds. */
+/* Ask for a lease of etcd; its TTL is in seconds. */
 static void
 ask_lease(void)
 {
@@ -400,7 +404,7 @@ take_error(const SfHttpAnswer *http)
 	read_error(http, &grpc_code);
 	if (request.step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
 	{
-		/* authentication is not enabled, or not yet */
+		/* authentication is not enabled: no token is needed */
 		keep(&etcd.token, "");
 		ask_next();
 	}

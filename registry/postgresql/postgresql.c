@@ -7,8 +7,8 @@
  * Each request is one statement (statement.h) and one transaction.  Abandoning
  * a request closes its connection.
  *
- * Only libpq's lookup of the host's name may block, as long as the resolver
- * takes.
+ * Nothing here blocks, except for libpq's lookup of a host's name, which waits
+ * for the resolver.
  *
  *-------------------------------------------------------------------------
  */
@@ -36,7 +36,10 @@ typedef enum Stage
 	STAGE_ASKING
 } Stage;
 
-/* How many requests a connection attempt may outlive, to try all hosts. */
+/*
+ * A connection attempt tries one host after the other, which may take longer
+ * than a request.  It goes on while at most this many requests are given up.
+ */
 #define MAX_OUTLIVED	3
 
 static struct
@@ -202,8 +205,9 @@ fail_to_connect(void)
 }
 
 /*
- * Drop a notice, such as that of a server that stops.  libpq would write it to
- * this server's log, where it looks like one of this server's own.
+ * Ignore a notice of the registry, for example that it stops.  libpq would
+ * write it to this server's log, where it would look like a line about this
+ * server.
  */
 static void
 ignore_notice(void *arg, const PGresult *result)
@@ -213,7 +217,10 @@ ignore_notice(void *arg, const PGresult *result)
 static void
 connect_to_registry(void)
 {
-	/* the URI may override the first, which lets libpq give up a dead host */
+	/*
+	 * tcp_user_timeout makes libpq give up a dead host; the URI can override
+	 * it
+	 */
 	static const char *const keywords[] = {
 		"tcp_user_timeout", "dbname", "fallback_application_name",
 		"client_encoding", NULL
@@ -259,9 +266,9 @@ greet(void)
 }
 
 /*
- * Return true if the socket is ready.  If PQconnectPoll() is called before,
- * libpq takes the unfinished connection for a complete one, and may then block
- * in writing to it.
+ * Return true if the socket is ready.  PQconnectPoll() must not be called
+ * earlier: libpq would take the unfinished connection for a complete one, and
+ * might block when it writes to it.
  */
 static bool
 is_ready(void)

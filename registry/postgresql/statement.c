@@ -27,7 +27,7 @@ enum
 	READ_COLUMNS
 };
 
-/* Columns of the others. snowflake_registry.keep() has a boolean first. */
+/* Columns of the other functions; of keep(), the first is a boolean. */
 enum
 {
 	WRITE_VERSION, WRITE_CLOCK, WRITE_COLUMNS
@@ -37,8 +37,8 @@ enum
 
 /*
  * Arguments with their types.  With exact types, no other function fits better
- * than the one that is meant.  So a user that may create functions in its
- * schema gains nothing.
+ * than the one that is meant.  So a user that may create functions in the
+ * extension's schema cannot put one in its place.
  */
 typedef struct Params
 {
@@ -148,10 +148,11 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 }
 
 /*
- * Set what this request needs for its transaction only, because a pooler may
- * give each transaction another session.  With synchronous_commit off, an
- * acknowledged write could be lost.  A lock must not be waited for longer than
- * the answer.  Compiling a statement takes longer than running it.
+ * Set what this request needs, for its transaction only: a pooler may give
+ * each transaction another session.  With synchronous_commit off, an
+ * acknowledged write could be lost.  lock_timeout ends a wait for a lock when
+ * the answer is no longer wanted.  With jit on, compiling a statement would
+ * take longer than running it.
  */
 static bool
 send_settings(PGconn *conn, const SfBackendConfig *config)

@@ -6,10 +6,10 @@
  * All requests of a batch are sent without waiting for replies.  ZooKeeper
  * executes the requests of one session in the order in which they were sent.
  *
- * libzookeeper calls a function for each reply, and at the end of a handle for
- * each reply that will not come.  These functions only store what they get, in
- * malloc()ed memory, because they must not throw.  A reply that nobody waits
- * for any more is freed.
+ * libzookeeper calls a function for each reply.  When a handle is closed, it
+ * also calls the function for each reply that has not come.  These functions
+ * only store what they get, in malloc()ed memory, because they must not throw.
+ * A reply that nobody waits for any more is freed.
  *
  *-------------------------------------------------------------------------
  */
@@ -152,10 +152,10 @@ new_reply(void)
 }
 
 /*
- * Handle the result of starting a request.  For these two errors, libzookeeper
- * sends nothing and calls no function.  It reports any other error through the
- * function.  If it lacks memory for that, the reply does not come, and the
- * request times out.
+ * Handle the result of starting a request.  After ZBADARGUMENTS and
+ * ZINVALIDSTATE, libzookeeper calls no function, so take the reply here.  It
+ * reports any other error through the function.  If it lacks memory for that,
+ * the reply does not come, and the request times out.
  */
 static void
 started(SfZooReply *reply, int rc)

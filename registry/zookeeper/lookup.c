@@ -25,7 +25,10 @@
 #endif
 #endif
 
-/* One per host: a lookup cannot be cancelled, so the next one waits for it. */
+/*
+ * The lookups, one per host.  A lookup cannot be cancelled, so the next one of
+ * the same host waits for it.
+ */
 static struct
 {
 	char	   *name;			/* lives as long as the process */
@@ -120,9 +123,9 @@ take_result(int number)
 #endif
 
 /*
- * Print one of the host's *n addresses, the turn counting from 0, as
- * "address:port" without brackets, which is how libzookeeper takes it; or
- * print what has gone wrong.
+ * Set *n to the number of the host's addresses.  Print the address of this
+ * turn, counted from 0, as "address:port" without brackets: libzookeeper wants
+ * it so.  If there is none, print what has gone wrong.
  */
 SfLookupState
 sf_lookup_get(int number, int turn, char *text, int *n)

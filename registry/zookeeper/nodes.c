@@ -11,10 +11,10 @@
  *		prefix/shards		the shard record, stored as given
  *
  * A reading begins with a write of "present", so it comes after every write
- * acknowledged before. sync() does not ensure that: it asks a leader that may
- * have been replaced, and no quorum.  The values are then read between two
- * checks of the version of "slots" and of the children of "slots" and
- * "present".  If both checks find the same, the values are those of one
+ * acknowledged before.  sync() does not ensure that: it asks the leader and no
+ * quorum, and that leader may have been replaced.  The values are then read
+ * between two checks of the version of "slots" and of the children of "slots"
+ * and "present".  If both checks find the same, the values are those of one
  * moment, namely any moment between the checks.  Generation and shards are one
  * node each, so any moment of reading them will do.
  *
@@ -33,7 +33,10 @@ enum
 	NAMES_BARRIER, NAMES_GENERATIONS, NAMES_SLOTS, NAMES_PRESENT
 };
 
-/* The batch that reads values: these, slots, presences, the checks again. */
+/*
+ * The replies in the batch that reads values.  VALUES_FIRST is the first of
+ * the slots; then follow the presences, and the two checks again.
+ */
 enum
 {
 	VALUES_SLOTS, VALUES_PRESENT, VALUES_IDENTITY, VALUES_SHARDS, VALUES_FIRST
@@ -57,14 +60,14 @@ static struct
 	SfFailure  *failure;
 }			target;
 
-/* What the names said: lives as long as the request. */
+/* What was found in the names, for the rest of the request. */
 static struct
 {
 	char	   *generation_path;
 	uint32	   *nodes;			/* slots, followed by presences */
 	int			nslots;
 	int			npresent;
-	int64		slots_pzxid;	/* last change of the children of "slots" */
+	int64		slots_pzxid;	/* the last change of the list of slots */
 	int64		present_pzxid;
 }			listed;
 
@@ -298,7 +301,7 @@ sf_nodes_take_values(SfRegistry *registry)
 
 /* ---- presence ---- */
 
-/* Ask for the presence as the leader knows it now, in any session. */
+/* Ask who is present in a slot, after the member has caught up (sync). */
 void
 sf_nodes_ask_present(uint32 node)
 {

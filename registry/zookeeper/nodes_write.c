@@ -4,10 +4,10 @@
  *	  Writes to the registry as nodes of ZooKeeper, and their outcome.
  *
  * A write is one multi.  Its first operation checks that the generation's node
- * exists.  Versions alone would not do: a node that is deleted and made again
- * repeats its versions.  But a registry that was wiped and made again has a
- * generation with another name.  Our versions are ZooKeeper's plus 1.  Within
- * a generation no slot is ever deleted.
+ * exists.  To check versions is not enough: a node that is deleted and made
+ * again repeats its versions.  But a registry that was wiped and made again
+ * has a generation with another name.  Our versions are ZooKeeper's plus 1.
+ * Within a generation no slot is ever deleted.
  *
  * An ephemeral node that is made again repeats its version too.  But no
  * ephemeral node is made without a write of its slot's record.  So while that
@@ -37,8 +37,9 @@ enum
 static struct Stat written;
 
 /*
- * Create the nodes above the registry, and the two that survive a new
- * beginning.  Errors are ignored: if a node is missing, the next step fails.
+ * Create the nodes above the registry, "slots" and "present".  Some may be
+ * there already.  Errors are ignored: if a node is missing, the next step
+ * fails.
  */
 void
 sf_nodes_ask_parents(const struct ACL_vector *acl)
@@ -60,7 +61,7 @@ add_create(zoo_op_t *op, const char *path, const char *data,
 					   0);
 }
 
-/* Add a write of a value that has this version, or does not exist yet (0). */
+/* Add a write of a value that has this version; 0: that does not exist yet. */
 static void
 add_value(zoo_op_t *op, const char *path, const char *data, int64 version,
 		  const struct ACL_vector *acl)
@@ -73,8 +74,9 @@ add_value(zoo_op_t *op, const char *path, const char *data, int64 version,
 }
 
 /*
- * Add the operations on presence.  The presence that was seen is the owner's,
- * the displaced owner's or none, and may have ended since.
+ * Add the operations on presence, and return their number.  The presence that
+ * was seen is the owner's, the displaced owner's or none, and may have ended
+ * since.
  */
 static int
 add_presence(zoo_op_t *ops, const SfAsk *ask, const SfPresent *present,
@@ -167,7 +169,7 @@ sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present, int64 session,
 	sf_batch_multi(ops, n);
 }
 
-/* Return the operation that failed.  The others' errors say nothing. */
+/* Return the number of the operation that failed, or -1; set its error. */
 static int
 find_failure(const SfZooReply *reply, int *rc)
 {
@@ -208,7 +210,7 @@ sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer)
 		return SF_WRITING_UNKNOWN;
 	if (part >= WRITE_PRESENCE)
 		return SF_WRITING_LOOK;
-	/* a node that must exist was not made, or is gone */
+	/* a node of sf_nodes_ask_parents() was not made, or is gone */
 	if (part == WRITE_COUNT ||
 		(ask->kind == SF_ASK_INITIALIZE && rc == ZNONODE))
 		return SF_WRITING_REFUSED;

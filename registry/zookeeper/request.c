@@ -9,9 +9,9 @@
  * comes in time, its outcome is unknown.  Every other step begins anew with
  * the next host, while there are hosts and time.
  *
- * An ephemeral node lives as long as its session.  So each claim gets a
- * session of its own.  Otherwise it would keep alive the presence of an
- * earlier claim, or of one with an unknown outcome.
+ * A presence is an ephemeral node, which lives as long as its session.  So
+ * each claim gets a session of its own.  Otherwise the session would keep the
+ * presence of an earlier claim alive, perhaps of one with an unknown outcome.
  *
  *-------------------------------------------------------------------------
  */
@@ -52,7 +52,7 @@ static struct
 	/* What was last read. */
 	uint64		generation;		/* 0: none */
 	char	   *layout;
-	int64		highest;		/* of the floor and all untils */
+	int64		highest;		/* the highest of the floor and all untils */
 }			zoo;
 
 /* The request under way. */
@@ -70,7 +70,7 @@ static struct
 
 	SfAnswer	answer;
 	char		problem[PROBLEM_SIZE];	/* without a full stop */
-	SfFailure	failure;		/* its kind */
+	SfFailure	failure;		/* the kind of the problem */
 	char		message[PROBLEM_SIZE];
 }			request;
 
@@ -271,7 +271,7 @@ take_written(void)
 	}
 }
 
-/* Return false if this stands for a reply that will not come. */
+/* Return false if the library says with this that no reply will come. */
 static bool
 is_reply(const SfZooReply *reply)
 {

@@ -6,16 +6,17 @@
  * Each connection has a handle of libzookeeper of its own, with one address.
  * The next connection has a new handle, which resumes the session.  So this
  * file decides, instead of the library, which host comes next and when, and
- * how long a host may be silent.  The library would send unfinished requests
- * again over a new connection; they end with their handle.
+ * how long a host may be silent.  If a handle had a next connection, the
+ * library would send unfinished requests again over it.  Here such requests
+ * end with their handle.
  *
  * A request makes the connection.  Between requests, the library keeps the
  * session alive.  If the connection is lost, the keepalive request, which
  * comes after a third of the session's time-out, makes a new one.
  *
- * Two things would block in the library, and are avoided.  Names are resolved
- * in lookup.c.  Closing a handle waits for the end of the session, but not if
- * the socket was closed before.
+ * Two things would block in the library.  It would wait for the resolver; so
+ * lookup.c resolves names.  And to close a handle, it would wait for the end
+ * of the session; so this file shuts the socket down before.
  *
  *-------------------------------------------------------------------------
  */
@@ -65,7 +66,7 @@ static struct
 	bool		is_lost;		/* the connection is lost, and handle_loss()
 								 * is not called yet */
 	char		problem[PROBLEM_SIZE];
-	SfFailure	failure;		/* its kind */
+	SfFailure	failure;		/* the kind of the problem */
 }			conn = {.sock = -1};
 
 /* ---- problems ---- */
@@ -80,8 +81,8 @@ set_problem(const char *text)
 }
 
 /*
- * Take the library's message about an error, instead of standard error.  Most
- * of the text is for the library's authors; use only the errno in it.
+ * Take the library's message about an error, which it would print otherwise.
+ * Most of the text is for the library's authors; use only the errno in it.
  */
 static void
 take_log(const char *message)
@@ -112,8 +113,8 @@ is_open(void)
 /*
  * Close the handle.  If there is a connection, the library would end the
  * session too.  So shut the socket down first, unless the session shall end.
- * In that case shut down only the reading side: the library would wait for an
- * answer, and gets the end of the stream.
+ * If the session shall end, shut down only the reading side.  Then the library
+ * sends its request to end it, and does not wait for the answer.
  */
 static void
 close_handle(bool ends_session)
@@ -247,7 +248,7 @@ find_address(void)
 		conn.our_address[0] = '\0';
 }
 
-/* Handle the end of a connection, on which the library has given up. */
+/* Handle a connection that the library has given up. */
 static void
 handle_loss(void)
 {
@@ -305,7 +306,7 @@ ask_library(int *interest, struct timeval *wait)
 	return !conn.is_lost;
 }
 
-/* Do once what needs no waiting.  Return true if there may be more. */
+/* Do one step that needs no waiting.  Return true if there may be more. */
 static bool
 process(void)
 {

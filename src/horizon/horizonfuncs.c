@@ -79,7 +79,10 @@ refuse_distributed(void)
 				 errhint("Have each transaction write what the feed delivers also into a table that is not distributed, and read the feed from that table.")));
 }
 
-/* Return a position as an ID of this maker, within the layout's life. */
+/*
+ * Return a position as an ID of this maker.  Outside of the layout's life,
+ * return 0 or the largest bigint.
+ */
 static int64
 to_id(const SfLayout *layout, uint64 position, int64 maker)
 {
