@@ -4,11 +4,12 @@
  *	  Leases of node ids, against a registry in memory: step by step and
  *	  random.
  *
- * The random part runs several holders against one registry.  Each holder has
- * a clock of its own, and the network delays and loses messages.  The test
- * checks that no two holders ever issue the same timestamp under one node id.
- * It also runs variants of the protocol that are known to fail.  If one of
- * them did not fail, the simulation would prove nothing.  They fail because
+ * The random part (lease_simulation.h) runs several holders against one
+ * registry.  Each holder has a clock of its own, and the network delays and
+ * loses messages.  The test checks that no two holders ever issue the same
+ * timestamp under one node id.  It also runs variants of the protocol that are
+ * known to fail.  If one of them did not fail, the simulation would prove
+ * nothing.  They fail because
  *
  * - a lease that ends by time (the registry has a TTL, the holder a deadline)
  *	 needs clocks that agree;
@@ -44,16 +45,8 @@
 
 #define MAX_HOLDERS	8
 #define MAX_SLOTS	4
-#define MAX_FLYING	200
 #define TTL_MS		3000
-#define DRIFT_MS	5
-#define STEP_MS		10
-#define FAULTY_MS	45000
-#define HEAL_MS		60000
-#define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
 #define NRUNS		60
-#define MAX_OFFSET_MS	20000	/* of a clock that jumps */
-#define KEEP_MS			3000	/* how often the memory goes to disk */
 
 static SfLayout layout;
 static char layout_text[SF_LAYOUT_TEXT_SIZE];
@@ -315,6 +308,7 @@ static void
 prepare(void)
 {
 	compare = COMPARE_CHAIN;
+	ttl_ms = TTL_MS;
 	init_registry(0);
 	now.monotonic_ms = 1000000;
 	now.wall_ms = EPOCH_MS + START_MS;
@@ -1754,18 +1748,16 @@ typedef struct World
 	bool		no_memory;		/* and no server remembers what it was */
 } World;
 
-typedef enum Fate
-{
-	DEAD,
-	ALIVE,
-	FROZEN
-} Fate;
-
 typedef struct Holder
 {
 	SfLease		lease;
 	SfLeaseConfig config;
-	Fate		fate;
+	enum
+	{
+		DEAD,
+		ALIVE,
+		FROZEN
+	}			fate;
 	uint16_t	life;			/* which issues a timestamp; never 0 */
 	int64_t		offset_ms;		/* of the clock */
 	double		rate;			/* of the clock */
@@ -1802,72 +1794,27 @@ typedef struct Message
 	SfSlotRecord records[MAX_SLOTS];
 } Message;
 
-static const World *world;
-static Holder holders[MAX_HOLDERS];
-static int	nholders;
+#include "lease_simulation.h"
+
 static int	nslots;
-static Message flying[MAX_FLYING];
-static int64_t true_ms;
-static bool faulty;				/* may anything still go wrong? */
-static uint16_t lives;
-static int64_t registry_cut_ms;
-static Registry backup;
-static bool have_backup;
-static Registry old_primary;
-static int64_t recover_ms;		/* when an administrator recovers it */
-static bool is_cloned;
-static int64_t cloned_until;	/* both clones own timestamps below this */
 
 /* The life that issued each timestamp, under each node id. */
 static uint16_t issued_by[MAX_SLOTS][MAX_MS];
 
-/* Sums over all runs of a world. */
-static int64_t issued;
-static int64_t duplicates;
-static int64_t late_duplicates; /* of clones, beyond what they share */
-static int64_t events;
-static int64_t fences;
-static int64_t went_back;
-
-static bool
-chance(int one_in)
+static SfLease *
+lease_of(Holder *holder)
 {
-	return rnd_below(one_in) == 0;
-}
-
-static SfMoment
-moment_of(const Holder *holder)
-{
-	SfMoment	moment;
-
-	moment.monotonic_ms = (int64_t) (true_ms * holder->rate);
-	moment.wall_ms = EPOCH_MS + moment.monotonic_ms + holder->offset_ms;
-	return moment;
+	return &holder->lease;
 }
 
 /* Issue the timestamp, if the generator is allowed to. */
 static void
 issue(Holder *holder, const SfRight *right)
 {
-	int64_t		clock = moment_of(holder).wall_ms - EPOCH_MS;
-	int64_t		tick = holder->counter + 1;
-	uint16_t   *by;
-
-	if (tick < clock)
-		tick = clock;
-	if (!right->valid || tick >= right->until || tick > clock + DRIFT_MS ||
-		tick >= MAX_MS || tick < 0)
-		return;
-	holder->counter = tick;
-	by = &issued_by[right->node][tick];
-	issued++;
-	if (*by != 0 && *by != holder->life)
-	{
-		duplicates++;
-		if (tick >= cloned_until)
-			late_duplicates++;
-	}
-	*by = holder->life;
+	if (right->valid)
+		issue_next(holder, &holder->counter, right->until,
+				   moment_of(holder).wall_ms - EPOCH_MS,
+				   issued_by[right->node]);
 }
 
 /* Issue all timestamps up to the drift, and one for a backend that slept. */
@@ -1899,42 +1846,8 @@ publish(Holder *holder)
 			holder->counter = right->start - 1;
 		holder->counter++;
 	}
-	fences += holder->published.valid && !right->valid;
+	handed_on += holder->published.valid && !right->valid;
 	holder->published = *right;
-}
-
-static void
-send_message(const Message *message)
-{
-	int64_t		delay = 1 + rnd_below(40);
-
-	if (faulty && chance(50))
-		return;
-	if (faulty && world->slow > 0 && chance(world->slow))
-		delay = rnd_below(world->slow_ms);
-	for (int i = 0; i < MAX_FLYING; i++)
-	{
-		if (flying[i].used)
-			continue;
-		flying[i] = *message;
-		flying[i].used = true;
-		flying[i].at_ms = true_ms + delay;
-		return;
-	}
-}
-
-/* Write to disk what may not be known a little later. */
-static void
-keep(Holder *holder)
-{
-	const SfKnown *known = &holder->age.known;
-
-	if (known->generation == holder->kept.generation &&
-		known->node == holder->kept.node && known->lost == holder->kept.lost &&
-		true_ms - holder->kept_ms < KEEP_MS)
-		return;
-	holder->kept = *known;
-	holder->kept_ms = true_ms;
 }
 
 /* The holder got an answer: do what the lease wants next. */
@@ -1999,56 +1912,24 @@ crash(Holder *holder)
 }
 
 static void
-swap_primaries(void)
+carry_out(Message *reply)
 {
-	Registry	keep = registry;
-
-	registry = old_primary;
-	old_primary = keep;
+	reply->answer.result = apply(&reply->ask, true_ms, &reply->answer.version);
+	reply->answer.registry_version = reply->answer.version;
 }
 
-/*
- * Deliver a request.  An old primary waits in vain for its synchronous
- * standby: it makes the write and shows it to readers, but never acknowledges
- * it.
- */
 static void
-apply_message(Message *message)
+add_registry(Message *reply)
 {
-	Message		reply = *message;
-	bool		stranded = true_ms < holders[message->holder].stranded_ms;
-
-	if (true_ms < registry_cut_ms)
-		return;
-	events++;
-	if (stranded)
-		swap_primaries();
-	reply.is_answer = true;
-	memset(&reply.answer, 0, sizeof(reply.answer));
-	reply.answer.number = message->ask.number;
-	reply.answer.message = "No.";
-	reply.answer.result = SF_RESULT_REFUSED;
-	if (!faulty || !chance(40))
-		reply.answer.result = apply(&message->ask, true_ms,
-									&reply.answer.version);
-	reply.answer.registry_version = reply.answer.version;
-	if (reply.answer.result == SF_RESULT_DONE &&
-		message->ask.kind != SF_ASK_READ &&
-		(stranded || (faulty && chance(40))))
-		reply.answer.result = SF_RESULT_UNKNOWN;
-	reply.answer.clock_ms = EPOCH_MS + true_ms;
 	if (world->jumps)
 	{
 		endpoint = 1 + (int) rnd_below(MAX_ENDPOINTS);
-		if (endpoint == message->ask.avoid)
+		if (endpoint == reply->ask.avoid)
 			endpoint = endpoint % MAX_ENDPOINTS + 1;
-		reply.answer.endpoint = endpoint;
-		reply.answer.clock_ms += endpoint_ahead_ms[endpoint];
+		reply->answer.endpoint = endpoint;
+		reply->answer.clock_ms += endpoint_ahead_ms[endpoint];
 	}
-	copy_registry(&reply.registry, reply.records);
-	if (stranded)
-		swap_primaries();
-	send_message(&reply);
+	copy_registry(&reply->registry, reply->records);
 }
 
 /* Variant: publish a claim that only a reading has shown. */
@@ -2080,157 +1961,57 @@ believe_owner(Holder *holder, const Message *message)
 	}
 }
 
-/* Variant: believe any registry. */
 static void
-forget(SfAge *age, uint64_t generation)
+take_answer(Holder *holder, Message *message)
 {
-	memset(&age->known, 0, sizeof(SfKnown));
-	age->known.generation = generation;
-}
-
-static void
-deliver(Message *message)
-{
-	Holder	   *holder = &holders[message->holder];
-
-	if (!message->is_answer)
-		apply_message(message);
-	else if (holder->fate == FROZEN)
-	{
-		message->used = true;	/* until it goes on */
-		return;
-	}
-	else if (holder->fate == ALIVE && holder->life == message->life &&
-			 true_ms >= holder->cut_off_ms)
-	{
-		events++;
-		message->registry.records = message->records;
-		message->answer.registry = &message->registry;
-		if (world->no_write_id && message->ask.kind == SF_ASK_READ)
-			believe_owner(holder, message);
-		if (world->no_memory)
-			forget(&holder->age, message->ask.generation);
-		sf_lease_answer(&holder->lease, moment_of(holder), &message->answer);
-		if (world->believes_reads && message->ask.kind == SF_ASK_READ)
-			believe_reading(holder);
-		follow(holder);
-	}
+	events++;
+	message->registry.records = message->records;
+	message->answer.registry = &message->registry;
+	if (world->no_write_id && message->ask.kind == SF_ASK_READ)
+		believe_owner(holder, message);
+	if (world->no_memory)
+		forget(&holder->age, message->ask.generation);
+	sf_lease_answer(&holder->lease, moment_of(holder), &message->answer);
+	if (world->believes_reads && message->ask.kind == SF_ASK_READ)
+		believe_reading(holder);
+	follow(holder);
 }
 
 /* ---- at random: what goes wrong ---- */
 
-/* Copy a holder that goes on too, with the same name and the same memory. */
-static void
-clone_holder(void)
+/* Both clones may come to own what is acknowledged or requested. */
+static int64_t
+shared_until(const Holder *original)
 {
-	Holder	   *original = &holders[0];
-	Holder	   *copy = &holders[nholders];
+	int64_t		until = original->lease.right.until;
 
-	if (original->fate != ALIVE || is_cloned)
-		return;
-	*copy = *original;
-	copy->lease.config.age = &copy->age;
-	is_cloned = true;
-	copy->life = ++lives;
-	copy->offset_ms += rnd_below(50);
-	nholders++;
-
-	/* both may come to own what is acknowledged or requested */
-	cloned_until = original->lease.right.until;
-	if (original->lease.ask.record.until > cloned_until)
-		cloned_until = original->lease.ask.record.until;
+	if (original->lease.ask.record.until > until)
+		until = original->lease.ask.record.until;
 	for (int i = 0; i < MAX_FLYING; i++)
 	{
-		if (flying[i].used && flying[i].ask.record.until > cloned_until)
-			cloned_until = flying[i].ask.record.until;
+		if (flying[i].used && flying[i].ask.record.until > until)
+			until = flying[i].ask.record.until;
 	}
 	for (int i = 0; i < MAX_SLOTS; i++)
 	{
 		if (registry.record[i].owner == original->lease.config.claimant.owner &&
-			registry.record[i].until > cloned_until)
-			cloned_until = registry.record[i].until;
+			registry.record[i].until > until)
+			until = registry.record[i].until;
 	}
-	if (world->clone == 1)
-		return;
-	original->fate = copy->fate = FROZEN;
-	original->worker_only = copy->worker_only = false;
-	original->thaw_ms = true_ms + 900 + rnd_below(5000);
-	copy->thaw_ms = true_ms + 900 + rnd_below(5000);
+	return until;
 }
 
-static void
-lose_registry(void)
-{
-	int64_t		floor = true_ms + 9000 + MAX_OFFSET_MS;
-	int64_t		revision = registry.revision;
-
-	if (world->no_floor)
-		floor = registry.floor;
-	if (have_backup && chance(2))
-		registry = backup;
-	else
-		init_registry(0);
-	have_backup = false;
-	registry.floor = floor;
-	registry.generation = world->no_floor ? backup.generation : rnd();
-	if (registry.revision > revision)
-		registry.revision = revision;
-}
-
-/*
- * Promote a standby that has all acknowledged writes, and recover the
- * registry. Some servers do not know this, and still use the old primary.
- */
-static void
-fail_over(void)
-{
-	old_primary = registry;
-	registry.generation = rnd();
-	registry.floor = true_ms + 9000 + 4000;
-	for (int i = 0; i < nholders; i++)
-		holders[i].stranded_ms = chance(2) ? true_ms + rnd_below(40000) : 0;
-}
-
-/*
- * Return true if this holder would notice, whenever it starts.  A few writes
- * that it requested before may still arrive.
- */
 static bool
-knows_better(const Holder *holder)
+is_past_backup(const SfKnown *known)
 {
-	const SfKnown *kept = &holder->kept;
 	int64_t		version = 0;
 
-	if (world->no_memory)
-		return true;
 	for (int i = 0; i < MAX_SLOTS; i++)
 	{
 		if (version < backup.record[i].version)
 			version = backup.record[i].version;
 	}
-	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
-	{
-		if (kept->superseded[i] == backup.generation)
-			return true;
-	}
-	return kept->generation == backup.generation &&
-		kept->version >= version + MAX_HOLDERS;
-}
-
-/* Replace the registry by an older state, or by nothing at all. */
-static void
-go_back(void)
-{
-	for (int i = 0; i < nholders; i++)
-	{
-		if (!knows_better(&holders[i]))
-			return;
-	}
-	registry = backup;
-	if (chance(4))
-		memset(&registry, 0, sizeof(registry));
-	went_back++;
-	recover_ms = true_ms + rnd_below(15000);
+	return known->version >= version + MAX_HOLDERS;
 }
 
 /* Do what snowflake_registry_recover() does. */
@@ -2259,11 +2040,7 @@ go_wrong(Holder *holder)
 	if (chance(1500))
 		crash(holder);
 	else if (chance(1000))
-	{
-		holder->fate = FROZEN;
-		holder->worker_only = chance(2);
-		holder->thaw_ms = true_ms + rnd_below(8000);
-	}
+		freeze(holder);
 	else if (chance(2000) && holder->lease.state == SF_LEASE_HELD)
 	{
 		SfRight		none = {0};
@@ -2272,46 +2049,19 @@ go_wrong(Holder *holder)
 		sf_lease_release(&holder->lease, moment_of(holder), holder->counter);
 		follow(holder);
 	}
-	else if (chance(1000))
-		holder->cut_off_ms = true_ms + rnd_below(world->outages ? 15000 : 1500);
-	else if (world->jumps && chance(700))
-		holder->offset_ms = (int64_t) rnd_below(2 * MAX_OFFSET_MS) -
-			MAX_OFFSET_MS;
-	else if (world->jumps && chance(700))
-		holder->offset_ms = (int64_t) rnd_below(8000) - 4000;
+	else
+		disturb(holder);
 }
 
 static void
 go_wrong_at_all(void)
 {
-	if (world->outages && chance(2000))
-		registry_cut_ms = true_ms + rnd_below(15000);
 	if (world->jumps && chance(700))
 		endpoint_ahead_ms[1 + rnd_below(MAX_ENDPOINTS)] =
 			(int64_t) rnd_below(2 * MAX_OFFSET_MS) - MAX_OFFSET_MS;
 	if (chance(500))
 		registry.record[rnd_below(MAX_SLOTS)].present = 0;
-	if (world->losses && chance(800))
-	{
-		backup = registry;
-		have_backup = true;
-	}
-	if (world->losses && chance(1500))
-		lose_registry();
-	if (world->failovers && chance(2000))
-		fail_over();
-	if (world->goes_back && recover_ms == 0 &&
-		chance(have_backup ? 4000 : 300))
-	{
-		backup = registry;
-		have_backup = true;
-	}
-	if (world->goes_back && have_backup && recover_ms == 0 && chance(200))
-		go_back();
-	if (recover_ms != 0 && true_ms >= recover_ms)
-		recover();
-	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
-		clone_holder();
+	go_wrong_with_registry();
 	if (world->copy_resumes && chance(500) && nholders < MAX_HOLDERS &&
 		holders[0].fate == ALIVE && holders[0].lease.state == SF_LEASE_HELD)
 	{
@@ -2330,84 +2080,34 @@ go_wrong_at_all(void)
 /* ---- at random: a run ---- */
 
 static void
-live_on(Holder *holder)
+step_holder(Holder *holder)
 {
-	if (holder->fate == FROZEN && true_ms >= holder->thaw_ms)
-		holder->fate = ALIVE;
-	if (holder->fate == DEAD && true_ms >= holder->born_ms)
-		start_holder(holder);
-	if (holder->fate == ALIVE &&
-		moment_of(holder).monotonic_ms >= holder->lease.wake_ms)
-	{
-		events++;
-		sf_lease_step(&holder->lease, moment_of(holder));
-		follow(holder);
-	}
-	if (holder->fate == ALIVE ||
-		(holder->fate == FROZEN && holder->worker_only))
-		generate(holder);
+	if (moment_of(holder).monotonic_ms < holder->lease.wake_ms)
+		return;
+	events++;
+	sf_lease_step(&holder->lease, moment_of(holder));
+	follow(holder);
 }
 
 static void
-run_until(int64_t end_ms)
-{
-	for (; true_ms < end_ms; true_ms += STEP_MS)
-	{
-		for (int i = 0; i < MAX_FLYING; i++)
-		{
-			if (!flying[i].used || true_ms < flying[i].at_ms)
-				continue;
-			flying[i].used = false;
-			deliver(&flying[i]);
-		}
-		for (int i = 0; i < nholders; i++)
-		{
-			if (faulty)
-				go_wrong(&holders[i]);
-			live_on(&holders[i]);
-		}
-		if (faulty)
-			go_wrong_at_all();
-	}
-}
-
-static void
-start_run(void)
+start_registry(void)
 {
 	memset(issued_by, 0, sizeof(issued_by));
-	memset(flying, 0, sizeof(flying));
-	memset(holders, 0, sizeof(holders));
-	compare = world->compare;
-	nslots = 1 + rnd_below(MAX_SLOTS);
-	nholders = 2 + rnd_below(3);
-	true_ms = START_MS;
-	registry_cut_ms = 0;
 	memset(endpoint_ahead_ms, 0, sizeof(endpoint_ahead_ms));
-	have_backup = false;
-	recover_ms = 0;
-	is_cloned = false;
-	cloned_until = 0;
-	lives = 0;
-	faulty = true;
+	compare = world->compare;
+	ttl_ms = world->short_lease ? TTL_MS / 3 : TTL_MS;
+	nslots = 1 + rnd_below(MAX_SLOTS);
 	init_registry(0);
-	backup = registry;
-	for (int i = 0; i < nholders; i++)
-	{
-		Holder	   *holder = &holders[i];
+}
 
-		holder->config = make_config(i + 1, 0, nslots - 1);
-		if (chance(2))			/* these runs take longer, so they are half of
-								 * all */
-			holder->config.claimant.max_ahead_ms = 9000;
-		if (world->short_lease)
-		{
-			holder->config.reserve_ms /= 3;
-			holder->config.keepalive_ms /= 3;
-		}
-		holder->offset_ms = (int64_t) rnd_below(6000) - 3000;
-		holder->rate = 1 + ((int) rnd_below(200) - 100) / 1e6;
-		holder->born_ms = true_ms + rnd_below(2000);
-	}
+static void
+configure(Holder *holder, int number)
+{
+	holder->config = make_config(number, 0, nslots - 1);
+	if (!world->short_lease)
+		return;
+	holder->config.reserve_ms /= 3;
+	holder->config.keepalive_ms /= 3;
 }
 
 /*
@@ -2420,18 +2120,8 @@ check_that_it_heals(void)
 	int			held = 0;
 	int			alive = 0;
 
-	faulty = false;
-	registry_cut_ms = 0;
 	endpoint_ahead_ms[1] = endpoint_ahead_ms[2] = 0;
-	if (recover_ms != 0)
-		recover();
-	for (int i = 0; i < nholders; i++)
-	{
-		holders[i].offset_ms = 0;
-		holders[i].cut_off_ms = 0;
-		holders[i].stranded_ms = 0;
-	}
-	run_until(true_ms + HEAL_MS);
+	heal();
 	for (int i = 0; i < nholders; i++)
 	{
 		alive += holders[i].fate == ALIVE;
@@ -2440,39 +2130,6 @@ check_that_it_heals(void)
 	}
 	CHECK_EQ(alive, nholders);
 	CHECK_EQ(held, nholders < nslots ? nholders : nslots);
-}
-
-/* Run one world several times; if it is to fail, until one run has failed. */
-static void
-run_world(const World *w, int runs, bool is_to_fail)
-{
-	int			bad_runs = 0;
-	int			run;
-
-	world = w;
-	ttl_ms = world->short_lease ? TTL_MS / 3 : TTL_MS;
-	issued = duplicates = late_duplicates = events = fences = went_back = 0;
-	for (run = 0; run < runs && !(is_to_fail && late_duplicates > 0); run++)
-	{
-		int64_t		before = duplicates;
-
-		start_run();
-		run_until(true_ms + FAULTY_MS);
-		if (!is_to_fail)
-			check_that_it_heals();
-		bad_runs += duplicates > before;
-	}
-	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
-		   PRId64 " withdrawn, %" PRId64 " duplicates in %d runs",
-		   w->name, run, events, issued, fences, duplicates, bad_runs);
-	if (w->goes_back)
-		printf(", the registry went back %" PRId64 " times", went_back);
-	if (w->clone != 0)
-		printf(", %" PRId64 " of them beyond what the clones shared",
-			   late_duplicates);
-	printf("\n");
-	compare = COMPARE_CHAIN;
-	ttl_ms = TTL_MS;
 }
 
 static void
@@ -2497,15 +2154,7 @@ test_protocol(void)
 		.jumps = true, .outages = true},
 	};
 
-	for (int i = 0; i < LENGTH(worlds); i++)
-	{
-		snprintf(context, sizeof(context), "%s", worlds[i].name);
-		run_world(&worlds[i], NRUNS, false);
-		CHECK_EQ(duplicates, 0);
-		CHECK(issued > NRUNS * FAULTY_MS / 2);
-		CHECK(fences > NRUNS);
-		CHECK(!worlds[i].goes_back || went_back > NRUNS / 4);
-	}
+	check_worlds(worlds, LENGTH(worlds), NRUNS * FAULTY_MS / 2, NRUNS);
 }
 
 /* A clone of a machine that goes on shares only what it had at that moment. */
@@ -2539,12 +2188,7 @@ test_variants_fail(void)
 		.believes_reads = true},
 	};
 
-	for (int i = 0; i < LENGTH(worlds); i++)
-	{
-		snprintf(context, sizeof(context), "%s", worlds[i].name);
-		run_world(&worlds[i], 1000 * NRUNS, true);
-		CHECK(late_duplicates > 0);
-	}
+	check_variants(worlds, LENGTH(worlds));
 }
 
 /*

@@ -23,16 +23,8 @@
 
 #define NSHARDS		4
 #define MAX_HOLDERS	6
-#define MAX_FLYING	200
 #define TEXT_SIZE	1500
-#define DRIFT_MS	5
-#define STEP_MS		10
-#define FAULTY_MS	45000
-#define HEAL_MS		60000
-#define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
 #define NRUNS		40
-#define MAX_OFFSET_MS	20000	/* of a clock that jumps */
-#define KEEP_MS			3000	/* how often the memory goes to disk */
 
 static SfLayout node_layout;
 static SfLayout layout;
@@ -1115,7 +1107,8 @@ typedef struct World
 	bool		no_start;		/* counters are not raised */
 	bool		no_close;		/* closed shards can still be used */
 	bool		no_write_id;	/* a line with our name counts as ours */
-	int			slow;			/* one message in this many takes up to 15 s */
+	int			slow;			/* one message in this many is late, */
+	int64_t		slow_ms;		/* by up to this many ms */
 	bool		jumps;			/* clocks jump */
 	bool		outages;
 	bool		losses;			/* the registry loses all data, or some */
@@ -1131,13 +1124,6 @@ typedef struct World
 	bool		no_end;			/* ... where their clock is */
 } World;
 
-typedef enum Fate
-{
-	DEAD,
-	ALIVE,
-	FROZEN
-} Fate;
-
 /* What a session has read but not used yet. */
 typedef struct Sleeper
 {
@@ -1149,7 +1135,12 @@ typedef struct Holder
 {
 	SfShardLease shards;
 	SfLeaseConfig config;
-	Fate		fate;
+	enum
+	{
+		DEAD,
+		ALIVE,
+		FROZEN
+	}			fate;
 	uint16_t	life;			/* which issues a timestamp; never 0 */
 	int			worker;			/* the number of its worker, over all lives */
 	int64_t		offset_ms;		/* of the clock */
@@ -1191,46 +1182,15 @@ typedef struct Message
 	char		text[TEXT_SIZE];
 } Message;
 
-static const World *world;
-static Holder holders[MAX_HOLDERS];
-static int	nholders;
-static Message flying[MAX_FLYING];
-static int64_t true_ms;
-static bool faulty;				/* may anything still go wrong? */
-static uint16_t lives;
-static int64_t registry_cut_ms;
-static Registry backup;
-static bool have_backup;
-static Registry old_primary;
-static int64_t recover_ms;		/* when an administrator recovers it */
-static bool is_cloned;
-static int64_t cloned_until;	/* both clones own timestamps below this */
+#include "lease_simulation.h"
 
 /* The life that issued each timestamp, for each shard. */
 static uint16_t issued_by[NSHARDS][MAX_MS];
 
-/* Sums over all runs of a world. */
-static int64_t issued;
-static int64_t duplicates;
-static int64_t late_duplicates; /* of clones, beyond what they share */
-static int64_t events;
-static int64_t handed_on;		/* shards that were closed and opened */
-static int64_t went_back;
-
-static bool
-chance(int one_in)
+static SfLease *
+lease_of(Holder *holder)
 {
-	return rnd_below(one_in) == 0;
-}
-
-static SfMoment
-moment_of(const Holder *holder)
-{
-	SfMoment	moment;
-
-	moment.monotonic_ms = (int64_t) (true_ms * holder->rate);
-	moment.wall_ms = EPOCH_MS + moment.monotonic_ms + holder->offset_ms;
-	return moment;
+	return &holder->shards.lease;
 }
 
 static int64_t
@@ -1243,24 +1203,9 @@ clock_of(const Holder *holder)
 static void
 issue(Holder *holder, int shard, int64_t until, int64_t clock)
 {
-	int64_t		tick = holder->counter[shard] + 1;
-	uint16_t   *by;
-
-	if (tick < clock)
-		tick = clock;
-	if (holder->closed[shard] || tick >= until || tick > clock + DRIFT_MS ||
-		tick >= MAX_MS || tick < 0)
-		return;
-	holder->counter[shard] = tick;
-	by = &issued_by[shard][tick];
-	issued++;
-	if (*by != 0 && *by != holder->life)
-	{
-		duplicates++;
-		if (tick >= cloned_until)
-			late_duplicates++;
-	}
-	*by = holder->life;
+	if (!holder->closed[shard])
+		issue_next(holder, &holder->counter[shard], until, clock,
+				   issued_by[shard]);
 }
 
 /* Issue for one of the shards, and let a session that slept go on. */
@@ -1330,40 +1275,6 @@ publish(Holder *holder)
 	holder->until = right->until;
 	if (holder->highest < right->until)
 		holder->highest = right->until;
-}
-
-static void
-send_message(const Message *message)
-{
-	int64_t		delay = 1 + rnd_below(40);
-
-	if (faulty && chance(50))
-		return;
-	if (faulty && world->slow > 0 && chance(world->slow))
-		delay = rnd_below(15000);
-	for (int i = 0; i < MAX_FLYING; i++)
-	{
-		if (flying[i].used)
-			continue;
-		flying[i] = *message;
-		flying[i].used = true;
-		flying[i].at_ms = true_ms + delay;
-		return;
-	}
-}
-
-/* Write to disk what may not be known a little later. */
-static void
-keep(Holder *holder)
-{
-	const SfKnown *known = &holder->age.known;
-
-	if (known->generation == holder->kept.generation &&
-		known->lost == holder->kept.lost &&
-		true_ms - holder->kept_ms < KEEP_MS)
-		return;
-	holder->kept = *known;
-	holder->kept_ms = true_ms;
 }
 
 /* The holder got an answer: do what the lease wants next. */
@@ -1460,48 +1371,16 @@ start_holder(Holder *holder)
 /* ---- at random: messages ---- */
 
 static void
-swap_primaries(void)
+carry_out(Message *reply)
 {
-	Registry	keep = registry;
-
-	registry = old_primary;
-	old_primary = keep;
+	reply->ask.shards = reply->text;
+	reply->answer.result = apply(&reply->ask, &reply->answer.version);
 }
 
-/*
- * Deliver a request.  An old primary waits in vain for its synchronous
- * standby: it makes the write and shows it to readers, but never acknowledges
- * it.
- */
 static void
-apply_message(Message *message)
+add_registry(Message *reply)
 {
-	static Message reply;
-	bool		stranded = true_ms < holders[message->holder].stranded_ms;
-
-	if (true_ms < registry_cut_ms)
-		return;
-	events++;
-	if (stranded)
-		swap_primaries();
-	reply = *message;
-	reply.is_answer = true;
-	memset(&reply.answer, 0, sizeof(reply.answer));
-	message->ask.shards = message->text;
-	reply.answer.number = message->ask.number;
-	reply.answer.message = "No.";
-	reply.answer.result = SF_RESULT_REFUSED;
-	if (!faulty || !chance(40))
-		reply.answer.result = apply(&message->ask, &reply.answer.version);
-	if (reply.answer.result == SF_RESULT_DONE &&
-		message->ask.kind != SF_ASK_READ &&
-		(stranded || (faulty && chance(40))))
-		reply.answer.result = SF_RESULT_UNKNOWN;
-	reply.answer.clock_ms = EPOCH_MS + true_ms;
-	copy_registry(&reply.registry, reply.text);
-	if (stranded)
-		swap_primaries();
-	send_message(&reply);
+	copy_registry(&reply->registry, reply->text);
 }
 
 /* Variant: publish a claim that only a reading has shown. */
@@ -1542,146 +1421,40 @@ believe_server(Holder *holder, const Message *message)
 	}
 }
 
-/* Variant: believe any registry. */
+/* An answer belongs to the connection of the worker that made the request. */
 static void
-forget(SfAge *age, uint64_t generation)
+take_answer(Holder *holder, Message *message)
 {
-	memset(&age->known, 0, sizeof(SfKnown));
-	age->known.generation = generation;
-}
-
-/*
- * Deliver a message.  A request arrives, whatever became of its sender.  An
- * answer belongs to the connection of the worker that made the request.
- */
-static void
-deliver(Message *message)
-{
-	Holder	   *holder = &holders[message->holder];
-
-	if (!message->is_answer)
-		apply_message(message);
-	else if (holder->fate == FROZEN)
-	{
-		message->used = true;	/* until it goes on */
+	if (holder->worker != message->worker)
 		return;
-	}
-	else if (holder->fate == ALIVE && holder->life == message->life &&
-			 holder->worker == message->worker &&
-			 true_ms >= holder->cut_off_ms)
-	{
-		events++;
-		message->registry.shards = message->text;
-		message->answer.registry = &message->registry;
-		if (world->no_write_id && message->ask.kind == SF_ASK_READ)
-			believe_server(holder, message);
-		if (world->no_memory)
-			forget(&holder->age, message->ask.generation);
-		sf_shard_lease_answer(&holder->shards, moment_of(holder),
-							  &message->answer);
-		if (world->believes_reads && message->ask.kind == SF_ASK_READ)
-			believe_reading(&holder->shards, message);
-		follow(holder);
-	}
+	events++;
+	message->registry.shards = message->text;
+	message->answer.registry = &message->registry;
+	if (world->no_write_id && message->ask.kind == SF_ASK_READ)
+		believe_server(holder, message);
+	if (world->no_memory)
+		forget(&holder->age, message->ask.generation);
+	sf_shard_lease_answer(&holder->shards, moment_of(holder),
+						  &message->answer);
+	if (world->believes_reads && message->ask.kind == SF_ASK_READ)
+		believe_reading(&holder->shards, message);
+	follow(holder);
 }
 
 /* ---- at random: what goes wrong ---- */
 
-/* Copy a holder that goes on too, with the same name and the same memory. */
-static void
-clone_holder(void)
+static int64_t
+shared_until(const Holder *original)
 {
-	Holder	   *original = &holders[0];
-	Holder	   *copy = &holders[nholders];
+	int64_t		until = true_ms + MAX_OFFSET_MS;
 
-	if (original->fate != ALIVE || is_cloned || nholders == MAX_HOLDERS)
-		return;
-	*copy = *original;
-	copy->shards.lease.config.age = &copy->age;
-	is_cloned = true;
-	copy->life = ++lives;
-	copy->offset_ms += rnd_below(50);
-	nholders++;
-
-	/* both may come to own what is acknowledged or requested */
-	cloned_until = true_ms + MAX_OFFSET_MS;
-	if (original->highest > cloned_until)
-		cloned_until = original->highest;
-	if (world->clone == 1)
-		return;
-	original->fate = copy->fate = FROZEN;
-	original->worker_only = copy->worker_only = false;
-	original->thaw_ms = true_ms + 900 + rnd_below(5000);
-	copy->thaw_ms = true_ms + 900 + rnd_below(5000);
+	return original->highest > until ? original->highest : until;
 }
 
-static void
-lose_registry(void)
-{
-	int64_t		floor = true_ms + 9000 + MAX_OFFSET_MS;
-	int64_t		revision = registry.revision;
-
-	if (world->no_floor)
-		floor = registry.floor;
-	if (have_backup && chance(2))
-		registry = backup;
-	else
-		init_registry(0);
-	have_backup = false;
-	registry.floor = floor;
-	registry.generation = world->no_floor ? backup.generation : rnd();
-	if (registry.revision > revision)
-		registry.revision = revision;
-}
-
-/*
- * Promote a standby that has all acknowledged writes, and recover the
- * registry. Some servers do not know this, and still use the old primary.
- */
-static void
-fail_over(void)
-{
-	old_primary = registry;
-	registry.generation = rnd();
-	registry.floor = true_ms + 9000 + 4000;
-	for (int i = 0; i < nholders; i++)
-		holders[i].stranded_ms = chance(2) ? true_ms + rnd_below(40000) : 0;
-}
-
-/*
- * Return true if this holder would notice, whenever it starts.  A few writes
- * that it requested before may still arrive.
- */
 static bool
-knows_better(const Holder *holder)
+is_past_backup(const SfKnown *known)
 {
-	const SfKnown *kept = &holder->kept;
-
-	if (world->no_memory)
-		return true;
-	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
-	{
-		if (kept->superseded[i] == backup.generation)
-			return true;
-	}
-	return kept->generation == backup.generation &&
-		kept->shards_version >= backup.version + MAX_HOLDERS;
-}
-
-/* Replace the registry by an older state, or by nothing at all. */
-static void
-go_back(void)
-{
-	for (int i = 0; i < nholders; i++)
-	{
-		if (!knows_better(&holders[i]))
-			return;
-	}
-	registry = backup;
-	if (chance(4))
-		memset(&registry, 0, sizeof(registry));
-	went_back++;
-	recover_ms = true_ms + rnd_below(15000);
+	return known->shards_version >= backup.version + MAX_HOLDERS;
 }
 
 /* Do what snowflake_registry_recover() does. */
@@ -1713,11 +1486,7 @@ go_wrong(Holder *holder)
 		start_worker(holder);	/* it does not know that it is a clone */
 	}
 	else if (chance(1000))
-	{
-		holder->fate = FROZEN;
-		holder->worker_only = chance(2);
-		holder->thaw_ms = true_ms + rnd_below(8000);
-	}
+		freeze(holder);
 	else if (chance(2000) && holder->shards.lease.state == SF_LEASE_HELD)
 	{
 		holder->until = 0;
@@ -1725,124 +1494,46 @@ go_wrong(Holder *holder)
 							   close_but(holder, 0));
 		follow(holder);
 	}
-	else if (chance(1000))
-		holder->cut_off_ms = true_ms + rnd_below(world->outages ? 15000 : 1500);
-	else if (world->jumps && chance(700))
-		holder->offset_ms = (int64_t) rnd_below(2 * MAX_OFFSET_MS) -
-			MAX_OFFSET_MS;
-	else if (world->jumps && chance(700))
-		holder->offset_ms = (int64_t) rnd_below(8000) - 4000;
+	else
+		disturb(holder);
 }
 
 static void
 go_wrong_at_all(void)
 {
-	if (world->outages && chance(2000))
-		registry_cut_ms = true_ms + rnd_below(15000);
-	if (world->losses && chance(800))
-	{
-		backup = registry;
-		have_backup = true;
-	}
-	if (world->losses && chance(1500))
-		lose_registry();
-	if (world->failovers && chance(2000))
-		fail_over();
-	if (world->goes_back && recover_ms == 0 &&
-		chance(have_backup ? 4000 : 300))
-	{
-		backup = registry;
-		have_backup = true;
-	}
-	if (world->goes_back && have_backup && recover_ms == 0 && chance(200))
-		go_back();
-	if (recover_ms != 0 && true_ms >= recover_ms)
-		recover();
-	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
-		clone_holder();
+	go_wrong_with_registry();
 }
 
 /* ---- at random: a run ---- */
 
 static void
-live_on(Holder *holder)
+step_holder(Holder *holder)
 {
-	if (holder->fate == FROZEN && true_ms >= holder->thaw_ms)
-		holder->fate = ALIVE;
-	if (holder->fate == DEAD && true_ms >= holder->born_ms)
-		start_holder(holder);
-	if (holder->fate == ALIVE &&
-		holder->shards.lease.state != SF_LEASE_RELEASING)
+	if (holder->shards.lease.state != SF_LEASE_RELEASING)
 		follow_setting(holder);
-	if (holder->fate == ALIVE &&
-		moment_of(holder).monotonic_ms >= holder->shards.lease.wake_ms)
-	{
-		events++;
-		sf_shard_lease_step(&holder->shards, moment_of(holder));
-		follow(holder);
-	}
-	if (holder->fate == ALIVE ||
-		(holder->fate == FROZEN && holder->worker_only))
-		generate(holder);
+	if (holder->fate != ALIVE ||
+		moment_of(holder).monotonic_ms < holder->shards.lease.wake_ms)
+		return;
+	events++;
+	sf_shard_lease_step(&holder->shards, moment_of(holder));
+	follow(holder);
 }
 
 static void
-run_until(int64_t end_ms)
-{
-	for (; true_ms < end_ms; true_ms += STEP_MS)
-	{
-		for (int i = 0; i < MAX_FLYING; i++)
-		{
-			if (!flying[i].used || true_ms < flying[i].at_ms)
-				continue;
-			flying[i].used = false;
-			deliver(&flying[i]);
-		}
-		for (int i = 0; i < nholders; i++)
-		{
-			if (faulty)
-				go_wrong(&holders[i]);
-			live_on(&holders[i]);
-		}
-		if (faulty)
-			go_wrong_at_all();
-	}
-}
-
-static void
-start_run(void)
+start_registry(void)
 {
 	memset(issued_by, 0, sizeof(issued_by));
-	for (int i = 0; i < MAX_FLYING; i++)
-		flying[i].used = false;
-	nholders = 2 + rnd_below(3);
-	true_ms = START_MS;
-	registry_cut_ms = 0;
-	have_backup = false;
-	recover_ms = 0;
-	is_cloned = false;
-	cloned_until = 0;
-	lives = 0;
-	faulty = true;
 	no_compare = world->no_compare;
 	drops_free = world->drops_free;
 	registry.revision = 0;
 	init_registry(0);
-	backup = registry;
-	for (int i = 0; i < nholders; i++)
-	{
-		Holder	   *holder = &holders[i];
+}
 
-		memset(holder, 0, sizeof(Holder));
-		holder->config = make_config(i + 1);
-		holder->setting = rnd_below(1 << NSHARDS);
-		if (chance(2))			/* these runs take longer, so they are half of
-								 * all */
-			holder->config.claimant.max_ahead_ms = 9000;
-		holder->offset_ms = (int64_t) rnd_below(6000) - 3000;
-		holder->rate = 1 + ((int) rnd_below(200) - 100) / 1e6;
-		holder->born_ms = true_ms + rnd_below(2000);
-	}
+static void
+configure(Holder *holder, int number)
+{
+	holder->config = make_config(number);
+	holder->setting = rnd_below(1 << NSHARDS);
 }
 
 /*
@@ -1851,20 +1542,11 @@ start_run(void)
 static void
 check_that_it_heals(void)
 {
-	faulty = false;
-	registry_cut_ms = 0;
-	if (recover_ms != 0)
-		recover();
 	for (int i = 0; i < nholders; i++)
-	{
-		holders[i].offset_ms = 0;
-		holders[i].cut_off_ms = 0;
-		holders[i].stranded_ms = 0;
 		holders[i].setting = 0;
-	}
 	for (int s = 0; s < NSHARDS; s++)
 		holders[s % nholders].setting |= 1u << s;
-	run_until(true_ms + HEAL_MS);
+	heal();
 	for (int i = 0; i < nholders; i++)
 	{
 		const Holder *holder = &holders[i];
@@ -1878,70 +1560,29 @@ check_that_it_heals(void)
 	}
 }
 
-/* Run one world several times; if it is to fail, until one run has failed. */
-static void
-run_world(const World *w, int runs, bool is_to_fail)
-{
-	int			bad_runs = 0;
-	int			run;
-
-	world = w;
-	issued = duplicates = late_duplicates = events = handed_on = 0;
-	went_back = 0;
-	for (run = 0; run < runs && !(is_to_fail && late_duplicates > 0); run++)
-	{
-		int64_t		before = duplicates;
-
-		start_run();
-		run_until(true_ms + FAULTY_MS);
-		if (!is_to_fail)
-			check_that_it_heals();
-		bad_runs += duplicates > before;
-	}
-	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
-		   PRId64 " times opened, %" PRId64 " duplicates in %d runs",
-		   w->name, run, events, issued, handed_on, duplicates, bad_runs);
-	if (w->goes_back)
-		printf(", the registry went back %" PRId64 " times", went_back);
-	if (w->clone != 0)
-		printf(", %" PRId64 " of them beyond what the clones shared",
-			   late_duplicates);
-	printf("\n");
-	fflush(stdout);
-	no_compare = drops_free = false;
-}
-
 static void
 test_protocol(void)
 {
 	static const World worlds[] = {
 		{.name = "shards"},
 		{.name = "shards, reloads", .reload = 300},
-		{.name = "shards, reloads, slow network", .reload = 200, .slow = 8,
+		{.name = "shards, reloads, slow network", .reload = 200, .slow = 8, .slow_ms = 15000,
 		.jumps = true},
 		{.name = "shards, reloads, outages", .reload = 300, .outages = true,
 		.jumps = true},
 		{.name = "shards, reloads, registry lost", .reload = 300,
-		.losses = true, .jumps = true, .slow = 8},
+		.losses = true, .jumps = true, .slow = 8, .slow_ms = 15000},
 		{.name = "shards, reloads, failovers", .reload = 300,
-		.failovers = true, .slow = 8, .outages = true},
+		.failovers = true, .slow = 8, .slow_ms = 15000, .outages = true},
 		{.name = "shards, clone of a frozen machine", .reload = 500,
-		.clone = 2, .slow = 8},
+		.clone = 2, .slow = 8, .slow_ms = 15000},
 		{.name = "shards, reloads, registry goes back", .reload = 300,
 		.goes_back = true, .jumps = true, .outages = true},
 		{.name = "shards, reloads, lives that resume", .reload = 300,
-		.left_over = true, .slow = 8, .jumps = true},
+		.left_over = true, .slow = 8, .slow_ms = 15000, .jumps = true},
 	};
 
-	for (int i = 0; i < LENGTH(worlds); i++)
-	{
-		snprintf(context, sizeof(context), "%s", worlds[i].name);
-		run_world(&worlds[i], NRUNS, false);
-		CHECK_EQ(duplicates, 0);
-		CHECK(issued > NRUNS * FAULTY_MS / 4);
-		CHECK(handed_on > NRUNS * 4);
-		CHECK(!worlds[i].goes_back || went_back > NRUNS / 4);
-	}
+	check_worlds(worlds, LENGTH(worlds), NRUNS * FAULTY_MS / 4, NRUNS * 4);
 }
 
 /* A clone of a machine that goes on shares only what it had at that moment. */
@@ -1961,7 +1602,7 @@ test_variants_fail(void)
 {
 	static const World worlds[] = {
 		{.name = "shards, written without compare", .no_compare = true,
-		.slow = 8, .reload = 300},
+		.slow = 8, .slow_ms = 15000, .reload = 300},
 		{.name = "shards, what was given back is forgotten",
 		.drops_free = true, .reload = 300, .jumps = true},
 		{.name = "shards, begun below the until", .no_start = true,
@@ -1980,12 +1621,7 @@ test_variants_fail(void)
 		.no_end = true, .jumps = true},
 	};
 
-	for (int i = 0; i < LENGTH(worlds); i++)
-	{
-		snprintf(context, sizeof(context), "%s", worlds[i].name);
-		run_world(&worlds[i], 1000 * NRUNS, true);
-		CHECK(late_duplicates > 0);
-	}
+	check_variants(worlds, LENGTH(worlds));
 }
 
 int
