@@ -13,7 +13,7 @@ use Test::More;
 use Time::HiRes qw(usleep);
 use Exporter 'import';
 
-our @EXPORT = qw(new_registry new_holder shards_of wait_for_shards wait_for_all
+our @EXPORT = qw(new_registry new_holder shards_of wait_for_all
   set_shards set_reserve next_of make_ids load_on check_load refused_shard);
 
 my ($registry, $url, $checker);
@@ -47,15 +47,6 @@ sub shards_of
 	my ($node, $column) = @_;
 
 	return query($node, "SELECT $column FROM snowflake_leases() WHERE kind = 'shards'");
-}
-
-sub wait_for_shards
-{
-	my ($node, $condition) = @_;
-
-	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_leases() WHERE kind = 'shards'")
-	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
-	return;
 }
 
 # Wait until a server has these shards and no problem.

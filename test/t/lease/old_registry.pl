@@ -44,24 +44,6 @@ sub new_holder
 	return $node;
 }
 
-sub wait_for_shards
-{
-	my ($node, $condition) = @_;
-
-	$node->poll_query_until('postgres', "SELECT bool_and($condition) FROM snowflake_leases() WHERE kind = 'shards'")
-	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
-	return;
-}
-
-sub wait_until_held
-{
-	my (@nodes) = @_;
-
-	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
-	wait_for_shards($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
-	return;
-}
-
 # Wait until each server has extended its leases.
 sub wait_for_extensions
 {

@@ -118,15 +118,6 @@ sub start_holder
 	return $node;
 }
 
-sub wait_for_shards
-{
-	my ($node, $condition) = @_;
-
-	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_leases() WHERE kind = 'shards'")
-	  or die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
-	return;
-}
-
 sub clock_row
 {
 	my ($node) = @_;
