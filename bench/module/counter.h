@@ -4,15 +4,20 @@
  *	  A counter under a lock, to compare it with the compare-and-swap.
  *
  * bench/run builds the extension twice with this file in place of
- * src/runtime/counter.h: with BENCH_SPINLOCK, and without.  Measure only the
- * node's IDs with it: a shard's counter has no room for a spinlock behind it.
+ * src/runtime/counter.h, which it names counter_swap.h: with BENCH_SPINLOCK,
+ * and without.  Measure only the node's IDs with it: a shard's counter has no
+ * room for a spinlock behind it.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SF_COUNTER_H
-#define SF_COUNTER_H
+#ifndef BENCH_COUNTER_H
+#define BENCH_COUNTER_H
 
-#include "port/atomics.h"
+/* All but the swap stays as it is. */
+#define sf_counter_take sf_counter_swap
+#include "runtime/counter_swap.h"
+#undef sf_counter_take
+
 #include "storage/lwlock.h"
 #include "storage/spin.h"
 
@@ -44,14 +49,6 @@ counter_lock(void)
 
 #endif
 
-#define SF_CLOSED	(UINT64CONST(1) << 62)
-
-typedef struct SfPositionRange
-{
-	int64		first;
-	int64		last;			/* inclusive */
-} SfPositionRange;
-
 static pg_always_inline bool
 sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 				int64 start, int64 want, int64 cap, SfPositionRange *range,
@@ -75,47 +72,4 @@ sf_counter_take(pg_atomic_uint64 *counter, int sequence_bits, int64 now,
 	return true;
 }
 
-/* From here on the file is the same as src/runtime/counter.h. */
-
-/* Return the last position issued, also if the counter is closed. */
-static inline uint64
-sf_counter_position(pg_atomic_uint64 *counter)
-{
-	return pg_atomic_read_u64(counter) & ~SF_CLOSED;
-}
-
-static inline bool
-sf_counter_is_closed(pg_atomic_uint64 *counter)
-{
-	return (pg_atomic_read_u64(counter) & SF_CLOSED) != 0;
-}
-
-/*
- * Raise an open or closed counter, so that no position up to this one is taken
- * any more.
- */
-static inline void
-sf_counter_raise(pg_atomic_uint64 *counter, uint64 position)
-{
-	uint64		old = pg_atomic_read_u64(counter);
-
-	while ((old & ~SF_CLOSED) < position &&
-		   !pg_atomic_compare_exchange_u64(counter, &old,
-										   position | (old & SF_CLOSED)))
-		;
-}
-
-/* Close the counter.  Return the last position that was issued. */
-static inline uint64
-sf_counter_close(pg_atomic_uint64 *counter)
-{
-	return pg_atomic_fetch_or_u64(counter, SF_CLOSED) & ~SF_CLOSED;
-}
-
-static inline void
-sf_counter_open(pg_atomic_uint64 *counter)
-{
-	(void) pg_atomic_fetch_and_u64(counter, ~SF_CLOSED);
-}
-
-#endif							/* SF_COUNTER_H */
+#endif							/* BENCH_COUNTER_H */
