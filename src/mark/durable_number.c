@@ -56,32 +56,29 @@ static const char *const number_names[SF_DURABLE_NUMBERS] = {
 	"snowflake_recorded_shard_epoch"
 };
 
-/* The OIDs that this backend has found are still right. */
-static bool oids_valid = false;
+/* What this backend has found, and whether it is still right. */
+typedef struct NumberCache
+{
+	bool		valid;			/* the OIDs are still right */
+	Oid			oid[SF_DURABLE_NUMBERS];
+	uint32		hash[SF_DURABLE_NUMBERS];	/* of the OIDs, as in the syscache */
+	uint64		forgotten;		/* how often an OID became, or may have
+								 * become, invalid */
+	uint64		changed;		/* how often one of the sequences has changed */
+	Oid			held;			/* the mark's OID while it is locked, */
+	uint64		changed_before; /* and "changed" at that moment */
+	void		(*on_forget) (void);	/* called when the OIDs become invalid */
+} NumberCache;
 
-/* Number of times that an OID became, or may have become, invalid. */
-static uint64 forgotten = 0;
-
-/* Number of times that the catalogue entry of a sequence has changed. */
-static uint64 changed = 0;
-
-/* The OID of the mark's sequence while we lock it; "changed" at that moment. */
-static Oid	held = InvalidOid;
-static uint64 changed_before;
-
-/* Called when the OIDs become invalid. */
-static void (*on_forget) (void) = NULL;
-
-static Oid	number_oids[SF_DURABLE_NUMBERS];
-static uint32 number_hashes[SF_DURABLE_NUMBERS];
+static NumberCache cache;
 
 static void
 forget(void)
 {
-	oids_valid = false;
-	forgotten++;
-	if (on_forget != NULL)
-		on_forget();
+	cache.valid = false;
+	cache.forgotten++;
+	if (cache.on_forget != NULL)
+		cache.on_forget();
 }
 
 /*
@@ -93,9 +90,9 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 {
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
-		if (hashvalue == number_hashes[i])
-			changed++;
-		if (hashvalue == 0 || hashvalue == number_hashes[i])
+		if (hashvalue == cache.hash[i])
+			cache.changed++;
+		if (hashvalue == 0 || hashvalue == cache.hash[i])
 			forget();
 	}
 }
@@ -123,9 +120,9 @@ look_up(Oid function)
 							number_names[i]),
 					 errhint(CREATE_AGAIN)));
 		}
-		number_oids[i] = oid;
-		number_hashes[i] = GetSysCacheHashValue1(RELOID,
-												 ObjectIdGetDatum(oid));
+		cache.oid[i] = oid;
+		cache.hash[i] = GetSysCacheHashValue1(RELOID,
+											  ObjectIdGetDatum(oid));
 	}
 }
 
@@ -139,11 +136,11 @@ void
 sf_durable_number_find(Oid function, void (*on_change) (void))
 {
 	static bool registered = false;
-	uint64		before = forgotten;
+	uint64		before = cache.forgotten;
 
 	if (on_change != NULL)
-		on_forget = on_change;
-	if (oids_valid)
+		cache.on_forget = on_change;
+	if (cache.valid)
 		return;
 	if (!registered)
 	{
@@ -153,7 +150,7 @@ sf_durable_number_find(Oid function, void (*on_change) (void))
 	look_up(function);
 
 	/* the OIDs are not right if a sequence has changed meanwhile */
-	oids_valid = forgotten == before;
+	cache.valid = cache.forgotten == before;
 }
 
 /*
@@ -168,15 +165,15 @@ sf_durable_number_hold(Oid function, void (*on_change) (void))
 	for (;;)
 	{
 		sf_durable_number_find(function, on_change);
-		held = number_oids[SF_DURABLE_MARK];
-		LockRelationOid(held, AccessShareLock);
-		changed_before = changed;
-		if (oids_valid)
+		cache.held = cache.oid[SF_DURABLE_MARK];
+		LockRelationOid(cache.held, AccessShareLock);
+		cache.changed_before = cache.changed;
+		if (cache.valid)
 			return;
 		look_up(function);
-		if (number_oids[SF_DURABLE_MARK] == held)
+		if (cache.oid[SF_DURABLE_MARK] == cache.held)
 			return;
-		UnlockRelationOid(held, AccessShareLock);
+		UnlockRelationOid(cache.held, AccessShareLock);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
@@ -185,9 +182,9 @@ sf_durable_number_hold(Oid function, void (*on_change) (void))
 bool
 sf_durable_number_release(void)
 {
-	oids_valid = changed == changed_before;
-	UnlockRelationOid(held, AccessShareLock);
-	return oids_valid;
+	cache.valid = cache.changed == cache.changed_before;
+	UnlockRelationOid(cache.held, AccessShareLock);
+	return cache.valid;
 }
 
 /*
@@ -197,7 +194,7 @@ sf_durable_number_release(void)
 static Relation
 open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
 {
-	Oid			oid = number_oids[id];
+	Oid			oid = cache.oid[id];
 	Relation	rel;
 
 	if (wait)
@@ -285,10 +282,10 @@ sf_durable_number_lock_all(void)
 {
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
-		if (!ConditionalLockRelationOid(number_oids[i], AccessShareLock))
+		if (!ConditionalLockRelationOid(cache.oid[i], AccessShareLock))
 		{
 			while (i-- > 0)
-				UnlockRelationOid(number_oids[i], AccessShareLock);
+				UnlockRelationOid(cache.oid[i], AccessShareLock);
 			return false;
 		}
 	}
@@ -299,7 +296,7 @@ void
 sf_durable_number_unlock_all(void)
 {
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
-		UnlockRelationOid(number_oids[i], AccessShareLock);
+		UnlockRelationOid(cache.oid[i], AccessShareLock);
 }
 
 /*

@@ -170,17 +170,21 @@ floor_of(const SfDurableNumber *number, int64 found, int64 published)
 	return sf_shutdown_file_floor(number->stamp, found);
 }
 
+/* What to do besides making the two marks equal. */
+#define EXTEND	0x01			/* move both to a reserve beyond the clock */
+#define REWRITE	0x02			/* write even if nothing moves */
+
 /*
  * Make the durable mark and the published one equal: the heart of the
- * protocol.  With "extend", also move both to a reserve beyond the clock, and
- * at least to need_ms, which a layout with long ticks may need.  With "write",
- * write even if nothing moves.  If the outcome is an error, no counter was
- * raised and no mark was moved ahead.  The slot is locked.
+ * protocol.  With EXTEND, also move both to a reserve beyond the clock, and
+ * at least to need_ms, which a layout with long ticks may need.  If the outcome
+ * is an error, no counter was raised and no mark was moved ahead.
  */
 static void
 reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
-		  bool extend, bool write, Outcome *outcome)
+		  int flags, Outcome *outcome)
 {
+	bool		extend = (flags & EXTEND) != 0;
 	XLogRecPtr	lsn;
 	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
 	int64		found;
@@ -213,7 +217,7 @@ reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
 	if (extend)
 		mark = Max(mark, Max(need_ms, outcome->clock.now_ms +
 							 sf_settings_reserve_ms()));
-	if (mark != found || write || (floor != 0 && floor < found))
+	if (mark != found || (flags & REWRITE) || (floor != 0 && floor < found))
 		lsn = sf_durable_number_store(number, mark, sf_shmem->life);
 	sf_durable_number_unlock(number);
 	SF_FAULT("mark-inserted");
@@ -232,11 +236,11 @@ reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
 }
 
 /*
- * Load the durable mark.  With "extend", also move it ahead, unless another
- * backend has published enough_ms meanwhile.
+ * Load the durable mark, and see reconcile().  If enough_ms is not 0, do
+ * nothing if another backend has published that much meanwhile.
  */
 static void
-update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
+update(SfDatabase *slot, int64 enough_ms, int flags)
 {
 	SfDurableNumber number;
 	Outcome		outcome = {0};
@@ -247,7 +251,7 @@ update(SfDatabase *slot, int64 enough_ms, bool extend, bool write)
 		/* another backend may have done it while we waited */
 		if (enough_ms == 0 ||
 			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
-			reconcile(slot, &number, enough_ms, extend, write, &outcome);
+			reconcile(slot, &number, enough_ms, flags, &outcome);
 		sf_db_slot_unlock(slot);
 	}
 	sf_durable_number_close(&number);
@@ -284,7 +288,7 @@ void
 sf_mark_attach(Oid function, int64 need_ms)
 {
 	SfDatabase *slot;
-	bool		recorded;
+	int			rewrite;
 	int64		published;
 	int64		mark;
 
@@ -293,18 +297,18 @@ sf_mark_attach(Oid function, int64 need_ms)
 	sf_mark_attached = &no_database;	/* in case of an error */
 	if (slot == &no_database)
 		slot = number_is_new() ? sf_db_slot_make_own() : sf_db_slot_take();
-	recorded = sf_config_record_verify();
+	rewrite = sf_config_record_verify() ? 0 : REWRITE;
 	mark = sf_durable_number_read(SF_DURABLE_MARK);
 	published = (int64) pg_atomic_read_u64(&slot->mark);
 
-	if (!recorded)
+	if (rewrite)
 		sf_config_record_fill();	/* the mark's WAL comes after it */
 	if (mark == 0 && published == 0)
-		update(slot, 1, true, true);
+		update(slot, 1, EXTEND | REWRITE);	/* any published mark is enough */
 	else if (need_ms != 0)
-		update(slot, need_ms, true, !recorded);
-	else if (!recorded || mark != published)
-		update(slot, 0, false, !recorded);
+		update(slot, need_ms, EXTEND | rewrite);
+	else if (rewrite || mark != published)
+		update(slot, 0, rewrite);
 
 	/* stay detached if the extension has changed meanwhile */
 	if (sf_durable_number_release())
@@ -327,7 +331,7 @@ try_extend(SfDatabase *slot, uint64 mark_ms)
 		LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
 	{
 		if (pg_atomic_read_u64(&slot->mark) == mark_ms)
-			reconcile(slot, &number, 0, true, false, &outcome);
+			reconcile(slot, &number, 0, EXTEND, &outcome);
 		sf_db_slot_unlock(slot);
 	}
 	sf_durable_number_close(&number);

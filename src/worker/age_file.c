@@ -33,11 +33,16 @@ typedef struct AgeFile
 	SfKnown		known;
 } AgeFile;
 
+/* What the file holds, and the last attempt to write it. */
+typedef struct KeptFile
+{
+	SfKnown		known;
+	int64		tried_ms;		/* monotonic */
+	bool		failed;
+} KeptFile;
+
 static SfAge age;
-static SfKnown kept;			/* the file's content */
-static int64 tried_ms;			/* time of the last attempt to write;
-								 * monotonic */
-static bool failed;				/* that attempt failed */
+static KeptFile kept;
 
 /* Load the file, if there is one. */
 SfAge *
@@ -50,7 +55,7 @@ sf_age_file_load(void)
 
 	if (file != NULL && whole && size == sizeof(AgeFile) &&
 		file->magic == AGE_MAGIC)
-		kept = file->known;
+		kept.known = file->known;
 	else if (file != NULL || !whole)
 		sf_log_event(SF_EVENT_FILE_DAMAGED,
 					 "If the registry lost data before this start, this server does not notice.",
@@ -59,7 +64,7 @@ sf_age_file_load(void)
 					 AGE_FILE);
 	if (data != NULL)
 		pfree(data);
-	sf_age_init(&age, &kept, sf_registry, &sf_node_layout);
+	sf_age_init(&age, &kept.known, sf_registry, &sf_node_layout);
 	return &age;
 }
 
@@ -75,17 +80,18 @@ sf_age_file_keep(bool now)
 	int64		now_ms = sf_clock_monotonic_ms();
 	AgeFile		file;
 
-	if (memcmp(known, &kept, sizeof(SfKnown)) == 0 ||
-		(!now && now_ms - tried_ms < KEEP_MS &&
-		 (failed || (known->text == kept.text &&
-					 known->generation == kept.generation &&
-					 known->node == kept.node && known->lost == kept.lost))))
+	if (memcmp(known, &kept.known, sizeof(SfKnown)) == 0 ||
+		(!now && now_ms - kept.tried_ms < KEEP_MS &&
+		 (kept.failed || (known->text == kept.known.text &&
+						  known->generation == kept.known.generation &&
+						  known->node == kept.known.node &&
+						  known->lost == kept.known.lost))))
 		return;
 	memset(&file, 0, sizeof(file));
 	file.magic = AGE_MAGIC;
 	file.known = *known;
-	failed = !sf_durable_file_write(AGE_FILE, &file, sizeof(file), LOG);
-	tried_ms = now_ms;
-	if (!failed)
-		kept = file.known;
+	kept.failed = !sf_durable_file_write(AGE_FILE, &file, sizeof(file), LOG);
+	kept.tried_ms = now_ms;
+	if (!kept.failed)
+		kept.known = file.known;
 }
