@@ -3,7 +3,11 @@
  * prepared.c
  *	  List of the prepared transactions, as pg_prepared_xacts shows it.
  *
- * The server exports its list only by the function behind that view.
+ * The server exports its list only by the function of that view, which is
+ * called here as any caller of a set-returning function may (fmgr/README).  A
+ * query through SPI would need the caller's rights, read catalogues and handle
+ * invalidations in the middle of a horizon.  And it would cost a plan each
+ * time, and be seen by the hooks of other extensions.
  *
  *-------------------------------------------------------------------------
  */
