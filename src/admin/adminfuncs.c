@@ -133,7 +133,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	if (!PG_GETARG_BOOL(1))
 		require_above(layout, id, Max(floor_ms, now_ms),
 					  fcinfo->flinfo->fn_oid);
-	sf_mark_advance(floor_ms);
+	sf_mark_advance(fcinfo->flinfo->fn_oid, floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }
 

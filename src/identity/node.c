@@ -110,13 +110,14 @@ publish(uint32 node, uint64 configured)
 	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
 	uint64		lease = until << sf_node_layout.node_bits | node;
 
+	/* until fits: it needs at most one bit more than the timestamp has */
+	Assert(((uint64) node >> sf_node_layout.node_bits) == 0);
+	Assert(lease >> sf_node_layout.node_bits == until);
 	SF_FAULT("node-found");
 	if ((configured & SF_NODE_TAKEN) == 0 &&
 		!pg_atomic_compare_exchange_u64(&sf_shmem->configured, &configured,
 										configured | SF_NODE_TAKEN))
 		return;
-
-	/* until fits: it needs at most one bit more than the timestamp has */
 	(void) pg_atomic_compare_exchange_u64(&sf_shmem->lease, &none, lease);
 }
 

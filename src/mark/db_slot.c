@@ -169,6 +169,7 @@ sf_db_slot_lock(SfDatabase *slot, uint64 need_ms)
 {
 	bool		locked;
 
+	Assert(!LWLockHeldByMe(&slot->lock));
 	if (LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
 		return true;
 	ConditionVariablePrepareToSleep(&slot->changed);

@@ -182,6 +182,7 @@ sf_durable_number_hold(Oid function, void (*on_change) (void))
 bool
 sf_durable_number_release(void)
 {
+	Assert(OidIsValid(cache.held));
 	cache.valid = cache.changed == cache.changed_before;
 	UnlockRelationOid(cache.held, AccessShareLock);
 	return cache.valid;
@@ -197,6 +198,7 @@ open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
 	Oid			oid = cache.oid[id];
 	Relation	rel;
 
+	Assert(OidIsValid(oid));	/* found before */
 	if (wait)
 		LockRelationOid(oid, mode);
 	else if (!ConditionalLockRelationOid(oid, mode))
@@ -333,6 +335,7 @@ sf_durable_number_lock(SfDurableNumber *number, XLogRecPtr *lsn)
 	Page		page = BufferGetPage(number->buffer);
 	Form_pg_sequence_data data;
 
+	Assert(!number->locked);
 	LockBuffer(number->buffer, BUFFER_LOCK_EXCLUSIVE);
 	number->locked = true;
 	*lsn = PageGetLSN(page);
@@ -367,7 +370,7 @@ sf_durable_number_store(SfDurableNumber *number, int64 value, int64 stamp)
 {
 	XLogRecPtr	lsn;
 
-	Assert(number->locked);
+	Assert(number->locked && number->xlog != NULL);
 	set_value(number->rel, number->xlog, number->buffer, value, stamp);
 	lsn = GenericXLogFinish(number->xlog);
 	number->xlog = NULL;

@@ -415,9 +415,9 @@ sf_mark_initialize(Oid function)
  * has read the old mark and has not swapped its counter yet fails to swap.
  */
 void
-sf_mark_advance(int64 floor_ms)
+sf_mark_advance(Oid function, int64 floor_ms)
 {
-	SfDatabase *slot = sf_mark_attached;
+	SfDatabase *slot;
 	SfDurableNumber number;
 	XLogRecPtr	lsn;
 	int64		published;
@@ -425,6 +425,10 @@ sf_mark_advance(int64 floor_ms)
 	int64		mark;
 	bool		is_near;
 
+	/* an invalidation may have detached us since the caller's checks began */
+	sf_mark_require(function);
+	slot = sf_mark_attached;
+	Assert(slot != &no_database);
 	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
 	(void) sf_db_slot_lock(slot, 0);
 	published = (int64) pg_atomic_read_u64(&slot->mark);

@@ -113,6 +113,7 @@ write_shutdown_file(int code, Datum arg)
 {
 	Content		content;
 
+	Assert(!IsUnderPostmaster);
 	if (code != 0 || sf_shmem->life == 0)
 		return;
 	make_content(&content, sf_shmem->life, sf_shutdown_file_issued_below());

@@ -182,6 +182,7 @@ send_reply(void)
 static void
 finish(SfJobEnd end, const char *message)
 {
+	Assert(work.state == JOB_ASKING);
 	work.reply.end = end;
 	strlcpy(work.reply.message, message, sizeof(work.reply.message));
 	sf_job_worker_ask.kind = SF_ASK_NOTHING;

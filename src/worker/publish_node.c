@@ -11,6 +11,7 @@
 #include "worker/lease_worker.h"
 
 #include "base/clock.h"
+#include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
@@ -18,6 +19,7 @@
 static void
 publish_right(uint64 word)
 {
+	Assert(sf_shmem->mailbox.pid == MyProcPid); /* only the worker writes it */
 	pg_memory_barrier();
 	pg_atomic_write_u64(&sf_shmem->lease, word);
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);

@@ -27,6 +27,7 @@
 #include "worker/lease_worker.h"
 
 #include "base/clock.h"
+#include "miscadmin.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
 
@@ -57,6 +58,7 @@ sf_publish_close_shards_but(const uint32 *these)
 static void
 publish_right(uint64 end)
 {
+	Assert(sf_shmem->mailbox.pid == MyProcPid); /* only the worker writes it */
 	pg_memory_barrier();
 	pg_atomic_write_u64(&sf_shmem->shard_end, end);
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);
