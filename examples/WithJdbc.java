@@ -1,4 +1,4 @@
-// Snowflake keys with JDBC. The server is named by PGHOST and the like:
+// Snowflake keys with JDBC. PGHOST and the like name the server. To run it:
 // java -cp /usr/share/java/postgresql.jar WithJdbc.java
 import java.sql.*;
 import java.util.*;
@@ -30,7 +30,7 @@ public class WithJdbc {
 					+ "note text NOT NULL)");
 		}
 
-		// one row: its key comes back as a long, which holds any
+		// one row: its key comes back as a long, which holds any key
 		long key;
 		String insert = "INSERT INTO orders (item) VALUES (?)";
 		try (PreparedStatement s = conn.prepareStatement(insert, KEY)) {
@@ -40,7 +40,7 @@ public class WithJdbc {
 			System.out.println("inserted " + key);
 		}
 
-		// others that refer to it
+		// rows that refer to it
 		String lines = "INSERT INTO order_lines (order_id, note) SELECT ?, unnest(?::text[])";
 		try (PreparedStatement s = conn.prepareStatement(lines, KEY)) {
 			s.setLong(1, key);
@@ -59,9 +59,9 @@ public class WithJdbc {
 			System.out.println("bulk " + String.join(" ", keys(s.getGeneratedKeys())));
 		}
 
-		// a batch: the driver sends it row by row where it is to return keys, so
-		// fetch them first. In one transaction, so that snowflake_horizon() knows
-		// of them.
+		// a batch: if the driver has to return keys, it sends the batch row by row. So
+		// take the keys first. Take them in the transaction that inserts, or
+		// snowflake_horizon() does not cover the rows.
 		conn.setAutoCommit(false);
 		items = items(500, 1000);
 		List<String> keys;
@@ -81,7 +81,7 @@ public class WithJdbc {
 		conn.commit();
 		System.out.println("bulk " + String.join(" ", keys));
 
-		// page by page: a key is the cursor, of any page but the first
+		// page by page: each page begins after the last key of the page before
 		String select = "SELECT id, item FROM orders WHERE id > ? ORDER BY id LIMIT 300";
 		try (PreparedStatement s = conn.prepareStatement(select)) {
 			List<String> page = List.of("0");

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Snowflake keys with Django before 5.0, such as Debian 12's 3.2. The server is
-named by PGHOST and the like.
+"""Snowflake keys with Django before 5.0, such as Debian 12's 3.2. PGHOST and the like
+name the server.
 
-An INSERT names all columns there, so that the database's default is not used: the
-key is fetched first. From 5.0 on see with_django5.py.
+Django before 5.0 names all columns in an INSERT, so the database's default is not used.
+Therefore the key is fetched first. For Django from 5.0 on see with_django5.py.
 """
 import os
 
@@ -21,8 +21,8 @@ django.setup()
 
 
 def snowflakes(count):
-    """As many keys, in one round trip. Take them in the transaction that saves
-    their rows, so that snowflake_horizon() knows of them."""
+    """Return this many keys, in one round trip. Take them in the transaction that
+    saves their rows, or snowflake_horizon() does not cover the rows."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT snowflake_nextval_batch(%s)", [count])
         return [key for (key,) in cursor]
@@ -57,15 +57,15 @@ class OrderLine(SnowflakeModel):
         db_table = "order_lines"
 
 
-# In a project migrations do this. The default in the database is for rows that
-# are not Django's: migrations.RunSQL after CreateModel.
+# In a project, migrations do this. The default in the database is for clients other
+# than Django: set it by migrations.RunSQL after CreateModel.
 with connection.schema_editor() as editor:
     for model in Order, OrderLine:
         editor.create_model(model)
         editor.execute(f"ALTER TABLE {model._meta.db_table} "
                        "ALTER id SET DEFAULT snowflake_nextval()")
 
-# one row, with others that refer to it
+# one row, and rows that refer to it
 with transaction.atomic():
     order = Order.objects.create(item="book")
     order.lines.create(note="wrap it")
@@ -74,7 +74,7 @@ print("inserted", order.id)
 for line in order.lines.order_by("id"):
     print("line", line.id, "of", line.order_id)
 
-# many rows: all keys at once, else each object would fetch its own
+# many rows: take all keys at once, or each object fetches its own
 items = [f"item {n}" for n in range(1000)]
 with transaction.atomic():
     orders = Order.objects.bulk_create(
@@ -82,7 +82,7 @@ with transaction.atomic():
         for key, item in zip(snowflakes(len(items)), items))
 print("bulk", *(order.id for order in orders))
 
-# page by page: a key is the cursor, of any page but the first
+# page by page: each page begins after the last key of the page before
 last = 0
 while page := list(Order.objects.filter(id__gt=last).order_by("id")[:300]):
     print("page", *(order.id for order in page))

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Snowflake keys with Django from 5.0 on, which knows the database's defaults.
-The server is named by PGHOST and the like. For Django before that, see
-with_django.py."""
+PGHOST and the like name the server. For Django before 5.0 see with_django.py."""
 import os
 
 import django
@@ -43,12 +42,12 @@ class OrderLine(SnowflakeModel):
         db_table = "order_lines"
 
 
-# In a project migrations do this.
+# In a project, migrations do this.
 with connection.schema_editor() as editor:
     for model in Order, OrderLine:
         editor.create_model(model)
 
-# one row, with others that refer to it
+# one row, and rows that refer to it
 with transaction.atomic():
     order = Order.objects.create(item="book")
     order.lines.create(note="wrap it")
@@ -57,9 +56,9 @@ print("inserted", order.id)
 for line in order.lines.order_by("id"):
     print("line", line.id, "of", line.order_id)
 
-# many rows: bulk_create() does not read the keys that the database made, so that
-# they are taken first. In one transaction, so that snowflake_horizon() knows of
-# them.
+# many rows: bulk_create() does not read the keys that the database made, so take the
+# keys first. Take them in the transaction that inserts, or snowflake_horizon() does
+# not cover the rows.
 items = [f"item {n}" for n in range(1000)]
 with transaction.atomic():
     with connection.cursor() as cursor:
@@ -69,7 +68,7 @@ with transaction.atomic():
         Order(id=key, item=item) for key, item in zip(keys, items))
 print("bulk", *(order.id for order in orders))
 
-# page by page: a key is the cursor, of any page but the first
+# page by page: each page begins after the last key of the page before
 last = 0
 while page := list(Order.objects.filter(id__gt=last).order_by("id")[:300]):
     print("page", *(order.id for order in page))

@@ -1,8 +1,8 @@
 #!/usr/bin/env php
 <?php
-// Snowflake keys with Laravel's Eloquent. The server is named by PGHOST and the like.
+// Snowflake keys with Laravel's Eloquent. PGHOST and the like name the server.
 
-// Debian's Laravel 8 is older than its PHP, which says so.
+// Debian's Laravel 8 is older than Debian's PHP, which warns of that.
 error_reporting(E_ALL & ~E_DEPRECATED);
 require 'Illuminate/Database/autoload.php';
 
@@ -10,7 +10,7 @@ use Illuminate\Database\Capsule\Manager as DB;
 use Illuminate\Database\Eloquent\Model;
 use Illuminate\Database\Schema\Blueprint;
 
-// In a Laravel application config/database.php does this.
+// In a Laravel application, config/database.php does this.
 $db = new DB;
 $db->addConnection([
     'driver' => 'pgsql', 'host' => getenv('PGHOST'), 'port' => getenv('PGPORT'),
@@ -18,8 +18,8 @@ $db->addConnection([
 $db->setAsGlobal();
 $db->bootEloquent();
 
-// In a project migrations do this. With id() Laravel makes a bigserial; a default that
-// is SQL, and not a value, is raw.
+// In a project, migrations do this. With id() Laravel would make a bigserial. DB::raw()
+// makes the default an SQL expression, and not a text.
 DB::schema()->create('orders', function (Blueprint $table) {
     $table->bigInteger('id')->primary()->default(DB::raw('snowflake_nextval()'));
     $table->text('item');
@@ -30,7 +30,7 @@ DB::schema()->create('order_lines', function (Blueprint $table) {
     $table->text('note');
 });
 
-// $incrementing stays true: the key of a new row comes from the database.
+// $incrementing stays true, so Laravel reads the key of a new row from the database.
 class Order extends Model
 {
     public $timestamps = false;
@@ -48,7 +48,7 @@ class OrderLine extends Model
     protected $guarded = [];
 }
 
-// one row, with others that refer to it; its key comes back as an int, exact
+// one row, and rows that refer to it; its key comes back as an int, which is exact
 $order = DB::connection()->transaction(function () {
     $order = Order::create(['item' => 'book']);
     $order->lines()->createMany([['note' => 'wrap it'], ['note' => 'quickly']]);
@@ -59,8 +59,8 @@ foreach ($order->lines()->orderBy('id')->get() as $line) {
     echo "line $line->id of $line->order_id\n";
 }
 
-// many rows: insert() does not return keys, so fetch them first, in the transaction that
-// inserts, so that snowflake_horizon() knows of them
+// many rows: insert() does not return keys, so take the keys first. Take them in the
+// transaction that inserts, or snowflake_horizon() does not cover the rows.
 $keys = DB::connection()->transaction(function () {
     $keys = array_column(
         DB::select('SELECT snowflake_nextval_batch(?) AS id', [1000]), 'id');
@@ -70,7 +70,7 @@ $keys = DB::connection()->transaction(function () {
 });
 echo 'bulk ', implode(' ', $keys), "\n";
 
-// page by page: chunkById() goes by the key, too
+// page by page, by the key; chunkById() reads in this way, too
 $last = 0;
 while (count($page = Order::where('id', '>', $last)->orderBy('id')->limit(300)->pluck('id'))) {
     echo 'page ', $page->implode(' '), "\n";

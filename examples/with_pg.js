@@ -1,5 +1,5 @@
-// Snowflake keys with node-postgres, the driver "pg". The server is named by
-// PGHOST and the like.
+// Snowflake keys with node-postgres, the driver "pg". PGHOST and the like name the
+// server.
 'use strict';
 
 const { Client } = require('pg');
@@ -19,13 +19,13 @@ async function main() {
 		)`);
 
 	// one row: its key comes back as a string, which JSON keeps as it is. Do not
-	// make a Number of it, unless the layout is "javascript".
+	// convert the string to a Number, unless the layout is "javascript".
 	const inserted = await client.query(
 		'INSERT INTO orders (item) VALUES ($1) RETURNING id', ['book']);
 	const { id } = inserted.rows[0];
 	console.log('inserted', id);
 
-	// others that refer to it
+	// rows that refer to it
 	const { rows: lines } = await client.query(`
 		INSERT INTO order_lines (order_id, note) SELECT $1::bigint, unnest($2::text[])
 		RETURNING id, order_id AS "orderId"`, [id, ['wrap it', 'quickly']]);
@@ -39,7 +39,7 @@ async function main() {
 		'INSERT INTO orders (item) SELECT unnest($1::text[]) RETURNING id', [items]);
 	console.log('bulk', ...bulk.rows.map((row) => row.id));
 
-	// page by page: a key is the cursor, of any page but the first
+	// page by page: each page begins after the last key of the page before
 	for (let last = '0', page; ; last = page.at(-1).id) {
 		page = (await client.query(
 			'SELECT id, item FROM orders WHERE id > $1 ORDER BY id LIMIT 300',

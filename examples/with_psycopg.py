@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Snowflake keys with psycopg 3. The server is named by PGHOST and the like."""
+"""Snowflake keys with psycopg 3. PGHOST and the like name the server."""
 import psycopg
 
 with psycopg.connect(autocommit=True) as conn:
@@ -14,12 +14,12 @@ with psycopg.connect(autocommit=True) as conn:
             note text NOT NULL
         )""")
 
-    # one row: its key comes back as an int, which has no limit in Python
+    # one row: psycopg returns its key as an int, which has no limit in Python
     (key,) = conn.execute(
         "INSERT INTO orders (item) VALUES (%s) RETURNING id", ["book"]).fetchone()
     print("inserted", key)
 
-    # others that refer to it
+    # rows that refer to it
     lines = conn.execute(
         "INSERT INTO order_lines (order_id, note) SELECT %s, unnest(%s::text[])"
         " RETURNING id, order_id", [key, ["wrap it", "quickly"]])
@@ -32,8 +32,8 @@ with psycopg.connect(autocommit=True) as conn:
         "INSERT INTO orders (item) SELECT unnest(%s::text[]) RETURNING id", [items])
     print("bulk", *(key for (key,) in rows))
 
-    # most rows: COPY returns no keys, so fetch them first. In one transaction,
-    # so that snowflake_horizon() knows of them.
+    # even more rows: COPY returns no keys, so take the keys first. Take them in the
+    # transaction that inserts, or snowflake_horizon() does not cover the rows.
     items = [f"item {n}" for n in range(500, 1000)]
     with conn.transaction():
         keys = [key for (key,) in conn.execute(
@@ -43,7 +43,7 @@ with psycopg.connect(autocommit=True) as conn:
                 copy.write_row(row)
     print("bulk", *keys)
 
-    # page by page: a key is the cursor, of any page but the first
+    # page by page: each page begins after the last key of the page before
     last = 0
     while page := conn.execute(
             "SELECT id, item FROM orders WHERE id > %s ORDER BY id LIMIT 300",

@@ -1,6 +1,5 @@
 #!/usr/bin/env ruby
-# Snowflake keys with Rails' Active Record. The server is named by PGHOST and the
-# like.
+# Snowflake keys with Rails' Active Record. PGHOST and the like name the server.
 require "active_record"
 require "stringio"
 
@@ -9,8 +8,8 @@ ActiveRecord::Base.establish_connection(
   database: ENV["PGDATABASE"], username: ENV["PGUSER"])
 ActiveRecord::Migration.verbose = false
 
-# With "id: :bigint" (else Rails makes a bigserial of it); a default that is SQL,
-# and not a value, is a lambda.
+# Without "id: :bigint" Rails makes a bigserial. A lambda makes the default an SQL
+# expression, and not a text.
 class CreateOrders < ActiveRecord::Migration[6.1]
   def change
     enable_extension "snowflake"
@@ -40,14 +39,14 @@ end
 
 CreateOrders.migrate(:up)
 
-# db:schema:load makes the same tables of schema.rb, with their defaults
+# schema.rb has the defaults, so db:schema:load makes the same tables
 dumped = schema
 eval(dumped)
 raise "another schema was loaded:\n#{dumped}\n#{schema}" unless schema == dumped
 puts dumped.scan(/create_table.*/).map { |line| "schema #{line}" }
 
-# one row, with others that refer to it; its key comes back as an Integer, which
-# has no limit in Ruby
+# one row, and rows that refer to it; its key comes back as an Integer, which has no
+# limit in Ruby
 order = Order.new(item: "book")
 order.order_lines.build([{ note: "wrap it" }, { note: "quickly" }])
 order.save!
@@ -58,7 +57,7 @@ order.order_lines.each { |line| puts "line #{line.id} of #{line.order_id}" }
 rows = Order.insert_all!(1000.times.map { |n| { item: "item #{n}" } })
 puts "bulk #{rows.pluck('id').join(' ')}"
 
-# page by page: in_batches and find_each go by the key, too
+# page by page, by the key; in_batches and find_each read in this way, too
 last = 0
 until (page = Order.where("id > ?", last).order(:id).limit(300).pluck(:id)).empty?
   puts "page #{page.join(' ')}"

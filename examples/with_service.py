@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""IDs before the insert, from servers that need do nothing else, with psycopg 3
-and through pgbouncer in transaction mode (pgbouncer.ini). SNOWFLAKE_IDS is the
-connection string of those servers, as in "host=ids1,ids2 port=6432 dbname=ids".
-The rows go to the server that is named by PGHOST and the like; where there is no
-SNOWFLAKE_IDS, the IDs come from there, too."""
+"""Snowflake keys with psycopg 3, from servers that only make IDs, before the insert.
+A client reaches these servers through pgbouncer in transaction mode (pgbouncer.ini).
+SNOWFLAKE_IDS is their connection string, as in "host=ids1,ids2 port=6432 dbname=ids".
+PGHOST and the like name the server that gets the rows. If SNOWFLAKE_IDS is not set,
+that server makes the IDs, too."""
 import os
 import time
 
@@ -12,14 +12,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 
 def ids(conninfo, batch=100):
-    """IDs without end, taken from a server a batch at a time. One generator is
-    for one thread."""
+    """Yield IDs without end. Take them from a server, a batch at a time. Each
+    thread needs a generator of its own."""
     server = conninfo_to_dict(conninfo, connect_timeout=2, tcp_user_timeout=3000)
     failures = 0
     while True:
         try:
-            # a statement that is prepared is so in a connection of pgbouncer's,
-            # and the next transaction may get another one
+            # Prepare no statement: pgbouncer may give the next transaction another
+            # connection, in which the statement is not prepared.
             with psycopg.connect(**server, autocommit=True, prepare_threshold=None) as conn:
                 while True:
                     keys = conn.execute("SELECT snowflake_nextval_batch(%s)", [batch]).fetchall()
@@ -27,8 +27,8 @@ def ids(conninfo, batch=100):
                     for (key,) in keys:
                         yield key
         except psycopg.OperationalError:
-            # It is gone, or refuses. libpq would take the first one that answers,
-            # which may be the pgbouncer of a dead server: so begin with the next.
+            # The server is gone, or refuses. libpq takes the first host that answers,
+            # which may be the pgbouncer of a dead server: begin with the next host.
             for what in server.keys() & {"host", "port"}:
                 first, *others = server[what].split(",")
                 server[what] = ",".join([*others, first])
@@ -41,7 +41,7 @@ def ids(conninfo, batch=100):
 def main():
     new_id = ids(os.environ.get("SNOWFLAKE_IDS", ""))
     with psycopg.connect(autocommit=True) as conn:
-        # the default is for those who insert without an ID
+        # the default is for clients that insert without an ID
         conn.execute("""
             CREATE TABLE orders (
                 id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
@@ -53,8 +53,8 @@ def main():
                 note text NOT NULL
             )""")
 
-        # a row and what refers to it: their keys are known before the server hears
-        # of any, so all of it goes at once
+        # a row, and rows that refer to it: their keys are known before the insert,
+        # so all rows go to the server at once
         key = next(new_id)
         lines = [(next(new_id), key, note) for note in ("wrap it", "quickly")]
         with conn.pipeline():
@@ -65,7 +65,7 @@ def main():
         for line in lines:
             print("line", line[0], "of", line[1])
 
-        # many rows, which nothing has to come back of
+        # many rows: the server need not return their keys
         rows = [(next(new_id), f"item {n}") for n in range(1000)]
         with conn.cursor().copy("COPY orders (id, item) FROM STDIN") as copy:
             for row in rows:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Snowflake keys with SQLAlchemy. The server is named by PGHOST and the like."""
+"""Snowflake keys with SQLAlchemy. PGHOST and the like name the server."""
 from sqlalchemy import (BigInteger, Column, ForeignKey, Text, create_engine,
                         insert, select, text)
 from sqlalchemy.orm import Session, declarative_base, relationship
@@ -8,8 +8,8 @@ Base = declarative_base()
 
 
 def snowflake_key():
-    """A key that the database fills in, and that comes back by RETURNING.
-    Without server_default, SQLAlchemy would make a bigserial of it."""
+    """Return a key column that the database fills in. SQLAlchemy reads the keys by
+    RETURNING. Without server_default, it would make a bigserial column."""
     return Column(BigInteger, primary_key=True,
                   server_default=text("snowflake_nextval()"))
 
@@ -33,7 +33,7 @@ engine = create_engine("postgresql+psycopg2://", future=True)
 Base.metadata.create_all(engine)
 
 with Session(engine) as session:
-    # one row, with others that refer to it: their keys are there after flush()
+    # one row, and rows that refer to it: flush() sets their keys
     order = Order(item="book", lines=[OrderLine(note="wrap it"),
                                       OrderLine(note="quickly")])
     session.add(order)
@@ -42,7 +42,7 @@ with Session(engine) as session:
     for line in order.lines:
         print("line", line.id, "of", line.order_id)
 
-    # many objects: few statements, whose RETURNING brings the keys
+    # many objects: few statements, which return the keys
     orders = [Order(item=f"item {n}") for n in range(500)]
     session.add_all(orders)
     session.flush()
@@ -55,7 +55,7 @@ with Session(engine) as session:
     session.commit()
 
 with Session(engine) as session:
-    # page by page: a key is the cursor, of any page but the first
+    # page by page: each page begins after the last key of the page before
     last = 0
     while page := session.scalars(select(Order).where(Order.id > last)
                                   .order_by(Order.id).limit(300)).all():

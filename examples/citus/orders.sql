@@ -1,9 +1,9 @@
--- What doc/citus.md says, on the nodes of three_nodes.sh: run it by psql on the
--- coordinator. It fails where something is not as the page says.
+-- Runs what doc/citus.md says, on the nodes of three_nodes.sh. Run this script by psql on
+-- the coordinator. It fails if something is not as the page says.
 \set ON_ERROR_STOP on
 \pset null '(none)'
 
-\echo == All nodes have one layout, and each a number of its own
+\echo == All nodes have one layout, and each has a node id of its own
 SELECT result AS layout, count(*) AS nodes FROM run_command_on_all_nodes(
     'SHOW snowflake.layout') GROUP BY result;
 SELECT nodeid, result AS number FROM run_command_on_all_nodes(
@@ -32,7 +32,7 @@ EXPLAIN (COSTS OFF) SELECT count(*) FROM orders
 WHERE snowflake_timestamp(id) >= now() - interval '1 hour';
 DELETE FROM orders WHERE snowflake_timestamp(id, 'snowflake') < now() - interval '1 year';
 DELETE FROM orders WHERE id < snowflake_min_id(now() - interval '1 year');
--- without the layout Citus refuses it
+-- without the layout Citus refuses the DELETE
 \set ON_ERROR_STOP off
 DELETE FROM orders WHERE snowflake_timestamp(id) < now() - interval '1 year';
 \set refused :ERROR
@@ -46,14 +46,14 @@ WITH made AS (
 )
 INSERT INTO outbox SELECT id, item FROM made;
 SELECT * FROM outbox WHERE id > 0 AND id < snowflake_horizon() ORDER BY id LIMIT 100;
--- and for one that is, there is no horizon
+-- for a distributed table there is no horizon
 \set ON_ERROR_STOP off
 SELECT count(*) FROM orders WHERE id < snowflake_horizon();
 \set refused :ERROR
 \set ON_ERROR_STOP on
 SELECT 1 / :'refused'::boolean::integer AS refused;
 
-\echo == What each node says of itself
+\echo == The warnings of each node
 SELECT nodeid, result AS warnings FROM run_command_on_all_nodes($$
     SELECT string_agg(check_name || ': ' || found, '; ') FROM snowflake_status()
     WHERE status <> 'ok' AND check_name <> 'summary'

@@ -1,17 +1,18 @@
 #!/bin/sh
 #
-# Three PostgreSQL servers with Citus on this machine: a coordinator and two
-# workers, and each of them makes Snowflake IDs. Run it as the user that shall own
-# the servers, not as root. Citus and this extension have to be installed for the
-# server of PG_CONFIG.
+# Start three PostgreSQL servers with Citus on this machine: a coordinator and two
+# workers. Each of them makes Snowflake IDs. Run this script as the user that shall own
+# the servers, not as root. First install Citus and this extension for the server of
+# PG_CONFIG.
 #
 #	examples/citus/three_nodes.sh DIRECTORY
 #
-# makes the servers in that directory, starts them, and prints how to connect and
-# how to stop them. They listen on sockets in DIRECTORY, which nobody else can use.
+# The script makes the servers in that directory, starts them, and prints how to
+# connect and how to stop them. They listen on sockets in DIRECTORY, which only their
+# owner can use.
 #
-#	PG_CONFIG=/path/pg_config	for another server than that of the PATH
-#	PORT=6000			6000 to 6002 in place of 5440 to 5442
+#	PG_CONFIG=/path/pg_config	another server than that of the PATH
+#	PORT=6000			the ports 6000 to 6002 in place of 5440 to 5442
 
 set -eu
 
@@ -21,7 +22,7 @@ directory=$(cd "$1" && pwd)
 bin=$("${PG_CONFIG:-pg_config}" --bindir)
 port=${PORT:-5440}
 
-# A node: its name and number.
+# Make and start the node with this name and number.
 start() {
 	"$bin/initdb" -D "$directory/$1" -A trust >/dev/null
 	cat >>"$directory/$1/postgresql.conf" <<-CONF
@@ -29,7 +30,7 @@ start() {
 		listen_addresses = ''
 		unix_socket_directories = '$directory'
 		shared_preload_libraries = 'citus,snowflake'
-		# another number on each node, and the same layout
+		# each node has another node id, and the same layout
 		snowflake.node_id = '$2'
 		snowflake.layout = 'snowflake'
 	CONF

@@ -1,21 +1,21 @@
-// What a Snowflake ID says, without a database.
+// Prints the fields of a Snowflake ID, without a database.
 import java.time.*;
 import java.util.*;
 import java.util.stream.*;
 
 public class Decode {
 	static final String USAGE = String.join("\n",
-			"What a Snowflake ID says, without a database.",
+			"Print the fields of a Snowflake ID, without a database.",
 			"",
 			"usage: java Decode.java ID [FIELDS EPOCH_MS [TICK_MS]]",
 			"       java Decode.java -      reads lines \"ID EPOCH_MS TICK_MS FIELDS\"",
 			"",
-			"FIELDS are names and widths in bits, from high to low, EPOCH_MS is the Unix time of",
-			"the first tick, and TICK_MS the length of one. By default that is the extension's",
-			"own layout: \"timestamp:41 node:10 sequence:12\" 1704067200000 1");
+			"FIELDS are names and widths in bits, from high to low. EPOCH_MS is the Unix time of",
+			"the first tick, and TICK_MS the length of a tick, both in milliseconds. The default is",
+			"the extension's own layout: \"timestamp:41 node:10 sequence:12\" 1704067200000 1");
 
-	// decode(1541815603606036480L, "timestamp:41 datacenter:5 worker:5
-	// sequence:12", 1288834974657L, 1): Instant.ofEpochMilli(unix_ms) is the time.
+	// Return the fields; Instant.ofEpochMilli(unix_ms) is the time. Example:
+	// decode(1541815603606036480L, "timestamp:41 datacenter:5 worker:5 sequence:12", 1288834974657L, 1)
 	static Map<String, Long> decode(long id, String fields, long epochMs, long tickMs) {
 		Map<String, Long> said = new TreeMap<>();
 		int shift = 0;

@@ -1,18 +1,18 @@
-// What a Snowflake ID says, without a database. The ID is a string or a BigInt:
-// a Number beyond 2^53 - 1 is another ID already.
+// Print the fields of a Snowflake ID, without a database. The ID is a string or a BigInt:
+// as a Number, an ID beyond 2^53 - 1 becomes another ID.
 'use strict';
 
-const usage = `What a Snowflake ID says, without a database.
+const usage = `Print the fields of a Snowflake ID, without a database.
 
 usage: decode.js ID [FIELDS EPOCH_MS [TICK_MS]]
        decode.js -      reads lines "ID EPOCH_MS TICK_MS FIELDS"
 
-FIELDS are names and widths in bits, from high to low, EPOCH_MS is the Unix time of
-the first tick, and TICK_MS the length of one. By default that is the extension's
-own layout: "timestamp:41 node:10 sequence:12" 1704067200000 1`;
+FIELDS are names and widths in bits, from high to low. EPOCH_MS is the Unix time of
+the first tick, and TICK_MS the length of a tick, both in milliseconds. The default is
+the extension's own layout: "timestamp:41 node:10 sequence:12" 1704067200000 1`;
 
-// decode('1541815603606036480', 'timestamp:41 datacenter:5 worker:5 sequence:12',
-// 1288834974657): an object of Numbers; new Date(unix_ms) is the time.
+// Return the fields as Numbers; new Date(unix_ms) is the time. Example:
+// decode('1541815603606036480', 'timestamp:41 datacenter:5 worker:5 sequence:12', 1288834974657)
 function decode(id, fields, epochMs, tickMs = 1) {
 	const widths = fields.split(' ').map((field) => field.split(':'));
 	const said = {};

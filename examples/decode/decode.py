@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""What a Snowflake ID says, without a database.
+"""Print the fields of a Snowflake ID, without a database.
 
 usage: decode.py ID [FIELDS EPOCH_MS [TICK_MS]]
        decode.py -      reads lines "ID EPOCH_MS TICK_MS FIELDS"
 
-FIELDS are names and widths in bits, from high to low, EPOCH_MS is the Unix time of
-the first tick, and TICK_MS the length of one. By default that is the extension's
-own layout: "timestamp:41 node:10 sequence:12" 1704067200000 1
+FIELDS are names and widths in bits, from high to low. EPOCH_MS is the Unix time of
+the first tick, and TICK_MS the length of a tick, both in milliseconds. The default is
+the extension's own layout: "timestamp:41 node:10 sequence:12" 1704067200000 1
 """
 
 
 def decode(id, fields, epoch_ms, tick_ms=1):
-    """decode(1541815603606036480, "timestamp:41 datacenter:5 worker:5
-    sequence:12", 1288834974657): a dict of integers."""
+    """Return the fields as a dict of integers. Example: decode(1541815603606036480,
+    "timestamp:41 datacenter:5 worker:5 sequence:12", 1288834974657)"""
     widths = [(name, int(bits)) for name, bits in
               (field.split(":") for field in fields.split())]
     shift = sum(bits for _, bits in widths)

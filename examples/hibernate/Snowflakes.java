@@ -10,13 +10,13 @@ import org.hibernate.engine.SessionImplementor;
 import org.hibernate.id.IdentifierGenerator;
 
 /**
- * Gives an entity its key before it is inserted, so that the inserts go out in
- * JDBC batches, as they cannot where an INSERT makes the key; and takes as many
- * keys at once as such a batch has rows.
+ * Gives an entity its key before the insert, so that Hibernate can send the
+ * inserts in JDBC batches. If an INSERT made the key, Hibernate could not.
+ * Takes as many keys at once as a JDBC batch has rows.
  *
- * They are kept for the transaction that has taken them, which drops what is
- * left at its end: snowflake_horizon() knows them only so. That is why each
- * session has its own. One thread at a time uses a session; many use the map.
+ * A transaction uses only keys that it has taken itself, and drops the others
+ * at its end: snowflake_horizon() covers only such keys. So each session has
+ * keys of its own. One thread at a time uses a session; many use the map.
  */
 public class Snowflakes implements IdentifierGenerator {
 	static final Map<SessionImplementor, Deque<Long>> taken =

@@ -1,5 +1,5 @@
-// Snowflake keys with Hibernate 3.6, which Debian has. The server is named by
-// PGHOST and the like; README.md has the class path.
+// Snowflake keys with Hibernate 3.6, which Debian has. PGHOST and the like name the
+// server. examples/README.md has the class path.
 import java.util.*;
 import java.util.function.Function;
 import java.util.stream.*;
@@ -10,7 +10,7 @@ import org.hibernate.annotations.GenericGenerator;
 import org.hibernate.cfg.Configuration;
 
 public class WithHibernate {
-	// the default in the database is for rows that are not Hibernate's
+	// the default in the database is for clients other than Hibernate
 	@MappedSuperclass
 	static abstract class Keyed {
 		@Id
@@ -43,7 +43,7 @@ public class WithHibernate {
 	@Table(name = "order_lines")
 	static class Line extends Keyed {
 		@ManyToOne(optional = false)
-		@JoinColumn(name = "order_id", columnDefinition = "bigint")	// else it has the default, too
+		@JoinColumn(name = "order_id", columnDefinition = "bigint")	// else it gets id's default, too
 		Purchase purchase;
 
 		@Column(nullable = false)
@@ -116,8 +116,8 @@ public class WithHibernate {
 	public static void main(String[] args) {
 		SessionFactory factory = connect();
 
-		// one row, with others that refer to it, one of them in a transaction of its
-		// own: their keys are Longs, which hold any
+		// one row, and rows that refer to it, one of them in a transaction of its own.
+		// The keys are Longs, which hold any key.
 		Purchase order = inSession(factory, session -> {
 			Purchase one = new Purchase("book", "wrap it");
 
@@ -136,7 +136,7 @@ public class WithHibernate {
 				.toList();
 		System.out.println("bulk " + keys(orders));
 
-		// page by page: a key is the cursor, of any page but the first
+		// page by page: each page begins after the last key of the page before
 		for (long last = 0; ; ) {
 			long after = last;
 			List<Purchase> page = inSession(factory, s -> page(s, after));

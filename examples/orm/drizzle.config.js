@@ -1,4 +1,4 @@
-// For the commands of drizzle-kit.
+// The configuration of drizzle-kit.
 'use strict';
 
 const { defineConfig } = require('drizzle-kit');

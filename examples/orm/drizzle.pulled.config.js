@@ -1,4 +1,4 @@
-// For the commands of drizzle-kit on a schema that it has read from the database.
+// The configuration of drizzle-kit for the schema that "pull" read from the database.
 'use strict';
 
 module.exports = {

@@ -1,6 +1,6 @@
-// For the commands of Prisma. With this they run Prisma's engine in WebAssembly,
-// which its package has, on the driver "pg". Without this file they download the
-// engine as a program from Prisma's own host, and go where DATABASE_URL says.
+// The configuration of Prisma's commands. With this file they run Prisma's engine in
+// WebAssembly, which is in the package, with the driver "pg". Without this file they
+// download the engine from Prisma's own host, and connect to DATABASE_URL.
 'use strict';
 
 const { defineConfig } = require('prisma/config');
@@ -9,8 +9,8 @@ const { ColumnTypeEnum } = require('@prisma/driver-adapter-utils');
 
 const CHAR = 18, NAME = 19, TEXT = 25;
 
-// The adapter of 6.19 does not know two types of the server's catalogue, "char"
-// and "name": https://github.com/prisma/prisma/issues/27403
+// The adapter of 6.19 does not know two types of the server's catalogs, "char" and
+// "name": https://github.com/prisma/prisma/issues/27403
 class CatalogueAdapter extends PrismaPg {
 	async connect() {
 		const adapter = await super.connect();
@@ -39,7 +39,7 @@ class CatalogueAdapter extends PrismaPg {
 	}
 }
 
-process.env.DATABASE_URL ??= 'postgresql://';	// schema.prisma wants one
+process.env.DATABASE_URL ??= 'postgresql://';	// schema.prisma requires it
 
 module.exports = defineConfig({
 	schema: 'schema.prisma',

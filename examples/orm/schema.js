@@ -1,10 +1,10 @@
-// The tables, for Drizzle and its kit.
+// The tables, for Drizzle and drizzle-kit.
 'use strict';
 
 const { sql } = require('drizzle-orm');
 const { bigint, pgTable, text } = require('drizzle-orm/pg-core');
 
-// a key; in mode "number" it would come back as another number
+// a key column; in mode "number" large keys would come back as other numbers
 const key = () => bigint({ mode: 'bigint' })
 	.primaryKey().default(sql`snowflake_nextval()`);
 

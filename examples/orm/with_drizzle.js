@@ -1,4 +1,4 @@
-// Snowflake keys with Drizzle. The server is named by PGHOST and the like.
+// Snowflake keys with Drizzle. PGHOST and the like name the server.
 'use strict';
 
 const { execFileSync } = require('node:child_process');
@@ -16,7 +16,7 @@ function kit(...args) {
 		{ encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
 }
 
-// There is no difference between the tables and a schema.
+// Check that the tables do not differ from a schema.
 function compare(...options) {
 	const pushed = kit('push', ...options);
 
@@ -24,8 +24,8 @@ function compare(...options) {
 		throw new Error(`the tables are others: ${pushed}`);
 }
 
-// A key is a BigInt, exact, of which JSON.stringify makes an error: write it as a
-// string.
+// A key is a BigInt, which is exact. JSON.stringify refuses a BigInt: write the key as
+// a string.
 function json(value) {
 	return JSON.stringify(value, (_, v) => typeof v === 'bigint' ? String(v) : v);
 }
@@ -33,20 +33,20 @@ function json(value) {
 async function main() {
 	const db = drizzle({ client: new Pool() });
 
-	// the tables, by a migration that is made of schema.js
+	// make the tables, by a migration that drizzle-kit makes from schema.js
 	kit('generate');
 	await migrate(db, { migrationsFolder: 'out/drizzle' });
 	compare();
 
-	// Nor is there one to the schema that is read from the database. But in that
-	// the keys are numbers, and must be made BigInts by hand.
+	// The tables do not differ either from the schema that "pull" reads from the
+	// database. But in that schema keys are numbers: make them BigInts by hand.
 	kit('pull', '--config', 'drizzle.pulled.config.js');
 	const pulled = fs.readFileSync('out/pulled/schema.ts', 'utf8');
 	fs.writeFileSync('out/pulled/schema.ts',
 		pulled.replaceAll('mode: "number"', 'mode: "bigint"'));
 	compare('--config', 'drizzle.pulled.config.js');
 
-	// one row, with others that refer to it
+	// one row, and rows that refer to it
 	const order = await db.transaction(async (tx) => {
 		const [{ id }] = await tx.insert(orders).values({ item: 'book' }).returning();
 
@@ -56,8 +56,8 @@ async function main() {
 	});
 	console.log(`inserted ${order}`);
 
-	// By a join, and not by db.query and "with": those read through JSON, in which
-	// keys become other numbers.
+	// Use a join. db.query with "with" reads through JSON, in which keys become other
+	// numbers.
 	const rows = await db.select().from(orders)
 		.innerJoin(orderLines, eq(orderLines.orderId, orders.id))
 		.where(eq(orders.id, order)).orderBy(asc(orderLines.id));
@@ -71,7 +71,7 @@ async function main() {
 	const bulk = await db.insert(orders).values(items).returning({ id: orders.id });
 	console.log(`bulk ${bulk.map((row) => row.id).join(' ')}`);
 
-	// page by page: a key is the cursor, of any page but the first
+	// page by page: each page begins after the last key of the page before
 	for (let last = 0n, page; ; last = page.at(-1).id) {
 		page = await db.select().from(orders).where(gt(orders.id, last))
 			.orderBy(asc(orders.id)).limit(300);

@@ -1,4 +1,4 @@
-// Snowflake keys with Prisma. The server is named by PGHOST and the like.
+// Snowflake keys with Prisma. PGHOST and the like name the server.
 'use strict';
 
 const { execFileSync } = require('node:child_process');
@@ -10,20 +10,20 @@ process.chdir(__dirname);
 function prisma(...args) {
 	return execFileSync('node_modules/.bin/prisma', args, {
 		encoding: 'utf8',
-		env: { ...process.env, CHECKPOINT_DISABLE: '1' },	// do not ask for news
+		env: { ...process.env, CHECKPOINT_DISABLE: '1' },	// do not look for a newer version
 		stdio: ['ignore', 'pipe', 'inherit'],
 	});
 }
 
-// The tables, by a migration. With a database to try it in, "migrate dev" writes
-// such a file, too.
+// Make the tables, by a migration. "migrate dev" writes such a file, too, but needs a
+// second database.
 fs.mkdirSync('out/migrations/1_orders', { recursive: true });
 fs.writeFileSync('out/migrations/1_orders/migration.sql', prisma(
 	'migrate', 'diff', '--from-empty', '--to-schema-datamodel', 'schema.prisma', '--script'));
 prisma('migrate', 'deploy');
 
-// Nothing is lost on the way: neither is there a difference between the tables
-// and schema.prisma, nor does introspection change that file.
+// Check that nothing is lost: the tables do not differ from schema.prisma, and
+// introspection does not change that file.
 const pushed = prisma('db', 'push', '--skip-generate');
 if (!pushed.includes('already in sync'))
 	throw new Error(`the tables are others: ${pushed}`);
@@ -36,8 +36,8 @@ if (pulled !== fs.readFileSync('schema.prisma', 'utf8'))
 prisma('generate');
 const { PrismaClient } = require('./out/client');
 
-// A key is a BigInt, exact, of which JSON.stringify makes an error: write it as a
-// string.
+// A key is a BigInt, which is exact. JSON.stringify refuses a BigInt: write the key as
+// a string.
 function json(value) {
 	return JSON.stringify(value, (_, v) => typeof v === 'bigint' ? String(v) : v);
 }
@@ -45,7 +45,7 @@ function json(value) {
 async function main() {
 	const client = new PrismaClient({ adapter: new PrismaPg({}) });
 
-	// one row, with others that refer to it
+	// one row, and rows that refer to it
 	const order = await client.order.create({
 		data: {
 			item: 'book',
@@ -63,7 +63,7 @@ async function main() {
 	const bulk = await client.order.createManyAndReturn({ data: items });
 	console.log(`bulk ${bulk.map((row) => row.id).join(' ')}`);
 
-	// page by page: a key is the cursor, of any page but the first
+	// page by page: each page begins after the last key of the page before
 	for (let last = 0n, page; ; last = page.at(-1).id) {
 		page = await client.order.findMany(
 			{ where: { id: { gt: last } }, orderBy: { id: 'asc' }, take: 300 });
