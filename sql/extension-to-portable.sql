@@ -24,9 +24,10 @@ BEGIN
 	PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 	SELECT nspname INTO home FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'snowflake';
 	IF home IS NULL THEN
-		RAISE EXCEPTION 'this database does not have the extension';
+		RAISE EXCEPTION 'this database does not have the extension'
+			USING HINT = 'Connect to the database that has it.';
 	ELSIF node !~ '^[0-9]+$' IS NOT FALSE AND coalesce(shards, '') = '' THEN
-		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('snowflake.node_id is "%s", which is no number', node),
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('snowflake.node_id is "%s", which is not a number', node),
 			HINT = 'ALTER SYSTEM SET snowflake.node_id to the number, and restart the server.';
 	END IF;
 	EXECUTE format('SELECT found, remedy FROM %I.snowflake_status() WHERE check_name = %L AND status = %L',

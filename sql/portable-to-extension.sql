@@ -24,7 +24,8 @@ DECLARE
 BEGIN
 	PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 	IF home IS NULL OR to_regclass(format('%I.snowflake_config', home)) IS NULL THEN
-		RAISE EXCEPTION 'search_path does not begin with the schema of the portable functions';
+		RAISE EXCEPTION 'search_path does not begin with the schema of the portable functions'
+			USING HINT = 'Run this, with that schema: SET search_path = public;';
 	END IF;
 	-- No ID is made from here to the end. This waits for the transactions that have
 	-- made any; calls take the locks in this order, too.
@@ -36,7 +37,8 @@ BEGIN
 	SELECT string_agg(atttypid::regtype::text, ' ' ORDER BY attnum) INTO wrong FROM pg_class c JOIN pg_attribute a ON attrelid = c.oid
 	WHERE c.oid = to_regclass(format('%I.snowflake_config', home)) AND relkind = 'r' AND attnum > 0;
 	IF wrong IS DISTINCT FROM 'boolean integer text text text' THEN
-		RAISE EXCEPTION 'snowflake_config is not that of the portable functions';
+		RAISE EXCEPTION 'snowflake_config is not that of the portable functions'
+			USING HINT = 'See what replaced this table: \d snowflake_config';
 	END IF;
 	EXECUTE format('SELECT * FROM %I.snowflake_config', home) INTO config;
 	IF config.layout IS NULL AND config.shard_layout IS NULL THEN

@@ -576,9 +576,9 @@ BEGIN
 	IF reason IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22P02',
 			MESSAGE = format('invalid ID in %s: "%s"', format, left(encoded, 40)), DETAIL = reason,
-			HINT = CASE base WHEN 32 THEN 'Its digits are 0 to 9 and the letters but U, in either case; I and L count as 1, and O as 0.'
-				WHEN 58 THEN 'Its digits are 1 to 9, A to Z but I and O, and a to z but l; the first is the zero.'
-				ELSE 'Its digits are 0 to 9, A to Z, and a to z, which are not the same.' END;
+			HINT = CASE base WHEN 32 THEN 'The digits are 0 to 9 and the letters except U, in either case; I and L count as 1, and O as 0.'
+				WHEN 58 THEN 'The digits are 1 to 9, A to Z except I and O, and a to z except l; the digit 1 counts as zero.'
+				ELSE 'The digits are 0 to 9, A to Z and a to z; upper and lower case differ.' END;
 	ELSIF id > 9223372036854775807 THEN
 		RAISE EXCEPTION USING ERRCODE = '22003',
 			MESSAGE = format('ID in %s is out of range: "%s"', format, left(encoded, 40)),
@@ -596,7 +596,7 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
 	IF shards AND (f.width[6] NOT BETWEEN 1 AND 16 OR f.node_bits > 0) THEN
-		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout is none for shards',
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout is not one for shards',
 			DETAIL = 'The layout of the shards'' IDs must have the field "shard", of at most 16 bits, and none for a node.',
 			HINT = 'Leave it out, or use one with a shard.';
 	ELSIF NOT shards AND f.width[6] > 0 THEN
@@ -1083,13 +1083,13 @@ BEGIN
 		IF NOT force AND NOT is_used AND (of_id.width[6] > 0) = (ours.width[6] > 0) AND (at < 0 OR (at << ours.low_bits) <= id) THEN
 			RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'IDs of the configured layout would not be above this ID',
 				DETAIL = format('The configured layout is "%s".', ours.layout),
-				HINT = 'Name the layout that the ID was made with in the column''s default, snowflake_nextval(layout). If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).';
+				HINT = 'In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).';
 		END IF;
 	END LOOP;
 	IF until > now + 86400000 AND NOT force THEN
 		RAISE EXCEPTION USING ERRCODE = '22008', MESSAGE = 'ID lies more than a day ahead of the wall clock',
 			DETAIL = format('Its time is %s; this database would make no IDs until then.', @extschema@.snowflake_portable_time(until)),
-			HINT = 'Check the ID. If it is one of another layout, name that. Only if it is meant, call snowflake_advance(id, force => true).';
+			HINT = 'Check the ID. If it is one of another layout, name that. If the ID is right, call snowflake_advance(id, force => true).';
 	END IF;
 	IF configured.layout IS NOT NULL THEN
 		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_position'::regclass, '@extschema@.snowflake_limit'::regclass,
@@ -1149,11 +1149,11 @@ SET search_path = pg_catalog, pg_temp AS $$
 				ELSE string_agg(format('%s may %s on %s', role, privilege, name), '; ' ORDER BY name, role, privilege) END,
 			CASE WHEN count(*) > 0 THEN 'Revoke these privileges: such a role can make IDs repeat, stop all of them, or have a function of its own called. Grant USAGE on the schema alone.' END
 		FROM may
-		UNION ALL SELECT 'library', 'ok', 'the portable functions need none', NULL
+		UNION ALL SELECT 'library', 'ok', 'the portable functions need no library', NULL
 	)
 	SELECT 'summary', CASE max(CASE c.status WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)
 			WHEN 2 THEN 'error' WHEN 1 THEN 'warning' ELSE 'ok' END,
-		format('%s of %s checks found something', count(c.remedy), count(*)),
+		format('%s of %s checks need attention', count(c.remedy), count(*)),
 		CASE WHEN count(c.remedy) > 0 THEN 'Do what the rows below say.' END
 	FROM checks c
 	UNION ALL SELECT * FROM (SELECT * FROM checks c ORDER BY c.remedy IS NULL) s

@@ -337,7 +337,8 @@ BEGIN
 	IF layout IS NULL THEN
 		RAISE EXCEPTION USING
 			ERRCODE = 'null_value_not_allowed',
-			MESSAGE = 'layout must not be null';
+			MESSAGE = 'layout must not be null',
+			HINT = 'Give the snowflake.layout of the servers, or leave it out for the default.';
 	END IF;
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
 	FROM snowflake_registry.layout(layout) l,

@@ -87,11 +87,11 @@ parse_hosts(SfUri *uri, char *text, const char *port, const char *what,
 			*next++ = '\0';
 		if (!is_host(p))
 			return sf_uri_refuse(reason, reason_size,
-								 "\"%s\" is not the host of %s, or a host and a port.",
+								 "\"%s\" is neither a host of %s nor a host and a port.",
 								 p, what);
 		if (uri->nhosts == SF_URI_HOSTS)
 			return sf_uri_refuse(reason, reason_size,
-								 "These are more than %d hosts.", SF_URI_HOSTS);
+								 "There are more than %d hosts in it.", SF_URI_HOSTS);
 		uri->hosts[uri->nhosts++] = has_port(p) ? p :
 			psprintf("%s:%s", p, port);
 	}

@@ -258,7 +258,7 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	if (!answer->untrusted && was_turned_away(code))
 	{
 		answer->untrusted = true;
-		answer->problem = "it has closed the connection behind the handshake of TLS, as where it refuses our certificate";
+		answer->problem = "it closed the connection after the TLS handshake, as a server does that refuses our certificate";
 	}
 	answer->body = http.body != NULL ? http.body : "";
 	if (code == CURLE_OK &&

@@ -320,7 +320,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	memset(reading, 0, sizeof(SfEtcdReading));
 	reading->registry.shards = "";
 	if (sf_json_part(json, "header") == NULL)
-		return "It is not the answer of an etcd.";
+		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
 	reading->in_place = true;
 	for (int i = 0; i < nkvs; i++)

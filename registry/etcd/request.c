@@ -242,7 +242,7 @@ take_reading(SfJson *json)
 		conclude(SF_RESULT_DONE);
 	else
 	{
-		strlcpy(request.message, "It is another etcd cluster than the one in which the registry was made or last recovered, as after a restore, and may have lost data: an administrator has to call snowflake_registry_recover().",
+		strlcpy(request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data: an administrator must call snowflake_registry_recover().",
 				MESSAGE_SIZE);
 		conclude_failure_of(SF_FAILURE_LOST, true);
 	}
@@ -259,7 +259,7 @@ take_written(SfJson *json)
 	{
 		strlcpy(request.message, written == SF_ETCD_UNREADABLE ?
 				"The answer to a write is not readable." :
-				"It is another etcd cluster than the one that was read.",
+				"This is not the etcd cluster that was read.",
 				MESSAGE_SIZE);
 		conclude_failure();
 		return;
@@ -356,7 +356,7 @@ read_error(const SfHttpAnswer *http, int64 *grpc_code)
 	}
 	PG_END_TRY();
 	if (text == NULL)
-		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer of etcd's");
+		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer from etcd");
 	if (http->status == 429 && strstr(text, "space") != NULL)
 		snprintf(request.message, MESSAGE_SIZE,
 				 "The space quota of etcd is used up: compact and defragment it, then disarm its alarm (%s).",

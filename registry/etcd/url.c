@@ -33,11 +33,11 @@ set_option(SfEtcdUrl *url, const char *option, char *value, char *reason,
 		file = &url->key;
 	else
 		return sf_uri_refuse(reason, reason_size,
-							 "There is no option \"%s\"; there are credentials, cacert, cert and key.",
+							 "There is no option \"%s\". The options are credentials, cacert, cert and key.",
 							 option);
 	if (value == NULL || value[0] != '/')
 		return sf_uri_refuse(reason, reason_size,
-							 "The option \"%s\" wants the full path of a file.", option);
+							 "The option \"%s\" needs the full path of a file.", option);
 	*file = value;
 	return true;
 }
@@ -61,7 +61,7 @@ sf_etcd_url_parse(SfEtcdUrl *url, const char *text, char *reason,
 		return false;
 	if (uri.user != NULL)
 		return sf_uri_refuse(reason, reason_size,
-							 "A user and a password do not belong into a setting, but into a file: ?credentials=/path.");
+							 "A setting must not hold the user and the password. Put them into a file, and name the file: ?credentials=/path.");
 	while ((option = sf_uri_next_option(&uri.options, &value)) != NULL)
 	{
 		if (!set_option(url, option, value, reason, reason_size))

@@ -440,7 +440,7 @@ backend_open(const char *url, const SfBackendConfig *config,
 	if (options == NULL)
 	{
 		snprintf(reason, reason_size,
-				 "It is no URI for libpq: postgresql://user@host:port/database.");
+				 "It is not a URI that libpq can read, such as postgresql://user@host:port/database.");
 		return false;
 	}
 	PQconninfoFree(options);

@@ -272,7 +272,7 @@ take_read(const PGresult *result, SfAnswer *answer)
 	{
 		answer->result = SF_RESULT_REFUSED;
 		answer->failure = SF_FAILURE_LOST;
-		answer->message = "It runs on another server or timeline than before, or in another directory, and may have lost data.";
+		answer->message = "The registry runs on another server or timeline than before, or in another directory, and may have lost data.";
 	}
 }
 
@@ -287,7 +287,7 @@ sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 	{
 		answer->result = SF_RESULT_UNKNOWN;
 		answer->failure = SF_FAILURE_EXTENSION;
-		answer->message = "Its extension \"snowflake_registry\" has another version than this server's.";
+		answer->message = "The extension \"snowflake_registry\" there is not of the version that this server needs.";
 		return;
 	}
 	answer->result = SF_RESULT_DONE;

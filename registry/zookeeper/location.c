@@ -87,7 +87,7 @@ take_user(SfZooLocation *location, char *reason, size_t reason_size)
 	password = strchr(user, ':');
 	if (password == NULL || password == user)
 		return sf_uri_refuse(reason, reason_size,
-							 "Before the \"@\" a user and a password are wanted, with a colon between them.");
+							 "Before the \"@\" there must be a user and a password, with a colon between them.");
 	*password++ = '\0';
 	if (!decode(user) || !decode(password) || strchr(user, ':') != NULL)
 		return sf_uri_refuse(reason, reason_size,
@@ -116,15 +116,15 @@ sf_zoo_location_parse(SfZooLocation *location, const char *text, char *reason,
 	{
 		if (strcmp(option, "credentials") != 0)
 			return sf_uri_refuse(reason, reason_size,
-								 "There is no option \"%s\"; there is credentials.", option);
+								 "There is no option \"%s\". The only option is credentials.", option);
 		if (value == NULL || value[0] != '/')
 			return sf_uri_refuse(reason, reason_size,
-								 "The option \"%s\" wants the full path of a file.", option);
+								 "The option \"%s\" needs the full path of a file.", option);
 		location->credentials = value;
 	}
 	if (location->credentials != NULL && uri->user != NULL)
 		return sf_uri_refuse(reason, reason_size,
-							 "There are a user and a password in it, and a file that has them.");
+							 "Give the user and the password before the \"@\" or in a file, not both.");
 	location->prefix = uri->path == NULL ? pstrdup(DEFAULT_PREFIX) :
 		psprintf("/%s", uri->path);
 	if (!is_path(location->prefix))

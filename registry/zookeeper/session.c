@@ -278,7 +278,7 @@ begin_session(void)
 	if (timeout_ms <= 0 || timeout_ms > MAX_TIMEOUT_MS)
 	{
 		memset(&session, 0, sizeof(session));
-		sf_session_disconnect("this is no ZooKeeper");
+		sf_session_disconnect("this is not a ZooKeeper server");
 		return;
 	}
 	session = *zoo_client_id(conn.handle);

@@ -87,7 +87,7 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms, Oid function)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("IDs of the configured layout would not be above this ID"),
 			 errdetail("The configured layout is \"%s\".", text),
-			 errhint("Name the layout that the ID was made with in the column's default, snowflake_nextval(layout), or configure it. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
+			 errhint("In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). Or configure that layout. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
 }
 
 /*
@@ -129,7 +129,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errmsg("ID lies more than a day ahead of the wall clock"),
 				 errdetail("Its time is %s; this database would make no IDs until then.",
 						   sf_timefmt_show(floor_ms)),
-				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). Only if it is meant, call snowflake_advance(id, force => true).")));
+				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). If the ID is right, call snowflake_advance(id, force => true).")));
 	if (!PG_GETARG_BOOL(1))
 		require_above(layout, id, Max(floor_ms, now_ms),
 					  fcinfo->flinfo->fn_oid);
@@ -144,7 +144,7 @@ accept_clock(void)
 	if (!sf_clock_jump_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: the clock has not jumped"),
-				 errhint("A mark that is ahead of the clock is another matter. " SF_MARK_REMEDY)));
+				 errhint("If IDs are refused because the mark is ahead of the clock: " SF_MARK_REMEDY)));
 }
 
 /*

@@ -109,7 +109,7 @@ put_preload(ReturnSetInfo *result)
 		sf_status_ok(result, "preload", "the library is preloaded");
 	else if (OidIsValid(get_extension_oid("snowflake_registry", true)))
 		sf_status_ok(result, "preload",
-					 "the library is not preloaded, and a registry needs none: this database is one; this server makes no IDs");
+					 "the library is not preloaded: this server makes no IDs; this database is a registry, which needs no library");
 	else
 		sf_status_put(result, "preload", SF_STATUS_ERROR,
 					  "the library is not preloaded: this server makes no IDs",

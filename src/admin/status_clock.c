@@ -130,7 +130,7 @@ put_steps(ReturnSetInfo *result)
 					  "If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
 	else if (past > 0)
 		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
-					  psprintf("the clock is %s past the newest mark that was found since the start: it is wrong, or no ID was made for so long",
+					  psprintf("the clock is %s past the newest mark that was found since the start: the clock is wrong, or no ID was made in that time",
 							   sf_timefmt_span(past)),
 					  "If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
 	else if (step != 0)

@@ -57,7 +57,7 @@ put_pending_node(ReturnSetInfo *result, uint32 node)
 	sf_status_put(result, "node id", SF_STATUS_WARNING,
 				  psprintf("%u; in the configuration files %s, which waits for a restart",
 						   node, pending),
-				  "Restart the server if it is to have the new number; or put the old one back, and reload the configuration.");
+				  "To take the new number, restart the server. To keep the old one, put it back, and run: SELECT pg_reload_conf();");
 	return true;
 }
 
@@ -168,7 +168,7 @@ put_node(ReturnSetInfo *result)
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("%u was taken while snowflake.node_id was changed",
 							   node),
-					  "Restart the server if it is to have the new number.");
+					  "To take the new number, restart the server.");
 	else if (primary == sf_server_number_of(node))
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("%u is configured, and this server's former primary had it, too",
@@ -204,7 +204,7 @@ put_worker(ReturnSetInfo *result, const char *check,
 		   const SfLeaseStatus *status, int64 until_ms)
 {
 	static const char *const stages[] = {
-		"there is no worker that looks after it", "searching", "held",
+		"the background worker that extends it is not running", "searching", "held",
 		"expired, so that calls are refused",
 		"held, but cannot be used at present", "given back, since the server stops"
 	};

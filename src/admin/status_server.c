@@ -30,7 +30,7 @@
 #define SEE_LOG				"See the server's log for this error."
 #define LOCKED				"not looked at: another session has locked its sequence"
 #define SEE_LOCKS \
-	"Wait for the end of that transaction, such as DROP EXTENSION. It is the one of: SELECT DISTINCT pid, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation::regclass::text LIKE 'snowflake_state.%' AND mode = 'AccessExclusiveLock';"
+	"Wait until that transaction ends. This query shows it: SELECT DISTINCT pid, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation::regclass::text LIKE 'snowflake_state.%' AND mode = 'AccessExclusiveLock';"
 #define SET_LOST_MARK \
 	"If this database holds IDs, find their highest one as the owner of its table: SELECT max(id) FROM your_table; Then run on the primary, as a superuser, with that ID: SELECT snowflake_advance(ID); If it holds none, all is well: the first call sets the mark."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
@@ -386,7 +386,7 @@ put_refusals(ReturnSetInfo *result)
 		sf_status_put(result, "refusals", SF_STATUS_WARNING,
 					  psprintf("%s; the last one that was not read-only %s ago",
 							   found.data, sf_timefmt_span(ago)),
-					  "See the server's log for what these calls were told. Once that is settled, run as a superuser: SELECT snowflake_stat_reset();");
+					  "See the errors of these calls in the server's log. When their cause is gone, run as a superuser: SELECT snowflake_stat_reset();");
 }
 
 static void

@@ -211,7 +211,7 @@ put_indexes(ReturnSetInfo *result, const Columns *columns)
 	put_names(result, "unique indexes", SF_STATUS_WARNING,
 			  "are in no valid unique index", &names,
 			  columns->n, columns->hidden,
-			  "Make them the primary key, or CREATE UNIQUE INDEX CONCURRENTLY: it refuses what a second server with this node id would make twice.");
+			  "Make each of them a primary key, or run CREATE UNIQUE INDEX CONCURRENTLY. A unique index refuses an ID that a second server with this node id makes again.");
 }
 
 /* ---- partitions that come to an end ---- */

@@ -145,7 +145,7 @@ drop_identities(SfConversion *conversion)
 								   i > 0 ? "ONLY " : "", relation,
 								   conversion->column),
 						  psprintf("ACCESS EXCLUSIVE on %s", relation),
-						  psprintf("was GENERATED %s; the sequence %s goes, its last value was %s",
+						  psprintf("was GENERATED %s; the sequence %s is dropped; its last value was %s",
 								   kind, sequence, last ? last : "none"));
 	}
 }

@@ -209,7 +209,7 @@ static const SfObstacle obstacles[] = {
 	"Make these columns bigint first."},
 	{SQL_NOT_IN_PLACE, ERRCODE_FEATURE_NOT_SUPPORTED,
 		"the column cannot be widened in place",
-	"Change this first: drop what computes with the column, and add it afterwards with bigint. For a table that is partitioned by the column, make a new one with a bigint, and copy the rows."},
+	"First drop what computes with the column, and add it again with bigint afterwards. For a table that is partitioned by the column, make a new one with a bigint, and copy the rows."},
 	{SQL_DEPENDENT_OBJECTS, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
 		"other objects depend on views or generated columns that have to be made again",
 	"Drop them, convert the column, and make them again."}

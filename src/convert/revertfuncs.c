@@ -206,7 +206,7 @@ add_identity(SfConversion *conversion, const char *identity,
 						  psprintf("ALTER SEQUENCE %s OWNED BY NONE",
 								   sequence->name),
 						  psprintf("SHARE ROW EXCLUSIVE on %s", sequence->name),
-						  "it stays: drop it if nothing else uses it");
+						  "the sequence stays: drop it if nothing else uses it");
 	sf_conversion_alter(conversion,
 						psprintf("ADD GENERATED %s AS IDENTITY (START WITH " INT64_FORMAT " %s)",
 								 identity, start, limit), note);
@@ -224,7 +224,7 @@ limit_of(const Sequence *sequence, int64 start, int64 last, const char **note)
 	}
 	if (start <= sequence->max)
 		return "";
-	*note = psprintf("its MAXVALUE was " INT64_FORMAT, sequence->max);
+	*note = psprintf("the MAXVALUE was " INT64_FORMAT, sequence->max);
 	return " NO MAXVALUE";
 }
 
@@ -236,7 +236,7 @@ static void
 add_sequence(SfConversion *conversion, const Sequence *sequence, int64 start,
 			 int64 last)
 {
-	const char *note = "it counts down, and goes on where it stands";
+	const char *note = "the sequence counts down, and goes on where it stands";
 	const char *action = "";
 
 	if (sequence->step > 0)

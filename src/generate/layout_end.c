@@ -43,7 +43,7 @@ sf_layout_end_refuse(const SfLayout *layout, int64 now_tick)
 			 errdetail("The layout is \"%s\"; the wall clock is past its end.", text) :
 			 errdetail("The layout is \"%s\"; its last ID was issued ahead of the wall clock.", text),
 			 is_configured(layout) ? errhint("Check the server's clock. If it is right, choose " LONGER_LAYOUT) :
-			 errhint("Check the server's clock. If it is right, name a layout with more bits for the timestamp, which has its IDs in a column of their own.")));
+			 errhint("Check the server's clock. If it is right, name a layout with more bits for the timestamp, for IDs in a new column.")));
 }
 
 /* Throw SQLSTATE 58000: the layout's life has not begun. */
@@ -77,7 +77,7 @@ sf_layout_end_warn(const SfLayout *layout)
 				 is_configured(layout) ? NULL :
 				 psprintf("The layout is \"%s\".", text),
 				 is_configured(layout) ? "Choose " LONGER_LAYOUT :
-				 "Name a layout with more bits for the timestamp, which has its IDs in a column of their own.",
+				 "Name a layout with more bits for the timestamp, for IDs in a new column.",
 				 "layout reaches its last timestamp in %lld days",
 				 (long long) (left / (24 * 3600 * 1000)));
 }

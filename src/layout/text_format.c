@@ -25,13 +25,13 @@
 const SfTextFormat sf_text_formats[] = {
 	/* Douglas Crockford, "Base 32", without hyphens and check symbol */
 	{"base32", "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 32, 13,
-	"Its digits are 0 to 9 and the letters but U, in either case; I and L count as 1, and O as 0."},
+	"The digits are 0 to 9 and the letters except U, in either case; I and L count as 1, and O as 0."},
 	/* Bitcoin's, src/base58.cpp: no characters that look alike */
 	{"base58", "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz", 58, 0,
-	"Its digits are 1 to 9, A to Z but I and O, and a to z but l; the first is the zero."},
+	"The digits are 1 to 9, A to Z except I and O, and a to z except l; the digit 1 counts as zero."},
 	/* of the orders in use, the one of ASCII */
 	{"base62", "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 62, 0,
-	"Its digits are 0 to 9, A to Z, and a to z, which are not the same."},
+	"The digits are 0 to 9, A to Z and a to z; upper and lower case differ."},
 };
 const int	sf_ntext_formats = sizeof(sf_text_formats) /
 sizeof(sf_text_formats[0]);

@@ -312,7 +312,7 @@ sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 	if (!registry->initialized)
 	{
 		snprintf(text, sizeof(text),
-				 "If it is the right one, and new, have an administrator %s If it has lost its data, or replaces a registry that is lost, %s('90 s')%s In place of 90 s give the largest snowflake.lease_reserve of all servers.",
+				 "If the registry is the right one, and new, have an administrator %s If it has lost its data, or replaces a lost registry, %s('90 s')%s In place of 90 s give the largest snowflake.lease_reserve of all servers.",
 				 lease->config.initialize, lease->config.recreate,
 				 lease->config.recreated);
 		sf_lease_set_problem(lease, now, "The registry was never initialized.",

@@ -111,7 +111,7 @@ describe(const SfLease *lease, SfMoment now, char *text, size_t size)
 	else if (!sf_lease_registry_moved(lease, now))
 		snprintf(known, sizeof(known), "%s", lease->peers_right &&
 				 is_off(offset, lease->config.max_offset_ms) ?
-				 ", by which most other servers' clocks were right when they last wrote" :
+				 "; most other servers agreed with that clock when they last wrote" :
 				 "");
 	else if (lease->near_clock.endpoint == endpoint)
 		snprintf(known, sizeof(known), ", which has moved against the time since boot: this server's has not");

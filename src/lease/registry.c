@@ -38,7 +38,7 @@ sf_registry_failure(SfFailure failure)
 }
 
 /* for registries that this server recovers through its worker */
-#define LOST	"If it is the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers."
+#define LOST	"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers."
 
 static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct host and port in snowflake.registry, and restart this one. Run psql on this machine with the URI in that setting: it meets the same problem, such as DNS, a firewall or listen_addresses.",
@@ -49,8 +49,8 @@ static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_EXTENSION] = "In the registry's database, run CREATE EXTENSION snowflake_registry; or, where it has an older version than this server, ALTER EXTENSION snowflake_registry UPDATE.",
 	[SF_FAILURE_PERMISSION] = "In the registry's database, run as a superuser, with the role in snowflake.registry: SELECT snowflake_registry.grant('ROLE'); or, to look after the registry from here, too: SELECT snowflake_registry.grant('ROLE', administer => true);",
 	[SF_FAILURE_READ_ONLY] = "Name the primary in snowflake.registry, or several hosts and target_session_attrs=read-write, and restart this server; or, if the primary has gone, run in the registry: SELECT pg_promote().",
-	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server: SELECT pg_size_pretty(pg_database_size(datname)), datname FROM pg_database; in the registry's log stands which disk it is.",
-	[SF_FAILURE_LOST] = "If it is the right server, and the one before it is stopped for good, run in the registry's database: SELECT snowflake_registry.recover();",
+	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server: SELECT pg_size_pretty(pg_database_size(datname)), datname FROM pg_database; the registry's log says which disk is full.",
+	[SF_FAILURE_LOST] = "If this is the right server, and the former one never runs again, run in the registry's database: SELECT snowflake_registry.recover();",
 };
 
 static const char *const etcd[SF_FAILURES] = {

@@ -179,7 +179,7 @@ report_blocked(SfShardLease *shards, SfMoment now,
 				 time);
 	else if (holder->write_id == 0)
 		snprintf(text, sizeof(text),
-				 "%s not free before %s, for what was issued.", range, time);
+				 "%s not free before %s: IDs up to that time were issued.", range, time);
 	else
 		snprintf(text, sizeof(text), "%s reserved until %s by \"%.63s\"%s.",
 				 range, time, holder->host,

@@ -174,7 +174,7 @@ explain(const Search *search, SfSlotChoice *claim)
 		snprintf(claim->public_problem, sizeof(claim->public_problem),
 				 "Slot %u is held by another server.", record->node);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop that server, or choose another snowflake.node_id, or unset it for any that is free.");
+				 "Stop that server. Or choose another snowflake.node_id; unset, it means any free number.");
 	}
 	else
 	{
@@ -185,7 +185,7 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "Slot %u is reserved until %s by a server that has gone.",
 				 claimant->first_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "It will be claimed then. Unset snowflake.node_id for any that is free.");
+				 "This server will claim it then. To take any free number, unset snowflake.node_id.");
 	}
 }
 
@@ -241,7 +241,7 @@ sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 				 SF_CLAIM_RESERVATIONS);
 		print_tick(claimant->layout, first_until, time, sizeof(time));
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Find out why it starts again and again. The first of them expires at %s.",
+				 "Find out why this server starts again and again. The first of these slots expires at %s.",
 				 time);
 		claim->at_tick = first_until;
 		return;

@@ -191,7 +191,7 @@ define_texts(void)
 							   check_shard_layout, NULL, NULL);
 	DefineCustomStringVariable("snowflake.shards",
 							   "Shards that this server may issue IDs for, such as \"0-4095,5000\".",
-							   "Empty: none. No two servers may have one shard at a time.",
+							   "If it is empty, this server issues for no shard. No two servers may have one shard at a time.",
 							   &shards_text, "",
 							   PGC_SIGHUP, 0,
 							   check_shards, assign_shards, NULL);

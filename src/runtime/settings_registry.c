@@ -101,7 +101,7 @@ sf_settings_define_lease(void)
 {
 	DefineCustomStringVariable("snowflake.registry",
 							   "Registry that this server leases its node id from.",
-							   "Such as \"postgresql://snowflake@registry/snowflake\". Empty: snowflake.node_id is this server's.",
+							   "Such as \"postgresql://snowflake@registry/snowflake\". If it is empty, this server uses snowflake.node_id.",
 							   &sf_registry, "",
 							   PGC_POSTMASTER, GUC_SUPERUSER_ONLY,
 							   check_registry, NULL, NULL);

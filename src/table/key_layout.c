@@ -147,10 +147,10 @@ sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
 	if (key->is_hidden)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("layout of the IDs of \"%s\" cannot be told",
+				 errmsg("could not determine the layout of the IDs of \"%s\"",
 						get_rel_name(relation)),
 				 errdetail("The default of the column does not name a layout by a literal."),
-				 errhint("Name it so: ALTER TABLE ... SET DEFAULT snowflake_nextval('javascript'); Functions for partitions also take it as their argument \"layout\".")));
+				 errhint("Name it, as in: ALTER TABLE ... SET DEFAULT snowflake_nextval('javascript'); Functions for partitions also take it as their argument \"layout\".")));
 }
 
 /*

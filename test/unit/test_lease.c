@@ -460,7 +460,7 @@ test_until_of_the_one_before(void)
 	CHECK_CONTAINS(lease.problem, "by \"other\", which has gone.");
 	CHECK(strstr(lease.public_problem, "other\"") == NULL);
 	CHECK_CONTAINS(lease.public_problem, "by a server that has gone.");
-	CHECK_CONTAINS(lease.remedy, "It will be claimed then.");
+	CHECK_CONTAINS(lease.remedy, "This server will claim it then.");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(now_tick() >= START_MS + 28000 && now_tick() < START_MS + 28500);
 	reply();
@@ -550,7 +550,7 @@ test_choice(void)
 	reply();
 	CHECK_EQ(lease.ask.kind, SF_ASK_NOTHING);
 	CHECK_CONTAINS(lease.problem, "This server has left 3 slots reserved");
-	CHECK_CONTAINS(lease.remedy, "The first of them expires at 2024-01-01T00:01:45");
+	CHECK_CONTAINS(lease.remedy, "The first of these slots expires at 2024-01-01T00:01:45");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(lease.ask.record.node < 3);
 }
@@ -757,7 +757,7 @@ test_fence(void)
 	reply();
 	CHECK_STR(lease.problem, "The registry was never initialized.");
 	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
-	CHECK_CONTAINS(lease.remedy, "If it has lost its data, or replaces a registry that is lost, SELECT snowflake_registry_recover('90 s');");
+	CHECK_CONTAINS(lease.remedy, "If it has lost its data, or replaces a lost registry, SELECT snowflake_registry_recover('90 s');");
 }
 
 /*
@@ -1385,7 +1385,7 @@ test_clock(void)
 	clock_ahead_ms = -7000;
 	begin(&config);
 	reply();
-	CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry, by which most other servers' clocks were right when they last wrote.");
+	CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry; most other servers agreed with that clock when they last wrote.");
 
 	/* a held lease lasts up to the acknowledged until */
 	prepare_held(0);

@@ -733,8 +733,8 @@ $leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflak
 says($leased, 'shard lease', 'error', qr/searching: /, 'nor for shards');
 says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
 query($registry, q{SELECT snowflake_registry.init('snowflake')});
-says($registry, 'preload', 'ok', qr/a registry needs none/, 'a registry need not preload anything');
-says($registry, 'preload', 'ok', qr/a registry needs none/, 'whoever asks', as => 'SET ROLE nobody;')
+says($registry, 'preload', 'ok', qr/a registry, which needs no library/, 'a registry need not preload anything');
+says($registry, 'preload', 'ok', qr/a registry, which needs no library/, 'whoever asks', as => 'SET ROLE nobody;')
   if query($registry, 'CREATE ROLE nobody; SELECT 1');
 wait_for_lease($leased, "state = 'held'");
 $leased->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
@@ -803,7 +803,7 @@ $leased->stop;
 # one for which there is no room
 $leased->append_conf('postgresql.conf', 'max_worker_processes = 0');
 $leased->start;
-says($leased, 'lease', 'error', qr/there is no worker .*\|.*increase max_worker_processes, and restart/, 'no worker');
+says($leased, 'lease', 'error', qr/that extends it is not running.*\|.*increase max_worker_processes, and restart/, 'no worker');
 $leased->stop;
 $registry->stop;
 

@@ -166,7 +166,7 @@ hand_over('ahead', 'behind', 'immediate');
 	my $from = -s $node{behind}->logfile;
 
 	set_clock_of('behind', 20);
-	wait_for_lease($node{behind}, q{state = 'halted' AND problem ~ 'ahead of that of the registry, by which most other servers'' clocks were right'});
+	wait_for_lease($node{behind}, q{state = 'halted' AND problem ~ 'ahead of that of the registry; most other servers agreed with that clock'});
 	refused($node{behind}, $next, '55000', $none, 'a clock that is set far ahead: it issues nothing');
 	like_log($node{behind}, qr/The process was frozen, or the wall clock was set/, $from, 'the log says so');
 	set_clock_of('behind', -3);

@@ -28,12 +28,12 @@ my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence
 
 my $w = $node->background_psql('postgres');
 foreach (
-	[ 'etcd://', qr/"" is not the host/ ],
+	[ 'etcd://', qr/"" is neither a host/ ],
 	[ 'postgresql://h/db', qr/does not begin with etcd/ ],
-	[ 'etcd://h:x/p', qr/"h:x" is not the host/ ],
+	[ 'etcd://h:x/p', qr/"h:x" is neither a host/ ],
 	[ 'etcd://h/x?a=/b', qr/no option "a"/ ],
-	[ 'etcd://h,,g/x', qr/"" is not the host/ ],
-	[ 'etcd://[::1/x', qr/is not the host/ ],
+	[ 'etcd://h,,g/x', qr/"" is neither a host/ ],
+	[ 'etcd://[::1/x', qr/is neither a host/ ],
 	[ 'etcd://h/x?cert=/c', qr/go together/ ],
 	[ 'etcd://h/x?credentials=relative', qr/full path/ ],
 	[ 'etcd://u:secret@h/x', qr/into a file/ ],
@@ -309,7 +309,7 @@ foreach (
 	[ 'in time?', [ 504, '' ], 'UNKNOWN', qr/HTTP status 504/ ],
 	[ 'quota', [ 429, $quota ], 'UNKNOWN', qr/quota of etcd is used up: compact/ ],
 	[ 'too many', [ 429, '{"error":"etcdserver: too many requests"}' ], 'UNKNOWN', qr/^etcdserver: too many/ ],
-	[ 'a page', [ 502, '<html>' ], 'UNKNOWN', qr/^no answer of etcd's \(HTTP status 502/ ],
+	[ 'a page', [ 502, '<html>' ], 'UNKNOWN', qr/^no answer from etcd \(HTTP status 502/ ],
 	[ 'a page that is well', [ 200, '<html>' ], 'UNKNOWN', qr/not understood/ ],
 	[ 'half', [ 200, '{"header":{"revision":"3"},"succ' ], 'UNKNOWN', qr/not understood/ ],
 	[ 'nothing', [ 200, '{}' ], 'UNKNOWN', qr/not readable/ ],

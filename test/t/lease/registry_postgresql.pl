@@ -318,7 +318,7 @@ foreach my $other (
 		CREATE FUNCTION snowflake_registry.$function RETURNS $result LANGUAGE sql
 		SECURITY DEFINER AS '$body'});
 	asked($w, "$kind, of another version: $result", 'UNKNOWN',
-		qr/^Its extension "snowflake_registry" has another version than this server's\.$/, $kind);
+		qr/^The extension "snowflake_registry" there is not of the version that this server needs\.$/, $kind);
 	query($registry, qq{$set DROP FUNCTION snowflake_registry.$function;
 		ALTER FUNCTION the_real_one RENAME TO @{[ $function =~ /(\w+)/ ]}});
 }
@@ -605,10 +605,10 @@ my $misspelt = new_server('misspelt',
 	"snowflake.registry = 'postgresql://me:secret?2\@/postgres?no_such=1'",
 	"snowflake.node_id = ''", "snowflake.lease_wait = '0'");
 $misspelt->start;
-like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is no URI for libpq.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
+like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is not a URI that libpq can read.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
 	0, 'a URL that the library does not take');
 query($misspelt, 'CREATE EXTENSION snowflake');
-refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/no URI for libpq.*HINT:  Correct snowflake.registry/s,
+refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/not a URI that libpq can read.*HINT:  Correct snowflake.registry/s,
 	'and who wants an ID is told');
 is(lease_of($misspelt, 'registry'), 'postgresql://...', 'its name tells no secret');
 unlike(slurp_file($misspelt->logfile), qr/secret/, 'nor does the log');

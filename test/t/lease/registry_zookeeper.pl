@@ -46,17 +46,17 @@ sub make_registry
 
 my $w = $node->background_psql('postgres');
 foreach (
-	[ 'zookeeper://', qr/"" is not the host/ ],
+	[ 'zookeeper://', qr/"" is neither a host/ ],
 	[ 'etcd://h', qr/does not begin with zookeeper/ ],
-	[ 'zookeeper://h:x/p', qr/"h:x" is not the host/ ],
+	[ 'zookeeper://h:x/p', qr/"h:x" is neither a host/ ],
 	[ 'zookeeper://h/x?a=/b', qr/no option "a"/ ],
-	[ 'zookeeper://h,,g/x', qr/"" is not the host/ ],
-	[ 'zookeeper://[::1/x', qr/is not the host/ ],
+	[ 'zookeeper://h,,g/x', qr/"" is neither a host/ ],
+	[ 'zookeeper://[::1/x', qr/is neither a host/ ],
 	[ 'zookeeper://h//x', qr{"//x" is not the path} ],
 	[ 'zookeeper://h/a/../b', qr{is not the path} ],
 	[ 'zookeeper://h/x?credentials=relative', qr/full path/ ],
-	[ 'zookeeper://u:secret@h/x?credentials=/f', qr/and a file that has them/ ],
-	[ 'zookeeper://secret@h/x', qr/a user and a password are wanted/ ],
+	[ 'zookeeper://u:secret@h/x?credentials=/f', qr/or in a file, not both/ ],
+	[ 'zookeeper://secret@h/x', qr/there must be a user and a password/ ],
 	[ 'zookeeper://u:sec%ret@h/x', qr/is not readable/ ],
 	[ 'zookeeper://u:secret/t@h/x', qr/is written as %2F/ ],
 	[ 'zookeeper://u:secret?t@h/x', qr/"\?" as %3F/ ],

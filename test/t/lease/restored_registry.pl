@@ -135,7 +135,7 @@ go_through('etcd', 'token',
 		$registry->{restore}->($save, '--initial-cluster-token', 'restored');
 		$registry->{start}->();
 	},
-	problem => 'another etcd cluster')
+	problem => 'not the etcd cluster in which')
   if $parts{etcd};
 
 # etcd: all data is lost.
