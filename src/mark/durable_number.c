@@ -61,10 +61,10 @@ typedef struct NumberCache
 {
 	bool		valid;			/* the OIDs are still right */
 	Oid			oid[SF_DURABLE_NUMBERS];
-	uint32		hash[SF_DURABLE_NUMBERS];	/* of the OIDs, as in the syscache */
+	uint32		hash[SF_DURABLE_NUMBERS];	/* syscache hashes of the OIDs */
 	uint64		forgotten;		/* how often an OID became, or may have
 								 * become, invalid */
-	uint64		changed;		/* how often one of the sequences has changed */
+	uint64		changed;		/* how often a sequence has changed */
 	Oid			held;			/* the mark's OID while it is locked, */
 	uint64		changed_before; /* and "changed" at that moment */
 	void		(*on_forget) (void);	/* called when the OIDs become invalid */
