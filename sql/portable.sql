@@ -1195,7 +1195,7 @@ BEGIN
 END $do$;
 
 COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'the next ID of this node (portable functions)';
-COMMENT ON FUNCTION @extschema@.snowflake_nextval(text) IS 'the next ID of this node, of a layout (portable functions)';
+COMMENT ON FUNCTION @extschema@.snowflake_nextval(text) IS 'the next ID of this node in this layout (portable functions)';
 COMMENT ON FUNCTION @extschema@.snowflake_set_node(integer, text) IS 'set the node id of this database, and the layout before the first ID';
 COMMENT ON FUNCTION @extschema@.snowflake_set_shards(text, text) IS 'set the shards of this database, such as 0-4095,5000';
 COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, boolean, text) IS 'never issue at or below this ID again';

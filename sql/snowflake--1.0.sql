@@ -91,7 +91,7 @@ CREATE FUNCTION snowflake_nextval(layout text) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 SUPPORT snowflake_state.copy_support;
 COMMENT ON FUNCTION snowflake_nextval(text) IS
-'the next ID of this node in a layout of its own';
+'the next ID of this node in this layout';
 
 CREATE FUNCTION snowflake_nextval_batch(count integer) RETURNS SETOF bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
@@ -103,7 +103,7 @@ CREATE FUNCTION snowflake_nextval_batch(count integer, layout text) RETURNS SETO
 AS 'MODULE_PATHNAME', 'snowflake_nextval_batch_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 ROWS 1000;
 COMMENT ON FUNCTION snowflake_nextval_batch(integer, text) IS
-'the next IDs of this node in a layout of its own, ascending';
+'the next IDs of this node in this layout, ascending';
 
 CREATE FUNCTION snowflake_shard_nextval(shard integer) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
@@ -392,17 +392,17 @@ COMMENT ON FUNCTION snowflake_revert(regclass, name, text, bigint, boolean) IS
 CREATE FUNCTION snowflake_horizon() RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_horizon() IS
-'no row with an ID of this node below it will appear any more';
+'the ID below which no row with an ID of this node will appear any more';
 
 CREATE FUNCTION snowflake_horizon(layout text) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_horizon_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_horizon(text) IS
-'no row with an ID of this node in this layout below it will appear any more';
+'the ID below which no row with an ID of this node in this layout will appear any more';
 
 CREATE FUNCTION snowflake_shard_horizon(shard integer) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
-'no row with an ID of this shard below it will appear any more';
+'the ID below which no row with an ID of this shard will appear any more';
 
 CREATE FUNCTION snowflake_state.horizon_holders(
 	OUT pid integer, OUT gid text, OUT database oid, OUT since timestamptz,
@@ -466,7 +466,7 @@ CREATE FUNCTION snowflake_leases(
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 2;
 COMMENT ON FUNCTION snowflake_leases() IS
-'two rows, node and shards: which this server has, and until when';
+'two rows: which node id and which shards this server has, and until when';
 
 CREATE FUNCTION snowflake_clock(
 	OUT wall_clock timestamptz, OUT synchronized boolean,

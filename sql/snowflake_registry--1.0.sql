@@ -321,7 +321,7 @@ BEGIN ATOMIC
 			OPERATOR(pg_catalog.*) 1000)::bigint;
 END;
 COMMENT ON FUNCTION snowflake_registry.renew(bigint, bigint, bigint) IS
-'for workers: after a loss of data, another generation and floor';
+'for workers: after a loss of data, let nobody claim anything before a time';
 
 --
 -- What administrators call in the registry's database.  From a server that leases

@@ -82,7 +82,7 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 	SELECT format('Table %s has the type %s.', attrelid::regclass, reloftype::regtype)
 	FROM shared JOIN altered ON relid = attrelid WHERE reloftype <> 0
 	UNION
-	SELECT format('Column %I of the foreign table %s is elsewhere.', s.attname, attrelid::regclass)
+	SELECT format('Column %I is in the foreign table %s.', s.attname, attrelid::regclass)
 	FROM shared s JOIN altered ON relid = attrelid WHERE relkind = 'f'
 	UNION
 	SELECT format('Column %I of %s is generated.', a.attname, relid::regclass)
@@ -107,7 +107,7 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 			AND d.objsubid > 0
 		JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'p', 'm')
 	UNION
-	SELECT format('%s is of another session.', pg_describe_object('pg_class'::regclass, oid, 0))
+	SELECT format('%s belongs to another session.', pg_describe_object('pg_class'::regclass, oid, 0))
 	FROM views WHERE pg_is_other_temp_schema(relnamespace)
 	UNION
 	SELECT format('%s refers to the key of a partition, %s.',
@@ -115,7 +115,7 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 	FROM parts p JOIN pg_constraint f ON f.conindid = p.indexrelid
 	WHERE f.contype = 'f' AND f.conparentid = 0
 	UNION
-	SELECT format('%s computes with column %I of %s as it is now, by a cast.',
+	SELECT format('%s computes with column %I of %s by a cast.',
 		pg_describe_object(class, object, 0), a.attname, a.relid::regclass)
 	FROM altered a JOIN (
 		SELECT 'pg_class'::regclass AS class, indexrelid AS object, indrelid AS relid,

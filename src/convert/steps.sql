@@ -30,7 +30,7 @@ WITH RECURSIVE
 :given
 SELECT format('ALTER PUBLICATION %I DROP TABLE ONLY %s', pubname, prrelid::regclass),
 	'SHARE UPDATE EXCLUSIVE on ' || prrelid::regclass,
-	'its list of columns or its row filter has the column; subscribers have to widen theirs before the first new row'
+	'the column list or row filter of the publication has the column; subscribers must widen theirs before the first new row'
 FROM publications
 ORDER BY pubname::text COLLATE "C", prrelid::regclass::text COLLATE "C";
 

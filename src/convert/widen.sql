@@ -75,10 +75,10 @@ WITH RECURSIVE
 :pieces,
 lost AS (
 	SELECT string_agg(what, ', ' ORDER BY what) AS lost FROM (
-		SELECT format('what index %s was called and set to', indexrelid::regclass) AS what
+		SELECT format('the name and settings of index %s', indexrelid::regclass) AS what
 		FROM parts WHERE NOT is_named
 		UNION
-		SELECT format('what foreign key %I of %s was called, and its comment',
+		SELECT format('the name and comment of foreign key %I of %s',
 			f.conname, f.conrelid::regclass)
 		FROM altered a JOIN pg_constraint f ON f.conrelid = a.relid
 			JOIN pg_constraint p ON p.oid = f.conparentid

@@ -155,7 +155,7 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "After its recovery the registry lets no server claim a slot before %s.",
 				 time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "One will be claimed then.");
+				 "This server will claim one then.");
 	}
 	else if (claimant->first_node < claimant->last_node)
 	{
