@@ -170,7 +170,7 @@ create_partition(Oid parent, const SfIdSpan *span)
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation %s already exists", name),
 				 errdetail("It does not hold the IDs of the partition that would have this name."),
-				 errhint("Rename or attach it, or make the partition under another name: CREATE TABLE ... PARTITION OF %s %s",
+				 errhint("Rename or attach it, or make the partition under another name: CREATE TABLE ... PARTITION OF %s %s;",
 						 parent_name, bounds)));
 	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
 					 name, parent_name, bounds));
