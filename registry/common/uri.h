@@ -2,7 +2,7 @@
  *
  * uri.h
  *	  The parts of snowflake.registry for a registry that is given by its
- *	  hosts:
+ *	  hosts, for example "etcd://a:2379,b:2379/prefix?cacert=/file".
  *
  *-------------------------------------------------------------------------
  */

@@ -6,8 +6,9 @@
  *
  * A request takes up to three POSTs.  If there are credentials, the first
  * obtains a token.  For a claim, the next obtains a lease of etcd for the
- * presence.  Each claim gets a lease of its own; otherwise it would keep an
- * earlier claim's presence alive.  The last POST is the request itself.
+ * presence.  Each claim gets a lease of its own; otherwise the new claim would
+ * keep the presence of an earlier claim alive.  The last POST is the request
+ * itself.
  *
  * Only the last step of a write changes the registry, and it is sent once.
  * From the moment when it may have arrived, its outcome is unknown, until etcd
@@ -122,7 +123,7 @@ keep(char **place, const char *text)
 
 /*
  * Send a step.  If there are further endpoints, keep half of the time for
- * them. The last step of a write may take all of it, once there is a
+ * them.  The last step of a write may take all of it, once there is a
  * connection.
  */
 static void

@@ -12,11 +12,11 @@
  *	lease	until when this server may issue as its node, or for its shards
  *	clock	the tick may be ahead of it by the allowed drift
  *
- * All three are read before the counter is swapped, and none is a race: the
- * mark that was read stays flushed, the lease is a right to a range of
- * timestamps and not to a moment, and the clock is advice.  A process that
- * sleeps for an hour between its reads and its swap still has all three.  A
- * counter that was raised meanwhile makes the swap fail.
+ * All three are read before the counter is swapped.  That is safe: the mark
+ * that was read stays flushed, the lease is a right to a range of timestamps
+ * and not to a moment, and the clock is advice.  A process that sleeps for an
+ * hour between its reads and its swap still has all three.  A counter that was
+ * raised meanwhile makes the swap fail.
  *
  * If the next position is beyond the cap, the call looks for the reason: first
  * at the counter, then at the clock.  In the other order, a process that lost

@@ -37,12 +37,12 @@
  * Transactions that have ended, but not for the snapshot.  The snapshot is
  * older than the look at the low-water marks: by hours at REPEATABLE READ,
  * otherwise by some microseconds.  If a transaction ends in between, the
- * snapshot does not see its rows, and its low-water mark is cleared.  So
- * before it clears the low-water mark, a transaction leaves a pending range
- * with its transaction ID in its backend's ring.  The
- * pending range counts for the snapshots that see this ID as running.  A
- * reader looks at the low-water mark first and at the ring afterwards: if it
- * finds the low-water mark cleared, it finds the pending range.
+ * snapshot does not see the transaction's rows, and the low-water mark is
+ * gone.  So before a transaction clears its low-water mark, it leaves a
+ * pending range with its transaction ID in its backend's ring.  The pending
+ * range counts for the snapshots that see this ID as running.  A reader looks
+ * at the low-water mark first and at the ring afterwards: if it finds the
+ * low-water mark cleared, it finds the pending range.
  *
  * A transaction leaves its pending range, and clears its low-water mark, after
  * the server has made its end known to others (XACT_EVENT_COMMIT).  So a
@@ -73,8 +73,9 @@
  * are still running and not prepared: no overflow range contains those.  So a
  * long transaction does not hold back a fresh snapshot.  An old snapshot is
  * held back by more than necessary, which does no harm.  There are two
- * overflow ranges: one waits until it may go, while the other takes in.  A
- * single one would never go while there is always a snapshot that lags behind.
+ * overflow ranges: one waits until it may go, while pending ranges are merged
+ * into the other.  A single one would never go while there is always a
+ * snapshot that lags behind.
  *
  * Transactions that were prepared before the server started have left nothing
  * in this shared memory.  Their transaction IDs are below the next transaction

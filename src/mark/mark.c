@@ -41,11 +41,11 @@
  *   life, or was there when the database was loaded; and then the counters
  *   were raised above it before that write.  Counters never fall while the
  *   shared memory lives, so the stamp stays true, also in every copy of the
- *   page: its rows are as old.  After a crash, on a promoted standby and from
- *   a backup, the stamp is that of another life; setval(), and so any restore,
- *   removes it.  Two kinds of marks are written without a stamp, because the
- *   counters were not raised to them: one advanced beyond the clock, and one
- *   given up.
+ *   page: the rows that are copied with it are as old.  After a crash, on a
+ *   promoted standby and from a backup, the stamp is that of another life;
+ *   setval(), and so any restore, removes it.  Two kinds of marks are written
+ *   without a stamp, because the counters were not raised to them: one
+ *   advanced beyond the clock, and one given up.
  *
  * - no life makes an ID while the mark has the stamp of another life.  A mark
  *   that is loaded keeps its stamp: IDs then begin at the mark, so they need a

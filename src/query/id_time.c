@@ -31,7 +31,7 @@ static const char *const sides[] = {
 	[SF_UNTIL] = "<="
 };
 
-/* Convert a tick to Unix ms; beyond int64, return its last value. */
+/* Convert a tick to Unix ms, limited to what int64 can hold. */
 int64
 sf_id_time_tick_ms(const SfLayout *layout, int64 tick)
 {
