@@ -67,7 +67,7 @@ typedef struct NumberCache
 	uint64		changed;		/* how often a sequence has changed */
 	Oid			held;			/* the mark's OID while it is locked, */
 	uint64		changed_before; /* and "changed" at that moment */
-	void		(*on_forget) (void);	/* called when the OIDs become invalid */
+	void		(*on_forget) (void);	/* called when OIDs become invalid */
 } NumberCache;
 
 static NumberCache cache;

@@ -177,8 +177,8 @@ floor_of(const SfDurableNumber *number, int64 found, int64 published)
 /*
  * Make the durable mark and the published one equal: the heart of the
  * protocol.  With EXTEND, also move both to a reserve beyond the clock, and at
- * least to need_ms, which a layout with long ticks may need.  If the outcome is
- * an error, no counter was raised and no mark was moved ahead.
+ * least to need_ms, which a layout with long ticks may need.  If the outcome
+ * is an error, no counter was raised and no mark was moved ahead.
  */
 static void
 reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
