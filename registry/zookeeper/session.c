@@ -6,9 +6,8 @@
  * Each connection has a handle of libzookeeper of its own, with one address.
  * The next connection has a new handle, which resumes the session.  So this
  * file decides, instead of the library, which host comes next and when, and
- * how long a host may be silent.  If a handle had a next connection, the
- * library would send unfinished requests again over it.  Here such requests
- * end with their handle.
+ * how long a host may be silent.  The library would send a handle's unfinished
+ * requests again over its next connection; here they end with their handle.
  *
  * A request makes the connection.  Between requests, the library keeps the
  * session alive.  If the connection is lost, the keepalive request, which
