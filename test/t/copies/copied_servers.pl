@@ -1,6 +1,6 @@
 # Is a data directory a copy? Servers that go on, are promoted, rewound or moved are no
 # copies. A copy that starts as a server of its own would use the original's node id.
-# The table is in src/identity/README.md, "Copies".
+# The table is in src/invariants.md, "Copies of a data directory".
 #
 # takes: 35 s
 use strict;
