@@ -118,7 +118,7 @@ put_steps(ReturnSetInfo *result)
 	int64		baseline = (int64) pg_atomic_read_u64(&sf_shmem->boot_offset);
 	int64		last_ms = (int64) get_peak(SF_PEAK_STEP_AT_MS);
 	int64		step = sf_stats_find_step(now_ms, offset);
-	int64		past = sf_jump_past_ms();
+	int64		past = sf_clock_jump_past_ms();
 
 	if (sf_status_standby(result, "clock steps"))
 		return;

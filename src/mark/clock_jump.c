@@ -97,7 +97,7 @@ keep_past(int64 past_ms)
  * loaded, subtract that step.
  */
 int64
-sf_jump_past_ms(void)
+sf_clock_jump_past_ms(void)
 {
 	uint64		least = pg_atomic_read_u64(&sf_shmem->least_past);
 	int64		baseline = (int64) pg_atomic_read_u64(&sf_shmem->boot_offset);
@@ -152,7 +152,7 @@ bool
 sf_clock_jump_accept(void)
 {
 	SfClockLook look;
-	bool		was_far = sf_jump_past_ms() > 0;
+	bool		was_far = sf_clock_jump_past_ms() > 0;
 
 	sf_clock_jump_look(&look);
 	sf_clock_jump_judge(&look, false);

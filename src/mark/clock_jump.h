@@ -21,7 +21,7 @@ extern void sf_clock_jump_look(SfClockLook *look);
 extern void sf_clock_jump_judge(SfClockLook *look, bool believe);
 extern void sf_clock_jump_refuse(const SfClockLook *look);
 extern void sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms);
-extern int64 sf_jump_past_ms(void);
+extern int64 sf_clock_jump_past_ms(void);
 extern void sf_clock_jump_check(void);
 extern bool sf_clock_jump_accept(void);
 
