@@ -406,6 +406,7 @@ snowflake_registry_layout(PG_FUNCTION_ARGS)
 	bool		nulls[3] = {0};
 
 	sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
+	sf_layout_arg_require_leasable(&layout);
 	sf_layout_print(&layout, spelled, sizeof(spelled));
 	values[0] = CStringGetTextDatum(spelled);
 	values[1] = Int64GetDatum(layout.epoch_ms);

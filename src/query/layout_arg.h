@@ -18,6 +18,7 @@ extern const SfLayout *sf_layout_arg_of_node(const text *t);
 extern const SfLayout *sf_layout_arg_node(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_text(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_node(const SfLayout *layout);
+extern void sf_layout_arg_require_leasable(const SfLayout *layout);
 extern bool sf_layout_arg_is_same(const text *a, const text *b);
 extern const SfLayout *sf_layout_arg_named(Node *node);
 extern bool sf_layout_arg_readable(Oid function);

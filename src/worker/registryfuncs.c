@@ -81,6 +81,7 @@ snowflake_registry_init(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(0))
 	{
 		job.layout = *sf_layout_arg(fcinfo, 0);
+		sf_layout_arg_require_leasable(&job.layout);
 		sf_layout_print(&job.layout, job.layout_text,
 						sizeof(job.layout_text));
 	}

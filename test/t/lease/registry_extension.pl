@@ -148,6 +148,8 @@ refused($registry, "SELECT snowflake_registry.$_->[0]", $_->[1], $_->[2], $_->[0
   foreach [ 'init(NULL)', '22004', qr/layout must not be null/ ],
   [ q{init('nonsense')}, '22023', qr/layout/ ],
   [ q{init('shard')}, '22023', qr/invalid layout: "shard"/ ],
+  [ q{init('timestamp:41 shard:13 sequence:10')}, '22023', qr/no server can lease a node id of this layout/ ],
+  [ q{init('mastodon')}, '22023', qr/no server can lease a node id of this layout/ ],
   [ 'recover(NULL)', '22023', qr/must be from 0 to 31 days/ ],
   [ q{recover('1 s', NULL)}, '22023', qr/must be from 0 to 31 days/ ],
   [ q{recover('-1 s')}, '22023', qr/must be from 0 to 31 days/ ],

@@ -390,6 +390,8 @@ refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "
   [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ];
 refused($node, 'SELECT snowflake_registry_release(NULL)', '22004', qr/must not be null/, 'release(NULL)');
 refused($node, q{SELECT snowflake_registry_init('x')}, '22023', qr/invalid layout/, 'init by no layout');
+refused($node, q{SELECT snowflake_registry_init('instagram')}, '22023',
+	qr/no server can lease a node id of this layout/, 'init by a layout without a node');
 is(query($node, $slots), '', 'no registry has no slots');
 is(query($node, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to release');
 query($node, 'GRANT EXECUTE ON FUNCTION snowflake_registry_init, snowflake_registry_slots TO keeper');
