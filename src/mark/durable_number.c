@@ -301,16 +301,8 @@ sf_durable_number_unlock_all(void)
 		UnlockRelationOid(cache.oid[i], AccessShareLock);
 }
 
-/*
- * Open a number for writing.  All catalogue look-ups and allocations happen
- * here, so that the caller may take a lightweight lock afterwards.  Without
- * "wait", lock all numbers for reading, or return false if a lock is not free.
- * Then the caller can read any number without a wait, until it closes this
- * one.
- */
-bool
-sf_durable_number_open(SfDurableNumber *number, SfDurableNumberId id,
-					   bool wait)
+static bool
+open_number(SfDurableNumber *number, SfDurableNumberId id, bool wait)
 {
 	number->all = !wait;
 	if (number->all && !sf_durable_number_lock_all())
@@ -326,6 +318,26 @@ sf_durable_number_open(SfDurableNumber *number, SfDurableNumberId id,
 	number->locked = false;
 	number->is_new = sf_relation_is_new(number->rel);
 	return true;
+}
+
+/*
+ * Open a number for writing.  All catalogue look-ups and allocations happen
+ * here, so that the caller may take a lightweight lock afterwards.
+ */
+void
+sf_durable_number_open(SfDurableNumber *number, SfDurableNumberId id)
+{
+	(void) open_number(number, id, true);
+}
+
+/*
+ * The same without a wait: return false if a lock is not free.  If all are
+ * free, reading any number does not wait until this one is closed.
+ */
+bool
+sf_durable_number_try_open(SfDurableNumber *number, SfDurableNumberId id)
+{
+	return open_number(number, id, false);
 }
 
 /* Lock the page.  Return its value; *lsn is the end of the WAL to flush. */
@@ -439,7 +451,7 @@ sf_durable_number_write(const SfDurableNumberId *ids, const int64 *values,
 		buffers[i] = ReadBuffer(rels[i], 0);
 	}
 	if (fill)
-		(void) sf_durable_number_open(&mark, SF_DURABLE_MARK, true);
+		sf_durable_number_open(&mark, SF_DURABLE_MARK);
 	xlog = GenericXLogStart(rels[0]);
 	for (int i = 0; i < n; i++)
 		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);

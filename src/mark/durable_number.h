@@ -54,8 +54,10 @@ extern bool sf_durable_number_release(void);
 extern bool sf_durable_number_lock_all(void);
 extern void sf_durable_number_unlock_all(void);
 extern int64 sf_durable_number_read(SfDurableNumberId id);
-extern bool sf_durable_number_open(SfDurableNumber *number,
-								   SfDurableNumberId id, bool wait);
+extern void sf_durable_number_open(SfDurableNumber *number,
+								   SfDurableNumberId id);
+extern bool sf_durable_number_try_open(SfDurableNumber *number,
+									   SfDurableNumberId id);
 extern int64 sf_durable_number_lock(SfDurableNumber *number, XLogRecPtr *lsn);
 extern XLogRecPtr sf_durable_number_store(SfDurableNumber *number, int64 value,
 										  int64 stamp);

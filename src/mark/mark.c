@@ -245,7 +245,7 @@ update(SfDatabase *slot, int64 enough_ms, int flags)
 	SfDurableNumber number;
 	Outcome		outcome = {0};
 
-	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	sf_durable_number_open(&number, SF_DURABLE_MARK);
 	if (sf_db_slot_lock(slot, enough_ms))
 	{
 		/* another backend may have done it while we waited */
@@ -270,7 +270,7 @@ number_is_new(void)
 {
 	SfDurableNumber number;
 
-	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	sf_durable_number_open(&number, SF_DURABLE_MARK);
 	sf_durable_number_close(&number);
 	return number.is_new;
 }
@@ -322,7 +322,7 @@ try_extend(SfDatabase *slot, uint64 mark_ms)
 	SfDurableNumber number;
 	Outcome		outcome = {0};
 
-	if (!sf_durable_number_open(&number, SF_DURABLE_MARK, false))
+	if (!sf_durable_number_try_open(&number, SF_DURABLE_MARK))
 		return;
 	SF_FAULT("early-opened");
 
@@ -429,7 +429,7 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	sf_mark_require(function);
 	slot = sf_mark_attached;
 	Assert(slot != &no_database);
-	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	sf_durable_number_open(&number, SF_DURABLE_MARK);
 	(void) sf_db_slot_lock(slot, 0);
 	published = (int64) pg_atomic_read_u64(&slot->mark);
 	found = sf_durable_number_lock(&number, &lsn);

@@ -120,7 +120,7 @@ keep_mark(void)
 	SfDurableNumber number;
 	XLogRecPtr	lsn;
 
-	(void) sf_durable_number_open(&number, SF_DURABLE_MARK, true);
+	sf_durable_number_open(&number, SF_DURABLE_MARK);
 	if (slot != NULL)
 	{
 		(void) sf_db_slot_lock(slot, 0);
