@@ -199,12 +199,25 @@ log_standby(void)
 }
 
 /*
+ * Return the directory of this server's original; or an empty string.  A copy
+ * with a node id of its own has recorded that; until it could, the record is
+ * the original's.  The record of a standby is its primary's.
+ */
+static const char *
+find_original(const SfOriginal *record, bool was_standby)
+{
+	if (sf_original_is_us(record, record->node_in_use))
+		return record->copied_from;
+	return was_standby ? "" : record->path;
+}
+
+/*
  * Make this directory ours.  The marker is written first: data with a primary
  * record but without a marker are a copy.
  */
 static void
 take_over(SfOrigin origin, const Marker *marker, bool is_ours,
-		  const SfOriginal *record, bool recorded)
+		  const SfOriginal *record, const char *copied_from)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	uint32		standby = origin != SF_ORIGIN_STANDBY ? 0 :
@@ -229,25 +242,27 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 		log_standby();
 		return;
 	}
-	if ((recorded && sf_original_is_us(record, node)) ||
-		sf_original_write(node, record->node,
-						  sf_origin_is_copy(origin) ? record->path :
-						  is_us ? record->copied_from : "", LOG))
+	if (sf_original_is_us(record, node) ||
+		sf_original_write(node, record->node, copied_from, LOG))
 		pg_atomic_write_u32(&identity->recorded, node);
 }
 
 /*
- * Return true if this is a copy that had a node id of its own, and now has
- * that of its original, which runs.
+ * Return true if this directory may be ours.  A copy needs a node id of its
+ * own.  If it had one, and now has that of its original again, it must wait
+ * until that does not run.
  */
 static bool
-has_original_node_again(const SfOriginal *record)
+may_take_over(SfOrigin origin, const SfOriginal *record, const char *original)
 {
 	SfServerNumber node = find_node();
 
-	return node != SF_NO_NUMBER &&
-		sf_original_is_us(record, record->node_in_use) &&
-		node == sf_original_running_node(record->copied_from);
+	if (sf_origin_is_copy(origin))
+		return sf_settings_leases() ||
+			(node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
+			 node != record->node && !has_shards());
+	return origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
+		node != sf_original_running_node(original);
 }
 
 /*
@@ -263,7 +278,7 @@ sf_identity_at_start(void)
 	Marker		marker;
 	SfPlace		here;
 	SfOriginal	record;
-	const char *directory = record.path;
+	const char *original;
 	bool		is_ours;
 
 	Assert(!IsUnderPostmaster);
@@ -286,22 +301,20 @@ sf_identity_at_start(void)
 
 	identity->original = record.node;
 	origin = sf_origin_judge(&evidence);
-	if (origin == SF_ORIGIN_HERE && has_original_node_again(&record))
-		directory = record.copied_from;
-	else if (!sf_origin_is_copy(origin) || sf_settings_leases() ||
-			 (find_node() != SF_NO_NUMBER && record.node != SF_NO_NUMBER &&
-			  find_node() != record.node && !has_shards()))
+	original = sf_origin_is_copy(origin) ? record.path :
+		find_original(&record, evidence.was_standby);
+	if (may_take_over(origin, &record, original))
 	{
-		take_over(origin, &marker, is_ours, &record, evidence.recorded);
+		take_over(origin, &marker, is_ours, &record, original);
 		return;
 	}
 
 	/* after another run, it would look like a promoted standby */
 	if (origin == SF_ORIGIN_UNPROMOTED)
 		(void) durable_unlink(MARKER_FILE, LOG);
-	identity->running = sf_original_running_node(directory);
+	identity->running = sf_original_running_node(original);
 	pg_atomic_write_u32(&identity->copied, 1);
-	log_copy(origin, &marker, directory);
+	log_copy(origin, &marker, original);
 }
 
 /* ---- later ---- */
@@ -371,6 +384,7 @@ record_node(SfServerNumber node)
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
 	uint64		now_ms = sf_clock_monotonic_ms();
+	bool		was_standby = identity->primary != SF_NO_NUMBER;
 	SfOriginal	record;
 
 	if (pg_atomic_read_u32(&identity->recorded) == node ||
@@ -378,11 +392,11 @@ record_node(SfServerNumber node)
 		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
 										now_ms))
 		return;
+	(void) sf_original_read(&record);
 	if (write_marker(sf_identity_server(), 0, LOG) &&
-		((sf_original_read(&record) && sf_original_is_us(&record, node)) ||
+		(sf_original_is_us(&record, node) ||
 		 sf_original_write(node, SF_NO_NUMBER,
-						   sf_original_is_us(&record, record.node_in_use) ?
-						   record.copied_from : "", LOG)))
+						   find_original(&record, was_standby), LOG)))
 		pg_atomic_write_u32(&identity->recorded, node);
 }
 

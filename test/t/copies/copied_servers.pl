@@ -228,6 +228,28 @@ $primary->stop;
 passes($copy, 'when that has gone, it is a server of its own');
 $copy->stop;
 $primary->start;
+
+# the same if its disk was full when it first started, and it could not write the record
+foreach (
+	[ 'soon', sub { query($_[0], $next) } ],
+	[ 'next', sub { $_[0]->stop; $_[0]->start } ],
+	[ 'never', sub { } ])
+{
+	my ($name, $then) = @$_;
+	my $late = server_from($name, $primary, 'backup', ["snowflake.node_id = '2'"]);
+	chomp(my $last = qx(echo \$\$));
+	my @in_the_way = map { $late->data_dir . "/$record.$_.tmp" } $last .. $last + 2000;
+
+	mkdir $_ or die "$_: $!" foreach @in_the_way;
+	like(started($late), qr/could not create file "$record/, "$name: the record cannot be written");
+	rmdir $_ or die "$_: $!" foreach @in_the_way;
+	$then->($late);
+	$late->stop;
+	$late->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+	warned($late, q{It had another node id, and has the other server's again},
+		"$name: a copy that did not record itself at once knows its original");
+	$late->stop;
+}
 my $second = server_from('second', $copy, 'other');
 warned($second, 'It comes from a backup', 'a copy of it has its node id');
 refused($second, $next, '55000', qr/may have node id 2, too/, 'and is refused');
