@@ -13,9 +13,9 @@
  *		snowflake_timestamp(id) =  t	both the first and the last of these
  *
  * Indexes, partitions and statistics understand these.  If no ID is on that
- * side of the time, the bound is NULL, which WHERE and ON treat as false.  With
- * a constant time, the bound is a constant, too, and a comparison that no ID
- * meets becomes FALSE, one that every ID meets "id IS NOT NULL" (fold()).
+ * side of the time, the bound is NULL, which WHERE and ON treat as false.  If
+ * the time is a constant, so is the bound; a comparison that no ID meets is
+ * then FALSE, and one that every ID meets "id IS NOT NULL" (fold()).
  * bound() and is_at() below are functions of the schema snowflake_state, which
  * EXPLAIN shows.
  *
