@@ -378,7 +378,8 @@ take(Source source, int64 want, Oid function)
 	if (taken.half_used)
 		sf_mark_extend_early();
 	if (cleared)
-		sf_layout_end_warn(source.layout);
+		sf_layout_end_warn(source.layout,
+						   is_node(&source) ? source.slot : SF_NO_SLOT);
 	return taken;
 }
 
@@ -464,6 +465,7 @@ require_usable(const SfLayout *layout)
 	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
 	int64		now_tick = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
 
+	sf_pending_require_leader();
 	if (lease != 0)
 		sf_node_require_fit(layout, sf_settings_node_of(lease));
 	if (now_tick < layout->epoch_tick)

@@ -63,21 +63,27 @@ sf_layout_start_refuse(const SfLayout *layout)
 			 errhint("Correct the server's clock. Or name a layout with an epoch that has passed.")));
 }
 
-/* Warn of the layout's end, once a day. */
+/*
+ * Warn of the layout's end, once a day: of each layout in a slot, and of one
+ * for shards, without a slot.
+ */
 void
-sf_layout_end_warn(const SfLayout *layout)
+sf_layout_end_warn(const SfLayout *layout, int slot)
 {
+	SfEventLimit *limit = slot == SF_NO_SLOT ?
+		&sf_shmem->events[SF_EVENT_LAYOUT_ENDS] :
+		&sf_layout_slots[slot].layout.ends;
 	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
 	char		text[SF_LAYOUT_TEXT_SIZE];
 
-	if (left >= END_OF_LIFE_NOTICE_MS)
+	if (left >= END_OF_LIFE_NOTICE_MS || left < 0)
 		return;
 	sf_layout_print(layout, text, sizeof(text));
-	sf_log_event(SF_EVENT_LAYOUT_ENDS,
-				 is_configured(layout) ? NULL :
-				 psprintf("The layout is \"%s\".", text),
-				 is_configured(layout) ? "Choose " LONGER_LAYOUT :
-				 "Name a layout with more bits for the timestamp, for IDs in a new column.",
-				 "layout reaches its last timestamp in %lld days",
-				 (long long) (left / (24 * 3600 * 1000)));
+	sf_log_event_within(limit, SF_EVENT_LAYOUT_ENDS,
+						is_configured(layout) ? NULL :
+						psprintf("The layout is \"%s\".", text),
+						is_configured(layout) ? "Choose " LONGER_LAYOUT :
+						"Name a layout with more bits for the timestamp, for IDs in a new column.",
+						"layout reaches its last timestamp in %lld days",
+						(long long) (left / (24 * 3600 * 1000)));
 }

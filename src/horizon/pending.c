@@ -53,14 +53,21 @@ sf_pending_first_xid(void)
 	return seen;
 }
 
-static void
-enter(void)
+/* Throw SQLSTATE 25000 in a parallel worker. */
+void
+sf_pending_require_leader(void)
 {
 	if (IsParallelWorker())
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
 				 errmsg("cannot make IDs in a parallel worker"),
 				 errhint("Mark the function that makes them PARALLEL RESTRICTED.")));
+}
+
+static void
+enter(void)
+{
+	sf_pending_require_leader();
 	if (my_pending == NULL)
 	{
 		int			number = sf_my_proc_number();

@@ -20,6 +20,7 @@ extern bool sf_pending_entered;
 extern uint64 sf_pending_other_ms;
 
 extern void sf_pending_register(void);
+extern void sf_pending_require_leader(void);
 extern void sf_pending_enter_node(void);
 extern void sf_pending_lower_other(uint64 ms);
 extern uint64 sf_pending_first_xid(void);

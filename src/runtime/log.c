@@ -36,9 +36,8 @@ static const Kind kinds[SF_EVENTS] = {SF_EVENT_LIST(KIND)};
  * suppressed since the last line.
  */
 static bool
-is_due(SfEvent event, uint64 *left_out)
+is_due(SfEventLimit *limit, SfEvent event, uint64 *left_out)
 {
-	SfEventLimit *limit = &sf_shmem->events[event];
 	int64		now = sf_clock_monotonic_ms();
 	int64		every = kinds[event].intervals *
 		(int64) pg_atomic_read_u32(&sf_shmem->log_interval_ms);
@@ -69,8 +68,8 @@ sqlstate(const char *code)
 
 /* Log an event.  Detail and hint may be NULL.  The format may contain %m. */
 void
-sf_log_event(SfEvent event, const char *detail, const char *hint,
-			 const char *format, ...)
+sf_log_event_within(SfEventLimit *limit, SfEvent event, const char *detail,
+					const char *hint, const char *format, ...)
 {
 	const Kind *kind = &kinds[event];
 	int			save_errno = errno;
@@ -79,7 +78,7 @@ sf_log_event(SfEvent event, const char *detail, const char *hint,
 	uint64		left_out;
 	va_list		args;
 
-	if (!is_due(event, &left_out))
+	if (!is_due(limit, event, &left_out))
 		return;
 	errno = save_errno;
 	va_start(args, format);

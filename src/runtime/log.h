@@ -8,9 +8,15 @@
 #ifndef SF_LOG_H
 #define SF_LOG_H
 
-#include "runtime/log_event.h"
+#include "runtime/shmem.h"
 
-extern void sf_log_event(SfEvent event, const char *detail, const char *hint,
-						 const char *format, ...) pg_attribute_printf(4, 5);
+/* Log an event within the one limit of its kind. */
+#define sf_log_event(event, ...) \
+	sf_log_event_within(&sf_shmem->events[event], event, __VA_ARGS__)
+
+extern void sf_log_event_within(SfEventLimit *limit, SfEvent event,
+								const char *detail, const char *hint,
+								const char *format, ...)
+			pg_attribute_printf(5, 6);
 
 #endif							/* SF_LOG_H */

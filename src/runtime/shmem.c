@@ -168,6 +168,8 @@ initialize(const SfShmemSize *size)
 		layout->code = 0;
 		layout->epoch_ms = 0;
 		pg_atomic_init_u64(&layout->ids, 0);
+		pg_atomic_init_u64(&layout->ends.due_ms, 0);
+		pg_atomic_init_u64(&layout->ends.left_out, 0);
 	}
 	for (int i = 0; i < size->nwriters; i++)
 	{

@@ -56,6 +56,13 @@ typedef union SfDatabaseSlot
 	char		pad[PG_CACHE_LINE_SIZE];
 } SfDatabaseSlot;
 
+/* Limits how often one kind of event is logged. */
+typedef struct SfEventLimit
+{
+	pg_atomic_uint64 due_ms;	/* when the next line is due, monotonic */
+	pg_atomic_uint64 left_out;	/* since the last one */
+} SfEventLimit;
+
 /*
  * The slot of a layout, with which this server makes IDs of its node.  It
  * belongs to that layout until the shared memory ends: see layout_slot.c.
@@ -70,7 +77,12 @@ typedef struct SfLayoutCounter
 
 	/* IDs made, counted at the end of transactions; in slot 0 not used */
 	pg_atomic_uint64 ids;
+
+	SfEventLimit ends;			/* warnings of the layout's end */
 } SfLayoutCounter;
+
+/* In place of a slot: the layout is one for shards. */
+#define SF_NO_SLOT		(-1)
 
 /* The most slots that snowflake.max_layouts can ask for. */
 #define SF_MAX_LAYOUTS	64
@@ -255,13 +267,6 @@ typedef enum SfPeak
 	SF_PEAK_STEP_AT_MS,			/* when the last step was seen, Unix ms */
 	SF_PEAKS
 } SfPeak;
-
-/* Limits how often one kind of event is logged. */
-typedef struct SfEventLimit
-{
-	pg_atomic_uint64 due_ms;	/* when the next line is due, monotonic */
-	pg_atomic_uint64 left_out;	/* since the last one */
-} SfEventLimit;
 
 /* Sums over all processes, added atomically at the end of transactions. */
 typedef struct SfStats

@@ -218,6 +218,13 @@ like(query($node, "$parallel EXPLAIN CREATE TABLE x AS SELECT snowflake_nextval(
 refused($node, "$parallel CREATE TABLE par_workers AS SELECT mislabelled() AS id FROM rows",
 	'25000', qr/cannot make IDs in a parallel worker.*HINT:  Mark the function/s,
 	'a mislabelled function is refused in workers');
+my $odd = 'timestamp:41 node:10 sequence:11 epoch:2024-01-01';
+query($node, qq{CREATE FUNCTION mislabelled_layout() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS
+	\$\$BEGIN RETURN snowflake_nextval('$odd'); END\$\$});
+refused($node, "$parallel CREATE TABLE par_workers AS SELECT mislabelled_layout() AS id FROM rows",
+	'25000', qr/cannot make IDs in a parallel worker/, '... also with a layout');
+is(query($node, "SELECT count(*) FROM pg_stat_snowflake_layouts WHERE layout = '$odd'"), '0',
+	'and takes no slot for it');
 
 # ---- tables and statements ----
 

@@ -103,6 +103,13 @@ query($node, $next, database => 'other');
 @lines = lines_of('SF501', $from);
 is(@lines, 1, 'the end of a layout: once a day');
 like($lines[0], qr/ SF501 WARNING:  snowflake SF501: layout reaches its last timestamp in (?:99|100|101) days\n.* SF501 HINT:  Choose/, 'with a hint');
+
+# a layout that a call names has its own limit
+my $named = 'timestamp:40 node:10 sequence:12 epoch:' . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 50.5 * 86400));
+query($node, "SELECT snowflake_nextval('$named')", database => 'other') foreach 1 .. 2;
+@lines = lines_of('SF501', $from);
+is(@lines, 2, 'the end of another layout: once a day, too');
+like($lines[1], qr/ SF501 WARNING:  snowflake SF501: layout reaches its last timestamp in (?:49|50|51) days\n.* SF501 DETAIL:  The layout is "\Q$named\E"/, 'and which it is');
 $node->stop;
 
 done_testing();
