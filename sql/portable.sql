@@ -607,7 +607,7 @@ END $$;
 
 -- Return a layout that a caller has named. SQLSTATE 22004, 22023. Those who make IDs
 -- name it by a constant, so this is done once for each plan.
-CREATE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer)
+CREATE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer, shards boolean)
 RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -618,7 +618,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'layout must not be null',
 			HINT = 'Name a layout, or leave it out for the configured one.';
 	END IF;
-	PERFORM @extschema@.snowflake_portable_require_kind(f, false);
+	PERFORM @extschema@.snowflake_portable_require_kind(f, shards);
 	IF 1 << f.sequence_bits < (f.tick_ms + tick_ms - 1) / tick_ms THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout has too few IDs in a tick',
 			DETAIL = format('The layout "%s" has %s IDs in %s ms, and must have at least one for each tick of the configured layout, of %s ms.',
@@ -641,6 +641,19 @@ BEGIN
 			HINT = 'Name a layout with room for it, or give this server a smaller node id.';
 	END IF;
 	RETURN @extschema@.snowflake_portable_place_node(node::bigint, f);
+END $$;
+
+-- Return the bits of a shard in the IDs of a layout. SQLSTATE 22023 if it does not fit.
+CREATE FUNCTION @extschema@.snowflake_portable_shard_bits(shard integer, f @extschema@.snowflake_portable_fields) RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF shard > f.mask[6] THEN
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('shard %s does not fit the layout "%s"', shard, f.layout),
+			DETAIL = format('The layout has room for shards 0 to %s.', f.mask[6]),
+			HINT = 'Name a layout with more bits for the shard.';
+	END IF;
+	RETURN shard::bigint << f.shift[6];
 END $$;
 
 -- Throw the reason for which a layout has no ID of a tick.
@@ -759,7 +772,7 @@ DECLARE
 	kind text := CASE WHEN node IS NULL THEN 'shard_' ELSE '' END;
 	shard text := CASE WHEN node IS NULL THEN 'shard integer' END;
 	maker_layout text := CASE WHEN node IS NULL THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
-	named text := format('@extschema@.snowflake_portable_named(layout, %s)', f.tick_ms);
+	named text := format('@extschema@.snowflake_portable_named(layout, %s, %L)', f.tick_ms, node IS NULL);
 	maker text := CASE WHEN node IS NULL THEN format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6])
 		ELSE @extschema@.snowflake_portable_place_node(node::bigint, f)::text END;
 	-- IDs of the configured layout, and IDs of "f", a layout that the caller has named
@@ -901,8 +914,10 @@ $f$ || checks || $f$	IF count IS NULL THEN
 				slept := 0;
 				RETURN QUERY SELECT {id} FROM pg_catalog.generate_series(p, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) g (i);
 {wait}$f$;
-	one_named text := replace(one, '{declare}', theirs[1][2]);
-	many_named text := replace(many, '{declare}', format(E'\tf @extschema@.snowflake_portable_fields := %s;\n\tmaker pg_catalog.int8 := @extschema@.snowflake_portable_node_bits(%s, f);\n', named, node) || theirs[1][2]);
+	bits text := CASE WHEN node IS NULL THEN '@extschema@.snowflake_portable_shard_bits(shard, f)'
+		ELSE format('@extschema@.snowflake_portable_node_bits(%s, f)', node) END;
+	one_named text := replace(one, '{declare}', CASE WHEN node IS NULL THEN format(E'\tmaker pg_catalog.int8 := %s;\n', bits) ELSE '' END || theirs[1][2]);
+	many_named text := replace(many, '{declare}', format(E'\tf @extschema@.snowflake_portable_fields := %s;\n\tmaker pg_catalog.int8 := %s;\n', named, bits) || theirs[1][2]);
 BEGIN
 	FOREACH word SLICE 1 IN ARRAY blocks || ours || words LOOP
 		one := replace(one, word[1], word[2]);
@@ -915,9 +930,14 @@ BEGIN
 	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval(%s)', kind, shard) || replace(one, '{p}', 'p');
 	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval_batch(%s)', kind,
 		concat_ws(', ', shard, 'count integer')) || replace(many, '{p}', 'g.i');
-	IF node IS NOT NULL THEN
-		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_nextval_batch(count integer, layout text)' || replace(many_named, '{p}', 'g.i');
-		-- the planner inlines what is called, and computes the arguments
+	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval_batch(%s)', kind,
+		concat_ws(', ', shard, 'count integer', 'layout text')) || replace(many_named, '{p}', 'g.i');
+	-- the planner inlines what is called, and computes the arguments
+	IF node IS NULL THEN
+		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_shard_next(shard integer, f @extschema@.snowflake_portable_fields)' || replace(one_named, '{p}', 'p');
+		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_shard_nextval(shard integer, layout text) RETURNS bigint LANGUAGE sql VOLATILE AS %L',
+			format('SELECT @extschema@.snowflake_portable_shard_next(shard, %s)', named));
+	ELSE
 		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint)' || replace(one_named, '{p}', 'p');
 		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_nextval(layout text) RETURNS bigint LANGUAGE sql VOLATILE AS %L',
 			format('SELECT @extschema@.snowflake_portable_next(%1$s, @extschema@.snowflake_portable_node_bits(%2$s, %1$s))', named, node));
@@ -1009,7 +1029,10 @@ BEGIN
 		'snowflake_nextval_batch(count integer) RETURNS SETOF bigint$snowflake_portable_node_layout',
 		'snowflake_nextval_batch(count integer, layout text) RETURNS SETOF bigint$snowflake_portable_node_layout',
 		'snowflake_shard_nextval(shard integer) RETURNS bigint$snowflake_portable_shard_layout',
+		'snowflake_shard_nextval(shard integer, layout text) RETURNS bigint$snowflake_portable_shard_layout',
 		'snowflake_shard_nextval_batch(shard integer, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout',
+		'snowflake_shard_nextval_batch(shard integer, count integer, layout text) RETURNS SETOF bigint$snowflake_portable_shard_layout',
+		'snowflake_portable_shard_next(shard integer, f @extschema@.snowflake_portable_fields) RETURNS bigint$snowflake_portable_shard_layout',
 		'snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint) RETURNS bigint$snowflake_portable_node_layout']
 	LOOP
 		EXECUTE format('CREATE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),

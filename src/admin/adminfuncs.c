@@ -244,7 +244,7 @@ snowflake_ready_layout(PG_FUNCTION_ARGS)
 	const SfLayout *layout;
 
 	sf_require_writable("snowflake_ready()");
-	layout = sf_layout_arg_of_node(PG_GETARG_TEXT_PP(0));
+	layout = sf_layout_arg_of_ids(PG_GETARG_TEXT_PP(0));
 	sf_generator_probe(sf_generator_slot_of(layout), fcinfo->flinfo->fn_oid);
 	PG_RETURN_BOOL(true);
 }

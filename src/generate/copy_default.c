@@ -12,6 +12,7 @@
  *		snowflake_nextval()				copy_nextval(NULL)
  *		snowflake_nextval('discord')	copy_nextval('discord', NULL)
  *		snowflake_shard_nextval(5)		copy_shard_nextval(5, NULL)
+ *		snowflake_shard_nextval(5, 'x')	copy_shard_nextval(5, 'x', NULL)
  *
  * Only COPY may see this.  ALTER TABLE ... ADD COLUMN evaluates a stable
  * default once, and gives one ID to all rows.  Citus sends expressions to
@@ -61,16 +62,19 @@ is_copy(SupportRequestSimplify *request)
 static Oid
 copy_function(FuncExpr *call)
 {
-	int			nargs = list_length(call->args);
-	Oid			first = nargs == 0 ? INTERNALOID :
-		exprType(linitial(call->args));
-	Oid			types[] = {first, INTERNALOID};
+	int			nargs = 0;
+	Oid			types[3];
+	ListCell   *lc;
 
+	Assert(list_length(call->args) < lengthof(types));
+	foreach(lc, call->args)
+		types[nargs++] = exprType(lfirst(lc));
+	types[nargs++] = INTERNALOID;
 	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						   CStringGetDatum(first == INT4OID ?
+						   CStringGetDatum(types[0] == INT4OID ?
 										   "copy_shard_nextval" :
 										   "copy_nextval"),
-						   PointerGetDatum(buildoidvector(types, nargs + 1)),
+						   PointerGetDatum(buildoidvector(types, nargs)),
 						   ObjectIdGetDatum(get_namespace_oid(SF_SCHEMA,
 															  true)));
 }
@@ -93,8 +97,8 @@ runs_the_same(Oid oid, Oid called)
 /*
  * snowflake_copy_support(internal) returns internal
  *
- * Support the planner for snowflake_nextval() without and with a layout, and
- * for snowflake_shard_nextval().
+ * Support the planner for snowflake_nextval() and snowflake_shard_nextval(),
+ * without and with a layout.
  */
 Datum
 snowflake_copy_support(PG_FUNCTION_ARGS)

@@ -69,6 +69,7 @@ typedef struct Source
 	int			shard;			/* or SF_NO_SHARD */
 	int			slot;			/* of the layout; unused for a shard */
 	Right	   *right;			/* of the node; NULL for a shard */
+	const SfLayout *named;		/* for a shard: that of the call, or NULL */
 } Source;
 
 static pg_always_inline bool
@@ -155,12 +156,17 @@ take_apart(const Source *source, uint64 lease)
  * start lies in the lower half, which leaves the upper half for later calls.
  */
 static int64
-sequence_start(const SfLayout *layout)
+sequence_start(const Source *source)
 {
+	const SfLayout *layout = source->layout;
+	uint64		random;
+
 	if (sf_sequence_start == SF_START_ZERO)
 		return 0;
-	return pg_prng_uint64(&pg_global_prng_state) &
-		(layout->sequence_mask >> 1);
+	random = pg_prng_uint64(&pg_global_prng_state);
+	if (source->named != NULL)
+		return random % ((sf_layout_room(layout, source->named) + 1) / 2);
+	return random & (layout->sequence_mask >> 1);
 }
 
 /*
@@ -329,6 +335,7 @@ enter(const Source *source, int64 now)
 {
 	const SfLayout *layout = source->layout;
 	int64		tick;
+	int64		ms;
 
 	if (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 		return false;
@@ -341,7 +348,10 @@ enter(const Source *source, int64 now)
 	tick = (int64) (sf_counter_position(source->counter) >>
 					layout->sequence_bits);
 	tick = Max(tick, sf_layout_ms_to_tick(layout, now));
-	sf_pending_enter_other((uint64) (tick * layout->tick_ms));
+	ms = tick * layout->tick_ms;
+	if (source->named != NULL)
+		ms -= ms % source->named->tick_ms;
+	sf_pending_enter_other((uint64) ms);
 	return true;
 }
 
@@ -368,7 +378,7 @@ take(Source source, int64 want, Oid function)
 			sf_clock_read_anew() : sf_clock_tick_ms();
 
 		if (enter(&source, now) &&
-			try_take(source, want, now, sequence_start(source.layout), &taken))
+			try_take(source, want, now, sequence_start(&source), &taken))
 			break;
 		resolve_obstacle(&source, function, &delay);
 		cleared = true;
@@ -553,6 +563,58 @@ sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
 	range->next = taken.range.first;
 	range->last = taken.range.last;
 	range->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
+}
+
+/*
+ * Take up to "want" IDs of a shard, at least one, of the layout that the call
+ * names.  The shard has one counter for all layouts, so all that closes it,
+ * raises it or covers its positions holds for each of them: see
+ * sf_layout_translate().  Also throws SQLSTATE 58000 (before the layout's
+ * epoch) and 2200H.
+ */
+void
+sf_generator_take_named(SfIdRange *range, uint32 shard, const SfLayout *named,
+						int64 want, Oid function)
+{
+	Source		source = shard_source(shard);
+	const SfLayout *layout = source.layout;
+	int64		room = sf_layout_room(layout, named);
+	int64		taken_now;
+	int64		usable;
+	int64		tick;
+	Taken		taken;
+
+	source.named = named;
+	do
+	{
+		uint64		next = sf_counter_position(source.counter) + 1;
+		int64		left = room - (int64) (next & layout->sequence_mask);
+
+		CHECK_FOR_INTERRUPTS();
+		if (left <= 0)
+		{
+			sf_counter_raise(source.counter, next | layout->sequence_mask);
+			left = room;
+		}
+		taken = take(source, Min(want, left), function);
+		taken_now = taken.range.last - taken.range.first + 1;
+		usable = room - (taken.range.first & (int64) layout->sequence_mask);
+		usable = Max(Min(usable, taken_now), 0);
+		/* what has no room is no ID */
+		sf_stats_add(SF_STAT_SHARD_IDS, (uint64) (usable - taken_now));
+	} while (usable == 0);
+
+	range->layout = named;
+	range->next = (int64) sf_layout_translate(layout, named,
+											  taken.range.first);
+	range->last = range->next + usable - 1;
+	range->maker = (int64) shard << named->field[SF_SHARD].shift;
+	tick = range->last >> named->sequence_bits;
+	if (tick < named->epoch_tick)
+		sf_layout_start_refuse(named);
+	if (tick >= named->end_tick)
+		sf_layout_end_refuse(named, sf_layout_ms_to_tick(named,
+														 sf_clock_wall_ms()));
 }
 
 /*

@@ -27,6 +27,9 @@ extern void sf_generator_take(SfIdRange *range, int slot, int64 want,
 							  Oid function);
 extern void sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
 									Oid function);
+extern void sf_generator_take_named(SfIdRange *range, uint32 shard,
+									const SfLayout *named, int64 want,
+									Oid function);
 extern void sf_generator_probe(int slot, Oid function);
 
 #endif							/* SF_GENERATOR_H */

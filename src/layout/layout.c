@@ -288,3 +288,48 @@ sf_layout_end_of_position(const SfLayout *layout, uint64_t position)
 		return 0;
 	return (tick + 1) * layout->tick_ms;
 }
+
+/*
+ * A counter of one layout can also serve another, the named one: translate
+ * turns each of its positions into one of the named layout.
+ *
+ * Say that u and t are the lengths of a tick in the named layout and in the
+ * counter's, and that a tick of the named layout has n IDs.  At most K = u / t
+ * (rounded up) of the counter's ticks begin within one of its ticks.  Such a
+ * tick begins so many ms after the start of the named layout's tick.  That,
+ * divided by t and rounded down, is its index: below K, and no two have the
+ * same one, since they begin at least t apart.  Each index has room for n / K
+ * (rounded down) sequence numbers, and only positions whose sequence number is
+ * below that room may be used.
+ *
+ * From the translated position follow the tick of the named layout, the index,
+ * and the sequence number, and from these the position.  So no two positions
+ * give the same, and a later one gives a later one.  Where a position without
+ * room is a bound, it becomes the end of its tick's room.
+ */
+
+/* Return the room; 0 if the named layout has too few IDs in a tick. */
+int64_t
+sf_layout_room(const SfLayout *layout, const SfLayout *named)
+{
+	int64_t		ticks = (named->tick_ms + layout->tick_ms - 1) /
+		layout->tick_ms;
+	int64_t		room = (INT64_C(1) << named->sequence_bits) / ticks;
+	int64_t		all = INT64_C(1) << layout->sequence_bits;
+
+	return room < all ? room : all;
+}
+
+uint64_t
+sf_layout_translate(const SfLayout *layout, const SfLayout *named,
+					uint64_t position)
+{
+	int64_t		room = sf_layout_room(layout, named);
+	int64_t		ms = (int64_t) (position >> layout->sequence_bits) *
+		layout->tick_ms;
+	int64_t		index = ms % named->tick_ms / layout->tick_ms;
+	int64_t		sequence = (int64_t) (position & layout->sequence_mask);
+
+	return (uint64_t) (((ms / named->tick_ms) << named->sequence_bits) +
+					   index * room + (sequence < room ? sequence : room));
+}

@@ -149,11 +149,11 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 }
 
 /*
- * Read a layout with which the node makes IDs; "node" is the configured one.
- * The next call overwrites the result.  Throws SQLSTATE 22023.
+ * Read the layout of the IDs that a call makes; "node" and "shard" are the
+ * configured ones.  The next call overwrites the result.  Throws SQLSTATE 22023.
  */
 const SfLayout *
-sf_layout_arg_of_node(const text *t)
+sf_layout_arg_of_ids(const text *t)
 {
 	static SfLayout layout;
 	const SfLayout *named = find_named(t);
@@ -162,6 +162,31 @@ sf_layout_arg_of_node(const text *t)
 		return named;
 	sf_layout_arg_read(&layout, t);
 	return &layout;
+}
+
+/* Read the same for IDs of shards.  Throws SQLSTATE 22023. */
+const SfLayout *
+sf_layout_arg_of_shards(const text *t)
+{
+	const SfLayout *layout = sf_layout_arg_of_ids(t);
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	if (!sf_layout_has(layout, SF_SHARD) || layout->node_bits > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the layout is none for shards"),
+				 errdetail("The layout of the shards' IDs must have the field \"shard\", and none for a node."),
+				 errhint("For IDs of the node, call snowflake_nextval().")));
+	if (sf_layout_room(&sf_shard_layout, layout) > 0)
+		return layout;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("the layout has too few IDs in a tick"),
+			 errdetail("The layout \"%s\" has %d IDs in %d ms, and must have at least one for each tick of snowflake.shard_layout, of %d ms.",
+					   spelled, 1 << layout->sequence_bits, layout->tick_ms,
+					   sf_shard_layout.tick_ms),
+			 errhint("Use a layout with a longer sequence or a shorter tick.")));
 }
 
 const SfLayout *
@@ -429,4 +454,22 @@ sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
 				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
 	sf_require_shard(shard);
 	return shard;
+}
+
+/* Throw SQLSTATE 22023 if a shard does not fit the layout that is named. */
+void
+sf_layout_arg_require_room(const SfLayout *layout, uint32 shard)
+{
+	uint8		width = layout->field[SF_SHARD].width;
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	if (((uint64) shard >> width) == 0)
+		return;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("shard %u does not fit the layout \"%s\"", shard, spelled),
+			 errdetail("The layout has room for shards 0 to %u.",
+					   (1U << width) - 1),
+			 errhint("Name a layout with more bits for the shard.")));
 }

@@ -61,56 +61,86 @@ read_default(Oid relation, AttrNumber number)
 	return expression;
 }
 
+/* Return an argument of a call, or NULL. */
+static Node *
+argument_of(const FuncExpr *call, int number)
+{
+	ListCell   *lc;
+
+	foreach(lc, call->args)
+	{
+		Node	   *argument = lfirst(lc);
+
+		if (IsA(argument, NamedArgExpr))
+		{
+			if (((NamedArgExpr *) argument)->argnumber == number)
+				return (Node *) ((NamedArgExpr *) argument)->arg;
+		}
+		else if (foreach_current_index(lc) == number)
+			return argument;
+	}
+	return NULL;
+}
+
+/* Read the layout of a call's IDs. */
+static void
+read_call(SfKeyLayout *key, const FuncExpr *call)
+{
+	const SfLayout *configured = key->is_shard ?
+		&sf_shard_layout : &sf_node_layout;
+	Const	   *name = (Const *) argument_of(call, key->is_shard ? 1 : 0);
+
+	key->layout = *configured;
+	if (name == NULL)
+		return;
+	if (!IsA(name, Const) || name->constisnull || name->consttype != TEXTOID)
+	{
+		key->is_hidden = true;
+		return;
+	}
+	key->name = TextDatumGetCString(name->constvalue);
+	if (sf_layout_arg_parse(&key->layout, DatumGetTextPP(name->constvalue)))
+		return;
+	key->is_hidden = strcmp(key->name, key->is_shard ? "shard" : "node") != 0;
+	key->layout = *configured;
+	key->name = NULL;
+}
+
 typedef struct Search
 {
 	Oid			extension;
-	FuncExpr   *call;			/* the first one of a function of ours */
-	bool		is_shard;
+	SfKeyLayout *key;
+	bool		found;
 } Search;
 
+/* Read all calls of our functions: two layouts are as none. */
 static bool
-find_call(Node *node, void *arg)
+find_calls(Node *node, void *arg)
 {
 	Search	   *search = arg;
+	SfKeyLayout key = {0};
 	char	   *name = NULL;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr))
 		name = get_func_name(((FuncExpr *) node)->funcid);
-	search->is_shard = name != NULL &&
+	key.is_shard = name != NULL &&
 		strcmp(name, "snowflake_shard_nextval") == 0;
 	if (name != NULL &&
-		(search->is_shard || strcmp(name, "snowflake_nextval") == 0) &&
+		(key.is_shard || strcmp(name, "snowflake_nextval") == 0) &&
 		getExtensionOfObject(ProcedureRelationId,
 							 ((FuncExpr *) node)->funcid) == search->extension)
 	{
-		search->call = (FuncExpr *) node;
-		return true;
+		read_call(&key, (FuncExpr *) node);
+		if (!search->found)
+			*search->key = key;
+		else if (key.is_hidden || key.is_shard != search->key->is_shard ||
+				 !sf_layout_is_same(&key.layout, &search->key->layout))
+			search->key->is_hidden = true;
+		search->found = true;
 	}
-	return expression_tree_walker(node, find_call, arg);
-}
-
-/* Read the layout that snowflake_nextval(layout) names. */
-static bool
-read_name(SfKeyLayout *key, Node *argument)
-{
-	Const	   *name;
-
-	if (IsA(argument, NamedArgExpr))
-		argument = (Node *) ((NamedArgExpr *) argument)->arg;
-	name = (Const *) argument;
-	if (!IsA(argument, Const) || name->constisnull ||
-		name->consttype != TEXTOID)
-		return false;
-	key->name = TextDatumGetCString(name->constvalue);
-	if (sf_layout_arg_parse(&key->layout, DatumGetTextPP(name->constvalue)))
-		return true;
-	if (strcmp(key->name, "node") != 0)
-		return false;
-	key->name = NULL;
-	key->layout = sf_node_layout;
-	return true;
+	return expression_tree_walker(node, find_calls, arg);
 }
 
 /*
@@ -123,21 +153,15 @@ sf_key_layout_find(SfKeyLayout *key, Oid function, Oid relation,
 				   AttrNumber number)
 {
 	Search		search = {
-		.extension = getExtensionOfObject(ProcedureRelationId, function)
+		.extension = getExtensionOfObject(ProcedureRelationId, function),
+		.key = key
 	};
 
 	memset(key, 0, sizeof(*key));
-	if (!OidIsValid(search.extension) ||
-		!find_call(read_default(relation, number), &search))
+	if (!OidIsValid(search.extension))
 		return false;
-	key->is_shard = search.is_shard;
-	if (!key->is_shard && search.call->args != NIL)
-	{
-		key->is_hidden = !read_name(key, linitial(search.call->args));
-		return !key->is_hidden;
-	}
-	key->layout = key->is_shard ? sf_shard_layout : sf_node_layout;
-	return true;
+	(void) find_calls(read_default(relation, number), &search);
+	return search.found && !key->is_hidden;
 }
 
 /* Throw SQLSTATE 22023 if the default has a layout that cannot be told. */
@@ -149,24 +173,14 @@ sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("could not determine the layout of the IDs of \"%s\"",
 						get_rel_name(relation)),
-				 errdetail("The default of the column does not name a layout by a literal."),
+				 errdetail("The default of the column does not name one layout by a literal."),
 				 errhint("Name it, as in: ALTER TABLE ... SET DEFAULT snowflake_nextval('javascript'); Functions for partitions also take it as their argument \"layout\".")));
 }
 
-/*
- * Return true if a column of this database has a default that names this
- * layout.  "function" is a function of this extension.
- */
-bool
-sf_key_layout_is_used(const SfLayout *layout, Oid function)
+/* Return true if a column has a default that calls this, with this layout. */
+static bool
+is_named_in(Oid called, const SfLayout *layout, Oid function)
 {
-	Oid			types[] = {TEXTOID};
-	Oid			schema = get_func_namespace(function);
-	oidvector  *vector = buildoidvector(types, 1);
-	Oid			called = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-										 CStringGetDatum("snowflake_nextval"),
-										 PointerGetDatum(vector),
-										 ObjectIdGetDatum(schema));
 	Relation	catalog = table_open(DependRelationId, AccessShareLock);
 	ScanKeyData key[2];
 	SysScanDesc scan;
@@ -195,4 +209,27 @@ sf_key_layout_is_used(const SfLayout *layout, Oid function)
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return is_used;
+}
+
+/*
+ * Return true if a column of this database has a default that names this
+ * layout.  "function" is a function of this extension.
+ */
+bool
+sf_key_layout_is_used(const SfLayout *layout, Oid function)
+{
+	bool		is_shard = sf_layout_has(layout, SF_SHARD);
+	Oid			of_node[] = {TEXTOID};
+	Oid			of_shard[] = {INT4OID, TEXTOID};
+	oidvector  *types = is_shard ?
+		buildoidvector(of_shard, lengthof(of_shard)) :
+		buildoidvector(of_node, lengthof(of_node));
+	Oid			schema = get_func_namespace(function);
+	Oid			called = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+										 CStringGetDatum(is_shard ? "snowflake_shard_nextval" :
+														 "snowflake_nextval"),
+										 PointerGetDatum(types),
+										 ObjectIdGetDatum(schema));
+
+	return is_named_in(called, layout, function);
 }

@@ -16,7 +16,7 @@ typedef struct SfKeyLayout
 	SfLayout	layout;			/* unset without shared memory, unless it has
 								 * a name */
 	bool		is_shard;
-	bool		is_hidden;		/* the default names no literal */
+	bool		is_hidden;		/* no literal, or two layouts */
 	const char *name;			/* as in the default; NULL: configured */
 } SfKeyLayout;
 

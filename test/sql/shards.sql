@@ -97,3 +97,81 @@ DROP TABLE p;
 -- without the layout, the error names it
 SELECT created_at > now() + interval '10 years' AS future FROM snowflake_decode(3537234219480645632);
 SELECT count(created_at) FROM (SELECT (snowflake_decode(id)).created_at FROM (VALUES (3537234219480645632), (3537234219480645633)) v (id)) d;
+
+-- in a layout that the call names: what the IDs say
+\set a 'timestamp:41 shard:13 sequence:9 epoch:2024-01-01'
+\set b 'timestamp:39 sequence:8 shard:16 tick:10ms epoch:2014-09-01'
+\set c 'timestamp:31 shard:14 sequence:16 tick:1000ms epoch:2020-01-01'
+SELECT layout, shard_id, node_id, created_at BETWEEN now() - interval '2 s' AND clock_timestamp() + interval '2 s' AS is_new
+FROM (VALUES ('instagram'), (:'a'), (:'b'), (:'c'), ('timestamp:40 sequence:11 shard:13 epoch:2024-01-01')) AS l (layout),
+	snowflake_decode(snowflake_shard_nextval(5000, layout), layout);
+-- one position for all layouts of a shard: in each, no two IDs are equal, and they ascend
+CREATE TEMPORARY TABLE made (n serial, which int, id bigint);
+SELECT shard_ids AS before FROM pg_stat_snowflake \gset
+INSERT INTO made (which, id) SELECT g % 5, CASE g % 5
+	WHEN 0 THEN snowflake_shard_nextval(7)
+	WHEN 1 THEN snowflake_shard_nextval(7, 'shard')
+	WHEN 2 THEN snowflake_shard_nextval(7, :'a')
+	WHEN 3 THEN snowflake_shard_nextval(7, :'b')
+	ELSE snowflake_shard_nextval(7, :'c') END
+FROM generate_series(1, 4000) AS g;
+SELECT greatest(which, 1) AS which, count(DISTINCT id), bool_and(id > before) AS ascends
+FROM (SELECT n, which, id, lag(id, 1, 0::bigint) OVER (PARTITION BY greatest(which, 1) ORDER BY n) AS before FROM made) AS m
+GROUP BY 1 ORDER BY 1;
+-- batches
+INSERT INTO made (which, id) SELECT 2, id FROM snowflake_shard_nextval_batch(7, 3000, :'a') AS id;
+SELECT max(id) = snowflake_currval() AS current, count(DISTINCT id) FROM made WHERE which = 2;
+SELECT count(DISTINCT id), min(snowflake_shard(id, :'b')), max(snowflake_shard(id, :'b')) FROM snowflake_shard_nextval_batch(8, 300, :'b') AS id;
+SELECT count(DISTINCT id) FROM snowflake_shard_nextval_batch(8, 100, 'instagram') AS id;
+SELECT shard_ids - :before AS counted FROM pg_stat_snowflake;
+-- a default says what the keys are; COPY inserts many rows at a time
+CREATE TABLE photos (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(7, 'timestamp:41 shard:13 sequence:9 epoch:2024-01-01'), name text);
+INSERT INTO photos (name) VALUES ('a'), ('b');
+COPY photos (name) FROM stdin;
+c
+d
+\.
+ALTER TABLE photos ADD COLUMN other bigint DEFAULT snowflake_shard_nextval(layout => 'timestamp:39 sequence:8 shard:16 tick:10ms epoch:2014-09-01', shard => 7);
+SELECT count(DISTINCT id), count(DISTINCT other), bool_and(snowflake_shard(id, :'a') = 7), bool_and(snowflake_shard(other, :'b') = 7) FROM photos;
+DROP TABLE photos;
+CREATE TABLE by_time (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(layout => 'timestamp:41 shard:13 sequence:9 epoch:2024-01-01', shard => 7)) PARTITION BY RANGE (id);
+SELECT snowflake_create_partitions('by_time', '1 year', '2027-01-01', '2028-01-01');
+SELECT from_time, from_id = snowflake_min_id(from_time, :'a') AS as_named FROM snowflake_partitions('by_time');
+-- two layouts are none that could be told
+ALTER TABLE by_time ALTER id SET DEFAULT CASE WHEN random() < 2 THEN snowflake_shard_nextval(7, 'instagram') ELSE snowflake_shard_nextval(7, 'timestamp:41 shard:13 sequence:9 epoch:2024-01-01') END;
+SELECT * FROM snowflake_partitions('by_time');
+DROP TABLE by_time;
+-- feeds
+BEGIN;
+SELECT snowflake_shard_nextval(5000, :'c') >= snowflake_shard_horizon(5000, :'c') AS held;
+SELECT lowest_time <= snowflake_timestamp(snowflake_currval(), :'c') AS shard
+FROM snowflake_horizon_holders WHERE pid = pg_backend_pid();
+COMMIT;
+SELECT snowflake_currval() < snowflake_shard_horizon(5000, :'c') AS delivered;
+SELECT snowflake_shard_horizon(5000, 'shard') = snowflake_shard_horizon(5000) AS same;
+-- what cannot be
+SELECT snowflake_shard_nextval(7, NULL);
+SELECT snowflake_shard_nextval(NULL, 'instagram');
+SELECT snowflake_shard_nextval(7, '');
+SELECT snowflake_shard_nextval(7, 'wordpress');
+SELECT snowflake_shard_nextval(7, 'snowflake');
+SELECT snowflake_shard_nextval(7, 'node');
+SELECT snowflake_shard_nextval(7, 'timestamp:41 node:5 shard:8 sequence:9');
+SELECT snowflake_shard_nextval(4096, :'a');
+SELECT snowflake_shard_nextval(8192, 'timestamp:40 shard:14 sequence:9');
+SELECT snowflake_shard_nextval(5000, 'timestamp:41 shard:12 sequence:9');
+SELECT snowflake_shard_nextval(7, 'timestamp:41 shard:12');
+SELECT snowflake_shard_nextval(7, 'timestamp:30 shard:13 sequence:4 tick:1000ms');
+SELECT snowflake_shard_nextval(7, 'timestamp:31 shard:13 sequence:10 epoch:1990-01-01');
+SELECT snowflake_shard_nextval(7, 'timestamp:41 shard:13 sequence:10 epoch:2190-01-01');
+SELECT snowflake_shard_nextval_batch(7, 10, NULL);
+SELECT snowflake_shard_nextval_batch(7, 10, 'discord');
+SELECT snowflake_shard_nextval_batch(7, 0, :'a');
+SELECT snowflake_shard_nextval_batch(7, NULL, :'a');
+SELECT snowflake_shard_horizon(7, NULL);
+SELECT snowflake_shard_horizon(7, 'javascript');
+SELECT snowflake_shard_horizon(5000, 'timestamp:41 shard:12 sequence:9');
+SELECT count(DISTINCT snowflake_shard_nextval(7, layout)) FROM (SELECT format('timestamp:41 shard:13 sequence:9 epoch:%s-01-01', g) AS layout FROM generate_series(2000, 2023) g) l;
+BEGIN READ ONLY;
+SELECT snowflake_shard_nextval(7, :'a');
+ROLLBACK;

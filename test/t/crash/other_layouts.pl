@@ -15,7 +15,9 @@ use LeaseTest;
 use SnowflakeTest;
 
 my $next = q{SELECT snowflake_nextval('javascript')};
-my $node = new_server('main', 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',
+my $of_shard = 'timestamp:39 sequence:8 shard:16 tick:10ms epoch:2014-09-01';
+my $shard_next = "SELECT snowflake_shard_nextval(5, '$of_shard')";
+my $node = new_server('main', "snowflake.shards = '5'", 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',
 	'snowflake.max_clock_wait = 60s', 'snowflake.max_clock_drift = 1s', 'restart_after_crash = off',
 	'autovacuum = off');
 my $offset = 0;
@@ -30,6 +32,14 @@ sub run_ahead
 	my ($server) = @_;
 
 	return query($server, q{SELECT max(id) FROM snowflake_nextval_batch(31000, 'javascript') AS id});
+}
+
+# The same for the shard.
+sub shard_runs_ahead
+{
+	my ($server) = @_;
+
+	return query($server, "SELECT max(id) FROM snowflake_shard_nextval_batch(5, 24000, '$of_shard') AS id");
 }
 
 # Start again with a clock that is earlier by a second.
@@ -84,17 +94,24 @@ sub thaw
 # snowflake_ready() loads the mark, and does not wait for the clock to reach it.
 
 my $last = run_ahead($node);
+my $last_of_shard = shard_runs_ahead($node);
 lose_power($node);
 start_earlier();
 query($node, 'SELECT snowflake_ready()');
 my $id = query($node, $next);
 cmp_ok($id, '>', $last, 'power lost, the mark loaded before the layout is named: above all before');
+cmp_ok(query($node, $shard_next), '>', $last_of_shard, '... and those of a shard');
 
 $last = run_ahead($node);
 $node->stop('immediate');
 start_earlier();
 $id = query($node, $next);
 cmp_ok($id, '>', $last, 'an immediate stop, by the shutdown file: above all before');
+
+$last_of_shard = shard_runs_ahead($node);
+$node->stop('immediate');
+start_earlier();
+cmp_ok(query($node, $shard_next), '>', $last_of_shard, '... and those of a shard');
 
 # ---- a slot is taken while the mark is loaded ----
 
@@ -103,10 +120,13 @@ $last = run_ahead($node);
 lose_power($node);
 start_earlier();
 query($node, 'SELECT snowflake_ready()');
+my $late = freeze('before-swap', $shard_next);
+my @meanwhile = map { query($node, $shard_next) } 1 .. 3;
 my $frozen = freeze('layout-taken', $next);
 $id = query($node, $next);
 cmp_ok($id, '>', $last, 'a slot that another session has just taken: above all before');
 cmp_ok(thaw($frozen), '>', $id, '... and that session goes on above');
+cmp_ok(thaw($late), '>', $meanwhile[-1], 'a session that is late to swap gets an ID of the shard above the others');
 
 # a mark that is loaded raises the counters in use
 query($node, 'CREATE DATABASE two');
@@ -156,6 +176,14 @@ $node->stop('immediate', fail_ok => 1);
 start_earlier();
 cmp_ok(query($node, $next), '>', $last, 'killed with a slot taken: above all before');
 
+# ---- a shard's sequence that begins at random ----
+
+$node->append_conf('postgresql.conf', "snowflake.sequence_start = random\nsnowflake.max_clock_drift = 0");
+$node->restart;
+check_ids('a random start, and a part of each tick',
+	[ split /\n/, query($node, "$shard_next FROM generate_series(1, 300)") ]);
+$node->append_conf('postgresql.conf', 'snowflake.sequence_start = zero');
+
 # ---- long ticks ----
 
 # the mark reaches the end of a tick that is longer than the reserve
@@ -174,7 +202,7 @@ my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
 my ($registry) = new_registry($layout);
 grant_registry();
 query($registry, "SELECT snowflake_registry.init('$layout')");
-my @settings = ("snowflake.node_id = '1'", 'snowflake.max_clock_drift = 1s', 'snowflake.lease_reserve = 8s');
+my @settings = ("snowflake.node_id = '1'", "snowflake.shards = '5'", 'snowflake.max_clock_drift = 1s', 'snowflake.lease_reserve = 8s');
 my $holder = start_holder('holder', @settings);
 wait_for_lease($holder, "state = 'held'");
 
@@ -202,10 +230,12 @@ my $heir = new_holder('heir', @settings);
 start_with_clock($heir, '-3');
 query($heir, 'CREATE EXTENSION snowflake');
 $last = run_ahead($holder);
+$last_of_shard = shard_runs_ahead($holder);
 $holder->stop;
 wait_for_lease($heir, "state = 'held'");
 cmp_ok(query($heir, $next), '>', $last,
 	'a lease that is given back: the next holder begins above the IDs of every layout');
+cmp_ok(query($heir, $shard_next), '>', $last_of_shard, '... also of a shard');
 
 # no tick goes beyond the end of the lease
 query($heir, 'ALTER SYSTEM SET snowflake.lease_wait = 0');
