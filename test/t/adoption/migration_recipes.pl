@@ -105,6 +105,30 @@ refused($node, $advance =~ s/\d+/NULL/r, '22004', qr/largest ID of an empty tabl
 	'an empty table has no largest ID, and that is said');
 $node->stop;
 
+# ---- Discord ----
+
+my ($discord) = recipes("From Discord's layout");
+$node->append_conf('postgresql.conf', "snowflake.node_id = '32'");
+$node->start;
+# worker 1, process 0
+fill($node, 'messages', q{snowflake_nextval('discord')}, '1420070400000', 22,
+	'(1 << 17) | (0 << 12) | 4000');
+# the example of Discord's documentation
+query($node, q{UPDATE messages SET id = 175928847299117063 WHERE id = (SELECT min(id) FROM messages)});
+my ($first) = query($node, "SET timezone = 'UTC'; $discord") =~ /^(175928847299117063\|.*)$/m;
+is($first, '175928847299117063|2016-04-30 11:18:25.796+00', 'Discord: an ID says when it was made');
+continues($node, 'messages', 'Discord: goes on above');
+is(query($node, q{SELECT DISTINCT worker_id, process_id, node_id FROM messages, snowflake_decode(id, 'discord')}),
+	'1|0|32', 'Discord: old and new say the same of their node');
+is(query($node, q{SELECT count(*) FROM messages WHERE item = 'new' AND abs(extract(epoch FROM snowflake_timestamp(id, 'discord') - now())) < 60}),
+	'100', 'Discord: and new ones when they were made');
+query($node, q{CREATE TABLE channels (id bigint PRIMARY KEY DEFAULT snowflake_nextval('discord'), item text);
+	INSERT INTO channels VALUES (175928847299117063, 'old')});
+query($node, q{INSERT INTO channels (item) VALUES ('new')});
+is(query($node, q{SELECT string_agg(item, ' ' ORDER BY id) FROM channels}), 'old new',
+	'Discord: where the clocks agree, the default alone is enough');
+$node->stop;
+
 # ---- Mastodon ----
 
 my ($mastodon) = recipes("From Mastodon's function");
