@@ -772,7 +772,7 @@ DECLARE
 	kind text := CASE WHEN node IS NULL THEN 'shard_' ELSE '' END;
 	shard text := CASE WHEN node IS NULL THEN 'shard integer' END;
 	maker_layout text := CASE WHEN node IS NULL THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
-	named text := format('@extschema@.snowflake_portable_named(layout, %s, %L)', f.tick_ms, node IS NULL);
+	named text := format('@extschema@.snowflake_portable_named(layout, %s, %s)', f.tick_ms, (node IS NULL)::text);
 	maker text := CASE WHEN node IS NULL THEN format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6])
 		ELSE @extschema@.snowflake_portable_place_node(node::bigint, f)::text END;
 	-- IDs of the configured layout, and IDs of "f", a layout that the caller has named
