@@ -150,7 +150,8 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 
 /*
  * Read the layout of the IDs that a call makes; "node" and "shard" are the
- * configured ones.  The next call overwrites the result.  Throws SQLSTATE 22023.
+ * configured ones.  The next call overwrites the result.  Throws SQLSTATE
+ * 22023.
  */
 const SfLayout *
 sf_layout_arg_of_ids(const text *t)
