@@ -21,6 +21,7 @@
 #include "query/planner_hook.h"
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
+#include "runtime/made.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/ipc.h"
@@ -63,6 +64,7 @@ create_shared_memory(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	sf_shmem_create(&size);
+	sf_made_find_hook();
 	if (IsUnderPostmaster)
 		return;
 	sf_layout_slots_begin();

@@ -15,6 +15,7 @@
 #include "miscadmin.h"
 #include "query/layout_arg.h"
 #include "runtime/counts.h"
+#include "runtime/made.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
@@ -22,9 +23,8 @@
 /* The largest batch of one call. */
 #define MAX_BATCH	10000000
 
-/* The result of snowflake_currval(). */
+/* snowflake_currval() has a result, which is sf_made_last_id. */
 static bool have_last_id = false;
-static int64 last_id;
 
 SF_FUNCTION(snowflake_next_id);
 SF_FUNCTION(snowflake_nextval_layout);
@@ -39,7 +39,7 @@ SF_FUNCTION(snowflake_last_id);
 static inline int64
 remember(int64 id)
 {
-	last_id = id;
+	sf_made_last_id = id;
 	have_last_id = true;
 	return id;
 }
@@ -406,5 +406,5 @@ snowflake_last_id(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake_currval is not yet defined in this session"),
 				 errhint("Call snowflake_nextval() first, or use INSERT ... RETURNING.")));
-	PG_RETURN_INT64(last_id);
+	PG_RETURN_INT64(sf_made_last_id);
 }

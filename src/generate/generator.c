@@ -48,6 +48,7 @@
 #include "runtime/counter.h"
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
+#include "runtime/made.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
@@ -112,6 +113,7 @@ typedef struct Other
 	SfLayout	layout;
 	Right		right;
 	bool		known;
+	char		text[SF_LAYOUT_TEXT_SIZE];	/* for sf_made_hook */
 } Other;
 
 static Other *others = NULL;
@@ -356,6 +358,29 @@ enter(const Source *source, int64 now)
 }
 
 /*
+ * Note what was taken, for sf_made_hook.  The usual path of the node notes
+ * nothing: the last ID of the session is also the node's last one, until
+ * another source makes an ID.  The next call for the node then comes here.
+ */
+static void
+note(const Source *source, const SfPositionRange *range)
+{
+	const SfLayout *layout = source->layout;
+	int64		maker = is_node(source) ? source->right->node :
+		(int64) source->shard << layout->field[SF_SHARD].shift;
+	SfMade		made = {
+		.slot = source->slot, .shard = source->shard,
+		.layout = source->slot == 0 ? NULL : others[source->slot].text,
+		.first = sf_layout_compose(layout, range->first) | maker,
+		.last = sf_layout_compose(layout, range->last) | maker,
+		.count = range->last - range->first + 1
+	};
+
+	sf_made_note(&made);
+	sf_pending_quick = is_configured(source);
+}
+
+/*
  * Take up to "want" positions, at least one, removing all obstacles.  A
  * transaction's first call comes here.
  */
@@ -385,6 +410,8 @@ take(Source source, int64 want, Oid function)
 		if (!is_node(&source))	/* a reload may have removed it */
 			sf_require_shard(source.shard);
 	}
+	if (unlikely(sf_made_hook != NULL))
+		note(&source, &taken.range);
 	if (taken.half_used)
 		sf_mark_extend_early();
 	if (cleared)
@@ -461,7 +488,7 @@ sf_generator_next_node(Oid function)
 	int64		id;
 
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
-		unlikely(!sf_pending_entered) ||
+		unlikely(!sf_pending_quick) ||
 		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
 		return next_node_slowly(function);
 	id = sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
@@ -501,6 +528,8 @@ sf_generator_slot_of(const SfLayout *layout)
 										sf_shmem->nlayouts * sizeof(Other));
 	others[slot].layout = *layout;
 	others[slot].known = true;
+	if (sf_made_hook != NULL)
+		sf_layout_print(layout, others[slot].text, sizeof(others[slot].text));
 	return slot;
 }
 
@@ -520,6 +549,7 @@ sf_generator_next(int slot, Oid function)
 	source = slot_source(slot);
 	now = sf_clock_tick_ms();
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
+		unlikely(sf_made_hook != NULL) ||
 		unlikely(!sf_pending_entered && sf_pending_other_ms == SF_NONE) ||
 		unlikely(!enter(&source, now)) ||
 		unlikely(!try_take(source, 1, now, 0, &taken)))

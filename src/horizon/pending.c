@@ -31,6 +31,7 @@
 #define LOOK_EVERY	(SF_PENDING_RANGES / 2)
 
 bool		sf_pending_entered = false;
+bool		sf_pending_quick = false;
 uint64		sf_pending_other_ms = SF_NONE;
 
 static SfPending *my_pending = NULL;	/* set by this process's first ID */
@@ -90,6 +91,7 @@ sf_pending_enter_node(void)
 	enter();
 	pg_atomic_write_u64(&my_pending->node,
 						sf_counter_position(sf_layout_slot_counter(0)));
+	sf_pending_quick = true;
 	sf_pending_entered = true;	/* the swap is a full barrier */
 }
 
@@ -236,6 +238,7 @@ leave(void)
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_pending->node, SF_NONE);
 	pg_atomic_write_u64(&my_pending->other_ms, SF_NONE);
+	sf_pending_quick = false;
 	sf_pending_entered = false;
 	sf_pending_other_ms = SF_NONE;
 }

@@ -19,6 +19,12 @@
 extern bool sf_pending_entered;
 extern uint64 sf_pending_other_ms;
 
+/*
+ * It has written the node's low-water mark, and the next ID of the node may
+ * take the usual path.  Only sf_made_hook makes a difference.
+ */
+extern bool sf_pending_quick;
+
 extern void sf_pending_register(void);
 extern void sf_pending_require_leader(void);
 extern void sf_pending_enter_node(void);
