@@ -5,8 +5,9 @@
 #	make -f ../Makefile		from an empty directory: built there, with the
 #					sources as they are (they may not be built themselves)
 
-# The second one is the registry in PostgreSQL, in a database of its own.
-EXTENSION = snowflake snowflake_registry
+# The second one is the registry in PostgreSQL, in a database of its own; the
+# third one records who made which IDs.
+EXTENSION = snowflake snowflake_registry snowflake_audit
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 
 MODULE_big = snowflake
@@ -74,8 +75,9 @@ $(EMBEDDED): %.inc: % sql/embed.sed
 $(DATA_built): sql/pgedge.sql
 	cp $< $@
 
-# The libraries of registries, each of those that have what they need here.
-# They are no part of any plan, so nothing of them is compiled for JIT.
+# Libraries of their own: the audit, and those of registries, each of those that
+# have what they need here.  They are no part of any plan, so nothing of them is
+# compiled for JIT.
 LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
 	$(includedir)/libpq-fe.h \
 	$(shell pkg-config --variable=includedir libpq 2>/dev/null)/libpq-fe.h)))
@@ -90,24 +92,25 @@ HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) 
 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
-RECURSE = +$(if $(ELSEWHERE),mkdir -p registry/$* && )$(MAKE) -C registry/$* \
+LIBRARIES = audit $(REGISTRIES:%=registry/%)
+RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) -C $* \
 	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
-	$(if $(ELSEWHERE),-f "$(SOURCES)/registry/$*/Makefile" VPATH="$(SOURCES)/registry/$*")
+	$(if $(ELSEWHERE),-f "$(SOURCES)/$*/Makefile" VPATH="$(SOURCES)/$*")
 
-all: $(REGISTRIES:%=all-%)
-install: $(REGISTRIES:%=install-%)
-uninstall: $(REGISTRIES:%=uninstall-%)
-clean: $(REGISTRIES:%=clean-%)
+all: $(LIBRARIES:%=all-%)
+install: $(LIBRARIES:%=install-%)
+uninstall: $(LIBRARIES:%=uninstall-%)
+clean: $(LIBRARIES:%=clean-%)
 
-$(REGISTRIES:%=all-%): all-%:
+$(LIBRARIES:%=all-%): all-%:
 	$(RECURSE) all
-$(REGISTRIES:%=install-%): install-%:
+$(LIBRARIES:%=install-%): install-%:
 	$(RECURSE) install
-$(REGISTRIES:%=uninstall-%): uninstall-%:
+$(LIBRARIES:%=uninstall-%): uninstall-%:
 	$(RECURSE) uninstall
-$(REGISTRIES:%=clean-%): clean-%:
+$(LIBRARIES:%=clean-%): clean-%:
 	$(RECURSE) clean
-.PHONY: $(foreach r,$(REGISTRIES),all-$(r) install-$(r) uninstall-$(r) clean-$(r))
+.PHONY: $(foreach l,$(LIBRARIES),all-$(l) install-$(l) uninstall-$(l) clean-$(l))
 
 # ---- tests, and what else there is: "make help" lists it ----
 

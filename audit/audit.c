@@ -1,0 +1,222 @@
+/*-------------------------------------------------------------------------
+ *
+ * audit.c
+ *	  Library load, settings and SQL functions of snowflake_audit.
+ *
+ * The library records, for each transaction that makes IDs, which role,
+ * application and client it was.  snowflake calls it at the transaction's end
+ * (src/runtime/made.h); ring.c keeps the record until worker.c writes it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "ring.h"
+
+#include "fmgr.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/inet.h"
+#include "utils/timestamp.h"
+#include "utils/tuplestore.h"
+#include "utils/varlena.h"
+
+#define PENDING_COLUMNS	14
+#define STATUS_COLUMNS	6
+
+/* Each database costs a worker and a ring. */
+#define MAX_DATABASES	64
+
+PG_MODULE_MAGIC;
+
+extern PGDLLEXPORT void _PG_init(void);
+
+SF_FUNCTION(snowflake_audit_pending);
+SF_FUNCTION(snowflake_audit_status);
+
+char	   *sf_audit_databases;
+int			sf_audit_ring_size;
+int			sf_audit_keep;
+
+/* ---- SQL functions ---- */
+
+static Datum
+text_or_null(const char *text, bool *isnull)
+{
+	*isnull = text[0] == '\0';
+	return *isnull ? (Datum) 0 : CStringGetTextDatum(text);
+}
+
+static Datum
+address_or_null(const char *address, bool *isnull)
+{
+	*isnull = address[0] == '\0';
+	return *isnull ? (Datum) 0 :
+		DirectFunctionCall1(inet_in, CStringGetDatum(address));
+}
+
+static void
+put_record(ReturnSetInfo *result, SfRing *ring, uint64 position,
+		   const SfRecord *record)
+{
+	Datum		values[PENDING_COLUMNS];
+	bool		nulls[PENDING_COLUMNS] = {0};
+	int			n = 0;
+
+	values[n++] = Int64GetDatum((int64) position);
+	values[n++] = Int64GetDatum((int64) record->dropped);
+	values[n++] = TimestampTzGetDatum(record->ended_at);
+	nulls[n] = record->event == XACT_EVENT_PREPARE;
+	values[n++] = BoolGetDatum(record->event == XACT_EVENT_COMMIT);
+	values[n++] = ObjectIdGetDatum(record->role);
+	values[n++] = CStringGetTextDatum(record->application_name);
+	values[n] = address_or_null(record->client_addr, &nulls[n]);
+	n++;
+	values[n++] = Int32GetDatum(record->pid);
+	nulls[n] = record->xid == 0;
+	values[n++] = UInt64GetDatum(record->xid);
+	values[n] = text_or_null(record->made.slot == 0 ? "" :
+							 ring->layout[record->made.slot], &nulls[n]);
+	n++;
+	nulls[n] = record->made.shard == SF_NO_SHARD;
+	values[n++] = Int32GetDatum(record->made.shard);
+	values[n++] = Int64GetDatum(record->made.first);
+	values[n++] = Int64GetDatum(record->made.last);
+	values[n++] = Int64GetDatum((int64) record->made.count);
+	Assert(n == PENDING_COLUMNS);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_audit_pending(start bigint, until bigint) returns rows: the
+ * records of this database from one position up to another one, exclusive,
+ * that are not in the log yet
+ */
+Datum
+snowflake_audit_pending(PG_FUNCTION_ARGS)
+{
+	uint64		position = (uint64) Max(PG_GETARG_INT64(0), 0);
+	uint64		until = (uint64) Max(PG_GETARG_INT64(1), 0);
+	SfRing	   *ring = sf_ring_of_database();
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (ring == NULL)
+		return (Datum) 0;
+	position = Max(position, sf_ring_tail(ring));
+	until = Min(until, pg_atomic_read_u64(&ring->head));
+	for (; position < until; position++)
+	{
+		const SfRecord *shared = sf_ring_read(ring, position);
+		SfRecord	record;
+
+		CHECK_FOR_INTERRUPTS();
+		if (shared == NULL)
+			continue;
+		record = *shared;
+		if (sf_ring_read(ring, position) != NULL &&
+			record.database == MyDatabaseId)
+			put_record((ReturnSetInfo *) fcinfo->resultinfo, ring, position,
+					   &record);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * snowflake_audit_status() returns rows: each audited database, and how its
+ * ring is doing
+ */
+Datum
+snowflake_audit_status(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < sf_ring_count; i++)
+	{
+		SfRing	   *ring = sf_ring_get(i);
+		uint64		tail = sf_ring_tail(ring);
+		uint64		head = pg_atomic_read_u64(&ring->head);
+		uint32		pid = pg_atomic_read_u32(&ring->pid);
+		Datum		values[STATUS_COLUMNS] = {
+			NameGetDatum(&ring->name), Int32GetDatum((int32) pid),
+			Int64GetDatum((int64) tail), Int64GetDatum((int64) (head - tail)),
+			Int32GetDatum(sf_audit_ring_size),
+			Int64GetDatum((int64) pg_atomic_read_u64(&ring->dropped_ever))
+		};
+		bool		nulls[STATUS_COLUMNS] = {false, pid == 0};
+
+		tuplestore_putvalues(result->setResult, result->setDesc, values,
+							 nulls);
+	}
+	return (Datum) 0;
+}
+
+/* ---- settings ---- */
+
+/* Return the databases of the setting, or NIL with *valid = false. */
+static List *
+split_databases(const char *setting, bool *valid)
+{
+	List	   *databases = NIL;
+
+	*valid = SplitGUCList(pstrdup(setting), ',', &databases) &&
+		list_length(databases) <= MAX_DATABASES;
+	return *valid ? databases : NIL;
+}
+
+static bool
+check_databases(char **newval, void **extra, GucSource source)
+{
+	bool		valid;
+	List	   *databases = split_databases(*newval, &valid);
+
+	if (!valid)
+		GUC_check_errdetail("It must be a list of at most %d names of databases, separated by commas.",
+							MAX_DATABASES);
+	list_free(databases);
+	return valid;
+}
+
+static void
+define_settings(void)
+{
+	DefineCustomStringVariable("snowflake_audit.databases",
+							   "Databases whose IDs are audited.",
+							   "A list, separated by commas. Each needs one of max_worker_processes, and the extension snowflake_audit.",
+							   &sf_audit_databases, "", PGC_POSTMASTER,
+							   GUC_LIST_INPUT, check_databases, NULL, NULL);
+	DefineCustomIntVariable("snowflake_audit.ring_size",
+							"Records of each audited database that can wait to be written.",
+							"If there is no room, records are dropped and counted. A record takes about 300 bytes of shared memory.",
+							&sf_audit_ring_size, 16384, 16, 1048576,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake_audit.keep",
+							"How long the log keeps records.",
+							"Partitions of whole days are dropped.",
+							&sf_audit_keep, 7 * 24 * 60, 24 * 60,
+							3650 * 24 * 60, PGC_SIGHUP, GUC_UNIT_MIN, NULL,
+							NULL, NULL);
+	MarkGUCPrefixReserved("snowflake_audit");
+}
+
+void
+_PG_init(void)
+{
+	bool		valid;
+	List	   *databases;
+	ListCell   *cell;
+	int			i = 0;
+
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+	define_settings();
+	databases = split_databases(sf_audit_databases, &valid);
+	if (databases == NIL || IsBinaryUpgrade)
+		return;
+	sf_ring_install(databases);
+	foreach(cell, databases)
+		sf_audit_worker_register(i++, lfirst(cell));
+}

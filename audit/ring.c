@@ -1,0 +1,287 @@
+/*-------------------------------------------------------------------------
+ *
+ * ring.c
+ *	  Records of transactions, on their way from sessions to the log: a ring in
+ *	  shared memory for each audited database.
+ *
+ * A session that ends a transaction never waits here, for nobody.  It takes a
+ * position by compare-and-swap, fills its record, and marks the record as
+ * complete.  If the ring is full, it drops the record and counts it.  There is
+ * no lock that a session which was frozen could hold: then the reader stops
+ * before its record, and at worst the ring becomes full.
+ *
+ * The ring's worker is its only reader that releases records.  A session that
+ * only looks copies a record, and looks again whether it is still the same.
+ *
+ * Nobody knows the OID of an audited database before its worker has begun.
+ * Until then the ring takes the records of all databases, and the worker skips
+ * those of others.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "ring.h"
+
+#include "common/ip.h"
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "libpq/libpq-be.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+int			sf_ring_count = 0;
+
+static NameData *names;			/* of the databases */
+static char *rings = NULL;		/* in shared memory */
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
+
+/* ---- shared memory ---- */
+
+static Size
+size_of_ring(void)
+{
+	return CACHELINEALIGN(add_size(offsetof(SfRing, record),
+								   mul_size(sf_audit_ring_size,
+											sizeof(SfRecord))));
+}
+
+SfRing *
+sf_ring_get(int i)
+{
+	return (SfRing *) (rings + i * size_of_ring());
+}
+
+/* Return the ring of this session's database, or NULL. */
+SfRing *
+sf_ring_of_database(void)
+{
+	for (int i = 0; rings != NULL && i < sf_ring_count; i++)
+	{
+		if (pg_atomic_read_u32(&sf_ring_get(i)->database) == MyDatabaseId)
+			return sf_ring_get(i);
+	}
+	return NULL;
+}
+
+static void
+request_shared_memory(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(mul_size(sf_ring_count, size_of_ring()));
+}
+
+static void
+init_ring(SfRing *ring, const NameData *name)
+{
+	memset(ring, 0, size_of_ring());
+	ring->name = *name;
+	if (!pg_strong_random(&ring->life, sizeof(ring->life)))
+		ring->life = (uint64) GetCurrentTimestamp();
+	pg_atomic_init_u32(&ring->database, InvalidOid);
+	pg_atomic_init_u32(&ring->pid, 0);
+	pg_atomic_init_u64(&ring->head, 0);
+	pg_atomic_init_u64(&ring->tail, 0);
+	pg_atomic_init_u64(&ring->dropped, 0);
+	pg_atomic_init_u64(&ring->dropped_ever, 0);
+	for (int i = 0; i < sf_audit_ring_size; i++)
+		pg_atomic_init_u64(&ring->record[i].ready, 0);
+}
+
+static void
+create_shared_memory(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	rings = ShmemInitStruct("snowflake_audit",
+							mul_size(sf_ring_count, size_of_ring()), &found);
+	for (int i = 0; !found && i < sf_ring_count; i++)
+		init_ring(sf_ring_get(i), &names[i]);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/* ---- sessions ---- */
+
+/* Return the client's address, or an empty text. */
+static const char *
+client_addr(void)
+{
+	static char address[SF_ADDRESS_SIZE];
+	static bool known = false;
+
+	if (known || MyProcPort == NULL)
+		return address;
+	known = true;
+	if (MyProcPort->raddr.addr.ss_family == AF_UNIX ||
+		pg_getnameinfo_all(&MyProcPort->raddr.addr, MyProcPort->raddr.salen,
+						   address, sizeof(address), NULL, 0,
+						   NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+		address[0] = '\0';
+	return address;
+}
+
+/* Fill what all records of the ended transaction have in common. */
+static void
+describe(SfRecord *record, XactEvent event)
+{
+	FullTransactionId xid = GetTopFullTransactionIdIfAny();
+
+	record->dropped = 0;
+	record->ended_at = event == XACT_EVENT_COMMIT ?
+		GetCurrentTransactionStopTimestamp() : GetCurrentTimestamp();
+	record->event = event;
+	record->database = MyDatabaseId;
+	record->role = GetSessionUserId();
+	record->pid = MyProcPid;
+	record->xid = FullTransactionIdIsValid(xid) ?
+		U64FromFullTransactionId(xid) : 0;
+	strlcpy(record->application_name,
+			application_name != NULL ? application_name : "", NAMEDATALEN);
+	strlcpy(record->client_addr, client_addr(), SF_ADDRESS_SIZE);
+}
+
+static void
+drop(SfRing *ring, int n)
+{
+	pg_atomic_fetch_add_u64(&ring->dropped, n);
+	pg_atomic_fetch_add_u64(&ring->dropped_ever, n);
+}
+
+/* Take the next position of the ring; false: it is full. */
+static bool
+take_position(SfRing *ring, uint64 *position)
+{
+	uint64		head = pg_atomic_read_u64(&ring->head);
+
+	do
+	{
+		/* negative if others have gone on since: then the swap fails */
+		int64		waiting = (int64)
+			(head - pg_atomic_read_u64(&ring->tail));
+		Latch	   *worker = ring->worker;
+
+		if (waiting >= sf_audit_ring_size)
+			return false;
+		if (waiting == sf_audit_ring_size / 2 && worker != NULL)
+			SetLatch(worker);
+	} while (!pg_atomic_compare_exchange_u64(&ring->head, &head, head + 1));
+	*position = head;
+	return true;
+}
+
+static void
+push(SfRing *ring, const SfRecord *common, const SfMade *made)
+{
+	uint64		position;
+	SfRecord   *record;
+
+	if (!take_position(ring, &position))
+	{
+		drop(ring, 1);
+		return;
+	}
+	record = &ring->record[position % sf_audit_ring_size];
+	memcpy((char *) record + offsetof(SfRecord, dropped),
+		   (const char *) common + offsetof(SfRecord, dropped),
+		   sizeof(SfRecord) - offsetof(SfRecord, dropped));
+	record->made = *made;
+	record->made.layout = NULL;
+	if (made->layout != NULL && ring->layout[made->slot][0] == '\0')
+		strlcpy(ring->layout[made->slot], made->layout, SF_LAYOUT_TEXT_SIZE);
+	if (pg_atomic_read_u64(&ring->dropped) != 0)
+		record->dropped = pg_atomic_exchange_u64(&ring->dropped, 0);
+	pg_write_barrier();
+	pg_atomic_write_u64(&record->ready, position + 1);
+}
+
+/*
+ * Record an ended transaction, which is part of its end: no error may come
+ * from here.
+ */
+static void
+record_transaction(XactEvent event, const SfMade *made, int n, int left_out)
+{
+	SfRecord	common;
+	bool		described = false;
+
+	for (int i = 0; i < sf_ring_count; i++)
+	{
+		SfRing	   *ring = sf_ring_get(i);
+		Oid			database = pg_atomic_read_u32(&ring->database);
+
+		if (database != MyDatabaseId && database != InvalidOid)
+			continue;
+		if (!described)
+			describe(&common, event);
+		described = true;
+		for (int k = 0; k < n; k++)
+			push(ring, &common, &made[k]);
+		if (left_out > 0)
+			drop(ring, left_out);
+	}
+}
+
+/* ---- readers ---- */
+
+uint64
+sf_ring_tail(SfRing *ring)
+{
+	return pg_atomic_read_u64(&ring->tail);
+}
+
+/*
+ * Return the record at a position, or NULL if it is not complete.  It is valid
+ * until it is released; then this returns NULL.
+ */
+const SfRecord *
+sf_ring_read(SfRing *ring, uint64 position)
+{
+	SfRecord   *record = &ring->record[position % sf_audit_ring_size];
+
+	pg_read_barrier();
+	if (position < sf_ring_tail(ring) ||
+		pg_atomic_read_u64(&record->ready) != position + 1)
+		return NULL;
+	pg_read_barrier();
+	return record;
+}
+
+/* Release the records below this position, for the worker. */
+void
+sf_ring_release(SfRing *ring, uint64 position)
+{
+	pg_memory_barrier();
+	pg_atomic_write_u64(&ring->tail, position);
+}
+
+/* ---- start ---- */
+
+/* Install the hooks, while shared_preload_libraries is processed. */
+void
+sf_ring_install(List *databases)
+{
+	ListCell   *cell;
+
+	names = MemoryContextAllocZero(TopMemoryContext,
+								   list_length(databases) * sizeof(NameData));
+	foreach(cell, databases)
+		namestrcpy(&names[sf_ring_count++], lfirst(cell));
+	*find_rendezvous_variable(SF_MADE_HOOK) = (void *) record_transaction;
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = create_shared_memory;
+}

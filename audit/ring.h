@@ -1,0 +1,84 @@
+/*-------------------------------------------------------------------------
+ *
+ * ring.h
+ *	  Records of transactions, on their way from sessions to the log: a ring in
+ *	  shared memory for each audited database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_RING_H
+#define SF_RING_H
+
+#include "access/xact.h"
+#include "datatype/timestamp.h"
+#include "layout/layout.h"
+#include "port/atomics.h"
+#include "runtime/made.h"
+#include "storage/latch.h"
+
+/* An IPv6 address with a scope. */
+#define SF_ADDRESS_SIZE	64
+
+/* Slots of layouts: no more than snowflake.max_layouts can ask for. */
+#define SF_RING_LAYOUTS	64
+
+/* What one transaction has made from one source. */
+typedef struct SfRecord
+{
+	/* its position + 1 when it is complete; else an earlier record's */
+	pg_atomic_uint64 ready;
+
+	uint64		dropped;		/* records that were dropped before this one */
+	TimestampTz ended_at;
+	XactEvent	event;			/* COMMIT, ABORT or PREPARE */
+	Oid			database;
+	Oid			role;
+	int			pid;
+	uint64		xid;			/* with the epoch; 0: none */
+	SfMade		made;			/* without the text of its layout */
+	char		application_name[NAMEDATALEN];
+	char		client_addr[SF_ADDRESS_SIZE];	/* empty: a local one */
+} SfRecord;
+
+/*
+ * The records of one database.  Sessions write records at "head", and the
+ * worker of that database reads them at "tail".
+ */
+typedef struct SfRing
+{
+	NameData	name;			/* as in snowflake_audit.databases */
+	uint64		life;			/* random: no other ring has it */
+	pg_atomic_uint32 database;	/* its oid; 0: the worker has not begun */
+	pg_atomic_uint32 pid;		/* the worker's; 0: none */
+	Latch	   *worker;			/* its latch, or that of an ended one */
+	TimestampTz maintained_at;	/* by a worker; 0: not yet */
+
+	pg_atomic_uint64 head;		/* next position to write */
+	pg_atomic_uint64 tail;		/* next position to read; the worker's */
+	pg_atomic_uint64 dropped;	/* since the last record */
+	pg_atomic_uint64 dropped_ever;
+
+	/* Texts of layouts, by their slots; never changed after the first time. */
+	char		layout[SF_RING_LAYOUTS][SF_LAYOUT_TEXT_SIZE];
+
+	SfRecord	record[FLEXIBLE_ARRAY_MEMBER];
+} SfRing;
+
+/* Settings */
+extern char *sf_audit_databases;
+extern int	sf_audit_ring_size;
+extern int	sf_audit_keep;
+
+extern int	sf_ring_count;		/* rings, one for each database */
+
+extern void sf_ring_install(List *databases);
+extern SfRing *sf_ring_get(int i);
+extern SfRing *sf_ring_of_database(void);
+extern uint64 sf_ring_tail(SfRing *ring);
+extern const SfRecord *sf_ring_read(SfRing *ring, uint64 position);
+extern void sf_ring_release(SfRing *ring, uint64 position);
+
+/* worker.c */
+extern void sf_audit_worker_register(int i, const char *database);
+
+#endif							/* SF_RING_H */
