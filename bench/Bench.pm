@@ -76,6 +76,9 @@ my %all = (
 		call => 'snowflake_nextval()', cluster => 'spinlock' },
 	'ours, not counted' => {
 		call => 'snowflake_nextval()', cluster => 'uncounted' },
+	'ours, audited' => {
+		call => 'snowflake_nextval()', cluster => 'audited',
+		key => 'bigint PRIMARY KEY DEFAULT snowflake_nextval()' },
 	'ours, leased' => {
 		call => 'snowflake_nextval()', cluster => 'leased' },
 );
