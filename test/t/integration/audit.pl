@@ -235,6 +235,30 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_l
 	check_log('a full ring');
 }
 
+# Many sessions, while the worker runs and while it stands still: what has no record
+# is counted as dropped.
+foreach my $still (0, 1)
+{
+	my $number = query($node, 'TRUNCATE t; SELECT max(number) FROM snowflake_audit_log');
+	my $pid = worker();
+
+	kill 'STOP', $pid if $still;
+	$node->pgbench('-n -t 150 -c 8', 0, [qr/processed: 1200\/1200/], [qr/^$/],
+		$still ? 'calls while the worker stands still' : 'calls of many sessions',
+		{ "insert$still.sql" => 'INSERT INTO t DEFAULT VALUES' });
+	kill 'CONT', $pid if $still;
+	wait_for_log();
+	query($node, 'SELECT snowflake_nextval()');
+	wait_for_log();
+	my ($missing, $dropped) = split /\|/, query($node, "SELECT count(*) FILTER (WHERE number IS NULL),
+		(SELECT coalesce(sum(dropped), 0) FROM snowflake_audit_log WHERE number > $number)
+		FROM t LEFT JOIN snowflake_audit_log ON first_id = id AND last_id = id AND ids = 1 AND role = current_user");
+
+	is($missing, $dropped, 'what has no record is counted');
+	is($missing, 1200 - 256, 'a full ring') if $still;
+	check_log('many sessions');
+}
+
 # ---- the worker ends between write and release ----
 
 {
