@@ -140,8 +140,7 @@ describe(SfRecord *record, XactEvent event)
 	FullTransactionId xid = GetTopFullTransactionIdIfAny();
 
 	record->dropped = 0;
-	record->ended_at = event == XACT_EVENT_COMMIT ?
-		GetCurrentTransactionStopTimestamp() : GetCurrentTimestamp();
+	record->ended_at = GetCurrentTransactionStopTimestamp();
 	record->event = event;
 	record->database = MyDatabaseId;
 	record->role = GetSessionUserId();

@@ -491,11 +491,19 @@ my @names = split /\n/, query($node, q{
 		AND p.pronamespace IS DISTINCT FROM 'snowflake_state'::regnamespace ORDER BY 1});
 # internal functions, and those that the reference names by a common prefix
 my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
-# names with the prefix that are not the extension's: a role, an extension, libraries,
+# names with the prefix that are not the extension's: a role, extensions, libraries,
 # functions of the portable version and of pgEdge, and prefixes of several names
-my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|registry|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
+my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|registry|audit|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
 my %there = map { $_ => 1 } @names,
   split /\n/, query($node, q{SELECT prosrc FROM pg_proc WHERE probin = '$libdir/snowflake'});
+
+$there{$_} = 1 foreach split /\n/, query($node, q{CREATE EXTENSION snowflake_audit;
+	SELECT coalesce(p.proname, c.relname)
+	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake_audit'
+		LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
+		LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
+	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+		AND coalesce(p.proname, c.relname) IS NOT NULL});
 
 is_deeply([ grep { !/$INTERNAL/ && $reference !~ /\b\Q$_\E\b/ } @names ],
 	[], 'the reference has all functions, views and tables');
