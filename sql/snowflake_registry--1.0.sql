@@ -69,7 +69,8 @@ COMMENT ON FUNCTION snowflake_registry.place(boolean) IS
 -- role may update the column id, which cannot change: that is what locking the
 -- row asks for.  A slot's version is the position in WAL when it was written, so
 -- that an older copy of the registry shows lower ones; version_offset is added
--- where rows were copied from a server whose positions are higher.
+-- where rows were copied from a server whose positions are higher.  keep_days says
+-- how long the history is kept; an administrator may change it at any time.
 CREATE TABLE snowflake_registry.registry (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
@@ -80,12 +81,14 @@ CREATE TABLE snowflake_registry.registry (
 	system_identifier bigint NOT NULL,
 	timeline text NOT NULL,
 	files bigint NOT NULL,
-	version_offset bigint NOT NULL DEFAULT 0
+	version_offset bigint NOT NULL DEFAULT 0,
+	keep_days integer NOT NULL DEFAULT 7 CHECK (keep_days OPERATOR(pg_catalog.>=) 0)
 );
 COMMENT ON TABLE snowflake_registry.registry IS
 'What all servers that lease node ids here agree on';
 
 -- A slot for each node id that was ever leased; see src/lease/registry.h.
+-- ended_ms is the time at which the holder, or an administrator, gave it back.
 CREATE TABLE snowflake_registry.slot (
 	node bigint PRIMARY KEY,
 	version bigint NOT NULL,
@@ -102,7 +105,8 @@ CREATE TABLE snowflake_registry.slot (
 	address inet,
 	present bigint NOT NULL,
 	present_until timestamptz NOT NULL,
-	reserve_ms bigint NOT NULL DEFAULT 0
+	reserve_ms bigint NOT NULL DEFAULT 0,
+	ended_ms bigint NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE snowflake_registry.slot IS
 'Who holds which node id, and from when on it may be leased again';
@@ -116,6 +120,178 @@ CREATE TABLE snowflake_registry.shards (
 );
 COMMENT ON TABLE snowflake_registry.shards IS
 'Who may issue for which shards';
+
+-- The holders of slots and shards that are gone.  A row is that of a slot, or of
+-- shards; version is that of the record which the next holder replaced.
+CREATE TABLE snowflake_registry.history (
+	node bigint,
+	shards text,
+	version bigint NOT NULL,
+	owner bigint NOT NULL,
+	server bigint NOT NULL,
+	host text NOT NULL,
+	address inet,
+	process integer,
+	since_ms bigint,
+	until bigint NOT NULL,
+	offset_ms bigint,
+	ended_ms bigint NOT NULL,
+	ended text NOT NULL
+);
+CREATE UNIQUE INDEX history_key ON snowflake_registry.history (node, version, shards)
+NULLS NOT DISTINCT;
+CREATE INDEX history_ended_ms ON snowflake_registry.history (ended_ms);
+COMMENT ON TABLE snowflake_registry.history IS
+'Who held which slots and shards before, as many days as the table registry says';
+
+-- Drop what is older than keep_days: few rows at a time, so that it is quick.  If
+-- another claim drops them now, leave them to it.
+CREATE FUNCTION snowflake_registry.forget(days integer)
+RETURNS void
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout TO '10ms'
+AS $$
+BEGIN
+	DELETE FROM snowflake_registry.history h
+	WHERE h.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
+		SELECT o.ctid
+		FROM snowflake_registry.history o
+		WHERE o.ended_ms OPERATOR(pg_catalog.<) (extract(epoch
+				FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000
+			OPERATOR(pg_catalog.-) (days OPERATOR(pg_catalog.*) 86400000::bigint))
+		ORDER BY o.ended_ms
+		LIMIT 100));
+EXCEPTION WHEN OTHERS THEN
+	RETURN;
+END
+$$;
+COMMENT ON FUNCTION snowflake_registry.forget(integer) IS
+'for workers: drop what the history need not keep any more';
+
+-- Write who held a slot that is claimed now, in the transaction of the claim: so
+-- each tenure is written once, by whoever replaces its record.  The claim must not
+-- wait for this for long, nor fail with it: an error is dropped, and the row too.
+CREATE FUNCTION snowflake_registry.remember()
+RETURNS trigger
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout TO '10ms'
+AS $$
+DECLARE
+	registry snowflake_registry.registry;
+	now_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+		OPERATOR(pg_catalog.*) 1000)::bigint;
+	until_ms bigint;
+BEGIN
+	SELECT * INTO registry FROM snowflake_registry.registry;
+	SELECT registry.epoch_ms OPERATOR(pg_catalog.+)
+		(OLD.until OPERATOR(pg_catalog.*) registry.tick_ms) INTO until_ms;
+	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
+		INSERT INTO snowflake_registry.history
+			(node, version, owner, server, host, address, process, since_ms,
+			until, offset_ms, ended_ms, ended)
+		VALUES (OLD.node, OLD.version, OLD.owner, OLD.server, OLD.host, OLD.address,
+			OLD.process, OLD.since_ms, OLD.until, OLD.offset_ms,
+			CASE WHEN OLD.ended_ms OPERATOR(pg_catalog.<>) 0 THEN OLD.ended_ms
+				ELSE least(until_ms, now_ms) END,
+			CASE WHEN OLD.released AND OLD.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
+				WHEN OLD.released OR OLD.present OPERATOR(pg_catalog.<>) 0
+					AND OLD.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+					THEN 'displaced'
+				ELSE 'expired' END)
+		ON CONFLICT DO NOTHING;
+	END IF;
+	PERFORM snowflake_registry.forget(registry.keep_days);
+	RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION snowflake_registry.remember() IS
+'for workers: keep who held a slot that is claimed now';
+
+-- The lines of shards that have a holder.  A line looks like this:
+--   held 0-4095,5000 until 480100200300 reserve 90000 since 1700000000000
+--     write 3f... server 8a... host db-1   (one line)
+CREATE FUNCTION snowflake_registry.holders(text text,
+	OUT shards text, OUT until bigint, OUT since_ms bigint, OUT server bigint,
+	OUT host text)
+RETURNS SETOF record
+LANGUAGE SQL IMMUTABLE CALLED ON NULL INPUT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT m[1], m[2]::bigint, m[3]::bigint,
+		('x' OPERATOR(pg_catalog.||) m[4])::bit(64)::bigint, m[5]
+	FROM pg_catalog.regexp_matches(text,
+		'^held (\S+) until (\d+)(?: reserve \d+)?(?: since (\d+))? write \S+ server (\S+) host (.*)$',
+		'gn') AS m;
+END;
+COMMENT ON FUNCTION snowflake_registry.holders(text) IS
+'who holds shards, by the text of the registry';
+
+-- The same for shards.  A server that gives back shards, or takes others, ends its
+-- line and begins another.  Who holds the first shard of a line now tells why.
+CREATE FUNCTION snowflake_registry.remember_shards()
+RETURNS trigger
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+SET lock_timeout TO '10ms'
+AS $$
+DECLARE
+	registry snowflake_registry.registry;
+	now_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+		OPERATOR(pg_catalog.*) 1000)::bigint;
+	times text DEFAULT ' until \d+( reserve \d+)?| write \S+';
+BEGIN
+	IF pg_catalog.regexp_replace(OLD.shards, times, '', 'g') OPERATOR(pg_catalog.=)
+			pg_catalog.regexp_replace(NEW.shards, times, '', 'g') THEN
+		RETURN NULL;
+	END IF;
+	SELECT * INTO registry FROM snowflake_registry.registry;
+	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
+		INSERT INTO snowflake_registry.history
+			(shards, version, owner, server, host, since_ms, until, ended_ms, ended)
+		SELECT o.shards, OLD.version, 0, o.server, o.host, o.since_ms, o.until,
+			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server
+				THEN least(o.until_ms, now_ms) ELSE now_ms END,
+			CASE WHEN n.server IS NULL THEN 'released'
+				WHEN n.server OPERATOR(pg_catalog.<>) o.server THEN 'expired'
+				WHEN n.shards OPERATOR(pg_catalog.<>) o.shards THEN 'released'
+				ELSE 'displaced' END
+		FROM (SELECT h.*, registry.epoch_ms OPERATOR(pg_catalog.+)
+					(h.until OPERATOR(pg_catalog.*) registry.tick_ms) AS until_ms,
+				pg_catalog.substring(h.shards, '\d+')::integer AS first
+				FROM snowflake_registry.holders(OLD.shards) h) o
+			LEFT JOIN LATERAL (
+				SELECT h.server, h.shards
+				FROM snowflake_registry.holders(NEW.shards) h,
+					pg_catalog.string_to_table(h.shards, ',') AS range
+				WHERE o.first OPERATOR(pg_catalog.>=) pg_catalog.split_part(range, '-', 1)::integer
+					AND o.first OPERATOR(pg_catalog.<=) pg_catalog.substring(range, '\d+$')::integer
+			) n ON true
+		WHERE NOT EXISTS (
+			SELECT
+			FROM snowflake_registry.holders(NEW.shards) h
+			WHERE h.shards OPERATOR(pg_catalog.=) o.shards
+				AND h.server OPERATOR(pg_catalog.=) o.server
+				AND coalesce(h.since_ms, 0) OPERATOR(pg_catalog.=) coalesce(o.since_ms, 0))
+		ON CONFLICT DO NOTHING;
+	END IF;
+	PERFORM snowflake_registry.forget(registry.keep_days);
+	RETURN NULL;
+EXCEPTION WHEN OTHERS THEN
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION snowflake_registry.remember_shards() IS
+'for workers: keep who held shards that another server has now, or none';
+
+CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.slot
+FOR EACH ROW WHEN (OLD.epoch OPERATOR(pg_catalog.<>) NEW.epoch)
+EXECUTE FUNCTION snowflake_registry.remember();
+
+CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.shards
+FOR EACH ROW EXECUTE FUNCTION snowflake_registry.remember_shards();
 
 -- What is the same in all rows, and may be long, is in the first one.  Each row
 -- is looked for by its key, so that the planner knows that there is one.
@@ -194,6 +370,9 @@ BEGIN ATOMIC
 			epoch = claims, owner = holder, server = machine, write_id = new_write_id, until = new_until,
 			offset_ms = ahead_ms, released = given_back, host = hostname,
 			process = postmaster, since_ms = claimed_ms, reserve_ms = reserved_ms,
+			ended_ms = CASE WHEN given_back THEN pg_catalog.floor(extract(epoch
+				FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint
+				ELSE 0 END,
 			address = CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN s.address
 				ELSE pg_catalog.inet_client_addr() END,
 			present = CASE WHEN ttl_ms OPERATOR(pg_catalog.<) 0 THEN 0
@@ -444,6 +623,53 @@ END;
 COMMENT ON FUNCTION snowflake_registry.slots() IS
 'which server holds which node id';
 
+-- For one slot or all, and for one time or all.  A holder that has not ended, or
+-- whose slot nobody has claimed since, is still in its record.
+CREATE FUNCTION snowflake_registry.history(
+	INOUT slot bigint DEFAULT NULL, at timestamptz DEFAULT NULL,
+	OUT shards text, OUT host text, OUT address inet, OUT process integer,
+	OUT since timestamptz, OUT until timestamptz, OUT ended_at timestamptz,
+	OUT ended text)
+RETURNS SETOF record
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+BEGIN ATOMIC
+	WITH tenure AS (
+		SELECT h.node, h.shards, h.host, h.address, h.process, h.since_ms, h.until,
+			h.ended_ms, h.ended
+		FROM snowflake_registry.history h
+		UNION ALL
+		SELECT s.node, NULL, s.host, s.address, s.process, s.since_ms, s.until,
+			CASE WHEN s.ended_ms OPERATOR(pg_catalog.<>) 0 THEN s.ended_ms END,
+			CASE WHEN s.released AND s.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
+				WHEN s.released THEN 'displaced' END
+		FROM snowflake_registry.slot s
+		UNION ALL
+		SELECT NULL, h.shards, h.host, NULL, NULL, h.since_ms, h.until, NULL, NULL
+		FROM snowflake_registry.shards t, snowflake_registry.holders(t.shards) h
+	), timed AS (
+		SELECT t.*,
+			pg_catalog.to_timestamp(t.since_ms OPERATOR(pg_catalog./) 1000.0) AS since,
+			pg_catalog.to_timestamp(
+				(r.epoch_ms OPERATOR(pg_catalog.+) (t.until OPERATOR(pg_catalog.*) r.tick_ms))
+					OPERATOR(pg_catalog./) 1000.0) AS ends,
+			pg_catalog.to_timestamp(t.ended_ms OPERATOR(pg_catalog./) 1000.0) AS ended_at
+		FROM tenure t
+			JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
+	)
+	SELECT t.node, t.shards, t.host, t.address, t.process, t.since, t.ends,
+		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+			THEN t.ends ELSE t.ended_at END,
+		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+			THEN 'expired' ELSE t.ended END
+	FROM timed t
+	WHERE (history.slot IS NULL OR t.node OPERATOR(pg_catalog.=) history.slot)
+		AND (at IS NULL OR (t.since IS NULL OR t.since OPERATOR(pg_catalog.<=) at)
+			AND coalesce(t.ended_at, t.ends) OPERATOR(pg_catalog.>) at)
+	ORDER BY t.node, t.since, t.shards;
+END;
+COMMENT ON FUNCTION snowflake_registry.history(bigint, timestamptz) IS
+'which server held which node id or shards, and why it has them no more';
+
 -- The holder, should it live, finds that the record is not its own any more.
 CREATE FUNCTION snowflake_registry.release(slot bigint)
 RETURNS boolean
@@ -453,6 +679,9 @@ BEGIN ATOMIC
 		UPDATE snowflake_registry.slot s
 		SET version = s.version OPERATOR(pg_catalog.+) 1, owner = 0,
 			released = true, present = 0,
+			ended_ms = CASE WHEN s.released THEN s.ended_ms
+				ELSE pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+					OPERATOR(pg_catalog.*) 1000)::bigint END,
 			write_id = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
 				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint
 		WHERE s.node OPERATOR(pg_catalog.=) slot
@@ -477,16 +706,19 @@ BEGIN
 	EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (id) ON snowflake_registry.registry TO %s', role);
 	EXECUTE pg_catalog.format('GRANT SELECT, INSERT, UPDATE ON snowflake_registry.slot,'
 		' snowflake_registry.shards TO %s', role);
+	EXECUTE pg_catalog.format('GRANT SELECT, INSERT, DELETE ON snowflake_registry.history TO %s', role);
 	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION snowflake_registry.files,'
 		' snowflake_registry.place, snowflake_registry.read,'
 		' snowflake_registry.write, snowflake_registry.keep,'
-		' snowflake_registry.write_shards TO %s', role);
+		' snowflake_registry.write_shards, snowflake_registry.holders,'
+		' snowflake_registry.forget TO %s', role);
 	IF administer THEN
 		EXECUTE pg_catalog.format('GRANT INSERT, UPDATE ON snowflake_registry.registry TO %s', role);
 		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION snowflake_registry.layout,'
 			' snowflake_registry.begin, snowflake_registry.renew,'
 			' snowflake_registry.init, snowflake_registry.recover,'
-			' snowflake_registry.slots, snowflake_registry.release TO %s', role);
+			' snowflake_registry.slots, snowflake_registry.release,'
+			' snowflake_registry.history TO %s', role);
 	END IF;
 END
 $$;

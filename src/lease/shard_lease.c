@@ -226,6 +226,7 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 	SfShardMap *map = &shards->map;
 	int			old = sf_shard_map_find(map, shards->lease.record.write_id);
 	bool		keeps = has_any(shards, plan->next);
+	int64_t		since_ms = now.wall_ms;
 	int			ours = old;
 	int64_t		until = later(later(plan->start, plan->least),
 							  shards->least_until);
@@ -239,11 +240,14 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 	}
 	if (old >= 0)
 		until = later(until, map->line[old].until);
+	if (old >= 0 && memcmp(plan->next, shards->held, sizeof(SfShardSet)) == 0)
+		since_ms = map->line[old].since_ms;
 	if (old >= 0 && plan->leaves)
 	{
 		line = &map->line[old];
 		line->until = find_left_until(shards, line->until);
 		line->reserve_ms = 0;
+		line->since_ms = 0;
 		line->write_id = 0;
 		line->server = 0;
 		line->host[0] = '\0';
@@ -254,6 +258,7 @@ sf_shard_lease_carry_out(SfShardLease *shards, SfMoment now,
 		line->until = sf_lease_reserve(&shards->lease, now, until);
 		line->reserve_ms = sf_lease_reserved_ms(&shards->lease, now,
 												line->until);
+		line->since_ms = since_ms;
 		line->write_id = write_id;
 		line->server = claimant->server;
 		snprintf(line->host, sizeof(line->host), "%s", claimant->host);

@@ -133,6 +133,9 @@ take_line(SfShardMap *map, const char **cursor)
 	if (take_word(cursor, " reserve ") &&
 		!take_number(cursor, SF_END_OF_TICKS, &line->reserve_ms))
 		return false;
+	if (take_word(cursor, " since ") &&
+		!take_number(cursor, SF_END_OF_TICKS, &line->since_ms))
+		return false;
 	return take_word(cursor, " write ") &&
 		take_hex(cursor, &line->write_id) && line->write_id != 0 &&
 		take_word(cursor, " server ") && take_hex(cursor, &line->server) &&
@@ -225,6 +228,9 @@ sf_shard_map_print(const SfShardMap *map, char *buf, size_t size)
 		if (line->reserve_ms != 0)
 			length += snprintf(buf + length, size - length,
 							   " reserve %" PRId64, line->reserve_ms);
+		if (line->since_ms > 0 && line->since_ms <= SF_END_OF_TICKS)
+			length += snprintf(buf + length, size - length,
+							   " since %" PRId64, line->since_ms);
 		if (line->write_id != 0)
 			length += snprintf(buf + length, size - length,
 							   " write %016" PRIx64 " server %016" PRIx64

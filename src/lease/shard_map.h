@@ -11,11 +11,13 @@
  *
  *		snowflake shards 1
  *		layout timestamp:41 shard:13 sequence:10 tick:1ms epoch:2011-08-24
- *		held 0-4095,5000 until 480100200300 reserve 90000 write 3f... server
- *			8a... host db-1		(one line)
+ *		held 0-4095,5000 until 480100200300 reserve 90000
+ *			since 1776000000000 write 3f... server 8a... host db-1
+ *			(one line)
  *		free 4096-4099 until 480100100200
  *
- * Times are ticks since the layout's epoch.
+ * Times are ticks since the layout's epoch.  But since is in Unix ms: it is
+ * for people, who ask who had a shard before.
  *
  * Pure: needs no server, allocates nothing.
  *
@@ -32,12 +34,14 @@
 /* Size of a buffer for any map's text, with the terminating zero. */
 #define SF_SHARDMAP_TEXT_SIZE \
 	(SF_RANGES_TEXT_SIZE(SF_RANGES_MAX) + \
-	 SF_SHARDMAP_LINES * (SF_HOST_SIZE + 130) + SF_LAYOUT_TEXT_SIZE + 100)
+	 SF_SHARDMAP_LINES * (SF_HOST_SIZE + 160) + SF_LAYOUT_TEXT_SIZE + 100)
 
 typedef struct SfShardLine
 {
 	int64_t		until;			/* exclusive */
 	int64_t		reserve_ms;		/* the holder's, as in SfSlotRecord */
+	int64_t		since_ms;		/* when the holder got these shards; 0:
+								 * unknown */
 	uint64_t	write_id;		/* the holder's last write; 0: given back */
 	uint64_t	server;			/* the holder, kept over restarts */
 	char		host[SF_HOST_SIZE]; /* for people */

@@ -20,6 +20,7 @@ typedef struct Shard
 	bool		listed;
 	uint64_t	until;
 	uint64_t	reserve_ms;
+	uint64_t	since_ms;
 	uint64_t	write_id;		/* 0: free */
 	uint64_t	server;
 	char		host[SF_HOST_SIZE];
@@ -42,19 +43,20 @@ matches(const char *line, regmatch_t *match)
 
 	if (!compiled)
 		REQUIRE(regcomp(&regex, "^(held|free) (" RANGE "(," RANGE ")*) "
-						"until ([0-9]+)(( reserve ([0-9]+))? "
+						"until ([0-9]+)(( reserve ([0-9]+))?"
+						"( since ([0-9]+))? "
 						"write ([0-9a-f]{16}) "
 						"server ([0-9a-f]{16}) host (.*))?$",
 						REG_EXTENDED) == 0);
 	compiled = true;
-	return regexec(&regex, line, 13, match, 0) == 0;
+	return regexec(&regex, line, 15, match, 0) == 0;
 }
 
 /* Read a line without its end; return false if it makes the record invalid. */
 static bool
 expect_line(Shard *shards, uint32_t nshards, const char *line)
 {
-	regmatch_t	match[13];
+	regmatch_t	match[15];
 	Shard		shard = {.listed = true};
 	const char *list;
 
@@ -68,13 +70,16 @@ expect_line(Shard *shards, uint32_t nshards, const char *line)
 	{
 		if (match[9].rm_so >= 0)
 			shard.reserve_ms = strtoull(line + match[9].rm_so, NULL, 10);
-		shard.write_id = strtoull(line + match[10].rm_so, NULL, 16);
-		shard.server = strtoull(line + match[11].rm_so, NULL, 16);
+		if (match[11].rm_so >= 0)
+			shard.since_ms = strtoull(line + match[11].rm_so, NULL, 10);
+		shard.write_id = strtoull(line + match[12].rm_so, NULL, 16);
+		shard.server = strtoull(line + match[13].rm_so, NULL, 16);
 		if (shard.reserve_ms > (uint64_t) SF_END_OF_TICKS ||
+			shard.since_ms > (uint64_t) SF_END_OF_TICKS ||
 			shard.write_id == 0 ||
-			strlen(line + match[12].rm_so) >= sizeof(shard.host))
+			strlen(line + match[14].rm_so) >= sizeof(shard.host))
 			return false;
-		strcpy(shard.host, line + match[12].rm_so);
+		strcpy(shard.host, line + match[14].rm_so);
 	}
 	list = line + match[2].rm_so;
 	for (;;)
@@ -158,6 +163,7 @@ require_shards(const SfShardMap *m, const Shard *shards)
 		line = &m->line[m->line_of[i] - 1];
 		REQUIRE(line->until == (int64_t) shards[i].until);
 		REQUIRE(line->reserve_ms == (int64_t) shards[i].reserve_ms);
+		REQUIRE(line->since_ms == (int64_t) shards[i].since_ms);
 		REQUIRE(line->write_id == shards[i].write_id);
 		REQUIRE(line->server == shards[i].server);
 		REQUIRE(strcmp(line->host, shards[i].host) == 0);

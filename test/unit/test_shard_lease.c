@@ -333,7 +333,7 @@ test_claim_extend_release(void)
 	CHECK_EQ(one.right.until, now_tick() + 9000);
 	CHECK(one.right.valid);
 	CHECK_EQ(nsaid, 1);
-	CHECK_CONTAINS(registry.text, " reserve 9000 write ");
+	CHECK_CONTAINS(registry.text, " reserve 9000 since ");
 
 	sf_shard_lease_release(&one, now, START_MS + 500);
 	CHECK(!one.right.valid);

@@ -40,13 +40,15 @@ test_text(void)
 	static const char record[] = START
 		"held 0-4095,5000 until 480100200300" WRITE
 		"free 4096,4098-4099 until 7\n"
-		"held 6000 until 8 reserve 90000" WRITE;
+		"held 6000 until 8 reserve 90000 since 1776000000000" WRITE;
 
 	CHECK(parse(record));
 	CHECK_EQ(map.nshards, 8192);
 	CHECK_EQ(map.nlines, 3);
 	CHECK_EQ(map.line[0].reserve_ms, 0);
 	CHECK_EQ(map.line[2].reserve_ms, 90000);
+	CHECK_EQ(map.line[0].since_ms, 0);
+	CHECK_EQ(map.line[2].since_ms, INT64_C(1776000000000));
 	CHECK_EQ(sf_shard_map_reserve_ms(&map), 90000);
 	CHECK_EQ(map.line[0].write_id, 0xab);
 	CHECK_EQ(map.line[0].server, 0xcd);
@@ -94,6 +96,9 @@ test_refused(void)
 		START "free 1 until 7\nheld 0-9 until 8" WRITE,
 		START "free 1 until 7 reserve 9\n", START "held 1 until 7 reserve" WRITE,
 		START "held 1 until 7 reserve 99999999999999999999" WRITE,
+		START "held 1 until 7 since" WRITE,
+		START "held 1 until 7 since 5 reserve 9" WRITE,
+		START "held 1 until 7 since 99999999999999999999" WRITE,
 		START "held 1 until 7\n", START "free 1 until 7" WRITE,
 		START "held 1 until 7 write 0000000000000000 server 00000000000000cd host h\n",
 		START "held 1 until 7 write 00000000000000AB server 00000000000000cd host h\n",

@@ -1,0 +1,204 @@
+# The history of a registry: who held a slot or shards before, and why it holds them no
+# more. It is written by whoever replaces a record, never twice, and a lease neither
+# waits for it nor fails with it.
+#
+# takes: 40 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use LeaseTest;
+use SnowflakeTest;
+
+my ($registry, $checker) = new_registry('timestamp:41 node:1 sequence:12 epoch:2024-01-01');
+
+grant_registry();
+query($registry, q{SELECT snowflake_registry.init('timestamp:41 node:1 sequence:12 epoch:2024-01-01')});
+my $a = start_holder('a');
+wait_for_lease($a, q{state = 'held'});
+my $slot = lease_of($a, 'node_id');
+my ($a_pid) = split /\n/, slurp_file($a->data_dir . '/postmaster.pid');
+chomp(my $host = `hostname`);
+my ($a_host, $a_shards) = ("$host:" . $a->port, "$a->{shard}-" . ($a->{shard} + 1));
+my $b = new_holder('b');
+my ($b_host, $b_shards) = ("$host:" . $b->port, "$b->{shard}-" . ($b->{shard} + 1));
+
+sub wait_until
+{
+	my ($condition) = @_;
+
+	$registry->poll_query_until('postgres', "SELECT $condition") or die "never: $condition";
+	return;
+}
+
+sub now { return query($registry, 'SELECT clock_timestamp()') }
+
+# Return who held the slot at that time.
+sub holders_at
+{
+	my ($at) = @_;
+
+	return query($registry, "SELECT host, ended FROM snowflake_registry.history($slot, '$at')");
+}
+
+sub pin
+{
+	my ($node, @settings) = @_;
+
+	$node->append_conf('postgresql.conf', join("\n", "snowflake.node_id = '$slot'", @settings, ''));
+	return;
+}
+
+wait_until("count(*) = 1 FROM snowflake_registry.history() WHERE shards = '$a_shards'");
+my $before_b = now();
+is(holders_at($before_b), "$a_host|", 'it holds the slot');
+is(query($registry, "SELECT count(*) FROM snowflake_registry.history($slot, '2024-01-02')"), '0', 'and nobody did long ago');
+
+# ---- released ----
+
+$a->stop;
+is(query($registry, "SELECT host, ended, ended_at BETWEEN '$before_b' AND clock_timestamp()
+	FROM snowflake_registry.history($slot)"), "$a_host|released|t", 'given back, and not claimed since: it is in the record');
+is( query($registry, "SELECT host, ended, since < '$before_b', ended_at >= '$before_b', version > 0
+	FROM snowflake_registry.history JOIN snowflake_registry.history() f USING (shards, host, ended) WHERE shards = '$a_shards'"),
+	"$a_host|released|t|t|t", 'shards that were given back are in the history');
+pin($b);
+$b->start;
+query($b, 'CREATE EXTENSION snowflake');
+wait_for_lease($b, q{state = 'held' AND kind = 'node'});
+wait_until("count(*) = 1 FROM snowflake_registry.history() WHERE shards = '$b_shards'");
+is( query($registry, "SELECT host, process, address IS NULL, ended, since < '$before_b', ended_at BETWEEN '$before_b' AND clock_timestamp()
+	FROM snowflake_registry.history($slot) WHERE ended IS NOT NULL"),
+	"$a_host|$a_pid|t|released|t|t", 'claimed by another: the history has it');
+my $with_b = now();
+is(holders_at($before_b), "$a_host|released", 'who had it then');
+is(holders_at($with_b), "$b_host|", 'and who has it now');
+
+# ---- expired ----
+
+$b->stop('immediate');
+pin($a, "snowflake.shards = '$a_shards,$b_shards'");
+$a->start;
+wait_for_lease($a, q{state = 'held' AND kind = 'node'});
+wait_until("count(*) = 1 FROM snowflake_registry.history() WHERE shards ~ ',|$a->{shard}-$b->{shard}|$a->{shard}-' AND ended IS NULL");
+wait_until("count(*) = 1 FROM snowflake_registry.history() WHERE shards = '$b_shards' AND ended IS NOT NULL");
+is(query($registry, "SELECT host, ended, ended_at <= until AND ended_at > since FROM snowflake_registry.history($slot, '$with_b')"),
+	"$b_host|expired|t", 'a holder that has crashed');
+is(query($registry, "SELECT host, ended, ended_at <= until AND ended_at > since FROM snowflake_registry.history() WHERE shards = '$b_shards'"),
+	"$b_host|expired|t", 'likewise its shards');
+
+# ---- displaced ----
+
+my $with_a = now();
+$a->stop('immediate');
+query($registry, "SELECT snowflake_registry.release($slot)");
+is(query($registry, "SELECT host, ended, ended_at > '$with_a' FROM snowflake_registry.history($slot, '$with_a')"),
+	"$a_host|displaced|t", 'an administrator has freed its slot');
+$b->start;
+wait_for_lease($b, q{state = 'held' AND kind = 'node'});
+is(query($registry, "SELECT host, ended, ended_at BETWEEN '$with_a' AND clock_timestamp() FROM snowflake_registry.history($slot, '$with_a')"),
+	"$a_host|displaced|t", 'another claims it: the history says so too');
+is(query($registry, "SELECT string_agg(host || ' ' || coalesce(ended, '-'), ', ' ORDER BY since)
+	FROM snowflake_registry.history($slot)"),
+	"$a_host released, $b_host expired, $a_host displaced, $b_host -", 'all of them, once each');
+
+# ---- what cannot be written ----
+
+my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
+
+# Return the calls that claim slot 9 by itself, as a worker, with this host.
+sub claim_as
+{
+	my ($name) = @_;
+
+	return qq{SELECT written > 0 FROM snowflake_registry.write($generation, 9,
+		coalesce((SELECT version FROM snowflake_registry.slot WHERE node = 9), 0),
+		coalesce((SELECT epoch FROM snowflake_registry.slot WHERE node = 9), 0) + 1,
+		1, 1, 1, 1, 0, false, '$name', 1, 1000, 1, 60000, 9000)};
+}
+
+# Return the call that writes the record of shards, with one line of this host.
+sub shards_of
+{
+	my ($name) = @_;
+
+	return qq{SELECT written > 0 FROM snowflake_registry.write_shards($generation,
+		(SELECT version FROM snowflake_registry.shards), E'snowflake shards 1\\n'
+		'held 77 until 9 since ' || length('$name') || ' write 00000000000000ab server 00000000000000cd host $name\\n')};
+}
+
+sub rows
+{
+	return query($registry, q{SELECT concat_ws(' ', node, shards, host) FROM snowflake_registry.history
+		WHERE node = 9 OR shards = '77' ORDER BY 1});
+}
+
+$b->stop;
+query($registry, "SET ROLE worker; " . claim_as('first') . ';' . shards_of('first'));
+query($registry, 'UPDATE snowflake_registry.registry SET keep_days = 100000');
+my $both = 'SET ROLE worker; ' . claim_as('next') . ';' . shards_of('next');
+is(query($registry, "BEGIN; $both; RESET ROLE; SELECT count(*) FROM snowflake_registry.history WHERE node = 9 OR shards = '77'; ROLLBACK"),
+	"t\nt\n2", 'a claim and a change of shards are kept');
+my $locker = $registry->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.history');
+is(query($registry, "BEGIN; $both; COMMIT"), "t\nt", 'the table is locked: both are done all the same');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
+is(rows(), '', 'and not kept');
+foreach (
+	[ 'the table is gone', 'ALTER EXTENSION snowflake_registry DROP TABLE snowflake_registry.history;
+		ALTER TABLE snowflake_registry.history RENAME TO another' ],
+	[ 'no right to write it', 'REVOKE INSERT ON snowflake_registry.history FROM worker' ],
+	[ 'no right to drop old rows', 'REVOKE DELETE ON snowflake_registry.history FROM worker' ],
+	[ 'no room', q{CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'no space left' USING ERRCODE = 'disk_full'; END $$;
+		CREATE TRIGGER full_disk BEFORE INSERT ON snowflake_registry.history EXECUTE FUNCTION full_disk()} ],
+	[ 'nobody knows how long', 'ALTER TABLE snowflake_registry.registry DROP CONSTRAINT registry_keep_days_check;
+		UPDATE snowflake_registry.registry SET keep_days = -2147483648' ])
+{
+	my ($name, $sql) = @$_;
+
+	is(query($registry, "BEGIN; $sql; $both; ROLLBACK"), "t\nt", "$name: both are done all the same");
+}
+
+# a server, too
+query($registry, 'ALTER TABLE snowflake_registry.history RENAME TO another');
+$a->start;
+wait_for_lease($a, q{state = 'held' AND kind = 'node'});
+pass('without the table a server leases');
+query($registry, 'ALTER TABLE snowflake_registry.another RENAME TO history');
+
+# ---- late and repeated writes ----
+
+my $kept = query($registry, 'SELECT md5(string_agg(h::text, chr(10) ORDER BY h::text)) FROM snowflake_registry.history h');
+my $claim = claim_as('late') =~ s/coalesce\(\(SELECT version.*?\), 0\),/1,/sr;
+is(query($registry, "SET ROLE worker; $claim"), '', 'a claim that comes late is not made');
+is(query($registry, "$claim") . query($registry, 'SELECT md5(string_agg(h::text, chr(10) ORDER BY h::text)) FROM snowflake_registry.history h'),
+	$kept, 'and the history is as it was');
+query($registry, q{UPDATE snowflake_registry.slot SET epoch = epoch + 1, host = 'x' WHERE node = 9;
+	UPDATE snowflake_registry.slot SET epoch = epoch + 1 WHERE node = 9});
+is(rows(), "9 next", 'of two rows for one record the first stays');
+refused($registry, "SET ROLE worker; UPDATE snowflake_registry.history SET host = 'y'", '42501', qr/permission denied/,
+	'nor can a worker change it');
+query($registry, 'CREATE ROLE mallory');
+refused($registry, "SET ROLE mallory; SELECT * FROM snowflake_registry.$_", '42501', qr/permission denied/, "nobody else reads it: $_")
+  foreach 'history', 'history()';
+
+# ---- an end ----
+
+my $days = q{SELECT count(*) FROM snowflake_registry.history WHERE node = 0 OR shards = '1'};
+my $old = q{DELETE FROM snowflake_registry.history; INSERT INTO snowflake_registry.history
+	(node, shards, version, owner, server, host, until, ended_ms, ended) SELECT 0, NULL, i, 0, 0, 'old', 0,
+		(extract(epoch FROM now()) * 1000)::bigint - i * 24 * 3600000::bigint - 60000, 'expired' FROM generate_series(1, 20) i};
+my $forget = sub { my ($keep) = @_; return qq{$old; UPDATE snowflake_registry.registry SET keep_days = $keep; $both; RESET ROLE; $days} };
+is(query($registry, $forget->(7)), "t\nt\n6", 'what is older than seven days is dropped');
+is(query($registry, $forget->(15)), "t\nt\n14", 'or than as many days as it is told');
+is(query($registry, $forget->(0) . '; SELECT count(*) FROM snowflake_registry.history'), "t\nt\n0\n0", 'none: no history is kept');
+is(query($registry, q{SELECT keep_days FROM snowflake_registry.registry}), '0', 'as it is told');
+
+$a->stop;
+$registry->stop;
+done_testing();
