@@ -42,7 +42,7 @@ refused($b, next_of(20), '55000', qr/may not issue IDs for shard 20.*snowflake.s
 	'a shard that is not configured');
 is(query($b, 'SELECT count(snowflake_shard_horizon(7))'), '1', 'which has a horizon');
 like(query($registry, 'SELECT shards FROM snowflake_registry.shards'),
-	qr/^snowflake shards 1\nlayout timestamp:41 .*\nheld 0-9 until \d+ reserve \d+ write \w+ server \w+ host .*\nheld 10-14 until /,
+	qr/^snowflake shards 1\nlayout timestamp:41 .*\nheld 0-9 until \d+ reserve \d+ since \d+ write \w+ server \w+ host .*\nheld 10-14 until /,
 	'what the registry has');
 
 # ---- a call waits, and can be cancelled ----
