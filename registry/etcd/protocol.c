@@ -7,8 +7,12 @@
  *		prefix/slots/N		slot record of node N; its version is the revision
  *		prefix/present/N	owner present in slot N, under a lease of etcd
  *		prefix/shards		the shard record, stored as given
+ *		prefix/keep_days	for how many days the history is kept
+ *		prefix/history/TIME/N/VERSION
+ *							who held slot N until then, for people
  *
- * One range request reads all keys, so it shows one moment.  The member that
+ * One range request reads all keys, so it shows one moment.  It leaves out the
+ * history, which sorts before the other keys.  The member that
  * answers asks the others first, which is etcd's default.
  *
  * A write is one transaction.  It compares the value of prefix/registry (the
@@ -25,6 +29,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <time.h>
+
 #include "utils/json.h"
 
 #include "protocol.h"
@@ -32,6 +38,12 @@
 
 /* Presences that allow a write: none, the owner's, the displaced owner's. */
 #define PRESENCES	3
+
+/* The days of the history, where prefix/keep_days says nothing else. */
+#define KEEP_DAYS		7
+#define KEEP_DAYS_MAX	36500
+
+#define MS_PER_DAY		INT64CONST(86400000)
 
 /* ---- requests ---- */
 
@@ -55,7 +67,7 @@ sf_etcd_read_request(const char *prefix)
 
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '{');
-	append_key(&buf, "key", prefix, "", -1);
+	append_key(&buf, "key", prefix, "history0", -1);	/* behind "history/" */
 	appendStringInfoString(&buf, ",\"range_end\":");
 	sf_json_append_bytes(&buf, end);
 	appendStringInfoChar(&buf, '}');
@@ -144,9 +156,76 @@ append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 	appendStringInfoString(buf, ",\"result\":\"EQUAL\"}");
 }
 
+/* Print a time so that texts sort as times do. */
+static char *
+print_time(int64 ms)
+{
+	time_t		seconds;
+	struct tm	tm;
+	char		text[40] = "";
+
+	ms = Max(0, Min(ms, INT64CONST(253402300799999)));	/* year 9999 */
+	seconds = ms / 1000;
+	if (gmtime_r(&seconds, &tm) != NULL)
+		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
+	return psprintf("%s.%03dZ", text, (int) (ms % 1000));
+}
+
+/* Print who held a slot, for people. */
+static char *
+print_tenure(const SfSlotRecord *record)
+{
+	StringInfoData buf;
+	const char *ended = "expired";
+
+	if (record->released && record->owner != 0)
+		ended = "released";
+	else if (record->released || record->present != 0)
+		ended = "displaced";
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"slot\":%u,\"host\":", record->node);
+	escape_json(&buf, record->host);
+	appendStringInfoString(&buf, ",\"address\":");
+	escape_json(&buf, record->address);
+	appendStringInfo(&buf, ",\"process\":%d,\"since\":\"%s\"",
+					 record->process, print_time(record->since_ms));
+	appendStringInfo(&buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"}",
+					 print_time(record->ended_ms), ended);
+	return buf.data;
+}
+
+/*
+ * Append to a claim who held the slot before, and drop what is older than the
+ * history.  It is a part of the claim: so each tenure is written once, and
+ * needs nothing that the claim does not need.  etcd refuses a transaction that
+ * puts and deletes one key, so what is too old already is not put.
+ */
+static void
+append_history(StringInfo buf, const SfAsk *ask, const char *prefix,
+			   int64 keep_days)
+{
+	const SfSlotRecord *before = &ask->replaced;
+	int64		first_ms = ask->record.since_ms - keep_days * MS_PER_DAY;
+
+	if (ask->kind != SF_ASK_CLAIM || before->version == 0)
+		return;
+	appendStringInfoString(buf, ",{\"request_delete_range\":{");
+	append_key(buf, "key", prefix, "history/", -1);
+	appendStringInfoChar(buf, ',');
+	append_key(buf, "range_end", prefix,
+			   psprintf("history/%s", print_time(first_ms)), -1);
+	appendStringInfoString(buf, "}}");
+	if (keep_days == 0 || before->ended_ms < Max(first_ms, 0))
+		return;
+	appendStringInfoChar(buf, ',');
+	append_put(buf, prefix,
+			   psprintf("history/%s/%u", print_time(before->ended_ms),
+						before->node), before->version, print_tenure(before));
+}
+
 static void
 append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
-			const char *address)
+			const char *address, int64 keep_days)
 {
 	append_put(buf, prefix, "slots", ask->record.node,
 			   sf_records_print(&ask->record, address));
@@ -164,6 +243,7 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
 		sf_json_append_bytes(buf, sf_records_print_number(ask->record.owner));
 		appendStringInfo(buf, ",\"lease\":\"" INT64_FORMAT "\"}}", lease);
 	}
+	append_history(buf, ask, prefix, keep_days);
 }
 
 /*
@@ -173,7 +253,8 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
  */
 static void
 append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
-				  const char *identity, int64 lease, const char *address)
+				  const char *identity, int64 lease, const char *address,
+				  int64 keep_days)
 {
 	const uint64 presences[PRESENCES] = {0, ask->record.owner, ask->displaced};
 	int			n = 0;
@@ -187,7 +268,7 @@ append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 		appendStringInfoString(buf, "{\"compare\":[");
 		append_compare(buf, ask, prefix, identity, presences[i]);
 		appendStringInfoString(buf, "],\"success\":[");
-		append_puts(buf, ask, prefix, lease, address);
+		append_puts(buf, ask, prefix, lease, address, keep_days);
 		appendStringInfoChar(buf, ']');
 	}
 	while (--n > 0)
@@ -225,12 +306,12 @@ append_identity_write(StringInfo buf, const char *prefix,
 
 /*
  * Return the request that writes.  "identity" is the value that was read from
- * this cluster, and "address" our end of a connection.
+ * this cluster, "address" our end of a connection, and "keep_days" was read.
  */
 char *
 sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 					  const char *identity, const char *cluster, int64 lease,
-					  const char *address)
+					  const char *address, int64 keep_days)
 {
 	StringInfoData buf;
 	SfRegistry	old;
@@ -252,7 +333,8 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 											 ask->new_floor, cluster));
 	}
 	else
-		append_slot_write(&buf, prefix, ask, identity, lease, address);
+		append_slot_write(&buf, prefix, ask, identity, lease, address,
+						  keep_days);
 	return buf.data;
 }
 
@@ -312,6 +394,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	int			nkvs = sf_json_length(kvs);
 	char	   *identity_key = psprintf("%s/registry", prefix);
 	char	   *shards_key = psprintf("%s/shards", prefix);
+	char	   *days_key = psprintf("%s/keep_days", prefix);
 	char	   *slots = psprintf("%s/slots/", prefix);
 	char	   *presences = psprintf("%s/present/", prefix);
 	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (nkvs + 1));
@@ -319,6 +402,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 
 	memset(reading, 0, sizeof(SfEtcdReading));
 	reading->registry.shards = "";
+	reading->keep_days = KEEP_DAYS;
 	if (sf_json_part(json, "header") == NULL)
 		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
@@ -349,6 +433,14 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			if (!sf_json_int64(kv, "mod_revision",
 							   &reading->registry.shards_version))
 				return psprintf("\"%s\" has no version.", key);
+		}
+		else if (strcmp(key, days_key) == 0)
+		{
+			char	   *end;
+			long		days = strtol(value, &end, 10);
+
+			if (end > value && *end == '\0' && days >= 0)
+				reading->keep_days = Min(days, KEEP_DAYS_MAX);
 		}
 		else if (parse_node(key, slots, &record->node))
 		{

@@ -19,6 +19,7 @@ typedef struct SfEtcdReading
 	bool		in_place;		/* the generation began in this cluster */
 	int64		highest;		/* the highest of the floor and all untils */
 	int64		lease;			/* etcd's lease of our presence; or 0 */
+	int64		keep_days;		/* of the history */
 } SfEtcdReading;
 
 typedef enum SfEtcdWritten
@@ -35,7 +36,8 @@ extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 									   SfEtcdReading *reading);
 extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 								   const char *identity, const char *cluster,
-								   int64 lease, const char *address);
+								   int64 lease, const char *address,
+								   int64 keep_days);
 extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, const char *cluster,
 										  int64 *version);
 

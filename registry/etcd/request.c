@@ -58,6 +58,7 @@ static struct
 	char	   *cluster;		/* cluster ID of the etcd that was read */
 	uint64		generation;
 	int64		highest;		/* the highest of the floor and all untils */
+	int64		keep_days;		/* of the history */
 	int64		lease;			/* etcd's lease of lease_owner's presence; or
 								 * 0 */
 	uint64		lease_owner;
@@ -184,7 +185,8 @@ ask_itself(void)
 		post("/v3/kv/txn",
 			 sf_etcd_write_request(etcd.url.prefix, &request.asked,
 								   etcd.identity, etcd.cluster,
-								   request.lease_granted, etcd.address));
+								   request.lease_granted, etcd.address,
+								   etcd.keep_days));
 }
 
 static void
@@ -233,6 +235,7 @@ take_reading(SfJson *json)
 	keep(&etcd.cluster, reading->cluster);
 	etcd.generation = reading->registry.generation;
 	etcd.highest = reading->highest;
+	etcd.keep_days = reading->keep_days;
 	if (reading->lease != 0)
 	{
 		etcd.lease = reading->lease;

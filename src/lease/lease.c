@@ -470,7 +470,25 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	record->process = claimant->process;
 	if (kind == SF_ASK_CLAIM)
 		record->since_ms = now.wall_ms;
+	record->ended_ms = kind == SF_ASK_RELEASE ? now.wall_ms : 0;
 	sf_lease_add_pending(lease, record->write_id, start);
+}
+
+/*
+ * Return the record that a claim replaces, for the history: a holder that gave
+ * nothing back has ended now, or at its until if that is over.
+ */
+static SfSlotRecord
+end_tenure(const SfLease *lease, SfMoment now, const SfSlotRecord *record)
+{
+	const SfLayout *layout = lease->config.claimant.layout;
+	SfSlotRecord ended = *record;
+
+	if (ended.ended_ms == 0)
+		ended.ended_ms = (layout->epoch_tick + ended.until) * layout->tick_ms;
+	if (ended.ended_ms > now.wall_ms)
+		ended.ended_ms = now.wall_ms;
+	return ended;
 }
 
 static void
@@ -484,6 +502,7 @@ ask_claim(SfLease *lease, SfMoment now, const SfSlotChoice *claim)
 							   claim->record.until > claim->start ?
 							   claim->record.until : claim->start));
 	lease->ask.displaced = claim->record.present;
+	lease->ask.replaced = end_tenure(lease, now, &claim->record);
 	lease->ask.presence = true;
 	lease->state = SF_LEASE_CLAIMING;
 }

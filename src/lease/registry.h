@@ -41,6 +41,7 @@ typedef struct SfSlotRecord
 	char		host[SF_HOST_SIZE];
 	int32_t		process;		/* the postmaster's PID; 0: none */
 	int64_t		since_ms;		/* Unix ms */
+	int64_t		ended_ms;		/* when it was given back; 0: it was not */
 
 	/*
 	 * Not part of a write.  The address from which the owner last wrote, as
@@ -122,6 +123,8 @@ typedef struct SfAsk
 	int64_t		version;
 	SfSlotRecord record;
 	uint64_t	displaced;
+	SfSlotRecord replaced;		/* for a claim, by people: who held the slot,
+								 * with ended_ms; version 0: nobody */
 	bool		presence;
 	const char *shards;			/* text to write; valid until the next ask */
 	int			avoid;			/* use another endpoint than this; 0: any */

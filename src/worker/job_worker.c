@@ -353,6 +353,8 @@ ask_to_release(const SfRegistry *registry, const SfSlotRecord *record)
 	a->record = *record;
 	a->record.owner = 0;
 	a->record.write_id = work.write_id;
+	if (!record->released)
+		a->record.ended_ms = sf_clock_wall_ms();
 	a->record.released = true;
 }
 

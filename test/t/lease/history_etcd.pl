@@ -1,0 +1,105 @@
+# The history of a registry in etcd: who held a slot before, and why it holds it no more.
+# The claim that replaces the record writes it. Needs etcd.
+#
+# takes: 25 s
+# needs: etcd-server etcd-client libcurl4-openssl-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use JSON::PP;
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use SnowflakeTest;
+
+my $etcd = Etcd->new('servers')->start;
+
+sub new_holder
+{
+	my ($name) = @_;
+
+	return new_server($name, "snowflake.node_id = '3'", "snowflake.registry = 'etcd://@{[ $etcd->host ]}/reg'",
+		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '2s'");
+}
+
+# Start a server, and wait until it holds the slot.
+sub hold
+{
+	my ($node) = @_;
+
+	$node->start;
+	query($node, 'CREATE EXTENSION IF NOT EXISTS snowflake');
+	query($node, 'SELECT snowflake_registry_init()');
+	wait_for_lease($node, q{state = 'held'});
+	return;
+}
+
+# Return the history, by the command of doc/leases.md.
+sub history
+{
+	my ($out, $err) = run_command([ 'etcdctl', '--endpoints', $etcd->host, 'get', '--prefix', '--print-value-only', 'reg/history/' ]);
+
+	return map { decode_json($_) } grep { /^\{/ } split /\n/, $out;
+}
+
+sub now_text
+{
+	return query($_[0], q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')});
+}
+
+my ($a, $b) = map { new_holder($_) } 'a', 'b';
+chomp(my $host = `hostname`);
+hold($a);
+is(scalar(history()), 0, 'nobody held the slot before');
+my ($pid) = split /\n/, slurp_file($a->data_dir . '/postmaster.pid');
+my $with_a = now_text($a);
+$a->stop;
+hold($b);
+my @rows = history();
+is(scalar(@rows), 1, 'one tenure is over');
+is("@{ $rows[0] }{qw(slot host address process ended)}", "3 $host:" . $a->port . " 127.0.0.1 $pid released", 'a clean stop: released');
+cmp_ok($rows[0]{since}, 'le', $with_a, 'it began before');
+cmp_ok($rows[0]{ended_at}, 'ge', $with_a, 'and ended after');
+my $key = 'reg/history/' . $rows[0]{ended_at} . '/3/';
+my ($keys) = run_command([ 'etcdctl', '--endpoints', $etcd->host, 'get', '--prefix', '--keys-only', 'reg/history/' ]);
+like($keys, qr/^\Q$key\E\d+\s*$/, 'its key begins with its end');
+
+my $with_b = now_text($b);
+$b->stop('immediate');
+hold($a);
+@rows = history();
+is(join(', ', map { "$_->{host} $_->{ended}" } @rows), "$host:@{[ $a->port ]} released, $host:@{[ $b->port ]} expired", 'a crash: expired');
+cmp_ok($rows[1]{ended_at}, 'ge', $with_b, 'after its last writes');
+
+# A tenure older than the history is dropped, and one that is not stays.
+sub old
+{
+	my ($days, $node) = @_;
+
+	return "reg/history/" . query($node, qq{SELECT to_char((clock_timestamp() - interval '$days days') AT TIME ZONE 'UTC',
+		'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')}) . "/9/1";
+}
+
+my ($six, $eight) = map { old($_, $a) } 6, 8;
+$etcd->put($_, '{"host":"x","ended":"x"}') foreach $six, $eight;
+query($a, 'SELECT snowflake_registry_release(3)');
+wait_for_lease($a, q{state = 'held' AND problem IS NULL});
+@rows = history();
+is($rows[-1]{ended}, 'displaced', 'an administrator freed it: displaced');
+ok($etcd->get($six), 'what is six days old stays');
+ok(!$etcd->get($eight), 'and what is eight days old goes');
+$etcd->put('reg/keep_days', '5');
+$a->stop;
+hold($b);
+ok(!$etcd->get($six), 'likewise after as many days as it is told');
+is(scalar(history()), 4, 'the others stay');
+$etcd->put('reg/keep_days', '0');
+$b->stop;
+hold($a);
+is(scalar(history()), 0, 'none: no history is kept');
+is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '1', 'and no slot is made of it');
+$a->stop;
+$etcd->stop;
+done_testing();
