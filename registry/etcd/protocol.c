@@ -29,8 +29,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include <time.h>
-
 #include "utils/json.h"
 
 #include "protocol.h"
@@ -38,12 +36,6 @@
 
 /* Presences that allow a write: none, the owner's, the displaced owner's. */
 #define PRESENCES	3
-
-/* The days of the history, where prefix/keep_days says nothing else. */
-#define KEEP_DAYS		7
-#define KEEP_DAYS_MAX	36500
-
-#define MS_PER_DAY		INT64CONST(86400000)
 
 /* ---- requests ---- */
 
@@ -156,44 +148,6 @@ append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 	appendStringInfoString(buf, ",\"result\":\"EQUAL\"}");
 }
 
-/* Print a time so that texts sort as times do. */
-static char *
-print_time(int64 ms)
-{
-	time_t		seconds;
-	struct tm	tm;
-	char		text[40] = "";
-
-	ms = Max(0, Min(ms, INT64CONST(253402300799999)));	/* year 9999 */
-	seconds = ms / 1000;
-	if (gmtime_r(&seconds, &tm) != NULL)
-		strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &tm);
-	return psprintf("%s.%03dZ", text, (int) (ms % 1000));
-}
-
-/* Print who held a slot, for people. */
-static char *
-print_tenure(const SfSlotRecord *record)
-{
-	StringInfoData buf;
-	const char *ended = "expired";
-
-	if (record->released && record->owner != 0)
-		ended = "released";
-	else if (record->released || record->present != 0)
-		ended = "displaced";
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"slot\":%u,\"host\":", record->node);
-	escape_json(&buf, record->host);
-	appendStringInfoString(&buf, ",\"address\":");
-	escape_json(&buf, record->address);
-	appendStringInfo(&buf, ",\"process\":%d,\"since\":\"%s\"",
-					 record->process, print_time(record->since_ms));
-	appendStringInfo(&buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"}",
-					 print_time(record->ended_ms), ended);
-	return buf.data;
-}
-
 /*
  * Append to a claim who held the slot before, and drop what is older than the
  * history.  It is a part of the claim: so each tenure is written once, and
@@ -205,22 +159,26 @@ append_history(StringInfo buf, const SfAsk *ask, const char *prefix,
 			   int64 keep_days)
 {
 	const SfSlotRecord *before = &ask->replaced;
-	int64		first_ms = ask->record.since_ms - keep_days * MS_PER_DAY;
+	int64		first_ms = ask->record.since_ms - keep_days * SF_RECORDS_DAY_MS;
+	char		first[SF_RECORDS_TIME_SIZE];
+	char		ended[SF_RECORDS_TIME_SIZE];
+	char		text[SF_RECORDS_TENURE_SIZE];
 
 	if (ask->kind != SF_ASK_CLAIM || before->version == 0)
 		return;
+	sf_records_print_time(first, first_ms);
+	sf_records_print_time(ended, before->ended_ms);
+	sf_records_print_tenure(text, before);
 	appendStringInfoString(buf, ",{\"request_delete_range\":{");
 	append_key(buf, "key", prefix, "history/", -1);
 	appendStringInfoChar(buf, ',');
-	append_key(buf, "range_end", prefix,
-			   psprintf("history/%s", print_time(first_ms)), -1);
+	append_key(buf, "range_end", prefix, psprintf("history/%s", first), -1);
 	appendStringInfoString(buf, "}}");
 	if (keep_days == 0 || before->ended_ms < Max(first_ms, 0))
 		return;
 	appendStringInfoChar(buf, ',');
-	append_put(buf, prefix,
-			   psprintf("history/%s/%u", print_time(before->ended_ms),
-						before->node), before->version, print_tenure(before));
+	append_put(buf, prefix, psprintf("history/%s/%u", ended, before->node),
+			   before->version, text);
 }
 
 static void
@@ -402,7 +360,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 
 	memset(reading, 0, sizeof(SfEtcdReading));
 	reading->registry.shards = "";
-	reading->keep_days = KEEP_DAYS;
+	reading->keep_days = sf_records_parse_days("");
 	if (sf_json_part(json, "header") == NULL)
 		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
@@ -435,13 +393,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 				return psprintf("\"%s\" has no version.", key);
 		}
 		else if (strcmp(key, days_key) == 0)
-		{
-			char	   *end;
-			long		days = strtol(value, &end, 10);
-
-			if (end > value && *end == '\0' && days >= 0)
-				reading->keep_days = Min(days, KEEP_DAYS_MAX);
-		}
+			reading->keep_days = sf_records_parse_days(value);
 		else if (parse_node(key, slots, &record->node))
 		{
 			if (!sf_records_parse(value, record) ||

@@ -59,4 +59,8 @@ extern void sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present,
 							   const struct ACL_vector *acl);
 extern SfWriting sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer);
 
+/* history.c */
+extern void sf_history_begin(zhandle_t *handle, const SfAsk *ask,
+							 const struct ACL_vector *acl);
+
 #endif							/* SF_ZOO_NODES_H */

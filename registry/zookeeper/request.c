@@ -252,6 +252,7 @@ take_written(void)
 	switch (writing)
 	{
 		case SF_WRITING_DONE:
+			sf_history_begin(sf_session_handle(), &request.asked, acl());
 			conclude(SF_RESULT_DONE);
 			break;
 		case SF_WRITING_LOOK:

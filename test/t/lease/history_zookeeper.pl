@@ -1,0 +1,111 @@
+# The history of a registry in ZooKeeper: who held a slot before, and why it holds it no
+# more. The server that claims the slot writes it afterwards. Needs ZooKeeper.
+#
+# takes: 30 s
+# needs: libzookeeper-java default-jre-headless libzookeeper-st-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use JSON::PP;
+use Time::HiRes qw(usleep);
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+use ZooKeeper;
+
+my $zk = ZooKeeper->new('one')->start;
+
+sub new_holder
+{
+	my ($name) = @_;
+
+	return new_server($name, "snowflake.node_id = '3'", "snowflake.registry = 'zookeeper://@{[ $zk->host ]}/reg'",
+		"snowflake.lease_reserve = '12s'", "snowflake.lease_presence = '6s'", "snowflake.lease_timeout = '4s'");
+}
+
+# Start a server, and wait until it holds the slot.
+sub hold
+{
+	my ($node) = @_;
+
+	$node->start;
+	query($node, 'CREATE EXTENSION IF NOT EXISTS snowflake');
+	query($node, 'SELECT snowflake_registry_init()');
+	wait_for_lease($node, q{state = 'held'});
+	return;
+}
+
+# Return the names of the nodes.
+sub names
+{
+	my @names = $zk->get('/reg/history') ? $zk->children('/reg/history') : ();
+
+	return @names = sort @names;
+}
+
+# Check that the history becomes these tenures, by their ends.
+sub becomes
+{
+	my ($expected, $what) = @_;
+	my $text;
+
+	foreach (1 .. 3000)
+	{
+		# a node may be deleted meanwhile
+		my @rows = map { decode_json($_->{value}) } grep { defined } map { $zk->get("/reg/history/$_") } names();
+
+		$text = join ', ', map { "$_->{host} $_->{ended}" } @rows;
+		last if $text eq $expected;
+		usleep(10_000);
+	}
+	is($text, $expected, $what);
+	return;
+}
+
+sub old
+{
+	my ($days, $node) = @_;
+
+	return query($node, qq{SELECT to_char((clock_timestamp() - interval '$days days') AT TIME ZONE 'UTC',
+		'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')}) . '-9-1';
+}
+
+my ($a, $b) = map { new_holder($_) } 'a', 'b';
+chomp(my $host = `hostname`);
+my ($a_host, $b_host) = map { "$host:" . $_->port } $a, $b;
+hold($a);
+is(scalar(names()), 0, 'nobody held the slot before');
+my $with_a = substr(old(0, $a), 0, 24);
+$a->stop;
+hold($b);
+becomes("$a_host released", 'a clean stop: released');
+my ($name) = names();
+my $row = decode_json($zk->get("/reg/history/$name")->{value});
+like($name, qr/^\Q$row->{ended_at}\E-3-\d+$/, 'its name begins with its end');
+ok($row->{since} le $with_a && $row->{ended_at} ge $with_a && $row->{slot} == 3 && $row->{process} > 0
+	  && $row->{address} eq '127.0.0.1', 'when, where and which process');
+$b->stop('immediate');
+hold($a);
+becomes("$a_host released, $b_host expired", 'a crash: expired');
+
+# A tenure older than the history is deleted, and one that is not stays.
+my ($six, $eight) = map { old($_, $a) } 6, 8;
+$zk->put("/reg/history/$_", '{"host":"x","ended":"x"}') foreach $six, $eight;
+query($a, 'SELECT snowflake_registry_release(3)');
+becomes("x x, $a_host released, $b_host expired, $a_host displaced",
+	'an administrator freed it: displaced; and what is eight days old goes');
+$zk->put('/reg/keep_days', '5');
+$a->stop;
+hold($b);
+becomes("$a_host released, $b_host expired, $a_host displaced, $a_host released",
+	'likewise after as many days as it is told');
+$zk->put('/reg/keep_days', '0');
+$b->stop;
+hold($a);
+becomes('', 'none: no history is kept');
+is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '1', 'and no slot is made of it');
+$a->stop;
+$zk->stop;
+done_testing();
