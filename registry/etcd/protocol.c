@@ -159,7 +159,8 @@ append_history(StringInfo buf, const SfAsk *ask, const char *prefix,
 			   int64 keep_days)
 {
 	const SfSlotRecord *before = &ask->replaced;
-	int64		first_ms = ask->record.since_ms - keep_days * SF_RECORDS_DAY_MS;
+	int64		first_ms = ask->record.since_ms -
+		keep_days * SF_RECORDS_DAY_MS;
 	char		first[SF_RECORDS_TIME_SIZE];
 	char		ended[SF_RECORDS_TIME_SIZE];
 	char		text[SF_RECORDS_TENURE_SIZE];
