@@ -106,7 +106,7 @@ void
 sf_records_print_tenure(char *text, const SfSlotRecord *record)
 {
 	StringInfoData buf;
-	char		time[SF_RECORDS_TIME_SIZE];
+	char		at[SF_RECORDS_TIME_SIZE];
 	const char *ended = "expired";
 
 	if (record->released && record->owner != 0)
@@ -118,12 +118,12 @@ sf_records_print_tenure(char *text, const SfSlotRecord *record)
 	escape_json(&buf, record->host);
 	appendStringInfoString(&buf, ",\"address\":");
 	escape_json(&buf, record->address);
-	sf_records_print_time(time, record->since_ms);
+	sf_records_print_time(at, record->since_ms);
 	appendStringInfo(&buf, ",\"process\":%d,\"since\":\"%s\"",
-					 record->process, time);
-	sf_records_print_time(time, record->ended_ms);
+					 record->process, at);
+	sf_records_print_time(at, record->ended_ms);
 	appendStringInfo(&buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"}",
-					 time, ended);
+					 at, ended);
 	strlcpy(text, buf.data, SF_RECORDS_TENURE_SIZE);
 	pfree(buf.data);
 }
