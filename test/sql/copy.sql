@@ -186,11 +186,20 @@ SELECT definition LIKE '%(snowflake_nextval())%' AS written FROM pg_rules WHERE 
 EXPLAIN (COSTS OFF, VERBOSE) INSERT INTO typed (n) VALUES (1);
 SELECT DISTINCT classid::regclass, deptype FROM pg_depend
 WHERE refobjid IN (SELECT oid FROM pg_proc WHERE proname LIKE 'snowflake\_copy\_%nextval');
--- no role may call the functions that COPY calls
+-- no role may call the functions that COPY calls; older minor versions of the server
+-- find the function, and refuse the argument
 \set VERBOSITY terse
-SELECT snowflake_state.copy_nextval(NULL);
+DO $$ BEGIN
+	PERFORM snowflake_state.copy_nextval(NULL);
+EXCEPTION WHEN undefined_function OR feature_not_supported THEN
+	RAISE NOTICE 'refused';
+END $$;
 SELECT snowflake_state.copy_nextval();
-SELECT snowflake_state.copy_shard_nextval(0, NULL);
+DO $$ BEGIN
+	PERFORM snowflake_state.copy_shard_nextval(0, NULL);
+EXCEPTION WHEN undefined_function OR feature_not_supported THEN
+	RAISE NOTICE 'refused';
+END $$;
 \set VERBOSITY default
 -- a role that may not execute the function, and one that may not execute the
 -- other one
