@@ -37,7 +37,9 @@ given AS (
 				AND a.privilege_type OPERATOR(pg_catalog.=) ANY
 					('{DELETE,INSERT,TRIGGER,TRUNCATE,UPDATE}'::pg_catalog.text[])
 				AND NOT (a.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
-					AND a.privilege_type OPERATOR(pg_catalog.=) ANY ('{INSERT,UPDATE}'::pg_catalog.text[])
+					AND (a.privilege_type OPERATOR(pg_catalog.=) ANY ('{INSERT,UPDATE}'::pg_catalog.text[])
+						OR a.privilege_type OPERATOR(pg_catalog.=) 'DELETE'
+							AND c.relname OPERATOR(pg_catalog.=) 'history')
 					AND EXISTS (SELECT FROM worker w WHERE
 						pg_catalog.has_function_privilege(a.grantee, w.oid, 'EXECUTE'))))
 	GROUP BY 1, 2, 3

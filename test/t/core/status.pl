@@ -138,6 +138,7 @@ query($node, q{
 	GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory;
 	GRANT INSERT, DELETE ON snowflake_registry.slot TO PUBLIC;
 	GRANT SELECT, INSERT, UPDATE ON snowflake_registry.slot, snowflake_registry.shards TO worker;
+	GRANT SELECT, INSERT, DELETE ON snowflake_registry.history TO worker;
 	GRANT EXECUTE ON FUNCTION snowflake_registry.write TO worker});
 says($node, 'privileges', 'warning',
 	qr/: PUBLIC may DELETE, INSERT snowflake_registry.slot; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
