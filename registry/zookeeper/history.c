@@ -65,7 +65,7 @@ take_names(int rc, const struct String_vector *names, const void *data)
 }
 
 static void
-take_days(int rc, const char *value, int len, const struct Stat *stat,
+take_days(int rc, const char *value, int len, const struct Stat *unused,
 		  const void *data)
 {
 	Tenure	   *tenure = (Tenure *) data;

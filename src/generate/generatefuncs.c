@@ -343,7 +343,7 @@ layout_for_shards(FunctionCallInfo fcinfo, MemoryContext context,
  *
  * Return the next ID of a shard in a layout: a preset's name, fields, or
  * 'shard' for snowflake.shard_layout.  Also throws 22023 for a layout that is
- * none for shards, or that the shard does not fit.
+ * not one for shards, or that the shard does not fit.
  */
 Datum
 snowflake_shard_nextval_layout(PG_FUNCTION_ARGS)

@@ -175,7 +175,7 @@ sf_layout_arg_of_shards(const text *t)
 	if (!sf_layout_has(layout, SF_SHARD) || layout->node_bits > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the layout is none for shards"),
+				 errmsg("the layout is not one for shards"),
 				 errdetail("The layout of the shards' IDs must have the field \"shard\", and none for a node."),
 				 errhint("For IDs of the node, call snowflake_nextval().")));
 	if (sf_layout_room(&sf_shard_layout, layout) > 0)
