@@ -91,7 +91,8 @@ is(stat_of(qw(sequence_waits sequence_wait_time)), '0|0', 'no full sequence yet'
 query($node, 'SELECT count(*) FROM (SELECT snowflake_nextval_batch(100000)) s');
 cmp_ok(stat_of('sequence_waits'), '>', 0, 'a full sequence');
 cmp_ok(stat_of('sequence_wait_time'), '>', 0, 'and the time');
-is(stat_of('max_drift BETWEEN 1 AND 5'), 't', 'which was drifted up to');
+# the clock of another processor may be a tick behind
+like(stat_of('max_drift'), qr/^[1-6]$/, 'which was drifted up to');
 
 is(stat_of(qw(clock_waits clock_steps_back clock_steps_forward last_clock_step)),
 	'0|0|0|', 'no step of the clock yet');
