@@ -250,8 +250,9 @@ $origin->backup('backup');
 $origin->{load}->finish;
 $origin->stop;
 
-# before any server can lease from it again
-initialize($registries[2], 0);
+# before any server can lease from it again. The copies remember what was confirmed to
+# the origin, and refuse a registry that would give away a part of it.
+initialize($registries[2], 6);
 $postgresql->stop;
 
 foreach my $r (@registries)

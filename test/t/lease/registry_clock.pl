@@ -159,10 +159,17 @@ sub move_clock
 	is(join(' ', map { keys %{ $_->finish } } @trickles), '', "$kind: no call was refused");
 
 	my $where = $ms > 0 ? 'behind' : 'ahead of';
-	# a server that waited for an answer may have gone to another endpoint
-	like_log($nodes[$_], qr/WARNING:  snowflake SF105: .*The wall clock is (?:9|10|11)\d* m?s $where that of (?:endpoint 1 of )?the registry, which has moved against the time since boot: this server's has not\./,
-		$logs[$_], "$kind: the log says whose clock it is")
-	  foreach grep { !$has_others || -e $heard[$_] } 0, 1;
+	my $said = qr/WARNING:  snowflake SF105: .*The wall clock is (?:9|10|11)\d* m?s $where that of (?:endpoint 1 of )?the registry, which has moved against the time since boot: this server's has not\./;
+	if ($has_others)
+	{
+		# a server that waited for an answer may have gone to another endpoint
+		ok((grep { slurp_file($nodes[$_]->logfile, $logs[$_]) =~ $said } 0, 1) >= (grep { -e } @heard) / 2,
+			"$kind: a log says whose clock it is");
+	}
+	else
+	{
+		like_log($nodes[$_], $said, $logs[$_], "$kind: the log says whose clock it is") foreach 0, 1;
+	}
 	unlike(slurp_file($nodes[$_]->logfile, $logs[$_]), qr/SF203|most other servers/, "$kind: and no other problem")
 	  foreach 0, 1;
 	like(clock_row($nodes[0]), $has_others ? qr/^ok\|/ :
