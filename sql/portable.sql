@@ -1089,8 +1089,9 @@ BEGIN
 	END IF;
 	PERFORM @extschema@.snowflake_portable_require_fit(id, of_id);
 	is_used := EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
-		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = '@extschema@.snowflake_nextval(text)'::regprocedure
-			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_nextval"?[(]''([^'']*)''') IN
+		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid IN ('@extschema@.snowflake_nextval(text)'::regprocedure,
+				'@extschema@.snowflake_shard_nextval(integer, text)'::regprocedure)
+			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_(?:shard_)?nextval"?[(](?:[^'']*, )?(?:layout => )?''([^'']*)''') IN
 				(SELECT n FROM (VALUES (snowflake_advance.layout), (of_id.layout)) v (n)
 				UNION ALL SELECT p.name FROM @extschema@.snowflake_portable_presets() p WHERE (@extschema@.snowflake_portable_layout(p.layout)).layout = of_id.layout));
 	-- the end of its tick

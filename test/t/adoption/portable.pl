@@ -428,6 +428,15 @@ foreach my $name (qw(twitter timestamp:41_datacenter:5_worker:5_sequence:12_epoc
 	is(query($node, $advance, %layouts), 't', "... that a column has: $name");
 	query($node, 'DROP TABLE ids.k', %layouts);
 }
+my $of_shard = 'timestamp:41 shard:13 sequence:10 epoch:2010-01-01';
+my $advance_shard = $advance =~ s/twitter/$of_shard/gr;
+refused($node, $advance_shard, '22023', qr/would not be above this ID/, 'an ID of a shard, of a layout that no column has', %layouts);
+foreach my $call ("3, '$of_shard'", "layout => '$of_shard', shard => 3")
+{
+	query($node, "CREATE TABLE ids.k (id bigint DEFAULT ids.snowflake_shard_nextval($call))", %layouts);
+	is(query($node, $advance_shard, %layouts), 't', "... that a column has: $call");
+	query($node, 'DROP TABLE ids.k', %layouts);
+}
 my $ahead = query($node, q{CREATE TABLE ids.k (id bigint DEFAULT ids.snowflake_nextval('twitter')); SELECT ids.snowflake_max_id(now() + interval '500 ms', 'twitter')}, %layouts);
 query($node, "SELECT ids.snowflake_advance($ahead, layout => 'twitter')", %layouts);
 cmp_ok(query($node, 'INSERT INTO ids.k DEFAULT VALUES RETURNING id', %layouts), '>', $ahead, '... which then goes on above it');
