@@ -333,7 +333,8 @@ layout_for_shards(FunctionCallInfo fcinfo, MemoryContext context,
 		if (*extra != NULL)
 			pfree(*extra);
 		*extra = named;
-		sf_layout_end_warn(layout, SF_NO_SLOT);
+		if (!named->is_configured)
+			sf_layout_end_warn(layout, SF_NO_SLOT);
 	}
 	return named->is_configured ? NULL : &named->layout;
 }

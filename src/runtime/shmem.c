@@ -147,6 +147,8 @@ initialize(const SfShmemSize *size)
 		pg_atomic_init_u64(&sf_shmem->events[i].due_ms, 0);
 		pg_atomic_init_u64(&sf_shmem->events[i].left_out, 0);
 	}
+	pg_atomic_init_u64(&sf_shmem->shard_layout_ends.due_ms, 0);
+	pg_atomic_init_u64(&sf_shmem->shard_layout_ends.left_out, 0);
 	initialize_stats(&sf_shmem->stats);
 
 	for (int i = 0; i < size->ndatabases; i++)

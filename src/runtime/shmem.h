@@ -369,6 +369,7 @@ typedef struct SfShmem
 	/* The log: see log.c.  Only the postmaster writes the interval. */
 	pg_atomic_uint32 log_interval_ms;
 	SfEventLimit events[SF_EVENTS];
+	SfEventLimit shard_layout_ends; /* warnings of its end */
 
 	/* fixed at start */
 	int64		life;			/* the stamp, random: see mark.c; 0: none */

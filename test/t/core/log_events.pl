@@ -92,7 +92,9 @@ like($lines[0], qr/ SF103 LOG:  snowflake SF103: wall clock was set forward by (
 set_interval('1min');
 $node->stop;
 $node->append_conf('postgresql.conf', 'snowflake.layout = \'timestamp:40 node:10 sequence:12 epoch:'
-	  . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 100.5 * 86400)) . "'");
+	  . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 100.5 * 86400)) . "'\nsnowflake.shards = '7'\n"
+	  . "snowflake.shard_layout = 'timestamp:40 shard:13 sequence:10 epoch:"
+	  . strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + 200.5 * 86400)) . "'");
 $from = -s $node->logfile;
 start_with_clock($node, 0);
 query($node, 'CREATE DATABASE other');
@@ -110,6 +112,15 @@ query($node, "SELECT snowflake_nextval('$named')", database => 'other') foreach 
 @lines = lines_of('SF501', $from);
 is(@lines, 2, 'the end of another layout: once a day, too');
 like($lines[1], qr/ SF501 WARNING:  snowflake SF501: layout reaches its last timestamp in (?:49|50|51) days\n.* SF501 DETAIL:  The layout is "\Q$named\E"/, 'and which it is');
+
+# a layout for shards that a call names does not hide the end of the configured one
+my $of_shards = $named =~ s/node:10 sequence:12/shard:13 sequence:9/r;
+query($node, "SELECT snowflake_shard_nextval(7, '$of_shards')", database => 'other') foreach 1 .. 2;
+$node->poll_query_until('other', q{SELECT last_value < extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark}) or die;
+query($node, 'SELECT snowflake_shard_nextval(7)', database => 'other');
+@lines = lines_of('SF501', $from);
+is(scalar(grep { /DETAIL:  The layout is "\Q$of_shards\E"/ } @lines), 1, 'the end of a layout for shards that a call names');
+is(scalar(grep { /in (?:199|200|201) days\n.* HINT:  Choose/ } @lines), 1, '... and that of the configured one');
 $node->stop;
 
 done_testing();
