@@ -1,4 +1,4 @@
--- SQL of the worker. %a is the schema of snowflake_audit, %s that of snowflake. It runs as the owner of the log, with search_path = pg_catalog, pg_temp.
+-- SQL of the worker. %a is the schema of snowflake_audit, %s that of snowflake. It runs as the owner of the log, with search_path = pg_catalog, pg_temp. Others may create functions in those schemas: an argument has exactly the type of the parameter, so that no other function fits better.
 
 -- name: find
 SELECT pg_catalog.quote_ident(n.nspname), pg_catalog.quote_ident(m.nspname), c.oid, c.relowner
@@ -15,7 +15,7 @@ SELECT life, position, number FROM %a.snowflake_audit_state FOR UPDATE
 
 -- name: write
 INSERT INTO %a.snowflake_audit_log
-SELECT %s.snowflake_min_id(p.ended_at, 'snowflake'),
+SELECT %s.snowflake_min_id(p.ended_at, 'snowflake'::pg_catalog.text),
 	p.position OPERATOR(pg_catalog.+) $3,
 	CASE WHEN p.position OPERATOR(pg_catalog.<>) $4 THEN p.dropped END,
 	p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role), p.application_name,
@@ -26,10 +26,10 @@ FROM %a.snowflake_audit_pending($1, $2) p
 UPDATE %a.snowflake_audit_state SET life = $1, position = $2, number = $3
 
 -- name: create
-SELECT %s.snowflake_create_partitions($1::pg_catalog.regclass, '1 day', $2, $3, 'snowflake')
+SELECT %s.snowflake_create_partitions($1::pg_catalog.regclass, '1 day'::pg_catalog.interval, $2, $3, 'snowflake'::pg_catalog.text)
 
 -- name: drop
-SELECT %s.snowflake_drop_partitions($1::pg_catalog.regclass, $2, 'snowflake')
+SELECT %s.snowflake_drop_partitions($1::pg_catalog.regclass, $2, 'snowflake'::pg_catalog.text)
 
 -- name: adopt
 SELECT pg_catalog.concat('REVOKE ALL ON TABLE ', c.oid::pg_catalog.regclass, ' FROM ',
@@ -53,5 +53,5 @@ WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 
 -- name: disown
 SELECT pg_catalog.concat('ALTER EXTENSION snowflake_audit DROP TABLE ', p.partition)
-FROM %s.snowflake_partitions($1::pg_catalog.regclass, 'snowflake') p
+FROM %s.snowflake_partitions($1::pg_catalog.regclass, 'snowflake'::pg_catalog.text) p
 WHERE p.until_time OPERATOR(pg_catalog.<=) $2

@@ -185,6 +185,34 @@ is(query($node, 'SET SESSION AUTHORIZATION monitor; SELECT count(*) > 0 FROM sno
 refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_log', '42501', qr/permission denied/,
 	'and changes nothing');
 
+# ---- an enemy who may create functions beside ours ----
+
+{
+	my $partitions = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit_log', 'snowflake')};
+
+	query($node, q{
+		CREATE ROLE mallory LOGIN;
+		GRANT CREATE ON SCHEMA public TO mallory;
+		SET SESSION AUTHORIZATION mallory;
+		CREATE FUNCTION snowflake_create_partitions(regclass, text, timestamptz, timestamptz, text)
+		RETURNS SETOF regclass LANGUAGE plpgsql AS $$
+		BEGIN
+			ALTER ROLE mallory SUPERUSER;
+			RETURN;
+		END $$});
+	# the worker makes tomorrow's partition again
+	query($node, q{SELECT max(partition::text) AS last FROM snowflake_partitions('snowflake_audit_log', 'snowflake') \gset
+		ALTER EXTENSION snowflake_audit DROP TABLE :last;
+		DROP TABLE :last;
+		SELECT pg_reload_conf()});
+	$node->poll_query_until('postgres', "SELECT ($partitions) = 2 OR rolsuper FROM pg_roles WHERE rolname = 'mallory'")
+	  or fail('tomorrow has no partition');
+	is(query($node, q{SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'}), 'f',
+		'the worker calls no function but ours');
+	query($node, q{ALTER ROLE mallory NOSUPERUSER;
+		DROP FUNCTION snowflake_create_partitions(regclass, text, timestamptz, timestamptz, text)});
+}
+
 # ---- not recorded ----
 
 {
