@@ -130,6 +130,8 @@ client_addr(void)
 						   address, sizeof(address), NULL, 0,
 						   NI_NUMERICHOST | NI_NUMERICSERV) != 0)
 		address[0] = '\0';
+	/* the type inet takes no scope */
+	clean_ipv6_addr(MyProcPort->raddr.addr.ss_family, address);
 	return address;
 }
 
