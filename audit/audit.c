@@ -156,15 +156,39 @@ snowflake_audit_status(PG_FUNCTION_ARGS)
 
 /* ---- settings ---- */
 
-/* Return the databases of the setting, or NIL with *valid = false. */
+static bool
+is_listed(const List *databases, const char *name)
+{
+	ListCell   *cell;
+
+	foreach(cell, databases)
+	{
+		if (strncmp(lfirst(cell), name, NAMEDATALEN - 1) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return the databases of the setting, or NIL with *valid = false.  One that is
+ * named twice is audited once: two workers would write each record twice.
+ */
 static List *
 split_databases(const char *setting, bool *valid)
 {
+	List	   *listed = NIL;
 	List	   *databases = NIL;
+	ListCell   *cell;
 
-	*valid = SplitGUCList(pstrdup(setting), ',', &databases) &&
-		list_length(databases) <= MAX_DATABASES;
-	return *valid ? databases : NIL;
+	*valid = SplitGUCList(pstrdup(setting), ',', &listed) &&
+		list_length(listed) <= MAX_DATABASES;
+	foreach(cell, listed)
+	{
+		if (*valid && !is_listed(databases, lfirst(cell)))
+			databases = lappend(databases, lfirst(cell));
+	}
+	list_free(listed);
+	return databases;
 }
 
 static bool

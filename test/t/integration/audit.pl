@@ -12,7 +12,7 @@ use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = new_server('main', "shared_preload_libraries = 'snowflake_audit, snowflake'",
-	"snowflake_audit.databases = 'postgres, other'", 'snowflake_audit.ring_size = 256',
+	"snowflake_audit.databases = 'postgres, other, postgres'", 'snowflake_audit.ring_size = 256',
 	"snowflake.shards = '0-49'", 'max_prepared_transactions = 5', 'autovacuum = off', 'restart_after_crash = on');
 start_with_clock($node, '+0');
 query($node, $_) for 'CREATE DATABASE other', q{
@@ -73,6 +73,8 @@ my $made = q{SELECT role, application_name, committed, xid IS NOT NULL, ids, fir
 	FROM snowflake_audit_log WHERE first_id = %1$s};
 
 # ---- records ----
+
+is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 2, 'a database that is named twice has one worker');
 
 {
 	my $id = query($node, q{SET SESSION AUTHORIZATION alice; SET application_name = 'shop';
