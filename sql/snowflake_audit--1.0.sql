@@ -211,3 +211,34 @@ $$;
 GRANT SELECT ON snowflake_audit_log TO pg_read_all_stats;
 GRANT EXECUTE ON FUNCTION snowflake_audit_pending(bigint, bigint),
 	snowflake_audit_status(), snowflake_who(bigint) TO pg_read_all_stats;
+
+--
+-- Others may have made functions in this schema before, which the names above find
+-- first: whoever asks would run them.
+--
+DO $$
+BEGIN
+	IF EXISTS (
+		SELECT
+		FROM pg_catalog.pg_depend own, pg_catalog.pg_extension e, pg_catalog.pg_depend d
+		WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_audit'
+			AND own.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+			AND own.refobjid OPERATOR(pg_catalog.=) e.oid
+			AND d.classid OPERATOR(pg_catalog.=) own.classid
+			AND d.objid OPERATOR(pg_catalog.=) own.objid
+			AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+			AND NOT EXISTS (
+				SELECT
+				FROM pg_catalog.pg_depend m, pg_catalog.pg_extension o
+				WHERE m.classid OPERATOR(pg_catalog.=) d.refclassid
+					AND m.objid OPERATOR(pg_catalog.=) d.refobjid
+					AND m.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+					AND m.refobjid OPERATOR(pg_catalog.=) o.oid
+					AND o.extname OPERATOR(pg_catalog.=) ANY ('{snowflake,snowflake_audit}'::pg_catalog.name[]))
+	) THEN
+		RAISE insufficient_privilege USING
+			MESSAGE = 'a function in the schema of snowflake_audit has the name of one of snowflake',
+			HINT = 'Choose a schema in which nobody else may create functions.';
+	END IF;
+END
+$$;

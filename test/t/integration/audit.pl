@@ -215,6 +215,20 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_l
 		DROP FUNCTION snowflake_create_partitions(regclass, text, timestamptz, timestamptz, text)});
 }
 
+# ---- an enemy in the schema of the extension ----
+
+{
+	query($node, 'CREATE DATABASE trap');
+	query($node, q{CREATE EXTENSION snowflake; CREATE SCHEMA app; GRANT CREATE ON SCHEMA app TO mallory;
+		SET SESSION AUTHORIZATION mallory;
+		CREATE FUNCTION app.snowflake_node(bigint) RETURNS integer LANGUAGE sql AS 'SELECT 1'}, database => 'trap');
+	refused($node, 'CREATE EXTENSION snowflake_audit SCHEMA app', '42501', qr/has the name of one of snowflake/,
+		'functions of others in its schema', database => 'trap');
+	query($node, 'DROP FUNCTION app.snowflake_node(bigint); CREATE EXTENSION snowflake_audit SCHEMA app', database => 'trap');
+	is(query($node, 'SELECT recorded FROM app.snowflake_who(1)', database => 'trap'), 'f', 'and without them');
+	query($node, 'DROP DATABASE trap');
+}
+
 # ---- not recorded ----
 
 {
