@@ -59,8 +59,7 @@ address_or_null(const char *address, bool *isnull)
 }
 
 static void
-put_record(ReturnSetInfo *result, SfRing *ring, uint64 position,
-		   const SfRecord *record)
+put_record(ReturnSetInfo *result, uint64 position, const SfRecord *record)
 {
 	Datum		values[PENDING_COLUMNS];
 	bool		nulls[PENDING_COLUMNS] = {0};
@@ -78,8 +77,7 @@ put_record(ReturnSetInfo *result, SfRing *ring, uint64 position,
 	values[n++] = Int32GetDatum(record->pid);
 	nulls[n] = record->xid == 0;
 	values[n++] = UInt64GetDatum(record->xid);
-	values[n] = text_or_null(record->made.slot == 0 ? "" :
-							 ring->layout[record->made.slot], &nulls[n]);
+	values[n] = text_or_null(record->made.layout, &nulls[n]);
 	n++;
 	nulls[n] = record->made.shard == SF_NO_SHARD;
 	values[n++] = Int32GetDatum(record->made.shard);
@@ -118,8 +116,7 @@ snowflake_audit_pending(PG_FUNCTION_ARGS)
 		record = *shared;
 		if (sf_ring_read(ring, position) != NULL &&
 			record.database == MyDatabaseId)
-			put_record((ReturnSetInfo *) fcinfo->resultinfo, ring, position,
-					   &record);
+			put_record((ReturnSetInfo *) fcinfo->resultinfo, position, &record);
 	}
 	return (Datum) 0;
 }
@@ -214,7 +211,7 @@ define_settings(void)
 							   GUC_LIST_INPUT, check_databases, NULL, NULL);
 	DefineCustomIntVariable("snowflake_audit.ring_size",
 							"Records of each audited database that can wait to be written.",
-							"If there is no room, records are dropped and counted. A record takes about 300 bytes of shared memory.",
+							"If there is no room, records are dropped and counted. A record takes about 400 bytes of shared memory.",
 							&sf_audit_ring_size, 16384, 16, 1048576,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake_audit.keep",

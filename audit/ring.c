@@ -199,9 +199,6 @@ push(SfRing *ring, const SfRecord *common, const SfMade *made)
 		   (const char *) common + offsetof(SfRecord, dropped),
 		   sizeof(SfRecord) - offsetof(SfRecord, dropped));
 	record->made = *made;
-	record->made.layout = NULL;
-	if (made->layout != NULL && ring->layout[made->slot][0] == '\0')
-		strlcpy(ring->layout[made->slot], made->layout, SF_LAYOUT_TEXT_SIZE);
 	if (pg_atomic_read_u64(&ring->dropped) != 0)
 		record->dropped = pg_atomic_exchange_u64(&ring->dropped, 0);
 	pg_write_barrier();

@@ -11,16 +11,12 @@
 
 #include "access/xact.h"
 #include "datatype/timestamp.h"
-#include "layout/layout.h"
 #include "port/atomics.h"
 #include "runtime/made.h"
 #include "storage/latch.h"
 
 /* An IPv6 address with a scope. */
 #define SF_ADDRESS_SIZE	64
-
-/* Slots of layouts: no more than snowflake.max_layouts can ask for. */
-#define SF_RING_LAYOUTS	64
 
 /* What one transaction has made from one source. */
 typedef struct SfRecord
@@ -35,7 +31,7 @@ typedef struct SfRecord
 	Oid			role;
 	int			pid;
 	uint64		xid;			/* with the epoch; 0: none */
-	SfMade		made;			/* without the text of its layout */
+	SfMade		made;
 	char		application_name[NAMEDATALEN];
 	char		client_addr[SF_ADDRESS_SIZE];	/* empty: a local one */
 } SfRecord;
@@ -57,9 +53,6 @@ typedef struct SfRing
 	pg_atomic_uint64 tail;		/* next position to read; the worker's */
 	pg_atomic_uint64 dropped;	/* since the last record */
 	pg_atomic_uint64 dropped_ever;
-
-	/* Texts of layouts, by their slots; never changed after the first time. */
-	char		layout[SF_RING_LAYOUTS][SF_LAYOUT_TEXT_SIZE];
 
 	SfRecord	record[FLEXIBLE_ARRAY_MEMBER];
 } SfRing;

@@ -96,15 +96,16 @@ BEGIN ATOMIC
 	), made AS (
 		SELECT r.*, r.first_id OPERATOR(pg_catalog.=) $1
 				OR r.last_id OPERATOR(pg_catalog.=) $1 AS exact,
-			CASE WHEN r.shard IS NOT NULL THEN snowflake_timestamp($1, 'shard')
-				WHEN r.layout IS NULL THEN snowflake_timestamp($1)
-				ELSE snowflake_timestamp($1, r.layout) END AS created_at,
+			CASE WHEN r.layout IS NOT NULL THEN snowflake_timestamp($1, r.layout)
+				WHEN r.shard IS NOT NULL THEN snowflake_timestamp($1, 'shard')
+				ELSE snowflake_timestamp($1) END AS created_at,
 			CASE WHEN r.shard IS NOT NULL THEN NULL
 				WHEN r.layout IS NULL THEN snowflake_node($1)
 				ELSE snowflake_node($1, r.layout) END AS node_id
 		FROM record r
-		WHERE CASE WHEN r.shard IS NOT NULL THEN
-				snowflake_shard($1, 'shard') OPERATOR(pg_catalog.=) r.shard
+		WHERE CASE WHEN r.shard IS NOT NULL THEN r.shard OPERATOR(pg_catalog.=)
+				CASE WHEN r.layout IS NULL THEN snowflake_shard($1, 'shard')
+					ELSE snowflake_shard($1, r.layout) END
 			WHEN r.layout IS NULL THEN snowflake_node($1) OPERATOR(pg_catalog.=)
 				ANY (ARRAY[snowflake_node(r.first_id), snowflake_node(r.last_id)])
 			ELSE snowflake_node($1, r.layout) OPERATOR(pg_catalog.=)

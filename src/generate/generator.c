@@ -370,14 +370,31 @@ note(const Source *source, const SfPositionRange *range)
 		(int64) source->shard << layout->field[SF_SHARD].shift;
 	SfMade		made = {
 		.slot = source->slot, .shard = source->shard,
-		.layout = source->slot == 0 ? NULL : others[source->slot].text,
 		.first = sf_layout_compose(layout, range->first) | maker,
 		.last = sf_layout_compose(layout, range->last) | maker,
 		.count = range->last - range->first + 1
 	};
 
+	if (source->slot != 0)
+		memcpy(made.layout, others[source->slot].text, sizeof(made.layout));
 	sf_made_note(&made);
 	sf_pending_quick = is_configured(source);
+}
+
+/* Note IDs of a shard, of the layout that the call names. */
+static void
+note_named(uint32 shard, const SfIdRange *range)
+{
+	SfMade		made = {
+		.shard = (int) shard,
+		.first = sf_layout_compose(range->layout, range->next) | range->maker,
+		.last = sf_layout_compose(range->layout, range->last) | range->maker,
+		.count = range->last - range->next + 1
+	};
+
+	sf_layout_print(range->layout, made.layout, sizeof(made.layout));
+	sf_made_note(&made);
+	sf_pending_quick = false;
 }
 
 /*
@@ -410,7 +427,7 @@ take(Source source, int64 want, Oid function)
 		if (!is_node(&source))	/* a reload may have removed it */
 			sf_require_shard(source.shard);
 	}
-	if (unlikely(sf_made_hook != NULL))
+	if (unlikely(sf_made_hook != NULL) && source.named == NULL)
 		note(&source, &taken.range);
 	if (taken.half_used)
 		sf_mark_extend_early();
@@ -645,6 +662,8 @@ sf_generator_take_named(SfIdRange *range, uint32 shard, const SfLayout *named,
 	if (tick >= named->end_tick)
 		sf_layout_end_refuse(named, sf_layout_ms_to_tick(named,
 														 sf_clock_wall_ms()));
+	if (unlikely(sf_made_hook != NULL))
+		note_named(shard, range);
 }
 
 /*

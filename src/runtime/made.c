@@ -42,7 +42,9 @@ find(const SfMade *made)
 {
 	for (int i = 0; i < nsources; i++)
 	{
-		if (sources[i].slot == made->slot && sources[i].shard == made->shard)
+		if (sources[i].slot == made->slot &&
+			sources[i].shard == made->shard &&
+			strcmp(sources[i].layout, made->layout) == 0)
 			return &sources[i];
 	}
 	if (nsources == SF_MADE_SOURCES)

@@ -13,6 +13,7 @@
 #define SF_MADE_H
 
 #include "access/xact.h"
+#include "layout/layout.h"
 
 #define SF_MADE_HOOK	"snowflake_made"
 
@@ -22,9 +23,9 @@
 /* What a transaction has made from one source: a layout, or a shard. */
 typedef struct SfMade
 {
-	int			slot;			/* of the layout; 0: snowflake.layout */
+	int			slot;			/* of the node's layout; 0: snowflake.layout */
 	int			shard;			/* or SF_NO_SHARD */
-	const char *layout;			/* its text; NULL in slot 0 */
+	char		layout[SF_LAYOUT_TEXT_SIZE];	/* empty: the configured one */
 	int64		first;			/* IDs */
 	int64		last;			/* inclusive; others have made some between */
 	uint64		count;
