@@ -52,8 +52,9 @@ extern PGDLLEXPORT void snowflake_audit_worker_main(Datum arg);
 
 static SfRing *ring;
 
-/* The day, since 2000, whose partition this worker has seen. */
+/* The day, since 2000, whose partition this worker has seen, in which log. */
 static int64 known_day = PG_INT64_MIN;
+static Oid	known_log = InvalidOid;
 
 /* Where the log is; valid in one transaction. */
 typedef struct Log
@@ -197,10 +198,11 @@ create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 static void
 ensure_day(const Log *log, const SfRecord *first)
 {
-	if (day_of(first) == known_day)
+	if (day_of(first) == known_day && log->oid == known_log)
 		return;
 	create_partitions(log, first->ended_at, first->ended_at + 1000);
 	known_day = day_of(first);
+	known_log = log->oid;
 }
 
 /*

@@ -510,6 +510,11 @@ foreach my $still (0, 1)
 	query($node, 'CREATE EXTENSION snowflake_audit');
 	wait_for_log();
 	is(query($node, 'SELECT count(*) FROM snowflake_audit_log'), 256, 'the ring is written when it is there again');
+	my $pid = worker();
+
+	query($node, 'DROP EXTENSION snowflake_audit; CREATE EXTENSION snowflake_audit; SELECT snowflake_nextval()');
+	wait_for_log();
+	is(worker(), $pid, 'and by the same worker if that is made anew');
 	$node->stop;
 	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'");
 	start_by_clock($node, SnowflakeTest::clock_file($node));
