@@ -87,7 +87,8 @@ BEGIN ATOMIC
 			l.pid, l.xid, l.layout, l.shard, l.first_id, l.last_id, l.ids
 		FROM snowflake_audit_log l
 		WHERE l.first_id OPERATOR(pg_catalog.<=) $1 AND l.last_id OPERATOR(pg_catalog.>=) $1
-		UNION ALL
+		-- a record can be in both, between the worker's commit and its release
+		UNION
 		SELECT p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role),
 			p.application_name, p.client_addr, p.pid, p.xid, p.layout, p.shard,
 			p.first_id, p.last_id, p.ids

@@ -325,6 +325,7 @@ foreach my $still (0, 1)
 	$node->poll_query_until('postgres', q{SELECT pid IS NULL FROM snowflake_audit_status() WHERE database = 'postgres'});
 	is(query($node, "SELECT count(*) FROM snowflake_audit_log WHERE first_id = $ids"), 1, 'it is written');
 	is(query($node, q{SELECT waiting > 0 FROM snowflake_audit_status() WHERE database = 'postgres'}), 't', 'and not released');
+	is(who($ids, 'exact'), 't', 'and known once');
 	query($node, 'ALTER SYSTEM RESET snowflake.fault');
 	query($node, 'SELECT pg_reload_conf()');
 	my $next = query($node, 'SELECT snowflake_nextval()');
