@@ -116,7 +116,8 @@ snowflake_audit_pending(PG_FUNCTION_ARGS)
 		record = *shared;
 		if (sf_ring_read(ring, position) != NULL &&
 			record.database == MyDatabaseId)
-			put_record((ReturnSetInfo *) fcinfo->resultinfo, position, &record);
+			put_record((ReturnSetInfo *) fcinfo->resultinfo, position,
+					   &record);
 	}
 	return (Datum) 0;
 }
@@ -167,8 +168,8 @@ is_listed(const List *databases, const char *name)
 }
 
 /*
- * Return the databases of the setting, or NIL with *valid = false.  One that is
- * named twice is audited once: two workers would write each record twice.
+ * Return the databases of the setting, or NIL with *valid = false.  One that
+ * is named twice is audited once: two workers would write each record twice.
  */
 static List *
 split_databases(const char *setting, bool *valid)
