@@ -138,8 +138,9 @@ CREATE TABLE snowflake_registry.history (
 	ended_ms bigint NOT NULL,
 	ended text NOT NULL
 );
-CREATE UNIQUE INDEX history_key ON snowflake_registry.history (node, version, shards)
-NULLS NOT DISTINCT;
+-- All shards of a line may be more than an index takes; its first range is enough.
+CREATE UNIQUE INDEX history_key ON snowflake_registry.history
+(node, version, pg_catalog.split_part(shards, ',', 1)) NULLS NOT DISTINCT;
 CREATE INDEX history_ended_ms ON snowflake_registry.history (ended_ms);
 COMMENT ON TABLE snowflake_registry.history IS
 'Who held which slots and shards before, as many days as the table registry says';

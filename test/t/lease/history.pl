@@ -164,6 +164,12 @@ foreach (
 	is(query($registry, "BEGIN; $sql; $both; ROLLBACK"), "t\nt", "$name: both are done all the same");
 }
 
+# as long as a list of shards can be: the row is kept
+my $many = join ',', map { 2 * $_ + ($_ * 7919 >> 5) % 2 } 100 .. 20_000;
+is(query($registry, q{BEGIN; SET ROLE worker; } . (shards_of('many') =~ s/held 77/held $many/r) . '; ' . shards_of('next')
+		. qq{; SELECT count(*) FROM snowflake_registry.history WHERE shards = '$many'; ROLLBACK}),
+	"t\nt\n1", 'a long list of shards is kept');
+
 # a server, too
 query($registry, 'ALTER TABLE snowflake_registry.history RENAME TO another');
 $a->start;
