@@ -146,21 +146,25 @@ COMMENT ON TABLE snowflake_registry.history IS
 'Who held which slots and shards before, as many days as the table registry says';
 
 -- Drop what is older than keep_days: few rows at a time, so that it is quick.  If
--- another claim drops them now, leave them to it.
+-- another claim drops them now, leave them to it.  A time in a variable of the
+-- column's type lets the index find them: most often there is none.
 CREATE FUNCTION snowflake_registry.forget(days integer)
 RETURNS void
 LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout TO '10ms'
 AS $$
+DECLARE
+	first_ms bigint;
 BEGIN
+	first_ms := pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+		OPERATOR(pg_catalog.*) 1000)::bigint
+		OPERATOR(pg_catalog.-) (days OPERATOR(pg_catalog.*) 86400000::bigint);
 	DELETE FROM snowflake_registry.history h
 	WHERE h.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
 		SELECT o.ctid
 		FROM snowflake_registry.history o
-		WHERE o.ended_ms OPERATOR(pg_catalog.<) (extract(epoch
-				FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000
-			OPERATOR(pg_catalog.-) (days OPERATOR(pg_catalog.*) 86400000::bigint))
+		WHERE o.ended_ms OPERATOR(pg_catalog.<) first_ms
 		ORDER BY o.ended_ms
 		LIMIT 100));
 EXCEPTION WHEN OTHERS THEN

@@ -202,6 +202,13 @@ my $old = q{DELETE FROM snowflake_registry.history; INSERT INTO snowflake_regist
 my $forget = sub { my ($keep) = @_; return qq{$old; UPDATE snowflake_registry.registry SET keep_days = $keep; $both; RESET ROLE; $days} };
 is(query($registry, $forget->(7)), "t\nt\n6", 'what is older than seven days is dropped');
 is(query($registry, $forget->(15)), "t\nt\n14", 'or than as many days as it is told');
+query($registry, q{DELETE FROM snowflake_registry.history; INSERT INTO snowflake_registry.history
+	(node, shards, version, owner, server, host, until, ended_ms, ended) SELECT 0, NULL, i, 0, 0, 'new', 0,
+		(extract(epoch FROM now()) * 1000)::bigint - i, 'expired' FROM generate_series(1, 20000) i;
+	ANALYZE snowflake_registry.history});
+is( query($registry, qq{BEGIN; $both; RESET ROLE; SELECT seq_tup_read + idx_tup_fetch < 1000 FROM pg_stat_xact_all_tables
+		WHERE relid = 'snowflake_registry.history'::regclass; ROLLBACK}),
+	"t\nt\nt", 'a claim reads little of a long history');
 is(query($registry, $forget->(0) . '; SELECT count(*) FROM snowflake_registry.history'), "t\nt\n0\n0", 'none: no history is kept');
 is(query($registry, q{SELECT keep_days FROM snowflake_registry.registry}), '0', 'as it is told');
 
