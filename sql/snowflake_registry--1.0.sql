@@ -236,6 +236,8 @@ COMMENT ON FUNCTION snowflake_registry.holders(text) IS
 
 -- The same for shards.  A server that gives back shards, or takes others, ends its
 -- line and begins another.  Who holds the first shard of a line now tells why.
+-- All servers extend their lines in this one record, which can have a thousand of
+-- them.  So only the lines that differ are looked at, and a renewal is one.
 CREATE FUNCTION snowflake_registry.remember_shards()
 RETURNS trigger
 LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
@@ -246,16 +248,41 @@ DECLARE
 	registry snowflake_registry.registry;
 	now_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
 		OPERATOR(pg_catalog.*) 1000)::bigint;
-	times text DEFAULT ' until \d+( reserve \d+)?| write \S+';
+	old_lines text;
+	new_lines text;
 BEGIN
-	IF pg_catalog.regexp_replace(OLD.shards, times, '', 'g') OPERATOR(pg_catalog.=)
-			pg_catalog.regexp_replace(NEW.shards, times, '', 'g') THEN
+	SELECT pg_catalog.string_agg(l.line, E'\n') INTO old_lines
+	FROM (
+		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C"
+		EXCEPT
+		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C"
+	) l (line);
+	SELECT pg_catalog.string_agg(l.line, E'\n') INTO new_lines
+	FROM (
+		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C"
+		EXCEPT
+		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C"
+	) l (line);
+	IF NOT EXISTS (
+		SELECT h.shards, h.server, coalesce(h.since_ms, 0)
+		FROM snowflake_registry.holders(old_lines) h
+		EXCEPT
+		SELECT h.shards, h.server, coalesce(h.since_ms, 0)
+		FROM snowflake_registry.holders(new_lines) h
+	) THEN
 		RETURN NULL;
 	END IF;
 	SELECT * INTO registry FROM snowflake_registry.registry;
 	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
 		INSERT INTO snowflake_registry.history
 			(shards, version, owner, server, host, since_ms, until, ended_ms, ended)
+		WITH held AS MATERIALIZED (
+			SELECT h.server, h.shards,
+				pg_catalog.split_part(range, '-', 1)::integer AS first,
+				pg_catalog.split_part(range, '-', -1)::integer AS last
+			FROM snowflake_registry.holders(new_lines) h,
+				pg_catalog.string_to_table(h.shards, ',') AS range
+		)
 		SELECT o.shards, OLD.version, 0, o.server, o.host, o.since_ms, o.until,
 			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server
 				THEN least(o.until_ms, now_ms) ELSE now_ms END,
@@ -266,17 +293,12 @@ BEGIN
 		FROM (SELECT h.*, registry.epoch_ms OPERATOR(pg_catalog.+)
 					(h.until OPERATOR(pg_catalog.*) registry.tick_ms) AS until_ms,
 				pg_catalog.substring(h.shards, '\d+')::integer AS first
-				FROM snowflake_registry.holders(OLD.shards) h) o
-			LEFT JOIN LATERAL (
-				SELECT h.server, h.shards
-				FROM snowflake_registry.holders(NEW.shards) h,
-					pg_catalog.string_to_table(h.shards, ',') AS range
-				WHERE o.first OPERATOR(pg_catalog.>=) pg_catalog.split_part(range, '-', 1)::integer
-					AND o.first OPERATOR(pg_catalog.<=) pg_catalog.substring(range, '\d+$')::integer
-			) n ON true
+				FROM snowflake_registry.holders(old_lines) h) o
+			LEFT JOIN held n ON o.first OPERATOR(pg_catalog.>=) n.first
+				AND o.first OPERATOR(pg_catalog.<=) n.last
 		WHERE NOT EXISTS (
 			SELECT
-			FROM snowflake_registry.holders(NEW.shards) h
+			FROM snowflake_registry.holders(new_lines) h
 			WHERE h.shards OPERATOR(pg_catalog.=) o.shards
 				AND h.server OPERATOR(pg_catalog.=) o.server
 				AND coalesce(h.since_ms, 0) OPERATOR(pg_catalog.=) coalesce(o.since_ms, 0))
