@@ -9,8 +9,9 @@
  * A claim that was done begins this, and nobody waits for it: no request of
  * the worker is under way for it, and its errors are dropped.  Its first
  * request reads the days, the next ones create the node and list all, and the
- * last ones delete what is older.  A node has the version of the record that
- * the claim replaced in its name.  So each is made once, and never changed.
+ * last ones delete what is older, but not much at once: the next requests of
+ * the worker come behind them.  A node has the version of the record that the
+ * claim replaced in its name.  So each is made once, and never changed.
  *
  * libzookeeper calls the functions below for each reply, or at the end of the
  * handle.  They must not throw, and use malloc()ed memory.
@@ -24,6 +25,7 @@
 #include "records.h"
 
 #define PATH_SIZE	1024
+#define MAX_DELETES	100
 
 typedef struct Tenure
 {
@@ -53,11 +55,13 @@ take_names(int rc, const struct String_vector *names, const void *data)
 {
 	Tenure	   *tenure = (Tenure *) data;
 	char		path[PATH_SIZE];
+	int			n = 0;
 
-	for (int i = 0; rc == ZOK && i < names->count; i++)
+	for (int i = 0; rc == ZOK && i < names->count && n < MAX_DELETES; i++)
 	{
 		if (strcmp(names->data[i], tenure->first) >= 0)
 			continue;
+		n++;
 		snprintf(path, sizeof(path), "%s/%s", tenure->parent, names->data[i]);
 		(void) zoo_adelete(tenure->handle, path, -1, ignore_void, NULL);
 	}
@@ -114,8 +118,13 @@ sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 	tenure->ended_ms = before->ended_ms;
 	sf_records_print_time(ended, before->ended_ms);
 	strlcpy(tenure->parent, sf_nodes_path("history"), PATH_SIZE);
-	snprintf(tenure->path, PATH_SIZE, "%s/%s-%u-%lld", tenure->parent, ended,
-			 before->node, (long long) before->version);
+	if (snprintf(tenure->path, PATH_SIZE, "%s/%s-%u-%lld", tenure->parent,
+				 ended, before->node, (long long) before->version) >= PATH_SIZE)
+	{
+		/* such a part of a path would be another node */
+		free(tenure);
+		return;
+	}
 	sf_records_print_tenure(tenure->text, before);
 	if (zoo_aget(handle, sf_nodes_path("keep_days"), 0, take_days,
 				 tenure) != ZOK)
