@@ -155,11 +155,10 @@ SET search_path = pg_catalog, pg_temp
 SET lock_timeout TO '10ms'
 AS $$
 DECLARE
-	first_ms bigint;
-BEGIN
-	first_ms := pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+	first_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
 		OPERATOR(pg_catalog.*) 1000)::bigint
 		OPERATOR(pg_catalog.-) (days OPERATOR(pg_catalog.*) 86400000::bigint);
+BEGIN
 	DELETE FROM snowflake_registry.history h
 	WHERE h.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
 		SELECT o.ctid
@@ -253,16 +252,16 @@ DECLARE
 BEGIN
 	SELECT pg_catalog.string_agg(l.line, E'\n') INTO old_lines
 	FROM (
-		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C"
+		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C" AS line
 		EXCEPT
 		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C"
-	) l (line);
+	) l;
 	SELECT pg_catalog.string_agg(l.line, E'\n') INTO new_lines
 	FROM (
-		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C"
+		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C" AS line
 		EXCEPT
 		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C"
-	) l (line);
+	) l;
 	IF NOT EXISTS (
 		SELECT h.shards, h.server, coalesce(h.since_ms, 0)
 		FROM snowflake_registry.holders(old_lines) h
@@ -279,7 +278,7 @@ BEGIN
 		WITH held AS MATERIALIZED (
 			SELECT h.server, h.shards,
 				pg_catalog.split_part(range, '-', 1)::integer AS first,
-				pg_catalog.split_part(range, '-', -1)::integer AS last
+				pg_catalog.substring(range, '\d+$')::integer AS last
 			FROM snowflake_registry.holders(new_lines) h,
 				pg_catalog.string_to_table(h.shards, ',') AS range
 		)

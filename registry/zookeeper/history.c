@@ -108,6 +108,7 @@ sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 	const SfSlotRecord *before = &ask->replaced;
 	char		ended[SF_RECORDS_TIME_SIZE];
 	Tenure	   *tenure;
+	int			len;
 
 	if (ask->kind != SF_ASK_CLAIM || before->version == 0 || handle == NULL ||
 		(tenure = calloc(1, sizeof(Tenure))) == NULL)
@@ -118,8 +119,9 @@ sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 	tenure->ended_ms = before->ended_ms;
 	sf_records_print_time(ended, before->ended_ms);
 	strlcpy(tenure->parent, sf_nodes_path("history"), PATH_SIZE);
-	if (snprintf(tenure->path, PATH_SIZE, "%s/%s-%u-%lld", tenure->parent,
-				 ended, before->node, (long long) before->version) >= PATH_SIZE)
+	len = snprintf(tenure->path, PATH_SIZE, "%s/%s-%u-%lld", tenure->parent,
+				   ended, before->node, (long long) before->version);
+	if (len >= PATH_SIZE)
 	{
 		/* such a part of a path would be another node */
 		free(tenure);
