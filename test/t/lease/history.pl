@@ -177,6 +177,18 @@ wait_for_lease($a, q{state = 'held' AND kind = 'node'});
 pass('without the table a server leases');
 query($registry, 'ALTER TABLE snowflake_registry.another RENAME TO history');
 
+# Two claims at once, of two slots, in transactions that are SERIALIZABLE: the history
+# does not make one of them fail.
+sub claim_of { my ($slot_id, $name) = @_; return claim_as($name) =~ s/\b9\b/$slot_id/gr }
+query($registry, 'SET ROLE worker; ' . claim_of(10, 'first') . ';' . claim_of(11, 'first'));
+my @claimers = map { $registry->background_psql('postgres', on_error_stop => 0) } 1, 2;
+$_->query('BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL ROLE worker; SELECT 1') foreach @claimers;
+is($claimers[0]->query(claim_of(10, 'next')) . $claimers[1]->query(claim_of(11, 'next')), 'tt', 'two claims at once');
+$_->query('COMMIT') foreach @claimers;
+is(query($registry, q{SELECT count(*) FROM snowflake_registry.slot WHERE node IN (10, 11) AND host = 'next'}),
+	'2', 'both are done, at the isolation level SERIALIZABLE');
+$_->quit foreach @claimers;
+
 # ---- late and repeated writes ----
 
 my $kept = query($registry, 'SELECT md5(string_agg(h::text, chr(10) ORDER BY h::text)) FROM snowflake_registry.history h');
