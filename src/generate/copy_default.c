@@ -66,7 +66,8 @@ copy_function(FuncExpr *call)
 	Oid			types[3];
 	ListCell   *lc;
 
-	Assert(list_length(call->args) < lengthof(types));
+	if (list_length(call->args) >= (int) lengthof(types))
+		return InvalidOid;		/* not a function of ours */
 	foreach(lc, call->args)
 		types[nargs++] = exprType(lfirst(lc));
 	types[nargs++] = INTERNALOID;
