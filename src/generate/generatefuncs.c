@@ -13,6 +13,7 @@
 #include "generate/generator.h"
 #include "generate/layout_end.h"
 #include "miscadmin.h"
+#include "nodes/primnodes.h"
 #include "query/layout_arg.h"
 #include "runtime/counts.h"
 #include "runtime/made.h"
@@ -157,6 +158,7 @@ snowflake_next_id(PG_FUNCTION_ARGS)
 typedef struct Named
 {
 	text	   *name;
+	bool		is_constant;	/* in the query: it stays the same */
 	int			slot;
 } Named;
 
@@ -175,6 +177,16 @@ slot_of_name(const text *name)
 	return sf_generator_slot_of(sf_layout_arg_of_ids(name));
 }
 
+/* Return true if the only argument of the call is a constant of the query. */
+static bool
+has_constant_argument(const FmgrInfo *flinfo)
+{
+	Node	   *call = flinfo->fn_expr;
+
+	return call != NULL && IsA(call, FuncExpr) &&
+		IsA(linitial(((FuncExpr *) call)->args), Const);
+}
+
 /* Look a layout up, and remember it at this call site. */
 static Named *
 look_up(FmgrInfo *flinfo, const text *name)
@@ -185,6 +197,7 @@ look_up(FmgrInfo *flinfo, const text *name)
 										   sizeof(*named) + size);
 
 	named->name = memcpy(named + 1, name, size);
+	named->is_constant = has_constant_argument(flinfo);
 	named->slot = slot;
 	if (flinfo->fn_extra != NULL)
 		pfree(flinfo->fn_extra);
@@ -204,13 +217,16 @@ Datum
 snowflake_nextval_layout(PG_FUNCTION_ARGS)
 {
 	Named	   *named = fcinfo->flinfo->fn_extra;
-	text	   *name;
 
 	sf_require_writable("snowflake_nextval()");
-	name = layout_argument(fcinfo, 0);
-	/* a call site in PL/pgSQL may name another layout at each call */
-	if (named == NULL || !sf_layout_arg_is_same(named->name, name))
-		named = look_up(fcinfo->flinfo, name);
+	if (named == NULL || !named->is_constant)
+	{
+		text	   *name = layout_argument(fcinfo, 0);
+
+		/* a call site in PL/pgSQL may name another layout at each call */
+		if (named == NULL || !sf_layout_arg_is_same(named->name, name))
+			named = look_up(fcinfo->flinfo, name);
+	}
 	PG_RETURN_INT64(remember(sf_generator_next(named->slot,
 											   fcinfo->flinfo->fn_oid)));
 }

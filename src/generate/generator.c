@@ -550,6 +550,24 @@ sf_generator_slot_of(const SfLayout *layout)
 	return slot;
 }
 
+/* Take one position, in the usual case without a call of take(). */
+static pg_always_inline Taken
+take_one(Source source, Oid function)
+{
+	int64		now = sf_clock_tick_ms();
+	Taken		taken;
+
+	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
+		unlikely(sf_made_hook != NULL) ||
+		unlikely(!sf_pending_entered && sf_pending_other_ms == SF_NONE) ||
+		unlikely(!enter(&source, now)) ||
+		unlikely(!try_take(source, 1, now, 0, &taken)))
+		return take(source, 1, function);
+	if (unlikely(taken.half_used))
+		sf_mark_extend_early();
+	return taken;
+}
+
 /*
  * Return the next ID of the layout in this slot.  Also throws 55000 for a node
  * id that does not fit the layout.
@@ -559,20 +577,11 @@ sf_generator_next(int slot, Oid function)
 {
 	Source		source;
 	Taken		taken;
-	int64		now;
 
 	if (slot == 0)
 		return sf_generator_next_node(function);
 	source = slot_source(slot);
-	now = sf_clock_tick_ms();
-	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
-		unlikely(sf_made_hook != NULL) ||
-		unlikely(!sf_pending_entered && sf_pending_other_ms == SF_NONE) ||
-		unlikely(!enter(&source, now)) ||
-		unlikely(!try_take(source, 1, now, 0, &taken)))
-		taken = take(source, 1, function);
-	else if (unlikely(taken.half_used))
-		sf_mark_extend_early();
+	taken = take_one(source, function);
 	return sf_layout_compose(source.layout, taken.range.first) |
 		source.right->node;
 }
@@ -581,8 +590,10 @@ sf_generator_next(int slot, Oid function)
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {
-	Taken		taken = take(shard_source(shard), 1, function);
+	Taken		taken;
 
+	sf_identity_require(SF_NO_NUMBER);
+	taken = take_one(shard_source(shard), function);
 	return sf_layout_compose(&sf_shard_layout, taken.range.first) |
 		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
 }
