@@ -361,8 +361,8 @@ END;
 COMMENT ON FUNCTION snowflake_registry.read() IS
 'for workers: the registry, with one row for each slot';
 
--- One compare-and-swap.  Who changes the registry waits for it, and the other
--- way round.  ttl_ms: be present for as long, 0: leave presence alone, -1: end
+-- One compare-and-swap.  A recovery, which locks the row FOR UPDATE, waits for it,
+-- and the other way round; an UPDATE of keep_days does not.  ttl_ms: be present for as long, 0: leave presence alone, -1: end
 -- it.  Without a holder the slot keeps the address of the last one.  written is
 -- the new version, NULL if a condition did not hold.
 CREATE FUNCTION snowflake_registry.write(in_generation bigint, slot bigint,
@@ -382,7 +382,7 @@ BEGIN ATOMIC
 			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
 				(SELECT p.system_identifier, p.timeline, p.files
 				FROM snowflake_registry.place(false) p)
-		FOR SHARE
+		FOR KEY SHARE
 	), made AS (
 		INSERT INTO snowflake_registry.slot AS s
 		SELECT slot, locked.version, claims, holder, machine, new_write_id, new_until,
@@ -460,7 +460,7 @@ BEGIN ATOMIC
 			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
 				(SELECT p.system_identifier, p.timeline, p.files
 				FROM snowflake_registry.place(false) p)
-		FOR SHARE
+		FOR KEY SHARE
 	), made AS (
 		INSERT INTO snowflake_registry.shards AS h (version, shards)
 		SELECT 1, new_shards

@@ -146,8 +146,15 @@ my $locker = $registry->background_psql('postgres');
 $locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.history');
 is(query($registry, "BEGIN; $both; COMMIT"), "t\nt", 'the table is locked: both are done all the same');
 $locker->query_safe('ROLLBACK');
-$locker->quit;
 is(rows(), '', 'and not kept');
+$locker->query_safe('BEGIN; UPDATE snowflake_registry.registry SET keep_days = 30');
+is(query($registry, "SET lock_timeout = '1min'; BEGIN; $both; ROLLBACK"), "t\nt",
+	'somebody changes the days, and has not committed: neither waits');
+$locker->query_safe('ROLLBACK; BEGIN; SELECT snowflake_registry.recover()');
+refused($registry, "SET lock_timeout = '10ms'; SET ROLE worker; $_", '55P03', qr/lock timeout/, 'a recovery goes on: it waits')
+  foreach claim_as('next'), shards_of('next');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
 foreach (
 	[ 'the table is gone', 'ALTER EXTENSION snowflake_registry DROP TABLE snowflake_registry.history;
 		ALTER TABLE snowflake_registry.history RENAME TO another' ],
