@@ -9,7 +9,6 @@
 #include "compat.h"
 
 #include <ctype.h>
-#include <time.h>
 
 #include "utils/json.h"
 
@@ -80,64 +79,6 @@ sf_records_parse(const char *text, SfSlotRecord *record)
 		sf_json_uint64(json, "write_id", &record->write_id) &&
 		sf_json_int64(json, "until", &record->until) &&
 		sf_json_int64(json, "offset_ms", &record->offset_ms);
-}
-
-/* Print a time; SF_RECORDS_TIME_SIZE bytes are enough. */
-void
-sf_records_print_time(char *text, int64 ms)
-{
-	time_t		seconds;
-	struct tm	tm;
-	size_t		len = 0;
-
-	ms = Max(0, Min(ms, INT64CONST(253402300799999)));	/* year 9999 */
-	seconds = ms / 1000;
-	if (gmtime_r(&seconds, &tm) != NULL)
-		len = strftime(text, SF_RECORDS_TIME_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(text + len, SF_RECORDS_TIME_SIZE - len, ".%03dZ",
-			 (int) (ms % 1000));
-}
-
-/*
- * Print who held a slot, and why it does so no more.  The record has its end;
- * SF_RECORDS_TENURE_SIZE bytes are enough.
- */
-void
-sf_records_print_tenure(char *text, const SfSlotRecord *record)
-{
-	StringInfoData buf;
-	char		at[SF_RECORDS_TIME_SIZE];
-	const char *ended = "expired";
-
-	if (record->released && record->owner != 0)
-		ended = "released";
-	else if (record->released || record->present != 0)
-		ended = "displaced";
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"slot\":%u,\"host\":", record->node);
-	escape_json(&buf, record->host);
-	appendStringInfoString(&buf, ",\"address\":");
-	escape_json(&buf, record->address);
-	sf_records_print_time(at, record->since_ms);
-	appendStringInfo(&buf, ",\"process\":%d,\"since\":\"%s\"",
-					 record->process, at);
-	sf_records_print_time(at, record->ended_ms);
-	appendStringInfo(&buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"}",
-					 at, ended);
-	strlcpy(text, buf.data, SF_RECORDS_TENURE_SIZE);
-	pfree(buf.data);
-}
-
-/* Read for how many days tenures are kept: 7, if the text says nothing. */
-int64
-sf_records_parse_days(const char *text)
-{
-	char	   *end;
-	long		days = strtol(text, &end, 10);
-
-	if (end == text || strspn(end, " \n") != strlen(end) || days < 0)
-		return 7;
-	return Min(days, 36500);
 }
 
 /* Read the last part of a key: a node. */

@@ -15,18 +15,6 @@
 
 #include "lease/registry.h"
 
-/*
- * Tenures that are over, for people: a time sorts as text, and the days for
- * which they are kept have a default.
- */
-#define SF_RECORDS_TIME_SIZE	40
-#define SF_RECORDS_TENURE_SIZE	(6 * (SF_HOST_SIZE + SF_ADDRESS_SIZE) + 300)
-#define SF_RECORDS_DAY_MS		INT64CONST(86400000)
-
-extern void sf_records_print_time(char *text, int64 ms);
-extern void sf_records_print_tenure(char *text, const SfSlotRecord *record);
-extern int64 sf_records_parse_days(const char *text);
-
 extern char *sf_records_print_number(uint64 number);
 extern char *sf_records_print(const SfSlotRecord *record, const char *address);
 extern bool sf_records_parse(const char *text, SfSlotRecord *record);

@@ -10,6 +10,8 @@
  *		prefix/keep_days	for how many days the history is kept
  *		prefix/history/TIME/N/VERSION
  *							who held slot N until then, for people
+ *		prefix/history/TIME/shards/VERSION
+ *							the same for shards
  *
  * One range request reads all keys, so it shows one moment.  It leaves out the
  * history, which sorts before the other keys.  The member that
@@ -33,6 +35,7 @@
 
 #include "protocol.h"
 #include "records.h"
+#include "tenures.h"
 
 /* Presences that allow a write: none, the owner's, the displaced owner's. */
 #define PRESENCES	3
@@ -149,37 +152,32 @@ append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 }
 
 /*
- * Append to a claim who held the slot before, and drop what is older than the
- * history.  It is a part of the claim: so each tenure is written once, and
- * needs nothing that the claim does not need.  etcd refuses a transaction that
+ * Append to a write the tenures that it ends, and drop what is older than the
+ * history.  It is a part of the write: so each tenure is written once, and
+ * needs nothing that the write does not need.  etcd refuses a transaction that
  * puts and deletes one key, so what is too old already is not put.
  */
 static void
 append_history(StringInfo buf, const SfAsk *ask, const char *prefix,
 			   int64 keep_days)
 {
-	const SfSlotRecord *before = &ask->replaced;
-	int64		first_ms = ask->record.since_ms -
-		keep_days * SF_RECORDS_DAY_MS;
-	char		first[SF_RECORDS_TIME_SIZE];
-	char		ended[SF_RECORDS_TIME_SIZE];
-	char		text[SF_RECORDS_TENURE_SIZE];
+	SfTenures	ended;
+	char		first[SF_TENURES_TIME_SIZE];
 
-	if (ask->kind != SF_ASK_CLAIM || before->version == 0)
+	if (!sf_tenures_find(ask, &ended))
 		return;
-	sf_records_print_time(first, first_ms);
-	sf_records_print_time(ended, before->ended_ms);
-	sf_records_print_tenure(text, before);
+	sf_tenures_print_first(ask->wall_ms, keep_days, first);
 	appendStringInfoString(buf, ",{\"request_delete_range\":{");
 	append_key(buf, "key", prefix, "history/", -1);
 	appendStringInfoChar(buf, ',');
 	append_key(buf, "range_end", prefix, psprintf("history/%s", first), -1);
 	appendStringInfoString(buf, "}}");
-	if (keep_days == 0 || before->ended_ms < Max(first_ms, 0))
+	if (keep_days == 0 || strcmp(ended.ended_at, first) < 0)
 		return;
 	appendStringInfoChar(buf, ',');
-	append_put(buf, prefix, psprintf("history/%s/%u", ended, before->node),
-			   before->version, text);
+	append_put(buf, prefix,
+			   psprintf("history/%s/%s", ended.ended_at, ended.name),
+			   ended.version, ended.text);
 }
 
 static void
@@ -237,7 +235,7 @@ append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 
 static void
 append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
-					const char *identity)
+					const char *identity, int64 keep_days)
 {
 	appendStringInfoString(buf, "{\"compare\":[");
 	append_identity(buf, prefix, identity);
@@ -245,6 +243,7 @@ append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 	append_version(buf, prefix, "shards", -1, ask->version);
 	appendStringInfoString(buf, "],\"success\":[");
 	append_put(buf, prefix, "shards", -1, ask->shards);
+	append_history(buf, ask, prefix, keep_days);
 	appendStringInfoString(buf, "]}");
 }
 
@@ -278,7 +277,7 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 
 	initStringInfo(&buf);
 	if (ask->kind == SF_ASK_SHARDS)
-		append_shards_write(&buf, prefix, ask, identity);
+		append_shards_write(&buf, prefix, ask, identity, keep_days);
 	else if (ask->kind == SF_ASK_INITIALIZE)
 		append_identity_write(&buf, prefix, NULL,
 							  print_identity(ask->new_generation,
@@ -361,7 +360,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 
 	memset(reading, 0, sizeof(SfEtcdReading));
 	reading->registry.shards = "";
-	reading->keep_days = sf_records_parse_days("");
+	reading->keep_days = sf_tenures_parse_days("");
 	if (sf_json_part(json, "header") == NULL)
 		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
@@ -394,7 +393,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 				return psprintf("\"%s\" has no version.", key);
 		}
 		else if (strcmp(key, days_key) == 0)
-			reading->keep_days = sf_records_parse_days(value);
+			reading->keep_days = sf_tenures_parse_days(value);
 		else if (parse_node(key, slots, &record->node))
 		{
 			if (!sf_records_parse(value, record) ||

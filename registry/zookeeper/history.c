@@ -1,17 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * history.c
- *	  Nodes that say who held a slot before, for people.
+ *	  Nodes that say who held a slot or shards before, for people.
  *
- *		prefix/history/TIME-N-VERSION	who held slot N until then
- *		prefix/keep_days				for how many days that is kept
+ *		prefix/history/TIME-N-VERSION		who held slot N until then
+ *		prefix/history/TIME-shards-VERSION	the same for shards
+ *		prefix/keep_days					for how many days that is kept
  *
- * A claim that was done begins this, and nobody waits for it: no request of
- * the worker is under way for it, and its errors are dropped.  Its first
- * request reads the days, the next ones create the node and list all, and the
- * last ones delete what is older, but not much at once: the next requests of
- * the worker come behind them.  A node has the version of the record that the
- * claim replaced in its name.  So each is made once, and never changed.
+ * A write that was done begins this, and nobody waits for it: no request of
+ * the worker is under way for it, and its errors are dropped.  The first
+ * requests create the node: they are sent even if the session is closed now.
+ * The next ones read the days and list all nodes, and the last ones delete
+ * what is older, but not much at once: the next requests of the worker come
+ * behind them.  A node has the version of the record that the write replaced
+ * in its name.  So each is made once, and never changed.
  *
  * libzookeeper calls the functions below for each reply, or at the end of the
  * handle.  They must not throw, and use malloc()ed memory.
@@ -22,22 +24,19 @@
 #include "compat.h"
 
 #include "nodes.h"
-#include "records.h"
+#include "tenures.h"
 
 #define PATH_SIZE	1024
 #define MAX_DELETES	100
 
-typedef struct Tenure
+/* A look for what is too old. */
+typedef struct Cleaning
 {
 	zhandle_t  *handle;
-	const struct ACL_vector *acl;
-	int64		now_ms;
-	int64		ended_ms;
-	char		first[SF_RECORDS_TIME_SIZE];	/* what is kept begins here */
+	int64		wall_ms;
+	char		first[SF_TENURES_TIME_SIZE];	/* what is kept begins here */
 	char		parent[PATH_SIZE];
-	char		path[PATH_SIZE];
-	char		text[SF_RECORDS_TENURE_SIZE];
-} Tenure;
+} Cleaning;
 
 static void
 ignore_void(int rc, const void *data)
@@ -53,82 +52,70 @@ ignore_string(int rc, const char *value, const void *data)
 static void
 take_names(int rc, const struct String_vector *names, const void *data)
 {
-	Tenure	   *tenure = (Tenure *) data;
+	Cleaning   *cleaning = (Cleaning *) data;
 	char		path[PATH_SIZE];
 	int			n = 0;
 
 	for (int i = 0; rc == ZOK && i < names->count && n < MAX_DELETES; i++)
 	{
-		if (strcmp(names->data[i], tenure->first) >= 0)
+		if (strcmp(names->data[i], cleaning->first) >= 0)
 			continue;
 		n++;
-		snprintf(path, sizeof(path), "%s/%s", tenure->parent, names->data[i]);
-		(void) zoo_adelete(tenure->handle, path, -1, ignore_void, NULL);
+		snprintf(path, sizeof(path), "%s/%s", cleaning->parent,
+				 names->data[i]);
+		(void) zoo_adelete(cleaning->handle, path, -1, ignore_void, NULL);
 	}
-	free(tenure);
+	free(cleaning);
 }
 
 static void
 take_days(int rc, const char *value, int len, const struct Stat *unused,
 		  const void *data)
 {
-	Tenure	   *tenure = (Tenure *) data;
+	Cleaning   *cleaning = (Cleaning *) data;
 	char		text[20] = "";
 	int64		days;
-	int64		first_ms;
 
-	if (rc != ZOK && rc != ZNONODE)
-	{
-		free(tenure);
-		return;
-	}
 	if (rc == ZOK && value != NULL && len > 0 && len < (int) sizeof(text))
 		memcpy(text, value, len);
-	days = sf_records_parse_days(text);
-	first_ms = tenure->now_ms - days * SF_RECORDS_DAY_MS;
-	sf_records_print_time(tenure->first, first_ms);
-	if (days > 0 && tenure->ended_ms >= first_ms)
-	{
-		(void) zoo_acreate(tenure->handle, tenure->parent, "", 0, tenure->acl,
-						   0, ignore_string, NULL);
-		(void) zoo_acreate(tenure->handle, tenure->path, tenure->text,
-						   (int) strlen(tenure->text), tenure->acl, 0,
-						   ignore_string, NULL);
-	}
-	if (zoo_aget_children(tenure->handle, tenure->parent, 0, take_names,
-						  tenure) != ZOK)
-		free(tenure);
+	days = sf_tenures_parse_days(text);
+	if (days == 0)
+		strcpy(cleaning->first, "all");	/* behind all times */
+	else
+		sf_tenures_print_first(cleaning->wall_ms, days, cleaning->first);
+	if ((rc != ZOK && rc != ZNONODE) ||
+		zoo_aget_children(cleaning->handle, cleaning->parent, 0, take_names,
+						  cleaning) != ZOK)
+		free(cleaning);
 }
 
-/* After a claim: begin to keep who held the slot before. */
+/* After a write: begin to keep the tenures that it has ended. */
 void
 sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 				 const struct ACL_vector *acl)
 {
-	const SfSlotRecord *before = &ask->replaced;
-	char		ended[SF_RECORDS_TIME_SIZE];
-	Tenure	   *tenure;
-	int			len;
+	SfTenures	ended;
+	Cleaning   *cleaning;
+	char		path[PATH_SIZE];
 
-	if (ask->kind != SF_ASK_CLAIM || before->version == 0 || handle == NULL ||
-		(tenure = calloc(1, sizeof(Tenure))) == NULL)
+	if (handle == NULL || !sf_tenures_find(ask, &ended) ||
+		(cleaning = calloc(1, sizeof(Cleaning))) == NULL)
 		return;
-	tenure->handle = handle;
-	tenure->acl = acl;
-	tenure->now_ms = ask->record.since_ms;
-	tenure->ended_ms = before->ended_ms;
-	sf_records_print_time(ended, before->ended_ms);
-	strlcpy(tenure->parent, sf_nodes_path("history"), PATH_SIZE);
-	len = snprintf(tenure->path, PATH_SIZE, "%s/%s-%u-%lld", tenure->parent,
-				   ended, before->node, (long long) before->version);
-	if (len >= PATH_SIZE)
+	cleaning->handle = handle;
+	cleaning->wall_ms = ask->wall_ms;
+	strlcpy(cleaning->parent, sf_nodes_path("history"), PATH_SIZE);
+	/* a part of a path would be another node */
+	if (snprintf(path, PATH_SIZE, "%s/%s-%s-%lld", cleaning->parent,
+				 ended.ended_at, ended.name,
+				 (long long) ended.version) < PATH_SIZE)
 	{
-		/* such a part of a path would be another node */
-		free(tenure);
-		return;
+		(void) zoo_acreate(handle, cleaning->parent, "", 0, acl, 0,
+						   ignore_string, NULL);
+		(void) zoo_acreate(handle, path, ended.text,
+						   (int) strlen(ended.text), acl, 0, ignore_string,
+						   NULL);
 	}
-	sf_records_print_tenure(tenure->text, before);
 	if (zoo_aget(handle, sf_nodes_path("keep_days"), 0, take_days,
-				 tenure) != ZOK)
-		free(tenure);
+				 cleaning) != ZOK)
+		free(cleaning);
 }

@@ -254,6 +254,7 @@ sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind)
 	a->kind = kind;
 	a->number = number;
 	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
+	a->wall_ms = now.wall_ms;
 	a->generation = lease->generation;
 	a->avoid = lease->avoid;
 	lease->asked_ms = now.monotonic_ms;

@@ -119,6 +119,7 @@ typedef struct SfAsk
 	SfAskKind	kind;
 	uint64_t	number;			/* grows with each request */
 	int64_t		deadline_ms;	/* monotonic */
+	int64_t		wall_ms;		/* when it was made, for people */
 	uint64_t	generation;
 	int64_t		version;
 	SfSlotRecord record;
@@ -127,6 +128,8 @@ typedef struct SfAsk
 								 * with ended_ms; version 0: nobody */
 	bool		presence;
 	const char *shards;			/* text to write; valid until the next ask */
+	const char *replaced_shards;	/* what it replaces; NULL: unknown */
+	const SfLayout *shard_layout;
 	int			avoid;			/* use another endpoint than this; 0: any */
 
 	/* For initializing and recovering: the registry's new data. */

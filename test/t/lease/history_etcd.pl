@@ -1,7 +1,7 @@
-# The history of a registry in etcd: who held a slot before, and why it holds it no more.
-# The claim that replaces the record writes it. Needs etcd.
+# The history of a registry in etcd: who held a slot or shards before, and why it holds
+# them no more. The write that replaces the record writes it. Needs etcd.
 #
-# takes: 25 s
+# takes: 40 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev
 use strict;
 use warnings FATAL => 'all';
@@ -13,6 +13,7 @@ use JSON::PP;
 use Time::HiRes qw(usleep);
 use lib "$FindBin::RealBin/../../perl";
 use Etcd;
+use HistoryTest;
 use SnowflakeTest;
 
 my $etcd = Etcd->new('servers')->start;
@@ -25,18 +26,6 @@ sub new_holder
 		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '2s'");
 }
 
-# Start a server, and wait until it holds the slot.
-sub hold
-{
-	my ($node) = @_;
-
-	$node->start;
-	query($node, 'CREATE EXTENSION IF NOT EXISTS snowflake');
-	query($node, 'SELECT snowflake_registry_init()');
-	wait_for_lease($node, q{state = 'held'});
-	return;
-}
-
 # Return the history, by the command of doc/leases.md.
 sub history
 {
@@ -45,17 +34,12 @@ sub history
 	return map { decode_json($_) } grep { /^\{/ } split /\n/, $out;
 }
 
-sub now_text
-{
-	return query($_[0], q{SELECT to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')});
-}
-
 my ($a, $b) = map { new_holder($_) } 'a', 'b';
 chomp(my $host = `hostname`);
 hold($a);
 is(scalar(history()), 0, 'nobody held the slot before');
 my ($pid) = split /\n/, slurp_file($a->data_dir . '/postmaster.pid');
-my $with_a = now_text($a);
+my $with_a = time_before($a, 0);
 $a->stop;
 hold($b);
 my @rows = history();
@@ -67,7 +51,7 @@ my $key = 'reg/history/' . $rows[0]{ended_at} . '/3/';
 my ($keys) = run_command([ 'etcdctl', '--endpoints', $etcd->host, 'get', '--prefix', '--keys-only', 'reg/history/' ]);
 like($keys, qr/^\Q$key\E\d+\s*$/, 'its key begins with its end');
 
-my $with_b = now_text($b);
+my $with_b = time_before($b, 0);
 $b->stop('immediate');
 hold($a);
 @rows = history();
@@ -79,8 +63,7 @@ sub old
 {
 	my ($days, $node) = @_;
 
-	return "reg/history/" . query($node, qq{SELECT to_char((clock_timestamp() - interval '$days days') AT TIME ZONE 'UTC',
-		'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')}) . "/9/1";
+	return "reg/history/" . time_before($node, $days) . "/9/1";
 }
 
 my ($six, $eight) = map { old($_, $a) } 6, 8;
@@ -106,6 +89,30 @@ $b->stop;
 hold($a);
 is(scalar(history()), 0, 'none: no history is kept');
 is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '1', 'and no slot is made of it');
+# ---- shards ----
+
+# Return the history of shards, as text.
+sub shards
+{
+	return join ', ', map { "$_->{shards} $_->{host} $_->{ended}" } grep { defined $_->{shards} && $_->{shards} ne '0-4' } history();
+}
+
+$etcd->put('reg/keep_days', '7');
 $a->stop;
+hold_shards($a, '0-9');
+is(shards(), '', 'shards that nobody had before');
+$a->stop;
+my ($a_host, $b_host) = map { "$host:" . $_->port } $a, $b;
+is(shards(), "0-9 $a_host released", 'shards that were given back');
+hold_shards($b, '5-14');
+$with_b = time_before($b, 0);
+$b->stop('immediate');
+hold_shards($a, '0-14');
+is(shards(), "0-9 $a_host released, 5-14 $b_host expired", 'and those of a server that has crashed');
+my ($row) = grep { ($_->{shards} // '') eq '5-14' } history();
+ok($row->{since} lt $with_b && $row->{ended_at} gt $with_b, 'since when, and until when');
+$etcd->put('reg/keep_days', '0');
+$a->stop;
+is(scalar(history()), 0, 'none: no history of shards is kept either');
 $etcd->stop;
 done_testing();

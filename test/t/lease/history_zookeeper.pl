@@ -1,7 +1,8 @@
-# The history of a registry in ZooKeeper: who held a slot before, and why it holds it no
-# more. The server that claims the slot writes it afterwards. Needs ZooKeeper.
+# The history of a registry in ZooKeeper: who held a slot or shards before, and why it
+# holds them no more. The server that replaces the record writes it afterwards. Needs
+# ZooKeeper.
 #
-# takes: 30 s
+# takes: 55 s
 # needs: libzookeeper-java default-jre-headless libzookeeper-st-dev
 use strict;
 use warnings FATAL => 'all';
@@ -12,6 +13,7 @@ use FindBin;
 use JSON::PP;
 use Time::HiRes qw(usleep);
 use lib "$FindBin::RealBin/../../perl";
+use HistoryTest;
 use SnowflakeTest;
 use ZooKeeper;
 
@@ -23,18 +25,6 @@ sub new_holder
 
 	return new_server($name, "snowflake.node_id = '3'", "snowflake.registry = 'zookeeper://@{[ $zk->host ]}/reg'",
 		"snowflake.lease_reserve = '12s'", "snowflake.lease_presence = '6s'", "snowflake.lease_timeout = '4s'");
-}
-
-# Start a server, and wait until it holds the slot.
-sub hold
-{
-	my ($node) = @_;
-
-	$node->start;
-	query($node, 'CREATE EXTENSION IF NOT EXISTS snowflake');
-	query($node, 'SELECT snowflake_registry_init()');
-	wait_for_lease($node, q{state = 'held'});
-	return;
 }
 
 # Return the names of the nodes.
@@ -64,20 +54,12 @@ sub becomes
 	return;
 }
 
-sub old
-{
-	my ($days, $node) = @_;
-
-	return query($node, qq{SELECT to_char((clock_timestamp() - interval '$days days') AT TIME ZONE 'UTC',
-		'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')}) . '-9-1';
-}
-
 my ($a, $b) = map { new_holder($_) } 'a', 'b';
 chomp(my $host = `hostname`);
 my ($a_host, $b_host) = map { "$host:" . $_->port } $a, $b;
 hold($a);
 is(scalar(names()), 0, 'nobody held the slot before');
-my $with_a = substr(old(0, $a), 0, 24);
+my $with_a = time_before($a, 0);
 $a->stop;
 hold($b);
 becomes("$a_host released", 'a clean stop: released');
@@ -91,7 +73,7 @@ hold($a);
 becomes("$a_host released, $b_host expired", 'a crash: expired');
 
 # A tenure older than the history is deleted, and one that is not stays.
-my ($six, $eight) = map { old($_, $a) } 6, 8;
+my ($six, $eight) = map { time_before($a, $_) . '-9-1' } 6, 8;
 $zk->put("/reg/history/$_", '{"host":"x","ended":"x"}') foreach $six, $eight;
 query($a, 'SELECT snowflake_registry_release(3)');
 becomes("x x, $a_host released, $b_host expired, $a_host displaced",
@@ -103,7 +85,7 @@ becomes("$a_host released, $b_host expired, $a_host displaced, $a_host released"
 	'likewise after as many days as it is told');
 
 # The requests of a lease come behind the deletes: so these are few.
-my $nine = old(9, $b);
+my $nine = time_before($b, 9) . '-9-1';
 $zk->put("/reg/history/$nine$_", '{}') foreach 1 .. 150;
 $b->stop;
 hold($a);
@@ -119,6 +101,37 @@ $a->stop;
 hold($b);
 becomes('', 'none: no history is kept');
 is(query($b, 'SELECT count(*) FROM snowflake_registry_slots()'), '1', 'and no slot is made of it');
+# ---- shards ----
+
+# Check that the history of shards becomes this.
+sub shards_become
+{
+	my ($expected, $what) = @_;
+	my $text;
+
+	foreach (1 .. 3000)
+	{
+		my @rows = map { decode_json($_) } map { split /\n/, $_->{value} } grep { defined }
+		  map { $zk->get("/reg/history/$_") } grep { /-shards-\d+$/ } names();
+
+		$text = join ', ', map { "$_->{shards} $_->{host} $_->{ended}" } grep { $_->{shards} ne '0-4' } @rows;
+		last if $text eq $expected;
+		usleep(10_000);
+	}
+	is($text, $expected, $what);
+	return;
+}
+
+$zk->put('/reg/keep_days', '7');
 $b->stop;
+hold_shards($a, '0-9');
+shards_become('', 'shards that nobody had before');
+$a->stop;
+hold_shards($b, '5-14');
+shards_become("0-9 $a_host released", 'shards that were given back');
+$b->stop('immediate');
+hold_shards($a, '0-14');
+shards_become("0-9 $a_host released, 5-14 $b_host expired", 'and those of a server that has crashed');
+$a->stop;
 $zk->stop;
 done_testing();

@@ -1,0 +1,289 @@
+/*-------------------------------------------------------------------------
+ *
+ * tenures.c
+ *	  Who held a slot or shards before, for registries that store texts.
+ *
+ * Servers extend their lines in the one record of the shards all the time,
+ * which can have a thousand lines.  So both texts are parsed once, and most
+ * lines are found again.  A server that gives back shards, or takes others,
+ * ends its line and begins another.  Who holds the first shard of a line now
+ * tells why it ended.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include <time.h>
+
+#include "lib/stringinfo.h"
+#include "utils/json.h"
+
+#include "tenures.h"
+
+#define DAY_MS			INT64CONST(86400000)
+#define DEFAULT_DAYS	7
+
+/* A longer text could make a write fail, which is too large then. */
+#define MAX_TEXT		100000
+
+/* A line of the record that has a holder (src/lease/shard_map.h). */
+typedef struct Line
+{
+	const char *shards;			/* as ranges */
+	int			length;			/* of these */
+	int64		until;
+	int64		since_ms;		/* 0: unknown */
+	uint64		server;
+	const char *host;
+	int			host_length;
+} Line;
+
+/* Print a time in UTC. */
+static void
+print_time(char text[SF_TENURES_TIME_SIZE], int64 ms)
+{
+	time_t		seconds;
+	struct tm	tm;
+	size_t		len = 0;
+
+	ms = Max(0, Min(ms, INT64CONST(253402300799999)));	/* year 9999 */
+	seconds = ms / 1000;
+	if (gmtime_r(&seconds, &tm) != NULL)
+		len = strftime(text, SF_TENURES_TIME_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(text + len, SF_TENURES_TIME_SIZE - len, ".%03dZ",
+			 (int) (ms % 1000));
+}
+
+/* Read for how many days tenures are kept: 7, if the text says nothing. */
+int64
+sf_tenures_parse_days(const char *text)
+{
+	char	   *end;
+	long		days = strtol(text, &end, 10);
+
+	if (end == text || strspn(end, " \n") != strlen(end) || days < 0)
+		return DEFAULT_DAYS;
+	return Min(days, 36500);
+}
+
+/* Print the time at which what is kept begins. */
+void
+sf_tenures_print_first(int64 wall_ms, int64 keep_days,
+					   char first[SF_TENURES_TIME_SIZE])
+{
+	print_time(first, wall_ms - keep_days * DAY_MS);
+}
+
+/* Append when a tenure began and ended, and why. */
+static void
+append_times(StringInfo buf, int64 since_ms, int64 ended_ms,
+			 const char *ended)
+{
+	char		at[SF_TENURES_TIME_SIZE];
+
+	if (since_ms > 0)
+	{
+		print_time(at, since_ms);
+		appendStringInfo(buf, ",\"since\":\"%s\"", at);
+	}
+	print_time(at, ended_ms);
+	appendStringInfo(buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"}", at, ended);
+}
+
+/* ---- slots ---- */
+
+static void
+append_slot(StringInfo buf, const SfSlotRecord *record)
+{
+	const char *ended = "expired";
+
+	if (record->released && record->owner != 0)
+		ended = "released";
+	else if (record->released || record->present != 0)
+		ended = "displaced";
+	appendStringInfo(buf, "{\"slot\":%u,\"host\":", record->node);
+	escape_json(buf, record->host);
+	appendStringInfoString(buf, ",\"address\":");
+	escape_json(buf, record->address);
+	appendStringInfo(buf, ",\"process\":%d", record->process);
+	append_times(buf, record->since_ms, record->ended_ms, ended);
+}
+
+/* ---- shards ---- */
+
+/* Parse a line; return false if it has no holder. */
+static bool
+parse_line(const char *text, const char *end, Line *line)
+{
+	char		rest[SF_HOST_SIZE + 160];
+	long long	number;
+	unsigned long long server;
+	int			at = 0;
+	int			n = 0;
+
+	if (strncmp(text, "held ", 5) != 0)
+		return false;
+	line->shards = text + 5;
+	line->length = (int) strcspn(line->shards, " \n");
+	text = line->shards + line->length;
+	strlcpy(rest, text, Min(sizeof(rest), (size_t) (end - text) + 1));
+
+	if (sscanf(rest, " until %lld%n", &number, &at) != 1)
+		return false;
+	line->until = number;
+	line->since_ms = 0;
+	if (sscanf(rest + at, " reserve %lld%n", &number, &n) == 1)
+		at += n;
+	if (sscanf(rest + at, " since %lld%n", &number, &n) == 1)
+	{
+		at += n;
+		line->since_ms = number;
+	}
+	n = 0;
+	if (sscanf(rest + at, " write %*16s server %llx host %n", &server,
+			   &n) != 1 || n == 0)
+		return false;
+	line->server = server;
+	line->host = text + at + n;
+	line->host_length = (int) (end - line->host);
+	return true;
+}
+
+/* Return the lines of a record that have holders. */
+static Line *
+parse_lines(const char *text, int *n)
+{
+	int			room = 16;
+	Line	   *lines = palloc(room * sizeof(Line));
+	const char *end;
+
+	*n = 0;
+	for (; (end = strchr(text, '\n')) != NULL; text = end + 1)
+	{
+		if (*n == room)
+		{
+			room *= 2;
+			lines = repalloc(lines, room * sizeof(Line));
+		}
+		*n += parse_line(text, end, &lines[*n]);
+	}
+	return lines;
+}
+
+static bool
+has_same_shards(const Line *a, const Line *b)
+{
+	return a->length == b->length &&
+		memcmp(a->shards, b->shards, a->length) == 0;
+}
+
+/* Return true if a line goes on in the new record. */
+static bool
+goes_on(const Line *line, const Line *lines, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (lines[i].server == line->server &&
+			lines[i].since_ms == line->since_ms &&
+			has_same_shards(&lines[i], line))
+			return true;
+	}
+	return false;
+}
+
+/* Return the line that holds a shard now, or NULL. */
+static const Line *
+find_holder(unsigned long shard, const Line *lines, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const char *at = lines[i].shards;
+
+		while (at < lines[i].shards + lines[i].length)
+		{
+			char	   *end;
+			unsigned long first = strtoul(at, &end, 10);
+			unsigned long last = *end == '-' ?
+				strtoul(end + 1, &end, 10) : first;
+
+			if (first <= shard && shard <= last)
+				return &lines[i];
+			at = end + 1;
+		}
+	}
+	return NULL;
+}
+
+static void
+append_shards(StringInfo buf, const SfAsk *ask, const Line *line,
+			  const Line *holder)
+{
+	const SfLayout *layout = ask->shard_layout;
+	int64		ended_ms = ask->wall_ms;
+	const char *ended = "displaced";
+	char	   *host = pnstrdup(line->host, line->host_length);
+
+	if (holder == NULL)
+		ended = "released";
+	else if (holder->server != line->server)
+	{
+		ended = "expired";
+		ended_ms = Min(ended_ms,
+					   (layout->epoch_tick + line->until) * layout->tick_ms);
+	}
+	else if (!has_same_shards(holder, line))
+		ended = "released";
+	appendStringInfo(buf, "%s{\"shards\":\"%.*s\",\"host\":",
+					 buf->len > 0 ? "\n" : "", line->length, line->shards);
+	escape_json(buf, host);
+	append_times(buf, line->since_ms, ended_ms, ended);
+	pfree(host);
+}
+
+static void
+append_ended_shards(StringInfo buf, const SfAsk *ask)
+{
+	int			nold;
+	int			nnew;
+	Line	   *old = parse_lines(ask->replaced_shards, &nold);
+	Line	   *new = parse_lines(ask->shards, &nnew);
+
+	for (int i = 0; i < nold; i++)
+	{
+		if (!goes_on(&old[i], new, nnew))
+			append_shards(buf, ask, &old[i],
+						  find_holder(strtoul(old[i].shards, NULL, 10), new,
+									  nnew));
+	}
+	pfree(old);
+	pfree(new);
+}
+
+/* ---- both ---- */
+
+/* Find out what a write ends; false: nothing, or too much to be kept. */
+bool
+sf_tenures_find(const SfAsk *ask, SfTenures *ended)
+{
+	StringInfoData buf;
+	bool		is_slot = ask->kind == SF_ASK_CLAIM;
+	const SfSlotRecord *slot = &ask->replaced;
+
+	if (is_slot ? slot->version == 0 :
+		ask->kind != SF_ASK_SHARDS || ask->replaced_shards == NULL)
+		return false;
+	initStringInfo(&buf);
+	if (is_slot)
+		append_slot(&buf, slot);
+	else
+		append_ended_shards(&buf, ask);
+	print_time(ended->ended_at, is_slot ? slot->ended_ms : ask->wall_ms);
+	if (is_slot)
+		snprintf(ended->name, sizeof(ended->name), "%u", slot->node);
+	else
+		strlcpy(ended->name, "shards", sizeof(ended->name));
+	ended->version = is_slot ? slot->version : ask->version;
+	ended->text = buf.data;
+	return buf.len > 0 && buf.len <= MAX_TEXT;
+}
