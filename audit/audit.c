@@ -43,26 +43,14 @@ int			sf_audit_keep;
 
 /* ---- SQL functions ---- */
 
-static Datum
-text_or_null(const char *text, bool *isnull)
-{
-	*isnull = text[0] == '\0';
-	return *isnull ? (Datum) 0 : CStringGetTextDatum(text);
-}
-
-static Datum
-address_or_null(const char *address, bool *isnull)
-{
-	*isnull = address[0] == '\0';
-	return *isnull ? (Datum) 0 :
-		DirectFunctionCall1(inet_in, CStringGetDatum(address));
-}
 
 static void
 put_record(ReturnSetInfo *result, uint64 position, const SfRecord *record)
 {
 	Datum		values[PENDING_COLUMNS];
 	bool		nulls[PENDING_COLUMNS] = {0};
+	const char *layout = sf_ring_text(record, SF_TEXT_LAYOUT);
+	const char *address = sf_ring_text(record, SF_TEXT_ADDRESS);
 	int			n = 0;
 
 	values[n++] = Int64GetDatum((int64) position);
@@ -71,19 +59,23 @@ put_record(ReturnSetInfo *result, uint64 position, const SfRecord *record)
 	nulls[n] = record->event == XACT_EVENT_PREPARE;
 	values[n++] = BoolGetDatum(record->event == XACT_EVENT_COMMIT);
 	values[n++] = ObjectIdGetDatum(record->role);
-	values[n++] = CStringGetTextDatum(record->application_name);
-	values[n] = address_or_null(record->client_addr, &nulls[n]);
+	values[n++] = CStringGetTextDatum(sf_ring_text(record,
+												   SF_TEXT_APPLICATION));
+	nulls[n] = address[0] == '\0';
+	values[n] = nulls[n] ? (Datum) 0 :
+		DirectFunctionCall1(inet_in, CStringGetDatum(address));
 	n++;
 	values[n++] = Int32GetDatum(record->pid);
 	nulls[n] = record->xid == 0;
 	values[n++] = UInt64GetDatum(record->xid);
-	values[n] = text_or_null(record->made.layout, &nulls[n]);
+	nulls[n] = layout[0] == '\0';
+	values[n] = nulls[n] ? (Datum) 0 : CStringGetTextDatum(layout);
 	n++;
-	nulls[n] = record->made.shard == SF_NO_SHARD;
-	values[n++] = Int32GetDatum(record->made.shard);
-	values[n++] = Int64GetDatum(record->made.first);
-	values[n++] = Int64GetDatum(record->made.last);
-	values[n++] = Int64GetDatum((int64) record->made.count);
+	nulls[n] = record->shard == SF_NO_SHARD;
+	values[n++] = Int32GetDatum(record->shard);
+	values[n++] = Int64GetDatum(record->first);
+	values[n++] = Int64GetDatum(record->last);
+	values[n++] = Int64GetDatum((int64) record->count);
 	Assert(n == PENDING_COLUMNS);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }

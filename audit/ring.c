@@ -135,30 +135,46 @@ client_addr(void)
 	return address;
 }
 
-/* Fill what all records of the ended transaction have in common. */
+/* Append a text with its end; return what is behind it. */
+static char *
+append_text(char *at, const char *text, size_t size)
+{
+	size_t		length = strnlen(text, size - 1);
+
+	memcpy(at, text, length);
+	at[length] = '\0';
+	return at + length + 1;
+}
+
+/* Fill a record, but for "ready" and "dropped". */
 static void
-describe(SfRecord *record, XactEvent event)
+fill(SfRecord *record, XactEvent event, const SfMade *made)
 {
 	FullTransactionId xid = GetTopFullTransactionIdIfAny();
+	char	   *at = record->texts;
 
-	record->dropped = 0;
 	record->ended_at = GetCurrentTransactionStopTimestamp();
+	record->xid = FullTransactionIdIsValid(xid) ?
+		U64FromFullTransactionId(xid) : 0;
+	record->first = made->first;
+	record->last = made->last;
+	record->count = made->count;
+	record->shard = made->shard;
 	record->event = event;
 	record->database = MyDatabaseId;
 	record->role = GetSessionUserId();
 	record->pid = MyProcPid;
-	record->xid = FullTransactionIdIsValid(xid) ?
-		U64FromFullTransactionId(xid) : 0;
-	strlcpy(record->application_name,
-			application_name != NULL ? application_name : "", NAMEDATALEN);
-	strlcpy(record->client_addr, client_addr(), SF_ADDRESS_SIZE);
+	at = append_text(at, made->layout, SF_LAYOUT_TEXT_SIZE);
+	at = append_text(at, application_name != NULL ? application_name : "",
+					 NAMEDATALEN);
+	(void) append_text(at, client_addr(), SF_ADDRESS_SIZE);
 }
 
 static void
-drop(SfRing *ring, int n)
+drop(SfRing *ring)
 {
-	pg_atomic_fetch_add_u64(&ring->dropped, n);
-	pg_atomic_fetch_add_u64(&ring->dropped_ever, n);
+	pg_atomic_fetch_add_u64(&ring->dropped, 1);
+	pg_atomic_fetch_add_u64(&ring->dropped_ever, 1);
 }
 
 /* Take the next position of the ring; false: it is full. */
@@ -184,21 +200,19 @@ take_position(SfRing *ring, uint64 *position)
 }
 
 static void
-push(SfRing *ring, const SfRecord *common, const SfMade *made)
+push(SfRing *ring, XactEvent event, const SfMade *made)
 {
 	uint64		position;
 	SfRecord   *record;
 
 	if (!take_position(ring, &position))
 	{
-		drop(ring, 1);
+		drop(ring);
 		return;
 	}
 	record = &ring->record[position % sf_audit_ring_size];
-	memcpy((char *) record + offsetof(SfRecord, dropped),
-		   (const char *) common + offsetof(SfRecord, dropped),
-		   sizeof(SfRecord) - offsetof(SfRecord, dropped));
-	record->made = *made;
+	fill(record, event, made);
+	record->dropped = 0;
 	if (pg_atomic_read_u64(&ring->dropped) != 0)
 		record->dropped = pg_atomic_exchange_u64(&ring->dropped, 0);
 	pg_write_barrier();
@@ -210,11 +224,8 @@ push(SfRing *ring, const SfRecord *common, const SfMade *made)
  * from here.
  */
 static void
-record_transaction(XactEvent event, const SfMade *made, int n, int left_out)
+record_transaction(XactEvent event, const SfMade *made, int n, bool more)
 {
-	SfRecord	common;
-	bool		described = false;
-
 	for (int i = 0; i < sf_ring_count; i++)
 	{
 		SfRing	   *ring = sf_ring_get(i);
@@ -222,13 +233,10 @@ record_transaction(XactEvent event, const SfMade *made, int n, int left_out)
 
 		if (database != MyDatabaseId && database != InvalidOid)
 			continue;
-		if (!described)
-			describe(&common, event);
-		described = true;
 		for (int k = 0; k < n; k++)
-			push(ring, &common, &made[k]);
-		if (left_out > 0)
-			drop(ring, left_out);
+			push(ring, event, &made[k]);
+		if (more)
+			drop(ring);
 	}
 }
 
@@ -255,6 +263,16 @@ sf_ring_read(SfRing *ring, uint64 position)
 		return NULL;
 	pg_read_barrier();
 	return record;
+}
+
+const char *
+sf_ring_text(const SfRecord *record, SfText which)
+{
+	const char *text = record->texts;
+
+	for (int i = 0; i < (int) which; i++)
+		text += strlen(text) + 1;
+	return text;
 }
 
 /* Release the records below this position, for the worker. */

@@ -18,6 +18,17 @@
 /* An IPv6 address with a scope. */
 #define SF_ADDRESS_SIZE	64
 
+/* The texts of a record; each may be empty. */
+typedef enum SfText
+{
+	SF_TEXT_LAYOUT,				/* empty: the configured one */
+	SF_TEXT_APPLICATION,
+	SF_TEXT_ADDRESS,			/* of the client; empty: a local one */
+	SF_TEXTS
+} SfText;
+
+#define SF_TEXTS_SIZE	(SF_LAYOUT_TEXT_SIZE + NAMEDATALEN + SF_ADDRESS_SIZE)
+
 /* What one transaction has made from one source. */
 typedef struct SfRecord
 {
@@ -26,14 +37,18 @@ typedef struct SfRecord
 
 	uint64		dropped;		/* records that were dropped before this one */
 	TimestampTz ended_at;
+	uint64		xid;			/* with the epoch; 0: none */
+	int64		first;			/* as in SfMade */
+	int64		last;
+	uint64		count;
+	int			shard;			/* or SF_NO_SHARD */
 	XactEvent	event;			/* COMMIT, ABORT or PREPARE */
 	Oid			database;
 	Oid			role;
 	int			pid;
-	uint64		xid;			/* with the epoch; 0: none */
-	SfMade		made;
-	char		application_name[NAMEDATALEN];
-	char		client_addr[SF_ADDRESS_SIZE];	/* empty: a local one */
+
+	/* one behind the other, each with its end: few lines of the cache */
+	char		texts[SF_TEXTS_SIZE];
 } SfRecord;
 
 /*
@@ -48,6 +63,7 @@ typedef struct SfRing
 	pg_atomic_uint32 pid;		/* the worker's; 0: none */
 	Latch	   *worker;			/* its latch, or that of an ended one */
 	TimestampTz maintained_at;	/* by a worker; 0: not yet */
+	int			failures;		/* workers in a row that wrote nothing */
 
 	pg_atomic_uint64 head;		/* next position to write */
 	pg_atomic_uint64 tail;		/* next position to read; the worker's */
@@ -69,6 +85,7 @@ extern SfRing *sf_ring_get(int i);
 extern SfRing *sf_ring_of_database(void);
 extern uint64 sf_ring_tail(SfRing *ring);
 extern const SfRecord *sf_ring_read(SfRing *ring, uint64 position);
+extern const char *sf_ring_text(const SfRecord *record, SfText which);
 extern void sf_ring_release(SfRing *ring, uint64 position);
 
 /* worker.c */

@@ -12,9 +12,9 @@
  * All that the worker runs in the database runs as the owner of the log, in an
  * operation that cannot switch to any other role: triggers of the log are the
  * owner's code.  A transaction that takes longer than TIMEOUT_MS ends in an
- * error, and another worker begins 5 s later.  So a locked log, or a slow
- * disk, keeps neither the shutdown of the server nor DROP DATABASE waiting for
- * long.  Sessions never wait for the worker.
+ * error.  So a slow disk keeps neither the shutdown of the server nor DROP
+ * DATABASE waiting for long.  After an error another worker begins, 5 s later,
+ * and 5 s more after each further one.  Sessions never wait for the worker.
  *
  *-------------------------------------------------------------------------
  */
@@ -43,6 +43,7 @@
 #include "worker.sql.inc"
 
 #define RESTART_S		5
+#define MAX_PAUSE_S		55		/* in addition, after errors in a row */
 #define ROUND_MS		1000	/* between two looks at the ring */
 #define BATCH			1000	/* records of one transaction */
 #define TIMEOUT_MS		30000	/* of one transaction */
@@ -216,7 +217,12 @@ read_state(const Log *log)
 
 	run(log, SQL_STATE, 0, NULL, NULL);
 	if (SPI_processed != 1)
-		elog(ERROR, "snowflake_audit_state has no row");
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table %s.snowflake_audit_state must have one row",
+						log->audit),
+				 errhint("Run: BEGIN; DELETE FROM %s.snowflake_audit_state; INSERT INTO %s.snowflake_audit_state SELECT 0, 0, coalesce(max(number), 0) FROM %s.snowflake_audit_log; COMMIT;",
+						 log->audit, log->audit, log->audit)));
 	state.life = DatumGetInt64(get(1));
 	state.position = DatumGetInt64(get(2));
 	state.number = DatumGetInt64(get(3));
@@ -371,6 +377,19 @@ rest(void)
 	ring->maintained_at = 0;	/* days to keep may have changed */
 }
 
+/* After errors in a row: do not fill the server's log with them. */
+static void
+pause_after_failures(void)
+{
+	int			seconds = Min((ring->failures - 1) * RESTART_S, MAX_PAUSE_S);
+
+	ring->failures++;
+	while (seconds-- > 0 && !ShutdownRequestPending)
+		rest();
+	if (ShutdownRequestPending)
+		proc_exit(1);
+}
+
 void
 snowflake_audit_worker_main(Datum arg)
 {
@@ -378,6 +397,7 @@ snowflake_audit_worker_main(Datum arg)
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
+	pause_after_failures();
 	BackgroundWorkerInitializeConnection(NameStr(ring->name), NULL, 0);
 	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_SUSET,
 					PGC_S_SESSION);
@@ -394,6 +414,7 @@ snowflake_audit_worker_main(Datum arg)
 		while (write_some() && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
 		maintain();
+		ring->failures = 0;
 		rest();
 	}
 	while (write_some())

@@ -24,7 +24,7 @@ int64		sf_made_last_id;
 /* What the running transaction has made, by source. */
 static SfMade sources[SF_MADE_SOURCES];
 static int	nsources = 0;
-static int	left_out = 0;
+static bool more = false;		/* than that */
 
 /* The node's entry, if it made the last ID; and the session's last ID then. */
 static SfMade *node = NULL;
@@ -73,7 +73,7 @@ sf_made_note(const SfMade *made)
 	source = find(made);
 	if (source == NULL)
 	{
-		left_out++;
+		more = true;
 		return;
 	}
 	source->last = made->last;
@@ -108,7 +108,7 @@ sf_made_report(XactEvent event)
 		if (sources[i].slot == 0 && sources[i].shard == SF_NO_SHARD)
 			sources[i].count = count_of_node();
 	}
-	sf_made_hook(event, sources, nsources, left_out);
+	sf_made_hook(event, sources, nsources, more);
 	nsources = 0;
-	left_out = 0;
+	more = false;
 }

@@ -34,11 +34,11 @@ typedef struct SfMade
 /*
  * Called at the end of each transaction that has made IDs, for
  * XACT_EVENT_COMMIT, _ABORT and _PREPARE.  IDs of rolled back subtransactions
- * count too.  "left_out" is how often a source had no room.  It must not throw
- * an error, and must not look at catalogues.
+ * count too.  "more": it used more sources than there is room for.  The hook
+ * must not throw an error, and must not look at catalogues.
  */
 typedef void (*SfMadeHook) (XactEvent event, const SfMade *made, int n,
-							int left_out);
+							bool more);
 
 /* Set at the start of the server; NULL: nobody wants to know. */
 extern SfMadeHook sf_made_hook;
