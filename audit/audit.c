@@ -24,7 +24,7 @@
 #include "utils/tuplestore.h"
 #include "utils/varlena.h"
 
-#define PENDING_COLUMNS	14
+#define RING_COLUMNS	14
 #define STATUS_COLUMNS	6
 
 /* Each database costs a worker and a ring. */
@@ -34,7 +34,7 @@ PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT void _PG_init(void);
 
-SF_FUNCTION(snowflake_audit_pending);
+SF_FUNCTION(snowflake_audit_ring);
 SF_FUNCTION(snowflake_audit_status);
 
 char	   *sf_audit_databases;
@@ -47,8 +47,8 @@ int			sf_audit_keep;
 static void
 put_record(ReturnSetInfo *result, uint64 position, const SfRecord *record)
 {
-	Datum		values[PENDING_COLUMNS];
-	bool		nulls[PENDING_COLUMNS] = {0};
+	Datum		values[RING_COLUMNS];
+	bool		nulls[RING_COLUMNS] = {0};
 	const char *layout = sf_ring_text(record, SF_TEXT_LAYOUT);
 	const char *address = sf_ring_text(record, SF_TEXT_ADDRESS);
 	int			n = 0;
@@ -76,37 +76,36 @@ put_record(ReturnSetInfo *result, uint64 position, const SfRecord *record)
 	values[n++] = Int64GetDatum(record->first);
 	values[n++] = Int64GetDatum(record->last);
 	values[n++] = Int64GetDatum((int64) record->count);
-	Assert(n == PENDING_COLUMNS);
+	Assert(n == RING_COLUMNS);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 /*
- * snowflake_audit_pending(start bigint, until bigint) returns rows: the
- * records of this database from one position up to another one, exclusive,
- * that are not in the log yet
+ * snowflake_audit.ring(start bigint, until bigint) returns rows: the records
+ * of this database from one position up to another one, exclusive, that are
+ * still in shared memory
  */
 Datum
-snowflake_audit_pending(PG_FUNCTION_ARGS)
+snowflake_audit_ring(PG_FUNCTION_ARGS)
 {
 	uint64		position = (uint64) Max(PG_GETARG_INT64(0), 0);
 	uint64		until = (uint64) Max(PG_GETARG_INT64(1), 0);
 	SfRing	   *ring = sf_ring_of_database();
+	uint64		head;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (ring == NULL)
 		return (Datum) 0;
-	position = Max(position, sf_ring_tail(ring));
-	until = Min(until, pg_atomic_read_u64(&ring->head));
+	head = pg_atomic_read_u64(&ring->head);
+	until = Min(until, head);
+	if (head > (uint64) sf_audit_ring_size)
+		position = Max(position, head - sf_audit_ring_size);
 	for (; position < until; position++)
 	{
-		const SfRecord *shared = sf_ring_read(ring, position);
 		SfRecord	record;
 
 		CHECK_FOR_INTERRUPTS();
-		if (shared == NULL)
-			continue;
-		record = *shared;
-		if (sf_ring_read(ring, position) != NULL &&
+		if (sf_ring_copy(ring, position, &record) &&
 			record.database == MyDatabaseId)
 			put_record((ReturnSetInfo *) fcinfo->resultinfo, position,
 					   &record);
@@ -115,7 +114,7 @@ snowflake_audit_pending(PG_FUNCTION_ARGS)
 }
 
 /*
- * snowflake_audit_status() returns rows: each audited database, and how its
+ * snowflake_audit.status() returns rows: each audited database, and how its
  * ring is doing
  */
 Datum
@@ -188,8 +187,11 @@ check_databases(char **newval, void **extra, GucSource source)
 	List	   *databases = split_databases(*newval, &valid);
 
 	if (!valid)
+	{
 		GUC_check_errdetail("It must be a list of at most %d names of databases, separated by commas.",
 							MAX_DATABASES);
+		GUC_check_errhint("Example: snowflake_audit.databases = 'app, shop'");
+	}
 	list_free(databases);
 	return valid;
 }
@@ -198,7 +200,7 @@ static void
 define_settings(void)
 {
 	DefineCustomStringVariable("snowflake_audit.databases",
-							   "Databases whose IDs are audited.",
+							   "Databases in which snowflake_audit records who made IDs.",
 							   "A list, separated by commas. Each needs one of max_worker_processes, and the extension snowflake_audit.",
 							   &sf_audit_databases, "", PGC_POSTMASTER,
 							   GUC_LIST_INPUT, check_databases, NULL, NULL);
@@ -209,7 +211,7 @@ define_settings(void)
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake_audit.keep",
 							"How long the log keeps records.",
-							"Partitions of whole days are dropped.",
+							"A day's partition is dropped when the whole day is older than this.",
 							&sf_audit_keep, 7 * 24 * 60, 24 * 60,
 							3650 * 24 * 60, PGC_SIGHUP, GUC_UNIT_MIN, NULL,
 							NULL, NULL);

@@ -10,12 +10,13 @@
  * no lock that a session which was frozen could hold: then the reader stops
  * before its record, and at worst the ring becomes full.
  *
- * The ring's worker is its only reader that releases records.  A session that
- * only looks copies a record, and looks again whether it is still the same.
+ * The ring's worker is its only reader that releases records.  A record stays
+ * until another one takes its place, released or not.  A session that only
+ * looks copies a record, and looks again whether it is still the same.
  *
  * Nobody knows the OID of an audited database before its worker has begun.
- * Until then the ring takes the records of all databases, and the worker skips
- * those of others.
+ * Until then a session compares the names of databases.  What has no client,
+ * such as autovacuum, is not recorded then.
  *
  *-------------------------------------------------------------------------
  */
@@ -211,6 +212,8 @@ push(SfRing *ring, XactEvent event, const SfMade *made)
 		return;
 	}
 	record = &ring->record[position % sf_audit_ring_size];
+	pg_atomic_write_u64(&record->ready, 0);
+	pg_write_barrier();
 	fill(record, event, made);
 	record->dropped = 0;
 	if (pg_atomic_read_u64(&ring->dropped) != 0)
@@ -219,9 +222,23 @@ push(SfRing *ring, XactEvent event, const SfMade *made)
 	pg_atomic_write_u64(&record->ready, position + 1);
 }
 
+/* Return true if this is the ring of this session's database. */
+static bool
+is_own(SfRing *ring)
+{
+	Oid			database = pg_atomic_read_u32(&ring->database);
+
+	if (database != InvalidOid)
+		return database == MyDatabaseId;
+	return MyProcPort != NULL && MyProcPort->database_name != NULL &&
+		strncmp(MyProcPort->database_name, NameStr(ring->name),
+				NAMEDATALEN - 1) == 0;
+}
+
 /*
  * Record an ended transaction, which is part of its end: no error may come
- * from here.
+ * from here.  What the worker makes itself, by triggers of the log, would be
+ * written for ever.
  */
 static void
 record_transaction(XactEvent event, const SfMade *made, int n, bool more)
@@ -229,9 +246,9 @@ record_transaction(XactEvent event, const SfMade *made, int n, bool more)
 	for (int i = 0; i < sf_ring_count; i++)
 	{
 		SfRing	   *ring = sf_ring_get(i);
-		Oid			database = pg_atomic_read_u32(&ring->database);
 
-		if (database != MyDatabaseId && database != InvalidOid)
+		if (!is_own(ring) ||
+			pg_atomic_read_u32(&ring->pid) == (uint32) MyProcPid)
 			continue;
 		for (int k = 0; k < n; k++)
 			push(ring, event, &made[k]);
@@ -249,20 +266,31 @@ sf_ring_tail(SfRing *ring)
 }
 
 /*
- * Return the record at a position, or NULL if it is not complete.  It is valid
- * until it is released; then this returns NULL.
+ * Return the record at a position, or NULL if it is not complete.  For the
+ * worker: it is valid until it is released.
  */
 const SfRecord *
 sf_ring_read(SfRing *ring, uint64 position)
 {
 	SfRecord   *record = &ring->record[position % sf_audit_ring_size];
 
-	pg_read_barrier();
-	if (position < sf_ring_tail(ring) ||
-		pg_atomic_read_u64(&record->ready) != position + 1)
+	if (pg_atomic_read_u64(&record->ready) != position + 1)
 		return NULL;
 	pg_read_barrier();
 	return record;
+}
+
+/* Copy the record at a position; false if it is not there any more, or yet. */
+bool
+sf_ring_copy(SfRing *ring, uint64 position, SfRecord *record)
+{
+	const SfRecord *shared = sf_ring_read(ring, position);
+
+	if (shared == NULL)
+		return false;
+	*record = *shared;
+	pg_read_barrier();
+	return sf_ring_read(ring, position) != NULL;
 }
 
 const char *

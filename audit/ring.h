@@ -32,7 +32,7 @@ typedef enum SfText
 /* What one transaction has made from one source. */
 typedef struct SfRecord
 {
-	/* its position + 1 when it is complete; else an earlier record's */
+	/* its position + 1 when it is complete; 0 while it is written */
 	pg_atomic_uint64 ready;
 
 	uint64		dropped;		/* records that were dropped before this one */
@@ -63,6 +63,7 @@ typedef struct SfRing
 	pg_atomic_uint32 pid;		/* the worker's; 0: none */
 	Latch	   *worker;			/* its latch, or that of an ended one */
 	TimestampTz maintained_at;	/* by a worker; 0: not yet */
+	int64		clock_offset_us;	/* wall clock - monotonic one, then */
 	int			failures;		/* workers in a row that wrote nothing */
 
 	pg_atomic_uint64 head;		/* next position to write */
@@ -85,6 +86,7 @@ extern SfRing *sf_ring_get(int i);
 extern SfRing *sf_ring_of_database(void);
 extern uint64 sf_ring_tail(SfRing *ring);
 extern const SfRecord *sf_ring_read(SfRing *ring, uint64 position);
+extern bool sf_ring_copy(SfRing *ring, uint64 position, SfRecord *record);
 extern const char *sf_ring_text(const SfRecord *record, SfText which);
 extern void sf_ring_release(SfRing *ring, uint64 position);
 

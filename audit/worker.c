@@ -2,9 +2,9 @@
  *
  * worker.c
  *	  The background worker of an audited database: writes the records of its
- *	  ring into snowflake_audit_log.
+ *	  ring into snowflake_audit.log.
  *
- * A batch is one transaction, which also writes into snowflake_audit_state how
+ * A batch is one transaction, which also writes into snowflake_audit.state how
  * far it has come in which ring.  The records are released after its commit.
  * If the worker ends in between, the next worker finds there what is written,
  * so no record is written twice.
@@ -60,14 +60,12 @@ static Oid	known_log = InvalidOid;
 /* Where the log is; valid in one transaction. */
 typedef struct Log
 {
-	char	   *audit;			/* schemas of the two extensions, quoted */
-	char	   *snowflake;
 	Oid			oid;
 	Oid			owner;
 	int			guc_level;
 } Log;
 
-/* What snowflake_audit_state says. */
+/* What snowflake_audit.state says. */
 typedef struct State
 {
 	int64		life;
@@ -77,25 +75,12 @@ typedef struct State
 
 /* ---- statements ---- */
 
-/* Run a statement, in which %a and %s stand for the two schemas. */
 static void
-run(const Log *log, const char *sql, int nargs, Oid *types, Datum *values)
+run(const char *sql, int nargs, Oid *types, Datum *values)
 {
-	StringInfoData text;
-
-	initStringInfo(&text);
-	for (const char *c = sql; *c != '\0'; c++)
-	{
-		if (*c != '%')
-			appendStringInfoChar(&text, *c);
-		else
-			appendStringInfoString(&text, *++c == 'a' ? log->audit :
-								   log->snowflake);
-	}
-	pgstat_report_activity(STATE_RUNNING, text.data);
-	if (SPI_execute_with_args(text.data, nargs, types, values, NULL, false,
-							  0) < 0)
-		elog(ERROR, "could not run: %s", text.data);
+	pgstat_report_activity(STATE_RUNNING, sql);
+	if (SPI_execute_with_args(sql, nargs, types, values, NULL, false, 0) < 0)
+		elog(ERROR, "could not run: %s", sql);
 }
 
 static Datum
@@ -109,9 +94,28 @@ get(int column)
 	return value;
 }
 
+/* Log, once a minute at most, why records wait. */
+static void
+complain(const char *problem, const char *hint)
+{
+	static TimestampTz last = 0;
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (sf_ring_read(ring, sf_ring_tail(ring)) == NULL ||
+		(now >= last && now - last < USECS_PER_MINUTE))
+		return;
+	last = now;
+	ereport(WARNING,
+			(errmsg("snowflake_audit writes no records of database \"%s\": %s",
+					NameStr(ring->name), problem),
+			 errhint("%s", hint)));
+}
+
 /*
  * Begin a transaction, find the log, lock it, and become its owner.  Return
- * false if there is no log, or somebody else has locked it.
+ * false if there is no log, or somebody else has locked it.  A trigger of the
+ * log may ignore that it is cancelled, and so hold up the shutdown: nobody but
+ * a superuser may own anything that the worker uses.
  */
 static bool
 begin(Log *log, LOCKMODE mode)
@@ -125,14 +129,26 @@ begin(Log *log, LOCKMODE mode)
 	if (SPI_execute(SQL_FIND, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "catalogs could not be read");
 	if (SPI_processed == 0)
+	{
+		complain("there is no extension snowflake_audit.",
+				 "Run there: CREATE EXTENSION snowflake_audit CASCADE;");
 		return false;
-	log->audit = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	log->snowflake = SPI_getvalue(SPI_tuptable->vals[0],
-								  SPI_tuptable->tupdesc, 2);
-	log->oid = DatumGetObjectId(get(3));
-	log->owner = DatumGetObjectId(get(4));
+	}
+	log->oid = DatumGetObjectId(get(1));
+	log->owner = DatumGetObjectId(get(2));
+	if (!DatumGetBool(get(3)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("a role that is no superuser owns a part of extension snowflake_audit in database \"%s\"",
+						NameStr(ring->name)),
+				 errhint("Give it back: ALTER TABLE snowflake_audit.log OWNER TO a superuser; likewise its partitions, the table snowflake_audit.state, the functions and the schema.")));
 	if (!ConditionalLockRelationOid(log->oid, mode))
+	{
+		if (mode == RowExclusiveLock)
+			complain("somebody has locked table snowflake_audit.log.",
+					 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
 		return false;
+	}
 	SetUserIdAndSecContext(log->owner, SECURITY_RESTRICTED_OPERATION |
 						   SECURITY_LOCAL_USERID_CHANGE);
 	return true;
@@ -162,11 +178,11 @@ day_of(const SfRecord *record)
 
 /* Run a query, and the statements that it returns. */
 static void
-run_all(const Log *log, const char *sql, int nargs, Oid *types, Datum *values)
+run_all(const char *sql, int nargs, Oid *types, Datum *values)
 {
 	SPITupleTable *table;
 
-	run(log, sql, nargs, types, values);
+	run(sql, nargs, types, values);
 	table = SPI_tuptable;
 	for (uint64 i = 0; i < table->numvals; i++)
 	{
@@ -185,14 +201,15 @@ run_all(const Log *log, const char *sql, int nargs, Oid *types, Datum *values)
 static void
 create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 {
-	Oid			types[] = {OIDOID, TIMESTAMPTZOID, TIMESTAMPTZOID};
+	Oid			types[] = {TIMESTAMPTZOID, TIMESTAMPTZOID};
 	Datum		values[] = {
-		ObjectIdGetDatum(log->oid), TimestampTzGetDatum(from),
-		TimestampTzGetDatum(until)
+		TimestampTzGetDatum(from), TimestampTzGetDatum(until)
 	};
+	Oid			log_type = OIDOID;
+	Datum		log_value = ObjectIdGetDatum(log->oid);
 
-	run(log, SQL_CREATE, 3, types, values);
-	run_all(log, SQL_ADOPT, 1, types, values);
+	run(SQL_CREATE, 2, types, values);
+	run_all(SQL_ADOPT, 1, &log_type, &log_value);
 }
 
 /* Make the partition of a day, if it is missing. */
@@ -201,7 +218,7 @@ ensure_day(const Log *log, const SfRecord *first)
 {
 	if (day_of(first) == known_day && log->oid == known_log)
 		return;
-	create_partitions(log, first->ended_at, first->ended_at + 1000);
+	create_partitions(log, first->ended_at, first->ended_at);
 	known_day = day_of(first);
 	known_log = log->oid;
 }
@@ -211,23 +228,23 @@ ensure_day(const Log *log, const SfRecord *first)
  * that it did not release, release them.
  */
 static State
-read_state(const Log *log)
+read_state(void)
 {
 	State		state;
 
-	run(log, SQL_STATE, 0, NULL, NULL);
+	run(SQL_STATE, 0, NULL, NULL);
 	if (SPI_processed != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table %s.snowflake_audit_state must have one row",
-						log->audit),
-				 errhint("Run: BEGIN; DELETE FROM %s.snowflake_audit_state; INSERT INTO %s.snowflake_audit_state SELECT 0, 0, coalesce(max(number), 0) FROM %s.snowflake_audit_log; COMMIT;",
-						 log->audit, log->audit, log->audit)));
+				 errmsg("table snowflake_audit.state of database \"%s\" has no row",
+						NameStr(ring->name)),
+				 errhint("Run there: INSERT INTO snowflake_audit.state (life, position, number) SELECT 0, 0, coalesce(max(number), 0) FROM snowflake_audit.log;")));
 	state.life = DatumGetInt64(get(1));
 	state.position = DatumGetInt64(get(2));
 	state.number = DatumGetInt64(get(3));
 	if (state.life == (int64) ring->life &&
-		(uint64) state.position > sf_ring_tail(ring))
+		(uint64) state.position > sf_ring_tail(ring) &&
+		(uint64) state.position <= pg_atomic_read_u64(&ring->head))
 		sf_ring_release(ring, (uint64) state.position);
 	return state;
 }
@@ -259,7 +276,7 @@ end_of_batch(const SfRecord *first)
 }
 
 static void
-write_batch(const Log *log, const State *state, uint64 begin, uint64 end)
+write_batch(const State *state, uint64 begin, uint64 end)
 {
 	bool		is_new = state->life != (int64) ring->life;
 	Oid			types[] = {INT8OID, INT8OID, INT8OID, INT8OID};
@@ -273,8 +290,8 @@ write_batch(const Log *log, const State *state, uint64 begin, uint64 end)
 		Int64GetDatum(state->number + (int64) (end - begin))
 	};
 
-	run(log, SQL_WRITE, 4, types, written);
-	run(log, SQL_ADVANCE, 3, types, reached);
+	run(SQL_WRITE, 4, types, written);
+	run(SQL_ADVANCE, 3, types, reached);
 }
 
 #ifdef SF_FAULTS
@@ -307,14 +324,14 @@ write_some(void)
 		finish(&log);
 		return false;
 	}
-	state = read_state(&log);
+	state = read_state();
 	first = next_record();
 	end = sf_ring_tail(ring);
 	if (first != NULL)
 	{
 		ensure_day(&log, first);
 		end = end_of_batch(first);
-		write_batch(&log, &state, sf_ring_tail(ring), end);
+		write_batch(&state, sf_ring_tail(ring), end);
 	}
 	finish(&log);
 	reach_written();
@@ -324,32 +341,55 @@ write_some(void)
 
 /* ---- partitions ---- */
 
+/* Drop the days that are over for longer than snowflake_audit.keep. */
+static void
+drop_days(TimestampTz now)
+{
+	Log			log;
+	Oid			type = TIMESTAMPTZOID;
+	Datum		oldest = TimestampTzGetDatum(now - (int64) sf_audit_keep *
+											 USECS_PER_MINUTE);
+
+	if (begin(&log, AccessExclusiveLock))
+		run_all(SQL_DROP, 1, &type, &oldest);
+	finish(&log);
+}
+
+/* Make the partitions of today and tomorrow. */
+static void
+create_days(TimestampTz now)
+{
+	Log			log;
+
+	if (begin(&log, AccessExclusiveLock))
+	{
+		ring->maintained_at = now;
+		create_partitions(&log, now, now + USECS_PER_DAY);
+	}
+	finish(&log);
+}
+
 /*
- * Make the partitions of today and tomorrow, and drop those of days that are
- * over for longer than snowflake_audit.keep; not while somebody reads the log.
- * If that fails, the next worker does not try again at once.
+ * Look after the partitions, now and then, but not while somebody reads the
+ * log.  A clock that is wrong for a moment must not drop days: so two looks in
+ * a row must find the wall clock as far from the monotonic one.
  */
 static void
 maintain(void)
 {
-	Log			log;
 	TimestampTz now = GetCurrentTimestamp();
-	TimestampTz oldest = now - (int64) sf_audit_keep * USECS_PER_MINUTE;
-	Oid			types[] = {OIDOID, TIMESTAMPTZOID};
-	Datum		values[] = {0, TimestampTzGetDatum(oldest)};
+	instr_time	monotonic;
+	int64		before = ring->clock_offset_us;
 
 	if (ring->maintained_at != 0 &&
 		llabs(now - ring->maintained_at) < INT64CONST(1000) * MAINTAIN_MS)
 		return;
-	if (begin(&log, AccessExclusiveLock))
-	{
-		ring->maintained_at = now;
-		values[0] = ObjectIdGetDatum(log.oid);
-		create_partitions(&log, now, now + USECS_PER_DAY);
-		run_all(&log, SQL_DISOWN, 2, types, values);
-		run(&log, SQL_DROP, 2, types, values);
-	}
-	finish(&log);
+	INSTR_TIME_SET_CURRENT(monotonic);
+	ring->clock_offset_us = now - (int64) INSTR_TIME_GET_MICROSEC(monotonic);
+	if (before != 0 &&
+		llabs(ring->clock_offset_us - before) < USECS_PER_HOUR)
+		drop_days(now);
+	create_days(now);
 }
 
 /* ---- the worker ---- */
@@ -393,6 +433,8 @@ pause_after_failures(void)
 void
 snowflake_audit_worker_main(Datum arg)
 {
+	uint64		last;
+
 	ring = sf_ring_get(DatumGetInt32(arg));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -401,8 +443,16 @@ snowflake_audit_worker_main(Datum arg)
 	BackgroundWorkerInitializeConnection(NameStr(ring->name), NULL, 0);
 	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_SUSET,
 					PGC_S_SESSION);
+	/* ALTER DATABASE may have set these */
 	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET,
 					PGC_S_SESSION);
+	SetConfigOption("default_tablespace", "", PGC_SUSET, PGC_S_SESSION);
+	SetConfigOption("default_table_access_method", "heap", PGC_SUSET,
+					PGC_S_SESSION);
+	SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_SESSION);
+#if PG_VERSION_NUM >= 170000
+	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_SESSION);
+#endif
 
 	on_shmem_exit(on_exit_worker, (Datum) 0);
 	pg_atomic_write_u32(&ring->database, MyDatabaseId);
@@ -411,13 +461,14 @@ snowflake_audit_worker_main(Datum arg)
 
 	while (!ShutdownRequestPending)
 	{
+		maintain();				/* it makes room on the disk */
 		while (write_some() && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
-		maintain();
 		ring->failures = 0;
 		rest();
 	}
-	while (write_some())
+	last = pg_atomic_read_u64(&ring->head);
+	while (sf_ring_tail(ring) < last && write_some())
 		;
 	proc_exit(1);				/* so that another one begins, unless the
 								 * server stops */

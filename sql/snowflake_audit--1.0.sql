@@ -4,11 +4,39 @@
 \echo Use "CREATE EXTENSION snowflake_audit" to load this file. \quit
 
 --
+-- The schema is fixed in snowflake_audit.control, and CREATE EXTENSION makes it where
+-- there is none.  The worker runs as a superuser, and whoever owns the schema could
+-- put other objects under the names that it uses.  So refuse a schema of somebody
+-- else's, and one that is not empty.
+--
+DO $$
+BEGIN
+	IF EXISTS (
+		SELECT
+		FROM pg_catalog.pg_namespace n
+			JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
+		WHERE n.nspname OPERATOR(pg_catalog.=) 'snowflake_audit'
+			AND (NOT o.rolsuper OR EXISTS (
+				SELECT
+				FROM pg_catalog.pg_depend d
+				WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
+					AND d.refobjid OPERATOR(pg_catalog.=) n.oid
+					AND d.classid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_extension'::pg_catalog.regclass))
+	) THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'object_not_in_prerequisite_state',
+			MESSAGE = 'schema "snowflake_audit" exists, and is not an empty one of a superuser''s',
+			HINT = 'Run: ALTER SCHEMA snowflake_audit RENAME TO snowflake_audit_before; and then CREATE EXTENSION snowflake_audit again.';
+	END IF;
+END
+$$;
+
+--
 -- The log.  Its key is the first ID that the layout "snowflake" has for the time
 -- at which the transaction ended: no call makes it, so the log needs neither a
 -- node id nor a mark.  The worker makes a partition for each day.
 --
-CREATE TABLE snowflake_audit_log (
+CREATE TABLE snowflake_audit.log (
 	key bigint NOT NULL,
 	number bigint NOT NULL,
 	dropped bigint,
@@ -26,54 +54,110 @@ CREATE TABLE snowflake_audit_log (
 	ids bigint NOT NULL,
 	PRIMARY KEY (key, number)
 ) PARTITION BY RANGE (key);
-COMMENT ON TABLE snowflake_audit_log IS
-'which transaction made which IDs: one row for each of its layouts and shards';
-CREATE INDEX snowflake_audit_log_ids ON snowflake_audit_log
+COMMENT ON TABLE snowflake_audit.log IS
+'which transaction made which IDs: a row for each layout and each shard in which it made some';
+CREATE INDEX log_ids ON snowflake_audit.log
 	USING brin (first_id, last_id) WITH (autosummarize = on);
 
-COMMENT ON COLUMN snowflake_audit_log.number IS
+COMMENT ON COLUMN snowflake_audit.log.number IS
 'grows from record to record';
-COMMENT ON COLUMN snowflake_audit_log.dropped IS
-'how many records were dropped just before this one; null: unknown, the server was started';
-COMMENT ON COLUMN snowflake_audit_log.committed IS
-'null: prepared, for COMMIT PREPARED or ROLLBACK PREPARED';
-COMMENT ON COLUMN snowflake_audit_log.layout IS
+COMMENT ON COLUMN snowflake_audit.log.dropped IS
+'how many records were dropped just before this one; null: unknown, because it is the first one after a start';
+COMMENT ON COLUMN snowflake_audit.log.committed IS
+'true: committed; false: rolled back; null: prepared, the end is not known';
+COMMENT ON COLUMN snowflake_audit.log.layout IS
 'null: snowflake.layout, or snowflake.shard_layout if there is a shard';
 
 -- How far the worker has come: in the ring of this life, and in the numbers.
-CREATE TABLE snowflake_audit_state (
+CREATE TABLE snowflake_audit.state (
+	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	life bigint NOT NULL,
 	position bigint NOT NULL,
 	number bigint NOT NULL
 );
-COMMENT ON TABLE snowflake_audit_state IS
-'how far the log has come; one row';
-INSERT INTO snowflake_audit_state VALUES (0, 0, 0);
+COMMENT ON TABLE snowflake_audit.state IS
+'how far the worker has written; always exactly one row';
+INSERT INTO snowflake_audit.state (life, position, number) VALUES (0, 0, 0);
 
-CREATE FUNCTION snowflake_audit_pending(start bigint, until bigint,
+CREATE FUNCTION snowflake_audit.ring(start bigint, until bigint,
 	OUT "position" bigint, OUT dropped bigint, OUT ended_at timestamptz,
 	OUT committed boolean, OUT role oid, OUT application_name text,
 	OUT client_addr inet, OUT pid integer, OUT xid xid8, OUT layout text,
 	OUT shard integer, OUT first_id bigint, OUT last_id bigint, OUT ids bigint)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_audit_pending(bigint, bigint) IS
-'records of this database that are not in the log yet';
+AS 'MODULE_PATHNAME', 'snowflake_audit_ring' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_audit.ring(bigint, bigint) IS
+'records of this database that are still in shared memory, written or not';
 
-CREATE FUNCTION snowflake_audit_status(OUT database name, OUT pid integer,
+CREATE FUNCTION snowflake_audit.status(OUT database name, OUT pid integer,
 	OUT written bigint, OUT waiting bigint, OUT ring_size integer,
 	OUT dropped bigint)
 RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION snowflake_audit_status() IS
+AS 'MODULE_PATHNAME', 'snowflake_audit_status' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
+COMMENT ON FUNCTION snowflake_audit.status() IS
 'each audited database: its worker, and the records since the server was started';
+
+--
+-- What the worker calls.  The bodies are parsed here and now: so all that they name
+-- is what has the name now.  A statement that names a function of the schema of
+-- "snowflake" would run whatever the owner of that schema puts there later.
+--
+
+-- The key of a time, which a clock may have set outside of the layout's life.
+CREATE FUNCTION snowflake_audit.key_of(ended_at timestamptz)
+RETURNS bigint
+LANGUAGE SQL STABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT snowflake_min_id(least(greatest($1, '2024-01-01 00:00Z'::timestamptz),
+		'2093-01-01 00:00Z'::timestamptz), 'snowflake');
+END;
+COMMENT ON FUNCTION snowflake_audit.key_of(timestamptz) IS
+'the key of the log for a time';
+
+CREATE FUNCTION snowflake_audit.write(start bigint, until bigint, numbers bigint,
+	unknown bigint)
+RETURNS void
+LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	INSERT INTO snowflake_audit.log
+	SELECT snowflake_audit.key_of(p.ended_at), p.position OPERATOR(pg_catalog.+) $3,
+		CASE WHEN p.position OPERATOR(pg_catalog.<>) $4 THEN p.dropped END,
+		p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role), p.application_name,
+		p.client_addr, p.pid, p.xid, p.layout, p.shard, p.first_id, p.last_id, p.ids
+	FROM snowflake_audit.ring($1, $2) p;
+END;
+COMMENT ON FUNCTION snowflake_audit.write(bigint, bigint, bigint, bigint) IS
+'for the worker: write records of the ring into the log';
+
+CREATE FUNCTION snowflake_audit.create_days(first timestamptz, last timestamptz)
+RETURNS SETOF regclass
+LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT snowflake_create_partitions('snowflake_audit.log'::regclass, '1 day'::interval,
+		snowflake_timestamp(snowflake_audit.key_of($1), 'snowflake'),
+		snowflake_timestamp(snowflake_audit.key_of($2), 'snowflake') OPERATOR(pg_catalog.+) '1 ms'::interval,
+		'snowflake');
+END;
+COMMENT ON FUNCTION snowflake_audit.create_days(timestamptz, timestamptz) IS
+'for the worker: make the partitions of these days';
+
+CREATE FUNCTION snowflake_audit.days_before(oldest timestamptz)
+RETURNS SETOF regclass
+LANGUAGE SQL STABLE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT p.partition
+	FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') p
+	WHERE p.until_time OPERATOR(pg_catalog.<=) $1;
+END;
+COMMENT ON FUNCTION snowflake_audit.days_before(timestamptz) IS
+'for the worker: the partitions of days that are over before a time';
 
 --
 -- Who made an ID: all records whose range holds it, or one row that says why there
 -- is none.  Between the first and the last ID of a transaction others make some, so
 -- more than one record can hold it: "exact" is true where there can be no other.
 --
-CREATE FUNCTION snowflake_who(id bigint, OUT recorded boolean, OUT exact boolean,
+CREATE FUNCTION snowflake_audit.who(id bigint, OUT recorded boolean, OUT exact boolean,
 	OUT reason text, OUT created_at timestamptz, OUT node_id integer,
 	OUT ended_at timestamptz, OUT committed boolean, OUT role name,
 	OUT application_name text, OUT client_addr inet, OUT pid integer,
@@ -85,14 +169,14 @@ BEGIN ATOMIC
 	WITH record AS (
 		SELECT l.ended_at, l.committed, l.role, l.application_name, l.client_addr,
 			l.pid, l.xid, l.layout, l.shard, l.first_id, l.last_id, l.ids
-		FROM snowflake_audit_log l
+		FROM snowflake_audit.log l
 		WHERE l.first_id OPERATOR(pg_catalog.<=) $1 AND l.last_id OPERATOR(pg_catalog.>=) $1
-		-- a record can be in both, between the worker's commit and its release
+		-- a record can be in both: the ring keeps it until another one takes its place
 		UNION
 		SELECT p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role),
 			p.application_name, p.client_addr, p.pid, p.xid, p.layout, p.shard,
 			p.first_id, p.last_id, p.ids
-		FROM snowflake_audit_pending(0::bigint, 9223372036854775807) p
+		FROM snowflake_audit.ring(0::bigint, 9223372036854775807) p
 		WHERE p.first_id OPERATOR(pg_catalog.<=) $1 AND p.last_id OPERATOR(pg_catalog.>=) $1
 	), made AS (
 		SELECT r.*, r.first_id OPERATOR(pg_catalog.=) $1
@@ -107,10 +191,12 @@ BEGIN ATOMIC
 		WHERE CASE WHEN r.shard IS NOT NULL THEN r.shard OPERATOR(pg_catalog.=)
 				CASE WHEN r.layout IS NULL THEN snowflake_shard($1, 'shard')
 					ELSE snowflake_shard($1, r.layout) END
-			WHEN r.layout IS NULL THEN snowflake_node($1) OPERATOR(pg_catalog.=)
-				ANY (ARRAY[snowflake_node(r.first_id), snowflake_node(r.last_id)])
-			ELSE snowflake_node($1, r.layout) OPERATOR(pg_catalog.=)
-				ANY (ARRAY[snowflake_node(r.first_id, r.layout), snowflake_node(r.last_id, r.layout)])
+			-- null: the layout has no node; no node has that number
+			WHEN r.layout IS NULL THEN coalesce(snowflake_node($1), 2147483647) OPERATOR(pg_catalog.=)
+				ANY (ARRAY[coalesce(snowflake_node(r.first_id), 2147483647), coalesce(snowflake_node(r.last_id), 2147483647)])
+			ELSE coalesce(snowflake_node($1, r.layout), 2147483647) OPERATOR(pg_catalog.=)
+				ANY (ARRAY[coalesce(snowflake_node(r.first_id, r.layout), 2147483647),
+					coalesce(snowflake_node(r.last_id, r.layout), 2147483647)])
 			END
 	), reading AS (
 		SELECT i.created_at, i.node_id
@@ -121,7 +207,7 @@ BEGIN ATOMIC
 	), log AS (
 		SELECT snowflake_timestamp(pg_catalog.min(l.key), 'snowflake') AS begins,
 			snowflake_timestamp(pg_catalog.max(l.key), 'snowflake') AS ends
-		FROM snowflake_audit_log l
+		FROM snowflake_audit.log l
 	), place AS (
 		-- keys of the log for that time, and for an hour before and after it
 		SELECT snowflake_min_id(least(greatest(g.created_at, log.begins), log.ends), 'snowflake') AS at,
@@ -131,14 +217,14 @@ BEGIN ATOMIC
 		WHERE log.begins IS NOT NULL
 	), gap AS (
 		SELECT l.ended_at, l.dropped
-		FROM snowflake_audit_log l, place, reading g
+		FROM snowflake_audit.log l, place, reading g
 		WHERE l.key OPERATOR(pg_catalog.>=) place.at AND l.ended_at OPERATOR(pg_catalog.>=) g.created_at
 			AND (l.dropped IS NULL OR l.dropped OPERATOR(pg_catalog.>) 0::bigint)
 		ORDER BY l.key, l.number LIMIT 1
 	), near AS (
 		SELECT pg_catalog.bool_or(snowflake_node(l.first_id) OPERATOR(pg_catalog.=) g.node_id) AS same,
 			pg_catalog.count(*) AS n
-		FROM snowflake_audit_log l, place, reading g
+		FROM snowflake_audit.log l, place, reading g
 		WHERE l.key OPERATOR(pg_catalog.>=) place.from_key AND l.key OPERATOR(pg_catalog.<=) place.until_key
 			AND l.layout IS NULL AND l.shard IS NULL
 	)
@@ -146,28 +232,33 @@ BEGIN ATOMIC
 		e.committed, e.role, e.application_name, e.client_addr, e.pid, e.xid,
 		e.layout, e.shard, e.first_id, e.last_id, e.ids
 	FROM made e
-	WHERE e.exact OR NOT EXISTS (SELECT FROM made o WHERE o.exact)
+	WHERE e.exact OR NOT EXISTS (
+		-- IDs of two layouts can be equal
+		SELECT
+		FROM made o
+		WHERE o.exact AND coalesce(o.layout, '') OPERATOR(pg_catalog.=) coalesce(e.layout, '')
+			AND coalesce(o.shard, 2147483647) OPERATOR(pg_catalog.=) coalesce(e.shard, 2147483647))
 	UNION ALL
 	SELECT false, false, CASE
 			WHEN log.begins IS NULL THEN 'the log is empty'
 			WHEN g.created_at IS NULL THEN 'this is no ID of the configured layout'
 			WHEN g.created_at OPERATOR(pg_catalog.<) log.begins THEN
-				pg_catalog.format('it is older than the log, which begins at %s', log.begins)
-			WHEN near.n OPERATOR(pg_catalog.>) 0::bigint AND NOT near.same THEN
-				pg_catalog.format('another server made it: node %s has no record in that hour', g.node_id)
+				pg_catalog.format('read in the configured layout, it is older than the log, which begins at %s', log.begins)
 			WHEN gap.ended_at IS NOT NULL AND gap.dropped IS NULL THEN
 				pg_catalog.format('its record may have been lost: the server was started before %s', gap.ended_at)
 			WHEN gap.ended_at IS NOT NULL THEN
 				pg_catalog.format('its record may be one of the %s that were dropped before %s', gap.dropped, gap.ended_at)
 			WHEN g.created_at OPERATOR(pg_catalog.>) log.ends THEN
-				pg_catalog.format('it is newer than the log, which ends at %s', log.ends)
+				pg_catalog.format('the newest record is of %s: its transaction still runs, its record was dropped, or another server made it', log.ends)
+			WHEN near.n OPERATOR(pg_catalog.>) 0::bigint AND NOT near.same THEN
+				pg_catalog.format('node %s has no record within an hour of it: another server made it, or its transaction still runs', g.node_id)
 			ELSE 'no record holds it: its transaction still runs, or another server made it'
 		END, g.created_at, g.node_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 		NULL, NULL, NULL, NULL
 	FROM log CROSS JOIN near LEFT JOIN reading g ON true LEFT JOIN gap ON true
 	WHERE NOT EXISTS (SELECT FROM made);
 END;
-COMMENT ON FUNCTION snowflake_who(bigint) IS
+COMMENT ON FUNCTION snowflake_audit.who(bigint) IS
 'the transaction that made an ID, or why it is not known';
 
 --
@@ -175,8 +266,11 @@ COMMENT ON FUNCTION snowflake_who(bigint) IS
 -- nobody else: ALTER DEFAULT PRIVILEGES of whoever creates the extension means
 -- objects of the application.
 --
-REVOKE ALL ON FUNCTION snowflake_audit_pending(bigint, bigint),
-	snowflake_audit_status(), snowflake_who(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_audit.ring(bigint, bigint),
+	snowflake_audit.status(), snowflake_audit.who(bigint), snowflake_audit.key_of(timestamptz),
+	snowflake_audit.write(bigint, bigint, bigint, bigint),
+	snowflake_audit.create_days(timestamptz, timestamptz),
+	snowflake_audit.days_before(timestamptz) FROM PUBLIC;
 DO $$
 DECLARE
 	given pg_catalog.text;
@@ -195,6 +289,10 @@ BEGIN
 			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
 				AND c.oid OPERATOR(pg_catalog.=) objid
 			UNION ALL
+			SELECT 'SCHEMA snowflake_audit', nspowner, nspacl
+			FROM pg_catalog.pg_namespace
+			WHERE nspname OPERATOR(pg_catalog.=) 'snowflake_audit'
+			UNION ALL
 			SELECT pg_catalog.format('FUNCTION %s', objid::pg_catalog.regprocedure), proowner, proacl
 			FROM member, pg_catalog.pg_proc p
 			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
@@ -210,13 +308,14 @@ BEGIN
 	END LOOP;
 END
 $$;
-GRANT SELECT ON snowflake_audit_log TO pg_read_all_stats;
-GRANT EXECUTE ON FUNCTION snowflake_audit_pending(bigint, bigint),
-	snowflake_audit_status(), snowflake_who(bigint) TO pg_read_all_stats;
+GRANT USAGE ON SCHEMA snowflake_audit TO pg_read_all_stats;
+GRANT SELECT ON snowflake_audit.log TO pg_read_all_stats;
+GRANT EXECUTE ON FUNCTION snowflake_audit.ring(bigint, bigint),
+	snowflake_audit.status(), snowflake_audit.who(bigint) TO pg_read_all_stats;
 
 --
--- Others may have made functions in this schema before, which the names above find
--- first: whoever asks would run them.
+-- Others may have made functions in the schema of "snowflake", which the names above
+-- find first: whoever asks, and the worker, would run them.
 --
 DO $$
 BEGIN
@@ -239,8 +338,8 @@ BEGIN
 					AND o.extname OPERATOR(pg_catalog.=) ANY ('{snowflake,snowflake_audit}'::pg_catalog.name[]))
 	) THEN
 		RAISE insufficient_privilege USING
-			MESSAGE = 'a function in the schema of snowflake_audit has the name of one of snowflake',
-			HINT = 'Choose a schema in which nobody else may create functions.';
+			MESSAGE = 'a function of somebody else''s has the name of a function of snowflake, in its schema',
+			HINT = 'Drop it, and then CREATE EXTENSION snowflake_audit again: \df snowflake_* lists them.';
 	END IF;
 END
 $$;

@@ -15,7 +15,7 @@ sql($contestant{$_}{cluster}, 'CREATE TABLE audit (id bigint PRIMARY KEY DEFAULT
 sub settle
 {
 	sleep 0.1 until $_[0] ne 'audited'
-		|| sql('audited', 'SELECT waiting = 0 FROM snowflake_audit_status()');
+		|| sql('audited', 'SELECT waiting = 0 FROM snowflake_audit.status()');
 	return;
 }
 
@@ -63,7 +63,7 @@ sub cost
 {
 	my ($cluster, $statement, $transactions) = @_;
 	my $pid = sql($cluster, 'SELECT pg_backend_pid()');
-	my $worker = $cluster eq 'audited' && sql($cluster, 'SELECT pid FROM snowflake_audit_status()');
+	my $worker = $cluster eq 'audited' && sql($cluster, 'SELECT pid FROM snowflake_audit.status()');
 	my $begun = processor_ns($pid);
 	my $worker_begun = $worker && processor_ns($worker);
 

@@ -24,6 +24,7 @@
 #include "horizon/xids.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
+#include "runtime/made.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
@@ -91,7 +92,7 @@ sf_pending_enter_node(void)
 	enter();
 	pg_atomic_write_u64(&my_pending->node,
 						sf_counter_position(sf_layout_slot_counter(0)));
-	sf_pending_quick = true;
+	sf_pending_quick = sf_made_hook == NULL;
 	sf_pending_entered = true;	/* the swap is a full barrier */
 }
 

@@ -33,7 +33,7 @@ sub wait_for_log
 	my ($database) = @_;
 
 	$database //= 'postgres';
-	$node->poll_query_until('postgres', "SELECT waiting = 0 FROM snowflake_audit_status()
+	$node->poll_query_until('postgres', "SELECT waiting = 0 FROM snowflake_audit.status()
 		WHERE database = '$database'") or die 'the log is not written';
 	return;
 }
@@ -43,7 +43,7 @@ sub who
 {
 	my ($id, $columns, %options) = @_;
 
-	return query($node, "SELECT $columns FROM snowflake_who($id)", %options);
+	return query($node, "SELECT $columns FROM snowflake_audit.who($id)", %options);
 }
 
 # Wait until a worker with another pid has begun, and return its pid.
@@ -54,8 +54,8 @@ sub worker
 
 	$before //= 0;
 	$node->poll_query_until('postgres', "SELECT coalesce(pid, 0) NOT IN (0, $before)
-		FROM snowflake_audit_status() WHERE database = 'postgres'") or die 'no worker';
-	return query($node, q{SELECT pid FROM snowflake_audit_status() WHERE database = 'postgres'});
+		FROM snowflake_audit.status() WHERE database = 'postgres'") or die 'no worker';
+	return query($node, q{SELECT pid FROM snowflake_audit.status() WHERE database = 'postgres'});
 }
 
 # No number is in the log twice, and numbers grow with time.
@@ -64,17 +64,17 @@ sub check_log
 	my ($name) = @_;
 
 	is(query($node, 'SELECT count(*) - count(DISTINCT number),
-		count(*) - count(DISTINCT (first_id, shard, layout)) FROM snowflake_audit_log'),
+		count(*) - count(DISTINCT (first_id, shard, layout)) FROM snowflake_audit.log'),
 		'0|0', "$name: no record is there twice");
 	return;
 }
 
 my $made = q{SELECT role, application_name, committed, xid IS NOT NULL, ids, first_id = %s, last_id = %s
-	FROM snowflake_audit_log WHERE first_id = %1$s};
+	FROM snowflake_audit.log WHERE first_id = %1$s};
 
 # ---- records ----
 
-is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 2, 'a database that is named twice has one worker');
+is(query($node, 'SELECT count(*) FROM snowflake_audit.status()'), 2, 'a database that is named twice has one worker');
 
 {
 	my $id = query($node, q{SET SESSION AUTHORIZATION alice; SET application_name = 'shop';
@@ -85,7 +85,7 @@ is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 2, 'a database
 	wait_for_log();
 	is(who($id, 'recorded, exact, role, application_name, committed, ids, node_id'),
 		't|t|alice|shop|t|1|1', 'and there');
-	is(query($node, "SELECT count(*) FROM snowflake_audit_log WHERE first_id = $id AND last_id = $id
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id AND last_id = $id
 		AND client_addr IS NULL AND xid IS NOT NULL AND shard IS NULL AND layout IS NULL"), 1,
 		'the log has one row of it');
 	is(who($id, 'pg_xact_status(xid), created_at <= ended_at'), 'committed|t', 'with its transaction');
@@ -149,7 +149,7 @@ is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 2, 'a database
 	is(who($id[2], 'ids, first_id, last_id, shard'), "4|$id[2]|$id[13]|7", 'of a shard');
 	is(who($id[9], 'ids, first_id, last_id, shard'), "1|$id[9]|$id[9]|8", 'of a shard whose subtransaction was rolled back');
 	like(who($id[5], 'ids, last_id, layout'), qr/^2\|$id[6]\|timestamp:/, 'of a layout');
-	is(query($node, "SELECT count(DISTINCT pid), count(*) FROM snowflake_audit_log JOIN
+	is(query($node, "SELECT count(DISTINCT pid), count(*) FROM snowflake_audit.log JOIN
 		(VALUES ($id[0]), ($id[2]), ($id[9]), ($id[5])) v (id) ON id = first_id") =~ /^[01]\|/, 1, 'by one process');
 
 	# a shard has one counter for all layouts
@@ -164,11 +164,11 @@ is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 2, 'a database
 
 	query($node, 'BEGIN; SELECT snowflake_shard_nextval(s) FROM generate_series(0, 19) s; COMMIT');
 	wait_for_log();
-	is(query($node, 'SELECT count(*) FROM snowflake_audit_log WHERE shard BETWEEN 10 AND 19'), 6,
+	is(query($node, 'SELECT count(*) FROM snowflake_audit.log WHERE shard BETWEEN 10 AND 19'), 6,
 		'a transaction with 20 sources has 16 records');
 	query($node, 'SELECT snowflake_nextval()');
 	wait_for_log();
-	is(query($node, 'SELECT dropped FROM snowflake_audit_log ORDER BY number DESC LIMIT 1'), 1,
+	is(query($node, 'SELECT dropped FROM snowflake_audit.log ORDER BY number DESC LIMIT 1'), 1,
 		'and the others count as one that was dropped');
 }
 
@@ -185,22 +185,22 @@ is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 2, 'a database
 
 # ---- who may see it ----
 
-foreach my $statement ('SELECT snowflake_who(1)', 'SELECT * FROM snowflake_audit_log',
-	'SELECT * FROM snowflake_audit_state', 'SELECT snowflake_audit_pending(0, 1)', 'SELECT snowflake_audit_status()',
-	'SELECT * FROM snowflake_audit_log_p' . query($node, q{SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM_DD')}))
+foreach my $statement ('SELECT snowflake_audit.who(1)', 'SELECT * FROM snowflake_audit.log',
+	'SELECT * FROM snowflake_audit.state', 'SELECT snowflake_audit.ring(0, 1)', 'SELECT snowflake_audit.status()',
+	'SELECT * FROM snowflake_audit.log_p' . query($node, q{SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM_DD')}))
 {
 	refused($node, "SET SESSION AUTHORIZATION nobody; $statement", '42501', qr/permission denied/, "nobody: $statement");
 }
-is(query($node, 'SET SESSION AUTHORIZATION monitor; SELECT count(*) > 0 FROM snowflake_audit_log;
-	SELECT recorded FROM snowflake_who((SELECT min(first_id) FROM snowflake_audit_log))'), "t\nt",
+is(query($node, 'SET SESSION AUTHORIZATION monitor; SELECT count(*) > 0 FROM snowflake_audit.log;
+	SELECT recorded FROM snowflake_audit.who((SELECT min(first_id) FROM snowflake_audit.log))'), "t\nt",
 	'a member of pg_read_all_stats sees it');
-refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_log', '42501', qr/permission denied/,
+refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit.log', '42501', qr/permission denied/,
 	'and changes nothing');
 
 # ---- an enemy who may create functions beside ours ----
 
 {
-	my $partitions = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit_log', 'snowflake')};
+	my $partitions = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit.log', 'snowflake')};
 
 	query($node, q{
 		CREATE ROLE mallory LOGIN;
@@ -213,7 +213,7 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_l
 			RETURN;
 		END $$});
 	# the worker makes tomorrow's partition again
-	query($node, q{SELECT max(partition::text) AS last FROM snowflake_partitions('snowflake_audit_log', 'snowflake') \gset
+	query($node, q{SELECT max(partition::text) AS last FROM snowflake_partitions('snowflake_audit.log', 'snowflake') \gset
 		ALTER EXTENSION snowflake_audit DROP TABLE :last;
 		DROP TABLE :last;
 		SELECT pg_reload_conf()});
@@ -225,30 +225,55 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_l
 		DROP FUNCTION snowflake_create_partitions(regclass, text, timestamptz, timestamptz, text)});
 }
 
-# ---- an enemy in the schema of the extension ----
+# ---- an enemy who owns the schemas ----
 
 {
-	query($node, 'CREATE DATABASE trap');
-	query($node, q{CREATE EXTENSION snowflake; CREATE SCHEMA app; GRANT CREATE ON SCHEMA app TO mallory;
-		SET SESSION AUTHORIZATION mallory;
-		CREATE FUNCTION app.snowflake_node(bigint) RETURNS integer LANGUAGE sql AS 'SELECT 1'}, database => 'trap');
-	refused($node, 'CREATE EXTENSION snowflake_audit SCHEMA app', '42501', qr/has the name of one of snowflake/,
-		'functions of others in its schema', database => 'trap');
-	query($node, 'DROP FUNCTION app.snowflake_node(bigint); CREATE EXTENSION snowflake_audit SCHEMA app', database => 'trap');
-	is(query($node, 'SELECT recorded FROM app.snowflake_who(1)', database => 'trap'), 'f', 'and without them');
+	query($node, 'CREATE DATABASE trap; GRANT CREATE ON DATABASE trap TO mallory');
+	query($node, 'CREATE EXTENSION snowflake; CREATE SCHEMA snowflake_audit AUTHORIZATION mallory', database => 'trap');
+	refused($node, 'CREATE EXTENSION snowflake_audit', '55000', qr/exists, and is not an empty one of a superuser's/,
+		'a schema of somebody else', database => 'trap');
+	query($node, 'ALTER SCHEMA snowflake_audit OWNER TO CURRENT_USER', database => 'trap');
+	query($node, 'CREATE EXTENSION snowflake_audit', database => 'trap');
+	is(query($node, 'SELECT recorded FROM snowflake_audit.who(1)', database => 'trap'), 'f', 'an empty one will do');
 	query($node, 'DROP DATABASE trap');
+
+	# since 15 the schema public belongs to the owner of the database
+	query($node, q{GRANT CREATE ON DATABASE postgres TO mallory; ALTER SCHEMA public OWNER TO mallory;
+		SET SESSION AUTHORIZATION mallory;
+		ALTER SCHEMA public RENAME TO moved;
+		CREATE SCHEMA public;
+		CREATE FUNCTION public.snowflake_min_id(timestamptz, text) RETURNS bigint LANGUAGE plpgsql AS $$
+		BEGIN
+			ALTER ROLE mallory SUPERUSER;
+			RETURN 1;
+		END $$;
+		CREATE FUNCTION public.snowflake_create_partitions(regclass, interval, timestamptz, timestamptz, text)
+		RETURNS SETOF regclass LANGUAGE plpgsql AS $$
+		BEGIN
+			ALTER ROLE mallory SUPERUSER;
+			RETURN;
+		END $$});
+	my $id = query($node, 'SELECT moved.snowflake_nextval()');
+
+	wait_for_log();
+	query($node, 'SELECT pg_reload_conf()');
+	is(who($id, 'exact'), 't', 'the worker finds its functions where the owner of their schema has put them');
+	is(query($node, q{SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'}), 'f', 'and runs no others');
+	query($node, q{ALTER ROLE mallory NOSUPERUSER; DROP SCHEMA public CASCADE; ALTER SCHEMA moved RENAME TO public});
+	refused($node, 'SET SESSION AUTHORIZATION mallory; CREATE RULE r AS ON INSERT TO snowflake_audit.log DO ALSO SELECT 1',
+		'42501', qr/permission denied for schema snowflake_audit/, 'nobody else reaches the log');
 }
 
 # ---- not recorded ----
 
 {
 	my $old = query($node, q{SELECT snowflake_compose(now() - interval '1 day', 1, 0)});
-	my $foreign = query($node, q{SELECT snowflake_compose(now(), 77, 0)});
+	my $foreign = query($node, q{SELECT snowflake_compose(max(ended_at), 77, 0) FROM snowflake_audit.log});
 
-	like(who($old, 'reason'), qr/^it is older than the log, which begins at/, 'older than the log');
-	like(who($foreign, 'reason'), qr/^another server made it: node 77 has no record/, 'of another server');
+	like(who($old, 'reason'), qr/^read in the configured layout, it is older than the log, which begins at/, 'older than the log');
+	like(who($foreign, 'reason'), qr/^node 77 has no record within an hour of it: another server made it/, 'of another server');
 	like(who(query($node, q{SELECT snowflake_compose(now() + interval '1 min', 1, 0)}), 'reason'),
-		qr/^it is newer than the log/, 'not made yet');
+		qr/^the newest record is of/, 'not made yet');
 	is(who($_, 'recorded, exact'), 'f|f', "of $_") for -1, 0, 9223372036854775807;
 
 	my $session = $node->background_psql('postgres');
@@ -268,23 +293,23 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_l
 	my $locker = $node->background_psql('postgres');
 
 	wait_for_log();
-	my $numbers = query($node, 'SELECT max(number) FROM snowflake_audit_log');
+	my $numbers = query($node, 'SELECT max(number) FROM snowflake_audit.log');
 
-	$locker->query_safe('BEGIN; LOCK TABLE snowflake_audit_log');
+	$locker->query_safe('BEGIN; LOCK TABLE snowflake_audit.log');
 	$node->pgbench('-n -t 100 -c 4', 0, [qr/processed: 400\/400/], [qr/^$/], 'calls while the log is locked',
 		{ 'audit.sql' => 'SELECT snowflake_nextval()' });
-	is(query($node, q{SELECT waiting, ring_size FROM snowflake_audit_status() WHERE database = 'postgres'}), '256|256',
+	is(query($node, q{SELECT waiting, ring_size FROM snowflake_audit.status() WHERE database = 'postgres'}), '256|256',
 		'the ring is full');
 	my $lost = query($node, 'SELECT snowflake_nextval()');
 
 	$locker->query_safe('ROLLBACK');
 	$locker->quit;
 	wait_for_log();
-	is(query($node, "SELECT count(*) FROM snowflake_audit_log WHERE number > $numbers"), 256, 'what was in it is written');
-	like(who($lost, 'reason'), qr/^it is newer than the log/, 'a dropped record');
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE number > $numbers"), 256, 'what was in it is written');
+	like(who($lost, 'reason'), qr/^the newest record is of/, 'a dropped record');
 	query($node, 'SELECT snowflake_nextval()');
 	wait_for_log();
-	is(query($node, 'SELECT dropped FROM snowflake_audit_log ORDER BY number DESC LIMIT 1'), 145, 'the log counts what was dropped');
+	is(query($node, 'SELECT dropped FROM snowflake_audit.log ORDER BY number DESC LIMIT 1'), 145, 'the log counts what was dropped');
 	like(who($lost, 'reason'), qr/^its record may be one of the 145 that were dropped before/, 'and who() says it');
 	check_log('a full ring');
 }
@@ -293,7 +318,7 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit_l
 # is counted as dropped.
 foreach my $still (0, 1)
 {
-	my $number = query($node, 'TRUNCATE t; SELECT max(number) FROM snowflake_audit_log');
+	my $number = query($node, 'TRUNCATE t; SELECT max(number) FROM snowflake_audit.log');
 	my $pid = worker();
 
 	kill 'STOP', $pid if $still;
@@ -305,8 +330,8 @@ foreach my $still (0, 1)
 	query($node, 'SELECT snowflake_nextval()');
 	wait_for_log();
 	my ($missing, $dropped) = split /\|/, query($node, "SELECT count(*) FILTER (WHERE number IS NULL),
-		(SELECT coalesce(sum(dropped), 0) FROM snowflake_audit_log WHERE number > $number)
-		FROM t LEFT JOIN snowflake_audit_log ON first_id = id AND last_id = id AND ids = 1 AND role = current_user");
+		(SELECT coalesce(sum(dropped), 0) FROM snowflake_audit.log WHERE number > $number)
+		FROM t LEFT JOIN snowflake_audit.log ON first_id = id AND last_id = id AND ids = 1 AND role = current_user");
 
 	is($missing, $dropped, 'what has no record is counted');
 	is($missing, 1200 - 256, 'a full ring') if $still;
@@ -322,9 +347,9 @@ foreach my $still (0, 1)
 	query($node, 'SELECT pg_reload_conf()');
 	my $ids = query($node, 'SELECT snowflake_nextval()');
 
-	$node->poll_query_until('postgres', q{SELECT pid IS NULL FROM snowflake_audit_status() WHERE database = 'postgres'});
-	is(query($node, "SELECT count(*) FROM snowflake_audit_log WHERE first_id = $ids"), 1, 'it is written');
-	is(query($node, q{SELECT waiting > 0 FROM snowflake_audit_status() WHERE database = 'postgres'}), 't', 'and not released');
+	$node->poll_query_until('postgres', q{SELECT pid IS NULL FROM snowflake_audit.status() WHERE database = 'postgres'});
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $ids"), 1, 'it is written');
+	is(query($node, q{SELECT waiting > 0 FROM snowflake_audit.status() WHERE database = 'postgres'}), 't', 'and not released');
 	is(who($ids, 'exact'), 't', 'and known once');
 	query($node, 'ALTER SYSTEM RESET snowflake.fault');
 	query($node, 'SELECT pg_reload_conf()');
@@ -332,7 +357,7 @@ foreach my $still (0, 1)
 
 	worker($pid);
 	wait_for_log();
-	is(query($node, "SELECT count(*) FROM snowflake_audit_log WHERE first_id IN ($ids, $next)"), 2, 'nothing is lost');
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id IN ($ids, $next)"), 2, 'nothing is lost');
 	check_log('a worker that ended');
 
 	$pid = worker();
@@ -347,7 +372,7 @@ foreach my $still (0, 1)
 # ---- crashes and restarts ----
 
 {
-	my $number = query($node, 'SELECT max(number) FROM snowflake_audit_log');
+	my $number = query($node, 'SELECT max(number) FROM snowflake_audit.log');
 	my $id = query($node, 'SELECT snowflake_nextval()');
 
 	wait_for_log();
@@ -356,9 +381,9 @@ foreach my $still (0, 1)
 
 	worker();
 	wait_for_log();
-	is(query($node, "SELECT number - $number, dropped IS NULL, first_id FROM snowflake_audit_log WHERE number > $number ORDER BY 1"),
+	is(query($node, "SELECT number - $number, dropped IS NULL, first_id FROM snowflake_audit.log WHERE number > $number ORDER BY 1"),
 		"1|f|$id\n2|t|$next", 'after a crash the numbers go on, and the log says that it does not know');
-	my $between = query($node, "SELECT snowflake_compose(ended_at, 1, 4000) FROM snowflake_audit_log WHERE first_id = $id");
+	my $between = query($node, "SELECT snowflake_compose(ended_at, 1, 4000) FROM snowflake_audit.log WHERE first_id = $id");
 
 	like(who($between, 'reason'), qr/^its record may have been lost: the server was started before/, 'and so does who()');
 
@@ -372,14 +397,14 @@ foreach my $still (0, 1)
 	$id = query($node, 'SELECT snowflake_nextval()');
 	$node->stop;
 	start_by_clock($node, SnowflakeTest::clock_file($node));
-	is(query($node, "SELECT count(*) FROM snowflake_audit_log WHERE first_id = $id"), 1, 'a clean stop writes what there is');
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id"), 1, 'a clean stop writes what there is');
 	check_log('restarts');
 }
 
 # ---- days ----
 
 {
-	my $partitions = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit_log', 'snowflake')};
+	my $partitions = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit.log', 'snowflake')};
 	my $id = query($node, 'SELECT snowflake_nextval()');
 
 	worker();
@@ -398,9 +423,11 @@ foreach my $still (0, 1)
 	query($node, 'SELECT snowflake_nextval()');
 	worker();
 	wait_for_log();
-	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM snowflake_audit_log WHERE first_id = $id")
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id"), 1, 'one look at the clock drops no day');
+	query($node, 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM snowflake_audit.log WHERE first_id = $id")
 	  or fail('the day is not dropped');
-	like(who($id, 'reason'), qr/^it is older than the log/, 'after 9 days it is not');
+	like(who($id, 'reason'), qr/^read in the configured layout, it is older than the log/, 'after 9 days it is not');
 }
 
 # ---- another database, which is dropped while it is audited ----
@@ -420,39 +447,89 @@ foreach my $still (0, 1)
 # ---- an enemy who owns the log ----
 
 {
-	query($node, q{
-		CREATE TABLE caught (who text);
-		GRANT INSERT ON caught TO alice;
-		GRANT CREATE ON SCHEMA public TO alice;
-		SET SESSION AUTHORIZATION alice;
-		CREATE FUNCTION trap() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN
-			INSERT INTO public.caught VALUES (current_user);
-			BEGIN
-				PERFORM set_config('role', 'postgres', false);
-				INSERT INTO public.caught VALUES ('role ' || current_user);
-			EXCEPTION WHEN OTHERS THEN INSERT INTO public.caught VALUES (SQLERRM);
-			END;
-			RETURN NEW;
-		END $$;
-		RESET SESSION AUTHORIZATION;
-		ALTER TABLE snowflake_audit_log OWNER TO alice;
-		GRANT SELECT, UPDATE ON snowflake_audit_state TO alice;
-		GRANT pg_read_all_stats TO alice;
-		GRANT EXECUTE ON FUNCTION trap() TO PUBLIC});
-	# partitions have their own owner
-	query($node, q{SELECT format('ALTER TABLE %s OWNER TO alice', partition) FROM snowflake_partitions('snowflake_audit_log', 'snowflake') \gexec});
-	query($node, q{SET SESSION AUTHORIZATION alice;
-		CREATE TRIGGER trap BEFORE INSERT ON snowflake_audit_log FOR EACH ROW EXECUTE FUNCTION trap()});
+	my $offset = -s $node->logfile;
+
+	query($node, 'ALTER TABLE snowflake_audit.state OWNER TO alice');
+	my $id = query($node, 'SELECT snowflake_nextval()');
+
+	$node->poll_query_until('postgres', "SELECT pg_read_file('@{[ $node->logfile ]}', $offset, 10000000)
+		~ 'a role that is no superuser owns a part of extension snowflake_audit'") or fail('not refused');
+	query($node, 'ALTER TABLE snowflake_audit.state OWNER TO CURRENT_USER');
+	wait_for_log();
+	is(who($id, 'exact'), 't', 'what others own is not used; given back, the log goes on');
+
+	$offset = -s $node->logfile;
+	query($node, 'DELETE FROM snowflake_audit.state');
+	$id = query($node, 'SELECT snowflake_nextval()');
+	$node->poll_query_until('postgres', "SELECT pg_read_file('@{[ $node->logfile ]}', $offset, 10000000)
+		~ 'snowflake_audit.state of database \"postgres\" has no row'") or fail('no message');
+	my ($remedy) = slurp_file($node->logfile, $offset) =~ /Run there: (INSERT INTO snowflake_audit\.state [^;]*;)/ or fail('no remedy');
+
+	query($node, $remedy);
+	wait_for_log();
+	is(who($id, 'exact'), 't', 'likewise after the remedy for a lost state');
+	check_log('a lost state');
+}
+
+# ---- publications, triggers, and clocks ----
+
+{
+	query($node, q{CREATE PUBLICATION everything FOR ALL TABLES});
 	my $id = query($node, 'SELECT snowflake_nextval()');
 
 	wait_for_log();
-	like(query($node, 'SELECT DISTINCT who FROM caught ORDER BY 1'),
-		qr/^alice\ncannot set parameter "role" within security-[^\n]*$/,
-		'code of the log\'s owner runs as the owner');
-	query($node, q{DROP TRIGGER trap ON snowflake_audit_log; ALTER TABLE snowflake_audit_log OWNER TO CURRENT_USER});
-	query($node, q{SELECT format('ALTER TABLE %s OWNER TO CURRENT_USER', partition) FROM snowflake_partitions('snowflake_audit_log', 'snowflake') \gexec});
-	query($node, q{REVOKE pg_read_all_stats FROM alice});
+	is(who($id, 'exact'), 't', 'all tables are published');
+	query($node, q{DROP PUBLICATION everything;
+		CREATE TABLE copy (id bigint DEFAULT snowflake_nextval(), first_id bigint);
+		CREATE FUNCTION copy() RETURNS trigger LANGUAGE plpgsql AS
+			$$ BEGIN INSERT INTO public.copy (first_id) VALUES (NEW.first_id); RETURN NULL; END $$;
+		CREATE TRIGGER copy AFTER INSERT ON snowflake_audit.log FOR EACH ROW EXECUTE FUNCTION copy()});
+	$id = query($node, 'SELECT snowflake_nextval()');
+	wait_for_log();
+	is(query($node, "SELECT count(*) FILTER (WHERE first_id = $id), count(*) FROM copy"), '1|1', 'IDs of the log\'s own triggers are not recorded');
+	query($node, 'DROP TRIGGER copy ON snowflake_audit.log; DROP FUNCTION copy; DROP TABLE copy');
+
+	# Since the test of days the clock is 9 days ahead. A transaction ends under a clock
+	# that is years behind, and another one under a clock that is years ahead.
+	foreach my $offset ('-1500d', '+36500d')
+	{
+		my $session = $node->background_psql('postgres');
+
+		$id = $session->query_safe('BEGIN; SELECT snowflake_nextval()');
+		set_clock($node, $offset);
+		$session->query_safe('COMMIT');
+		set_clock($node, '+9d');
+		$session->quit;
+		wait_for_log();
+		is(who($id, 'exact'), 't', "a transaction that ended at $offset");
+	}
+
+	# the first call of a transaction fails, the next one does not
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+
+	$session->query('SELECT snowflake_nextval()');
+	$session->query('BEGIN; SAVEPOINT s');
+	set_clock($node, 9 * 86400 - 20);
+	$session->query('SELECT snowflake_nextval()');
+	set_clock($node, '+9d');
+	$id = $session->query('ROLLBACK TO s; SELECT snowflake_nextval()');
+	$session->query('COMMIT');
+	$session->quit;
+	is(who($id, 'exact'), 't', 'a transaction whose first call failed');
+
+	# a layout without a node
+	$node->append_conf('postgresql.conf', "snowflake.node_id = '0'");
+	$node->stop;
+	start_by_clock($node, SnowflakeTest::clock_file($node));
+	$id = query($node, q{SELECT snowflake_nextval('mastodon')});
+	is(who($id, 'exact, node_id IS NULL'), 't|t', 'of a layout without a node');
+	worker();
+	wait_for_log();
+	is(who($id, 'exact, node_id IS NULL'), 't|t', 'also when it is written');
+	$node->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+	$node->stop;
+	start_by_clock($node, SnowflakeTest::clock_file($node));
+	worker();
 }
 
 # ---- promotion ----
@@ -470,18 +547,18 @@ foreach my $still (0, 1)
 	$node->wait_for_catchup($standby);
 	is(query($standby, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'snowflake audit'}), 0,
 		'a standby has no worker');
-	is(query($standby, "SELECT exact FROM snowflake_who($before)"), 't', 'but the log');
+	is(query($standby, "SELECT exact FROM snowflake_audit.who($before)"), 't', 'but the log');
 	$node->stop('immediate');
 	$standby->promote;
 	my $after = query($standby, 'SELECT snowflake_nextval()');
 
-	$standby->poll_query_until('postgres', "SELECT count(*) = 1 FROM snowflake_audit_log WHERE first_id = $after")
+	$standby->poll_query_until('postgres', "SELECT count(*) = 1 FROM snowflake_audit.log WHERE first_id = $after")
 	  or fail('the promoted standby writes no log');
-	is(query($standby, "SELECT dropped IS NULL FROM snowflake_audit_log WHERE first_id = $after"), 't',
+	is(query($standby, "SELECT dropped IS NULL FROM snowflake_audit.log WHERE first_id = $after"), 't',
 		'after a promotion the log goes on, and does not know what was lost');
-	is(query($standby, "SELECT node_id FROM snowflake_who($before) UNION ALL SELECT node_id FROM snowflake_who($after)"),
+	is(query($standby, "SELECT node_id FROM snowflake_audit.who($before) UNION ALL SELECT node_id FROM snowflake_audit.who($after)"),
 		"1\n2", 'which server made an ID');
-	is(query($standby, 'SELECT count(*) - count(DISTINCT number) FROM snowflake_audit_log'), 0, 'with one number each');
+	is(query($standby, 'SELECT count(*) - count(DISTINCT number) FROM snowflake_audit.log'), 0, 'with one number each');
 	$standby->stop;
 	start_by_clock($node, SnowflakeTest::clock_file($node));
 }
@@ -497,7 +574,7 @@ foreach my $still (0, 1)
 	my $id = query($node, 'SELECT snowflake_nextval()', database => 'other');
 
 	wait_for_log('other');
-	is(query($node, 'SELECT count(*), min(first_id), min(number) FROM snowflake_audit_log', database => 'other'), "1|$id|1",
+	is(query($node, 'SELECT count(*), min(first_id), min(number) FROM snowflake_audit.log', database => 'other'), "1|$id|1",
 		'begins a log of its own');
 }
 
@@ -505,12 +582,12 @@ foreach my $still (0, 1)
 
 {
 	query($node, 'DROP EXTENSION snowflake_audit');
-	is(query($node, q{SELECT count(*) FROM pg_class WHERE relname LIKE 'snowflake_audit%'}), 0, 'DROP EXTENSION drops the log');
+	is(query($node, q{SELECT count(*) FROM pg_class WHERE relnamespace = 'snowflake_audit'::regnamespace}), 0, 'DROP EXTENSION drops the log');
 	$node->pgbench('-n -t 300 -c 2', 0, [qr/processed: 600\/600/], [qr/^$/], 'calls without the extension',
 		{ 'audit2.sql' => 'SELECT snowflake_nextval()' });
 	query($node, 'CREATE EXTENSION snowflake_audit');
 	wait_for_log();
-	is(query($node, 'SELECT count(*) FROM snowflake_audit_log'), 256, 'the ring is written when it is there again');
+	is(query($node, 'SELECT count(*) FROM snowflake_audit.log'), 256, 'the ring is written when it is there again');
 	my $pid = worker();
 
 	query($node, 'DROP EXTENSION snowflake_audit; CREATE EXTENSION snowflake_audit; SELECT snowflake_nextval()');
@@ -521,7 +598,7 @@ foreach my $still (0, 1)
 	start_by_clock($node, SnowflakeTest::clock_file($node));
 	my $id = query($node, 'SELECT snowflake_nextval()');
 
-	is(query($node, 'SELECT count(*) FROM snowflake_audit_status()'), 0, 'without the library nothing is audited');
+	is(query($node, 'SELECT count(*) FROM snowflake_audit.status()'), 0, 'without the library nothing is audited');
 	is(who($id, 'recorded'), 'f', 'and who() finds nothing');
 }
 $node->stop;
