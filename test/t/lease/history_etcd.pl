@@ -100,7 +100,9 @@ sub shards
 $etcd->put('reg/keep_days', '7');
 $a->stop;
 hold_shards($a, '0-9');
-is(shards(), '', 'shards that nobody had before');
+my $until = query($a, q{SELECT until FROM snowflake_leases() WHERE kind = 'shards'});
+wait_for_shards($a, "until > '$until'");
+is(shards(), '', 'shards that nobody had before, and that are renewed');
 $a->stop;
 my ($a_host, $b_host) = map { "$host:" . $_->port } $a, $b;
 is(shards(), "0-9 $a_host released", 'shards that were given back');
