@@ -23,7 +23,7 @@
 typedef struct SfTenures
 {
 	char		ended_at[SF_TENURES_TIME_SIZE];
-	char		name[SF_TENURES_NAME_SIZE];	/* the node, or "shards" */
+	char		name[SF_TENURES_NAME_SIZE]; /* the node, or "shards" */
 	int64		version;		/* of the record that was replaced */
 	char	   *text;			/* palloc()ed */
 } SfTenures;

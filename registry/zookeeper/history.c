@@ -80,7 +80,7 @@ take_days(int rc, const char *value, int len, const struct Stat *unused,
 		memcpy(text, value, len);
 	days = sf_tenures_parse_days(text);
 	if (days == 0)
-		strcpy(cleaning->first, "all");	/* behind all times */
+		strcpy(cleaning->first, "all"); /* behind all times */
 	else
 		sf_tenures_print_first(cleaning->wall_ms, days, cleaning->first);
 	if ((rc != ZOK && rc != ZNONODE) ||
