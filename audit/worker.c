@@ -141,7 +141,7 @@ begin(Log *log, LOCKMODE mode)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("a role that is no superuser owns a part of extension snowflake_audit in database \"%s\"",
 						NameStr(ring->name)),
-				 errhint("Give it back: ALTER TABLE snowflake_audit.log OWNER TO a superuser; likewise its partitions, the table snowflake_audit.state, the functions and the schema.")));
+				 errhint("As a superuser, find it with \\dx+ snowflake_audit, and run for each of them: ALTER TABLE (or FUNCTION, SCHEMA) NAME OWNER TO CURRENT_USER;")));
 	if (!ConditionalLockRelationOid(log->oid, mode))
 	{
 		if (mode == RowExclusiveLock)
