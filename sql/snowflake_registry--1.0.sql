@@ -54,7 +54,7 @@ COMMENT ON FUNCTION snowflake_registry.files(boolean) IS
 -- recovery.
 CREATE FUNCTION snowflake_registry.place(make boolean,
 	OUT system_identifier bigint, OUT timeline text, OUT files bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED SECURITY DEFINER
 BEGIN ATOMIC
 	SELECT c.system_identifier,
 		pg_catalog.substr(pg_catalog.pg_walfile_name(
@@ -65,9 +65,7 @@ END;
 COMMENT ON FUNCTION snowflake_registry.place(boolean) IS
 'which server this is, its timeline, and its data directory';
 
--- The registry: one row, or none before init().  A worker's
--- role may update the column id, which cannot change: that is what locking the
--- row asks for.  A slot's version is the position in WAL when it was written, so
+-- The registry: one row, or none before init().  A slot's version is the position in WAL when it was written, so
 -- that an older copy of the registry shows lower ones; version_offset is added
 -- where rows were copied from a server whose positions are higher.  keep_days says
 -- how long the history is kept; an administrator may change it at any time.
@@ -87,8 +85,13 @@ CREATE TABLE snowflake_registry.registry (
 COMMENT ON TABLE snowflake_registry.registry IS
 'What all servers that lease node ids here agree on';
 
--- A slot for each node id that was ever leased; see src/lease/registry.h.
--- ended_ms is the time at which the holder, or an administrator, gave it back.
+-- A slot for each node id that was ever leased; see src/lease/registry.h.  What a
+-- server writes about itself is limited, so that nothing it writes makes a call
+-- for another slot fail: 140737488355328 is SF_END_OF_TICKS.
+--
+-- since_ms is the time of the claim as the holder's clock has it, which the holder
+-- compares; began_ms is the same time here.  ended_ms is the time at which the
+-- holder, or an administrator, gave the slot back.
 CREATE TABLE snowflake_registry.slot (
 	node bigint PRIMARY KEY,
 	version bigint NOT NULL,
@@ -96,17 +99,20 @@ CREATE TABLE snowflake_registry.slot (
 	owner bigint NOT NULL,
 	server bigint NOT NULL,
 	write_id bigint NOT NULL,
-	until bigint NOT NULL,
-	offset_ms bigint NOT NULL,
+	until bigint NOT NULL CHECK (until OPERATOR(pg_catalog.>=) 0
+		AND until OPERATOR(pg_catalog.<=) 140737488355328),
+	offset_ms bigint NOT NULL CHECK (pg_catalog.abs(offset_ms)
+		OPERATOR(pg_catalog.<=) 140737488355328),
 	released boolean NOT NULL,
-	host text NOT NULL,
+	host text NOT NULL CHECK (pg_catalog.octet_length(host) OPERATOR(pg_catalog.<) 64),
 	process integer NOT NULL,
 	since_ms bigint NOT NULL,
 	address inet,
 	present bigint NOT NULL,
 	present_until timestamptz NOT NULL,
 	reserve_ms bigint NOT NULL DEFAULT 0,
-	ended_ms bigint NOT NULL DEFAULT 0
+	ended_ms bigint NOT NULL DEFAULT 0,
+	began_ms bigint NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE snowflake_registry.slot IS
 'Who holds which node id, and from when on it may be leased again';
@@ -116,13 +122,15 @@ COMMENT ON TABLE snowflake_registry.slot IS
 CREATE TABLE snowflake_registry.shards (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	version bigint NOT NULL,
-	shards text NOT NULL
+	shards text NOT NULL CHECK (pg_catalog.octet_length(shards) OPERATOR(pg_catalog.<) 1000000)
 );
 COMMENT ON TABLE snowflake_registry.shards IS
 'Who may issue for which shards';
 
 -- The holders of slots and shards that are gone.  A row is that of a slot, or of
--- shards; version is that of the record which the next holder replaced.
+-- shards; version is that of the record which the next holder replaced.  written_ms
+-- is the time of the row itself: it decides how long the row is kept, since a server
+-- chooses its own until.
 CREATE TABLE snowflake_registry.history (
 	node bigint,
 	shards text,
@@ -136,12 +144,13 @@ CREATE TABLE snowflake_registry.history (
 	until bigint NOT NULL,
 	offset_ms bigint,
 	ended_ms bigint NOT NULL,
-	ended text NOT NULL
+	ended text NOT NULL,
+	written_ms bigint NOT NULL
 );
 -- All shards of a line may be more than an index takes; its first range is enough.
 CREATE UNIQUE INDEX history_key ON snowflake_registry.history
 (node, version, pg_catalog.split_part(shards, ',', 1)) NULLS NOT DISTINCT;
-CREATE INDEX history_ended_ms ON snowflake_registry.history (ended_ms);
+CREATE INDEX history_written_ms ON snowflake_registry.history (written_ms);
 COMMENT ON TABLE snowflake_registry.history IS
 'Who held which slots and shards before, as many days as the table registry says';
 
@@ -168,8 +177,8 @@ BEGIN
 	WHERE h.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
 		SELECT o.ctid
 		FROM snowflake_registry.history o
-		WHERE o.ended_ms OPERATOR(pg_catalog.<) first_ms
-		ORDER BY o.ended_ms
+		WHERE o.written_ms OPERATOR(pg_catalog.<) first_ms
+		ORDER BY o.written_ms
 		LIMIT 100));
 EXCEPTION WHEN OTHERS THEN
 	RETURN;
@@ -199,16 +208,17 @@ BEGIN
 	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
 		INSERT INTO snowflake_registry.history
 			(node, version, owner, server, host, address, process, since_ms,
-			until, offset_ms, ended_ms, ended)
+			until, offset_ms, ended_ms, ended, written_ms)
 		VALUES (OLD.node, OLD.version, OLD.owner, OLD.server, OLD.host, OLD.address,
-			OLD.process, OLD.since_ms, OLD.until, OLD.offset_ms,
+			OLD.process, OLD.began_ms, OLD.until, OLD.offset_ms,
 			CASE WHEN OLD.ended_ms OPERATOR(pg_catalog.<>) 0 THEN OLD.ended_ms
 				ELSE least(until_ms, now_ms) END,
 			CASE WHEN OLD.released AND OLD.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
 				WHEN OLD.released OR OLD.present OPERATOR(pg_catalog.<>) 0
 					AND OLD.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
 					THEN 'displaced'
-				ELSE 'expired' END)
+				ELSE 'expired' END,
+			now_ms)
 		ON CONFLICT DO NOTHING;
 	END IF;
 	PERFORM snowflake_registry.forget(registry.keep_days);
@@ -223,6 +233,7 @@ COMMENT ON FUNCTION snowflake_registry.remember() IS
 -- The lines of shards that have a holder.  A line looks like this:
 --   held 0-4095,5000 until 480100200300 reserve 90000 since 1700000000000
 --     write 3f... server 8a... host db-1   (one line)
+-- A server accepts no text with a line that is not of this form (shard_map.c).
 CREATE FUNCTION snowflake_registry.holders(text text,
 	OUT shards text, OUT until bigint, OUT since_ms bigint, OUT server bigint,
 	OUT host text)
@@ -232,7 +243,8 @@ BEGIN ATOMIC
 	SELECT m[1], m[2]::bigint, m[3]::bigint,
 		('x' OPERATOR(pg_catalog.||) m[4])::bit(64)::bigint, m[5]
 	FROM pg_catalog.regexp_matches(text,
-		'^held (\S+) until (\d+)(?: reserve \d+)?(?: since (\d+))? write \S+ server (\S+) host (.*)$',
+		'^held (\d{1,5}(?:[-,]\d{1,5})*) until (\d{1,15})(?: reserve \d+)?(?: since (\d{1,15}))?'
+		' write \S+ server ([0-9a-f]{16}) host (.*)$',
 		'gn') AS m;
 END;
 COMMENT ON FUNCTION snowflake_registry.holders(text) IS
@@ -279,7 +291,8 @@ BEGIN
 	SELECT * INTO registry FROM snowflake_registry.registry;
 	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
 		INSERT INTO snowflake_registry.history
-			(shards, version, owner, server, host, since_ms, until, ended_ms, ended)
+			(shards, version, owner, server, host, since_ms, until, ended_ms, ended,
+			written_ms)
 		WITH held AS MATERIALIZED (
 			SELECT h.server, h.shards,
 				pg_catalog.split_part(range, '-', 1)::integer AS first,
@@ -293,7 +306,8 @@ BEGIN
 			CASE WHEN n.server IS NULL THEN 'released'
 				WHEN n.server OPERATOR(pg_catalog.<>) o.server THEN 'expired'
 				WHEN n.shards OPERATOR(pg_catalog.<>) o.shards THEN 'released'
-				ELSE 'displaced' END
+				ELSE 'displaced' END,
+			now_ms
 		FROM (SELECT h.*, registry.epoch_ms OPERATOR(pg_catalog.+)
 					(h.until OPERATOR(pg_catalog.*) registry.tick_ms) AS until_ms,
 				pg_catalog.substring(h.shards, '\d+')::integer AS first
@@ -318,7 +332,7 @@ COMMENT ON FUNCTION snowflake_registry.remember_shards() IS
 'for workers: keep who held shards that another server has now, or none';
 
 CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.slot
-FOR EACH ROW WHEN (OLD.epoch OPERATOR(pg_catalog.<>) NEW.epoch)
+FOR EACH ROW WHEN ((OLD.epoch, OLD.server) OPERATOR(pg_catalog.<>) (NEW.epoch, NEW.server))
 EXECUTE FUNCTION snowflake_registry.remember();
 
 CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.shards
@@ -336,7 +350,7 @@ CREATE FUNCTION snowflake_registry.read(
 	OUT process integer, OUT since_ms bigint, OUT address text,
 	OUT present bigint, OUT reserve_ms bigint)
 RETURNS SETOF record
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
 			OPERATOR(pg_catalog.*) 1000)::bigint,
@@ -371,12 +385,14 @@ CREATE FUNCTION snowflake_registry.write(in_generation bigint, slot bigint,
 	hostname text, postmaster integer, claimed_ms bigint, displaced bigint,
 	ttl_ms bigint, reserved_ms bigint,
 	OUT written bigint, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH locked AS MATERIALIZED (
 		SELECT pg_catalog.pg_wal_lsn_diff(
 				pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint
-				OPERATOR(pg_catalog.+) r.version_offset AS version
+				OPERATOR(pg_catalog.+) r.version_offset AS version,
+			pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+				OPERATOR(pg_catalog.*) 1000)::bigint AS now_ms
 		FROM snowflake_registry.registry r
 		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
 			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
@@ -390,7 +406,7 @@ BEGIN ATOMIC
 			pg_catalog.inet_client_addr(), holder,
 			pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
 				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms'),
-			reserved_ms
+			reserved_ms, 0, locked.now_ms
 		FROM locked
 		WHERE expected OPERATOR(pg_catalog.=) 0
 		ON CONFLICT DO NOTHING
@@ -401,9 +417,10 @@ BEGIN ATOMIC
 			epoch = claims, owner = holder, server = machine, write_id = new_write_id, until = new_until,
 			offset_ms = ahead_ms, released = given_back, host = hostname,
 			process = postmaster, since_ms = claimed_ms, reserve_ms = reserved_ms,
-			ended_ms = CASE WHEN given_back THEN pg_catalog.floor(extract(epoch
-				FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint
-				ELSE 0 END,
+			began_ms = CASE WHEN (s.epoch, s.server)
+				OPERATOR(pg_catalog.=) (claims, machine) THEN s.began_ms
+				ELSE locked.now_ms END,
+			ended_ms = CASE WHEN given_back THEN locked.now_ms ELSE 0 END,
 			address = CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN s.address
 				ELSE pg_catalog.inet_client_addr() END,
 			present = CASE WHEN ttl_ms OPERATOR(pg_catalog.<) 0 THEN 0
@@ -430,7 +447,7 @@ COMMENT ON FUNCTION snowflake_registry.write(bigint, bigint, bigint, bigint, big
 
 CREATE FUNCTION snowflake_registry.keep(slot bigint, holder bigint,
 	ttl_ms bigint, OUT kept boolean, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH changed AS (
 		UPDATE snowflake_registry.slot s
@@ -451,7 +468,7 @@ COMMENT ON FUNCTION snowflake_registry.keep(bigint, bigint, bigint) IS
 CREATE FUNCTION snowflake_registry.write_shards(in_generation bigint,
 	expected bigint, new_shards text,
 	OUT written bigint, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH locked AS MATERIALIZED (
 		SELECT 1
@@ -486,7 +503,7 @@ COMMENT ON FUNCTION snowflake_registry.write_shards(bigint, bigint, text) IS
 CREATE FUNCTION snowflake_registry.begin(new_generation bigint,
 	new_floor bigint, new_layout text, new_epoch_ms bigint,
 	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH made AS (
 		INSERT INTO snowflake_registry.registry AS r
@@ -508,7 +525,7 @@ COMMENT ON FUNCTION snowflake_registry.begin(bigint, bigint, text, bigint, integ
 CREATE FUNCTION snowflake_registry.renew(in_generation bigint,
 	new_generation bigint, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	SELECT r.id FROM snowflake_registry.registry r FOR UPDATE;
 	WITH changed AS (
@@ -540,7 +557,7 @@ COMMENT ON FUNCTION snowflake_registry.renew(bigint, bigint, bigint) IS
 --
 CREATE FUNCTION snowflake_registry.init(layout text DEFAULT 'snowflake')
 RETURNS boolean
-LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
@@ -571,7 +588,7 @@ COMMENT ON FUNCTION snowflake_registry.init(text) IS
 CREATE FUNCTION snowflake_registry.recover(largest_reserve interval DEFAULT '90 s',
 	largest_offset interval DEFAULT '5 s')
 RETURNS timestamptz
-LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -615,9 +632,9 @@ BEGIN
 			OPERATOR(pg_catalog.-) pg_catalog.pg_wal_lsn_diff(
 				pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint)
 	FROM snowflake_registry.place(true) p
-	RETURNING pg_catalog.to_timestamp(
+	RETURNING pg_catalog.to_timestamp(least(9224318015999,
 		(r.epoch_ms OPERATOR(pg_catalog.+) (r.floor OPERATOR(pg_catalog.*) r.tick_ms))
-			OPERATOR(pg_catalog./) 1000.0)
+			OPERATOR(pg_catalog./) 1000.0))
 	INTO recovered;
 	IF recovered IS NULL THEN
 		RAISE EXCEPTION USING
@@ -636,14 +653,14 @@ CREATE FUNCTION snowflake_registry.slots(
 	OUT holder text, OUT since timestamptz, OUT until timestamptz, OUT present boolean,
 	OUT released boolean, OUT clock_offset interval)
 RETURNS SETOF record
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	SELECT s.node, s.host, s.address, s.process,
 		pg_catalog.to_hex(s.owner),
-		pg_catalog.to_timestamp(s.since_ms OPERATOR(pg_catalog./) 1000.0),
-		pg_catalog.to_timestamp(
+		pg_catalog.to_timestamp(s.began_ms OPERATOR(pg_catalog./) 1000.0),
+		pg_catalog.to_timestamp(least(9224318015999,
 			(r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms))
-				OPERATOR(pg_catalog./) 1000.0),
+				OPERATOR(pg_catalog./) 1000.0)),
 		s.present OPERATOR(pg_catalog.<>) 0
 			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
 		s.released, s.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
@@ -662,14 +679,14 @@ CREATE FUNCTION snowflake_registry.history(
 	OUT since timestamptz, OUT until timestamptz, OUT ended_at timestamptz,
 	OUT ended text)
 RETURNS SETOF record
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH tenure AS (
 		SELECT h.node, h.shards, h.host, h.address, h.process, h.since_ms, h.until,
 			h.ended_ms, h.ended
 		FROM snowflake_registry.history h
 		UNION ALL
-		SELECT s.node, NULL, s.host, s.address, s.process, s.since_ms, s.until,
+		SELECT s.node, NULL, s.host, s.address, s.process, s.began_ms, s.until,
 			CASE WHEN s.ended_ms OPERATOR(pg_catalog.<>) 0 THEN s.ended_ms END,
 			CASE WHEN s.released AND s.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
 				WHEN s.released THEN 'displaced' END
@@ -680,9 +697,9 @@ BEGIN ATOMIC
 	), timed AS (
 		SELECT t.*,
 			pg_catalog.to_timestamp(t.since_ms OPERATOR(pg_catalog./) 1000.0) AS since,
-			pg_catalog.to_timestamp(
+			pg_catalog.to_timestamp(least(9224318015999,
 				(r.epoch_ms OPERATOR(pg_catalog.+) (t.until OPERATOR(pg_catalog.*) r.tick_ms))
-					OPERATOR(pg_catalog./) 1000.0) AS ends,
+					OPERATOR(pg_catalog./) 1000.0)) AS ends,
 			pg_catalog.to_timestamp(t.ended_ms OPERATOR(pg_catalog./) 1000.0) AS ended_at
 		FROM tenure t
 			JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
@@ -704,7 +721,7 @@ COMMENT ON FUNCTION snowflake_registry.history(bigint, timestamptz) IS
 -- The holder, should it live, finds that the record is not its own any more.
 CREATE FUNCTION snowflake_registry.release(slot bigint)
 RETURNS boolean
-LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
+LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH changed AS (
 		UPDATE snowflake_registry.slot s
@@ -724,6 +741,11 @@ END;
 COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 
+-- A role that leases may call a few functions, and has no right on a table: so it
+-- can neither change or delete the history, nor lock out others.  These functions are
+-- SECURITY DEFINER.  All names in them are resolved when they are created, or with a
+-- search_path of their own, and they run no statement that a caller gives.
+--
 -- A regrole is a role that exists, and never PUBLIC.  Whoever may not grant what is
 -- granted here gets an error.
 CREATE FUNCTION snowflake_registry.grant(role regrole,
@@ -734,22 +756,16 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
-	EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (id) ON snowflake_registry.registry TO %s', role);
-	EXECUTE pg_catalog.format('GRANT SELECT, INSERT, UPDATE ON snowflake_registry.slot,'
-		' snowflake_registry.shards TO %s', role);
-	EXECUTE pg_catalog.format('GRANT SELECT, INSERT, DELETE ON snowflake_registry.history TO %s', role);
-	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION snowflake_registry.files,'
-		' snowflake_registry.place, snowflake_registry.read,'
-		' snowflake_registry.write, snowflake_registry.keep,'
-		' snowflake_registry.write_shards, snowflake_registry.holders,'
-		' snowflake_registry.forget TO %s', role);
+	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
+		' snowflake_registry.read, snowflake_registry.write, snowflake_registry.keep,'
+		' snowflake_registry.write_shards, snowflake_registry.history TO %s', role);
 	IF administer THEN
-		EXECUTE pg_catalog.format('GRANT INSERT, UPDATE ON snowflake_registry.registry TO %s', role);
-		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION snowflake_registry.layout,'
+		EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (keep_days)'
+			' ON snowflake_registry.registry TO %s', role);
+		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
 			' snowflake_registry.begin, snowflake_registry.renew,'
 			' snowflake_registry.init, snowflake_registry.recover,'
-			' snowflake_registry.slots, snowflake_registry.release,'
-			' snowflake_registry.history TO %s', role);
+			' snowflake_registry.slots, snowflake_registry.release TO %s', role);
 	END IF;
 END
 $$;

@@ -43,15 +43,11 @@ my $privileges = q{
 my $of = sub { sprintf $privileges, "grantee = '$_[0]'::regrole" };
 my $of_all = sprintf $privileges, 'true';
 my @leases = (
-	'files() EXECUTE', 'forget() EXECUTE', (map { ("history $_") } qw(DELETE INSERT SELECT)),
-	'holders() EXECUTE', 'keep() EXECUTE', 'place() EXECUTE', 'read() EXECUTE',
-	'registry SELECT', 'registry.id UPDATE', 'schema USAGE',
-	(map { ("shards $_") } qw(INSERT SELECT UPDATE)),
-	(map { ("slot $_") } qw(INSERT SELECT UPDATE)),
-	'write() EXECUTE', 'write_shards() EXECUTE');
+	(map { "$_() EXECUTE" } qw(history keep read)), 'schema USAGE',
+	(map { "$_() EXECUTE" } qw(write write_shards)));
 my @administers = sort(
-	@leases, 'registry INSERT', 'registry UPDATE',
-	map { "$_() EXECUTE" } qw(begin history init layout recover release renew slots));
+	@leases, 'registry SELECT', 'registry.keep_days UPDATE',
+	map { "$_() EXECUTE" } qw(begin init recover release renew slots));
 
 is( query($registry, q{
 	SELECT string_agg(DISTINCT translate(CASE classid WHEN 'pg_proc'::regclass THEN objid::regproc::text
@@ -65,11 +61,16 @@ is( query($registry, q{
 is( query($registry, q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
 	WHERE pronamespace = 'snowflake_registry'::regnamespace
-	AND (prosecdef OR proleakproof OR obj_description(p.oid, 'pg_proc') IS NULL
+	AND (proleakproof OR obj_description(p.oid, 'pg_proc') IS NULL
 		OR NOT (lanname = 'c' AND probin = '$libdir/snowflake'
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
 			OR lanname = 'plpgsql' AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)))}),
-	'', 'no function is SECURITY DEFINER, or follows search_path; each has a comment');
+	'', 'no function follows search_path; each has a comment');
+is( query($registry, q{
+	SELECT string_agg(proname, ' ' ORDER BY proname COLLATE "C") FROM pg_proc
+	WHERE pronamespace = 'snowflake_registry'::regnamespace AND prosecdef}),
+	'begin history init keep place read recover release renew slots write write_shards',
+	'what runs with the rights of the owner: what roles are let to call, and what that calls');
 is(query($registry, $of_all), '', 'nothing of it is for anybody but its owner');
 is( query($registry, q{SELECT extnamespace::regnamespace, extrelocatable, extconfig IS NULL
 	FROM pg_extension WHERE extname = 'snowflake_registry'}), 'snowflake_registry|f|t',
@@ -105,33 +106,36 @@ query($registry, q{CREATE ROLE "mixed ""case"; SELECT snowflake_registry.grant('
 is(query($registry, $of->('"mixed ""case"')), join("\n", @leases), 'whatever the name of a role');
 query($registry, q{DROP OWNED BY "mixed ""case"; DROP ROLE "mixed ""case"});
 
-# each of these rights is needed: without it something fails. But a lease never fails with
-# the history (history.pl).
+# each of these rights is needed: without it something fails
 is(query($registry, q{SELECT snowflake_registry.init()}), 't', 'it is made a registry');
 my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
 my $write = "SELECT written > 0 FROM snowflake_registry.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
 my $write_shards = "SELECT written > 0 FROM snowflake_registry.write_shards($generation, %s, '')";
 my $all = join '; ', 'SELECT count(*) FROM snowflake_registry.read()', sprintf($write, 0),
-  sprintf($write, '(SELECT version FROM snowflake_registry.slot WHERE node = 1)'),
+  sprintf($write, '(SELECT version FROM snowflake_registry.read() WHERE node = 1)'),
   'SELECT kept FROM snowflake_registry.keep(1, 1, 1000)', sprintf($write_shards, 0),
-  sprintf($write_shards, '(SELECT version FROM snowflake_registry.shards)');
+  sprintf($write_shards, '(SELECT max(shards_version) FROM snowflake_registry.read())');
 is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 5),
 	'with all of it a server leases');
-foreach my $privilege (grep { !/^(?:forget|history|holders)\b/ } @leases)
+foreach my $privilege (grep { !/^history\b/ } @leases)
 {
 	my ($name, $kind) = split ' ', $privilege;
 	my $what =
-		$name eq 'schema' ? 'SCHEMA snowflake_registry'
-	  : $name =~ /(\w+)\(\)/ ? "FUNCTION snowflake_registry.$1"
-	  : 'snowflake_registry.' . $name =~ s/\..*//r;
+		$name eq 'schema' ? 'SCHEMA snowflake_registry' : "FUNCTION snowflake_registry.$name" =~ s/\(\)//r;
 
-	refused($registry, "BEGIN; REVOKE $kind @{[ $name =~ /\.id/ ? '(id)' : '' ]} ON $what FROM worker; SET ROLE worker; $all",
+	refused($registry, "BEGIN; REVOKE $kind ON $what FROM worker; SET ROLE worker; $all",
 		'42501', qr/permission denied/, "not without $privilege");
 }
 refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied/, "a role that leases cannot: $_")
-  foreach 'UPDATE snowflake_registry.registry SET generation = 1',
-  'UPDATE snowflake_registry.registry SET floor = 0', 'INSERT INTO snowflake_registry.registry (id) VALUES (1)',
-  map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry slot shards)),
+  foreach map({
+		my $table = "snowflake_registry.$_";
+		("SELECT * FROM $table", "INSERT INTO $table (version) VALUES (1)", "UPDATE $table SET version = 1",
+			"DELETE FROM $table", "TRUNCATE $table", "BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE", "SELECT 1 FROM $table FOR KEY SHARE")
+	} qw(slot shards history)),
+  'UPDATE snowflake_registry.registry SET generation = 1', 'SELECT 1 FROM snowflake_registry.registry FOR KEY SHARE',
+  'UPDATE snowflake_registry.registry SET id = 1', 'UPDATE snowflake_registry.registry SET keep_days = 0',
+  'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
+  'SELECT snowflake_registry.forget(0)', q{SELECT snowflake_registry.holders('')}, 'SELECT snowflake_registry.files(true)',
   'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
   'SELECT snowflake_registry.release(1)', 'SELECT snowflake_registry.begin(1, 1, $$$$, 1, 1)',
   'SELECT snowflake_registry.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
@@ -140,8 +144,51 @@ refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor o
   foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry slot shards)),
   q{SELECT snowflake_registry.grant('mallory')}, 'CREATE TABLE snowflake_registry.t ()';
 is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover() >= now() + interval '95 s';
-	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1)}), "f\nt\n0\nf",
+	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1);
+	UPDATE snowflake_registry.registry SET keep_days = 7 RETURNING keep_days}), "f\nt\n0\nf\n7",
 	'which can look after it');
+
+# ---- what a role that leases writes about itself ----
+
+$generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
+my %value = (epoch => 1, owner => 1, server => 1, until => 1, ahead => 0, host => 'host', since => 1, reserve => 9000);
+
+# Return the call that writes a slot, as a worker does, with some values of its own.
+sub written
+{
+	my ($node, %own) = @_;
+	my %v = (%value, %own);
+	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.slot WHERE node = $node");
+
+	return "SET ROLE worker; SELECT written > 0 FROM snowflake_registry.write($generation, $node, $version, $v{epoch}, $v{owner},"
+	  . " $v{server}, 1, $v{until}, $v{ahead}, false, '$v{host}', 1, $v{since}, $v{owner}, 1000, $v{reserve})";
+}
+
+my $end_of_ticks = 2**47;
+refused($registry, written(2, %$_), '23514', qr/violates check constraint/, join(' ', %$_))
+  foreach { until => -1 }, { until => $end_of_ticks + 1 }, { ahead => -$end_of_ticks - 1 }, { host => 'x' x 64 };
+my $far = '9223372036854775807';
+is(query($registry, written(2, until => $end_of_ticks, ahead => $end_of_ticks, since => $far, reserve => $far, host => 'x' x 63)),
+	't', 'the largest values');
+is(query($registry, written(3, since => "-$far", until => 0, reserve => "-$far", owner => $far, epoch => $far)), 't', 'the smallest ones');
+is( query($registry, q{SELECT shards_version > 0 FROM snowflake_registry.read() LIMIT 0;
+	SET ROLE worker; SELECT written > 0 FROM snowflake_registry.write_shards(}
+		. "$generation, 0, E'snowflake shards 1\\n" . join('\\n', map { "held $_ write 00000000000000ab server 00000000000000cd host db" }
+			"1 until $far", "1-$far until 1", "2 until 1 since $far", "3 until 1 reserve $far", "5 until $end_of_ticks") . "')"),
+	't', 'shards of nobody that one could read');
+foreach my $tick (1, 1000)
+{
+	is( query($registry, "BEGIN; UPDATE snowflake_registry.registry SET tick_ms = $tick; SELECT count(*) FROM snowflake_registry.slots();
+		SELECT string_agg(coalesce(slot::text, shards), ' ' ORDER BY slot, shards) FROM snowflake_registry.history();
+		SELECT snowflake_registry.recover() > now(); ROLLBACK"),
+		"2\n2 3 3 5\nt", "they break nobody's call, with a tick of $tick ms");
+}
+query($registry, 'DELETE FROM snowflake_registry.slot');
+query($registry, written(4, %$_))
+  foreach { host => 'a' }, { host => 'b', epoch => 2, since => $far }, { host => 'c', server => 2, epoch => 2 }, { epoch => 3 };
+is( query($registry, q{SELECT host, since BETWEEN now() - interval '1 h' AND clock_timestamp() FROM snowflake_registry.history(4) ORDER BY host}),
+	"a|t\nb|t\nc|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, is in the history all the same');
+query($registry, "DELETE FROM snowflake_registry.$_") foreach qw(slot shards history);
 query($registry, 'DROP OWNED BY worker; DROP ROLE worker');
 pass('a role that is not needed any more is dropped as any other');
 
