@@ -16,7 +16,6 @@
 
 #include <time.h>
 
-#include "lib/stringinfo.h"
 #include "utils/json.h"
 
 #include "tenures.h"
@@ -26,6 +25,9 @@
 
 /* A longer text could make a write fail, which is too large then. */
 #define MAX_TEXT		100000
+
+/* No more of the history is read, whatever a registry holds. */
+#define MAX_READ		(32 * 1024 * 1024)
 
 /* A line of the record that has a holder (src/lease/shard_map.h). */
 typedef struct Line
@@ -75,39 +77,47 @@ sf_tenures_print_first(int64 wall_ms, int64 keep_days,
 	print_time(first, wall_ms - keep_days * DAY_MS);
 }
 
-/* Append when a tenure began and ended, and why. */
+/* Append when a tenure began and ended, and why; "ended" NULL: it has not. */
 static void
-append_times(StringInfo buf, int64 since_ms, int64 ended_ms,
-			 const char *ended)
+append_times(StringInfo buf, int64 since_ms, const SfLayout *layout,
+			 int64 until, int64 ended_ms, const char *ended)
 {
 	char		at[SF_TENURES_TIME_SIZE];
+
+	until = Max(0, Min(until, SF_END_OF_TICKS));
+	print_time(at, (layout->epoch_tick + until) * layout->tick_ms);
+	appendStringInfo(buf, ",\"until\":\"%s\"", at);
 
 	if (since_ms > 0)
 	{
 		print_time(at, since_ms);
 		appendStringInfo(buf, ",\"since\":\"%s\"", at);
 	}
-	print_time(at, ended_ms);
-	appendStringInfo(buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"}", at, ended);
+	if (ended != NULL)
+	{
+		print_time(at, ended_ms);
+		appendStringInfo(buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"", at,
+						 ended);
+	}
+	appendStringInfoChar(buf, '}');
 }
 
 /* ---- slots ---- */
 
+/* Append the tenure of this record; "ended" is why if nobody gave it back. */
 static void
-append_slot(StringInfo buf, const SfSlotRecord *record)
+append_slot(StringInfo buf, const SfSlotRecord *record,
+			const SfLayout *layout, const char *ended)
 {
-	const char *ended = "expired";
-
-	if (record->released && record->owner != 0)
-		ended = "released";
-	else if (record->released || record->present != 0)
-		ended = "displaced";
+	if (record->released)
+		ended = record->owner != 0 ? "released" : "displaced";
 	appendStringInfo(buf, "{\"slot\":%u,\"host\":", record->node);
 	escape_json(buf, record->host);
 	appendStringInfoString(buf, ",\"address\":");
 	escape_json(buf, record->address);
 	appendStringInfo(buf, ",\"process\":%d", record->process);
-	append_times(buf, record->since_ms, record->ended_ms, ended);
+	append_times(buf, record->since_ms, layout, record->until,
+				 record->ended_ms, ended);
 }
 
 /* ---- shards ---- */
@@ -224,7 +234,9 @@ append_shards(StringInfo buf, const SfAsk *ask, const Line *line,
 	const char *ended = "displaced";
 	char	   *host = pnstrdup(line->host, line->host_length);
 
-	if (holder == NULL)
+	if (holder == line)
+		ended = NULL;			/* it holds them now */
+	else if (holder == NULL)
 		ended = "released";
 	else if (holder->server != line->server)
 	{
@@ -237,7 +249,7 @@ append_shards(StringInfo buf, const SfAsk *ask, const Line *line,
 	appendStringInfo(buf, "%s{\"shards\":\"%.*s\",\"host\":",
 					 buf->len > 0 ? "\n" : "", line->length, line->shards);
 	escape_json(buf, host);
-	append_times(buf, line->since_ms, ended_ms, ended);
+	append_times(buf, line->since_ms, layout, line->until, ended_ms, ended);
 	pfree(host);
 }
 
@@ -275,7 +287,8 @@ sf_tenures_find(const SfAsk *ask, SfTenures *ended)
 		return false;
 	initStringInfo(&buf);
 	if (is_slot)
-		append_slot(&buf, slot);
+		append_slot(&buf, slot, ask->layout, slot->present != 0 ?
+					"displaced" : "expired");
 	else
 		append_ended_shards(&buf, ask);
 	print_time(ended->ended_at, is_slot ? slot->ended_ms : ask->wall_ms);
@@ -286,4 +299,36 @@ sf_tenures_find(const SfAsk *ask, SfTenures *ended)
 	ended->version = is_slot ? slot->version : ask->version;
 	ended->text = buf.data;
 	return buf.len > 0 && buf.len <= MAX_TEXT;
+}
+
+/* ---- reading ---- */
+
+/* Append a line for each tenure that still has its record. */
+void
+sf_tenures_append_held(StringInfo buf, const SfAsk *ask,
+					   const SfRegistry *registry)
+{
+	int			n;
+	Line	   *lines = parse_lines(registry->shards, &n);
+
+	for (int i = 0; i < registry->nrecords; i++)
+	{
+		if (registry->records[i].version == 0)
+			continue;			/* a presence alone */
+		append_slot(buf, &registry->records[i], ask->layout, NULL);
+		appendStringInfoChar(buf, '\n');
+	}
+	for (int i = 0; i < n; i++)
+		append_shards(buf, ask, &lines[i], &lines[i]);
+	appendStringInfoChar(buf, '\n');
+}
+
+/* Append an entry of the history; return false if there is no room. */
+bool
+sf_tenures_append(StringInfo buf, const char *text)
+{
+	if (buf->len + strlen(text) > MAX_READ)
+		return false;
+	appendStringInfo(buf, "%s\n", text);
+	return true;
 }

@@ -12,6 +12,8 @@
 #ifndef SF_TENURES_H
 #define SF_TENURES_H
 
+#include "lib/stringinfo.h"
+
 #include "lease/registry.h"
 
 /* Buffer for a time, which sorts as text. */
@@ -32,5 +34,8 @@ extern int64 sf_tenures_parse_days(const char *text);
 extern bool sf_tenures_find(const SfAsk *ask, SfTenures *ended);
 extern void sf_tenures_print_first(int64 wall_ms, int64 keep_days,
 								   char first[SF_TENURES_TIME_SIZE]);
+extern void sf_tenures_append_held(StringInfo buf, const SfAsk *ask,
+								   const SfRegistry *registry);
+extern bool sf_tenures_append(StringInfo buf, const char *text);
 
 #endif							/* SF_TENURES_H */

@@ -69,6 +69,23 @@ sf_etcd_read_request(const char *prefix)
 	return buf.data;
 }
 
+/* Return the request that reads the history and all keys, at one moment. */
+char *
+sf_etcd_history_request(const char *prefix)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "{\"success\":[{\"request_range\":%s},{\"request_range\":{",
+					 sf_etcd_read_request(prefix));
+	append_key(&buf, "key", prefix, "history/", -1);
+	appendStringInfoChar(&buf, ',');
+	append_key(&buf, "range_end", prefix, "history0", -1);
+	appendStringInfo(&buf, ",\"limit\":\"%d\",\"sort_order\":\"DESCEND\",\"sort_target\":\"KEY\"}}]}",
+					 SF_HISTORY_MAX);
+	return buf.data;
+}
+
 static char *
 print_identity(uint64 generation, const char *layout, int64 floor,
 			   const char *cluster)
@@ -425,5 +442,36 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			reading->registry.newest = records[i].node;
 		}
 	}
+	return NULL;
+}
+
+/* Take a reading of the history; return NULL or a sentence likewise. */
+const char *
+sf_etcd_history_answer(SfJson *json, const char *prefix, const SfAsk *ask,
+					   SfAnswer *answer)
+{
+	SfJson	   *ranges = sf_json_part(json, "responses");
+	SfJson	   *keys = sf_json_part(sf_json_element(ranges, 0),
+									"response_range");
+	SfJson	   *history = sf_json_part(sf_json_element(ranges, 1),
+									   "response_range");
+	SfJson	   *kvs = sf_json_part(history, "kvs");
+	SfEtcdReading reading;
+	const char *problem = sf_etcd_read_answer(keys, prefix, 0, &reading);
+	StringInfoData buf;
+
+	if (problem != NULL)
+		return problem;
+	initStringInfo(&buf);
+	sf_tenures_append_held(&buf, ask, &reading.registry);
+	answer->is_cut = sf_json_bool(history, "more");
+	for (int i = 0; i < sf_json_length(kvs); i++)
+	{
+		char	   *value = sf_json_bytes(sf_json_element(kvs, i), "value");
+
+		if (value != NULL && !sf_tenures_append(&buf, value))
+			answer->is_cut = true;
+	}
+	answer->history = buf.data;
 	return NULL;
 }

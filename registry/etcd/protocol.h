@@ -34,6 +34,10 @@ extern char *sf_etcd_read_request(const char *prefix);
 extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 									   uint64 owner,
 									   SfEtcdReading *reading);
+extern char *sf_etcd_history_request(const char *prefix);
+extern const char *sf_etcd_history_answer(SfJson *json, const char *prefix,
+										  const SfAsk *ask,
+										  SfAnswer *answer);
 extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 								   const char *identity, const char *cluster,
 								   int64 lease, const char *address,

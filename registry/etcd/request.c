@@ -84,6 +84,7 @@ static bool
 is_write(void)
 {
 	return request.asked.kind != SF_ASK_READ &&
+		request.asked.kind != SF_ASK_HISTORY &&
 		request.asked.kind != SF_ASK_KEEPALIVE;
 }
 
@@ -178,6 +179,8 @@ ask_itself(void)
 	request.step = STEP_ASK;
 	if (request.asked.kind == SF_ASK_READ)
 		post("/v3/kv/range", sf_etcd_read_request(etcd.url.prefix));
+	else if (request.asked.kind == SF_ASK_HISTORY)
+		post("/v3/kv/txn", sf_etcd_history_request(etcd.url.prefix));
 	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		post("/v3/lease/keepalive",
 			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", etcd.lease));
@@ -250,6 +253,22 @@ take_reading(SfJson *json)
 				MESSAGE_SIZE);
 		conclude_failure_of(SF_FAILURE_LOST, true);
 	}
+}
+
+static void
+take_history(SfJson *json)
+{
+	const char *problem = sf_etcd_history_answer(json, etcd.url.prefix,
+												 &request.asked,
+												 &request.answer);
+
+	if (problem == NULL)
+	{
+		conclude(SF_RESULT_DONE);
+		return;
+	}
+	strlcpy(request.message, problem, MESSAGE_SIZE);
+	conclude_failure();
 }
 
 static void
@@ -327,6 +346,8 @@ take_success(const SfHttpAnswer *http)
 	}
 	else if (request.asked.kind == SF_ASK_READ)
 		take_reading(json);
+	else if (request.asked.kind == SF_ASK_HISTORY)
+		take_history(json);
 	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		take_keepalive(json);
 	else

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * history.c
- *	  Nodes that say who held a slot or shards before, for people.
+ *	  Nodes that say who held a slot or shards before, for people: writing
+ *	  them, and reading them.
  *
  *		prefix/history/TIME-N-VERSION		who held slot N until then
  *		prefix/history/TIME-shards-VERSION	the same for shards
@@ -28,6 +29,14 @@
 
 #define PATH_SIZE	1024
 #define MAX_DELETES	100
+
+/* The names that were found, for the rest of the request; first the newest. */
+static struct
+{
+	char	  **names;
+	int			n;
+	bool		is_cut;
+}			listed;
 
 /* A look for what is too old. */
 typedef struct Cleaning
@@ -118,4 +127,63 @@ sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 	if (zoo_aget(handle, sf_nodes_path("keep_days"), 0, take_days,
 				 cleaning) != ZOK)
 		free(cleaning);
+}
+
+/* ---- reading ---- */
+
+void
+sf_history_ask_names(void)
+{
+	sf_batch_sync(sf_nodes_path("history"));
+	sf_batch_children(sf_nodes_path("history"));
+}
+
+/* Take the names, which begin with a time: the last ones are the newest. */
+SfReading
+sf_history_take_names(void)
+{
+	const SfZooReply *reply = sf_batch_reply(1);
+	int			n = reply->names.count;
+
+	if (reply->rc != ZOK && reply->rc != ZNONODE)
+		return sf_nodes_fail_with(sf_nodes_path("history"), reply->rc);
+	if (n > 0)
+		qsort(reply->names.data, n, sizeof(char *), pg_qsort_strcmp);
+	listed.n = Min(n, SF_HISTORY_MAX);
+	listed.is_cut = n > SF_HISTORY_MAX;
+	listed.names = palloc(sizeof(char *) * (listed.n + 1));
+	for (int i = 0; i < listed.n; i++)
+		listed.names[i] = pstrdup(reply->names.data[n - 1 - i]);
+	return SF_READING_DONE;
+}
+
+void
+sf_history_ask_values(void)
+{
+	for (int i = 0; i < listed.n; i++)
+		sf_batch_get(psprintf("%s/%s", sf_nodes_path("history"),
+							  listed.names[i]));
+}
+
+/* Take the values.  A node may have been deleted meanwhile. */
+SfReading
+sf_history_take_values(const SfAsk *ask, const SfRegistry *registry,
+					   SfAnswer *answer)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	sf_tenures_append_held(&buf, ask, registry);
+	answer->is_cut = listed.is_cut;
+	for (int i = 0; i < listed.n; i++)
+	{
+		const SfZooReply *reply = sf_batch_reply(i);
+
+		if (reply->rc == ZOK && !sf_tenures_append(&buf, reply->data))
+			answer->is_cut = true;
+		else if (reply->rc != ZOK && reply->rc != ZNONODE)
+			return sf_nodes_fail_with(sf_nodes_path("history"), reply->rc);
+	}
+	answer->history = buf.data;
+	return SF_READING_DONE;
 }

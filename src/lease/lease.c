@@ -504,6 +504,7 @@ ask_claim(SfLease *lease, SfMoment now, const SfSlotChoice *claim)
 							   claim->record.until : claim->start));
 	lease->ask.displaced = claim->record.present;
 	lease->ask.replaced = end_tenure(lease, now, &claim->record);
+	lease->ask.layout = lease->config.claimant.layout;
 	lease->ask.presence = true;
 	lease->state = SF_LEASE_CLAIMING;
 }

@@ -68,6 +68,9 @@ typedef struct SfRegistry
 	int64_t		shards_version; /* 0: never written; then the text is "" */
 } SfRegistry;
 
+/* How many entries of the history are read: the newest. */
+#define SF_HISTORY_MAX	10000
+
 /*
  * The kinds of failure, as far as a library can tell them apart.  Each has a
  * remedy of its own.
@@ -99,7 +102,8 @@ typedef enum SfAskKind
 	SF_ASK_KEEPALIVE,			/* keep presence alive */
 	SF_ASK_SHARDS,				/* write the shard record */
 	SF_ASK_INITIALIZE,			/* make it a registry, unless it is one */
-	SF_ASK_RECOVER				/* begin another generation, with a floor */
+	SF_ASK_RECOVER,				/* begin another generation, with a floor */
+	SF_ASK_HISTORY				/* read who holds slots and shards, or did */
 } SfAskKind;
 
 /*
@@ -130,6 +134,7 @@ typedef struct SfAsk
 	const char *shards;			/* text to write; valid until the next ask */
 	const char *replaced_shards;	/* what it replaces; NULL: unknown */
 	const SfLayout *shard_layout;
+	const SfLayout *layout;		/* for a claim, and the history: the slots' */
 	int			avoid;			/* use another endpoint than this; 0: any */
 
 	/* For initializing and recovering: the registry's new data. */
@@ -160,6 +165,15 @@ typedef struct SfAnswer
 	int64_t		registry_version;	/* if that was a slot's: the registry's
 									 * version */
 	const SfRegistry *registry; /* if it was read */
+
+	/*
+	 * The history as lines of JSON, in any order, or NULL.  Their fields are
+	 * the columns of snowflake_registry_history().  The registry may have
+	 * written anything.
+	 */
+	const char *history;
+	bool		is_cut;			/* older entries are left out */
+
 	const char *message;		/* the failure as a sentence; may name roles,
 								 * hosts and paths */
 	SfFailure	failure;		/* the kind of failure */

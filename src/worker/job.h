@@ -16,13 +16,15 @@ typedef enum SfJobKind
 	SF_JOB_INIT,
 	SF_JOB_RECOVER,
 	SF_JOB_SLOTS,
+	SF_JOB_HISTORY,
 	SF_JOB_RELEASE
 } SfJobKind;
 
 /*
  * A job, at the start of a dynamic shared memory segment that the session has
  * created.  A queue for the reply follows: the worker sends one SfJobReply,
- * and then as many SfSlotRecords as that says.
+ * and then as many rows as that says: SfSlotRecords, or one text, which is the
+ * history.
  */
 typedef struct SfJob
 {
@@ -59,7 +61,9 @@ typedef struct SfJobReply
 	bool		changed;		/* the registry has been changed */
 	int64_t		floor;			/* the registry's, in its ticks */
 	char		layout[SF_LAYOUT_TEXT_SIZE];	/* empty: there is none */
-	int			nrecords;
+	int			nrows;
+	Size		row_size;
+	bool		is_cut;			/* the history has older entries */
 	char		message[512];	/* after a failure: the last answer */
 	bool		is_private;		/* message names roles, hosts or paths */
 	SfFailure	failure;		/* then its kind */

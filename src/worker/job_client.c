@@ -175,8 +175,9 @@ receive(Size size)
 			return message;
 		}
 		if (result == SHM_MQ_DETACHED || !working)
-			refuse_failed(submitted.kind == SF_JOB_SLOTS ? SF_JOB_REFUSED :
-						  SF_JOB_UNKNOWN,
+			refuse_failed(submitted.kind == SF_JOB_SLOTS ||
+						  submitted.kind == SF_JOB_HISTORY ?
+						  SF_JOB_REFUSED : SF_JOB_UNKNOWN,
 						  "The worker that was asking it has ended.", NULL);
 		(void) WaitLatch(MyLatch,
 						 WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -187,12 +188,28 @@ receive(Size size)
 	}
 }
 
-/* ---- functions for registryfuncs.c ---- */
+/* ---- functions for SQL functions ---- */
+
+/*
+ * Throw SQLSTATE 55000 if the worker has no registry to ask.  The name is what
+ * follows "snowflake_registry_" in the function's.  In the database of a
+ * registry in PostgreSQL, it is the whole name of the function.
+ */
+void
+sf_job_require_registry(const char *name)
+{
+	if (sf_shmem == NULL || !sf_settings_leases())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this server leases from no registry"),
+				 errhint("Set snowflake.registry, and restart the server. In the database of a registry in PostgreSQL, call snowflake_registry.%s() in place of snowflake_registry_%s().",
+						 name, name)));
+}
 
 /*
  * Submit a job and wait for its reply, which may be cancelled.  Throws
  * SQLSTATE 55000 (there is no worker) or 58000 (it was not done, or that is
- * unknown).  Then fetch as many records as the reply says.
+ * unknown).  Then fetch as many rows as the reply says.
  */
 const SfJobReply *
 sf_job_begin(const SfJob *job)
@@ -216,11 +233,11 @@ sf_job_begin(const SfJob *job)
 	return reply;
 }
 
-/* Return the next record, which lives until the next call. */
-const SfSlotRecord *
-sf_job_next(void)
+/* Return the next row, which lives until the next call. */
+const void *
+sf_job_next(Size size)
 {
-	return receive(sizeof(SfSlotRecord));
+	return receive(size);
 }
 
 void

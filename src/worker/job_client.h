@@ -12,7 +12,8 @@
 #include "worker/job.h"
 
 extern const SfJobReply *sf_job_begin(const SfJob *job);
-extern const SfSlotRecord *sf_job_next(void);
+extern const void *sf_job_next(Size size);
+extern void sf_job_require_registry(const char *name);
 extern void sf_job_end(void);
 
 #endif							/* SF_JOB_CLIENT_H */

@@ -41,6 +41,9 @@
 /* How often the registry may change meanwhile, or not answer. */
 #define MAX_TRIES		5
 
+/* A reply has no more: a longer message would be an error of this process. */
+#define MAX_REPLY		(64 * 1024 * 1024)
+
 /* How long a request may wait for other requesters, in time-outs. */
 #define WAIT_TIMEOUTS	3
 
@@ -73,11 +76,13 @@ static struct
 	char		why_unsure[512];
 	int64		due_ms;			/* the request's deadline; monotonic */
 	bool		timed;			/* the deadline counts since it was sent */
+	SfLayout	layout;			/* what the registry has, for the history */
+	SfLayout	shard_layout;
 
 	/* Its reply. */
 	SfJobReply	reply;
-	SfSlotRecord *records;
-	int			nsent;			/* messages sent: the reply and the records */
+	char	   *rows;
+	int			nsent;			/* messages sent: the reply and the rows */
 }			work;
 
 /* ---- jobs ---- */
@@ -160,14 +165,15 @@ send_reply(void)
 {
 	shm_mq_result result = SHM_MQ_SUCCESS;
 
-	while (work.nsent <= work.reply.nrecords && result == SHM_MQ_SUCCESS)
+	while (work.nsent <= work.reply.nrows && result == SHM_MQ_SUCCESS)
 	{
 		if (work.nsent == 0)
 			result = shm_mq_send(work.queue, sizeof(work.reply), &work.reply,
 								 true, true);
 		else
-			result = shm_mq_send(work.queue, sizeof(SfSlotRecord),
-								 &work.records[work.nsent - 1], true, true);
+			result = shm_mq_send(work.queue, work.reply.row_size,
+								 work.rows + work.reply.row_size *
+								 (work.nsent - 1), true, true);
 		if (result == SHM_MQ_SUCCESS)
 			work.nsent++;
 	}
@@ -256,6 +262,19 @@ clocks_agree(const SfAnswer *answer)
 	return false;
 }
 
+/* Parse the registry's record of shards; false if it is none. */
+static bool
+parse_shards(const SfRegistry *registry, SfShardMap **map)
+{
+	static SfShardMap parsed;
+	char		reason[SF_REASON_SIZE];
+
+	*map = &parsed;
+	return registry->shards_version != 0 &&
+		sf_shard_map_parse(&parsed, registry->shards, reason,
+						   sizeof(reason));
+}
+
 /*
  * Return how far ahead any server may have reserved: the given value, or more
  * if this server or the registry knows of more, within a limit.
@@ -263,15 +282,13 @@ clocks_agree(const SfAnswer *answer)
 static int64
 find_ahead_ms(const SfRegistry *registry)
 {
-	static SfShardMap map;
-	char		reason[SF_REASON_SIZE];
+	SfShardMap *map;
 	int64		largest = Max(work.job.reserve_ms, sf_leasing_reserve);
 
 	for (int i = 0; i < registry->nrecords; i++)
 		largest = Max(largest, registry->records[i].reserve_ms);
-	if (registry->shards_version != 0 &&
-		sf_shard_map_parse(&map, registry->shards, reason, sizeof(reason)))
-		largest = Max(largest, sf_shard_map_reserve_ms(&map));
+	if (parse_shards(registry, &map))
+		largest = Max(largest, sf_shard_map_reserve_ms(map));
 	largest = Min(largest, Max(work.job.reserve_ms, SF_JOB_AHEAD_MAX_MS));
 	return work.job.ahead_ms + largest - work.job.reserve_ms;
 }
@@ -358,27 +375,63 @@ ask_to_release(const SfRegistry *registry, const SfSlotRecord *record)
 	a->record.released = true;
 }
 
+/* Request the history; times are read by the layouts that the registry has. */
+static void
+ask_for_history(const SfRegistry *registry)
+{
+	char		reason[SF_REASON_SIZE];
+	SfShardMap *map;
+	SfAsk	   *a;
+
+	if (!sf_layout_parse(&work.layout, registry->layout, reason,
+						 sizeof(reason)))
+	{
+		finish(SF_JOB_REFUSED, "The registry's layout cannot be read.");
+		return;
+	}
+	if (!parse_shards(registry, &map) ||
+		!sf_layout_parse(&work.shard_layout, map->layout, reason,
+						 sizeof(reason)))
+		work.shard_layout = sf_shard_layout;
+	a = ask(SF_ASK_HISTORY);
+	a->layout = &work.layout;
+	a->shard_layout = &work.shard_layout;
+}
+
 /* ---- answers ---- */
 
+/* Reply with a copy of these rows. */
 static void
-list_slots(const SfRegistry *registry)
+finish_with(const void *rows, int n, Size size)
 {
-	Size		size = sizeof(SfSlotRecord) * registry->nrecords;
-
-	if (size > 0)
+	if (n > 0 && size > 0)
 	{
-		work.records = MemoryContextAllocExtended(context, size,
-												  MCXT_ALLOC_HUGE |
-												  MCXT_ALLOC_NO_OOM);
-		if (work.records == NULL)
+		work.rows = MemoryContextAllocExtended(context, size * n,
+											   MCXT_ALLOC_HUGE |
+											   MCXT_ALLOC_NO_OOM);
+		if (work.rows == NULL)
 		{
 			finish(SF_JOB_REFUSED, "This server is out of memory.");
 			return;
 		}
-		memcpy(work.records, registry->records, size);
+		memcpy(work.rows, rows, size * n);
 	}
-	work.reply.nrecords = registry->nrecords;
+	work.reply.nrows = n;
+	work.reply.row_size = size;
 	finish(SF_JOB_DONE, "");
+}
+
+static void
+send_history(const SfAnswer *answer)
+{
+	const char *text = answer->history == NULL ? "" : answer->history;
+	Size		size = strlen(text) + 1;
+
+	work.reply.is_cut = answer->is_cut;
+	if (size > MAX_REPLY)
+		finish(SF_JOB_REFUSED, "The registry's history is too large.");
+	else
+		finish_with(text, 1, size);
 }
 
 /* Return true if the reading shows that this job's last write was made. */
@@ -412,7 +465,12 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 			ask_to_confirm(registry);
 	}
 	else if (work.job.kind == SF_JOB_SLOTS)
-		list_slots(registry);
+		finish_with(registry->records, registry->nrecords,
+					sizeof(SfSlotRecord));
+	else if (work.job.kind == SF_JOB_HISTORY && !registry->initialized)
+		finish(SF_JOB_DONE, "");
+	else if (work.job.kind == SF_JOB_HISTORY)
+		ask_for_history(registry);
 	else if (work.job.kind == SF_JOB_RELEASE)
 	{
 		if (record == NULL || (record->released && record->present == 0))
@@ -439,7 +497,8 @@ take_failure(SfAskKind kind, SfResult result, SfFailure failure,
 			 const char *message)
 {
 	work.reply.failure = failure;
-	if (kind != SF_ASK_READ && result == SF_RESULT_UNKNOWN)
+	if (kind != SF_ASK_READ && kind != SF_ASK_HISTORY &&
+		result == SF_RESULT_UNKNOWN)
 	{
 		work.unsure = true;
 		strlcpy(work.why_unsure, message, sizeof(work.why_unsure));
@@ -460,6 +519,8 @@ sf_job_worker_answered(const SfAnswer *answer)
 		decide(answer->registry, answer);
 	else if (answer->result == SF_RESULT_CONFLICT)
 		ask(SF_ASK_READ);
+	else if (answer->result == SF_RESULT_DONE && kind == SF_ASK_HISTORY)
+		send_history(answer);
 	else if (answer->result == SF_RESULT_DONE)
 	{
 		work.reply.changed = true;

@@ -33,22 +33,6 @@ SF_FUNCTION(snowflake_registry_recover);
 SF_FUNCTION(snowflake_registry_slots);
 SF_FUNCTION(snowflake_registry_release);
 
-/*
- * Throw SQLSTATE 55000 if the worker has no registry to ask.  The name is what
- * follows "snowflake_registry_" in the function's.  In the database of a
- * registry in PostgreSQL, it is the whole name of the function.
- */
-static void
-require_registry(const char *name)
-{
-	if (sf_shmem == NULL || !sf_settings_leases())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("this server leases from no registry"),
-				 errhint("Set snowflake.registry, and restart the server. In the database of a registry in PostgreSQL, call snowflake_registry.%s() in place of snowflake_registry_%s().",
-						 name, name)));
-}
-
 static void
 require_writable(const char *function)
 {
@@ -77,7 +61,7 @@ snowflake_registry_init(PG_FUNCTION_ARGS)
 	bool		changed;
 
 	require_writable("snowflake_registry_init()");
-	require_registry("init");
+	sf_job_require_registry("init");
 	if (!PG_ARGISNULL(0))
 	{
 		job.layout = *sf_layout_arg(fcinfo, 0);
@@ -150,7 +134,7 @@ snowflake_registry_recover(PG_FUNCTION_ARGS)
 	int64		floor_ms;
 
 	require_writable("snowflake_registry_recover()");
-	require_registry("recover");
+	sf_job_require_registry("recover");
 	get_ahead_ms(fcinfo, &job);
 	configured_layout(&job);
 	reply = sf_job_begin(&job);
@@ -215,14 +199,14 @@ snowflake_registry_slots(PG_FUNCTION_ARGS)
 	char		reason[SF_REASON_SIZE];
 	int			n;
 
-	require_registry("slots");
+	sf_job_require_registry("slots");
 	InitMaterializedSRF(fcinfo, 0);
 	reply = sf_job_begin(&job);
-	n = reply->nrecords;
+	n = reply->nrows;
 	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
 		layout = sf_node_layout;
 	for (int i = 0; i < n; i++)
-		put_slot(rsinfo, &layout, sf_job_next());
+		put_slot(rsinfo, &layout, sf_job_next(sizeof(SfSlotRecord)));
 	sf_job_end();
 	return (Datum) 0;
 }
@@ -241,7 +225,7 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
 	bool		changed;
 
 	require_writable("snowflake_registry_release()");
-	require_registry("release");
+	sf_job_require_registry("release");
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),

@@ -7,7 +7,7 @@ use warnings FATAL => 'all';
 use SnowflakeTest;
 use Exporter 'import';
 
-our @EXPORT = qw(hold hold_shards time_before);
+our @EXPORT = qw(hold hold_shards time_before tenures);
 
 # Start a server, and wait until it holds the node id.
 sub hold
@@ -39,6 +39,17 @@ sub time_before
 
 	return query($node, qq{SELECT to_char((clock_timestamp() - interval '$days days') AT TIME ZONE 'UTC',
 		'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')});
+}
+
+# Return what a server says of who held this slot, or shards, by time. If a time is
+# given: who did so then.
+sub tenures
+{
+	my ($node, $slot, $at) = @_;
+	my $arguments = join ', ', $slot // 'NULL', defined $at ? "'$at'" : ();
+
+	return query($node, qq{SELECT string_agg(concat_ws(' ', shards, host, coalesce(ended, '-')), ', ' ORDER BY since)
+		FROM snowflake_registry_history($arguments) WHERE } . (defined $slot ? "slot = $slot" : q{shards <> '0-4'}));
 }
 
 1;

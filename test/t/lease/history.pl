@@ -10,12 +10,14 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
+use HistoryTest;
 use LeaseTest;
 use SnowflakeTest;
 
 my ($registry, $checker) = new_registry('timestamp:41 node:1 sequence:12 epoch:2024-01-01');
 
 grant_registry();
+query($registry, 'GRANT EXECUTE ON FUNCTION snowflake_registry.history TO worker');
 query($registry, q{SELECT snowflake_registry.init('timestamp:41 node:1 sequence:12 epoch:2024-01-01')});
 my $a = start_holder('a');
 wait_for_lease($a, q{state = 'held'});
@@ -104,6 +106,34 @@ is(query($registry, "SELECT host, ended, ended_at BETWEEN '$with_a' AND clock_ti
 is(query($registry, "SELECT string_agg(host || ' ' || coalesce(ended, '-'), ', ' ORDER BY since)
 	FROM snowflake_registry.history($slot)"),
 	"$a_host released, $b_host expired, $a_host displaced, $b_host -", 'all of them, once each');
+
+# ---- from a server that leases ----
+
+is(tenures($b, $slot), "$a_host released, $b_host expired, $a_host displaced, $b_host -", 'a server says the same');
+is(tenures($b, $slot, $with_b), "$b_host expired", 'and who had it then');
+is(tenures($b, $slot, $_), '', "or nobody: $_") foreach '2024-01-02', 'infinity', '-infinity';
+is(tenures($b, $_), '', "nor has anybody the slot $_") foreach -1, '1 << 40';
+my $rows = sub
+{
+	my ($node, $function) = @_;
+
+	return query($node, qq{SET timezone = 'UTC'; SELECT slot, shards, host, address, process, since,
+		CASE WHEN ended IS NOT NULL THEN until END, ended_at, ended FROM $function ORDER BY slot, shards, since, ended_at});
+};
+is($rows->($b, 'snowflake_registry_history()'), $rows->($registry, 'snowflake_registry.history()'), 'all columns of all');
+query($registry, 'REVOKE EXECUTE ON FUNCTION snowflake_registry.history FROM worker');
+refused($b, 'SELECT * FROM snowflake_registry_history()', '58000', qr/permission denied for function history/,
+	'the registry lets the role not read it');
+query($registry, 'GRANT EXECUTE ON FUNCTION snowflake_registry.history TO worker');
+
+# an entry that makes no sense is left out, and many are cut
+query($registry, q{INSERT INTO snowflake_registry.history (node, version, owner, server, host, until, ended_ms, ended)
+	SELECT 9, i, 0, 0, CASE WHEN i % 2 = 0 THEN 'h"\' ELSE E'\x01' END, 0, i, 'expired' FROM generate_series(1, 10010) i});
+is( query($b, q{SET client_min_messages = error; SELECT count(*), count(DISTINCT host), min(ended_at) > '1970-01-01 00:00:00.001Z'
+	FROM snowflake_registry_history(9)}) =~ s/^99\d\d\|/99..|/r, '99..|2|t', 'of many the newest');
+like((run_command([ 'psql', '-XAt', '-c', 'SELECT count(*) FROM snowflake_registry_history(9)', $b->connstr('postgres') ]))[1],
+	qr/WARNING:  the registry's history is too long.*at most 10000/s, 'with a warning');
+query($registry, 'DELETE FROM snowflake_registry.history WHERE node = 9');
 
 # ---- what cannot be written ----
 

@@ -58,6 +58,30 @@ hold($a);
 is(join(', ', map { "$_->{host} $_->{ended}" } @rows), "$host:@{[ $a->port ]} released, $host:@{[ $b->port ]} expired", 'a crash: expired');
 cmp_ok($rows[1]{ended_at}, 'ge', $with_b, 'after its last writes');
 
+# the same from a server that leases
+my ($a_host, $b_host) = map { "$host:" . $_->port } $a, $b;
+is(tenures($a, 3), "$a_host released, $b_host expired, $a_host -", 'the server says it, too');
+is(tenures($a, 3, $with_a), "$a_host released", 'who had it then');
+is(tenures($a, 3, $with_b), "$b_host expired", 'and then');
+is(query($a, qq{SELECT slot, address, process, since <= '$with_a', ended_at >= '$with_a', until IS NOT NULL
+	FROM snowflake_registry_history(at => '$with_a') WHERE slot IS NOT NULL}), "3|127.0.0.1|$pid|t|t|t", 'all of it');
+is(query($a, "SELECT ended_at <= until FROM snowflake_registry_history(3, '$with_b')"), 't',
+	'until when it had reserved');
+is(query($a, 'SELECT h.until = s.until AND h.since = s.since AND h.process = s.process AND h.address = s.address AND ended_at IS NULL
+	FROM snowflake_registry_history(3) h, snowflake_registry_slots() s WHERE ended IS NULL'), 't', 'the holder is that of the slots');
+
+# What is broken is left out, and nothing fails with it.
+my %broken = (
+	text => 'x', number => '1', array => '[{"slot":9}]', nothing => '', null => 'null', object => '{}',
+	slot => '{"slot":9.5}', far => '{"slot":99999999999999999999}', time => '{"slot":9,"since":"2026-99-99T00:00:00.000Z"}',
+	address => '{"slot":9,"address":"1.2.3.4.5.6"}', zero => '{"slot":9,"host":"\\u0000"}',
+	deep => '{"slot":' x 100_000, half => '{"slot":9,"host":"h', nested => '{"slot":{"slot":9}}');
+$etcd->put("reg/history/2999-$_/9/1", $broken{$_}) foreach sort keys %broken;
+$etcd->put('reg/history/2999/9/2', qq{{"slot":9,"host":"\xff"}\n{"slot":9,"host":"ok","ended":"x"}\n\n});
+is(query($a, q{SELECT string_agg(host || coalesce(ended, '-'), ', ' ORDER BY ended) FROM snowflake_registry_history(9)}), 'okx, ?-',
+	'what can be read stays');
+$etcd->delete("reg/history/2999$_") foreach '/9/2', map { "-$_/9/1" } keys %broken;
+
 # A tenure older than the history is dropped, and one that is not stays.
 sub old
 {
@@ -77,6 +101,7 @@ foreach (1 .. 6000)
 	usleep(10_000);
 }
 is($rows[-1]{ended}, 'displaced', 'an administrator freed it: displaced');
+is(tenures($a, 3), "$a_host released, $b_host expired, $a_host displaced, $a_host -", 'by the function');
 ok($etcd->get($six), 'what is six days old stays');
 ok(!$etcd->get($eight), 'and what is eight days old goes');
 $etcd->put('reg/keep_days', '5');
@@ -104,7 +129,6 @@ my $until = query($a, q{SELECT until FROM snowflake_leases() WHERE kind = 'shard
 wait_for_shards($a, "until > '$until'");
 is(shards(), '', 'shards that nobody had before, and that are renewed');
 $a->stop;
-my ($a_host, $b_host) = map { "$host:" . $_->port } $a, $b;
 is(shards(), "0-9 $a_host released", 'shards that were given back');
 hold_shards($b, '5-14');
 $with_b = time_before($b, 0);
@@ -113,6 +137,10 @@ hold_shards($a, '0-14');
 is(shards(), "0-9 $a_host released, 5-14 $b_host expired", 'and those of a server that has crashed');
 my ($row) = grep { ($_->{shards} // '') eq '5-14' } history();
 ok($row->{since} lt $with_b && $row->{ended_at} gt $with_b, 'since when, and until when');
+is(tenures($a, undef, $with_b), "5-14 $b_host expired", 'a server says who had them then');
+is(tenures($a) =~ s/.*, //r, "0-14 $a_host -", 'and who has them now');
+is(query($a, q{SELECT h.until = l.until FROM snowflake_registry_history() h, snowflake_leases() l
+	WHERE h.shards = l.shards AND h.ended IS NULL AND l.kind = 'shards'}), 't', 'by the layout of the shards');
 $etcd->put('reg/keep_days', '0');
 $a->stop;
 is(scalar(history()), 0, 'none: no history of shards is kept either');

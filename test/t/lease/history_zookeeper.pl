@@ -71,6 +71,13 @@ ok($row->{since} le $with_a && $row->{ended_at} ge $with_a && $row->{slot} == 3 
 $b->stop('immediate');
 hold($a);
 becomes("$a_host released, $b_host expired", 'a crash: expired');
+is(tenures($a, 3), "$a_host released, $b_host expired, $a_host -", 'a server says it, too');
+is(tenures($a, 3, $with_a), "$a_host released", 'and who had it then');
+is(query($a, qq{SELECT slot, address, process > 0, since <= '$with_a', ended_at >= '$with_a', until IS NOT NULL
+	FROM snowflake_registry_history(3, '$with_a')}), '3|127.0.0.1|t|t|t|t', 'all of it');
+$zk->put("/reg/history/$_", $_) foreach 'x', '{"slot":9}';
+is(query($a, 'SELECT slot FROM snowflake_registry_history() WHERE slot <> 3'), '9', 'what is broken is left out');
+$zk->delete("/reg/history/$_") foreach 'x', '{"slot":9}';
 
 # A tenure older than the history is deleted, and one that is not stays.
 my ($six, $eight) = map { time_before($a, $_) . '-9-1' } 6, 8;
@@ -78,6 +85,7 @@ $zk->put("/reg/history/$_", '{"host":"x","ended":"x"}') foreach $six, $eight;
 query($a, 'SELECT snowflake_registry_release(3)');
 becomes("x x, $a_host released, $b_host expired, $a_host displaced",
 	'an administrator freed it: displaced; and what is eight days old goes');
+is(tenures($a, 3), "$a_host released, $b_host expired, $a_host displaced, $a_host -", 'by the function');
 $zk->put('/reg/keep_days', '5');
 $a->stop;
 hold($b);
@@ -132,6 +140,7 @@ shards_become("0-9 $a_host released", 'shards that were given back');
 $b->stop('immediate');
 hold_shards($a, '0-14');
 shards_become("0-9 $a_host released, 5-14 $b_host expired", 'and those of a server that has crashed');
+like(tenures($a), qr/0-9 $a_host released, 5-14 $b_host expired, 0-14 $a_host -$/, 'a server says it, too');
 $a->stop;
 $zk->stop;
 done_testing();

@@ -378,12 +378,12 @@ sub wait_until_waiting
 }
 
 foreach my $call ('snowflake_registry_init()', 'snowflake_registry_recover()',
-	'snowflake_registry_slots()', 'snowflake_registry_release(1)')
+	'snowflake_registry_slots()', 'snowflake_registry_history()', 'snowflake_registry_release(1)')
 {
 	refused($node, "SET ROLE mallory; SELECT $call", '42501', qr/permission denied for function/,
 		"not for everybody: $call");
 	refused($node, "BEGIN READ ONLY; SELECT $call", '25006', qr/in a read-only transaction/,
-		"nor in a read-only transaction: $call") unless $call =~ /slots/;
+		"nor in a read-only transaction: $call") unless $call =~ /slots|history/;
 }
 refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "recover($_->[0])")
   foreach [ 'NULL', '22004', qr/must not be null/ ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
