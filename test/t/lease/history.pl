@@ -127,8 +127,8 @@ refused($b, 'SELECT * FROM snowflake_registry_history()', '58000', qr/permission
 query($registry, 'GRANT EXECUTE ON FUNCTION snowflake_registry.history TO worker');
 
 # an entry that makes no sense is left out, and many are cut
-query($registry, q{INSERT INTO snowflake_registry.history (node, version, owner, server, host, until, ended_ms, ended)
-	SELECT 9, i, 0, 0, CASE WHEN i % 2 = 0 THEN 'h"\' ELSE E'\x01' END, 0, i, 'expired' FROM generate_series(1, 10010) i});
+query($registry, q{INSERT INTO snowflake_registry.history (node, version, owner, server, host, until, ended_ms, ended, written_ms)
+	SELECT 9, i, 0, 0, CASE WHEN i % 2 = 0 THEN 'h"\' ELSE E'\x01' END, 0, i, 'expired', i FROM generate_series(1, 10010) i});
 is( query($b, q{SET client_min_messages = error; SELECT count(*), count(DISTINCT host), min(ended_at) > '1970-01-01 00:00:00.001Z'
 	FROM snowflake_registry_history(9)}) =~ s/^99\d\d\|/99..|/r, '99..|2|t', 'of many the newest');
 like((run_command([ 'psql', '-XAt', '-c', 'SELECT count(*) FROM snowflake_registry_history(9)', $b->connstr('postgres') ]))[1],
