@@ -25,7 +25,7 @@
 #include "utils/varlena.h"
 
 #define RING_COLUMNS	14
-#define STATUS_COLUMNS	6
+#define STATUS_COLUMNS	7
 
 /* Each database costs a worker and a ring. */
 #define MAX_DATABASES	64
@@ -129,6 +129,7 @@ snowflake_audit_status(PG_FUNCTION_ARGS)
 		uint64		tail = sf_ring_tail(ring);
 		uint64		head = pg_atomic_read_u64(&ring->head);
 		uint32		pid = pg_atomic_read_u32(&ring->pid);
+		char		problem[SF_PROBLEM_SIZE];
 		Datum		values[STATUS_COLUMNS] = {
 			NameGetDatum(&ring->name), Int32GetDatum((int32) pid),
 			Int64GetDatum((int64) tail), Int64GetDatum((int64) (head - tail)),
@@ -137,6 +138,9 @@ snowflake_audit_status(PG_FUNCTION_ARGS)
 		};
 		bool		nulls[STATUS_COLUMNS] = {false, pid == 0};
 
+		sf_ring_get_problem(ring, problem);
+		nulls[6] = problem[0] == '\0';
+		values[6] = CStringGetTextDatum(problem);
 		tuplestore_putvalues(result->setResult, result->setDesc, values,
 							 nulls);
 	}

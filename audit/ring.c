@@ -89,6 +89,7 @@ init_ring(SfRing *ring, const NameData *name)
 	ring->name = *name;
 	if (!pg_strong_random(&ring->life, sizeof(ring->life)))
 		ring->life = (uint64) GetCurrentTimestamp();
+	SpinLockInit(&ring->problem_lock);
 	pg_atomic_init_u32(&ring->database, InvalidOid);
 	pg_atomic_init_u32(&ring->pid, 0);
 	pg_atomic_init_u64(&ring->head, 0);
@@ -309,6 +310,34 @@ sf_ring_release(SfRing *ring, uint64 position)
 {
 	pg_memory_barrier();
 	pg_atomic_write_u64(&ring->tail, position);
+}
+
+/* ---- why records wait ---- */
+
+/*
+ * Note the first line of a message, for the worker; "" if all is well again.
+ * Only ASCII: who asks may be in a database of another encoding.
+ */
+void
+sf_ring_set_problem(SfRing *ring, const char *problem)
+{
+	char		line[SF_PROBLEM_SIZE] = "";
+
+	for (int i = 0; i < SF_PROBLEM_SIZE - 1 &&
+		 problem[i] != '\0' && problem[i] != '\n'; i++)
+		line[i] = IS_HIGHBIT_SET(problem[i]) ? '?' : problem[i];
+	SpinLockAcquire(&ring->problem_lock);
+	memcpy(ring->problem, line, sizeof(line));
+	SpinLockRelease(&ring->problem_lock);
+}
+
+/* Copy it; "problem" has SF_PROBLEM_SIZE bytes. */
+void
+sf_ring_get_problem(SfRing *ring, char *problem)
+{
+	SpinLockAcquire(&ring->problem_lock);
+	memcpy(problem, ring->problem, SF_PROBLEM_SIZE);
+	SpinLockRelease(&ring->problem_lock);
 }
 
 /* ---- start ---- */

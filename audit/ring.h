@@ -14,9 +14,13 @@
 #include "port/atomics.h"
 #include "runtime/made.h"
 #include "storage/latch.h"
+#include "storage/spin.h"
 
 /* An IPv6 address with a scope. */
 #define SF_ADDRESS_SIZE	64
+
+/* A line of snowflake_audit.status(). */
+#define SF_PROBLEM_SIZE	200
 
 /* The texts of a record; each may be empty. */
 typedef enum SfText
@@ -66,6 +70,9 @@ typedef struct SfRing
 	int64		clock_offset_us;	/* wall clock - monotonic one, then */
 	int			failures;		/* workers in a row that wrote nothing */
 
+	slock_t		problem_lock;
+	char		problem[SF_PROBLEM_SIZE];	/* why records wait; or empty */
+
 	pg_atomic_uint64 head;		/* next position to write */
 	pg_atomic_uint64 tail;		/* next position to read; the worker's */
 	pg_atomic_uint64 dropped;	/* since the last record */
@@ -89,6 +96,8 @@ extern const SfRecord *sf_ring_read(SfRing *ring, uint64 position);
 extern bool sf_ring_copy(SfRing *ring, uint64 position, SfRecord *record);
 extern const char *sf_ring_text(const SfRecord *record, SfText which);
 extern void sf_ring_release(SfRing *ring, uint64 position);
+extern void sf_ring_set_problem(SfRing *ring, const char *problem);
+extern void sf_ring_get_problem(SfRing *ring, char *problem);
 
 /* worker.c */
 extern void sf_audit_worker_register(int i, const char *database);

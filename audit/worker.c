@@ -23,7 +23,9 @@
 
 #include "ring.h"
 
+#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
+#include "commands/extension.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "lib/stringinfo.h"
@@ -52,6 +54,19 @@
 extern PGDLLEXPORT void snowflake_audit_worker_main(Datum arg);
 
 static SfRing *ring;
+static emit_log_hook_type prev_emit_log_hook = NULL;
+
+/* Of the worker's session; those of the database or the role may differ. */
+static const char *const settings[][2] = {
+	{"search_path", "pg_catalog, pg_temp"},
+	{"default_transaction_read_only", "off"},
+	{"default_tablespace", ""},
+	{"default_table_access_method", "heap"},
+	{"synchronous_commit", "local"},	/* a stop would wait, too */
+#if PG_VERSION_NUM >= 170000
+	{"transaction_timeout", "0"},
+#endif
+};
 
 /* The day, since 2000, whose partition this worker has seen, in which log. */
 static int64 known_day = PG_INT64_MIN;
@@ -94,21 +109,50 @@ get(int column)
 	return value;
 }
 
-/* Log, once a minute at most, why records wait. */
+/*
+ * Note an error, of which snowflake_audit.status() shows the primary message
+ * alone: a DETAIL can have values of other tables.
+ */
+static void
+note_error(ErrorData *edata)
+{
+	if (edata->elevel >= ERROR)
+		sf_ring_set_problem(ring, edata->message);
+	if (prev_emit_log_hook)
+		prev_emit_log_hook(edata);
+}
+
+/* Say why records wait: in status(), and once a minute at most in the log. */
 static void
 complain(const char *problem, const char *hint)
 {
 	static TimestampTz last = 0;
 	TimestampTz now = GetCurrentTimestamp();
 
-	if (sf_ring_read(ring, sf_ring_tail(ring)) == NULL ||
-		(now >= last && now - last < USECS_PER_MINUTE))
+	if (sf_ring_read(ring, sf_ring_tail(ring)) == NULL)
+		return;
+	sf_ring_set_problem(ring, problem);
+	if (now >= last && now - last < USECS_PER_MINUTE)
 		return;
 	last = now;
 	ereport(WARNING,
 			(errmsg("snowflake_audit writes no records of database \"%s\": %s",
 					NameStr(ring->name), problem),
 			 errhint("%s", hint)));
+}
+
+/*
+ * Lock the extension against DROP EXTENSION, which locks it before all else:
+ * then that waits for our transaction, and we never wait for what it holds.
+ */
+static bool
+lock_extension(void)
+{
+	Oid			extension = get_extension_oid("snowflake_audit", true);
+
+	return OidIsValid(extension) &&
+		ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
+									  AccessShareLock);
 }
 
 /*
@@ -120,17 +164,20 @@ complain(const char *problem, const char *hint)
 static bool
 begin(Log *log, LOCKMODE mode)
 {
+	bool		locked;
+
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	PushActiveSnapshot(GetTransactionSnapshot());
 	enable_timeout_after(STATEMENT_TIMEOUT, TIMEOUT_MS);
 	log->guc_level = NewGUCNestLevel();
+	locked = lock_extension();
+	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	if (SPI_execute(SQL_FIND, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "catalogs could not be read");
 	if (SPI_processed == 0)
 	{
-		complain("there is no extension snowflake_audit.",
+		complain("there is no extension snowflake_audit",
 				 "Run there: CREATE EXTENSION snowflake_audit CASCADE;");
 		return false;
 	}
@@ -142,10 +189,10 @@ begin(Log *log, LOCKMODE mode)
 				 errmsg("a role that is no superuser owns a part of extension snowflake_audit in database \"%s\"",
 						NameStr(ring->name)),
 				 errhint("As a superuser, find it with \\dx+ snowflake_audit, and run for each of them: ALTER TABLE (or FUNCTION, SCHEMA) NAME OWNER TO CURRENT_USER;")));
-	if (!ConditionalLockRelationOid(log->oid, mode))
+	if (!locked || !ConditionalLockRelationOid(log->oid, mode))
 	{
 		if (mode == RowExclusiveLock)
-			complain("somebody has locked table snowflake_audit.log.",
+			complain("somebody has locked table snowflake_audit.log, or drops the extension",
 					 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
 		return false;
 	}
@@ -318,7 +365,10 @@ write_some(void)
 	uint64		end;
 
 	if (next_record() == NULL)
+	{
+		sf_ring_set_problem(ring, "");
 		return false;
+	}
 	if (!begin(&log, RowExclusiveLock))
 	{
 		finish(&log);
@@ -336,6 +386,7 @@ write_some(void)
 	finish(&log);
 	reach_written();
 	sf_ring_release(ring, end);
+	sf_ring_set_problem(ring, "");
 	return first != NULL;
 }
 
@@ -351,22 +402,29 @@ drop_days(TimestampTz now)
 											 USECS_PER_MINUTE);
 
 	if (begin(&log, AccessExclusiveLock))
+	{
+		/* if this fails, records are written all the same */
+		ring->maintained_at = now;
 		run_all(SQL_DROP, 1, &type, &oldest);
+	}
 	finish(&log);
 }
 
-/* Make the partitions of today and tomorrow. */
+/*
+ * Make the partitions of today and tomorrow.  If that fails, perhaps because
+ * the disk is full, the next worker looks again, and may drop days.
+ */
 static void
 create_days(TimestampTz now)
 {
 	Log			log;
+	bool		locked = begin(&log, AccessExclusiveLock);
 
-	if (begin(&log, AccessExclusiveLock))
-	{
-		ring->maintained_at = now;
+	if (locked)
 		create_partitions(&log, now, now + USECS_PER_DAY);
-	}
 	finish(&log);
+	if (locked)
+		ring->maintained_at = now;
 }
 
 /*
@@ -436,24 +494,16 @@ snowflake_audit_worker_main(Datum arg)
 	uint64		last;
 
 	ring = sf_ring_get(DatumGetInt32(arg));
+	prev_emit_log_hook = emit_log_hook;
+	emit_log_hook = note_error;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	pause_after_failures();
 	BackgroundWorkerInitializeConnection(NameStr(ring->name), NULL, 0);
-	SetConfigOption("search_path", "pg_catalog, pg_temp", PGC_SUSET,
-					PGC_S_SESSION);
-	/* ALTER DATABASE may have set these */
-	SetConfigOption("default_transaction_read_only", "off", PGC_SUSET,
-					PGC_S_SESSION);
-	SetConfigOption("default_tablespace", "", PGC_SUSET, PGC_S_SESSION);
-	SetConfigOption("default_table_access_method", "heap", PGC_SUSET,
-					PGC_S_SESSION);
-	SetConfigOption("synchronous_commit", "local", PGC_SUSET, PGC_S_SESSION);
-#if PG_VERSION_NUM >= 170000
-	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_SESSION);
-#endif
-
+	for (int i = 0; i < lengthof(settings); i++)
+		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
+						PGC_S_SESSION);
 	on_shmem_exit(on_exit_worker, (Datum) 0);
 	pg_atomic_write_u32(&ring->database, MyDatabaseId);
 	pg_atomic_write_u32(&ring->pid, MyProcPid);

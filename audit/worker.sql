@@ -52,5 +52,5 @@ WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 			AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char")
 
 -- name: drop
-SELECT pg_catalog.format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s', day)
+SELECT pg_catalog.format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s CASCADE', day)
 FROM snowflake_audit.days_before($1) day

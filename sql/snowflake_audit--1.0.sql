@@ -91,7 +91,7 @@ COMMENT ON FUNCTION snowflake_audit.ring(bigint, bigint) IS
 
 CREATE FUNCTION snowflake_audit.status(OUT database name, OUT pid integer,
 	OUT written bigint, OUT waiting bigint, OUT ring_size integer,
-	OUT dropped bigint)
+	OUT dropped bigint, OUT problem text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'snowflake_audit_status' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
 COMMENT ON FUNCTION snowflake_audit.status() IS
@@ -168,17 +168,18 @@ RETURNS SETOF record
 LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED ROWS 1
 BEGIN ATOMIC
 	WITH record AS (
-		SELECT l.ended_at, l.committed, l.role, l.application_name, l.client_addr,
-			l.pid, l.xid, l.layout, l.shard, l.first_id, l.last_id, l.ids
-		FROM snowflake_audit.log l
-		WHERE l.first_id OPERATOR(pg_catalog.<=) $1 AND l.last_id OPERATOR(pg_catalog.>=) $1
-		-- a record can be in both: the ring keeps it until another one takes its place
-		UNION
-		SELECT p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role),
+		-- First the ring, while it has what this snapshot does not find in the log.  A
+		-- record can be in both: it stays until another one takes its place.
+		SELECT p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role) AS role,
 			p.application_name, p.client_addr, p.pid, p.xid, p.layout, p.shard,
 			p.first_id, p.last_id, p.ids
 		FROM snowflake_audit.ring(0::bigint, 9223372036854775807) p
 		WHERE p.first_id OPERATOR(pg_catalog.<=) $1 AND p.last_id OPERATOR(pg_catalog.>=) $1
+		UNION
+		SELECT l.ended_at, l.committed, l.role, l.application_name, l.client_addr,
+			l.pid, l.xid, l.layout, l.shard, l.first_id, l.last_id, l.ids
+		FROM snowflake_audit.log l
+		WHERE l.first_id OPERATOR(pg_catalog.<=) $1 AND l.last_id OPERATOR(pg_catalog.>=) $1
 	), made AS (
 		SELECT r.*, r.first_id OPERATOR(pg_catalog.=) $1
 				OR r.last_id OPERATOR(pg_catalog.=) $1 AS exact,
