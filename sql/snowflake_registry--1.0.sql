@@ -36,10 +36,10 @@ $$;
 -- here and now, so that they do not follow anybody's search_path.  All names are
 -- qualified: one of this schema alone would be looked for in pg_catalog first.
 --
-CREATE FUNCTION snowflake_registry.layout(layout text,
+CREATE FUNCTION snowflake_registry.layout(layout text, is_written boolean,
 	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
 AS 'MODULE_PATHNAME', 'snowflake_registry_layout' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_registry.layout(text) IS
+COMMENT ON FUNCTION snowflake_registry.layout(text, boolean) IS
 'a layout as a registry keeps it';
 
 -- Which data directory this is; 0 where nobody has ever made a number for it.
@@ -72,10 +72,13 @@ COMMENT ON FUNCTION snowflake_registry.place(boolean) IS
 CREATE TABLE snowflake_registry.registry (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
-	floor bigint NOT NULL,
-	layout text NOT NULL,
-	epoch_ms bigint NOT NULL,
-	tick_ms integer NOT NULL,
+	floor bigint NOT NULL CHECK (floor OPERATOR(pg_catalog.>=) 0
+		AND floor OPERATOR(pg_catalog.<=) 140737488355328),
+	layout text NOT NULL CHECK (pg_catalog.octet_length(layout) OPERATOR(pg_catalog.<) 160),
+	epoch_ms bigint NOT NULL CHECK (pg_catalog.abs(epoch_ms)
+		OPERATOR(pg_catalog.<=) 140737488355328),
+	tick_ms integer NOT NULL CHECK (tick_ms OPERATOR(pg_catalog.>=) 1
+		AND tick_ms OPERATOR(pg_catalog.<=) 1000),
 	system_identifier bigint NOT NULL,
 	timeline text NOT NULL,
 	files bigint NOT NULL,
@@ -93,7 +96,8 @@ COMMENT ON TABLE snowflake_registry.registry IS
 -- compares; began_ms is the same time here.  ended_ms is the time at which the
 -- holder, or an administrator, gave the slot back.
 CREATE TABLE snowflake_registry.slot (
-	node bigint PRIMARY KEY,
+	node bigint PRIMARY KEY CHECK (node OPERATOR(pg_catalog.>=) 0
+		AND node OPERATOR(pg_catalog.<) 2147483648),
 	version bigint NOT NULL,
 	epoch bigint NOT NULL,
 	owner bigint NOT NULL,
@@ -104,7 +108,8 @@ CREATE TABLE snowflake_registry.slot (
 	offset_ms bigint NOT NULL CHECK (pg_catalog.abs(offset_ms)
 		OPERATOR(pg_catalog.<=) 140737488355328),
 	released boolean NOT NULL,
-	host text NOT NULL CHECK (pg_catalog.octet_length(host) OPERATOR(pg_catalog.<) 64),
+	host text NOT NULL CHECK (pg_catalog.octet_length(host) OPERATOR(pg_catalog.<) 64
+		AND host OPERATOR(pg_catalog.!~) '[[:cntrl:]]'),
 	process integer NOT NULL,
 	since_ms bigint NOT NULL,
 	address inet,
@@ -141,7 +146,7 @@ CREATE TABLE snowflake_registry.history (
 	address inet,
 	process integer,
 	since_ms bigint,
-	until bigint NOT NULL,
+	until_ms bigint NOT NULL,
 	offset_ms bigint,
 	ended_ms bigint NOT NULL,
 	ended text NOT NULL,
@@ -208,9 +213,9 @@ BEGIN
 	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
 		INSERT INTO snowflake_registry.history
 			(node, version, owner, server, host, address, process, since_ms,
-			until, offset_ms, ended_ms, ended, written_ms)
+			until_ms, offset_ms, ended_ms, ended, written_ms)
 		VALUES (OLD.node, OLD.version, OLD.owner, OLD.server, OLD.host, OLD.address,
-			OLD.process, OLD.began_ms, OLD.until, OLD.offset_ms,
+			OLD.process, OLD.began_ms, until_ms, OLD.offset_ms,
 			CASE WHEN OLD.ended_ms OPERATOR(pg_catalog.<>) 0 THEN OLD.ended_ms
 				ELSE least(until_ms, now_ms) END,
 			CASE WHEN OLD.released AND OLD.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
@@ -243,12 +248,26 @@ BEGIN ATOMIC
 	SELECT m[1], m[2]::bigint, m[3]::bigint,
 		('x' OPERATOR(pg_catalog.||) m[4])::bit(64)::bigint, m[5]
 	FROM pg_catalog.regexp_matches(text,
-		'^held (\d{1,5}(?:[-,]\d{1,5})*) until (\d{1,15})(?: reserve \d+)?(?: since (\d{1,15}))?'
-		' write \S+ server ([0-9a-f]{16}) host (.*)$',
+		'^held ([0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*)'
+		' until ([0-9]{1,15})(?: reserve [0-9]+)?(?: since ([0-9]{1,15}))?'
+		' write [^ ]+ server ([0-9a-f]{16}) host (.*)$',
 		'gn') AS m;
 END;
 COMMENT ON FUNCTION snowflake_registry.holders(text) IS
 'who holds shards, by the text of the registry';
+
+-- What the times of shards are counted in: their layout is in the second line, and
+-- it need not be that of the slots.
+CREATE FUNCTION snowflake_registry.shard_ticks(text text,
+	OUT epoch_ms bigint, OUT tick_ms bigint)
+LANGUAGE SQL IMMUTABLE CALLED ON NULL INPUT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT coalesce(l.epoch_ms, 0), coalesce(l.tick_ms, 1)
+	FROM snowflake_registry.layout(coalesce(
+		pg_catalog.substring(text, E'^[^\n]*\nlayout ([^\n]{1,159})\n'), ''), true) l;
+END;
+COMMENT ON FUNCTION snowflake_registry.shard_ticks(text) IS
+'the epoch and the tick of the layout of shards, by the text of the registry';
 
 -- The same for shards.  A server that gives back shards, or takes others, ends its
 -- line and begins another.  Who holds the first shard of a line now tells why.
@@ -280,10 +299,10 @@ BEGIN
 		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C"
 	) l;
 	IF NOT EXISTS (
-		SELECT h.shards, h.server, coalesce(h.since_ms, 0)
+		SELECT h.shards, h.server, h.host, coalesce(h.since_ms, 0)
 		FROM snowflake_registry.holders(old_lines) h
 		EXCEPT
-		SELECT h.shards, h.server, coalesce(h.since_ms, 0)
+		SELECT h.shards, h.server, h.host, coalesce(h.since_ms, 0)
 		FROM snowflake_registry.holders(new_lines) h
 	) THEN
 		RETURN NULL;
@@ -291,27 +310,32 @@ BEGIN
 	SELECT * INTO registry FROM snowflake_registry.registry;
 	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
 		INSERT INTO snowflake_registry.history
-			(shards, version, owner, server, host, since_ms, until, ended_ms, ended,
+			(shards, version, owner, server, host, since_ms, until_ms, ended_ms, ended,
 			written_ms)
-		WITH held AS MATERIALIZED (
-			SELECT h.server, h.shards,
+		WITH line AS MATERIALIZED (
+			SELECT pg_catalog.row_number() OVER () AS number, h.shards, h.server
+			FROM snowflake_registry.holders(new_lines) h
+		), held AS MATERIALIZED (
+			SELECT l.number, l.server,
 				pg_catalog.split_part(range, '-', 1)::integer AS first,
-				pg_catalog.substring(range, '\d+$')::integer AS last
-			FROM snowflake_registry.holders(new_lines) h,
-				pg_catalog.string_to_table(h.shards, ',') AS range
+				pg_catalog.substring(range, '[0-9]+$')::integer AS last
+			FROM line l, pg_catalog.string_to_table(l.shards, ',') AS range
 		)
-		SELECT o.shards, OLD.version, 0, o.server, o.host, o.since_ms, o.until,
+		SELECT o.shards, OLD.version, 0, o.server, o.host, o.since_ms, o.until_ms,
 			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server
 				THEN least(o.until_ms, now_ms) ELSE now_ms END,
 			CASE WHEN n.server IS NULL THEN 'released'
 				WHEN n.server OPERATOR(pg_catalog.<>) o.server THEN 'expired'
-				WHEN n.shards OPERATOR(pg_catalog.<>) o.shards THEN 'released'
+				WHEN o.shards OPERATOR(pg_catalog.<>)
+					(SELECT l.shards FROM line l WHERE l.number OPERATOR(pg_catalog.=) n.number)
+					THEN 'released'
 				ELSE 'displaced' END,
 			now_ms
-		FROM (SELECT h.*, registry.epoch_ms OPERATOR(pg_catalog.+)
-					(h.until OPERATOR(pg_catalog.*) registry.tick_ms) AS until_ms,
-				pg_catalog.substring(h.shards, '\d+')::integer AS first
-				FROM snowflake_registry.holders(old_lines) h) o
+		FROM (SELECT h.*, l.epoch_ms OPERATOR(pg_catalog.+)
+					(h.until OPERATOR(pg_catalog.*) l.tick_ms) AS until_ms,
+				pg_catalog.substring(h.shards, '[0-9]+')::integer AS first
+				FROM snowflake_registry.holders(old_lines) h,
+					snowflake_registry.shard_ticks(OLD.shards) l) o
 			LEFT JOIN held n ON o.first OPERATOR(pg_catalog.>=) n.first
 				AND o.first OPERATOR(pg_catalog.<=) n.last
 		WHERE NOT EXISTS (
@@ -319,6 +343,7 @@ BEGIN
 			FROM snowflake_registry.holders(new_lines) h
 			WHERE h.shards OPERATOR(pg_catalog.=) o.shards
 				AND h.server OPERATOR(pg_catalog.=) o.server
+				AND h.host OPERATOR(pg_catalog.=) o.host
 				AND coalesce(h.since_ms, 0) OPERATOR(pg_catalog.=) coalesce(o.since_ms, 0))
 		ON CONFLICT DO NOTHING;
 	END IF;
@@ -332,7 +357,8 @@ COMMENT ON FUNCTION snowflake_registry.remember_shards() IS
 'for workers: keep who held shards that another server has now, or none';
 
 CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.slot
-FOR EACH ROW WHEN ((OLD.epoch, OLD.server) OPERATOR(pg_catalog.<>) (NEW.epoch, NEW.server))
+FOR EACH ROW WHEN ((OLD.epoch, OLD.server, OLD.host, OLD.process)
+	OPERATOR(pg_catalog.<>) (NEW.epoch, NEW.server, NEW.host, NEW.process))
 EXECUTE FUNCTION snowflake_registry.remember();
 
 CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.shards
@@ -417,8 +443,9 @@ BEGIN ATOMIC
 			epoch = claims, owner = holder, server = machine, write_id = new_write_id, until = new_until,
 			offset_ms = ahead_ms, released = given_back, host = hostname,
 			process = postmaster, since_ms = claimed_ms, reserve_ms = reserved_ms,
-			began_ms = CASE WHEN (s.epoch, s.server)
-				OPERATOR(pg_catalog.=) (claims, machine) THEN s.began_ms
+			began_ms = CASE WHEN (s.epoch, s.server, s.host, s.process)
+				OPERATOR(pg_catalog.=) (claims, machine, hostname, postmaster)
+				THEN s.began_ms
 				ELSE locked.now_ms END,
 			ended_ms = CASE WHEN given_back THEN locked.now_ms ELSE 0 END,
 			address = CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN s.address
@@ -568,7 +595,7 @@ BEGIN
 			HINT = 'Give the snowflake.layout of the servers, or leave it out for the default.';
 	END IF;
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
-	FROM snowflake_registry.layout(layout) l,
+	FROM snowflake_registry.layout(layout, false) l,
 		snowflake_registry.begin(
 			('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
 				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
@@ -619,7 +646,7 @@ BEGIN
 								(SELECT pg_catalog.max(reserves[1]::bigint)
 								FROM snowflake_registry.shards h,
 									pg_catalog.regexp_matches(h.shards,
-										'^held \S+ until \d+ reserve (\d{1,15}) ',
+										'^held [^ ]+ until [0-9]+ reserve ([0-9]{1,15}) ',
 										'gn') AS reserves)))
 								OPERATOR(pg_catalog.*) interval '1 ms')
 						OPERATOR(pg_catalog.+) largest_offset)
@@ -682,27 +709,30 @@ RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH tenure AS (
-		SELECT h.node, h.shards, h.host, h.address, h.process, h.since_ms, h.until,
+		SELECT h.node, h.shards, h.host, h.address, h.process, h.since_ms, h.until_ms,
 			h.ended_ms, h.ended
 		FROM snowflake_registry.history h
 		UNION ALL
-		SELECT s.node, NULL, s.host, s.address, s.process, s.began_ms, s.until,
+		SELECT s.node, NULL, s.host, s.address, s.process, s.began_ms,
+			r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms),
 			CASE WHEN s.ended_ms OPERATOR(pg_catalog.<>) 0 THEN s.ended_ms END,
 			CASE WHEN s.released AND s.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
 				WHEN s.released THEN 'displaced' END
 		FROM snowflake_registry.slot s
+			JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
 		UNION ALL
-		SELECT NULL, h.shards, h.host, NULL, NULL, h.since_ms, h.until, NULL, NULL
-		FROM snowflake_registry.shards t, snowflake_registry.holders(t.shards) h
+		SELECT NULL, h.shards, h.host, NULL, NULL, h.since_ms,
+			l.epoch_ms OPERATOR(pg_catalog.+) (h.until OPERATOR(pg_catalog.*) l.tick_ms),
+			NULL, NULL
+		FROM snowflake_registry.shards t, snowflake_registry.holders(t.shards) h,
+			snowflake_registry.shard_ticks(t.shards) l
 	), timed AS (
 		SELECT t.*,
 			pg_catalog.to_timestamp(t.since_ms OPERATOR(pg_catalog./) 1000.0) AS since,
 			pg_catalog.to_timestamp(least(9224318015999,
-				(r.epoch_ms OPERATOR(pg_catalog.+) (t.until OPERATOR(pg_catalog.*) r.tick_ms))
-					OPERATOR(pg_catalog./) 1000.0)) AS ends,
+				t.until_ms OPERATOR(pg_catalog./) 1000.0)) AS ends,
 			pg_catalog.to_timestamp(t.ended_ms OPERATOR(pg_catalog./) 1000.0) AS ended_at
 		FROM tenure t
-			JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
 	)
 	SELECT t.node, t.shards, t.host, t.address, t.process, t.since, t.ends,
 		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
@@ -742,7 +772,7 @@ COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 
 -- A role that leases may call a few functions, and has no right on a table: so it
--- can neither change or delete the history, nor lock out others.  These functions are
+-- can neither lock a table, nor change or delete the history.  These functions are
 -- SECURITY DEFINER.  All names in them are resolved when they are created, or with a
 -- search_path of their own, and they run no statement that a caller gives.
 --

@@ -392,21 +392,32 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 }
 
 /*
- * snowflake_registry.layout(layout text) returns a row: the text that workers
- * compare, the epoch, and the tick.  The names "node" and "shard" are refused:
- * the layout is that of the servers, and this one need not have the library
- * preloaded.  Throws SQLSTATE 22023.
+ * snowflake_registry.layout(layout text, is_written boolean) returns a row: the
+ * text that workers compare, the epoch, and the tick.  The names "node" and
+ * "shard" are refused: the layout is that of the servers, and this one need not
+ * have the library preloaded.  Throws SQLSTATE 22023, but not for a layout that
+ * a worker has written: if that is none, the result is NULL.
  */
 Datum
 snowflake_registry_layout(PG_FUNCTION_ARGS)
 {
 	SfLayout	layout;
+	char		reason[SF_REASON_SIZE];
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
 	Datum		values[3];
 	bool		nulls[3] = {0};
 
-	sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
-	sf_layout_arg_require_leasable(&layout);
+	if (PG_GETARG_BOOL(1))
+	{
+		if (!sf_layout_parse(&layout, text_to_cstring(PG_GETARG_TEXT_PP(0)),
+							 reason, sizeof(reason)))
+			PG_RETURN_NULL();
+	}
+	else
+	{
+		sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
+		sf_layout_arg_require_leasable(&layout);
+	}
 	sf_layout_print(&layout, spelled, sizeof(spelled));
 	values[0] = CStringGetTextDatum(spelled);
 	values[1] = Int64GetDatum(layout.epoch_ms);

@@ -55,6 +55,8 @@ sub pin
 }
 
 wait_until("count(*) = 1 FROM snowflake_registry.history() WHERE shards = '$a_shards'");
+is(query($registry, "SELECT until < now() + interval '1 day' FROM snowflake_registry.history() WHERE shards = '$a_shards'"),
+	't', 'the until of shards is in ticks of their own layout');
 my $before_b = now();
 is(holders_at($before_b), "$a_host|", 'it holds the slot');
 is(query($registry, "SELECT count(*) FROM snowflake_registry.history($slot, '2024-01-02')"), '0', 'and nobody did long ago');
@@ -127,7 +129,7 @@ refused($b, 'SELECT * FROM snowflake_registry_history()', '58000', qr/permission
 query($registry, 'GRANT EXECUTE ON FUNCTION snowflake_registry.history TO worker');
 
 # an entry that makes no sense is left out, and many are cut
-query($registry, q{INSERT INTO snowflake_registry.history (node, version, owner, server, host, until, ended_ms, ended, written_ms)
+query($registry, q{INSERT INTO snowflake_registry.history (node, version, owner, server, host, until_ms, ended_ms, ended, written_ms)
 	SELECT 9, i, 0, 0, CASE WHEN i % 2 = 0 THEN 'h"\' ELSE E'\x01' END, 0, i, 'expired', i FROM generate_series(1, 10010) i});
 is( query($b, q{SET client_min_messages = error; SELECT count(*), count(DISTINCT host), min(ended_at) > '1970-01-01 00:00:00.001Z'
 	FROM snowflake_registry_history(9)}) =~ s/^99\d\d\|/99..|/r, '99..|2|t', 'of many the newest');
@@ -246,13 +248,13 @@ refused($registry, "SET ROLE mallory; SELECT * FROM snowflake_registry.$_", '425
 
 my $days = q{SELECT count(*) FROM snowflake_registry.history WHERE node = 0 OR shards = '1'};
 my $old = q{DELETE FROM snowflake_registry.history; INSERT INTO snowflake_registry.history
-	(node, shards, version, owner, server, host, until, ended_ms, ended, written_ms) SELECT 0, NULL, i, 0, 0, 'old', 0, 0, 'expired',
+	(node, shards, version, owner, server, host, until_ms, ended_ms, ended, written_ms) SELECT 0, NULL, i, 0, 0, 'old', 0, 0, 'expired',
 		(extract(epoch FROM now()) * 1000)::bigint - i * 24 * 3600000::bigint - 60000 FROM generate_series(1, 20) i};
 my $forget = sub { my ($keep) = @_; return qq{$old; UPDATE snowflake_registry.registry SET keep_days = $keep; $both; RESET ROLE; $days} };
 is(query($registry, $forget->(7)), "t\nt\n6", 'what is older than seven days is dropped');
 is(query($registry, $forget->(15)), "t\nt\n14", 'or than as many days as it is told');
 query($registry, q{DELETE FROM snowflake_registry.history; INSERT INTO snowflake_registry.history
-	(node, shards, version, owner, server, host, until, ended_ms, ended, written_ms) SELECT 0, NULL, i, 0, 0, 'new', 0, 0, 'expired',
+	(node, shards, version, owner, server, host, until_ms, ended_ms, ended, written_ms) SELECT 0, NULL, i, 0, 0, 'new', 0, 0, 'expired',
 		(extract(epoch FROM now()) * 1000)::bigint - i FROM generate_series(1, 20000) i;
 	ANALYZE snowflake_registry.history});
 is( query($registry, qq{BEGIN; $both; RESET ROLE; SELECT seq_tup_read + idx_tup_fetch < 1000 FROM pg_stat_xact_all_tables

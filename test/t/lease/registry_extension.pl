@@ -56,7 +56,7 @@ is( query($registry, q{
 	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
 	join(' ', map { "snowflake_registry.$_" }
 		qw(begin files forget grant history holders init keep layout place read recover registry release remember
-			remember_shards renew shards slot slots write write_shards)),
+			remember_shards renew shard_ticks shards slot slots write write_shards)),
 	'what it consists of, all in one schema');
 is( query($registry, q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
@@ -166,28 +166,32 @@ sub written
 
 my $end_of_ticks = 2**47;
 refused($registry, written(2, %$_), '23514', qr/violates check constraint/, join(' ', %$_))
-  foreach { until => -1 }, { until => $end_of_ticks + 1 }, { ahead => -$end_of_ticks - 1 }, { host => 'x' x 64 };
+  foreach { until => -1 }, { host => "a\nb" }, { until => $end_of_ticks + 1 }, { ahead => -$end_of_ticks - 1 }, { host => 'x' x 64 };
 my $far = '9223372036854775807';
+refused($registry, written($_), '23514', qr/violates check constraint/, "slot $_") foreach -1, 2**31;
 is(query($registry, written(2, until => $end_of_ticks, ahead => $end_of_ticks, since => $far, reserve => $far, host => 'x' x 63)),
 	't', 'the largest values');
 is(query($registry, written(3, since => "-$far", until => 0, reserve => "-$far", owner => $far, epoch => $far)), 't', 'the smallest ones');
 is( query($registry, q{SELECT shards_version > 0 FROM snowflake_registry.read() LIMIT 0;
 	SET ROLE worker; SELECT written > 0 FROM snowflake_registry.write_shards(}
 		. "$generation, 0, E'snowflake shards 1\\n" . join('\\n', map { "held $_ write 00000000000000ab server 00000000000000cd host db" }
-			"1 until $far", "1-$far until 1", "2 until 1 since $far", "3 until 1 reserve $far", "5 until $end_of_ticks") . "')"),
+			"1 until $far", "1-$far until 1", "2 until 1 since $far", "3 until 1 reserve $far", "1-2-3 until 1", "5 until $end_of_ticks", '9 until 1 reserve 86400000') . "')"),
 	't', 'shards of nobody that one could read');
 foreach my $tick (1, 1000)
 {
 	is( query($registry, "BEGIN; UPDATE snowflake_registry.registry SET tick_ms = $tick; SELECT count(*) FROM snowflake_registry.slots();
 		SELECT string_agg(coalesce(slot::text, shards), ' ' ORDER BY slot, shards) FROM snowflake_registry.history();
 		SELECT snowflake_registry.recover() > now(); ROLLBACK"),
-		"2\n2 3 3 5\nt", "they break nobody's call, with a tick of $tick ms");
+		"2\n2 3 3 5 9\nt", "they break nobody's call, with a tick of $tick ms");
 }
+is( query($registry, q{SET standard_conforming_strings = off; BEGIN; SELECT snowflake_registry.recover() > now() + interval '23 h';
+	SELECT count(*) FROM snowflake_registry.history() WHERE shards IS NOT NULL; ROLLBACK}),
+	"t\n3", 'whatever the settings of the caller say of strings');
 query($registry, 'DELETE FROM snowflake_registry.slot');
 query($registry, written(4, %$_))
-  foreach { host => 'a' }, { host => 'b', epoch => 2, since => $far }, { host => 'c', server => 2, epoch => 2 }, { epoch => 3 };
+  foreach { host => 'a' }, { host => 'b', epoch => 2, since => $far }, { host => 'c', server => 2, epoch => 2 }, { epoch => 3 }, { epoch => 3, host => 'd' };
 is( query($registry, q{SELECT host, since BETWEEN now() - interval '1 h' AND clock_timestamp() FROM snowflake_registry.history(4) ORDER BY host}),
-	"a|t\nb|t\nc|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, is in the history all the same');
+	"a|t\nb|t\nc|t\nd|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, is in the history all the same');
 query($registry, "DELETE FROM snowflake_registry.$_") foreach qw(slot shards history);
 query($registry, 'DROP OWNED BY worker; DROP ROLE worker');
 pass('a role that is not needed any more is dropped as any other');
