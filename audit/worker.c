@@ -36,6 +36,7 @@
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
 #include "storage/proc.h"
+#include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
@@ -63,6 +64,7 @@ static const char *const settings[][2] = {
 	{"default_tablespace", ""},
 	{"default_table_access_method", "heap"},
 	{"synchronous_commit", "local"},	/* a stop would wait, too */
+	{"jit", "off"},
 #if PG_VERSION_NUM >= 170000
 	{"transaction_timeout", "0"},
 #endif
@@ -72,11 +74,23 @@ static const char *const settings[][2] = {
 static int64 known_day = PG_INT64_MIN;
 static Oid	known_log = InvalidOid;
 
-/* Where the log is; valid in one transaction. */
+/* The functions of the extension that the worker calls, by name. */
+typedef enum Function
+{
+	ADVANCE, CREATE_DAYS, DAYS_BEFORE, REACHED, WRITE,
+	FUNCTIONS
+} Function;
+
+/*
+ * Where the log is; valid in one transaction.  Functions are called by OID: a
+ * superuser may rename the schema at any time, and then somebody else may
+ * create another schema of this name, with functions of his.
+ */
 typedef struct Log
 {
 	Oid			oid;
 	Oid			owner;
+	Oid			function[FUNCTIONS];
 	int			guc_level;
 } Log;
 
@@ -96,6 +110,29 @@ run(const char *sql, int nargs, Oid *types, Datum *values)
 	pgstat_report_activity(STATE_RUNNING, sql);
 	if (SPI_execute_with_args(sql, nargs, types, values, NULL, false, 0) < 0)
 		elog(ERROR, "could not run: %s", sql);
+}
+
+/* Call a function; the result may be NULL. */
+static Datum
+call(const Log *log, Function function, int nargs, const Datum *values,
+	 bool *isnull)
+{
+	LOCAL_FCINFO(fcinfo, 4);
+	FmgrInfo	flinfo;
+	Datum		result;
+
+	Assert(nargs <= 4);
+	pgstat_report_activity(STATE_RUNNING, "snowflake_audit");
+	fmgr_info(log->function[function], &flinfo);
+	InitFunctionCallInfoData(*fcinfo, &flinfo, nargs, InvalidOid, NULL, NULL);
+	for (int i = 0; i < nargs; i++)
+	{
+		fcinfo->args[i].value = values[i];
+		fcinfo->args[i].isnull = false;
+	}
+	result = FunctionCallInvoke(fcinfo);
+	*isnull = fcinfo->isnull;
+	return result;
 }
 
 static Datum
@@ -152,7 +189,21 @@ lock_extension(void)
 
 	return OidIsValid(extension) &&
 		ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
-									  AccessShareLock);
+									  AccessShareLock) &&
+		extension == get_extension_oid("snowflake_audit", true);
+}
+
+/* Take the OIDs of the functions that SQL_FIND has found. */
+static void
+take_functions(Log *log, ArrayType *oids)
+{
+	if (ARR_NDIM(oids) != 1 || ARR_DIMS(oids)[0] != FUNCTIONS)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension snowflake_audit of database \"%s\" is not that of this library",
+						NameStr(ring->name)),
+				 errhint("Run there: DROP EXTENSION snowflake_audit; CREATE EXTENSION snowflake_audit; Its log is lost.")));
+	memcpy(log->function, ARR_DATA_PTR(oids), sizeof(log->function));
 }
 
 /*
@@ -189,6 +240,7 @@ begin(Log *log, LOCKMODE mode)
 				 errmsg("a role that is no superuser owns a part of extension snowflake_audit in database \"%s\"",
 						NameStr(ring->name)),
 				 errhint("As a superuser, find it with \\dx+ snowflake_audit, and run for each of them: ALTER TABLE (or FUNCTION, SCHEMA) NAME OWNER TO CURRENT_USER;")));
+	take_functions(log, DatumGetArrayTypeP(get(4)));
 	if (!locked || !ConditionalLockRelationOid(log->oid, mode))
 	{
 		if (mode == RowExclusiveLock)
@@ -248,14 +300,14 @@ run_all(const char *sql, int nargs, Oid *types, Datum *values)
 static void
 create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 {
-	Oid			types[] = {TIMESTAMPTZOID, TIMESTAMPTZOID};
 	Datum		values[] = {
 		TimestampTzGetDatum(from), TimestampTzGetDatum(until)
 	};
+	bool		isnull;
 	Oid			log_type = OIDOID;
 	Datum		log_value = ObjectIdGetDatum(log->oid);
 
-	run(SQL_CREATE, 2, types, values);
+	(void) call(log, CREATE_DAYS, 2, values, &isnull);
 	run_all(SQL_ADOPT, 1, &log_type, &log_value);
 }
 
@@ -275,20 +327,23 @@ ensure_day(const Log *log, const SfRecord *first)
  * that it did not release, release them.
  */
 static State
-read_state(void)
+read_state(const Log *log)
 {
+	bool		isnull;
+	Datum		reached = call(log, REACHED, 0, NULL, &isnull);
+	const int64 *numbers;
 	State		state;
 
-	run(SQL_STATE, 0, NULL, NULL);
-	if (SPI_processed != 1)
+	if (isnull)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table snowflake_audit.state of database \"%s\" has no row",
 						NameStr(ring->name)),
 				 errhint("Run there: INSERT INTO snowflake_audit.state (life, position, number) SELECT 0, 0, coalesce(max(number), 0) FROM snowflake_audit.log;")));
-	state.life = DatumGetInt64(get(1));
-	state.position = DatumGetInt64(get(2));
-	state.number = DatumGetInt64(get(3));
+	numbers = (const int64 *) ARR_DATA_PTR(DatumGetArrayTypeP(reached));
+	state.life = numbers[0];
+	state.position = numbers[1];
+	state.number = numbers[2];
 	if (state.life == (int64) ring->life &&
 		(uint64) state.position > sf_ring_tail(ring) &&
 		(uint64) state.position <= pg_atomic_read_u64(&ring->head))
@@ -323,10 +378,10 @@ end_of_batch(const SfRecord *first)
 }
 
 static void
-write_batch(const State *state, uint64 begin, uint64 end)
+write_batch(const Log *log, const State *state, uint64 begin, uint64 end)
 {
 	bool		is_new = state->life != (int64) ring->life;
-	Oid			types[] = {INT8OID, INT8OID, INT8OID, INT8OID};
+	bool		isnull;
 	Datum		written[] = {
 		Int64GetDatum((int64) begin), Int64GetDatum((int64) end),
 		Int64GetDatum(state->number + 1 - (int64) begin),
@@ -337,8 +392,8 @@ write_batch(const State *state, uint64 begin, uint64 end)
 		Int64GetDatum(state->number + (int64) (end - begin))
 	};
 
-	run(SQL_WRITE, 4, types, written);
-	run(SQL_ADVANCE, 3, types, reached);
+	(void) call(log, WRITE, 4, written, &isnull);
+	(void) call(log, ADVANCE, 3, reached, &isnull);
 }
 
 #ifdef SF_FAULTS
@@ -374,14 +429,14 @@ write_some(void)
 		finish(&log);
 		return false;
 	}
-	state = read_state();
+	state = read_state(&log);
 	first = next_record();
 	end = sf_ring_tail(ring);
 	if (first != NULL)
 	{
 		ensure_day(&log, first);
 		end = end_of_batch(first);
-		write_batch(&state, sf_ring_tail(ring), end);
+		write_batch(&log, &state, sf_ring_tail(ring), end);
 	}
 	finish(&log);
 	reach_written();
@@ -397,15 +452,18 @@ static void
 drop_days(TimestampTz now)
 {
 	Log			log;
-	Oid			type = TIMESTAMPTZOID;
+	Oid			type = REGCLASSARRAYOID;
 	Datum		oldest = TimestampTzGetDatum(now - (int64) sf_audit_keep *
 											 USECS_PER_MINUTE);
+	Datum		days;
+	bool		isnull;
 
 	if (begin(&log, AccessExclusiveLock))
 	{
 		/* if this fails, records are written all the same */
 		ring->maintained_at = now;
-		run_all(SQL_DROP, 1, &type, &oldest);
+		days = call(&log, DAYS_BEFORE, 1, &oldest, &isnull);
+		run_all(SQL_DROP, 1, &type, &days);
 	}
 	finish(&log);
 }

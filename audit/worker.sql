@@ -1,4 +1,4 @@
--- SQL of the worker, which runs as a superuser, with search_path = pg_catalog, pg_temp. It names nothing but pg_catalog and the schema snowflake_audit, in which nobody else can create anything.
+-- SQL of the worker, which runs as a superuser, with search_path = pg_catalog, pg_temp. What it reads and calls is in pg_catalog. A name in the schema snowflake_audit may be another role's object by now, so it may stand only where that could run no code: where a table is dropped, or its rights are taken away.
 
 -- name: find
 SELECT c.oid, c.relowner, NOT EXISTS (
@@ -11,25 +11,23 @@ SELECT c.oid, c.relowner, NOT EXISTS (
 		JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) ANY (ARRAY[k.relowner, f.proowner, n.nspowner])
 	WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 		AND d.refobjid OPERATOR(pg_catalog.=) e.oid
-		AND NOT r.rolsuper)
+		AND NOT r.rolsuper),
+	ARRAY(
+	SELECT f.oid
+	FROM pg_catalog.pg_proc f
+		JOIN pg_catalog.pg_depend d ON d.objid OPERATOR(pg_catalog.=) f.oid
+			AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+	WHERE f.proname OPERATOR(pg_catalog.=) ANY (ARRAY['advance', 'create_days', 'days_before', 'reached', 'write']::pg_catalog.name[])
+		AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+		AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+		AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
+	ORDER BY f.proname)
 FROM pg_catalog.pg_extension e
 	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
 	JOIN pg_catalog.pg_class c ON c.relnamespace OPERATOR(pg_catalog.=) n.oid
 		AND c.relname OPERATOR(pg_catalog.=) 'log'
 WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_audit'
 	AND n.nspname OPERATOR(pg_catalog.=) 'snowflake_audit'
-
--- name: state
-SELECT life, position, number FROM snowflake_audit.state FOR UPDATE
-
--- name: write
-SELECT snowflake_audit.write($1, $2, $3, $4)
-
--- name: advance
-UPDATE snowflake_audit.state SET life = $1, position = $2, number = $3
-
--- name: create
-SELECT snowflake_audit.create_days($1, $2)
 
 -- name: adopt
 SELECT pg_catalog.concat('REVOKE ALL ON TABLE ', c.oid::pg_catalog.regclass, ' FROM ',
@@ -53,4 +51,4 @@ WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 
 -- name: drop
 SELECT pg_catalog.format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s CASCADE', day)
-FROM snowflake_audit.days_before($1) day
+FROM pg_catalog.unnest($1) day

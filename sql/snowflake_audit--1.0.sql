@@ -130,11 +130,30 @@ END;
 COMMENT ON FUNCTION snowflake_audit.write(bigint, bigint, bigint, bigint) IS
 'for the worker: write records of the ring into the log';
 
-CREATE FUNCTION snowflake_audit.create_days(first timestamptz, last timestamptz)
-RETURNS SETOF regclass
+CREATE FUNCTION snowflake_audit.reached()
+RETURNS bigint[]
 LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT snowflake_create_partitions('snowflake_audit.log'::regclass, '1 day'::interval,
+	SELECT ARRAY[s.life, s.position, s.number] FROM snowflake_audit.state s FOR UPDATE;
+END;
+COMMENT ON FUNCTION snowflake_audit.reached() IS
+'for the worker: how far the log has come';
+
+CREATE FUNCTION snowflake_audit.advance(life bigint, until bigint, number bigint)
+RETURNS void
+LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	UPDATE snowflake_audit.state SET life = $1, position = $2, number = $3;
+END;
+COMMENT ON FUNCTION snowflake_audit.advance(bigint, bigint, bigint) IS
+'for the worker: say how far the log has come';
+
+CREATE FUNCTION snowflake_audit.create_days(first timestamptz, last timestamptz)
+RETURNS bigint
+LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT pg_catalog.count(*)
+	FROM snowflake_create_partitions('snowflake_audit.log'::regclass, '1 day'::interval,
 		snowflake_timestamp(snowflake_audit.key_of($1), 'snowflake'),
 		snowflake_timestamp(snowflake_audit.key_of($2), 'snowflake') OPERATOR(pg_catalog.+) '1 ms'::interval,
 		'snowflake');
@@ -143,10 +162,10 @@ COMMENT ON FUNCTION snowflake_audit.create_days(timestamptz, timestamptz) IS
 'for the worker: make the partitions of these days';
 
 CREATE FUNCTION snowflake_audit.days_before(oldest timestamptz)
-RETURNS SETOF regclass
+RETURNS regclass[]
 LANGUAGE SQL STABLE STRICT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT p.partition
+	SELECT coalesce(pg_catalog.array_agg(p.partition), '{}')
 	FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') p
 	WHERE p.until_time OPERATOR(pg_catalog.<=) $1;
 END;

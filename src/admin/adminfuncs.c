@@ -392,11 +392,11 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 }
 
 /*
- * snowflake_registry.layout(layout text, is_written boolean) returns a row: the
- * text that workers compare, the epoch, and the tick.  The names "node" and
- * "shard" are refused: the layout is that of the servers, and this one need not
- * have the library preloaded.  Throws SQLSTATE 22023, but not for a layout that
- * a worker has written: if that is none, the result is NULL.
+ * snowflake_registry.layout(layout text, is_written boolean) returns a row:
+ * the text that workers compare, the epoch, and the tick.  The names "node"
+ * and "shard" are refused: the layout is that of the servers, and this one
+ * need not have the library preloaded.  Throws SQLSTATE 22023, but not for a
+ * layout that a worker has written: if that is none, the result is NULL.
  */
 Datum
 snowflake_registry_layout(PG_FUNCTION_ARGS)

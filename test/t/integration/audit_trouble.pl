@@ -86,6 +86,31 @@ sub wait_until_stuck
 	return;
 }
 
+# ---- another schema of this name ----
+
+{
+	my $locker = $node->background_psql('postgres');
+	my $written = query($node, 'SELECT count(*) FROM snowflake_audit.log');
+	my $seen = q{(SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'), count(*) > } . $written . ' FROM moved.log';
+
+	$locker->query_safe('BEGIN; SELECT FROM snowflake_audit.state FOR UPDATE');
+	query($node, $next);
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
+		WHERE backend_type = 'snowflake audit' AND NOT granted}) or die 'the worker does not wait';
+	query($node, 'CREATE ROLE mallory; ALTER SCHEMA snowflake_audit RENAME TO moved; CREATE SCHEMA snowflake_audit AUTHORIZATION mallory;
+		SET ROLE mallory; CREATE TABLE snowflake_audit.state AS SELECT 1 AS id, 0::bigint AS life, 0::bigint AS position, 0::bigint AS number');
+	query($node, "SET ROLE mallory; CREATE FUNCTION snowflake_audit.$_ RETURNS void LANGUAGE plpgsql
+		AS 'BEGIN ALTER ROLE mallory SUPERUSER; END'")
+	  foreach 'write(bigint, bigint, bigint, bigint)', 'advance(bigint, bigint, bigint)';
+	$locker->query_safe('COMMIT');
+	$locker->quit;
+	$node->poll_query_until('postgres', "SELECT 't' IN (a::text, b::text) FROM (SELECT $seen) AS s (a, b)" =~ s/'t'/'true'/r)
+	  or die 'nothing is written';
+	is(query($node, "SELECT $seen"), 'f|t', 'the schema is renamed under the worker: it calls nothing in another one of that name');
+	query($node, 'DROP SCHEMA snowflake_audit CASCADE; ALTER SCHEMA moved RENAME TO snowflake_audit');
+	wait_for_log();
+}
+
 # ---- why records wait ----
 
 wait_until(q{problem = 'database "gone" does not exist'}, 'gone');
