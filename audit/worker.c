@@ -559,7 +559,7 @@ snowflake_audit_worker_main(Datum arg)
 	BackgroundWorkerUnblockSignals();
 	pause_after_failures();
 	BackgroundWorkerInitializeConnection(NameStr(ring->name), NULL, 0);
-	for (int i = 0; i < lengthof(settings); i++)
+	for (int i = 0; i < (int) lengthof(settings); i++)
 		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
 						PGC_S_SESSION);
 	on_shmem_exit(on_exit_worker, (Datum) 0);

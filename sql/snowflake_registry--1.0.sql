@@ -36,7 +36,7 @@ $$;
 -- here and now, so that they do not follow anybody's search_path.  All names are
 -- qualified: one of this schema alone would be looked for in pg_catalog first.
 --
-CREATE FUNCTION snowflake_registry.layout(layout text, is_written boolean,
+CREATE FUNCTION snowflake_registry.layout(layout text, is_written boolean DEFAULT false,
 	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
 AS 'MODULE_PATHNAME', 'snowflake_registry_layout' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_registry.layout(text, boolean) IS
@@ -595,7 +595,7 @@ BEGIN
 			HINT = 'Give the snowflake.layout of the servers, or leave it out for the default.';
 	END IF;
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
-	FROM snowflake_registry.layout(layout, false) l,
+	FROM snowflake_registry.layout(layout) l,
 		snowflake_registry.begin(
 			('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
 				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
