@@ -316,7 +316,7 @@ sf_ring_release(SfRing *ring, uint64 position)
 
 /*
  * Note the first line of a message, for the worker; "" if all is well again.
- * Only ASCII: who asks may be in a database of another encoding.
+ * Only ASCII: the reader's database may have another encoding.
  */
 void
 sf_ring_set_problem(SfRing *ring, const char *problem)

@@ -153,7 +153,7 @@ get(int column)
 static void
 note_error(ErrorData *edata)
 {
-	if (edata->elevel >= ERROR)
+	if (edata->elevel >= ERROR && edata->message != NULL)
 		sf_ring_set_problem(ring, edata->message);
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);

@@ -445,7 +445,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	return NULL;
 }
 
-/* Take a reading of the history; return NULL or a sentence likewise. */
+/* Take a reading of the history; return NULL, or a problem as a sentence. */
 const char *
 sf_etcd_history_answer(SfJson *json, const char *prefix, const SfAsk *ask,
 					   SfAnswer *answer)
