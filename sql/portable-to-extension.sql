@@ -38,7 +38,7 @@ BEGIN
 	WHERE c.oid = to_regclass(format('%I.snowflake_config', home)) AND relkind = 'r' AND attnum > 0;
 	IF wrong IS DISTINCT FROM 'boolean integer text text text' THEN
 		RAISE EXCEPTION 'snowflake_config is not that of the portable functions'
-			USING HINT = 'See what replaced this table: \d snowflake_config';
+			USING HINT = E'See what replaced this table: \\d snowflake_config';
 	END IF;
 	EXECUTE format('SELECT * FROM %I.snowflake_config', home) INTO config;
 	IF config.layout IS NULL AND config.shard_layout IS NULL THEN

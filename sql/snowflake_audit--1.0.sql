@@ -360,7 +360,7 @@ BEGIN
 	) THEN
 		RAISE insufficient_privilege USING
 			MESSAGE = 'a function of somebody else''s has the name of a function of snowflake, in its schema',
-			HINT = 'Drop it, and then CREATE EXTENSION snowflake_audit again: \df snowflake_* lists them.';
+			HINT = E'Drop it, and then CREATE EXTENSION snowflake_audit again: \\df snowflake_* lists them.';
 	END IF;
 END
 $$;

@@ -257,8 +257,9 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
  * integers, here or in what refers to it), 42501 (not the owner, or an owner
  * that lacks rights), 0A000 (cannot be widened in place), 2BP01 (an object
  * depends on it that cannot be made anew), 55000 (converted; refers to another
- * table; IDs that are not below the next one), 40001 (changed meanwhile), and
- * the errors of making an ID and of the statements.
+ * table; IDs that are not below the next one; standard_conforming_strings is
+ * off), 40001 (changed meanwhile), and the errors of making an ID and of the
+ * statements.
  */
 Datum
 snowflake_convert(PG_FUNCTION_ARGS)

@@ -317,8 +317,8 @@ get_identity(FunctionCallInfo fcinfo)
  * Return one row for each statement.  The column stays bigint.  Throws
  * SQLSTATE 22004, 22023 (not a kind of identity; an ID is there already, or
  * the sequence has been there), 2200H, 25000, 25006, 42P01, 42703, 42804,
- * 42809, 42501, 40001, 55000 (not converted; more than one sequence), and the
- * errors of the statements.
+ * 42809, 42501, 40001, 55000 (not converted; more than one sequence;
+ * standard_conforming_strings is off), and the errors of the statements.
  */
 Datum
 snowflake_revert(PG_FUNCTION_ARGS)

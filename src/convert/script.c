@@ -102,6 +102,23 @@ require_column(Oid relation, const char *column)
 }
 
 /*
+ * Throw SQLSTATE 55000 where a backslash in '...' escapes: the queries mean it
+ * literally, and so must the session that runs the script.
+ */
+static void
+require_standard_strings(void)
+{
+	const char *setting = "standard_conforming_strings";
+
+	if (strcmp(GetConfigOption(setting, false, false), "on") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("%s is off, and the script would mean something else",
+						setting),
+				 errhint("Run: SET %s = on;", setting)));
+}
+
+/*
  * Open a conversion, within SPI.  The path is set here, not where the
  * functions are declared: the session's path must be known, because ALTER
  * TABLE runs with that.
@@ -112,6 +129,7 @@ sf_conversion_open(Oid relation, const char *column)
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	const char *schema;
 
+	require_standard_strings();
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,

@@ -238,6 +238,20 @@ foreach my $call (q{snowflake_convert('m.sets', dry_run => false)},
 		"t\npublic", "the path is the caller's after $call");
 }
 
+# ---- the database has strings in which a backslash escapes ----
+
+if ($node->pg_version < 19)
+{
+	query($node, 'CREATE DATABASE strings OWNER mallory; ALTER DATABASE strings SET standard_conforming_strings = off');
+	query($node, 'CREATE EXTENSION snowflake; CREATE TABLE t (id serial PRIMARY KEY)', database => 'strings');
+	refused($node, "SELECT * FROM $_('t')", '55000',
+		qr/standard_conforming_strings is off.*HINT:  Run: SET standard_conforming_strings = on;/s,
+		"$_() does not search for code with a pattern that means something else", database => 'strings')
+	  foreach 'snowflake_convert', 'snowflake_revert';
+	is(query($node, q{SET standard_conforming_strings = on; SELECT count(*) > 0 FROM snowflake_convert('t', dry_run => false)},
+			database => 'strings'), 't', 'the remedy helps');
+}
+
 # ---- the table changes while the caller waits for a lock ----
 
 my $mallory = $node->background_psql('postgres');
