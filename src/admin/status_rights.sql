@@ -10,11 +10,6 @@ WITH member AS (
 		AND (x.oid OPERATOR(pg_catalog.=) $1 OR x.extname OPERATOR(pg_catalog.=) 'snowflake_registry')
 		AND d.deptype OPERATOR(pg_catalog.=) 'e'
 ),
-worker AS (
-	SELECT p.oid FROM pg_catalog.pg_proc p JOIN member m ON m.objid OPERATOR(pg_catalog.=) p.oid
-		AND m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-	WHERE p.proname OPERATOR(pg_catalog.=) 'write'
-),
 given AS (
 	SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind,
 		pg_catalog.format('%I.%I', n.nspname, c.relname) AS name,
@@ -29,19 +24,16 @@ given AS (
 				FROM pg_catalog.aclexplode(c.relacl) r
 			UNION SELECT p.grantee, p.privilege_type
 				FROM pg_catalog.pg_attribute t, pg_catalog.aclexplode(t.attacl) p
-				WHERE t.attrelid OPERATOR(pg_catalog.=) c.oid AND NOT t.attisdropped) a
+				WHERE t.attrelid OPERATOR(pg_catalog.=) c.oid AND NOT t.attisdropped
+					-- what snowflake_registry.grant() gives to who administers
+					AND NOT (t.attname OPERATOR(pg_catalog.=) 'keep_days'
+						AND p.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid)) a
 	WHERE a.grantee OPERATOR(pg_catalog.<>) c.relowner
 		AND (c.relkind OPERATOR(pg_catalog.=) 'S'
 				AND a.privilege_type OPERATOR(pg_catalog.=) ANY ('{UPDATE,USAGE}'::pg_catalog.text[])
 			OR c.relkind OPERATOR(pg_catalog.=) 'r'
 				AND a.privilege_type OPERATOR(pg_catalog.=) ANY
-					('{DELETE,INSERT,TRIGGER,TRUNCATE,UPDATE}'::pg_catalog.text[])
-				AND NOT (a.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
-					AND (a.privilege_type OPERATOR(pg_catalog.=) ANY ('{INSERT,UPDATE}'::pg_catalog.text[])
-						OR a.privilege_type OPERATOR(pg_catalog.=) 'DELETE'
-							AND c.relname OPERATOR(pg_catalog.=) 'history')
-					AND EXISTS (SELECT FROM worker w WHERE
-						pg_catalog.has_function_privilege(a.grantee, w.oid, 'EXECUTE'))))
+					('{DELETE,INSERT,TRIGGER,TRUNCATE,UPDATE}'::pg_catalog.text[]))
 	GROUP BY 1, 2, 3
 	UNION ALL
 	SELECT 'SCHEMA', pg_catalog.quote_ident(n.nspname),

@@ -137,21 +137,19 @@ query($node, q{
 	GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO "App";
 	GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory;
 	GRANT INSERT, DELETE ON snowflake_registry.slot TO PUBLIC;
-	GRANT SELECT, INSERT, UPDATE ON snowflake_registry.slot, snowflake_registry.shards TO worker;
-	GRANT SELECT, INSERT, DELETE ON snowflake_registry.history TO worker;
-	GRANT EXECUTE ON FUNCTION snowflake_registry.write TO worker});
+	SELECT snowflake_registry.grant('worker', administer => true)});
 says($node, 'privileges', 'warning',
 	qr/: PUBLIC may DELETE, INSERT snowflake_registry.slot; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
-	'who is no worker, and who got all');
+	'not who leases or administers, but who got all');
 says($node, 'privileges', 'warning', qr/"App" may/, 'whoever asks', as => 'SET ROLE mallory;');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.snowflake_mark', 'SELECT')}),
 	't', 'which leaves the right to dump');
-query($node, 'REVOKE EXECUTE ON FUNCTION snowflake_registry.write FROM worker');
-says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE/, 'a worker no more');
+query($node, 'GRANT INSERT, UPDATE ON snowflake_registry.slot TO worker');
+says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE snowflake_registry.slot\|/, 'who leases needs no right on tables');
 query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.slot TO mallory});
-says($node, 'privileges', 'warning', qr/; mallory may UPDATE snowflake_registry.slot\|/, 'a column is enough');
+says($node, 'privileges', 'warning', qr/: mallory may UPDATE snowflake_registry.slot; worker/, 'a column is enough');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'which the remedy takes back');
 query($node, 'DROP OWNED BY worker, "App", mallory');
