@@ -63,6 +63,7 @@ static const char *const settings[][2] = {
 	{"default_transaction_read_only", "off"},
 	{"default_tablespace", ""},
 	{"default_table_access_method", "heap"},
+	{"lock_timeout", "0"},
 	{"synchronous_commit", "local"},	/* a stop would wait, too */
 	{"jit", "off"},
 #if PG_VERSION_NUM >= 170000
@@ -181,16 +182,22 @@ complain(const char *problem, const char *hint)
 /*
  * Lock the extension against DROP EXTENSION, which locks it before all else:
  * then that waits for our transaction, and we never wait for what it holds.
+ * Any role can lock it, by ALTER FUNCTION ... DEPENDS ON EXTENSION.  So return
+ * false once, and then go on without the lock: a DROP EXTENSION that has begun
+ * has locked the log by then.
  */
 static bool
 lock_extension(void)
 {
+	static int	failures = 0;	/* in a row */
 	Oid			extension = get_extension_oid("snowflake_audit", true);
 
-	return OidIsValid(extension) &&
+	failures++;
+	if (!OidIsValid(extension) ||
 		ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
-									  AccessShareLock) &&
-		extension == get_extension_oid("snowflake_audit", true);
+									  AccessShareLock))
+		failures = 0;
+	return failures != 1;
 }
 
 /* Take the OIDs of the functions that SQL_FIND has found. */
@@ -241,7 +248,9 @@ begin(Log *log, LOCKMODE mode)
 						NameStr(ring->name)),
 				 errhint("As a superuser, find it with \\dx+ snowflake_audit, and run for each of them: ALTER TABLE (or FUNCTION, SCHEMA) NAME OWNER TO CURRENT_USER;")));
 	take_functions(log, DatumGetArrayTypeP(get(4)));
-	if (!locked || !ConditionalLockRelationOid(log->oid, mode))
+	if (!locked)
+		return false;			/* the next round looks again */
+	if (!ConditionalLockRelationOid(log->oid, mode))
 	{
 		if (mode == RowExclusiveLock)
 			complain("somebody has locked table snowflake_audit.log, or drops the extension",

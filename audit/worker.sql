@@ -11,6 +11,8 @@ SELECT c.oid, c.relowner, NOT EXISTS (
 		JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) ANY (ARRAY[k.relowner, f.proowner, n.nspowner])
 	WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 		AND d.refobjid OPERATOR(pg_catalog.=) e.oid
+		-- another role's function may depend on the extension, and is no part of it
+		AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
 		AND NOT r.rolsuper),
 	ARRAY(
 	SELECT f.oid

@@ -188,17 +188,22 @@ LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED ROWS 1
 BEGIN ATOMIC
 	WITH record AS (
 		-- First the ring, while it has what this snapshot does not find in the log.  A
-		-- record can be in both: it stays until another one takes its place.
-		SELECT p.ended_at, p.committed, pg_catalog.pg_get_userbyid(p.role) AS role,
-			p.application_name, p.client_addr, p.pid, p.xid, p.layout, p.shard,
-			p.first_id, p.last_id, p.ids
-		FROM snowflake_audit.ring(0::bigint, 9223372036854775807) p
-		WHERE p.first_id OPERATOR(pg_catalog.<=) $1 AND p.last_id OPERATOR(pg_catalog.>=) $1
-		UNION
-		SELECT l.ended_at, l.committed, l.role, l.application_name, l.client_addr,
-			l.pid, l.xid, l.layout, l.shard, l.first_id, l.last_id, l.ids
-		FROM snowflake_audit.log l
-		WHERE l.first_id OPERATOR(pg_catalog.<=) $1 AND l.last_id OPERATOR(pg_catalog.>=) $1
+		-- record can be in both: it stays until another one takes its place.  The log
+		-- has the name that the role had.
+		SELECT DISTINCT ON (b.ended_at, b.pid, b.layout, b.shard, b.first_id) b.*
+		FROM (
+			SELECT false AS written, p.ended_at, p.committed,
+				pg_catalog.pg_get_userbyid(p.role) AS role, p.application_name, p.client_addr,
+				p.pid, p.xid, p.layout, p.shard, p.first_id, p.last_id, p.ids
+			FROM snowflake_audit.ring(0::bigint, 9223372036854775807) p
+			WHERE p.first_id OPERATOR(pg_catalog.<=) $1 AND p.last_id OPERATOR(pg_catalog.>=) $1
+			UNION ALL
+			SELECT true, l.ended_at, l.committed, l.role, l.application_name, l.client_addr,
+				l.pid, l.xid, l.layout, l.shard, l.first_id, l.last_id, l.ids
+			FROM snowflake_audit.log l
+			WHERE l.first_id OPERATOR(pg_catalog.<=) $1 AND l.last_id OPERATOR(pg_catalog.>=) $1
+		) b
+		ORDER BY b.ended_at, b.pid, b.layout, b.shard, b.first_id, b.written DESC
 	), made AS (
 		SELECT r.*, r.first_id OPERATOR(pg_catalog.=) $1
 				OR r.last_id OPERATOR(pg_catalog.=) $1 AS exact,
@@ -284,14 +289,9 @@ COMMENT ON FUNCTION snowflake_audit.who(bigint) IS
 
 --
 -- Superusers and members of pg_read_all_stats see roles and clients of others, and
--- nobody else: ALTER DEFAULT PRIVILEGES of whoever creates the extension means
--- objects of the application.
+-- nobody else, neither by default nor by ALTER DEFAULT PRIVILEGES of whoever creates
+-- the extension, which means objects of the application.
 --
-REVOKE ALL ON FUNCTION snowflake_audit.ring(bigint, bigint),
-	snowflake_audit.status(), snowflake_audit.who(bigint), snowflake_audit.key_of(timestamptz),
-	snowflake_audit.write(bigint, bigint, bigint, bigint),
-	snowflake_audit.create_days(timestamptz, timestamptz),
-	snowflake_audit.days_before(timestamptz) FROM PUBLIC;
 DO $$
 DECLARE
 	given pg_catalog.text;
@@ -314,7 +314,8 @@ BEGIN
 			FROM pg_catalog.pg_namespace
 			WHERE nspname OPERATOR(pg_catalog.=) 'snowflake_audit'
 			UNION ALL
-			SELECT pg_catalog.format('FUNCTION %s', objid::pg_catalog.regprocedure), proowner, proacl
+			SELECT pg_catalog.format('FUNCTION %s', objid::pg_catalog.regprocedure), proowner,
+				coalesce(proacl, pg_catalog.acldefault('f', proowner))
 			FROM member, pg_catalog.pg_proc p
 			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
 				AND p.oid OPERATOR(pg_catalog.=) objid
@@ -354,6 +355,7 @@ BEGIN
 				FROM pg_catalog.pg_depend m, pg_catalog.pg_extension o
 				WHERE m.classid OPERATOR(pg_catalog.=) d.refclassid
 					AND m.objid OPERATOR(pg_catalog.=) d.refobjid
+					AND m.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
 					AND m.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 					AND m.refobjid OPERATOR(pg_catalog.=) o.oid
 					AND o.extname OPERATOR(pg_catalog.=) ANY ('{snowflake,snowflake_audit}'::pg_catalog.name[]))

@@ -111,6 +111,36 @@ sub wait_until_stuck
 	wait_for_log();
 }
 
+# ---- an ordinary role ----
+
+{
+	my $other = $node->background_psql('postgres');
+
+	query($node, 'CREATE ROLE other LOGIN');
+	$other->query_safe('SET SESSION AUTHORIZATION other');
+	$other->query_safe(q{CREATE FUNCTION pg_temp.f() RETURNS void LANGUAGE sql AS ''});
+	$other->query_safe('BEGIN; ALTER FUNCTION pg_temp.f() DEPENDS ON EXTENSION snowflake_audit');
+	query($node, $next);
+	wait_for_log();
+	pass('a role locks the extension: the log is written');
+	$other->query_safe('COMMIT');
+	query($node, $next);
+	wait_for_log();
+	pass('a function of a role depends on the extension: the log is written');
+	$other->quit;
+
+	foreach my $call ('reached()', 'advance(0, 0, 0)', 'write(0, 0, 0, 0)')
+	{
+		refused($node, "SET SESSION AUTHORIZATION monitor; SELECT snowflake_audit.$call", '42501',
+			qr/permission denied for function/, "nobody else calls $call");
+	}
+	my $id = query($node, "SET SESSION AUTHORIZATION other; $next");
+
+	wait_for_log();
+	query($node, 'ALTER ROLE other RENAME TO another');
+	is(query($node, "SELECT exact, role FROM snowflake_audit.who($id)"), 't|other', 'a role that got another name');
+}
+
 # ---- why records wait ----
 
 wait_until(q{problem = 'database "gone" does not exist'}, 'gone');
@@ -245,6 +275,7 @@ foreach my $round (1, 2)
 		ALTER DATABASE postgres SET default_transaction_read_only = 'on';
 		ALTER DATABASE postgres SET default_table_access_method = 'other';
 		ALTER DATABASE postgres SET statement_timeout = '1ms';
+		ALTER DATABASE postgres SET lock_timeout = '1ms';
 		ALTER DATABASE postgres SET row_security = 'off';
 		ALTER DATABASE postgres SET "DateStyle" = 'SQL, DMY';
 		ALTER DATABASE postgres SET "TimeZone" = 'Pacific/Auckland'});
@@ -263,6 +294,16 @@ foreach my $round (1, 2)
 		is(query($node, q{SELECT DISTINCT reltablespace, amname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
 			JOIN pg_am a ON a.oid = relam WHERE inhparent = 'snowflake_audit.log'::regclass}), '0|heap',
 			'and its days are where the database is');
+
+		my $session = hold_batch();
+
+		query($node, $next);
+		wait_until_stuck();
+		$session->query_safe('SELECT pg_advisory_unlock(1)');
+		wait_for_log();
+		pass('the worker waits for a lock');
+		$session->query_safe('DROP TRIGGER hold ON snowflake_audit.log');
+		$session->quit;
 		query($node, "ALTER DATABASE postgres RESET ALL; ALTER ROLE $user RESET ALL");
 	}
 	renew_worker();
