@@ -133,9 +133,10 @@ COMMENT ON TABLE snowflake_registry.shards IS
 'Who may issue for which shards';
 
 -- The holders of slots and shards that are gone.  A row is that of a slot, or of
--- shards; version is that of the record which the next holder replaced.  written_ms
--- is the time of the row itself: it decides how long the row is kept, since a server
--- chooses its own until.
+-- shards; version is that of the record which the next holder replaced.  It is no
+-- key: a shard record that was removed begins with version 1 again.  written_ms is the
+-- time of the row itself: it decides how long the row is kept, since a server chooses
+-- its own until.
 CREATE TABLE snowflake_registry.history (
 	node bigint,
 	shards text,
@@ -152,9 +153,6 @@ CREATE TABLE snowflake_registry.history (
 	ended text NOT NULL,
 	written_ms bigint NOT NULL
 );
--- All shards of a line may be more than an index takes; its first range is enough.
-CREATE UNIQUE INDEX history_key ON snowflake_registry.history
-(node, version, pg_catalog.split_part(shards, ',', 1)) NULLS NOT DISTINCT;
 CREATE INDEX history_written_ms ON snowflake_registry.history (written_ms);
 COMMENT ON TABLE snowflake_registry.history IS
 'Who held which slots and shards before, as many days as the table registry says';
@@ -194,7 +192,9 @@ COMMENT ON FUNCTION snowflake_registry.forget(integer) IS
 
 -- Write who held a slot that is claimed now, in the transaction of the claim: so
 -- each tenure is written once, by whoever replaces its record.  The claim must not
--- wait for this for long, nor fail with it: an error is dropped, and the row too.
+-- wait for this for long, nor fail with it: an error is dropped, and the row too.  Only
+-- a caller can use up the stack: that claim fails, so that it does not hide the holder
+-- that it replaces.
 CREATE FUNCTION snowflake_registry.remember()
 RETURNS trigger
 LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
@@ -223,13 +223,15 @@ BEGIN
 					AND OLD.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
 					THEN 'displaced'
 				ELSE 'expired' END,
-			now_ms)
-		ON CONFLICT DO NOTHING;
+			now_ms);
 	END IF;
 	PERFORM snowflake_registry.forget(registry.keep_days);
 	RETURN NULL;
-EXCEPTION WHEN OTHERS THEN
-	RETURN NULL;
+EXCEPTION
+	WHEN statement_too_complex THEN
+		RAISE;
+	WHEN OTHERS THEN
+		RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION snowflake_registry.remember() IS
@@ -336,21 +338,26 @@ BEGIN
 				pg_catalog.substring(h.shards, '[0-9]+')::integer AS first
 				FROM snowflake_registry.holders(old_lines) h,
 					snowflake_registry.shard_ticks(OLD.shards) l) o
-			LEFT JOIN held n ON o.first OPERATOR(pg_catalog.>=) n.first
-				AND o.first OPERATOR(pg_catalog.<=) n.last
+			LEFT JOIN LATERAL (SELECT h.number, h.server
+				FROM held h
+				WHERE o.first OPERATOR(pg_catalog.>=) h.first
+					AND o.first OPERATOR(pg_catalog.<=) h.last
+				LIMIT 1) n ON true
 		WHERE NOT EXISTS (
 			SELECT
 			FROM snowflake_registry.holders(new_lines) h
 			WHERE h.shards OPERATOR(pg_catalog.=) o.shards
 				AND h.server OPERATOR(pg_catalog.=) o.server
 				AND h.host OPERATOR(pg_catalog.=) o.host
-				AND coalesce(h.since_ms, 0) OPERATOR(pg_catalog.=) coalesce(o.since_ms, 0))
-		ON CONFLICT DO NOTHING;
+				AND coalesce(h.since_ms, 0) OPERATOR(pg_catalog.=) coalesce(o.since_ms, 0));
 	END IF;
 	PERFORM snowflake_registry.forget(registry.keep_days);
 	RETURN NULL;
-EXCEPTION WHEN OTHERS THEN
-	RETURN NULL;
+EXCEPTION
+	WHEN statement_too_complex THEN
+		RAISE;
+	WHEN OTHERS THEN
+		RETURN NULL;
 END
 $$;
 COMMENT ON FUNCTION snowflake_registry.remember_shards() IS
