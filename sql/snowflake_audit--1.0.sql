@@ -8,6 +8,8 @@
 -- there is none.  The worker runs as a superuser, and whoever owns the schema could
 -- put other objects under the names that it uses.  So refuse a schema of somebody
 -- else's, and one that is not empty.
+-- A schema that others may create in is not known to be empty, since they may not have
+-- committed yet.  One of this transaction is: privileges by default are revoked below.
 --
 DO $$
 BEGIN
@@ -16,7 +18,13 @@ BEGIN
 		FROM pg_catalog.pg_namespace n
 			JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
 		WHERE n.nspname OPERATOR(pg_catalog.=) 'snowflake_audit'
-			AND (NOT o.rolsuper OR EXISTS (
+			AND (NOT o.rolsuper OR n.xmin OPERATOR(pg_catalog.<>) pg_catalog.pg_current_xact_id()::pg_catalog.xid
+				AND EXISTS (
+				SELECT
+				FROM pg_catalog.aclexplode(n.nspacl) a
+				WHERE a.grantee OPERATOR(pg_catalog.<>) n.nspowner
+					AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE')
+			OR EXISTS (
 				SELECT
 				FROM pg_catalog.pg_depend d
 				WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
@@ -25,7 +33,7 @@ BEGIN
 	) THEN
 		RAISE EXCEPTION USING
 			ERRCODE = 'object_not_in_prerequisite_state',
-			MESSAGE = 'schema "snowflake_audit" exists, and is not an empty one of a superuser''s',
+			MESSAGE = 'schema "snowflake_audit" exists, and is not an empty one where only its owner, a superuser, may create objects',
 			HINT = 'Run: ALTER SCHEMA snowflake_audit RENAME TO snowflake_audit_before; and then CREATE EXTENSION snowflake_audit again.';
 	END IF;
 END

@@ -7,6 +7,8 @@
 -- The schema is fixed in snowflake_registry.control, and CREATE EXTENSION makes it
 -- where there is none.  Refuse one of somebody else's: its owner could drop the
 -- registry, and a function there could be called in place of one of these.
+-- A schema that others may create in is not known to be empty, since they may not have
+-- committed yet.  One of this transaction is: privileges by default are revoked below.
 --
 DO $$
 BEGIN
@@ -15,7 +17,13 @@ BEGIN
 		FROM pg_catalog.pg_namespace n
 			JOIN pg_catalog.pg_roles o ON o.oid OPERATOR(pg_catalog.=) n.nspowner
 		WHERE n.nspname OPERATOR(pg_catalog.=) 'snowflake_registry'
-			AND (NOT o.rolsuper OR EXISTS (
+			AND (NOT o.rolsuper OR n.xmin OPERATOR(pg_catalog.<>) pg_catalog.pg_current_xact_id()::pg_catalog.xid
+				AND EXISTS (
+				SELECT
+				FROM pg_catalog.aclexplode(n.nspacl) a
+				WHERE a.grantee OPERATOR(pg_catalog.<>) n.nspowner
+					AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE')
+			OR EXISTS (
 				SELECT
 				FROM pg_catalog.pg_depend d
 				WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass
@@ -24,7 +32,7 @@ BEGIN
 	) THEN
 		RAISE EXCEPTION USING
 			ERRCODE = 'object_not_in_prerequisite_state',
-			MESSAGE = 'schema "snowflake_registry" exists, and is not an empty one of a superuser''s',
+			MESSAGE = 'schema "snowflake_registry" exists, and is not an empty one where only its owner, a superuser, may create objects',
 			HINT = 'Run: ALTER SCHEMA snowflake_registry RENAME TO snowflake_registry_before; and then CREATE EXTENSION snowflake_registry again.';
 	END IF;
 END

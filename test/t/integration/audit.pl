@@ -230,9 +230,12 @@ refused($node, 'SET SESSION AUTHORIZATION monitor; DELETE FROM snowflake_audit.l
 {
 	query($node, 'CREATE DATABASE trap; GRANT CREATE ON DATABASE trap TO mallory');
 	query($node, 'CREATE EXTENSION snowflake; CREATE SCHEMA snowflake_audit AUTHORIZATION mallory', database => 'trap');
-	refused($node, 'CREATE EXTENSION snowflake_audit', '55000', qr/exists, and is not an empty one of a superuser's/,
+	refused($node, 'CREATE EXTENSION snowflake_audit', '55000', qr/exists, and is not an empty one where only its owner, a superuser, may create/,
 		'a schema of somebody else', database => 'trap');
-	query($node, 'ALTER SCHEMA snowflake_audit OWNER TO CURRENT_USER', database => 'trap');
+	query($node, 'ALTER SCHEMA snowflake_audit OWNER TO CURRENT_USER; GRANT CREATE ON SCHEMA snowflake_audit TO mallory', database => 'trap');
+	refused($node, 'CREATE EXTENSION snowflake_audit', '55000', qr/where only its owner, a superuser, may create/,
+		'one in which somebody may create', database => 'trap');
+	query($node, 'REVOKE CREATE ON SCHEMA snowflake_audit FROM mallory', database => 'trap');
 	query($node, 'CREATE EXTENSION snowflake_audit', database => 'trap');
 	is(query($node, 'SELECT recorded FROM snowflake_audit.who(1)', database => 'trap'), 'f', 'an empty one will do');
 	query($node, 'DROP DATABASE trap');

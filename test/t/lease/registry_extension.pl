@@ -232,6 +232,8 @@ my %app = (database => 'app');
 query($registry, 'CREATE ROLE owner; CREATE DATABASE app OWNER owner');
 foreach (
 	[ 'a schema of its name, of somebody else', 'SET ROLE owner; CREATE SCHEMA snowflake_registry' ],
+	[ 'an empty one, in which somebody may have made a function without a commit', qq{
+		CREATE SCHEMA snowflake_registry; GRANT CREATE ON SCHEMA snowflake_registry TO owner} ],
 	[ 'a schema of its name in which somebody has made a function', qq{
 		CREATE SCHEMA snowflake_registry; GRANT ALL ON SCHEMA snowflake_registry TO owner;
 		SET ROLE owner; CREATE FUNCTION snowflake_registry.recover() RETURNS void LANGUAGE sql AS ''} ])
