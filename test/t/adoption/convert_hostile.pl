@@ -240,7 +240,7 @@ foreach my $call (q{snowflake_convert('m.sets', dry_run => false)},
 
 # ---- the database has strings in which a backslash escapes ----
 
-if ($node->pg_version < 19)
+if ($node->pg_version->major < 19)
 {
 	query($node, 'CREATE DATABASE strings OWNER mallory; ALTER DATABASE strings SET standard_conforming_strings = off');
 	query($node, 'CREATE EXTENSION snowflake; CREATE TABLE t (id serial PRIMARY KEY)', database => 'strings');
