@@ -127,6 +127,7 @@ static bool
 parse_line(const char *text, const char *end, Line *line)
 {
 	char		rest[SF_HOST_SIZE + 160];
+	size_t		room;
 	long long	number;
 	unsigned long long server;
 	int			at = 0;
@@ -137,7 +138,11 @@ parse_line(const char *text, const char *end, Line *line)
 	line->shards = text + 5;
 	line->length = (int) strcspn(line->shards, " \n");
 	text = line->shards + line->length;
-	strlcpy(rest, text, Min(sizeof(rest), (size_t) (end - text) + 1));
+
+	/* strlcpy() would read the whole record for each line */
+	room = Min(sizeof(rest) - 1, (size_t) (end - text));
+	memcpy(rest, text, room);
+	rest[room] = '\0';
 
 	if (sscanf(rest, " until %lld%n", &number, &at) != 1)
 		return false;
