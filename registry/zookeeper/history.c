@@ -30,12 +30,17 @@
 #define PATH_SIZE	1024
 #define MAX_DELETES	100
 
+/* So many values are read at a time: each can be as large as a megabyte. */
+#define MAX_VALUES	100
+
 /* The names that were found, for the rest of the request; first the newest. */
 static struct
 {
 	char	  **names;
 	int			n;
+	int			nread;			/* whose values were read */
 	bool		is_cut;
+	StringInfoData text;		/* of these values */
 }			listed;
 
 /* A look for what is too old. */
@@ -151,16 +156,27 @@ sf_history_take_names(void)
 		qsort(reply->names.data, n, sizeof(char *), pg_qsort_strcmp);
 	listed.n = Min(n, SF_HISTORY_MAX);
 	listed.is_cut = n > SF_HISTORY_MAX;
+	listed.nread = 0;
+	initStringInfo(&listed.text);
 	listed.names = palloc(sizeof(char *) * (listed.n + 1));
 	for (int i = 0; i < listed.n; i++)
 		listed.names[i] = pstrdup(reply->names.data[n - 1 - i]);
 	return SF_READING_DONE;
 }
 
+/* Return true if there are values to ask for. */
+bool
+sf_history_has_more(void)
+{
+	return listed.nread < listed.n;
+}
+
 void
 sf_history_ask_values(void)
 {
-	for (int i = 0; i < listed.n; i++)
+	int			end = Min(listed.n, listed.nread + MAX_VALUES);
+
+	for (int i = listed.nread; i < end; i++)
 		sf_batch_get(psprintf("%s/%s", sf_nodes_path("history"),
 							  listed.names[i]));
 }
@@ -170,20 +186,22 @@ SfReading
 sf_history_take_values(const SfAsk *ask, const SfRegistry *registry,
 					   SfAnswer *answer)
 {
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	sf_tenures_append_held(&buf, ask, registry);
-	answer->is_cut = listed.is_cut;
-	for (int i = 0; i < listed.n; i++)
+	if (listed.nread == 0)
+		sf_tenures_append_held(&listed.text, ask, registry);
+	for (int i = 0; i < sf_batch_size(); i++)
 	{
 		const SfZooReply *reply = sf_batch_reply(i);
 
-		if (reply->rc == ZOK && !sf_tenures_append(&buf, reply->data))
-			answer->is_cut = true;
+		if (reply->rc == ZOK && !sf_tenures_append(&listed.text, reply->data))
+		{
+			listed.is_cut = true;
+			listed.n = 0;
+		}
 		else if (reply->rc != ZOK && reply->rc != ZNONODE)
 			return sf_nodes_fail_with(sf_nodes_path("history"), reply->rc);
 	}
-	answer->history = buf.data;
+	listed.nread += sf_batch_size();
+	answer->is_cut = listed.is_cut;
+	answer->history = listed.text.data;
 	return SF_READING_DONE;
 }

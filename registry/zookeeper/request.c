@@ -246,7 +246,7 @@ take_history(void)
 
 	if (reading != SF_READING_DONE)
 		conclude_failure();
-	else if (request.step == STEP_HISTORY_NAMES)
+	else if (request.step == STEP_HISTORY_NAMES || sf_history_has_more())
 		begin_step(STEP_HISTORY_VALUES);
 	else
 		conclude(SF_RESULT_DONE);

@@ -142,6 +142,15 @@ is( query($b, q{SET client_min_messages = error; SELECT count(*), count(DISTINCT
 	FROM snowflake_registry_history(9)}) =~ s/^99\d\d\|/99..|/r, '99..|2|t', 'of many the newest');
 like((run_command([ 'psql', '-XAt', '-c', 'SELECT count(*) FROM snowflake_registry_history(9)', $b->connstr('postgres') ]))[1],
 	qr/WARNING:  the registry's history is too long.*at most 10000/s, 'with a warning');
+my $is_cut = sub { return (run_command([ 'psql', '-XAt', '-c', 'SELECT count(*) FROM snowflake_registry_history()', $b->connstr('postgres') ]))[1] ne '' };
+query($registry, q{DELETE FROM snowflake_registry.history WHERE node = 9 AND ended_ms <= (SELECT count(*) - 10000 FROM snowflake_registry.history())});
+ok(!$is_cut->(), 'as many as are read: without one');
+query($registry, 'DELETE FROM snowflake_registry.history WHERE node = 9');
+query($registry, q{INSERT INTO snowflake_registry.history (node, shards, version, owner, server, host, until_ms, ended_ms, ended, written_ms)
+	SELECT 9, repeat('1', 100000), i, 0, 0, '', 0, i, 'expired', i FROM generate_series(1, 400) i});
+is(query($b, q{SET client_min_messages = error; SELECT count(*) BETWEEN 300 AND 340, max(ended_at) > '1970-01-01 00:00:00.399Z' FROM snowflake_registry_history(9)}),
+	't|t', 'no more than 32 MB are read: the newest');
+ok($is_cut->(), 'with a warning, too');
 query($registry, 'DELETE FROM snowflake_registry.history WHERE node = 9');
 
 # ---- what cannot be written ----

@@ -94,7 +94,8 @@ becomes("$a_host released, $b_host expired, $a_host displaced, $a_host released"
 
 # The requests of a lease come behind the deletes: so these are few.
 my $nine = time_before($b, 9) . '-9-1';
-$zk->put("/reg/history/$nine$_", '{}') foreach 1 .. 150;
+$zk->put("/reg/history/$nine$_", '{"slot":9}') foreach 1 .. 150;
+is(query($b, 'SELECT count(*) FROM snowflake_registry_history(9)'), '150', 'a server says all of them');
 $b->stop;
 hold($a);
 my $version = $zk->get('/reg/slots/3')->{version};
