@@ -27,7 +27,7 @@
 #define MAX_TEXT		100000
 
 /* No more of the history is read, whatever a registry holds. */
-#define MAX_READ		(32 * 1024 * 1024)
+#define MAX_READ		(8 * 1024 * 1024)
 
 /* A line of the record that has a holder (src/lease/shard_map.h). */
 typedef struct Line

@@ -6,14 +6,14 @@ SELECT pg_catalog.set_config('synchronous_commit', 'on', true),
 	pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),
 	pg_catalog.set_config('jit', 'off', true);
 -- Read who holds slots and shards, or did, as JSON: the newest, at most $1 of them, and
--- 32 MB, since the worker has it all in memory; and whether there are more.
+-- 8 MB, since the worker has it all in memory; and whether there are more.
 -- name: history
 SELECT pg_catalog.string_agg(l.line, E'\n') FILTER (WHERE NOT l.is_cut),
 	pg_catalog.bool_or(l.is_cut)
 FROM (
 	SELECT j.line, pg_catalog.row_number() OVER w OPERATOR(pg_catalog.>) $1
 		OR pg_catalog.sum(pg_catalog.octet_length(j.line)) OVER w
-			OPERATOR(pg_catalog.>) 33554432 AS is_cut
+			OPERATOR(pg_catalog.>) 8388608 AS is_cut
 	FROM (
 		SELECT h.ended_at, pg_catalog.row_to_json(h)::text AS line
 		FROM snowflake_registry.history() h
