@@ -5,8 +5,8 @@ SELECT pg_catalog.set_config('synchronous_commit', 'on', true),
 	pg_catalog.set_config('search_path', '', true),
 	pg_catalog.set_config('lock_timeout', $1::pg_catalog.text, true),
 	pg_catalog.set_config('jit', 'off', true);
--- Read who holds slots and shards, or did, as JSON: the newest, at most $1 of them, and
--- 8 MB, since the worker has it all in memory; and whether there are more.
+-- Read who holds slots and shards, or did, as JSON, and whether more is left out.  The
+-- worker has the answer in memory: so at most $1 rows and 8 MB, the newest.
 -- name: history
 SELECT pg_catalog.string_agg(l.line, E'\n') FILTER (WHERE NOT l.is_cut),
 	pg_catalog.bool_or(l.is_cut)
