@@ -23,6 +23,12 @@
 #include "postgres.h"
 #include "compat.h"
 
+/*
+ * libpq-be.h would include Kerberos' headers, which a build may lack.  Port is
+ * the same without them, as its comment says.
+ */
+#undef ENABLE_GSS
+
 #include "ring.h"
 
 #include "common/ip.h"
