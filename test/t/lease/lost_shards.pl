@@ -1,7 +1,7 @@
 # A server loses its leased shards and gets them back. Its worker is frozen or ends.
 # The registry is unreachable, has a damaged shard record, or has lost its data.
 #
-# takes: 55 s
+# takes: 65 s
 use strict;
 use warnings FATAL => 'all';
 use Test::More;
@@ -103,10 +103,11 @@ wait_for_all($b, '5-14');
 # ---- the registry has lost data ----
 
 {
+	# long enough that the wait is seen, however late the server reads the registry
 	query($registry, q{
 		TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards;
 		BEGIN; SELECT snowflake_registry.init();
-		SELECT snowflake_registry.recover('10 s', '4 s'); COMMIT});
+		SELECT snowflake_registry.recover('20 s', '4 s'); COMMIT});
 	wait_for_shards($a, q{problem ~ 'After its recovery the registry lets no server claim a shard'});
 	my $from = shards_of($a, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_all($a, '0-4');
