@@ -26,9 +26,6 @@
 /* A longer text could make a write fail, which is too large then. */
 #define MAX_TEXT		100000
 
-/* No more of the history is read, whatever a registry holds. */
-#define MAX_READ		(8 * 1024 * 1024)
-
 /* A line of the record that has a holder (src/lease/shard_map.h). */
 typedef struct Line
 {
@@ -41,15 +38,15 @@ typedef struct Line
 	int			host_length;
 } Line;
 
-/* Print a time in UTC. */
-static void
-print_time(char text[SF_TENURES_TIME_SIZE], int64 ms)
+/* Print a time in UTC, as it sorts. */
+void
+sf_tenures_print_time(char text[SF_TENURES_TIME_SIZE], int64 ms)
 {
 	time_t		seconds;
 	struct tm	tm;
 	size_t		len = 0;
 
-	ms = Max(0, Min(ms, INT64CONST(253402300799999)));	/* year 9999 */
+	ms = Max(0, Min(ms, SF_HISTORY_LAST_MS));
 	seconds = ms / 1000;
 	if (gmtime_r(&seconds, &tm) != NULL)
 		len = strftime(text, SF_TENURES_TIME_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
@@ -74,10 +71,13 @@ void
 sf_tenures_print_first(int64 wall_ms, int64 keep_days,
 					   char first[SF_TENURES_TIME_SIZE])
 {
-	print_time(first, wall_ms - keep_days * DAY_MS);
+	sf_tenures_print_time(first, wall_ms - keep_days * DAY_MS);
 }
 
-/* Append when a tenure began and ended, and why; "ended" NULL: it has not. */
+/*
+ * Append when a tenure began and ended, and why; "ended" NULL: it has not.  A
+ * time of 0 is unknown.
+ */
 static void
 append_times(StringInfo buf, int64 since_ms, const SfLayout *layout,
 			 int64 until, int64 ended_ms, const char *ended)
@@ -85,19 +85,20 @@ append_times(StringInfo buf, int64 since_ms, const SfLayout *layout,
 	char		at[SF_TENURES_TIME_SIZE];
 
 	until = Max(0, Min(until, SF_END_OF_TICKS));
-	print_time(at, (layout->epoch_tick + until) * layout->tick_ms);
+	sf_tenures_print_time(at, (layout->epoch_tick + until) * layout->tick_ms);
 	appendStringInfo(buf, ",\"until\":\"%s\"", at);
 
 	if (since_ms > 0)
 	{
-		print_time(at, since_ms);
+		sf_tenures_print_time(at, since_ms);
 		appendStringInfo(buf, ",\"since\":\"%s\"", at);
 	}
 	if (ended != NULL)
+		appendStringInfo(buf, ",\"ended\":\"%s\"", ended);
+	if (ended != NULL && ended_ms > 0)
 	{
-		print_time(at, ended_ms);
-		appendStringInfo(buf, ",\"ended_at\":\"%s\",\"ended\":\"%s\"", at,
-						 ended);
+		sf_tenures_print_time(at, ended_ms);
+		appendStringInfo(buf, ",\"ended_at\":\"%s\"", at);
 	}
 	appendStringInfoChar(buf, '}');
 }
@@ -296,7 +297,8 @@ sf_tenures_find(const SfAsk *ask, SfTenures *ended)
 					"displaced" : "expired");
 	else
 		append_ended_shards(&buf, ask);
-	print_time(ended->ended_at, is_slot ? slot->ended_ms : ask->wall_ms);
+	sf_tenures_print_time(ended->ended_at,
+						  is_slot ? slot->ended_ms : ask->wall_ms);
 	if (is_slot)
 		snprintf(ended->name, sizeof(ended->name), "%u", slot->node);
 	else
@@ -332,7 +334,7 @@ sf_tenures_append_held(StringInfo buf, const SfAsk *ask,
 bool
 sf_tenures_append(StringInfo buf, const char *text)
 {
-	if (buf->len + strlen(text) > MAX_READ)
+	if (buf->len + strlen(text) > SF_HISTORY_MAX_SIZE)
 		return false;
 	appendStringInfo(buf, "%s\n", text);
 	return true;

@@ -30,6 +30,7 @@ typedef struct SfTenures
 	char	   *text;			/* palloc()ed */
 } SfTenures;
 
+extern void sf_tenures_print_time(char text[SF_TENURES_TIME_SIZE], int64 ms);
 extern int64 sf_tenures_parse_days(const char *text);
 extern bool sf_tenures_find(const SfAsk *ask, SfTenures *ended);
 extern void sf_tenures_print_first(int64 wall_ms, int64 keep_days,

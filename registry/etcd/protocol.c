@@ -69,20 +69,28 @@ sf_etcd_read_request(const char *prefix)
 	return buf.data;
 }
 
-/* Return the request that reads the history and all keys, at one moment. */
+/*
+ * Return the request that reads the history and all keys, at one moment.  A
+ * key begins with the time of the end: who held a slot at a time ended after
+ * it, and most likely soon.
+ */
 char *
-sf_etcd_history_request(const char *prefix)
+sf_etcd_history_request(const char *prefix, const SfHistoryFilter *wanted)
 {
 	StringInfoData buf;
+	char		first[SF_TENURES_TIME_SIZE] = "";
 
+	if (wanted->at_ms != 0)
+		sf_tenures_print_time(first, wanted->at_ms);
 	initStringInfo(&buf);
 	appendStringInfo(&buf, "{\"success\":[{\"request_range\":%s},{\"request_range\":{",
 					 sf_etcd_read_request(prefix));
-	append_key(&buf, "key", prefix, "history/", -1);
+	append_key(&buf, "key", prefix, psprintf("history/%s", first), -1);
 	appendStringInfoChar(&buf, ',');
 	append_key(&buf, "range_end", prefix, "history0", -1);
-	appendStringInfo(&buf, ",\"limit\":\"%d\",\"sort_order\":\"DESCEND\",\"sort_target\":\"KEY\"}}]}",
-					 SF_HISTORY_MAX);
+	appendStringInfo(&buf, ",\"limit\":\"%d\",\"sort_order\":\"%s\",\"sort_target\":\"KEY\"}}]}",
+					 SF_HISTORY_MAX,
+					 wanted->at_ms != 0 ? "ASCEND" : "DESCEND");
 	return buf.data;
 }
 
@@ -470,7 +478,10 @@ sf_etcd_history_answer(SfJson *json, const char *prefix, const SfAsk *ask,
 		char	   *value = sf_json_bytes(sf_json_element(kvs, i), "value");
 
 		if (value != NULL && !sf_tenures_append(&buf, value))
+		{
 			answer->is_cut = true;
+			break;
+		}
 	}
 	answer->history = buf.data;
 	return NULL;

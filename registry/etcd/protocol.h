@@ -34,7 +34,8 @@ extern char *sf_etcd_read_request(const char *prefix);
 extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 									   uint64 owner,
 									   SfEtcdReading *reading);
-extern char *sf_etcd_history_request(const char *prefix);
+extern char *sf_etcd_history_request(const char *prefix,
+									 const SfHistoryFilter *wanted);
 extern const char *sf_etcd_history_answer(SfJson *json, const char *prefix,
 										  const SfAsk *ask,
 										  SfAnswer *answer);

@@ -180,7 +180,8 @@ ask_itself(void)
 	if (request.asked.kind == SF_ASK_READ)
 		post("/v3/kv/range", sf_etcd_read_request(etcd.url.prefix));
 	else if (request.asked.kind == SF_ASK_HISTORY)
-		post("/v3/kv/txn", sf_etcd_history_request(etcd.url.prefix));
+		post("/v3/kv/txn", sf_etcd_history_request(etcd.url.prefix,
+												   &request.asked.history));
 	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		post("/v3/lease/keepalive",
 			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", etcd.lease));

@@ -128,6 +128,13 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 			return "read";
 		case SF_ASK_HISTORY:
 			add_number(params, SF_HISTORY_MAX);
+			add_number(params, SF_HISTORY_MAX_SIZE);
+			add_number(params, ask->history.slot);
+			if (!ask->history.has_slot)
+				params->values[params->n - 1] = NULL;
+			add_number(params, ask->history.at_ms);
+			if (ask->history.at_ms == 0)
+				params->values[params->n - 1] = NULL;
 			return "history";
 		case SF_ASK_KEEPALIVE:
 			add_number(params, ask->record.node);

@@ -152,15 +152,24 @@ new_reply(void)
 }
 
 /*
- * Handle the result of starting a request.  After ZBADARGUMENTS and
- * ZINVALIDSTATE, libzookeeper calls no function, so take the reply here.  It
- * reports any other error through the function.  If it lacks memory for that,
- * the reply does not come, and the request times out.
+ * Return true if libzookeeper calls no function for a request whose start had
+ * this result.  It reports any other error through the function.  If it lacks
+ * memory for that, the function is not called either.
+ */
+bool
+sf_batch_never_replies(int rc)
+{
+	return rc == ZBADARGUMENTS || rc == ZINVALIDSTATE;
+}
+
+/*
+ * Handle the result of starting a request.  A reply for which there is no
+ * memory does not come, and the request times out.
  */
 static void
 started(SfZooReply *reply, int rc)
 {
-	if (rc == ZBADARGUMENTS || rc == ZINVALIDSTATE)
+	if (sf_batch_never_replies(rc))
 		take(reply, rc, NULL);
 }
 

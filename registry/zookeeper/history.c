@@ -33,7 +33,7 @@
 /* So many values are read at a time: each can be as large as a megabyte. */
 #define MAX_VALUES	100
 
-/* The names that were found, for the rest of the request; first the newest. */
+/* The names that were found, for the rest of the request. */
 static struct
 {
 	char	  **names;
@@ -98,8 +98,9 @@ take_days(int rc, const char *value, int len, const struct Stat *unused,
 	else
 		sf_tenures_print_first(cleaning->wall_ms, days, cleaning->first);
 	if ((rc != ZOK && rc != ZNONODE) ||
-		zoo_aget_children(cleaning->handle, cleaning->parent, 0, take_names,
-						  cleaning) != ZOK)
+		sf_batch_never_replies(zoo_aget_children(cleaning->handle,
+												 cleaning->parent, 0,
+												 take_names, cleaning)))
 		free(cleaning);
 }
 
@@ -129,8 +130,8 @@ sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 						   (int) strlen(ended.text), acl, 0, ignore_string,
 						   NULL);
 	}
-	if (zoo_aget(handle, sf_nodes_path("keep_days"), 0, take_days,
-				 cleaning) != ZOK)
+	if (sf_batch_never_replies(zoo_aget(handle, sf_nodes_path("keep_days"), 0,
+										take_days, cleaning)))
 		free(cleaning);
 }
 
@@ -143,24 +144,41 @@ sf_history_ask_names(void)
 	sf_batch_children(sf_nodes_path("history"));
 }
 
-/* Take the names, which begin with a time: the last ones are the newest. */
+/*
+ * Take the names of what is wanted.  They begin with the time of the end: who
+ * held a slot at a time ended after it, and most likely soon.
+ */
 SfReading
-sf_history_take_names(void)
+sf_history_take_names(const SfHistoryFilter *wanted)
 {
 	const SfZooReply *reply = sf_batch_reply(1);
-	int			n = reply->names.count;
+	bool		has_time = wanted->at_ms != 0;
+	char		first[SF_TENURES_TIME_SIZE] = "";
+	char		part[40] = "";
+	char	  **names;
+	int			n = 0;
 
 	if (reply->rc != ZOK && reply->rc != ZNONODE)
 		return sf_nodes_fail_with(sf_nodes_path("history"), reply->rc);
-	if (n > 0)
-		qsort(reply->names.data, n, sizeof(char *), pg_qsort_strcmp);
+	if (has_time)
+		sf_tenures_print_time(first, wanted->at_ms);
+	if (wanted->has_slot)
+		snprintf(part, sizeof(part), "Z-%lld-", (long long) wanted->slot);
+	names = palloc(sizeof(char *) * (reply->names.count + 1));
+	for (int i = 0; i < reply->names.count; i++)
+	{
+		if (strcmp(reply->names.data[i], first) >= 0 &&
+			strstr(reply->names.data[i], part) != NULL)
+			names[n++] = reply->names.data[i];
+	}
+	qsort(names, n, sizeof(char *), pg_qsort_strcmp);
 	listed.n = Min(n, SF_HISTORY_MAX);
 	listed.is_cut = n > SF_HISTORY_MAX;
 	listed.nread = 0;
 	initStringInfo(&listed.text);
 	listed.names = palloc(sizeof(char *) * (listed.n + 1));
 	for (int i = 0; i < listed.n; i++)
-		listed.names[i] = pstrdup(reply->names.data[n - 1 - i]);
+		listed.names[i] = pstrdup(names[has_time ? i : n - 1 - i]);
 	return SF_READING_DONE;
 }
 
@@ -196,6 +214,7 @@ sf_history_take_values(const SfAsk *ask, const SfRegistry *registry,
 		{
 			listed.is_cut = true;
 			listed.n = 0;
+			break;
 		}
 		else if (reply->rc != ZOK && reply->rc != ZNONODE)
 			return sf_nodes_fail_with(sf_nodes_path("history"), reply->rc);

@@ -63,7 +63,7 @@ extern SfWriting sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer);
 extern void sf_history_begin(zhandle_t *handle, const SfAsk *ask,
 							 const struct ACL_vector *acl);
 extern void sf_history_ask_names(void);
-extern SfReading sf_history_take_names(void);
+extern SfReading sf_history_take_names(const SfHistoryFilter *wanted);
 extern bool sf_history_has_more(void);
 extern void sf_history_ask_values(void);
 extern SfReading sf_history_take_values(const SfAsk *ask,

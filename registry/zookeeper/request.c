@@ -240,7 +240,7 @@ static void
 take_history(void)
 {
 	SfReading	reading = request.step == STEP_HISTORY_NAMES ?
-		sf_history_take_names() :
+		sf_history_take_names(&request.asked.history) :
 		sf_history_take_values(&request.asked, &request.registry,
 							   &request.answer);
 

@@ -13,6 +13,7 @@
 
 #include "admin/status.h"
 #include "base/text.h"
+#include "base/timefmt.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -106,6 +107,27 @@ is_wanted(FunctionCallInfo fcinfo, const Row *row)
 		!row->nulls[end] && DatumGetTimestampTz(row->values[end]) > at;
 }
 
+/*
+ * Return which entries the registry shall read.  Registries print times from
+ * 1970 to 9999.  Any other time is compared here only.
+ */
+static SfHistoryFilter
+choose_filter(FunctionCallInfo fcinfo)
+{
+	SfHistoryFilter filter = {.has_slot = !PG_ARGISNULL(0)};
+
+	if (!PG_ARGISNULL(0))
+		filter.slot = PG_GETARG_INT64(0);
+	if (!PG_ARGISNULL(1) && !TIMESTAMP_NOT_FINITE(PG_GETARG_TIMESTAMPTZ(1)))
+	{
+		int64		ms = sf_timefmt_to_ms(PG_GETARG_TIMESTAMPTZ(1));
+
+		if (ms > 0 && ms <= SF_HISTORY_LAST_MS)
+			filter.at_ms = ms;
+	}
+	return filter;
+}
+
 /* A holder that says nothing of its end has expired at its until. */
 static void
 expire(Row *row)
@@ -160,12 +182,14 @@ Datum
 snowflake_registry_history(PG_FUNCTION_ARGS)
 {
 	SfJob		job = {.kind = SF_JOB_HISTORY};
+	bool		has_both = !PG_ARGISNULL(0) && !PG_ARGISNULL(1);
 	const SfJobReply *reply;
 	char	   *text = NULL;
 	bool		is_cut;
 
 	sf_job_require_registry("history");
 	InitMaterializedSRF(fcinfo, 0);
+	job.history = choose_filter(fcinfo);
 	reply = sf_job_begin(&job);
 	is_cut = reply->is_cut;
 	if (reply->nrows > 0)
@@ -176,7 +200,9 @@ snowflake_registry_history(PG_FUNCTION_ARGS)
 	if (is_cut)
 		ereport(WARNING,
 				(errmsg("the registry's history is too long to be read whole"),
-				 errdetail("Only its newest entries were read, at most %d.",
-						   SF_HISTORY_MAX)));
+				 errdetail("At most %d entries are read, and at most %d MB.",
+						   SF_HISTORY_MAX, SF_HISTORY_MAX_SIZE / 1024 / 1024),
+				 has_both ? 0 :
+				 errhint("Give a slot and a time, as in snowflake_registry_history(7, 'today 14:03').")));
 	return (Datum) 0;
 }

@@ -67,7 +67,7 @@ sf_status_standby(ReturnSetInfo *result, const char *check)
 /*
  * Do a step in a subtransaction.  Return the message of its error, or NULL.
  * If the error has a hint, and "hint" is not NULL, set *hint to it.  A cancel
- * is not caught.
+ * is not caught, nor a lack of memory: neither is the step's error.
  */
 char *
 sf_status_try(void (*step) (void *), void *arg, char **hint)
@@ -95,7 +95,8 @@ sf_status_try(void (*step) (void *), void *arg, char **hint)
 	CurrentResourceOwner = owner;
 	if (error == NULL)
 		return NULL;
-	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+		error->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
 		ReThrowError(error);
 	if (hint != NULL && error->hint != NULL)
 		*hint = error->hint;

@@ -68,8 +68,24 @@ typedef struct SfRegistry
 	int64_t		shards_version; /* 0: never written; then the text is "" */
 } SfRegistry;
 
-/* How many entries of the history are read: the newest. */
-#define SF_HISTORY_MAX	10000
+/* How much of the history is read: so many entries, of so many bytes. */
+#define SF_HISTORY_MAX			10000
+#define SF_HISTORY_MAX_SIZE		(8 * 1024 * 1024)
+
+/* The last time that a history can tell: the year 9999, in Unix ms. */
+#define SF_HISTORY_LAST_MS		INT64CONST(253402300799999)
+
+/*
+ * Which entries of the history are wanted.  A registry may return others, too,
+ * but should not read them: they could displace those that are wanted.
+ */
+typedef struct SfHistoryFilter
+{
+	bool		has_slot;		/* of this slot, and not of shards */
+	int64_t		slot;
+	int64_t		at_ms;			/* of who held it then, in Unix ms; 0: at any
+								 * time */
+} SfHistoryFilter;
 
 /*
  * The kinds of failure, as far as a library can tell them apart.  Each has a
@@ -135,6 +151,7 @@ typedef struct SfAsk
 	const char *replaced_shards;	/* what it replaces; NULL: unknown */
 	const SfLayout *shard_layout;
 	const SfLayout *layout;		/* for a claim, and the history: the slots' */
+	SfHistoryFilter history;
 	int			avoid;			/* use another endpoint than this; 0: any */
 
 	/* For initializing and recovering: the registry's new data. */

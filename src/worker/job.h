@@ -36,6 +36,7 @@ typedef struct SfJob
 	int64_t		ahead_ms;		/* both arguments together, from the
 								 * registry's clock on */
 	uint32_t	node;			/* for release */
+	SfHistoryFilter history;
 } SfJob;
 
 /* The longest wait that a recovery imposes. */

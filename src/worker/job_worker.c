@@ -394,6 +394,7 @@ ask_for_history(const SfRegistry *registry)
 						 sizeof(reason)))
 		work.shard_layout = sf_shard_layout;
 	a = ask(SF_ASK_HISTORY);
+	a->history = work.job.history;
 	a->layout = &work.layout;
 	a->shard_layout = &work.shard_layout;
 }

@@ -10,6 +10,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
 use JSON::PP;
+use MIME::Base64;
 use Time::HiRes qw(usleep);
 use lib "$FindBin::RealBin/../../perl";
 use Etcd;
@@ -116,6 +117,33 @@ $b->stop;
 hold($a);
 is(scalar(history()), 0, 'none: no history is kept');
 is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '1', 'and no slot is made of it');
+
+# Many entries that ended before or after that time do not hide who held the slot then.
+sub many
+{
+	my ($year) = @_;
+
+	foreach my $hundred (0 .. 99)
+	{
+		$etcd->call('kv/txn', { success => [ map { { request_put => {
+			key => encode_base64("reg/history/$year-01-01T00:00:00.000Z/9/" . ($hundred * 100 + $_), ''),
+			value => encode_base64('{"slot":9}', '') } } } 1 .. 100 ] });
+	}
+	return;
+}
+
+$etcd->put('reg/keep_days', '36500');
+$a->stop;
+hold($b);
+$with_b = time_before($b, 0);
+$b->stop;
+hold($a);
+is(tenures($a, 3, $with_b), "$b_host released", 'an entry');
+many($_) foreach 2001, 2998;
+is(tenures($a, 3), "$a_host -", 'entries that are newer hide it');
+is(tenures($a, 3, $with_b), "$b_host released", 'but not if the time is given');
+is(tenures($a, 9, '2998-06-01'), '', 'a time after all of them');
+$etcd->call('kv/deleterange', { key => encode_base64('reg/history/', ''), range_end => encode_base64('reg/history0', '') });
 
 # A record of many broken lines does not keep the worker from renewing.
 $etcd->put('reg/shards', "held \n" x 230_000);

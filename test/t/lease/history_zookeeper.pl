@@ -73,6 +73,7 @@ hold($a);
 becomes("$a_host released, $b_host expired", 'a crash: expired');
 is(tenures($a, 3), "$a_host released, $b_host expired, $a_host -", 'a server says it, too');
 is(tenures($a, 3, $with_a), "$a_host released", 'and who had it then');
+my $with_b;
 is(query($a, qq{SELECT slot, address, process > 0, since <= '$with_a', ended_at >= '$with_a', until IS NOT NULL
 	FROM snowflake_registry_history(3, '$with_a')}), '3|127.0.0.1|t|t|t|t', 'all of it');
 $zk->put("/reg/history/$_", $_) foreach 'x', '{"slot":9}';
@@ -105,6 +106,36 @@ foreach (1 .. 3000)
 	usleep(10_000);
 }
 is(scalar(grep { /^\Q$nine\E/ } names()), 50, 'a claim deletes a hundred');
+
+# Return the host of the last tenure of the slot that a server gives back.
+sub last_released
+{
+	my ($arguments) = @_;
+
+	return query($a, qq{SELECT host FROM snowflake_registry_history($arguments)
+		WHERE slot = 3 AND ended = 'released' ORDER BY since DESC LIMIT 1});
+}
+
+# More than is read, before or after that time, does not hide who held the slot then.
+$zk->put('/reg/keep_days', '36500');
+$a->stop;
+hold($b);
+$with_b = time_before($b, 0);
+$b->stop;
+hold($a);
+foreach (1 .. 3000)
+{
+	last if last_released(3) eq $b_host;
+	usleep(10_000);
+}
+foreach my $year (2001, 2998)
+{
+	$zk->put("/reg/history/$year-01-01T00:00:00.000Z-9-$_", 'x' x 1_000_000) foreach 1 .. 9;
+}
+is(last_released(''), '', 'entries that are newer hide it');
+is(last_released($_), $b_host, "but not of the slot, or at the time: $_") foreach 3, "at => '$with_b'", "3, '$with_b'";
+is(tenures($a, 9, '2998-06-01'), '', 'a time after all of them');
+$zk->delete("/reg/history/$_") foreach grep { /^(2001|2998)/ } names();
 $zk->put('/reg/keep_days', '0');
 $a->stop;
 hold($b);
