@@ -257,7 +257,10 @@ $second->stop;
 $copy = server_from('shards', $primary, 'backup', [ "snowflake.node_id = '2'", "snowflake.shards = '3'" ]);
 warned($copy, 'It comes from a backup', 'a copy with another node id and shards');
 like(query($copy, $next), qr/^\d+$/, 'it makes IDs of the node');
-refused($copy, $shard, '55000', qr/DETAIL:  That server may issue for the same shards/, 'and none of shards');
+foreach my $call ($shard, 'SELECT * FROM snowflake_shard_nextval_batch(3, 10)', 'SELECT snowflake_nextval(), snowflake_shard_nextval(3)')
+{
+	refused($copy, $call, '55000', qr/DETAIL:  That server may issue for the same shards/, "and none of shards: $call");
+}
 query($copy, q{SELECT snowflake_accept('copy')});
 like(query($copy, $shard), qr/^\d+$/, 'until it is accepted');
 $copy->stop;

@@ -193,8 +193,8 @@ pass('until one is free');
 
 # ---- a server stops under load, and another one takes its slot ----
 
-# The clock of the second server is behind, so it goes through the same times as the
-# first one. Clients do not pause, so every millisecond has IDs.
+# The clock of the second server is behind by more than it takes to get the slot, so it
+# goes through the same times as the first one. Clients do not pause, so every millisecond has IDs.
 query($_, load_tables()) foreach (@holders{ 'a', 'b' }, $e);
 foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 {
@@ -203,13 +203,16 @@ foreach my $pair ([ $e, $holders{d} ], [ $holders{d}, $e ])
 	my $load = load_on($from, 0);
 
 	$load->more(2000);
-	start_with_clock($to, -1);
+	start_with_clock($to, -4);
 	query($to, load_tables()) if query($to, q{SELECT to_regclass('t') IS NULL}) eq 't';
 	wait_for_lease($to, q{problem ~ 'are taken'});
+	my ($last) = make_ids($from, 1);
 	$from->stop('fast');
 	$load->finish;
 	wait_for_lease($to, q{state = 'held'});
 	is(lease_of($to, 'node_id'), $node_id, 'a fast stop under load: another one has the slot');
+	my ($first) = make_ids($to, 1);
+	cmp_ok($first, '>', $last, 'and begins where the first one ended');
 	$load = load_on($to, 0);
 	$load->more(2000);
 	is(refusals_of($load), '', 'and goes on with it');
