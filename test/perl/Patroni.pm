@@ -106,6 +106,15 @@ sub start
 	return $self;
 }
 
+# Return what the server answers, or nothing if it is down. The statement is an argument:
+# a psql that finds no server would break the pipe of its input.
+sub _ask
+{
+	my ($self, $sql) = @_;
+
+	return (run_command([ 'psql', '-XAt', '-c', $sql, $self->{node}->connstr('postgres') ]))[0];
+}
+
 # Return true if Patroni and its server both have this role. Patroni claims the role
 # before the server is ready for it.
 sub _is
@@ -114,7 +123,7 @@ sub _is
 	my $sql = 'SELECT ' . ($role eq 'leader' ? 'NOT ' : '') . 'pg_is_in_recovery()';
 
 	return $self->{http}->get("http://$self->{rest}/$role")->{status} == 200
-	  && ($self->{node}->psql('postgres', $sql))[1] eq 't';
+	  && $self->_ask($sql) eq 't';
 }
 
 # Return true if it has a member that follows.
@@ -122,8 +131,7 @@ sub _is_followed
 {
 	my ($self) = @_;
 
-	return ($self->{node}->psql('postgres',
-			q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}))[1] eq 't';
+	return $self->_ask(q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}) eq 't';
 }
 
 # Return the log without the lines that Patroni writes each second.
