@@ -41,6 +41,7 @@ static struct
 	/* The answer. */
 	char	   *body;
 	size_t		body_len;
+	bool		is_too_long;	/* more than BODY_MAX */
 	int64		date_ms;
 	char		problem[CURL_ERROR_SIZE];
 }			http;
@@ -63,7 +64,8 @@ receive_data(char *data, size_t size, size_t n, void *unused)
 	size_t		len = size * n;
 	char	   *longer;
 
-	if (http.body_len + len > BODY_MAX)
+	http.is_too_long = http.body_len + len > BODY_MAX;
+	if (http.is_too_long)
 		return 0;
 	longer = realloc(http.body, http.body_len + len + 1);
 	if (longer == NULL)
@@ -109,6 +111,7 @@ end_request(void)
 	free(http.body);
 	http.body = NULL;
 	http.body_len = 0;
+	http.is_too_long = false;
 }
 
 /*
@@ -255,6 +258,11 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	answer->timed_out = code == CURLE_OPERATION_TIMEDOUT;
 	answer->problem = http.problem[0] != '\0' ? http.problem :
 		curl_easy_strerror(code);
+	answer->too_long = http.is_too_long;
+	if (code == CURLE_WRITE_ERROR)
+		answer->problem = http.is_too_long ?
+			"its answer is longer than 64 MB: delete entries of the history, or lower keep_days" :
+			"out of memory";
 	if (!answer->untrusted && was_turned_away(code))
 	{
 		answer->untrusted = true;

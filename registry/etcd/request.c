@@ -470,6 +470,7 @@ sf_request_take(const SfHttpAnswer *http)
 		if (!try_next_endpoint(http->sent))
 			conclude_failure_of(http->untrusted ? SF_FAILURE_CERTIFICATE :
 								http->timed_out ? SF_FAILURE_TIMEOUT :
+								http->too_long ? SF_FAILURE_OTHER :
 								SF_FAILURE_UNREACHABLE, http->sent);
 	}
 }
