@@ -64,7 +64,8 @@ $node->poll_query_until('postgres', q{SELECT snowflake_nextval() > 0
 	AND clock_steps_back > 0 FROM pg_stat_snowflake}) or die 'no step';
 @lines = lines_of('SF102', $from);
 is(@lines, 1, 'of the step it tells once, too');
-like($lines[0], qr/ SF102 LOG:  snowflake SF102: wall clock was set back by [45]\d\d\d ms\n$/, 'and says how far');
+# another session may count its event between the two steps of the one that logs
+like($lines[0], qr/ SF102 LOG:  snowflake SF102: wall clock was set back by [45]\d\d\d ms\n(?:.*left out before\.\n)?$/, 'and says how far');
 @lines = lines_of('SF103', $from);
 is(@lines, 0, 'no step forward');
 

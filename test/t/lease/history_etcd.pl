@@ -132,6 +132,21 @@ sub many
 	return;
 }
 
+# On a busy machine etcd may need longer than the time-out for so much: then ask again.
+sub patient_tenures
+{
+	my @arguments = @_;
+
+	foreach (1 .. 100)
+	{
+		my $text = eval { tenures($a, @arguments) };
+
+		return $text if defined $text;
+		die $@ if $@ !~ /timed out|in time/;
+	}
+	return 'etcd never answers in time';
+}
+
 $etcd->put('reg/keep_days', '36500');
 $a->stop;
 hold($b);
@@ -140,9 +155,9 @@ $b->stop;
 hold($a);
 is(tenures($a, 3, $with_b), "$b_host released", 'an entry');
 many($_) foreach 2001, 2998;
-is(tenures($a, 3), "$a_host -", 'entries that are newer hide it');
-is(tenures($a, 3, $with_b), "$b_host released", 'but not if the time is given');
-is(tenures($a, 9, '2998-06-01'), '', 'a time after all of them');
+is(patient_tenures(3), "$a_host -", 'entries that are newer hide it');
+is(patient_tenures(3, $with_b), "$b_host released", 'but not if the time is given');
+is(patient_tenures(9, '2998-06-01'), '', 'a time after all of them');
 $etcd->call('kv/deleterange', { key => encode_base64('reg/history/', ''), range_end => encode_base64('reg/history0', '') });
 
 # A record of many broken lines does not keep the worker from renewing.

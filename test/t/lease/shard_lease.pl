@@ -17,7 +17,8 @@ my ($registry, $checker) = new_registry();
 # ---- overlapping ranges ----
 
 my $a = new_holder('a', '0-9');
-my $b = new_holder('b', '5-14');
+# as b's clock is behind below, its reservation must be longer to be seen by a
+my $b = new_holder('b', '5-14', "snowflake.lease_reserve = '16s'");
 $a->start;
 query($a, 'CREATE EXTENSION snowflake;' . load_tables());
 wait_for_all($a, '0-9');
