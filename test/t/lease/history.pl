@@ -158,7 +158,7 @@ my $newer = q{INSERT INTO snowflake_registry.history (node, version, owner, serv
 	SELECT 9, i, 0, 0, '', 4102444800000 + i, 4102444800000 + i, 4102444800000 + i, 'expired', i FROM generate_series(1, 10010) i};
 my $held_at = sub
 {
-	my ($arguments, $what) = @_;
+	my ($arguments) = @_;
 	my ($out, $warning) = run_command([ 'psql', '-XAt', '-c', qq{SELECT string_agg(host, ',' ORDER BY since)
 		FROM snowflake_registry_history($arguments) WHERE slot = $slot}, $b->connstr('postgres') ]);
 
