@@ -199,4 +199,84 @@ foreach my $call ('ids.snowflake_set_node(3, NULL)', q{ids.snowflake_set_shards(
 query($node, 'SELECT ids.evil(1)');
 is(query($node, 'SELECT is_called FROM ids.caught'), 't', 'a trap springs');
 
+# ---- roles with few rights ----
+
+# a role that has everything default privileges can give, and nothing else
+query($node, q{
+	CREATE ROLE app;
+	CREATE DATABASE guarded;});
+my %guarded = (database => 'guarded');
+query($node, qq{
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO app;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO app;
+	CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO app;
+	SET search_path = ids; $install
+	SELECT snowflake_set_node(7), snowflake_set_shards('3')}, %guarded);
+is(query($node, q{SET ROLE app; SET search_path = ids;
+	SELECT (SELECT node_id FROM snowflake_decode(snowflake_nextval())), snowflake_shard(snowflake_shard_nextval(3), 'instagram'),
+		(SELECT count(*) FROM snowflake_nextval_batch(10)), (SELECT status FROM snowflake_status() LIMIT 1),
+		snowflake_compose('2025-01-02', 7, 5) > 0, snowflake_node(snowflake_nextval('javascript'), 'javascript'),
+		(SELECT count(*) FROM snowflake_nextval_batch(40, 'javascript'))}, %guarded), '7|3|10|ok|t|7|40',
+	'a role with USAGE on the schema makes and reads IDs');
+refused($node, "SET ROLE app; $_", '42501', qr/permission denied/, "... and may not: $_", %guarded)
+  foreach q{SELECT setval('ids.snowflake_position', 0)}, q{SELECT nextval('ids.snowflake_position')},
+	'BEGIN; LOCK TABLE ids.snowflake_config IN ACCESS EXCLUSIVE MODE', 'BEGIN; LOCK TABLE ids.snowflake_config IN SHARE MODE',
+	'UPDATE ids.snowflake_config SET node = 8', 'SELECT ids.snowflake_set_node(8)', q{SELECT ids.snowflake_set_shards('4')},
+	'SELECT ids.snowflake_advance(ids.snowflake_nextval())',
+	q{SELECT setval('ids.snowflake_limit', 0)}, q{SELECT setval('ids.snowflake_shard_limit', 0)}, q{SELECT setval('ids.snowflake_flush', 0)},
+	q{SELECT ids.snowflake_portable_wait('ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1, 1, 1)},
+	q{SELECT ids.snowflake_portable_raise('ids.snowflake_position', 'ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1)};
+refused($node, q{SELECT nextval('ids.snowflake_shard_limit')}, '2200H', qr/reached maximum/, 'nextval() on a limit fails for everybody', %guarded);
+refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/the layout cannot be changed/, 'another layout is refused', %guarded);
+refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);
+refused($node, q{SELECT ids.snowflake_set_node(1024)}, '22023', qr/room for 0 to 1023/, 'a node id that the layout has no room for', %guarded);
+
+# an enemy's operators, functions and types, first in the path
+query($node, q{CREATE SCHEMA m; GRANT USAGE ON SCHEMA m TO PUBLIC}, %guarded);
+my @traps;
+foreach my $op ('+', '-', '*', '/', '%', '&', '|', '<<', '>>', '=', '<>', '<', '>', '<=', '>=', '||', '~')
+{
+	foreach my $types ([qw(bigint bigint)], [qw(bigint integer)], [qw(integer bigint)], [qw(integer integer)],
+		['double precision', 'double precision'], [qw(text text)], [qw(date integer)], ['interval', 'double precision'], [qw(date interval)])
+	{
+		my $result = $op =~ /^[=<>~]+$/ && $op !~ /<<|>>/ ? 'boolean' : $types->[0];
+		my $f = 'm.trap' . @traps;
+		push @traps, "CREATE FUNCTION $f($types->[0], $types->[1]) RETURNS $result LANGUAGE plpgsql AS \$\$ BEGIN RAISE 'trapped'; END \$\$;
+			CREATE OPERATOR m.$op (FUNCTION = $f, LEFTARG = $types->[0], RIGHTARG = $types->[1]);";
+	}
+}
+foreach my $function ('date_part(text, timestamptz)', 'clock_timestamp()', 'setval(regclass, bigint)', 'pg_sequence_last_value(regclass)',
+	'timezone(text, timestamp)', 'generate_series(bigint, bigint)', 'floor(double precision)', 'format(text, bigint)', 'left(text, integer)',
+	'nextval(regclass)', 'pg_current_xact_id_if_assigned()', 'setval(regclass, integer)',
+	'concat(text, integer, text)', 'quote_ident(text)', 'replace(text, text, text)', 'set_config(text, text, boolean)', 'current_setting(text)')
+{
+	push @traps, "CREATE FUNCTION m.$function RETURNS integer LANGUAGE plpgsql AS \$\$ BEGIN RAISE 'trapped'; END \$\$;";
+}
+query($node, join('', @traps) . join('', map { "CREATE DOMAIN m.$_ AS boolean CHECK (false);" }
+	  qw(int4 int8 text regclass float8 date interval timestamptz snowflake_portable_fields snowflake_config)), %guarded);
+my $path = 'SET search_path = m, ids, pg_catalog';
+refused($node, "$path; SELECT 1::bigint + 1::bigint", 'P0001', qr/trapped/, 'the traps work', %guarded);
+is(answer($node, qq{$path;
+	SELECT count(v) FROM (VALUES (snowflake_decode(snowflake_nextval())::pg_catalog.text), (snowflake_shard_nextval(3)::pg_catalog.text),
+		(snowflake_timestamp(1)::pg_catalog.text), (snowflake_timestamp(1, 'twitter')::pg_catalog.text),
+		(snowflake_node(1)::pg_catalog.text), (snowflake_node(1, 'twitter')::pg_catalog.text),
+		(snowflake_shard(1, 'instagram')::pg_catalog.text), (snowflake_sequence(1)::pg_catalog.text),
+		(snowflake_sequence(1, 'twitter')::pg_catalog.text), (snowflake_decode(1, 'twitter')::pg_catalog.text),
+		(snowflake_min_id('2025-01-02')::pg_catalog.text), (snowflake_max_id('2025-01-02', 'twitter')::pg_catalog.text),
+		(snowflake_compose('2025-01-02', 7)::pg_catalog.text), (snowflake_compose('2025-01-02', 7, 0, 'twitter')::pg_catalog.text),
+		(snowflake_encode(1, 'base58')::pg_catalog.text), (snowflake_parse('2', 'base58')::pg_catalog.text),
+		(snowflake_advance(1)::pg_catalog.text), (snowflake_nextval('sonyflake')::pg_catalog.text)) v (v);
+	SELECT FROM snowflake_set_node(7), snowflake_set_shards('3');
+	SELECT (SELECT count(*) FROM snowflake_nextval_batch(3)), (SELECT count(*) FROM snowflake_shard_nextval_batch(3, 3)),
+		(SELECT count(*) FROM snowflake_layouts()), (SELECT count(*) FROM snowflake_status()),
+		(SELECT count(*) FROM snowflake_nextval_batch(300, 'sonyflake'))}, %guarded), "18\n3|3|10|6|300",
+	'no call falls into one');
+query($node, 'CREATE DATABASE trapped', %guarded);
+query($node, join('', 'CREATE SCHEMA m; CREATE SCHEMA ids;', @traps), database => 'trapped');
+is(answer($node, qq{SET search_path = ids, m, pg_catalog; $install SELECT snowflake_set_node(7);
+	SELECT pg_catalog.current_setting('search_path')}, database => 'trapped'), "\nids, m, pg_catalog",
+	'nor does the script, which leaves the path as it was');
+refused($node, "SET search_path = nowhere; $install", 'P0001', qr/search_path begins with no schema/, 'the script without a schema');
+
 done_testing();

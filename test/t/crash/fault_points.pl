@@ -11,6 +11,7 @@ use Test::More;
 use Time::HiRes qw(time usleep);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
+use FaultPoints;
 use IdChecker;
 use Load;
 use SnowflakeTest;
@@ -67,74 +68,19 @@ sub start_victim
 		'>', $out, '2>', "$out.err");
 }
 
-# Start one statement in a session with a fault, on this server or on another.
-sub start_one
-{
-	my ($fault, $out, $err, $statement, $where, $database) = @_;
-
-	return IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', ($where // $node)->connstr($database // 'postgres'), '-c',
-			"SET snowflake.fault = '$fault'", '-c', $statement
-		],
-		'>', $out, '2>', $err);
-}
-
-# Return the process ID of the frozen process that runs a statement with this text.
-sub stopped
-{
-	my ($text, $where) = @_;
-
-	foreach my $pid (split /\n/, query($where // $node, qq{
-		SELECT pid FROM pg_stat_activity WHERE query LIKE '%$text%'
-			AND pid <> pg_backend_pid()}))
-	{
-		return $pid
-		  if -e "/proc/$pid/stat"
-		  && slurp_file("/proc/$pid/stat") =~ /\) T /;
-	}
-	return;
-}
-
-# Wait for such a process.
-sub wait_for_stopped
-{
-	my ($text, $where) = @_;
-
-	foreach (1 .. 1000)
-	{
-		my $pid = stopped($text, $where);
-		return $pid if $pid;
-		usleep(50_000);
-	}
-	die 'nobody stops';
-}
-
-# Let a frozen session go on to its end. It may reach the fault more than once.
-sub go_on
-{
-	my ($victim, $pid) = @_;
-	my $tries = 0;
-
-	while (-e "/proc/$pid")
-	{
-		kill 'CONT', $pid;
-		die 'it does not end' if ++$tries > 18000;
-		usleep(10_000);
-	}
-	eval { $victim->finish };
-	return;
-}
-
 # Start a crashed server with its clock one hour behind, and then at the time at which
-# the last life began. No client gets an ID that exists already.
+# the last life began. No client gets an ID that exists already. If an ID of that life
+# is given, the mark on disk must be above it.
 sub start_again
 {
-	my ($step, $begun) = @_;
+	my ($step, $begun, $id) = @_;
 	my $crashed = (time() + $offset) * 1000;
 
 	start_with_clock($node, $offset - 3600);
 	refused_behind($node, $next, "$step: a clock an hour behind is refused");
+	cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>',
+		epoch_ms($id), "$step: the mark on disk is above what was issued")
+	  if $id;
 	$offset = $begun - time();
 	set_clock($node, $offset);
 	is_deeply(live_again($checker, 'killed', $node, 4, $crashed),
@@ -166,7 +112,7 @@ foreach my $step (@steps)
 	$_->more(20) foreach @others;
 	$out = $checker->session('killed, node');
 	$victim = start_victim("$step stop", $out);
-	my $pid = wait_for_stopped('(1, 5)');
+	my $pid = wait_for_stopped($node, '(1, 5)');
 	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
 	kill 'KILL', $pid;
 	wait_for_the_end($out);
@@ -177,7 +123,8 @@ foreach my $step (@steps)
 
 # Nobody has asked for a while. So the mark on disk is over when a session publishes
 # the next one and freezes. Another session makes IDs below the new mark, too few to
-# extend it, so that nobody flushes WAL any more. Then all are killed.
+# extend it, so that nobody flushes WAL any more: the server's own processes, which do
+# so now and then, are frozen, too. Then all are killed.
 {
 	my $begun = time() + $offset;
 	my $out = $checker->session('killed, node');
@@ -188,14 +135,15 @@ foreach my $step (@steps)
 	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.reserve') = '10s'")
 	  or die 'the reserve is not set';
 	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
+	my @writers = freeze_writers($node);
 	my $victim = start_victim('mark-published stop', $out);
-	my $pid = wait_for_stopped('(1, 5)');
-	append_to_file($others,
-		query($node, 'SELECT snowflake_nextval() FROM generate_series(1, 2000)') . "\n");
-	kill 'KILL', $pid;
+	my $pid = wait_for_stopped($node, '(1, 5)');
+	my $issued = query($node, 'SELECT snowflake_nextval() FROM generate_series(1, 2000)');
+	append_to_file($others, "$issued\n");
+	kill 'KILL', $pid, @writers;
 	wait_for_the_end($out);
 	eval { $victim->finish };
-	start_again('mark-published, after a pause', $begun);
+	start_again('mark-published, after a pause', $begun, $issued =~ s/.*\n//sr);
 	$node->append_conf('postgresql.conf', 'snowflake.reserve = 100ms');
 	$node->reload;
 }
@@ -213,8 +161,8 @@ foreach my $step (@steps)
 	my $victim =
 		$holds
 	  ? start_victim("$step stop", $out)
-	  : start_one("$step stop", $out, "$out.err", $next);
-	my $pid = wait_for_stopped($next);
+	  : start_one($node, "$step stop", $out, "$out.err", $next);
+	my $pid = wait_for_stopped($node, $next);
 	my $before = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 	my $thawed = clock_ms($node) + $freeze * 1000;
 	if ($holds)
@@ -256,330 +204,6 @@ foreach my $step (grep { /mark/ } @steps)
 	my $load = start_load($checker, 'failed', $node->connstr('postgres'), 4);
 	$load->more(1000);
 	is_deeply($load->finish, {}, "$step: the others go on after an error");
-}
-
-# An error after the mark is written and before it is published. A restore had put a
-# mark there, and it must count for the next session, which cannot see it any more.
-{
-	my $restored = new_server('restored', 'snowflake.reserve = 20s', 'snowflake.max_clock_wait = 30s');
-
-	$restored->start;
-	query($restored, "CREATE EXTENSION snowflake; $next");
-	my $brought = query($restored, q{
-		SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 3000)});
-	refused($restored, "SET snowflake.fault = 'mark-inserted fail'; $next", 'XX000',
-		qr/fault at "mark-inserted"/, 'a mark that was restored: an error');
-	cmp_ok(epoch_ms(query($restored, $next)), '>=', $brought, 'and IDs go on above it');
-	$restored->stop;
-}
-
-# An early extension of the mark. An error that any statement may meet fails the call,
-# and the next call extends the mark. If the mark must not move, the call returns the ID
-# that it has.
-{
-	my $early = new_server('early', 'snowflake.reserve = 60s');
-	my $mark = 'SELECT last_value FROM snowflake_state.snowflake_mark';
-
-	start_with_clock($early, '+0');
-	query($early, "CREATE EXTENSION snowflake; $next");
-	my $session = $early->background_psql('postgres');
-	$session->query_safe($next);
-	my $before = query($early, $mark);
-	set_clock($early, '+40');
-	refused($early, "SET snowflake.fault = 'early-opened fail'; $next", 'XX000',
-		qr/fault at "early-opened"/, 'an early extension: an error');
-	is(query($early, $mark), $before, 'which has not moved the mark');
-	$session->query_safe($next);
-	cmp_ok(query($early, $mark), '>', $before, 'the next call does');
-
-	$before = query($early, $mark);
-	my $layout = query($early, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout});
-	query($early, q{SELECT setval('snowflake_state.snowflake_recorded_layout', 1)});
-	set_clock($early, '+80');
-	like($session->query_safe($next), qr/^\d+$/, 'another record: a call that has its ID returns it');
-	is(query($early, $mark), $before, 'and does not move the mark');
-	refused($early, $next, '55000', qr/differs from what is recorded/, 'a new session is told');
-	query($early, "SELECT setval('snowflake_state.snowflake_recorded_layout', $layout)");
-	$session->query_safe($next);
-	cmp_ok(query($early, $mark), '>', $before, 'put right, the next call does');
-	$session->quit;
-	$early->stop;
-}
-
-# A process that is frozen right after its swap holds the horizon back. So does one
-# that has left its pending range, but has not cleared its low-water mark.
-foreach my $step (qw(swapped range-left))
-{
-	my $before = query($node, 'SELECT max(id) FROM t');
-	my $victim = start_one("$step stop", \my $out, \my $err, $insert);
-	my $pid = wait_for_stopped($insert);
-	my $after = query($node, $insert);
-	my $horizon = query($node, 'SELECT snowflake_horizon()');
-
-	kill 'CONT', $pid;
-	$victim->finish;
-	chomp $out;
-	ok($out > $before && $out < $after && $horizon <= $out,
-		"$step: the horizon is not beyond the ID of a frozen process")
-	  or diag("$before $out $after, horizon $horizon, $err");
-	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $after, '... until it ends');
-}
-
-# A pending range that is half written is not read: a reader waits for it, and can be
-# cancelled.
-{
-	my $victim = start_one('range-begun stop', \my $out, \my $err, $insert);
-	my $pid = wait_for_stopped($insert);
-
-	refused($node, "SET statement_timeout = '100ms'; SELECT snowflake_horizon()",
-		'57014', qr/statement timeout/,
-		'range-begun: a reader waits until the range is whole');
-	kill 'CONT', $pid;
-	$victim->finish;
-	chomp $out;
-	cmp_ok(query($node, 'SELECT snowflake_horizon()'), '>', $out, '... and then goes on');
-}
-
-# A process that waits for the clock is frozen after it has read the clock. The time
-# that it read is old, but its clock did not stand still.
-{
-	set_clock($node, $offset - 6);
-	my $victim = start_one('clock-read stop', \my $out, \my $err, $next);
-	my $stops = 0;
-
-	while ($victim->pumpable)
-	{
-		my $pid = stopped($next);
-
-		if ($pid)
-		{
-			usleep(500_000) if ++$stops > 1;	# longer than at first
-			kill 'CONT', $pid;
-		}
-		$victim->pump_nb;
-		usleep(50_000);
-	}
-	$victim->finish;
-	cmp_ok($stops, '>', 2, 'clock-read: frozen several times');
-	is($err, '', '... it takes no clock for one that stands still');
-	like($out, qr/^\d+\n\z/, '... and gets its ID');
-	set_clock($node, $offset);
-}
-
-# The process is frozen while the clock is set back by less than the length of the
-# freeze. Then it is frozen for longer than a call may wait. During that time the clock
-# is right and others go on, and then the clock is set back once more.
-{
-	my $behind = new_server('behind', "snowflake.max_clock_wait = '6s'");
-	start_with_clock($behind, 0);
-	query($behind, "CREATE EXTENSION snowflake; $next");
-	set_clock($behind, -3);
-	my $victim = start_one('clock-read stop', \my $out, \my $err, $next, $behind);
-	my $pid;
-	foreach my $pause ([ 0, -3 ], [ 2, -4.5 ], [ 0, -4.5 ], [ 8, 0 ])
-	{
-		my ($length, $offset_now) = @$pause;
-
-		# after an error no process stops, and the checks below show the error
-		$pid = eval { wait_for_stopped($next, $behind) } or last;
-
-		usleep($length * 1_000_000);	# what it is frozen for
-		set_clock($behind, $offset_now);
-		if ($length > 5)
-		{
-			query($behind, $next);
-			set_clock($behind, -3);
-		}
-		kill 'CONT', $pid;
-	}
-	$pid &&= eval { wait_for_stopped($next, $behind) };
-	go_on($victim, $pid // 0);
-	is($err, '', 'clock-read: neither a clock that stands still, nor a wait that is too long');
-	like($out, qr/^\d+\n\z/, '... and it gets its ID');
-	$behind->stop;
-}
-
-# A process is frozen before its first look at the clock in a life of the server, or
-# right after it has published a mark. Then the clock jumps further than is believed,
-# also for another database.
-{
-	my $jump = new_server('jump', "snowflake.reserve = '60s'");
-	my $ids = 'SELECT count(*) FROM snowflake_nextval_batch(10)';
-
-	start_with_clock($jump, 0);
-	query($jump, "CREATE DATABASE other");
-	query($jump, "CREATE EXTENSION snowflake; $ids", database => $_) foreach 'postgres', 'other';
-	foreach my $case ([ 'clock-look', 'other', 'postgres' ], [ 'mark-published', 'postgres', 'other' ])
-	{
-		my ($place, $victims, $others) = @$case;
-
-		$jump->stop;
-		start_with_clock($jump, 0);
-		my $victim = start_one("$place stop", \my $out, \my $err, $next, $jump, $victims);
-		my $pid = wait_for_stopped($next, $jump);
-		is(query($jump, $ids), 10, "$place: others make IDs");
-		set_clock($jump, 2 * 86400);
-		refused($jump, $next, '58000', qr/wall clock jumped forward by 2 days/,
-			"$place: a jump of two days is refused in the database \"$others\"", database => $others);
-		go_on($victim, $pid);
-		set_clock($jump, 0);
-		like(answer($jump, $next, database => $_), qr/^\d+$/,
-			"$place: nobody has believed it: $_") foreach 'postgres', 'other';
-	}
-	$jump->stop;
-}
-
-# A database is made, and the process that makes it is frozen when others see it, and
-# before they are told to look at the catalogs again. A call that began before does not
-# know the new database. It must not take its slot for that of a dropped one.
-{
-	my $few = new_server('few', 'snowflake.max_databases = 1', 'autovacuum = off');
-
-	start_with_clock($few, 0);
-	query($few, 'CREATE DATABASE pattern');
-	query($few, 'CREATE EXTENSION snowflake', database => 'pattern');
-	query($few, "CREATE DATABASE $_ TEMPLATE pattern") foreach 'gone', 'other';
-	query($few, $next, database => 'gone');
-	query($few, 'DROP DATABASE gone');
-
-	my $holder = $few->background_psql('other');
-	$holder->query_safe('SELECT pg_advisory_lock(1)');
-	my ($got, $told) = ('', '');
-	my $call = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $few->connstr('other'), '-c',
-			"SELECT to_regclass('nothing'), pg_advisory_xact_lock(1), snowflake_nextval()"
-		],
-		'>', \$got, '2>', \$told);
-	$few->poll_query_until('postgres',
-		"SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event = 'advisory'")
-	  or die 'the call does not wait';
-
-	my $maker = start_one('committed stop', \my $out, \my $err,
-		'CREATE DATABASE new TEMPLATE pattern', $few);
-	kill 'CONT', wait_for_stopped('SET snowflake.fault', $few);
-	my $pid = wait_for_stopped('CREATE DATABASE new', $few);
-	my $user = $few->background_psql('new');
-	like($user->query_safe($next), qr/^\d+$/, 'committed: a new database takes the free slot');
-	$holder->query_safe('SELECT pg_advisory_unlock(1)');
-	$call->finish;
-	like($told, qr/too many databases generate IDs on this server/,
-		'... and a call that does not see it yet leaves it the slot')
-	  or diag($got);
-	set_clock($few, 10);
-	answer($few, $next, database => 'other');
-	cmp_ok(epoch_ms($user->query_safe($next)), '<',
-		$user->query_safe('SELECT last_value FROM snowflake_state.snowflake_mark'),
-		'... so that its IDs are below its mark');
-	go_on($maker, $pid);
-	$_->quit foreach $holder, $user;
-	$few->stop;
-}
-
-# A server with a leased node id is stopped while a session is between its look at the
-# lease and its swap. The slot is given back, and the next holder may issue. So the
-# session must not get its ID when it goes on.
-{
-	my $registry = PostgreSQL::Test::Cluster->new('registry');
-	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
-	my @holders = map {
-		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = '5'")
-	} qw(first second);
-
-	$registry->init;
-	$registry->start;
-	query($registry, 'CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.init()');
-	$holders[0]->start;
-	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next");
-	$holders[1]->start;
-	query($holders[1], 'CREATE EXTENSION snowflake');
-
-	my $victim = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
-			"SET snowflake.fault = 'before-swap stop'", '-c',
-			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_nextval(); END$$}
-		],
-		'>', \my $out, '2>', \my $err);
-	my $pid = wait_for_stopped('DO %', $holders[0]);
-	system('pg_ctl', '-s', '-D', $holders[0]->data_dir, '-m', 'fast', '-W', 'stop') == 0
-	  or die 'pg_ctl failed';
-	wait_for_lease($holders[1], q{state = 'held'});
-	my $last = query($holders[1], $next);
-	kill 'CONT', $pid;
-	eval { $victim->finish };
-	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its node id was given back');
-	cmp_ok($last, '>', $first, 'the next holder goes on');
-	$holders[0]->{_pid} = undef;
-	$_->stop foreach ($holders[1], $registry);
-}
-
-# The same with a shard: a reload takes it away from a server that lives on.
-{
-	my $registry = PostgreSQL::Test::Cluster->new('shards');
-	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
-	my @holders = map {
-		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = ''",
-			"snowflake.shards = '3'")
-	} qw(third fourth);
-	my $next_of_3 = 'SELECT snowflake_shard_nextval(3)';
-
-	$registry->init;
-	$registry->start;
-	query($registry, 'CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.init()');
-	$holders[0]->start;
-	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next_of_3");
-	$holders[1]->start;
-	query($holders[1], 'CREATE EXTENSION snowflake');
-
-	my $victim = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
-			"SET snowflake.fault = 'before-swap stop'", '-c',
-			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_shard_nextval(3); END$$}
-		],
-		'>', \my $out, '2>', \my $err);
-	my $pid = wait_for_stopped('DO %', $holders[0]);
-	query($holders[0], q{ALTER SYSTEM SET snowflake.shards = ''});
-	$holders[0]->reload;
-	$holders[1]->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_leases() WHERE kind = 'shards'})
-	  or die 'the shard is not given back';
-	my $last = query($holders[1], $next_of_3);
-	kill 'CONT', $pid;
-	$victim->finish;
-	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its shard was given back');
-	like($err, qr/may not issue IDs for shard 3/, 'but an error');
-	cmp_ok($last, '>', $first, 'the next holder goes on');
-	$_->stop foreach (@holders, $registry);
-}
-
-# A process has read the configured node id, and freezes before it takes it. No ID was
-# made yet, so meanwhile the node id changes.
-{
-	my $unset = new_server('unset', "snowflake.node_id = ''");
-	my $configure = sub {
-		my ($id) = @_;
-
-		query($unset, "ALTER SYSTEM SET snowflake.node_id = '$id'");
-		$unset->reload;
-		$unset->poll_query_until('postgres',
-			"SELECT current_setting('snowflake.node_id') = '$id'")
-		  or die "node id $id is not taken over";
-	};
-
-	$unset->start;
-	query($unset, 'CREATE EXTENSION snowflake');
-	$configure->(5);
-	my $victim = start_one('node-found stop', \my $out, \my $err, $next, $unset);
-	my $pid = wait_for_stopped($next, $unset);
-	$configure->(6);
-	kill 'CONT', $pid;
-	$victim->finish;
-	is($out, '', 'no ID for a session that goes on after the node id was changed');
-	like($err, qr/node_id is being changed by a reload/, 'but an error');
-	is(query($unset, 'SELECT node_id FROM snowflake_decode(snowflake_nextval())'), '6',
-		'the server has the new one');
-	$unset->stop;
 }
 
 $checker->clients;
