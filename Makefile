@@ -149,7 +149,7 @@ test:
 quick:
 	PG_CONFIG="$(PG_CONFIG)" test/all quick
 
-##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	hours
+##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	11 h
 long:
 	test/long $(ARGS)
 
@@ -181,11 +181,11 @@ stress:
 warnings:
 	PG_CONFIG="$(PG_CONFIG)" test/warnings
 
-##: make indent	the C sources are as pgindent leaves them; ARGS=--fix makes them so	5 s
+##: make indent	the C sources are as pgindent leaves them; ARGS=--fix makes them so	15 s
 indent:
 	test/indent $(ARGS)
 
-##: make bits32	on 32 bits, in a chroot for i386	2 min
+##: make bits32	on 32 bits, in a chroot for i386	10 min
 bits32:
 	test/bits32 $(ARGS)
 

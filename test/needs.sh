@@ -5,7 +5,7 @@
 # kept in the cache for the next run. Sourced with test/tap.sh.
 
 # These fetch what no package of this system offers, which may take minutes.
-fetching=(django5 kubernetes_schemas node_pg orm_packages)
+fetching=(django5 kubernetes_schemas pg_driver orm_packages)
 
 # Build a library with fault points (src/base/fault.h), in a server of its own.
 need_fault_points() {
@@ -74,20 +74,20 @@ need_npm() {
 
 # Unpack the driver of Node.js for PostgreSQL: Debian's package can be installed only
 # with Debian's Node.js.
-need_node_pg() {
+need_pg_driver() {
 	local packages=(node-pg node-split2) dir deb
 
-	if [ ! -d "$cache/node" ]; then
-		dir=$(mktemp -d "$scratch/node.XXXXXX")
+	if [ ! -d "$cache/pg_driver" ]; then
+		dir=$(mktemp -d "$scratch/pg_driver.XXXXXX")
 		(cd "$dir" && { apt-get download "${packages[@]}" ||
 			{ apt-get update && apt-get download "${packages[@]}"; }; }) >&2 ||
 			{ echo "apt-get could not fetch: ${packages[*]}" >&2 && return 1; }
 		for deb in "$dir"/*.deb; do
 			dpkg-deb -x "$deb" "$dir/unpacked"
 		done
-		keep "$dir/unpacked" "$cache/node"
+		keep "$dir/unpacked" "$cache/pg_driver"
 	fi
-	echo "export NODE_PATH=$cache/node/usr/share/nodejs"
+	echo "export NODE_PATH=$cache/pg_driver/usr/share/nodejs"
 }
 
 # Fetch Django 5.2, which Debian 12 does not have, with its needs. All of it is

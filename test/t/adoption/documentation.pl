@@ -157,8 +157,8 @@ sub sort_out
 }
 
 # Return the words of a block that another test must contain if it claims to run the
-# block: the extension's names, the statements, and the commands and functions of shell
-# and JavaScript.
+# block: the extension's names, the statements, the scripts, and the commands and functions
+# of shell and JavaScript.
 sub words_of
 {
 	my ($block) = @_;
@@ -166,7 +166,7 @@ sub words_of
 
 	$words{$_} = 1 foreach grep { defined } $block->{language} eq 'sh'
 	  ? $block->{text} =~ /^(?!cd )(?:\w+=\S+ )*([\w.\/-]+)(?!=)\b/mg
-	  : $block->{text} =~ /^([A-Z]+ [A-Z]+)\b|\b([a-z]+[A-Z]\w*)\(/mg;
+	  : $block->{text} =~ /^([A-Z]+ [A-Z]+)\b|^\\i (\S+)|\b([a-z]+[A-Z]\w*)\(/mg;
 	return sort keys %words;
 }
 

@@ -8,7 +8,7 @@
 # takes: 60 s
 # part python: python3
 # part java: default-jdk-headless
-# part node: nodejs
+# part javascript: nodejs
 # part psycopg: python3-psycopg
 # part service: python3-psycopg
 # part sqlalchemy: python3-sqlalchemy python3-psycopg2
@@ -16,11 +16,11 @@
 # part django5: django5
 # part laravel: php-cli php-pgsql php-illuminate-database
 # part rails: ruby ruby-activerecord ruby-pg
-# part pg: nodejs node_pg
+# part pg: nodejs pg_driver
 # part jdbc: default-jdk-headless libpostgresql-jdbc-java
 # part hibernate: default-jdk-headless libpostgresql-jdbc-java libhibernate3-java libjavassist-java
-# part prisma: nodejs node_pg orm_packages
-# part drizzle: nodejs node_pg orm_packages
+# part prisma: nodejs pg_driver orm_packages
+# part drizzle: nodejs pg_driver orm_packages
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -61,7 +61,7 @@ append_to_file($no_timer, q{
 
 my %decoder = (
 	python => [ $python, "$examples/decode/decode.py" ],
-	node => [ 'node', "$examples/decode/decode.js" ],
+	javascript => [ 'node', "$examples/decode/decode.js" ],
 	java => [ @java, "$examples/decode/Decode.java" ]);
 my %program = (
 	psycopg => [ $python, "$examples/with_psycopg.py" ],
@@ -92,7 +92,7 @@ my %tried = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = split ' ',
   $ENV{SNOWFLAKE_PARTS}
-  // 'python node java psycopg service sqlalchemy django django5 laravel rails pg jdbc hibernate prisma drizzle';
+  // 'python javascript java psycopg service sqlalchemy django django5 laravel rails pg jdbc hibernate prisma drizzle';
 my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 	"timezone = 'Asia/Kathmandu'");
 $node->start;

@@ -3,7 +3,7 @@
 # also the default layout, to show where JavaScript's numbers fail.
 #
 # takes: 10 s
-# needs: nodejs node_pg
+# needs: nodejs pg_driver
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;

@@ -124,6 +124,7 @@ foreach my $made ([ snowflake => 45000, 5 ], [ javascript => 10000, 5 ], [ sonyf
 
 # ---- a clock that is behind ----
 
+query($node, 'SELECT snowflake_nextval(), snowflake_shard_nextval(3)');
 set_clock($node, '-1.5');
 my $load = start_load($checker, 'main', $node->connstr('postgres'), 4, undef, undef,
 	qw(commit rollback select shard));
@@ -162,6 +163,7 @@ $load->more(500);
 $load->finish;
 $checker->clients(\%highest);
 $checker->state('standby', $standby, 'postgres', 'SELECT id FROM t');
+like(query($standby, "SELECT snowflake_nextval('$_')"), qr/^\d+$/, "promoted: an ID of $_") foreach qw(pgedge sonyflake);
 $checker->states;
 $standby->stop;
 done_testing();

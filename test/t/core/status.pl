@@ -428,15 +428,26 @@ kernel_says('synchronized 1500 20');
 
 # ---- the wall clock ----
 
+# Call until a step of the clock is counted.
+sub meet_step
+{
+	my ($column) = @_;
+	my $before = query($node, "SELECT $column FROM pg_stat_snowflake");
+
+	$node->poll_query_until('postgres', "SELECT snowflake_nextval() > 0
+		AND (SELECT $column FROM pg_stat_snowflake) > $before") or die "no call has met the step: $column";
+	return;
+}
+
 my $stamp = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^|:]*/;
 
 query($node, $next);
 set_clock($node, -2.9);
 says($node, 'clock steps', 'warning', qr/was set back by 2\d{3} ms, which no call has met yet/, 'a step back, at once');
 says($node, 'drift', 'warning', qr/ahead of the clock: calls wait until $stamp\|/, 'a clock that is waited for, and until when');
-query($node, "$next; SELECT pg_sleep(1.1); $next");
+meet_step('clock_steps_back');
 set_clock($node, 0);
-query($node, "$next; SELECT pg_sleep(1.1); $next");
+meet_step('clock_steps_forward');
 set_clock($node, -2.5);
 says($node, 'mark', 'warning', qr/loaded, at .* ms ahead of the clock/, 'likewise');
 query($node, "$next; SELECT snowflake_stat_reset()");

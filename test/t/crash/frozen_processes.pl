@@ -136,30 +136,33 @@ foreach my $step (qw(swapped range-left))
 # freeze. Then it is frozen for longer than a call may wait. During that time the clock
 # is right and others go on, and then the clock is set back once more.
 {
-	my $behind = new_server('behind', "snowflake.max_clock_wait = '6s'");
+	my $behind = new_server('behind', "snowflake.max_clock_wait = '8s'");
 	start_with_clock($behind, 0);
 	query($behind, "CREATE EXTENSION snowflake; $next");
-	set_clock($behind, -3);
+	set_clock($behind, -5);
 	my $victim = start_one($behind, 'clock-read stop', \my $out, \my $err, $next);
 	my $pid;
-	foreach my $pause ([ 0, -3 ], [ 2, -4.5 ], [ 0, -4.5 ], [ 8, 0 ])
+	my $freezes = 0;
+	foreach my $pause ([ 0, -5 ], [ 2, -6.5 ], [ 0, -6.5 ], [ 10, 0 ])
 	{
 		my ($length, $offset_now) = @$pause;
 
 		# after an error no process stops, and the checks below show the error
 		$pid = eval { wait_for_stopped($behind, $next, $victim) } or last;
 
+		$freezes++;
 		usleep($length * 1_000_000);	# what it is frozen for
 		set_clock($behind, $offset_now);
 		if ($length > 5)
 		{
 			query($behind, $next);
-			set_clock($behind, -3);
+			set_clock($behind, -5);
 		}
 		kill 'CONT', $pid;
 	}
 	$pid &&= eval { wait_for_stopped($behind, $next, $victim) };
 	go_on($victim, $pid // 0);
+	is($freezes, 4, 'clock-read: frozen while it waits, each time');
 	is($err, '', 'clock-read: neither a clock that stands still, nor a wait that is too long');
 	like($out, qr/^\d+\n\z/, '... and it gets its ID');
 	$behind->stop;

@@ -350,7 +350,8 @@ foreach my $still (0, 1)
 	query($node, 'SELECT pg_reload_conf()');
 	my $ids = query($node, 'SELECT snowflake_nextval()');
 
-	$node->poll_query_until('postgres', q{SELECT pid IS NULL FROM snowflake_audit.status() WHERE database = 'postgres'});
+	$node->poll_query_until('postgres', q{SELECT pid IS NULL FROM snowflake_audit.status() WHERE database = 'postgres'})
+	  or die 'the worker goes on';
 	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $ids"), 1, 'it is written');
 	is(query($node, q{SELECT waiting > 0 FROM snowflake_audit.status() WHERE database = 'postgres'}), 't', 'and not released');
 	is(who($ids, 'exact'), 't', 'and known once');

@@ -316,7 +316,8 @@ foreach my $round (1, 2)
 	renew_worker();
 	query($node, q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 	query($node, 'SELECT pg_reload_conf()');
-	$node->poll_query_until('postgres', q{SELECT current_setting('synchronous_standby_names') = 'nobody'});
+	$node->poll_query_until('postgres', q{SELECT current_setting('synchronous_standby_names') = 'nobody'})
+	  or die 'the setting is not read';
 	# the worker writes it now, or at the stop
 	my $id = query($node, $next);
 	$node->stop;
