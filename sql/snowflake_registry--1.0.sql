@@ -131,11 +131,14 @@ COMMENT ON TABLE snowflake_registry.slot IS
 'Who holds which node id, and from when on it may be leased again';
 
 -- Which ranges of shards are whose, as workers write it; one row, or none
--- before anybody had one.
+-- before anybody had one.  A server reads no more lines than these (shard_map.h).
 CREATE TABLE snowflake_registry.shards (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	version bigint NOT NULL,
-	shards text NOT NULL CHECK (pg_catalog.octet_length(shards) OPERATOR(pg_catalog.<) 1000000)
+	shards text NOT NULL CHECK (pg_catalog.octet_length(shards) OPERATOR(pg_catalog.<) 1000000
+		AND pg_catalog.octet_length(shards) OPERATOR(pg_catalog.-)
+			pg_catalog.octet_length(pg_catalog.replace(shards, E'\n', ''))
+			OPERATOR(pg_catalog.<=) 1026)
 );
 COMMENT ON TABLE snowflake_registry.shards IS
 'Who may issue for which shards';
@@ -230,6 +233,9 @@ BEGIN
 				WHEN OLD.released OR OLD.present OPERATOR(pg_catalog.<>) 0
 					AND OLD.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
 					THEN 'displaced'
+				-- the server itself, before others may claim the slot
+				WHEN OLD.server OPERATOR(pg_catalog.=) NEW.server
+					AND until_ms OPERATOR(pg_catalog.>) now_ms THEN 'displaced'
 				ELSE 'expired' END,
 			now_ms);
 	END IF;
@@ -279,8 +285,38 @@ END;
 COMMENT ON FUNCTION snowflake_registry.shard_ticks(text) IS
 'the epoch and the tick of the layout of shards, by the text of the registry';
 
+-- Shards as ranges, and those that are left without others.
+CREATE FUNCTION snowflake_registry.ranges(shards text)
+RETURNS int4multirange
+LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT pg_catalog.range_agg(pg_catalog.int4range(
+		pg_catalog.split_part(range, '-', 1)::integer,
+		pg_catalog.substring(range, '[0-9]+$')::integer, '[]'))
+	FROM pg_catalog.string_to_table(shards, ',') AS range;
+END;
+COMMENT ON FUNCTION snowflake_registry.ranges(text) IS
+'for workers: shards as ranges';
+
+CREATE FUNCTION snowflake_registry.without(shards text, others text)
+RETURNS text
+LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT pg_catalog.string_agg(pg_catalog.concat_ws('-', pg_catalog.lower(range),
+		CASE WHEN pg_catalog.upper(range) OPERATOR(pg_catalog.-) 1
+			OPERATOR(pg_catalog.>) pg_catalog.lower(range)
+			THEN pg_catalog.upper(range) OPERATOR(pg_catalog.-) 1 END),
+		',' ORDER BY pg_catalog.lower(range))
+	FROM pg_catalog.unnest(snowflake_registry.ranges(shards)
+		OPERATOR(pg_catalog.-) snowflake_registry.ranges(others)) AS range;
+END;
+COMMENT ON FUNCTION snowflake_registry.without(text, text) IS
+'for workers: the shards that are left without others';
+
 -- The same for shards.  A server that gives back shards, or takes others, ends its
--- line and begins another.  Who holds the first shard of a line now tells why.
+-- line and begins another.  Who holds the first shard of a line now tells why.  A
+-- line that goes on with fewer shards has lost the others to a server that took them
+-- after its until: these have ended, and no more.
 -- All servers extend their lines in this one record, which can have a thousand of
 -- them.  So only the lines that differ are looked at, and a renewal is one.
 CREATE FUNCTION snowflake_registry.remember_shards()
@@ -323,7 +359,7 @@ BEGIN
 			(shards, version, owner, server, host, since_ms, until_ms, ended_ms, ended,
 			written_ms)
 		WITH line AS MATERIALIZED (
-			SELECT pg_catalog.row_number() OVER () AS number, h.shards, h.server
+			SELECT pg_catalog.row_number() OVER () AS number, h.shards, h.server, h.host, h.since_ms
 			FROM snowflake_registry.holders(new_lines) h
 		), held AS MATERIALIZED (
 			SELECT l.number, l.server,
@@ -331,10 +367,12 @@ BEGIN
 				pg_catalog.substring(range, '[0-9]+$')::integer AS last
 			FROM line l, pg_catalog.string_to_table(l.shards, ',') AS range
 		)
-		SELECT o.shards, OLD.version, 0, o.server, o.host, o.since_ms, o.until_ms,
-			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server
+		SELECT coalesce(snowflake_registry.without(o.shards, rest.shards), o.shards), OLD.version, 0,
+			o.server, o.host, o.since_ms, o.until_ms,
+			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server OR rest.shards IS NOT NULL
 				THEN least(o.until_ms, now_ms) ELSE now_ms END,
-			CASE WHEN n.server IS NULL THEN 'released'
+			CASE WHEN rest.shards IS NOT NULL THEN 'expired'
+				WHEN n.server IS NULL THEN 'released'
 				WHEN n.server OPERATOR(pg_catalog.<>) o.server THEN 'expired'
 				WHEN o.shards OPERATOR(pg_catalog.<>)
 					(SELECT l.shards FROM line l WHERE l.number OPERATOR(pg_catalog.=) n.number)
@@ -351,6 +389,12 @@ BEGIN
 				WHERE o.first OPERATOR(pg_catalog.>=) h.first
 					AND o.first OPERATOR(pg_catalog.<=) h.last
 				LIMIT 1) n ON true
+			LEFT JOIN LATERAL (SELECT l.shards
+				FROM line l
+				WHERE l.server OPERATOR(pg_catalog.=) o.server
+					AND l.host OPERATOR(pg_catalog.=) o.host
+					AND l.since_ms OPERATOR(pg_catalog.=) o.since_ms
+				LIMIT 1) rest ON true
 		WHERE NOT EXISTS (
 			SELECT
 			FROM snowflake_registry.holders(new_lines) h

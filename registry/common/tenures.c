@@ -26,6 +26,9 @@
 /* A longer text could make a write fail, which is too large then. */
 #define MAX_TEXT		100000
 
+/* Shards are below this (src/layout/ranges.h). */
+#define MAX_SHARDS		65536
+
 /* A line of the record that has a holder (src/lease/shard_map.h). */
 typedef struct Line
 {
@@ -208,6 +211,22 @@ goes_on(const Line *line, const Line *lines, int n)
 	return false;
 }
 
+/* Read the next range of shards, up to the end of a line; false: no more. */
+static bool
+next_range(const Line *line, const char **at, unsigned long *first,
+		   unsigned long *last)
+{
+	char	   *end;
+
+	if (*at >= line->shards + line->length)
+		return false;
+	*first = *last = strtoul(*at, &end, 10);
+	if (*end == '-')
+		*last = strtoul(end + 1, &end, 10);
+	*at = end + 1;
+	return true;
+}
+
 /* Return the line that holds a shard now, or NULL. */
 static const Line *
 find_holder(unsigned long shard, const Line *lines, int n)
@@ -215,48 +234,110 @@ find_holder(unsigned long shard, const Line *lines, int n)
 	for (int i = 0; i < n; i++)
 	{
 		const char *at = lines[i].shards;
+		unsigned long first;
+		unsigned long last;
 
-		while (at < lines[i].shards + lines[i].length)
+		while (next_range(&lines[i], &at, &first, &last))
 		{
-			char	   *end;
-			unsigned long first = strtoul(at, &end, 10);
-			unsigned long last = *end == '-' ?
-				strtoul(end + 1, &end, 10) : first;
-
 			if (first <= shard && shard <= last)
 				return &lines[i];
-			at = end + 1;
 		}
 	}
 	return NULL;
 }
 
+/*
+ * Return the line that has what is left of this one, or NULL.  A server that
+ * changes its own line gives it another time, so others have taken some of its
+ * shards.
+ */
+static const Line *
+find_rest(const Line *line, const Line *lines, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (line->since_ms != 0 && lines[i].server == line->server &&
+			lines[i].since_ms == line->since_ms)
+			return &lines[i];
+	}
+	return NULL;
+}
+
+/* Add a number to the steps at the beginnings of a line's ranges and ends. */
+static void
+add_steps(int64 *steps, const Line *line, int64 number)
+{
+	const char *at = line->shards;
+	unsigned long first;
+	unsigned long last;
+
+	while (next_range(line, &at, &first, &last))
+	{
+		steps[Min(first, MAX_SHARDS)] += number;
+		steps[Min(last, MAX_SHARDS - 1) + 1] -= number;
+	}
+}
+
+/* Return the shards of a line that are not in its rest, as ranges. */
+static char *
+print_lost(const Line *line, const Line *rest)
+{
+	int64	   *steps = palloc0((MAX_SHARDS + 1) * sizeof(int64));
+	int64		held = 0;
+	int			first = -1;
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	add_steps(steps, line, 1);
+	/* more than a line can have ranges */
+	add_steps(steps, rest, -PG_INT32_MAX);
+	for (int i = 0; i <= MAX_SHARDS; i++)
+	{
+		held += steps[i];
+		if (held > 0 && first < 0)
+			first = i;
+		else if (held <= 0 && first >= 0)
+		{
+			appendStringInfo(&buf, first < i - 1 ? "%s%d-%d" : "%s%d",
+							 buf.len > 0 ? "," : "", first, i - 1);
+			first = -1;
+		}
+	}
+	pfree(steps);
+	return buf.data;
+}
+
+/* Append a tenure of shards; "ended" NULL: it has not. */
 static void
 append_shards(StringInfo buf, const SfAsk *ask, const Line *line,
-			  const Line *holder)
+			  const char *ended)
 {
 	const SfLayout *layout = ask->shard_layout;
 	int64		ended_ms = ask->wall_ms;
-	const char *ended = "displaced";
 	char	   *host = pnstrdup(line->host, line->host_length);
 
-	if (holder == line)
-		ended = NULL;			/* it holds them now */
-	else if (holder == NULL)
-		ended = "released";
-	else if (holder->server != line->server)
-	{
-		ended = "expired";
+	if (ended != NULL && strcmp(ended, "expired") == 0)
 		ended_ms = Min(ended_ms,
 					   (layout->epoch_tick + line->until) * layout->tick_ms);
-	}
-	else if (!has_same_shards(holder, line))
-		ended = "released";
 	appendStringInfo(buf, "%s{\"shards\":\"%.*s\",\"host\":",
 					 buf->len > 0 ? "\n" : "", line->length, line->shards);
 	escape_json(buf, host);
 	append_times(buf, line->since_ms, layout, line->until, ended_ms, ended);
 	pfree(host);
+}
+
+/* Return why a line has ended. */
+static const char *
+find_reason(const Line *line, const Line *lines, int n)
+{
+	const Line *holder = find_holder(strtoul(line->shards, NULL, 10), lines,
+									 n);
+
+	if (holder == NULL)
+		return "released";
+	if (holder->server != line->server)
+		return "expired";
+	return has_same_shards(holder, line) ? "displaced" : "released";
 }
 
 static void
@@ -269,16 +350,42 @@ append_ended_shards(StringInfo buf, const SfAsk *ask)
 
 	for (int i = 0; i < nold; i++)
 	{
-		if (!goes_on(&old[i], new, nnew))
+		const Line *rest = find_rest(&old[i], new, nnew);
+		Line		lost = old[i];
+
+		if (goes_on(&old[i], new, nnew))
+			continue;
+		if (rest == NULL)
+		{
 			append_shards(buf, ask, &old[i],
-						  find_holder(strtoul(old[i].shards, NULL, 10), new,
-									  nnew));
+						  find_reason(&old[i], new, nnew));
+			continue;
+		}
+		lost.shards = print_lost(&old[i], rest);
+		lost.length = (int) strlen(lost.shards);
+		if (lost.length > 0)
+			append_shards(buf, ask, &lost, "expired");
 	}
 	pfree(old);
 	pfree(new);
 }
 
 /* ---- both ---- */
+
+/*
+ * Return true if a claim replaces a holder that is present, or that is this
+ * server itself, before others may claim the slot.
+ */
+static bool
+is_displaced(const SfAsk *ask)
+{
+	const SfSlotRecord *slot = &ask->replaced;
+	const SfLayout *layout = ask->layout;
+	int64		until = layout->epoch_tick + slot->until;
+
+	return slot->present != 0 || (slot->server == ask->record.server &&
+								  slot->ended_ms < until * layout->tick_ms);
+}
 
 /* Find out what a write ends; false: nothing, or too much to be kept. */
 bool
@@ -293,7 +400,7 @@ sf_tenures_find(const SfAsk *ask, SfTenures *ended)
 		return false;
 	initStringInfo(&buf);
 	if (is_slot)
-		append_slot(&buf, slot, ask->layout, slot->present != 0 ?
+		append_slot(&buf, slot, ask->layout, is_displaced(ask) ?
 					"displaced" : "expired");
 	else
 		append_ended_shards(&buf, ask);
@@ -326,7 +433,7 @@ sf_tenures_append_held(StringInfo buf, const SfAsk *ask,
 		appendStringInfoChar(buf, '\n');
 	}
 	for (int i = 0; i < n; i++)
-		append_shards(buf, ask, &lines[i], &lines[i]);
+		append_shards(buf, ask, &lines[i], NULL);
 	appendStringInfoChar(buf, '\n');
 }
 

@@ -247,6 +247,13 @@ was_turned_away(CURLcode code)
 }
 
 static void
+set_no_memory(SfHttpAnswer *answer)
+{
+	answer->failure = SF_FAILURE_OTHER;
+	answer->problem = "this server is out of memory";
+}
+
+static void
 finish(CURLcode code, SfHttpAnswer *answer)
 {
 	long		status = 0;
@@ -254,20 +261,25 @@ finish(CURLcode code, SfHttpAnswer *answer)
 
 	memset(answer, 0, sizeof(SfHttpAnswer));
 	answer->sent = http.request_sent > 0;
-	answer->untrusted = is_about_certificates(code);
-	answer->timed_out = code == CURLE_OPERATION_TIMEDOUT;
+	answer->failure = SF_FAILURE_UNREACHABLE;
 	answer->problem = http.problem[0] != '\0' ? http.problem :
 		curl_easy_strerror(code);
-	answer->too_long = http.is_too_long;
-	if (code == CURLE_WRITE_ERROR)
-		answer->problem = http.is_too_long ?
-			"its answer is longer than 64 MB: delete entries of the history, or lower keep_days" :
-			"out of memory";
-	if (!answer->untrusted && was_turned_away(code))
+	if (is_about_certificates(code))
+		answer->failure = SF_FAILURE_CERTIFICATE;
+	else if (was_turned_away(code))
 	{
-		answer->untrusted = true;
+		answer->failure = SF_FAILURE_CERTIFICATE;
 		answer->problem = "it closed the connection after the TLS handshake, as a server does that refuses our certificate";
 	}
+	else if (code == CURLE_OPERATION_TIMEDOUT)
+		answer->failure = SF_FAILURE_TIMEOUT;
+	else if (code == CURLE_WRITE_ERROR && http.is_too_long)
+	{
+		answer->failure = SF_FAILURE_TOO_LONG;
+		answer->problem = "its answer is longer than 64 MB";
+	}
+	else if (code == CURLE_WRITE_ERROR || code == CURLE_OUT_OF_MEMORY)
+		set_no_memory(answer);
 	answer->body = http.body != NULL ? http.body : "";
 	if (code == CURLE_OK &&
 		curl_easy_getinfo(http.easy, CURLINFO_RESPONSE_CODE,
@@ -298,7 +310,7 @@ sf_http_receive(SfHttpAnswer *answer)
 	{
 		http.is_failed = false;
 		memset(answer, 0, sizeof(SfHttpAnswer));
-		answer->problem = "out of memory";
+		set_no_memory(answer);
 		return true;
 	}
 	if (!http.is_busy)

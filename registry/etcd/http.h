@@ -20,9 +20,7 @@ typedef struct SfHttpAnswer
 
 	/* If there is no answer: */
 	bool		sent;			/* the server may have received the request */
-	bool		untrusted;		/* one side refused a certificate */
-	bool		timed_out;		/* the answer did not come in time */
-	bool		too_long;		/* the answer is longer than 64 MB */
+	SfFailure	failure;
 	const char *problem;		/* without a full stop */
 } SfHttpAnswer;
 

@@ -467,11 +467,10 @@ sf_request_take(const SfHttpAnswer *http)
 	{
 		snprintf(request.message, MESSAGE_SIZE, "%s: %s.",
 				 etcd.url.endpoints[etcd.endpoint], http->problem);
-		if (!try_next_endpoint(http->sent))
-			conclude_failure_of(http->untrusted ? SF_FAILURE_CERTIFICATE :
-								http->timed_out ? SF_FAILURE_TIMEOUT :
-								http->too_long ? SF_FAILURE_OTHER :
-								SF_FAILURE_UNREACHABLE, http->sent);
+		/* of the others that would be as long */
+		if (http->failure == SF_FAILURE_TOO_LONG ||
+			!try_next_endpoint(http->sent))
+			conclude_failure_of(http->failure, http->sent);
 	}
 }
 

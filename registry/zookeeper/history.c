@@ -199,7 +199,10 @@ sf_history_ask_values(void)
 							  listed.names[i]));
 }
 
-/* Take the values.  A node may have been deleted meanwhile. */
+/*
+ * Take the values.  A node may have been deleted meanwhile, or somebody made
+ * one that this server may not read.
+ */
 SfReading
 sf_history_take_values(const SfAsk *ask, const SfRegistry *registry,
 					   SfAnswer *answer)
@@ -216,7 +219,8 @@ sf_history_take_values(const SfAsk *ask, const SfRegistry *registry,
 			listed.n = 0;
 			break;
 		}
-		else if (reply->rc != ZOK && reply->rc != ZNONODE)
+		else if (reply->rc != ZOK && reply->rc != ZNONODE &&
+				 reply->rc != ZNOAUTH)
 			return sf_nodes_fail_with(sf_nodes_path("history"), reply->rc);
 	}
 	listed.nread += sf_batch_size();

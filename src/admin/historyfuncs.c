@@ -203,6 +203,6 @@ snowflake_registry_history(PG_FUNCTION_ARGS)
 				 errdetail("At most %d entries are read, and at most %d MB.",
 						   SF_HISTORY_MAX, SF_HISTORY_MAX_SIZE / 1024 / 1024),
 				 has_both ? 0 :
-				 errhint("Give a slot and a time, as in snowflake_registry_history(7, 'today 14:03').")));
+				 errhint("Give a time, and the slot if you ask for a node id: snowflake_registry_history(7, 'today 14:03').")));
 	return (Datum) 0;
 }

@@ -31,6 +31,7 @@ sf_registry_failure(SfFailure failure)
 		[SF_FAILURE_PERMISSION] = "The registry does not permit this server what it needs.",
 		[SF_FAILURE_READ_ONLY] = "The registry can only be read, as a standby can.",
 		[SF_FAILURE_FULL] = "The registry has no room left.",
+		[SF_FAILURE_TOO_LONG] = "The registry holds more than one answer can bring.",
 		[SF_FAILURE_LOST] = "The registry may have lost data.",
 	};
 
@@ -60,6 +61,7 @@ static const char *const etcd[SF_FAILURES] = {
 	[SF_FAILURE_LOGIN] = "In snowflake.registry, name a file with ?credentials=. Its two lines are the user and the password, and only this server can read it (chmod 600). \"etcdctl user add\" makes the user, \"etcdctl user passwd\" sets the password.",
 	[SF_FAILURE_PERMISSION] = "Run \"etcdctl role grant-permission ROLE readwrite --prefix=true PREFIX/\" with the prefix in snowflake.registry, and \"etcdctl user grant-role USER ROLE\".",
 	[SF_FAILURE_FULL] = "Run \"etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\", \"etcdctl defrag --cluster\" and \"etcdctl alarm disarm\", in this order; then start etcd with --auto-compaction-retention=1.",
+	[SF_FAILURE_TOO_LONG] = "See what is there: \"etcdctl get --prefix --keys-only PREFIX/\", with the prefix in snowflake.registry. If it is the history, delete what ended before some day: \"etcdctl del PREFIX/history/ PREFIX/history/2026-11-01\".",
 	[SF_FAILURE_LOST] = LOST,
 };
 
@@ -81,6 +83,6 @@ sf_registry_remedy(const char *kind, SfFailure failure)
 		strcmp(kind, "etcd") == 0 ? etcd : zookeeper;
 
 	if (remedies == NULL || remedies[failure] == NULL)
-		return "See this server's log, and the registry's. This server asks again until the registry has done it.";
+		return "See this server's log, and the registry's. For its own leases this server asks again until the registry has done it.";
 	return remedies[failure];
 }

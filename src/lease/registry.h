@@ -104,6 +104,7 @@ typedef enum SfFailure
 	SF_FAILURE_PERMISSION,		/* it denies this request */
 	SF_FAILURE_READ_ONLY,		/* a standby, or set to read-only */
 	SF_FAILURE_FULL,			/* no space left for a write */
+	SF_FAILURE_TOO_LONG,		/* there is too much for one answer */
 	SF_FAILURE_LOST,			/* it may have lost data */
 	SF_FAILURES
 } SfFailure;
@@ -189,7 +190,7 @@ typedef struct SfAnswer
 	 * written anything.
 	 */
 	const char *history;
-	bool		is_cut;			/* older entries are left out */
+	bool		is_cut;			/* entries are left out */
 
 	const char *message;		/* the failure as a sentence; may name roles,
 								 * hosts and paths */

@@ -64,7 +64,7 @@ typedef struct SfJobReply
 	char		layout[SF_LAYOUT_TEXT_SIZE];	/* empty: there is none */
 	int			nrows;
 	Size		row_size;
-	bool		is_cut;			/* the history has older entries */
+	bool		is_cut;			/* the history has more entries */
 	char		message[512];	/* after a failure: the last answer */
 	bool		is_private;		/* message names roles, hosts or paths */
 	SfFailure	failure;		/* then its kind */

@@ -148,7 +148,8 @@ registry_ask(PG_FUNCTION_ARGS)
 	};
 	static const char *const failures[SF_FAILURES] = {
 		"OTHER", "UNREACHABLE", "TIMEOUT", "CERTIFICATE", "LOGIN", "DATABASE",
-		"EXTENSION", "PERMISSION", "READ_ONLY", "FULL", "LOST"
+		"EXTENSION", "PERMISSION", "READ_ONLY", "FULL", "TOO_LONG",
+		"LOST"
 	};
 	SfAsk		ask = {0};
 	SfLayout	layout = {.epoch_ms = 1000, .tick_ms = 10};

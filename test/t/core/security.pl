@@ -890,7 +890,8 @@ my $plant = q{
 		END LOOP;
 		FOR trap IN
 			SELECT DISTINCT ON (p.proname, args) p.proname, args,
-				CASE WHEN p.prorettype = 'anyelement'::regtype THEN 'bigint'::regtype
+				CASE WHEN p.prorettype = ANY ('{anyelement,anyrange,anymultirange}'::regtype[])
+						THEN 'bigint'::regtype
 					ELSE p.prorettype::regtype END AS result
 			FROM pg_proc p, unnest(types) a, unnest(types) b, unnest(types) c,
 				concat_ws(', ', a, CASE WHEN p.pronargs > 1 THEN b END,

@@ -141,7 +141,7 @@ query($registry, q{INSERT INTO snowflake_registry.history (node, version, owner,
 is( query($b, q{SET client_min_messages = error; SELECT count(*), count(DISTINCT host), min(ended_at) > '1970-01-01 00:00:00.001Z'
 	FROM snowflake_registry_history(9)}), '10000|2|t', 'of many the newest');
 like((run_command([ 'psql', '-XAt', '-c', 'SELECT count(*) FROM snowflake_registry_history(9)', $b->connstr('postgres') ]))[1],
-	qr/WARNING:  the registry's history is too long.*At most 10000.*and at most 8 MB.*Give a slot and a time/s, 'with a warning');
+	qr/WARNING:  the registry's history is too long.*At most 10000.*and at most 8 MB.*Give a time, and the slot/s, 'with a warning');
 my $is_cut = sub { return (run_command([ 'psql', '-XAt', '-c', 'SELECT count(*) FROM snowflake_registry_history()', $b->connstr('postgres') ]))[1] ne '' };
 query($registry, q{DELETE FROM snowflake_registry.history WHERE node = 9 AND ended_ms <= (SELECT count(*) - 10000 FROM snowflake_registry.history())});
 ok(!$is_cut->(), 'as many as are read: without one');
@@ -151,7 +151,20 @@ query($registry, q{INSERT INTO snowflake_registry.history (node, shards, version
 is(query($b, q{SET client_min_messages = error; SELECT count(*) BETWEEN 75 AND 85, max(ended_at) > '1970-01-01 00:00:00.099Z' FROM snowflake_registry_history(9)}),
 	't|t', 'no more than 8 MB are read: the newest');
 ok($is_cut->(), 'with a warning, too');
+query($registry, q{UPDATE snowflake_registry.history SET shards = NULL, host = repeat(E'\x01', 50000) WHERE node = 9});
+is(query($b, q{SET client_min_messages = error; SELECT count(*) BETWEEN 22 AND 28 FROM snowflake_registry_history(9)}),
+	't', 'as JSON, in which some characters are longer');
 query($registry, 'DELETE FROM snowflake_registry.history WHERE node = 9');
+
+# A statement that nobody waits for any more ends.
+my $definition = query($registry, q{SELECT pg_get_functiondef('snowflake_registry.history(bigint, timestamptz)'::regprocedure)});
+query($registry, $definition =~ s/BEGIN ATOMIC.*//sr . q{AS $$ SELECT 1::bigint, ''::text, ''::text, NULL::inet, 1, now(), now(), now(), ''::text
+	FROM pg_sleep(86400) $$});
+refused($b, 'SELECT * FROM snowflake_registry_history()', '58000', qr/did not answer in time/, 'a slow registry');
+$registry->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_activity
+	WHERE state = 'active' AND usename = 'worker' AND query ~ 'snowflake_registry.history'}) or die 'the statement goes on';
+pass('its statement ends');
+query($registry, $definition);
 
 # A role that leases can make many newer entries: they do not hide those that are asked for.
 my $newer = q{INSERT INTO snowflake_registry.history (node, version, owner, server, host, since_ms, until_ms, ended_ms, ended, written_ms)
@@ -292,6 +305,43 @@ $_->query('COMMIT') foreach @claimers;
 is(query($registry, q{SELECT count(*) FROM snowflake_registry.slot WHERE node IN (10, 11, 12) AND host = 'next'}),
 	'3', 'all are done, at the isolation level SERIALIZABLE');
 $_->quit foreach @claimers;
+
+# ---- why a tenure ended ----
+
+# Return the call that claims slot 8 for a server, until this tick.
+sub claim_until
+{
+	my ($server, $until) = @_;
+
+	return qq{SELECT written > 0 FROM snowflake_registry.write($generation, 8,
+		coalesce((SELECT version FROM snowflake_registry.slot WHERE node = 8), 0),
+		coalesce((SELECT epoch FROM snowflake_registry.slot WHERE node = 8), 0) + 1,
+		1, $server, 1, $until, 0, false, 'again', 1, 1000, 1, 0, 9000)};
+}
+
+query($registry, "SET ROLE worker; $_") foreach claim_until(5, 2**40), claim_until(5, 9), claim_until(5, 9), claim_until(6, 9);
+is(query($registry, q{SELECT string_agg(ended, ' ' ORDER BY version) FROM snowflake_registry.history WHERE node = 8}),
+	'displaced expired expired', 'a server that claims its own slot again before its until has displaced itself');
+
+# Others take some shards of a server that is gone: the rest goes on.
+sub shards_are
+{
+	my @lines = map { sprintf 'held %s until 9 since %d write %016x server %016x host %s\\n', @$_ } @_;
+
+	return qq{SELECT written > 0 FROM snowflake_registry.write_shards($generation,
+		(SELECT version FROM snowflake_registry.shards), E'snowflake shards 1\\n@{[ join '', @lines ]}')};
+}
+
+like(query($registry, 'BEGIN; SET ROLE worker; ' . join(';', map { shards_are(@$_) }
+	[ [ '100-109,200', 5, 1, 1, 'robbed' ] ],
+	[ [ '100-104,106-109', 5, 1, 1, 'robbed' ], [ '105,200', 6, 2, 2, 'robber' ] ],
+	[ [ '101-104,106-109', 5, 1, 1, 'robbed' ], [ '105,200', 6, 2, 2, 'robber' ], [ '100', 7, 3, 3, 'another' ] ],
+	[ [ '101-102', 8, 4, 1, 'robbed' ], [ '105,200', 6, 2, 2, 'robber' ], [ '100', 7, 3, 3, 'another' ] ]) . q{; RESET ROLE;
+		SELECT string_agg(concat_ws(' ', shards, host, ended), ', ' ORDER BY version)
+		FROM snowflake_registry.history WHERE host IN ('robbed', 'robber', 'another'); ROLLBACK}),
+	qr/\n105,200 robbed expired, 100 robbed expired, 101-104,106-109 robbed released$/, 'some shards are taken: only these have ended');
+refused($registry, 'SET ROLE worker; ' . shards_are(map { [ $_, 5, $_, 1, 'many' ] } 1 .. 1026), '23514', qr/check constraint/,
+	'more lines than a server reads are refused');
 
 # ---- late and repeated writes ----
 

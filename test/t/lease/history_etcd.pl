@@ -193,6 +193,16 @@ is(tenures($a, undef, $with_b), "5-14 $b_host expired", 'a server says who had t
 is(tenures($a) =~ s/.*, //r, "0-14 $a_host -", 'and who has them now');
 is(query($a, q{SELECT greatest(h.until - l.until, l.until - h.until) < interval '1 day' FROM snowflake_registry_history() h, snowflake_leases() l
 	WHERE h.shards = l.shards AND h.ended IS NULL AND l.kind = 'shards'}), 't', 'by the layout of the shards');
+
+# Others take some shards of a server that has crashed: only these have ended.
+$a->stop;
+hold_shards($b, '20-29');
+$b->stop('immediate');
+hold_shards($a, '25-27');
+like(shards(), qr/, 0-14 $a_host released, 25-27 $b_host expired$/, 'some shards of a server that has crashed');
+$a->poll_query_until('postgres', q{SELECT ended = 'expired' FROM snowflake_registry_history() WHERE shards = '20-24,28-29'})
+  or die 'the others have not expired';
+like(tenures($a), qr/20-24,28-29 $b_host expired/, 'the others have a row of their own');
 $etcd->put('reg/keep_days', '0');
 $a->stop;
 is(scalar(history()), 0, 'none: no history of shards is kept either');

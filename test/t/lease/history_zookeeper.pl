@@ -135,6 +135,9 @@ foreach my $year (2001, 2998)
 is(last_released(''), '', 'entries that are newer hide it');
 is(last_released($_), $b_host, "but not of the slot, or at the time: $_") foreach 3, "at => '$with_b'", "3, '$with_b'";
 is(tenures($a, 9, '2998-06-01'), '', 'a time after all of them');
+my $foreign = pack('l> l> a* a*', 1, 31, ZooKeeper::text('digest'), ZooKeeper::text('other:AAAAAAAAAAAAAAAAAAAAAAAAAAA='));
+$zk->call('create', ZooKeeper::text('/reg/history/2999-01-01T00:00:00.000Z-3-1') . ZooKeeper::text('{"slot":3}') . $foreign . pack('l>', 0));
+is(last_released(3), $b_host, 'an entry that may not be read is left out');
 $zk->delete("/reg/history/$_") foreach grep { /^(2001|2998)/ } names();
 $zk->put('/reg/keep_days', '0');
 $a->stop;
