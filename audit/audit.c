@@ -14,6 +14,7 @@
 
 #include "ring.h"
 
+#include "access/xlog.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -139,6 +140,9 @@ snowflake_audit_status(PG_FUNCTION_ARGS)
 		bool		nulls[STATUS_COLUMNS] = {false, pid == 0};
 
 		sf_ring_get_problem(ring, problem);
+		if (problem[0] == '\0' && pid == 0 && !RecoveryInProgress())
+			strlcpy(problem, "no worker runs: one begins within a minute, or max_worker_processes is too small",
+					sizeof(problem));
 		nulls[6] = problem[0] == '\0';
 		values[6] = CStringGetTextDatum(problem);
 		tuplestore_putvalues(result->setResult, result->setDesc, values,

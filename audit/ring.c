@@ -14,9 +14,10 @@
  * until another one takes its place, released or not.  A session that only
  * looks copies a record, and looks again whether it is still the same.
  *
- * Nobody knows the OID of an audited database before its worker has begun.
- * Until then a session compares the names of databases.  What has no client,
- * such as autovacuum, is not recorded then.
+ * Nobody knows the OID of an audited database before its worker has begun, and
+ * while there is no worker, the database may be dropped and made anew.  Until
+ * a worker has begun, a session compares the names of databases.  What has no
+ * client, such as autovacuum, is not recorded then.
  *
  *-------------------------------------------------------------------------
  */
@@ -30,6 +31,8 @@
 #undef ENABLE_GSS
 
 #include "ring.h"
+
+#include <signal.h>
 
 #include "common/ip.h"
 #include "common/pg_prng.h"
@@ -120,6 +123,23 @@ create_shared_memory(void)
 		init_ring(sf_ring_get(i), &names[i]);
 	LWLockRelease(AddinShmemInitLock);
 }
+
+#ifdef SF_FAULTS
+/* "exit" ends this process, "stop" freezes it until SIGCONT. */
+void
+sf_ring_fault(const char *place)
+{
+	const char *fault = GetConfigOption("snowflake.fault", true, false);
+	size_t		length = strlen(place);
+
+	if (fault == NULL || strncmp(fault, place, length) != 0)
+		return;
+	if (strcmp(fault + length, " exit") == 0)
+		proc_exit(1);
+	if (strcmp(fault + length, " stop") == 0)
+		raise(SIGSTOP);
+}
+#endif
 
 /* ---- sessions ---- */
 
@@ -221,6 +241,7 @@ push(SfRing *ring, XactEvent event, const SfMade *made)
 	record = &ring->record[position % sf_audit_ring_size];
 	pg_atomic_write_u64(&record->ready, 0);
 	pg_write_barrier();
+	SF_AUDIT_FAULT("audit-taken");
 	fill(record, event, made);
 	record->dropped = 0;
 	if (pg_atomic_read_u64(&ring->dropped) != 0)
@@ -235,8 +256,10 @@ is_own(SfRing *ring)
 {
 	Oid			database = pg_atomic_read_u32(&ring->database);
 
-	if (database != InvalidOid)
-		return database == MyDatabaseId;
+	if (database == MyDatabaseId)
+		return true;
+	if (database != InvalidOid && pg_atomic_read_u32(&ring->pid) != 0)
+		return false;
 	return MyProcPort != NULL && MyProcPort->database_name != NULL &&
 		strncmp(MyProcPort->database_name, NameStr(ring->name),
 				NAMEDATALEN - 1) == 0;

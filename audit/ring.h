@@ -68,6 +68,8 @@ typedef struct SfRing
 	Latch	   *worker;			/* its latch, or that of an ended one */
 	TimestampTz maintained_at;	/* by a worker; 0: not yet */
 	int64		clock_offset_us;	/* wall clock - monotonic one, then */
+	int			kept;			/* snowflake_audit.keep, then */
+	uint64		reported;		/* how many dropped records the log has told */
 	int			failures;		/* workers in a row that wrote nothing */
 
 	slock_t		problem_lock;
@@ -98,6 +100,14 @@ extern const char *sf_ring_text(const SfRecord *record, SfText which);
 extern void sf_ring_release(SfRing *ring, uint64 position);
 extern void sf_ring_set_problem(SfRing *ring, const char *problem);
 extern void sf_ring_get_problem(SfRing *ring, char *problem);
+
+/* Fault points of this library: see src/base/fault.h. */
+#ifdef SF_FAULTS
+extern void sf_ring_fault(const char *place);
+#define SF_AUDIT_FAULT(place)	sf_ring_fault(place)
+#else
+#define SF_AUDIT_FAULT(place)	((void) 0)
+#endif
 
 /* worker.c */
 extern void sf_audit_worker_register(int i, const char *database);

@@ -12,9 +12,9 @@
  * All that the worker runs in the database runs as the owner of the log, in an
  * operation that cannot switch to any other role: triggers of the log are the
  * owner's code.  A transaction that takes longer than TIMEOUT_MS ends in an
- * error.  So a slow disk keeps neither the shutdown of the server nor DROP
- * DATABASE waiting for long.  After an error another worker begins, 5 s later,
- * and 5 s more after each further one.  Sessions never wait for the worker.
+ * error.  So a slow disk keeps a stop of the server waiting for 40 s at most.
+ * After an error another worker begins, 5 s later, and 5 s more after each
+ * further one.  Sessions never wait for the worker.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,13 +33,17 @@
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
+#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/lmgr.h"
+#include "storage/pmsignal.h"
 #include "storage/proc.h"
+#include "storage/procarray.h"
 #include "utils/array.h"
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/pidfile.h"
 #include "utils/snapmgr.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
@@ -51,11 +55,13 @@
 #define BATCH			1000	/* records of one transaction */
 #define TIMEOUT_MS		30000	/* of one transaction */
 #define MAINTAIN_MS		3600000 /* between two looks at the partitions */
+#define STOP_MS			10000	/* how long to wait for the ends of sessions */
 
 extern PGDLLEXPORT void snowflake_audit_worker_main(Datum arg);
 
 static SfRing *ring;
 static emit_log_hook_type prev_emit_log_hook = NULL;
+static bool is_writing = false; /* a batch */
 
 /* Of the worker's session; those of the database or the role may differ. */
 static const char *const settings[][2] = {
@@ -65,6 +71,9 @@ static const char *const settings[][2] = {
 	{"default_table_access_method", "heap"},
 	{"lock_timeout", "0"},
 	{"synchronous_commit", "local"},	/* a stop would wait, too */
+	{"default_transaction_isolation", "read committed"},
+	{"log_min_messages", "warning"},	/* status() shows what is logged */
+	{"temp_file_limit", "-1"},
 	{"jit", "off"},
 #if PG_VERSION_NUM >= 170000
 	{"transaction_timeout", "0"},
@@ -156,8 +165,31 @@ note_error(ErrorData *edata)
 {
 	if (edata->elevel >= ERROR && edata->message != NULL)
 		sf_ring_set_problem(ring, edata->message);
+	if (is_writing && edata->sqlerrcode == ERRCODE_DISK_FULL)
+		ring->maintained_at = 0;	/* the next worker may drop days */
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
+}
+
+static int64
+monotonic_us(void)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	return (int64) INSTR_TIME_GET_MICROSEC(now);
+}
+
+/* Return true if the last such line in the log is a minute old. */
+static bool
+is_due(TimestampTz *last)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	if (now >= *last && now - *last < USECS_PER_MINUTE)
+		return false;
+	*last = now;
+	return true;
 }
 
 /* Say why records wait: in status(), and once a minute at most in the log. */
@@ -165,18 +197,36 @@ static void
 complain(const char *problem, const char *hint)
 {
 	static TimestampTz last = 0;
-	TimestampTz now = GetCurrentTimestamp();
 
-	if (sf_ring_read(ring, sf_ring_tail(ring)) == NULL)
+	if (sf_ring_tail(ring) == pg_atomic_read_u64(&ring->head))
 		return;
 	sf_ring_set_problem(ring, problem);
-	if (now >= last && now - last < USECS_PER_MINUTE)
+	if (!is_due(&last))
 		return;
-	last = now;
 	ereport(WARNING,
 			(errmsg("snowflake_audit writes no records of database \"%s\": %s",
 					NameStr(ring->name), problem),
 			 errhint("%s", hint)));
+}
+
+/* Say once a minute at most how many records were dropped. */
+static void
+report_dropped(void)
+{
+	static TimestampTz last = 0;
+	uint64		dropped = pg_atomic_read_u64(&ring->dropped_ever);
+
+	if (dropped == ring->reported || !is_due(&last))
+		return;
+	ereport(WARNING,
+			(errmsg("snowflake_audit has dropped %llu records of database \"%s\"",
+					(unsigned long long) (dropped - ring->reported),
+					NameStr(ring->name)),
+			 errdetail("The ring was full, or a transaction made IDs of more than %d layouts and shards.",
+					   SF_MADE_SOURCES),
+			 errhint("If this happens again, see SELECT * FROM snowflake_audit.status(); or raise snowflake_audit.ring_size, which is %d, and restart.",
+					 sf_audit_ring_size)));
+	ring->reported = dropped;
 }
 
 /*
@@ -320,15 +370,25 @@ create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 	run_all(SQL_ADOPT, 1, &log_type, &log_value);
 }
 
-/* Make the partition of a day, if it is missing. */
-static void
+/*
+ * Make the partition of a day, if it is missing.  Do not wait for those who
+ * read the log: others who want to read it would wait behind us.
+ */
+static bool
 ensure_day(const Log *log, const SfRecord *first)
 {
 	if (day_of(first) == known_day && log->oid == known_log)
-		return;
+		return true;
+	if (!ConditionalLockRelationOid(log->oid, AccessExclusiveLock))
+	{
+		complain("a transaction that has read table snowflake_audit.log is still open, and a day is missing",
+				 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
+		return false;
+	}
 	create_partitions(log, first->ended_at, first->ended_at);
 	known_day = day_of(first);
 	known_log = log->oid;
+	return true;
 }
 
 /*
@@ -405,19 +465,29 @@ write_batch(const Log *log, const State *state, uint64 begin, uint64 end)
 	(void) call(log, ADVANCE, 3, reached, &isnull);
 }
 
-#ifdef SF_FAULTS
-/* The fault point of this library: see src/base/fault.h. */
+/*
+ * Say why there is no next record.  A session writes one in less than a
+ * millisecond, unless it was stopped.
+ */
 static void
-reach_written(void)
+look_at_incomplete(void)
 {
-	const char *fault = GetConfigOption("snowflake.fault", true, false);
+	static uint64 seen = 0;
+	static int64 seen_us;
+	uint64		tail = sf_ring_tail(ring);
 
-	if (fault != NULL && strcmp(fault, "audit-written exit") == 0)
-		proc_exit(1);
+	if (tail == pg_atomic_read_u64(&ring->head))
+	{
+		sf_ring_set_problem(ring, "");
+		return;
+	}
+	if (seen != tail + 1)
+		seen_us = monotonic_us();
+	seen = tail + 1;
+	if (monotonic_us() - seen_us >= USECS_PER_SEC)
+		complain("a session stands still while it writes its record",
+				 "Find a process of the server that was stopped, and let it go on: \"ps -C postgres -o pid,stat,args\" shows it with a T, and \"kill -CONT PID\" lets it go on.");
 }
-#else
-#define reach_written()	((void) 0)
-#endif
 
 /* Write a batch.  Return true if there may be more. */
 static bool
@@ -430,7 +500,7 @@ write_some(void)
 
 	if (next_record() == NULL)
 	{
-		sf_ring_set_problem(ring, "");
+		look_at_incomplete();
 		return false;
 	}
 	if (!begin(&log, RowExclusiveLock))
@@ -443,12 +513,18 @@ write_some(void)
 	end = sf_ring_tail(ring);
 	if (first != NULL)
 	{
-		ensure_day(&log, first);
+		if (!ensure_day(&log, first))
+		{
+			finish(&log);
+			return false;
+		}
+		is_writing = true;
 		end = end_of_batch(first);
 		write_batch(&log, &state, sf_ring_tail(ring), end);
 	}
 	finish(&log);
-	reach_written();
+	is_writing = false;
+	SF_AUDIT_FAULT("audit-written");
 	sf_ring_release(ring, end);
 	sf_ring_set_problem(ring, "");
 	return first != NULL;
@@ -456,11 +532,15 @@ write_some(void)
 
 /* ---- partitions ---- */
 
-/* Drop the days that are over for longer than snowflake_audit.keep. */
-static void
+/*
+ * Drop some of the days that are over for longer than snowflake_audit.keep.
+ * Return true if there may be more.
+ */
+static bool
 drop_days(TimestampTz now)
 {
 	Log			log;
+	bool		more = false;
 	Oid			type = REGCLASSARRAYOID;
 	Datum		oldest = TimestampTzGetDatum(now - (int64) sf_audit_keep *
 											 USECS_PER_MINUTE);
@@ -471,10 +551,13 @@ drop_days(TimestampTz now)
 	{
 		/* if this fails, records are written all the same */
 		ring->maintained_at = now;
+		ring->kept = sf_audit_keep;
 		days = call(&log, DAYS_BEFORE, 1, &oldest, &isnull);
+		more = ARR_NDIM(DatumGetArrayTypeP(days)) > 0;
 		run_all(SQL_DROP, 1, &type, &days);
 	}
 	finish(&log);
+	return more;
 }
 
 /*
@@ -491,7 +574,10 @@ create_days(TimestampTz now)
 		create_partitions(&log, now, now + USECS_PER_DAY);
 	finish(&log);
 	if (locked)
+	{
 		ring->maintained_at = now;
+		ring->kept = sf_audit_keep;
+	}
 }
 
 /*
@@ -503,17 +589,18 @@ static void
 maintain(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	instr_time	monotonic;
 	int64		before = ring->clock_offset_us;
 
-	if (ring->maintained_at != 0 &&
+	if (ring->maintained_at != 0 && ring->kept == sf_audit_keep &&
 		llabs(now - ring->maintained_at) < INT64CONST(1000) * MAINTAIN_MS)
 		return;
-	INSTR_TIME_SET_CURRENT(monotonic);
-	ring->clock_offset_us = now - (int64) INSTR_TIME_GET_MICROSEC(monotonic);
+	ring->clock_offset_us = now - monotonic_us();
 	if (before != 0 &&
 		llabs(ring->clock_offset_us - before) < USECS_PER_HOUR)
-		drop_days(now);
+	{
+		while (drop_days(now) && !ShutdownRequestPending)
+			CHECK_FOR_INTERRUPTS();
+	}
 	create_days(now);
 }
 
@@ -555,11 +642,59 @@ pause_after_failures(void)
 		proc_exit(1);
 }
 
+/* Return true if the whole server stops, which the postmaster notes first. */
+static bool
+is_server_stopping(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", "r");
+	char		line[MAXPGPATH] = "";
+
+	if (file == NULL)
+		return false;
+	for (int i = 0; i < LOCK_FILE_LINE_PM_STATUS; i++)
+	{
+		if (fgets(line, sizeof(line), file) == NULL)
+			line[0] = '\0';
+	}
+	FreeFile(file);
+	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+}
+
+/*
+ * Write what is there.  If the server stops, other sessions end at the same
+ * time as this worker, and some commit.  One of them may have locked the log.
+ * So wait for them, but not for long.
+ */
+static void
+write_the_rest(void)
+{
+	int64		begun_us = monotonic_us();
+	bool		stops = is_server_stopping();
+	bool		is_late;
+	bool		is_alone;
+	uint64		last;
+
+	do
+	{
+		is_late = monotonic_us() - begun_us > INT64CONST(1000) * STOP_MS;
+		is_alone = !stops || CountDBConnections(MyDatabaseId) == 0;
+		last = pg_atomic_read_u64(&ring->head);
+		while (sf_ring_tail(ring) < last && write_some() && !is_late)
+			is_late = monotonic_us() - begun_us > INT64CONST(1000) * STOP_MS;
+		if (is_alone && (!stops || sf_ring_tail(ring) >= last))
+			return;
+		pg_usleep(20000);
+	} while (!is_late && PostmasterIsAlive());
+	last = pg_atomic_read_u64(&ring->head) - sf_ring_tail(ring);
+	if (last > 0)
+		ereport(WARNING,
+				(errmsg("snowflake_audit ends, and has not written %llu records of database \"%s\"",
+						(unsigned long long) last, NameStr(ring->name))));
+}
+
 void
 snowflake_audit_worker_main(Datum arg)
 {
-	uint64		last;
-
 	ring = sf_ring_get(DatumGetInt32(arg));
 	prev_emit_log_hook = emit_log_hook;
 	emit_log_hook = note_error;
@@ -581,12 +716,11 @@ snowflake_audit_worker_main(Datum arg)
 		maintain();				/* it makes room on the disk */
 		while (write_some() && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
+		report_dropped();
 		ring->failures = 0;
 		rest();
 	}
-	last = pg_atomic_read_u64(&ring->head);
-	while (sf_ring_tail(ring) < last && write_some())
-		;
+	write_the_rest();
 	proc_exit(1);				/* so that another one begins, unless the
 								 * server stops */
 }

@@ -52,5 +52,13 @@ WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 			AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char")
 
 -- name: drop
-SELECT pg_catalog.format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s CASCADE', day)
+SELECT pg_catalog.concat(
+	CASE WHEN EXISTS (
+		SELECT
+		FROM pg_catalog.pg_depend d
+		WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+			AND d.objid OPERATOR(pg_catalog.=) day
+			AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char")
+	THEN pg_catalog.format('ALTER EXTENSION snowflake_audit DROP TABLE %s; ', day) END,
+	pg_catalog.format('DROP TABLE %s CASCADE', day))
 FROM pg_catalog.unnest($1) day

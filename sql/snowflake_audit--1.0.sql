@@ -169,13 +169,18 @@ END;
 COMMENT ON FUNCTION snowflake_audit.create_days(timestamptz, timestamptz) IS
 'for the worker: make the partitions of these days';
 
+-- Some at a time: each takes several of the server's locks.
 CREATE FUNCTION snowflake_audit.days_before(oldest timestamptz)
 RETURNS regclass[]
 LANGUAGE SQL STABLE STRICT PARALLEL UNSAFE
 BEGIN ATOMIC
 	SELECT coalesce(pg_catalog.array_agg(p.partition), '{}')
-	FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') p
-	WHERE p.until_time OPERATOR(pg_catalog.<=) $1;
+	FROM (
+		SELECT d.partition
+		FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') d
+		WHERE d.until_time OPERATOR(pg_catalog.<=) $1
+		ORDER BY d.until_time LIMIT 20
+	) p;
 END;
 COMMENT ON FUNCTION snowflake_audit.days_before(timestamptz) IS
 'for the worker: the partitions of days that are over before a time';
@@ -193,6 +198,7 @@ CREATE FUNCTION snowflake_audit.who(id bigint, OUT recorded boolean, OUT exact b
 	OUT first_id bigint, OUT last_id bigint, OUT ids bigint)
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE STRICT PARALLEL RESTRICTED ROWS 1
+SET jit = off
 BEGIN ATOMIC
 	WITH record AS (
 		-- First the ring, while it has what this snapshot does not find in the log.  A
@@ -278,14 +284,14 @@ BEGIN ATOMIC
 			WHEN g.created_at IS NULL THEN 'this is no ID of the configured layout'
 			WHEN g.created_at OPERATOR(pg_catalog.<) log.begins THEN
 				pg_catalog.format('read in the configured layout, it is older than the log, which begins at %s', log.begins)
+			WHEN near.n OPERATOR(pg_catalog.>) 0::bigint AND NOT near.same THEN
+				pg_catalog.format('node %s has no record within an hour of it: another server made it, or its transaction still runs', g.node_id)
 			WHEN gap.ended_at IS NOT NULL AND gap.dropped IS NULL THEN
 				pg_catalog.format('its record may have been lost: the server was started before %s', gap.ended_at)
 			WHEN gap.ended_at IS NOT NULL THEN
 				pg_catalog.format('its record may be one of the %s that were dropped before %s', gap.dropped, gap.ended_at)
 			WHEN g.created_at OPERATOR(pg_catalog.>) log.ends THEN
 				pg_catalog.format('the newest record is of %s: its transaction still runs, its record was dropped, or another server made it', log.ends)
-			WHEN near.n OPERATOR(pg_catalog.>) 0::bigint AND NOT near.same THEN
-				pg_catalog.format('node %s has no record within an hour of it: another server made it, or its transaction still runs', g.node_id)
 			ELSE 'no record holds it: its transaction still runs, or another server made it'
 		END, g.created_at, g.node_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 		NULL, NULL, NULL, NULL

@@ -9,6 +9,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
+use FaultPoints;
 use SnowflakeTest;
 
 my $node = new_server('main', "shared_preload_libraries = 'snowflake_audit, snowflake'",
@@ -364,6 +365,17 @@ foreach my $still (0, 1)
 	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id IN ($ids, $next)"), 2, 'nothing is lost');
 	check_log('a worker that ended');
 
+	# a session that is frozen while it writes its record
+	my $frozen = start_one($node, 'audit-taken stop', \my $out, \my $err, 'SELECT snowflake_nextval()');
+	my $frozen_pid = wait_for_stopped($node, 'SELECT snowflake_nextval()');
+
+	query($node, 'SELECT snowflake_nextval()');
+	$node->poll_query_until('postgres', q{SELECT problem = 'a session stands still while it writes its record'
+		FROM snowflake_audit.status() WHERE database = 'postgres'}) or die 'the status says nothing';
+	go_on($frozen, $frozen_pid);
+	wait_for_log();
+	is(who($out, 'exact'), 't', 'a session that stood still has its record');
+
 	$pid = worker();
 	query($node, "SELECT pg_terminate_backend($pid)");
 	$next = query($node, 'SELECT snowflake_nextval()');
@@ -390,6 +402,8 @@ foreach my $still (0, 1)
 	my $between = query($node, "SELECT snowflake_compose(ended_at, 1, 4000) FROM snowflake_audit.log WHERE first_id = $id");
 
 	like(who($between, 'reason'), qr/^its record may have been lost: the server was started before/, 'and so does who()');
+	like(who(query($node, "SELECT snowflake_compose(ended_at, 77, 0) FROM snowflake_audit.log WHERE first_id = $id"), 'reason'),
+		qr/^node 77 has no record within an hour of it: another server made it/, 'but not of an ID of another server');
 
 	$node->stop('immediate');
 	start_by_clock($node, SnowflakeTest::clock_file($node));

@@ -1,6 +1,6 @@
 # snowflake_audit in trouble: what its worker says, and what does not disturb it.
 #
-# takes: 40 s
+# takes: 75 s
 # needs: small_disk
 use strict;
 use warnings FATAL => 'all';
@@ -166,6 +166,22 @@ pass('a database that does not exist');
 	pass('the problem is over');
 }
 
+# ---- records that are dropped ----
+
+{
+	my $from = -s $node->logfile;
+	my $locker = $node->background_psql('postgres');
+
+	$locker->query_safe('BEGIN; LOCK TABLE snowflake_audit.log');
+	$node->pgbench('-n -t 150 -c 2', 0, [qr/processed: 300\/300/], [qr/^$/], 'calls while the log is locked',
+		{ 'dropped.sql' => $next });
+	like_log($node, qr/WARNING:  snowflake_audit has dropped 44 records of database "postgres"\n.*HINT:.*ring_size, which is 256/s, $from,
+		'the log says how many records were dropped');
+	$locker->query_safe('ROLLBACK');
+	$locker->quit;
+	wait_for_log();
+}
+
 # ---- who() while a batch is written ----
 
 {
@@ -277,6 +293,7 @@ foreach my $round (1, 2)
 		ALTER DATABASE postgres SET statement_timeout = '1ms';
 		ALTER DATABASE postgres SET lock_timeout = '1ms';
 		ALTER DATABASE postgres SET row_security = 'off';
+		ALTER DATABASE postgres SET log_min_messages = 'panic';
 		ALTER DATABASE postgres SET "DateStyle" = 'SQL, DMY';
 		ALTER DATABASE postgres SET "TimeZone" = 'Pacific/Auckland'});
 	{
@@ -304,6 +321,13 @@ foreach my $round (1, 2)
 		pass('the worker waits for a lock');
 		$session->query_safe('DROP TRIGGER hold ON snowflake_audit.log');
 		$session->quit;
+		my $state = query($node, 'DELETE FROM snowflake_audit.state RETURNING life, position, number') =~ s/\|/, /gr;
+
+		query($node, $next);
+		wait_until(q{problem LIKE '%has no row'});
+		pass('an error is seen, whatever the database logs');
+		query($node, "INSERT INTO snowflake_audit.state (life, position, number) VALUES ($state)");
+		wait_for_log();
 		query($node, "ALTER DATABASE postgres RESET ALL; ALTER ROLE $user RESET ALL");
 	}
 	renew_worker();
@@ -328,6 +352,88 @@ foreach my $round (1, 2)
 	query($node, 'ALTER DATABASE postgres RESET ALL');
 }
 
+# ---- a clean stop writes what there is ----
+
+{
+	query($node, 'CREATE TABLE stopped (id bigint PRIMARY KEY DEFAULT snowflake_nextval())');
+	# a session that has locked the log, and commits that nobody confirms, end at the stop
+	my $locker = $node->background_psql('postgres');
+	$locker->query_safe('BEGIN; LOCK TABLE snowflake_audit.log IN SHARE MODE');
+	query($node, 'INSERT INTO stopped DEFAULT VALUES');
+	query($node, q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
+	query($node, 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', q{SELECT current_setting('synchronous_standby_names') = 'nobody'});
+	my @sessions = map { $node->background_psql('postgres') } 1 .. 12;
+	$_->query_until(qr/going/, "\\echo going\nINSERT INTO stopped DEFAULT VALUES;\n") for @sessions;
+	$node->poll_query_until('postgres', q{SELECT count(*) = 12 FROM pg_stat_activity WHERE wait_event = 'SyncRep'})
+	  or die 'the sessions do not wait';
+	$node->stop;
+	eval { $_->quit } for $locker, @sessions;
+	$node->append_conf('postgresql.auto.conf', q{synchronous_standby_names = ''});
+	start_by_clock($node, SnowflakeTest::clock_file($node));
+	is(query($node, 'SELECT count(*), count(*) FILTER (WHERE number IS NULL)
+		FROM stopped LEFT JOIN snowflake_audit.log ON first_id = id'), '13|0', 'a clean stop writes all that committed');
+}
+
+# ---- a reader keeps the worker from making a day ----
+
+{
+	my $reader = $node->background_psql('postgres');
+
+	wait_until('pid IS NOT NULL');
+	query($node, q{SELECT format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s', partition)
+		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') \gexec});
+	$reader->query_safe('BEGIN; SELECT count(*) FROM snowflake_audit.log');
+	renew_worker();
+	query($node, $next);
+	wait_until(q{problem LIKE 'a transaction that has read%'});
+	is(query($node, q{SET statement_timeout = '5s'; SELECT recorded FROM snowflake_audit.who(1)}), 'f', 'others can read the log');
+	$reader->query_safe('COMMIT');
+	$reader->quit;
+	wait_for_log();
+}
+
+# ---- what keeps the worker from making and dropping days ----
+
+{
+	query($node, q{CREATE FUNCTION public.no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no DDL here'; END $$;
+		SELECT format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s', partition)
+		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') \gexec
+		CREATE EVENT TRIGGER no_ddl ON ddl_command_start EXECUTE FUNCTION public.no_ddl()});
+	renew_worker();
+	query($node, $next);
+	wait_until(q{problem = 'no DDL here'});
+	query($node, 'DROP EVENT TRIGGER no_ddl');
+	wait_for_log();
+	pass('an event trigger that fails: the log goes on after it');
+
+	# more days than are dropped at a time, one of which is no part of the extension
+	query($node, q{SELECT count(*) FROM snowflake_create_partitions('snowflake_audit.log', '1 day',
+			now() - interval '60 days', now() - interval '20 days', 'snowflake');
+		SELECT format('ALTER EXTENSION snowflake_audit ADD TABLE %s', partition)
+		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') WHERE until_time < now() - interval '30 days' \gexec});
+	query($node, 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM snowflake_partitions('snowflake_audit.log', 'snowflake')})
+	  or die 'old days are not dropped: ' . query($node, 'SELECT snowflake_audit.status()');
+	pass('many old days are dropped, and one that is no part of the extension, too');
+}
+
+# ---- a database that is made anew ----
+
+{
+	query($node, 'CREATE EXTENSION snowflake_audit CASCADE', database => 'small');
+	query($node, $next, database => 'small');
+	wait_for_log('small');
+	query($node, 'DROP DATABASE small WITH (FORCE)');
+	query($node, 'CREATE DATABASE small TABLESPACE small');
+	query($node, 'CREATE EXTENSION snowflake_audit CASCADE', database => 'small');
+	my $id = query($node, $next, database => 'small');
+
+	wait_for_log('small');
+	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id", database => 'small'), 1,
+		'its first record, before there is a worker');
+}
+
 # ---- a full disk ----
 
 # Leave nothing free.
@@ -343,7 +449,6 @@ sub fill_disk
 {
 	my $days = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit.log', 'snowflake')};
 
-	query($node, 'CREATE EXTENSION snowflake_audit CASCADE', database => 'small');
 	my $old = query($node, $next, database => 'small');
 
 	wait_for_log('small');
@@ -368,6 +473,26 @@ sub fill_disk
 		database => 'small'), '0|1', 'old days make room');
 	is(query($node, $days, database => 'small'), 2, 'for new ones');
 	is(query($node, q{SELECT to_regclass('public.day') IS NULL}, database => 'small'), 't', 'a view on a day is dropped with it');
+
+	# likewise after a start on a day that is there
+	unlink "$disk/filler";
+	query($node, q{SELECT count(*) FROM snowflake_create_partitions('snowflake_audit.log', '1 day',
+			now() - interval '9 days', now() - interval '8 days', 'snowflake');
+		SELECT format('ALTER EXTENSION snowflake_audit ADD TABLE %s', partition)
+		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') WHERE until_time < now() \gexec
+		INSERT INTO snowflake_audit.log
+		SELECT snowflake_min_id(now() - interval '9 days', 'snowflake'), -n, 0, ended_at, committed, role, '', client_addr,
+			pid, xid, NULL, NULL, first_id, last_id, 1
+		FROM (SELECT * FROM snowflake_audit.log LIMIT 1) l, generate_series(1, 5000) n;
+		CHECKPOINT}, database => 'small');
+	$node->stop;
+	fill_disk();
+	$from = -s $node->logfile;
+	start_by_clock($node, SnowflakeTest::clock_file($node));
+	query($node, "DO \$\$ BEGIN FOR i IN 1 .. 200 LOOP PERFORM snowflake_nextval(); COMMIT; END LOOP; END \$\$", database => 'small');
+	like_log($node, qr/ERROR:  could not extend file .*No space left on device/, $from, 'the disk is full again');
+	wait_for_log('small');
+	is(query($node, $days, database => 'small'), 2, 'old days make room after a start');
 }
 $node->stop;
 done_testing();
