@@ -14,10 +14,10 @@
  * until another one takes its place, released or not.  A session that only
  * looks copies a record, and looks again whether it is still the same.
  *
- * Nobody knows the OID of an audited database before its worker has begun, and
- * while there is no worker, the database may be dropped and made anew.  Until
- * a worker has begun, a session compares the names of databases.  What has no
- * client, such as autovacuum, is not recorded then.
+ * A session finds its ring by the name of its database, which nobody can
+ * change while it is connected.  A process without a client, such as
+ * autovacuum, finds its ring by the OID that the ring's worker has set.  Until
+ * a worker has begun, what such a process makes is not recorded.
  *
  *-------------------------------------------------------------------------
  */
@@ -71,14 +71,20 @@ sf_ring_get(int i)
 	return (SfRing *) (rings + i * size_of_ring());
 }
 
-/* Return the ring of this session's database, or NULL. */
+/* Return the ring of this process' database, or NULL. */
 SfRing *
 sf_ring_of_database(void)
 {
+	const char *name = MyProcPort != NULL ? MyProcPort->database_name : NULL;
+
 	for (int i = 0; rings != NULL && i < sf_ring_count; i++)
 	{
-		if (pg_atomic_read_u32(&sf_ring_get(i)->database) == MyDatabaseId)
-			return sf_ring_get(i);
+		SfRing	   *ring = sf_ring_get(i);
+
+		if (name != NULL ?
+			strncmp(name, NameStr(ring->name), NAMEDATALEN - 1) == 0 :
+			pg_atomic_read_u32(&ring->database) == MyDatabaseId)
+			return ring;
 	}
 	return NULL;
 }
@@ -250,21 +256,6 @@ push(SfRing *ring, XactEvent event, const SfMade *made)
 	pg_atomic_write_u64(&record->ready, position + 1);
 }
 
-/* Return true if this is the ring of this session's database. */
-static bool
-is_own(SfRing *ring)
-{
-	Oid			database = pg_atomic_read_u32(&ring->database);
-
-	if (database == MyDatabaseId)
-		return true;
-	if (database != InvalidOid && pg_atomic_read_u32(&ring->pid) != 0)
-		return false;
-	return MyProcPort != NULL && MyProcPort->database_name != NULL &&
-		strncmp(MyProcPort->database_name, NameStr(ring->name),
-				NAMEDATALEN - 1) == 0;
-}
-
 /*
  * Record an ended transaction, which is part of its end: no error may come
  * from here.  What the worker makes itself, by triggers of the log, would be
@@ -273,18 +264,14 @@ is_own(SfRing *ring)
 static void
 record_transaction(XactEvent event, const SfMade *made, int n, bool more)
 {
-	for (int i = 0; i < sf_ring_count; i++)
-	{
-		SfRing	   *ring = sf_ring_get(i);
+	SfRing	   *ring = sf_ring_of_database();
 
-		if (!is_own(ring) ||
-			pg_atomic_read_u32(&ring->pid) == (uint32) MyProcPid)
-			continue;
-		for (int k = 0; k < n; k++)
-			push(ring, event, &made[k]);
-		if (more)
-			drop(ring);
-	}
+	if (ring == NULL || pg_atomic_read_u32(&ring->pid) == (uint32) MyProcPid)
+		return;
+	for (int i = 0; i < n; i++)
+		push(ring, event, &made[i]);
+	if (more)
+		drop(ring);
 }
 
 /* ---- readers ---- */

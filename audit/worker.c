@@ -12,7 +12,7 @@
  * All that the worker runs in the database runs as the owner of the log, in an
  * operation that cannot switch to any other role: triggers of the log are the
  * owner's code.  A transaction that takes longer than TIMEOUT_MS ends in an
- * error.  So a slow disk keeps a stop of the server waiting for 40 s at most.
+ * error.  So a slow disk keeps a stop of the server waiting for 70 s at most.
  * After an error another worker begins, 5 s later, and 5 s more after each
  * further one.  Sessions never wait for the worker.
  *
@@ -87,7 +87,7 @@ static Oid	known_log = InvalidOid;
 /* The functions of the extension that the worker calls, by name. */
 typedef enum Function
 {
-	ADVANCE, CREATE_DAYS, DAYS_BEFORE, REACHED, WRITE,
+	ADVANCE, CREATE_DAYS, DAYS_BEFORE, HAS_DAY, REACHED, WRITE,
 	FUNCTIONS
 } Function;
 
@@ -371,21 +371,28 @@ create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 }
 
 /*
- * Make the partition of a day, if it is missing.  Do not wait for those who
- * read the log: others who want to read it would wait behind us.
+ * Make the partition of a day, if it is missing.  Return false if that would
+ * have to wait for those who read the log: others who want to read it would
+ * wait behind this worker.
  */
 static bool
 ensure_day(const Log *log, const SfRecord *first)
 {
+	Datum		at = TimestampTzGetDatum(first->ended_at);
+	bool		isnull;
+
 	if (day_of(first) == known_day && log->oid == known_log)
 		return true;
-	if (!ConditionalLockRelationOid(log->oid, AccessExclusiveLock))
+	if (!DatumGetBool(call(log, HAS_DAY, 1, &at, &isnull)))
 	{
-		complain("a transaction that has read table snowflake_audit.log is still open, and a day is missing",
-				 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
-		return false;
+		if (!ConditionalLockRelationOid(log->oid, AccessExclusiveLock))
+		{
+			complain("a transaction that has read table snowflake_audit.log is still open, and a day is missing",
+					 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
+			return false;
+		}
+		create_partitions(log, first->ended_at, first->ended_at);
 	}
-	create_partitions(log, first->ended_at, first->ended_at);
 	known_day = day_of(first);
 	known_log = log->oid;
 	return true;
@@ -420,7 +427,10 @@ read_state(const Log *log)
 	return state;
 }
 
-/* Skip records of other databases.  Return the next record, or NULL. */
+/*
+ * Skip records of other databases, but not what they say of dropped ones.
+ * Return the next record, or NULL.
+ */
 static const SfRecord *
 next_record(void)
 {
@@ -428,7 +438,10 @@ next_record(void)
 
 	while ((record = sf_ring_read(ring, sf_ring_tail(ring))) != NULL &&
 		   record->database != MyDatabaseId)
+	{
+		pg_atomic_fetch_add_u64(&ring->dropped, record->dropped);
 		sf_ring_release(ring, sf_ring_tail(ring) + 1);
+	}
 	return record;
 }
 
@@ -513,12 +526,13 @@ write_some(void)
 	end = sf_ring_tail(ring);
 	if (first != NULL)
 	{
+		is_writing = true;
 		if (!ensure_day(&log, first))
 		{
 			finish(&log);
+			is_writing = false;
 			return false;
 		}
-		is_writing = true;
 		end = end_of_batch(first);
 		write_batch(&log, &state, sf_ring_tail(ring), end);
 	}
@@ -601,16 +615,42 @@ maintain(void)
 		while (drop_days(now) && !ShutdownRequestPending)
 			CHECK_FOR_INTERRUPTS();
 	}
-	create_days(now);
+	if (!ShutdownRequestPending)
+		create_days(now);
 }
 
 /* ---- the worker ---- */
 
+/* Return true if the whole server stops, which the postmaster notes first. */
+static bool
+is_server_stopping(void)
+{
+	FILE	   *file = AllocateFile("postmaster.pid", "r");
+	char		line[MAXPGPATH] = "";
+
+	if (file == NULL)
+		return false;
+	for (int i = 0; i < LOCK_FILE_LINE_PM_STATUS; i++)
+	{
+		if (fgets(line, sizeof(line), file) == NULL)
+			line[0] = '\0';
+	}
+	FreeFile(file);
+	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
+}
+
+/* No other worker begins if the server stops: say what is lost. */
 static void
 on_exit_worker(int code, Datum arg)
 {
+	uint64		waiting = pg_atomic_read_u64(&ring->head) - sf_ring_tail(ring);
+
 	ring->worker = NULL;
 	pg_atomic_write_u32(&ring->pid, 0);
+	if (waiting > 0 && is_server_stopping())
+		ereport(WARNING,
+				(errmsg("snowflake_audit ends, and has not written %llu records of database \"%s\"",
+						(unsigned long long) waiting, NameStr(ring->name))));
 }
 
 static void
@@ -642,24 +682,6 @@ pause_after_failures(void)
 		proc_exit(1);
 }
 
-/* Return true if the whole server stops, which the postmaster notes first. */
-static bool
-is_server_stopping(void)
-{
-	FILE	   *file = AllocateFile("postmaster.pid", "r");
-	char		line[MAXPGPATH] = "";
-
-	if (file == NULL)
-		return false;
-	for (int i = 0; i < LOCK_FILE_LINE_PM_STATUS; i++)
-	{
-		if (fgets(line, sizeof(line), file) == NULL)
-			line[0] = '\0';
-	}
-	FreeFile(file);
-	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
-}
-
 /*
  * Write what is there.  If the server stops, other sessions end at the same
  * time as this worker, and some commit.  One of them may have locked the log.
@@ -668,28 +690,44 @@ is_server_stopping(void)
 static void
 write_the_rest(void)
 {
-	int64		begun_us = monotonic_us();
+	int64		until_us = monotonic_us() + INT64CONST(1000) * STOP_MS;
 	bool		stops = is_server_stopping();
-	bool		is_late;
-	bool		is_alone;
+	int			tries = 0;		/* while there are no others */
 	uint64		last;
 
 	do
 	{
-		is_late = monotonic_us() - begun_us > INT64CONST(1000) * STOP_MS;
-		is_alone = !stops || CountDBConnections(MyDatabaseId) == 0;
+		if (!stops || CountDBConnections(MyDatabaseId) == 0)
+			tries++;
 		last = pg_atomic_read_u64(&ring->head);
-		while (sf_ring_tail(ring) < last && write_some() && !is_late)
-			is_late = monotonic_us() - begun_us > INT64CONST(1000) * STOP_MS;
-		if (is_alone && (!stops || sf_ring_tail(ring) >= last))
+		while (sf_ring_tail(ring) < last && monotonic_us() < until_us &&
+			   write_some())
+			;
+		if (tries > (stops && sf_ring_tail(ring) < last ? 3 : 0))
 			return;
 		pg_usleep(20000);
-	} while (!is_late && PostmasterIsAlive());
-	last = pg_atomic_read_u64(&ring->head) - sf_ring_tail(ring);
-	if (last > 0)
-		ereport(WARNING,
-				(errmsg("snowflake_audit ends, and has not written %llu records of database \"%s\"",
-						(unsigned long long) last, NameStr(ring->name))));
+	} while (monotonic_us() < until_us && PostmasterIsAlive());
+}
+
+/*
+ * Make the database of this worker the one of its ring.  Another ring has it
+ * yet if databases were renamed.
+ */
+static void
+take_database(void)
+{
+	for (int i = 0; i < sf_ring_count; i++)
+	{
+		SfRing	   *other = sf_ring_get(i);
+		uint32		database = MyDatabaseId;
+
+		if (other != ring)
+			(void) pg_atomic_compare_exchange_u32(&other->database, &database,
+												  InvalidOid);
+	}
+	pg_atomic_write_u32(&ring->database, MyDatabaseId);
+	pg_atomic_write_u32(&ring->pid, MyProcPid);
+	ring->worker = MyLatch;
 }
 
 void
@@ -700,27 +738,26 @@ snowflake_audit_worker_main(Datum arg)
 	emit_log_hook = note_error;
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	on_shmem_exit(on_exit_worker, (Datum) 0);
 	BackgroundWorkerUnblockSignals();
 	pause_after_failures();
 	BackgroundWorkerInitializeConnection(NameStr(ring->name), NULL, 0);
 	for (int i = 0; i < (int) lengthof(settings); i++)
 		SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET,
 						PGC_S_SESSION);
-	on_shmem_exit(on_exit_worker, (Datum) 0);
-	pg_atomic_write_u32(&ring->database, MyDatabaseId);
-	pg_atomic_write_u32(&ring->pid, MyProcPid);
-	ring->worker = MyLatch;
+	take_database();
 
 	while (!ShutdownRequestPending)
 	{
 		maintain();				/* it makes room on the disk */
-		while (write_some() && !ShutdownRequestPending)
+		while (!ShutdownRequestPending && write_some())
 			CHECK_FOR_INTERRUPTS();
 		report_dropped();
 		ring->failures = 0;
 		rest();
 	}
 	write_the_rest();
+	report_dropped();
 	proc_exit(1);				/* so that another one begins, unless the
 								 * server stops */
 }

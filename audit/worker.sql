@@ -19,7 +19,7 @@ SELECT c.oid, c.relowner, NOT EXISTS (
 	FROM pg_catalog.pg_proc f
 		JOIN pg_catalog.pg_depend d ON d.objid OPERATOR(pg_catalog.=) f.oid
 			AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-	WHERE f.proname OPERATOR(pg_catalog.=) ANY (ARRAY['advance', 'create_days', 'days_before', 'reached', 'write']::pg_catalog.name[])
+	WHERE f.proname OPERATOR(pg_catalog.=) ANY (ARRAY['advance', 'create_days', 'days_before', 'has_day', 'reached', 'write']::pg_catalog.name[])
 		AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 		AND d.refobjid OPERATOR(pg_catalog.=) e.oid
 		AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"

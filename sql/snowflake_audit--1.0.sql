@@ -169,6 +169,21 @@ END;
 COMMENT ON FUNCTION snowflake_audit.create_days(timestamptz, timestamptz) IS
 'for the worker: make the partitions of these days';
 
+CREATE FUNCTION snowflake_audit.has_day(at timestamptz)
+RETURNS boolean
+LANGUAGE SQL STABLE STRICT PARALLEL UNSAFE
+BEGIN ATOMIC
+	SELECT EXISTS (
+		SELECT
+		FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') p
+		WHERE p.from_time OPERATOR(pg_catalog.<=)
+				snowflake_timestamp(snowflake_audit.key_of($1), 'snowflake')
+			AND p.until_time OPERATOR(pg_catalog.>)
+				snowflake_timestamp(snowflake_audit.key_of($1), 'snowflake'));
+END;
+COMMENT ON FUNCTION snowflake_audit.has_day(timestamptz) IS
+'for the worker: whether the day of a time has a partition';
+
 -- Some at a time: each takes several of the server's locks.
 CREATE FUNCTION snowflake_audit.days_before(oldest timestamptz)
 RETURNS regclass[]
@@ -285,7 +300,12 @@ BEGIN ATOMIC
 			WHEN g.created_at OPERATOR(pg_catalog.<) log.begins THEN
 				pg_catalog.format('read in the configured layout, it is older than the log, which begins at %s', log.begins)
 			WHEN near.n OPERATOR(pg_catalog.>) 0::bigint AND NOT near.same THEN
-				pg_catalog.format('node %s has no record within an hour of it: another server made it, or its transaction still runs', g.node_id)
+				pg_catalog.concat(
+					pg_catalog.format('node %s has no record within an hour of it: another server made it, or its transaction still runs', g.node_id),
+					CASE WHEN gap.dropped IS NOT NULL THEN
+						pg_catalog.format(', or its record is one of the %s that were dropped before %s', gap.dropped, gap.ended_at)
+					WHEN gap.ended_at IS NOT NULL THEN
+						pg_catalog.format(', or its record was lost: the server was started before %s', gap.ended_at) END)
 			WHEN gap.ended_at IS NOT NULL AND gap.dropped IS NULL THEN
 				pg_catalog.format('its record may have been lost: the server was started before %s', gap.ended_at)
 			WHEN gap.ended_at IS NOT NULL THEN

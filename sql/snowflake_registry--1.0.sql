@@ -314,9 +314,10 @@ COMMENT ON FUNCTION snowflake_registry.without(text, text) IS
 'for workers: the shards that are left without others';
 
 -- The same for shards.  A server that gives back shards, or takes others, ends its
--- line and begins another.  Who holds the first shard of a line now tells why.  A
--- line that goes on with fewer shards has lost the others to a server that took them
--- after its until: these have ended, and no more.
+-- line and begins another.  Who holds the first shard of a line now tells why.  If a
+-- line goes on with fewer shards, somebody has taken the others: these have ended, and
+-- no more.  That was another server, after their until, or the server itself, which
+-- forgot the line in a crash.
 -- All servers extend their lines in this one record, which can have a thousand of
 -- them.  So only the lines that differ are looked at, and a renewal is one.
 CREATE FUNCTION snowflake_registry.remember_shards()
@@ -367,11 +368,13 @@ BEGIN
 				pg_catalog.substring(range, '[0-9]+$')::integer AS last
 			FROM line l, pg_catalog.string_to_table(l.shards, ',') AS range
 		)
-		SELECT coalesce(snowflake_registry.without(o.shards, rest.shards), o.shards), OLD.version, 0,
+		SELECT lost.shards, OLD.version, 0,
 			o.server, o.host, o.since_ms, o.until_ms,
 			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server OR rest.shards IS NOT NULL
 				THEN least(o.until_ms, now_ms) ELSE now_ms END,
-			CASE WHEN rest.shards IS NOT NULL THEN 'expired'
+			CASE WHEN rest.shards IS NOT NULL AND n.server OPERATOR(pg_catalog.=) o.server
+					AND o.until_ms OPERATOR(pg_catalog.>) now_ms THEN 'displaced'
+				WHEN rest.shards IS NOT NULL THEN 'expired'
 				WHEN n.server IS NULL THEN 'released'
 				WHEN n.server OPERATOR(pg_catalog.<>) o.server THEN 'expired'
 				WHEN o.shards OPERATOR(pg_catalog.<>)
@@ -380,22 +383,25 @@ BEGIN
 				ELSE 'displaced' END,
 			now_ms
 		FROM (SELECT h.*, l.epoch_ms OPERATOR(pg_catalog.+)
-					(h.until OPERATOR(pg_catalog.*) l.tick_ms) AS until_ms,
-				pg_catalog.substring(h.shards, '[0-9]+')::integer AS first
+					(h.until OPERATOR(pg_catalog.*) l.tick_ms) AS until_ms
 				FROM snowflake_registry.holders(old_lines) h,
 					snowflake_registry.shard_ticks(OLD.shards) l) o
-			LEFT JOIN LATERAL (SELECT h.number, h.server
-				FROM held h
-				WHERE o.first OPERATOR(pg_catalog.>=) h.first
-					AND o.first OPERATOR(pg_catalog.<=) h.last
-				LIMIT 1) n ON true
 			LEFT JOIN LATERAL (SELECT l.shards
 				FROM line l
 				WHERE l.server OPERATOR(pg_catalog.=) o.server
 					AND l.host OPERATOR(pg_catalog.=) o.host
 					AND l.since_ms OPERATOR(pg_catalog.=) o.since_ms
 				LIMIT 1) rest ON true
-		WHERE NOT EXISTS (
+			CROSS JOIN LATERAL (SELECT CASE WHEN rest.shards IS NULL THEN o.shards
+				ELSE snowflake_registry.without(o.shards, rest.shards) END AS shards) lost
+			LEFT JOIN LATERAL (SELECT h.number, h.server
+				FROM held h
+				WHERE pg_catalog.substring(lost.shards, '[0-9]+')::integer
+					OPERATOR(pg_catalog.>=) h.first
+					AND pg_catalog.substring(lost.shards, '[0-9]+')::integer
+					OPERATOR(pg_catalog.<=) h.last
+				LIMIT 1) n ON true
+		WHERE lost.shards IS NOT NULL AND NOT EXISTS (
 			SELECT
 			FROM snowflake_registry.holders(new_lines) h
 			WHERE h.shards OPERATOR(pg_catalog.=) o.shards

@@ -248,8 +248,8 @@ find_holder(unsigned long shard, const Line *lines, int n)
 
 /*
  * Return the line that has what is left of this one, or NULL.  A server that
- * changes its own line gives it another time, so others have taken some of its
- * shards.
+ * changes its own line gives it another time.  So somebody has taken some of
+ * its shards: another server, or itself after it forgot the line in a crash.
  */
 static const Line *
 find_rest(const Line *line, const Line *lines, int n)
@@ -340,6 +340,16 @@ find_reason(const Line *line, const Line *lines, int n)
 	return has_same_shards(holder, line) ? "displaced" : "released";
 }
 
+/* Return true if the lease of a line is over. */
+static bool
+is_over(const SfAsk *ask, const Line *line)
+{
+	const SfLayout *layout = ask->shard_layout;
+	int64		until = layout->epoch_tick + line->until;
+
+	return until * layout->tick_ms <= ask->wall_ms;
+}
+
 static void
 append_ended_shards(StringInfo buf, const SfAsk *ask)
 {
@@ -351,6 +361,7 @@ append_ended_shards(StringInfo buf, const SfAsk *ask)
 	for (int i = 0; i < nold; i++)
 	{
 		const Line *rest = find_rest(&old[i], new, nnew);
+		const Line *holder;
 		Line		lost = old[i];
 
 		if (goes_on(&old[i], new, nnew))
@@ -363,8 +374,12 @@ append_ended_shards(StringInfo buf, const SfAsk *ask)
 		}
 		lost.shards = print_lost(&old[i], rest);
 		lost.length = (int) strlen(lost.shards);
-		if (lost.length > 0)
-			append_shards(buf, ask, &lost, "expired");
+		if (lost.length == 0)
+			continue;
+		holder = find_holder(strtoul(lost.shards, NULL, 10), new, nnew);
+		append_shards(buf, ask, &lost,
+					  holder != NULL && holder->server == lost.server &&
+					  !is_over(ask, &lost) ? "displaced" : "expired");
 	}
 	pfree(old);
 	pfree(new);

@@ -467,9 +467,10 @@ sf_request_take(const SfHttpAnswer *http)
 	{
 		snprintf(request.message, MESSAGE_SIZE, "%s: %s.",
 				 etcd.url.endpoints[etcd.endpoint], http->problem);
-		/* of the others that would be as long */
-		if (http->failure == SF_FAILURE_TOO_LONG ||
-			!try_next_endpoint(http->sent))
+		/* the answers of the others would be as long */
+		if (http->failure == SF_FAILURE_TOO_LONG)
+			request.endpoints_left = 0;
+		if (!try_next_endpoint(http->sent))
 			conclude_failure_of(http->failure, http->sent);
 	}
 }

@@ -1,6 +1,6 @@
 # snowflake_audit in trouble: what its worker says, and what does not disturb it.
 #
-# takes: 75 s
+# takes: 85 s
 # needs: small_disk
 use strict;
 use warnings FATAL => 'all';
@@ -15,12 +15,12 @@ use SnowflakeTest;
 my $disk = $ENV{SNOWFLAKE_SMALL_DISK}
   or die 'SNOWFLAKE_SMALL_DISK is not set: run test/all t/integration/audit_trouble.pl';
 my $node = new_server('main', "shared_preload_libraries = 'snowflake_audit, snowflake'",
-	"snowflake_audit.databases = 'postgres, small, gone'", 'snowflake_audit.ring_size = 256', 'autovacuum = off');
+	"snowflake_audit.databases = 'postgres, small, second, gone'", 'snowflake_audit.ring_size = 256', 'autovacuum = off');
 my $next = 'SELECT snowflake_nextval()';
 
 start_with_clock($node, '+0');
 mkdir "$disk/tablespace" or die "$disk/tablespace: $!";
-query($node, $_) for "CREATE TABLESPACE small LOCATION '$disk/tablespace'", 'CREATE DATABASE small TABLESPACE small', q{
+query($node, $_) for "CREATE TABLESPACE small LOCATION '$disk/tablespace'", 'CREATE DATABASE small TABLESPACE small', 'CREATE DATABASE second', q{
 	CREATE EXTENSION snowflake_audit CASCADE;
 	CREATE ROLE monitor LOGIN IN ROLE pg_read_all_stats};
 
@@ -407,8 +407,13 @@ foreach my $round (1, 2)
 	wait_until(q{problem LIKE 'a transaction that has read%'});
 	is(query($node, q{SET statement_timeout = '5s'; SELECT recorded FROM snowflake_audit.who(1)}), 'f', 'others can read the log');
 	$reader->query_safe('COMMIT');
-	$reader->quit;
 	wait_for_log();
+	$reader->query_safe('BEGIN; SELECT count(*) FROM snowflake_audit.log');
+	renew_worker();
+	query($node, $next);
+	wait_for_log();
+	pass('but not from writing into one that is there');
+	$reader->quit;
 }
 
 # ---- what keeps the worker from making and dropping days ----
@@ -450,6 +455,39 @@ foreach my $round (1, 2)
 	wait_for_log('small');
 	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id", database => 'small'), 1,
 		'its first record, before there is a worker');
+}
+
+# ---- a database that gets the name of another one ----
+
+# Rename a database, which its worker keeps from being renamed.
+sub rename_database
+{
+	my ($from, $to) = @_;
+
+	foreach (1 .. 1000)
+	{
+		my ($status) = $node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '$from'");
+
+		($status) = $node->psql('postgres', "ALTER DATABASE $from RENAME TO $to");
+		return if $status == 0;
+	}
+	die "$from is not renamed";
+}
+
+{
+	query($node, 'DROP DATABASE second WITH (FORCE)');
+	rename_database('small', 'second');
+	my $before = query($node, $next, database => 'second');
+
+	wait_until('pid IS NOT NULL', 'second');
+	my $after = query($node, $next, database => 'second');
+
+	wait_for_log('second');
+	is(query($node, "SELECT exact FROM snowflake_audit.who($before) UNION ALL SELECT exact FROM snowflake_audit.who($after)", database => 'second'),
+		"t\nt", 'its records are those of its new name');
+	is(query($node, q{SELECT waiting FROM snowflake_audit.status() WHERE database = 'small'}), '0', 'and not of its old one, too');
+	rename_database('second', 'small');
+	wait_until('pid IS NOT NULL', 'small');
 }
 
 # ---- a full disk ----

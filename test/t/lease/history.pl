@@ -340,6 +340,11 @@ like(query($registry, 'BEGIN; SET ROLE worker; ' . join(';', map { shards_are(@$
 		SELECT string_agg(concat_ws(' ', shards, host, ended), ', ' ORDER BY version)
 		FROM snowflake_registry.history WHERE host IN ('robbed', 'robber', 'another'); ROLLBACK}),
 	qr/\n105,200 robbed expired, 100 robbed expired, 101-104,106-109 robbed released$/, 'some shards are taken: only these have ended');
+like(query($registry, ('BEGIN; SET ROLE worker; ' . join(';', map { shards_are(@$_) }
+	[ [ '20-29', 5, 1, 1, 'again' ] ], [ [ '20-24', 5, 1, 1, 'again' ], [ '25-34', 6, 2, 1, 'again' ] ])
+		. q{; RESET ROLE; SELECT string_agg(concat_ws(' ', shards, ended), ', ' ORDER BY version)
+		FROM snowflake_registry.history WHERE host = 'again' AND shards IS NOT NULL; ROLLBACK}) =~ s/until 9 /until 90071992547409 /gr),
+	qr/\n25-29 displaced$/, 'a server that takes its own shards again before their until has displaced itself');
 refused($registry, 'SET ROLE worker; ' . shards_are(map { [ $_, 5, $_, 1, 'many' ] } 1 .. 1026), '23514', qr/check constraint/,
 	'more lines than a server reads are refused');
 
