@@ -197,20 +197,6 @@ has_same_shards(const Line *a, const Line *b)
 		memcmp(a->shards, b->shards, a->length) == 0;
 }
 
-/* Return true if a line goes on in the new record. */
-static bool
-goes_on(const Line *line, const Line *lines, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		if (lines[i].server == line->server &&
-			lines[i].since_ms == line->since_ms &&
-			has_same_shards(&lines[i], line))
-			return true;
-	}
-	return false;
-}
-
 /* Read the next range of shards, up to the end of a line; false: no more. */
 static bool
 next_range(const Line *line, const char **at, unsigned long *first,
@@ -247,17 +233,19 @@ find_holder(unsigned long shard, const Line *lines, int n)
 }
 
 /*
- * Return the line that has what is left of this one, or NULL.  A server that
- * changes its own line gives it another time.  So somebody has taken some of
- * its shards: another server, or itself after it forgot the line in a crash.
+ * Return the line in which this one goes on, or NULL.  A server that changes
+ * its own line gives it another time.  If the line has fewer shards now,
+ * somebody has taken the others: another server, or itself after it forgot the
+ * line in a crash.
  */
 static const Line *
 find_rest(const Line *line, const Line *lines, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		if (line->since_ms != 0 && lines[i].server == line->server &&
-			lines[i].since_ms == line->since_ms)
+		if (lines[i].server == line->server &&
+			lines[i].since_ms == line->since_ms &&
+			(line->since_ms != 0 || has_same_shards(&lines[i], line)))
 			return &lines[i];
 	}
 	return NULL;
@@ -350,6 +338,22 @@ is_over(const SfAsk *ask, const Line *line)
 	return until * layout->tick_ms <= ask->wall_ms;
 }
 
+/* Append the shards that a line has lost. */
+static void
+append_lost_shards(StringInfo buf, const SfAsk *ask, const Line *line,
+				   const Line *rest, const Line *lines, int n)
+{
+	Line		lost = *line;
+	const Line *holder;
+
+	lost.shards = print_lost(line, rest);
+	lost.length = (int) strlen(lost.shards);
+	holder = find_holder(strtoul(lost.shards, NULL, 10), lines, n);
+	append_shards(buf, ask, &lost,
+				  holder != NULL && holder->server == lost.server &&
+				  !is_over(ask, &lost) ? "displaced" : "expired");
+}
+
 static void
 append_ended_shards(StringInfo buf, const SfAsk *ask)
 {
@@ -361,25 +365,12 @@ append_ended_shards(StringInfo buf, const SfAsk *ask)
 	for (int i = 0; i < nold; i++)
 	{
 		const Line *rest = find_rest(&old[i], new, nnew);
-		const Line *holder;
-		Line		lost = old[i];
 
-		if (goes_on(&old[i], new, nnew))
-			continue;
 		if (rest == NULL)
-		{
 			append_shards(buf, ask, &old[i],
 						  find_reason(&old[i], new, nnew));
-			continue;
-		}
-		lost.shards = print_lost(&old[i], rest);
-		lost.length = (int) strlen(lost.shards);
-		if (lost.length == 0)
-			continue;
-		holder = find_holder(strtoul(lost.shards, NULL, 10), new, nnew);
-		append_shards(buf, ask, &lost,
-					  holder != NULL && holder->server == lost.server &&
-					  !is_over(ask, &lost) ? "displaced" : "expired");
+		else if (!has_same_shards(rest, &old[i]))
+			append_lost_shards(buf, ask, &old[i], rest, new, nnew);
 	}
 	pfree(old);
 	pfree(new);
