@@ -1,7 +1,7 @@
 # A process is killed, frozen or fails at each step of the protocol. This needs a
 # library built with fault points (test/needs.sh builds it).
 #
-# takes: 85 s
+# takes: 45 s
 # needs: fault_points
 use strict;
 use warnings FATAL => 'all';
