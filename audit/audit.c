@@ -133,7 +133,8 @@ snowflake_audit_status(PG_FUNCTION_ARGS)
 		char		problem[SF_PROBLEM_SIZE];
 		Datum		values[STATUS_COLUMNS] = {
 			NameGetDatum(&ring->name), Int32GetDatum((int32) pid),
-			Int64GetDatum((int64) tail), Int64GetDatum((int64) (head - tail)),
+			Int64GetDatum((int64) (tail - pg_atomic_read_u64(&ring->skipped))),
+			Int64GetDatum((int64) (head - tail)),
 			Int32GetDatum(sf_audit_ring_size),
 			Int64GetDatum((int64) pg_atomic_read_u64(&ring->dropped_ever))
 		};
@@ -160,7 +161,7 @@ is_listed(const List *databases, const char *name)
 
 	foreach(cell, databases)
 	{
-		if (strncmp(lfirst(cell), name, NAMEDATALEN - 1) == 0)
+		if (strcmp(lfirst(cell), name) == 0)
 			return true;
 	}
 	return false;
@@ -181,6 +182,9 @@ split_databases(const char *setting, bool *valid)
 		list_length(listed) <= MAX_DATABASES;
 	foreach(cell, listed)
 	{
+		/* the server may cut it elsewhere, at the end of a character */
+		if (strlen(lfirst(cell)) >= NAMEDATALEN)
+			*valid = false;
 		if (*valid && !is_listed(databases, lfirst(cell)))
 			databases = lappend(databases, lfirst(cell));
 	}
@@ -196,9 +200,9 @@ check_databases(char **newval, void **extra, GucSource source)
 
 	if (!valid)
 	{
-		GUC_check_errdetail("It must be a list of at most %d names of databases, separated by commas.",
-							MAX_DATABASES);
-		GUC_check_errhint("Example: snowflake_audit.databases = 'app, shop'");
+		GUC_check_errdetail("It must be a list of at most %d names of databases, each of at most %d bytes, separated by commas.",
+							MAX_DATABASES, NAMEDATALEN - 1);
+		GUC_check_errhint("Example, where one name has blanks: snowflake_audit.databases = 'app, \"my shop\"'");
 	}
 	list_free(databases);
 	return valid;
@@ -226,6 +230,23 @@ define_settings(void)
 	MarkGUCPrefixReserved("snowflake_audit");
 }
 
+/*
+ * Define the settings.  If their names were not known yet, the server would
+ * only warn of a wrong list, and audit nothing: here it does not start.
+ */
+static void
+define_settings_strictly(void)
+{
+	const char *name = "snowflake_audit.databases";
+	const char *text = GetConfigOption(name, true, false);
+
+	text = text == NULL ? NULL : pstrdup(text);
+	define_settings();
+	if (text != NULL && !IsUnderPostmaster)
+		(void) set_config_option(name, text, PGC_POSTMASTER, PGC_S_FILE,
+								 GUC_ACTION_SET, false, FATAL, false);
+}
+
 void
 _PG_init(void)
 {
@@ -236,7 +257,7 @@ _PG_init(void)
 
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	define_settings();
+	define_settings_strictly();
 	databases = split_databases(sf_audit_databases, &valid);
 	if (databases == NIL || IsBinaryUpgrade)
 		return;

@@ -75,15 +75,26 @@ sf_ring_get(int i)
 SfRing *
 sf_ring_of_database(void)
 {
-	const char *name = MyProcPort != NULL ? MyProcPort->database_name : NULL;
+	static int	known = -1;		/* a session's; sf_ring_count: none */
 
-	for (int i = 0; rings != NULL && i < sf_ring_count; i++)
+	if (rings == NULL)
+		return NULL;
+	if (MyProcPort != NULL && known < 0)
+	{
+		for (known = 0; known < sf_ring_count; known++)
+		{
+			if (strncmp(MyProcPort->database_name, NameStr(names[known]),
+						NAMEDATALEN - 1) == 0)
+				break;
+		}
+	}
+	if (MyProcPort != NULL)
+		return known < sf_ring_count ? sf_ring_get(known) : NULL;
+	for (int i = 0; i < sf_ring_count; i++)
 	{
 		SfRing	   *ring = sf_ring_get(i);
 
-		if (name != NULL ?
-			strncmp(name, NameStr(ring->name), NAMEDATALEN - 1) == 0 :
-			pg_atomic_read_u32(&ring->database) == MyDatabaseId)
+		if (pg_atomic_read_u32(&ring->database) == MyDatabaseId)
 			return ring;
 	}
 	return NULL;
@@ -111,6 +122,7 @@ init_ring(SfRing *ring, const NameData *name)
 	pg_atomic_init_u64(&ring->tail, 0);
 	pg_atomic_init_u64(&ring->dropped, 0);
 	pg_atomic_init_u64(&ring->dropped_ever, 0);
+	pg_atomic_init_u64(&ring->skipped, 0);
 	for (int i = 0; i < sf_audit_ring_size; i++)
 		pg_atomic_init_u64(&ring->record[i].ready, 0);
 }

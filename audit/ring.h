@@ -78,7 +78,8 @@ typedef struct SfRing
 	pg_atomic_uint64 head;		/* next position to write */
 	pg_atomic_uint64 tail;		/* next position to read; the worker's */
 	pg_atomic_uint64 dropped;	/* since the last record */
-	pg_atomic_uint64 dropped_ever;
+	pg_atomic_uint64 dropped_ever;	/* with those that were skipped */
+	pg_atomic_uint64 skipped;	/* of a database that had this name */
 
 	SfRecord	record[FLEXIBLE_ARRAY_MEMBER];
 } SfRing;

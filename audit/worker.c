@@ -23,6 +23,8 @@
 
 #include "ring.h"
 
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -55,7 +57,18 @@
 #define BATCH			1000	/* records of one transaction */
 #define TIMEOUT_MS		30000	/* of one transaction */
 #define MAINTAIN_MS		3600000 /* between two looks at the partitions */
+#define AGAIN_MS		60000	/* after one that failed */
 #define STOP_MS			10000	/* how long to wait for the ends of sessions */
+#define MOMENT_US		15000	/* in which DROP EXTENSION locks its parts */
+
+/* How to find, and to end, what uses the log or one of its days. */
+#define LOCKS_HINT \
+	"Run there: SELECT pid, relation::regclass, mode FROM pg_locks " \
+	"WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) " \
+	"AND relation::regclass::text LIKE 'snowflake_audit.log%'; " \
+	"and then SELECT pg_terminate_backend(PID); " \
+	"A lock without a pid is that of a prepared transaction: " \
+	"SELECT gid FROM pg_prepared_xacts; ROLLBACK PREPARED 'GID';"
 
 extern PGDLLEXPORT void snowflake_audit_worker_main(Datum arg);
 
@@ -102,6 +115,7 @@ typedef struct Log
 	Oid			owner;
 	Oid			function[FUNCTIONS];
 	int			guc_level;
+	bool		extension_locked;
 } Log;
 
 /* What snowflake_audit.state says. */
@@ -209,20 +223,20 @@ complain(const char *problem, const char *hint)
 			 errhint("%s", hint)));
 }
 
-/* Say once a minute at most how many records were dropped. */
+/* Say once a minute at most, or at the end, how many records were dropped. */
 static void
-report_dropped(void)
+report_dropped(bool ends)
 {
 	static TimestampTz last = 0;
 	uint64		dropped = pg_atomic_read_u64(&ring->dropped_ever);
 
-	if (dropped == ring->reported || !is_due(&last))
+	if (dropped == ring->reported || !(is_due(&last) || ends))
 		return;
 	ereport(WARNING,
 			(errmsg("snowflake_audit has dropped %llu records of database \"%s\"",
 					(unsigned long long) (dropped - ring->reported),
 					NameStr(ring->name)),
-			 errdetail("The ring was full, or a transaction made IDs of more than %d layouts and shards.",
+			 errdetail("The ring was full, a transaction made IDs of more than %d layouts and shards, or the database was renamed.",
 					   SF_MADE_SOURCES),
 			 errhint("If this happens again, see SELECT * FROM snowflake_audit.status(); or raise snowflake_audit.ring_size, which is %d, and restart.",
 					 sf_audit_ring_size)));
@@ -232,22 +246,15 @@ report_dropped(void)
 /*
  * Lock the extension against DROP EXTENSION, which locks it before all else:
  * then that waits for our transaction, and we never wait for what it holds.
- * Any role can lock it, by ALTER FUNCTION ... DEPENDS ON EXTENSION.  So return
- * false once, and then go on without the lock: a DROP EXTENSION that has begun
- * has locked the log by then.
  */
 static bool
 lock_extension(void)
 {
-	static int	failures = 0;	/* in a row */
 	Oid			extension = get_extension_oid("snowflake_audit", true);
 
-	failures++;
-	if (!OidIsValid(extension) ||
+	return !OidIsValid(extension) ||
 		ConditionalLockDatabaseObject(ExtensionRelationId, extension, 0,
-									  AccessShareLock))
-		failures = 0;
-	return failures != 1;
+									  AccessShareLock);
 }
 
 /* Take the OIDs of the functions that SQL_FIND has found. */
@@ -268,25 +275,37 @@ take_functions(Log *log, ArrayType *oids)
  * false if there is no log, or somebody else has locked it.  A trigger of the
  * log may ignore that it is cancelled, and so hold up the shutdown: nobody but
  * a superuser may own anything that the worker uses.
+ *
+ * Any role can lock the extension, by ALTER FUNCTION ... DEPENDS ON EXTENSION.
+ * So return false for a moment, and then go on without that lock: a DROP
+ * EXTENSION that has begun has locked the log by then.
  */
 static bool
 begin(Log *log, LOCKMODE mode)
 {
-	bool		locked;
+	static int64 since_us = 0;	/* others lock the extension; 0: nobody */
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
 	enable_timeout_after(STATEMENT_TIMEOUT, TIMEOUT_MS);
 	log->guc_level = NewGUCNestLevel();
-	locked = lock_extension();
+	log->extension_locked = lock_extension();
+	if (log->extension_locked)
+		since_us = 0;
+	else if (since_us == 0)
+		since_us = monotonic_us();
 	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	if (SPI_execute(SQL_FIND, true, 1) != SPI_OK_SELECT)
 		elog(ERROR, "catalogs could not be read");
 	if (SPI_processed == 0)
 	{
-		complain("there is no extension snowflake_audit",
-				 "Run there: CREATE EXTENSION snowflake_audit CASCADE;");
+		if (OidIsValid(get_extension_oid("snowflake_audit", true)))
+			complain("the schema of extension snowflake_audit, or its table log, was renamed",
+					 "Run there \\dx+ snowflake_audit, which lists them, and give them back their names: ALTER SCHEMA NAME RENAME TO snowflake_audit; ALTER TABLE NAME RENAME TO log;");
+		else
+			complain("there is no extension snowflake_audit",
+					 "Run there: CREATE EXTENSION snowflake_audit CASCADE;");
 		return false;
 	}
 	log->oid = DatumGetObjectId(get(1));
@@ -298,13 +317,13 @@ begin(Log *log, LOCKMODE mode)
 						NameStr(ring->name)),
 				 errhint("As a superuser, find it with \\dx+ snowflake_audit, and run for each of them: ALTER TABLE (or FUNCTION, SCHEMA) NAME OWNER TO CURRENT_USER;")));
 	take_functions(log, DatumGetArrayTypeP(get(4)));
-	if (!locked)
+	if (since_us != 0 && monotonic_us() - since_us < MOMENT_US)
 		return false;			/* the next round looks again */
 	if (!ConditionalLockRelationOid(log->oid, mode))
 	{
 		if (mode == RowExclusiveLock)
 			complain("somebody has locked table snowflake_audit.log, or drops the extension",
-					 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
+					 LOCKS_HINT);
 		return false;
 	}
 	SetUserIdAndSecContext(log->owner, SECURITY_RESTRICTED_OPERATION |
@@ -334,13 +353,15 @@ day_of(const SfRecord *record)
 	return record->ended_at / USECS_PER_DAY;
 }
 
-/* Run a query, and the statements that it returns. */
+/* Run a query about the log, and the statements that it returns. */
 static void
-run_all(const char *sql, int nargs, Oid *types, Datum *values)
+run_all(const Log *log, const char *sql)
 {
+	Oid			type = OIDOID;
+	Datum		value = ObjectIdGetDatum(log->oid);
 	SPITupleTable *table;
 
-	run(sql, nargs, types, values);
+	run(sql, 1, &type, &value);
 	table = SPI_tuptable;
 	for (uint64 i = 0; i < table->numvals; i++)
 	{
@@ -351,10 +372,20 @@ run_all(const char *sql, int nargs, Oid *types, Datum *values)
 }
 
 /*
+ * Make all partitions parts of the extension, so that no dump has them: it
+ * could not restore the indexes that the extension gives them.  This would
+ * wait for whoever has locked the extension, so leave it to the next look.
+ */
+static void
+adopt_partitions(const Log *log)
+{
+	if (log->extension_locked)
+		run_all(log, SQL_ADOPT);
+}
+
+/*
  * Make the missing partitions of some days.  ALTER DEFAULT PRIVILEGES may have
- * given rights to them: take these away.  They belong to the extension, so
- * that no dump has them: it could not restore the indexes that the extension
- * gives them.
+ * given rights to them: take these away.
  */
 static void
 create_partitions(const Log *log, TimestampTz from, TimestampTz until)
@@ -363,11 +394,10 @@ create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 		TimestampTzGetDatum(from), TimestampTzGetDatum(until)
 	};
 	bool		isnull;
-	Oid			log_type = OIDOID;
-	Datum		log_value = ObjectIdGetDatum(log->oid);
 
 	(void) call(log, CREATE_DAYS, 2, values, &isnull);
-	run_all(SQL_ADOPT, 1, &log_type, &log_value);
+	run_all(log, SQL_REVOKE);
+	adopt_partitions(log);
 }
 
 /*
@@ -388,7 +418,7 @@ ensure_day(const Log *log, const SfRecord *first)
 		if (!ConditionalLockRelationOid(log->oid, AccessExclusiveLock))
 		{
 			complain("a transaction that has read table snowflake_audit.log is still open, and a day is missing",
-					 "Run there: SELECT pid, mode FROM pg_locks WHERE relation = 'snowflake_audit.log'::regclass;");
+					 LOCKS_HINT);
 			return false;
 		}
 		create_partitions(log, first->ended_at, first->ended_at);
@@ -428,8 +458,8 @@ read_state(const Log *log)
 }
 
 /*
- * Skip records of other databases, but not what they say of dropped ones.
- * Return the next record, or NULL.
+ * Skip records of other databases, which had this name; they count as dropped.
+ * Keep what they say of dropped ones.  Return the next record, or NULL.
  */
 static const SfRecord *
 next_record(void)
@@ -440,6 +470,8 @@ next_record(void)
 		   record->database != MyDatabaseId)
 	{
 		pg_atomic_fetch_add_u64(&ring->dropped, record->dropped);
+		pg_atomic_fetch_add_u64(&ring->dropped_ever, 1);
+		pg_atomic_fetch_add_u64(&ring->skipped, 1);
 		sf_ring_release(ring, sf_ring_tail(ring) + 1);
 	}
 	return record;
@@ -454,15 +486,22 @@ end_of_batch(const SfRecord *first)
 	const SfRecord *record;
 
 	while (end < most && (record = sf_ring_read(ring, end)) != NULL &&
+		   record->database == MyDatabaseId &&
 		   day_of(record) == day_of(first))
 		end++;
 	return end;
 }
 
+/*
+ * Write a batch.  Nobody knows what is missing before it if the log has not
+ * come to its beginning: in another life, or when the database had another
+ * name, or as the copy of another one.
+ */
 static void
 write_batch(const Log *log, const State *state, uint64 begin, uint64 end)
 {
-	bool		is_new = state->life != (int64) ring->life;
+	bool		is_new = state->life != (int64) ring->life ||
+		state->position != (int64) begin;
 	bool		isnull;
 	Datum		written[] = {
 		Int64GetDatum((int64) begin), Int64GetDatum((int64) end),
@@ -546,6 +585,35 @@ write_some(void)
 
 /* ---- partitions ---- */
 
+/* If what follows fails, this worker or the next one looks again, later. */
+static void
+look_again(TimestampTz now, int ms)
+{
+	ring->maintained_at = now - INT64CONST(1000) * (MAINTAIN_MS - ms);
+	ring->kept = sf_audit_keep;
+}
+
+/*
+ * Drop a day, unless somebody uses it: the log is locked, so others would
+ * wait for this worker.  A part of the extension could not be dropped, and
+ * ALTER EXTENSION would lock the extension.
+ */
+static bool
+drop_day(Oid day)
+{
+	Datum		name = DirectFunctionCall1(regclassout, ObjectIdGetDatum(day));
+
+	if (!ConditionalLockRelationOid(day, AccessExclusiveLock))
+		return false;
+	(void) deleteDependencyRecordsForClass(RelationRelationId, day,
+										   ExtensionRelationId,
+										   DEPENDENCY_EXTENSION);
+	CommandCounterIncrement();
+	run(psprintf("DROP TABLE %s CASCADE", DatumGetCString(name)), 0, NULL,
+		NULL);
+	return true;
+}
+
 /*
  * Drop some of the days that are over for longer than snowflake_audit.keep.
  * Return true if there may be more.
@@ -553,45 +621,57 @@ write_some(void)
 static bool
 drop_days(TimestampTz now)
 {
+	static TimestampTz last = 0;
 	Log			log;
-	bool		more = false;
-	Oid			type = REGCLASSARRAYOID;
 	Datum		oldest = TimestampTzGetDatum(now - (int64) sf_audit_keep *
 											 USECS_PER_MINUTE);
-	Datum		days;
-	bool		isnull;
+	int			dropped = 0;
+	int			used = 0;
 
 	if (begin(&log, AccessExclusiveLock))
 	{
-		/* if this fails, records are written all the same */
-		ring->maintained_at = now;
-		ring->kept = sf_audit_keep;
-		days = call(&log, DAYS_BEFORE, 1, &oldest, &isnull);
-		more = ARR_NDIM(DatumGetArrayTypeP(days)) > 0;
-		run_all(SQL_DROP, 1, &type, &days);
+		bool		isnull;
+		ArrayType  *days;
+		int			n;
+
+		look_again(now, MAINTAIN_MS);
+		days = DatumGetArrayTypeP(call(&log, DAYS_BEFORE, 1, &oldest,
+									   &isnull));
+		n = ARR_NDIM(days) > 0 ? ARR_DIMS(days)[0] : 0;
+		for (int i = 0; i < n; i++)
+		{
+			if (drop_day(((const Oid *) ARR_DATA_PTR(days))[i]))
+				dropped++;
+			else
+				used++;
+		}
 	}
 	finish(&log);
-	return more;
+	if (used > 0 && is_due(&last))
+		ereport(WARNING,
+				(errmsg("snowflake_audit has not dropped old days of the log of database \"%s\", since transactions use them",
+						NameStr(ring->name)),
+				 errhint("%s", LOCKS_HINT)));
+	return dropped > 0;
 }
 
 /*
- * Make the partitions of today and tomorrow.  If that fails, perhaps because
- * the disk is full, the next worker looks again, and may drop days.
+ * Make the partitions of today and tomorrow.  If that fails, records of a day
+ * that is there are written all the same.
  */
 static void
 create_days(TimestampTz now)
 {
 	Log			log;
-	bool		locked = begin(&log, AccessExclusiveLock);
 
-	if (locked)
-		create_partitions(&log, now, now + USECS_PER_DAY);
-	finish(&log);
-	if (locked)
+	if (begin(&log, AccessExclusiveLock))
 	{
-		ring->maintained_at = now;
-		ring->kept = sf_audit_keep;
+		look_again(now, AGAIN_MS);
+		create_partitions(&log, now, now + USECS_PER_DAY);
+		if (log.extension_locked)
+			look_again(now, MAINTAIN_MS);
 	}
+	finish(&log);
 }
 
 /*
@@ -639,7 +719,10 @@ is_server_stopping(void)
 	return strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
-/* No other worker begins if the server stops: say what is lost. */
+/*
+ * If the server stops, say what is lost.  In a smart stop other workers begin
+ * while there are clients.
+ */
 static void
 on_exit_worker(int code, Datum arg)
 {
@@ -647,10 +730,14 @@ on_exit_worker(int code, Datum arg)
 
 	ring->worker = NULL;
 	pg_atomic_write_u32(&ring->pid, 0);
-	if (waiting > 0 && is_server_stopping())
+	if (!is_server_stopping())
+		return;
+	report_dropped(true);
+	if (waiting > 0)
 		ereport(WARNING,
-				(errmsg("snowflake_audit ends, and has not written %llu records of database \"%s\"",
-						(unsigned long long) waiting, NameStr(ring->name))));
+				(errmsg("snowflake_audit ends, and records of database \"%s\" are not written: %llu",
+						NameStr(ring->name), (unsigned long long) waiting),
+				 errdetail("They are lost, unless the server waits for clients, and another worker begins.")));
 }
 
 static void
@@ -752,12 +839,11 @@ snowflake_audit_worker_main(Datum arg)
 		maintain();				/* it makes room on the disk */
 		while (!ShutdownRequestPending && write_some())
 			CHECK_FOR_INTERRUPTS();
-		report_dropped();
+		report_dropped(false);
 		ring->failures = 0;
 		rest();
 	}
 	write_the_rest();
-	report_dropped();
 	proc_exit(1);				/* so that another one begins, unless the
 								 * server stops */
 }

@@ -13,7 +13,23 @@ SELECT c.oid, c.relowner, NOT EXISTS (
 		AND d.refobjid OPERATOR(pg_catalog.=) e.oid
 		-- another role's function may depend on the extension, and is no part of it
 		AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
-		AND NOT r.rolsuper),
+		AND NOT r.rolsuper)
+	-- days, whether or not they are parts of the extension: their triggers would run
+	AND NOT EXISTS (
+	WITH RECURSIVE part AS (
+		SELECT i.inhrelid
+		FROM pg_catalog.pg_inherits i
+		WHERE i.inhparent OPERATOR(pg_catalog.=) c.oid
+		UNION ALL
+		SELECT i.inhrelid
+		FROM part p
+			JOIN pg_catalog.pg_inherits i ON i.inhparent OPERATOR(pg_catalog.=) p.inhrelid
+	)
+	SELECT
+	FROM part p
+		JOIN pg_catalog.pg_class k ON k.oid OPERATOR(pg_catalog.=) p.inhrelid
+		JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) k.relowner
+	WHERE NOT r.rolsuper),
 	ARRAY(
 	SELECT f.oid
 	FROM pg_catalog.pg_proc f
@@ -31,7 +47,7 @@ FROM pg_catalog.pg_extension e
 WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_audit'
 	AND n.nspname OPERATOR(pg_catalog.=) 'snowflake_audit'
 
--- name: adopt
+-- name: revoke
 SELECT pg_catalog.concat('REVOKE ALL ON TABLE ', c.oid::pg_catalog.regclass, ' FROM ',
 	CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
 	ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END, ' CASCADE')
@@ -40,7 +56,8 @@ FROM pg_catalog.pg_inherits i
 	LATERAL pg_catalog.aclexplode(c.relacl) a
 WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 	AND a.grantee OPERATOR(pg_catalog.<>) c.relowner
-UNION ALL
+
+-- name: adopt
 SELECT pg_catalog.concat('ALTER EXTENSION snowflake_audit ADD TABLE ', i.inhrelid::pg_catalog.regclass)
 FROM pg_catalog.pg_inherits i
 WHERE i.inhparent OPERATOR(pg_catalog.=) $1
@@ -50,15 +67,3 @@ WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 		WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
 			AND d.objid OPERATOR(pg_catalog.=) i.inhrelid
 			AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char")
-
--- name: drop
-SELECT pg_catalog.concat(
-	CASE WHEN EXISTS (
-		SELECT
-		FROM pg_catalog.pg_depend d
-		WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-			AND d.objid OPERATOR(pg_catalog.=) day
-			AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char")
-	THEN pg_catalog.format('ALTER EXTENSION snowflake_audit DROP TABLE %s; ', day) END,
-	pg_catalog.format('DROP TABLE %s CASCADE', day))
-FROM pg_catalog.unnest($1) day

@@ -70,7 +70,7 @@ CREATE INDEX log_ids ON snowflake_audit.log
 COMMENT ON COLUMN snowflake_audit.log.number IS
 'grows from record to record';
 COMMENT ON COLUMN snowflake_audit.log.dropped IS
-'how many records were dropped just before this one; null: unknown, because it is the first one after a start';
+'how many records were dropped just before this one; null: unknown, the server was started, or the database renamed or copied';
 COMMENT ON COLUMN snowflake_audit.log.committed IS
 'true: committed; false: rolled back; null: prepared, the end is not known';
 COMMENT ON COLUMN snowflake_audit.log.layout IS
@@ -305,14 +305,14 @@ BEGIN ATOMIC
 					CASE WHEN gap.dropped IS NOT NULL THEN
 						pg_catalog.format(', or its record is one of the %s that were dropped before %s', gap.dropped, gap.ended_at)
 					WHEN gap.ended_at IS NOT NULL THEN
-						pg_catalog.format(', or its record was lost: the server was started before %s', gap.ended_at) END)
+						pg_catalog.format(', or its record was lost: the server was started, or the database renamed or copied, before %s', gap.ended_at) END)
 			WHEN gap.ended_at IS NOT NULL AND gap.dropped IS NULL THEN
-				pg_catalog.format('its record may have been lost: the server was started before %s', gap.ended_at)
+				pg_catalog.format('its record may have been lost: the server was started, or the database renamed or copied, before %s', gap.ended_at)
 			WHEN gap.ended_at IS NOT NULL THEN
 				pg_catalog.format('its record may be one of the %s that were dropped before %s', gap.dropped, gap.ended_at)
 			WHEN g.created_at OPERATOR(pg_catalog.>) log.ends THEN
-				pg_catalog.format('the newest record is of %s: its transaction still runs, its record was dropped, or another server made it', log.ends)
-			ELSE 'no record holds it: its transaction still runs, or another server made it'
+				pg_catalog.format('the newest record is of %s: its transaction still runs, its record was dropped, or another database or server made it', log.ends)
+			ELSE 'no record holds it: its transaction still runs, or another database or server made it'
 		END, g.created_at, g.node_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
 		NULL, NULL, NULL, NULL
 	FROM log CROSS JOIN near LEFT JOIN reading g ON true LEFT JOIN gap ON true

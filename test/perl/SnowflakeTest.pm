@@ -14,7 +14,7 @@ use Time::HiRes qw(time usleep);
 use Time::Local qw(timegm);
 use Exporter 'import';
 
-our @EXPORT = qw(new_server start_with_clock start_by_clock set_clock new_clock write_clock read_clock query answer refused
+our @EXPORT = qw(new_server part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
   lease_of wait_for_lease wait_for_shards wait_until_held leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught catalog_scans);
@@ -36,6 +36,17 @@ sub new_server
 			"log_replication_commands = off", @settings,
 			$ENV{SNOWFLAKE_CONF} // (), ''));
 	return $node;
+}
+
+# Return true if the needs of a part of this test are there. A line "# part NAME:" of its
+# head has them; test/all sets SNOWFLAKE_PARTS, and without that all are there.
+sub part
+{
+	my ($name) = @_;
+	my ($head) = slurp_file($0) =~ /\A((?:#.*\n)+)/ or die "$0 has no head";
+
+	$head =~ /^# part \Q$name\E: /m or die "the head of $0 does not have \"# part $name: \" with its needs";
+	return !defined $ENV{SNOWFLAKE_PARTS} || $ENV{SNOWFLAKE_PARTS} =~ /(?<!\S)\Q$name\E(?!\S)/;
 }
 
 sub clock_file
@@ -95,6 +106,13 @@ sub set_clock
 	write_clock($file, 'set_ms', sprintf('%.0f', 1000 * $offset));
 	write_clock($file, 'frozen_us', @time && !$goes ? sprintf('%.0f', 1e6 * $time) : 0);
 	return;
+}
+
+# Return how many seconds it is until noon in UTC: for a server that must see no day
+# end.
+sub until_noon
+{
+	return 43200 - time() % 86400;
 }
 
 # Return the libraries to preload for a server: the sanitizer's, which must be the

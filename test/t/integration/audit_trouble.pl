@@ -1,6 +1,6 @@
 # snowflake_audit in trouble: what its worker says, and what does not disturb it.
 #
-# takes: 85 s
+# takes: 75 s
 # needs: small_disk
 use strict;
 use warnings FATAL => 'all';
@@ -10,142 +10,62 @@ use Test::More;
 use Time::HiRes qw(usleep);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
+use AuditTest;
 use SnowflakeTest;
 
 my $disk = $ENV{SNOWFLAKE_SMALL_DISK}
   or die 'SNOWFLAKE_SMALL_DISK is not set: run test/all t/integration/audit_trouble.pl';
-my $node = new_server('main', "shared_preload_libraries = 'snowflake_audit, snowflake'",
-	"snowflake_audit.databases = 'postgres, small, second, gone'", 'snowflake_audit.ring_size = 256', 'autovacuum = off');
-my $next = 'SELECT snowflake_nextval()';
+my $node = audited_server('postgres, small', 'max_prepared_transactions = 5');
 
-start_with_clock($node, '+0');
 mkdir "$disk/tablespace" or die "$disk/tablespace: $!";
-query($node, $_) for "CREATE TABLESPACE small LOCATION '$disk/tablespace'", 'CREATE DATABASE small TABLESPACE small', 'CREATE DATABASE second', q{
+query($node, $_) for "CREATE TABLESPACE small LOCATION '$disk/tablespace'", 'CREATE DATABASE small TABLESPACE small', q{
 	CREATE EXTENSION snowflake_audit CASCADE;
 	CREATE ROLE monitor LOGIN IN ROLE pg_read_all_stats};
 
-# Wait until this is true of a row of snowflake_audit.status().
-sub wait_until
-{
-	my ($condition, $database) = @_;
-
-	$database //= 'postgres';
-	$node->poll_query_until('postgres', "SELECT $condition FROM snowflake_audit.status() WHERE database = '$database'")
-	  or die "$condition is not true: " . query($node, 'SELECT snowflake_audit.status()');
-	return;
-}
-
-# Wait until the log has all records, and nothing is wrong.
-sub wait_for_log
-{
-	wait_until('waiting = 0 AND problem IS NULL', @_);
-	return;
-}
-
-# End the worker, and wait for the next one.
-sub renew_worker
-{
-	my $pid = query($node, q{SELECT pid FROM snowflake_audit.status() WHERE database = 'postgres'});
-
-	query($node, "SELECT pg_terminate_backend($pid)");
-	wait_until("pid <> $pid");
-	return;
-}
-
-# Wait until the worker has looked at its ring this many times.
-sub wait_for_rounds
-{
-	my ($rounds) = @_;
-	my $seen = q{SELECT state_change FROM pg_stat_activity WHERE backend_type = 'snowflake audit' AND datname = 'postgres'};
-
-	foreach (1 .. $rounds)
-	{
-		my $change = query($node, $seen);
-
-		$node->poll_query_until('postgres', "SELECT ($seen) <> '$change'") or die 'the worker stands still';
-	}
-	return;
-}
-
-# Hold up the worker in the middle of its next batch: the log has a trigger that waits
-# for this session.
-sub hold_batch
-{
-	my $session = $node->background_psql('postgres');
-
-	$session->query_safe(q{CREATE OR REPLACE FUNCTION public.hold() RETURNS trigger LANGUAGE plpgsql
-		AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NULL; END $$});
-	$session->query_safe('CREATE TRIGGER hold BEFORE INSERT ON snowflake_audit.log EXECUTE FUNCTION public.hold()');
-	$session->query_safe('SELECT pg_advisory_lock(1)');
-	return $session;
-}
-
-sub wait_until_stuck
-{
-	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted})
-	  or die 'nobody waits';
-	return;
-}
-
-# ---- another schema of this name ----
+# ---- records that are dropped ----
 
 {
+	my $from = -s $node->logfile;
 	my $locker = $node->background_psql('postgres');
-	my $written = query($node, 'SELECT count(*) FROM snowflake_audit.log');
-	my $seen = q{(SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'), count(*) > } . $written . ' FROM moved.log';
 
-	$locker->query_safe('BEGIN; SELECT FROM snowflake_audit.state FOR UPDATE');
+	# Make 300 calls while the log is locked, and the worker does not count what is
+	# dropped.
+	my $drop = sub {
+		my ($name) = @_;
+		my $pid = query($node, q{SELECT pid FROM snowflake_audit.status() WHERE database = 'postgres'});
+
+		kill 'STOP', $pid;
+		$node->pgbench('-n -t 150 -c 2', 0, [qr/processed: 300\/300/], [qr/^$/], 'calls while the log is locked',
+			{ "$name.sql" => $next });
+		kill 'CONT', $pid;
+	};
+
+	wait_until('pid IS NOT NULL');
+	$locker->query_safe('BEGIN; LOCK TABLE snowflake_audit.log');
+	$drop->('dropped');
+	like_log($node, qr/WARNING:  snowflake_audit has dropped 44 records of database "postgres"\n.*HINT:.*ring_size, which is 256/s, $from,
+		'the log says how many records were dropped');
+	$drop->('more');
+	$node->stop;
+	eval { $locker->quit };
+	like(slurp_file($node->logfile, $from), qr/has dropped 300 records of database "postgres"/, 'and at a stop those of the last minute');
+	unlike(slurp_file($node->logfile, $from), qr/are not written/, 'where nothing else is lost');
+	start_again();
+
+	# a stop while the worker cannot write
+	$from = -s $node->logfile;
+	query($node, q{BEGIN; LOCK TABLE snowflake_audit.log; PREPARE TRANSACTION 'locker'});
 	query($node, $next);
-	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks JOIN pg_stat_activity USING (pid)
-		WHERE backend_type = 'snowflake audit' AND NOT granted}) or die 'the worker does not wait';
-	query($node, 'CREATE ROLE mallory; ALTER SCHEMA snowflake_audit RENAME TO moved; CREATE SCHEMA snowflake_audit AUTHORIZATION mallory;
-		SET ROLE mallory; CREATE TABLE snowflake_audit.state AS SELECT 1 AS id, 0::bigint AS life, 0::bigint AS position, 0::bigint AS number');
-	query($node, "SET ROLE mallory; CREATE FUNCTION snowflake_audit.$_ RETURNS void LANGUAGE plpgsql
-		AS 'BEGIN ALTER ROLE mallory SUPERUSER; END'")
-	  foreach 'write(bigint, bigint, bigint, bigint)', 'advance(bigint, bigint, bigint)';
-	$locker->query_safe('COMMIT');
-	$locker->quit;
-	$node->poll_query_until('postgres', "SELECT 't' IN (a::text, b::text) FROM (SELECT $seen) AS s (a, b)" =~ s/'t'/'true'/r)
-	  or die 'nothing is written';
-	is(query($node, "SELECT $seen"), 'f|t', 'the schema is renamed under the worker: it calls nothing in another one of that name');
-	query($node, 'DROP SCHEMA snowflake_audit CASCADE; ALTER SCHEMA moved RENAME TO snowflake_audit');
-	wait_for_log();
-}
-
-# ---- an ordinary role ----
-
-{
-	my $other = $node->background_psql('postgres');
-
-	query($node, 'CREATE ROLE other LOGIN');
-	$other->query_safe('SET SESSION AUTHORIZATION other');
-	$other->query_safe(q{CREATE FUNCTION pg_temp.f() RETURNS void LANGUAGE sql AS ''});
-	$other->query_safe('BEGIN; ALTER FUNCTION pg_temp.f() DEPENDS ON EXTENSION snowflake_audit');
-	query($node, $next);
-	wait_for_log();
-	pass('a role locks the extension: the log is written');
-	$other->query_safe('COMMIT');
-	query($node, $next);
-	wait_for_log();
-	pass('a function of a role depends on the extension: the log is written');
-	$other->quit;
-
-	foreach my $call ('reached()', 'advance(0, 0, 0)', 'write(0, 0, 0, 0)')
-	{
-		refused($node, "SET SESSION AUTHORIZATION monitor; SELECT snowflake_audit.$call", '42501',
-			qr/permission denied for function/, "nobody else calls $call");
-	}
-	my $id = query($node, "SET SESSION AUTHORIZATION other; $next");
-
-	wait_for_log();
-	query($node, 'ALTER ROLE other RENAME TO another');
-	is(query($node, "SELECT exact, role FROM snowflake_audit.who($id)"), 't|other', 'a role that got another name');
+	wait_until(q{problem LIKE 'somebody has locked%'});
+	$node->stop;
+	like(slurp_file($node->logfile, $from), qr/WARNING:  snowflake_audit ends, and records of database "postgres" are not written: 1\n/,
+		'what a stop loses');
+	start_again();
+	query($node, q{ROLLBACK PREPARED 'locker'});
 }
 
 # ---- why records wait ----
 
-wait_until(q{problem = 'database "gone" does not exist'}, 'gone');
-pass('a database that does not exist');
 {
 	my $from = -s $node->logfile;
 	my $warning = qr/WARNING:  snowflake_audit writes no records of database "postgres": somebody has locked/;
@@ -159,28 +79,12 @@ pass('a database that does not exist');
 		SELECT problem IS NOT NULL FROM snowflake_audit.status() WHERE database = 'postgres'}), 't', 'who may see status() sees the problem');
 	wait_for_rounds(3);
 	is(() = slurp_file($node->logfile, $from) =~ /$warning/g, 1, 'the log is not filled with it');
-	set_clock($node, '+61');
+	later(61);
 	like_log($node, qr/$warning.*$warning/s, $from, 'a minute later it says so again');
 	$locker->query_safe('ROLLBACK');
 	$locker->quit;
 	wait_for_log();
 	pass('the problem is over');
-}
-
-# ---- records that are dropped ----
-
-{
-	my $from = -s $node->logfile;
-	my $locker = $node->background_psql('postgres');
-
-	$locker->query_safe('BEGIN; LOCK TABLE snowflake_audit.log');
-	$node->pgbench('-n -t 150 -c 2', 0, [qr/processed: 300\/300/], [qr/^$/], 'calls while the log is locked',
-		{ 'dropped.sql' => $next });
-	like_log($node, qr/WARNING:  snowflake_audit has dropped 44 records of database "postgres"\n.*HINT:.*ring_size, which is 256/s, $from,
-		'the log says how many records were dropped');
-	$locker->query_safe('ROLLBACK');
-	$locker->quit;
-	wait_for_log();
 }
 
 # ---- who() while a batch is written ----
@@ -349,7 +253,7 @@ foreach my $round (1, 2)
 	$node->stop;
 	pass('a fast stop ends');
 	$node->append_conf('postgresql.auto.conf', q{synchronous_standby_names = ''});
-	start_by_clock($node, SnowflakeTest::clock_file($node));
+	start_again();
 	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id"), 1, 'and the record is in the log');
 	query($node, 'ALTER DATABASE postgres RESET ALL');
 }
@@ -389,106 +293,9 @@ foreach my $round (1, 2)
 	$node->{_pid} = undef;
 	eval { $_->quit } for $locker, @sessions;
 	$node->append_conf('postgresql.auto.conf', q{synchronous_standby_names = ''});
-	start_by_clock($node, SnowflakeTest::clock_file($node));
+	start_again();
 	is(query($node, 'SELECT count(*), count(*) FILTER (WHERE number IS NULL)
 		FROM stopped LEFT JOIN snowflake_audit.log ON first_id = id'), '5|0', 'a clean stop writes all that committed');
-}
-
-# ---- a reader keeps the worker from making a day ----
-
-{
-	my $reader = $node->background_psql('postgres');
-
-	wait_until('pid IS NOT NULL');
-	query($node, q{SELECT format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s', partition)
-		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') \gexec});
-	$reader->query_safe('BEGIN; SELECT count(*) FROM snowflake_audit.log');
-	renew_worker();
-	query($node, $next);
-	wait_until(q{problem LIKE 'a transaction that has read%'});
-	is(query($node, q{SET statement_timeout = '5s'; SELECT recorded FROM snowflake_audit.who(1)}), 'f', 'others can read the log');
-	$reader->query_safe('COMMIT');
-	wait_for_log();
-	$reader->query_safe('BEGIN; SELECT count(*) FROM snowflake_audit.log');
-	renew_worker();
-	query($node, $next);
-	wait_for_log();
-	pass('but not from writing into one that is there');
-	$reader->quit;
-}
-
-# ---- what keeps the worker from making and dropping days ----
-
-{
-	query($node, q{CREATE FUNCTION public.no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no DDL here'; END $$;
-		SELECT format('ALTER EXTENSION snowflake_audit DROP TABLE %1$s; DROP TABLE %1$s', partition)
-		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') \gexec
-		CREATE EVENT TRIGGER no_ddl ON ddl_command_start EXECUTE FUNCTION public.no_ddl()});
-	renew_worker();
-	query($node, $next);
-	wait_until(q{problem = 'no DDL here'});
-	query($node, 'DROP EVENT TRIGGER no_ddl');
-	wait_for_log();
-	pass('an event trigger that fails: the log goes on after it');
-
-	# more days than are dropped at a time, one of which is no part of the extension
-	query($node, q{SELECT count(*) FROM snowflake_create_partitions('snowflake_audit.log', '1 day',
-			now() - interval '60 days', now() - interval '20 days', 'snowflake');
-		SELECT format('ALTER EXTENSION snowflake_audit ADD TABLE %s', partition)
-		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') WHERE until_time < now() - interval '30 days' \gexec});
-	query($node, 'SELECT pg_reload_conf()');
-	$node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM snowflake_partitions('snowflake_audit.log', 'snowflake')})
-	  or die 'old days are not dropped: ' . query($node, 'SELECT snowflake_audit.status()');
-	pass('many old days are dropped, and one that is no part of the extension, too');
-}
-
-# ---- a database that is made anew ----
-
-{
-	query($node, 'CREATE EXTENSION snowflake_audit CASCADE', database => 'small');
-	query($node, $next, database => 'small');
-	wait_for_log('small');
-	query($node, 'DROP DATABASE small WITH (FORCE)');
-	query($node, 'CREATE DATABASE small TABLESPACE small');
-	query($node, 'CREATE EXTENSION snowflake_audit CASCADE', database => 'small');
-	my $id = query($node, $next, database => 'small');
-
-	wait_for_log('small');
-	is(query($node, "SELECT count(*) FROM snowflake_audit.log WHERE first_id = $id", database => 'small'), 1,
-		'its first record, before there is a worker');
-}
-
-# ---- a database that gets the name of another one ----
-
-# Rename a database, which its worker keeps from being renamed.
-sub rename_database
-{
-	my ($from, $to) = @_;
-
-	foreach (1 .. 1000)
-	{
-		my ($status) = $node->psql('postgres', "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '$from'");
-
-		($status) = $node->psql('postgres', "ALTER DATABASE $from RENAME TO $to");
-		return if $status == 0;
-	}
-	die "$from is not renamed";
-}
-
-{
-	query($node, 'DROP DATABASE second WITH (FORCE)');
-	rename_database('small', 'second');
-	my $before = query($node, $next, database => 'second');
-
-	wait_until('pid IS NOT NULL', 'second');
-	my $after = query($node, $next, database => 'second');
-
-	wait_for_log('second');
-	is(query($node, "SELECT exact FROM snowflake_audit.who($before) UNION ALL SELECT exact FROM snowflake_audit.who($after)", database => 'second'),
-		"t\nt", 'its records are those of its new name');
-	is(query($node, q{SELECT waiting FROM snowflake_audit.status() WHERE database = 'small'}), '0', 'and not of its old one, too');
-	rename_database('second', 'small');
-	wait_until('pid IS NOT NULL', 'small');
 }
 
 # ---- a full disk ----
@@ -506,6 +313,7 @@ sub fill_disk
 {
 	my $days = q{SELECT count(*) FROM snowflake_partitions('snowflake_audit.log', 'snowflake')};
 
+	query($node, 'CREATE EXTENSION snowflake_audit CASCADE', database => 'small');
 	my $old = query($node, $next, database => 'small');
 
 	wait_for_log('small');
@@ -517,11 +325,11 @@ sub fill_disk
 		CREATE VIEW public.day AS SELECT * FROM :first;
 		CHECKPOINT}, database => 'small');
 	$node->stop;
-	set_clock($node, '+9d');
+	later(9 * 86400);
 	fill_disk();
 	my $from = -s $node->logfile;
 
-	start_by_clock($node, SnowflakeTest::clock_file($node));
+	start_again();
 	my $new = query($node, $next, database => 'small');
 
 	like_log($node, qr/ERROR:  could not extend file .*No space left on device/, $from, 'the disk is full');
@@ -545,7 +353,7 @@ sub fill_disk
 	$node->stop;
 	fill_disk();
 	$from = -s $node->logfile;
-	start_by_clock($node, SnowflakeTest::clock_file($node));
+	start_again();
 	query($node, "DO \$\$ BEGIN FOR i IN 1 .. 200 LOOP PERFORM snowflake_nextval(); COMMIT; END LOOP; END \$\$", database => 'small');
 	like_log($node, qr/ERROR:  could not extend file .*No space left on device/, $from, 'the disk is full again');
 	wait_for_log('small');

@@ -1,0 +1,162 @@
+# snowflake_audit, and roles that lock what its worker needs.
+#
+# takes: 45 s
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use AuditTest;
+use SnowflakeTest;
+
+my $node = audited_server('postgres');
+my $today = q{SELECT partition FROM snowflake_partitions('snowflake_audit.log', 'snowflake') WHERE now() >= from_time AND now() < until_time};
+my $tomorrow = q{SELECT partition FROM snowflake_partitions('snowflake_audit.log', 'snowflake') WHERE from_time > now()};
+
+query($node, q{
+	CREATE EXTENSION snowflake_audit CASCADE;
+	CREATE ROLE monitor LOGIN IN ROLE pg_read_all_stats});
+query($node, $next);
+wait_for_log();
+
+# Make the partition of a day that is over, as a part of the extension; return its name.
+sub make_old_day
+{
+	return query($node, q{SELECT count(*) AS n FROM snowflake_create_partitions('snowflake_audit.log', '1 day',
+			now() - interval '40 days', now() - interval '959 hours', 'snowflake') \gset
+		SELECT min(partition::text) AS day FROM snowflake_partitions('snowflake_audit.log', 'snowflake') \gset
+		ALTER EXTENSION snowflake_audit ADD TABLE :day;
+		SELECT :'day'});
+}
+
+# Let the worker look after the days.
+sub look_at_days
+{
+	query($node, 'SELECT pg_reload_conf()');
+	return;
+}
+
+# ---- an ordinary role ----
+
+{
+	my $other = $node->background_psql('postgres');
+
+	query($node, 'CREATE ROLE other LOGIN');
+	my $old = make_old_day();
+	drop_partitions('from_time > now()');
+	$other->query_safe('SET SESSION AUTHORIZATION other');
+	$other->query_safe(q{CREATE FUNCTION pg_temp.f() RETURNS void LANGUAGE sql AS ''});
+	$other->query_safe('BEGIN; ALTER FUNCTION pg_temp.f() DEPENDS ON EXTENSION snowflake_audit');
+	query($node, $next);
+	wait_for_log();
+	pass('a role locks the extension: the log is written');
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT to_regclass('$old') IS NULL AND ($tomorrow) IS NOT NULL")
+	  or die 'no day is made: ' . query($node, 'SELECT snowflake_audit.status()');
+	pass('days are made and dropped');
+	$other->query_safe('COMMIT');
+	query($node, $next);
+	wait_for_log();
+	pass('a function of a role depends on the extension: the log is written');
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = ($tomorrow)
+		AND refclassid = 'pg_extension'::regclass AND deptype = 'e'") or die 'the day is no part of the extension';
+	$other->quit;
+
+	foreach my $call ('reached()', 'advance(0, 0, 0)', 'write(0, 0, 0, 0)')
+	{
+		refused($node, "SET SESSION AUTHORIZATION monitor; SELECT snowflake_audit.$call", '42501',
+			qr/permission denied for function/, "nobody else calls $call");
+	}
+	my $id = query($node, "SET SESSION AUTHORIZATION other; $next");
+
+	wait_for_log();
+	query($node, 'ALTER ROLE other RENAME TO another');
+	is(query($node, "SELECT exact, role FROM snowflake_audit.who($id)"), 't|other', 'a role that got another name');
+
+	# a day that is no part of the extension
+	my $day = query($node, $today);
+	query($node, "ALTER EXTENSION snowflake_audit DROP TABLE $day; ALTER TABLE $day OWNER TO another");
+	query($node, $next);
+	wait_until(q{problem LIKE 'a role that is no superuser owns a part%'});
+	query($node, "ALTER TABLE $day OWNER TO CURRENT_USER; ALTER EXTENSION snowflake_audit ADD TABLE $day");
+	wait_for_log();
+	pass('nothing is written into a day that another role owns');
+}
+
+# ---- somebody uses a day that is to be dropped ----
+
+{
+	my $old = make_old_day();
+	my $reader = $node->background_psql('postgres');
+	my $from = -s $node->logfile;
+
+	$reader->query_safe("BEGIN; SELECT count(*) FROM $old");
+	look_at_days();
+	like_log($node, qr/WARNING:  snowflake_audit has not dropped old days of the log of database "postgres".*HINT:.*pg_terminate_backend/s,
+		$from, 'the worker says so');
+	my ($remedy) = slurp_file($node->logfile, $from) =~ /Run there: (SELECT pid, .*?;)/ or die 'no remedy';
+	like(query($node, $remedy), qr/^\d+\|\Q$old\E\|AccessShareLock$/m, 'and how to find who it is');
+	like($reader->query_safe('SELECT count(*) FROM snowflake_audit.log'), qr/^\d+$/, 'and nobody waits for it');
+	$reader->query_safe('COMMIT');
+	$reader->quit;
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT to_regclass('$old') IS NULL") or die 'the day is not dropped';
+}
+
+# ---- a reader keeps the worker from making a day ----
+
+{
+	my $reader = $node->background_psql('postgres');
+
+	wait_until('pid IS NOT NULL');
+	drop_partitions();
+	$reader->query_safe('BEGIN; SELECT count(*) FROM snowflake_audit.log');
+	renew_worker();
+	query($node, $next);
+	wait_until(q{problem LIKE 'a transaction that has read%'});
+	is(query($node, q{SET statement_timeout = '5s'; SELECT recorded FROM snowflake_audit.who(1)}), 'f', 'others can read the log');
+	$reader->query_safe('COMMIT');
+	wait_for_log();
+	$reader->query_safe('BEGIN; SELECT count(*) FROM snowflake_audit.log');
+	renew_worker();
+	query($node, $next);
+	wait_for_log();
+	pass('but not from writing into one that is there');
+	$reader->quit;
+}
+
+# ---- what keeps the worker from making and dropping days ----
+
+{
+	drop_partitions('from_time > now()');
+	query($node, q{CREATE FUNCTION public.no_ddl() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no DDL here'; END $$;
+		CREATE EVENT TRIGGER no_ddl ON ddl_command_start EXECUTE FUNCTION public.no_ddl()});
+	look_at_days();
+	wait_until(q{problem = 'no DDL here'});
+	query($node, $next);
+	wait_until('waiting = 0');
+	pass('tomorrow cannot be made: the log of today is written');
+	query($node, 'ALTER EVENT TRIGGER no_ddl DISABLE');
+	drop_partitions();
+	query($node, 'ALTER EVENT TRIGGER no_ddl ENABLE');
+	query($node, $next);
+	wait_until(q{problem = 'no DDL here'});
+	query($node, 'DROP EVENT TRIGGER no_ddl');
+	wait_for_log();
+	pass('an event trigger that fails: the log goes on after it');
+
+	# more days than are dropped at a time, one of which is no part of the extension
+	query($node, q{SELECT count(*) FROM snowflake_create_partitions('snowflake_audit.log', '1 day',
+			now() - interval '60 days', now() - interval '20 days', 'snowflake');
+		SELECT format('ALTER EXTENSION snowflake_audit ADD TABLE %s', partition)
+		FROM snowflake_partitions('snowflake_audit.log', 'snowflake') WHERE until_time < now() - interval '30 days' \gexec});
+	query($node, 'SELECT pg_reload_conf()');
+	$node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM snowflake_partitions('snowflake_audit.log', 'snowflake')})
+	  or die 'old days are not dropped: ' . query($node, 'SELECT snowflake_audit.status()');
+	pass('many old days are dropped, and one that is no part of the extension, too');
+}
+$node->stop;
+done_testing();
