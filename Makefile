@@ -140,14 +140,17 @@ regress:
 		--temp-config="$(SOURCES)/test/regress.conf" --temp-config=regress.conf \
 		$(REGRESS) $(REGRESS_SETTINGS)
 
+# Where there is no pg_config, and none was asked for, the scripts install a server.
+TESTED = PG_CONFIG="$(if $(filter file,$(origin PG_CONFIG)),$(shell command -v $(PG_CONFIG)),$(PG_CONFIG))"
+
 ##@ as root, since packages may have to be installed
 ##: make test	the test suite: before each commit; ARGS='unit t/clock' for some of it	9 min
 test:
-	PG_CONFIG="$(PG_CONFIG)" test/all $(ARGS)
+	$(TESTED) test/all $(ARGS)
 
 ##: make quick	for a look: lint, unit, regress, a crash, a failover, a lease	1 min
 quick:
-	PG_CONFIG="$(PG_CONFIG)" test/all quick
+	$(TESTED) test/all quick
 
 ##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	11 h
 long:
@@ -175,11 +178,11 @@ fuzz:
 
 ##: make stress	threads at the counter, with ThreadSanitizer	30 s
 stress:
-	PG_CONFIG="$(PG_CONFIG)" test/unit/stress
+	$(TESTED) test/unit/stress
 
 ##: make warnings	gcc and clang with -Wall -Wextra	2 min
 warnings:
-	PG_CONFIG="$(PG_CONFIG)" test/warnings
+	$(TESTED) test/warnings
 
 ##: make indent	the C sources are as pgindent leaves them; ARGS=--fix makes them so	15 s
 indent:
@@ -191,11 +194,11 @@ bits32:
 
 ##: make vpath	a build in another directory than the sources'	2 min
 vpath:
-	PG_CONFIG="$(PG_CONFIG)" test/vpath
+	$(TESTED) test/vpath
 
 ##: make settings	caches that are gone at any moment; wal_level = minimal	10 min
 settings:
-	PG_CONFIG="$(PG_CONFIG)" test/settings $(ARGS)
+	$(TESTED) test/settings $(ARGS)
 
 ##: make model	the protocols, in all interleavings, with spin	15 min
 model:

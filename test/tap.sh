@@ -164,12 +164,13 @@ isolated() {
 }
 
 # Run the regression tests in a directory, which is created; it also gets their
-# output.
+# output. What follows runs the command, such as "timeout 60".
 run_regress() {
 	local dir=$1
 
+	shift
 	as_postgres mkdir -p "$dir"
-	isolated runuser -u postgres -- make -s -C "$tree" regress PG_CONFIG="$PG_CONFIG" \
+	isolated "$@" runuser -u postgres -- make -s -C "$tree" regress PG_CONFIG="$PG_CONFIG" \
 		OUTPUT="$dir"
 }
 
@@ -192,6 +193,20 @@ use_needs() {
 		done
 	done < <(parts_of "$name")
 	export SNOWFLAKE_PARTS=$parts
+}
+
+# Print why a TAP test died, if it did: run_tap has run it in this directory.
+why_died() {
+	cat "$1"/tmp_check/log/regress_log_* 2>/dev/null | grep -aE -m 1 '^error running SQL' ||
+		cat "$1"/tmp_check/log/regress_log_* 2>/dev/null | grep -aE '^[^#].* at [^ ]+ line [0-9]+' | tail -n 1 | grep .
+}
+
+# Print the first sign, in what a failed TAP test has written and in its servers' logs,
+# of an ID that was there twice, or of a crash that was not meant. A check that looks
+# for either has "twice" or "duplicate" in its name.
+find_evidence() {
+	grep -ahE -m 1 '^not ok .*([Tt]wice|[Dd]uplicate)|ID [0-9]+ is |[0-9] follows [0-9]+$|have both issued IDs|duplicate key value|was terminated by signal ([^9]|9[0-9])|TRAP: |AddressSanitizer|runtime error: ' "$@" 2>/dev/null |
+		head -n 1 | grep .
 }
 
 # Run a TAP test in a directory, which is created. The interpreter follows: "prove

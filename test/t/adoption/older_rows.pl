@@ -37,7 +37,7 @@ query($node, $insert);
 query($node, 'INSERT INTO orders (number) SELECT NULL FROM generate_series(1, 50000)');
 
 is(query($node, 'SELECT count(*), count(number), count(DISTINCT id) FROM orders'),
-	'1100000|1000000|1100000', 'a million rows, and those of the server: distinct IDs');
+	'1100000|1000000|1100000', 'a million rows, and those of the server: no ID twice');
 is(query($node, 'SELECT DISTINCT number IS NULL, snowflake_node(id) FROM orders ORDER BY 1'),
 	"f|1023\nt|1", 'each of its node');
 is(query($node, "SELECT count(*) FROM orders WHERE number IS NOT NULL AND NOT $same_time"),
@@ -57,7 +57,7 @@ refused($node, $insert, '22003', qr/sequence 4096 is out of range 0 to 4095/, 't
 is(query($node, 'SELECT count(*) FROM orders'), '0', 'which inserts nothing');
 query($node, $crowded);
 is(query($node, 'SELECT count(*), count(DISTINCT id) FROM orders'), '10302|10302',
-	'the other form finds room for all');
+	'the other form finds room for all, no ID twice');
 is(query($node, $disorder), '0', 'in the order of the times');
 is(query($node, 'SELECT max(snowflake_timestamp(id) - created_at) FROM orders'),
 	'00:00:00.002', 'some of them milliseconds later');

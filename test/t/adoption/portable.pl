@@ -166,7 +166,7 @@ foreach my $layout ('snowflake', 'sonyflake', 'timestamp:41 node:3 sequence:4 ti
 			INSERT INTO o (id) SELECT ids.snowflake_nextval_batch(500, '$layout');
 			SELECT count(DISTINCT id) FROM o;
 			SELECT count(*) FROM (SELECT id > lag(id) OVER (ORDER BY n) FROM o) s (ascends) WHERE ascends}, database => 'odd'),
-		"1000\n999", "IDs ascend where ticks last 3 ms: $layout");
+		"1000\n999", "where ticks last longer, IDs ascend, none twice: $layout");
 }
 
 # layouts that cannot be had

@@ -57,7 +57,7 @@ foreach my $name (sort keys %key)
 		CREATE TABLE ${name}_part_2 PARTITION OF ${name}_part FOR VALUES FROM (25000) TO (50000)});
 	$wal{$name} = wal_of_copy($name, 1 .. 49_999);
 	$wal{"${name}_part"} = wal_of_copy("${name}_part", 1 .. 49_999);
-	is(query($node, "SELECT count(*), count(DISTINCT id) FROM $_"), '50000|50000', "$_: each row has an ID")
+	is(query($node, "SELECT count(*), count(DISTINCT id) FROM $_"), '50000|50000', "$_: each row has an ID, no ID twice")
 	  foreach ($name, "${name}_part");
 	is(query($node, "SELECT count(*) FROM (SELECT id <= lag(id) OVER (ORDER BY n) AS falls FROM $_) t WHERE falls"),
 		0, "$_: which ascend with the rows")
@@ -164,7 +164,7 @@ $node->poll_query_until('subscriber', q{SELECT bool_and(srsubstate = 'r') FROM p
 query($node, 'INSERT INTO lines SELECT generate_series(5001, 5100)');
 $node->poll_query_until('subscriber', 'SELECT count(*) = 5100 FROM lines') or die 'the rows do not come';
 is(query($node, 'SELECT count(DISTINCT id) FROM lines', database => 'subscriber'), 5100,
-	'a subscriber has an ID for each row, copied or applied');
+	'a subscriber has an ID for each row, copied or applied, no ID twice');
 query($node, 'DROP SUBSCRIPTION lines', database => 'subscriber');
 
 # ---- a dump shows the default as it was written ----

@@ -363,7 +363,7 @@ foreach my $layout ('discord', 'mastodon', 'javascript', 'sonyflake', 'pgedge',
 			max(abs(extract(epoch FROM snowflake_timestamp(id) - clock_timestamp()))) < 60,
 			bool_and(snowflake_decode(id) = snowflake_decode(id, '$layout'))
 		FROM t}, database => $db),
-		'400|0|101|101|t|t', "$layout: generates what it decodes");
+		'400|0|101|101|t|t', "$layout: generates what it decodes, no ID twice");
 }
 
 # ---- the largest number of a node is one like any other ----

@@ -468,7 +468,7 @@ $node->wait_for_catchup('s');
 is(query($subscriber, 'SELECT snowflake_node(id), count(*) FROM common GROUP BY 1 ORDER BY 1'),
 	"1|1100\n2|1000", 'rows of both nodes are in one table');
 is(query($subscriber, 'SELECT snowflake_node(id), count(DISTINCT id) FROM plain GROUP BY 1'), '2|200',
-	'rows that come without an ID get one of the subscriber');
+	'rows that come without an ID get one of the subscriber, no ID twice');
 $ids->saw('postgres, node', @subscribed);
 $ids->saw('postgres, node', split /\n/, query($subscriber, 'SELECT id FROM plain ORDER BY id'));
 $ids->database('subscriber', $subscriber, 'postgres');

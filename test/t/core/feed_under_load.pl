@@ -190,7 +190,7 @@ foreach my $reader (sort keys %readers)
 		next;
 	}
 	is("$missed $twice $unordered", '0 0 0',
-		"$reader: each row was seen once, and in order");
+		"$reader: no row was missed or seen twice, and all in order");
 }
 is(query($node, 'SELECT count(*) FROM seen WHERE NOT EXISTS
 	(SELECT FROM (TABLE t UNION ALL TABLE j UNION ALL TABLE y) a WHERE a.id = seen.id)'),

@@ -37,7 +37,7 @@ foreach my $i (0, 1)
 	is( $bouncer[$i]->query('SELECT count(DISTINCT id) || \' of \' || min(snowflake_node(id))
 			|| \' to \' || max(snowflake_node(id)) FROM snowflake_nextval_batch(100) id'),
 		'100 of ' . ($i + 1) . ' to ' . ($i + 1),
-		'a batch through pgbouncer ' . ($i + 1));
+		'a batch through pgbouncer ' . ($i + 1) . ', no ID twice');
 }
 
 # one connection to the server, which two clients share

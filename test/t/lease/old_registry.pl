@@ -17,8 +17,6 @@ use Load;
 use RegistryCopy;
 use SnowflakeTest;
 
-my %parts = map { $_ => 1 } split ' ',
-  $ENV{SNOWFLAKE_PARTS} // 'etcd zookeeper';
 my $layout = 'timestamp:41 node:3 sequence:12 epoch:2024-01-01';
 my $next = 'SELECT snowflake_nextval()';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
@@ -164,7 +162,7 @@ sub go_through
 }
 
 go_through('postgresql');
-foreach my $kind (grep { $parts{$_} } 'etcd', 'zookeeper')
+foreach my $kind (grep { part($_) } 'etcd', 'zookeeper')
 {
 	$shards = 0;
 	go_through($kind);

@@ -18,7 +18,6 @@ use RegistryCopy;
 use SnowflakeTest;
 use ZooKeeper;
 
-my %parts = map { $_ => 1 } split ' ', $ENV{SNOWFLAKE_PARTS} // 'etcd zookeeper';
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 my $recover = q{SELECT snowflake_registry_recover('6 s')};
@@ -136,7 +135,7 @@ go_through('etcd', 'token',
 		$registry->{start}->();
 	},
 	problem => 'not the etcd cluster in which')
-  if $parts{etcd};
+  if part('etcd');
 
 # etcd: all data is lost.
 go_through('etcd', 'lost',
@@ -147,7 +146,7 @@ go_through('etcd', 'lost',
 		$registry->{start}->();
 	},
 	problem => 'never initialized')
-  if $parts{etcd};
+  if part('etcd');
 
 # ZooKeeper: the registry is removed from the copy on another port.
 go_through('zookeeper', 'removed',
@@ -165,12 +164,12 @@ go_through('zookeeper', 'removed',
 		$registry->{start}->();
 	},
 	problem => 'never initialized')
-  if $parts{zookeeper};
+  if part('zookeeper');
 
 # A member of ZooKeeper that has lost its disk joins when the others have a quorum. It
 # gets their data, and then another member may stop. If it joins before, what the others
 # have acknowledged is lost, and the servers notice that.
-if ($parts{zookeeper})
+if (part('zookeeper'))
 {
 	my @members = @{ ZooKeeper->ensemble('m1', 'm2', 'm3') };
 	my $a;
