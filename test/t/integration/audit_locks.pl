@@ -20,6 +20,7 @@ query($node, q{
 	CREATE ROLE monitor LOGIN IN ROLE pg_read_all_stats});
 query($node, $next);
 wait_for_log();
+is(query($node, 'SELECT count(*) FROM snowflake_audit.log'), 1, 'the log is written');
 
 # Make the partition of a day that is over, as a part of the extension; return its name.
 sub make_old_day
@@ -140,6 +141,9 @@ sub look_at_days
 	wait_until('waiting = 0');
 	pass('tomorrow cannot be made: the log of today is written');
 	query($node, 'ALTER EVENT TRIGGER no_ddl DISABLE');
+	later(61);
+	$node->poll_query_until('postgres', "SELECT ($tomorrow) IS NOT NULL") or die 'tomorrow is not made';
+	pass('and a minute later the worker tries again');
 	drop_partitions();
 	query($node, 'ALTER EVENT TRIGGER no_ddl ENABLE');
 	query($node, $next);
