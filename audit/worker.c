@@ -26,6 +26,7 @@
 #include "catalog/dependency.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_extension.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
@@ -47,6 +48,7 @@
 #include "utils/guc.h"
 #include "utils/pidfile.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 #include "utils/timeout.h"
 #include "utils/timestamp.h"
 #include "worker.sql.inc"
@@ -58,6 +60,8 @@
 #define TIMEOUT_MS		30000	/* of one transaction */
 #define MAINTAIN_MS		3600000 /* between two looks at the partitions */
 #define AGAIN_MS		60000	/* after one that failed */
+#define DAYS			20		/* dropped in one transaction: each takes
+								 * locks */
 #define STOP_MS			10000	/* how long to wait for the ends of sessions */
 #define MOMENT_US		15000	/* in which DROP EXTENSION locks its parts */
 
@@ -65,7 +69,7 @@
 #define LOCKS_HINT \
 	"Run there: SELECT pid, relation::regclass, mode FROM pg_locks " \
 	"WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) " \
-	"AND relation::regclass::text LIKE 'snowflake_audit.log%'; " \
+	"AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = 'snowflake_audit'::regnamespace); " \
 	"and then SELECT pg_terminate_backend(PID); " \
 	"A lock without a pid is that of a prepared transaction: " \
 	"SELECT gid FROM pg_prepared_xacts; ROLLBACK PREPARED 'GID';"
@@ -74,7 +78,7 @@ extern PGDLLEXPORT void snowflake_audit_worker_main(Datum arg);
 
 static SfRing *ring;
 static emit_log_hook_type prev_emit_log_hook = NULL;
-static bool is_writing = false; /* a batch */
+static bool wants_room = false; /* old days may be dropped for this */
 
 /* Of the worker's session; those of the database or the role may differ. */
 static const char *const settings[][2] = {
@@ -179,7 +183,7 @@ note_error(ErrorData *edata)
 {
 	if (edata->elevel >= ERROR && edata->message != NULL)
 		sf_ring_set_problem(ring, edata->message);
-	if (is_writing && edata->sqlerrcode == ERRCODE_DISK_FULL)
+	if (wants_room && edata->sqlerrcode == ERRCODE_DISK_FULL)
 		ring->maintained_at = 0;	/* the next worker may drop days */
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
@@ -271,6 +275,47 @@ take_functions(Log *log, ArrayType *oids)
 }
 
 /*
+ * Refuse a day that a role owns which is no superuser, whether or not it is a
+ * part of the extension: its triggers would run.
+ */
+static void
+check_days(const Log *log)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(log->oid, NoLock, NULL))
+	{
+		Oid			oid = lfirst_oid(cell);
+		HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(oid));
+		Form_pg_class day;
+
+		if (!HeapTupleIsValid(tuple))
+			continue;			/* it was dropped */
+		day = (Form_pg_class) GETSTRUCT(tuple);
+		if (!superuser_arg(day->relowner))
+			ereport(ERROR,
+					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					 errmsg("a role that is no superuser owns partition \"%s\" of snowflake_audit.log in database \"%s\"",
+							NameStr(day->relname), NameStr(ring->name)),
+					 errhint("As a superuser, run there: ALTER TABLE snowflake_audit.%s OWNER TO CURRENT_USER;",
+							 quote_identifier(NameStr(day->relname)))));
+		ReleaseSysCache(tuple);
+	}
+}
+
+/*
+ * Wait for no lock for long, until the end of the transaction.  Others wait
+ * for this worker while it has locked the log.  And where it could not lock
+ * the extension, it gives way before a DROP EXTENSION finds a deadlock.
+ */
+static void
+do_not_wait(void)
+{
+	(void) set_config_option("lock_timeout", "100ms", PGC_SUSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
  * Begin a transaction, find the log, lock it, and become its owner.  Return
  * false if there is no log, or somebody else has locked it.  A trigger of the
  * log may ignore that it is cancelled, and so hold up the shutdown: nobody but
@@ -315,8 +360,9 @@ begin(Log *log, LOCKMODE mode)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("a role that is no superuser owns a part of extension snowflake_audit in database \"%s\"",
 						NameStr(ring->name)),
-				 errhint("As a superuser, find it with \\dx+ snowflake_audit, and run for each of them: ALTER TABLE (or FUNCTION, SCHEMA) NAME OWNER TO CURRENT_USER;")));
+				 errhint("As a superuser, look there at the owners that \\dn snowflake_audit, \\dt snowflake_audit.* and \\df+ snowflake_audit.* show, and run for what is no superuser's: ALTER SCHEMA (or TABLE, FUNCTION) NAME OWNER TO CURRENT_USER;")));
 	take_functions(log, DatumGetArrayTypeP(get(4)));
+	check_days(log);
 	if (since_us != 0 && monotonic_us() - since_us < MOMENT_US)
 		return false;			/* the next round looks again */
 	if (!ConditionalLockRelationOid(log->oid, mode))
@@ -326,6 +372,8 @@ begin(Log *log, LOCKMODE mode)
 					 LOCKS_HINT);
 		return false;
 	}
+	if (!log->extension_locked || mode == AccessExclusiveLock)
+		do_not_wait();
 	SetUserIdAndSecContext(log->owner, SECURITY_RESTRICTED_OPERATION |
 						   SECURITY_LOCAL_USERID_CHANGE);
 	return true;
@@ -353,41 +401,66 @@ day_of(const SfRecord *record)
 	return record->ended_at / USECS_PER_DAY;
 }
 
-/* Run a query about the log, and the statements that it returns. */
+/* If what follows fails, this worker or the next one looks again, later. */
 static void
-run_all(const Log *log, const char *sql)
+look_again(TimestampTz now, int ms)
+{
+	ring->maintained_at = now - INT64CONST(1000) * (MAINTAIN_MS - ms);
+	ring->kept = sf_audit_keep;
+}
+
+/* Take away what ALTER DEFAULT PRIVILEGES has given to partitions. */
+static void
+revoke_rights(const Log *log)
 {
 	Oid			type = OIDOID;
 	Datum		value = ObjectIdGetDatum(log->oid);
 	SPITupleTable *table;
 
-	run(sql, 1, &type, &value);
+	run(SQL_REVOKE, 1, &type, &value);
 	table = SPI_tuptable;
 	for (uint64 i = 0; i < table->numvals; i++)
-	{
-		if (SPI_execute(SPI_getvalue(table->vals[i], table->tupdesc, 1),
-						false, 0) < 0)
-			elog(ERROR, "could not change a partition");
-	}
+		run(SPI_getvalue(table->vals[i], table->tupdesc, 1), 0, NULL, NULL);
 }
 
 /*
  * Make all partitions parts of the extension, so that no dump has them: it
- * could not restore the indexes that the extension gives them.  This would
- * wait for whoever has locked the extension, so leave it to the next look.
+ * could not restore the indexes that the extension gives them.  Return false
+ * if that must wait for whoever uses one of them, or has locked the extension.
  */
-static void
+static bool
 adopt_partitions(const Log *log)
 {
-	if (log->extension_locked)
-		run_all(log, SQL_ADOPT);
+	Oid			type = OIDOID;
+	Datum		value = ObjectIdGetDatum(log->oid);
+	SPITupleTable *table;
+	bool		all = true;
+
+	if (!log->extension_locked)
+		return false;
+	run(SQL_STRANGERS, 1, &type, &value);
+	table = SPI_tuptable;
+	for (uint64 i = 0; i < table->numvals; i++)
+	{
+		bool		isnull;
+		Datum		day = SPI_getbinval(table->vals[i], table->tupdesc, 1,
+										&isnull);
+
+		if (!ConditionalLockRelationOid(DatumGetObjectId(day),
+										ShareUpdateExclusiveLock))
+			all = false;
+		else
+			run(SPI_getvalue(table->vals[i], table->tupdesc, 2), 0, NULL,
+				NULL);
+	}
+	return all;
 }
 
 /*
- * Make the missing partitions of some days.  ALTER DEFAULT PRIVILEGES may have
- * given rights to them: take these away.
+ * Make the missing partitions of some days.  Return false if not all of them
+ * are parts of the extension.
  */
-static void
+static bool
 create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 {
 	Datum		values[] = {
@@ -396,8 +469,8 @@ create_partitions(const Log *log, TimestampTz from, TimestampTz until)
 	bool		isnull;
 
 	(void) call(log, CREATE_DAYS, 2, values, &isnull);
-	run_all(log, SQL_REVOKE);
-	adopt_partitions(log);
+	revoke_rights(log);
+	return adopt_partitions(log);
 }
 
 /*
@@ -421,7 +494,9 @@ ensure_day(const Log *log, const SfRecord *first)
 					 LOCKS_HINT);
 			return false;
 		}
-		create_partitions(log, first->ended_at, first->ended_at);
+		do_not_wait();
+		if (!create_partitions(log, first->ended_at, first->ended_at))
+			look_again(GetCurrentTimestamp(), AGAIN_MS);
 	}
 	known_day = day_of(first);
 	known_log = log->oid;
@@ -565,18 +640,18 @@ write_some(void)
 	end = sf_ring_tail(ring);
 	if (first != NULL)
 	{
-		is_writing = true;
+		wants_room = true;
 		if (!ensure_day(&log, first))
 		{
 			finish(&log);
-			is_writing = false;
+			wants_room = false;
 			return false;
 		}
 		end = end_of_batch(first);
 		write_batch(&log, &state, sf_ring_tail(ring), end);
 	}
 	finish(&log);
-	is_writing = false;
+	wants_room = false;
 	SF_AUDIT_FAULT("audit-written");
 	sf_ring_release(ring, end);
 	sf_ring_set_problem(ring, "");
@@ -585,93 +660,124 @@ write_some(void)
 
 /* ---- partitions ---- */
 
-/* If what follows fails, this worker or the next one looks again, later. */
-static void
-look_again(TimestampTz now, int ms)
-{
-	ring->maintained_at = now - INT64CONST(1000) * (MAINTAIN_MS - ms);
-	ring->kept = sf_audit_keep;
-}
-
 /*
- * Drop a day, unless somebody uses it: the log is locked, so others would
- * wait for this worker.  A part of the extension could not be dropped, and
- * ALTER EXTENSION would lock the extension.
+ * Drop a day, and the views on it, unless somebody uses them.  A part of the
+ * extension could not be dropped, and ALTER EXTENSION would wait for whoever
+ * has locked the extension.
  */
 static bool
 drop_day(Oid day)
 {
-	Datum		name = DirectFunctionCall1(regclassout, ObjectIdGetDatum(day));
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool dropped = false;
+	char	   *name;
 
 	if (!ConditionalLockRelationOid(day, AccessExclusiveLock))
 		return false;
-	(void) deleteDependencyRecordsForClass(RelationRelationId, day,
-										   ExtensionRelationId,
-										   DEPENDENCY_EXTENSION);
-	CommandCounterIncrement();
-	run(psprintf("DROP TABLE %s CASCADE", DatumGetCString(name)), 0, NULL,
-		NULL);
-	return true;
+	name = DatumGetCString(DirectFunctionCall1(regclassout,
+											   ObjectIdGetDatum(day)));
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		(void) deleteDependencyRecordsForClass(RelationRelationId, day,
+											   ExtensionRelationId,
+											   DEPENDENCY_EXTENSION);
+		CommandCounterIncrement();
+		run(psprintf("DROP TABLE %s CASCADE", name), 0, NULL, NULL);
+		ReleaseCurrentSubTransaction();
+		dropped = true;
+	}
+	PG_CATCH();
+	{
+		ErrorData  *edata;
+
+		MemoryContextSwitchTo(context);
+		edata = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		if (edata->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			ReThrowError(edata);
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return dropped;
 }
 
 /*
  * Drop some of the days that are over for longer than snowflake_audit.keep.
- * Return true if there may be more.
+ * Return false if the log cannot be locked.
  */
 static bool
-drop_days(TimestampTz now)
+drop_days(TimestampTz now, bool *more, bool *used)
 {
-	static TimestampTz last = 0;
 	Log			log;
 	Datum		oldest = TimestampTzGetDatum(now - (int64) sf_audit_keep *
 											 USECS_PER_MINUTE);
+	bool		locked = begin(&log, AccessExclusiveLock);
 	int			dropped = 0;
-	int			used = 0;
 
-	if (begin(&log, AccessExclusiveLock))
+	if (locked)
 	{
 		bool		isnull;
 		ArrayType  *days;
 		int			n;
 
-		look_again(now, MAINTAIN_MS);
+		look_again(now, AGAIN_MS);
 		days = DatumGetArrayTypeP(call(&log, DAYS_BEFORE, 1, &oldest,
 									   &isnull));
 		n = ARR_NDIM(days) > 0 ? ARR_DIMS(days)[0] : 0;
-		for (int i = 0; i < n; i++)
+		for (int i = 0; i < n && dropped < DAYS; i++)
 		{
 			if (drop_day(((const Oid *) ARR_DATA_PTR(days))[i]))
 				dropped++;
 			else
-				used++;
+				*used = true;
 		}
 	}
 	finish(&log);
-	if (used > 0 && is_due(&last))
-		ereport(WARNING,
-				(errmsg("snowflake_audit has not dropped old days of the log of database \"%s\", since transactions use them",
-						NameStr(ring->name)),
-				 errhint("%s", LOCKS_HINT)));
-	return dropped > 0;
+	*more = dropped == DAYS;
+	return locked;
 }
 
 /*
  * Make the partitions of today and tomorrow.  If that fails, records of a day
- * that is there are written all the same.
+ * that is there are written all the same.  Return false if the log cannot be
+ * locked.
  */
-static void
-create_days(TimestampTz now)
+static bool
+create_days(TimestampTz now, bool *adopted)
 {
 	Log			log;
+	bool		locked = begin(&log, AccessExclusiveLock);
 
-	if (begin(&log, AccessExclusiveLock))
+	if (locked)
 	{
 		look_again(now, AGAIN_MS);
-		create_partitions(&log, now, now + USECS_PER_DAY);
-		if (log.extension_locked)
-			look_again(now, MAINTAIN_MS);
+		*adopted = create_partitions(&log, now, now + USECS_PER_DAY);
 	}
 	finish(&log);
+	return locked;
+}
+
+/*
+ * Say that somebody uses days that are to be dropped, if two looks find it:
+ * it may have been a vacuum.
+ */
+static void
+complain_of_use(bool used)
+{
+	static bool before = false;
+	static TimestampTz last = 0;
+
+	if (used && before && is_due(&last))
+		ereport(WARNING,
+				(errmsg("snowflake_audit has not dropped old days of the log of database \"%s\": transactions use them, or views on them",
+						NameStr(ring->name)),
+				 errhint("%s", LOCKS_HINT)));
+	before = used;
 }
 
 /*
@@ -684,19 +790,35 @@ maintain(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	int64		before = ring->clock_offset_us;
+	bool		is_steady;
+	bool		locked = true;
+	bool		used = false;
+	bool		adopted = false;
 
 	if (ring->maintained_at != 0 && ring->kept == sf_audit_keep &&
 		llabs(now - ring->maintained_at) < INT64CONST(1000) * MAINTAIN_MS)
 		return;
 	ring->clock_offset_us = now - monotonic_us();
-	if (before != 0 &&
-		llabs(ring->clock_offset_us - before) < USECS_PER_HOUR)
+	is_steady = before != 0 &&
+		llabs(ring->clock_offset_us - before) < USECS_PER_HOUR;
+	if (is_steady)
 	{
-		while (drop_days(now) && !ShutdownRequestPending)
+		bool		more = true;
+
+		while (locked && more && !ShutdownRequestPending)
+		{
 			CHECK_FOR_INTERRUPTS();
+			locked = drop_days(now, &more, &used);
+		}
+		complain_of_use(used);
 	}
-	if (!ShutdownRequestPending)
-		create_days(now);
+	if (!locked || ShutdownRequestPending)
+		return;
+	wants_room = !is_steady;
+	locked = create_days(now, &adopted);
+	wants_room = false;
+	if (locked)
+		look_again(now, used || !adopted ? AGAIN_MS : MAINTAIN_MS);
 }
 
 /* ---- the worker ---- */

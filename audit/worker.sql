@@ -13,23 +13,7 @@ SELECT c.oid, c.relowner, NOT EXISTS (
 		AND d.refobjid OPERATOR(pg_catalog.=) e.oid
 		-- another role's function may depend on the extension, and is no part of it
 		AND d.deptype OPERATOR(pg_catalog.=) 'e'::pg_catalog."char"
-		AND NOT r.rolsuper)
-	-- days, whether or not they are parts of the extension: their triggers would run
-	AND NOT EXISTS (
-	WITH RECURSIVE part AS (
-		SELECT i.inhrelid
-		FROM pg_catalog.pg_inherits i
-		WHERE i.inhparent OPERATOR(pg_catalog.=) c.oid
-		UNION ALL
-		SELECT i.inhrelid
-		FROM part p
-			JOIN pg_catalog.pg_inherits i ON i.inhparent OPERATOR(pg_catalog.=) p.inhrelid
-	)
-	SELECT
-	FROM part p
-		JOIN pg_catalog.pg_class k ON k.oid OPERATOR(pg_catalog.=) p.inhrelid
-		JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) k.relowner
-	WHERE NOT r.rolsuper),
+		AND NOT r.rolsuper),
 	ARRAY(
 	SELECT f.oid
 	FROM pg_catalog.pg_proc f
@@ -57,8 +41,8 @@ FROM pg_catalog.pg_inherits i
 WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 	AND a.grantee OPERATOR(pg_catalog.<>) c.relowner
 
--- name: adopt
-SELECT pg_catalog.concat('ALTER EXTENSION snowflake_audit ADD TABLE ', i.inhrelid::pg_catalog.regclass)
+-- name: strangers
+SELECT i.inhrelid, pg_catalog.concat('ALTER EXTENSION snowflake_audit ADD TABLE ', i.inhrelid::pg_catalog.regclass)
 FROM pg_catalog.pg_inherits i
 WHERE i.inhparent OPERATOR(pg_catalog.=) $1
 	AND NOT EXISTS (

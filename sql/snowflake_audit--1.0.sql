@@ -184,18 +184,13 @@ END;
 COMMENT ON FUNCTION snowflake_audit.has_day(timestamptz) IS
 'for the worker: whether the day of a time has a partition';
 
--- Some at a time: each takes several of the server's locks.
 CREATE FUNCTION snowflake_audit.days_before(oldest timestamptz)
 RETURNS regclass[]
 LANGUAGE SQL STABLE STRICT PARALLEL UNSAFE
 BEGIN ATOMIC
-	SELECT coalesce(pg_catalog.array_agg(p.partition), '{}')
-	FROM (
-		SELECT d.partition
-		FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') d
-		WHERE d.until_time OPERATOR(pg_catalog.<=) $1
-		ORDER BY d.until_time LIMIT 20
-	) p;
+	SELECT coalesce(pg_catalog.array_agg(d.partition ORDER BY d.until_time), '{}')
+	FROM snowflake_partitions('snowflake_audit.log'::regclass, 'snowflake') d
+	WHERE d.until_time OPERATOR(pg_catalog.<=) $1;
 END;
 COMMENT ON FUNCTION snowflake_audit.days_before(timestamptz) IS
 'for the worker: the partitions of days that are over before a time';

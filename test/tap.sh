@@ -197,16 +197,24 @@ use_needs() {
 
 # Print why a TAP test died, if it did: run_tap has run it in this directory.
 why_died() {
-	cat "$1"/tmp_check/log/regress_log_* 2>/dev/null | grep -aE -m 1 '^error running SQL' ||
-		cat "$1"/tmp_check/log/regress_log_* 2>/dev/null | grep -aE '^[^#].* at [^ ]+ line [0-9]+' | tail -n 1 | grep .
+	local text
+
+	text=$(cat "$1"/tmp_check/log/regress_log_* 2>/dev/null | awk '
+		/^error running SQL/ && sql == "" { sql = $0 }
+		/^[^#].* at [^ ]+ line [0-9]+/ { last = $0 }
+		END { print sql != "" ? sql : last }')
+	[ -n "$text" ] && echo "$text"
 }
 
 # Print the first sign, in what a failed TAP test has written and in its servers' logs,
 # of an ID that was there twice, or of a crash that was not meant. A check that looks
-# for either has "twice" or "duplicate" in its name.
+# for either has "twice" or "duplicate" in its name. Catalogs have no IDs.
 find_evidence() {
-	grep -ahE -m 1 '^not ok .*([Tt]wice|[Dd]uplicate)|ID [0-9]+ is |[0-9] follows [0-9]+$|have both issued IDs|duplicate key value|was terminated by signal ([^9]|9[0-9])|TRAP: |AddressSanitizer|runtime error: ' "$@" 2>/dev/null |
-		head -n 1 | grep .
+	local text
+
+	text=$(grep -ahE '^not ok .*([Tt]wice|[Dd]uplicate)|ID [0-9]+ is |[0-9] follows [0-9]+$|have both issued IDs|duplicate key value|was terminated by signal ([^9]|9[0-9])|TRAP: |AddressSanitizer|runtime error: ' "$@" 2>/dev/null |
+		awk '!/unique constraint "pg_/ && text == "" { text = $0 } END { print text }') || true
+	[ -n "$text" ] && echo "$text"
 }
 
 # Run a TAP test in a directory, which is created. The interpreter follows: "prove

@@ -17,7 +17,7 @@ sub said
 	my ($function, @args) = @_;
 	my ($out, $err);
 
-	IPC::Run::run([ 'bash', '-c', '. "$0"; shift; "$@" || echo no',
+	IPC::Run::run([ 'bash', '-c', 'set -o pipefail; . "$0"; shift; "$@" || echo no',
 			"$scripts/" . ($function eq 'is_left_out' ? 'lib.sh' : 'tap.sh'), '-', $function, @args ],
 		'>', \$out, '2>', \$err);
 	chomp $out;
@@ -41,9 +41,11 @@ foreach my $line ('not ok 3 - no ID twice', 'not ok 3 - no duplicate in the tabl
 	'LOG:  checkpointer process (PID 7) was terminated by signal 6: Aborted', 'TRAP: FailedAssertion("x")',
 	'==7==ERROR: AddressSanitizer: heap-use-after-free', 'x.c:7:3: runtime error: signed integer overflow')
 {
-	is(said('find_evidence', file('prove.log', "ok 1\n"), file('server.log', "$long$line\n$long")), $line, "evidence: $line");
+	is(said('find_evidence', file('prove.log', "ok 1\n"), $dir, "$dir/none", file('server.log', "$long$line\n$long")), $line,
+		"evidence: $line");
 }
 foreach my $line ('ok 3 - no ID twice', 'not ok 3 - the server starts', 'LOG:  server process (PID 7) was terminated by signal 9: Killed',
+	'ERROR:  duplicate key value violates unique constraint "pg_extension_name_index"',
 	'FATAL:  terminating connection due to administrator command')
 {
 	is(said('find_evidence', file('prove.log', "$line\n"), file('server.log', $long)), 'no', "none: $line");

@@ -32,10 +32,22 @@ sub make_old_day
 		SELECT :'day'});
 }
 
-# Let the worker look after the days.
+# Let the worker look after the days. Where nothing else changes, wait for that.
 sub look_at_days
 {
 	query($node, 'SELECT pg_reload_conf()');
+	return;
+}
+
+sub look_and_wait
+{
+	my $seen = q{SELECT state_change FROM pg_stat_activity WHERE backend_type = 'snowflake audit'};
+	my $change;
+
+	wait_for_log();
+	$change = query($node, $seen);
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT ($seen AND state = 'idle') <> '$change'") or die 'the worker does not look';
 	return;
 }
 
@@ -81,10 +93,17 @@ sub look_at_days
 	my $day = query($node, $today);
 	query($node, "ALTER EXTENSION snowflake_audit DROP TABLE $day; ALTER TABLE $day OWNER TO another");
 	query($node, $next);
-	wait_until(q{problem LIKE 'a role that is no superuser owns a part%'});
-	query($node, "ALTER TABLE $day OWNER TO CURRENT_USER; ALTER EXTENSION snowflake_audit ADD TABLE $day");
+	my $from = -s $node->logfile;
+
+	wait_until(q{problem LIKE 'a role that is no superuser owns partition%'});
+	like_log($node, qr/HINT:.*OWNER TO CURRENT_USER/, $from, 'a day that another role owns');
+	my ($remedy) = slurp_file($node->logfile, $from) =~ /run there: (ALTER TABLE snowflake_audit\.log_.*?;)/ or die 'no remedy';
+	query($node, $remedy);
 	wait_for_log();
-	pass('nothing is written into a day that another role owns');
+	pass('nothing is written until the remedy is typed');
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = '$day'::regclass
+		AND refclassid = 'pg_extension'::regclass AND deptype = 'e'") or die 'the day is no part of the extension';
 }
 
 # ---- somebody uses a day that is to be dropped ----
@@ -95,6 +114,8 @@ sub look_at_days
 	my $from = -s $node->logfile;
 
 	$reader->query_safe("BEGIN; SELECT count(*) FROM $old");
+	# one look may have found a vacuum
+	look_and_wait();
 	look_at_days();
 	like_log($node, qr/WARNING:  snowflake_audit has not dropped old days of the log of database "postgres".*HINT:.*pg_terminate_backend/s,
 		$from, 'the worker says so');
@@ -105,6 +126,35 @@ sub look_at_days
 	$reader->quit;
 	look_at_days();
 	$node->poll_query_until('postgres', "SELECT to_regclass('$old') IS NULL") or die 'the day is not dropped';
+
+	# somebody has locked a view on it
+	$old = make_old_day();
+	$reader = $node->background_psql('postgres');
+	query($node, "CREATE VIEW public.old AS SELECT * FROM $old");
+	$reader->query_safe(q{BEGIN; COMMENT ON VIEW public.old IS 'locked'});
+	my $pid = query($node, 'SELECT pid FROM snowflake_audit.status()');
+	look_and_wait();
+	is(query($node, "SELECT pid, to_regclass('$old') IS NULL FROM snowflake_audit.status()"), "$pid|f", 'a view on it is locked: it stays');
+	$reader->query_safe('COMMIT');
+	$reader->quit;
+	later(61);
+	$node->poll_query_until('postgres', "SELECT to_regclass('$old') IS NULL") or die 'the day is not dropped';
+
+	# a day that could not be made a part of the extension at once, and is used then
+	drop_partitions('from_time > now()');
+	query($node, q{SELECT count(*) FROM snowflake_create_partitions('snowflake_audit.log', '1 day', now(), now() + interval '1 day', 'snowflake')});
+	my $day = query($node, $tomorrow);
+	my $analyze = $node->background_psql('postgres');
+	$analyze->query_safe("BEGIN; ANALYZE $day");
+	# the last part of a look, too
+	look_and_wait() for 1, 2;
+	is(query($node, "SET statement_timeout = '5s'; SELECT count(*) > 0 FROM snowflake_audit.log; SELECT pid FROM snowflake_audit.status()"),
+		"t\n$pid", 'a day that is used is no part of the extension yet, and nobody waits for that');
+	$analyze->query_safe('COMMIT');
+	$analyze->quit;
+	later(122);
+	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = '$day'::regclass
+		AND refclassid = 'pg_extension'::regclass AND deptype = 'e'") or die 'the day is no part of the extension';
 }
 
 # ---- a reader keeps the worker from making a day ----
@@ -141,7 +191,7 @@ sub look_at_days
 	wait_until('waiting = 0');
 	pass('tomorrow cannot be made: the log of today is written');
 	query($node, 'ALTER EVENT TRIGGER no_ddl DISABLE');
-	later(61);
+	later(183);
 	$node->poll_query_until('postgres', "SELECT ($tomorrow) IS NOT NULL") or die 'tomorrow is not made';
 	pass('and a minute later the worker tries again');
 	drop_partitions();
