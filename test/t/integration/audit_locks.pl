@@ -212,5 +212,28 @@ sub look_and_wait
 	  or die 'old days are not dropped: ' . query($node, 'SELECT snowflake_audit.status()');
 	pass('many old days are dropped, and one that is no part of the extension, too');
 }
+
+# ---- a DROP EXTENSION that waits for a reader ----
+
+# It has locked the extension and today's day, and not yet the log.
+{
+	my $from = -s $node->logfile;
+	my $reader = $node->background_psql('postgres');
+	my $drop = $node->background_psql('postgres');
+
+	foreach my $table ('log', 'state')
+	{
+		query($node, "ALTER EXTENSION snowflake_audit $_ TABLE snowflake_audit.$table") for 'DROP', 'ADD';
+	}
+	$reader->query_safe('BEGIN; SELECT count(*) FROM ' . query($node, $tomorrow));
+	$drop->query_until(qr/dropping/, "\\echo dropping\nDROP EXTENSION snowflake_audit;\n");
+	$node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND NOT granted})
+	  or die 'DROP EXTENSION does not wait';
+	query($node, $next);
+	like_log($node, qr/ERROR:  canceling statement due to lock timeout/, $from, 'the worker gives way to a DROP EXTENSION');
+	$reader->query_safe('COMMIT');
+	is($drop->query('SELECT count(*) FROM pg_extension WHERE extname = \'snowflake_audit\''), '0', 'which succeeds');
+	$_->quit for $reader, $drop;
+}
 $node->stop;
 done_testing();
