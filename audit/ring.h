@@ -67,7 +67,9 @@ typedef struct SfRing
 	pg_atomic_uint32 pid;		/* the worker's; 0: none */
 	Latch	   *worker;			/* its latch, or that of an ended one */
 	TimestampTz maintained_at;	/* by a worker; 0: not yet */
-	int64		clock_offset_us;	/* wall clock - monotonic one, then */
+	bool		hurries;		/* a reload or a full disk asks for a look */
+	int64		clock_offset_us;	/* wall clock - monotonic one */
+	int64		steady_us;		/* monotonic: since then; 0: not known yet */
 	int			kept;			/* snowflake_audit.keep, then */
 	uint64		reported;		/* how many dropped records the log has told */
 	int			failures;		/* workers in a row that wrote nothing */

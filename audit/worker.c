@@ -46,6 +46,7 @@
 #include "utils/backend_status.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/pidfile.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -60,6 +61,9 @@
 #define TIMEOUT_MS		30000	/* of one transaction */
 #define MAINTAIN_MS		3600000 /* between two looks at the partitions */
 #define AGAIN_MS		60000	/* after one that failed */
+#define STEADY_MS		4000	/* of the clock, where days are to be dropped
+								 * soon */
+#define WAITS			3		/* for locks, in one look */
 #define DAYS			20		/* dropped in one transaction: each takes
 								 * locks */
 #define STOP_MS			10000	/* how long to wait for the ends of sessions */
@@ -69,7 +73,11 @@
 #define LOCKS_HINT \
 	"Run there: SELECT pid, relation::regclass, mode FROM pg_locks " \
 	"WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database()) " \
-	"AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = 'snowflake_audit'::regnamespace); " \
+	"AND relation IN (SELECT oid FROM pg_class WHERE relnamespace = 'snowflake_audit'::regnamespace " \
+	"UNION SELECT ev_class FROM pg_rewrite r, pg_depend d, pg_class c " \
+	"WHERE d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid AND d.refobjid = c.oid " \
+	"AND c.relnamespace = 'snowflake_audit'::regnamespace) " \
+	"AND pid IS DISTINCT FROM (SELECT pid FROM snowflake_audit.status() WHERE database = current_database()); " \
 	"and then SELECT pg_terminate_backend(PID); " \
 	"A lock without a pid is that of a prepared transaction: " \
 	"SELECT gid FROM pg_prepared_xacts; ROLLBACK PREPARED 'GID';"
@@ -87,6 +95,7 @@ static const char *const settings[][2] = {
 	{"default_tablespace", ""},
 	{"default_table_access_method", "heap"},
 	{"lock_timeout", "0"},
+	{"deadlock_timeout", "1s"},
 	{"synchronous_commit", "local"},	/* a stop would wait, too */
 	{"default_transaction_isolation", "read committed"},
 	{"log_min_messages", "warning"},	/* status() shows what is logged */
@@ -174,6 +183,14 @@ get(int column)
 	return value;
 }
 
+/* Look after the days soon. */
+static void
+hurry(void)
+{
+	ring->maintained_at = 0;
+	ring->hurries = true;
+}
+
 /*
  * Note an error, of which snowflake_audit.status() shows the primary message
  * alone: a DETAIL can have values of other tables.
@@ -184,7 +201,7 @@ note_error(ErrorData *edata)
 	if (edata->elevel >= ERROR && edata->message != NULL)
 		sf_ring_set_problem(ring, edata->message);
 	if (wants_room && edata->sqlerrcode == ERRCODE_DISK_FULL)
-		ring->maintained_at = 0;	/* the next worker may drop days */
+		hurry();				/* the next worker may drop days */
 	if (prev_emit_log_hook)
 		prev_emit_log_hook(edata);
 }
@@ -293,12 +310,17 @@ check_days(const Log *log)
 			continue;			/* it was dropped */
 		day = (Form_pg_class) GETSTRUCT(tuple);
 		if (!superuser_arg(day->relowner))
+		{
+			char	   *schema = get_namespace_name(day->relnamespace);
+			char	   *name = NameStr(day->relname);
+
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 					 errmsg("a role that is no superuser owns partition \"%s\" of snowflake_audit.log in database \"%s\"",
-							NameStr(day->relname), NameStr(ring->name)),
-					 errhint("As a superuser, run there: ALTER TABLE snowflake_audit.%s OWNER TO CURRENT_USER;",
-							 quote_identifier(NameStr(day->relname)))));
+							name, NameStr(ring->name)),
+					 errhint("As a superuser, run there: ALTER TABLE %s OWNER TO CURRENT_USER;",
+							 quote_qualified_identifier(schema, name))));
+		}
 		ReleaseSysCache(tuple);
 	}
 }
@@ -329,6 +351,8 @@ static bool
 begin(Log *log, LOCKMODE mode)
 {
 	static int64 since_us = 0;	/* others lock the extension; 0: nobody */
+	static int64 seen_us = 0;
+	int64		now_us = monotonic_us();
 
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
@@ -337,8 +361,9 @@ begin(Log *log, LOCKMODE mode)
 	log->extension_locked = lock_extension();
 	if (log->extension_locked)
 		since_us = 0;
-	else if (since_us == 0)
-		since_us = monotonic_us();
+	else if (since_us == 0 || now_us - seen_us > 10 * USECS_PER_SEC)
+		since_us = now_us;
+	seen_us = now_us;
 	PushActiveSnapshot(GetTransactionSnapshot());
 	SPI_connect();
 	if (SPI_execute(SQL_FIND, true, 1) != SPI_OK_SELECT)
@@ -363,7 +388,7 @@ begin(Log *log, LOCKMODE mode)
 				 errhint("As a superuser, look there at the owners that \\dn snowflake_audit, \\dt snowflake_audit.* and \\df+ snowflake_audit.* show, and run for what is no superuser's: ALTER SCHEMA (or TABLE, FUNCTION) NAME OWNER TO CURRENT_USER;")));
 	take_functions(log, DatumGetArrayTypeP(get(4)));
 	check_days(log);
-	if (since_us != 0 && monotonic_us() - since_us < MOMENT_US)
+	if (since_us != 0 && now_us - since_us < MOMENT_US)
 		return false;			/* the next round looks again */
 	if (!ConditionalLockRelationOid(log->oid, mode))
 	{
@@ -660,13 +685,27 @@ write_some(void)
 
 /* ---- partitions ---- */
 
+/* Say why a day is not dropped, once a minute at most. */
+static void
+complain_of_day(const char *name, const char *problem)
+{
+	static TimestampTz last = 0;
+
+	if (is_due(&last))
+		ereport(WARNING,
+				(errmsg("snowflake_audit cannot drop %s in database \"%s\": %s",
+						name, NameStr(ring->name), problem),
+				 errhint("As a superuser, run there \\d+ %s, drop what uses it, and then: DROP TABLE %s CASCADE;",
+						 name, name)));
+}
+
 /*
  * Drop a day, and the views on it, unless somebody uses them.  A part of the
  * extension could not be dropped, and ALTER EXTENSION would wait for whoever
- * has locked the extension.
+ * has locked the extension.  Count in *failures what took its time.
  */
 static bool
-drop_day(Oid day)
+drop_day(Oid day, int *failures)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -675,6 +714,8 @@ drop_day(Oid day)
 
 	if (!ConditionalLockRelationOid(day, AccessExclusiveLock))
 		return false;
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(day)))
+		return true;			/* somebody has dropped it */
 	name = DatumGetCString(DirectFunctionCall1(regclassout,
 											   ObjectIdGetDatum(day)));
 	BeginInternalSubTransaction(NULL);
@@ -697,8 +738,13 @@ drop_day(Oid day)
 		edata = CopyErrorData();
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
-		if (edata->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+		if (edata->sqlerrcode == ERRCODE_DISK_FULL ||
+			ERRCODE_TO_CATEGORY(edata->sqlerrcode) ==
+			ERRCODE_OPERATOR_INTERVENTION)
 			ReThrowError(edata);
+		if (edata->sqlerrcode != ERRCODE_LOCK_NOT_AVAILABLE)
+			complain_of_day(name, edata->message);
+		(*failures)++;
 	}
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
@@ -708,37 +754,46 @@ drop_day(Oid day)
 
 /*
  * Drop some of the days that are over for longer than snowflake_audit.keep.
- * Return false if the log cannot be locked.
+ * The log is locked meanwhile, so end after some failures, and begin behind
+ * them the next time.  Return false if the log cannot be locked.
  */
 static bool
 drop_days(TimestampTz now, bool *more, bool *used)
 {
+	static int	start = 0;
 	Log			log;
 	Datum		oldest = TimestampTzGetDatum(now - (int64) sf_audit_keep *
 											 USECS_PER_MINUTE);
 	bool		locked = begin(&log, AccessExclusiveLock);
 	int			dropped = 0;
+	int			failures = 0;
 
 	if (locked)
 	{
 		bool		isnull;
 		ArrayType  *days;
+		int			first = start;
 		int			n;
 
 		look_again(now, AGAIN_MS);
 		days = DatumGetArrayTypeP(call(&log, DAYS_BEFORE, 1, &oldest,
 									   &isnull));
 		n = ARR_NDIM(days) > 0 ? ARR_DIMS(days)[0] : 0;
-		for (int i = 0; i < n && dropped < DAYS; i++)
+		start = 0;
+		for (int i = 0; i < n && dropped < DAYS && failures < WAITS; i++)
 		{
-			if (drop_day(((const Oid *) ARR_DATA_PTR(days))[i]))
+			const Oid  *day = (const Oid *) ARR_DATA_PTR(days);
+
+			if (drop_day(day[(first + i) % n], &failures))
 				dropped++;
 			else
 				*used = true;
+			if (failures == WAITS)
+				start = (first + i + 1) % n;
 		}
 	}
 	finish(&log);
-	*more = dropped == DAYS;
+	*more = dropped == DAYS && failures < WAITS;
 	return locked;
 }
 
@@ -781,16 +836,34 @@ complain_of_use(bool used)
 }
 
 /*
+ * Return true if the wall clock has been as far from the monotonic one for
+ * long: a clock that is wrong for a while must not drop days.
+ */
+static bool
+is_clock_steady(TimestampTz now)
+{
+	int64		now_us = monotonic_us();
+	int64		offset_us = now - now_us;
+
+	if (ring->steady_us == 0 ||
+		llabs(offset_us - ring->clock_offset_us) >= USECS_PER_HOUR)
+	{
+		ring->clock_offset_us = offset_us;
+		ring->steady_us = now_us;
+	}
+	return now_us - ring->steady_us >= INT64CONST(1000) *
+		(ring->hurries ? STEADY_MS : MAINTAIN_MS / 2);
+}
+
+/*
  * Look after the partitions, now and then, but not while somebody reads the
- * log.  A clock that is wrong for a moment must not drop days: so two looks in
- * a row must find the wall clock as far from the monotonic one.
+ * log.
  */
 static void
 maintain(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	int64		before = ring->clock_offset_us;
-	bool		is_steady;
+	bool		is_steady = is_clock_steady(now);
 	bool		locked = true;
 	bool		used = false;
 	bool		adopted = false;
@@ -798,9 +871,6 @@ maintain(void)
 	if (ring->maintained_at != 0 && ring->kept == sf_audit_keep &&
 		llabs(now - ring->maintained_at) < INT64CONST(1000) * MAINTAIN_MS)
 		return;
-	ring->clock_offset_us = now - monotonic_us();
-	is_steady = before != 0 &&
-		llabs(ring->clock_offset_us - before) < USECS_PER_HOUR;
 	if (is_steady)
 	{
 		bool		more = true;
@@ -810,15 +880,23 @@ maintain(void)
 			CHECK_FOR_INTERRUPTS();
 			locked = drop_days(now, &more, &used);
 		}
-		complain_of_use(used);
+		if (locked)
+			complain_of_use(used);
 	}
 	if (!locked || ShutdownRequestPending)
 		return;
 	wants_room = !is_steady;
 	locked = create_days(now, &adopted);
 	wants_room = false;
-	if (locked)
+	if (!locked)
+		return;
+	if (ring->hurries && !is_steady)
+		look_again(now, STEADY_MS);
+	else
+	{
+		ring->hurries = false;
 		look_again(now, used || !adopted ? AGAIN_MS : MAINTAIN_MS);
+	}
 }
 
 /* ---- the worker ---- */
@@ -875,7 +953,7 @@ rest(void)
 		return;
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
-	ring->maintained_at = 0;	/* days to keep may have changed */
+	hurry();					/* days to keep may have changed */
 }
 
 /* After errors in a row: do not fill the server's log with them. */

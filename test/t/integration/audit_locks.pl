@@ -135,9 +135,11 @@ sub look_and_wait
 	my $pid = query($node, 'SELECT pid FROM snowflake_audit.status()');
 	look_and_wait();
 	is(query($node, "SELECT pid, to_regclass('$old') IS NULL FROM snowflake_audit.status()"), "$pid|f", 'a view on it is locked: it stays');
+	my ($remedy_of_view) = slurp_file($node->logfile, $from) =~ /Run there: (SELECT pid, .*?;)/ or die 'no remedy';
+	like(query($node, $remedy_of_view), qr/^\d+\|old\|/m, 'and the query of the log finds who it is');
 	$reader->query_safe('COMMIT');
 	$reader->quit;
-	later(61);
+	look_at_days();
 	$node->poll_query_until('postgres', "SELECT to_regclass('$old') IS NULL") or die 'the day is not dropped';
 
 	# a day that could not be made a part of the extension at once, and is used then
@@ -152,7 +154,7 @@ sub look_and_wait
 		"t\n$pid", 'a day that is used is no part of the extension yet, and nobody waits for that');
 	$analyze->query_safe('COMMIT');
 	$analyze->quit;
-	later(122);
+	later(61);
 	$node->poll_query_until('postgres', "SELECT count(*) = 1 FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = '$day'::regclass
 		AND refclassid = 'pg_extension'::regclass AND deptype = 'e'") or die 'the day is no part of the extension';
 }
@@ -191,7 +193,7 @@ sub look_and_wait
 	wait_until('waiting = 0');
 	pass('tomorrow cannot be made: the log of today is written');
 	query($node, 'ALTER EVENT TRIGGER no_ddl DISABLE');
-	later(183);
+	later(122);
 	$node->poll_query_until('postgres', "SELECT ($tomorrow) IS NOT NULL") or die 'tomorrow is not made';
 	pass('and a minute later the worker tries again');
 	drop_partitions();
@@ -211,6 +213,23 @@ sub look_and_wait
 	$node->poll_query_until('postgres', q{SELECT count(*) = 2 FROM snowflake_partitions('snowflake_audit.log', 'snowflake')})
 	  or die 'old days are not dropped: ' . query($node, 'SELECT snowflake_audit.status()');
 	pass('many old days are dropped, and one that is no part of the extension, too');
+}
+
+# ---- a day that cannot be dropped ----
+
+{
+	my $old = make_old_day();
+	my $from = -s $node->logfile;
+
+	drop_partitions('from_time > now()');
+	query($node, 'CREATE EVENT TRIGGER no_drop ON sql_drop EXECUTE FUNCTION public.no_ddl()');
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT ($tomorrow) IS NOT NULL") or die 'tomorrow is not made';
+	like_log($node, qr/WARNING:  snowflake_audit cannot drop \Q$old\E in database "postgres": no DDL here/, $from,
+		'a day that cannot be dropped keeps no other day from being made');
+	query($node, 'DROP EVENT TRIGGER no_drop');
+	look_at_days();
+	$node->poll_query_until('postgres', "SELECT to_regclass('$old') IS NULL") or die 'the day is not dropped';
 }
 
 # ---- a DROP EXTENSION that waits for a reader ----
