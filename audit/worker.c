@@ -699,6 +699,15 @@ complain_of_day(const char *name, const char *problem)
 						 name, name)));
 }
 
+/* Take an object out of the extension.  Newer majors add a table's types. */
+static void
+leave_extension(Oid class_oid, Oid oid)
+{
+	(void) deleteDependencyRecordsForClass(class_oid, oid,
+										   ExtensionRelationId,
+										   DEPENDENCY_EXTENSION);
+}
+
 /*
  * Drop a day, and the views on it, unless somebody uses them.  A part of the
  * extension could not be dropped, and ALTER EXTENSION would wait for whoever
@@ -710,6 +719,7 @@ drop_day(Oid day, int *failures)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile bool dropped = false;
+	Oid			type = get_rel_type_id(day);
 	char	   *name;
 
 	if (!ConditionalLockRelationOid(day, AccessExclusiveLock))
@@ -722,9 +732,9 @@ drop_day(Oid day, int *failures)
 	MemoryContextSwitchTo(context);
 	PG_TRY();
 	{
-		(void) deleteDependencyRecordsForClass(RelationRelationId, day,
-											   ExtensionRelationId,
-											   DEPENDENCY_EXTENSION);
+		leave_extension(RelationRelationId, day);
+		leave_extension(TypeRelationId, type);
+		leave_extension(TypeRelationId, get_array_type(type));
 		CommandCounterIncrement();
 		run(psprintf("DROP TABLE %s CASCADE", name), 0, NULL, NULL);
 		ReleaseCurrentSubTransaction();
