@@ -695,7 +695,7 @@ complain_of_day(const char *name, const char *problem)
 		ereport(WARNING,
 				(errmsg("snowflake_audit cannot drop %s in database \"%s\": %s",
 						name, NameStr(ring->name), problem),
-				 errhint("As a superuser, run there \\d+ %s, drop what uses it, and then: DROP TABLE %s CASCADE;",
+				 errhint("As a superuser, run there: ALTER EXTENSION snowflake_audit DROP TABLE %s; DROP TABLE %s CASCADE; If this fails, it says what to do away with.",
 						 name, name)));
 }
 
