@@ -607,7 +607,7 @@ END $$;
 
 -- Return a layout that a caller has named. SQLSTATE 22004, 22023. Those who make IDs
 -- name it by a constant, so this is done once for each plan.
-CREATE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer, shards boolean)
+CREATE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer)
 RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -618,7 +618,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'layout must not be null',
 			HINT = 'Name a layout, or leave it out for the configured one.';
 	END IF;
-	PERFORM @extschema@.snowflake_portable_require_kind(f, shards);
+	PERFORM @extschema@.snowflake_portable_require_kind(f, false);
 	IF 1 << f.sequence_bits < (f.tick_ms + tick_ms - 1) / tick_ms THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'the layout has too few IDs in a tick',
 			DETAIL = format('The layout "%s" has %s IDs in %s ms, and must have at least one for each tick of the configured layout, of %s ms.',
@@ -641,19 +641,6 @@ BEGIN
 			HINT = 'Name a layout with room for it, or give this server a smaller node id.';
 	END IF;
 	RETURN @extschema@.snowflake_portable_place_node(node::bigint, f);
-END $$;
-
--- Return the bits of a shard in the IDs of a layout. SQLSTATE 22023 if it does not fit.
-CREATE FUNCTION @extschema@.snowflake_portable_shard_bits(shard integer, f @extschema@.snowflake_portable_fields) RETURNS bigint
-LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
-SET search_path = pg_catalog, pg_temp AS $$
-BEGIN
-	IF shard > f.mask[6] THEN
-		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('shard %s does not fit the layout "%s"', shard, f.layout),
-			DETAIL = format('The layout has room for shards 0 to %s.', f.mask[6]),
-			HINT = 'Name a layout with more bits for the shard.';
-	END IF;
-	RETURN shard::bigint << f.shift[6];
 END $$;
 
 -- Throw the reason for which a layout has no ID of a tick.
@@ -748,8 +735,8 @@ END $$;
 -- The WAL of a position may be another transaction's, as nextval() writes it for 32 at
 -- a time. So a transaction that has written nothing yet writes snowflake_flush.
 --
--- All layouts share this one position. A call that names a layout takes a position, and
--- computes the ID from it, such that no two positions give the same ID:
+-- All layouts of the node share its one position. A call that names a layout takes a
+-- position, and computes the ID from it, such that no two positions give the same ID:
 --
 -- Say that a position has the sequence number s in a tick that begins at "ms" (since
 -- 1970) and lasts t ms, and that the named layout has ticks of u ms with 2^b IDs each.
@@ -772,10 +759,10 @@ DECLARE
 	kind text := CASE WHEN node IS NULL THEN 'shard_' ELSE '' END;
 	shard text := CASE WHEN node IS NULL THEN 'shard integer' END;
 	maker_layout text := CASE WHEN node IS NULL THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
-	named text := format('@extschema@.snowflake_portable_named(layout, %s, %s)', f.tick_ms, (node IS NULL)::text);
+	named text := format('@extschema@.snowflake_portable_named(layout, %s)', f.tick_ms);
 	maker text := CASE WHEN node IS NULL THEN format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6])
 		ELSE @extschema@.snowflake_portable_place_node(node::bigint, f)::text END;
-	-- IDs of the configured layout, and IDs of "f", a layout that the caller has named
+	-- IDs of the configured layout, and the node's IDs of "f", a layout that the caller has named
 	ours text[] := ARRAY[
 		['{declare}', ''],
 		['{skip}', '1'],
@@ -914,10 +901,8 @@ $f$ || checks || $f$	IF count IS NULL THEN
 				slept := 0;
 				RETURN QUERY SELECT {id} FROM pg_catalog.generate_series(p, (p OPERATOR(pg_catalog.+) n) OPERATOR(pg_catalog.-) 1) g (i);
 {wait}$f$;
-	bits text := CASE WHEN node IS NULL THEN '@extschema@.snowflake_portable_shard_bits(shard, f)'
-		ELSE format('@extschema@.snowflake_portable_node_bits(%s, f)', node) END;
-	one_named text := replace(one, '{declare}', CASE WHEN node IS NULL THEN format(E'\tmaker pg_catalog.int8 := %s;\n', bits) ELSE '' END || theirs[1][2]);
-	many_named text := replace(many, '{declare}', format(E'\tf @extschema@.snowflake_portable_fields := %s;\n\tmaker pg_catalog.int8 := %s;\n', named, bits) || theirs[1][2]);
+	one_named text := one;
+	many_named text := replace(many, '{declare}', format(E'\tf @extschema@.snowflake_portable_fields := %s;\n\tmaker pg_catalog.int8 := @extschema@.snowflake_portable_node_bits(%s, f);\n{declare}', named, node));
 BEGIN
 	FOREACH word SLICE 1 IN ARRAY blocks || ours || words LOOP
 		one := replace(one, word[1], word[2]);
@@ -930,14 +915,9 @@ BEGIN
 	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval(%s)', kind, shard) || replace(one, '{p}', 'p');
 	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval_batch(%s)', kind,
 		concat_ws(', ', shard, 'count integer')) || replace(many, '{p}', 'g.i');
-	EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_%snextval_batch(%s)', kind,
-		concat_ws(', ', shard, 'count integer', 'layout text')) || replace(many_named, '{p}', 'g.i');
-	-- the planner inlines what is called, and computes the arguments
-	IF node IS NULL THEN
-		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_shard_next(shard integer, f @extschema@.snowflake_portable_fields)' || replace(one_named, '{p}', 'p');
-		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_shard_nextval(shard integer, layout text) RETURNS bigint LANGUAGE sql VOLATILE AS %L',
-			format('SELECT @extschema@.snowflake_portable_shard_next(shard, %s)', named));
-	ELSE
+	IF node IS NOT NULL THEN
+		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_nextval_batch(count integer, layout text)' || replace(many_named, '{p}', 'g.i');
+		-- the planner inlines what is called, and computes the arguments
 		EXECUTE 'CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint)' || replace(one_named, '{p}', 'p');
 		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.snowflake_nextval(layout text) RETURNS bigint LANGUAGE sql VOLATILE AS %L',
 			format('SELECT @extschema@.snowflake_portable_next(%1$s, @extschema@.snowflake_portable_node_bits(%2$s, %1$s))', named, node));
@@ -961,7 +941,7 @@ BEGIN
 	IF f.layout IS DISTINCT FROM configured AND pg_sequence_last_value(limits) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout cannot be changed, since there are IDs of another one',
 			DETAIL = format('The layout of the IDs is "%s".', configured),
-			HINT = 'Leave the layout out here, and name it in the calls that make IDs. Only where no table has IDs, drop the functions and install them again.';
+			HINT = 'Leave the layout out here; snowflake_nextval(layout) makes IDs of the node in another one. Only where no table has IDs, drop the functions and install them again.';
 	END IF;
 	RETURN f;
 END $$;
@@ -1029,10 +1009,7 @@ BEGIN
 		'snowflake_nextval_batch(count integer) RETURNS SETOF bigint$snowflake_portable_node_layout',
 		'snowflake_nextval_batch(count integer, layout text) RETURNS SETOF bigint$snowflake_portable_node_layout',
 		'snowflake_shard_nextval(shard integer) RETURNS bigint$snowflake_portable_shard_layout',
-		'snowflake_shard_nextval(shard integer, layout text) RETURNS bigint$snowflake_portable_shard_layout',
 		'snowflake_shard_nextval_batch(shard integer, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout',
-		'snowflake_shard_nextval_batch(shard integer, count integer, layout text) RETURNS SETOF bigint$snowflake_portable_shard_layout',
-		'snowflake_portable_shard_next(shard integer, f @extschema@.snowflake_portable_fields) RETURNS bigint$snowflake_portable_shard_layout',
 		'snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint) RETURNS bigint$snowflake_portable_node_layout']
 	LOOP
 		EXECUTE format('CREATE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),
@@ -1089,9 +1066,8 @@ BEGIN
 	END IF;
 	PERFORM @extschema@.snowflake_portable_require_fit(id, of_id);
 	is_used := EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
-		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid IN ('@extschema@.snowflake_nextval(text)'::regprocedure,
-				'@extschema@.snowflake_shard_nextval(integer, text)'::regprocedure)
-			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_(?:shard_)?nextval"?[(](?:[^'']*, )?(?:layout => )?''([^'']*)''') IN
+		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = '@extschema@.snowflake_nextval(text)'::regprocedure
+			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_nextval"?[(](?:layout => )?''([^'']*)''') IN
 				(SELECT n FROM (VALUES (snowflake_advance.layout), (of_id.layout)) v (n)
 				UNION ALL SELECT p.name FROM @extschema@.snowflake_portable_presets() p WHERE (@extschema@.snowflake_portable_layout(p.layout)).layout = of_id.layout));
 	-- the end of its tick

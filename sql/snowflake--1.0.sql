@@ -111,12 +111,6 @@ SUPPORT snowflake_state.copy_support;
 COMMENT ON FUNCTION snowflake_shard_nextval(integer) IS
 'the next ID of a shard';
 
-CREATE FUNCTION snowflake_shard_nextval(shard integer, layout text) RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_shard_nextval_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
-SUPPORT snowflake_state.copy_support;
-COMMENT ON FUNCTION snowflake_shard_nextval(integer, text) IS
-'the next ID of a shard in a layout of its own';
-
 -- What COPY calls in their place; SQL cannot, for the type of the argument.
 CREATE FUNCTION snowflake_state.copy_nextval(internal) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_next_id' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
@@ -133,16 +127,10 @@ AS 'MODULE_PATHNAME', 'snowflake_shard_nextval' LANGUAGE C STABLE CALLED ON NULL
 COMMENT ON FUNCTION snowflake_state.copy_shard_nextval(integer, internal) IS
 'snowflake_shard_nextval(), as COPY calls it';
 
-CREATE FUNCTION snowflake_state.copy_shard_nextval(shard integer, layout text, internal) RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_shard_nextval_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_state.copy_shard_nextval(integer, text, internal) IS
-'snowflake_shard_nextval(shard, layout), as COPY calls it';
-
 GRANT EXECUTE ON FUNCTION
 	snowflake_state.copy_nextval(internal),
 	snowflake_state.copy_nextval(text, internal),
-	snowflake_state.copy_shard_nextval(integer, internal),
-	snowflake_state.copy_shard_nextval(integer, text, internal) TO PUBLIC;
+	snowflake_state.copy_shard_nextval(integer, internal) TO PUBLIC;
 
 CREATE FUNCTION snowflake_shard_nextval_batch(shard integer, count integer)
 RETURNS SETOF bigint
@@ -150,13 +138,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTE
 ROWS 1000;
 COMMENT ON FUNCTION snowflake_shard_nextval_batch(integer, integer) IS
 'the next IDs of a shard, ascending';
-
-CREATE FUNCTION snowflake_shard_nextval_batch(shard integer, count integer, layout text)
-RETURNS SETOF bigint
-AS 'MODULE_PATHNAME', 'snowflake_shard_nextval_batch_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
-ROWS 1000;
-COMMENT ON FUNCTION snowflake_shard_nextval_batch(integer, integer, text) IS
-'the next IDs of a shard in a layout of its own, ascending';
 
 CREATE FUNCTION snowflake_currval() RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_last_id' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
@@ -422,11 +403,6 @@ CREATE FUNCTION snowflake_shard_horizon(shard integer) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
 'the ID below which no row with an ID of this shard will appear any more';
-
-CREATE FUNCTION snowflake_shard_horizon(shard integer, layout text) RETURNS bigint
-AS 'MODULE_PATHNAME', 'snowflake_shard_horizon_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_shard_horizon(integer, text) IS
-'no row with an ID of this shard in this layout below it will appear any more';
 
 CREATE FUNCTION snowflake_state.horizon_holders(
 	OUT pid integer, OUT gid text, OUT database oid, OUT since timestamptz,

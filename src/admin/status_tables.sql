@@ -21,8 +21,7 @@ WITH RECURSIVE used AS MATERIALIZED (
 		AND e.refobjid OPERATOR(pg_catalog.=) $1 AND e.deptype OPERATOR(pg_catalog.=) 'e'
 		AND e.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
 		AND p.prosrc OPERATOR(pg_catalog.=) ANY (ARRAY['snowflake_next_id',
-			'snowflake_nextval_layout', 'snowflake_shard_nextval',
-			'snowflake_shard_nextval_layout'])
+			'snowflake_nextval_layout', 'snowflake_shard_nextval'])
 		AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
 		AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
 		AND NOT a.attisdropped

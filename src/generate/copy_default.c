@@ -12,7 +12,6 @@
  *		snowflake_nextval()				copy_nextval(NULL)
  *		snowflake_nextval('discord')	copy_nextval('discord', NULL)
  *		snowflake_shard_nextval(5)		copy_shard_nextval(5, NULL)
- *		snowflake_shard_nextval(5, 'x')	copy_shard_nextval(5, 'x', NULL)
  *
  * Only COPY may see this.  ALTER TABLE ... ADD COLUMN evaluates a stable
  * default once, and gives one ID to all rows.  Citus sends expressions to
@@ -63,7 +62,7 @@ static Oid
 copy_function(FuncExpr *call)
 {
 	int			nargs = 0;
-	Oid			types[3];
+	Oid			types[2];
 	ListCell   *lc;
 
 	if (list_length(call->args) >= (int) lengthof(types))
@@ -98,8 +97,8 @@ runs_the_same(Oid oid, Oid called)
 /*
  * snowflake_copy_support(internal) returns internal
  *
- * Support the planner for snowflake_nextval() and snowflake_shard_nextval(),
- * without and with a layout.
+ * Support the planner for snowflake_nextval(), without and with a layout, and
+ * for snowflake_shard_nextval().
  */
 Datum
 snowflake_copy_support(PG_FUNCTION_ARGS)

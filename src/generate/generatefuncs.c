@@ -32,9 +32,7 @@ SF_FUNCTION(snowflake_nextval_layout);
 SF_FUNCTION(snowflake_nextval_batch);
 SF_FUNCTION(snowflake_nextval_batch_layout);
 SF_FUNCTION(snowflake_shard_nextval);
-SF_FUNCTION(snowflake_shard_nextval_layout);
 SF_FUNCTION(snowflake_shard_nextval_batch);
-SF_FUNCTION(snowflake_shard_nextval_batch_layout);
 SF_FUNCTION(snowflake_last_id);
 
 static inline int64
@@ -73,25 +71,13 @@ id_of(const SfIdRange *range, int64 position)
 	return range->maker | sf_layout_compose(range->layout, position);
 }
 
-/* Take IDs of a shard; of snowflake.shard_layout if no layout is named. */
-static void
-take_of_shard(SfIdRange *range, uint32 shard, const SfLayout *named,
-			  int64 want, Oid function)
-{
-	if (named == NULL)
-		sf_generator_take_shard(range, shard, want, function);
-	else
-		sf_generator_take_named(range, shard, named, want, function);
-}
-
 /*
  * Make all IDs of a batch before the first is returned, so that the session's
- * later IDs are above them.  Without a shard they are the node's, of the
+ * later IDs are above them.  For SF_NO_SHARD they are the node's, of the
  * layout in this slot.
  */
 static Batch *
-make_batch(int shard, int slot, const SfLayout *named, int64 count,
-		   Oid function)
+make_batch(int shard, int slot, int64 count, Oid function)
 {
 	Batch	   *batch = palloc0(sizeof(Batch));
 	int			room = 4;
@@ -110,17 +96,26 @@ make_batch(int shard, int slot, const SfLayout *named, int64 count,
 			batch->range = repalloc(batch->range, room * sizeof(SfIdRange));
 		}
 		range = &batch->range[batch->nranges++];
-		if (shard == SF_NO_SHARD)
-			sf_generator_take(range, slot, count, function);
-		else
-		{
+		if (shard != SF_NO_SHARD)
 			sf_require_shard(shard);	/* a reload may have removed it */
-			take_of_shard(range, shard, named, count, function);
-		}
+		sf_generator_take(range, shard, slot, count, function);
 		count -= range->last - range->next + 1;
 		remember(id_of(range, range->last));
 	}
 	return batch;
+}
+
+/* At the first call: make a batch whose size is in argument n. */
+static void
+start_batch(FunctionCallInfo fcinfo, int shard, int slot, int n)
+{
+	FuncCallContext *context = SRF_FIRSTCALL_INIT();
+	MemoryContext old;
+
+	old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
+	context->user_fctx = make_batch(shard, slot, require_count(fcinfo, n),
+									fcinfo->flinfo->fn_oid);
+	MemoryContextSwitchTo(old);
 }
 
 /* Return the next ID of the batch, or the end. */
@@ -241,17 +236,9 @@ snowflake_nextval_batch_layout(PG_FUNCTION_ARGS)
 {
 	if (SRF_IS_FIRSTCALL())
 	{
-		FuncCallContext *context = SRF_FIRSTCALL_INIT();
-		MemoryContext old;
-		int			slot;
-
 		sf_require_writable("snowflake_nextval_batch()");
-		slot = slot_of_name(layout_argument(fcinfo, 1));
-		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-		context->user_fctx = make_batch(SF_NO_SHARD, slot, NULL,
-										require_count(fcinfo, 0),
-										fcinfo->flinfo->fn_oid);
-		MemoryContextSwitchTo(old);
+		start_batch(fcinfo, SF_NO_SHARD,
+					slot_of_name(layout_argument(fcinfo, 1)), 0);
 	}
 	return next_of_batch(fcinfo);
 }
@@ -266,15 +253,8 @@ snowflake_nextval_batch(PG_FUNCTION_ARGS)
 {
 	if (SRF_IS_FIRSTCALL())
 	{
-		FuncCallContext *context = SRF_FIRSTCALL_INIT();
-		MemoryContext old;
-
 		sf_require_writable("snowflake_nextval_batch()");
-		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-		context->user_fctx = make_batch(SF_NO_SHARD, 0, NULL,
-										require_count(fcinfo, 0),
-										fcinfo->flinfo->fn_oid);
-		MemoryContextSwitchTo(old);
+		start_batch(fcinfo, SF_NO_SHARD, 0, 0);
 	}
 	return next_of_batch(fcinfo);
 }
@@ -302,109 +282,8 @@ snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 {
 	if (SRF_IS_FIRSTCALL())
 	{
-		FuncCallContext *context = SRF_FIRSTCALL_INIT();
-		MemoryContext old;
-		int			shard;
-
 		sf_require_writable("snowflake_shard_nextval_batch()");
-		shard = (int) sf_layout_arg_shard(fcinfo, 0);
-		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-		context->user_fctx = make_batch(shard, 0, NULL,
-										require_count(fcinfo, 1),
-										fcinfo->flinfo->fn_oid);
-		MemoryContextSwitchTo(old);
-	}
-	return next_of_batch(fcinfo);
-}
-
-/* What a call site remembers: the last layout named, for shards. */
-typedef struct NamedForShards
-{
-	text	   *name;
-	SfLayout	layout;
-	bool		is_configured;
-} NamedForShards;
-
-/*
- * Return the layout in argument n; NULL for snowflake.shard_layout.  The text
- * is parsed once for each call site, as long as it stays the same.  Throws
- * SQLSTATE 22004, 22023.
- */
-static const SfLayout *
-layout_for_shards(FunctionCallInfo fcinfo, MemoryContext context,
-				  void **extra, int n)
-{
-	NamedForShards *named = *extra;
-	text	   *name = layout_argument(fcinfo, n);
-
-	if (named == NULL || !sf_layout_arg_is_same(named->name, name))
-	{
-		const SfLayout *layout = sf_layout_arg_of_shards(name);
-		Size		size = VARSIZE_ANY(name);
-
-		named = MemoryContextAlloc(context, sizeof(*named) + size);
-		named->name = memcpy(named + 1, name, size);
-		named->layout = *layout;
-		named->is_configured = sf_layout_is_same(layout, &sf_shard_layout);
-		if (*extra != NULL)
-			pfree(*extra);
-		*extra = named;
-		if (!named->is_configured)
-			sf_layout_end_warn(layout, SF_NO_SLOT);
-	}
-	return named->is_configured ? NULL : &named->layout;
-}
-
-/*
- * snowflake_shard_nextval(shard integer, layout text) returns bigint
- *
- * Return the next ID of a shard in a layout: a preset's name, fields, or
- * 'shard' for snowflake.shard_layout.  Also throws 22023 for a layout that is
- * not one for shards, or that the shard does not fit.
- */
-Datum
-snowflake_shard_nextval_layout(PG_FUNCTION_ARGS)
-{
-	const SfLayout *named;
-	uint32		shard;
-	SfIdRange	range;
-
-	sf_require_writable("snowflake_shard_nextval()");
-	named = layout_for_shards(fcinfo, fcinfo->flinfo->fn_mcxt,
-							  &fcinfo->flinfo->fn_extra, 1);
-	shard = sf_layout_arg_shard(fcinfo, 0);
-	if (named != NULL)
-		sf_layout_arg_require_room(named, shard);
-	take_of_shard(&range, shard, named, 1, fcinfo->flinfo->fn_oid);
-	PG_RETURN_INT64(remember(id_of(&range, range.next)));
-}
-
-/*
- * snowflake_shard_nextval_batch(shard, count integer, layout text)
- * returns setof bigint
- */
-Datum
-snowflake_shard_nextval_batch_layout(PG_FUNCTION_ARGS)
-{
-	if (SRF_IS_FIRSTCALL())
-	{
-		FuncCallContext *context = SRF_FIRSTCALL_INIT();
-		MemoryContext old;
-		const SfLayout *named;
-		void	   *extra = NULL;
-		int			shard;
-
-		sf_require_writable("snowflake_shard_nextval_batch()");
-		named = layout_for_shards(fcinfo, context->multi_call_memory_ctx,
-								  &extra, 2);
-		shard = (int) sf_layout_arg_shard(fcinfo, 0);
-		if (named != NULL)
-			sf_layout_arg_require_room(named, shard);
-		old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-		context->user_fctx = make_batch(shard, 0, named,
-										require_count(fcinfo, 1),
-										fcinfo->flinfo->fn_oid);
-		MemoryContextSwitchTo(old);
+		start_batch(fcinfo, (int) sf_layout_arg_shard(fcinfo, 0), 0, 1);
 	}
 	return next_of_batch(fcinfo);
 }

@@ -70,7 +70,6 @@ typedef struct Source
 	int			shard;			/* or SF_NO_SHARD */
 	int			slot;			/* of the layout; unused for a shard */
 	Right	   *right;			/* of the node; NULL for a shard */
-	const SfLayout *named;		/* for a shard: that of the call, or NULL */
 } Source;
 
 static pg_always_inline bool
@@ -158,17 +157,12 @@ take_apart(const Source *source, uint64 lease)
  * start lies in the lower half, which leaves the upper half for later calls.
  */
 static int64
-sequence_start(const Source *source)
+sequence_start(const SfLayout *layout)
 {
-	const SfLayout *layout = source->layout;
-	uint64		random;
-
 	if (sf_sequence_start == SF_START_ZERO)
 		return 0;
-	random = pg_prng_uint64(&pg_global_prng_state);
-	if (source->named != NULL)
-		return random % ((sf_layout_room(layout, source->named) + 1) / 2);
-	return random & (layout->sequence_mask >> 1);
+	return pg_prng_uint64(&pg_global_prng_state) &
+		(layout->sequence_mask >> 1);
 }
 
 /*
@@ -337,7 +331,6 @@ enter(const Source *source, int64 now)
 {
 	const SfLayout *layout = source->layout;
 	int64		tick;
-	int64		ms;
 
 	if (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 		return false;
@@ -350,11 +343,16 @@ enter(const Source *source, int64 now)
 	tick = (int64) (sf_counter_position(source->counter) >>
 					layout->sequence_bits);
 	tick = Max(tick, sf_layout_ms_to_tick(layout, now));
-	ms = tick * layout->tick_ms;
-	if (source->named != NULL)
-		ms -= ms % source->named->tick_ms;
-	sf_pending_enter_other((uint64) ms);
+	sf_pending_enter_other((uint64) (tick * layout->tick_ms));
 	return true;
+}
+
+/* Return the bits of the node or shard, as in an ID. */
+static inline int64
+maker_of(const Source *source)
+{
+	return is_node(source) ? source->right->node :
+		(int64) source->shard << source->layout->field[SF_SHARD].shift;
 }
 
 /*
@@ -366,8 +364,7 @@ static void
 note(const Source *source, const SfPositionRange *range)
 {
 	const SfLayout *layout = source->layout;
-	int64		maker = is_node(source) ? source->right->node :
-		(int64) source->shard << layout->field[SF_SHARD].shift;
+	int64		maker = maker_of(source);
 	SfMade		made = {
 		.slot = source->slot, .shard = source->shard,
 		.first = sf_layout_compose(layout, range->first) | maker,
@@ -379,22 +376,6 @@ note(const Source *source, const SfPositionRange *range)
 		memcpy(made.layout, others[source->slot].text, sizeof(made.layout));
 	sf_made_note(&made);
 	sf_pending_quick = is_configured(source);
-}
-
-/* Note IDs of a shard, of the layout that the call names. */
-static void
-note_named(uint32 shard, const SfIdRange *range)
-{
-	SfMade		made = {
-		.shard = (int) shard,
-		.first = sf_layout_compose(range->layout, range->next) | range->maker,
-		.last = sf_layout_compose(range->layout, range->last) | range->maker,
-		.count = range->last - range->next + 1
-	};
-
-	sf_layout_print(range->layout, made.layout, sizeof(made.layout));
-	sf_made_note(&made);
-	sf_pending_quick = false;
 }
 
 /*
@@ -420,20 +401,19 @@ take(Source source, int64 want, Oid function)
 			sf_clock_read_anew() : sf_clock_tick_ms();
 
 		if (enter(&source, now) &&
-			try_take(source, want, now, sequence_start(&source), &taken))
+			try_take(source, want, now, sequence_start(source.layout), &taken))
 			break;
 		resolve_obstacle(&source, function, &delay);
 		cleared = true;
 		if (!is_node(&source))	/* a reload may have removed it */
 			sf_require_shard(source.shard);
 	}
-	if (unlikely(sf_made_hook != NULL) && source.named == NULL)
+	if (unlikely(sf_made_hook != NULL))
 		note(&source, &taken.range);
 	if (taken.half_used)
 		sf_mark_extend_early();
 	if (cleared)
-		sf_layout_end_warn(source.layout,
-						   is_node(&source) ? source.slot : SF_NO_SLOT);
+		sf_layout_end_warn(source.layout, source.slot);
 	return taken;
 }
 
@@ -583,98 +563,38 @@ sf_generator_next(int slot, Oid function)
 	source = slot_source(slot);
 	taken = take_one(source, function);
 	return sf_layout_compose(source.layout, taken.range.first) |
-		source.right->node;
+		maker_of(&source);
 }
 
 /* Return the next ID of a shard, which this server may use. */
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {
+	Source		source = shard_source(shard);
 	Taken		taken;
 
 	sf_identity_require(SF_NO_NUMBER);
-	taken = take_one(shard_source(shard), function);
-	return sf_layout_compose(&sf_shard_layout, taken.range.first) |
-		((int64) shard << sf_shard_layout.field[SF_SHARD].shift);
+	taken = take_one(source, function);
+	return sf_layout_compose(source.layout, taken.range.first) |
+		maker_of(&source);
 }
 
-/* Take up to "want" IDs, at least one, of the layout in this slot. */
+/*
+ * Take up to "want" IDs, at least one: of a shard, or, for SF_NO_SHARD, of the
+ * node in the layout in this slot.
+ */
 void
-sf_generator_take(SfIdRange *range, int slot, int64 want, Oid function)
+sf_generator_take(SfIdRange *range, int shard, int slot, int64 want,
+				  Oid function)
 {
-	Source		source = slot_source(slot);
+	Source		source = shard == SF_NO_SHARD ?
+		slot_source(slot) : shard_source(shard);
 	Taken		taken = take(source, want, function);
 
 	range->layout = source.layout;
 	range->next = taken.range.first;
 	range->last = taken.range.last;
-	range->maker = source.right->node;
-}
-
-void
-sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
-						Oid function)
-{
-	Taken		taken = take(shard_source(shard), want, function);
-
-	range->layout = &sf_shard_layout;
-	range->next = taken.range.first;
-	range->last = taken.range.last;
-	range->maker = (int64) shard << sf_shard_layout.field[SF_SHARD].shift;
-}
-
-/*
- * Take up to "want" IDs of a shard, at least one, of the layout that the call
- * names.  The shard has one counter for all layouts, so all that closes it,
- * raises it or covers its positions holds for each of them: see
- * sf_layout_translate().  Also throws SQLSTATE 58000 (before the layout's
- * epoch) and 2200H.
- */
-void
-sf_generator_take_named(SfIdRange *range, uint32 shard, const SfLayout *named,
-						int64 want, Oid function)
-{
-	Source		source = shard_source(shard);
-	const SfLayout *layout = source.layout;
-	int64		room = sf_layout_room(layout, named);
-	int64		taken_now;
-	int64		usable;
-	int64		tick;
-	Taken		taken;
-
-	source.named = named;
-	do
-	{
-		uint64		next = sf_counter_position(source.counter) + 1;
-		int64		left = room - (int64) (next & layout->sequence_mask);
-
-		CHECK_FOR_INTERRUPTS();
-		if (left <= 0)
-		{
-			sf_counter_raise(source.counter, next | layout->sequence_mask);
-			left = room;
-		}
-		taken = take(source, Min(want, left), function);
-		taken_now = taken.range.last - taken.range.first + 1;
-		usable = room - (taken.range.first & (int64) layout->sequence_mask);
-		usable = Max(Min(usable, taken_now), 0);
-		/* what has no room is no ID */
-		sf_stats_add(SF_STAT_SHARD_IDS, (uint64) (usable - taken_now));
-	} while (usable == 0);
-
-	range->layout = named;
-	range->next = (int64) sf_layout_translate(layout, named,
-											  taken.range.first);
-	range->last = range->next + usable - 1;
-	range->maker = (int64) shard << named->field[SF_SHARD].shift;
-	tick = range->last >> named->sequence_bits;
-	if (tick < named->epoch_tick)
-		sf_layout_start_refuse(named);
-	if (tick >= named->end_tick)
-		sf_layout_end_refuse(named, sf_layout_ms_to_tick(named,
-														 sf_clock_wall_ms()));
-	if (unlikely(sf_made_hook != NULL))
-		note_named(shard, range);
+	range->maker = maker_of(&source);
 }
 
 /*

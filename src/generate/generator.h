@@ -23,13 +23,8 @@ extern int	sf_generator_slot_of(const SfLayout *layout);
 extern int64 sf_generator_next_node(Oid function);
 extern int64 sf_generator_next(int slot, Oid function);
 extern int64 sf_generator_next_shard(uint32 shard, Oid function);
-extern void sf_generator_take(SfIdRange *range, int slot, int64 want,
-							  Oid function);
-extern void sf_generator_take_shard(SfIdRange *range, uint32 shard, int64 want,
-									Oid function);
-extern void sf_generator_take_named(SfIdRange *range, uint32 shard,
-									const SfLayout *named, int64 want,
-									Oid function);
+extern void sf_generator_take(SfIdRange *range, int shard, int slot,
+							  int64 want, Oid function);
 extern void sf_generator_probe(int slot, Oid function);
 
 #endif							/* SF_GENERATOR_H */

@@ -64,16 +64,14 @@ sf_layout_start_refuse(const SfLayout *layout)
 }
 
 /*
- * Warn of the layout's end, once a day: of each layout in a slot, of
- * snowflake.shard_layout, and of one other layout for shards.
+ * Warn of the layout's end, once a day: of each layout in a slot, and of
+ * snowflake.shard_layout.
  */
 void
 sf_layout_end_warn(const SfLayout *layout, int slot)
 {
-	SfEventLimit *limit = slot != SF_NO_SLOT ?
-		&sf_layout_slots[slot].layout.ends :
-		is_configured(layout) ? &sf_shmem->shard_layout_ends :
-		&sf_shmem->events[SF_EVENT_LAYOUT_ENDS];
+	SfEventLimit *limit = layout == &sf_shard_layout ?
+		&sf_shmem->shard_layout_ends : &sf_layout_slots[slot].layout.ends;
 	int64		left = layout->end_tick * layout->tick_ms - sf_clock_wall_ms();
 	char		text[SF_LAYOUT_TEXT_SIZE];
 

@@ -34,7 +34,6 @@
 SF_FUNCTION(snowflake_horizon);
 SF_FUNCTION(snowflake_horizon_layout);
 SF_FUNCTION(snowflake_shard_horizon);
-SF_FUNCTION(snowflake_shard_horizon_layout);
 SF_FUNCTION(snowflake_horizon_holders);
 
 /* The columns of horizon_holders(). */
@@ -186,31 +185,6 @@ snowflake_shard_horizon(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(to_id(&sf_shard_layout, sf_horizon_shard(shard),
 						  (int64) shard <<
 						  sf_shard_layout.field[SF_SHARD].shift));
-}
-
-/*
- * snowflake_shard_horizon(shard integer, layout text) returns bigint
- *
- * Return the same for the IDs that a shard has in another layout.  They come
- * from the same counter.
- */
-Datum
-snowflake_shard_horizon_layout(PG_FUNCTION_ARGS)
-{
-	const SfLayout *layout;
-	uint64		position;
-	uint32		shard;
-
-	sf_require_loaded();
-	sf_layout_arg_require_text(fcinfo, 1);
-	layout = sf_layout_arg_of_shards(PG_GETARG_TEXT_PP(1));
-	shard = sf_layout_arg_shard(fcinfo, 0);
-	sf_layout_arg_require_room(layout, shard);
-	prepare(fcinfo);
-	position = sf_layout_translate(&sf_shard_layout, layout,
-								   sf_horizon_shard(shard));
-	PG_RETURN_INT64(to_id(layout, position,
-						  (int64) shard << layout->field[SF_SHARD].shift));
 }
 
 /* Set the columns of the lowest IDs, if there are such IDs. */

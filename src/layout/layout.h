@@ -123,9 +123,6 @@ extern int64_t sf_layout_max_id(const SfLayout *layout, int64_t tick);
 extern uint64_t sf_layout_floor_position(const SfLayout *layout, int64_t ms);
 extern int64_t sf_layout_end_of_position(const SfLayout *layout,
 										 uint64_t position);
-extern int64_t sf_layout_room(const SfLayout *layout, const SfLayout *named);
-extern uint64_t sf_layout_translate(const SfLayout *layout,
-									const SfLayout *named, uint64_t position);
 
 /* Return the value of a field of an ID; 0 if the layout lacks the field. */
 static inline uint64_t

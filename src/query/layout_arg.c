@@ -165,31 +165,6 @@ sf_layout_arg_of_ids(const text *t)
 	return &layout;
 }
 
-/* Read the same for IDs of shards.  Throws SQLSTATE 22023. */
-const SfLayout *
-sf_layout_arg_of_shards(const text *t)
-{
-	const SfLayout *layout = sf_layout_arg_of_ids(t);
-	char		spelled[SF_LAYOUT_TEXT_SIZE];
-
-	if (!sf_layout_has(layout, SF_SHARD) || layout->node_bits > 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the layout is not one for shards"),
-				 errdetail("The layout of the shards' IDs must have the field \"shard\", and none for a node."),
-				 errhint("For IDs of the node, call snowflake_nextval().")));
-	if (sf_layout_room(&sf_shard_layout, layout) > 0)
-		return layout;
-	sf_layout_print(layout, spelled, sizeof(spelled));
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("the layout has too few IDs in a tick"),
-			 errdetail("The layout \"%s\" has %d IDs in %d ms, and must have at least one for each tick of snowflake.shard_layout, of %d ms.",
-					   spelled, 1 << layout->sequence_bits, layout->tick_ms,
-					   sf_shard_layout.tick_ms),
-			 errhint("Use a layout with a longer sequence or a shorter tick.")));
-}
-
 const SfLayout *
 sf_layout_arg_configured(void)
 {
@@ -455,22 +430,4 @@ sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
 				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
 	sf_require_shard(shard);
 	return shard;
-}
-
-/* Throw SQLSTATE 22023 if a shard does not fit the layout that is named. */
-void
-sf_layout_arg_require_room(const SfLayout *layout, uint32 shard)
-{
-	uint8		width = layout->field[SF_SHARD].width;
-	char		spelled[SF_LAYOUT_TEXT_SIZE];
-
-	if (((uint64) shard >> width) == 0)
-		return;
-	sf_layout_print(layout, spelled, sizeof(spelled));
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("shard %u does not fit the layout \"%s\"", shard, spelled),
-			 errdetail("The layout has room for shards 0 to %u.",
-					   (1U << width) - 1),
-			 errhint("Name a layout with more bits for the shard.")));
 }

@@ -15,7 +15,6 @@
 extern const SfLayout *sf_layout_arg(FunctionCallInfo fcinfo, int n);
 extern const SfLayout *sf_layout_arg_configured(void);
 extern const SfLayout *sf_layout_arg_of_ids(const text *t);
-extern const SfLayout *sf_layout_arg_of_shards(const text *t);
 extern const SfLayout *sf_layout_arg_node(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_text(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_node(const SfLayout *layout);
@@ -29,6 +28,5 @@ extern void sf_layout_arg_require_fit(const SfLayout *layout, int64 id);
 extern int32 sf_layout_arg_number(FunctionCallInfo fcinfo, int n,
 								  const char *name);
 extern uint32 sf_layout_arg_shard(FunctionCallInfo fcinfo, int n);
-extern void sf_layout_arg_require_room(const SfLayout *layout, uint32 shard);
 
 #endif							/* SF_LAYOUT_ARG_H */

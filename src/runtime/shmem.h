@@ -81,9 +81,6 @@ typedef struct SfLayoutCounter
 	SfEventLimit ends;			/* warnings of the layout's end */
 } SfLayoutCounter;
 
-/* In place of a slot: the layout is one for shards. */
-#define SF_NO_SLOT		(-1)
-
 /* The most slots that snowflake.max_layouts can ask for. */
 #define SF_MAX_LAYOUTS	64
 

@@ -61,38 +61,18 @@ read_default(Oid relation, AttrNumber number)
 	return expression;
 }
 
-/* Return an argument of a call, or NULL. */
-static Node *
-argument_of(const FuncExpr *call, int number)
-{
-	ListCell   *lc;
-
-	foreach(lc, call->args)
-	{
-		Node	   *argument = lfirst(lc);
-
-		if (IsA(argument, NamedArgExpr))
-		{
-			if (((NamedArgExpr *) argument)->argnumber == number)
-				return (Node *) ((NamedArgExpr *) argument)->arg;
-		}
-		else if (foreach_current_index(lc) == number)
-			return argument;
-	}
-	return NULL;
-}
-
-/* Read the layout of a call's IDs. */
+/* Read the layout of a call's IDs.  A call for the node may name one. */
 static void
 read_call(SfKeyLayout *key, const FuncExpr *call)
 {
-	const SfLayout *configured = key->is_shard ?
-		&sf_shard_layout : &sf_node_layout;
-	Const	   *name = (Const *) argument_of(call, key->is_shard ? 1 : 0);
+	Const	   *name;
 
-	key->layout = *configured;
-	if (name == NULL)
+	key->layout = key->is_shard ? sf_shard_layout : sf_node_layout;
+	if (key->is_shard || call->args == NIL)
 		return;
+	name = linitial(call->args);
+	if (IsA(name, NamedArgExpr))
+		name = (Const *) ((NamedArgExpr *) name)->arg;
 	if (!IsA(name, Const) || name->constisnull || name->consttype != TEXTOID)
 	{
 		key->is_hidden = true;
@@ -101,8 +81,8 @@ read_call(SfKeyLayout *key, const FuncExpr *call)
 	key->name = TextDatumGetCString(name->constvalue);
 	if (sf_layout_arg_parse(&key->layout, DatumGetTextPP(name->constvalue)))
 		return;
-	key->is_hidden = strcmp(key->name, key->is_shard ? "shard" : "node") != 0;
-	key->layout = *configured;
+	key->is_hidden = strcmp(key->name, "node") != 0;
+	key->layout = sf_node_layout;
 	key->name = NULL;
 }
 
@@ -218,16 +198,11 @@ is_named_in(Oid called, const SfLayout *layout, Oid function)
 bool
 sf_key_layout_is_used(const SfLayout *layout, Oid function)
 {
-	bool		is_shard = sf_layout_has(layout, SF_SHARD);
-	Oid			of_node[] = {TEXTOID};
-	Oid			of_shard[] = {INT4OID, TEXTOID};
-	oidvector  *types = is_shard ?
-		buildoidvector(of_shard, lengthof(of_shard)) :
-		buildoidvector(of_node, lengthof(of_node));
+	const Oid	type = TEXTOID;
+	oidvector  *types = buildoidvector(&type, 1);
 	Oid			schema = get_func_namespace(function);
 	Oid			called = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-										 CStringGetDatum(is_shard ? "snowflake_shard_nextval" :
-														 "snowflake_nextval"),
+										 CStringGetDatum("snowflake_nextval"),
 										 PointerGetDatum(types),
 										 ObjectIdGetDatum(schema));
 

@@ -428,6 +428,11 @@ SELECT * FROM snowflake_partitions('of_text');
 SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01', 'javascript');
 CREATE TABLE of_text_2 (id bigint DEFAULT snowflake_nextval('java' || 'script'));
 SELECT * FROM snowflake_node_conflicts('of_text_2');
+-- nor can one of two be told
+CREATE TABLE of_two (id bigint DEFAULT CASE WHEN random() < 2 THEN snowflake_nextval('javascript') ELSE snowflake_nextval('twitter') END) PARTITION BY RANGE (id);
+SELECT * FROM snowflake_partitions('of_two');
+ALTER TABLE of_two ALTER id SET DEFAULT CASE WHEN random() < 2 THEN snowflake_shard_nextval(5) ELSE snowflake_nextval() END;
+SELECT * FROM snowflake_partitions('of_two');
 
 DROP SCHEMA parts CASCADE;
 DROP ROLE snowflake_member, snowflake_owner, snowflake_other;

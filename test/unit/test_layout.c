@@ -658,68 +658,6 @@ test_positions_lie_below_a_time(void)
 	}
 }
 
-/*
- * A counter of one layout serves another: positions with room become different
- * positions, in the same order and in the same time, and one without room
- * becomes a bound between the two beside it.
- */
-static void
-test_one_counter_serves_two_layouts(void)
-{
-	static const char *const names[] = {
-		"instagram", "timestamp:41 shard:13 sequence:6",
-		"timestamp:40 shard:8 sequence:12",
-		"timestamp:39 sequence:8 shard:16 tick:10ms epoch:2014-09-01",
-		"timestamp:40 shard:8 sequence:9 tick:15ms epoch:1970-01-01",
-		"timestamp:31 shard:8 sequence:16 tick:1000ms epoch:2020-01-01"
-	};
-	int			n = sizeof(names) / sizeof(names[0]);
-
-	for (int i = 0; i < n * n; i++)
-	{
-		SfLayout	l;
-		SfLayout	named;
-		int64_t		room;
-		int64_t		tick;
-		uint64_t	last = 0;
-
-		parse_good(&l, names[i / n]);
-		parse_good(&named, names[i % n]);
-		set_context(names[i % n]);
-		room = sf_layout_room(&l, &named);
-		CHECK(room > 0 && room <= INT64_C(1) << l.sequence_bits &&
-			  room <= INT64_C(1) << named.sequence_bits);
-		tick = INT64_C(1767225600000) / l.tick_ms;
-		for (int64_t t = tick; t < tick + 2 + 2 * named.tick_ms / l.tick_ms;
-			 t++)
-		{
-			uint64_t	first = (uint64_t) t << l.sequence_bits;
-
-			for (int64_t s = 0; s < room; s++)
-			{
-				uint64_t	got = sf_layout_translate(&l, &named, first + s);
-
-				CHECK(got > last);
-				CHECK_EQ((int64_t) (got >> named.sequence_bits),
-						 t * l.tick_ms / named.tick_ms);
-				last = got;
-			}
-			for (int64_t s = room; s <= (int64_t) l.sequence_mask; s++)
-				CHECK_EQ((int64_t) sf_layout_translate(&l, &named, first + s),
-						 (int64_t) last + 1);
-		}
-	}
-	{
-		SfLayout	l;
-		SfLayout	few;
-
-		parse_good(&l, "instagram");
-		parse_good(&few, "timestamp:30 shard:13 sequence:4 tick:1000ms");
-		CHECK_EQ(sf_layout_room(&l, &few), 0);
-		CHECK_EQ(sf_layout_room(&l, &l), 1024);
-	}
-}
-
 /* IDs from the documents that the presets name as their sources. */
 static void
 test_published_ids_are_read(void)
@@ -1208,7 +1146,6 @@ main(void)
 	RUN(test_other_layouts_have_other_codes);
 	RUN(test_presets_are_as_published);
 	RUN(test_positions_lie_below_a_time);
-	RUN(test_one_counter_serves_two_layouts);
 	RUN(test_published_ids_are_read);
 	RUN(test_layouts_are_taken);
 	RUN(test_fields_are_refused);

@@ -206,11 +206,8 @@ snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
 snowflake_shard(bigint,text) i s public
 snowflake_shard_horizon(integer) s r public
-snowflake_shard_horizon(integer,text) s r public
 snowflake_shard_nextval(integer) v r public
-snowflake_shard_nextval(integer,text) v r public
 snowflake_shard_nextval_batch(integer,integer) v r public
-snowflake_shard_nextval_batch(integer,integer,text) v r public
 snowflake_stat_reset() v r -
 snowflake_status() v u public
 snowflake_timestamp(bigint) s s public
@@ -220,7 +217,6 @@ snowflake_state.bound(text,"any",text) s s public
 snowflake_state.copy_nextval(internal) s r public
 snowflake_state.copy_nextval(text,internal) s r public
 snowflake_state.copy_shard_nextval(integer,internal) s r public
-snowflake_state.copy_shard_nextval(integer,text,internal) s r public
 snowflake_state.copy_support(internal) i s public
 snowflake_state.horizon_holders() v r public
 snowflake_state.is_at(bigint,"any") s s public
@@ -317,7 +313,6 @@ my @calls = (
 	'snowflake_nextval()', 'snowflake_nextval_batch(1)',
 	q{snowflake_nextval('twitter')}, q{snowflake_nextval_batch(1, 'twitter')},
 	'snowflake_shard_nextval(1)', 'snowflake_shard_nextval_batch(1, 1)',
-	q{snowflake_shard_nextval(1, 'instagram')}, q{snowflake_shard_nextval_batch(1, 1, 'timestamp:41 shard:8 sequence:8')},
 	'snowflake_currval()', 'snowflake_ready()', q{snowflake_ready('twitter')},
 	map({ ("snowflake_$_(1)", "snowflake_$_(1, 'twitter')") }
 		qw(decode timestamp node shard sequence)),
@@ -325,7 +320,7 @@ my @calls = (
 		qw(min_id max_id)),
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
-	'snowflake_shard_horizon(1)', q{snowflake_shard_horizon(1, 'instagram')}, 'snowflake_state.horizon_holders()', 'snowflake_leases()', 'snowflake_clock()',
+	'snowflake_shard_horizon(1)', 'snowflake_state.horizon_holders()', 'snowflake_leases()', 'snowflake_clock()',
 	'snowflake_state.stat_get()', 'snowflake_state.stat_layouts()', q{snowflake_state.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},

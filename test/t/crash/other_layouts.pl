@@ -15,9 +15,7 @@ use LeaseTest;
 use SnowflakeTest;
 
 my $next = q{SELECT snowflake_nextval('javascript')};
-my $of_shard = 'timestamp:39 sequence:8 shard:16 tick:10ms epoch:2014-09-01';
-my $shard_next = "SELECT snowflake_shard_nextval(5, '$of_shard')";
-my $node = new_server('main', "snowflake.shards = '5'", 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',
+my $node = new_server('main', 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',
 	'snowflake.max_clock_wait = 60s', 'snowflake.max_clock_drift = 1s', 'restart_after_crash = off',
 	'autovacuum = off');
 my $offset = 0;
@@ -32,14 +30,6 @@ sub run_ahead
 	my ($server) = @_;
 
 	return query($server, q{SELECT max(id) FROM snowflake_nextval_batch(31000, 'javascript') AS id});
-}
-
-# The same for the shard.
-sub shard_runs_ahead
-{
-	my ($server) = @_;
-
-	return query($server, "SELECT max(id) FROM snowflake_shard_nextval_batch(5, 24000, '$of_shard') AS id");
 }
 
 # Start again with a clock that is earlier by a second.
@@ -94,24 +84,17 @@ sub thaw
 # snowflake_ready() loads the mark, and does not wait for the clock to reach it.
 
 my $last = run_ahead($node);
-my $last_of_shard = shard_runs_ahead($node);
 lose_power($node);
 start_earlier();
 query($node, 'SELECT snowflake_ready()');
 my $id = query($node, $next);
 cmp_ok($id, '>', $last, 'power lost, the mark loaded before the layout is named: above all before');
-cmp_ok(query($node, $shard_next), '>', $last_of_shard, '... and those of a shard');
 
 $last = run_ahead($node);
 $node->stop('immediate');
 start_earlier();
 $id = query($node, $next);
 cmp_ok($id, '>', $last, 'an immediate stop, by the shutdown file: above all before');
-
-$last_of_shard = shard_runs_ahead($node);
-$node->stop('immediate');
-start_earlier();
-cmp_ok(query($node, $shard_next), '>', $last_of_shard, '... and those of a shard');
 
 # ---- a slot is taken while the mark is loaded ----
 
@@ -173,14 +156,6 @@ $node->stop('immediate', fail_ok => 1);
 start_earlier();
 cmp_ok(query($node, $next), '>', $last, 'killed with a slot taken: above all before');
 
-# ---- a shard's sequence that begins at random ----
-
-$node->append_conf('postgresql.conf', "snowflake.sequence_start = random\nsnowflake.max_clock_drift = 0");
-$node->restart;
-check_ids('a random start, and a part of each tick',
-	[ split /\n/, query($node, "$shard_next FROM generate_series(1, 300)") ]);
-$node->append_conf('postgresql.conf', 'snowflake.sequence_start = zero');
-
 # ---- long ticks ----
 
 # the mark reaches the end of a tick that is longer than the reserve
@@ -202,9 +177,6 @@ query($registry, "SELECT snowflake_registry.init('$layout')");
 my @settings = ("snowflake.node_id = '1'", 'snowflake.max_clock_drift = 1s', 'snowflake.lease_reserve = 8s');
 my $holder = start_holder('holder', @settings);
 wait_for_lease($holder, "state = 'held'");
-$holder->append_conf('postgresql.conf', "snowflake.shards = '5'");
-$holder->reload;
-$holder->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '5'") or die;
 
 # no ID goes beyond the end of its layout, which is reached while the lease lasts
 my $short = 'timestamp:20 node:1 sequence:12 epoch:' . (clock_ms($holder) - 2**20 + 2500);
@@ -227,16 +199,13 @@ like(query($holder, qq{
 
 # the heir's clock is behind, so that it does not begin late by itself
 my $heir = new_holder('heir', @settings);
-$heir->append_conf('postgresql.conf', "snowflake.shards = '5'");
 start_with_clock($heir, '-3');
 query($heir, 'CREATE EXTENSION snowflake');
 $last = run_ahead($holder);
-$last_of_shard = shard_runs_ahead($holder);
 $holder->stop;
 wait_for_lease($heir, "state = 'held'");
 cmp_ok(query($heir, $next), '>', $last,
 	'a lease that is given back: the next holder begins above the IDs of every layout');
-cmp_ok(query($heir, $shard_next), '>', $last_of_shard, '... also of a shard');
 
 # no tick goes beyond the end of the lease
 query($heir, 'ALTER SYSTEM SET snowflake.lease_wait = 0');

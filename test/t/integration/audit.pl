@@ -156,16 +156,6 @@ is(query($node, 'SELECT count(*) FROM snowflake_audit.status()'), 2, 'a database
 	is(query($node, "SELECT count(DISTINCT pid), count(*) FROM snowflake_audit.log JOIN
 		(VALUES ($id[0]), ($id[2]), ($id[9]), ($id[5])) v (id) ON id = first_id") =~ /^[01]\|/, 1, 'by one process');
 
-	# a shard has one counter for all layouts
-	my $named = query($node, q{BEGIN; SELECT snowflake_shard_nextval(9);
-		SELECT snowflake_shard_nextval(9, 'timestamp:41 shard:13 sequence:9');
-		SELECT * FROM snowflake_shard_nextval_batch(9, 2, 'timestamp:41 shard:13 sequence:9'); COMMIT});
-
-	@id = split /\n/, $named;
-	is(who($id[0], 'ids, first_id, last_id, exact, shard, layout'), "1|$id[0]|$id[0]|t|9|", 'of a shard, of the configured layout');
-	like(who($_, 'ids, first_id, last_id, exact, shard, created_at <= ended_at, layout'),
-		qr/^3\|$id[1]\|$id[3]\|[tf]\|9\|t\|timestamp:41 shard:13 sequence:9/, 'of a shard, of a layout that the call names') for @id[1 .. 3];
-
 	query($node, 'BEGIN; SELECT snowflake_shard_nextval(s) FROM generate_series(0, 19) s; COMMIT');
 	wait_for_log();
 	is(query($node, 'SELECT count(*) FROM snowflake_audit.log WHERE shard BETWEEN 10 AND 19'), 6,
