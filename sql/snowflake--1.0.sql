@@ -534,16 +534,6 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_slots() IS
 'which server holds which node id of the registry';
 
-CREATE FUNCTION snowflake_registry_history(
-	INOUT slot bigint DEFAULT NULL, at timestamptz DEFAULT NULL,
-	OUT shards text, OUT host text, OUT address inet, OUT process integer,
-	OUT since timestamptz, OUT until timestamptz, OUT ended_at timestamptz,
-	OUT ended text)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_registry_history(bigint, timestamptz) IS
-'which server held which node id or shards of the registry, and why it has them no more';
-
 CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
@@ -552,7 +542,6 @@ COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
 REVOKE ALL ON FUNCTION snowflake_registry_init(text),
 	snowflake_registry_recover(interval, interval),
 	snowflake_registry_slots(),
-	snowflake_registry_history(bigint, timestamptz),
 	snowflake_registry_release(bigint)
 FROM PUBLIC;
 
@@ -619,8 +608,7 @@ BEGIN
 				AND proname OPERATOR(pg_catalog.=) ANY ('{
 					snowflake_accept, snowflake_advance, snowflake_stat_reset,
 					snowflake_registry_init, snowflake_registry_recover,
-					snowflake_registry_release, snowflake_registry_slots,
-					snowflake_registry_history
+					snowflake_registry_release, snowflake_registry_slots
 				}'::pg_catalog.name[])
 		)
 		SELECT pg_catalog.format('%s FROM %s', name, grantee::pg_catalog.regrole)

@@ -143,14 +143,11 @@ CREATE TABLE snowflake_registry.shards (
 COMMENT ON TABLE snowflake_registry.shards IS
 'Who may issue for which shards';
 
--- The holders of slots and shards that are gone.  A row is that of a slot, or of
--- shards; version is that of the record which the next holder replaced.  It is no
--- key: a shard record that was removed begins with version 1 again.  written_ms is the
--- time of the row itself: it decides how long the row is kept, since a server chooses
--- its own until.
+-- The holders of slots that are gone.  version is that of the record which the next
+-- holder replaced.  written_ms is the time of the row itself: it decides how long the
+-- row is kept, since a server chooses its own until.
 CREATE TABLE snowflake_registry.history (
-	node bigint,
-	shards text,
+	node bigint NOT NULL,
 	version bigint NOT NULL,
 	owner bigint NOT NULL,
 	server bigint NOT NULL,
@@ -166,7 +163,7 @@ CREATE TABLE snowflake_registry.history (
 );
 CREATE INDEX history_written_ms ON snowflake_registry.history (written_ms);
 COMMENT ON TABLE snowflake_registry.history IS
-'Who held which slots and shards before, as many days as the table registry says';
+'Who held which slots before, as many days as the table registry says';
 
 -- Drop what is older than keep_days: few rows at a time, so that it is quick.  If
 -- another claim drops them now, leave them to it.  A time in a variable of the
@@ -251,183 +248,10 @@ $$;
 COMMENT ON FUNCTION snowflake_registry.remember() IS
 'for workers: keep who held a slot that is claimed now';
 
--- The lines of shards that have a holder.  A line looks like this:
---   held 0-4095,5000 until 480100200300 reserve 90000 since 1700000000000
---     write 3f... server 8a... host db-1   (one line)
--- A server accepts no text with a line that is not of this form (shard_map.c).
-CREATE FUNCTION snowflake_registry.holders(text text,
-	OUT shards text, OUT until bigint, OUT since_ms bigint, OUT server bigint,
-	OUT host text)
-RETURNS SETOF record
-LANGUAGE SQL IMMUTABLE CALLED ON NULL INPUT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT m[1], m[2]::bigint, m[3]::bigint,
-		('x' OPERATOR(pg_catalog.||) m[4])::bit(64)::bigint, m[5]
-	FROM pg_catalog.regexp_matches(text,
-		'^held ([0-9]{1,5}(?:-[0-9]{1,5})?(?:,[0-9]{1,5}(?:-[0-9]{1,5})?)*)'
-		' until ([0-9]{1,15})(?: reserve [0-9]+)?(?: since ([0-9]{1,15}))?'
-		' write [^ ]+ server ([0-9a-f]{16}) host (.*)$',
-		'gn') AS m;
-END;
-COMMENT ON FUNCTION snowflake_registry.holders(text) IS
-'who holds shards, by the text of the registry';
-
--- What the times of shards are counted in: their layout is in the second line, and
--- it need not be that of the slots.
-CREATE FUNCTION snowflake_registry.shard_ticks(text text,
-	OUT epoch_ms bigint, OUT tick_ms bigint)
-LANGUAGE SQL IMMUTABLE CALLED ON NULL INPUT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT coalesce(l.epoch_ms, 0), coalesce(l.tick_ms, 1)
-	FROM snowflake_registry.layout(coalesce(
-		pg_catalog.substring(text, E'^[^\n]*\nlayout ([^\n]{1,159})\n'), ''), true) l;
-END;
-COMMENT ON FUNCTION snowflake_registry.shard_ticks(text) IS
-'the epoch and the tick of the layout of shards, by the text of the registry';
-
--- Shards as ranges, and those that are left without others.
-CREATE FUNCTION snowflake_registry.ranges(shards text)
-RETURNS int4multirange
-LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT pg_catalog.range_agg(pg_catalog.int4range(
-		pg_catalog.split_part(range, '-', 1)::integer,
-		pg_catalog.substring(range, '[0-9]+$')::integer, '[]'))
-	FROM pg_catalog.string_to_table(shards, ',') AS range;
-END;
-COMMENT ON FUNCTION snowflake_registry.ranges(text) IS
-'for workers: shards as ranges';
-
-CREATE FUNCTION snowflake_registry.without(shards text, others text)
-RETURNS text
-LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
-BEGIN ATOMIC
-	SELECT pg_catalog.string_agg(pg_catalog.concat_ws('-', pg_catalog.lower(range),
-		CASE WHEN pg_catalog.upper(range) OPERATOR(pg_catalog.-) 1
-			OPERATOR(pg_catalog.>) pg_catalog.lower(range)
-			THEN pg_catalog.upper(range) OPERATOR(pg_catalog.-) 1 END),
-		',' ORDER BY pg_catalog.lower(range))
-	FROM pg_catalog.unnest(snowflake_registry.ranges(shards)
-		OPERATOR(pg_catalog.-) snowflake_registry.ranges(others)) AS range;
-END;
-COMMENT ON FUNCTION snowflake_registry.without(text, text) IS
-'for workers: the shards that are left without others';
-
--- The same for shards.  A server that gives back shards, or takes others, ends its
--- line and begins another.  Who holds the first shard of a line now tells why.  If a
--- line goes on with fewer shards, somebody has taken the others: these have ended, and
--- no more.  That was another server, after their until, or the server itself, which
--- forgot the line in a crash.
--- All servers extend their lines in this one record, which can have a thousand of
--- them.  So only the lines that differ are looked at, and a renewal is one.
-CREATE FUNCTION snowflake_registry.remember_shards()
-RETURNS trigger
-LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout TO '10ms'
-AS $$
-DECLARE
-	registry snowflake_registry.registry;
-	now_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-		OPERATOR(pg_catalog.*) 1000)::bigint;
-	old_lines text;
-	new_lines text;
-BEGIN
-	SELECT pg_catalog.string_agg(l.line, E'\n') INTO old_lines
-	FROM (
-		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C" AS line
-		EXCEPT
-		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C"
-	) l;
-	SELECT pg_catalog.string_agg(l.line, E'\n') INTO new_lines
-	FROM (
-		SELECT pg_catalog.string_to_table(NEW.shards, E'\n') COLLATE pg_catalog."C" AS line
-		EXCEPT
-		SELECT pg_catalog.string_to_table(OLD.shards, E'\n') COLLATE pg_catalog."C"
-	) l;
-	IF NOT EXISTS (
-		SELECT h.shards, h.server, h.host, coalesce(h.since_ms, 0)
-		FROM snowflake_registry.holders(old_lines) h
-		EXCEPT
-		SELECT h.shards, h.server, h.host, coalesce(h.since_ms, 0)
-		FROM snowflake_registry.holders(new_lines) h
-	) THEN
-		RETURN NULL;
-	END IF;
-	SELECT * INTO registry FROM snowflake_registry.registry;
-	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
-		INSERT INTO snowflake_registry.history
-			(shards, version, owner, server, host, since_ms, until_ms, ended_ms, ended,
-			written_ms)
-		WITH line AS MATERIALIZED (
-			SELECT pg_catalog.row_number() OVER () AS number, h.shards, h.server, h.host, h.since_ms
-			FROM snowflake_registry.holders(new_lines) h
-		), held AS MATERIALIZED (
-			SELECT l.number, l.server,
-				pg_catalog.split_part(range, '-', 1)::integer AS first,
-				pg_catalog.substring(range, '[0-9]+$')::integer AS last
-			FROM line l, pg_catalog.string_to_table(l.shards, ',') AS range
-		)
-		SELECT lost.shards, OLD.version, 0,
-			o.server, o.host, o.since_ms, o.until_ms,
-			CASE WHEN n.server OPERATOR(pg_catalog.<>) o.server OR rest.shards IS NOT NULL
-				THEN least(o.until_ms, now_ms) ELSE now_ms END,
-			CASE WHEN rest.shards IS NOT NULL AND n.server OPERATOR(pg_catalog.=) o.server
-					AND o.until_ms OPERATOR(pg_catalog.>) now_ms THEN 'displaced'
-				WHEN rest.shards IS NOT NULL THEN 'expired'
-				WHEN n.server IS NULL THEN 'released'
-				WHEN n.server OPERATOR(pg_catalog.<>) o.server THEN 'expired'
-				WHEN o.shards OPERATOR(pg_catalog.<>)
-					(SELECT l.shards FROM line l WHERE l.number OPERATOR(pg_catalog.=) n.number)
-					THEN 'released'
-				ELSE 'displaced' END,
-			now_ms
-		FROM (SELECT h.*, l.epoch_ms OPERATOR(pg_catalog.+)
-					(h.until OPERATOR(pg_catalog.*) l.tick_ms) AS until_ms
-				FROM snowflake_registry.holders(old_lines) h,
-					snowflake_registry.shard_ticks(OLD.shards) l) o
-			LEFT JOIN LATERAL (SELECT l.shards
-				FROM line l
-				WHERE l.server OPERATOR(pg_catalog.=) o.server
-					AND l.host OPERATOR(pg_catalog.=) o.host
-					AND l.since_ms OPERATOR(pg_catalog.=) o.since_ms
-				LIMIT 1) rest ON true
-			CROSS JOIN LATERAL (SELECT CASE WHEN rest.shards IS NULL THEN o.shards
-				ELSE snowflake_registry.without(o.shards, rest.shards) END AS shards) lost
-			LEFT JOIN LATERAL (SELECT h.number, h.server
-				FROM held h
-				WHERE pg_catalog.substring(lost.shards, '[0-9]+')::integer
-					OPERATOR(pg_catalog.>=) h.first
-					AND pg_catalog.substring(lost.shards, '[0-9]+')::integer
-					OPERATOR(pg_catalog.<=) h.last
-				LIMIT 1) n ON true
-		WHERE lost.shards IS NOT NULL AND NOT EXISTS (
-			SELECT
-			FROM snowflake_registry.holders(new_lines) h
-			WHERE h.shards OPERATOR(pg_catalog.=) o.shards
-				AND h.server OPERATOR(pg_catalog.=) o.server
-				AND h.host OPERATOR(pg_catalog.=) o.host
-				AND coalesce(h.since_ms, 0) OPERATOR(pg_catalog.=) coalesce(o.since_ms, 0));
-	END IF;
-	PERFORM snowflake_registry.forget(registry.keep_days);
-	RETURN NULL;
-EXCEPTION
-	WHEN statement_too_complex THEN
-		RAISE;
-	WHEN OTHERS THEN
-		RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION snowflake_registry.remember_shards() IS
-'for workers: keep who held shards that another server has now, or none';
-
 CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.slot
 FOR EACH ROW WHEN ((OLD.epoch, OLD.server, OLD.host, OLD.process)
 	OPERATOR(pg_catalog.<>) (NEW.epoch, NEW.server, NEW.host, NEW.process))
 EXECUTE FUNCTION snowflake_registry.remember();
-
-CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.shards
-FOR EACH ROW EXECUTE FUNCTION snowflake_registry.remember_shards();
 
 -- What is the same in all rows, and may be long, is in the first one.  Each row
 -- is looked for by its key, so that the planner knows that there is one.
@@ -767,30 +591,24 @@ COMMENT ON FUNCTION snowflake_registry.slots() IS
 -- whose slot nobody has claimed since, is still in its record.
 CREATE FUNCTION snowflake_registry.history(
 	INOUT slot bigint DEFAULT NULL, at timestamptz DEFAULT NULL,
-	OUT shards text, OUT host text, OUT address inet, OUT process integer,
+	OUT host text, OUT address inet, OUT process integer,
 	OUT since timestamptz, OUT until timestamptz, OUT ended_at timestamptz,
 	OUT ended text)
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH tenure AS (
-		SELECT h.node, h.shards, h.host, h.address, h.process, h.since_ms, h.until_ms,
+		SELECT h.node, h.host, h.address, h.process, h.since_ms, h.until_ms,
 			h.ended_ms, h.ended
 		FROM snowflake_registry.history h
 		UNION ALL
-		SELECT s.node, NULL, s.host, s.address, s.process, s.began_ms,
+		SELECT s.node, s.host, s.address, s.process, s.began_ms,
 			r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms),
 			CASE WHEN s.ended_ms OPERATOR(pg_catalog.<>) 0 THEN s.ended_ms END,
 			CASE WHEN s.released AND s.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
 				WHEN s.released THEN 'displaced' END
 		FROM snowflake_registry.slot s
 			JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
-		UNION ALL
-		SELECT NULL, h.shards, h.host, NULL, NULL, h.since_ms,
-			l.epoch_ms OPERATOR(pg_catalog.+) (h.until OPERATOR(pg_catalog.*) l.tick_ms),
-			NULL, NULL
-		FROM snowflake_registry.shards t, snowflake_registry.holders(t.shards) h,
-			snowflake_registry.shard_ticks(t.shards) l
 	), timed AS (
 		SELECT t.*,
 			pg_catalog.to_timestamp(t.since_ms OPERATOR(pg_catalog./) 1000.0) AS since,
@@ -799,7 +617,7 @@ BEGIN ATOMIC
 			pg_catalog.to_timestamp(t.ended_ms OPERATOR(pg_catalog./) 1000.0) AS ended_at
 		FROM tenure t
 	)
-	SELECT t.node, t.shards, t.host, t.address, t.process, t.since, t.ends,
+	SELECT t.node, t.host, t.address, t.process, t.since, t.ends,
 		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
 			THEN t.ends ELSE t.ended_at END,
 		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
@@ -808,10 +626,10 @@ BEGIN ATOMIC
 	WHERE (history.slot IS NULL OR t.node OPERATOR(pg_catalog.=) history.slot)
 		AND (at IS NULL OR (t.since IS NULL OR t.since OPERATOR(pg_catalog.<=) at)
 			AND coalesce(t.ended_at, t.ends) OPERATOR(pg_catalog.>) at)
-	ORDER BY t.node, t.since, t.shards;
+	ORDER BY t.node, t.since;
 END;
 COMMENT ON FUNCTION snowflake_registry.history(bigint, timestamptz) IS
-'which server held which node id or shards, and why it has them no more';
+'which server held which node id, and why it has it no more';
 
 -- The holder, should it live, finds that the record is not its own any more.
 CREATE FUNCTION snowflake_registry.release(slot bigint)

@@ -47,9 +47,6 @@ sf_records_print(const SfSlotRecord *record, const char *address)
 	escape_json(&buf, record->host);
 	appendStringInfo(&buf, ",\"process\":%d", record->process);
 	appendStringInfo(&buf, ",\"since_ms\":" INT64_FORMAT, record->since_ms);
-	if (record->ended_ms != 0)
-		appendStringInfo(&buf, ",\"ended_ms\":" INT64_FORMAT,
-						 record->ended_ms);
 	appendStringInfoString(&buf, ",\"address\":");
 	escape_json(&buf, record->owner == 0 ? record->address : address);
 	appendStringInfoChar(&buf, '}');
@@ -70,7 +67,6 @@ sf_records_parse(const char *text, SfSlotRecord *record)
 	sf_json_int64(json, "process", &process);
 	record->process = (int32) process;
 	sf_json_int64(json, "since_ms", &record->since_ms);
-	sf_json_int64(json, "ended_ms", &record->ended_ms);
 	sf_json_int64(json, "reserve_ms", &record->reserve_ms);
 	record->released = sf_json_bool(json, "released");
 	return sf_json_int64(json, "epoch", &record->epoch) &&

@@ -7,14 +7,8 @@
  *		prefix/slots/N		slot record of node N; its version is the revision
  *		prefix/present/N	owner present in slot N, under a lease of etcd
  *		prefix/shards		the shard record, stored as given
- *		prefix/keep_days	for how many days the history is kept
- *		prefix/history/TIME/N/VERSION
- *							who held slot N until then, for people
- *		prefix/history/TIME/shards/VERSION
- *							the same for shards
  *
- * One range request reads all keys, so it shows one moment.  It leaves out the
- * history, which sorts before the other keys.  The member that
+ * One range request reads all keys, so it shows one moment.  The member that
  * answers asks the others first, which is etcd's default.
  *
  * A write is one transaction.  It compares the value of prefix/registry (the
@@ -35,7 +29,6 @@
 
 #include "protocol.h"
 #include "records.h"
-#include "tenures.h"
 
 /* Presences that allow a write: none, the owner's, the displaced owner's. */
 #define PRESENCES	3
@@ -62,35 +55,10 @@ sf_etcd_read_request(const char *prefix)
 
 	initStringInfo(&buf);
 	appendStringInfoChar(&buf, '{');
-	append_key(&buf, "key", prefix, "history0", -1);	/* behind "history/" */
+	append_key(&buf, "key", prefix, "", -1);
 	appendStringInfoString(&buf, ",\"range_end\":");
 	sf_json_append_bytes(&buf, end);
 	appendStringInfoChar(&buf, '}');
-	return buf.data;
-}
-
-/*
- * Return the request that reads the history and all keys, at one moment.  A
- * key begins with the time of the end: who held a slot at a time ended after
- * it, and most likely soon.
- */
-char *
-sf_etcd_history_request(const char *prefix, const SfHistoryFilter *wanted)
-{
-	StringInfoData buf;
-	char		first[SF_TENURES_TIME_SIZE] = "";
-
-	if (wanted->at_ms != 0)
-		sf_tenures_print_time(first, wanted->at_ms);
-	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"success\":[{\"request_range\":%s},{\"request_range\":{",
-					 sf_etcd_read_request(prefix));
-	append_key(&buf, "key", prefix, psprintf("history/%s", first), -1);
-	appendStringInfoChar(&buf, ',');
-	append_key(&buf, "range_end", prefix, "history0", -1);
-	appendStringInfo(&buf, ",\"limit\":\"%d\",\"sort_order\":\"%s\",\"sort_target\":\"KEY\"}}]}",
-					 SF_HISTORY_MAX,
-					 wanted->at_ms != 0 ? "ASCEND" : "DESCEND");
 	return buf.data;
 }
 
@@ -176,38 +144,9 @@ append_compare(StringInfo buf, const SfAsk *ask, const char *prefix,
 	appendStringInfoString(buf, ",\"result\":\"EQUAL\"}");
 }
 
-/*
- * Append to a write the tenures that it ends, and drop what is older than the
- * history.  It is a part of the write: so each tenure is written once, and
- * needs nothing that the write does not need.  etcd refuses a transaction that
- * puts and deletes one key, so what is too old already is not put.
- */
-static void
-append_history(StringInfo buf, const SfAsk *ask, const char *prefix,
-			   int64 keep_days)
-{
-	SfTenures	ended;
-	char		first[SF_TENURES_TIME_SIZE];
-
-	if (!sf_tenures_find(ask, &ended))
-		return;
-	sf_tenures_print_first(ask->wall_ms, keep_days, first);
-	appendStringInfoString(buf, ",{\"request_delete_range\":{");
-	append_key(buf, "key", prefix, "history/", -1);
-	appendStringInfoChar(buf, ',');
-	append_key(buf, "range_end", prefix, psprintf("history/%s", first), -1);
-	appendStringInfoString(buf, "}}");
-	if (keep_days == 0 || strcmp(ended.ended_at, first) < 0)
-		return;
-	appendStringInfoChar(buf, ',');
-	append_put(buf, prefix,
-			   psprintf("history/%s/%s", ended.ended_at, ended.name),
-			   ended.version, ended.text);
-}
-
 static void
 append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
-			const char *address, int64 keep_days)
+			const char *address)
 {
 	append_put(buf, prefix, "slots", ask->record.node,
 			   sf_records_print(&ask->record, address));
@@ -225,7 +164,6 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
 		sf_json_append_bytes(buf, sf_records_print_number(ask->record.owner));
 		appendStringInfo(buf, ",\"lease\":\"" INT64_FORMAT "\"}}", lease);
 	}
-	append_history(buf, ask, prefix, keep_days);
 }
 
 /*
@@ -235,8 +173,7 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
  */
 static void
 append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
-				  const char *identity, int64 lease, const char *address,
-				  int64 keep_days)
+				  const char *identity, int64 lease, const char *address)
 {
 	const uint64 presences[PRESENCES] = {0, ask->record.owner, ask->displaced};
 	int			n = 0;
@@ -250,7 +187,7 @@ append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 		appendStringInfoString(buf, "{\"compare\":[");
 		append_compare(buf, ask, prefix, identity, presences[i]);
 		appendStringInfoString(buf, "],\"success\":[");
-		append_puts(buf, ask, prefix, lease, address, keep_days);
+		append_puts(buf, ask, prefix, lease, address);
 		appendStringInfoChar(buf, ']');
 	}
 	while (--n > 0)
@@ -260,7 +197,7 @@ append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 
 static void
 append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
-					const char *identity, int64 keep_days)
+					const char *identity)
 {
 	appendStringInfoString(buf, "{\"compare\":[");
 	append_identity(buf, prefix, identity);
@@ -268,7 +205,6 @@ append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 	append_version(buf, prefix, "shards", -1, ask->version);
 	appendStringInfoString(buf, "],\"success\":[");
 	append_put(buf, prefix, "shards", -1, ask->shards);
-	append_history(buf, ask, prefix, keep_days);
 	appendStringInfoString(buf, "]}");
 }
 
@@ -289,12 +225,12 @@ append_identity_write(StringInfo buf, const char *prefix,
 
 /*
  * Return the request that writes.  "identity" is the value that was read from
- * this cluster, "address" our end of a connection, and "keep_days" was read.
+ * this cluster, and "address" our end of a connection.
  */
 char *
 sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 					  const char *identity, const char *cluster, int64 lease,
-					  const char *address, int64 keep_days)
+					  const char *address)
 {
 	StringInfoData buf;
 	SfRegistry	old;
@@ -302,7 +238,7 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 
 	initStringInfo(&buf);
 	if (ask->kind == SF_ASK_SHARDS)
-		append_shards_write(&buf, prefix, ask, identity, keep_days);
+		append_shards_write(&buf, prefix, ask, identity);
 	else if (ask->kind == SF_ASK_INITIALIZE)
 		append_identity_write(&buf, prefix, NULL,
 							  print_identity(ask->new_generation,
@@ -316,8 +252,7 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 											 ask->new_floor, cluster));
 	}
 	else
-		append_slot_write(&buf, prefix, ask, identity, lease, address,
-						  keep_days);
+		append_slot_write(&buf, prefix, ask, identity, lease, address);
 	return buf.data;
 }
 
@@ -377,7 +312,6 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	int			nkvs = sf_json_length(kvs);
 	char	   *identity_key = psprintf("%s/registry", prefix);
 	char	   *shards_key = psprintf("%s/shards", prefix);
-	char	   *days_key = psprintf("%s/keep_days", prefix);
 	char	   *slots = psprintf("%s/slots/", prefix);
 	char	   *presences = psprintf("%s/present/", prefix);
 	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (nkvs + 1));
@@ -385,7 +319,6 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 
 	memset(reading, 0, sizeof(SfEtcdReading));
 	reading->registry.shards = "";
-	reading->keep_days = sf_tenures_parse_days("");
 	if (sf_json_part(json, "header") == NULL)
 		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
@@ -417,8 +350,6 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 							   &reading->registry.shards_version))
 				return psprintf("\"%s\" has no version.", key);
 		}
-		else if (strcmp(key, days_key) == 0)
-			reading->keep_days = sf_tenures_parse_days(value);
 		else if (parse_node(key, slots, &record->node))
 		{
 			if (!sf_records_parse(value, record) ||
@@ -450,39 +381,5 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			reading->registry.newest = records[i].node;
 		}
 	}
-	return NULL;
-}
-
-/* Take a reading of the history; return NULL, or a problem as a sentence. */
-const char *
-sf_etcd_history_answer(SfJson *json, const char *prefix, const SfAsk *ask,
-					   SfAnswer *answer)
-{
-	SfJson	   *ranges = sf_json_part(json, "responses");
-	SfJson	   *keys = sf_json_part(sf_json_element(ranges, 0),
-									"response_range");
-	SfJson	   *history = sf_json_part(sf_json_element(ranges, 1),
-									   "response_range");
-	SfJson	   *kvs = sf_json_part(history, "kvs");
-	SfEtcdReading reading;
-	const char *problem = sf_etcd_read_answer(keys, prefix, 0, &reading);
-	StringInfoData buf;
-
-	if (problem != NULL)
-		return problem;
-	initStringInfo(&buf);
-	sf_tenures_append_held(&buf, ask, &reading.registry);
-	answer->is_cut = sf_json_bool(history, "more");
-	for (int i = 0; i < sf_json_length(kvs); i++)
-	{
-		char	   *value = sf_json_bytes(sf_json_element(kvs, i), "value");
-
-		if (value != NULL && !sf_tenures_append(&buf, value))
-		{
-			answer->is_cut = true;
-			break;
-		}
-	}
-	answer->history = buf.data;
 	return NULL;
 }

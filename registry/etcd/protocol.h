@@ -19,7 +19,6 @@ typedef struct SfEtcdReading
 	bool		in_place;		/* the generation began in this cluster */
 	int64		highest;		/* the highest of the floor and all untils */
 	int64		lease;			/* etcd's lease of our presence; or 0 */
-	int64		keep_days;		/* of the history */
 } SfEtcdReading;
 
 typedef enum SfEtcdWritten
@@ -34,15 +33,9 @@ extern char *sf_etcd_read_request(const char *prefix);
 extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 									   uint64 owner,
 									   SfEtcdReading *reading);
-extern char *sf_etcd_history_request(const char *prefix,
-									 const SfHistoryFilter *wanted);
-extern const char *sf_etcd_history_answer(SfJson *json, const char *prefix,
-										  const SfAsk *ask,
-										  SfAnswer *answer);
 extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 								   const char *identity, const char *cluster,
-								   int64 lease, const char *address,
-								   int64 keep_days);
+								   int64 lease, const char *address);
 extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, const char *cluster,
 										  int64 *version);
 

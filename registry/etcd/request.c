@@ -58,7 +58,6 @@ static struct
 	char	   *cluster;		/* cluster ID of the etcd that was read */
 	uint64		generation;
 	int64		highest;		/* the highest of the floor and all untils */
-	int64		keep_days;		/* of the history */
 	int64		lease;			/* etcd's lease of lease_owner's presence; or
 								 * 0 */
 	uint64		lease_owner;
@@ -84,7 +83,6 @@ static bool
 is_write(void)
 {
 	return request.asked.kind != SF_ASK_READ &&
-		request.asked.kind != SF_ASK_HISTORY &&
 		request.asked.kind != SF_ASK_KEEPALIVE;
 }
 
@@ -179,9 +177,6 @@ ask_itself(void)
 	request.step = STEP_ASK;
 	if (request.asked.kind == SF_ASK_READ)
 		post("/v3/kv/range", sf_etcd_read_request(etcd.url.prefix));
-	else if (request.asked.kind == SF_ASK_HISTORY)
-		post("/v3/kv/txn", sf_etcd_history_request(etcd.url.prefix,
-												   &request.asked.history));
 	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		post("/v3/lease/keepalive",
 			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", etcd.lease));
@@ -189,8 +184,7 @@ ask_itself(void)
 		post("/v3/kv/txn",
 			 sf_etcd_write_request(etcd.url.prefix, &request.asked,
 								   etcd.identity, etcd.cluster,
-								   request.lease_granted, etcd.address,
-								   etcd.keep_days));
+								   request.lease_granted, etcd.address));
 }
 
 static void
@@ -239,7 +233,6 @@ take_reading(SfJson *json)
 	keep(&etcd.cluster, reading->cluster);
 	etcd.generation = reading->registry.generation;
 	etcd.highest = reading->highest;
-	etcd.keep_days = reading->keep_days;
 	if (reading->lease != 0)
 	{
 		etcd.lease = reading->lease;
@@ -254,22 +247,6 @@ take_reading(SfJson *json)
 				MESSAGE_SIZE);
 		conclude_failure_of(SF_FAILURE_LOST, true);
 	}
-}
-
-static void
-take_history(SfJson *json)
-{
-	const char *problem = sf_etcd_history_answer(json, etcd.url.prefix,
-												 &request.asked,
-												 &request.answer);
-
-	if (problem == NULL)
-	{
-		conclude(SF_RESULT_DONE);
-		return;
-	}
-	strlcpy(request.message, problem, MESSAGE_SIZE);
-	conclude_failure();
 }
 
 static void
@@ -347,8 +324,6 @@ take_success(const SfHttpAnswer *http)
 	}
 	else if (request.asked.kind == SF_ASK_READ)
 		take_reading(json);
-	else if (request.asked.kind == SF_ASK_HISTORY)
-		take_history(json);
 	else if (request.asked.kind == SF_ASK_KEEPALIVE)
 		take_keepalive(json);
 	else

@@ -27,12 +27,6 @@ enum
 	READ_COLUMNS
 };
 
-/* Columns of the history. */
-enum
-{
-	HISTORY_TEXT, HISTORY_IS_CUT, HISTORY_COLUMNS
-};
-
 /* Columns of the other functions; of keep(), the first is a boolean. */
 enum
 {
@@ -58,7 +52,6 @@ typedef struct Params
 static SfRegistry registry;
 static SfSlotRecord *records;
 static char *shards;
-static char *history;
 
 /* ---- statements ---- */
 
@@ -126,16 +119,6 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 	{
 		case SF_ASK_READ:
 			return "read";
-		case SF_ASK_HISTORY:
-			add_number(params, SF_HISTORY_MAX);
-			add_number(params, SF_HISTORY_MAX_SIZE);
-			add_number(params, ask->history.slot);
-			if (!ask->history.has_slot)
-				params->values[params->n - 1] = NULL;
-			add_number(params, ask->history.at_ms);
-			if (ask->history.at_ms == 0)
-				params->values[params->n - 1] = NULL;
-			return "history";
 		case SF_ASK_KEEPALIVE:
 			add_number(params, ask->record.node);
 			add_number(params, (int64) ask->record.owner);
@@ -203,8 +186,7 @@ sf_statement_send(PGconn *conn, const char *schema, const SfAsk *ask,
 						i > 1 ? ", " : "", i);
 	snprintf(query + len, sizeof(query) - len, ")");
 	return PQenterPipelineMode(conn) && send_settings(conn, config) &&
-		PQsendQueryParams(conn, ask->kind == SF_ASK_HISTORY ?
-						  SQL_HISTORY : query, params.n, params.types,
+		PQsendQueryParams(conn, query, params.n, params.types,
 						  params.values, NULL, NULL, 0) &&
 		PQpipelineSync(conn);
 }
@@ -294,25 +276,12 @@ take_read(const PGresult *result, SfAnswer *answer)
 	}
 }
 
-static void
-take_history(const PGresult *result, SfAnswer *answer)
-{
-	free(history);
-	history = strdup(PQgetvalue(result, 0, HISTORY_TEXT));
-	answer->history = history;
-	answer->is_cut = get_bool(result, 0, HISTORY_IS_CUT);
-	if (history != NULL)
-		return;
-	answer->result = SF_RESULT_REFUSED;
-	answer->message = "This server is out of memory.";
-}
-
 /* Turn the statement's result into the answer. */
 void
 sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 {
 	int			columns = ask->kind == SF_ASK_READ ? READ_COLUMNS :
-		ask->kind == SF_ASK_HISTORY ? HISTORY_COLUMNS : WRITE_COLUMNS;
+		WRITE_COLUMNS;
 
 	if (PQntuples(result) < 1 || PQnfields(result) != columns)
 	{
@@ -322,11 +291,6 @@ sf_statement_take(const PGresult *result, const SfAsk *ask, SfAnswer *answer)
 		return;
 	}
 	answer->result = SF_RESULT_DONE;
-	if (ask->kind == SF_ASK_HISTORY)
-	{
-		take_history(result, answer);
-		return;
-	}
 	answer->clock_step_ms = 1;
 	if (ask->kind == SF_ASK_READ)
 	{

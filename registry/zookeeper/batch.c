@@ -152,24 +152,15 @@ new_reply(void)
 }
 
 /*
- * Return true if libzookeeper calls no function for a request whose start had
- * this result.  It reports any other error through the function.  If it lacks
- * memory for that, the function is not called either.
- */
-bool
-sf_batch_never_replies(int rc)
-{
-	return rc == ZBADARGUMENTS || rc == ZINVALIDSTATE;
-}
-
-/*
- * Handle the result of starting a request.  A reply for which there is no
- * memory does not come, and the request times out.
+ * Handle the result of starting a request.  After these two results
+ * libzookeeper calls no function.  It reports any other error through the
+ * function.  If it lacks memory for that, no reply comes, and the request
+ * times out.
  */
 static void
 started(SfZooReply *reply, int rc)
 {
-	if (sf_batch_never_replies(rc))
+	if (rc == ZBADARGUMENTS || rc == ZINVALIDSTATE)
 		take(reply, rc, NULL);
 }
 

@@ -25,7 +25,6 @@ typedef struct SfZooReply
 } SfZooReply;
 
 extern void sf_batch_begin(zhandle_t *handle);
-extern bool sf_batch_never_replies(int rc);
 extern void sf_batch_sync(const char *path);
 extern void sf_batch_get(const char *path);
 extern void sf_batch_exists(const char *path);

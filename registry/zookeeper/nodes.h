@@ -59,15 +59,4 @@ extern void sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present,
 							   const struct ACL_vector *acl);
 extern SfWriting sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer);
 
-/* history.c */
-extern void sf_history_begin(zhandle_t *handle, const SfAsk *ask,
-							 const struct ACL_vector *acl);
-extern void sf_history_ask_names(void);
-extern SfReading sf_history_take_names(const SfHistoryFilter *wanted);
-extern bool sf_history_has_more(void);
-extern void sf_history_ask_values(void);
-extern SfReading sf_history_take_values(const SfAsk *ask,
-										const SfRegistry *registry,
-										SfAnswer *answer);
-
 #endif							/* SF_ZOO_NODES_H */

@@ -36,8 +36,6 @@ typedef enum Step
 	STEP_CONNECT,
 	STEP_NAMES,					/* read: which nodes exist */
 	STEP_VALUES,
-	STEP_HISTORY_NAMES,			/* then the same for the history */
-	STEP_HISTORY_VALUES,
 	STEP_LOOK,					/* write: look for a presence */
 	STEP_PARENTS,				/* initialize: create the nodes above */
 	STEP_WRITE
@@ -135,12 +133,6 @@ begin_step(Step next)
 		case STEP_VALUES:
 			sf_nodes_ask_values();
 			break;
-		case STEP_HISTORY_NAMES:
-			sf_history_ask_names();
-			break;
-		case STEP_HISTORY_VALUES:
-			sf_history_ask_values();
-			break;
 		case STEP_LOOK:
 			sf_nodes_ask_present(request.asked.record.node);
 			break;
@@ -166,7 +158,6 @@ begin_first_step(void)
 	switch (request.asked.kind)
 	{
 		case SF_ASK_READ:
-		case SF_ASK_HISTORY:
 			begin_step(STEP_NAMES);
 			break;
 		case SF_ASK_INITIALIZE:
@@ -223,10 +214,7 @@ take_values(void)
 		case SF_READING_DONE:
 			remember_reading();
 			request.answer.registry = &request.registry;
-			if (request.asked.kind == SF_ASK_HISTORY)
-				begin_step(STEP_HISTORY_NAMES);
-			else
-				conclude(SF_RESULT_DONE);
+			conclude(SF_RESULT_DONE);
 			break;
 		case SF_READING_MOVED:
 			begin_step(STEP_NAMES);
@@ -234,22 +222,6 @@ take_values(void)
 		case SF_READING_FAILED:
 			conclude_failure();
 	}
-}
-
-static void
-take_history(void)
-{
-	SfReading	reading = request.step == STEP_HISTORY_NAMES ?
-		sf_history_take_names(&request.asked.history) :
-		sf_history_take_values(&request.asked, &request.registry,
-							   &request.answer);
-
-	if (reading != SF_READING_DONE)
-		conclude_failure();
-	else if (request.step == STEP_HISTORY_NAMES || sf_history_has_more())
-		begin_step(STEP_HISTORY_VALUES);
-	else
-		conclude(SF_RESULT_DONE);
 }
 
 static void
@@ -280,7 +252,6 @@ take_written(void)
 	switch (writing)
 	{
 		case SF_WRITING_DONE:
-			sf_history_begin(sf_session_handle(), &request.asked, acl());
 			conclude(SF_RESULT_DONE);
 			break;
 		case SF_WRITING_LOOK:
@@ -333,10 +304,6 @@ take_replies(void)
 			break;
 		case STEP_VALUES:
 			take_values();
-			break;
-		case STEP_HISTORY_NAMES:
-		case STEP_HISTORY_VALUES:
-			take_history();
 			break;
 		case STEP_LOOK:
 			take_look();
@@ -429,8 +396,8 @@ sf_request_begin(const SfAsk *ask)
 	set_patience();
 
 	/* a write must be based on a generation that was read */
-	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_HISTORY &&
-		ask->kind != SF_ASK_KEEPALIVE && ask->kind != SF_ASK_INITIALIZE &&
+	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_KEEPALIVE &&
+		ask->kind != SF_ASK_INITIALIZE &&
 		(zoo.generation == 0 || zoo.generation != ask->generation))
 		conclude(SF_RESULT_CONFLICT);
 	else if (sf_session_continue() == SF_SESSION_UP)

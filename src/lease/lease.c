@@ -254,7 +254,6 @@ sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind)
 	a->kind = kind;
 	a->number = number;
 	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
-	a->wall_ms = now.wall_ms;
 	a->generation = lease->generation;
 	a->avoid = lease->avoid;
 	lease->asked_ms = now.monotonic_ms;
@@ -389,6 +388,18 @@ confirm(SfLease *lease)
 	lease->config.log_event(SF_LEASE_EVENT_LEASED, text);
 }
 
+/* The registry has the slot back. */
+static void
+end_returned(SfLease *lease)
+{
+	char		text[SF_REASON_SIZE];
+
+	lease->state = SF_LEASE_ENDED;
+	snprintf(text, sizeof(text), "Node id %u is given back.",
+			 lease->record.node);
+	lease->config.log_event(SF_LEASE_EVENT_RETURNED, text);
+}
+
 static void
 log_expiry(SfLease *lease, SfMoment now)
 {
@@ -471,25 +482,7 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	record->process = claimant->process;
 	if (kind == SF_ASK_CLAIM)
 		record->since_ms = now.wall_ms;
-	record->ended_ms = kind == SF_ASK_RELEASE ? now.wall_ms : 0;
 	sf_lease_add_pending(lease, record->write_id, start);
-}
-
-/*
- * Return the record that a claim replaces, for the history: a holder that gave
- * nothing back has ended now, or at its until if that is over.
- */
-static SfSlotRecord
-end_tenure(const SfLease *lease, SfMoment now, const SfSlotRecord *record)
-{
-	const SfLayout *layout = lease->config.claimant.layout;
-	SfSlotRecord ended = *record;
-
-	if (ended.ended_ms == 0)
-		ended.ended_ms = (layout->epoch_tick + ended.until) * layout->tick_ms;
-	if (ended.ended_ms > now.wall_ms)
-		ended.ended_ms = now.wall_ms;
-	return ended;
 }
 
 static void
@@ -503,8 +496,6 @@ ask_claim(SfLease *lease, SfMoment now, const SfSlotChoice *claim)
 							   claim->record.until > claim->start ?
 							   claim->record.until : claim->start));
 	lease->ask.displaced = claim->record.present;
-	lease->ask.replaced = end_tenure(lease, now, &claim->record);
-	lease->ask.layout = lease->config.claimant.layout;
 	lease->ask.presence = true;
 	lease->state = SF_LEASE_CLAIMING;
 }
@@ -552,7 +543,7 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		lease->absent = record->present != record->owner;
 		lease->unsure = false;
 		if (record->released)
-			lease->state = SF_LEASE_ENDED;
+			end_returned(lease);
 		else if (lease->state == SF_LEASE_HELD &&
 				 !sf_lease_clock_is_good(lease, now))
 			sf_lease_back_off(lease, now);
@@ -762,7 +753,7 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 		hold_slot(lease, now);
 	else if (asked->kind == SF_ASK_RELEASE)
 	{
-		lease->state = SF_LEASE_ENDED;
+		end_returned(lease);
 		return;
 	}
 	else if (asked->presence)

@@ -61,7 +61,7 @@ static const char *const etcd[SF_FAILURES] = {
 	[SF_FAILURE_LOGIN] = "In snowflake.registry, name a file with ?credentials=. Its two lines are the user and the password, and only this server can read it (chmod 600). \"etcdctl user add\" makes the user, \"etcdctl user passwd\" sets the password.",
 	[SF_FAILURE_PERMISSION] = "Run \"etcdctl role grant-permission ROLE readwrite --prefix=true PREFIX/\" with the prefix in snowflake.registry, and \"etcdctl user grant-role USER ROLE\".",
 	[SF_FAILURE_FULL] = "Run \"etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\", \"etcdctl defrag --cluster\" and \"etcdctl alarm disarm\", in this order; then start etcd with --auto-compaction-retention=1.",
-	[SF_FAILURE_TOO_LONG] = "See what is there: \"etcdctl get --prefix --keys-only PREFIX/\", with the prefix in snowflake.registry. If it is the history, delete what ended before some day: \"etcdctl del PREFIX/history/ PREFIX/history/2026-11-01\".",
+	[SF_FAILURE_TOO_LONG] = "See what is there: \"etcdctl get --prefix --keys-only PREFIX/\", with the prefix in snowflake.registry. Delete what is not the registry's: \"etcdctl del KEY\".",
 	[SF_FAILURE_LOST] = LOST,
 };
 

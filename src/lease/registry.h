@@ -41,7 +41,6 @@ typedef struct SfSlotRecord
 	char		host[SF_HOST_SIZE];
 	int32_t		process;		/* the postmaster's PID; 0: none */
 	int64_t		since_ms;		/* Unix ms */
-	int64_t		ended_ms;		/* when it was given back; 0: it was not */
 
 	/*
 	 * Not part of a write.  The address from which the owner last wrote, as
@@ -67,25 +66,6 @@ typedef struct SfRegistry
 	const char *shards;
 	int64_t		shards_version; /* 0: never written; then the text is "" */
 } SfRegistry;
-
-/* How much of the history is read: so many entries, of so many bytes. */
-#define SF_HISTORY_MAX			10000
-#define SF_HISTORY_MAX_SIZE		(8 * 1024 * 1024)
-
-/* The last time that a history can tell: the year 9999, in Unix ms. */
-#define SF_HISTORY_LAST_MS		INT64CONST(253402300799999)
-
-/*
- * Which entries of the history are wanted.  A registry may return others, too,
- * but should not read them: they could displace those that are wanted.
- */
-typedef struct SfHistoryFilter
-{
-	bool		has_slot;		/* of this slot, and not of shards */
-	int64_t		slot;
-	int64_t		at_ms;			/* of who held it then, in Unix ms; 0: at any
-								 * time */
-} SfHistoryFilter;
 
 /*
  * The kinds of failure, as far as a library can tell them apart.  Each has a
@@ -119,8 +99,7 @@ typedef enum SfAskKind
 	SF_ASK_KEEPALIVE,			/* keep presence alive */
 	SF_ASK_SHARDS,				/* write the shard record */
 	SF_ASK_INITIALIZE,			/* make it a registry, unless it is one */
-	SF_ASK_RECOVER,				/* begin another generation, with a floor */
-	SF_ASK_HISTORY				/* read who holds slots and shards, or did */
+	SF_ASK_RECOVER				/* begin another generation, with a floor */
 } SfAskKind;
 
 /*
@@ -140,19 +119,12 @@ typedef struct SfAsk
 	SfAskKind	kind;
 	uint64_t	number;			/* grows with each request */
 	int64_t		deadline_ms;	/* monotonic */
-	int64_t		wall_ms;		/* when it was made, for people */
 	uint64_t	generation;
 	int64_t		version;
 	SfSlotRecord record;
 	uint64_t	displaced;
-	SfSlotRecord replaced;		/* for a claim, by people: who held the slot,
-								 * with ended_ms; version 0: nobody */
 	bool		presence;
 	const char *shards;			/* text to write; valid until the next ask */
-	const char *replaced_shards;	/* what it replaces; NULL: unknown */
-	const SfLayout *shard_layout;
-	const SfLayout *layout;		/* for a claim, and the history: the slots' */
-	SfHistoryFilter history;
 	int			avoid;			/* use another endpoint than this; 0: any */
 
 	/* For initializing and recovering: the registry's new data. */
@@ -183,14 +155,6 @@ typedef struct SfAnswer
 	int64_t		registry_version;	/* if that was a slot's: the registry's
 									 * version */
 	const SfRegistry *registry; /* if it was read */
-
-	/*
-	 * The history as lines of JSON, in any order, or NULL.  Their fields are
-	 * the columns of snowflake_registry_history().  The registry may have
-	 * written anything.
-	 */
-	const char *history;
-	bool		is_cut;			/* entries are left out */
 
 	const char *message;		/* the failure as a sentence; may name roles,
 								 * hosts and paths */

@@ -489,8 +489,6 @@ ask_write(SfShardLease *shards, SfMoment now, const SfShardPlan *plan)
 	uint64_t	write_id = lease->config.random() | 1;
 	SfAsk	   *a;
 
-	sf_shard_map_print(&shards->map, shards->replaced,
-					   sizeof(shards->replaced));
 	if (!sf_shard_lease_carry_out(shards, now, plan, write_id))
 	{
 		sf_lease_set_problem(lease, now,
@@ -503,8 +501,6 @@ ask_write(SfShardLease *shards, SfMoment now, const SfShardPlan *plan)
 	a = sf_lease_ask(lease, now, SF_ASK_SHARDS);
 	a->version = lease->record.version;
 	a->shards = shards->text;
-	a->replaced_shards = shards->replaced;
-	a->shard_layout = lease->config.claimant.layout;
 	sf_lease_add_pending(lease, write_id, plan->start);
 }
 

@@ -58,7 +58,6 @@ typedef struct SfShardLease
 	int			failures;		/* in a row, failures and conflicts */
 	SfShardMap	map;			/* as read, and as to be written */
 	char		text[SF_SHARDMAP_TEXT_SIZE];	/* the text of a write */
-	char		replaced[SF_SHARDMAP_TEXT_SIZE];	/* what it replaces */
 } SfShardLease;
 
 /* The decision about a reading. */

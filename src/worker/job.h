@@ -16,15 +16,13 @@ typedef enum SfJobKind
 	SF_JOB_INIT,
 	SF_JOB_RECOVER,
 	SF_JOB_SLOTS,
-	SF_JOB_HISTORY,
 	SF_JOB_RELEASE
 } SfJobKind;
 
 /*
  * A job, at the start of a dynamic shared memory segment that the session has
  * created.  A queue for the reply follows: the worker sends one SfJobReply,
- * and then as many rows as that says: SfSlotRecords, or one text, which is the
- * history.
+ * and then as many SfSlotRecords as that says.
  */
 typedef struct SfJob
 {
@@ -36,7 +34,6 @@ typedef struct SfJob
 	int64_t		ahead_ms;		/* both arguments together, from the
 								 * registry's clock on */
 	uint32_t	node;			/* for release */
-	SfHistoryFilter history;
 } SfJob;
 
 /* The longest wait that a recovery imposes. */
@@ -64,7 +61,6 @@ typedef struct SfJobReply
 	char		layout[SF_LAYOUT_TEXT_SIZE];	/* empty: there is none */
 	int			nrows;
 	Size		row_size;
-	bool		is_cut;			/* the history has more entries */
 	char		message[512];	/* after a failure: the last answer */
 	bool		is_private;		/* message names roles, hosts or paths */
 	SfFailure	failure;		/* then its kind */

@@ -175,8 +175,7 @@ receive(Size size)
 			return message;
 		}
 		if (result == SHM_MQ_DETACHED || !working)
-			refuse_failed(submitted.kind == SF_JOB_SLOTS ||
-						  submitted.kind == SF_JOB_HISTORY ?
+			refuse_failed(submitted.kind == SF_JOB_SLOTS ?
 						  SF_JOB_REFUSED : SF_JOB_UNKNOWN,
 						  "The worker that was asking it has ended.", NULL);
 		(void) WaitLatch(MyLatch,

@@ -41,9 +41,6 @@
 /* How often the registry may change meanwhile, or not answer. */
 #define MAX_TRIES		5
 
-/* A reply has no more: a longer message would be an error of this process. */
-#define MAX_REPLY		(64 * 1024 * 1024)
-
 /* How long a request may wait for other requesters, in time-outs. */
 #define WAIT_TIMEOUTS	3
 
@@ -76,8 +73,6 @@ static struct
 	char		why_unsure[512];
 	int64		due_ms;			/* the request's deadline; monotonic */
 	bool		timed;			/* the deadline counts since it was sent */
-	SfLayout	layout;			/* what the registry has, for the history */
-	SfLayout	shard_layout;
 
 	/* Its reply. */
 	SfJobReply	reply;
@@ -370,33 +365,7 @@ ask_to_release(const SfRegistry *registry, const SfSlotRecord *record)
 	a->record = *record;
 	a->record.owner = 0;
 	a->record.write_id = work.write_id;
-	if (!record->released)
-		a->record.ended_ms = sf_clock_wall_ms();
 	a->record.released = true;
-}
-
-/* Request the history; times are read by the layouts that the registry has. */
-static void
-ask_for_history(const SfRegistry *registry)
-{
-	char		reason[SF_REASON_SIZE];
-	SfShardMap *map;
-	SfAsk	   *a;
-
-	if (!sf_layout_parse(&work.layout, registry->layout, reason,
-						 sizeof(reason)))
-	{
-		finish(SF_JOB_REFUSED, "The registry's layout cannot be read.");
-		return;
-	}
-	if (!parse_shards(registry, &map) ||
-		!sf_layout_parse(&work.shard_layout, map->layout, reason,
-						 sizeof(reason)))
-		work.shard_layout = sf_shard_layout;
-	a = ask(SF_ASK_HISTORY);
-	a->history = work.job.history;
-	a->layout = &work.layout;
-	a->shard_layout = &work.shard_layout;
 }
 
 /* ---- answers ---- */
@@ -420,19 +389,6 @@ finish_with(const void *rows, int n, Size size)
 	work.reply.nrows = n;
 	work.reply.row_size = size;
 	finish(SF_JOB_DONE, "");
-}
-
-static void
-send_history(const SfAnswer *answer)
-{
-	const char *text = answer->history == NULL ? "" : answer->history;
-	Size		size = strlen(text) + 1;
-
-	work.reply.is_cut = answer->is_cut;
-	if (size > MAX_REPLY)
-		finish(SF_JOB_REFUSED, "The registry's history is too large.");
-	else
-		finish_with(text, 1, size);
 }
 
 /* Return true if the reading shows that this job's last write was made. */
@@ -468,10 +424,6 @@ decide(const SfRegistry *registry, const SfAnswer *answer)
 	else if (work.job.kind == SF_JOB_SLOTS)
 		finish_with(registry->records, registry->nrecords,
 					sizeof(SfSlotRecord));
-	else if (work.job.kind == SF_JOB_HISTORY && !registry->initialized)
-		finish(SF_JOB_DONE, "");
-	else if (work.job.kind == SF_JOB_HISTORY)
-		ask_for_history(registry);
 	else if (work.job.kind == SF_JOB_RELEASE)
 	{
 		if (record == NULL || (record->released && record->present == 0))
@@ -498,8 +450,7 @@ take_failure(SfAskKind kind, SfResult result, SfFailure failure,
 			 const char *message)
 {
 	work.reply.failure = failure;
-	if (kind != SF_ASK_READ && kind != SF_ASK_HISTORY &&
-		result == SF_RESULT_UNKNOWN)
+	if (kind != SF_ASK_READ && result == SF_RESULT_UNKNOWN)
 	{
 		work.unsure = true;
 		strlcpy(work.why_unsure, message, sizeof(work.why_unsure));
@@ -520,8 +471,6 @@ sf_job_worker_answered(const SfAnswer *answer)
 		decide(answer->registry, answer);
 	else if (answer->result == SF_RESULT_CONFLICT)
 		ask(SF_ASK_READ);
-	else if (answer->result == SF_RESULT_DONE && kind == SF_ASK_HISTORY)
-		send_history(answer);
 	else if (answer->result == SF_RESULT_DONE)
 	{
 		work.reply.changed = true;

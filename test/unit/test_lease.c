@@ -408,6 +408,7 @@ test_claim_extend_release(void)
 	CHECK_EQ(registry.record[2].present, 0);
 	CHECK_EQ(registry.record[2].since_ms, since);
 	CHECK_STR(lease.problem, "");
+	CHECK_STR(last_said, "Node id 2 is given back.");
 }
 
 /*
@@ -689,7 +690,7 @@ test_failures(void)
 	CHECK_CONTAINS(sf_registry_remedy("zookeeper", SF_FAILURE_PERMISSION), "setAcl");
 	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_DATABASE), "log");
 	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_FULL), "etcdctl alarm disarm");
-	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_TOO_LONG), "etcdctl del PREFIX/history/");
+	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_TOO_LONG), "etcdctl get --prefix --keys-only PREFIX/");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_LOST), "recover(");
 	CHECK_CONTAINS(sf_registry_remedy(NULL, SF_FAILURE_LOGIN), "log");

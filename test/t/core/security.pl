@@ -195,7 +195,6 @@ snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
 snowflake_ready(text) v r public
-snowflake_registry_history(bigint,timestamp with time zone) v u -
 snowflake_registry_init(text) v u -
 snowflake_registry_recover(interval,interval) v u -
 snowflake_registry_release(bigint) v u -
