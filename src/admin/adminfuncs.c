@@ -46,6 +46,7 @@ SF_FUNCTION(snowflake_ready);
 SF_FUNCTION(snowflake_ready_layout);
 SF_FUNCTION(snowflake_initialize);
 SF_FUNCTION(snowflake_leases);
+SF_FUNCTION(snowflake_clock);
 SF_FUNCTION(snowflake_registry_layout);
 
 /* Throw an error if the layout would have no ID left. */
@@ -390,6 +391,50 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 		elog(ERROR, "return type must be a row type");
 	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
 }
+
+/* ---- the clock ---- */
+
+static Datum
+interval_from_us(int64 us)
+{
+	Interval   *interval = palloc0(sizeof(Interval));
+
+	interval->time = us;
+	return IntervalPGetDatum(interval);
+}
+
+/*
+ * snowflake_clock() returns a row: the wall clock; the kernel's opinion
+ * whether it is synchronized, and its largest error, NULL if unknown; and how
+ * far it is ahead of the registry's, NULL without a registry.
+ */
+Datum
+snowflake_clock(PG_FUNCTION_ARGS)
+{
+	Datum		values[5] = {0};
+	bool		nulls[5] = {false, true, true, true, true};
+	SfClockSync sync;
+
+	values[0] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (sf_clock_read_sync(&sync) == 0)
+	{
+		values[1] = BoolGetDatum(sync.synchronized);
+		values[2] = interval_from_us(sync.max_error_us);
+		values[3] = interval_from_us(sync.estimated_error_us);
+		nulls[1] = nulls[2] = nulls[3] = false;
+	}
+	if (sf_shmem != NULL && sf_settings_leases())
+	{
+		SfLeaseStatus status;
+
+		sf_lease_wait_status(&status);
+		values[4] = interval_from_us(status.offset_ms * 1000);
+		nulls[4] = !status.clock_known;
+	}
+	return make_row(fcinfo, values, nulls);
+}
+
+/* ---- the registry ---- */
 
 /*
  * snowflake_registry.layout(layout text, is_written boolean) returns a row:

@@ -10,7 +10,6 @@
 
 #include "admin/status.h"
 
-#include "access/xlog.h"
 #include "base/clock.h"
 #include "base/timefmt.h"
 #include "identity/identity.h"
@@ -18,10 +17,8 @@
 #include "mark/config_record.h"
 #include "mark/db_slot.h"
 #include "mark/mark.h"
-#include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "utils/syscache.h"
 
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)

@@ -16,23 +16,17 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "base/timefmt.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "convert/convertfuncs.sql.inc"
 #include "convert/plan.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
 #include "query/layout_arg.h"
-#include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "table/key_layout.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_convert);
 
@@ -279,7 +273,6 @@ snowflake_convert(PG_FUNCTION_ARGS)
 									NameStr(*PG_GETARG_NAME(1)));
 	refuse_foreign_key(conversion);
 	refuse_converted(conversion, to.call);
-	sf_conversion_require_rights(conversion);
 	sf_conversion_require(conversion);
 	require_callable(conversion, to.function);
 	sf_conversion_start(conversion, dry_run);

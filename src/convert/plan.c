@@ -20,6 +20,7 @@
 
 #include "convert/plan.h"
 #include "convert/plan.sql.inc"
+#include "convert/rights.sql.inc"
 
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -203,7 +204,19 @@ sf_conversion_widens(SfConversion *conversion)
 
 /* ---- obstacles ---- */
 
-static const SfObstacle obstacles[] = {
+static const struct
+{
+	const char *query;			/* returns texts for the DETAIL */
+	int			sqlstate;
+	const char *message;
+	const char *hint;
+}			obstacles[] = {
+	{SQL_NOT_OWNED, ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"must be owner of all objects that change with the column",
+	"Call it as the owner of these, or as a superuser."},
+	{SQL_OWNER_MAY_NOT, ERRCODE_INSUFFICIENT_PRIVILEGE,
+		"the table's owner cannot make the objects again that depend on the column",
+	"GRANT CREATE or USAGE ON SCHEMA, or EXECUTE ON FUNCTION, to the owner, for as long as it takes."},
 	{SQL_TYPES_TOO_SMALL, ERRCODE_DATATYPE_MISMATCH,
 		"IDs do not fit into columns that refer to this one, or inherit it",
 	"Make these columns bigint first."},
@@ -215,31 +228,22 @@ static const SfObstacle obstacles[] = {
 	"Drop them, convert the column, and make them again."}
 };
 
-/* Throw the error of the first obstacle that is there. */
-void
-sf_conversion_refuse(SfConversion *conversion, const SfObstacle *obstacles,
-					 int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		const SfObstacle *obstacle = &obstacles[i];
-		char	   *why = sf_conversion_text(conversion, obstacle->query);
-
-		if (why != NULL)
-			ereport(ERROR,
-					(errcode(obstacle->sqlstate),
-					 errmsg("%s", obstacle->message),
-					 errdetail_internal("%s", why),
-					 errhint("%s", obstacle->hint)));
-	}
-}
-
 /*
- * Throw an error if the conversion is impossible: SQLSTATE 42804, 0A000,
- * 2BP01.
+ * Throw an error, also in a dry run, if rights are missing or the conversion
+ * is impossible: SQLSTATE 42501, 42804, 0A000, 2BP01.
  */
 void
 sf_conversion_require(SfConversion *conversion)
 {
-	sf_conversion_refuse(conversion, obstacles, lengthof(obstacles));
+	for (int i = 0; i < (int) lengthof(obstacles); i++)
+	{
+		char	   *why = sf_conversion_text(conversion, obstacles[i].query);
+
+		if (why != NULL)
+			ereport(ERROR,
+					(errcode(obstacles[i].sqlstate),
+					 errmsg("%s", obstacles[i].message),
+					 errdetail_internal("%s", why),
+					 errhint("%s", obstacles[i].hint)));
+	}
 }

@@ -40,21 +40,11 @@ typedef struct SfStatement
 	Oid			role;			/* to become, in place of SET ROLE; or 0 */
 } SfStatement;
 
-typedef struct SfObstacle
-{
-	const char *query;			/* returns texts for the DETAIL */
-	int			sqlstate;
-	const char *message;
-	const char *hint;
-} SfObstacle;
-
 /* plan.c; all within SPI */
 extern void sf_conversion_find(SfConversion *conversion);
 extern void sf_conversion_require(SfConversion *conversion);
 extern bool sf_conversion_widens(SfConversion *conversion);
 extern char *sf_conversion_text(SfConversion *conversion, const char *query);
-extern void sf_conversion_refuse(SfConversion *conversion,
-								 const SfObstacle *obstacles, int n);
 extern char *sf_conversion_value(const char *query, int nargs, Oid *types,
 								 Datum *values);
 extern void sf_conversion_query(SfConversion *conversion, const char *query);
@@ -66,19 +56,11 @@ extern void sf_conversion_queries(SfConversion *conversion,
 extern void sf_conversion_query_with_path(SfConversion *conversion,
 										  const char *query);
 
-/* rights.c */
-extern void sf_conversion_require_rights(SfConversion *conversion);
-extern char *sf_conversion_owners(SfConversion *conversion);
-extern char *sf_conversion_not_one_owner(SfConversion *conversion);
-extern void sf_conversion_require_one_owner(SfConversion *conversion);
-
 /* steps.c */
 extern void sf_conversion_lock(SfConversion *conversion);
 extern void sf_conversion_take_away(SfConversion *conversion);
-extern void sf_conversion_put_back(SfConversion *conversion);
-
-/* widen.c */
 extern void sf_conversion_widen(SfConversion *conversion);
+extern void sf_conversion_put_back(SfConversion *conversion);
 
 /* script.c; call the first before SPI_connect() */
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,

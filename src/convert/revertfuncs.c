@@ -15,9 +15,6 @@
 
 #include "access/relation.h"
 #include "access/tableam.h"
-#include "access/xact.h"
-#include "access/xlog.h"
-#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "commands/sequence.h"
 #include "common/int.h"
@@ -27,15 +24,9 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "miscadmin.h"
-#include "runtime/preconditions.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
-#include "utils/syscache.h"
-#include "utils/tuplestore.h"
 
 SF_FUNCTION(snowflake_revert);
 

@@ -17,6 +17,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "convert/plan.h"
+#include "convert/rights.sql.inc"
 #include "convert/script.sql.inc"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -251,8 +252,8 @@ sf_conversion_alter(SfConversion *conversion, const char *action,
 static const char *
 note_owners(SfConversion *conversion)
 {
-	const char *owners = sf_conversion_owners(conversion);
-	const char *why = sf_conversion_not_one_owner(conversion);
+	const char *owners = sf_conversion_text(conversion, SQL_OTHER_OWNERS);
+	const char *why = sf_conversion_text(conversion, SQL_NOT_ONE_OWNER);
 	const char *note = "dry_run => false does so as the table's owner";
 
 	if (why != NULL)
@@ -267,6 +268,23 @@ static const char *
 note_path(const SfConversion *conversion)
 {
 	return sf_conversion_ask(conversion, SQL_EVENT_TRIGGERS);
+}
+
+/*
+ * Throw SQLSTATE 42501 if the script cannot run as the table's owner, who must
+ * be able to give statistics back to their owners.
+ */
+static void
+require_one_owner(SfConversion *conversion)
+{
+	char	   *why = sf_conversion_text(conversion, SQL_NOT_ONE_OWNER);
+
+	if (why != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("objects that change with the column have other owners than its table"),
+				 errdetail_internal("%s", why),
+				 errhint("Give them one owner. Or print the script by a dry run, and run the script: it runs these owners' code with your rights.")));
 }
 
 /* Lock, and check that nothing has changed.  SQLSTATE 40001 */
@@ -287,7 +305,7 @@ lock_and_look_again(SfConversion *conversion)
 				 errmsg("foreign keys or inheritance have changed meanwhile"),
 				 errhint("Call it again.")));
 	conversion->steps = list_delete_last(conversion->steps);
-	sf_conversion_require_one_owner(conversion);
+	require_one_owner(conversion);
 }
 
 /*
@@ -301,7 +319,7 @@ sf_conversion_start(SfConversion *conversion, bool dry_run)
 		sf_conversion_add(conversion, "BEGIN", NULL, note_owners(conversion));
 	else
 	{
-		sf_conversion_require_one_owner(conversion);
+		require_one_owner(conversion);
 		sf_owner_become(&conversion->caller,
 						sf_owner_of_relation(conversion->relation));
 	}

@@ -1,14 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * steps.c
- *	  Statements before and after columns are widened: objects that the server
- *	  refuses to alter are removed, and restored as they were.
+ *	  The statements that widen columns, and those before and after: objects
+ *	  that the server refuses to alter are removed, and restored as they were.
  *
  * If an object can be changed instead of dropped, it keeps its owner, grants
  * and comment, and its dependents: this is so for policies and functions.
  * Views, rules and triggers are made again, with all that belongs to them.
  * Materialized views may call functions that are not restored yet.  So they
  * are made empty, and filled when everything else is there.
+ *
+ * ALTER TABLE makes indexes and constraints anew, those of partitions as if
+ * they were new: they get their names and settings back.
  *
  * Each query returns statements, their locks, and notes.
  *
@@ -19,6 +22,7 @@
 
 #include "convert/plan.h"
 #include "convert/steps.sql.inc"
+#include "convert/widen.sql.inc"
 
 void
 sf_conversion_lock(SfConversion *conversion)
@@ -35,6 +39,18 @@ sf_conversion_take_away(SfConversion *conversion)
 		SQL_DROP_INDEXES
 	};
 
+	sf_conversion_queries(conversion, queries, lengthof(queries));
+}
+
+void
+sf_conversion_widen(SfConversion *conversion)
+{
+	const char *const queries[] = {
+		SQL_ALTER_READERS, SQL_ADD_GENERATED, SQL_RESTORE_PARTS
+	};
+
+	sf_conversion_query(conversion, SQL_DROP_GENERATED);
+	sf_conversion_query_with_path(conversion, SQL_ALTER_OTHERS);
 	sf_conversion_queries(conversion, queries, lengthof(queries));
 }
 

@@ -11,15 +11,12 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "generate/generator.h"
-#include "generate/layout_end.h"
 #include "miscadmin.h"
 #include "nodes/primnodes.h"
 #include "query/layout_arg.h"
 #include "runtime/counts.h"
 #include "runtime/made.h"
 #include "runtime/preconditions.h"
-#include "runtime/settings.h"
-#include "runtime/shmem.h"
 
 /* The largest batch of one call. */
 #define MAX_BATCH	10000000

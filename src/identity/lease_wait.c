@@ -28,7 +28,6 @@
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
-#include "storage/proc.h"
 #include "utils/acl.h"
 
 /* How often to look for changes that nobody signals. */
