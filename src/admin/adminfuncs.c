@@ -156,18 +156,19 @@ static void
 accept_configuration(Oid function)
 {
 	StringInfoData detail;
-	int64		mark;
+	SfDurableNumbers numbers;
 
-	sf_durable_number_find(function, NULL);
-	mark = sf_durable_number_read(SF_DURABLE_MARK);
+	sf_durable_numbers_find(function, NULL);
+	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	initStringInfo(&detail);
-	if (!sf_config_record_is_other() || !sf_config_record_differs(&detail))
+	if (!sf_config_record_is_other(&numbers) ||
+		!sf_config_record_differs(&numbers, &detail))
 	{
 		ereport(NOTICE,
 				(errmsg("nothing to accept: no other configuration is recorded in this database")));
 		return;
 	}
-	if (sf_config_record_endangers(mark))
+	if (sf_config_record_endangers(&numbers))
 		ereport(WARNING,
 				(errmsg("IDs made from now on can repeat IDs that are already in this database, and sort before them"),
 				 errdetail("%s", detail.data),
@@ -177,7 +178,7 @@ accept_configuration(Oid function)
 				(errmsg("IDs that are already in this database will decode wrongly with the configured layout"),
 				 errdetail("%s", detail.data),
 				 errhint("Decode them with the recorded layout, spelled out. IDs made from now on are larger than those. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
-	sf_mark_accept_configuration();
+	sf_config_record_replace();
 }
 
 /* Accept this copy: no other server has this data any more. */

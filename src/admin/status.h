@@ -8,6 +8,7 @@
 #ifndef SF_STATUS_H
 #define SF_STATUS_H
 
+#include "mark/durable_number.h"
 #include "nodes/execnodes.h"
 
 typedef enum SfStatusLevel
@@ -20,17 +21,15 @@ typedef enum SfStatusLevel
 #define SF_STATUS_SET_CLOCK \
 	"Correct the server's clock. IDs resume when the clock reaches that time."
 
-/* The contents of the mark's sequence. */
-typedef struct SfStatusMark
+/* The durable numbers: the mark, and the config record. */
+typedef struct SfStatusNumbers
 {
 	Oid			function;
 	bool		locked;			/* by another session: nothing was read */
-	int64		value;			/* Unix ms; 0: never written, or lost */
-	bool		recorded;		/* there is a config record */
-	bool		other;			/* it differs from the configuration */
-	char	   *problem;		/* why it was not read, or NULL */
+	SfDurableNumbers read;
+	char	   *problem;		/* why they were not read, or NULL */
 	char	   *remedy;			/* of the problem */
-} SfStatusMark;
+} SfStatusNumbers;
 
 /* status.c, used by the others */
 extern void sf_status_put(ReturnSetInfo *result, const char *check,
@@ -47,7 +46,7 @@ extern void sf_status_node(ReturnSetInfo *result);
 
 /* status_server.c */
 extern void sf_status_server(ReturnSetInfo *result, Oid function);
-extern void sf_status_read_mark(Oid function, SfStatusMark *mark);
+extern void sf_status_read_numbers(Oid function, SfStatusNumbers *numbers);
 
 /* status_clock.c */
 extern void sf_status_kernel_clock(ReturnSetInfo *result);

@@ -171,37 +171,42 @@ put_databases(ReturnSetInfo *result)
 /* ---- the mark ---- */
 
 static void
-read_mark(void *arg)
+read_numbers(void *arg)
 {
-	SfStatusMark *mark = arg;
+	SfStatusNumbers *numbers = arg;
 
-	sf_durable_number_find(mark->function, NULL);
-	mark->locked = !sf_durable_number_lock_all();
-	if (mark->locked)
-		return;
-	mark->value = sf_durable_number_read(SF_DURABLE_MARK);
-	mark->recorded = sf_durable_number_read(SF_DURABLE_LAYOUT) != 0;
-	mark->other = sf_config_record_is_other();
-	sf_durable_number_unlock_all();
+	sf_durable_numbers_find(numbers->function, NULL);
+	numbers->locked = !sf_durable_numbers_read(&numbers->read,
+											   SF_DURABLE_PASS);
 }
 
 /* Read the durable numbers.  Waits for no lock, and loads nothing. */
 void
-sf_status_read_mark(Oid function, SfStatusMark *mark)
+sf_status_read_numbers(Oid function, SfStatusNumbers *numbers)
 {
 	char	   *error;
 
-	memset(mark, 0, sizeof(*mark));
-	mark->function = function;
-	mark->remedy = SEE_LOG;
-	error = sf_status_try(read_mark, mark, &mark->remedy);
+	memset(numbers, 0, sizeof(*numbers));
+	numbers->function = function;
+	numbers->remedy = SEE_LOG;
+	error = sf_status_try(read_numbers, numbers, &numbers->remedy);
 	if (error != NULL)
-		mark->problem = psprintf("it cannot be read: %s", error);
-	else if (mark->locked)
+		numbers->problem = psprintf("it cannot be read: %s", error);
+	else if (numbers->locked)
 	{
-		mark->problem = LOCKED;
-		mark->remedy = SEE_LOCKS;
+		numbers->problem = LOCKED;
+		numbers->remedy = SEE_LOCKS;
 	}
+}
+
+/* Report that the numbers could not be read. */
+static void
+put_problem(ReturnSetInfo *result, const char *check,
+			const SfStatusNumbers *numbers)
+{
+	sf_status_put(result, check, numbers->locked ?
+				  SF_STATUS_WARNING : SF_STATUS_ERROR,
+				  numbers->problem, numbers->remedy);
 }
 
 /*
@@ -248,99 +253,63 @@ put_known_mark(ReturnSetInfo *result, int64 published, int64 value)
 }
 
 static void
-put_mark(ReturnSetInfo *result, Oid function)
+put_mark(ReturnSetInfo *result, const SfStatusNumbers *numbers)
 {
 	int64		published = sf_db_slot_published_mark();
-	SfStatusMark mark;
+	const int64 *value = numbers->read.value;
 
 	if (sf_status_standby(result, "mark"))
 		return;
-	sf_status_read_mark(function, &mark);
-	if (mark.problem != NULL)
-		sf_status_put(result, "mark", mark.locked ?
-					  SF_STATUS_WARNING : SF_STATUS_ERROR,
-					  mark.problem, mark.remedy);
-	else if (mark.value == 0 && published == 0)
-		put_no_mark(result, mark.recorded);
+	if (numbers->problem != NULL)
+		put_problem(result, "mark", numbers);
+	else if (value[SF_DURABLE_MARK] == 0 && published == 0)
+		put_no_mark(result, value[SF_DURABLE_LAYOUT] != 0);
 	else
-		put_known_mark(result, published, mark.value);
+		put_known_mark(result, published, value[SF_DURABLE_MARK]);
 }
 
 /* ---- the config record ---- */
 
-typedef struct RecordRead
-{
-	Oid			function;
-	bool		locked;			/* nothing was read */
-	bool		exists;
-	bool		in_force;		/* there is a mark too */
-	StringInfoData differs;		/* empty: it does not */
-	const char *remedy;
-} RecordRead;
-
-static void
-read_record(void *arg)
-{
-	RecordRead *record = arg;
-
-	sf_durable_number_find(record->function, NULL);
-	record->locked = !sf_durable_number_lock_all();
-	if (record->locked)
-		return;
-	record->in_force = sf_db_slot_published_mark() != 0 ||
-		sf_durable_number_read(SF_DURABLE_MARK) != 0;
-	record->exists = sf_durable_number_read(SF_DURABLE_LAYOUT) != 0 ||
-		sf_config_record_is_other();
-	if (record->exists)
-		(void) sf_config_record_differs(&record->differs);
-	record->remedy = sf_config_record_remedy();
-	sf_durable_number_unlock_all();
-}
-
 /* Report a record without a mark: the first call writes it anew. */
 static void
-put_idle_record(ReturnSetInfo *result, const RecordRead *record)
+put_idle_record(ReturnSetInfo *result, const char *differs)
 {
-	if (record->differs.len == 0)
+	if (*differs == '\0')
 		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
 					  "the layouts are the recorded ones, but the record is not in force: there is no mark",
 					  SET_LOST_MARK);
 	else
 		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
-							   record->differs.data),
+							   differs),
 					  "If this database holds IDs, make no new ones yet: first set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SET_LOST_MARK);
 }
 
 /* Check the record; also on a standby, which decodes by its own layouts. */
 static void
-put_record(ReturnSetInfo *result, Oid function)
+put_record(ReturnSetInfo *result, const SfStatusNumbers *numbers)
 {
-	RecordRead	record = {.function = function};
-	char	   *error;
-	char	   *remedy = SEE_LOG;
+	const SfDurableNumbers *read = &numbers->read;
+	bool		in_force = read->value[SF_DURABLE_MARK] != 0 ||
+		sf_db_slot_published_mark() != 0;
+	StringInfoData differs;
 
-	initStringInfo(&record.differs);
-	error = sf_status_try(read_record, &record, &remedy);
-	if (error != NULL)
-		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
-					  psprintf("it cannot be read: %s", error),
-					  remedy);
-	else if (record.locked)
-		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
-					  LOCKED, SEE_LOCKS);
-	else if (!record.exists)
+	initStringInfo(&differs);
+	if (numbers->problem != NULL)
+		put_problem(result, "recorded configuration", numbers);
+	else if (read->value[SF_DURABLE_LAYOUT] == 0 &&
+			 !sf_config_record_is_other(read))
 		sf_status_ok(result, "recorded configuration",
 					 "none: no ID was made in this database");
-	else if (!record.in_force)
-		put_idle_record(result, &record);
-	else if (record.differs.len == 0)
+	else if (!sf_config_record_differs(read, &differs) && in_force)
 		sf_status_ok(result, "recorded configuration",
 					 "the layouts are those that this database was filled with");
-	else
+	else if (in_force)
 		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
-					  psprintf("IDs are refused here: %s", record.differs.data),
-					  record.remedy);
+					  psprintf("IDs are refused here: %s", differs.data),
+					  sf_config_record_remedy(read));
+	else
+		put_idle_record(result, differs.data);
 }
 
 /* ---- refusals, and the owner of the data ---- */
@@ -404,14 +373,17 @@ put_copy(ReturnSetInfo *result)
 void
 sf_status_server(ReturnSetInfo *result, Oid function)
 {
+	SfStatusNumbers numbers;
+
 	Assert(sf_shmem != NULL);
+	sf_status_read_numbers(function, &numbers);
 	sf_status_node(result);
 	sf_status_clock(result);
 	put_capacity(result);
 	put_lives(result);
 	put_other_layouts(result);
-	put_mark(result, function);
-	put_record(result, function);
+	put_mark(result, &numbers);
+	put_record(result, &numbers);
 	put_refusals(result);
 	put_copy(result);
 	put_databases(result);

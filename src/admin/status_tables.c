@@ -28,6 +28,7 @@
 #include "executor/spi.h"
 #include "identity/node.h"
 #include "lib/stringinfo.h"
+#include "mark/config_record.h"
 #include "mark/db_slot.h"
 #include "partition/calendar.h"
 #include "partition/id_span.h"
@@ -571,27 +572,28 @@ put_layouts(ReturnSetInfo *result, const Columns *columns)
 static void
 put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 {
-	SfStatusMark mark = {0};
+	SfStatusNumbers numbers = {0};
 	uint32		node;
 	const char *remedy;
 
 	if (sf_status_standby(result, "rows above"))
 		return;
 	if (sf_shmem != NULL && sf_db_slot_published_mark() == 0)
-		sf_status_read_mark(function, &mark);
+		sf_status_read_numbers(function, &numbers);
 	if (!find_node(&node, &remedy) && has_node_column(columns))
 		sf_status_put(result, "rows above", SF_STATUS_WARNING,
 					  "not looked at: this server has no node id", remedy);
-	else if (mark.problem != NULL)
+	else if (numbers.problem != NULL)
 		sf_status_put(result, "rows above", SF_STATUS_WARNING,
 					  psprintf("not looked at, since the mark is not known: %s",
-							   mark.problem), mark.remedy);
-	else if (mark.other)
+							   numbers.problem), numbers.remedy);
+	else if (sf_config_record_is_other(&numbers.read))
 		sf_status_put(result, "rows above", SF_STATUS_WARNING,
 					  "not looked at: this server's layouts would decode them wrongly",
 					  "See the check \"recorded configuration\".");
 	else
-		find_conflicts(result, columns, node, mark.value);
+		find_conflicts(result, columns, node,
+					   numbers.read.value[SF_DURABLE_MARK]);
 }
 
 /* Run these checks; also if the library is not preloaded. */

@@ -11,6 +11,9 @@
  * The record is in force once the mark is set.  In the WAL the record precedes
  * the mark.  A dump that has the record and no mark yet has no IDs either.
  *
+ * The functions that judge a record are given the durable numbers, all read
+ * once: they read and lock nothing.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -18,8 +21,8 @@
 
 #include "mark/config_record.h"
 
+#include "access/xlog.h"
 #include "layout/layout.h"
-#include "mark/durable_number.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"
@@ -39,12 +42,21 @@ static const Recorded recorded[] = {
 	SF_DURABLE_SHARD_LAYOUT, SF_DURABLE_SHARD_EPOCH},
 };
 
+/* Read one of the recorded layouts; return false if that is impossible. */
+static bool
+read_recorded(SfLayout *layout, const Recorded *r,
+			  const SfDurableNumbers *numbers)
+{
+	return sf_layout_from_code(layout, numbers->value[r->code],
+							   numbers->value[r->epoch]);
+}
+
 /* Append how a layout differs from the record, if it does. */
 static void
-compare(const Recorded *r, StringInfo detail)
+compare(const Recorded *r, const SfDurableNumbers *numbers, StringInfo detail)
 {
-	int64		code = sf_durable_number_read(r->code);
-	int64		epoch = sf_durable_number_read(r->epoch);
+	int64		code = numbers->value[r->code];
+	int64		epoch = numbers->value[r->epoch];
 	char		configured_text[SF_LAYOUT_TEXT_SIZE];
 	char		recorded_text[SF_LAYOUT_TEXT_SIZE];
 	SfLayout	layout;
@@ -60,7 +72,7 @@ compare(const Recorded *r, StringInfo detail)
 						 configured_text);
 		return;
 	}
-	if (sf_layout_from_code(&layout, code, epoch))
+	if (read_recorded(&layout, r, numbers))
 		sf_layout_print(&layout, recorded_text, sizeof(recorded_text));
 	else
 		snprintf(recorded_text, sizeof(recorded_text),
@@ -76,19 +88,19 @@ compare(const Recorded *r, StringInfo detail)
 
 /* Return true if the configuration differs from the record, and say how. */
 bool
-sf_config_record_differs(StringInfo detail)
+sf_config_record_differs(const SfDurableNumbers *numbers, StringInfo detail)
 {
 	for (size_t i = 0; i < lengthof(recorded); i++)
-		compare(&recorded[i], detail);
+		compare(&recorded[i], numbers, detail);
 	return detail->len > 0;
 }
 
 /* Return true if there is a record.  An epoch may be 0, a code may not. */
 bool
-sf_config_record_exists(void)
+sf_config_record_exists(const SfDurableNumbers *numbers)
 {
-	return sf_durable_number_read(SF_DURABLE_MARK) != 0 &&
-		sf_durable_number_read(SF_DURABLE_LAYOUT) != 0;
+	return numbers->value[SF_DURABLE_MARK] != 0 &&
+		numbers->value[SF_DURABLE_LAYOUT] != 0;
 }
 
 /*
@@ -97,17 +109,17 @@ sf_config_record_exists(void)
  * 0 has not been written.
  */
 bool
-sf_config_record_is_other(void)
+sf_config_record_is_other(const SfDurableNumbers *numbers)
 {
-	bool		in_force = sf_durable_number_read(SF_DURABLE_LAYOUT) != 0;
+	bool		in_force = numbers->value[SF_DURABLE_LAYOUT] != 0;
 
-	if (sf_durable_number_read(SF_DURABLE_MARK) == 0)
+	if (numbers->value[SF_DURABLE_MARK] == 0)
 		return false;
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		const Recorded *r = &recorded[i];
-		int64		code = sf_durable_number_read(r->code);
-		int64		epoch = sf_durable_number_read(r->epoch);
+		int64		code = numbers->value[r->code];
+		int64		epoch = numbers->value[r->epoch];
 
 		if ((in_force || code != 0) &&
 			code != sf_layout_code(r->configured))
@@ -120,16 +132,14 @@ sf_config_record_is_other(void)
 
 /* Return the remedy for a record that differs. */
 const char *
-sf_config_record_remedy(void)
+sf_config_record_remedy(const SfDurableNumbers *numbers)
 {
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
-		int64		code = sf_durable_number_read(recorded[i].code);
 		SfLayout	layout;
 
 		/* no setting matches this record */
-		if (!sf_layout_from_code(&layout, code,
-								 sf_durable_number_read(recorded[i].epoch)))
+		if (!read_recorded(&layout, &recorded[i], numbers))
 			return "While a restore is running, wait for its end. If none is, see who may have written the record (the check \"privileges\" of snowflake_status()). Then run on the primary, as a superuser: SELECT snowflake_accept('configuration'); It records what is configured. Functions that read IDs with an explicit layout work meanwhile.";
 	}
 	return "Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server; functions that read IDs with an explicit layout work meanwhile. If the change is meant, run on the primary, as a superuser: SELECT snowflake_accept('configuration');";
@@ -137,19 +147,19 @@ sf_config_record_remedy(void)
 
 /* Throw SQLSTATE 55000 if the record differs. */
 static void
-refuse_other(void)
+refuse_other(const SfDurableNumbers *numbers)
 {
 	StringInfoData detail;
 
 	initStringInfo(&detail);
-	if (sf_config_record_differs(&detail))
+	if (sf_config_record_differs(numbers, &detail))
 	{
 		sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("epoch or layout of this server differs from what is recorded in this database"),
 				 errdetail("%s", detail.data),
-				 errhint("%s", sf_config_record_remedy())));
+				 errhint("%s", sf_config_record_remedy(numbers))));
 	}
 	pfree(detail.data);
 }
@@ -159,12 +169,23 @@ refuse_other(void)
  * Return true if there is a record.
  */
 bool
-sf_config_record_verify(void)
+sf_config_record_verify(const SfDurableNumbers *numbers)
 {
-	if (!sf_config_record_exists())
+	if (!sf_config_record_exists(numbers))
 		return false;
-	refuse_other();
+	refuse_other(numbers);
 	return true;
+}
+
+/* Read the numbers, and throw the same error. */
+void
+sf_config_record_require(Oid function)
+{
+	SfDurableNumbers numbers;
+
+	sf_durable_numbers_find(function, NULL);
+	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+	(void) sf_config_record_verify(&numbers);
 }
 
 /*
@@ -174,27 +195,26 @@ sf_config_record_verify(void)
 static bool
 write_record(bool fill, XLogRecPtr *lsn)
 {
-	SfDurableNumberId ids[2 * lengthof(recorded)];
-	int64		values[2 * lengthof(recorded)];
+	SfDurableNumbers numbers;
 
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
-		ids[2 * i] = recorded[i].code;
-		values[2 * i] = sf_layout_code(recorded[i].configured);
-		ids[2 * i + 1] = recorded[i].epoch;
-		values[2 * i + 1] = recorded[i].configured->epoch_ms;
+		const Recorded *r = &recorded[i];
+
+		numbers.value[r->code] = sf_layout_code(r->configured);
+		numbers.value[r->epoch] = r->configured->epoch_ms;
 	}
-	return sf_durable_number_write(ids, values, lengthof(ids), fill, lsn);
+	return sf_durable_record_write(&numbers, fill, lsn);
 }
 
-/* Record the configuration, replacing any other.  It counts once flushed. */
-XLogRecPtr
-sf_config_record_write(void)
+/* Record the configuration, replacing any other. */
+void
+sf_config_record_replace(void)
 {
 	XLogRecPtr	lsn;
 
 	(void) write_record(false, &lsn);
-	return lsn;
+	XLogFlush(lsn);
 }
 
 /*
@@ -205,12 +225,14 @@ sf_config_record_write(void)
 void
 sf_config_record_fill(void)
 {
+	SfDurableNumbers numbers;
 	XLogRecPtr	lsn;			/* unused: the flush of the mark, which is
 								 * later in the WAL, includes the record */
 
 	while (!write_record(true, &lsn))
 	{
-		refuse_other();
+		(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+		refuse_other(&numbers);
 		CHECK_FOR_INTERRUPTS();
 	}
 }
@@ -231,16 +253,16 @@ clamp_tick(const SfLayout *layout, int64 ms)
  * before the mark.
  */
 bool
-sf_config_record_endangers(int64 mark_ms)
+sf_config_record_endangers(const SfDurableNumbers *numbers)
 {
+	int64		mark_ms = numbers->value[SF_DURABLE_MARK];
+
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		const SfLayout *now = recorded[i].configured;
 		SfLayout	then;
 
-		if (!sf_layout_from_code(&then,
-								 sf_durable_number_read(recorded[i].code),
-								 sf_durable_number_read(recorded[i].epoch)))
+		if (!read_recorded(&then, &recorded[i], numbers))
 			return true;
 		if (sf_layout_min_id(now, clamp_tick(now, mark_ms)) <=
 			sf_layout_max_id(&then, clamp_tick(&then, mark_ms - then.tick_ms)))

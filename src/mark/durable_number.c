@@ -97,7 +97,7 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 	}
 }
 
-/* Look up the sequences; see sf_durable_number_find(). */
+/* Look up the sequences; see sf_durable_numbers_find(). */
 static void
 look_up(Oid function)
 {
@@ -133,7 +133,7 @@ look_up(Oid function)
  * called, if it is given.
  */
 void
-sf_durable_number_find(Oid function, void (*on_change) (void))
+sf_durable_numbers_find(Oid function, void (*on_change) (void))
 {
 	static bool registered = false;
 	uint64		before = cache.forgotten;
@@ -160,11 +160,11 @@ sf_durable_number_find(Oid function, void (*on_change) (void))
  * debug_discard_caches every lock forgets all caches.
  */
 void
-sf_durable_number_hold(Oid function, void (*on_change) (void))
+sf_durable_numbers_hold(Oid function, void (*on_change) (void))
 {
 	for (;;)
 	{
-		sf_durable_number_find(function, on_change);
+		sf_durable_numbers_find(function, on_change);
 		cache.held = cache.oid[SF_DURABLE_MARK];
 		LockRelationOid(cache.held, AccessShareLock);
 		cache.changed_before = cache.changed;
@@ -180,7 +180,7 @@ sf_durable_number_hold(Oid function, void (*on_change) (void))
 
 /* Release the lock.  Return true if the OIDs found are still right. */
 bool
-sf_durable_number_release(void)
+sf_durable_numbers_release(void)
 {
 	Assert(OidIsValid(cache.held));
 	cache.valid = cache.changed == cache.changed_before;
@@ -188,18 +188,15 @@ sf_durable_number_release(void)
 	return cache.valid;
 }
 
-/*
- * Open a number's sequence, and check that it is usable.  Without "wait",
- * return NULL if its lock is not free, or the sequence is gone or not usable.
- */
+/* Open a number's sequence, and check that it is usable; or return NULL. */
 static Relation
-open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
+open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 {
 	Oid			oid = cache.oid[id];
 	Relation	rel;
 
 	Assert(OidIsValid(oid));	/* found before */
-	if (wait)
+	if (wait == SF_DURABLE_WAIT)
 		LockRelationOid(oid, mode);
 	else if (!ConditionalLockRelationOid(oid, mode))
 		return NULL;
@@ -209,7 +206,7 @@ open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
 	{
 		UnlockRelationOid(oid, mode);
 		forget();
-		if (!wait)
+		if (wait == SF_DURABLE_TRY)
 			return NULL;
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -220,7 +217,7 @@ open_sequence(SfDurableNumberId id, LOCKMODE mode, bool wait)
 	if (rel->rd_rel->relkind != RELKIND_SEQUENCE ||
 		rel->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT)
 	{
-		if (!wait)
+		if (wait == SF_DURABLE_TRY)
 		{
 			relation_close(rel, mode);
 			return NULL;
@@ -263,96 +260,67 @@ data_value(Form_pg_sequence_data data)
 	return data->is_called ? data->last_value : 0;
 }
 
-/* Read a number.  The value read need not be on disk yet. */
-int64
-sf_durable_number_read(SfDurableNumberId id)
-{
-	Relation	rel = open_sequence(id, AccessShareLock, true);
-	Buffer		buffer = ReadBuffer(rel, 0);
-	int64		value;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	value = data_value(sequence_data(rel, BufferGetPage(buffer)));
-	UnlockReleaseBuffer(buffer);
-	relation_close(rel, AccessShareLock);
-	return value;
-}
-
-/* Lock all numbers for reading; return false if that would have to wait. */
+/*
+ * Read all numbers.  What is read need not be on disk yet.
+ *
+ * The mark is read first.  The extension writes the config record before the
+ * first mark, so if there is a mark, the record that precedes it is read too.
+ * Any number may be written between two reads.  A restore writes them one by
+ * one, so the config record that is read may be one that never was in force.
+ * That is refused, unless it is the configuration.
+ */
 bool
-sf_durable_number_lock_all(void)
+sf_durable_numbers_read(SfDurableNumbers *numbers, SfDurableWait wait)
 {
+	StaticAssertStmt(SF_DURABLE_MARK == 0, "the mark is read first");
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
-		if (!ConditionalLockRelationOid(cache.oid[i], AccessShareLock))
-		{
-			while (i-- > 0)
-				UnlockRelationOid(cache.oid[i], AccessShareLock);
+		Relation	rel = open_sequence(i, AccessShareLock, wait);
+		Buffer		buffer;
+
+		if (rel == NULL)
 			return false;
-		}
+		if (i == SF_DURABLE_MARK)
+			numbers->is_new = sf_relation_is_new(rel);
+		buffer = ReadBuffer(rel, 0);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		numbers->value[i] = data_value(sequence_data(rel,
+													 BufferGetPage(buffer)));
+		UnlockReleaseBuffer(buffer);
+		relation_close(rel, AccessShareLock);
 	}
-	return true;
-}
-
-void
-sf_durable_number_unlock_all(void)
-{
-	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
-		UnlockRelationOid(cache.oid[i], AccessShareLock);
-}
-
-static bool
-open_number(SfDurableNumber *number, SfDurableNumberId id, bool wait)
-{
-	number->all = !wait;
-	if (number->all && !sf_durable_number_lock_all())
-		return false;
-	number->rel = open_sequence(id, RowExclusiveLock, wait);
-	if (number->rel == NULL)
-	{
-		sf_durable_number_unlock_all();
-		return false;
-	}
-	number->buffer = ReadBuffer(number->rel, 0);
-	number->xlog = GenericXLogStart(number->rel);
-	number->locked = false;
-	number->is_new = sf_relation_is_new(number->rel);
 	return true;
 }
 
 /*
- * Open a number for writing.  All catalogue look-ups and allocations happen
+ * Open the mark for writing.  All catalogue look-ups and allocations happen
  * here, so that the caller may take a lightweight lock afterwards.
  */
-void
-sf_durable_number_open(SfDurableNumber *number, SfDurableNumberId id)
-{
-	(void) open_number(number, id, true);
-}
-
-/*
- * The same without a wait: return false if a lock is not free.  If all are
- * free, reading any number does not wait until this one is closed.
- */
 bool
-sf_durable_number_try_open(SfDurableNumber *number, SfDurableNumberId id)
+sf_durable_mark_open(SfDurableMark *mark, SfDurableWait wait)
 {
-	return open_number(number, id, false);
+	mark->rel = open_sequence(SF_DURABLE_MARK, RowExclusiveLock, wait);
+	if (mark->rel == NULL)
+		return false;
+	mark->buffer = ReadBuffer(mark->rel, 0);
+	mark->xlog = GenericXLogStart(mark->rel);
+	mark->locked = false;
+	return true;
 }
 
 /* Lock the page.  Return its value; *lsn is the end of the WAL to flush. */
 int64
-sf_durable_number_lock(SfDurableNumber *number, XLogRecPtr *lsn)
+sf_durable_mark_lock(SfDurableMark *mark, XLogRecPtr *lsn)
 {
-	Page		page = BufferGetPage(number->buffer);
+	Page		page = BufferGetPage(mark->buffer);
 	Form_pg_sequence_data data;
 
-	Assert(!number->locked);
-	LockBuffer(number->buffer, BUFFER_LOCK_EXCLUSIVE);
-	number->locked = true;
+	Assert(!mark->locked);
+	LockBuffer(mark->buffer, BUFFER_LOCK_EXCLUSIVE);
+	mark->locked = true;
 	*lsn = PageGetLSN(page);
-	data = sequence_data(number->rel, page);
-	number->stamp = data->log_cnt;
+	data = sequence_data(mark->rel, page);
+	mark->stamp = data->log_cnt;
 	return data_value(data);
 }
 
@@ -378,45 +346,43 @@ set_value(Relation rel, GenericXLogState *xlog, Buffer buffer, int64 value,
  * WAL that must be flushed before any process relies on the value.
  */
 XLogRecPtr
-sf_durable_number_store(SfDurableNumber *number, int64 value, int64 stamp)
+sf_durable_mark_store(SfDurableMark *mark, int64 value, int64 stamp)
 {
 	XLogRecPtr	lsn;
 
-	Assert(number->locked && number->xlog != NULL);
-	set_value(number->rel, number->xlog, number->buffer, value, stamp);
-	lsn = GenericXLogFinish(number->xlog);
-	number->xlog = NULL;
-	sf_durable_number_unlock(number);
+	Assert(mark->locked && mark->xlog != NULL);
+	set_value(mark->rel, mark->xlog, mark->buffer, value, stamp);
+	lsn = GenericXLogFinish(mark->xlog);
+	mark->xlog = NULL;
+	sf_durable_mark_unlock(mark);
 	return lsn;
 }
 
 /* Unlock the page, if it is locked. */
 void
-sf_durable_number_unlock(SfDurableNumber *number)
+sf_durable_mark_unlock(SfDurableMark *mark)
 {
-	if (number->locked)
-		LockBuffer(number->buffer, BUFFER_LOCK_UNLOCK);
-	number->locked = false;
+	if (mark->locked)
+		LockBuffer(mark->buffer, BUFFER_LOCK_UNLOCK);
+	mark->locked = false;
 }
 
 void
-sf_durable_number_close(SfDurableNumber *number)
+sf_durable_mark_close(SfDurableMark *mark)
 {
-	sf_durable_number_unlock(number);
-	if (number->xlog != NULL)
-		GenericXLogAbort(number->xlog);
-	ReleaseBuffer(number->buffer);
-	relation_close(number->rel, RowExclusiveLock);
-	if (number->all)
-		sf_durable_number_unlock_all();
+	sf_durable_mark_unlock(mark);
+	if (mark->xlog != NULL)
+		GenericXLogAbort(mark->xlog);
+	ReleaseBuffer(mark->buffer);
+	relation_close(mark->rel, RowExclusiveLock);
 }
 
 /* Return true if each of these locked pages holds its value, or 0. */
 static bool
 hold_no_other(const Relation *rels, const Buffer *buffers,
-			  const int64 *values, int n)
+			  const int64 *values)
 {
-	for (int i = 0; i < n; i++)
+	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
 	{
 		Page		page = BufferGetPage(buffers[i]);
 		int64		value = data_value(sequence_data(rels[i], page));
@@ -428,48 +394,49 @@ hold_no_other(const Relation *rels, const Buffer *buffers,
 }
 
 /*
- * Write up to four numbers in one WAL record.  The caller flushes WAL up to
+ * Write the config record, in one WAL record.  The caller flushes WAL up to
  * *lsn.  *lsn is InvalidXLogRecPtr if there is no WAL record: with wal_level =
  * minimal, a sequence that this transaction has created is written to disk at
  * commit.  With "fill", do not replace other values if there is a mark; return
  * false instead.
  */
 bool
-sf_durable_number_write(const SfDurableNumberId *ids, const int64 *values,
-						int n, bool fill, XLogRecPtr *lsn)
+sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
+						XLogRecPtr *lsn)
 {
-	Relation	rels[MAX_GENERIC_XLOG_PAGES] = {NULL};
-	Buffer		buffers[MAX_GENERIC_XLOG_PAGES];
-	SfDurableNumber mark = {0};
+	Relation	rels[SF_DURABLE_NUMBERS];
+	Buffer		buffers[SF_DURABLE_NUMBERS];
+	SfDurableMark mark = {0};
 	GenericXLogState *xlog;
 	bool		written;
 
-	Assert(n > 0 && n <= MAX_GENERIC_XLOG_PAGES);
-	for (int i = 0; i < n; i++)
+	StaticAssertStmt(SF_DURABLE_NUMBERS - SF_DURABLE_RECORD <=
+					 MAX_GENERIC_XLOG_PAGES, "one WAL record");
+	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
 	{
-		rels[i] = open_sequence(ids[i], RowExclusiveLock, true);
+		rels[i] = open_sequence(i, RowExclusiveLock, SF_DURABLE_WAIT);
 		buffers[i] = ReadBuffer(rels[i], 0);
 	}
 	if (fill)
-		sf_durable_number_open(&mark, SF_DURABLE_MARK);
-	xlog = GenericXLogStart(rels[0]);
-	for (int i = 0; i < n; i++)
+		(void) sf_durable_mark_open(&mark, SF_DURABLE_WAIT);
+	xlog = GenericXLogStart(rels[SF_DURABLE_RECORD]);
+	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
 		LockBuffer(buffers[i], BUFFER_LOCK_EXCLUSIVE);
 
 	/* without a mark, no session relies on these numbers yet */
-	written = !fill || sf_durable_number_lock(&mark, lsn) == 0 ||
-		hold_no_other(rels, buffers, values, n);
+	written = !fill || sf_durable_mark_lock(&mark, lsn) == 0 ||
+		hold_no_other(rels, buffers, numbers->value);
 	if (written)
 	{
-		for (int i = 0; i < n; i++)
-			set_value(rels[i], xlog, buffers[i], values[i], 0);
+		for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
+			set_value(rels[i], xlog, buffers[i], numbers->value[i], 0);
 		*lsn = GenericXLogFinish(xlog);
 	}
 	else
 		GenericXLogAbort(xlog);
 	if (fill)
-		sf_durable_number_close(&mark);
-	for (int i = 0; i < n; i++)
+		sf_durable_mark_close(&mark);
+	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
 	{
 		UnlockReleaseBuffer(buffers[i]);
 		relation_close(rels[i], RowExclusiveLock);

@@ -25,6 +25,9 @@ typedef enum SfDurableNumberId
 
 #define SF_DURABLE_NUMBERS	5
 
+/* The config record is all of them but the mark. */
+#define SF_DURABLE_RECORD	SF_DURABLE_LAYOUT
+
 /* The extension's own schema, where no grant to an application reaches. */
 #define SF_SCHEMA	"snowflake_state"
 
@@ -32,39 +35,46 @@ typedef enum SfDurableNumberId
 #define SF_MARK_REMEDY \
 	"If the server believed a wrong clock before, restart it with the right clock; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);"
 
+/* What to do if a lock is not free, or a sequence is gone or not usable. */
+typedef enum SfDurableWait
+{
+	SF_DURABLE_WAIT,			/* wait; throw an error */
+	SF_DURABLE_PASS,			/* return false; throw an error */
+	SF_DURABLE_TRY				/* return false in both cases */
+} SfDurableWait;
+
+/* All durable numbers, as they were read. */
+typedef struct SfDurableNumbers
+{
+	int64		value[SF_DURABLE_NUMBERS];
+	bool		is_new;			/* created in this transaction: may vanish */
+} SfDurableNumbers;
+
 /*
- * A durable number that is open for writing.  It has a value and a stamp.
- * Every other way of writing removes the stamp: setval(), nextval(), ALTER
- * SEQUENCE.
+ * The mark's sequence, open for writing.  It has a value and a stamp.  Every
+ * other way of writing removes the stamp: setval(), nextval(), ALTER SEQUENCE.
  */
-typedef struct SfDurableNumber
+typedef struct SfDurableMark
 {
 	Relation	rel;
 	Buffer		buffer;
 	GenericXLogState *xlog;
 	int64		stamp;			/* as found when it was locked; 0: none */
-	bool		all;			/* all numbers are locked for reading */
 	bool		locked;			/* the buffer is locked exclusively */
-	bool		is_new;			/* created in this transaction: may vanish */
-} SfDurableNumber;
+} SfDurableMark;
 
-extern void sf_durable_number_find(Oid function, void (*on_change) (void));
-extern void sf_durable_number_hold(Oid function, void (*on_change) (void));
-extern bool sf_durable_number_release(void);
-extern bool sf_durable_number_lock_all(void);
-extern void sf_durable_number_unlock_all(void);
-extern int64 sf_durable_number_read(SfDurableNumberId id);
-extern void sf_durable_number_open(SfDurableNumber *number,
-								   SfDurableNumberId id);
-extern bool sf_durable_number_try_open(SfDurableNumber *number,
-									   SfDurableNumberId id);
-extern int64 sf_durable_number_lock(SfDurableNumber *number, XLogRecPtr *lsn);
-extern XLogRecPtr sf_durable_number_store(SfDurableNumber *number, int64 value,
-										  int64 stamp);
-extern void sf_durable_number_unlock(SfDurableNumber *number);
-extern void sf_durable_number_close(SfDurableNumber *number);
-extern bool sf_durable_number_write(const SfDurableNumberId *ids,
-									const int64 *values,
-									int n, bool fill, XLogRecPtr *lsn);
+extern void sf_durable_numbers_find(Oid function, void (*on_change) (void));
+extern void sf_durable_numbers_hold(Oid function, void (*on_change) (void));
+extern bool sf_durable_numbers_release(void);
+extern bool sf_durable_numbers_read(SfDurableNumbers *numbers,
+									SfDurableWait wait);
+extern bool sf_durable_mark_open(SfDurableMark *mark, SfDurableWait wait);
+extern int64 sf_durable_mark_lock(SfDurableMark *mark, XLogRecPtr *lsn);
+extern XLogRecPtr sf_durable_mark_store(SfDurableMark *mark, int64 value,
+										int64 stamp);
+extern void sf_durable_mark_unlock(SfDurableMark *mark);
+extern void sf_durable_mark_close(SfDurableMark *mark);
+extern bool sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
+									XLogRecPtr *lsn);
 
 #endif							/* SF_DURABLE_NUMBER_H */

@@ -92,7 +92,204 @@ detach(void)
 	sf_mark_attached = &no_database;
 }
 
-/* ---- counters ---- */
+/* What to do besides making the two marks equal. */
+#define EXTEND	0x01			/* move both to a reserve beyond the clock */
+#define REWRITE	0x02			/* write even if nothing moves */
+
+/* Any published mark is enough for the caller: marks are larger. */
+#define ANY_MARK	1
+
+/* No floor: the counters have reached all IDs of the database. */
+#define REACHED		0
+
+/* The outcome of an attempt to move a mark. */
+typedef struct Outcome
+{
+	SfClockLook clock;
+	int64		found_ms;		/* all IDs of the database are below this */
+	bool		behind;			/* the clock is too far behind found_ms */
+	bool		loaded;			/* loaded for the first time in this life */
+} Outcome;
+
+static void update(SfDatabase *slot, int64 enough_ms, int flags);
+static void reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
+					  int flags, Outcome *outcome);
+static int64 floor_of(const SfDurableMark *number, int64 found,
+					  int64 published);
+static XLogRecPtr give_up(SfDatabase *slot, SfDurableMark *number,
+						  int64 published);
+static void raise_counters(int64 floor_ms);
+static void refuse_mark(const Outcome *outcome);
+
+/* ---- the first call of a session, and the next mark ---- */
+
+/*
+ * Attach to this database: read its durable numbers, find its slot, check the
+ * config record, and load the mark.  If need_ms is not 0, also move the mark
+ * ahead until need_ms is published.  On return the mark may still be lower, if
+ * the clock went back or the extension has changed: the caller looks again.
+ *
+ * A deadlock with a transaction that alters the sequences is harmless: a
+ * session that waits here has no lightweight lock, and nothing half written.
+ */
+void
+sf_mark_attach(Oid function, int64 need_ms)
+{
+	SfDurableNumbers numbers;
+	SfDatabase *slot;
+	int			rewrite;
+	int64		published;
+	int64		mark;
+
+	sf_durable_numbers_hold(function, detach);
+	slot = sf_mark_attached;
+	sf_mark_attached = &no_database;	/* in case of an error */
+	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+	if (slot == &no_database)
+		slot = numbers.is_new ? sf_db_slot_make_own() : sf_db_slot_take();
+	rewrite = sf_config_record_verify(&numbers) ? 0 : REWRITE;
+	mark = numbers.value[SF_DURABLE_MARK];
+
+	/* read it after the durable mark: it may have been moved meanwhile */
+	published = (int64) pg_atomic_read_u64(&slot->mark);
+
+	if (rewrite)
+		sf_config_record_fill();	/* the mark's WAL comes after it */
+	if (mark == 0 && published == 0)
+		update(slot, ANY_MARK, EXTEND | REWRITE);
+	else if (need_ms != 0)
+		update(slot, need_ms, EXTEND | rewrite);
+	else if (rewrite || mark != published)
+		update(slot, 0, rewrite);
+
+	/* stay detached if the extension has changed meanwhile */
+	if (sf_durable_numbers_release())
+		sf_mark_attached = slot;
+}
+
+/*
+ * Load the durable mark, and see reconcile().  If enough_ms is not 0, do
+ * nothing if another backend has published that much meanwhile.
+ */
+static void
+update(SfDatabase *slot, int64 enough_ms, int flags)
+{
+	SfDurableMark number;
+	Outcome		outcome = {0};
+
+	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
+	if (sf_db_slot_lock(slot, enough_ms))
+	{
+		/* another backend may have done it while we waited */
+		if (enough_ms == 0 ||
+			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
+			reconcile(slot, &number, enough_ms, flags, &outcome);
+		sf_db_slot_unlock(slot);
+	}
+	sf_durable_mark_close(&number);
+	sf_stats_log_step();
+	if (outcome.behind)
+		refuse_mark(&outcome);
+	if (outcome.clock.jumped)
+		sf_clock_jump_refuse(&outcome.clock);
+	if (outcome.loaded)
+		sf_clock_jump_warn_far(&outcome.clock, outcome.found_ms);
+}
+
+/* ---- the protocol ---- */
+
+/*
+ * Make the durable mark and the published one equal: the heart of the
+ * protocol.  With EXTEND, also move both to a reserve beyond the clock, and at
+ * least to need_ms, which a layout with long ticks may need.  If the outcome
+ * is an error, no counter was raised and no mark was moved ahead.
+ */
+static void
+reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
+		  int flags, Outcome *outcome)
+{
+	bool		extend = (flags & EXTEND) != 0;
+	XLogRecPtr	lsn;
+	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
+	int64		found;
+	int64		floor;
+	int64		mark;
+	instr_time	begun;
+
+	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
+	INSTR_TIME_SET_CURRENT(begun);
+	sf_clock_jump_look(&outcome->clock);
+	outcome->loaded = published == 0;
+	found = sf_durable_mark_lock(number, &lsn);
+	floor = floor_of(number, found, published);
+	outcome->found_ms = floor;
+	outcome->behind = floor > outcome->clock.now_ms + sf_max_clock_wait;
+	if (outcome->behind && found < published)
+		XLogFlush(give_up(slot, number, published));
+	if (extend || published == 0)
+		sf_clock_jump_judge(&outcome->clock, !outcome->behind);
+	if (outcome->behind || outcome->clock.jumped)
+	{
+		sf_durable_mark_unlock(number);
+		return;
+	}
+
+	/* raise before stamping; REACHED lifts new counters to the epoch */
+	if (found != published || published == 0)
+		raise_counters(floor);
+	mark = Max(found, published);
+	if (extend)
+		mark = Max(mark, Max(need_ms, outcome->clock.now_ms +
+							 sf_settings_reserve_ms()));
+	if (mark != found || (flags & REWRITE) ||
+		(floor != REACHED && floor < found))
+		lsn = sf_durable_mark_store(number, mark, sf_shmem->life);
+	sf_durable_mark_unlock(number);
+	SF_FAULT("mark-inserted");
+
+	/* a mark that was found may not be on disk either */
+	XLogFlush(lsn);
+	SF_FAULT("mark-flushed");
+	pg_write_barrier();
+	pg_atomic_write_u64(&slot->mark, mark);
+	SF_FAULT("mark-published");
+	if (extend)
+	{
+		sf_stats_count(SF_STAT_EXTENSIONS);
+		sf_stats_add(SF_STAT_EXTENSION_US, sf_stats_since(&begun));
+	}
+}
+
+/*
+ * Return the time to which all counters must be raised, given the durable mark
+ * that was found and the published one, or REACHED.
+ */
+static int64
+floor_of(const SfDurableMark *number, int64 found, int64 published)
+{
+	if (found == published && published != 0)
+		return REACHED;
+	if (sf_shmem->life != 0 && number->stamp == sf_shmem->life)
+		return REACHED;
+	return sf_shutdown_file_floor(number->stamp, found);
+}
+
+/*
+ * Give up: setval() has put the durable mark below the published one, but so
+ * far ahead of the clock that the counters must not be raised to it.  No new
+ * ID may lie above the durable mark, nor among the rows that a restore may
+ * have brought, which are below it.  So write the published mark back, and let
+ * this database load its mark again when the clock has come near.
+ */
+static XLogRecPtr
+give_up(SfDatabase *slot, SfDurableMark *number, int64 published)
+{
+	XLogRecPtr	lsn = sf_durable_mark_store(number, published, 0);
+
+	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
+	pg_atomic_write_u64(&slot->mark, 0);
+	return lsn;
+}
 
 /* Raise every counter, so that no ID is made below this time. */
 static void
@@ -105,17 +302,6 @@ raise_counters(int64 floor_ms)
 	for (int i = 0; i < sf_shmem->nshards; i++)
 		sf_shard_raise(i, position);
 }
-
-/* ---- errors ---- */
-
-/* The outcome of an attempt to move a mark. */
-typedef struct Outcome
-{
-	SfClockLook clock;
-	int64		found_ms;		/* all IDs of the database are below this */
-	bool		behind;			/* the clock is too far behind found_ms */
-	bool		loaded;			/* loaded for the first time in this life */
-} Outcome;
 
 /*
  * Refuse a mark that the clock will not reach within the time that a call may
@@ -136,205 +322,30 @@ refuse_mark(const Outcome *outcome)
 			 errhint("Correct the server's clock. IDs resume when the clock reaches the mark. " SF_MARK_REMEDY)));
 }
 
-/* ---- the protocol ---- */
-
-/*
- * Give up: setval() has put the durable mark below the published one, but so
- * far ahead of the clock that the counters must not be raised to it.  No new
- * ID may lie above the durable mark, nor among the rows that a restore may
- * have brought, which are below it.  So write the published mark back, and let
- * this database load its mark again when the clock has come near.
- */
-static XLogRecPtr
-give_up(SfDatabase *slot, SfDurableNumber *number, int64 published)
-{
-	XLogRecPtr	lsn = sf_durable_number_store(number, published, 0);
-
-	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
-	pg_atomic_write_u64(&slot->mark, 0);
-	return lsn;
-}
-
-/*
- * Return the time to which all counters must be raised, given the durable mark
- * that was found and the published one.  Return 0 if the counters have already
- * reached all IDs of the database.
- */
-static int64
-floor_of(const SfDurableNumber *number, int64 found, int64 published)
-{
-	if (found == published && published != 0)
-		return 0;
-	if (sf_shmem->life != 0 && number->stamp == sf_shmem->life)
-		return 0;
-	return sf_shutdown_file_floor(number->stamp, found);
-}
-
-/* What to do besides making the two marks equal. */
-#define EXTEND	0x01			/* move both to a reserve beyond the clock */
-#define REWRITE	0x02			/* write even if nothing moves */
-
-/*
- * Make the durable mark and the published one equal: the heart of the
- * protocol.  With EXTEND, also move both to a reserve beyond the clock, and at
- * least to need_ms, which a layout with long ticks may need.  If the outcome
- * is an error, no counter was raised and no mark was moved ahead.
- */
-static void
-reconcile(SfDatabase *slot, SfDurableNumber *number, int64 need_ms,
-		  int flags, Outcome *outcome)
-{
-	bool		extend = (flags & EXTEND) != 0;
-	XLogRecPtr	lsn;
-	int64		published = (int64) pg_atomic_read_u64(&slot->mark);
-	int64		found;
-	int64		floor;
-	int64		mark;
-	instr_time	begun;
-
-	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
-	INSTR_TIME_SET_CURRENT(begun);
-	sf_clock_jump_look(&outcome->clock);
-	outcome->loaded = published == 0;
-	found = sf_durable_number_lock(number, &lsn);
-	floor = floor_of(number, found, published);
-	outcome->found_ms = floor;
-	outcome->behind = floor > outcome->clock.now_ms + sf_max_clock_wait;
-	if (outcome->behind && found < published)
-		XLogFlush(give_up(slot, number, published));
-	if (extend || published == 0)
-		sf_clock_jump_judge(&outcome->clock, !outcome->behind);
-	if (outcome->behind || outcome->clock.jumped)
-	{
-		sf_durable_number_unlock(number);
-		return;
-	}
-
-	/* before the mark is stamped; a floor of 0 raises to the layout's epoch */
-	if (found != published || published == 0)
-		raise_counters(floor);
-	mark = Max(found, published);
-	if (extend)
-		mark = Max(mark, Max(need_ms, outcome->clock.now_ms +
-							 sf_settings_reserve_ms()));
-	if (mark != found || (flags & REWRITE) || (floor != 0 && floor < found))
-		lsn = sf_durable_number_store(number, mark, sf_shmem->life);
-	sf_durable_number_unlock(number);
-	SF_FAULT("mark-inserted");
-
-	/* a mark that was found may not be on disk either */
-	XLogFlush(lsn);
-	SF_FAULT("mark-flushed");
-	pg_write_barrier();
-	pg_atomic_write_u64(&slot->mark, mark);
-	SF_FAULT("mark-published");
-	if (extend)
-	{
-		sf_stats_count(SF_STAT_EXTENSIONS);
-		sf_stats_add(SF_STAT_EXTENSION_US, sf_stats_since(&begun));
-	}
-}
-
-/*
- * Load the durable mark, and see reconcile().  If enough_ms is not 0, do
- * nothing if another backend has published that much meanwhile.
- */
-static void
-update(SfDatabase *slot, int64 enough_ms, int flags)
-{
-	SfDurableNumber number;
-	Outcome		outcome = {0};
-
-	sf_durable_number_open(&number, SF_DURABLE_MARK);
-	if (sf_db_slot_lock(slot, enough_ms))
-	{
-		/* another backend may have done it while we waited */
-		if (enough_ms == 0 ||
-			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
-			reconcile(slot, &number, enough_ms, flags, &outcome);
-		sf_db_slot_unlock(slot);
-	}
-	sf_durable_number_close(&number);
-	sf_stats_log_step();
-	if (outcome.behind)
-		refuse_mark(&outcome);
-	if (outcome.clock.jumped)
-		sf_clock_jump_refuse(&outcome.clock);
-	if (outcome.loaded)
-		sf_clock_jump_warn_far(&outcome.clock, outcome.found_ms);
-}
-
-/* Return true if the mark's sequence may vanish with this transaction. */
-static bool
-number_is_new(void)
-{
-	SfDurableNumber number;
-
-	sf_durable_number_open(&number, SF_DURABLE_MARK);
-	sf_durable_number_close(&number);
-	return number.is_new;
-}
-
-/*
- * Attach to this database: find its durable numbers and its slot, check the
- * config record, and load the mark.  If need_ms is not 0, also move the mark
- * ahead until need_ms is published.  On return the mark may still be lower, if
- * the clock went back or the extension has changed: the caller looks again.
- *
- * A deadlock with a transaction that alters the sequences is harmless: a
- * session that waits here has no lightweight lock, and nothing half written.
- */
-void
-sf_mark_attach(Oid function, int64 need_ms)
-{
-	SfDatabase *slot;
-	int			rewrite;
-	int64		published;
-	int64		mark;
-
-	sf_durable_number_hold(function, detach);
-	slot = sf_mark_attached;
-	sf_mark_attached = &no_database;	/* in case of an error */
-	if (slot == &no_database)
-		slot = number_is_new() ? sf_db_slot_make_own() : sf_db_slot_take();
-	rewrite = sf_config_record_verify() ? 0 : REWRITE;
-	mark = sf_durable_number_read(SF_DURABLE_MARK);
-	published = (int64) pg_atomic_read_u64(&slot->mark);
-
-	if (rewrite)
-		sf_config_record_fill();	/* the mark's WAL comes after it */
-	if (mark == 0 && published == 0)
-		update(slot, 1, EXTEND | REWRITE);	/* any published mark is enough */
-	else if (need_ms != 0)
-		update(slot, need_ms, EXTEND | rewrite);
-	else if (rewrite || mark != published)
-		update(slot, 0, rewrite);
-
-	/* stay detached if the extension has changed meanwhile */
-	if (sf_durable_number_release())
-		sf_mark_attached = slot;
-}
+/* ---- extending early ---- */
 
 /* Extend the mark if that needs no wait. */
 static void
 try_extend(SfDatabase *slot, uint64 mark_ms)
 {
-	SfDurableNumber number;
+	SfDurableNumbers numbers;
+	SfDurableMark number;
 	Outcome		outcome = {0};
 
-	if (!sf_durable_number_try_open(&number, SF_DURABLE_MARK))
+	if (!sf_durable_mark_open(&number, SF_DURABLE_TRY))
 		return;
 	SF_FAULT("early-opened");
 
 	/* the extension, or the config record, may have changed */
-	if (sf_mark_attached == slot && !sf_config_record_is_other() &&
+	if (sf_durable_numbers_read(&numbers, SF_DURABLE_TRY) &&
+		!sf_config_record_is_other(&numbers) && sf_mark_attached == slot &&
 		LWLockConditionalAcquire(&slot->lock, LW_EXCLUSIVE))
 	{
 		if (pg_atomic_read_u64(&slot->mark) == mark_ms)
 			reconcile(slot, &number, 0, EXTEND, &outcome);
 		sf_db_slot_unlock(slot);
 	}
-	sf_durable_number_close(&number);
+	sf_durable_mark_close(&number);
 	sf_stats_log_step();
 }
 
@@ -384,6 +395,8 @@ sf_mark_extend_early(void)
 	give_back(slot, mark_ms);
 }
 
+/* ---- administration ---- */
+
 /*
  * Write the first mark of an extension that is being created, before any other
  * session can see the extension.  The mark is above all IDs of this life.  If
@@ -393,19 +406,20 @@ sf_mark_extend_early(void)
 void
 sf_mark_initialize(Oid function)
 {
-	SfDurableNumberId id = SF_DURABLE_MARK;
+	SfDurableMark number;
 	int64		mark = Max(sf_db_slot_published_mark(),
 						   sf_shutdown_file_issued_below());
 	XLogRecPtr	lsn;
 
 	if (mark == 0)
 		return;
-	sf_durable_number_find(function, detach);
-	(void) sf_durable_number_write(&id, &mark, 1, false, &lsn);
+	sf_durable_numbers_find(function, detach);
+	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
+	(void) sf_durable_mark_lock(&number, &lsn);
+	lsn = sf_durable_mark_store(&number, mark, 0);
+	sf_durable_mark_close(&number);
 	XLogFlush(lsn);
 }
-
-/* ---- administration ---- */
 
 /*
  * Advance this database to floor_ms: no ID is made below it any more.  If the
@@ -418,7 +432,7 @@ void
 sf_mark_advance(Oid function, int64 floor_ms)
 {
 	SfDatabase *slot;
-	SfDurableNumber number;
+	SfDurableMark number;
 	XLogRecPtr	lsn;
 	int64		published;
 	int64		found;
@@ -429,10 +443,10 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	sf_mark_require(function);
 	slot = sf_mark_attached;
 	Assert(slot != &no_database);
-	sf_durable_number_open(&number, SF_DURABLE_MARK);
+	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
 	(void) sf_db_slot_lock(slot, 0);
 	published = (int64) pg_atomic_read_u64(&slot->mark);
-	found = sf_durable_number_lock(&number, &lsn);
+	found = sf_durable_mark_lock(&number, &lsn);
 
 	/* the counters were not raised to a mark that setval() has put there */
 	if (found != published)
@@ -441,21 +455,14 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	is_near = floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait;
 	raise_counters(is_near ? floor_ms : published);
 	if (mark != found || !is_near)
-		lsn = sf_durable_number_store(&number, mark,
-									  is_near ? sf_shmem->life : 0);
-	sf_durable_number_unlock(&number);
+		lsn = sf_durable_mark_store(&number, mark,
+									is_near ? sf_shmem->life : 0);
+	sf_durable_mark_unlock(&number);
 	XLogFlush(lsn);
 
 	/* a mark that is not near is loaded when the clock has come near */
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, is_near ? mark : 0);
 	sf_db_slot_unlock(slot);
-	sf_durable_number_close(&number);
-}
-
-/* Record the present configuration, replacing any other. */
-void
-sf_mark_accept_configuration(void)
-{
-	XLogFlush(sf_config_record_write());
+	sf_durable_mark_close(&number);
 }

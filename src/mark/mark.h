@@ -22,7 +22,6 @@ extern void sf_mark_attach(Oid function, int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(Oid function);
 extern void sf_mark_advance(Oid function, int64 floor_ms);
-extern void sf_mark_accept_configuration(void);
 
 /* Load the mark, so that the counters are above all IDs of this database. */
 static inline void

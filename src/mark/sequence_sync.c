@@ -46,14 +46,8 @@
 #include "utils/builtins.h"
 #include "utils/syscache.h"
 
-/* The numbers of the config record. */
-static const SfDurableNumberId record[] = {
-	SF_DURABLE_LAYOUT, SF_DURABLE_EPOCH,
-	SF_DURABLE_SHARD_LAYOUT, SF_DURABLE_SHARD_EPOCH
-};
-
 /* The numbers at the end of the last transaction. */
-static int64 before[SF_DURABLE_NUMBERS];
+static SfDurableNumbers before;
 static bool values_known = false;
 
 /*
@@ -76,7 +70,7 @@ find_numbers(void)
 							   ObjectIdGetDatum(schema));
 	if (OidIsValid(function))	/* otherwise it is another extension of that
 								 * name */
-		sf_durable_number_find(function, NULL);
+		sf_durable_numbers_find(function, NULL);
 	return function;
 }
 
@@ -102,12 +96,17 @@ end_transaction(int code, Datum arg)
 static void
 remember(Oid function)
 {
-	if (!values_known && sf_config_record_exists())
+	SfDurableNumbers now;
+
+	(void) sf_durable_numbers_read(&now, SF_DURABLE_WAIT);
+	if (!values_known && sf_config_record_exists(&now))
+	{
 		sf_mark_require(function);
+		(void) sf_durable_numbers_read(&now, SF_DURABLE_WAIT);
+	}
 	if (!values_known)
 		before_shmem_exit(end_transaction, (Datum) 0);
-	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
-		before[i] = sf_durable_number_read((SfDurableNumberId) i);
+	before = now;
 	values_known = true;
 }
 
@@ -116,44 +115,50 @@ static void
 keep_mark(void)
 {
 	SfDatabase *slot = sf_db_slot_find();
-	int64		mark = before[SF_DURABLE_MARK];
-	SfDurableNumber number;
+	int64		mark = before.value[SF_DURABLE_MARK];
+	SfDurableMark number;
 	XLogRecPtr	lsn;
 
-	sf_durable_number_open(&number, SF_DURABLE_MARK);
+	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
 	if (slot != NULL)
 	{
 		(void) sf_db_slot_lock(slot, 0);
 		mark = Max(mark, (int64) pg_atomic_read_u64(&slot->mark));
 	}
-	if (sf_durable_number_lock(&number, &lsn) < mark)
-		lsn = sf_durable_number_store(&number, mark, 0);
-	sf_durable_number_unlock(&number);
+	if (sf_durable_mark_lock(&number, &lsn) < mark)
+		lsn = sf_durable_mark_store(&number, mark, 0);
+	sf_durable_mark_unlock(&number);
 	XLogFlush(lsn);
 	if (slot != NULL)
 		sf_db_slot_unlock(slot);
-	sf_durable_number_close(&number);
+	sf_durable_mark_close(&number);
+}
+
+/* Return true if a number of the config record is not what it was. */
+static bool
+is_replaced(const SfDurableNumbers *now)
+{
+	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
+	{
+		if (now->value[i] != before.value[i])
+			return true;
+	}
+	return false;
 }
 
 /* Write the config record back, if there was one and it was replaced. */
 static void
 keep_record(void)
 {
-	int64		values[lengthof(record)];
-	bool		replaced = false;
+	SfDurableNumbers now;
 	XLogRecPtr	lsn;
 
-	if (before[SF_DURABLE_MARK] == 0 || before[SF_DURABLE_LAYOUT] == 0)
+	if (!sf_config_record_exists(&before))
 		return;
-	for (size_t i = 0; i < lengthof(record); i++)
-	{
-		values[i] = before[record[i]];
-		replaced = replaced || sf_durable_number_read(record[i]) != values[i];
-	}
-	if (!replaced)
+	(void) sf_durable_numbers_read(&now, SF_DURABLE_WAIT);
+	if (!is_replaced(&now))
 		return;
-	(void) sf_durable_number_write(record, values, lengthof(record), false,
-								   &lsn);
+	(void) sf_durable_record_write(&before, false, &lsn);
 	XLogFlush(lsn);
 }
 

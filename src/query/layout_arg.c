@@ -94,8 +94,7 @@ static void
 require_configured(FunctionCallInfo fcinfo)
 {
 	sf_require_loaded();
-	sf_durable_number_find(fcinfo->flinfo->fn_oid, NULL);
-	(void) sf_config_record_verify();
+	sf_config_record_require(fcinfo->flinfo->fn_oid);
 }
 
 /* Return the configured layout, if this database was filled with it. */
@@ -175,16 +174,14 @@ sf_layout_arg_configured(void)
 bool
 sf_layout_arg_readable(Oid function)
 {
-	StringInfoData detail;
-	bool		differs;
+	SfDurableNumbers numbers;
 
 	if (sf_shmem == NULL)
 		return false;
-	sf_durable_number_find(function, NULL);
-	initStringInfo(&detail);
-	differs = sf_config_record_exists() && sf_config_record_differs(&detail);
-	pfree(detail.data);
-	return !differs;
+	sf_durable_numbers_find(function, NULL);
+	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+	return !sf_config_record_exists(&numbers) ||
+		!sf_config_record_is_other(&numbers);
 }
 
 /*

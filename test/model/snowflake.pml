@@ -245,7 +245,7 @@ inline XLogFlush(database)
 	}
 }
 
-inline sf_durable_number_store(database, number)
+inline sf_durable_mark_store(database, number)
 {
 	reg[database] = STAMPED(number);
 	if
@@ -391,7 +391,7 @@ inline raise_counters(position)
 inline store_it()
 {
 	if
-	:: stores -> sf_durable_number_store(d, to); stores = false
+	:: stores -> sf_durable_mark_store(d, to); stores = false
 	:: else
 	fi
 }
@@ -489,7 +489,7 @@ inline update()
 inline sf_mark_attach()
 {
 	atomic {
-		found = VALUE(reg[d]);	/* sf_durable_number_read */
+		found = VALUE(reg[d]);	/* sf_durable_numbers_read */
 		busy = busy | ME
 	}
 	if
