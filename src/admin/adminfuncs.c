@@ -71,7 +71,7 @@ refuse_end(const SfLayout *layout, int64 floor_ms)
  * other layout.
  */
 static void
-require_above(const SfLayout *layout, int64 id, int64 from_ms, Oid function)
+require_above(const SfLayout *layout, int64 id, int64 from_ms)
 {
 	const SfLayout *ours = sf_layout_has(layout, SF_SHARD) ?
 		&sf_shard_layout : &sf_node_layout;
@@ -81,7 +81,7 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms, Oid function)
 	if (sf_layout_ms_to_tick(ours, from_ms) >= ours->epoch_tick &&
 		sf_layout_min_id(ours, sf_layout_ms_to_tick(ours, from_ms)) > id)
 		return;
-	if (sf_key_layout_is_used(layout, function))
+	if (sf_key_layout_is_used(layout))
 		return;
 	sf_layout_print(ours, text, sizeof(text));
 	ereport(ERROR,
@@ -132,8 +132,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 						   sf_timefmt_show(floor_ms)),
 				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). If the ID is right, call snowflake_advance(id, force => true).")));
 	if (!PG_GETARG_BOOL(1))
-		require_above(layout, id, Max(floor_ms, now_ms),
-					  fcinfo->flinfo->fn_oid);
+		require_above(layout, id, Max(floor_ms, now_ms));
 	sf_mark_advance(fcinfo->flinfo->fn_oid, floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }

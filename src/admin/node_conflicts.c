@@ -299,11 +299,11 @@ sf_node_conflicts_find(Oid relation, const char *name,
  * Throws SQLSTATE 22023 if the default has a layout that cannot be told.
  */
 static const SfLayout *
-find_layout(SfKeyLayout *key, Oid function, const SfColumn *column)
+find_layout(SfKeyLayout *key, const SfColumn *column)
 {
 	AttrNumber	number = get_attnum(column->relation, column->name);
 
-	if (sf_key_layout_find(key, function, column->relation, number) &&
+	if (sf_key_layout_find(key, column->relation, number) &&
 		!key->is_shard)
 		return &key->layout;
 	sf_key_layout_require_shown(key, column->relation);
@@ -356,7 +356,7 @@ snowflake_node_conflicts(PG_FUNCTION_ARGS)
 	sf_column_require_select(column.relation, column.name);
 	/* so that the counter is above all our IDs */
 	sf_mark_require(fcinfo->flinfo->fn_oid);
-	reading.layout = find_layout(&key, fcinfo->flinfo->fn_oid, &column);
+	reading.layout = find_layout(&key, &column);
 	InitMaterializedSRF(fcinfo, 0);
 
 	last = read_above(&column, &reading, find_node(), 0, &complete);

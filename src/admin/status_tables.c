@@ -4,11 +4,11 @@
  *	  Checks of snowflake_status() about the tables of this database: columns
  *	  whose default makes IDs.
  *
- * The catalogues list them: they depend on a function of this extension.  If
- * another function calls ours, the catalogues do not show it.  Tables are read
- * with the caller's rights, only if an index finds their highest IDs, and if
- * no policies of row security apply; and without running their owner's code:
- * see column.c.
+ * The catalogues list them: they depend on a function that makes IDs
+ * (id_maker.c).  If any other function calls ours, the catalogues do not show
+ * it.  Tables are read with the caller's rights, only if an index finds their
+ * highest IDs, and if no policies of row security apply; and without running
+ * their owner's code: see column.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -21,9 +21,7 @@
 #include "access/relation.h"
 #include "admin/node_conflicts.h"
 #include "base/clock.h"
-#include "catalog/dependency.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "identity/node.h"
@@ -36,7 +34,9 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/lmgr.h"
+#include "table/id_maker.h"
 #include "table/key_layout.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
@@ -64,7 +64,6 @@ typedef struct Column
 
 typedef struct Columns
 {
-	Oid			function;		/* of this extension */
 	MemoryContext context;
 	Column	   *column;
 	int			n;
@@ -90,7 +89,7 @@ get_flag(HeapTuple row, int number)
 }
 
 static void
-get_column(Column *column, HeapTuple row, Oid function, MemoryContext context)
+get_column(Column *column, HeapTuple row, MemoryContext context)
 {
 	TupleDesc	desc = SPI_tuptable->tupdesc;
 	AttrNumber	number;
@@ -108,21 +107,31 @@ get_column(Column *column, HeapTuple row, Oid function, MemoryContext context)
 													column->subscriptions);
 	number = DatumGetInt16(SPI_getbinval(row, desc, 5, &isnull));
 	old = MemoryContextSwitchTo(context);
-	column->has_layout = sf_key_layout_find(&column->key, function,
-											column->relation, number);
+	column->has_layout = sf_key_layout_find(&column->key, column->relation,
+											number);
 	MemoryContextSwitchTo(old);
 	column->is_unique = get_flag(row, 6);
 	column->may_read = get_flag(row, 8);
+}
+
+static Datum
+make_array(List *oids)
+{
+	Datum	   *elements = palloc((list_length(oids) + 1) * sizeof(Datum));
+	ListCell   *lc;
+
+	foreach(lc, oids)
+		elements[foreach_current_index(lc)] = ObjectIdGetDatum(lfirst_oid(lc));
+	return PointerGetDatum(construct_array(elements, list_length(oids), OIDOID,
+										   sizeof(Oid), true, TYPALIGN_INT));
 }
 
 static void
 find_columns(void *arg)
 {
 	Columns    *columns = arg;
-	Oid			types[] = {OIDOID};
-	Oid			extension = getExtensionOfObject(ProcedureRelationId,
-												 columns->function);
-	Datum		values[] = {ObjectIdGetDatum(extension)};
+	Oid			types[] = {OIDARRAYOID};
+	Datum		values[] = {make_array(sf_id_makers())};
 
 	SPI_connect();
 	if (SPI_execute_with_args(SQL_COLUMNS, 1, types, values, NULL, true,
@@ -136,8 +145,7 @@ find_columns(void *arg)
 		HeapTuple	row = SPI_tuptable->vals[i];
 
 		if (get_flag(row, 7))
-			get_column(&columns->column[columns->n++], row,
-					   columns->function, columns->context);
+			get_column(&columns->column[columns->n++], row, columns->context);
 		else
 			columns->hidden++;
 	}
@@ -600,9 +608,7 @@ put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
 void
 sf_status_tables(ReturnSetInfo *result, Oid function)
 {
-	Columns		columns = {
-		.function = function, .context = CurrentMemoryContext
-	};
+	Columns		columns = {.context = CurrentMemoryContext};
 	char	   *error;
 
 	error = sf_status_try(find_columns, &columns, NULL);

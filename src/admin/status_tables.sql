@@ -1,5 +1,5 @@
--- Find the columns whose default makes IDs; $1 is the extension.  The caller's
--- search_path applies, so operators and functions have their schema.
+-- Find the columns whose default makes IDs; $1 are the functions that make them.  The
+-- caller's search_path applies, so operators and functions have their schema.
 --
 -- A partition is not listed beside a table above it.  That table has unique IDs
 -- also if each of its leaves has, provided that the IDs divide it, which is assumed.
@@ -11,18 +11,12 @@
 -- name: columns
 WITH RECURSIVE used AS MATERIALIZED (
 	SELECT DISTINCT f.adrelid, f.adnum, a.attname
-	FROM pg_catalog.pg_depend e
-		JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) e.objid
-		JOIN pg_catalog.pg_depend d ON d.refobjid OPERATOR(pg_catalog.=) p.oid
+	FROM pg_catalog.pg_depend d
 		JOIN pg_catalog.pg_attrdef f ON f.oid OPERATOR(pg_catalog.=) d.objid
 		JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) f.adrelid
 			AND a.attnum OPERATOR(pg_catalog.=) f.adnum
-	WHERE e.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
-		AND e.refobjid OPERATOR(pg_catalog.=) $1 AND e.deptype OPERATOR(pg_catalog.=) 'e'
-		AND e.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-		AND p.prosrc OPERATOR(pg_catalog.=) ANY (ARRAY['snowflake_next_id',
-			'snowflake_nextval_layout', 'snowflake_shard_nextval'])
-		AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+	WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+		AND d.refobjid OPERATOR(pg_catalog.=) ANY ($1)
 		AND d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
 		AND NOT a.attisdropped
 ),

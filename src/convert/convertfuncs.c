@@ -146,12 +146,11 @@ drop_identities(SfConversion *conversion)
 
 /* Note how the IDs that are there read in the new layout. */
 static const char *
-note_on_rows(const SfConversion *conversion, const Target *to, Oid function)
+note_on_rows(const SfConversion *conversion, const Target *to)
 {
 	SfKeyLayout old;
 
-	if (sf_key_layout_find(&old, function, conversion->relation,
-						   conversion->number) &&
+	if (sf_key_layout_find(&old, conversion->relation, conversion->number) &&
 		!sf_layout_is_same(&old.layout, to->layout))
 		return "existing IDs have another layout: this one reads wrong times from them";
 	return psprintf("existing IDs read as if made at %s or soon after, by any node",
@@ -159,9 +158,9 @@ note_on_rows(const SfConversion *conversion, const Target *to, Oid function)
 }
 
 static void
-set_default(SfConversion *conversion, const Target *to, Oid function)
+set_default(SfConversion *conversion, const Target *to)
 {
-	const char *note = note_on_rows(conversion, to, function);
+	const char *note = note_on_rows(conversion, to);
 	const char *was = sf_conversion_ask(conversion, SQL_DEFAULTS);
 	const char *kept = sf_conversion_ask(conversion, SQL_SEQUENCES);
 	const char *grants = ask_about(conversion, SQL_GRANTS_FOR_INSERTERS,
@@ -283,7 +282,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	drop_identities(conversion);
 	if (widens)
 		sf_conversion_widen(conversion);
-	set_default(conversion, &to, fcinfo->flinfo->fn_oid);
+	set_default(conversion, &to);
 	if (widens)
 		sf_conversion_put_back(conversion);
 	sf_conversion_finish(conversion, rsinfo, dry_run);

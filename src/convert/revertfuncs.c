@@ -24,6 +24,7 @@
 #include "executor/tuptable.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "table/key_layout.h"
 #include "utils/builtins.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -32,14 +33,12 @@ SF_FUNCTION(snowflake_revert);
 
 /* Throw SQLSTATE 55000 unless the column is converted. */
 static void
-require_converted(const SfConversion *conversion, FunctionCallInfo fcinfo)
+require_converted(const SfConversion *conversion)
 {
-	Oid			types[] = {OIDOID, INT2OID, OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(conversion->relation),
-		Int16GetDatum(conversion->number),
-	ObjectIdGetDatum(fcinfo->flinfo->fn_oid)};
+	SfKeyLayout key;
 
-	if (sf_conversion_value(SQL_MAKES_IDS, 3, types, values) == NULL)
+	if (!sf_key_layout_find(&key, conversion->relation, conversion->number) &&
+		!key.is_hidden)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("default of column %s of %s makes no Snowflake IDs",
@@ -324,7 +323,7 @@ snowflake_revert(PG_FUNCTION_ARGS)
 	SPI_connect();
 	conversion = sf_conversion_open(PG_GETARG_OID(0),
 									NameStr(*PG_GETARG_NAME(1)));
-	require_converted(conversion, fcinfo);
+	require_converted(conversion);
 	sf_conversion_start(conversion, dry_run);
 	add_back(conversion, identity, fcinfo);
 	sf_conversion_finish(conversion, rsinfo, dry_run);

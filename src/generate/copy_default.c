@@ -34,18 +34,15 @@
 #include "compat.h"
 
 #include "catalog/namespace.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "mark/durable_number.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/supportnodes.h"
+#include "runtime/function.h"
 #include "utils/acl.h"
-#include "utils/builtins.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 SF_FUNCTION(snowflake_copy_support);
 
@@ -70,28 +67,20 @@ copy_function(FuncExpr *call)
 	foreach(lc, call->args)
 		types[nargs++] = exprType(lfirst(lc));
 	types[nargs++] = INTERNALOID;
-	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						   CStringGetDatum(types[0] == INT4OID ?
-										   "copy_shard_nextval" :
-										   "copy_nextval"),
-						   PointerGetDatum(buildoidvector(types, nargs)),
-						   ObjectIdGetDatum(get_namespace_oid(SF_SCHEMA,
-															  true)));
+	return sf_function_find(get_namespace_oid(SF_SCHEMA, true),
+							types[0] == INT4OID ? "copy_shard_nextval" :
+							"copy_nextval", nargs, types);
 }
 
 /* Return true if the user may call both, and both run the same C function. */
 static bool
 runs_the_same(Oid oid, Oid called)
 {
-	FmgrInfo	finfo,
-				called_finfo;
+	PGFunction	code = sf_function_direct(oid);
 
-	if (sf_function_aclcheck(oid, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK ||
-		sf_function_aclcheck(called, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
-		return false;
-	fmgr_info(oid, &finfo);
-	fmgr_info(called, &called_finfo);
-	return finfo.fn_addr == called_finfo.fn_addr;
+	return code != NULL && code == sf_function_direct(called) &&
+		sf_function_aclcheck(oid, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK &&
+		sf_function_aclcheck(called, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK;
 }
 
 /*
@@ -111,7 +100,7 @@ snowflake_copy_support(PG_FUNCTION_ARGS)
 		PG_RETURN_POINTER(NULL);
 	call = request->fcall;
 	oid = copy_function(call);
-	if (!OidIsValid(oid) || !runs_the_same(oid, call->funcid))
+	if (!runs_the_same(oid, call->funcid))
 		PG_RETURN_POINTER(NULL);
 	PG_RETURN_POINTER(makeFuncExpr(oid, INT8OID,
 								   lappend(list_copy(call->args),

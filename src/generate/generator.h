@@ -8,6 +8,7 @@
 #ifndef SF_GENERATOR_H
 #define SF_GENERATOR_H
 
+#include "fmgr.h"
 #include "layout/layout.h"
 
 /* IDs that a caller has taken and not used yet. */
@@ -26,5 +27,10 @@ extern int64 sf_generator_next_shard(uint32 shard, Oid function);
 extern void sf_generator_take(SfIdRange *range, int shard, int slot,
 							  int64 want, Oid function);
 extern void sf_generator_probe(int slot, Oid function);
+
+/* functions that the default of a column may call */
+extern PGDLLEXPORT Datum snowflake_next_id(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum snowflake_nextval_layout(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum snowflake_shard_nextval(PG_FUNCTION_ARGS);
 
 #endif							/* SF_GENERATOR_H */

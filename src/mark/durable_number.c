@@ -31,6 +31,7 @@
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
+#include "runtime/function.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"

@@ -35,16 +35,14 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "catalog/pg_proc.h"
 #include "commands/extension.h"
 #include "mark/config_record.h"
 #include "mark/db_slot.h"
 #include "mark/durable_number.h"
 #include "mark/mark.h"
 #include "replication/worker_internal.h"
+#include "runtime/function.h"
 #include "storage/ipc.h"
-#include "utils/builtins.h"
-#include "utils/syscache.h"
 
 /* The numbers at the end of the last transaction. */
 static SfDurableNumbers before;
@@ -64,10 +62,7 @@ find_numbers(void)
 	if (!OidIsValid(extension))
 		return InvalidOid;
 	schema = get_extension_schema(extension);
-	function = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-							   CStringGetDatum("snowflake_nextval"),
-							   PointerGetDatum(buildoidvector(NULL, 0)),
-							   ObjectIdGetDatum(schema));
+	function = sf_function_find(schema, "snowflake_nextval", 0, NULL);
 	if (OidIsValid(function))	/* otherwise it is another extension of that
 								 * name */
 		sf_durable_numbers_find(function, NULL);

@@ -240,7 +240,7 @@ find_key_layout(FunctionCallInfo fcinfo, SfKeyLayout *key)
 	form = (Form_pg_partitioned_table) GETSTRUCT(tuple);
 	number = form->partattrs.values[0];
 	ReleaseSysCache(tuple);
-	return sf_key_layout_find(key, fcinfo->flinfo->fn_oid, parent, number);
+	return sf_key_layout_find(key, parent, number);
 }
 
 /*

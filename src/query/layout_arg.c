@@ -26,19 +26,16 @@
 
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "mark/config_record.h"
-#include "mark/durable_number.h"
 #include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
 #include "nodes/supportnodes.h"
+#include "runtime/function.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/syscache.h"
 
 /* A message shows at most this many bytes of a layout. */
 #define MAX_SHOWN	200
@@ -299,23 +296,15 @@ snowflake_layout(PG_FUNCTION_ARGS)
 	PG_RETURN_TEXT_P(fcinfo->flinfo->fn_extra);
 }
 
-/* Make a call of layout(); NULL if the function is missing or forbidden. */
+/* Make a call of layout(); NULL if there is no such function. */
 static Node *
 make_layout_call(Const *name)
 {
 	const Oid	types[] = {TEXTOID};
-	Oid			namespace = get_namespace_oid(SF_SCHEMA, true);
-	FmgrInfo	finfo;
-	Oid			oid;
+	Oid			oid = sf_function_find(get_namespace_oid(SF_SCHEMA, true),
+									   "layout", lengthof(types), types);
 
-	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						  CStringGetDatum("layout"),
-						  PointerGetDatum(buildoidvector(types, 1)),
-						  ObjectIdGetDatum(namespace));
-	if (!OidIsValid(oid))
-		return NULL;
-	fmgr_info(oid, &finfo);
-	if (finfo.fn_addr != snowflake_layout)
+	if (sf_function_direct(oid) != snowflake_layout)
 		return NULL;
 	return (Node *) makeFuncExpr(oid, TEXTOID, list_make1(name),
 								 DEFAULT_COLLATION_OID, DEFAULT_COLLATION_OID,
@@ -328,14 +317,12 @@ sf_layout_arg_named(Node *node)
 {
 	FuncExpr   *call = (FuncExpr *) node;
 	Const	   *name;
-	FmgrInfo	finfo;
 
-	if (!IsA(node, FuncExpr) || list_length(call->args) != 1 ||
-		get_func_namespace(call->funcid) != get_namespace_oid(SF_SCHEMA, true))
+	if (!IsA(node, FuncExpr) ||
+		sf_function_direct(call->funcid) != snowflake_layout)
 		return NULL;
-	fmgr_info(call->funcid, &finfo);
 	name = linitial(call->args);
-	if (finfo.fn_addr != snowflake_layout || !IsA(name, Const))
+	if (!IsA(name, Const))
 		return NULL;
 	return find_named(DatumGetTextPP(name->constvalue));
 }

@@ -47,10 +47,8 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_opfamily.h"
-#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
-#include "mark/durable_number.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -60,10 +58,10 @@
 #include "query/id_time.h"
 #include "query/layout_arg.h"
 #include "query/time_index.h"
+#include "runtime/function.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 /* A comparison of an ID's time, which is on the left: "id's time < time". */
@@ -106,25 +104,16 @@ sf_time_clause_may_be(Node *clause)
 static bool
 runs_function(Oid oid, PGFunction function)
 {
-	FmgrInfo	finfo;
-
-	if (sf_function_aclcheck(oid, GetUserId(), ACL_EXECUTE) != ACLCHECK_OK)
-		return false;
-	fmgr_info(oid, &finfo);
-	return finfo.fn_addr == function;
+	return sf_function_direct(oid) == function &&
+		sf_function_aclcheck(oid, GetUserId(), ACL_EXECUTE) == ACLCHECK_OK;
 }
 
 static bool
 is_call(Node *node)
 {
 	FuncExpr   *f = (FuncExpr *) node;
-	char	   *name;
 
-	if (!may_be_call(node) || exprType(linitial(f->args)) != INT8OID)
-		return false;
-	/* fmgr_info() loads libraries, so do not call it for other functions */
-	name = get_func_name(f->funcid);
-	return name != NULL && strcmp(name, "snowflake_timestamp") == 0 &&
+	return may_be_call(node) && exprType(linitial(f->args)) == INT8OID &&
 		runs_function(f->funcid, snowflake_timestamp);
 }
 
@@ -199,17 +188,13 @@ make_call(Comparison *c, const char *name, PGFunction function, Oid result,
 {
 	const Oid	types[] = {exprType(first), ANYOID, TEXTOID};
 	List	   *args = list_make2(first, c->time);
-	Oid			namespace = get_namespace_oid(SF_SCHEMA, true);
-	oidvector  *vector;
 	Oid			oid;
 
 	if (c->layout != NULL)
 		args = lappend(args, c->layout);
-	vector = buildoidvector(types, list_length(args));
-	oid = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-						  CStringGetDatum(name), PointerGetDatum(vector),
-						  ObjectIdGetDatum(namespace));
-	if (!OidIsValid(oid) || !runs_function(oid, function))
+	oid = sf_function_find(get_namespace_oid(SF_SCHEMA, true), name,
+						   list_length(args), types);
+	if (!runs_function(oid, function))
 		return NULL;
 	return (Node *) makeFuncExpr(oid, result, copyObject(args), InvalidOid,
 								 c->call->inputcollid, COERCE_EXPLICIT_CALL);

@@ -2,7 +2,7 @@
  *
  * key_layout.c
  *	  The layout of the IDs that a column's default makes: the default calls
- *	  one of our functions, and may name a layout.
+ *	  a function that makes IDs, and may name a layout.
  *
  * The default is read as the catalogue has it, and not planned: that would run
  * functions of the table's owner.  So the name of a layout must be a constant.
@@ -25,11 +25,11 @@
 #include "nodes/nodeFuncs.h"
 #include "query/layout_arg.h"
 #include "runtime/settings.h"
+#include "table/id_maker.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/syscache.h"
 
 /* Return the expression of a column's default, or NULL. */
 static Node *
@@ -88,30 +88,25 @@ read_call(SfKeyLayout *key, const FuncExpr *call)
 
 typedef struct Search
 {
-	Oid			extension;
 	SfKeyLayout *key;
 	bool		found;
 } Search;
 
-/* Read all calls of our functions: two layouts are as none. */
+/* Read all calls of functions that make IDs: two layouts are as none. */
 static bool
 find_calls(Node *node, void *arg)
 {
 	Search	   *search = arg;
 	SfKeyLayout key = {0};
-	char	   *name = NULL;
+	SfIdMaker	maker = SF_MAKES_NO_IDS;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr))
-		name = get_func_name(((FuncExpr *) node)->funcid);
-	key.is_shard = name != NULL &&
-		strcmp(name, "snowflake_shard_nextval") == 0;
-	if (name != NULL &&
-		(key.is_shard || strcmp(name, "snowflake_nextval") == 0) &&
-		getExtensionOfObject(ProcedureRelationId,
-							 ((FuncExpr *) node)->funcid) == search->extension)
+		maker = sf_id_maker(((FuncExpr *) node)->funcid);
+	if (maker != SF_MAKES_NO_IDS)
 	{
+		key.is_shard = maker == SF_MAKES_SHARD_IDS;
 		read_call(&key, (FuncExpr *) node);
 		if (!search->found)
 			*search->key = key;
@@ -125,21 +120,14 @@ find_calls(Node *node, void *arg)
 
 /*
  * Find the layout of the IDs that a column's default makes; return false if it
- * makes none, or if their layout cannot be told.  "function" is a function of
- * this extension.
+ * makes none, or if their layout cannot be told.
  */
 bool
-sf_key_layout_find(SfKeyLayout *key, Oid function, Oid relation,
-				   AttrNumber number)
+sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 {
-	Search		search = {
-		.extension = getExtensionOfObject(ProcedureRelationId, function),
-		.key = key
-	};
+	Search		search = {.key = key};
 
 	memset(key, 0, sizeof(*key));
-	if (!OidIsValid(search.extension))
-		return false;
 	(void) find_calls(read_default(relation, number), &search);
 	return search.found && !key->is_hidden;
 }
@@ -157,9 +145,9 @@ sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
 				 errhint("Name it, as in: ALTER TABLE ... SET DEFAULT snowflake_nextval('javascript'); Functions for partitions also take it as their argument \"layout\".")));
 }
 
-/* Return true if a column has a default that calls this, with this layout. */
+/* Return true if a default calls this function, and names this layout. */
 static bool
-is_named_in(Oid called, const SfLayout *layout, Oid function)
+is_named_in(Oid called, const SfLayout *layout)
 {
 	Relation	catalog = table_open(DependRelationId, AccessShareLock);
 	ScanKeyData key[2];
@@ -182,29 +170,25 @@ is_named_in(Oid called, const SfLayout *layout, Oid function)
 		if (depend->classid != AttrDefaultRelationId)
 			continue;
 		column = GetAttrDefaultColumnAddress(depend->objid);
-		is_used = sf_key_layout_find(&found, function, column.objectId,
+		is_used = sf_key_layout_find(&found, column.objectId,
 									 column.objectSubId) &&
-			sf_layout_is_same(&found.layout, layout);
+			found.name != NULL && sf_layout_is_same(&found.layout, layout);
 	}
 	systable_endscan(scan);
 	table_close(catalog, AccessShareLock);
 	return is_used;
 }
 
-/*
- * Return true if a column of this database has a default that names this
- * layout.  "function" is a function of this extension.
- */
+/* Return true if a default in this database names this layout. */
 bool
-sf_key_layout_is_used(const SfLayout *layout, Oid function)
+sf_key_layout_is_used(const SfLayout *layout)
 {
-	const Oid	type = TEXTOID;
-	oidvector  *types = buildoidvector(&type, 1);
-	Oid			schema = get_func_namespace(function);
-	Oid			called = GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
-										 CStringGetDatum("snowflake_nextval"),
-										 PointerGetDatum(types),
-										 ObjectIdGetDatum(schema));
+	ListCell   *lc;
 
-	return is_named_in(called, layout, function);
+	foreach(lc, sf_id_makers())
+	{
+		if (is_named_in(lfirst_oid(lc), layout))
+			return true;
+	}
+	return false;
 }

@@ -20,9 +20,9 @@ typedef struct SfKeyLayout
 	const char *name;			/* as in the default; NULL: configured */
 } SfKeyLayout;
 
-extern bool sf_key_layout_find(SfKeyLayout *key, Oid function, Oid relation,
+extern bool sf_key_layout_find(SfKeyLayout *key, Oid relation,
 							   AttrNumber number);
 extern void sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation);
-extern bool sf_key_layout_is_used(const SfLayout *layout, Oid function);
+extern bool sf_key_layout_is_used(const SfLayout *layout);
 
 #endif							/* SF_KEY_LAYOUT_H */

@@ -1,0 +1,110 @@
+/*-------------------------------------------------------------------------
+ *
+ * function.c
+ *	  Which functions of SQL are ours?
+ *
+ * Anybody may make a function with the name of one of ours, and text like that
+ * of its definition.  Another extension may be called as ours is, and another
+ * library may have a C function of the same name.  So a function of SQL is
+ * ours if the server finds the address of our C function for it.  That holds
+ * in any schema, and in each version of the extension.
+ *
+ * To find an address, the server may load a library.  So the name of the C
+ * function is compared first: all of ours begin alike, and no other library is
+ * loaded for the functions that users have.
+ *
+ * These look-ups read the catalogue.  They are for plans, for the start of a
+ * COPY, and for what administrators call; a call that makes an ID does not
+ * need them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "runtime/function.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_proc.h"
+#include "utils/builtins.h"
+#include "utils/syscache.h"
+
+/* How the names of our C functions begin. */
+#define PREFIX	"snowflake_"
+
+/* Return a text of the catalogue; NULL if it is null. */
+static char *
+get_text(HeapTuple proc, AttrNumber attribute)
+{
+	bool		isnull;
+	Datum		value = SysCacheGetAttr(PROCOID, proc, attribute, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+/*
+ * Return the name of a function in C, if it may be one of ours; set *library,
+ * unless it is NULL.
+ */
+static char *
+find_symbol(Oid oid, char **library)
+{
+	HeapTuple	proc = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
+	char	   *symbol = NULL;
+
+	if (!HeapTupleIsValid(proc))
+		return NULL;
+	if (((Form_pg_proc) GETSTRUCT(proc))->prolang == ClanguageId)
+		symbol = get_text(proc, Anum_pg_proc_prosrc);
+
+	if (symbol !=NULL && strncmp(symbol, PREFIX, strlen(PREFIX)) != 0)
+		symbol = NULL;
+
+	if (symbol !=NULL && library != NULL)
+		*library = get_text(proc, Anum_pg_proc_probin);
+	ReleaseSysCache(proc);
+	return symbol;
+}
+
+/*
+ * Return the C function that a function of SQL runs in the end, also through
+ * what ALTER FUNCTION ... SET or SECURITY DEFINER puts before it; or NULL.
+ * The caller compares it with one of ours.
+ */
+PGFunction
+sf_function_code(Oid oid)
+{
+	char	   *library = NULL;
+	char	   *symbol = find_symbol(oid, &library);
+
+	if (symbol == NULL || library == NULL)
+		return NULL;
+	return (PGFunction) load_external_function(library, symbol, false, NULL);
+}
+
+/*
+ * Return the C function that a call of a function of SQL runs without anything
+ * before it; or NULL.  Only such a call may be replaced by one of another
+ * function, or take its place.  The caller checks the right to EXECUTE.
+ */
+PGFunction
+sf_function_direct(Oid oid)
+{
+	FmgrInfo	finfo;
+
+	if (find_symbol(oid, NULL) == NULL)
+		return NULL;
+	fmgr_info(oid, &finfo);
+	return finfo.fn_addr;
+}
+
+/* Find a function by its name and the types of its arguments. */
+Oid
+sf_function_find(Oid schema, const char *name, int n, const Oid *types)
+{
+	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
+						   CStringGetDatum(name),
+						   PointerGetDatum(buildoidvector(types, n)),
+						   ObjectIdGetDatum(schema));
+}

@@ -1,0 +1,21 @@
+/*-------------------------------------------------------------------------
+ *
+ * function.h
+ *	  Which functions of SQL are ours?
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef SF_FUNCTION_H
+#define SF_FUNCTION_H
+
+#include "fmgr.h"
+
+/* The extension's own schema, where no grant to an application reaches. */
+#define SF_SCHEMA	"snowflake_state"
+
+extern PGFunction sf_function_code(Oid oid);
+extern PGFunction sf_function_direct(Oid oid);
+extern Oid	sf_function_find(Oid schema, const char *name, int n,
+							 const Oid *types);
+
+#endif							/* SF_FUNCTION_H */

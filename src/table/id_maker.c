@@ -1,0 +1,165 @@
+/*-------------------------------------------------------------------------
+ *
+ * id_maker.c
+ *	  The functions that make IDs, as a column's default may call them: those
+ *	  of the extension, and portable functions that call these.
+ *
+ * sql/portable-to-extension.sql gives each portable function a body that calls
+ * the function of the extension with the same name and arguments, and nothing
+ * else.  Such a body is recognized by its text, which names the schema of the
+ * extension.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "table/id_maker.h"
+
+#include "access/htup_details.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_language.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
+#include "generate/generator.h"
+#include "lib/stringinfo.h"
+#include "runtime/function.h"
+#include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+/* The names that these functions have. */
+static const char *const names[] = {
+	"snowflake_nextval", "snowflake_shard_nextval"
+};
+
+/*
+ * Return true if a function is a member of the extension.  Another one may run
+ * the same C function, but it finds no mark, and makes no IDs.
+ */
+static bool
+is_member(Oid function)
+{
+	Oid			schema = get_namespace_oid(SF_SCHEMA, true);
+
+	return OidIsValid(schema) &&
+		getExtensionOfObject(ProcedureRelationId, function) ==
+		getExtensionOfObject(NamespaceRelationId, schema);
+}
+
+/* What a function of the extension makes. */
+static SfIdMaker
+maker_of_ours(Oid function)
+{
+	PGFunction	code = sf_function_code(function);
+	SfIdMaker	maker = SF_MAKES_NO_IDS;
+
+	if (code == snowflake_next_id || code == snowflake_nextval_layout)
+		maker = SF_MAKES_NODE_IDS;
+	else if (code == snowflake_shard_nextval)
+		maker = SF_MAKES_SHARD_IDS;
+	if (maker != SF_MAKES_NO_IDS && !is_member(function))
+		maker = SF_MAKES_NO_IDS;
+	return maker;
+}
+
+/* Return true if this is the body of a portable function that calls ours. */
+static bool
+is_call_of(const char *body, Form_pg_proc ours)
+{
+	StringInfoData call;
+
+	initStringInfo(&call);
+	appendStringInfo(&call, "SELECT %s.%s(",
+					 quote_identifier(get_namespace_name(ours->pronamespace)),
+					 quote_identifier(NameStr(ours->proname)));
+	for (int i = 1; i <= ours->pronargs; i++)
+		appendStringInfo(&call, "%s$%d", i > 1 ? ", " : "", i);
+	appendStringInfoChar(&call, ')');
+	return strcmp(body, call.data) == 0;
+}
+
+/* What a portable function makes: look for ours among those of its name. */
+static SfIdMaker
+maker_of_portable(HeapTuple proc)
+{
+	Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
+	bool		isnull;
+	Datum		body = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosrc,
+									   &isnull);
+	CatCList   *namesakes;
+	SfIdMaker	maker = SF_MAKES_NO_IDS;
+
+	if (isnull)
+		return maker;
+	namesakes = SearchSysCacheList1(PROCNAMEARGSNSP,
+									NameGetDatum(&form->proname));
+	for (int i = 0; i < namesakes->n_members; i++)
+	{
+		Form_pg_proc ours = (Form_pg_proc)
+			GETSTRUCT(&namesakes->members[i]->tuple);
+
+		if (ours->prolang == ClanguageId &&
+			is_call_of(TextDatumGetCString(body), ours))
+			maker = maker_of_ours(ours->oid);
+	}
+	ReleaseSysCacheList(namesakes);
+	return maker;
+}
+
+/* Return true if a function has the name of one that makes IDs. */
+static bool
+has_name(Form_pg_proc proc)
+{
+	for (size_t i = 0; i < lengthof(names); i++)
+	{
+		if (strcmp(NameStr(proc->proname), names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Return whose IDs a function makes. */
+SfIdMaker
+sf_id_maker(Oid function)
+{
+	HeapTuple	proc = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	SfIdMaker	maker = SF_MAKES_NO_IDS;
+	Form_pg_proc form;
+
+	if (!HeapTupleIsValid(proc))
+		return maker;
+	form = (Form_pg_proc) GETSTRUCT(proc);
+	if (form->prolang == ClanguageId)
+		maker = maker_of_ours(function);
+	else if (form->prolang == SQLlanguageId && has_name(form))
+		maker = maker_of_portable(proc);
+	ReleaseSysCache(proc);
+	return maker;
+}
+
+/* Return all functions of this database that make IDs, in any schema. */
+List *
+sf_id_makers(void)
+{
+	List	   *makers = NIL;
+
+	for (size_t i = 0; i < lengthof(names); i++)
+	{
+		CatCList   *found = SearchSysCacheList1(PROCNAMEARGSNSP,
+												CStringGetDatum(names[i]));
+
+		for (int k = 0; k < found->n_members; k++)
+		{
+			Oid			function = ((Form_pg_proc)
+									GETSTRUCT(&found->members[k]->tuple))->oid;
+
+			if (sf_id_maker(function) != SF_MAKES_NO_IDS)
+				makers = lappend_oid(makers, function);
+		}
+		ReleaseSysCacheList(found);
+	}
+	return makers;
+}
