@@ -94,5 +94,3 @@ SET application_name = 'citus_run_command gpid=10000000123';
 SELECT snowflake_horizon() > :before AS asked;
 RESET application_name;
 DROP TABLE feed;
-SELECT proname, provolatile, proparallel FROM pg_proc
-WHERE proname LIKE 'snowflake%horizon%' ORDER BY proname;

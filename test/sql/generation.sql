@@ -69,16 +69,6 @@ ALTER TABLE t ADD COLUMN other bigint NOT NULL DEFAULT snowflake_nextval();
 SELECT count(*) = count(DISTINCT other) AS distinct FROM t;
 DROP TABLE t;
 
--- volatility and parallel labels
-SELECT p.oid::regprocedure, provolatile, proparallel, proisstrict, prosecdef
-FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid AND d.classid = 'pg_proc'::regclass
-	JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
-WHERE extname = 'snowflake' ORDER BY p.oid::regprocedure::text COLLATE "C";
-SELECT count(*) AS without_comment
-FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND d.refclassid = 'pg_extension'::regclass
-WHERE extname = 'snowflake' AND d.classid IN ('pg_proc'::regclass, 'pg_class'::regclass)
-	AND obj_description(d.objid, d.classid::regclass::name) IS NULL;
-
 -- the settings, with units and descriptions
 SELECT name, unit, context, vartype, min_val, max_val, boot_val, short_desc <> '' AS described
 FROM pg_settings WHERE name LIKE 'snowflake.%' ORDER BY name;

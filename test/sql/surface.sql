@@ -6,7 +6,6 @@ CREATE TEMP VIEW function AS
 SELECT p.* FROM pg_proc p JOIN member ON classid = 'pg_proc'::regclass AND objid = p.oid;
 -- at most 37 names
 SELECT count(DISTINCT proname) <= 37 AS few FROM function WHERE pg_function_is_visible(oid);
-SELECT DISTINCT proname FROM function WHERE pg_function_is_visible(oid) ORDER BY 1;
 -- no table, no sequence, no type of its own
 SELECT relkind, relname FROM pg_class c JOIN member ON classid = 'pg_class'::regclass AND objid = c.oid
 WHERE pg_table_is_visible(c.oid) ORDER BY relname COLLATE "C";

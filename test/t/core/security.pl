@@ -233,6 +233,11 @@ my $functions = qq{
 	ORDER BY p.oid::regprocedure::text COLLATE "C"};
 is(query($node, $functions), join("\n", @functions),
 	'each function, its labels, and whether PUBLIC may execute it');
+is(query($node, qq{
+	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
+	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions horizon nextval '
+	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release revert '
+	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
 
 # A function in SQL must have a parsed body, and one in another language must set its
 # own search_path.
