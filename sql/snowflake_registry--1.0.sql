@@ -73,10 +73,32 @@ END;
 COMMENT ON FUNCTION snowflake_registry.place(boolean) IS
 'which server this is, its timeline, and its data directory';
 
--- The registry: one row, or none before init().  A slot's version is the position in WAL when it was written, so
--- that an older copy of the registry shows lower ones; version_offset is added
--- where rows were copied from a server whose positions are higher.  keep_days says
--- how long the history is kept; an administrator may change it at any time.
+-- The time here, in Unix ms.
+CREATE FUNCTION snowflake_registry.now_ms()
+RETURNS bigint
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
+		OPERATOR(pg_catalog.*) 1000)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.now_ms() IS
+'the time of the registry, in Unix ms';
+
+CREATE FUNCTION snowflake_registry.random_number()
+RETURNS bigint
+LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL SAFE
+BEGIN ATOMIC
+	SELECT ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
+		pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint;
+END;
+COMMENT ON FUNCTION snowflake_registry.random_number() IS
+'a random number, for a generation or a write';
+
+-- The registry: one row, or none before init().  A slot's version is the position in
+-- WAL when it was written, so that an older copy of the registry shows lower ones;
+-- version_offset is added where rows were copied from a server whose positions are
+-- higher.  keep_days says for how long tenures are kept that another one has followed;
+-- an administrator may change it at any time.
 CREATE TABLE snowflake_registry.registry (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
@@ -91,21 +113,36 @@ CREATE TABLE snowflake_registry.registry (
 	timeline text NOT NULL,
 	files bigint NOT NULL,
 	version_offset bigint NOT NULL DEFAULT 0,
-	keep_days integer NOT NULL DEFAULT 7 CHECK (keep_days OPERATOR(pg_catalog.>=) 0)
+	keep_days integer NOT NULL DEFAULT 7 CHECK (keep_days OPERATOR(pg_catalog.>=) 0
+		AND keep_days OPERATOR(pg_catalog.<=) 36500)
 );
 COMMENT ON TABLE snowflake_registry.registry IS
 'What all servers that lease node ids here agree on';
 
--- A slot for each node id that was ever leased; see src/lease/registry.h.  What a
--- server writes about itself is limited, so that nothing it writes makes a call
--- for another slot fail: 140737488355328 is SF_END_OF_TICKS.
+-- Who has or had which node id, with one row for each tenure: the time from a claim of
+-- the slot to the next claim of the same slot.  The newest row of a slot is its record
+-- (see src/lease/registry.h), and stays for ever: the next holder begins at its until.
+-- Each write locks and changes this row.  A claim first copies it, and ends the copy: a
+-- tenure that was active has expired, since its server did not give the slot back.  So
+-- no second table must agree with the record, and only the newest row can be active.
 --
--- since_ms is the time of the claim as the holder's clock has it, which the holder
--- compares; began_ms is the same time here.  ended_ms is the time at which the
--- holder, or an administrator, gave the slot back.
-CREATE TABLE snowflake_registry.slot (
-	node bigint PRIMARY KEY CHECK (node OPERATOR(pg_catalog.>=) 0
-		AND node OPERATOR(pg_catalog.<) 2147483648),
+-- The times are by the clock of this server: since_ms is the time of the claim as the
+-- holder's clock has it, which the holder compares.  What a server writes about itself is
+-- limited, so that nothing it writes makes a call for another slot fail:
+-- 140737488355328 is SF_END_OF_TICKS.
+CREATE TABLE snowflake_registry.tenure (
+	slot bigint NOT NULL CHECK (slot OPERATOR(pg_catalog.>=) 0
+		AND slot OPERATOR(pg_catalog.<) 2147483648),
+	host text NOT NULL CHECK (pg_catalog.octet_length(host) OPERATOR(pg_catalog.<) 64
+		AND host OPERATOR(pg_catalog.!~) '[[:cntrl:]]'),
+	address inet,
+	process integer NOT NULL,
+	allocated_at timestamptz NOT NULL,
+	last_heartbeat timestamptz NOT NULL,
+	released_at timestamptz,
+	status text NOT NULL DEFAULT 'active'
+		CHECK (status OPERATOR(pg_catalog.=) ANY (ARRAY['active', 'released', 'expired'])),
+	newest boolean NOT NULL DEFAULT true,
 	version bigint NOT NULL,
 	epoch bigint NOT NULL,
 	owner bigint NOT NULL,
@@ -115,20 +152,25 @@ CREATE TABLE snowflake_registry.slot (
 		AND until OPERATOR(pg_catalog.<=) 140737488355328),
 	offset_ms bigint NOT NULL CHECK (pg_catalog.abs(offset_ms)
 		OPERATOR(pg_catalog.<=) 140737488355328),
-	released boolean NOT NULL,
-	host text NOT NULL CHECK (pg_catalog.octet_length(host) OPERATOR(pg_catalog.<) 64
-		AND host OPERATOR(pg_catalog.!~) '[[:cntrl:]]'),
-	process integer NOT NULL,
 	since_ms bigint NOT NULL,
-	address inet,
+	reserve_ms bigint NOT NULL DEFAULT 0,
 	present bigint NOT NULL,
 	present_until timestamptz NOT NULL,
-	reserve_ms bigint NOT NULL DEFAULT 0,
-	ended_ms bigint NOT NULL DEFAULT 0,
-	began_ms bigint NOT NULL DEFAULT 0
+	CHECK (newest OR status OPERATOR(pg_catalog.<>) 'active'),
+	CHECK ((released_at IS NULL) OPERATOR(pg_catalog.=) (status OPERATOR(pg_catalog.=) 'active'))
 );
-COMMENT ON TABLE snowflake_registry.slot IS
-'Who holds which node id, and from when on it may be leased again';
+CREATE UNIQUE INDEX tenure_newest ON snowflake_registry.tenure (slot) WHERE newest;
+CREATE INDEX tenure_released_at ON snowflake_registry.tenure (released_at) WHERE NOT newest;
+COMMENT ON TABLE snowflake_registry.tenure IS
+'Which server has, or had, which node id: as many days as the table registry says';
+COMMENT ON COLUMN snowflake_registry.tenure.slot IS 'the node id';
+COMMENT ON COLUMN snowflake_registry.tenure.process IS 'of the postmaster';
+COMMENT ON COLUMN snowflake_registry.tenure.last_heartbeat IS
+'when the server last wrote, or said that it is there';
+COMMENT ON COLUMN snowflake_registry.tenure.released_at IS
+'when the server, or an administrator, gave the node id back; if it expired, when the next claim came';
+COMMENT ON COLUMN snowflake_registry.tenure.status IS
+'active; released: given back; expired: claimed by another server, or again, without that';
 
 -- Which ranges of shards are whose, as workers write it; one row, or none
 -- before anybody had one.  A server reads no more lines than these (shard_map.h).
@@ -142,116 +184,6 @@ CREATE TABLE snowflake_registry.shards (
 );
 COMMENT ON TABLE snowflake_registry.shards IS
 'Who may issue for which shards';
-
--- The holders of slots that are gone.  version is that of the record which the next
--- holder replaced.  written_ms is the time of the row itself: it decides how long the
--- row is kept, since a server chooses its own until.
-CREATE TABLE snowflake_registry.history (
-	node bigint NOT NULL,
-	version bigint NOT NULL,
-	owner bigint NOT NULL,
-	server bigint NOT NULL,
-	host text NOT NULL,
-	address inet,
-	process integer,
-	since_ms bigint,
-	until_ms bigint NOT NULL,
-	offset_ms bigint,
-	ended_ms bigint NOT NULL,
-	ended text NOT NULL,
-	written_ms bigint NOT NULL
-);
-CREATE INDEX history_written_ms ON snowflake_registry.history (written_ms);
-COMMENT ON TABLE snowflake_registry.history IS
-'Who held which slots before, as many days as the table registry says';
-
--- Drop what is older than keep_days: few rows at a time, so that it is quick.  If
--- another claim drops them now, leave them to it.  A time in a variable of the
--- column's type lets the index find them: most often there is none.  A
--- SERIALIZABLE transaction drops none, since claims would then fail because of what
--- they read here and write into the history.
-CREATE FUNCTION snowflake_registry.forget(days integer)
-RETURNS void
-LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout TO '10ms'
-AS $$
-DECLARE
-	first_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-		OPERATOR(pg_catalog.*) 1000)::bigint
-		OPERATOR(pg_catalog.-) (days OPERATOR(pg_catalog.*) 86400000::bigint);
-BEGIN
-	IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'serializable' THEN
-		RETURN;
-	END IF;
-	DELETE FROM snowflake_registry.history h
-	WHERE h.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
-		SELECT o.ctid
-		FROM snowflake_registry.history o
-		WHERE o.written_ms OPERATOR(pg_catalog.<) first_ms
-		ORDER BY o.written_ms
-		LIMIT 100));
-EXCEPTION WHEN OTHERS THEN
-	RETURN;
-END
-$$;
-COMMENT ON FUNCTION snowflake_registry.forget(integer) IS
-'for workers: drop what the history need not keep any more';
-
--- Write who held a slot that is claimed now, in the transaction of the claim: so
--- each tenure is written once, by whoever replaces its record.  The claim must not
--- wait for this for long, nor fail with it: an error is dropped, and the row too.  Only
--- a caller can use up the stack: that claim fails, so that it does not hide the holder
--- that it replaces.
-CREATE FUNCTION snowflake_registry.remember()
-RETURNS trigger
-LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
-SET search_path = pg_catalog, pg_temp
-SET lock_timeout TO '10ms'
-AS $$
-DECLARE
-	registry snowflake_registry.registry;
-	now_ms bigint DEFAULT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-		OPERATOR(pg_catalog.*) 1000)::bigint;
-	until_ms bigint;
-BEGIN
-	SELECT * INTO registry FROM snowflake_registry.registry;
-	SELECT registry.epoch_ms OPERATOR(pg_catalog.+)
-		(OLD.until OPERATOR(pg_catalog.*) registry.tick_ms) INTO until_ms;
-	IF registry.keep_days OPERATOR(pg_catalog.>) 0 THEN
-		INSERT INTO snowflake_registry.history
-			(node, version, owner, server, host, address, process, since_ms,
-			until_ms, offset_ms, ended_ms, ended, written_ms)
-		VALUES (OLD.node, OLD.version, OLD.owner, OLD.server, OLD.host, OLD.address,
-			OLD.process, OLD.began_ms, until_ms, OLD.offset_ms,
-			CASE WHEN OLD.ended_ms OPERATOR(pg_catalog.<>) 0 THEN OLD.ended_ms
-				ELSE least(until_ms, now_ms) END,
-			CASE WHEN OLD.released AND OLD.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
-				WHEN OLD.released OR OLD.present OPERATOR(pg_catalog.<>) 0
-					AND OLD.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
-					THEN 'displaced'
-				-- the server itself, before others may claim the slot
-				WHEN OLD.server OPERATOR(pg_catalog.=) NEW.server
-					AND until_ms OPERATOR(pg_catalog.>) now_ms THEN 'displaced'
-				ELSE 'expired' END,
-			now_ms);
-	END IF;
-	PERFORM snowflake_registry.forget(registry.keep_days);
-	RETURN NULL;
-EXCEPTION
-	WHEN statement_too_complex THEN
-		RAISE;
-	WHEN OTHERS THEN
-		RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION snowflake_registry.remember() IS
-'for workers: keep who held a slot that is claimed now';
-
-CREATE TRIGGER remember AFTER UPDATE ON snowflake_registry.slot
-FOR EACH ROW WHEN ((OLD.epoch, OLD.server, OLD.host, OLD.process)
-	OPERATOR(pg_catalog.<>) (NEW.epoch, NEW.server, NEW.host, NEW.process))
-EXECUTE FUNCTION snowflake_registry.remember();
 
 -- What is the same in all rows, and may be long, is in the first one.  Each row
 -- is looked for by its key, so that the planner knows that there is one.
@@ -267,116 +199,148 @@ CREATE FUNCTION snowflake_registry.read(
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
-	SELECT pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-			OPERATOR(pg_catalog.*) 1000)::bigint,
+	SELECT snowflake_registry.now_ms(),
 		(r.system_identifier, r.timeline, r.files)
 			OPERATOR(pg_catalog.=) (p.system_identifier, p.timeline, p.files),
 		r.generation, r.floor, r.layout,
-		CASE WHEN pg_catalog.row_number() OVER (ORDER BY s.node)
+		CASE WHEN pg_catalog.row_number() OVER (ORDER BY t.slot)
 			OPERATOR(pg_catalog.=) 1 THEN h.shards END,
 		h.version,
-		s.node, s.version, s.epoch, s.owner, s.server, s.write_id, s.until,
-		s.offset_ms, s.released, s.host, s.process, s.since_ms,
-		pg_catalog.host(s.address),
-		CASE WHEN s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
-			THEN s.present ELSE 0 END,
-		s.reserve_ms
+		t.slot, t.version, t.epoch, t.owner, t.server, t.write_id, t.until,
+		t.offset_ms, t.status OPERATOR(pg_catalog.<>) 'active', t.host, t.process, t.since_ms,
+		pg_catalog.host(t.address),
+		CASE WHEN t.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+			THEN t.present ELSE 0 END,
+		t.reserve_ms
 	FROM snowflake_registry.place(false) p
 		LEFT JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
 		LEFT JOIN snowflake_registry.shards h ON h.id OPERATOR(pg_catalog.=) 1
-		LEFT JOIN snowflake_registry.slot s ON true
-	ORDER BY s.node;
+		LEFT JOIN snowflake_registry.tenure t ON t.newest
+	ORDER BY t.slot;
 END;
 COMMENT ON FUNCTION snowflake_registry.read() IS
 'for workers: the registry, with one row for each slot';
 
--- One compare-and-swap.  A recovery, which locks the row FOR UPDATE, waits for it,
--- and the other way round; an UPDATE of keep_days does not.  ttl_ms: be present for as long, 0: leave presence alone, -1: end
--- it.  Without a holder the slot keeps the address of the last one.  written is
--- the new version, NULL if a condition did not hold.
-CREATE FUNCTION snowflake_registry.write(in_generation bigint, slot bigint,
+-- One compare-and-swap.  A recovery, which locks the registry's row FOR UPDATE, waits
+-- for it, and the other way round; an UPDATE of keep_days does not.  Then the lock on the
+-- slot's newest row lets no other write in.  Without a row, the unique index does that.
+--
+-- ttl_ms: be present for as long, 0: leave presence alone, -1: end it.  Without a holder
+-- the slot keeps the address of the last one.  written is the new version, NULL if a
+-- condition did not hold.
+--
+-- A claim also drops tenures that are too old: few rows, so that it is quick, and none
+-- that another claim drops at this moment.  Above READ COMMITTED it could fail there, and
+-- drops none.
+CREATE FUNCTION snowflake_registry.write(in_generation bigint, in_slot bigint,
 	expected bigint, claims bigint, holder bigint, machine bigint,
 	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
 	hostname text, postmaster integer, claimed_ms bigint, displaced bigint,
 	ttl_ms bigint, reserved_ms bigint,
 	OUT written bigint, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
-BEGIN ATOMIC
-	WITH locked AS MATERIALIZED (
-		SELECT pg_catalog.pg_wal_lsn_diff(
-				pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint
-				OPERATOR(pg_catalog.+) r.version_offset AS version,
-			pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-				OPERATOR(pg_catalog.*) 1000)::bigint AS now_ms
-		FROM snowflake_registry.registry r
-		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
-			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
-				(SELECT p.system_identifier, p.timeline, p.files
-				FROM snowflake_registry.place(false) p)
-		FOR KEY SHARE
-	), made AS (
-		INSERT INTO snowflake_registry.slot AS s
-		SELECT slot, locked.version, claims, holder, machine, new_write_id, new_until,
-			ahead_ms, given_back, hostname, postmaster, claimed_ms,
-			pg_catalog.inet_client_addr(), holder,
-			pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
-				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms'),
-			reserved_ms, 0, locked.now_ms
-		FROM locked
-		WHERE expected OPERATOR(pg_catalog.=) 0
-		ON CONFLICT DO NOTHING
-		RETURNING s.version
-	), changed AS (
-		UPDATE snowflake_registry.slot s
-		SET version = greatest(s.version OPERATOR(pg_catalog.+) 1, locked.version),
-			epoch = claims, owner = holder, server = machine, write_id = new_write_id, until = new_until,
-			offset_ms = ahead_ms, released = given_back, host = hostname,
-			process = postmaster, since_ms = claimed_ms, reserve_ms = reserved_ms,
-			began_ms = CASE WHEN (s.epoch, s.server, s.host, s.process)
-				OPERATOR(pg_catalog.=) (claims, machine, hostname, postmaster)
-				THEN s.began_ms
-				ELSE locked.now_ms END,
-			ended_ms = CASE WHEN given_back THEN locked.now_ms ELSE 0 END,
-			address = CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN s.address
-				ELSE pg_catalog.inet_client_addr() END,
-			present = CASE WHEN ttl_ms OPERATOR(pg_catalog.<) 0 THEN 0
-				WHEN ttl_ms OPERATOR(pg_catalog.>) 0 THEN holder
-				ELSE s.present END,
-			present_until = CASE WHEN ttl_ms OPERATOR(pg_catalog.>) 0
-				THEN pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
-					(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
-				ELSE s.present_until END
-		FROM locked
-		WHERE s.node OPERATOR(pg_catalog.=) slot
-			AND expected OPERATOR(pg_catalog.<>) 0
-			AND s.version OPERATOR(pg_catalog.=) expected
-			AND (s.present OPERATOR(pg_catalog.=) ANY (ARRAY[0, holder, displaced])
-				OR s.present_until OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp())
-		RETURNING s.version
-	)
-	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
-		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-			OPERATOR(pg_catalog.*) 1000)::bigint;
-END;
+LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	registry snowflake_registry.registry;
+	held snowflake_registry.tenure;
+	now timestamptz;
+	is_same boolean;
+BEGIN
+	SELECT r.* INTO registry
+	FROM snowflake_registry.registry r
+	WHERE r.generation OPERATOR(pg_catalog.=) in_generation
+		AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
+			(SELECT p.system_identifier, p.timeline, p.files
+			FROM snowflake_registry.place(false) p)
+	FOR KEY SHARE;
+	IF FOUND THEN
+		SELECT t.* INTO held
+		FROM snowflake_registry.tenure t
+		WHERE t.slot OPERATOR(pg_catalog.=) in_slot AND t.newest
+			AND t.version OPERATOR(pg_catalog.=) expected
+			AND (t.present OPERATOR(pg_catalog.=) ANY (ARRAY[0, holder, displaced])
+				OR t.present_until OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp())
+		FOR UPDATE;
+	END IF;
+	SELECT pg_catalog.clock_timestamp(), snowflake_registry.now_ms(),
+		(held.epoch, held.server, held.host, held.process)
+			OPERATOR(pg_catalog.=) (claims, machine, hostname, postmaster)
+	INTO now, clock_ms, is_same;
+	IF registry.id IS NULL OR held.version IS NULL AND expected OPERATOR(pg_catalog.<>) 0 THEN
+		RETURN;
+	END IF;
+	INSERT INTO snowflake_registry.tenure AS t (slot, host, address, process, allocated_at,
+		last_heartbeat, released_at, status, version, epoch, owner, server, write_id, until,
+		offset_ms, since_ms, reserve_ms, present, present_until)
+	VALUES (in_slot, hostname,
+		CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN held.address
+			ELSE pg_catalog.inet_client_addr() END,
+		postmaster,
+		CASE WHEN is_same THEN held.allocated_at ELSE now END,
+		CASE WHEN is_same AND holder OPERATOR(pg_catalog.=) 0 THEN held.last_heartbeat
+			ELSE now END,
+		CASE WHEN given_back THEN now END,
+		CASE WHEN given_back THEN 'released' ELSE 'active' END,
+		greatest(held.version OPERATOR(pg_catalog.+) 1,
+			pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint
+			OPERATOR(pg_catalog.+) registry.version_offset),
+		claims, holder, machine, new_write_id, new_until, ahead_ms, claimed_ms, reserved_ms,
+		CASE WHEN ttl_ms OPERATOR(pg_catalog.<) 0 THEN 0
+			WHEN ttl_ms OPERATOR(pg_catalog.>) 0 THEN holder
+			ELSE coalesce(held.present, 0) END,
+		CASE WHEN ttl_ms OPERATOR(pg_catalog.>) 0
+			THEN now OPERATOR(pg_catalog.+) (ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
+			ELSE coalesce(held.present_until, now) END)
+	ON CONFLICT (slot) WHERE newest DO UPDATE
+	SET host = excluded.host, address = excluded.address, process = excluded.process,
+		allocated_at = excluded.allocated_at, last_heartbeat = excluded.last_heartbeat,
+		released_at = excluded.released_at, status = excluded.status,
+		version = excluded.version, epoch = excluded.epoch, owner = excluded.owner,
+		server = excluded.server, write_id = excluded.write_id, until = excluded.until,
+		offset_ms = excluded.offset_ms, since_ms = excluded.since_ms,
+		reserve_ms = excluded.reserve_ms, present = excluded.present,
+		present_until = excluded.present_until
+	WHERE t.version OPERATOR(pg_catalog.=) expected
+	RETURNING t.version INTO written;
+	IF written IS NULL OR held.version IS NULL OR is_same THEN
+		RETURN;
+	END IF;
+	SELECT false, coalesce(held.released_at, now),
+		CASE WHEN held.status OPERATOR(pg_catalog.=) 'active' THEN 'expired' ELSE held.status END
+	INTO held.newest, held.released_at, held.status;
+	INSERT INTO snowflake_registry.tenure VALUES (held.*);
+	IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
+		DELETE FROM snowflake_registry.tenure t
+		WHERE t.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
+			SELECT o.ctid
+			FROM snowflake_registry.tenure o
+			WHERE NOT o.newest AND o.released_at OPERATOR(pg_catalog.<=) (now
+				OPERATOR(pg_catalog.-) (registry.keep_days OPERATOR(pg_catalog.*) interval '24 h'))
+			ORDER BY o.released_at
+			LIMIT 100
+			FOR UPDATE SKIP LOCKED));
+	END IF;
+END
+$$;
 COMMENT ON FUNCTION snowflake_registry.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
 'for workers: claim, extend or give back a slot';
 
-CREATE FUNCTION snowflake_registry.keep(slot bigint, holder bigint,
+CREATE FUNCTION snowflake_registry.keep(in_slot bigint, holder bigint,
 	ttl_ms bigint, OUT kept boolean, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH changed AS (
-		UPDATE snowflake_registry.slot s
-		SET present_until = pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+		UPDATE snowflake_registry.tenure t
+		SET last_heartbeat = pg_catalog.clock_timestamp(),
+			present_until = pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
 				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
-		WHERE s.node OPERATOR(pg_catalog.=) slot
-			AND s.present OPERATOR(pg_catalog.=) holder
-			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
-		RETURNING s.node
+		WHERE t.slot OPERATOR(pg_catalog.=) in_slot AND t.newest
+			AND t.present OPERATOR(pg_catalog.=) holder
+			AND t.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+		RETURNING t.slot
 	)
-	SELECT EXISTS (SELECT FROM changed),
-		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-			OPERATOR(pg_catalog.*) 1000)::bigint;
+	SELECT EXISTS (SELECT FROM changed), snowflake_registry.now_ms();
 END;
 COMMENT ON FUNCTION snowflake_registry.keep(bigint, bigint, bigint) IS
 'for workers: stay present';
@@ -410,8 +374,7 @@ BEGIN ATOMIC
 		RETURNING h.version
 	)
 	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
-		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-			OPERATOR(pg_catalog.*) 1000)::bigint;
+		snowflake_registry.now_ms();
 END;
 COMMENT ON FUNCTION snowflake_registry.write_shards(bigint, bigint, text) IS
 'for workers: say who may issue for which shards';
@@ -430,8 +393,7 @@ BEGIN ATOMIC
 		RETURNING r.id
 	)
 	SELECT (SELECT m.id::bigint FROM made m),
-		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-			OPERATOR(pg_catalog.*) 1000)::bigint;
+		snowflake_registry.now_ms();
 END;
 COMMENT ON FUNCTION snowflake_registry.begin(bigint, bigint, text, bigint, integer) IS
 'for workers: make this database a registry, if it is none';
@@ -448,11 +410,11 @@ BEGIN ATOMIC
 		UPDATE snowflake_registry.registry r
 		SET generation = new_generation,
 			floor = greatest(r.floor, new_floor,
-				(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s)),
+				(SELECT pg_catalog.max(t.until) FROM snowflake_registry.tenure t WHERE t.newest)),
 			system_identifier = p.system_identifier, timeline = p.timeline,
 			files = p.files,
 			version_offset = greatest(0,
-				(SELECT pg_catalog.max(s.version) FROM snowflake_registry.slot s)
+				(SELECT pg_catalog.max(t.version) FROM snowflake_registry.tenure t WHERE t.newest)
 				OPERATOR(pg_catalog.-) pg_catalog.pg_wal_lsn_diff(
 					pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint)
 		FROM snowflake_registry.place(true) p
@@ -460,8 +422,7 @@ BEGIN ATOMIC
 		RETURNING r.id
 	)
 	SELECT (SELECT c.id::bigint FROM changed c),
-		pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-			OPERATOR(pg_catalog.*) 1000)::bigint;
+		snowflake_registry.now_ms();
 END;
 COMMENT ON FUNCTION snowflake_registry.renew(bigint, bigint, bigint) IS
 'for workers: after a loss of data, let nobody claim anything before a time';
@@ -486,8 +447,7 @@ BEGIN
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
 	FROM snowflake_registry.layout(layout) l,
 		snowflake_registry.begin(
-			('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
-				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
+			snowflake_registry.random_number(),
 			greatest(0, pg_catalog.ceil(
 				(extract(epoch FROM pg_catalog.clock_timestamp())
 					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) l.epoch_ms)
@@ -521,37 +481,29 @@ BEGIN
 			HINT = 'Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.';
 	END IF;
 	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
-	UPDATE snowflake_registry.registry r
-	SET generation = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
-			pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint,
-		floor = greatest(r.floor,
-			(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s),
-			pg_catalog.ceil(
-				(extract(epoch FROM pg_catalog.clock_timestamp()
-						OPERATOR(pg_catalog.+) greatest(largest_reserve,
-							least(2678400000, greatest(0,
-								(SELECT pg_catalog.max(s.reserve_ms)
-								FROM snowflake_registry.slot s),
-								(SELECT pg_catalog.max(reserves[1]::bigint)
-								FROM snowflake_registry.shards h,
-									pg_catalog.regexp_matches(h.shards,
-										'^held [^ ]+ until [0-9]+ reserve ([0-9]{1,15}) ',
-										'gn') AS reserves)))
-								OPERATOR(pg_catalog.*) interval '1 ms')
-						OPERATOR(pg_catalog.+) largest_offset)
-					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) r.epoch_ms)
-				OPERATOR(pg_catalog./) r.tick_ms)::bigint),
-		system_identifier = p.system_identifier, timeline = p.timeline,
-		files = p.files,
-		version_offset = greatest(0,
-			(SELECT pg_catalog.max(s.version) FROM snowflake_registry.slot s)
-			OPERATOR(pg_catalog.-) pg_catalog.pg_wal_lsn_diff(
-				pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint)
-	FROM snowflake_registry.place(true) p
-	RETURNING pg_catalog.to_timestamp(least(9224318015999,
+	PERFORM snowflake_registry.renew(r.generation, snowflake_registry.random_number(),
+		pg_catalog.ceil(
+			(extract(epoch FROM pg_catalog.clock_timestamp()
+					OPERATOR(pg_catalog.+) greatest(largest_reserve,
+						least(2678400000, greatest(0,
+							(SELECT pg_catalog.max(t.reserve_ms)
+							FROM snowflake_registry.tenure t
+							WHERE t.newest),
+							(SELECT pg_catalog.max(reserves[1]::bigint)
+							FROM snowflake_registry.shards h,
+								pg_catalog.regexp_matches(h.shards,
+									'^held [^ ]+ until [0-9]+ reserve ([0-9]{1,15}) ',
+									'gn') AS reserves)))
+							OPERATOR(pg_catalog.*) interval '1 ms')
+					OPERATOR(pg_catalog.+) largest_offset)
+				OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) r.epoch_ms)
+			OPERATOR(pg_catalog./) r.tick_ms)::bigint)
+	FROM snowflake_registry.registry r;
+	SELECT pg_catalog.to_timestamp(least(9224318015999,
 		(r.epoch_ms OPERATOR(pg_catalog.+) (r.floor OPERATOR(pg_catalog.*) r.tick_ms))
 			OPERATOR(pg_catalog./) 1000.0))
-	INTO recovered;
+	INTO recovered
+	FROM snowflake_registry.registry r;
 	IF recovered IS NULL THEN
 		RAISE EXCEPTION USING
 			ERRCODE = 'object_not_in_prerequisite_state',
@@ -571,65 +523,22 @@ CREATE FUNCTION snowflake_registry.slots(
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
-	SELECT s.node, s.host, s.address, s.process,
-		pg_catalog.to_hex(s.owner),
-		pg_catalog.to_timestamp(s.began_ms OPERATOR(pg_catalog./) 1000.0),
+	SELECT t.slot, t.host, t.address, t.process, pg_catalog.to_hex(t.owner),
+		t.allocated_at,
 		pg_catalog.to_timestamp(least(9224318015999,
-			(r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms))
+			(r.epoch_ms OPERATOR(pg_catalog.+) (t.until OPERATOR(pg_catalog.*) r.tick_ms))
 				OPERATOR(pg_catalog./) 1000.0)),
-		s.present OPERATOR(pg_catalog.<>) 0
-			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
-		s.released, s.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
-	FROM snowflake_registry.slot s
+		t.present OPERATOR(pg_catalog.<>) 0
+			AND t.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
+		t.status OPERATOR(pg_catalog.<>) 'active',
+		t.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
+	FROM snowflake_registry.tenure t
 		JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
-	ORDER BY s.node;
+	WHERE t.newest
+	ORDER BY t.slot;
 END;
 COMMENT ON FUNCTION snowflake_registry.slots() IS
 'which server holds which node id';
-
--- For one slot or all, and for one time or all.  A holder that has not ended, or
--- whose slot nobody has claimed since, is still in its record.
-CREATE FUNCTION snowflake_registry.history(
-	INOUT slot bigint DEFAULT NULL, at timestamptz DEFAULT NULL,
-	OUT host text, OUT address inet, OUT process integer,
-	OUT since timestamptz, OUT until timestamptz, OUT ended_at timestamptz,
-	OUT ended text)
-RETURNS SETOF record
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
-BEGIN ATOMIC
-	WITH tenure AS (
-		SELECT h.node, h.host, h.address, h.process, h.since_ms, h.until_ms,
-			h.ended_ms, h.ended
-		FROM snowflake_registry.history h
-		UNION ALL
-		SELECT s.node, s.host, s.address, s.process, s.began_ms,
-			r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms),
-			CASE WHEN s.ended_ms OPERATOR(pg_catalog.<>) 0 THEN s.ended_ms END,
-			CASE WHEN s.released AND s.owner OPERATOR(pg_catalog.<>) 0 THEN 'released'
-				WHEN s.released THEN 'displaced' END
-		FROM snowflake_registry.slot s
-			JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
-	), timed AS (
-		SELECT t.*,
-			pg_catalog.to_timestamp(t.since_ms OPERATOR(pg_catalog./) 1000.0) AS since,
-			pg_catalog.to_timestamp(least(9224318015999,
-				t.until_ms OPERATOR(pg_catalog./) 1000.0)) AS ends,
-			pg_catalog.to_timestamp(t.ended_ms OPERATOR(pg_catalog./) 1000.0) AS ended_at
-		FROM tenure t
-	)
-	SELECT t.node, t.host, t.address, t.process, t.since, t.ends,
-		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
-			THEN t.ends ELSE t.ended_at END,
-		CASE WHEN t.ended IS NULL AND t.ends OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
-			THEN 'expired' ELSE t.ended END
-	FROM timed t
-	WHERE (history.slot IS NULL OR t.node OPERATOR(pg_catalog.=) history.slot)
-		AND (at IS NULL OR (t.since IS NULL OR t.since OPERATOR(pg_catalog.<=) at)
-			AND coalesce(t.ended_at, t.ends) OPERATOR(pg_catalog.>) at)
-	ORDER BY t.node, t.since;
-END;
-COMMENT ON FUNCTION snowflake_registry.history(bigint, timestamptz) IS
-'which server held which node id, and why it has it no more';
 
 -- The holder, should it live, finds that the record is not its own any more.
 CREATE FUNCTION snowflake_registry.release(slot bigint)
@@ -637,17 +546,14 @@ RETURNS boolean
 LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH changed AS (
-		UPDATE snowflake_registry.slot s
-		SET version = s.version OPERATOR(pg_catalog.+) 1, owner = 0,
-			released = true, present = 0,
-			ended_ms = CASE WHEN s.released THEN s.ended_ms
-				ELSE pg_catalog.floor(extract(epoch FROM pg_catalog.clock_timestamp())
-					OPERATOR(pg_catalog.*) 1000)::bigint END,
-			write_id = ('x' OPERATOR(pg_catalog.||) pg_catalog.right(pg_catalog.replace(
-				pg_catalog.gen_random_uuid()::text, '-', ''), 16))::bit(64)::bigint
-		WHERE s.node OPERATOR(pg_catalog.=) slot
-			AND NOT (s.released AND s.present OPERATOR(pg_catalog.=) 0)
-		RETURNING s.node
+		UPDATE snowflake_registry.tenure t
+		SET version = t.version OPERATOR(pg_catalog.+) 1, owner = 0, present = 0,
+			status = 'released',
+			released_at = coalesce(t.released_at, pg_catalog.clock_timestamp()),
+			write_id = snowflake_registry.random_number()
+		WHERE t.slot OPERATOR(pg_catalog.=) release.slot AND t.newest
+			AND NOT (t.status OPERATOR(pg_catalog.=) 'released' AND t.present OPERATOR(pg_catalog.=) 0)
+		RETURNING t.slot
 	)
 	SELECT EXISTS (SELECT FROM changed);
 END;
@@ -655,7 +561,7 @@ COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 
 -- A role that leases may call a few functions, and has no right on a table: so it
--- can neither lock a table, nor change or delete the history.  These functions are
+-- can neither lock a table, nor change or delete what others wrote.  These functions are
 -- SECURITY DEFINER.  All names in them are resolved when they are created, or with a
 -- search_path of their own, and they run no statement that a caller gives.
 --
@@ -671,10 +577,11 @@ BEGIN
 	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
 	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
 		' snowflake_registry.read, snowflake_registry.write, snowflake_registry.keep,'
-		' snowflake_registry.write_shards, snowflake_registry.history TO %s', role);
+		' snowflake_registry.write_shards TO %s', role);
 	IF administer THEN
 		EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (keep_days)'
 			' ON snowflake_registry.registry TO %s', role);
+		EXECUTE pg_catalog.format('GRANT SELECT ON snowflake_registry.tenure TO %s', role);
 		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
 			' snowflake_registry.begin, snowflake_registry.renew,'
 			' snowflake_registry.init, snowflake_registry.recover,'

@@ -30,7 +30,7 @@ sub has
 sub shown
 {
 	return split /\|/, query($registry, q{SELECT max(s.version), max(h.version)
-		FROM snowflake_registry.slot s, snowflake_registry.shards h});
+		FROM snowflake_registry.tenure s, snowflake_registry.shards h});
 }
 
 # ---- a reading shows a write that was not acknowledged ----
@@ -48,7 +48,7 @@ sub shown
 	# The second write of each kind builds on the first one, which the server has read.
 	$registry->poll_query_until('postgres', qq{SELECT (SELECT count(pg_terminate_backend(pid)) $waiting) >= 0
 		AND max(s.version) > $slot + 1 AND max(h.version) > $shards + 1
-		FROM snowflake_registry.slot s, snowflake_registry.shards h}) or die 'nothing is shown';
+		FROM snowflake_registry.tenure s, snowflake_registry.shards h}) or die 'nothing is shown';
 	is(has(), $has, 'what a reading shows, and no write has acknowledged, is not used');
 	wait_for_lease($a, q{state = 'expired'});
 	is(has(), $has, 'also when that has run out');

@@ -105,7 +105,7 @@ wait_for_all($b, '5-14');
 {
 	# long enough that the wait is seen, however late the server reads the registry
 	query($registry, q{
-		TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards;
+		TRUNCATE snowflake_registry.registry, snowflake_registry.tenure, snowflake_registry.shards;
 		BEGIN; SELECT snowflake_registry.init();
 		SELECT snowflake_registry.recover('20 s', '4 s'); COMMIT});
 	wait_for_shards($a, q{problem ~ 'After its recovery the registry lets no server claim a shard'});

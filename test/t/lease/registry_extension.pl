@@ -43,10 +43,10 @@ my $privileges = q{
 my $of = sub { sprintf $privileges, "grantee = '$_[0]'::regrole" };
 my $of_all = sprintf $privileges, 'true';
 my @leases = (
-	(map { "$_() EXECUTE" } qw(history keep read)), 'schema USAGE',
+	(map { "$_() EXECUTE" } qw(keep read)), 'schema USAGE',
 	(map { "$_() EXECUTE" } qw(write write_shards)));
 my @administers = sort(
-	@leases, 'registry SELECT', 'registry.keep_days UPDATE',
+	@leases, 'registry SELECT', 'registry.keep_days UPDATE', 'tenure SELECT',
 	map { "$_() EXECUTE" } qw(begin init recover release renew slots));
 
 is( query($registry, q{
@@ -55,8 +55,8 @@ is( query($registry, q{
 	FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid
 	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
 	join(' ', map { "snowflake_registry.$_" }
-		qw(begin files forget grant history init keep layout place read recover registry release remember
-			renew shards slot slots write write_shards)),
+		qw(begin files grant init keep layout now_ms place random_number read recover registry release renew
+			shards slots tenure write write_shards)),
 	'what it consists of, all in one schema');
 is( query($registry, q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
@@ -69,7 +69,7 @@ is( query($registry, q{
 is( query($registry, q{
 	SELECT string_agg(proname, ' ' ORDER BY proname COLLATE "C") FROM pg_proc
 	WHERE pronamespace = 'snowflake_registry'::regnamespace AND prosecdef}),
-	'begin history init keep place read recover release renew slots write write_shards',
+	'begin init keep place read recover release renew slots write write_shards',
 	'what runs with the rights of the owner: what roles are let to call, and what that calls');
 is(query($registry, $of_all), '', 'nothing of it is for anybody but its owner');
 is( query($registry, q{SELECT extnamespace::regnamespace, extrelocatable, extconfig IS NULL
@@ -86,7 +86,7 @@ query($registry, q{
 is(query($registry, $of->('mallory')), '', 'what is granted on everything in public reaches nothing of it');
 refused($registry, "SET ROLE mallory; SELECT * FROM $_", '42501', qr/permission denied for schema/,
 	"a role that was granted nothing: $_")
-  foreach 'snowflake_registry.slots()', 'snowflake_registry.slot', q{snowflake_registry.grant('mallory')};
+  foreach 'snowflake_registry.slots()', 'snowflake_registry.tenure', q{snowflake_registry.grant('mallory')};
 query($registry, q{SELECT snowflake_registry.grant('worker')});
 is(query($registry, $of->('worker')), join("\n", @leases), 'grant(): what a server needs that leases');
 query($registry, q{SELECT snowflake_registry.grant('worker')});
@@ -117,7 +117,7 @@ my $all = join '; ', 'SELECT count(*) FROM snowflake_registry.read()', sprintf($
   sprintf($write_shards, '(SELECT max(shards_version) FROM snowflake_registry.read())');
 is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 5),
 	'with all of it a server leases');
-foreach my $privilege (grep { !/^history\b/ } @leases)
+foreach my $privilege (@leases)
 {
 	my ($name, $kind) = split ' ', $privilege;
 	my $what =
@@ -131,21 +131,21 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied/, "a rol
 		my $table = "snowflake_registry.$_";
 		("SELECT * FROM $table", "INSERT INTO $table (version) VALUES (1)", "UPDATE $table SET version = 1",
 			"DELETE FROM $table", "TRUNCATE $table", "BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE", "SELECT 1 FROM $table FOR KEY SHARE")
-	} qw(slot shards history)),
+	} qw(tenure shards)),
   'UPDATE snowflake_registry.registry SET generation = 1', 'SELECT 1 FROM snowflake_registry.registry FOR KEY SHARE',
   'UPDATE snowflake_registry.registry SET id = 1', 'UPDATE snowflake_registry.registry SET keep_days = 0',
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
-  'SELECT snowflake_registry.forget(0)', 'SELECT snowflake_registry.files(true)',
+  'SELECT snowflake_registry.files(true)',
   'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
   'SELECT snowflake_registry.release(1)', 'SELECT snowflake_registry.begin(1, 1, $$$$, 1, 1)',
   'SELECT snowflake_registry.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
-  foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry slot shards)),
+  foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry tenure shards)),
   q{SELECT snowflake_registry.grant('mallory')}, 'CREATE TABLE snowflake_registry.t ()';
 is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover() >= now() + interval '95 s';
 	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1);
-	UPDATE snowflake_registry.registry SET keep_days = 7 RETURNING keep_days}), "f\nt\n0\nf\n7",
+	UPDATE snowflake_registry.registry SET keep_days = 7 RETURNING keep_days; SELECT count(*) FROM snowflake_registry.tenure}), "f\nt\n0\nf\n7\n0",
 	'which can look after it');
 
 # ---- what a role that leases writes about itself ----
@@ -158,7 +158,7 @@ sub written
 {
 	my ($node, %own) = @_;
 	my %v = (%value, %own);
-	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.slot WHERE node = $node");
+	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.tenure WHERE slot = $node AND newest");
 
 	return "SET ROLE worker; SELECT written > 0 FROM snowflake_registry.write($generation, $node, $version, $v{epoch}, $v{owner},"
 	  . " $v{server}, 1, $v{until}, $v{ahead}, false, '$v{host}', 1, $v{since}, $v{owner}, 1000, $v{reserve})";
@@ -180,16 +180,15 @@ is( query($registry, q{SELECT shards_version > 0 FROM snowflake_registry.read() 
 foreach my $tick (1, 1000)
 {
 	is( query($registry, "BEGIN; UPDATE snowflake_registry.registry SET tick_ms = $tick; SELECT count(*) FROM snowflake_registry.slots();
-		SELECT string_agg(slot::text, ' ' ORDER BY slot) FROM snowflake_registry.history();
 		SELECT snowflake_registry.recover() > now(); ROLLBACK"),
-		"2\n2 3\nt", "they break nobody's call, with a tick of $tick ms");
+		"2\nt", "they break nobody's call, with a tick of $tick ms");
 }
-query($registry, 'DELETE FROM snowflake_registry.slot');
+query($registry, 'DELETE FROM snowflake_registry.tenure');
 query($registry, written(4, %$_))
   foreach { host => 'a' }, { host => 'b', epoch => 2, since => $far }, { host => 'c', server => 2, epoch => 2 }, { epoch => 3 }, { epoch => 3, host => 'd' };
-is( query($registry, q{SELECT host, since BETWEEN now() - interval '1 h' AND clock_timestamp() FROM snowflake_registry.history(4) ORDER BY host}),
-	"a|t\nb|t\nc|t\nd|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, is in the history all the same');
-query($registry, "DELETE FROM snowflake_registry.$_") foreach qw(slot shards history);
+is( query($registry, q{SELECT host, allocated_at BETWEEN now() - interval '1 h' AND clock_timestamp() FROM snowflake_registry.tenure WHERE slot = 4 ORDER BY host}),
+	"a|t\nb|t\nc|t\nd|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, has its row all the same');
+query($registry, "DELETE FROM snowflake_registry.$_") foreach qw(tenure shards);
 query($registry, 'DROP OWNED BY worker; DROP ROLE worker');
 pass('a role that is not needed any more is dropped as any other');
 
@@ -218,7 +217,7 @@ command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $registry->c
 is(query($registry, $of_all, database => 'restored'), query($registry, $of_all),
 	'with all that was granted');
 is( query($registry, q{SELECT (SELECT count(*) FROM snowflake_registry.registry)
-	+ (SELECT count(*) FROM snowflake_registry.slots()) + (SELECT count(*) FROM snowflake_registry.history)}, database => 'restored'), '0',
+	+ (SELECT count(*) FROM snowflake_registry.slots()) + (SELECT count(*) FROM snowflake_registry.tenure)}, database => 'restored'), '0',
 	'and without its rows: a copy is no registry');
 
 # ---- objects that other roles have made before ----

@@ -179,7 +179,7 @@ $v = claim($w, 'how far is reserved', 'DONE', node => 11, reserve => 3600000);
 like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
 asked($w, 'by another write', 'DONE', qr/^$/, 'extend', node => 11, version => $v, reserve => 60000);
 like(reading($w), qr/^11: .* present 11 reserve 60000$/m, 'likewise');
-query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node = 11");
+query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 11");
 
 # ---- a hostile search_path ----
 
@@ -266,7 +266,7 @@ foreach (
 	query($registry, qq{$set
 		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.shards
 			FOR EACH ROW EXECUTE FUNCTION fail('$how');
-		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.slot
+		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.tenure
 			FOR EACH ROW EXECUTE FUNCTION fail('$how');
 		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.registry
 			FOR EACH ROW EXECUTE FUNCTION fail('$how')});
@@ -275,7 +275,7 @@ foreach (
 	asked($w, "$how: claim", $result, $pattern, 'claim', generation => 8, node => 20);
 	asked($w, "$how: initialize", $result, $pattern, 'initialize');
 	query($registry, "$set DROP TRIGGER fails ON $_")
-	  foreach qw(snowflake_registry.shards snowflake_registry.slot snowflake_registry.registry);
+	  foreach qw(snowflake_registry.shards snowflake_registry.tenure snowflake_registry.registry);
 }
 like(reading($w), qr/^initialized 8 2000 .*\nshards 'y+' version $v2\n/, 'nothing of it was done');
 $registry->stop;
@@ -310,7 +310,7 @@ foreach my $other (
 	[ 'keep(bigint, bigint, bigint)', 'TABLE (kept boolean, clock_ms bigint)',
 		'SELECT true, 1::bigint WHERE false', 'keepalive' ],
 	[ 'read()', 'TABLE (a bigint, b bigint)', 'SELECT 1::bigint, 1::bigint', 'read' ],
-	[ 'read()', 'SETOF snowflake_registry.slot', 'SELECT * FROM snowflake_registry.slot', 'read' ])
+	[ 'read()', 'SETOF snowflake_registry.tenure', 'SELECT * FROM snowflake_registry.tenure', 'read' ])
 {
 	my ($function, $result, $body, $kind) = @$other;
 
@@ -338,7 +338,7 @@ $local->quit;
 
 # The server claims its node id, and then asks nothing for minutes. A reading would
 # wait one minute for a lock.
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure, snowflake_registry.shards");
 my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
@@ -355,6 +355,18 @@ sub call
 			$node->connstr('postgres'), '-c', $sql ], '>', \$out, '2>', \$err);
 
 	return { run => $run, out => \$out, err => \$err };
+}
+
+# Return the start of a statement that inserts a slot's record; owner 5 is present.
+sub tenure_of
+{
+	my ($id, %own) = @_;
+	my %v = (slot => $id, host => "'there'", process => 1, allocated_at => 'now()', last_heartbeat => 'now()', version => 1,
+		epoch => 1, owner => 5, server => 1, write_id => 1, until => 99, offset_ms => 0, since_ms => 1, present => 5,
+		present_until => "now() + interval '1 hour'", %own);
+	my @columns = sort keys %v;
+
+	return 'INSERT INTO snowflake_registry.tenure (' . join(', ', @columns) . ') SELECT ' . join ', ', @v{@columns};
 }
 
 sub result_of
@@ -421,11 +433,10 @@ is(query($node, "SELECT snowflake_registry_release($_)"), 'f', "nobody has $_")
   foreach $slot + 1, -1, 1 << 40;
 
 # Many slots: more than the queue can hold at a time.
-query($registry, qq{$set INSERT INTO snowflake_registry.slot SELECT i + 5000, 1, 1, i, 1, 1, i, 0, false,
-	'host ' || i, i, 1, NULL, 0, now() FROM generate_series(0, 60535) i});
+query($registry, "$set " . tenure_of('i + 5000', host => "'host ' || i") . ' FROM generate_series(0, 60535) i');
 is(query($node, q{SELECT count(*), sum(slot), max(host), count(address) FROM snowflake_registry_slots()
 	WHERE slot >= 5000}), '60536|' . (60536 * 5000 + 60535 * 60536 / 2) . '|host 9999|0', 'many slots');
-query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node >= 5000");
+query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot >= 5000");
 
 # A wait that is cancelled, and one behind it. A wait whose worker ends. Requests that
 # were queued behind another one.
@@ -460,10 +471,9 @@ $slot = lease_of($node, 'node_id');
 query($registry, qq{$set CREATE TABLE written (version bigint);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$
 		BEGIN INSERT INTO snowflake_registry.written VALUES (new.version); RETURN NULL; END \$\$;
-	CREATE TRIGGER notes AFTER UPDATE ON snowflake_registry.slot FOR EACH ROW
-		WHEN (new.node = 777) EXECUTE FUNCTION note()});
-query($registry, qq{$set INSERT INTO snowflake_registry.slot VALUES (777, 1, 1, 5, 1, 1, 99, 0, false, 'gone', 1, 1,
-	'10.1.2.3', 5, now() + interval '1 hour'); ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
+	CREATE TRIGGER notes AFTER UPDATE ON snowflake_registry.tenure FOR EACH ROW
+		WHEN (new.slot = 777) EXECUTE FUNCTION note()});
+query($registry, "$set " . tenure_of(777, address => "'10.1.2.3'") . q{; ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 $registry->reload;
 $registry->poll_query_until('postgres', q{SHOW synchronous_standby_names}, 'nobody') or die;
 $call = call('SELECT snowflake_registry_release(777)');
@@ -477,9 +487,9 @@ ok(!is_over($call), 'a write that was only read is no success');
 query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
 $registry->reload;
 is(result_of($call), "t\n", 'a write whose answer was lost was made');
-is(query($registry, "$set SELECT released, present, owner, until, address,
-	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.slot WHERE node = 777"),
-	't|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
+is(query($registry, "$set SELECT status, present, owner, until, address,
+	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.tenure WHERE slot = 777"),
+	'released|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
 is(query($node, 'SELECT snowflake_registry_release(777)'), 'f', 'it is free');
 
 # A write that is never made, and one that is refused.
@@ -520,19 +530,18 @@ $locker->query_safe('COMMIT');
 $locker->quit;
 like($waiting->query_until(qr/after \S+/, ''), qr/after 2\.0/, 'a recovery sees what was reserved while it waited');
 $waiting->quit;
-query($registry, "$set DELETE FROM snowflake_registry.slot WHERE node = 779; UPDATE snowflake_registry.registry SET floor = 1");
+query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 779; UPDATE snowflake_registry.registry SET floor = 1");
 
 # The longest reserve in the registry's records, or this server's own hour, counts for
 # more than the argument.
-is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.slot; DELETE FROM snowflake_registry.shards;
+is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure; DELETE FROM snowflake_registry.shards;
 	UPDATE snowflake_registry.registry SET floor = 1;
 	SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) BETWEEN 6.9 AND 600;
 	ROLLBACK}), 't', 'what nobody knows is given');
 foreach my $known (
 	[ 'this server', '', '3600' ],
-	[ 'a slot', q{INSERT INTO snowflake_registry.slot VALUES (778, 1, 1, 5, 1, 1, 99, 0, false, 'there',
-		1, 1, NULL, 5, now() + interval '1 hour', 7200000)}, '7200' ],
-	[ 'shards', q{DELETE FROM snowflake_registry.slot WHERE node = 778;
+	[ 'a slot', tenure_of(778, reserve_ms => 7200000), '7200' ],
+	[ 'shards', q{DELETE FROM snowflake_registry.tenure WHERE slot = 778;
 		INSERT INTO snowflake_registry.shards (version, shards) VALUES (1, E'snowflake shards 1\n'
 			'layout timestamp:41 shard:12 sequence:10 epoch:2024-01-01\n'
 			'held 1 until 7 reserve 10800000 write 00000000000000ab server 00000000000000cd host db\n'
@@ -551,7 +560,7 @@ foreach my $known (
 	is(query($registry, qq{$set SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now())
 		BETWEEN $seconds + 1 AND $seconds + 600}), 't', "$name: in the registry itself, too");
 }
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot, snowflake_registry.shards");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure, snowflake_registry.shards");
 $after = query($node, q{SELECT snowflake_registry_recover('1 h')});
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
@@ -559,12 +568,12 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 $node->restart;
 wait_for_lease($node, q{problem ~ 'After its recovery the registry lets no server claim'});
 
-unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|slot|shards) /m,
+unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|tenure|shards) /m,
 	'a dump has nothing of what the registry holds');
 
 # A registry that is silent for longer than the time-out. Nothing is lost.
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
 	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. .*snowflake_registry_recover\('90 s'\)/,
 	'no registry for new servers is made of one that has lost its data');
