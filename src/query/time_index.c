@@ -8,8 +8,9 @@
  * that the query names, its children and partitions, and the branches of UNION
  * ALL.  When conditions can be changed, the planner has neither opened nor
  * locked these, and it never locks the partitions that it prunes.  So
- * pg_depend tells which indexes and partition keys use the function.  Most
- * databases have none, and that look-up is the whole cost.
+ * pg_depend tells which indexes and partition keys use the function, or a
+ * portable function that calls it.  Most databases have none, and that look-up
+ * is the whole cost.
  *
  *-------------------------------------------------------------------------
  */
@@ -27,6 +28,7 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_proc.h"
 #include "optimizer/optimizer.h"
+#include "runtime/function.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -73,12 +75,10 @@ table_of_user(Oid user, Oid function)
 	return table;
 }
 
-/* Return the tables with an index on a call, or partitions by one. */
+/* Add the tables with an index on a call, or partitions by one. */
 static List *
-tables_that_use(Oid function)
+add_tables(List *tables, Relation depend, Oid function)
 {
-	Relation	depend = table_open(DependRelationId, AccessShareLock);
-	List	   *tables = NIL;
 	ScanKeyData key[2];
 	SysScanDesc scan;
 	HeapTuple	tuple;
@@ -100,6 +100,24 @@ tables_that_use(Oid function)
 			tables = list_append_unique_oid(tables, table);
 	}
 	systable_endscan(scan);
+	return tables;
+}
+
+/*
+ * Return the tables that use a function: they may call a portable function
+ * that the planner has replaced by ours.
+ */
+static List *
+tables_that_use(Oid function)
+{
+	Relation	depend = table_open(DependRelationId, AccessShareLock);
+	List	   *callers = sf_function_callers(function);
+	List	   *tables = NIL;
+	ListCell   *lc;
+
+	foreach(lc, callers)
+		tables = add_tables(tables, depend, lfirst_oid(lc));
+	list_free(callers);
 	table_close(depend, AccessShareLock);
 	return tables;
 }

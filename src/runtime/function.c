@@ -26,8 +26,10 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_language.h"
-#include "catalog/pg_proc.h"
+#include "lib/stringinfo.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
+#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 /* How the names of our C functions begin. */
@@ -97,6 +99,56 @@ sf_function_direct(Oid oid)
 		return NULL;
 	fmgr_info(oid, &finfo);
 	return finfo.fn_addr;
+}
+
+/*
+ * Return true if this is the body of a portable function that calls ours.
+ * sql/portable-to-extension.sql gives each portable function a body that calls
+ * the function of the extension with the same name and arguments, and nothing
+ * else.  Such a body is recognized by its text, which names the schema of the
+ * extension.
+ */
+bool
+sf_function_is_call(const char *body, Form_pg_proc ours)
+{
+	StringInfoData call;
+
+	initStringInfo(&call);
+	appendStringInfo(&call, "SELECT %s.%s(",
+					 quote_identifier(get_namespace_name(ours->pronamespace)),
+					 quote_identifier(NameStr(ours->proname)));
+	for (int i = 1; i <= ours->pronargs; i++)
+		appendStringInfo(&call, "%s$%d", i > 1 ? ", " : "", i);
+	appendStringInfoChar(&call, ')');
+	return strcmp(body, call.data) == 0;
+}
+
+/* Return this function of ours, and the portable functions that call it. */
+List *
+sf_function_callers(Oid oid)
+{
+	HeapTuple	tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
+	List	   *callers = list_make1_oid(oid);
+	Form_pg_proc ours;
+	CatCList   *namesakes;
+
+	if (!HeapTupleIsValid(tuple))
+		return callers;
+	ours = (Form_pg_proc) GETSTRUCT(tuple);
+	namesakes = SearchSysCacheList1(PROCNAMEARGSNSP,
+									NameGetDatum(&ours->proname));
+	for (int i = 0; i < namesakes->n_members; i++)
+	{
+		HeapTuple	proc = &namesakes->members[i]->tuple;
+		Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
+
+		if (form->prolang == SQLlanguageId &&
+			sf_function_is_call(get_text(proc, Anum_pg_proc_prosrc), ours))
+			callers = lappend_oid(callers, form->oid);
+	}
+	ReleaseSysCacheList(namesakes);
+	ReleaseSysCache(tuple);
+	return callers;
 }
 
 /* Find a function by its name and the types of its arguments. */

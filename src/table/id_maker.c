@@ -4,11 +4,6 @@
  *	  The functions that make IDs, as a column's default may call them: those
  *	  of the extension, and portable functions that call these.
  *
- * sql/portable-to-extension.sql gives each portable function a body that calls
- * the function of the extension with the same name and arguments, and nothing
- * else.  Such a body is recognized by its text, which names the schema of the
- * extension.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -23,7 +18,6 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "generate/generator.h"
-#include "lib/stringinfo.h"
 #include "runtime/function.h"
 #include "utils/builtins.h"
 #include "utils/catcache.h"
@@ -65,22 +59,6 @@ maker_of_ours(Oid function)
 	return maker;
 }
 
-/* Return true if this is the body of a portable function that calls ours. */
-static bool
-is_call_of(const char *body, Form_pg_proc ours)
-{
-	StringInfoData call;
-
-	initStringInfo(&call);
-	appendStringInfo(&call, "SELECT %s.%s(",
-					 quote_identifier(get_namespace_name(ours->pronamespace)),
-					 quote_identifier(NameStr(ours->proname)));
-	for (int i = 1; i <= ours->pronargs; i++)
-		appendStringInfo(&call, "%s$%d", i > 1 ? ", " : "", i);
-	appendStringInfoChar(&call, ')');
-	return strcmp(body, call.data) == 0;
-}
-
 /* What a portable function makes: look for ours among those of its name. */
 static SfIdMaker
 maker_of_portable(HeapTuple proc)
@@ -102,7 +80,7 @@ maker_of_portable(HeapTuple proc)
 			GETSTRUCT(&namesakes->members[i]->tuple);
 
 		if (ours->prolang == ClanguageId &&
-			is_call_of(TextDatumGetCString(body), ours))
+			sf_function_is_call(TextDatumGetCString(body), ours))
 			maker = maker_of_ours(ours->oid);
 	}
 	ReleaseSysCacheList(namesakes);
