@@ -1,10 +1,13 @@
--- IDs of snowflake for a server that loads no library. Run this once in a
--- database, as whoever shall own the functions:
+-- IDs of snowflake for a server that loads no library. Run this in a database, as
+-- whoever shall own the functions:
 --
 --	CREATE SCHEMA snowflake;
 --	SET search_path = snowflake;
 --	\i portable.sql
 --	SELECT snowflake_set_node(1);	-- another number on each server
+--
+-- Run it again, with what follows it, to replace the functions by those of another
+-- version. They keep what depends on them, their privileges and their comments.
 DO $portable$
 DECLARE
 	path pg_catalog.text := pg_catalog.current_setting('search_path');
@@ -28,29 +31,88 @@ BEGIN
 -- better. A text with a backslash is an E'...': standard_conforming_strings would
 -- read others in two ways.
 
+-- Functions that are there already keep their privileges and comments.
+SELECT pg_catalog.set_config('portable.there', (SELECT pg_catalog.concat_ws(' ', '-', pg_catalog.string_agg(p.oid::pg_catalog.text, ' '))
+	FROM pg_catalog.pg_proc p WHERE p.pronamespace OPERATOR(pg_catalog.=) pg_catalog.to_regnamespace('@extschema@')
+		AND p.proname OPERATOR(pg_catalog.~) '^snowflake_'), true);
+
+-- ---- the state ----
+
+DO $do$
+DECLARE
+	given text;
+BEGIN
+	IF to_regclass('@extschema@.snowflake_config') IS NOT NULL THEN
+		RETURN;
+	END IF;
+	-- A layout as numbers. The arrays have one element for each kind of field, in
+	-- the order timestamp, datacenter, worker, process, node, shard, sequence.
+	-- Ticks count from the epoch.
+	CREATE TYPE @extschema@.snowflake_portable_fields AS (
+		layout text,				-- spelled out
+		epoch_ms bigint,
+		tick_ms integer,
+		bits integer,				-- of the whole ID
+		low_bits integer,			-- below the timestamp
+		node_bits integer,
+		sequence_bits integer,
+		last_tick bigint,			-- the last one that the layout has room for
+		from_tick bigint,			-- timestamptz begins here,
+		until_tick bigint,			-- and ends before this
+		width integer[],
+		shift integer[],
+		mask bigint[],
+		place integer[]				-- of the field in the node's number
+	);
+
+	-- One row, which the owner writes by snowflake_set_node() and
+	-- snowflake_set_shards(). It is not there before, so that a dump restores into what
+	-- CREATE EXTENSION makes. Opening a tick locks this table.
+	CREATE TABLE @extschema@.snowflake_config (
+		only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+		node integer,
+		layout text,
+		shards text,
+		shard_layout text
+	);
+
+	-- The last position taken: tick << bits of the sequence | sequence.
+	CREATE SEQUENCE @extschema@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
+	CREATE SEQUENCE @extschema@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
+	-- The tick after the open one; its MAXVALUE while the functions are closed. By the
+	-- increment nextval() fails.
+	CREATE SEQUENCE @extschema@.snowflake_limit
+		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+	CREATE SEQUENCE @extschema@.snowflake_shard_limit
+		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+	-- Always 0. What writes it has WAL, which its commit flushes.
+	CREATE SEQUENCE @extschema@.snowflake_flush
+		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+	COMMENT ON TABLE @extschema@.snowflake_config IS 'node id, shards and layouts: see snowflake_set_node()';
+	COMMENT ON SEQUENCE @extschema@.snowflake_position IS 'the last position of the node: never lower it';
+	COMMENT ON SEQUENCE @extschema@.snowflake_shard_position IS 'the last position of all shards: never lower it';
+	COMMENT ON SEQUENCE @extschema@.snowflake_limit IS 'the tick after the node''s open one: never lower it';
+	COMMENT ON SEQUENCE @extschema@.snowflake_shard_limit IS 'the tick after the open one of all shards: never lower it';
+
+	-- Everybody may read it, or pg_dump by a database's owner would fail. ALTER DEFAULT
+	-- PRIVILEGES mean other objects.
+	FOR given IN
+		SELECT format('%s FROM %s', c.oid::regclass, grantee::regrole)
+		FROM pg_class c, aclexplode(relacl)
+		WHERE relnamespace = to_regnamespace('@extschema@') AND grantee <> relowner AND grantee <> 0
+			AND relname ~ '^snowflake_(config|flush|(shard_)?(position|limit))$'
+	LOOP
+		EXECUTE concat('REVOKE ALL ON TABLE ', given);
+	END LOOP;
+	REVOKE ALL ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
+		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit FROM PUBLIC;
+	GRANT SELECT ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
+		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit TO PUBLIC;
+END $do$;
+
 -- ---- layouts ----
 
--- A layout as numbers. The arrays have one element for each kind of field, in
--- the order timestamp, datacenter, worker, process, node, shard, sequence.
--- Ticks count from the epoch.
-CREATE TYPE @extschema@.snowflake_portable_fields AS (
-	layout text,				-- spelled out
-	epoch_ms bigint,
-	tick_ms integer,
-	bits integer,				-- of the whole ID
-	low_bits integer,			-- below the timestamp
-	node_bits integer,
-	sequence_bits integer,
-	last_tick bigint,			-- the last one that the layout has room for
-	from_tick bigint,			-- timestamptz begins here,
-	until_tick bigint,			-- and ends before this
-	width integer[],
-	shift integer[],
-	mask bigint[],
-	place integer[]				-- of the field in the node's number
-);
-
-CREATE FUNCTION @extschema@.snowflake_portable_presets(OUT name text, OUT layout text)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_presets(OUT name text, OUT layout text)
 RETURNS SETOF record
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 10 AS $$
 	VALUES
@@ -65,7 +127,7 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE ROWS 10 AS $$
 $$;
 
 -- Parse an epoch: its Unix milliseconds, -1 if out of range, NULL if it is none.
-CREATE FUNCTION @extschema@.snowflake_portable_epoch(word text) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_epoch(word text) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -95,7 +157,7 @@ BEGIN
 END $$;
 
 -- Parse a layout's text. SQLSTATE 22023 if it is none.
-CREATE FUNCTION @extschema@.snowflake_portable_layout(layout text)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_layout(layout text)
 RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -201,40 +263,24 @@ BEGIN
 	RETURN f;
 END $$;
 
--- ---- the state ----
-
--- One row, which the owner writes by snowflake_set_node() and
--- snowflake_set_shards(). It is not there before, so that a dump restores into what
--- CREATE EXTENSION makes. Opening a tick locks this table.
-CREATE TABLE @extschema@.snowflake_config (
-	only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-	node integer,
-	layout text,
-	shards text,
-	shard_layout text
-);
-
--- The last position taken: tick << bits of the sequence | sequence.
-CREATE SEQUENCE @extschema@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
-CREATE SEQUENCE @extschema@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
--- The tick after the open one. By the increment nextval() fails.
-CREATE SEQUENCE @extschema@.snowflake_limit
-	MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
-CREATE SEQUENCE @extschema@.snowflake_shard_limit
-	MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
--- Always 0. What writes it has WAL, which its commit flushes.
-CREATE SEQUENCE @extschema@.snowflake_flush
-	MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
-COMMENT ON TABLE @extschema@.snowflake_config IS 'node id, shards and layouts: see snowflake_set_node()';
-COMMENT ON SEQUENCE @extschema@.snowflake_position IS 'the last position of the node: never lower it';
-COMMENT ON SEQUENCE @extschema@.snowflake_shard_position IS 'the last position of all shards: never lower it';
-COMMENT ON SEQUENCE @extschema@.snowflake_limit IS 'the tick after the node''s open one: never lower it';
-COMMENT ON SEQUENCE @extschema@.snowflake_shard_limit IS 'the tick after the open one of all shards: never lower it';
+-- What is configured: the node, the shards, or both.
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_kinds(OUT f @extschema@.snowflake_portable_fields,
+	OUT positions regclass, OUT limits regclass, OUT is_closed boolean)
+RETURNS SETOF record
+LANGUAGE sql VOLATILE ROWS 2
+SET search_path = pg_catalog, pg_temp AS $$
+	SELECT @extschema@.snowflake_portable_layout(k.layout), k.positions, k.limits,
+		coalesce(pg_sequence_last_value(k.limits) = 9223372036854775806, false)
+	FROM @extschema@.snowflake_config c, LATERAL (VALUES
+		(c.layout, '@extschema@.snowflake_position'::regclass, '@extschema@.snowflake_limit'::regclass),
+		(c.shard_layout, '@extschema@.snowflake_shard_position'::regclass, '@extschema@.snowflake_shard_limit'::regclass)) k (layout, positions, limits)
+	WHERE k.layout IS NOT NULL
+$$;
 
 -- ---- reading IDs ----
 
 -- Throw SQLSTATE 55000, with the remedy.
-CREATE FUNCTION @extschema@.snowflake_portable_unset(shards boolean) RETURNS @extschema@.snowflake_portable_fields
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_unset(shards boolean) RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
 	IF shards THEN
@@ -247,12 +293,12 @@ END $$;
 
 -- snowflake_set_node() and snowflake_set_shards() replace these two by
 -- constants, so that reading an ID reads no table.
-CREATE FUNCTION @extschema@.snowflake_portable_node_layout() RETURNS @extschema@.snowflake_portable_fields
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_node_layout() RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
 	RETURN @extschema@.snowflake_portable_unset(false);
 END $$;
-CREATE FUNCTION @extschema@.snowflake_portable_shard_layout() RETURNS @extschema@.snowflake_portable_fields
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_shard_layout() RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
 	RETURN @extschema@.snowflake_portable_unset(true);
@@ -260,14 +306,14 @@ END $$;
 
 -- The time at which a tick begins. Not strict, as the following ones, so that
 -- the planner inlines them.
-CREATE FUNCTION @extschema@.snowflake_portable_time(ms bigint) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_time(ms bigint) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT pg_catalog.timezone('UTC', ('1970-01-01'::pg_catalog.date
 		OPERATOR(pg_catalog.+) (ms OPERATOR(pg_catalog./) 86400000)::pg_catalog.int4)
 		OPERATOR(pg_catalog.+) ('1 ms'::pg_catalog.interval
 			OPERATOR(pg_catalog.*) (ms OPERATOR(pg_catalog.%) 86400000)::pg_catalog.float8))
 $$;
-CREATE FUNCTION @extschema@.snowflake_portable_tick_time(tick bigint, f @extschema@.snowflake_portable_fields)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_tick_time(tick bigint, f @extschema@.snowflake_portable_fields)
 RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT CASE
@@ -277,14 +323,14 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 			OPERATOR(pg_catalog.+) (tick OPERATOR(pg_catalog.*) (f).tick_ms))
 	END
 $$;
-CREATE FUNCTION @extschema@.snowflake_portable_field(id bigint, kind integer, f @extschema@.snowflake_portable_fields)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_field(id bigint, kind integer, f @extschema@.snowflake_portable_fields)
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT CASE WHEN ((f).width)[kind] OPERATOR(pg_catalog.>) 0 THEN
 		((id OPERATOR(pg_catalog.>>) ((f).shift)[kind]) OPERATOR(pg_catalog.&) ((f).mask)[kind])::pg_catalog.int4
 	END
 $$;
-CREATE FUNCTION @extschema@.snowflake_portable_node(id bigint, f @extschema@.snowflake_portable_fields)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_node(id bigint, f @extschema@.snowflake_portable_fields)
 RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT CASE WHEN (f).node_bits OPERATOR(pg_catalog.>) 0 THEN (
@@ -295,45 +341,45 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	END
 $$;
 
-CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint, layout text) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_timestamp(id bigint, layout text) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_tick_time(
 		id OPERATOR(pg_catalog.>>) (@extschema@.snowflake_portable_layout(layout)).low_bits,
 		@extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_timestamp(id bigint) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_timestamp(id bigint) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_tick_time(
 		id OPERATOR(pg_catalog.>>) (@extschema@.snowflake_portable_node_layout()).low_bits,
 		@extschema@.snowflake_portable_node_layout())
 $$;
-CREATE FUNCTION @extschema@.snowflake_node(id bigint, layout text) RETURNS integer
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_node(id bigint, layout text) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_node(id, @extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_node(id bigint) RETURNS integer
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_node(id bigint) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_node(id, @extschema@.snowflake_portable_node_layout())
 $$;
-CREATE FUNCTION @extschema@.snowflake_shard(id bigint, layout text) RETURNS integer
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_shard(id bigint, layout text) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_field(id, 6, @extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_shard(id bigint) RETURNS integer
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_shard(id bigint) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_field(id, 6, @extschema@.snowflake_portable_node_layout())
 $$;
-CREATE FUNCTION @extschema@.snowflake_sequence(id bigint, layout text) RETURNS integer
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_sequence(id bigint, layout text) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_field(id, 7, @extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_sequence(id bigint) RETURNS integer
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_sequence(id bigint) RETURNS integer
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_field(id, 7, @extschema@.snowflake_portable_node_layout())
 $$;
 
 -- Throw SQLSTATE 22003 unless this layout can have made this ID.
-CREATE FUNCTION @extschema@.snowflake_portable_require_fit(id bigint, f @extschema@.snowflake_portable_fields) RETURNS void
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_require_fit(id bigint, f @extschema@.snowflake_portable_fields) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -348,7 +394,7 @@ BEGIN
 	END IF;
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_portable_decode(id bigint, f @extschema@.snowflake_portable_fields,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_decode(id bigint, f @extschema@.snowflake_portable_fields,
 	OUT created_at timestamptz, OUT datacenter_id integer,
 	OUT worker_id integer, OUT process_id integer, OUT node_id integer,
 	OUT shard_id integer, OUT sequence integer)
@@ -364,14 +410,14 @@ BEGIN
 	shard_id := @extschema@.snowflake_portable_field(id, 6, f);
 	sequence := @extschema@.snowflake_portable_field(id, 7, f);
 END $$;
-CREATE FUNCTION @extschema@.snowflake_decode(id bigint, layout text,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_decode(id bigint, layout text,
 	OUT created_at timestamptz, OUT datacenter_id integer,
 	OUT worker_id integer, OUT process_id integer, OUT node_id integer,
 	OUT shard_id integer, OUT sequence integer)
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 	SELECT * FROM @extschema@.snowflake_portable_decode(id, @extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_decode(id bigint,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_decode(id bigint,
 	OUT created_at timestamptz, OUT datacenter_id integer,
 	OUT worker_id integer, OUT process_id integer, OUT node_id integer,
 	OUT shard_id integer, OUT sequence integer)
@@ -380,7 +426,7 @@ LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
 $$;
 
 -- Return the tick of a time. SQLSTATE 22008 outside of the layout's life.
-CREATE FUNCTION @extschema@.snowflake_portable_tick(at timestamptz, f @extschema@.snowflake_portable_fields, hint text)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_tick(at timestamptz, f @extschema@.snowflake_portable_fields, hint text)
 RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -405,32 +451,32 @@ BEGIN
 END $$;
 
 -- The first ID of a tick, and the last one.
-CREATE FUNCTION @extschema@.snowflake_portable_bound(at timestamptz, last boolean, f @extschema@.snowflake_portable_fields)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_bound(at timestamptz, last boolean, f @extschema@.snowflake_portable_fields)
 RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 	SELECT (@extschema@.snowflake_portable_tick(at, f, 'Leave the bound out, or use one within that range.'::pg_catalog.text)
 		OPERATOR(pg_catalog.<<) (f).low_bits)
 		OPERATOR(pg_catalog.|) CASE WHEN last THEN OPERATOR(pg_catalog.~) ((-1)::pg_catalog.int8 OPERATOR(pg_catalog.<<) (f).low_bits) ELSE 0 END
 $$;
-CREATE FUNCTION @extschema@.snowflake_min_id(at timestamptz, layout text) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_min_id(at timestamptz, layout text) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_bound(at, false, @extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_min_id(at timestamptz) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_min_id(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_bound(at, false, @extschema@.snowflake_portable_node_layout())
 $$;
-CREATE FUNCTION @extschema@.snowflake_max_id(at timestamptz, layout text) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_max_id(at timestamptz, layout text) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_bound(at, true, @extschema@.snowflake_portable_layout(layout))
 $$;
-CREATE FUNCTION @extschema@.snowflake_max_id(at timestamptz) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_max_id(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_bound(at, true, @extschema@.snowflake_portable_node_layout())
 $$;
 
 -- Throw SQLSTATE 22003 unless a number fits its field.
-CREATE FUNCTION @extschema@.snowflake_portable_require_field(name text, width integer, value integer, layout text) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_require_field(name text, width integer, value integer, layout text) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -445,13 +491,13 @@ BEGIN
 END $$;
 
 -- Spread a node's number over the fields that hold it.
-CREATE FUNCTION @extschema@.snowflake_portable_place_node(node bigint, f @extschema@.snowflake_portable_fields) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_place_node(node bigint, f @extschema@.snowflake_portable_fields) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 	SELECT bit_or((node >> f.place[k] & f.mask[k]) << f.shift[k]) FROM generate_series(2, 5) k
 $$;
 
-CREATE FUNCTION @extschema@.snowflake_portable_compose(created_at timestamptz, node integer,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_compose(created_at timestamptz, node integer,
 	sequence integer, f @extschema@.snowflake_portable_fields, shard integer) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -470,18 +516,18 @@ BEGIN
 		@extschema@.snowflake_portable_require_field('shard'::text,
 			CASE WHEN shard_is_node THEN 0 ELSE f.width[6] END, shard, f.layout) << f.shift[6];
 END $$;
-CREATE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, node integer,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, node integer,
 	sequence integer, layout text, shard integer DEFAULT 0) RETURNS bigint
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_compose(created_at, node, sequence, @extschema@.snowflake_portable_layout(layout), shard)
 $$;
-CREATE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, node integer,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, node integer,
 	sequence integer DEFAULT 0) RETURNS bigint
 LANGUAGE sql STABLE STRICT PARALLEL SAFE AS $$
 	SELECT @extschema@.snowflake_portable_compose(created_at, node, sequence, @extschema@.snowflake_portable_node_layout(), 0)
 $$;
 
-CREATE FUNCTION @extschema@.snowflake_layouts(
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_layouts(
 	OUT name text, OUT configured boolean, OUT layout text, OUT bits integer,
 	OUT epoch timestamptz, OUT tick_ms integer, OUT ids_per_tick integer,
 	OUT nodes bigint, OUT shards bigint, OUT lasts_until timestamptz)
@@ -504,7 +550,7 @@ $$;
 -- ---- IDs as texts ----
 
 -- Return the digits of a format. SQLSTATE 22023 if there is none of this name.
-CREATE FUNCTION @extschema@.snowflake_portable_digits(format text) RETURNS text
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_digits(format text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -520,7 +566,7 @@ BEGIN
 	RETURN digits;
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_encode(id bigint, format text) RETURNS text
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_encode(id bigint, format text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -542,7 +588,7 @@ BEGIN
 	RETURN CASE base WHEN 32 THEN lpad(encoded, 13, '0') ELSE encoded END;
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_parse(encoded text, format text) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_parse(encoded text, format text) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -591,7 +637,7 @@ END $$;
 -- ---- making IDs ----
 
 -- Throw SQLSTATE 22023 unless a layout is one for IDs of this kind.
-CREATE FUNCTION @extschema@.snowflake_portable_require_kind(f @extschema@.snowflake_portable_fields, shards boolean) RETURNS void
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_require_kind(f @extschema@.snowflake_portable_fields, shards boolean) RETURNS void
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -607,7 +653,7 @@ END $$;
 
 -- Return a layout that a caller has named. SQLSTATE 22004, 22023. Those who make IDs
 -- name it by a constant, so this is done once for each plan.
-CREATE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_named(layout text, tick_ms integer)
 RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -630,7 +676,7 @@ END $$;
 
 -- Return the bits of a node's number in the IDs of a layout. SQLSTATE 55000 if it
 -- does not fit.
-CREATE FUNCTION @extschema@.snowflake_portable_node_bits(node integer, f @extschema@.snowflake_portable_fields) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_node_bits(node integer, f @extschema@.snowflake_portable_fields) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -644,7 +690,7 @@ BEGIN
 END $$;
 
 -- Throw the reason for which a layout has no ID of a tick.
-CREATE FUNCTION @extschema@.snowflake_portable_beyond(tick bigint, f @extschema@.snowflake_portable_fields) RETURNS bigint
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_beyond(tick bigint, f @extschema@.snowflake_portable_fields) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -658,7 +704,7 @@ END $$;
 
 -- Called without the lock, when no position could be had for a tick: sleep, or
 -- throw the reason. Returns the ms for which this call has slept so far.
-CREATE FUNCTION @extschema@.snowflake_portable_wait(limits regclass, f @extschema@.snowflake_portable_fields,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_wait(limits regclass, f @extschema@.snowflake_portable_fields,
 	tick bigint, now bigint, slept bigint) RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp SET client_min_messages = error AS $$
@@ -668,6 +714,11 @@ DECLARE
 	is_shard boolean := f.width[6] > 0;
 	current @extschema@.snowflake_portable_fields;
 BEGIN
+	IF pg_sequence_last_value(limits) = 9223372036854775806 THEN
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are closed',
+			DETAIL = 'They are being exchanged for the library, or have been exchanged while this call ran.',
+			HINT = 'Call again. If their owner has given up the exchange, and the library has made no ID here: SELECT snowflake_open(snowflake_close());';
+	END IF;
 	IF is_shard THEN
 		current := @extschema@.snowflake_portable_shard_layout();
 	ELSE
@@ -725,6 +776,13 @@ END $$;
 -- limit, which only rises. So setval() may lower a position that others take
 -- meanwhile, but never to one that was below any limit: no call has returned those.
 --
+-- snowflake_close() puts the limit where no clock comes to, under that lock. From then on
+-- no tick is opened, also by a call that has begun before: such a call may still take a
+-- position of the open tick, below the limit that it has read. The position's tick is the
+-- open one or a later one, so all IDs are below the end of that tick, now and later.
+-- snowflake_open() alone makes the limit lower again, to above that tick. A call that has
+-- read the limit of the closed functions has taken no position by it.
+--
 -- The block ends by raising an error of its own, whose rollback frees the lock;
 -- setval() has been written to the WAL by then, and no rollback takes it back.
 -- Whatever else ends the block, a cancel or the end of the session, frees the lock
@@ -751,7 +809,7 @@ END $$;
 -- layout to stay as it is: it is fixed by the first ID, of whatever layout.
 --
 -- A call that finds no room in the open tick opens the next one, as if it were full.
-CREATE FUNCTION @extschema@.snowflake_portable_write(f @extschema@.snowflake_portable_fields,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_write(f @extschema@.snowflake_portable_fields,
 	node integer, checks text) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $write$
@@ -930,7 +988,7 @@ END $write$;
 
 -- Return a layout that may be configured now: another one is refused once there
 -- are IDs. SQLSTATE 55000, 22023.
-CREATE FUNCTION @extschema@.snowflake_portable_choose(limits regclass, configured text, wanted text, preset text)
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_choose(limits regclass, configured text, wanted text, preset text)
 RETURNS @extschema@.snowflake_portable_fields
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -946,7 +1004,7 @@ BEGIN
 	RETURN f;
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_set_node(node integer, layout text DEFAULT NULL) RETURNS void
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_set_node(node integer, layout text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -963,7 +1021,7 @@ BEGIN
 	PERFORM @extschema@.snowflake_portable_write(f, node, ''::text);
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_set_shards(shards text, layout text DEFAULT NULL) RETURNS void
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_set_shards(shards text, layout text DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1012,7 +1070,7 @@ BEGIN
 		'snowflake_shard_nextval_batch(shard integer, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout',
 		'snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint) RETURNS bigint$snowflake_portable_node_layout']
 	LOOP
-		EXECUTE format('CREATE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),
+		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),
 			format('BEGIN PERFORM @extschema@.%s(); END', split_part(missing, '$', 2)));
 	END LOOP;
 END $do$;
@@ -1020,24 +1078,57 @@ END $do$;
 -- ---- administration ----
 
 -- Issue no position before a time any more. In a layout with longer ticks, no tick that
--- ends at or before this time gets an ID any more, either.
-CREATE FUNCTION @extschema@.snowflake_portable_raise(positions regclass, limits regclass,
-	f @extschema@.snowflake_portable_fields, ms bigint) RETURNS void
+-- ends at or before this time gets an ID any more, either. Opens closed functions.
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_raise(ms bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	-- the first tick that begins at or after it
-	tick bigint := (ms + f.tick_ms - 1) / f.tick_ms - f.epoch_ms / f.tick_ms;
+	kind record;
+	tick bigint;
 BEGIN
 	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
-	tick := greatest(tick, pg_sequence_last_value(limits));
-	IF tick > 0 THEN
-		PERFORM setval(positions, (tick << f.sequence_bits) - 1);
-		PERFORM setval(limits, tick);
-	END IF;
+	FOR kind IN SELECT * FROM @extschema@.snowflake_portable_kinds() LOOP
+		-- the first tick that begins at or after it, and after that of the position
+		tick := greatest((ms + (kind.f).tick_ms - 1) / (kind.f).tick_ms - (kind.f).epoch_ms / (kind.f).tick_ms,
+			(pg_sequence_last_value(kind.positions) >> (kind.f).sequence_bits) + 1, 0);
+		IF tick > 0 THEN
+			PERFORM setval(kind.positions, (tick << (kind.f).sequence_bits) - 1);
+		END IF;
+		IF tick > 0 OR kind.is_closed THEN
+			PERFORM setval(kind.limits, tick);
+		END IF;
+	END LOOP;
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_advance(id bigint, force boolean DEFAULT false,
+-- Make no ID from here on. Return a time, in Unix ms, that all IDs are below. This can be
+-- called again, and returns the same.
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_close() RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+	IF NOT EXISTS (SELECT FROM @extschema@.snowflake_portable_kinds() k) THEN
+		PERFORM @extschema@.snowflake_portable_unset(false);
+	END IF;
+	PERFORM setval(k.limits, 9223372036854775806) FROM @extschema@.snowflake_portable_kinds() k;
+	RETURN (SELECT coalesce(max((k.f).epoch_ms + ((pg_sequence_last_value(k.positions) >> (k.f).sequence_bits) + 1) * (k.f).tick_ms), 1)
+		FROM @extschema@.snowflake_portable_kinds() k);
+END $$;
+
+-- Make IDs again, above this time, in Unix ms, and above those that were made here.
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_open(above bigint) RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+	IF above BETWEEN 0 AND 7258118399999 IS NOT TRUE THEN
+		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('%s is not a time in Unix milliseconds', coalesce(above::text, 'NULL')),
+			HINT = 'Give the mark of the library, or what snowflake_close() returns.';
+	END IF;
+	PERFORM @extschema@.snowflake_portable_raise(above);
+	RETURN @extschema@.snowflake_portable_time(above);
+END $$;
+
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_advance(id bigint, force boolean DEFAULT false,
 	layout text DEFAULT NULL) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -1058,6 +1149,9 @@ BEGIN
 	SELECT * INTO configured FROM @extschema@.snowflake_config;
 	IF configured.layout IS NULL AND configured.shard_layout IS NULL THEN
 		PERFORM @extschema@.snowflake_portable_unset(false);
+	ELSIF EXISTS (SELECT FROM @extschema@.snowflake_portable_kinds() k WHERE k.is_closed) THEN
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are closed',
+			HINT = 'Call this after snowflake_open().';
 	END IF;
 	IF layout IS NULL THEN
 		of_id := @extschema@.snowflake_portable_node_layout();
@@ -1091,18 +1185,11 @@ BEGIN
 			DETAIL = format('Its time is %s; this database would make no IDs until then.', @extschema@.snowflake_portable_time(until)),
 			HINT = 'Check the ID. If it is one of another layout, name that. If the ID is right, call snowflake_advance(id, force => true).';
 	END IF;
-	IF configured.layout IS NOT NULL THEN
-		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_position'::regclass, '@extschema@.snowflake_limit'::regclass,
-			@extschema@.snowflake_portable_layout(configured.layout), until);
-	END IF;
-	IF configured.shard_layout IS NOT NULL THEN
-		PERFORM @extschema@.snowflake_portable_raise('@extschema@.snowflake_shard_position'::regclass, '@extschema@.snowflake_shard_limit'::regclass,
-			@extschema@.snowflake_portable_layout(configured.shard_layout), until);
-	END IF;
+	PERFORM @extschema@.snowflake_portable_raise(until);
 	RETURN @extschema@.snowflake_portable_time(until);
 END $$;
 
-CREATE FUNCTION @extschema@.snowflake_status(OUT check_name text, OUT status text,
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_status(OUT check_name text, OUT status text,
 	OUT found text, OUT remedy text)
 RETURNS SETOF record
 LANGUAGE sql VOLATILE STRICT ROWS 10
@@ -1149,7 +1236,10 @@ SET search_path = pg_catalog, pg_temp AS $$
 				ELSE string_agg(format('%s may %s on %s', role, privilege, name), '; ' ORDER BY name, role, privilege) END,
 			CASE WHEN count(*) > 0 THEN 'Revoke these privileges: such a role can make IDs repeat, stop all of them, or have a function of its own called. Grant USAGE on the schema alone.' END
 		FROM may
-		UNION ALL SELECT 'library', 'ok', 'the portable functions need no library', NULL
+		UNION ALL SELECT 'library', CASE WHEN count(*) = 0 THEN 'ok' ELSE 'error' END,
+			CASE WHEN count(*) = 0 THEN 'the portable functions need no library' ELSE 'the functions are closed, to be exchanged for the library' END,
+			CASE WHEN count(*) > 0 THEN 'Go on with the exchange. Or give it up, if the library has made no ID here: SELECT snowflake_open(snowflake_close());' END
+		FROM @extschema@.snowflake_portable_kinds() k WHERE k.is_closed
 	)
 	SELECT 'summary', CASE max(CASE c.status WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)
 			WHEN 2 THEN 'error' WHEN 1 THEN 'warning' ELSE 'ok' END,
@@ -1161,46 +1251,39 @@ $$;
 
 -- ---- who may do what ----
 
--- Everybody may make and read IDs, and read the state, or pg_dump by a
--- database's owner would fail. ALTER DEFAULT PRIVILEGES mean other objects.
+-- Everybody may make and read IDs.
 DO $do$
 DECLARE
 	given text;
 BEGIN
-	REVOKE ALL ON FUNCTION
-		@extschema@.snowflake_portable_wait(regclass, @extschema@.snowflake_portable_fields, bigint, bigint, bigint),
-		@extschema@.snowflake_portable_write(@extschema@.snowflake_portable_fields, integer, text),
-		@extschema@.snowflake_portable_choose(regclass, text, text, text),
-		@extschema@.snowflake_portable_raise(regclass, regclass, @extschema@.snowflake_portable_fields, bigint),
-		@extschema@.snowflake_set_node(integer, text),
-		@extschema@.snowflake_set_shards(text, text),
-		@extschema@.snowflake_advance(bigint, boolean, text) FROM PUBLIC;
 	FOR given IN
-		WITH guard AS (
-			SELECT format('TABLE %s', c.oid::regclass) AS name, relowner AS owner, relacl AS acl
-			FROM pg_class c WHERE relnamespace = to_regnamespace('@extschema@') AND relname ~ '^snowflake_(config|flush|(shard_)?(position|limit))$'
-			UNION ALL
-			SELECT format('FUNCTION %s', p.oid::regprocedure), proowner, proacl
-			FROM pg_proc p WHERE pronamespace = to_regnamespace('@extschema@') AND proname ~ '^snowflake_(portable_|set_|advance$)'
-		)
-		SELECT format('%s FROM %s', name, grantee::regrole) FROM guard, aclexplode(acl)
-		WHERE grantee <> owner AND grantee <> 0
+		SELECT format('%s FROM %s', p.oid::regprocedure, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END)
+		FROM pg_proc p, aclexplode(coalesce(proacl, acldefault('f', proowner)))
+		WHERE pronamespace = to_regnamespace('@extschema@') AND grantee <> proowner
+			AND proname ~ '^snowflake_(portable_(wait|write|choose|raise)|set_node|set_shards|advance|close|open)$'
+			AND p.oid::text <> ALL (string_to_array(current_setting('portable.there'), ' '))
 	LOOP
-		EXECUTE concat('REVOKE ALL ON ', given);
+		EXECUTE concat('REVOKE ALL ON FUNCTION ', given);
 	END LOOP;
-	REVOKE ALL ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
-		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit FROM PUBLIC;
-	GRANT SELECT ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
-		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit TO PUBLIC;
+	IF current_setting('portable.there') <> '-' THEN
+		RETURN;
+	END IF;
+	COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'the next ID of this node';
+	COMMENT ON FUNCTION @extschema@.snowflake_nextval(text) IS 'the next ID of this node in this layout';
+	COMMENT ON FUNCTION @extschema@.snowflake_set_node(integer, text) IS 'set the node id of this database, and the layout before the first ID';
+	COMMENT ON FUNCTION @extschema@.snowflake_set_shards(text, text) IS 'set the shards of this database, such as 0-4095,5000';
+	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, boolean, text) IS 'never issue at or below this ID again';
+	COMMENT ON FUNCTION @extschema@.snowflake_close() IS 'make no ID any more, and return a time that all are below';
+	COMMENT ON FUNCTION @extschema@.snowflake_open(bigint) IS 'make IDs again, above this time';
+	COMMENT ON FUNCTION @extschema@.snowflake_status() IS 'one row per check: what was found, and what to do';
 END $do$;
-
-COMMENT ON FUNCTION @extschema@.snowflake_nextval() IS 'the next ID of this node (portable functions)';
-COMMENT ON FUNCTION @extschema@.snowflake_nextval(text) IS 'the next ID of this node in this layout (portable functions)';
-COMMENT ON FUNCTION @extschema@.snowflake_set_node(integer, text) IS 'set the node id of this database, and the layout before the first ID';
-COMMENT ON FUNCTION @extschema@.snowflake_set_shards(text, text) IS 'set the shards of this database, such as 0-4095,5000';
-COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, boolean, text) IS 'never issue at or below this ID again';
-COMMENT ON FUNCTION @extschema@.snowflake_status() IS 'one row per check: what was found, and what to do';
 $sql$, '@extschema@', target);
+	IF EXISTS (SELECT FROM (SELECT relname, relowner, relnamespace FROM pg_class
+			UNION ALL SELECT proname, proowner, pronamespace FROM pg_proc) o (name, owner, schema)
+		WHERE name ~ '^snowflake_' AND schema = to_regnamespace(target) AND pg_get_userbyid(owner) <> current_user) THEN
+		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('another role owns objects of the schema %s whose names begin with "snowflake_"', target),
+			HINT = 'Connect as the owner of the functions, or use a schema in which no other role may create anything.';
+	END IF;
 	PERFORM pg_catalog.set_config('search_path', path, true);
 END
 $portable$;

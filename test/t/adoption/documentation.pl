@@ -493,7 +493,7 @@ my @names = split /\n/, query($node, q{
 my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
 # names with the prefix that are not the extension's: a role, extensions, libraries,
 # functions of the portable version and of pgEdge, and prefixes of several names
-my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|registry|audit|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
+my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|close|open|registry|audit|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
 my %there = map { $_ => 1 } @names,
   split /\n/, query($node, q{SELECT prosrc FROM pg_proc WHERE probin = '$libdir/snowflake'});
 

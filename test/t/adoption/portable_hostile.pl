@@ -173,7 +173,7 @@ my $traps = query($node, q{
 				END;
 			END LOOP;
 		END LOOP;
-		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_raise(text, text, ids.snowflake_portable_fields, bigint) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
+		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_raise(numeric) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
 		EXECUTE 'CREATE FUNCTION ids.snowflake_portable_require_fit(numeric, ids.snowflake_portable_fields) RETURNS void LANGUAGE sql AS $$SELECT ids.evil(1)$$';
 	END $do$;
 	SELECT count(*) FROM pg_proc WHERE pronamespace = 'ids'::regnamespace AND prokind = 'f'});
@@ -188,7 +188,7 @@ foreach my $call ('ids.snowflake_set_node(3, NULL)', q{ids.snowflake_set_shards(
 	q{ids.snowflake_compose('1990-01-01', 1, 2, 'twitter')}, '* FROM ids.snowflake_decode(383124667101089792)',
 	'ids.snowflake_timestamp(1), ids.snowflake_node(1), ids.snowflake_shard(1), ids.snowflake_sequence(1)',
 	q{ids.snowflake_parse('zzzzzzzzzzz', 'base62')}, q{ids.snowflake_encode(1, 'base58')},
-	'count(*) FROM ids.snowflake_layouts()', 'count(*) FROM ids.snowflake_status()')
+	'count(*) FROM ids.snowflake_layouts()', 'count(*) FROM ids.snowflake_status()', 'ids.snowflake_open(ids.snowflake_close())')
 {
 	my $out = answer($node, "SELECT $call");
 
@@ -226,7 +226,7 @@ refused($node, "SET ROLE app; $_", '42501', qr/permission denied/, "... and may 
 	'SELECT ids.snowflake_advance(ids.snowflake_nextval())',
 	q{SELECT setval('ids.snowflake_limit', 0)}, q{SELECT setval('ids.snowflake_shard_limit', 0)}, q{SELECT setval('ids.snowflake_flush', 0)},
 	q{SELECT ids.snowflake_portable_wait('ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1, 1, 1)},
-	q{SELECT ids.snowflake_portable_raise('ids.snowflake_position', 'ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1)};
+	q{SELECT ids.snowflake_portable_raise(1)}, 'SELECT ids.snowflake_close()', 'SELECT ids.snowflake_open(0)';
 refused($node, q{SELECT nextval('ids.snowflake_shard_limit')}, '2200H', qr/reached maximum/, 'nextval() on a limit fails for everybody', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/the layout cannot be changed/, 'another layout is refused', %guarded);
 refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);

@@ -90,7 +90,9 @@ is(query($node, q{SELECT count(*) FROM pg_class WHERE relnamespace = 'ids'::regn
 
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'snowflake'\nsnowflake.node_id = '7'\nsnowflake.shards = '3'\n");
 $node->restart;
-query($node, 'SET search_path = ids; ' . slurp_file("$sql/portable-to-extension.sql"), %restored);
+my $last = query($node, 'SELECT ids.snowflake_close()', %restored);
+command_ok([ 'psql', '-XAtq', '-v', "last=$last", '-f', "$sql/portable-library.sql", '-d', $node->connstr('restored') ], 'the library begins above');
+query($node, "SET search_path = ids; SET portable.above = $last; " . slurp_file("$sql/portable-to-extension.sql"), %restored);
 is(query($node, q{SELECT string_agg(extname, ' ' ORDER BY extname) FROM pg_extension}, %restored), 'plpgsql snowflake',
 	'the library takes the place of the extension');
 refused($node, $_, '58000', qr/behind the mark/, "... and the position came along: $_", %restored)
