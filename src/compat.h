@@ -60,9 +60,9 @@ sf_wait_event(uint32 *cache, const char *name)
 #define sf_wait_event(cache, name) ((void) (cache), PG_WAIT_EXTENSION)
 #endif
 
-/* Before 17 the set belongs to a memory context. */
+/* Before 17 the set belongs to a memory context.  Include resowner.h. */
 #if PG_VERSION_NUM >= 170000
-#define sf_create_wait_event_set(n) CreateWaitEventSet(NULL, n)
+#define sf_create_wait_event_set(n) CreateWaitEventSet(CurrentResourceOwner, n)
 #else
 #define sf_create_wait_event_set(n) CreateWaitEventSet(CurrentMemoryContext, n)
 #endif

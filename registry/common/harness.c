@@ -10,6 +10,7 @@
 
 #include <time.h>
 
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "harness.h"
@@ -81,7 +82,10 @@ sf_harness_call(void (*work) (const void *arg), const void *arg,
 				void (*fail) (const char *problem))
 {
 	MemoryContext before = MemoryContextSwitchTo(passing);
+	uint32		holdoff = InterruptHoldoffCount;
 
+	/* what is caught below must not be a cancel, or the end of the session */
+	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
 		work(arg);
@@ -96,5 +100,6 @@ sf_harness_call(void (*work) (const void *arg), const void *arg,
 		fail(error->message);
 	}
 	PG_END_TRY();
+	InterruptHoldoffCount = holdoff;
 	MemoryContextSwitchTo(before);
 }

@@ -1,18 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * backend.h
- *	  The functions that a registry's client library offers to the worker.
+ *	  The functions that a registry's client library offers to the worker, and
+ *	  to a session in which an administrator asks the registry.
  *
- * There is one library for each kind of registry.  Only the worker loads it,
- * so that no session maps a client for nothing.  It is
- * "$libdir/snowflake_<kind>", and exports one function:
+ * There is one library for each kind of registry, which is loaded when it is
+ * needed.  It is "$libdir/snowflake_<kind>", and exports one function:
  *
  *		const SfBackend *snowflake_backend(void);
  *
  * A library serves one registry, with one request at a time, and keeps its own
- * state.  None of the functions blocks, and none throws.  They are called only
- * in the worker, which is connected to no database: there is no catalogue and
- * no transaction, and CurrentMemoryContext lives as long as the process.
+ * state from open() to close().  None of the functions blocks, and none
+ * throws.  The worker is connected to no database: there is no catalogue and
+ * no transaction.  In a session, CurrentMemoryContext does not live as long as
+ * the library's state.  Threads that a library makes handle no signals.
  *
  *-------------------------------------------------------------------------
  */

@@ -38,7 +38,7 @@ sf_registry_failure(SfFailure failure)
 	return sentences[failure];
 }
 
-/* for registries that this server recovers through its worker */
+/* for registries that this server recovers */
 #define LOST	"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers."
 
 static const char *const postgresql[SF_FAILURES] = {

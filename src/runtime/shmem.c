@@ -73,6 +73,7 @@ initialize_leasing(SfLeasing *leasing)
 	pg_atomic_init_u64(&leasing->until, 0);
 	pg_atomic_init_u32(&leasing->lowest_node, SF_NO_NUMBER);
 	pg_atomic_init_u64(&leasing->other_until, 0);
+	pg_atomic_init_u64(&leasing->promised_ms, 0);
 	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
 	pg_atomic_init_u64(&leasing->shards_since_ms, 0);
 	pg_atomic_init_u64(&leasing->highest_shard_end, 0);
@@ -137,10 +138,6 @@ initialize(const SfShmemSize *size)
 	sf_shmem->identity.original = SF_NO_NUMBER;
 	sf_shmem->identity.running = SF_NO_NUMBER;
 	sf_shmem->identity.primary = SF_NO_NUMBER;
-	ConditionVariableInit(&sf_shmem->mailbox.changed);
-	sf_shmem->mailbox.worker = NULL;
-	sf_shmem->mailbox.pid = 0;
-	sf_shmem->mailbox.job = 0;
 	pg_atomic_init_u32(&sf_shmem->log_interval_ms, 0);
 	for (int i = 0; i < SF_EVENTS; i++)
 	{

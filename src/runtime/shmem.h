@@ -184,6 +184,12 @@ typedef struct SfLeasing
 	pg_atomic_uint32 lowest_node;
 	pg_atomic_uint64 other_until;
 
+	/*
+	 * The registry gives nothing away below this time, in Unix ms: see
+	 * sf_age_promised_ms(). 0: nothing is known of it yet.
+	 */
+	pg_atomic_uint64 promised_ms;
+
 	SfLeaseStatus status;		/* under SfShmem.lock */
 
 	/*
@@ -209,18 +215,6 @@ typedef struct SfIdentity
 	SfServerNumber primary;		/* node of the primary that this standby
 								 * followed at the start */
 } SfIdentity;
-
-/*
- * The job mailbox, in which sessions leave jobs of administrators for the
- * worker (job_worker.c).  All under SfShmem.lock.
- */
-typedef struct SfJobMailbox
-{
-	ConditionVariable changed;	/* signalled when a field below changes */
-	struct Latch *worker;		/* NULL: there is no worker */
-	int			pid;			/* the worker's */
-	uint32		job;			/* dsm_handle of a job not taken yet; or 0 */
-} SfJobMailbox;
 
 /* The counts, in the order of the columns of pg_stat_snowflake. */
 typedef enum SfStat
@@ -361,7 +355,6 @@ typedef struct SfShmem
 
 	SfLeasing	leasing;
 	SfIdentity	identity;
-	SfJobMailbox mailbox;
 
 	/* The log: see log.c.  Only the postmaster writes the interval. */
 	pg_atomic_uint32 log_interval_ms;

@@ -19,6 +19,7 @@
 #include "base/durable_file.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
+#include "runtime/shmem.h"
 
 /* In the data directory, which is the working directory. */
 #define AGE_FILE	"snowflake.age"
@@ -44,6 +45,19 @@ typedef struct KeptFile
 static SfAge age;
 static KeptFile kept;
 
+/*
+ * Publish what the registry has promised, before a session issues an ID on
+ * that.  A worker that starts again may remember less than the one before.
+ */
+static void
+publish_promise(void)
+{
+	uint64		promised_ms = (uint64) sf_age_promised_ms(&age);
+
+	if (promised_ms > pg_atomic_read_u64(&sf_shmem->leasing.promised_ms))
+		pg_atomic_write_u64(&sf_shmem->leasing.promised_ms, promised_ms);
+}
+
 /* Load the file, if there is one. */
 SfAge *
 sf_age_file_load(void)
@@ -65,7 +79,26 @@ sf_age_file_load(void)
 	if (data != NULL)
 		pfree(data);
 	sf_age_init(&age, &kept.known, sf_registry, &sf_node_layout);
+	publish_promise();
 	return &age;
+}
+
+/*
+ * Return in any process what sf_age_promised_ms() says of this server.  What
+ * was promised since a worker has loaded the file is published; the file has
+ * what was promised before.
+ */
+int64_t
+sf_age_file_promised_ms(void)
+{
+	AgeFile		file;
+	SfAge		loaded;
+
+	(void) sf_durable_file_read_struct(AGE_FILE, &file, sizeof(file),
+									   AGE_MAGIC);
+	sf_age_init(&loaded, &file.known, sf_registry, &sf_node_layout);
+	return Max(sf_age_promised_ms(&loaded), (int64)
+			   pg_atomic_read_u64(&sf_shmem->leasing.promised_ms));
 }
 
 /*
@@ -80,6 +113,7 @@ sf_age_file_keep(bool now)
 	int64		now_ms = sf_clock_monotonic_ms();
 	AgeFile		file;
 
+	publish_promise();
 	if (memcmp(known, &kept.known, sizeof(SfKnown)) == 0 ||
 		(!now && now_ms - kept.tried_ms < KEEP_MS &&
 		 (kept.failed || (known->text == kept.known.text &&

@@ -19,7 +19,6 @@
 
 #include "worker/lease_worker.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -40,9 +39,8 @@
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/pidfile.h"
-#include "worker/job.h"
+#include "worker/registry_library.h"
 
-#define LIBRARY			"snowflake_%s"
 #define RESTART_S		5
 
 #define MAX_AHEAD_MS	2000
@@ -56,7 +54,6 @@ extern PGDLLEXPORT void snowflake_lease_worker_main(Datum arg);
 static SfLease lease;
 static SfBackendConfig backend_config;
 static const SfBackend *backend;
-static uint32 wait_event_registry = 0;
 
 /* ---- the state machine's configuration ---- */
 
@@ -240,7 +237,6 @@ lease_answered(const SfAnswer *answer)
 static SfRequester requesters[] = {
 	{.ask = &lease.ask, .answered = lease_answered},
 	{.answered = sf_shard_worker_answered}, /* .ask: set later */
-	{.ask = &sf_job_worker_ask, .answered = sf_job_worker_answered},
 };
 
 /* ---- the loop ---- */
@@ -248,15 +244,9 @@ static SfRequester requesters[] = {
 static void
 load_backend(void)
 {
-	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
-	SfBackendFunction function;
-	char		library[MAXPGPATH];
 	char		reason[SF_REASON_SIZE];
 
-	snprintf(library, sizeof(library), LIBRARY, kind->name);
-	function = (SfBackendFunction) (void *)
-		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
-	backend = function();
+	backend = sf_registry_library_load();
 	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))
 		return;
 	strlcpy(lease.problem, reason, sizeof(lease.problem));
@@ -272,29 +262,13 @@ load_backend(void)
 			 errhint("%s", lease.remedy)));
 }
 
-/* Wait until a socket is ready, the latch is set, or the time has come. */
+/* Wait until there is something to do, or until the time has come. */
 static void
 wait_for_events(int64 until_ms)
 {
-	SfSocket	sockets[SF_BACKEND_SOCKETS];
-	int64_t		timeout_ms = LOOK_MS;
-	int			n = backend->sockets(sockets, &timeout_ms);
 	int64		left = until_ms - sf_lease_worker_clocks().monotonic_ms;
-	WaitEventSet *set = sf_create_wait_event_set(n + 2);
-	WaitEvent	event;
 
-	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
-	AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL, NULL);
-	for (int i = 0; i < n; i++)
-		AddWaitEventToSet(set, (sockets[i].readable ? WL_SOCKET_READABLE : 0) |
-						  (sockets[i].writeable ? WL_SOCKET_WRITEABLE : 0),
-						  sockets[i].fd, NULL, NULL);
-	left = Max(0, Min(left, Min(timeout_ms, LOOK_MS)));
-	(void) WaitEventSetWait(set, (long) left, &event, 1,
-							sf_wait_event(&wait_event_registry,
-										  "SnowflakeRegistry"));
-	FreeWaitEventSet(set);
-	ResetLatch(MyLatch);
+	sf_registry_library_wait(backend, Min(left, LOOK_MS));
 }
 
 static int64
@@ -314,7 +288,6 @@ run_step(void)
 	sf_publish_node(&lease.right);
 	sf_remains_file_keep(&lease, sf_shard_worker_right());
 	sf_shard_worker_publish();
-	sf_job_worker_step(requesters[lengthof(requesters) - 1].sent);
 	sf_request_queue_send(requesters, lengthof(requesters), backend);
 	report_status();
 }
@@ -377,7 +350,6 @@ snowflake_lease_worker_main(Datum arg)
 	sf_lease_init(&lease, &config, sf_lease_worker_clocks());
 	requesters[1].ask = sf_shard_worker_init(&config,
 											 sf_lease_worker_clocks());
-	sf_job_worker_start(sf_identity_random, config.age);
 	while (!ShutdownRequestPending)
 	{
 		run_step();
@@ -402,25 +374,6 @@ snowflake_lease_worker_main(Datum arg)
 
 /* ---- server start ---- */
 
-/* Check for the library, unless the server's path may have it elsewhere. */
-static void
-require_library(const SfRegistryKind *kind)
-{
-	char		path[MAXPGPATH];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "%s/" LIBRARY DLSUFFIX, pkglib_path,
-			 kind->name);
-	if (stat(path, &st) == 0 || strcmp(Dynamic_library_path, "$libdir") != 0)
-		return;
-	ereport(FATAL,
-			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("there is no library for the registry that snowflake.registry names"),
-			 errdetail("File \"%s\" cannot be read.", path),
-			 errhint("It is built where the headers of %s are installed: install them, and build and install the extension again.",
-					 kind->needs)));
-}
-
 /* Register the worker, while shared_preload_libraries is processed. */
 void
 sf_lease_worker_register(void)
@@ -430,7 +383,7 @@ sf_lease_worker_register(void)
 	Assert(process_shared_preload_libraries_in_progress);
 	if (!sf_settings_leases() || IsBinaryUpgrade)
 		return;
-	require_library(sf_settings_registry_kind(sf_registry));
+	sf_registry_library_require();
 	memset(&worker, 0, sizeof(worker));
 	snprintf(worker.bgw_name, BGW_MAXLEN, "snowflake lease");
 	snprintf(worker.bgw_type, BGW_MAXLEN, "snowflake lease");

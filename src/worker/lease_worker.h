@@ -15,9 +15,10 @@ extern void sf_lease_worker_register(void);
 /* lease_worker.c, used by the other files */
 extern SfMoment sf_lease_worker_clocks(void);
 
-/* age_file.c, used by lease_worker.c */
+/* age_file.c, used by lease_worker.c, and by sessions */
 extern SfAge *sf_age_file_load(void);
 extern void sf_age_file_keep(bool now);
+extern int64_t sf_age_file_promised_ms(void);
 
 /* publish_node.c, used by lease_worker.c */
 extern void sf_publish_node(const SfRight *right);

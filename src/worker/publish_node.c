@@ -19,7 +19,8 @@
 static void
 publish_right(uint64 word)
 {
-	Assert(sf_shmem->mailbox.pid == MyProcPid); /* only the worker writes it */
+	Assert(sf_shmem->leasing.status.pid == MyProcPid);	/* only the worker
+														 * writes it */
 	pg_memory_barrier();
 	pg_atomic_write_u64(&sf_shmem->lease, word);
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);

@@ -58,7 +58,8 @@ sf_publish_close_shards_but(const uint32 *these)
 static void
 publish_right(uint64 end)
 {
-	Assert(sf_shmem->mailbox.pid == MyProcPid); /* only the worker writes it */
+	Assert(sf_shmem->leasing.status.pid == MyProcPid);	/* only the worker
+														 * writes it */
 	pg_memory_barrier();
 	pg_atomic_write_u64(&sf_shmem->shard_end, end);
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);

@@ -3,9 +3,9 @@
  * registryfuncs.c
  *	  SQL functions that administer a registry.
  *
- * The worker asks the registry in snowflake.registry, of whatever kind.  In
- * the database of a registry in PostgreSQL, administrators call functions of
- * the extension snowflake_registry: sql/snowflake_registry--1.0.sql.
+ * They ask the registry in snowflake.registry, of whatever kind.  In the
+ * database of a registry in PostgreSQL, administrators call functions of the
+ * extension snowflake_registry: sql/snowflake_registry--1.0.sql.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,7 +24,7 @@
 #include "utils/inet.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
-#include "worker/job_client.h"
+#include "worker/registry_session.h"
 
 #define SLOT_COLUMNS	10
 
@@ -40,40 +40,28 @@ require_writable(const char *function)
 		sf_refuse_read_only(function);
 }
 
-static void
-configured_layout(SfJob *job)
-{
-	job->layout = sf_node_layout;
-	sf_layout_print(&job->layout, job->layout_text, sizeof(job->layout_text));
-}
-
 /*
  * snowflake_registry_init(layout text DEFAULT NULL) returns boolean
  *
  * Create a registry for servers with this layout, by default this server's;
  * return false if there is one.  Throws SQLSTATE 22023, 25006, 55000, 58000
- * (job_client.c).
+ * (registry_session.c).
  */
 Datum
 snowflake_registry_init(PG_FUNCTION_ARGS)
 {
-	SfJob		job = {.kind = SF_JOB_INIT};
-	bool		changed;
+	SfRegistryChange change = {
+		.kind = SF_ASK_INITIALIZE, .layout = sf_node_layout
+	};
 
 	require_writable("snowflake_registry_init()");
-	sf_job_require_registry("init");
+	sf_registry_session_require("init");
 	if (!PG_ARGISNULL(0))
 	{
-		job.layout = *sf_layout_arg(fcinfo, 0);
-		sf_layout_arg_require_leasable(&job.layout);
-		sf_layout_print(&job.layout, job.layout_text,
-						sizeof(job.layout_text));
+		change.layout = *sf_layout_arg(fcinfo, 0);
+		sf_layout_arg_require_leasable(&change.layout);
 	}
-	else
-		configured_layout(&job);
-	changed = sf_job_begin(&job)->changed;
-	sf_job_end();
-	PG_RETURN_BOOL(changed);
+	PG_RETURN_BOOL(sf_registry_session_change(&change));
 }
 
 /* Convert a registry's tick, which may be any number, into Unix ms. */
@@ -89,7 +77,7 @@ get_ms(const SfLayout *layout, int64 tick)
  * both.  SQLSTATE 22004, 22023.
  */
 static void
-get_ahead_ms(FunctionCallInfo fcinfo, SfJob *job)
+get_ahead_ms(FunctionCallInfo fcinfo, SfRegistryChange *change)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	Datum		then = TimestampTzGetDatum(now);
@@ -104,14 +92,14 @@ get_ahead_ms(FunctionCallInfo fcinfo, SfJob *job)
 		then = DirectFunctionCall2(timestamptz_pl_interval, then,
 								   PG_GETARG_DATUM(i));
 		if (DatumGetTimestampTz(then) < now ||
-			DatumGetTimestampTz(then) - now > SF_JOB_AHEAD_MAX_MS * 1000)
+			DatumGetTimestampTz(then) - now > SF_RECOVERY_MAX_MS * 1000)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("largest_reserve and largest_offset must be from 0 to 31 days together"),
 					 errhint("Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.")));
-		job->ahead_ms = (DatumGetTimestampTz(then) - now + 999) / 1000;
+		change->ahead_ms = (DatumGetTimestampTz(then) - now + 999) / 1000;
 		if (i == 0)
-			job->reserve_ms = job->ahead_ms;
+			change->reserve_ms = change->ahead_ms;
 	}
 }
 
@@ -122,26 +110,21 @@ get_ahead_ms(FunctionCallInfo fcinfo, SfJob *job)
  * Recover after a loss of data: no claim begins before what any server may
  * have reserved, which is what is given, or more if the registry knows of
  * more.  A registry that is empty is created, with this server's layout.
- * Throws SQLSTATE 22004, 22023, 25006, 55000, 58000 (job_client.c).
+ * Throws SQLSTATE 22004, 22023, 25006, 55000, 58000 (registry_session.c).
  */
 Datum
 snowflake_registry_recover(PG_FUNCTION_ARGS)
 {
-	SfJob		job = {.kind = SF_JOB_RECOVER};
-	const SfJobReply *reply;
-	SfLayout	layout;
-	char		reason[SF_REASON_SIZE];
+	SfRegistryChange change = {
+		.kind = SF_ASK_RECOVER, .layout = sf_node_layout
+	};
 	int64		floor_ms;
 
 	require_writable("snowflake_registry_recover()");
-	sf_job_require_registry("recover");
-	get_ahead_ms(fcinfo, &job);
-	configured_layout(&job);
-	reply = sf_job_begin(&job);
-	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
-		elog(ERROR, "the registry's layout cannot be read: %s", reason);
-	floor_ms = get_ms(&layout, reply->floor);
-	sf_job_end();
+	sf_registry_session_require("recover");
+	get_ahead_ms(fcinfo, &change);
+	sf_registry_session_change(&change);
+	floor_ms = get_ms(&change.floor_layout, change.floor);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }
 
@@ -187,27 +170,21 @@ put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
 /*
  * snowflake_registry_slots() returns rows, by slot
  *
- * List the holders.  Throws SQLSTATE 55000, 58000 (job_client.c).
+ * List the holders.  Throws SQLSTATE 55000, 58000 (registry_session.c).
  */
 Datum
 snowflake_registry_slots(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	SfJob		job = {.kind = SF_JOB_SLOTS};
-	const SfJobReply *reply;
+	SfSlotRecord *records;
 	SfLayout	layout;
-	char		reason[SF_REASON_SIZE];
 	int			n;
 
-	sf_job_require_registry("slots");
+	sf_registry_session_require("slots");
 	InitMaterializedSRF(fcinfo, 0);
-	reply = sf_job_begin(&job);
-	n = reply->nrows;
-	if (!sf_layout_parse(&layout, reply->layout, reason, sizeof(reason)))
-		layout = sf_node_layout;
+	records = sf_registry_session_slots(&layout, &n);
 	for (int i = 0; i < n; i++)
-		put_slot(rsinfo, &layout, sf_job_next(sizeof(SfSlotRecord)));
-	sf_job_end();
+		put_slot(rsinfo, &layout, &records[i]);
 	return (Datum) 0;
 }
 
@@ -215,17 +192,16 @@ snowflake_registry_slots(PG_FUNCTION_ARGS)
  * snowflake_registry_release(slot bigint) returns boolean
  *
  * Free the slot of a holder that is gone; return false if it had no holder.
- * Throws SQLSTATE 22004, 25006; 55000, 58000 (job_client.c).
+ * Throws SQLSTATE 22004, 25006; 55000, 58000 (registry_session.c).
  */
 Datum
 snowflake_registry_release(PG_FUNCTION_ARGS)
 {
-	SfJob		job = {.kind = SF_JOB_RELEASE};
+	SfRegistryChange change = {.kind = SF_ASK_RELEASE};
 	int64		slot = PG_GETARG_INT64(0);
-	bool		changed;
 
 	require_writable("snowflake_registry_release()");
-	sf_job_require_registry("release");
+	sf_registry_session_require("release");
 	if (PG_ARGISNULL(0))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
@@ -233,8 +209,6 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
 				 errhint("SELECT * FROM snowflake_registry_slots() lists the slots.")));
 	if (slot < 0 || slot > PG_UINT32_MAX)
 		PG_RETURN_BOOL(false);
-	job.node = (uint32) slot;
-	changed = sf_job_begin(&job)->changed;
-	sf_job_end();
-	PG_RETURN_BOOL(changed);
+	change.node = (uint32) slot;
+	PG_RETURN_BOOL(sf_registry_session_change(&change));
 }

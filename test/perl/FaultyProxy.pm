@@ -5,6 +5,7 @@
 #	delay MS	data is forwarded that much later, in both directions
 #	cut		connections are closed, and new ones refused
 #	silent		nothing is forwarded any more, and nothing closed
+#	hold		the same for new connections, while those from before go on
 #	deaf		requests arrive, answers do not
 #	late MS		requests arrive that much later, even when the client has gone
 #	repeat		what a client has sent is sent again when it has gone
@@ -101,6 +102,17 @@ sub _connect
 	return $server;
 }
 
+sub _read_modes
+{
+	my ($self) = @_;
+
+	open(my $fh, '<', $self->{file}) or die "$self->{file}: $!";
+	read($fh, my $modes, $MODE_SIZE * @{ $self->{routes} });
+	close $fh;
+	($_->{mode}, $_->{ms}) = split ' ', substr($modes, 0, $MODE_SIZE, '') foreach @{ $self->{routes} };
+	return;
+}
+
 sub _forward
 {
 	my ($self) = @_;
@@ -110,18 +122,18 @@ sub _forward
 
 	while (1)
 	{
-		open(my $fh, '<', $self->{file}) or die "$self->{file}: $!";
-		read($fh, my $modes, $MODE_SIZE * @routes);
-		close $fh;
-		($_->{mode}, $_->{ms}) = split ' ', substr($modes, 0, $MODE_SIZE, '') foreach @routes;
+		$self->_read_modes;
 
 		my $reader = IO::Select->new(map { $_->{listener} } @routes);
 		foreach my $c (@connections)
 		{
-			next if $c->{route}{mode} eq 'silent';
+			next if _is_silent($c);
 			$reader->add(grep { $_ } @$c{qw(client server)});
 		}
 		my %ready = map { $_ => 1 } $reader->can_read(0.01);
+
+		# a connection begins in the mode that was set before it was made
+		$self->_read_modes;
 		foreach my $route (grep { $ready{ $_->{listener} } } @routes)
 		{
 			my $client = $route->{listener}->accept or next;
@@ -130,11 +142,18 @@ sub _forward
 			next if $route->{mode} eq 'cut';
 			my $server = _connect($route) or next;
 			push @connections, { route => $route, client => $client, server => $server,
-				up => [], down => [], sent => '' };
+				is_new => $route->{mode} eq 'hold', up => [], down => [], sent => '' };
 		}
 		_serve($_, \%ready) foreach @connections;
 		@connections = grep { $_->{client} || $_->{server} } @connections;
 	}
+}
+
+sub _is_silent
+{
+	my ($c) = @_;
+
+	return $c->{route}{mode} eq 'silent' || $c->{route}{mode} eq 'hold' && $c->{is_new};
 }
 
 sub _take
@@ -189,7 +208,7 @@ sub _serve
 	my $down_ms = $mode eq 'delay' ? $ms : 0;
 
 	return _cut($c) if $mode eq 'cut';
-	return if $mode eq 'silent';
+	return if _is_silent($c);
 	_take($c, 'client', $c->{up}, $up_ms) if $c->{client} && $ready->{ $c->{client} };
 	_take($c, 'server', $c->{down}, $down_ms) if $c->{server} && $ready->{ $c->{server} };
 	$c->{down} = [] if $mode eq 'deaf';

@@ -1,0 +1,89 @@
+/*-------------------------------------------------------------------------
+ *
+ * registry_library.c
+ *	  The registry's client library (lease/backend.h): finding and loading it,
+ *	  and waiting for its sockets.
+ *
+ * The worker loads it for the leases, and a session for the calls of an
+ * administrator.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+#include "compat.h"
+
+#include "worker/registry_library.h"
+
+#include <sys/stat.h>
+
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "runtime/settings.h"
+#include "storage/latch.h"
+#include "utils/resowner.h"
+
+#define LIBRARY			"snowflake_%s"
+
+static uint32 wait_event_registry = 0;
+
+/*
+ * When the server starts, check for the library, unless the server's path may
+ * have it elsewhere.
+ */
+void
+sf_registry_library_require(void)
+{
+	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+	char		path[MAXPGPATH];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/" LIBRARY DLSUFFIX, pkglib_path,
+			 kind->name);
+	if (stat(path, &st) == 0 || strcmp(Dynamic_library_path, "$libdir") != 0)
+		return;
+	ereport(FATAL,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("there is no library for the registry that snowflake.registry names"),
+			 errdetail("File \"%s\" cannot be read.", path),
+			 errhint("It is built where the headers of %s are installed: install them, and build and install the extension again.",
+					 kind->needs)));
+}
+
+/* Load the library into this process. */
+const SfBackend *
+sf_registry_library_load(void)
+{
+	char		library[MAXPGPATH];
+	SfBackendFunction function;
+
+	snprintf(library, sizeof(library), LIBRARY,
+			 sf_settings_registry_kind(sf_registry)->name);
+	function = (SfBackendFunction) (void *)
+		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
+	return function();
+}
+
+/* Wait until a socket is ready, the latch is set, or this time has passed. */
+void
+sf_registry_library_wait(const SfBackend *backend, int64 limit_ms)
+{
+	SfSocket	sockets[SF_BACKEND_SOCKETS];
+	int64_t		timeout_ms = limit_ms;
+	int			n = backend->sockets(sockets, &timeout_ms);
+	WaitEventSet *set = sf_create_wait_event_set(n + 2);
+	WaitEvent	event;
+
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	if (IsUnderPostmaster)
+		AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL,
+						  NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(set, (sockets[i].readable ? WL_SOCKET_READABLE : 0) |
+						  (sockets[i].writeable ? WL_SOCKET_WRITEABLE : 0),
+						  sockets[i].fd, NULL, NULL);
+	(void) WaitEventSetWait(set, (long) Max(0, Min(timeout_ms, limit_ms)),
+							&event, 1, sf_wait_event(&wait_event_registry,
+													 "SnowflakeRegistry"));
+	FreeWaitEventSet(set);
+	ResetLatch(MyLatch);
+}

@@ -1,0 +1,194 @@
+# An administrator's call asks the registry itself: a call to a registry that does not
+# answer can be cancelled, ends by itself, holds up no lease, and leaves nothing behind
+# in its session. A recovery does not go below what the registry has promised.
+#
+# takes: 40 s
+# needs: etcd-server libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
+use strict;
+use warnings FATAL => 'all';
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use Etcd;
+use FaultyProxy;
+use SnowflakeTest;
+use Time::HiRes qw(usleep);
+use ZooKeeper;
+
+my $slots = 'SELECT count(*) FROM snowflake_registry_slots()';
+my $registry = PostgreSQL::Test::Cluster->new('registry');
+$registry->init;
+$registry->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'");
+$registry->start;
+query($registry, q{CREATE EXTENSION snowflake_registry; CREATE ROLE worker LOGIN;
+	SELECT snowflake_registry.grant('worker', administer => true)});
+my $zk = ZooKeeper->new('zk')->start;
+my $etcd = Etcd->new('etcd')->start;
+my $proxy = FaultyProxy->new;
+
+# A name, and no address, lets libcurl make a thread.
+my @kinds = (
+	{ name => 'postgresql', url => 'postgresql://worker@127.0.0.1:%d/postgres', port => $registry->port },
+	{ name => 'etcd', url => 'etcd://localhost:%d/reg', port => $etcd->{port} },
+	{ name => 'zookeeper', url => 'zookeeper://localhost:%d/reg', port => $zk->{port} });
+foreach my $kind (@kinds)
+{
+	($kind->{route}, my $port) = $proxy->add($kind->{port});
+	$kind->{url} = sprintf $kind->{url}, $port;
+}
+$proxy->start;
+
+# Begin a call in the background, and wait until it waits for the registry.
+sub begin_call
+{
+	my ($server, $session, $call) = @_;
+
+	$session->query_until(qr/begun/, "\\echo begun\n$call;\n\\echo ended :SQLSTATE\n");
+	$server->poll_query_until('postgres', qq{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE pid = $session->{pid} AND state = 'active' AND } . waits_for($server, 'SnowflakeRegistry'))
+	  or die 'nobody waits';
+	return;
+}
+
+# Return the SQLSTATE with which the call has ended.
+sub end_call
+{
+	my ($session) = @_;
+
+	my ($sqlstate) = $session->query_until(qr/ended \w{5}/, '') =~ /ended (\w{5})/;
+
+	$session->{stderr} = '';
+	return $sqlstate;
+}
+
+# Count the files that the session's process has open.
+sub open_files
+{
+	my ($session) = @_;
+
+	return scalar(() = glob "/proc/$session->{pid}/fd/*");
+}
+
+# Wait until the process has so many, and no thread but its own, which may take a moment.
+sub wait_until_closed
+{
+	my ($session, $before) = @_;
+	my @left;
+
+	foreach my $try (1 .. 3000)
+	{
+		@left = (open_files($session), scalar(() = glob "/proc/$session->{pid}/task/*"));
+		return 1 if "@left" eq "$before 1";
+		usleep(20_000);
+	}
+	diag "files and threads: @left; there were $before files";
+	return 0;
+}
+
+foreach my $kind (@kinds)
+{
+	my ($name, $route) = @$kind{qw(name route)};
+	my $server = new_server($name, "snowflake.node_id = ''", "snowflake.registry = '$kind->{url}'",
+		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '30s'",
+		"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
+
+	$server->start;
+	query($server, 'CREATE EXTENSION snowflake');
+	is(query($server, 'SELECT snowflake_registry_init()'), 't', "$name: init");
+	wait_for_lease($server, q{state = 'held'});
+	my $session = $server->background_psql('postgres', on_error_stop => 0);
+	$session->{pid} = $session->query_safe('SELECT pg_backend_pid()');
+	is($session->query_safe($slots), '1', "$name: a call");
+	my $before = open_files($session);
+	is($session->query_safe($slots), '1', "$name: the call once more") foreach 1 .. 5;
+	ok(wait_until_closed($session, $before), "$name: calls leave nothing open");
+
+	$proxy->set($route, 'silent');
+	begin_call($server, $session, $slots);
+	query($server, "SELECT pg_cancel_backend($session->{pid})");
+	is(end_call($session), '57014', "$name: a call is cancelled");
+	ok(wait_until_closed($session, $before), "$name: it leaves nothing open");
+	$session->query_safe(q{SET statement_timeout = '300ms'});
+	$session->query_until(qr/begun/, "\\echo begun\nSELECT snowflake_registry_recover();\n\\echo ended :SQLSTATE\n");
+	is(end_call($session), '57014', "$name: a change meets statement_timeout");
+	$session->query_safe('RESET statement_timeout');
+	begin_call($server, $session, q{
+		DO $$ BEGIN
+			PERFORM snowflake_registry_release(1);
+		EXCEPTION WHEN query_canceled THEN
+			RAISE division_by_zero;
+		END $$});
+	query($server, "SELECT pg_cancel_backend($session->{pid})");
+	is(end_call($session), '22012', "$name: in a subtransaction");
+	my $other = $server->background_psql('postgres', on_error_stop => 0);
+	$other->{pid} = $other->query_safe('SELECT pg_backend_pid()');
+	begin_call($server, $other, $slots);
+	query($server, "SELECT pg_terminate_backend($other->{pid})");
+	$server->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $other->{pid}") or die;
+	pass("$name: a session is terminated");
+	eval { $other->quit };
+
+	# it is the time-out that ends these
+	query($server, q{ALTER SYSTEM SET snowflake.lease_timeout = '500ms'});
+	$server->reload;
+	$server->poll_query_until('postgres', 'SHOW snowflake.lease_timeout', '500ms') or die;
+	foreach my $call ($slots, 'SELECT snowflake_registry_release(1)')
+	{
+		$session->query_until(qr/begun/, "\\echo begun\n$call;\n\\echo ended :SQLSTATE\n");
+		is(end_call($session), '58000', "$name: it ends without an answer: $call");
+		ok(wait_until_closed($session, $before), "$name: and leaves nothing open");
+	}
+	query($server, 'ALTER SYSTEM RESET snowflake.lease_timeout');
+	$server->reload;
+	$server->poll_query_until('postgres', 'SHOW snowflake.lease_timeout', '1min') or die;
+	$proxy->set($route, 'pass');
+	is($session->query_safe($slots), '1', "$name: the same session asks again");
+	wait_for_lease($server, q{state = 'held' AND problem IS NULL});
+	$kind->{server} = $server;
+	$session->quit if $name ne 'postgresql';
+	$kind->{session} = $session;
+}
+
+# While a call hangs, the worker extends the lease over its own connection.
+my ($kind) = @kinds;
+my ($a, $session) = @$kind{qw(server session)};
+$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE usename = 'worker'}) or die;
+pass('only the connection of the worker is left');
+$proxy->set($kind->{route}, 'hold');
+begin_call($a, $session, $slots);
+my $until = lease_of($a, 'until');
+wait_for_lease($a, "until > '$until'");
+$until = lease_of($a, 'until');
+wait_for_lease($a, "until > '$until'");
+is( query($a, "SELECT count(*) FROM pg_stat_activity WHERE pid = $session->{pid} AND state = 'active'"), '1',
+	'a call that hangs holds up no renewal');
+$proxy->set($kind->{route}, 'pass');
+is(end_call($session), '00000', 'and is done when it gets an answer');
+$session->quit;
+
+# What was promised since the file was written: the worker has extended the lease to
+# an hour from now. Then all data is lost.
+sub set_reserve
+{
+	my ($reserve) = @_;
+
+	query($a, "ALTER SYSTEM SET snowflake.lease_reserve = '$reserve'");
+	$a->reload;
+	$a->poll_query_until('postgres', 'SHOW snowflake.lease_reserve', $reserve) or die;
+	return;
+}
+$a->restart;
+wait_for_lease($a, q{state = 'held'});
+set_reserve('1h');
+wait_for_lease($a, q{until > now() + interval '50 min'});
+$until = lease_of($a, 'until');
+set_reserve('6s');
+query($registry, "SET search_path = snowflake_registry; TRUNCATE registry, tenure, shards");
+is(query($a, "SELECT snowflake_registry_recover('6 s', '1 s') >= '$until'"), 't',
+	'a recovery does not go below what was promised');
+
+$_->{server}->stop foreach @kinds;
+$registry->stop;
+done_testing();
