@@ -53,32 +53,37 @@ BEGIN
 	DROP TABLE t;
 	CREATE TABLE t (id bigint) PARTITION BY RANGE (id);
 END $$;
-SELECT * FROM cut('1 year', '2026-11-21', '2028-01-01');
-SELECT * FROM cut('10 years', '2026-11-21', '2026-11-22');
-SELECT * FROM cut('3 months', '2026-11-21', '2027-01-02');
-SELECT * FROM cut('5 months', '2026-11-21', '2027-01-02');
-SELECT * FROM cut('1 week', '2026-12-21', '2027-01-11');
-SELECT * FROM cut('2 weeks', '2026-11-21', '2026-11-22');
-SELECT * FROM cut('1 day', '2028-02-28 12:00', '2028-03-01');
-SELECT * FROM cut('24 hours', '2026-11-21', '2026-11-22');
-SELECT * FROM cut('10 days', '2026-11-21', '2026-11-22');
-SELECT * FROM cut('1 hour', '2026-11-21 22:30', '2026-11-22 00:30');
-SELECT * FROM cut('6 hours', '2026-11-21 13:00', '2026-11-21 13:00:01');
-SELECT * FROM cut('15 minutes', '2026-11-21 13:05', '2026-11-21 13:16');
-SELECT * FROM cut('1 day 12 hours', '2026-11-21', '2026-11-21 00:00:01');
+SELECT step, c.* FROM (VALUES
+	('1 year', '2026-11-21', '2028-01-01'),
+	('10 years', '2026-11-21', '2026-11-22'),
+	('3 months', '2026-11-21', '2027-01-02'),
+	('5 months', '2026-11-21', '2027-01-02'),
+	('1 week', '2026-12-21', '2027-01-11'),
+	('2 weeks', '2026-11-21', '2026-11-22'),
+	('1 day', '2028-02-28 12:00', '2028-03-01'),
+	('24 hours', '2026-11-21', '2026-11-22'),
+	('10 days', '2026-11-21', '2026-11-22'),
+	('1 hour', '2026-11-21 22:30', '2026-11-22 00:30'),
+	('6 hours', '2026-11-21 13:00', '2026-11-21 13:00:01'),
+	('15 minutes', '2026-11-21 13:05', '2026-11-21 13:16'),
+	('1 day 12 hours', '2026-11-21', '2026-11-21 00:00:01')) v (step, start, until),
+	cut(step::interval, start::timestamptz, until::timestamptz) c;
 
 -- another layout: if it is named, nothing must be preloaded. There are no
 -- partitions before the epoch, and the last step of the layout has no end
-SELECT * FROM cut('1 month', '2010-11-04 01:42:55', '2010-12-02', 'twitter');
-SELECT * FROM cut('1 year', '2079-01-01', '2080-07-10', 'twitter');
-SELECT * FROM cut('1 year', '2092-01-01', '2093-09-01', 'javascript');
-SELECT * FROM cut('1 minute', '294276-12-31 23:59', '294276-12-31 23:59:01', 'timestamp:48 sequence:12 tick:1s');
-SELECT * FROM cut('1000 years', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s');
-SELECT * FROM cut('366000 days', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s');
+SELECT step, c.* FROM (VALUES
+	('1 month', '2010-11-04 01:42:55', '2010-12-02', 'twitter'),
+	('1 year', '2079-01-01', '2080-07-10', 'twitter'),
+	('1 year', '2092-01-01', '2093-09-01', 'javascript'),
+	('1 minute', '294276-12-31 23:59', '294276-12-31 23:59:01', 'timestamp:48 sequence:12 tick:1s'),
+	('1000 years', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s'),
+	('366000 days', '294276-12-31', '294276-12-31 00:00:01', 'timestamp:48 sequence:12 tick:1s')) v (step, start, until, layout),
+	cut(step::interval, start::timestamptz, until::timestamptz, layout) c;
 SELECT count(*) FROM (VALUES (NULL), ('twitter'), (NULL)) v(l), snowflake_partitions('orders', l);
 
 -- texts that are no step
 SELECT snowflake_create_partitions('t', '1 month 1 day', '2026-11-21', '2026-11-22');
+\set VERBOSITY terse
 SELECT snowflake_create_partitions('t', '0', '2026-11-21', '2026-11-22');
 SELECT snowflake_create_partitions('t', '-1 month', '2026-11-21', '2026-11-22');
 SELECT snowflake_create_partitions('t', '-1 hour', '2026-11-21', '2026-11-22');
@@ -94,9 +99,11 @@ SELECT snowflake_create_partitions('t', '2147483647 months 2147483647 days 25620
 SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', '2026-11-21');
 SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', '2026-11-20');
 SELECT snowflake_create_partitions('t', '1 day', '-infinity', '2026-11-20');
+\set VERBOSITY terse
 SELECT snowflake_create_partitions('t', '1 day', '2026-11-21', 'infinity');
 SELECT snowflake_create_partitions('t', '1 day', '2010-11-04 01:42:54', '2011-01-01', 'twitter');
 SELECT snowflake_create_partitions('t', '1 day', '2080-07-10', '2080-07-11', 'twitter');
+\set VERBOSITY default
 SELECT snowflake_create_partitions('t', '1 minute', '2026-01-01', '2027-01-01');
 SELECT snowflake_create_partitions('t', NULL, '2026-01-01', '2027-01-01');
 SELECT snowflake_create_partitions('t', '1 day', '2026-01-01', '2026-01-02', 'no layout');
