@@ -5,9 +5,8 @@
 #	make -f ../Makefile		from an empty directory: built there, with the
 #					sources as they are (they may not be built themselves)
 
-# The second one is the registry in PostgreSQL, in a database of its own; the
-# third one records who made which IDs.
-EXTENSION = snowflake snowflake_registry snowflake_audit
+# The second one is the registry in PostgreSQL, in a database of its own.
+EXTENSION = snowflake snowflake_registry
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 
 MODULE_big = snowflake
@@ -75,9 +74,8 @@ $(EMBEDDED): %.inc: % sql/embed.sed
 $(DATA_built): sql/pgedge.sql
 	cp $< $@
 
-# Libraries of their own: the audit, and those of registries, each of those that
-# have what they need here.  They are no part of any plan, so nothing of them is
-# compiled for JIT.
+# Libraries of registries, each of those that have what they need here.  They are
+# no part of any plan, so nothing of them is compiled for JIT.
 LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
 	$(includedir)/libpq-fe.h \
 	$(shell pkg-config --variable=includedir libpq 2>/dev/null)/libpq-fe.h)))
@@ -92,7 +90,7 @@ HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) 
 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
-LIBRARIES = audit $(REGISTRIES:%=registry/%)
+LIBRARIES = $(REGISTRIES:%=registry/%)
 RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) -C $* \
 	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
 	$(if $(ELSEWHERE),-f "$(SOURCES)/$*/Makefile" VPATH="$(SOURCES)/$*")

@@ -19,9 +19,9 @@
 #include "mark/shutdown_file.h"
 #include "miscadmin.h"
 #include "query/planner_hook.h"
+#include "runtime/audit.h"
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
-#include "runtime/made.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/ipc.h"
@@ -64,7 +64,6 @@ create_shared_memory(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	sf_shmem_create(&size);
-	sf_made_find_hook();
 	if (IsUnderPostmaster)
 		return;
 	sf_layout_slots_begin();
@@ -94,8 +93,10 @@ _PG_init(void)
 	sf_clock_start();
 	sf_settings_define();
 	sf_fault_define();
-	sf_pending_register();
+	/* at a transaction's end the server calls the last one of these first */
 	sf_stats_register();
+	sf_audit_register();
+	sf_pending_register();
 	sf_sequence_sync_install();
 	sf_lease_worker_register();
 

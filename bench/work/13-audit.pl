@@ -1,6 +1,5 @@
-# What snowflake_audit costs: transactions that insert one row, and transactions that
-# make one ID and write nothing. The two servers differ in nothing else. The ring has
-# room for all records of a round, so none is dropped.
+# What snowflake.audit costs: transactions that insert one row, and transactions that make
+# one ID and write nothing. The two servers differ in the setting, and in the csvlog.
 
 use strict;
 use warnings;
@@ -11,15 +10,24 @@ my @names = ('ours, default', 'ours, audited');
 sql($contestant{$_}{cluster}, 'CREATE TABLE audit (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer)')
 	for @names;
 
-# Wait for the worker, so that it does not run beside the next measurement.
-sub settle
+# Return the size of the csvlog, once the server has written all of it, and empty it.
+sub take_log
 {
-	sleep 0.1 until $_[0] ne 'audited'
-		|| sql('audited', 'SELECT waiting = 0 FROM snowflake_audit.status()');
-	return;
+	my $file = "$dir/audited/data/log/audit.csv";
+	my ($size, $before) = (-s $file, -1);
+
+	while ($size != $before)
+	{
+		sleep 0.1;
+		($before, $size) = ($size, -s $file);
+	}
+	truncate $file, 0 or die "$file: $!";
+	return $size;
 }
 
 # ---- one row in a transaction, including the client and the protocol ----
+
+my @bytes;
 
 for my $clients (1, 8)
 {
@@ -31,20 +39,24 @@ for my $clients (1, 8)
 	print $out "INSERT INTO audit (v) VALUES (1);\n";
 	close $out or die;
 	my $v = rounds(15, map {
-		my $cluster = $contestant{$_}{cluster};
-		[ $_, sub {
+		my $name = $_;
+		my $cluster = $contestant{$name}{cluster};
+		[ $name, sub {
 			sql($cluster, 'TRUNCATE audit');
 			sql($cluster, 'CHECKPOINT');
+			take_log();
 			my $log = `$bindir/pgbench -h $dir/$cluster -U postgres -n -M prepared -c $clients -j 2 -t $each -f $script postgres 2>&1`;
 			my ($rate) = $log =~ /^tps = ([0-9.]+)/m or die $log;
 
-			settle($cluster);
+			push @bytes, take_log() / ($each * $clients) if $name eq 'ours, audited';
 			return { rate => $rate };
 		} ];
 	} @names);
 	record(work => 'audit', figure => "INSERT of single rows, $clients clients", names => \@names,
 		unit => 'rows/s', better => 'more', ours => 'ours, audited', values => $v->{rate});
 }
+record(work => 'audit', figure => 'csvlog of a transaction', names => ['ours, audited'],
+	unit => 'bytes', values => { 'ours, audited' => \@bytes });
 
 # ---- the end of a transaction alone ----
 
@@ -57,42 +69,23 @@ sub processor_ns
 	return (split ' ', <$in>)[0];
 }
 
-# Run so many transactions of one statement, and return what each of them takes of a
-# processor: in the session, and in the worker until it has written their records.
-sub cost
-{
-	my ($cluster, $statement, $transactions) = @_;
-	my $pid = sql($cluster, 'SELECT pg_backend_pid()');
-	my $worker = $cluster eq 'audited' && sql($cluster, 'SELECT pid FROM snowflake_audit.status()');
-	my $begun = processor_ns($pid);
-	my $worker_begun = $worker && processor_ns($worker);
+my $transactions = $quick ? 6000 : 60000;
 
-	sql($cluster, "DO \$\$ BEGIN FOR i IN 1 .. $transactions LOOP $statement; COMMIT; END LOOP; END \$\$");
-	my $took = processor_ns($pid) - $begun;
+say_step('a transaction of one ID, with an audit');
+my $v = rounds(25, map {
+	my $cluster = $contestant{$_}{cluster};
+	[ $_, sub {
+		my $pid = sql($cluster, 'SELECT pg_backend_pid()');
+		my $begun = processor_ns($pid);
 
-	settle($cluster);
-	return { session => $took / $transactions,
-		worker => $worker ? (processor_ns($worker) - $worker_begun) / $transactions : 0 };
-}
+		sql($cluster, "DO \$\$ BEGIN FOR i IN 1 .. $transactions LOOP PERFORM snowflake_nextval(); COMMIT; END LOOP; END \$\$");
+		my $took = (processor_ns($pid) - $begun) / $transactions;
 
-foreach ([ 'transaction of one ID', 'PERFORM snowflake_nextval()', 60000 ],
-	[ 'transaction of one row', 'INSERT INTO audit (v) VALUES (1)', 20000 ])
-{
-	my ($what, $statement, $transactions) = @$_;
-
-	say_step("a $what, with an audit");
-	$transactions /= 10 if $quick;
-	my $v = rounds(25, map {
-		my $cluster = $contestant{$_}{cluster};
-		[ $_, sub {
-			sql($cluster, 'TRUNCATE audit');
-			return cost($cluster, $statement, $transactions);
-		} ];
-	} @names);
-	record(work => 'audit', figure => "$what, CPU of the session", names => \@names, unit => 'ns',
-		ours => 'ours, audited', values => $v->{session});
-	record(work => 'audit', figure => "$what, CPU of the worker", names => ['ours, audited'], unit => 'ns',
-		ours => 'ours, audited', values => $v->{worker});
-}
+		take_log();
+		return { cpu => $took };
+	} ];
+} @names);
+record(work => 'audit', figure => 'transaction of one ID, CPU of the session', names => \@names, unit => 'ns',
+	ours => 'ours, audited', values => $v->{cpu});
 
 1;

@@ -211,6 +211,7 @@ static const struct
 	const char *message;
 	const char *hint;
 }			obstacles[] = {
+
 	{SQL_NOT_OWNED, ERRCODE_INSUFFICIENT_PRIVILEGE,
 		"must be owner of all objects that change with the column",
 	"Call it as the owner of these, or as a superuser."},

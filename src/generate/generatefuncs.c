@@ -15,14 +15,13 @@
 #include "nodes/primnodes.h"
 #include "query/layout_arg.h"
 #include "runtime/counts.h"
-#include "runtime/made.h"
 #include "runtime/preconditions.h"
 
 /* The largest batch of one call. */
 #define MAX_BATCH	10000000
 
-/* snowflake_currval() has a result, which is sf_made_last_id. */
-static bool have_last_id = false;
+/* The session's last ID, from any source: node, layout or shard; -1: none. */
+static int64 last_id = -1;
 
 SF_FUNCTION(snowflake_next_id);
 SF_FUNCTION(snowflake_nextval_layout);
@@ -35,8 +34,7 @@ SF_FUNCTION(snowflake_last_id);
 static inline int64
 remember(int64 id)
 {
-	sf_made_last_id = id;
-	have_last_id = true;
+	last_id = id;
 	return id;
 }
 
@@ -294,10 +292,10 @@ snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 Datum
 snowflake_last_id(PG_FUNCTION_ARGS)
 {
-	if (!have_last_id)
+	if (last_id < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("snowflake_currval is not yet defined in this session"),
 				 errhint("Call snowflake_nextval() first, or use INSERT ... RETURNING.")));
-	PG_RETURN_INT64(sf_made_last_id);
+	PG_RETURN_INT64(last_id);
 }

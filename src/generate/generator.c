@@ -45,10 +45,10 @@
 #include "mark/mark.h"
 #include "miscadmin.h"
 #include "query/layout_arg.h"
+#include "runtime/audit.h"
 #include "runtime/counter.h"
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
-#include "runtime/made.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "runtime/shard_counter.h"
@@ -112,7 +112,6 @@ typedef struct Other
 	SfLayout	layout;
 	Right		right;
 	bool		known;
-	char		text[SF_LAYOUT_TEXT_SIZE];	/* for sf_made_hook */
 } Other;
 
 static Other *others = NULL;
@@ -336,7 +335,7 @@ enter(const Source *source, int64 now)
 		return false;
 	if (is_configured(source))
 	{
-		if (!sf_pending_entered)
+		if (!sf_pending_made_node)
 			sf_pending_enter_node();
 		return true;
 	}
@@ -355,27 +354,20 @@ maker_of(const Source *source)
 		(int64) source->shard << source->layout->field[SF_SHARD].shift;
 }
 
-/*
- * Note what was taken, for sf_made_hook.  The usual path of the node notes
- * nothing: the last ID of the session is also the node's last one, until
- * another source makes an ID.  The next call for the node then comes here.
- */
+/* Note what was taken, for the audit.  The usual path of the node does not. */
 static void
 note(const Source *source, const SfPositionRange *range)
 {
 	const SfLayout *layout = source->layout;
 	int64		maker = maker_of(source);
 	SfMade		made = {
-		.slot = source->slot, .shard = source->shard,
+		.layout = layout, .shard = source->shard, .maker = maker,
 		.first = sf_layout_compose(layout, range->first) | maker,
 		.last = sf_layout_compose(layout, range->last) | maker,
 		.count = range->last - range->first + 1
 	};
 
-	if (source->slot != 0)
-		memcpy(made.layout, others[source->slot].text, sizeof(made.layout));
-	sf_made_note(&made);
-	sf_pending_quick = is_configured(source);
+	sf_audit_note(&made);
 }
 
 /*
@@ -388,10 +380,12 @@ take(Source source, int64 want, Oid function)
 	SfDelay		delay = {0};
 	Taken		taken;
 	bool		is_first =
-		!sf_pending_entered && sf_pending_other_ms == SF_NONE;
+		!sf_pending_made_node && sf_pending_other_ms == SF_NONE;
 	bool		cleared = false;
 
 	Assert(want >= 1 && source.shard < sf_shmem->nshards);
+	if (is_first)
+		sf_audit_begin();
 	if (!is_node(&source))
 		sf_identity_require(SF_NO_NUMBER);
 	for (;;)
@@ -408,7 +402,9 @@ take(Source source, int64 want, Oid function)
 		if (!is_node(&source))	/* a reload may have removed it */
 			sf_require_shard(source.shard);
 	}
-	if (unlikely(sf_made_hook != NULL))
+	if (is_configured(&source))
+		sf_pending_made_node = true;
+	if (unlikely(sf_audit_notes))
 		note(&source, &taken.range);
 	if (taken.half_used)
 		sf_mark_extend_early();
@@ -485,10 +481,11 @@ sf_generator_next_node(Oid function)
 	int64		id;
 
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
-		unlikely(!sf_pending_quick) ||
+		unlikely(!sf_pending_made_node) ||
 		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
 		return next_node_slowly(function);
 	id = sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
+	sf_audit_last_id = id;
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
@@ -525,8 +522,6 @@ sf_generator_slot_of(const SfLayout *layout)
 										sf_shmem->nlayouts * sizeof(Other));
 	others[slot].layout = *layout;
 	others[slot].known = true;
-	if (sf_made_hook != NULL)
-		sf_layout_print(layout, others[slot].text, sizeof(others[slot].text));
 	return slot;
 }
 
@@ -538,8 +533,8 @@ take_one(Source source, Oid function)
 	Taken		taken;
 
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
-		unlikely(sf_made_hook != NULL) ||
-		unlikely(!sf_pending_entered && sf_pending_other_ms == SF_NONE) ||
+		unlikely(sf_audit_notes) ||
+		unlikely(!sf_pending_made_node && sf_pending_other_ms == SF_NONE) ||
 		unlikely(!enter(&source, now)) ||
 		unlikely(!try_take(source, 1, now, 0, &taken)))
 		return take(source, 1, function);

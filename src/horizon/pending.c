@@ -24,18 +24,17 @@
 #include "horizon/xids.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
-#include "runtime/made.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 
 /* After this many commits, a full ring looks for ranges that may go. */
 #define LOOK_EVERY	(SF_PENDING_RANGES / 2)
 
-bool		sf_pending_entered = false;
-bool		sf_pending_quick = false;
+bool		sf_pending_made_node = false;
 uint64		sf_pending_other_ms = SF_NONE;
 
 static SfPending *my_pending = NULL;	/* set by this process's first ID */
+static bool entered = false;	/* a low-water mark is written */
 
 /* At the last look, all transaction IDs below had ended for all snapshots. */
 static uint64 oldest_running = 0;
@@ -80,20 +79,23 @@ enter(void)
 		my_pending = &sf_pending_writers[number].writer;
 		pg_atomic_write_u32(&my_pending->database, MyDatabaseId);
 	}
-	if (!sf_pending_entered && sf_pending_other_ms == SF_NONE)
+	if (!entered)
 		my_pending->since = GetCurrentTransactionStartTimestamp();
+	entered = true;
 	pg_write_barrier();
 }
 
-/* Write the node's low-water mark for this transaction. */
+/*
+ * Write the node's low-water mark for this transaction.  Until an ID is made
+ * above it, the mark may be written anew: nothing is below the later one.
+ */
 void
 sf_pending_enter_node(void)
 {
 	enter();
 	pg_atomic_write_u64(&my_pending->node,
 						sf_counter_position(sf_layout_slot_counter(0)));
-	sf_pending_quick = sf_made_hook == NULL;
-	sf_pending_entered = true;	/* the swap is a full barrier */
+	/* the swap is a full barrier */
 }
 
 /* Write the low-water mark of all IDs of shards and of other layouts. */
@@ -239,8 +241,8 @@ leave(void)
 	pg_write_barrier();
 	pg_atomic_write_u64(&my_pending->node, SF_NONE);
 	pg_atomic_write_u64(&my_pending->other_ms, SF_NONE);
-	sf_pending_quick = false;
-	sf_pending_entered = false;
+	entered = false;
+	sf_pending_made_node = false;
 	sf_pending_other_ms = SF_NONE;
 }
 
@@ -248,8 +250,6 @@ leave(void)
 static void
 on_transaction(XactEvent event, void *arg)
 {
-	bool		entered = sf_pending_entered || sf_pending_other_ms != SF_NONE;
-
 	if (event == XACT_EVENT_PRE_PREPARE)
 		record_prepared();
 	if (event == XACT_EVENT_COMMIT)

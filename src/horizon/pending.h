@@ -12,18 +12,12 @@
 #include "runtime/shmem.h"
 
 /*
- * The low-water marks of this transaction: whether it has written that of the
- * node, and the time in Unix ms that none of its other IDs is before.  Check
- * them before each swap.
+ * The low-water marks of this transaction: whether it has made an ID above
+ * that of the node, and the time in Unix ms that none of its other IDs is
+ * before.  Check them before each swap.
  */
-extern bool sf_pending_entered;
+extern bool sf_pending_made_node;
 extern uint64 sf_pending_other_ms;
-
-/*
- * It has written the node's low-water mark, and the next ID of the node may
- * take the usual path.  Only sf_made_hook makes a difference.
- */
-extern bool sf_pending_quick;
 
 extern void sf_pending_register(void);
 extern void sf_pending_require_leader(void);

@@ -21,7 +21,6 @@
 #include "base/timefmt.h"
 #include "runtime/counter.h"
 #include "runtime/log.h"
-#include "runtime/made.h"
 #include "runtime/settings.h"
 
 /*
@@ -163,8 +162,6 @@ on_transaction(XactEvent event, void *arg)
 		event != XACT_EVENT_PREPARE)
 		return;
 	sf_stats_end_wait();
-	if (unlikely(sf_made_hook != NULL))
-		sf_made_report(event);
 	if (sf_stats_pending[SF_STAT_NODE_IDS] != 0)
 	{
 		sf_stats_see_drift(sf_clock_wall_ms());

@@ -66,6 +66,24 @@ sqlstate(const char *code)
 	return MAKE_SQLSTATE(code[0], code[1], code[2], code[3], code[4]);
 }
 
+/*
+ * Write a record into the server's log, each time, and without its statement.
+ * No client gets it.
+ */
+void
+sf_log_record(SfEvent event, const char *record)
+{
+	ErrorContextCallback *callbacks = error_context_stack;
+
+	/* they may look at what the transaction's end has taken away */
+	error_context_stack = NULL;
+	ereport(LOG_SERVER_ONLY,
+			(errcode(sqlstate(kinds[event].code)),
+			 errmsg_internal("snowflake %s: %s", kinds[event].code, record),
+			 errhidestmt(true)));
+	error_context_stack = callbacks;
+}
+
 /* Log an event.  Detail and hint may be NULL.  The format may contain %m. */
 void
 sf_log_event_within(SfEventLimit *limit, SfEvent event, const char *detail,

@@ -46,7 +46,9 @@
 	EVENT(SF_EVENT_LAYOUT_ENDS, "SF501", WARNING, 1, 1440) \
 	EVENT(SF_EVENT_NODE_MISFIT, "SF502", LOG, 1, 1) \
 	EVENT(SF_EVENT_STANDBY_NODE, "SF503", LOG, 1, 1) \
-	EVENT(SF_EVENT_STANDBY_SAME, "SF504", WARNING, 1, 1)
+	EVENT(SF_EVENT_STANDBY_SAME, "SF504", WARNING, 1, 1) \
+	/* 6: the audit: no interval limits its lines */ \
+	EVENT(SF_EVENT_AUDIT, "SF601", LOG, 1, 0)
 
 #define SF_EVENT_ID(id, code, level, burst, intervals) id,
 

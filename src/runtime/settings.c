@@ -52,7 +52,7 @@ static const char *const names[] = {
 	"snowflake.sequence_start",
 	"snowflake.max_databases", "snowflake.max_layouts",
 	"snowflake.copy_check", "snowflake.clock_check",
-	"snowflake.log_interval", "snowflake.time_ranges",
+	"snowflake.audit", "snowflake.log_interval", "snowflake.time_ranges",
 	"snowflake.registry", "snowflake.lease_reserve",
 	"snowflake.lease_presence", "snowflake.lease_timeout",
 	"snowflake.lease_wait"

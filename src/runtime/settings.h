@@ -42,6 +42,7 @@ extern int	sf_copy_check;		/* an SfCheck; fixed at start */
 extern int	sf_clock_check;		/* an SfCheck */
 extern bool sf_time_ranges;		/* also defined if the library is not
 								 * preloaded */
+extern bool sf_audit;			/* see audit.c */
 extern int	sf_log_interval;	/* ms; the postmaster's is in SfShmem */
 
 /* Of the lease.  The first is fixed at start, and empty without a registry. */

@@ -16,6 +16,7 @@
 
 int			sf_copy_check = SF_CHECK_WARN;
 int			sf_clock_check = SF_CHECK_OFF;
+bool		sf_audit = false;
 int			sf_log_interval = 60 * 1000;
 
 static const struct config_enum_entry checks[] = {
@@ -46,6 +47,11 @@ sf_settings_define_checks(void)
 							 "\"error\" refuses IDs when the mark has to be moved; \"warn\" writes a line into the log each hour.",
 							 &sf_clock_check, SF_CHECK_OFF, checks,
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("snowflake.audit",
+							 "Writes a line into the server's log for each transaction that makes IDs.",
+							 "The line says how many, the first and the last one, their layout or shard, and who made them. What counts is the value when the transaction asks for its first ID.",
+							 &sf_audit, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.log_interval",
 							"Least time between two lines in the log about one kind of event.",
 							"With 0 each event has a line. Some kinds have longer intervals, and some may log several lines at once.",

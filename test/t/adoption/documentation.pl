@@ -447,7 +447,7 @@ is_deeply(
 # maximum. Values with a unit are compared in milliseconds.
 my %ms = (ms => 1, s => 1000, min => 60_000, h => 3_600_000, days => 86_400_000, '' => 1);
 my $reference = slurp_file("$root/doc/reference.md");
-my %from = (postmaster => 'restart', sighup => 'reload', user => 'session');
+my %from = (postmaster => 'restart', sighup => 'reload', user => 'session', superuser => 'superuser');
 my (%says, %is);
 
 foreach (split /\n/, query($node,
@@ -459,7 +459,7 @@ foreach (split /\n/, query($node,
 	@values = $type eq 'integer' ? map { $_ * $ms{$unit} } @values : $values[0];
 	$is{$name} = join ' ', $from{$context}, @values;
 }
-while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload|session).*? \| (.*) \| [\d.]+ \|$/mg)
+while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload|session|superuser).*? \| (.*) \| [\d.]+ \|$/mg)
 {
 	my ($name, $default, $from, $meaning) = ($1, $2, $3, $4);
 
@@ -493,17 +493,9 @@ my @names = split /\n/, query($node, q{
 my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
 # names with the prefix that are not the extension's: a role, extensions, libraries,
 # functions of the portable version and of pgEdge, and prefixes of several names
-my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|close|open|registry|audit|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
+my $OTHERS = qr/^snowflake_(?:worker|config|portable|set_node|set_shards|close|open|registry|postgresql|etcd|zookeeper|get_epoch|apply_and_log|registry_)$/;
 my %there = map { $_ => 1 } @names,
   split /\n/, query($node, q{SELECT prosrc FROM pg_proc WHERE probin = '$libdir/snowflake'});
-
-$there{$_} = 1 foreach split /\n/, query($node, q{CREATE EXTENSION snowflake_audit;
-	SELECT coalesce(p.proname, c.relname)
-	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake_audit'
-		LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
-		LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
-	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
-		AND coalesce(p.proname, c.relname) IS NOT NULL});
 
 is_deeply([ grep { !/$INTERNAL/ && $reference !~ /\b\Q$_\E\b/ } @names ],
 	[], 'the reference has all functions, views and tables');

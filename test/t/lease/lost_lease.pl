@@ -105,6 +105,9 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	wait_for_lease($b, q{until > now() + interval '12 s'});
 	$c->stop;
 	$load->more(1000);
+	my $audited = $b->background_psql('postgres');
+	my @audited = split /\n/, $audited->query(q{SET snowflake.audit = on;
+		BEGIN; SELECT snowflake_nextval(); SELECT snowflake_nextval()});
 	is(query($registry, "SELECT snowflake_registry.release($node_id)"), 't', 'release');
 	my $tries = 0;
 	until (slurp_file($b->logfile, $from) =~ /The lease of node id $node_id is lost/)
@@ -116,6 +119,12 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	$load->more(1000);
 	is(refusals_of($load), '', 'the holder claims another, and nobody notices');
 	isnt(lease_of($b, 'node_id'), $node_id, 'with another node');
+	push @audited, $audited->query('SELECT snowflake_nextval()');
+	$audited->query('COMMIT');
+	$audited->quit;
+	my @lines = slurp_file($b->logfile, $from) =~ /SF601: \{"end":"commit",(.*?),"layout"/g;
+	is_deeply(\@lines, [ qq{"ids":2,"first":$audited[0],"last":$audited[1]}, qq{"ids":1,"first":$audited[2],"last":$audited[2]} ],
+		'a transaction that made IDs with both has a line for each');
 	my $running = $b->background_psql('postgres');
 	my $before = $running->query('BEGIN; INSERT INTO t DEFAULT VALUES RETURNING id');
 	my $other = $running->query(q{SELECT snowflake_nextval('javascript')});
