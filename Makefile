@@ -3,7 +3,8 @@
 #	make && sudo make install		for the server of pg_config in the PATH
 #	make PG_CONFIG=/path/pg_config	for another
 #	make -f ../Makefile		from an empty directory: built there, with the
-#					sources as they are (they may not be built themselves)
+#					sources as they are (they may not be built themselves,
+#					and their path has no blanks, at which make would split it)
 
 # The second one is the registry in PostgreSQL, in a database of its own.
 EXTENSION = snowflake snowflake_registry

@@ -2,11 +2,19 @@
 #
 # A fresh machine has neither make nor pg_config: missing packages are installed with
 # apt, which needs root. Servers run as the user "postgres", in a scratch directory
-# that is removed at the script's end.
+# that is removed at the script's end. That user may be unable to enter the checkout,
+# which may be in root's home directory: so what runs as "postgres" is a copy, and
+# begins in the scratch directory.
 
 set -euo pipefail
 
+# "postgres" reads what these scripts create
+umask 022
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# Builds and downloads that are kept for the next run.
+cache=$(realpath -ms "${SNOWFLAKE_CACHE:-/var/cache/snowflake-test}")
 
 die() {
 	printf '%s\n' "$*" >&2
@@ -192,10 +200,20 @@ prepare_server() {
 	[ "$(id -u)" = 0 ] || return 0
 	id postgres >/dev/null 2>&1 || useradd --system --shell /bin/sh postgres
 	chown postgres "$scratch"
+	is_for_postgres "$scratch" ||
+		die "The user \"postgres\" cannot enter $scratch, or make cannot: choose another TMPDIR, without blanks in its path."
 }
 
+# Run a command as "postgres", who may be unable to enter this script's current and home
+# directories.
 as_postgres() {
-	(cd "$scratch" && runuser -u postgres -- "$@")
+	(cd "$scratch" && HOME=$scratch runuser -u postgres -- "$@")
+}
+
+# Return true if "postgres" can build and run programs in this directory: make splits
+# paths at blanks.
+is_for_postgres() {
+	[[ $1 != *[[:space:]]* ]] && as_postgres test -r "$1" -a -x "$1"
 }
 
 # Build in a copy, which leaves the checkout unchanged, and install.
@@ -205,9 +223,10 @@ build_and_install() {
 	build_tree "$scratch/build" "$@"
 }
 
-# Copy the sources as they are, committed or not, without the products of builds.
+# Copy the sources as they are, committed or not, without the products of builds. The
+# copy's owner may change it, and all may read it, whatever the checkout's rights are.
 copy_sources() {
-	tar -C "$root" --exclude=./.git --exclude='*.o' --exclude='*.so' \
+	tar -C "$root" --mode=u+rwX,go+rX,go-w --exclude=./.git --exclude='*.o' --exclude='*.so' \
 		--exclude='*.bc' --exclude='*.inc' --exclude='*.zip' --exclude=node_modules \
 		--exclude='./snowflake--*.sql' \
 		--exclude=./examples/orm/out -cf - . | tar -C "$1" --touch -xf -

@@ -40,6 +40,7 @@ need_server_19() {
 need_older_server() {
 	[ -n "${OLD_PG_CONFIG:-}" ] ||
 		{ echo 'OLD_PG_CONFIG does not say from which major' >&2 && return 1; }
+	printf 'export OLD_PG_CONFIG=%q\n' "$(realpath -s "$OLD_PG_CONFIG")"
 }
 
 need_postgres_fdw() {
@@ -126,7 +127,7 @@ need_orm_packages() {
 	if [ ! -d "$kept" ]; then
 		need_npm || return 1
 		dir=$(mktemp -d "$scratch/orm.XXXXXX")
-		(umask 022 && cd "$dir" &&
+		(cd "$dir" &&
 			cp "$root"/examples/orm/{package.json,package-lock.json,.npmrc} . &&
 			npm ci --no-audit --no-fund) >&2 ||
 			{ echo 'npm cannot install the packages of examples/orm' >&2 && return 1; }
@@ -145,8 +146,8 @@ need_kubernetes_schemas() {
 	if [ ! -d "$cache/schemas" ]; then
 		need_npm || return 1
 		dir=$(mktemp -d "$scratch/schemas.XXXXXX")
-		(umask 022 && npm install --prefix "$dir" --ignore-scripts --no-audit \
-			--no-fund "${packages[@]}") >&2 ||
+		npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund \
+			"${packages[@]}" >&2 ||
 			{ echo "these cannot be had from npm: ${packages[*]}" >&2 && return 1; }
 		keep "$dir" "$cache/schemas"
 	fi
@@ -157,7 +158,7 @@ need_kubernetes_schemas() {
 keep() {
 	local new
 
-	(umask 022 && mkdir -p "$cache")
+	mkdir -p "$cache"
 	chmod 755 "$1"
 	new=$(mktemp -d "$2.new.XXXXXX")
 	if ! { chmod 755 "$new" && cp -a "$1/." "$new"; }; then

@@ -2,8 +2,6 @@
 # not install. They are kept in the cache for the next run; remove a directory there
 # to get a newer one. Sourced, after lib.sh, by the scripts that need one.
 
-cache=${SNOWFLAKE_CACHE:-${XDG_CACHE_HOME:-/var/cache}/snowflake-test}
-
 # Run a command that puts a server into the cache. All users may read the cache. One
 # process makes the server; another one finds it there. Do not call this in a
 # condition, where bash would go on after an error.
@@ -11,7 +9,6 @@ build_in_cache() {
 	local lock
 
 	set -e
-	umask 022
 	exec {lock}>"$cache/lock"
 	flock "$lock"
 	"$@"

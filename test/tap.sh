@@ -2,8 +2,6 @@
 # in namespaces of its own. Sourced, after lib.sh and needs.sh, by test/all and
 # test/mutants/run. Paths of tests are relative to test/.
 
-cache=${SNOWFLAKE_CACHE:-${XDG_CACHE_HOME:-/var/cache}/snowflake-test}
-
 # ---- the head of a test ----
 
 # Print a line of a test's head. A repeated test is NAME#1, NAME#2 and so on.
@@ -42,6 +40,11 @@ prepare_tests() {
 		isolate=1
 	as_postgres mkdir "$scratch/ports"
 	mkdir "$scratch/needs"
+	if ! { mkdir -p "$cache/build" && is_for_postgres "$cache/build"; } 2>/dev/null; then
+		echo "\"postgres\" cannot use $cache: nothing is kept for the next run"
+		cache=$scratch/cache
+		mkdir -p "$cache/build"
+	fi
 	dev=($(printf '%s\n' "$@" | grep -- '^lib.*-dev$'))
 	[ ${#dev[@]} = 0 ] || (install_packages "${dev[@]}") >/dev/null 2>&1
 	server_pg_config=$PG_CONFIG
@@ -137,30 +140,33 @@ build() {
 
 	shift
 	name=$name-$(echo "$server_pg_config $root $* ${COPT:-}" | sha256sum | cut -c 1-12)
-	(umask 022 && mkdir -p "$cache/build")
 	exec {lock}>"$cache/build/$name.lock"
 	# a build with flags of its own is not kept
-	if [ -z "${COPT:-}" ] && flock -n "$lock" && runuser -u postgres -- test -r "$cache/build"; then
+	if [ -z "${COPT:-}" ] && flock -n "$lock"; then
 		tree=$cache/build/$name
 	else
 		tree=$scratch/build.$name
 	fi
 	key=$(hash_of_build)
 	[ "$(cat "$tree.key" 2>/dev/null)" = "$key" ] || rm -rf "$tree" "$tree.sums"
-	(umask 022 && update_tree "$tree" && echo "$key" >"$tree.key") || die "$tree cannot be written"
+	update_tree "$tree" && echo "$key" >"$tree.key" || die "$tree cannot be written"
 	build_tree "$tree" "$@"
 }
 
 # ---- running ----
 
-# Run a command in namespaces of its own, if they are available.
+# Run a command in the scratch directory, and in namespaces of its own if they are
+# available.
 isolated() {
-	if [ -n "$isolate" ]; then
-		cpu_file=$scratch/cpu.$BASHPID unshare --mount --pid --net --ipc --fork \
+	local cpu_file=$scratch/cpu.$BASHPID
+
+	export cpu_file
+	(
+		cd "$scratch"
+		[ -z "$isolate" ] || exec unshare --mount --pid --net --ipc --fork \
 			--kill-child --mount-proc bash "$root/test/isolate" "$@"
-	else
 		"$@"
-	fi
+	)
 }
 
 # Run the regression tests in a directory, which is created; it also gets their
@@ -225,7 +231,7 @@ run_tap() {
 	shift 2
 	pgxs=$(dirname "$("$PG_CONFIG" --pgxs)")
 	as_postgres mkdir -p "$dir"
-	isolated runuser -u postgres -- env PATH="$bindir:$PATH" PG_CONFIG="$PG_CONFIG" \
+	isolated runuser -u postgres -- env HOME="$dir" PATH="$bindir:$PATH" PG_CONFIG="$PG_CONFIG" \
 		PG_REGRESS="$pgxs/../test/regress/pg_regress" \
 		PG_TEST_PORT_DIR="$scratch/ports" TESTDIR="$dir" \
 		TESTDATADIR="$dir/tmp_check" TESTLOGDIR="$dir/tmp_check/log" \
