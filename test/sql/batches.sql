@@ -1,4 +1,6 @@
 -- Many IDs at once.
+\pset format unaligned
+\pset tuples_only
 SELECT count(*), count(DISTINCT id), min(id) > 0 AS positive FROM snowflake_nextval_batch(1) id;
 SELECT count(*), count(DISTINCT id) FROM snowflake_nextval_batch(1000000) id;
 -- the IDs of a batch ascend, and later IDs are above them

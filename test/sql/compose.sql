@@ -1,6 +1,8 @@
 -- IDs from given fields: the inverse of snowflake_decode().
 SET timezone = 'UTC';
 \pset null '-'
+\pset format unaligned
+\pset tuples_only
 
 SELECT snowflake_compose('2025-06-01 12:34:56.789', 7) AS id,
 	snowflake_compose('2025-06-01 12:34:56.789', 7, 4095) AS last_of_tick,
@@ -47,19 +49,24 @@ FROM (VALUES (timestamptz '2025-06-01 12:34:56.78')) v(t), generate_series(0, 99
 
 -- a number that does not fit its field
 SELECT snowflake_compose('2025-06-01', 1024);
+\set VERBOSITY terse
 SELECT snowflake_compose('2025-06-01', -1);
 SELECT snowflake_compose('2025-06-01', 1023, 4096);
 SELECT snowflake_compose('2025-06-01', 1023, -1);
 SELECT snowflake_compose('2025-06-01', 8192, 0, 'instagram');
 SELECT snowflake_compose('2025-06-01', -1, 0, 'instagram');
 SELECT snowflake_compose('2025-06-01', 8191, 1024, 'instagram');
+\set VERBOSITY default
 SELECT snowflake_compose('2025-06-01', 8191, 1023, 'instagram', 1);
+\set VERBOSITY terse
 SELECT snowflake_compose('2025-06-01', 1, 65535, 'mastodon');
 SELECT snowflake_compose('2025-06-01', 0, 0, 'twitter', 1);
 SELECT snowflake_compose('2025-06-01', 0, 0, 'timestamp:40 node:6 shard:5 sequence:4', 32);
+\set VERBOSITY default
 SELECT snowflake_compose('2025-06-01', 2147483647, 65535, 'timestamp:17 node:31 sequence:16');
 
 -- a time before the epoch, or at the end or later
+\set VERBOSITY terse
 SELECT snowflake_compose('2023-12-31 23:59:59.999999', 1);
 SELECT snowflake_compose('2024-01-01', 0) AS first;
 SELECT snowflake_compose('2010-11-04 01:42:54.656999', 1, 0, 'twitter');
@@ -70,6 +77,7 @@ SELECT snowflake_compose('infinity', 1);
 SELECT snowflake_compose('-infinity', 1, 0, 'twitter');
 
 -- no such layout; and NULL gives NULL
+\set VERBOSITY default
 SELECT snowflake_compose('2025-06-01', 1, 0, 'nonsense');
 SELECT snowflake_compose(NULL, 1), snowflake_compose('2025-06-01', NULL),
 	snowflake_compose('2025-06-01', 1, NULL), snowflake_compose('2025-06-01', 1, 0, NULL);

@@ -5,6 +5,7 @@ CREATE SCHEMA convert;
 SET search_path = convert, public;
 \pset null '-'
 \pset format unaligned
+\pset tuples_only
 -- sizes, and the texts of views, differ between servers
 CREATE FUNCTION script(relation regclass, key name DEFAULT 'id', OUT step integer, OUT statement text, OUT locks text, OUT note text)
 RETURNS SETOF record LANGUAGE sql AS $$

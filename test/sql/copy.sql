@@ -1,6 +1,8 @@
 -- COPY inserts many rows at a time, as it does with nextval().
 -- The CHECK counts the rows of the statement that are in the table already. The
 -- count is zero if COPY collects its rows first.
+\pset format unaligned
+\pset tuples_only
 CREATE SCHEMA bulk;
 SET search_path = bulk, public;
 CREATE FUNCTION seen(relation regclass) RETURNS boolean LANGUAGE plpgsql AS $$

@@ -1,6 +1,8 @@
 -- Decoding IDs: published ones, boundaries, and IDs that cannot be read.
 SET timezone = 'UTC';
 \pset null '-'
+\pset format unaligned
+\pset tuples_only
 
 -- published IDs: Discord's documentation; a post of Twitter's developers;
 -- Mastodon's documentation (entities, Status)

@@ -1,4 +1,6 @@
 -- Errors and their messages; after each one the session goes on.
+\pset format unaligned
+\pset tuples_only
 \set SHOW_CONTEXT never
 BEGIN READ ONLY;
 SELECT snowflake_nextval();

@@ -1,4 +1,6 @@
 -- Feeds: up to which ID the rows are complete.
+\pset format unaligned
+\pset tuples_only
 CREATE TABLE feed (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 INSERT INTO feed (n) VALUES (1), (2);
 -- on an idle system, the last row is below the horizon

@@ -1,4 +1,6 @@
 -- Making IDs one by one. Nothing here depends on the configured layout.
+\pset format unaligned
+\pset tuples_only
 SELECT snowflake_currval();
 SELECT snowflake_ready();
 SELECT snowflake_nextval() > 0 AS positive;

@@ -29,29 +29,9 @@ SELECT snowflake_timestamp(1::bigint << 16, 'mastodon tick:1s');
 -- without an epoch, a layout counts from 2024-01-01, whatever the setting is
 SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12');
 
--- refused
+-- refused: test/unit/test_layout.c has the other reasons
 \set VERBOSITY default
 SELECT snowflake_timestamp(0, '');
-SELECT snowflake_timestamp(0, '   ');
-SELECT snowflake_timestamp(0, 'nonsense');
 SELECT snowflake_timestamp(0, 'timestamp:41 colour:3 sequence:12');
-SELECT snowflake_timestamp(0, 'node:10 timestamp:41 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10');
-SELECT snowflake_timestamp(0, 'timestamp:0 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:0 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:49 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:6 sequence:17');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:5 node:5 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 shard:10 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:5 worker:5 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:-1 sequence:12');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 tick:0ms');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 tick:10');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 epoch:yesterday');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 epoch:2023-02-29');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 epoch:2024-01-01T00:00:00+02:00');
 SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 epoch:2024');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 epoch:1969-12-31');
-SELECT snowflake_timestamp(0, 'timestamp:41 node:10 sequence:12 epoch:2200-01-01');
-SELECT snowflake_timestamp(0, 'timestamp:39 sequence:8 node:16 tick:10ms epoch:1409529600001');
 SELECT snowflake_timestamp(0, repeat('x', 5000));

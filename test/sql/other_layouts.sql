@@ -1,4 +1,6 @@
 -- IDs in a layout that the call names.
+\pset format unaligned
+\pset tuples_only
 
 -- what the ID says, read with that layout
 SELECT layout, node_id, created_at BETWEEN now() - interval '2 s' AND clock_timestamp() + interval '2 s' AS is_new

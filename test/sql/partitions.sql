@@ -2,6 +2,8 @@
 SET timezone = 'UTC';
 SET client_min_messages = warning;
 \pset null '-'
+\pset format unaligned
+\pset tuples_only
 CREATE SCHEMA parts;
 SET search_path = parts, public;
 CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text)
@@ -430,6 +432,7 @@ SELECT (SELECT from_id FROM snowflake_partitions('of_shard')) = snowflake_min_id
 -- a layout that cannot be told: the rows could look older than they are
 CREATE TABLE of_text (id bigint DEFAULT snowflake_nextval('java' || 'script')) PARTITION BY RANGE (id);
 SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01');
+\set VERBOSITY terse
 SELECT snowflake_drop_partitions('of_text', '2026-01-01');
 SELECT * FROM snowflake_partitions('of_text');
 SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01', 'javascript');

@@ -1,4 +1,6 @@
 -- Privileges.
+\pset format unaligned
+\pset tuples_only
 CREATE ROLE snowflake_user;
 SET ROLE snowflake_user;
 -- every role may make and read IDs

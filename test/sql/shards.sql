@@ -1,4 +1,6 @@
 -- IDs for shards. Needs snowflake.shards = '0-4095,5000'.
+\pset format unaligned
+\pset tuples_only
 SHOW snowflake.shards;
 SELECT s, count(*), count(DISTINCT id), bool_and(shard_id = s) AS right_shard, bool_and(node_id IS NULL) AS no_node
 FROM (VALUES (0), (1341), (4095), (5000)) v(s),

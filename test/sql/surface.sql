@@ -1,4 +1,6 @@
 -- The names that CREATE EXTENSION brings into the user's schema.
+\pset format unaligned
+\pset tuples_only
 CREATE TEMP TABLE member AS
 SELECT d.classid, d.objid FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
 WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' AND extname = 'snowflake';

@@ -1,4 +1,6 @@
 -- IDs as texts: there and back, the order, and what is refused.
+\pset format unaligned
+\pset tuples_only
 \set SHOW_CONTEXT never
 
 -- 0, 2^53 - 1, the ID in Discord's documentation, the largest bigint

@@ -1,6 +1,6 @@
 -- Conditions on the time of an ID, planned as conditions on the ID.
 \pset format unaligned
-\pset tuples_only on
+\pset tuples_only
 SET timezone = 'UTC';
 SET enable_seqscan = off;
 SET enable_bitmapscan = off;
