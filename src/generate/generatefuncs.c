@@ -12,7 +12,6 @@
 #include "funcapi.h"
 #include "generate/generator.h"
 #include "miscadmin.h"
-#include "nodes/primnodes.h"
 #include "query/layout_arg.h"
 #include "runtime/counts.h"
 #include "runtime/preconditions.h"
@@ -144,55 +143,12 @@ snowflake_next_id(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
 }
 
-/* What a call site remembers: the last layout named, and its slot. */
-typedef struct Named
-{
-	text	   *name;
-	bool		is_constant;	/* in the query: it stays the same */
-	int			slot;
-} Named;
-
-/* Return the text of the layout in argument n.  Throws SQLSTATE 22004. */
-static text *
-layout_argument(FunctionCallInfo fcinfo, int n)
+/* Return the slot of the layout in argument n.  22004, 22023, 53400 */
+static int
+slot_argument(FunctionCallInfo fcinfo, int n)
 {
 	sf_layout_arg_require_text(fcinfo, n);
-	return PG_GETARG_TEXT_PP(n);
-}
-
-/* Return the slot of a layout.  Throws SQLSTATE 22023, 53400. */
-static int
-slot_of_name(const text *name)
-{
-	return sf_generator_slot_of(sf_layout_arg_of_ids(name));
-}
-
-/* Return true if the only argument of the call is a constant of the query. */
-static bool
-has_constant_argument(const FmgrInfo *flinfo)
-{
-	Node	   *call = flinfo->fn_expr;
-
-	return call != NULL && IsA(call, FuncExpr) &&
-		IsA(linitial(((FuncExpr *) call)->args), Const);
-}
-
-/* Look a layout up, and remember it at this call site. */
-static Named *
-look_up(FmgrInfo *flinfo, const text *name)
-{
-	int			slot = slot_of_name(name);
-	Size		size = VARSIZE_ANY(name);
-	Named	   *named = MemoryContextAlloc(flinfo->fn_mcxt,
-										   sizeof(*named) + size);
-
-	named->name = memcpy(named + 1, name, size);
-	named->is_constant = has_constant_argument(flinfo);
-	named->slot = slot;
-	if (flinfo->fn_extra != NULL)
-		pfree(flinfo->fn_extra);
-	flinfo->fn_extra = named;
-	return named;
+	return sf_generator_slot_of(sf_layout_arg_of_ids(PG_GETARG_TEXT_PP(n)));
 }
 
 /*
@@ -206,16 +162,14 @@ look_up(FmgrInfo *flinfo, const text *name)
 Datum
 snowflake_nextval_layout(PG_FUNCTION_ARGS)
 {
-	Named	   *named = fcinfo->flinfo->fn_extra;
+	const SfNamed *named = sf_layout_arg_recall(fcinfo, 0);
 
 	sf_require_writable("snowflake_nextval()");
-	if (named == NULL || !named->is_constant)
+	if (named == NULL)
 	{
-		text	   *name = layout_argument(fcinfo, 0);
+		SfNamed		what = {.slot = slot_argument(fcinfo, 0)};
 
-		/* a call site in PL/pgSQL may name another layout at each call */
-		if (named == NULL || !sf_layout_arg_is_same(named->name, name))
-			named = look_up(fcinfo->flinfo, name);
+		named = sf_layout_arg_remember(fcinfo, 0, &what);
 	}
 	PG_RETURN_INT64(remember(sf_generator_next(named->slot,
 											   fcinfo->flinfo->fn_oid)));
@@ -232,8 +186,7 @@ snowflake_nextval_batch_layout(PG_FUNCTION_ARGS)
 	if (SRF_IS_FIRSTCALL())
 	{
 		sf_require_writable("snowflake_nextval_batch()");
-		start_batch(fcinfo, SF_NO_SHARD,
-					slot_of_name(layout_argument(fcinfo, 1)), 0);
+		start_batch(fcinfo, SF_NO_SHARD, slot_argument(fcinfo, 1), 0);
 	}
 	return next_of_batch(fcinfo);
 }

@@ -43,18 +43,58 @@
 SF_FUNCTION(snowflake_layout);
 SF_FUNCTION(snowflake_layout_support);
 
-/* What a call site remembers: the last text, and its layout. */
-typedef struct Remembered
+/* Return true if argument n is a constant of the query. */
+static bool
+is_constant(const FmgrInfo *flinfo, int n)
 {
-	text	   *text;
-	SfLayout	layout;
-} Remembered;
+	FuncExpr   *call = (FuncExpr *) flinfo->fn_expr;
 
-bool
-sf_layout_arg_is_same(const text *a, const text *b)
+	return call != NULL && IsA(call, FuncExpr) &&
+		list_length(call->args) > n && IsA(list_nth(call->args, n), Const);
+}
+
+static bool
+is_same(const text *a, const text *b)
 {
 	return VARSIZE_ANY_EXHDR(a) == VARSIZE_ANY_EXHDR(b) &&
 		memcmp(VARDATA_ANY(a), VARDATA_ANY(b), VARSIZE_ANY_EXHDR(a)) == 0;
+}
+
+/*
+ * Return what this call site remembers of the text in argument n; NULL if it
+ * is another one, as a call site in PL/pgSQL may have at each call.
+ */
+const SfNamed *
+sf_layout_arg_recall(FunctionCallInfo fcinfo, int n)
+{
+	const SfNamed *named = fcinfo->flinfo->fn_extra;
+
+	if (named == NULL || named->is_constant)
+		return named;
+	if (PG_ARGISNULL(n) || !is_same(named->text, PG_GETARG_TEXT_PP(n)))
+		return NULL;
+	return named;
+}
+
+/*
+ * Remember at this call site what the text in argument n names.  Text and
+ * layout are one allocation: an error leaves no half.
+ */
+const SfNamed *
+sf_layout_arg_remember(FunctionCallInfo fcinfo, int n, const SfNamed *what)
+{
+	FmgrInfo   *flinfo = fcinfo->flinfo;
+	text	   *t = PG_GETARG_TEXT_PP(n);
+	Size		size = VARSIZE_ANY(t);
+	SfNamed    *named = MemoryContextAlloc(flinfo->fn_mcxt,
+										   sizeof(*named) + size);
+
+	*named = *what;
+	named->text = memcpy(named + 1, t, size);
+	named->is_constant = is_constant(flinfo, n);
+	if (flinfo->fn_extra != NULL)
+		pfree(flinfo->fn_extra);
+	return flinfo->fn_extra = named;
 }
 
 /* Parse a layout; return false if the text is not a layout. */
@@ -181,6 +221,16 @@ sf_layout_arg_readable(Oid function)
 		!sf_config_record_is_other(&numbers);
 }
 
+/* Look up the layout that argument n names, and remember it. */
+static pg_noinline const SfNamed *
+look_up(FunctionCallInfo fcinfo, int n)
+{
+	SfNamed		what = {0};
+
+	read_layout(fcinfo, n, &what.layout, PG_GETARG_TEXT_PP(n));
+	return sf_layout_arg_remember(fcinfo, n, &what);
+}
+
 /*
  * Return the layout that argument n names, or the configured one if the
  * function was called without it.  Throws SQLSTATE 22023 (not a layout), or
@@ -189,25 +239,14 @@ sf_layout_arg_readable(Oid function)
 const SfLayout *
 sf_layout_arg(FunctionCallInfo fcinfo, int n)
 {
-	Remembered *r = fcinfo->flinfo->fn_extra;
-	text	   *t;
+	const SfNamed *named;
 
 	if (n >= PG_NARGS())
 		return configured(fcinfo);
-	t = PG_GETARG_TEXT_PP(n);
-	if (r == NULL || !sf_layout_arg_is_same(r->text, t))
-	{
-		Size		size = VARSIZE_ANY(t);
-
-		/* one allocation for text and layout: an error leaves no half */
-		r = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt, sizeof(*r) + size);
-		r->text = memcpy(r + 1, t, size);
-		read_layout(fcinfo, n, &r->layout, t);
-		if (fcinfo->flinfo->fn_extra != NULL)
-			pfree(fcinfo->flinfo->fn_extra);
-		fcinfo->flinfo->fn_extra = r;
-	}
-	return &r->layout;
+	named = sf_layout_arg_recall(fcinfo, n);
+	if (named == NULL)
+		named = look_up(fcinfo, n);
+	return &named->layout;
 }
 
 /* Throw SQLSTATE 22004 if the layout in argument n is null. */

@@ -19,7 +19,19 @@ extern const SfLayout *sf_layout_arg_node(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_text(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_node(const SfLayout *layout);
 extern void sf_layout_arg_require_leasable(const SfLayout *layout);
-extern bool sf_layout_arg_is_same(const text *a, const text *b);
+
+/* What a call site remembers: the last text, and what it names. */
+typedef struct SfNamed
+{
+	text	   *text;
+	bool		is_constant;	/* in the query: it stays the same */
+	int			slot;			/* for calls that make IDs */
+	SfLayout	layout;			/* for the others */
+} SfNamed;
+
+extern const SfNamed *sf_layout_arg_recall(FunctionCallInfo fcinfo, int n);
+extern const SfNamed *sf_layout_arg_remember(FunctionCallInfo fcinfo, int n,
+											 const SfNamed *what);
 extern const SfLayout *sf_layout_arg_named(Node *node);
 extern bool sf_layout_arg_readable(Oid function);
 extern bool sf_layout_arg_parse(SfLayout *layout, const text *t);
