@@ -459,14 +459,13 @@ REVOKE ALL ON FUNCTION snowflake_stat_reset() FROM PUBLIC;
 -- Leases of node ids.  The registry in PostgreSQL is an extension of its own,
 -- snowflake_registry.
 --
-CREATE FUNCTION snowflake_leases(
-	OUT kind text, OUT state text, OUT node_id bigint, OUT shards text,
+CREATE FUNCTION snowflake_lease(
+	OUT state text, OUT node_id bigint,
 	OUT until timestamptz, OUT next_renewal timestamptz,
 	OUT problem text, OUT remedy text, OUT registry text, OUT pid integer)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED ROWS 2;
-COMMENT ON FUNCTION snowflake_leases() IS
-'two rows: which node id and which shards this server has, and until when';
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_lease() IS
+'which node id this server has, and until when';
 
 CREATE FUNCTION snowflake_clock(
 	OUT wall_clock timestamptz, OUT synchronized boolean,
@@ -479,8 +478,7 @@ COMMENT ON FUNCTION snowflake_clock() IS
 CREATE VIEW pg_stat_snowflake AS
 	SELECT s.*, l.node_id, l.state AS node_state, l.until AS lease_until,
 		l.problem AS lease_problem
-	FROM snowflake_state.stat_get() s, snowflake_leases() l
-	WHERE l.kind OPERATOR(pg_catalog.=) 'node';
+	FROM snowflake_state.stat_get() s, snowflake_lease() l;
 COMMENT ON VIEW pg_stat_snowflake IS
 'one row: what this server has counted since stats_reset, and present values';
 REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;

@@ -39,15 +39,14 @@ END
 $$;
 
 --
--- A registry of node ids and shards, in the database that has this extension.
+-- A registry of node ids, in the database that has this extension.
 -- Its server needs nothing preloaded.  The bodies of SQL functions are parsed
 -- here and now, so that they do not follow anybody's search_path.  All names are
 -- qualified: one of this schema alone would be looked for in pg_catalog first.
 --
-CREATE FUNCTION snowflake_registry.layout(layout text, is_written boolean DEFAULT false,
-	OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
+CREATE FUNCTION snowflake_registry.layout(layout text, OUT text text, OUT epoch_ms bigint, OUT tick_ms integer)
 AS 'MODULE_PATHNAME', 'snowflake_registry_layout' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_registry.layout(text, boolean) IS
+COMMENT ON FUNCTION snowflake_registry.layout(text) IS
 'a layout as a registry keeps it';
 
 -- Which data directory this is; 0 where nobody has ever made a number for it.
@@ -172,25 +171,11 @@ COMMENT ON COLUMN snowflake_registry.tenure.released_at IS
 COMMENT ON COLUMN snowflake_registry.tenure.status IS
 'active; released: given back; expired: claimed by another server, or again, without that';
 
--- Which ranges of shards are whose, as workers write it; one row, or none
--- before anybody had one.  A server reads no more lines than these (shard_map.h).
-CREATE TABLE snowflake_registry.shards (
-	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
-	version bigint NOT NULL,
-	shards text NOT NULL CHECK (pg_catalog.octet_length(shards) OPERATOR(pg_catalog.<) 1000000
-		AND pg_catalog.octet_length(shards) OPERATOR(pg_catalog.-)
-			pg_catalog.octet_length(pg_catalog.replace(shards, E'\n', ''))
-			OPERATOR(pg_catalog.<=) 1026)
-);
-COMMENT ON TABLE snowflake_registry.shards IS
-'Who may issue for which shards';
-
--- What is the same in all rows, and may be long, is in the first one.  Each row
--- is looked for by its key, so that the planner knows that there is one.
+-- The registry's row is looked for by its key, so that the planner knows that there
+-- is one.
 CREATE FUNCTION snowflake_registry.read(
 	OUT clock_ms bigint, OUT in_place boolean,
 	OUT generation bigint, OUT floor bigint, OUT layout text,
-	OUT shards text, OUT shards_version bigint,
 	OUT node bigint, OUT version bigint, OUT epoch bigint, OUT owner bigint,
 	OUT server bigint, OUT write_id bigint, OUT until bigint,
 	OUT offset_ms bigint, OUT released boolean, OUT host text,
@@ -203,9 +188,6 @@ BEGIN ATOMIC
 		(r.system_identifier, r.timeline, r.files)
 			OPERATOR(pg_catalog.=) (p.system_identifier, p.timeline, p.files),
 		r.generation, r.floor, r.layout,
-		CASE WHEN pg_catalog.row_number() OVER (ORDER BY t.slot)
-			OPERATOR(pg_catalog.=) 1 THEN h.shards END,
-		h.version,
 		t.slot, t.version, t.epoch, t.owner, t.server, t.write_id, t.until,
 		t.offset_ms, t.status OPERATOR(pg_catalog.<>) 'active', t.host, t.process, t.since_ms,
 		pg_catalog.host(t.address),
@@ -214,7 +196,6 @@ BEGIN ATOMIC
 		t.reserve_ms
 	FROM snowflake_registry.place(false) p
 		LEFT JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
-		LEFT JOIN snowflake_registry.shards h ON h.id OPERATOR(pg_catalog.=) 1
 		LEFT JOIN snowflake_registry.tenure t ON t.newest
 	ORDER BY t.slot;
 END;
@@ -345,40 +326,6 @@ END;
 COMMENT ON FUNCTION snowflake_registry.keep(bigint, bigint, bigint) IS
 'for workers: stay present';
 
-CREATE FUNCTION snowflake_registry.write_shards(in_generation bigint,
-	expected bigint, new_shards text,
-	OUT written bigint, OUT clock_ms bigint)
-LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
-BEGIN ATOMIC
-	WITH locked AS MATERIALIZED (
-		SELECT 1
-		FROM snowflake_registry.registry r
-		WHERE r.generation OPERATOR(pg_catalog.=) in_generation
-			AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
-				(SELECT p.system_identifier, p.timeline, p.files
-				FROM snowflake_registry.place(false) p)
-		FOR KEY SHARE
-	), made AS (
-		INSERT INTO snowflake_registry.shards AS h (version, shards)
-		SELECT 1, new_shards
-		FROM locked
-		WHERE expected OPERATOR(pg_catalog.=) 0
-		ON CONFLICT DO NOTHING
-		RETURNING h.version
-	), changed AS (
-		UPDATE snowflake_registry.shards h
-		SET version = h.version OPERATOR(pg_catalog.+) 1, shards = new_shards
-		FROM locked
-		WHERE expected OPERATOR(pg_catalog.<>) 0
-			AND h.version OPERATOR(pg_catalog.=) expected
-		RETURNING h.version
-	)
-	SELECT (SELECT m.version FROM made m UNION ALL SELECT c.version FROM changed c),
-		snowflake_registry.now_ms();
-END;
-COMMENT ON FUNCTION snowflake_registry.write_shards(bigint, bigint, text) IS
-'for workers: say who may issue for which shards';
-
 CREATE FUNCTION snowflake_registry.begin(new_generation bigint,
 	new_floor bigint, new_layout text, new_epoch_ms bigint,
 	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
@@ -488,12 +435,7 @@ BEGIN
 						least(2678400000, greatest(0,
 							(SELECT pg_catalog.max(t.reserve_ms)
 							FROM snowflake_registry.tenure t
-							WHERE t.newest),
-							(SELECT pg_catalog.max(reserves[1]::bigint)
-							FROM snowflake_registry.shards h,
-								pg_catalog.regexp_matches(h.shards,
-									'^held [^ ]+ until [0-9]+ reserve ([0-9]{1,15}) ',
-									'gn') AS reserves)))
+							WHERE t.newest)))
 							OPERATOR(pg_catalog.*) interval '1 ms')
 					OPERATOR(pg_catalog.+) largest_offset)
 				OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) r.epoch_ms)
@@ -576,8 +518,8 @@ AS $$
 BEGIN
 	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
 	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
-		' snowflake_registry.read, snowflake_registry.write, snowflake_registry.keep,'
-		' snowflake_registry.write_shards TO %s', role);
+		' snowflake_registry.read, snowflake_registry.write, snowflake_registry.keep'
+		' TO %s', role);
 	IF administer THEN
 		EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (keep_days)'
 			' ON snowflake_registry.registry TO %s', role);

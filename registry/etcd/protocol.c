@@ -6,7 +6,6 @@
  *		prefix/registry		generation, layout, floor and cluster
  *		prefix/slots/N		slot record of node N; its version is the revision
  *		prefix/present/N	owner present in slot N, under a lease of etcd
- *		prefix/shards		the shard record, stored as given
  *
  * One range request reads all keys, so it shows one moment.  The member that
  * answers asks the others first, which is etcd's default.
@@ -195,19 +194,6 @@ append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,
 	appendStringInfoChar(buf, '}');
 }
 
-static void
-append_shards_write(StringInfo buf, const char *prefix, const SfAsk *ask,
-					const char *identity)
-{
-	appendStringInfoString(buf, "{\"compare\":[");
-	append_identity(buf, prefix, identity);
-	appendStringInfoChar(buf, ',');
-	append_version(buf, prefix, "shards", -1, ask->version);
-	appendStringInfoString(buf, "],\"success\":[");
-	append_put(buf, prefix, "shards", -1, ask->shards);
-	appendStringInfoString(buf, "]}");
-}
-
 /* Append a write of the identity; the old one is NULL if there is none. */
 static void
 append_identity_write(StringInfo buf, const char *prefix,
@@ -237,9 +223,7 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 	char	   *old_cluster;
 
 	initStringInfo(&buf);
-	if (ask->kind == SF_ASK_SHARDS)
-		append_shards_write(&buf, prefix, ask, identity);
-	else if (ask->kind == SF_ASK_INITIALIZE)
+	if (ask->kind == SF_ASK_INITIALIZE)
 		append_identity_write(&buf, prefix, NULL,
 							  print_identity(ask->new_generation,
 											 ask->new_layout_text,
@@ -311,14 +295,12 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	SfJson	   *kvs = sf_json_part(json, "kvs");
 	int			nkvs = sf_json_length(kvs);
 	char	   *identity_key = psprintf("%s/registry", prefix);
-	char	   *shards_key = psprintf("%s/shards", prefix);
 	char	   *slots = psprintf("%s/slots/", prefix);
 	char	   *presences = psprintf("%s/present/", prefix);
 	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (nkvs + 1));
 	int			n = 0;
 
 	memset(reading, 0, sizeof(SfEtcdReading));
-	reading->registry.shards = "";
 	if (sf_json_part(json, "header") == NULL)
 		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
@@ -342,13 +324,6 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 			reading->in_place = cluster == NULL ||
 				strcmp(cluster, reading->cluster) == 0;
 			reading->identity = value;
-		}
-		else if (strcmp(key, shards_key) == 0)
-		{
-			reading->registry.shards = value;
-			if (!sf_json_int64(kv, "mod_revision",
-							   &reading->registry.shards_version))
-				return psprintf("\"%s\" has no version.", key);
 		}
 		else if (parse_node(key, slots, &record->node))
 		{

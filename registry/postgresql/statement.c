@@ -20,7 +20,6 @@
 enum
 {
 	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,
-	READ_SHARDS, READ_SHARDS_VERSION,
 	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
 	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
 	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT, READ_RESERVE,
@@ -51,7 +50,6 @@ typedef struct Params
 /* What was read last. */
 static SfRegistry registry;
 static SfSlotRecord *records;
-static char *shards;
 
 /* ---- statements ---- */
 
@@ -124,11 +122,6 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 			add_number(params, (int64) ask->record.owner);
 			add_number(params, config->presence_ms);
 			return "keep";
-		case SF_ASK_SHARDS:
-			add_number(params, (int64) ask->generation);
-			add_number(params, ask->version);
-			add_text(params, ask->shards);
-			return "write_shards";
 		case SF_ASK_INITIALIZE:
 			add_number(params, (int64) ask->new_generation);
 			add_number(params, ask->new_floor);
@@ -238,10 +231,8 @@ take_read(const PGresult *result, SfAnswer *answer)
 	int			n = PQntuples(result);
 
 	free(records);
-	free(shards);
 	records = calloc(n, sizeof(SfSlotRecord));
-	shards = strdup(PQgetvalue(result, 0, READ_SHARDS));
-	if (records == NULL || shards == NULL)
+	if (records == NULL)
 	{
 		answer->result = SF_RESULT_UNKNOWN;
 		answer->message = "This server is out of memory.";
@@ -253,8 +244,6 @@ take_read(const PGresult *result, SfAnswer *answer)
 	registry.floor = get_int(result, 0, READ_FLOOR);
 	strlcpy(registry.layout, PQgetvalue(result, 0, READ_LAYOUT),
 			sizeof(registry.layout));
-	registry.shards = shards;
-	registry.shards_version = get_int(result, 0, READ_SHARDS_VERSION);
 	registry.records = records;
 	while (registry.nrecords < n &&
 		   get_record(&records[registry.nrecords], result, registry.nrecords))

@@ -8,15 +8,14 @@
  *		prefix/slots		empty; its version counts the writes of slots
  *		prefix/present/N	owner present in slot N: an ephemeral node
  *		prefix/present		empty; written at the start of each reading
- *		prefix/shards		the shard record, stored as given
  *
  * A reading begins with a write of "present", so it comes after every write
  * acknowledged before.  sync() does not ensure that: it asks the leader and no
  * quorum, and that leader may have been replaced.  The values are then read
  * between two checks of the version of "slots" and of the children of "slots"
  * and "present".  If both checks find the same, the values are those of one
- * moment, namely any moment between the checks.  Generation and shards are one
- * node each, so any moment of reading them will do.
+ * moment, namely any moment between the checks.  The generation is one node,
+ * so any moment of reading it will do.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,7 +38,7 @@ enum
  */
 enum
 {
-	VALUES_SLOTS, VALUES_PRESENT, VALUES_IDENTITY, VALUES_SHARDS, VALUES_FIRST
+	VALUES_SLOTS, VALUES_PRESENT, VALUES_IDENTITY, VALUES_FIRST
 };
 
 /* The replies in the batch that looks for a presence. */
@@ -170,7 +169,6 @@ sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
 	};
 
 	memset(registry, 0, sizeof(SfRegistry));
-	registry->shards = "";
 	if (sf_batch_reply(NAMES_GENERATIONS)->rc == ZNONODE)
 		return SF_READING_DONE;
 	for (int i = 0; i < sf_batch_size(); i++)
@@ -199,7 +197,6 @@ sf_nodes_ask_values(void)
 	sf_batch_exists(sf_nodes_path("slots"));
 	sf_batch_exists(sf_nodes_path("present"));
 	sf_batch_get(listed.generation_path);
-	sf_batch_get(sf_nodes_path("shards"));
 	for (int i = 0; i < listed.nslots; i++)
 		sf_batch_get(sf_nodes_path_of("slots", listed.nodes[i]));
 	for (int i = listed.nslots; i < listed.nslots + listed.npresent; i++)
@@ -274,27 +271,19 @@ take_records(SfRegistry *registry)
 SfReading
 sf_nodes_take_values(SfRegistry *registry)
 {
-	const SfZooReply *shards = sf_batch_reply(VALUES_SHARDS);
 	SfReading	reading;
 
 	for (int i = 0; i < sf_batch_size(); i++)
 	{
 		int			rc = sf_batch_reply(i)->rc;
 
-		if (rc == ZNONODE && i != VALUES_SHARDS)
+		if (rc == ZNONODE)
 			return SF_READING_MOVED;
-		if (rc != ZOK && rc != ZNONODE)
-			return sf_nodes_fail_with(i == VALUES_SHARDS ?
-									  sf_nodes_path("shards") :
-									  listed.generation_path, rc);
+		if (rc != ZOK)
+			return sf_nodes_fail_with(listed.generation_path, rc);
 	}
 	if (!is_one_moment())
 		return SF_READING_MOVED;
-	if (shards->rc == ZOK)
-	{
-		registry->shards = pstrdup(shards->data);
-		registry->shards_version = (int64) shards->stat.version + 1;
-	}
 	reading = take_identity(sf_batch_reply(VALUES_IDENTITY), registry);
 	return reading == SF_READING_DONE ? take_records(registry) : reading;
 }

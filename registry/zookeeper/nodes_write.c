@@ -148,23 +148,13 @@ sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present, int64 session,
 	{
 		zoo_check_op_init(&ops[WRITE_GENERATION],
 						  sf_nodes_generation(ask->generation), -1);
-		if (ask->kind == SF_ASK_SHARDS)
-		{
-			add_value(&ops[WRITE_ITSELF], sf_nodes_path("shards"), ask->shards,
-					  ask->version, acl);
-			n = WRITE_ITSELF + 1;
-		}
-		else
-		{
-			add_value(&ops[WRITE_ITSELF],
-					  sf_nodes_path_of("slots", ask->record.node),
-					  sf_records_print(&ask->record, address), ask->version,
-					  acl);
-			zoo_set_op_init(&ops[WRITE_COUNT], sf_nodes_path("slots"), "", 0,
-							-1, &written);
-			n = WRITE_PRESENCE + add_presence(&ops[WRITE_PRESENCE], ask,
-											  present, session, acl);
-		}
+		add_value(&ops[WRITE_ITSELF],
+				  sf_nodes_path_of("slots", ask->record.node),
+				  sf_records_print(&ask->record, address), ask->version, acl);
+		zoo_set_op_init(&ops[WRITE_COUNT], sf_nodes_path("slots"), "", 0, -1,
+						&written);
+		n = WRITE_PRESENCE + add_presence(&ops[WRITE_PRESENCE], ask, present,
+										  session, acl);
 	}
 	sf_batch_multi(ops, n);
 }

@@ -163,7 +163,6 @@ begin_first_step(void)
 		case SF_ASK_INITIALIZE:
 			begin_step(STEP_PARENTS);
 			break;
-		case SF_ASK_SHARDS:
 		case SF_ASK_RECOVER:
 			begin_step(STEP_WRITE);
 			break;

@@ -16,7 +16,6 @@
 #include "generate/generator.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
-#include "layout/ranges.h"
 #include "lib/stringinfo.h"
 #include "mark/clock_jump.h"
 #include "mark/config_record.h"
@@ -25,11 +24,9 @@
 #include "query/layout_arg.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "table/key_layout.h"
 #include "utils/builtins.h"
 #include "utils/timestamp.h"
-#include "utils/tuplestore.h"
 
 /* snowflake_advance() goes no further ahead of the clock without force. */
 #define ADVANCE_UNFORCED_MS	(INT64CONST(24) * 3600 * 1000)
@@ -37,15 +34,12 @@
 /* A message shows at most this many bytes of a text. */
 #define MAX_SHOWN	40
 
-/* Columns of snowflake_leases(). */
-#define LEASES_COLUMNS	10
-
 SF_FUNCTION(snowflake_advance);
 SF_FUNCTION(snowflake_accept);
 SF_FUNCTION(snowflake_ready);
 SF_FUNCTION(snowflake_ready_layout);
 SF_FUNCTION(snowflake_initialize);
-SF_FUNCTION(snowflake_leases);
+SF_FUNCTION(snowflake_lease);
 SF_FUNCTION(snowflake_clock);
 SF_FUNCTION(snowflake_registry_layout);
 
@@ -264,124 +258,6 @@ snowflake_initialize(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* ---- leases ---- */
-
-/* Set the columns from the worker's status that node and shards share. */
-static void
-put_leased(const SfLeaseStatus *status, Datum *values, bool *nulls)
-{
-	static const char *const stages[] = {
-		"no worker", "searching", "held", "expired", "halted", "given back"
-	};
-	char		name[200];
-
-	sf_lease_wait_registry_name(name, sizeof(name));
-	values[1] = CStringGetTextDatum(stages[status->stage]);
-	values[5] = TimestampTzGetDatum(sf_timefmt_from_ms(status->next_ms));
-	values[6] = CStringGetTextDatum(status->problem);
-	values[7] = CStringGetTextDatum(status->remedy);
-	values[8] = CStringGetTextDatum(name);
-	values[9] = Int32GetDatum(status->pid);
-	nulls[5] = status->next_ms == 0;
-	nulls[6] = status->problem[0] == '\0';
-	nulls[7] = status->remedy[0] == '\0';
-	nulls[8] = false;
-	nulls[9] = status->pid == 0;
-}
-
-/* Add the row of the node.  Without a lease, only state and number are set. */
-static void
-put_node_lease(ReturnSetInfo *result)
-{
-	Datum		values[LEASES_COLUMNS] = {0};
-	bool		nulls[LEASES_COLUMNS] = {
-		false, false, true, true, true, true, true, true, true, true
-	};
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
-	int64		until_ms = (sf_node_layout.epoch_tick +
-							(int64) (lease >> sf_node_layout.node_bits)) *
-		sf_node_layout.tick_ms;
-
-	values[0] = CStringGetTextDatum("node");
-	values[1] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
-	values[2] = Int64GetDatum(sf_settings_node_of(lease));
-	values[4] = TimestampTzGetDatum(sf_timefmt_from_ms(until_ms));
-	nulls[2] = lease == 0;
-	if (sf_settings_leases())
-	{
-		SfLeaseStatus status;
-
-		sf_lease_wait_status(&status);
-		nulls[4] = lease == 0;
-		put_leased(&status, values, nulls);
-	}
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
-/* Print the shards of this server, as in snowflake.shards. */
-static char *
-list_shards(void)
-{
-	Size		size = SF_RANGES_TEXT_SIZE(sf_shmem->nshards);
-	uint32	   *set = palloc0(SF_RANGES_WORDS(sf_shmem->nshards) *
-							  sizeof(uint32));
-	char	   *text = palloc(size);
-
-	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
-	{
-		if (sf_shmem_may_issue_for(i) && !sf_shard_is_closed(i))
-			sf_ranges_add(set, i);
-	}
-	(void) sf_ranges_print(set, sf_shmem->nshards, text, size);
-	return text;
-}
-
-/* Add the row of the shards in snowflake.shards. */
-static void
-put_shard_leases(ReturnSetInfo *result)
-{
-	Datum		values[LEASES_COLUMNS] = {0};
-	bool		nulls[LEASES_COLUMNS] = {
-		false, false, true, false, true, true, true, true, true, true
-	};
-	char	   *shards = list_shards();
-	bool		wants = false;
-	uint64		end = pg_atomic_read_u64(&sf_shmem->shard_end);
-	int64		end_ms = (int64) end * sf_shard_layout.tick_ms;
-
-	for (int i = 0; i < sf_shmem->nshards && !wants; i++)
-		wants = sf_shmem_may_issue_for(i);
-	values[0] = CStringGetTextDatum("shards");
-	values[1] = CStringGetTextDatum(wants ? "configured" : "not configured");
-	values[3] = CStringGetTextDatum(shards);
-	values[4] = TimestampTzGetDatum(sf_timefmt_from_ms(end_ms));
-	nulls[3] = shards[0] == '\0';
-	if (sf_settings_leases() && wants)
-	{
-		SfLeaseStatus status;
-
-		sf_lease_wait_shards_status(&status);
-		nulls[4] = end == 0;
-		put_leased(&status, values, nulls);
-	}
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
-}
-
-/*
- * snowflake_leases() returns two rows, for the node and for the shards: the
- * state, which of them this server has and until when, when that will be
- * extended, the problem and its remedy, the registry, and the worker.
- */
-Datum
-snowflake_leases(PG_FUNCTION_ARGS)
-{
-	sf_require_loaded();
-	InitMaterializedSRF(fcinfo, 0);
-	put_node_lease((ReturnSetInfo *) fcinfo->resultinfo);
-	put_shard_leases((ReturnSetInfo *) fcinfo->resultinfo);
-	return (Datum) 0;
-}
-
 static Datum
 make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 {
@@ -390,6 +266,55 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
+}
+
+/* ---- the lease ---- */
+
+/*
+ * snowflake_lease() returns a row: the state of the lease, which node id this
+ * server has and until when, when that will be extended, the problem and its
+ * remedy, the registry, and the worker.  Without a lease, only the state and
+ * the node id are set.
+ */
+Datum
+snowflake_lease(PG_FUNCTION_ARGS)
+{
+	static const char *const stages[] = {
+		"no worker", "searching", "held", "expired", "halted", "given back"
+	};
+	Datum		values[8] = {0};
+	bool		nulls[8] = {false, true, true, true, true, true, true, true};
+	SfLeaseStatus status;
+	char		name[200];
+	uint64		lease;
+	int64		until_ms;
+
+	sf_require_loaded();
+	lease = pg_atomic_read_u64(&sf_shmem->lease);
+	until_ms = (sf_node_layout.epoch_tick +
+				(int64) (lease >> sf_node_layout.node_bits)) *
+		sf_node_layout.tick_ms;
+	values[0] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
+	values[1] = Int64GetDatum(sf_settings_node_of(lease));
+	nulls[1] = lease == 0;
+	if (!sf_settings_leases())
+		return make_row(fcinfo, values, nulls);
+	sf_lease_wait_status(&status);
+	sf_lease_wait_registry_name(name, sizeof(name));
+	values[0] = CStringGetTextDatum(stages[status.stage]);
+	values[2] = TimestampTzGetDatum(sf_timefmt_from_ms(until_ms));
+	values[3] = TimestampTzGetDatum(sf_timefmt_from_ms(status.next_ms));
+	values[4] = CStringGetTextDatum(status.problem);
+	values[5] = CStringGetTextDatum(status.remedy);
+	values[6] = CStringGetTextDatum(name);
+	values[7] = Int32GetDatum(status.pid);
+	nulls[2] = lease == 0;
+	nulls[3] = status.next_ms == 0;
+	nulls[4] = status.problem[0] == '\0';
+	nulls[5] = status.remedy[0] == '\0';
+	nulls[6] = false;
+	nulls[7] = status.pid == 0;
+	return make_row(fcinfo, values, nulls);
 }
 
 /* ---- the clock ---- */
@@ -437,32 +362,21 @@ snowflake_clock(PG_FUNCTION_ARGS)
 /* ---- the registry ---- */
 
 /*
- * snowflake_registry.layout(layout text, is_written boolean) returns a row:
- * the text that workers compare, the epoch, and the tick.  The names "node"
- * and "shard" are refused: the layout is that of the servers, and this one
- * need not have the library preloaded.  Throws SQLSTATE 22023, but not for a
- * layout that a worker has written: if that is none, the result is NULL.
+ * snowflake_registry.layout(layout text) returns a row: the text that workers
+ * compare, the epoch, and the tick.  The names "node" and "shard" are refused:
+ * the layout is that of the servers, and this one need not have the library
+ * preloaded.  Throws SQLSTATE 22023.
  */
 Datum
 snowflake_registry_layout(PG_FUNCTION_ARGS)
 {
 	SfLayout	layout;
-	char		reason[SF_REASON_SIZE];
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
 	Datum		values[3];
 	bool		nulls[3] = {0};
 
-	if (PG_GETARG_BOOL(1))
-	{
-		if (!sf_layout_parse(&layout, text_to_cstring(PG_GETARG_TEXT_PP(0)),
-							 reason, sizeof(reason)))
-			PG_RETURN_NULL();
-	}
-	else
-	{
-		sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
-		sf_layout_arg_require_leasable(&layout);
-	}
+	sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
+	sf_layout_arg_require_leasable(&layout);
 	sf_layout_print(&layout, spelled, sizeof(spelled));
 	values[0] = CStringGetTextDatum(spelled);
 	values[1] = Int64GetDatum(layout.epoch_ms);

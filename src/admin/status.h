@@ -41,7 +41,6 @@ extern bool sf_status_standby(ReturnSetInfo *result, const char *check);
 extern char *sf_status_try(void (*step) (void *), void *arg, char **hint);
 
 /* status_node.c */
-extern bool sf_status_has_shards(void);
 extern void sf_status_node(ReturnSetInfo *result);
 
 /* status_server.c */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * status_node.c
- *	  Checks of snowflake_status() about the node id and the leases.
+ *	  Checks of snowflake_status() about the node id and its lease.
  *
  *-------------------------------------------------------------------------
  */
@@ -18,19 +18,7 @@
 #include "lib/stringinfo.h"
 #include "runtime/settings.h"
 
-/* Return true if this server may issue for any shard. */
-bool
-sf_status_has_shards(void)
-{
-	for (int i = 0; i < sf_shmem->nshards; i++)
-	{
-		if (sf_shmem_may_issue_for(i))
-			return true;
-	}
-	return false;
-}
-
-/* ---- the node, and the leases ---- */
+/* ---- the node, and its lease ---- */
 
 /* Return the remedy for a wrong text in the files. */
 static char *
@@ -74,7 +62,7 @@ put_standby_node(ReturnSetInfo *result, uint64 lease)
 					 "a standby makes no IDs; once it is promoted, it leases a node id");
 	else if (lease == 0 && !sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
-		if (reason[0] == '\0' && sf_status_has_shards())
+		if (reason[0] == '\0' && sf_settings_has_shards())
 			sf_status_ok(result, "node id",
 						 "a standby makes no IDs; once it is promoted, it makes those of shards only, since no number is configured");
 		else
@@ -115,12 +103,12 @@ put_untaken_node(ReturnSetInfo *result)
 								  first));
 	}
 	else if (reason[0] == '\0' && refused != NULL)
-		sf_status_put(result, "node id", sf_status_has_shards() ?
+		sf_status_put(result, "node id", sf_settings_has_shards() ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR,
 					  psprintf("snowflake.node_id is not set; in the configuration files %s",
 							   refused),
 					  refused_remedy());
-	else if (reason[0] == '\0' && sf_status_has_shards())
+	else if (reason[0] == '\0' && sf_settings_has_shards())
 		sf_status_ok(result, "node id",
 					 "none is configured: this server makes IDs for shards only");
 	else
@@ -198,71 +186,54 @@ worker_remedy(const SfLeaseStatus *status)
 					status->pid, status->pid);
 }
 
-/* Report the worker's status of either lease. */
 static void
-put_worker(ReturnSetInfo *result, const char *check,
-		   const SfLeaseStatus *status, int64 until_ms)
+put_lease(ReturnSetInfo *result)
 {
 	static const char *const stages[] = {
 		"the background worker that extends it is not running", "searching", "held",
 		"expired, so that calls are refused",
 		"held, but cannot be used at present", "given back, since the server stops"
 	};
-	bool		is_held = status->stage == SF_STAGE_HELD;
-	bool		is_late = status->next_ms != 0 &&
-		status->next_ms + sf_leasing_timeout < sf_clock_wall_ms();
-	StringInfoData found;
-
-	initStringInfo(&found);
-	appendStringInfoString(&found, stages[status->stage]);
-	if (until_ms != 0)
-		appendStringInfo(&found, "%s until %s",
-						 status->stage == SF_STAGE_EXPIRED ? ": it lasted" : "",
-						 sf_timefmt_show(until_ms));
-	if (is_held && status->next_ms != 0)
-		appendStringInfo(&found, ", %s at %s",
-						 status->next_ms < sf_clock_wall_ms() ?
-						 "which was to be extended" : "to be extended",
-						 sf_timefmt_show(status->next_ms));
-	if (status->problem[0] != '\0')
-		appendStringInfo(&found, ": %s", status->problem);
-	if (is_held && !is_late && status->problem[0] == '\0')
-		sf_status_ok(result, check, found.data);
-	else
-		sf_status_put(result, check,
-					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
-					  found.data, worker_remedy(status));
-}
-
-static void
-put_leases(ReturnSetInfo *result)
-{
-	SfLeaseStatus status;
 	const SfLayout *layout = &sf_node_layout;
 	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
-	int64		end = (int64) pg_atomic_read_u64(&sf_shmem->shard_end);
 	int64		until = (int64) (lease >> layout->node_bits);
+	int64		until_ms = lease == 0 ? 0 :
+		(layout->epoch_tick + until) * layout->tick_ms;
+	SfLeaseStatus status;
+	bool		is_held;
+	bool		is_late;
+	StringInfoData found;
 
-	if (!sf_status_standby(result, "lease"))
+	if (sf_status_standby(result, "lease"))
+		return;
+	if (!sf_settings_leases())
 	{
-		sf_lease_wait_status(&status);
-		if (!sf_settings_leases())
-			sf_status_ok(result, "lease", "snowflake.registry is not set");
-		else
-			put_worker(result, "lease", &status, lease == 0 ? 0 :
-					   (layout->epoch_tick + until) * layout->tick_ms);
+		sf_status_ok(result, "lease", "snowflake.registry is not set");
+		return;
 	}
-	if (!sf_status_standby(result, "shard lease"))
-	{
-		sf_lease_wait_shards_status(&status);
-		if (!sf_settings_leases() || !sf_status_has_shards())
-			sf_status_ok(result, "shard lease", sf_settings_leases() ?
-						 "snowflake.shards is empty" :
-						 "snowflake.registry is not set");
-		else
-			put_worker(result, "shard lease", &status,
-					   end * sf_shard_layout.tick_ms);
-	}
+	sf_lease_wait_status(&status);
+	is_held = status.stage == SF_STAGE_HELD;
+	is_late = status.next_ms != 0 &&
+		status.next_ms + sf_leasing_timeout < sf_clock_wall_ms();
+	initStringInfo(&found);
+	appendStringInfoString(&found, stages[status.stage]);
+	if (until_ms != 0)
+		appendStringInfo(&found, "%s until %s",
+						 status.stage == SF_STAGE_EXPIRED ? ": it lasted" : "",
+						 sf_timefmt_show(until_ms));
+	if (is_held && status.next_ms != 0)
+		appendStringInfo(&found, ", %s at %s",
+						 status.next_ms < sf_clock_wall_ms() ?
+						 "which was to be extended" : "to be extended",
+						 sf_timefmt_show(status.next_ms));
+	if (status.problem[0] != '\0')
+		appendStringInfo(&found, ": %s", status.problem);
+	if (is_held && !is_late && status.problem[0] == '\0')
+		sf_status_ok(result, "lease", found.data);
+	else
+		sf_status_put(result, "lease",
+					  is_held ? SF_STATUS_WARNING : SF_STATUS_ERROR,
+					  found.data, worker_remedy(&status));
 }
 
 /* Run these checks; needs shared memory. */
@@ -271,5 +242,5 @@ sf_status_node(ReturnSetInfo *result)
 {
 	Assert(sf_shmem != NULL);
 	put_node(result);
-	put_leases(result);
+	put_lease(result);
 }

@@ -10,15 +10,18 @@
 
 #include "admin/status.h"
 
+#include "access/xlog.h"
 #include "base/clock.h"
 #include "base/timefmt.h"
 #include "identity/identity.h"
+#include "layout/ranges.h"
 #include "lib/stringinfo.h"
 #include "mark/config_record.h"
 #include "mark/db_slot.h"
 #include "mark/mark.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
+#include "runtime/shard_counter.h"
 #include "utils/syscache.h"
 
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
@@ -87,10 +90,94 @@ static void
 put_lives(ReturnSetInfo *result)
 {
 	put_life(result, "layout", &sf_node_layout);
-	if (sf_status_has_shards())
+	if (sf_settings_has_shards())
 		put_life(result, "shard layout", &sf_shard_layout);
 	else
 		sf_status_ok(result, "shard layout", "snowflake.shards is empty");
+}
+
+/* Print those shards for which this is true, as in snowflake.shards. */
+static char *
+list_shards(bool (*is_one) (uint32 shard))
+{
+	Size		size = SF_RANGES_TEXT_SIZE(sf_shmem->nshards);
+	uint32	   *set = palloc0(SF_RANGES_WORDS(sf_shmem->nshards) *
+							  sizeof(uint32));
+	char	   *text = palloc(size);
+
+	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
+	{
+		if (is_one(i))
+			sf_ranges_add(set, i);
+	}
+	(void) sf_ranges_print(set, sf_shmem->nshards, text, size);
+	return text;
+}
+
+/*
+ * Return the largest ID that any shard that a reload has removed may have in
+ * this database; -1 if there is none.  The counters are at or above it once
+ * they were raised to the mark of the database.  A mark that is not loaded
+ * yet, as after a restart or a restore, counts too.
+ */
+static int64
+find_last_id(int64 mark)
+{
+	const SfLayout *layout = &sf_shard_layout;
+	uint64		last = 0;
+
+	if (mark > sf_db_slot_published_mark())
+		last = sf_layout_floor_position(layout, mark);
+	pg_read_barrier();			/* read the mark before the counters */
+	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_removed(i))
+			last = Max(last, sf_shard_position(i));
+	}
+	return sf_layout_end_of_position(layout, last) == 0 ? -1 :
+		sf_layout_max_id(layout, last >> layout->sequence_bits);
+}
+
+/*
+ * Report which shards this server has, and those that a reload has removed.
+ * Another server may have these when the mark of its database is above their
+ * IDs.
+ */
+static void
+put_shards(ReturnSetInfo *result, const SfStatusNumbers *numbers)
+{
+	char	   *open = list_shards(sf_shard_is_open);
+	char	   *removed = list_shards(sf_shard_is_removed);
+	bool		is_standby = RecoveryInProgress();
+	int64		last_id;
+	StringInfoData found;
+
+	initStringInfo(&found);
+	if (open[0] == '\0')
+		appendStringInfoString(&found, "snowflake.shards is empty");
+	else
+		appendStringInfo(&found, is_standby ?
+						 "once this standby is promoted, it makes IDs of %s" :
+						 "this server makes IDs of %s", open);
+	if (removed[0] != '\0' && !is_standby)
+	{
+		appendStringInfo(&found, "; no longer of %s: ", removed);
+		last_id = find_last_id(numbers->read.value[SF_DURABLE_MARK]);
+		if (numbers->problem != NULL)
+			appendStringInfo(&found, "their last ID depends on the mark: %s",
+							 numbers->problem);
+		else if (last_id < 0)
+			appendStringInfoString(&found, "they have no ID in this database");
+		else
+			appendStringInfo(&found, "none of their IDs in this database is above " INT64_FORMAT,
+							 last_id);
+	}
+	if (removed[0] == '\0' || is_standby || numbers->problem == NULL)
+		sf_status_ok(result, "shards", found.data);
+	else
+		sf_status_put(result, "shards", numbers->locked ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR, found.data,
+					  numbers->remedy);
 }
 
 /* Report the layouts that calls name: how many, and which ends first. */
@@ -381,6 +468,7 @@ sf_status_server(ReturnSetInfo *result, Oid function)
 	sf_status_clock(result);
 	put_capacity(result);
 	put_lives(result);
+	put_shards(result, &numbers);
 	put_other_layouts(result);
 	put_mark(result, &numbers);
 	put_record(result, &numbers);

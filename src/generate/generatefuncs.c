@@ -90,8 +90,6 @@ make_batch(int shard, int slot, int64 count, Oid function)
 			batch->range = repalloc(batch->range, room * sizeof(SfIdRange));
 		}
 		range = &batch->range[batch->nranges++];
-		if (shard != SF_NO_SHARD)
-			sf_require_shard(shard);	/* a reload may have removed it */
 		sf_generator_take(range, shard, slot, count, function);
 		count -= range->last - range->next + 1;
 		remember(id_of(range, range->last));

@@ -9,7 +9,7 @@
  *
  *	mark	the end of an ID's tick must be at or below it: it is on disk, and
  *			what a crash or a promoted standby finds covers the ID
- *	lease	until when this server may issue as its node, or for its shards
+ *	lease	until when this server may issue as its node
  *	clock	the tick may be ahead of it by the allowed drift
  *
  * All three are read before the counter is swapped.  That is safe: the mark
@@ -174,19 +174,17 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 {
 	const SfLayout *layout = source->layout;
 	SfDatabase *database = sf_mark_attached;
-	uint64		lease = is_node(source) ?
-		pg_atomic_read_u64(&sf_shmem->lease) : sf_shard_end(source->shard);
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
 	int64		now_tick;
 	int64		tick;
 
 	delay->lease = lease;
-
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		sf_clock_sync_require();
 		return OBSTACLE_UNLOADED;
 	}
-	if (lease == 0)
+	if (is_node(source) && lease == 0)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
@@ -204,7 +202,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 		take_apart(source, lease);
 	if (tick >= layout->end_tick)
 		sf_layout_end_refuse(layout, now_tick);
-	if (tick >= (is_node(source) ? source->right->end_tick : (int64) lease))
+	if (is_node(source) && tick >= source->right->end_tick)
 		return OBSTACLE_LEASE;
 
 	delay->tick_ms = layout->tick_ms;
@@ -246,8 +244,7 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 			break;
 		case OBSTACLE_LEASE:
 			sf_stats_begin_wait(SF_STAT_LEASE_WAITS, true);
-			sf_lease_wait_sleep(source->shard, delay->lease,
-								&delay->unleased_ms);
+			sf_lease_wait_sleep(delay->lease, &delay->unleased_ms);
 			sf_stats_end_wait();
 			break;
 		case OBSTACLE_CLOCK:
@@ -303,7 +300,7 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	end = now + sf_settings_drift_ticks(layout) + 1;
 	end = Min(end, mark);
 	end = Min(end, is_node(&source) ? source.right->end_tick :
-			  (int64) pg_atomic_read_u64(&sf_shmem->shard_end));
+			  layout->end_tick);
 	cap = (end << shift) - 1;
 
 	SF_FAULT("before-swap");
@@ -397,10 +394,10 @@ take(Source source, int64 want, Oid function)
 		if (enter(&source, now) &&
 			try_take(source, want, now, sequence_start(source.layout), &taken))
 			break;
+		if (!is_node(&source))	/* its counter may be closed */
+			sf_require_shard(source.shard);
 		resolve_obstacle(&source, function, &delay);
 		cleared = true;
-		if (!is_node(&source))	/* a reload may have removed it */
-			sf_require_shard(source.shard);
 	}
 	if (is_configured(&source))
 		sf_pending_made_node = true;
@@ -561,7 +558,7 @@ sf_generator_next(int slot, Oid function)
 		maker_of(&source);
 }
 
-/* Return the next ID of a shard, which this server may use. */
+/* Return the next ID of a shard.  Also throws 55000 if it is not listed. */
 int64
 sf_generator_next_shard(uint32 shard, Oid function)
 {

@@ -181,6 +181,7 @@ snowflake_shard_horizon(PG_FUNCTION_ARGS)
 
 	sf_require_loaded();
 	shard = sf_layout_arg_shard(fcinfo, 0);
+	sf_require_shard(shard);
 	prepare(fcinfo);
 	PG_RETURN_INT64(to_id(&sf_shard_layout, sf_horizon_shard(shard),
 						  (int64) shard <<

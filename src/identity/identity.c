@@ -24,7 +24,8 @@
  * node id back while the original runs.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
- * helps to choose a slot.
+ * helps to choose a slot.  But shards are configured, not leased: a copy that
+ * has some may have those of its original.
  *
  *-------------------------------------------------------------------------
  */
@@ -44,6 +45,7 @@
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
+#include "runtime/settings.h"
 #include "storage/fd.h"
 
 #define MARKER_FILE		SF_PLACE_DIR "/snowflake_server"
@@ -124,17 +126,6 @@ find_node(void)
 
 	return sf_settings_leases() || lease == 0 ? SF_NO_NUMBER :
 		sf_server_number_of(sf_settings_node_of(lease));
-}
-
-static bool
-has_shards(void)
-{
-	for (int i = 0; i < sf_shmem->nshards; i++)
-	{
-		if (sf_shmem_may_issue_for(i))
-			return true;
-	}
-	return false;
 }
 
 /* Log that this is a copy of the server in "directory". */
@@ -258,9 +249,10 @@ may_take_over(SfOrigin origin, const SfOriginal *record, const char *original)
 	SfServerNumber node = find_node();
 
 	if (sf_origin_is_copy(origin))
-		return sf_settings_leases() ||
-			(node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
-			 node != record->node && !has_shards());
+		return !sf_settings_has_shards() &&
+			(sf_settings_leases() ||
+			 (node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
+			  node != record->node));
 	return origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
 		node != sf_original_running_node(original);
 }
@@ -312,6 +304,9 @@ sf_identity_at_start(void)
 	/* after another run, it would look like a promoted standby */
 	if (origin == SF_ORIGIN_UNPROMOTED)
 		(void) durable_unlink(MARKER_FILE, LOG);
+	/* the registry must not take this server for its original */
+	if (sf_settings_leases())
+		pg_atomic_write_u64(&identity->server, sf_identity_random() | 1);
 	identity->running = sf_original_running_node(original);
 	pg_atomic_write_u32(&identity->copied, 1);
 	log_copy(origin, &marker, original);
@@ -320,8 +315,9 @@ sf_identity_at_start(void)
 /* ---- later ---- */
 
 /*
- * Return this server's random number, which stays and which no copy has; 0 if
- * this is a copy that nobody has accepted.
+ * Return this server's random number, which stays and which no copy has.  A
+ * copy that nobody has accepted has none (0), or with leases, another one at
+ * each start.
  */
 uint64
 sf_identity_server(void)
@@ -405,7 +401,7 @@ sf_identity_require_slowly(SfServerNumber node)
 {
 	SfServerNumber original = sf_shmem->identity.original;
 
-	if (sf_settings_leases())
+	if (sf_settings_leases() && node != SF_NO_NUMBER)
 		return;
 	if (!sf_identity_is_copy())
 		record_node(node);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lease_wait.c
- *	  Leases as sessions see them: the wait for a lease, the refusal, and the
+ *	  The lease as sessions see it: the wait for a lease, the refusal, and the
  *	  effect of a change of the node on sessions that have made IDs under
  *	  another node.
  *
@@ -9,9 +9,6 @@
  * there stays valid however long the session sleeps after reading, because it
  * is a right to a range of timestamps.  So for a while two sessions may issue
  * under two nodes, and both are right.
- *
- * A shard may move to another server while this one runs.  So a closed
- * counter, too, can say that there is no right to the shard (shard_counter.h).
  *
  *-------------------------------------------------------------------------
  */
@@ -27,31 +24,13 @@
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
+#include "runtime/shmem.h"
 #include "utils/acl.h"
 
 /* How often to look for changes that nobody signals. */
 #define LOOK_MS		1000
 
 static uint32 wait_event_lease = 0;
-
-/*
- * Set up the shards in new shared memory.  Without leases, the server may
- * issue for its shards until the layout ends.  With leases, all counters are
- * closed until the worker opens them.
- */
-void
-sf_lease_wait_close_shards(void)
-{
-	Assert(!IsUnderPostmaster);
-	if (!sf_settings_leases())
-		pg_atomic_write_u64(&sf_shmem->shard_end, sf_shard_layout.end_tick);
-	else
-	{
-		for (int i = 0; i < sf_shmem->nshards; i++)
-			(void) sf_shard_close(i);
-	}
-}
 
 /* ---- errors and status ---- */
 
@@ -95,140 +74,80 @@ sf_lease_wait_has_expired(void)
 		end_tick;
 }
 
-/* Return true if the right to the shards is over, by the clock alone. */
-static bool
-shards_have_expired(void)
-{
-	return sf_layout_ms_to_tick(&sf_shard_layout, sf_clock_wall_ms()) >=
-		(int64) pg_atomic_read_u64(&sf_shmem->shard_end);
-}
-
 /*
- * Copy the status that the worker wrote.  If a right has expired, the worker
- * may be late to say so, or gone.
+ * Return the status that the worker wrote, as far as this role may see it.  If
+ * the right has expired, the worker may be late to say so, or gone.
+ * SF_STAGE_HELD means that a call gets an ID now.
  */
-static void
-read_status(const SfLeaseStatus *shared, bool has_expired,
-			SfLeaseStatus *status)
+void
+sf_lease_wait_status(SfLeaseStatus *status)
 {
 	LWLockAcquire(sf_shmem->lock, LW_SHARED);
-	*status = *shared;
+	*status = sf_shmem->leasing.status;
 	LWLockRelease(sf_shmem->lock);
 	if (status->problem[0] != '\0' && !sf_lease_wait_may_see_registry())
 		strlcpy(status->problem, status->public_problem,
 				sizeof(status->problem));
 	sf_text_make_valid(status->problem);
-	if (status->stage == SF_STAGE_HELD && has_expired)
+	if (status->stage == SF_STAGE_HELD && sf_lease_wait_has_expired())
 	{
 		status->stage = SF_STAGE_EXPIRED;
 		status->next_ms = 0;
 	}
 }
 
-/*
- * Return the status of the node id, as far as this role may see it.
- * SF_STAGE_HELD means that a call gets an ID now.
- */
+/* Throw an error: there is no lease of a node id.  SQLSTATE 55000. */
 void
-sf_lease_wait_status(SfLeaseStatus *status)
-{
-	read_status(&sf_shmem->leasing.status, sf_lease_wait_has_expired(),
-				status);
-}
-
-/* Return the status of the shards in the same way. */
-void
-sf_lease_wait_shards_status(SfLeaseStatus *status)
-{
-	read_status(&sf_shmem->leasing.shards_status, shards_have_expired(),
-				status);
-}
-
-static bool
-is_node(int shard)
-{
-	return shard == SF_NO_SHARD;
-}
-
-/* Throw an error: there is no lease of this shard, or of a node id. */
-static void
-refuse(int shard)
+sf_lease_wait_refuse(void)
 {
 	SfLeaseStatus status;
 	char		name[200];
 
 	sf_stats_count(SF_STAT_REFUSED_LEASE);
-	if (is_node(shard))
-		sf_lease_wait_status(&status);
-	else
-		sf_lease_wait_shards_status(&status);
+	sf_lease_wait_status(&status);
 	sf_lease_wait_registry_name(name, sizeof(name));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 is_node(shard) ? errmsg("this server has no lease of a node id") :
-			 errmsg("this server has no lease of shard %d", shard),
+			 errmsg("this server has no lease of a node id"),
 			 errdetail("The registry is \"%s\". %s", name,
 					   status.problem[0] != '\0' ? status.problem :
 					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
-					   is_node(shard) ? "It has not answered yet." :
-					   "It has not confirmed the lease yet."),
+					   "It has not answered yet."),
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
-					 "See the server's log, and snowflake_leases().")));
-}
-
-/* Throw an error: there is no lease of a node id.  SQLSTATE 55000. */
-void
-sf_lease_wait_refuse(void)
-{
-	refuse(SF_NO_SHARD);
-}
-
-/* Return the word in which a call finds its right, or 0. */
-static uint64
-read_right(int shard)
-{
-	return is_node(shard) ? pg_atomic_read_u64(&sf_shmem->lease) :
-		sf_shard_end(shard);
+					 "See the server's log, and snowflake_lease().")));
 }
 
 /* Return since when a caller that has read this word has had no right. */
 static int64
-missing_since_ms(int shard, uint64 lease, int64 now_ms)
+missing_since_ms(uint64 lease, int64 now_ms)
 {
-	SfLeasing  *leasing = &sf_shmem->leasing;
-	const SfLayout *layout = is_node(shard) ?
-		&sf_node_layout : &sf_shard_layout;
+	const SfLayout *layout = &sf_node_layout;
 	int64		since_ms =
-		(int64) pg_atomic_read_u64(is_node(shard) ? &leasing->since_ms :
-								   &leasing->shards_since_ms);
-	int64		end_tick = (int64) lease;
-	int64		past_ms;
+		(int64) pg_atomic_read_u64(&sf_shmem->leasing.since_ms);
+	int64		end_tick = layout->epoch_tick +
+		(int64) (lease >> layout->node_bits);
+	int64		past_ms = sf_clock_wall_ms() - end_tick * layout->tick_ms;
 
 	if (lease == 0)
 		return since_ms == 0 ? now_ms : since_ms;
-	if (is_node(shard))
-		end_tick = layout->epoch_tick + (int64) (lease >> layout->node_bits);
-	past_ms = sf_clock_wall_ms() - end_tick * layout->tick_ms;
 	return now_ms - Max(past_ms, 0);
 }
 
 /*
  * Wait until the word in which the caller found no right changes.  If
  * snowflake.lease_wait passes from the moment when the right ended, throw
- * SQLSTATE 55000.  The word is that of a shard, or of the node id.
- * *begun_ms belongs to the call, and is 0 at first.
+ * SQLSTATE 55000.  *begun_ms belongs to the call, and is 0 at first.
  */
 void
-sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms)
+sf_lease_wait_sleep(uint64 lease, int64 *begun_ms)
 {
 	SfLeasing  *leasing = &sf_shmem->leasing;
 	int64		now_ms = sf_clock_monotonic_ms();
 
 	if (*begun_ms == 0)
-		*begun_ms = missing_since_ms(shard, lease, now_ms);
+		*begun_ms = missing_since_ms(lease, now_ms);
 	ConditionVariablePrepareToSleep(&leasing->changed);
-	while (read_right(shard) == lease &&
-		   (is_node(shard) || sf_shmem_may_issue_for(shard)))
+	while (pg_atomic_read_u64(&sf_shmem->lease) == lease)
 	{
 		int64		left = *begun_ms + sf_leasing_wait -
 			sf_clock_monotonic_ms();
@@ -236,7 +155,7 @@ sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms)
 		if (left <= 0)
 		{
 			ConditionVariableCancelSleep();
-			refuse(shard);
+			sf_lease_wait_refuse();
 		}
 		(void) ConditionVariableTimedSleep(&leasing->changed,
 										   Min(left, LOOK_MS),

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * lease_wait.h
- *	  Leases as sessions see them.
+ *	  The lease as sessions see it.
  *
  *-------------------------------------------------------------------------
  */
@@ -10,8 +10,7 @@
 
 #include "runtime/shmem.h"
 
-extern void sf_lease_wait_close_shards(void);
-extern void sf_lease_wait_sleep(int shard, uint64 lease, int64 *begun_ms);
+extern void sf_lease_wait_sleep(uint64 lease, int64 *begun_ms);
 extern void sf_lease_wait_refuse(void);
 extern void sf_lease_wait_change(int slot, const SfLayout *layout, uint64 old,
 								 uint64 lease);
@@ -22,6 +21,5 @@ extern bool sf_lease_wait_may_see_registry(void);
 extern void sf_lease_wait_registry_name(char *name, size_t size);
 extern bool sf_lease_wait_has_expired(void);
 extern void sf_lease_wait_status(SfLeaseStatus *status);
-extern void sf_lease_wait_shards_status(SfLeaseStatus *status);
 
 #endif							/* SF_LEASE_WAIT_H */

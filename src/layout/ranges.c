@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * ranges.c
- *	  Lists of integer ranges: parsed into a bitmap, printed, compared.
+ *	  Lists of integer ranges: parsed into a bitmap, and printed.
  *
  *-------------------------------------------------------------------------
  */
@@ -117,24 +117,4 @@ sf_ranges_print(const uint32_t *map, uint32_t limit, char *buf, size_t size)
 		first = last;
 	}
 	return length;
-}
-
-/* Return true if the map has a number that "others" lacks. */
-bool
-sf_ranges_exceed(const uint32_t *map, const uint32_t *others, uint32_t limit)
-{
-	for (uint32_t i = 0; i < SF_RANGES_WORDS(limit); i++)
-	{
-		if ((map[i] & ~others[i]) != 0)
-			return true;
-	}
-	return false;
-}
-
-/* Remove from the map every number that "others" lacks. */
-void
-sf_ranges_restrict(uint32_t *map, const uint32_t *others, uint32_t limit)
-{
-	for (uint32_t i = 0; i < SF_RANGES_WORDS(limit); i++)
-		map[i] &= others[i];
 }

@@ -24,10 +24,6 @@ extern bool sf_ranges_parse(uint32_t *map, uint32_t limit, const char *text,
 							char *reason, size_t reason_size);
 extern size_t sf_ranges_print(const uint32_t *map, uint32_t limit, char *buf,
 							  size_t size);
-extern bool sf_ranges_exceed(const uint32_t *map, const uint32_t *others,
-							 uint32_t limit);
-extern void sf_ranges_restrict(uint32_t *map, const uint32_t *others,
-							   uint32_t limit);
 
 static inline bool
 sf_ranges_has(const uint32_t *map, uint32_t n)

@@ -38,17 +38,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * The registry client comes first: ticks, problems, the back-off and requests.
- * The lease of shards (shard_lease.c) uses it too.
- */
-
 #define BACKOFF_MIN_MS	200
 #define BACKOFF_MAX_MS	5000
 #define LOG_EVERY_MS	60000
 
-int64_t
-sf_lease_tick(const SfLease *lease, SfMoment now)
+static int64_t
+get_tick(const SfLease *lease, SfMoment now)
 {
 	const SfLayout *layout = lease->config.claimant.layout;
 
@@ -56,8 +51,8 @@ sf_lease_tick(const SfLease *lease, SfMoment now)
 }
 
 /* Return the layout's end, beyond which there is nothing to reserve. */
-int64_t
-sf_lease_last_until(const SfLease *lease)
+static int64_t
+get_last_until(const SfLease *lease)
 {
 	const SfLayout *layout = lease->config.claimant.layout;
 
@@ -65,14 +60,14 @@ sf_lease_last_until(const SfLease *lease)
 }
 
 /* Return the until for a write of now, which never lowers one ("least"). */
-int64_t
-sf_lease_reserve(const SfLease *lease, SfMoment now, int64_t least)
+static int64_t
+reserve(const SfLease *lease, SfMoment now, int64_t least)
 {
-	int64_t		until = sf_lease_tick(lease, now) + lease->config.reserve_ms /
+	int64_t		until = get_tick(lease, now) + lease->config.reserve_ms /
 		lease->config.claimant.layout->tick_ms;
 
-	if (until > sf_lease_last_until(lease))
-		until = sf_lease_last_until(lease);
+	if (until > get_last_until(lease))
+		until = get_last_until(lease);
 	return until > least ? until : least;
 }
 
@@ -81,10 +76,10 @@ sf_lease_reserve(const SfLease *lease, SfMoment now, int64_t least)
  * recovery of a registry that has lost this record needs it: a reserve made
  * with a larger reserve_ms outlasts the reload that made it smaller.
  */
-int64_t
-sf_lease_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
+static int64_t
+get_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
 {
-	int64_t		ahead = (until - sf_lease_tick(lease, now)) *
+	int64_t		ahead = (until - get_tick(lease, now)) *
 		lease->config.claimant.layout->tick_ms;
 
 	return ahead > lease->config.reserve_ms ? ahead :
@@ -138,6 +133,11 @@ is_to_be_logged(SfLease *lease, SfMoment now, const char *problem)
 	return true;
 }
 
+/*
+ * Report a problem, which is logged when it begins or changes, and then once a
+ * minute; the loss of a lease is always logged.  The public text is for roles
+ * that may not see names.
+ */
 static void
 report_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
 			   const char *problem,
@@ -153,28 +153,14 @@ report_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
 		lease->config.log_event(what, problem);
 }
 
-/*
- * Report a problem, which is logged when it begins or changes, and then once a
- * minute.  The public text is for roles that may not see names.
- */
-void
-sf_lease_set_private_problem(SfLease *lease, SfMoment now,
-							 const char *problem, const char *public_problem,
-							 const char *remedy)
-{
-	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem, public_problem,
-				   remedy);
-}
-
 /* Report why nothing can be claimed. */
 static void
 set_claim_problem(SfLease *lease, SfMoment now,
 				  const SfSlotChoice *claim)
 {
-	sf_lease_set_private_problem(lease, now, claim->problem,
-								 claim->public_problem[0] != '\0' ?
-								 claim->public_problem : claim->problem,
-								 claim->remedy);
+	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, claim->problem,
+				   claim->public_problem[0] != '\0' ?
+				   claim->public_problem : claim->problem, claim->remedy);
 }
 
 /* Report a problem that every role may see. */
@@ -182,7 +168,8 @@ void
 sf_lease_set_problem(SfLease *lease, SfMoment now, const char *problem,
 					 const char *remedy)
 {
-	sf_lease_set_private_problem(lease, now, problem, problem, remedy);
+	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem, problem,
+				   remedy);
 }
 
 /* Report that the registry has lost data, logged like a problem. */
@@ -194,16 +181,8 @@ sf_lease_set_behind(SfLease *lease, SfMoment now, const char *problem,
 				   remedy);
 }
 
-/* Report the loss of a lease, which is always logged. */
-void
-sf_lease_report_lost(SfLease *lease, SfMoment now, const char *problem,
-					 const char *remedy)
-{
-	report_problem(lease, now, SF_LEASE_EVENT_LOST, problem, problem, remedy);
-}
-
-void
-sf_lease_clear_problem(SfLease *lease)
+static void
+clear_problem(SfLease *lease)
 {
 	if (lease->problem[0] != '\0')
 		lease->config.log_event(SF_LEASE_EVENT_SOLVED, "The problem with the registry is over.");
@@ -213,8 +192,8 @@ sf_lease_clear_problem(SfLease *lease)
 }
 
 /* Try again later; wait longer after each failure. */
-void
-sf_lease_back_off(SfLease *lease, SfMoment now)
+static void
+back_off(SfLease *lease, SfMoment now)
 {
 	int64_t		wait = lease->backoff_ms * 2;
 
@@ -228,24 +207,24 @@ sf_lease_back_off(SfLease *lease, SfMoment now)
 }
 
 /* Report that the registry did not do what it was asked. */
-void
-sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
-			  SfFailure failure, const char *problem)
+static void
+fail(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
+	 const char *problem)
 {
 	const char *registry_kind = lease->config.registry_kind;
 
 	lease->failed = kind;
-	sf_lease_set_private_problem(lease, now, problem,
-								 sf_registry_failure(failure),
-								 sf_registry_remedy(registry_kind, failure));
-	sf_lease_back_off(lease, now);
+	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem,
+				   sf_registry_failure(failure),
+				   sf_registry_remedy(registry_kind, failure));
+	back_off(lease, now);
 }
 
-/* ---- requests of both leases ---- */
+/* ---- requests ---- */
 
-/* Begin a request; the caller adds what it is about. */
-SfAsk *
-sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind)
+/* Begin a request about our slot; the caller adds the rest. */
+static SfAsk *
+ask(SfLease *lease, SfMoment now, SfAskKind kind)
 {
 	SfAsk	   *a = &lease->ask;
 	uint64_t	number = a->number + 1;
@@ -256,13 +235,15 @@ sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind)
 	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
 	a->generation = lease->generation;
 	a->avoid = lease->avoid;
+	a->record.owner = lease->config.claimant.owner;
+	a->record.node = lease->record.node;
 	lease->asked_ms = now.monotonic_ms;
 	return a;
 }
 
 /* Remember a write until its outcome is known. */
-void
-sf_lease_add_pending(SfLease *lease, uint64_t write_id, int64_t start)
+static void
+add_pending(SfLease *lease, uint64_t write_id, int64_t start)
 {
 	/* if the list is full, drop the oldest: if it succeeded, we fence */
 	if (lease->npending == SF_LEASE_PENDING)
@@ -274,38 +255,36 @@ sf_lease_add_pending(SfLease *lease, uint64_t write_id, int64_t start)
 }
 
 /* Give up the request in flight.  It may have succeeded, or may still. */
-void
-sf_lease_abandon(SfLease *lease)
+static void
+abandon(SfLease *lease)
 {
 	if (lease->ask.kind == SF_ASK_CLAIM)
 		lease->state = SF_LEASE_SEARCHING;
 	else if (lease->ask.kind == SF_ASK_EXTEND ||
-			 lease->ask.kind == SF_ASK_RELEASE ||
-			 lease->ask.kind == SF_ASK_SHARDS)
+			 lease->ask.kind == SF_ASK_RELEASE)
 		lease->unsure = true;
 	lease->ask.kind = SF_ASK_NOTHING;
 }
 
 /* Give up the request in flight if its deadline is over. */
-void
-sf_lease_time_out(SfLease *lease, SfMoment now)
+static void
+time_out(SfLease *lease, SfMoment now)
 {
 	SfAskKind	kind = lease->ask.kind;
 
 	if (kind == SF_ASK_NOTHING || now.monotonic_ms < lease->ask.deadline_ms)
 		return;
-	sf_lease_abandon(lease);
-	sf_lease_fail(lease, now, kind, SF_FAILURE_TIMEOUT,
-				  "The registry did not answer in time.");
+	abandon(lease);
+	fail(lease, now, kind, SF_FAILURE_TIMEOUT,
+		 "The registry did not answer in time.");
 }
 
 /*
  * Return true if the registry is initialized for our layout.  A server that
  * has not leased from an empty one does not know whether it is new.
  */
-bool
-sf_lease_registry_is_good(SfLease *lease, SfMoment now,
-						  const SfRegistry *registry)
+static bool
+registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	char		text[SF_REMEDY_SIZE];
 
@@ -326,29 +305,6 @@ sf_lease_registry_is_good(SfLease *lease, SfMoment now,
 	sf_lease_set_problem(lease, now, text,
 						 "Set snowflake.layout to that, or use another registry.");
 	return false;
-}
-
-/*
- * Log once that a right has expired by our clock: calls are refused until the
- * registry extends it.  At the layout's end there is nothing to extend, and
- * calls say so.
- */
-void
-sf_lease_log_expiry(SfLease *lease, SfMoment now, bool valid, int64_t until,
-					const char *whose)
-{
-	bool		expired = valid && until < sf_lease_last_until(lease) &&
-		sf_lease_tick(lease, now) >= until;
-	char		text[SF_REASON_SIZE + 150];
-
-	if (expired && !lease->expired)
-	{
-		snprintf(text, sizeof(text),
-				 "The lease of %s has expired: no ID is made before the registry extends it. %s",
-				 whose, lease->problem);
-		lease->config.log_event(SF_LEASE_EVENT_EXPIRED, text);
-	}
-	lease->expired = expired;
 }
 
 /* ---- the right of a node ---- */
@@ -377,7 +333,7 @@ confirm(SfLease *lease)
 	bool		is_new = lease->right.until == 0;
 	char		text[SF_REASON_SIZE];
 
-	sf_lease_clear_problem(lease);
+	clear_problem(lease);
 	lease->right.valid = true;
 	lease->right.node = lease->record.node;
 	lease->right.until = lease->record.until;
@@ -400,15 +356,28 @@ end_returned(SfLease *lease)
 	lease->config.log_event(SF_LEASE_EVENT_RETURNED, text);
 }
 
+/*
+ * Log once that the right has expired by our clock: calls are refused until
+ * the registry extends it.  At the layout's end there is nothing to extend,
+ * and calls say so.
+ */
 static void
 log_expiry(SfLease *lease, SfMoment now)
 {
-	char		whose[30];
+	const SfRight *right = &lease->right;
+	bool		expired = right->valid && lease->state == SF_LEASE_HELD &&
+		right->until < get_last_until(lease) &&
+		get_tick(lease, now) >= right->until;
+	char		text[SF_REASON_SIZE + 150];
 
-	snprintf(whose, sizeof(whose), "node id %u", lease->right.node);
-	sf_lease_log_expiry(lease, now, lease->right.valid &&
-						lease->state == SF_LEASE_HELD,
-						lease->right.until, whose);
+	if (expired && !lease->expired)
+	{
+		snprintf(text, sizeof(text),
+				 "The lease of node id %u has expired: no ID is made before the registry extends it. %s",
+				 right->node, lease->problem);
+		lease->config.log_event(SF_LEASE_EVENT_EXPIRED, text);
+	}
+	lease->expired = expired;
 }
 
 /* Fence: the slot is no longer ours, so issue nothing under it. */
@@ -429,10 +398,10 @@ sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
 	lease->state = lease->state == SF_LEASE_RELEASING ?
 		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
 	lease->retry_ms = now.monotonic_ms;
-	sf_lease_report_lost(lease, now, text,
-						 claimant->first_node == claimant->last_node ?
-						 "It will be claimed again when it is free." :
-						 "Another one will be claimed.");
+	report_problem(lease, now, SF_LEASE_EVENT_LOST, text, text,
+				   claimant->first_node == claimant->last_node ?
+				   "It will be claimed again when it is free." :
+				   "Another one will be claimed.");
 }
 
 /* Return the index of our pending write that made the record; or -1. */
@@ -448,16 +417,6 @@ find_pending(const SfLease *lease, const SfSlotRecord *record)
 }
 
 /* ---- requests about a slot ---- */
-
-static SfAsk *
-ask(SfLease *lease, SfMoment now, SfAskKind kind)
-{
-	SfAsk	   *a = sf_lease_ask(lease, now, kind);
-
-	a->record.owner = lease->config.claimant.owner;
-	a->record.node = lease->record.node;
-	return a;
-}
 
 /* Request a write that replaces this record, and remember it as pending. */
 static void
@@ -476,13 +435,13 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	record->until = until;
 	record->offset_ms = sf_lease_clock_offset(lease, now);
 	if (kind != SF_ASK_RELEASE)
-		record->reserve_ms = sf_lease_reserved_ms(lease, now, until);
+		record->reserve_ms = get_reserved_ms(lease, now, until);
 	record->released = kind == SF_ASK_RELEASE;
 	snprintf(record->host, sizeof(record->host), "%s", claimant->host);
 	record->process = claimant->process;
 	if (kind == SF_ASK_CLAIM)
 		record->since_ms = now.wall_ms;
-	sf_lease_add_pending(lease, record->write_id, start);
+	add_pending(lease, record->write_id, start);
 }
 
 static void
@@ -492,9 +451,9 @@ ask_claim(SfLease *lease, SfMoment now, const SfSlotChoice *claim)
 
 	old.epoch++;
 	ask_write(lease, now, SF_ASK_CLAIM, &old, claim->start,
-			  sf_lease_reserve(lease, now,
-							   claim->record.until > claim->start ?
-							   claim->record.until : claim->start));
+			  reserve(lease, now,
+					  claim->record.until > claim->start ?
+					  claim->record.until : claim->start));
 	lease->ask.displaced = claim->record.present;
 	lease->ask.presence = true;
 	lease->state = SF_LEASE_CLAIMING;
@@ -504,7 +463,7 @@ static void
 ask_extension(SfLease *lease, SfMoment now)
 {
 	ask_write(lease, now, SF_ASK_EXTEND, &lease->record, lease->right.start,
-			  sf_lease_reserve(lease, now, lease->record.until));
+			  reserve(lease, now, lease->record.until));
 	lease->ask.presence = lease->absent;
 }
 
@@ -546,7 +505,7 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 			end_returned(lease);
 		else if (lease->state == SF_LEASE_HELD &&
 				 !sf_lease_clock_is_good(lease, now))
-			sf_lease_back_off(lease, now);
+			back_off(lease, now);
 	}
 }
 
@@ -596,17 +555,17 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	lease->generation = registry->generation;
 	if (!sf_lease_clock_is_good(lease, now))
 	{
-		sf_lease_back_off(lease, now);
+		back_off(lease, now);
 		return;
 	}
-	sf_slot_choose(&claim, &claimant, registry, sf_lease_tick(lease, now),
+	sf_slot_choose(&claim, &claimant, registry, get_tick(lease, now),
 				   lease->config.random);
 	if (!claim.found)
 	{
-		int64_t		ahead = claim.at_tick - sf_lease_tick(lease, now);
+		int64_t		ahead = claim.at_tick - get_tick(lease, now);
 
 		set_claim_problem(lease, now, &claim);
-		sf_lease_back_off(lease, now);
+		back_off(lease, now);
 		if (ahead < SF_LEASE_RETRY_MS / claimant.layout->tick_ms)
 			lease->retry_ms = now.monotonic_ms + 1 +
 				(ahead > 0 ? ahead * claimant.layout->tick_ms : 0);
@@ -624,8 +583,8 @@ decide_held(SfLease *lease, SfMoment now)
 	const SfLeaseConfig *config = &lease->config;
 	int64_t		spare = config->reserve_ms / 3;
 
-	if (lease->right.until < sf_lease_last_until(lease))
-		spare = (lease->right.until - sf_lease_tick(lease, now)) *
+	if (lease->right.until < get_last_until(lease))
+		spare = (lease->right.until - get_tick(lease, now)) *
 			config->claimant.layout->tick_ms - config->reserve_ms * 2 / 3;
 	if (lease->unsure)
 		ask(lease, now, SF_ASK_READ);
@@ -692,7 +651,7 @@ handle_interruption(SfLease *lease, SfMoment now)
 	if (!sf_lease_was_interrupted(lease, now) ||
 		lease->state == SF_LEASE_ENDED)
 		return;
-	sf_lease_abandon(lease);
+	abandon(lease);
 	lease->halted = lease->state == SF_LEASE_HELD || lease->npending > 0;
 	if (lease->state != SF_LEASE_HELD)
 		return;
@@ -721,7 +680,7 @@ void
 sf_lease_step(SfLease *lease, SfMoment now)
 {
 	handle_interruption(lease, now);
-	sf_lease_time_out(lease, now);
+	time_out(lease, now);
 	decide(lease, now);
 }
 
@@ -729,11 +688,11 @@ static void
 read_done(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	if (sf_lease_find_loss(lease, now, registry) != SF_LOSS_NONE)
-		sf_lease_back_off(lease, now);
+		back_off(lease, now);
 	else if (lease->state >= SF_LEASE_HELD)
 		check_held(lease, now, registry);
-	else if (!sf_lease_registry_is_good(lease, now, registry))
-		sf_lease_back_off(lease, now);
+	else if (!registry_is_good(lease, now, registry))
+		back_off(lease, now);
 	else
 		search(lease, now, registry);
 }
@@ -775,7 +734,7 @@ handle_success(SfLease *lease, SfMoment now, const SfAsk *asked,
 	{
 		lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
 		if (lease->failed == SF_ASK_KEEPALIVE)
-			sf_lease_clear_problem(lease);
+			clear_problem(lease);
 	}
 }
 
@@ -789,10 +748,10 @@ handle_failure(SfLease *lease, SfMoment now, SfAskKind kind,
 	if (answer->result == SF_RESULT_REFUSED &&
 		(kind == SF_ASK_CLAIM || kind == SF_ASK_EXTEND))
 		lease->npending--;
-	sf_lease_abandon(lease);
+	abandon(lease);
 	snprintf(text, sizeof(text), "The registry answered: %.150s",
 			 answer->message);
-	sf_lease_fail(lease, now, kind, answer->failure, text);
+	fail(lease, now, kind, answer->failure, text);
 }
 
 /* Handle an answer of the registry. */
@@ -819,9 +778,9 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 			break;
 		case SF_RESULT_CONFLICT:
 			/* perhaps with an earlier write of ours: read before judging */
-			sf_lease_abandon(lease);
+			abandon(lease);
 			if (lease->state == SF_LEASE_SEARCHING || lease->backoff_ms > 0)
-				sf_lease_back_off(lease, now);
+				back_off(lease, now);
 			else
 				lease->backoff_ms = 1;
 			break;
@@ -842,7 +801,7 @@ void
 sf_lease_release(SfLease *lease, SfMoment now, int64_t last_issued)
 {
 	lease->right.valid = false;
-	sf_lease_abandon(lease);
+	abandon(lease);
 	lease->last_issued = last_issued;
 	lease->state = lease->state == SF_LEASE_HELD ?
 		SF_LEASE_RELEASING : SF_LEASE_ENDED;

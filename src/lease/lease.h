@@ -61,8 +61,7 @@ typedef struct SfLeaseConfig
 	const char *recreate;		/* the same after a total loss */
 	const char *recreated;		/* and the text behind the arguments */
 	const char *registry_kind;	/* for remedies; or NULL */
-	SfAge	   *age;			/* what is remembered of the registry, for
-								 * both leases */
+	SfAge	   *age;			/* what is remembered of the registry */
 
 	/* A generator that a copy of this machine does not repeat. */
 	uint64_t	(*random) (void);
@@ -183,39 +182,14 @@ extern void sf_lease_answer(SfLease *lease, SfMoment now,
 extern void sf_lease_release(SfLease *lease, SfMoment now,
 							 int64_t last_issued);
 
-/* lease.c: the registry client, which the lease of shards uses too */
-extern int64_t sf_lease_tick(const SfLease *lease, SfMoment now);
-extern int64_t sf_lease_last_until(const SfLease *lease);
-extern int64_t sf_lease_reserve(const SfLease *lease, SfMoment now,
-								int64_t least);
-extern int64_t sf_lease_reserved_ms(const SfLease *lease, SfMoment now,
-									int64_t until);
-extern SfAsk *sf_lease_ask(SfLease *lease, SfMoment now, SfAskKind kind);
-extern void sf_lease_add_pending(SfLease *lease, uint64_t write_id,
-								 int64_t start);
-extern void sf_lease_abandon(SfLease *lease);
-extern void sf_lease_fail(SfLease *lease, SfMoment now, SfAskKind kind,
-						  SfFailure failure, const char *problem);
+/* lease.c, used by lease_clock.c and lease_loss.c */
 extern void sf_lease_set_problem(SfLease *lease, SfMoment now,
 								 const char *problem, const char *remedy);
 extern void sf_lease_set_behind(SfLease *lease, SfMoment now,
 								const char *problem, const char *remedy);
-extern void sf_lease_set_private_problem(SfLease *lease, SfMoment now,
-										 const char *problem,
-										 const char *public_problem,
-										 const char *remedy);
-extern void sf_lease_time_out(SfLease *lease, SfMoment now);
-extern void sf_lease_report_lost(SfLease *lease, SfMoment now,
-								 const char *problem, const char *remedy);
-extern void sf_lease_clear_problem(SfLease *lease);
-extern void sf_lease_back_off(SfLease *lease, SfMoment now);
-extern void sf_lease_log_expiry(SfLease *lease, SfMoment now, bool valid,
-								int64_t until, const char *whose);
 extern void sf_lease_fence(SfLease *lease, SfMoment now, const char *why);
-extern bool sf_lease_registry_is_good(SfLease *lease, SfMoment now,
-									  const SfRegistry *registry);
 
-/* lease_clock.c, used by lease.c and shard_lease.c */
+/* lease_clock.c, used by lease.c */
 extern bool sf_lease_was_interrupted(SfLease *lease, SfMoment now);
 extern int64_t sf_lease_clock_offset(const SfLease *lease, SfMoment now);
 extern bool sf_lease_registry_moved(const SfLease *lease, SfMoment now);
@@ -223,7 +197,7 @@ extern void sf_lease_take_clock(SfLease *lease, SfMoment now,
 								const SfAnswer *answer);
 extern bool sf_lease_clock_is_good(SfLease *lease, SfMoment now);
 
-/* lease_loss.c, used by lease.c and shard_lease.c */
+/* lease_loss.c, used by lease.c */
 extern SfLoss sf_lease_find_loss(SfLease *lease, SfMoment now,
 								 const SfRegistry *registry);
 extern SfResult sf_lease_result(SfLease *lease, const SfAnswer *answer);

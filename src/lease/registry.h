@@ -61,10 +61,6 @@ typedef struct SfRegistry
 	int			nrecords;
 	int64_t		version;		/* grows with each write of a slot */
 	uint32_t	newest;			/* the node written last */
-
-	/* The shard record, as text: the lease of each shard. */
-	const char *shards;
-	int64_t		shards_version; /* 0: never written; then the text is "" */
 } SfRegistry;
 
 /*
@@ -97,7 +93,6 @@ typedef enum SfAskKind
 	SF_ASK_EXTEND,				/* write; become present if "presence" is set */
 	SF_ASK_RELEASE,				/* write, and end presence */
 	SF_ASK_KEEPALIVE,			/* keep presence alive */
-	SF_ASK_SHARDS,				/* write the shard record */
 	SF_ASK_INITIALIZE,			/* make it a registry, unless it is one */
 	SF_ASK_RECOVER				/* begin another generation, with a floor */
 } SfAskKind;
@@ -108,7 +103,6 @@ typedef enum SfAskKind
  * there is none), and no owner is present except record.owner and "displaced".
  * It replaces the whole record.  The registry assigns the new version.
  *
- * The shard record has a version in the same way, and no presence.
  * Initializing requires that there is no registry.
  *
  * The next request ends this one, which may still take effect later, at any
@@ -124,7 +118,6 @@ typedef struct SfAsk
 	SfSlotRecord record;
 	uint64_t	displaced;
 	bool		presence;
-	const char *shards;			/* text to write; valid until the next ask */
 	int			avoid;			/* use another endpoint than this; 0: any */
 
 	/* For initializing and recovering: the registry's new data. */
@@ -152,8 +145,7 @@ typedef struct SfAnswer
 	uint64_t	number;			/* of the request */
 	SfResult	result;
 	int64_t		version;		/* new version of the written record */
-	int64_t		registry_version;	/* if that was a slot's: the registry's
-									 * version */
+	int64_t		registry_version;	/* the registry's after that write */
 	const SfRegistry *registry; /* if it was read */
 
 	const char *message;		/* the failure as a sentence; may name roles,

@@ -30,12 +30,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int64_t
-later(int64_t a, int64_t b)
-{
-	return a > b ? a : b;
-}
-
 /* Hash a text (FNV-1a), so that the file need not hold its password. */
 uint64_t
 sf_age_hash(const char *text)
@@ -86,8 +80,8 @@ sf_age_promised_ms(const SfAge *age)
 
 	if (known->generation == 0 || known->text != age->text)
 		return 0;
-	return later(known->floor_ms,
-				 later(known->node_until_ms, known->shards_until_ms));
+	return known->floor_ms > known->node_until_ms ?
+		known->floor_ms : known->node_until_ms;
 }
 
 static bool
@@ -141,7 +135,6 @@ static bool
 is_older(const SfKnown *known, const SfRegistry *registry)
 {
 	return registry->version < known->version ||
-		registry->shards_version < known->shards_version ||
 		version_of(registry, known->newest) < known->newest_version ||
 		version_of(registry, known->node) < known->node_version;
 }
@@ -180,25 +173,10 @@ sf_age_read(SfAge *age, const SfRegistry *registry)
 }
 
 /*
- * Check the version that a write got: each write gets one above those known,
- * or the registry has lost data.  Return false if it has, and for a write to
- * another generation, which does not count any more.
- */
-static bool
-check_version(SfKnown *known, uint64_t generation, int64_t version,
-			  int64_t known_version)
-{
-	if (generation != known->generation)
-		return false;
-	if (version <= known_version)
-		known->lost = 1;
-	return !known->lost;
-}
-
-/*
  * Remember an acknowledged write of a slot, and the version that it gave the
- * registry.  Return false if the registry has lost data: then the write must
- * not be relied upon.
+ * registry: each write gets one above those known, or the registry has lost
+ * data.  Return false if it has, and for a write to another generation: then
+ * the write must not be relied upon.
  */
 bool
 sf_age_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
@@ -206,35 +184,15 @@ sf_age_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
 {
 	SfKnown    *known = &age->known;
 
-	if (!check_version(known, generation, registry_version, known->version))
+	if (generation != known->generation)
+		return false;
+	if (registry_version <= known->version)
+		known->lost = 1;
+	if (known->lost)
 		return false;
 	known->version = registry_version;
 	known->node = record->node;
 	known->node_version = record->version;
 	known->node_until_ms = to_ms(age, record->until);
-	return true;
-}
-
-/*
- * Remember the version of a readable shard record.  A damaged record, which
- * will be removed, does not count.
- */
-void
-sf_age_read_shards(SfAge *age, int64_t version)
-{
-	age->known.shards_version = later(age->known.shards_version, version);
-}
-
-/* Do the same as sf_age_write() for the shard record. */
-bool
-sf_age_write_shards(SfAge *age, uint64_t generation, int64_t version,
-					int64_t until_ms)
-{
-	SfKnown    *known = &age->known;
-
-	if (!check_version(known, generation, version, known->shards_version))
-		return false;
-	known->shards_version = version;
-	known->shards_until_ms = until_ms;
 	return true;
 }

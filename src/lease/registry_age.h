@@ -25,7 +25,6 @@ typedef struct SfKnown
 	uint64_t	generation;		/* 0: nothing is known yet */
 	int64_t		floor_ms;		/* of the generation, in Unix ms */
 	int64_t		version;		/* highest slot version, read or written */
-	int64_t		shards_version; /* the same for the shard record */
 
 	/* The record written last, as it was read; version 0: none. */
 	int64_t		newest;			/* its node */
@@ -35,7 +34,6 @@ typedef struct SfKnown
 	int64_t		node;
 	int64_t		node_version;
 	int64_t		node_until_ms;	/* Unix ms: our IDs are below */
-	int64_t		shards_until_ms;
 
 	int64_t		lost;			/* 1: this generation has lost data */
 	uint64_t	superseded[SF_AGE_SUPERSEDED];	/* the latest first */
@@ -66,8 +64,5 @@ extern int64_t sf_age_promised_ms(const SfAge *age);
 extern SfLoss sf_age_read(SfAge *age, const SfRegistry *registry);
 extern bool sf_age_write(SfAge *age, uint64_t generation,
 						 const SfSlotRecord *record, int64_t registry_version);
-extern void sf_age_read_shards(SfAge *age, int64_t version);
-extern bool sf_age_write_shards(SfAge *age, uint64_t generation,
-								int64_t version, int64_t until_ms);
 
 #endif							/* SF_REGISTRY_AGE_H */

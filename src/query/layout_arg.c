@@ -436,8 +436,8 @@ sf_layout_arg_number(FunctionCallInfo fcinfo, int n, const char *name)
 }
 
 /*
- * Return a shard for which the layout has room, and for which this server may
- * issue.  Throws SQLSTATE 22004, 22023, 55000.
+ * Return a shard for which snowflake.shard_layout has room.  Throws SQLSTATE
+ * 22004, 22023.
  */
 uint32
 sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
@@ -451,6 +451,5 @@ sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
 				 errdetail("snowflake.shard_layout has room for shards 0 to %d.",
 						   sf_shmem->nshards - 1),
 				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));
-	sf_require_shard(shard);
 	return shard;
 }

@@ -16,6 +16,7 @@
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"
+#include "runtime/shard_counter.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/varlena.h"
@@ -90,12 +91,12 @@ sf_refuse_read_only(const char *function)
 void
 sf_require_shard(uint32 shard)
 {
-	if (sf_shmem_may_issue_for(shard))
+	if (sf_shard_is_open(shard))
 		return;
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this server may not issue IDs for shard %u", shard),
 			 errdetail("snowflake.shards does not list it."),
-			 errhint("If no other server has the shard, have an administrator add it to snowflake.shards, and reload: SELECT pg_reload_conf();")));
+			 errhint("If no other server has the shard, have an administrator add it to snowflake.shards, and reload: SELECT pg_reload_conf(); If another server had it before, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT snowflake_advance(ID, layout => 'shard');")));
 }

@@ -17,7 +17,7 @@
 
 #include "layout/ranges.h"
 #include "miscadmin.h"
-#include "runtime/shmem.h"
+#include "runtime/shard_counter.h"
 #include "utils/guc.h"
 
 int			sf_max_clock_drift = 5;
@@ -128,8 +128,9 @@ check_shards(char **newval, void **extra, GucSource source)
 }
 
 /*
- * Write the shards into shared memory.  Only the postmaster does, at the start
- * and at each reload, so that all sessions see the same list.
+ * Open the counters of these shards, and close all others, so that no session
+ * issues for them, not even one that has read the counter and swaps late.
+ * Only the postmaster does this, at the start and at each reload.
  */
 static void
 publish_shards(const char *text)
@@ -140,8 +141,34 @@ publish_shards(const char *text)
 	if (sf_shmem == NULL || IsUnderPostmaster ||
 		!sf_ranges_parse(map, sf_shmem->nshards, text, reason, sizeof(reason)))
 		return;
-	for (int i = 0; i < SF_RANGES_WORDS(sf_shmem->nshards); i++)
-		pg_atomic_write_u32(&sf_shard_map[i], map[i]);
+	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
+	{
+		pg_atomic_uint32 *removed = &sf_shards_removed[i / 32];
+		uint32		bit = UINT32_C(1) << (i % 32);
+
+		if (sf_ranges_has(map, i))
+		{
+			(void) pg_atomic_fetch_and_u32(removed, ~bit);
+			sf_counter_open(&sf_shard_counters[i]);
+		}
+		else if (sf_shard_is_open(i))
+		{
+			(void) sf_counter_close(&sf_shard_counters[i]);
+			(void) pg_atomic_fetch_or_u32(removed, bit);
+		}
+	}
+}
+
+/* Return true if this server may issue for any shard. */
+bool
+sf_settings_has_shards(void)
+{
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_open(i))
+			return true;
+	}
+	return false;
 }
 
 /* Write into new shared memory what the postmaster has. */

@@ -88,12 +88,15 @@ extern const char *sf_settings_file(void);
 extern bool sf_settings_is_altered(const char *name);
 extern bool sf_settings_is_in_file(const char *name);
 
+/* settings.c */
+extern bool sf_settings_has_shards(void);
+
 /* settings_registry.c */
 extern void sf_settings_define_lease(void);
 extern const SfRegistryKind *sf_settings_registry_kind(const char *url);
 extern void sf_settings_registry_name(char *name, size_t size);
 
-/* Return true if this server leases its node id and its shards. */
+/* Return true if this server leases its node id. */
 static inline bool
 sf_settings_leases(void)
 {

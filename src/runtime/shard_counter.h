@@ -1,8 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * shard_counter.h
- *	  Counters of shards.  With leases, a counter is closed (counter.h) while
- *	  this server has no right to issue for its shard.
+ *	  Counters of shards.  A counter is closed (counter.h) while
+ *	  snowflake.shards does not list its shard.
+ *
+ * Only the postmaster opens and closes counters: when the shared memory is
+ * new, and at a reload.  A session that swaps after that, however long it
+ * slept before, gets nothing.  So the position of a closed counter is at or
+ * above the last one that this server has issued for the shard in this life.
  *
  *-------------------------------------------------------------------------
  */
@@ -19,40 +24,25 @@ sf_shard_position(uint32 shard)
 	return sf_counter_position(&sf_shard_counters[shard]);
 }
 
+/* Return true if this server may issue for this shard. */
 static inline bool
-sf_shard_is_closed(uint32 shard)
+sf_shard_is_open(uint32 shard)
 {
-	return sf_counter_is_closed(&sf_shard_counters[shard]);
+	return !sf_counter_is_closed(&sf_shard_counters[shard]);
 }
 
-/* Return the end of the right to this shard, a tick; 0: no right. */
-static inline uint64
-sf_shard_end(uint32 shard)
+/* Return true if a reload has removed the shard in this life. */
+static inline bool
+sf_shard_is_removed(uint32 shard)
 {
-	if (sf_shard_is_closed(shard))
-		return 0;
-	pg_read_barrier();			/* read the right that opened it, or a later
-								 * one */
-	return pg_atomic_read_u64(&sf_shmem->shard_end);
+	return (pg_atomic_read_u32(&sf_shards_removed[shard / 32]) >>
+			(shard % 32)) & 1;
 }
 
 static inline void
 sf_shard_raise(uint32 shard, uint64 position)
 {
 	sf_counter_raise(&sf_shard_counters[shard], position);
-}
-
-/* Close the counter.  Return the last position that was issued. */
-static inline uint64
-sf_shard_close(uint32 shard)
-{
-	return sf_counter_close(&sf_shard_counters[shard]);
-}
-
-static inline void
-sf_shard_open(uint32 shard)
-{
-	sf_counter_open(&sf_shard_counters[shard]);
 }
 
 #endif							/* SF_SHARD_COUNTER_H */

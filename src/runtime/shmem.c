@@ -22,7 +22,7 @@ SfDatabaseSlot *sf_databases = NULL;
 SfLayoutSlot *sf_layout_slots = NULL;
 SfPendingSlot *sf_pending_writers = NULL;
 pg_atomic_uint64 *sf_shard_counters = NULL;
-pg_atomic_uint32 *sf_shard_map = NULL;
+pg_atomic_uint32 *sf_shards_removed = NULL;
 
 /* Offsets of the parts within the allocation. */
 typedef struct Parts
@@ -31,7 +31,7 @@ typedef struct Parts
 	Size		layouts;
 	Size		writers;
 	Size		counters;
-	Size		map;
+	Size		removed;
 	Size		total;
 } Parts;
 
@@ -48,9 +48,10 @@ measure(const SfShmemSize *size)
 							 mul_size(size->nlayouts, sizeof(SfLayoutSlot)));
 	parts.counters = add_size(parts.writers,
 							  mul_size(size->nwriters, sizeof(SfPendingSlot)));
-	parts.map = add_size(parts.counters,
-						 mul_size(size->nshards, sizeof(pg_atomic_uint64)));
-	parts.total = add_size(parts.map,
+	parts.removed = add_size(parts.counters,
+							 mul_size(size->nshards,
+									  sizeof(pg_atomic_uint64)));
+	parts.total = add_size(parts.removed,
 						   mul_size((size->nshards + 31) / 32,
 									sizeof(pg_atomic_uint32)));
 	return parts;
@@ -75,9 +76,6 @@ initialize_leasing(SfLeasing *leasing)
 	pg_atomic_init_u64(&leasing->other_until, 0);
 	pg_atomic_init_u64(&leasing->promised_ms, 0);
 	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
-	pg_atomic_init_u64(&leasing->shards_since_ms, 0);
-	pg_atomic_init_u64(&leasing->highest_shard_end, 0);
-	memset(&leasing->shards_status, 0, sizeof(SfLeaseStatus));
 }
 
 static void
@@ -120,7 +118,6 @@ initialize(const SfShmemSize *size)
 	sf_shmem->shutdown_life = 0;
 	sf_shmem->shutdown_ms = 0;
 	pg_atomic_init_u64(&sf_shmem->lease, 0);
-	pg_atomic_init_u64(&sf_shmem->shard_end, 0);
 	pg_atomic_init_u32(&sf_shmem->layouts_used, 0);
 	pg_atomic_init_u64(&sf_shmem->raised_ms, 0);
 	pg_atomic_init_u64(&sf_shmem->configured, 0);
@@ -182,9 +179,9 @@ initialize(const SfShmemSize *size)
 		pg_atomic_init_u32(&writer->changes, 0);
 	}
 	for (int i = 0; i < size->nshards; i++)
-		pg_atomic_init_u64(&sf_shard_counters[i], 0);
+		pg_atomic_init_u64(&sf_shard_counters[i], SF_CLOSED);
 	for (int i = 0; i < (size->nshards + 31) / 32; i++)
-		pg_atomic_init_u32(&sf_shard_map[i], 0);
+		pg_atomic_init_u32(&sf_shards_removed[i], 0);
 }
 
 /*
@@ -206,7 +203,7 @@ sf_shmem_create(const SfShmemSize *size)
 	sf_layout_slots = (SfLayoutSlot *) (base + parts.layouts);
 	sf_pending_writers = (SfPendingSlot *) (base + parts.writers);
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
-	sf_shard_map = (pg_atomic_uint32 *) (base + parts.map);
+	sf_shards_removed = (pg_atomic_uint32 *) (base + parts.removed);
 	if (!found)
 		initialize(size);
 	LWLockRelease(AddinShmemInitLock);

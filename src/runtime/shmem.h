@@ -166,7 +166,7 @@ typedef struct SfLeaseStatus
 	char		remedy[SF_REMEDY_SIZE];
 } SfLeaseStatus;
 
-/* The leases.  Only the worker writes this. */
+/* The lease.  Only the worker writes this. */
 typedef struct SfLeasing
 {
 	ConditionVariable changed;	/* signalled when SfShmem.lease changes */
@@ -191,14 +191,6 @@ typedef struct SfLeasing
 	pg_atomic_uint64 promised_ms;
 
 	SfLeaseStatus status;		/* under SfShmem.lock */
-
-	/*
-	 * The same for shards: when some configured shard was first missed, and
-	 * the highest SfShmem.shard_end of this life.
-	 */
-	pg_atomic_uint64 shards_since_ms;
-	pg_atomic_uint64 highest_shard_end;
-	SfLeaseStatus shards_status;	/* under SfShmem.lock */
 } SfLeasing;
 
 /* Identity of this server: see identity.c. */
@@ -283,15 +275,7 @@ typedef struct SfShmem
 	 * worker alone.  Every call reads it.
 	 */
 	pg_atomic_uint64 lease;
-
-	/*
-	 * The right to issue for every shard whose counter is not closed
-	 * (shard_counter.h): the first tick outside the right.  Without leases,
-	 * the layout's end.  With leases, the worker alone writes it, and 0 is no
-	 * right.  Every call for a shard reads it.
-	 */
-	pg_atomic_uint64 shard_end;
-	char		pad[PG_CACHE_LINE_SIZE - 2 * sizeof(pg_atomic_uint64)];
+	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
 
 	/* Protects the assignment of slots; never held across a wait. */
 	LWLock	   *lock;
@@ -383,8 +367,11 @@ extern SfPendingSlot *sf_pending_writers;	/* nwriters of them */
 extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
 											 * shard_counter.h */
 
-/* One bit per shard of snowflake.shards.  Only the postmaster writes it. */
-extern pg_atomic_uint32 *sf_shard_map;
+/*
+ * One bit for each shard that a reload has removed from snowflake.shards in
+ * this life.  Only the postmaster writes it.
+ */
+extern pg_atomic_uint32 *sf_shards_removed;
 
 /* Numbers of things that have room in the shared memory. */
 typedef struct SfShmemSize
@@ -397,12 +384,6 @@ typedef struct SfShmemSize
 
 extern void sf_shmem_request(const SfShmemSize *size);
 extern void sf_shmem_create(const SfShmemSize *size);
-
-static inline bool
-sf_shmem_may_issue_for(uint32 shard)
-{
-	return (pg_atomic_read_u32(&sf_shard_map[shard / 32]) >> (shard % 32)) & 1;
-}
 
 /* Return the last position of the configured layout, also if it is closed. */
 static inline uint64

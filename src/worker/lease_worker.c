@@ -10,7 +10,7 @@
  *
  * A worker that fails is started again.  The right that the previous worker
  * had published is valid up to its until; meanwhile another slot is claimed,
- * or the pinned one and the shards are resumed (remains_file.c).
+ * or the pinned one is resumed (remains_file.c).
  *
  *-------------------------------------------------------------------------
  */
@@ -26,7 +26,6 @@
 #include "fmgr.h"
 #include "identity/identity.h"
 #include "identity/node.h"
-#include "lease/request_queue.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
@@ -145,7 +144,7 @@ configure(SfLeaseConfig *config)
 	set_host(claimant);
 	claimant->process = PostmasterPid;
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
-	sf_remains_file_load(SF_REMAINS_NODE, claimant);
+	sf_remains_file_load(claimant);
 	config->max_offset_ms = SF_CLAIM_MAX_OFFSET_MS;
 	config->warn_offset_ms = WARN_OFFSET_MS;
 	config->peers_ms = PEERS_MS;
@@ -225,20 +224,6 @@ report_status(void)
 	LWLockRelease(sf_shmem->lock);
 }
 
-/* ---- requesters ---- */
-
-static void
-lease_answered(const SfAnswer *answer)
-{
-	sf_lease_answer(&lease, sf_lease_worker_clocks(), answer);
-}
-
-/* The first has priority. */
-static SfRequester requesters[] = {
-	{.ask = &lease.ask, .answered = lease_answered},
-	{.answered = sf_shard_worker_answered}, /* .ask: set later */
-};
-
 /* ---- the loop ---- */
 
 static void
@@ -271,24 +256,27 @@ wait_for_events(int64 until_ms)
 	sf_registry_library_wait(backend, Min(left, LOOK_MS));
 }
 
-static int64
-next_wake_ms(void)
-{
-	return Min(lease.wake_ms, sf_shard_worker_wake_ms());
-}
-
-/* Handle the answer that has come, publish its effect, send what is due. */
+/*
+ * Handle the answer that has come, publish its effect, and send the request if
+ * it is new.
+ */
 static void
 run_step(void)
 {
+	static uint64_t sent = 0;
+	SfAnswer	answer;
+
 	sf_lease_step(&lease, sf_lease_worker_clocks());
-	sf_shard_worker_step(&lease.config, sf_lease_worker_clocks());
-	sf_request_queue_receive(backend);
+	if (backend->receive(&answer))
+		sf_lease_answer(&lease, sf_lease_worker_clocks(), &answer);
 	sf_age_file_keep(false);
 	sf_publish_node(&lease.right);
-	sf_remains_file_keep(&lease, sf_shard_worker_right());
-	sf_shard_worker_publish();
-	sf_request_queue_send(requesters, lengthof(requesters), backend);
+	sf_remains_file_keep(&lease);
+	if (lease.ask.kind != SF_ASK_NOTHING && lease.ask.number != sent)
+	{
+		sent = lease.ask.number;
+		backend->send(&lease.ask);
+	}
 	report_status();
 }
 
@@ -313,23 +301,21 @@ server_stops(void)
 		strncmp(line, PM_STATUS_STOPPING, strlen(PM_STATUS_STOPPING)) == 0;
 }
 
-/* Release all leases within the time-out; otherwise they expire. */
+/* Release the lease within the time-out; otherwise it expires. */
 static void
-release_leases(void)
+release_lease(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
 
 	sf_lease_release(&lease, now, sf_publish_close_node());
-	sf_shard_worker_release(now);
-	while (run_step(), (lease.state != SF_LEASE_ENDED ||
-						!sf_shard_worker_have_ended()) &&
+	while (run_step(), lease.state != SF_LEASE_ENDED &&
 		   sf_lease_worker_clocks().monotonic_ms < deadline_ms)
-		wait_for_events(Min(next_wake_ms(), deadline_ms));
+		wait_for_events(Min(lease.wake_ms, deadline_ms));
 	sf_age_file_keep(true);
 	if (lease.state != SF_LEASE_ENDED)
 		sf_log_event(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
-					 "node id or shards could not be given back, and stay reserved until %s",
+					 "node id could not be given back, and stays reserved until %s",
 					 sf_timefmt_show(get_unix_ms(lease.record.until)));
 }
 
@@ -348,12 +334,10 @@ snowflake_lease_worker_main(Datum arg)
 	configure(&config);
 	load_backend();
 	sf_lease_init(&lease, &config, sf_lease_worker_clocks());
-	requesters[1].ask = sf_shard_worker_init(&config,
-											 sf_lease_worker_clocks());
 	while (!ShutdownRequestPending)
 	{
 		run_step();
-		wait_for_events(next_wake_ms());
+		wait_for_events(lease.wake_ms);
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
 		{
@@ -364,7 +348,7 @@ snowflake_lease_worker_main(Datum arg)
 	}
 	if (server_stops())
 	{
-		release_leases();
+		release_lease();
 		backend->close();
 		proc_exit(0);
 	}

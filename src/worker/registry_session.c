@@ -27,7 +27,6 @@
 #include "base/text.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
-#include "lease/shard_map.h"
 #include "lease/slot_choice.h"
 #include "miscadmin.h"
 #include "runtime/settings.h"
@@ -211,18 +210,6 @@ require_equal_clocks(const Work *work, const SfAnswer *answer)
 						 offset < 0 ? "behind" : "ahead of"));
 }
 
-/* Return the largest reserve in the registry's record of shards. */
-static int64
-find_shards_reserve_ms(const SfRegistry *registry)
-{
-	static SfShardMap map;
-	char		reason[SF_REASON_SIZE];
-
-	return registry->shards_version != 0 &&
-		sf_shard_map_parse(&map, registry->shards, reason, sizeof(reason)) ?
-		sf_shard_map_reserve_ms(&map) : 0;
-}
-
 /*
  * Return how far ahead any server may have reserved: the given value, or more
  * if this server or the registry knows of more, within a limit.
@@ -234,7 +221,6 @@ find_ahead_ms(const SfRegistryChange *change, const SfRegistry *registry)
 
 	for (int i = 0; i < registry->nrecords; i++)
 		largest = Max(largest, registry->records[i].reserve_ms);
-	largest = Max(largest, find_shards_reserve_ms(registry));
 	largest = Min(largest, Max(change->reserve_ms, SF_RECOVERY_MAX_MS));
 	return change->ahead_ms + largest - change->reserve_ms;
 }

@@ -1,18 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * remains_file.c
- *	  The file with which the next life of a killed server resumes its leases
- *	  at once: that of a pinned node id, and that of its shards.
+ *	  The file with which the next life of a killed server resumes the lease of
+ *	  its pinned node id at once.
  *
  * Without it no server may claim the slot before its reserve is over, not even
  * the same server, because the registry cannot tell it from a copy.  A server
  * without a pinned node id claims another slot, and does not need this.
  *
- * The file says which write of each lease the registry has acknowledged last.
- * If the registry's record still has that write_id, no server has claimed the
- * slot since.  The claim, which is conditional on that, takes the slot from
- * the previous life (SfClaimant).  The same holds for the line of the shards,
- * also for a part of it.  Two things must be certain:
+ * The file says which write the registry has acknowledged last.  If the
+ * registry's record still has that write_id, no server has claimed the slot
+ * since.  The claim, which is conditional on that, takes the slot from the
+ * previous life (SfClaimant).  Two things must be certain:
  *
  * - That life has ended, and is not the original of which this is a copy.  So
  *   the file counts only in the same directory, by device and inode, under the
@@ -72,12 +71,12 @@ typedef struct Place
 	uint64		timeline;
 } Place;
 
-/* One lease; the write_id is 0 if there is nothing to resume. */
+/* The lease; the write_id is 0 if there is nothing to resume. */
 typedef struct Left
 {
 	uint64		write_id;
 	int64		start_ms;		/* start of the lease; Unix ms */
-	int64		node;			/* 0 for the shards */
+	int64		node;
 } Left;
 
 typedef struct Remains
@@ -86,11 +85,11 @@ typedef struct Remains
 	uint32		unused;
 	Place		place;
 	int64		offset_ms;		/* highest wall clock - time since boot */
-	Left		left[SF_REMAINS];
+	Left		left;
 } Remains;
 
 static int64 highest_offset_ms = PG_INT64_MIN;	/* of this life */
-static Left kept[SF_REMAINS];	/* the file's content */
+static Left kept;				/* the file's content */
 
 /* Find our place; return false if that is impossible. */
 static bool
@@ -115,31 +114,20 @@ find_place(Place *here)
 	return here->boot[0] != '\0' && here->server != 0;
 }
 
-/* Return true if the lease is that of an earlier worker of this very life. */
-static bool
-is_of_this_life(SfRemains which)
-{
-	SfLeasing  *leasing = &sf_shmem->leasing;
-
-	return which == SF_REMAINS_NODE ?
-		pg_atomic_read_u32(&leasing->node) != SF_NO_NUMBER :
-		pg_atomic_read_u64(&leasing->highest_shard_end) != 0;
-}
-
 /*
  * Return the first tick since the layout's epoch above all that the previous
- * life may have issued; within the same life 0, since the counters are above
- * that.
+ * life may have issued.  If the lease is that of an earlier worker of this
+ * very life, return 0, since the counters are above that.
  */
 static int64
-find_end(SfRemains which, const Remains *remains, const SfLayout *layout)
+find_end(const Remains *remains, const SfLayout *layout)
 {
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		ms = Max(now.wall_ms, now.monotonic_ms + remains->offset_ms);
 
-	if (is_of_this_life(which))
+	if (pg_atomic_read_u32(&sf_shmem->leasing.node) != SF_NO_NUMBER)
 		return 0;
-	ms = Max(ms, remains->left[which].start_ms) + MAX_DRIFT_MS;
+	ms = Max(ms, remains->left.start_ms) + MAX_DRIFT_MS;
 	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick;
 }
 
@@ -149,50 +137,48 @@ is_pinned(const SfClaimant *claimant)
 	return claimant->first_node == claimant->last_node;
 }
 
-/* Load what may be resumed of one lease of the previous life. */
+/* Load what may be resumed of the previous life's lease. */
 void
-sf_remains_file_load(SfRemains which, SfClaimant *claimant)
+sf_remains_file_load(SfClaimant *claimant)
 {
 	Remains		remains;
 	Place		here;
 
 	claimant->last_write_id = 0;
-	if ((which == SF_REMAINS_NODE && !is_pinned(claimant)) ||
+	if (!is_pinned(claimant) ||
 		!sf_durable_file_read_struct(REMAINS_FILE, &remains, sizeof(remains),
 									 REMAINS_MAGIC) ||
 		!find_place(&here) ||
 		memcmp(&here, &remains.place, sizeof(Place)) != 0)
 		return;
 	highest_offset_ms = Max(highest_offset_ms, remains.offset_ms);
-	kept[which] = remains.left[which];
-	claimant->last_held = (uint32) kept[which].node;
-	claimant->last_write_id = kept[which].write_id;
-	claimant->last_until = find_end(which, &remains, claimant->layout);
+	kept = remains.left;
+	claimant->last_held = (uint32) kept.node;
+	claimant->last_write_id = kept.write_id;
+	claimant->last_until = find_end(&remains, claimant->layout);
 }
 
 /*
- * Update what the next life may resume of a lease, and return true if that
- * changes it.  Before this worker has had a right, it is what the previous
- * life has left; and while a right is not valid, it stays as it is.
+ * Update what the next life may resume, and return true if that changes it.
+ * Before this worker has had a right, it is what the previous life has left;
+ * and while the right is not valid, it stays as it is.
  */
 static bool
-update_kept(SfRemains which, const Left *left, bool valid)
+update_kept(const SfLayout *layout, const SfRight *right)
 {
-	static const Left none = {0};
-	static bool had[SF_REMAINS];
+	static bool had = false;
 
-	had[which] = had[which] || valid;
-	if (!had[which] || kept[which].write_id == left->write_id ||
-		(left->write_id != 0 && !valid))
+	had = had || right->valid;
+	if (!had || kept.write_id == right->write_id ||
+		(right->write_id != 0 && !right->valid))
 		return false;
-	kept[which] = left->write_id == 0 ? none : *left;
+	memset(&kept, 0, sizeof(kept));
+	if (right->write_id == 0)
+		return true;
+	kept.write_id = right->write_id;
+	kept.node = right->node;
+	kept.start_ms = (layout->epoch_tick + right->start) * layout->tick_ms;
 	return true;
-}
-
-static int64
-start_ms_of(const SfLayout *layout, int64 start)
-{
-	return (layout->epoch_tick + start) * layout->tick_ms;
 }
 
 /*
@@ -200,34 +186,20 @@ start_ms_of(const SfLayout *layout, int64 start)
  * a lease, that of the previous life no longer matters.
  */
 void
-sf_remains_file_keep(SfLease *lease, const SfShardRight *shards)
+sf_remains_file_keep(SfLease *lease)
 {
 	SfClaimant *claimant = &lease->config.claimant;
-	const SfRight *right = &lease->right;
 	SfMoment	now = sf_lease_worker_clocks();
-	Left		node = {
-		.write_id = right->write_id, .node = right->node,
-		.start_ms = start_ms_of(claimant->layout, right->start)
-	};
-	Left		all_shards = {
-		.write_id = shards->write_id,
-		.start_ms = start_ms_of(&sf_shard_layout, shards->start)
-	};
-	bool		changed;
 	Remains		remains;
 
 	highest_offset_ms = Max(highest_offset_ms,
 							now.wall_ms - now.monotonic_ms);
 	if (lease->state == SF_LEASE_HELD)
 		claimant->last_write_id = 0;
-	changed = is_pinned(claimant) &&
-		update_kept(SF_REMAINS_NODE, &node, right->valid);
-	if (update_kept(SF_REMAINS_SHARDS, &all_shards, shards->valid))
-		changed = true;
-	if (!changed)
+	if (!is_pinned(claimant) ||
+		!update_kept(claimant->layout, &lease->right))
 		return;
-	if (kept[SF_REMAINS_NODE].write_id == 0 &&
-		kept[SF_REMAINS_SHARDS].write_id == 0)
+	if (kept.write_id == 0)
 	{
 		(void) unlink(REMAINS_FILE);
 		return;
@@ -237,6 +209,6 @@ sf_remains_file_keep(SfLease *lease, const SfShardRight *shards)
 		return;
 	remains.magic = REMAINS_MAGIC;
 	remains.offset_ms = highest_offset_ms;
-	memcpy(remains.left, kept, sizeof(kept));
+	remains.left = kept;
 	(void) sf_file_write_behind(REMAINS_FILE, &remains, sizeof(remains), LOG);
 }

@@ -285,7 +285,7 @@ inline forget_if_ended()
 #endif
 
 /* The end that a write may reserve: not below the present one. */
-inline sf_lease_reserve()
+inline reserve()
 {
 #if defined(REPORT)
 	upto = MAX(known, counter)
@@ -404,14 +404,14 @@ inline ask_write(kind)
 inline ask_claim()
 {
 	known = MAX(record[node].limit, start);
-	sf_lease_reserve();
+	reserve();
 	known = 0;
 	ask_write(CLAIM)
 }
 
 inline ask_extension()
 {
-	sf_lease_reserve();
+	reserve();
 	ask_write(EXTEND)
 }
 
@@ -432,7 +432,7 @@ inline leave_in_flight()
 }
 
 /* Give up the request. */
-inline sf_lease_abandon()
+inline abandon()
 {
 	if
 	:: ask > CLAIM -> unsure = true
@@ -545,7 +545,7 @@ inline write_done()
 inline handle_interruption()
 {
 	leave_in_flight();
-	sf_lease_abandon();
+	abandon();
 	halted = (state == HELD || pending != 0);
 	if
 	:: state == HELD -> unsure = true; valid = false
@@ -594,7 +594,7 @@ inline sf_publish_close_node()
 inline sf_lease_release()
 {
 	leave_in_flight();
-	sf_lease_abandon();
+	abandon();
 	valid = false;
 	state = (state == HELD -> RELEASING : ENDED);
 	printf("    server %d: gives the lease back, after IDs: %d\n", me, last_issued);
@@ -685,7 +685,7 @@ end:
 			ask != NOTHING && !done ->
 			apply(write_id);
 			if
-			:: !done -> sf_lease_abandon()
+			:: !done -> abandon()
 			:: else ->
 #if BACK > 0
 				tells_younger[me] = shows_younger
@@ -705,12 +705,12 @@ end:
 	:: atomic {					/* refused: it is never made */
 			ask != NOTHING && !done && is_published ->
 			pending = pending & ~(1 << write_id);
-			sf_lease_abandon()
+			abandon()
 		}
 	:: atomic {					/* no answer in time, or a useless one */
 			ask != NOTHING && is_published ->
 			leave_in_flight();
-			sf_lease_abandon()
+			abandon()
 		}
 #ifdef FROZEN
 	:: atomic {
@@ -751,7 +751,7 @@ end:
 			restarts < RESTARTS ->
 			restarts++;
 			leave_in_flight();
-			sf_lease_abandon();
+			abandon();
 			state = SEARCHING; generation = 0; node = 0; version = 0;
 			known = 0; limit = 0; start = 0; pending = 0; owner = 0;
 			last_issued = 0;

@@ -36,7 +36,7 @@ sub start_driver
 			owner bigint DEFAULT 11, displaced bigint DEFAULT 0,
 			presence boolean DEFAULT false, until bigint DEFAULT 1000,
 			write_id bigint DEFAULT 21, host text DEFAULT 'here',
-			twice boolean DEFAULT false, shards text DEFAULT '',
+			twice boolean DEFAULT false,
 			new_generation bigint DEFAULT 8, new_floor bigint DEFAULT 100,
 			layout text DEFAULT 'timestamp:41 sequence:22',
 			address text DEFAULT 'there', reserve bigint DEFAULT 0, OUT result text,

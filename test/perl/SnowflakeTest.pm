@@ -16,7 +16,7 @@ use Exporter 'import';
 
 our @EXPORT = qw(new_server part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
-  lease_of wait_for_lease wait_for_shards wait_until_held leader_of preload waits_for refused_behind clock_ms
+  lease_of wait_for_lease wait_until_held leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught catalog_scans);
 
 # Create a primary that preloads the library and has node id 1; do not start it. It gets
@@ -301,37 +301,22 @@ sub lease_of
 {
 	my ($node, $column) = @_;
 
-	return query($node, "SELECT $column FROM snowflake_leases() WHERE kind = 'node'");
+	return query($node, "SELECT $column FROM snowflake_lease()");
 }
 
 sub wait_for_lease
 {
 	my ($node, $condition) = @_;
 
-	return if $node->poll_query_until('postgres', "SELECT $condition FROM snowflake_leases() WHERE kind = 'node'");
+	return if $node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()");
 	fail($node->name . ": a lease of which is said: $condition");
-	die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
+	die 'snowflake_lease() is ' . query($node, 'SELECT snowflake_lease()');
 }
 
-# Wait until this is true of all shards that the server leases.
-sub wait_for_shards
-{
-	my ($node, $condition) = @_;
-
-	return if $node->poll_query_until('postgres', "SELECT bool_and($condition) FROM snowflake_leases() WHERE kind = 'shards'");
-	fail($node->name . ": leases of shards of which is said: $condition");
-	die 'snowflake_leases() is ' . query($node, 'SELECT snowflake_leases()');
-}
-
-# Wait until each server has its node id and its shards, and no problem.
+# Wait until each server has its node id, and no problem.
 sub wait_until_held
 {
-	my (@nodes) = @_;
-
-	foreach my $wait (\&wait_for_lease, \&wait_for_shards)
-	{
-		$wait->($_, q{state = 'held' AND problem IS NULL}) foreach @nodes;
-	}
+	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach @_;
 	return;
 }
 

@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * lease_simulation.h
- *	  What the two simulations of leases share: time, messages on their way,
+ *	  The machinery of the simulation of leases: time, messages on their way,
  *	  what goes wrong, and the runs of a world.
  *
- * A program includes this after it has defined its types World, Holder,
+ * test_lease.c includes this after it has defined the types World, Holder,
  * Message and Registry, init_registry(), and the numbers START_MS, EPOCH_MS,
- * MAX_HOLDERS and NRUNS.  Fields of the same name mean the same in both
- * programs.  The functions declared below without a body are the program's.
+ * MAX_HOLDERS and NRUNS.  The functions declared below without a body are its.
  *
  *-------------------------------------------------------------------------
  */
@@ -46,14 +45,14 @@ static int64_t issued;
 static int64_t duplicates;
 static int64_t late_duplicates; /* of clones, beyond what they share */
 static int64_t events;
-static int64_t handed_on;		/* node ids withdrawn, or shards opened */
+static int64_t handed_on;		/* node ids withdrawn */
 static int64_t went_back;
 
-/* ---- of each program ---- */
+/* ---- of test_lease.c ---- */
 
 static SfLease *lease_of(Holder *holder);
 
-/* Prepare what only this program has, and the registry, for a run. */
+/* Prepare the registry for a run. */
 static void start_registry(void);
 static void configure(Holder *holder, int number);
 

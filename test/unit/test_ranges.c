@@ -28,6 +28,32 @@ parse(const char *text, uint32_t limit, bool *good, char *reason)
 	return map;
 }
 
+/* Check that the map is printed as the shortest list that means the same. */
+static void
+check_printed(const uint32_t *map, uint32_t limit)
+{
+	size_t		size = SF_RANGES_TEXT_SIZE(limit);
+	char	   *text = malloc(size);
+	char		reason[200];
+	bool		good;
+	uint32_t   *again;
+	int			runs = 0;
+	int			commas = 0;
+
+	size = sf_ranges_print(map, limit, text, size);
+	CHECK_EQ(size, strlen(text));
+	for (uint32_t i = 0; i < limit; i++)
+		runs += sf_ranges_has(map, i) && (i == 0 || !sf_ranges_has(map, i - 1));
+	for (const char *p = text; *p != '\0'; p++)
+		commas += *p == ',';
+	CHECK_EQ(commas, runs > 0 ? runs - 1 : 0);
+	again = parse(text, limit, &good, reason);
+	CHECK(good);
+	CHECK(memcmp(again, map, SF_RANGES_WORDS(limit) * sizeof(uint32_t)) == 0);
+	free(again);
+	free(text);
+}
+
 /* Check that the list is accepted, and means exactly these numbers. */
 static void
 check_list(const char *text, uint32_t limit, const bool *expected)
@@ -40,6 +66,8 @@ check_list(const char *text, uint32_t limit, const bool *expected)
 	CHECK_STR(reason, "");
 	for (uint32_t i = 0; good && i < SF_RANGES_WORDS(limit) * 32; i++)
 		CHECK_EQ(map[i / 32] >> (i % 32) & 1, i < limit && expected[i]);
+	if (good)
+		check_printed(map, limit);
 	free(map);
 }
 

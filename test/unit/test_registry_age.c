@@ -28,7 +28,6 @@ prepare(void)
 	registry.generation = 7;
 	registry.floor = 1000;
 	registry.version = 40;
-	registry.shards = "";
 	sf_layout_print(&layout, registry.layout, sizeof(registry.layout));
 	sf_age_init(&age, NULL, TEXT, &layout);
 	CHECK_EQ(sf_age_promised_ms(&age), 0);
@@ -115,33 +114,6 @@ test_versions(void)
 }
 
 static void
-test_shards(void)
-{
-	prepare();
-	CHECK(sf_age_write_shards(&age, 7, 5, EPOCH_MS + 12000));
-	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 12000);
-	registry.shards_version = 5;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
-	sf_age_read_shards(&age, 6);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
-
-	prepare();
-	sf_age_read_shards(&age, 6);
-	CHECK(!sf_age_write_shards(&age, 7, 6, EPOCH_MS));
-
-	/*
-	 * damaged, so that no server could read it, and removed after a recovery
-	 */
-	prepare();
-	sf_age_read_shards(&age, 6);
-	renew(8, 20000);
-	registry.shards_version = 9;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
-	registry.shards_version = 0;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
-}
-
-static void
 test_generations(void)
 {
 	/* after a recovery, any version will do */
@@ -161,7 +133,6 @@ test_generations(void)
 	renew(8, 9000);
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 	CHECK(!sf_age_write(&age, 7, &record, 99));
-	CHECK(!sf_age_write_shards(&age, 7, 99, EPOCH_MS));
 	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
 
 	/* a generation that has ended is refused, whatever the setting's text */
@@ -275,7 +246,6 @@ main(void)
 	if (!sf_layout_parse(&layout, LAYOUT, reason, sizeof(reason)))
 		return 1;
 	RUN(test_versions);
-	RUN(test_shards);
 	RUN(test_generations);
 	RUN(test_texts);
 	RUN(test_empty);

@@ -64,7 +64,7 @@ get_kind(const char *name)
 {
 	static const char *const names[] = {
 		"nothing", "read", "claim", "extend", "release", "keepalive",
-		"shards", "initialize", "recover"
+		"initialize", "recover"
 	};
 
 	for (int i = 0; i < (int) lengthof(names); i++)
@@ -108,11 +108,6 @@ print_registry(const SfRegistry *registry)
 					 registry->initialized ? "initialized" : "uninitialized",
 					 (long long) registry->generation,
 					 (long long) registry->floor, registry->layout);
-	if (registry->shards_version != 0)
-		appendStringInfo(&buf, "\nshards '%s' version %lld", registry->shards,
-						 (long long) registry->shards_version);
-	else if (registry->shards[0] != '\0')
-		elog(ERROR, "shards without a version");
 	for (int i = 0; i < registry->nrecords; i++)
 	{
 		const SfSlotRecord *r = &registry->records[i];
@@ -134,8 +129,7 @@ print_registry(const SfRegistry *registry)
 
 /*
  * ask(kind, node, generation, version, owner, displaced, presence, until,
- * write_id, host, twice, shards, new_generation, new_floor, layout, address,
- * reserve);
+ * write_id, host, twice, new_generation, new_floor, layout, address, reserve);
  *
  * "twice" sends the request, continues it once, and sends it again, as if the
  * first one had taken too long.
@@ -178,14 +172,13 @@ registry_ask(PG_FUNCTION_ARGS)
 	ask.record.released = ask.kind == SF_ASK_RELEASE;
 	ask.record.process = 6;
 	ask.record.since_ms = 7;
-	ask.shards = text_to_cstring(PG_GETARG_TEXT_PP(11));
-	ask.new_generation = PG_GETARG_INT64(12);
-	ask.new_floor = PG_GETARG_INT64(13);
+	ask.new_generation = PG_GETARG_INT64(11);
+	ask.new_floor = PG_GETARG_INT64(12);
 	ask.new_layout = &layout;
-	ask.new_layout_text = text_to_cstring(PG_GETARG_TEXT_PP(14));
-	strlcpy(ask.record.address, text_to_cstring(PG_GETARG_TEXT_PP(15)),
+	ask.new_layout_text = text_to_cstring(PG_GETARG_TEXT_PP(13));
+	strlcpy(ask.record.address, text_to_cstring(PG_GETARG_TEXT_PP(14)),
 			sizeof(ask.record.address));
-	ask.record.reserve_ms = PG_GETARG_INT64(16);
+	ask.record.reserve_ms = PG_GETARG_INT64(15);
 
 	backend->send(&ask);
 	if (PG_GETARG_BOOL(10))

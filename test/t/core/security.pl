@@ -179,7 +179,7 @@ snowflake_horizon() s r public
 snowflake_horizon(text) s r public
 snowflake_inspect(bigint) s s public
 snowflake_layouts() s s public
-snowflake_leases() v r public
+snowflake_lease() v r public
 snowflake_max_id(timestamp with time zone) s s public
 snowflake_max_id(timestamp with time zone,text) i s public
 snowflake_min_id(timestamp with time zone) s s public
@@ -324,7 +324,7 @@ my @calls = (
 		qw(min_id max_id)),
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
-	'snowflake_shard_horizon(1)', 'snowflake_state.horizon_holders()', 'snowflake_leases()', 'snowflake_clock()',
+	'snowflake_shard_horizon(1)', 'snowflake_state.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
 	'snowflake_state.stat_get()', 'snowflake_state.stat_layouts()', q{snowflake_state.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},
@@ -594,14 +594,14 @@ my %treasury = (database => 'treasury');
 my @see_nothing = (
 	q{SELECT array_agg(s::text) FROM ext.snowflake_status() s
 		WHERE check_name IN ('recorded configuration', 'column types', 'unique indexes', 'rows above')},
-	q{SELECT array_agg(l::text) FROM ext.snowflake_leases() l},
+	q{SELECT array_agg(l::text) FROM ext.snowflake_lease() l},
 	q{SELECT to_jsonb(c) - '{wall_clock,max_error,estimated_error}'::text[] FROM ext.snowflake_clock() c});
 my $see_all = q{
 	SELECT string_agg(x, ' ') FROM (
 		SELECT s::text FROM ext.pg_stat_snowflake s
 		UNION ALL SELECT s::text FROM ext.snowflake_status() s
 		UNION ALL SELECT c::text FROM ext.snowflake_clock() c
-		UNION ALL SELECT l::text FROM ext.snowflake_leases() l
+		UNION ALL SELECT l::text FROM ext.snowflake_lease() l
 		UNION ALL SELECT h::text FROM ext.snowflake_horizon_holders h) v (x)};
 my $see_sums = q{
 	SELECT node_ids, node_batches, shard_ids, refused_read_only,

@@ -108,8 +108,8 @@ is(complaints($node), '', 'a server that makes IDs: nothing but ok');
 is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
-	'summary, preload, role, clock synchronisation, node id, lease, shard lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, column layouts, unique indexes, partitions, rows above',
+	'summary, preload, role, clock synchronisation, node id, lease, clock offset, clock steps, drift, capacity, '
+	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, column layouts, unique indexes, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -117,6 +117,7 @@ says($node, @$_) foreach (
 	[ 'clock synchronisation', 'ok', qr/wrong by at most 1500 us/, 'kept right' ],
 	[ 'node id', 'ok', qr/1 is configured/, 'configured' ],
 	[ 'lease', 'ok', qr/registry is not set/, 'none' ],
+	[ 'shards', 'ok', qr/this server makes IDs of 3\|/, 'those that are listed' ],
 	[ 'layout', 'ok', qr/\d\d\.\d years are left/, 'long' ],
 	[ 'mark', 'ok', qr/loaded, at .* the clock/, 'loaded' ],
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
@@ -618,8 +619,9 @@ $node->wait_for_catchup($standby);
 is(complaints($standby), '', 'a standby: nothing but ok');
 says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
 says($standby, 'node id', 'ok', qr/a standby makes no IDs; once it is promoted, it issues as 2\|/, 'and what it will be');
+says($standby, 'shards', 'ok', qr/once this standby is promoted, it makes IDs of 3\|/, 'with which shards');
 is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
-	'lease, shard lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, column layouts, partitions, rows above',
+	'lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, column layouts, partitions, rows above',
 	'and what makes no sense there');
 $standby->stop;
 $node->stop;
@@ -663,7 +665,7 @@ refused($end, $next, '55000', qr/and run:\nALTER SYSTEM RESET snowflake.node_id;
 query($end, 'ALTER SYSTEM RESET ALL');
 $end->restart;
 says($end, 'rows above', 'ok', qr/0 of 0 columns/, 'nothing to look for');
-says($end, 'shard layout', 'ok', qr/shards is empty/, 'no shards, no end');
+says($end, $_, 'ok', qr/shards is empty/, 'no shards, no end') foreach 'shard layout', 'shards';
 my $end_log = -s $end->logfile;
 $end->append_conf('postgresql.conf', "snowflake.node_id = 'db'");
 $end->reload;
@@ -722,7 +724,7 @@ says($end, 'shard layout', 'ok', qr/years are left/, 'the other one has begun');
 refused($end, $next, '58000', qr/wall clock is before the layout's epoch/, 'and so it is');
 $end->stop;
 
-# ---- leases ----
+# ---- a lease ----
 
 delete $ENV{SHIM_KERNEL};
 my $registry = PostgreSQL::Test::Cluster->new('registry');
@@ -731,7 +733,7 @@ $registry->start;
 query($registry, 'CREATE EXTENSION snowflake; CREATE ROLE worker SUPERUSER LOGIN');
 says($registry, 'preload', 'error', qr/not preloaded/, 'a database that is no registry');
 query($registry, 'CREATE EXTENSION snowflake_registry');
-my $leased = new_server('leased', "snowflake.node_id = ''", "snowflake.shards = '0-3'",
+my $leased = new_server('leased', "snowflake.node_id = ''",
 	sprintf("snowflake.registry = 'postgresql://worker:secret@/postgres?host=%s&port=%d'",
 		$registry->host, $registry->port),
 	"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
@@ -740,38 +742,28 @@ start_with_clock($leased, 1);
 query($leased, 'CREATE EXTENSION snowflake');
 wait_for_lease($leased, q{problem ~ 'never initialized'});
 says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry\.init/, 'no registry yet');
-$leased->poll_query_until('postgres', q{SELECT problem IS NOT NULL FROM snowflake_leases() WHERE kind = 'shards'}) or die;
-says($leased, 'shard lease', 'error', qr/searching: /, 'nor for shards');
 says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
 query($registry, q{SELECT snowflake_registry.init('snowflake')});
 says($registry, 'preload', 'ok', qr/a registry, which needs no library/, 'a registry need not preload anything');
 says($registry, 'preload', 'ok', qr/a registry, which needs no library/, 'whoever asks', as => 'SET ROLE nobody;')
   if query($registry, 'CREATE ROLE nobody; SELECT 1');
 wait_for_lease($leased, "state = 'held'");
-$leased->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 says($leased, 'lease', 'ok', qr/held until .*, to be extended at/, 'held');
-says($leased, 'shard lease', 'ok', qr/held until/, 'held');
 says($leased, 'node id', 'ok', qr/\d+ is leased from "postgresql:\/\//, 'leased');
 unlike(query($leased, 'SELECT * FROM snowflake_status()'), qr/secret/, 'no password is shown');
 says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a second');
 $registry->stop;
 wait_for_lease($leased, q{remedy ~ 'Start the registry'});
 says($leased, 'lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'held, while the registry is gone');
-$leased->poll_query_until('postgres', q{SELECT remedy ~ 'Start the registry' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
-says($leased, 'shard lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'likewise');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'Start the registry'});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
 says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|Start the registry's server/, 'run out');
 says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"/, 'likewise');
-$leased->poll_query_until('postgres', q{SELECT state = 'expired' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
-says($leased, 'shard lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: /, 'of shards, too');
 refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
-refused($leased, 'SELECT snowflake_shard_nextval(2)', '55000', qr/no lease of shard 2/, 'so it is');
 like_log($leased, qr/WARNING:  snowflake SF207: node id from registry .*: The lease of node id \d+ has expired: no ID is made before the registry extends it\..*\n.*HINT:/,
 	0, 'the log says when');
 unlike(slurp_file($leased->logfile), qr/^\w+:  /m, 'and has no lines that the registry has sent');
-like_log($leased, qr/WARNING:  snowflake SF305: shards from registry .*: The lease of this server's shards has expired/, 0, 'of shards');
 $registry->start;
 set_clock($leased, 0);
 $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'clock offset'})
@@ -779,26 +771,14 @@ $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_stat
 says($leased, 'clock offset', 'ok', qr/ms (?:ahead of|behind) the registry's/, 'set right');
 wait_for_lease($leased, "state = 'held' AND problem IS NULL");
 says($leased, 'lease', 'ok', qr/held until/, 'held again');
-$leased->poll_query_until('postgres', q{SELECT state = 'held' AND problem IS NULL FROM snowflake_leases() WHERE kind = 'shards'}) or die;
-{
-	my %begun = (2 => 0, 3 => 0);
-	my $alone = 0;
-
-	foreach my $code (slurp_file($leased->logfile) =~ /snowflake SF([23]0[34]):/g)
-	{
-		my ($kind, undef, $which) = split //, $code;
-
-		if ($which == 3) { $begun{$kind} = 1; }
-		else { $alone++ if !$begun{$kind}; $begun{$kind} = 0; }
-	}
-	is($alone, 0, 'the log says that nothing is over which it has not said before');
-}
+unlike(join(' ', slurp_file($leased->logfile) =~ /snowflake (SF20[34]):/g), qr/^SF204|SF204 SF204/,
+	'the log says that nothing is over which it has not said before');
 
 # a worker that somebody has stopped, and a clock that goes on
 $leased->append_conf('postgresql.conf', "snowflake.lease_reserve = '180s'");
 $leased->reload;
 wait_for_lease($leased, q{until > clock_timestamp() + interval '150 s'});
-my $worker = query($leased, q{SELECT pid FROM snowflake_leases() WHERE kind = 'node'});
+my $worker = query($leased, q{SELECT pid FROM snowflake_lease()});
 is(kill('STOP', $worker), 1, 'the worker is stopped');
 set_clock($leased, 70);
 says($leased, 'lease', 'warning', qr/held until .*, which was to be extended at .*\|.* ps -o pid,state,cmd $worker; .*: kill -CONT $worker;$/s,
@@ -828,7 +808,7 @@ foreach my $prefix ('', 'x')
 	$far->start;
 	query($far, q{CREATE DATABASE utf8 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
 	query($far, 'CREATE EXTENSION snowflake', database => 'utf8');
-	$far->poll_query_until('utf8', q{SELECT problem IS NOT NULL FROM snowflake_leases() WHERE kind = 'node'}) or die;
+	$far->poll_query_until('utf8', q{SELECT problem IS NOT NULL FROM snowflake_lease()}) or die;
 	says($far, 'lease', 'error', qr/searching: .*\xe4\|/, 'its message shows',
 		as => q{SET client_encoding = 'LATIN1';}, database => 'utf8');
 	$far->stop;

@@ -283,43 +283,36 @@ foreach my $step (qw(swapped range-left))
 	$_->stop foreach ($holders[1], $registry);
 }
 
-# The same with a shard: a reload takes it away from a server that lives on.
+# The same with a shard: a reload takes it away from a server that lives on, and another
+# server gets it.
 {
-	my $registry = PostgreSQL::Test::Cluster->new('shards');
-	my $url = 'postgresql:///postgres?host=' . $registry->host . '&port=' . $registry->port;
-	my @holders = map {
-		new_server($_, "snowflake.registry = '$url'", "snowflake.node_id = ''",
-			"snowflake.shards = '3'")
-	} qw(third fourth);
+	my ($from, $to) = map { new_server($_, "snowflake.shards = '@{[ $_ eq 'from' ? '3-4' : 7 ]}'") } qw(from to);
 	my $next_of_3 = 'SELECT snowflake_shard_nextval(3)';
 
-	$registry->init;
-	$registry->start;
-	query($registry, 'CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.init()');
-	$holders[0]->start;
-	my $first = query($holders[0], "CREATE EXTENSION snowflake; $next_of_3");
-	$holders[1]->start;
-	query($holders[1], 'CREATE EXTENSION snowflake');
-
-	my $victim = IPC::Run::start(
-		[
-			'psql', '-XAtq', '-d', $holders[0]->connstr('postgres'), '-c',
-			"SET snowflake.fault = 'before-swap stop'", '-c',
-			q{DO $$BEGIN RAISE NOTICE 'ID %', snowflake_shard_nextval(3); END$$}
-		],
-		'>', \my $out, '2>', \my $err);
-	my $pid = wait_for_stopped($holders[0], 'DO %');
-	query($holders[0], q{ALTER SYSTEM SET snowflake.shards = ''});
-	$holders[0]->reload;
-	$holders[1]->poll_query_until('postgres', q{SELECT state = 'held' FROM snowflake_leases() WHERE kind = 'shards'})
-	  or die 'the shard is not given back';
-	my $last = query($holders[1], $next_of_3);
+	foreach ($from, $to)
+	{
+		$_->start;
+		query($_, 'CREATE EXTENSION snowflake');
+	}
+	my $first = query($from, $next_of_3);
+	my $victim = start_one($from, 'before-swap stop', \my $out, \my $err, $next_of_3);
+	my $pid = wait_for_stopped($from, $next_of_3);
+	$from->append_conf('postgresql.conf', "snowflake.shards = '4'");
+	$from->reload;
+	$from->poll_query_until('postgres', q{SELECT found ~ 'no longer of 3: ' FROM snowflake_status() WHERE check_name = 'shards'})
+	  or die 'the shard is not removed';
+	query($to, query($from, q{SELECT 'SELECT snowflake_advance(' || substring(found FROM 'above (\d+)') || $$, layout => 'shard')$$
+		FROM snowflake_status() WHERE check_name = 'shards'}));
+	$to->append_conf('postgresql.conf', "snowflake.shards = '3,7'");
+	$to->reload;
+	$to->poll_query_until('postgres', q{SELECT found ~ 'makes IDs of 3,7' FROM snowflake_status() WHERE check_name = 'shards'})
+	  or die 'the shard is not there';
+	cmp_ok(query($to, $next_of_3), '>', $first, 'another server has the shard');
 	kill 'CONT', $pid;
 	$victim->finish;
-	unlike($err, qr/ID \d/, 'no ID for a session that goes on after its shard was given back');
+	is($out, '', 'no ID for a session that goes on after its shard was removed');
 	like($err, qr/may not issue IDs for shard 3/, 'but an error');
-	cmp_ok($last, '>', $first, 'the next holder goes on');
-	$_->stop foreach (@holders, $registry);
+	$_->stop foreach $from, $to;
 }
 
 # A process has read the configured node id, and freezes before it takes it. No ID was

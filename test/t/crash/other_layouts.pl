@@ -211,7 +211,7 @@ cmp_ok(query($heir, $next), '>', $last,
 query($heir, 'ALTER SYSTEM SET snowflake.lease_wait = 0');
 $heir->reload;
 $registry->stop('immediate');
-my $until = query($heir, q{SELECT extract(epoch FROM until) * 1000 FROM snowflake_leases() WHERE kind = 'node'});
+my $until = query($heir, q{SELECT extract(epoch FROM until) * 1000 FROM snowflake_lease()});
 my $out = '';
 my $calls = 0;
 while (++$calls < 2000)
@@ -221,7 +221,7 @@ while (++$calls < 2000)
 	last if $status != 0 && $stderr =~ /no lease of a node id/;
 	die $stderr if $status != 0;
 	$out = $stdout;
-	$until = query($heir, q{SELECT coalesce(max(extract(epoch FROM until) * 1000), 0) FROM snowflake_leases() WHERE kind = 'node'}) || $until;
+	$until = query($heir, q{SELECT coalesce(max(extract(epoch FROM until) * 1000), 0) FROM snowflake_lease()}) || $until;
 	usleep(10_000);
 }
 cmp_ok($calls, '<', 2000, 'without the registry, the lease ends');

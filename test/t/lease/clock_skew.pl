@@ -174,7 +174,7 @@ hand_over('ahead', 'behind', 'immediate');
 	$load{behind}->more(100);
 	pass('and goes on when it is right again');
 }
-is(query($node{$_}, q{SELECT state <> 'held' FROM snowflake_leases() WHERE kind = 'node'}), 't', "$_ has had none")
+is(query($node{$_}, q{SELECT state <> 'held' FROM snowflake_lease()}), 't', "$_ has had none")
   foreach 'far_behind', 'far_ahead';
 finish_load($_) foreach sort keys %load;
 is(join(' ', sort keys %errors), '55000', 'clients have met nothing but refusals');

@@ -20,35 +20,24 @@ query($registry, "SELECT snowflake_registry.init('$layout')");
 my $a = start_holder('a');
 wait_for_lease($a, q{state = 'held'});
 
-# Return the server's right: the until of its node id and of its shards.
-sub has
-{
-	return query($a, q{SELECT l.until, s.until FROM snowflake_leases() l, snowflake_leases() s WHERE l.kind = 'node' AND s.kind = 'shards'});
-}
-
-# Return the versions of both records that a reading of the registry shows.
-sub shown
-{
-	return split /\|/, query($registry, q{SELECT max(s.version), max(h.version)
-		FROM snowflake_registry.tenure s, snowflake_registry.shards h});
-}
+# Return the server's right: the until of its node id.
+sub has { return lease_of($a, 'until') }
 
 # ---- a reading shows a write that was not acknowledged ----
 
 {
 	my $waiting = q{FROM pg_stat_activity WHERE wait_event = 'SyncRep'};
-	my ($has, $slot, $shards);
+	my ($has, $slot);
 
 	query($registry, q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 	$registry->reload;
 	$registry->poll_query_until('postgres', "SELECT count(*) > 0 $waiting") or die 'nobody waits';
 	$has = has();
-	($slot, $shards) = shown();
+	$slot = query($registry, 'SELECT max(version) FROM snowflake_registry.tenure');
 
-	# The second write of each kind builds on the first one, which the server has read.
+	# The second write builds on the first one, which the server has read.
 	$registry->poll_query_until('postgres', qq{SELECT (SELECT count(pg_terminate_backend(pid)) $waiting) >= 0
-		AND max(s.version) > $slot + 1 AND max(h.version) > $shards + 1
-		FROM snowflake_registry.tenure s, snowflake_registry.shards h}) or die 'nothing is shown';
+		AND max(version) > $slot + 1 FROM snowflake_registry.tenure}) or die 'nothing is shown';
 	is(has(), $has, 'what a reading shows, and no write has acknowledged, is not used');
 	wait_for_lease($a, q{state = 'expired'});
 	is(has(), $has, 'also when that has run out');
@@ -75,9 +64,9 @@ sub is_noticed
 
 	$node->start;
 	is(in_place($node), 'f', "$name is noticed");
-	is(query($node, q{SELECT written FROM snowflake_registry.write_shards(
-		(SELECT generation FROM snowflake_registry.registry),
-		(SELECT version FROM snowflake_registry.shards), '')}), '', 'and written to by nobody');
+	is(query($node, q{SELECT written FROM snowflake_registry.write(
+		(SELECT generation FROM snowflake_registry.registry), 9, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)}),
+		'', 'and written to by nobody');
 	query($node, q{SELECT snowflake_registry.recover('0 s')});
 	is(in_place($node), 't', 'before it is recovered');
 	$node->stop;

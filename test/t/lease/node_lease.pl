@@ -89,30 +89,24 @@ query($a, 'CREATE EXTENSION snowflake; CREATE ROLE mallory LOGIN; CREATE ROLE wa
 
 # Only roles that may see the setting (members of pg_read_all_settings) see the
 # registry's role and address. All others see which kind of problem it is.
-my $told = q{SELECT l.registry, l.problem, l.remedy, s.registry, s.problem, s.remedy,
-	v.lease_problem FROM snowflake_leases() l, snowflake_leases() s, pg_stat_snowflake v
-	WHERE l.kind = 'node' AND s.kind = 'shards'
-	UNION ALL SELECT check_name, found, remedy, NULL, NULL, NULL, NULL FROM snowflake_status()
-	WHERE check_name IN ('node id', 'lease', 'shard lease')};
+my $told = q{SELECT l.registry, l.problem, l.remedy, v.lease_problem FROM snowflake_lease() l, pg_stat_snowflake v
+	UNION ALL SELECT check_name, found, remedy, NULL FROM snowflake_status()
+	WHERE check_name IN ('node id', 'lease')};
 my $secret = qr/"worker"|\Q${\$registry->host}\E/;
 wait_for_lease($a, q{problem ~ 'role "worker"'});
-$a->poll_query_until('postgres', q{SELECT problem ~ 'role "worker"' FROM snowflake_leases() WHERE kind = 'shards'}) or die;
 my $all = query($a, "SET ROLE watcher; $told");
-is(() = $all =~ /The registry answered: [^|\n]*?role "worker"/g, 5,
+is(() = $all =~ /The registry answered: [^|\n]*?role "worker"/g, 3,
 	'members of pg_monitor are told all of it') or diag $all;
 my $public = query($a, "SET ROLE mallory; $told");
 my $login = 'The registry does not let this server log in.';
-like($public, qr{^postgresql://\.\.\.\|$login\|In the registry, .*\|postgresql://\.\.\.\|$login\|In the .*\|$login$}m,
+like($public, qr{^postgresql://\.\.\.\|$login\|In the registry, .*\|$login$}m,
 	'others are told what kind of problem it is, and what to do');
 unlike($public, $secret, 'and neither role nor address');
-foreach my $call ($next, "SELECT snowflake_shard_nextval($a->{shard})")
-{
-	refused($a, "SET ROLE mallory; $call", '55000',
-		qr{DETAIL:  The registry is "postgresql://\.\.\."\. $login\nHINT:  In the registry, [^\n]*CREATE ROLE}s,
-		"nor does the error say it: $call");
-	refused($a, "SET ROLE watcher; $call", '55000', qr/DETAIL:  The registry is "postgresql:.*$secret/,
-		'which members of pg_monitor are told');
-}
+refused($a, "SET ROLE mallory; $next", '55000',
+	qr{DETAIL:  The registry is "postgresql://\.\.\."\. $login\nHINT:  In the registry, [^\n]*CREATE ROLE}s,
+	'nor does the error say it');
+refused($a, "SET ROLE watcher; $next", '55000', qr/DETAIL:  The registry is "postgresql:.*$secret/,
+	'which members of pg_monitor are told');
 query($registry, 'ALTER ROLE worker LOGIN');
 wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'snowflake_registry.grant'});
 like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
@@ -133,7 +127,7 @@ is(query($registry, 'SELECT snowflake_registry.init()'), 't', 'init');
 wait_for_lease($a, q{problem ~ 'is for the layout'});
 query($registry, 'TRUNCATE snowflake_registry.registry');
 wait_for_lease($a, q{problem ~ 'never initialized'});
-is(query($registry, query($a, q{SELECT substring(remedy FROM '(SELECT [^;]*;)') FROM snowflake_leases() WHERE kind = 'node'})),
+is(query($registry, query($a, q{SELECT substring(remedy FROM '(SELECT [^;]*;)') FROM snowflake_lease()})),
 	't', 'what the remedy says makes one for the layout of this server');
 is(query($registry, "SELECT snowflake_registry.init('$layout')"), 'f',
 	'init again changes nothing');
@@ -141,7 +135,7 @@ is(query($registry, "SELECT snowflake_registry.init('$layout')"), 'f',
 # ---- several servers ----
 
 wait_for_lease($a, q{state = 'held'});
-is(query($a, q{SET ROLE mallory; SELECT state, problem, remedy FROM snowflake_leases() WHERE kind = 'node'}), 'held||',
+is(query($a, q{SET ROLE mallory; SELECT state, problem, remedy FROM snowflake_lease()}), 'held||',
 	'what is over is told to nobody');
 make_ids($a, 100);
 
@@ -236,6 +230,11 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$copy->start;
 	wait_for_lease($copy, q{state = 'held'});
 	isnt(lease_of($copy, 'node_id'), lease_of($b, 'node_id'), 'a copy gets another node');
+	is(query($copy, "$next IS NOT NULL"), 't', 'and issues as that');
+	refused($copy, 'SELECT snowflake_shard_nextval(100)', '55000',
+		qr/this data directory is a copy of another server's.*may issue for the same shards/s,
+		'but nobody leases shards: it may have those of its original');
+	query($copy, q{SELECT snowflake_accept('copy')});
 	my @loads = map { load_on($_) } ($b, $copy);
 	$_->more(1000) foreach @loads;
 	is(refusals_of($_), '', 'both go on') foreach @loads;

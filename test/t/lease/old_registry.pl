@@ -42,18 +42,13 @@ sub new_holder
 	return $node;
 }
 
-# Wait until each server has extended its leases.
+# Wait until each server has extended its lease.
 sub wait_for_extensions
 {
 	my (@nodes) = @_;
 	my %until = map { $_->name => lease_of($_, 'until') } @nodes;
-	my %shards = map { $_->name => query($_, q{SELECT max(until) FROM snowflake_leases() WHERE kind = 'shards'}) } @nodes;
 
-	foreach my $node (@nodes)
-	{
-		wait_for_lease($node, "until > '$until{$node->name}'");
-		wait_for_shards($node, "until > '$shards{$node->name}'");
-	}
+	wait_for_lease($_, "until > '$until{$_->name}'") foreach @nodes;
 	return;
 }
 
@@ -104,20 +99,16 @@ sub go_through
 		wait_for_lease($node, q{problem ~ 'lost data'});
 		like_log($node, qr/WARNING:  snowflake SF20[38]: node id from registry .*lost data.*\n(?:.*\n)*?.*HINT:.*snowflake_registry.recover/,
 			$from{ $node->name }, $node->name . ': an older registry is noticed');
-		wait_for_shards($node, q{problem ~ 'lost data'});
 		is(query($node, q{SELECT status IN ('warning', 'error') AND found ~ 'lost data'
 			AND remedy ~ 'snowflake_registry.recover' FROM snowflake_status() WHERE check_name = 'lease'}),
 			't', 'and in snowflake_status()');
-		is(query($node, q{SELECT count(*) FROM snowflake_leases() WHERE next_renewal IS NOT NULL}), 0, 'nothing is going to be extended');
+		is(query($node, q{SELECT count(*) FROM snowflake_lease() WHERE next_renewal IS NOT NULL}), 0, 'nothing is going to be extended');
 	}
 	foreach my $node ($a, $b)
 	{
 		wait_for_lease($node, 'until < clock_timestamp()');
-		wait_for_shards($node, 'until < clock_timestamp()');
 		refused($node, $next, '55000', qr/no lease of a node id.*lost data.*HINT:.*snowflake_registry.recover/s,
 			'what was reserved is used up: calls are refused, and name the remedy');
-		refused($node, "SELECT snowflake_shard_nextval($node->{shard})", '55000', qr/lost data.*HINT:.*snowflake_registry.recover/s,
-			'those for shards, too');
 	}
 	finish(@loads);
 	$b->stop('immediate');
@@ -145,9 +136,7 @@ sub go_through
 	$registry->{restore}->($save);
 	$registry->{start}->();
 	wait_for_lease($_, q{problem ~ 'lost data|an old one'}) foreach $a, $b;
-	wait_for_shards($_, q{problem ~ 'lost data|an old one'}) foreach $a, $b;
 	wait_for_lease($_, 'until < clock_timestamp()') foreach $a, $b;
-	wait_for_shards($_, 'until < clock_timestamp()') foreach $a, $b;
 	$registry->{stop}->();
 	replace("$save.right", $registry->{dir});
 	$registry->{start}->();

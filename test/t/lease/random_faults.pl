@@ -1,6 +1,5 @@
-# Random faults for servers that lease node ids and shards from one registry, several
-# at a time, for SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks
-# are set. Reloads move shards.
+# Random faults for servers that lease node ids from one registry, several at a time,
+# for SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks are set.
 # Members of the registry are killed or frozen, and the ways to them are cut, slow,
 # deaf, tear or repeat what was sent. An older copy of the registry is restored, as
 # doc/leases.md says. Clients ask all servers for IDs all the time. SEED repeats a run,
@@ -35,9 +34,6 @@ my $kind = $ENV{SNOWFLAKE_REGISTRY} || $kinds[ rand @kinds ];
 # Four slots. A server that is frozen, killed or cut off loses its slot to another one.
 my $layout = 'timestamp:41 node:2 sequence:15 epoch:2024-01-01';
 my $nslots = 4;
-# Three shards, for which reloads choose servers; several may want one.
-my @shards = (0 .. 2);
-my @wishes = ('', '0', '1', '0-1', '1-2', '0,2', '0-2');
 my $nservers = 5;
 my $max_copies = 2;
 my $proxy = FaultyProxy->new;
@@ -99,7 +95,7 @@ sub ways_to_registry
 # ---- the servers ----
 
 # Return what is known of a server. Its clock is wrong by up to 2 s, so a server that
-# gets a slot or a shard of another one goes through the same times.
+# gets a slot of another one goes through the same times.
 sub described
 {
 	my ($name, $node) = @_;
@@ -119,8 +115,6 @@ sub begin_server
 	return;
 }
 
-# Most calls for shards are refused, and another such call follows late: refused calls
-# would use all of the machine.
 sub begin_clients
 {
 	my ($server) = @_;
@@ -129,17 +123,6 @@ sub begin_clients
 	$server->{load} = start_trickle($checker, 'all', $connstr,
 		'SELECT snowflake_nextval() FROM generate_series(1, 3), pg_sleep(0.01);');
 	$checker->held_by('node', $server->{name}, $server->{load}->files);
-	foreach my $shard (@shards)
-	{
-		my $load = start_trickle($checker, 'all', $connstr, <<"", 'shards');
-SELECT snowflake_shard_nextval($shard) FROM generate_series(1, 3), pg_sleep(0.01);
-\\if :ERROR
-DO 'BEGIN PERFORM pg_sleep(0.2); END';
-\\endif
-
-		$checker->held_by('shard', $server->{name}, $load->files);
-		$server->{shard}[$shard] = $load;
-	}
 	return;
 }
 
@@ -147,17 +130,7 @@ sub end_clients
 {
 	my ($server) = @_;
 
-	$_->finish foreach $server->{load}, @{ $server->{shard} };
-	return;
-}
-
-# Let a server want these shards from now on.
-sub want
-{
-	my ($server, $shards) = @_;
-
-	$server->{node}->adjust_conf('postgresql.conf', 'snowflake.shards', "'$shards'");
-	$server->{node}->reload;
+	$server->{load}->finish;
 	return;
 }
 
@@ -449,14 +422,14 @@ foreach my $i (0 .. $nservers - 1)
 		$server->{node}->init_from_backup($first, 'first');
 	}
 	$server->{node}->append_conf('postgresql.conf',
-		"snowflake.registry = '" . ways_to_registry($server) . "'\nsnowflake.shards = '" . any(@wishes) . "'\n");
+		"snowflake.registry = '" . ways_to_registry($server) . "'\n");
 	push @servers, $server;
 }
 $first->stop;
 $proxy->start;
 begin_server($servers[0]);
 $servers[0]{node}->poll_query_until('postgres',
-	"SELECT problem ~ 'never initialized' FROM snowflake_leases() WHERE kind = 'node'") or die 'no registry'
+	"SELECT problem ~ 'never initialized' FROM snowflake_lease()") or die 'no registry'
   if !$postgresql;
 query($postgresql // $servers[0]{node},
 	$postgresql ? "SELECT snowflake_registry.init('$layout')" : 'SELECT snowflake_registry_init()');
@@ -488,11 +461,6 @@ while (now() < $end)
 	end_faults();
 	fault_of_registry() if rand 25 < 1;
 	restore_when_due();
-	if (!$server->{busy} && rand 15 < 1)
-	{
-		want($server, any(@wishes));
-		$count{'moves of shards'}++;
-	}
 	if (!$server->{busy} && rand 4 < 1)
 	{
 		my $name = any(@names);
@@ -520,20 +488,18 @@ foreach my $server (@servers)
 	begin_clients($server);
 }
 my $tries = 0;
-while ((grep { $_->{load}->count >= 20 } @servers) < $nslots
-	|| grep { my $shard = $_; !grep { $_->{shard}[$shard]->count >= 20 } @servers } @shards)
+while ((grep { $_->{load}->count >= 20 } @servers) < $nslots)
 {
-	die 'not all slots and shards give IDs' if ++$tries > 1800;
+	die 'not all slots give IDs' if ++$tries > 1800;
 	usleep(100_000);
 }
-pass('and each slot and each shard gives IDs');
+pass('and each slot gives IDs');
 foreach my $server (@servers)
 {
 	end_clients($server);
 	$server->{node}->stop;
 }
 $checker->holders('node', 15);
-$checker->holders('shard', 10);
 $checker->clients;
 note sprintf('%s: %d IDs of %d servers; %s', $kind, $checker->checked, scalar @servers,
 	join ', ', map { "$count{$_} $_" } sort keys %count);

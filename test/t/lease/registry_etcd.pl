@@ -168,21 +168,6 @@ like(reading($w), qr{^REFUSED .*not understood: invalid input syntax}, 'none at 
 $etcd->delete('reg/slots/4');
 like(reading($w), qr/^initialized/, 'it can be read again');
 
-# ---- shards ----
-
-$v = asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => $host);
-my $shards = $etcd->get('reg/shards');
-is($shards->{value}, $host, 'the text is the value');
-is($shards->{mod_revision}, $v, 'the version is the revision');
-like(reading($w), qr/^initialized .*\nshards '\Q$host\E' version $v\n0: /, 'read as it was written');
-asked($w, 'shards as if there were none', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
-asked($w, 'shards of an older version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v - 1);
-asked($w, 'shards of another generation', 'CONFLICT', qr/^$/, 'shards', shards => 'x',
-	version => $v, generation => 8);
-is($etcd->get('reg/shards')->{value}, $host, 'nothing was written');
-asked($w, 'shards again', 'DONE', qr/^$/, 'shards', shards => 'y' x 60000, version => $v);
-like(reading($w), qr/^shards 'y{60000}' version (?!$v\n)/m, 'a long text');
-
 # ---- initialize and recover ----
 
 asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
@@ -332,8 +317,8 @@ foreach (
 	is(-s $seen_file, 1, "$name: sent once");
 	asked($w, "$name: claim", $result, $pattern, 'claim', presence => 1);
 	is(-s $seen_file, 2, "$name: sent once");
-	asked($w, "$name: $_", $result, $pattern, $_) foreach 'shards', 'recover', 'initialize';
-	is(-s $seen_file, 5, "$name: each sent once");
+	asked($w, "$name: $_", $result, $pattern, $_) foreach 'recover', 'initialize';
+	is(-s $seen_file, 4, "$name: each sent once");
 	$w->quit;
 	kill 'KILL', $pid;
 	waitpid $pid, 0;
@@ -726,7 +711,7 @@ $b->stop;
 $etcd->stop;
 
 # Two of three members were away for long, and come back.
-$c->poll_query_until('postgres', q{SELECT now() > until FROM snowflake_leases() WHERE kind = 'node'}) or die;
+$c->poll_query_until('postgres', q{SELECT now() > until FROM snowflake_lease()}) or die;
 $c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
 $c->reload;
 refused($c, 'SELECT snowflake_nextval()', '55000', qr/this server has no lease of a node id.*DETAIL:  The registry is "etcd:/s,

@@ -44,7 +44,7 @@ my $of = sub { sprintf $privileges, "grantee = '$_[0]'::regrole" };
 my $of_all = sprintf $privileges, 'true';
 my @leases = (
 	(map { "$_() EXECUTE" } qw(keep read)), 'schema USAGE',
-	(map { "$_() EXECUTE" } qw(write write_shards)));
+	'write() EXECUTE');
 my @administers = sort(
 	@leases, 'registry SELECT', 'registry.keep_days UPDATE', 'tenure SELECT',
 	map { "$_() EXECUTE" } qw(begin init recover release renew slots));
@@ -55,8 +55,7 @@ is( query($registry, q{
 	FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid
 	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
 	join(' ', map { "snowflake_registry.$_" }
-		qw(begin files grant init keep layout now_ms place random_number read recover registry release renew
-			shards slots tenure write write_shards)),
+		qw(begin files grant init keep layout now_ms place random_number read recover registry release renew slots tenure write)),
 	'what it consists of, all in one schema');
 is( query($registry, q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
@@ -69,7 +68,7 @@ is( query($registry, q{
 is( query($registry, q{
 	SELECT string_agg(proname, ' ' ORDER BY proname COLLATE "C") FROM pg_proc
 	WHERE pronamespace = 'snowflake_registry'::regnamespace AND prosecdef}),
-	'begin init keep place read recover release renew slots write write_shards',
+	'begin init keep place read recover release renew slots write',
 	'what runs with the rights of the owner: what roles are let to call, and what that calls');
 is(query($registry, $of_all), '', 'nothing of it is for anybody but its owner');
 is( query($registry, q{SELECT extnamespace::regnamespace, extrelocatable, extconfig IS NULL
@@ -110,12 +109,10 @@ query($registry, q{DROP OWNED BY "mixed ""case"; DROP ROLE "mixed ""case"});
 is(query($registry, q{SELECT snowflake_registry.init()}), 't', 'it is made a registry');
 my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
 my $write = "SELECT written > 0 FROM snowflake_registry.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
-my $write_shards = "SELECT written > 0 FROM snowflake_registry.write_shards($generation, %s, '')";
 my $all = join '; ', 'SELECT count(*) FROM snowflake_registry.read()', sprintf($write, 0),
   sprintf($write, '(SELECT version FROM snowflake_registry.read() WHERE node = 1)'),
-  'SELECT kept FROM snowflake_registry.keep(1, 1, 1000)', sprintf($write_shards, 0),
-  sprintf($write_shards, '(SELECT max(shards_version) FROM snowflake_registry.read())');
-is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 5),
+  'SELECT kept FROM snowflake_registry.keep(1, 1, 1000)';
+is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 3),
 	'with all of it a server leases');
 foreach my $privilege (@leases)
 {
@@ -131,7 +128,7 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied/, "a rol
 		my $table = "snowflake_registry.$_";
 		("SELECT * FROM $table", "INSERT INTO $table (version) VALUES (1)", "UPDATE $table SET version = 1",
 			"DELETE FROM $table", "TRUNCATE $table", "BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE", "SELECT 1 FROM $table FOR KEY SHARE")
-	} qw(tenure shards)),
+	} qw(tenure)),
   'UPDATE snowflake_registry.registry SET generation = 1', 'SELECT 1 FROM snowflake_registry.registry FOR KEY SHARE',
   'UPDATE snowflake_registry.registry SET id = 1', 'UPDATE snowflake_registry.registry SET keep_days = 0',
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
@@ -141,7 +138,7 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied/, "a rol
   'SELECT snowflake_registry.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
-  foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry tenure shards)),
+  foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry tenure)),
   q{SELECT snowflake_registry.grant('mallory')}, 'CREATE TABLE snowflake_registry.t ()';
 is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover() >= now() + interval '95 s';
 	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1);
@@ -172,11 +169,6 @@ refused($registry, written($_), '23514', qr/violates check constraint/, "slot $_
 is(query($registry, written(2, until => $end_of_ticks, ahead => $end_of_ticks, since => $far, reserve => $far, host => 'x' x 63)),
 	't', 'the largest values');
 is(query($registry, written(3, since => "-$far", until => 0, reserve => "-$far", owner => $far, epoch => $far)), 't', 'the smallest ones');
-is( query($registry, q{SELECT shards_version > 0 FROM snowflake_registry.read() LIMIT 0;
-	SET ROLE worker; SELECT written > 0 FROM snowflake_registry.write_shards(}
-		. "$generation, 0, E'snowflake shards 1\\n" . join('\\n', map { "held $_ write 00000000000000ab server 00000000000000cd host db" }
-			"1 until $far", "1-$far until 1", "2 until 1 since $far", "3 until 1 reserve $far", "1-2-3 until 1", "5 until $end_of_ticks", '9 until 1 reserve 86400000') . "')"),
-	't', 'shards of nobody that one could read');
 foreach my $tick (1, 1000)
 {
 	is( query($registry, "BEGIN; UPDATE snowflake_registry.registry SET tick_ms = $tick; SELECT count(*) FROM snowflake_registry.slots();
@@ -188,7 +180,7 @@ query($registry, written(4, %$_))
   foreach { host => 'a' }, { host => 'b', epoch => 2, since => $far }, { host => 'c', server => 2, epoch => 2 }, { epoch => 3 }, { epoch => 3, host => 'd' };
 is( query($registry, q{SELECT host, allocated_at BETWEEN now() - interval '1 h' AND clock_timestamp() FROM snowflake_registry.tenure WHERE slot = 4 ORDER BY host}),
 	"a|t\nb|t\nc|t\nd|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, has its row all the same');
-query($registry, "DELETE FROM snowflake_registry.$_") foreach qw(tenure shards);
+query($registry, 'DELETE FROM snowflake_registry.tenure');
 query($registry, 'DROP OWNED BY worker; DROP ROLE worker');
 pass('a role that is not needed any more is dropped as any other');
 

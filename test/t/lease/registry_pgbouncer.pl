@@ -53,7 +53,6 @@ like(reading($w), qr/^initialized 7 100 /, 'it is read');
 my $v = claim($w, 'claim', 'DONE');
 $v = asked($w, 'extend', 'DONE', qr/^$/, 'extend', version => $v);
 asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
-asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => 'x');
 asked($w, 'a condition that does not hold', 'CONFLICT', qr/^$/, 'extend', version => $v + 1);
 
 # A request does not wait for a lock for ever, and the connection can be used

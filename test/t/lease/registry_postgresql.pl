@@ -113,8 +113,8 @@ SKIP:
 # the registry's disk is full
 query($registry, q{CREATE FUNCTION snowflake_registry.no_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
 		$$BEGIN RAISE 'No space left' USING ERRCODE = 'disk_full'; END$$;
-	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.shards FOR EACH STATEMENT EXECUTE FUNCTION snowflake_registry.no_room()});
-fails($url, 'FULL', 'shards');
+	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.tenure FOR EACH STATEMENT EXECUTE FUNCTION snowflake_registry.no_room()});
+fails($url, 'FULL', 'keepalive');
 query($registry, 'DROP FUNCTION snowflake_registry.no_room() CASCADE');
 
 # ---- URLs ----
@@ -135,7 +135,6 @@ $w = worker($url);
 
 is(reading($w), 'uninitialized 0 0 ', 'there is no registry yet');
 claim($w, 'nothing to claim in', 'CONFLICT');
-asked($w, 'nothing to write shards in', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
 asked($w, 'nothing to recover', 'REFUSED', qr/permission denied for function renew/, 'recover');
 asked($w, 'initialize', 'REFUSED', qr/permission denied for function begin/, 'initialize');
 query($registry, q{SELECT snowflake_registry.grant('worker', administer => true)});
@@ -196,21 +195,6 @@ like(reading($trapped), qr/^initialized /, 'a worker uses nothing of it');
 $trapped->quit;
 query($registry, 'ALTER DATABASE postgres RESET search_path; DROP SCHEMA trap CASCADE');
 
-# ---- shards ----
-
-my $text = q{a"b\\c'd/<&>};
-$v = asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => $text);
-like(reading($w), qr/^initialized .*\nshards '\Q$text\E' version $v\n0: /, 'read as it was written');
-asked($w, 'shards as if there were none', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
-asked($w, 'shards of another version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v + 1);
-asked($w, 'shards of another generation', 'CONFLICT', qr/^$/, 'shards', shards => 'x',
-	version => $v, generation => 8);
-like(reading($w), qr/^shards '\Q$text\E' version $v$/m, 'nothing was written');
-my $v2 = asked($w, 'shards again', 'DONE', qr/^$/, 'shards', shards => 'y' x 60000, version => $v);
-isnt($v2, $v, 'another version');
-asked($w, 'shards of the version before', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v);
-like(reading($w), qr/^shards 'y{60000}' version $v2$/m, 'a long text');
-
 # ---- recover ----
 
 asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
@@ -243,7 +227,6 @@ is($answer->{failure}, 'LOST', 'it may have lost data');
 like($answer->{message}, qr/another server or timeline/, 'it says why');
 like($answer->{registry}, qr/^initialized 7 2000 /, 'and what it is');
 asked($w, 'claim there', 'CONFLICT', qr/^$/, 'claim', node => 20);
-asked($w, 'shards there', 'CONFLICT', qr/^$/, 'shards', version => $v2, shards => 'z');
 asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 8);
 like(reading($w), qr/^initialized 8 2000 /, 'recovered');
 
@@ -257,6 +240,7 @@ query($registry, qq{$set
 		END IF;
 		RAISE 'it fails';
 	END \$\$});
+my $recovered = reading($w);
 foreach (
 	[ 'error', 'REFUSED', qr/^it fails$/ ],
 	[ 'end', 'UNKNOWN', qr/terminating connection/ ])
@@ -264,26 +248,23 @@ foreach (
 	my ($how, $result, $pattern) = @$_;
 
 	query($registry, qq{$set
-		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.shards
-			FOR EACH ROW EXECUTE FUNCTION fail('$how');
 		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.tenure
 			FOR EACH ROW EXECUTE FUNCTION fail('$how');
 		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.registry
 			FOR EACH ROW EXECUTE FUNCTION fail('$how')});
-	asked($w, "$how: shards", $result, $pattern, 'shards', generation => 8, version => $v2, shards => 'z');
 	asked($w, "$how: recover", $result, $pattern, 'recover', generation => 8, new_generation => 9);
 	asked($w, "$how: claim", $result, $pattern, 'claim', generation => 8, node => 20);
 	asked($w, "$how: initialize", $result, $pattern, 'initialize');
 	query($registry, "$set DROP TRIGGER fails ON $_")
-	  foreach qw(snowflake_registry.shards snowflake_registry.tenure snowflake_registry.registry);
+	  foreach qw(snowflake_registry.tenure snowflake_registry.registry);
 }
-like(reading($w), qr/^initialized 8 2000 .*\nshards 'y+' version $v2\n/, 'nothing of it was done');
+is(reading($w), $recovered, 'nothing of it was done');
 $registry->stop;
-asked($w, 'the server stops', 'UNKNOWN', qr/./, 'shards', generation => 8, version => $v2, shards => 'z');
+asked($w, 'the server stops', 'UNKNOWN', qr/./, 'claim', generation => 8, node => 20);
 asked($w, "it is gone: $_", 'REFUSED', qr/refused/, $_, generation => 8)
-  foreach 'read', 'shards', 'recover', 'initialize';
+  foreach 'read', 'claim', 'recover', 'initialize';
 $registry->start;
-asked($w, 'it is back', 'DONE', qr/^$/, 'shards', generation => 8, version => $v2, shards => 'z');
+asked($w, 'it is back', 'DONE', qr/^$/, 'claim', generation => 8, node => 20);
 
 # A host that never answers: its queue of connections is full, so new ones are dropped.
 # The next host is tried.
@@ -310,7 +291,7 @@ foreach my $other (
 	[ 'keep(bigint, bigint, bigint)', 'TABLE (kept boolean, clock_ms bigint)',
 		'SELECT true, 1::bigint WHERE false', 'keepalive' ],
 	[ 'read()', 'TABLE (a bigint, b bigint)', 'SELECT 1::bigint, 1::bigint', 'read' ],
-	[ 'read()', 'SETOF snowflake_registry.tenure', 'SELECT * FROM snowflake_registry.tenure', 'read' ])
+	[ 'read()', 'SETOF snowflake_registry.registry', 'SELECT * FROM snowflake_registry.registry', 'read' ])
 {
 	my ($function, $result, $body, $kind) = @$other;
 
@@ -338,7 +319,7 @@ $local->quit;
 
 # The server claims its node id, and then asks nothing for minutes. A reading would
 # wait one minute for a lock.
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure, snowflake_registry.shards");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure");
 my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
@@ -420,7 +401,7 @@ is(query($node, 'SELECT snowflake_registry_init()'), 'f', 'init again');
 wait_for_lease($node, q{state = 'held'});
 my $slot = lease_of($node, 'node_id');
 my $mine = q{SELECT slot, host, address, process, since > now() - interval '10 minutes' AND since <= clock_timestamp(),
-	until = (SELECT until FROM snowflake_leases() WHERE kind = 'node'), present, released, holder ~ '^[0-9a-f]+$',
+	until = (SELECT until FROM snowflake_lease()), present, released, holder ~ '^[0-9a-f]+$',
 	abs(extract(epoch FROM clock_offset)) < 60 FROM snowflake_registry_slots()};
 my ($pid) = split /\n/, slurp_file($node->data_dir . '/postmaster.pid');
 chomp(my $host = `hostname`);
@@ -440,7 +421,7 @@ query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot >= 5000"
 
 # Calls that are cancelled. A call whose worker ends.
 my $locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.shards');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.tenure');
 my @calls = map { call($slots) } 1 .. 4;
 wait_until_waiting(4);
 query($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity
@@ -525,21 +506,14 @@ query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 779; U
 
 # The longest reserve in the registry's records, or this server's own hour, counts for
 # more than the argument.
-is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure; DELETE FROM snowflake_registry.shards;
+is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure;
 	UPDATE snowflake_registry.registry SET floor = 1;
 	SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) BETWEEN 6.9 AND 600;
 	ROLLBACK}), 't', 'what nobody knows is given');
 foreach my $known (
 	[ 'this server', '', '3600' ],
 	[ 'a slot', tenure_of(778, reserve_ms => 7200000), '7200' ],
-	[ 'shards', q{DELETE FROM snowflake_registry.tenure WHERE slot = 778;
-		INSERT INTO snowflake_registry.shards (version, shards) VALUES (1, E'snowflake shards 1\n'
-			'layout timestamp:41 shard:12 sequence:10 epoch:2024-01-01\n'
-			'held 1 until 7 reserve 10800000 write 00000000000000ab server 00000000000000cd host db\n'
-			'held 2 until 7 reserve 9 write 00000000000000ac server 00000000000000cd host x reserve 99999999 \n')
-		ON CONFLICT (id) DO UPDATE SET version = shards.version + 1, shards = excluded.shards},
-		'10800' ],
-	[ 'nonsense', q{UPDATE snowflake_registry.shards SET shards = replace(shards, '10800000', '99999999999')}, 31 * 86400 ])
+	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 778', 31 * 86400 ])
 {
 	my ($name, $sql, $seconds) = @$known;
 
@@ -551,7 +525,7 @@ foreach my $known (
 	is(query($registry, qq{$set SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now())
 		BETWEEN $seconds + 1 AND $seconds + 600}), 't', "$name: in the registry itself, too");
 }
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure, snowflake_registry.shards");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure");
 $after = query($node, q{SELECT snowflake_registry_recover('1 h')});
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
@@ -559,7 +533,7 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 $node->restart;
 wait_for_lease($node, q{problem ~ 'After its recovery the registry lets no server claim'});
 
-unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|tenure|shards) /m,
+unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|tenure) /m,
 	'a dump has nothing of what the registry holds');
 
 # A registry that is silent for longer than the time-out. Nothing is lost.
@@ -585,7 +559,7 @@ unlink $node->data_dir . '/snowflake.age' or die "snowflake.age: $!";
 $node->start;
 wait_for_lease($node, q{state = 'held'});
 $locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.shards');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.tenure');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout).*HINT:  .*raise snowflake.lease_timeout/s,
 	'a registry that is silent');
 $locker->query_safe('COMMIT');
@@ -601,7 +575,7 @@ foreach my $case ([ -3600, 'behind' ], [ 3600, 'ahead of' ])
 
 	$node->stop;
 	start_with_clock($node, $offset);
-	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_leases() WHERE kind = 'node'}) or die;
+	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_lease()}) or die;
 	refused($node, 'SELECT snowflake_registry_recover()', '58000',
 		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: correct the one that is wrong\./,
 		"no recovery with a clock that is $where the registry's");

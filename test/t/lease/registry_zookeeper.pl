@@ -210,21 +210,6 @@ like(reading($w), qr{^REFUSED "/top/reg/registry": there is more than one genera
 $zk->delete('/top/reg/registry/000000000000000a');
 like(reading($w), qr/^initialized/, 'it can be read again');
 
-# ---- shards ----
-
-$v = asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => $host);
-is($v, 1, 'the version of a node that was made');
-is($zk->get('/top/reg/shards')->{value}, $host, 'the text is the value');
-like(reading($w), qr/^initialized .*\nshards '\Q$host\E' version $v\n0: /, 'read as it was written');
-asked($w, 'shards as if there were none', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
-asked($w, 'shards of another version', 'CONFLICT', qr/^$/, 'shards', shards => 'x', version => $v + 1);
-asked($w, 'shards of another generation', 'CONFLICT', qr/^$/, 'shards', shards => 'x',
-	version => $v, generation => 8);
-is($zk->get('/top/reg/shards')->{value}, $host, 'nothing was written');
-is(asked($w, 'shards again', 'DONE', qr/^$/, 'shards', shards => 'y' x 60000, version => $v), 2,
-	'another version');
-like(reading($w), qr/^shards 'y{60000}' version 2$/m, 'a long text');
-
 # ---- initialize and recover ----
 
 asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
@@ -271,9 +256,7 @@ make_registry('/top/reg', '0000000000000008');
 $zk->put('/top/reg/slots/5', '{}');
 is($zk->get('/top/reg/slots/5')->{version} + 1, $v, 'made again, with the version of before');
 asked($w, "made again: $_", 'CONFLICT', qr/^$/, $_, version => $v) foreach 'extend', 'release';
-asked($w, 'made again: shards', 'CONFLICT', qr/^$/, 'shards', shards => 'x');
 is($zk->get('/top/reg/slots/5')->{value}, '{}', 'nothing was written');
-is($zk->get('/top/reg/shards'), undef, 'nor were shards');
 $zk->delete('/top/reg/slots/5');
 like(reading($w), qr/^initialized 8 100 timestamp:41 sequence:22$/, 'it is read as what it is');
 $v = claim($w, 'claim', 'DONE', generation => 8);
@@ -496,9 +479,8 @@ $w = worker("zookeeper://$base?credentials=$credentials");
 asked($w, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => 7);
 like(reading($w), qr/^initialized 7/, 'with the credentials of a file');
 $v = claim($w, 'claim', 'DONE');
-asked($w, 'shards', 'DONE', qr/^$/, 'shards', shards => 'x');
 $w->quit;
-foreach my $path ('', '/registry', '/registry/0000000000000007', '/slots', '/slots/5', '/present', '/shards')
+foreach my $path ('', '/registry', '/registry/0000000000000007', '/slots', '/slots/5', '/present')
 {
 	my (undef, $error) = $zk->ask('get', ZooKeeper::text("/secret/reg$path") . "\0");
 

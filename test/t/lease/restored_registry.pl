@@ -22,7 +22,7 @@ my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 my $recover = q{SELECT snowflake_registry_recover('6 s')};
 
-# Start a server that leases two shards, of which this is the first.
+# Start a server that has two shards, of which this is the first.
 sub start_holder
 {
 	my ($name, $registry, $shard, $offset) = @_;
@@ -48,7 +48,7 @@ sub wait_for_extension
 	return;
 }
 
-# After the copy was saved, b leases a node id and shards, and a extends its leases.
+# After the copy was saved, b leases a node id, and a extends its lease.
 # Then the copy takes the registry's place. Either it was recovered where no server
 # reaches it, or the servers report this problem.
 sub go_through
@@ -77,9 +77,7 @@ sub go_through
 	if (my $problem = $how{problem})
 	{
 		wait_for_lease($c, "problem ~ '$problem' OR state = 'held'");
-		wait_for_shards($c, "problem ~ '$problem' OR state = 'held'");
 		is(lease_of($c, 'node_id'), '', 'a new server gets no node id');
-		is(query($c, q{SELECT count(*) FROM snowflake_leases() WHERE kind = 'shards' AND state = 'held'}), 0, 'nor a shard');
 		like(lease_of($c, 'remedy'), qr/snowflake_registry.recover\(/, 'and is told what helps');
 		like(query($c, $recover), qr/^\d/, 'before the recovery');
 	}
@@ -196,7 +194,6 @@ if (part('zookeeper'))
 	$_->launch foreach @members[ 0, 1 ];
 	$_->wait_until_ready foreach @members[ 0, 1 ];
 	wait_for_lease($a, q{problem ~ 'lost data: it is older'});
-	wait_for_shards($a, q{problem ~ 'lost data: it is older'});
 	pass('an empty member and one that was down are a quorum: the loss is noticed');
 	like(query($a, $recover), qr/^\d/, 'and recovered');
 	wait_until_held($a);

@@ -1,5 +1,5 @@
-# A server with a pinned, leased node id and with leased shards is killed. It resumes
-# both leases at once, and no copy of it does.
+# A server with a pinned, leased node id is killed. It resumes the lease at once, and no
+# copy of it does.
 #
 # takes: 15 s
 use strict;
@@ -40,50 +40,25 @@ sub ids_in
 	return @ids;
 }
 
-sub shard_ids_in
-{
-	my ($database, $n) = @_;
-	my @ids = split /\n/, query($a,
-		"SELECT snowflake_shard_nextval($a->{shard}) FROM generate_series(1, $n)", database => $database);
-
-	$checker->saw('all servers, shards', @ids);
-	return @ids;
-}
-
-# The registry has its shards in a line of somebody else's, for an hour.
-sub waits_for_shards
-{
-	my ($node, $name) = @_;
-
-	$node->poll_query_until('postgres', q{SELECT problem ~ '^Shards 2-3 are reserved until' FROM snowflake_leases()
-		WHERE kind = 'shards'}) or die 'it does not wait';
-	is(query($node, q{SELECT state FROM snowflake_leases() WHERE kind = 'shards'}), 'searching', $name);
-	return;
-}
-
 # ---- killed: its next life resumes the lease ----
 
 my $until = lease_of($a, 'until');
 my $last = (ids_in('postgres', 5000))[-1];
-my $last_of_shard = (shard_ids_in('postgres', 5000))[-1];
 $a->stop('immediate');
 $a->start;
 wait_for_lease($a, q{state = 'held' AND problem IS NULL});
 is(lease_of($a, 'node_id'), 1, 'a server that was killed takes up its lease');
-is(query($a, "SELECT until >= '$until' FROM snowflake_leases() WHERE kind = 'node'"), 't', 'with what is reserved');
+is(query($a, "SELECT until >= '$until' FROM snowflake_lease()"), 't', 'with what is reserved');
 cmp_ok((ids_in('other', 5000))[0], '>', $last, 'IDs of another database begin above those of the life before');
 cmp_ok((ids_in('postgres', 5000))[0], '>', $last, 'and those of the same one');
-cmp_ok((shard_ids_in('other', 5000))[0], '>', $last_of_shard, 'and those of a shard, which it resumes as well');
 
 # Meanwhile the clock was set back, by less than would be refused. The mark of a quiet
 # database does not cover the IDs of the other ones.
 $last = (ids_in('postgres', 5000))[-1];
-$last_of_shard = (shard_ids_in('postgres', 5000))[-1];
 $a->stop('immediate');
 start_with_clock($a, -4);
 wait_for_lease($a, q{state = 'held'});
 cmp_ok((ids_in('quiet', 5000))[0], '>', $last, 'also with a clock that was set back');
-cmp_ok((shard_ids_in('quiet', 5000))[0], '>', $last_of_shard, 'and those of a shard');
 $a->stop('immediate');
 $a->start;
 wait_for_lease($a, q{state = 'held'});
@@ -93,7 +68,6 @@ my $pid = lease_of($a, 'pid');
 kill 'TERM', $pid;
 wait_for_lease($a, "state = 'held' AND pid <> $pid");
 ids_in('postgres', 100);
-shard_ids_in('postgres', 100);
 query($a, 'ALTER SYSTEM SET restart_after_crash = on');
 $a->reload;
 my $from = -s $a->logfile;
@@ -102,7 +76,6 @@ kill 'KILL', $pid;
 wait_for_restart($a, $from);
 wait_for_lease($a, "state = 'held' AND pid <> $pid");
 ids_in($_, 100) foreach 'other', 'postgres';
-shard_ids_in($_, 100) foreach 'other', 'postgres';
 pass('a worker that has crashed');
 
 # ---- copies do not resume it ----
@@ -117,7 +90,6 @@ $copy->append_conf('postgresql.conf', "snowflake.lease_wait = 0\n");
 $copy->start;
 wait_for_lease($copy, q{problem ~ 'Slot 1 is held by'});
 refused($copy, $next, '55000', qr/$none.*Slot 1 is held by/s, 'a base backup does not take it up');
-waits_for_shards($copy, 'nor the shards');
 
 # A copy of all files, also of those that no backup has.
 my $clone = PostgreSQL::Test::Cluster->new('clone');
@@ -130,13 +102,11 @@ $clone->append_conf('postgresql.conf', sprintf("port = %d\nsnowflake.lease_wait 
 $clone->start;
 wait_for_lease($clone, q{problem ~ 'Slot 1 is held by'});
 refused($clone, $next, '55000', qr/$none.*Slot 1 is held by/s, 'nor does that');
-waits_for_shards($clone, 'nor the shards');
 
 # The original is in its old place.
 $a->start;
 wait_for_lease($a, q{state = 'held'});
 ids_in($_, 100) foreach 'other', 'postgres';
-shard_ids_in($_, 100) foreach 'other', 'postgres';
 like(lease_of($_, 'problem'), qr/Slot 1 is held by/, $_->name . ' waits on') foreach $copy, $clone;
 $_->stop foreach $copy, $clone;
 
