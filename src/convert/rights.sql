@@ -85,21 +85,38 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 		AND NOT has_function_privilege(o.owner, refobjid, 'EXECUTE')
 ) o;
 
+-- The objects whose owners' code the script runs: those above, and the tables on both
+-- sides of foreign keys with altered columns, with their partitions.  The server validates
+-- such a key anew by a query, and planning it runs functions of indexes and constraints.
+-- name: run
+:owned,
+:foreign_keys,
+joined(relid) AS (
+	SELECT x.relid FROM foreign_keys f, unnest(ARRAY[f.conrelid, f.confrelid]) x(relid)
+	UNION
+	SELECT i.inhrelid FROM joined j JOIN pg_inherits i ON i.inhparent = j.relid
+),
+run AS (
+	SELECT class, object, owner FROM owned
+	UNION
+	SELECT 'pg_class'::regclass, oid, relowner FROM joined JOIN pg_class ON oid = relid
+)
+
 -- name: other_owners
 WITH RECURSIVE
-:owned
-SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(owner)), ', ') FROM owned
+:run
+SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(owner)), ', ') FROM run
 WHERE owner <> (SELECT oid FROM pg_roles WHERE rolname = current_user);
 
 -- Why the script cannot run as the table's owner.  That owner must be able to give
 -- statistics back to their owners.
 -- name: not_one_owner
 WITH RECURSIVE
-:owned
+:run
 SELECT string_agg(DISTINCT format('%s belongs to %s.', pg_describe_object(class, object, 0),
 	pg_get_userbyid(owner)), chr(10))
 FROM (
-	SELECT class, object, owner FROM owned
+	SELECT class, object, owner FROM run
 	WHERE owner <> (SELECT owner FROM owned WHERE place = 1)
 	UNION
 	SELECT 'pg_statistic_ext'::regclass, s.oid, stxowner

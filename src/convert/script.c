@@ -271,8 +271,8 @@ note_path(const SfConversion *conversion)
 }
 
 /*
- * Throw SQLSTATE 42501 if the script cannot run as the table's owner, who must
- * be able to give statistics back to their owners.
+ * Throw SQLSTATE 42501 if the script cannot run as the table's owner: it would
+ * run somebody else's code, or could not give statistics back to their owners.
  */
 static void
 require_one_owner(SfConversion *conversion)
@@ -282,9 +282,9 @@ require_one_owner(SfConversion *conversion)
 	if (why != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-				 errmsg("objects that change with the column have other owners than its table"),
+				 errmsg("objects that change with the column, or refer to it, have other owners than its table"),
 				 errdetail_internal("%s", why),
-				 errhint("Give them one owner. Or print the script by a dry run, and run the script: it runs these owners' code with your rights.")));
+				 errhint("Have their owners drop them, or drop the foreign keys of these tables, and make them again afterwards. The script of a dry run, or another owner of these objects, would run their code with other rights.")));
 }
 
 /* Lock, and check that nothing has changed.  SQLSTATE 40001 */

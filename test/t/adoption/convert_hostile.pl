@@ -95,6 +95,36 @@ refused($node, q{SELECT snowflake_convert('m.u')}, '42501',
 	qr/mallory cannot create in schema m/, 'nor where its owner cannot make anew what he has, already in a dry run');
 query($node, 'GRANT CREATE ON SCHEMA m TO mallory');
 
+# ---- foreign keys of somebody else ----
+
+# The server validates a foreign key anew by a query on both tables, and planning that
+# query runs the code of both owners. Here the columns that refer to the key are bigint
+# already, and do not change.
+my %referring = (
+	'a table' => 'SET ROLE mallory; CREATE TABLE m.refers (order_id bigint REFERENCES orders);'
+	  . ' INSERT INTO m.refers VALUES (1); CREATE INDEX ON m.refers ((m.evil(1)))',
+	'a partition' => 'CREATE TABLE m.of_many (order_id bigint REFERENCES orders) PARTITION BY LIST (order_id);'
+	  . ' CREATE TABLE m.refers PARTITION OF m.of_many DEFAULT; INSERT INTO m.of_many VALUES (1);'
+	  . ' ALTER TABLE m.refers OWNER TO mallory; SET ROLE mallory; CREATE INDEX ON m.refers ((m.evil(1)))');
+
+foreach my $name (sort keys %referring)
+{
+	query($node, "CREATE TABLE orders (id serial PRIMARY KEY); INSERT INTO orders DEFAULT VALUES;
+		GRANT REFERENCES ON orders TO mallory; $referring{$name}");
+	$node->psql('postgres', 'BEGIN; ALTER TABLE orders ALTER id TYPE bigint; ROLLBACK');
+	is(caught($node), 1, "$name that refers to the key: its trap springs where that is done by hand");
+	like(query($node, q{SELECT note FROM snowflake_convert('orders') WHERE step = 1}),
+		qr/runs code of mallory, .*; dry_run => false is refused: table m\.refers belongs to mallory\./,
+		'a dry run says so');
+	refused($node, q{SELECT snowflake_convert('orders', dry_run => false)}, '42501',
+		qr/table m\.refers belongs to mallory.*drop the foreign keys/s, 'the conversion is refused');
+	is(caught($node), 0, 'and does not spring it');
+	query($node, 'ALTER TABLE ' . ($name eq 'a table' ? 'm.refers DROP CONSTRAINT refers' : 'm.of_many DROP CONSTRAINT of_many') . '_order_id_fkey');
+	query($node, q{SELECT count(*) FROM snowflake_convert('orders', dry_run => false)});
+	is(caught($node), 0, 'the remedy helps');
+	query($node, 'DROP TABLE IF EXISTS m.of_many; DROP TABLE IF EXISTS m.refers; DROP TABLE orders');
+}
+
 # ---- rights are kept ----
 
 my $rights = q{SELECT relname, '', coalesce(relacl, acldefault('r', relowner))::text FROM pg_class
@@ -199,7 +229,7 @@ like(query($node, q{SELECT note FROM snowflake_convert('m.counted') WHERE step =
 	qr/runs code of mallory, .*; dry_run => false is refused: statistics object m\.counts belongs to carol\./,
 	'a dry run says why it would not be run, of statistics as well');
 refused($node, q{SELECT snowflake_convert('m.counted', dry_run => false)}, '42501',
-	qr/objects that change with the column have other owners.*statistics object m\.counts belongs to carol/s,
+	qr/have other owners than its table.*statistics object m\.counts belongs to carol/s,
 	'and then it is not begun');
 $node->psql('postgres', q{SELECT statement FROM snowflake_convert('m.counted') \gexec}, on_error_die => 1);
 is(query($node, q{SELECT stxowner::regrole, (SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = stxrelid AND attname = 'id')
