@@ -19,20 +19,26 @@
  * detaches one that no row refers to.
  *
  * Statements run as the parent's owner, because a partition comes with the
- * owner's code: functions of indexes, and constraints.  They name everything
- * with its schema, and contain no operators or functions that search_path
- * could find.
+ * owner's code: functions of indexes, and constraints.  Other tables that the
+ * statements make the server read must have the same owner, or their owners'
+ * code would run with the rights of the parent's.  The statements name
+ * everything with its schema, and contain no operators or functions that
+ * search_path could find.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_partitioned_table.h"
 #include "commands/defrem.h"
 #include "executor/spi.h"
@@ -50,6 +56,7 @@
 #include "table/owner.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -77,6 +84,72 @@ typedef struct Request
 
 /* Returns SfIdSpans: the work of a call, or NIL. */
 typedef List *(*FindWork) (Relation parent, const Request *request);
+
+/* ---- other tables ---- */
+
+/* Name a relation that is locked, and so cannot be renamed. */
+static char *
+qualified_name(Oid relid)
+{
+	Oid			schema = get_rel_namespace(relid);
+
+	return quote_qualified_identifier(get_namespace_name(schema),
+									  get_rel_name(relid));
+}
+
+/* Throw SQLSTATE 42501 if a table that is locked has another owner. */
+static void
+require_same_owner(Oid parent, Oid table, const char *hint)
+{
+	if (sf_owner_of_relation(table) == sf_owner_of_relation(parent))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+			 errmsg("table \"%s\" has another owner than \"%s\"",
+					qualified_name(table), get_rel_name(parent)),
+			 errdetail("The server would run code of \"%s\" with the rights of \"%s\": functions of constraints and indexes.",
+					   GetUserNameFromId(sf_owner_of_relation(table), false),
+					   GetUserNameFromId(sf_owner_of_relation(parent), false)),
+			 errhint("%s", hint)));
+}
+
+/* Do the same for a partition and those below it, and lock them. */
+static void
+require_same_owner_below(Oid parent, Oid partition, LOCKMODE lockmode,
+						 const char *hint)
+{
+	ListCell   *cell;
+
+	foreach(cell, find_all_inheritors(partition, lockmode, NULL))
+		require_same_owner(parent, lfirst_oid(cell), hint);
+}
+
+/*
+ * Return the tables that refer to the parent, and their partitions, which have
+ * foreign keys of their own.  The lock on the parent keeps them there.
+ */
+static List *
+referring_tables(Oid parent)
+{
+	List	   *tables = NIL;
+	Relation	catalog = table_open(ConstraintRelationId, AccessShareLock);
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_constraint_confrelid, BTEqualStrategyNumber,
+				F_OIDEQ, ObjectIdGetDatum(parent));
+	scan = systable_beginscan(catalog, InvalidOid, false, NULL, 1, &key);
+	while (HeapTupleIsValid(tuple = systable_getnext(scan)))
+	{
+		Form_pg_constraint form = (Form_pg_constraint) GETSTRUCT(tuple);
+
+		tables = list_append_unique_oid(tables, form->conrelid);
+	}
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return tables;
+}
 
 /* ---- missing partitions ---- */
 
@@ -177,6 +250,23 @@ create_partition(Oid parent, const SfIdSpan *span)
 	return get_relname_relid(span->name, schema);
 }
 
+/*
+ * Throw SQLSTATE 42501 if a new partition would run code of the default
+ * partition's owner.  The server folds the constraints of that one, which may
+ * show that none of its rows belongs into the new one.  It locks it as here.
+ */
+static void
+require_own_default(Oid parent)
+{
+	Oid			rest = get_default_partition_oid(parent);
+
+	if (OidIsValid(rest))
+		require_same_owner_below(parent, rest, AccessExclusiveLock,
+								 psprintf("Detach the default partition: ALTER TABLE %s DETACH PARTITION %s;",
+										  qualified_name(parent),
+										  qualified_name(rest)));
+}
+
 /* Return the owner, which must be able to create.  SQLSTATE 42501 */
 static Oid
 require_owner(Oid parent)
@@ -275,8 +365,8 @@ layout_or_default(FunctionCallInfo fcinfo, int n)
  * times from start up to, not including, until; return the new ones.  Throws
  * SQLSTATE 22004, 22023 (not a step or a layout; nothing in the range), 22008
  * (out of the layout's life), 42P01, 42809 (not partitioned by IDs), 42501
- * (not the owner, or an owner that cannot create), 42P17 (overlap), 42P07 (the
- * name is taken), 54000.
+ * (not the owner, an owner that cannot create, or another owner of the default
+ * partition), 42P17 (overlap), 42P07 (the name is taken), 54000.
  */
 Datum
 snowflake_create_partitions(PG_FUNCTION_ARGS)
@@ -311,6 +401,7 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 	missing = lock_and_find(PG_GETARG_OID(0), &request, find_missing);
 	if (missing == NIL)
 		return (Datum) 0;
+	require_own_default(PG_GETARG_OID(0));
 	sf_owner_become(&caller, require_owner(PG_GETARG_OID(0)));
 	SPI_connect();
 	foreach(cell, missing)
@@ -398,14 +489,26 @@ find_old(Relation parent, const Request *request)
 	return old;
 }
 
-/* Name a relation that is locked, and so cannot be renamed. */
-static char *
-qualified_name(Oid relid)
+/*
+ * Throw SQLSTATE 42501 if DETACH would run code of anybody else.  It looks in
+ * the tables that refer to the parent for rows that refer to the partition, by
+ * a query that joins them with it, and locks them as here.
+ */
+static void
+require_own_references(Oid parent, Oid partition)
 {
-	Oid			schema = get_rel_namespace(relid);
+	const char *hint = psprintf("Drop the foreign keys that refer to %s, and add them again afterwards.",
+								qualified_name(parent));
+	List	   *referring = referring_tables(parent);
+	ListCell   *cell;
 
-	return quote_qualified_identifier(get_namespace_name(schema),
-									  get_rel_name(relid));
+	foreach(cell, referring)
+	{
+		LockRelationOid(lfirst_oid(cell), ShareLock);
+		require_same_owner(parent, lfirst_oid(cell), hint);
+	}
+	if (referring != NIL)
+		require_same_owner_below(parent, partition, AccessExclusiveLock, hint);
 }
 
 /* Drop a partition as the parent's owner; return its name. */
@@ -416,6 +519,7 @@ drop_partition(Oid parent, Oid partition)
 	bool		is_foreign;
 
 	LockRelationOid(partition, AccessExclusiveLock);
+	require_own_references(parent, partition);
 	name = qualified_name(partition);
 	is_foreign = get_rel_relkind(partition) == RELKIND_FOREIGN_TABLE;
 	execute(psprintf("ALTER TABLE %s DETACH PARTITION %s",
@@ -437,9 +541,9 @@ drop_partition(Oid parent, Oid partition)
  * Drop the partitions whose IDs were all made before a time that has passed;
  * return their names.  Throws SQLSTATE 22004, 22023 (not a layout; a time in
  * the future), 42P01, 42809 (not partitioned by IDs), 42501 (not the owner, or
- * an owner that does not own a partition), 55000 (no partition is of the
- * present), 23503 (a row of another table refers to one there), 2BP01
- * (something else depends on a partition).
+ * the parent's owner does not own a partition, or a table that refers to the
+ * parent), 55000 (no partition is of the present), 23503 (a row of another
+ * table refers to one there), 2BP01 (something else depends on a partition).
  */
 Datum
 snowflake_drop_partitions(PG_FUNCTION_ARGS)

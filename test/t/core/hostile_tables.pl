@@ -108,6 +108,63 @@ is(caught($node), 0, 'and nothing is run by that');
 is(query($node, q{SELECT current_user = session_user AND current_setting('is_superuser') = 'on'}), 't',
 	'the caller is who he was');
 
+# ---- tables of somebody else beside the partitions ----
+
+# Return a superuser's table with an old partition and one of the present.
+sub partitioned
+{
+	query($node, q{CREATE TABLE public.days (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+		CREATE TABLE public.old PARTITION OF days FOR VALUES FROM (1000) TO (2000);
+		CREATE TABLE public.other PARTITION OF days FOR VALUES FROM (2000) TO (MAXVALUE);
+		GRANT REFERENCES ON days TO mallory; GRANT CREATE ON SCHEMA public TO mallory;
+		INSERT INTO days VALUES (1001), (2001)});
+}
+
+my %beside = (
+	'a table that refers to them' => 'SET ROLE mallory; CREATE TABLE m.refers (day bigint REFERENCES public.days);'
+	  . ' INSERT INTO m.refers VALUES (2001); CREATE INDEX ON m.refers ((m.evil(1)))',
+	'a partition that refers to them' => 'CREATE TABLE m.of_many (day bigint REFERENCES public.days) PARTITION BY LIST (day);'
+	  . ' CREATE TABLE m.refers PARTITION OF m.of_many DEFAULT; INSERT INTO m.of_many VALUES (2001);'
+	  . ' ALTER TABLE m.refers OWNER TO mallory; SET ROLE mallory; CREATE INDEX ON m.refers ((m.evil(1)))');
+
+foreach my $name (sort keys %beside)
+{
+	partitioned();
+	query($node, $beside{$name});
+	query($node, 'BEGIN; ALTER TABLE days DETACH PARTITION old; ROLLBACK');
+	is(caught($node), 1, "$name: its trap springs where that is done by hand");
+	refused($node, q{SELECT snowflake_drop_partitions('days', now())}, '42501',
+		qr/table "m\.refers" has another owner than "days".*HINT:  Drop the foreign keys/s, 'no partition is dropped');
+	is(caught($node), 0, 'and the trap does not spring');
+	query($node, 'ALTER TABLE ' . ($name =~ /table/ ? 'm.refers DROP CONSTRAINT refers' : 'm.of_many DROP CONSTRAINT of_many') . '_day_fkey');
+	is(query($node, q{SELECT snowflake_drop_partitions('days', now())}), 'public.old', 'the remedy helps');
+	is(caught($node), 0, 'and does not spring it');
+	query($node, 'DROP TABLE IF EXISTS m.of_many; DROP TABLE IF EXISTS m.refers; DROP TABLE days');
+}
+
+partitioned();
+query($node, q{CREATE TABLE refers (day bigint REFERENCES days); INSERT INTO refers VALUES (2001);
+	ALTER TABLE old OWNER TO mallory; SET ROLE mallory; CREATE INDEX ON public.old ((m.evil(1)))});
+refused($node, q{SELECT snowflake_drop_partitions('days', now())}, '42501',
+	qr/table "public\.old" has another owner than "days"/, 'nor is one of somebody else dropped that a query reads');
+is(caught($node), 0, 'and the trap does not spring');
+query($node, 'DROP TABLE refers');
+is(query($node, q{SELECT snowflake_drop_partitions('days', now())}), 'public.old', 'without a query it is dropped');
+is(caught($node), 0, 'and nothing is run by that');
+
+# The server folds the constraints of the default partition when another one is made.
+query($node, q{DROP TABLE other; CREATE TABLE other PARTITION OF days DEFAULT;
+	ALTER TABLE other OWNER TO mallory; SET ROLE mallory; ALTER TABLE public.other ADD CHECK (m.evil(1) AND id > 0)});
+query($node, 'BEGIN; CREATE TABLE by_hand PARTITION OF days FOR VALUES FROM (3000) TO (4000); ROLLBACK');
+is(caught($node), 1, 'a default partition of somebody else: its trap springs where that is done by hand');
+refused($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')}, '42501',
+	qr/table "public\.other" has another owner than "days".*HINT:  Detach the default partition/s, 'no partition is made');
+is(caught($node), 0, 'and the trap does not spring');
+query($node, 'ALTER TABLE days DETACH PARTITION other');
+query($node, q{SELECT snowflake_create_partitions('days', '1 day', now(), now() + interval '1 day')});
+is(caught($node), 0, 'the remedy helps');
+query($node, 'DROP TABLE days, other');
+
 # ---- a lock that is held ----
 
 query($node, q{SET ROLE mallory;
