@@ -127,11 +127,6 @@ AS 'MODULE_PATHNAME', 'snowflake_shard_nextval' LANGUAGE C STABLE CALLED ON NULL
 COMMENT ON FUNCTION snowflake_state.copy_shard_nextval(integer, internal) IS
 'snowflake_shard_nextval(), as COPY calls it';
 
-GRANT EXECUTE ON FUNCTION
-	snowflake_state.copy_nextval(internal),
-	snowflake_state.copy_nextval(text, internal),
-	snowflake_state.copy_shard_nextval(integer, internal) TO PUBLIC;
-
 CREATE FUNCTION snowflake_shard_nextval_batch(shard integer, count integer)
 RETURNS SETOF bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
@@ -618,6 +613,13 @@ BEGIN
 	END LOOP;
 END
 $$;
+
+--
+-- What plans and public views call for everybody, also where default privileges
+-- leave PUBLIC no function.
+--
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA snowflake_state TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_lease() TO PUBLIC;
 
 --
 -- Where the extension is created again while the server runs, the new mark

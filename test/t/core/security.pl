@@ -126,8 +126,8 @@ is( query($bare, q{
 	SELECT count(*) > 0,
 		string_agg(name, ' ') FILTER (WHERE context NOT IN ('postmaster', 'sighup'))
 	FROM pg_settings WHERE name LIKE 'snowflake.%'}),
-	't|snowflake.time_ranges',
-	'the planner\'s is the only setting of ours that a session can change');
+	't|snowflake.audit snowflake.time_ranges',
+	'the settings of ours that a session can change: for superusers the audit, and the planner\'s');
 
 # only the server may read the shutdown file
 $bare->stop;
@@ -988,6 +988,32 @@ is( query($node, qq{
 	UNION ALL
 	SELECT 'snowflake_state' WHERE has_schema_privilege('chosen', 'snowflake_state', 'CREATE')}, %roles),
 	'', 'default privileges give no right to what guards the IDs');
+
+# ---- default privileges that leave PUBLIC no function ----
+
+my %hardened = (database => 'hardened');
+query($node, 'CREATE DATABASE hardened TEMPLATE template0');
+query($node, $_, %hardened) foreach (
+	'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC',
+	'CREATE EXTENSION snowflake',
+	q{GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint), snowflake_timestamp(bigint, text) TO mallory;
+	CREATE TABLE orders (id bigint PRIMARY KEY);
+	GRANT SELECT ON orders TO mallory});
+denied($node, 'mallory', 'SELECT snowflake_horizon()', '42501', qr/permission denied/, %hardened);
+foreach my $key ('id', q{id, 'node'}, q{id, 'twitter'})
+{
+	foreach my $operator ('=', '>')
+	{
+		like(query($node, "SET ROLE mallory; SET enable_seqscan = off; EXPLAIN SELECT FROM orders WHERE snowflake_timestamp($key) $operator now()", %hardened),
+			qr/Index Cond: .*snowflake_state\.bound/, "a condition on the time has the index: $key $operator");
+	}
+}
+is(answer($node, "SET ROLE mallory; SELECT count(*) >= 0 FROM $_", %hardened), 't', "every role reads $_")
+  foreach ('pg_stat_snowflake', 'pg_stat_snowflake_layouts', 'snowflake_horizon_holders');
+is( query($node, q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p
+	WHERE pronamespace = 'snowflake_state'::regnamespace AND NOT has_function_privilege('mallory', p.oid, 'EXECUTE')}, %hardened),
+	'', 'whatever nobody calls by hand is everybody\'s');
+query($node, 'DROP DATABASE hardened');
 
 # ---- a dump carries grants and revoked rights ----
 
