@@ -11,9 +11,9 @@
  * A privilege on a column counts as one on its table: REVOKE removes both.  On
  * a column of a sequence the server grants nothing but SELECT.
  *
- * A function that the install script took from PUBLIC must not be PUBLIC's
- * again: pg_init_privs has what the script gave.  A role that was granted such
- * a function by name is an administrator's choice.
+ * Each role that was granted a function for administrators shows, also one
+ * that an administrator chose: GRANT ... ON ALL ROUTINES IN SCHEMA leaves the
+ * same entries.
  *
  *-------------------------------------------------------------------------
  */

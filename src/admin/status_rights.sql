@@ -3,7 +3,7 @@
 -- applies, so operators and functions have their schema.
 -- name: rights
 WITH member AS (
-	SELECT d.classid, d.objid, x.extowner
+	SELECT d.classid, d.objid, x.extowner, x.extname
 	FROM pg_catalog.pg_depend d
 		JOIN pg_catalog.pg_extension x ON x.oid OPERATOR(pg_catalog.=) d.refobjid
 	WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
@@ -45,17 +45,22 @@ given AS (
 	WHERE a.grantee OPERATOR(pg_catalog.<>) n.nspowner AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
 	UNION ALL
 	SELECT 'FUNCTION', pg_catalog.format('%I.%I(%s)', n.nspname, p.proname,
-		pg_catalog.pg_get_function_identity_arguments(p.oid)), 'PUBLIC', 'EXECUTE'
+			pg_catalog.oidvectortypes(p.proargtypes)),
+		CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
+			ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END, a.privilege_type
 	FROM pg_catalog.pg_proc p JOIN member m ON m.objid OPERATOR(pg_catalog.=) p.oid
 		AND m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
-		JOIN pg_catalog.pg_init_privs i ON i.objoid OPERATOR(pg_catalog.=) p.oid
-			AND i.classoid OPERATOR(pg_catalog.=) m.classid
-	WHERE NOT EXISTS (SELECT FROM pg_catalog.aclexplode(i.initprivs) a
-			WHERE a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid)
-		AND EXISTS (SELECT FROM pg_catalog.aclexplode(COALESCE(p.proacl,
-				pg_catalog.acldefault('f', p.proowner))) a
-			WHERE a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid)
+		JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace,
+		LATERAL pg_catalog.aclexplode(COALESCE(p.proacl, pg_catalog.acldefault('f', p.proowner))) a
+	WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
+		AND (p.proname OPERATOR(pg_catalog.=) ANY ('{
+				snowflake_accept, snowflake_advance, snowflake_stat_reset,
+				snowflake_registry_init, snowflake_registry_recover,
+				snowflake_registry_release, snowflake_registry_slots
+			}'::pg_catalog.name[])
+			-- other roles have what snowflake_registry.grant() has given
+			OR m.extname OPERATOR(pg_catalog.=) 'snowflake_registry'
+				AND a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid)
 ),
 owned AS (
 	SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind,

@@ -161,15 +161,28 @@ query($node, q{
 	GRANT CREATE ON SCHEMA snowflake_state TO worker;
 	ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO "App"});
 says($node, 'privileges', 'warning',
-	qr/: PUBLIC may EXECUTE public.snowflake_accept\(what text\); worker may CREATE snowflake_state; "App" owns snowflake_state.snowflake_mark\|/,
+	qr/: PUBLIC may EXECUTE public.snowflake_accept\(text\); worker may CREATE snowflake_state; "App" owns snowflake_state.snowflake_mark\|/,
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
 	'warning|1 of 24 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
-query($node, q{GRANT EXECUTE ON FUNCTION snowflake_accept(text) TO mallory});
-says($node, 'privileges', 'ok', qr/only the extension/, 'a role that was granted a function by name');
+
+# what a managed platform gives to the role of its API; and where PUBLIC may execute
+# nothing by default, a role that makes IDs is no administrator
+query($node, q{CREATE DATABASE hardened TEMPLATE template0});
+query($node, $_, database => 'hardened') foreach (
+	'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC',
+	'CREATE EXTENSION snowflake; GRANT EXECUTE ON FUNCTION snowflake_nextval() TO worker, PUBLIC');
+says($node, 'privileges', 'ok', qr/only the extension/, 'functions for everybody', database => 'hardened');
+query($node, 'DROP DATABASE hardened');
+query($node, 'GRANT ALL ON ALL ROUTINES IN SCHEMA public TO worker');
+says($node, 'privileges', 'warning',
+	qr/: worker may EXECUTE public.snowflake_accept\(text\), public.snowflake_advance\(bigint, boolean, text\), public.snowflake_registry_init\(text\), public.snowflake_registry_recover\(interval, interval\), public.snowflake_registry_release\(bigint\), public.snowflake_registry_slots\(\), public.snowflake_stat_reset\(\)\|/,
+	'all that administrators may');
+query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
+says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 query($node, 'DROP OWNED BY worker, "App", mallory; DROP EXTENSION snowflake_registry');
 query($node, q{GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory});
 
