@@ -174,15 +174,24 @@ accept_configuration(Oid function)
 	sf_config_record_replace();
 }
 
-/* Accept this copy: no other server has this data any more. */
+/*
+ * Accept this copy: no other server has this data any more.  An original that
+ * is not seen may run elsewhere, or start later: say what follows.
+ */
 static void
 accept_copy(void)
 {
-	if (sf_identity_is_copy())
-		sf_identity_accept();
-	else
+	if (!sf_identity_is_copy())
+	{
 		ereport(NOTICE,
 				(errmsg("nothing to accept: this data directory is no copy, or one that need not be accepted")));
+		return;
+	}
+	sf_identity_accept();
+	ereport(WARNING,
+			(errmsg("this server now counts as the only one that has this data"),
+			 errdetail("Its original was not seen on this machine with this node id. If the original runs on another machine, or starts again with the same node id or shards, both servers issue the same IDs."),
+			 errhint("If the original may run, set another snowflake.node_id here, and other snowflake.shards or none, and restart this server at once.")));
 }
 
 /*
@@ -190,7 +199,8 @@ accept_copy(void)
  *
  * Record that an administrator declares something right: 'clock',
  * 'configuration' or 'copy'.  Throws SQLSTATE 22023 (anything else, or NULL);
- * for a copy also 58030 and similar errors of writing files.
+ * for a copy also 55000 (the original runs), 58030 and similar errors of
+ * writing files.
  */
 Datum
 snowflake_accept(PG_FUNCTION_ARGS)

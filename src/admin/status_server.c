@@ -453,7 +453,7 @@ put_copy(ReturnSetInfo *result)
 					  sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
-					  "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If another server has it, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+					  SF_IDENTITY_COPY_REMEDY);
 }
 
 /* Run these checks; needs shared memory. */

@@ -159,7 +159,7 @@ log_copy(SfOrigin origin, const Marker *marker, const char *directory)
 		strlcat(detail, " No IDs are made that the other server may make, too.",
 				sizeof(detail));
 	sf_log_event(SF_EVENT_COPY, detail,
-				 "If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If another server has it, set another snowflake.node_id here, and other snowflake.shards: two servers with one number issue the same IDs. If ALTER SYSTEM has set the number, reset that first.",
+				 SF_IDENTITY_COPY_REMEDY,
 				 "this data directory is a copy of another server's");
 }
 
@@ -366,7 +366,7 @@ refuse(SfServerNumber node)
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
 					   sf_server_number_value(node)),
-			 errhint("If no other server has this data any more, run as a superuser: SELECT snowflake_accept('copy'); If another server has it, set another snowflake.node_id here, and other snowflake.shards, and restart the server. If ALTER SYSTEM has set the number, reset that first.")));
+			 errhint(SF_IDENTITY_COPY_REMEDY)));
 }
 
 /*
@@ -404,12 +404,37 @@ sf_identity_require_slowly(SfServerNumber node)
 	if (sf_settings_leases() && node != SF_NO_NUMBER)
 		return;
 	if (!sf_identity_is_copy())
+	{
+		pg_read_barrier();		/* sf_identity_accept() writes it last */
 		record_node(node);
+	}
 	else if (original_runs(node) ||
 			 (sf_copy_check == SF_CHECK_ERROR &&
 			  (node == SF_NO_NUMBER || original == SF_NO_NUMBER ||
 			   node == original)))
 		refuse(node);
+}
+
+/*
+ * Throw SQLSTATE 55000 if the original is seen running now with the node id of
+ * this copy.
+ */
+static void
+require_gone(SfServerNumber node)
+{
+	SfOriginal	record;
+	SfServerNumber running;
+
+	(void) sf_original_read(&record);
+	running = sf_original_running_node(find_original(&record, false));
+	if (running != SF_NO_NUMBER &&
+		(node == SF_NO_NUMBER || node == running))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot accept this copy while its original runs"),
+				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
+						   sf_server_number_value(running)),
+				 errhint("To keep both servers, set another snowflake.node_id here, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; To keep this one alone, stop the original for good, and call this function again.")));
 }
 
 /* Accept: an administrator states that no other server has this data. */
@@ -420,9 +445,12 @@ sf_identity_accept(void)
 	uint64		server = sf_identity_random() | 1;
 	SfServerNumber node = find_node();
 
+	require_gone(node);
 	(void) write_marker(server, 0, ERROR);
 	(void) sf_original_write(node, SF_NO_NUMBER, "", ERROR);
 	pg_atomic_write_u64(&identity->server, server);
 	pg_atomic_write_u32(&identity->recorded, node);
+	/* a process that reads "copied" as 0 finds the server and the node */
+	pg_write_barrier();
 	pg_atomic_write_u32(&identity->copied, 0);
 }

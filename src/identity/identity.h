@@ -12,6 +12,10 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
+/* What to do about a copy that nobody has accepted. */
+#define SF_IDENTITY_COPY_REMEDY \
+	"Set another snowflake.node_id here, which no other server has, and other snowflake.shards or none, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if no other server has this data any more, run instead as a superuser: SELECT snowflake_accept('copy');"
+
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern bool sf_identity_is_copy(void);

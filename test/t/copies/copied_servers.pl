@@ -19,7 +19,9 @@ my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $marker = 'global/pgsql_tmp/snowflake_server';
 my $record = 'snowflake.primary';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
-my $hint = qr/HINT:  If no other server has this data any more, run as a superuser: SELECT snowflake_accept\('copy'\);/;
+my $hint = qr/HINT:  Set another snowflake.node_id here, .* Only if no other server has this data any more, run instead as a superuser: SELECT snowflake_accept\('copy'\);/;
+my $accept = q{SELECT snowflake_accept('copy')};
+my $runs = qr/cannot accept this copy while its original runs\n.*DETAIL:  The original runs on this machine, and has node id 1:.*HINT:  To keep both servers, set another snowflake.node_id here/s;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
 
 # Start a server, and return what it logs.
@@ -132,14 +134,20 @@ refused($copy, q{SET default_transaction_read_only = on; SELECT snowflake_accept
 	qr/read-only transaction/, 'nor in a read-only transaction');
 $copy->stop;
 warned($copy, 'It comes from a backup', 'it is found out again');
-query($copy, q{SELECT snowflake_accept('copy')});
+refused($copy, $accept, '55000', $runs, 'it cannot be accepted while the original runs');
+refuses($copy, 'which changes nothing');
+$primary->stop;
+my ($status, undef, $err) = $copy->psql('postgres', $accept);
+like($err, qr/WARNING:  this server now counts as the only one .*DETAIL:  .* was not seen on this machine.*HINT:  If the original may run, set another/s,
+	'accepted when the original has gone, it says what follows');
 like(query($copy, $next), qr/^\d+$/, 'accepted, it makes IDs');
-my ($status, undef, $err) = $copy->psql('postgres', q{SELECT snowflake_accept('copy')});
+($status, undef, $err) = $copy->psql('postgres', $accept);
 like($err, qr/NOTICE:  nothing to accept/, 'that is done once');
 $copy->stop;
 passes($copy, 'a copy that was accepted');
 $session->quit;
 $copy->stop;
+$primary->start;
 
 # By default a copy is refused if its original is seen to run with the copy's node id.
 $copy = server_from('warned', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
@@ -149,8 +157,10 @@ my $twin = qr/a copy of another server's\n.*DETAIL:  That server was seen runnin
 refused($copy, $next, '55000', $twin, 'beside the original: it is refused');
 is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}),
 	'error', 'which is an error');
-query($copy, q{SELECT snowflake_accept('copy')});
-like(query($copy, $next), qr/^\d+$/, 'until an administrator says that it may');
+refused($copy, $accept, '55000', $runs, 'nor may an administrator accept it');
+$copy->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+$copy->restart;
+like(query($copy, $next), qr/^\d+$/, 'with another node id, as the remedy says, it makes IDs');
 $copy->stop;
 
 # In all other cases there is only a warning. The server does not know whether the
@@ -194,7 +204,7 @@ foreach my $process (999999, $$)
 # The directory was moved, and a link leads there from its old place. The server found
 # there is this one, and no original.
 my $home = $copy->data_dir;
-query_started($copy, q{SELECT snowflake_accept('copy')});
+query_started($copy, $accept);
 rename($home, "$home.moved") && symlink("$home.moved", $home) or die $!;
 is_only_warned_of('Before, it was in ".*alone.*pgdata"', 'a directory that was moved');
 unlink($home) && rename("$home.moved", $home) or die $!;
@@ -261,7 +271,7 @@ foreach my $call ($shard, 'SELECT * FROM snowflake_shard_nextval_batch(3, 10)', 
 {
 	refused($copy, $call, '55000', qr/DETAIL:  That server may issue for the same shards/, "and none of shards: $call");
 }
-query($copy, q{SELECT snowflake_accept('copy')});
+query($copy, $accept);
 like(query($copy, $shard), qr/^\d+$/, 'until it is accepted');
 $copy->stop;
 
@@ -340,7 +350,7 @@ $primary->stop;
 	$primary->stop;
 	unlink $machine;
 	passes($primary, 'a machine that has lost its name');
-	query($primary, q{SELECT snowflake_accept('copy')});
+	query($primary, $accept);
 	$primary->stop;
 	unlink $primary->data_dir . "/$record";
 }
