@@ -11,6 +11,7 @@
 #include "worker/lease_worker.h"
 
 #include "base/clock.h"
+#include "base/fault.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
@@ -31,6 +32,10 @@ publish_right(uint64 word)
  * has changed, no ID is made in a tick that a counter has reached, so that no
  * session's IDs descend. horizon.c considers sessions that may still use the
  * other node.
+ *
+ * Write the nodes before the ticks end.  A reader that finds a counter in the
+ * new tick then also finds the new node, and composes no horizon there with
+ * the other one, which may be higher (sf_lease_wait_lowest()).
  */
 static void
 prepare_counters(const SfRight *right)
@@ -51,10 +56,19 @@ prepare_counters(const SfRight *right)
 		publish_right(0);
 		if (until > pg_atomic_read_u64(&leasing->other_until))
 			pg_atomic_write_u64(&leasing->other_until, until);
-		sf_layout_slots_end_ticks();
 	}
 	if (lowest == SF_NO_NUMBER || node < lowest)
 		pg_atomic_write_u32(&leasing->lowest_node, node);
+	pg_write_barrier();			/* the lowest node before the last one */
+	pg_atomic_write_u32(&leasing->node, node);
+
+	/*
+	 * A session that takes a slot finds the nodes above, or we find its slot.
+	 */
+	pg_memory_barrier();
+	if (last != SF_NO_NUMBER)
+		sf_layout_slots_end_ticks();
+	SF_FAULT("ticks-ended");
 }
 
 /*
@@ -81,7 +95,6 @@ sf_publish_node(const SfRight *right)
 		return;
 	}
 	prepare_counters(right);
-	pg_atomic_write_u32(&leasing->node, sf_server_number_of(right->node));
 	pg_atomic_write_u64(&leasing->until, right->until);
 	publish_right(word);
 }

@@ -11,7 +11,7 @@ use Time::HiRes qw(usleep);
 use Exporter 'import';
 use SnowflakeTest;
 
-our @EXPORT = qw(start_one wait_for_stopped stopped go_on freeze_writers);
+our @EXPORT = qw(start_one wait_for_stopped stopped is_frozen go_on freeze_writers);
 
 # Start one statement on a server, in a session with a fault.
 sub start_one
