@@ -93,7 +93,7 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
  * The ID is read in the given layout, or in snowflake.layout.  Throws SQLSTATE
  * 22003 (negative, not of the layout, or beyond its end), 22008 (more than a
  * day ahead, and not forced), 22023 (new IDs would be below, and not forced;
- * not a layout), 22004.
+ * not a layout), 22004, 58000 (the clock has jumped).
  */
 Datum
 snowflake_advance(PG_FUNCTION_ARGS)

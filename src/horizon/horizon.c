@@ -27,7 +27,7 @@
  * A reader loads the counter, then every backend's low-water mark, then every
  * ring.  Say that transaction T takes position p.  If the reader loaded the
  * counter at or above p, it observed T's swap or a later one.  T stored its
- * low-water mark before that swap, which is a full barrier.  So the reader
+ * low-water mark before that swap, which is at least a release.  So the reader
  * also observes the low-water mark, or the pending range that replaced it when
  * T ended.  If the reader loaded the counter below p, p is above the bound
  * anyway.  The bound is the least of the values loaded, plus one: every

@@ -95,7 +95,7 @@ sf_pending_enter_node(void)
 	enter();
 	pg_atomic_write_u64(&my_pending->node,
 						sf_counter_position(sf_layout_slot_counter(0)));
-	/* the swap is a full barrier */
+	/* the swap releases it */
 }
 
 /* Write the low-water mark of all IDs of shards and of other layouts. */
@@ -104,7 +104,7 @@ sf_pending_lower_other(uint64 ms)
 {
 	enter();
 	pg_atomic_write_u64(&my_pending->other_ms, ms);
-	sf_pending_other_ms = ms;	/* the swap is a full barrier */
+	sf_pending_other_ms = ms;	/* the swap releases it */
 }
 
 /* Return true if no snapshot needs this range, or if it is empty. */

@@ -99,6 +99,12 @@ detach(void)
 /* Any published mark is enough for the caller: marks are larger. */
 #define ANY_MARK	1
 
+/*
+ * No call needs a mark that is farther ahead of the clock than the drift and
+ * the tick of an ID, each rounded up to whole ticks.
+ */
+#define FARTHEST_MS		(sf_max_clock_drift + 2 * SF_MAX_TICK_MS)
+
 /* No floor: the counters have reached all IDs of the database. */
 #define REACHED		0
 
@@ -200,8 +206,11 @@ update(SfDatabase *slot, int64 enough_ms, int flags)
 
 /*
  * Make the durable mark and the published one equal: the heart of the
- * protocol.  With EXTEND, also move both to a reserve beyond the clock, and at
- * least to need_ms, which a layout with long ticks may need.  If the outcome
+ * protocol.  With EXTEND, also move both to a reserve beyond the clock, and to
+ * need_ms, which a layout with long ticks may need.  The caller has computed
+ * need_ms from an earlier reading of the clock, which nobody has judged: if
+ * the clock was wrong then, need_ms is far ahead of the clock here.  So take
+ * no more of it than a call may need; the caller looks again.  If the outcome
  * is an error, no counter was raised and no mark was moved ahead.
  */
 static void
@@ -239,8 +248,9 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 		raise_counters(floor);
 	mark = Max(found, published);
 	if (extend)
-		mark = Max(mark, Max(need_ms, outcome->clock.now_ms +
-							 sf_settings_reserve_ms()));
+		mark = Max(mark, outcome->clock.now_ms +
+				   Max(sf_settings_reserve_ms(),
+					   Min(need_ms - outcome->clock.now_ms, FARTHEST_MS)));
 	if (mark != found || (flags & REWRITE) ||
 		(floor != REACHED && floor < found))
 		lsn = sf_durable_mark_store(number, mark, sf_shmem->life);
@@ -427,6 +437,7 @@ sf_mark_initialize(Oid function)
  * because other databases share them: this database waits, and the others go
  * on.  The counters are raised to the old mark, which is near.  So a call that
  * has read the old mark and has not swapped its counter yet fails to swap.
+ * Throws SQLSTATE 58000 if the clock has jumped: what is near is not known.
  */
 void
 sf_mark_advance(Oid function, int64 floor_ms)
@@ -438,6 +449,7 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	int64		found;
 	int64		mark;
 	bool		is_near;
+	SfClockLook clock;
 
 	/* an invalidation may have detached us since the caller's checks began */
 	sf_mark_require(function);
@@ -445,6 +457,14 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	Assert(slot != &no_database);
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
 	(void) sf_db_slot_lock(slot, 0);
+	sf_clock_jump_look(&clock);
+	sf_clock_jump_judge(&clock, false);
+	if (clock.jumped)
+	{
+		sf_db_slot_unlock(slot);
+		sf_durable_mark_close(&number);
+		sf_clock_jump_refuse(&clock);
+	}
 	published = (int64) pg_atomic_read_u64(&slot->mark);
 	found = sf_durable_mark_lock(&number, &lsn);
 
@@ -452,7 +472,7 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	if (found != published)
 		floor_ms = Max(floor_ms, found);
 	mark = Max(floor_ms, published);
-	is_near = floor_ms <= sf_clock_wall_ms() + sf_max_clock_wait;
+	is_near = floor_ms <= clock.now_ms + sf_max_clock_wait;
 	raise_counters(is_near ? floor_ms : published);
 	if (mark != found || !is_near)
 		lsn = sf_durable_mark_store(&number, mark,
