@@ -122,15 +122,16 @@ static int64
 missing_since_ms(uint64 lease, int64 now_ms)
 {
 	const SfLayout *layout = &sf_node_layout;
-	int64		since_ms =
-		(int64) pg_atomic_read_u64(&sf_shmem->leasing.since_ms);
 	int64		end_tick = layout->epoch_tick +
 		(int64) (lease >> layout->node_bits);
 	int64		past_ms = sf_clock_wall_ms() - end_tick * layout->tick_ms;
+	int64		since_ms;
 
-	if (lease == 0)
-		return since_ms == 0 ? now_ms : since_ms;
-	return now_ms - Max(past_ms, 0);
+	if (lease != 0)
+		return now_ms - Max(past_ms, 0);
+	pg_read_barrier();			/* the worker writes the time before the lease */
+	since_ms = (int64) pg_atomic_read_u64(&sf_shmem->leasing.since_ms);
+	return since_ms == 0 ? now_ms : since_ms;
 }
 
 /*
