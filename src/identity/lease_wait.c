@@ -129,7 +129,7 @@ missing_since_ms(uint64 lease, int64 now_ms)
 
 	if (lease != 0)
 		return now_ms - Max(past_ms, 0);
-	pg_read_barrier();			/* the worker writes the time before the lease */
+	pg_read_barrier();			/* after the lease, as it is written before */
 	since_ms = (int64) pg_atomic_read_u64(&sf_shmem->leasing.since_ms);
 	return since_ms == 0 ? now_ms : since_ms;
 }
