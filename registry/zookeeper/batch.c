@@ -90,20 +90,27 @@ take_data(int rc, const char *value, int len, const struct Stat *stat,
 	take(reply, rc, stat);
 }
 
-/* Copy the names so that the library can free them: one array of texts. */
+/*
+ * Copy the names so that the library can free them.  Of a reply that is too
+ * short the library gives any count, and NULL in place of names.
+ */
 static void
 take_names(int rc, const struct String_vector *names, const struct Stat *stat,
 		   const void *data)
 {
 	SfZooReply *reply = (SfZooReply *) data;
-	int			n = rc == ZOK ? names->count : 0;
+	int			n = rc == ZOK && names->data != NULL ? names->count : 0;
 
+	if (rc == ZOK && (names->data == NULL || n < 0))
+		rc = ZMARSHALLINGERROR;
 	if (n > 0)
 		reply->names.data = calloc(n, sizeof(char *));
 	for (int i = 0; i < n && rc == ZOK; i++)
 	{
-		if (reply->names.data == NULL ||
-			(reply->names.data[i] = strdup(names->data[i])) == NULL)
+		if (names->data[i] == NULL)
+			rc = ZMARSHALLINGERROR;
+		else if (reply->names.data == NULL ||
+				 (reply->names.data[i] = strdup(names->data[i])) == NULL)
 			rc = ZSYSTEMERROR;
 		else
 			reply->names.count = i + 1;

@@ -112,6 +112,7 @@ SfReading
 sf_nodes_fail_with(const char *path, int rc)
 {
 	(void) fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
+				rc == ZMARSHALLINGERROR ? "the answer is not readable" :
 				zerror(rc));
 	if (rc == ZNOAUTH)
 		*target.failure = SF_FAILURE_PERMISSION;

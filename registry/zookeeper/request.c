@@ -275,6 +275,7 @@ static bool
 is_reply(const SfZooReply *reply)
 {
 	return reply->rc == ZOK || reply->rc == ZBADARGUMENTS ||
+		reply->rc == ZMARSHALLINGERROR ||
 		(reply->rc < ZAPIERROR && reply->rc != ZCLOSING &&
 		 reply->rc != ZSESSIONEXPIRED && reply->rc != ZSESSIONMOVED);
 }

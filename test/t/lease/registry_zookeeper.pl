@@ -438,6 +438,46 @@ foreach (
 	waitpid $pid, 0;
 }
 
+# ---- answers that end too early ----
+
+# Start a stand-in for ZooKeeper: it answers each list of children with this, and all
+# other requests with nothing but the header.
+sub fake
+{
+	my ($children) = @_;
+	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
+	my $pid = fork // die "fork: $!";
+
+	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
+	while (my $client = $socket->accept)
+	{
+		take_message($client);
+		print $client ZooKeeper::text(pack('l> l> q> a*', 0, 30000, 7, ZooKeeper::text('p' x 16)));
+		while ((my $message = take_message($client)) ne '')
+		{
+			my ($xid, $kind) = unpack('x4 l> l>', $message);
+
+			print $client ZooKeeper::text(pack('l> q> l> a*', $xid, 1, 0, $kind == 12 ? $children : ''));
+		}
+	}
+	POSIX::_exit(0);
+}
+
+foreach (
+	[ 'two names of a thousand', pack('l> a*', 1000, ZooKeeper::text('7') x 2) ],
+	[ 'fewer than none', pack('l>', -1) ],
+	[ 'a name of no length', pack('l> l>', 1, -1) ])
+{
+	my ($name, $children) = @$_;
+	my ($pid, $host) = fake($children);
+
+	$w = worker("zookeeper://$host/top/reg");
+	asked($w, $name, 'REFUSED', qr{^"/top/reg/registry": the answer is not readable\.$}, 'read');
+	$w->quit;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
+
 # ---- a reading is of one moment ----
 
 # Another worker writes two slots during the reading of the first one.
