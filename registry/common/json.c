@@ -8,67 +8,140 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <ctype.h>
 #include <errno.h>
 
 #include "common/base64.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/numeric.h"
 
 #include "json.h"
+
+/* ---- walking a text that is known to be JSON ---- */
+
+static const char *
+skip_space(const char *p)
+{
+	return p + strspn(p, " \t\r\n");
+}
+
+/* Return the end of the string that begins here. */
+static const char *
+skip_string(const char *p)
+{
+	for (p++; *p != '"'; p++)
+	{
+		if (*p == '\\')
+			p++;
+	}
+	return p + 1;
+}
+
+/* Return the end of the value that begins here. */
+static const char *
+skip_value(const char *p)
+{
+	int			depth = 0;
+
+	do
+	{
+		p = skip_space(p);
+		if (*p == '"')
+			p = skip_string(p);
+		else if (*p == '{' || *p == '[')
+		{
+			depth++;
+			p++;
+		}
+		else if (*p == '}' || *p == ']')
+		{
+			depth--;
+			p++;
+		}
+		else if (*p == ',' || *p == ':')
+			p++;
+		else
+			p += strcspn(p, ",}] \t\r\n");
+	} while (depth > 0);
+	return p;
+}
+
+/* Return the first element of a list, or what follows an element; or NULL. */
+static SfJson *
+begin_element(const char *p, char before)
+{
+	p = skip_space(p);
+	if (*p != before)
+		return NULL;
+	p = skip_space(p + 1);
+	return *p == ']' || *p == '}' ? NULL : p;
+}
+
+/* ---- parts ---- */
 
 SfJson *
 sf_json_parse(const char *text)
 {
-	Datum		datum = DirectFunctionCall1(jsonb_in, CStringGetDatum(text));
-
-	return &DatumGetJsonbP(datum)->root;
+	(void) DirectFunctionCall1(json_in, CStringGetDatum(text));
+	return skip_space(text);
 }
 
-static bool
-get(SfJson *json, const char *name, JsonbValue *value)
+/* Return a field's value, whatever its type. */
+static SfJson *
+get(SfJson *json, const char *name)
 {
-	return json != NULL && JsonContainerIsObject(json) &&
-		getKeyJsonValueFromContainer(json, name, strlen(name), value) != NULL;
+	size_t		len = strlen(name);
+	const char *key = json == NULL ? NULL : begin_element(json, '{');
+
+	while (key != NULL)
+	{
+		const char *end = skip_string(key);
+		SfJson	   *value = skip_space(skip_space(end) + 1);
+
+		if ((size_t) (end - key) == len + 2 && memcmp(key + 1, name, len) == 0)
+			return value;
+		key = begin_element(skip_value(value), ',');
+	}
+	return NULL;
 }
 
 SfJson *
 sf_json_part(SfJson *json, const char *name)
 {
-	JsonbValue	value;
+	SfJson	   *value = get(json, name);
 
-	if (!get(json, name, &value) || value.type != jbvBinary)
-		return NULL;
-	return value.val.binary.data;
-}
-
-int
-sf_json_length(SfJson *array)
-{
-	if (array == NULL || !JsonContainerIsArray(array))
-		return 0;
-	return JsonContainerSize(array);
+	return value != NULL && (*value == '{' || *value == '[') ? value : NULL;
 }
 
 SfJson *
-sf_json_element(SfJson *array, int i)
+sf_json_first(SfJson *array)
 {
-	JsonbValue *value;
-
-	if (i >= sf_json_length(array))
-		return NULL;
-	value = getIthJsonbValueFromContainer(array, i);
-	return value->type == jbvBinary ? value->val.binary.data : NULL;
+	return array == NULL ? NULL : begin_element(array, '[');
 }
 
+SfJson *
+sf_json_next(SfJson *element)
+{
+	return begin_element(skip_value(element), ',');
+}
+
+/* Return a string without quotes and escapes. */
 char *
 sf_json_string(SfJson *json, const char *name)
 {
-	JsonbValue	value;
+	SfJson	   *value = get(json, name);
+	int			len;
+	char	   *list;
 
-	if (!get(json, name, &value) || value.type != jbvString)
+	if (value == NULL || *value != '"')
 		return NULL;
-	return pnstrdup(value.val.string.val, value.val.string.len);
+	len = skip_string(value) - value;
+	if (memchr(value, '\\', len) == NULL)
+		return pnstrdup(value + 1, len - 2);
+	list = psprintf("[%.*s]", len, value);
+	return TextDatumGetCString(DirectFunctionCall2(json_array_element_text,
+												   CStringGetTextDatum(list),
+												   Int32GetDatum(0)));
 }
 
 /* Return a base64 field as text. */
@@ -95,25 +168,18 @@ sf_json_bytes(SfJson *json, const char *name)
 bool
 sf_json_int64(SfJson *json, const char *name, int64 *number)
 {
-	JsonbValue	value;
-	char	   *text;
+	SfJson	   *value = get(json, name);
 	char	   *end;
 
-	if (!get(json, name, &value))
+	if (value == NULL)
 		return false;
-	if (value.type == jbvNumeric)
-	{
-		Datum		numeric = NumericGetDatum(value.val.numeric);
-
-		*number = DatumGetInt64(DirectFunctionCall1(numeric_int8, numeric));
-		return true;
-	}
-	text = sf_json_string(json, name);
-	if (text == NULL || text[0] == '\0')
+	if (*value == '"')
+		value++;
+	if (*value != '-' && !isdigit((unsigned char) *value))
 		return false;
 	errno = 0;
-	*number = strtoll(text, &end, 10);
-	return errno == 0 && *end == '\0';
+	*number = strtoll(value, &end, 10);
+	return errno == 0 && strchr("\",]} \t\r\n", *end) != NULL;
 }
 
 /* Read the hexadecimal digits that sf_records_print_number() writes. */
@@ -133,10 +199,9 @@ sf_json_uint64(SfJson *json, const char *name, uint64 *number)
 bool
 sf_json_bool(SfJson *json, const char *name)
 {
-	JsonbValue	value;
+	SfJson	   *value = get(json, name);
 
-	return get(json, name, &value) && value.type == jbvBool &&
-		value.val.boolean;
+	return value != NULL && *value == 't';
 }
 
 /* Append text as the gateway wants bytes: a string in base64. */

@@ -54,7 +54,8 @@ parse_and_open(const SfOpening *opening)
 	if (!sf_etcd_url_parse(&url, opening->text, opening->reason,
 						   opening->reason_size))
 		return false;
-	if (!sf_http_open(url.cacert, url.cert, url.key))
+	if (!sf_http_open(url.cacert, url.cert, url.key,
+					  opening->config->slots))
 	{
 		snprintf(opening->reason, opening->reason_size,
 				 "libcurl could not be set up.");

@@ -22,7 +22,13 @@
 
 #include "http.h"
 
-#define BODY_MAX	(64 * 1024 * 1024)
+/*
+ * The longest answer, which may hold the records of all slots.  Whatever is
+ * longer is not the registry's.
+ */
+#define MB			((size_t) 1024 * 1024)
+#define BODY_MAX	(64 * MB)
+#define SLOT_MAX	2048
 
 static struct
 {
@@ -41,7 +47,8 @@ static struct
 	/* The answer. */
 	char	   *body;
 	size_t		body_len;
-	bool		is_too_long;	/* more than BODY_MAX */
+	size_t		body_max;
+	bool		is_too_long;	/* more than body_max */
 	int64		date_ms;
 	char		problem[CURL_ERROR_SIZE];
 }			http;
@@ -64,7 +71,7 @@ receive_data(char *data, size_t size, size_t n, void *unused)
 	size_t		len = size * n;
 	char	   *longer;
 
-	http.is_too_long = http.body_len + len > BODY_MAX;
+	http.is_too_long = http.body_len + len > http.body_max;
 	if (http.is_too_long)
 		return 0;
 	longer = realloc(http.body, http.body_len + len + 1);
@@ -119,10 +126,12 @@ end_request(void)
  * password from the environment, and a fixed version of HTTP.
  */
 bool
-sf_http_open(const char *cacert, const char *cert, const char *key)
+sf_http_open(const char *cacert, const char *cert, const char *key,
+			 int64 slots)
 {
 	bool		ok;
 
+	http.body_max = Min(MB + slots * SLOT_MAX, BODY_MAX);
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return false;
 	http.multi = curl_multi_init();
@@ -276,7 +285,9 @@ finish(CURLcode code, SfHttpAnswer *answer)
 	else if (code == CURLE_WRITE_ERROR && http.is_too_long)
 	{
 		answer->failure = SF_FAILURE_TOO_LONG;
-		answer->problem = "its answer is longer than 64 MB";
+		snprintf(http.problem, sizeof(http.problem),
+				 "its answer is longer than %zu MB", http.body_max / MB);
+		answer->problem = http.problem;
 	}
 	else if (code == CURLE_WRITE_ERROR || code == CURLE_OUT_OF_MEMORY)
 		set_no_memory(answer);

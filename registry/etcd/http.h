@@ -26,7 +26,7 @@ typedef struct SfHttpAnswer
 
 /* The arguments are the TLS files, or NULL. */
 extern bool sf_http_open(const char *cacert, const char *cert,
-						 const char *key);
+						 const char *key, int64 slots);
 extern void sf_http_post(const char *url, const char *token,
 						 const char *body, int64 timeout_ms,
 						 int64 connect_timeout_ms);

@@ -272,7 +272,7 @@ sf_etcd_write_answer(SfJson *json, const char *cluster, int64 *version)
 
 		if (sf_json_bool(txn, "succeeded"))
 			return SF_ETCD_WRITTEN;
-		txn = sf_json_part(sf_json_element(responses, 0), "response_txn");
+		txn = sf_json_part(sf_json_first(responses), "response_txn");
 	}
 	return SF_ETCD_NOT_WRITTEN;
 }
@@ -287,17 +287,29 @@ parse_node(const char *key, const char *directory, uint32_t *node)
 		sf_records_parse_node(key + len, node);
 }
 
+/* Return the record after n others, in an array that grows. */
+static SfSlotRecord *
+add_record(SfSlotRecord **records, int n, int *room)
+{
+	if (*records == NULL)
+		*records = palloc(sizeof(SfSlotRecord) * (*room = 64));
+	else if (n == *room)
+		*records = repalloc(*records, sizeof(SfSlotRecord) * (*room *= 2));
+	memset(&(*records)[n], 0, sizeof(SfSlotRecord));
+	return &(*records)[n];
+}
+
 /* Parse a reading.  Return NULL, or a sentence about the unreadable part. */
 const char *
 sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 					SfEtcdReading *reading)
 {
 	SfJson	   *kvs = sf_json_part(json, "kvs");
-	int			nkvs = sf_json_length(kvs);
 	char	   *identity_key = psprintf("%s/registry", prefix);
 	char	   *slots = psprintf("%s/slots/", prefix);
 	char	   *presences = psprintf("%s/present/", prefix);
-	SfSlotRecord *records = palloc0(sizeof(SfSlotRecord) * (nkvs + 1));
+	SfSlotRecord *records = NULL;
+	int			room = 0;
 	int			n = 0;
 
 	memset(reading, 0, sizeof(SfEtcdReading));
@@ -305,12 +317,11 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 		return "This is not an answer of etcd.";
 	reading->cluster = find_cluster(json);
 	reading->in_place = true;
-	for (int i = 0; i < nkvs; i++)
+	for (SfJson *kv = sf_json_first(kvs); kv != NULL; kv = sf_json_next(kv))
 	{
-		SfJson	   *kv = sf_json_element(kvs, i);
 		char	   *key = sf_json_bytes(kv, "key");
 		char	   *value = sf_json_bytes(kv, "value");
-		SfSlotRecord *record = &records[n];
+		SfSlotRecord *record = add_record(&records, n, &room);
 		char	   *cluster;
 
 		if (key == NULL)

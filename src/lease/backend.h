@@ -28,6 +28,7 @@ typedef struct SfBackendConfig
 	int64_t		presence_ms;	/* presence ends this long after its last
 								 * keepalive */
 	int64_t		timeout_ms;		/* of a request, as in its deadline */
+	int64_t		slots;			/* how many node ids the layout has */
 } SfBackendConfig;
 
 /* A socket to wait for. */

@@ -107,6 +107,7 @@ configure_times(SfLeaseConfig *config)
 	config->timeout_ms = sf_leasing_timeout;
 	backend_config.presence_ms = sf_leasing_presence;
 	backend_config.timeout_ms = sf_leasing_timeout;
+	backend_config.slots = INT64CONST(1) << sf_node_layout.node_bits;
 }
 
 /* Name host and port; a long host is cut, because ports differ on it. */

@@ -397,6 +397,7 @@ open_registry(const Work *work)
 
 	config.presence_ms = sf_leasing_presence;
 	config.timeout_ms = sf_leasing_timeout;
+	config.slots = INT64CONST(1) << sf_node_layout.node_bits;
 	backend = sf_registry_library_load();
 	if (backend->open(sf_registry, &config, reason, sizeof(reason)))
 		return;

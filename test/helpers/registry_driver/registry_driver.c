@@ -40,6 +40,7 @@ registry_open(PG_FUNCTION_ARGS)
 
 	config.presence_ms = PG_GETARG_INT32(2);
 	config.timeout_ms = PG_GETARG_INT32(3);
+	config.slots = 1024;
 	get = (SfBackendFunction)
 		load_external_function(text_to_cstring(PG_GETARG_TEXT_PP(0)),
 							   SF_BACKEND_FUNCTION, true, NULL);

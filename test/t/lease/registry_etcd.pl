@@ -337,6 +337,56 @@ foreach ([ 503, '{}' ], [ 429, $quota ], [ 0, '' ], [ 200, '{}' ])
 	waitpid $pid, 0;
 }
 
+# ---- an answer that is too much ----
+
+# Start a stand-in for etcd: it answers everything with this.
+sub babble
+{
+	my ($text) = @_;
+	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
+	my $pid = fork // die "fork: $!";
+
+	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
+	$SIG{PIPE} = 'IGNORE';
+	while (my $client = $socket->accept)
+	{
+		my $len = 0;
+
+		while (defined(my $header = <$client>))
+		{
+			$len = $1 if $header =~ /^Content-Length: (\d+)/i;
+			last if $header =~ /^\r?\n$/;
+		}
+		read($client, my $body, $len);
+		print $client "HTTP/1.1 200 X\r\nContent-Length: " . length($text) . "\r\n\r\n$text";
+		close $client;
+	}
+	exit 0;
+}
+
+# Three megabytes are what the library takes for a thousand slots. A tree of them
+# would need half a gigabyte.
+foreach (
+	[ 'a million lists', '{"header":{},"kvs":[' . join(',', ('[]') x 1_000_000) . ']}', 'A key is not readable' ],
+	[ 'lists in lists', '[' x 3_000_000, 'not understood: stack depth limit exceeded' ],
+	[ 'a million lists in a value', encode_json({ header => {}, kvs => [ { key => encode_base64('reg/slots/1', ''),
+		value => encode_base64('[' . join(',', ('[]') x 700_000) . ']', '') } ] }), 'The value of "reg/slots/1" is not readable' ],
+	[ 'a million pairs', '{"header":{},"kvs":[' . join(',', ('{"":0}') x 400_000) . ']}', 'A key is not readable' ],
+	[ 'too much', '{"header":{},"kvs":[' . (' ' x 3_200_000) . ']}', 'its answer is longer than 3 MB' ])
+{
+	my ($name, $text, $problem) = @$_;
+	my ($pid, $host) = babble($text);
+
+	$w = worker("etcd://$host/reg");
+	my $backend = $w->query_safe('SELECT pg_backend_pid()');
+	asked($w, $name, 'REFUSED', qr/\Q$problem\E/, 'read');
+	my ($peak) = slurp_file("/proc/$backend/status") =~ /^VmHWM:\s*(\d+) kB/m;
+	cmp_ok($peak, '<', 100_000, "$name: a session of at most $peak kB");
+	$w->quit;
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+}
+
 # ---- authentication ----
 
 my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
