@@ -45,9 +45,12 @@ reserve_s(const SfLease *lease, SfMoment now)
 {
 	int64_t		reserve = lease->config.reserve_ms;
 	int64_t		promised = sf_age_promised_ms(lease->config.age) - now.wall_ms;
+	int64_t		known = sf_age_reserve_ms(lease->config.age, now.wall_ms);
 
 	if (reserve < promised)
 		reserve = promised;
+	if (reserve < known)
+		reserve = known;
 	return reserve <= RECOVER_S * 1000 ? RECOVER_S : (reserve + 999) / 1000;
 }
 

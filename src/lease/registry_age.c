@@ -30,6 +30,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A day is the most that snowflake.lease_reserve can be; clocks may differ. */
+#define MAX_RESERVE_MS	(INT64_C(25) * 3600 * 1000)
+
 /* Hash a text (FNV-1a), so that the file need not hold its password. */
 uint64_t
 sf_age_hash(const char *text)
@@ -82,6 +85,35 @@ sf_age_promised_ms(const SfAge *age)
 		return 0;
 	return known->floor_ms > known->node_until_ms ?
 		known->floor_ms : known->node_until_ms;
+}
+
+/*
+ * Return how far ahead of its clock a server may still have reserved at this
+ * time, in Unix ms, as far as we know.
+ */
+int64_t
+sf_age_reserve_ms(const SfAge *age, int64_t now_ms)
+{
+	return now_ms < age->known.reserve_until_ms ? age->known.reserve_ms : 0;
+}
+
+/*
+ * Remember how far ahead a record is reserved.  A smaller reserve replaces a
+ * larger one when that has run out twice over: another server may have written
+ * so much later.  What no server reserves comes from one that lies.
+ */
+static void
+remember_reserve(SfAge *age, const SfSlotRecord *record)
+{
+	int64_t		until_ms = to_ms(age, record->until);
+	SfKnown    *known = &age->known;
+
+	if (record->released || record->reserve_ms > MAX_RESERVE_MS ||
+		(record->reserve_ms < known->reserve_ms &&
+		 until_ms - record->reserve_ms < known->reserve_until_ms))
+		return;
+	known->reserve_ms = record->reserve_ms;
+	known->reserve_until_ms = until_ms + record->reserve_ms;
 }
 
 static bool
@@ -166,6 +198,8 @@ sf_age_read(SfAge *age, const SfRegistry *registry)
 		known->lost = 1;
 	if (known->lost)
 		return SF_LOSS_SOME;
+	for (int i = 0; i < registry->nrecords; i++)
+		remember_reserve(age, &registry->records[i]);
 	known->version = registry->version;
 	known->newest = registry->newest;
 	known->newest_version = version_of(registry, registry->newest);
@@ -194,5 +228,6 @@ sf_age_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
 	known->node = record->node;
 	known->node_version = record->version;
 	known->node_until_ms = to_ms(age, record->until);
+	remember_reserve(age, record);
 	return true;
 }

@@ -35,6 +35,14 @@ typedef struct SfKnown
 	int64_t		node_version;
 	int64_t		node_until_ms;	/* Unix ms: our IDs are below */
 
+	/*
+	 * How far ahead a server has lately reserved, as far as we know.  If
+	 * lease_reserve is lowered everywhere, a server that is cut off can still
+	 * issue what it reserved before.
+	 */
+	int64_t		reserve_ms;
+	int64_t		reserve_until_ms;	/* Unix ms: by then all has run out */
+
 	int64_t		lost;			/* 1: this generation has lost data */
 	uint64_t	superseded[SF_AGE_SUPERSEDED];	/* the latest first */
 } SfKnown;
@@ -61,6 +69,7 @@ extern uint64_t sf_age_hash(const char *text);
 extern void sf_age_init(SfAge *age, const SfKnown *known, const char *text,
 						const SfLayout *layout);
 extern int64_t sf_age_promised_ms(const SfAge *age);
+extern int64_t sf_age_reserve_ms(const SfAge *age, int64_t now_ms);
 extern SfLoss sf_age_read(SfAge *age, const SfRegistry *registry);
 extern bool sf_age_write(SfAge *age, uint64_t generation,
 						 const SfSlotRecord *record, int64_t registry_version);

@@ -83,6 +83,19 @@ sf_age_file_load(void)
 	return &age;
 }
 
+/* Load the memory in a process other than the worker. */
+static SfAge
+look_into_file(void)
+{
+	AgeFile		file;
+	SfAge		loaded;
+
+	(void) sf_durable_file_read_struct(AGE_FILE, &file, sizeof(file),
+									   AGE_MAGIC);
+	sf_age_init(&loaded, &file.known, sf_registry, &sf_node_layout);
+	return loaded;
+}
+
 /*
  * Return in any process what sf_age_promised_ms() says of this server.  What
  * was promised since a worker has loaded the file is published; the file has
@@ -91,20 +104,25 @@ sf_age_file_load(void)
 int64_t
 sf_age_file_promised_ms(void)
 {
-	AgeFile		file;
-	SfAge		loaded;
+	SfAge		loaded = look_into_file();
 
-	(void) sf_durable_file_read_struct(AGE_FILE, &file, sizeof(file),
-									   AGE_MAGIC);
-	sf_age_init(&loaded, &file.known, sf_registry, &sf_node_layout);
 	return Max(sf_age_promised_ms(&loaded), (int64)
 			   pg_atomic_read_u64(&sf_shmem->leasing.promised_ms));
 }
 
+/* Return in any process what sf_age_reserve_ms() says of this server. */
+int64_t
+sf_age_file_reserve_ms(void)
+{
+	SfAge		loaded = look_into_file();
+
+	return sf_age_reserve_ms(&loaded, sf_clock_wall_ms());
+}
+
 /*
  * Write what has changed.  Write at once which registry it is, what we have
- * claimed there, and whether it has lost data.  Write its growth every 30 s,
- * or if "now" is set.  After a failure, try again every 30 s.
+ * claimed there and how far ahead, and whether it has lost data.  Write its
+ * growth every 30 s, or if "now" is set.  After a failure, try again every 30 s.
  */
 void
 sf_age_file_keep(bool now)
@@ -119,6 +137,7 @@ sf_age_file_keep(bool now)
 		 (kept.failed || (known->text == kept.known.text &&
 						  known->generation == kept.known.generation &&
 						  known->node == kept.known.node &&
+						  known->reserve_ms == kept.known.reserve_ms &&
 						  known->lost == kept.known.lost))))
 		return;
 	memset(&file, 0, sizeof(file));

@@ -19,6 +19,7 @@ extern SfMoment sf_lease_worker_clocks(void);
 extern SfAge *sf_age_file_load(void);
 extern void sf_age_file_keep(bool now);
 extern int64_t sf_age_file_promised_ms(void);
+extern int64_t sf_age_file_reserve_ms(void);
 
 /* publish_node.c, used by lease_worker.c */
 extern void sf_publish_node(const SfRight *right);

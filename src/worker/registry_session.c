@@ -219,6 +219,7 @@ find_ahead_ms(const SfRegistryChange *change, const SfRegistry *registry)
 {
 	int64		largest = Max(change->reserve_ms, sf_leasing_reserve);
 
+	largest = Max(largest, sf_age_file_reserve_ms());
 	for (int i = 0; i < registry->nrecords; i++)
 		largest = Max(largest, registry->records[i].reserve_ms);
 	largest = Min(largest, Max(change->reserve_ms, SF_RECOVERY_MAX_MS));

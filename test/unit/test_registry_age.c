@@ -237,6 +237,45 @@ test_empty(void)
 	CHECK_EQ(age.known.generation, 7);
 }
 
+/* How far ahead servers reserve, and a reserve that is lowered. */
+static void
+test_reserve(void)
+{
+	prepare();
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS), 0);
+	record.reserve_ms = 60000;
+	record.until = 61000;
+	CHECK(sf_age_write(&age, 7, &record, 42));
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 1000), 60000);
+
+	/* a smaller one replaces it when it has run out twice over */
+	record.reserve_ms = 6000;
+	record.until = 67000;
+	CHECK(sf_age_write(&age, 7, &record, 43));
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 61000), 60000);
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 120999), 60000);
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 0);
+	record.until = 127000;
+	CHECK(sf_age_write(&age, 7, &record, 44));
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 6000);
+
+	/* that of another server; not if it gave that back, nor if it lies */
+	registry.version = 45;
+	record.version = 45;
+	record.reserve_ms = 3600000;
+	record.until = 3800000;
+	record.released = true;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 6000);
+	record.released = false;
+	record.reserve_ms = INT64_MAX;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 6000);
+	record.reserve_ms = 3600000;
+	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 3600000);
+}
+
 int
 main(void)
 {
@@ -249,5 +288,6 @@ main(void)
 	RUN(test_generations);
 	RUN(test_texts);
 	RUN(test_empty);
+	RUN(test_reserve);
 	return finish_tests("test_registry_age");
 }
