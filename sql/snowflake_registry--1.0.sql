@@ -346,7 +346,8 @@ COMMENT ON FUNCTION snowflake_registry.begin(bigint, bigint, text, bigint, integ
 'for workers: make this database a registry, if it is none';
 
 -- In any place: this is where it goes on.  The row is locked first: workers hold
--- it while they write, and what follows sees what they have written meanwhile.
+-- it while they write, and what follows sees what they have written meanwhile.  An until
+-- more than 31 days ahead, which no server can have reserved, counts for its slot alone.
 CREATE FUNCTION snowflake_registry.renew(in_generation bigint,
 	new_generation bigint, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
@@ -357,7 +358,9 @@ BEGIN ATOMIC
 		UPDATE snowflake_registry.registry r
 		SET generation = new_generation,
 			floor = greatest(r.floor, new_floor,
-				(SELECT pg_catalog.max(t.until) FROM snowflake_registry.tenure t WHERE t.newest)),
+				(SELECT pg_catalog.max(t.until) FROM snowflake_registry.tenure t
+				WHERE t.newest AND t.until OPERATOR(pg_catalog.<=) (new_floor
+					OPERATOR(pg_catalog.+) (2678400000 OPERATOR(pg_catalog./) r.tick_ms)))),
 			system_identifier = p.system_identifier, timeline = p.timeline,
 			files = p.files,
 			version_offset = greatest(0,

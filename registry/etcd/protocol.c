@@ -357,10 +357,8 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	}
 	reading->registry.nrecords = sf_records_join(records, n);
 	reading->registry.records = records;
-	reading->highest = reading->registry.floor;
 	for (int i = 0; i < reading->registry.nrecords; i++)
 	{
-		reading->highest = Max(reading->highest, records[i].until);
 		if (records[i].version > reading->registry.version)
 		{
 			reading->registry.version = records[i].version;

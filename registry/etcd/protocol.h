@@ -17,7 +17,6 @@ typedef struct SfEtcdReading
 	char	   *identity;		/* the value of prefix/registry */
 	char	   *cluster;		/* cluster ID of the etcd that has answered */
 	bool		in_place;		/* the generation began in this cluster */
-	int64		highest;		/* the highest of the floor and all untils */
 	int64		lease;			/* etcd's lease of our presence; or 0 */
 } SfEtcdReading;
 

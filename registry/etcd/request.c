@@ -57,7 +57,7 @@ static struct
 	char	   *identity;		/* the value with the generation */
 	char	   *cluster;		/* cluster ID of the etcd that was read */
 	uint64		generation;
-	int64		highest;		/* the highest of the floor and all untils */
+	int64		floor;
 	int64		lease;			/* etcd's lease of lease_owner's presence; or
 								 * 0 */
 	uint64		lease_owner;
@@ -232,7 +232,7 @@ take_reading(SfJson *json)
 	keep(&etcd.identity, reading->identity);
 	keep(&etcd.cluster, reading->cluster);
 	etcd.generation = reading->registry.generation;
-	etcd.highest = reading->highest;
+	etcd.floor = reading->registry.floor;
 	if (reading->lease != 0)
 	{
 		etcd.lease = reading->lease;
@@ -471,7 +471,7 @@ void
 sf_request_begin(const SfAsk *ask)
 {
 	request.asked = *ask;
-	request.asked.new_floor = Max(ask->new_floor, etcd.highest);
+	request.asked.new_floor = Max(ask->new_floor, etcd.floor);
 	request.step = STEP_ASK;
 	if (ask->avoid == etcd.endpoint + 1)
 		etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;

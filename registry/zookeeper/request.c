@@ -52,7 +52,7 @@ static struct
 	/* What was last read. */
 	uint64		generation;		/* 0: none */
 	char	   *layout;
-	int64		highest;		/* the highest of the floor and all untils */
+	int64		floor;
 }			zoo;
 
 /* The request under way. */
@@ -197,9 +197,7 @@ static void
 remember_reading(void)
 {
 	zoo.generation = request.registry.generation;
-	zoo.highest = request.registry.floor;
-	for (int i = 0; i < request.registry.nrecords; i++)
-		zoo.highest = Max(zoo.highest, request.registry.records[i].until);
+	zoo.floor = request.registry.floor;
 	if (zoo.layout != NULL)
 		pfree(zoo.layout);
 	zoo.layout = MemoryContextStrdup(zoo.lasting, request.registry.layout);
@@ -372,7 +370,7 @@ sf_request_begin(const SfAsk *ask)
 		sf_harness_now_ms() - request.begun_ms >= zoo.settings->timeout_ms / 2;
 
 	request.asked = *ask;
-	request.asked.new_floor = Max(request.asked.new_floor, zoo.highest);
+	request.asked.new_floor = Max(request.asked.new_floor, zoo.floor);
 	request.begun_ms = sf_harness_now_ms();
 	request.deadline_ms = request.begun_ms + zoo.settings->timeout_ms;
 	request.looks = 0;

@@ -265,12 +265,16 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 	ask->new_layout_text = work->layout_text;
 }
 
-/* Begin another generation: no claim begins before what may be forgotten. */
+/*
+ * Begin another generation: no claim begins before what may be forgotten.  A
+ * slot whose until no server can have reserved keeps that to itself.
+ */
 static void
 prepare_recovery(const Work *work, const SfAnswer *answer, SfAsk *ask)
 {
 	const SfRegistry *registry = answer->registry;
 	SfLayout	layout;
+	int64		limit;
 	char		reason[SF_REASON_SIZE];
 
 	require_equal_clocks(work, answer);
@@ -279,10 +283,14 @@ prepare_recovery(const Work *work, const SfAnswer *answer, SfAsk *ask)
 	ask->kind = SF_ASK_RECOVER;
 	ask->generation = registry->generation;
 	ask->new_generation = work->write_id;
+	limit = find_tick(&layout, answer, SF_RECOVERY_MAX_MS);
 	ask->new_floor = Max(find_floor(work->change, &layout, answer),
 						 registry->floor);
 	for (int i = 0; i < registry->nrecords; i++)
-		ask->new_floor = Max(ask->new_floor, registry->records[i].until);
+	{
+		if (registry->records[i].until <= limit)
+			ask->new_floor = Max(ask->new_floor, registry->records[i].until);
+	}
 }
 
 /* Begin another generation on top of our own, with the same floor. */

@@ -513,7 +513,10 @@ is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure;
 foreach my $known (
 	[ 'this server', '', '3600' ],
 	[ 'a slot', tenure_of(778, reserve_ms => 7200000), '7200' ],
-	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 778', 31 * 86400 ])
+	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 778', 31 * 86400 ],
+	[ 'an until', q{UPDATE snowflake_registry.tenure SET reserve_ms = 0, until = ((extract(epoch FROM now()) + 10000) * 1000
+		- (SELECT epoch_ms FROM snowflake_registry.registry)) / (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 778}, 9990 ],
+	[ 'the year 6483', q{UPDATE snowflake_registry.tenure SET until = 1::bigint << 47 WHERE slot = 778}, 3600 ])
 {
 	my ($name, $sql, $seconds) = @$known;
 
