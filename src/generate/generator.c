@@ -35,7 +35,6 @@
 #include "base/fault.h"
 #include "common/pg_prng.h"
 #include "generate/clock_wait.h"
-#include "generate/layout_end.h"
 #include "horizon/pending.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
@@ -48,6 +47,7 @@
 #include "runtime/audit.h"
 #include "runtime/counter.h"
 #include "runtime/counts.h"
+#include "runtime/layout_end.h"
 #include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
@@ -486,33 +486,22 @@ sf_generator_next_node(Oid function)
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 
-/* Refuse a layout before it takes a slot if no call could get an ID. */
-static void
-require_usable(const SfLayout *layout)
-{
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
-	int64		now_tick = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
-
-	sf_pending_require_leader();
-	if (lease != 0)
-		sf_node_require_fit(layout, sf_settings_node_of(lease));
-	if (now_tick < layout->epoch_tick)
-		sf_layout_start_refuse(layout);
-	if (now_tick >= layout->end_tick)
-		sf_layout_end_refuse(layout, now_tick);
-}
-
 /*
- * Return the slot of a layout with which the node may make IDs.  Throws
- * SQLSTATE 22023 (it has a field for shards), 53400 (no slot is left).
+ * Return the slot of a layout with which the node may make IDs.  A layout of
+ * which no call could get an ID takes none.  Throws SQLSTATE 22023 (it has a
+ * field for shards), 55000 (the node id does not fit), 53400 (no slot is
+ * left), 58000 and 2200H (its time is not now).
  */
 int
 sf_generator_slot_of(const SfLayout *layout)
 {
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
 	int			slot;
 
 	sf_layout_arg_require_node(layout);
-	require_usable(layout);
+	sf_pending_require_leader();
+	if (lease != 0)
+		sf_node_require_fit(layout, sf_settings_node_of(lease));
 	slot = sf_layout_slot_of(layout);
 	if (others == NULL)
 		others = MemoryContextAllocZero(TopMemoryContext,

@@ -148,8 +148,9 @@ snowflake_horizon(PG_FUNCTION_ARGS)
  * snowflake_horizon(layout text) returns bigint
  *
  * Return the same for the IDs of a layout.  Also throws 22004 (null), 22023
- * (not a layout, or one with shards), 53400 (too many layouts), and 55000 for
- * a node that does not fit the layout.
+ * (not a layout, or one with shards), 53400 (too many layouts), 55000 for a
+ * node that does not fit the layout, and 58000 or 2200H for a layout in which
+ * this server has made no ID, and whose time is not now.
  */
 Datum
 snowflake_horizon_layout(PG_FUNCTION_ARGS)

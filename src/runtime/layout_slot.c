@@ -33,6 +33,7 @@
 
 #include "base/fault.h"
 #include "runtime/counts.h"
+#include "runtime/layout_end.h"
 #include "runtime/settings.h"
 
 /* Fill in the layout of a slot; return false if the slot is not in use. */
@@ -123,7 +124,8 @@ raise_slot(int slot, const SfLayout *layout, int64 floor_ms)
 
 /*
  * Return the slot of this layout.  It takes one if it has none, and keeps it.
- * Throws SQLSTATE 53400.
+ * Throws SQLSTATE 53400, and without a slot 58000 or 2200H: its life has not
+ * begun, or is over.
  */
 int
 sf_layout_slot_of(const SfLayout *layout)
@@ -133,6 +135,7 @@ sf_layout_slot_of(const SfLayout *layout)
 
 	if (slot < 0)
 	{
+		sf_layout_end_require_life(layout);
 		SF_FAULT("layout-missed");
 		slot = take(layout);
 	}

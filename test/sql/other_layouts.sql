@@ -71,6 +71,13 @@ SELECT snowflake_nextval('timestamp:41 node:10');
 SELECT snowflake_nextval('timestamp:31 node:10 sequence:12 epoch:1990-01-01');
 SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2190-01-01');
 SELECT snowflake_nextval_batch(10, NULL);
+-- a horizon, too, takes a slot only in a layout of which there can be IDs
+SELECT count(*) AS before FROM pg_stat_snowflake_layouts \gset
+BEGIN TRANSACTION READ ONLY;
+SELECT snowflake_horizon('timestamp:31 node:10 sequence:12 epoch:1990-01-01');
+ROLLBACK;
+SELECT snowflake_horizon('timestamp:41 node:10 sequence:12 epoch:2190-01-01');
+SELECT count(*) = :before AS same FROM pg_stat_snowflake_layouts;
 SELECT snowflake_nextval_batch(0, 'javascript');
 SELECT snowflake_nextval_batch(NULL, 'javascript');
 BEGIN TRANSACTION READ ONLY;

@@ -8,7 +8,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "generate/layout_end.h"
+#include "runtime/layout_end.h"
 
 #include "base/clock.h"
 #include "runtime/counts.h"
@@ -61,6 +61,18 @@ sf_layout_start_refuse(const SfLayout *layout)
 			 is_configured(layout) ?
 			 errhint("Correct the server's clock. Or set the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.") :
 			 errhint("Correct the server's clock. Or name a layout with an epoch that has passed.")));
+}
+
+/* Throw the error of the two above if no ID of this layout can be made now. */
+void
+sf_layout_end_require_life(const SfLayout *layout)
+{
+	int64		now_tick = sf_layout_ms_to_tick(layout, sf_clock_wall_ms());
+
+	if (now_tick < layout->epoch_tick)
+		sf_layout_start_refuse(layout);
+	if (now_tick >= layout->end_tick)
+		sf_layout_end_refuse(layout, now_tick);
 }
 
 /*
