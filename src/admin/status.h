@@ -18,6 +18,9 @@ typedef enum SfStatusLevel
 	SF_STATUS_ERROR
 } SfStatusLevel;
 
+#define DAY_MS				(INT64CONST(24) * 3600 * 1000)
+#define YEAR_MS				(365 * DAY_MS)
+
 #define SF_STATUS_SET_CLOCK \
 	"Correct the server's clock. IDs resume when the clock reaches that time."
 

@@ -20,7 +20,6 @@
 #include "runtime/settings.h"
 
 #define OFFSET_WARNS_MS		200
-#define DAY_MS				(INT64CONST(24) * 3600 * 1000)
 
 #define STOP_STEPS \
 	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead."

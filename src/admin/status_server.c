@@ -24,8 +24,6 @@
 #include "runtime/shard_counter.h"
 #include "utils/syscache.h"
 
-#define DAY_MS				(INT64CONST(24) * 3600 * 1000)
-#define YEAR_MS				(365 * DAY_MS)
 #define CAPACITY_WARNS		0.01	/* of the time */
 #define SEE_LOG				"See the server's log for this error."
 #define LOCKED				"not looked at: another session has locked its sequence"
@@ -180,45 +178,21 @@ put_shards(ReturnSetInfo *result, const SfStatusNumbers *numbers)
 					  numbers->remedy);
 }
 
-/* Report the layouts that calls name: how many, and which ends first. */
+/* Report how many layouts are in use: calls for one more may be refused. */
 static void
 put_other_layouts(ReturnSetInfo *result)
 {
-	SfLayout	layout;
-	SfLayout	first;
-	char		spelled[SF_LAYOUT_TEXT_SIZE];
-	int64		left_ms = PG_INT64_MAX;
-	int			used = 1;
+	int			used = sf_layout_slots_used();
+	char	   *found = psprintf("%d of %d (snowflake.max_layouts) are in use",
+								 used, sf_shmem->nlayouts);
 
 	if (sf_status_standby(result, "other layouts"))
 		return;
-	for (; sf_layout_slot_read(used, &layout); used++)
-	{
-		int64		end_ms = layout.end_tick * layout.tick_ms;
-		int64		left = end_ms - sf_clock_wall_ms();
-
-		if (left < left_ms)
-			first = layout;
-		left_ms = Min(left_ms, left);
-	}
-	if (left_ms < YEAR_MS)
-	{
-		sf_layout_print(&first, spelled, sizeof(spelled));
-		sf_status_put(result, "other layouts", left_ms < 30 * DAY_MS ?
-					  SF_STATUS_ERROR : SF_STATUS_WARNING,
-					  psprintf("layout \"%s\" ends in %.1f years", spelled,
-							   (double) Max(left_ms, 0) / (double) YEAR_MS),
-					  "Make the IDs of the columns whose default names it in a new column, with a layout that lasts longer.");
-	}
-	else if (used * 5 > sf_shmem->nlayouts * 4)
-		sf_status_put(result, "other layouts", SF_STATUS_WARNING,
-					  psprintf("%d of %d (snowflake.max_layouts) are in use",
-							   used, sf_shmem->nlayouts),
+	if (used * 5 > sf_shmem->nlayouts * 4)
+		sf_status_put(result, "other layouts", SF_STATUS_WARNING, found,
 					  "Increase snowflake.max_layouts in postgresql.conf, and restart the server. See which: SELECT layout FROM pg_stat_snowflake_layouts;");
 	else
-		sf_status_ok(result, "other layouts",
-					 psprintf("%d of %d (snowflake.max_layouts) are in use",
-							  used, sf_shmem->nlayouts));
+		sf_status_ok(result, "other layouts", found);
 }
 
 static void

@@ -21,6 +21,7 @@
 #include "access/relation.h"
 #include "admin/node_conflicts.h"
 #include "base/clock.h"
+#include "base/timefmt.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
@@ -547,11 +548,15 @@ is_refused(const SfLayout *layout, bool has_node, uint32 node)
 		tick < layout->epoch_tick || tick >= layout->end_tick;
 }
 
-/* Report defaults in a layout in which this server can make no IDs. */
+/*
+ * Report defaults in a layout in which this server can make no IDs, or soon
+ * none.  Layouts that no column names are not reported: any role can name one.
+ */
 static void
 put_layouts(ReturnSetInfo *result, const Columns *columns)
 {
 	Names		names = {.n = 0};
+	SfStatusLevel level = SF_STATUS_WARNING;
 	int			seen = 0;
 	uint32		node;
 	const char *remedy;
@@ -562,18 +567,33 @@ put_layouts(ReturnSetInfo *result, const Columns *columns)
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
+		const SfLayout *layout = &column->key.layout;
+		int64		end_ms;
+		int64		left_ms;
 
 		if (!makes_node_ids(column))
 			continue;
 		seen++;
-		if (is_refused(&column->key.layout, has_node, node))
-			name_column(&names, column->shown);
+		end_ms = layout->end_tick * layout->tick_ms;
+		left_ms = end_ms - sf_clock_wall_ms();
+		if (is_refused(layout, has_node, node))
+		{
+			level = SF_STATUS_ERROR;
+			name_column(&names, psprintf("%s (inserts fail)", column->shown));
+		}
+		else if (column->key.name != NULL && left_ms < YEAR_MS)
+		{
+			if (left_ms < 30 * DAY_MS)
+				level = SF_STATUS_ERROR;
+			name_column(&names, psprintf("%s (until %s)", column->shown,
+										 sf_timefmt_show(end_ms)));
+		}
 	}
-	put_names(result, "column layouts", SF_STATUS_ERROR,
-			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now: inserts fail", node) :
-			  "have a default in a layout whose time is not now: inserts fail",
+	put_names(result, "column layouts", level,
+			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now or ends within a year", node) :
+			  "have a default in a layout whose time is not now or ends within a year",
 			  &names, seen, 0,
-			  "Name another layout in the default: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); Or set a smaller snowflake.node_id, and restart the server.");
+			  "Make the IDs in a new column, in a layout that has room and lasts longer: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.");
 }
 
 /* Look for IDs of other servers: ours lie below the mark, loaded or not. */

@@ -13,6 +13,7 @@ use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
+my $stamp = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^|:]*/;
 
 # Check the answer of one check. If it is not ok, it must have a remedy.
 sub says
@@ -27,6 +28,14 @@ sub says
 	if ($status eq 'ok') { like($row, qr/\|$/, "$check: and no remedy"); }
 	else { like($row, qr/\|[A-Z](?s:.*)[.;>'"]$/, "$check: and a remedy"); }
 	return;
+}
+
+# Return the epoch that leaves this many days of 2^40 ms.
+sub epoch_for
+{
+	my ($days) = @_;
+
+	return strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + $days * 86400));
 }
 
 # Return the names of the checks that are not ok.
@@ -202,9 +211,23 @@ query($node, q{CREATE TABLE unfit (a bigint UNIQUE DEFAULT snowflake_nextval('ma
 	c bigint UNIQUE DEFAULT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2190-01-01'),
 	d bigint UNIQUE DEFAULT snowflake_nextval('javascript'))});
 says($node, 'column layouts', 'error',
-	qr/3 of \d+ columns .* for node id 1, .*: inserts fail: public.unfit.a, public.unfit.b, public.unfit.c\|/,
+	qr/3 of \d+ columns .* for node id 1, .*: public.unfit.a \(inserts fail\), public.unfit.b \(inserts fail\), public.unfit.c \(inserts fail\)\|/,
 	'layouts in which this server makes no IDs');
 query($node, q{DROP TABLE unfit});
+
+# Any role can name a layout that ends soon: that is no matter of the server's. A column
+# that names it is.
+foreach my $case ([ 200, 'warning' ], [ 10, 'error' ])
+{
+	my ($days, $status) = @$case;
+	my $soon = 'timestamp:40 node:10 sequence:2 epoch:' . epoch_for($days);
+
+	query($node, "SET ROLE mallory; SELECT snowflake_nextval('$soon')");
+	says($node, $_, 'ok', qr/./, "a call names a layout with $days days left") foreach 'other layouts', 'column layouts';
+	query($node, "CREATE TABLE soon (id bigint PRIMARY KEY DEFAULT snowflake_nextval('$soon'))");
+	says($node, 'column layouts', $status, qr/1 of \d+ columns .*: public.soon.id \(until \d{4}-[^|]*\)\|/, "a column names one with $days days left");
+	query($node, 'DROP TABLE soon');
+}
 query($node, q{DROP TABLE narrow;
 	CREATE SCHEMA ours;
 	CREATE FUNCTION ours.snowflake_nextval() RETURNS bigint LANGUAGE C AS '$libdir/snowflake', 'snowflake_next_id';
@@ -454,7 +477,6 @@ sub meet_step
 	return;
 }
 
-my $stamp = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^|:]*/;
 
 query($node, $next);
 set_clock($node, -2.9);
@@ -653,14 +675,6 @@ foreach my $check ('warn', 'error')
 }
 
 # ---- no node id; layouts near their end; capacity ----
-
-# Return the epoch that leaves this many days of 2^40 ms.
-sub epoch_for
-{
-	my ($days) = @_;
-
-	return strftime('%Y-%m-%d', gmtime(time() - 2**40 / 1000 + $days * 86400));
-}
 
 my $end = new_server('ending', "snowflake.node_id = ''");
 $end->start;
