@@ -197,8 +197,14 @@ static const char *
 our_schema(FunctionCallInfo fcinfo)
 {
 	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	char	   *name = get_namespace_name(schema);
 
-	return quote_identifier(get_namespace_name(schema));
+	if (name == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_SCHEMA),
+				 errmsg("the extension's schema has been dropped meanwhile"),
+				 errhint("Run CREATE EXTENSION snowflake, and call again.")));
+	return quote_identifier(name);
 }
 
 /* Find what the arguments ask for.  SQLSTATE 22023 */

@@ -129,6 +129,7 @@ sf_conversion_open(Oid relation, const char *column)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	const char *schema;
+	const char *name;
 
 	require_standard_strings();
 	conversion->guc_level = NewGUCNestLevel();
@@ -140,8 +141,12 @@ sf_conversion_open(Oid relation, const char *column)
 	conversion->number = require_column(relation, column);
 	conversion->column = quote_identifier(column);
 	schema = get_namespace_name(get_rel_namespace(relation));
-	conversion->table =
-		quote_qualified_identifier(schema, get_rel_name(relation));
+	name = get_rel_name(relation);
+	if (schema == NULL || name == NULL) /* it is not locked */
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("the table has been dropped meanwhile")));
+	conversion->table = quote_qualified_identifier(schema, name);
 	sf_conversion_find(conversion);
 	return conversion;
 }

@@ -12,7 +12,11 @@
  *
  * The lines are written when the transaction has ended, and an error can
  * change nothing any more.  So an error in writing is caught, and forgotten.
- * At that time no catalogue can be read, so the names of the role and of the
+ * In a process that ends, no error can be caught: each ends the callback that
+ * runs.  If that were the transaction's, its locks would stay.  So there the
+ * lines wait for a callback of their own, after the locks are gone.
+ *
+ * At those times no catalogue can be read, so the names of the role and of the
  * database are looked up before the first ID is made.
  *
  *-------------------------------------------------------------------------
@@ -38,6 +42,7 @@
 #include "runtime/counts.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
+#include "storage/ipc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/json.h"
@@ -67,6 +72,10 @@ static uint64 counted = 0;
 /* For all lines of the transaction. */
 static char role[NAMEDATALEN];
 static char database[NAMEDATALEN];
+static XactEvent end;
+static uint64 xid;				/* 0: it wrote nothing */
+
+static void write_last_lines(int code, Datum arg);
 
 /* Copy a name, which may be NULL. */
 static void
@@ -82,9 +91,16 @@ keep_name(char *name, char *found)
 void
 sf_audit_begin(void)
 {
+	static bool registered = false;
+
 	sf_audit_notes = sf_audit;
 	if (!sf_audit_notes)
 		return;
+	if (!registered)
+		on_shmem_exit(write_last_lines, (Datum) 0);
+	registered = true;
+	end = XACT_EVENT_ABORT;
+	xid = 0;
 	keep_name(role, GetUserNameFromId(GetSessionUserId(), true));
 	keep_name(database, get_database_name(MyDatabaseId));
 }
@@ -184,16 +200,15 @@ append_client(StringInfo line)
 
 /* Write a line; without a source for all that found no room. */
 static void
-write_line(XactEvent event, const SfMade *made)
+write_line(const SfMade *made)
 {
-	uint64		xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 	char		room[LINE_SIZE];	/* for the longest line: see there */
 	char		layout[SF_LAYOUT_TEXT_SIZE];
 	StringInfoData line = {.data = room, .maxlen = sizeof(room)};
 
 	resetStringInfo(&line);
 	appendStringInfo(&line, "{\"end\":\"%s\",\"ids\":" UINT64_FORMAT,
-					 name_of(event), made != NULL ? made->count : further);
+					 name_of(end), made != NULL ? made->count : further);
 	if (made != NULL)
 	{
 		appendStringInfo(&line, ",\"first\":" INT64_FORMAT
@@ -214,22 +229,41 @@ write_line(XactEvent event, const SfMade *made)
 	sf_log_record(SF_EVENT_AUDIT, line.data);
 }
 
+/* Write the lines of a transaction that has ended. */
+static void
+write_lines(void)
+{
+	for (int i = 0; i < nsources; i++)
+		write_line(&sources[i]);
+	if (further > 0)
+		write_line(NULL);
+}
+
+static void
+forget(void)
+{
+	sf_audit_notes = false;
+	nsources = 0;
+	further = 0;
+	node = NULL;
+	counted = 0;
+}
+
 /*
- * Write the lines of a transaction that has ended.  The server holds
- * interrupts now, and an error would let them go.
+ * Write the lines, and forget an error.  The server holds interrupts now, and
+ * an error would let them go.  If the transaction is aborted while another
+ * error is handled, and that is thrown again afterwards, as an apply worker
+ * does, it is forgotten too: the server has no way to drop only the last one.
  */
 static void
-write_lines(XactEvent event)
+try_to_write_lines(void)
 {
 	MemoryContext context = CurrentMemoryContext;
 	uint32		held = InterruptHoldoffCount;
 
 	PG_TRY();
 	{
-		for (int i = 0; i < nsources; i++)
-			write_line(event, &sources[i]);
-		if (further > 0)
-			write_line(event, NULL);
+		write_lines();
 	}
 	PG_CATCH();
 	{
@@ -249,12 +283,24 @@ on_transaction(XactEvent event, void *arg)
 		 event != XACT_EVENT_PREPARE))
 		return;
 	settle(count_of_node());
-	write_lines(event);
-	sf_audit_notes = false;
-	nsources = 0;
-	further = 0;
-	node = NULL;
-	counted = 0;
+	end = event;
+	xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
+	if (proc_exit_inprogress)
+		return;
+	try_to_write_lines();
+	forget();
+}
+
+/*
+ * Write the lines of a transaction that ended with this process: called after
+ * its locks are released.  An error ends only this function.
+ */
+static void
+write_last_lines(int code, Datum arg)
+{
+	if (sf_audit_notes)
+		write_lines();
+	forget();
 }
 
 /* Install the callback at load; all processes inherit it. */

@@ -102,20 +102,32 @@ sf_function_direct(Oid oid)
 }
 
 /*
- * Return true if this is the body of a portable function that calls ours.
+ * Return true if this is a portable function that calls this one of ours.
  * sql/portable-to-extension.sql gives each portable function a body that calls
  * the function of the extension with the same name and arguments, and nothing
  * else.  Such a body is recognized by its text, which names the schema of the
- * extension.
+ * extension.  A function that the planner does not inline is not meant.
  */
 bool
-sf_function_is_call(const char *body, Form_pg_proc ours)
+sf_function_is_call(HeapTuple proc, Form_pg_proc ours)
 {
+	Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
+	char	   *body = get_text(proc, Anum_pg_proc_prosrc);
+	char	   *schema = get_namespace_name(ours->pronamespace);
 	StringInfoData call;
 
+	/* another session may have dropped the schema by now */
+	if (form->prolang != SQLlanguageId || body == NULL || schema == NULL ||
+		form->prosecdef || form->proretset != ours->proretset ||
+		form->prorettype != ours->prorettype ||
+		form->pronargs != ours->pronargs ||
+		memcmp(form->proargtypes.values, ours->proargtypes.values,
+			   form->pronargs * sizeof(Oid)) != 0 ||
+		!heap_attisnull(proc, Anum_pg_proc_proconfig, NULL))
+		return false;
+
 	initStringInfo(&call);
-	appendStringInfo(&call, "SELECT %s.%s(",
-					 quote_identifier(get_namespace_name(ours->pronamespace)),
+	appendStringInfo(&call, "SELECT %s.%s(", quote_identifier(schema),
 					 quote_identifier(NameStr(ours->proname)));
 	for (int i = 1; i <= ours->pronargs; i++)
 		appendStringInfo(&call, "%s$%d", i > 1 ? ", " : "", i);
@@ -140,11 +152,10 @@ sf_function_callers(Oid oid)
 	for (int i = 0; i < namesakes->n_members; i++)
 	{
 		HeapTuple	proc = &namesakes->members[i]->tuple;
-		Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
 
-		if (form->prolang == SQLlanguageId &&
-			sf_function_is_call(get_text(proc, Anum_pg_proc_prosrc), ours))
-			callers = lappend_oid(callers, form->oid);
+		if (sf_function_is_call(proc, ours))
+			callers = lappend_oid(callers,
+								  ((Form_pg_proc) GETSTRUCT(proc))->oid);
 	}
 	ReleaseSysCacheList(namesakes);
 	ReleaseSysCache(tuple);

@@ -64,14 +64,9 @@ static SfIdMaker
 maker_of_portable(HeapTuple proc)
 {
 	Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
-	bool		isnull;
-	Datum		body = SysCacheGetAttr(PROCOID, proc, Anum_pg_proc_prosrc,
-									   &isnull);
 	CatCList   *namesakes;
 	SfIdMaker	maker = SF_MAKES_NO_IDS;
 
-	if (isnull)
-		return maker;
 	namesakes = SearchSysCacheList1(PROCNAMEARGSNSP,
 									NameGetDatum(&form->proname));
 	for (int i = 0; i < namesakes->n_members; i++)
@@ -80,7 +75,7 @@ maker_of_portable(HeapTuple proc)
 			GETSTRUCT(&namesakes->members[i]->tuple);
 
 		if (ours->prolang == ClanguageId &&
-			sf_function_is_call(TextDatumGetCString(body), ours))
+			sf_function_is_call(proc, ours))
 			maker = maker_of_ours(ours->oid);
 	}
 	ReleaseSysCacheList(namesakes);

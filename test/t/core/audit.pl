@@ -163,6 +163,12 @@ foreach my $end ('COMMIT', 'ROLLBACK', q{PREPARE TRANSACTION 'q'})
 	is(query($node, q{SELECT count(*) FROM t}), $end eq 'ROLLBACK' ? 0 : 1, 'what was written is there');
 }
 
+# In a process that ends, an error in writing the line would leave the locks behind.
+$node->psql('postgres', q{SET snowflake.fault = 'audit-line fail';
+	BEGIN; LOCK TABLE t; SELECT snowflake_nextval(); SELECT pg_terminate_backend(pg_backend_pid())});
+is(query($node, q{BEGIN; SET lock_timeout = '60s'; LOCK TABLE t; SELECT 'free'}), 'free',
+	'a session that is terminated, without a line: its locks are released');
+
 # ---- the client, and the log's settings ----
 
 {

@@ -93,6 +93,8 @@ is(counted('imposter.snowflake_shard_nextval(1)'), '0', 'a body that is more tha
 is(counted('imposter.snowflake_nextval(1)'), '0', 'a C function of that name in another library');
 is(counted('imposter.c_nextval()'), '0', 'likewise, under another name');
 refused($node, q{SELECT ours.snowflake_revert('t', 'id')}, '55000', qr/makes no Snowflake IDs/, 'nor does it convert back');
+query($node, q{CREATE OR REPLACE FUNCTION imposter.snowflake_nextval(text) RETURNS bigint LANGUAGE sql AS 'SELECT ours.snowflake_nextval()'});
+is(counted(q{imposter.snowflake_nextval('javascript')}), '0', 'a body that calls ours with other arguments');
 query($node, q{CREATE FUNCTION imposter.snowflake_nextval(bigint) RETURNS bigint
 	LANGUAGE c AS '$libdir/snowflake', 'snowflake_next_id'});
 is(counted('imposter.snowflake_nextval(1::bigint)'), '0', 'our C function, outside the extension');
@@ -121,6 +123,14 @@ is(counted(q{ids.snowflake_nextval('javascript')}), '1', 'in another layout');
 query($node, q{INSERT INTO t DEFAULT VALUES});
 is(query($node, q{SELECT ours.snowflake_advance(max(id), layout => 'javascript') > now() - interval '1 minute' FROM t}),
 	't', 'whose layout is known');
+
+# An index on a function that the planner does not inline serves no condition on ours.
+query($node, q{CREATE FUNCTION ids.snowflake_timestamp(id bigint, layout text) RETURNS timestamptz IMMUTABLE LANGUAGE sql
+		SET search_path = '' AS 'SELECT ours.snowflake_timestamp($1, $2)';
+	DROP TABLE t; CREATE TABLE t (id bigint PRIMARY KEY);
+	CREATE INDEX ON t (ids.snowflake_timestamp(id, 'snowflake'))});
+like(query($node, q{SET enable_seqscan = off; EXPLAIN SELECT FROM t WHERE ours.snowflake_timestamp(id, 'snowflake') < '2026-01-01Z'}),
+	qr/Cond: \(id </, 'a function with a setting of its own');
 
 $node->stop;
 done_testing();
