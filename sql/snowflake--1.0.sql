@@ -550,7 +550,7 @@ COMMENT ON FUNCTION snowflake_advance(bigint, boolean, text) IS
 CREATE FUNCTION snowflake_accept(what text) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_accept(text) IS
-'say that the clock, the configuration or the copy is right';
+'say that the clock, the configuration, the copy or the node id is right';
 
 REVOKE ALL ON FUNCTION snowflake_advance(bigint, boolean, text),
 	snowflake_accept(text) FROM PUBLIC;

@@ -16,6 +16,7 @@
 #include "generate/generator.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
+#include "identity/node.h"
 #include "lib/stringinfo.h"
 #include "mark/clock_jump.h"
 #include "mark/config_record.h"
@@ -195,12 +196,32 @@ accept_copy(void)
 }
 
 /*
+ * Accept a configured node id on a server that has leased one: no server
+ * leases from that registry any more.
+ */
+static void
+accept_node_id(void)
+{
+	if (!sf_node_was_leased())
+	{
+		ereport(NOTICE,
+				(errmsg("nothing to accept: this server has leased no node id, or snowflake.registry is set")));
+		return;
+	}
+	sf_node_accept();
+	ereport(WARNING,
+			(errmsg("this server now takes its node id from snowflake.node_id"),
+			 errdetail("If another server still leases from the registry, it can get the same node id, and both servers issue the same IDs."),
+			 errhint("If another server still leases, set snowflake.registry again, and restart this server at once.")));
+}
+
+/*
  * snowflake_accept(what text) returns void
  *
  * Record that an administrator declares something right: 'clock',
- * 'configuration' or 'copy'.  Throws SQLSTATE 22023 (anything else, or NULL);
- * for a copy also 55000 (the original runs), 58030 and similar errors of
- * writing files.
+ * 'configuration', 'copy' or 'node_id'.  Throws SQLSTATE 22023 (anything else,
+ * or NULL); for the last two also 58030 and similar errors of writing files,
+ * and for a copy 55000 (the original runs).
  */
 Datum
 snowflake_accept(PG_FUNCTION_ARGS)
@@ -215,12 +236,14 @@ snowflake_accept(PG_FUNCTION_ARGS)
 		accept_configuration(fcinfo->flinfo->fn_oid);
 	else if (strcmp(what, "copy") == 0)
 		accept_copy();
+	else if (strcmp(what, "node_id") == 0)
+		accept_node_id();
 	else
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("snowflake_accept() does not know \"%.*s\"",
 						pg_mbcliplen(what, strlen(what), MAX_SHOWN), what),
-				 errhint("Accept 'clock', 'configuration' or 'copy'.")));
+				 errhint("Accept 'clock', 'configuration', 'copy' or 'node_id'.")));
 	PG_RETURN_VOID();
 }
 

@@ -49,6 +49,26 @@ put_pending_node(ReturnSetInfo *result, uint32 node)
 	return true;
 }
 
+/* Report that a restart loses the registry, or changes it. */
+static bool
+put_pending_registry(ReturnSetInfo *result, uint32 node)
+{
+	if (!sf_settings_awaits_restart("snowflake.registry"))
+		return false;
+	if (sf_settings_is_in_file("snowflake.registry"))
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
+							   node),
+					  "Two registries lease the same node ids. To keep the old one, put it back, and run: SELECT pg_reload_conf(); To move to the other one, set it on all servers, and restart them.");
+	else
+		sf_status_put(result, "node id", SF_STATUS_WARNING,
+					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",
+							   node),
+					  psprintf("Put snowflake.registry back into %s, and run: SELECT pg_reload_conf();",
+							   sf_settings_file()));
+	return true;
+}
+
 /* Report the node of a standby after its promotion. */
 static void
 put_standby_node(ReturnSetInfo *result, uint64 lease)
@@ -146,7 +166,9 @@ put_node(ReturnSetInfo *result)
 					  psprintf("the lease of %u from \"%s\" has expired: calls are refused",
 							   node, name),
 					  "See the check \"lease\".");
-	else if (sf_settings_leases() && put_pending_node(result, node))
+	else if (sf_settings_leases() &&
+			 (put_pending_registry(result, node) ||
+			  put_pending_node(result, node)))
 		;
 	else if (sf_settings_leases())
 		sf_status_ok(result, "node id",

@@ -8,6 +8,11 @@
  * publishes the node, and only a new start of the server replaces it.  With a
  * leased node (lease_worker.c), the configuration says which nodes it may be.
  *
+ * A server that has leased its node id, and finds no snowflake.registry at its
+ * start, has probably lost that line.  Then a configured node may be one that
+ * the registry leases to another server.  So it is not taken until an
+ * administrator says that the registry is given up.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -15,14 +20,19 @@
 
 #include "identity/node.h"
 
+#include "base/durable_file.h"
 #include "base/fault.h"
 #include "layout/layout.h"
+#include "lease/registry_age.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "storage/fd.h"
 
+#define WAS_LEASED \
+	"this server has leased its node id, and snowflake.registry is not set"
 #define MISFIT	"node id does not fit the layout"
 #define MISFIT_HINT \
 	"Change or unset the number, or choose a layout that has room for it."
@@ -71,6 +81,11 @@ sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
 
 	reason[0] = '\0';
 	*first = *last = 0;
+	if (sf_node_was_leased())
+	{
+		strlcpy(reason, WAS_LEASED, reason_size);
+		return false;
+	}
 	sf_settings_parse_node_id(&datacenter, &within);
 	if (sf_settings_leases() && layout->node_bits == 0)
 		snprintf(reason, reason_size,
@@ -135,7 +150,14 @@ sf_node_take_at_start(void)
 	char		reason[SF_REASON_SIZE];
 
 	Assert(!IsUnderPostmaster);
-	if (sf_node_find(&node, &last, reason, sizeof(reason)))
+	if (!sf_settings_leases() && sf_durable_file_exists(SF_AGE_FILE))
+	{
+		pg_atomic_write_u32(&sf_shmem->identity.was_leased, 1);
+		sf_log_event(SF_EVENT_WAS_LEASED, NULL,
+					 "Set snowflake.registry again, to what the other servers have, and restart this server.",
+					 WAS_LEASED);
+	}
+	else if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
 		if (!sf_settings_leases())
 			publish(node, sf_settings_numbers());
@@ -148,6 +170,22 @@ sf_node_take_at_start(void)
 				 errmsg(MISFIT), errdetail("%s", reason),
 				 errhint(MISFIT_HINT)));
 	started = true;
+}
+
+/* Return true if no node is taken because this server has leased one. */
+bool
+sf_node_was_leased(void)
+{
+	return pg_atomic_read_u32(&sf_shmem->identity.was_leased) != 0;
+}
+
+/* Accept that this server no longer leases: the registry is given up. */
+void
+sf_node_accept(void)
+{
+	if (sf_durable_file_exists(SF_AGE_FILE))
+		(void) durable_unlink(SF_AGE_FILE, ERROR);
+	pg_atomic_write_u32(&sf_shmem->identity.was_leased, 0);
 }
 
 /*
@@ -181,6 +219,9 @@ sf_node_require_fit(const SfLayout *layout, uint32 node)
 char *
 sf_node_remedy(void)
 {
+	if (sf_node_was_leased())
+		return psprintf("Set snowflake.registry in %s again, to what the other servers have, and restart this server. Only if no server leases from that registry any more, set a snowflake.node_id that no other server has, and run as a superuser: SELECT snowflake_accept('node_id');",
+						sf_settings_file());
 	return psprintf("Have an administrator add this line to %s, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\n%sSELECT pg_reload_conf();",
 					sf_settings_file(),
 					sf_settings_is_altered("snowflake.node_id") ?
@@ -216,6 +257,12 @@ sf_node_take(void)
 		return;
 	}
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	if (sf_node_was_leased())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg(WAS_LEASED),
+				 errdetail("The registry may lease any node id to another server, and then both issue the same IDs."),
+				 errhint("%s", sf_node_remedy())));
 	if (reason[0] != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -87,6 +87,7 @@ extern void sf_settings_publish_log_interval(int newval, void *extra);
 extern const char *sf_settings_file(void);
 extern bool sf_settings_is_altered(const char *name);
 extern bool sf_settings_is_in_file(const char *name);
+extern bool sf_settings_awaits_restart(const char *name);
 
 /* settings.c */
 extern bool sf_settings_has_shards(void);

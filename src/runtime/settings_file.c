@@ -48,6 +48,24 @@ sf_settings_is_in_file(const char *name)
 }
 
 /*
+ * Return true if the files have another value than this process uses, or none,
+ * and only a restart would bring it.
+ */
+bool
+sf_settings_awaits_restart(const char *name)
+{
+	int			n;
+	struct config_generic **all = sf_all_gucs(&n);
+
+	for (int i = 0; i < n; i++)
+	{
+		if (strcmp(all[i]->name, name) == 0)
+			return (all[i]->status & GUC_PENDING_RESTART) != 0;
+	}
+	return false;
+}
+
+/*
  * Return true if ALTER SYSTEM has set this: then a line in the server's own
  * file has no effect.  False for roles that may not see where settings come
  * from.

@@ -198,6 +198,8 @@ typedef struct SfIdentity
 {
 	pg_atomic_uint64 server;	/* random, kept over restarts; 0: a copy */
 	pg_atomic_uint32 copied;	/* 1: a copy, not accepted yet */
+	pg_atomic_uint32 was_leased;	/* 1: it has leased its node id, has no
+									 * registry, and nobody accepted that */
 	pg_atomic_uint32 recorded;	/* SfServerNumber in the primary record */
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */

@@ -21,8 +21,6 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
-/* In the data directory, which is the working directory. */
-#define AGE_FILE	"snowflake.age"
 #define AGE_MAGIC	0x53464131	/* also the version of this format */
 
 #define KEEP_MS		(30 * 1000)
@@ -64,7 +62,7 @@ sf_age_file_load(void)
 {
 	void	   *data;
 	size_t		size;
-	bool		whole = sf_durable_file_read(AGE_FILE, &data, &size);
+	bool		whole = sf_durable_file_read(SF_AGE_FILE, &data, &size);
 	AgeFile    *file = data;
 
 	if (file != NULL && whole && size == sizeof(AgeFile) &&
@@ -75,7 +73,7 @@ sf_age_file_load(void)
 					 "If the registry lost data before this start, this server does not notice.",
 					 NULL,
 					 "ignoring file \"%s\", which is damaged or of another version",
-					 AGE_FILE);
+					 SF_AGE_FILE);
 	if (data != NULL)
 		pfree(data);
 	sf_age_init(&age, &kept.known, sf_registry, &sf_node_layout);
@@ -90,7 +88,7 @@ look_into_file(void)
 	AgeFile		file;
 	SfAge		loaded;
 
-	(void) sf_durable_file_read_struct(AGE_FILE, &file, sizeof(file),
+	(void) sf_durable_file_read_struct(SF_AGE_FILE, &file, sizeof(file),
 									   AGE_MAGIC);
 	sf_age_init(&loaded, &file.known, sf_registry, &sf_node_layout);
 	return loaded;
@@ -143,7 +141,8 @@ sf_age_file_keep(bool now)
 	memset(&file, 0, sizeof(file));
 	file.magic = AGE_MAGIC;
 	file.known = *known;
-	kept.failed = !sf_durable_file_write(AGE_FILE, &file, sizeof(file), LOG);
+	kept.failed = !sf_durable_file_write(SF_AGE_FILE, &file, sizeof(file),
+										 LOG);
 	kept.tried_ms = now_ms;
 	if (!kept.failed)
 		kept.known = file.known;

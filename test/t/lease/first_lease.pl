@@ -1,6 +1,6 @@
 # The life of one lease of a node id: claimed, extended, released, and claimed again.
 #
-# takes: 5 s
+# takes: 10 s
 # quick
 use strict;
 use warnings FATAL => 'all';
@@ -38,6 +38,74 @@ is(query($registry, 'SELECT until <= clock_timestamp() FROM snowflake_registry.s
 $a->start;
 wait_for_lease($a, q{state = 'held'});
 is(lease_of($a, 'node_id'), $slot, 'and it is claimed again');
+make_ids($a, 100);
+
+# ---- the configuration loses the registry ----
+
+sub status_of
+{
+	return query($a, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'});
+}
+
+# Configure a registry, or none, and this node id.
+sub set_registry
+{
+	my ($registry, $node_id) = @_;
+
+	$a->adjust_conf('postgresql.conf', $_, undef) foreach ('snowflake.registry', 'snowflake.node_id');
+	$a->append_conf('postgresql.conf', "snowflake.registry = '$registry'") if $registry;
+	$a->append_conf('postgresql.conf', "snowflake.node_id = '$node_id'") if $node_id ne '';
+	return;
+}
+
+sub reload_with
+{
+	my ($pattern, $registry, $name) = @_;
+
+	set_registry($registry, '');
+	$a->reload;
+	$a->poll_query_until('postgres', qq{SELECT found ~ '$pattern' FROM snowflake_status() WHERE check_name = 'node id'})
+	  or die "$name: " . status_of();
+	pass($name);
+	return;
+}
+
+my $url = query($a, 'SHOW snowflake.registry');
+reload_with('registry is gone from the configuration files: after a restart, calls are refused', undef,
+	'a reload without the registry shows');
+like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back into \S*postgresql.conf, and run: SELECT pg_reload_conf/,
+	'with what to do');
+reload_with('^\d+ is leased from', $url, 'which the remedy mends');
+reload_with('name another registry', 'postgresql://elsewhere/x', 'another registry shows, too');
+
+set_registry(undef, $slot);
+my $from = -s $a->logfile;
+$a->restart;
+my $lost = qr/this server has leased its node id, and snowflake.registry is not set/;
+my $remedy = qr/Set snowflake.registry in \S*postgresql.conf again, .*restart this server. Only if no server leases .*accept\('node_id'\)/;
+like_log($a, qr/WARNING:  snowflake SF505: $lost\n.*HINT:  Set snowflake.registry again/, $from, 'a start without it is logged');
+refused($a, $next, '55000', qr/$lost\n.*DETAIL:  The registry may lease any node id.*HINT:  $remedy/s,
+	'a configured node id alone is refused');
+like(status_of(), qr/^error\|$lost\|$remedy/, 'and the status says why');
+set_registry($url, '');
+$a->restart;
+wait_for_lease($a, q{state = 'held'});
+make_ids($a, 100);
+refused($a, q{SET ROLE pg_monitor; SELECT snowflake_accept('node_id')}, '42501', qr/permission denied/,
+	'not everybody gives the registry up');
+my (undef, undef, $err) = $a->psql('postgres', q{SELECT snowflake_accept('node_id')});
+like($err, qr/NOTICE:  nothing to accept/, 'nobody does while the server leases');
+
+# given up for good
+set_registry(undef, $slot);
+$a->restart;
+refused($a, $next, '55000', $lost, 'once more');
+(undef, undef, $err) = $a->psql('postgres', q{SELECT snowflake_accept('node_id')});
+like($err, qr/WARNING:  this server now takes its node id from snowflake.node_id\n.*both servers issue the same IDs.*HINT:  If another server still leases, set/s,
+	'an administrator gives the registry up, and is told what follows');
+make_ids($a, 100);
+like(status_of(), qr/^ok\|$slot is configured/, 'the configured node id is taken');
+$a->restart;
 make_ids($a, 100);
 $a->stop;
 $checker->clients;
