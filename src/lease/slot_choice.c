@@ -165,7 +165,7 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "All slots from %u to %u are taken, or reserved until %s and longer.",
 				 claimant->first_node, claimant->last_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop a server that is not needed, or choose a layout that has room for more. snowflake_registry_slots() lists the holders.");
+				 "Stop a server that is not needed: its slot is free at once. snowflake_registry_slots() lists the holders. If one of them is gone for good, run SELECT snowflake_registry_release(N); with its slot as N: the slot is free at the time in the column \"until\". Or choose a layout that has room for more.");
 	}
 	else if (search->soonest == INT64_MAX)
 	{
