@@ -206,17 +206,32 @@ back_off(SfLease *lease, SfMoment now)
 		(int64_t) (lease->config.random() % (uint64_t) (wait / 2 + 1));
 }
 
-/* Report that the registry did not do what it was asked. */
+/*
+ * Report that the registry did not do what it was asked.  A server that still
+ * has a right would lose it by a restart.
+ */
 static void
 fail(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 	 const char *problem)
 {
-	const char *registry_kind = lease->config.registry_kind;
+	const SfLayout *layout = lease->config.claimant.layout;
+	char		stay[150] = "";
+	char		time[40];
+	char		remedy[SF_REMEDY_SIZE];
 
+	if (lease->right.valid && get_tick(lease, now) < lease->right.until)
+	{
+		sf_epoch_print((layout->epoch_tick + lease->right.until) *
+					   layout->tick_ms, time, sizeof(time));
+		snprintf(stay, sizeof(stay),
+				 "Do not restart this server before the registry answers: it goes on making IDs until %s. ",
+				 time);
+	}
+	snprintf(remedy, sizeof(remedy), "%s%s", stay,
+			 sf_registry_remedy(lease->config.registry_kind, failure));
 	lease->failed = kind;
 	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem,
-				   sf_registry_failure(failure),
-				   sf_registry_remedy(registry_kind, failure));
+				   sf_registry_failure(failure), remedy);
 	back_off(lease, now);
 }
 

@@ -37,6 +37,9 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	wait_for_lease($_, 'problem IS NOT NULL') foreach $patient, $b;
 	like_log($_, qr/WARNING:  snowflake SF203: node id from registry .*: The registry (?:answered|did not answer)/,
 		$from{ $_->name }, $_->name . ': the log says at once that the registry is gone') foreach $patient, $b;
+	my $until = query($patient, q{SELECT to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS') FROM snowflake_lease()});
+	like_log($patient, qr/HINT:  Do not restart this server before the registry answers: it goes on making IDs until \Q$until\E.*Z\. Start the registry's server/,
+		$from{patient}, 'and until when IDs are made, unless somebody restarts the server');
 	make_ids($patient, 1000);
 	$registry->start;
 	wait_for_lease($_, 'problem IS NULL') foreach $patient, $b;
@@ -92,8 +95,9 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	like_log($b, qr/WARNING:  snowflake SF208: .*has lost its data.*HINT:  [^\n]*snowflake_registry\.recover\(/s,
 		$offset, 'all data is lost: the log says at once what to call');
 	my ($recover) = lease_of($b, 'remedy') =~ /run in the registry's database: (BEGIN;.*COMMIT;)/ or die 'no remedy';
+	like($recover, qr/recover\('600 s'\)/, 'with the reserve that another server had not long ago');
 	# long enough that the wait is seen, however late the server reads the registry
-	query($registry, $recover =~ s/'90 s'/'20 s', '2 s'/r);
+	query($registry, $recover =~ s/'600 s'/'20 s', '2 s'/r);
 	wait_for_lease($b, q{problem ~ 'After its recovery the registry lets no server claim'});
 	my $from = lease_of($b, 'problem') =~ /before (\S+)\./ ? $1 : die 'no time';
 	wait_for_lease($b, q{state = 'held'});
