@@ -303,6 +303,13 @@ sf_layout_arg_node(FunctionCallInfo fcinfo, int n)
 	return layout;
 }
 
+/* What a call site of layout() remembers: its last answer. */
+typedef struct Spelled
+{
+	const SfLayout *layout;
+	char		text[FLEXIBLE_ARRAY_MEMBER];
+} Spelled;
+
 /*
  * snowflake_state.layout(name text) returns text
  *
@@ -314,8 +321,7 @@ snowflake_layout(PG_FUNCTION_ARGS)
 {
 	text	   *t = PG_GETARG_TEXT_PP(0);
 	const SfLayout *named = find_named(t);
-	char		spelled[SF_LAYOUT_TEXT_SIZE];
-	MemoryContext old;
+	Spelled    *spelled = fcinfo->flinfo->fn_extra;
 
 	if (named == NULL)
 		ereport(ERROR,
@@ -323,16 +329,23 @@ snowflake_layout(PG_FUNCTION_ARGS)
 				 errmsg("no configured layout has this name"),
 				 errhint("The names are \"node\" and \"shard\".")));
 
-	/* the argument is a constant: one result for each call site */
-	if (fcinfo->flinfo->fn_extra == NULL)
+	if (spelled == NULL || spelled->layout != named)
 	{
+		char		printed[SF_LAYOUT_TEXT_SIZE];
+
 		require_configured(fcinfo);
-		sf_layout_print(named, spelled, sizeof(spelled));
-		old = MemoryContextSwitchTo(fcinfo->flinfo->fn_mcxt);
-		fcinfo->flinfo->fn_extra = cstring_to_text(spelled);
-		MemoryContextSwitchTo(old);
+		sf_layout_print(named, printed, sizeof(printed));
+		spelled = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt,
+									 sizeof(*spelled) + VARHDRSZ +
+									 sizeof(printed));
+		spelled->layout = named;
+		SET_VARSIZE(spelled->text, VARHDRSZ + strlen(printed));
+		memcpy(VARDATA(spelled->text), printed, strlen(printed));
+		if (fcinfo->flinfo->fn_extra != NULL)
+			pfree(fcinfo->flinfo->fn_extra);
+		fcinfo->flinfo->fn_extra = spelled;
 	}
-	PG_RETURN_TEXT_P(fcinfo->flinfo->fn_extra);
+	PG_RETURN_POINTER(spelled->text);
 }
 
 /* Make a call of layout(); NULL if there is no such function. */
