@@ -92,7 +92,9 @@ narrow AS (
 		(SELECT string_agg(regexp_replace(c.relname, '(\W)', '\\\1', 'g'), '|') AS names
 			FROM altered a JOIN pg_class c ON c.oid = a.relid WHERE a.attinhcount = 0) n
 	WHERE l.lanname IN ('plpgsql', 'sql') AND p.oid >= 16384
-		AND p.prosrc ~* concat('\m(', names, ')\M')
+		AND (p.prosrc ~* concat('\m(', names, ')\M')
+			OR EXISTS (SELECT FROM altered a JOIN pg_trigger t ON t.tgrelid = a.relid
+				WHERE t.tgfoid = p.oid))
 		AND (p.prosrc ~* '\m(int|int2|int4|integer|smallint|serial)\M'
 			OR ARRAY[p.prorettype] || p.proargtypes::oid[] || p.proallargtypes
 				&& ARRAY['int2'::regtype, 'int4'::regtype]::oid[])

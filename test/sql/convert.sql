@@ -264,6 +264,8 @@ CREATE TABLE a_name_so_long_that_the_server_cuts_it_in_the_name_of_its_key_ PART
 COMMENT ON CONSTRAINT noted_up_d_fkey ON a_name_so_long_that_the_server_cuts_it_in_the_name_of_its_key_ IS 'lost';
 CREATE VIEW casts AS SELECT id::smallint FROM noted;
 CREATE FUNCTION narrow_variable() RETURNS bigint LANGUAGE plpgsql AS 'DECLARE i integer; BEGIN SELECT id INTO i FROM noted; RETURN i; END';
+CREATE FUNCTION in_trigger() RETURNS trigger LANGUAGE plpgsql AS 'DECLARE n int; BEGIN n := NEW.id; RETURN NEW; END';
+CREATE TRIGGER in_trigger BEFORE INSERT ON noted FOR EACH ROW EXECUTE FUNCTION in_trigger();
 CREATE FUNCTION wide_variable() RETURNS bigint LANGUAGE plpgsql AS 'DECLARE i bigint; BEGIN SELECT id INTO i FROM noted; RETURN i; END';
 SELECT note FROM script('noted') WHERE note IS NOT NULL;
 
