@@ -28,6 +28,12 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+/*
+ * Keys in the last sixteenth of the bigints are random, or like those of
+ * TiDB's AUTO_RANDOM.  A layout whose IDs of now lie there is near its end.
+ */
+#define NO_LAYOUT_ABOVE	(PG_INT64_MAX / 16 * 15)
+
 SF_FUNCTION(snowflake_convert);
 
 /* What makes the new IDs. */
@@ -114,6 +120,8 @@ require_below(const SfConversion *conversion, int64 next, const Target *to)
 						conversion->column, conversion->table),
 				 errdetail("The largest one is %lld, and the next one would be %lld.",
 						   (long long) largest, (long long) next),
+				 largest >= NO_LAYOUT_ABOVE ?
+				 errhint("No layout that lasts has IDs above such keys. Make the IDs in a new column, or renumber the rows whose keys are not below the next ID.") :
 				 errhint("If these IDs were made in this layout, run as a superuser: SELECT snowflake_advance(%lld%s%s); Otherwise use a layout with an earlier epoch, or one whose IDs are larger.",
 						 (long long) largest,
 						 to->name == NULL ? "" : ", layout => ",

@@ -118,6 +118,18 @@ EXCEPTION WHEN object_not_in_prerequisite_state THEN
 	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
 	RAISE WARNING '%', hint;
 END $$;
+-- random keys: no layout helps
+CREATE TABLE random_keys (id bigint PRIMARY KEY);
+INSERT INTO random_keys VALUES (17), (9151314442816847872);
+DO $$
+DECLARE
+	hint text;
+BEGIN
+	PERFORM snowflake_convert('random_keys');
+EXCEPTION WHEN object_not_in_prerequisite_state THEN
+	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+	RAISE WARNING '%', hint;
+END $$;
 DELETE FROM other WHERE id = snowflake_min_id('2090-01-01', 'javascript');
 SELECT snowflake_advance(max(id), layout => 'javascript') IS NOT NULL AS advanced FROM other;
 SELECT count(*) FROM snowflake_convert('other', layout => 'timestamp:41 node:7 sequence:5', dry_run => false);
