@@ -88,7 +88,7 @@ get_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
 
 /* ---- problems ---- */
 
-/* Hash a problem, ignoring its digits, so that times do not count; not 0. */
+/* Hash a problem, ignoring its digits, so that times do not count. */
 static uint32_t
 kind_of(const char *problem)
 {
@@ -99,37 +99,24 @@ kind_of(const char *problem)
 		if (*p < '0' || *p > '9')
 			kind = (kind ^ (unsigned char) *p) * UINT32_C(16777619);
 	}
-	return kind | 1;
+	return kind;
 }
 
 /*
- * Return true if this problem shall be logged: at once if it is new, and once
- * a minute if it lasts.  So two problems that alternate do not flood the log.
- * If there are too many to tell apart, log only so many in a minute.
+ * Return true if this problem shall be logged: at once if it is another one,
+ * and once a minute if it lasts.  The log limits the lines of two that
+ * alternate (log_event.h).
  */
 static bool
 is_to_be_logged(SfLease *lease, SfMoment now, const char *problem)
 {
 	uint32_t	kind = kind_of(problem);
-	int			place = 0;
 
-	if (lease->problem[0] == '\0')
-		memset(lease->logged, 0, sizeof(lease->logged));
-	for (int i = 0; i < SF_LEASE_LOGGED; i++)
-	{
-		if (lease->logged[i].kind == kind)
-		{
-			place = i;
-			break;
-		}
-		if (lease->logged[i].at_ms < lease->logged[place].at_ms)
-			place = i;
-	}
-	if (lease->logged[place].kind != 0 &&
-		now.monotonic_ms - lease->logged[place].at_ms < LOG_EVERY_MS)
+	if (lease->problem[0] != '\0' && lease->logged == kind &&
+		now.monotonic_ms - lease->logged_ms < LOG_EVERY_MS)
 		return false;
-	lease->logged[place].kind = kind;
-	lease->logged[place].at_ms = now.monotonic_ms;
+	lease->logged = kind;
+	lease->logged_ms = now.monotonic_ms;
 	return true;
 }
 

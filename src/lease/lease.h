@@ -114,9 +114,6 @@ typedef struct SfRight
 /* Number of pending writes: they may have been made, or be made yet. */
 #define SF_LEASE_PENDING	8
 
-/* Number of problems told apart, to log each once a minute. */
-#define SF_LEASE_LOGGED		8
-
 typedef struct SfLease
 {
 	/* Read by the caller. */
@@ -152,12 +149,8 @@ typedef struct SfLease
 	int64_t		peers_due_ms;	/* when the next look at the peers is due */
 	int64_t		retry_ms;		/* send nothing before */
 	int64_t		backoff_ms;		/* 0: no failure */
-	struct
-	{
-		uint32_t	kind;		/* 0: none */
-		int64_t		at_ms;
-	}			logged[SF_LEASE_LOGGED];	/* problems logged since there has
-											 * been one */
+	uint32_t	logged;			/* the problem logged last, hashed */
+	int64_t		logged_ms;		/* when that was */
 	SfAskKind	failed;			/* the request that met the problem */
 
 	SfMoment	looked;			/* time of the last call */
