@@ -15,7 +15,7 @@
 
 #include <ctype.h>
 
-#include "location.h"
+#include "session.h"
 
 #define SCHEME			"zookeeper://"
 #define DEFAULT_PORT	"2181"

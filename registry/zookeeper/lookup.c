@@ -16,7 +16,7 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
-#include "lookup.h"
+#include "session.h"
 #include "uri.h"
 
 #if defined(__GLIBC__) && defined(__GLIBC_PREREQ)

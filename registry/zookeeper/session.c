@@ -29,7 +29,6 @@
 
 #include "storage/fd.h"
 
-#include "lookup.h"
 #include "session.h"
 
 #define PROBLEM_SIZE		400

@@ -8,9 +8,42 @@
 #ifndef SF_ZOO_SESSION_H
 #define SF_ZOO_SESSION_H
 
-#include "lease/backend.h"
 #include "batch.h"
-#include "location.h"
+#include "lease/backend.h"
+#include "uri.h"
+
+/* lookup.c */
+#define SF_LOOKUP_TEXT	128
+
+typedef enum SfLookupState
+{
+	SF_LOOKUP_UNDER_WAY,
+	SF_LOOKUP_DONE,
+	SF_LOOKUP_FAILED
+} SfLookupState;
+
+extern void sf_lookup_begin(int number, const char *host);
+extern SfLookupState sf_lookup_get(int number, int turn, char *text,
+								   int *n);
+
+/* location.c */
+typedef struct SfZooLocation
+{
+	SfUri		uri;
+	char	   *prefix;			/* of all nodes, for example "/snowflake" */
+
+	/* Without either of these, anybody may read and write the registry. */
+	char	   *digest;			/* "user:password"; or NULL */
+	char	   *credentials;	/* a file of two lines; or NULL */
+} SfZooLocation;
+
+extern bool sf_zoo_location_parse(SfZooLocation *location, const char *text,
+								  char *reason, size_t reason_size);
+extern bool sf_zoo_location_digest(const SfZooLocation *location,
+								   char **digest, char *reason,
+								   size_t reason_size);
+
+/* session.c */
 
 typedef enum SfSessionState
 {

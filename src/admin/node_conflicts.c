@@ -15,7 +15,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "admin/node_conflicts.h"
+#include "admin/status.h"
 
 #include "access/attnum.h"
 #include "base/clock.h"

@@ -8,6 +8,7 @@
 #ifndef SF_STATUS_H
 #define SF_STATUS_H
 
+#include "layout/layout.h"
 #include "mark/durable_number.h"
 #include "nodes/execnodes.h"
 
@@ -59,5 +60,19 @@ extern void sf_status_rights(ReturnSetInfo *result, Oid function);
 
 /* status_tables.c */
 extern void sf_status_tables(ReturnSetInfo *result, Oid function);
+
+/* node_conflicts.c */
+
+typedef struct SfNodeConflict
+{
+	bool		found;
+	bool		is_ours;		/* it carries our node; else it is far ahead */
+	int64		id;
+} SfNodeConflict;
+
+extern bool sf_node_conflicts_find(Oid relation, const char *name,
+								   const SfLayout *layout, uint32 node,
+								   int64 mark_ms, int nrows,
+								   SfNodeConflict *conflict);
 
 #endif							/* SF_STATUS_H */

@@ -19,7 +19,6 @@
 #include "admin/status_tables.sql.inc"
 
 #include "access/relation.h"
-#include "admin/node_conflicts.h"
 #include "base/clock.h"
 #include "base/timefmt.h"
 #include "catalog/pg_class.h"
@@ -29,7 +28,6 @@
 #include "lib/stringinfo.h"
 #include "mark/config_record.h"
 #include "mark/db_slot.h"
-#include "partition/calendar.h"
 #include "partition/id_span.h"
 #include "query/id_time.h"
 #include "runtime/preconditions.h"

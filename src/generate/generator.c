@@ -40,7 +40,6 @@
 #include "identity/lease_wait.h"
 #include "identity/node.h"
 #include "mark/clock_jump.h"
-#include "mark/clock_sync.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
 #include "query/layout_arg.h"

@@ -95,8 +95,6 @@
 
 #include "access/twophase.h"
 #include "horizon/pending.h"
-#include "horizon/prepared.h"
-#include "horizon/xids.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"

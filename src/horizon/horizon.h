@@ -8,11 +8,25 @@
 #ifndef SF_HORIZON_H
 #define SF_HORIZON_H
 
+#include "datatype/timestamp.h"
 #include "layout/layout.h"
 #include "runtime/shmem.h"
 
 extern uint64 sf_horizon_node(int slot, const SfLayout *layout);
 extern uint64 sf_horizon_shard(uint32 shard);
 extern bool sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range);
+
+/* prepared.c */
+typedef struct SfPrepared
+{
+	TransactionId xid;
+	char	   *gid;
+	TimestampTz since;
+	Oid			database;
+} SfPrepared;
+
+extern SfPrepared *sf_prepared_list(int *count);
+extern const SfPrepared *sf_prepared_find(const SfPrepared *list, int count,
+										  TransactionId xid);
 
 #endif							/* SF_HORIZON_H */

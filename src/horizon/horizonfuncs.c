@@ -14,7 +14,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "horizon/horizon.h"
-#include "horizon/prepared.h"
 #include "identity/lease_wait.h"
 #include "identity/node.h"
 #include "mark/mark.h"

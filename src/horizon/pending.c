@@ -21,7 +21,6 @@
 
 #include "access/parallel.h"
 #include "base/fault.h"
-#include "horizon/xids.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "storage/proc.h"

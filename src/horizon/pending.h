@@ -9,6 +9,8 @@
 #ifndef SF_PENDING_H
 #define SF_PENDING_H
 
+#include "access/transam.h"
+#include "access/xact.h"
 #include "runtime/shmem.h"
 
 /*
@@ -34,6 +36,32 @@ sf_pending_enter_other(uint64 ms)
 {
 	if (unlikely(ms < sf_pending_other_ms))
 		sf_pending_lower_other(ms);
+}
+
+/* ---- transaction IDs with their epoch, as numbers that only grow ---- */
+
+static inline uint64
+sf_xids_next(void)
+{
+	return U64FromFullTransactionId(ReadNextFullTransactionId());
+}
+
+/*
+ * Add the epoch to a transaction ID.  "next" was the next transaction ID a
+ * moment ago.  An ID in use may lie on either side of it, since the server has
+ * assigned more IDs meanwhile, but less than 2^31 away.
+ */
+static inline uint64
+sf_xids_widen(TransactionId xid, uint64 next)
+{
+	return next + (int32) (xid - (uint32) next);
+}
+
+/* Return the ID of the running top transaction; 0: it has none yet. */
+static inline uint64
+sf_xids_top(void)
+{
+	return U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 }
 
 #endif							/* SF_PENDING_H */

@@ -14,7 +14,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "horizon/prepared.h"
+#include "horizon/horizon.h"
 
 #include "access/twophase.h"
 #include "executor/executor.h"

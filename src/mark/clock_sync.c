@@ -11,7 +11,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/clock_sync.h"
+#include "mark/mark.h"
 
 #include "base/clock.h"
 #include "runtime/counts.h"

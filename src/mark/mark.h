@@ -34,4 +34,16 @@ sf_mark_require(Oid function)
 	}
 }
 
+/* clock_sync.c */
+extern void sf_clock_sync_require(void);
+extern bool sf_clock_sync_allows(void);
+
+/* sequence_sync.c */
+extern void sf_sequence_sync_install(void);
+
+/* shutdown_file.c */
+extern int64 sf_shutdown_file_issued_below(void);
+extern void sf_shutdown_file_at_start(void);
+extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
+
 #endif							/* SF_MARK_H */

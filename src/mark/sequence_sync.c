@@ -31,7 +31,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/sequence_sync.h"
 
 #include "access/xact.h"
 #include "access/xlog.h"

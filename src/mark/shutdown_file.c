@@ -46,7 +46,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/shutdown_file.h"
+#include "mark/mark.h"
 
 #include "base/durable_file.h"
 #include "layout/layout.h"

@@ -12,7 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "partition/calendar.h"
+#include "partition/id_span.h"
 
 #include "common/int.h"
 #include "utils/builtins.h"

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * id_span.h
- *	  Spans of IDs: those of a time, and those of a table's partitions.
+ *	  Spans of IDs: those of a time, and those of a table's partitions; and the
+ *	  steps of the calendar.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,5 +36,20 @@ extern bool sf_id_span_is_parent(Relation rel);
 extern Relation sf_id_span_open_parent(Oid relid, int lockmode);
 extern SfIdSpan *sf_id_span_read(Relation parent, int *count,
 								 Oid *default_relid);
+
+/* calendar.c */
+
+/* A number of months, or of microseconds that are whole minutes. */
+typedef struct SfStep
+{
+	int64		months;
+	int64		usecs;
+} SfStep;
+
+extern void sf_calendar_step(SfStep *step, const Interval *interval);
+extern TimestampTz sf_calendar_start(const SfStep *step, TimestampTz time);
+extern TimestampTz sf_calendar_end(const SfStep *step, TimestampTz start);
+extern const char *sf_calendar_label(const SfStep *step, TimestampTz start);
+extern const char *sf_calendar_interval(TimestampTz start, TimestampTz end);
 
 #endif							/* SF_ID_SPAN_H */

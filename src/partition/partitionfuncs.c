@@ -45,7 +45,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "partition/calendar.h"
 #include "partition/id_span.h"
 #include "query/id_time.h"
 #include "query/layout_arg.h"

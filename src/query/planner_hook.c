@@ -48,7 +48,6 @@
 
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
-#include "query/time_clause.h"
 #include "runtime/settings.h"
 
 static sf_rel_hook_type prev_rel_hook = NULL;

@@ -8,6 +8,16 @@
 #ifndef SF_PLANNER_HOOK_H
 #define SF_PLANNER_HOOK_H
 
+#include "nodes/pathnodes.h"
+
 extern void sf_planner_hook_install(void);
+
+/* time_clause.c */
+extern bool sf_time_clause_may_be(Node *clause);
+extern List *sf_time_clause_replace(PlannerInfo *root, Node *clause);
+
+/* time_index.c */
+extern bool sf_time_index_serves(PlannerInfo *root, FuncExpr *call);
+extern bool sf_time_index_has_column(PlannerInfo *root, Node *node);
 
 #endif							/* SF_PLANNER_HOOK_H */

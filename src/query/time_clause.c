@@ -40,7 +40,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "query/time_clause.h"
+#include "query/planner_hook.h"
 
 #include "access/stratnum.h"
 #include "access/transam.h"
@@ -57,7 +57,6 @@
 #include "optimizer/planmain.h"
 #include "query/id_time.h"
 #include "query/layout_arg.h"
-#include "query/time_index.h"
 #include "runtime/function.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"

@@ -17,7 +17,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "query/time_index.h"
+#include "query/planner_hook.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"

@@ -38,7 +38,6 @@
 #include "storage/latch.h"
 #include "utils/guc.h"
 #include "utils/pidfile.h"
-#include "worker/registry_library.h"
 
 #define RESTART_S		5
 

@@ -8,6 +8,7 @@
 #ifndef SF_LEASE_WORKER_H
 #define SF_LEASE_WORKER_H
 
+#include "lease/backend.h"
 #include "lease/lease.h"
 
 extern void sf_lease_worker_register(void);
@@ -28,5 +29,10 @@ extern int64_t sf_publish_close_node(void);
 /* remains_file.c, used by lease_worker.c */
 extern void sf_remains_file_load(SfClaimant *claimant);
 extern void sf_remains_file_keep(SfLease *lease);
+
+/* registry_library.c */
+extern void sf_registry_library_require(void);
+extern const SfBackend *sf_registry_library_load(void);
+extern void sf_registry_library_wait(const SfBackend *backend, int64 limit_ms);
 
 #endif							/* SF_LEASE_WORKER_H */

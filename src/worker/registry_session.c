@@ -32,7 +32,6 @@
 #include "runtime/settings.h"
 #include "storage/ipc.h"
 #include "worker/lease_worker.h"
-#include "worker/registry_library.h"
 
 /* How often the registry may change meanwhile, or not answer a write. */
 #define MAX_TRIES		5
