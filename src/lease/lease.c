@@ -41,6 +41,8 @@
 #define BACKOFF_MIN_MS	200
 #define BACKOFF_MAX_MS	5000
 #define LOG_EVERY_MS	60000
+#define RECOVER_S		90		/* default argument of
+								 * snowflake_registry_recover() */
 
 static int64_t
 get_tick(const SfLease *lease, SfMoment now)
@@ -156,15 +158,6 @@ sf_lease_set_problem(SfLease *lease, SfMoment now, const char *problem,
 					 const char *remedy)
 {
 	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem, problem,
-				   remedy);
-}
-
-/* Report that the registry has lost data, logged like a problem. */
-void
-sf_lease_set_behind(SfLease *lease, SfMoment now, const char *problem,
-					const char *remedy)
-{
-	report_problem(lease, now, SF_LEASE_EVENT_BEHIND, problem, problem,
 				   remedy);
 }
 
@@ -383,8 +376,8 @@ log_expiry(SfLease *lease, SfMoment now)
 }
 
 /* Fence: the slot is no longer ours, so issue nothing under it. */
-void
-sf_lease_fence(SfLease *lease, SfMoment now, const char *why)
+static void
+fence(SfLease *lease, SfMoment now, const char *why)
 {
 	const SfClaimant *claimant = &lease->config.claimant;
 	char		text[SF_REASON_SIZE];
@@ -482,6 +475,130 @@ ask_release(SfLease *lease, SfMoment now)
 			  until);
 }
 
+/*
+ * ---- a registry that has lost data (registry_age.h) ----
+ *
+ * It may give to others what this server holds, and the other way round.  So
+ * the server claims, extends and releases nothing until an administrator has
+ * recovered the registry; until then it only reads, again and again.  An
+ * acknowledged right lasts until it expires, but not under another generation
+ * whose floor is below its until: there another server may begin earlier.
+ */
+
+/*
+ * Return true if another server has claimed our slot since, or an
+ * administrator has freed it.  If several claims are lost, their number does
+ * not tell that, but the time does.  In doubt, stop.
+ */
+static bool
+is_claimed_since(const SfLease *lease, const SfRegistry *registry)
+{
+	const SfSlotRecord *record = sf_slot_record_find(registry,
+													 lease->record.node);
+
+	return record != NULL && record->owner != lease->record.owner &&
+		((registry->generation == lease->generation &&
+		  record->epoch >= lease->record.epoch) ||
+		 record->since_ms > lease->record.since_ms);
+}
+
+/*
+ * Return how many seconds a recovery must reserve: the default, and at least
+ * what this server knows of.
+ */
+static int64_t
+reserve_s(const SfLease *lease, SfMoment now)
+{
+	int64_t		reserve = lease->config.reserve_ms;
+	int64_t		promised = sf_age_promised_ms(lease->config.age) - now.wall_ms;
+	int64_t		known = sf_age_reserve_ms(lease->config.age, now.wall_ms);
+
+	if (reserve < promised)
+		reserve = promised;
+	if (reserve < known)
+		reserve = known;
+	return reserve <= RECOVER_S * 1000 ? RECOVER_S : (reserve + 999) / 1000;
+}
+
+static void
+report_loss(SfLease *lease, SfMoment now, SfLoss loss)
+{
+	static const char *const problems[] = {
+		[SF_LOSS_ALL] = "The registry has lost its data: it is empty, and this server has leased from it.",
+		[SF_LOSS_SOME] = "The registry has lost data: it is older than when this server last asked it.",
+		[SF_LOSS_SUPERSEDED] = "The registry is an old one, from before its last recovery.",
+		[SF_LOSS_FLOOR] = "The registry has lost data: it would give away what it has confirmed to this server."
+	};
+	const SfLeaseConfig *config = &lease->config;
+	char		remedy[SF_REMEDY_SIZE];
+	int			reserve = (int) reserve_s(lease, now);
+	char		argument[20] = "";
+
+	if (reserve > RECOVER_S || loss == SF_LOSS_ALL)
+		snprintf(argument, sizeof(argument), "'%d s'", reserve);
+	if (loss == SF_LOSS_SUPERSEDED)
+		snprintf(remedy, sizeof(remedy),
+				 "Stop the old registry, so that servers reach the one that was recovered. If that one is gone, %s(%s);",
+				 config->recover, argument);
+	else if (loss == SF_LOSS_ALL)
+		snprintf(remedy, sizeof(remedy),
+				 "If snowflake.registry names the right one, and no copy of its data is left, %s(%s)%s In place of %d s give the largest snowflake.lease_reserve of all servers.",
+				 config->recreate, argument, config->recreated, reserve);
+	else if (loss == SF_LOSS_FLOOR)
+		snprintf(remedy, sizeof(remedy),
+				 "If snowflake.registry names the right one, %s(%s);",
+				 config->recover, argument);
+	else
+		snprintf(remedy, sizeof(remedy),
+				 "When snowflake.registry names the right one, with the newest copy of its data that is left, %s(%s);",
+				 config->recover, argument);
+	report_problem(lease, now, SF_LEASE_EVENT_BEHIND, problems[loss],
+				   problems[loss], remedy);
+}
+
+/*
+ * Check a reading for lost data.  If there is a loss, do nothing but read
+ * again.  Stop using the right only if the registry has since given the slot
+ * to another server, or another generation gives it away below our until.
+ */
+static SfLoss
+find_loss(SfLease *lease, SfMoment now, const SfRegistry *registry)
+{
+	SfLoss		loss = sf_age_read(lease->config.age, registry);
+
+	lease->loss = loss;
+	if (loss == SF_LOSS_NONE)
+		return SF_LOSS_NONE;
+	lease->unsure = lease->state == SF_LEASE_HELD;
+	if (lease->state == SF_LEASE_RELEASING)
+		lease->state = SF_LEASE_ENDED;	/* the slot expires by itself */
+	if (lease->right.valid && loss == SF_LOSS_FLOOR)
+		fence(lease, now, "the registry is another one, which may give it to another server.");
+	else if (lease->right.valid && is_claimed_since(lease, registry))
+		fence(lease, now, "the registry has lost data, and has given it to another server.");
+	report_loss(lease, now, loss);
+	return loss;
+}
+
+/*
+ * Return the result of the request.  If a registry that has lost data
+ * acknowledges a write, return a conflict: do not rely on it, and read again.
+ */
+static SfResult
+find_result(SfLease *lease, const SfAnswer *answer)
+{
+	const SfAsk *ask = &lease->ask;
+	SfSlotRecord record = ask->record;
+
+	if (answer->result != SF_RESULT_DONE || ask->kind == SF_ASK_READ ||
+		ask->kind == SF_ASK_KEEPALIVE)
+		return answer->result;
+	record.version = answer->version;
+	return sf_age_write(lease->config.age, ask->generation, &record,
+						answer->registry_version) ?
+		SF_RESULT_DONE : SF_RESULT_CONFLICT;
+}
+
 /* ---- readings ---- */
 
 /* Compare a reading with the slot that we hold. */
@@ -493,10 +610,10 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	int			i = find_pending(lease, record);
 
 	if (!registry->initialized || registry->generation != lease->generation)
-		sf_lease_fence(lease, now, "the registry is not the one that it was.");
+		fence(lease, now, "the registry is not the one that it was.");
 	else if (record == NULL ||
 			 (i < 0 && record->write_id != lease->record.write_id))
-		sf_lease_fence(lease, now, "another server has claimed it, or is a copy of this server.");
+		fence(lease, now, "another server has claimed it, or is a copy of this server.");
 	else
 	{
 		if (i >= 0)
@@ -689,7 +806,7 @@ sf_lease_step(SfLease *lease, SfMoment now)
 static void
 read_done(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
-	if (sf_lease_find_loss(lease, now, registry) != SF_LOSS_NONE)
+	if (find_loss(lease, now, registry) != SF_LOSS_NONE)
 		back_off(lease, now);
 	else if (lease->state >= SF_LEASE_HELD)
 		check_held(lease, now, registry);
@@ -769,7 +886,7 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 		return;
 	}
 	sf_lease_take_clock(lease, now, answer);
-	switch (sf_lease_result(lease, answer))
+	switch (find_result(lease, answer))
 	{
 		case SF_RESULT_DONE:
 			handle_success(lease, now, &asked, answer);

@@ -175,12 +175,9 @@ extern void sf_lease_answer(SfLease *lease, SfMoment now,
 extern void sf_lease_release(SfLease *lease, SfMoment now,
 							 int64_t last_issued);
 
-/* lease.c, used by lease_clock.c and lease_loss.c */
+/* lease.c, used by lease_clock.c */
 extern void sf_lease_set_problem(SfLease *lease, SfMoment now,
 								 const char *problem, const char *remedy);
-extern void sf_lease_set_behind(SfLease *lease, SfMoment now,
-								const char *problem, const char *remedy);
-extern void sf_lease_fence(SfLease *lease, SfMoment now, const char *why);
 
 /* lease_clock.c, used by lease.c */
 extern bool sf_lease_was_interrupted(SfLease *lease, SfMoment now);
@@ -189,10 +186,5 @@ extern bool sf_lease_registry_moved(const SfLease *lease, SfMoment now);
 extern void sf_lease_take_clock(SfLease *lease, SfMoment now,
 								const SfAnswer *answer);
 extern bool sf_lease_clock_is_good(SfLease *lease, SfMoment now);
-
-/* lease_loss.c, used by lease.c */
-extern SfLoss sf_lease_find_loss(SfLease *lease, SfMoment now,
-								 const SfRegistry *registry);
-extern SfResult sf_lease_result(SfLease *lease, const SfAnswer *answer);
 
 #endif							/* SF_LEASE_H */

@@ -28,6 +28,10 @@ int			sf_sequence_start = SF_START_ZERO;
 int			sf_max_databases = 64;
 int			sf_max_layouts = 16;
 bool		sf_time_ranges = true;
+int			sf_copy_check = SF_CHECK_WARN;
+int			sf_clock_check = SF_CHECK_OFF;
+bool		sf_audit = false;
+int			sf_log_interval = 60 * 1000;
 
 SfLayout	sf_node_layout;
 SfLayout	sf_shard_layout;
@@ -40,6 +44,13 @@ static char *shards_text = NULL;
 static const struct config_enum_entry sequence_starts[] = {
 	{"zero", SF_START_ZERO, false},
 	{"random", SF_START_RANDOM, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry checks[] = {
+	{"off", SF_CHECK_OFF, false},
+	{"warn", SF_CHECK_WARN, false},
+	{"error", SF_CHECK_ERROR, false},
 	{NULL, 0, false}
 };
 
@@ -171,6 +182,14 @@ sf_settings_has_shards(void)
 	return false;
 }
 
+/* Publish the postmaster's interval, because all processes share one limit. */
+static void
+publish_log_interval(int newval, void *extra)
+{
+	if (sf_shmem != NULL && !IsUnderPostmaster)
+		pg_atomic_write_u32(&sf_shmem->log_interval_ms, newval);
+}
+
 /* Write into new shared memory what the postmaster has. */
 void
 sf_settings_publish(void)
@@ -178,7 +197,7 @@ sf_settings_publish(void)
 	Assert(!IsUnderPostmaster);
 	publish_shards(shards_text);
 	sf_settings_publish_node();
-	sf_settings_publish_log_interval(sf_log_interval, NULL);
+	publish_log_interval(sf_log_interval, NULL);
 }
 
 static void
@@ -264,6 +283,32 @@ define_limits(void)
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 }
 
+static void
+define_checks(void)
+{
+	DefineCustomEnumVariable("snowflake.copy_check",
+							 "What happens where a copy of a data directory starts as a server of its own.",
+							 "\"warn\" refuses IDs if the original is seen running on this machine with the same node id; else it writes a line into the log. \"error\" refuses, on any copy, the IDs that the original may issue, too. snowflake_accept('copy') ends the refusal. A standby that is promoted is no copy.",
+							 &sf_copy_check, SF_CHECK_WARN, checks,
+							 PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomEnumVariable("snowflake.clock_check",
+							 "What happens while the kernel says that its clock is not synchronized.",
+							 "\"error\" refuses IDs when the mark has to be moved; \"warn\" writes a line into the log each hour.",
+							 &sf_clock_check, SF_CHECK_OFF, checks,
+							 PGC_SIGHUP, 0, NULL, NULL, NULL);
+	DefineCustomBoolVariable("snowflake.audit",
+							 "Writes a line into the server's log for each transaction that makes IDs.",
+							 "The line says how many, the first and the last one, their layout or shard, and who made them. What counts is the value when the transaction asks for its first ID.",
+							 &sf_audit, false,
+							 PGC_SUSET, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("snowflake.log_interval",
+							"Least time between two lines in the log about one kind of event.",
+							"With 0 each event has a line. Some kinds have longer intervals, and some may log several lines at once.",
+							&sf_log_interval, 60 * 1000, 0, 3600 * 1000,
+							PGC_SIGHUP, GUC_UNIT_MS, NULL,
+							publish_log_interval, NULL);
+}
+
 /* Define the planner's setting, also if the library is loaded later. */
 void
 sf_settings_define_planner(void)
@@ -292,7 +337,7 @@ sf_settings_define(void)
 	sf_settings_define_node();
 	define_limits();
 	sf_settings_define_planner();
-	sf_settings_define_checks();
+	define_checks();
 	sf_settings_define_lease();
 	MarkGUCPrefixReserved("snowflake");
 

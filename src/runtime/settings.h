@@ -79,10 +79,6 @@ extern uint64 sf_settings_numbers(void);
 extern char *sf_settings_pending(void);
 extern char *sf_settings_refused(void);
 
-/* settings_check.c */
-extern void sf_settings_define_checks(void);
-extern void sf_settings_publish_log_interval(int newval, void *extra);
-
 /* settings_file.c */
 extern const char *sf_settings_file(void);
 extern bool sf_settings_is_altered(const char *name);

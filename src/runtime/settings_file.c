@@ -32,9 +32,9 @@ sf_settings_file(void)
 		ConfigFileName : "postgresql.conf";
 }
 
-/* Return true if the files set this when this process read them last. */
-bool
-sf_settings_is_in_file(const char *name)
+/* Return what the server keeps of a setting. */
+static const struct config_generic *
+find_setting(const char *name)
 {
 	int			n;
 	struct config_generic **all = sf_all_gucs(&n);
@@ -42,9 +42,16 @@ sf_settings_is_in_file(const char *name)
 	for (int i = 0; i < n; i++)
 	{
 		if (strcmp(all[i]->name, name) == 0)
-			return (all[i]->status & GUC_IS_IN_FILE) != 0;
+			return all[i];
 	}
-	return false;
+	elog(ERROR, "there is no setting \"%s\"", name);
+}
+
+/* Return true if the files set this when this process read them last. */
+bool
+sf_settings_is_in_file(const char *name)
+{
+	return (find_setting(name)->status & GUC_IS_IN_FILE) != 0;
 }
 
 /*
@@ -73,19 +80,9 @@ sf_settings_awaits_restart(const char *name)
 bool
 sf_settings_is_altered(const char *name)
 {
-	int			n;
-	struct config_generic **all = sf_all_gucs(&n);
+	const char *file = find_setting(name)->sourcefile;
+	size_t		length = file == NULL ? 0 : strlen(file);
 
-	if (!may_see_files())
-		return false;
-	for (int i = 0; i < n; i++)
-	{
-		const char *file = all[i]->sourcefile;
-		size_t		length = file == NULL ? 0 : strlen(file);
-
-		if (strcmp(all[i]->name, name) == 0)
-			return length >= strlen(AUTO_FILE) &&
-				strcmp(file + length - strlen(AUTO_FILE), AUTO_FILE) == 0;
-	}
-	return false;
+	return may_see_files() && length >= strlen(AUTO_FILE) &&
+		strcmp(file + length - strlen(AUTO_FILE), AUTO_FILE) == 0;
 }

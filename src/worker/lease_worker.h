@@ -22,10 +22,6 @@ extern void sf_age_file_keep(bool now);
 extern int64_t sf_age_file_promised_ms(void);
 extern int64_t sf_age_file_reserve_ms(void);
 
-/* publish_node.c, used by lease_worker.c */
-extern void sf_publish_node(const SfRight *right);
-extern int64_t sf_publish_close_node(void);
-
 /* remains_file.c, used by lease_worker.c */
 extern void sf_remains_file_load(SfClaimant *claimant);
 extern void sf_remains_file_keep(SfLease *lease);

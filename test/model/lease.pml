@@ -6,7 +6,7 @@
  * to read the model, and test/model/run checks it.
  *
  * Each step has the name of the function in src that it models. The worker is
- * lease.c and slot_choice.c; publish_node.c publishes; the session is
+ * lease.c and slot_choice.c; lease_worker.c publishes; the session is
  * generator.c. Whatever another process can see, or can change, is a step of
  * its own. One exception: a reading of the registry and the decision
  * after it are one step. Anything between them would only delay the decision,
@@ -553,7 +553,7 @@ inline handle_interruption()
 	fi
 }
 
-/* ---- what is published (publish_node.c) ---- */
+/* ---- what is published (lease_worker.c) ---- */
 
 #define is_published \
 	(valid -> word == right_until && word_node == node : !had || word == 0)
