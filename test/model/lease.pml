@@ -328,7 +328,7 @@ inline confirm()
 		node, start, right_until)
 }
 
-inline sf_lease_fence()
+inline fence()
 {
 	printf("    server %d: lost the lease of node %d\n", me, node);
 	state = (state == RELEASING -> ENDED : SEARCHING);
@@ -460,12 +460,12 @@ inline check_held()
 {
 	if
 	:: registry_generation != generation || record[node].version == 0 ->
-		sf_lease_fence()
+		fence()
 	:: else ->
 		if
 #ifndef NO_FENCE
 		:: !find_pending && record[node].version != version ->
-			sf_lease_fence()
+			fence()
 #endif
 		:: find_pending || ADOPTS_ANY ->
 			adopt(record[node].version, record[node].limit);
@@ -581,7 +581,7 @@ inline read_word()
 }
 
 /* From now on no session may issue, not even one that read the word before. */
-inline sf_publish_close_node()
+inline close_node()
 {
 	word = 0; word_node = 0;
 	last_issued = counter;
@@ -718,7 +718,7 @@ end:
 		}
 #endif
 
-	/* sf_publish_node */
+	/* publish_node */
 	:: atomic {					/* prepare_counters() */
 			valid && !is_published && !counter && start ->
 			counter = true;
@@ -739,7 +739,7 @@ end:
 	/* the server stops */
 	:: atomic {
 			is_published && state < RELEASING ->
-			sf_publish_close_node();
+			close_node();
 			sf_lease_release()
 		}
 #endif
@@ -777,7 +777,7 @@ end:
 	:: atomic {					/* its deadline is over, and it stops */
 			valid && is_published ->
 			holding--;
-			sf_lease_fence();
+			fence();
 			had = false; word = 0; word_node = 0; seen = false;
 			ask = NOTHING; write_id = 0; upto = 0; done = false
 		}
