@@ -142,40 +142,21 @@ log_clock(SfLease *lease, SfMoment now)
 }
 
 /*
- * Compare our clock with those of the present owners when they last wrote.
- * The error is at most the time that an answer takes.  If the registry's clock
- * may have moved since then, the two cannot be compared.
+ * Compare our clock, and the registry's, with those of the present owners when
+ * they last wrote.  The error is at most the time that an answer takes.
  */
 static void
 compare_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	uint64_t	owner = lease->config.claimant.owner;
-	int64_t		offset = sf_lease_clock_offset(lease, now);
-	int64_t		limit = lease->config.warn_offset_ms;
 	int64_t		max_offset = lease->config.max_offset_ms;
-	int			peers;
-	int			apart;
-	bool		far_apart;
-	char		text[SF_REASON_SIZE];
 
 	if (!registry->initialized)
 		return;
-	lease->peers_agree = sf_peers_agree(registry, owner, offset,
+	lease->peers_agree = sf_peers_agree(registry, owner,
+										sf_lease_clock_offset(lease, now),
 										max_offset);
 	lease->peers_right = sf_peers_agree(registry, owner, 0, max_offset);
-	if (is_off(offset, max_offset))
-		return;
-	apart = sf_peers_apart(registry, owner, offset,
-						   lease->clock.slack_ms, limit, &peers);
-	far_apart = apart * 2 > peers || apart * 2 < -peers;
-	if (far_apart && !lease->peers_warned)
-	{
-		snprintf(text, sizeof(text),
-				 "The wall clock is more than %lld ms %s those of most other servers.",
-				 (long long) limit, apart < 0 ? "behind" : "ahead of");
-		lease->config.log_event(SF_LEASE_EVENT_CLOCK, text);
-	}
-	lease->peers_warned = far_apart;
 }
 
 /* Return true if two endpoints in a row say the same about our clock. */

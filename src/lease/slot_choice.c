@@ -276,31 +276,3 @@ sf_peers_agree(const SfRegistry *registry, uint64_t owner,
 	}
 	return agree > disagree;
 }
-
-/*
- * Compare a clock that is offset_ms ahead of the registry's, give or take
- * slack_ms, with those of the present owners.  Return how many are behind it
- * by more than limit_ms, minus how many are ahead by more.
- */
-int
-sf_peers_apart(const SfRegistry *registry, uint64_t owner,
-			   int64_t offset_ms, int64_t slack_ms, int64_t limit_ms,
-			   int *peers)
-{
-	int			apart = 0;
-
-	*peers = 0;
-	for (int i = 0; i < registry->nrecords; i++)
-	{
-		const SfSlotRecord *record = &registry->records[i];
-
-		if (record->present == 0 || record->present == owner)
-			continue;
-		(*peers)++;
-		if (offset_ms - record->offset_ms - slack_ms > limit_ms)
-			apart++;
-		else if (record->offset_ms - offset_ms - slack_ms > limit_ms)
-			apart--;
-	}
-	return apart;
-}

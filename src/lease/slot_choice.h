@@ -61,9 +61,6 @@ extern const SfSlotRecord *sf_slot_record_find(const SfRegistry *registry,
 extern void sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 						   const SfRegistry *registry, int64_t now_tick,
 						   uint64_t (*random) (void));
-extern int	sf_peers_apart(const SfRegistry *registry, uint64_t owner,
-						   int64_t offset_ms, int64_t slack_ms,
-						   int64_t limit_ms, int *peers);
 extern bool sf_peers_agree(const SfRegistry *registry, uint64_t owner,
 						   int64_t offset_ms, int64_t max_ms);
 

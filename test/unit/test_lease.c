@@ -1527,70 +1527,6 @@ test_clock_of_endpoint(void)
 	CHECK_STR(lease.problem, "");
 }
 
-/* The other servers' clocks are checked at a claim, and later now and then. */
-static void
-test_clocks_of_peers(void)
-{
-	static const struct
-	{
-		int64_t		offset_ms[3];	/* of the servers that are present */
-		const char *says;
-	}			cases[] = {
-		{{0, 0, 0}, NULL},
-		{{-201, -201, -201}, NULL}, /* 1 ms is the delay of the answer */
-		{{-202, -202, -202}, "ahead of"},
-		{{202, 5000, 202}, "behind"},
-		{{202, 0, 202}, "behind"},
-		{{202, 0, 0}, NULL},
-		{{202, -202, 0}, NULL},
-	};
-
-	for (int i = 0; i < LENGTH(cases); i++)
-	{
-		char		expected[200] = "";
-
-		if (cases[i].says != NULL)
-			snprintf(expected, sizeof(expected),
-					 "WARNING: The wall clock is more than 200 ms %s those of most other servers.",
-					 cases[i].says);
-		prepare_held(0);
-		clock_step_ms = 1;
-		snprintf(context, sizeof(context), "case %d", i);
-		nsaid = 0;
-		for (int j = 1; j <= 3; j++)
-		{
-			write_by_other(j, START_MS, true);
-			registry.record[j].offset_ms = cases[i].offset_ms[j - 1];
-		}
-		for (int j = 0; j < 2; j++)
-		{
-			reply_until(SF_ASK_READ);
-			reply();
-			CHECK_EQ(nsaid, cases[i].says != NULL);
-		}
-		if (cases[i].says != NULL)
-			CHECK_STR(last_said, expected);
-		else
-			CHECK_EQ(lease.peers_warned, false);
-
-		/* after the clocks were right, the next warning is logged */
-		for (int j = 1; j <= 3; j++)
-			registry.record[j].offset_ms = 0;
-		reply_until(SF_ASK_READ);
-		reply();
-		CHECK(!lease.peers_warned);
-	}
-
-	/* a server that has gone does not count */
-	prepare_held(0);
-	nsaid = 0;
-	write_by_other(1, START_MS, false);
-	registry.record[1].offset_ms = 10000;
-	reply_until(SF_ASK_READ);
-	reply();
-	CHECK_EQ(nsaid, 0);
-}
-
 /* A lease of the life before is resumed, above that life's last ID. */
 static void
 test_left_over(void)
@@ -2323,7 +2259,6 @@ main(void)
 	RUN(test_clock);
 	RUN(test_clock_of_registry);
 	RUN(test_clock_of_endpoint);
-	RUN(test_clocks_of_peers);
 	RUN(test_left_over);
 	RUN(test_wrong_registry);
 	RUN(test_end_of_layout);
