@@ -16,7 +16,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "batch.h"
+#include "nodes.h"
 
 static struct
 {

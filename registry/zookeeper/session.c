@@ -29,6 +29,7 @@
 
 #include "storage/fd.h"
 
+#include "nodes.h"
 #include "session.h"
 
 #define PROBLEM_SIZE		400

@@ -8,7 +8,8 @@
 #ifndef SF_ZOO_SESSION_H
 #define SF_ZOO_SESSION_H
 
-#include "batch.h"
+#include <zookeeper/zookeeper.h>
+
 #include "lease/backend.h"
 #include "uri.h"
 

@@ -18,8 +18,6 @@
 #include "identity/lease_wait.h"
 #include "identity/node.h"
 #include "lib/stringinfo.h"
-#include "mark/clock_jump.h"
-#include "mark/config_record.h"
 #include "mark/mark.h"
 #include "mb/pg_wchar.h"
 #include "query/layout_arg.h"

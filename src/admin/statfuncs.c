@@ -13,7 +13,7 @@
 #include "base/timefmt.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "mark/db_slot.h"
+#include "mark/mark.h"
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"

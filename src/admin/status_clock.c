@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/timefmt.h"
 #include "identity/lease_wait.h"
-#include "mark/clock_jump.h"
+#include "mark/mark.h"
 #include "mark/durable_number.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"

@@ -16,8 +16,6 @@
 #include "identity/identity.h"
 #include "layout/ranges.h"
 #include "lib/stringinfo.h"
-#include "mark/config_record.h"
-#include "mark/db_slot.h"
 #include "mark/mark.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"

@@ -39,7 +39,6 @@
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
 #include "identity/node.h"
-#include "mark/clock_jump.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
 #include "query/layout_arg.h"

@@ -17,6 +17,7 @@ extern uint64 sf_horizon_shard(uint32 shard);
 extern bool sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range);
 
 /* prepared.c */
+
 typedef struct SfPrepared
 {
 	TransactionId xid;

@@ -41,7 +41,6 @@
 #include "common/controldata_utils.h"
 #include "common/file_utils.h"
 #include "identity/origin.h"
-#include "identity/original.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"

@@ -9,6 +9,7 @@
 #ifndef SF_IDENTITY_H
 #define SF_IDENTITY_H
 
+#include "layout/server_number.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
@@ -41,5 +42,25 @@ sf_identity_require(SfServerNumber node)
 		 pg_atomic_read_u32(&identity->recorded) != node))
 		sf_identity_require_slowly(node);
 }
+
+/* original.c */
+
+/* A leased node id is SF_NO_NUMBER here. */
+typedef struct SfOriginal
+{
+	uint32		magic;
+	SfServerNumber node;		/* the last one that it had */
+	SfServerNumber node_in_use; /* in the life that wrote the record */
+	char		path[MAXPGPATH];	/* of the data directory */
+	char		copied_from[MAXPGPATH]; /* of which this is a copy that got
+										 * another node id; or empty */
+} SfOriginal;
+
+extern bool sf_original_read(SfOriginal *original);
+extern bool sf_original_write(SfServerNumber node, SfServerNumber last_node,
+							  const char *copied_from, int elevel);
+extern bool sf_original_is_us(const SfOriginal *original,
+							  SfServerNumber node);
+extern SfServerNumber sf_original_running_node(const char *directory);
 
 #endif							/* SF_IDENTITY_H */

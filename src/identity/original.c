@@ -31,7 +31,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "identity/original.h"
+#include "identity/identity.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -20,7 +20,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/clock_jump.h"
+#include "mark/mark.h"
 
 #include "base/clock.h"
 #include "base/fault.h"

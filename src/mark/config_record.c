@@ -19,7 +19,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/config_record.h"
+#include "mark/mark.h"
 
 #include "access/xlog.h"
 #include "layout/layout.h"

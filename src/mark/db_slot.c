@@ -12,7 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/db_slot.h"
+#include "mark/mark.h"
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"

@@ -8,6 +8,7 @@
 #ifndef SF_MARK_H
 #define SF_MARK_H
 
+#include "lib/stringinfo.h"
 #include "mark/durable_number.h"
 #include "miscadmin.h"
 #include "runtime/shmem.h"
@@ -45,5 +46,44 @@ extern void sf_sequence_sync_install(void);
 extern int64 sf_shutdown_file_issued_below(void);
 extern void sf_shutdown_file_at_start(void);
 extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
+
+/* db_slot.c */
+extern SfDatabase *sf_db_slot_take(void);
+extern SfDatabase *sf_db_slot_make_own(void);
+extern SfDatabase *sf_db_slot_find(void);
+extern int64 sf_db_slot_published_mark(void);
+extern bool sf_db_slot_lock(SfDatabase *slot, uint64 need_ms);
+extern void sf_db_slot_unlock(SfDatabase *slot);
+
+/* clock_jump.c */
+
+/* A reading of the wall clock. */
+typedef struct SfClockLook
+{
+	int64		now_ms;			/* the wall clock, in Unix ms */
+	int64		offset_ms;		/* its distance from the time since boot */
+	int64		jump_ms;		/* the distance above the baseline */
+	bool		jumped;			/* jump_ms is over the limit */
+} SfClockLook;
+
+extern void sf_clock_jump_look(SfClockLook *look);
+extern void sf_clock_jump_judge(SfClockLook *look, bool believe);
+extern void sf_clock_jump_refuse(const SfClockLook *look);
+extern void sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms);
+extern int64 sf_clock_jump_past_ms(void);
+extern void sf_clock_jump_check(void);
+extern bool sf_clock_jump_accept(void);
+
+/* config_record.c */
+extern bool sf_config_record_exists(const SfDurableNumbers *numbers);
+extern bool sf_config_record_is_other(const SfDurableNumbers *numbers);
+extern bool sf_config_record_differs(const SfDurableNumbers *numbers,
+									 StringInfo detail);
+extern const char *sf_config_record_remedy(const SfDurableNumbers *numbers);
+extern bool sf_config_record_endangers(const SfDurableNumbers *numbers);
+extern bool sf_config_record_verify(const SfDurableNumbers *numbers);
+extern void sf_config_record_require(Oid function);
+extern void sf_config_record_fill(void);
+extern void sf_config_record_replace(void);
 
 #endif							/* SF_MARK_H */

@@ -35,8 +35,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "commands/extension.h"
-#include "mark/config_record.h"
-#include "mark/db_slot.h"
 #include "mark/durable_number.h"
 #include "mark/mark.h"
 #include "replication/worker_internal.h"

@@ -27,7 +27,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
-#include "mark/config_record.h"
+#include "mark/mark.h"
 #include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
 #include "nodes/supportnodes.h"

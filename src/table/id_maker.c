@@ -9,7 +9,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "table/id_maker.h"
+#include "table/key_layout.h"
 
 #include "access/htup_details.h"
 #include "catalog/dependency.h"

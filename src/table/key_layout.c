@@ -25,7 +25,6 @@
 #include "nodes/nodeFuncs.h"
 #include "query/layout_arg.h"
 #include "runtime/settings.h"
-#include "table/id_maker.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"

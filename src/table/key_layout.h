@@ -10,6 +10,7 @@
 
 #include "access/attnum.h"
 #include "layout/layout.h"
+#include "nodes/pg_list.h"
 
 typedef struct SfKeyLayout
 {
@@ -24,5 +25,17 @@ extern bool sf_key_layout_find(SfKeyLayout *key, Oid relation,
 							   AttrNumber number);
 extern void sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation);
 extern bool sf_key_layout_is_used(const SfLayout *layout);
+
+/* id_maker.c */
+
+typedef enum SfIdMaker
+{
+	SF_MAKES_NO_IDS,
+	SF_MAKES_NODE_IDS,
+	SF_MAKES_SHARD_IDS
+} SfIdMaker;
+
+extern SfIdMaker sf_id_maker(Oid function);
+extern List *sf_id_makers(void);
 
 #endif							/* SF_KEY_LAYOUT_H */
