@@ -49,7 +49,7 @@ typedef struct SfLeaseConfig
 	int64_t		keepalive_ms;	/* a third of the TTL of presence */
 	int64_t		timeout_ms;		/* of a request */
 	int64_t		max_offset_ms;	/* with a larger one, do not claim or extend */
-	int64_t		warn_offset_ms; /* warn if this far from the registry's clock */
+	int64_t		warn_offset_ms; /* warn of an offset larger than this */
 	int64_t		peers_ms;		/* how often to compare with the peers; 0:
 								 * never */
 	int64_t		look_ms;		/* call at least this often while it is held */
