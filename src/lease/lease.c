@@ -142,16 +142,6 @@ report_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
 		lease->config.log_event(what, problem);
 }
 
-/* Report why nothing can be claimed. */
-static void
-set_claim_problem(SfLease *lease, SfMoment now,
-				  const SfSlotChoice *claim)
-{
-	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, claim->problem,
-				   claim->public_problem[0] != '\0' ?
-				   claim->public_problem : claim->problem, claim->remedy);
-}
-
 /* Report a problem that every role may see. */
 void
 sf_lease_set_problem(SfLease *lease, SfMoment now, const char *problem,
@@ -683,7 +673,7 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	{
 		int64_t		ahead = claim.at_tick - get_tick(lease, now);
 
-		set_claim_problem(lease, now, &claim);
+		sf_lease_set_problem(lease, now, claim.problem, claim.remedy);
 		back_off(lease, now);
 		if (ahead < SF_LEASE_RETRY_MS / claimant.layout->tick_ms)
 			lease->retry_ms = now.monotonic_ms + 1 +

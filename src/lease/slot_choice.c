@@ -39,7 +39,6 @@ typedef struct Search
 	int64_t		start;
 	uint64_t	as_good;		/* number of slots of that class so far */
 	int64_t		soonest;		/* earliest start of the class AHEAD */
-	SfSlotRecord in_the_way;	/* a record that prevents a claim */
 } Search;
 
 /* Return true if this server's previous life wrote this record last. */
@@ -86,8 +85,6 @@ consider(Search *search, const SfSlotRecord *record)
 	int64_t		start = find_start(search->claimant, search->registry, record);
 	Class		class = classify(search, record, start);
 
-	if (class >= AHEAD)
-		search->in_the_way = *record;
 	if (class == AHEAD && start < search->soonest)
 		search->soonest = start;
 	if (class > search->best || class >= AHEAD)
@@ -140,7 +137,6 @@ static void
 explain(const Search *search, SfSlotChoice *claim)
 {
 	const SfClaimant *claimant = search->claimant;
-	const SfSlotRecord *record = &search->in_the_way;
 	char		time[40] = "";
 
 	claim->at_tick = search->soonest;
@@ -170,18 +166,13 @@ explain(const Search *search, SfSlotChoice *claim)
 	else if (search->soonest == INT64_MAX)
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
-				 "Slot %u is held by \"%s\".", record->node, record->host);
-		snprintf(claim->public_problem, sizeof(claim->public_problem),
-				 "Slot %u is held by another server.", record->node);
+				 "Slot %u is held by another server.", claimant->first_node);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop that server. Or choose another snowflake.node_id; unset, it means any free number.");
+				 "Stop that server; snowflake_registry_slots() says which one it is. Or choose another snowflake.node_id; unset, it means any free number.");
 	}
 	else
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
-				 "Slot %u is reserved until %s by \"%.63s\", which has gone.",
-				 claimant->first_node, time, record->host);
-		snprintf(claim->public_problem, sizeof(claim->public_problem),
 				 "Slot %u is reserved until %s by a server that has gone.",
 				 claimant->first_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),

@@ -51,7 +51,6 @@ typedef struct SfSlotChoice
 
 	/* if not: the reason and its remedy, as sentences */
 	char		problem[SF_REASON_SIZE];
-	char		public_problem[SF_REASON_SIZE]; /* without a host's name */
 	char		remedy[SF_REMEDY_SIZE];
 	int64_t		at_tick;		/* when to try again; or INT64_MAX */
 } SfSlotChoice;
