@@ -307,7 +307,7 @@ sf_layout_arg_node(FunctionCallInfo fcinfo, int n)
 typedef struct Spelled
 {
 	const SfLayout *layout;
-	char		text[FLEXIBLE_ARRAY_MEMBER];
+	char		answer[FLEXIBLE_ARRAY_MEMBER];	/* a text */
 } Spelled;
 
 /*
@@ -339,13 +339,13 @@ snowflake_layout(PG_FUNCTION_ARGS)
 									 sizeof(*spelled) + VARHDRSZ +
 									 sizeof(printed));
 		spelled->layout = named;
-		SET_VARSIZE(spelled->text, VARHDRSZ + strlen(printed));
-		memcpy(VARDATA(spelled->text), printed, strlen(printed));
+		SET_VARSIZE(spelled->answer, VARHDRSZ + strlen(printed));
+		memcpy(VARDATA(spelled->answer), printed, strlen(printed));
 		if (fcinfo->flinfo->fn_extra != NULL)
 			pfree(fcinfo->flinfo->fn_extra);
 		fcinfo->flinfo->fn_extra = spelled;
 	}
-	PG_RETURN_POINTER(spelled->text);
+	PG_RETURN_POINTER(spelled->answer);
 }
 
 /* Make a call of layout(); NULL if there is no such function. */
