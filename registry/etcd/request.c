@@ -300,6 +300,19 @@ take_keepalive(SfJson *json)
 	}
 }
 
+/* Answer that the user may not log in, and say where its name comes from. */
+static void
+conclude_login(void)
+{
+	size_t		len = strlen(request.message);
+
+	if (etcd.url.credentials != NULL)
+		snprintf(request.message + len, MESSAGE_SIZE - len,
+				 " The user and the password are those in \"%s\".",
+				 etcd.url.credentials);
+	conclude_failure_of(SF_FAILURE_LOGIN, false);
+}
+
 /* Take an answer with HTTP status 200. */
 static void
 take_success(const SfHttpAnswer *http)
@@ -418,8 +431,10 @@ take_error(const SfHttpAnswer *http)
 		request.token_renewed = true;
 		ask_next();
 	}
-	else if (http->status == 400 || http->status == 401 ||
-			 http->status == 403 || http->status == 404)
+	else if (classify(http) == SF_FAILURE_LOGIN)
+		conclude_login();
+	else if (http->status == 400 || http->status == 403 ||
+			 http->status == 404)
 		conclude_failure_of(classify(http), false);
 	else if (http->status == 429 || !try_next_endpoint(true))
 		conclude_failure_of(classify(http), true);

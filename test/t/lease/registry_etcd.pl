@@ -430,7 +430,8 @@ $etcd->start;
 $v = asked($w, 'the token is gone', 'DONE', qr/^$/, 'extend', node => 30, version => $v, presence => 1);
 my $root = $etcd->call('auth/authenticate', { name => 'root', password => 'p "w' })->{token};
 $etcd->call('auth/user/changepw', { name => 'snow', password => 'new' }, $root);
-asked($w, 'the password is another', 'REFUSED', qr/authentication failed/, 'extend', node => 30, version => $v);
+asked($w, 'the password is another', 'REFUSED',
+	qr/authentication failed.*\. The user and the password are those in "\Q$credentials\E"\.$/, 'extend', node => 30, version => $v);
 write_credentials("snow\nnew\n");
 $v = asked($w, 'and so in the file', 'DONE', qr/^$/, 'extend', node => 30, version => $v);
 $w->quit;
