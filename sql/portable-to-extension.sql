@@ -37,7 +37,9 @@ BEGIN
 			HINT = 'SELECT snowflake_close(); and have a superuser run sql/portable-library.sql with the number that it returns.';
 	END IF;
 	EXECUTE format('SELECT %s.snowflake_close(), (SELECT node FROM %1$s.snowflake_config)', home) INTO needed, node;
-	SELECT CASE WHEN current_setting('portable.above', true) <> '' THEN least(current_setting('portable.above')::bigint, last_value) END INTO above FROM snowflake_state.snowflake_mark;
+	-- by its OID: only the owner of the database may name the mark
+	SELECT CASE WHEN current_setting('portable.above', true) <> '' THEN least(current_setting('portable.above')::bigint, coalesce(pg_sequence_last_value(c.oid::regclass), 0)) END
+	INTO above FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = 'snowflake_state' AND relname = 'snowflake_mark';
 	IF above >= needed IS NOT TRUE THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the library does not begin above the IDs of the portable functions',
 			HINT = format('Have a superuser run: psql -v last=%s -f sql/portable-library.sql. Then SET portable.above = to the number that this prints.', needed);

@@ -23,16 +23,18 @@ $$;
 --
 -- What has to survive: each sequence holds one number, written by the library
 -- through WAL, and follows the database into standbys, dumps and copies.
--- Everybody may read them, or pg_dump by a database's owner would fail.
 --
 -- They have a schema of their own, where GRANT ... ON ALL SEQUENCES IN SCHEMA
--- of the application's does not reach them.  Their increment is such that
+-- of the application's does not reach them.  Only the database's owner may name
+-- them, or pg_dump by that role would fail: parsing a statement locks the table
+-- before any right on it is checked, so who can name it can stop all IDs.  To read
+-- one by its OID, everybody has the right.  Their increment is such that
 -- nextval() fails on each, also on one that holds 0; setval(), which a restore
 -- calls, does not ask for it.
 --
 CREATE SCHEMA snowflake_state;
 COMMENT ON SCHEMA snowflake_state IS
-'What guards the IDs of this database, and functions that nobody calls by hand';
+'What guards the IDs of this database';
 CREATE SEQUENCE snowflake_state.snowflake_mark
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
 	INCREMENT 9223372036854775807;
@@ -61,7 +63,6 @@ COMMENT ON SEQUENCE snowflake_state.snowflake_recorded_shard_epoch IS
 'Epoch of that layout, in Unix milliseconds';
 
 REVOKE ALL ON SCHEMA snowflake_state FROM PUBLIC;
-GRANT USAGE ON SCHEMA snowflake_state TO PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA snowflake_state FROM PUBLIC;
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO PUBLIC;
 
@@ -72,24 +73,34 @@ SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_s
 SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_shard_epoch', '');
 
 --
+-- Functions that nobody calls by hand.  Their schema is everybody's: where one
+-- server sends parts of a plan to another as text, the text names some of them.
+--
+CREATE SCHEMA snowflake_internal;
+COMMENT ON SCHEMA snowflake_internal IS
+'Functions of the extension snowflake that nobody calls by hand';
+REVOKE ALL ON SCHEMA snowflake_internal FROM PUBLIC;
+GRANT USAGE ON SCHEMA snowflake_internal TO PUBLIC;
+
+--
 -- Making IDs. pgEdge's library has functions of its own that are called
 -- snowflake_nextval and snowflake_currval in C: should it take the place of ours,
 -- neither may be called for the other.
 --
-CREATE FUNCTION snowflake_state.copy_support(internal) RETURNS internal
+CREATE FUNCTION snowflake_internal.copy_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_copy_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_state.copy_support(internal) IS
+COMMENT ON FUNCTION snowflake_internal.copy_support(internal) IS
 'planner support for COPY';
 
 CREATE FUNCTION snowflake_nextval() RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_next_id' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
-SUPPORT snowflake_state.copy_support;
+SUPPORT snowflake_internal.copy_support;
 COMMENT ON FUNCTION snowflake_nextval() IS
 'the next ID of this node';
 
 CREATE FUNCTION snowflake_nextval(layout text) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
-SUPPORT snowflake_state.copy_support;
+SUPPORT snowflake_internal.copy_support;
 COMMENT ON FUNCTION snowflake_nextval(text) IS
 'the next ID of this node in this layout';
 
@@ -107,24 +118,24 @@ COMMENT ON FUNCTION snowflake_nextval_batch(integer, text) IS
 
 CREATE FUNCTION snowflake_shard_nextval(shard integer) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
-SUPPORT snowflake_state.copy_support;
+SUPPORT snowflake_internal.copy_support;
 COMMENT ON FUNCTION snowflake_shard_nextval(integer) IS
 'the next ID of a shard';
 
 -- What COPY calls in their place; SQL cannot, for the type of the argument.
-CREATE FUNCTION snowflake_state.copy_nextval(internal) RETURNS bigint
+CREATE FUNCTION snowflake_internal.copy_nextval(internal) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_next_id' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_state.copy_nextval(internal) IS
+COMMENT ON FUNCTION snowflake_internal.copy_nextval(internal) IS
 'snowflake_nextval(), as COPY calls it';
 
-CREATE FUNCTION snowflake_state.copy_nextval(layout text, internal) RETURNS bigint
+CREATE FUNCTION snowflake_internal.copy_nextval(layout text, internal) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_state.copy_nextval(text, internal) IS
+COMMENT ON FUNCTION snowflake_internal.copy_nextval(text, internal) IS
 'snowflake_nextval(layout), as COPY calls it';
 
-CREATE FUNCTION snowflake_state.copy_shard_nextval(shard integer, internal) RETURNS bigint
+CREATE FUNCTION snowflake_internal.copy_shard_nextval(shard integer, internal) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_shard_nextval' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_state.copy_shard_nextval(integer, internal) IS
+COMMENT ON FUNCTION snowflake_internal.copy_shard_nextval(integer, internal) IS
 'snowflake_shard_nextval(), as COPY calls it';
 
 CREATE FUNCTION snowflake_shard_nextval_batch(shard integer, count integer)
@@ -154,14 +165,14 @@ COMMENT ON FUNCTION snowflake_ready(text) IS
 -- restart; with an explicit one immutable.  'node' and 'shard' are names of
 -- configured layouts: the support function makes such a call a stable one.
 --
-CREATE FUNCTION snowflake_state.layout(name text) RETURNS text
+CREATE FUNCTION snowflake_internal.layout(name text) RETURNS text
 AS 'MODULE_PATHNAME', 'snowflake_layout' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_state.layout(text) IS
+COMMENT ON FUNCTION snowflake_internal.layout(text) IS
 'the configured layout of this name, node or shard, spelled out';
 
-CREATE FUNCTION snowflake_state.layout_support(internal) RETURNS internal
+CREATE FUNCTION snowflake_internal.layout_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_layout_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_state.layout_support(internal) IS
+COMMENT ON FUNCTION snowflake_internal.layout_support(internal) IS
 'planner support for functions that take a layout';
 
 CREATE FUNCTION snowflake_decode(id bigint,
@@ -177,7 +188,7 @@ CREATE FUNCTION snowflake_decode(id bigint, layout text,
 	OUT worker_id integer, OUT process_id integer, OUT node_id integer,
 	OUT shard_id integer, OUT sequence integer)
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_decode(bigint, text) IS
 'what an ID of this layout says';
 
@@ -188,7 +199,7 @@ COMMENT ON FUNCTION snowflake_timestamp(bigint) IS
 
 CREATE FUNCTION snowflake_timestamp(id bigint, layout text) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_timestamp(bigint, text) IS
 'when an ID of this layout was made';
 
@@ -199,7 +210,7 @@ COMMENT ON FUNCTION snowflake_node(bigint) IS
 
 CREATE FUNCTION snowflake_node(id bigint, layout text) RETURNS integer
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_node(bigint, text) IS
 'the node that made an ID of this layout';
 
@@ -210,7 +221,7 @@ COMMENT ON FUNCTION snowflake_shard(bigint) IS
 
 CREATE FUNCTION snowflake_shard(id bigint, layout text) RETURNS integer
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_shard(bigint, text) IS
 'the shard of an ID of this layout';
 
@@ -221,7 +232,7 @@ COMMENT ON FUNCTION snowflake_sequence(bigint) IS
 
 CREATE FUNCTION snowflake_sequence(id bigint, layout text) RETURNS integer
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_sequence(bigint, text) IS
 'the sequence within its tick of an ID of this layout';
 
@@ -232,7 +243,7 @@ COMMENT ON FUNCTION snowflake_min_id(timestamptz) IS
 
 CREATE FUNCTION snowflake_min_id(at timestamptz, layout text) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_min_id(timestamptz, text) IS
 'the first ID of this layout in the tick that holds this time';
 
@@ -243,7 +254,7 @@ COMMENT ON FUNCTION snowflake_max_id(timestamptz) IS
 
 CREATE FUNCTION snowflake_max_id(at timestamptz, layout text) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_max_id(timestamptz, text) IS
 'the last ID of this layout in the tick that holds this time';
 
@@ -256,37 +267,37 @@ COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer) IS
 CREATE FUNCTION snowflake_compose(created_at timestamptz, node integer,
 	sequence integer, layout text, shard integer DEFAULT 0) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.layout_support;
+SUPPORT snowflake_internal.layout_support;
 COMMENT ON FUNCTION snowflake_compose(timestamptz, integer, integer, text, integer) IS
 'the ID of this layout with these fields';
 
 -- What conditions on snowflake_timestamp() are planned with: see EXPLAIN.
 -- Stable even with a layout: a date depends on the time zone.
-CREATE FUNCTION snowflake_state.bound(side text, at "any") RETURNS bigint
+CREATE FUNCTION snowflake_internal.bound(side text, at "any") RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_bound' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_state.bound(text, "any") IS
+COMMENT ON FUNCTION snowflake_internal.bound(text, "any") IS
 'the first or last ID on this side (>=, >, <, <=) of a time, NULL if there is none';
 
-CREATE FUNCTION snowflake_state.bound(side text, at "any", layout text) RETURNS bigint
+CREATE FUNCTION snowflake_internal.bound(side text, at "any", layout text) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_bound' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_state.bound(text, "any", text) IS
+COMMENT ON FUNCTION snowflake_internal.bound(text, "any", text) IS
 'the first or last ID on this side (>=, >, <, <=) of a time, NULL if there is none';
 
-CREATE FUNCTION snowflake_state.is_at_support(internal) RETURNS internal
+CREATE FUNCTION snowflake_internal.is_at_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_is_at_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_state.is_at_support(internal) IS
+COMMENT ON FUNCTION snowflake_internal.is_at_support(internal) IS
 'planner support for is_at';
 
-CREATE FUNCTION snowflake_state.is_at(id bigint, at "any") RETURNS boolean
+CREATE FUNCTION snowflake_internal.is_at(id bigint, at "any") RETURNS boolean
 AS 'MODULE_PATHNAME', 'snowflake_is_at' LANGUAGE C STABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.is_at_support;
-COMMENT ON FUNCTION snowflake_state.is_at(bigint, "any") IS
+SUPPORT snowflake_internal.is_at_support;
+COMMENT ON FUNCTION snowflake_internal.is_at(bigint, "any") IS
 'whether an ID was made in the tick that begins at this time';
 
-CREATE FUNCTION snowflake_state.is_at(id bigint, at "any", layout text) RETURNS boolean
+CREATE FUNCTION snowflake_internal.is_at(id bigint, at "any", layout text) RETURNS boolean
 AS 'MODULE_PATHNAME', 'snowflake_is_at' LANGUAGE C STABLE STRICT PARALLEL SAFE
-SUPPORT snowflake_state.is_at_support;
-COMMENT ON FUNCTION snowflake_state.is_at(bigint, "any", text) IS
+SUPPORT snowflake_internal.is_at_support;
+COMMENT ON FUNCTION snowflake_internal.is_at(bigint, "any", text) IS
 'whether an ID was made in the tick that begins at this time';
 
 CREATE FUNCTION snowflake_layouts(
@@ -399,17 +410,17 @@ AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
 'the ID below which no row with an ID of this shard will appear any more';
 
-CREATE FUNCTION snowflake_state.horizon_holders(
+CREATE FUNCTION snowflake_internal.horizon_holders(
 	OUT pid integer, OUT gid text, OUT database oid, OUT since timestamptz,
 	OUT lowest_id bigint, OUT lowest_time timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'snowflake_horizon_holders' LANGUAGE C
 VOLATILE STRICT PARALLEL RESTRICTED ROWS 10;
-COMMENT ON FUNCTION snowflake_state.horizon_holders() IS
+COMMENT ON FUNCTION snowflake_internal.horizon_holders() IS
 'the transactions that hold horizons back: running, or prepared';
 
 CREATE VIEW snowflake_horizon_holders AS
-	SELECT * FROM snowflake_state.horizon_holders();
+	SELECT * FROM snowflake_internal.horizon_holders();
 COMMENT ON VIEW snowflake_horizon_holders IS
 'the transactions that hold horizons back: running, or prepared';
 REVOKE ALL ON snowflake_horizon_holders FROM PUBLIC;
@@ -419,7 +430,7 @@ GRANT SELECT ON snowflake_horizon_holders TO PUBLIC;
 -- Statistics, of all databases of this server together.  Times of waiting are
 -- in milliseconds, as in the server's own views.
 --
-CREATE FUNCTION snowflake_state.stat_get(
+CREATE FUNCTION snowflake_internal.stat_get(
 	OUT node_ids bigint, OUT node_batches bigint,
 	OUT shard_ids bigint, OUT shard_batches bigint,
 	OUT swap_retries bigint,
@@ -441,7 +452,7 @@ CREATE FUNCTION snowflake_state.stat_get(
 	OUT shard_layout_end timestamptz, OUT stats_reset timestamptz)
 AS 'MODULE_PATHNAME', 'snowflake_stat_get' LANGUAGE C
 VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_state.stat_get() IS
+COMMENT ON FUNCTION snowflake_internal.stat_get() IS
 'what this server has counted since stats_reset: see pg_stat_snowflake';
 
 CREATE FUNCTION snowflake_stat_reset() RETURNS void
@@ -473,23 +484,23 @@ COMMENT ON FUNCTION snowflake_clock() IS
 CREATE VIEW pg_stat_snowflake AS
 	SELECT s.*, l.node_id, l.state AS node_state, l.until AS lease_until,
 		l.problem AS lease_problem
-	FROM snowflake_state.stat_get() s, snowflake_lease() l;
+	FROM snowflake_internal.stat_get() s, snowflake_lease() l;
 COMMENT ON VIEW pg_stat_snowflake IS
 'one row: what this server has counted since stats_reset, and present values';
 REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;
 GRANT SELECT ON pg_stat_snowflake TO PUBLIC;
 
-CREATE FUNCTION snowflake_state.stat_layouts(
+CREATE FUNCTION snowflake_internal.stat_layouts(
 	OUT layout text, OUT ids bigint, OUT last_timestamp timestamptz,
 	OUT layout_end timestamptz)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'snowflake_stat_layouts' LANGUAGE C
 VOLATILE STRICT PARALLEL RESTRICTED ROWS 2;
-COMMENT ON FUNCTION snowflake_state.stat_layouts() IS
+COMMENT ON FUNCTION snowflake_internal.stat_layouts() IS
 'one row for each layout in use: see pg_stat_snowflake_layouts';
 
 CREATE VIEW pg_stat_snowflake_layouts AS
-	SELECT * FROM snowflake_state.stat_layouts();
+	SELECT * FROM snowflake_internal.stat_layouts();
 COMMENT ON VIEW pg_stat_snowflake_layouts IS
 'one row for each layout in which this node has made IDs since the server started';
 REVOKE ALL ON pg_stat_snowflake_layouts FROM PUBLIC;
@@ -613,21 +624,22 @@ BEGIN
 	END LOOP;
 END
 $$;
+GRANT USAGE ON SCHEMA snowflake_state TO pg_database_owner;
 
 --
 -- What plans and public views call for everybody, also where default privileges
 -- leave PUBLIC no function.
 --
-GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA snowflake_state TO PUBLIC;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA snowflake_internal TO PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_lease() TO PUBLIC;
 
 --
 -- Where the extension is created again while the server runs, the new mark
 -- begins above the old one.
 --
-CREATE FUNCTION snowflake_state.initialize() RETURNS void
+CREATE FUNCTION snowflake_internal.initialize() RETURNS void
 AS 'MODULE_PATHNAME', 'snowflake_initialize' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_state.initialize() IS
+COMMENT ON FUNCTION snowflake_internal.initialize() IS
 'part of the install script';
-SELECT snowflake_state.initialize();
-DROP FUNCTION snowflake_state.initialize();
+SELECT snowflake_internal.initialize();
+DROP FUNCTION snowflake_internal.initialize();

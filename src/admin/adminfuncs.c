@@ -276,7 +276,7 @@ snowflake_ready_layout(PG_FUNCTION_ARGS)
 }
 
 /*
- * snowflake_state.initialize() returns void
+ * snowflake_internal.initialize() returns void
  *
  * Begin a new mark above the old one, if the extension is created again while
  * the server runs.  Called by the install script, which then drops it.

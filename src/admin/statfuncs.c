@@ -65,7 +65,7 @@ put_present(Datum *values, bool *nulls)
 }
 
 /*
- * snowflake_state.stat_get() returns a row: see pg_stat_snowflake.  Throws
+ * snowflake_internal.stat_get() returns a row: see pg_stat_snowflake.  Throws
  * SQLSTATE 55000 (not preloaded).
  */
 Datum
@@ -115,7 +115,7 @@ ids_of(int slot)
 }
 
 /*
- * snowflake_state.stat_layouts() returns setof record
+ * snowflake_internal.stat_layouts() returns setof record
  *
  * One row for each layout in use: see pg_stat_snowflake_layouts.  Throws
  * SQLSTATE 55000 (not preloaded).

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status_rights.c
- *	  Checks of snowflake_status() about privileges: which roles may write the
- *	  data on which the uniqueness of IDs rests.
+ *	  Checks of snowflake_status() about privileges: which roles may write or
+ *	  lock the data on which the uniqueness of IDs rests.
  *
  * By design that is the extension's owner, which owns the durable numbers.  In
  * a registry, roles that may execute the workers' functions write its tables
@@ -14,6 +14,10 @@
  * Each role that was granted a function for administrators shows, also one
  * that an administrator chose: GRANT ... ON ALL ROUTINES IN SCHEMA leaves the
  * same entries.
+ *
+ * A role that may use the schema of a table or sequence can lock it, since the
+ * parser locks before any other right is checked.  The install script lets the
+ * owner of the database do so, for pg_dump.
  *
  *-------------------------------------------------------------------------
  */
@@ -75,10 +79,10 @@ sf_status_rights(ReturnSetInfo *result, Oid function)
 					  "See the server's log.");
 	else if (rights.found != NULL)
 		sf_status_put(result, "privileges", SF_STATUS_WARNING,
-					  psprintf("roles other than the extension's owner may write what guards the IDs: %s",
+					  psprintf("roles other than the extension's owner may write or lock what guards the IDs: %s",
 							   rights.found),
 					  rights.remedy);
 	else
 		sf_status_ok(result, "privileges",
-					 "only the extension's owner may write what guards the IDs");
+					 "only the extension's owner may write or lock what guards the IDs");
 }

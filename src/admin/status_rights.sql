@@ -38,11 +38,20 @@ given AS (
 	UNION ALL
 	SELECT 'SCHEMA', pg_catalog.quote_ident(n.nspname),
 		CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'
-			ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END, 'CREATE'
+			ELSE a.grantee::pg_catalog.regrole::pg_catalog.text END, a.privilege_type
 	FROM pg_catalog.pg_namespace n JOIN member m ON m.objid OPERATOR(pg_catalog.=) n.oid
 		AND m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_namespace'::pg_catalog.regclass,
 		LATERAL pg_catalog.aclexplode(n.nspacl) a
-	WHERE a.grantee OPERATOR(pg_catalog.<>) n.nspowner AND a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
+	WHERE a.grantee OPERATOR(pg_catalog.<>) n.nspowner
+		AND (a.privilege_type OPERATOR(pg_catalog.=) 'CREATE'
+			-- who can name a table can lock it
+			OR (m.extname OPERATOR(pg_catalog.=) 'snowflake' OR a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid)
+				AND NOT EXISTS (
+					SELECT
+					FROM pg_catalog.pg_init_privs i, pg_catalog.aclexplode(i.initprivs) g
+					WHERE i.objoid OPERATOR(pg_catalog.=) n.oid AND i.classoid OPERATOR(pg_catalog.=) m.classid
+						AND g.grantee OPERATOR(pg_catalog.=) ANY (ARRAY[a.grantee, 0::pg_catalog.oid])
+						AND g.privilege_type OPERATOR(pg_catalog.=) 'USAGE'))
 	UNION ALL
 	SELECT 'FUNCTION', pg_catalog.format('%I.%I(%s)', n.nspname, p.proname,
 			pg_catalog.oidvectortypes(p.proargtypes)),

@@ -254,7 +254,7 @@ put_prepared(ReturnSetInfo *rsinfo, const SfPrepared *prepared)
 }
 
 /*
- * snowflake_state.horizon_holders() returns setof record
+ * snowflake_internal.horizon_holders() returns setof record
  *
  * List the transactions that hold horizons back, in all databases: running
  * ones that have made IDs, and prepared ones.  Of other roles' running

@@ -31,13 +31,15 @@
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
-#include "runtime/function.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+/* Only the owners of the extension and the database may name its objects. */
+#define SCHEMA	"snowflake_state"
 
 /* The magic number in the special space of a sequence's page. */
 #define SEQUENCE_MAGIC	0x1717
@@ -102,7 +104,7 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 static void
 look_up(Oid function)
 {
-	Oid			schema = get_namespace_oid(SF_SCHEMA, true);
+	Oid			schema = get_namespace_oid(SCHEMA, true);
 	Oid			extension = getExtensionOfObject(ProcedureRelationId,
 												 function);
 
@@ -228,7 +230,7 @@ open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 				 errmsg("\"%s\" is not a logged sequence",
 						RelationGetRelationName(rel)),
 				 errhint("Make it one again: ALTER SEQUENCE %s.%s SET LOGGED;",
-						 SF_SCHEMA, RelationGetRelationName(rel))));
+						 SCHEMA, RelationGetRelationName(rel))));
 	}
 	return rel;
 }

@@ -280,7 +280,7 @@ bound_arg(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * snowflake_state.bound(side text, at "any" [, layout text]) returns bigint
+ * snowflake_internal.bound(side text, at "any" [, layout text]) returns bigint
  *
  * Return the first or the last bigint whose snowflake_timestamp() is on this
  * side ('>=', '>', '<', '<=') of a timestamptz, timestamp or date; NULL if
@@ -301,7 +301,7 @@ snowflake_bound(PG_FUNCTION_ARGS)
 }
 
 /*
- * snowflake_state.is_at(id bigint, at "any" [, layout text]) returns boolean:
+ * snowflake_internal.is_at(id bigint, at "any" [, layout text]) returns boolean:
  * whether snowflake_timestamp(id) equals this time
  */
 Datum

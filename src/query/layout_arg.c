@@ -7,10 +7,10 @@
  * layout of either.  The functions with a layout argument are IMMUTABLE, so
  * that they can stand in an index, but a restart can configure another layout.
  * So their support function replaces such a name by a call of
- * snowflake_state.layout(), which is STABLE.  That happens before the server
- * checks whether an expression is immutable.  So the server refuses these
- * names in indexes, partition keys and generated columns, as it refuses the
- * functions without a layout.
+ * snowflake_internal.layout(), which is STABLE.  That happens before the
+ * server checks whether an expression is immutable.  So the server refuses
+ * these names in indexes, partition keys and generated columns, as it refuses
+ * the functions without a layout.
  *
  * The server evaluates a call earlier if all of its arguments are constants,
  * and takes it for a constant.  So it accepts a partial index WHERE id >=
@@ -311,7 +311,7 @@ typedef struct Spelled
 } Spelled;
 
 /*
- * snowflake_state.layout(name text) returns text
+ * snowflake_internal.layout(name text) returns text
  *
  * Spell out the configured layout 'node' or 'shard'.  Throws SQLSTATE 22023
  * (no such name), or 55000 like functions without a layout.
@@ -380,9 +380,9 @@ sf_layout_arg_named(Node *node)
 }
 
 /*
- * snowflake_state.layout_support(internal) returns internal
+ * snowflake_internal.layout_support(internal) returns internal
  *
- * Simplify f(..., 'shard') to f(..., snowflake_state.layout('shard')).  No
+ * Simplify f(..., 'shard') to f(..., snowflake_internal.layout('shard')).  No
  * other argument of these functions is a text.
  */
 Datum

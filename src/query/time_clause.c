@@ -16,8 +16,8 @@
  * side of the time, the bound is NULL, which WHERE and ON treat as false.  If
  * the time is a constant, so is the bound; a comparison that no ID meets is
  * then FALSE, and one that every ID meets "id IS NOT NULL" (fold()).
- * bound() and is_at() below are functions of the schema snowflake_state, which
- * EXPLAIN shows.
+ * bound() and is_at() below are functions of the schema snowflake_internal,
+ * which EXPLAIN shows.
  *
  * An equation with a column of another table stays, so that tables can be
  * joined by hashing.  Beside it stands is_at(id, t), which says the same and

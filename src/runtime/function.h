@@ -13,8 +13,8 @@
 #include "fmgr.h"
 #include "nodes/pg_list.h"
 
-/* The extension's own schema, where no grant to an application reaches. */
-#define SF_SCHEMA	"snowflake_state"
+/* The schema of functions that nobody calls by hand. */
+#define SF_SCHEMA	"snowflake_internal"
 
 extern PGFunction sf_function_code(Oid oid);
 extern PGFunction sf_function_direct(Oid oid);

@@ -192,13 +192,13 @@ WHERE refobjid IN (SELECT oid FROM pg_proc WHERE proname LIKE 'snowflake\_copy\_
 -- find the function, and refuse the argument
 \set VERBOSITY terse
 DO $$ BEGIN
-	PERFORM snowflake_state.copy_nextval(NULL);
+	PERFORM snowflake_internal.copy_nextval(NULL);
 EXCEPTION WHEN undefined_function OR feature_not_supported THEN
 	RAISE NOTICE 'refused';
 END $$;
-SELECT snowflake_state.copy_nextval();
+SELECT snowflake_internal.copy_nextval();
 DO $$ BEGIN
-	PERFORM snowflake_state.copy_shard_nextval(0, NULL);
+	PERFORM snowflake_internal.copy_shard_nextval(0, NULL);
 EXCEPTION WHEN undefined_function OR feature_not_supported THEN
 	RAISE NOTICE 'refused';
 END $$;
@@ -215,14 +215,14 @@ COPY t (n) FROM '/dev/null';
 COPY s (n) FROM '/dev/null';
 RESET ROLE;
 GRANT EXECUTE ON FUNCTION snowflake_nextval(), snowflake_shard_nextval(integer) TO PUBLIC;
-REVOKE EXECUTE ON FUNCTION snowflake_state.copy_nextval(internal) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_internal.copy_nextval(internal) FROM PUBLIC;
 SET ROLE snowflake_loader;
 COPY t (n) FROM stdin;
 22
 23
 \.
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_state.copy_nextval(internal) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_internal.copy_nextval(internal) TO PUBLIC;
 -- a temporary table, in a transaction that may write no other table
 CREATE TEMP TABLE temp (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 BEGIN READ ONLY;

@@ -85,8 +85,8 @@ SET plan_cache_mode = force_generic_plan;
 PREPARE named(text) AS SELECT snowflake_shard(id, $1) AS shard FROM (VALUES (7::bigint << 10)) v (id);
 EXECUTE named('shard');
 RESET plan_cache_mode;
-SELECT name, snowflake_state.layout(name) FROM (VALUES ('node'), ('shard'), ('node')) v (name);
-SELECT snowflake_state.layout('shards');
+SELECT name, snowflake_internal.layout(name) FROM (VALUES ('node'), ('shard'), ('node')) v (name);
+SELECT snowflake_internal.layout('shards');
 -- but not where the server stores the result: the setting may change
 \set VERBOSITY sqlstate
 CREATE INDEX ON p (snowflake_timestamp(id, 'shard'));

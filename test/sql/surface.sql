@@ -41,12 +41,14 @@ SELECT snowflake_advance(:before);
 SELECT snowflake_nextval() > :before AS goes_on;
 RESET ROLE;
 -- rights in the extension's own schema do harm, and the status shows them
+GRANT USAGE ON SCHEMA snowflake_state TO snowflake_owner_of_all;
 GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO snowflake_owner_of_all;
 SELECT status, found FROM snowflake_status() WHERE check_name = 'privileges';
 SET ROLE snowflake_owner_of_all;
 SELECT nextval('snowflake_state.snowflake_mark');
 RESET ROLE;
 REVOKE USAGE, UPDATE ON ALL SEQUENCES IN SCHEMA snowflake_state FROM snowflake_owner_of_all;
+REVOKE USAGE ON SCHEMA snowflake_state FROM snowflake_owner_of_all;
 SELECT status FROM snowflake_status() WHERE check_name = 'privileges';
 DROP OWNED BY snowflake_owner_of_all;
 DROP ROLE snowflake_owner_of_all;

@@ -221,12 +221,12 @@ SET ROLE snowflake_reader;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00'$$);
 RESET ROLE;
 -- a role that may not call the bounds gets the rows all the same
-REVOKE EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_internal.bound(text, "any", text) FROM PUBLIC;
 SET ROLE snowflake_reader;
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00'$$);
 SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > '2025-02-11 01:00';
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_internal.bound(text, "any", text) TO PUBLIC;
 -- ... and a role that may not call the function itself gets none
 REVOKE EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) FROM PUBLIC;
 SET ROLE snowflake_reader;
@@ -247,7 +247,7 @@ EXECUTE kept;
 GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint, text) TO PUBLIC;
 -- ... while a role that may call it gets them, whichever role the plan was made
 -- for
-REVOKE EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text), snowflake_state.is_at(bigint, "any", text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_internal.bound(text, "any", text), snowflake_internal.is_at(bigint, "any", text) FROM PUBLIC;
 PREPARE kept_after AS SELECT count(*) FROM orders WHERE snowflake_timestamp(id, 'twitter') > $1;
 PREPARE kept_at AS SELECT count(*) FROM orders JOIN orders o2 ON snowflake_timestamp(orders.id, 'twitter') = snowflake_timestamp(o2.id, 'twitter');
 EXECUTE kept_after('2025-02-11 01:00');
@@ -256,7 +256,7 @@ SET ROLE snowflake_reader;
 EXECUTE kept_after('2025-02-11 01:00');
 EXECUTE kept_at;
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_state.bound(text, "any", text), snowflake_state.is_at(bigint, "any", text) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_internal.bound(text, "any", text), snowflake_internal.is_at(bigint, "any", text) TO PUBLIC;
 RESET plan_cache_mode;
 DEALLOCATE ALL;
 
@@ -416,11 +416,11 @@ SELECT estimate($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') 
 	estimate($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') >= '2025-01-11 10:00'$$) BETWEEN 700 AND 800 AS good;
 
 -- the function in the plans takes only times
-SELECT snowflake_state.bound('>=', 5);
-SELECT snowflake_state.bound('>=', '2025-01-02');
-SELECT snowflake_state.bound('=', timestamptz '2025-01-02');
-SELECT snowflake_state.is_at(snowflake_min_id('2025-01-02', 'twitter') + 5, timestamptz '2025-01-02', 'twitter'),
-	snowflake_state.is_at(-1, date '2025-01-02', 'twitter');
+SELECT snowflake_internal.bound('>=', 5);
+SELECT snowflake_internal.bound('>=', '2025-01-02');
+SELECT snowflake_internal.bound('=', timestamptz '2025-01-02');
+SELECT snowflake_internal.is_at(snowflake_min_id('2025-01-02', 'twitter') + 5, timestamptz '2025-01-02', 'twitter'),
+	snowflake_internal.is_at(-1, date '2025-01-02', 'twitter');
 
 DROP TABLE orders, visits, indexed, generated, events, by_time, edges, moments CASCADE;
 DROP FUNCTION plan, compare, estimate;

@@ -488,7 +488,7 @@ my @names = split /\n/, query($node, q{
 		LEFT JOIN pg_namespace n ON d.classid = 'pg_namespace'::regclass AND n.oid = d.objid
 	WHERE d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
 		AND coalesce(p.proname, c.relname, n.nspname) IS NOT NULL
-		AND p.pronamespace IS DISTINCT FROM 'snowflake_state'::regnamespace ORDER BY 1});
+		AND p.pronamespace IS DISTINCT FROM 'snowflake_internal'::regnamespace ORDER BY 1});
 # internal functions, and those that the reference names by a common prefix
 my $INTERNAL = qr/^snowflake_is_ours$|^snowflake_recorded_/;
 # names with the prefix that are not the extension's: a role, extensions, libraries,

@@ -159,7 +159,7 @@ is(query($node, qq{SELECT DISTINCT classid::regclass $members
 		AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT unnest(ARRAY[reltype,
 			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind IN ('r', 'v')))
 	ORDER BY 1}),
-	"pg_proc\npg_class\npg_namespace", 'the extension has functions, relations and a schema, and nothing else');
+	"pg_proc\npg_class\npg_namespace", 'the extension has functions, relations and schemas, and nothing else');
 
 # each function's volatility, parallel safety, and "public" if PUBLIC may execute it
 my @functions = split /\n/, <<'END';
@@ -211,20 +211,20 @@ snowflake_stat_reset() v r -
 snowflake_status() v u public
 snowflake_timestamp(bigint) s s public
 snowflake_timestamp(bigint,text) i s public
-snowflake_state.bound(text,"any") s s public
-snowflake_state.bound(text,"any",text) s s public
-snowflake_state.copy_nextval(internal) s r public
-snowflake_state.copy_nextval(text,internal) s r public
-snowflake_state.copy_shard_nextval(integer,internal) s r public
-snowflake_state.copy_support(internal) i s public
-snowflake_state.horizon_holders() v r public
-snowflake_state.is_at(bigint,"any") s s public
-snowflake_state.is_at(bigint,"any",text) s s public
-snowflake_state.is_at_support(internal) i s public
-snowflake_state.layout(text) s s public
-snowflake_state.layout_support(internal) i s public
-snowflake_state.stat_get() v r public
-snowflake_state.stat_layouts() v r public
+snowflake_internal.bound(text,"any") s s public
+snowflake_internal.bound(text,"any",text) s s public
+snowflake_internal.copy_nextval(internal) s r public
+snowflake_internal.copy_nextval(text,internal) s r public
+snowflake_internal.copy_shard_nextval(integer,internal) s r public
+snowflake_internal.copy_support(internal) i s public
+snowflake_internal.horizon_holders() v r public
+snowflake_internal.is_at(bigint,"any") s s public
+snowflake_internal.is_at(bigint,"any",text) s s public
+snowflake_internal.is_at_support(internal) i s public
+snowflake_internal.layout(text) s s public
+snowflake_internal.layout_support(internal) i s public
+snowflake_internal.stat_get() v r public
+snowflake_internal.stat_layouts() v r public
 END
 my $functions = qq{
 	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
@@ -244,8 +244,8 @@ is(query($node, qq{
 is( query($node, qq{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
 	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
-	AND (prosecdef OR proleakproof OR prosupport NOT IN (0, 'snowflake_state.copy_support'::regproc, 'snowflake_state.is_at_support'::regproc, 'snowflake_state.layout_support'::regproc)
-		OR pronamespace NOT IN ('ext'::regnamespace, 'snowflake_state'::regnamespace) OR proowner <> '$superuser'::regrole
+	AND (prosecdef OR proleakproof OR prosupport NOT IN (0, 'snowflake_internal.copy_support'::regproc, 'snowflake_internal.is_at_support'::regproc, 'snowflake_internal.layout_support'::regproc)
+		OR pronamespace NOT IN ('ext'::regnamespace, 'snowflake_internal'::regnamespace) OR proowner <> '$superuser'::regrole
 		OR NOT (lanname = 'c' AND probin = '\$libdir/snowflake'
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
 			OR EXISTS (SELECT FROM unnest(proconfig) c WHERE c LIKE 'search_path=%')))}),
@@ -324,14 +324,14 @@ my @calls = (
 		qw(min_id max_id)),
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
-	'snowflake_shard_horizon(1)', 'snowflake_state.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_state.stat_get()', 'snowflake_state.stat_layouts()', q{snowflake_state.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
+	'snowflake_shard_horizon(1)', 'snowflake_internal.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
+	'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
-is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(state\.(?:bound|copy_\w+|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(internal\.(?:bound|copy_\w+|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # each call as the first one of a session, and after the mark is loaded
@@ -339,7 +339,7 @@ foreach my $role ('mallory', $superuser)
 {
 	foreach my $call (@calls, $role eq $superuser ? @admin_calls : ())
 	{
-		my $schema = $call =~ /^snowflake_state\./ ? '' : 'ext.';
+		my $schema = $call =~ /^snowflake_internal\./ ? '' : 'ext.';
 		my ($status, undef, $stderr) = $node->psql('postgres', qq{
 			SET SESSION AUTHORIZATION $role; $into_trap
 			SELECT ext.snowflake_nextval();
@@ -424,9 +424,32 @@ query($node, qq{
 	GRANT ALL ON SCHEMA ext TO mallory});
 foreach my $register (@registers)
 {
-	denied($node, 'mallory', "SELECT $_", '42501', qr/permission denied for sequence/)
-	  foreach ("setval('$register', 1)", "nextval('$register')");
+	my $oid = query($node, "SELECT '$register'::regclass::oid");
+
+	denied($node, 'mallory', "SELECT $_", '42501', qr/permission denied for sequence/,
+		name => "$_ on $register")
+	  foreach ("setval($oid, 1)", "nextval($oid)");
 }
+
+# Who could name one could lock it: the parser does so before it checks any right.
+foreach my $register (@registers)
+{
+	denied($node, 'mallory', $_, '42501', qr/permission denied for schema snowflake_state/)
+	  foreach ("PREPARE p AS DELETE FROM $register",
+		"CREATE RULE r AS ON INSERT TO $register DO INSTEAD NOTHING",
+		"BEGIN; LOCK TABLE $register", "SELECT last_value FROM $register", "SELECT '$register'::regclass");
+}
+is(query($node, q{
+	SELECT n.oid::regnamespace, a.grantee::regrole, privilege_type
+	FROM pg_namespace n, aclexplode(nspacl) a
+	WHERE nspname ~ '^snowflake_' AND a.grantee <> nspowner ORDER BY 1}),
+	"snowflake_state|pg_database_owner|USAGE\nsnowflake_internal|-|USAGE", 'rights on the schemas');
+# What they need, they have all the same.
+like(query($node, q{SET ROLE mallory; SET search_path = ext; SET enable_seqscan = off;
+	PREPARE p AS SELECT count(*) FROM public.t WHERE snowflake_timestamp(id) >= now() - interval '1 hour';
+	EXPLAIN (COSTS off) EXECUTE p; EXECUTE p}),
+	qr/Index Cond: \(id >= snowflake_internal\.bound\(.*^1$/ms, 'a condition on the time uses the index');
+is(query($node, q{SET ROLE mallory; SELECT count(*) FROM ext.pg_stat_snowflake}), '1', 'the view is read');
 
 # USAGE moves none of them, also while they have no value yet.
 query($node, 'CREATE DATABASE fresh TEMPLATE template0');
@@ -435,7 +458,7 @@ foreach my $database ('postgres', 'fresh')
 {
 	foreach my $register (@registers)
 	{
-		query($node, "GRANT USAGE ON SEQUENCE $register TO mallory", database => $database);
+		query($node, "GRANT USAGE ON SCHEMA snowflake_state TO mallory; GRANT USAGE ON SEQUENCE $register TO mallory", database => $database);
 		my $held = "SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM $register";
 		my $before = query($node, $held, database => $database);
 		my $called = query($node, "SELECT is_called FROM $register", database => $database);
@@ -445,7 +468,7 @@ foreach my $database ('postgres', 'fresh')
 			'2200H', qr/reached maximum value/, database => $database,
 			name => "$database: nextval on $register");
 		is(query($node, $held, database => $database), $before, 'and it holds what it held');
-		query($node, "REVOKE USAGE ON SEQUENCE $register FROM mallory", database => $database);
+		query($node, "REVOKE USAGE ON SEQUENCE $register FROM mallory; REVOKE USAGE ON SCHEMA snowflake_state FROM mallory", database => $database);
 	}
 }
 is(query($node, 'SELECT ext.snowflake_nextval() > 0'), 't', 'IDs go on');
@@ -484,14 +507,10 @@ query($node, q{
 
 # ---- what every role may do does not harm others ----
 
-# a role that may read the mark can hold its lock for any time
-denied($node, 'mallory', 'BEGIN; LOCK TABLE snowflake_state.snowflake_mark', '42809',
-	qr/cannot lock relation/);
-denied($node, 'mallory', 'SELECT FROM snowflake_state.snowflake_mark FOR UPDATE', '42501',
-	qr/permission denied/);
+# a role that reads the mark by its OID can hold a weak lock for any time
 my $holder = $node->background_psql('postgres',
 	extra_params => [ '-U', 'mallory' ]);
-$holder->query_safe('BEGIN; SELECT * FROM snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_layout');
+$holder->query_safe('BEGIN; SELECT ' . join(', ', map { 'pg_sequence_last_value(' . query($node, "SELECT '$_'::regclass::oid") . ')' } @registers[0, 1]));
 my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 $node->poll_query_until('postgres',
 	"SELECT extract(epoch FROM clock_timestamp()) * 1000 > $mark") or die;
@@ -581,6 +600,7 @@ is( query($node, q{
 	SET SESSION AUTHORIZATION mallory;
 	SELECT ext.snowflake_ready(),
 		ext.snowflake_timestamp(ext.snowflake_nextval()) < clock_timestamp() + interval '1 hour';
+	RESET SESSION AUTHORIZATION;
 	SELECT to_timestamp(last_value / 1000.0) < clock_timestamp() + interval '1 hour' FROM snowflake_state.snowflake_mark;
 }, database => 'neighbour'), "t|t\nt",
 	'but nothing of the mark of one shows in another');
@@ -710,11 +730,14 @@ foreach my $object (
 	query($node, "SET ROLE owner; DROP $kind hostile.$name", %app);
 }
 
-# nor if its own schema exists already
-query($node, 'SET ROLE owner; CREATE SCHEMA snowflake_state', %app);
-refused($node, 'CREATE EXTENSION snowflake SCHEMA hostile', '42P06',
-	qr/schema "snowflake_state" already exists/, 'no extension beside a schema of its name', %app);
-query($node, 'SET ROLE owner; DROP SCHEMA snowflake_state', %app);
+# nor if a schema of its own exists already
+foreach my $schema ('snowflake_state', 'snowflake_internal')
+{
+	query($node, "SET ROLE owner; CREATE SCHEMA $schema", %app);
+	refused($node, 'CREATE EXTENSION snowflake SCHEMA hostile', '42P06',
+		qr/schema "$schema" already exists/, 'no extension beside a schema of its name', %app);
+	query($node, "SET ROLE owner; DROP SCHEMA $schema", %app);
+}
 
 # With no such object: traps, and default privileges, also of the superuser, that grant
 # all rights to all roles.
@@ -770,7 +793,7 @@ foreach my $attack (
 		q{ALTER FUNCTION hostile.snowflake_decode(bigint) SET search_path = hostile},
 		q{ALTER FUNCTION hostile.snowflake_decode(bigint) IMMUTABLE},
 		q{ALTER FUNCTION hostile.snowflake_nextval() OWNER TO owner},
-		q{CREATE FUNCTION snowflake_state.initialize() RETURNS void LANGUAGE C AS '$libdir/snowflake'},
+		q{CREATE FUNCTION snowflake_internal.initialize() RETURNS void LANGUAGE C AS '$libdir/snowflake'},
 		q{GRANT EXECUTE ON FUNCTION hostile.snowflake_advance(bigint, boolean, text) TO owner},
 		q{ALTER EXTENSION snowflake SET SCHEMA public},
 		q{ALTER SCHEMA snowflake_state RENAME TO mine},
@@ -986,7 +1009,7 @@ is( query($node, qq{
 	AND (has_table_privilege('chosen', c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
 		OR relkind = 'S' AND has_sequence_privilege('chosen', c.oid, 'USAGE'))
 	UNION ALL
-	SELECT 'snowflake_state' WHERE has_schema_privilege('chosen', 'snowflake_state', 'CREATE')}, %roles),
+	SELECT 'snowflake_state' WHERE has_schema_privilege('chosen', 'snowflake_state', 'CREATE, USAGE')}, %roles),
 	'', 'default privileges give no right to what guards the IDs');
 
 # ---- default privileges that leave PUBLIC no function ----
@@ -1005,15 +1028,29 @@ foreach my $key ('id', q{id, 'node'}, q{id, 'twitter'})
 	foreach my $operator ('=', '>')
 	{
 		like(query($node, "SET ROLE mallory; SET enable_seqscan = off; EXPLAIN SELECT FROM orders WHERE snowflake_timestamp($key) $operator now()", %hardened),
-			qr/Index Cond: .*snowflake_state\.bound/, "a condition on the time has the index: $key $operator");
+			qr/Index Cond: .*snowflake_internal\.bound/, "a condition on the time has the index: $key $operator");
 	}
 }
 is(answer($node, "SET ROLE mallory; SELECT count(*) >= 0 FROM $_", %hardened), 't', "every role reads $_")
   foreach ('pg_stat_snowflake', 'pg_stat_snowflake_layouts', 'snowflake_horizon_holders');
 is( query($node, q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p
-	WHERE pronamespace = 'snowflake_state'::regnamespace AND NOT has_function_privilege('mallory', p.oid, 'EXECUTE')}, %hardened),
+	WHERE pronamespace = 'snowflake_internal'::regnamespace AND NOT has_function_privilege('mallory', p.oid, 'EXECUTE')}, %hardened),
 	'', 'whatever nobody calls by hand is everybody\'s');
 query($node, 'DROP DATABASE hardened');
+
+# ---- who may dump ----
+
+query($node, 'ALTER ROLE reader LOGIN; CREATE ROLE plain LOGIN');
+foreach my $dumps ([ 'owner', 1 ], [ 'reader', 1 ], [ 'plain', 0 ])
+{
+	my ($role, $may) = @$dumps;
+	my $result = run_log([ 'pg_dump', '-U', $role, '-f', $node->basedir . "/$role.sql",
+			'-T', 'hostile.*', $node->connstr('app') ]);
+
+	is($result ? 1 : 0, $may, "$role: " . ($may ? 'may' : 'may not') . ' dump the whole database');
+}
+like(slurp_file($node->basedir . '/owner.sql'), qr/^SELECT pg_catalog\.setval\('snowflake_state\.snowflake_mark', \d{13}, true\);$/m,
+	'and the mark is in the dump');
 
 # ---- a dump carries grants and revoked rights ----
 
