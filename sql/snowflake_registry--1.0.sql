@@ -171,9 +171,16 @@ COMMENT ON COLUMN snowflake_registry.tenure.released_at IS
 COMMENT ON COLUMN snowflake_registry.tenure.status IS
 'active; released: given back; expired: claimed by another server, or again, without that';
 
+-- What the library for registries calls, in a schema of its own, which is all that a
+-- role that leases may use.  Parsing a statement locks a table before any right on it is
+-- checked, so a role that may use the schema of the tables can lock them.
+CREATE SCHEMA snowflake_lease;
+COMMENT ON SCHEMA snowflake_lease IS
+'Functions for servers that lease from the registry';
+
 -- The registry's row is looked for by its key, so that the planner knows that there
 -- is one.
-CREATE FUNCTION snowflake_registry.read(
+CREATE FUNCTION snowflake_lease.read(
 	OUT clock_ms bigint, OUT in_place boolean,
 	OUT generation bigint, OUT floor bigint, OUT layout text,
 	OUT node bigint, OUT version bigint, OUT epoch bigint, OUT owner bigint,
@@ -199,7 +206,7 @@ BEGIN ATOMIC
 		LEFT JOIN snowflake_registry.tenure t ON t.newest
 	ORDER BY t.slot;
 END;
-COMMENT ON FUNCTION snowflake_registry.read() IS
+COMMENT ON FUNCTION snowflake_lease.read() IS
 'for workers: the registry, with one row for each slot';
 
 -- One compare-and-swap.  A recovery, which locks the registry's row FOR UPDATE, waits
@@ -213,7 +220,7 @@ COMMENT ON FUNCTION snowflake_registry.read() IS
 -- A claim also drops tenures that are too old: few rows, so that it is quick, and none
 -- that another claim drops at this moment.  Above READ COMMITTED it could fail there, and
 -- drops none.
-CREATE FUNCTION snowflake_registry.write(in_generation bigint, in_slot bigint,
+CREATE FUNCTION snowflake_lease.write(in_generation bigint, in_slot bigint,
 	expected bigint, claims bigint, holder bigint, machine bigint,
 	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
 	hostname text, postmaster integer, claimed_ms bigint, displaced bigint,
@@ -304,10 +311,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_lease.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
 'for workers: claim, extend or give back a slot';
 
-CREATE FUNCTION snowflake_registry.keep(in_slot bigint, holder bigint,
+CREATE FUNCTION snowflake_lease.keep(in_slot bigint, holder bigint,
 	ttl_ms bigint, OUT kept boolean, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
@@ -323,10 +330,10 @@ BEGIN ATOMIC
 	)
 	SELECT EXISTS (SELECT FROM changed), snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_registry.keep(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_lease.keep(bigint, bigint, bigint) IS
 'for workers: stay present';
 
-CREATE FUNCTION snowflake_registry.begin(new_generation bigint,
+CREATE FUNCTION snowflake_lease.begin(new_generation bigint,
 	new_floor bigint, new_layout text, new_epoch_ms bigint,
 	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
@@ -342,13 +349,13 @@ BEGIN ATOMIC
 	SELECT (SELECT m.id::bigint FROM made m),
 		snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_registry.begin(bigint, bigint, text, bigint, integer) IS
+COMMENT ON FUNCTION snowflake_lease.begin(bigint, bigint, text, bigint, integer) IS
 'for workers: make this database a registry, if it is none';
 
 -- In any place: this is where it goes on.  The row is locked first: workers hold
 -- it while they write, and what follows sees what they have written meanwhile.  An until
 -- more than 31 days ahead, which no server can have reserved, counts for its slot alone.
-CREATE FUNCTION snowflake_registry.renew(in_generation bigint,
+CREATE FUNCTION snowflake_lease.renew(in_generation bigint,
 	new_generation bigint, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
@@ -374,7 +381,7 @@ BEGIN ATOMIC
 	SELECT (SELECT c.id::bigint FROM changed c),
 		snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_registry.renew(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_lease.renew(bigint, bigint, bigint) IS
 'for workers: after a loss of data, let nobody claim anything before a time';
 
 --
@@ -396,7 +403,7 @@ BEGIN
 	END IF;
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
 	FROM snowflake_registry.layout(layout) l,
-		snowflake_registry.begin(
+		snowflake_lease.begin(
 			snowflake_registry.random_number(),
 			greatest(0, pg_catalog.ceil(
 				(extract(epoch FROM pg_catalog.clock_timestamp())
@@ -431,7 +438,7 @@ BEGIN
 			HINT = 'Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.';
 	END IF;
 	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
-	PERFORM snowflake_registry.renew(r.generation, snowflake_registry.random_number(),
+	PERFORM snowflake_lease.renew(r.generation, snowflake_registry.random_number(),
 		pg_catalog.ceil(
 			(extract(epoch FROM pg_catalog.clock_timestamp()
 					OPERATOR(pg_catalog.+) greatest(largest_reserve,
@@ -505,10 +512,11 @@ END;
 COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 
--- A role that leases may call a few functions, and has no right on a table: so it
--- can neither lock a table, nor change or delete what others wrote.  These functions are
--- SECURITY DEFINER.  All names in them are resolved when they are created, or with a
--- search_path of their own, and they run no statement that a caller gives.
+-- A role that leases may call a few functions, and can neither name a table nor has a
+-- right on one: so it can neither lock a table, nor change or delete what others wrote.
+-- These functions are SECURITY DEFINER.  All names in them are resolved when they are
+-- created, or with a search_path of their own, and they run no statement that a caller
+-- gives.
 --
 -- A regrole is a role that exists, and never PUBLIC.  Whoever may not grant what is
 -- granted here gets an error.
@@ -519,16 +527,17 @@ LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
+	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_lease TO %s', role);
 	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
-		' snowflake_registry.read, snowflake_registry.write, snowflake_registry.keep'
+		' snowflake_lease.read, snowflake_lease.write, snowflake_lease.keep'
 		' TO %s', role);
 	IF administer THEN
+		EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
 		EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (keep_days)'
 			' ON snowflake_registry.registry TO %s', role);
 		EXECUTE pg_catalog.format('GRANT SELECT ON snowflake_registry.tenure TO %s', role);
 		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
-			' snowflake_registry.begin, snowflake_registry.renew,'
+			' snowflake_lease.begin, snowflake_lease.renew,'
 			' snowflake_registry.init, snowflake_registry.recover,'
 			' snowflake_registry.slots, snowflake_registry.release TO %s', role);
 	END IF;
@@ -540,11 +549,11 @@ COMMENT ON FUNCTION snowflake_registry.grant(regrole, boolean) IS
 --
 -- Nothing of it is for PUBLIC, nor for those whom ALTER DEFAULT PRIVILEGES of
 -- whoever creates the extension names: it means objects of the application.  The
--- schema was empty, so all that it holds is the extension's.
+-- schemas were empty, so all that they hold is the extension's.
 --
-REVOKE ALL ON SCHEMA snowflake_registry FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry FROM PUBLIC;
+REVOKE ALL ON SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
 
 DO $$
 DECLARE
@@ -554,24 +563,24 @@ BEGIN
 		WITH own AS (
 			SELECT nspowner AS owner, nspacl AS acl
 			FROM pg_catalog.pg_namespace
-			WHERE oid OPERATOR(pg_catalog.=) 'snowflake_registry'::pg_catalog.regnamespace
+			WHERE oid OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_lease}'::pg_catalog.regnamespace[])
 			UNION ALL
 			SELECT relowner, relacl
 			FROM pg_catalog.pg_class
-			WHERE relnamespace OPERATOR(pg_catalog.=) 'snowflake_registry'::pg_catalog.regnamespace
+			WHERE relnamespace OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_lease}'::pg_catalog.regnamespace[])
 			UNION ALL
 			SELECT proowner, proacl
 			FROM pg_catalog.pg_proc
-			WHERE pronamespace OPERATOR(pg_catalog.=) 'snowflake_registry'::pg_catalog.regnamespace
+			WHERE pronamespace OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_lease}'::pg_catalog.regnamespace[])
 		)
 		SELECT DISTINCT a.grantee
 		FROM own, LATERAL pg_catalog.aclexplode(own.acl) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) own.owner
 			AND a.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
 	LOOP
-		EXECUTE pg_catalog.concat('REVOKE ALL ON SCHEMA snowflake_registry FROM ', grantee);
-		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry FROM ', grantee);
-		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON SCHEMA snowflake_registry, snowflake_lease FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_lease FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry, snowflake_lease FROM ', grantee);
 	END LOOP;
 END
 $$;

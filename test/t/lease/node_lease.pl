@@ -113,7 +113,7 @@ like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
 	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
 	'the library is found by dynamic_library_path');
 refused($a, $next, '55000',
-	qr/$none.*permission denied for schema snowflake_registry/s,
+	qr/$none.*permission denied for schema snowflake_lease/s,
 	'a role that may not read it');
 grant_registry();
 wait_for_lease($a, q{problem ~ 'never initialized'});

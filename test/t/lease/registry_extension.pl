@@ -26,8 +26,8 @@ query($registry, "$create; CREATE ROLE worker; CREATE ROLE keeper; CREATE ROLE m
 # role.
 my $privileges = q{
 	SELECT string_agg(concat_ws(' ', name, privilege), E'\n' ORDER BY name COLLATE "C", privilege) FROM (
-		SELECT 'schema' AS name, nspowner AS owner, privilege_type AS privilege, grantee
-		FROM pg_namespace, aclexplode(nspacl) WHERE nspname = 'snowflake_registry'
+		SELECT nspname AS name, nspowner AS owner, privilege_type AS privilege, grantee
+		FROM pg_namespace, aclexplode(nspacl) WHERE nspname IN ('snowflake_registry', 'snowflake_lease')
 		UNION ALL
 		SELECT relname, relowner, privilege_type, grantee
 		FROM pg_class, aclexplode(relacl) WHERE relnamespace = 'snowflake_registry'::regnamespace
@@ -38,15 +38,15 @@ my $privileges = q{
 		UNION ALL
 		SELECT proname || '()', proowner, privilege_type, grantee
 		FROM pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))
-		WHERE pronamespace = 'snowflake_registry'::regnamespace) p
+		WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_lease'::regnamespace)) p
 	WHERE grantee <> owner AND %s};
 my $of = sub { sprintf $privileges, "grantee = '$_[0]'::regrole" };
 my $of_all = sprintf $privileges, 'true';
 my @leases = (
-	(map { "$_() EXECUTE" } qw(keep read)), 'schema USAGE',
+	(map { "$_() EXECUTE" } qw(keep read)), 'snowflake_lease USAGE',
 	'write() EXECUTE');
 my @administers = sort(
-	@leases, 'registry SELECT', 'registry.keep_days UPDATE', 'tenure SELECT',
+	@leases, 'snowflake_registry USAGE', 'registry SELECT', 'registry.keep_days UPDATE', 'tenure SELECT',
 	map { "$_() EXECUTE" } qw(begin init recover release renew slots));
 
 is( query($registry, q{
@@ -54,12 +54,12 @@ is( query($registry, q{
 		WHEN 'pg_class'::regclass THEN objid::regclass::text END, '"', ''), ' ')
 	FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid
 	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
-	join(' ', map { "snowflake_registry.$_" }
-		qw(begin files grant init keep layout now_ms place random_number read recover registry release renew slots tenure write)),
-	'what it consists of, all in one schema');
+	join(' ', (map { "snowflake_lease.$_" } qw(begin keep read renew write)),
+		(map { "snowflake_registry.$_" } qw(files grant init layout now_ms place random_number recover registry release slots tenure))),
+	'what it consists of, in two schemas');
 is( query($registry, q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
-	WHERE pronamespace = 'snowflake_registry'::regnamespace
+	WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_lease'::regnamespace)
 	AND (proleakproof OR obj_description(p.oid, 'pg_proc') IS NULL
 		OR NOT (lanname = 'c' AND probin = '$libdir/snowflake'
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
@@ -67,7 +67,7 @@ is( query($registry, q{
 	'', 'no function follows search_path; each has a comment');
 is( query($registry, q{
 	SELECT string_agg(proname, ' ' ORDER BY proname COLLATE "C") FROM pg_proc
-	WHERE pronamespace = 'snowflake_registry'::regnamespace AND prosecdef}),
+	WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_lease'::regnamespace) AND prosecdef}),
 	'begin init keep place read recover release renew slots write',
 	'what runs with the rights of the owner: what roles are let to call, and what that calls');
 is(query($registry, $of_all), '', 'nothing of it is for anybody but its owner');
@@ -108,34 +108,34 @@ query($registry, q{DROP OWNED BY "mixed ""case"; DROP ROLE "mixed ""case"});
 # each of these rights is needed: without it something fails
 is(query($registry, q{SELECT snowflake_registry.init()}), 't', 'it is made a registry');
 my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
-my $write = "SELECT written > 0 FROM snowflake_registry.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
-my $all = join '; ', 'SELECT count(*) FROM snowflake_registry.read()', sprintf($write, 0),
-  sprintf($write, '(SELECT version FROM snowflake_registry.read() WHERE node = 1)'),
-  'SELECT kept FROM snowflake_registry.keep(1, 1, 1000)';
+my $write = "SELECT written > 0 FROM snowflake_lease.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
+my $all = join '; ', 'SELECT count(*) FROM snowflake_lease.read()', sprintf($write, 0),
+  sprintf($write, '(SELECT version FROM snowflake_lease.read() WHERE node = 1)'),
+  'SELECT kept FROM snowflake_lease.keep(1, 1, 1000)';
 is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 3),
 	'with all of it a server leases');
 foreach my $privilege (@leases)
 {
 	my ($name, $kind) = split ' ', $privilege;
 	my $what =
-		$name eq 'schema' ? 'SCHEMA snowflake_registry' : "FUNCTION snowflake_registry.$name" =~ s/\(\)//r;
+		$name eq 'snowflake_lease' ? "SCHEMA $name" : "FUNCTION snowflake_lease.$name" =~ s/\(\)//r;
 
 	refused($registry, "BEGIN; REVOKE $kind ON $what FROM worker; SET ROLE worker; $all",
 		'42501', qr/permission denied/, "not without $privilege");
 }
-refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied/, "a role that leases cannot: $_")
+refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied for (?:schema snowflake_registry|function (?:begin|renew))/, "a role that leases cannot: $_")
   foreach map({
 		my $table = "snowflake_registry.$_";
 		("SELECT * FROM $table", "INSERT INTO $table (version) VALUES (1)", "UPDATE $table SET version = 1",
-			"DELETE FROM $table", "TRUNCATE $table", "BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE", "SELECT 1 FROM $table FOR KEY SHARE")
+			"DELETE FROM $table", "PREPARE p AS DELETE FROM $table", "CREATE RULE r AS ON INSERT TO $table DO INSTEAD NOTHING", "TRUNCATE $table", "BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE", "SELECT 1 FROM $table FOR KEY SHARE")
 	} qw(tenure)),
-  'UPDATE snowflake_registry.registry SET generation = 1', 'SELECT 1 FROM snowflake_registry.registry FOR KEY SHARE',
+  'PREPARE p AS DELETE FROM snowflake_registry.registry', 'UPDATE snowflake_registry.registry SET generation = 1', 'SELECT 1 FROM snowflake_registry.registry FOR KEY SHARE',
   'UPDATE snowflake_registry.registry SET id = 1', 'UPDATE snowflake_registry.registry SET keep_days = 0',
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
   'SELECT snowflake_registry.files(true)',
   'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
-  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_registry.begin(1, 1, $$$$, 1, 1)',
-  'SELECT snowflake_registry.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
+  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_lease.begin(1, 1, $$$$, 1, 1)',
+  'SELECT snowflake_lease.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
   foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry tenure)),
@@ -157,7 +157,7 @@ sub written
 	my %v = (%value, %own);
 	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.tenure WHERE slot = $node AND newest");
 
-	return "SET ROLE worker; SELECT written > 0 FROM snowflake_registry.write($generation, $node, $version, $v{epoch}, $v{owner},"
+	return "SET ROLE worker; SELECT written > 0 FROM snowflake_lease.write($generation, $node, $version, $v{epoch}, $v{owner},"
 	  . " $v{server}, 1, $v{until}, $v{ahead}, false, '$v{host}', 1, $v{since}, $v{owner}, 1000, $v{reserve})";
 }
 
@@ -233,6 +233,9 @@ foreach (
 		DROP SCHEMA snowflake_registry_before CASCADE", %app);
 	pass('the remedy helps');
 }
+query($registry, 'SET ROLE owner; CREATE SCHEMA snowflake_lease', %app);
+refused($registry, $create, '42P06', qr/schema "snowflake_lease" already exists/, 'nor beside a schema with the name of the other one', %app);
+query($registry, 'DROP SCHEMA snowflake_lease', %app);
 query($registry, "ALTER DEFAULT PRIVILEGES GRANT ALL ON $_ TO owner, PUBLIC", %app)
   foreach 'SCHEMAS', 'TABLES', 'FUNCTIONS';
 query($registry, $create, %app);
