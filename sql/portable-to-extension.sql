@@ -13,6 +13,7 @@ DO $portable$
 DECLARE
 	path pg_catalog.text := pg_catalog.current_setting('search_path');
 	home pg_catalog.text := pg_catalog.quote_ident(pg_catalog.current_schema());
+	state pg_catalog.text := pg_catalog.quote_ident(pg_catalog.concat(pg_catalog.current_schema(), '_portable_state'));
 	library pg_catalog.text;
 	node pg_catalog.int4;
 	needed pg_catalog.int8;
@@ -23,8 +24,11 @@ BEGIN
 	PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
 	SELECT quote_ident(nspname) INTO library
 	FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'snowflake';
+	-- pg_tle has one schema for the state
+	state := CASE WHEN to_regnamespace(state) IS NULL THEN 'snowflake_portable_state' ELSE state END;
 	-- before anything of theirs is called
-	IF NOT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass(home || '.snowflake_config') AND relowner = to_regrole(quote_ident(current_user))) THEN
+	IF NOT EXISTS (SELECT FROM pg_class c, pg_proc p WHERE c.oid = to_regclass(state || '.snowflake_config') AND p.oid = to_regprocedure(home || '.snowflake_portable_kinds()')
+			AND relowner = to_regrole(quote_ident(current_user)) AND proowner = relowner) THEN
 		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('%s does not own portable functions in the schema %s', current_user, coalesce(home, 'of the search_path')),
 			HINT = 'Connect as their owner, and name their schema, as in: SET search_path = ids;';
 	ELSIF library IS NULL THEN
@@ -36,7 +40,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are not closed',
 			HINT = 'SELECT snowflake_close(); and have a superuser run sql/portable-library.sql with the number that it returns.';
 	END IF;
-	EXECUTE format('SELECT %s.snowflake_close(), (SELECT node FROM %1$s.snowflake_config)', home) INTO needed, node;
+	EXECUTE format('SELECT %s.snowflake_close(), (SELECT node FROM %s.snowflake_config)', home, state) INTO needed, node;
 	-- by its OID: only the owner of the database may name the mark
 	SELECT CASE WHEN current_setting('portable.above', true) <> '' THEN least(current_setting('portable.above')::bigint, coalesce(pg_sequence_last_value(c.oid::regclass), 0)) END
 	INTO above FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE nspname = 'snowflake_state' AND relname = 'snowflake_mark';
@@ -45,7 +49,7 @@ BEGIN
 			HINT = format('Have a superuser run: psql -v last=%s -f sql/portable-library.sql. Then SET portable.above = to the number that this prints.', needed);
 	END IF;
 	FOR item IN EXECUTE format('SELECT name, l.layout AS has, CASE name WHEN ''node'' THEN c.layout ELSE c.shard_layout END AS had
-		FROM %s.snowflake_layouts() l, %s.snowflake_config c WHERE l.configured', library, home)
+		FROM %s.snowflake_layouts() l, %s.snowflake_config c WHERE l.configured', library, state)
 	LOOP
 		IF item.has <> item.had THEN
 			RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = format('the layout of the %s''s IDs is another one', item.name),
@@ -64,7 +68,7 @@ BEGIN
 		SELECT quote_ident(extname) AS extension, i.type, i.identity
 		FROM pg_depend t JOIN pg_extension e ON e.oid = t.refobjid JOIN pg_depend d ON d.refclassid = t.refclassid AND d.refobjid = e.oid AND d.deptype = 'e',
 			pg_identify_object(d.classid, d.objid, 0) i
-		WHERE t.objid = to_regclass(home || '.snowflake_config') AND t.refclassid = 'pg_extension'::regclass AND t.deptype = 'e'
+		WHERE t.objid = to_regclass(state || '.snowflake_config') AND t.refclassid = 'pg_extension'::regclass AND t.deptype = 'e'
 	LOOP
 		EXECUTE format('ALTER EXTENSION %s DROP %s %s', item.extension, item.type, item.identity);
 		statement := format('DROP EXTENSION %s', item.extension);

@@ -12,13 +12,18 @@ DO $portable$
 DECLARE
 	path pg_catalog.text := pg_catalog.current_setting('search_path');
 	target pg_catalog.text := pg_catalog.quote_ident(pg_catalog.current_schema()::pg_catalog.text);
+	state pg_catalog.text := pg_catalog.quote_ident(pg_catalog.concat(pg_catalog.current_schema()::pg_catalog.text, '_portable_state'));
 BEGIN
 	IF (target OPERATOR(pg_catalog.~) '[''$%]') IS NOT FALSE THEN
 		RAISE EXCEPTION USING MESSAGE = 'search_path begins with no schema for the functions',
 			HINT = 'CREATE SCHEMA snowflake; SET search_path = snowflake;';
 	END IF;
+	IF pg_catalog.octet_length(pg_catalog.current_schema()::pg_catalog.text) OPERATOR(pg_catalog.>) 48 THEN
+		RAISE EXCEPTION USING MESSAGE = 'the name of the schema is too long',
+			HINT = 'Use one of at most 48 bytes: a second schema has its name, and after that _portable_state.';
+	END IF;
 	PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-	EXECUTE pg_catalog.replace($sql$
+	EXECUTE pg_catalog.replace(pg_catalog.replace($sql$
 -- The portable functions: the IDs of snowflake where no library can be loaded.
 -- doc/portable.md says what is promised. sql/portable-make writes the presets, and
 -- makes an extension of pg_tle from this text.
@@ -42,33 +47,48 @@ DO $do$
 DECLARE
 	given text;
 BEGIN
-	IF to_regclass('@extschema@.snowflake_config') IS NOT NULL THEN
+	IF to_regnamespace('@state@') IS NULL THEN
+		IF NOT has_database_privilege(current_database(), 'CREATE') THEN
+			RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied to create the schema @state@',
+				DETAIL = 'The functions keep there what only their owner may lock.',
+				HINT = format('As the owner of the database: CREATE SCHEMA @state@ AUTHORIZATION %I;', current_user);
+		END IF;
+		CREATE SCHEMA @state@;
+		COMMENT ON SCHEMA @state@ IS 'what guards the IDs of the portable functions';
+	ELSIF EXISTS (SELECT FROM pg_namespace WHERE oid = to_regnamespace('@state@') AND pg_get_userbyid(nspowner) <> current_user) THEN
+		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'another role owns the schema @state@',
+			HINT = 'Connect as the owner of the functions. If there are none, install them in a schema of another name.';
+	END IF;
+	IF to_regtype('@extschema@.snowflake_portable_fields') IS NULL THEN
+		-- A layout as numbers. The arrays have one element for each kind of field, in
+		-- the order timestamp, datacenter, worker, process, node, shard, sequence.
+		-- Ticks count from the epoch.
+		CREATE TYPE @extschema@.snowflake_portable_fields AS (
+			layout text,				-- spelled out
+			epoch_ms bigint,
+			tick_ms integer,
+			bits integer,				-- of the whole ID
+			low_bits integer,			-- below the timestamp
+			node_bits integer,
+			sequence_bits integer,
+			last_tick bigint,			-- the last one that the layout has room for
+			from_tick bigint,			-- timestamptz begins here,
+			until_tick bigint,			-- and ends before this
+			width integer[],
+			shift integer[],
+			mask bigint[],
+			place integer[]				-- of the field in the node's number
+		);
+	END IF;
+	-- what is there guards IDs, also if the functions are made anew
+	IF to_regclass('@state@.snowflake_config') IS NOT NULL THEN
 		RETURN;
 	END IF;
-	-- A layout as numbers. The arrays have one element for each kind of field, in
-	-- the order timestamp, datacenter, worker, process, node, shard, sequence.
-	-- Ticks count from the epoch.
-	CREATE TYPE @extschema@.snowflake_portable_fields AS (
-		layout text,				-- spelled out
-		epoch_ms bigint,
-		tick_ms integer,
-		bits integer,				-- of the whole ID
-		low_bits integer,			-- below the timestamp
-		node_bits integer,
-		sequence_bits integer,
-		last_tick bigint,			-- the last one that the layout has room for
-		from_tick bigint,			-- timestamptz begins here,
-		until_tick bigint,			-- and ends before this
-		width integer[],
-		shift integer[],
-		mask bigint[],
-		place integer[]				-- of the field in the node's number
-	);
 
 	-- One row, which the owner writes by snowflake_set_node() and
 	-- snowflake_set_shards(). It is not there before, so that a dump restores into what
 	-- CREATE EXTENSION makes. Opening a tick locks this table.
-	CREATE TABLE @extschema@.snowflake_config (
+	CREATE TABLE @state@.snowflake_config (
 		only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 		node integer,
 		layout text,
@@ -77,37 +97,44 @@ BEGIN
 	);
 
 	-- The last position taken: tick << bits of the sequence | sequence.
-	CREATE SEQUENCE @extschema@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
-	CREATE SEQUENCE @extschema@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
+	CREATE SEQUENCE @state@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
+	CREATE SEQUENCE @state@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
 	-- The tick after the open one; its MAXVALUE while the functions are closed. By the
 	-- increment nextval() fails.
-	CREATE SEQUENCE @extschema@.snowflake_limit
+	CREATE SEQUENCE @state@.snowflake_limit
 		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
-	CREATE SEQUENCE @extschema@.snowflake_shard_limit
+	CREATE SEQUENCE @state@.snowflake_shard_limit
 		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
 	-- Always 0. What writes it has WAL, which its commit flushes.
-	CREATE SEQUENCE @extschema@.snowflake_flush
+	CREATE SEQUENCE @state@.snowflake_flush
 		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
-	COMMENT ON TABLE @extschema@.snowflake_config IS 'node id, shards and layouts: see snowflake_set_node()';
-	COMMENT ON SEQUENCE @extschema@.snowflake_position IS 'the last position of the node: never lower it';
-	COMMENT ON SEQUENCE @extschema@.snowflake_shard_position IS 'the last position of all shards: never lower it';
-	COMMENT ON SEQUENCE @extschema@.snowflake_limit IS 'the tick after the node''s open one: never lower it';
-	COMMENT ON SEQUENCE @extschema@.snowflake_shard_limit IS 'the tick after the open one of all shards: never lower it';
+	COMMENT ON TABLE @state@.snowflake_config IS 'node id, shards and layouts: see snowflake_set_node()';
+	COMMENT ON SEQUENCE @state@.snowflake_position IS 'the last position of the node: never lower it';
+	COMMENT ON SEQUENCE @state@.snowflake_shard_position IS 'the last position of all shards: never lower it';
+	COMMENT ON SEQUENCE @state@.snowflake_limit IS 'the tick after the node''s open one: never lower it';
+	COMMENT ON SEQUENCE @state@.snowflake_shard_limit IS 'the tick after the open one of all shards: never lower it';
 
-	-- Everybody may read it, or pg_dump by a database's owner would fail. ALTER DEFAULT
-	-- PRIVILEGES mean other objects.
+	-- Only the database's owner may use the schema, or pg_dump by that role would fail:
+	-- parsing a statement locks a table before any right on it is checked, so who can name
+	-- what lies here could stop all IDs. ALTER DEFAULT PRIVILEGES mean other objects.
 	FOR given IN
-		SELECT format('%s FROM %s', c.oid::regclass, grantee::regrole)
+		SELECT format('TABLE %s FROM %s', c.oid::regclass, grantee::regrole)
 		FROM pg_class c, aclexplode(relacl)
-		WHERE relnamespace = to_regnamespace('@extschema@') AND grantee <> relowner AND grantee <> 0
-			AND relname ~ '^snowflake_(config|flush|(shard_)?(position|limit))$'
+		WHERE relnamespace = to_regnamespace('@state@') AND grantee <> relowner AND grantee <> 0
+		UNION ALL
+		SELECT format('SCHEMA %s FROM %s', n.oid::regnamespace, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END)
+		FROM pg_namespace n, aclexplode(nspacl)
+		WHERE n.oid = to_regnamespace('@state@') AND grantee <> nspowner
 	LOOP
-		EXECUTE concat('REVOKE ALL ON TABLE ', given);
+		EXECUTE concat('REVOKE ALL ON ', given);
 	END LOOP;
-	REVOKE ALL ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
-		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit FROM PUBLIC;
-	GRANT SELECT ON @extschema@.snowflake_config, @extschema@.snowflake_flush, @extschema@.snowflake_position, @extschema@.snowflake_limit,
-		@extschema@.snowflake_shard_position, @extschema@.snowflake_shard_limit TO PUBLIC;
+	IF to_regrole('pg_database_owner') IS NOT NULL THEN
+		GRANT USAGE ON SCHEMA @state@ TO pg_database_owner;
+	END IF;
+	REVOKE ALL ON @state@.snowflake_config, @state@.snowflake_flush, @state@.snowflake_position, @state@.snowflake_limit,
+		@state@.snowflake_shard_position, @state@.snowflake_shard_limit FROM PUBLIC;
+	GRANT SELECT ON @state@.snowflake_config, @state@.snowflake_flush, @state@.snowflake_position, @state@.snowflake_limit,
+		@state@.snowflake_shard_position, @state@.snowflake_shard_limit TO PUBLIC;
 END $do$;
 
 -- ---- layouts ----
@@ -271,9 +298,9 @@ LANGUAGE sql VOLATILE ROWS 2
 SET search_path = pg_catalog, pg_temp AS $$
 	SELECT @extschema@.snowflake_portable_layout(k.layout), k.positions, k.limits,
 		coalesce(pg_sequence_last_value(k.limits) = 9223372036854775806, false)
-	FROM @extschema@.snowflake_config c, LATERAL (VALUES
-		(c.layout, '@extschema@.snowflake_position'::regclass, '@extschema@.snowflake_limit'::regclass),
-		(c.shard_layout, '@extschema@.snowflake_shard_position'::regclass, '@extschema@.snowflake_shard_limit'::regclass)) k (layout, positions, limits)
+	FROM @state@.snowflake_config c, LATERAL (VALUES
+		(c.layout, '@state@.snowflake_position'::regclass, '@state@.snowflake_limit'::regclass),
+		(c.shard_layout, '@state@.snowflake_shard_position'::regclass, '@state@.snowflake_shard_limit'::regclass)) k (layout, positions, limits)
 	WHERE k.layout IS NOT NULL
 $$;
 
@@ -532,7 +559,7 @@ CREATE OR REPLACE FUNCTION @extschema@.snowflake_layouts(
 	OUT epoch timestamptz, OUT tick_ms integer, OUT ids_per_tick integer,
 	OUT nodes bigint, OUT shards bigint, OUT lasts_until timestamptz)
 RETURNS SETOF record
-LANGUAGE sql STABLE STRICT PARALLEL SAFE ROWS 10
+LANGUAGE sql STABLE STRICT PARALLEL SAFE ROWS 10 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 	SELECT l.name, l.configured, f.layout, f.bits, @extschema@.snowflake_portable_time(f.epoch_ms),
 		f.tick_ms, 1 << f.sequence_bits,
@@ -540,8 +567,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 		CASE WHEN f.width[6] > 0 THEN 1::bigint << f.width[6] END,
 		@extschema@.snowflake_portable_tick_time(f.last_tick + 1, f)
 	FROM (
-		SELECT 1 AS part, 'node', true, c.layout FROM @extschema@.snowflake_config c
-		UNION ALL SELECT 2, 'shard', true, c.shard_layout FROM @extschema@.snowflake_config c
+		SELECT 1 AS part, 'node', true, c.layout FROM @state@.snowflake_config c
+		UNION ALL SELECT 2, 'shard', true, c.shard_layout FROM @state@.snowflake_config c
 		UNION ALL SELECT 3, p.name, false, p.layout FROM @extschema@.snowflake_portable_presets() p
 	) l (part, name, configured, layout), @extschema@.snowflake_portable_layout(l.layout) f
 	WHERE l.layout IS NOT NULL
@@ -733,8 +760,8 @@ BEGIN
 		-- functions are of now, and a row may be of an old snapshot. A dump of the
 		-- schema alone has the functions without the row: they are another database's.
 		BEGIN
-			LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
-			IF NOT EXISTS (SELECT FROM @extschema@.snowflake_config c
+			LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
+			IF NOT EXISTS (SELECT FROM @state@.snowflake_config c
 				WHERE CASE WHEN is_shard THEN c.shard_layout ELSE c.layout END IS NOT NULL) THEN
 				PERFORM @extschema@.snowflake_portable_unset(is_shard);
 			END IF;
@@ -786,8 +813,9 @@ END $$;
 -- The block ends by raising an error of its own, whose rollback frees the lock;
 -- setval() has been written to the WAL by then, and no rollback takes it back.
 -- Whatever else ends the block, a cancel or the end of the session, frees the lock
--- too. A table is locked since only its owner can lock it: anybody may take an
--- advisory lock, and would stop all IDs by that. And no message is sent in the block:
+-- too. A table is locked, in a schema that only its owner may use: anybody may take an
+-- advisory lock, or lock what one can name, and would stop all IDs by that. And no
+-- message is sent in the block:
 -- a client that does not read would keep the lock.
 --
 -- The WAL of a position may be another transaction's, as nextval() writes it for 32 at
@@ -842,7 +870,7 @@ $f$],
 		['{ms}', format('((({p} OPERATOR(pg_catalog.>>) {bits}) OPERATOR(pg_catalog.*) {tick}) OPERATOR(pg_catalog.+) %s::pg_catalog.int8)', f.epoch_ms)]];
 	blocks text[] := ARRAY[
 		['{open}', $f$			quiet := pg_catalog.set_config('client_min_messages', 'error', true);
-			LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+			LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
 			now := {clock};
 			ends := pg_catalog.pg_sequence_last_value({limits});
 			-- of the next ID: the open one if that has any left
@@ -866,14 +894,14 @@ END $body$
 $f$],
 		['{in time}', '(ends OPERATOR(pg_catalog.>) now) AND (ends OPERATOR(pg_catalog.<=) (now OPERATOR(pg_catalog.+) {drift} OPERATOR(pg_catalog.+) 1))'],
 		['{flush}', $f$IF pg_catalog.pg_current_xact_id_if_assigned() IS NULL THEN
-					n := pg_catalog.setval('@extschema@.snowflake_flush'::pg_catalog.regclass, 0);
+					n := pg_catalog.setval('@state@.snowflake_flush'::pg_catalog.regclass, 0);
 				END IF;$f$]];
 	words text[] := ARRAY[
 		-- the clock's tick, rounded down, counted from the epoch
 		['{clock}', format('((pg_catalog.date_part(''epoch'', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) %s) OPERATOR(pg_catalog.-) %s)::pg_catalog.int8',
 			1000.0 / f.tick_ms, f.epoch_ms / f.tick_ms + 0.5)],
-		['{positions}', format('''@extschema@.snowflake_%sposition''::pg_catalog.regclass', kind)],
-		['{limits}', format('''@extschema@.snowflake_%slimit''::pg_catalog.regclass', kind)],
+		['{positions}', format('''@state@.snowflake_%sposition''::pg_catalog.regclass', kind)],
+		['{limits}', format('''@state@.snowflake_%slimit''::pg_catalog.regclass', kind)],
 		['{fields}', format('%L::@extschema@.snowflake_portable_fields', f)],
 		['{layout}', maker_layout],
 		['{spelled}', quote_literal(f.layout)],
@@ -995,7 +1023,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_layout(coalesce(wanted, configured, preset));
 BEGIN
-	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+	LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
 	IF f.layout IS DISTINCT FROM configured AND pg_sequence_last_value(limits) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout cannot be changed, since there are IDs of another one',
 			DETAIL = format('The layout of the IDs is "%s".', configured),
@@ -1008,15 +1036,15 @@ CREATE OR REPLACE FUNCTION @extschema@.snowflake_set_node(node integer, layout t
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_limit'::regclass,
-		(SELECT c.layout FROM @extschema@.snowflake_config c), layout, 'snowflake'::text);
+	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@state@.snowflake_limit'::regclass,
+		(SELECT c.layout FROM @state@.snowflake_config c), layout, 'snowflake'::text);
 BEGIN
 	PERFORM @extschema@.snowflake_portable_require_kind(f, false);
 	IF node BETWEEN 0 AND (1::bigint << f.node_bits) - 1 IS NOT TRUE THEN
 		RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = format('node id %s is out of range', coalesce(node::text, 'NULL')),
 			HINT = format('The layout has room for 0 to %s.', (1::bigint << f.node_bits) - 1);
 	END IF;
-	INSERT INTO @extschema@.snowflake_config (node, layout) VALUES (snowflake_set_node.node, f.layout)
+	INSERT INTO @state@.snowflake_config (node, layout) VALUES (snowflake_set_node.node, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET node = excluded.node, layout = excluded.layout;
 	PERFORM @extschema@.snowflake_portable_write(f, node, ''::text);
 END $$;
@@ -1025,8 +1053,8 @@ CREATE OR REPLACE FUNCTION @extschema@.snowflake_set_shards(shards text, layout 
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@extschema@.snowflake_shard_limit'::regclass,
-		(SELECT c.shard_layout FROM @extschema@.snowflake_config c), layout, 'instagram'::text);
+	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_choose('@state@.snowflake_shard_limit'::regclass,
+		(SELECT c.shard_layout FROM @state@.snowflake_config c), layout, 'instagram'::text);
 	part text;
 	range text[];
 	mine text[];
@@ -1042,7 +1070,7 @@ BEGIN
 		mine := mine || format('((shard OPERATOR(pg_catalog.<) %s) OR (shard OPERATOR(pg_catalog.>) %s))',
 			range[1]::integer, range[2]::integer);
 	END LOOP;
-	INSERT INTO @extschema@.snowflake_config (shards, shard_layout) VALUES (snowflake_set_shards.shards, f.layout)
+	INSERT INTO @state@.snowflake_config (shards, shard_layout) VALUES (snowflake_set_shards.shards, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET shards = excluded.shards, shard_layout = excluded.shard_layout;
 	PERFORM @extschema@.snowflake_portable_write(f, NULL::integer, format($f$	IF shard IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null', HINT = 'Give a number, for instance by COALESCE().';
@@ -1086,7 +1114,7 @@ DECLARE
 	kind record;
 	tick bigint;
 BEGIN
-	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+	LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
 	FOR kind IN SELECT * FROM @extschema@.snowflake_portable_kinds() LOOP
 		-- the first tick that begins at or after it, and after that of the position
 		tick := greatest((ms + (kind.f).tick_ms - 1) / (kind.f).tick_ms - (kind.f).epoch_ms / (kind.f).tick_ms,
@@ -1106,7 +1134,7 @@ CREATE OR REPLACE FUNCTION @extschema@.snowflake_close() RETURNS bigint
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-	LOCK TABLE @extschema@.snowflake_config IN EXCLUSIVE MODE;
+	LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
 	IF NOT EXISTS (SELECT FROM @extschema@.snowflake_portable_kinds() k) THEN
 		PERFORM @extschema@.snowflake_portable_unset(false);
 	END IF;
@@ -1135,7 +1163,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
 	of_id @extschema@.snowflake_portable_fields;
 	ours @extschema@.snowflake_portable_fields;
-	configured @extschema@.snowflake_config;
+	configured @state@.snowflake_config;
 	is_used boolean;			-- by a column whose default names the layout
 	which text;
 	until bigint;
@@ -1146,7 +1174,7 @@ BEGIN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'id and force must not be null',
 			HINT = 'The largest ID of an empty table is null: then nothing needs to be done.';
 	END IF;
-	SELECT * INTO configured FROM @extschema@.snowflake_config;
+	SELECT * INTO configured FROM @state@.snowflake_config;
 	IF configured.layout IS NULL AND configured.shard_layout IS NULL THEN
 		PERFORM @extschema@.snowflake_portable_unset(false);
 	ELSIF EXISTS (SELECT FROM @extschema@.snowflake_portable_kinds() k WHERE k.is_closed) THEN
@@ -1192,31 +1220,31 @@ END $$;
 CREATE OR REPLACE FUNCTION @extschema@.snowflake_status(OUT check_name text, OUT status text,
 	OUT found text, OUT remedy text)
 RETURNS SETOF record
-LANGUAGE sql VOLATILE STRICT ROWS 10
+LANGUAGE sql VOLATILE STRICT ROWS 10 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 	WITH last AS (
 		SELECT c.*, f.layout AS spelled, f.tick_ms, f.epoch_ms + (f.last_tick + 1) * f.tick_ms AS ends_ms,
-			greatest(f.epoch_ms + (pg_sequence_last_value('@extschema@.snowflake_position') >> f.sequence_bits) * f.tick_ms,
-				g.epoch_ms + (pg_sequence_last_value('@extschema@.snowflake_shard_position') >> g.sequence_bits) * g.tick_ms)
+			greatest(f.epoch_ms + (pg_sequence_last_value('@state@.snowflake_position') >> f.sequence_bits) * f.tick_ms,
+				g.epoch_ms + (pg_sequence_last_value('@state@.snowflake_shard_position') >> g.sequence_bits) * g.tick_ms)
 				- floor(date_part('epoch', clock_timestamp()) * 1000)::bigint AS ahead_ms
-		FROM (VALUES (1)) always LEFT JOIN @extschema@.snowflake_config c ON true
+		FROM (VALUES (1)) always LEFT JOIN @state@.snowflake_config c ON true
 			LEFT JOIN @extschema@.snowflake_portable_layout(c.layout) f ON true
 			LEFT JOIN @extschema@.snowflake_portable_layout(c.shard_layout) g ON true
 	), given AS (
 		SELECT c.relowner AS owner, format('TABLE %s', c.oid::regclass) AS name, a.grantee, a.privilege_type AS privilege
 		FROM pg_class c, aclexplode(c.relacl) a
-		WHERE c.relnamespace = to_regnamespace('@extschema@') AND c.relname ~ '^snowflake_(config|flush|(shard_)?(position|limit))$'
-			AND a.privilege_type <> 'SELECT'
+		WHERE c.relnamespace = to_regnamespace('@state@') AND a.privilege_type <> 'SELECT'
 		UNION ALL
 		SELECT c.relowner, format('SCHEMA %s', n.oid::regnamespace), a.grantee, a.privilege_type
-		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace,
-			aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
-		WHERE c.oid = '@extschema@.snowflake_config'::regclass AND a.privilege_type = 'CREATE'
+		FROM pg_class c, pg_namespace n, aclexplode(coalesce(n.nspacl, acldefault('n', n.nspowner))) a
+		WHERE c.oid = '@state@.snowflake_config'::regclass AND (n.oid = c.relnamespace
+			OR n.oid = to_regnamespace('@extschema@') AND a.privilege_type = 'CREATE')
 	), may AS (
 		SELECT CASE WHEN grantee = 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS role, privilege, name
 		FROM given LEFT JOIN pg_roles r ON r.oid = CASE WHEN grantee = to_regrole('pg_database_owner')
 			THEN (SELECT datdba FROM pg_database WHERE datname = current_database()) ELSE grantee END
 		WHERE r.oid IS DISTINCT FROM owner AND r.rolsuper IS NOT TRUE
+			AND NOT (privilege = 'USAGE' AND name LIKE 'SCHEMA %' AND grantee IS NOT DISTINCT FROM to_regrole('pg_database_owner'))
 	), checks (check_name, status, found, remedy) AS (
 		SELECT 'node id', CASE WHEN node IS NULL THEN 'error' ELSE 'ok' END,
 			CASE WHEN node IS NULL THEN 'the node id is not set' ELSE format('%s, in the layout "%s"', node, spelled) END,
@@ -1277,10 +1305,10 @@ BEGIN
 	COMMENT ON FUNCTION @extschema@.snowflake_open(bigint) IS 'make IDs again, above this time';
 	COMMENT ON FUNCTION @extschema@.snowflake_status() IS 'one row per check: what was found, and what to do';
 END $do$;
-$sql$, '@extschema@', target);
+$sql$, '@extschema@', target), '@state@', state);
 	IF EXISTS (SELECT FROM (SELECT relname, relowner, relnamespace FROM pg_class
 			UNION ALL SELECT proname, proowner, pronamespace FROM pg_proc) o (name, owner, schema)
-		WHERE name ~ '^snowflake_' AND schema = to_regnamespace(target) AND pg_get_userbyid(owner) <> current_user) THEN
+		WHERE name ~ '^snowflake_' AND schema IN (to_regnamespace(target), to_regnamespace(state)) AND pg_get_userbyid(owner) <> current_user) THEN
 		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = format('another role owns objects of the schema %s whose names begin with "snowflake_"', target),
 			HINT = 'Connect as the owner of the functions, or use a schema in which no other role may create anything.';
 	END IF;

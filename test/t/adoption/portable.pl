@@ -142,7 +142,7 @@ refused($node, 'SELECT ids.snowflake_nextval()', '55000',
 	qr/node id is not set.*SELECT snowflake_set_node\(1\)/s, 'without a node id, the remedy');
 refused($node, 'SELECT * FROM ids.snowflake_shard_nextval_batch(3, 1)', '55000',
 	qr/shards are not set.*SELECT snowflake_set_shards/s, '... and for shards');
-query($node, 'DROP SCHEMA ids CASCADE');
+query($node, 'DROP SCHEMA ids, ids_portable_state CASCADE');
 query($node, qq{CREATE SCHEMA ids; ALTER DATABASE postgres SET search_path = public, ids;
 	SET search_path = ids; $install SELECT snowflake_set_node(5), snowflake_set_shards('3-4')});
 query($node, 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO t DEFAULT VALUES');
@@ -213,7 +213,7 @@ check_ids('savepoints, and a prepared transaction', [ split /\n/, query($node, q
 	SAVEPOINT s; SELECT snowflake_nextval(); SELECT snowflake_nextval_batch(3); ROLLBACK TO s; SELECT snowflake_nextval();
 	PREPARE TRANSACTION 'p'; SELECT snowflake_nextval(); ROLLBACK PREPARED 'p'; SELECT snowflake_nextval_batch(3)}) ]);
 is(query($node, q{BEGIN; DO 'BEGIN PERFORM ids.snowflake_nextval(); END';
-	SELECT count(*) FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass AND mode = 'ExclusiveLock'}), '0',
+	SELECT count(*) FROM pg_locks WHERE relation = 'ids_portable_state.snowflake_config'::regclass AND mode = 'ExclusiveLock'}), '0',
 	'the lock is free before the transaction ends');
 
 # ---- the clock ----

@@ -80,7 +80,7 @@ sub database_of_tenant
 	my ($name) = @_;
 
 	query($node, "CREATE DATABASE $name");
-	query($node, qq{CREATE SCHEMA ids AUTHORIZATION tenant; GRANT USAGE ON SCHEMA ids TO PUBLIC; GRANT CREATE ON SCHEMA public TO tenant;
+	query($node, qq{CREATE SCHEMA ids AUTHORIZATION tenant; CREATE SCHEMA ids_portable_state AUTHORIZATION tenant; GRANT USAGE ON SCHEMA ids TO PUBLIC; GRANT CREATE ON SCHEMA public TO tenant;
 		ALTER DATABASE $name SET search_path = public, ids}, database => $name);
 	by_owner($name, "$install SELECT snowflake_set_node(1), snowflake_set_shards('3-4')");
 	return;
@@ -211,7 +211,7 @@ foreach my $time (1, 2)
 # ---- another layout of the server ----
 
 query($node, 'CREATE DATABASE other');
-query($node, 'CREATE SCHEMA ids AUTHORIZATION tenant', database => 'other');
+query($node, 'CREATE SCHEMA ids AUTHORIZATION tenant; CREATE SCHEMA ids_portable_state AUTHORIZATION tenant', database => 'other');
 not_by_owner('other', create_library('other', by_owner('other', "$install SELECT snowflake_set_node(1, 'javascript'); SELECT snowflake_close()")), '55000', qr/the layout of the node's IDs is another one.*ALTER SYSTEM SET snowflake.layout = 'timestamp:41 node:7 sequence:5 epoch:2024-01-01'/s,
 	'another layout is refused');
 
@@ -229,11 +229,11 @@ by_owner('trap', q{
 	CREATE TABLE public.t (id bigint DEFAULT ids.evil(ids.snowflake_nextval()));
 	CREATE VIEW public.v AS SELECT ids.evil(id), ids.snowflake_node(id) FROM public.t;
 	INSERT INTO public.t DEFAULT VALUES;
-	CREATE INDEX ON snowflake_config (ids.evil(only_row)) WHERE ids.evil(only_row);
+	CREATE INDEX ON ids_portable_state.snowflake_config (ids.evil(only_row)) WHERE ids.evil(only_row);
 	CREATE INDEX ON public.t (ids.evil(id), ids.snowflake_timestamp(id, 'twitter'))});
 exchange('trap');
 by_owner('trap', 'INSERT INTO public.t DEFAULT VALUES');
-refused($node, "SET search_path = ids; $_", '42501', qr/another role owns objects|does not own portable/, 'a superuser has a tenant\'s functions', %trap)
+refused($node, "SET search_path = ids; $_", '42501', qr/another role owns the schema|does not own portable/, 'a superuser has a tenant\'s functions', %trap)
   foreach $install, $bodies;
 exchange_back('trap');
 is(query($node, 'SELECT is_called FROM ids.caught', %trap), 'f', 'no code of the owner ran as another role');
@@ -241,9 +241,10 @@ is(query($node, 'SELECT ids.evil(1), is_called FROM ids.caught', %trap) && query
 
 # who may create functions in the schema cannot have one of them
 query($node, 'CREATE DATABASE mallory; CREATE ROLE mallory');
-query($node, q{CREATE SCHEMA ids AUTHORIZATION tenant; GRANT CREATE, USAGE ON SCHEMA ids TO mallory; SET ROLE mallory;
+query($node, q{CREATE SCHEMA ids AUTHORIZATION tenant; CREATE SCHEMA ids_portable_state AUTHORIZATION tenant; GRANT CREATE, USAGE ON SCHEMA ids TO mallory; SET ROLE mallory;
 	CREATE FUNCTION ids.snowflake_node(id bigint) RETURNS integer LANGUAGE sql AS 'SELECT 1'}, database => 'mallory');
 not_by_owner('mallory', $install, '42501', qr/must be owner of function/, 'a function of another role is there');
+query($node, 'DROP SCHEMA ids_portable_state', database => 'mallory');
 refused($node, "SET search_path = ids; $install", '42501', qr/another role owns objects/, '... also for a superuser', database => 'mallory');
 
 # ---- calls that are under way ----

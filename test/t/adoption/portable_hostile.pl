@@ -101,7 +101,7 @@ foreach my $n (1 .. 8)
 		SELECT count(ids.snowflake_shard_nextval(1)) FROM generate_series(1, 10000000)");
 	$node->poll_query_until('postgres', "SELECT count(*) = $n FROM pg_stat_activity WHERE wait_event = 'ClientWrite'")
 	  or die 'a client hears everything';
-	last if query($node, q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass AND mode = 'ExclusiveLock')}) eq 't';
+	last if query($node, q{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'ids_portable_state.snowflake_config'::regclass AND mode = 'ExclusiveLock')}) eq 't';
 }
 is(scalar @deaf, 8, 'a client that does not read keeps no lock');
 like(answer($node, q{SET lock_timeout = '10s'; SELECT ids.snowflake_shard_nextval(2)}), qr/^\d+$/, '... and stops nobody');
@@ -132,9 +132,9 @@ foreach my $setting (@strings, 'quote_all_identifiers = on', 'array_nulls = off'
 # ---- rights ----
 
 like(privileges(), qr/^ok/, 'nobody has too many rights');
-foreach my $grant ('UPDATE ON SEQUENCE ids.snowflake_position', 'ALL ON SEQUENCE ids.snowflake_shard_position',
-	'UPDATE ON SEQUENCE ids.snowflake_limit', 'USAGE ON SEQUENCE ids.snowflake_shard_limit', 'UPDATE ON SEQUENCE ids.snowflake_flush',
-	'UPDATE ON ids.snowflake_config', 'CREATE ON SCHEMA ids')
+foreach my $grant ('UPDATE ON SEQUENCE ids_portable_state.snowflake_position', 'ALL ON SEQUENCE ids_portable_state.snowflake_shard_position',
+	'UPDATE ON SEQUENCE ids_portable_state.snowflake_limit', 'USAGE ON SEQUENCE ids_portable_state.snowflake_shard_limit', 'UPDATE ON SEQUENCE ids_portable_state.snowflake_flush',
+	'UPDATE ON ids_portable_state.snowflake_config', 'CREATE ON SCHEMA ids', 'CREATE ON SCHEMA ids_portable_state', 'USAGE ON SCHEMA ids_portable_state')
 {
 	query($node, "GRANT $grant TO mallory");
 	like(privileges(), qr/^warning\|mallory may /, "the status tells: $grant");
@@ -210,7 +210,8 @@ query($node, qq{
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app;
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO app;
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO app;
-	CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO app;
+	ALTER DEFAULT PRIVILEGES GRANT ALL ON SCHEMAS TO app;
+	CREATE SCHEMA ids; REVOKE CREATE ON SCHEMA ids FROM app; GRANT USAGE ON SCHEMA ids TO app;
 	SET search_path = ids; $install
 	SELECT snowflake_set_node(7), snowflake_set_shards('3')}, %guarded);
 is(query($node, q{SET ROLE app; SET search_path = ids;
@@ -219,18 +220,31 @@ is(query($node, q{SET ROLE app; SET search_path = ids;
 		snowflake_compose('2025-01-02', 7, 5) > 0, snowflake_node(snowflake_nextval('javascript'), 'javascript'),
 		(SELECT count(*) FROM snowflake_nextval_batch(40, 'javascript'))}, %guarded), '7|3|10|ok|t|7|40',
 	'a role with USAGE on the schema makes and reads IDs');
-refused($node, "SET ROLE app; $_", '42501', qr/permission denied/, "... and may not: $_", %guarded)
-  foreach q{SELECT setval('ids.snowflake_position', 0)}, q{SELECT nextval('ids.snowflake_position')},
-	'BEGIN; LOCK TABLE ids.snowflake_config IN ACCESS EXCLUSIVE MODE', 'BEGIN; LOCK TABLE ids.snowflake_config IN SHARE MODE',
-	'UPDATE ids.snowflake_config SET node = 8', 'SELECT ids.snowflake_set_node(8)', q{SELECT ids.snowflake_set_shards('4')},
+refused($node, "SET ROLE app; $_", '42501', qr/permission denied for (?:schema ids_portable_state|function)/, "... and may not: $_", %guarded)
+  foreach q{SELECT setval('ids_portable_state.snowflake_position', 0)}, q{SELECT nextval('ids_portable_state.snowflake_position')},
+	map({ ("PREPARE p AS DELETE FROM ids_portable_state.snowflake_$_", "CREATE RULE r AS ON INSERT TO ids_portable_state.snowflake_$_ DO INSTEAD NOTHING",
+			"SELECT FROM ids_portable_state.snowflake_$_") } qw(config flush position limit shard_position shard_limit)),
+	'BEGIN; LOCK TABLE ids_portable_state.snowflake_config IN ACCESS EXCLUSIVE MODE', 'BEGIN; LOCK TABLE ids_portable_state.snowflake_config IN SHARE MODE',
+	'UPDATE ids_portable_state.snowflake_config SET node = 8', 'SELECT ids.snowflake_set_node(8)', q{SELECT ids.snowflake_set_shards('4')},
 	'SELECT ids.snowflake_advance(ids.snowflake_nextval())',
-	q{SELECT setval('ids.snowflake_limit', 0)}, q{SELECT setval('ids.snowflake_shard_limit', 0)}, q{SELECT setval('ids.snowflake_flush', 0)},
-	q{SELECT ids.snowflake_portable_wait('ids.snowflake_limit', ids.snowflake_portable_node_layout(), 1, 1, 1)},
+	q{SELECT setval('ids_portable_state.snowflake_limit', 0)}, q{SELECT setval('ids_portable_state.snowflake_shard_limit', 0)}, q{SELECT setval('ids_portable_state.snowflake_flush', 0)},
+	q{SELECT ids.snowflake_portable_wait('ids_portable_state.snowflake_limit', ids.snowflake_portable_node_layout(), 1, 1, 1)},
 	q{SELECT ids.snowflake_portable_raise(1)}, 'SELECT ids.snowflake_close()', 'SELECT ids.snowflake_open(0)';
-refused($node, q{SELECT nextval('ids.snowflake_shard_limit')}, '2200H', qr/reached maximum/, 'nextval() on a limit fails for everybody', %guarded);
+refused($node, q{SELECT nextval('ids_portable_state.snowflake_shard_limit')}, '2200H', qr/reached maximum/, 'nextval() on a limit fails for everybody', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/the layout cannot be changed/, 'another layout is refused', %guarded);
 refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(1024)}, '22023', qr/room for 0 to 1023/, 'a node id that the layout has no room for', %guarded);
+
+# the owner of the database dumps it with the state
+if ($node->pg_version->major >= 14)
+{
+	query($node, 'CREATE ROLE keeper LOGIN; ALTER DATABASE guarded OWNER TO keeper');
+	my $dump = PostgreSQL::Test::Utils::tempdir() . '/guarded.sql';
+	command_ok([ 'pg_dump', '-U', 'keeper', '-f', $dump, $node->connstr('guarded') ], 'the owner of the database dumps it');
+	like(slurp_file($dump), qr/setval\('ids_portable_state\.snowflake_position', \d{10}/, 'with the position');
+	refused($node, "SET ROLE keeper; $_", '42501', qr/permission denied/, "but does not write: $_", %guarded)
+	  foreach q{SELECT setval('ids_portable_state.snowflake_position', 0)}, 'UPDATE ids_portable_state.snowflake_config SET node = 8';
+}
 
 # an enemy's operators, functions and types, first in the path
 query($node, q{CREATE SCHEMA m; GRANT USAGE ON SCHEMA m TO PUBLIC}, %guarded);
@@ -277,6 +291,8 @@ query($node, join('', 'CREATE SCHEMA m; CREATE SCHEMA ids;', @traps), database =
 is(answer($node, qq{SET search_path = ids, m, pg_catalog; $install SELECT snowflake_set_node(7);
 	SELECT pg_catalog.current_setting('search_path')}, database => 'trapped'), "\nids, m, pg_catalog",
 	'nor does the script, which leaves the path as it was');
+query($node, 'CREATE SCHEMA other; CREATE SCHEMA other_portable_state AUTHORIZATION mallory');
+refused($node, "SET search_path = other; $install", '42501', qr/another role owns the schema other_portable_state/, 'the script beside a schema of somebody else');
 refused($node, "SET search_path = nowhere; $install", 'P0001', qr/search_path begins with no schema/, 'the script without a schema');
 
 done_testing();

@@ -73,7 +73,7 @@ foreach my $round (1, 2)
 	like(slurp_file("$dir/errors"), qr/statement timeout/, '... and others by their timeout');
 	start_by_clock($node, SnowflakeTest::clock_file($node));
 }
-is(query($node, q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'ids.snowflake_config'::regclass}), 'f',
+is(query($node, q{SELECT count(*) > 0 FROM pg_locks WHERE relation = 'ids_portable_state.snowflake_config'::regclass}), 'f',
 	'nobody is left with the lock');
 $checker->state('main', $node, 'postgres', 'SELECT id FROM t');
 $checker->state('main, shards', $node, 'postgres', 'SELECT id FROM s');
