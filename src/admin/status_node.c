@@ -13,6 +13,7 @@
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/timefmt.h"
+#include "identity/identity.h"
 #include "identity/lease_wait.h"
 #include "identity/node.h"
 #include "lib/stringinfo.h"
@@ -183,7 +184,7 @@ put_node(ReturnSetInfo *result)
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("%u is configured, and this server's former primary had it, too",
 							   node),
-					  "If that primary never runs again, all is well, and the next restart forgets it. If it may run again, set another snowflake.node_id here, and restart the server. If ALTER SYSTEM has set the number, reset that first.");
+					  SF_IDENTITY_PROMOTED_REMEDY);
 	else if (put_pending_node(result, node))
 		;
 	else if (before == SF_NO_NUMBER || before == sf_server_number_of(node) ||

@@ -217,7 +217,7 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 	bool		is_us = sf_original_is_us(record, record->node_in_use);
 
 	identity->primary = standby == STANDBY ? record->node :
-		SF_NO_NUMBER;
+		is_us && record->primary == node ? node : SF_NO_NUMBER;
 	pg_atomic_write_u64(&identity->server, server);
 	if ((!is_ours || marker->standby != standby) &&
 		!write_marker(server, standby, LOG))
@@ -228,12 +228,13 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 	{
 		/* the record is its own, from when it was a primary */
 		if (record->node_in_use != SF_NO_NUMBER && is_us)
-			(void) sf_original_write(SF_NO_NUMBER, record->node, "", LOG);
+			(void) sf_original_write(SF_NO_NUMBER, record->node, SF_NO_NUMBER,
+									 "", LOG);
 		log_standby();
 		return;
 	}
 	if (sf_original_is_us(record, node) ||
-		sf_original_write(node, record->node, copied_from, LOG))
+		sf_original_write(node, record->node, SF_NO_NUMBER, copied_from, LOG))
 		pg_atomic_write_u32(&identity->recorded, node);
 }
 
@@ -252,7 +253,9 @@ may_take_over(SfOrigin origin, const SfOriginal *record, const char *original)
 			(sf_settings_leases() ||
 			 (node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
 			  node != record->node));
+	/* a promotion is never refused: there are warnings */
 	return origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
+		node == record->primary ||
 		node != sf_original_running_node(original);
 }
 
@@ -390,9 +393,16 @@ record_node(SfServerNumber node)
 	(void) sf_original_read(&record);
 	if (write_marker(sf_identity_server(), 0, LOG) &&
 		(sf_original_is_us(&record, node) ||
-		 sf_original_write(node, SF_NO_NUMBER,
-						   find_original(&record, was_standby), LOG)))
+		 sf_original_write(node, SF_NO_NUMBER, identity->primary,
+						   find_original(&record, was_standby &&
+										 identity->primary != node), LOG)))
 		pg_atomic_write_u32(&identity->recorded, node);
+	if (identity->primary == node)
+		sf_log_event(SF_EVENT_PROMOTED_SAME,
+					 "If that primary runs again, both servers issue the same IDs.",
+					 SF_IDENTITY_PROMOTED_REMEDY,
+					 "this server makes IDs with node id %u, which its former primary had, too",
+					 sf_server_number_value(node));
 }
 
 void
@@ -446,7 +456,8 @@ sf_identity_accept(void)
 
 	require_gone(node);
 	(void) write_marker(server, 0, ERROR);
-	(void) sf_original_write(node, SF_NO_NUMBER, "", ERROR);
+	(void) sf_original_write(node, SF_NO_NUMBER, SF_NO_NUMBER, "", ERROR);
+	identity->primary = SF_NO_NUMBER;
 	pg_atomic_write_u64(&identity->server, server);
 	pg_atomic_write_u32(&identity->recorded, node);
 	/* a process that reads "copied" as 0 finds the server and the node */

@@ -17,6 +17,10 @@
 #define SF_IDENTITY_COPY_REMEDY \
 	"Set another snowflake.node_id here, which no other server has, and other snowflake.shards or none, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if no other server has this data any more, run instead as a superuser: SELECT snowflake_accept('copy');"
 
+/* ... and about a promoted standby with its former primary's node id. */
+#define SF_IDENTITY_PROMOTED_REMEDY \
+	"Set another snowflake.node_id here, which no other server has, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if that primary never runs again, run instead as a superuser: SELECT snowflake_accept('copy');"
+
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern bool sf_identity_is_copy(void);
@@ -51,6 +55,9 @@ typedef struct SfOriginal
 	uint32		magic;
 	SfServerNumber node;		/* the last one that it had */
 	SfServerNumber node_in_use; /* in the life that wrote the record */
+	SfServerNumber primary;		/* of the primary that the writer followed
+								 * before its promotion, if that had the same
+								 * node id; until accepted */
 	char		path[MAXPGPATH];	/* of the data directory */
 	char		copied_from[MAXPGPATH]; /* of which this is a copy that got
 										 * another node id; or empty */
@@ -58,6 +65,7 @@ typedef struct SfOriginal
 
 extern bool sf_original_read(SfOriginal *original);
 extern bool sf_original_write(SfServerNumber node, SfServerNumber last_node,
+							  SfServerNumber primary,
 							  const char *copied_from, int elevel);
 extern bool sf_original_is_us(const SfOriginal *original,
 							  SfServerNumber node);

@@ -43,7 +43,7 @@
 
 /* Relative to a data directory; ours is the working directory. */
 #define RECORD_FILE		"snowflake.primary"
-#define RECORD_MAGIC	0x53465233	/* also the version of this format */
+#define RECORD_MAGIC	0x53465234	/* also the version of this format */
 
 /* ---- the primary record ---- */
 
@@ -77,12 +77,13 @@ find_path(char *path)
  */
 bool
 sf_original_write(SfServerNumber node, SfServerNumber last_node,
-				  const char *copied_from, int elevel)
+				  SfServerNumber primary, const char *copied_from, int elevel)
 {
 	SfOriginal	record = {.magic = RECORD_MAGIC};
 
 	record.node = node != SF_NO_NUMBER ? node : last_node;
 	record.node_in_use = node;
+	record.primary = primary == node ? primary : SF_NO_NUMBER;
 	strlcpy(record.copied_from, copied_from, sizeof(record.copied_from));
 	find_path(record.path);
 	return sf_durable_file_write(RECORD_FILE, &record, sizeof(record), elevel);

@@ -207,7 +207,9 @@ typedef struct SfIdentity
 	SfServerNumber running;		/* in a copy: the same, if the original was
 								 * seen running at the start */
 	SfServerNumber primary;		/* node of the primary that this standby
-								 * followed at the start */
+								 * followed at the start; once promoted, until
+								 * accepted.  Written by the postmaster, and
+								 * by who accepts. */
 } SfIdentity;
 
 /* The counts, in the order of the columns of pg_stat_snowflake. */

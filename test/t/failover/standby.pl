@@ -45,8 +45,26 @@ like(node_of($same), qr/^warning\|1 is configured, and this server's former prim
 	'after the promotion it is still said');
 query($same, 'SELECT snowflake_nextval()');
 like(node_of($same), qr/^warning\|1 is configured, and/, 'while IDs are made');
-$same->restart;
-like(node_of($same), qr/^ok\|1 is configured\|$/, 'a restart forgets it');
+like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which its former primary had, too\n/, 0, 'the log says so at the first ID');
+foreach my $restart ('a restart', 'another restart')
+{
+	$same->restart;
+	query($same, 'SELECT snowflake_nextval()');
+	like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Set another snowflake.node_id here/,
+		"$restart does not forget it");
+}
+refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while its original runs/,
+	'nobody may accept it while that primary runs');
+$primary->stop;
+my (undef, undef, $err) = $same->psql('postgres', q{SELECT snowflake_accept('copy')});
+like($err, qr/WARNING:  this server now counts as the only one/, 'accepted when that primary has gone');
+foreach (1, 2)
+{
+	like(node_of($same), qr/^ok\|1 is configured\|$/, 'which ends the warning');
+	$same->restart;
+	query($same, 'SELECT snowflake_nextval()');
+}
+$primary->start;
 
 # a primary that became a standby without being copied has its own node id
 $same->stop;
