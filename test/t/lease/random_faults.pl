@@ -483,7 +483,6 @@ is(scalar(keys %{ { map { lease_of($_->{node}, 'node_id') => 1 } @holders } }), 
 # recovery another server may become a holder.
 foreach my $server (@servers)
 {
-	want($server, '0-2');
 	end_clients($server);
 	begin_clients($server);
 }
