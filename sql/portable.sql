@@ -114,9 +114,9 @@ BEGIN
 	COMMENT ON SEQUENCE @state@.snowflake_limit IS 'the tick after the node''s open one: never lower it';
 	COMMENT ON SEQUENCE @state@.snowflake_shard_limit IS 'the tick after the open one of all shards: never lower it';
 
-	-- Only the database's owner may use the schema, or pg_dump by that role would fail:
-	-- parsing a statement locks a table before any right on it is checked, so who can name
-	-- what lies here could stop all IDs. ALTER DEFAULT PRIVILEGES mean other objects.
+	-- Parsing a statement locks a table before any right on it is checked, so a role that
+	-- can name what lies here could stop all IDs. Only the database's owner may use the
+	-- schema, since pg_dump must. ALTER DEFAULT PRIVILEGES means other objects.
 	FOR given IN
 		SELECT format('TABLE %s FROM %s', c.oid::regclass, grantee::regrole)
 		FROM pg_class c, aclexplode(relacl)

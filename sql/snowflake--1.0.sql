@@ -25,12 +25,12 @@ $$;
 -- through WAL, and follows the database into standbys, dumps and copies.
 --
 -- They have a schema of their own, where GRANT ... ON ALL SEQUENCES IN SCHEMA
--- of the application's does not reach them.  Only the database's owner may name
--- them, or pg_dump by that role would fail: parsing a statement locks the table
--- before any right on it is checked, so who can name it can stop all IDs.  To read
--- one by its OID, everybody has the right.  Their increment is such that
--- nextval() fails on each, also on one that holds 0; setval(), which a restore
--- calls, does not ask for it.
+-- of the application's does not reach them.  Parsing a statement locks the table
+-- before any right on it is checked, so a role that can name one of them can stop
+-- all IDs.  PUBLIC cannot; the database's owner can, since pg_dump by that role
+-- would fail otherwise.  To read one by its OID, everybody has the right.  Their
+-- increment is such that nextval() fails on each, also on one that holds 0;
+-- setval(), which a restore calls, ignores the increment.
 --
 CREATE SCHEMA snowflake_state;
 COMMENT ON SCHEMA snowflake_state IS
@@ -73,7 +73,7 @@ SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_s
 SELECT pg_catalog.pg_extension_config_dump('snowflake_state.snowflake_recorded_shard_epoch', '');
 
 --
--- Functions that nobody calls by hand.  Their schema is everybody's: where one
+-- Functions that nobody calls by hand.  Everybody may use their schema: where one
 -- server sends parts of a plan to another as text, the text names some of them.
 --
 CREATE SCHEMA snowflake_internal;
@@ -627,8 +627,8 @@ $$;
 GRANT USAGE ON SCHEMA snowflake_state TO pg_database_owner;
 
 --
--- What plans and public views call for everybody, also where default privileges
--- leave PUBLIC no function.
+-- Let everybody execute what plans and public views call, also where default
+-- privileges leave PUBLIC no function.
 --
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA snowflake_internal TO PUBLIC;
 GRANT EXECUTE ON FUNCTION snowflake_lease() TO PUBLIC;

@@ -7,8 +7,9 @@
 -- The schema is fixed in snowflake_registry.control, and CREATE EXTENSION makes it
 -- where there is none.  Refuse one of somebody else's: its owner could drop the
 -- registry, and a function there could be called in place of one of these.
--- A schema that others may create in is not known to be empty, since they may not have
--- committed yet.  One of this transaction is: privileges by default are revoked below.
+-- A schema in which other roles may create objects is not known to be empty, since these
+-- roles may not have committed yet.  A schema that this transaction has made is empty, and
+-- default privileges on it are revoked below.
 --
 DO $$
 BEGIN
@@ -96,8 +97,8 @@ COMMENT ON FUNCTION snowflake_registry.random_number() IS
 -- The registry: one row, or none before init().  A slot's version is the position in
 -- WAL when it was written, so that an older copy of the registry shows lower ones;
 -- version_offset is added where rows were copied from a server whose positions are
--- higher.  keep_days says for how long tenures are kept that another one has followed;
--- an administrator may change it at any time.
+-- higher.  keep_days says for how many days a tenure is kept after another one has followed
+-- it; an administrator may change that at any time.
 CREATE TABLE snowflake_registry.registry (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
@@ -209,8 +210,8 @@ END;
 COMMENT ON FUNCTION snowflake_lease.read() IS
 'for workers: the registry, with one row for each slot';
 
--- One compare-and-swap.  A recovery, which locks the registry's row FOR UPDATE, waits
--- for it, and the other way round; an UPDATE of keep_days does not.  Then the lock on the
+-- One compare-and-swap.  A write and a recovery, which locks the registry's row FOR
+-- UPDATE, wait for each other; a write and an UPDATE of keep_days do not.  Then the lock on the
 -- slot's newest row lets no other write in.  Without a row, the unique index does that.
 --
 -- ttl_ms: be present for as long, 0: leave presence alone, -1: end it.  Without a holder
@@ -352,8 +353,8 @@ END;
 COMMENT ON FUNCTION snowflake_lease.begin(bigint, bigint, text, bigint, integer) IS
 'for workers: make this database a registry, if it is none';
 
--- In any place: this is where it goes on.  The row is locked first: workers hold
--- it while they write, and what follows sees what they have written meanwhile.  An until
+-- Works in any place, and the registry goes on in this one.  The row is locked first:
+-- workers hold it while they write, and what follows sees what they have written.  An until
 -- more than 31 days ahead, which no server can have reserved, counts for its slot alone.
 CREATE FUNCTION snowflake_lease.renew(in_generation bigint,
 	new_generation bigint, new_floor bigint,
@@ -415,9 +416,9 @@ $$;
 COMMENT ON FUNCTION snowflake_registry.init(text) IS
 'make this database, which has lost no data, a registry for servers with this layout; false if it is one';
 
--- What is given as largest_reserve may be less than what the registry knows,
--- which counts up to 31 days, as the worker does.  The row is locked first: so
--- the time is read after what workers write meanwhile.
+-- Where a record says that its holder has reserved more than largest_reserve, the
+-- record counts, up to 31 days, as in snowflake_registry_recover().  The row is locked
+-- first: so the time is read after what workers write meanwhile.
 CREATE FUNCTION snowflake_registry.recover(largest_reserve interval DEFAULT '90 s',
 	largest_offset interval DEFAULT '5 s')
 RETURNS timestamptz
@@ -512,11 +513,11 @@ END;
 COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it';
 
--- A role that leases may call a few functions, and can neither name a table nor has a
--- right on one: so it can neither lock a table, nor change or delete what others wrote.
--- These functions are SECURITY DEFINER.  All names in them are resolved when they are
--- created, or with a search_path of their own, and they run no statement that a caller
--- gives.
+-- A role that leases, and does not administer, may call a few functions.  It can name no
+-- table, and has no right on one: so it can neither lock a table, nor change or delete what
+-- others wrote.  These functions are SECURITY DEFINER.  All names in them are resolved
+-- when they are created, or with a search_path of their own, and they run no statement
+-- that a caller gives.
 --
 -- A regrole is a role that exists, and never PUBLIC.  Whoever may not grant what is
 -- granted here gets an error.
@@ -547,9 +548,9 @@ COMMENT ON FUNCTION snowflake_registry.grant(regrole, boolean) IS
 'let the servers that log in with this role lease; with administer, also make, recover and look after the registry';
 
 --
--- Nothing of it is for PUBLIC, nor for those whom ALTER DEFAULT PRIVILEGES of
--- whoever creates the extension names: it means objects of the application.  The
--- schemas were empty, so all that they hold is the extension's.
+-- PUBLIC gets nothing of it, nor do roles that ALTER DEFAULT PRIVILEGES of the creating
+-- role names: that command means objects of the application.  The schemas were empty, so
+-- all that they hold is the extension's.
 --
 REVOKE ALL ON SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;

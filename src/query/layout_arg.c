@@ -285,7 +285,7 @@ sf_layout_arg_require_leasable(const SfLayout *layout)
 				 layout->node_bits == 0 ?
 				 errdetail("It has no field for a node.") :
 				 errdetail("It has the field \"shard\"."),
-				 errhint("Give the layout that the servers have as snowflake.layout. Shards need no registry of their own.")));
+				 errhint("Give the layout that the servers have as snowflake.layout. Shards are not leased.")));
 }
 
 /*

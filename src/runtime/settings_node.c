@@ -308,7 +308,7 @@ sf_settings_define_node(void)
 		hostname[0] = '\0';
 	DefineCustomStringVariable("snowflake.node_id",
 							   "Number of this server, which no other server has.",
-							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs. A number that was taken stays until the server restarts.",
+							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. A number that was taken stays until the server restarts.",
 							   &sf_node_id, "",
 							   PGC_SIGHUP, 0,
 							   check_node_id, assign_node_id, NULL);
