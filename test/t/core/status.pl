@@ -781,7 +781,7 @@ unlike(query($leased, 'SELECT * FROM snowflake_status()'), qr/secret/, 'no passw
 says($leased, 'clock offset', 'warning', qr/\d+ ms ahead of the registry/, 'a second');
 $registry->stop;
 wait_for_lease($leased, q{remedy ~ 'Start the registry'});
-says($leased, 'lease', 'warning', qr/held until.*: .*\|Start the registry's server/, 'held, while the registry is gone');
+says($leased, 'lease', 'warning', qr/held until.*: .*\|Do not restart this server before the registry answers: it goes on making IDs until .+\. Start the registry's server/, 'held, while the registry is gone');
 wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'Start the registry'});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
