@@ -27,6 +27,9 @@ EMBEDDED = $(patsubst $(srcdir)/%,%.inc,$(wildcard $(srcdir)/src/*/*.sql))
 PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src -Isrc
 PG_CFLAGS = -fvisibility=hidden
 
+# A library that is loaded before ours may export the same names: call our own.
+SHLIB_LINK = -Wl,-Bsymbolic-functions
+
 # Places where tests can make a process die: see src/base/fault.h. Not for use.
 ifdef FAULTS
 PG_CPPFLAGS += -DSF_FAULTS
