@@ -194,7 +194,7 @@ fail(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 		sf_epoch_print((layout->epoch_tick + lease->right.until) *
 					   layout->tick_ms, time, sizeof(time));
 		snprintf(stay, sizeof(stay),
-				 "Do not restart this server before the registry answers: it goes on making IDs until %s. ",
+				 "Do not restart this server before %s, unless the registry answers: until then it goes on making IDs. ",
 				 time);
 	}
 	snprintf(remedy, sizeof(remedy), "%s%s", stay,

@@ -38,7 +38,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	like_log($_, qr/WARNING:  snowflake SF203: node id from registry .*: The registry (?:answered|did not answer)/,
 		$from{ $_->name }, $_->name . ': the log says at once that the registry is gone') foreach $patient, $b;
 	my $until = query($patient, q{SELECT to_char(until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS') FROM snowflake_lease()});
-	like_log($patient, qr/HINT:  Do not restart this server before the registry answers: it goes on making IDs until \Q$until\E.*Z\. Start the registry's server/,
+	like_log($patient, qr/HINT:  Do not restart this server before \Q$until\E\S*Z, unless the registry answers: until then it goes on making IDs\. Start the registry's server/,
 		$from{patient}, 'and until when IDs are made, unless somebody restarts the server');
 	make_ids($patient, 1000);
 	$registry->start;
