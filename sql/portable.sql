@@ -1024,6 +1024,11 @@ DECLARE
 	f @extschema@.snowflake_portable_fields := @extschema@.snowflake_portable_layout(coalesce(wanted, configured, preset));
 BEGIN
 	LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
+	-- after the exchange, whose end a call may have waited for, bodies call the library
+	IF pg_sequence_last_value(limits) = 9223372036854775806 THEN
+		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are closed',
+			HINT = 'Go on with the exchange. If it is over, this is set in postgresql.conf: snowflake.node_id, snowflake.shards.';
+	END IF;
 	IF f.layout IS DISTINCT FROM configured AND pg_sequence_last_value(limits) IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the layout cannot be changed, since there are IDs of another one',
 			DETAIL = format('The layout of the IDs is "%s".', configured),

@@ -214,6 +214,7 @@ query($node, 'CREATE DATABASE other');
 query($node, 'CREATE SCHEMA ids AUTHORIZATION tenant; CREATE SCHEMA ids_portable_state AUTHORIZATION tenant', database => 'other');
 not_by_owner('other', create_library('other', by_owner('other', "$install SELECT snowflake_set_node(1, 'javascript'); SELECT snowflake_close()")), '55000', qr/the layout of the node's IDs is another one.*ALTER SYSTEM SET snowflake.layout = 'timestamp:41 node:7 sequence:5 epoch:2024-01-01'/s,
 	'another layout is refused');
+not_by_owner('other', "SELECT snowflake_set_node(1, 'javascript')", '55000', qr/the portable functions are closed.*HINT:  Go on with the exchange/s, 'while they are closed, no call writes their bodies');
 
 # ---- the owner's code ----
 
