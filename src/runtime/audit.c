@@ -46,6 +46,7 @@
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/json.h"
+#include "utils/lsyscache.h"
 
 /* The most sources that have lines of their own. */
 #define MAX_SOURCES		16

@@ -5,6 +5,7 @@
 # needs: fault_points
 use strict;
 use warnings FATAL => 'all';
+use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use JSON::PP;
@@ -205,8 +206,9 @@ foreach my $statement ('SET snowflake.audit = off', 'ALTER ROLE alice SET snowfl
 }
 {
 	local $ENV{PGOPTIONS} = '-c snowflake.audit=off';
-	my ($status, $out, $err) = $node->psql('postgres', 'SELECT 1', extra_params => [ '-U', 'alice' ]);
-
+	# no standard input: psql may end before it is written
+	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr('postgres') . ' user=alice', '-c', 'SELECT 1' ],
+		'>', \my $out, '2>', \my $err);
 	like($err, qr/permission denied to set parameter "snowflake.audit"/, 'alice: PGOPTIONS');
 }
 @id = run(q{SET snowflake.audit = off; SELECT snowflake_nextval();
