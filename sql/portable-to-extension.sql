@@ -63,12 +63,14 @@ BEGIN
 			USING HINT = 'No other server may have that node id.';
 	END IF;
 
-	-- members of an extension, which pg_tle has made, would be dumped without bodies
+	-- members of an extension, which pg_tle has made, would be dumped without bodies; the
+	-- types of tables and arrays, members since 18, leave with what they depend on
 	FOR item IN
 		SELECT quote_ident(extname) AS extension, i.type, i.identity
 		FROM pg_depend t JOIN pg_extension e ON e.oid = t.refobjid JOIN pg_depend d ON d.refclassid = t.refclassid AND d.refobjid = e.oid AND d.deptype = 'e',
 			pg_identify_object(d.classid, d.objid, 0) i
 		WHERE t.objid = to_regclass(state || '.snowflake_config') AND t.refclassid = 'pg_extension'::regclass AND t.deptype = 'e'
+			AND NOT EXISTS (SELECT FROM pg_depend i WHERE (i.classid, i.objid) = (d.classid, d.objid) AND i.deptype = 'i')
 	LOOP
 		EXECUTE format('ALTER EXTENSION %s DROP %s %s', item.extension, item.type, item.identity);
 		statement := format('DROP EXTENSION %s', item.extension);
