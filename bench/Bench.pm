@@ -79,6 +79,9 @@ my %all = (
 	'ours, audited' => {
 		call => 'snowflake_nextval()', cluster => 'audited',
 		key => 'bigint PRIMARY KEY DEFAULT snowflake_nextval()' },
+	'ours, statements logged' => {
+		call => 'snowflake_nextval()', cluster => 'logged',
+		key => 'bigint PRIMARY KEY DEFAULT snowflake_nextval()' },
 	'ours, leased' => {
 		call => 'snowflake_nextval()', cluster => 'leased' },
 );
