@@ -14,8 +14,9 @@
  *
  * The server evaluates a call earlier if all of its arguments are constants,
  * and takes it for a constant.  So it accepts a partial index WHERE id >=
- * snowflake_min_id('2026-01-01', 'shard').  After a change of the
- * configuration that index has the wrong rows: REINDEX it.
+ * snowflake_min_id('2026-01-01', 'shard').  A change of the configuration
+ * leaves that index with the wrong rows: REINDEX it.  A plan that is kept has
+ * such a constant too, until the session ends.
  *
  *-------------------------------------------------------------------------
  */
@@ -348,15 +349,24 @@ snowflake_layout(PG_FUNCTION_ARGS)
 	PG_RETURN_POINTER(spelled->answer);
 }
 
-/* Make a call of layout(); NULL if there is no such function. */
-static Node *
-make_layout_call(Const *name)
+/* Return the OID of layout(), or 0 if there is no such function. */
+Oid
+sf_layout_arg_function(void)
 {
 	const Oid	types[] = {TEXTOID};
 	Oid			oid = sf_function_find(get_namespace_oid(SF_SCHEMA, true),
 									   "layout", lengthof(types), types);
 
-	if (sf_function_direct(oid) != snowflake_layout)
+	return sf_function_direct(oid) == snowflake_layout ? oid : InvalidOid;
+}
+
+/* Make a call of layout(); NULL if there is no such function. */
+static Node *
+make_layout_call(Const *name)
+{
+	Oid			oid = sf_layout_arg_function();
+
+	if (!OidIsValid(oid))
 		return NULL;
 	return (Node *) makeFuncExpr(oid, TEXTOID, list_make1(name),
 								 DEFAULT_COLLATION_OID, DEFAULT_COLLATION_OID,

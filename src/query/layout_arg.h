@@ -32,6 +32,7 @@ typedef struct SfNamed
 extern const SfNamed *sf_layout_arg_recall(FunctionCallInfo fcinfo, int n);
 extern const SfNamed *sf_layout_arg_remember(FunctionCallInfo fcinfo, int n,
 											 const SfNamed *what);
+extern Oid	sf_layout_arg_function(void);
 extern const SfLayout *sf_layout_arg_named(Node *node);
 extern bool sf_layout_arg_readable(Oid function);
 extern bool sf_layout_arg_parse(SfLayout *layout, const text *t);

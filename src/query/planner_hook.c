@@ -39,6 +39,9 @@
  * If an index of the user serves a condition as it stands, the condition does
  * not change (time_index.c).
  *
+ * A second hook, ExecutorStart_hook, lets time_clause.c look again at what a
+ * plan assumes.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -46,11 +49,13 @@
 
 #include "query/planner_hook.h"
 
+#include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "runtime/settings.h"
 
 static sf_rel_hook_type prev_rel_hook = NULL;
+static ExecutorStart_hook_type prev_executor_start = NULL;
 
 static List *replace_clause(PlannerInfo *root, Node *clause);
 
@@ -275,9 +280,23 @@ on_rel(PlannerInfo *root, Oid relation, bool inhparent, RelOptInfo *rel)
 }
 #endif
 
+/* EXPLAIN without ANALYZE reads no row, and may show the plan. */
+static void
+on_executor_start(QueryDesc *query, int eflags)
+{
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+		sf_time_clause_verify(query->plannedstmt);
+	if (prev_executor_start)
+		prev_executor_start(query, eflags);
+	else
+		standard_ExecutorStart(query, eflags);
+}
+
 void
 sf_planner_hook_install(void)
 {
+	prev_executor_start = ExecutorStart_hook;
+	ExecutorStart_hook = on_executor_start;
 	prev_rel_hook = sf_rel_hook;
 	sf_rel_hook = on_rel;
 }

@@ -9,12 +9,14 @@
 #define SF_PLANNER_HOOK_H
 
 #include "nodes/pathnodes.h"
+#include "nodes/plannodes.h"
 
 extern void sf_planner_hook_install(void);
 
 /* time_clause.c */
 extern bool sf_time_clause_may_be(Node *clause);
 extern List *sf_time_clause_replace(PlannerInfo *root, Node *clause);
+extern void sf_time_clause_verify(const PlannedStmt *plan);
 
 /* time_index.c */
 extern bool sf_time_index_serves(PlannerInfo *root, FuncExpr *call);

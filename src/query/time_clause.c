@@ -35,6 +35,12 @@
  * ours, and mark the plan as this role's own (dependsOnRole).  If another role
  * runs a cached plan, the server then plans again.
  *
+ * A constant bound in a configured layout is right only while the database's
+ * record has that layout.  A restore, setval(), or a standby's replay may
+ * change the record, and no plan is made again then.  So such a plan is marked
+ * by a dependency on layout(), and the record is read whenever a marked plan
+ * begins to run.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -49,6 +55,7 @@
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
 #include "fmgr.h"
+#include "mark/mark.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -61,6 +68,7 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 /* A comparison of an ID's time, which is on the left: "id's time < time". */
@@ -72,6 +80,16 @@ typedef struct Comparison
 	Node	   *time;
 	int			strategy;		/* the operator, as a strategy of a btree */
 } Comparison;
+
+/*
+ * The function that marks this session's plans; its hash is that of the item
+ * in PlannedStmt.invalItems.
+ */
+static struct
+{
+	Oid			function;
+	uint32		hash;
+}			marker = {InvalidOid};
 
 SF_FUNCTION(snowflake_is_at_support);
 
@@ -209,13 +227,47 @@ make_bound(Comparison *c, SfBound bound)
 	return make_call(c, "bound", snowflake_bound, INT8OID, (Node *) side);
 }
 
+/* Mark the plan; return false if that is impossible. */
+static bool
+mark_plan(PlannerInfo *root)
+{
+	Oid			function = sf_layout_arg_function();
+
+	if (!OidIsValid(function))
+		return false;
+	marker.function = function;
+	marker.hash = GetSysCacheHashValue1(PROCOID, ObjectIdGetDatum(function));
+	record_plan_function_dependency(root, function);
+	return true;
+}
+
+/* Throw SQLSTATE 55000 if a marked plan is no longer right. */
+void
+sf_time_clause_verify(const PlannedStmt *plan)
+{
+	ListCell   *lc;
+
+	if (!OidIsValid(marker.function))
+		return;
+	foreach(lc, plan->invalItems)
+	{
+		PlanInvalItem *item = lfirst(lc);
+
+		if (item->cacheId == PROCOID && item->hashValue == marker.hash)
+		{
+			sf_config_record_require(marker.function);
+			return;
+		}
+	}
+}
+
 /*
  * Return true if the bound is a constant as long as the plan lives.  The
  * configuration cannot change before a restart, but the time zone can, and it
  * affects other types than timestamptz.
  */
 static bool
-is_constant(Comparison *c, SfLayout *layout)
+is_constant(PlannerInfo *root, Comparison *c, SfLayout *layout)
 {
 	Const	   *time = (Const *) c->time;
 	Const	   *name = (Const *) c->layout;
@@ -227,13 +279,13 @@ is_constant(Comparison *c, SfLayout *layout)
 	if (name == NULL)
 	{
 		*layout = *sf_layout_arg_configured();
-		return true;
+		return mark_plan(root);
 	}
 	named = sf_layout_arg_named(c->layout);
 	if (named != NULL)
 	{
 		*layout = *named;
-		return sf_layout_arg_readable(c->call->funcid);
+		return sf_layout_arg_readable(c->call->funcid) && mark_plan(root);
 	}
 	return IsA(name, Const) && !name->constisnull &&
 		sf_layout_arg_parse(layout, DatumGetTextPP(name->constvalue));
@@ -291,10 +343,11 @@ fold(Comparison *c, const SfLayout *layout, SfBound bound)
 
 /* Return comparisons of the ID with these bounds; NIL if one is forbidden. */
 static List *
-make_comparisons(Comparison *c, const SfBound *wanted, int n)
+make_comparisons(PlannerInfo *root, Comparison *c, const SfBound *wanted,
+				 int n)
 {
 	SfLayout	layout;
-	bool		constant = is_constant(c, &layout);
+	bool		constant = is_constant(root, c, &layout);
 	List	   *result = NIL;
 
 	for (int i = 0; i < n; i++)
@@ -330,7 +383,7 @@ make_replacement(PlannerInfo *root, Comparison *c)
 	Node	   *at;
 
 	if (!equal || !is_join(root, c))
-		return make_comparisons(c, wanted[c->strategy], equal ? 2 : 1);
+		return make_comparisons(root, c, wanted[c->strategy], equal ? 2 : 1);
 	at = make_call(c, "is_at", snowflake_is_at, BOOLOID, c->id);
 	return at == NULL ? NIL : list_make1(at);
 }

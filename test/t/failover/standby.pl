@@ -116,6 +116,41 @@ is( query($standby, 'SELECT last_value FROM snowflake_state.snowflake_mark'),
 like(query($standby, 'SELECT snowflake_min_id(now()) > 0'), qr/t/,
 	'and computes bounds');
 
+# A kept plan with a constant bound reads the record whenever it runs. Only EXPLAIN
+# does not, nor does a plan with an explicit layout.
+my @kept = map { $_->background_psql('postgres', on_error_stop => 0) } $primary, $standby;
+my $rows = "SELECT count(*) FROM t WHERE snowflake_timestamp(id%s) > '2025-01-01 00:00+00'";
+my $change_record = sub {
+	query($primary, "SELECT setval('snowflake_state.snowflake_recorded_epoch', last_value + $_[0])
+		FROM snowflake_state.snowflake_recorded_epoch");
+	$primary->wait_for_catchup($standby, 'replay');
+};
+foreach my $session (@kept)
+{
+	$session->query_safe('PREPARE kept AS ' . sprintf($rows, ''));
+	$session->query_safe('PREPARE named AS ' . sprintf($rows, ", 'node'"));
+	$session->query_safe('PREPARE spelled AS ' . sprintf($rows, ", 'snowflake'"));
+	is($session->query("EXECUTE $_"), '200', "$_: a plan is kept") foreach qw(kept named spelled);
+}
+$change_record->(1);
+foreach my $session (@kept)
+{
+	foreach my $plan (qw(kept named))
+	{
+		is($session->query("EXECUTE $plan"), '', "$plan: the record differs, and no row is read");
+		like($session->{stderr}, qr/ERROR:  epoch or layout of this server differs from what is recorded/, 'it says so');
+		$session->{stderr} = '';
+	}
+	is($session->query('EXECUTE spelled'), '200', 'an explicit layout does not depend on the record');
+	like($session->query('EXPLAIN EXECUTE kept'), qr/id >= '\d+'::bigint/, 'EXPLAIN shows the bound');
+}
+$change_record->(-1);
+foreach my $session (@kept)
+{
+	is($session->query('EXECUTE kept'), '200', 'the record is right again');
+	$session->quit;
+}
+
 # with another configuration it says so, and decodes only with an explicit layout
 $standby->stop;
 $standby->append_conf('postgresql.conf', "snowflake.layout = 'snowflake epoch:2025-01-01'");
