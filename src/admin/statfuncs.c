@@ -81,6 +81,7 @@ snowflake_stat_get(PG_FUNCTION_ARGS)
 	stats = &sf_shmem->stats;
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
+	Assert(tupdesc->natts == lengthof(values));
 	for (int i = 0; i < SF_STATS; i++, n++)
 	{
 		int64		sum = (int64) pg_atomic_read_u64(&stats->sum[i]);
