@@ -41,6 +41,7 @@
 #define BACKOFF_MIN_MS	200
 #define BACKOFF_MAX_MS	5000
 #define LOG_EVERY_MS	60000
+#define FINISH_MS		1000	/* how often to read when a right ends */
 #define RECOVER_S		90		/* default argument of
 								 * snowflake_registry_recover() */
 
@@ -59,6 +60,16 @@ get_last_until(const SfLease *lease)
 	const SfLayout *layout = lease->config.claimant.layout;
 
 	return layout->end_tick - layout->epoch_tick;
+}
+
+/* Print the time of a tick in our layout. */
+static const char *
+print_tick(const SfLease *lease, int64_t tick, char *text, size_t size)
+{
+	const SfLayout *layout = lease->config.claimant.layout;
+
+	sf_epoch_print((layout->epoch_tick + tick) * layout->tick_ms, text, size);
+	return text;
 }
 
 /* Return the until for a write of now, which never lowers one ("least"). */
@@ -184,19 +195,14 @@ static void
 fail(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 	 const char *problem)
 {
-	const SfLayout *layout = lease->config.claimant.layout;
 	char		stay[150] = "";
 	char		time[40];
 	char		remedy[SF_REMEDY_SIZE];
 
 	if (lease->right.valid && get_tick(lease, now) < lease->right.until)
-	{
-		sf_epoch_print((layout->epoch_tick + lease->right.until) *
-					   layout->tick_ms, time, sizeof(time));
 		snprintf(stay, sizeof(stay),
 				 "Do not restart this server before %s, unless the registry answers: until then it goes on making IDs. ",
-				 time);
-	}
+				 print_tick(lease, lease->right.until, time, sizeof(time)));
 	snprintf(remedy, sizeof(remedy), "%s%s", stay,
 			 sf_registry_remedy(lease->config.registry_kind, failure));
 	lease->failed = kind;
@@ -591,6 +597,35 @@ find_result(SfLease *lease, const SfAnswer *answer)
 
 /* ---- readings ---- */
 
+/*
+ * Return true if this server may use up its right, although the registry was
+ * recovered, and extends it no more: no claim begins below the floor, which is
+ * not below our until (find_loss()).  End a little before the right does,
+ * since the end takes another reading.
+ */
+static bool
+finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
+{
+	const SfRight *right = &lease->right;
+	char		until[40];
+	char		floor[40];
+	char		remedy[SF_REMEDY_SIZE];
+
+	if (!right->valid || strcmp(registry->layout, lease->layout) != 0 ||
+		(right->until - get_tick(lease, now)) *
+		lease->config.claimant.layout->tick_ms <= 2 * FINISH_MS)
+		return false;
+	snprintf(remedy, sizeof(remedy),
+			 "Do not restart this server before %s: until then it goes on making IDs. It leases a node id again at %s.",
+			 print_tick(lease, right->until, until, sizeof(until)),
+			 print_tick(lease, registry->floor, floor, sizeof(floor)));
+	sf_lease_set_problem(lease, now, "The registry was recovered, and extends no lease from before.",
+						 remedy);
+	lease->unsure = true;
+	lease->retry_ms = now.monotonic_ms + FINISH_MS;
+	return true;
+}
+
 /* Compare a reading with the slot that we hold. */
 static void
 check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
@@ -600,7 +635,10 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	int			i = find_pending(lease, record);
 
 	if (!registry->initialized || registry->generation != lease->generation)
-		fence(lease, now, "the registry is not the one that it was.");
+	{
+		if (!finish_right(lease, now, registry))
+			fence(lease, now, "the registry is not the one that it was.");
+	}
 	else if (record == NULL ||
 			 (i < 0 && record->write_id != lease->record.write_id))
 		fence(lease, now, "another server has claimed it, or is a copy of this server.");

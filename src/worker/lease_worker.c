@@ -304,7 +304,8 @@ report_status(void)
 	if (lease.state == SF_LEASE_HELD)
 	{
 		status.stage = lease.right.valid ? SF_STAGE_HELD : SF_STAGE_HALTED;
-		if (lease.right.valid && lease.loss == SF_LOSS_NONE)
+		if (lease.right.valid && lease.loss == SF_LOSS_NONE &&
+			lease.generation == lease.config.age->known.generation)
 			status.next_ms = next_write_ms();
 	}
 	else

@@ -455,10 +455,19 @@ inline confirm_held()
 	fi
 }
 
+/*
+ * A right may be used up after a recovery, unless it goes beyond the floor. Until
+ * then the server only reads.
+ */
+#define finish_right	(valid && registry_generation != generation && \
+	(registry_floor || !right_until))
+
 /* Check the slot that we hold in a reading. */
 inline check_held()
 {
 	if
+	:: finish_right ->
+		unsure = true
 	:: registry_generation != generation || record[node].version == 0 ->
 		fence()
 	:: else ->
