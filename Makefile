@@ -11,7 +11,7 @@ EXTENSION = snowflake snowflake_registry
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 
 MODULE_big = snowflake
-SOURCE_FILES = $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c)
+SOURCE_FILES = $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c $(srcdir)/lease/*.c)
 OBJS = $(sort $(patsubst $(srcdir)/%.c,%.o,$(SOURCE_FILES)))
 DATA = $(addprefix sql/,$(notdir $(wildcard $(srcdir)/sql/*--*.sql)))
 
@@ -24,7 +24,7 @@ DATA_built = $(PGEDGE:%=snowflake--%--$(EXTVERSION).sql)
 EMBEDDED = $(patsubst $(srcdir)/%,%.inc,$(wildcard $(srcdir)/src/*/*.sql))
 
 # bitcode does not see PG_CFLAGS
-PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src -Isrc
+PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src -Isrc -I$(srcdir)
 PG_CFLAGS = -fvisibility=hidden
 
 # A library that is loaded before ours may export the same names: call our own.
@@ -48,7 +48,7 @@ REGRESS_SETTINGS = other_layouts shards copy settings
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 
-EXTRA_CLEAN = $(EMBEDDED) results regression.diffs regression.out regress.conf $(wildcard src/*.gcda src/*.gcno src/*/*.gcda src/*/*.gcno)
+EXTRA_CLEAN = $(EMBEDDED) results regression.diffs regression.out regress.conf $(wildcard $(foreach d,src src/* lease,$(d)/*.gcda $(d)/*.gcno))
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -59,7 +59,7 @@ include $(PGXS)
 SOURCES := $(realpath $(srcdir))
 ifneq ($(SOURCES),$(realpath .))
 ELSEWHERE = yes
-ifneq ($(wildcard $(SOURCES)/src/*.o $(SOURCES)/src/*/*.o),)
+ifneq ($(wildcard $(SOURCES)/src/*.o $(SOURCES)/src/*/*.o $(SOURCES)/lease/*.o),)
 $(error the sources have been built where they are: "make clean" there first)
 endif
 $(shell mkdir -p $(sort $(dir $(OBJS))))
@@ -70,7 +70,7 @@ link-expected:
 	$(if $(ELSEWHERE),ln -sfn "$(SOURCES)/expected" expected)
 .PHONY: link-expected
 
-$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h) $(EMBEDDED) $(srcdir)/snowflake.control
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h $(srcdir)/lease/*.h) $(EMBEDDED) $(srcdir)/snowflake.control
 
 $(EMBEDDED): %.inc: % sql/embed.sed
 	sed -f $(srcdir)/sql/embed.sed $< >$@
@@ -94,7 +94,7 @@ HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) 
 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
-LIBRARIES = $(REGISTRIES:%=registry/%)
+LIBRARIES = $(REGISTRIES:%=lease/%)
 RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) -C $* \
 	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
 	$(if $(ELSEWHERE),-f "$(SOURCES)/$*/Makefile" VPATH="$(SOURCES)/$*")

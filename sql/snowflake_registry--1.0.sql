@@ -121,7 +121,7 @@ COMMENT ON TABLE snowflake_registry.registry IS
 
 -- Who has or had which node id, with one row for each tenure: the time from a claim of
 -- the slot to the next claim of the same slot.  The newest row of a slot is its record
--- (see src/lease/registry.h), and stays for ever: the next holder begins at its until.
+-- (see lease/registry.h), and stays for ever: the next holder begins at its until.
 -- Each write locks and changes this row.  A claim first copies it, and ends the copy: a
 -- tenure that was active has expired, since its server did not give the slot back.  So
 -- no second table must agree with the record, and only the newest row can be active.

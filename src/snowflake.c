@@ -24,7 +24,7 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/ipc.h"
-#include "worker/lease_worker.h"
+#include "lease/lease_worker.h"
 
 SF_MODULE_MAGIC;
 

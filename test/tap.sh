@@ -129,7 +129,7 @@ hash_of_build() {
 		cat "$(dirname "$("$server_pg_config" --pgxs)")/../Makefile.global"
 		find "$("$server_pg_config" --includedir-server)" -name '*.h' -print0 | sort -z | xargs -0 sha256sum
 		gcc --version
-		cd "$root" && cat Makefile registry/*/Makefile test/helpers/*/Makefile && echo src/*.c src/*/*.c registry/*/*.c
+		cd "$root" && cat Makefile lease/*/Makefile test/helpers/*/Makefile && echo src/*.c src/*/*.c lease/*.c lease/*/*.c
 	} 2>&1 | sha256sum
 }
 

@@ -12,7 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "worker/lease_worker.h"
+#include "lease/lease_worker.h"
 
 #include <sys/stat.h>
 

@@ -17,7 +17,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "worker/lease_worker.h"
+#include "lease/lease_worker.h"
 
 #include <unistd.h>
 

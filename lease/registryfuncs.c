@@ -24,7 +24,7 @@
 #include "utils/inet.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
-#include "worker/registry_session.h"
+#include "lease/registry_session.h"
 
 #define SLOT_COLUMNS	10
 

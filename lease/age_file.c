@@ -13,7 +13,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "worker/lease_worker.h"
+#include "lease/lease_worker.h"
 
 #include "base/clock.h"
 #include "base/durable_file.h"

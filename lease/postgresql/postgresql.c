@@ -2,7 +2,7 @@
  *
  * postgresql.c
  *	  Registry of node ids in a database with this extension: the functions of
- *	  src/lease/backend.h, with asynchronous libpq.
+ *	  lease/backend.h, with asynchronous libpq.
  *
  * Each request is one statement (statement.h) and one transaction.  Abandoning
  * a request closes its connection.

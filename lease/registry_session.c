@@ -21,7 +21,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "worker/registry_session.h"
+#include "lease/registry_session.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -31,7 +31,7 @@
 #include "miscadmin.h"
 #include "runtime/settings.h"
 #include "storage/ipc.h"
-#include "worker/lease_worker.h"
+#include "lease/lease_worker.h"
 
 /* How often the registry may change meanwhile, or not answer a write. */
 #define MAX_TRIES		5
