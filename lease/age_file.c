@@ -141,8 +141,9 @@ sf_age_file_keep(bool now)
 	memset(&file, 0, sizeof(file));
 	file.magic = AGE_MAGIC;
 	file.known = *known;
-	kept.failed = !sf_durable_file_write(SF_AGE_FILE, &file, sizeof(file),
-										 LOG);
+	kept.failed = !sf_log_file(sf_durable_file_write(SF_AGE_FILE, &file,
+													 sizeof(file), LOG),
+							   SF_AGE_FILE, "If this server restarts before it is written, it may not notice that the registry has lost data.");
 	kept.tried_ms = now_ms;
 	if (!kept.failed)
 		kept.known = file.known;

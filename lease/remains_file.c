@@ -48,6 +48,7 @@
 #include "base/durable_file.h"
 #include "common/file_utils.h"
 #include "identity/identity.h"
+#include "runtime/log.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/fd.h"
@@ -210,5 +211,7 @@ sf_remains_file_keep(SfLease *lease)
 	remains.magic = REMAINS_MAGIC;
 	remains.offset_ms = highest_offset_ms;
 	remains.left = kept;
-	(void) sf_file_write_behind(REMAINS_FILE, &remains, sizeof(remains), LOG);
+	(void) sf_log_file(sf_file_write_behind(REMAINS_FILE, &remains,
+											sizeof(remains), LOG),
+					   REMAINS_FILE, "After a crash, this server gets its node id again only when its reservation is over.");
 }

@@ -180,7 +180,7 @@ accept_configuration(Oid function)
 static void
 accept_copy(void)
 {
-	if (!sf_identity_is_copy() && sf_shmem->identity.primary == SF_NO_NUMBER)
+	if (!sf_identity_is_copy() && sf_identity_primary() == SF_NO_NUMBER)
 	{
 		ereport(NOTICE,
 				(errmsg("nothing to accept: this data directory is no copy, or one that need not be accepted")));

@@ -95,7 +95,7 @@ put_standby_node(ReturnSetInfo *result, uint64 lease)
 	}
 	else if (sf_node_layout.node_bits == 0)
 		sf_status_ok(result, "node id", "the layout has no field for one");
-	else if (sf_shmem->identity.primary == sf_server_number_of(node))
+	else if (sf_identity_primary() == sf_server_number_of(node))
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("once this standby is promoted, it issues as %u, the number that its primary has recorded",
 							   node),
@@ -145,7 +145,7 @@ put_node(ReturnSetInfo *result)
 	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
 	uint32		node = sf_settings_node_of(lease);
 	SfServerNumber before = sf_shmem->identity.original;
-	SfServerNumber primary = sf_shmem->identity.primary;
+	SfServerNumber primary = sf_identity_primary();
 	char		name[200];
 
 	if (RecoveryInProgress())

@@ -103,16 +103,17 @@ sf_identity_random(void)
 static bool
 write_marker(uint64 server, uint32 standby, int elevel)
 {
+	bool		made = sf_place_make_dir(elevel);
 	Marker		marker;
 
-	if (!sf_place_make_dir(elevel))
-		return false;
 	memset(&marker, 0, sizeof(marker));
 	marker.magic = MARKER_MAGIC;
 	sf_place_find(&marker.place);
 	marker.server = server;
 	marker.standby = standby;
-	return sf_durable_file_write(MARKER_FILE, &marker, sizeof(marker), elevel);
+	return sf_log_file(made && sf_durable_file_write(MARKER_FILE, &marker,
+													 sizeof(marker), elevel),
+					   MARKER_FILE, "Until it is written, a copy of this data directory may not be noticed.");
 }
 
 /* ---- at the start ---- */
@@ -176,7 +177,7 @@ log_standby(void)
 	if (node == SF_NO_NUMBER)
 		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
 					 "this standby has no node id: once it is promoted, calls for one are refused");
-	else if (node == sf_shmem->identity.primary)
+	else if (node == sf_identity_primary())
 		sf_log_event(SF_EVENT_STANDBY_SAME,
 					 "If both run after a promotion, they issue the same IDs.",
 					 "Set another snowflake.node_id here, and restart this server before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
@@ -216,8 +217,9 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 	uint64		server = is_ours ? marker->server : sf_identity_random() | 1;
 	bool		is_us = sf_original_is_us(record, record->node_in_use);
 
-	identity->primary = standby == STANDBY ? record->node :
-		is_us && record->primary == node ? node : SF_NO_NUMBER;
+	pg_atomic_write_u32(&identity->primary, standby == STANDBY ? record->node :
+						is_us && record->primary == node ? node :
+						SF_NO_NUMBER);
 	pg_atomic_write_u64(&identity->server, server);
 	if ((!is_ours || marker->standby != standby) &&
 		!write_marker(server, standby, LOG))
@@ -327,6 +329,16 @@ sf_identity_server(void)
 	return pg_atomic_read_u64(&sf_shmem->identity.server);
 }
 
+/*
+ * Return the node of the primary that this standby followed, also after its
+ * promotion, until that is accepted.
+ */
+SfServerNumber
+sf_identity_primary(void)
+{
+	return pg_atomic_read_u32(&sf_shmem->identity.primary);
+}
+
 /* Return true if this is a copy that nobody has accepted. */
 bool
 sf_identity_is_copy(void)
@@ -382,7 +394,7 @@ record_node(SfServerNumber node)
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
 	uint64		now_ms = sf_clock_monotonic_ms();
-	bool		was_standby = identity->primary != SF_NO_NUMBER;
+	SfServerNumber primary = sf_identity_primary();
 	SfOriginal	record;
 
 	if (pg_atomic_read_u32(&identity->recorded) == node ||
@@ -393,11 +405,11 @@ record_node(SfServerNumber node)
 	(void) sf_original_read(&record);
 	if (write_marker(sf_identity_server(), 0, LOG) &&
 		(sf_original_is_us(&record, node) ||
-		 sf_original_write(node, SF_NO_NUMBER, identity->primary,
-						   find_original(&record, was_standby &&
-										 identity->primary != node), LOG)))
+		 sf_original_write(node, SF_NO_NUMBER, primary,
+						   find_original(&record, primary != SF_NO_NUMBER &&
+										 primary != node), LOG)))
 		pg_atomic_write_u32(&identity->recorded, node);
-	if (identity->primary == node)
+	if (primary == node)
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that primary runs again, both servers issue the same IDs.",
 					 SF_IDENTITY_PROMOTED_REMEDY,
@@ -457,7 +469,7 @@ sf_identity_accept(void)
 	require_gone(node);
 	(void) write_marker(server, 0, ERROR);
 	(void) sf_original_write(node, SF_NO_NUMBER, SF_NO_NUMBER, "", ERROR);
-	identity->primary = SF_NO_NUMBER;
+	pg_atomic_write_u32(&identity->primary, SF_NO_NUMBER);
 	pg_atomic_write_u64(&identity->server, server);
 	pg_atomic_write_u32(&identity->recorded, node);
 	/* a process that reads "copied" as 0 finds the server and the node */

@@ -39,6 +39,7 @@
 #include "access/xlog.h"
 #include "base/durable_file.h"
 #include "miscadmin.h"
+#include "runtime/log.h"
 #include "storage/fd.h"
 
 /* Relative to a data directory; ours is the working directory. */
@@ -86,7 +87,9 @@ sf_original_write(SfServerNumber node, SfServerNumber last_node,
 	record.primary = primary == node ? primary : SF_NO_NUMBER;
 	strlcpy(record.copied_from, copied_from, sizeof(record.copied_from));
 	find_path(record.path);
-	return sf_durable_file_write(RECORD_FILE, &record, sizeof(record), elevel);
+	return sf_log_file(sf_durable_file_write(RECORD_FILE, &record,
+											 sizeof(record), elevel),
+					   RECORD_FILE, "Until it is written, a copy of this data directory may not be noticed.");
 }
 
 /* Return true if the record names this directory and this node id. */

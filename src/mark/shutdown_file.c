@@ -118,8 +118,9 @@ write_shutdown_file(int code, Datum arg)
 		return;
 	make_content(&content, sf_shmem->life, sf_shutdown_file_issued_below());
 	if (content.issued_ms != 0)
-		(void) sf_durable_file_write(SHUTDOWN_FILE, &content, sizeof(content),
-									 LOG);
+		(void) sf_log_file(sf_durable_file_write(SHUTDOWN_FILE, &content,
+												 sizeof(content), LOG),
+						   SHUTDOWN_FILE, "After the next start, the first ID may come up to snowflake.reserve later.");
 }
 
 /* ---- reading ---- */

@@ -114,3 +114,14 @@ sf_log_event_within(SfEventLimit *limit, SfEvent event, const char *detail,
 								more) : 0,
 			 hint != NULL ? errhint("%s", hint) : 0));
 }
+
+/* Return "written"; if it is false, log that, since the file's writer did. */
+bool
+sf_log_file(bool written, const char *name, const char *detail)
+{
+	if (!written)
+		sf_log_event(SF_EVENT_FILE_UNWRITTEN, detail,
+					 "The line before says why. If the disk is full, make room; if permission is denied, the file must belong to the account of the server.",
+					 "could not write file \"%s\"", name);
+	return written;
+}

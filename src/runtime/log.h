@@ -18,6 +18,7 @@ extern void sf_log_event_within(SfEventLimit *limit, SfEvent event,
 								const char *detail, const char *hint,
 								const char *format, ...)
 			pg_attribute_printf(5, 6);
+extern bool sf_log_file(bool written, const char *name, const char *detail);
 extern void sf_log_record(SfEvent event, const char *record);
 
 #endif							/* SF_LOG_H */

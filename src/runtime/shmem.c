@@ -132,9 +132,9 @@ initialize(const SfShmemSize *size)
 	pg_atomic_init_u32(&sf_shmem->identity.copied, 0);
 	pg_atomic_init_u32(&sf_shmem->identity.recorded, SF_NO_NUMBER);
 	pg_atomic_init_u64(&sf_shmem->identity.tried_ms, 0);
+	pg_atomic_init_u32(&sf_shmem->identity.primary, SF_NO_NUMBER);
 	sf_shmem->identity.original = SF_NO_NUMBER;
 	sf_shmem->identity.running = SF_NO_NUMBER;
-	sf_shmem->identity.primary = SF_NO_NUMBER;
 	pg_atomic_init_u32(&sf_shmem->log_interval_ms, 0);
 	for (int i = 0; i < SF_EVENTS; i++)
 	{

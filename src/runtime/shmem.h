@@ -203,13 +203,12 @@ typedef struct SfIdentity
 	pg_atomic_uint32 recorded;	/* SfServerNumber in the primary record */
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */
+	pg_atomic_uint32 primary;	/* SfServerNumber of the primary that this
+								 * standby followed at the start; once
+								 * promoted, until accepted */
 	SfServerNumber original;	/* the original's node, found at the start */
 	SfServerNumber running;		/* in a copy: the same, if the original was
 								 * seen running at the start */
-	SfServerNumber primary;		/* node of the primary that this standby
-								 * followed at the start; once promoted, until
-								 * accepted.  Written by the postmaster, and
-								 * by who accepts. */
 } SfIdentity;
 
 /* The counts, in the order of the columns of pg_stat_snowflake. */

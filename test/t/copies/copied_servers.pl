@@ -251,7 +251,7 @@ foreach (
 	my @in_the_way = map { $late->data_dir . "/$record.$_.tmp" } $last .. $last + 2000;
 
 	mkdir $_ or die "$_: $!" foreach @in_the_way;
-	like(started($late), qr/could not create file "$record/, "$name: the record cannot be written");
+	like(started($late), qr/could not create file "$record.*SF403: could not write file "$record"/s, "$name: the record cannot be written");
 	rmdir $_ or die "$_: $!" foreach @in_the_way;
 	$then->($late);
 	$late->stop;

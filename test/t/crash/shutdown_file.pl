@@ -272,7 +272,11 @@ refused($standby, $next, '58000', $behind, 'and does not believe it');
 $offset += 120;
 set_clock($standby, "+$offset");
 cmp_ok(query($standby, $next), '>', $last, 'when it is promoted, IDs go on');
+mkdir $standby->data_dir . '/snowflake.shutdown' or die "a directory in the way: $!";
+my $from = -s $standby->logfile;
 $standby->stop;
+like_log($standby, qr/WARNING:  snowflake SF403: could not write file "snowflake\.shutdown"\n.*DETAIL:  After the next start,/,
+	$from, 'a file that cannot be written is reported');
 
 # The same for a recovery from an archive that has all the WAL.
 my $recovered = PostgreSQL::Test::Cluster->new('recovered');

@@ -28,7 +28,8 @@ mkdir $file or die "$file: $!";
 $from = -s $a->logfile;
 $a->start;
 wait_for_lease($a, q{state = 'held'});
-like_log($a, qr/could not (?:open|rename) file "snowflake\.age/, $from, 'it cannot be written');
+like_log($a, qr/could not (?:open|rename) file "snowflake\.age.*WARNING:  snowflake SF403: could not write file "snowflake\.age"/s,
+	$from, 'it cannot be written');
 query($registry, 'UPDATE snowflake_registry.tenure SET version = 1');
 query($a, 'SELECT pg_reload_conf()');
 wait_for_lease($a, q{problem ~ 'it is older'});
