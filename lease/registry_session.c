@@ -51,6 +51,7 @@ typedef struct Work
 {
 	SfRegistryChange *change;	/* NULL: nothing is changed */
 	uint64		write_id;		/* the number of its last write, or next */
+	int64		epoch;			/* of the tenure to end; -1: not read yet */
 	bool		unsure;			/* a write may have been made, or be yet */
 	char		why_unsure[512];
 	SfFailure	failure;		/* then the kind of the reason */
@@ -302,10 +303,21 @@ prepare_confirmation(const Work *work, const SfRegistry *registry, SfAsk *ask)
 	ask->new_floor = registry->floor;
 }
 
-static void
-prepare_release(const Work *work, const SfRegistry *registry,
-				const SfSlotRecord *record, SfAsk *ask)
+/*
+ * Free the slot, unless its holder is gone, or another one has claimed it
+ * since the first reading.  Return false if there is nothing to free.
+ */
+static bool
+prepare_release(Work *work, const SfRegistry *registry,
+				const SfSlotRecord *record, bool made, SfAsk *ask)
 {
+	if (record == NULL ||
+		(!made && record->released && record->present == 0))
+		return false;
+	if (work->epoch < 0)
+		work->epoch = record->epoch;
+	if (record->epoch != work->epoch)
+		return false;
 	ask->kind = SF_ASK_RELEASE;
 	ask->generation = registry->generation;
 	ask->version = record->version;
@@ -314,6 +326,7 @@ prepare_release(const Work *work, const SfRegistry *registry,
 	ask->record.owner = 0;
 	ask->record.write_id = work->write_id;
 	ask->record.released = true;
+	return true;
 }
 
 /* Return true if the reading shows that our last write was made. */
@@ -344,13 +357,8 @@ prepare(Work *work, const SfAnswer *answer, SfAsk *ask)
 	if (made)
 		work->write_id = sf_identity_random() | 1;
 	if (change->kind == SF_ASK_RELEASE)
-	{
-		if (record == NULL ||
-			(!made && record->released && record->present == 0))
-			return false;
-		prepare_release(work, registry, record, ask);
-	}
-	else if (made)
+		return prepare_release(work, registry, record, made, ask);
+	if (made)
 		prepare_confirmation(work, registry, ask);
 	else if (!registry->initialized)
 		prepare_new(work, answer, ask);
@@ -427,7 +435,7 @@ close_registry(int code, Datum arg)
 bool
 sf_registry_session_change(SfRegistryChange *change)
 {
-	Work		work = {.change = change};
+	Work		work = {.change = change, .epoch = -1};
 	bool		changed;
 
 	work.write_id = sf_identity_random() | 1;

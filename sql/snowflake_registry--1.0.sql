@@ -493,7 +493,9 @@ END;
 COMMENT ON FUNCTION snowflake_registry.slots() IS
 'which server holds which node id';
 
--- The holder, should it live, finds that the record is not its own any more.
+-- The holder, should it live, finds that the record is not its own any more.  If this waits
+-- for the claim of another server, that one keeps the slot: after the wait t is the row as it
+-- is then, and seen the row as it was before.
 CREATE FUNCTION snowflake_registry.release(slot bigint)
 RETURNS boolean
 LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
@@ -504,14 +506,17 @@ BEGIN ATOMIC
 			status = 'released',
 			released_at = coalesce(t.released_at, pg_catalog.clock_timestamp()),
 			write_id = snowflake_registry.random_number()
+		FROM snowflake_registry.tenure seen
 		WHERE t.slot OPERATOR(pg_catalog.=) release.slot AND t.newest
+			AND seen.slot OPERATOR(pg_catalog.=) release.slot AND seen.newest
+			AND t.epoch OPERATOR(pg_catalog.=) seen.epoch
 			AND NOT (t.status OPERATOR(pg_catalog.=) 'released' AND t.present OPERATOR(pg_catalog.=) 0)
 		RETURNING t.slot
 	)
 	SELECT EXISTS (SELECT FROM changed);
 END;
 COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
-'free the slot of a holder that is gone; false if nobody held it';
+'free the slot of a holder that is gone; false if nobody held it, or another server has just claimed it';
 
 -- A role that leases, and does not administer, may call a few functions.  It can name no
 -- table, and has no right on one: so it can neither lock a table, nor change or delete what

@@ -330,10 +330,10 @@ my $slots = 'SELECT * FROM snowflake_registry_slots()';
 # Start a call in the background. Return psql, its output and its errors.
 sub call
 {
-	my ($sql) = @_;
+	my ($sql, $server) = @_;
 	my ($out, $err) = ('', '');
 	my $run = IPC::Run::start([ 'psql', '-XAtq', '-v', 'VERBOSITY=verbose', '-d',
-			$node->connstr('postgres'), '-c', $sql ], '>', \$out, '2>', \$err);
+			($server // $node)->connstr('postgres'), '-c', $sql ], '>', \$out, '2>', \$err);
 
 	return { run => $run, out => \$out, err => \$err };
 }
@@ -463,6 +463,27 @@ is(query($registry, "$set SELECT status, present, owner, until, address,
 	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.tenure WHERE slot = 777"),
 	'released|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
 is(query($node, 'SELECT snowflake_registry_release(777)'), 'f', 'it is free');
+
+# While a call waits to free a slot, its holder writes it; or another server claims it.
+$locker = $registry->background_psql('postgres');
+foreach my $case (
+	[ 'snowflake_registry_release', 0, "t\n", 'a slot that its holder writes meanwhile is freed' ],
+	[ 'snowflake_registry_release', 1, "f\n", 'who has just claimed it keeps it' ],
+	[ 'snowflake_registry.release', 1, "f\n", 'also if the registry itself is called' ])
+{
+	my ($function, $claims, $result, $name) = @$case;
+
+	query($registry, "$set UPDATE tenure SET status = 'active', released_at = NULL, owner = 5, present = 5 WHERE slot = 777");
+	$locker->query_safe("$set BEGIN; UPDATE tenure SET version = version + 10, epoch = epoch + $claims, owner = owner + 1
+		WHERE slot = 777");
+	$call = call("SELECT $function(777)", $function =~ /\./ ? $registry : $node);
+	$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'})
+	  or die 'nobody waits';
+	$locker->query_safe('COMMIT');
+	is(result_of($call), $result, $name);
+}
+$locker->quit;
+query($registry, "$set DELETE FROM tenure WHERE slot = 777");
 
 # A write that is never made, and one that is refused.
 foreach (
