@@ -370,7 +370,7 @@ run_step(void)
 	SfAnswer	answer;
 
 	sf_lease_step(&lease, sf_lease_worker_clocks());
-	if (backend->receive(&answer))
+	if (sf_registry_library_receive(backend, &answer))
 		sf_lease_answer(&lease, sf_lease_worker_clocks(), &answer);
 	sf_age_file_keep(false);
 	publish_node(&lease.right);

@@ -29,6 +29,8 @@ extern void sf_remains_file_keep(SfLease *lease);
 /* registry_library.c */
 extern void sf_registry_library_require(void);
 extern const SfBackend *sf_registry_library_load(void);
+extern bool sf_registry_library_receive(const SfBackend *backend,
+										SfAnswer *answer);
 extern void sf_registry_library_wait(const SfBackend *backend, int64 limit_ms);
 
 #endif							/* SF_LEASE_WORKER_H */

@@ -16,6 +16,7 @@
 
 #include <sys/stat.h>
 
+#include "base/text.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "runtime/settings.h"
@@ -61,6 +62,29 @@ sf_registry_library_load(void)
 	function = (SfBackendFunction) (void *)
 		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
 	return function();
+}
+
+/* Take an answer, if there is one.  Its texts may come from anybody. */
+bool
+sf_registry_library_receive(const SfBackend *backend, SfAnswer *answer)
+{
+	static char message[1000];
+
+	if (!backend->receive(answer))
+		return false;
+	if (answer->message != NULL)
+	{
+		strlcpy(message, answer->message, sizeof(message));
+		sf_text_make_printable(message);
+		answer->message = message;
+	}
+	if (answer->registry != NULL)
+	{
+		SfRegistry *registry = unconstify(SfRegistry *, answer->registry);
+
+		sf_text_make_printable(registry->layout);
+	}
+	return true;
 }
 
 /* Wait until a socket is ready, the latch is set, or this time has passed. */

@@ -24,7 +24,6 @@
 #include "lease/registry_session.h"
 
 #include "base/clock.h"
-#include "base/text.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
 #include "lease/slot_choice.h"
@@ -113,11 +112,8 @@ refuse_here(const Work *work, const char *reason)
 static void
 refuse_failure(const Work *work, SfFailure failure, const char *message)
 {
-	char	   *reason = pstrdup(sf_lease_wait_may_see_registry() ? message :
-								 sf_registry_failure(failure));
-
-	sf_text_make_valid(reason);
-	refuse(work, reason,
+	refuse(work, sf_lease_wait_may_see_registry() ? message :
+		   sf_registry_failure(failure),
 		   sf_registry_remedy(sf_settings_registry_kind(sf_registry)->name,
 							  failure));
 }
@@ -133,7 +129,8 @@ ask_registry(SfAsk *ask, SfAnswer *answer)
 	ask->number = ++number;
 	ask->deadline_ms = sf_clock_monotonic_ms() + sf_leasing_timeout;
 	backend->send(ask);
-	while (!backend->receive(answer) || answer->number != number)
+	while (!sf_registry_library_receive(backend, answer) ||
+		   answer->number != number)
 	{
 		int64		left = ask->deadline_ms - sf_clock_monotonic_ms();
 
@@ -222,7 +219,7 @@ find_ahead_ms(const SfRegistryChange *change, const SfRegistry *registry)
 	largest = Max(largest, sf_age_file_reserve_ms());
 	for (int i = 0; i < registry->nrecords; i++)
 		largest = Max(largest, registry->records[i].reserve_ms);
-	largest = Min(largest, Max(change->reserve_ms, SF_RECOVERY_MAX_MS));
+	largest = Min(largest, Max(change->reserve_ms, SF_MAX_RESERVE_MS));
 	return change->ahead_ms + largest - change->reserve_ms;
 }
 
@@ -249,8 +246,7 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 {
 	SfRegistryChange *change = work->change;
 
-	if (change->kind == SF_ASK_INITIALIZE && !work->unsure &&
-		sf_age_file_promised_ms() > 0)
+	if (change->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
 		refuse(work, "It is empty, and this server has leased from it: it has lost its data.",
 			   "If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers.");
 	require_equal_clocks(work, answer);
@@ -283,7 +279,7 @@ prepare_recovery(const Work *work, const SfAnswer *answer, SfAsk *ask)
 	ask->kind = SF_ASK_RECOVER;
 	ask->generation = registry->generation;
 	ask->new_generation = work->write_id;
-	limit = find_tick(&layout, answer, SF_RECOVERY_MAX_MS);
+	limit = find_tick(&layout, answer, SF_MAX_RESERVE_MS);
 	ask->new_floor = Max(find_floor(work->change, &layout, answer),
 						 registry->floor);
 	for (int i = 0; i < registry->nrecords; i++)

@@ -12,11 +12,14 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include "access/htup_details.h"
+#include "base/text.h"
 #include "base/timefmt.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "mb/pg_wchar.h"
 #include "query/layout_arg.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
@@ -132,16 +135,17 @@ snowflake_registry_recover(PG_FUNCTION_ARGS)
 static Datum
 get_address(const SfSlotRecord *record, bool *isnull)
 {
-	*isnull = record->address[0] == '\0' ||
-		strspn(record->address, "0123456789abcdefABCDEF:.") !=
-		strlen(record->address);
+	unsigned char address[sizeof(struct in6_addr)];
+	int			family = strchr(record->address, ':') != NULL ?
+		AF_INET6 : AF_INET;
+
+	*isnull = inet_pton(family, record->address, address) != 1;
 	return *isnull ? (Datum) 0 :
 		DirectFunctionCall1(inet_in, CStringGetDatum(record->address));
 }
 
 static void
-put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
-		 const SfSlotRecord *record)
+put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout, SfSlotRecord *record)
 {
 	Datum		values[SLOT_COLUMNS];
 	bool		nulls[SLOT_COLUMNS] = {0};
@@ -150,6 +154,7 @@ put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
 	char	   *holder = psprintf("%llx", (unsigned long long) record->owner);
 	Interval	offset = {.time = record->offset_ms * 1000};
 
+	sf_text_make_printable(record->host);
 	values[0] = Int64GetDatum(record->node);
 	values[1] = CStringGetTextDatum(record->host);
 	values[2] = get_address(record, &nulls[2]);
@@ -160,9 +165,7 @@ put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout,
 	values[7] = BoolGetDatum(record->present != 0);
 	values[8] = BoolGetDatum(record->released);
 	values[9] = IntervalPGetDatum(&offset);
-	nulls[1] = !written ||
-		!pg_verifymbstr(record->host, strlen(record->host), true);
-	nulls[4] = nulls[6] = nulls[9] = !written;
+	nulls[1] = nulls[4] = nulls[6] = nulls[9] = !written;
 	nulls[3] = nulls[5] = record->since_ms == 0;
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }

@@ -355,7 +355,7 @@ COMMENT ON FUNCTION snowflake_lease.begin(bigint, bigint, text, bigint, integer)
 
 -- Works in any place, and the registry goes on in this one.  The row is locked first:
 -- workers hold it while they write, and what follows sees what they have written.  An until
--- more than 31 days ahead, which no server can have reserved, counts for its slot alone.
+-- more than 24 h ahead, the largest snowflake.lease_reserve, counts for its slot alone.
 CREATE FUNCTION snowflake_lease.renew(in_generation bigint,
 	new_generation bigint, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
@@ -367,8 +367,9 @@ BEGIN ATOMIC
 		SET generation = new_generation,
 			floor = greatest(r.floor, new_floor,
 				(SELECT pg_catalog.max(t.until) FROM snowflake_registry.tenure t
-				WHERE t.newest AND t.until OPERATOR(pg_catalog.<=) (new_floor
-					OPERATOR(pg_catalog.+) (2678400000 OPERATOR(pg_catalog./) r.tick_ms)))),
+				WHERE t.newest AND t.until OPERATOR(pg_catalog.<=)
+					((snowflake_registry.now_ms() OPERATOR(pg_catalog.+) 86400000
+						OPERATOR(pg_catalog.-) r.epoch_ms) OPERATOR(pg_catalog./) r.tick_ms))),
 			system_identifier = p.system_identifier, timeline = p.timeline,
 			files = p.files,
 			version_offset = greatest(0,
@@ -417,7 +418,7 @@ COMMENT ON FUNCTION snowflake_registry.init(text) IS
 'make this database, which has lost no data, a registry for servers with this layout; false if it is one';
 
 -- Where a record says that its holder has reserved more than largest_reserve, the
--- record counts, up to 31 days, as in snowflake_registry_recover().  The row is locked
+-- record counts, up to 24 h, as in snowflake_registry_recover().  The row is locked
 -- first: so the time is read after what workers write meanwhile.
 CREATE FUNCTION snowflake_registry.recover(largest_reserve interval DEFAULT '90 s',
 	largest_offset interval DEFAULT '5 s')
@@ -443,7 +444,7 @@ BEGIN
 		pg_catalog.ceil(
 			(extract(epoch FROM pg_catalog.clock_timestamp()
 					OPERATOR(pg_catalog.+) greatest(largest_reserve,
-						least(2678400000, greatest(0,
+						least(86400000, greatest(0,
 							(SELECT pg_catalog.max(t.reserve_ms)
 							FROM snowflake_registry.tenure t
 							WHERE t.newest)))

@@ -9,5 +9,6 @@
 #define SF_TEXT_H
 
 extern void sf_text_make_valid(char *text);
+extern void sf_text_make_printable(char *text);
 
 #endif							/* SF_TEXT_H */

@@ -47,7 +47,8 @@ extern int	sf_log_interval;	/* ms; the postmaster's is in SfShmem */
 
 /* Of the lease.  The first is fixed at start, and empty without a registry. */
 extern char *sf_registry;		/* may hold a password */
-extern int	sf_leasing_reserve; /* ms */
+extern int	sf_leasing_reserve; /* ms, at most: */
+#define SF_MAX_RESERVE_MS	(24 * 3600 * 1000)
 extern int	sf_leasing_presence;	/* ms */
 extern int	sf_leasing_timeout; /* ms */
 extern int	sf_leasing_wait;	/* ms */

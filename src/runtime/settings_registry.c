@@ -109,7 +109,7 @@ sf_settings_define_lease(void)
 							"How far ahead of its clock this server reserves timestamps in the registry.",
 							"The server extends the reservation when a third of it is used. Without the registry it makes IDs until the reservation ends.",
 							&sf_leasing_reserve, 90 * 1000, 5 * 1000,
-							24 * 3600 * 1000,
+							SF_MAX_RESERVE_MS,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_presence",
 							"How long this server counts as present after the registry last heard of it.",

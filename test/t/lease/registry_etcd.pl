@@ -688,6 +688,18 @@ my $b = new_holder('b', $etcd->host);
 make_ids($b);
 isnt(lease_of($b, 'node_id'), $slot, 'another server has another');
 
+# What a hostile client wrote, and no server.
+my $written = $etcd->get("reg/slots/$slot")->{value};
+foreach my $case ([ 'abc', '' ], [ '12.4', '' ], [ '::1:2:3:4:5:6:7:8', '' ], [ '::1', '::1' ])
+{
+	my ($address, $shown) = @$case;
+
+	$etcd->put('reg/slots/1023', encode_json({ %{ decode_json($written) }, address => $address, host => "\e[1m\x{9b}db" }));
+	is(query($a, 'SELECT host, address FROM snowflake_registry_slots() WHERE slot = 1023'), "?[1m??db|$shown",
+		"the slots are shown with the address $address");
+}
+$etcd->delete('reg/slots/1023');
+
 # An administrator frees the slot of a live server. The until stays.
 my $from = -s $a->logfile;
 my $before = decode_json($etcd->get("reg/slots/$slot")->{value});

@@ -237,6 +237,8 @@ query($registry, qq{$set
 	BEGIN
 		IF TG_ARGV[0] = 'end' THEN
 			PERFORM pg_terminate_backend(pg_backend_pid());
+		ELSIF TG_ARGV[0] = 'control' THEN
+			RAISE E'it \\x1b[1m\\u009b fails';
 		END IF;
 		RAISE 'it fails';
 	END \$\$});
@@ -488,7 +490,8 @@ query($registry, "$set DELETE FROM tenure WHERE slot = 777");
 # A write that is never made, and one that is refused.
 foreach (
 	[ 'end', qr/58000: it is not known whether the registry was changed\nDETAIL:  The registry is "postgresql:.*terminating connection/ ],
-	[ 'error', qr/58000: the registry has not done what it was asked\nDETAIL:  The registry is "postgresql:.*it fails/ ])
+	[ 'error', qr/58000: the registry has not done what it was asked\nDETAIL:  The registry is "postgresql:.*it fails/ ],
+	[ 'control', qr/it \?\[1m\?\? fails/ ])
 {
 	my ($how, $pattern) = @$_;
 
@@ -534,10 +537,11 @@ is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure;
 foreach my $known (
 	[ 'this server', '', '3600' ],
 	[ 'a slot', tenure_of(778, reserve_ms => 7200000), '7200' ],
-	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 778', 31 * 86400 ],
+	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 778', 86400 ],
 	[ 'an until', q{UPDATE snowflake_registry.tenure SET reserve_ms = 0, until = ((extract(epoch FROM now()) + 10000) * 1000
 		- (SELECT epoch_ms FROM snowflake_registry.registry)) / (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 778}, 9990 ],
-	[ 'the year 6483', q{UPDATE snowflake_registry.tenure SET until = 1::bigint << 47 WHERE slot = 778}, 3600 ])
+	[ 'an until that no server can have', q{UPDATE snowflake_registry.tenure SET until = until + 78000 * 1000
+		/ (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 778}, 3600 ])
 {
 	my ($name, $sql, $seconds) = @$known;
 
