@@ -7,8 +7,12 @@
  * Each request is one statement (statement.h) and one transaction.  Abandoning
  * a request closes its connection.
  *
- * Nothing here blocks, except for libpq's lookup of a host's name, which waits
- * for the resolver.
+ * Nothing here blocks.  libpq does while it connects: it waits for the
+ * resolver, and a registry chooses how often libpq hashes the password, up to
+ * 2^31 times.  So a thread connects.  It runs functions of libpq alone, and
+ * handles no signals.  It cannot be stopped inside libpq.  So there is at most
+ * one, the next connection waits for its end, and a process that ends does
+ * not.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,9 +20,14 @@
 #include "compat.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include "fmgr.h"
+#include "port/atomics.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
 
 #include "postgresql.sql.inc"
 #include "statement.h"
@@ -30,6 +39,7 @@ extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 typedef enum Stage
 {
 	STAGE_NONE,					/* not connected */
+	STAGE_WAITING,				/* for the end of a thread to connect anew */
 	STAGE_CONNECTING,
 	STAGE_GREETING,				/* looks for the extension's schema */
 	STAGE_READY,
@@ -41,6 +51,30 @@ typedef enum Stage
  * than a request.  It goes on while at most this many requests are given up.
  */
 #define MAX_OUTLIVED	3
+
+#define CONNECT_LOOK_MS	10		/* how often to look for the thread's end */
+#define ABANDON_LOOK_MS	50		/* how often it looks whether to go on */
+
+/*
+ * The thread that connects.  Its state is changed by compare-and-swap: the
+ * thread leaves the connection to us, unless we have abandoned it.
+ */
+typedef enum ThreadState
+{
+	THREAD_NONE,
+	THREAD_CONNECTS,
+	THREAD_ABANDONED,
+	THREAD_ENDS					/* has the connection, or none */
+} ThreadState;
+
+static struct
+{
+	pthread_t	id;
+	pg_atomic_uint32 state;
+	char	   *url;
+	char		timeout[24];
+	PGconn	   *conn;			/* NULL: out of memory */
+}			thread;
 
 static struct
 {
@@ -64,6 +98,130 @@ static struct
 	PGresult   *result;			/* last result of this statement */
 }			pg;
 
+/* ---- the thread that connects ---- */
+
+/*
+ * Ignore a notice of the registry, for example that it stops.  libpq would
+ * write it to this server's log, where it would look like a line about this
+ * server.
+ */
+static void
+ignore_notice(void *arg, const PGresult *result)
+{
+}
+
+/* Return true, once, if this was its state. */
+static bool
+change_thread(uint32 from, uint32 to)
+{
+	return pg_atomic_compare_exchange_u32(&thread.state, &from, to);
+}
+
+/* Connect, in the thread, until that succeeds, fails or is abandoned. */
+static void *
+run_thread(void *unused)
+{
+	/*
+	 * tcp_user_timeout makes libpq give up a dead host; the URI can override
+	 * it
+	 */
+	static const char *const keywords[] = {
+		"tcp_user_timeout", "dbname", "fallback_application_name",
+		"client_encoding", NULL
+	};
+	const char *values[] = {
+		thread.timeout, thread.url, "snowflake lease",
+		"SQL_ASCII", NULL
+	};
+	PGconn	   *conn = PQconnectStartParams(keywords, values, 1);
+	PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
+
+	if (conn != NULL)
+	{
+		PQsetErrorVerbosity(conn, PQERRORS_VERBOSE);	/* with SQLSTATEs */
+		PQsetNoticeReceiver(conn, ignore_notice, NULL);
+	}
+	while (conn != NULL && PQstatus(conn) != CONNECTION_BAD &&
+		   wants != PGRES_POLLING_OK && wants != PGRES_POLLING_FAILED &&
+		   pg_atomic_read_u32(&thread.state) == THREAD_CONNECTS)
+	{
+		struct pollfd socket = {
+			.fd = PQsocket(conn),
+			.events = wants == PGRES_POLLING_WRITING ? POLLOUT : POLLIN
+		};
+
+		if (socket.fd < 0 || poll(&socket, 1, ABANDON_LOOK_MS) != 0)
+			wants = PQconnectPoll(conn);
+	}
+	thread.conn = conn;
+	if (change_thread(THREAD_CONNECTS, THREAD_ENDS))
+		return NULL;
+	PQfinish(conn);
+	thread.conn = NULL;
+	pg_atomic_write_u32(&thread.state, THREAD_ENDS);
+	return NULL;
+}
+
+/* Return true if there is no thread, or no longer. */
+static bool
+thread_is_over(void)
+{
+	if (pg_atomic_read_u32(&thread.state) == THREAD_NONE)
+		return true;
+	if (pg_atomic_read_u32(&thread.state) != THREAD_ENDS)
+		return false;
+	pthread_join(thread.id, NULL);
+	free(thread.url);
+	pg_atomic_write_u32(&thread.state, THREAD_NONE);
+	return true;
+}
+
+/* Let a thread that connects end by itself, with its connection. */
+static void
+abandon_thread(void)
+{
+	if (change_thread(THREAD_CONNECTS, THREAD_ABANDONED))
+		return;
+	(void) thread_is_over();
+	pg.conn = thread.conn;
+}
+
+/*
+ * End the process at once if a thread is left.  What exit() would call could
+ * free what the thread uses.  Shared memory has been left before.
+ */
+static void
+leave_thread(int code, Datum arg)
+{
+	if (!thread_is_over())
+		_exit(code);
+}
+
+static bool
+start_thread(void)
+{
+	sigset_t	all;
+	sigset_t	before;
+	bool		started;
+
+	thread.conn = NULL;
+	thread.url = strdup(pg.url);
+	snprintf(thread.timeout, sizeof(thread.timeout), "%lld",
+			 (long long) pg.config->timeout_ms);
+	pg_atomic_write_u32(&thread.state, THREAD_CONNECTS);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	started = thread.url != NULL &&
+		pthread_create(&thread.id, NULL, run_thread, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!started)
+	{
+		free(thread.url);
+		pg_atomic_write_u32(&thread.state, THREAD_NONE);
+	}
+	return started;
+}
+
 /* ---- the connection ---- */
 
 static void
@@ -75,11 +233,13 @@ disconnect(void)
 	if (pg.schema != NULL)
 		PQfreemem(pg.schema);
 	pg.schema = NULL;
-	if (pg.conn == NULL)
-		return;
-	PQfinish(pg.conn);
-	ReleaseExternalFD();
+	if (pg.stage == STAGE_CONNECTING)
+		abandon_thread();
+	if (pg.conn != NULL)
+		PQfinish(pg.conn);
 	pg.conn = NULL;
+	if (pg.stage > STAGE_WAITING)
+		ReleaseExternalFD();
 	pg.stage = STAGE_NONE;
 }
 
@@ -204,56 +364,24 @@ fail_to_connect(void)
 	fail(SF_RESULT_REFUSED, failure, message, true);
 }
 
-/*
- * Ignore a notice of the registry, for example that it stops.  libpq would
- * write it to this server's log, where it would look like a line about this
- * server.
- */
-static void
-ignore_notice(void *arg, const PGresult *result)
-{
-}
-
+/* Connect in a thread, as soon as no other one is left. */
 static void
 connect_to_registry(void)
 {
-	/*
-	 * tcp_user_timeout makes libpq give up a dead host; the URI can override
-	 * it
-	 */
-	static const char *const keywords[] = {
-		"tcp_user_timeout", "dbname", "fallback_application_name",
-		"client_encoding", NULL
-	};
-	char		timeout[24];
-	const char *values[] = {
-		timeout, pg.url, "snowflake lease",
-		"SQL_ASCII", NULL
-	};
-
-	snprintf(timeout, sizeof(timeout), "%lld",
-			 (long long) pg.config->timeout_ms);
+	pg.stage = STAGE_WAITING;
+	if (!thread_is_over())
+		return;
 	if (!AcquireExternalFD())
 	{
 		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
-			 "This server has too many open files.", false);
+			 "This server has too many open files.", true);
 		return;
 	}
-	pg.conn = PQconnectStartParams(keywords, values, 1);
-	if (pg.conn == NULL)
-	{
-		ReleaseExternalFD();
-		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
-			 "This server is out of memory.", false);
-		return;
-	}
-	PQsetErrorVerbosity(pg.conn, PQERRORS_VERBOSE); /* with SQLSTATEs */
-	PQsetNoticeReceiver(pg.conn, ignore_notice, NULL);
 	pg.stage = STAGE_CONNECTING;
-	pg.wants_write = true;
 	pg.outlived = 0;
-	if (PQstatus(pg.conn) == CONNECTION_BAD)
-		fail_to_connect();
+	if (!start_thread())
+		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+			 "This server cannot start a thread.", true);
 }
 
 static void
@@ -265,40 +393,20 @@ greet(void)
 		fail_to_connect();
 }
 
-/*
- * Return true if the socket is ready.  PQconnectPoll() must not be called
- * earlier: libpq would take the unfinished connection for a complete one, and
- * might block when it writes to it.
- */
-static bool
-is_ready(void)
-{
-	struct pollfd socket = {
-		.fd = PQsocket(pg.conn), .events = pg.wants_write ? POLLOUT : POLLIN
-	};
-
-	return socket.fd < 0 || poll(&socket, 1, 0) != 0;
-}
-
+/* Take the connection that the thread has made, or its failure. */
 static void
-poll_connection(void)
+take_connection(void)
 {
-	if (!is_ready())
+	if (!thread_is_over())
 		return;
-	switch (PQconnectPoll(pg.conn))
-	{
-		case PGRES_POLLING_OK:
-			greet();
-			break;
-		case PGRES_POLLING_READING:
-			pg.wants_write = false;
-			break;
-		case PGRES_POLLING_WRITING:
-			pg.wants_write = true;
-			break;
-		default:
-			fail_to_connect();
-	}
+	pg.conn = thread.conn;
+	if (pg.conn == NULL)
+		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+			 "This server is out of memory.", true);
+	else if (PQstatus(pg.conn) != CONNECTION_OK)
+		fail_to_connect();
+	else
+		greet();
 }
 
 /* ---- statements ---- */
@@ -431,6 +539,7 @@ static bool
 backend_open(const char *url, const SfBackendConfig *config,
 			 char *reason, size_t reason_size)
 {
+	static bool leaves_thread = false;
 	char	   *error = NULL;
 	PQconninfoOption *options = PQconninfoParse(url, &error);
 
@@ -452,6 +561,9 @@ backend_open(const char *url, const SfBackendConfig *config,
 	}
 	pg.url = url;
 	pg.config = config;
+	if (!leaves_thread)
+		on_proc_exit(leave_thread, (Datum) 0);
+	leaves_thread = true;
 	return true;
 }
 
@@ -479,11 +591,13 @@ backend_sockets(SfSocket *sockets, int64_t *timeout_ms)
 
 	if (pg.asked && pg.message[0] != '\0')
 		*timeout_ms = 0;		/* there is a failure to report */
+	else if (pg.stage == STAGE_WAITING || pg.stage == STAGE_CONNECTING)
+		*timeout_ms = CONNECT_LOOK_MS;
 	if (fd < 0)
 		return 0;
 	sockets[0].fd = fd;
 	sockets[0].writeable = pg.wants_write;
-	sockets[0].readable = pg.stage != STAGE_CONNECTING || !pg.wants_write;
+	sockets[0].readable = true;
 	return 1;
 }
 
@@ -492,8 +606,10 @@ backend_receive(SfAnswer *answer)
 {
 	bool		ended = false;
 
-	if (pg.stage == STAGE_CONNECTING)
-		poll_connection();
+	if (pg.stage == STAGE_WAITING)
+		connect_to_registry();
+	else if (pg.stage == STAGE_CONNECTING)
+		take_connection();
 	else if (pg.stage != STAGE_NONE)
 		ended = read_result();
 	if (ended && PQresultStatus(pg.result) != PGRES_TUPLES_OK)

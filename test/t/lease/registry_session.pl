@@ -10,6 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
+use IO::Socket::INET;
+use POSIX ();
 use lib "$FindBin::RealBin/../../perl";
 use Etcd;
 use FaultyProxy;
@@ -193,4 +195,57 @@ is(query($a, "SELECT f >= '$until' AND f >= now() + interval '1 h'
 
 $_->{server}->stop foreach @kinds;
 $registry->stop;
+
+# A registry that sends commands of a terminal, and then lets libpq hash the password
+# 2^31 - 1 times, which takes longer than anybody waits: a call ends, and so do a session
+# and the server.
+my $hasher = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die "listen: $@";
+my $pid = fork // die "fork: $!";
+if ($pid == 0)
+{
+	my @clients;
+
+	while (my $client = $hasher->accept)
+	{
+		my $get = sub { sysread($client, my $text, $_[0]) // die "read: $!"; $text };
+
+		push @clients, $client;
+		$get->(unpack('N', $get->(4)) - 4);
+		my $error = "SFATAL\0VFATAL\0C28000\0Mgo \e[1m away\xff\0\0";
+		if (@clients == 1)
+		{
+			syswrite $client, pack('aNa*', 'E', 4 + length $error, $error);
+			next;
+		}
+		syswrite $client, pack('aNNZ*x', 'R', 23, 10, 'SCRAM-SHA-256');
+		my ($nonce) = $get->(unpack('xN', $get->(5)) - 4) =~ /r=([^,]+)/;
+		my $first = "r=${nonce}0,s=c2FsdA==,i=2147483647";
+		syswrite $client, pack('aNNa*', 'R', 8 + length $first, 11, $first);
+	}
+	POSIX::_exit(0);
+}
+my $server = new_server('hashing', "snowflake.node_id = ''", "snowflake.lease_timeout = '500ms'",
+	'snowflake.registry = \'postgresql://worker:secret@127.0.0.1:' . $hasher->sockport . "/postgres?sslmode=disable'");
+$server->start;
+query($server, 'CREATE EXTENSION snowflake');
+like_log($server, qr/snowflake SF\d+: .*FATAL:  go \?\[1m away\?/, 0, 'its message is shown without them');
+wait_for_lease($server, q{problem ~ 'did not answer in time'});
+pass('the worker does not wait for libpq');
+$session = $server->background_psql('postgres', on_error_stop => 0);
+$session->{pid} = $session->query_safe('SELECT pg_backend_pid()');
+foreach my $try (1, 2)
+{
+	$session->query_until(qr/begun/, "\\echo begun\n$slots;\n\\echo ended :SQLSTATE\n");
+	is(end_call($session), '58000', "nor does a call: $try");
+	is(scalar(() = glob "/proc/$session->{pid}/task/*"), 2, 'libpq still hashes, in one thread');
+}
+query($server, "SELECT pg_terminate_backend($session->{pid})");
+$server->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $session->{pid}") or die;
+eval { $session->quit };
+my $worker = lease_of($server, 'pid');
+is(scalar(() = glob "/proc/$worker/task/*"), 2, 'as in the worker');
+$server->stop('fast');
+unlike(slurp_file($server->logfile), qr/terminated by signal|crash/, 'the session and the server have ended as they should');
+kill 'KILL', $pid;
+waitpid $pid, 0;
 done_testing();
