@@ -123,7 +123,8 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errmsg("ID lies more than a day ahead of the wall clock"),
 				 errdetail("Its time is %s; this database would make no IDs until then.",
 						   sf_timefmt_show(floor_ms)),
-				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). If the ID is right, call snowflake_advance(id, force => true).")));
+				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). If a wrong clock made the ID, give its row a new one, as the owner of the table: UPDATE your_table SET id = snowflake_nextval() WHERE id = %lld;",
+						 (long long) id)));
 	if (!PG_GETARG_BOOL(1))
 		require_above(layout, id, Max(floor_ms, now_ms));
 	sf_mark_advance(fcinfo->flinfo->fn_oid, floor_ms);
@@ -137,7 +138,7 @@ accept_clock(void)
 	if (!sf_clock_jump_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: the clock has not jumped"),
-				 errhint("If IDs are refused because the mark is ahead of the clock: " SF_MARK_REMEDY)));
+				 errhint("If IDs are refused because the mark is ahead of the clock, see what to do: " SF_SEE_MARK)));
 }
 
 /*

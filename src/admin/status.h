@@ -24,6 +24,8 @@ typedef enum SfStatusLevel
 
 #define SF_STATUS_SET_CLOCK \
 	"Correct the server's clock. IDs resume when the clock reaches that time."
+#define SF_STATUS_WAIT \
+	SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve."
 
 /* The durable numbers: the mark, and the config record. */
 typedef struct SfStatusNumbers

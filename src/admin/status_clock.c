@@ -15,7 +15,6 @@
 #include "base/timefmt.h"
 #include "identity/lease_wait.h"
 #include "mark/mark.h"
-#include "mark/durable_number.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"
 
@@ -171,8 +170,8 @@ put_drift(ReturnSetInfo *result)
 							   "wait" : "are refused",
 							   sf_timefmt_show(end_ms)),
 					  drift <= allowed + sf_max_clock_wait ?
-					  SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve." :
-					  SF_STATUS_SET_CLOCK " " SF_MARK_REMEDY);
+					  SF_STATUS_WAIT :
+					  SF_STATUS_SET_CLOCK " " SF_COUNTER_REMEDY);
 }
 
 /* Check the clock; needs shared memory. */

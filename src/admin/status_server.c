@@ -298,10 +298,13 @@ put_known_mark(ReturnSetInfo *result, int64 published, int64 value)
 					 sf_timefmt_show(Max(value, published)),
 					 sf_timefmt_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
-	if (ahead > reserve)
-		sf_status_put(result, "mark", ahead <= reserve + sf_max_clock_wait ?
-					  SF_STATUS_WARNING : SF_STATUS_ERROR, found,
-					  SF_STATUS_SET_CLOCK " " SF_MARK_REMEDY);
+	if (ahead > reserve && ahead <= reserve + sf_max_clock_wait)
+		sf_status_put(result, "mark", SF_STATUS_WARNING, found, SF_STATUS_WAIT);
+	else if (ahead > reserve)
+		sf_status_put(result, "mark", SF_STATUS_ERROR, found,
+					  psprintf(SF_STATUS_SET_CLOCK " %s",
+							   published >= value ? SF_COUNTER_REMEDY :
+							   sf_clock_jump_mark_remedy()));
 	else if (value < published)
 		sf_status_put(result, "mark", SF_STATUS_WARNING,
 					  psprintf("%s, and lost from its sequence: a crash would forget it",

@@ -325,16 +325,21 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 	return psprintf("until %s", timestamptz_to_str(end));
 }
 
+/* Return the name of its table, with the schema, quoted. */
+static char *
+table_of(const Column *column)
+{
+	return pnstrdup(column->shown, strlen(column->shown) -
+					strlen(quote_identifier(NameStr(column->name))) - 1);
+}
+
 /* Return the statement that makes more partitions like the last one. */
 static char *
 more_partitions(const Column *column, const Partitions *found)
 {
 	const SfLayout *layout = &column->key.layout;
-	Oid			namespace = get_rel_namespace(column->relation);
-	char	   *schema = get_namespace_name(namespace);
-	char	   *table = get_rel_name(column->relation);
+	char	   *name = quote_literal_cstr(table_of(column));
 	const char *interval = NULL;
-	char	   *name;
 
 	if (found->count > 0 && found->last.first >= 0 &&
 		found->last.last < PG_INT64_MAX)
@@ -343,15 +348,11 @@ more_partitions(const Column *column, const Partitions *found)
 										sf_id_time_of(layout,
 													  found->last.last + 1));
 
-	/* the table is not locked, and may be gone */
-	if (schema == NULL || table == NULL)
-		return "Make partitions for the time to come, with CREATE TABLE ... PARTITION OF.";
-	name = quote_qualified_identifier(schema, table);
 	if (interval == NULL)
 		return psprintf("Make partitions for the time to come, now and from cron, such as: SELECT snowflake_create_partitions(%s, '1 month', now(), now() + interval '3 months'); If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
-						quote_literal_cstr(name));
+						name);
 	return psprintf("Run this now, and from cron: SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s');",
-					quote_literal_cstr(name), interval, interval);
+					name, interval, interval);
 }
 
 /*
@@ -441,23 +442,30 @@ may_read_ids(const Column *column)
 }
 
 /*
- * Return the remedy of rows above.  It names the ID: a query for it would run
- * code of the table's owner as the administrator who types it.
+ * Return the remedy of rows above.  If their time has come, no ID need be made
+ * below them.  Otherwise the database would make no IDs until then: new IDs
+ * for these rows are better.  A statement that reads the table runs code of
+ * its owner, so the owner types it.
  */
 static const char *
 remedy_of_rows(const Search *search)
 {
 	const SfKeyLayout *key = &search->column->key;
+	const char *column = quote_identifier(NameStr(search->column->name));
 	int64		id = search->conflict.id;
-	const char *layout = "";
+	const char *layout = key->name == NULL ? "" : quote_literal_cstr(key->name);
+	const char *first = search->conflict.is_ours ?
+		"See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default had another layout before, give it that one again." :
+		"If the column's default had another layout before, give it that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
 
-	if (!search->conflict.is_ours)
-		return "If the column's default had another layout before, give it that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal. Otherwise see which server's clock was wrong.";
-	if (key->name != NULL)
-		layout = psprintf(", layout => %s", quote_literal_cstr(key->name));
-	return psprintf("See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default had another layout before, give it that one again. If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(%lld%s); This database then makes no ID before %s.",
-					(long long) id, layout,
-					timestamptz_to_str(sf_id_time_of(&key->layout, id)));
+	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <=
+		sf_clock_wall_ms() + sf_max_clock_wait)
+		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(%lld%s%s);",
+						first, (long long) id,
+						*layout == '\0' ? "" : ", layout => ", layout);
+	return psprintf("%s If a wrong clock made these rows, stop all clients, and give the rows new IDs, as the owner of the table: UPDATE %s SET %s = snowflake_nextval(%s) WHERE %s >= snowflake_min_id(now()%s%s);",
+					first, table_of(search->column), column, layout, column,
+					*layout == '\0' ? "" : ", ", layout);
 }
 
 static void

@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/timefmt.h"
-#include "mark/durable_number.h"
+#include "mark/mark.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "runtime/counts.h"
@@ -103,7 +103,7 @@ refuse_behind(const SfDelay *delay)
 			 errdetail("snowflake.max_clock_drift allows %s, and snowflake.max_clock_wait %s of waiting.",
 					   sf_timefmt_span(delay->drift_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
-			 errhint("Correct the server's clock. IDs resume when the clock reaches %s. " SF_MARK_REMEDY,
+			 errhint("Correct the server's clock. IDs resume when the clock reaches %s. " SF_COUNTER_REMEDY,
 					 sf_timefmt_show(delay->next_ms - delay->drift_ms))));
 }
 

@@ -30,6 +30,9 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
+/* A smaller difference is no step of the clock. */
+#define STEP_BACK_MS	100
+
 /* Read the wall clock. */
 void
 sf_clock_jump_look(SfClockLook *look)
@@ -132,6 +135,24 @@ sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)
 				 "If no ID was made for so long, all is well. If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes.",
 				 "the wall clock is %s past the last mark of this database",
 				 sf_timefmt_span(look->now_ms - found_ms));
+}
+
+/*
+ * Return the remedy for a mark that is too far ahead; doc/operations.md
+ * explains it.  If the clock was set back in this life, it was wrong before,
+ * or is wrong now.  Nothing tells which, and to set the mark to a wrong clock
+ * makes IDs twice: so first let the administrator restart the server.
+ */
+const char *
+sf_clock_jump_mark_remedy(void)
+{
+	int64		baseline = (int64) pg_atomic_read_u64(&sf_shmem->boot_offset);
+	int64		now_ms;
+
+	if (baseline != 0 &&
+		sf_clock_boot_offset_ms(&now_ms) < baseline - STEP_BACK_MS)
+		return SF_COUNTER_REMEDY;
+	return "If the clock is right, and a wrong clock or a restore has set the mark, stop all clients, and run as a superuser: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint); Then give the rows of the future new IDs, as the owner of each table: UPDATE your_table SET id = snowflake_nextval() WHERE id >= snowflake_min_id(now());";
 }
 
 /* Throw an error if a jump of the clock would prevent an extension now. */

@@ -28,10 +28,6 @@ typedef enum SfDurableNumberId
 /* The config record is all of them but the mark. */
 #define SF_DURABLE_RECORD	SF_DURABLE_LAYOUT
 
-/* Remedy for a mark that is too far ahead; doc/operations.md explains it. */
-#define SF_MARK_REMEDY \
-	"If the server believed a wrong clock before, restart it with the right clock; remove or renumber the rows with id > snowflake_max_id(now()); then run as a superuser, before any other call: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint);"
-
 /* What to do if a lock is not free, or a sequence is gone or not usable. */
 typedef enum SfDurableWait
 {

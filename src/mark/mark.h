@@ -57,6 +57,14 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 
 /* clock_jump.c */
 
+/* The query for the remedy of a mark that is too far ahead. */
+#define SF_SEE_MARK \
+	"SELECT remedy FROM snowflake_status() WHERE check_name = 'mark';"
+
+/* The first step, if the clock was set back: a restart clears the counters. */
+#define SF_COUNTER_REMEDY \
+	"If the clock is right now, and was wrong before, stop all clients, restart this server, and see what to do then: " SF_SEE_MARK
+
 /* A reading of the wall clock. */
 typedef struct SfClockLook
 {
@@ -73,6 +81,7 @@ extern void sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms);
 extern int64 sf_clock_jump_past_ms(void);
 extern void sf_clock_jump_check(void);
 extern bool sf_clock_jump_accept(void);
+extern const char *sf_clock_jump_mark_remedy(void);
 
 /* config_record.c */
 extern bool sf_config_record_exists(const SfDurableNumbers *numbers);

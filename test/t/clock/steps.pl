@@ -179,20 +179,58 @@ query($jump, 'SELECT snowflake_ready()');
 set_clock($jump, '+4d');
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'a jump after a clean restart is not believed either');
-set_clock($jump, '+0');
-refused($jump, 'SELECT snowflake_nextval()', '58000',
-	qr/wall clock is 2 days behind/, 'back again it is two days behind');
 
-# the documented way back from a mark in the far future
-$jump->stop('fast');
-start_with_clock($jump, '+0');
-refused($jump, 'SELECT snowflake_ready()', '58000',
-	qr/behind the mark of this database.*If the server believed a wrong clock before, .*setval\('snowflake_state.snowflake_mark'/s,
-	'after a restart as well');
-query($jump, q{
-	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint)});
+# the way back from a mark in the far future: each remedy is typed where it is printed
+set_clock($jump, '+2d');
+query($jump, q{CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	CREATE TABLE items (order_id bigint REFERENCES orders ON UPDATE CASCADE);
+	CREATE TABLE "Notes" (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'));
+	WITH o AS (INSERT INTO orders SELECT FROM generate_series(1, 100) RETURNING id) INSERT INTO items SELECT id FROM o;
+	INSERT INTO "Notes" SELECT FROM generate_series(1, 100)});
+set_clock($jump, '+0');
+my $restart = qr/If the clock is right now, and was wrong before, stop all clients, restart this server, and see what to do then: (SELECT remedy FROM .*;)$/m;
+like(my $err_step = refused($jump, 'SELECT snowflake_nextval()', '58000', qr/wall clock is 2 days behind the next ID's/,
+	'back again it is two days behind'), $restart, 'what to do if it was wrong before');
+query($jump, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 864000000)},
+	database => 'other');
+like(my $err_mark = refused($jump, 'SELECT snowflake_nextval()', '58000', qr/wall clock is 10 days behind the mark/,
+	'another database, by its mark', database => 'other'), $restart, 'the same');
+my $remedies = q{SELECT string_agg(remedy, ' ') FROM snowflake_status()};
+my @said = ($err_step, $err_mark, query($jump, $remedies), query($jump, $remedies, database => 'other'));
+like($_, $restart, 'the status says it, too') foreach @said[2, 3];
+unlike($_, qr/setval|snowflake_advance/, 'while the clock may be wrong, no remedy lowers or raises a mark') foreach @said;
+$jump->restart('fast');
+my ($see) = $err_step =~ $restart;
+my $remedy = query($jump, $see);
+my $err_back = refused($jump, 'SELECT snowflake_ready()', '58000', qr/behind the mark of this database/, 'after a restart as well');
+my ($setval) = $remedy =~ /stop all clients, and run as a superuser: (SELECT setval.*?;)/;
+like($err_back, qr/\Q$setval\E/, 'the error and the status have the same remedy');
+my (undef, undef, $notice) = $jump->psql('postgres', q{SELECT snowflake_accept('clock')});
+like($notice, qr/NOTICE:  nothing to accept.*HINT:  .*see what to do: \Q$see\E$/s, 'snowflake_accept() says where it is');
+query($jump, $setval);
+my $rows = q{SELECT found, remedy FROM snowflake_status() WHERE check_name = 'rows above'};
+my $last = query($jump, 'SELECT max(id) FROM orders');
+my $err_far = refused($jump, "SELECT snowflake_advance($last)", '22008',
+	qr/DETAIL:  Its time is .*; this database would make no IDs until then\..*HINT:  .*If a wrong clock made the ID, give its row a new one/s, 'the database does not stop until then');
+unlike($err_far, qr/force/, 'nor is it offered');
+my ($one) = $err_far =~ /(UPDATE .*;)$/m;
+query($jump, $one =~ s/your_table/orders/r);
+foreach my $table ('"Notes"', 'orders')
+{
+	my $found = query($jump, $rows);
+
+	like($found, qr/: .*public\.\Q$table\E\.id \(\d+\).*UPDATE public\.\Q$table\E SET/, "rows of $table");
+	unlike($found, qr/snowflake_advance/, 'are not to stop the database');
+	query($jump, $found =~ /(UPDATE .*;)$/);
+}
+like(query($jump, $rows), qr/^0 of 2 columns/, 'all have new IDs');
+is(query($jump, q{SELECT count(*), count(order_id), count(DISTINCT o.id), min(o.id) > (SELECT snowflake_min_id(pg_postmaster_start_time())),
+	max(o.id) < snowflake_max_id(now()) FROM items FULL JOIN orders o ON order_id = o.id}), '100|100|100|t|t', 'no ID is there twice, and what refers to them follows');
+is(query($jump, q{SELECT count(*) FROM "Notes" WHERE id < snowflake_max_id(now(), 'javascript')}), '100', 'also in a layout of their own');
+($one) = $remedy =~ /(UPDATE .*;)$/;
+query($jump, $one =~ s/your_table/orders/r);
 cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
-	(time() + 60) * 1000, 'the documented way back from the future');
+	(time() + 60) * 1000, 'IDs are of the present again');
 $jump->stop('immediate');
 
 # When the server starts, it can compare the clock only with the mark.
