@@ -29,6 +29,25 @@ refused_remedy(void)
 					sf_settings_file());
 }
 
+/*
+ * Return the remedy for a number that waits for a restart, or is to be unset
+ * by one.  A restart reads the files again, so say what they must say then.
+ */
+static char *
+pending_remedy(const char *pending)
+{
+	char	   *keep = psprintf("To keep the old one, add this line to %s:\nsnowflake.node_id = '%s'\nand run:\n%sSELECT pg_reload_conf();",
+								sf_settings_file(), sf_node_id,
+								*pending == '\0' ? "" : "ALTER SYSTEM RESET snowflake.node_id;\n");
+
+	if (*pending != '\0')
+		return psprintf("To take the number %s, leave it in the files, and restart the server. %s",
+						pending, keep);
+	return psprintf(sf_settings_leases() ?
+					"After a restart this server leases any free number. %s" :
+					"After a restart this server makes no IDs. %s", keep);
+}
+
 /* Report a changed number that is refused, or waits for a restart. */
 static bool
 put_pending_node(ReturnSetInfo *result, uint32 node)
@@ -44,9 +63,9 @@ put_pending_node(ReturnSetInfo *result, uint32 node)
 	if (pending == NULL || refused != NULL)
 		return refused != NULL;
 	sf_status_put(result, "node id", SF_STATUS_WARNING,
-				  psprintf("%u; in the configuration files %s, which waits for a restart",
-						   node, pending),
-				  "To take the new number, restart the server. To keep the old one, put it back, and run: SELECT pg_reload_conf();");
+				  psprintf("%u; in the configuration files snowflake.node_id is %s, which waits for a restart",
+						   node, *pending == '\0' ? "unset" : pending),
+				  pending_remedy(pending));
 	return true;
 }
 
@@ -99,7 +118,7 @@ put_standby_node(ReturnSetInfo *result, uint64 lease)
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("once this standby is promoted, it issues as %u, the number that its primary has recorded",
 							   node),
-					  psprintf("Set another snowflake.node_id in %s of this server, and restart it before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
+					  psprintf("Set another snowflake.node_id in %s of this server, and restart it before it is promoted. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
 							   sf_settings_file()));
 	else if (!put_pending_node(result, node))
 		sf_status_ok(result, "node id",
@@ -179,7 +198,7 @@ put_node(ReturnSetInfo *result)
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("%u was taken while snowflake.node_id was changed",
 							   node),
-					  "To take the new number, restart the server.");
+					  "A restart takes what is configured: SHOW snowflake.node_id;");
 	else if (primary == sf_server_number_of(node))
 		sf_status_put(result, "node id", SF_STATUS_WARNING,
 					  psprintf("%u is configured, and this server's former primary had it, too",

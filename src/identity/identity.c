@@ -180,7 +180,7 @@ log_standby(void)
 	else if (node == sf_identity_primary())
 		sf_log_event(SF_EVENT_STANDBY_SAME,
 					 "If both run after a promotion, they issue the same IDs.",
-					 "Set another snowflake.node_id here, and restart this server before it is promoted. If ALTER SYSTEM has set the number, reset that first.",
+					 "Set another snowflake.node_id here, and restart this server before it is promoted. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
 					 "this standby has node id %u, and so has its primary",
 					 sf_server_number_value(node));
 	else

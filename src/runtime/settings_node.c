@@ -254,8 +254,8 @@ sf_settings_publish_node(void)
 }
 
 /*
- * Return the change that waits for a restart, as half a sentence; NULL if
- * there is none.  A line that was refused leaves no check behind when it is
+ * Return the node id that waits for a restart, "" if it is to be unset; NULL
+ * if none waits.  A line that was refused leaves no check behind when it is
  * taken out of the files: the setting did not come from them.
  */
 char *
@@ -269,11 +269,10 @@ sf_settings_pending(void)
 	if (word == 0)
 		return NULL;
 	if (node == SF_NO_NUMBER && datacenter == SF_NO_NUMBER)
-		return pstrdup("snowflake.node_id is unset");
+		return pstrdup("");
 	if (!sf_settings_is_in_file("snowflake.node_id"))
 		return NULL;
 	initStringInfo(&text);
-	appendStringInfoString(&text, "snowflake.node_id is ");
 	if (datacenter != SF_NO_NUMBER)
 		appendStringInfo(&text, "%u/", sf_server_number_value(datacenter));
 	if (node != SF_NO_NUMBER)

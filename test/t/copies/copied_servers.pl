@@ -157,8 +157,12 @@ my $twin = qr/a copy of another server's\n.*DETAIL:  That server was seen runnin
 refused($copy, $next, '55000', $twin, 'beside the original: it is refused');
 is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}),
 	'error', 'which is an error');
-refused($copy, $accept, '55000', $runs, 'nor may an administrator accept it');
+my $reset = qr/first run: (ALTER SYSTEM RESET \S+;)/;
+like(refused($copy, $accept, '55000', $runs, 'nor may an administrator accept it'), $reset, 'and why a line in the file may not help');
+query($copy, q{ALTER SYSTEM SET snowflake.node_id = '1'});
 $copy->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+$copy->restart;
+query($copy, refused($copy, $next, '55000', $twin, 'what ALTER SYSTEM has set rules') =~ $reset);
 $copy->restart;
 like(query($copy, $next), qr/^\d+$/, 'with another node id, as the remedy says, it makes IDs');
 $copy->stop;

@@ -137,10 +137,23 @@ crash($node, 'background writer');
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'nor does a crash of a process take the other');
 like(query($node, $says), $pending, 'which still waits');
-query($node, 'ALTER SYSTEM RESET snowflake.node_id');
-$node->reload;
-$node->poll_query_until('postgres', "SELECT found ~ 'snowflake.node_id is unset, which waits'
-	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
+foreach my $waits ('6', 'unset')
+{
+	my $taken = $waits eq 'unset' ? qr/After a restart this server makes no IDs\./
+	  : qr/To take the number 6, leave it in the files, and restart the server\./;
+
+	$node->poll_query_until('postgres', "SELECT found ~ 'snowflake.node_id is $waits, which waits'
+		FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
+	my ($line, $run) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'node id'})
+	  =~ /^$taken To keep the old one, add this line to \S+postgresql\.conf:\n(.*)\nand run:\n(.*)$/s;
+	is($line, "snowflake.node_id = '5'", "$waits: how to keep the old one");
+	$node->append_conf('postgresql.conf', $line);
+	query($node, $run);
+	$node->poll_query_until('postgres', "SELECT status = 'ok'
+		FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
+	$node->adjust_conf('postgresql.conf', 'snowflake.node_id', undef);
+	$node->reload;
+}
 set_and_reload('snowflake.node_id', '5');
 $node->poll_query_until('postgres', "SELECT status = 'ok'
 	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);

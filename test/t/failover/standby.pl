@@ -91,6 +91,11 @@ $same->stop('immediate');
 my $standby = PostgreSQL::Test::Cluster->new('standby');
 $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+$standby->append_conf('postgresql.auto.conf', "snowflake.node_id = '1'");
+start_with_clock($standby, '+0');
+my $reset = qr/If ALTER SYSTEM has set the number, first run: (ALTER SYSTEM RESET \S+;)/;
+query($standby, node_of($standby) =~ /^warning\|once .* as 1, the number.*$reset/);
+$standby->stop;
 start_with_clock($standby, '+0');
 like(node_of($standby), qr/^ok\|a standby makes no IDs; once it is promoted, it issues as 2\|$/, 'one with a number of its own');
 like_log($standby, qr/LOG:  snowflake SF503: once it is promoted, this standby issues as node id 2\n/, 0, 'in the log, too');
@@ -212,6 +217,12 @@ set_clock($third, '-0.5');
 $third->promote;
 cmp_ok(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING id'), '>', $last,
 	'with the same node id and a clock behind, it goes on above');
+query($third, q{ALTER SYSTEM SET snowflake.node_id = '2'});
+$third->append_conf('postgresql.conf', "snowflake.node_id = '3'");
+query($third, node_of($third) =~ /^warning\|2 is configured, and this server's former primary.*$reset/);
+$third->restart;
+is(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING snowflake_node(id)'), '3', 'with a number of its own, as the remedy says');
+like(node_of($third), qr/^ok\|/, 'the warning is over');
 is(query($third, 'SELECT count(*) = count(DISTINCT id) FROM t'), 't',
 	'no duplicate in the table');
 $third->stop('immediate');
