@@ -145,7 +145,8 @@ sf_conversion_open(Oid relation, const char *column)
 	if (schema == NULL || name == NULL) /* it is not locked */
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("the table has been dropped meanwhile")));
+				 errmsg("the table has been dropped meanwhile"),
+				 errhint("Name a table that is there.")));
 	conversion->table = quote_qualified_identifier(schema, name);
 	sf_conversion_find(conversion);
 	return conversion;

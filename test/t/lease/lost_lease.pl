@@ -139,6 +139,26 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	cmp_ok(query($b, $horizon_of_other), '>', $other, '... as does that of the other layout');
 }
 
-$_->stop foreach $b, $registry;
+# ---- all slots are taken, and a holder is gone for good ----
+
+{
+	# the registry takes it for present for long, and e can only wait
+	configure($c, "snowflake.lease_presence = '10min'");
+	$c->start;
+	wait_for_lease($c, q{state = 'held'});
+	my $gone = lease_of($c, 'node_id');
+	$c->stop('immediate');
+	$e->start;
+	wait_for_lease($e, q{problem ~ 'are taken'});
+	my ($slots, $release) = lease_of($e, 'remedy') =~ /(snowflake_registry_slots\(\)) lists .*run (SELECT snowflake_registry_release\(N\);)/;
+	my ($name) = query($e, "SELECT slot FROM $slots WHERE slot <> " . lease_of($b, 'node_id'));
+	is($name, $gone, 'the remedy names the list that has the slot');
+	is(query($e, $release =~ s/N/$name/r), 't', 'and the command that frees it');
+	wait_for_lease($e, q{state = 'held'});
+	is(lease_of($e, 'node_id'), $gone, 'then another server has it, at the end of what was reserved');
+	make_ids($e, 1000);
+}
+
+$_->stop foreach $b, $e, $registry;
 $checker->clients;
 done_testing();
