@@ -96,7 +96,13 @@ refused($a, q{SET ROLE pg_monitor; SELECT snowflake_accept('node_id')}, '42501',
 my (undef, undef, $err) = $a->psql('postgres', q{SELECT snowflake_accept('node_id')});
 like($err, qr/NOTICE:  nothing to accept/, 'nobody does while the server leases');
 
-# given up for good
+# given up for good, in the order of doc/leases.md: first the registry confirms the number
+set_registry($url, $slot);
+$a->restart;
+wait_for_lease($a, q{state = 'held'});
+is(query($a, q{SELECT state, node_id, current_setting('snowflake.node_id') FROM snowflake_lease()}), "held|$slot|$slot",
+	'it leases the number that is configured');
+make_ids($a, 100);
 set_registry(undef, $slot);
 $a->restart;
 refused($a, $next, '55000', $lost, 'once more');
