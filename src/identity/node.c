@@ -136,6 +136,26 @@ publish(uint32 node, uint64 configured)
 	(void) pg_atomic_compare_exchange_u64(&sf_shmem->lease, &none, lease);
 }
 
+/* Write one line that says what this server's IDs will be. */
+static void
+log_start(void)
+{
+	const SfLayout *layout = &sf_node_layout;
+	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	char		node[40] = "no node id yet";
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	if (lease != 0)
+		snprintf(node, sizeof(node), "node id %u", sf_settings_node_of(lease));
+	else if (sf_settings_leases())
+		strlcpy(node, "a leased node id", sizeof(node));
+	sf_layout_print(layout, text, sizeof(text));
+	sf_log_event(SF_EVENT_STARTED, NULL, NULL,
+				 "IDs of this server have %s and the layout \"%s\", up to %lld IDs a second",
+				 node, text,
+				 (1000LL << layout->sequence_bits) / layout->tick_ms);
+}
+
 /*
  * Take the configured node in the postmaster.  If it does not fit, the server
  * does not start.  But after a crash of a running server, a change of the file
@@ -170,6 +190,7 @@ sf_node_take_at_start(void)
 				 errmsg(MISFIT), errdetail("%s", reason),
 				 errhint(MISFIT_HINT)));
 	started = true;
+	log_start();
 }
 
 /* Return true if no node is taken because this server has leased one. */

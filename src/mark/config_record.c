@@ -142,7 +142,7 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 		if (!read_recorded(&layout, &recorded[i], numbers))
 			return "While a restore is running, wait for its end. If none is, see who may have written the record (the check \"privileges\" of snowflake_status()). Then run on the primary, as a superuser: SELECT snowflake_accept('configuration'); It records what is configured. Functions that read IDs with an explicit layout work meanwhile.";
 	}
-	return "Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server; functions that read IDs with an explicit layout work meanwhile. If the change is meant, run on the primary, as a superuser: SELECT snowflake_accept('configuration');";
+	return "Set snowflake.layout and snowflake.shard_layout to what is recorded, without snowflake.epoch, and restart the server; functions that read IDs with an explicit layout work meanwhile. If the change is meant, run on the primary, as a superuser: SELECT snowflake_accept('configuration');";
 }
 
 /* Throw SQLSTATE 55000 if the record differs. */

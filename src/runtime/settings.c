@@ -15,10 +15,14 @@
 
 #include "runtime/settings.h"
 
+#include "base/clock.h"
 #include "layout/ranges.h"
 #include "miscadmin.h"
 #include "runtime/shard_counter.h"
 #include "utils/guc.h"
+
+/* No epoch before this time is in the future: 2026-11-26. */
+#define WRITTEN_MS			INT64CONST(1795651200000)
 
 int			sf_max_clock_drift = 5;
 int			sf_max_clock_wait = 3000;
@@ -38,6 +42,7 @@ SfLayout	sf_shard_layout;
 
 /* The texts that the values above are computed from. */
 static char *layout_text = NULL;
+static char *epoch_text = NULL;
 static char *shard_layout_text = NULL;
 static char *shards_text = NULL;
 
@@ -56,7 +61,7 @@ static const struct config_enum_entry checks[] = {
 
 /* The names of all settings, to check the kept texts once more. */
 static const char *const names[] = {
-	"snowflake.layout", "snowflake.shard_layout",
+	"snowflake.layout", "snowflake.epoch", "snowflake.shard_layout",
 	"snowflake.node_id", "snowflake.shards",
 	"snowflake.max_clock_drift", "snowflake.max_clock_wait",
 	"snowflake.max_clock_jump", "snowflake.reserve",
@@ -95,6 +100,19 @@ check_layout(char **newval, void **extra, GucSource source)
 		return false;
 	}
 	return true;
+}
+
+static bool
+check_epoch(char **newval, void **extra, GucSource source)
+{
+	int64		epoch_ms;
+	char		reason[SF_REASON_SIZE];
+
+	if (**newval == '\0' ||
+		sf_epoch_parse(&epoch_ms, *newval, reason, sizeof(reason)))
+		return true;
+	GUC_check_errdetail("%s", reason);
+	return false;
 }
 
 static bool
@@ -206,6 +224,59 @@ assign_shards(const char *newval, void *extra)
 	publish_shards(newval);
 }
 
+/* Stop the start because of snowflake.epoch, and show the line to write. */
+static void
+refuse_epoch(const char *detail, const char *line)
+{
+	ereport(FATAL,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("invalid value for parameter \"snowflake.epoch\": \"%s\"",
+					epoch_text),
+			 errdetail("%s", detail),
+			 errhint("Take snowflake.epoch out of the configuration files, also out of postgresql.auto.conf, and write into %s:\n%s",
+					 ConfigFileName, line)));
+}
+
+/*
+ * Let the node's layout count from snowflake.epoch, if that is set.
+ *
+ * A clock that is wrong must not stop the server, so an epoch before this code
+ * was written is never taken for one in the future.
+ */
+static void
+settle_epoch(void)
+{
+	SfLayout	layout = sf_node_layout;
+	char		reason[SF_REASON_SIZE];
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	if (epoch_text[0] == '\0')
+		return;
+	(void) sf_epoch_parse(&layout.epoch_ms, epoch_text,
+						  reason, sizeof(reason));
+	if (layout.epoch_ms % layout.tick_ms != 0)
+	{
+		sf_epoch_print(layout.epoch_ms - layout.epoch_ms % layout.tick_ms,
+					   text, sizeof(text));
+		refuse_epoch("It must be a multiple of the tick of snowflake.layout.",
+					 psprintf("snowflake.epoch = '%s'", text));
+	}
+	if (layout.epoch_ms > Max(sf_clock_wall_ms(), WRITTEN_MS))
+	{
+		sf_epoch_print(sf_node_layout.epoch_ms, text, sizeof(text));
+		refuse_epoch("It must not be in the future.",
+					 psprintf("snowflake.epoch = '%s'", text));
+	}
+	(void) sf_layout_complete(&layout);
+	sf_layout_print(&layout, text, sizeof(text));
+	if (layout.epoch_ms != sf_node_layout.epoch_ms &&
+		strstr(layout_text, "epoch:") != NULL)
+		refuse_epoch(psprintf("snowflake.layout has another epoch: \"%s\".",
+							  layout_text),
+					 psprintf("snowflake.layout = '%s'", text));
+	sf_node_layout = layout;
+}
+
 /* Compute the two layouts. */
 static void
 settle_layouts(void)
@@ -220,6 +291,7 @@ settle_layouts(void)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("invalid layout"), errdetail("%s", reason),
 				 errhint("Set snowflake.layout and snowflake.shard_layout to a preset, or to fields with their widths.")));
+	settle_epoch();
 }
 
 static void
@@ -230,6 +302,11 @@ define_texts(void)
 							   "Such as \"timestamp:41 node:10 sequence:12 tick:1ms epoch:2024-01-01\". The epoch is the time from which it counts.",
 							   &layout_text, "snowflake",
 							   PGC_POSTMASTER, 0, check_layout, NULL, NULL);
+	DefineCustomStringVariable("snowflake.epoch",
+							   "Time from which the IDs of snowflake.layout count: ISO 8601 in UTC, or Unix milliseconds.",
+							   "If it is empty, the layout says its epoch.",
+							   &epoch_text, "",
+							   PGC_POSTMASTER, 0, check_epoch, NULL, NULL);
 	DefineCustomStringVariable("snowflake.shard_layout",
 							   "Layout of the IDs made for shards.",
 							   NULL, &shard_layout_text, "instagram",

@@ -66,6 +66,7 @@ foreach my $bad (
 	[ "snowflake.layout = 'snowflake epoch:soon'", qr/FATAL:  invalid value for parameter "snowflake.layout": "snowflake epoch:soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
 	[ "snowflake.layout = 'snowflake epoch:2200-01-01'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be between 1970-01-01 and 2199-12-31/ ],
 	[ "snowflake.layout = 'sonyflake epoch:1409529600001'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be a multiple of the tick/ ],
+	[ "snowflake.epoch = 'soon'", qr/FATAL:  invalid value for parameter "snowflake.epoch": "soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
 	[ "snowflake.shards = '9-3'", qr/FATAL:  .*\n.*DETAIL:  The range 9-3 is reversed/ ],
 	[ "snowflake.shards = '0-5,5'", qr/FATAL:  .*\n.*DETAIL:  The number 5 is listed twice/ ],
 	[ "snowflake.shards = '8192'", qr/FATAL:  .*\n.*DETAIL:  The numbers must be between 0 and 8191/ ],
@@ -80,6 +81,59 @@ foreach my $bad (
 	(my $name = $bad->[0]) =~ s/\n/, /g;
 	fails_to_start($node, "$bad->[0]\n", $bad->[1], $name);
 }
+
+# ---- an epoch of its own: the lines that are printed are those to write ----
+
+sub started_with
+{
+	my ($node_id) = @_;
+	my $line = qr/LOG:  snowflake SF507: IDs of this server have $node_id and the layout "([^"]*)", up to (\d+) IDs a second\n/;
+	my @lines = slurp_file($node->logfile) =~ /$line/g;
+
+	return join ': ', @lines[ -2, -1 ];
+}
+
+foreach my $case (
+	[ "snowflake.layout = 'twitter epoch:2020-01-01'\nsnowflake.epoch = '2021-02-03'",
+		qr/snowflake.layout has another epoch: "twitter epoch:2020-01-01"/,
+		'timestamp:41 datacenter:5 worker:5 sequence:12 epoch:2021-02-03: 4096000' ],
+	[ "snowflake.layout = 'sonyflake'\nsnowflake.epoch = '1409529600001'",
+		qr/It must be a multiple of the tick/,
+		'timestamp:39 sequence:8 node:16 tick:10ms epoch:2014-09-01: 25600', "snowflake.layout = 'sonyflake'\n" ],
+	[ "snowflake.epoch = '2150-01-01'", qr/It must not be in the future/,
+		'timestamp:41 node:10 sequence:12 epoch:2024-01-01: 4096000' ])
+{
+	my ($bad, $detail, $shows, $kept) = @$case;
+	my $conf = $node->data_dir . '/postgresql.conf';
+	my $before = slurp_file($conf);
+	my $logged = -s $node->logfile // 0;
+
+	fails_to_start($node, "$bad\n",
+		qr/FATAL:  invalid value for parameter "snowflake.epoch": "[^"]*"\n.*DETAIL:  $detail/, $bad =~ s/\n/, /r);
+	my ($line) = substr(slurp_file($node->logfile), $logged)
+	  =~ /HINT:  Take snowflake.epoch out .* and write into \Q$conf\E:\n\s*(snowflake\.\w+ = '[^']*')/;
+	$node->append_conf('postgresql.conf', ($kept // '') . "$line\nsnowflake.node_id = '4'");
+	$node->start;
+	is(started_with('node id 4'), $shows, "... and with $line it starts");
+	$node->stop;
+	PostgreSQL::Test::Utils::append_to_file("$conf.new", $before);
+	rename "$conf.new", $conf or die $!;
+}
+$node->append_conf('postgresql.conf', "snowflake.node_id = ''\nsnowflake.epoch = '2020-01-01'");
+$node->start;
+is(started_with('no node id yet'), 'timestamp:41 node:10 sequence:12 epoch:2020-01-01: 4096000',
+	'snowflake.epoch alone is the epoch of the layout');
+query($node, q{CREATE EXTENSION snowflake; ALTER SYSTEM SET snowflake.node_id = '4'});
+$node->reload;
+$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '4'") or die;
+is(query($node, q{SELECT epoch, snowflake_timestamp(snowflake_nextval(), 'snowflake epoch:2020-01-01') > now() - interval '1 h'
+	FROM snowflake_layouts() WHERE name = 'node'}), '2020-01-01 00:00:00+00|t', '... in which IDs are made');
+$node->append_conf('postgresql.conf', "snowflake.epoch = ''");
+$node->restart;
+refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/differs from what is recorded.*epoch:2024-01-01.*was filled with "[^"]*epoch:2020-01-01"/s, '... and another one is refused');
+query($node, 'DROP EXTENSION snowflake; ALTER SYSTEM RESET snowflake.node_id');
+$node->stop;
 
 # ---- the node id: unset, set by a reload, and taken once ----
 
@@ -215,7 +269,7 @@ $node->restart;
 # ---- the config record ----
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
-my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout and snowflake.shard_layout to what is recorded, and restart.*snowflake_accept\('configuration'\)/s;
+my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout and snowflake.shard_layout to what is recorded, without snowflake.epoch, and restart.*snowflake_accept\('configuration'\)/s;
 
 # what ALTER SYSTEM has set, a line in the file does not change
 query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
