@@ -128,30 +128,6 @@ require_below(const SfConversion *conversion, int64 next, const Target *to)
 						 to->name == NULL ? "" : to->name)));
 }
 
-static void
-drop_identities(SfConversion *conversion)
-{
-	SPITupleTable *table;
-
-	sf_conversion_ask(conversion, SQL_IDENTITIES);
-	table = SPI_tuptable;
-	for (uint64 i = 0; i < table->numvals; i++)
-	{
-		const char *relation = SPI_getvalue(table->vals[i], table->tupdesc, 1);
-		const char *kind = SPI_getvalue(table->vals[i], table->tupdesc, 2);
-		const char *sequence = SPI_getvalue(table->vals[i], table->tupdesc, 3);
-		const char *last = SPI_getvalue(table->vals[i], table->tupdesc, 4);
-
-		sf_conversion_add(conversion,
-						  psprintf("ALTER TABLE %s%s ALTER COLUMN %s DROP IDENTITY",
-								   i > 0 ? "ONLY " : "", relation,
-								   conversion->column),
-						  psprintf("ACCESS EXCLUSIVE on %s", relation),
-						  psprintf("was GENERATED %s; the sequence %s is dropped; its last value was %s",
-								   kind, sequence, last ? last : "none"));
-	}
-}
-
 /* Note how the IDs that are there read in the new layout. */
 static const char *
 note_on_rows(const SfConversion *conversion, const Target *to)
@@ -170,13 +146,9 @@ set_default(SfConversion *conversion, const Target *to)
 {
 	const char *note = note_on_rows(conversion, to);
 	const char *was = sf_conversion_ask(conversion, SQL_DEFAULTS);
-	const char *kept = sf_conversion_ask(conversion, SQL_SEQUENCES);
 	const char *grants = ask_about(conversion, SQL_GRANTS_FOR_INSERTERS,
 								   to->function);
 
-	if (kept != NULL)
-		note = psprintf("%s stays with the column, for snowflake_revert(); %s",
-						kept, note);
 	if (was != NULL)
 		note = psprintf("%s; %s", was, note);
 	if (grants != NULL)
@@ -293,10 +265,11 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	widens = sf_conversion_widens(conversion);
 	if (widens)
 		sf_conversion_take_away(conversion);
-	drop_identities(conversion);
+	sf_conversion_query_column(conversion, SQL_DROP_IDENTITIES);
 	if (widens)
 		sf_conversion_widen(conversion);
 	set_default(conversion, &to);
+	sf_conversion_query_column(conversion, SQL_KEEP_SEQUENCES);
 	if (widens)
 		sf_conversion_put_back(conversion);
 	sf_conversion_finish(conversion, rsinfo, dry_run);

@@ -40,14 +40,18 @@ tree AS (
 )
 
 -- Partitions share their parent's identity from 17 on; children never do.
--- name: identities
+-- name: drop_identities
 WITH RECURSIVE
 :tree
-SELECT t.relid::regclass::text, CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END,
-	pg_get_serial_sequence(t.relid::regclass::text, a.attname),
-	pg_sequence_last_value(pg_get_serial_sequence(t.relid::regclass::text, a.attname)::regclass)::text
+SELECT format('ALTER TABLE %s%s ALTER COLUMN %I DROP IDENTITY',
+		CASE WHEN t.relid <> $1 THEN 'ONLY ' END, t.relid::regclass, a.attname),
+	'ACCESS EXCLUSIVE on ' || t.relid::regclass,
+	format('was GENERATED %s; the sequence %s is dropped; its last value was %s',
+		CASE a.attidentity WHEN 'a' THEN 'ALWAYS' ELSE 'BY DEFAULT' END, s.name,
+		coalesce(pg_sequence_last_value(s.name::regclass)::text, 'none'))
 FROM tree t JOIN pg_class c ON c.oid = t.relid JOIN pg_attribute a ON a.attrelid = t.relid
-	JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname
+	JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2 AND r.attname = a.attname,
+	pg_get_serial_sequence(t.relid::regclass::text, a.attname) s(name)
 WHERE a.attidentity <> '' AND (t.relid = $1 OR NOT c.relispartition
 	OR current_setting('server_version_num')::int < 170000)
 ORDER BY t.relid <> $1, t.relid::regclass::text COLLATE "C";
@@ -77,9 +81,23 @@ SELECT 'is other' FROM tree t
 	LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
 WHERE pg_get_expr(f.adbin, f.adrelid) IS DISTINCT FROM $3 LIMIT 1;
 
--- Sequences made by serial, which a conversion leaves.
--- name: sequences
-SELECT string_agg(d.objid::regclass::text, ', ' ORDER BY d.objid)
-FROM pg_depend d JOIN pg_class s ON s.oid = d.objid AND s.relkind = 'S'
+-- The column's sequences, by serial or OWNED BY.  A sequence that the column still
+-- owned would be set to the largest ID after a restore, by
+-- setval(pg_get_serial_sequence(...), max(id)).  The end of its comment says whose it
+-- was.
+-- name: keep_sequences
+SELECT s.statement, s.locks, s.note
+FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+	JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid,
+	LATERAL (VALUES
+		(1, format('ALTER SEQUENCE %s OWNED BY NONE', c.oid::regclass),
+			'SHARE ROW EXCLUSIVE on ' || c.oid::regclass,
+			'it stays for snowflake_revert(), also if the table is dropped'),
+		(2, format('COMMENT ON SEQUENCE %s IS %L', c.oid::regclass, concat_ws(' ',
+				obj_description(c.oid, 'pg_class'),
+				:sequence_of_column
+			)), 'SHARE UPDATE EXCLUSIVE on ' || c.oid::regclass, NULL))
+	s(place, statement, locks, note)
 WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
-	AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a';
+	AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'
+ORDER BY c.oid, s.place;

@@ -93,14 +93,12 @@ sf_conversion_add(SfConversion *conversion, const char *text,
 	conversion->steps = lappend(conversion->steps, statement);
 }
 
-/* Add the statements of a query: text, locks, note, and a role to become. */
-void
-sf_conversion_query(SfConversion *conversion, const char *query)
+/* Add the statements found: text, locks, note, and a role to become. */
+static void
+add_found(SfConversion *conversion)
 {
-	SPITupleTable *table;
+	SPITupleTable *table = SPI_tuptable;
 
-	select_rows(query, 3, given_types, conversion->given);
-	table = SPI_tuptable;
 	for (uint64 i = 0; i < table->numvals; i++)
 	{
 		SfStatement *statement;
@@ -117,6 +115,22 @@ sf_conversion_query(SfConversion *conversion, const char *query)
 		if (!isnull)
 			statement->role = DatumGetObjectId(role);
 	}
+}
+
+/* Add the statements of a query that begins with the given arrays. */
+void
+sf_conversion_query(SfConversion *conversion, const char *query)
+{
+	select_rows(query, lengthof(given_types), given_types, conversion->given);
+	add_found(conversion);
+}
+
+/* Add the statements of a query about the column, which is $1 and $2. */
+void
+sf_conversion_query_column(SfConversion *conversion, const char *query)
+{
+	(void) sf_conversion_ask(conversion, query);
+	add_found(conversion);
 }
 
 void

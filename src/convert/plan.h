@@ -48,6 +48,8 @@ extern char *sf_conversion_text(SfConversion *conversion, const char *query);
 extern char *sf_conversion_value(const char *query, int nargs, Oid *types,
 								 Datum *values);
 extern void sf_conversion_query(SfConversion *conversion, const char *query);
+extern void sf_conversion_query_column(SfConversion *conversion,
+									   const char *query);
 extern void sf_conversion_add(SfConversion *conversion, const char *text,
 							  const char *locks, const char *note);
 

@@ -46,7 +46,7 @@ require_converted(const SfConversion *conversion)
 				 errhint("Name a column that snowflake_convert() has converted.")));
 }
 
-/* The column's sequence, by serial or OWNED BY. */
+/* The column's sequence, by serial or OWNED BY, or kept by a conversion. */
 typedef struct Sequence
 {
 	const char *name;			/* or NULL */
@@ -55,6 +55,7 @@ typedef struct Sequence
 								 * step */
 	int64		step;
 	int64		max;			/* as bigint, if it is that of its type */
+	const char *comment;		/* of a kept one, before; a literal, or NULL */
 } Sequence;
 
 static int64
@@ -111,14 +112,27 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 	if (SPI_processed > 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("column %s of %s owns more than one sequence",
+				 errmsg("column %s of %s has more than one sequence",
 						conversion->column, conversion->table),
-				 errhint("Keep the sequence that the column is to use again, and detach the others: ALTER SEQUENCE ... OWNED BY NONE.")));
+				 errhint("It must own exactly the one that it is to use again: ALTER SEQUENCE ... OWNED BY %s.%s; The others that it owns are detached by OWNED BY NONE.",
+						 conversion->table, conversion->column)));
 	sequence->type = SPI_getvalue(SPI_tuptable->vals[0],
 								  SPI_tuptable->tupdesc, 2);
 	sequence->step = get_number(3);
 	sequence->max = get_number(4);
+	sequence->comment = SPI_getvalue(SPI_tuptable->vals[0],
+									 SPI_tuptable->tupdesc, 6);
 	sequence->last = read_last((Oid) get_number(5), sequence);
+}
+
+/* Return the statement that makes it a sequence like any other. */
+static const char *
+detach(const Sequence *sequence)
+{
+	if (sequence->comment == NULL)
+		return psprintf("ALTER SEQUENCE %s OWNED BY NONE", sequence->name);
+	return psprintf("COMMENT ON SEQUENCE %s IS %s", sequence->name,
+					sequence->comment);
 }
 
 /* Return its first number above the largest ID.  SQLSTATE 2200H */
@@ -169,8 +183,8 @@ require_free(const SfConversion *conversion, const Sequence *sequence,
 						   (long long) sequence->last),
 				 sequence->step < 0 ?
 				 errhint("Leave restart out: it goes on where it stands.") :
-				 errhint("Use a larger number, or detach it first: ALTER SEQUENCE %s OWNED BY NONE.",
-						 sequence->name)));
+				 errhint("Use a larger number, or detach it first: %s;",
+						 detach(sequence))));
 	if (!sf_conversion_outermost(conversion, restart, true, &above))
 		return;
 	if (above == restart)
@@ -179,6 +193,16 @@ require_free(const SfConversion *conversion, const Sequence *sequence,
 				 errmsg("restart is an ID that exists already"),
 				 errhint("Use a number above the largest of the old IDs.")));
 	*last = above - 1;
+}
+
+static void
+add_detach(SfConversion *conversion, const Sequence *sequence,
+		   const char *note)
+{
+	sf_conversion_add(conversion, detach(sequence),
+					  psprintf("SHARE %s EXCLUSIVE on %s",
+							   sequence->comment == NULL ? "ROW" : "UPDATE",
+							   sequence->name), note);
 }
 
 static void
@@ -192,11 +216,8 @@ add_identity(SfConversion *conversion, const char *identity,
 
 	sf_conversion_alter(conversion, "DROP DEFAULT", NULL);
 	if (sequence->name != NULL)
-		sf_conversion_add(conversion,
-						  psprintf("ALTER SEQUENCE %s OWNED BY NONE",
-								   sequence->name),
-						  psprintf("SHARE ROW EXCLUSIVE on %s", sequence->name),
-						  "the sequence stays: drop it if nothing else uses it");
+		add_detach(conversion, sequence,
+				   "the sequence stays: drop it if nothing else uses it");
 	sf_conversion_alter(conversion,
 						psprintf("ADD GENERATED %s AS IDENTITY (START WITH " INT64_FORMAT " %s)",
 								 identity, start, limit), note);
@@ -238,6 +259,12 @@ add_sequence(SfConversion *conversion, const Sequence *sequence, int64 start,
 	}
 	if (strcmp(sequence->type, "bigint") != 0)
 		action = psprintf(" AS bigint%s", action);
+	if (sequence->comment != NULL)
+	{
+		action = psprintf("%s OWNED BY %s.%s", action, conversion->table,
+						  conversion->column);
+		add_detach(conversion, sequence, NULL);
+	}
 	if (action[0] != '\0')
 		sf_conversion_add(conversion,
 						  psprintf("ALTER SEQUENCE %s%s", sequence->name, action),

@@ -284,10 +284,16 @@ SELECT note FROM script('noted') WHERE note IS NOT NULL;
 -- a sequence never goes back: other tables may use it, or rows may be deleted
 CREATE TABLE seq (id serial PRIMARY KEY);
 CREATE TABLE shares (id bigint DEFAULT nextval('seq_id_seq'));
+COMMENT ON SEQUENCE seq_id_seq IS 'it''s shared';
 INSERT INTO seq SELECT FROM generate_series(1, 5);
 INSERT INTO shares SELECT FROM generate_series(1, 5);
 DELETE FROM seq WHERE id > 3;
 SELECT count(*) FROM snowflake_convert('seq', dry_run => false);
+-- what everybody runs after a restore finds no sequence that it could spoil
+BEGIN;
+INSERT INTO seq DEFAULT VALUES;
+SELECT setval(pg_get_serial_sequence('seq', 'id'), max(id)) FROM seq;
+ROLLBACK;
 CREATE FUNCTION back(relation regclass, restart bigint DEFAULT NULL, identity text DEFAULT NULL, OUT statement text, OUT note text)
 RETURNS SETOF record LANGUAGE sql AS $$
 	SELECT statement, note FROM snowflake_revert($1, restart => $2, identity => $3) WHERE step > 3 AND statement <> 'COMMIT'
@@ -306,11 +312,32 @@ SELECT * FROM back('seq');
 INSERT INTO seq VALUES (200);
 SELECT * FROM back('seq', 70);
 SELECT * FROM back('seq');
-CREATE SEQUENCE second OWNED BY seq.id;
+-- of several, the column owns the one that is used again
+CREATE SEQUENCE second;
+COMMENT ON SEQUENCE second IS '[snowflake_revert() gives it back to convert.seq.id]';
 SELECT * FROM back('seq');
+ALTER SEQUENCE second OWNED BY convert.seq.id;
+SELECT * FROM back('seq');
+ALTER SEQUENCE seq_id_seq OWNED BY seq.id;
+SELECT * FROM back('seq');
+ALTER SEQUENCE seq_id_seq OWNED BY NONE;
 DROP SEQUENCE second;
+-- nor is one used that belongs to another column, or has another owner
+ALTER SEQUENCE seq_id_seq OWNED BY shares.id;
+SELECT * FROM back('seq');
+ALTER SEQUENCE seq_id_seq OWNED BY NONE;
+ALTER SEQUENCE seq_id_seq OWNER TO regress_other;
+SELECT * FROM back('seq');
+ALTER SEQUENCE seq_id_seq OWNER TO CURRENT_USER;
 SELECT count(*) FROM snowflake_revert('seq', identity => 'always', dry_run => false);
-SELECT pg_get_serial_sequence('seq', 'id');
+SELECT pg_get_serial_sequence('seq', 'id'), obj_description('seq_id_seq'::regclass);
+-- with the default come back the owner and the comment
+CREATE TABLE serial (id serial PRIMARY KEY);
+COMMENT ON SEQUENCE serial_id_seq IS 'it''s ours';
+SELECT count(*) FROM snowflake_convert('serial', dry_run => false);
+SELECT statement FROM snowflake_convert('serial', shard => 1, dry_run => false);
+SELECT * FROM snowflake_revert('serial', dry_run => false);
+SELECT pg_get_serial_sequence('serial', 'id'), obj_description('serial_id_seq'::regclass);
 -- a sequence that counts down
 CREATE TABLE down (id bigint PRIMARY KEY);
 CREATE SEQUENCE down_seq INCREMENT -1 OWNED BY down.id;

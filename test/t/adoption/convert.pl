@@ -97,6 +97,16 @@ sub rows_of
 		database => $database);
 }
 
+# Return what differs for a sequence that a conversion keeps: the column owns it no more,
+# and its comment says which column did.
+sub kept
+{
+	my ($sequence) = @_;
+
+	return "- SEQUENCE OWNED BY $sequence\n+ COMMENT SEQUENCE "
+	  . ($sequence =~ /\W/ ? qq{"$sequence"} : $sequence) . "\n";
+}
+
 # ---- shapes ----
 
 # Convert a table and revert it, in a database of its own. The options: "with" has more
@@ -177,7 +187,7 @@ sub convert
 		"$name: a dry run of the way back changes nothing");
 	query($node, "SELECT $back, dry_run => false)", %in);
 	my $types = $options{converted} =~ s/ DEFAULT public\.snowflake_(shard_)?nextval\(\d*\)//gr =~
-	  s/^\s*- (DEFAULT|SEQUENCE) .*//gmr;
+	  s/^\s*(- (DEFAULT|SEQUENCE)|\+ COMMENT SEQUENCE) .*//gmr;
 	is(plain(differences($before, dump_schema($in{database}))),
 		listed($options{all_reverted} // $types . ($options{reverted} // '')), "$name: the way back");
 	return \%in;
@@ -198,7 +208,7 @@ convert('bigserial', 'big', q{
 	CREATE VIEW over_big AS SELECT * FROM big;
 	CREATE TABLE refers (big_id bigint REFERENCES big);
 	INSERT INTO big SELECT FROM generate_series(1, 10)},
-	converted => q{
+	converted => kept('big_id_seq') . q{
 		- DEFAULT big id
 		TABLE big: - id bigint NOT NULL
 		TABLE big: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
@@ -237,7 +247,7 @@ convert('serial', 'customer', q{
 		pass('all that refers to it holds its ID');
 	},
 	back => ', restart => 21',
-	converted => q{
+	converted => kept('customer_id_seq') . q{
 		- DEFAULT customer id
 		INDEX odd: - CREATE UNIQUE INDEX odd ON public.customer USING btree (((id % 1000)), boss DESC NULLS LAST) INCLUDE (unit) WITH (fillfactor='70') WHERE (id > 3);
 		INDEX odd: + CREATE UNIQUE INDEX odd ON public.customer USING btree (((id % (1000)::bigint)), boss DESC NULLS LAST) INCLUDE (unit) WITH (fillfactor='70') WHERE (id > 3);
@@ -348,7 +358,7 @@ convert('partitions', 'parts', q{
 		query($node, 'UPDATE parts SET more = 1', %in);
 		pass('partitions have their replica identities, so that published rows are updated');
 	},
-	converted => q{
+	converted => kept('parts_id_seq') . q{
 		- DEFAULT parts id
 		TABLE lines: - part integer
 		TABLE lines: + part bigint
@@ -503,7 +513,7 @@ convert('names', '"The ""Schema".  "Tab.le '.q{'}.'1"', q{
 	COMMENT ON RULE "ru le" ON "table" IS 'rule';
 	INSERT INTO "Tab.le '1" SELECT FROM generate_series(1, 5)},
 	column => 'Row Id', quoted => '"Row Id"', made => 1,
-	converted => q{
+	converted => kept("Tab.le '1_Row Id_seq") . q{
 		- DEFAULT Tab.le '1 Row Id
 		TABLE Tab.le '1: - "Row Id" integer NOT NULL
 		TABLE Tab.le '1: + "Row Id" bigint DEFAULT public.snowflake_nextval() NOT NULL
@@ -632,7 +642,7 @@ convert('a shard', 'photos', q{
 		my ($id, %in) = @_;
 		is(query($node, "SELECT snowflake_shard($id, 'instagram')", %in), '5', 'of that shard');
 	},
-	converted => q{
+	converted => kept('photos_id_seq') . q{
 		- DEFAULT photos id
 		TABLE photos: - id integer NOT NULL
 		TABLE photos: + id bigint DEFAULT public.snowflake_shard_nextval(5) NOT NULL
