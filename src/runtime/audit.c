@@ -250,18 +250,56 @@ forget(void)
 	counted = 0;
 }
 
+/* Copy the error that is being handled; NULL if there is none. */
+static ErrorData *
+copy_error(void)
+{
+	ErrorData  *volatile error = NULL;
+
+	PG_TRY();
+	{
+		error = CopyErrorData();
+	}
+	PG_CATCH();					/* nothing else tells that there is none */
+	{
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return error;
+}
+
+/* Let the server handle this error again, and no other. */
+static void
+restore_error(ErrorData *error)
+{
+	FlushErrorState();
+	if (error == NULL)
+		return;
+	PG_TRY();
+	{
+		ReThrowError(error);
+	}
+	PG_CATCH();					/* leave it where the server keeps it */
+	{
+	}
+	PG_END_TRY();
+}
+
 /*
  * Write the lines, and forget an error.  The server holds interrupts now, and
- * an error would let them go.  If the transaction is aborted while another
+ * an error would let them go.  The transaction may be aborted while another
  * error is handled, and that is thrown again afterwards, as an apply worker
- * does, it is forgotten too: the server has no way to drop only the last one.
+ * does.  The server cannot drop the last error alone: so keep a copy.
  */
 static void
 try_to_write_lines(void)
 {
 	MemoryContext context = CurrentMemoryContext;
 	uint32		held = InterruptHoldoffCount;
+	ErrorData  *error = end == XACT_EVENT_ABORT ? copy_error() : NULL;
 
+	MemoryContextSwitchTo(context);
+	InterruptHoldoffCount = held;
 	PG_TRY();
 	{
 		write_lines();
@@ -269,7 +307,8 @@ try_to_write_lines(void)
 	PG_CATCH();
 	{
 		MemoryContextSwitchTo(context);
-		FlushErrorState();
+		restore_error(error);
+		MemoryContextSwitchTo(context);
 		InterruptHoldoffCount = held;
 	}
 	PG_END_TRY();

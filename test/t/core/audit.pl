@@ -16,7 +16,7 @@ use FaultPoints;
 use SnowflakeTest;
 
 my $node = new_server('main', 'snowflake.audit = on', "snowflake.log_interval = '1h'", "log_line_prefix = '%m [%p] %v %e '",
-	"snowflake.shards = '0-49'", 'max_prepared_transactions = 5', 'autovacuum = off');
+	"snowflake.shards = '0-49'", 'max_prepared_transactions = 5', 'autovacuum = off', 'wal_level = logical', 'max_wal_senders = 5');
 
 $node->start;
 query($node, q{CREATE EXTENSION snowflake;
@@ -248,6 +248,26 @@ my ($analyze) = grep { !exists $_->{client} } records();
 
 is_deeply([ @$analyze{qw(end role database)} ], [ 'commit', query($node, 'SELECT current_user'), 'postgres' ],
 	'autovacuum has a line, without a client');
+
+# An apply worker that meets an error throws it again when its transaction is aborted.
+query($node, 'CREATE DATABASE subscriber');
+query($node, q{CREATE TABLE p (c text PRIMARY KEY); CREATE PUBLICATION p FOR TABLE p});
+query($node, q{SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
+query($node, q{CREATE EXTENSION snowflake; CREATE TABLE p (c text PRIMARY KEY);
+	CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN RAISE 'row %', public.snowflake_nextval() > 0; END $$;
+	CREATE TRIGGER fail BEFORE INSERT ON p FOR EACH ROW EXECUTE FUNCTION fail();
+	ALTER TABLE p ENABLE ALWAYS TRIGGER fail}, database => 'subscriber');
+query($node, q{ALTER SYSTEM SET snowflake.fault = 'audit-line fail'});
+$node->reload;
+$node->poll_query_until('postgres', q{SHOW snowflake.fault}, 'audit-line fail') or die 'no reload';
+$at = -s $node->logfile;
+query($node, 'CREATE SUBSCRIPTION s CONNECTION \'' . $node->connstr . q{ dbname=postgres' PUBLICATION p
+	WITH (create_slot = false, slot_name = 's', copy_data = false)}, database => 'subscriber');
+query($node, q{INSERT INTO p VALUES ('a')});
+like_log($node, qr/ERROR:  (?:row|errstart)/, $at, 'an apply worker fails, without a line');
+like(substr(slurp_file($node->logfile), $at), qr/ERROR:  row t/, 'and says why');
+query($node, 'ALTER SUBSCRIPTION s DISABLE', database => 'subscriber');
 
 $node->stop;
 done_testing();
