@@ -442,7 +442,7 @@ CREATE FUNCTION snowflake_internal.stat_get(
 	OUT clock_steps_back bigint, OUT clock_steps_forward bigint,
 	OUT refused_clock bigint, OUT refused_lease bigint,
 	OUT refused_configuration bigint, OUT refused_read_only bigint,
-	OUT refused_end bigint,
+	OUT refused_end bigint, OUT refused_wait bigint,
 	OUT max_drift double precision,
 	OUT max_clock_step_back double precision,
 	OUT max_clock_step_forward double precision,

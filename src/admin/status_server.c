@@ -388,7 +388,8 @@ put_refusals(ReturnSetInfo *result)
 		{SF_STAT_REFUSED_LEASE, "without a lease"},
 		{SF_STAT_REFUSED_CONFIGURATION, "for the configuration"},
 		{SF_STAT_REFUSED_READ_ONLY, "read-only"},
-		{SF_STAT_REFUSED_END, "at the layout's end"}
+		{SF_STAT_REFUSED_END, "at the layout's end"},
+		{SF_STAT_REFUSED_WAIT, "cancelled while they waited"}
 	};
 	SfStats    *stats = &sf_shmem->stats;
 	int64		last_ms = (int64) pg_atomic_read_u64(&stats->refused_ms);

@@ -174,6 +174,19 @@ check_end(SfDelay *delay)
 		refuse_behind(delay);
 }
 
+/* Add to an error that ends the sleep for what the call waited. */
+void
+sf_clock_wait_explain(const SfDelay *delay)
+{
+	if (sf_clock_judge(delay->ahead_ms, delay->drift_ms, delay->tick_ms,
+					   sf_max_clock_wait) == SF_CLOCK_TICK)
+		errcontext("waiting for the next tick, since all IDs of this one are made");
+	else
+		errcontext("waiting until %s for the wall clock, which is %s behind the next ID's timestamp",
+				   sf_timefmt_show(delay->next_ms - delay->drift_ms),
+				   sf_timefmt_span(delay->ahead_ms));
+}
+
 /*
  * Sleep for a part of the time until the clock permits the next ID.  Throws
  * 58000 if the wait is too long, or if the clock stands still.

@@ -49,6 +49,7 @@ sf_clock_wait_over(SfDelay *delay)
 	delay->asleep = delay->behind = false;
 }
 
+extern void sf_clock_wait_explain(const SfDelay *delay);
 extern void sf_clock_wait_sleep(SfDelay *delay);
 extern void sf_clock_wait_refuse(const SfDelay *delay);
 

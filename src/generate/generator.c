@@ -33,6 +33,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "base/timefmt.h"
 #include "common/pg_prng.h"
 #include "generate/clock_wait.h"
 #include "horizon/pending.h"
@@ -219,18 +220,51 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	return OBSTACLE_MARK;
 }
 
+/* What a call waits for. */
+typedef struct Waiting
+{
+	Obstacle	obstacle;
+	int64		need_ms;
+	const SfDelay *delay;
+} Waiting;
+
+/* If a timeout or a cancel ends the wait, tell the client what it was. */
+static void
+explain_wait(void *arg)
+{
+	const Waiting *waiting = arg;
+	int			code = geterrcode();
+
+	if (code != ERRCODE_QUERY_CANCELED && code != ERRCODE_LOCK_NOT_AVAILABLE)
+		return;
+	sf_stats_count(SF_STAT_REFUSED_WAIT);
+	if (waiting->obstacle == OBSTACLE_LEASE)
+		sf_lease_wait_explain(waiting->delay->unleased_ms);
+	else if (waiting->obstacle == OBSTACLE_CLOCK)
+		sf_clock_wait_explain(waiting->delay);
+	else if (waiting->obstacle == OBSTACLE_MARK)
+		errcontext("waiting until the mark of this database is moved to %s",
+				   sf_timefmt_show(waiting->need_ms));
+	else
+		errcontext("waiting until the mark of this database is read");
+}
+
 /* Remove, or wait out, whatever keeps this call from taking a position. */
 static void
 resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 {
-	int64		need_ms;
-	Obstacle	obstacle;
+	Waiting		waiting = {.delay = delay};
+	ErrorContextCallback callback = {
+		.previous = error_context_stack, .callback = explain_wait,
+		.arg = &waiting
+	};
 
 	CHECK_FOR_INTERRUPTS();
-	obstacle = diagnose(source, &need_ms, delay);
-	if (obstacle != OBSTACLE_CLOCK)
+	waiting.obstacle = diagnose(source, &waiting.need_ms, delay);
+	if (waiting.obstacle != OBSTACLE_CLOCK)
 		sf_clock_wait_over(delay);
-	switch (obstacle)
+	error_context_stack = &callback;
+	switch (waiting.obstacle)
 	{
 		case OBSTACLE_NONE:
 			break;
@@ -250,10 +284,11 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 			break;
 		case OBSTACLE_MARK:
 			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
-			sf_mark_attach(function, need_ms);
+			sf_mark_attach(function, waiting.need_ms);
 			sf_stats_end_wait();
 			break;
 	}
+	error_context_stack = callback.previous;
 }
 
 /*

@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/text.h"
+#include "base/timefmt.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
@@ -164,6 +165,28 @@ sf_lease_wait_sleep(uint64 lease, int64 *begun_ms)
 														 "SnowflakeLease"));
 	}
 	ConditionVariableCancelSleep();
+}
+
+/*
+ * Add to an error that ends the wait for what the call waited.  Looks nothing
+ * up in the catalogs, so it shows the text for everybody.
+ */
+void
+sf_lease_wait_explain(int64 begun_ms)
+{
+	int64		until_ms = sf_clock_wall_ms() - sf_clock_monotonic_ms() +
+		begun_ms + sf_leasing_wait;
+	const SfLeaseStatus *status = &sf_shmem->leasing.status;
+	char		problem[SF_REASON_SIZE] = "";
+
+	LWLockAcquire(sf_shmem->lock, LW_SHARED);
+	if (status->problem[0] != '\0')
+		strlcpy(problem, status->public_problem, sizeof(problem));
+	LWLockRelease(sf_shmem->lock);
+	sf_text_make_valid(problem);
+	errcontext("waiting until %s for a lease of a node id%s%s",
+			   sf_timefmt_show(until_ms), problem[0] == '\0' ? "" : ": ",
+			   problem);
 }
 
 /*

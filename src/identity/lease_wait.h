@@ -10,6 +10,7 @@
 
 #include "runtime/shmem.h"
 
+extern void sf_lease_wait_explain(int64 begun_ms);
 extern void sf_lease_wait_sleep(uint64 lease, int64 *begun_ms);
 extern void sf_lease_wait_refuse(void);
 extern void sf_lease_wait_change(int slot, const SfLayout *layout, uint64 old,

@@ -136,7 +136,8 @@ static bool
 is_refusal(SfStat stat)
 {
 	return stat == SF_STAT_REFUSED_CLOCK || stat == SF_STAT_REFUSED_LEASE ||
-		stat == SF_STAT_REFUSED_CONFIGURATION || stat == SF_STAT_REFUSED_END;
+		stat == SF_STAT_REFUSED_CONFIGURATION ||
+		stat == SF_STAT_REFUSED_END || stat == SF_STAT_REFUSED_WAIT;
 }
 
 static void

@@ -241,6 +241,7 @@ typedef enum SfStat
 	SF_STAT_REFUSED_CONFIGURATION,	/* 55000: all else */
 	SF_STAT_REFUSED_READ_ONLY,	/* 25006 */
 	SF_STAT_REFUSED_END,		/* 2200H */
+	SF_STAT_REFUSED_WAIT,		/* 57014, 55P03: cancelled in a wait */
 	SF_STATS
 } SfStat;
 

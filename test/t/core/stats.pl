@@ -123,7 +123,7 @@ my $holder = $node->background_psql('postgres');
 $holder->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 $waiter->query(q{SELECT count(snowflake_nextval())
 	FROM (SELECT generate_series(1, 1000000000)) s});
-like($waiter->{stderr}, qr/statement timeout/, 'a wait for the mark is cancelled');
+like($waiter->{stderr}, qr/statement timeout\n(?:psql.*)?CONTEXT:  waiting until the mark of this database is moved to \d{4}-/, 'a wait for the mark is cancelled, and the error says so');
 $holder->query_safe('ROLLBACK');
 $holder->quit;
 $waiter->quit;
@@ -133,16 +133,25 @@ cmp_ok(stat_of('mark_wait_time'), '>', $time, 'with its time');
 # ---- refusals ----
 
 my @refused = qw(refused_clock refused_lease refused_configuration
-	refused_read_only refused_end);
+	refused_read_only refused_end refused_wait);
 
-is(stat_of(@refused), '0|0|0|0|0', 'nothing was refused');
+is(stat_of(@refused), '0|0|0|0|0|1', 'nothing was refused; one was cancelled while it waited');
 set_clock($node, -3600);
 refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind/, 'a clock far back');
 set_clock($node, 0);
 refused($node, 'SELECT snowflake_shard_nextval(4)', '55000', qr/shard 4/, 'another shard');
 refused($node, 'BEGIN READ ONLY; SELECT snowflake_nextval()', '25006',
 	qr/read-only/, 'read-only');
-is(stat_of(@refused), '1|0|1|1|0', 'each by its kind');
+query($node, q{ALTER SYSTEM SET snowflake.max_clock_wait = '1min'});
+$node->reload;
+$node->poll_query_until('postgres', q{SELECT current_setting('snowflake.max_clock_wait') = '1min'}) or die;
+query($node, 'SELECT snowflake_nextval()');
+set_clock($node, -20);
+refused($node, 'SET statement_timeout = 500; SELECT snowflake_nextval()', '57014',
+	qr/statement timeout\nCONTEXT:  waiting until \d{4}-\S+ \S+ for the wall clock, which is [\d.]+ s behind the next ID's timestamp/,
+	'a wait for the clock is cancelled, and the error says so');
+set_clock($node, 0);
+is(stat_of(@refused), '1|0|1|1|0|2', 'each by its kind');
 
 # ---- a wait that an error ends, which is caught: what follows is no wait ----
 
@@ -178,7 +187,7 @@ refused($node, 'SET ROLE nobody; SELECT snowflake_stat_reset()', '42501',
 query($node, 'CREATE TEMP TABLE old AS SELECT stats_reset FROM pg_stat_snowflake;
 	SELECT snowflake_stat_reset()');
 is(stat_of(qw(node_ids sequence_waits max_drift last_clock_step), @refused),
-	'0|0|0||0|0|0|0|0', 'a reset begins anew');
+	'0|0|0||0|0|0|0|0|0', 'a reset begins anew');
 is(stat_of("stats_reset > now() - interval '1 min'"), 't', 'and says when');
 
 # ---- at capacity, each wait is as long as the call needs, and no longer ----
@@ -191,6 +200,14 @@ query($full, 'CREATE EXTENSION snowflake');
 query($full, 'SELECT count(snowflake_nextval()) FROM generate_series(1, 6000)');
 cmp_ok(query($full, 'SELECT sequence_waits FROM pg_stat_snowflake'), '>', 20,
 	'a call at capacity sleeps for the next tick, not for a part of the drift');
+my $stderr = '';
+for (my $i = 0; $i < 10 && $stderr !~ /CONTEXT/; $i++)
+{
+	$full->psql('postgres', q{SET statement_timeout = '3s'; SELECT count(snowflake_nextval()) FROM generate_series(1, 10000000)},
+		stderr => \$stderr);
+}
+like($stderr, qr/statement timeout\nCONTEXT:  waiting for the next tick, since all IDs of this one are made/,
+	'which the error of a cancelled one says');
 $full->stop;
 
 # ---- other layouts; after a restart the counts begin at 0 ----
@@ -200,7 +217,7 @@ $node->append_conf('postgresql.conf', "snowflake.node_id = ''");
 $node->start;
 is(stat_of('node_ids', 'node_state'), '0|not configured', 'after a start all begins anew');
 refused($node, 'SELECT snowflake_nextval()', '55000', qr/node_id is not set/, 'no node');
-is(stat_of(@refused), '0|0|1|0|0', 'is refused as a matter of configuration');
+is(stat_of(@refused), '0|0|1|0|0|0', 'is refused as a matter of configuration');
 $node->stop;
 
 done_testing();

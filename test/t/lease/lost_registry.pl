@@ -60,7 +60,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	  or die 'nobody waits';
 	is(query($b, "SELECT pg_cancel_backend(pid) $waits"), 't', 'a call waits');
 	$call->finish;
-	like($error, qr/canceling statement due to user request/, 'and can be cancelled');
+	like($error, qr/due to user request\nCONTEXT:  waiting until .* for a lease of a node id: \S/, 'and can be cancelled; the error says for what it waited');
 	$call = call_as($b, 'waiter', \$id, \$error);
 	$b->poll_query_until('postgres', "SELECT count(*) = 1 $waits")
 	  or die 'nobody waits';
