@@ -323,9 +323,8 @@ snowflake_lease(PG_FUNCTION_ARGS)
 
 	sf_require_loaded();
 	lease = pg_atomic_read_u64(&sf_shmem->lease);
-	until_ms = (sf_node_layout.epoch_tick +
-				(int64) (lease >> sf_node_layout.node_bits)) *
-		sf_node_layout.tick_ms;
+	until_ms = sf_layout_after_epoch_ms(&sf_node_layout,
+										lease >> sf_node_layout.node_bits);
 	values[0] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
 	values[1] = Int64GetDatum(sf_settings_node_of(lease));
 	nulls[1] = lease == 0;

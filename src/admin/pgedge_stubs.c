@@ -13,7 +13,7 @@
 #include "fmgr.h"
 
 static void
-refuse(const char *function)
+refuse_pgedge_function(const char *function)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -35,13 +35,13 @@ refuse(const char *function)
 	const Pg_finfo_record * \
 	CppConcat(pg_finfo_, name) (void) \
 	{ \
-		refuse(CppAsString(name)); \
+		refuse_pgedge_function(CppAsString(name)); \
 		return NULL; \
 	} \
 	Datum \
 	name(PG_FUNCTION_ARGS) \
 	{ \
-		refuse(CppAsString(name)); \
+		refuse_pgedge_function(CppAsString(name)); \
 		PG_RETURN_NULL(); \
 	} \
 	extern int	no_such_variable

@@ -3,6 +3,10 @@
  * generatefuncs.c
  *	  SQL functions that make IDs: check arguments, call, return.
  *
+ * In C, snowflake_nextval() of SQL is snowflake_next_id().  The C function
+ * snowflake_nextval is a stub for users of pgEdge's extension, in
+ * admin/pgedge_stubs.c.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

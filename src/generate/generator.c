@@ -405,7 +405,7 @@ note(const Source *source, const SfPositionRange *range)
  * transaction's first call comes here.
  */
 static Taken
-take(Source source, int64 want, Oid function)
+take_past_obstacles(Source source, int64 want, Oid function)
 {
 	SfDelay		delay = {0};
 	Taken		taken;
@@ -485,7 +485,7 @@ shard_source(uint32 shard)
 static pg_noinline int64
 next_node_slowly(Oid function)
 {
-	Taken		taken = take(node_source(), 1, function);
+	Taken		taken = take_past_obstacles(node_source(), 1, function);
 
 	return sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
 }
@@ -544,7 +544,7 @@ sf_generator_slot_of(const SfLayout *layout)
 	return slot;
 }
 
-/* Take one position, in the usual case without a call of take(). */
+/* Take one position, usually without a call of take_past_obstacles(). */
 static pg_always_inline Taken
 take_one(Source source, Oid function)
 {
@@ -556,7 +556,7 @@ take_one(Source source, Oid function)
 		unlikely(!sf_pending_made_node && sf_pending_other_ms == SF_NONE) ||
 		unlikely(!enter(&source, now)) ||
 		unlikely(!try_take(source, 1, now, 0, &taken)))
-		return take(source, 1, function);
+		return take_past_obstacles(source, 1, function);
 	if (unlikely(taken.half_used))
 		sf_mark_extend_early();
 	return taken;
@@ -603,7 +603,7 @@ sf_generator_take(SfIdRange *range, int shard, int slot, int64 want,
 {
 	Source		source = shard == SF_NO_SHARD ?
 		slot_source(slot) : shard_source(shard);
-	Taken		taken = take(source, want, function);
+	Taken		taken = take_past_obstacles(source, want, function);
 
 	range->layout = source.layout;
 	range->next = taken.range.first;

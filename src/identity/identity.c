@@ -367,7 +367,7 @@ sf_identity_refuses(void)
 
 /* SQLSTATE 55000 */
 static void
-refuse(SfServerNumber node)
+refuse_copy(SfServerNumber node)
 {
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
@@ -433,7 +433,7 @@ sf_identity_require_slowly(SfServerNumber node)
 			 (sf_copy_check == SF_CHECK_ERROR &&
 			  (node == SF_NO_NUMBER || original == SF_NO_NUMBER ||
 			   node == original)))
-		refuse(node);
+		refuse_copy(node);
 }
 
 /*

@@ -151,7 +151,7 @@ sf_lease_wait_sleep(uint64 lease, int64 *begun_ms)
 	ConditionVariablePrepareToSleep(&leasing->changed);
 	while (pg_atomic_read_u64(&sf_shmem->lease) == lease)
 	{
-		int64		left = *begun_ms + sf_leasing_wait -
+		int64		left = *begun_ms + sf_lease_wait -
 			sf_clock_monotonic_ms();
 
 		if (left <= 0)
@@ -212,8 +212,7 @@ is_mixed(const SfLayout *layout, uint64 position)
 {
 	int64		tick = (int64) (position >> layout->sequence_bits);
 	uint64		until = pg_atomic_read_u64(&sf_shmem->leasing.other_until);
-	int64		end_ms = (sf_node_layout.epoch_tick + (int64) until) *
-		sf_node_layout.tick_ms;
+	int64		end_ms = sf_layout_after_epoch_ms(&sf_node_layout, until);
 
 	return until != 0 && tick * layout->tick_ms < end_ms;
 }

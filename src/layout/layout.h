@@ -147,6 +147,16 @@ sf_layout_has(const SfLayout *layout, SfFieldKind kind)
 	return layout->field[kind].width > 0;
 }
 
+/*
+ * Return the Unix ms at which a tick begins that is counted from the epoch, as
+ * the ticks of leases are.
+ */
+static inline int64_t
+sf_layout_after_epoch_ms(const SfLayout *layout, int64_t ticks)
+{
+	return (layout->epoch_tick + ticks) * layout->tick_ms;
+}
+
 /* Return the tick of a millisecond, rounding down, also before 1970. */
 static inline int64_t
 sf_layout_ms_to_tick(const SfLayout *layout, int64_t ms)

@@ -56,12 +56,12 @@ typedef struct Word
 	int			len;
 } Word;
 
-static bool refuse(char *reason, size_t size, const char *fmt, ...)
+static bool refuse_layout(char *reason, size_t size, const char *fmt, ...)
 			__attribute__((format(printf, 3, 4)));
 
 /* Write the reason for a refusal, and return false. */
 static bool
-refuse(char *reason, size_t size, const char *fmt, ...)
+refuse_layout(char *reason, size_t size, const char *fmt, ...)
 {
 	va_list		args;
 
@@ -258,19 +258,19 @@ parse_epoch_word(Word word, int64_t *epoch_ms, char *reason, size_t size)
 
 	*epoch_ms = take_number(&rest, 15);
 	if (rest.len == 0 && *epoch_ms > 0 && *epoch_ms < LEAST_INTEGER_EPOCH)
-		return refuse(reason, size,
-					  "An epoch that is an integer is in milliseconds since 1970: 0, or at least 100000000000 (in 1973). %.*s is too small for that.",
-					  shown(word), word.start);
+		return refuse_layout(reason, size,
+							 "An epoch that is an integer is in milliseconds since 1970: 0, or at least 100000000000 (in 1973). %.*s is too small for that.",
+							 shown(word), word.start);
 	if (rest.len != 0 || *epoch_ms < 0)
 	{
 		if (!parse_date_and_time(word, epoch_ms))
-			return refuse(reason, size,
-						  "\"%.*s\" is neither an ISO 8601 time in UTC, such as 2024-01-01 or 2024-01-01T12:00:00.000Z, nor Unix milliseconds.",
-						  shown(word), word.start);
+			return refuse_layout(reason, size,
+								 "\"%.*s\" is neither an ISO 8601 time in UTC, such as 2024-01-01 or 2024-01-01T12:00:00.000Z, nor Unix milliseconds.",
+								 shown(word), word.start);
 	}
 	if (*epoch_ms < 0 || *epoch_ms > SF_MAX_EPOCH_MS)
-		return refuse(reason, size,
-					  "The epoch must be between 1970-01-01 and 2199-12-31.");
+		return refuse_layout(reason, size,
+							 "The epoch must be between 1970-01-01 and 2199-12-31.");
 	return true;
 }
 
@@ -321,9 +321,9 @@ parse_tick(SfLayout *layout, Word value, char *reason, size_t size)
 	else if (!word_is(rest, "ms"))
 		n = 0;
 	if (n < 1 || n > SF_MAX_TICK_MS)
-		return refuse(reason, size,
-					  "The tick must be between 1ms and 1000ms, with its unit; it is \"%.*s\".",
-					  shown(value), value.start);
+		return refuse_layout(reason, size,
+							 "The tick must be between 1ms and 1000ms, with its unit; it is \"%.*s\".",
+							 shown(value), value.start);
 	layout->tick_ms = (int32_t) n;
 	return true;
 }
@@ -338,15 +338,16 @@ parse_field(SfLayout *layout, SfFieldKind kind, Word value,
 		kind == SF_SEQUENCE ? SF_MAX_SEQUENCE_BITS : SF_MAX_FIELD_BITS;
 
 	if (sf_layout_has(layout, kind))
-		return refuse(reason, size, "The field \"%s\" is there twice.",
-					  field_names[kind]);
+		return refuse_layout(reason, size, "The field \"%s\" is there twice.",
+							 field_names[kind]);
 	if (kind != SF_TIMESTAMP && !sf_layout_has(layout, SF_TIMESTAMP))
-		return refuse(reason, size,
-					  "A layout must begin with the field \"timestamp\".");
+		return refuse_layout(reason, size,
+							 "A layout must begin with the field \"timestamp\".");
 	if (rest.len > 0 || width < 1 || width > most)
-		return refuse(reason, size,
-					  "The width of \"%s\" must be between 1 and %d bits; it is \"%.*s\".",
-					  field_names[kind], most, shown(value), value.start);
+		return refuse_layout(reason, size,
+							 "The width of \"%s\" must be between 1 and %d bits; it is \"%.*s\".",
+							 field_names[kind], most, shown(value),
+							 value.start);
 	for (int i = 0; i < SF_NFIELDS; i++)
 	{
 		if (sf_layout_has(layout, i))
@@ -379,9 +380,9 @@ parse_item(SfLayout *layout, Word item, char *reason, size_t size)
 		if (word_is(name, field_names[i]))
 			return parse_field(layout, i, value, reason, size);
 	}
-	return refuse(reason, size,
-				  "\"%.*s\" is neither a preset nor a field; fields are timestamp, datacenter, worker, process, node, shard and sequence; tick and epoch may follow.",
-				  shown(item), item.start);
+	return refuse_layout(reason, size,
+						 "\"%.*s\" is neither a preset nor a field; fields are timestamp, datacenter, worker, process, node, shard and sequence; tick and epoch may follow.",
+						 shown(item), item.start);
 }
 
 static bool
@@ -412,8 +413,8 @@ sf_layout_parse(SfLayout *layout, const char *text,
 		.epoch_ms = SF_DEFAULT_EPOCH_MS, .tick_ms = 1
 	};
 	if (!next_word(&cursor, &first))
-		return refuse(reason, reason_size,
-					  "A layout must not be empty: name a preset, or fields such as \"timestamp:41 node:10 sequence:12\".");
+		return refuse_layout(reason, reason_size,
+							 "A layout must not be empty: name a preset, or fields such as \"timestamp:41 node:10 sequence:12\".");
 	for (int i = 0; i < sf_npresets; i++)
 	{
 		if (!word_is(first, sf_presets[i].name))
@@ -426,7 +427,7 @@ sf_layout_parse(SfLayout *layout, const char *text,
 		return false;
 	wrong = sf_layout_complete(layout);
 	if (wrong != NULL)
-		return refuse(reason, reason_size, "%s", wrong);
+		return refuse_layout(reason, reason_size, "%s", wrong);
 	return true;
 }
 

@@ -89,14 +89,14 @@ value_of(const SfTextFormat *digits, char c)
 	return at == NULL ? -1 : (int) (at - digits->digits);
 }
 
-static bool refuse(SfTextFault *fault, size_t position, bool out_of_range,
-				   const char *fmt, ...)
+static bool refuse_text(SfTextFault *fault, size_t position, bool out_of_range,
+						const char *fmt, ...)
 			__attribute__((format(printf, 4, 5)));
 
 /* Write the reason for a refusal, and return false. */
 static bool
-refuse(SfTextFault *fault, size_t position, bool out_of_range,
-	   const char *fmt, ...)
+refuse_text(SfTextFault *fault, size_t position, bool out_of_range,
+			const char *fmt, ...)
 {
 	va_list		args;
 
@@ -120,24 +120,24 @@ check_digits(const SfTextFormat *digits, const char *text, size_t len,
 		   value_of(digits, text[good]) >= 0)
 		good++;
 	if (len == 0)
-		return refuse(fault, 1, false,
-					  "Character 1 is missing: the text is empty.");
+		return refuse_text(fault, 1, false,
+						   "Character 1 is missing: the text is empty.");
 	if (width == 0 && len > 1 && value_of(digits, text[0]) == 0)
-		return refuse(fault, 1, false,
-					  "Character 1 is a leading zero, which no text in %s has.",
-					  digits->name);
+		return refuse_text(fault, 1, false,
+						   "Character 1 is a leading zero, which no text in %s has.",
+						   digits->name);
 	if (width > 0 && good == width && len > width)
-		return refuse(fault, good + 1, false,
-					  "Character %d is one too many: a text in %s has %d.",
-					  (int) good + 1, digits->name, digits->width);
+		return refuse_text(fault, good + 1, false,
+						   "Character %d is one too many: a text in %s has %d.",
+						   (int) good + 1, digits->name, digits->width);
 	if (good < len)
-		return refuse(fault, good + 1, false,
-					  "Character %d is not a digit of %s.",
-					  (int) good + 1, digits->name);
+		return refuse_text(fault, good + 1, false,
+						   "Character %d is not a digit of %s.",
+						   (int) good + 1, digits->name);
 	if (good < width)
-		return refuse(fault, good + 1, false,
-					  "Character %d is missing: a text in %s has %d.",
-					  (int) good + 1, digits->name, digits->width);
+		return refuse_text(fault, good + 1, false,
+						   "Character %d is missing: a text in %s has %d.",
+						   (int) good + 1, digits->name, digits->width);
 	return true;
 }
 
@@ -162,9 +162,9 @@ sf_text_format_parse(const SfTextFormat *digits, int64_t *id,
 			/* in a text of fixed width, the first digit is too high */
 			size_t		position = digits->width > 0 ? 1 : i + 1;
 
-			return refuse(fault, position, true,
-						  "With character %d the number exceeds 9223372036854775807.",
-						  (int) position);
+			return refuse_text(fault, position, true,
+							   "With character %d the number exceeds 9223372036854775807.",
+							   (int) position);
 		}
 		n = n * digits->base + digit;
 	}

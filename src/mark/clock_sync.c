@@ -30,7 +30,7 @@
 
 /* Throw SQLSTATE 55000.  "unknown" is 0, or the errno of the query. */
 static void
-refuse(int unknown)
+refuse_unsynchronized(int unknown)
 {
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	errno = unknown;
@@ -71,7 +71,7 @@ check(bool may_throw)
 	if (sf_clock_check == SF_CHECK_ERROR)
 	{
 		if (may_throw)
-			refuse(error);
+			refuse_unsynchronized(error);
 		return false;
 	}
 	warn(error);

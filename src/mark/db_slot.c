@@ -72,7 +72,7 @@ find_gone(Oid *oid, uint32 *attached)
 
 /* Throw SQLSTATE 53400: there is no slot for this database. */
 static void
-refuse(void)
+refuse_database(void)
 {
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
@@ -121,7 +121,7 @@ sf_db_slot_take(void)
 
 		CHECK_FOR_INTERRUPTS();
 		if (!find_gone(&gone, &attached))
-			refuse();
+			refuse_database();
 	}
 }
 

@@ -67,7 +67,7 @@ find(const SfLayout *layout)
 
 /* Throw SQLSTATE 53400: there is no slot for this layout. */
 static void
-refuse(const SfLayout *layout)
+refuse_layout_slot(const SfLayout *layout)
 {
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
 
@@ -83,7 +83,7 @@ refuse(const SfLayout *layout)
 
 /* Find the slot of a layout, or take a free one; -1 if there is none. */
 static int
-take(const SfLayout *layout)
+take_layout_slot(const SfLayout *layout)
 {
 	int			slot;
 
@@ -110,8 +110,9 @@ take(const SfLayout *layout)
 void
 sf_layout_slots_begin(void)
 {
-	int			slot PG_USED_FOR_ASSERTS_ONLY = take(&sf_node_layout);
+	int			slot PG_USED_FOR_ASSERTS_ONLY;
 
+	slot = take_layout_slot(&sf_node_layout);
 	Assert(slot == 0);
 }
 
@@ -137,10 +138,10 @@ sf_layout_slot_of(const SfLayout *layout)
 	{
 		sf_layout_end_require_life(layout);
 		SF_FAULT("layout-missed");
-		slot = take(layout);
+		slot = take_layout_slot(layout);
 	}
 	if (slot < 0)
-		refuse(layout);
+		refuse_layout_slot(layout);
 	SF_FAULT("layout-taken");
 	pg_memory_barrier();
 	raised = pg_atomic_read_u64(&sf_shmem->raised_ms);

@@ -51,7 +51,7 @@ extern int	sf_leasing_reserve; /* ms, at most: */
 #define SF_MAX_RESERVE_MS	(24 * 3600 * 1000)
 extern int	sf_leasing_presence;	/* ms */
 extern int	sf_leasing_timeout; /* ms */
-extern int	sf_leasing_wait;	/* ms */
+extern int	sf_lease_wait;		/* ms */
 
 /* Computed and fixed at start. */
 extern SfLayout sf_node_layout; /* snowflake.layout */

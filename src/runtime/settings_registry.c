@@ -21,7 +21,7 @@ char	   *sf_registry = NULL;
 int			sf_leasing_reserve = 90 * 1000;
 int			sf_leasing_presence = 30 * 1000;
 int			sf_leasing_timeout = 2 * 1000;
-int			sf_leasing_wait = 60 * 1000;
+int			sf_lease_wait = 60 * 1000;
 
 #define LIBPQ		"libpq (Debian: libpq-dev)"
 #define LIBCURL		"libcurl (Debian: libcurl4-openssl-dev)"
@@ -125,6 +125,6 @@ sf_settings_define_lease(void)
 	DefineCustomIntVariable("snowflake.lease_wait",
 							"How long a call may wait for a node id to be leased.",
 							"This counts from when the server had none. A call that comes after that time fails at once.",
-							&sf_leasing_wait, 60 * 1000, 0, 3600 * 1000,
+							&sf_lease_wait, 60 * 1000, 0, 3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 }

@@ -161,7 +161,7 @@ inline sf_counter_take()
 /* ---- slots ---- */
 
 /* With the lock of the slots. */
-inline take()
+inline take_layout_slot()
 {
 #ifndef NO_SECOND_LOOK
 	slot = (used > 1);			/* find() */
@@ -182,7 +182,7 @@ inline sf_layout_slot_of()
 #endif
 	slot = (used > 1);			/* find() */
 	if
-	:: atomic { slot == 0 -> take() }
+	:: atomic { slot == 0 -> take_layout_slot() }
 #ifdef NO_LOOK
 	:: slot != 0 -> goto found
 #else
