@@ -175,7 +175,7 @@ void
 sf_lease_wait_explain(int64 begun_ms)
 {
 	int64		until_ms = sf_clock_wall_ms() - sf_clock_monotonic_ms() +
-		begun_ms + sf_leasing_wait;
+		begun_ms + sf_lease_wait;
 	const SfLeaseStatus *status = &sf_shmem->leasing.status;
 	char		problem[SF_REASON_SIZE] = "";
 
