@@ -53,6 +53,7 @@ typedef struct Column
 	Oid			type;			/* not that of a domain */
 	char	   *shown;			/* schema.table.column, quoted */
 	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
+	char	   *failing;		/* those that fail, and how often; or NULL */
 	SfKeyLayout key;			/* of its default */
 	bool		has_layout;		/* ... which could be told */
 	bool		is_unique;
@@ -97,13 +98,11 @@ get_column(Column *column, HeapTuple row, MemoryContext context)
 	column->name = *DatumGetName(SPI_getbinval(row, desc, 2, &isnull));
 	column->type = getBaseType(DatumGetObjectId(SPI_getbinval(row, desc, 3,
 															  &isnull)));
-	column->shown = MemoryContextStrdup(context, SPI_getvalue(row, desc, 4));
-	column->subscriptions = SPI_getvalue(row, desc, 9);
-	if (column->subscriptions != NULL)
-		column->subscriptions = MemoryContextStrdup(context,
-													column->subscriptions);
 	number = DatumGetInt16(SPI_getbinval(row, desc, 5, &isnull));
 	old = MemoryContextSwitchTo(context);
+	column->shown = SPI_getvalue(row, desc, 4);
+	column->subscriptions = SPI_getvalue(row, desc, 9);
+	column->failing = SPI_getvalue(row, desc, 10);
 	column->has_layout = sf_key_layout_find(&column->key, column->relation,
 											number);
 	MemoryContextSwitchTo(old);
@@ -218,6 +217,32 @@ put_indexes(ReturnSetInfo *result, const Columns *columns)
 			  "are in no valid unique index", &names,
 			  columns->n, columns->hidden,
 			  "Make each of them a primary key, or run CREATE UNIQUE INDEX CONCURRENTLY. A unique index refuses an ID that a second server with this node id makes again.");
+}
+
+/*
+ * Report subscriptions that fail to bring rows.  If publisher and subscriber
+ * have one node id, they make the same ID sooner or later, and the row of the
+ * publisher with that ID is refused again and again.
+ */
+static void
+put_subscriptions(ReturnSetInfo *result, const Columns *columns)
+{
+	Names		names = {.n = 0};
+
+	if (sf_status_standby(result, "subscriptions"))
+		return;
+	for (int i = 0; i < columns->n; i++)
+	{
+		const Column *column = &columns->column[i];
+
+		if (column->failing != NULL)
+			name_column(&names, psprintf("%s (%s)", column->shown,
+										 column->failing));
+	}
+	put_names(result, "subscriptions", SF_STATUS_WARNING,
+			  "get rows from a subscription that fails",
+			  &names, columns->n, columns->hidden,
+			  "See the server's log. If it says \"duplicate key\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and restart it. Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
 }
 
 /* ---- partitions that come to an end ---- */
@@ -647,6 +672,7 @@ sf_status_tables(ReturnSetInfo *result, Oid function)
 	if (sf_shmem != NULL)
 		put_layouts(result, &columns);
 	put_indexes(result, &columns);
+	put_subscriptions(result, &columns);
 	if (sf_shmem != NULL)
 		put_partitions(result, &columns);
 	put_rows(result, &columns, function);

@@ -53,13 +53,25 @@ listed AS (
 				AND a.attnum OPERATOR(pg_catalog.=)
 					ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts OPERATOR(pg_catalog.-) 1])
 			)) FILTER (WHERE NOT c.relkind OPERATOR(pg_catalog.=) 'p') AS is_unique,
-		pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(s.subname), ', ') AS subscriptions
+		pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(s.subname), ', ') AS subscriptions,
+		-- it has met errors, and its worker does not run, or was just started again
+		pg_catalog.string_agg(DISTINCT pg_catalog.format('%I: %s errors', s.subname,
+				e.apply_error_count OPERATOR(pg_catalog.+) e.sync_error_count), ', ')
+			FILTER (WHERE (e.sync_error_count OPERATOR(pg_catalog.>) 0
+					AND NOT r.srsubstate OPERATOR(pg_catalog.=) ANY ('{r,s}'))
+				OR (e.apply_error_count OPERATOR(pg_catalog.>) 0 AND NOT EXISTS (
+					SELECT FROM pg_catalog.pg_stat_subscription w
+						JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) w.pid
+					WHERE w.subid OPERATOR(pg_catalog.=) s.oid AND w.relid IS NULL
+						AND (a.backend_start IS NULL OR a.backend_start OPERATOR(pg_catalog.<)
+							(pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) '10 s'::pg_catalog.interval))))) AS failing
 	FROM part t
 		JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.relid
 		JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) t.relid
 			AND a.attname OPERATOR(pg_catalog.=) t.attname
 		LEFT JOIN pg_catalog.pg_subscription_rel r ON r.srrelid OPERATOR(pg_catalog.=) t.relid
 		LEFT JOIN pg_catalog.pg_subscription s ON s.oid OPERATOR(pg_catalog.=) r.srsubid
+		LEFT JOIN pg_catalog.pg_stat_subscription_stats e ON e.subid OPERATOR(pg_catalog.=) s.oid
 	GROUP BY t.adrelid, t.adnum
 )
 SELECT c.oid, a.attname, a.atttypid,
@@ -74,7 +86,7 @@ SELECT c.oid, a.attname, a.atttypid,
 	pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 		AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),
 	NOT pg_catalog.row_security_active(c.oid),
-	u.subscriptions
+	u.subscriptions, u.failing
 FROM listed u
 	JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) u.adrelid
 	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace

@@ -66,9 +66,9 @@ says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id\|Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = .*\nsnowflake.node_id = '<number>'$/,
 	'but not their rows; and what is to be typed for that');
 is(query($bare, q{SELECT string_agg(check_name, ', ' ORDER BY check_name COLLATE "C") FROM snowflake_status()}),
-	'clock synchronisation, column types, preload, privileges, role, rows above, summary, unique indexes',
+	'clock synchronisation, column types, preload, privileges, role, rows above, subscriptions, summary, unique indexes',
 	'what needs no shared memory');
-says($bare, 'summary', 'error', qr/[34] of 7 checks need attention: preload, column types, .*"preload", in the next row\.$/,
+says($bare, 'summary', 'error', qr/[34] of 8 checks need attention: preload, column types, .*"preload", in the next row\.$/,
 	'what is an error comes first');
 
 # a line in postgresql.conf does not change what ALTER SYSTEM has set; the remedy works
@@ -108,7 +108,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 24 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 25 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -118,7 +118,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, column layouts, unique indexes, partitions, rows above',
+	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, column layouts, unique indexes, subscriptions, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -174,7 +174,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 24 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 25 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 
@@ -441,6 +441,30 @@ query($publisher, 'INSERT INTO arrivals DEFAULT VALUES');
 $publisher->wait_for_catchup('arriving');
 says($node, 'rows above', 'error', qr/public\.arrivals\.id \(\d+, has rows of the subscription arriving\)/,
 	'one whose publisher has our node id');
+says($node, 'subscriptions', 'ok', qr/0 of 3 columns/, 'which does not fail');
+
+# ... and makes an ID that this server has made, too
+query($node, 'ALTER SUBSCRIPTION arriving DISABLE');
+query($node, q{ALTER SYSTEM SET wal_retrieve_retry_interval = '100ms'; SELECT pg_reload_conf()});
+$twin = query($publisher, 'INSERT INTO arrivals DEFAULT VALUES RETURNING id');
+query($node, "INSERT INTO arrivals VALUES ($twin)");
+query($node, 'ALTER SUBSCRIPTION arriving ENABLE');
+$node->poll_query_until('postgres', 'SELECT apply_error_count > 2 FROM pg_stat_subscription_stats') or die 'it does not fail';
+says($node, 'subscriptions', 'warning', qr/1 of 3 columns .*: public\.arrivals\.id \(arriving: \d+ errors\)/, 'it fails again and again');
+my ($remedy) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'subscriptions'});
+my ($show, $update) = $remedy =~ /(SHOW .*?;).*(UPDATE .*;)$/;
+is(query($node, $show), query($publisher, $show), 'the two have one node id');
+my ($in_the_way) = slurp_file($node->logfile) =~ /duplicate key value .*\n.*DETAIL:  Key \(id\)=\((\d+)\)/;
+is($in_the_way, $twin, 'the log names the ID');
+query($node, "ALTER SYSTEM SET snowflake.node_id = '2'");
+$node->restart;
+query($node, $update =~ s/your_table/arrivals/r =~ s/= ID;/= $in_the_way;/r);
+$publisher->wait_for_catchup('arriving');
+is(query($node, q{SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE snowflake_node(id) = 2) FROM arrivals}), '3|3|1', 'the row has come, and no ID is there twice');
+$node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'subscriptions'}) or die 'it still fails';
+query($node, 'ALTER SYSTEM RESET ALL');
+$node->stop;
+start_with_clock($node, 0);
 query($node, 'DROP SUBSCRIPTION arriving; DROP TABLE arrivals');
 $publisher->stop;
 query($node, 'CREATE TABLE child () INHERITS (t)');
@@ -662,7 +686,7 @@ says($standby, 'role', 'ok', qr/standby/, 'knows what it is');
 says($standby, 'node id', 'ok', qr/a standby makes no IDs; once it is promoted, it issues as 2\|/, 'and what it will be');
 says($standby, 'shards', 'ok', qr/once this standby is promoted, it makes IDs of 3\|/, 'with which shards');
 is(query($standby, q{SELECT string_agg(check_name, ', ') FROM snowflake_status() WHERE found = 'a standby makes no IDs'}),
-	'lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, column layouts, partitions, rows above',
+	'lease, clock offset, clock steps, drift, capacity, other layouts, mark, databases, column layouts, subscriptions, partitions, rows above',
 	'and what makes no sense there');
 $standby->stop;
 $node->stop;
