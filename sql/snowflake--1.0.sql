@@ -83,6 +83,246 @@ REVOKE ALL ON SCHEMA snowflake_internal FROM PUBLIC;
 GRANT USAGE ON SCHEMA snowflake_internal TO PUBLIC;
 
 --
+-- The type snowflake: a bigint that to_json() writes as a string, since that
+-- function knows the server's own types only, and that has a hash function of its
+-- own.  All else is the server's, so a column can change between the two types
+-- without a rewrite.  Nothing is cast to it implicitly: an expression without it
+-- finds the operators and functions that it found before.
+--
+CREATE TYPE snowflake;
+CREATE FUNCTION snowflake_internal.snowflake_in(cstring) RETURNS snowflake
+AS 'int8in' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.snowflake_in(cstring) IS
+'I/O';
+CREATE FUNCTION snowflake_internal.snowflake_out(snowflake) RETURNS cstring
+AS 'int8out' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.snowflake_out(snowflake) IS
+'I/O';
+CREATE FUNCTION snowflake_internal.snowflake_recv(internal) RETURNS snowflake
+AS 'int8recv' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.snowflake_recv(internal) IS
+'I/O';
+CREATE FUNCTION snowflake_internal.snowflake_send(snowflake) RETURNS bytea
+AS 'int8send' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.snowflake_send(snowflake) IS
+'I/O';
+CREATE TYPE snowflake (
+	INPUT = snowflake_internal.snowflake_in,
+	OUTPUT = snowflake_internal.snowflake_out,
+	RECEIVE = snowflake_internal.snowflake_recv,
+	SEND = snowflake_internal.snowflake_send,
+	LIKE = pg_catalog.int8, CATEGORY = 'N');
+COMMENT ON TYPE snowflake IS
+'a bigint that JSON has as a string, and whose hash uses all bits of an ID';
+
+CREATE FUNCTION snowflake_internal.from_integer(integer) RETURNS snowflake
+AS 'int48' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.from_integer(integer) IS
+'convert integer to snowflake';
+CREATE FUNCTION snowflake_internal.from_integer(smallint) RETURNS snowflake
+AS 'int28' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.from_integer(smallint) IS
+'convert smallint to snowflake';
+CREATE CAST (snowflake AS bigint) WITHOUT FUNCTION AS IMPLICIT;
+COMMENT ON CAST (snowflake AS bigint) IS
+'for all that takes a bigint';
+CREATE CAST (bigint AS snowflake) WITHOUT FUNCTION AS ASSIGNMENT;
+COMMENT ON CAST (bigint AS snowflake) IS
+'for what makes an ID';
+CREATE CAST (integer AS snowflake)
+	WITH FUNCTION snowflake_internal.from_integer(integer) AS ASSIGNMENT;
+COMMENT ON CAST (integer AS snowflake) IS
+'for literals';
+CREATE CAST (smallint AS snowflake)
+	WITH FUNCTION snowflake_internal.from_integer(smallint) AS ASSIGNMENT;
+COMMENT ON CAST (smallint AS snowflake) IS
+'for small integers';
+
+-- The hash: each type that an operator = has on either side, by the same function.
+CREATE FUNCTION snowflake_internal.hash(snowflake) RETURNS integer
+AS 'MODULE_PATHNAME', 'snowflake_hash8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(snowflake) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(bigint) RETURNS integer
+AS 'MODULE_PATHNAME', 'snowflake_hash8' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(bigint) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(integer) RETURNS integer
+AS 'MODULE_PATHNAME', 'snowflake_hash4' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(integer) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(smallint) RETURNS integer
+AS 'MODULE_PATHNAME', 'snowflake_hash2' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(smallint) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(id snowflake, seed bigint) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_hash8_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(snowflake, bigint) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(id bigint, seed bigint) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_hash8_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(bigint, bigint) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(id integer, seed bigint) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_hash4_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(integer, bigint) IS
+'hash';
+CREATE FUNCTION snowflake_internal.hash(id smallint, seed bigint) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_hash2_extended' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.hash(smallint, bigint) IS
+'hash';
+
+-- For frames of windows: RANGE BETWEEN ... PRECEDING.
+CREATE FUNCTION snowflake_internal.in_range(val snowflake, base snowflake, delta bigint,
+	sub boolean, less boolean)
+RETURNS boolean
+AS 'in_range_int8_int8' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.in_range(snowflake, snowflake, bigint, boolean, boolean) IS
+'window RANGE support';
+
+--
+-- Operators with itself and with each integer type, on both sides.  The operator
+-- classes for btree and BRIN are in the server's families, so operators of bigint,
+-- to which the type is cast where the schema of these is not in the search path,
+-- find its indexes too; and bigint columns may refer to its keys.  The class for
+-- hash has a family of its own.  That has no operator of two integers, so it
+-- changes no plan without the type.
+--
+DO $$
+DECLARE
+	statement pg_catalog.text;
+BEGIN
+	FOR statement IN
+		WITH pair AS (
+			SELECT l, r, code, pg_catalog.format('(%s, %s)', l, r) AS args
+			FROM (VALUES
+				('@extschema@.snowflake', '@extschema@.snowflake', '8'),
+				('@extschema@.snowflake', 'pg_catalog.int8', '8'),
+				('pg_catalog.int8', '@extschema@.snowflake', '8'),
+				('@extschema@.snowflake', 'pg_catalog.int4', '84'),
+				('pg_catalog.int4', '@extschema@.snowflake', '48'),
+				('@extschema@.snowflake', 'pg_catalog.int2', '82'),
+				('pg_catalog.int2', '@extschema@.snowflake', '28')) AS p (l, r, code)
+		), op AS (
+			SELECT p.*, o.*
+			FROM pair p CROSS JOIN (VALUES
+				(1, '<', 'lt', '>', '>=', 'scalarlt', '', 'less than'),
+				(2, '<=', 'le', '>=', '>', 'scalarle', '', 'less than or equal'),
+				(3, '=', 'eq', '=', '<>', 'eq', ', HASHES, MERGES', 'equal'),
+				(4, '>=', 'ge', '<=', '<', 'scalarge', '', 'greater than or equal'),
+				(5, '>', 'gt', '<', '<=', 'scalargt', '', 'greater than'),
+				(NULL, '<>', 'ne', '<>', '=', 'neq', '', 'not equal')
+				) AS o (strategy, name, function, commutator, negator, selectivity, more, comment)
+		), btree AS (
+			SELECT pg_catalog.format('FUNCTION 1 %1$s snowflake_internal.cmp%1$s', args) AS member FROM pair
+			UNION ALL
+			SELECT pg_catalog.format('OPERATOR %s @extschema@.%s %s', strategy, name, args) FROM op
+			WHERE strategy IS NOT NULL
+		), hash AS (
+			SELECT pg_catalog.format('FUNCTION %1$s (%2$s, %2$s) snowflake_internal.hash(%2$s%3$s)', number, type, seed) AS member
+			FROM (VALUES ('@extschema@.snowflake'), ('pg_catalog.int8'), ('pg_catalog.int4'), ('pg_catalog.int2')) AS t (type)
+				CROSS JOIN (VALUES (1, ''), (2, ', pg_catalog.int8')) AS n (number, seed)
+			UNION ALL
+			SELECT pg_catalog.concat('OPERATOR 1 @extschema@.', name, args) FROM op
+			WHERE strategy OPERATOR(pg_catalog.=) 3
+		)
+		SELECT s.statement FROM (
+			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%s%s RETURNS pg_catalog.bool AS ''int%s%s'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE',
+				function, args, code, function) FROM op
+			UNION ALL
+			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.cmp%s RETURNS pg_catalog.int4 AS ''btint%scmp'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE',
+				args, code) FROM pair
+			UNION ALL
+			SELECT 2, pg_catalog.format('CREATE OPERATOR @extschema@.%s (FUNCTION = snowflake_internal.%s, LEFTARG = %s, RIGHTARG = %s, COMMUTATOR = OPERATOR(@extschema@.%s), NEGATOR = OPERATOR(@extschema@.%s), RESTRICT = pg_catalog.%ssel, JOIN = pg_catalog.%7$sjoinsel%8$s)',
+				name, function, l, r, commutator, negator, selectivity, more) FROM op
+			UNION ALL
+			SELECT 3, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.%s%s IS ''implementation of %s operator''',
+				function, args, name) FROM op
+			UNION ALL
+			SELECT 3, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.cmp%s IS ''less-equal-greater''', args) FROM pair
+			UNION ALL
+			SELECT 3, pg_catalog.format('COMMENT ON OPERATOR @extschema@.%s %s IS %L', name, args, comment) FROM op
+			UNION ALL
+			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_ops DEFAULT FOR TYPE @extschema@.snowflake USING btree FAMILY pg_catalog.integer_ops AS
+				FUNCTION 2 pg_catalog.btint8sortsupport(internal),
+				FUNCTION 3 (@extschema@.snowflake, pg_catalog.int8) snowflake_internal.in_range(@extschema@.snowflake, @extschema@.snowflake, pg_catalog.int8, pg_catalog.bool, pg_catalog.bool),
+				FUNCTION 4 pg_catalog.btequalimage(pg_catalog.oid), ',
+				pg_catalog.string_agg(member, ', ')) FROM btree
+			UNION ALL
+			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_minmax_ops DEFAULT FOR TYPE @extschema@.snowflake USING brin FAMILY pg_catalog.integer_minmax_ops AS
+				FUNCTION 1 pg_catalog.brin_minmax_opcinfo(internal),
+				FUNCTION 2 pg_catalog.brin_minmax_add_value(internal, internal, internal, internal),
+				FUNCTION 3 pg_catalog.brin_minmax_consistent(internal, internal, internal),
+				FUNCTION 4 pg_catalog.brin_minmax_union(internal, internal, internal), ',
+				pg_catalog.string_agg(member, ', ')) FROM btree WHERE pg_catalog.starts_with(member, 'OPERATOR')
+			UNION ALL
+			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_ops DEFAULT FOR TYPE @extschema@.snowflake USING hash AS ',
+				pg_catalog.string_agg(member, ', ')) FROM hash) AS s (step, statement)
+		ORDER BY s.step
+	LOOP
+		EXECUTE statement;
+	END LOOP;
+END
+$$;
+
+COMMENT ON OPERATOR CLASS snowflake_ops USING btree IS
+'the order of IDs, among integers too';
+COMMENT ON OPERATOR CLASS snowflake_minmax_ops USING brin IS
+'ranges of IDs';
+COMMENT ON OPERATOR CLASS snowflake_ops USING hash IS
+'a hash that uses all bits of an ID';
+COMMENT ON OPERATOR FAMILY snowflake_ops USING hash IS
+'a hash that uses all bits of an ID, also for integers that equal it';
+
+-- pg_upgrade drops what is in a family of the server's but does not depend on a
+-- class, and the server makes most members above depend on the family alone.  A
+-- second upgrade needs this call again: pg_upgrade restores none of its rows.
+CREATE FUNCTION snowflake_internal.tie_operators() RETURNS void
+LANGUAGE SQL VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+	INSERT INTO pg_catalog.pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
+	SELECT m.classid, m.oid, 0, 'pg_catalog.pg_opclass'::pg_catalog.regclass, c.oid, 0, 'a'
+	FROM pg_catalog.pg_opclass c, LATERAL (
+		SELECT 'pg_catalog.pg_amop'::pg_catalog.regclass, o.oid FROM pg_catalog.pg_amop o
+		WHERE o.amopfamily OPERATOR(pg_catalog.=) c.opcfamily
+			AND c.opcintype OPERATOR(pg_catalog.=) ANY (ARRAY[o.amoplefttype, o.amoprighttype])
+		UNION ALL
+		SELECT 'pg_catalog.pg_amproc'::pg_catalog.regclass, p.oid FROM pg_catalog.pg_amproc p
+		WHERE p.amprocfamily OPERATOR(pg_catalog.=) c.opcfamily
+			AND c.opcintype OPERATOR(pg_catalog.=) ANY (ARRAY[p.amproclefttype, p.amprocrighttype])
+		) AS m (classid, oid)
+	WHERE c.opcintype OPERATOR(pg_catalog.=) '@extschema@.snowflake'::pg_catalog.regtype
+		AND c.opcfamily OPERATOR(pg_catalog.<) 16384::pg_catalog.oid
+		AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
+			WHERE d.classid OPERATOR(pg_catalog.=) m.classid AND d.objid OPERATOR(pg_catalog.=) m.oid
+				AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_opclass'::pg_catalog.regclass);
+END;
+COMMENT ON FUNCTION snowflake_internal.tie_operators() IS
+'let pg_upgrade keep the operators of the type snowflake';
+SELECT snowflake_internal.tie_operators();
+
+CREATE FUNCTION snowflake_internal.smaller(snowflake, snowflake) RETURNS snowflake
+AS 'int8smaller' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.smaller(snowflake, snowflake) IS
+'smaller of two';
+CREATE FUNCTION snowflake_internal.larger(snowflake, snowflake) RETURNS snowflake
+AS 'int8larger' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.larger(snowflake, snowflake) IS
+'larger of two';
+CREATE AGGREGATE min(snowflake) (
+	SFUNC = snowflake_internal.smaller, STYPE = snowflake,
+	COMBINEFUNC = snowflake_internal.smaller,
+	SORTOP = OPERATOR(@extschema@.<), PARALLEL = SAFE);
+COMMENT ON AGGREGATE min(snowflake) IS
+'minimum value of all snowflake input values';
+CREATE AGGREGATE max(snowflake) (
+	SFUNC = snowflake_internal.larger, STYPE = snowflake,
+	COMBINEFUNC = snowflake_internal.larger,
+	SORTOP = OPERATOR(@extschema@.>), PARALLEL = SAFE);
+COMMENT ON AGGREGATE max(snowflake) IS
+'maximum value of all snowflake input values';
+
+--
 -- Making IDs. pgEdge's library has functions of its own that are called
 -- snowflake_nextval and snowflake_currval in C: should it take the place of ours,
 -- neither may be called for the other.

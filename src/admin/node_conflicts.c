@@ -27,6 +27,7 @@
 #include "identity/lease_wait.h"
 #include "identity/node.h"
 #include "mark/mark.h"
+#include "parser/parse_coerce.h"
 #include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
@@ -80,7 +81,7 @@ require_table(Oid relation)
 				 errhint("For a view, name the table that it reads. Ask about a foreign table on the server that has it.")));
 }
 
-/* Throw SQLSTATE 42703, 42804 unless it is a bigint column. */
+/* Throw SQLSTATE 42703, 42804 unless it is a column that can hold IDs. */
 static void
 require_column(Oid relation, const char *column)
 {
@@ -92,12 +93,12 @@ require_column(Oid relation, const char *column)
 				 errmsg("column \"%s\" of relation \"%s\" does not exist",
 						column, get_rel_name(relation)),
 				 errhint("Name the column of the key with key => ...; the default is \"id\".")));
-	if (getBaseType(get_atttype(relation, number)) != INT8OID)
+	if (!IsBinaryCoercible(get_atttype(relation, number), INT8OID))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
-				 errmsg("column \"%s\" of relation \"%s\" is not of type bigint",
+				 errmsg("column \"%s\" of relation \"%s\" is not of type bigint or snowflake",
 						column, get_rel_name(relation)),
-				 errhint("Name a column that holds IDs with key => ...; only bigint can hold them.")));
+				 errhint("Name a column that holds IDs with key => ...; only these types can hold them.")));
 }
 
 /* ---- our IDs ---- */

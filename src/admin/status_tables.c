@@ -27,6 +27,7 @@
 #include "identity/node.h"
 #include "lib/stringinfo.h"
 #include "mark/mark.h"
+#include "parser/parse_coerce.h"
 #include "partition/id_span.h"
 #include "query/id_time.h"
 #include "runtime/preconditions.h"
@@ -462,8 +463,8 @@ makes_node_ids(const Column *column)
 static bool
 may_read_ids(const Column *column)
 {
-	return makes_node_ids(column) && column->type == INT8OID &&
-		column->may_read;
+	return makes_node_ids(column) && column->may_read &&
+		IsBinaryCoercible(column->type, INT8OID);
 }
 
 /*

@@ -16,6 +16,7 @@
 #include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type_d.h"
+#include "parser/parse_coerce.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "query/id_time.h"
@@ -102,7 +103,7 @@ has_plain_key(Oid relid)
 	return is_plain;
 }
 
-/* Return true if it is partitioned by ranges of one bigint column. */
+/* Return true if it is partitioned by ranges of one column of IDs. */
 bool
 sf_id_span_is_parent(Relation rel)
 {
@@ -113,7 +114,7 @@ sf_id_span_is_parent(Relation rel)
 	return key != NULL && key->strategy == PARTITION_STRATEGY_RANGE &&
 		key->partnatts == 1 &&
 		key->partopfamily[0] == INTEGER_BTREE_FAM_OID &&
-		getBaseType(key->parttypid[0]) == INT8OID;
+		IsBinaryCoercible(key->parttypid[0], INT8OID);
 }
 
 /* Open a table partitioned by IDs.  SQLSTATE 42P01, 42809 */
@@ -130,9 +131,9 @@ sf_id_span_open_parent(Oid relid, LOCKMODE lockmode)
 	if (!sf_id_span_is_parent(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("\"%s\" is not partitioned by range of one bigint column",
+				 errmsg("\"%s\" is not partitioned by range of one bigint or snowflake column",
 						RelationGetRelationName(rel)),
-				 errhint("Create the table with PARTITION BY RANGE (id), id being its column of type bigint that holds the IDs.")));
+				 errhint("Create the table with PARTITION BY RANGE (id), id being its column of type bigint or snowflake that holds the IDs.")));
 	return rel;
 }
 

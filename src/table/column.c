@@ -31,6 +31,7 @@
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
+#include "parser/parse_coerce.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -79,7 +80,7 @@ get_integer(Datum value, Oid type)
 		case INT4OID:
 			return DatumGetInt32(value);
 		default:
-			Assert(type == INT8OID);
+			Assert(IsBinaryCoercible(type, INT8OID));
 			return DatumGetInt64(value);
 	}
 }
@@ -223,7 +224,8 @@ find_column(const SfColumn *column, Relation table, AttrNumber *number,
 	if (*number == InvalidAttrNumber)
 		return false;
 	*type = getBaseType(get_atttype(RelationGetRelid(table), *number));
-	return *type == INT2OID || *type == INT4OID || *type == INT8OID;
+	return *type == INT2OID || *type == INT4OID ||
+		IsBinaryCoercible(*type, INT8OID);
 }
 
 static bool

@@ -18,7 +18,8 @@ typedef bool (*SfColumnVisit) (int64 value, uint64 nth, void *arg);
 typedef struct SfColumn
 {
 	Oid			relation;
-	const char *name;			/* of an integer type, or a domain over one */
+	const char *name;			/* of an integer type or snowflake, or of a
+								 * domain */
 	int64		lowest;			/* values from here on */
 	bool		ascending;		/* or the highest first; needs an index */
 	bool		in_passing;		/* do not wait for locks, and use only an

@@ -144,7 +144,7 @@ foreach my $bad (
 	[ q{'w', 'no'}, '42703', qr/column "no" of relation "w" does not exist/ ],
 	[ q{'w', 'ctid'}, '42703', qr/column "ctid"/ ],
 	[ qq{$relation, 'dropped'}, '42703', qr/column "dropped"/ ],
-	[ qq{$relation}, '42804', qr/column "id" of relation "Tab ' le" is not of type bigint/ ],
+	[ qq{$relation}, '42804', qr/column "id" of relation "Tab ' le" is not of type bigint or snowflake/ ],
 	[ q{'i'}, '42809', qr/"i" is not a table/ ],
 	[ q{'v'}, '42809', qr/"v" is not a table.*\n.*name the table that it reads/ ],
 	[ q{'unfilled'}, '55000', qr/materialized view "unfilled" has not been populated/ ],

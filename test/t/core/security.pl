@@ -159,10 +159,27 @@ is(query($node, qq{SELECT DISTINCT classid::regclass $members
 		AND NOT (classid = 'pg_type'::regclass AND objid IN (SELECT unnest(ARRAY[reltype,
 			(SELECT typarray FROM pg_type WHERE oid = reltype)]) FROM pg_class WHERE relkind IN ('r', 'v')))
 	ORDER BY 1}),
-	"pg_proc\npg_class\npg_namespace", 'the extension has functions, relations and schemas, and nothing else');
+	join("\n", map { "pg_$_" } qw(type proc class cast namespace opclass operator opfamily)),
+	'the extension has functions, relations, schemas, and what belongs to the type, and nothing else');
+is(query($node, qq{SELECT objid::regtype $members AND classid = 'pg_type'::regclass
+		AND objid::regtype::text !~ '\\.(pg_stat_)?snowflake_|\\[]'}),
+	'ext.snowflake', 'one type');
+
+# Operators, comparisons and I/O of the type are the server's functions.
+is( query($node, qq{
+	SELECT count(*), count(*) FILTER (WHERE pronamespace = 'snowflake_internal'::regnamespace
+		AND has_function_privilege('public', p.oid, 'EXECUTE') AND EXISTS (SELECT FROM pg_proc s
+			WHERE s.pronamespace = 'pg_catalog'::regnamespace AND s.prosrc = p.prosrc
+			AND (s.provolatile, s.proparallel, s.proisstrict, s.proleakproof)
+				= (p.provolatile, p.proparallel, p.proisstrict, p.proleakproof)))
+	FROM pg_proc p JOIN pg_language l ON l.oid = prolang WHERE lanname = 'internal' AND prokind = 'f'
+	AND p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
+	'58|58', 'functions of the server for the type have its labels');
 
 # each function's volatility, parallel safety, and "public" if PUBLIC may execute it
 my @functions = split /\n/, <<'END';
+max(snowflake) i s public
+min(snowflake) i s public
 snowflake_accept(text) v u -
 snowflake_advance(bigint,boolean,text) v u -
 snowflake_clock() v r public
@@ -217,6 +234,14 @@ snowflake_internal.copy_nextval(internal) s r public
 snowflake_internal.copy_nextval(text,internal) s r public
 snowflake_internal.copy_shard_nextval(integer,internal) s r public
 snowflake_internal.copy_support(internal) i s public
+snowflake_internal.hash(bigint) i s public
+snowflake_internal.hash(bigint,bigint) i s public
+snowflake_internal.hash(snowflake) i s public
+snowflake_internal.hash(snowflake,bigint) i s public
+snowflake_internal.hash(integer) i s public
+snowflake_internal.hash(integer,bigint) i s public
+snowflake_internal.hash(smallint) i s public
+snowflake_internal.hash(smallint,bigint) i s public
 snowflake_internal.horizon_holders() v r public
 snowflake_internal.is_at(bigint,"any") s s public
 snowflake_internal.is_at(bigint,"any",text) s s public
@@ -225,26 +250,28 @@ snowflake_internal.layout(text) s s public
 snowflake_internal.layout_support(internal) i s public
 snowflake_internal.stat_get() v r public
 snowflake_internal.stat_layouts() v r public
+snowflake_internal.tie_operators() v u public
 END
 my $functions = qq{
 	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
 		proparallel, CASE WHEN has_function_privilege('public', p.oid, 'EXECUTE') THEN 'public' ELSE '-' END)
-	FROM pg_proc p WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+	FROM pg_proc p JOIN pg_language l ON l.oid = prolang WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
+		AND (lanname <> 'internal' OR prokind = 'a')
 	ORDER BY p.oid::regprocedure::text COLLATE "C"};
 is(query($node, $functions), join("\n", @functions),
 	'each function, its labels, and whether PUBLIC may execute it');
 is(query($node, qq{
-	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
+	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
 	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions horizon nextval '
 	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release revert '
-	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
+	  . 'shard_horizon shard_nextval shard_nextval_batch tie_operators', 'these functions are called with NULL, the others return it');
 
 # A function in SQL must have a parsed body, and one in another language must set its
 # own search_path.
 is( query($node, qq{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
 	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
-	AND (prosecdef OR proleakproof OR prosupport NOT IN (0, 'snowflake_internal.copy_support'::regproc, 'snowflake_internal.is_at_support'::regproc, 'snowflake_internal.layout_support'::regproc)
+	AND lanname <> 'internal' AND (prosecdef OR proleakproof OR prosupport NOT IN (0, 'snowflake_internal.copy_support'::regproc, 'snowflake_internal.is_at_support'::regproc, 'snowflake_internal.layout_support'::regproc)
 		OR pronamespace NOT IN ('ext'::regnamespace, 'snowflake_internal'::regnamespace) OR proowner <> '$superuser'::regrole
 		OR NOT (lanname = 'c' AND probin = '\$libdir/snowflake'
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
@@ -331,7 +358,7 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
-is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/_(internal\.(?:bound|copy_\w+|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/^m|_(internal\.(?:bound|copy_\w+|hash|is_at\w*|layout_support|tie_operators)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # each call as the first one of a session, and after the mark is loaded
