@@ -166,6 +166,7 @@ put_node(ReturnSetInfo *result)
 	SfServerNumber before = sf_shmem->identity.original;
 	SfServerNumber primary = sf_identity_primary();
 	char		name[200];
+	SfLeaseStatus status;
 
 	if (RecoveryInProgress())
 	{
@@ -173,7 +174,13 @@ put_node(ReturnSetInfo *result)
 		return;
 	}
 	sf_lease_wait_registry_name(name, sizeof(name));
-	if (lease == 0 && sf_settings_leases())
+	sf_lease_wait_status(&status);
+	if (lease == 0 && status.stage == SF_STAGE_HALTED)
+		sf_status_put(result, "node id", SF_STATUS_ERROR,
+					  psprintf("one is leased from \"%s\", but cannot be used at present",
+							   name),
+					  "See the check \"lease\".");
+	else if (lease == 0 && sf_settings_leases())
 		sf_status_put(result, "node id", SF_STATUS_ERROR,
 					  psprintf("none is leased from \"%s\"", name),
 					  "See the check \"lease\".");

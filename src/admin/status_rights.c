@@ -31,6 +31,7 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "runtime/shmem.h"
 
 typedef struct Rights
 {
@@ -64,6 +65,43 @@ find_rights(void *arg)
 	SPI_finish();
 }
 
+static void
+find_misspelt(void *arg)
+{
+	Rights	   *misspelt = arg;
+	char	   *found;
+
+	SPI_connect();
+	if (SPI_execute(SQL_MISSPELT, true, 0) != SPI_OK_SELECT ||
+		SPI_processed != 1)
+		elog(ERROR, "configuration files could not be read");
+	found = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
+	if (found != NULL)
+		misspelt->found = MemoryContextStrdup(misspelt->context, found);
+	SPI_finish();
+}
+
+/* Report settings that do not exist, to those who may read the files. */
+static void
+put_settings(ReturnSetInfo *result)
+{
+	Rights		misspelt = {.context = CurrentMemoryContext};
+	char	   *error = sf_status_try(find_misspelt, &misspelt, NULL);
+
+	if (error != NULL)
+		sf_status_ok(result, "settings",
+					 psprintf("the configuration files are not looked at: %s",
+							  error));
+	else if (misspelt.found == NULL)
+		sf_status_ok(result, "settings",
+					 "the configuration files name no unknown setting of this extension");
+	else
+		sf_status_put(result, "settings", SF_STATUS_WARNING,
+					  psprintf("the server ignores settings that do not exist: %s",
+							   misspelt.found),
+					  "Correct these names, and restart the server. This query shows the right ones: SELECT name FROM pg_settings WHERE name LIKE 'snowflake.%';");
+}
+
 void
 sf_status_rights(ReturnSetInfo *result, Oid function)
 {
@@ -85,4 +123,6 @@ sf_status_rights(ReturnSetInfo *result, Oid function)
 	else
 		sf_status_ok(result, "privileges",
 					 "only the extension's owner may write or lock what guards the IDs");
+	if (sf_shmem != NULL)
+		put_settings(result);
 }

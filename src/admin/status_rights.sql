@@ -9,6 +9,11 @@ WITH member AS (
 	WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
 		AND (x.oid OPERATOR(pg_catalog.=) $1 OR x.extname OPERATOR(pg_catalog.=) 'snowflake_registry')
 		AND d.deptype OPERATOR(pg_catalog.=) 'e'
+	UNION ALL
+	-- no member, though CREATE EXTENSION has made it
+	SELECT 'pg_catalog.pg_namespace'::pg_catalog.regclass, x.extnamespace, x.extowner, x.extname
+	FROM pg_catalog.pg_extension x
+	WHERE x.extname OPERATOR(pg_catalog.=) 'snowflake_registry'
 ),
 given AS (
 	SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind,
@@ -107,3 +112,14 @@ said AS (
 SELECT pg_catalog.string_agg(found, '; ' ORDER BY names, role),
 	pg_catalog.string_agg(remedy, ' ' ORDER BY names, role)
 FROM said;
+
+-- Find lines of the configuration files for settings of ours that do not exist: the
+-- server removes them when it starts, with one WARNING.
+-- name: misspelt
+SELECT pg_catalog.string_agg(pg_catalog.format('%s in line %s of %s', f.name, f.sourceline, f.sourcefile),
+	', ' ORDER BY f.seqno)
+FROM pg_catalog.pg_file_settings f
+WHERE f.name OPERATOR(pg_catalog.~~*) 'snowflake.%'
+	AND NOT EXISTS (
+		SELECT FROM pg_catalog.pg_settings s
+		WHERE s.name OPERATOR(pg_catalog.=) pg_catalog.lower(f.name));

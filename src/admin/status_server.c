@@ -365,7 +365,7 @@ put_record(ReturnSetInfo *result, const SfStatusNumbers *numbers)
 					 "none: no ID was made in this database");
 	else if (!sf_config_record_differs(read, &differs) && in_force)
 		sf_status_ok(result, "recorded configuration",
-					 "the layouts are those that this database was filled with");
+					 "the layouts are those that are recorded in this database");
 	else if (in_force)
 		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
 					  psprintf("IDs are refused here: %s", differs.data),

@@ -252,7 +252,7 @@ put_subscriptions(ReturnSetInfo *result, const Columns *columns)
 typedef struct Partitions
 {
 	bool		is_key;			/* it does */
-	bool		has_default;
+	Oid			rest;			/* the default partition, or InvalidOid */
 	int			count;			/* without the default partition */
 	bool		has_now;		/* one is for the IDs of now */
 	SfIdSpan	last;			/* before the first gap after now */
@@ -280,7 +280,6 @@ static void
 read_partitions(Relation table, const Column *column, int64 now_id,
 				Partitions *found)
 {
-	Oid			default_relid;
 	SfIdSpan   *spans;
 
 	if (!sf_id_span_is_parent(table) ||
@@ -288,8 +287,7 @@ read_partitions(Relation table, const Column *column, int64 now_id,
 		get_attnum(column->relation, NameStr(column->name)))
 		return;
 	found->is_key = true;
-	spans = sf_id_span_read(table, &found->count, &default_relid);
-	found->has_default = OidIsValid(default_relid);
+	spans = sf_id_span_read(table, &found->count, &found->rest);
 	if (found->count > 0)
 		find_last(spans, now_id, found);
 }
@@ -322,9 +320,9 @@ static bool
 are_over(const Partitions *found, int64 now_id)
 {
 	if (found->count == 0)
-		return !found->has_default;
+		return !OidIsValid(found->rest);
 	return !found->has_now &&
-		(!found->has_default || found->last.last < now_id);
+		(!OidIsValid(found->rest) || found->last.last < now_id);
 }
 
 /* Return true if the last partition ends sooner than it is long. */
@@ -359,13 +357,30 @@ table_of(const Column *column)
 					strlen(quote_identifier(NameStr(column->name))) - 1);
 }
 
-/* Return the statement that makes more partitions like the last one. */
+/* Return a relation's name with its schema; NULL if it is gone. */
 static char *
-more_partitions(const Column *column, const Partitions *found)
+qualified_name(Oid relation)
+{
+	char	   *schema = get_namespace_name(get_rel_namespace(relation));
+	char	   *name = get_rel_name(relation);
+
+	return schema == NULL || name == NULL ? NULL :
+		quote_qualified_identifier(schema, name);
+}
+
+/*
+ * Return the statements that make more partitions like the last one.  While a
+ * default partition has rows for a new one, the server refuses that one.
+ */
+static char *
+more_partitions(const Column *column, const Partitions *found, bool is_over)
 {
 	const SfLayout *layout = &column->key.layout;
-	char	   *name = quote_literal_cstr(table_of(column));
 	const char *interval = NULL;
+	const char *key = quote_identifier(NameStr(column->name));
+	char	   *name = table_of(column);
+	char	   *rest = qualified_name(found->rest);
+	char	   *create;
 
 	if (found->count > 0 && found->last.first >= 0 &&
 		found->last.last < PG_INT64_MAX)
@@ -374,11 +389,18 @@ more_partitions(const Column *column, const Partitions *found)
 										sf_id_time_of(layout,
 													  found->last.last + 1));
 
+	create = psprintf("SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s');",
+					  quote_literal_cstr(name),
+					  interval == NULL ? "1 month" : interval,
+					  interval == NULL ? "1 month" : interval);
+	if (is_over && rest != NULL)
+		return psprintf("Run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s SELECT * FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;",
+						name, rest, create, rest, quote_literal_cstr(name),
+						key, key, name, name, rest);
 	if (interval == NULL)
-		return psprintf("Make partitions for the time to come, now and from cron, such as: SELECT snowflake_create_partitions(%s, '1 month', now(), now() + interval '3 months'); If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
-						name);
-	return psprintf("Run this now, and from cron: SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s');",
-					name, interval, interval);
+		return psprintf("Make partitions for the time to come, now and from cron, such as: %s If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
+						create);
+	return psprintf("Run this now, and from cron: %s", create);
 }
 
 /*
@@ -401,6 +423,7 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 	{
 		const Column *column = &columns->column[i];
 		Partitions	found;
+		bool		is_over;
 		int64		now_id;
 
 		if (!column->has_layout)
@@ -415,12 +438,13 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 		if (!found.is_key)
 			continue;
 		seen++;
-		if (!are_over(&found, now_id) && !end_soon(&found, now_id))
+		is_over = are_over(&found, now_id);
+		if (!is_over && !end_soon(&found, now_id))
 			continue;
-		if (are_over(&found, now_id) && !found.has_default)
+		if (is_over && !OidIsValid(found.rest))
 			level = SF_STATUS_ERROR;
 		if (names.n == 0)
-			remedy = more_partitions(column, &found);
+			remedy = more_partitions(column, &found, is_over);
 		name_column(&names, psprintf("%s (%s)", column->shown,
 									 show_end(column, &found, now_id)));
 	}
@@ -481,8 +505,8 @@ remedy_of_rows(const Search *search)
 	int64		id = search->conflict.id;
 	const char *layout = key->name == NULL ? "" : quote_literal_cstr(key->name);
 	const char *first = search->conflict.is_ours ?
-		"See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default had another layout before, give it that one again." :
-		"If the column's default had another layout before, give it that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
+		"See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again." :
+		"If the column's default or this server had another layout before, set that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
 
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <=
 		sf_clock_wall_ms() + sf_max_clock_wait)

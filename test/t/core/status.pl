@@ -108,7 +108,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 25 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 26 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -118,7 +118,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, column types, column layouts, unique indexes, subscriptions, partitions, rows above',
+	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, settings, column types, column layouts, unique indexes, subscriptions, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -132,11 +132,22 @@ says($node, @$_) foreach (
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
 	[ 'privileges', 'ok', qr/only the extension's owner/, 'nobody else' ],
+	[ 'settings', 'ok', qr/no unknown setting/, 'none is misspelt' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'column layouts', 'ok', qr/0 of 1 columns/, 'the shard has its own' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
 	[ 'partitions', 'ok', qr/0 of 0 columns/, 'none' ],
 	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
+
+# ---- settings that do not exist ----
+
+my $conf = $node->data_dir . '/postgresql.conf';
+my $right = slurp_file($conf);
+$node->append_conf('postgresql.conf', "snowflake.nod_id = '2'");
+says($node, 'settings', 'warning', qr/settings that do not exist: snowflake\.nod_id in line \d+ of \S+postgresql\.conf\|/, 'one is misspelt');
+says($node, 'settings', 'ok', qr/not looked at: permission denied/, 'not for all', as => 'SET ROLE mallory;');
+truncate $conf, length $right or die "$conf: $!";
+says($node, 'settings', 'ok', qr/no unknown/, 'once the line is gone');
 
 # ---- roles that may write the durable numbers ----
 
@@ -158,6 +169,9 @@ is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.sno
 	't', 'which leaves the right to dump');
 query($node, 'GRANT INSERT, UPDATE ON snowflake_registry.tenure TO worker');
 says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE snowflake_registry.tenure\|/, 'who leases needs no right on tables');
+query($node, 'GRANT ALL ON SCHEMA snowflake_registry TO worker');
+says($node, 'privileges', 'warning', qr/worker may CREATE snowflake_registry; /, 'nor to make anything in the schema');
+query($node, 'REVOKE CREATE ON SCHEMA snowflake_registry FROM worker');
 query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.tenure TO mallory});
 says($node, 'privileges', 'warning', qr/: mallory may UPDATE snowflake_registry.tenure; worker/, 'a column is enough');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
@@ -174,7 +188,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 25 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 26 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 
@@ -267,13 +281,25 @@ query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('DROP TABLE n%s'
 
 my $partitions = q{SELECT count(*) FROM snowflake_create_partitions('days', '%s', now() %s, now() + interval '1 us' %s)};
 query($node, q{CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)});
-says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Make partitions .*: SELECT snowflake_create_partitions\('public.days', '1 month', now\(\), now\(\) \+ interval '3 months'\);/, 'a table without one');
+says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Make partitions .*: SELECT snowflake_create_partitions\('public.days', '1 month', now\(\), now\(\) \+ 3 \* interval '1 month'\);/, 'a table without one');
 query($node, 'CREATE TABLE days_rest PARTITION OF days DEFAULT');
 says($node, 'partitions', 'ok', qr/0 of 1/, 'one that has but a default partition');
 query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
-says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|Run this now/, 'the last one is over, and rows go to the default partition');
-query($node, 'DROP TABLE days_rest');
+query($node, 'INSERT INTO days (v) VALUES (1), (2)');
+query($node, q{INSERT INTO days VALUES (3, snowflake_min_id(now() - interval '36 hours'))});
+refused($node, sprintf($partitions, '1 day', ('') x 2), '23514', qr/updated partition constraint for default partition "days_rest" would be violated/,
+	'whose rows are in the way of another one');
+says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|Run this as one transaction/, 'the last one is over, and rows go to the default partition');
+query($node, query($node, q{SELECT substring(remedy FROM 'BEGIN;.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
+says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
+is(query($node, 'SELECT v, tableoid = $$days_rest$$::regclass FROM days ORDER BY v'), "1|f\n2|f\n3|t", 'which moves the rows');
+my $over = 'DROP TABLE days; CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);'
+  . sprintf($partitions, '1 day', ("- interval '3 days'") x 2);
+query($node, $over);
 says($node, 'partitions', 'error', qr/public.days.id \(until/, 'or nowhere');
+refused($node, 'INSERT INTO days (v) VALUES (1)', '23514', qr/no partition of relation "days" found for row/, 'so that inserts fail');
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
+query($node, "INSERT INTO days (v) VALUES (1); $over");
 query($node, sprintf($partitions, '1 day', ('') x 2));
 says($node, 'partitions', 'warning',
 	qr/public.days.id \(until .*\|.*: SELECT snowflake_create_partitions\('public.days', '1 day', now\(\), now\(\) \+ 3 \* interval '1 day'\);$/,
@@ -398,7 +424,7 @@ query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowfl
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
 query($node, "DELETE FROM js WHERE id = $twin");
 $twin = query($node, sprintf($js, '2 days', 2));
-says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the column's default had another layout before/,
+says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the column's default or this server had another layout before/,
 	'one of another node that no clock explains');
 query($node, "DELETE FROM js WHERE id = $twin; INSERT INTO js VALUES (1::bigint << 60)");
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'one that is wider than the layout');
@@ -821,6 +847,10 @@ refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
 like_log($leased, qr/WARNING:  snowflake SF207: node id from registry .*: The lease of node id \d+ has expired: no ID is made before the registry extends it\..*\n.*HINT:/,
 	0, 'the log says when');
 unlike(slurp_file($leased->logfile), qr/^\w+:  /m, 'and has no lines that the registry has sent');
+set_clock($leased, 20);
+wait_for_lease($leased, q{state = 'halted'});
+says($leased, 'lease', 'error', qr/held, but cannot be used at present/, 'the clock was set, and the registry is gone');
+says($leased, 'node id', 'error', qr/one is leased from "postgresql:.*", but cannot be used at present\|See the check "lease"/, 'likewise');
 $registry->start;
 set_clock($leased, 0);
 $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'clock offset'})
