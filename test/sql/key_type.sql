@@ -22,11 +22,18 @@ FROM post ORDER BY id LIMIT 1;
 SELECT max(id) = 384308787294507008 OR max(id) = snowflake_currval() AS newest, min(id) FROM post;
 SELECT n, sum(n) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) > n FROM post WHERE id < 10;
 -- every operator, in both directions
+CREATE FUNCTION holds(condition text) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+	result boolean;
+BEGIN
+	EXECUTE 'SELECT ' || condition INTO result;
+	RETURN result;
+END $$;
 SELECT l || r AS types, string_agg(op || a || b, ' ' ORDER BY op, a, b) FILTER (WHERE result)
 FROM (VALUES ('snowflake', 'snowflake'), ('snowflake', 'bigint'), ('bigint', 'snowflake'), ('snowflake', 'integer'),
 		('integer', 'snowflake'), ('snowflake', 'smallint'), ('smallint', 'snowflake')) t (l, r),
 	unnest('{<,<=,=,>=,>,<>}'::text[]) op, generate_series(-1, 0) a, generate_series(-1, 0) b,
-	LATERAL (SELECT (xpath('//x/text()', query_to_xml(format('SELECT %L::%s OPERATOR(%s) %L::%s AS x', a, l, op, b, r), true, true, '')))[1]::text::boolean AS result) q
+	holds(format('%L::%s %s %L::%s', a, l, op, b, r)) result
 GROUP BY l, r ORDER BY l, r;
 -- indexes and partitions are used, whatever type the other side has
 \pset tuples_only off
@@ -166,4 +173,4 @@ WHERE 'snowflake'::regtype IN (amoplefttype, amoprighttype) AND amopfamily < 163
 SELECT count(*), count(DISTINCT d.objid) FROM pg_amproc m LEFT JOIN pg_depend d ON d.objid = m.oid AND refclassid = 'pg_opclass'::regclass
 WHERE 'snowflake'::regtype IN (amproclefttype, amprocrighttype) AND amprocfamily < 16384;
 DROP TABLE thanks, reply, post, brin, hashed, daily, change, times;
-DROP FUNCTION seen, scans;
+DROP FUNCTION seen, scans, holds;
