@@ -56,8 +56,8 @@ listed AS (
 		pg_catalog.string_agg(DISTINCT pg_catalog.quote_ident(s.subname), ', ') AS subscriptions,
 		-- it has met errors, and its worker does not run, or was just started again
 		pg_catalog.string_agg(DISTINCT pg_catalog.format('%I: %s errors', s.subname,
-				e.apply_error_count OPERATOR(pg_catalog.+) e.sync_error_count), ', ')
-			FILTER (WHERE (e.sync_error_count OPERATOR(pg_catalog.>) 0
+				e.apply_error_count OPERATOR(pg_catalog.+) y.sync_errors), ', ')
+			FILTER (WHERE (y.sync_errors OPERATOR(pg_catalog.>) 0
 					AND NOT r.srsubstate OPERATOR(pg_catalog.=) ANY ('{r,s}'))
 				OR (e.apply_error_count OPERATOR(pg_catalog.>) 0 AND NOT EXISTS (
 					SELECT FROM pg_catalog.pg_stat_subscription w
@@ -72,6 +72,11 @@ listed AS (
 		LEFT JOIN pg_catalog.pg_subscription_rel r ON r.srrelid OPERATOR(pg_catalog.=) t.relid
 		LEFT JOIN pg_catalog.pg_subscription s ON s.oid OPERATOR(pg_catalog.=) r.srsubid
 		LEFT JOIN pg_catalog.pg_stat_subscription_stats e ON e.subid OPERATOR(pg_catalog.=) s.oid
+		-- one column before 19, then one for tables and one for sequences
+		CROSS JOIN LATERAL (
+			SELECT pg_catalog.sum(value::pg_catalog.int8) AS sync_errors
+			FROM pg_catalog.jsonb_each_text(pg_catalog.to_jsonb(e))
+			WHERE key OPERATOR(pg_catalog.~~) 'sync%error_count') y
 	GROUP BY t.adrelid, t.adnum
 )
 SELECT c.oid, a.attname, a.atttypid,
