@@ -89,7 +89,7 @@ static struct
 {
 	Oid			function;
 	uint32		hash;
-}			marker = {InvalidOid};
+}			marker = {InvalidOid, 0};
 
 SF_FUNCTION(snowflake_is_at_support);
 
