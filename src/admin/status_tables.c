@@ -243,7 +243,7 @@ put_subscriptions(ReturnSetInfo *result, const Columns *columns)
 	put_names(result, "subscriptions", SF_STATUS_WARNING,
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
-			  "See the server's log. If it says \"duplicate key\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and restart it. Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
+			  "See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and restart it. Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
 }
 
 /* ---- partitions that come to an end ---- */

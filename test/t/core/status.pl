@@ -480,7 +480,7 @@ says($node, 'subscriptions', 'warning', qr/1 of 3 columns .*: public\.arrivals\.
 my ($remedy) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'subscriptions'});
 my ($show, $update) = $remedy =~ /(SHOW .*?;).*(UPDATE .*;)$/;
 is(query($node, $show), query($publisher, $show), 'the two have one node id');
-my ($in_the_way) = slurp_file($node->logfile) =~ /duplicate key value .*\n.*DETAIL:  Key \(id\)=\((\d+)\)/;
+my ($in_the_way) = slurp_file($node->logfile) =~ /(?:duplicate key value|conflict=insert_exists)(?s:.*?)[Kk]ey \(id\)=\((\d+)\)/;
 is($in_the_way, $twin, 'the log names the ID');
 query($node, "ALTER SYSTEM SET snowflake.node_id = '2'");
 $node->restart;
