@@ -335,7 +335,6 @@ SELECT pg_get_serial_sequence('seq', 'id'), obj_description('seq_id_seq'::regcla
 CREATE TABLE serial (id serial PRIMARY KEY);
 COMMENT ON SEQUENCE serial_id_seq IS 'it''s ours';
 SELECT count(*) FROM snowflake_convert('serial', dry_run => false);
-SELECT statement FROM snowflake_convert('serial', shard => 1, dry_run => false);
 SELECT * FROM snowflake_revert('serial', dry_run => false);
 SELECT pg_get_serial_sequence('serial', 'id'), obj_description('serial_id_seq'::regclass);
 -- a sequence that counts down

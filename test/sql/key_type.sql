@@ -144,7 +144,7 @@ INSERT INTO daily VALUES (snowflake_min_id('2026-01-02 12:00 UTC', 'snowflake'))
 SELECT snowflake_node(id, 'snowflake'), tableoid::regclass FROM daily;
 -- what else of ours reads a column: status, conflicts, feeds, COPY
 SELECT * FROM snowflake_status() WHERE check_name IN ('column types', 'unique indexes') AND status <> 'ok';
-INSERT INTO post VALUES (snowflake_compose(now() + interval '1 hour', 7));
+INSERT INTO post VALUES (snowflake_compose(now() + interval '1 hour', snowflake_node(snowflake_nextval())));
 SELECT count(*), min(reason) FROM snowflake_node_conflicts('post');
 SELECT check_name, status FROM snowflake_status() WHERE found LIKE '%public.post.id%';
 DELETE FROM post WHERE snowflake_timestamp(id) > now() + interval '30 minutes';
