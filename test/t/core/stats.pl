@@ -203,7 +203,7 @@ cmp_ok(query($full, 'SELECT sequence_waits FROM pg_stat_snowflake'), '>', 20,
 my $stderr = '';
 for (my $i = 0; $i < 10 && $stderr !~ /CONTEXT/; $i++)
 {
-	$full->psql('postgres', q{SET statement_timeout = '3s'; SELECT count(snowflake_nextval()) FROM generate_series(1, 10000000)},
+	$full->psql('postgres', q{SET statement_timeout = '3s'; SELECT count(snowflake_nextval()) FROM generate_series(1, 100000)},
 		stderr => \$stderr);
 }
 like($stderr, qr/statement timeout\nCONTEXT:  waiting for the next tick, since all IDs of this one are made/,

@@ -39,8 +39,27 @@ WITH member AS (
 	UNION ALL
 	SELECT name, 'comment ' || coalesce(obj_description(objid, classid::regclass::name), '-') FROM member
 	UNION ALL
-	SELECT name, 'definition ' || pg_get_functiondef(objid) FROM member
-	WHERE classid = 'pg_proc'::regclass
+	SELECT name, 'definition ' || CASE prokind WHEN 'a' THEN (
+			SELECT concat_ws(' ', aggtransfn, aggfinalfn, aggcombinefn, aggsortop::regoperator,
+				aggtranstype::regtype, coalesce(agginitval, '-'))
+			FROM pg_aggregate a WHERE a.aggfnoid = p.oid)
+		ELSE pg_get_functiondef(p.oid) END
+	FROM member JOIN pg_proc p ON p.oid = objid AND classid = 'pg_proc'::regclass
+	UNION ALL
+	SELECT name, concat_ws(' ', 'type', typlen, typbyval, typtype, typcategory, typispreferred,
+		typinput, typoutput, typreceive, typsend, typalign, typstorage)
+	FROM member JOIN pg_type t ON t.oid = objid AND classid = 'pg_type'::regclass
+	WHERE typtype <> 'c' AND typelem = 0
+	UNION ALL
+	SELECT name, concat_ws(' ', 'operator', oprcode, oprrest, oprjoin, oprcom::regoperator,
+		oprnegate::regoperator, oprcanmerge, oprcanhash)
+	FROM member JOIN pg_operator o ON o.oid = objid AND classid = 'pg_operator'::regclass
+	UNION ALL
+	SELECT name, concat_ws(' ', 'cast by', castfunc::regproc, castcontext, castmethod)
+	FROM member JOIN pg_cast c ON c.oid = objid AND classid = 'pg_cast'::regclass
+	UNION ALL
+	SELECT name, concat_ws(' ', 'operator class', opcdefault, opckeytype::regtype)
+	FROM member JOIN pg_opclass o ON o.oid = objid AND classid = 'pg_opclass'::regclass
 	UNION ALL
 	SELECT name, 'privileges ' || coalesce(acl::text, '-')
 	FROM member JOIN LATERAL (SELECT array_agg(a::text ORDER BY a::text) AS acl
@@ -143,6 +162,8 @@ REVOKE EXECUTE ON FUNCTION snowflake_new(bigint) FROM PUBLIC;
 CREATE SEQUENCE snowflake_added;
 SELECT pg_catalog.pg_extension_config_dump('snowflake_added', '');
 CREATE VIEW snowflake_seen AS SELECT 1 AS one;
+CREATE OPERATOR <+> (FUNCTION = int8pl, LEFTARG = bigint, RIGHTARG = bigint);
+CREATE AGGREGATE snowflake_sum(bigint) (SFUNC = int8pl, STYPE = bigint, INITCOND = '0');
 };
 write_file("$dir/snowflake--99.sql", $script . $new);
 my ($future) = install('99');
@@ -166,6 +187,8 @@ foreach my $bad (
 	[ qr/^SELECT.*dump.*\n/m, '', 'what is to be dumped' ],
 	[ qr/SEQUENCE snowflake_added/, 'SEQUENCE snowflake_added START 7', "a sequence's start" ],
 	[ qr/SELECT 1 AS/, 'SELECT 2 AS', 'a view' ],
+	[ qr/FUNCTION = int8pl/, 'FUNCTION = int8mi', 'an operator' ],
+	[ qr/INITCOND = '0'/, "INITCOND = '1'", 'an aggregate' ],
 	[ qr/^CREATE VIEW.*\n/m, '', 'a whole object' ])
 {
 	my ($from, $to, $what) = @$bad;
