@@ -120,12 +120,27 @@ refuse_failure(const Work *work, SfFailure failure, const char *message)
 
 /* ---- requests ---- */
 
+/* Say in the log and to the client for what the call was waiting. */
+static void
+explain_wait(void *arg)
+{
+	const SfAsk *ask = arg;
+
+	errcontext(ask->kind == SF_ASK_READ ?
+			   "waiting for the registry to answer" :
+			   "waiting for the registry to confirm a write, which it may have made");
+}
+
 /* Send a request and wait for its answer, no longer than the time-out. */
 static void
 ask_registry(SfAsk *ask, SfAnswer *answer)
 {
 	static uint64 number = 0;
+	ErrorContextCallback callback = {
+		.previous = error_context_stack,.callback = explain_wait,.arg = ask
+	};
 
+	error_context_stack = &callback;
 	ask->number = ++number;
 	ask->deadline_ms = sf_clock_monotonic_ms() + sf_leasing_timeout;
 	backend->send(ask);
@@ -140,11 +155,12 @@ ask_registry(SfAsk *ask, SfAnswer *answer)
 			answer->result = SF_RESULT_UNKNOWN;
 			answer->failure = SF_FAILURE_TIMEOUT;
 			answer->message = "The registry did not answer in time.";
-			return;
+			break;
 		}
 		sf_registry_library_wait(backend, left);
 		CHECK_FOR_INTERRUPTS();
 	}
+	error_context_stack = callback.previous;
 }
 
 /*

@@ -459,4 +459,17 @@ $primary->stop;
 passes($primary, 'promoted back, and restarted');
 $primary->stop;
 
+# a marker that cannot be written stops nobody
+my $unmarked = new_server('unmarked');
+my $tmp = $unmarked->data_dir . '/global/pgsql_tmp';
+append_to_file($tmp, '');
+like(started($unmarked), qr/SF403: could not write file "$marker"\n.*DETAIL:  Until it is written, a copy of this data directory may not be noticed/,
+	'a marker that cannot be written: the log says what follows');
+query($unmarked, 'CREATE EXTENSION snowflake');
+like(query($unmarked, $next), qr/^\d+$/, 'and IDs are made');
+unlink $tmp or die "$tmp: $!";
+$unmarked->restart;
+ok(-f $unmarked->data_dir . "/$marker", 'the next start writes it');
+$unmarked->stop;
+
 done_testing();

@@ -13,7 +13,7 @@ use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $primary = new_server('primary', 'wal_consistency_checking = all',
-	"snowflake.shards = '3'");
+	"snowflake.shards = '3'", 'autovacuum = off');
 $primary->start;
 query($primary, q{
 	CREATE EXTENSION snowflake;

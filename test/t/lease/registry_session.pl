@@ -54,15 +54,16 @@ sub begin_call
 	return;
 }
 
-# Return the SQLSTATE with which the call has ended.
+# Return the SQLSTATE with which the call has ended, and for what it waited.
 sub end_call
 {
 	my ($session) = @_;
 
 	my ($sqlstate) = $session->query_until(qr/ended \w{5}/, '') =~ /ended (\w{5})/;
+	my ($wait) = $session->{stderr} =~ /^CONTEXT:  waiting for the registry to (\w+)/m;
 
 	$session->{stderr} = '';
-	return $sqlstate;
+	return join ' ', $sqlstate, $wait // ();
 }
 
 # Count the files that the session's process has open.
@@ -110,11 +111,11 @@ foreach my $kind (@kinds)
 	$proxy->set($route, 'silent');
 	begin_call($server, $session, $slots);
 	query($server, "SELECT pg_cancel_backend($session->{pid})");
-	is(end_call($session), '57014', "$name: a call is cancelled");
+	is(end_call($session), '57014 answer', "$name: a call is cancelled, and says in what wait");
 	ok(wait_until_closed($session, $before), "$name: it leaves nothing open");
 	$session->query_safe(q{SET statement_timeout = '300ms'});
 	$session->query_until(qr/begun/, "\\echo begun\nSELECT snowflake_registry_recover();\n\\echo ended :SQLSTATE\n");
-	is(end_call($session), '57014', "$name: a change meets statement_timeout");
+	is(end_call($session), '57014 answer', "$name: a change meets statement_timeout");
 	$session->query_safe('RESET statement_timeout');
 	begin_call($server, $session, q{
 		DO $$ BEGIN

@@ -8,6 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use FindBin;
+use Time::HiRes qw(usleep);
 use lib "$FindBin::RealBin/../../perl";
 use LeaseTest;
 use SnowflakeTest;
@@ -140,9 +141,23 @@ wait_for_lease($a, q{state = 'held'});
 ids_in($_, 100) foreach 'other', 'postgres';
 $a->stop;
 is(query($registry, 'SELECT released FROM snowflake_registry.slots()'), 't', 'a clean stop gives it back');
+
+# ---- the file that resumes it cannot be written ----
+
+my $file = $a->data_dir . '/global/pgsql_tmp/snowflake_lease';
+
+unlink $file or die "$file: $!";
+mkdir $file or die "$file: $!";
+$from = -s $a->logfile;
 $a->start;
 wait_for_lease($a, q{state = 'held'});
 ids_in($_, 100) foreach 'other', 'postgres';
+like_log($a, qr/SF403: could not write file "global\/pgsql_tmp\/snowflake_lease"\n.*DETAIL:  After a crash, this server gets its node id again only when/,
+	$from, 'the log says so, and what follows');
+rmdir $file or die "$file: $!";
+set_lease($a, 'reserve', 7_200_000);
+usleep(100_000) until -f $file;
+pass('it is written when that is possible again');
 $a->stop;
 $registry->stop;
 $checker->clients;
