@@ -231,12 +231,13 @@ why_died() {
 
 # Print the first sign, in what a failed TAP test has written and in its servers' logs,
 # of an ID that was there twice, or of a crash that was not meant. A check that looks
-# for either has "twice" or "duplicate" in its name. Catalogs have no IDs.
+# for either has "twice" or "duplicate" in its name. Catalogs have no IDs, and where a
+# constraint is named "meant", a test has made an ID twice itself.
 find_evidence() {
 	local text
 
 	text=$(grep -ahE '^not ok .*([Tt]wice|[Dd]uplicate)|ID [0-9]+ is |[0-9] follows [0-9]+$|have both issued IDs|duplicate key value|was terminated by signal ([^9]|9[0-9])|TRAP: |AddressSanitizer|runtime error: ' "$@" 2>/dev/null |
-		awk '!/unique constraint "pg_/ && text == "" { text = $0 } END { print text }') || true
+		awk '!/unique constraint "(pg_|meant")/ && text == "" { text = $0 } END { print text }') || true
 	[ -n "$text" ] && echo "$text"
 }
 

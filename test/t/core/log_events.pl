@@ -75,7 +75,7 @@ set_interval('0');
 $from = -s $node->logfile;
 foreach (1 .. 3)
 {
-	set_clock($node, -5 - 2 * $_);
+	set_clock($node, -5 - 4 * $_);
 	query($node, $next);
 }
 @lines = lines_of('SF101', $from);

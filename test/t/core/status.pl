@@ -456,9 +456,9 @@ query($node, 'DROP TABLE days');
 my $publisher = new_server('publisher', 'wal_level = logical');
 $publisher->start;
 query($publisher, q{CREATE EXTENSION snowflake;
-	CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	CREATE TABLE arrivals (id bigint CONSTRAINT meant PRIMARY KEY DEFAULT snowflake_nextval());
 	CREATE PUBLICATION p FOR ALL TABLES});
-query($node, q{CREATE TABLE arrivals (id bigint PRIMARY KEY DEFAULT snowflake_nextval())});
+query($node, q{CREATE TABLE arrivals (id bigint CONSTRAINT meant PRIMARY KEY DEFAULT snowflake_nextval())});
 query($node, q{CREATE SUBSCRIPTION arriving CONNECTION '} . $publisher->connstr
 	. q{ dbname=postgres' PUBLICATION p});
 $node->wait_for_subscription_sync($publisher, 'arriving');

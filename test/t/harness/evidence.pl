@@ -46,6 +46,7 @@ foreach my $line ('not ok 3 - no ID twice', 'not ok 3 - no duplicate in the tabl
 }
 foreach my $line ('ok 3 - no ID twice', 'not ok 3 - the server starts', 'LOG:  server process (PID 7) was terminated by signal 9: Killed',
 	'ERROR:  duplicate key value violates unique constraint "pg_extension_name_index"',
+	'ERROR:  duplicate key value violates unique constraint "meant"',
 	'FATAL:  terminating connection due to administrator command')
 {
 	is(said('find_evidence', file('prove.log', "$line\n"), file('server.log', $long)), 'no', "none: $line");
