@@ -30,16 +30,20 @@ SF_FUNCTION(snowflake_status);
 
 static const char *const levels[] = {"ok", "warning", "error"};
 
-/* Add a row.  The remedy is NULL if, and only if, all is well. */
+/*
+ * Add the row of the check that runs.  The remedy is NULL if, and only if, all
+ * is well.
+ */
 void
-sf_status_put(ReturnSetInfo *result, const char *check, SfStatusLevel level,
-			  const char *found, const char *remedy)
+sf_status_put(SfStatus *status, SfStatusLevel level, const char *found,
+			  const char *remedy)
 {
+	ReturnSetInfo *result = status->result;
 	bool		nulls[4] = {0};
 	Datum		values[4] = {0};
 
 	Assert((level == SF_STATUS_OK) == (remedy == NULL));
-	values[0] = CStringGetTextDatum(check);
+	values[0] = CStringGetTextDatum(status->check);
 	values[1] = CStringGetTextDatum(levels[level]);
 	values[2] = CStringGetTextDatum(found);
 	nulls[3] = remedy == NULL;
@@ -49,19 +53,9 @@ sf_status_put(ReturnSetInfo *result, const char *check, SfStatusLevel level,
 }
 
 void
-sf_status_ok(ReturnSetInfo *result, const char *check, const char *found)
+sf_status_ok(SfStatus *status, const char *found)
 {
-	sf_status_put(result, check, SF_STATUS_OK, found, NULL);
-}
-
-/* Add the row of a check for primaries on a standby, and return true there. */
-bool
-sf_status_standby(ReturnSetInfo *result, const char *check)
-{
-	if (!RecoveryInProgress())
-		return false;
-	sf_status_ok(result, check, "a standby makes no IDs");
-	return true;
+	sf_status_put(status, SF_STATUS_OK, found, NULL);
 }
 
 /*
@@ -104,25 +98,84 @@ sf_status_try(void (*step) (void *), void *arg, char **hint)
 }
 
 static void
-put_preload(ReturnSetInfo *result)
+put_preload(SfStatus *status)
 {
 	if (sf_shmem != NULL)
-		sf_status_ok(result, "preload", "the library is preloaded");
+		sf_status_ok(status, "the library is preloaded");
 	else if (OidIsValid(get_extension_oid("snowflake_registry", true)))
-		sf_status_ok(result, "preload",
-					 "the library is not preloaded: this server makes no IDs; this database is a registry, which needs no library");
+		sf_status_ok(status, "the library is not preloaded: this server makes no IDs; this database is a registry, which needs no library");
 	else
-		sf_status_put(result, "preload", SF_STATUS_ERROR,
+		sf_status_put(status, SF_STATUS_ERROR,
 					  "the library is not preloaded: this server makes no IDs",
 					  sf_preload_hint());
 }
 
 static void
-put_role(ReturnSetInfo *result)
+put_role(SfStatus *status)
 {
-	sf_status_ok(result, "role", RecoveryInProgress() ?
+	sf_status_ok(status, RecoveryInProgress() ?
 				 "standby: it makes no IDs before it is promoted" :
 				 "primary");
+}
+
+/* ---- the checks ---- */
+
+/* What a check needs: without it, there is no row. */
+#define MEMORY	0x01			/* shared memory, so a preloaded library */
+#define COLUMNS	0x02			/* those that the check "tables" has read */
+
+/*
+ * All checks, in the order of their rows.  A check that is not for standbys
+ * says there that all is well.
+ */
+static const struct Check
+{
+	const char *name;
+	int			needs;
+	bool		on_standby;
+	void		(*run) (SfStatus *status);
+}			checks[] = {
+	{"preload", 0, true, put_preload},
+	{"role", 0, true, put_role},
+	{"clock synchronisation", 0, true, sf_status_clock_sync},
+	{"node id", MEMORY, true, sf_status_node},
+	{"lease", MEMORY, false, sf_status_lease},
+	{"clock offset", MEMORY, false, sf_status_clock_offset},
+	{"clock steps", MEMORY, false, sf_status_clock_steps},
+	{"drift", MEMORY, false, sf_status_drift},
+	{"capacity", MEMORY, false, sf_status_capacity},
+	{"layout", MEMORY, true, sf_status_layout},
+	{"shard layout", MEMORY, true, sf_status_shard_layout},
+	{"shards", MEMORY, true, sf_status_shards},
+	{"other layouts", MEMORY, false, sf_status_other_layouts},
+	{"mark", MEMORY, false, sf_status_mark},
+	{"recorded configuration", MEMORY, true, sf_status_record},
+	{"refusals", MEMORY, true, sf_status_refusals},
+	{"copied data directory", MEMORY, true, sf_status_copy},
+	{"databases", MEMORY, false, sf_status_databases},
+	{"privileges", 0, true, sf_status_rights},
+	{"settings", MEMORY, true, sf_status_settings},
+	{"tables", 0, true, sf_status_tables},
+	{"column types", COLUMNS, true, sf_status_column_types},
+	{"column layouts", MEMORY | COLUMNS, false, sf_status_column_layouts},
+	{"unique indexes", COLUMNS, true, sf_status_unique_indexes},
+	{"subscriptions", COLUMNS, false, sf_status_subscriptions},
+	{"partitions", MEMORY | COLUMNS, false, sf_status_partitions},
+	{"rows above", COLUMNS, false, sf_status_rows_above},
+};
+
+static void
+run_check(SfStatus *status, const struct Check *check)
+{
+	if ((check->needs & MEMORY) != 0 && sf_shmem == NULL)
+		return;
+	if ((check->needs & COLUMNS) != 0 && status->columns == NULL)
+		return;
+	status->check = check->name;
+	if (!check->on_standby && RecoveryInProgress())
+		sf_status_ok(status, "a standby makes no IDs");
+	else
+		check->run(status);
 }
 
 /* ---- the order of the rows ---- */
@@ -137,14 +190,14 @@ get_text(TupleTableSlot *slot, int number)
 
 /* Put the row that says how many checks are not ok, and which is the worst. */
 static void
-put_summary(ReturnSetInfo *result, int count, int bad, SfStatusLevel worst,
+put_summary(SfStatus *status, int count, int bad, SfStatusLevel worst,
 			const char *names, const char *first)
 {
+	status->check = "summary";
 	if (bad == 0)
-		sf_status_ok(result, "summary",
-					 psprintf("all %d checks are ok", count));
+		sf_status_ok(status, psprintf("all %d checks are ok", count));
 	else
-		sf_status_put(result, "summary", worst,
+		sf_status_put(status, worst,
 					  psprintf("%d of %d checks need attention: %s",
 							   bad, count, names),
 					  psprintf("Begin with the remedy of the check \"%s\", in the next row.",
@@ -153,8 +206,9 @@ put_summary(ReturnSetInfo *result, int count, int bad, SfStatusLevel worst,
 
 /* Take the rows of the checks, and return them with a summary, worst first. */
 static void
-put_in_order(ReturnSetInfo *result)
+put_in_order(SfStatus *status)
 {
+	ReturnSetInfo *result = status->result;
 	Tuplestorestate *rows = result->setResult;
 	TupleTableSlot *slot = MakeSingleTupleTableSlot(result->setDesc,
 													&TTSOpsMinimalTuple);
@@ -189,7 +243,7 @@ put_in_order(ReturnSetInfo *result)
 	context = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
 	result->setResult = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(context);
-	put_summary(result, list_length(ordered), bad, worst, names.data, first);
+	put_summary(status, list_length(ordered), bad, worst, names.data, first);
 	foreach(cell, ordered)
 	{
 		ExecStoreMinimalTuple(lfirst(cell), slot, true);
@@ -206,17 +260,13 @@ put_in_order(ReturnSetInfo *result)
 Datum
 snowflake_status(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Oid			function = fcinfo->flinfo->fn_oid;
+	SfStatus	status = {0};
 
 	InitMaterializedSRF(fcinfo, 0);
-	put_preload(result);
-	put_role(result);
-	sf_status_kernel_clock(result);
-	if (sf_shmem != NULL)
-		sf_status_server(result, function);
-	sf_status_rights(result, function);
-	sf_status_tables(result, function);
-	put_in_order(result);
+	status.result = (ReturnSetInfo *) fcinfo->resultinfo;
+	status.function = fcinfo->flinfo->fn_oid;
+	for (int i = 0; i < (int) lengthof(checks); i++)
+		run_check(&status, &checks[i]);
+	put_in_order(&status);
 	return (Datum) 0;
 }

@@ -27,6 +27,8 @@ typedef enum SfStatusLevel
 #define SF_STATUS_WAIT \
 	SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve."
 
+#define SF_STATUS_SEE_LOG	"See the server's log for this error."
+
 /* The durable numbers: the mark, and the config record. */
 typedef struct SfStatusNumbers
 {
@@ -37,31 +39,60 @@ typedef struct SfStatusNumbers
 	char	   *remedy;			/* of the problem */
 } SfStatusNumbers;
 
-/* status.c, used by the others */
-extern void sf_status_put(ReturnSetInfo *result, const char *check,
-						  SfStatusLevel level, const char *found,
-						  const char *remedy);
-extern void sf_status_ok(ReturnSetInfo *result, const char *check,
-						 const char *found);
-extern bool sf_status_standby(ReturnSetInfo *result, const char *check);
+/* The columns whose default makes IDs; see status_tables.c. */
+typedef struct SfStatusColumns SfStatusColumns;
+
+/* A call of snowflake_status(). */
+typedef struct SfStatus
+{
+	ReturnSetInfo *result;
+	Oid			function;		/* snowflake_status(), of the extension */
+	const char *check;			/* the name of the check that runs */
+	SfStatusNumbers *numbers;	/* NULL: no check has read them */
+	const SfStatusColumns *columns; /* NULL: they could not be read */
+} SfStatus;
+
+/* status.c: a check calls one of these two, once */
+extern void sf_status_put(SfStatus *status, SfStatusLevel level,
+						  const char *found, const char *remedy);
+extern void sf_status_ok(SfStatus *status, const char *found);
 extern char *sf_status_try(void (*step) (void *), void *arg, char **hint);
 
-/* status_node.c */
-extern void sf_status_node(ReturnSetInfo *result);
-
-/* status_server.c */
-extern void sf_status_server(ReturnSetInfo *result, Oid function);
-extern void sf_status_read_numbers(Oid function, SfStatusNumbers *numbers);
-
 /* status_clock.c */
-extern void sf_status_kernel_clock(ReturnSetInfo *result);
-extern void sf_status_clock(ReturnSetInfo *result);
+extern void sf_status_clock_sync(SfStatus *status);
+extern void sf_status_clock_offset(SfStatus *status);
+extern void sf_status_clock_steps(SfStatus *status);
+extern void sf_status_drift(SfStatus *status);
+
+/* status_node.c */
+extern void sf_status_node(SfStatus *status);
+extern void sf_status_lease(SfStatus *status);
 
 /* status_rights.c */
-extern void sf_status_rights(ReturnSetInfo *result, Oid function);
+extern void sf_status_rights(SfStatus *status);
+extern void sf_status_settings(SfStatus *status);
+
+/* status_server.c */
+extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);
+extern void sf_status_capacity(SfStatus *status);
+extern void sf_status_layout(SfStatus *status);
+extern void sf_status_shard_layout(SfStatus *status);
+extern void sf_status_shards(SfStatus *status);
+extern void sf_status_other_layouts(SfStatus *status);
+extern void sf_status_mark(SfStatus *status);
+extern void sf_status_record(SfStatus *status);
+extern void sf_status_refusals(SfStatus *status);
+extern void sf_status_copy(SfStatus *status);
+extern void sf_status_databases(SfStatus *status);
 
 /* status_tables.c */
-extern void sf_status_tables(ReturnSetInfo *result, Oid function);
+extern void sf_status_tables(SfStatus *status);
+extern void sf_status_column_types(SfStatus *status);
+extern void sf_status_column_layouts(SfStatus *status);
+extern void sf_status_unique_indexes(SfStatus *status);
+extern void sf_status_subscriptions(SfStatus *status);
+extern void sf_status_partitions(SfStatus *status);
+extern void sf_status_rows_above(SfStatus *status);
 
 /* node_conflicts.c */
 

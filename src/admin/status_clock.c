@@ -23,12 +23,9 @@
 #define STOP_STEPS \
 	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead."
 
-#define START_TIMEKEEPER \
-	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container."
-
-/* Check the kernel's clock; needs no shared memory. */
+/* Report what the kernel says of its clock. */
 void
-sf_status_kernel_clock(ReturnSetInfo *result)
+sf_status_clock_sync(SfStatus *status)
 {
 	SfClockSync sync;
 	SfStatusLevel level = sf_shmem != NULL &&
@@ -37,46 +34,43 @@ sf_status_kernel_clock(ReturnSetInfo *result)
 	int			error = sf_clock_read_sync(&sync);
 
 	if (error != 0)
-		sf_status_put(result, "clock synchronisation", level,
+		sf_status_put(status, level,
 					  psprintf("not known: the kernel does not say (%s)",
 							   strerror(error)),
-					  "Let this server call adjtimex(), which some containers forbid.");
+					  SF_LET_ASK_KERNEL ".");
 	else if (!sync.synchronized)
-		sf_status_put(result, "clock synchronisation", level,
+		sf_status_put(status, level,
 					  "the kernel says that no program keeps the wall clock right",
-					  START_TIMEKEEPER);
+					  SF_START_TIMEKEEPER ".");
 	else
-		sf_status_ok(result, "clock synchronisation",
-					 psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
-							  (long long) sync.max_error_us));
+		sf_status_ok(status, psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
+									  (long long) sync.max_error_us));
 }
 
-static void
-put_offset(ReturnSetInfo *result)
+/* Report how far the clock is from the registry's. */
+void
+sf_status_clock_offset(SfStatus *status)
 {
-	SfLeaseStatus status;
+	SfLeaseStatus worker;
 
-	if (sf_status_standby(result, "clock offset"))
-		return;
-	sf_lease_wait_status(&status);
+	sf_lease_wait_status(&worker);
 	if (!sf_settings_leases())
-		sf_status_ok(result, "clock offset", "there is no registry to compare with");
-	else if (!status.clock_known)
-		sf_status_ok(result, "clock offset", "the registry has not told its time");
-	else if (llabs(status.offset_ms) <= OFFSET_WARNS_MS)
-		sf_status_ok(result, "clock offset",
-					 psprintf("%lld ms %s the registry's",
-							  llabs(status.offset_ms),
-							  status.offset_ms < 0 ? "behind" : "ahead of"));
+		sf_status_ok(status, "there is no registry to compare with");
+	else if (!worker.clock_known)
+		sf_status_ok(status, "the registry has not told its time");
+	else if (llabs(worker.offset_ms) <= OFFSET_WARNS_MS)
+		sf_status_ok(status, psprintf("%lld ms %s the registry's",
+									  llabs(worker.offset_ms),
+									  worker.offset_ms < 0 ? "behind" : "ahead of"));
 	else
-		sf_status_put(result, "clock offset", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s %s the registry's%s",
-							   sf_timefmt_span(llabs(status.offset_ms)),
-							   status.offset_ms < 0 ? "behind" : "ahead of",
-							   status.registry_moved ?
+							   sf_timefmt_span(llabs(worker.offset_ms)),
+							   worker.offset_ms < 0 ? "behind" : "ahead of",
+							   worker.registry_moved ?
 							   ", which has moved: this server's has not" :
 							   ""),
-					  status.registry_moved ?
+					  worker.registry_moved ?
 					  "Set the registry's clock right; or this server's, if its machine was suspended." :
 					  "Set the server's clock right, or that of the registry.");
 }
@@ -105,11 +99,11 @@ show_steps(int64 last_ms)
 }
 
 /*
- * Check for a jump that is refused, a clock far past the first mark of this
+ * Report a jump that is refused, a clock far past the first mark of this
  * life, a step that no call has met yet, and steps seen today.
  */
-static void
-put_steps(ReturnSetInfo *result)
+void
+sf_status_clock_steps(SfStatus *status)
 {
 	int64		now_ms;
 	int64		offset = sf_clock_boot_offset_ms(&now_ms);
@@ -118,68 +112,53 @@ put_steps(ReturnSetInfo *result)
 	int64		step = sf_stats_find_step(now_ms, offset);
 	int64		past = sf_clock_jump_past_ms();
 
-	if (sf_status_standby(result, "clock steps"))
-		return;
 	if (baseline != 0 &&
 		offset - baseline > sf_max_clock_jump * INT64CONST(1000))
-		sf_status_put(result, "clock steps", SF_STATUS_ERROR,
+		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("the clock jumped forward by %s: calls are refused",
 							   sf_timefmt_span(offset - baseline)),
-					  "If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
+					  SF_CLOCK_JUMP_REMEDY);
 	else if (past > 0)
-		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the clock is %s past the newest mark that was found since the start: the clock is wrong, or no ID was made in that time",
 							   sf_timefmt_span(past)),
-					  "If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
+					  SF_CLOCK_FAR_REMEDY " If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
 	else if (step != 0)
-		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the clock was set %s by %s, which no call has met yet",
 							   step < 0 ? "back" : "forward",
 							   sf_timefmt_span(llabs(step))),
 					  STOP_STEPS);
 	else if (last_ms == 0 || llabs(now_ms - last_ms) > DAY_MS)
-		sf_status_ok(result, "clock steps", "none was seen within a day");
+		sf_status_ok(status, "none was seen within a day");
 	else
-		sf_status_put(result, "clock steps", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  show_steps(last_ms),
 					  STOP_STEPS " snowflake_stat_reset() forgets these.");
 }
 
-static void
-put_drift(ReturnSetInfo *result)
+/* Report how far the last ID is ahead of the clock. */
+void
+sf_status_drift(SfStatus *status)
 {
 	const SfLayout *layout = &sf_node_layout;
 	int64		tick = (int64) (sf_shmem_last_position() >>
 								layout->sequence_bits);
 	int64		drift = tick * layout->tick_ms - sf_clock_wall_ms();
 	int64		allowed = sf_settings_drift_ticks(layout) * layout->tick_ms;
-	int64		end_ms = tick * layout->tick_ms - allowed;
+	bool		waits = drift <= allowed + sf_max_clock_wait;
 
-	if (sf_status_standby(result, "drift"))
-		return;
 	if (drift <= allowed)
-		sf_status_ok(result, "drift",
+		sf_status_ok(status,
 					 psprintf("the last timestamp is %lld ms ahead of the clock",
 							  (long long) Max(drift, 0)));
 	else
-		sf_status_put(result, "drift", drift <= allowed + sf_max_clock_wait ?
-					  SF_STATUS_WARNING : SF_STATUS_ERROR,
+		sf_status_put(status, waits ? SF_STATUS_WARNING : SF_STATUS_ERROR,
 					  psprintf("the last timestamp is %s ahead of the clock: calls %s until %s",
 							   sf_timefmt_span(drift),
-							   drift <= allowed + sf_max_clock_wait ?
-							   "wait" : "are refused",
-							   sf_timefmt_show(end_ms)),
-					  drift <= allowed + sf_max_clock_wait ?
-					  SF_STATUS_WAIT :
+							   waits ? "wait" : "are refused",
+							   sf_timefmt_show(tick * layout->tick_ms -
+											   allowed)),
+					  waits ? SF_STATUS_WAIT :
 					  SF_STATUS_SET_CLOCK " " SF_COUNTER_REMEDY);
-}
-
-/* Check the clock; needs shared memory. */
-void
-sf_status_clock(ReturnSetInfo *result)
-{
-	Assert(sf_shmem != NULL);
-	put_offset(result);
-	put_steps(result);
-	put_drift(result);
 }

@@ -31,7 +31,6 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "runtime/shmem.h"
 
 typedef struct Rights
 {
@@ -82,47 +81,44 @@ find_misspelt(void *arg)
 }
 
 /* Report settings that do not exist, to those who may read the files. */
-static void
-put_settings(ReturnSetInfo *result)
+void
+sf_status_settings(SfStatus *status)
 {
 	Rights		misspelt = {.context = CurrentMemoryContext};
 	char	   *error = sf_status_try(find_misspelt, &misspelt, NULL);
 
 	if (error != NULL)
-		sf_status_ok(result, "settings",
-					 psprintf("the configuration files are not looked at: %s",
-							  error));
+		sf_status_ok(status, psprintf("the configuration files are not looked at: %s",
+									  error));
 	else if (misspelt.found == NULL)
-		sf_status_ok(result, "settings",
-					 "the configuration files name no unknown setting of this extension");
+		sf_status_ok(status, "the configuration files name no unknown setting of this extension");
 	else
-		sf_status_put(result, "settings", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the server ignores settings that do not exist: %s",
 							   misspelt.found),
 					  "Correct these names, and restart the server. This query shows the right ones: SELECT name FROM pg_settings WHERE name LIKE 'snowflake.%';");
 }
 
+/* Report roles that may write or lock what guards the IDs. */
 void
-sf_status_rights(ReturnSetInfo *result, Oid function)
+sf_status_rights(SfStatus *status)
 {
 	Rights		rights = {0};
 	char	   *error;
 
-	rights.extension = getExtensionOfObject(ProcedureRelationId, function);
+	rights.extension = getExtensionOfObject(ProcedureRelationId,
+											status->function);
 	rights.context = CurrentMemoryContext;
 	error = sf_status_try(find_rights, &rights, NULL);
 	if (error != NULL)
-		sf_status_put(result, "privileges", SF_STATUS_ERROR,
+		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("the catalogs cannot be read: %s", error),
 					  "See the server's log.");
 	else if (rights.found != NULL)
-		sf_status_put(result, "privileges", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("roles other than the extension's owner may write or lock what guards the IDs: %s",
 							   rights.found),
 					  rights.remedy);
 	else
-		sf_status_ok(result, "privileges",
-					 "only the extension's owner may write or lock what guards the IDs");
-	if (sf_shmem != NULL)
-		put_settings(result);
+		sf_status_ok(status, "only the extension's owner may write or lock what guards the IDs");
 }

@@ -23,20 +23,18 @@
 #include "utils/syscache.h"
 
 #define CAPACITY_WARNS		0.01	/* of the time */
-#define SEE_LOG				"See the server's log for this error."
 #define LOCKED				"not looked at: another session has locked its sequence"
 #define SEE_LOCKS \
 	"Wait until that transaction ends. This query shows it: SELECT DISTINCT pid, query FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE relation::regclass::text LIKE 'snowflake_state.%' AND mode = 'AccessExclusiveLock';"
 #define SET_LOST_MARK \
 	"If this database holds IDs, find their highest one as the owner of its table: SELECT max(id) FROM your_table; Then run on the primary, as a superuser, with that ID: SELECT snowflake_advance(ID); If it holds none, all is well: the first call sets the mark."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
-#define MORE_DATABASES \
-	"Increase snowflake.max_databases, and restart the server."
 
 /* ---- capacity ---- */
 
-static void
-put_capacity(ReturnSetInfo *result)
+/* Report how long sessions have waited for a full sequence. */
+void
+sf_status_capacity(SfStatus *status)
 {
 	SfStats    *stats = &sf_shmem->stats;
 	double		waited = (double)
@@ -46,19 +44,18 @@ put_capacity(ReturnSetInfo *result)
 	double		share = waited / (double) Max(since, 1);
 	char	   *found;
 
-	if (sf_status_standby(result, "capacity"))
-		return;
 	found = psprintf("in the last %s all sessions together have waited %s for a full sequence",
 					 sf_timefmt_span(since), sf_timefmt_span((int64) waited));
 	if (share <= CAPACITY_WARNS)
-		sf_status_ok(result, "capacity", found);
+		sf_status_ok(status, found);
 	else
-		sf_status_put(result, "capacity", SF_STATUS_WARNING, found,
+		sf_status_put(status, SF_STATUS_WARNING, found,
 					  "Ask for IDs only where they are needed; let other servers make some; or choose a layout with more bits for the sequence.");
 }
 
+/* Report when a layout ends, or that it has not begun. */
 static void
-put_life(ReturnSetInfo *result, const char *check, const SfLayout *layout)
+put_life(SfStatus *status, const SfLayout *layout)
 {
 	int64		end_ms = layout->end_tick * layout->tick_ms;
 	int64		now_ms = sf_clock_wall_ms();
@@ -68,28 +65,33 @@ put_life(ReturnSetInfo *result, const char *check, const SfLayout *layout)
 								 sf_timefmt_show(end_ms));
 
 	if (now_ms < layout->epoch_ms)
-		sf_status_put(result, check, SF_STATUS_ERROR,
+		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("it begins at %s: calls are refused",
 							   sf_timefmt_show(layout->epoch_ms)),
 					  psprintf("Correct the server's clock, or set the epoch in snowflake.%s to a time that has passed, and restart the server.",
 							   sf_layout_has(layout, SF_SHARD) ?
 							   "shard_layout" : "layout"));
 	else if (left >= YEAR_MS)
-		sf_status_ok(result, check, found);
+		sf_status_ok(status, found);
 	else
-		sf_status_put(result, check, left < 30 * DAY_MS ?
+		sf_status_put(status, left < 30 * DAY_MS ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING, found,
 					  "Choose a layout that lasts longer, or a later epoch in a new column.");
 }
 
-static void
-put_lives(ReturnSetInfo *result)
+void
+sf_status_layout(SfStatus *status)
 {
-	put_life(result, "layout", &sf_node_layout);
+	put_life(status, &sf_node_layout);
+}
+
+void
+sf_status_shard_layout(SfStatus *status)
+{
 	if (sf_settings_has_shards())
-		put_life(result, "shard layout", &sf_shard_layout);
+		put_life(status, &sf_shard_layout);
 	else
-		sf_status_ok(result, "shard layout", "snowflake.shards is empty");
+		sf_status_ok(status, "snowflake.shards is empty");
 }
 
 /* Print those shards for which this is true, as in snowflake.shards. */
@@ -139,9 +141,10 @@ find_last_id(int64 mark)
  * Another server may have these when the mark of its database is above their
  * IDs.
  */
-static void
-put_shards(ReturnSetInfo *result, const SfStatusNumbers *numbers)
+void
+sf_status_shards(SfStatus *status)
 {
+	const SfStatusNumbers *numbers = sf_status_numbers(status);
 	char	   *open = list_shards(sf_shard_is_open);
 	char	   *removed = list_shards(sf_shard_is_removed);
 	bool		is_standby = RecoveryInProgress();
@@ -169,39 +172,36 @@ put_shards(ReturnSetInfo *result, const SfStatusNumbers *numbers)
 							 last_id);
 	}
 	if (removed[0] == '\0' || is_standby || numbers->problem == NULL)
-		sf_status_ok(result, "shards", found.data);
+		sf_status_ok(status, found.data);
 	else
-		sf_status_put(result, "shards", numbers->locked ?
+		sf_status_put(status, numbers->locked ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR, found.data,
 					  numbers->remedy);
 }
 
 /* Report how many layouts are in use: calls for one more may be refused. */
-static void
-put_other_layouts(ReturnSetInfo *result)
+void
+sf_status_other_layouts(SfStatus *status)
 {
 	int			used = sf_layout_slots_used();
 	char	   *found = psprintf("%d of %d (snowflake.max_layouts) are in use",
 								 used, sf_shmem->nlayouts);
 
-	if (sf_status_standby(result, "other layouts"))
-		return;
 	if (used * 5 > sf_shmem->nlayouts * 4)
-		sf_status_put(result, "other layouts", SF_STATUS_WARNING, found,
+		sf_status_put(status, SF_STATUS_WARNING, found,
 					  "Increase snowflake.max_layouts in postgresql.conf, and restart the server. See which: SELECT layout FROM pg_stat_snowflake_layouts;");
 	else
-		sf_status_ok(result, "other layouts", found);
+		sf_status_ok(status, found);
 }
 
-static void
-put_databases(ReturnSetInfo *result)
+/* Report how many databases make IDs: one more may be refused. */
+void
+sf_status_databases(SfStatus *status)
 {
 	int			used = 0;
 	int			all = sf_shmem->ndatabases;
 	char	   *found;
 
-	if (sf_status_standby(result, "databases"))
-		return;
 	for (int i = 0; i < all; i++)
 	{
 		Oid			oid;
@@ -217,14 +217,14 @@ put_databases(ReturnSetInfo *result)
 	found = psprintf("%d of %d places for databases that make IDs are in use",
 					 used, all);
 	if (used <= all * DATABASES_WARN)
-		sf_status_ok(result, "databases", found);
+		sf_status_ok(status, found);
 	else if (used == all && sf_db_slot_find() == NULL)
-		sf_status_put(result, "databases", SF_STATUS_ERROR,
+		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("%s: calls are refused in this one", found),
-					  MORE_DATABASES);
+					  SF_MORE_DATABASES);
 	else
-		sf_status_put(result, "databases", SF_STATUS_WARNING, found,
-					  MORE_DATABASES);
+		sf_status_put(status, SF_STATUS_WARNING, found,
+					  SF_MORE_DATABASES);
 }
 
 /* ---- the mark ---- */
@@ -239,15 +239,21 @@ read_numbers(void *arg)
 											   SF_DURABLE_PASS);
 }
 
-/* Read the durable numbers.  Waits for no lock, and loads nothing. */
-void
-sf_status_read_numbers(Oid function, SfStatusNumbers *numbers)
+/*
+ * Return the durable numbers, which the first check that needs them reads.
+ * Waits for no lock, and loads nothing.
+ */
+const SfStatusNumbers *
+sf_status_numbers(SfStatus *status)
 {
+	SfStatusNumbers *numbers = status->numbers;
 	char	   *error;
 
-	memset(numbers, 0, sizeof(*numbers));
-	numbers->function = function;
-	numbers->remedy = SEE_LOG;
+	if (numbers != NULL)
+		return numbers;
+	numbers = status->numbers = palloc0(sizeof(SfStatusNumbers));
+	numbers->function = status->function;
+	numbers->remedy = SF_STATUS_SEE_LOG;
 	error = sf_status_try(read_numbers, numbers, &numbers->remedy);
 	if (error != NULL)
 		numbers->problem = psprintf("it cannot be read: %s", error);
@@ -256,14 +262,14 @@ sf_status_read_numbers(Oid function, SfStatusNumbers *numbers)
 		numbers->problem = LOCKED;
 		numbers->remedy = SEE_LOCKS;
 	}
+	return numbers;
 }
 
 /* Report that the numbers could not be read. */
 static void
-put_problem(ReturnSetInfo *result, const char *check,
-			const SfStatusNumbers *numbers)
+put_problem(SfStatus *status, const SfStatusNumbers *numbers)
 {
-	sf_status_put(result, check, numbers->locked ?
+	sf_status_put(status, numbers->locked ?
 				  SF_STATUS_WARNING : SF_STATUS_ERROR,
 				  numbers->problem, numbers->remedy);
 }
@@ -275,19 +281,19 @@ put_problem(ReturnSetInfo *result, const char *check,
  * tells which.
  */
 static void
-put_no_mark(ReturnSetInfo *result, bool recorded)
+put_no_mark(SfStatus *status, bool recorded)
 {
 	if (recorded)
-		sf_status_put(result, "mark", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  "not set, though a configuration is recorded: it was lost, or the server crashed before the first ID",
 					  SET_LOST_MARK);
 	else
-		sf_status_ok(result, "mark", "not loaded: no ID was made in this database");
+		sf_status_ok(status, "not loaded: no ID was made in this database");
 }
 
 /* Report the mark, published and in its sequence. */
 static void
-put_known_mark(ReturnSetInfo *result, int64 published, int64 value)
+put_known_mark(SfStatus *status, int64 published, int64 value)
 {
 	int64		reserve = sf_settings_reserve_ms();
 	int64		ahead = Max(value, published) - sf_clock_wall_ms();
@@ -299,58 +305,62 @@ put_known_mark(ReturnSetInfo *result, int64 published, int64 value)
 					 sf_timefmt_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
 	if (ahead > reserve && ahead <= reserve + sf_max_clock_wait)
-		sf_status_put(result, "mark", SF_STATUS_WARNING, found, SF_STATUS_WAIT);
+		sf_status_put(status, SF_STATUS_WARNING, found, SF_STATUS_WAIT);
 	else if (ahead > reserve)
-		sf_status_put(result, "mark", SF_STATUS_ERROR, found,
+		sf_status_put(status, SF_STATUS_ERROR, found,
 					  psprintf(SF_STATUS_SET_CLOCK " %s",
 							   published >= value ? SF_COUNTER_REMEDY :
 							   sf_clock_jump_mark_remedy()));
 	else if (value < published)
-		sf_status_put(result, "mark", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s, and lost from its sequence: a crash would forget it",
 							   found),
 					  "Make an ID in a new session, which writes it again: SELECT snowflake_nextval();");
 	else
-		sf_status_ok(result, "mark", found);
+		sf_status_ok(status, found);
 }
 
-static void
-put_mark(ReturnSetInfo *result, const SfStatusNumbers *numbers)
+/* Report the mark of this database. */
+void
+sf_status_mark(SfStatus *status)
 {
+	const SfStatusNumbers *numbers = sf_status_numbers(status);
 	int64		published = sf_db_slot_published_mark();
 	const int64 *value = numbers->read.value;
 
-	if (sf_status_standby(result, "mark"))
-		return;
 	if (numbers->problem != NULL)
-		put_problem(result, "mark", numbers);
+		put_problem(status, numbers);
 	else if (value[SF_DURABLE_MARK] == 0 && published == 0)
-		put_no_mark(result, value[SF_DURABLE_LAYOUT] != 0);
+		put_no_mark(status, value[SF_DURABLE_LAYOUT] != 0);
 	else
-		put_known_mark(result, published, value[SF_DURABLE_MARK]);
+		put_known_mark(status, published, value[SF_DURABLE_MARK]);
 }
 
 /* ---- the config record ---- */
 
 /* Report a record without a mark: the first call writes it anew. */
 static void
-put_idle_record(ReturnSetInfo *result, const char *differs)
+put_idle_record(SfStatus *status, const char *differs)
 {
 	if (*differs == '\0')
-		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  "the layouts are the recorded ones, but the record is not in force: there is no mark",
 					  SET_LOST_MARK);
 	else
-		sf_status_put(result, "recorded configuration", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
 							   differs),
 					  "If this database holds IDs, make no new ones yet: first set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SET_LOST_MARK);
 }
 
-/* Check the record; also on a standby, which decodes by its own layouts. */
-static void
-put_record(ReturnSetInfo *result, const SfStatusNumbers *numbers)
+/*
+ * Report whether the layouts are the recorded ones; also on a standby, which
+ * decodes by its own layouts.
+ */
+void
+sf_status_record(SfStatus *status)
 {
+	const SfStatusNumbers *numbers = sf_status_numbers(status);
 	const SfDurableNumbers *read = &numbers->read;
 	bool		in_force = read->value[SF_DURABLE_MARK] != 0 ||
 		sf_db_slot_published_mark() != 0;
@@ -358,26 +368,25 @@ put_record(ReturnSetInfo *result, const SfStatusNumbers *numbers)
 
 	initStringInfo(&differs);
 	if (numbers->problem != NULL)
-		put_problem(result, "recorded configuration", numbers);
+		put_problem(status, numbers);
 	else if (read->value[SF_DURABLE_LAYOUT] == 0 &&
 			 !sf_config_record_is_other(read))
-		sf_status_ok(result, "recorded configuration",
-					 "none: no ID was made in this database");
+		sf_status_ok(status, "none: no ID was made in this database");
 	else if (!sf_config_record_differs(read, &differs) && in_force)
-		sf_status_ok(result, "recorded configuration",
-					 "the layouts are those that are recorded in this database");
+		sf_status_ok(status, "the layouts are those that are recorded in this database");
 	else if (in_force)
-		sf_status_put(result, "recorded configuration", SF_STATUS_ERROR,
+		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("IDs are refused here: %s", differs.data),
 					  sf_config_record_remedy(read));
 	else
-		put_idle_record(result, differs.data);
+		put_idle_record(status, differs.data);
 }
 
 /* ---- refusals, and the owner of the data ---- */
 
-static void
-put_refusals(ReturnSetInfo *result)
+/* Report how many calls were refused, and when the last one was. */
+void
+sf_status_refusals(SfStatus *status)
 {
 	static const struct
 	{
@@ -406,49 +415,25 @@ put_refusals(ReturnSetInfo *result)
 							 (unsigned long long) n, kinds[i].name);
 	}
 	if (found.len == 0)
-		sf_status_ok(result, "refusals", "none since the counts began");
+		sf_status_ok(status, "none since the counts began");
 	else if (last_ms == 0 || ago > DAY_MS)
-		sf_status_ok(result, "refusals",
-					 psprintf("none within a day but for read-only transactions; since the counts began %s",
-							  found.data));
+		sf_status_ok(status, psprintf("none within a day but for read-only transactions; since the counts began %s",
+									  found.data));
 	else
-		sf_status_put(result, "refusals", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s; the last one that was not read-only %s ago",
 							   found.data, sf_timefmt_span(ago)),
 					  "See the errors of these calls in the server's log. When their cause is gone, run as a superuser: SELECT snowflake_stat_reset();");
 }
 
-static void
-put_copy(ReturnSetInfo *result)
+void
+sf_status_copy(SfStatus *status)
 {
 	if (!sf_identity_is_copy())
-		sf_status_ok(result, "copied data directory",
-					 "this data directory is no copy, or one that need not be accepted");
+		sf_status_ok(status, "this data directory is no copy, or one that need not be accepted");
 	else
-		sf_status_put(result, "copied data directory",
-					  sf_identity_refuses() ?
+		sf_status_put(status, sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
 					  SF_IDENTITY_COPY_REMEDY);
-}
-
-/* Run these checks; needs shared memory. */
-void
-sf_status_server(ReturnSetInfo *result, Oid function)
-{
-	SfStatusNumbers numbers;
-
-	Assert(sf_shmem != NULL);
-	sf_status_read_numbers(function, &numbers);
-	sf_status_node(result);
-	sf_status_clock(result);
-	put_capacity(result);
-	put_lives(result);
-	put_shards(result, &numbers);
-	put_other_layouts(result);
-	put_mark(result, &numbers);
-	put_record(result, &numbers);
-	put_refusals(result);
-	put_copy(result);
-	put_databases(result);
 }

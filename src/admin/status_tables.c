@@ -61,13 +61,14 @@ typedef struct Column
 	bool		may_read;		/* the caller may, and no policy applies */
 } Column;
 
-typedef struct Columns
+/* See the check "tables". */
+struct SfStatusColumns
 {
 	MemoryContext context;
 	Column	   *column;
 	int			n;
 	int			hidden;			/* columns that the caller may not read */
-} Columns;
+};
 
 /* Columns with a problem. */
 typedef struct Names
@@ -126,7 +127,7 @@ make_array(List *oids)
 static void
 find_columns(void *arg)
 {
-	Columns    *columns = arg;
+	SfStatusColumns *columns = arg;
 	Oid			types[] = {OIDARRAYOID};
 	Datum		values[] = {make_array(sf_id_makers())};
 
@@ -149,6 +150,26 @@ find_columns(void *arg)
 	SPI_finish();
 }
 
+/*
+ * Read the columns, for the checks that follow.  Report only that this failed:
+ * then those checks have no row.
+ */
+void
+sf_status_tables(SfStatus *status)
+{
+	SfStatusColumns *columns = palloc0(sizeof(SfStatusColumns));
+	char	   *error;
+
+	columns->context = CurrentMemoryContext;
+	error = sf_status_try(find_columns, columns, NULL);
+	if (error == NULL)
+		status->columns = columns;
+	else
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("the catalogs cannot be read: %s", error),
+					  SF_STATUS_SEE_LOG);
+}
+
 /* ---- rows about the columns ---- */
 
 static void
@@ -163,9 +184,8 @@ name_column(Names *names, const char *shown)
 }
 
 static void
-put_names(ReturnSetInfo *result, const char *check, SfStatusLevel level,
-		  const char *what, Names *names, int seen, int unseen,
-		  const char *remedy)
+put_names(SfStatus *status, SfStatusLevel level, const char *what,
+		  Names *names, int seen, int unseen, const char *remedy)
 {
 	StringInfoData found;
 
@@ -177,7 +197,7 @@ put_names(ReturnSetInfo *result, const char *check, SfStatusLevel level,
 		appendStringInfo(&found, ", and %d more", names->n - NAMES);
 	if (unseen > 0)
 		appendStringInfo(&found, "; %d not looked at", unseen);
-	sf_status_put(result, check, names->n > 0 ? level : SF_STATUS_OK,
+	sf_status_put(status, names->n > 0 ? level : SF_STATUS_OK,
 				  found.data, names->n > 0 ? remedy : NULL);
 }
 
@@ -188,9 +208,11 @@ is_narrow(Oid type)
 		type == FLOAT4OID || type == FLOAT8OID;
 }
 
-static void
-put_types(ReturnSetInfo *result, const Columns *columns)
+/* Report columns that are too narrow for their IDs. */
+void
+sf_status_column_types(SfStatus *status)
 {
+	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
@@ -198,15 +220,17 @@ put_types(ReturnSetInfo *result, const Columns *columns)
 		if (is_narrow(columns->column[i].type))
 			name_column(&names, columns->column[i].shown);
 	}
-	put_names(result, "column types", SF_STATUS_ERROR,
+	put_names(status, SF_STATUS_ERROR,
 			  "are too narrow for the IDs that are their default", &names,
 			  columns->n, columns->hidden,
 			  "Make these columns bigint, and all that refer to them: snowflake_convert() prints the statements. That rewrites the tables and locks them meanwhile.");
 }
 
-static void
-put_indexes(ReturnSetInfo *result, const Columns *columns)
+/* Report columns that no unique index guards. */
+void
+sf_status_unique_indexes(SfStatus *status)
 {
+	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
@@ -214,7 +238,7 @@ put_indexes(ReturnSetInfo *result, const Columns *columns)
 		if (!columns->column[i].is_unique)
 			name_column(&names, columns->column[i].shown);
 	}
-	put_names(result, "unique indexes", SF_STATUS_WARNING,
+	put_names(status, SF_STATUS_WARNING,
 			  "are in no valid unique index", &names,
 			  columns->n, columns->hidden,
 			  "Make each of them a primary key, or run CREATE UNIQUE INDEX CONCURRENTLY. A unique index refuses an ID that a second server with this node id makes again.");
@@ -225,13 +249,12 @@ put_indexes(ReturnSetInfo *result, const Columns *columns)
  * have one node id, they make the same ID sooner or later, and the row of the
  * publisher with that ID is refused again and again.
  */
-static void
-put_subscriptions(ReturnSetInfo *result, const Columns *columns)
+void
+sf_status_subscriptions(SfStatus *status)
 {
+	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 
-	if (sf_status_standby(result, "subscriptions"))
-		return;
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
@@ -240,7 +263,7 @@ put_subscriptions(ReturnSetInfo *result, const Columns *columns)
 			name_column(&names, psprintf("%s (%s)", column->shown,
 										 column->failing));
 	}
-	put_names(result, "subscriptions", SF_STATUS_WARNING,
+	put_names(status, SF_STATUS_WARNING,
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
 			  "See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and restart it. Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
@@ -403,22 +426,17 @@ more_partitions(const Column *column, const Partitions *found, bool is_over)
 	return psprintf("Run this now, and from cron: %s", create);
 }
 
-/*
- * Report tables whose partitions end soon.  Needs shared memory, which has the
- * layouts.
- */
-static void
-put_partitions(ReturnSetInfo *result, const Columns *columns)
+/* Report tables whose partitions end soon. */
+void
+sf_status_partitions(SfStatus *status)
 {
+	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
 	char	   *remedy = NULL;
 	int			seen = 0;
 	int			unseen = columns->hidden;
 
-	Assert(sf_shmem != NULL);
-	if (sf_status_standby(result, "partitions"))
-		return;
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
@@ -448,7 +466,7 @@ put_partitions(ReturnSetInfo *result, const Columns *columns)
 		name_column(&names, psprintf("%s (%s)", column->shown,
 									 show_end(column, &found, now_id)));
 	}
-	put_names(result, "partitions", level,
+	put_names(status, level,
 			  "that partition a table have no partition after the present one",
 			  &names, seen, unseen, remedy);
 }
@@ -519,7 +537,7 @@ remedy_of_rows(const Search *search)
 }
 
 static void
-find_conflicts(ReturnSetInfo *result, const Columns *columns, uint32 node,
+find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 			   int64 mark_ms)
 {
 	Names		names = {.n = 0};
@@ -552,14 +570,14 @@ find_conflicts(ReturnSetInfo *result, const Columns *columns, uint32 node,
 									 search.column->subscriptions == NULL ?
 									 "" : search.column->subscriptions));
 	}
-	put_names(result, "rows above", level,
+	put_names(status, level,
 			  "hold an ID above those that were made so far",
 			  &names, seen, columns->n + columns->hidden - seen,
 			  remedy);
 }
 
 static bool
-has_node_column(const Columns *columns)
+has_node_column(const SfStatusColumns *columns)
 {
 	for (int i = 0; i < columns->n; i++)
 	{
@@ -606,9 +624,10 @@ is_refused(const SfLayout *layout, bool has_node, uint32 node)
  * Report defaults in a layout in which this server can make no IDs, or soon
  * none.  Layouts that no column names are not reported: any role can name one.
  */
-static void
-put_layouts(ReturnSetInfo *result, const Columns *columns)
+void
+sf_status_column_layouts(SfStatus *status)
 {
+	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
 	int			seen = 0;
@@ -616,8 +635,6 @@ put_layouts(ReturnSetInfo *result, const Columns *columns)
 	const char *remedy;
 	bool		has_node = find_node(&node, &remedy);
 
-	if (sf_status_standby(result, "column layouts"))
-		return;
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
@@ -643,62 +660,39 @@ put_layouts(ReturnSetInfo *result, const Columns *columns)
 										 sf_timefmt_show(end_ms)));
 		}
 	}
-	put_names(result, "column layouts", level,
+	put_names(status, level,
 			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now or ends within a year", node) :
 			  "have a default in a layout whose time is not now or ends within a year",
 			  &names, seen, 0,
 			  "Make the IDs in a new column, in a layout that has room and lasts longer: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.");
 }
 
-/* Look for IDs of other servers: ours lie below the mark, loaded or not. */
-static void
-put_rows(ReturnSetInfo *result, const Columns *columns, Oid function)
+/*
+ * Report IDs above those that this server has made: other servers', or this
+ * one's without their mark.  Ours lie below the mark, loaded or not.
+ */
+void
+sf_status_rows_above(SfStatus *status)
 {
-	SfStatusNumbers numbers = {0};
+	const SfStatusColumns *columns = status->columns;
+	const SfStatusNumbers *unloaded = NULL;
 	uint32		node;
 	const char *remedy;
 
-	if (sf_status_standby(result, "rows above"))
-		return;
 	if (sf_shmem != NULL && sf_db_slot_published_mark() == 0)
-		sf_status_read_numbers(function, &numbers);
+		unloaded = sf_status_numbers(status);
 	if (!find_node(&node, &remedy) && has_node_column(columns))
-		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+		sf_status_put(status, SF_STATUS_WARNING,
 					  "not looked at: this server has no node id", remedy);
-	else if (numbers.problem != NULL)
-		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+	else if (unloaded != NULL && unloaded->problem != NULL)
+		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("not looked at, since the mark is not known: %s",
-							   numbers.problem), numbers.remedy);
-	else if (sf_config_record_is_other(&numbers.read))
-		sf_status_put(result, "rows above", SF_STATUS_WARNING,
+							   unloaded->problem), unloaded->remedy);
+	else if (unloaded != NULL && sf_config_record_is_other(&unloaded->read))
+		sf_status_put(status, SF_STATUS_WARNING,
 					  "not looked at: this server's layouts would decode them wrongly",
 					  "See the check \"recorded configuration\".");
 	else
-		find_conflicts(result, columns, node,
-					   numbers.read.value[SF_DURABLE_MARK]);
-}
-
-/* Run these checks; also if the library is not preloaded. */
-void
-sf_status_tables(ReturnSetInfo *result, Oid function)
-{
-	Columns		columns = {.context = CurrentMemoryContext};
-	char	   *error;
-
-	error = sf_status_try(find_columns, &columns, NULL);
-	if (error != NULL)
-	{
-		sf_status_put(result, "tables", SF_STATUS_ERROR,
-					  psprintf("the catalogs cannot be read: %s", error),
-					  "See the server's log for this error.");
-		return;
-	}
-	put_types(result, &columns);
-	if (sf_shmem != NULL)
-		put_layouts(result, &columns);
-	put_indexes(result, &columns);
-	put_subscriptions(result, &columns);
-	if (sf_shmem != NULL)
-		put_partitions(result, &columns);
-	put_rows(result, &columns, function);
+		find_conflicts(status, columns, node, unloaded == NULL ? 0 :
+					   unloaded->read.value[SF_DURABLE_MARK]);
 }

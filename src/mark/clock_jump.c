@@ -74,7 +74,7 @@ sf_clock_jump_refuse(const SfClockLook *look)
 			 errdetail("It now says %s; snowflake.max_clock_jump is %s.",
 					   sf_timefmt_show(look->now_ms),
 					   sf_timefmt_span(sf_max_clock_jump * INT64CONST(1000))),
-			 errhint("If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');")));
+			 errhint(SF_CLOCK_JUMP_REMEDY)));
 }
 
 /*
@@ -132,7 +132,7 @@ sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)
 				 psprintf("The clock says %s. All IDs of this database lie before %s.",
 						  sf_timefmt_show(look->now_ms),
 						  sf_timefmt_show(found_ms)),
-				 "If no ID was made for so long, all is well. If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes.",
+				 "If no ID was made for so long, all is well. " SF_CLOCK_FAR_REMEDY,
 				 "the wall clock is %s past the last mark of this database",
 				 sf_timefmt_span(look->now_ms - found_ms));
 }

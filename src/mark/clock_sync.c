@@ -21,12 +21,12 @@
 #define UNKNOWN \
 	"could not find out whether the wall clock is synchronized: %m"
 #define UNKNOWN_HINT \
-	"Let this server call adjtimex(), which some containers forbid; or set snowflake.clock_check to \"off\"."
+	SF_LET_ASK_KERNEL "; or set snowflake.clock_check to \"off\"."
 #define UNSYNCHRONIZED		"wall clock is not synchronized"
 #define UNSYNCHRONIZED_DETAIL \
 	"The kernel says so; snowflake_clock() shows more."
 #define UNSYNCHRONIZED_HINT(off) \
-	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container; or set snowflake.clock_check to \"" off "\"."
+	SF_START_TIMEKEEPER "; or set snowflake.clock_check to \"" off "\"."
 
 /* Throw SQLSTATE 55000.  "unknown" is 0, or the errno of the query. */
 static void

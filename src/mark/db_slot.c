@@ -80,7 +80,7 @@ refuse_database(void)
 			 errmsg("too many databases generate IDs on this server"),
 			 errdetail("snowflake.max_databases is %d.",
 					   sf_shmem->ndatabases),
-			 errhint("Increase snowflake.max_databases, and restart the server.")));
+			 errhint(SF_MORE_DATABASES)));
 }
 
 /*

@@ -36,6 +36,13 @@ sf_mark_require(Oid function)
 }
 
 /* clock_sync.c */
+
+/* The remedies, without the full stop. */
+#define SF_LET_ASK_KERNEL \
+	"Let this server call adjtimex(), which some containers forbid"
+#define SF_START_TIMEKEEPER \
+	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container"
+
 extern void sf_clock_sync_require(void);
 extern bool sf_clock_sync_allows(void);
 
@@ -48,6 +55,11 @@ extern void sf_shutdown_file_at_start(void);
 extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
 
 /* db_slot.c */
+
+/* The remedy if there are too many databases. */
+#define SF_MORE_DATABASES \
+	"Increase snowflake.max_databases, and restart the server."
+
 extern SfDatabase *sf_db_slot_take(void);
 extern SfDatabase *sf_db_slot_make_own(void);
 extern SfDatabase *sf_db_slot_find(void);
@@ -64,6 +76,12 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 /* The first step, if the clock was set back: a restart clears the counters. */
 #define SF_COUNTER_REMEDY \
 	"If the clock is right now, and was wrong before, stop all clients, restart this server, and see what to do then: " SF_SEE_MARK
+
+/* The remedy of a jump, and the first step if the clock is far past a mark. */
+#define SF_CLOCK_JUMP_REMEDY \
+	"If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');"
+#define SF_CLOCK_FAR_REMEDY \
+	"If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes."
 
 /* A reading of the wall clock. */
 typedef struct SfClockLook
