@@ -110,8 +110,8 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 
 /*
  * The name of the memory context in which COPY FROM plans defaults; see
- * copy_default.c.  No context has the name for majors that we have not seen:
- * of 20, we saw the development branch of August 2026.
+ * copy_default.c.  On unknown majors no context matches: COPY is slower, and
+ * still correct.  Of 20 we have seen the development branch of August 2026.
  */
 #if PG_VERSION_NUM < 210000
 #define SF_COPY_CONTEXT		"COPY"

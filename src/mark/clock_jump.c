@@ -79,8 +79,8 @@ sf_clock_jump_refuse(const SfClockLook *look)
 
 /*
  * Record how far the clock is past a loaded mark, if no other mark was nearer.
- * By this distance the clock may be wrong.  A larger distance only says that
- * nobody has used that database for a while.
+ * The clock may be wrong by this much.  A larger distance shows only that the
+ * database was idle.
  */
 static void
 keep_past(int64 past_ms)

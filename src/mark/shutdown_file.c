@@ -11,8 +11,8 @@
  *
  * A file that is wrongly believed causes a duplicate.  The file states a fact
  * about a life that is over.  So it stays true, also in a copy of the file.
- * It remains to be shown that the file covers all IDs of a database.  Beside
- * the mark lies the stamp of a life (mark.c): the counters of that life have
+ * We must also show that it covers this database's IDs; the stamp does.  It
+ * lies beside the mark (mark.c), and says that the counters of its life have
  * reached every ID of the database.  So the file counts for a mark with the
  * stamp of the very life that the file names.  Then the data may be those of
  * that shutdown, or come from a backup or a standby, or have been rolled back.

@@ -12,11 +12,10 @@
  * these names in indexes, partition keys and generated columns, as it refuses
  * the functions without a layout.
  *
- * The server evaluates a call earlier if all of its arguments are constants,
- * and takes it for a constant.  So it accepts a partial index WHERE id >=
- * snowflake_min_id('2026-01-01', 'shard').  A change of the configuration
- * leaves that index with the wrong rows: REINDEX it.  A plan that is kept has
- * such a constant too, until the session ends.
+ * With constant arguments the server folds the call first.  So a partial index
+ * WHERE id >= snowflake_min_id('2026-01-01', 'shard') is accepted.  REINDEX it
+ * after a change of the configuration, which leaves it with the wrong rows.  A
+ * plan that is kept has such a constant too, until the session ends.
  *
  *-------------------------------------------------------------------------
  */
