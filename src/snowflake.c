@@ -37,9 +37,8 @@ static SfShmemSize
 measure_shared_memory(void)
 {
 	SfShmemSize size = {
-		.ndatabases = sf_max_databases, .nlayouts = sf_max_layouts,
-		.nshards = 1 << sf_shard_layout.field[SF_SHARD].width,
-		.nwriters = MaxBackends
+		.nlayouts = sf_max_layouts,
+		.nshards = 1 << sf_shard_layout.field[SF_SHARD].width
 	};
 
 	return size;
@@ -53,6 +52,8 @@ request_shared_memory(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 	sf_shmem_request(&size);
+	sf_db_slots_request();
+	sf_pending_request();
 }
 
 static void
@@ -63,6 +64,8 @@ create_shared_memory(void)
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
 	sf_shmem_create(&size);
+	sf_db_slots_create();
+	sf_pending_create();
 	if (IsUnderPostmaster)
 		return;
 	sf_layout_slots_begin();

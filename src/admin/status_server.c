@@ -199,7 +199,7 @@ void
 sf_status_databases(SfStatus *status)
 {
 	int			used = 0;
-	int			all = sf_shmem->ndatabases;
+	int			all = sf_max_databases;
 	char	   *found;
 
 	for (int i = 0; i < all; i++)

@@ -94,7 +94,6 @@
 #include "horizon/horizon.h"
 
 #include "access/twophase.h"
-#include "horizon/pending.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
@@ -250,7 +249,7 @@ find_range(uint64 xid, SfPendingRange *found)
 	};
 
 	memset(found, 0, sizeof(SfPendingRange));
-	for (int i = 0; i < sf_shmem->nwriters && found->last_xid == 0; i++)
+	for (int i = 0; i < MaxBackends && found->last_xid == 0; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;
 		SfPendingRange range[NRANGES];
@@ -277,7 +276,7 @@ find_range(uint64 xid, SfPendingRange *found)
 static bool
 is_known(uint64 xid)
 {
-	for (int i = 0; i < sf_shmem->nwriters; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;
 
@@ -372,7 +371,7 @@ compute(const View *view, const SfLayout *layout, pg_atomic_uint64 *counter)
 	pg_memory_barrier();
 	if (!all_accounted_for(view))
 		return 0;
-	for (int i = 0; i < sf_shmem->nwriters; i++)
+	for (int i = 0; i < MaxBackends; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;
 

@@ -9,8 +9,8 @@
 #define SF_HORIZON_H
 
 #include "datatype/timestamp.h"
+#include "horizon/pending.h"
 #include "layout/layout.h"
-#include "runtime/shmem.h"
 
 extern uint64 sf_horizon_node(int slot, const SfLayout *layout);
 extern uint64 sf_horizon_shard(uint32 shard);

@@ -271,7 +271,7 @@ snowflake_horizon_holders(PG_FUNCTION_ARGS)
 	sf_require_loaded();
 	require_primary();
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < sf_shmem->nwriters; i++)
+	for (int i = 0; i < MaxBackends; i++)
 		put_running(rsinfo, i);
 	list = sf_prepared_list(&count);
 	for (int i = 0; i < count; i++)

@@ -23,11 +23,15 @@
 #include "base/fault.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
+#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "storage/shmem.h"
 
 /* After this many commits, a full ring looks for ranges that may go. */
 #define LOOK_EVERY	(SF_PENDING_RANGES / 2)
+
+SfPendingSlot *sf_pending_writers = NULL;
 
 bool		sf_pending_made_node = false;
 uint64		sf_pending_other_ms = SF_NONE;
@@ -39,6 +43,40 @@ static bool entered = false;	/* a low-water mark is written */
 static uint64 oldest_running = 0;
 static int	commits_since_look = LOOK_EVERY;	/* an earlier process may have
 												 * filled the ring */
+
+static Size
+writers_size(void)
+{
+	return mul_size(MaxBackends, sizeof(SfPendingSlot));
+}
+
+/* Request the memory of all writers. */
+void
+sf_pending_request(void)
+{
+	RequestAddinShmemSpace(writers_size());
+}
+
+/* Create it: nobody has made an ID. */
+void
+sf_pending_create(void)
+{
+	bool		found;
+
+	sf_pending_writers = sf_shmem_create_part("snowflake writers",
+											  writers_size(), &found);
+	for (int i = 0; i < MaxBackends && !found; i++)
+	{
+		SfPending  *writer = &sf_pending_writers[i].writer;
+
+		memset(writer, 0, sizeof(SfPending));
+		pg_atomic_init_u64(&writer->node, SF_NONE);
+		pg_atomic_init_u64(&writer->other_ms, SF_NONE);
+		pg_atomic_init_u32(&writer->database, InvalidOid);
+		pg_atomic_init_u64(&writer->prepared_early, 0);
+		pg_atomic_init_u32(&writer->changes, 0);
+	}
+}
 
 /* Return the next transaction ID as of the first look in this life. */
 uint64
@@ -72,9 +110,9 @@ enter(void)
 	{
 		int			number = sf_my_proc_number();
 
-		if (number < 0 || number >= sf_shmem->nwriters)
+		if (number < 0 || number >= MaxBackends)
 			elog(ERROR, "process has number %d of %d", number,
-				 sf_shmem->nwriters);
+				 MaxBackends);
 		my_pending = &sf_pending_writers[number].writer;
 		pg_atomic_write_u32(&my_pending->database, MyDatabaseId);
 	}

@@ -11,7 +11,58 @@
 
 #include "access/transam.h"
 #include "access/xact.h"
+#include "datatype/timestamp.h"
 #include "runtime/shmem.h"
+
+/* No position, or no time, holds anything back. */
+#define SF_NONE PG_UINT64_MAX
+
+/* A pending range, or an overflow range: IDs above these bounds. */
+typedef struct SfPendingRange
+{
+	uint64		first_xid;		/* with the epoch; 0: none */
+	uint64		last_xid;		/* inclusive */
+	uint64		node;			/* their IDs of the node are above this */
+	uint64		other_ms;		/* their other IDs are not before this time */
+	Oid			database;		/* InvalidOid: more than one */
+	bool		prepared;		/* they may be prepared, and not ended */
+} SfPendingRange;
+
+#define SF_PENDING_RANGES		16
+#define SF_OVERFLOW_RANGES		2
+
+/*
+ * What one backend's transactions may still bring in: see horizon.c.  It
+ * belongs to the process with that number, and only that process writes it.
+ */
+typedef struct SfPending
+{
+	/*
+	 * Low-water marks of the running transaction; SF_NONE: it has no such
+	 * IDs.  No lock protects them.  The other IDs are those of shards, and of
+	 * layouts other than the node's; the time is in Unix ms.
+	 */
+	pg_atomic_uint64 node;		/* its IDs of the node are above this */
+	pg_atomic_uint64 other_ms;	/* its other IDs are not before this time */
+	pg_atomic_uint32 database;	/* written first; 0: never used */
+	TimestampTz since;			/* start of the transaction */
+
+	/* The last transaction below first_xid that was prepared in this life. */
+	pg_atomic_uint64 prepared_early;
+
+	/* Pending ranges of ended transactions.  Readers must check "changes". */
+	pg_atomic_uint32 changes;	/* odd while the owner writes what follows */
+	SfPendingRange range[SF_PENDING_RANGES];
+	SfPendingRange overflow[SF_OVERFLOW_RANGES];
+} SfPending;
+
+typedef union SfPendingSlot
+{
+	SfPending	writer;
+	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfPending))];
+} SfPendingSlot;
+
+extern SfPendingSlot *sf_pending_writers;	/* MaxBackends of them */
 
 /*
  * The low-water marks of this transaction: whether it has made an ID above
@@ -22,6 +73,8 @@ extern bool sf_pending_made_node;
 extern uint64 sf_pending_other_ms;
 
 extern void sf_pending_register(void);
+extern void sf_pending_request(void);
+extern void sf_pending_create(void);
 extern void sf_pending_require_leader(void);
 extern void sf_pending_enter_node(void);
 extern void sf_pending_lower_other(uint64 ms);

@@ -17,7 +17,10 @@
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
+#include "runtime/settings.h"
+#include "storage/ipc.h"
 #include "storage/procarray.h"
+#include "storage/shmem.h"
 #include "utils/inval.h"
 #include "utils/syscache.h"
 
@@ -29,11 +32,47 @@ static SfDatabase own_slot;
 
 static uint32 wait_event_mark = 0;
 
+SfDatabaseSlot *sf_databases = NULL;
+
+static Size
+slots_size(void)
+{
+	return mul_size(sf_max_databases, sizeof(SfDatabaseSlot));
+}
+
+/* Request the memory of the slots. */
+void
+sf_db_slots_request(void)
+{
+	RequestAddinShmemSpace(slots_size());
+}
+
+/* Create the slots, all free. */
+void
+sf_db_slots_create(void)
+{
+	bool		found;
+
+	sf_databases = sf_shmem_create_part("snowflake databases", slots_size(),
+										&found);
+	for (int i = 0; i < sf_max_databases && !found; i++)
+	{
+		SfDatabase *database = &sf_databases[i].database;
+
+		database->oid = InvalidOid;
+		database->attached = 0;
+		LWLockInitialize(&database->lock, sf_shmem->lock->tranche);
+		ConditionVariableInit(&database->changed);
+		pg_atomic_init_u64(&database->mark, 0);
+		pg_atomic_init_u64(&database->early, 0);
+	}
+}
+
 static SfDatabase *
 find_slot(Oid oid)
 {
 	Assert(LWLockHeldByMe(sf_shmem->lock));
-	for (int i = 0; i < sf_shmem->ndatabases; i++)
+	for (int i = 0; i < sf_max_databases; i++)
 	{
 		if (sf_databases[i].database.oid == oid)
 			return &sf_databases[i].database;
@@ -48,7 +87,7 @@ find_slot(Oid oid)
 static bool
 find_gone(Oid *oid, uint32 *attached)
 {
-	for (int i = 0; i < sf_shmem->ndatabases; i++)
+	for (int i = 0; i < sf_max_databases; i++)
 	{
 		SfDatabase *database = &sf_databases[i].database;
 
@@ -79,7 +118,7 @@ refuse_database(void)
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("too many databases generate IDs on this server"),
 			 errdetail("snowflake.max_databases is %d.",
-					   sf_shmem->ndatabases),
+					   sf_max_databases),
 			 errhint(SF_MORE_DATABASES)));
 }
 

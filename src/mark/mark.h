@@ -14,6 +14,43 @@
 #include "runtime/shmem.h"
 
 /*
+ * The slot of a database in which IDs are made.  It belongs to that database
+ * until the database is gone.
+ */
+typedef struct SfDatabase
+{
+	/* Written under SfShmem.lock, exclusive. */
+	Oid			oid;			/* InvalidOid: the slot is free */
+	uint32		attached;		/* how many times a backend has attached */
+
+	/*
+	 * Held by the one backend that changes the mark, until the mark's WAL is
+	 * flushed.  Always acquired conditionally: a process that must wait
+	 * sleeps on the condition variable, so that it can be cancelled.
+	 */
+	LWLock		lock;
+	ConditionVariable changed;
+
+	/*
+	 * The published mark, in Unix ms.  It was flushed to disk, and all
+	 * counters were raised to the mark found there. 0: not loaded yet.
+	 * Written under the lock above; every call reads it without a lock.
+	 */
+	pg_atomic_uint64 mark;
+
+	/* The mark for which a backend has begun the early extension. */
+	pg_atomic_uint64 early;
+} SfDatabase;
+
+typedef union SfDatabaseSlot
+{
+	SfDatabase	database;
+	char		pad[PG_CACHE_LINE_SIZE];
+} SfDatabaseSlot;
+
+extern SfDatabaseSlot *sf_databases;	/* sf_max_databases of them */
+
+/*
  * The slot of this backend's database.  Before sf_mark_attach(), and after a
  * change of the extension's sequences, an empty slot, whose mark is 0.
  */
@@ -60,6 +97,8 @@ extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
 #define SF_MORE_DATABASES \
 	"Increase snowflake.max_databases, and restart the server."
 
+extern void sf_db_slots_request(void);
+extern void sf_db_slots_create(void);
 extern SfDatabase *sf_db_slot_take(void);
 extern SfDatabase *sf_db_slot_make_own(void);
 extern SfDatabase *sf_db_slot_find(void);

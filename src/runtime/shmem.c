@@ -18,18 +18,14 @@
 #define TRANCHE "snowflake"
 
 SfShmem    *sf_shmem = NULL;
-SfDatabaseSlot *sf_databases = NULL;
 SfLayoutSlot *sf_layout_slots = NULL;
-SfPendingSlot *sf_pending_writers = NULL;
 pg_atomic_uint64 *sf_shard_counters = NULL;
 pg_atomic_uint32 *sf_shards_removed = NULL;
 
 /* Offsets of the parts within the allocation. */
 typedef struct Parts
 {
-	Size		databases;
 	Size		layouts;
-	Size		writers;
 	Size		counters;
 	Size		removed;
 	Size		total;
@@ -40,14 +36,9 @@ measure(const SfShmemSize *size)
 {
 	Parts		parts;
 
-	parts.databases = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
-	parts.layouts = add_size(parts.databases,
-							 mul_size(size->ndatabases,
-									  sizeof(SfDatabaseSlot)));
-	parts.writers = add_size(parts.layouts,
-							 mul_size(size->nlayouts, sizeof(SfLayoutSlot)));
-	parts.counters = add_size(parts.writers,
-							  mul_size(size->nwriters, sizeof(SfPendingSlot)));
+	parts.layouts = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
+	parts.counters = add_size(parts.layouts,
+							  mul_size(size->nlayouts, sizeof(SfLayoutSlot)));
 	parts.removed = add_size(parts.counters,
 							 mul_size(size->nshards,
 									  sizeof(pg_atomic_uint64)));
@@ -111,10 +102,8 @@ initialize(const SfShmemSize *size)
 {
 	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_shmem->life = make_life();
-	sf_shmem->ndatabases = size->ndatabases;
 	sf_shmem->nlayouts = size->nlayouts;
 	sf_shmem->nshards = size->nshards;
-	sf_shmem->nwriters = size->nwriters;
 	sf_shmem->shutdown_life = 0;
 	sf_shmem->shutdown_ms = 0;
 	pg_atomic_init_u64(&sf_shmem->lease, 0);
@@ -145,17 +134,6 @@ initialize(const SfShmemSize *size)
 	pg_atomic_init_u64(&sf_shmem->shard_layout_ends.left_out, 0);
 	initialize_stats(&sf_shmem->stats);
 
-	for (int i = 0; i < size->ndatabases; i++)
-	{
-		SfDatabase *database = &sf_databases[i].database;
-
-		database->oid = InvalidOid;
-		database->attached = 0;
-		LWLockInitialize(&database->lock, sf_shmem->lock->tranche);
-		ConditionVariableInit(&database->changed);
-		pg_atomic_init_u64(&database->mark, 0);
-		pg_atomic_init_u64(&database->early, 0);
-	}
 	for (int i = 0; i < size->nlayouts; i++)
 	{
 		SfLayoutCounter *layout = &sf_layout_slots[i].layout;
@@ -167,21 +145,25 @@ initialize(const SfShmemSize *size)
 		pg_atomic_init_u64(&layout->ends.due_ms, 0);
 		pg_atomic_init_u64(&layout->ends.left_out, 0);
 	}
-	for (int i = 0; i < size->nwriters; i++)
-	{
-		SfPending  *writer = &sf_pending_writers[i].writer;
-
-		memset(writer, 0, sizeof(SfPending));
-		pg_atomic_init_u64(&writer->node, SF_NONE);
-		pg_atomic_init_u64(&writer->other_ms, SF_NONE);
-		pg_atomic_init_u32(&writer->database, InvalidOid);
-		pg_atomic_init_u64(&writer->prepared_early, 0);
-		pg_atomic_init_u32(&writer->changes, 0);
-	}
 	for (int i = 0; i < size->nshards; i++)
 		pg_atomic_init_u64(&sf_shard_counters[i], SF_CLOSED);
 	for (int i = 0; i < (size->nshards + 31) / 32; i++)
 		pg_atomic_init_u32(&sf_shards_removed[i], 0);
+}
+
+/*
+ * Create a part of the memory, or find it.  Only the postmaster creates it,
+ * alone, so it can be filled in without a lock.
+ */
+void *
+sf_shmem_create_part(const char *name, Size size, bool *found)
+{
+	void	   *part;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	part = ShmemInitStruct(name, size, found);
+	LWLockRelease(AddinShmemInitLock);
+	return part;
 }
 
 /*
@@ -194,17 +176,12 @@ sf_shmem_create(const SfShmemSize *size)
 {
 	Parts		parts = measure(size);
 	bool		found;
-	char	   *base;
+	char	   *base = sf_shmem_create_part("snowflake", parts.total, &found);
 
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	base = ShmemInitStruct("snowflake", parts.total, &found);
 	sf_shmem = (SfShmem *) base;
-	sf_databases = (SfDatabaseSlot *) (base + parts.databases);
 	sf_layout_slots = (SfLayoutSlot *) (base + parts.layouts);
-	sf_pending_writers = (SfPendingSlot *) (base + parts.writers);
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
 	sf_shards_removed = (pg_atomic_uint32 *) (base + parts.removed);
 	if (!found)
 		initialize(size);
-	LWLockRelease(AddinShmemInitLock);
 }

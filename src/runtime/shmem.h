@@ -1,7 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * shmem.h
- *	  The shared memory: its contents, and which process may write them.
+ *	  The shared memory: its contents, and which process may write them.  The
+ *	  slots of databases are in mark/mark.h, those of writers in
+ *	  horizon/pending.h.
  *
  * Contains no algorithm.  Fields that are written together share a cache line.
  * The two words that every call reads (lease and mark) do not lie on the line
@@ -12,7 +14,6 @@
 #ifndef SF_SHMEM_H
 #define SF_SHMEM_H
 
-#include "datatype/timestamp.h"
 #include "layout/layout.h"
 #include "layout/server_number.h"
 #include "port/atomics.h"
@@ -20,41 +21,6 @@
 #include "runtime/log_event.h"
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
-
-/*
- * The slot of a database in which IDs are made.  It belongs to that database
- * until the database is gone.
- */
-typedef struct SfDatabase
-{
-	/* Written under SfShmem.lock, exclusive. */
-	Oid			oid;			/* InvalidOid: the slot is free */
-	uint32		attached;		/* how many times a backend has attached */
-
-	/*
-	 * Held by the one backend that changes the mark, until the mark's WAL is
-	 * flushed.  Always acquired conditionally: a process that must wait
-	 * sleeps on the condition variable, so that it can be cancelled.
-	 */
-	LWLock		lock;
-	ConditionVariable changed;
-
-	/*
-	 * The published mark, in Unix ms.  It was flushed to disk, and all
-	 * counters were raised to the mark found there. 0: not loaded yet.
-	 * Written under the lock above; every call reads it without a lock.
-	 */
-	pg_atomic_uint64 mark;
-
-	/* The mark for which a backend has begun the early extension. */
-	pg_atomic_uint64 early;
-} SfDatabase;
-
-typedef union SfDatabaseSlot
-{
-	SfDatabase	database;
-	char		pad[PG_CACHE_LINE_SIZE];
-} SfDatabaseSlot;
 
 /* Limits how often one kind of event is logged. */
 typedef struct SfEventLimit
@@ -92,54 +58,6 @@ typedef union SfLayoutSlot
 
 /* Room for a setting's name, its value, and a reason of SF_REASON_SIZE. */
 #define SF_REFUSED_SIZE	360
-
-/* No position, or no time, holds anything back. */
-#define SF_NONE PG_UINT64_MAX
-
-/* A pending range, or an overflow range: IDs above these bounds. */
-typedef struct SfPendingRange
-{
-	uint64		first_xid;		/* with the epoch; 0: none */
-	uint64		last_xid;		/* inclusive */
-	uint64		node;			/* their IDs of the node are above this */
-	uint64		other_ms;		/* their other IDs are not before this time */
-	Oid			database;		/* InvalidOid: more than one */
-	bool		prepared;		/* they may be prepared, and not ended */
-} SfPendingRange;
-
-#define SF_PENDING_RANGES		16
-#define SF_OVERFLOW_RANGES		2
-
-/*
- * What one backend's transactions may still bring in: see horizon.c.  It
- * belongs to the process with that number, and only that process writes it.
- */
-typedef struct SfPending
-{
-	/*
-	 * Low-water marks of the running transaction; SF_NONE: it has no such
-	 * IDs.  No lock protects them.  The other IDs are those of shards, and of
-	 * layouts other than the node's; the time is in Unix ms.
-	 */
-	pg_atomic_uint64 node;		/* its IDs of the node are above this */
-	pg_atomic_uint64 other_ms;	/* its other IDs are not before this time */
-	pg_atomic_uint32 database;	/* written first; 0: never used */
-	TimestampTz since;			/* start of the transaction */
-
-	/* The last transaction below first_xid that was prepared in this life. */
-	pg_atomic_uint64 prepared_early;
-
-	/* Pending ranges of ended transactions.  Readers must check "changes". */
-	pg_atomic_uint32 changes;	/* odd while the owner writes what follows */
-	SfPendingRange range[SF_PENDING_RANGES];
-	SfPendingRange overflow[SF_OVERFLOW_RANGES];
-} SfPending;
-
-typedef union SfPendingSlot
-{
-	SfPending	writer;
-	char		pad[TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfPending))];
-} SfPendingSlot;
 
 /* The states of a leased node id, as users see them. */
 typedef enum SfLeaseStage
@@ -351,10 +269,8 @@ typedef struct SfShmem
 
 	/* fixed at start */
 	int64		life;			/* the stamp, random: see mark.c; 0: none */
-	int			ndatabases;
 	int			nlayouts;
 	int			nshards;
-	int			nwriters;
 	int64		shutdown_life;	/* the life in the shutdown file; 0: none */
 	int64		shutdown_ms;	/* the IDs of that life are below this */
 
@@ -365,9 +281,7 @@ typedef struct SfShmem
 
 /* Set in the postmaster, and inherited; NULL without preload. */
 extern SfShmem *sf_shmem;
-extern SfDatabaseSlot *sf_databases;	/* ndatabases of them */
 extern SfLayoutSlot *sf_layout_slots;	/* nlayouts of them */
-extern SfPendingSlot *sf_pending_writers;	/* nwriters of them */
 extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
 											 * shard_counter.h */
 
@@ -380,14 +294,13 @@ extern pg_atomic_uint32 *sf_shards_removed;
 /* Numbers of things that have room in the shared memory. */
 typedef struct SfShmemSize
 {
-	int			ndatabases;
 	int			nlayouts;
 	int			nshards;
-	int			nwriters;
 } SfShmemSize;
 
 extern void sf_shmem_request(const SfShmemSize *size);
 extern void sf_shmem_create(const SfShmemSize *size);
+extern void *sf_shmem_create_part(const char *name, Size size, bool *found);
 
 /* Return the last position of the configured layout, also if it is closed. */
 static inline uint64
