@@ -17,7 +17,7 @@
  * Splitmix64").
  */
 static void
-is_splitmix64(void)
+test_splitmix64(void)
 {
 	static const uint64_t published[] = {
 		UINT64_C(6457827717110365317), UINT64_C(3203168211198807973),
@@ -31,7 +31,7 @@ is_splitmix64(void)
 
 /* Each bit of an ID changes each bit of the hash, in about half of all IDs. */
 static void
-each_bit_changes_each(void)
+test_each_bit(void)
 {
 	for (int in = 0; in < 64; in++)
 	{
@@ -59,7 +59,7 @@ int
 main(void)
 {
 	start_tests();
-	RUN(is_splitmix64);
-	RUN(each_bit_changes_each);
+	RUN(test_splitmix64);
+	RUN(test_each_bit);
 	return finish_tests("test_id_hash");
 }
