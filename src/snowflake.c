@@ -24,6 +24,7 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/ipc.h"
+#include "storage/shmem.h"
 #include "lease/lease_worker.h"
 
 SF_MODULE_MAGIC;
@@ -52,8 +53,7 @@ request_shared_memory(void)
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
 	sf_shmem_request(&size);
-	sf_db_slots_request();
-	sf_pending_request();
+	RequestAddinShmemSpace(add_size(sf_db_slots_size(), sf_pending_size()));
 }
 
 static void

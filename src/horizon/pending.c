@@ -23,7 +23,6 @@
 #include "base/fault.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
-#include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
@@ -44,17 +43,11 @@ static uint64 oldest_running = 0;
 static int	commits_since_look = LOOK_EVERY;	/* an earlier process may have
 												 * filled the ring */
 
-static Size
-writers_size(void)
+/* Return the size of the shared memory of all writers. */
+Size
+sf_pending_size(void)
 {
 	return mul_size(MaxBackends, sizeof(SfPendingSlot));
-}
-
-/* Request the memory of all writers. */
-void
-sf_pending_request(void)
-{
-	RequestAddinShmemSpace(writers_size());
 }
 
 /* Create it: nobody has made an ID. */
@@ -64,7 +57,7 @@ sf_pending_create(void)
 	bool		found;
 
 	sf_pending_writers = sf_shmem_create_part("snowflake writers",
-											  writers_size(), &found);
+											  sf_pending_size(), &found);
 	for (int i = 0; i < MaxBackends && !found; i++)
 	{
 		SfPending  *writer = &sf_pending_writers[i].writer;

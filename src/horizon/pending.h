@@ -73,7 +73,7 @@ extern bool sf_pending_made_node;
 extern uint64 sf_pending_other_ms;
 
 extern void sf_pending_register(void);
-extern void sf_pending_request(void);
+extern Size sf_pending_size(void);
 extern void sf_pending_create(void);
 extern void sf_pending_require_leader(void);
 extern void sf_pending_enter_node(void);

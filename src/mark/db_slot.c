@@ -18,7 +18,6 @@
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"
-#include "storage/ipc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"
 #include "utils/inval.h"
@@ -34,27 +33,21 @@ static uint32 wait_event_mark = 0;
 
 SfDatabaseSlot *sf_databases = NULL;
 
-static Size
-slots_size(void)
+/* Return the size of the slots in shared memory. */
+Size
+sf_db_slots_size(void)
 {
 	return mul_size(sf_max_databases, sizeof(SfDatabaseSlot));
 }
 
-/* Request the memory of the slots. */
-void
-sf_db_slots_request(void)
-{
-	RequestAddinShmemSpace(slots_size());
-}
-
-/* Create the slots, all free. */
+/* Create them, all free. */
 void
 sf_db_slots_create(void)
 {
 	bool		found;
 
-	sf_databases = sf_shmem_create_part("snowflake databases", slots_size(),
-										&found);
+	sf_databases = sf_shmem_create_part("snowflake databases",
+										sf_db_slots_size(), &found);
 	for (int i = 0; i < sf_max_databases && !found; i++)
 	{
 		SfDatabase *database = &sf_databases[i].database;

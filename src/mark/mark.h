@@ -97,7 +97,7 @@ extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
 #define SF_MORE_DATABASES \
 	"Increase snowflake.max_databases, and restart the server."
 
-extern void sf_db_slots_request(void);
+extern Size sf_db_slots_size(void);
 extern void sf_db_slots_create(void);
 extern SfDatabase *sf_db_slot_take(void);
 extern SfDatabase *sf_db_slot_make_own(void);
