@@ -6,12 +6,13 @@
 #					sources as they are (they may not be built themselves,
 #					and their path has no blanks, at which make would split it)
 
-# The second one is the registry in PostgreSQL, in a database of its own.
-EXTENSION = snowflake snowflake_registry
+# The second one looks after leases of node ids, and the third one is the registry in
+# PostgreSQL, in a database of its own.
+EXTENSION = snowflake snowflake_lease snowflake_registry
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 
 MODULE_big = snowflake
-SOURCE_FILES = $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c $(srcdir)/lease/*.c)
+SOURCE_FILES = $(wildcard $(srcdir)/src/*.c $(srcdir)/src/*/*.c)
 OBJS = $(sort $(patsubst $(srcdir)/%.c,%.o,$(SOURCE_FILES)))
 DATA = $(addprefix sql/,$(notdir $(wildcard $(srcdir)/sql/*--*.sql)))
 
@@ -24,7 +25,7 @@ DATA_built = $(PGEDGE:%=snowflake--%--$(EXTVERSION).sql)
 EMBEDDED = $(patsubst $(srcdir)/%,%.inc,$(wildcard $(srcdir)/src/*/*.sql))
 
 # bitcode does not see PG_CFLAGS
-PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src -Isrc -I$(srcdir)
+PG_CPPFLAGS = -DSF_VERSION='"$(EXTVERSION)"' -I$(srcdir)/src -Isrc
 PG_CFLAGS = -fvisibility=hidden
 
 # A library that is loaded before ours may export the same names: call our own.
@@ -48,7 +49,7 @@ REGRESS_SETTINGS = other_layouts shards copy settings
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 
-EXTRA_CLEAN = $(EMBEDDED) results regression.diffs regression.out regress.conf $(wildcard $(foreach d,src src/* lease,$(d)/*.gcda $(d)/*.gcno))
+EXTRA_CLEAN = $(EMBEDDED) results regression.diffs regression.out regress.conf $(wildcard $(foreach d,src src/*,$(d)/*.gcda $(d)/*.gcno))
 
 PG_CONFIG ?= pg_config
 PGXS := $(shell $(PG_CONFIG) --pgxs)
@@ -70,7 +71,7 @@ link-expected:
 	$(if $(ELSEWHERE),ln -sfn "$(SOURCES)/expected" expected)
 .PHONY: link-expected
 
-$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h $(srcdir)/lease/*.h) $(EMBEDDED) $(srcdir)/snowflake.control
+$(OBJS) $(OBJS:.o=.bc): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h) $(EMBEDDED) $(srcdir)/snowflake.control
 
 $(EMBEDDED): %.inc: % sql/embed.sed
 	sed -f $(srcdir)/sql/embed.sed $< >$@
@@ -78,8 +79,9 @@ $(EMBEDDED): %.inc: % sql/embed.sed
 $(DATA_built): sql/pgedge.sql
 	cp $< $@
 
-# Libraries of registries, each of those that have what they need here.  They are
-# no part of any plan, so nothing of them is compiled for JIT.
+# The library that leases node ids, and the clients of registries, each of those that
+# have what they need here.  They are no part of any plan, so nothing of them is compiled
+# for JIT.
 LIBPQ_INCLUDE := $(patsubst %/libpq-fe.h,%,$(firstword $(wildcard \
 	$(includedir)/libpq-fe.h \
 	$(shell pkg-config --variable=includedir libpq 2>/dev/null)/libpq-fe.h)))
@@ -94,9 +96,9 @@ HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) 
 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
-LIBRARIES = $(REGISTRIES:%=lease/%)
+LIBRARIES = lease $(REGISTRIES:%=lease/%)
 RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) -C $* \
-	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
+	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" EXTVERSION="$(EXTVERSION)" \
 	$(if $(ELSEWHERE),-f "$(SOURCES)/$*/Makefile" VPATH="$(SOURCES)/$*")
 
 all: $(LIBRARIES:%=all-%)

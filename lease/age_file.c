@@ -17,9 +17,10 @@
 
 #include "base/clock.h"
 #include "base/durable_file.h"
-#include "runtime/log.h"
-#include "runtime/settings.h"
-#include "runtime/shmem.h"
+#include "port/atomics.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 
 #define AGE_MAGIC	0x53464131	/* also the version of this format */
 
@@ -44,16 +45,43 @@ static SfAge age;
 static KeptFile kept;
 
 /*
+ * In shared memory, written by the worker: the registry gives nothing away
+ * below this time, in Unix ms.  0: nothing is known of it yet.
+ */
+static pg_atomic_uint64 *promised_ms = NULL;
+
+/* Request the shared memory: from the server's hook for requests. */
+void
+sf_age_file_request(void)
+{
+	RequestAddinShmemSpace(sizeof(pg_atomic_uint64));
+}
+
+/* Create it: from the server's hook for start-up. */
+void
+sf_age_file_create(void)
+{
+	bool		found;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	promised_ms = ShmemInitStruct(SF_LEASE_LIBRARY, sizeof(pg_atomic_uint64),
+								  &found);
+	if (!found)
+		pg_atomic_init_u64(promised_ms, 0);
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
  * Publish what the registry has promised, before a session issues an ID on
  * that.  A worker that starts again may remember less than the one before.
  */
 static void
 publish_promise(void)
 {
-	uint64		promised_ms = (uint64) sf_age_promised_ms(&age);
+	uint64		ms = (uint64) sf_age_promised_ms(&age);
 
-	if (promised_ms > pg_atomic_read_u64(&sf_shmem->leasing.promised_ms))
-		pg_atomic_write_u64(&sf_shmem->leasing.promised_ms, promised_ms);
+	if (ms > pg_atomic_read_u64(promised_ms))
+		pg_atomic_write_u64(promised_ms, ms);
 }
 
 /* Load the file, if there is one. */
@@ -69,14 +97,14 @@ sf_age_file_load(void)
 		file->magic == AGE_MAGIC)
 		kept.known = file->known;
 	else if (file != NULL || !whole)
-		sf_log_event(SF_EVENT_FILE_DAMAGED,
-					 "If the registry lost data before this start, this server does not notice.",
-					 NULL,
-					 "ignoring file \"%s\", which is damaged or of another version",
-					 SF_AGE_FILE);
+		sf_core->log_event(SF_EVENT_FILE_DAMAGED,
+						   "If the registry lost data before this start, this server does not notice.",
+						   NULL,
+						   "ignoring file \"%s\", which is damaged or of another version",
+						   SF_AGE_FILE);
 	if (data != NULL)
 		pfree(data);
-	sf_age_init(&age, &kept.known, sf_registry, &sf_node_layout);
+	sf_age_init(&age, &kept.known, sf_core->registry, sf_core->layout);
 	publish_promise();
 	return &age;
 }
@@ -90,7 +118,7 @@ look_into_file(void)
 
 	(void) sf_durable_file_read_struct(SF_AGE_FILE, &file, sizeof(file),
 									   AGE_MAGIC);
-	sf_age_init(&loaded, &file.known, sf_registry, &sf_node_layout);
+	sf_age_init(&loaded, &file.known, sf_core->registry, sf_core->layout);
 	return loaded;
 }
 
@@ -105,7 +133,7 @@ sf_age_file_promised_ms(void)
 	SfAge		loaded = look_into_file();
 
 	return Max(sf_age_promised_ms(&loaded), (int64)
-			   pg_atomic_read_u64(&sf_shmem->leasing.promised_ms));
+			   pg_atomic_read_u64(promised_ms));
 }
 
 /* Return in any process what sf_age_reserve_ms() says of this server. */
@@ -141,9 +169,9 @@ sf_age_file_keep(bool now)
 	memset(&file, 0, sizeof(file));
 	file.magic = AGE_MAGIC;
 	file.known = *known;
-	kept.failed = !sf_log_file(sf_durable_file_write(SF_AGE_FILE, &file,
-													 sizeof(file), LOG),
-							   SF_AGE_FILE, "If this server restarts before it is written, it may not notice that the registry has lost data.");
+	kept.failed = !sf_core->log_file(sf_durable_file_write(SF_AGE_FILE, &file,
+														   sizeof(file), LOG),
+									 SF_AGE_FILE, "If this server restarts before it is written, it may not notice that the registry has lost data.");
 	kept.tried_ms = now_ms;
 	if (!kept.failed)
 		kept.known = file.known;

@@ -22,19 +22,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/fault.h"
 #include "base/timefmt.h"
 #include "fmgr.h"
-#include "identity/identity.h"
-#include "identity/node.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "postmaster/postmaster.h"
-#include "runtime/layout_slot.h"
-#include "runtime/log.h"
-#include "runtime/settings.h"
-#include "runtime/shmem.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -79,14 +72,14 @@ log_lease_event(SfLeaseEvent what, const char *text)
 		return;
 	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
 		logged = what == SF_LEASE_EVENT_PROBLEM;
-	sf_settings_registry_name(name, sizeof(name));
-	sf_log_event(events[what], NULL, lease.remedy[0] != '\0' &&
-				 (what == SF_LEASE_EVENT_LOST ||
-				  what == SF_LEASE_EVENT_EXPIRED ||
-				  what == SF_LEASE_EVENT_PROBLEM ||
-				  what == SF_LEASE_EVENT_BEHIND) ?
-				 lease.remedy : NULL,
-				 "node id from registry \"%s\": %s", name, text);
+	sf_core->print_registry(name, sizeof(name));
+	sf_core->log_event(events[what], NULL, lease.remedy[0] != '\0' &&
+					   (what == SF_LEASE_EVENT_LOST ||
+						what == SF_LEASE_EVENT_EXPIRED ||
+						what == SF_LEASE_EVENT_PROBLEM ||
+						what == SF_LEASE_EVENT_BEHIND) ?
+					   lease.remedy : NULL,
+					   "node id from registry \"%s\": %s", name, text);
 }
 
 /* Return the clocks in ms; the monotonic one continues during a suspend. */
@@ -103,12 +96,12 @@ sf_lease_worker_clocks(void)
 static void
 configure_times(SfLeaseConfig *config)
 {
-	config->reserve_ms = sf_leasing_reserve;
-	config->keepalive_ms = sf_leasing_presence / 3;
-	config->timeout_ms = sf_leasing_timeout;
-	backend_config.presence_ms = sf_leasing_presence;
-	backend_config.timeout_ms = sf_leasing_timeout;
-	backend_config.slots = INT64CONST(1) << sf_node_layout.node_bits;
+	config->reserve_ms = *sf_core->reserve_ms;
+	config->keepalive_ms = *sf_core->presence_ms / 3;
+	config->timeout_ms = *sf_core->timeout_ms;
+	backend_config.presence_ms = *sf_core->presence_ms;
+	backend_config.timeout_ms = *sf_core->timeout_ms;
+	backend_config.slots = INT64CONST(1) << sf_core->layout->node_bits;
 }
 
 /* Name host and port; a long host is cut, because ports differ on it. */
@@ -129,20 +122,20 @@ static void
 configure(SfLeaseConfig *config)
 {
 	SfClaimant *claimant = &config->claimant;
-	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
+	const SfRegistryKind *kind = sf_core->kind;
 	char		reason[SF_REASON_SIZE];
 
 	memset(config, 0, sizeof(SfLeaseConfig));
-	claimant->layout = &sf_node_layout;
-	if (!sf_node_find(&claimant->first_node, &claimant->last_node,
-					  reason, sizeof(reason)))
+	claimant->layout = sf_core->layout;
+	if (!sf_core->find_nodes(&claimant->first_node, &claimant->last_node,
+							 reason, sizeof(reason)))
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason),
 				 errhint("Change or unset the number, or choose a layout that has room for it.")));
-	claimant->owner = sf_identity_random() | 1;
-	claimant->server = sf_identity_server();
+	claimant->owner = sf_core->random() | 1;
+	claimant->server = sf_core->server();
 	set_host(claimant);
 	claimant->process = PostmasterPid;
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
@@ -152,10 +145,10 @@ configure(SfLeaseConfig *config)
 	config->peers_ms = PEERS_MS;
 	config->look_ms = LOOK_MS;
 	config->frozen_ms = FROZEN_MS;
-	config->random = sf_identity_random;
+	config->random = sf_core->random;
 	config->log_event = log_lease_event;
 	config->initialize = kind->initialize;
-	config->recover = "run on this server: SELECT snowflake_registry_recover";
+	config->recover = "run on this server: CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE; SELECT snowflake_registry_recover";
 	config->recreate = config->recover;
 	config->recreated = ";";
 	if (config->initialize == NULL)
@@ -177,61 +170,7 @@ configure(SfLeaseConfig *config)
 	configure_times(config);
 }
 
-/* ---- the node's right in shared memory ---- */
-
-static void
-publish_right(uint64 word)
-{
-	Assert(sf_shmem->leasing.status.pid == MyProcPid);	/* only the worker
-														 * writes it */
-	pg_memory_barrier();
-	pg_atomic_write_u64(&sf_shmem->lease, word);
-	ConditionVariableBroadcast(&sf_shmem->leasing.changed);
-}
-
-/*
- * Prepare the counters: no ID is made below the right's start.  If the node
- * has changed, no ID is made in a tick that a counter has reached, so that no
- * session's IDs descend. horizon.c considers sessions that may still use the
- * other node.
- *
- * Write the nodes before the ticks end.  A reader that finds a counter in the
- * new tick then also finds the new node, and composes no horizon there with
- * the other one, which may be higher (sf_lease_wait_lowest()).
- */
-static void
-prepare_counters(const SfRight *right)
-{
-	SfLeasing  *leasing = &sf_shmem->leasing;
-	SfServerNumber node = sf_server_number_of(right->node);
-	SfServerNumber last = pg_atomic_read_u32(&leasing->node);
-	SfServerNumber lowest = pg_atomic_read_u32(&leasing->lowest_node);
-	int64		start = sf_node_layout.epoch_tick + (int64) right->start;
-
-	sf_layout_slots_raise(start * sf_node_layout.tick_ms);
-	if (last == node)
-		return;
-	if (last != SF_NO_NUMBER)
-	{
-		uint64		until = pg_atomic_read_u64(&leasing->until);
-
-		publish_right(0);
-		if (until > pg_atomic_read_u64(&leasing->other_until))
-			pg_atomic_write_u64(&leasing->other_until, until);
-	}
-	if (lowest == SF_NO_NUMBER || node < lowest)
-		pg_atomic_write_u32(&leasing->lowest_node, node);
-	pg_write_barrier();			/* the lowest node before the last one */
-	pg_atomic_write_u32(&leasing->node, node);
-
-	/*
-	 * A session that takes a slot finds the nodes above, or we find its slot.
-	 */
-	pg_memory_barrier();
-	if (last != SF_NO_NUMBER)
-		sf_layout_slots_end_ticks();
-	SF_FAULT("ticks-ended");
-}
+/* ---- what sessions see ---- */
 
 /*
  * Publish this right, or none if it is not valid.  A worker that has had no
@@ -242,48 +181,19 @@ static void
 publish_node(const SfRight *right)
 {
 	static bool had = false;
-	SfLeasing  *leasing = &sf_shmem->leasing;
-	uint64		word = 0;
 
 	had = had || right->valid;
 	if (right->valid)
-		word = (uint64) right->until << sf_node_layout.node_bits | right->node;
-	if (!had || word == pg_atomic_read_u64(&sf_shmem->lease))
-		return;
-	if (!right->valid)
-	{
-		pg_atomic_write_u64(&leasing->since_ms, sf_clock_monotonic_ms());
-		publish_right(0);
-		return;
-	}
-	prepare_counters(right);
-	pg_atomic_write_u64(&leasing->until, right->until);
-	publish_right(word);
+		sf_core->publish(right->node, right->start, right->until);
+	else if (had)
+		sf_core->withdraw();
 }
-
-/*
- * Withdraw the right when the server stops, and close the counters, so that no
- * session issues any more.  Return the last timestamp that was issued, in
- * ticks since the epoch.
- */
-static int64
-close_node(void)
-{
-	int64		end_ms;
-
-	publish_right(0);
-	end_ms = sf_layout_slots_close();
-	return sf_layout_ms_to_tick(&sf_node_layout, end_ms - 1) -
-		sf_node_layout.epoch_tick;
-}
-
-/* ---- the status that sessions see ---- */
 
 /* Return a tick of the node's layout as Unix ms. */
 static int64
 get_unix_ms(int64 tick)
 {
-	return (sf_node_layout.epoch_tick + tick) * sf_node_layout.tick_ms;
+	return (sf_core->layout->epoch_tick + tick) * sf_core->layout->tick_ms;
 }
 
 /* Return when the next write is due: after a third of the reserve. */
@@ -318,13 +228,7 @@ report_status(void)
 	status.clock_known = lease.clock.known;
 	status.offset_ms = sf_lease_clock_offset(&lease, now);
 	status.registry_moved = sf_lease_registry_moved(&lease, now);
-
-	/* only this process writes it */
-	if (memcmp(&status, &sf_shmem->leasing.status, sizeof(status)) == 0)
-		return;
-	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
-	sf_shmem->leasing.status = status;
-	LWLockRelease(sf_shmem->lock);
+	sf_core->report(&status);
 }
 
 /* ---- the loop ---- */
@@ -335,7 +239,8 @@ load_backend(void)
 	char		reason[SF_REASON_SIZE];
 
 	backend = sf_registry_library_load();
-	if (backend->open(sf_registry, &backend_config, reason, sizeof(reason)))
+	if (backend->open(sf_core->registry, &backend_config, reason,
+					  sizeof(reason)))
 		return;
 	strlcpy(lease.problem, reason, sizeof(lease.problem));
 	strlcpy(lease.public_problem, "The value of snowflake.registry is not valid.",
@@ -411,15 +316,15 @@ release_lease(void)
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
 
-	sf_lease_release(&lease, now, close_node());
+	sf_lease_release(&lease, now, sf_core->close());
 	while (run_step(), lease.state != SF_LEASE_ENDED &&
 		   sf_lease_worker_clocks().monotonic_ms < deadline_ms)
 		wait_for_events(Min(lease.wake_ms, deadline_ms));
 	sf_age_file_keep(true);
 	if (lease.state != SF_LEASE_ENDED)
-		sf_log_event(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
-					 "node id could not be given back, and stays reserved until %s",
-					 sf_timefmt_show(get_unix_ms(lease.record.until)));
+		sf_core->log_event(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
+						   "node id could not be given back, and stays reserved until %s",
+						   sf_timefmt_show(get_unix_ms(lease.record.until)));
 }
 
 void
@@ -431,9 +336,7 @@ snowflake_lease_worker_main(Datum arg)
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 
-	if (pg_atomic_read_u64(&sf_shmem->lease) == 0)
-		pg_atomic_write_u64(&sf_shmem->leasing.since_ms,
-							sf_clock_monotonic_ms());
+	sf_core->begin();
 	configure(&config);
 	load_backend();
 	sf_lease_init(&lease, &config, sf_lease_worker_clocks());
@@ -467,10 +370,6 @@ sf_lease_worker_register(void)
 {
 	BackgroundWorker worker;
 
-	Assert(process_shared_preload_libraries_in_progress);
-	if (!sf_settings_leases() || IsBinaryUpgrade)
-		return;
-	sf_registry_library_require();
 	memset(&worker, 0, sizeof(worker));
 	snprintf(worker.bgw_name, BGW_MAXLEN, "snowflake lease");
 	snprintf(worker.bgw_type, BGW_MAXLEN, "snowflake lease");
@@ -478,7 +377,7 @@ sf_lease_worker_register(void)
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = RESTART_S;
 	snprintf(worker.bgw_library_name, sizeof(worker.bgw_library_name),
-			 "snowflake");
+			 SF_LEASE_LIBRARY);
 	snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name),
 			 "snowflake_lease_worker_main");
 	RegisterBackgroundWorker(&worker);

@@ -14,12 +14,6 @@
 
 #include "lease/registry.h"
 
-/*
- * The file, in the data directory.  A server without a registry that finds it
- * has leased its node id before.
- */
-#define SF_AGE_FILE	"snowflake.age"
-
 /* Generations ended by a recovery; of more, the oldest is dropped. */
 #define SF_AGE_SUPERSEDED	8
 

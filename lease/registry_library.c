@@ -14,41 +14,13 @@
 
 #include "lease/lease_worker.h"
 
-#include <sys/stat.h>
-
 #include "base/text.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "runtime/settings.h"
 #include "storage/latch.h"
 #include "utils/resowner.h"
 
-#define LIBRARY			"snowflake_%s"
-
 static uint32 wait_event_registry = 0;
-
-/*
- * When the server starts, check for the library, unless the server's path may
- * have it elsewhere.
- */
-void
-sf_registry_library_require(void)
-{
-	const SfRegistryKind *kind = sf_settings_registry_kind(sf_registry);
-	char		path[MAXPGPATH];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "%s/" LIBRARY DLSUFFIX, pkglib_path,
-			 kind->name);
-	if (stat(path, &st) == 0 || strcmp(Dynamic_library_path, "$libdir") != 0)
-		return;
-	ereport(FATAL,
-			(errcode(ERRCODE_CONFIG_FILE_ERROR),
-			 errmsg("there is no library for the registry that snowflake.registry names"),
-			 errdetail("File \"%s\" cannot be read.", path),
-			 errhint("It is built where the headers of %s are installed: install them, and build and install the extension again.",
-					 kind->needs)));
-}
 
 /* Load the library into this process. */
 const SfBackend *
@@ -57,8 +29,7 @@ sf_registry_library_load(void)
 	char		library[MAXPGPATH];
 	SfBackendFunction function;
 
-	snprintf(library, sizeof(library), LIBRARY,
-			 sf_settings_registry_kind(sf_registry)->name);
+	snprintf(library, sizeof(library), "snowflake_%s", sf_core->kind->name);
 	function = (SfBackendFunction) (void *)
 		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
 	return function();

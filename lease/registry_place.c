@@ -27,10 +27,10 @@
 #include "access/xact.h"
 #include "base/durable_file.h"
 #include "base/place.h"
+#include "base/read_only.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "miscadmin.h"
-#include "runtime/preconditions.h"
 #include "storage/lwlock.h"
 
 #define MARK_FILE	SF_PLACE_DIR "/snowflake_registry"
@@ -113,7 +113,7 @@ snowflake_registry_files(PG_FUNCTION_ARGS)
 	if (mark == 0)
 	{
 		if (XactReadOnly)
-			sf_refuse_read_only("snowflake_registry.files()");
+			sf_read_only_refuse("snowflake_registry.files()");
 		mark = make_mark();
 	}
 	sf_place_find(&here);

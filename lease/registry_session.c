@@ -24,11 +24,8 @@
 #include "lease/registry_session.h"
 
 #include "base/clock.h"
-#include "identity/identity.h"
-#include "identity/lease_wait.h"
 #include "lease/slot_choice.h"
 #include "miscadmin.h"
-#include "runtime/settings.h"
 #include "storage/ipc.h"
 #include "lease/lease_worker.h"
 
@@ -67,7 +64,7 @@ typedef struct Work
 void
 sf_registry_session_require(const char *name)
 {
-	if (sf_shmem == NULL || !sf_settings_leases())
+	if (sf_core == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("this server leases from no registry"),
@@ -84,7 +81,7 @@ refuse(const Work *work, const char *reason, const char *remedy)
 {
 	char		name[200];
 
-	sf_lease_wait_registry_name(name, sizeof(name));
+	sf_core->print_registry_for_role(name, sizeof(name));
 	if (work->unsure)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYSTEM_ERROR),
@@ -112,9 +109,9 @@ refuse_here(const Work *work, const char *reason)
 static void
 refuse_failure(const Work *work, SfFailure failure, const char *message)
 {
-	refuse(work, sf_lease_wait_may_see_registry() ? message :
+	refuse(work, sf_core->may_see_registry() ? message :
 		   sf_registry_failure(failure),
-		   sf_registry_remedy(sf_settings_registry_kind(sf_registry)->name,
+		   sf_registry_remedy(sf_core->kind->name,
 							  failure));
 }
 
@@ -137,12 +134,12 @@ ask_registry(SfAsk *ask, SfAnswer *answer)
 {
 	static uint64 number = 0;
 	ErrorContextCallback callback = {
-		.previous = error_context_stack,.callback = explain_wait,.arg = ask
+		.previous = error_context_stack, .callback = explain_wait, .arg = ask
 	};
 
 	error_context_stack = &callback;
 	ask->number = ++number;
-	ask->deadline_ms = sf_clock_monotonic_ms() + sf_leasing_timeout;
+	ask->deadline_ms = sf_clock_monotonic_ms() + *sf_core->timeout_ms;
 	backend->send(ask);
 	while (!sf_registry_library_receive(backend, answer) ||
 		   answer->number != number)
@@ -215,7 +212,7 @@ require_equal_clocks(const Work *work, const SfAnswer *answer)
 
 	if (answer->clock_ms == 0 ||
 		(offset >= -SF_CLAIM_MAX_OFFSET_MS &&
-		 offset <= SF_CLAIM_MAX_OFFSET_MS + sf_leasing_timeout))
+		 offset <= SF_CLAIM_MAX_OFFSET_MS + *sf_core->timeout_ms))
 		return;
 	refuse_here(work,
 				psprintf("The wall clock is %lld ms %s that of the registry: correct the one that is wrong.",
@@ -230,7 +227,7 @@ require_equal_clocks(const Work *work, const SfAnswer *answer)
 static int64
 find_ahead_ms(const SfRegistryChange *change, const SfRegistry *registry)
 {
-	int64		largest = Max(change->reserve_ms, sf_leasing_reserve);
+	int64		largest = Max(change->reserve_ms, *sf_core->reserve_ms);
 
 	largest = Max(largest, sf_age_file_reserve_ms());
 	for (int i = 0; i < registry->nrecords; i++)
@@ -367,7 +364,7 @@ prepare(Work *work, const SfAnswer *answer, SfAsk *ask)
 
 	memset(ask, 0, sizeof(SfAsk));
 	if (made)
-		work->write_id = sf_identity_random() | 1;
+		work->write_id = sf_core->random() | 1;
 	if (change->kind == SF_ASK_RELEASE)
 		return prepare_release(work, registry, record, made, ask);
 	if (made)
@@ -423,13 +420,13 @@ open_registry(const Work *work)
 	static SfBackendConfig config;
 	char		reason[SF_REASON_SIZE];
 
-	config.presence_ms = sf_leasing_presence;
-	config.timeout_ms = sf_leasing_timeout;
-	config.slots = INT64CONST(1) << sf_node_layout.node_bits;
+	config.presence_ms = *sf_core->presence_ms;
+	config.timeout_ms = *sf_core->timeout_ms;
+	config.slots = INT64CONST(1) << sf_core->layout->node_bits;
 	backend = sf_registry_library_load();
-	if (backend->open(sf_registry, &config, reason, sizeof(reason)))
+	if (backend->open(sf_core->registry, &config, reason, sizeof(reason)))
 		return;
-	refuse(work, sf_lease_wait_may_see_registry() ? reason :
+	refuse(work, sf_core->may_see_registry() ? reason :
 		   "The value of snowflake.registry is not valid.",
 		   "Correct snowflake.registry, and restart the server.");
 }
@@ -450,7 +447,7 @@ sf_registry_session_change(SfRegistryChange *change)
 	Work		work = {.change = change, .epoch = -1};
 	bool		changed;
 
-	work.write_id = sf_identity_random() | 1;
+	work.write_id = sf_core->random() | 1;
 	open_registry(&work);
 	PG_ENSURE_ERROR_CLEANUP(close_registry, (Datum) 0);
 	{
@@ -485,7 +482,7 @@ sf_registry_session_slots(SfLayout *layout, int *n)
 		memcpy(records, answer.registry->records, size);
 		if (!sf_layout_parse(layout, answer.registry->layout, reason,
 							 sizeof(reason)))
-			*layout = sf_node_layout;
+			*layout = *sf_core->layout;
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(close_registry, (Datum) 0);
 	backend->close();

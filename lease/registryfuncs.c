@@ -16,18 +16,19 @@
 #include <sys/socket.h>
 
 #include "access/htup_details.h"
+#include "access/xact.h"
+#include "base/read_only.h"
 #include "base/text.h"
 #include "base/timefmt.h"
 #include "fmgr.h"
 #include "funcapi.h"
-#include "query/layout_arg.h"
-#include "runtime/preconditions.h"
-#include "runtime/settings.h"
+#include "lease/lease_worker.h"
+#include "lease/registry_session.h"
+#include "mb/pg_wchar.h"
 #include "utils/builtins.h"
 #include "utils/inet.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
-#include "lease/registry_session.h"
 
 #define SLOT_COLUMNS	10
 
@@ -35,12 +36,67 @@ SF_FUNCTION(snowflake_registry_init);
 SF_FUNCTION(snowflake_registry_recover);
 SF_FUNCTION(snowflake_registry_slots);
 SF_FUNCTION(snowflake_registry_release);
+SF_FUNCTION(snowflake_registry_layout);
+
+/* A message shows at most this many bytes of a text. */
+#define MAX_SHOWN	200
 
 static void
 require_writable(const char *function)
 {
 	if (XactReadOnly)
-		sf_refuse_read_only(function);
+		sf_read_only_refuse(function);
+}
+
+/*
+ * Read a layout of which node ids can be leased.  The names "node" and "shard"
+ * are refused: the layout is that of the servers.  Throws SQLSTATE 22023.
+ */
+static void
+read_layout(SfLayout *layout, const text *t)
+{
+	char		reason[SF_REASON_SIZE];
+	char	   *str = text_to_cstring(t);
+
+	if (!sf_layout_parse(layout, str, reason, sizeof(reason)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid layout: \"%.*s\"",
+						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
+				 errdetail("%s", reason),
+				 errhint("On a server that leases, run SHOW snowflake.layout; and give that layout here.")));
+	if (layout->node_bits == 0 || sf_layout_has(layout, SF_SHARD))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("no server can lease a node id of this layout"),
+				 layout->node_bits == 0 ?
+				 errdetail("It has no field for a node.") :
+				 errdetail("It has the field \"shard\"."),
+				 errhint("Give the layout that the servers have as snowflake.layout. Shards are not leased.")));
+}
+
+/*
+ * snowflake_registry.layout(layout text) returns a row: the text that workers
+ * compare, the epoch, and the tick.  The server of a registry in PostgreSQL
+ * need not have the library preloaded.  Throws SQLSTATE 22023.
+ */
+Datum
+snowflake_registry_layout(PG_FUNCTION_ARGS)
+{
+	SfLayout	layout;
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+	TupleDesc	tupdesc;
+	Datum		values[3];
+	bool		nulls[3] = {0};
+
+	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	read_layout(&layout, PG_GETARG_TEXT_PP(0));
+	sf_layout_print(&layout, spelled, sizeof(spelled));
+	values[0] = CStringGetTextDatum(spelled);
+	values[1] = Int64GetDatum(layout.epoch_ms);
+	values[2] = Int32GetDatum(layout.tick_ms);
+	return HeapTupleGetDatum(heap_form_tuple(tupdesc, values, nulls));
 }
 
 /*
@@ -53,17 +109,14 @@ require_writable(const char *function)
 Datum
 snowflake_registry_init(PG_FUNCTION_ARGS)
 {
-	SfRegistryChange change = {
-		.kind = SF_ASK_INITIALIZE, .layout = sf_node_layout
-	};
+	SfRegistryChange change = {.kind = SF_ASK_INITIALIZE};
 
 	require_writable("snowflake_registry_init()");
 	sf_registry_session_require("init");
-	if (!PG_ARGISNULL(0))
-	{
-		change.layout = *sf_layout_arg(fcinfo, 0);
-		sf_layout_arg_require_leasable(&change.layout);
-	}
+	if (PG_ARGISNULL(0))
+		change.layout = *sf_core->layout;
+	else
+		read_layout(&change.layout, PG_GETARG_TEXT_PP(0));
 	PG_RETURN_BOOL(sf_registry_session_change(&change));
 }
 
@@ -118,13 +171,12 @@ get_ahead_ms(FunctionCallInfo fcinfo, SfRegistryChange *change)
 Datum
 snowflake_registry_recover(PG_FUNCTION_ARGS)
 {
-	SfRegistryChange change = {
-		.kind = SF_ASK_RECOVER, .layout = sf_node_layout
-	};
+	SfRegistryChange change = {.kind = SF_ASK_RECOVER};
 	int64		floor_ms;
 
 	require_writable("snowflake_registry_recover()");
 	sf_registry_session_require("recover");
+	change.layout = *sf_core->layout;
 	get_ahead_ms(fcinfo, &change);
 	sf_registry_session_change(&change);
 	floor_ms = get_ms(&change.floor_layout, change.floor);

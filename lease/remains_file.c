@@ -47,10 +47,6 @@
 #include "access/xlog.h"
 #include "base/durable_file.h"
 #include "common/file_utils.h"
-#include "identity/identity.h"
-#include "runtime/log.h"
-#include "runtime/settings.h"
-#include "runtime/shmem.h"
 #include "storage/fd.h"
 
 /* Beside the marker, where base backups do not look; pg_rewind removes it. */
@@ -110,7 +106,7 @@ find_place(Place *here)
 		return false;
 	here->device = (uint64) st.st_dev;
 	here->inode = (uint64) st.st_ino;
-	here->server = sf_identity_server();
+	here->server = sf_core->server();
 	here->timeline = GetWALInsertionTimeLine();
 	return here->boot[0] != '\0' && here->server != 0;
 }
@@ -126,7 +122,7 @@ find_end(const Remains *remains, const SfLayout *layout)
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		ms = Max(now.wall_ms, now.monotonic_ms + remains->offset_ms);
 
-	if (pg_atomic_read_u32(&sf_shmem->leasing.node) != SF_NO_NUMBER)
+	if (sf_core->was_published())
 		return 0;
 	ms = Max(ms, remains->left.start_ms) + MAX_DRIFT_MS;
 	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick;
@@ -211,7 +207,7 @@ sf_remains_file_keep(SfLease *lease)
 	remains.magic = REMAINS_MAGIC;
 	remains.offset_ms = highest_offset_ms;
 	remains.left = kept;
-	(void) sf_log_file(sf_file_write_behind(REMAINS_FILE, &remains,
-											sizeof(remains), LOG),
-					   REMAINS_FILE, "After a crash, this server gets its node id again only when its reservation is over.");
+	(void) sf_core->log_file(sf_file_write_behind(REMAINS_FILE, &remains,
+												  sizeof(remains), LOG),
+							 REMAINS_FILE, "After a crash, this server gets its node id again only when its reservation is over.");
 }

@@ -175,13 +175,13 @@ COMMENT ON COLUMN snowflake_registry.tenure.status IS
 -- What the library for registries calls, in a schema of its own, which is all that a
 -- role that leases may use.  Parsing a statement locks a table before any right on it is
 -- checked, so a role that may use the schema of the tables can lock them.
-CREATE SCHEMA snowflake_lease;
-COMMENT ON SCHEMA snowflake_lease IS
+CREATE SCHEMA snowflake_servers;
+COMMENT ON SCHEMA snowflake_servers IS
 'Functions for servers that lease from the registry';
 
 -- The registry's row is looked for by its key, so that the planner knows that there
 -- is one.
-CREATE FUNCTION snowflake_lease.read(
+CREATE FUNCTION snowflake_servers.read(
 	OUT clock_ms bigint, OUT in_place boolean,
 	OUT generation bigint, OUT floor bigint, OUT layout text,
 	OUT node bigint, OUT version bigint, OUT epoch bigint, OUT owner bigint,
@@ -207,7 +207,7 @@ BEGIN ATOMIC
 		LEFT JOIN snowflake_registry.tenure t ON t.newest
 	ORDER BY t.slot;
 END;
-COMMENT ON FUNCTION snowflake_lease.read() IS
+COMMENT ON FUNCTION snowflake_servers.read() IS
 'for workers: the registry, with one row for each slot';
 
 -- One compare-and-swap.  A write and a recovery, which locks the registry's row FOR
@@ -221,7 +221,7 @@ COMMENT ON FUNCTION snowflake_lease.read() IS
 -- A claim also drops tenures that are too old: few rows, so that it is quick, and none
 -- that another claim drops at this moment.  Above READ COMMITTED it could fail there, and
 -- drops none.
-CREATE FUNCTION snowflake_lease.write(in_generation bigint, in_slot bigint,
+CREATE FUNCTION snowflake_servers.write(in_generation bigint, in_slot bigint,
 	expected bigint, claims bigint, holder bigint, machine bigint,
 	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
 	hostname text, postmaster integer, claimed_ms bigint, displaced bigint,
@@ -312,10 +312,10 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION snowflake_lease.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_servers.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
 'for workers: claim, extend or give back a slot';
 
-CREATE FUNCTION snowflake_lease.keep(in_slot bigint, holder bigint,
+CREATE FUNCTION snowflake_servers.keep(in_slot bigint, holder bigint,
 	ttl_ms bigint, OUT kept boolean, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
@@ -331,10 +331,10 @@ BEGIN ATOMIC
 	)
 	SELECT EXISTS (SELECT FROM changed), snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_lease.keep(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_servers.keep(bigint, bigint, bigint) IS
 'for workers: stay present';
 
-CREATE FUNCTION snowflake_lease.begin(new_generation bigint,
+CREATE FUNCTION snowflake_servers.begin(new_generation bigint,
 	new_floor bigint, new_layout text, new_epoch_ms bigint,
 	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
@@ -350,13 +350,13 @@ BEGIN ATOMIC
 	SELECT (SELECT m.id::bigint FROM made m),
 		snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_lease.begin(bigint, bigint, text, bigint, integer) IS
+COMMENT ON FUNCTION snowflake_servers.begin(bigint, bigint, text, bigint, integer) IS
 'for workers: make this database a registry, if it is none';
 
 -- Works in any place, and the registry goes on in this one.  The row is locked first:
 -- workers hold it while they write, and what follows sees what they have written.  An until
 -- more than 24 h ahead, the largest snowflake.lease_reserve, counts for its slot alone.
-CREATE FUNCTION snowflake_lease.renew(in_generation bigint,
+CREATE FUNCTION snowflake_servers.renew(in_generation bigint,
 	new_generation bigint, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
@@ -383,7 +383,7 @@ BEGIN ATOMIC
 	SELECT (SELECT c.id::bigint FROM changed c),
 		snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_lease.renew(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_servers.renew(bigint, bigint, bigint) IS
 'for workers: after a loss of data, let nobody claim anything before a time';
 
 --
@@ -405,7 +405,7 @@ BEGIN
 	END IF;
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
 	FROM snowflake_registry.layout(layout) l,
-		snowflake_lease.begin(
+		snowflake_servers.begin(
 			snowflake_registry.random_number(),
 			greatest(0, pg_catalog.ceil(
 				(extract(epoch FROM pg_catalog.clock_timestamp())
@@ -440,7 +440,7 @@ BEGIN
 			HINT = 'Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.';
 	END IF;
 	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
-	PERFORM snowflake_lease.renew(r.generation, snowflake_registry.random_number(),
+	PERFORM snowflake_servers.renew(r.generation, snowflake_registry.random_number(),
 		pg_catalog.ceil(
 			(extract(epoch FROM pg_catalog.clock_timestamp()
 					OPERATOR(pg_catalog.+) greatest(largest_reserve,
@@ -534,9 +534,9 @@ LANGUAGE plpgsql VOLATILE STRICT PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_lease TO %s', role);
+	EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_servers TO %s', role);
 	EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
-		' snowflake_lease.read, snowflake_lease.write, snowflake_lease.keep'
+		' snowflake_servers.read, snowflake_servers.write, snowflake_servers.keep'
 		' TO %s', role);
 	IF administer THEN
 		EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
@@ -544,7 +544,7 @@ BEGIN
 			' ON snowflake_registry.registry TO %s', role);
 		EXECUTE pg_catalog.format('GRANT SELECT ON snowflake_registry.tenure TO %s', role);
 		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
-			' snowflake_lease.begin, snowflake_lease.renew,'
+			' snowflake_servers.begin, snowflake_servers.renew,'
 			' snowflake_registry.init, snowflake_registry.recover,'
 			' snowflake_registry.slots, snowflake_registry.release TO %s', role);
 	END IF;
@@ -558,9 +558,9 @@ COMMENT ON FUNCTION snowflake_registry.grant(regrole, boolean) IS
 -- role names: that command means objects of the application.  The schemas were empty, so
 -- all that they hold is the extension's.
 --
-REVOKE ALL ON SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry, snowflake_lease FROM PUBLIC;
+REVOKE ALL ON SCHEMA snowflake_registry, snowflake_servers FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_servers FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry, snowflake_servers FROM PUBLIC;
 
 DO $$
 DECLARE
@@ -570,24 +570,24 @@ BEGIN
 		WITH own AS (
 			SELECT nspowner AS owner, nspacl AS acl
 			FROM pg_catalog.pg_namespace
-			WHERE oid OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_lease}'::pg_catalog.regnamespace[])
+			WHERE oid OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_servers}'::pg_catalog.regnamespace[])
 			UNION ALL
 			SELECT relowner, relacl
 			FROM pg_catalog.pg_class
-			WHERE relnamespace OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_lease}'::pg_catalog.regnamespace[])
+			WHERE relnamespace OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_servers}'::pg_catalog.regnamespace[])
 			UNION ALL
 			SELECT proowner, proacl
 			FROM pg_catalog.pg_proc
-			WHERE pronamespace OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_lease}'::pg_catalog.regnamespace[])
+			WHERE pronamespace OPERATOR(pg_catalog.=) ANY ('{snowflake_registry,snowflake_servers}'::pg_catalog.regnamespace[])
 		)
 		SELECT DISTINCT a.grantee
 		FROM own, LATERAL pg_catalog.aclexplode(own.acl) a
 		WHERE a.grantee OPERATOR(pg_catalog.<>) own.owner
 			AND a.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid
 	LOOP
-		EXECUTE pg_catalog.concat('REVOKE ALL ON SCHEMA snowflake_registry, snowflake_lease FROM ', grantee);
-		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_lease FROM ', grantee);
-		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry, snowflake_lease FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON SCHEMA snowflake_registry, snowflake_servers FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL TABLES IN SCHEMA snowflake_registry, snowflake_servers FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON ALL FUNCTIONS IN SCHEMA snowflake_registry, snowflake_servers FROM ', grantee);
 	END LOOP;
 END
 $$;

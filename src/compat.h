@@ -41,9 +41,10 @@
 
 /* The module's name and version, where the server can show them. */
 #if PG_VERSION_NUM >= 180000
-#define SF_MODULE_MAGIC PG_MODULE_MAGIC_EXT(.name = "snowflake", .version = SF_VERSION)
+#define SF_MODULE_MAGIC(module) \
+	PG_MODULE_MAGIC_EXT(.name = module, .version = SF_VERSION)
 #else
-#define SF_MODULE_MAGIC PG_MODULE_MAGIC
+#define SF_MODULE_MAGIC(module) PG_MODULE_MAGIC
 #endif
 
 /* Named wait events; before 17 all extensions share one. */

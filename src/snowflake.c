@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * snowflake.c
- *	  Library load: hooks, settings, the worker.
+ *	  Library load: hooks, settings, the library that leases.
  *
  *-------------------------------------------------------------------------
  */
@@ -25,9 +25,8 @@
 #include "runtime/shmem.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
-#include "lease/lease_worker.h"
 
-SF_MODULE_MAGIC;
+SF_MODULE_MAGIC("snowflake");
 
 extern PGDLLEXPORT void _PG_init(void);
 
@@ -99,7 +98,7 @@ _PG_init(void)
 	sf_audit_register();
 	sf_pending_register();
 	sf_sequence_sync_install();
-	sf_lease_worker_register();
+	sf_right_at_load();
 
 	prev_shmem_request_hook = shmem_request_hook;
 	shmem_request_hook = request_shared_memory;

@@ -146,7 +146,7 @@ hash_of_build() {
 		cat "$(dirname "$("$server_pg_config" --pgxs)")/../Makefile.global"
 		find "$("$server_pg_config" --includedir-server)" -name '*.h' -print0 | sort -z | xargs -0 sha256sum
 		gcc --version
-		cd "$root" && cat Makefile lease/*/Makefile test/helpers/*/Makefile && echo src/*.c src/*/*.c lease/*.c lease/*/*.c
+		cd "$root" && cat Makefile lease/Makefile lease/*/Makefile test/helpers/*/Makefile && echo src/*.c src/*/*.c lease/*.c lease/*/*.c
 	} 2>&1 | sha256sum
 }
 

@@ -1,5 +1,5 @@
 -- Find the schema with the functions that requests call.
 -- name: schema
-SELECT (SELECT 'snowflake_lease'
+SELECT (SELECT 'snowflake_servers'
 	FROM pg_catalog.pg_extension e
 	WHERE e.extname OPERATOR(pg_catalog.=) 'snowflake_registry');

@@ -16,7 +16,7 @@
 #include "statement.h"
 #include "statement.sql.inc"
 
-/* Columns of snowflake_lease.read(). */
+/* Columns of snowflake_servers.read(). */
 enum
 {
 	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,

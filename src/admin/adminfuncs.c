@@ -40,7 +40,6 @@ SF_FUNCTION(snowflake_ready_layout);
 SF_FUNCTION(snowflake_initialize);
 SF_FUNCTION(snowflake_lease);
 SF_FUNCTION(snowflake_clock);
-SF_FUNCTION(snowflake_registry_layout);
 
 /* Throw an error if the layout would have no ID left. */
 static void
@@ -303,10 +302,11 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 /* ---- the lease ---- */
 
 /*
- * snowflake_lease() returns a row: the state of the lease, which node id this
- * server has and until when, when that will be extended, the problem and its
- * remedy, the registry, and the worker.  Without a lease, only the state and
- * the node id are set.
+ * snowflake_internal.lease() and snowflake_lease() return a row: the state of
+ * the lease, which node id this server has and until when, when that will be
+ * extended, the problem and its remedy, the registry, and the worker.  Without
+ * a lease, only the state and the node id are set.  The second one belongs to
+ * the extension snowflake_lease.
  */
 Datum
 snowflake_lease(PG_FUNCTION_ARGS)
@@ -387,30 +387,5 @@ snowflake_clock(PG_FUNCTION_ARGS)
 		values[4] = interval_from_us(status.offset_ms * 1000);
 		nulls[4] = !status.clock_known;
 	}
-	return make_row(fcinfo, values, nulls);
-}
-
-/* ---- the registry ---- */
-
-/*
- * snowflake_registry.layout(layout text) returns a row: the text that workers
- * compare, the epoch, and the tick.  The names "node" and "shard" are refused:
- * the layout is that of the servers, and this one need not have the library
- * preloaded.  Throws SQLSTATE 22023.
- */
-Datum
-snowflake_registry_layout(PG_FUNCTION_ARGS)
-{
-	SfLayout	layout;
-	char		spelled[SF_LAYOUT_TEXT_SIZE];
-	Datum		values[3];
-	bool		nulls[3] = {0};
-
-	sf_layout_arg_read(&layout, PG_GETARG_TEXT_PP(0));
-	sf_layout_arg_require_leasable(&layout);
-	sf_layout_print(&layout, spelled, sizeof(spelled));
-	values[0] = CStringGetTextDatum(spelled);
-	values[1] = Int64GetDatum(layout.epoch_ms);
-	values[2] = Int32GetDatum(layout.tick_ms);
 	return make_row(fcinfo, values, nulls);
 }

@@ -604,7 +604,7 @@ find_node(uint32 *node, const char **remedy)
 	lease = pg_atomic_read_u64(&sf_shmem->lease);
 	*node = sf_settings_node_of(lease);
 	*remedy = sf_settings_leases() ?
-		"See why the registry has given none, and what to do: SELECT problem, remedy FROM snowflake_lease();" :
+		"See why the registry has given none, and what to do: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';" :
 		sf_node_remedy();
 	return lease != 0 || (!sf_settings_leases() &&
 						  sf_node_find(node, &last, reason, sizeof(reason)));

@@ -48,6 +48,9 @@ sf_identity_require(SfServerNumber node)
 		sf_identity_require_slowly(node);
 }
 
+/* right.c */
+extern void sf_right_at_load(void);
+
 /* original.c */
 
 /* A leased node id is SF_NO_NUMBER here. */

@@ -115,7 +115,7 @@ sf_lease_wait_refuse(void)
 					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
 					   "It has not answered yet."),
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
-					 "See the server's log, and snowflake_lease().")));
+					 "See the server's log, and run: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';")));
 }
 
 /* Return since when a caller that has read this word has had no right. */

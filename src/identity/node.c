@@ -6,7 +6,7 @@
  * A configured node id is a lease without end: until the layout's last tick.
  * The first process that finds the same configuration as the postmaster
  * publishes the node, and only a new start of the server replaces it.  With a
- * leased node (lease_worker.c), the configuration says which nodes it may be.
+ * leased node (right.c), the configuration says which nodes it may be.
  *
  * A server that has leased its node id, and finds no snowflake.registry at its
  * start, has probably lost that line.  Then a configured node may be one that
@@ -23,7 +23,6 @@
 #include "base/durable_file.h"
 #include "base/fault.h"
 #include "layout/layout.h"
-#include "lease/registry_age.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"

@@ -272,23 +272,6 @@ sf_layout_arg_require_node(const SfLayout *layout)
 }
 
 /*
- * Refuse a layout of which no server can lease a node id: snowflake.layout has
- * no shard, and with a registry it has a node.  SQLSTATE 22023
- */
-void
-sf_layout_arg_require_leasable(const SfLayout *layout)
-{
-	if (layout->node_bits == 0 || sf_layout_has(layout, SF_SHARD))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("no server can lease a node id of this layout"),
-				 layout->node_bits == 0 ?
-				 errdetail("It has no field for a node.") :
-				 errdetail("It has the field \"shard\"."),
-				 errhint("Give the layout that the servers have as snowflake.layout. Shards are not leased.")));
-}
-
-/*
  * Return the layout of the node's IDs that argument n names.  Throws SQLSTATE
  * 22004, 22023, 55000.
  */

@@ -18,7 +18,6 @@ extern const SfLayout *sf_layout_arg_of_ids(const text *t);
 extern const SfLayout *sf_layout_arg_node(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_text(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_node(const SfLayout *layout);
-extern void sf_layout_arg_require_leasable(const SfLayout *layout);
 
 /* What a call site remembers: the last text, and what it names. */
 typedef struct SfNamed

@@ -10,7 +10,7 @@
 
 #include "runtime/preconditions.h"
 
-#include "access/xlog.h"
+#include "base/read_only.h"
 #include "catalog/pg_authid.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
@@ -76,15 +76,7 @@ void
 sf_refuse_read_only(const char *function)
 {
 	sf_stats_count(SF_STAT_REFUSED_READ_ONLY);
-	if (RecoveryInProgress())
-		ereport(ERROR,
-				(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-				 errmsg("cannot execute %s during recovery", function),
-				 errhint("Connect to the primary, or promote this server.")));
-	ereport(ERROR,
-			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-			 errmsg("cannot execute %s in a read-only transaction", function),
-			 errhint("Begin the transaction with READ WRITE, or see default_transaction_read_only.")));
+	sf_read_only_refuse(function);
 }
 
 /* Throw SQLSTATE 55000 unless this server may issue for this shard. */

@@ -14,6 +14,7 @@
 
 #include "layout/layout.h"
 #include "layout/server_number.h"
+#include "runtime/right.h"
 
 /* The values of snowflake.sequence_start. */
 typedef enum SfSequenceStart
@@ -47,8 +48,7 @@ extern int	sf_log_interval;	/* ms; the postmaster's is in SfShmem */
 
 /* Of the lease.  The first is fixed at start, and empty without a registry. */
 extern char *sf_registry;		/* may hold a password */
-extern int	sf_leasing_reserve; /* ms, at most: */
-#define SF_MAX_RESERVE_MS	(24 * 3600 * 1000)
+extern int	sf_leasing_reserve; /* ms, at most SF_MAX_RESERVE_MS */
 extern int	sf_leasing_presence;	/* ms */
 extern int	sf_leasing_timeout; /* ms */
 extern int	sf_lease_wait;		/* ms */
@@ -56,16 +56,6 @@ extern int	sf_lease_wait;		/* ms */
 /* Computed and fixed at start. */
 extern SfLayout sf_node_layout; /* snowflake.layout */
 extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
-
-/* A kind of registry, by the scheme of its URL. */
-typedef struct SfRegistryKind
-{
-	const char *scheme;
-	const char *name;			/* its library is snowflake_<name> */
-	const char *needs;			/* what its library is built with */
-	const char *initialize;		/* how an administrator begins it; NULL: in
-								 * the registry, see lease_worker.c */
-} SfRegistryKind;
 
 extern void sf_settings_define(void);
 extern void sf_settings_define_planner(void);

@@ -65,7 +65,6 @@ initialize_leasing(SfLeasing *leasing)
 	pg_atomic_init_u64(&leasing->until, 0);
 	pg_atomic_init_u32(&leasing->lowest_node, SF_NO_NUMBER);
 	pg_atomic_init_u64(&leasing->other_until, 0);
-	pg_atomic_init_u64(&leasing->promised_ms, 0);
 	memset(&leasing->status, 0, sizeof(SfLeaseStatus));
 }
 

@@ -19,6 +19,7 @@
 #include "port/atomics.h"
 #include "runtime/counter.h"
 #include "runtime/log_event.h"
+#include "runtime/right.h"
 #include "storage/condition_variable.h"
 #include "storage/lwlock.h"
 
@@ -59,31 +60,6 @@ typedef union SfLayoutSlot
 /* Room for a setting's name, its value, and a reason of SF_REASON_SIZE. */
 #define SF_REFUSED_SIZE	360
 
-/* The states of a leased node id, as users see them. */
-typedef enum SfLeaseStage
-{
-	SF_STAGE_NONE,				/* there is no worker */
-	SF_STAGE_SEARCHING,
-	SF_STAGE_HELD,
-	SF_STAGE_EXPIRED,			/* held, but its time has run out */
-	SF_STAGE_HALTED,			/* held, but not usable at present */
-	SF_STAGE_ENDED
-} SfLeaseStage;
-
-/* The worker's report about itself. */
-typedef struct SfLeaseStatus
-{
-	int			pid;
-	SfLeaseStage stage;
-	int64		next_ms;		/* time of the next write, Unix ms; or 0 */
-	bool		clock_known;	/* the registry has told its time */
-	int64		offset_ms;		/* then our clock is ahead by this */
-	bool		registry_moved; /* ... because the registry's clock was set */
-	char		problem[SF_REASON_SIZE];	/* empty: no problem */
-	char		public_problem[SF_REASON_SIZE]; /* without names and places */
-	char		remedy[SF_REMEDY_SIZE];
-} SfLeaseStatus;
-
 /* The lease.  Only the worker writes this. */
 typedef struct SfLeasing
 {
@@ -101,12 +77,6 @@ typedef struct SfLeasing
 	pg_atomic_uint64 until;
 	pg_atomic_uint32 lowest_node;
 	pg_atomic_uint64 other_until;
-
-	/*
-	 * The registry gives nothing away below this time, in Unix ms: see
-	 * sf_age_promised_ms(). 0: nothing is known of it yet.
-	 */
-	pg_atomic_uint64 promised_ms;
 
 	SfLeaseStatus status;		/* under SfShmem.lock */
 } SfLeasing;

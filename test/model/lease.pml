@@ -6,7 +6,7 @@
  * to read the model, and test/model/run checks it.
  *
  * Each step has the name of the function in src that it models. The worker is
- * lease.c and slot_choice.c; lease_worker.c publishes; the session is
+ * lease.c and slot_choice.c; right.c publishes; the session is
  * generator.c. Whatever another process can see, or can change, is a step of
  * its own. One exception: a reading of the registry and the decision
  * after it are one step. Anything between them would only delay the decision,
@@ -562,7 +562,7 @@ inline handle_interruption()
 	fi
 }
 
-/* ---- what is published (lease_worker.c) ---- */
+/* ---- what is published (right.c) ---- */
 
 #define is_published \
 	(valid -> word == right_until && word_node == node : !had || word == 0)
@@ -590,7 +590,7 @@ inline read_word()
 }
 
 /* From now on no session may issue, not even one that read the word before. */
-inline close_node()
+inline close_right()
 {
 	word = 0; word_node = 0;
 	last_issued = counter;
@@ -727,7 +727,7 @@ end:
 		}
 #endif
 
-	/* publish_node */
+	/* publish_right, withdraw_right */
 	:: atomic {					/* prepare_counters() */
 			valid && !is_published && !counter && start ->
 			counter = true;
@@ -748,7 +748,7 @@ end:
 	/* the server stops */
 	:: atomic {
 			is_published && state < RELEASING ->
-			close_node();
+			close_right();
 			sf_lease_release()
 		}
 #endif

@@ -1795,10 +1795,34 @@ publish(Holder *holder)
 	holder->published = *right;
 }
 
+/* Return true if the table of states in lease/README.md has this one. */
+static bool
+is_legal(const SfLease *of)
+{
+	static const int kinds[] = {
+		[SF_LEASE_SEARCHING] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ,
+		[SF_LEASE_CLAIMING] = 1 << SF_ASK_CLAIM,
+		[SF_LEASE_HELD] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ |
+		1 << SF_ASK_EXTEND | 1 << SF_ASK_KEEPALIVE,
+		[SF_LEASE_RELEASING] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ |
+		1 << SF_ASK_RELEASE,
+		[SF_LEASE_ENDED] = 1 << SF_ASK_NOTHING
+	};
+
+	if (!(kinds[of->state] & 1 << of->ask.kind))
+		return false;
+	if (of->state == SF_LEASE_HELD)
+		return !(of->right.valid && of->halted);
+	return !of->right.valid && (of->state >= SF_LEASE_HELD ||
+								(!of->unsure && !of->absent));
+}
+
 /* The holder got an answer: do what the lease wants next. */
 static void
 follow(Holder *holder)
 {
+	CHECK(world->no_write_id || world->believes_reads ||
+		  is_legal(&holder->lease));
 	keep(holder);
 	publish(holder);
 	if (holder->lease.ask.kind != SF_ASK_NOTHING &&

@@ -137,9 +137,14 @@ $node->stop;
 
 # ---- the node id: unset, set by a reload, and taken once ----
 
-$node->append_conf('postgresql.conf', "snowflake.node_id = ''");
+$node->append_conf('postgresql.conf', "snowflake.node_id = ''\nsnowflake.lease_wait = '7s'");
 $node->start;
 query($node, 'CREATE EXTENSION snowflake');
+my $loaded = slurp_file("/proc/$node->{_pid}/maps");
+like($loaded, qr{/snowflake\.so$}m, 'the server has the library');
+unlike($loaded, qr/snowflake_/, 'and none of what leases node ids, without a registry');
+is(query($node, q{SELECT setting, vartype, short_desc <> '' FROM pg_settings WHERE name = 'snowflake.lease_wait'}),
+	'7000|integer|t', 'whose settings it knows');
 my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  Have an administrator add this line to \/\S*\/postgresql.conf, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);/s;
 refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');

@@ -146,12 +146,13 @@ query($node, q{
 	CREATE SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO mallory;
 	CREATE EXTENSION snowflake SCHEMA ext;
+	CREATE EXTENSION snowflake_lease SCHEMA ext;
 });
 
 my $members = q{
 	FROM pg_depend d, pg_extension e
 	WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
-	AND d.refobjid = e.oid AND e.extname = 'snowflake'};
+	AND d.refobjid = e.oid AND e.extname IN ('snowflake', 'snowflake_lease')};
 
 # An object of a kind that is not in this list needs checks of its own below. From 18
 # on the row type of a table is a member of the extension too.
@@ -248,6 +249,7 @@ snowflake_internal.is_at(bigint,"any",text) s s public
 snowflake_internal.is_at_support(internal) i s public
 snowflake_internal.layout(text) s s public
 snowflake_internal.layout_support(internal) i s public
+snowflake_internal.lease() v r public
 snowflake_internal.stat_get() v r public
 snowflake_internal.stat_layouts() v r public
 snowflake_internal.tie_operators() v u public
@@ -273,7 +275,7 @@ is( query($node, qq{
 	WHERE p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)
 	AND lanname <> 'internal' AND (prosecdef OR proleakproof OR prosupport NOT IN (0, 'snowflake_internal.copy_support'::regproc, 'snowflake_internal.is_at_support'::regproc, 'snowflake_internal.layout_support'::regproc)
 		OR pronamespace NOT IN ('ext'::regnamespace, 'snowflake_internal'::regnamespace) OR proowner <> '$superuser'::regrole
-		OR NOT (lanname = 'c' AND probin = '\$libdir/snowflake'
+		OR NOT (lanname = 'c' AND probin IN ('\$libdir/snowflake', '\$libdir/snowflake_lease')
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
 			OR EXISTS (SELECT FROM unnest(proconfig) c WHERE c LIKE 'search_path=%')))}),
 	'',
@@ -352,7 +354,7 @@ my @calls = (
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
 	'snowflake_shard_horizon(1)', 'snowflake_internal.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
+	'snowflake_internal.lease()', 'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},
 	'snowflake_stat_reset()');
@@ -617,7 +619,7 @@ query($node, 'DROP DATABASE japan');
 # ---- one database and another ----
 
 query($node, 'CREATE DATABASE neighbour');
-query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; GRANT USAGE ON SCHEMA ext TO mallory',
+query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; CREATE EXTENSION snowflake_lease SCHEMA ext; GRANT USAGE ON SCHEMA ext TO mallory',
 	database => 'neighbour');
 my $mine = query($node, 'SET ROLE mallory; SELECT ext.snowflake_nextval()', database => 'neighbour');
 my $theirs = query($node, 'SELECT ext.snowflake_nextval()');
@@ -667,7 +669,7 @@ sub mallory_sees
 
 query($node, 'CREATE ROLE treasurer; CREATE DATABASE treasury');
 query($node, q{
-	CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext;
+	CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; CREATE EXTENSION snowflake_lease SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO PUBLIC;
 	CREATE SCHEMA ledgers AUTHORIZATION treasurer}, %treasury);
 is(query($node, 'SELECT mark IS NULL FROM ext.pg_stat_snowflake', %treasury),
@@ -779,7 +781,7 @@ query($node, 'SET ROLE owner; ' . sprintf($traps, 'hostile') . q{
 	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON SEQUENCES TO PUBLIC;
 	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON FUNCTIONS TO PUBLIC;
 	SET search_path = hostile, pg_catalog;
-	CREATE EXTENSION snowflake SCHEMA hostile;}, %app);
+	CREATE EXTENSION snowflake SCHEMA hostile; CREATE EXTENSION snowflake_lease SCHEMA hostile;}, %app);
 my $privileges = qq{
 	SELECT concat_ws(' ', type, identity, owner, acl) FROM (
 		SELECT 'function' AS type, p.oid::regprocedure::text AS identity, proowner::regrole AS owner,
@@ -977,7 +979,7 @@ query($node, 'SET ROLE owner; ' . $plant, %planted);
 is(query($node, q{SELECT count(*) > 1000 FROM pg_depend
 	WHERE refclassid = 'pg_proc'::regclass OR classid = 'pg_proc'::regclass}, %planted),
 	't', 'traps are planted');
-query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_registry', %planted);
+query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE EXTENSION snowflake_registry', %planted);
 is(query($node, $strangers, %planted), '',
 	'what the extensions are made of does not depend on any of them');
 query($node, q{CREATE VIEW trap AS SELECT to_timestamp(1.5 * 2::integer);
@@ -1008,6 +1010,7 @@ query($node, q{
 	CREATE SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO PUBLIC;
 	CREATE EXTENSION snowflake SCHEMA ext;
+	CREATE EXTENSION snowflake_lease SCHEMA ext;
 	SELECT ext.snowflake_nextval();
 	RESET SESSION AUTHORIZATION;
 	ALTER ROLE dba NOSUPERUSER;
@@ -1045,7 +1048,7 @@ my %hardened = (database => 'hardened');
 query($node, 'CREATE DATABASE hardened TEMPLATE template0');
 query($node, $_, %hardened) foreach (
 	'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC',
-	'CREATE EXTENSION snowflake',
+	'CREATE EXTENSION snowflake', 'CREATE EXTENSION snowflake_lease',
 	q{GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint), snowflake_timestamp(bigint, text) TO mallory;
 	CREATE TABLE orders (id bigint PRIMARY KEY);
 	GRANT SELECT ON orders TO mallory});
@@ -1059,10 +1062,13 @@ foreach my $key ('id', q{id, 'node'}, q{id, 'twitter'})
 	}
 }
 is(answer($node, "SET ROLE mallory; SELECT count(*) >= 0 FROM $_", %hardened), 't', "every role reads $_")
-  foreach ('pg_stat_snowflake', 'pg_stat_snowflake_layouts', 'snowflake_horizon_holders');
+  foreach ('pg_stat_snowflake', 'pg_stat_snowflake_layouts', 'snowflake_horizon_holders', 'snowflake_lease()');
 is( query($node, q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_proc p
 	WHERE pronamespace = 'snowflake_internal'::regnamespace AND NOT has_function_privilege('mallory', p.oid, 'EXECUTE')}, %hardened),
 	'', 'whatever nobody calls by hand is everybody\'s');
+query($node, 'DROP EXTENSION snowflake CASCADE', %hardened);
+is(query($node, q{SELECT count(*) FROM pg_proc WHERE proname ~ '^snowflake'}, %hardened), '0',
+	'the extension snowflake_lease goes with snowflake');
 query($node, 'DROP DATABASE hardened');
 
 # ---- who may dump ----

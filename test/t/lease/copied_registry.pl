@@ -53,7 +53,7 @@ sub in_place
 {
 	my ($node) = @_;
 
-	return query($node, 'SELECT bool_and(in_place) FROM snowflake_lease.read()');
+	return query($node, 'SELECT bool_and(in_place) FROM snowflake_servers.read()');
 }
 
 # Check that a server with this directory is refused as the registry, and that a
@@ -64,7 +64,7 @@ sub is_noticed
 
 	$node->start;
 	is(in_place($node), 'f', "$name is noticed");
-	is(query($node, q{SELECT written FROM snowflake_lease.write(
+	is(query($node, q{SELECT written FROM snowflake_servers.write(
 		(SELECT generation FROM snowflake_registry.registry), 9, 0, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)}),
 		'', 'and written to by nobody');
 	query($node, q{SELECT snowflake_registry.recover('0 s')});

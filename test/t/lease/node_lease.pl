@@ -55,7 +55,7 @@ foreach my $mode ('', '-b')
 		$mode eq '' ? 1 : 0, "a worker with postgres $mode");
 }
 
-# An installation without the registry's library. The server is copied, since it finds
+# Installations without one of the libraries, and with one of another version. The server is copied, since it finds
 # its directories by its own place.
 {
 	my $root = "$PostgreSQL::Test::Utils::tmp_check/installation";
@@ -70,11 +70,30 @@ foreach my $mode ('', '-b')
 	}
 	copy("$dir{bindir}/postgres", "$root$dir{bindir}/postgres") or die;
 	chmod 0755, "$root$dir{bindir}/postgres";
-	IPC::Run::run([ "$root$dir{bindir}/postgres", '-D', $a->data_dir, '-c', 'snowflake.registry=etcd://127.0.0.1/x' ],
-		'>', \$out, '2>', \$err, IPC::Run::timeout(60));
-	like($err, qr{FATAL:  there is no library for the registry that snowflake.registry names
+	my $lease = "$root$dir{pkglibdir}/snowflake_lease.so";
+	my $other = slurp_file($lease);
+	is($other =~ s/snowflake 1\.0\0/snowflake 0.9\0/, 1, 'the library that leases has a version');
+	foreach my $case (
+		[ 'no library that leases', sub { unlink $lease or die },
+			qr{FATAL:  there is no library "snowflake_lease", which snowflake.registry needs
+.*DETAIL:  File ".*/snowflake_lease\.so" cannot be read\.
+.*HINT:  Run make install where snowflake was built, or install its package again} ],
+		[ 'one of another version', sub { PostgreSQL::Test::Utils::append_to_file($lease, $other) },
+			qr{FATAL:  libraries "snowflake" and "snowflake_lease" are not of one build
+.*DETAIL:  The first one is of snowflake 1\.0, the second one of snowflake 0\.9\.
+.*HINT:  Install both from one package; or run make clean, make and make install} ],
+		[ 'a registry whose library was not built', sub { unlink $lease; symlink "$dir{pkglibdir}/snowflake_lease.so", $lease or die },
+			qr{FATAL:  there is no library "snowflake_etcd", which snowflake.registry needs
 .*DETAIL:  File ".*/snowflake_etcd\.so" cannot be read\.
-.*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\) are installed: install them, and build}, 'a registry whose library was not built');
+.*HINT:  .*libcurl \(Debian: libcurl4-openssl-dev\) are installed: install them, and build} ])
+	{
+		my ($what, $arrange, $message) = @$case;
+
+		$arrange->();
+		IPC::Run::run([ "$root$dir{bindir}/postgres", '-D', $a->data_dir, '-c', 'snowflake.registry=etcd://127.0.0.1/x' ],
+			'>', \$out, '2>', \$err, IPC::Run::timeout(60));
+		like($err, $message, $what);
+	}
 }
 
 # The registry's library is looked up in dynamic_library_path, as the extension's is.
@@ -85,7 +104,7 @@ copy("$pkglibdir/snowflake_postgresql.so", $elsewhere) or die;
 $a->append_conf('postgresql.conf', "dynamic_library_path = '$elsewhere:\$libdir'");
 query($registry, 'ALTER ROLE worker NOLOGIN');
 $a->start;
-query($a, 'CREATE EXTENSION snowflake; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
+query($a, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
 
 # Only roles that may see the setting (members of pg_read_all_settings) see the
 # registry's role and address. All others see which kind of problem it is.
@@ -112,8 +131,9 @@ wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'snowflake_regis
 like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
 	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
 	'the library is found by dynamic_library_path');
+like(slurp_file("/proc/$a->{_pid}/maps"), qr{/snowflake_lease\.so$}m, 'the one that leases is loaded at the start');
 refused($a, $next, '55000',
-	qr/$none.*permission denied for schema snowflake_lease/s,
+	qr/$none.*permission denied for schema snowflake_servers/s,
 	'a role that may not read it');
 grant_registry();
 wait_for_lease($a, q{problem ~ 'never initialized'});
@@ -144,14 +164,14 @@ foreach my $name ('b', 'c', 'd')
 {
 	$holders{$name} = new_holder($name, @times);
 	$holders{$name}->start;
-	query($holders{$name}, 'CREATE EXTENSION snowflake; ' . $next);
+	query($holders{$name}, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; ' . $next);
 	make_ids($holders{$name}, 100);
 }
 is(join(' ', sort map { lease_of($_, 'node_id') } values %holders), '0 1 2 3',
 	'four servers have four nodes');
 my $e = new_holder('e', @times, "snowflake.lease_wait = '0'");
 $e->start;
-query($e, 'CREATE EXTENSION snowflake');
+query($e, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
 wait_for_lease($e, q{problem ~ 'are taken'});
 refused($e, $next, '55000', qr/$none.*All slots from 0 to 3 are taken\..*HINT:  Stop a server/s,
 	'a fifth is told so');

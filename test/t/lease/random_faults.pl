@@ -413,7 +413,7 @@ foreach my $i (0 .. $nservers - 1)
 	if ($i == 0)
 	{
 		$first->start;
-		query($first, 'CREATE EXTENSION snowflake');
+		query($first, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
 		$first->backup('first');
 	}
 	else

@@ -27,7 +27,7 @@ query($registry, "$create; CREATE ROLE worker; CREATE ROLE keeper; CREATE ROLE m
 my $privileges = q{
 	SELECT string_agg(concat_ws(' ', name, privilege), E'\n' ORDER BY name COLLATE "C", privilege) FROM (
 		SELECT nspname AS name, nspowner AS owner, privilege_type AS privilege, grantee
-		FROM pg_namespace, aclexplode(nspacl) WHERE nspname IN ('snowflake_registry', 'snowflake_lease')
+		FROM pg_namespace, aclexplode(nspacl) WHERE nspname IN ('snowflake_registry', 'snowflake_servers')
 		UNION ALL
 		SELECT relname, relowner, privilege_type, grantee
 		FROM pg_class, aclexplode(relacl) WHERE relnamespace = 'snowflake_registry'::regnamespace
@@ -38,12 +38,12 @@ my $privileges = q{
 		UNION ALL
 		SELECT proname || '()', proowner, privilege_type, grantee
 		FROM pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))
-		WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_lease'::regnamespace)) p
+		WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_servers'::regnamespace)) p
 	WHERE grantee <> owner AND %s};
 my $of = sub { sprintf $privileges, "grantee = '$_[0]'::regrole" };
 my $of_all = sprintf $privileges, 'true';
 my @leases = (
-	(map { "$_() EXECUTE" } qw(keep read)), 'snowflake_lease USAGE',
+	(map { "$_() EXECUTE" } qw(keep read)), 'snowflake_servers USAGE',
 	'write() EXECUTE');
 my @administers = sort(
 	@leases, 'snowflake_registry USAGE', 'registry SELECT', 'registry.keep_days UPDATE', 'tenure SELECT',
@@ -54,20 +54,20 @@ is( query($registry, q{
 		WHEN 'pg_class'::regclass THEN objid::regclass::text END, '"', ''), ' ')
 	FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid
 	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
-	join(' ', (map { "snowflake_lease.$_" } qw(begin keep read renew write)),
-		(map { "snowflake_registry.$_" } qw(files grant init layout now_ms place random_number recover registry release slots tenure))),
+	join(' ', (map { "snowflake_registry.$_" } qw(files grant init layout now_ms place random_number recover registry release slots tenure)),
+		(map { "snowflake_servers.$_" } qw(begin keep read renew write))),
 	'what it consists of, in two schemas');
 is( query($registry, q{
 	SELECT p.oid::regprocedure FROM pg_proc p JOIN pg_language l ON l.oid = prolang
-	WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_lease'::regnamespace)
+	WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_servers'::regnamespace)
 	AND (proleakproof OR obj_description(p.oid, 'pg_proc') IS NULL
-		OR NOT (lanname = 'c' AND probin = '$libdir/snowflake'
+		OR NOT (lanname = 'c' AND probin = '$libdir/snowflake_lease'
 			OR lanname = 'sql' AND prosqlbody IS NOT NULL
 			OR lanname = 'plpgsql' AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)))}),
 	'', 'no function follows search_path; each has a comment');
 is( query($registry, q{
 	SELECT string_agg(proname, ' ' ORDER BY proname COLLATE "C") FROM pg_proc
-	WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_lease'::regnamespace) AND prosecdef}),
+	WHERE pronamespace IN ('snowflake_registry'::regnamespace, 'snowflake_servers'::regnamespace) AND prosecdef}),
 	'begin init keep place read recover release renew slots write',
 	'what runs with the rights of the owner: what roles are let to call, and what that calls');
 is(query($registry, $of_all), '', 'nothing of it is for anybody but its owner');
@@ -108,17 +108,17 @@ query($registry, q{DROP OWNED BY "mixed ""case"; DROP ROLE "mixed ""case"});
 # each of these rights is needed: without it something fails
 is(query($registry, q{SELECT snowflake_registry.init()}), 't', 'it is made a registry');
 my $generation = query($registry, 'SELECT generation FROM snowflake_registry.registry');
-my $write = "SELECT written > 0 FROM snowflake_lease.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
-my $all = join '; ', 'SELECT count(*) FROM snowflake_lease.read()', sprintf($write, 0),
-  sprintf($write, '(SELECT version FROM snowflake_lease.read() WHERE node = 1)'),
-  'SELECT kept FROM snowflake_lease.keep(1, 1, 1000)';
+my $write = "SELECT written > 0 FROM snowflake_servers.write($generation, 1, %s, 1, 1, 1, 1, 1, 0, false, 'host', 1, 1, 0, 1000, 9000)";
+my $all = join '; ', 'SELECT count(*) FROM snowflake_servers.read()', sprintf($write, 0),
+  sprintf($write, '(SELECT version FROM snowflake_servers.read() WHERE node = 1)'),
+  'SELECT kept FROM snowflake_servers.keep(1, 1, 1000)';
 is( query($registry, "BEGIN; SET ROLE worker; $all; ROLLBACK"), join("\n", 1, ('t') x 3),
 	'with all of it a server leases');
 foreach my $privilege (@leases)
 {
 	my ($name, $kind) = split ' ', $privilege;
 	my $what =
-		$name eq 'snowflake_lease' ? "SCHEMA $name" : "FUNCTION snowflake_lease.$name" =~ s/\(\)//r;
+		$name eq 'snowflake_servers' ? "SCHEMA $name" : "FUNCTION snowflake_servers.$name" =~ s/\(\)//r;
 
 	refused($registry, "BEGIN; REVOKE $kind ON $what FROM worker; SET ROLE worker; $all",
 		'42501', qr/permission denied/, "not without $privilege");
@@ -134,8 +134,8 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied for (?:s
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
   'SELECT snowflake_registry.files(true)',
   'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
-  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_lease.begin(1, 1, $$$$, 1, 1)',
-  'SELECT snowflake_lease.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
+  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_servers.begin(1, 1, $$$$, 1, 1)',
+  'SELECT snowflake_servers.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
   foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry tenure)),
@@ -157,7 +157,7 @@ sub written
 	my %v = (%value, %own);
 	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.tenure WHERE slot = $node AND newest");
 
-	return "SET ROLE worker; SELECT written > 0 FROM snowflake_lease.write($generation, $node, $version, $v{epoch}, $v{owner},"
+	return "SET ROLE worker; SELECT written > 0 FROM snowflake_servers.write($generation, $node, $version, $v{epoch}, $v{owner},"
 	  . " $v{server}, 1, $v{until}, $v{ahead}, false, '$v{host}', 1, $v{since}, $v{owner}, 1000, $v{reserve})";
 }
 
@@ -233,9 +233,9 @@ foreach (
 		DROP SCHEMA snowflake_registry_before CASCADE", %app);
 	pass('the remedy helps');
 }
-query($registry, 'SET ROLE owner; CREATE SCHEMA snowflake_lease', %app);
-refused($registry, $create, '42P06', qr/schema "snowflake_lease" already exists/, 'nor beside a schema with the name of the other one', %app);
-query($registry, 'DROP SCHEMA snowflake_lease', %app);
+query($registry, 'SET ROLE owner; CREATE SCHEMA snowflake_servers', %app);
+refused($registry, $create, '42P06', qr/schema "snowflake_servers" already exists/, 'nor beside a schema with the name of the other one', %app);
+query($registry, 'DROP SCHEMA snowflake_servers', %app);
 query($registry, "ALTER DEFAULT PRIVILEGES GRANT ALL ON $_ TO owner, PUBLIC", %app)
   foreach 'SCHEMAS', 'TABLES', 'FUNCTIONS';
 query($registry, $create, %app);
@@ -250,15 +250,15 @@ refused($registry, "BEGIN; DROP EXTENSION snowflake_registry; $create SCHEMA pg_
 	qr/must be installed in schema "snowflake_registry"/, 'it has no other', %app);
 refused($registry, 'ALTER EXTENSION snowflake_registry SET SCHEMA pg_catalog', '0A000', qr/does not support SET SCHEMA/, 'nor is it moved', %app);
 
-# ---- both extensions in one database ----
+# ---- all extensions in one database ----
 
-query($registry, 'CREATE EXTENSION snowflake');
+query($registry, 'CREATE EXTENSION snowflake_lease CASCADE');
 refused($registry, "SELECT snowflake_registry_$_", '55000',
 	qr/this server leases from no registry.*HINT:  .*call snowflake_registry\.(\w+)\(\) in place of snowflake_registry_\1\(\)/s,
 	"both in one database: snowflake_registry_$_")
   foreach 'init()', 'recover()', 'slots()', 'release(1)';
 is(query($registry, 'SELECT count(*) FROM snowflake_registry.slots()'), '0', 'each works');
-query($registry, 'DROP EXTENSION snowflake');
+query($registry, 'DROP EXTENSION snowflake CASCADE');
 is(query($registry, q{SELECT snowflake_registry.init()}), 'f', 'one goes on without the other');
 $registry->stop;
 done_testing();

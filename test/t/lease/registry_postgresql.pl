@@ -30,7 +30,7 @@ query($registry, q{
 	CREATE ROLE worker LOGIN;
 	SELECT snowflake_registry.grant('worker')});
 my $url = sprintf('postgresql://worker@127.0.0.1:%d/postgres', $registry->port);
-my $set = 'SET search_path = snowflake_registry, snowflake_lease, public;';
+my $set = 'SET search_path = snowflake_registry, snowflake_servers, public;';
 
 # ---- kinds of failure: each has a remedy of its own ----
 
@@ -284,10 +284,10 @@ close $_ foreach @queue, $hole;
 
 # Functions that the library must not call: others of the same name, and those of
 # another version.
-query($registry, qq{$set CREATE FUNCTION snowflake_lease.keep(text, text, text)
+query($registry, qq{$set CREATE FUNCTION snowflake_servers.keep(text, text, text)
 	RETURNS integer LANGUAGE sql AS 'SELECT 1'});
 asked($w, 'keep alive, beside a function of that name', 'ABSENT', qr/^$/, 'keepalive');
-query($registry, "$set DROP FUNCTION snowflake_lease.keep(text, text, text)");
+query($registry, "$set DROP FUNCTION snowflake_servers.keep(text, text, text)");
 foreach my $other (
 	[ 'keep(bigint, bigint, bigint)', 'integer', 'SELECT 1', 'keepalive' ],
 	[ 'keep(bigint, bigint, bigint)', 'TABLE (kept boolean, clock_ms bigint)',
@@ -297,19 +297,19 @@ foreach my $other (
 {
 	my ($function, $result, $body, $kind) = @$other;
 
-	query($registry, qq{$set ALTER FUNCTION snowflake_lease.$function RENAME TO the_real_one;
-		CREATE FUNCTION snowflake_lease.$function RETURNS $result LANGUAGE sql
+	query($registry, qq{$set ALTER FUNCTION snowflake_servers.$function RENAME TO the_real_one;
+		CREATE FUNCTION snowflake_servers.$function RETURNS $result LANGUAGE sql
 		SECURITY DEFINER AS '$body'});
 	asked($w, "$kind, of another version: $result", 'UNKNOWN',
 		qr/^The extension "snowflake_registry" there is not of the version that this server needs\.$/, $kind);
-	query($registry, qq{$set DROP FUNCTION snowflake_lease.$function;
+	query($registry, qq{$set DROP FUNCTION snowflake_servers.$function;
 		ALTER FUNCTION the_real_one RENAME TO @{[ $function =~ /(\w+)/ ]}});
 }
 like(reading($w), qr/^initialized 8 2000 /, 'it is read again');
 
 # A statement that nobody waits for any more ends: the worker has given up its answer.
 query($registry, qq{$set ALTER FUNCTION read() RENAME TO the_real_one;
-	CREATE FUNCTION snowflake_lease.read() RETURNS TABLE (a bigint) LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::bigint FROM pg_sleep(30)'});
+	CREATE FUNCTION snowflake_servers.read() RETURNS TABLE (a bigint) LANGUAGE sql SECURITY DEFINER AS 'SELECT 1::bigint FROM pg_sleep(30)'});
 my $hasty = worker($url, timeout => 500);
 asked($hasty, 'a slow statement', 'REFUSED', qr/^canceling statement due to statement timeout$/, 'read');
 $hasty->quit;
@@ -326,7 +326,7 @@ my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = 
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
 $node->start;
-query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; CREATE ROLE keeper');
+query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE ROLE mallory; CREATE ROLE keeper');
 my $slots = 'SELECT * FROM snowflake_registry_slots()';
 
 # Start a call in the background. Return psql, its output and its errors.
@@ -515,7 +515,7 @@ is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'an
 
 # A recovery that waits for a worker's write sees what this write has reserved.
 $locker = $registry->background_psql('postgres');
-$locker->query_safe(qq{BEGIN; SELECT snowflake_lease.write(
+$locker->query_safe(qq{BEGIN; SELECT snowflake_servers.write(
 	(SELECT generation FROM snowflake_registry.registry), 779, 0, 1, 5, 1, 1, 99, 0, false, 'late', 1, 1, 0, 0, 7200000)});
 my $waiting = $registry->background_psql('postgres');
 $waiting->query_until(qr/begun/, qq{\\echo begun
@@ -619,7 +619,7 @@ my $misspelt = new_server('misspelt',
 $misspelt->start;
 like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is not a URI that libpq can read.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
 	0, 'a URL that the library does not take');
-query($misspelt, 'CREATE EXTENSION snowflake');
+query($misspelt, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
 refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/not a URI that libpq can read.*HINT:  Correct snowflake.registry/s,
 	'and who wants an ID is told');
 refused($misspelt, $slots, '58000', qr/not a URI that libpq can read.*Correct snowflake.registry/s, 'a call tells it, too');

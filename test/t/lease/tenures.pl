@@ -127,7 +127,7 @@ sub claim_of
 	my %v = (version => "coalesce((SELECT version $of), 0)", epoch => "coalesce((SELECT epoch $of), 0) + 1",
 		holder => 1, displaced => 1, %own);
 
-	return qq{SELECT written > 0 FROM snowflake_lease.write($generation, $id, $v{version}, $v{epoch},
+	return qq{SELECT written > 0 FROM snowflake_servers.write($generation, $id, $v{version}, $v{epoch},
 		$v{holder}, 1, 1, 1, 0, false, '$name', 1, 1000, $v{displaced}, 60000, 9000)};
 }
 
@@ -182,7 +182,7 @@ foreach my $case ([ 20, '' ], [ 9, 'first expired, next expired, ' ])
 	$locker->query_safe('BEGIN; SET LOCAL ROLE worker; ' . claim_of($id, 'one', %seen));
 	$second->query_until(qr/begun/, "SET ROLE worker; \\echo begun\n" . claim_of($id, 'two', %seen) . ";\n");
 	$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
-		WHERE wait_event_type = 'Lock' AND query ~ 'lease.write' AND pid <> pg_backend_pid()}) or die 'nobody waits';
+		WHERE wait_event_type = 'Lock' AND query ~ 'snowflake_servers.write' AND pid <> pg_backend_pid()}) or die 'nobody waits';
 	$locker->query_safe('COMMIT');
 	is($second->query_safe('SELECT 1'), "\n1", "slot $id: the second of two claims at once is not made");
 	is(rows_of($id), "${before}one active!", 'one row for each claim that was made');
