@@ -98,7 +98,7 @@ REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
 LIBRARIES = lease $(REGISTRIES:%=lease/%)
 RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) -C $* \
-	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" EXTVERSION="$(EXTVERSION)" \
+	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
 	$(if $(ELSEWHERE),-f "$(SOURCES)/$*/Makefile" VPATH="$(SOURCES)/$*")
 
 all: $(LIBRARIES:%=all-%)
@@ -108,7 +108,7 @@ clean: $(LIBRARIES:%=clean-%)
 
 $(LIBRARIES:%=all-%): all-%:
 	$(RECURSE) all
-$(LIBRARIES:%=install-%): install-%:
+$(LIBRARIES:%=install-%): install-%: all-%
 	$(RECURSE) install
 $(LIBRARIES:%=uninstall-%): uninstall-%:
 	$(RECURSE) uninstall

@@ -48,7 +48,7 @@ void
 snowflake_lease_start(const SfRightAccess *access)
 {
 	if (strcmp(access->version, SF_RIGHT_VERSION) != 0 ||
-		access->size != sizeof(SfRightAccess))
+		access->size != SF_RIGHT_SIZE)
 		ereport(FATAL,
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("libraries \"snowflake\" and \"%s\" are not of one build",

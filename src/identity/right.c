@@ -198,7 +198,7 @@ sf_right_at_load(void)
 {
 	static SfRightAccess access = {
 		.version = SF_RIGHT_VERSION,
-		.size = sizeof(SfRightAccess),
+		.size = SF_RIGHT_SIZE,
 		.layout = &sf_node_layout,
 		.reserve_ms = &sf_leasing_reserve,
 		.presence_ms = &sf_leasing_presence,

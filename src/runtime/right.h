@@ -72,7 +72,7 @@ typedef struct SfRegistryKind
 typedef struct SfRightAccess
 {
 	const char *version;		/* SF_RIGHT_VERSION */
-	size_t		size;			/* of this struct */
+	size_t		size;			/* SF_RIGHT_SIZE */
 
 	/* Settings: of the first three, the values stay. */
 	const SfLayout *layout;		/* of the node */
@@ -121,6 +121,11 @@ typedef struct SfRightAccess
 	bool		(*log_file) (bool written, const char *name,
 							 const char *detail);
 } SfRightAccess;
+
+/* Libraries that differ in the size of what passes are not of one build. */
+#define SF_RIGHT_SIZE \
+	(sizeof(SfRightAccess) + sizeof(SfLeaseStatus) + sizeof(SfLayout) + \
+	 sizeof(SfRegistryKind) + SF_EVENTS)
 
 /* The library, and the function of it that the core calls at the start. */
 #define SF_LEASE_LIBRARY	"snowflake_lease"

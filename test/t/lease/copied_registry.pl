@@ -123,7 +123,8 @@ is_noticed($files, 'a copy of all files');
 # pg_upgrade copies the tables.
 my $upgraded = PostgreSQL::Test::Cluster->new('upgraded');
 my $bindir = $registry->config_data('--bindir');
-$upgraded->init;
+# its system identifier is not that of all tests' servers
+$upgraded->init(extra => [ '--no-sync' ]);
 chdir $upgraded->basedir or die;
 command_ok(
 	[
