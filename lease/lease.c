@@ -68,7 +68,7 @@ print_tick(const SfLease *lease, int64_t tick, char *text, size_t size)
 {
 	const SfLayout *layout = lease->config.claimant.layout;
 
-	sf_epoch_print((layout->epoch_tick + tick) * layout->tick_ms, text, size);
+	sf_epoch_print(sf_layout_after_epoch_ms(layout, tick), text, size);
 	return text;
 }
 

@@ -193,7 +193,7 @@ publish_node(const SfRight *right)
 static int64
 get_unix_ms(int64 tick)
 {
-	return (sf_core->layout->epoch_tick + tick) * sf_core->layout->tick_ms;
+	return sf_layout_after_epoch_ms(sf_core->layout, tick);
 }
 
 /* Return when the next write is due: after a third of the reserve. */

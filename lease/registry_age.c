@@ -68,7 +68,7 @@ to_ms(const SfAge *age, int64_t tick)
 
 	if (tick > SF_END_OF_TICKS)
 		tick = SF_END_OF_TICKS;
-	return (layout->epoch_tick + tick) * layout->tick_ms;
+	return sf_layout_after_epoch_ms(layout, tick);
 }
 
 /*

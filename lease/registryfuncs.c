@@ -64,7 +64,7 @@ read_layout(SfLayout *layout, const text *t)
 				 errmsg("invalid layout: \"%.*s\"",
 						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
 				 errdetail("%s", reason),
-				 errhint("On a server that leases, run SHOW snowflake.layout; and give that layout here.")));
+				 errhint("On a server that leases, run SELECT layout FROM snowflake_layouts() WHERE name = 'node'; and give that layout here.")));
 	if (layout->node_bits == 0 || sf_layout_has(layout, SF_SHARD))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -125,7 +125,7 @@ static int64
 get_ms(const SfLayout *layout, int64 tick)
 {
 	tick = Max(0, Min(tick, SF_END_OF_TICKS));
-	return (layout->epoch_tick + tick) * layout->tick_ms;
+	return sf_layout_after_epoch_ms(layout, tick);
 }
 
 /*

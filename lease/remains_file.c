@@ -174,7 +174,7 @@ update_kept(const SfLayout *layout, const SfRight *right)
 		return true;
 	kept.write_id = right->write_id;
 	kept.node = right->node;
-	kept.start_ms = (layout->epoch_tick + right->start) * layout->tick_ms;
+	kept.start_ms = sf_layout_after_epoch_ms(layout, right->start);
 	return true;
 }
 

@@ -129,7 +129,7 @@ count_reservations(const Search *search, uint32_t but, int64_t *first_until)
 static void
 print_tick(const SfLayout *layout, int64_t tick, char *text, size_t size)
 {
-	sf_epoch_print((layout->epoch_tick + tick) * layout->tick_ms, text, size);
+	sf_epoch_print(sf_layout_after_epoch_ms(layout, tick), text, size);
 }
 
 /* Explain why no slot can be claimed. */

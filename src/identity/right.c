@@ -75,8 +75,7 @@ prepare_counters(SfServerNumber node, int64 start)
 	SfServerNumber last = pg_atomic_read_u32(&leasing->node);
 	SfServerNumber lowest = pg_atomic_read_u32(&leasing->lowest_node);
 
-	sf_layout_slots_raise((sf_node_layout.epoch_tick + start) *
-						  sf_node_layout.tick_ms);
+	sf_layout_slots_raise(sf_layout_after_epoch_ms(&sf_node_layout, start));
 	if (last == node)
 		return;
 	if (last != SF_NO_NUMBER)

@@ -872,6 +872,9 @@ says($leased, 'lease', 'warning', qr/held until .*, which was to be extended at 
 	'which shows while calls still get IDs, and what to do');
 set_clock($leased, 300);
 says($leased, 'lease', 'error', qr/expired, .*\|.*: kill -CONT $worker;$/s, 'and afterwards');
+my $ask = q{SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';};
+refused($leased, $next, '55000', qr/no lease of a node id.*HINT:  See the server's log, and run: \Q$ask\E/s, 'a call names what says so');
+like(query($leased, $ask), qr/^expired, .*: kill -CONT $worker;$/s, 'which is run');
 set_clock($leased, 0);
 is(kill('CONT', $worker), 1, 'that is done');
 $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'lease'})

@@ -392,7 +392,9 @@ refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "
   foreach [ 'NULL', '22004', qr/must not be null/ ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
   [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ];
 refused($node, 'SELECT snowflake_registry_release(NULL)', '22004', qr/must not be null/, 'release(NULL)');
-refused($node, q{SELECT snowflake_registry_init('x')}, '22023', qr/invalid layout/, 'init by no layout');
+my $own_layout = q{SELECT layout FROM snowflake_layouts() WHERE name = 'node'};
+refused($node, q{SELECT snowflake_registry_init('x')}, '22023',
+	qr/invalid layout.*HINT:  On a server that leases, run \Q$own_layout\E; and give that layout here\./s, 'init by no layout');
 refused($node, q{SELECT snowflake_registry_init('instagram')}, '22023',
 	qr/no server can lease a node id of this layout/, 'init by a layout without a node');
 is(query($node, $slots), '', 'no registry has no slots');
@@ -400,6 +402,7 @@ is(query($node, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to re
 query($node, 'GRANT EXECUTE ON FUNCTION snowflake_registry_init, snowflake_registry_slots TO keeper');
 is(query($node, 'SET ROLE keeper; SELECT snowflake_registry_init()'), 't', 'init, by who was granted it');
 is(query($node, 'SELECT snowflake_registry_init()'), 'f', 'init again');
+is(query($node, sprintf q{SELECT snowflake_registry_init('%s')}, query($node, $own_layout)), 'f', 'by the layout of this server, as the remedy says');
 wait_for_lease($node, q{state = 'held'});
 my $slot = lease_of($node, 'node_id');
 my $mine = q{SELECT slot, host, address, process, since > now() - interval '10 minutes' AND since <= clock_timestamp(),
