@@ -55,8 +55,8 @@ foreach my $mode ('', '-b')
 		$mode eq '' ? 1 : 0, "a worker with postgres $mode");
 }
 
-# Installations without one of the libraries, and with one of another version. The server is copied, since it finds
-# its directories by its own place.
+# Installations without one of the libraries, and with one of another version. The server
+# is copied, since it finds its directories by its own place.
 {
 	my $root = "$PostgreSQL::Test::Utils::tmp_check/installation";
 	my %dir = map { chomp(my $d = `$ENV{PG_CONFIG} --$_`); $_ => $d } qw(bindir pkglibdir sharedir);
