@@ -17,7 +17,8 @@
 # A database has the extension, unless its first block creates it. Blocks share a
 # session of psql. A new session begins at a block of configuration (which restarts the
 # server), in a new database, and on another server. In SQL and configuration, the name
-# b.example stands for the server b. Queries in backquotes within the text run too.
+# b.example stands for the server b, and host 'b.example' also for its port. Queries in
+# backquotes within the text run too.
 #
 # takes: 60 s
 use strict;
@@ -231,11 +232,10 @@ sub with_addresses
 {
 	my ($page, $text) = @_;
 
-	$text =~ s{\b(\w+)\.example\b}{
-		my $s = $servers{$1} or die "$page: there is no server $1";
+	$text =~ s{(host ')?\b(\w+)\.example\b}{
+		my $s = $servers{$2} or die "$page: there is no server $2";
 		my $host = $s->host;
-		$host =~ s{/}{%2F}g;
-		"$host:" . $s->port }ge;
+		defined $1 ? "$1$host', port '" . $s->port : $host =~ s{/}{%2F}gr . ':' . $s->port }ge;
 	return $text;
 }
 
