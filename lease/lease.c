@@ -31,6 +31,34 @@
  * machine that runs elsewhere.  Then nothing is issued before a write begun
  * afterwards is acknowledged: one of two copies fails there.
  *
+ * The states, and what changes them:
+ *
+ *		SEARCHING ---- ask_claim() ----> CLAIMING
+ *			^  |							|
+ *			|  | resolve_claim()			| acknowledged
+ *			|  v							v
+ *			| HALTED -- acknowledged ----> HELD ----> RELEASING --> ENDED
+ *			|	^							| |		  sf_lease_release()
+ *			|	+-- handle_interruption() --+ |
+ *			+---------- fence() --------------+
+ *
+ * CLAIMING returns to SEARCHING if the claim fails, or has no answer; fence()
+ * applies to HALTED, too.  sf_lease_release() leads from HALTED to RELEASING,
+ * and from the first two states to ENDED.  RELEASING ends when the registry
+ * acknowledges the release, has another server's record, or has lost data.
+ *
+ * state		request in flight				flags that may be set
+ * SEARCHING	none, a reading
+ * CLAIMING		a claim
+ * HALTED, HELD	none, a reading, an extension,	unsure, absent
+ *				a keepalive
+ * RELEASING	none, a reading, a release		unsure, absent
+ * ENDED		none							without effect
+ *
+ * Only in HELD is there a right to issue, and only confirm(), after an
+ * acknowledged write, leads there.  "unsure" says that the next request is a
+ * reading, "absent" that the next write makes this server present again.
+ *
  *-------------------------------------------------------------------------
  */
 #include "lease/lease.h"
@@ -38,12 +66,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BACKOFF_MIN_MS	200
-#define BACKOFF_MAX_MS	5000
-#define LOG_EVERY_MS	60000
 #define FINISH_MS		1000	/* how often to read when a right ends */
 #define RECOVER_S		90		/* default argument of
 								 * snowflake_registry_recover() */
+
+/* Return true if we hold a slot, and may extend it. */
+static bool
+holds_slot(const SfLease *lease)
+{
+	return lease->state == SF_LEASE_HALTED || lease->state == SF_LEASE_HELD;
+}
 
 static int64_t
 get_tick(const SfLease *lease, SfMoment now)
@@ -99,174 +131,68 @@ get_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
 		lease->config.reserve_ms;
 }
 
-/* ---- problems ---- */
-
-/* Hash a problem, ignoring its digits, so that times do not count. */
-static uint32_t
-kind_of(const char *problem)
-{
-	uint32_t	kind = UINT32_C(2166136261);	/* FNV-1a */
-
-	for (const char *p = problem; *p != '\0'; p++)
-	{
-		if (*p < '0' || *p > '9')
-			kind = (kind ^ (unsigned char) *p) * UINT32_C(16777619);
-	}
-	return kind;
-}
-
-/*
- * Return true if this problem shall be logged: at once if it is another one,
- * and once a minute if it lasts.  The log limits the lines of two that
- * alternate (log_event.h).
- */
-static bool
-is_to_be_logged(SfLease *lease, SfMoment now, const char *problem)
-{
-	uint32_t	kind = kind_of(problem);
-
-	if (lease->problem[0] != '\0' && lease->logged == kind &&
-		now.monotonic_ms - lease->logged_ms < LOG_EVERY_MS)
-		return false;
-	lease->logged = kind;
-	lease->logged_ms = now.monotonic_ms;
-	return true;
-}
-
-/*
- * Report a problem, which is logged when it begins or changes, and then once a
- * minute; the loss of a lease is always logged.  The public text is for roles
- * that may not see names.
- */
-static void
-report_problem(SfLease *lease, SfMoment now, SfLeaseEvent what,
-			   const char *problem,
-			   const char *public_problem, const char *remedy)
-{
-	bool		log = is_to_be_logged(lease, now, problem);
-
-	snprintf(lease->problem, sizeof(lease->problem), "%s", problem);
-	snprintf(lease->public_problem, sizeof(lease->public_problem), "%s",
-			 public_problem);
-	snprintf(lease->remedy, sizeof(lease->remedy), "%s", remedy);
-	if (log || what == SF_LEASE_EVENT_LOST)
-		lease->config.log_event(what, problem);
-}
-
-/* Report a problem that every role may see. */
-void
-sf_lease_set_problem(SfLease *lease, SfMoment now, const char *problem,
-					 const char *remedy)
-{
-	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem, problem,
-				   remedy);
-}
-
-static void
-clear_problem(SfLease *lease)
-{
-	if (lease->problem[0] != '\0')
-		lease->config.log_event(SF_LEASE_EVENT_SOLVED, "The problem with the registry is over.");
-	lease->problem[0] = '\0';
-	lease->remedy[0] = '\0';
-	lease->backoff_ms = 0;
-}
-
-/* Try again later; wait longer after each failure. */
-static void
-back_off(SfLease *lease, SfMoment now)
-{
-	int64_t		wait = lease->backoff_ms * 2;
-
-	if (wait < BACKOFF_MIN_MS)
-		wait = BACKOFF_MIN_MS;
-	if (wait > BACKOFF_MAX_MS)
-		wait = BACKOFF_MAX_MS;
-	lease->backoff_ms = wait;
-	lease->retry_ms = now.monotonic_ms + wait / 2 +
-		(int64_t) (lease->config.random() % (uint64_t) (wait / 2 + 1));
-}
-
 /*
  * Report that the registry did not do what it was asked.  A server that still
  * has a right would lose it by a restart.
  */
 static void
-fail(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
+report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 	 const char *problem)
 {
 	char		stay[150] = "";
 	char		time[40];
 	char		remedy[SF_REMEDY_SIZE];
 
-	if (lease->right.valid && get_tick(lease, now) < lease->right.until)
+	if (lease->state == SF_LEASE_HELD &&
+		get_tick(lease, now) < lease->right.until)
 		snprintf(stay, sizeof(stay),
 				 "Do not restart this server before %s, unless the registry answers: until then it goes on making IDs. ",
 				 print_tick(lease, lease->right.until, time, sizeof(time)));
 	snprintf(remedy, sizeof(remedy), "%s%s", stay,
 			 sf_registry_remedy(lease->config.registry_kind, failure));
-	lease->failed = kind;
-	report_problem(lease, now, SF_LEASE_EVENT_PROBLEM, problem,
-				   sf_registry_failure(failure), remedy);
-	back_off(lease, now);
+	lease->client.failed = kind;
+	sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM, problem,
+					 sf_registry_failure(failure), remedy);
+	sf_client_back_off(&lease->client, now);
 }
 
 /* ---- requests ---- */
 
 /* Begin a request about our slot; the caller adds the rest. */
 static SfAsk *
-ask(SfLease *lease, SfMoment now, SfAskKind kind)
+begin_request(SfLease *lease, SfMoment now, SfAskKind kind)
 {
-	SfAsk	   *a = &lease->ask;
-	uint64_t	number = a->number + 1;
+	SfAsk	   *ask = sf_client_ask(&lease->client, now, kind);
 
-	memset(a, 0, sizeof(SfAsk));
-	a->kind = kind;
-	a->number = number;
-	a->deadline_ms = now.monotonic_ms + lease->config.timeout_ms;
-	a->generation = lease->generation;
-	a->avoid = lease->avoid;
-	a->record.owner = lease->config.claimant.owner;
-	a->record.node = lease->record.node;
-	lease->asked_ms = now.monotonic_ms;
-	return a;
-}
-
-/* Remember a write until its outcome is known. */
-static void
-add_pending(SfLease *lease, uint64_t write_id, int64_t start)
-{
-	/* if the list is full, drop the oldest: if it succeeded, we fence */
-	if (lease->npending == SF_LEASE_PENDING)
-		memmove(&lease->pending[0], &lease->pending[1],
-				sizeof(lease->pending[0]) * --lease->npending);
-	lease->pending[lease->npending].write_id = write_id;
-	lease->pending[lease->npending++].start = start;
-	lease->peers_agree = false;
+	ask->generation = lease->generation;
+	ask->record.owner = lease->config.claimant.owner;
+	ask->record.node = lease->record.node;
+	return ask;
 }
 
 /* Give up the request in flight.  It may have succeeded, or may still. */
 static void
 abandon(SfLease *lease)
 {
-	if (lease->ask.kind == SF_ASK_CLAIM)
+	if (lease->client.ask.kind == SF_ASK_CLAIM)
 		lease->state = SF_LEASE_SEARCHING;
-	else if (lease->ask.kind == SF_ASK_EXTEND ||
-			 lease->ask.kind == SF_ASK_RELEASE)
+	else if (lease->client.ask.kind == SF_ASK_EXTEND ||
+			 lease->client.ask.kind == SF_ASK_RELEASE)
 		lease->unsure = true;
-	lease->ask.kind = SF_ASK_NOTHING;
+	lease->client.ask.kind = SF_ASK_NOTHING;
 }
 
 /* Give up the request in flight if its deadline is over. */
 static void
 time_out(SfLease *lease, SfMoment now)
 {
-	SfAskKind	kind = lease->ask.kind;
+	SfAskKind	kind = lease->client.ask.kind;
 
-	if (kind == SF_ASK_NOTHING || now.monotonic_ms < lease->ask.deadline_ms)
+	if (kind == SF_ASK_NOTHING ||
+		now.monotonic_ms < lease->client.ask.deadline_ms)
 		return;
 	abandon(lease);
-	fail(lease, now, kind, SF_FAILURE_TIMEOUT,
+	report_failure(lease, now, kind, SF_FAILURE_TIMEOUT,
 		 "The registry did not answer in time.");
 }
 
@@ -285,16 +211,16 @@ registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 				 "If the registry is the right one, and new, have an administrator %s If it has lost its data, or replaces a lost registry, %s('90 s')%s In place of 90 s give the largest snowflake.lease_reserve of all servers.",
 				 lease->config.initialize, lease->config.recreate,
 				 lease->config.recreated);
-		sf_lease_set_problem(lease, now, "The registry was never initialized.",
-							 text);
+		sf_client_set_problem(&lease->client, now, "The registry was never initialized.",
+							  text);
 		return false;
 	}
 	if (strcmp(registry->layout, lease->layout) == 0)
 		return true;
 	snprintf(text, sizeof(text), "The registry is for the layout \"%.80s\".",
 			 registry->layout);
-	sf_lease_set_problem(lease, now, text,
-						 "Set snowflake.layout to that, or use another registry.");
+	sf_client_set_problem(&lease->client, now, text,
+						  "Set snowflake.layout to that, or use another registry.");
 	return false;
 }
 
@@ -305,7 +231,7 @@ static void
 adopt(SfLease *lease, const SfSlotRecord *record)
 {
 	/* the other pending writes required the replaced version: they failed */
-	lease->npending = 0;
+	lease->client.npending = 0;
 	lease->record = *record;
 }
 
@@ -313,26 +239,27 @@ adopt(SfLease *lease, const SfSlotRecord *record)
 static void
 hold_slot(SfLease *lease, SfMoment now)
 {
-	lease->state = SF_LEASE_HELD;
+	lease->state = SF_LEASE_HALTED;
+	lease->config.claimant.last_write_id = 0;	/* of the previous life */
 	lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
 }
 
-/* Publish the adopted record's right: the registry has acknowledged it. */
+/* The adopted record gives the right: the registry has acknowledged it. */
 static void
 confirm(SfLease *lease)
 {
 	bool		is_new = lease->right.until == 0;
 	char		text[SF_REASON_SIZE];
 
-	clear_problem(lease);
-	lease->right.valid = true;
+	sf_client_clear_problem(&lease->client);
+	lease->state = SF_LEASE_HELD;
 	lease->right.node = lease->record.node;
 	lease->right.until = lease->record.until;
 	lease->right.write_id = lease->record.write_id;
 	if (!is_new)
 		return;
 	snprintf(text, sizeof(text), "Node id %u is leased.", lease->record.node);
-	lease->config.log_event(SF_LEASE_EVENT_LEASED, text);
+	lease->client.config.log_event(SF_LEASE_EVENT_LEASED, text);
 }
 
 /* The registry has the slot back. */
@@ -344,7 +271,7 @@ end_returned(SfLease *lease)
 	lease->state = SF_LEASE_ENDED;
 	snprintf(text, sizeof(text), "Node id %u is given back.",
 			 lease->record.node);
-	lease->config.log_event(SF_LEASE_EVENT_RETURNED, text);
+	lease->client.config.log_event(SF_LEASE_EVENT_RETURNED, text);
 }
 
 /*
@@ -356,7 +283,7 @@ static void
 log_expiry(SfLease *lease, SfMoment now)
 {
 	const SfRight *right = &lease->right;
-	bool		expired = right->valid && lease->state == SF_LEASE_HELD &&
+	bool		expired = lease->state == SF_LEASE_HELD &&
 		right->until < get_last_until(lease) &&
 		get_tick(lease, now) >= right->until;
 	char		text[SF_REASON_SIZE + 150];
@@ -365,8 +292,8 @@ log_expiry(SfLease *lease, SfMoment now)
 	{
 		snprintf(text, sizeof(text),
 				 "The lease of node id %u has expired: no ID is made before the registry extends it. %s",
-				 right->node, lease->problem);
-		lease->config.log_event(SF_LEASE_EVENT_EXPIRED, text);
+				 right->node, lease->client.problem);
+		lease->client.config.log_event(SF_LEASE_EVENT_EXPIRED, text);
 	}
 	lease->expired = expired;
 }
@@ -382,29 +309,16 @@ fence(SfLease *lease, SfMoment now, const char *why)
 			 lease->record.node, why);
 	memset(&lease->right, 0, sizeof(SfRight));
 	memset(&lease->record, 0, sizeof(SfSlotRecord));
-	lease->npending = 0;
+	lease->client.npending = 0;
 	lease->unsure = false;
-	lease->halted = false;
 	lease->absent = false;
 	lease->state = lease->state == SF_LEASE_RELEASING ?
 		SF_LEASE_ENDED : SF_LEASE_SEARCHING;
-	lease->retry_ms = now.monotonic_ms;
-	report_problem(lease, now, SF_LEASE_EVENT_LOST, text, text,
-				   claimant->first_node == claimant->last_node ?
-				   "It will be claimed again when it is free." :
-				   "Another one will be claimed.");
-}
-
-/* Return the index of our pending write that made the record; or -1. */
-static int
-find_pending(const SfLease *lease, const SfSlotRecord *record)
-{
-	for (int i = 0; record != NULL && i < lease->npending; i++)
-	{
-		if (record->write_id == lease->pending[i].write_id)
-			return i;
-	}
-	return -1;
+	lease->client.retry_ms = now.monotonic_ms;
+	sf_client_report(&lease->client, now, SF_LEASE_EVENT_LOST, text, text,
+					 claimant->first_node == claimant->last_node ?
+					 "It will be claimed again when it is free." :
+					 "Another one will be claimed.");
 }
 
 /* ---- requests about a slot ---- */
@@ -415,16 +329,16 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 		  const SfSlotRecord *old, int64_t start, int64_t until)
 {
 	const SfClaimant *claimant = &lease->config.claimant;
-	SfAsk	   *a = ask(lease, now, kind);
-	SfSlotRecord *record = &a->record;
+	SfAsk	   *ask = begin_request(lease, now, kind);
+	SfSlotRecord *record = &ask->record;
 
-	a->version = old->version;
+	ask->version = old->version;
 	*record = *old;
 	record->owner = claimant->owner;
 	record->server = claimant->server;
-	record->write_id = lease->config.random();
+	record->write_id = lease->client.config.random();
 	record->until = until;
-	record->offset_ms = sf_lease_clock_offset(lease, now);
+	record->offset_ms = sf_client_clock_offset(&lease->client, now);
 	if (kind != SF_ASK_RELEASE)
 		record->reserve_ms = get_reserved_ms(lease, now, until);
 	record->released = kind == SF_ASK_RELEASE;
@@ -432,7 +346,7 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	record->process = claimant->process;
 	if (kind == SF_ASK_CLAIM)
 		record->since_ms = now.wall_ms;
-	add_pending(lease, record->write_id, start);
+	sf_client_add_pending(&lease->client, record->write_id, start);
 }
 
 static void
@@ -445,8 +359,8 @@ ask_claim(SfLease *lease, SfMoment now, const SfSlotChoice *claim)
 			  reserve(lease, now,
 					  claim->record.until > claim->start ?
 					  claim->record.until : claim->start));
-	lease->ask.displaced = claim->record.present;
-	lease->ask.presence = true;
+	lease->client.ask.displaced = claim->record.present;
+	lease->client.ask.presence = true;
 	lease->state = SF_LEASE_CLAIMING;
 }
 
@@ -455,7 +369,7 @@ ask_extension(SfLease *lease, SfMoment now)
 {
 	ask_write(lease, now, SF_ASK_EXTEND, &lease->record, lease->right.start,
 			  reserve(lease, now, lease->record.until));
-	lease->ask.presence = lease->absent;
+	lease->client.ask.presence = lease->absent;
 }
 
 static void
@@ -548,8 +462,8 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 		snprintf(remedy, sizeof(remedy),
 				 "When snowflake.registry names the right one, with the newest copy of its data that is left, %s(%s);",
 				 config->recover, argument);
-	report_problem(lease, now, SF_LEASE_EVENT_BEHIND, problems[loss],
-				   problems[loss], remedy);
+	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND, problems[loss],
+					 problems[loss], remedy);
 }
 
 /*
@@ -565,25 +479,27 @@ find_loss(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	lease->loss = loss;
 	if (loss == SF_LOSS_NONE)
 		return SF_LOSS_NONE;
-	lease->unsure = lease->state == SF_LEASE_HELD;
+	lease->unsure = holds_slot(lease);
 	if (lease->state == SF_LEASE_RELEASING)
 		lease->state = SF_LEASE_ENDED;	/* the slot expires by itself */
-	if (lease->right.valid && loss == SF_LOSS_FLOOR)
+	if (lease->state == SF_LEASE_HELD && loss == SF_LOSS_FLOOR)
 		fence(lease, now, "the registry is another one, which may give it to another server.");
-	else if (lease->right.valid && is_claimed_since(lease, registry))
+	else if (lease->state == SF_LEASE_HELD &&
+			 is_claimed_since(lease, registry))
 		fence(lease, now, "the registry has lost data, and has given it to another server.");
 	report_loss(lease, now, loss);
 	return loss;
 }
 
 /*
- * Return the result of the request.  If a registry that has lost data
- * acknowledges a write, return a conflict: do not rely on it, and read again.
+ * Remember an acknowledged write in the registry's age, and return the result
+ * of the request.  If the registry has lost data, that is a conflict: do not
+ * rely on the write, and read again.
  */
 static SfResult
-find_result(SfLease *lease, const SfAnswer *answer)
+remember_write(SfLease *lease, const SfAnswer *answer)
 {
-	const SfAsk *ask = &lease->ask;
+	const SfAsk *ask = &lease->client.ask;
 	SfSlotRecord record = ask->record;
 
 	if (answer->result != SF_RESULT_DONE || ask->kind == SF_ASK_READ ||
@@ -611,7 +527,8 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	char		floor[40];
 	char		remedy[SF_REMEDY_SIZE];
 
-	if (!right->valid || strcmp(registry->layout, lease->layout) != 0 ||
+	if (lease->state != SF_LEASE_HELD ||
+		strcmp(registry->layout, lease->layout) != 0 ||
 		(right->until - get_tick(lease, now)) *
 		lease->config.claimant.layout->tick_ms <= 2 * FINISH_MS)
 		return false;
@@ -619,10 +536,10 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 			 "Do not restart this server before %s: until then it goes on making IDs. It leases a node id again at %s.",
 			 print_tick(lease, right->until, until, sizeof(until)),
 			 print_tick(lease, registry->floor, floor, sizeof(floor)));
-	sf_lease_set_problem(lease, now, "The registry was recovered, and extends no lease from before.",
-						 remedy);
+	sf_client_set_problem(&lease->client, now, "The registry was recovered, and extends no lease from before.",
+						  remedy);
 	lease->unsure = true;
-	lease->retry_ms = now.monotonic_ms + FINISH_MS;
+	lease->client.retry_ms = now.monotonic_ms + FINISH_MS;
 	return true;
 }
 
@@ -632,7 +549,7 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfSlotRecord *record = sf_slot_record_find(registry,
 													 lease->record.node);
-	int			i = find_pending(lease, record);
+	int			i = sf_client_find_pending(&lease->client, record);
 
 	if (!registry->initialized || registry->generation != lease->generation)
 	{
@@ -650,9 +567,9 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		lease->unsure = false;
 		if (record->released)
 			end_returned(lease);
-		else if (lease->state == SF_LEASE_HELD &&
-				 !sf_lease_clock_is_good(lease, now))
-			back_off(lease, now);
+		else if (holds_slot(lease) &&
+				 !sf_client_clock_is_good(&lease->client, now, true))
+			sf_client_back_off(&lease->client, now);
 	}
 }
 
@@ -665,15 +582,15 @@ resolve_claim(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfSlotRecord *record = sf_slot_record_find(registry,
 													 lease->record.node);
-	int			i = find_pending(lease, record);
+	int			i = sf_client_find_pending(&lease->client, record);
 
 	if (registry->generation != lease->generation ||
 		(i < 0 && (record == NULL ? 0 : record->version) !=
 		 lease->record.version))
-		lease->npending = 0;
+		lease->client.npending = 0;
 	else if (i >= 0)
 	{
-		lease->right.start = lease->pending[i].start;
+		lease->right.start = lease->client.pending[i].start;
 		adopt(lease, record);
 		lease->absent = record->present != record->owner;
 		hold_slot(lease, now);
@@ -693,28 +610,28 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		return;
 
 	/* with a new name for each claim, we differ from our copies */
-	if (lease->npending == 0)
-		lease->config.claimant.owner = lease->config.random() | 1;
+	if (lease->client.npending == 0)
+		lease->config.claimant.owner = lease->client.config.random() | 1;
 	claimant = lease->config.claimant;
-	if (lease->npending > 0)
+	if (lease->client.npending > 0)
 		claimant.first_node = claimant.last_node = lease->record.node;
 
 	lease->generation = registry->generation;
-	if (!sf_lease_clock_is_good(lease, now))
+	if (!sf_client_clock_is_good(&lease->client, now, false))
 	{
-		back_off(lease, now);
+		sf_client_back_off(&lease->client, now);
 		return;
 	}
 	sf_slot_choose(&claim, &claimant, registry, get_tick(lease, now),
-				   lease->config.random);
+				   lease->client.config.random);
 	if (!claim.found)
 	{
 		int64_t		ahead = claim.at_tick - get_tick(lease, now);
 
-		sf_lease_set_problem(lease, now, claim.problem, claim.remedy);
-		back_off(lease, now);
+		sf_client_set_problem(&lease->client, now, claim.problem, claim.remedy);
+		sf_client_back_off(&lease->client, now);
 		if (ahead < SF_LEASE_RETRY_MS / claimant.layout->tick_ms)
-			lease->retry_ms = now.monotonic_ms + 1 +
+			lease->client.retry_ms = now.monotonic_ms + 1 +
 				(ahead > 0 ? ahead * claimant.layout->tick_ms : 0);
 		return;
 	}
@@ -734,22 +651,23 @@ decide_held(SfLease *lease, SfMoment now)
 		spare = (lease->right.until - get_tick(lease, now)) *
 			config->claimant.layout->tick_ms - config->reserve_ms * 2 / 3;
 	if (lease->unsure)
-		ask(lease, now, SF_ASK_READ);
+		begin_request(lease, now, SF_ASK_READ);
 	else if (now.monotonic_ms >= lease->keepalive_ms)
 	{
 		/* a failure of the keepalive must not prevent an extension */
-		ask(lease, now, SF_ASK_KEEPALIVE);
+		begin_request(lease, now, SF_ASK_KEEPALIVE);
 		lease->keepalive_ms = now.monotonic_ms + config->keepalive_ms / 3;
 	}
-	else if (lease->halted || lease->absent || spare < 0)
+	else if (lease->state == SF_LEASE_HALTED || lease->absent || spare < 0)
 	{
-		if (sf_lease_clock_is_good(lease, now))
+		if (sf_client_clock_is_good(&lease->client, now, true))
 			ask_extension(lease, now);
 		else
-			ask(lease, now, SF_ASK_READ);
+			begin_request(lease, now, SF_ASK_READ);
 	}
-	else if (config->peers_ms > 0 && now.monotonic_ms >= lease->peers_due_ms)
-		ask(lease, now, SF_ASK_READ);
+	else if (lease->client.config.peers_ms > 0 &&
+			 now.monotonic_ms >= lease->client.peers_due_ms)
+		begin_request(lease, now, SF_ASK_READ);
 	else
 	{
 		lease->wake_ms = lease->keepalive_ms;
@@ -760,32 +678,66 @@ decide_held(SfLease *lease, SfMoment now)
 
 /* Choose the next request, and the time of the next call. */
 static void
-decide(SfLease *lease, SfMoment now)
+choose_next(SfLease *lease, SfMoment now)
 {
 	int64_t		look = now.monotonic_ms + lease->config.look_ms;
 
-	log_expiry(lease, now);
-	lease->wake_ms = lease->retry_ms;
+	lease->wake_ms = lease->client.retry_ms;
 	if (lease->state == SF_LEASE_ENDED)
 	{
-		lease->ask.kind = SF_ASK_NOTHING;
+		lease->client.ask.kind = SF_ASK_NOTHING;
 		lease->wake_ms = INT64_MAX;
 		return;
 	}
-	if (lease->ask.kind == SF_ASK_NOTHING &&
-		now.monotonic_ms >= lease->retry_ms)
+	if (lease->client.ask.kind == SF_ASK_NOTHING &&
+		now.monotonic_ms >= lease->client.retry_ms)
 	{
-		if (lease->state == SF_LEASE_HELD)
+		if (holds_slot(lease))
 			decide_held(lease, now);
 		else if (lease->state == SF_LEASE_RELEASING && !lease->unsure)
 			ask_release(lease, now);
 		else
-			ask(lease, now, SF_ASK_READ);
+			begin_request(lease, now, SF_ASK_READ);
 	}
-	if (lease->ask.kind != SF_ASK_NOTHING)
-		lease->wake_ms = lease->ask.deadline_ms;
+	if (lease->client.ask.kind != SF_ASK_NOTHING)
+		lease->wake_ms = lease->client.ask.deadline_ms;
 	if (lease->wake_ms > look)
 		lease->wake_ms = look;
+}
+
+/*
+ * Return what has changed since the caller was told last.  A write_id names a
+ * right with its until, since no two writes have the same.
+ */
+static int
+tell_changes(SfLease *lease)
+{
+	uint64_t	write_id = lease->right.write_id;
+	uint64_t	valid = lease->state == SF_LEASE_HELD ? write_id : 0;
+	int			changes = 0;
+
+	if (valid != lease->published)
+		changes |= SF_CHANGED_RIGHT;
+	if (write_id != lease->kept)
+		changes |= SF_CHANGED_REMAINS;
+	if (lease->client.ask.kind != SF_ASK_NOTHING &&
+		lease->client.ask.number != lease->sent)
+	{
+		changes |= SF_CHANGED_ASK;
+		lease->sent = lease->client.ask.number;
+	}
+	lease->published = valid;
+	lease->kept = write_id;
+	return changes;
+}
+
+/* The end of each call: choose what comes next, and return what changed. */
+static int
+decide(SfLease *lease, SfMoment now)
+{
+	log_expiry(lease, now);
+	choose_next(lease, now);
+	return tell_changes(lease);
 }
 
 /*
@@ -795,51 +747,52 @@ decide(SfLease *lease, SfMoment now)
 static void
 handle_interruption(SfLease *lease, SfMoment now)
 {
-	if (!sf_lease_was_interrupted(lease, now) ||
+	if (!sf_client_was_interrupted(&lease->client, now) ||
 		lease->state == SF_LEASE_ENDED)
 		return;
 	abandon(lease);
-	lease->halted = lease->state == SF_LEASE_HELD || lease->npending > 0;
-	if (lease->state != SF_LEASE_HELD)
+	if (!holds_slot(lease))
 		return;
+	lease->state = SF_LEASE_HALTED;
 	lease->unsure = true;
-	lease->right.valid = false;
-	lease->retry_ms = now.monotonic_ms;
-	lease->config.log_event(SF_LEASE_EVENT_FROZEN, "The process was frozen, or the wall clock was set: nothing is issued before the registry has confirmed the lease.");
+	lease->client.retry_ms = now.monotonic_ms;
+	lease->client.config.log_event(SF_LEASE_EVENT_FROZEN, "The process was frozen, or the wall clock was set: nothing is issued before the registry has confirmed the lease.");
 }
 
 /* ---- entry points ---- */
 
-void
-sf_lease_init(SfLease *lease, const SfLeaseConfig *config, SfMoment now)
+int
+sf_lease_init(SfLease *lease, const SfLeaseConfig *config,
+			  const SfClientConfig *client, SfMoment now)
 {
 	memset(lease, 0, sizeof(SfLease));
 	lease->config = *config;
+	lease->client.config = *client;
 	sf_layout_print(config->claimant.layout, lease->layout,
 					sizeof(lease->layout));
-	lease->looked = now;
-	lease->retry_ms = now.monotonic_ms;
-	decide(lease, now);
+	lease->client.looked = now;
+	lease->client.retry_ms = now.monotonic_ms;
+	return decide(lease, now);
 }
 
 /* Handle the passing of time. */
-void
+int
 sf_lease_step(SfLease *lease, SfMoment now)
 {
 	handle_interruption(lease, now);
 	time_out(lease, now);
-	decide(lease, now);
+	return decide(lease, now);
 }
 
 static void
 read_done(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	if (find_loss(lease, now, registry) != SF_LOSS_NONE)
-		back_off(lease, now);
-	else if (lease->state >= SF_LEASE_HELD)
+		sf_client_back_off(&lease->client, now);
+	else if (lease->state >= SF_LEASE_HALTED)
 		check_held(lease, now, registry);
 	else if (!registry_is_good(lease, now, registry))
-		back_off(lease, now);
+		sf_client_back_off(&lease->client, now);
 	else
 		search(lease, now, registry);
 }
@@ -851,10 +804,9 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 	SfSlotRecord record = asked->record;
 
 	record.version = answer->version;
-	lease->right.start = lease->pending[lease->npending - 1].start;
+	lease->right.start = lease->client.pending[lease->client.npending - 1].start;
 	adopt(lease, &record);
 	lease->absent = false;
-	lease->halted = false;
 	if (asked->kind == SF_ASK_CLAIM)
 		hold_slot(lease, now);
 	else if (asked->kind == SF_ASK_RELEASE)
@@ -872,7 +824,7 @@ static void
 handle_success(SfLease *lease, SfMoment now, const SfAsk *asked,
 			   const SfAnswer *answer)
 {
-	lease->ask.kind = SF_ASK_NOTHING;
+	lease->client.ask.kind = SF_ASK_NOTHING;
 	if (asked->kind == SF_ASK_READ)
 		read_done(lease, now, answer->registry);
 	else if (asked->kind != SF_ASK_KEEPALIVE)
@@ -880,8 +832,8 @@ handle_success(SfLease *lease, SfMoment now, const SfAsk *asked,
 	else
 	{
 		lease->keepalive_ms = now.monotonic_ms + lease->config.keepalive_ms;
-		if (lease->failed == SF_ASK_KEEPALIVE)
-			clear_problem(lease);
+		if (lease->client.failed == SF_ASK_KEEPALIVE)
+			sf_client_clear_problem(&lease->client);
 	}
 }
 
@@ -894,49 +846,47 @@ handle_failure(SfLease *lease, SfMoment now, SfAskKind kind,
 
 	if (answer->result == SF_RESULT_REFUSED &&
 		(kind == SF_ASK_CLAIM || kind == SF_ASK_EXTEND))
-		lease->npending--;
+		lease->client.npending--;
 	abandon(lease);
 	snprintf(text, sizeof(text), "The registry answered: %.150s",
 			 answer->message);
-	fail(lease, now, kind, answer->failure, text);
+	report_failure(lease, now, kind, answer->failure, text);
 }
 
 /* Handle an answer of the registry. */
-void
+int
 sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 {
-	SfAsk		asked = lease->ask;
+	SfAsk		asked = lease->client.ask;
 
 	handle_interruption(lease, now);
-	if (lease->ask.kind == SF_ASK_NOTHING || answer->number != asked.number)
-	{
-		decide(lease, now);
-		return;
-	}
-	sf_lease_take_clock(lease, now, answer);
-	switch (find_result(lease, answer))
+	if (lease->client.ask.kind == SF_ASK_NOTHING ||
+		answer->number != asked.number)
+		return decide(lease, now);
+	sf_client_take_clock(&lease->client, now, answer);
+	switch (remember_write(lease, answer))
 	{
 		case SF_RESULT_DONE:
 			handle_success(lease, now, &asked, answer);
 			break;
 		case SF_RESULT_ABSENT:
-			lease->ask.kind = SF_ASK_NOTHING;
+			lease->client.ask.kind = SF_ASK_NOTHING;
 			lease->absent = true;
 			break;
 		case SF_RESULT_CONFLICT:
 			/* perhaps with an earlier write of ours: read before judging */
 			abandon(lease);
-			if (lease->state == SF_LEASE_SEARCHING || lease->backoff_ms > 0)
-				back_off(lease, now);
+			if (lease->state == SF_LEASE_SEARCHING || lease->client.backoff_ms > 0)
+				sf_client_back_off(&lease->client, now);
 			else
-				lease->backoff_ms = 1;
+				lease->client.backoff_ms = 1;
 			break;
 		case SF_RESULT_REFUSED:
 		case SF_RESULT_UNKNOWN:
 			handle_failure(lease, now, asked.kind, answer);
 			break;
 	}
-	decide(lease, now);
+	return decide(lease, now);
 }
 
 /*
@@ -944,15 +894,14 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
  * last_issued is the last timestamp.  A slot that was not claimed yet, or
  * cannot be released in time, expires by itself.
  */
-void
+int
 sf_lease_release(SfLease *lease, SfMoment now, int64_t last_issued)
 {
-	lease->right.valid = false;
 	abandon(lease);
 	lease->last_issued = last_issued;
-	lease->state = lease->state == SF_LEASE_HELD ?
+	lease->state = holds_slot(lease) ?
 		SF_LEASE_RELEASING : SF_LEASE_ENDED;
-	lease->retry_ms = now.monotonic_ms;
-	lease->backoff_ms = 0;
-	decide(lease, now);
+	lease->client.retry_ms = now.monotonic_ms;
+	lease->client.backoff_ms = 0;
+	return decide(lease, now);
 }

@@ -73,12 +73,12 @@ log_lease_event(SfLeaseEvent what, const char *text)
 	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
 		logged = what == SF_LEASE_EVENT_PROBLEM;
 	sf_core->print_registry(name, sizeof(name));
-	sf_core->log_event(events[what], NULL, lease.remedy[0] != '\0' &&
+	sf_core->log_event(events[what], NULL, lease.client.remedy[0] != '\0' &&
 					   (what == SF_LEASE_EVENT_LOST ||
 						what == SF_LEASE_EVENT_EXPIRED ||
 						what == SF_LEASE_EVENT_PROBLEM ||
 						what == SF_LEASE_EVENT_BEHIND) ?
-					   lease.remedy : NULL,
+					   lease.client.remedy : NULL,
 					   "node id from registry \"%s\": %s", name, text);
 }
 
@@ -94,11 +94,11 @@ sf_lease_worker_clocks(void)
 }
 
 static void
-configure_times(SfLeaseConfig *config)
+configure_times(SfLeaseConfig *config, SfClientConfig *client)
 {
 	config->reserve_ms = *sf_core->reserve_ms;
 	config->keepalive_ms = *sf_core->presence_ms / 3;
-	config->timeout_ms = *sf_core->timeout_ms;
+	client->timeout_ms = *sf_core->timeout_ms;
 	backend_config.presence_ms = *sf_core->presence_ms;
 	backend_config.timeout_ms = *sf_core->timeout_ms;
 	backend_config.slots = INT64CONST(1) << sf_core->layout->node_bits;
@@ -119,13 +119,14 @@ set_host(SfClaimant *claimant)
 }
 
 static void
-configure(SfLeaseConfig *config)
+configure(SfLeaseConfig *config, SfClientConfig *client)
 {
 	SfClaimant *claimant = &config->claimant;
 	const SfRegistryKind *kind = sf_core->kind;
 	char		reason[SF_REASON_SIZE];
 
 	memset(config, 0, sizeof(SfLeaseConfig));
+	memset(client, 0, sizeof(SfClientConfig));
 	claimant->layout = sf_core->layout;
 	if (!sf_core->find_nodes(&claimant->first_node, &claimant->last_node,
 							 reason, sizeof(reason)))
@@ -140,13 +141,13 @@ configure(SfLeaseConfig *config)
 	claimant->process = PostmasterPid;
 	claimant->max_ahead_ms = MAX_AHEAD_MS;
 	sf_remains_file_load(claimant);
-	config->max_offset_ms = SF_CLAIM_MAX_OFFSET_MS;
-	config->warn_offset_ms = WARN_OFFSET_MS;
-	config->peers_ms = PEERS_MS;
+	client->max_offset_ms = SF_CLAIM_MAX_OFFSET_MS;
+	client->warn_offset_ms = WARN_OFFSET_MS;
+	client->peers_ms = PEERS_MS;
+	client->frozen_ms = FROZEN_MS;
+	client->random = sf_core->random;
+	client->log_event = log_lease_event;
 	config->look_ms = LOOK_MS;
-	config->frozen_ms = FROZEN_MS;
-	config->random = sf_core->random;
-	config->log_event = log_lease_event;
 	config->initialize = kind->initialize;
 	config->recover = "run on this server: CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE; SELECT snowflake_registry_recover";
 	config->recreate = config->recover;
@@ -167,27 +168,10 @@ configure(SfLeaseConfig *config)
 	}
 	config->registry_kind = kind->name;
 	config->age = sf_age_file_load();
-	configure_times(config);
+	configure_times(config, client);
 }
 
 /* ---- what sessions see ---- */
-
-/*
- * Publish this right, or none if it is not valid.  A worker that has had no
- * right yet does not touch what the previous worker has published: it is still
- * valid.
- */
-static void
-publish_node(const SfRight *right)
-{
-	static bool had = false;
-
-	had = had || right->valid;
-	if (right->valid)
-		sf_core->publish(right->node, right->start, right->until);
-	else if (had)
-		sf_core->withdraw();
-}
 
 /* Return a tick of the node's layout as Unix ms. */
 static int64
@@ -208,27 +192,55 @@ report_status(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
 	SfLeaseStatus status;
+	static const SfLeaseStage stages[] = {
+		[SF_LEASE_SEARCHING] = SF_STAGE_SEARCHING,
+		[SF_LEASE_CLAIMING] = SF_STAGE_SEARCHING,
+		[SF_LEASE_HALTED] = SF_STAGE_HALTED,
+		[SF_LEASE_HELD] = SF_STAGE_HELD,
+		[SF_LEASE_RELEASING] = SF_STAGE_ENDED,
+		[SF_LEASE_ENDED] = SF_STAGE_ENDED
+	};
 
 	memset(&status, 0, sizeof(status));
 	status.pid = MyProcPid;
-	if (lease.state == SF_LEASE_HELD)
-	{
-		status.stage = lease.right.valid ? SF_STAGE_HELD : SF_STAGE_HALTED;
-		if (lease.right.valid && lease.loss == SF_LOSS_NONE &&
-			lease.generation == lease.config.age->known.generation)
-			status.next_ms = next_write_ms();
-	}
-	else
-		status.stage = lease.state < SF_LEASE_HELD ?
-			SF_STAGE_SEARCHING : SF_STAGE_ENDED;
-	strlcpy(status.problem, lease.problem, sizeof(status.problem));
-	strlcpy(status.public_problem, lease.public_problem,
+	status.stage = stages[lease.state];
+	if (lease.state == SF_LEASE_HELD && lease.loss == SF_LOSS_NONE &&
+		lease.generation == lease.config.age->known.generation)
+		status.next_ms = next_write_ms();
+	strlcpy(status.problem, lease.client.problem, sizeof(status.problem));
+	strlcpy(status.public_problem, lease.client.public_problem,
 			sizeof(status.public_problem));
-	strlcpy(status.remedy, lease.remedy, sizeof(status.remedy));
-	status.clock_known = lease.clock.known;
-	status.offset_ms = sf_lease_clock_offset(&lease, now);
-	status.registry_moved = sf_lease_registry_moved(&lease, now);
+	strlcpy(status.remedy, lease.client.remedy, sizeof(status.remedy));
+	status.clock_known = lease.client.clock.known;
+	status.offset_ms = sf_client_clock_offset(&lease.client, now);
+	status.registry_moved = sf_client_registry_moved(&lease.client, now);
 	sf_core->report(&status);
+}
+
+/*
+ * Publish what has changed.  First keep what the registry has promised: a
+ * session may issue on that as soon as the right is published.  A worker that
+ * has had no right yet leaves alone what the previous worker has published: it
+ * is still valid.
+ */
+static void
+publish(int changes)
+{
+	const SfRight *right = &lease.right;
+
+	sf_age_file_keep(false);
+	if (changes & SF_CHANGED_RIGHT)
+	{
+		if (lease.state == SF_LEASE_HELD)
+			sf_core->publish(right->node, right->start, right->until);
+		else
+			sf_core->withdraw();
+	}
+	sf_remains_file_keep(&lease.config.claimant, right,
+						 (changes & SF_CHANGED_REMAINS) != 0);
+	if (changes & SF_CHANGED_ASK)
+		backend->send(&lease.client.ask);
+	report_status();
 }
 
 /* ---- the loop ---- */
@@ -242,17 +254,17 @@ load_backend(void)
 	if (backend->open(sf_core->registry, &backend_config, reason,
 					  sizeof(reason)))
 		return;
-	strlcpy(lease.problem, reason, sizeof(lease.problem));
-	strlcpy(lease.public_problem, "The value of snowflake.registry is not valid.",
-			sizeof(lease.public_problem));
-	strlcpy(lease.remedy, "Correct snowflake.registry, and restart the server.",
-			sizeof(lease.remedy));
+	strlcpy(lease.client.problem, reason, sizeof(lease.client.problem));
+	strlcpy(lease.client.public_problem, "The value of snowflake.registry is not valid.",
+			sizeof(lease.client.public_problem));
+	strlcpy(lease.client.remedy, "Correct snowflake.registry, and restart the server.",
+			sizeof(lease.client.remedy));
 	report_status();
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),
 			 errmsg("snowflake.registry cannot be used"),
 			 errdetail("%s", reason),
-			 errhint("%s", lease.remedy)));
+			 errhint("%s", lease.client.remedy)));
 }
 
 /* Wait until there is something to do, or until the time has come. */
@@ -264,28 +276,16 @@ wait_for_events(int64 until_ms)
 	sf_registry_library_wait(backend, Min(left, LOOK_MS));
 }
 
-/*
- * Handle the answer that has come, publish its effect, and send the request if
- * it is new.
- */
+/* Time has passed, and perhaps an answer has come. */
 static void
 run_step(void)
 {
-	static uint64_t sent = 0;
 	SfAnswer	answer;
+	int			changes = sf_lease_step(&lease, sf_lease_worker_clocks());
 
-	sf_lease_step(&lease, sf_lease_worker_clocks());
 	if (sf_registry_library_receive(backend, &answer))
-		sf_lease_answer(&lease, sf_lease_worker_clocks(), &answer);
-	sf_age_file_keep(false);
-	publish_node(&lease.right);
-	sf_remains_file_keep(&lease);
-	if (lease.ask.kind != SF_ASK_NOTHING && lease.ask.number != sent)
-	{
-		sent = lease.ask.number;
-		backend->send(&lease.ask);
-	}
-	report_status();
+		changes |= sf_lease_answer(&lease, sf_lease_worker_clocks(), &answer);
+	publish(changes);
 }
 
 /*
@@ -314,9 +314,9 @@ static void
 release_lease(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
-	int64		deadline_ms = now.monotonic_ms + lease.config.timeout_ms;
+	int64		deadline_ms = now.monotonic_ms + lease.client.config.timeout_ms;
 
-	sf_lease_release(&lease, now, sf_core->close());
+	publish(sf_lease_release(&lease, now, sf_core->close()));
 	while (run_step(), lease.state != SF_LEASE_ENDED &&
 		   sf_lease_worker_clocks().monotonic_ms < deadline_ms)
 		wait_for_events(Min(lease.wake_ms, deadline_ms));
@@ -331,15 +331,17 @@ void
 snowflake_lease_worker_main(Datum arg)
 {
 	SfLeaseConfig config;
+	SfClientConfig client;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 
 	sf_core->begin();
-	configure(&config);
+	configure(&config, &client);
 	load_backend();
-	sf_lease_init(&lease, &config, sf_lease_worker_clocks());
+	publish(sf_lease_init(&lease, &config, &client,
+						  sf_lease_worker_clocks()));
 	while (!ShutdownRequestPending)
 	{
 		run_step();
@@ -349,7 +351,7 @@ snowflake_lease_worker_main(Datum arg)
 		{
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
-			configure_times(&lease.config);
+			configure_times(&lease.config, &lease.client.config);
 		}
 	}
 	if (server_stops())

@@ -30,7 +30,8 @@ extern int64_t sf_age_file_reserve_ms(void);
 
 /* remains_file.c, used by lease_worker.c */
 extern void sf_remains_file_load(SfClaimant *claimant);
-extern void sf_remains_file_keep(SfLease *lease);
+extern void sf_remains_file_keep(const SfClaimant *claimant,
+								 const SfRight *right, bool changed);
 
 /* registry_library.c */
 extern const SfBackend *sf_registry_library_load(void);

@@ -86,7 +86,6 @@ typedef struct Remains
 } Remains;
 
 static int64 highest_offset_ms = PG_INT64_MIN;	/* of this life */
-static Left kept;				/* the file's content */
 
 /* Find our place; return false if that is impossible. */
 static bool
@@ -149,64 +148,41 @@ sf_remains_file_load(SfClaimant *claimant)
 		memcmp(&here, &remains.place, sizeof(Place)) != 0)
 		return;
 	highest_offset_ms = Max(highest_offset_ms, remains.offset_ms);
-	kept = remains.left;
-	claimant->last_held = (uint32) kept.node;
-	claimant->last_write_id = kept.write_id;
+	claimant->last_held = (uint32) remains.left.node;
+	claimant->last_write_id = remains.left.write_id;
 	claimant->last_until = find_end(&remains, claimant->layout);
 }
 
 /*
- * Update what the next life may resume, and return true if that changes it.
- * Before this worker has had a right, it is what the previous life has left;
- * and while the right is not valid, it stays as it is.
- */
-static bool
-update_kept(const SfLayout *layout, const SfRight *right)
-{
-	static bool had = false;
-
-	had = had || right->valid;
-	if (!had || kept.write_id == right->write_id ||
-		(right->write_id != 0 && !right->valid))
-		return false;
-	memset(&kept, 0, sizeof(kept));
-	if (right->write_id == 0)
-		return true;
-	kept.write_id = right->write_id;
-	kept.node = right->node;
-	kept.start_ms = sf_layout_after_epoch_ms(layout, right->start);
-	return true;
-}
-
-/*
- * Write what the registry has acknowledged, or remove the file.  Once there is
- * a lease, that of the previous life no longer matters.
+ * Keep this right for the next life, if it has changed; a write_id of 0 says
+ * that there is nothing to resume.  Until this life has had a right, the file
+ * has what the previous one left.
  */
 void
-sf_remains_file_keep(SfLease *lease)
+sf_remains_file_keep(const SfClaimant *claimant, const SfRight *right,
+					 bool changed)
 {
-	SfClaimant *claimant = &lease->config.claimant;
 	SfMoment	now = sf_lease_worker_clocks();
 	Remains		remains;
 
 	highest_offset_ms = Max(highest_offset_ms,
 							now.wall_ms - now.monotonic_ms);
-	if (lease->state == SF_LEASE_HELD)
-		claimant->last_write_id = 0;
-	if (!is_pinned(claimant) ||
-		!update_kept(claimant->layout, &lease->right))
+	if (!is_pinned(claimant) || !changed)
 		return;
-	if (kept.write_id == 0)
+	memset(&remains, 0, sizeof(remains));
+	if (right->write_id == 0)
 	{
 		(void) unlink(REMAINS_FILE);
 		return;
 	}
-	memset(&remains, 0, sizeof(remains));
 	if (!find_place(&remains.place))
 		return;
 	remains.magic = REMAINS_MAGIC;
 	remains.offset_ms = highest_offset_ms;
-	remains.left = kept;
+	remains.left.write_id = right->write_id;
+	remains.left.node = right->node;
+	remains.left.start_ms = sf_layout_after_epoch_ms(claimant->layout,
+													 right->start);
 	(void) sf_core->log_file(sf_file_write_behind(REMAINS_FILE, &remains,
 												  sizeof(remains), LOG),
 							 REMAINS_FILE, "After a crash, this server gets its node id again only when its reservation is over.");

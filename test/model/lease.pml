@@ -259,9 +259,12 @@ inline observe_issue()
 
 /* SfLeaseState */
 #define SEARCHING	0			/* or claiming, if that is the request */
-#define HELD		1
-#define RELEASING	2
-#define ENDED		3
+#define HALTED		1
+#define HELD		2
+#define RELEASING	3
+#define ENDED		4
+
+#define holds_slot	(state == HALTED || state == HELD)
 
 /* Nothing needs the memory of an ended lease. */
 inline forget_if_ended()
@@ -270,7 +273,7 @@ inline forget_if_ended()
 	:: state == ENDED ->
 		generation = 0; node = 0; version = 0; known = 0; limit = 0; start = 0;
 		pending = 0; owner = 0; last_issued = 0;
-		halted = false; unsure = false; had = false
+		unsure = false; had = false
 	:: else
 	fi
 }
@@ -312,7 +315,7 @@ inline adopt(id, to)
 
 inline hold_slot()
 {
-	state = HELD
+	state = HALTED
 #ifdef TTL
 	;
 	holding++
@@ -322,7 +325,7 @@ inline hold_slot()
 inline confirm()
 {
 	limit = known;
-	valid = true;
+	state = HELD;
 	had = true;
 	printf("    server %d: has the lease of node %d from %d until %d\n", me,
 		node, start, right_until)
@@ -332,7 +335,7 @@ inline fence()
 {
 	printf("    server %d: lost the lease of node %d\n", me, node);
 	state = (state == RELEASING -> ENDED : SEARCHING);
-	valid = false; halted = false; unsure = false;
+	unsure = false;
 	node = 0; version = 0; known = 0; limit = 0; start = 0; pending = 0;
 	owner = 0;
 	forget_if_ended()
@@ -380,7 +383,7 @@ inline forget_write()
 inline wait_for_recovery()
 {
 	printf("    server %d: finds that the registry has lost data, lease: %d\n", me, state);
-	unsure = (state == HELD);
+	unsure = holds_slot;
 	if
 	:: state == RELEASING -> state = ENDED; forget_if_ended()
 	:: else
@@ -446,8 +449,7 @@ inline confirm_held()
 {
 	unsure = false;
 #ifdef NO_HALT
-	valid = (state == HELD);
-	halted = false;
+	state = (state == HALTED -> HELD : state);
 #endif
 	if
 	:: record[node].released -> state = ENDED; forget_if_ended()
@@ -459,7 +461,7 @@ inline confirm_held()
  * A right may be used up after a recovery, unless it goes beyond the floor. Until
  * then the server only reads.
  */
-#define finish_right	(valid && registry_generation != generation && \
+#define finish_right	(state == HELD && registry_generation != generation && \
 	(registry_floor || !right_until))
 
 /* Check the slot that we hold in a reading. */
@@ -539,7 +541,6 @@ inline search()
 
 inline write_done()
 {
-	halted = false;
 	adopt(write_id, upto);
 	if
 	:: ask == CLAIM -> hold_slot(); confirm()
@@ -555,9 +556,8 @@ inline handle_interruption()
 {
 	leave_in_flight();
 	abandon();
-	halted = (state == HELD || pending != 0);
 	if
-	:: state == HELD -> unsure = true; valid = false
+	:: holds_slot -> state = HALTED; unsure = true
 	:: else
 	fi
 }
@@ -565,7 +565,7 @@ inline handle_interruption()
 /* ---- what is published (right.c) ---- */
 
 #define is_published \
-	(valid -> word == right_until && word_node == node : !had || word == 0)
+	(state == HELD -> word == right_until && word_node == node : !had || word == 0)
 
 #ifdef NO_RAISE
 #define is_prepared	true
@@ -604,8 +604,7 @@ inline sf_lease_release()
 {
 	leave_in_flight();
 	abandon();
-	valid = false;
-	state = (state == HELD -> RELEASING : ENDED);
+	state = (holds_slot -> RELEASING : ENDED);
 	printf("    server %d: gives the lease back, after IDs: %d\n", me, last_issued);
 	forget_if_ended()
 }
@@ -616,10 +615,9 @@ inline sf_lease_release()
 
 #ifdef CLONE
 chan memory = [0] of { byte, byte, byte, byte, byte, byte, byte, byte, byte,
-	byte, byte, byte, byte, byte, byte, byte, byte, byte, byte, byte, byte,
-	byte, byte };
+	byte, byte, byte, byte, byte, byte, byte, byte, byte, byte, byte, byte };
 #define all_memory	state, generation, node, version, known, limit, start, \
-	pending, owner, valid, halted, unsure, ask, write_id, upto, done, had, word, \
+	pending, owner, unsure, ask, write_id, upto, done, had, word, \
 	word_node, counter, seen, last_issued, asked_until
 #endif
 
@@ -638,7 +636,7 @@ proctype server(byte me)
 {
 	/* SfLease: its view of the record, the right, and the request */
 	byte state, generation, node, version, pending, owner;
-	bool known, limit, start, valid, halted, unsure;
+	bool known, limit, start, unsure;
 	byte ask, write_id;
 	bool done, upto, last_issued;
 
@@ -672,18 +670,18 @@ end:
 			search()
 		}
 	:: atomic {
-			idle && (state == HELD || state == RELEASING) && sf_age_read ->
+			idle && (holds_slot || state == RELEASING) && sf_age_read ->
 			learn(shows_younger);
 			check_held()
 		}
 #if BACK > 0
 	:: atomic {
-			idle && (state == HELD || state == RELEASING) && !sf_age_read ->
+			idle && (holds_slot || state == RELEASING) && !sf_age_read ->
 			wait_for_recovery()
 		}
 #endif
 	:: atomic {
-			idle && state == HELD && !unsure && writes < WRITES ->
+			idle && holds_slot && !unsure && writes < WRITES ->
 			ask_extension()
 		}
 	:: atomic {
@@ -723,24 +721,25 @@ end:
 		}
 #ifdef FROZEN
 	:: atomic {
-			is_published && state != ENDED && !halted -> handle_interruption()
+			is_published && (state == HELD || ask != NOTHING) ->
+			handle_interruption()
 		}
 #endif
 
 	/* publish_right, withdraw_right */
 	:: atomic {					/* prepare_counters() */
-			valid && !is_published && !counter && start ->
+			state == HELD && !is_published && !counter && start ->
 			counter = true;
 			seen = false
 		}
 	:: atomic {
-			valid && !is_published && is_prepared ->
+			state == HELD && !is_published && is_prepared ->
 			word = right_until;
 			word_node = node;
 			read_word()
 		}
 	:: atomic {
-			!valid && !is_published ->
+			state != HELD && !is_published ->
 			word = 0; word_node = 0
 		}
 
@@ -764,7 +763,7 @@ end:
 			state = SEARCHING; generation = 0; node = 0; version = 0;
 			known = 0; limit = 0; start = 0; pending = 0; owner = 0;
 			last_issued = 0;
-			valid = false; halted = false; unsure = false; had = false;
+			unsure = false; had = false;
 			if
 			:: true ->
 				word = 0; word_node = 0; counter = 0; seen = false;
@@ -784,7 +783,7 @@ end:
 #endif
 #ifdef TTL
 	:: atomic {					/* its deadline is over, and it stops */
-			valid && is_published ->
+			state == HELD && is_published ->
 			holding--;
 			fence();
 			had = false; word = 0; word_node = 0; seen = false;

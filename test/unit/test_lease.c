@@ -196,6 +196,12 @@ copy_registry(SfRegistry *copy, SfSlotRecord *records)
 	}
 }
 
+static const SfClientConfig client_config = {
+	.timeout_ms = 500, .max_offset_ms = 5000, .warn_offset_ms = 200,
+	.peers_ms = 20000, .frozen_ms = 800, .random = rnd,
+	.log_event = log_event
+};
+
 static SfLeaseConfig
 make_config(uint64_t server, uint32_t first, uint32_t last)
 {
@@ -204,10 +210,7 @@ make_config(uint64_t server, uint32_t first, uint32_t last)
 			.layout = &layout, .first_node = first, .last_node = last,
 			.server = server, .max_ahead_ms = 2000
 		},
-		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .timeout_ms = 500,
-		.max_offset_ms = 5000, .warn_offset_ms = 200, .look_ms = 100,
-		.peers_ms = 20000, .frozen_ms = 800, .random = rnd,
-		.log_event = log_event,
+		.reserve_ms = 9000, .keepalive_ms = TTL_MS / 3, .look_ms = 100,
 		.initialize = "run this.", .recover = "SELECT snowflake_registry_recover",
 		.recreate = "SELECT snowflake_registry_recover", .recreated = ";",
 		.registry_kind = "etcd"
@@ -240,6 +243,12 @@ pass(int64_t ms)
 	now.wall_ms += ms;
 }
 
+static bool
+may_issue(void)
+{
+	return lease.state == SF_LEASE_HELD;
+}
+
 /* Let time pass in small steps, as for a process that is not frozen. */
 static void
 live(int64_t ms)
@@ -255,7 +264,7 @@ live(int64_t ms)
 static void
 reply_as(SfResult result, const char *message)
 {
-	SfAnswer	answer = {.number = lease.ask.number};
+	SfAnswer	answer = {.number = lease.client.ask.number};
 
 	copy_registry(&answer_registry, answer_records);
 	answer.registry = &answer_registry;
@@ -272,7 +281,7 @@ tell_time(SfAnswer *answer)
 	answer->clock_step_ms = clock_step_ms;
 	if (nendpoints == 0)
 		return;
-	if (lease.ask.avoid == endpoint)
+	if (lease.client.ask.avoid == endpoint)
 		endpoint = endpoint % nendpoints + 1;
 	answer->endpoint = endpoint;
 	answer->clock_ms += endpoint_ahead_ms[endpoint];
@@ -281,9 +290,9 @@ tell_time(SfAnswer *answer)
 static SfResult
 reply(void)
 {
-	SfAnswer	answer = {.number = lease.ask.number};
+	SfAnswer	answer = {.number = lease.client.ask.number};
 
-	answer.result = apply(&lease.ask, now.monotonic_ms, &answer.version);
+	answer.result = apply(&lease.client.ask, now.monotonic_ms, &answer.version);
 	answer.registry_version = answer.version;
 	copy_registry(&answer_registry, answer_records);
 	answer.registry = &answer_registry;
@@ -300,7 +309,7 @@ begin(const SfLeaseConfig *config)
 
 	sf_age_init(&age, NULL, "etcd://one", &layout);
 	with_age.age = &age;
-	sf_lease_init(&lease, &with_age, now);
+	sf_lease_init(&lease, &with_age, &client_config, now);
 }
 
 /* Prepare a registry, a time, and a lease that holds the node. */
@@ -327,9 +336,9 @@ prepare_held(uint32_t node)
 
 	prepare();
 	begin(&config);
-	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
 	reply();
-	CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
 	reply();
 	CHECK_EQ(lease.state, SF_LEASE_HELD);
 }
@@ -338,14 +347,14 @@ prepare_held(uint32_t node)
 static void
 reply_until(SfAskKind kind)
 {
-	for (int i = 0; i < 1000 && lease.ask.kind != kind; i++)
+	for (int i = 0; i < 1000 && lease.client.ask.kind != kind; i++)
 	{
-		if (lease.ask.kind != SF_ASK_NOTHING)
+		if (lease.client.ask.kind != SF_ASK_NOTHING)
 			reply();
 		else
 			live(100);
 	}
-	CHECK_EQ(lease.ask.kind, kind);
+	CHECK_EQ(lease.client.ask.kind, kind);
 }
 
 /* Another server writes the record of a node. */
@@ -375,7 +384,7 @@ test_claim_extend_release(void)
 	since = now.wall_ms;
 	CHECK_EQ(registry.record[2].since_ms, since);
 	CHECK_EQ(registry.record[2].process, 4711);
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(lease.right.node, 2);
 	CHECK_EQ(lease.right.start, 0);
 	CHECK_EQ(lease.right.until, now_tick() + 9000);
@@ -393,13 +402,13 @@ test_claim_extend_release(void)
 	CHECK_EQ(lease.right.until, until);
 	reply();
 	CHECK_EQ(lease.right.until, now_tick() + 9000);
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(registry.record[2].epoch, 1);
 	CHECK_EQ(nsaid, 1);
 
 	sf_lease_release(&lease, now, 100500);
-	CHECK(!lease.right.valid);
-	CHECK_EQ(lease.ask.kind, SF_ASK_RELEASE);
+	CHECK(!may_issue());
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_RELEASE);
 	reply();
 	CHECK_EQ(lease.state, SF_LEASE_ENDED);
 	CHECK_EQ(lease.wake_ms, INT64_MAX);
@@ -407,7 +416,7 @@ test_claim_extend_release(void)
 	CHECK(registry.record[2].released);
 	CHECK_EQ(registry.record[2].present, 0);
 	CHECK_EQ(registry.record[2].since_ms, since);
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 	CHECK_STR(last_said, "Node id 2 is given back.");
 }
 
@@ -448,7 +457,7 @@ test_until_of_the_one_before(void)
 	write_by_other(0, START_MS + 1500, false);
 	begin(&config);
 	reply();
-	CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
 	reply();
 	CHECK_EQ(lease.right.start, START_MS + 1500);
 	CHECK_EQ(lease.right.until, START_MS + 9000);
@@ -457,14 +466,14 @@ test_until_of_the_one_before(void)
 	write_by_other(0, START_MS + 30000, false);
 	begin(&config);
 	reply();
-	CHECK_CONTAINS(lease.problem, "Slot 0 is reserved until 2024-01-01T00:02:10");
-	CHECK_CONTAINS(lease.problem, "by a server that has gone.");
-	CHECK_CONTAINS(lease.remedy, "This server will claim it then.");
+	CHECK_CONTAINS(lease.client.problem, "Slot 0 is reserved until 2024-01-01T00:02:10");
+	CHECK_CONTAINS(lease.client.problem, "by a server that has gone.");
+	CHECK_CONTAINS(lease.client.remedy, "This server will claim it then.");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(now_tick() >= START_MS + 28000 && now_tick() < START_MS + 28500);
 	reply();
 	CHECK_EQ(lease.right.start, START_MS + 30000);
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 }
 
 static void
@@ -477,8 +486,8 @@ test_taken_slots(void)
 	begin(&config);
 	reply();
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
-	CHECK_STR(lease.problem, "Slot 0 is held by another server.");
-	CHECK_CONTAINS(lease.remedy, "choose another snowflake.node_id");
+	CHECK_STR(lease.client.problem, "Slot 0 is held by another server.");
+	CHECK_CONTAINS(lease.client.remedy, "choose another snowflake.node_id");
 
 	prepare();
 	for (int i = 0; i < MAX_SLOTS; i++)
@@ -486,12 +495,12 @@ test_taken_slots(void)
 	config = make_config(1, 1, 2);
 	begin(&config);
 	reply();
-	CHECK_STR(lease.problem, "All slots from 1 to 2 are taken.");
+	CHECK_STR(lease.client.problem, "All slots from 1 to 2 are taken.");
 	CHECK_EQ(nsaid, 1);
 	registry.record[2].present = 0;
 	registry.record[3].present = 0;
 	reply_until(SF_ASK_CLAIM);
-	CHECK_EQ(lease.ask.record.node, 2);
+	CHECK_EQ(lease.client.ask.record.node, 2);
 
 	/* another server got the slot: read again, and say who it was */
 	write_by_other(2, START_MS, true);
@@ -499,7 +508,7 @@ test_taken_slots(void)
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_STR(lease.problem, "All slots from 1 to 2 are taken.");
+	CHECK_STR(lease.client.problem, "All slots from 1 to 2 are taken.");
 }
 
 /*
@@ -522,8 +531,8 @@ test_choice(void)
 	{
 		begin(&config);
 		reply();
-		CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
-		CHECK_EQ(lease.ask.record.node, expected[i]);
+		CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
+		CHECK_EQ(lease.client.ask.record.node, expected[i]);
 		write_by_other(expected[i], START_MS, true);
 	}
 
@@ -535,7 +544,7 @@ test_choice(void)
 	}
 	begin(&config);
 	reply();
-	CHECK_EQ(lease.ask.record.node, 2);
+	CHECK_EQ(lease.client.ask.record.node, 2);
 
 	/* a server that crashes in a loop does not use up the slots */
 	prepare();
@@ -546,11 +555,11 @@ test_choice(void)
 	}
 	begin(&config);
 	reply();
-	CHECK_EQ(lease.ask.kind, SF_ASK_NOTHING);
-	CHECK_CONTAINS(lease.problem, "This server has left 3 slots reserved");
-	CHECK_CONTAINS(lease.remedy, "The first of these slots expires at 2024-01-01T00:01:45");
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_NOTHING);
+	CHECK_CONTAINS(lease.client.problem, "This server has left 3 slots reserved");
+	CHECK_CONTAINS(lease.client.remedy, "The first of these slots expires at 2024-01-01T00:01:45");
 	reply_until(SF_ASK_CLAIM);
-	CHECK(lease.ask.record.node < 3);
+	CHECK(lease.client.ask.record.node < 3);
 }
 
 /*
@@ -560,13 +569,12 @@ test_choice(void)
 static void
 check_unconfirmed_claim(uint32_t node)
 {
-	CHECK_EQ(lease.state, SF_LEASE_HELD);
-	CHECK(!lease.right.valid);
+	CHECK_EQ(lease.state, SF_LEASE_HALTED);
 	CHECK(strstr(last_said, "is leased") == NULL);
-	CHECK_EQ(lease.ask.kind, SF_ASK_EXTEND);
-	CHECK_EQ(lease.ask.version, registry.record[node].version);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_EXTEND);
+	CHECK_EQ(lease.client.ask.version, registry.record[node].version);
 	reply();
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(lease.right.node, node);
 	CHECK_EQ(lease.right.until, registry.record[node].until);
 	CHECK_CONTAINS(last_said, "is leased.");
@@ -588,8 +596,8 @@ test_lost_answers(void)
 	prepare();
 	begin(&config);
 	reply();
-	node = lease.ask.record.node;
-	CHECK_EQ(apply(&lease.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
+	node = lease.client.ask.record.node;
+	CHECK_EQ(apply(&lease.client.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
 	live(500);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_STR(last_said, "WARNING: The registry did not answer in time.");
@@ -603,15 +611,15 @@ test_lost_answers(void)
 	prepare();
 	begin(&config);
 	reply();
-	first = lease.ask;
+	first = lease.client.ask;
 	live(500);
 	for (int i = 0; i < 20; i++)
 	{
 		reply_until(SF_ASK_CLAIM);
-		CHECK_EQ(lease.ask.record.node, first.record.node);
-		CHECK_EQ(lease.ask.version, first.version);
-		CHECK(lease.ask.record.write_id != first.record.write_id);
-		if (i < SF_LEASE_PENDING - 2)
+		CHECK_EQ(lease.client.ask.record.node, first.record.node);
+		CHECK_EQ(lease.client.ask.version, first.version);
+		CHECK(lease.client.ask.record.write_id != first.record.write_id);
+		if (i < SF_CLIENT_PENDING - 2)
 			live(500);
 		else
 			break;
@@ -625,9 +633,9 @@ test_lost_answers(void)
 	/* the same with an extension */
 	prepare_held(1);
 	reply_until(SF_ASK_EXTEND);
-	first = lease.ask;
+	first = lease.client.ask;
 	live(500);
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	reply_until(SF_ASK_EXTEND);
 	CHECK_EQ(apply(&first, now.monotonic_ms, &version), SF_RESULT_DONE);
@@ -635,10 +643,10 @@ test_lost_answers(void)
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	reply_until(SF_ASK_EXTEND);
-	CHECK(lease.ask.record.until >= first.record.until);
+	CHECK(lease.client.ask.record.until >= first.record.until);
 	reply();
 	CHECK_EQ(lease.right.until, now_tick() + 9000);
 
@@ -647,11 +655,11 @@ test_lost_answers(void)
 	reply_until(SF_ASK_EXTEND);
 	reply_as(SF_RESULT_UNKNOWN, "Timed out.");
 	CHECK_EQ(lease.right.until, START_MS + 9000);
-	CHECK_STR(lease.problem, "The registry answered: Timed out.");
+	CHECK_STR(lease.client.problem, "The registry answered: Timed out.");
 	reply_until(SF_ASK_READ);
 	reply();
 	CHECK_EQ(lease.right.until, START_MS + 9000);
-	first = lease.ask;
+	first = lease.client.ask;
 
 	/* the answer comes after all, and is ignored */
 	{
@@ -690,14 +698,14 @@ test_failures(void)
 	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_TOO_LONG), "etcdctl get --prefix --keys-only PREFIX/");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_LOST), "recover(");
-	CHECK_CONTAINS(sf_registry_remedy(NULL, SF_FAILURE_LOGIN), "log");
+	CHECK_CONTAINS(sf_registry_remedy("another", SF_FAILURE_LOGIN), "log");
 
 	/* the lease reports what the answer says */
 	prepare_held(0);
 	reply_until(SF_ASK_EXTEND);
 	reply_as(SF_RESULT_REFUSED, "user \"snow\" may not.");
-	CHECK_STR(lease.problem, "The registry answered: user \"snow\" may not.");
-	CHECK_STR(lease.public_problem, sf_registry_failure(SF_FAILURE_OTHER));
+	CHECK_STR(lease.client.problem, "The registry answered: user \"snow\" may not.");
+	CHECK_STR(lease.client.public_problem, sf_registry_failure(SF_FAILURE_OTHER));
 }
 
 static void
@@ -711,14 +719,14 @@ test_fence(void)
 	write_by_other(1, lease.right.until, true);
 	reply_until(SF_ASK_EXTEND);
 	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
-	CHECK(lease.right.valid);	/* up to the acknowledged until */
-	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	CHECK(may_issue());			/* up to the acknowledged until */
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
 	reply();
-	CHECK(!lease.right.valid);
+	CHECK(!may_issue());
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_CONTAINS(last_said, "WARNING: The lease of node id 1 is lost: another server has claimed it");
 	CHECK_EQ(lease.config.claimant.last_node, 1);
-	CHECK_STR(lease.remedy, "It will be claimed again when it is free.");
+	CHECK_STR(lease.client.remedy, "It will be claimed again when it is free.");
 
 	/* another server claimed it under our own name */
 	prepare_held(1);
@@ -728,9 +736,9 @@ test_fence(void)
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	reply();
-	CHECK(!lease.right.valid);
+	CHECK(!may_issue());
 	CHECK_CONTAINS(last_said, "or is a copy of this server");
-	CHECK_STR(lease.remedy, "Another one will be claimed.");
+	CHECK_STR(lease.client.remedy, "Another one will be claimed.");
 
 	/* the registry is empty, and this server never knew it otherwise */
 	prepare();
@@ -738,9 +746,9 @@ test_fence(void)
 	config = make_config(1, 1, 1);
 	begin(&config);
 	reply();
-	CHECK_STR(lease.problem, "The registry was never initialized.");
-	CHECK_CONTAINS(lease.remedy, "have an administrator run this.");
-	CHECK_CONTAINS(lease.remedy, "If it has lost its data, or replaces a lost registry, SELECT snowflake_registry_recover('90 s');");
+	CHECK_STR(lease.client.problem, "The registry was never initialized.");
+	CHECK_CONTAINS(lease.client.remedy, "have an administrator run this.");
+	CHECK_CONTAINS(lease.client.remedy, "If it has lost its data, or replaces a lost registry, SELECT snowflake_registry_recover('90 s');");
 }
 
 /*
@@ -761,34 +769,34 @@ test_recovery(void)
 			strcpy(layout_text, "timestamp:41 node:12 sequence:10");
 		if (i == 2)
 			pass(4000);
-		lease.peers_due_ms = now.monotonic_ms;
+		lease.client.peers_due_ms = now.monotonic_ms;
 		reply_until(SF_ASK_READ);
 		reply();
 		sf_layout_print(&layout, layout_text, sizeof(layout_text));
 		if (i == 0)
 		{
-			CHECK_STR(lease.problem, "The registry was recovered, and extends no lease from before.");
-			CHECK_CONTAINS(lease.remedy, "before 2024-01-01T00:01:49");
-			CHECK_CONTAINS(lease.remedy, "again at 2024-01-01T00:02:00");
+			CHECK_STR(lease.client.problem, "The registry was recovered, and extends no lease from before.");
+			CHECK_CONTAINS(lease.client.remedy, "before 2024-01-01T00:01:49");
+			CHECK_CONTAINS(lease.client.remedy, "again at 2024-01-01T00:02:00");
 			nsaid = 0;
-			while (lease.right.valid && now_tick() < right.until)
+			while (may_issue() && now_tick() < right.until)
 			{
 				CHECK_EQ(lease.right.until, right.until);
 				live(100);
-				if (lease.ask.kind == SF_ASK_READ)
+				if (lease.client.ask.kind == SF_ASK_READ)
 					reply();
 			}
 			CHECK_EQ(nsaid, 1);
 			CHECK(right.until - now_tick() < 2200);
 		}
-		CHECK(!lease.right.valid);
+		CHECK(!may_issue());
 		CHECK_CONTAINS(last_said, "the registry is not the one that it was");
 		reply_until(SF_ASK_READ);
 		reply();
-		CHECK_CONTAINS(lease.problem, "After its recovery the registry lets no server claim a slot before 2024-01-01T00:02:00");
+		CHECK_CONTAINS(lease.client.problem, "After its recovery the registry lets no server claim a slot before 2024-01-01T00:02:00");
 		reply_until(SF_ASK_CLAIM);
 		reply();
-		CHECK(lease.right.valid);
+		CHECK(may_issue());
 		CHECK_EQ(lease.right.start, START_MS + 20000);
 	}
 }
@@ -841,7 +849,7 @@ test_problems(void)
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK_STR(last_said, "The problem with the registry is over.");
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 	ttl_ms = TTL_MS;
 }
 
@@ -856,19 +864,19 @@ check_that_it_waits(const char *problem)
 
 	for (int i = 0; i < 400; i++)
 	{
-		if (lease.ask.kind != SF_ASK_NOTHING)
+		if (lease.client.ask.kind != SF_ASK_NOTHING)
 		{
-			CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+			CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
 			reply();
 		}
 		live(100);
-		CHECK(lease.right.valid);
+		CHECK(may_issue());
 		CHECK_EQ(lease.right.node, right.node);
 		CHECK_EQ(lease.right.until, right.until);
 	}
-	CHECK_CONTAINS(lease.problem, problem);
-	CHECK_STR(lease.public_problem, lease.problem);
-	CHECK_CONTAINS(lease.remedy, registry.initialized ?
+	CHECK_CONTAINS(lease.client.problem, problem);
+	CHECK_STR(lease.client.public_problem, lease.client.problem);
+	CHECK_CONTAINS(lease.client.remedy, registry.initialized ?
 				   "SELECT snowflake_registry_recover();" :
 				   "SELECT snowflake_registry_recover('90 s');");
 	CHECK(now_tick() > right.until);
@@ -888,9 +896,9 @@ check_that_it_recovers(void)
 	registry.floor = floor;
 	reply_until(SF_ASK_CLAIM);
 	reply();
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(lease.right.start, floor);
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 }
 
 /* The next life of the server claims the slot when it is free. */
@@ -950,13 +958,13 @@ test_loss(void)
 	prepare_held(1);
 	old = registry;
 	write_by_other(2, START_MS, false);
-	lease.peers_due_ms = now.monotonic_ms;
+	lease.client.peers_due_ms = now.monotonic_ms;
 	reply_until(SF_ASK_READ);
 	reply();
 	registry = old;
 	reply_until(SF_ASK_EXTEND);
 	CHECK_EQ(reply(), SF_RESULT_DONE);
-	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
 
 	/* meanwhile the others have written more than was lost */
 	registry.revision += 5;
@@ -979,9 +987,9 @@ test_loss(void)
 		if (i == 1)				/* a restart with the file on disk */
 			sf_age_init(&age, &known, "etcd://one", &layout);
 		reply();
-		CHECK_EQ(lease.ask.kind, i == 0 ? SF_ASK_CLAIM : SF_ASK_NOTHING);
+		CHECK_EQ(lease.client.ask.kind, i == 0 ? SF_ASK_CLAIM : SF_ASK_NOTHING);
 	}
-	CHECK_CONTAINS(lease.problem, "it is older");
+	CHECK_CONTAINS(lease.client.problem, "it is older");
 
 	/* a server that stops writes nothing to such a registry */
 	prepare_held(1);
@@ -990,7 +998,7 @@ test_loss(void)
 	reply();
 	registry = old;
 	sf_lease_release(&lease, now, now_tick());
-	CHECK_EQ(lease.ask.kind, SF_ASK_RELEASE);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_RELEASE);
 	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
 	reply();
 	CHECK_EQ(lease.state, SF_LEASE_ENDED);
@@ -1002,24 +1010,24 @@ test_loss(void)
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	registry.initialized = false;
-	lease.peers_due_ms = now.monotonic_ms;
+	lease.client.peers_due_ms = now.monotonic_ms;
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_recover('600 s'); In place of 600 s give");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover('600 s'); In place of 600 s give");
 	lease.config.reserve_ms = 9000; /* the setting has changed since */
 	registry.initialized = true;
 	registry.generation = rnd();
 	registry.floor = now_tick() + 95000;
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_CONTAINS(lease.problem, "it would give away what it has confirmed");
-	CHECK_CONTAINS(lease.remedy, "SELECT snowflake_registry_recover('");
+	CHECK_CONTAINS(lease.client.problem, "it would give away what it has confirmed");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover('");
 	registry.generation = rnd();
 	registry.floor = now_tick() + 1000 *
-		strtoll(strstr(lease.remedy, "recover('") + strlen("recover('"), NULL, 10);
+		strtoll(strstr(lease.client.remedy, "recover('") + strlen("recover('"), NULL, 10);
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK(strstr(lease.problem, "lost") == NULL);
+	CHECK(strstr(lease.client.problem, "lost") == NULL);
 
 	/* a reading shows that another server has claimed the slot since */
 	prepare_held(1);
@@ -1034,10 +1042,10 @@ test_loss(void)
 	reply();
 	said = nsaid;
 	reply();
-	CHECK(!lease.right.valid);
+	CHECK(!may_issue());
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_EQ(nsaid, said + 2);	/* the loss, and its reason */
-	CHECK_CONTAINS(lease.problem, "it is older");
+	CHECK_CONTAINS(lease.client.problem, "it is older");
 
 	/* the same if the registry has lost several claims */
 	prepare_held(1);
@@ -1055,9 +1063,9 @@ test_loss(void)
 	CHECK(registry.record[1].epoch < lease.record.epoch);
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK(!lease.right.valid);
-	CHECK_CONTAINS(lease.problem, "The registry has lost data");
-	CHECK_CONTAINS(lease.problem, "it is older");
+	CHECK(!may_issue());
+	CHECK_CONTAINS(lease.client.problem, "The registry has lost data");
+	CHECK_CONTAINS(lease.client.problem, "it is older");
 
 	/* the holder before us has not claimed the slot since */
 	prepare_held(1);
@@ -1085,14 +1093,14 @@ test_low_floor(void)
 	reply_until(SF_ASK_EXTEND);
 	CHECK_EQ(reply(), SF_RESULT_CONFLICT);
 	reply();
-	CHECK(!lease.right.valid);
+	CHECK(!may_issue());
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
-	CHECK_CONTAINS(lease.problem, "it would give away what it has confirmed");
+	CHECK_CONTAINS(lease.client.problem, "it would give away what it has confirmed");
 	for (int i = 0; i < 200; i++)
 	{
-		if (lease.ask.kind != SF_ASK_NOTHING)
+		if (lease.client.ask.kind != SF_ASK_NOTHING)
 		{
-			CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+			CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
 			reply();
 		}
 		live(100);
@@ -1121,7 +1129,7 @@ test_old_generation(void)
 	registry.floor = START_MS + 12000;
 	reply_until(SF_ASK_CLAIM);
 	reply();
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	renewed = registry;
 	registry = old;
 	reply_until(SF_ASK_READ);
@@ -1134,7 +1142,7 @@ test_old_generation(void)
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK(lease.right.until > now_tick());
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 }
 
 /* An expiry is logged once each time, and not if the lease is released. */
@@ -1170,10 +1178,10 @@ test_expiry(void)
 	while (now_tick() + 100 < lease.right.until)
 		live(100);
 	live(lease.right.until - now_tick() - 1);
-	memset(lease.problem, 'x', sizeof(lease.problem) - 1);
+	memset(lease.client.problem, 'x', sizeof(lease.client.problem) - 1);
 	live(1);
 	CHECK_CONTAINS(last_said, "has expired");
-	CHECK_CONTAINS(last_said, lease.problem);
+	CHECK_CONTAINS(last_said, lease.client.problem);
 
 	/* at the layout's end the lease is not extended */
 	prepare_held(3);
@@ -1198,27 +1206,27 @@ test_outage(void)
 
 	prepare_held(0);
 	nsaid = 0;
-	last_number = lease.ask.number;
+	last_number = lease.client.ask.number;
 	for (int i = 0; i < 3000; i++)
 	{
 		live(100);
 		CHECK(lease.wake_ms > now.monotonic_ms);
 		CHECK(lease.wake_ms <= now.monotonic_ms + 500);
-		tries += lease.ask.number != (uint64_t) last_number;
-		last_number = lease.ask.number;
+		tries += lease.client.ask.number != (uint64_t) last_number;
+		last_number = lease.client.ask.number;
 	}
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	CHECK(tries >= 300 / 6 && tries <= 300 / 3 + 10);
 	CHECK_EQ(nsaid, 6);
-	CHECK_STR(lease.problem, "The registry did not answer in time.");
-	CHECK_CONTAINS(lease.public_problem, "does not answer in time");
-	CHECK_CONTAINS(lease.remedy, "etcdctl endpoint status");
+	CHECK_STR(lease.client.problem, "The registry did not answer in time.");
+	CHECK_CONTAINS(lease.client.public_problem, "does not answer in time");
+	CHECK_CONTAINS(lease.client.remedy, "etcdctl endpoint status");
 	reply_until(SF_ASK_EXTEND);
 	reply();
 	CHECK(lease.right.until > now_tick() + 8500);
 	CHECK_STR(last_said, "The problem with the registry is over.");
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 
 	/* a full quota refuses writes, but lets the server stay present */
 	prepare_held(0);
@@ -1226,15 +1234,15 @@ test_outage(void)
 	lease.config.keepalive_ms = 10000;
 	for (int i = 0; i < 500; i++)
 	{
-		if (lease.ask.kind == SF_ASK_EXTEND)
+		if (lease.client.ask.kind == SF_ASK_EXTEND)
 			reply_as(SF_RESULT_REFUSED, "Database space exceeded.");
-		else if (lease.ask.kind != SF_ASK_NOTHING)
+		else if (lease.client.ask.kind != SF_ASK_NOTHING)
 			reply();
 		live(100);
 		expire_presence(now.monotonic_ms);
 		CHECK(registry.record[0].present != 0);
 	}
-	CHECK_STR(lease.problem, "The registry answered: Database space exceeded.");
+	CHECK_STR(lease.client.problem, "The registry answered: Database space exceeded.");
 	CHECK_EQ(lease.right.until, START_MS + 9000);
 	CHECK_EQ(nsaid, 3);
 	reply_until(SF_ASK_EXTEND);
@@ -1251,12 +1259,12 @@ test_presence(void)
 	registry.record[0].present = 0;
 	reply_until(SF_ASK_KEEPALIVE);
 	CHECK_EQ(reply(), SF_RESULT_ABSENT);
-	CHECK_EQ(lease.ask.kind, SF_ASK_EXTEND);
-	CHECK(lease.ask.presence);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_EXTEND);
+	CHECK(lease.client.ask.presence);
 	reply();
 	CHECK(registry.record[0].present == registry.record[0].owner);
 	reply_until(SF_ASK_EXTEND);
-	CHECK(!lease.ask.presence);
+	CHECK(!lease.client.ask.presence);
 }
 
 static void
@@ -1280,11 +1288,11 @@ test_interruption(void)
 		else
 			now.wall_ms += kind == 2 ? 900 : -900;
 		sf_lease_step(&lease, now);
-		CHECK(!lease.right.valid);
+		CHECK(!may_issue());
 		CHECK_CONTAINS(last_said, "frozen, or the wall clock was set");
-		for (int i = 0; i < 4 && !lease.right.valid; i++)
+		for (int i = 0; i < 4 && !may_issue(); i++)
 			reply();
-		CHECK(lease.right.valid);
+		CHECK(may_issue());
 		CHECK(lease.right.until >= now_tick() + 9000);
 		CHECK(lease.right.until >= until);
 		CHECK(registry.record[0].until == lease.right.until);
@@ -1294,7 +1302,7 @@ test_interruption(void)
 	/* a write that began before the interruption does not end the halt */
 	prepare_held(0);
 	reply_until(SF_ASK_EXTEND);
-	before = lease.ask;
+	before = lease.client.ask;
 	CHECK_EQ(apply(&before, now.monotonic_ms, &version), SF_RESULT_DONE);
 	pass(2000);
 	{
@@ -1302,35 +1310,34 @@ test_interruption(void)
 
 		sf_lease_answer(&lease, now, &answer);
 	}
-	CHECK(!lease.right.valid);
-	CHECK_EQ(lease.ask.kind, SF_ASK_READ);
+	CHECK(!may_issue());
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
 	reply();
-	CHECK(!lease.right.valid);
-	for (int i = 0; i < 4 && lease.ask.kind != SF_ASK_EXTEND; i++)
+	CHECK(!may_issue());
+	for (int i = 0; i < 4 && lease.client.ask.kind != SF_ASK_EXTEND; i++)
 		reply();
 	reply();
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 
 	/* and neither does such a claim */
 	prepare();
 	begin(&config);
 	reply();
-	CHECK_EQ(apply(&lease.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
+	CHECK_EQ(apply(&lease.client.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
 	pass(2000);
 	sf_lease_step(&lease, now);
 	reply_until(SF_ASK_READ);
 	reply();
-	CHECK_EQ(lease.state, SF_LEASE_HELD);
-	CHECK(!lease.right.valid);
-	for (int i = 0; i < 4 && !lease.right.valid; i++)
+	CHECK_EQ(lease.state, SF_LEASE_HALTED);
+	for (int i = 0; i < 4 && !may_issue(); i++)
 	{
-		if (lease.ask.kind == SF_ASK_NOTHING)
+		if (lease.client.ask.kind == SF_ASK_NOTHING)
 			live(10);
 		reply();
 	}
 	reply_until(SF_ASK_EXTEND);
 	reply();
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 }
 
 /* Let time pass, with a registry that answers. */
@@ -1340,7 +1347,7 @@ live_with(int64_t ms)
 	for (; ms > 0; ms -= 100)
 	{
 		live(100);
-		for (int i = 0; i < 10 && lease.ask.kind != SF_ASK_NOTHING; i++)
+		for (int i = 0; i < 10 && lease.client.ask.kind != SF_ASK_NOTHING; i++)
 			reply();
 	}
 }
@@ -1380,11 +1387,11 @@ test_clock(void)
 			reply();
 			if (peers == 1 || peers == 3)
 				break;
-			CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry.");
-			CHECK_CONTAINS(lease.remedy, "Set the server's clock right");
+			CHECK_STR(lease.client.problem, "The wall clock is 7000 ms ahead of that of the registry.");
+			CHECK_CONTAINS(lease.client.remedy, "Set the server's clock right");
 			reply_until(SF_ASK_READ);
 		}
-		CHECK_EQ(lease.ask.kind,
+		CHECK_EQ(lease.client.ask.kind,
 				 peers == 1 || peers == 3 ? SF_ASK_CLAIM : SF_ASK_READ);
 	}
 
@@ -1394,15 +1401,15 @@ test_clock(void)
 	clock_ahead_ms = -7000;
 	begin(&config);
 	reply();
-	CHECK_STR(lease.problem, "The wall clock is 7000 ms ahead of that of the registry; most other servers agreed with that clock when they last wrote.");
+	CHECK_STR(lease.client.problem, "The wall clock is 7000 ms ahead of that of the registry; most other servers agreed with that clock when they last wrote.");
 
 	/* a held lease lasts up to the acknowledged until */
 	prepare_held(0);
 	live_too_fast(8000);
-	CHECK(lease.right.valid);
+	CHECK(may_issue());
 	CHECK(lease.right.until <= START_MS + 8000 + 9000 + 5000);
 	CHECK(lease.right.until < now_tick() + 6000);
-	CHECK_CONTAINS(lease.problem, " ms ahead of that of the registry.");
+	CHECK_CONTAINS(lease.client.problem, " ms ahead of that of the registry.");
 
 	/*
 	 * one warning; none for a difference that the answer's delay can explain
@@ -1442,14 +1449,14 @@ test_clock_of_registry(void)
 		prepare_held(0);
 		write_by_other(1, START_MS, true);
 		write_by_other(2, START_MS, true);
-		CHECK(!sf_lease_registry_moved(&lease, now));
+		CHECK(!sf_client_registry_moved(&lease.client, now));
 		nsaid = 0;
 		clock_ahead_ms = moves[i];
 		live_with(60000);
-		CHECK(lease.right.valid);
+		CHECK(may_issue());
 		CHECK(lease.right.until > now_tick() + 5000);
-		CHECK_STR(lease.problem, "");
-		CHECK(sf_lease_registry_moved(&lease, now));
+		CHECK_STR(lease.client.problem, "");
+		CHECK(sf_client_registry_moved(&lease.client, now));
 		CHECK_EQ(nsaid, 1);
 		CHECK_CONTAINS(last_said, moves[i] > 0 ? " behind" : " ahead of");
 		CHECK_CONTAINS(last_said, " that of the registry, which has moved against the time since boot: this server's has not.");
@@ -1460,8 +1467,8 @@ test_clock_of_registry(void)
 		/* that does not excuse our own clock, if it is set or drifts */
 		live_too_fast(14000);
 		CHECK(lease.right.until < now_tick());
-		CHECK(lease.problem[0] != '\0');
-		CHECK(!sf_lease_registry_moved(&lease, now));
+		CHECK(lease.client.problem[0] != '\0');
+		CHECK(!sf_client_registry_moved(&lease.client, now));
 	}
 	context[0] = '\0';
 
@@ -1477,7 +1484,7 @@ test_clock_of_registry(void)
 		CHECK_EQ(nsaid, i + 1);
 		clock_ahead_ms = 0;
 		live_with(2000);
-		CHECK(!sf_lease_registry_moved(&lease, now));
+		CHECK(!sf_client_registry_moved(&lease.client, now));
 		CHECK_EQ(nsaid, i + 1);
 	}
 	CHECK(lease.right.until > now_tick() + 5000);
@@ -1496,11 +1503,11 @@ test_clock_of_endpoint(void)
 	endpoint_ahead_ms[1] = 10000;
 	begin(&config);
 	reply();
-	CHECK_EQ(lease.ask.kind, SF_ASK_NOTHING);
-	CHECK_STR(lease.problem, "");
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_NOTHING);
+	CHECK_STR(lease.client.problem, "");
 	CHECK_STR(last_said, "WARNING: The wall clock is 10 s behind that of endpoint 1 of the registry.");
 	reply_until(SF_ASK_CLAIM);
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 	CHECK_EQ(nsaid, 1);
 	reply();
 	CHECK_EQ(lease.state, SF_LEASE_HELD);
@@ -1516,7 +1523,7 @@ test_clock_of_endpoint(void)
 		reply();
 		live_with(300);
 		CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
-		CHECK_STR(lease.problem, n == 1 ?
+		CHECK_STR(lease.client.problem, n == 1 ?
 				  "The wall clock is 10 s behind that of endpoint 1 of the registry." :
 				  "The wall clock is 10 s behind that of endpoint 2 of the registry, and that of endpoint 1.");
 	}
@@ -1532,7 +1539,7 @@ test_clock_of_endpoint(void)
 	CHECK_EQ(endpoint, 2);
 	CHECK(lease.right.until > now_tick() + 5000);
 	CHECK_EQ(registry.record[0].offset_ms, 0);
-	CHECK(!sf_lease_registry_moved(&lease, now));
+	CHECK(!sf_client_registry_moved(&lease.client, now));
 	CHECK_EQ(nsaid, 1);
 	CHECK_CONTAINS(last_said, "ahead of that of endpoint 1 of the registry, which has moved");
 
@@ -1550,12 +1557,12 @@ test_clock_of_endpoint(void)
 	until = lease.right.until;
 	live_with(20000);
 	CHECK_EQ(lease.right.until, until);
-	CHECK_CONTAINS(lease.problem, "The wall clock is 10 s behind that of endpoint ");
-	CHECK_CONTAINS(lease.problem, ", and that of endpoint ");
+	CHECK_CONTAINS(lease.client.problem, "The wall clock is 10 s behind that of endpoint ");
+	CHECK_CONTAINS(lease.client.problem, ", and that of endpoint ");
 	clock_ahead_ms = 0;
 	live_with(10000);
 	CHECK(lease.right.until > now_tick() + 5000);
-	CHECK_STR(lease.problem, "");
+	CHECK_STR(lease.client.problem, "");
 }
 
 /* A lease of the life before is resumed, above that life's last ID. */
@@ -1570,7 +1577,7 @@ test_left_over(void)
 	config.claimant.last_until = START_MS + 700;
 	begin(&config);
 	reply();
-	CHECK_EQ(lease.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
 	CHECK_EQ(reply(), SF_RESULT_DONE);
 	CHECK_EQ(lease.right.start, START_MS + 700);
 	CHECK_EQ(lease.right.until, START_MS + 9000);
@@ -1581,7 +1588,7 @@ test_left_over(void)
 	registry.record[0].write_id++;
 	begin(&config);
 	reply();
-	CHECK_STR(lease.problem, "Slot 0 is held by another server.");
+	CHECK_STR(lease.client.problem, "Slot 0 is held by another server.");
 	prepare_held(0);
 	config.claimant.last_write_id = registry.record[0].write_id;
 	registry.floor = START_MS + 1000;
@@ -1599,15 +1606,15 @@ test_wrong_registry(void)
 	prepare();
 	begin(&config);
 	{
-		SfAnswer	answer = {.number = lease.ask.number};
+		SfAnswer	answer = {.number = lease.client.ask.number};
 
 		copy_registry(&answer_registry, answer_records);
 		strcpy(answer_registry.layout, "another");
 		answer.registry = &answer_registry;
 		sf_lease_answer(&lease, now, &answer);
 	}
-	CHECK_STR(lease.problem, "The registry is for the layout \"another\".");
-	CHECK_CONTAINS(lease.remedy, "Set snowflake.layout");
+	CHECK_STR(lease.client.problem, "The registry is for the layout \"another\".");
+	CHECK_CONTAINS(lease.client.remedy, "Set snowflake.layout");
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 }
 
@@ -1662,7 +1669,7 @@ test_ticks_of_10_ms(void)
 	config = make_config(1, 0, 0);
 	begin(&config);
 	reply();
-	CHECK_CONTAINS(lease.problem, "reserved until 2024-01-01T00:01:45");
+	CHECK_CONTAINS(lease.client.problem, "reserved until 2024-01-01T00:01:45");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(now_tick() >= START_MS + 3000 && now_tick() < START_MS + 3500);
 	CHECK(set_layout(LAYOUT));
@@ -1711,7 +1718,6 @@ typedef struct Holder
 	int64_t		born_ms;		/* when a dead one comes back */
 	int64_t		cut_off_ms;		/* until then no message gets through */
 	int64_t		stranded_ms;	/* until then it reaches the old primary */
-	uint64_t	sent;			/* the last request that was sent */
 	uint64_t	releasing;
 
 	/* what it remembers of the registry, and what of that is on disk */
@@ -1721,7 +1727,7 @@ typedef struct Holder
 
 	/* its generator */
 	int64_t		counter;		/* the last timestamp issued */
-	SfRight		published;
+	SfRight		published;		/* its until is 0: none */
 	SfRight		seen;			/* by a backend that sleeps */
 } Holder;
 
@@ -1756,7 +1762,7 @@ lease_of(Holder *holder)
 static void
 issue(Holder *holder, const SfRight *right)
 {
-	if (right->valid)
+	if (right->until != 0)
 		issue_next(holder, &holder->counter, right->until,
 				   moment_of(holder).wall_ms - EPOCH_MS,
 				   issued_by[right->node]);
@@ -1777,31 +1783,35 @@ generate(Holder *holder)
 		holder->seen = holder->published;
 }
 
-/* Do what the worker does when its lease has changed. */
+/* Publish the right, or withdraw it, as the worker does. */
 static void
 publish(Holder *holder)
 {
-	const SfRight *right = &holder->lease.right;
+	SfRight		right = holder->lease.right;
 
-	if (right->valid && (!holder->published.valid ||
-						 right->node != holder->published.node ||
-						 right->start != holder->published.start))
+	if (holder->lease.state != SF_LEASE_HELD)
+		memset(&right, 0, sizeof(right));
+	else if (holder->published.until == 0 ||
+			 right.node != holder->published.node ||
+			 right.start != holder->published.start)
 	{
-		if (holder->counter < right->start - 1)
-			holder->counter = right->start - 1;
+		if (holder->counter < right.start - 1)
+			holder->counter = right.start - 1;
 		holder->counter++;
 	}
-	handed_on += holder->published.valid && !right->valid;
-	holder->published = *right;
+	handed_on += holder->published.until != 0 && right.until == 0;
+	holder->published = right;
 }
 
-/* Return true if the table of states in lease/README.md has this one. */
+/* Return true if the table of states in lease.c has this one. */
 static bool
 is_legal(const SfLease *of)
 {
 	static const int kinds[] = {
 		[SF_LEASE_SEARCHING] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ,
 		[SF_LEASE_CLAIMING] = 1 << SF_ASK_CLAIM,
+		[SF_LEASE_HALTED] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ |
+		1 << SF_ASK_EXTEND | 1 << SF_ASK_KEEPALIVE,
 		[SF_LEASE_HELD] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ |
 		1 << SF_ASK_EXTEND | 1 << SF_ASK_KEEPALIVE,
 		[SF_LEASE_RELEASING] = 1 << SF_ASK_NOTHING | 1 << SF_ASK_READ |
@@ -1809,32 +1819,28 @@ is_legal(const SfLease *of)
 		[SF_LEASE_ENDED] = 1 << SF_ASK_NOTHING
 	};
 
-	if (!(kinds[of->state] & 1 << of->ask.kind))
+	if (!(kinds[of->state] & 1 << of->client.ask.kind))
 		return false;
-	if (of->state == SF_LEASE_HELD)
-		return !(of->right.valid && of->halted);
-	return !of->right.valid && (of->state >= SF_LEASE_HELD ||
-								(!of->unsure && !of->absent));
+	return of->state >= SF_LEASE_HALTED || (!of->unsure && !of->absent);
 }
 
-/* The holder got an answer: do what the lease wants next. */
+/* Time has passed, or an answer has come: do what has changed. */
 static void
-follow(Holder *holder)
+follow(Holder *holder, int changes)
 {
 	CHECK(world->no_write_id || world->believes_reads ||
 		  is_legal(&holder->lease));
 	keep(holder);
-	publish(holder);
-	if (holder->lease.ask.kind != SF_ASK_NOTHING &&
-		holder->lease.ask.number != holder->sent)
+	if (changes & SF_CHANGED_RIGHT)
+		publish(holder);
+	if (changes & SF_CHANGED_ASK)
 	{
 		static Message message;
 
 		memset(&message, 0, sizeof(message));
 		message.holder = (int) (holder - holders);
 		message.life = holder->life;
-		message.ask = holder->lease.ask;
-		holder->sent = message.ask.number;
+		message.ask = holder->lease.client.ask;
 		if (true_ms >= holder->cut_off_ms)
 			send_message(&message);
 	}
@@ -1853,13 +1859,12 @@ start_holder(Holder *holder)
 
 	holder->fate = ALIVE;
 	holder->life = ++lives;
-	holder->sent = 0;
 	holder->published = holder->seen = none;
 	holder->counter = config->claimant.last_until;
 	sf_age_init(&holder->age, &holder->kept, "etcd://one", &layout);
 	config->age = &holder->age;
-	sf_lease_init(&holder->lease, config, moment_of(holder));
-	follow(holder);
+	follow(holder, sf_lease_init(&holder->lease, config, &client_config,
+								 moment_of(holder)));
 }
 
 /* Crash a holder.  Only its messages on their way remain. */
@@ -1907,11 +1912,10 @@ believe_reading(Holder *holder)
 {
 	SfLease    *l = &holder->lease;
 
-	if (l->state != SF_LEASE_HELD)
+	if (l->state != SF_LEASE_HALTED)
 		return;
 	l->right.until = l->record.until;
-	l->right.valid = true;
-	l->halted = false;
+	l->state = SF_LEASE_HELD;
 }
 
 /* Variant without write_id: take any record with our name for our write. */
@@ -1924,15 +1928,17 @@ believe_owner(Holder *holder, const Message *message)
 
 		if (record->owner != holder->lease.config.claimant.owner ||
 			record->node != holder->lease.record.node ||
-			holder->lease.npending == 0)
+			holder->lease.client.npending == 0)
 			continue;
-		holder->lease.pending[0].write_id = record->write_id;
+		holder->lease.client.pending[0].write_id = record->write_id;
 	}
 }
 
 static void
 take_answer(Holder *holder, Message *message)
 {
+	int			changes;
+
 	events++;
 	message->registry.records = message->records;
 	message->answer.registry = &message->registry;
@@ -1940,10 +1946,14 @@ take_answer(Holder *holder, Message *message)
 		believe_owner(holder, message);
 	if (world->no_memory)
 		forget(&holder->age, message->ask.generation);
-	sf_lease_answer(&holder->lease, moment_of(holder), &message->answer);
+	changes = sf_lease_answer(&holder->lease, moment_of(holder),
+							  &message->answer);
 	if (world->believes_reads && message->ask.kind == SF_ASK_READ)
+	{
 		believe_reading(holder);
-	follow(holder);
+		changes |= SF_CHANGED_RIGHT;
+	}
+	follow(holder, changes);
 }
 
 /* ---- at random: what goes wrong ---- */
@@ -1954,8 +1964,8 @@ shared_until(const Holder *original)
 {
 	int64_t		until = original->lease.right.until;
 
-	if (original->lease.ask.record.until > until)
-		until = original->lease.ask.record.until;
+	if (original->lease.client.ask.record.until > until)
+		until = original->lease.client.ask.record.until;
 	for (int i = 0; i < MAX_FLYING; i++)
 	{
 		if (flying[i].used && flying[i].ask.record.until > until)
@@ -2010,13 +2020,14 @@ go_wrong(Holder *holder)
 		crash(holder);
 	else if (chance(1000))
 		freeze(holder);
-	else if (chance(2000) && holder->lease.state == SF_LEASE_HELD)
+	else if (chance(2000) && (holder->lease.state == SF_LEASE_HELD ||
+							  holder->lease.state == SF_LEASE_HALTED))
 	{
 		SfRight		none = {0};
 
 		holder->published = holder->seen = none;
-		sf_lease_release(&holder->lease, moment_of(holder), holder->counter);
-		follow(holder);
+		follow(holder, sf_lease_release(&holder->lease, moment_of(holder),
+										holder->counter));
 	}
 	else
 		disturb(holder);
@@ -2054,8 +2065,7 @@ step_holder(Holder *holder)
 	if (moment_of(holder).monotonic_ms < holder->lease.wake_ms)
 		return;
 	events++;
-	sf_lease_step(&holder->lease, moment_of(holder));
-	follow(holder);
+	follow(holder, sf_lease_step(&holder->lease, moment_of(holder)));
 }
 
 static void
@@ -2094,7 +2104,7 @@ check_that_it_heals(void)
 	for (int i = 0; i < nholders; i++)
 	{
 		alive += holders[i].fate == ALIVE;
-		held += holders[i].published.valid &&
+		held += holders[i].published.until != 0 &&
 			holders[i].published.until > true_ms;
 	}
 	CHECK_EQ(alive, nholders);
@@ -2178,7 +2188,7 @@ test_late_write(void)
 		prepare_held(0);
 		compare = i == 0 ? COMPARE_CHAIN : COMPARE_OWNER;
 		reply_until(SF_ASK_EXTEND);
-		late = lease.ask;
+		late = lease.client.ask;
 		live(500);				/* no answer: read, and extend again */
 		reply_until(SF_ASK_EXTEND);
 		reply();

@@ -1,6 +1,6 @@
 /*-------------------------------------------------------------------------
  *
- * lease_clock.c
+ * client_clock.c
  *	  Judgement about the registry's clock and the other servers' clocks.
  *
  * Clocks are no part of the argument that no ID is issued twice (lease.c).
@@ -27,9 +27,10 @@
  *
  *-------------------------------------------------------------------------
  */
-#include "lease/lease.h"
+#include "lease/client.h"
 
 #include "base/clock.h"
+#include "lease/slot_choice.h"
 
 #include <stdio.h>
 
@@ -54,9 +55,9 @@ find_offset(const SfRegistryClock *clock, SfMoment now)
 
 /* Return the same for the registry's clock, as it was read last. */
 int64_t
-sf_lease_clock_offset(const SfLease *lease, SfMoment now)
+sf_client_clock_offset(const SfRegistryClient *client, SfMoment now)
 {
-	return find_offset(&lease->clock, now);
+	return find_offset(&client->clock, now);
 }
 
 static bool
@@ -67,14 +68,14 @@ is_off(int64_t offset, int64_t limit)
 
 /* Return true if this process was frozen since last time, or the clock set. */
 bool
-sf_lease_was_interrupted(SfLease *lease, SfMoment now)
+sf_client_was_interrupted(SfRegistryClient *client, SfMoment now)
 {
-	int64_t		slept = now.monotonic_ms - lease->looked.monotonic_ms;
-	int64_t		moved = now.wall_ms - lease->looked.wall_ms - slept;
+	int64_t		slept = now.monotonic_ms - client->looked.monotonic_ms;
+	int64_t		moved = now.wall_ms - client->looked.wall_ms - slept;
 
-	lease->looked = now;
-	return slept > lease->config.frozen_ms ||
-		is_off(moved, lease->config.frozen_ms);
+	client->looked = now;
+	return slept > client->config.frozen_ms ||
+		is_off(moved, client->config.frozen_ms);
 }
 
 /*
@@ -82,21 +83,21 @@ sf_lease_was_interrupted(SfLease *lease, SfMoment now)
  * has moved against the time since boot, and ours has not.
  */
 bool
-sf_lease_registry_moved(const SfLease *lease, SfMoment now)
+sf_client_registry_moved(const SfRegistryClient *client, SfMoment now)
 {
-	int64_t		limit = lease->config.max_offset_ms;
+	int64_t		limit = client->config.max_offset_ms;
 
-	return lease->near_clock.known &&
-		is_off(find_offset(&lease->clock, now), limit) &&
-		!is_off(find_offset(&lease->near_clock, now), limit);
+	return client->near_clock.known &&
+		is_off(find_offset(&client->clock, now), limit) &&
+		!is_off(find_offset(&client->near_clock, now), limit);
 }
 
 /* Print how far our clock is off, and which clock seems to be wrong. */
 static void
-describe(const SfLease *lease, SfMoment now, char *text, size_t size)
+describe(const SfRegistryClient *client, SfMoment now, char *text, size_t size)
 {
-	int64_t		offset = sf_lease_clock_offset(lease, now);
-	int			endpoint = lease->clock.endpoint;
+	int64_t		offset = sf_client_clock_offset(client, now);
+	int			endpoint = client->clock.endpoint;
 	char		span[40];
 	char		whose[40] = "the registry";
 	char		known[100] = "";
@@ -105,40 +106,40 @@ describe(const SfLease *lease, SfMoment now, char *text, size_t size)
 	if (endpoint != 0)
 		snprintf(whose, sizeof(whose), "endpoint %d of the registry",
 				 endpoint);
-	if (lease->confirmed_by != 0)
+	if (client->confirmed_by != 0)
 		snprintf(known, sizeof(known), ", and that of endpoint %d",
-				 lease->confirmed_by);
-	else if (!sf_lease_registry_moved(lease, now))
-		snprintf(known, sizeof(known), "%s", lease->peers_right &&
-				 is_off(offset, lease->config.max_offset_ms) ?
+				 client->confirmed_by);
+	else if (!sf_client_registry_moved(client, now))
+		snprintf(known, sizeof(known), "%s", client->peers_right &&
+				 is_off(offset, client->config.max_offset_ms) ?
 				 "; most other servers agreed with that clock when they last wrote" :
 				 "");
-	else if (lease->near_clock.endpoint == endpoint)
+	else if (client->near_clock.endpoint == endpoint)
 		snprintf(known, sizeof(known), ", which has moved against the time since boot: this server's has not");
 	else
 		snprintf(known, sizeof(known), ", but not that of endpoint %d",
-				 lease->near_clock.endpoint);
+				 client->near_clock.endpoint);
 	snprintf(text, size, "The wall clock is %s %s that of %s%s.", span,
 			 offset < 0 ? "behind" : "ahead of", whose, known);
 }
 
 /* Log once that our clock is off, and once that the registry's has moved. */
 static void
-log_clock(SfLease *lease, SfMoment now)
+log_clock(SfRegistryClient *client, SfMoment now)
 {
 	int			level = LOGGED_NOTHING;
 	char		text[SF_REASON_SIZE];
 
-	if (is_off(sf_lease_clock_offset(lease, now),
-			   lease->config.warn_offset_ms))
-		level = sf_lease_registry_moved(lease, now) ?
+	if (is_off(sf_client_clock_offset(client, now),
+			   client->config.warn_offset_ms))
+		level = sf_client_registry_moved(client, now) ?
 			LOGGED_MOVED : LOGGED_OFF;
-	if (level > lease->clock_logged)
+	if (level > client->clock_logged)
 	{
-		describe(lease, now, text, sizeof(text));
-		lease->config.log_event(SF_LEASE_EVENT_CLOCK, text);
+		describe(client, now, text, sizeof(text));
+		client->config.log_event(SF_LEASE_EVENT_CLOCK, text);
 	}
-	lease->clock_logged = level;
+	client->clock_logged = level;
 }
 
 /*
@@ -146,90 +147,94 @@ log_clock(SfLease *lease, SfMoment now)
  * they last wrote.  The error is at most the time that an answer takes.
  */
 static void
-compare_peers(SfLease *lease, SfMoment now, const SfRegistry *registry)
+compare_peers(SfRegistryClient *client, SfMoment now,
+			  const SfRegistry *registry)
 {
-	uint64_t	owner = lease->config.claimant.owner;
-	int64_t		max_offset = lease->config.max_offset_ms;
+	uint64_t	owner = client->ask.record.owner;
+	int64_t		max_offset = client->config.max_offset_ms;
 
 	if (!registry->initialized)
 		return;
-	lease->peers_agree = sf_peers_agree(registry, owner,
-										sf_lease_clock_offset(lease, now),
-										max_offset);
-	lease->peers_right = sf_peers_agree(registry, owner, 0, max_offset);
+	client->peers_agree = sf_peers_agree(registry, owner,
+										 sf_client_clock_offset(client, now),
+										 max_offset);
+	client->peers_right = sf_peers_agree(registry, owner, 0, max_offset);
 }
 
 /* Return true if two endpoints in a row say the same about our clock. */
 static bool
-is_confirmed(const SfLease *lease, SfMoment now, const SfRegistryClock *before)
+is_confirmed(const SfRegistryClient *client, SfMoment now,
+			 const SfRegistryClock *before)
 {
-	int64_t		limit = lease->config.max_offset_ms;
-	int64_t		offset = find_offset(&lease->clock, now);
+	int64_t		limit = client->config.max_offset_ms;
+	int64_t		offset = find_offset(&client->clock, now);
 	int64_t		offset_before = find_offset(before, now);
 
-	return before->endpoint != lease->clock.endpoint &&
+	return before->endpoint != client->clock.endpoint &&
 		((offset > limit && offset_before > limit) ||
 		 (offset < -limit && offset_before < -limit));
 }
 
 /* Store the registry's clock, read between the request and its answer. */
 static void
-take_time(SfLease *lease, SfMoment now, const SfAnswer *answer)
+take_time(SfRegistryClient *client, SfMoment now, const SfAnswer *answer)
 {
-	SfRegistryClock before = lease->clock;
+	SfRegistryClock before = client->clock;
 
-	lease->clock.known = true;
-	lease->clock.ahead_ms = answer->clock_ms - now.monotonic_ms;
-	lease->clock.slack_ms = now.monotonic_ms - lease->asked_ms +
+	client->clock.known = true;
+	client->clock.ahead_ms = answer->clock_ms - now.monotonic_ms;
+	client->clock.slack_ms = now.monotonic_ms - client->asked_ms +
 		answer->clock_step_ms;
-	lease->clock.endpoint = answer->endpoint;
-	lease->confirmed_by = 0;
-	lease->avoid = 0;
-	if (!is_off(sf_lease_clock_offset(lease, now),
-				lease->config.max_offset_ms))
-		lease->near_clock = lease->clock;
+	client->clock.endpoint = answer->endpoint;
+	client->confirmed_by = 0;
+	client->avoid = 0;
+	if (!is_off(sf_client_clock_offset(client, now),
+				client->config.max_offset_ms))
+		client->near_clock = client->clock;
 	else
 	{
-		lease->avoid = answer->endpoint;
-		if (is_confirmed(lease, now, &before))
+		client->avoid = answer->endpoint;
+		if (is_confirmed(client, now, &before))
 		{
-			lease->confirmed_by = before.endpoint;
-			lease->near_clock.known = false;
+			client->confirmed_by = before.endpoint;
+			client->near_clock.known = false;
 		}
 	}
-	log_clock(lease, now);
+	log_clock(client, now);
 }
 
 /* Evaluate what an answer says of clocks. */
 void
-sf_lease_take_clock(SfLease *lease, SfMoment now, const SfAnswer *answer)
+sf_client_take_clock(SfRegistryClient *client, SfMoment now,
+					 const SfAnswer *answer)
 {
-	if (lease->ask.kind == SF_ASK_READ)
-		lease->peers_due_ms = now.monotonic_ms + lease->config.peers_ms;
+	if (client->ask.kind == SF_ASK_READ)
+		client->peers_due_ms = now.monotonic_ms + client->config.peers_ms;
 	if (answer->clock_ms != 0)
-		take_time(lease, now, answer);
-	if (lease->ask.kind == SF_ASK_READ && answer->result == SF_RESULT_DONE)
-		compare_peers(lease, now, answer->registry);
+		take_time(client, now, answer);
+	if (client->ask.kind == SF_ASK_READ && answer->result == SF_RESULT_DONE)
+		compare_peers(client, now, answer->registry);
 }
 
 /*
- * Return true if this clock may be used to write slots.  If not, and if
- * another endpoint was asked too, report a problem.
+ * Return true if this clock may be used to write slots: to claim one, or to
+ * extend the one that is held.  If not, and if another endpoint was asked too,
+ * report a problem.
  */
 bool
-sf_lease_clock_is_good(SfLease *lease, SfMoment now)
+sf_client_clock_is_good(SfRegistryClient *client, SfMoment now, bool is_held)
 {
 	char		text[SF_REASON_SIZE];
 
-	if (lease->peers_agree ||
-		!is_off(sf_lease_clock_offset(lease, now),
-				lease->config.max_offset_ms) ||
-		(lease->state == SF_LEASE_HELD && sf_lease_registry_moved(lease, now)))
+	if (client->peers_agree ||
+		!is_off(sf_client_clock_offset(client, now),
+				client->config.max_offset_ms) ||
+		(is_held && sf_client_registry_moved(client, now)))
 		return true;
-	if (lease->clock.endpoint != 0 && lease->ask.avoid == 0)
+	if (client->clock.endpoint != 0 && client->ask.avoid == 0)
 		return false;
-	describe(lease, now, text, sizeof(text));
-	sf_lease_set_problem(lease, now, text,
-						 "Set the server's clock right, or that of the registry.");
+	describe(client, now, text, sizeof(text));
+	sf_client_set_problem(client, now, text,
+						  "Set the server's clock right, or that of the registry.");
 	return false;
 }
