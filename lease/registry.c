@@ -74,15 +74,23 @@ static const char *const zookeeper[SF_FAILURES] = {
 	[SF_FAILURE_LOST] = LOST,
 };
 
-/* Return the remedy for a registry of this kind; NULL: unknown kind. */
+/* Return the remedy for a registry of this kind, or one for each kind. */
 const char *
 sf_registry_remedy(const char *kind, SfFailure failure)
 {
-	const char *const *remedies = kind == NULL ? NULL :
-		strcmp(kind, "postgresql") == 0 ? postgresql :
-		strcmp(kind, "etcd") == 0 ? etcd : zookeeper;
+	static const struct
+	{
+		const char *kind;
+		const char *const *remedies;
+	}			kinds[] = {
+		{"postgresql", postgresql}, {"etcd", etcd}, {"zookeeper", zookeeper}
+	};
 
-	if (remedies == NULL || remedies[failure] == NULL)
-		return "See this server's log, and the registry's. For its own leases this server asks again until the registry has done it.";
-	return remedies[failure];
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		if (strcmp(kind, kinds[i].kind) == 0 &&
+			kinds[i].remedies[failure] != NULL)
+			return kinds[i].remedies[failure];
+	}
+	return "See this server's log, and the registry's. For its own leases this server asks again until the registry has done it.";
 }

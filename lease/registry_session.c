@@ -77,7 +77,7 @@ sf_registry_session_require(const char *name)
  * unknown.  The reason is a sentence.
  */
 static void
-refuse(const Work *work, const char *reason, const char *remedy)
+refuse_work(const Work *work, const char *reason, const char *remedy)
 {
 	char		name[200];
 
@@ -99,7 +99,7 @@ refuse(const Work *work, const char *reason, const char *remedy)
 static void
 refuse_here(const Work *work, const char *reason)
 {
-	refuse(work, reason, "Call the function again when the problem is over.");
+	refuse_work(work, reason, "Call the function again when the problem is over.");
 }
 
 /*
@@ -109,7 +109,7 @@ refuse_here(const Work *work, const char *reason)
 static void
 refuse_failure(const Work *work, SfFailure failure, const char *message)
 {
-	refuse(work, sf_core->may_see_registry() ? message :
+	refuse_work(work, sf_core->may_see_registry() ? message :
 		   sf_registry_failure(failure),
 		   sf_registry_remedy(sf_core->kind->name,
 							  failure));
@@ -260,7 +260,7 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 	SfRegistryChange *change = work->change;
 
 	if (change->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
-		refuse(work, "It is empty, and this server has leased from it: it has lost its data.",
+		refuse_work(work, "It is empty, and this server has leased from it: it has lost its data.",
 			   "If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers.");
 	require_equal_clocks(work, answer);
 	sf_layout_print(&change->layout, work->layout_text,
@@ -426,7 +426,7 @@ open_registry(const Work *work)
 	backend = sf_registry_library_load();
 	if (backend->open(sf_core->registry, &config, reason, sizeof(reason)))
 		return;
-	refuse(work, sf_core->may_see_registry() ? reason :
+	refuse_work(work, sf_core->may_see_registry() ? reason :
 		   "The value of snowflake.registry is not valid.",
 		   "Correct snowflake.registry, and restart the server.");
 }

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "fmgr.h"
-#include "horizon/pending.h"
+#include "generate/pending.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
 #include "identity/node.h"

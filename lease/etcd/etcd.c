@@ -21,19 +21,19 @@ PG_MODULE_MAGIC;
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
 static void
-begin(const void *ask)
+etcd_begin(const void *ask)
 {
 	sf_request_begin(ask);
 }
 
 static void
-take(const void *http)
+take_http(const void *http)
 {
 	sf_request_take(http);
 }
 
 static void
-fail(const char *problem)
+etcd_fail(const char *problem)
 {
 	sf_http_cancel();
 	sf_request_fail(problem);
@@ -83,7 +83,7 @@ send_ask(const SfAsk *ask)
 {
 	sf_http_cancel();
 	sf_harness_reset();
-	sf_harness_call(begin, ask, fail);
+	sf_harness_call(etcd_begin, ask, etcd_fail);
 }
 
 static int
@@ -100,7 +100,7 @@ receive_answer(SfAnswer *answer)
 	SfHttpAnswer http;
 
 	while (sf_http_receive(&http))
-		sf_harness_call(take, &http, fail);
+		sf_harness_call(take_http, &http, etcd_fail);
 	return sf_request_answer(answer);
 }
 

@@ -248,7 +248,7 @@ disconnect(void)
  * registry.  Disconnect if the connection is no longer usable.
  */
 static void
-fail(SfResult result, SfFailure failure, const char *message, bool drop)
+postgresql_fail(SfResult result, SfFailure failure, const char *message, bool drop)
 {
 	size_t		length = strcspn(message, "\n");
 
@@ -361,7 +361,7 @@ fail_to_connect(void)
 	if (failure == SF_FAILURE_UNREACHABLE &&
 		PQconnectionNeedsPassword(pg.conn))
 		failure = SF_FAILURE_LOGIN;
-	fail(SF_RESULT_REFUSED, failure, message, true);
+	postgresql_fail(SF_RESULT_REFUSED, failure, message, true);
 }
 
 /* Connect in a thread, as soon as no other one is left. */
@@ -373,14 +373,14 @@ connect_to_registry(void)
 		return;
 	if (!AcquireExternalFD())
 	{
-		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
 			 "This server has too many open files.", true);
 		return;
 	}
 	pg.stage = STAGE_CONNECTING;
 	pg.outlived = 0;
 	if (!start_thread())
-		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
 			 "This server cannot start a thread.", true);
 }
 
@@ -401,7 +401,7 @@ take_connection(void)
 		return;
 	pg.conn = thread.conn;
 	if (pg.conn == NULL)
-		fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
 			 "This server is out of memory.", true);
 	else if (PQstatus(pg.conn) != CONNECTION_OK)
 		fail_to_connect();
@@ -417,7 +417,7 @@ send_request(void)
 {
 	pg.stage = STAGE_ASKING;
 	if (!sf_statement_send(pg.conn, pg.schema, &pg.ask, pg.config))
-		fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
+		postgresql_fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
 			 PQerrorMessage(pg.conn), true);
 }
 
@@ -437,7 +437,7 @@ take_failure(void)
 
 	strlcpy(message, text != NULL ? text : PQresultErrorMessage(pg.result),
 			sizeof(message));
-	fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
+	postgresql_fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
 		 sqlstate != NULL ? classify(sqlstate) : SF_FAILURE_UNREACHABLE,
 		 message, !undone || pg.stage == STAGE_GREETING);
 }
@@ -447,7 +447,7 @@ take_greeting(void)
 {
 	if (PQgetisnull(pg.result, 0, 0))
 	{
-		fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
+		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
 			 "The database has no extension \"snowflake_registry\".", true);
 		return;
 	}
@@ -495,7 +495,7 @@ read_result(void)
 		/* the registry may have said why it ended the session */
 		if (pg.result != NULL && PQresultStatus(pg.result) != PGRES_TUPLES_OK)
 			return true;
-		fail(pg.stage == STAGE_ASKING ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
+		postgresql_fail(pg.stage == STAGE_ASKING ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
 			 SF_FAILURE_UNREACHABLE, PQerrorMessage(pg.conn), true);
 		return false;
 	}

@@ -39,7 +39,7 @@ free_reply(SfZooReply *reply)
 }
 
 static void
-take(SfZooReply *reply, int rc, const struct Stat *stat)
+take_reply(SfZooReply *reply, int rc, const struct Stat *stat)
 {
 	if (reply->is_forgotten)
 	{
@@ -56,19 +56,19 @@ take(SfZooReply *reply, int rc, const struct Stat *stat)
 static void
 take_void(int rc, const void *reply)
 {
-	take((SfZooReply *) reply, rc, NULL);
+	take_reply((SfZooReply *) reply, rc, NULL);
 }
 
 static void
 take_string(int rc, const char *value, const void *reply)
 {
-	take((SfZooReply *) reply, rc, NULL);
+	take_reply((SfZooReply *) reply, rc, NULL);
 }
 
 static void
 take_stat(int rc, const struct Stat *stat, const void *reply)
 {
-	take((SfZooReply *) reply, rc, stat);
+	take_reply((SfZooReply *) reply, rc, stat);
 }
 
 static void
@@ -87,7 +87,7 @@ take_data(int rc, const char *value, int len, const struct Stat *stat,
 			memcpy(reply->data, value, n);
 		reply->data[n] = '\0';
 	}
-	take(reply, rc, stat);
+	take_reply(reply, rc, stat);
 }
 
 /*
@@ -115,7 +115,7 @@ take_names(int rc, const struct String_vector *names, const struct Stat *stat,
 		else
 			reply->names.count = i + 1;
 	}
-	take(reply, rc, stat);
+	take_reply(reply, rc, stat);
 }
 
 /* ---- requests ---- */
@@ -168,7 +168,7 @@ static void
 started(SfZooReply *reply, int rc)
 {
 	if (rc == ZBADARGUMENTS || rc == ZINVALIDSTATE)
-		take(reply, rc, NULL);
+		take_reply(reply, rc, NULL);
 }
 
 void

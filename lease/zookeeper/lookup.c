@@ -69,7 +69,7 @@ set_host(int number, const char *host)
 }
 
 static bool
-look_up(int number, int flags)
+look_up_host(int number, int flags)
 {
 	struct addrinfo *hints = &lookups[number].hints;
 
@@ -90,7 +90,7 @@ sf_lookup_begin(int number, const char *host)
 		return;
 	free_lookup(number);
 	lookups[number].result = EAI_MEMORY;
-	if (!set_host(number, host) || look_up(number, AI_NUMERICHOST))
+	if (!set_host(number, host) || look_up_host(number, AI_NUMERICHOST))
 		return;
 #ifdef HAVE_LOOKUP_IN_THREAD
 	{
@@ -105,7 +105,7 @@ sf_lookup_begin(int number, const char *host)
 		lookups[number].is_under_way = lookups[number].result == 0;
 	}
 #else
-	(void) look_up(number, AI_ADDRCONFIG);
+	(void) look_up_host(number, AI_ADDRCONFIG);
 #endif
 }
 

@@ -100,7 +100,7 @@ sf_nodes_generation(uint64 generation)
 }
 
 static SfReading
-fail(const char *path, const char *what)
+nodes_fail(const char *path, const char *what)
 {
 	snprintf(target.problem, target.problem_size, "\"%s\": %s", path, what);
 	*target.failure = SF_FAILURE_OTHER;
@@ -111,7 +111,7 @@ fail(const char *path, const char *what)
 SfReading
 sf_nodes_fail_with(const char *path, int rc)
 {
-	(void) fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
+	(void) nodes_fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
 				rc == ZMARSHALLINGERROR ? "the answer is not readable" :
 				zerror(rc));
 	if (rc == ZNOAUTH)
@@ -149,12 +149,12 @@ take_generation(const struct String_vector *names, SfRegistry *registry)
 	char	   *end;
 
 	if (names->count != 1)
-		return fail(sf_nodes_path("registry"), names->count == 0 ?
+		return nodes_fail(sf_nodes_path("registry"), names->count == 0 ?
 					"there is no generation" :
 					"there is more than one generation");
 	registry->generation = strtoull(names->data[0], &end, 16);
 	if (*end != '\0' || strlen(names->data[0]) != 16)
-		return fail(sf_nodes_path("registry"),
+		return nodes_fail(sf_nodes_path("registry"),
 					"its child is no generation");
 	registry->initialized = true;
 	listed.generation_path = sf_nodes_generation(registry->generation);
@@ -232,7 +232,7 @@ take_identity(const SfZooReply *reply, SfRegistry *registry)
 		strlcpy(registry->layout, layout,
 				sizeof(registry->layout)) >= sizeof(registry->layout) ||
 		!sf_json_int64(json, "floor", &registry->floor))
-		return fail(listed.generation_path, "it is not readable");
+		return nodes_fail(listed.generation_path, "it is not readable");
 	return SF_READING_DONE;
 }
 
@@ -260,7 +260,7 @@ take_records(SfRegistry *registry)
 		}
 		if (is_slot ? !sf_records_parse(reply->data, record) :
 			!sf_records_parse_owner(reply->data, &record->present))
-			return fail(sf_nodes_path_of(is_slot ? "slots" :
+			return nodes_fail(sf_nodes_path_of(is_slot ? "slots" :
 										 "present", listed.nodes[i]),
 						"it is not readable");
 	}
@@ -310,7 +310,7 @@ sf_nodes_take_present(SfPresent *present)
 	if (reply->rc != ZOK)
 		return sf_nodes_fail_with(sf_nodes_path("present"), reply->rc);
 	if (!sf_records_parse_owner(reply->data, &present->owner))
-		return fail(sf_nodes_path("present"), "it is not readable");
+		return nodes_fail(sf_nodes_path("present"), "it is not readable");
 	present->session = reply->stat.ephemeralOwner;
 	return SF_READING_DONE;
 }

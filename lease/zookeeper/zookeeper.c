@@ -21,7 +21,7 @@ PG_MODULE_MAGIC;
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
 static void
-begin(const void *ask)
+zookeeper_begin(const void *ask)
 {
 	sf_request_begin(ask);
 }
@@ -68,7 +68,7 @@ static void
 send_ask(const SfAsk *ask)
 {
 	sf_harness_reset();
-	sf_harness_call(begin, ask, sf_request_fail);
+	sf_harness_call(zookeeper_begin, ask, sf_request_fail);
 }
 
 static int

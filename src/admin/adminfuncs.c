@@ -323,8 +323,7 @@ snowflake_lease(PG_FUNCTION_ARGS)
 
 	sf_require_loaded();
 	lease = pg_atomic_read_u64(&sf_shmem->lease);
-	until_ms = sf_layout_after_epoch_ms(&sf_node_layout,
-										lease >> sf_node_layout.node_bits);
+	until_ms = sf_settings_end_tick_of(lease) * sf_node_layout.tick_ms;
 	values[0] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
 	values[1] = Int64GetDatum(sf_settings_node_of(lease));
 	nulls[1] = lease == 0;

@@ -256,11 +256,9 @@ sf_status_lease(SfStatus *status)
 		"expired, so that calls are refused",
 		"held, but cannot be used at present", "given back, since the server stops"
 	};
-	const SfLayout *layout = &sf_node_layout;
 	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
-	int64		until = (int64) (lease >> layout->node_bits);
 	int64		until_ms = lease == 0 ? 0 :
-		sf_layout_after_epoch_ms(layout, until);
+		sf_settings_end_tick_of(lease) * sf_node_layout.tick_ms;
 	SfLeaseStatus worker;
 	bool		is_held;
 	bool		is_late;

@@ -127,7 +127,7 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 
 /* Return the statement that makes it a sequence like any other. */
 static const char *
-detach(const Sequence *sequence)
+detach_sequence(const Sequence *sequence)
 {
 	if (sequence->comment == NULL)
 		return psprintf("ALTER SEQUENCE %s OWNED BY NONE", sequence->name);
@@ -184,7 +184,7 @@ require_free(const SfConversion *conversion, const Sequence *sequence,
 				 sequence->step < 0 ?
 				 errhint("Leave restart out: it goes on where it stands.") :
 				 errhint("Use a larger number, or detach it first: %s;",
-						 detach(sequence))));
+						 detach_sequence(sequence))));
 	if (!sf_conversion_outermost(conversion, restart, true, &above))
 		return;
 	if (above == restart)
@@ -199,7 +199,7 @@ static void
 add_detach(SfConversion *conversion, const Sequence *sequence,
 		   const char *note)
 {
-	sf_conversion_add(conversion, detach(sequence),
+	sf_conversion_add(conversion, detach_sequence(sequence),
 					  psprintf("SHARE %s EXCLUSIVE on %s",
 							   sequence->comment == NULL ? "ROW" : "UPDATE",
 							   sequence->name), note);

@@ -36,7 +36,7 @@
 #include "base/timefmt.h"
 #include "common/pg_prng.h"
 #include "generate/clock_wait.h"
-#include "horizon/pending.h"
+#include "generate/pending.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"
 #include "identity/node.h"
@@ -124,8 +124,7 @@ static Other *others = NULL;
 static int64
 end_of_right(const SfLayout *layout, uint64 lease)
 {
-	int64		end_tick = sf_node_layout.epoch_tick +
-		(int64) (lease >> sf_node_layout.node_bits);
+	int64		end_tick = sf_settings_end_tick_of(lease);
 
 	if (layout == &sf_node_layout)
 		return end_tick;
@@ -356,7 +355,7 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
  * loaded the counter may be far behind: then return false, and do not swap.
  */
 static bool
-enter(const Source *source, int64 now)
+enter_source(const Source *source, int64 now)
 {
 	const SfLayout *layout = source->layout;
 	int64		tick;
@@ -386,7 +385,7 @@ maker_of(const Source *source)
 
 /* Note what was taken, for the audit.  The usual path of the node does not. */
 static void
-note(const Source *source, const SfPositionRange *range)
+note_taken(const Source *source, const SfPositionRange *range)
 {
 	const SfLayout *layout = source->layout;
 	int64		maker = maker_of(source);
@@ -424,7 +423,7 @@ take_past_obstacles(Source source, int64 want, Oid function)
 		int64		now = is_first || cleared ?
 			sf_clock_read_anew() : sf_clock_tick_ms();
 
-		if (enter(&source, now) &&
+		if (enter_source(&source, now) &&
 			try_take(source, want, now, sequence_start(source.layout), &taken))
 			break;
 		if (!is_node(&source))	/* its counter may be closed */
@@ -435,7 +434,7 @@ take_past_obstacles(Source source, int64 want, Oid function)
 	if (is_configured(&source))
 		sf_pending_made_node = true;
 	if (unlikely(sf_audit_notes))
-		note(&source, &taken.range);
+		note_taken(&source, &taken.range);
 	if (taken.half_used)
 		sf_mark_extend_early();
 	if (cleared)
@@ -554,7 +553,7 @@ take_one(Source source, Oid function)
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
 		unlikely(sf_audit_notes) ||
 		unlikely(!sf_pending_made_node && sf_pending_other_ms == SF_NONE) ||
-		unlikely(!enter(&source, now)) ||
+		unlikely(!enter_source(&source, now)) ||
 		unlikely(!try_take(source, 1, now, 0, &taken)))
 		return take_past_obstacles(source, 1, function);
 	if (unlikely(taken.half_used))

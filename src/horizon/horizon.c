@@ -187,7 +187,7 @@ is_held(const View *view, const SfPendingRange *range)
 }
 
 static void
-lower(Bound *bound, uint64 node, uint64 other_ms)
+lower_to(Bound *bound, uint64 node, uint64 other_ms)
 {
 	bound->node = Min(bound->node, node);
 	bound->other_ms = Min(bound->other_ms, other_ms);
@@ -226,13 +226,13 @@ lower_by_writer(SfPending *writer, const View *view, Bound *bound)
 	/* read "database" last: a new owner of the slot may be in another one */
 	pg_read_barrier();
 	if (pg_atomic_read_u32(&writer->database) == MyDatabaseId)
-		lower(bound, node, other_ms);
+		lower_to(bound, node, other_ms);
 
 	copy_ranges(writer, range);
 	for (int i = 0; i < NRANGES; i++)
 	{
 		if (is_held(view, &range[i]))
-			lower(bound, range[i].node, range[i].other_ms);
+			lower_to(bound, range[i].node, range[i].other_ms);
 	}
 }
 
@@ -362,7 +362,7 @@ view_of(Snapshot snapshot)
 
 /* Compute the bound of the IDs of a counter. */
 static uint64
-compute(const View *view, const SfLayout *layout, pg_atomic_uint64 *counter)
+compute_bound(const View *view, const SfLayout *layout, pg_atomic_uint64 *counter)
 {
 	uint64		position = sf_counter_position(counter);
 	Bound		bound = {SF_NONE, SF_NONE};
@@ -415,7 +415,7 @@ kept_answers(void)
  * until then.  Each takes about 40 bytes.
  */
 static uint64
-ask(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
+ask_bound(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Question	question = {
@@ -433,7 +433,7 @@ ask(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
 	{
 		View		view = view_of(snapshot);
 
-		kept->answer = compute(&view, layout, counter);
+		kept->answer = compute_bound(&view, layout, counter);
 	}
 	return kept->answer;
 }
@@ -448,11 +448,11 @@ uint64
 sf_horizon_node(int slot, const SfLayout *layout)
 {
 	Assert((slot == 0) == (layout == &sf_node_layout));
-	return ask(SF_NO_SHARD, slot, layout, sf_layout_slot_counter(slot));
+	return ask_bound(SF_NO_SHARD, slot, layout, sf_layout_slot_counter(slot));
 }
 
 uint64
 sf_horizon_shard(uint32 shard)
 {
-	return ask((int) shard, 0, &sf_shard_layout, &sf_shard_counters[shard]);
+	return ask_bound((int) shard, 0, &sf_shard_layout, &sf_shard_counters[shard]);
 }

@@ -9,7 +9,7 @@
 #define SF_HORIZON_H
 
 #include "datatype/timestamp.h"
-#include "horizon/pending.h"
+#include "generate/pending.h"
 #include "layout/layout.h"
 
 extern uint64 sf_horizon_node(int slot, const SfLayout *layout);

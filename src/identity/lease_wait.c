@@ -66,8 +66,8 @@ bool
 sf_lease_wait_has_expired(void)
 {
 	const SfLayout *layout = &sf_node_layout;
-	int64		end_tick = layout->epoch_tick +
-		(int64) (pg_atomic_read_u64(&sf_shmem->lease) >> layout->node_bits);
+	int64		end_tick =
+		sf_settings_end_tick_of(pg_atomic_read_u64(&sf_shmem->lease));
 	int64		next_tick = (int64) ((sf_shmem_last_position() + 1) >>
 									 layout->sequence_bits);
 
@@ -122,10 +122,8 @@ sf_lease_wait_refuse(void)
 static int64
 missing_since_ms(uint64 lease, int64 now_ms)
 {
-	const SfLayout *layout = &sf_node_layout;
-	int64		end_tick = layout->epoch_tick +
-		(int64) (lease >> layout->node_bits);
-	int64		past_ms = sf_clock_wall_ms() - end_tick * layout->tick_ms;
+	int64		past_ms = sf_clock_wall_ms() -
+		sf_settings_end_tick_of(lease) * sf_node_layout.tick_ms;
 	int64		since_ms;
 
 	if (lease != 0)

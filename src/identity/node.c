@@ -118,7 +118,7 @@ sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
  * If other numbers have been read meanwhile, publish nothing.
  */
 static void
-publish(uint32 node, uint64 configured)
+publish_configured(uint32 node, uint64 configured)
 {
 	uint64		none = 0;
 	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
@@ -179,7 +179,7 @@ sf_node_take_at_start(void)
 	else if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
 		if (!sf_settings_leases())
-			publish(node, sf_settings_numbers());
+			publish_configured(node, sf_settings_numbers());
 	}
 	else if (reason[0] != '\0' && started)
 		sf_log_event(SF_EVENT_NODE_MISFIT, reason, MISFIT_HINT, MISFIT);
@@ -273,7 +273,7 @@ sf_node_take(void)
 	}
 	if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
-		publish(node, configured);
+		publish_configured(node, configured);
 		return;
 	}
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);

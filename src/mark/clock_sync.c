@@ -45,7 +45,7 @@ refuse_unsynchronized(int unknown)
 }
 
 static void
-warn(int unknown)
+warn_unsynchronized(int unknown)
 {
 	errno = unknown;
 	if (unknown != 0)
@@ -58,7 +58,7 @@ warn(int unknown)
 
 /* Ask the kernel, and throw or warn as the setting says. */
 static bool
-check(bool may_throw)
+check_clock_sync(bool may_throw)
 {
 	SfClockSync sync;
 	int			error;
@@ -74,7 +74,7 @@ check(bool may_throw)
 			refuse_unsynchronized(error);
 		return false;
 	}
-	warn(error);
+	warn_unsynchronized(error);
 	return true;
 }
 
@@ -82,12 +82,12 @@ check(bool may_throw)
 void
 sf_clock_sync_require(void)
 {
-	(void) check(true);
+	(void) check_clock_sync(true);
 }
 
 /* Return true if snowflake.clock_check permits to extend a mark now. */
 bool
 sf_clock_sync_allows(void)
 {
-	return check(false);
+	return check_clock_sync(false);
 }

@@ -76,7 +76,7 @@ typedef struct NumberCache
 static NumberCache cache;
 
 static void
-forget(void)
+forget_numbers(void)
 {
 	cache.valid = false;
 	cache.forgotten++;
@@ -96,13 +96,13 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 		if (hashvalue == cache.hash[i])
 			cache.changed++;
 		if (hashvalue == 0 || hashvalue == cache.hash[i])
-			forget();
+			forget_numbers();
 	}
 }
 
 /* Look up the sequences; see sf_durable_numbers_find(). */
 static void
-look_up(Oid function)
+look_up_sequence(Oid function)
 {
 	Oid			schema = get_namespace_oid(SCHEMA, true);
 	Oid			extension = getExtensionOfObject(ProcedureRelationId,
@@ -116,7 +116,7 @@ look_up(Oid function)
 		if (!OidIsValid(oid) || !OidIsValid(extension) ||
 			getExtensionOfObject(RelationRelationId, oid) != extension)
 		{
-			forget();
+			forget_numbers();
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
@@ -150,7 +150,7 @@ sf_durable_numbers_find(Oid function, void (*on_change) (void))
 		CacheRegisterSyscacheCallback(RELOID, forget_on_change, (Datum) 0);
 		registered = true;
 	}
-	look_up(function);
+	look_up_sequence(function);
 
 	/* the OIDs are not right if a sequence has changed meanwhile */
 	cache.valid = cache.forgotten == before;
@@ -173,7 +173,7 @@ sf_durable_numbers_hold(Oid function, void (*on_change) (void))
 		cache.changed_before = cache.changed;
 		if (cache.valid)
 			return;
-		look_up(function);
+		look_up_sequence(function);
 		if (cache.oid[SF_DURABLE_MARK] == cache.held)
 			return;
 		UnlockRelationOid(cache.held, AccessShareLock);
@@ -208,7 +208,7 @@ open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 	if (rel == NULL)
 	{
 		UnlockRelationOid(oid, mode);
-		forget();
+		forget_numbers();
 		if (wait == SF_DURABLE_TRY)
 			return NULL;
 		ereport(ERROR,

@@ -82,7 +82,7 @@ static SfDatabase no_database;
 SfDatabase *sf_mark_attached = &no_database;
 
 static void
-detach(void)
+detach_mark(void)
 {
 	sf_mark_attached = &no_database;
 }
@@ -142,7 +142,7 @@ sf_mark_attach(Oid function, int64 need_ms)
 	int64		published;
 	int64		mark;
 
-	sf_durable_numbers_hold(function, detach);
+	sf_durable_numbers_hold(function, detach_mark);
 	slot = sf_mark_attached;
 	sf_mark_attached = &no_database;	/* in case of an error */
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
@@ -419,7 +419,7 @@ sf_mark_initialize(Oid function)
 
 	if (mark == 0)
 		return;
-	sf_durable_numbers_find(function, detach);
+	sf_durable_numbers_find(function, detach_mark);
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
 	(void) sf_durable_mark_lock(&number, &lsn);
 	lsn = sf_durable_mark_store(&number, mark, 0);

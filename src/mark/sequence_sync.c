@@ -155,7 +155,7 @@ keep_record(void)
 }
 
 static void
-on_transaction(XactEvent event, void *arg)
+end_sync(XactEvent event, void *arg)
 {
 	Oid			function;
 
@@ -180,5 +180,5 @@ void
 sf_sequence_sync_install(void)
 {
 	if (SF_SYNCS_SEQUENCES)
-		RegisterXactCallback(on_transaction, NULL);
+		RegisterXactCallback(end_sync, NULL);
 }

@@ -223,7 +223,7 @@ sf_layout_arg_readable(Oid function)
 
 /* Look up the layout that argument n names, and remember it. */
 static pg_noinline const SfNamed *
-look_up(FunctionCallInfo fcinfo, int n)
+look_up_preset(FunctionCallInfo fcinfo, int n)
 {
 	SfNamed		what = {0};
 
@@ -245,7 +245,7 @@ sf_layout_arg(FunctionCallInfo fcinfo, int n)
 		return configured(fcinfo);
 	named = sf_layout_arg_recall(fcinfo, n);
 	if (named == NULL)
-		named = look_up(fcinfo, n);
+		named = look_up_preset(fcinfo, n);
 	return &named->layout;
 }
 

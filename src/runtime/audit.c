@@ -108,7 +108,7 @@ sf_audit_begin(void)
 
 /* Return the entry of a source; NULL if there is no room. */
 static SfMade *
-find(const SfMade *made)
+find_noted(const SfMade *made)
 {
 	for (int i = 0; i < nsources; i++)
 	{
@@ -137,7 +137,7 @@ count_of_node(void)
 
 /* Complete the node's entry, given how many IDs it has made up to now. */
 static void
-settle(uint64 count)
+settle_noted(uint64 count)
 {
 	if (node != NULL)
 	{
@@ -156,11 +156,11 @@ settle(uint64 count)
 void
 sf_audit_note(const SfMade *made)
 {
-	SfMade	   *source = find(made);
+	SfMade	   *source = find_noted(made);
 
 	if (made->layout == &sf_node_layout)
 	{
-		settle(count_of_node() - made->count);
+		settle_noted(count_of_node() - made->count);
 		node = source;
 		sf_audit_last_id = made->last;
 	}
@@ -241,7 +241,7 @@ write_lines(void)
 }
 
 static void
-forget(void)
+forget_noted(void)
 {
 	sf_audit_notes = false;
 	nsources = 0;
@@ -316,19 +316,19 @@ try_to_write_lines(void)
 
 /* Run before counts.c adds the transaction's counts up. */
 static void
-on_transaction(XactEvent event, void *arg)
+end_audit(XactEvent event, void *arg)
 {
 	if (likely(!sf_audit_notes) ||
 		(event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
 		 event != XACT_EVENT_PREPARE))
 		return;
-	settle(count_of_node());
+	settle_noted(count_of_node());
 	end = event;
 	xid = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
 	if (proc_exit_inprogress)
 		return;
 	try_to_write_lines();
-	forget();
+	forget_noted();
 }
 
 /*
@@ -340,12 +340,12 @@ write_last_lines(int code, Datum arg)
 {
 	if (sf_audit_notes)
 		write_lines();
-	forget();
+	forget_noted();
 }
 
 /* Install the callback at load; all processes inherit it. */
 void
 sf_audit_register(void)
 {
-	RegisterXactCallback(on_transaction, NULL);
+	RegisterXactCallback(end_audit, NULL);
 }

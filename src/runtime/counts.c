@@ -157,7 +157,7 @@ add_layouts(void)
 
 /* Add the counts.  A process that ends in a transaction comes here too. */
 static void
-on_transaction(XactEvent event, void *arg)
+end_counts(XactEvent event, void *arg)
 {
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT &&
 		event != XACT_EVENT_PREPARE)
@@ -193,6 +193,6 @@ on_subtransaction(SubXactEvent event, SubTransactionId id,
 void
 sf_stats_register(void)
 {
-	RegisterXactCallback(on_transaction, NULL);
+	RegisterXactCallback(end_counts, NULL);
 	RegisterSubXactCallback(on_subtransaction, NULL);
 }

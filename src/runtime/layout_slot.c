@@ -50,7 +50,7 @@ sf_layout_slot_read(int slot, SfLayout *layout)
 
 /* Return the slot of a layout, or -1. */
 static int
-find(const SfLayout *layout)
+find_slot(const SfLayout *layout)
 {
 	int64		code = sf_layout_code(layout);
 	int			used = sf_layout_slots_used();
@@ -88,7 +88,7 @@ take_layout_slot(const SfLayout *layout)
 	int			slot;
 
 	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
-	slot = find(layout);
+	slot = find_slot(layout);
 	if (slot < 0)
 	{
 		int			used = sf_layout_slots_used();
@@ -131,7 +131,7 @@ raise_slot(int slot, const SfLayout *layout, int64 floor_ms)
 int
 sf_layout_slot_of(const SfLayout *layout)
 {
-	int			slot = find(layout);
+	int			slot = find_slot(layout);
 	uint64		raised;
 
 	if (slot < 0)

@@ -104,6 +104,14 @@ sf_settings_node_of(uint64 lease)
 	return lease & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
 }
 
+/* Return the first tick outside the right in SfShmem.lease, since 1970. */
+static inline int64
+sf_settings_end_tick_of(uint64 lease)
+{
+	return sf_node_layout.epoch_tick +
+		(int64) (lease >> sf_node_layout.node_bits);
+}
+
 /* Return the allowed drift in ticks, rounded up. */
 static inline int64
 sf_settings_drift_ticks(const SfLayout *layout)

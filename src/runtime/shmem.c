@@ -97,7 +97,7 @@ make_life(void)
 }
 
 static void
-initialize(const SfShmemSize *size)
+initialize_shmem(const SfShmemSize *size)
 {
 	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_shmem->life = make_life();
@@ -182,5 +182,5 @@ sf_shmem_create(const SfShmemSize *size)
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
 	sf_shards_removed = (pg_atomic_uint32 *) (base + parts.removed);
 	if (!found)
-		initialize(size);
+		initialize_shmem(size);
 }

@@ -3,7 +3,7 @@
  * shmem.h
  *	  The shared memory: its contents, and which process may write them.  The
  *	  slots of databases are in mark/mark.h, those of writers in
- *	  horizon/pending.h.
+ *	  generate/pending.h.
  *
  * Contains no algorithm.  Fields that are written together share a cache line.
  * The two words that every call reads (lease and mark) do not lie on the line

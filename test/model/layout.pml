@@ -164,7 +164,7 @@ inline sf_counter_take()
 inline take_layout_slot()
 {
 #ifndef NO_SECOND_LOOK
-	slot = (used > 1);			/* find() */
+	slot = (used > 1);			/* find_slot() */
 #endif
 	if
 	:: slot == 0 ->
@@ -180,7 +180,7 @@ inline sf_layout_slot_of()
 #ifdef EARLY_LOOK
 	raised = raised_ms;
 #endif
-	slot = (used > 1);			/* find() */
+	slot = (used > 1);			/* find_slot() */
 	if
 	:: atomic { slot == 0 -> take_layout_slot() }
 #ifdef NO_LOOK

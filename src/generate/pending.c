@@ -17,7 +17,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "horizon/pending.h"
+#include "generate/pending.h"
 
 #include "access/parallel.h"
 #include "base/fault.h"
@@ -96,7 +96,7 @@ sf_pending_require_leader(void)
 }
 
 static void
-enter(void)
+enter_transaction(void)
 {
 	sf_pending_require_leader();
 	if (my_pending == NULL)
@@ -122,7 +122,7 @@ enter(void)
 void
 sf_pending_enter_node(void)
 {
-	enter();
+	enter_transaction();
 	pg_atomic_write_u64(&my_pending->node,
 						sf_counter_position(sf_layout_slot_counter(0)));
 	/* the swap releases it */
@@ -132,7 +132,7 @@ sf_pending_enter_node(void)
 void
 sf_pending_lower_other(uint64 ms)
 {
-	enter();
+	enter_transaction();
 	pg_atomic_write_u64(&my_pending->other_ms, ms);
 	sf_pending_other_ms = ms;	/* the swap releases it */
 }
@@ -163,7 +163,7 @@ extend(SfPendingRange *overflow, const SfPendingRange *range)
 
 /* Merge a pending range into the younger overflow range. */
 static void
-merge(const SfPendingRange *range)
+merge_ranges(const SfPendingRange *range)
 {
 	SfPendingRange *overflow = my_pending->overflow;
 
@@ -232,7 +232,7 @@ leave_range(bool prepared)
 						pg_atomic_read_u32(&my_pending->changes) + 1);
 	pg_write_barrier();
 	if (!may_go(range))
-		merge(range);
+		merge_ranges(range);
 	SF_FAULT("range-begun");
 	range->first_xid = xid;
 	range->last_xid = xid;
@@ -278,7 +278,7 @@ leave(void)
 
 /* Run after the server has made the transaction's end known to others. */
 static void
-on_transaction(XactEvent event, void *arg)
+end_pending(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_PRE_PREPARE)
 		record_prepared();
@@ -306,5 +306,5 @@ on_transaction(XactEvent event, void *arg)
 void
 sf_pending_register(void)
 {
-	RegisterXactCallback(on_transaction, NULL);
+	RegisterXactCallback(end_pending, NULL);
 }
