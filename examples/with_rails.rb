@@ -1,7 +1,9 @@
 #!/usr/bin/env ruby
 # Snowflake keys with Rails' Active Record. PGHOST and the like name the server.
 require "active_record"
+require "active_record/fixtures"
 require "stringio"
+require "tmpdir"
 
 ActiveRecord::Base.establish_connection(
   adapter: "postgresql", host: ENV["PGHOST"], port: ENV["PGPORT"],
@@ -9,14 +11,16 @@ ActiveRecord::Base.establish_connection(
 ActiveRecord::Migration.verbose = false
 
 # Without "id: :bigint" Rails makes a bigserial. A lambda makes the default an SQL
-# expression, and not a text.
+# expression, and not a text. snowflake_generate() is another name of snowflake_nextval():
+# Rails takes a default with "nextval" in it for that of a sequence, and cannot load
+# fixtures.
 class CreateOrders < ActiveRecord::Migration[6.1]
   def change
     enable_extension "snowflake"
-    create_table :orders, id: :bigint, default: -> { "snowflake_nextval()" } do |t|
+    create_table :orders, id: :bigint, default: -> { "snowflake_generate()" } do |t|
       t.text :item, null: false
     end
-    create_table :order_lines, id: :bigint, default: -> { "snowflake_nextval()" } do |t|
+    create_table :order_lines, id: :bigint, default: -> { "snowflake_generate()" } do |t|
       t.references :order, null: false, foreign_key: true
       t.text :note, null: false
     end
@@ -44,6 +48,14 @@ dumped = schema
 eval(dumped)
 raise "another schema was loaded:\n#{dumped}\n#{schema}" unless schema == dumped
 puts dumped.scan(/create_table.*/).map { |line| "schema #{line}" }
+
+# fixtures, as tests load them
+Dir.mktmpdir do |dir|
+  File.write("#{dir}/orders.yml", "first:\n  item: from a fixture\n")
+  ActiveRecord::FixtureSet.create_fixtures(dir, "orders")
+end
+puts "fixture #{Order.pluck(:item).join}"
+Order.delete_all
 
 # one row, and rows that refer to it; its key comes back as an Integer, which has no
 # limit in Ruby

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
 """Snowflake keys with SQLAlchemy. PGHOST and the like name the server."""
-from sqlalchemy import (BigInteger, Column, ForeignKey, Text, create_engine,
-                        insert, select, text)
+from sqlalchemy import (BigInteger, Column, ForeignKey, MetaData, Text,
+                        create_engine, insert, select, text)
 from sqlalchemy.orm import Session, declarative_base, relationship
+from sqlalchemy.schema import CreateTable
 
 Base = declarative_base()
 
 
 def snowflake_key():
     """Return a key column that the database fills in. SQLAlchemy reads the keys by
-    RETURNING. Without server_default, it would make a bigserial column."""
+    RETURNING. Without server_default, it would make a bigserial column.
+    snowflake_generate() is another name of snowflake_nextval(): a default such as
+    snowflake_nextval('javascript') is reflected as that of a sequence."""
     return Column(BigInteger, primary_key=True,
-                  server_default=text("snowflake_nextval()"))
+                  server_default=text("snowflake_generate()"))
 
 
 class Order(Base):
@@ -53,6 +56,17 @@ with Session(engine) as session:
         [{"item": f"item {n}"} for n in range(500, 1000)]).returning(Order.id))
     print("bulk", *rows.scalars())
     session.commit()
+
+# a table that another program has made, with keys for browsers: reflected, as Alembic
+# does, it has the same default
+with engine.begin() as connection:
+    connection.execute(text("""CREATE TABLE notes (id bigint PRIMARY KEY
+        DEFAULT snowflake_generate('javascript'))"""))
+    reflected = MetaData()
+    reflected.reflect(connection)
+    for table in reflected.sorted_tables:
+        print("reflected", *str(CreateTable(table).compile(connection)).split())
+    connection.execute(text("DROP TABLE notes"))
 
 with Session(engine) as session:
     # page by page: each page begins after the last key of the page before

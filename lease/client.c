@@ -127,7 +127,8 @@ sf_client_ask(SfRegistryClient *client, SfMoment now, SfAskKind kind)
 
 /* Remember a write until its outcome is known. */
 void
-sf_client_add_pending(SfRegistryClient *client, uint64_t write_id, int64_t start)
+sf_client_add_pending(SfRegistryClient *client, uint64_t write_id,
+					  int64_t start)
 {
 	/* if the list is full, drop the oldest: if it succeeded, we fence */
 	if (client->npending == SF_CLIENT_PENDING)
@@ -140,7 +141,8 @@ sf_client_add_pending(SfRegistryClient *client, uint64_t write_id, int64_t start
 
 /* Return the index of our pending write that made the record; or -1. */
 int
-sf_client_find_pending(const SfRegistryClient *client, const SfSlotRecord *record)
+sf_client_find_pending(const SfRegistryClient *client,
+					   const SfSlotRecord *record)
 {
 	for (int i = 0; record != NULL && i < client->npending; i++)
 	{

@@ -137,7 +137,7 @@ get_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
  */
 static void
 report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
-	 const char *problem)
+			   const char *problem)
 {
 	char		stay[150] = "";
 	char		time[40];
@@ -193,7 +193,7 @@ time_out(SfLease *lease, SfMoment now)
 		return;
 	abandon(lease);
 	report_failure(lease, now, kind, SF_FAILURE_TIMEOUT,
-		 "The registry did not answer in time.");
+				   "The registry did not answer in time.");
 }
 
 /*
@@ -462,8 +462,8 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 		snprintf(remedy, sizeof(remedy),
 				 "When snowflake.registry names the right one, with the newest copy of its data that is left, %s(%s);",
 				 config->recover, argument);
-	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND, problems[loss],
-					 problems[loss], remedy);
+	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
+					 problems[loss], problems[loss], remedy);
 }
 
 /*
@@ -628,7 +628,8 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	{
 		int64_t		ahead = claim.at_tick - get_tick(lease, now);
 
-		sf_client_set_problem(&lease->client, now, claim.problem, claim.remedy);
+		sf_client_set_problem(&lease->client, now, claim.problem,
+							  claim.remedy);
 		sf_client_back_off(&lease->client, now);
 		if (ahead < SF_LEASE_RETRY_MS / claimant.layout->tick_ms)
 			lease->client.retry_ms = now.monotonic_ms + 1 +
@@ -804,7 +805,8 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 	SfSlotRecord record = asked->record;
 
 	record.version = answer->version;
-	lease->right.start = lease->client.pending[lease->client.npending - 1].start;
+	lease->right.start =
+		lease->client.pending[lease->client.npending - 1].start;
 	adopt(lease, &record);
 	lease->absent = false;
 	if (asked->kind == SF_ASK_CLAIM)
@@ -876,7 +878,8 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 		case SF_RESULT_CONFLICT:
 			/* perhaps with an earlier write of ours: read before judging */
 			abandon(lease);
-			if (lease->state == SF_LEASE_SEARCHING || lease->client.backoff_ms > 0)
+			if (lease->state == SF_LEASE_SEARCHING ||
+				lease->client.backoff_ms > 0)
 				sf_client_back_off(&lease->client, now);
 			else
 				lease->client.backoff_ms = 1;

@@ -314,7 +314,8 @@ static void
 release_lease(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
-	int64		deadline_ms = now.monotonic_ms + lease.client.config.timeout_ms;
+	int64		deadline_ms = now.monotonic_ms +
+		lease.client.config.timeout_ms;
 
 	publish(sf_lease_release(&lease, now, sf_core->close()));
 	while (run_step(), lease.state != SF_LEASE_ENDED &&

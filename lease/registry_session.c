@@ -110,9 +110,9 @@ static void
 refuse_failure(const Work *work, SfFailure failure, const char *message)
 {
 	refuse_work(work, sf_core->may_see_registry() ? message :
-		   sf_registry_failure(failure),
-		   sf_registry_remedy(sf_core->kind->name,
-							  failure));
+				sf_registry_failure(failure),
+				sf_registry_remedy(sf_core->kind->name,
+								   failure));
 }
 
 /* ---- requests ---- */
@@ -261,7 +261,7 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 
 	if (change->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
 		refuse_work(work, "It is empty, and this server has leased from it: it has lost its data.",
-			   "If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers.");
+					"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers.");
 	require_equal_clocks(work, answer);
 	sf_layout_print(&change->layout, work->layout_text,
 					sizeof(work->layout_text));
@@ -427,8 +427,8 @@ open_registry(const Work *work)
 	if (backend->open(sf_core->registry, &config, reason, sizeof(reason)))
 		return;
 	refuse_work(work, sf_core->may_see_registry() ? reason :
-		   "The value of snowflake.registry is not valid.",
-		   "Correct snowflake.registry, and restart the server.");
+				"The value of snowflake.registry is not valid.",
+				"Correct snowflake.registry, and restart the server.");
 }
 
 static void

@@ -843,7 +843,7 @@ LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $write$
 DECLARE
 	kind text := CASE WHEN node IS NULL THEN 'shard_' ELSE '' END;
-	shard text := CASE WHEN node IS NULL THEN 'shard integer' END;
+	shard text := CASE WHEN node IS NULL THEN 'shard bigint' END;
 	maker_layout text := CASE WHEN node IS NULL THEN 'snowflake_portable_shard_layout' ELSE 'snowflake_portable_node_layout' END;
 	named text := format('@extschema@.snowflake_portable_named(layout, %s)', f.tick_ms);
 	maker text := CASE WHEN node IS NULL THEN format('(shard::pg_catalog.int8 OPERATOR(pg_catalog.<<) %s)', f.shift[6])
@@ -1099,14 +1099,20 @@ BEGIN
 		'snowflake_nextval(layout text) RETURNS bigint$snowflake_portable_node_layout',
 		'snowflake_nextval_batch(count integer) RETURNS SETOF bigint$snowflake_portable_node_layout',
 		'snowflake_nextval_batch(count integer, layout text) RETURNS SETOF bigint$snowflake_portable_node_layout',
-		'snowflake_shard_nextval(shard integer) RETURNS bigint$snowflake_portable_shard_layout',
-		'snowflake_shard_nextval_batch(shard integer, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout',
+		'snowflake_shard_nextval(shard bigint) RETURNS bigint$snowflake_portable_shard_layout',
+		'snowflake_shard_nextval_batch(shard bigint, count integer) RETURNS SETOF bigint$snowflake_portable_shard_layout',
 		'snowflake_portable_next(f @extschema@.snowflake_portable_fields, maker bigint) RETURNS bigint$snowflake_portable_node_layout']
 	LOOP
 		EXECUTE format('CREATE OR REPLACE FUNCTION @extschema@.%s LANGUAGE plpgsql AS %L', split_part(missing, '$', 1),
 			format('BEGIN PERFORM @extschema@.%s(); END', split_part(missing, '$', 2)));
 	END LOOP;
 END $do$;
+
+-- The same, for tools that take a default with "nextval" in it for a sequence's.
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_generate() RETURNS bigint LANGUAGE sql VOLATILE AS
+	'SELECT @extschema@.snowflake_nextval()';
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_generate(layout text) RETURNS bigint LANGUAGE sql VOLATILE AS
+	'SELECT @extschema@.snowflake_nextval(layout)';
 
 -- ---- administration ----
 
@@ -1193,8 +1199,8 @@ BEGIN
 	END IF;
 	PERFORM @extschema@.snowflake_portable_require_fit(id, of_id);
 	is_used := EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
-		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = '@extschema@.snowflake_nextval(text)'::regprocedure
-			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_nextval"?[(](?:layout => )?''([^'']*)''') IN
+		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid IN ('@extschema@.snowflake_nextval(text)'::regprocedure, '@extschema@.snowflake_generate(text)'::regprocedure)
+			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_(?:nextval|generate)"?[(](?:layout => )?''([^'']*)''') IN
 				(SELECT n FROM (VALUES (snowflake_advance.layout), (of_id.layout)) v (n)
 				UNION ALL SELECT p.name FROM @extschema@.snowflake_portable_presets() p WHERE (@extschema@.snowflake_portable_layout(p.layout)).layout = of_id.layout));
 	-- the end of its tick

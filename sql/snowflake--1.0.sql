@@ -344,6 +344,19 @@ SUPPORT snowflake_internal.copy_support;
 COMMENT ON FUNCTION snowflake_nextval(text) IS
 'the next ID of this node in this layout';
 
+-- The same, for tools that take a default with "nextval" in it for a sequence's.
+CREATE FUNCTION snowflake_generate() RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_next_id' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED
+SUPPORT snowflake_internal.copy_support;
+COMMENT ON FUNCTION snowflake_generate() IS
+'the next ID of this node: another name of snowflake_nextval()';
+
+CREATE FUNCTION snowflake_generate(layout text) RETURNS bigint
+AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
+SUPPORT snowflake_internal.copy_support;
+COMMENT ON FUNCTION snowflake_generate(text) IS
+'the next ID of this node in this layout: another name of snowflake_nextval(layout)';
+
 CREATE FUNCTION snowflake_nextval_batch(count integer) RETURNS SETOF bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 ROWS 1000;
@@ -356,10 +369,10 @@ ROWS 1000;
 COMMENT ON FUNCTION snowflake_nextval_batch(integer, text) IS
 'the next IDs of this node in this layout, ascending';
 
-CREATE FUNCTION snowflake_shard_nextval(shard integer) RETURNS bigint
+CREATE FUNCTION snowflake_shard_nextval(shard bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 SUPPORT snowflake_internal.copy_support;
-COMMENT ON FUNCTION snowflake_shard_nextval(integer) IS
+COMMENT ON FUNCTION snowflake_shard_nextval(bigint) IS
 'the next ID of a shard';
 
 -- What COPY calls in their place; SQL cannot, for the type of the argument.
@@ -373,16 +386,16 @@ AS 'MODULE_PATHNAME', 'snowflake_nextval_layout' LANGUAGE C STABLE CALLED ON NUL
 COMMENT ON FUNCTION snowflake_internal.copy_nextval(text, internal) IS
 'snowflake_nextval(layout), as COPY calls it';
 
-CREATE FUNCTION snowflake_internal.copy_shard_nextval(shard integer, internal) RETURNS bigint
+CREATE FUNCTION snowflake_internal.copy_shard_nextval(shard bigint, internal) RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_shard_nextval' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_internal.copy_shard_nextval(integer, internal) IS
+COMMENT ON FUNCTION snowflake_internal.copy_shard_nextval(bigint, internal) IS
 'snowflake_shard_nextval(), as COPY calls it';
 
-CREATE FUNCTION snowflake_shard_nextval_batch(shard integer, count integer)
+CREATE FUNCTION snowflake_shard_nextval_batch(shard bigint, count integer)
 RETURNS SETOF bigint
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL RESTRICTED
 ROWS 1000;
-COMMENT ON FUNCTION snowflake_shard_nextval_batch(integer, integer) IS
+COMMENT ON FUNCTION snowflake_shard_nextval_batch(bigint, integer) IS
 'the next IDs of a shard, ascending';
 
 CREATE FUNCTION snowflake_currval() RETURNS bigint
@@ -645,9 +658,9 @@ AS 'MODULE_PATHNAME', 'snowflake_horizon_layout' LANGUAGE C STABLE CALLED ON NUL
 COMMENT ON FUNCTION snowflake_horizon(text) IS
 'the ID below which no row with an ID of this node in this layout will appear any more';
 
-CREATE FUNCTION snowflake_shard_horizon(shard integer) RETURNS bigint
+CREATE FUNCTION snowflake_shard_horizon(shard bigint) RETURNS bigint
 AS 'MODULE_PATHNAME' LANGUAGE C STABLE CALLED ON NULL INPUT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_shard_horizon(integer) IS
+COMMENT ON FUNCTION snowflake_shard_horizon(bigint) IS
 'the ID below which no row with an ID of this shard will appear any more';
 
 CREATE FUNCTION snowflake_internal.horizon_holders(

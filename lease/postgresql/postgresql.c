@@ -248,7 +248,7 @@ disconnect(void)
  * registry.  Disconnect if the connection is no longer usable.
  */
 static void
-postgresql_fail(SfResult result, SfFailure failure, const char *message, bool drop)
+pg_fail(SfResult result, SfFailure failure, const char *message, bool drop)
 {
 	size_t		length = strcspn(message, "\n");
 
@@ -361,7 +361,7 @@ fail_to_connect(void)
 	if (failure == SF_FAILURE_UNREACHABLE &&
 		PQconnectionNeedsPassword(pg.conn))
 		failure = SF_FAILURE_LOGIN;
-	postgresql_fail(SF_RESULT_REFUSED, failure, message, true);
+	pg_fail(SF_RESULT_REFUSED, failure, message, true);
 }
 
 /* Connect in a thread, as soon as no other one is left. */
@@ -373,15 +373,15 @@ connect_to_registry(void)
 		return;
 	if (!AcquireExternalFD())
 	{
-		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
-			 "This server has too many open files.", true);
+		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+				"This server has too many open files.", true);
 		return;
 	}
 	pg.stage = STAGE_CONNECTING;
 	pg.outlived = 0;
 	if (!start_thread())
-		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
-			 "This server cannot start a thread.", true);
+		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+				"This server cannot start a thread.", true);
 }
 
 static void
@@ -401,8 +401,8 @@ take_connection(void)
 		return;
 	pg.conn = thread.conn;
 	if (pg.conn == NULL)
-		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
-			 "This server is out of memory.", true);
+		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
+				"This server is out of memory.", true);
 	else if (PQstatus(pg.conn) != CONNECTION_OK)
 		fail_to_connect();
 	else
@@ -417,8 +417,8 @@ send_request(void)
 {
 	pg.stage = STAGE_ASKING;
 	if (!sf_statement_send(pg.conn, pg.schema, &pg.ask, pg.config))
-		postgresql_fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
-			 PQerrorMessage(pg.conn), true);
+		pg_fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
+				PQerrorMessage(pg.conn), true);
 }
 
 /*
@@ -437,9 +437,9 @@ take_failure(void)
 
 	strlcpy(message, text != NULL ? text : PQresultErrorMessage(pg.result),
 			sizeof(message));
-	postgresql_fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
-		 sqlstate != NULL ? classify(sqlstate) : SF_FAILURE_UNREACHABLE,
-		 message, !undone || pg.stage == STAGE_GREETING);
+	pg_fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
+			sqlstate != NULL ? classify(sqlstate) : SF_FAILURE_UNREACHABLE,
+			message, !undone || pg.stage == STAGE_GREETING);
 }
 
 static void
@@ -447,8 +447,8 @@ take_greeting(void)
 {
 	if (PQgetisnull(pg.result, 0, 0))
 	{
-		postgresql_fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
-			 "The database has no extension \"snowflake_registry\".", true);
+		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
+				"The database has no extension \"snowflake_registry\".", true);
 		return;
 	}
 	pg.schema = strdup(PQgetvalue(pg.result, 0, 0));
@@ -495,8 +495,9 @@ read_result(void)
 		/* the registry may have said why it ended the session */
 		if (pg.result != NULL && PQresultStatus(pg.result) != PGRES_TUPLES_OK)
 			return true;
-		postgresql_fail(pg.stage == STAGE_ASKING ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
-			 SF_FAILURE_UNREACHABLE, PQerrorMessage(pg.conn), true);
+		pg_fail(pg.stage == STAGE_ASKING ?
+				SF_RESULT_UNKNOWN : SF_RESULT_REFUSED,
+				SF_FAILURE_UNREACHABLE, PQerrorMessage(pg.conn), true);
 		return false;
 	}
 	while (!PQisBusy(pg.conn))

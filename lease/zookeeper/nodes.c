@@ -112,8 +112,8 @@ SfReading
 sf_nodes_fail_with(const char *path, int rc)
 {
 	(void) nodes_fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
-				rc == ZMARSHALLINGERROR ? "the answer is not readable" :
-				zerror(rc));
+					  rc == ZMARSHALLINGERROR ? "the answer is not readable" :
+					  zerror(rc));
 	if (rc == ZNOAUTH)
 		*target.failure = SF_FAILURE_PERMISSION;
 	else if (rc == QUOTA_EXCEEDED)
@@ -150,12 +150,12 @@ take_generation(const struct String_vector *names, SfRegistry *registry)
 
 	if (names->count != 1)
 		return nodes_fail(sf_nodes_path("registry"), names->count == 0 ?
-					"there is no generation" :
-					"there is more than one generation");
+						  "there is no generation" :
+						  "there is more than one generation");
 	registry->generation = strtoull(names->data[0], &end, 16);
 	if (*end != '\0' || strlen(names->data[0]) != 16)
 		return nodes_fail(sf_nodes_path("registry"),
-					"its child is no generation");
+						  "its child is no generation");
 	registry->initialized = true;
 	listed.generation_path = sf_nodes_generation(registry->generation);
 	return SF_READING_DONE;
@@ -261,8 +261,8 @@ take_records(SfRegistry *registry)
 		if (is_slot ? !sf_records_parse(reply->data, record) :
 			!sf_records_parse_owner(reply->data, &record->present))
 			return nodes_fail(sf_nodes_path_of(is_slot ? "slots" :
-										 "present", listed.nodes[i]),
-						"it is not readable");
+											   "present", listed.nodes[i]),
+							  "it is not readable");
 	}
 	registry->nrecords = sf_records_join(records, n);
 	registry->records = records;

@@ -116,7 +116,7 @@ put_standby_node(SfStatus *status, uint64 lease)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("once this standby is promoted, it issues as %u, the number that its primary has recorded",
 							   node),
-					  psprintf("Set another snowflake.node_id in %s of this server, and restart it before it is promoted. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
+					  psprintf("Set another snowflake.node_id in %s of this server, and run here: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
 							   sf_settings_file()));
 	else
 		put_settled_node(status, node,
@@ -161,20 +161,14 @@ put_configured_node(SfStatus *status, uint32 node)
 	bool		changed = before != SF_NO_NUMBER &&
 		before != sf_server_number_of(node) && primary == SF_NO_NUMBER;
 
-	if (sf_settings_numbers() !=
-		(pg_atomic_read_u64(&sf_shmem->configured) & ~SF_NODE_TAKEN))
-		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("%u was taken while snowflake.node_id was changed",
-							   node),
-					  "A restart takes what is configured: SHOW snowflake.node_id;");
-	else if (primary == sf_server_number_of(node))
+	if (primary == sf_server_number_of(node))
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is configured, and this server's former primary had it, too",
 							   node),
 					  SF_IDENTITY_PROMOTED_REMEDY);
 	else
 		put_settled_node(status, node, changed ?
-						 psprintf("%u is configured; before this start it was %u",
+						 psprintf("%u is configured; before it was %u",
 								  node, sf_server_number_value(before)) :
 						 psprintf("%u is configured", node));
 }

@@ -31,6 +31,9 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "lib/stringinfo.h"
+#include "runtime/settings.h"
+#include "runtime/shmem.h"
 
 typedef struct Rights
 {
@@ -68,15 +71,26 @@ static void
 find_misspelt(void *arg)
 {
 	Rights	   *misspelt = arg;
-	char	   *found;
+	StringInfoData found;
 
 	SPI_connect();
-	if (SPI_execute(SQL_MISSPELT, true, 0) != SPI_OK_SELECT ||
-		SPI_processed != 1)
+	if (SPI_execute(SQL_MISSPELT, true, 0) != SPI_OK_SELECT)
 		elog(ERROR, "configuration files could not be read");
-	found = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
-	if (found != NULL)
-		misspelt->found = MemoryContextStrdup(misspelt->context, found);
+	initStringInfo(&found);
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		char	   *name = SPI_getvalue(row, SPI_tuptable->tupdesc, 1);
+		char	   *place = SPI_getvalue(row, SPI_tuptable->tupdesc, 2);
+		const char *nearest = sf_shmem == NULL ? NULL :
+			sf_settings_nearest(name);
+
+		appendStringInfo(&found, "%s%s %s", i > 0 ? ", " : "", name, place);
+		if (nearest != NULL)
+			appendStringInfo(&found, " (perhaps it was to be %s)", nearest);
+	}
+	if (found.len > 0)
+		misspelt->found = MemoryContextStrdup(misspelt->context, found.data);
 	SPI_finish();
 }
 

@@ -116,10 +116,10 @@ FROM said;
 -- Find lines of the configuration files for settings of ours that do not exist: the
 -- server removes them when it starts, with one WARNING.
 -- name: misspelt
-SELECT pg_catalog.string_agg(pg_catalog.format('%s in line %s of %s', f.name, f.sourceline, f.sourcefile),
-	', ' ORDER BY f.seqno)
+SELECT f.name, pg_catalog.format('in line %s of %s', f.sourceline, f.sourcefile)
 FROM pg_catalog.pg_file_settings f
 WHERE f.name OPERATOR(pg_catalog.~~*) 'snowflake.%'
 	AND NOT EXISTS (
 		SELECT FROM pg_catalog.pg_settings s
-		WHERE s.name OPERATOR(pg_catalog.=) pg_catalog.lower(f.name));
+		WHERE s.name OPERATOR(pg_catalog.=) pg_catalog.lower(f.name))
+ORDER BY f.seqno;

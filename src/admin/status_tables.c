@@ -55,6 +55,8 @@ typedef struct Column
 	char	   *shown;			/* schema.table.column, quoted */
 	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
 	char	   *failing;		/* those that fail, and how often; or NULL */
+	char	   *readers;		/* views that read it without a layout; or
+								 * NULL */
 	SfKeyLayout key;			/* of its default */
 	bool		has_layout;		/* ... which could be told */
 	bool		is_unique;
@@ -65,6 +67,7 @@ typedef struct Column
 struct SfStatusColumns
 {
 	MemoryContext context;
+	Oid			function;		/* one of the extension */
 	Column	   *column;
 	int			n;
 	int			hidden;			/* columns that the caller may not read */
@@ -105,6 +108,7 @@ get_column(Column *column, HeapTuple row, MemoryContext context)
 	column->shown = SPI_getvalue(row, desc, 4);
 	column->subscriptions = SPI_getvalue(row, desc, 9);
 	column->failing = SPI_getvalue(row, desc, 10);
+	column->readers = SPI_getvalue(row, desc, 11);
 	column->has_layout = sf_key_layout_find(&column->key, column->relation,
 											number);
 	MemoryContextSwitchTo(old);
@@ -128,11 +132,13 @@ static void
 find_columns(void *arg)
 {
 	SfStatusColumns *columns = arg;
-	Oid			types[] = {OIDARRAYOID};
-	Datum		values[] = {make_array(sf_id_makers())};
+	Oid			types[] = {OIDARRAYOID, OIDOID};
+	Datum		values[] = {
+		make_array(sf_id_makers()), ObjectIdGetDatum(columns->function)
+	};
 
 	SPI_connect();
-	if (SPI_execute_with_args(SQL_COLUMNS, 1, types, values, NULL, true,
+	if (SPI_execute_with_args(SQL_COLUMNS, 2, types, values, NULL, true,
 							  0) != SPI_OK_SELECT)
 		elog(ERROR, "catalogs could not be read");
 	columns->column = MemoryContextAllocZero(columns->context,
@@ -161,6 +167,7 @@ sf_status_tables(SfStatus *status)
 	char	   *error;
 
 	columns->context = CurrentMemoryContext;
+	columns->function = status->function;
 	error = sf_status_try(find_columns, columns, NULL);
 	if (error == NULL)
 		status->columns = columns;
@@ -226,6 +233,37 @@ sf_status_column_types(SfStatus *status)
 			  "Make these columns bigint, and all that refer to them: snowflake_convert() prints the statements. That rewrites the tables and locks them meanwhile.");
 }
 
+/*
+ * Report views that read IDs of another layout as if they were those of
+ * snowflake.layout.  Queries of clients are not seen.
+ */
+void
+sf_status_views(SfStatus *status)
+{
+	const SfStatusColumns *columns = status->columns;
+	Names		names = {.n = 0};
+	int			seen = 0;
+
+	for (int i = 0; i < columns->n; i++)
+	{
+		const Column *column = &columns->column[i];
+
+		if (!column->has_layout ||
+			sf_layout_is_same(&column->key.layout, &sf_node_layout))
+			continue;
+		seen++;
+		if (column->readers != NULL)
+			name_column(&names, psprintf("%s (by %s, whose layout is %s)",
+										 column->shown, column->readers,
+										 column->key.is_shard ? "shard" :
+										 column->key.name));
+	}
+	put_names(status, SF_STATUS_WARNING,
+			  "with IDs of another layout than snowflake.layout are read without naming it",
+			  &names, seen, columns->hidden,
+			  "Name the layout in these views, as the last argument: snowflake_timestamp(id, 'javascript'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.");
+}
+
 /* Report columns that no unique index guards. */
 void
 sf_status_unique_indexes(SfStatus *status)
@@ -266,7 +304,7 @@ sf_status_subscriptions(SfStatus *status)
 	put_names(status, SF_STATUS_WARNING,
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
-			  "See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and restart it. Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
+			  "See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and run: SELECT pg_reload_conf(); Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
 }
 
 /* ---- partitions that come to an end ---- */

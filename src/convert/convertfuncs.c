@@ -201,7 +201,7 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 				 errhint("The keys of a shard have the layout snowflake.shard_layout: leave one of the two out.")));
 	if (!PG_ARGISNULL(2))
 	{
-		to->function = psprintf("%s.snowflake_shard_nextval(integer)", schema);
+		to->function = psprintf("%s.snowflake_shard_nextval(bigint)", schema);
 		to->call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
 							PG_GETARG_INT32(2));
 		to->name = "'shard'";

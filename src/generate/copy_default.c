@@ -13,6 +13,8 @@
  *		snowflake_nextval('discord')	copy_nextval('discord', NULL)
  *		snowflake_shard_nextval(5)		copy_shard_nextval(5, NULL)
  *
+ * snowflake_generate() is another name of snowflake_nextval().
+ *
  * Only COPY may see this.  ALTER TABLE ... ADD COLUMN evaluates a stable
  * default once, and gives one ID to all rows.  Citus sends expressions to
  * other servers.  COPY is recognized by two things: it plans an expression and
@@ -68,7 +70,7 @@ copy_function(FuncExpr *call)
 		types[nargs++] = exprType(lfirst(lc));
 	types[nargs++] = INTERNALOID;
 	return sf_function_find(get_namespace_oid(SF_SCHEMA, true),
-							types[0] == INT4OID ? "copy_shard_nextval" :
+							types[0] == INT8OID ? "copy_shard_nextval" :
 							"copy_nextval", nargs, types);
 }
 

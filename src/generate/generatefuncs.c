@@ -132,7 +132,7 @@ next_of_batch(FunctionCallInfo fcinfo)
 }
 
 /*
- * snowflake_nextval() returns bigint
+ * snowflake_nextval() returns bigint, and snowflake_generate()
  *
  * Return the next ID of this node.  Throws the errors of
  * sf_generator_next_node(), and SQLSTATE 55000 (not preloaded), 25006
@@ -145,7 +145,10 @@ snowflake_next_id(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
 }
 
-/* Return the slot of the layout in argument n.  22004, 22023, 53400 */
+/*
+ * Return the slot of the layout in argument n.  Throws SQLSTATE 22004, 22023,
+ * 53400.
+ */
 static int
 slot_argument(FunctionCallInfo fcinfo, int n)
 {
@@ -154,7 +157,8 @@ slot_argument(FunctionCallInfo fcinfo, int n)
 }
 
 /*
- * snowflake_nextval(layout text) returns bigint
+ * snowflake_nextval(layout text) returns bigint, and
+ * snowflake_generate(layout text)
  *
  * Return the next ID of this node in a layout: a preset's name, fields, or
  * 'node' for snowflake.layout.  Throws what snowflake_nextval() throws, and
@@ -210,7 +214,7 @@ snowflake_nextval_batch(PG_FUNCTION_ARGS)
 }
 
 /*
- * snowflake_shard_nextval(shard integer) returns bigint
+ * snowflake_shard_nextval(shard bigint) returns bigint
  *
  * Return the next ID of a shard, which has its own counter.  Also throws
  * 22023, 22004, and 55000 for a shard that this server does not have.
@@ -226,7 +230,10 @@ snowflake_shard_nextval(PG_FUNCTION_ARGS)
 													 fcinfo->flinfo->fn_oid)));
 }
 
-/* snowflake_shard_nextval_batch(shard, count integer) returns setof bigint */
+/*
+ * snowflake_shard_nextval_batch(shard bigint, count integer)
+ *		returns setof bigint
+ */
 Datum
 snowflake_shard_nextval_batch(PG_FUNCTION_ARGS)
 {

@@ -311,6 +311,8 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	int64		cap;
 	uint64		made;
 
+	/* the mark before the right: see change_node() in identity/node.c */
+	pg_read_barrier();
 	if (is_node(&source) &&
 		unlikely(pg_atomic_read_u64(&sf_shmem->lease) != source.right->lease))
 		return false;

@@ -362,7 +362,8 @@ view_of(Snapshot snapshot)
 
 /* Compute the bound of the IDs of a counter. */
 static uint64
-compute_bound(const View *view, const SfLayout *layout, pg_atomic_uint64 *counter)
+compute_bound(const View *view, const SfLayout *layout,
+			  pg_atomic_uint64 *counter)
 {
 	uint64		position = sf_counter_position(counter);
 	Bound		bound = {SF_NONE, SF_NONE};
@@ -415,7 +416,8 @@ kept_answers(void)
  * until then.  Each takes about 40 bytes.
  */
 static uint64
-ask_bound(int shard, int slot, const SfLayout *layout, pg_atomic_uint64 *counter)
+ask_bound(int shard, int slot, const SfLayout *layout,
+		  pg_atomic_uint64 *counter)
 {
 	Snapshot	snapshot = GetActiveSnapshot();
 	Question	question = {
@@ -454,5 +456,6 @@ sf_horizon_node(int slot, const SfLayout *layout)
 uint64
 sf_horizon_shard(uint32 shard)
 {
-	return ask_bound((int) shard, 0, &sf_shard_layout, &sf_shard_counters[shard]);
+	return ask_bound((int) shard, 0, &sf_shard_layout,
+					 &sf_shard_counters[shard]);
 }

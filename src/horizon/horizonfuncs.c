@@ -169,7 +169,7 @@ snowflake_horizon_layout(PG_FUNCTION_ARGS)
 }
 
 /*
- * snowflake_shard_horizon(shard integer) returns bigint
+ * snowflake_shard_horizon(shard bigint) returns bigint
  *
  * Return the same for the IDs of a shard.  Also throws 22004, 22023, and 55000
  * for a shard that this server does not have.

@@ -180,7 +180,7 @@ log_standby(void)
 	else if (node == sf_identity_primary())
 		sf_log_event(SF_EVENT_STANDBY_SAME,
 					 "If both run after a promotion, they issue the same IDs.",
-					 "Set another snowflake.node_id here, and restart this server before it is promoted. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
+					 "Set another snowflake.node_id here, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
 					 "this standby has node id %u, and so has its primary",
 					 sf_server_number_value(node));
 	else
@@ -434,6 +434,24 @@ sf_identity_require_slowly(SfServerNumber node)
 			  (node == SF_NO_NUMBER || original == SF_NO_NUMBER ||
 			   node == original)))
 		refuse_copy(node);
+}
+
+/*
+ * Return true if a reload may give this server another node id: not that of
+ * its original, if the original is seen running now (as at the start).
+ */
+bool
+sf_identity_may_become(SfServerNumber node)
+{
+	SfServerNumber primary = sf_identity_primary();
+	SfOriginal	record;
+	const char *original;
+
+	if (!sf_original_read(&record) || primary == node)
+		return true;
+	original = sf_identity_is_copy() ? record.path :
+		find_original(&record, primary != SF_NO_NUMBER);
+	return node != sf_original_running_node(original);
 }
 
 /*

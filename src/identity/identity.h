@@ -19,7 +19,7 @@
 
 /* ... and about a promoted standby with its former primary's node id. */
 #define SF_IDENTITY_PROMOTED_REMEDY \
-	"Set another snowflake.node_id here, which no other server has, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if that primary never runs again, run instead as a superuser: SELECT snowflake_accept('copy');"
+	"Set another snowflake.node_id here, which no other server has, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if that primary never runs again, run instead as a superuser: SELECT snowflake_accept('copy');"
 
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
@@ -27,6 +27,7 @@ extern SfServerNumber sf_identity_primary(void);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
+extern bool sf_identity_may_become(SfServerNumber node);
 extern uint64_t sf_identity_random(void);
 
 /* identity.c, for the function below */
@@ -50,6 +51,8 @@ sf_identity_require(SfServerNumber node)
 
 /* right.c */
 extern void sf_right_at_load(void);
+extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
+								 uint64 until);
 
 /* original.c */
 

@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * node.c
- *	  The configured node of this server, published once.
+ *	  The configured node of this server, and its change by a reload.
  *
  * A configured node id is a lease without end: until the layout's last tick.
- * The first process that finds the same configuration as the postmaster
- * publishes the node, and only a new start of the server replaces it.  With a
- * leased node (right.c), the configuration says which nodes it may be.
+ * The postmaster publishes it at the start, or the first process that needs
+ * it.  If a reload brings another number, the postmaster changes the node; no
+ * other process does.  With a leased node (right.c), the configuration says
+ * which nodes it may be.
  *
  * A server that has leased its node id, and finds no snowflake.registry at its
  * start, has probably lost that line.  Then a configured node may be one that
@@ -20,9 +21,13 @@
 
 #include "identity/node.h"
 
+#include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/fault.h"
+#include "base/timefmt.h"
+#include "identity/identity.h"
 #include "layout/layout.h"
+#include "mark/mark.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
@@ -63,14 +68,10 @@ check_numbers(SfServerNumber within, SfServerNumber datacenter,
 	return reason[0] == '\0';
 }
 
-/*
- * Find the nodes that this server may be: the configured one; or, for a lease,
- * those of the datacenter, or all.  If there is none, return false, with the
- * reason as a sentence.  The reason is empty if no number is configured and
- * none is leased.
- */
-bool
-sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
+/* Find the nodes for these numbers: see sf_node_find(). */
+static bool
+find_nodes(uint64 numbers, uint32 *first, uint32 *last,
+		   char *reason, size_t reason_size)
 {
 	const SfLayout *layout = &sf_node_layout;
 	int			within_bits = layout->node_bits;
@@ -85,7 +86,7 @@ sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
 		strlcpy(reason, WAS_LEASED, reason_size);
 		return false;
 	}
-	sf_settings_parse_node_id(&datacenter, &within);
+	sf_settings_split_numbers(numbers, &datacenter, &within);
 	if (sf_settings_leases() && layout->node_bits == 0)
 		snprintf(reason, reason_size,
 				 "snowflake.registry is set, and the layout has no field for a node.");
@@ -114,6 +115,31 @@ sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
 }
 
 /*
+ * Find the nodes that this server may be: the configured one; or, for a lease,
+ * those of the datacenter, or all.  If there is none, return false, with the
+ * reason as a sentence.  The reason is empty if no number is configured and
+ * none is leased.
+ */
+bool
+sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
+{
+	return find_nodes(sf_settings_numbers(), first, last, reason, reason_size);
+}
+
+/* Return the word of SfShmem.lease for a configured node. */
+static uint64
+configured_right(uint32 node)
+{
+	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
+	uint64		right = until << sf_node_layout.node_bits | node;
+
+	/* until fits: it needs at most one bit more than the timestamp has */
+	Assert(((uint64) node >> sf_node_layout.node_bits) == 0);
+	Assert(right >> sf_node_layout.node_bits == until);
+	return right;
+}
+
+/*
  * Publish the node that these numbers give; later numbers are not published.
  * If other numbers have been read meanwhile, publish nothing.
  */
@@ -121,18 +147,70 @@ static void
 publish_configured(uint32 node, uint64 configured)
 {
 	uint64		none = 0;
-	uint64		until = sf_node_layout.end_tick - sf_node_layout.epoch_tick;
-	uint64		lease = until << sf_node_layout.node_bits | node;
 
-	/* until fits: it needs at most one bit more than the timestamp has */
-	Assert(((uint64) node >> sf_node_layout.node_bits) == 0);
-	Assert(lease >> sf_node_layout.node_bits == until);
 	SF_FAULT("node-found");
-	if ((configured & SF_NODE_TAKEN) == 0 &&
-		!pg_atomic_compare_exchange_u64(&sf_shmem->configured, &configured,
+	if (!pg_atomic_compare_exchange_u64(&sf_shmem->configured, &configured,
 										configured | SF_NODE_TAKEN))
 		return;
-	(void) pg_atomic_compare_exchange_u64(&sf_shmem->lease, &none, lease);
+	(void) pg_atomic_compare_exchange_u64(&sf_shmem->lease, &none,
+										  configured_right(node));
+}
+
+/* Return true if a reload may bring these numbers. */
+static bool
+may_change(uint64 numbers, char *reason, size_t reason_size)
+{
+	uint32		node;
+	uint32		last;
+
+	if (!find_nodes(numbers, &node, &last, reason, reason_size))
+		return false;
+	if (sf_identity_may_become(sf_server_number_of(node)))
+		return true;
+	snprintf(reason, reason_size,
+			 "The server of which this one is a copy runs now, and has node id %u.",
+			 node);
+	return false;
+}
+
+/*
+ * In the postmaster, at a reload: change the node of a server that runs.  A
+ * call under way that has read the old right has read the clock and the mark
+ * before, and makes its ID below both.  So the IDs of the old node end below
+ * the marks of this moment; the reserve is for a session that publishes its
+ * mark late.  Meanwhile there is no right, and calls look again
+ * (sf_node_take()).
+ */
+static void
+change_node(uint64 before, uint64 numbers)
+{
+	uint32		old;
+	uint32		node;
+	uint32		last;
+	int64		end_ms;
+	char		reason[SF_REASON_SIZE];
+
+	if (!find_nodes(before, &old, &last, reason, sizeof(reason)) ||
+		!find_nodes(numbers, &node, &last, reason, sizeof(reason)))
+		return;					/* may_change() has found it */
+	if (node != old)
+	{
+		pg_atomic_write_u64(&sf_shmem->lease, 0);
+		pg_memory_barrier();
+		SF_FAULT("node-withdrawn");
+		end_ms = Max(sf_db_slots_highest_mark(), sf_clock_wall_ms()) +
+			sf_settings_reserve_ms();
+		sf_right_change_node(sf_server_number_of(old),
+							 sf_server_number_of(node),
+							 sf_layout_ms_to_tick(&sf_node_layout, end_ms) +
+							 1 - sf_node_layout.epoch_tick);
+		sf_log_event(SF_EVENT_NODE_CHANGED, NULL, NULL,
+					 "a reload has changed the node id from %u to %u: from %s on, this server makes no ID of node %u",
+					 old, node, sf_timefmt_show(end_ms), old);
+	}
+	pg_atomic_write_u64(&sf_shmem->configured, numbers | SF_NODE_TAKEN);
+	pg_memory_barrier();
+	pg_atomic_write_u64(&sf_shmem->lease, configured_right(node));
 }
 
 /* Write one line that says what this server's IDs will be. */
@@ -163,12 +241,14 @@ log_start(void)
 void
 sf_node_take_at_start(void)
 {
+	static const SfNodeChange change = {may_change, change_node};
 	static bool started = false;
 	uint32		node;
 	uint32		last;
 	char		reason[SF_REASON_SIZE];
 
 	Assert(!IsUnderPostmaster);
+	sf_settings_node_change = &change;
 	if (!sf_settings_leases() && sf_durable_file_exists(SF_AGE_FILE))
 	{
 		pg_atomic_write_u32(&sf_shmem->identity.was_leased, 1);
@@ -250,9 +330,8 @@ sf_node_remedy(void)
 
 /*
  * Take the node that a reload has brought, or throw an error that says how to
- * configure one.  The caller then looks again for a node.  Settings that the
- * postmaster has not read, or has no more, do not count: a busy process reads
- * a reload late.
+ * configure one.  The caller then looks again for a node.  The postmaster's
+ * numbers count: a busy process reads a reload late.
  */
 void
 sf_node_take(void)
@@ -263,15 +342,12 @@ sf_node_take(void)
 	uint64		configured = pg_atomic_read_u64(&sf_shmem->configured);
 	char		reason[SF_REASON_SIZE];
 
-	if (sf_settings_numbers() != (configured & ~SF_NODE_TAKEN))
+	if ((configured & SF_NODE_TAKEN) != 0)
 	{
-		sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("snowflake.node_id is being changed by a reload"),
-				 errhint("Repeat the command.")));
+		pg_usleep(100);			/* another process is about to publish it */
+		return;
 	}
-	if (sf_node_find(&node, &last, reason, sizeof(reason)))
+	if (find_nodes(configured, &node, &last, reason, sizeof(reason)))
 	{
 		publish_configured(node, configured);
 		return;

@@ -58,36 +58,37 @@ publish_word(uint64 word)
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);
 }
 
+static void
+note_lowest(SfServerNumber node)
+{
+	pg_atomic_uint32 *lowest = &sf_shmem->leasing.lowest_node;
+	SfServerNumber before = pg_atomic_read_u32(lowest);
+
+	if (node != SF_NO_NUMBER && (before == SF_NO_NUMBER || node < before))
+		pg_atomic_write_u32(lowest, node);
+}
+
 /*
- * Prepare the counters: no ID is made below the right's start.  If the node
- * has changed, no ID is made in a tick that a counter has reached, so that no
- * session's IDs descend. horizon.c considers sessions that may still use the
- * other node.
+ * Prepare the counters for another node, while no right is published.  The
+ * IDs of the last node, if there was one, are below "until", in ticks since
+ * the layout's epoch.  No ID is made in a tick that a counter has reached, so
+ * that no session's IDs descend.  horizon.c considers sessions that may still
+ * use the last node.
  *
  * Write the nodes before the ticks end.  A reader that finds a counter in the
  * new tick then also finds the new node, and composes no horizon there with
  * the other one, which may be higher (sf_lease_wait_lowest()).
  */
-static void
-prepare_counters(SfServerNumber node, int64 start)
+void
+sf_right_change_node(SfServerNumber last, SfServerNumber node, uint64 until)
 {
 	SfLeasing  *leasing = &sf_shmem->leasing;
-	SfServerNumber last = pg_atomic_read_u32(&leasing->node);
-	SfServerNumber lowest = pg_atomic_read_u32(&leasing->lowest_node);
 
-	sf_layout_slots_raise(sf_layout_after_epoch_ms(&sf_node_layout, start));
-	if (last == node)
-		return;
-	if (last != SF_NO_NUMBER)
-	{
-		uint64		until = pg_atomic_read_u64(&leasing->until);
-
-		publish_word(0);
-		if (until > pg_atomic_read_u64(&leasing->other_until))
-			pg_atomic_write_u64(&leasing->other_until, until);
-	}
-	if (lowest == SF_NO_NUMBER || node < lowest)
-		pg_atomic_write_u32(&leasing->lowest_node, node);
+	if (last != SF_NO_NUMBER &&
+		until > pg_atomic_read_u64(&leasing->other_until))
+		pg_atomic_write_u64(&leasing->other_until, until);
+	note_lowest(last);
+	note_lowest(node);
 	pg_write_barrier();			/* the lowest node before the last one */
 	pg_atomic_write_u32(&leasing->node, node);
 
@@ -98,6 +99,21 @@ prepare_counters(SfServerNumber node, int64 start)
 	if (last != SF_NO_NUMBER)
 		sf_layout_slots_end_ticks();
 	SF_FAULT("ticks-ended");
+}
+
+/* Prepare the counters for a right: no ID is made below its start. */
+static void
+prepare_counters(SfServerNumber node, int64 start)
+{
+	SfLeasing  *leasing = &sf_shmem->leasing;
+	SfServerNumber last = pg_atomic_read_u32(&leasing->node);
+
+	sf_layout_slots_raise(sf_layout_after_epoch_ms(&sf_node_layout, start));
+	if (last == node)
+		return;
+	if (last != SF_NO_NUMBER)
+		publish_word(0);
+	sf_right_change_node(last, node, pg_atomic_read_u64(&leasing->until));
 }
 
 /*

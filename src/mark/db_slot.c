@@ -61,6 +61,18 @@ sf_db_slots_create(void)
 	}
 }
 
+/* Return the highest published mark: all IDs made so far are below. */
+int64
+sf_db_slots_highest_mark(void)
+{
+	uint64		highest = 0;
+
+	for (int i = 0; i < sf_max_databases; i++)
+		highest = Max(highest,
+					  pg_atomic_read_u64(&sf_databases[i].database.mark));
+	return (int64) highest;
+}
+
 static SfDatabase *
 find_slot(Oid oid)
 {

@@ -99,6 +99,7 @@ extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
 
 extern Size sf_db_slots_size(void);
 extern void sf_db_slots_create(void);
+extern int64 sf_db_slots_highest_mark(void);
 extern SfDatabase *sf_db_slot_take(void);
 extern SfDatabase *sf_db_slot_make_own(void);
 extern SfDatabase *sf_db_slot_find(void);

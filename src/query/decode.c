@@ -30,6 +30,9 @@
 /* A plausible ID is at most this far ahead of the clock. */
 #define PLAUSIBLE_AHEAD_MS	(INT64CONST(24) * 3600 * 1000)
 
+/* Many generators are used without an epoch of their own. */
+#define UNIX_LAYOUT "timestamp:41 node:10 sequence:12 epoch:1970-01-01"
+
 SF_FUNCTION(snowflake_decode);
 SF_FUNCTION(snowflake_node);
 SF_FUNCTION(snowflake_shard);
@@ -70,30 +73,37 @@ is_plausible(const SfLayout *layout, int64 id)
 		ms <= sf_clock_wall_ms() + PLAUSIBLE_AHEAD_MS;
 }
 
-/* Warn if a shard's ID seems to be decoded with the node's layout. */
+/* Warn if an ID seems to be decoded with a layout that is not its own. */
 static void
-warn_of_shard(int64 id)
+warn_of_future(const SfLayout *layout, int64 id)
 {
-	if (is_plausible(&sf_node_layout, id) ||
-		!is_plausible(&sf_shard_layout, id))
+	if (is_plausible(layout, id))
 		return;
-	ereport(WARNING,
-			(errmsg("ID " INT64_FORMAT " lies in the future by snowflake.layout, and not by snowflake.shard_layout",
-					id),
-			 errhint("If it is the ID of a shard, name that layout: snowflake_decode(id, 'shard').")));
+	if (layout == &sf_node_layout && is_plausible(&sf_shard_layout, id))
+		ereport(WARNING,
+				(errmsg("ID " INT64_FORMAT " lies in the future by snowflake.layout, and not by snowflake.shard_layout",
+						id),
+				 errhint("If it is the ID of a shard, name that layout: snowflake_decode(id, 'shard').")));
+	else
+		ereport(WARNING,
+				(errmsg("ID " INT64_FORMAT " lies in the future by this layout",
+						id),
+				 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows what it says in each layout, and from the Unix epoch.",
+						 id)));
 }
 
 /*
  * snowflake_decode(id bigint [, layout text]) returns record
  *
- * Return the fields of an ID.  The first row of a call warns if a shard's ID
- * seems to be read with the node's layout.  Throws SQLSTATE 22003 (negative,
- * or wider than the layout), and the errors of sf_layout_arg().
+ * Return the fields of an ID.  The first row of a call warns if its time lies
+ * in the future, as when it is read with a layout that is not its own.  Throws
+ * SQLSTATE 22003 (negative, or wider than the layout), and the errors of
+ * sf_layout_arg().
  */
 Datum
 snowflake_decode(PG_FUNCTION_ARGS)
 {
-	bool		first = PG_NARGS() == 1 && fcinfo->flinfo->fn_extra == NULL;
+	bool		first = fcinfo->flinfo->fn_extra == NULL;
 	const SfLayout *layout = sf_layout_arg(fcinfo, 1);
 	TupleDesc	desc;
 	Datum		values[DECODE_COLUMNS];
@@ -101,7 +111,7 @@ snowflake_decode(PG_FUNCTION_ARGS)
 
 	sf_layout_arg_require_fit(layout, PG_GETARG_INT64(0));
 	if (first)
-		warn_of_shard(PG_GETARG_INT64(0));
+		warn_of_future(layout, PG_GETARG_INT64(0));
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	decode_columns(layout, PG_GETARG_INT64(0), values, nulls);
@@ -280,10 +290,23 @@ put_reading(const char *name, bool configured, const SfLayout *layout,
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/* List the readings that the inspection asks for. */
+static void
+put_readings(Inspection *inspection)
+{
+	char		reason[SF_REASON_SIZE];
+	SfLayout	unix_layout;
+
+	for_each_layout(put_reading, inspection);
+	if (!sf_layout_parse(&unix_layout, UNIX_LAYOUT, reason, sizeof(reason)))
+		elog(ERROR, "\"%s\" is not a layout: %s", UNIX_LAYOUT, reason);
+	put_reading(UNIX_LAYOUT, false, &unix_layout, inspection);
+}
+
 /*
  * snowflake_inspect(id bigint): list the readings of an ID in every known
- * layout.  A reading is plausible if it fits the layout and is not in the
- * future.
+ * layout, and in the fields of Twitter's from the Unix epoch.  A reading is
+ * plausible if it fits the layout and is not in the future.
  */
 Datum
 snowflake_inspect(PG_FUNCTION_ARGS)
@@ -294,8 +317,8 @@ snowflake_inspect(PG_FUNCTION_ARGS)
 	inspection.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	inspection.id = PG_GETARG_INT64(0);
 	inspection.plausible = true;
-	for_each_layout(put_reading, &inspection);
+	put_readings(&inspection);
 	inspection.plausible = false;
-	for_each_layout(put_reading, &inspection);
+	put_readings(&inspection);
 	return (Datum) 0;
 }

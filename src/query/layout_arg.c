@@ -40,6 +40,9 @@
 /* A message shows at most this many bytes of a layout. */
 #define MAX_SHOWN	200
 
+#define LIST_PRESETS \
+	"SELECT name, layout FROM snowflake_layouts() lists the presets."
+
 SF_FUNCTION(snowflake_layout);
 SF_FUNCTION(snowflake_layout_support);
 
@@ -109,9 +112,9 @@ sf_layout_arg_parse(SfLayout *layout, const text *t)
 	return ok;
 }
 
-/* Parse a layout that is spelled out.  Throws SQLSTATE 22023. */
-void
-sf_layout_arg_read(SfLayout *layout, const text *t)
+/* Parse a layout, or throw SQLSTATE 22023 with this hint. */
+static void
+parse_or_refuse(SfLayout *layout, const text *t, const char *hint)
 {
 	char		reason[SF_REASON_SIZE];
 	char	   *str = text_to_cstring(t);
@@ -122,8 +125,15 @@ sf_layout_arg_read(SfLayout *layout, const text *t)
 				 errmsg("invalid layout: \"%.*s\"",
 						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
 				 errdetail("%s", reason),
-				 errhint("SELECT name, layout FROM snowflake_layouts() lists the presets.")));
+				 errhint("%s", hint)));
 	pfree(str);
+}
+
+/* Parse a layout that is spelled out.  Throws SQLSTATE 22023. */
+void
+sf_layout_arg_read(SfLayout *layout, const text *t)
+{
+	parse_or_refuse(layout, t, LIST_PRESETS);
 }
 
 /* Throw an error if this database was filled with another layout. */
@@ -197,7 +207,7 @@ sf_layout_arg_of_ids(const text *t)
 
 	if (named != NULL)
 		return named;
-	sf_layout_arg_read(&layout, t);
+	parse_or_refuse(&layout, t, "No sequence is needed, and snowflake.layout need not be named: SELECT snowflake_nextval(); " LIST_PRESETS);
 	return &layout;
 }
 
@@ -428,31 +438,40 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows what it says in each layout.", id)));
 }
 
-/* Return an argument that must not be null.  Throws SQLSTATE 22004. */
-int32
-sf_layout_arg_number(FunctionCallInfo fcinfo, int n, const char *name)
+/* Throw SQLSTATE 22004 if this argument, which is a number, is null. */
+static void
+require_number(FunctionCallInfo fcinfo, int n, const char *name)
 {
 	if (PG_ARGISNULL(n))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("%s must not be null", name),
 				 errhint("Give a number, for instance by COALESCE().")));
+}
+
+/* Return an integer that must not be null.  Throws SQLSTATE 22004. */
+int32
+sf_layout_arg_number(FunctionCallInfo fcinfo, int n, const char *name)
+{
+	require_number(fcinfo, n, name);
 	return PG_GETARG_INT32(n);
 }
 
 /*
- * Return a shard for which snowflake.shard_layout has room.  Throws SQLSTATE
- * 22004, 22023.
+ * Return a shard, a bigint, for which snowflake.shard_layout has room.  Throws
+ * SQLSTATE 22004, 22023.
  */
 uint32
 sf_layout_arg_shard(FunctionCallInfo fcinfo, int n)
 {
-	int32		shard = sf_layout_arg_number(fcinfo, n, "shard");
+	int64		shard;
 
+	require_number(fcinfo, n, "shard");
+	shard = PG_GETARG_INT64(n);
 	if (shard < 0 || shard >= sf_shmem->nshards)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("shard %d is out of range", shard),
+				 errmsg("shard " INT64_FORMAT " is out of range", shard),
 				 errdetail("snowflake.shard_layout has room for shards 0 to %d.",
 						   sf_shmem->nshards - 1),
 				 errhint("Use a shard in that range, or a shard layout with more bits for the shard.")));

@@ -61,14 +61,33 @@ extern void sf_settings_define(void);
 extern void sf_settings_define_planner(void);
 extern void sf_settings_publish(void);
 
+/*
+ * A change of the configured node by a reload, which identity/node.c makes in
+ * the postmaster.  The numbers are those of SfShmem.configured.  If the change
+ * may not be, the reason is a sentence.
+ */
+typedef struct SfNodeChange
+{
+	bool		(*may) (uint64 numbers, char *reason, size_t reason_size);
+	void		(*change) (uint64 before, uint64 numbers);
+} SfNodeChange;
+
+extern const SfNodeChange *sf_settings_node_change;
+
 /* settings_node.c */
 extern void sf_settings_define_node(void);
 extern void sf_settings_publish_node(void);
-extern void sf_settings_parse_node_id(SfServerNumber *datacenter,
+extern void sf_settings_split_numbers(uint64 numbers,
+									  SfServerNumber *datacenter,
 									  SfServerNumber *node);
 extern uint64 sf_settings_numbers(void);
 extern char *sf_settings_pending(void);
 extern char *sf_settings_refused(void);
+
+/* settings_unknown.c */
+extern const char *sf_settings_nearest(const char *name);
+extern void sf_settings_find_unknown(void);
+extern void sf_settings_log_unknown(void);
 
 /* settings_file.c */
 extern const char *sf_settings_file(void);

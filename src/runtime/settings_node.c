@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * settings_node.c
- *	  Settings of the node's number, which stays once the node is published.
+ *	  Settings of the node's number.  The postmaster reads a reload first, and
+ *	  all other processes follow it.
  *
  *-------------------------------------------------------------------------
  */
@@ -33,6 +34,8 @@
 
 char	   *sf_node_id = NULL;
 
+const SfNodeChange *sf_settings_node_change = NULL;
+
 /* The host's name when the library was loaded: the same in all processes. */
 static char hostname[256] = "";
 
@@ -53,11 +56,13 @@ parse(const char *text, SfServerNumber *datacenter, SfServerNumber *node)
 									   reason, sizeof(reason));
 }
 
-/* The same of what this process has. */
+/* Take apart what SfShmem.configured holds, without SF_NODE_TAKEN. */
 void
-sf_settings_parse_node_id(SfServerNumber *datacenter, SfServerNumber *node)
+sf_settings_split_numbers(uint64 numbers, SfServerNumber *datacenter,
+						  SfServerNumber *node)
 {
-	(void) parse(sf_node_id, datacenter, node);
+	*node = numbers >> NODE_SHIFT & NODE_MASK;
+	*datacenter = numbers >> DATACENTER_SHIFT & DATACENTER_MASK;
 }
 
 /* Both numbers in one word, as they are in SfShmem.configured. */
@@ -167,19 +172,47 @@ is_only_looked_at(void)
 }
 
 /*
+ * In the postmaster: decide about the numbers of a reload where others are in
+ * force.  A number that is gone from the files stays, since the line may be
+ * lost; and so does what may be claimed, if node ids are leased.
+ */
+static bool
+check_change(uint64 numbers, const char *newval)
+{
+	uint64		kept = join_numbers(sf_node_id);
+	char		reason[SF_REASON_SIZE];
+	char		text[SF_REFUSED_SIZE];
+
+	pending = 0;
+	if (numbers != kept && (numbers == 0 || sf_settings_leases()))
+		pending = numbers | SF_NUMBER_PENDING;
+	pg_atomic_write_u64(&sf_shmem->pending, pending);
+	if (pending != 0)
+	{
+		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
+						 "snowflake.node_id", sf_node_id, newval);
+		return false;
+	}
+	if (numbers == kept || sf_settings_node_change == NULL ||
+		sf_settings_node_change->may(numbers, reason, sizeof(reason)))
+		return true;
+	snprintf(text, sizeof(text),
+			 "snowflake.node_id is \"%.80s\", which is refused: %s",
+			 newval, reason);
+	publish_refused(text);
+	GUC_check_errdetail("%s", reason);
+	return false;
+}
+
+/*
  * Check snowflake.node_id.  At the start the layout is not known yet, and both
- * are checked together later.
- *
- * Once a node is taken, it stays for the life of the server: the postmaster
- * reloads first and keeps its value, and all other processes follow it.  If
- * the node is leased, the same is true from the start for what may be claimed.
+ * are checked together later.  Once numbers are in force, the postmaster
+ * decides, and all other processes follow it.
  */
 static bool
 check_node_id(char **newval, void **extra, GucSource source)
 {
 	uint64		configured;
-	uint64		numbers;
-	uint64		kept;
 	SfServerNumber datacenter;
 	SfServerNumber node;
 
@@ -198,27 +231,14 @@ check_node_id(char **newval, void **extra, GucSource source)
 	configured = pg_atomic_read_u64(&sf_shmem->configured);
 	if ((configured & SF_NODE_TAKEN) == 0 && !sf_settings_leases())
 		return true;
-	numbers = join_numbers(*newval);
-	if (IsUnderPostmaster)
-		kept = configured & ~SF_NODE_TAKEN;
-	else
-	{
-		kept = join_numbers(sf_node_id);
-		pending = numbers != kept ? numbers | SF_NUMBER_PENDING : 0;
-		pg_atomic_write_u64(&sf_shmem->pending, pending);
-	}
-	if (numbers != kept)
-	{
-		GUC_check_errmsg("parameter \"%s\" cannot be changed from \"%s\" to \"%s\" without restarting the server",
-						 "snowflake.node_id", sf_node_id, *newval);
-		return false;
-	}
-	return true;
+	if (!IsUnderPostmaster)
+		return check_change(join_numbers(*newval), *newval);
+	return join_numbers(*newval) == (configured & ~SF_NODE_TAKEN);
 }
 
 /*
- * Publish the postmaster's numbers, unless a process has just published the
- * node of the earlier ones.  That node stays, and snowflake_status() says so.
+ * Publish the postmaster's numbers.  If a process has published the node of
+ * the earlier ones, change it.
  */
 static void
 publish_numbers(const char *text)
@@ -230,10 +250,15 @@ publish_numbers(const char *text)
 		return;
 	numbers = join_numbers(text);
 	before = pg_atomic_read_u64(&sf_shmem->configured);
-	while ((before & SF_NODE_TAKEN) == 0 &&
-		   !pg_atomic_compare_exchange_u64(&sf_shmem->configured, &before,
+	while ((before & SF_NODE_TAKEN) == 0)
+	{
+		if (pg_atomic_compare_exchange_u64(&sf_shmem->configured, &before,
 										   numbers))
-		;
+			return;
+	}
+	before &= ~SF_NODE_TAKEN;
+	if (before != numbers && sf_settings_node_change != NULL)
+		sf_settings_node_change->change(before, numbers);
 }
 
 static void
@@ -262,12 +287,13 @@ char *
 sf_settings_pending(void)
 {
 	uint64		word = pg_atomic_read_u64(&sf_shmem->pending);
-	SfServerNumber node = word >> NODE_SHIFT & NODE_MASK;
-	SfServerNumber datacenter = word >> DATACENTER_SHIFT & DATACENTER_MASK;
+	SfServerNumber node;
+	SfServerNumber datacenter;
 	StringInfoData text;
 
 	if (word == 0)
 		return NULL;
+	sf_settings_split_numbers(word & ~SF_NUMBER_PENDING, &datacenter, &node);
 	if (node == SF_NO_NUMBER && datacenter == SF_NO_NUMBER)
 		return pstrdup("");
 	if (!sf_settings_is_in_file("snowflake.node_id"))
@@ -307,7 +333,7 @@ sf_settings_define_node(void)
 		hostname[0] = '\0';
 	DefineCustomStringVariable("snowflake.node_id",
 							   "Number of this server, which no other server has.",
-							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. A number that was taken stays until the server restarts.",
+							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. If numbers are leased, a change takes a restart.",
 							   &sf_node_id, "",
 							   PGC_SIGHUP, 0,
 							   check_node_id, assign_node_id, NULL);

@@ -71,7 +71,8 @@ typedef struct SfLeasing
 	/*
 	 * The last leased node, and its until; the lowest node of this life; and
 	 * the until of nodes other than the last.  Nodes are SfServerNumbers, and
-	 * an until is in ticks since the layout's epoch.  0: none.
+	 * an until is in ticks since the layout's epoch.  0: none.  A configured
+	 * node counts from its first change on.
 	 */
 	pg_atomic_uint32 node;
 	pg_atomic_uint64 until;
@@ -188,9 +189,9 @@ typedef struct SfShmem
 	/*
 	 * The numbers of the node and the datacenter in snowflake.node_id of the
 	 * postmaster, which alone changes them, as sf_settings_numbers() returns
-	 * them.  With SF_NODE_TAKEN they no longer change.  Written by
-	 * compare-and-swap: a process that was frozen after reading them
-	 * publishes nothing else.
+	 * them.  With SF_NODE_TAKEN the node is published, or the postmaster is
+	 * changing it.  Before that, it is written by compare-and-swap: a process
+	 * that was frozen after reading the numbers publishes nothing else.
 	 */
 	pg_atomic_uint64 configured;
 

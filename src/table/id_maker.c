@@ -26,7 +26,7 @@
 
 /* The names that these functions have. */
 static const char *const names[] = {
-	"snowflake_nextval", "snowflake_shard_nextval"
+	"snowflake_nextval", "snowflake_generate", "snowflake_shard_nextval"
 };
 
 /*

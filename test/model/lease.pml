@@ -301,9 +301,9 @@ inline reserve()
 
 /* The number of our write that made the record. */
 #ifdef NO_WRITE_ID
-#define find_pending	(pending != 0 && record[node].owner == owner)
+#define sf_client_find_pending	(pending != 0 && record[node].owner == owner)
 #else
-#define find_pending	(pending & (1 << record[node].version))
+#define sf_client_find_pending	(pending & (1 << record[node].version))
 #endif
 
 inline adopt(id, to)
@@ -475,16 +475,16 @@ inline check_held()
 	:: else ->
 		if
 #ifndef NO_FENCE
-		:: !find_pending && record[node].version != version ->
+		:: !sf_client_find_pending && record[node].version != version ->
 			fence()
 #endif
-		:: find_pending || ADOPTS_ANY ->
+		:: sf_client_find_pending || ADOPTS_ANY ->
 			adopt(record[node].version, record[node].limit);
 #ifdef BELIEVE
 			limit = known;
 #endif
 			confirm_held()
-		:: !find_pending && record[node].version == version ->
+		:: !sf_client_find_pending && record[node].version == version ->
 			confirm_held()
 		fi
 	fi
@@ -513,12 +513,12 @@ inline search()
 {
 	if
 	:: registry_generation != generation ||
-		(!find_pending && record[node].version != version) ->
+		(!sf_client_find_pending && record[node].version != version) ->
 		pending = 0
 	:: else
 	fi;
 	if
-	:: find_pending ->
+	:: sf_client_find_pending ->
 		adopt(record[node].version, record[node].limit);
 		hold_slot()
 #ifdef BELIEVE

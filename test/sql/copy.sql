@@ -37,6 +37,18 @@ COPY t (n) FROM stdin;
 6
 7
 \.
+-- and by its other name
+ALTER TABLE t ALTER id SET DEFAULT snowflake_generate();
+COPY t (n) FROM stdin;
+61
+71
+\.
+ALTER TABLE t ALTER id SET DEFAULT snowflake_generate('node');
+COPY t (n) FROM stdin;
+62
+72
+\.
+SELECT max(id) = snowflake_currval() AS known FROM t;
 -- with other functions in the default, COPY does not collect rows
 ALTER TABLE t ALTER id SET DEFAULT opaque();
 COPY t (n) FROM stdin;
@@ -209,12 +221,12 @@ CREATE ROLE snowflake_loader IN ROLE pg_read_server_files;
 GRANT USAGE ON SCHEMA bulk TO snowflake_loader;
 GRANT SELECT, INSERT ON t, s TO snowflake_loader;
 ALTER TABLE s ALTER id SET DEFAULT snowflake_shard_nextval(0);
-REVOKE EXECUTE ON FUNCTION snowflake_nextval(), snowflake_shard_nextval(integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION snowflake_nextval(), snowflake_shard_nextval(bigint) FROM PUBLIC;
 SET ROLE snowflake_loader;
 COPY t (n) FROM '/dev/null';
 COPY s (n) FROM '/dev/null';
 RESET ROLE;
-GRANT EXECUTE ON FUNCTION snowflake_nextval(), snowflake_shard_nextval(integer) TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_nextval(), snowflake_shard_nextval(bigint) TO PUBLIC;
 REVOKE EXECUTE ON FUNCTION snowflake_internal.copy_nextval(internal) FROM PUBLIC;
 SET ROLE snowflake_loader;
 COPY t (n) FROM stdin;

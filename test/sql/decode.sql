@@ -87,6 +87,10 @@ SELECT layout, plausible, created_at
 FROM snowflake_inspect(1541815603606036480)
 WHERE layout IN ('twitter', 'sonyflake', 'mastodon', 'javascript');
 SELECT bool_and(NOT plausible) FROM snowflake_inspect(-1);
+-- the epoch of many generators is 1970: by that of Twitter, this ID is of the future
+SELECT layout, created_at, node_id FROM snowflake_inspect(7102577116159582209) WHERE plausible AND NOT configured;
+SELECT created_at FROM snowflake_decode(7102577116159582209, 'snowflake');
+SELECT count(created_at) FROM (VALUES (7102577116159582209), (7102577116159582210)) v (id), snowflake_decode(id, 'snowflake');
 
 -- immutable with a layout: an index and a generated column may use it
 CREATE TABLE tweets (id bigint PRIMARY KEY,

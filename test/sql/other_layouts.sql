@@ -61,6 +61,7 @@ SELECT name, configured, tick_ms FROM snowflake_layouts() WHERE name ~ ' ' ORDER
 SELECT snowflake_nextval(NULL);
 SELECT snowflake_nextval('');
 SELECT snowflake_nextval('wordpress');
+SELECT snowflake_nextval('orders_id_seq');
 SELECT snowflake_nextval('instagram');
 SELECT snowflake_nextval('shard');
 SELECT snowflake_nextval('mastodon');

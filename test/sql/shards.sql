@@ -23,7 +23,7 @@ DROP SCHEMA shard1341 CASCADE;
 CREATE TABLE t (id bigint PRIMARY KEY, user_id bigint);
 CREATE FUNCTION set_id() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-	NEW.id := snowflake_shard_nextval((NEW.user_id % 2000)::integer);
+	NEW.id := snowflake_shard_nextval(NEW.user_id % 2000);
 	RETURN NEW;
 END $$;
 CREATE TRIGGER set_id BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.id IS NULL) EXECUTE FUNCTION set_id();
@@ -34,6 +34,8 @@ DROP FUNCTION set_id();
 -- refused
 SELECT snowflake_shard_nextval(-1);
 SELECT snowflake_shard_nextval(8192);
+SELECT snowflake_shard_nextval(9223372036854775807);
+SELECT snowflake_shard_horizon(-9223372036854775808);
 SELECT snowflake_shard_nextval(4096);
 SELECT snowflake_shard_nextval(NULL);
 SELECT snowflake_shard_nextval_batch(4096, 10);

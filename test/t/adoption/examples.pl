@@ -279,7 +279,7 @@ foreach my $name (grep { $program{$_} } @wanted)
 			FROM information_schema.columns
 			WHERE table_name IN ('orders', 'order_lines')
 				AND (column_name = 'id' OR column_default IS NOT NULL)",
-			database => $name), "id bigint snowflake_nextval()",
+			database => $name), $name =~ /^(rails|sqlalchemy)$/ ? 'id bigint snowflake_generate()' : 'id bigint snowflake_nextval()',
 		"$name: the database fills in the keys of others, and nothing else");
 
 	if ($name eq 'hibernate')
@@ -312,7 +312,11 @@ foreach my $name (grep { $program{$_} } @wanted)
 	is(query($node, q{SELECT string_agg(relname, ' ' ORDER BY relname) FROM pg_class
 			WHERE relname ~ 'snowflake' AND relnamespace = 'public'::regnamespace}, database => $name),
 		'pg_stat_snowflake pg_stat_snowflake_layouts snowflake_horizon_holders', "$name: the extension's views are there");
-	ok(!grep({ /snowflake(?!_nextval|::|\.)|pg_stat/ } map { /^schema (.*)/ } @$lines),
+	is(join("\n", map { /^fixture (.*)/ } @$lines), 'from a fixture', "$name: it loads fixtures") if $name eq 'rails';
+	is(join("\n", sort map { /^reflected CREATE TABLE (\w+) .*?( DEFAULT .*?) NOT NULL/ ? "$1$2" : () } @$lines),
+		"notes DEFAULT snowflake_generate('javascript'::text)\norder_lines DEFAULT snowflake_generate()\norders DEFAULT snowflake_generate()",
+		"$name: a table that is reflected has its default") if $name eq 'sqlalchemy';
+	ok(!grep({ /snowflake(?!_nextval|_generate|::|\.)|pg_stat/ } map { /^schema (.*)/ } @$lines),
 		"$name: its schema has nothing of the extension's") if $name eq 'rails';
 }
 

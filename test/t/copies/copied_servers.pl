@@ -232,8 +232,12 @@ passes($copy, 'a copy with another node id');
 $copy->backup('other');
 $copy->stop;
 passes($copy, 'and again');
-$copy->stop;
 $copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$copy->reload;
+$copy->poll_query_until('postgres', q{SELECT found ~ '^2; .*is refused: The server of which this one is a copy runs now, and has node id 1'
+	FROM snowflake_status() WHERE check_name = 'node id'}) or die;
+is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '2', 'a reload does not give it that of its original, which runs');
+$copy->stop;
 warned($copy, q{It had another node id, and has the other server's again\. The server in ".*primary.*" runs now, and has node id 1: no IDs},
 	'it gets the node id of its original, which runs');
 refused($copy, $next, '55000', $twin, 'and is refused');

@@ -23,7 +23,7 @@ is(query($bare, q{SELECT snowflake_node(1541815603606036480, 'twitter')}),
 is(query($bare, 'SELECT count(*) FROM snowflake_layouts()'), '8',
 	'so do the presets');
 is(query($bare, 'SELECT count(*) FROM snowflake_inspect(1541815603606036480) WHERE plausible'),
-	'3', 'and inspection');
+	'4', 'and inspection');
 foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
 	'snowflake_shard_nextval(1)', 'snowflake_decode(1)',
 	'snowflake_timestamp(1)', 'snowflake_min_id(now())', 'snowflake_ready()',
@@ -119,8 +119,19 @@ foreach my $case (
 	PostgreSQL::Test::Utils::append_to_file("$conf.new", $before);
 	rename "$conf.new", $conf or die $!;
 }
+my %misspelt = ('nodeid' => 'node_id', 'drift_threshold' => 'max_clock_drift', 'worker_id' => 'node_id', 'zzz' => undef);
+
 $node->append_conf('postgresql.conf', "snowflake.node_id = ''\nsnowflake.epoch = '2020-01-01'");
+$node->append_conf('postgresql.conf', "snowflake.$_ = '1'") foreach keys %misspelt;
 $node->start;
+foreach my $name (sort keys %misspelt)
+{
+	my $hint = defined $misspelt{$name} ? qr/Perhaps it was to be "snowflake.$misspelt{$name}"/ :
+	  qr/Correct its name, and restart the server: SELECT name/;
+
+	like(slurp_file($node->logfile), qr/WARNING:  snowflake SF508: setting "snowflake\.$name" does not exist, and is ignored\n[^\n]*HINT:  $hint/,
+		"snowflake.$name does not exist");
+}
 is(started_with('no node id yet'), 'timestamp:41 node:10 sequence:12 epoch:2020-01-01: 4096000',
 	'snowflake.epoch alone is the epoch of the layout');
 query($node, q{CREATE EXTENSION snowflake; ALTER SYSTEM SET snowflake.node_id = '4'});
@@ -173,56 +184,47 @@ set_and_reload('snowflake.node_id', '5');
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'") or die;
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
 	'unset may become set by a reload');
+# another number, too: calls under way and sessions within a transaction go on with it
 my $from = -s $node->logfile;
 my $idle = $node->background_psql('postgres');
-$idle->query_safe('BEGIN');
+my $node_of_next = q{SELECT snowflake_node(snowflake_nextval()) || ' ' || (snowflake_nextval() > last) FROM (SELECT snowflake_currval() AS last) s};
+$idle->query_safe('BEGIN; SELECT snowflake_nextval()');
 set_and_reload('snowflake.node_id', '6');
-query($node, "ALTER SYSTEM SET log_min_messages = 'notice'");
-$node->reload;
-$node->poll_query_until('postgres', "SELECT current_setting('log_min_messages') = 'notice'") or die;
-is(query($node, 'SHOW snowflake.node_id'), '5', 'another is not taken');
-Time::HiRes::usleep(10_000) until $idle->query_safe('SHOW log_min_messages') eq 'notice';
-is($idle->query_safe('SHOW snowflake.node_id'), '5', 'nor by a session within a transaction');
+$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '6'") or die;
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6', 'a reload may bring another');
+is($idle->query_safe($node_of_next), '6 true', 'also within a transaction, whose IDs ascend');
 $idle->quit;
-is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
-	'the node stays for the life of the server');
-like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "5" to "6" without restarting the server/,
-	$from, 'and the log says so');
+like_log($node, qr/LOG:  snowflake SF509: a reload has changed the node id from 5 to 6: from \d{4}-\S+ \S+ on, this server makes no ID of node 5\n/,
+	$from, 'and the log says until when the old one counts');
 my $says = q{SELECT status, found FROM snowflake_status() WHERE check_name = 'node id'};
-my $pending = qr/^warning\|5; in the configuration files snowflake\.node_id is 6, which waits for a restart$/;
-like(query($node, $says), $pending, 'and the status');
+like(query($node, $says), qr/^ok\|6 is configured/, 'and the status, that all is well');
+$from = -s $node->logfile;
+query($node, 'ALTER SYSTEM RESET snowflake.node_id');
+$node->append_conf('postgresql.conf', "snowflake.node_id = '5000'");
+$node->reload;
+$node->poll_query_until('postgres', "SELECT found ~ '^6; in the configuration files snowflake.node_id is \"5000\", which is refused'
+	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6', 'one that does not fit changes nothing');
+
+# a line that is lost changes nothing before a restart
+my $waits = qr/^warning\|6; in the configuration files snowflake\.node_id is unset, which waits for a restart$/;
+$node->adjust_conf('postgresql.conf', 'snowflake.node_id', undef);
+$node->reload;
+$node->poll_query_until('postgres', "SELECT found ~ 'unset, which waits' FROM snowflake_status() WHERE check_name = 'node id'")
+  or die query($node, $says);
+like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "6" to "" without restarting the server/,
+	$from, 'a number that is gone stays, and the log says so');
 # a crash of a process makes the shared memory new, but the node id stays
 crash($node, 'background writer');
-is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '5',
-	'nor does a crash of a process take the other');
-like(query($node, $says), $pending, 'which still waits');
-foreach my $waits ('6', 'unset')
-{
-	my $taken = $waits eq 'unset' ? qr/After a restart this server makes no IDs\./
-	  : qr/To take the number 6, leave it in the files, and restart the server\./;
-
-	$node->poll_query_until('postgres', "SELECT found ~ 'snowflake.node_id is $waits, which waits'
-		FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
-	my ($line, $run) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'node id'})
-	  =~ /^$taken To keep the old one, add this line to \S+postgresql\.conf:\n(.*)\nand run:\n(.*)$/s;
-	is($line, "snowflake.node_id = '5'", "$waits: how to keep the old one");
-	$node->append_conf('postgresql.conf', $line);
-	query($node, $run);
-	$node->poll_query_until('postgres', "SELECT status = 'ok'
-		FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
-	$node->adjust_conf('postgresql.conf', 'snowflake.node_id', undef);
-	$node->reload;
-}
-set_and_reload('snowflake.node_id', '5');
+is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6', 'also over a crash of a process');
+like(query($node, $says), $waits, 'while it waits');
+my ($line, $run) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'node id'})
+  =~ /^After a restart this server makes no IDs\. To keep the old one, add this line to \S+postgresql\.conf:\n(.*)\nand run:\n(.*)$/s;
+is($line, "snowflake.node_id = '6'", 'how to keep it');
+$node->append_conf('postgresql.conf', $line);
+query($node, $run);
 $node->poll_query_until('postgres', "SELECT status = 'ok'
 	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
-like(query($node, $says), qr/^ok\|5 is configured/, 'put back, nothing waits');
-set_and_reload('snowflake.node_id', '6');
-$node->poll_query_until('postgres', "SELECT status = 'warning'
-	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
-$node->restart;
-is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6',
-	'a restart takes it');
 query($node, 'ALTER SYSTEM RESET ALL');
 
 # ---- the node id from a name ----
@@ -236,14 +238,13 @@ query($node, 'ALTER SYSTEM RESET ALL');
 		'a number of the environment, and an offset');
 	is(query($node, 'SHOW snowflake.node_id'), 'env:SF_TEST_NODE+100',
 		'shown as it was set');
-	my $from = -s $node->logfile;
 	set_and_reload('snowflake.node_id', '108');
 	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '108'") or die;
 	is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '108',
 		'a reload may write the same number in another way');
 	set_and_reload('snowflake.node_id', 'env:SF_TEST_NODE');
-	like_log($node, qr/LOG:  parameter "snowflake.node_id" cannot be changed from "108" to "env:SF_TEST_NODE" without/,
-		$from, 'but not bring another');
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = 'env:SF_TEST_NODE'") or die;
+	is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '8', 'or bring another');
 	query($node, 'ALTER SYSTEM RESET ALL');
 	$node->stop;
 	$ENV{SF_TEST_NODE} = '924';
@@ -380,7 +381,8 @@ is(query($node, q{
 	SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())},
 	database => 'dc'), '3|7|103', 'datacenter and worker');
 $node->append_conf('postgresql.conf', "snowflake.node_id = '103'");
-$node->restart;
+$node->reload;
+$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '103'") or die;
 is(query($node, 'SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())',
 	database => 'dc'), '3|7|103', 'or the whole number');
 

@@ -81,7 +81,7 @@ sub condition_of
 query($node, qq{SET check_function_bodies = off;
 	CREATE FUNCTION imposter.snowflake_nextval() RETURNS bigint LANGUAGE plpgsql AS 'snowflake_next_id';
 	CREATE FUNCTION imposter.snowflake_nextval(text) RETURNS bigint LANGUAGE sql AS 'SELECT ids.snowflake_nextval(\$1)';
-	CREATE FUNCTION imposter.snowflake_shard_nextval(integer) RETURNS bigint LANGUAGE sql AS 'SELECT ours.snowflake_shard_nextval(\$1) -- and more';
+	CREATE FUNCTION imposter.snowflake_shard_nextval(bigint) RETURNS bigint LANGUAGE sql AS 'SELECT ours.snowflake_shard_nextval(\$1) -- and more';
 	CREATE FUNCTION imposter.c_nextval() RETURNS bigint LANGUAGE c AS '$dir/imposter.so', 'snowflake_next_id';
 	CREATE FUNCTION imposter.snowflake_nextval(integer) RETURNS bigint LANGUAGE c AS '$dir/imposter.so', 'snowflake_next_id';
 	CREATE FUNCTION imposter.snowflake_timestamp(bigint) RETURNS timestamptz IMMUTABLE LANGUAGE c AS '$dir/imposter.so';
@@ -115,7 +115,7 @@ query($node, 'ALTER SCHEMA "Its Own" RENAME TO ours');
 
 query($node, q{CREATE FUNCTION ids.snowflake_nextval() RETURNS bigint LANGUAGE sql AS 'SELECT ours.snowflake_nextval()';
 	CREATE FUNCTION ids.snowflake_nextval(layout text) RETURNS bigint LANGUAGE sql AS 'SELECT ours.snowflake_nextval($1)';
-	CREATE FUNCTION ids.snowflake_shard_nextval(shard integer) RETURNS bigint LANGUAGE sql
+	CREATE FUNCTION ids.snowflake_shard_nextval(shard bigint) RETURNS bigint LANGUAGE sql
 		AS 'SELECT ours.snowflake_shard_nextval($1)'});
 is(counted('ids.snowflake_nextval()'), '1', 'a portable function whose body calls the extension');
 is(counted('ids.snowflake_shard_nextval(1)'), '1', 'for a shard');

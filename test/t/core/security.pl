@@ -193,6 +193,8 @@ snowflake_decode(bigint) s s public
 snowflake_decode(bigint,text) i s public
 snowflake_drop_partitions(regclass,timestamp with time zone,text) v u public
 snowflake_encode(bigint,text) i s public
+snowflake_generate() v r public
+snowflake_generate(text) v r public
 snowflake_horizon() s r public
 snowflake_horizon(text) s r public
 snowflake_inspect(bigint) s s public
@@ -222,9 +224,9 @@ snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
 snowflake_shard(bigint) s s public
 snowflake_shard(bigint,text) i s public
-snowflake_shard_horizon(integer) s r public
-snowflake_shard_nextval(integer) v r public
-snowflake_shard_nextval_batch(integer,integer) v r public
+snowflake_shard_horizon(bigint) s r public
+snowflake_shard_nextval(bigint) v r public
+snowflake_shard_nextval_batch(bigint,integer) v r public
 snowflake_stat_reset() v r -
 snowflake_status() v u public
 snowflake_timestamp(bigint) s s public
@@ -233,7 +235,7 @@ snowflake_internal.bound(text,"any") s s public
 snowflake_internal.bound(text,"any",text) s s public
 snowflake_internal.copy_nextval(internal) s r public
 snowflake_internal.copy_nextval(text,internal) s r public
-snowflake_internal.copy_shard_nextval(integer,internal) s r public
+snowflake_internal.copy_shard_nextval(bigint,internal) s r public
 snowflake_internal.copy_support(internal) i s public
 snowflake_internal.hash(bigint) i s public
 snowflake_internal.hash(bigint,bigint) i s public
@@ -264,7 +266,7 @@ is(query($node, $functions), join("\n", @functions),
 	'each function, its labels, and whether PUBLIC may execute it');
 is(query($node, qq{
 	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
-	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions horizon nextval '
+	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions generate horizon nextval '
 	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release revert '
 	  . 'shard_horizon shard_nextval shard_nextval_batch tie_operators', 'these functions are called with NULL, the others return it');
 
@@ -345,6 +347,7 @@ refused($node, "SET search_path = trap, pg_catalog; $_", 'P0001', qr/trapped/,
 my @calls = (
 	'snowflake_nextval()', 'snowflake_nextval_batch(1)',
 	q{snowflake_nextval('twitter')}, q{snowflake_nextval_batch(1, 'twitter')},
+	'snowflake_generate()', q{snowflake_generate('twitter')},
 	'snowflake_shard_nextval(1)', 'snowflake_shard_nextval_batch(1, 1)',
 	'snowflake_currval()', 'snowflake_ready()', q{snowflake_ready('twitter')},
 	map({ ("snowflake_$_(1)", "snowflake_$_(1, 'twitter')") }

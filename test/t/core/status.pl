@@ -108,7 +108,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 26 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 27 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -118,7 +118,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, settings, column types, column layouts, unique indexes, subscriptions, partitions, rows above',
+	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, settings, column types, column layouts, views, unique indexes, subscriptions, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -144,7 +144,7 @@ says($node, @$_) foreach (
 my $conf = $node->data_dir . '/postgresql.conf';
 my $right = slurp_file($conf);
 $node->append_conf('postgresql.conf', "snowflake.nod_id = '2'");
-says($node, 'settings', 'warning', qr/settings that do not exist: snowflake\.nod_id in line \d+ of \S+postgresql\.conf\|/, 'one is misspelt');
+says($node, 'settings', 'warning', qr/settings that do not exist: snowflake\.nod_id in line \d+ of \S+postgresql\.conf \(perhaps it was to be snowflake\.node_id\)\|/, 'one is misspelt');
 says($node, 'settings', 'ok', qr/not looked at: permission denied/, 'not for all', as => 'SET ROLE mallory;');
 truncate $conf, length $right or die "$conf: $!";
 says($node, 'settings', 'ok', qr/no unknown/, 'once the line is gone');
@@ -188,7 +188,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 26 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 27 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 
@@ -228,6 +228,19 @@ says($node, 'column layouts', 'error',
 	qr/3 of \d+ columns .* for node id 1, .*: public.unfit.a \(inserts fail\), public.unfit.b \(inserts fail\), public.unfit.c \(inserts fail\)\|/,
 	'layouts in which this server makes no IDs');
 query($node, q{DROP TABLE unfit});
+
+# A view that reads such IDs must name their layout. The remedy is typed: the view is
+# printed, and made again.
+query($node, q{CREATE TABLE note (id bigint PRIMARY KEY DEFAULT snowflake_generate('javascript'), about bigint REFERENCES t);
+	CREATE VIEW dated AS SELECT id, snowflake_timestamp(id) AS at FROM note;
+	CREATE VIEW right_one AS SELECT snowflake_timestamp(n.id, 'javascript'), snowflake_timestamp(t.id) AS at FROM note n JOIN t ON t.id = about WHERE false});
+says($node, 'views', 'warning', qr/1 of 3 columns .*: public.note.id \(by public.dated, public.right_one, whose layout is javascript\)\|/,
+	'views that call a function without a layout');
+my ($print) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'views'}) =~ /(SELECT pg_get_viewdef\('VIEW'::regclass\);)/;
+query($node, 'DROP VIEW right_one');
+query($node, 'CREATE OR REPLACE VIEW dated AS ' . (query($node, $print =~ s/VIEW/dated/r) =~ s/snowflake_timestamp\((\S*id)\)/snowflake_timestamp($1, 'javascript')/r));
+says($node, 'views', 'ok', qr/0 of 3 columns/, 'once the view names the layout');
+query($node, 'DROP TABLE note CASCADE');
 
 # Any role can name a layout that ends soon: that is no matter of the server's. A column
 # that names it is.
@@ -774,7 +787,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 		  . "snowflake.shard_layout = 'timestamp:40 shard:10 sequence:10 epoch:$epoch'");
 	$end->append_conf('postgresql.conf', "snowflake.node_id = '6'") if $days < 0;
 	$end->start;
-	says($end, 'node id', 'ok', $days < 0 ? qr/6 is configured; before this start it was 5\|/ : qr/5 is configured\|/,
+	says($end, 'node id', 'ok', $days < 0 ? qr/6 is configured; before it was 5\|/ : qr/5 is configured\|/,
 		$days < 0 ? 'another one' : 'the same one');
 	says($end, $_, $status, qr/0\.\d years are left/, "$days days are left") foreach ('layout', 'shard layout');
 	if ($days == 200)

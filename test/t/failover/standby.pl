@@ -35,7 +35,7 @@ sub node_of
 my $same = PostgreSQL::Test::Cluster->new('same');
 $same->init_from_backup($primary, 'backup', has_streaming => 1);
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Set another snowflake.node_id in \S+ of this server, and restart it/,
+like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Set another snowflake.node_id in \S+ of this server, and run here: SELECT pg_reload_conf\(\);/,
 	'a standby that has its primary\'s number');
 like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
 $same->restart;

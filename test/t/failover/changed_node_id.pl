@@ -1,0 +1,128 @@
+# A configured node id changes by a reload, while clients make IDs: no call fails, the IDs
+# of each session ascend, no ID is there twice, and a feed sees each row. A promoted
+# standby with its primary's number gets another one without a restart.
+#
+# takes: 20 s
+use strict;
+use warnings FATAL => 'all';
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+use Time::HiRes qw(usleep);
+use FindBin;
+use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
+
+# With ticks of 100 ms many IDs share a tick, and there the node decides the order.
+my $layout = 'timestamp:38 node:10 sequence:15 tick:100ms epoch:2024-01-01';
+my $primary = new_server('primary', "snowflake.layout = '$layout'", "snowflake.node_id = '500'", 'autovacuum = off');
+
+sub change_node
+{
+	my ($node, $id) = @_;
+
+	query($node, "ALTER SYSTEM SET snowflake.node_id = '$id'");
+	$node->reload;
+	$node->poll_query_until('postgres', "SELECT node_id = $id FROM snowflake_internal.lease()")
+	  or die "the node id does not become $id";
+	return;
+}
+
+$primary->start;
+query($primary, q{
+	CREATE EXTENSION snowflake;
+	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), client int, n serial);
+	CREATE TABLE j (id bigint PRIMARY KEY DEFAULT snowflake_nextval('snowflake'), client int, n serial);
+});
+
+# ---- under load ----
+
+my $script = PostgreSQL::Test::Utils::tempdir() . '/insert.sql';
+append_to_file($script, q{
+	\set us random(0, 3000)
+	BEGIN;
+	INSERT INTO t (client) VALUES (:client_id), (:client_id);
+	\sleep :us us
+	INSERT INTO t (client) VALUES (:client_id);
+	INSERT INTO j (client) VALUES (:client_id);
+	COMMIT;
+});
+my ($out, $err) = ('', '');
+my $load = IPC::Run::start([ 'pgbench', '-n', '-c', '6', '-j', '2', '-T', '600', '-f', $script,
+		'-h', $primary->host, '-p', $primary->port, 'postgres' ], '>', \$out, '2>', \$err);
+my $reader = $primary->background_psql('postgres');
+my ($last, $read) = (0, 0);
+my $read_on = sub {
+	my ($n, $to) = split /\|/, $reader->query_safe(
+		"SELECT count(*), coalesce(max(id), $last) FROM t WHERE id > $last AND id < snowflake_horizon()");
+
+	$last = $to;
+	$read += $n;
+	return $n;
+};
+
+# each round lasts until some rows have been read under the new node id
+my @numbers = (7, 900, 3, 1023, 0, 501, 500, 8);
+foreach my $id (@numbers)
+{
+	my $until = $read + 200;
+
+	change_node($primary, $id);
+	for (my $tries = 0; $read < $until; $tries++)
+	{
+		die "the feed stands still at node id $id: $err" if $tries > 18_000;
+		$read_on->();
+		usleep(10_000);
+	}
+}
+$load->signal('INT');
+$load->finish;
+unlike($err, qr/ERROR|aborted/, 'no call fails while the node id changes');
+for (my $tries = 0; $read < query($primary, 'SELECT count(*) FROM t') and $tries < 6_000; $tries++)
+{
+	$read_on->();
+	usleep(10_000);
+}
+is($read, query($primary, 'SELECT count(*) FROM t'), 'a feed has seen each row');
+$reader->quit;
+is( query($primary, q{SELECT string_agg(DISTINCT snowflake_node(id)::text, ' ') FROM t}),
+	join(' ', sort { $a cmp $b } @numbers), 'under all node ids');
+foreach my $table ('t', 'j')
+{
+	is(query($primary, "SELECT count(*) FROM (SELECT id <= lag(id) OVER (PARTITION BY client ORDER BY n) AS descends FROM $table) s WHERE descends"),
+		'0', "$table: the IDs of each session ascend");
+	is(query($primary, "SELECT count(*) - count(DISTINCT id) FROM $table"), '0', "$table: no ID is there twice");
+}
+is(query($primary, q{SELECT status FROM snowflake_status() WHERE check_name = 'node id'}), 'ok', 'all is well');
+
+# ---- after a promotion ----
+
+$primary->backup('backup');
+my $same = PostgreSQL::Test::Cluster->new('same');
+$same->init_from_backup($primary, 'backup', has_streaming => 1);
+$same->start;
+$same->promote;
+query($same, 'SELECT snowflake_nextval()');
+my $says = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'};
+my ($reset, $reload) = (query($same, $says)
+	  =~ /^warning\|8 is configured, and this server's former primary had it, too\|.*, and run: (SELECT pg_reload_conf\(\);) If .* first run: (ALTER SYSTEM RESET snowflake.node_id;)/)[ 1, 0 ];
+my $session = $same->background_psql('postgres');
+my $before = $session->query_safe('SELECT snowflake_nextval()');
+query($same, $reset);
+$same->append_conf('postgresql.conf', "snowflake.node_id = '9'");
+query($same, $reload);
+$same->poll_query_until('postgres', "SELECT found ~ '^9 is configured' AND status = 'ok'
+	FROM snowflake_status() WHERE check_name = 'node id'") or die query($same, $says);
+is($session->query_safe("SELECT snowflake_node(snowflake_nextval()), snowflake_nextval() > $before"), '9|t',
+	'the remedy gives a promoted standby its own number, in sessions that go on');
+$session->quit;
+foreach (1, 2)
+{
+	$same->restart;
+	is(query($same, q{SELECT snowflake_node(snowflake_nextval()) || ' ' || status FROM snowflake_status() WHERE check_name = 'node id'}),
+		'9 ok', 'which a restart does not forget');
+}
+is(query($primary, 'SELECT snowflake_node(snowflake_nextval())'), '8', 'the primary has kept its own');
+$_->stop foreach $same, $primary;
+done_testing();
