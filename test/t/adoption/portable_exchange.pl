@@ -185,7 +185,7 @@ foreach my $time (1, 2)
 			WHERE p.pronamespace = 'ids'::regnamespace AND p.proname !~ '^snowflake_(portable_|set_|close|open)' AND (l.oid IS NULL OR p.prosecdef OR p.proconfig IS NOT NULL)}, %swap),
 		'', '... all functions have the labels of the library');
 	like(by_owner('swap', "EXPLAIN (VERBOSE, COSTS off) SELECT ids.$_"), qr/Output: public\.\Q$_\E/, "... inlined: $_")
-	  foreach 'snowflake_nextval()', 'snowflake_shard_nextval(3)';
+	  foreach 'snowflake_nextval()', q{snowflake_shard_nextval('3'::bigint)};
 	like(by_owner('swap', 'SET enable_seqscan = off; SET enable_bitmapscan = off; EXPLAIN SELECT FROM public.t WHERE snowflake_timestamp(id, $$twitter$$) = now()'),
 		qr/Index (?:Only )?Scan using at on t/, '... an index on a function is used');
 	unlike(by_owner('swap', q{EXPLAIN SELECT FROM public.p WHERE snowflake_timestamp(id, 'snowflake') >= '2025-02-01'}), qr/\bp1\b/, '... a partition is pruned');
