@@ -642,6 +642,18 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 
 /* ---- the next step ---- */
 
+/*
+ * Return when the right is to be extended, in Unix ms: after a third of the
+ * reserve.
+ */
+int64_t
+sf_lease_next_write_ms(const SfLease *lease)
+{
+	return sf_layout_after_epoch_ms(lease->config.claimant.layout,
+									lease->right.until) -
+		lease->config.reserve_ms * 2 / 3;
+}
+
 static void
 decide_held(SfLease *lease, SfMoment now)
 {
@@ -649,8 +661,9 @@ decide_held(SfLease *lease, SfMoment now)
 	int64_t		spare = config->reserve_ms / 3;
 
 	if (lease->right.until < get_last_until(lease))
-		spare = (lease->right.until - get_tick(lease, now)) *
-			config->claimant.layout->tick_ms - config->reserve_ms * 2 / 3;
+		spare = sf_lease_next_write_ms(lease) -
+			sf_layout_after_epoch_ms(config->claimant.layout,
+									 get_tick(lease, now));
 	if (lease->unsure)
 		begin_request(lease, now, SF_ASK_READ);
 	else if (now.monotonic_ms >= lease->keepalive_ms)

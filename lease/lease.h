@@ -111,4 +111,6 @@ extern int	sf_lease_answer(SfLease *lease, SfMoment now,
 extern int	sf_lease_release(SfLease *lease, SfMoment now,
 							 int64_t last_issued);
 
+extern int64_t sf_lease_next_write_ms(const SfLease *lease);
+
 #endif							/* SF_LEASE_H */

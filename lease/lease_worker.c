@@ -180,13 +180,6 @@ get_unix_ms(int64 tick)
 	return sf_layout_after_epoch_ms(sf_core->layout, tick);
 }
 
-/* Return when the next write is due: after a third of the reserve. */
-static int64
-next_write_ms(void)
-{
-	return get_unix_ms(lease.right.until) - lease.config.reserve_ms * 2 / 3;
-}
-
 static void
 report_status(void)
 {
@@ -206,7 +199,7 @@ report_status(void)
 	status.stage = stages[lease.state];
 	if (lease.state == SF_LEASE_HELD && lease.loss == SF_LOSS_NONE &&
 		lease.generation == lease.config.age->known.generation)
-		status.next_ms = next_write_ms();
+		status.next_ms = sf_lease_next_write_ms(&lease);
 	strlcpy(status.problem, lease.client.problem, sizeof(status.problem));
 	strlcpy(status.public_problem, lease.client.public_problem,
 			sizeof(status.public_problem));
@@ -218,8 +211,10 @@ report_status(void)
 }
 
 /*
- * Publish what has changed.  First keep what the registry has promised: a
- * session may issue on that as soon as the right is published.  A worker that
+ * Publish what has changed.  First keep what the registry has promised
+ * (snowflake.age): a session may issue on that as soon as the right is
+ * published.  The remains may follow: if the server is killed in between, it
+ * only cannot resume, since the registry has a newer write_id.  A worker that
  * has had no right yet leaves alone what the previous worker has published: it
  * is still valid.
  */
@@ -236,8 +231,9 @@ publish(int changes)
 		else
 			sf_core->withdraw();
 	}
-	sf_remains_file_keep(&lease.config.claimant, right,
-						 (changes & SF_CHANGED_REMAINS) != 0);
+	sf_remains_file_see_clock();
+	if (changes & SF_CHANGED_REMAINS)
+		sf_remains_file_keep(&lease.config.claimant, right);
 	if (changes & SF_CHANGED_ASK)
 		backend->send(&lease.client.ask);
 	report_status();

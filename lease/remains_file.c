@@ -153,21 +153,27 @@ sf_remains_file_load(SfClaimant *claimant)
 	claimant->last_until = find_end(&remains, claimant->layout);
 }
 
-/*
- * Keep this right for the next life, if it has changed; a write_id of 0 says
- * that there is nothing to resume.  Until this life has had a right, the file
- * has what the previous one left.
- */
+/* Follow how far ahead the wall clock was in this life. */
 void
-sf_remains_file_keep(const SfClaimant *claimant, const SfRight *right,
-					 bool changed)
+sf_remains_file_see_clock(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
-	Remains		remains;
 
 	highest_offset_ms = Max(highest_offset_ms,
 							now.wall_ms - now.monotonic_ms);
-	if (!is_pinned(claimant) || !changed)
+}
+
+/*
+ * Keep this right for the next life; a write_id of 0 says that there is
+ * nothing to resume.  Until this life has had a right, the file has what the
+ * previous one left.
+ */
+void
+sf_remains_file_keep(const SfClaimant *claimant, const SfRight *right)
+{
+	Remains		remains;
+
+	if (!is_pinned(claimant))
 		return;
 	memset(&remains, 0, sizeof(remains));
 	if (right->write_id == 0)

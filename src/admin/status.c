@@ -155,7 +155,8 @@ static const struct Check
 	{"databases", MEMORY, false, sf_status_databases},
 	{"privileges", 0, true, sf_status_rights},
 	{"settings", MEMORY, true, sf_status_settings},
-	{"tables", 0, true, sf_status_tables},
+	{"type", 0, true, sf_status_type},
+	{"tables", 0, true, sf_status_tables},	/* a row only if it fails */
 	{"column types", COLUMNS, true, sf_status_column_types},
 	{"column layouts", MEMORY | COLUMNS, false, sf_status_column_layouts},
 	{"views", MEMORY | COLUMNS, true, sf_status_views},

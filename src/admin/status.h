@@ -52,7 +52,7 @@ typedef struct SfStatus
 	const SfStatusColumns *columns; /* NULL: they could not be read */
 } SfStatus;
 
-/* status.c: a check calls one of these two, once */
+/* status.c: a check calls one of these two, at most once */
 extern void sf_status_put(SfStatus *status, SfStatusLevel level,
 						  const char *found, const char *remedy);
 extern void sf_status_ok(SfStatus *status, const char *found);
@@ -71,6 +71,7 @@ extern void sf_status_lease(SfStatus *status);
 /* status_rights.c */
 extern void sf_status_rights(SfStatus *status);
 extern void sf_status_settings(SfStatus *status);
+extern void sf_status_type(SfStatus *status);
 
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);

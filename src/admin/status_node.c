@@ -266,7 +266,7 @@ sf_status_lease(SfStatus *status)
 	sf_lease_wait_status(&worker);
 	is_held = worker.stage == SF_STAGE_HELD;
 	is_late = worker.next_ms != 0 &&
-		worker.next_ms + sf_leasing_timeout < sf_clock_wall_ms();
+		worker.next_ms + sf_lease_timeout < sf_clock_wall_ms();
 	initStringInfo(&found);
 	appendStringInfoString(&found, stages[worker.stage]);
 	if (until_ms != 0)

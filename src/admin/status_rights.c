@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status_rights.c
- *	  Checks of snowflake_status() about privileges: which roles may write or
- *	  lock the data on which the uniqueness of IDs rests.
+ *	  Checks of snowflake_status() about the catalogs and the settings: which
+ *	  roles may write or lock the data on which the uniqueness of IDs rests.
  *
  * By design that is the extension's owner, which owns the durable numbers.  In
  * a registry, roles that may execute the workers' functions write its tables
@@ -35,18 +35,19 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
-typedef struct Rights
+/* What a query has found. */
+typedef struct Findings
 {
 	Oid			extension;
 	MemoryContext context;
 	char	   *found;			/* NULL: there are none */
 	char	   *remedy;
-} Rights;
+} Findings;
 
 static void
 find_rights(void *arg)
 {
-	Rights	   *rights = arg;
+	Findings   *rights = arg;
 	Oid			types[] = {OIDOID};
 	Datum		values[] = {ObjectIdGetDatum(rights->extension)};
 	HeapTuple	row;
@@ -70,7 +71,7 @@ find_rights(void *arg)
 static void
 find_misspelt(void *arg)
 {
-	Rights	   *misspelt = arg;
+	Findings   *misspelt = arg;
 	StringInfoData found;
 
 	SPI_connect();
@@ -98,7 +99,7 @@ find_misspelt(void *arg)
 void
 sf_status_settings(SfStatus *status)
 {
-	Rights		misspelt = {.context = CurrentMemoryContext};
+	Findings	misspelt = {.context = CurrentMemoryContext};
 	char	   *error = sf_status_try(find_misspelt, &misspelt, NULL);
 
 	if (error != NULL)
@@ -113,11 +114,59 @@ sf_status_settings(SfStatus *status)
 					  "Correct these names, and restart the server. This query shows the right ones: SELECT name FROM pg_settings WHERE name LIKE 'snowflake.%';");
 }
 
+/* What the check of the type looks for. */
+typedef struct Untied
+{
+	Oid			function;		/* one of the extension */
+	int64		count;
+} Untied;
+
+static void
+find_untied(void *arg)
+{
+	Untied	   *untied = arg;
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(untied->function)};
+	bool		isnull;
+
+	SPI_connect();
+	if (SPI_execute_with_args(SQL_UNTIED, 1, types, values, NULL, true,
+							  0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "catalogs could not be read");
+	untied->count = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+												SPI_tuptable->tupdesc, 1,
+												&isnull));
+	SPI_finish();
+}
+
+/*
+ * Report operators of the type snowflake that the next pg_upgrade would lose,
+ * as after one.
+ */
+void
+sf_status_type(SfStatus *status)
+{
+	Untied		untied = {.function = status->function};
+	char	   *error = sf_status_try(find_untied, &untied, NULL);
+
+	if (error != NULL)
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("the catalogs cannot be read: %s", error),
+					  SF_STATUS_SEE_LOG);
+	else if (untied.count > 0)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  psprintf("pg_upgrade would lose " INT64_FORMAT " operators and functions of the type snowflake",
+							   untied.count),
+					  "As a superuser: SELECT snowflake_internal.tie_operators();");
+	else
+		sf_status_ok(status, "pg_upgrade keeps the operators of the type snowflake");
+}
+
 /* Report roles that may write or lock what guards the IDs. */
 void
 sf_status_rights(SfStatus *status)
 {
-	Rights		rights = {0};
+	Findings	rights = {0};
 	char	   *error;
 
 	rights.extension = getExtensionOfObject(ProcedureRelationId,

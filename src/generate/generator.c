@@ -54,12 +54,12 @@
 #include "utils/memutils.h"
 
 /* The last lease that was read, decoded for one layout. */
-typedef struct Right
+typedef struct DecodedRight
 {
 	uint64		lease;
 	int64		end_tick;		/* the first tick outside the right */
 	int64		node;			/* the node's bits, where an ID has them */
-} Right;
+} DecodedRight;
 
 /* One of the counters, with its layout. */
 typedef struct Source
@@ -68,7 +68,7 @@ typedef struct Source
 	pg_atomic_uint64 *counter;
 	int			shard;			/* or SF_NO_SHARD */
 	int			slot;			/* of the layout; unused for a shard */
-	Right	   *right;			/* of the node; NULL for a shard */
+	DecodedRight *right;		/* of the node; NULL for a shard */
 } Source;
 
 static pg_always_inline bool
@@ -94,7 +94,8 @@ typedef struct Taken
 /* The reason why a call cannot go on yet. */
 typedef enum Obstacle
 {
-	OBSTACLE_NONE,				/* it is gone: try again */
+	OBSTACLE_NONE,				/* it is gone, or only our copy of the right
+								 * was old: try again */
 	OBSTACLE_UNLOADED,			/* the mark must be loaded */
 	OBSTACLE_NODE,				/* the node must be taken */
 	OBSTACLE_LEASE,				/* the lease is missing, or has expired */
@@ -103,13 +104,13 @@ typedef enum Obstacle
 } Obstacle;
 
 /* The right in snowflake.layout. */
-static Right right;
+static DecodedRight right;
 
 /* A layout other than snowflake.layout, by its slot. */
 typedef struct Other
 {
 	SfLayout	layout;
-	Right		right;
+	DecodedRight right;
 	bool		known;
 } Other;
 
@@ -136,9 +137,9 @@ end_of_right(const SfLayout *layout, uint64 lease)
 }
 
 static void
-take_apart(const Source *source, uint64 lease)
+decode_right(const Source *source, uint64 lease)
 {
-	Right	   *r = source->right;
+	DecodedRight *r = source->right;
 	uint32		node = sf_settings_node_of(lease);
 
 	if (!is_configured(source))
@@ -197,7 +198,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 		sf_layout_start_refuse(layout);
 	tick = Max(tick, now_tick);
 	if (is_node(source))
-		take_apart(source, lease);
+		decode_right(source, lease);
 	if (tick >= layout->end_tick)
 		sf_layout_end_refuse(layout, now_tick);
 	if (is_node(source) && tick >= source->right->end_tick)

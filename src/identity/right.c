@@ -5,9 +5,10 @@
  *	  and publishes what it has leased.
  *
  * The lease worker is the only process that calls the functions below, except
- * for the start.  The right, which is a node and an until, is one word in
- * shared memory, so no session sees the node of one lease with the until of
- * another.
+ * for the start, and for sf_right_change_node(), which the postmaster calls
+ * where a reload changes a configured node.  The right, which is a node and an
+ * until, is one word in shared memory, so no session sees the node of one
+ * lease with the until of another.
  *
  *-------------------------------------------------------------------------
  */
@@ -97,7 +98,7 @@ sf_right_change_node(SfServerNumber last, SfServerNumber node, uint64 until)
 	 */
 	pg_memory_barrier();
 	if (last != SF_NO_NUMBER)
-		sf_layout_slots_end_ticks();
+		sf_layout_slots_pass_ticks();
 	SF_FAULT("ticks-ended");
 }
 
@@ -215,9 +216,9 @@ sf_right_at_load(void)
 		.version = SF_RIGHT_VERSION,
 		.size = SF_RIGHT_SIZE,
 		.layout = &sf_node_layout,
-		.reserve_ms = &sf_leasing_reserve,
-		.presence_ms = &sf_leasing_presence,
-		.timeout_ms = &sf_leasing_timeout,
+		.reserve_ms = &sf_lease_reserve,
+		.presence_ms = &sf_lease_presence,
+		.timeout_ms = &sf_lease_timeout,
 		.print_registry = sf_settings_registry_name,
 		.print_registry_for_role = sf_lease_wait_registry_name,
 		.may_see_registry = sf_lease_wait_may_see_registry,

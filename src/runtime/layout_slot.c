@@ -168,7 +168,7 @@ sf_layout_slots_raise(int64 floor_ms)
  * more, so that a counter at the end of a tick is skipped to a later one.
  */
 void
-sf_layout_slots_end_ticks(void)
+sf_layout_slots_pass_ticks(void)
 {
 	SfLayout	layout;
 

@@ -15,7 +15,7 @@ extern void sf_layout_slots_begin(void);
 extern int	sf_layout_slot_of(const SfLayout *layout);
 extern bool sf_layout_slot_read(int slot, SfLayout *layout);
 extern void sf_layout_slots_raise(int64 floor_ms);
-extern void sf_layout_slots_end_ticks(void);
+extern void sf_layout_slots_pass_ticks(void);
 extern int64 sf_layout_slots_close(void);
 extern int64 sf_layout_slots_issued_below(void);
 

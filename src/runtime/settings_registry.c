@@ -18,9 +18,9 @@
 #include "utils/guc.h"
 
 char	   *sf_registry = NULL;
-int			sf_leasing_reserve = 90 * 1000;
-int			sf_leasing_presence = 30 * 1000;
-int			sf_leasing_timeout = 2 * 1000;
+int			sf_lease_reserve = 90 * 1000;
+int			sf_lease_presence = 30 * 1000;
+int			sf_lease_timeout = 2 * 1000;
 int			sf_lease_wait = 60 * 1000;
 
 #define LIBPQ		"libpq (Debian: libpq-dev)"
@@ -108,19 +108,19 @@ sf_settings_define_lease(void)
 	DefineCustomIntVariable("snowflake.lease_reserve",
 							"How far ahead of its clock this server reserves timestamps in the registry.",
 							"The server extends the reservation when a third of it is used. Without the registry it makes IDs until the reservation ends.",
-							&sf_leasing_reserve, 90 * 1000, 5 * 1000,
+							&sf_lease_reserve, 90 * 1000, 5 * 1000,
 							SF_MAX_RESERVE_MS,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_presence",
 							"How long this server counts as present after the registry last heard of it.",
 							"The server reports three times in that time. No other server claims the node id of a server that is present.",
-							&sf_leasing_presence, 30 * 1000, 3 * 1000,
+							&sf_lease_presence, 30 * 1000, 3 * 1000,
 							3600 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_timeout",
 							"How long the registry may take for an answer.",
 							NULL,
-							&sf_leasing_timeout, 2 * 1000, 100, 60 * 1000,
+							&sf_lease_timeout, 2 * 1000, 100, 60 * 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.lease_wait",
 							"How long a call may wait for a node id to be leased.",

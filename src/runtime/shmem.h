@@ -60,7 +60,10 @@ typedef union SfLayoutSlot
 /* Room for a setting's name, its value, and a reason of SF_REASON_SIZE. */
 #define SF_REFUSED_SIZE	360
 
-/* The lease.  Only the worker writes this. */
+/*
+ * The lease.  Only the lease worker writes this; without a registry, only the
+ * postmaster, where a reload changes the node.
+ */
 typedef struct SfLeasing
 {
 	ConditionVariable changed;	/* signalled when SfShmem.lease changes */
@@ -163,9 +166,10 @@ typedef struct SfShmem
 {
 	/*
 	 * The right to issue as a node: (until << node bits) | node. until is in
-	 * ticks since the layout's epoch, exclusive; 0 is no right.  A configured
-	 * node is set once, by compare-and-swap; a leased one is written by the
-	 * worker alone.  Every call reads it.
+	 * ticks since the layout's epoch, exclusive; 0 is no right.  A leased
+	 * node is written by the lease worker alone.  A configured one is set
+	 * once, by compare-and-swap, and changed by the postmaster alone.  Every
+	 * call reads it.
 	 */
 	pg_atomic_uint64 lease;
 	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];

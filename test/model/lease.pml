@@ -259,12 +259,12 @@ inline observe_issue()
 
 /* SfLeaseState */
 #define SEARCHING	0			/* or claiming, if that is the request */
-#define HALTED		1
+#define HALT		1			/* SF_LEASE_HALTED; -DHALTED is a variant */
 #define HELD		2
 #define RELEASING	3
 #define ENDED		4
 
-#define holds_slot	(state == HALTED || state == HELD)
+#define holds_slot	(state == HALT || state == HELD)
 
 /* Nothing needs the memory of an ended lease. */
 inline forget_if_ended()
@@ -315,7 +315,7 @@ inline adopt(id, to)
 
 inline hold_slot()
 {
-	state = HALTED
+	state = HALT
 #ifdef TTL
 	;
 	holding++
@@ -449,7 +449,7 @@ inline confirm_held()
 {
 	unsure = false;
 #ifdef NO_HALT
-	state = (state == HALTED -> HELD : state);
+	state = (state == HALT -> HELD : state);
 #endif
 	if
 	:: record[node].released -> state = ENDED; forget_if_ended()
@@ -557,7 +557,7 @@ inline handle_interruption()
 	leave_in_flight();
 	abandon();
 	if
-	:: holds_slot -> state = HALTED; unsure = true
+	:: holds_slot -> state = HALT; unsure = true
 	:: else
 	fi
 }

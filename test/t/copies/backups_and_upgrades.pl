@@ -380,6 +380,10 @@ start_with_clock($old, at($hour));
 query($old, 'CREATE DATABASE upgraded');
 query($old, "CREATE EXTENSION snowflake_lease CASCADE; $tables", database => 'upgraded');
 make($old, 'upgraded');
+query($old, q{CREATE TABLE typed (id snowflake PRIMARY KEY DEFAULT snowflake_nextval());
+	CREATE TABLE refers (typed bigint REFERENCES typed);
+	INSERT INTO typed SELECT FROM generate_series(1, 50);
+	INSERT INTO refers SELECT id FROM typed}, database => 'upgraded');
 my $old_mark = mark($old, 'upgraded');
 $old->stop;
 chdir $new->basedir or die;
@@ -396,6 +400,15 @@ is(mark($new, 'upgraded'), $old_mark, 'pg_upgrade carries the mark');
 crash_an_hour_back($new, $hour, 'upgraded');
 make($new, 'upgraded');
 $ids->database('upgraded', $new, 'upgraded');
+my $typed = q{SELECT count(*), min(pg_typeof(id)::text) FROM refers JOIN typed t ON id = typed
+	WHERE id <= (SELECT max(typed) FROM refers)};
+is(query($new, $typed, database => 'upgraded'), '50|snowflake', 'a column of the type snowflake, and one that refers to it');
+like(query($new, 'SET enable_seqscan = off; EXPLAIN SELECT FROM typed WHERE id = 5::bigint', database => 'upgraded'),
+	qr/Index (?:Only )?Scan using typed_pkey/, 'whose index serves a bigint');
+my $type = q{SELECT status, remedy FROM snowflake_status() WHERE check_name = 'type'};
+my ($tie) = query($new, $type, database => 'upgraded') =~ /^warning\|As a superuser: (SELECT .*;)$/;
+query($new, $tie, database => 'upgraded');
+is(query($new, $type, database => 'upgraded'), 'ok|', 'the remedy keeps its operators in the next pg_upgrade');
 $new->stop;
 $hour++;
 

@@ -66,9 +66,9 @@ says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id\|Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = .*\nsnowflake.node_id = '<number>'$/,
 	'but not their rows; and what is to be typed for that');
 is(query($bare, q{SELECT string_agg(check_name, ', ' ORDER BY check_name COLLATE "C") FROM snowflake_status()}),
-	'clock synchronisation, column types, preload, privileges, role, rows above, subscriptions, summary, unique indexes',
+	'clock synchronisation, column types, preload, privileges, role, rows above, subscriptions, summary, type, unique indexes',
 	'what needs no shared memory');
-says($bare, 'summary', 'error', qr/[34] of 8 checks need attention: preload, column types, .*"preload", in the next row\.$/,
+says($bare, 'summary', 'error', qr/[34] of 9 checks need attention: preload, column types, .*"preload", in the next row\.$/,
 	'what is an error comes first');
 
 # a line in postgresql.conf does not change what ALTER SYSTEM has set; the remedy works
@@ -108,7 +108,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 27 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 28 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -118,7 +118,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, settings, column types, column layouts, views, unique indexes, subscriptions, partitions, rows above',
+	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, settings, type, column types, column layouts, views, unique indexes, subscriptions, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -133,6 +133,7 @@ says($node, @$_) foreach (
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
 	[ 'privileges', 'ok', qr/only the extension's owner/, 'nobody else' ],
 	[ 'settings', 'ok', qr/no unknown setting/, 'none is misspelt' ],
+	[ 'type', 'ok', qr/keeps the operators/, 'tied' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'column layouts', 'ok', qr/0 of 1 columns/, 'the shard has its own' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
@@ -188,7 +189,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 27 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 28 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
 

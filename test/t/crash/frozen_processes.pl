@@ -333,11 +333,14 @@ foreach my $step (qw(swapped range-left))
 	query($unset, 'CREATE EXTENSION snowflake');
 	$configure->(5);
 	my $victim = start_one($unset, 'node-found stop', \my $out, \my $err, $next);
-	wait_for_stopped($unset, $next);
+	my $pid = wait_for_stopped($unset, $next);
 	$configure->(6);
-	foreach (1, 2)				# it finds the new one, and freezes again
+	kill 'CONT', $pid;
+	while ($victim->pumpable)	# it finds the new one, and freezes again
 	{
-		kill 'CONT', wait_for_stopped($unset, $next);
+		kill 'CONT', $pid if is_frozen($pid);
+		$victim->pump_nb;
+		usleep(10_000);
 	}
 	$victim->finish;
 	is($err, '', 'a session that goes on after the node id was changed gets an ID');
