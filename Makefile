@@ -224,7 +224,7 @@ demo:
 bench:
 	bench/run
 
-##: make pictures	those of doc/design.md, by gnuplot	10 s
+##: make pictures	those of the documentation, by gnuplot and Chromium	10 s
 pictures:
 	doc/pictures/make
 

@@ -1,9 +1,11 @@
 # IDs in a browser, as doc/applications.md describes them, with Node.js and its driver
 # for PostgreSQL (test/helpers/browser.js). The test uses the layout for browsers, and
-# also the default layout, to show where JavaScript's numbers fail.
+# also the default layout, to show where JavaScript's numbers fail. Then headless Chromium
+# tries examples/decode/index.html (test/helpers/decode_page.js).
 #
 # takes: 10 s
 # needs: nodejs pg_driver
+# part page: chromium
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -12,7 +14,9 @@ use Test::More;
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use JSON::PP;
 
+my $root = "$FindBin::RealBin/../../..";
 my $node = new_server('node');
 
 foreach my $layout ('javascript', 'snowflake')
@@ -29,17 +33,89 @@ foreach my $layout ('javascript', 'snowflake')
 	local $ENV{PGUSER} = query($node, 'SELECT current_user');
 	my ($out, $err) = ('', '');
 	my $ended = IPC::Run::run(
-		[ 'node', "$FindBin::RealBin/../../helpers/browser.js", $layout ],
+		[ 'node', "$root/test/helpers/browser.js", $layout ],
 		'>', \$out, '2>', \$err);
+
+	take_over($layout, $ended, $out, $err);
+	$node->stop;
+}
+
+# Report the checks that a script has printed.
+sub take_over
+{
+	my ($name, $ended, $out, $err) = @_;
 
 	foreach my $line (split /\n/, $out)
 	{
 		ok($1 eq 'ok', $2) if $line =~ /^(ok|not ok) - (.*)/;
+		diag($1) if $line =~ /^# (.*)/;
 	}
-	ok($ended && $out =~ /^done$/m, "$layout: the script came to its end")
+	ok($ended && $out =~ /^done$/m, "$name: the script came to its end")
 	  or diag($err);
 	diag($err) if $out =~ /^not ok/m;
+	return;
+}
+
+# ---- the page that shows the fields of an ID ----
+
+# Return what the script on the page compares with: the vectors, and what the extension
+# says of their IDs, and of the texts that the fuzzer of layouts begins with.
+sub given
+{
+	my %given = %{ decode_json(slurp_file("$root/examples/vectors.json")) };
+	my @texts = grep { utf8::decode($_) && /^[^\0\n]*$/ && !/^(node|shard|\s*)$/ }
+	  map { slurp_file($_) } glob "'$root'/test/fuzz/corpus/layout/*";
+	my $ids = join ',', map { "'$_->{id}'" } @{ $given{vectors} };
+
+	query($node, q{
+		CREATE FUNCTION first_id(text, timestamptz) RETURNS text LANGUAGE plpgsql AS $$
+		BEGIN
+			RETURN snowflake_min_id($2, $1);
+		EXCEPTION
+			WHEN invalid_parameter_value THEN RETURN 'refused';
+			WHEN datetime_field_overflow THEN RETURN 'none';
+		END $$}, database => 'snowflake');
+	$given{time} = '2026-01-01 12:34:56.789';
+	$given{plausible} = decode_json(query($node, "SELECT json_object_agg(id, names)
+		FROM unnest(ARRAY[$ids]::bigint[]) id, LATERAL (
+			SELECT coalesce(string_agg(name, ' ' ORDER BY name COLLATE \"C\"), '') AS names
+			FROM snowflake_inspect(id), replace(layout,
+				'timestamp:41 node:10 sequence:12 epoch:1970-01-01', 'from 1970') name
+			WHERE plausible AND NOT configured) i", database => 'snowflake'));
+	$given{texts} = decode_json(query($node, 'SELECT json_agg(json_build_array(t, first_id(t, '
+			  . "'$given{time}+00'))) FROM unnest(ARRAY[" . join(',', map { quote($_) } @texts)
+			  . ']) t', database => 'snowflake'));
+	return \%given;
+}
+
+sub quote
+{
+	my ($text) = @_;
+
+	utf8::encode($text);
+	return 'E' . q{'} . $text =~ s/(['\\])/\\$1/gr . q{'};
+}
+
+if (part('page'))
+{
+	my $dir = PostgreSQL::Test::Utils::tempdir;
+	my $page = slurp_file("$root/examples/decode/index.html");
+	my $script = slurp_file("$root/test/helpers/decode_page.js");
+	my ($out, $err) = ('', '');
+
+	$node->start;
+	my $given = JSON::PP->new->ascii->encode(given()) =~ s{</}{<\\/}gr;
 	$node->stop;
+	$page =~ s{(?=</body>)}{<script>const given = $given;\n$script</script>} or die 'the page has no end';
+	append_to_file("$dir/index.html", $page);
+	my $ended = IPC::Run::run(
+		[
+			qw(chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom),
+			"--user-data-dir=$dir/profile", "file://$dir/index.html#id=5&layout=discord"
+		],
+		'>', \$out, '2>', \$err,
+		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+	take_over('page', $ended, $out, $err);
 }
 
 done_testing();
