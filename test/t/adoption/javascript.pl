@@ -108,10 +108,11 @@ if (part('page'))
 	$node->stop;
 	$page =~ s{(?=</body>)}{<script>const given = $given;\n$script</script>} or die 'the page has no end';
 	append_to_file("$dir/index.html", $page);
+	my $url = "file://$dir/index.html" =~ s{([^\w:/.-])}{sprintf '%%%02X', ord $1}ger;
 	my $ended = IPC::Run::run(
 		[
 			qw(chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom),
-			"--user-data-dir=$dir/profile", "file://$dir/index.html#id=5&layout=discord"
+			"--user-data-dir=$dir/profile", "$url#id=5&layout=discord"
 		],
 		'>', \$out, '2>', \$err,
 		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
