@@ -71,7 +71,7 @@ foreach my $id (@numbers)
 	change_node($primary, $id);
 	for (my $tries = 0; $read < $until; $tries++)
 	{
-		die "the feed stands still at node id $id: $err" if $tries > 18_000;
+		die "the feed stands still at node id $id: $err" if $tries > 3_000;
 		$read_on->();
 		usleep(10_000);
 	}
@@ -79,7 +79,7 @@ foreach my $id (@numbers)
 $load->signal('INT');
 $load->finish;
 unlike($err, qr/ERROR|aborted/, 'no call fails while the node id changes');
-for (my $tries = 0; $read < query($primary, 'SELECT count(*) FROM t') and $tries < 6_000; $tries++)
+for (my $tries = 0; $read < query($primary, 'SELECT count(*) FROM t') and $tries < 3_000; $tries++)
 {
 	$read_on->();
 	usleep(10_000);
