@@ -64,19 +64,23 @@ my $read_on = sub {
 
 # each round lasts until some rows have been read under the new node id
 my @numbers = (7, 900, 3, 1023, 0, 501, 500, 8);
+my $stuck = '';
 foreach my $id (@numbers)
 {
 	my $until = $read + 200;
+	my $tries = 0;
 
 	change_node($primary, $id);
-	for (my $tries = 0; $read < $until; $tries++)
+	while ($read < $until && $tries++ < 2_000)
 	{
-		die "the feed stands still at node id $id: $err" if $tries > 3_000;
 		$read_on->();
 		usleep(10_000);
 	}
+	$stuck = $id if $read < $until;
+	last if $stuck ne '';
 }
-$load->signal('INT');
+is($stuck, '', 'a feed goes on after each change');
+$load->signal('TERM');		# INT may be ignored
 $load->finish;
 unlike($err, qr/ERROR|aborted/, 'no call fails while the node id changes');
 for (my $tries = 0; $read < query($primary, 'SELECT count(*) FROM t') and $tries < 3_000; $tries++)
