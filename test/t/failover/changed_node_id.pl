@@ -52,6 +52,7 @@ my ($out, $err) = ('', '');
 my $load = IPC::Run::start([ 'pgbench', '-n', '-c', '6', '-j', '2', '-T', '600', '-f', $script,
 		'-h', $primary->host, '-p', $primary->port, 'postgres' ], '>', \$out, '2>', \$err);
 my $reader = $primary->background_psql('postgres');
+$reader->set_query_timer_restart;
 my ($last, $read) = (0, 0);
 my $read_on = sub {
 	my ($n, $to) = split /\|/, $reader->query_safe(
