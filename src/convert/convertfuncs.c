@@ -91,7 +91,7 @@ require_callable(const SfConversion *conversion, const char *function)
  * it is possible; if that is impossible, use the clock.
  */
 static int64
-next_id(const SfConversion *conversion, const char *schema, const Target *to)
+next_id(const SfConversion *conversion, const Target *to)
 {
 	int64		id;
 
@@ -100,7 +100,8 @@ next_id(const SfConversion *conversion, const char *schema, const Target *to)
 	else
 		sf_conversion_number(conversion,
 							 psprintf("SELECT %s.snowflake_min_id(clock_timestamp()%s%s)",
-									  schema, to->name == NULL ? "" : ", ",
+									  conversion->schema,
+									  to->name == NULL ? "" : ", ",
 									  to->name == NULL ? "" : to->name),
 							 &id);
 	return id;
@@ -167,24 +168,31 @@ refuse_converted(SfConversion *conversion, const char *call)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("column %s of %s has been converted",
 						conversion->column, conversion->table),
-				 errdetail("Its default is %s, and all that refers to it is bigint.",
-						   call),
+				 errdetail("Its default is %s, and all that refers to it is %s.",
+						   call, format_type_be(conversion->type)),
 				 errhint("There is nothing to do; snowflake_revert() goes back.")));
 }
 
-/* Return the extension's schema, quoted. */
-static const char *
-our_schema(FunctionCallInfo fcinfo)
+/*
+ * Return true if the type asked for is snowflake.  The argument is a text, and
+ * no regtype: so "snowflake" is the extension's type, whatever the path finds
+ * by this name, and the path need not have the extension's schema.
+ * SQLSTATE 22023
+ */
+static bool
+is_snowflake_wanted(FunctionCallInfo fcinfo)
 {
-	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
-	char	   *name = get_namespace_name(schema);
+	const char *type = PG_ARGISNULL(5) ? "" :
+		text_to_cstring(PG_GETARG_TEXT_PP(5));
 
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_SCHEMA),
-				 errmsg("the extension's schema has been dropped meanwhile"),
-				 errhint("Run CREATE EXTENSION snowflake, and call again.")));
-	return quote_identifier(name);
+	if (strcmp(type, "snowflake") == 0)
+		return true;
+	if (strcmp(type, "bigint") == 0)
+		return false;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("type must be \"bigint\" or \"snowflake\""),
+			 errhint("Use type => 'snowflake', or leave type out to get bigint.")));
 }
 
 /* Find what the arguments ask for.  SQLSTATE 22023 */
@@ -227,41 +235,42 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 /*
  * snowflake_convert(relation regclass, key name DEFAULT 'id',
  *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true,
- *					 layout text DEFAULT NULL)
+ *					 layout text DEFAULT NULL, type text DEFAULT 'bigint')
  *
- * Return one row for each statement.  Throws SQLSTATE 22004, 22023 (no layout;
- * a shard and a layout), 25006 and 25000 (to be run in a read-only
- * transaction, or above READ COMMITTED), 42P01, 42703, 42809 (no table; IDs in
- * a foreign one; a column that is inherited, or generated), 42804 (no
- * integers, here or in what refers to it), 42501 (not the owner, or an owner
- * that lacks rights), 0A000 (cannot be widened in place), 2BP01 (an object
- * depends on it that cannot be made anew), 55000 (converted; refers to another
- * table; IDs that are not below the next one; standard_conforming_strings is
- * off), 40001 (changed meanwhile), and the errors of making an ID and of the
- * statements.
+ * Return one row for each statement.  The key, and all columns that share its
+ * values, get the type: bigint, or snowflake.  Throws SQLSTATE 22004, 22023
+ * (no layout; a shard and a layout; another type), 25006 and 25000 (to be run
+ * in a read-only transaction, or above READ COMMITTED), 42P01, 42703, 42704,
+ * 42809 (no table; IDs in a foreign one; a column that is inherited, or
+ * generated), 42804 (no integers, here or in what refers to it), 42501 (not
+ * the owner, or an owner that lacks rights), 0A000 (cannot get the type in
+ * place), 2BP01 (an object depends on it that cannot be made anew), 55000
+ * (converted; refers to another table; IDs that are not below the next one;
+ * standard_conforming_strings is off), 40001 (changed meanwhile), and the
+ * errors of making an ID and of the statements.
  */
 Datum
 snowflake_convert(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	const char *schema = our_schema(fcinfo);
 	SfConversion *conversion;
 	Target		to;
+	bool		to_snowflake;
 	bool		dry_run;
 	bool		widens;
 
 	sf_conversion_arguments(fcinfo, 3, "snowflake_convert()");
 	dry_run = PG_GETARG_BOOL(3);
-	find_target(fcinfo, schema, &to);
+	to_snowflake = is_snowflake_wanted(fcinfo);
 	SPI_connect();
-	conversion = sf_conversion_open(PG_GETARG_OID(0),
-									NameStr(*PG_GETARG_NAME(1)));
+	conversion = sf_conversion_open(fcinfo, to_snowflake);
+	find_target(fcinfo, conversion->schema, &to);
 	refuse_foreign_key(conversion);
 	refuse_converted(conversion, to.call);
 	sf_conversion_require(conversion);
 	require_callable(conversion, to.function);
 	sf_conversion_start(conversion, dry_run);
-	require_below(conversion, next_id(conversion, schema, &to), &to);
+	require_below(conversion, next_id(conversion, &to), &to);
 	widens = sf_conversion_widens(conversion);
 	if (widens)
 		sf_conversion_take_away(conversion);

@@ -1,9 +1,11 @@
 -- What the queries of a conversion begin with.
 --
 -- $1 and $2 are the columns that share their values with the converted one, which
--- is the first; $3 the views that are made anew, each after those that it reads.
--- Some of the columns are altered to bigint; generated columns computed from these
--- are made anew; both are changed.
+-- is the first.  They get the type $3: bigint, or the type snowflake of the extension;
+-- $4 is the one of the two that they do not get.  $5 are the views that are made anew,
+-- each after those that it reads.  Some of the columns are altered to the type;
+-- generated columns computed from these are made anew; both are changed.  Only a change
+-- from a smaller integer rewrites the table.
 --
 -- OFFSET, and IS TRUE below, prevent the server from joining everything with
 -- everything while it has no statistics of a thousand new partitions.
@@ -16,8 +18,8 @@ shared AS (
 		JOIN pg_class c ON c.oid = a.attrelid
 ),
 altered AS (
-	SELECT attrelid AS relid, attnum, attname, attinhcount, place FROM shared
-	WHERE atttypid IN ('int2'::regtype, 'int4'::regtype)
+	SELECT attrelid AS relid, attnum, attname, attinhcount, place, atttypid <> $4 AS rewrites
+	FROM shared WHERE atttypid IN ('int2'::regtype, 'int4'::regtype, $4)
 ),
 made AS (
 	SELECT DISTINCT g.attrelid AS relid, g.attnum, g.attname, g.attinhcount, a.place
@@ -28,7 +30,7 @@ made AS (
 		JOIN pg_attribute g ON g.attrelid = f.adrelid AND g.attnum = f.adnum
 			AND g.attgenerated <> ''
 ),
-changed AS (SELECT * FROM altered UNION SELECT * FROM made)
+changed AS (SELECT relid, attnum FROM altered UNION SELECT relid, attnum FROM made)
 
 -- ALTER TABLE keeps all indexes except those of partitions, which it makes as if
 -- their parent's were new.  So these are among the indexes that are made here.  If
@@ -38,7 +40,7 @@ changed AS (SELECT * FROM altered UNION SELECT * FROM made)
 :columns,
 views AS (
 	SELECT c.*, x.place, CASE c.relkind WHEN 'm' THEN 'MATERIALIZED VIEW' ELSE 'VIEW' END AS kind
-	FROM unnest($3) WITH ORDINALITY x(relid, place) JOIN pg_class c ON c.oid = x.relid
+	FROM unnest($5) WITH ORDINALITY x(relid, place) JOIN pg_class c ON c.oid = x.relid
 ),
 dependent AS (
 	SELECT DISTINCT d.classid, d.objid FROM pg_depend d

@@ -5,10 +5,11 @@
  *
  * Columns share their values through foreign keys and inheritance: those that
  * refer to the column, those that refer to these, and the same column of
- * partitions and children.  All of them must be bigint.  ALTER TABLE itself
- * makes indexes, constraints and statistics anew.  The dependents that it
- * refuses to alter are found here and in steps.c: views, rules, triggers,
- * policies, publications, functions with an SQL body, generated columns.
+ * partitions and children.  All of them get the same type, bigint or
+ * snowflake.  ALTER TABLE itself makes indexes, constraints and statistics
+ * anew.  The dependents that it refuses to alter are found here and in
+ * steps.c: views, rules, triggers, policies, publications, functions with an
+ * SQL body, generated columns.
  *
  * The queries run with search_path = pg_catalog, pg_temp, and with the rights
  * of the caller, or, if the script is run, of the table's owner.
@@ -70,7 +71,8 @@ get_array(int number)
 	return value;
 }
 
-static Oid	given_types[] = {OIDARRAYOID, INT2ARRAYOID, OIDARRAYOID};
+static Oid	given_types[] = {OIDARRAYOID, INT2ARRAYOID, OIDOID, OIDOID,
+OIDARRAYOID};
 
 /* Return a text, from a query that begins with the given arrays. */
 char *
@@ -205,8 +207,10 @@ sf_conversion_find(SfConversion *conversion)
 	select_rows(SQL_FIND_COLUMNS, 2, types, values);
 	conversion->given[0] = get_array(1);
 	conversion->given[1] = get_array(2);
-	select_rows(SQL_FIND_VIEWS, 2, given_types, conversion->given);
-	conversion->given[2] = get_array(1);
+	conversion->given[2] = ObjectIdGetDatum(conversion->type);
+	conversion->given[3] = ObjectIdGetDatum(conversion->other);
+	select_rows(SQL_FIND_VIEWS, 4, given_types, conversion->given);
+	conversion->given[4] = get_array(1);
 }
 
 /* Return true if any column must be altered. */
@@ -222,7 +226,7 @@ static const struct
 {
 	const char *query;			/* returns texts for the DETAIL */
 	int			sqlstate;
-	const char *message;
+	const char *message;		/* %s in these two is the type */
 	const char *hint;
 }			obstacles[] = {
 
@@ -231,13 +235,13 @@ static const struct
 	"Call it as the owner of these, or as a superuser."},
 	{SQL_OWNER_MAY_NOT, ERRCODE_INSUFFICIENT_PRIVILEGE,
 		"the table's owner cannot make the objects again that depend on the column",
-	"GRANT CREATE or USAGE ON SCHEMA, or EXECUTE ON FUNCTION, to the owner, for as long as it takes."},
-	{SQL_TYPES_TOO_SMALL, ERRCODE_DATATYPE_MISMATCH,
-		"IDs do not fit into columns that refer to this one, or inherit it",
-	"Make these columns bigint first."},
+	"GRANT CREATE or USAGE ON SCHEMA, USAGE ON TYPE, or EXECUTE ON FUNCTION, to the owner, for as long as it takes."},
+	{SQL_OTHER_TYPES, ERRCODE_DATATYPE_MISMATCH,
+		"columns that refer to this one, or inherit it, cannot become %s",
+	"Make these columns %s first."},
 	{SQL_NOT_IN_PLACE, ERRCODE_FEATURE_NOT_SUPPORTED,
-		"the column cannot be widened in place",
-	"First drop what computes with the column, and add it again with bigint afterwards. For a table that is partitioned by the column, make a new one with a bigint, and copy the rows."},
+		"the column cannot become %s in place",
+	"First drop what computes with the column, and add it again afterwards. For a table that is partitioned by the column, make a new one with the type %s, and copy the rows."},
 	{SQL_DEPENDENT_OBJECTS, ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
 		"other objects depend on views or generated columns that have to be made again",
 	"Drop them, convert the column, and make them again."}
@@ -250,6 +254,8 @@ static const struct
 void
 sf_conversion_require(SfConversion *conversion)
 {
+	const char *type = format_type_be(conversion->type);
+
 	for (int i = 0; i < (int) lengthof(obstacles); i++)
 	{
 		char	   *why = sf_conversion_text(conversion, obstacles[i].query);
@@ -257,8 +263,8 @@ sf_conversion_require(SfConversion *conversion)
 		if (why != NULL)
 			ereport(ERROR,
 					(errcode(obstacles[i].sqlstate),
-					 errmsg("%s", obstacles[i].message),
+					 errmsg(obstacles[i].message, type),
 					 errdetail_internal("%s", why),
-					 errhint("%s", obstacles[i].hint)));
+					 errhint(obstacles[i].hint, type)));
 	}
 }

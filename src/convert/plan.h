@@ -25,7 +25,11 @@ typedef struct SfConversion
 	AttrNumber	number;
 	const char *table;			/* as in statements, like the next */
 	const char *column;
-	Datum		given[3];		/* arguments of the queries: columns, views */
+	const char *schema;			/* of the extension */
+	Oid			type;			/* that the columns get: bigint or snowflake */
+	Oid			other;			/* of the two */
+	Datum		given[5];		/* arguments of the queries: columns, types,
+								 * views */
 	List	   *steps;			/* of SfStatement */
 	const char *path;			/* the session's search_path */
 	int			guc_level;
@@ -67,7 +71,8 @@ extern void sf_conversion_put_back(SfConversion *conversion);
 /* script.c; call the first before SPI_connect() */
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
-extern SfConversion *sf_conversion_open(Oid relation, const char *column);
+extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
+										bool to_snowflake);
 extern char *sf_conversion_ask(const SfConversion *conversion,
 							   const char *query);
 extern bool sf_conversion_number(const SfConversion *conversion,

@@ -55,15 +55,15 @@ SELECT 'it is' FROM altered LIMIT 1;
 
 -- Each of the next queries returns the DETAIL of an error, or NULL.
 
--- name: types_too_small
+-- name: other_types
 WITH RECURSIVE
 :columns
 SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 	SELECT format('Column %I of %s is of type %s.', s.attname, s.attrelid::regclass,
 		format_type(s.atttypid, s.atttypmod)) AS why
 	FROM shared s JOIN pg_type t ON t.oid = s.atttypid
-	WHERE s.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype)
-		AND NOT (t.typtype = 'd' AND t.typbasetype = 'int8'::regtype)
+	WHERE s.atttypid NOT IN ('int2'::regtype, 'int4'::regtype, $3, $4)
+		AND NOT (t.typtype = 'd' AND t.typbasetype = $3)
 ) o;
 
 -- name: not_in_place
@@ -106,6 +106,11 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 			AND d.refobjid IN (t.oid, t.typarray) AND d.classid = 'pg_class'::regclass
 			AND d.objsubid > 0
 		JOIN pg_class c ON c.oid = d.objid AND c.relkind IN ('r', 'p', 'm')
+	UNION
+	SELECT format('Publication %I filters the rows of %s by column %I: the server takes only a type of its own there.',
+		pubname, prrelid::regclass, attname)
+	FROM publications JOIN altered a ON a.relid = prrelid
+	WHERE $3 <> 'int8'::regtype AND prqual::text ~ format(':varattno %s ', a.attnum)
 	UNION
 	SELECT format('%s belongs to another session.', pg_describe_object('pg_class'::regclass, oid, 0))
 	FROM views WHERE pg_is_other_temp_schema(relnamespace)

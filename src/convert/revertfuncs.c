@@ -4,6 +4,9 @@
  *	  SQL function that gives a column its sequence back, or an identity.
  *
  * Rows keep their IDs, and the column stays bigint, which Snowflake IDs need.
+ * An identity cannot have the type snowflake: such a key becomes bigint, with
+ * all columns that share its values.
+ *
  * The sequence goes on above all IDs, or where the caller says; then the
  * sequence ends before the next row.  It never goes back: others may use it,
  * and rows with its numbers may have been deleted.
@@ -26,6 +29,7 @@
 #include "funcapi.h"
 #include "table/key_layout.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
@@ -331,11 +335,12 @@ get_identity(FunctionCallInfo fcinfo)
  *					identity text DEFAULT NULL, restart bigint DEFAULT NULL,
  *					dry_run boolean DEFAULT true)
  *
- * Return one row for each statement.  The column stays bigint.  Throws
- * SQLSTATE 22004, 22023 (not a kind of identity; an ID is there already, or
- * the sequence has been there), 2200H, 25000, 25006, 42P01, 42703, 42804,
- * 42809, 42501, 40001, 55000 (not converted; more than one sequence;
- * standard_conforming_strings is off), and the errors of the statements.
+ * Return one row for each statement.  The column stays bigint, or becomes it
+ * again.  Throws SQLSTATE 22004, 22023 (not a kind of identity; an ID is there
+ * already, or the sequence has been there), 2200H, 25000, 25006, 42P01, 42703,
+ * 42704, 42804, 42809, 42501, 40001, 55000 (not converted; more than one
+ * sequence; standard_conforming_strings is off), 0A000 and 2BP01 (of the type
+ * snowflake, and cannot become bigint), and the errors of the statements.
  */
 Datum
 snowflake_revert(PG_FUNCTION_ARGS)
@@ -344,15 +349,26 @@ snowflake_revert(PG_FUNCTION_ARGS)
 	const char *identity = get_identity(fcinfo);
 	SfConversion *conversion;
 	bool		dry_run;
+	bool		is_snowflake;
 
 	sf_conversion_arguments(fcinfo, 4, "snowflake_revert()");
 	dry_run = PG_GETARG_BOOL(4);
 	SPI_connect();
-	conversion = sf_conversion_open(PG_GETARG_OID(0),
-									NameStr(*PG_GETARG_NAME(1)));
+	conversion = sf_conversion_open(fcinfo, false);
 	require_converted(conversion);
+	is_snowflake = get_atttype(conversion->relation,
+							   conversion->number) == conversion->other;
+	if (is_snowflake)
+		sf_conversion_require(conversion);
 	sf_conversion_start(conversion, dry_run);
+	if (is_snowflake)
+	{
+		sf_conversion_take_away(conversion);
+		sf_conversion_widen(conversion);
+	}
 	add_back(conversion, identity, fcinfo);
+	if (is_snowflake)
+		sf_conversion_put_back(conversion);
 	sf_conversion_finish(conversion, rsinfo, dry_run);
 	SPI_finish();
 	return (Datum) 0;

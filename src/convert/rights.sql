@@ -83,6 +83,9 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 	FROM named JOIN owned o ON o.place = 1
 	WHERE runs AND refclassid = 'pg_proc'::regclass
 		AND NOT has_function_privilege(o.owner, refobjid, 'EXECUTE')
+	UNION
+	SELECT format('%s cannot use type %s.', pg_get_userbyid(o.owner), $3::regtype)
+	FROM altered JOIN owned o ON o.place = 1 WHERE NOT has_type_privilege(o.owner, $3, 'USAGE')
 ) o;
 
 -- The objects whose owners' code the script runs: those above, and the tables on both

@@ -59,10 +59,11 @@ require_table(Oid relation)
 					   get_rel_name(relation));
 }
 
-/* Return the column's number.  SQLSTATE 42703, 42804, 42809, 55000 */
+/* Return the column's number.  SQLSTATE 42703, 42804, 42809 */
 static AttrNumber
-require_column(Oid relation, const char *column)
+require_column(const SfConversion *conversion, const char *column)
 {
+	Oid			relation = conversion->relation;
 	HeapTuple	tuple = SearchSysCacheAttName(relation, column);
 	Form_pg_attribute attribute;
 	AttrNumber	number;
@@ -77,15 +78,15 @@ require_column(Oid relation, const char *column)
 				 errhint("Name the column of the key with key => ...; the default is \"id\".")));
 	attribute = (Form_pg_attribute) GETSTRUCT(tuple);
 	number = attribute->attnum;
-	type = getBaseType(attribute->atttypid);
-	if (type != INT8OID && attribute->atttypid != INT4OID &&
-		attribute->atttypid != INT2OID)
+	type = attribute->atttypid;
+	if (type != INT4OID && type != INT2OID && type != conversion->other &&
+		getBaseType(type) != conversion->type)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" of relation \"%s\" is of type %s",
-						column, get_rel_name(relation),
-						format_type_be(attribute->atttypid)),
-				 errhint("It must be bigint, integer or smallint.")));
+						column, get_rel_name(relation), format_type_be(type)),
+				 errhint("It must be snowflake, bigint, integer or smallint, or a domain over %s.",
+						 format_type_be(conversion->type))));
 	if (attribute->attgenerated != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
@@ -120,14 +121,41 @@ require_standard_strings(void)
 }
 
 /*
- * Open a conversion, within SPI.  The path is set here, not where the
+ * Find the types.  That of the extension is in the schema of its functions,
+ * whatever the session's path finds by its name.  SQLSTATE 42704
+ */
+static void
+find_types(FunctionCallInfo fcinfo, SfConversion *conversion,
+		   bool to_snowflake)
+{
+	Oid			schema = get_func_namespace(fcinfo->flinfo->fn_oid);
+	char	   *name = get_namespace_name(schema);
+	Oid			snowflake = GetSysCacheOid2(TYPENAMENSP, Anum_pg_type_oid,
+											CStringGetDatum("snowflake"),
+											ObjectIdGetDatum(schema));
+
+	if (name == NULL || !OidIsValid(snowflake))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("the extension has been dropped meanwhile"),
+				 errhint("Run CREATE EXTENSION snowflake, and call again.")));
+	conversion->schema = quote_identifier(name);
+	conversion->type = to_snowflake ? snowflake : INT8OID;
+	conversion->other = to_snowflake ? INT8OID : snowflake;
+}
+
+/*
+ * Open a conversion to a type, within SPI.  The first two arguments of the
+ * call are the table and the column.  The path is set here, not where the
  * functions are declared: the session's path must be known, because ALTER
  * TABLE runs with that.
  */
 SfConversion *
-sf_conversion_open(Oid relation, const char *column)
+sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
+	Oid			relation = PG_GETARG_OID(0);
+	const char *column = NameStr(*PG_GETARG_NAME(1));
 	const char *schema;
 	const char *name;
 
@@ -136,9 +164,10 @@ sf_conversion_open(Oid relation, const char *column)
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
 							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	find_types(fcinfo, conversion, to_snowflake);
 	require_table(relation);
 	conversion->relation = relation;
-	conversion->number = require_column(relation, column);
+	conversion->number = require_column(conversion, column);
 	conversion->column = quote_identifier(column);
 	schema = get_namespace_name(get_rel_namespace(relation));
 	name = get_rel_name(relation);

@@ -30,7 +30,9 @@ WITH RECURSIVE
 :given
 SELECT format('ALTER PUBLICATION %I DROP TABLE ONLY %s', pubname, prrelid::regclass),
 	'SHARE UPDATE EXCLUSIVE on ' || prrelid::regclass,
-	'the column list or row filter of the publication has the column; subscribers must widen theirs before the first new row'
+	concat('the column list or row filter of the publication has the column',
+		CASE WHEN (SELECT bool_or(rewrites) FROM altered)
+			THEN '; subscribers must widen theirs before the first new row' END)
 FROM publications
 ORDER BY pubname::text COLLATE "C", prrelid::regclass::text COLLATE "C";
 

@@ -2,19 +2,23 @@
 -- and notes.
 
 -- One statement rewrites a table once.  A generated column comes back at the end
--- of its table: no other way exists in all majors.
+-- of its table: no other way exists in all majors.  What it computes is no ID, so it
+-- becomes bigint at most.
 -- name: pieces
 :given,
 :foreign_keys,
 pieces AS (
-	SELECT relid, 1 AS pass, attnum, place, format('DROP COLUMN %I', attname) AS piece
+	SELECT relid, 1 AS pass, attnum, place, true AS rewrites,
+		format('DROP COLUMN %I', attname) AS piece
 	FROM made WHERE attinhcount = 0
 	UNION ALL
-	SELECT relid, 2, attnum, place, format('ALTER COLUMN %I TYPE bigint', attname)
+	SELECT relid, 2, attnum, place, rewrites,
+		format('ALTER COLUMN %I TYPE %s', attname, $3::regtype)
 	FROM altered WHERE attinhcount = 0
 	UNION ALL
-	SELECT m.relid, 3, m.attnum, m.place, format('ADD COLUMN %I %s%s GENERATED ALWAYS AS (%s) %s%s',
-		m.attname, CASE WHEN a.atttypid IN ('int2'::regtype, 'int4'::regtype) THEN 'bigint'
+	SELECT m.relid, 3, m.attnum, m.place, true,
+		format('ADD COLUMN %I %s%s GENERATED ALWAYS AS (%s) %s%s', m.attname,
+		CASE WHEN a.atttypid IN ('int2'::regtype, 'int4'::regtype) THEN 'bigint'
 			ELSE format_type(a.atttypid, a.atttypmod) END,
 		(SELECT format(' COLLATE %s.%I', collnamespace::regnamespace, collname)
 			FROM pg_collation c, pg_type t WHERE c.oid = a.attcollation AND t.oid = a.atttypid
@@ -51,10 +55,14 @@ statements AS (
 		SELECT FROM pieces o WHERE o.relid = p.relid AND o.pass = 2) THEN 2 ELSE pass END
 ),
 sizes AS (
-	SELECT root, format('rewrites %s%s, with the indexes',
+	SELECT root, concat(CASE WHEN rewrites THEN 'rewrites '
+			ELSE 'rewrites no table; makes the indexes with the column again: ' END,
 		CASE WHEN count(*) > 1 THEN count(*) || ' tables, ' END,
-		pg_size_pretty(sum(pg_total_relation_size(relid)))) AS size
-	FROM tree GROUP BY root
+		CASE WHEN rewrites THEN pg_size_pretty(sum(pg_total_relation_size(relid))) || ', with the indexes'
+			ELSE 'at most ' || pg_size_pretty(sum(pg_indexes_size(relid))) END) AS size
+	FROM tree JOIN (SELECT relid AS root, bool_or(rewrites) AS rewrites FROM pieces GROUP BY relid) p
+		USING (root)
+	GROUP BY root, rewrites
 ),
 keys AS (
 	SELECT t.root, '; checks foreign keys: '
@@ -69,7 +77,8 @@ SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass, NULL::text
 FROM statements WHERE first = 1 AND NOT alters ORDER BY place;
 
 -- Properties that are not restored; code that may fail with wider IDs.  Definitions
--- read anew are computed with this search_path, which is safe for that.
+-- read anew are computed with this search_path, which is safe for that.  It has no
+-- operators of the type snowflake, so they compare as bigint.
 -- name: alter_types
 WITH RECURSIVE
 :pieces,
@@ -90,11 +99,12 @@ narrow AS (
 		ORDER BY p.oid::regprocedure::text COLLATE "C") AS narrow
 	FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang,
 		(SELECT string_agg(regexp_replace(c.relname, '(\W)', '\\\1', 'g'), '|') AS names
-			FROM altered a JOIN pg_class c ON c.oid = a.relid WHERE a.attinhcount = 0) n
+			FROM altered a JOIN pg_class c ON c.oid = a.relid
+			WHERE a.rewrites AND a.attinhcount = 0) n
 	WHERE l.lanname IN ('plpgsql', 'sql') AND p.oid >= 16384
-		AND (p.prosrc ~* concat('\m(', names, ')\M')
+		AND (p.prosrc ~* ('\m(' || names || ')\M')
 			OR EXISTS (SELECT FROM altered a JOIN pg_trigger t ON t.tgrelid = a.relid
-				WHERE t.tgfoid = p.oid))
+				WHERE a.rewrites AND t.tgfoid = p.oid))
 		AND (p.prosrc ~* '\m(int|int2|int4|integer|smallint|serial)\M'
 			OR ARRAY[p.prorettype] || p.proargtypes::oid[] || p.proallargtypes
 				&& ARRAY['int2'::regtype, 'int4'::regtype]::oid[])
@@ -104,7 +114,7 @@ SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass,
 		CASE WHEN adds THEN '; the generated columns become its last ones' END,
 		CASE WHEN reads THEN '; its functions see search_path = ' || current_setting('search_path') END,
 		CASE WHEN place = min(place) OVER () THEN
-			concat('; reconnect all clients: their plans and PL/pgSQL variables are for integer',
+			concat('; reconnect all clients: their plans and PL/pgSQL variables are of the old type',
 				'; look at the integers of ' || (SELECT narrow FROM narrow),
 				'; lost: ' || (SELECT lost FROM lost)) END)
 FROM statements JOIN sizes s ON s.root = relid LEFT JOIN keys k ON k.root = relid
@@ -112,7 +122,7 @@ WHERE alters AND
 
 -- Functions see the session's path, as whenever a table is altered.  The exception:
 -- if the server reads expressions with the column again, that path might contain
--- operators that take a bigint.
+-- operators that take the new type.
 -- name: alter_others
 :alter_types
 	NOT reads ORDER BY place;

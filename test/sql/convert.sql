@@ -350,6 +350,89 @@ SELECT * FROM back('down');
 SELECT count(*) FROM snowflake_revert('down', dry_run => false);
 INSERT INTO down DEFAULT VALUES RETURNING id;
 
+-- the type snowflake, from bigint: no table is rewritten
+\set VERBOSITY default
+CREATE TABLE post (id bigserial PRIMARY KEY, parent bigint REFERENCES post, CHECK (id % 10 < 10));
+CREATE TABLE reply (n integer, post bigint REFERENCES post) PARTITION BY LIST (n);
+CREATE TABLE reply_1 PARTITION OF reply DEFAULT;
+CREATE INDEX ON reply (post);
+CREATE VIEW newest AS SELECT id FROM post WHERE id > 1;
+SET client_min_messages = error;
+CREATE PUBLICATION typed_publication FOR TABLE post (id);
+SET client_min_messages = warning;
+INSERT INTO post SELECT FROM generate_series(1, 3);
+INSERT INTO reply VALUES (1, 2);
+CREATE FUNCTION typed(relation regclass, type text DEFAULT 'snowflake', OUT step integer, OUT statement text, OUT locks text, OUT note text)
+RETURNS SETOF record LANGUAGE sql AS $$
+	SELECT step, regexp_replace(statement, '(CREATE VIEW .* AS).*', '\1 ...'), locks, regexp_replace(note, '\d+ (bytes|kB|MB)', 'N kB') FROM snowflake_convert($1, type => $2)
+$$;
+CREATE VIEW files AS
+SELECT c.oid::regclass::text AS relation, a.attname, format_type(a.atttypid, a.atttypmod) AS type, pg_relation_filenode(c.oid) AS file
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE c.relkind = 'r' AND c.relname IN ('post', 'reply_1', 'comments', 'notes') AND a.attname IN ('id', 'parent', 'post', 'comment', 'twice');
+CREATE TABLE before AS SELECT * FROM files;
+SELECT * FROM typed('post');
+SELECT count(*) FROM snowflake_convert('post', type => 'snowflake', dry_run => false);
+SELECT relation, attname, f.type, f.file = b.file AS kept FROM files f JOIN before b USING (relation, attname) ORDER BY 1, 2;
+INSERT INTO post DEFAULT VALUES RETURNING id > snowflake_min_id(now() - interval '1 hour') AS is_snowflake, json_typeof(to_json(id));
+SELECT count(*), pg_typeof(max(id)) FROM newest;
+SELECT * FROM typed('post');
+-- and back: to bigint, which an identity needs
+SELECT regexp_replace(statement, '\d{18}', 'ID') AS statement, regexp_replace(note, '\d+ (bytes|kB|MB)', 'N kB') AS note
+FROM snowflake_revert('post', identity => 'always', dry_run => false) WHERE statement !~ 'VIEW';
+SELECT relation, attname, f.type, f.file = b.file AS kept FROM files f JOIN before b USING (relation, attname) ORDER BY 1, 2;
+INSERT INTO post DEFAULT VALUES;
+-- the server lets no row filter have the type
+ALTER PUBLICATION typed_publication SET TABLE post (id) WHERE (id > 0), orders (amount) WHERE (amount > 0);
+SELECT * FROM snowflake_convert('post', type => 'snowflake');
+SELECT count(*) > 0 FROM snowflake_convert('post');
+DROP PUBLICATION typed_publication;
+-- from a smaller integer: with a rewrite
+CREATE TABLE comments (id serial PRIMARY KEY);
+CREATE TABLE notes (comment smallint REFERENCES comments, twice integer GENERATED ALWAYS AS (comment * 2) STORED);
+INSERT INTO comments DEFAULT VALUES;
+INSERT INTO notes VALUES (1);
+SELECT statement, note FROM typed('comments') WHERE statement ~ 'TYPE|DEFAULT';
+-- by way of bigint; the second call changes the types only
+SELECT count(*) FROM snowflake_convert('comments', dry_run => false);
+DELETE FROM before;
+INSERT INTO before SELECT * FROM files;
+SELECT statement, regexp_replace(note, '\d+ (bytes|kB|MB)', 'N kB') AS note
+FROM snowflake_convert('comments', type => 'snowflake', dry_run => false) WHERE statement ~ 'TYPE|DEFAULT';
+SELECT relation, attname, f.type, f.file = b.file AS kept FROM files f JOIN before b USING (relation, attname) WHERE relation ~ '^(comm|notes)' ORDER BY 1, 2;
+WITH c AS (INSERT INTO comments DEFAULT VALUES RETURNING id) INSERT INTO notes SELECT id FROM c;
+-- a new layout with the type; without it, back to bigint
+SELECT statement FROM snowflake_convert('comments', layout => 'node', type => 'bigint') WHERE statement ~ 'TYPE|DEFAULT';
+SELECT count(*) FROM snowflake_convert('comments', type => 'snowflake', shard => 7, dry_run => false);
+INSERT INTO comments DEFAULT VALUES RETURNING snowflake_shard(id, 'shard'), pg_typeof(id);
+SELECT statement FROM snowflake_revert('comments') WHERE statement ~ 'TYPE|DEFAULT';
+-- the operators of the type take no bigint: they have to go before the way back
+CREATE VIEW one AS SELECT * FROM comments WHERE id = 1;
+\set VERBOSITY terse
+SELECT count(*) FROM snowflake_revert('comments', dry_run => false);
+SELECT pg_typeof(id) FROM one;
+DROP VIEW one;
+SELECT count(*) FROM snowflake_revert('comments', dry_run => false);
+INSERT INTO comments DEFAULT VALUES RETURNING pg_typeof(id);
+-- the type is the extension's, whatever the path
+CREATE DOMAIN convert.snowflake AS text;
+SET search_path = convert;
+SELECT statement FROM public.snowflake_convert('post', type => 'snowflake') WHERE statement ~ 'TYPE';
+SET search_path = convert, public;
+DROP DOMAIN convert.snowflake;
+-- other types, and columns that cannot become it
+\set VERBOSITY default
+SELECT * FROM snowflake_convert('post', type => 'integer');
+SELECT * FROM snowflake_convert('post', type => 'public.snowflake');
+SELECT * FROM snowflake_convert('post', type => NULL);
+SELECT * FROM snowflake_convert('by_big', type => 'snowflake');
+CREATE DOMAIN big_id AS bigint;
+CREATE TABLE with_domain (id big_id PRIMARY KEY);
+SELECT * FROM snowflake_convert('with_domain', type => 'snowflake');
+CREATE TABLE of_post (post big_id REFERENCES post);
+SELECT * FROM snowflake_convert('post', type => 'snowflake');
+DROP TABLE of_post;
+
 -- in a session with an empty search_path
 CREATE TABLE nowhere (id integer);
 SET search_path = '';

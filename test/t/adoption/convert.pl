@@ -75,8 +75,8 @@ sub plain
 	my ($diff) = @_;
 
 	$diff =~ s/ CONSTRAINT ("[^"]*"|\w+)+ NOT NULL/ NOT NULL/g;
-	$diff =~ s/\bav3\.//g;
-	$diff =~ s/\b\d{18}$/(Snowflake)/mg;
+	$diff =~ s/\b(av3|thread)\.//g;
+	$diff =~ s/\b\d{18,19}$/(Snowflake)/mg;
 	return listed($diff);
 }
 
@@ -145,6 +145,9 @@ sub convert
 		CREATE FUNCTION trap.eq(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT 1 / 0 = 1';
 		CREATE OPERATOR trap.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = trap.eq);
 		CREATE OPERATOR trap.> (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = trap.eq);
+		CREATE DOMAIN trap.snowflake AS text;
+		CREATE FUNCTION trap.eq(public.snowflake, integer) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT 1 / 0 = 1';
+		CREATE OPERATOR trap.> (LEFTARG = public.snowflake, RIGHTARG = integer, FUNCTION = trap.eq);
 		SET search_path = trap, pg_catalog, public;
 		SELECT statement FROM public.$call) \\gexec
 		RESET search_path;
@@ -173,7 +176,7 @@ sub convert
 	  if defined $rows;
 
 	# insert a row, and check what refers to it
-	my $largest = query($node, "SELECT coalesce(max($quoted), 0) FROM $table", %in);
+	my $largest = query($node, "SELECT coalesce(max($quoted)::bigint, 0) FROM $table", %in);
 	my $id = query($node, ($options{insert} // "INSERT INTO $table DEFAULT VALUES")
 		. " RETURNING $quoted", %in);
 	cmp_ok($id, '>', $largest, "$name: the next row is above");
@@ -634,6 +637,96 @@ convert('virtual columns', 'virtual', q{
 		TABLE virtual: + id bigint DEFAULT public.snowflake_nextval() NOT NULL
 		TABLE virtual: + next bigint GENERATED ALWAYS AS ((id + 1))
 	}) if $major >= 18;
+
+convert('the type snowflake, from bigint', 'post', q{
+	CREATE TABLE post (id bigserial PRIMARY KEY, above bigint REFERENCES post, note text,
+		twice bigint GENERATED ALWAYS AS (id * 2) STORED, CONSTRAINT large CHECK (id > -5));
+	CREATE UNIQUE INDEX odd ON post ((id % 1000), above) WHERE id > 3;
+	CREATE STATISTICS both_of ON id, above FROM post; ALTER STATISTICS both_of SET STATISTICS 33;
+	CREATE TABLE reply (post bigint REFERENCES post ON DELETE CASCADE, n integer) PARTITION BY LIST (n);
+	CREATE TABLE reply1 PARTITION OF reply DEFAULT;
+	CREATE INDEX ON reply (post);
+	CREATE TABLE mention (reply integer) INHERITS (post);
+	CREATE FUNCTION one(bigint) RETURNS bigint STABLE BEGIN ATOMIC SELECT count(*) FROM post WHERE id = $1; END;
+	CREATE VIEW thread AS SELECT p.id, max(r.post) AS last FROM post p JOIN reply r ON r.post = p.id GROUP BY p.id;
+	GRANT SELECT ON thread TO bob;
+	CREATE MATERIALIZED VIEW counted AS SELECT id, one(id) AS n FROM thread;
+	CREATE UNIQUE INDEX counted_id ON counted (id);
+	CREATE POLICY own ON post USING (id <> 7);
+	CREATE FUNCTION fired() RETURNS trigger LANGUAGE plpgsql AS 'DECLARE b bigint; BEGIN b := NEW.id; RETURN NEW; END';
+	CREATE TRIGGER on_id BEFORE INSERT OR UPDATE OF id ON post FOR EACH ROW WHEN (NEW.id > 0) EXECUTE FUNCTION fired();
+	INSERT INTO post (note) SELECT 'a' FROM generate_series(1, 10);
+	INSERT INTO reply SELECT id FROM post;
+	REFRESH MATERIALIZED VIEW counted},
+	with => ", type => 'snowflake'", made => 1,
+	then => sub {
+		my ($id, %in) = @_;
+		query($node, "INSERT INTO reply VALUES ($id); UPDATE post SET above = $id WHERE id = 1", %in);
+		is(query($node, "SELECT to_json(p) ->> 'id', json_typeof(to_json(p) -> 'above') FROM post p WHERE id = 1;
+			SELECT last = $id, pg_typeof(id) FROM thread WHERE id = $id; SELECT count(*), sum(n) FROM counted", %in),
+			"1|string\nt|snowflake\n10|10", 'JSON has strings, and views show the rows');
+	},
+	converted => kept('post_id_seq') . q{
+		- DEFAULT post id
+		DEFAULT mention id: - ALTER TABLE ONLY public.mention ALTER COLUMN id SET DEFAULT nextval('public.post_id_seq'::regclass);
+		DEFAULT mention id: + ALTER TABLE ONLY public.mention ALTER COLUMN id SET DEFAULT public.snowflake_nextval();
+		FUNCTION one(bigint): - WHERE (post.id = $1);
+		FUNCTION one(bigint): + WHERE ((post.id)::bigint = $1);
+		INDEX odd: - CREATE UNIQUE INDEX odd ON public.post USING btree (((id % (1000)::bigint)), above) WHERE (id > 3);
+		INDEX odd: + CREATE UNIQUE INDEX odd ON public.post USING btree ((((id)::bigint % (1000)::bigint)), above) WHERE ((id)::bigint > 3);
+		MATERIALIZED VIEW counted: - public.one(id) AS n
+		MATERIALIZED VIEW counted: + public.one((id)::bigint) AS n
+		POLICY post own: - CREATE POLICY own ON public.post USING ((id <> 7));
+		POLICY post own: + CREATE POLICY own ON public.post USING (((id)::bigint <> 7));
+		TABLE post: - CONSTRAINT large CHECK ((id > '-5'::integer))
+		TABLE post: - above bigint
+		TABLE post: - id bigint NOT NULL
+		TABLE post: - twice bigint GENERATED ALWAYS AS ((id * 2)) STORED
+		TABLE post: + CONSTRAINT large CHECK (((id)::bigint > '-5'::integer))
+		TABLE post: + above public.snowflake
+		TABLE post: + id public.snowflake DEFAULT public.snowflake_nextval() NOT NULL
+		TABLE post: + twice bigint GENERATED ALWAYS AS (((id)::bigint * 2)) STORED
+		TABLE reply: - post bigint
+		TABLE reply: + post public.snowflake
+		TABLE reply1: - post bigint
+		TABLE reply1: + post public.snowflake
+		TRIGGER post on_id: - CREATE TRIGGER on_id BEFORE INSERT OR UPDATE OF id ON public.post FOR EACH ROW WHEN ((new.id > 0)) EXECUTE FUNCTION public.fired();
+		TRIGGER post on_id: + CREATE TRIGGER on_id BEFORE INSERT OR UPDATE OF id ON public.post FOR EACH ROW WHEN (((new.id)::bigint > 0)) EXECUTE FUNCTION public.fired();
+		VIEW thread: - max(r.post) AS last
+		VIEW thread: - JOIN public.reply r ON ((r.post = p.id)))
+		VIEW thread: + max((r.post)::bigint) AS last
+		VIEW thread: + JOIN public.reply r ON (((r.post)::bigint = (p.id)::bigint)))
+	}, all_reverted => '');
+
+convert('the type snowflake, from integers, for a shard', 'photo', q{
+	CREATE TABLE photo (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY, CHECK (id > 0));
+	CREATE TABLE tag (photo smallint REFERENCES photo, same bigint REFERENCES photo);
+	INSERT INTO photo SELECT FROM generate_series(1, 10); INSERT INTO tag VALUES (1, 2)},
+	with => ", shard => 5, type => 'snowflake'", back => ", 'always'",
+	then => sub {
+		my ($id, %in) = @_;
+		query($node, "INSERT INTO tag VALUES ($id, $id)", %in);
+		is(query($node, "SELECT snowflake_shard(photo, 'instagram'), pg_typeof(photo), pg_typeof(same) FROM tag WHERE photo = $id", %in),
+			'5|snowflake|snowflake', 'columns that refer to it have the type');
+	},
+	converted => q{
+		- SEQUENCE photo_id_seq
+		TABLE photo: - id integer NOT NULL
+		TABLE photo: - CONSTRAINT photo_id_check CHECK ((id > 0))
+		TABLE photo: + id public.snowflake DEFAULT public.snowflake_shard_nextval(5) NOT NULL
+		TABLE photo: + CONSTRAINT photo_id_check CHECK (((id)::bigint > 0))
+		TABLE tag: - photo smallint
+		TABLE tag: - same bigint
+		TABLE tag: + photo public.snowflake
+		TABLE tag: + same public.snowflake
+	}, all_reverted => q{
+		SEQUENCE photo_id_seq: - START WITH 1
+		SEQUENCE photo_id_seq: + START WITH (Snowflake)
+		TABLE photo: - id integer NOT NULL
+		TABLE photo: + id bigint NOT NULL
+		TABLE tag: - photo smallint
+		TABLE tag: + photo bigint
+	});
 
 convert('a shard', 'photos', q{
 	CREATE TABLE photos (id serial PRIMARY KEY); INSERT INTO photos VALUES (1)},

@@ -52,7 +52,7 @@ foreach my $trap (sort keys %traps)
 		q{snowflake_convert('m.t', dry_run => false)},
 		q{snowflake_revert('m.t')},
 		q{snowflake_revert('m.t', dry_run => false)},
-		q{snowflake_convert('m.t', dry_run => false)},
+		q{snowflake_convert('m.t', dry_run => false, type => 'snowflake')},
 		q{snowflake_revert('m.t', identity => 'always', dry_run => false)})
 	{
 		query($node, "SELECT count(*) FROM $call");
@@ -125,6 +125,28 @@ foreach my $name (sort keys %referring)
 	query($node, 'DROP TABLE IF EXISTS m.of_many; DROP TABLE IF EXISTS m.refers; DROP TABLE orders');
 }
 
+# ---- operators for the type snowflake, and a type of its name ----
+
+query($node, q{CREATE TABLE kept (id bigint PRIMARY KEY, CHECK (id % 10 < 10)); INSERT INTO kept VALUES (1);
+	CREATE INDEX ON kept ((id % 10));
+	SET ROLE mallory;
+	CREATE DOMAIN m.snowflake AS integer CHECK (m.evil(VALUE));
+	CREATE FUNCTION m.rest(public.snowflake, bigint) RETURNS bigint LANGUAGE sql IMMUTABLE
+		AS 'SELECT m.evil(1)::integer::bigint';
+	CREATE OPERATOR m.% (LEFTARG = public.snowflake, RIGHTARG = bigint, FUNCTION = m.rest)});
+$node->psql('postgres', 'SET search_path = m, pg_catalog, public; BEGIN; ALTER TABLE kept ALTER id TYPE public.snowflake; ROLLBACK');
+is(caught($node), 1, 'the operator springs where the type is changed by hand');
+foreach my $call (q{snowflake_convert('public.kept', type => 'snowflake')},
+	q{snowflake_convert('public.kept', type => 'snowflake', dry_run => false)},
+	q{snowflake_revert('public.kept', dry_run => false)})
+{
+	query($node, "SET search_path = m, pg_catalog; SELECT count(*) FROM public.$call");
+	is(caught($node), 0, "an operator named for the type: $call");
+}
+is(query($node, q{SELECT count(*) FROM snowflake_convert('kept', type => 'snowflake', dry_run => false);
+	SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = 'kept'::regclass AND attname = 'id'}) =~ s/^\d+\n//r,
+	'snowflake', "and the type is the extension's");
+
 # ---- rights are kept ----
 
 my $rights = q{SELECT relname, '', coalesce(relacl, acldefault('r', relowner))::text FROM pg_class
@@ -196,6 +218,7 @@ foreach my $role ('mallory', 'postgres')
 
 query($node, q{CREATE SCHEMA f; GRANT USAGE ON SCHEMA f TO mallory;
 	CREATE FUNCTION f.same(bigint) RETURNS bigint IMMUTABLE LANGUAGE sql AS 'SELECT $1';
+	REVOKE USAGE ON TYPE snowflake FROM PUBLIC;
 	SET ROLE mallory;
 	CREATE TABLE m.calls (id serial PRIMARY KEY, CHECK (f.same(id) > 0));
 	CREATE VIEW m.calls_v AS SELECT f.same(id) FROM m.calls;
@@ -215,6 +238,8 @@ foreach my $run ('', ', dry_run => false')
 	query($node, 'GRANT USAGE ON SCHEMA f TO mallory; REVOKE EXECUTE ON FUNCTION f.same FROM mallory');
 	refused($node, "SELECT snowflake_convert('m.calls'$run)", '42501',
 		qr/mallory cannot execute function f\.same\(bigint\)/, "a function, $name");
+	refused($node, "SELECT snowflake_convert('m.calls', type => 'snowflake'$run)", '42501',
+		qr/mallory cannot use type public\.snowflake\..*GRANT .*USAGE ON TYPE/s, "the type, $name");
 }
 query($node, 'GRANT EXECUTE ON FUNCTION f.same TO mallory');
 like(query($node, q{SELECT note FROM snowflake_convert('m.calls', dry_run => false) WHERE statement ~ 'SET DEFAULT'}),
