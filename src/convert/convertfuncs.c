@@ -210,8 +210,8 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 	if (!PG_ARGISNULL(2))
 	{
 		to->function = psprintf("%s.snowflake_shard_nextval(bigint)", schema);
-		to->call = psprintf("%s.snowflake_shard_nextval(%d)", schema,
-							PG_GETARG_INT32(2));
+		to->call = psprintf("%s.snowflake_shard_nextval((%d)::bigint)",
+							schema, PG_GETARG_INT32(2));
 		to->name = "'shard'";
 		to->layout = &sf_shard_layout;
 	}

@@ -61,7 +61,8 @@ RESET application_name;
 
 -- a key that becomes a key of a shard
 CREATE TABLE keys (id bigint PRIMARY KEY);
-SELECT statement FROM snowflake_convert('keys', shard => 5000) WHERE step = 4;
+SELECT statement FROM snowflake_convert('keys', shard => 5000, dry_run => false);
+SELECT statement FROM snowflake_convert('keys', shard => 5000);
 DROP TABLE keys;
 
 -- the configured layout by its name, wherever a layout is taken

@@ -189,7 +189,7 @@ sub convert
 	is(differences($after, dump_schema($in{database})), '',
 		"$name: a dry run of the way back changes nothing");
 	query($node, "SELECT $back, dry_run => false)", %in);
-	my $types = $options{converted} =~ s/ DEFAULT public\.snowflake_(shard_)?nextval\(\d*\)//gr =~
+	my $types = $options{converted} =~ s/ DEFAULT public\.snowflake_(shard_)?nextval\((\(\d+\)::bigint)?\)//gr =~
 	  s/^\s*(- (DEFAULT|SEQUENCE)|\+ COMMENT SEQUENCE) .*//gmr;
 	is(plain(differences($before, dump_schema($in{database}))),
 		listed($options{all_reverted} // $types . ($options{reverted} // '')), "$name: the way back");
@@ -713,7 +713,7 @@ convert('the type snowflake, from integers, for a shard', 'photo', q{
 		- SEQUENCE photo_id_seq
 		TABLE photo: - id integer NOT NULL
 		TABLE photo: - CONSTRAINT photo_id_check CHECK ((id > 0))
-		TABLE photo: + id public.snowflake DEFAULT public.snowflake_shard_nextval(5) NOT NULL
+		TABLE photo: + id public.snowflake DEFAULT public.snowflake_shard_nextval((5)::bigint) NOT NULL
 		TABLE photo: + CONSTRAINT photo_id_check CHECK (((id)::bigint > 0))
 		TABLE tag: - photo smallint
 		TABLE tag: - same bigint
@@ -738,7 +738,7 @@ convert('a shard', 'photos', q{
 	converted => kept('photos_id_seq') . q{
 		- DEFAULT photos id
 		TABLE photos: - id integer NOT NULL
-		TABLE photos: + id bigint DEFAULT public.snowflake_shard_nextval(5) NOT NULL
+		TABLE photos: + id bigint DEFAULT public.snowflake_shard_nextval((5)::bigint) NOT NULL
 	}, reverted => q{
 		SEQUENCE photos_id_seq: - AS integer
 	});
