@@ -69,6 +69,14 @@ typedef struct Marker
 #define STANDBY			1
 #define FORMER_PRIMARY	2
 
+/* What the postmaster has found at the start. */
+static struct
+{
+	SfOrigin	origin;
+	Marker		marker;
+	bool		is_ours;		/* the marker says so */
+}			found;
+
 /* ---- reading ---- */
 
 /* Return true if the last run ended in an unfinished recovery. */
@@ -168,10 +176,8 @@ log_copy(SfOrigin origin, const Marker *marker, const char *directory)
  * same node, a base backup has probably copied the configuration.
  */
 static void
-log_standby(void)
+log_standby(SfServerNumber node)
 {
-	SfServerNumber node = find_node();
-
 	if (sf_settings_leases() || sf_node_layout.node_bits == 0)
 		return;
 	if (node == SF_NO_NUMBER)
@@ -207,13 +213,14 @@ find_original(const SfOriginal *record, bool was_standby)
  * record but without a marker are a copy.
  */
 static void
-take_over(SfOrigin origin, const Marker *marker, bool is_ours,
-		  const SfOriginal *record, const char *copied_from)
+take_over(SfServerNumber node, const SfOriginal *record,
+		  const char *copied_from)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	uint32		standby = origin != SF_ORIGIN_STANDBY ? 0 :
+	const Marker *marker = &found.marker;
+	bool		is_ours = found.is_ours;
+	uint32		standby = found.origin != SF_ORIGIN_STANDBY ? 0 :
 		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
-	SfServerNumber node = find_node();
 	uint64		server = is_ours ? marker->server : sf_identity_random() | 1;
 	bool		is_us = sf_original_is_us(record, record->node_in_use);
 
@@ -232,7 +239,7 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 		if (record->node_in_use != SF_NO_NUMBER && is_us)
 			(void) sf_original_write(SF_NO_NUMBER, record->node, SF_NO_NUMBER,
 									 "", LOG);
-		log_standby();
+		log_standby(node);
 		return;
 	}
 	if (sf_original_is_us(record, node) ||
@@ -241,22 +248,21 @@ take_over(SfOrigin origin, const Marker *marker, bool is_ours,
 }
 
 /*
- * Return true if this directory may be ours.  A copy needs a node id of its
- * own.  If it had one, and now has that of its original again, it must wait
- * until that does not run.
+ * Return true if this directory may be ours, with this node id.  A copy needs
+ * a node id of its own.  If it had one, and now has that of its original
+ * again, it must wait until that does not run.
  */
 static bool
-may_take_over(SfOrigin origin, const SfOriginal *record, const char *original)
+may_take_over(SfServerNumber node, const SfOriginal *record,
+			  const char *original)
 {
-	SfServerNumber node = find_node();
-
-	if (sf_origin_is_copy(origin))
+	if (sf_origin_is_copy(found.origin))
 		return !sf_settings_has_shards() &&
 			(sf_settings_leases() ||
 			 (node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
 			  node != record->node));
 	/* a promotion is never refused: there are warnings */
-	return origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
+	return found.origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
 		node == record->primary ||
 		node != sf_original_running_node(original);
 }
@@ -270,12 +276,10 @@ sf_identity_at_start(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	SfEvidence	evidence;
-	SfOrigin	origin;
-	Marker		marker;
+	Marker	   *marker = &found.marker;
 	SfPlace		here;
 	SfOriginal	record;
 	const char *original;
-	bool		is_ours;
 
 	Assert(!IsUnderPostmaster);
 	if (IsBinaryUpgrade)
@@ -283,37 +287,37 @@ sf_identity_at_start(void)
 	sf_place_find(&here);
 	evidence.follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
 	evidence.recorded = sf_original_read(&record);
-	evidence.marked = sf_durable_file_read_struct(MARKER_FILE, &marker,
-												  sizeof(marker),
+	evidence.marked = sf_durable_file_read_struct(MARKER_FILE, marker,
+												  sizeof(*marker),
 												  MARKER_MAGIC);
-	evidence.same_machine = marker.place.machine == here.machine ||
-		marker.place.machine == 0 || here.machine == 0;
-	evidence.same_path = strcmp(marker.place.path, here.path) == 0;
-	evidence.same_files = marker.place.files == here.files;
-	evidence.was_standby = marker.standby != 0;
+	evidence.same_machine = marker->place.machine == here.machine ||
+		marker->place.machine == 0 || here.machine == 0;
+	evidence.same_path = strcmp(marker->place.path, here.path) == 0;
+	evidence.same_files = marker->place.files == here.files;
+	evidence.was_standby = marker->standby != 0;
 	evidence.in_recovery = ended_in_recovery();
-	is_ours = evidence.marked && evidence.same_machine &&
+	found.is_ours = evidence.marked && evidence.same_machine &&
 		evidence.same_path && evidence.same_files;
 
 	identity->original = record.node;
-	origin = sf_origin_judge(&evidence);
-	original = sf_origin_is_copy(origin) ? record.path :
+	found.origin = sf_origin_judge(&evidence);
+	original = sf_origin_is_copy(found.origin) ? record.path :
 		find_original(&record, evidence.was_standby);
-	if (may_take_over(origin, &record, original))
+	if (may_take_over(find_node(), &record, original))
 	{
-		take_over(origin, &marker, is_ours, &record, original);
+		take_over(find_node(), &record, original);
 		return;
 	}
 
 	/* after another run, it would look like a promoted standby */
-	if (origin == SF_ORIGIN_UNPROMOTED)
+	if (found.origin == SF_ORIGIN_UNPROMOTED)
 		(void) durable_unlink(MARKER_FILE, LOG);
 	/* the registry must not take this server for its original */
 	if (sf_settings_leases())
 		pg_atomic_write_u64(&identity->server, sf_identity_random() | 1);
 	identity->running = sf_original_running_node(original);
 	pg_atomic_write_u32(&identity->copied, 1);
-	log_copy(origin, &marker, original);
+	log_copy(found.origin, marker, original);
 }
 
 /* ---- later ---- */
@@ -436,6 +440,16 @@ sf_identity_require_slowly(SfServerNumber node)
 		refuse_copy(node);
 }
 
+/* Return where the original is: of this record, as of now. */
+static const char *
+find_original_now(const SfOriginal *record, SfServerNumber node)
+{
+	SfServerNumber primary = sf_identity_primary();
+
+	return sf_identity_is_copy() ? record->path :
+		find_original(record, primary != SF_NO_NUMBER && primary != node);
+}
+
 /*
  * Return true if a reload may give this server another node id: not that of
  * its original, if the original is seen running now (as at the start).
@@ -443,15 +457,51 @@ sf_identity_require_slowly(SfServerNumber node)
 bool
 sf_identity_may_become(SfServerNumber node)
 {
+	SfOriginal	record;
+
+	return sf_copy_check == SF_CHECK_OFF || !sf_original_read(&record) ||
+		sf_identity_primary() == node ||
+		node != sf_original_running_node(find_original_now(&record, node));
+}
+
+/*
+ * In the postmaster, before a reload gives this server another node id: do
+ * what a start with that node id would have done.  A base backup that is made
+ * afterwards has the new node id in its configuration, and must have it in its
+ * primary record.
+ */
+void
+sf_identity_become(SfServerNumber node)
+{
+	SfIdentity *identity = &sf_shmem->identity;
 	SfServerNumber primary = sf_identity_primary();
 	SfOriginal	record;
-	const char *original;
 
-	if (!sf_original_read(&record) || primary == node)
-		return true;
-	original = sf_identity_is_copy() ? record.path :
-		find_original(&record, primary != SF_NO_NUMBER);
-	return node != sf_original_running_node(original);
+	Assert(!IsUnderPostmaster);
+	if (!sf_original_read(&record))
+		return;					/* the first ID writes it */
+	if (sf_identity_is_copy())
+	{
+		if (!may_take_over(node, &record, record.path))
+			return;
+		take_over(node, &record, record.path);
+		pg_write_barrier();
+		pg_atomic_write_u32(&identity->copied, 0);
+	}
+	else if (pg_atomic_read_u32(&identity->recorded) == SF_NO_NUMBER)
+	{
+		/* the record is its primary's, until it makes an ID */
+		if (found.origin == SF_ORIGIN_STANDBY)
+			log_standby(node);
+	}
+	else if (sf_original_write(node, SF_NO_NUMBER, primary,
+							   find_original_now(&record, node), LOG))
+		pg_atomic_write_u32(&identity->recorded, node);
+	else						/* the next call tries again at once */
+	{
+		pg_atomic_write_u64(&identity->tried_ms, 0);
+		pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+	}
 }
 
 /*

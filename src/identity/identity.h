@@ -28,6 +28,7 @@ extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
 extern bool sf_identity_may_become(SfServerNumber node);
+extern void sf_identity_become(SfServerNumber node);
 extern uint64_t sf_identity_random(void);
 
 /* identity.c, for the function below */

@@ -34,6 +34,8 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
+#include "storage/pmsignal.h"
 
 #define WAS_LEASED \
 	"this server has leased its node id, and snowflake.registry is not set"
@@ -187,7 +189,7 @@ change_node(uint64 before, uint64 numbers)
 	uint32		old;
 	uint32		node;
 	uint32		last;
-	int64		end_ms;
+	int64		end_ms = 0;
 	char		reason[SF_REASON_SIZE];
 
 	if (!find_nodes(before, &old, &last, reason, sizeof(reason)) ||
@@ -195,6 +197,7 @@ change_node(uint64 before, uint64 numbers)
 		return;					/* may_change() has found it */
 	if (node != old)
 	{
+		sf_identity_become(sf_server_number_of(node));
 		pg_atomic_write_u64(&sf_shmem->lease, 0);
 		pg_memory_barrier();
 		SF_FAULT("node-withdrawn");
@@ -204,13 +207,14 @@ change_node(uint64 before, uint64 numbers)
 							 sf_server_number_of(node),
 							 sf_layout_ms_to_tick(&sf_node_layout, end_ms) +
 							 1 - sf_node_layout.epoch_tick);
-		sf_log_event(SF_EVENT_NODE_CHANGED, NULL, NULL,
-					 "a reload has changed the node id from %u to %u: from %s on, this server makes no ID of node %u",
-					 old, node, sf_timefmt_show(end_ms), old);
 	}
 	pg_atomic_write_u64(&sf_shmem->configured, numbers | SF_NODE_TAKEN);
 	pg_memory_barrier();
 	pg_atomic_write_u64(&sf_shmem->lease, configured_right(node));
+	if (node != old)			/* now, since the log may be slow */
+		sf_log_event(SF_EVENT_NODE_CHANGED, NULL, NULL,
+					 "a reload has changed the node id from %u to %u: from %s on, this server makes no ID of node %u",
+					 old, node, sf_timefmt_show(end_ms), old);
 }
 
 /* Write one line that says what this server's IDs will be. */
@@ -344,7 +348,10 @@ sf_node_take(void)
 
 	if ((configured & SF_NODE_TAKEN) != 0)
 	{
-		pg_usleep(100);			/* another process is about to publish it */
+		/* another process is about to publish it */
+		if (!PostmasterIsAlive())
+			proc_exit(1);
+		pg_usleep(100);
 		return;
 	}
 	if (find_nodes(configured, &node, &last, reason, sizeof(reason)))

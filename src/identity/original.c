@@ -33,6 +33,7 @@
 
 #include "identity/identity.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,16 +110,19 @@ static int
 find_postmaster(const char *directory)
 {
 	char		path[MAXPGPATH];
-	FILE	   *file;
+	char		text[32] = "";
+	int			fd;
 	int			pid;
 
+	/* that directory may be anybody's: do not wait for a pipe */
 	snprintf(path, sizeof(path), "%s/postmaster.pid", directory);
-	file = AllocateFile(path, PG_BINARY_R);
-	if (file == NULL)
+	fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
+	if (fd < 0)
 		return 0;
-	if (fscanf(file, "%d", &pid) != 1 || pid < 0)
+	if (read(fd, text, sizeof(text) - 1) < 0 ||
+		sscanf(text, "%d", &pid) != 1 || pid < 0)
 		pid = 0;				/* negative: a server of one session */
-	FreeFile(file);
+	CloseTransientFile(fd);
 	return pid;
 }
 
@@ -141,15 +145,15 @@ has_our_origin(const char *directory)
 {
 	char		path[MAXPGPATH];
 	uint64		identifier;
-	FILE	   *file;
+	int			fd;
 	bool		whole;
 
 	snprintf(path, sizeof(path), "%s/global/pg_control", directory);
-	file = AllocateFile(path, PG_BINARY_R);
-	if (file == NULL)
+	fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
+	if (fd < 0)
 		return false;
-	whole = fread(&identifier, sizeof(identifier), 1, file) == 1;
-	FreeFile(file);
+	whole = read(fd, &identifier, sizeof(identifier)) == sizeof(identifier);
+	CloseTransientFile(fd);
 	return whole && identifier == GetSystemIdentifier();
 }
 

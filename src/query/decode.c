@@ -9,6 +9,7 @@
 #include "compat.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "base/clock.h"
 #include "base/timefmt.h"
 #include "fmgr.h"
@@ -73,12 +74,19 @@ is_plausible(const SfLayout *layout, int64 id)
 		ms <= sf_clock_wall_ms() + PLAUSIBLE_AHEAD_MS;
 }
 
-/* Warn if an ID seems to be decoded with a layout that is not its own. */
+/*
+ * Warn if an ID seems to be decoded with a layout that is not its own: once in
+ * a transaction.
+ */
 static void
 warn_of_future(const SfLayout *layout, int64 id)
 {
-	if (is_plausible(layout, id))
+	static TimestampTz warned_in = 0;
+
+	if (is_plausible(layout, id) ||
+		warned_in == GetCurrentTransactionStartTimestamp())
 		return;
+	warned_in = GetCurrentTransactionStartTimestamp();
 	if (layout == &sf_node_layout && is_plausible(&sf_shard_layout, id))
 		ereport(WARNING,
 				(errmsg("ID " INT64_FORMAT " lies in the future by snowflake.layout, and not by snowflake.shard_layout",

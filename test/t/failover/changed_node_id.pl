@@ -112,6 +112,7 @@ query($same, 'SELECT snowflake_nextval()');
 my $says = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'};
 my ($reset, $reload) = (query($same, $says)
 	  =~ /^warning\|8 is configured, and this server's former primary had it, too\|.*, and run: (SELECT pg_reload_conf\(\);) If .* first run: (ALTER SYSTEM RESET snowflake.node_id;)/)[ 1, 0 ];
+ok($reset && $reload, "it has its primary's number") or die query($same, $says);
 my $session = $same->background_psql('postgres');
 my $before = $session->query_safe('SELECT snowflake_nextval()');
 query($same, $reset);
@@ -129,5 +130,44 @@ foreach (1, 2)
 		'9 ok', 'which a restart does not forget');
 }
 is(query($primary, 'SELECT snowflake_node(snowflake_nextval())'), '8', 'the primary has kept its own');
-$_->stop foreach $same, $primary;
+$same->stop;
+
+# ---- copies: a reload does what a start would have done ----
+
+my $runs = qr/this data directory is a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id \d+, too/;
+
+# A base backup is made after the reload, and before the next ID; and after two reloads in
+# a row. It has the node id of its original in its configuration, and in its record.
+foreach my $ids ([11], [ 12, 13 ], [ 14, 15, 14 ])
+{
+	my $name = join '_', 'copy', @$ids;
+	my $copy = PostgreSQL::Test::Cluster->new($name);
+
+	foreach my $id (@$ids)
+	{
+		change_node($primary, $id);
+		query($primary, 'SELECT snowflake_nextval()') if @$ids > 1 && $id != $ids->[-1];
+	}
+	$primary->backup($name);
+	$copy->init_from_backup($primary, $name);
+	$copy->start;
+	refused($copy, 'SELECT snowflake_nextval()', '55000', $runs, "a copy that was made after changes to @$ids");
+	like(query($primary, 'SELECT snowflake_node(snowflake_nextval())'), qr/^$ids->[-1]$/, 'while its original goes on');
+
+	# a reload gives the copy a number of its own: then it is a server of its own
+	query($copy, 'ALTER SYSTEM RESET snowflake.node_id');
+	$copy->append_conf('postgresql.conf', "snowflake.node_id = '99'");
+	$copy->reload;
+	$copy->poll_query_until('postgres', q{SELECT node_id = 99 FROM snowflake_internal.lease()}) or die;
+	is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '99', 'a reload gives it a number of its own');
+	like(query($copy, q{SELECT found FROM snowflake_status() WHERE check_name = 'copied data directory'}), qr/no copy/,
+		'and it is a copy no more');
+	$copy->backup("of_$name");
+	my $second = PostgreSQL::Test::Cluster->new("second_$name");
+	$second->init_from_backup($copy, "of_$name");
+	$second->start;
+	refused($second, 'SELECT snowflake_nextval()', '55000', $runs, 'so a copy of it is one');
+	$_->stop foreach $second, $copy;
+}
+$primary->stop;
 done_testing();
