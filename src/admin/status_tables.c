@@ -26,8 +26,10 @@
 #include "executor/spi.h"
 #include "identity/node.h"
 #include "lib/stringinfo.h"
+#include "nodes/nodeFuncs.h"
 #include "mark/mark.h"
 #include "parser/parse_coerce.h"
+#include "parser/parsetree.h"
 #include "partition/id_span.h"
 #include "query/id_time.h"
 #include "runtime/preconditions.h"
@@ -50,13 +52,12 @@
 typedef struct Column
 {
 	Oid			relation;
+	AttrNumber	number;
 	NameData	name;
 	Oid			type;			/* not that of a domain */
 	char	   *shown;			/* schema.table.column, quoted */
 	char	   *subscriptions;	/* that bring rows, quoted; or NULL */
 	char	   *failing;		/* those that fail, and how often; or NULL */
-	char	   *readers;		/* views that read it without a layout; or
-								 * NULL */
 	SfKeyLayout key;			/* of its default */
 	bool		has_layout;		/* ... which could be told */
 	bool		is_unique;
@@ -67,7 +68,6 @@ typedef struct Column
 struct SfStatusColumns
 {
 	MemoryContext context;
-	Oid			function;		/* one of the extension */
 	Column	   *column;
 	int			n;
 	int			hidden;			/* columns that the caller may not read */
@@ -95,7 +95,6 @@ static void
 get_column(Column *column, HeapTuple row, MemoryContext context)
 {
 	TupleDesc	desc = SPI_tuptable->tupdesc;
-	AttrNumber	number;
 	MemoryContext old;
 	bool		isnull;
 
@@ -103,14 +102,13 @@ get_column(Column *column, HeapTuple row, MemoryContext context)
 	column->name = *DatumGetName(SPI_getbinval(row, desc, 2, &isnull));
 	column->type = getBaseType(DatumGetObjectId(SPI_getbinval(row, desc, 3,
 															  &isnull)));
-	number = DatumGetInt16(SPI_getbinval(row, desc, 5, &isnull));
+	column->number = DatumGetInt16(SPI_getbinval(row, desc, 5, &isnull));
 	old = MemoryContextSwitchTo(context);
 	column->shown = SPI_getvalue(row, desc, 4);
 	column->subscriptions = SPI_getvalue(row, desc, 9);
 	column->failing = SPI_getvalue(row, desc, 10);
-	column->readers = SPI_getvalue(row, desc, 11);
 	column->has_layout = sf_key_layout_find(&column->key, column->relation,
-											number);
+											column->number);
 	MemoryContextSwitchTo(old);
 	column->is_unique = get_flag(row, 6);
 	column->may_read = get_flag(row, 8);
@@ -132,13 +130,11 @@ static void
 find_columns(void *arg)
 {
 	SfStatusColumns *columns = arg;
-	Oid			types[] = {OIDARRAYOID, OIDOID};
-	Datum		values[] = {
-		make_array(sf_id_makers()), ObjectIdGetDatum(columns->function)
-	};
+	Oid			types[] = {OIDARRAYOID};
+	Datum		values[] = {make_array(sf_id_makers())};
 
 	SPI_connect();
-	if (SPI_execute_with_args(SQL_COLUMNS, 2, types, values, NULL, true,
+	if (SPI_execute_with_args(SQL_COLUMNS, 1, types, values, NULL, true,
 							  0) != SPI_OK_SELECT)
 		elog(ERROR, "catalogs could not be read");
 	columns->column = MemoryContextAllocZero(columns->context,
@@ -167,7 +163,6 @@ sf_status_tables(SfStatus *status)
 	char	   *error;
 
 	columns->context = CurrentMemoryContext;
-	columns->function = status->function;
 	error = sf_status_try(find_columns, columns, NULL);
 	if (error == NULL)
 		status->columns = columns;
@@ -233,9 +228,109 @@ sf_status_column_types(SfStatus *status)
 			  "Make these columns bigint, and all that refer to them: snowflake_convert() prints the statements. That rewrites the tables and locks them meanwhile.");
 }
 
+/* ---- views ---- */
+
+/* A search for calls that read a column without naming its layout. */
+typedef struct ViewSearch
+{
+	const Column *column;
+	Oid			schema;			/* of the functions of the extension */
+	List	   *queries;		/* around the node: the innermost first */
+	StringInfoData views;		/* those that have such a call */
+} ViewSearch;
+
+/* Return true if this expression is the column itself. */
+static bool
+is_column(const ViewSearch *search, Node *node)
+{
+	Var		   *var = (Var *) node;
+	Query	   *query;
+	RangeTblEntry *entry;
+
+	if (IsA(node, RelabelType))
+		return is_column(search, (Node *) ((RelabelType *) node)->arg);
+	if (!IsA(node, Var) ||
+		(int) var->varlevelsup >= list_length(search->queries))
+		return false;
+	query = list_nth(search->queries, var->varlevelsup);
+	entry = rt_fetch(var->varno, query->rtable);
+	if (entry->rtekind == RTE_JOIN && var->varattno > 0)
+		return is_column(search, list_nth(entry->joinaliasvars,
+										  var->varattno - 1));
+	return entry->rtekind == RTE_RELATION &&
+		entry->relid == search->column->relation &&
+		var->varattno == search->column->number;
+}
+
+/* Return true if this reads the column, or there is such a node below. */
+static bool
+reads_column(Node *node, ViewSearch *search)
+{
+	static const char *const readers[] = {
+		"snowflake_decode", "snowflake_timestamp", "snowflake_node",
+		"snowflake_shard", "snowflake_sequence"
+	};
+	FuncExpr   *call = (FuncExpr *) node;
+	bool		found;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+	{
+		search->queries = lcons(node, search->queries);
+		found = query_tree_walker((Query *) node, reads_column, search, 0);
+		search->queries = list_delete_first(search->queries);
+		return found;
+	}
+	if (IsA(node, FuncExpr) && list_length(call->args) == 1 &&
+		is_column(search, linitial(call->args)) &&
+		get_func_namespace(call->funcid) == search->schema)
+	{
+		const char *name = get_func_name(call->funcid);
+
+		for (size_t i = 0; i < lengthof(readers); i++)
+		{
+			if (name != NULL && strcmp(name, readers[i]) == 0)
+				return true;
+		}
+	}
+	return expression_tree_walker(node, reads_column, search);
+}
+
+/* Find the views that read a column so.  Looks at the catalogs only. */
+static void
+find_views(void *arg)
+{
+	ViewSearch *search = arg;
+	Oid			types[] = {OIDOID, INT2OID};
+	Datum		values[] = {
+		ObjectIdGetDatum(search->column->relation),
+		Int16GetDatum(search->column->number)
+	};
+
+	SPI_connect();
+	if (SPI_execute_with_args(SQL_VIEWS, 2, types, values, NULL, true,
+							  0) != SPI_OK_SELECT)
+		elog(ERROR, "catalogs could not be read");
+	for (uint64 i = 0; i < SPI_processed; i++)
+	{
+		HeapTuple	row = SPI_tuptable->vals[i];
+		TupleDesc	desc = SPI_tuptable->tupdesc;
+		List	   *rule = stringToNode(SPI_getvalue(row, desc, 2));
+
+		search->queries = NIL;
+		if (reads_column((Node *) rule, search))
+			appendStringInfo(&search->views, "%s%s",
+							 search->views.len > 0 ? ", " : "",
+							 SPI_getvalue(row, desc, 1));
+	}
+	SPI_finish();
+}
+
 /*
  * Report views that read IDs of another layout as if they were those of
- * snowflake.layout.  Queries of clients are not seen.
+ * snowflake.layout.  Not seen are queries of clients, functions, and views on
+ * such a view.
  */
 void
 sf_status_views(SfStatus *status)
@@ -247,14 +342,20 @@ sf_status_views(SfStatus *status)
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
+		ViewSearch	search = {
+			.column = column,
+			.schema = get_func_namespace(status->function)
+		};
 
 		if (!column->has_layout ||
 			sf_layout_is_same(&column->key.layout, &sf_node_layout))
 			continue;
 		seen++;
-		if (column->readers != NULL)
+		initStringInfo(&search.views);
+		if (sf_status_try(find_views, &search, NULL) == NULL &&
+			search.views.len > 0)
 			name_column(&names, psprintf("%s (by %s, whose layout is %s)",
-										 column->shown, column->readers,
+										 column->shown, search.views.data,
 										 column->key.is_shard ? "shard" :
 										 column->key.name));
 	}

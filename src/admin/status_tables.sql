@@ -1,6 +1,5 @@
--- Find the columns whose default makes IDs; $1 are the functions that make them, and $2
--- is another function of the extension.  The caller's search_path applies, so operators
--- and functions have their schema.
+-- Find the columns whose default makes IDs; $1 are the functions that make them.  The
+-- caller's search_path applies, so operators and functions have their schema.
 --
 -- A partition is not listed beside a table above it.  That table has unique IDs
 -- also if each of its leaves has, provided that the IDs divide it, which is assumed.
@@ -92,24 +91,7 @@ SELECT c.oid, a.attname, a.atttypid,
 	pg_catalog.has_schema_privilege(n.oid, 'USAGE')
 		AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT'),
 	NOT pg_catalog.row_security_active(c.oid),
-	u.subscriptions, u.failing,
-	-- views on the column that call a function of ours without a layout
-	(SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('%I.%I', vn.nspname, v.relname), ', ')
-		FROM pg_catalog.pg_depend d
-			JOIN pg_catalog.pg_rewrite r ON r.oid OPERATOR(pg_catalog.=) d.objid
-			JOIN pg_catalog.pg_class v ON v.oid OPERATOR(pg_catalog.=) r.ev_class
-			JOIN pg_catalog.pg_namespace vn ON vn.oid OPERATOR(pg_catalog.=) v.relnamespace
-			JOIN pg_catalog.pg_depend f ON f.classid OPERATOR(pg_catalog.=) d.classid
-				AND f.objid OPERATOR(pg_catalog.=) d.objid
-				AND f.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
-			JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) f.refobjid
-				AND p.pronargs OPERATOR(pg_catalog.=) 1
-				AND p.proname OPERATOR(pg_catalog.=) ANY ('{snowflake_decode,snowflake_timestamp,snowflake_node,snowflake_shard,snowflake_sequence,snowflake_min_id,snowflake_max_id}'::pg_catalog.name[])
-				AND p.pronamespace OPERATOR(pg_catalog.=) (SELECT o.pronamespace FROM pg_catalog.pg_proc o WHERE o.oid OPERATOR(pg_catalog.=) $2)
-		WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
-			AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-			AND d.refobjid OPERATOR(pg_catalog.=) c.oid
-			AND d.refobjsubid OPERATOR(pg_catalog.=) a.attnum)
+	u.subscriptions, u.failing
 FROM listed u
 	JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) u.adrelid
 	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
@@ -119,3 +101,16 @@ WHERE (c.relkind OPERATOR(pg_catalog.=) 'r' OR c.relkind OPERATOR(pg_catalog.=) 
 	AND (c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()
 		OR NOT c.relpersistence OPERATOR(pg_catalog.=) 't')
 ORDER BY n.nspname, c.relname, a.attnum;
+
+-- The views on a column, with their queries: $1 and $2 are its table and number.
+-- name: views
+SELECT pg_catalog.format('%I.%I', n.nspname, v.relname), r.ev_action::pg_catalog.text
+FROM (SELECT DISTINCT d.objid FROM pg_catalog.pg_depend d
+		WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
+			AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+			AND d.refobjid OPERATOR(pg_catalog.=) $1
+			AND d.refobjsubid OPERATOR(pg_catalog.=) $2) d
+	JOIN pg_catalog.pg_rewrite r ON r.oid OPERATOR(pg_catalog.=) d.objid AND r.ev_type OPERATOR(pg_catalog.=) '1'
+	JOIN pg_catalog.pg_class v ON v.oid OPERATOR(pg_catalog.=) r.ev_class
+	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) v.relnamespace
+ORDER BY 1;

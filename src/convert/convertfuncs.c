@@ -158,12 +158,18 @@ set_default(SfConversion *conversion, const Target *to)
 	sf_conversion_alter(conversion, psprintf("SET DEFAULT %s", to->call), note);
 }
 
+/* Return true if all defaults make the IDs that are asked for. */
+static bool
+has_defaults(const SfConversion *conversion, const char *call)
+{
+	return ask_about(conversion, SQL_OTHER_DEFAULTS, call) == NULL;
+}
+
 /* Throw SQLSTATE 55000: the column is converted already. */
 static void
 refuse_converted(SfConversion *conversion, const char *call)
 {
-	if (!sf_conversion_widens(conversion) &&
-		ask_about(conversion, SQL_OTHER_DEFAULTS, call) == NULL)
+	if (!sf_conversion_widens(conversion) && has_defaults(conversion, call))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("column %s of %s has been converted",
@@ -277,7 +283,8 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	sf_conversion_query_column(conversion, SQL_DROP_IDENTITIES);
 	if (widens)
 		sf_conversion_widen(conversion);
-	set_default(conversion, &to);
+	if (!has_defaults(conversion, to.call))
+		set_default(conversion, &to);
 	sf_conversion_query_column(conversion, SQL_KEEP_SEQUENCES);
 	if (widens)
 		sf_conversion_put_back(conversion);

@@ -71,7 +71,7 @@ FROM (
 	GROUP BY 1
 ) d;
 
--- Is there a default that is not $3?
+-- Is there a default that is not $3, or the same by its other name?
 -- name: other_defaults
 WITH RECURSIVE
 :tree
@@ -79,7 +79,7 @@ SELECT 'is other' FROM tree t
 	JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2
 	JOIN pg_attribute a ON a.attrelid = t.relid AND a.attname = r.attname
 	LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
-WHERE pg_get_expr(f.adbin, f.adrelid) IS DISTINCT FROM $3 LIMIT 1;
+WHERE replace(pg_get_expr(f.adbin, f.adrelid), '.snowflake_generate(', '.snowflake_nextval(') IS DISTINCT FROM $3 LIMIT 1;
 
 -- The column's sequences, by serial or OWNED BY.  A sequence that the column still
 -- owned would be set to the largest ID after a restore, by

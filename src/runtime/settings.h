@@ -48,9 +48,9 @@ extern int	sf_log_interval;	/* ms; the postmaster's is in SfShmem */
 
 /* Of the lease.  The first is fixed at start, and empty without a registry. */
 extern char *sf_registry;		/* may hold a password */
-extern int	sf_lease_reserve; /* ms, at most SF_MAX_RESERVE_MS */
+extern int	sf_lease_reserve;	/* ms, at most SF_MAX_RESERVE_MS */
 extern int	sf_lease_presence;	/* ms */
-extern int	sf_lease_timeout; /* ms */
+extern int	sf_lease_timeout;	/* ms */
 extern int	sf_lease_wait;		/* ms */
 
 /* Computed and fixed at start. */

@@ -432,6 +432,10 @@ SELECT * FROM snowflake_convert('with_domain', type => 'snowflake');
 CREATE TABLE of_post (post big_id REFERENCES post);
 SELECT * FROM snowflake_convert('post', type => 'snowflake');
 DROP TABLE of_post;
+-- the other name of the function is as good
+CREATE TABLE by_alias (id bigint PRIMARY KEY DEFAULT snowflake_generate());
+SELECT * FROM snowflake_convert('by_alias');
+SELECT statement FROM snowflake_convert('by_alias', type => 'snowflake');
 
 -- in a session with an empty search_path
 CREATE TABLE nowhere (id integer);
