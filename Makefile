@@ -2,9 +2,15 @@
 #
 #	make && sudo make install		for the server of pg_config in the PATH
 #	make PG_CONFIG=/path/pg_config	for another
+#	make V=1			shows the commands
 #	make -f ../Makefile		from an empty directory: built there, with the
 #					sources as they are (they may not be built themselves,
 #					and their path has no blanks, at which make would split it)
+
+ifneq ($(V),1)
+.SILENT:
+QUIETLY = -s --no-print-directory
+endif
 
 # The second one looks after leases of node ids, and the third one is the registry in
 # PostgreSQL, in a database of its own.
@@ -97,7 +103,7 @@ HAVE_ZOOKEEPER := $(shell echo 'int main(void) {return 0;}' | $(CC) $(CPPFLAGS) 
 REGISTRIES = $(if $(LIBPQ_INCLUDE),postgresql) $(if $(HAVE_CURL),etcd) \
 	$(if $(HAVE_ZOOKEEPER),zookeeper)
 LIBRARIES = lease $(REGISTRIES:%=lease/%)
-RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) -C $* \
+RECURSE = +$(if $(ELSEWHERE),mkdir -p $* && )$(MAKE) $(QUIETLY) -C $* \
 	PG_CONFIG="$(PG_CONFIG)" with_llvm=no LIBPQ_INCLUDE="$(LIBPQ_INCLUDE)" \
 	$(if $(ELSEWHERE),-f "$(SOURCES)/$*/Makefile" VPATH="$(SOURCES)/$*")
 
@@ -122,7 +128,7 @@ OUTPUT ?= .
 ARGS ?=
 
 ##@ as anybody
-##: make		build for the server of PG_CONFIG	30 s
+##: make		build for the server of PG_CONFIG; V=1 shows the commands	30 s
 ##: make install	install there	1 s
 ##: make installcheck	the regression tests, on a running server that has it preloaded	10 s
 ##: make lint	the rules that no compiler checks	10 s
@@ -212,7 +218,7 @@ model:
 soak:
 	test/soak $(SECONDS)
 
-##: make package	Debian's packages and the archive for PGXN, built and tried	3 min
+##: make package	the packages; the README on a bare Debian; docker/Dockerfile	4 min
 package:
 	test/package
 
