@@ -171,6 +171,10 @@ report_status(const SfLeaseStatus *status)
 	LWLockRelease(sf_shmem->lock);
 }
 
+static void log_right_event(SfEvent event, const char *detail,
+							const char *hint, const char *format, ...)
+			pg_attribute_printf(4, 5);
+
 static void
 log_right_event(SfEvent event, const char *detail, const char *hint,
 				const char *format, ...)
