@@ -103,3 +103,8 @@ DROP TABLE p;
 -- without the layout, the error names it
 SELECT created_at > now() + interval '10 years' AS future FROM snowflake_decode(3537234219480645632);
 SELECT count(created_at) FROM (SELECT (snowflake_decode(id)).created_at FROM (VALUES (3537234219480645632), (3537234219480645633)) v (id)) d;
+-- a key of a shard, and of the type snowflake
+CREATE TABLE keyed (id integer PRIMARY KEY);
+SELECT count(*) FROM snowflake_convert('keyed', type => 'snowflake', shard => 7, dry_run => false);
+INSERT INTO keyed DEFAULT VALUES RETURNING snowflake_shard(id, 'shard'), pg_typeof(id);
+DROP TABLE keyed;
