@@ -406,7 +406,7 @@ SELECT statement FROM snowflake_convert('comments', layout => 'node', type => 'b
 SELECT statement FROM snowflake_revert('comments') WHERE statement ~ 'TYPE|DEFAULT';
 -- the operators of the type take no bigint: they have to go before the way back
 CREATE VIEW one AS SELECT * FROM comments WHERE id = 1;
-\set VERBOSITY terse
+\set VERBOSITY sqlstate
 SELECT count(*) FROM snowflake_revert('comments', dry_run => false);
 SELECT pg_typeof(id) FROM one;
 DROP VIEW one;
