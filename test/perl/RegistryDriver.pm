@@ -60,7 +60,7 @@ sub worker
 	my ($url, %options) = @_;
 	my $session = $node->background_psql('postgres');
 
-	is(try_open($session, $url, %options), 'ok', "open $url");
+	is(try_open($session, $url, %options), 'ok', "open $url") or die 'no registry is open';
 	return $session;
 }
 

@@ -199,7 +199,7 @@ my $remedies = q{SELECT string_agg(remedy, ' ') FROM snowflake_status()};
 my @said = ($err_step, $err_mark, query($jump, $remedies), query($jump, $remedies, database => 'other'));
 like($_, $restart, 'the status says it, too') foreach @said[2, 3];
 unlike($_, qr/setval|snowflake_advance/, 'while the clock may be wrong, no remedy lowers or raises a mark') foreach @said;
-$jump->restart('fast');
+$jump->restart;
 my ($see) = $err_step =~ $restart;
 my $remedy = query($jump, $see);
 my $err_back = refused($jump, 'SELECT snowflake_ready()', '58000', qr/behind the mark of this database/, 'after a restart as well');

@@ -49,10 +49,10 @@ my $pooler = PgBouncer->new($registry, default_pool_size => 2, query_wait_timeou
 my $url = sprintf('postgresql://worker@127.0.0.1:%d/ids', $pooler->port);
 
 # From 19 on, libpq asks for a protocol that older poolers do not know. Versions before
-# 18 have no such parameter.
-my $old_protocol = 'max_protocol_version=3.0';
-$url .= "?$old_protocol"
-  if $registry->psql('postgres', '', connstr => $registry->connstr('postgres') . " $old_protocol") == 0;
+# 18 have no such parameter, and the library may be of another version than psql.
+my $probe = $driver->background_psql('postgres');
+$url .= '?max_protocol_version=3.0' if try_open($probe, "$url?max_protocol_version=3.0") eq 'ok';
+$probe->quit;
 my $w = worker($url, timeout => 2000);
 
 like(reading($w), qr/^initialized 7 100 /, 'it is read');
