@@ -23,7 +23,10 @@
 #define STOP_STEPS \
 	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead."
 
-/* Report what the kernel says of its clock. */
+/*
+ * Report what the kernel says of its clock.  In a container it may never say
+ * that all is well, so the summary counts this only where clock_check asks.
+ */
 void
 sf_status_clock_sync(SfStatus *status)
 {
@@ -33,6 +36,8 @@ sf_status_clock_sync(SfStatus *status)
 		SF_STATUS_ERROR : SF_STATUS_WARNING;
 	int			error = sf_clock_read_sync(&sync);
 
+	if (sf_clock_check == SF_CHECK_OFF)
+		status->uncounted = status->check;
 	if (error != 0)
 		sf_status_put(status, level,
 					  psprintf("not known: the kernel does not say (%s)",
