@@ -264,8 +264,9 @@ is_column(const ViewSearch *search, Node *node)
 
 /* Return true if this reads the column, or there is such a node below. */
 static bool
-reads_column(Node *node, ViewSearch *search)
+reads_column(Node *node, void *arg)
 {
+	ViewSearch *search = arg;
 	static const char *const readers[] = {
 		"snowflake_decode", "snowflake_timestamp", "snowflake_node",
 		"snowflake_shard", "snowflake_sequence"
