@@ -224,6 +224,7 @@ publish(int changes)
 	const SfRight *right = &lease.right;
 
 	sf_age_file_keep(false);
+	/* the functions of sf_core stand in identity/right.c */
 	if (changes & SF_CHANGED_RIGHT)
 	{
 		if (lease.state == SF_LEASE_HELD)

@@ -44,19 +44,26 @@ typedef struct Findings
 	char	   *remedy;
 } Findings;
 
+/* Ask the catalogs about an object, in SPI.  Return the only row. */
+static HeapTuple
+ask_catalogs(const char *query, Oid object)
+{
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(object)};
+
+	SPI_connect();
+	if (SPI_execute_with_args(query, 1, types, values, NULL, true,
+							  0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "catalogs could not be read");
+	return SPI_tuptable->vals[0];
+}
+
 static void
 find_rights(void *arg)
 {
 	Findings   *rights = arg;
-	Oid			types[] = {OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(rights->extension)};
-	HeapTuple	row;
+	HeapTuple	row = ask_catalogs(SQL_RIGHTS, rights->extension);
 
-	SPI_connect();
-	if (SPI_execute_with_args(SQL_RIGHTS, 1, types, values, NULL, true,
-							  0) != SPI_OK_SELECT || SPI_processed != 1)
-		elog(ERROR, "catalogs could not be read");
-	row = SPI_tuptable->vals[0];
 	rights->found = SPI_getvalue(row, SPI_tuptable->tupdesc, 1);
 	if (rights->found != NULL)
 	{
@@ -125,16 +132,10 @@ static void
 find_untied(void *arg)
 {
 	Untied	   *untied = arg;
-	Oid			types[] = {OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(untied->function)};
 	bool		isnull;
+	HeapTuple	row = ask_catalogs(SQL_UNTIED, untied->function);
 
-	SPI_connect();
-	if (SPI_execute_with_args(SQL_UNTIED, 1, types, values, NULL, true,
-							  0) != SPI_OK_SELECT || SPI_processed != 1)
-		elog(ERROR, "catalogs could not be read");
-	untied->count = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
-												SPI_tuptable->tupdesc, 1,
+	untied->count = DatumGetInt64(SPI_getbinval(row, SPI_tuptable->tupdesc, 1,
 												&isnull));
 	SPI_finish();
 }

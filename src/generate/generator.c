@@ -164,8 +164,9 @@ sequence_start(const SfLayout *layout)
 }
 
 /*
- * Find out why the call cannot take the next position.  Throw an error if no
- * wait can help.  Set *need_ms for OBSTACLE_MARK, delay->lease for
+ * Find out why the call cannot take the next position, and read the right
+ * anew if another has been published.  Throw an error if no wait can help.
+ * Set *need_ms for OBSTACLE_MARK, delay->lease for
  * OBSTACLE_LEASE, and all of the delay for OBSTACLE_CLOCK.
  */
 static Obstacle

@@ -156,6 +156,11 @@ sf_mark_attach(Oid function, int64 need_ms)
 
 	if (rewrite)
 		sf_config_record_fill();	/* the mark's WAL comes after it */
+
+	/*
+	 * A first call after a start loads a durable mark here, and comes back
+	 * with need_ms if the clock has passed it.
+	 */
 	if (mark == 0 && published == 0)
 		update(slot, ANY_MARK, EXTEND | REWRITE);
 	else if (need_ms != 0)

@@ -132,10 +132,11 @@ key = ENV["KEY"]
 ActiveRecord::SchemaDumper.dump(ActiveRecord::Base.connection, dump = StringIO.new)
 raise dump.string unless dump.string.match?(/Could not dump table "orders".*\n.*Unknown type 'snowflake' for column 'id'/)
 raise "not #{key}" unless [key, key.to_i].all? { |k| Order.find(k).id == key }
-raise "not #{key}" unless OrderLine.where(order_id: key.to_i).all? { |line| line.order_id == key.to_i && line.id.is_a?(Integer) }
+lines = OrderLine.where(order_id: key.to_i).to_a
+raise "not #{key}" unless lines.size == 10 && lines.all? { |line| line.order_id == key.to_i && line.id.is_a?(Integer) }
 END
 $source{pg} = [ mjs => <<'END' ];
-import assert from 'node:assert';
+import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
 
 const pg = createRequire(import.meta.url)('pg');
@@ -195,7 +196,7 @@ class KeyType {
 }
 END
 $source{orm} = [ mjs => <<'END' ];
-import assert from 'node:assert';
+import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';

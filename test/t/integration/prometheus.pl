@@ -287,7 +287,11 @@ sub go_on
 	my $scrapes = value('count_over_time(up[1h])') + ($ENV{SNOWFLAKE_RECORD} ? 20 : 3);
 	my $last = time + $PostgreSQL::Test::Utils::timeout_default;
 
-	until (value('count_over_time(up[1h])') >= $scrapes || time > $last) { usleep(200_000) }
+	until (value('count_over_time(up[1h])') >= $scrapes)
+	{
+		die 'Prometheus does not scrape' if time > $last;
+		usleep(200_000);
+	}
 	return;
 }
 
