@@ -322,7 +322,7 @@ snowflake_lease(PG_FUNCTION_ARGS)
 	int64		until_ms;
 
 	sf_require_loaded();
-	lease = pg_atomic_read_u64(&sf_shmem->lease);
+	lease = sf_shmem_right();
 	until_ms = sf_settings_end_tick_of(lease) * sf_node_layout.tick_ms;
 	values[0] = CStringGetTextDatum(lease != 0 ? "configured" : "not configured");
 	values[1] = Int64GetDatum(sf_settings_node_of(lease));

@@ -108,7 +108,7 @@ find_node(void)
 {
 	uint64		lease;
 
-	while ((lease = pg_atomic_read_u64(&sf_shmem->lease)) == 0)
+	while ((lease = sf_shmem_right()) == 0)
 	{
 		if (sf_settings_leases())
 			sf_lease_wait_refuse();

@@ -212,7 +212,7 @@ put_unleased_node(SfStatus *status)
 void
 sf_status_node(SfStatus *status)
 {
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 	uint32		node = sf_settings_node_of(lease);
 
 	if (RecoveryInProgress())
@@ -250,7 +250,7 @@ sf_status_lease(SfStatus *status)
 		"expired, so that calls are refused",
 		"held, but cannot be used at present", "given back, since the server stops"
 	};
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 	int64		until_ms = lease == 0 ? 0 :
 		sf_settings_end_tick_of(lease) * sf_node_layout.tick_ms;
 	SfLeaseStatus worker;

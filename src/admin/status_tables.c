@@ -239,24 +239,35 @@ typedef struct ViewSearch
 	StringInfoData views;		/* those that have such a call */
 } ViewSearch;
 
-/* Return true if this expression is the column itself. */
+/*
+ * Return true if this expression is the column itself, as it stands in the
+ * query that is this many queries further out.
+ */
 static bool
-is_column(const ViewSearch *search, Node *node)
+is_column(const ViewSearch *search, Node *node, int level)
 {
 	Var		   *var = (Var *) node;
 	Query	   *query;
 	RangeTblEntry *entry;
 
-	if (IsA(node, RelabelType))
-		return is_column(search, (Node *) ((RelabelType *) node)->arg);
-	if (!IsA(node, Var) ||
-		(int) var->varlevelsup >= list_length(search->queries))
+	check_stack_depth();
+	if (node == NULL)
 		return false;
-	query = list_nth(search->queries, var->varlevelsup);
+	if (IsA(node, RelabelType))
+		return is_column(search, (Node *) ((RelabelType *) node)->arg, level);
+	if (!IsA(node, Var))
+		return false;
+	level += var->varlevelsup;
+	if (level >= list_length(search->queries))
+		return false;
+	query = list_nth(search->queries, level);
+	if (var->varno < 1 || (int) var->varno > list_length(query->rtable))
+		return false;
 	entry = rt_fetch(var->varno, query->rtable);
-	if (entry->rtekind == RTE_JOIN && var->varattno > 0)
+	if (entry->rtekind == RTE_JOIN && var->varattno > 0 &&
+		var->varattno <= list_length(entry->joinaliasvars))
 		return is_column(search, list_nth(entry->joinaliasvars,
-										  var->varattno - 1));
+										  var->varattno - 1), level);
 	return entry->rtekind == RTE_RELATION &&
 		entry->relid == search->column->relation &&
 		var->varattno == search->column->number;
@@ -284,8 +295,8 @@ reads_column(Node *node, void *arg)
 		return found;
 	}
 	if (IsA(node, FuncExpr) && list_length(call->args) == 1 &&
-		is_column(search, linitial(call->args)) &&
-		get_func_namespace(call->funcid) == search->schema)
+		get_func_namespace(call->funcid) == search->schema &&
+		is_column(search, linitial(call->args), 0))
 	{
 		const char *name = get_func_name(call->funcid);
 
@@ -319,6 +330,7 @@ find_views(void *arg)
 		TupleDesc	desc = SPI_tuptable->tupdesc;
 		List	   *rule = stringToNode(SPI_getvalue(row, desc, 2));
 
+		CHECK_FOR_INTERRUPTS();
 		search->queries = NIL;
 		if (reads_column((Node *) rule, search))
 			appendStringInfo(&search->views, "%s%s",
@@ -330,8 +342,8 @@ find_views(void *arg)
 
 /*
  * Report views that read IDs of another layout as if they were those of
- * snowflake.layout.  Not seen are queries of clients, functions, and views on
- * such a view.
+ * snowflake.layout.  Not seen are queries of clients, functions, and what a
+ * view reads from another view or from a subquery.
  */
 void
 sf_status_views(SfStatus *status)
@@ -343,6 +355,7 @@ sf_status_views(SfStatus *status)
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
+		char	   *error;
 		ViewSearch	search = {
 			.column = column,
 			.schema = get_func_namespace(status->function)
@@ -353,8 +366,11 @@ sf_status_views(SfStatus *status)
 			continue;
 		seen++;
 		initStringInfo(&search.views);
-		if (sf_status_try(find_views, &search, NULL) == NULL &&
-			search.views.len > 0)
+		error = sf_status_try(find_views, &search, NULL);
+		if (error != NULL)
+			name_column(&names, psprintf("%s (whose views could not be looked at: %s)",
+										 column->shown, error));
+		else if (search.views.len > 0)
 			name_column(&names, psprintf("%s (by %s, whose layout is %s)",
 										 column->shown, search.views.data,
 										 column->key.is_shard ? "shard" :
@@ -741,7 +757,7 @@ find_node(uint32 *node, const char **remedy)
 		*remedy = sf_preload_hint();
 		return false;
 	}
-	lease = pg_atomic_read_u64(&sf_shmem->lease);
+	lease = sf_shmem_right();
 	*node = sf_settings_node_of(lease);
 	*remedy = sf_settings_leases() ?
 		"See why the registry has given none, and what to do: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';" :

@@ -166,15 +166,15 @@ sequence_start(const SfLayout *layout)
 /*
  * Find out why the call cannot take the next position, and read the right
  * anew if another has been published.  Throw an error if no wait can help.
- * Set *need_ms for OBSTACLE_MARK, delay->lease for
- * OBSTACLE_LEASE, and all of the delay for OBSTACLE_CLOCK.
+ * Set *need_ms for OBSTACLE_MARK, delay->lease for OBSTACLE_LEASE, and all of
+ * the delay for OBSTACLE_CLOCK.
  */
 static Obstacle
 diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 {
 	const SfLayout *layout = source->layout;
 	SfDatabase *database = sf_mark_attached;
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 	int64		now_tick;
 	int64		tick;
 
@@ -313,11 +313,14 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	int64		cap;
 	uint64		made;
 
-	/* the mark before the right: see change_node() in identity/node.c */
-	pg_read_barrier();
-	if (is_node(&source) &&
-		unlikely(pg_atomic_read_u64(&sf_shmem->lease) != source.right->lease))
-		return false;
+	if (is_node(&source))
+	{
+		/* the mark before the right: see change_node() in identity/node.c */
+		pg_read_barrier();
+		if (unlikely(pg_atomic_read_u64(&sf_shmem->lease) !=
+					 source.right->lease))
+			return false;
+	}
 
 	/* the mark and all times are in ticks from here on */
 	if (unlikely(layout->tick_ms != 1))
@@ -531,7 +534,7 @@ sf_generator_next_node(Oid function)
 int
 sf_generator_slot_of(const SfLayout *layout)
 {
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 	int			slot;
 
 	sf_layout_arg_require_node(layout);

@@ -102,7 +102,7 @@ to_id(const SfLayout *layout, uint64 position, int64 maker)
 static int64
 to_node_id(const SfLayout *layout, uint64 position)
 {
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 	uint32		node = sf_settings_node_of(lease);
 
 	node = sf_lease_wait_lowest(layout, position, lease == 0, node);
@@ -162,7 +162,7 @@ snowflake_horizon_layout(PG_FUNCTION_ARGS)
 	layout = sf_layout_arg_node(fcinfo, 0);
 	prepare(fcinfo);
 	/* fail before a layout in which this server makes no IDs takes a slot */
-	lease = pg_atomic_read_u64(&sf_shmem->lease);
+	lease = sf_shmem_right();
 	sf_node_require_fit(layout, sf_settings_node_of(lease));
 	slot = sf_layout_slot_of(layout);
 	PG_RETURN_INT64(horizon_of(slot, slot == 0 ? &sf_node_layout : layout));

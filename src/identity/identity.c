@@ -124,17 +124,17 @@ write_marker(uint64 server, uint32 standby, int elevel)
 					   MARKER_FILE, "Until it is written, a copy of this data directory may not be noticed.");
 }
 
-/* ---- at the start ---- */
-
-/* Return the configured node, unless it is leased. */
+/* Return the configured node of now, unless it is leased. */
 static SfServerNumber
 find_node(void)
 {
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 
 	return sf_settings_leases() || lease == 0 ? SF_NO_NUMBER :
 		sf_server_number_of(sf_settings_node_of(lease));
 }
+
+/* ---- at the start ---- */
 
 /* Log that this is a copy of the server in "directory". */
 static void
@@ -387,6 +387,16 @@ refuse_copy(SfServerNumber node)
 			 errhint(SF_IDENTITY_COPY_REMEDY)));
 }
 
+/* Return where the original is: of this record, as of now. */
+static const char *
+find_original_now(const SfOriginal *record, SfServerNumber node)
+{
+	SfServerNumber primary = sf_identity_primary();
+
+	return sf_identity_is_copy() ? record->path :
+		find_original(record, primary != SF_NO_NUMBER && primary != node);
+}
+
 /*
  * Record that this server issues as this node now: after a promotion, or since
  * a reload.  One process does that; the others do not wait for it.  If it
@@ -402,7 +412,7 @@ record_node(SfServerNumber node)
 	SfOriginal	record;
 
 	if (pg_atomic_read_u32(&identity->recorded) == node ||
-		now_ms < tried_ms + RETRY_MS ||
+		now_ms < tried_ms + RETRY_MS || find_node() != node ||
 		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
 										now_ms))
 		return;
@@ -410,9 +420,14 @@ record_node(SfServerNumber node)
 	if (write_marker(sf_identity_server(), 0, LOG) &&
 		(sf_original_is_us(&record, node) ||
 		 sf_original_write(node, SF_NO_NUMBER, primary,
-						   find_original(&record, primary != SF_NO_NUMBER &&
-										 primary != node), LOG)))
+						   find_original_now(&record, node), LOG)))
 		pg_atomic_write_u32(&identity->recorded, node);
+	pg_memory_barrier();
+	if (find_node() != node)	/* a reload has changed it meanwhile */
+	{
+		pg_atomic_write_u64(&identity->tried_ms, 0);
+		pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+	}
 	if (primary == node)
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that primary runs again, both servers issue the same IDs.",
@@ -438,16 +453,6 @@ sf_identity_require_slowly(SfServerNumber node)
 			  (node == SF_NO_NUMBER || original == SF_NO_NUMBER ||
 			   node == original)))
 		refuse_copy(node);
-}
-
-/* Return where the original is: of this record, as of now. */
-static const char *
-find_original_now(const SfOriginal *record, SfServerNumber node)
-{
-	SfServerNumber primary = sf_identity_primary();
-
-	return sf_identity_is_copy() ? record->path :
-		find_original(record, primary != SF_NO_NUMBER && primary != node);
 }
 
 /*

@@ -66,8 +66,7 @@ bool
 sf_lease_wait_has_expired(void)
 {
 	const SfLayout *layout = &sf_node_layout;
-	int64		end_tick =
-		sf_settings_end_tick_of(pg_atomic_read_u64(&sf_shmem->lease));
+	int64		end_tick = sf_settings_end_tick_of(sf_shmem_right());
 	int64		next_tick = (int64) ((sf_shmem_last_position() + 1) >>
 									 layout->sequence_bits);
 
@@ -147,7 +146,7 @@ sf_lease_wait_sleep(uint64 lease, int64 *begun_ms)
 	if (*begun_ms == 0)
 		*begun_ms = missing_since_ms(lease, now_ms);
 	ConditionVariablePrepareToSleep(&leasing->changed);
-	while (pg_atomic_read_u64(&sf_shmem->lease) == lease)
+	while (sf_shmem_right() == lease)
 	{
 		int64		left = *begun_ms + sf_lease_wait -
 			sf_clock_monotonic_ms();

@@ -29,13 +29,15 @@
 #include "layout/layout.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "storage/fd.h"
-#include "storage/ipc.h"
-#include "storage/pmsignal.h"
+#include "storage/latch.h"
+
+static uint32 wait_event_node = 0;
 
 #define WAS_LEASED \
 	"this server has leased its node id, and snowflake.registry is not set"
@@ -197,9 +199,9 @@ change_node(uint64 before, uint64 numbers)
 		return;					/* may_change() has found it */
 	if (node != old)
 	{
-		sf_identity_become(sf_server_number_of(node));
-		pg_atomic_write_u64(&sf_shmem->lease, 0);
+		pg_atomic_write_u64(&sf_shmem->lease, SF_RIGHT_WITHDRAWN);
 		pg_memory_barrier();
+		sf_identity_become(sf_server_number_of(node));
 		SF_FAULT("node-withdrawn");
 		end_ms = Max(sf_db_slots_highest_mark(), sf_clock_wall_ms()) +
 			sf_settings_reserve_ms();
@@ -222,7 +224,7 @@ static void
 log_start(void)
 {
 	const SfLayout *layout = &sf_node_layout;
-	uint64		lease = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		lease = sf_shmem_right();
 	char		node[40] = "no node id yet";
 	char		text[SF_LAYOUT_TEXT_SIZE];
 
@@ -349,9 +351,9 @@ sf_node_take(void)
 	if ((configured & SF_NODE_TAKEN) != 0)
 	{
 		/* another process is about to publish it */
-		if (!PostmasterIsAlive())
-			proc_exit(1);
-		pg_usleep(100);
+		(void) WaitLatch(MyLatch, WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 1,
+						 sf_wait_event(&wait_event_node, "SnowflakeLease"));
+		CHECK_FOR_INTERRUPTS();
 		return;
 	}
 	if (find_nodes(configured, &node, &last, reason, sizeof(reason)))

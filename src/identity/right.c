@@ -38,7 +38,7 @@
 static void
 begin_right(void)
 {
-	if (pg_atomic_read_u64(&sf_shmem->lease) == 0)
+	if (sf_shmem_right() == 0)
 		pg_atomic_write_u64(&sf_shmem->leasing.since_ms,
 							sf_clock_monotonic_ms());
 }
@@ -126,7 +126,7 @@ publish_right(uint32 node, int64 start, int64 until)
 {
 	uint64		word = (uint64) until << sf_node_layout.node_bits | node;
 
-	if (word == pg_atomic_read_u64(&sf_shmem->lease))
+	if (word == sf_shmem_right())
 		return;
 	prepare_counters(sf_server_number_of(node), start);
 	pg_atomic_write_u64(&sf_shmem->leasing.until, until);
@@ -137,7 +137,7 @@ publish_right(uint32 node, int64 start, int64 until)
 static void
 withdraw_right(void)
 {
-	if (pg_atomic_read_u64(&sf_shmem->lease) == 0)
+	if (sf_shmem_right() == 0)
 		return;
 	pg_atomic_write_u64(&sf_shmem->leasing.since_ms, sf_clock_monotonic_ms());
 	publish_word(0);

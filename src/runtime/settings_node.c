@@ -257,7 +257,10 @@ publish_numbers(const char *text)
 			return;
 	}
 	before &= ~SF_NODE_TAKEN;
-	if (before != numbers && sf_settings_node_change != NULL)
+
+	/* the check has not decided if the node was published after it */
+	if (before != numbers && sf_settings_node_change != NULL &&
+		check_change(numbers, text))
 		sf_settings_node_change->change(before, numbers);
 }
 

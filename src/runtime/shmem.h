@@ -168,8 +168,9 @@ typedef struct SfShmem
 	 * The right to issue as a node: (until << node bits) | node. until is in
 	 * ticks since the layout's epoch, exclusive; 0 is no right.  A leased
 	 * node is written by the lease worker alone.  A configured one is set
-	 * once, by compare-and-swap, and changed by the postmaster alone.  Every
-	 * call reads it.
+	 * once, from 0 by compare-and-swap, and changed by the postmaster alone:
+	 * it writes SF_RIGHT_WITHDRAWN first, so that a late compare-and-swap
+	 * fails.  Every call reads it.
 	 */
 	pg_atomic_uint64 lease;
 	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
@@ -276,6 +277,18 @@ typedef struct SfShmemSize
 extern void sf_shmem_request(const SfShmemSize *size);
 extern void sf_shmem_create(const SfShmemSize *size);
 extern void *sf_shmem_create_part(const char *name, Size size, bool *found);
+
+/* SfShmem.lease while a reload changes the node: no until is that late. */
+#define SF_RIGHT_WITHDRAWN	PG_UINT64_MAX
+
+/* Return the right to issue, or 0 if there is none. */
+static inline uint64
+sf_shmem_right(void)
+{
+	uint64		right = pg_atomic_read_u64(&sf_shmem->lease);
+
+	return right == SF_RIGHT_WITHDRAWN ? 0 : right;
+}
 
 /* Return the last position of the configured layout, also if it is closed. */
 static inline uint64

@@ -235,11 +235,15 @@ query($node, q{DROP TABLE unfit});
 query($node, q{CREATE TABLE note (id bigint PRIMARY KEY DEFAULT snowflake_generate('javascript'), about bigint REFERENCES t);
 	CREATE VIEW dated AS SELECT id, snowflake_timestamp(id) AS at FROM note;
 	CREATE VIEW right_one AS SELECT snowflake_timestamp(n.id, 'javascript'), snowflake_timestamp(t.id) AS at FROM note n JOIN t ON t.id = about WHERE false;
+	CREATE TABLE word (code text, id bigint UNIQUE);
+	CREATE TABLE memo (code varchar, id snowflake PRIMARY KEY DEFAULT snowflake_generate('javascript'));
+	CREATE VIEW merged AS SELECT (SELECT snowflake_timestamp(id)) FROM memo LEFT JOIN word USING (id);
+	CREATE VIEW others AS SELECT m.id, (SELECT snowflake_timestamp(code::bigint)), (SELECT upper(code)) FROM memo m LEFT JOIN word USING (code);
 	CREATE VIEW nested AS SELECT (SELECT max(snowflake_node(s.id)) FROM t) FROM (SELECT n.id FROM note n JOIN t USING (id)) j JOIN note s USING (id)});
-says($node, 'views', 'warning', qr/1 of 3 columns .*: public.note.id \(by public.dated, public.nested, whose layout is javascript\)\|/,
+says($node, 'views', 'warning', qr/2 of 4 columns .*: public.memo.id \(by public.merged, whose layout is javascript\), public.note.id \(by public.dated, public.nested, whose layout is javascript\)\|/,
 	'views that call a function without a layout');
 my ($print) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'views'}) =~ /(SELECT pg_get_viewdef\('VIEW'::regclass\);)/;
-query($node, 'DROP VIEW nested');
+query($node, 'DROP VIEW nested; DROP TABLE memo CASCADE; DROP TABLE word');
 query($node, 'CREATE OR REPLACE VIEW dated AS ' . (query($node, $print =~ s/VIEW/dated/r) =~ s/snowflake_timestamp\((\S*id)\)/snowflake_timestamp($1, 'javascript')/r));
 says($node, 'views', 'ok', qr/0 of 3 columns/, 'once the view names the layout');
 query($node, 'DROP TABLE note CASCADE');
