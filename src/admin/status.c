@@ -3,9 +3,9 @@
  * status.c
  *	  snowflake_status(): a summary, and one row for each check, worst first.
  *
- * It is for people in trouble, so nothing that is wrong here makes it fail:
- * errors are caught, and reported as findings.  It changes nothing: it takes
- * no node and loads no mark.
+ * It is for people in trouble, so nothing that is wrong here makes it fail: a
+ * check catches its errors by sf_status_try(), and reports them as findings.
+ * It changes nothing: it takes no node and loads no mark.
  *
  *-------------------------------------------------------------------------
  */
@@ -59,12 +59,11 @@ sf_status_ok(SfStatus *status, const char *found)
 }
 
 /*
- * Do a step in a subtransaction.  Return the message of its error, or NULL.
- * If the error has a hint, and "hint" is not NULL, set *hint to it.  A cancel
- * is not caught, nor a lack of memory: neither is the step's error.
+ * Do a step in a subtransaction.  Return its error, or NULL.  A cancel is not
+ * caught, nor a lack of memory: neither is the step's error.
  */
-char *
-sf_status_try(void (*step) (void *), void *arg, char **hint)
+ErrorData *
+sf_status_try(void (*step) (void *), void *arg)
 {
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
@@ -87,14 +86,20 @@ sf_status_try(void (*step) (void *), void *arg, char **hint)
 	PG_END_TRY();
 	MemoryContextSwitchTo(context);
 	CurrentResourceOwner = owner;
-	if (error == NULL)
-		return NULL;
-	if (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
-		error->sqlerrcode == ERRCODE_OUT_OF_MEMORY)
+	if (error != NULL && (error->sqlerrcode == ERRCODE_QUERY_CANCELED ||
+						  error->sqlerrcode == ERRCODE_OUT_OF_MEMORY))
 		ReThrowError(error);
-	if (hint != NULL && error->hint != NULL)
-		*hint = error->hint;
-	return error->message;
+	return error;
+}
+
+/* Log an error that was caught, and return its remedy. */
+const char *
+sf_status_log_error(ErrorData *error)
+{
+	error->elevel = LOG_SERVER_ONLY;
+	ThrowErrorData(error);
+	return error->hint != NULL ?
+		error->hint : "See the server's log for this error.";
 }
 
 static void

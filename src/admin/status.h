@@ -27,8 +27,6 @@ typedef enum SfStatusLevel
 #define SF_STATUS_WAIT \
 	SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve."
 
-#define SF_STATUS_SEE_LOG	"See the server's log for this error."
-
 /* The durable numbers: the mark, and the config record. */
 typedef struct SfStatusNumbers
 {
@@ -58,7 +56,8 @@ typedef struct SfStatus
 extern void sf_status_put(SfStatus *status, SfStatusLevel level,
 						  const char *found, const char *remedy);
 extern void sf_status_ok(SfStatus *status, const char *found);
-extern char *sf_status_try(void (*step) (void *), void *arg, char **hint);
+extern ErrorData *sf_status_try(void (*step) (void *), void *arg);
+extern const char *sf_status_log_error(ErrorData *error);
 
 /* status_clock.c */
 extern void sf_status_clock_sync(SfStatus *status);

@@ -6,7 +6,7 @@
  *
  * By design that is the extension's owner, which owns the durable numbers.  In
  * a registry, roles that may execute the workers' functions write its tables
- * (doc/leases.md).  Only the catalogues are read.
+ * (doc/leases.md).
  *
  * A privilege on a column counts as one on its table: REVOKE removes both.  On
  * a column of a sequence the server grants nothing but SELECT.
@@ -107,11 +107,16 @@ void
 sf_status_settings(SfStatus *status)
 {
 	Findings	misspelt = {.context = CurrentMemoryContext};
-	char	   *error = sf_status_try(find_misspelt, &misspelt, NULL);
+	ErrorData  *error = sf_status_try(find_misspelt, &misspelt);
 
-	if (error != NULL)
+	if (error != NULL && error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE)
 		sf_status_ok(status, psprintf("the configuration files are not looked at: %s",
-									  error));
+									  error->message));
+	else if (error != NULL)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  psprintf("the configuration files cannot be looked at: %s",
+							   error->message),
+					  sf_status_log_error(error));
 	else if (misspelt.found == NULL)
 		sf_status_ok(status, "the configuration files name no unknown setting of this extension");
 	else
@@ -148,12 +153,13 @@ void
 sf_status_type(SfStatus *status)
 {
 	Untied		untied = {.function = status->function};
-	char	   *error = sf_status_try(find_untied, &untied, NULL);
+	ErrorData  *error = sf_status_try(find_untied, &untied);
 
 	if (error != NULL)
 		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("the catalogs cannot be read: %s", error),
-					  SF_STATUS_SEE_LOG);
+					  psprintf("the catalogs cannot be read: %s",
+							   error->message),
+					  sf_status_log_error(error));
 	else if (untied.count > 0)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("pg_upgrade would lose " INT64_FORMAT " operators and functions of the type snowflake",
@@ -168,16 +174,17 @@ void
 sf_status_rights(SfStatus *status)
 {
 	Findings	rights = {0};
-	char	   *error;
+	ErrorData  *error;
 
 	rights.extension = getExtensionOfObject(ProcedureRelationId,
 											status->function);
 	rights.context = CurrentMemoryContext;
-	error = sf_status_try(find_rights, &rights, NULL);
+	error = sf_status_try(find_rights, &rights);
 	if (error != NULL)
 		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("the catalogs cannot be read: %s", error),
-					  "See the server's log.");
+					  psprintf("the catalogs cannot be read: %s",
+							   error->message),
+					  sf_status_log_error(error));
 	else if (rights.found != NULL)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("roles other than the extension's owner may write or lock what guards the IDs: %s",

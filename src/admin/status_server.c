@@ -247,16 +247,18 @@ const SfStatusNumbers *
 sf_status_numbers(SfStatus *status)
 {
 	SfStatusNumbers *numbers = status->numbers;
-	char	   *error;
+	ErrorData  *error;
 
 	if (numbers != NULL)
 		return numbers;
 	numbers = status->numbers = palloc0(sizeof(SfStatusNumbers));
 	numbers->function = status->function;
-	numbers->remedy = SF_STATUS_SEE_LOG;
-	error = sf_status_try(read_numbers, numbers, &numbers->remedy);
+	error = sf_status_try(read_numbers, numbers);
 	if (error != NULL)
-		numbers->problem = psprintf("it cannot be read: %s", error);
+	{
+		numbers->problem = psprintf("it cannot be read: %s", error->message);
+		numbers->remedy = sf_status_log_error(error);
+	}
 	else if (numbers->locked)
 	{
 		numbers->problem = LOCKED;

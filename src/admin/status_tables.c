@@ -160,16 +160,17 @@ void
 sf_status_tables(SfStatus *status)
 {
 	SfStatusColumns *columns = palloc0(sizeof(SfStatusColumns));
-	char	   *error;
+	ErrorData  *error;
 
 	columns->context = CurrentMemoryContext;
-	error = sf_status_try(find_columns, columns, NULL);
+	error = sf_status_try(find_columns, columns);
 	if (error == NULL)
 		status->columns = columns;
 	else
 		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("the catalogs cannot be read: %s", error),
-					  SF_STATUS_SEE_LOG);
+					  psprintf("the catalogs cannot be read: %s",
+							   error->message),
+					  sf_status_log_error(error));
 }
 
 /* ---- rows about the columns ---- */
@@ -249,6 +250,7 @@ is_column(const ViewSearch *search, Node *node, int level)
 	Var		   *var = (Var *) node;
 	Query	   *query;
 	RangeTblEntry *entry;
+	List	   *merged;
 
 	check_stack_depth();
 	if (node == NULL)
@@ -264,10 +266,9 @@ is_column(const ViewSearch *search, Node *node, int level)
 	if (var->varno < 1 || (int) var->varno > list_length(query->rtable))
 		return false;
 	entry = rt_fetch(var->varno, query->rtable);
-	if (entry->rtekind == RTE_JOIN && var->varattno > 0 &&
-		var->varattno <= list_length(entry->joinaliasvars))
-		return is_column(search, list_nth(entry->joinaliasvars,
-										  var->varattno - 1), level);
+	merged = sf_merged_columns(entry);
+	if (var->varattno > 0 && var->varattno <= list_length(merged))
+		return is_column(search, list_nth(merged, var->varattno - 1), level);
 	return entry->rtekind == RTE_RELATION &&
 		entry->relid == search->column->relation &&
 		var->varattno == search->column->number;
@@ -349,13 +350,14 @@ void
 sf_status_views(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
+	const char *remedy = NULL;
 	Names		names = {.n = 0};
 	int			seen = 0;
 
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
-		char	   *error;
+		ErrorData  *error;
 		ViewSearch	search = {
 			.column = column,
 			.schema = get_func_namespace(status->function)
@@ -366,20 +368,30 @@ sf_status_views(SfStatus *status)
 			continue;
 		seen++;
 		initStringInfo(&search.views);
-		error = sf_status_try(find_views, &search, NULL);
+		error = sf_status_try(find_views, &search);
 		if (error != NULL)
+		{
+			remedy = sf_status_log_error(error);
 			name_column(&names, psprintf("%s (whose views could not be looked at: %s)",
-										 column->shown, error));
+										 column->shown, error->message));
+		}
 		else if (search.views.len > 0)
+		{
+			const char *layout = column->key.is_shard ?
+				"shard" : column->key.name;
+
+			if (remedy == NULL)
+				remedy = psprintf("Name the layout in these views, as the last argument: snowflake_timestamp(id, '%s'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.",
+								  layout);
 			name_column(&names, psprintf("%s (by %s, whose layout is %s)",
 										 column->shown, search.views.data,
-										 column->key.is_shard ? "shard" :
-										 column->key.name));
+										 layout));
+		}
 	}
 	put_names(status, SF_STATUS_WARNING,
 			  "with IDs of another layout than snowflake.layout are read without naming it",
 			  &names, seen, columns->hidden,
-			  "Name the layout in these views, as the last argument: snowflake_timestamp(id, 'javascript'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.");
+			  remedy);
 }
 
 /* Report columns that no unique index guards. */
@@ -707,7 +719,7 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 		.mark_ms = mark_ms};
 
 		if (may_read_ids(search.column))
-			(void) sf_status_try(find_conflict, &search, NULL);
+			(void) sf_status_try(find_conflict, &search);
 		if (search.looked || search.conflict.found)
 			seen++;
 		if (!search.conflict.found)

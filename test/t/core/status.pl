@@ -147,6 +147,11 @@ my $right = slurp_file($conf);
 $node->append_conf('postgresql.conf', "snowflake.nod_id = '2'");
 says($node, 'settings', 'warning', qr/settings that do not exist: snowflake\.nod_id in line \d+ of \S+postgresql\.conf \(perhaps it was to be snowflake\.node_id\)\|/, 'one is misspelt');
 says($node, 'settings', 'ok', qr/not looked at: permission denied/, 'not for all', as => 'SET ROLE mallory;');
+$node->append_conf('postgresql.conf', "snowflake.caf\xe9 = '2'");
+my $logged = -s $node->logfile;
+says($node, 'settings', 'warning', qr/cannot be looked at: invalid byte sequence [^|]*\|See the server's log for this error\.$/,
+	'a line that is not in the encoding of the database');
+like(slurp_file($node->logfile, $logged), qr/LOG: .*invalid byte sequence/, 'the log has it, as the remedy says');
 truncate $conf, length $right or die "$conf: $!";
 says($node, 'settings', 'ok', qr/no unknown/, 'once the line is gone');
 
@@ -239,11 +244,12 @@ query($node, q{CREATE TABLE note (id bigint PRIMARY KEY DEFAULT snowflake_genera
 	CREATE TABLE memo (code varchar, id snowflake PRIMARY KEY DEFAULT snowflake_generate('javascript'));
 	CREATE VIEW merged AS SELECT (SELECT snowflake_timestamp(id)) FROM memo LEFT JOIN word USING (id);
 	CREATE VIEW others AS SELECT m.id, (SELECT snowflake_timestamp(code::bigint)), (SELECT upper(code)) FROM memo m LEFT JOIN word USING (code);
-	CREATE VIEW nested AS SELECT (SELECT max(snowflake_node(s.id)) FROM t) FROM (SELECT n.id FROM note n JOIN t USING (id)) j JOIN note s USING (id)});
-says($node, 'views', 'warning', qr/2 of 4 columns .*: public.memo.id \(by public.merged, whose layout is javascript\), public.note.id \(by public.dated, public.nested, whose layout is javascript\)\|/,
+	CREATE VIEW nested AS SELECT (SELECT max(snowflake_node(s.id)) FROM t) FROM (SELECT n.id FROM note n JOIN t USING (id)) j JOIN note s USING (id);
+	CREATE VIEW summed AS SELECT snowflake_timestamp(id), count(*) FROM note GROUP BY id});
+says($node, 'views', 'warning', qr/2 of 4 columns .*: public.memo.id \(by public.merged, whose layout is javascript\), public.note.id \(by public.dated, public.nested, public.summed, whose layout is javascript\)\|/,
 	'views that call a function without a layout');
 my ($print) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'views'}) =~ /(SELECT pg_get_viewdef\('VIEW'::regclass\);)/;
-query($node, 'DROP VIEW nested; DROP TABLE memo CASCADE; DROP TABLE word');
+query($node, 'DROP VIEW nested, summed; DROP TABLE memo CASCADE; DROP TABLE word');
 query($node, 'CREATE OR REPLACE VIEW dated AS ' . (query($node, $print =~ s/VIEW/dated/r) =~ s/snowflake_timestamp\((\S*id)\)/snowflake_timestamp($1, 'javascript')/r));
 says($node, 'views', 'ok', qr/0 of 3 columns/, 'once the view names the layout');
 query($node, 'DROP TABLE note CASCADE');
