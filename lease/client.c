@@ -136,7 +136,6 @@ sf_client_add_pending(SfRegistryClient *client, uint64_t write_id,
 				sizeof(client->pending[0]) * --client->npending);
 	client->pending[client->npending].write_id = write_id;
 	client->pending[client->npending++].start = start;
-	client->peers_agree = false;
 }
 
 /* Return the index of our pending write that made the record; or -1. */

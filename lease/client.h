@@ -124,7 +124,7 @@ extern void sf_client_clear_problem(SfRegistryClient *client);
 extern void sf_client_back_off(SfRegistryClient *client, SfMoment now);
 
 /* client_clock.c */
-extern bool sf_client_was_interrupted(SfRegistryClient *client, SfMoment now);
+extern bool sf_client_look(SfRegistryClient *client, SfMoment now);
 extern int64_t sf_client_clock_offset(const SfRegistryClient *client,
 									  SfMoment now);
 extern bool sf_client_registry_moved(const SfRegistryClient *client,

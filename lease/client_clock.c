@@ -66,9 +66,12 @@ is_off(int64_t offset, int64_t limit)
 	return offset > limit || offset < -limit;
 }
 
-/* Return true if this process was frozen since last time, or the clock set. */
+/*
+ * Look at the clocks.  Return true if this process was frozen since last time,
+ * or the clock set.
+ */
 bool
-sf_client_was_interrupted(SfRegistryClient *client, SfMoment now)
+sf_client_look(SfRegistryClient *client, SfMoment now)
 {
 	int64_t		slept = now.monotonic_ms - client->looked.monotonic_ms;
 	int64_t		moved = now.wall_ms - client->looked.wall_ms - slept;

@@ -158,7 +158,11 @@ report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 
 /* ---- requests ---- */
 
-/* Begin a request about our slot; the caller adds the rest. */
+/*
+ * Begin a request about our slot; the caller adds the rest.  It has a new
+ * number, by which tell_changes() sees that it is to be sent, and a deadline,
+ * for time_out().
+ */
 static SfAsk *
 begin_request(SfLease *lease, SfMoment now, SfAskKind kind)
 {
@@ -347,6 +351,7 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	if (kind == SF_ASK_CLAIM)
 		record->since_ms = now.wall_ms;
 	sf_client_add_pending(&lease->client, record->write_id, start);
+	lease->client.peers_agree = false;	/* it counts for one write */
 }
 
 static void
@@ -474,7 +479,7 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 static SfLoss
 find_loss(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
-	SfLoss		loss = sf_age_read(lease->config.age, registry);
+	SfLoss		loss = sf_age_take_reading(lease->config.age, registry);
 
 	lease->loss = loss;
 	if (loss == SF_LOSS_NONE)
@@ -506,8 +511,10 @@ remember_write(SfLease *lease, const SfAnswer *answer)
 		ask->kind == SF_ASK_KEEPALIVE)
 		return answer->result;
 	record.version = answer->version;
-	return sf_age_write(lease->config.age, ask->generation, &record,
-						answer->registry_version) ?
+
+	/* false: of another generation, or of no later version */
+	return sf_age_take_write(lease->config.age, ask->generation, &record,
+							 answer->registry_version) ?
 		SF_RESULT_DONE : SF_RESULT_CONFLICT;
 }
 
@@ -674,6 +681,7 @@ decide_held(SfLease *lease, SfMoment now)
 	}
 	else if (lease->state == SF_LEASE_HALTED || lease->absent || spare < 0)
 	{
+		/* within 5 s of the registry's clock, so that IDs sort */
 		if (sf_client_clock_is_good(&lease->client, now, true))
 			ask_extension(lease, now);
 		else
@@ -761,7 +769,7 @@ decide(SfLease *lease, SfMoment now)
 static void
 handle_interruption(SfLease *lease, SfMoment now)
 {
-	if (!sf_client_was_interrupted(&lease->client, now) ||
+	if (!sf_client_look(&lease->client, now) ||
 		lease->state == SF_LEASE_ENDED)
 		return;
 	abandon(lease);
@@ -878,6 +886,8 @@ sf_lease_answer(SfLease *lease, SfMoment now, const SfAnswer *answer)
 	if (lease->client.ask.kind == SF_ASK_NOTHING ||
 		answer->number != asked.number)
 		return decide(lease, now);
+
+	/* for sf_client_clock_is_good() and the log */
 	sf_client_take_clock(&lease->client, now, answer);
 	switch (remember_write(lease, answer))
 	{

@@ -223,6 +223,7 @@ publish(int changes)
 {
 	const SfRight *right = &lease.right;
 
+	/* in shared memory each time; in the file at a claim, or every 30 s */
 	sf_age_file_keep(false);
 	/* the functions of sf_core stand in identity/right.c */
 	if (changes & SF_CHANGED_RIGHT)
@@ -233,7 +234,7 @@ publish(int changes)
 			sf_core->withdraw();
 	}
 	sf_remains_file_see_clock();
-	if (changes & SF_CHANGED_REMAINS)
+	if (changes & SF_CHANGED_REMAINS)	/* for a pinned node id only */
 		sf_remains_file_keep(&lease.config.claimant, right);
 	if (changes & SF_CHANGED_ASK)
 		backend->send(&lease.client.ask);
@@ -280,6 +281,7 @@ run_step(void)
 	SfAnswer	answer;
 	int			changes = sf_lease_step(&lease, sf_lease_worker_clocks());
 
+	/* backend->receive(), with its texts made printable */
 	if (sf_registry_library_receive(backend, &answer))
 		changes |= sf_lease_answer(&lease, sf_lease_worker_clocks(), &answer);
 	publish(changes);

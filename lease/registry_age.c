@@ -176,7 +176,7 @@ is_older(const SfKnown *known, const SfRegistry *registry)
  * A registry for another layout is ignored: it will not be used anyway.
  */
 SfLoss
-sf_age_read(SfAge *age, const SfRegistry *registry)
+sf_age_take_reading(SfAge *age, const SfRegistry *registry)
 {
 	SfKnown    *known = &age->known;
 
@@ -213,8 +213,8 @@ sf_age_read(SfAge *age, const SfRegistry *registry)
  * the write must not be relied upon.
  */
 bool
-sf_age_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
-			 int64_t registry_version)
+sf_age_take_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
+				  int64_t registry_version)
 {
 	SfKnown    *known = &age->known;
 

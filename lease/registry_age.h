@@ -70,8 +70,9 @@ extern void sf_age_init(SfAge *age, const SfKnown *known, const char *text,
 						const SfLayout *layout);
 extern int64_t sf_age_promised_ms(const SfAge *age);
 extern int64_t sf_age_reserve_ms(const SfAge *age, int64_t now_ms);
-extern SfLoss sf_age_read(SfAge *age, const SfRegistry *registry);
-extern bool sf_age_write(SfAge *age, uint64_t generation,
-						 const SfSlotRecord *record, int64_t registry_version);
+extern SfLoss sf_age_take_reading(SfAge *age, const SfRegistry *registry);
+extern bool sf_age_take_write(SfAge *age, uint64_t generation,
+							  const SfSlotRecord *record,
+							  int64_t registry_version);
 
 #endif							/* SF_REGISTRY_AGE_H */

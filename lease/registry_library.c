@@ -58,7 +58,11 @@ sf_registry_library_receive(const SfBackend *backend, SfAnswer *answer)
 	return true;
 }
 
-/* Wait until a socket is ready, the latch is set, or this time has passed. */
+/*
+ * Wait until a socket is ready, the latch is set, or this time has passed.
+ * The library shortens the time to 0 if it has something to do at once, as
+ * after its send().
+ */
 void
 sf_registry_library_wait(const SfBackend *backend, int64 limit_ms)
 {

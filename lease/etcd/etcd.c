@@ -2,9 +2,23 @@
  *
  * etcd.c
  *	  Registry of node ids in etcd, through its JSON gateway: the functions
- *	  that the worker calls (lease/backend.h).
+ *	  that the worker calls (lease/backend.h), the current request with its
+ *	  steps, and what is known of the registry.
  *
- * No function here throws.
+ * A request takes up to three POSTs.  If there are credentials, the first
+ * obtains a token.  For a claim, the next obtains a lease of etcd for the
+ * presence.  Each claim gets a lease of its own; otherwise the new claim would
+ * keep the presence of an earlier claim alive.  The last POST is the request
+ * itself.
+ *
+ * Only the last step of a write changes the registry, and it is sent once.
+ * From the moment when it may have arrived, its outcome is unknown, until etcd
+ * says that it was done or that a comparison failed.  Only these errors prove
+ * that nothing was done: a malformed request, authentication, permissions, and
+ * a lease that is gone.  Any other error may follow a write that was made.
+ * That includes a full disk quota, which etcd checks *after* the write.  A
+ * write that has not arrived, and every other step, is sent to each endpoint
+ * in turn while there is time.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,32 +26,456 @@
 #include "compat.h"
 
 #include "fmgr.h"
+#include "lib/stringinfo.h"
+#include "utils/json.h"
+#include "utils/memutils.h"
 
 #include "harness.h"
-#include "request.h"
+#include "http.h"
+#include "protocol.h"
+#include "url.h"
 
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-static void
-etcd_begin(const void *ask)
+#define GRPC_FAILED_PRECONDITION	9
+#define MESSAGE_SIZE				512
+
+typedef enum Step
 {
-	sf_request_begin(ask);
+	STEP_NONE,					/* no request is under way */
+	STEP_ANSWER,				/* the answer is known */
+	STEP_TOKEN,
+	STEP_LEASE,
+	STEP_ASK
+} Step;
+
+/* From open to close. */
+static struct
+{
+	MemoryContext lasting;
+	const SfBackendConfig *settings;
+	SfEtcdUrl	url;
+	int			endpoint;		/* the endpoint in use */
+	char	   *token;			/* NULL: none yet; empty: none is needed */
+
+	/* What was last read, or written. */
+	char	   *identity;		/* the value with the generation */
+	char	   *cluster;		/* cluster ID of the etcd that was read */
+	uint64		generation;
+	int64		floor;
+	int64		lease;			/* etcd's lease of lease_owner's presence; or
+								 * 0 */
+	uint64		lease_owner;
+	char		address[SF_ADDRESS_SIZE];	/* our end of a connection */
+}			etcd;
+
+/* The request under way. */
+static struct
+{
+	SfAsk		asked;
+	Step		step;
+	int64		deadline_ms;
+	int			endpoints_left; /* endpoints not tried yet */
+	bool		token_renewed;
+	int64		lease_granted;	/* for this request; or 0 */
+	SfEtcdReading reading;
+
+	SfAnswer	answer;
+	char		message[MESSAGE_SIZE];
+}			request;
+
+static bool
+is_write(void)
+{
+	return request.asked.kind != SF_ASK_READ &&
+		request.asked.kind != SF_ASK_KEEPALIVE;
 }
 
 static void
-take_http(const void *http)
+conclude(SfResult result)
 {
-	sf_request_take(http);
+	request.answer.result = result;
+	request.answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? request.message : NULL;
+	request.step = STEP_ANSWER;
+}
+
+/* Answer with a failure; if a write was sent, its outcome is unknown. */
+static void
+conclude_failure_of(SfFailure failure, bool sent)
+{
+	request.answer.failure = failure;
+	conclude(sent && is_write() && request.step == STEP_ASK ?
+			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
 }
 
 static void
-etcd_fail(const char *problem)
+conclude_failure(void)
 {
-	sf_http_cancel();
-	sf_request_fail(problem);
+	conclude_failure_of(SF_FAILURE_OTHER, true);
 }
+
+/* Replace a kept text by a copy of this one, which may be NULL. */
+static void
+keep(char **place, const char *text)
+{
+	if (*place != NULL)
+		pfree(*place);
+	*place = text == NULL ? NULL : MemoryContextStrdup(etcd.lasting, text);
+}
+
+/* ---- the steps ---- */
+
+/*
+ * Send a step.  If there are further endpoints, keep half of the time for
+ * them.  The last step of a write may take all of it, once there is a
+ * connection.
+ */
+static void
+post(const char *path, const char *body)
+{
+	int64		left = Max(request.deadline_ms - sf_harness_now_ms(), 1);
+	int64		half = request.endpoints_left > 0 ? Max(left / 2, 1) : left;
+	char	   *to = psprintf("%s%s", etcd.url.endpoints[etcd.endpoint], path);
+	bool		is_known = etcd.token != NULL && etcd.token[0] != '\0';
+
+	/* libcurl only takes it here: receive_answer() connects and sends */
+	sf_http_post(to, is_known ? etcd.token : NULL, body,
+				 is_write() && request.step == STEP_ASK ? left : half, half);
+}
+
+static void
+ask_token(void)
+{
+	char	   *user;
+	char	   *password;
+	StringInfoData buf;
+
+	request.step = STEP_TOKEN;
+	if (!sf_uri_credentials(etcd.url.credentials, &user, &password,
+							request.message, MESSAGE_SIZE))
+	{
+		conclude_failure_of(SF_FAILURE_LOGIN, false);
+		return;
+	}
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "{\"name\":");
+	escape_json(&buf, user);
+	appendStringInfoString(&buf, ",\"password\":");
+	escape_json(&buf, password);
+	appendStringInfoChar(&buf, '}');
+	post("/v3/auth/authenticate", buf.data);
+}
+
+/* Ask for a lease of etcd; its TTL is in seconds. */
+static void
+ask_lease(void)
+{
+	int64		ttl = (etcd.settings->presence_ms + 999) / 1000;
+
+	request.step = STEP_LEASE;
+	post("/v3/lease/grant", psprintf("{\"TTL\":\"" INT64_FORMAT "\"}", ttl));
+}
+
+static void
+ask_itself(void)
+{
+	request.step = STEP_ASK;
+	if (request.asked.kind == SF_ASK_READ)
+		post("/v3/kv/range", sf_etcd_read_request(etcd.url.prefix));
+	else if (request.asked.kind == SF_ASK_KEEPALIVE)
+		post("/v3/lease/keepalive",
+			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", etcd.lease));
+	else
+		post("/v3/kv/txn",
+			 sf_etcd_write_request(etcd.url.prefix, &request.asked,
+								   etcd.identity, etcd.cluster,
+								   request.lease_granted, etcd.address));
+}
+
+static void
+ask_next(void)
+{
+	if (etcd.url.credentials != NULL && etcd.token == NULL)
+		ask_token();
+	else if (is_write() && request.asked.presence &&
+			 request.lease_granted == 0)
+		ask_lease();
+	else
+		ask_itself();
+}
+
+/* ---- answers ---- */
+
+/* Send this step to the next endpoint; false if that is not possible. */
+static bool
+try_next_endpoint(bool sent)
+{
+	etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
+	if ((sent && is_write() && request.step == STEP_ASK) ||
+		request.endpoints_left == 0 ||
+		sf_harness_now_ms() >= request.deadline_ms)
+		return false;
+	request.endpoints_left--;
+	ask_next();
+	return true;
+}
+
+static void
+take_reading(SfJson *json)
+{
+	uint64		owner = request.asked.record.owner;
+	SfEtcdReading *reading = &request.reading;
+	const char *problem = sf_etcd_read_answer(json, etcd.url.prefix, owner,
+											  reading);
+
+	if (problem != NULL)
+	{
+		strlcpy(request.message, problem, MESSAGE_SIZE);
+		conclude_failure();
+		return;
+	}
+	keep(&etcd.identity, reading->identity);
+	keep(&etcd.cluster, reading->cluster);
+	etcd.generation = reading->registry.generation;
+	etcd.floor = reading->registry.floor;
+	if (reading->lease != 0)
+	{
+		etcd.lease = reading->lease;
+		etcd.lease_owner = owner;
+	}
+	request.answer.registry = &reading->registry;
+	if (reading->in_place)
+		conclude(SF_RESULT_DONE);
+	else
+	{
+		strlcpy(request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data: an administrator must call snowflake_registry_recover().",
+				MESSAGE_SIZE);
+		conclude_failure_of(SF_FAILURE_LOST, true);
+	}
+}
+
+static void
+take_written(SfJson *json)
+{
+	SfEtcdWritten written = sf_etcd_write_answer(json, etcd.cluster,
+												 &request.answer.version);
+
+	request.answer.registry_version = request.answer.version;
+	if (written == SF_ETCD_UNREADABLE || written == SF_ETCD_ELSEWHERE)
+	{
+		strlcpy(request.message, written == SF_ETCD_UNREADABLE ?
+				"The answer to a write is not readable." :
+				"This is not the etcd cluster that was read.",
+				MESSAGE_SIZE);
+		conclude_failure();
+		return;
+	}
+	if (written == SF_ETCD_WRITTEN && request.asked.presence)
+	{
+		etcd.lease = request.lease_granted;
+		etcd.lease_owner = request.asked.record.owner;
+	}
+	else if (written == SF_ETCD_WRITTEN &&
+			 request.asked.kind == SF_ASK_RELEASE &&
+			 (request.asked.record.owner == etcd.lease_owner ||
+			  request.asked.displaced == etcd.lease_owner))
+		etcd.lease = 0;
+	conclude(written == SF_ETCD_WRITTEN ? SF_RESULT_DONE : SF_RESULT_CONFLICT);
+}
+
+/* Take the answer to a keepalive.  A lease that is gone has no TTL. */
+static void
+take_keepalive(SfJson *json)
+{
+	SfJson	   *result = sf_json_part(json, "result");
+	int64		ttl;
+
+	if (result == NULL)
+	{
+		strlcpy(request.message, "The answer to a keepalive is not readable.",
+				MESSAGE_SIZE);
+		conclude_failure();
+	}
+	else if (sf_json_int64(result, "TTL", &ttl) && ttl > 0)
+		conclude(SF_RESULT_DONE);
+	else
+	{
+		etcd.lease = 0;
+		conclude(SF_RESULT_ABSENT);
+	}
+}
+
+/* Answer that the user may not log in, and say where its name comes from. */
+static void
+conclude_login(void)
+{
+	size_t		len = strlen(request.message);
+
+	if (etcd.url.credentials != NULL)
+		snprintf(request.message + len, MESSAGE_SIZE - len,
+				 " The user and the password are those in \"%s\".",
+				 etcd.url.credentials);
+	conclude_failure_of(SF_FAILURE_LOGIN, false);
+}
+
+/* Take an answer with HTTP status 200. */
+static void
+take_success(const SfHttpAnswer *http)
+{
+	SfJson	   *json = sf_json_parse(http->body);
+	char	   *text;
+
+	if (request.step == STEP_TOKEN)
+	{
+		text = sf_json_string(json, "token");
+		if (text == NULL || strpbrk(text, "\r\n") != NULL)
+			elog(ERROR, "there is no token in the answer");
+		keep(&etcd.token, text);
+		ask_next();
+	}
+	else if (request.step == STEP_LEASE)
+	{
+		if (!sf_json_int64(json, "ID", &request.lease_granted) ||
+			request.lease_granted == 0)
+			elog(ERROR, "there is no lease in the answer");
+		ask_next();
+	}
+	else if (request.asked.kind == SF_ASK_READ)
+		take_reading(json);
+	else if (request.asked.kind == SF_ASK_KEEPALIVE)
+		take_keepalive(json);
+	else
+		take_written(json);
+}
+
+/*
+ * Read etcd's error.  It is JSON, unless it is about the name in a
+ * certificate.  A proxy's error is neither.
+ */
+static void
+read_error(const SfHttpAnswer *http, int64 *grpc_code)
+{
+	char	   *volatile text = NULL;
+	MemoryContext context = CurrentMemoryContext;
+	int			len = strcspn(http->body, "<\r\n");
+
+	PG_TRY();
+	{
+		SfJson	   *json = sf_json_parse(http->body);
+
+		text = sf_json_string(json, "message");
+		if (text == NULL)
+			text = sf_json_string(json, "error");
+		sf_json_int64(json, "code", grpc_code);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	if (text == NULL)
+		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer from etcd");
+	if (http->status == 429 && strstr(text, "space") != NULL)
+		snprintf(request.message, MESSAGE_SIZE,
+				 "The space quota of etcd is used up: compact and defragment it, then disarm its alarm (%s).",
+				 text);
+	else
+		snprintf(request.message, MESSAGE_SIZE, "%s (HTTP status %d, %s).",
+				 text, http->status, etcd.url.endpoints[etcd.endpoint]);
+}
+
+/*
+ * Return the kind of failure. etcd reports a wrong or missing password as a
+ * bad request (400), like other mistakes.  Statuses 503 and 504 come from a
+ * member without a leader.
+ */
+static SfFailure
+classify(const SfHttpAnswer *http)
+{
+	switch (http->status)
+	{
+		case 400:
+			return request.step == STEP_TOKEN || strstr(http->body, "auth") != NULL ||
+				strstr(http->body, "user name") != NULL ?
+				SF_FAILURE_LOGIN : SF_FAILURE_OTHER;
+		case 401:
+			return SF_FAILURE_LOGIN;
+		case 403:
+			return SF_FAILURE_PERMISSION;
+		case 429:
+			return strstr(http->body, "space") != NULL ?
+				SF_FAILURE_FULL : SF_FAILURE_OTHER;
+		case 503:
+			return SF_FAILURE_UNREACHABLE;
+		case 504:
+			return SF_FAILURE_TIMEOUT;
+		default:
+			return SF_FAILURE_OTHER;
+	}
+}
+
+static void
+take_error(const SfHttpAnswer *http)
+{
+	int64		grpc_code = 0;
+
+	read_error(http, &grpc_code);
+	if (request.step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
+	{
+		/* authentication is not enabled: no token is needed */
+		keep(&etcd.token, "");
+		ask_next();
+	}
+	else if ((http->status == 400 || http->status == 401) &&
+			 request.step != STEP_TOKEN && etcd.url.credentials != NULL &&
+			 !request.token_renewed)
+	{
+		/* the token has expired, or the users were changed */
+		keep(&etcd.token, NULL);
+		request.token_renewed = true;
+		ask_next();
+	}
+	else if (classify(http) == SF_FAILURE_LOGIN)
+		conclude_login();
+	else if (http->status == 400 || http->status == 403 ||
+			 http->status == 404)
+		conclude_failure_of(classify(http), false);
+	else if (http->status == 429 || !try_next_endpoint(true))
+		conclude_failure_of(classify(http), true);
+}
+
+/* Take etcd's answer to a step, or the lack of one.  May throw. */
+static void
+take_answer(const void *arg)
+{
+	const SfHttpAnswer *http = arg;
+
+	if (http->address != NULL)
+		strlcpy(etcd.address, http->address, sizeof(etcd.address));
+	request.answer.clock_ms = http->date_ms;
+	request.answer.clock_step_ms = 1000;
+	request.answer.endpoint = etcd.url.nendpoints > 1 ? etcd.endpoint + 1 : 0;
+	if (http->status == 200)
+		take_success(http);
+	else if (http->status != 0)
+		take_error(http);
+	else
+	{
+		snprintf(request.message, MESSAGE_SIZE, "%s: %s.",
+				 etcd.url.endpoints[etcd.endpoint], http->problem);
+		/* the answers of the others would be as long */
+		if (http->failure == SF_FAILURE_TOO_LONG)
+			request.endpoints_left = 0;
+		if (!try_next_endpoint(http->sent))
+			conclude_failure_of(http->failure, http->sent);
+	}
+}
+
+/* ---- the functions of the library; none throws ---- */
 
 static void
 close_etcd(void)
@@ -61,7 +499,14 @@ parse_and_open(const SfOpening *opening)
 				 "libcurl could not be set up.");
 		return false;
 	}
-	sf_request_open(&url, opening->config, opening->lasting);
+	etcd.url = url;
+	etcd.settings = opening->config;
+	etcd.lasting = opening->lasting;
+	etcd.token = etcd.identity = etcd.cluster = NULL;
+	etcd.generation = etcd.lease_owner = etcd.lease = 0;
+	etcd.address[0] = '\0';
+	etcd.endpoint = 0;
+	request.step = STEP_NONE;
 	return true;
 }
 
@@ -78,30 +523,78 @@ open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 						   close_etcd);
 }
 
+/* Forget the previous request and begin this one.  May throw. */
+static void
+begin_request(const void *arg)
+{
+	const SfAsk *ask = arg;
+
+	request.asked = *ask;
+	request.asked.new_floor = Max(ask->new_floor, etcd.floor);
+	request.step = STEP_ASK;
+	if (ask->avoid == etcd.endpoint + 1)
+		etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
+	request.deadline_ms = sf_harness_now_ms() + etcd.settings->timeout_ms;
+	request.endpoints_left = etcd.url.nendpoints - 1;
+	request.token_renewed = false;
+	request.lease_granted = 0;
+	request.message[0] = '\0';
+	memset(&request.answer, 0, sizeof(request.answer));
+	request.answer.number = ask->number;
+
+	/* a write must be based on a generation that was read */
+	if (is_write() &&
+		(etcd.cluster == NULL ||
+		 (ask->kind != SF_ASK_INITIALIZE &&
+		  (etcd.identity == NULL || etcd.generation != ask->generation))))
+		conclude(SF_RESULT_CONFLICT);
+	else if (ask->kind == SF_ASK_KEEPALIVE &&
+			 (etcd.lease == 0 || etcd.lease_owner != ask->record.owner))
+		conclude(SF_RESULT_ABSENT);
+	else
+		ask_next();
+}
+
+/* Answer after an error was thrown: there is no outcome. */
+static void
+fail_request(const char *problem)
+{
+	sf_http_cancel();
+	snprintf(request.message, MESSAGE_SIZE, "%s: not understood: %s.",
+			 etcd.url.endpoints[etcd.endpoint], problem);
+	conclude_failure();
+}
+
 static void
 send_ask(const SfAsk *ask)
 {
 	sf_http_cancel();
 	sf_harness_reset();
-	sf_harness_call(etcd_begin, ask, etcd_fail);
+	/* in the request's memory; an error ends in fail_request() */
+	sf_harness_call(begin_request, ask, fail_request);
 }
 
 static int
 get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 {
-	if (sf_request_is_answered())
+	if (request.step == STEP_ANSWER)
 		*timeout_ms = 0;
 	return sf_http_sockets(sockets, timeout_ms);
 }
 
+/* Return true once for each request, with its answer. */
 static bool
 receive_answer(SfAnswer *answer)
 {
 	SfHttpAnswer http;
 
 	while (sf_http_receive(&http))
-		sf_harness_call(take_http, &http, etcd_fail);
-	return sf_request_answer(answer);
+		sf_harness_call(take_answer, &http, fail_request);
+	if (request.step != STEP_ANSWER)
+		return false;
+	request.step = STEP_NONE;
+	*answer = request.answer;
+	return true;
 }
 
 const SfBackend *

@@ -187,7 +187,10 @@ add_header(const char *line)
 	return longer != NULL;
 }
 
-/* Drop the previous request and begin this one.  The token may be NULL. */
+/*
+ * Drop the previous request, and give this one to libcurl, which connects and
+ * sends in sf_http_receive().  The token may be NULL.
+ */
 void
 sf_http_post(const char *url, const char *token, const char *text,
 			 int64 timeout_ms, int64 connect_timeout_ms)

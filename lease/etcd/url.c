@@ -12,7 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "request.h"
+#include "url.h"
 
 #define DEFAULT_PORT		"2379"
 #define DEFAULT_PREFIX		"snowflake"

@@ -2,9 +2,17 @@
  *
  * zookeeper.c
  *	  Registry of node ids in ZooKeeper, through the library for programs
- *	  without threads: the functions that the worker calls (lease/backend.h).
+ *	  without threads: the functions that the worker calls (lease/backend.h),
+ *	  the current request with its steps, and what is known of the registry.
  *
- * No function here throws.
+ * A step is one batch.  Only the last step of a write changes the registry,
+ * and it is sent once.  If the connection is lost after that, or no reply
+ * comes in time, its outcome is unknown.  Every other step begins anew with
+ * the next host, while there are hosts and time.
+ *
+ * A presence is an ephemeral node, which lives as long as its session.  So
+ * each claim gets a session of its own.  Otherwise the session would keep the
+ * presence of an earlier claim alive, perhaps of one with an unknown outcome.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,25 +20,335 @@
 #include "compat.h"
 
 #include "fmgr.h"
+#include "utils/memutils.h"
 
 #include "harness.h"
-#include "request.h"
+#include "nodes.h"
+#include "session.h"
 
 PG_MODULE_MAGIC;
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
-static void
-zookeeper_begin(const void *ask)
+#define PROBLEM_SIZE	500
+
+/* How often a write may find another presence than the one that was seen. */
+#define MAX_LOOKS		3
+
+typedef enum Step
 {
-	sf_request_begin(ask);
+	STEP_NONE,					/* no request is under way */
+	STEP_ANSWER,				/* the answer is known */
+	STEP_CONNECT,
+	STEP_NAMES,					/* read: which nodes exist */
+	STEP_VALUES,
+	STEP_LOOK,					/* write: look for a presence */
+	STEP_PARENTS,				/* initialize: create the nodes above */
+	STEP_WRITE
+} Step;
+
+/* From open to close. */
+static struct
+{
+	const SfBackendConfig *settings;
+	MemoryContext lasting;
+	int64		our_session;	/* the last session that may have made a
+								 * presence */
+
+	/* What was last read. */
+	uint64		generation;		/* 0: none */
+	char	   *layout;
+	int64		floor;
+}			zoo;
+
+/* The request under way. */
+static struct
+{
+	SfAsk		asked;
+	Step		step;
+	int64		begun_ms;
+	int64		deadline_ms;
+	int64		host_deadline_ms;	/* then try another host */
+	int			looks;
+	int64		session_before; /* value of our_session before this write */
+	SfPresent	present;
+	SfRegistry	registry;
+
+	SfAnswer	answer;
+	char		problem[PROBLEM_SIZE];	/* without a full stop */
+	SfFailure	failure;		/* the kind of the problem */
+	char		message[PROBLEM_SIZE];
+}			request;
+
+static const struct ACL_vector *
+acl(void)
+{
+	return sf_session_has_digest() ? &ZOO_CREATOR_ALL_ACL :
+		&ZOO_OPEN_ACL_UNSAFE;
 }
 
 static void
-continue_request(const void *unused)
+conclude(SfResult result)
 {
-	sf_request_continue();
+	request.answer.result = result;
+	snprintf(request.message, sizeof(request.message), "%s.", request.problem);
+	request.answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? request.message : NULL;
+	request.answer.failure = request.failure;
+	request.step = STEP_ANSWER;
 }
+
+/* Answer with a failure; if a write was sent, its outcome is unknown. */
+static void
+conclude_failure(void)
+{
+	conclude(request.step == STEP_WRITE ?
+			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
+}
+
+/* ---- the steps ---- */
+
+/* Set this host's deadline: half of the time left if there are other hosts. */
+static void
+set_patience(void)
+{
+	int64		left = request.deadline_ms - sf_harness_now_ms();
+
+	request.host_deadline_ms = sf_harness_now_ms() +
+		(sf_session_has_hosts() ? left / 2 : left);
+}
+
+static void
+connect_to_host(void)
+{
+	request.step = STEP_CONNECT;
+	set_patience();
+	sf_session_connect();
+}
+
+static void
+begin_step(Step next)
+{
+	request.step = next;
+	sf_batch_begin(sf_session_handle());
+	switch (next)
+	{
+		case STEP_NAMES:
+			sf_nodes_ask_names();
+			break;
+		case STEP_VALUES:
+			sf_nodes_ask_values();
+			break;
+		case STEP_LOOK:
+			sf_nodes_ask_present(request.asked.record.node);
+			break;
+		case STEP_PARENTS:
+			sf_nodes_ask_parents(acl());
+			break;
+		default:
+			request.session_before = zoo.our_session;
+			if (request.asked.presence)
+				zoo.our_session = sf_session_id();
+			request.host_deadline_ms = request.deadline_ms;
+			sf_nodes_ask_write(&request.asked, &request.present,
+							   sf_session_id(), sf_session_address(),
+							   request.asked.kind == SF_ASK_INITIALIZE ?
+							   request.asked.new_layout_text : zoo.layout,
+							   acl());
+	}
+}
+
+static void
+begin_first_step(void)
+{
+	switch (request.asked.kind)
+	{
+		case SF_ASK_READ:
+			begin_step(STEP_NAMES);
+			break;
+		case SF_ASK_INITIALIZE:
+			begin_step(STEP_PARENTS);
+			break;
+		case SF_ASK_RECOVER:
+			begin_step(STEP_WRITE);
+			break;
+		default:
+			begin_step(STEP_LOOK);
+	}
+}
+
+/* ---- replies ---- */
+
+static void
+take_names(void)
+{
+	switch (sf_nodes_take_names(&request.registry, &request.answer.clock_ms))
+	{
+		case SF_READING_DONE:
+			if (request.registry.initialized)
+			{
+				begin_step(STEP_VALUES);
+				break;
+			}
+			zoo.generation = 0;
+			request.answer.registry = &request.registry;
+			conclude(SF_RESULT_DONE);
+			break;
+		default:
+			conclude_failure();
+	}
+}
+
+static void
+remember_reading(void)
+{
+	zoo.generation = request.registry.generation;
+	zoo.floor = request.registry.floor;
+	if (zoo.layout != NULL)
+		pfree(zoo.layout);
+	zoo.layout = MemoryContextStrdup(zoo.lasting, request.registry.layout);
+}
+
+static void
+take_values(void)
+{
+	switch (sf_nodes_take_values(&request.registry))
+	{
+		case SF_READING_DONE:
+			remember_reading();
+			request.answer.registry = &request.registry;
+			conclude(SF_RESULT_DONE);
+			break;
+		case SF_READING_MOVED:
+			begin_step(STEP_NAMES);
+			break;
+		case SF_READING_FAILED:
+			conclude_failure();
+	}
+}
+
+static void
+take_look(void)
+{
+	if (sf_nodes_take_present(&request.present) != SF_READING_DONE)
+		conclude_failure();
+	else if (request.asked.kind == SF_ASK_KEEPALIVE)
+		conclude(request.present.owner == request.asked.record.owner &&
+				 request.present.session == sf_session_id() ?
+				 SF_RESULT_DONE : SF_RESULT_ABSENT);
+	else if (request.present.owner != 0 &&
+			 request.present.owner != request.asked.record.owner &&
+			 request.present.owner != request.asked.displaced)
+		conclude(SF_RESULT_CONFLICT);
+	else
+		begin_step(STEP_WRITE);
+}
+
+static void
+take_written(void)
+{
+	SfWriting	writing = sf_nodes_take_written(&request.asked,
+												&request.answer);
+
+	if (writing != SF_WRITING_DONE && writing != SF_WRITING_UNKNOWN)
+		zoo.our_session = request.session_before;
+	switch (writing)
+	{
+		case SF_WRITING_DONE:
+			conclude(SF_RESULT_DONE);
+			break;
+		case SF_WRITING_LOOK:
+			if (++request.looks < MAX_LOOKS)
+				begin_step(STEP_LOOK);
+			else
+				conclude(SF_RESULT_CONFLICT);
+			break;
+		case SF_WRITING_CONFLICT:
+			conclude(SF_RESULT_CONFLICT);
+			break;
+		case SF_WRITING_REFUSED:
+			conclude(SF_RESULT_REFUSED);
+			break;
+		case SF_WRITING_UNKNOWN:
+			conclude_failure();
+	}
+}
+
+/* Return false if the library says with this that no reply will come. */
+static bool
+is_reply(const SfZooReply *reply)
+{
+	return reply->rc == ZOK || reply->rc == ZBADARGUMENTS ||
+		reply->rc == ZMARSHALLINGERROR ||
+		(reply->rc < ZAPIERROR && reply->rc != ZCLOSING &&
+		 reply->rc != ZSESSIONEXPIRED && reply->rc != ZSESSIONMOVED);
+}
+
+static bool
+has_replies(void)
+{
+	if (!sf_batch_is_done())
+		return false;
+	for (int i = 0; i < sf_batch_size(); i++)
+	{
+		if (!is_reply(sf_batch_reply(i)))
+			return false;
+	}
+	return true;
+}
+
+static void
+take_replies(void)
+{
+	request.answer.clock_step_ms = 1;
+	switch (request.step)
+	{
+		case STEP_NAMES:
+			take_names();
+			break;
+		case STEP_VALUES:
+			take_values();
+			break;
+		case STEP_LOOK:
+			take_look();
+			break;
+		case STEP_PARENTS:
+			begin_step(STEP_WRITE);
+			break;
+		default:
+			take_written();
+	}
+}
+
+/* Append a host's problem to those of the hosts before. */
+static void
+add_problem(const char *text)
+{
+	size_t		len = strlen(request.problem);
+
+	if (strstr(request.problem, text) == NULL)
+		snprintf(request.problem + len, sizeof(request.problem) - len, "%s%s",
+				 len > 0 ? "; " : "", text);
+}
+
+/* Disconnect from this host.  Try another one if this step may be repeated. */
+static void
+give_up_host(const char *why)
+{
+	bool		may_try;
+
+	sf_session_disconnect(why);
+	add_problem(sf_session_problem());
+	request.failure = sf_session_failure();
+	may_try = sf_session_next_host() && request.step != STEP_WRITE &&
+		sf_harness_now_ms() < request.deadline_ms;
+	if (may_try)
+		connect_to_host();
+	else
+		conclude_failure();
+}
+
+/* ---- the functions of the library; none throws ---- */
 
 static void
 close_zookeeper(void)
@@ -47,7 +365,15 @@ parse_and_open(const SfOpening *opening)
 	if (!sf_zoo_location_parse(&location, opening->text, opening->reason,
 							   opening->reason_size))
 		return false;
-	sf_request_open(&location, opening->config, opening->lasting);
+	zoo.settings = opening->config;
+	zoo.lasting = opening->lasting;
+	zoo.layout = NULL;
+	zoo.generation = 0;
+	zoo.our_session = 0;
+	request.step = STEP_NONE;
+	sf_session_open(&location, opening->config);
+	sf_nodes_open(location.prefix, request.problem, sizeof(request.problem),
+				  &request.failure);
 	return true;
 }
 
@@ -64,32 +390,123 @@ open_zookeeper(const char *text, const SfBackendConfig *config, char *reason,
 						   close_zookeeper);
 }
 
+/*
+ * Forget the previous request and begin this one.  If the previous one had no
+ * answer for as long as a host may be silent, use another host.  May throw.
+ */
+static void
+begin_request(const void *arg)
+{
+	const SfAsk *ask = arg;
+	bool		was_silent = request.step > STEP_ANSWER &&
+		sf_harness_now_ms() - request.begun_ms >= zoo.settings->timeout_ms / 2;
+
+	request.asked = *ask;
+	request.asked.new_floor = Max(request.asked.new_floor, zoo.floor);
+	request.begun_ms = sf_harness_now_ms();
+	request.deadline_ms = request.begun_ms + zoo.settings->timeout_ms;
+	request.looks = 0;
+	request.problem[0] = '\0';
+	request.failure = SF_FAILURE_OTHER;
+	memset(&request.answer, 0, sizeof(request.answer));
+	memset(&request.present, 0, sizeof(request.present));
+	request.answer.number = ask->number;
+
+	request.step = STEP_CONNECT;
+	sf_session_count_hosts();
+	if (ask->kind == SF_ASK_CLAIM && sf_session_id() != 0 &&
+		sf_session_id() == zoo.our_session)
+		sf_session_end();
+	else if (was_silent)
+	{
+		sf_session_disconnect(NULL);
+		(void) sf_session_next_host();
+		sf_session_count_hosts();
+	}
+	set_patience();
+
+	/* a write must be based on a generation that was read */
+	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_KEEPALIVE &&
+		ask->kind != SF_ASK_INITIALIZE &&
+		(zoo.generation == 0 || zoo.generation != ask->generation))
+		conclude(SF_RESULT_CONFLICT);
+	else if (sf_session_continue() == SF_SESSION_UP)
+		begin_first_step();
+	else
+		connect_to_host();
+}
+
+/* Continue as far as that is possible without waiting.  May throw. */
+static void
+continue_request(const void *unused)
+{
+	SfSessionState state = sf_session_continue();
+
+	while (request.step > STEP_ANSWER)
+	{
+		Step		before = request.step;
+
+		if (request.step == STEP_CONNECT && state == SF_SESSION_UP)
+			begin_first_step();
+		else if (request.step > STEP_CONNECT && has_replies())
+			take_replies();
+		else if (state == SF_SESSION_DOWN)
+			give_up_host(NULL);
+		else if (sf_harness_now_ms() >= request.host_deadline_ms)
+			give_up_host("it does not answer");
+		state = sf_session_continue();
+		if (request.step == before && state != SF_SESSION_DOWN)
+			return;
+	}
+}
+
+/* Answer after an error was thrown: there is no outcome. */
+static void
+fail_request(const char *what)
+{
+	sf_batch_begin(NULL);
+	snprintf(request.problem, sizeof(request.problem), "%s: not understood: %s",
+			 sf_session_host(), what);
+	request.failure = SF_FAILURE_OTHER;
+	conclude_failure();
+}
+
 static void
 send_ask(const SfAsk *ask)
 {
 	sf_harness_reset();
-	sf_harness_call(zookeeper_begin, ask, sf_request_fail);
+	/* in the request's memory; an error ends in fail_request() */
+	sf_harness_call(begin_request, ask, fail_request);
 }
 
 static int
 get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 {
 	int64		wait = -1;
-	int64		patience = sf_request_patience();
+	int64		patience;
 	int			n = sf_session_sockets(sockets, &wait);
 
-	if (patience >= 0 && (wait < 0 || wait > patience))
-		wait = patience;
+	if (request.step != STEP_NONE)
+	{
+		patience = request.step == STEP_ANSWER ? 0 :
+			Max(request.host_deadline_ms - sf_harness_now_ms(), 0);
+		wait = wait < 0 ? patience : Min(wait, patience);
+	}
 	if (wait >= 0)
 		*timeout_ms = wait;
 	return n;
 }
 
+/* Return true once for each request, with its answer. */
 static bool
 receive_answer(SfAnswer *answer)
 {
-	sf_harness_call(continue_request, NULL, sf_request_fail);
-	return sf_request_answer(answer);
+	sf_harness_call(continue_request, NULL, fail_request);
+	if (request.step != STEP_ANSWER)
+		return false;
+	request.step = STEP_NONE;
+	*answer = request.answer;
+	return true;
 }
 
 const SfBackend *

@@ -136,6 +136,11 @@ end_of_right(const SfLayout *layout, uint64 lease)
 									end_tick * sf_node_layout.tick_ms));
 }
 
+/*
+ * Read a right that was published.  If the session has made IDs of another
+ * node, its next ID must be of a later tick than its last one; otherwise its
+ * IDs might not ascend.
+ */
 static void
 decode_right(const Source *source, uint64 lease)
 {
@@ -144,7 +149,8 @@ decode_right(const Source *source, uint64 lease)
 
 	if (!is_configured(source))
 		sf_node_require_fit(source->layout, node);
-	sf_lease_wait_change(source->slot, source->layout, r->lease, lease);
+	if (r->lease != 0 && sf_settings_node_of(r->lease) != node)
+		sf_layout_slot_end_tick(source->slot, source->layout);
 	r->lease = lease;
 	r->end_tick = end_of_right(source->layout, lease);
 	r->node = (int64) sf_layout_place_node(source->layout, node);
@@ -181,11 +187,19 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	delay->lease = lease;
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
+		/* snowflake.clock_check: by default it lets every clock pass */
 		sf_clock_sync_require();
 		return OBSTACLE_UNLOADED;
 	}
+
+	/*
+	 * The postmaster publishes a configured node at the start.  A session has
+	 * to take it if that was refused, and while a reload changes it.
+	 */
 	if (is_node(source) && lease == 0)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
+
+	/* two reads of shared memory, unless this data directory is a copy */
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
 
@@ -270,7 +284,7 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 		case OBSTACLE_NONE:
 			break;
 		case OBSTACLE_UNLOADED:
-			sf_mark_attach(function, 0);
+			sf_mark_load(function);
 			break;
 		case OBSTACLE_NODE:
 			sf_node_take();
@@ -285,7 +299,7 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 			break;
 		case OBSTACLE_MARK:
 			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
-			sf_mark_attach(function, waiting.need_ms);
+			sf_mark_extend(function, waiting.need_ms);
 			sf_stats_end_wait();
 			break;
 	}
@@ -357,9 +371,17 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	return true;
 }
 
+/* Return true if this transaction has made an ID, or has tried to. */
+static inline bool
+has_low_water_mark(void)
+{
+	return sf_pending_made_node || sf_pending_other_ms != SF_NONE;
+}
+
 /*
- * Write the low-water mark (pending.h), before the swap.  Before the mark is
- * loaded the counter may be far behind: then return false, and do not swap.
+ * Write the low-water mark (pending.h), before the swap.  Before this session
+ * has loaded the mark, it reads a mark of 0, and the counter may be far
+ * behind: then return false, and do not swap.
  */
 static bool
 enter_source(const Source *source, int64 now)
@@ -415,13 +437,12 @@ take_past_obstacles(Source source, int64 want, Oid function)
 {
 	SfDelay		delay = {0};
 	Taken		taken;
-	bool		is_first =
-		!sf_pending_made_node && sf_pending_other_ms == SF_NONE;
+	bool		is_first = !has_low_water_mark();
 	bool		cleared = false;
 
 	Assert(want >= 1 && source.shard < sf_shmem->nshards);
 	if (is_first)
-		sf_audit_begin();
+		sf_audit_begin();		/* snowflake.audit: off by default */
 	if (!is_node(&source))
 		sf_identity_require(SF_NO_NUMBER);
 	for (;;)
@@ -559,7 +580,7 @@ take_one(Source source, Oid function)
 
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
 		unlikely(sf_audit_notes) ||
-		unlikely(!sf_pending_made_node && sf_pending_other_ms == SF_NONE) ||
+		unlikely(!has_low_water_mark()) ||
 		unlikely(!enter_source(&source, now)) ||
 		unlikely(!try_take(source, 1, now, 0, &taken)))
 		return take_past_obstacles(source, 1, function);
@@ -639,7 +660,7 @@ sf_generator_probe(int slot, Oid function)
 		if (obstacle == OBSTACLE_CLOCK)
 			sf_clock_wait_refuse(&delay);
 		if (obstacle == OBSTACLE_UNLOADED)
-			sf_mark_attach(function, 0);
+			sf_mark_load(function);
 		else if (obstacle == OBSTACLE_NODE)
 			sf_node_take();
 		else

@@ -187,20 +187,6 @@ sf_lease_wait_explain(int64 begun_ms)
 }
 
 /*
- * Prepare this session, which has issued IDs of this layout under the lease
- * "old", to issue them under "lease".  If the node has changed, the session's
- * next ID must be of a later tick than its last one; otherwise its IDs might
- * not ascend.
- */
-void
-sf_lease_wait_change(int slot, const SfLayout *layout, uint64 old,
-					 uint64 lease)
-{
-	if (old != 0 && sf_settings_node_of(old ^ lease) != 0)
-		sf_layout_slot_end_tick(slot, layout);
-}
-
-/*
  * Return true if there may be IDs of other nodes at this position of a layout,
  * or above.
  */

@@ -102,7 +102,10 @@ sf_right_change_node(SfServerNumber last, SfServerNumber node, uint64 until)
 	SF_FAULT("ticks-ended");
 }
 
-/* Prepare the counters for a right: no ID is made below its start. */
+/*
+ * Prepare the counters for a right: no ID is made below its start.  At a
+ * renewal they are above it already, and nothing changes.
+ */
 static void
 prepare_counters(SfServerNumber node, int64 start)
 {
@@ -161,7 +164,7 @@ close_right(void)
 
 /* Publish the worker's report about itself. */
 static void
-report_status(const SfLeaseStatus *status)
+store_status(const SfLeaseStatus *status)
 {
 	/* only the worker writes it */
 	if (memcmp(status, &sf_shmem->leasing.status, sizeof(*status)) == 0)
@@ -234,7 +237,7 @@ sf_right_at_load(void)
 		.publish = publish_right,
 		.withdraw = withdraw_right,
 		.close = close_right,
-		.report = report_status,
+		.report = store_status,
 		.log_event = log_right_event,
 		.log_file = sf_log_file
 	};

@@ -146,6 +146,7 @@ sf_db_slot_take(void)
 		slot = find_slot(MyDatabaseId);
 		if (slot == NULL)
 		{
+			/* at first a free one, then that of a database that is gone */
 			slot = find_slot(gone);
 			if (slot != NULL && OidIsValid(gone) &&
 				slot->attached != attached)

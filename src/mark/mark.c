@@ -112,6 +112,7 @@ typedef struct Outcome
 	bool		loaded;			/* loaded for the first time in this life */
 } Outcome;
 
+static void attach(Oid function, int64 need_ms);
 static void update(SfDatabase *slot, int64 enough_ms, int flags);
 static void reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 					  int flags, Outcome *outcome);
@@ -125,16 +126,37 @@ static void refuse_mark(const Outcome *outcome);
 /* ---- the first call of a session, and the next mark ---- */
 
 /*
- * Attach to this database: read its durable numbers, find its slot, check the
- * config record, and load the mark.  If need_ms is not 0, also move the mark
- * ahead until need_ms is published.  On return the mark may still be lower, if
- * the clock went back or the extension has changed: the caller looks again.
+ * Attach to this database, and load its mark.  A first call after a start
+ * comes back for sf_mark_extend() if the clock has passed the mark.
+ */
+void
+sf_mark_load(Oid function)
+{
+	attach(function, 0);
+}
+
+/*
+ * Move the mark ahead until need_ms is published.  On return it may still be
+ * lower, if the clock went back or the extension has changed: the caller looks
+ * again.
+ */
+void
+sf_mark_extend(Oid function, int64 need_ms)
+{
+	attach(function, need_ms);
+}
+
+/*
+ * Read the durable numbers, find this database's slot, check the config
+ * record, and load the mark; if need_ms is not 0, also move it ahead.  A
+ * session that has attached before does it again, since the extension may have
+ * changed.
  *
  * A deadlock with a transaction that alters the sequences is harmless: a
  * session that waits here has no lightweight lock, and nothing half written.
  */
-void
-sf_mark_attach(Oid function, int64 need_ms)
+static void
+attach(Oid function, int64 need_ms)
 {
 	SfDurableNumbers numbers;
 	SfDatabase *slot;
@@ -148,6 +170,8 @@ sf_mark_attach(Oid function, int64 need_ms)
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	if (slot == &no_database)
 		slot = numbers.is_new ? sf_db_slot_make_own() : sf_db_slot_take();
+
+	/* another configuration is refused; false: none is recorded yet */
 	rewrite = sf_config_record_verify(&numbers) ? 0 : REWRITE;
 	mark = numbers.value[SF_DURABLE_MARK];
 
@@ -157,10 +181,6 @@ sf_mark_attach(Oid function, int64 need_ms)
 	if (rewrite)
 		sf_config_record_fill();	/* the mark's WAL comes after it */
 
-	/*
-	 * A first call after a start loads a durable mark here, and comes back
-	 * with need_ms if the clock has passed it.
-	 */
 	if (mark == 0 && published == 0)
 		update(slot, ANY_MARK, EXTEND | REWRITE);
 	else if (need_ms != 0)
@@ -272,7 +292,8 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 
 /*
  * Return the time to which all counters must be raised, given the durable mark
- * that was found and the published one, or REACHED.
+ * that was found and the published one, or REACHED.  If the shutdown file
+ * names the life of the mark's stamp, no ID reached the file's time.
  */
 static int64
 floor_of(const SfDurableMark *number, int64 found, int64 published)
@@ -281,7 +302,9 @@ floor_of(const SfDurableMark *number, int64 found, int64 published)
 		return REACHED;
 	if (sf_shmem->life != 0 && number->stamp == sf_shmem->life)
 		return REACHED;
-	return sf_shutdown_file_floor(number->stamp, found);
+	if (number->stamp != 0 && number->stamp == sf_shmem->shutdown_life)
+		return Min(found, sf_shmem->shutdown_ms);
+	return found;
 }
 
 /*

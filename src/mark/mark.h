@@ -51,12 +51,13 @@ typedef union SfDatabaseSlot
 extern SfDatabaseSlot *sf_databases;	/* sf_max_databases of them */
 
 /*
- * The slot of this backend's database.  Before sf_mark_attach(), and after a
+ * The slot of this backend's database.  Before sf_mark_load(), and after a
  * change of the extension's sequences, an empty slot, whose mark is 0.
  */
 extern SfDatabase *sf_mark_attached;
 
-extern void sf_mark_attach(Oid function, int64 need_ms);
+extern void sf_mark_load(Oid function);
+extern void sf_mark_extend(Oid function, int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(Oid function);
 extern void sf_mark_advance(Oid function, int64 floor_ms);
@@ -68,7 +69,7 @@ sf_mark_require(Oid function)
 	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		sf_mark_attach(function, 0);
+		sf_mark_load(function);
 	}
 }
 
@@ -89,7 +90,6 @@ extern void sf_sequence_sync_install(void);
 /* shutdown_file.c */
 extern int64 sf_shutdown_file_issued_below(void);
 extern void sf_shutdown_file_at_start(void);
-extern int64 sf_shutdown_file_floor(int64 stamp, int64 found_ms);
 
 /* db_slot.c */
 

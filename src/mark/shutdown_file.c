@@ -180,18 +180,3 @@ sf_shutdown_file_at_start(void)
 	}
 	on_shmem_exit(write_shutdown_file, (Datum) 0);
 }
-
-/* ---- use ---- */
-
-/*
- * Return the time from which IDs of a database may begin, given its mark and
- * the stamp beside it: the mark, or an earlier time if the shutdown file names
- * the life of the stamp.
- */
-int64
-sf_shutdown_file_floor(int64 stamp, int64 found_ms)
-{
-	if (stamp != 0 && stamp == sf_shmem->shutdown_life)
-		return Min(found_ms, sf_shmem->shutdown_ms);
-	return found_ms;
-}

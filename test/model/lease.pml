@@ -349,9 +349,9 @@ inline fence()
  * forgotten.
  */
 #if BACK > 0 && !defined(NO_MEMORY)
-#define sf_age_read		(!is_back || !knows[me])
+#define sf_age_take_reading		(!is_back || !knows[me])
 #else
-#define sf_age_read		true
+#define sf_age_take_reading		true
 #endif
 
 /* A server that has seen the change remembers it, also after a restart. */
@@ -665,18 +665,18 @@ end:
 	do
 	/* sf_lease_step, sf_lease_answer */
 	:: atomic {
-			idle && state == SEARCHING && sf_age_read ->
+			idle && state == SEARCHING && sf_age_take_reading ->
 			learn(shows_younger);
 			search()
 		}
 	:: atomic {
-			idle && (holds_slot || state == RELEASING) && sf_age_read ->
+			idle && (holds_slot || state == RELEASING) && sf_age_take_reading ->
 			learn(shows_younger);
 			check_held()
 		}
 #if BACK > 0
 	:: atomic {
-			idle && (holds_slot || state == RELEASING) && !sf_age_read ->
+			idle && (holds_slot || state == RELEASING) && !sf_age_take_reading ->
 			wait_for_recovery()
 		}
 #endif

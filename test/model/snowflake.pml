@@ -372,10 +372,10 @@ inline raise_counters(position)
  * stamp.
  */
 #ifdef SHUTDOWN_LIFE
-#define sf_shutdown_file_floor(stamp, found) \
+#define floor_of(stamp, found) \
 	(shutdown_life != 0 -> MIN(found, shutdown_ms) : found)
 #else
-#define sf_shutdown_file_floor(stamp, found) \
+#define floor_of(stamp, found) \
 	(stamp != 0 && stamp == shutdown_life -> MIN(found, shutdown_ms) : found)
 #endif
 
@@ -404,7 +404,7 @@ inline reconcile_number()
 {
 	sf_clock_wall_ms(now);
 	found = VALUE(reg[d]);
-	floor = (mark[d] == 0 -> sf_shutdown_file_floor(STAMP(reg[d]), found) : found);
+	floor = (mark[d] == 0 -> floor_of(STAMP(reg[d]), found) : found);
 	if
 	:: found > mark[d] && floor > now + WAIT ->
 		floor = 0;
@@ -486,7 +486,7 @@ inline update()
 }
 
 /* Attach: at a session's first call, and when its sequences have changed. */
-inline sf_mark_attach()
+inline attach()
 {
 	atomic {
 		found = VALUE(reg[d]);	/* sf_durable_numbers_read */
@@ -592,7 +592,7 @@ start:
 		}
 call:
 		if
-		:: sf_mark_attach()		/* if this session has not done so */
+		:: attach()		/* if this session has not done so */
 		:: atomic {
 				/* sf_mark_extend_early, after the call before */
 				mark[d] != 0 && !locked[d] ->

@@ -31,18 +31,18 @@ prepare(void)
 	sf_layout_print(&layout, registry.layout, sizeof(registry.layout));
 	sf_age_init(&age, NULL, TEXT, &layout);
 	CHECK_EQ(sf_age_promised_ms(&age), 0);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 1000);
 
 	record.node = 3;
 	record.version = 41;
 	record.until = 9000;
-	CHECK(sf_age_write(&age, 7, &record, 41));
+	CHECK(sf_age_take_write(&age, 7, &record, 41));
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
 	registry.records = &record;
 	registry.nrecords = 1;
 	registry.version = 41;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 }
 
 /* Restart the server, with another text in the setting. */
@@ -66,27 +66,27 @@ test_versions(void)
 {
 	prepare();
 	registry.version = 50;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	registry.version = 49;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 
 	/* also after later writes of other servers, and after a restart */
 	registry.version = 60;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 	restart(TEXT);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
-	CHECK(!sf_age_write(&age, 7, &record, 61));
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
+	CHECK(!sf_age_take_write(&age, 7, &record, 61));
 
 	/* our own record is lost */
 	prepare();
 	registry.version = 50;
 	record.version = 40;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 	prepare();
 	registry.version = 50;
 	registry.nrecords = 0;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 
 	/* the newest record is lost, although other servers have written since */
 	prepare();
@@ -99,18 +99,18 @@ test_versions(void)
 		registry.nrecords = 2;
 		registry.version = 50;
 		registry.newest = 2;
-		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 		two[0].version = 49;
 		two[1].version = 51;
 		registry.version = 51;
 		registry.newest = 3;
-		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 	}
 
 	/* a write with a version that is not above the known ones */
 	prepare();
-	CHECK(!sf_age_write(&age, 7, &record, 41));
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK(!sf_age_take_write(&age, 7, &record, 41));
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 }
 
 static void
@@ -121,49 +121,49 @@ test_generations(void)
 	renew(8, 9000);
 	registry.version = 1;
 	record.version = 1;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
 	registry.version = 0;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 
 	/*
 	 * a write to a generation that has ended proves nothing about the new one
 	 */
 	prepare();
 	renew(8, 9000);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
-	CHECK(!sf_age_write(&age, 7, &record, 99));
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+	CHECK(!sf_age_take_write(&age, 7, &record, 99));
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 
 	/* a generation that has ended is refused, whatever the setting's text */
 	renew(7, 99000);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
 	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
 	restart(TEXT);
 	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
 	{
-		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
 		renew(9 + i, 100000);
-		CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 		renew(7, 99000);
 	}
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 
 	/* the floor is below what was promised to us */
 	prepare();
 	renew(8, 8999);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 	renew(8, 9000);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 
 	/* it has lost data, and is recovered */
 	prepare();
 	registry.version = 1;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 	renew(8, INT64_MAX);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 }
 
 /*
@@ -176,31 +176,31 @@ test_texts(void)
 	CHECK(sf_age_hash("a") != sf_age_hash("b"));
 	prepare();
 	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	registry.version = 40;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SOME);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 
 	/* from then on this text names it */
 	prepare();
 	restart("etcd://two,three/prefix");
 	CHECK_EQ(sf_age_promised_ms(&age), 0);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
 	registry.initialized = false;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 	registry.initialized = true;
 	renew(8, 10);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_FLOOR);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 
 	prepare();
 	restart("etcd://two/prefix");
 	CHECK_EQ(sf_age_promised_ms(&age), 0);
 	renew(8, 10);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 10);
 	restart(TEXT);
 	renew(7, 1000);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_SUPERSEDED);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
 }
 
 static void
@@ -208,32 +208,32 @@ test_empty(void)
 {
 	prepare();
 	registry.initialized = false;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	restart(TEXT);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 
 	/* it is known under the text with which it was last read */
 	prepare();
 	restart("etcd://one,two/prefix");
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK(sf_age_promised_ms(&age) > 0);
 	registry.initialized = false;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 	restart(TEXT);
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	restart("etcd://one,two/prefix");
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_ALL);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 
 	/* all data is back */
 	registry.initialized = true;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 
 	/* a registry for another layout is not judged */
 	renew(8, 0);
 	strcpy(registry.layout, "another");
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(age.known.generation, 7);
 }
 
@@ -245,18 +245,18 @@ test_reserve(void)
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS), 0);
 	record.reserve_ms = 60000;
 	record.until = 61000;
-	CHECK(sf_age_write(&age, 7, &record, 42));
+	CHECK(sf_age_take_write(&age, 7, &record, 42));
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 1000), 60000);
 
 	/* a smaller one replaces it when it has run out twice over */
 	record.reserve_ms = 6000;
 	record.until = 67000;
-	CHECK(sf_age_write(&age, 7, &record, 43));
+	CHECK(sf_age_take_write(&age, 7, &record, 43));
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 61000), 60000);
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 120999), 60000);
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 0);
 	record.until = 127000;
-	CHECK(sf_age_write(&age, 7, &record, 44));
+	CHECK(sf_age_take_write(&age, 7, &record, 44));
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 6000);
 
 	/* that of another server; not if it gave that back, nor if it lies */
@@ -265,14 +265,14 @@ test_reserve(void)
 	record.reserve_ms = 3600000;
 	record.until = 3800000;
 	record.released = true;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 6000);
 	record.released = false;
 	record.reserve_ms = INT64_MAX;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 6000);
 	record.reserve_ms = 3600000;
-	CHECK_EQ(sf_age_read(&age, &registry), SF_LOSS_NONE);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_reserve_ms(&age, EPOCH_MS + 121000), 3600000);
 }
 

@@ -1,20 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * request.h
- *	  The current request to etcd with its steps, and what is known of the
- *	  registry.
- *
- * Functions marked "may throw" throw errors; then call sf_request_fail().
+ * url.h
+ *	  The URL of a registry in etcd.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SF_ETCD_REQUEST_H
-#define SF_ETCD_REQUEST_H
+#ifndef SF_ETCD_URL_H
+#define SF_ETCD_URL_H
 
-#include "http.h"
 #include "uri.h"
-
-/* url.c */
 
 #define SF_ETCD_ENDPOINTS	SF_URI_HOSTS
 
@@ -38,15 +32,4 @@ typedef struct SfEtcdUrl
 extern bool sf_etcd_url_parse(SfEtcdUrl *url, const char *text,
 							  char *reason, size_t reason_size);
 
-/* request.c */
-
-extern void sf_request_open(const SfEtcdUrl *url,
-							const SfBackendConfig *config,
-							MemoryContext context);
-extern void sf_request_begin(const SfAsk *ask); /* may throw */
-extern void sf_request_take(const SfHttpAnswer *http);	/* may throw */
-extern void sf_request_fail(const char *problem);
-extern bool sf_request_is_answered(void);
-extern bool sf_request_answer(SfAnswer *answer);
-
-#endif							/* SF_ETCD_REQUEST_H */
+#endif							/* SF_ETCD_URL_H */
