@@ -49,6 +49,8 @@ function main() {
 	const textOf = Object.fromEntries(given.layouts.map(({ name, layout }) => [name, layout]));
 	const firsts = given.vectors.filter(({ source }) => /^the first ID of the (first|last) tick$/.test(source));
 
+	check('there are vectors, IDs and texts to try',
+		[given.vectors, firsts, given.texts, Object.keys(given.plausible)].filter(({ length }) => length === 0));
 	check('a link names an ID and a layout',
 		$('id').value === '5' && shown().sequence === '5' && shown().process === '0' ? [] : [$('id').value]);
 	check(`${given.vectors.length} vectors: the page shows their fields, times and bits`,

@@ -336,8 +336,10 @@ foreach my $step (qw(swapped range-left))
 	my $pid = wait_for_stopped($unset, $next);
 	$configure->(6);
 	kill 'CONT', $pid;
+	my $last = time + 10 * $PostgreSQL::Test::Utils::timeout_default;
 	while ($victim->pumpable)	# it finds the new one, and freezes again
 	{
+		die 'the session does not end' if time > $last;
 		kill 'CONT', $pid if is_frozen($pid);
 		$victim->pump_nb;
 		usleep(10_000);

@@ -93,6 +93,14 @@ start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake');
 query($node, 'CREATE ROLE monitor LOGIN');
 
+my %serving;
+
+END
+{
+	local $?;
+	kill 'KILL', keys %serving;
+}
+
 # Start a program that serves pages on a port of its own. Return its process, and wait
 # until this page is there.
 sub start_serving
@@ -116,6 +124,7 @@ sub start_serving
 		  if time > $last || waitpid($pid, POSIX::WNOHANG) != 0;
 		usleep(50_000);
 	}
+	$serving{$pid} = 1;
 	return { pid => $pid, port => $port };
 }
 
@@ -132,6 +141,7 @@ sub stop_serving
 
 	kill 'KILL', $server->{pid};
 	waitpid $server->{pid}, 0;
+	delete $serving{$server->{pid}};
 	return;
 }
 
