@@ -667,6 +667,7 @@ decide_held(SfLease *lease, SfMoment now)
 	const SfLeaseConfig *config = &lease->config;
 	int64_t		spare = config->reserve_ms / 3;
 
+	/* until a third is used; at the end of the layout nothing is due */
 	if (lease->right.until < get_last_until(lease))
 		spare = sf_lease_next_write_ms(lease) -
 			sf_layout_after_epoch_ms(config->claimant.layout,
@@ -685,7 +686,7 @@ decide_held(SfLease *lease, SfMoment now)
 		if (sf_client_clock_is_good(&lease->client, now, true))
 			ask_extension(lease, now);
 		else
-			begin_request(lease, now, SF_ASK_READ);
+			begin_request(lease, now, SF_ASK_READ); /* check_held() backs off */
 	}
 	else if (lease->client.config.peers_ms > 0 &&
 			 now.monotonic_ms >= lease->client.peers_due_ms)
@@ -826,6 +827,8 @@ write_done(SfLease *lease, SfMoment now, const SfAsk *asked,
 	SfSlotRecord record = asked->record;
 
 	record.version = answer->version;
+
+	/* the write that was answered is the last one added */
 	lease->right.start =
 		lease->client.pending[lease->client.npending - 1].start;
 	adopt(lease, &record);

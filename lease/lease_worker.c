@@ -233,7 +233,7 @@ publish(int changes)
 		else
 			sf_core->withdraw();
 	}
-	sf_remains_file_see_clock();
+	sf_remains_file_see_clock();	/* into memory, not yet into the file */
 	if (changes & SF_CHANGED_REMAINS)	/* for a pinned node id only */
 		sf_remains_file_keep(&lease.config.claimant, right);
 	if (changes & SF_CHANGED_ASK)

@@ -112,7 +112,8 @@ typedef struct SfAsk
 {
 	SfAskKind	kind;
 	uint64_t	number;			/* grows with each request */
-	int64_t		deadline_ms;	/* monotonic */
+	int64_t		deadline_ms;	/* of the caller, which then gives up; a
+								 * library counts its time-out from send() */
 	uint64_t	generation;
 	int64_t		version;
 	SfSlotRecord record;

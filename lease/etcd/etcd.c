@@ -260,6 +260,7 @@ take_reading(SfJson *json)
 static void
 take_written(SfJson *json)
 {
+	/* written: by one of the nested transactions, with this version */
 	SfEtcdWritten written = sf_etcd_write_answer(json, etcd.cluster,
 												 &request.answer.version);
 
@@ -525,7 +526,7 @@ open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 
 /* Forget the previous request and begin this one.  May throw. */
 static void
-begin_request(const void *arg)
+begin_steps(const void *arg)
 {
 	const SfAsk *ask = arg;
 
@@ -571,7 +572,7 @@ send_ask(const SfAsk *ask)
 	sf_http_cancel();
 	sf_harness_reset();
 	/* in the request's memory; an error ends in fail_request() */
-	sf_harness_call(begin_request, ask, fail_request);
+	sf_harness_call(begin_steps, ask, fail_request);
 }
 
 static int

@@ -374,7 +374,11 @@ sf_http_sockets(SfSocket *sockets, int64 *timeout_ms)
 		sockets[n].readable = FD_ISSET(fd, &reads);
 		sockets[n++].writeable = FD_ISSET(fd, &writes);
 	}
-	/* without a socket, libcurl may wait for its resolver thread */
+
+	/*
+	 * After sf_http_post() it is 0: sf_http_receive() is to begin.  Without a
+	 * socket, libcurl may wait for its resolver thread.
+	 */
 	curl_multi_timeout(http.multi, &wait);
 	if (n == 0 && (wait < 0 || wait > 100))
 		wait = 100;

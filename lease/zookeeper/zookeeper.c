@@ -395,7 +395,7 @@ open_zookeeper(const char *text, const SfBackendConfig *config, char *reason,
  * answer for as long as a host may be silent, use another host.  May throw.
  */
 static void
-begin_request(const void *arg)
+begin_steps(const void *arg)
 {
 	const SfAsk *ask = arg;
 	bool		was_silent = request.step > STEP_ANSWER &&
@@ -476,7 +476,7 @@ send_ask(const SfAsk *ask)
 {
 	sf_harness_reset();
 	/* in the request's memory; an error ends in fail_request() */
-	sf_harness_call(begin_request, ask, fail_request);
+	sf_harness_call(begin_steps, ask, fail_request);
 }
 
 static int

@@ -103,7 +103,7 @@ typedef enum Obstacle
 	OBSTACLE_MARK				/* the mark must be extended */
 } Obstacle;
 
-/* The right in snowflake.layout. */
+/* The right in snowflake.layout; its lease is 0 until diagnose() reads one. */
 static DecodedRight right;
 
 /* A layout other than snowflake.layout, by its slot. */
@@ -199,7 +199,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	if (is_node(source) && lease == 0)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 
-	/* two reads of shared memory, unless this data directory is a copy */
+	/* two reads of shared memory, unless this is a copy, or has a new node */
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
 
@@ -213,7 +213,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 		sf_layout_start_refuse(layout);
 	tick = Max(tick, now_tick);
 	if (is_node(source))
-		decode_right(source, lease);
+		decode_right(source, lease);	/* a first call has none before */
 	if (tick >= layout->end_tick)
 		sf_layout_end_refuse(layout, now_tick);
 	if (is_node(source) && tick >= source->right->end_tick)
@@ -393,6 +393,7 @@ enter_source(const Source *source, int64 now)
 		return false;
 	if (is_configured(source))
 	{
+		/* the counter's position, for horizons, into this backend's slot */
 		if (!sf_pending_made_node)
 			sf_pending_enter_node();
 		return true;

@@ -164,6 +164,7 @@ attach(Oid function, int64 need_ms)
 	int64		published;
 	int64		mark;
 
+	/* those of the function's extension; nobody drops them before release() */
 	sf_durable_numbers_hold(function, detach_mark);
 	slot = sf_mark_attached;
 	sf_mark_attached = &no_database;	/* in case of an error */
@@ -181,11 +182,11 @@ attach(Oid function, int64 need_ms)
 	if (rewrite)
 		sf_config_record_fill();	/* the mark's WAL comes after it */
 
-	if (mark == 0 && published == 0)
+	if (mark == 0 && published == 0)	/* a database without IDs */
 		update(slot, ANY_MARK, EXTEND | REWRITE);
 	else if (need_ms != 0)
 		update(slot, need_ms, EXTEND | rewrite);
-	else if (rewrite || mark != published)
+	else if (rewrite || mark != published)	/* as in a new life */
 		update(slot, 0, rewrite);
 
 	/* stay detached if the extension has changed meanwhile */
@@ -255,6 +256,8 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 	outcome->behind = floor > outcome->clock.now_ms + sf_max_clock_wait;
 	if (outcome->behind && found < published)
 		XLogFlush(give_up(slot, number, published));
+
+	/* a clock that has not jumped is the one to compare later ones with */
 	if (extend || published == 0)
 		sf_clock_jump_judge(&outcome->clock, !outcome->behind);
 	if (outcome->behind || outcome->clock.jumped)
@@ -271,6 +274,8 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 		mark = Max(mark, outcome->clock.now_ms +
 				   Max(sf_settings_reserve_ms(),
 					   Min(need_ms - outcome->clock.now_ms, FARTHEST_MS)));
+
+	/* a life that begins below the mark writes its stamp first */
 	if (mark != found || (flags & REWRITE) ||
 		(floor != REACHED && floor < found))
 		lsn = sf_durable_mark_store(number, mark, sf_shmem->life);
