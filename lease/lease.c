@@ -686,7 +686,7 @@ decide_held(SfLease *lease, SfMoment now)
 		if (sf_client_clock_is_good(&lease->client, now, true))
 			ask_extension(lease, now);
 		else
-			begin_request(lease, now, SF_ASK_READ); /* check_held() backs off */
+			begin_request(lease, now, SF_ASK_READ); /* and back off */
 	}
 	else if (lease->client.config.peers_ms > 0 &&
 			 now.monotonic_ms >= lease->client.peers_due_ms)
