@@ -661,17 +661,26 @@ sf_lease_next_write_ms(const SfLease *lease)
 		lease->config.reserve_ms * 2 / 3;
 }
 
+/*
+ * Return in how many ms the right is to be extended: below 0, that is due.  At
+ * the end of the layout there is nothing to extend.
+ */
+static int64_t
+get_spare_ms(const SfLease *lease, SfMoment now)
+{
+	if (lease->right.until >= get_last_until(lease))
+		return lease->config.reserve_ms / 3;
+	return sf_lease_next_write_ms(lease) -
+		sf_layout_after_epoch_ms(lease->config.claimant.layout,
+								 get_tick(lease, now));
+}
+
 static void
 decide_held(SfLease *lease, SfMoment now)
 {
 	const SfLeaseConfig *config = &lease->config;
-	int64_t		spare = config->reserve_ms / 3;
+	int64_t		spare = get_spare_ms(lease, now);
 
-	/* until a third is used; at the end of the layout nothing is due */
-	if (lease->right.until < get_last_until(lease))
-		spare = sf_lease_next_write_ms(lease) -
-			sf_layout_after_epoch_ms(config->claimant.layout,
-									 get_tick(lease, now));
 	if (lease->unsure)
 		begin_request(lease, now, SF_ASK_READ);
 	else if (now.monotonic_ms >= lease->keepalive_ms)

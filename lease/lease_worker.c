@@ -223,7 +223,10 @@ publish(int changes)
 {
 	const SfRight *right = &lease.right;
 
-	/* in shared memory each time; in the file at a claim, or every 30 s */
+	/*
+	 * The memory of the registry that the lease has changed: in shared memory
+	 * each time; in the file at a claim, or every 30 s.
+	 */
 	sf_age_file_keep(false);
 	/* the functions of sf_core stand in identity/right.c */
 	if (changes & SF_CHANGED_RIGHT)
@@ -281,7 +284,7 @@ run_step(void)
 	SfAnswer	answer;
 	int			changes = sf_lease_step(&lease, sf_lease_worker_clocks());
 
-	/* backend->receive(), with its texts made printable */
+	/* an answer to an earlier request, with its texts made printable */
 	if (sf_registry_library_receive(backend, &answer))
 		changes |= sf_lease_answer(&lease, sf_lease_worker_clocks(), &answer);
 	publish(changes);

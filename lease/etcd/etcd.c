@@ -578,6 +578,7 @@ send_ask(const SfAsk *ask)
 static int
 get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 {
+	/* after post(), sf_http_sockets() says 0, too */
 	if (request.step == STEP_ANSWER)
 		*timeout_ms = 0;
 	return sf_http_sockets(sockets, timeout_ms);

@@ -169,6 +169,7 @@ append_puts(StringInfo buf, const SfAsk *ask, const char *prefix, int64 lease,
  * Append a write of a slot.  Any of three presences is allowed, but etcd makes
  * a transaction only if all of its comparisons hold.  So the failure branch of
  * each transaction holds a transaction that compares with the next presence.
+ * An extension usually succeeds in the second one, as its owner is present.
  */
 static void
 append_slot_write(StringInfo buf, const char *prefix, const SfAsk *ask,

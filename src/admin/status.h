@@ -34,7 +34,7 @@ typedef struct SfStatusNumbers
 	bool		locked;			/* by another session: nothing was read */
 	SfDurableNumbers read;
 	char	   *problem;		/* why they were not read, or NULL */
-	char	   *remedy;			/* of the problem */
+	const char *remedy;			/* of the problem */
 } SfStatusNumbers;
 
 /* The columns whose default makes IDs; see status_tables.c. */

@@ -543,7 +543,7 @@ sf_generator_next_node(Oid function)
 		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
 		return next_node_slowly(function);
 	id = sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
-	sf_audit_last_id = id;
+	sf_audit_last_id = id;		/* all that audit.c takes from here */
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
 

@@ -52,8 +52,8 @@ was_published(void)
 static void
 publish_word(uint64 word)
 {
-	Assert(sf_shmem->leasing.status.pid == MyProcPid);	/* only the worker
-														 * writes it */
+	/* only the worker writes it, which has stored its first report before */
+	Assert(sf_shmem->leasing.status.pid == MyProcPid);
 	pg_memory_barrier();
 	pg_atomic_write_u64(&sf_shmem->lease, word);
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);

@@ -113,7 +113,7 @@ typedef struct Outcome
 } Outcome;
 
 static void attach(Oid function, int64 need_ms);
-static void update(SfDatabase *slot, int64 enough_ms, int flags);
+static void update(SfDatabase *slot, int64 need_ms, int flags);
 static void reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 					  int flags, Outcome *outcome);
 static int64 floor_of(const SfDurableMark *number, int64 found,
@@ -195,22 +195,22 @@ attach(Oid function, int64 need_ms)
 }
 
 /*
- * Load the durable mark, and see reconcile().  If enough_ms is not 0, do
- * nothing if another backend has published that much meanwhile.
+ * Load the durable mark, and see reconcile().  If need_ms is not 0, do nothing
+ * if another backend has published that much meanwhile.
  */
 static void
-update(SfDatabase *slot, int64 enough_ms, int flags)
+update(SfDatabase *slot, int64 need_ms, int flags)
 {
 	SfDurableMark number;
 	Outcome		outcome = {0};
 
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
-	if (sf_db_slot_lock(slot, enough_ms))
+	if (sf_db_slot_lock(slot, need_ms)) /* false: enough is published */
 	{
 		/* another backend may have done it while we waited */
-		if (enough_ms == 0 ||
-			(int64) pg_atomic_read_u64(&slot->mark) < enough_ms)
-			reconcile(slot, &number, enough_ms, flags, &outcome);
+		if (need_ms == 0 ||
+			(int64) pg_atomic_read_u64(&slot->mark) < need_ms)
+			reconcile(slot, &number, need_ms, flags, &outcome);
 		sf_db_slot_unlock(slot);
 	}
 	sf_durable_mark_close(&number);
