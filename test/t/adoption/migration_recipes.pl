@@ -107,7 +107,7 @@ $node->stop;
 
 # ---- Discord ----
 
-my ($discord) = recipes("From Discord's layout");
+my ($discord, $discord_text) = recipes("From Discord's layout");
 $node->append_conf('postgresql.conf', "snowflake.node_id = '32'");
 $node->start;
 # worker 1, process 0
@@ -122,6 +122,24 @@ is(query($node, q{SELECT DISTINCT worker_id, process_id, node_id FROM messages, 
 	'1|0|32', 'Discord: old and new say the same of their node');
 is(query($node, q{SELECT count(*) FROM messages WHERE item = 'new' AND abs(extract(epoch FROM snowflake_timestamp(id, 'discord') - now())) < 60}),
 	'100', 'Discord: and new ones when they were made');
+
+# IDs in text columns, one of which has fewer digits than the others
+query($node, q{DROP TABLE messages;
+	CREATE TABLE messages (id text PRIMARY KEY, item text);
+	CREATE TABLE attachments (message_id text REFERENCES messages);
+	INSERT INTO messages VALUES ('175928847299117063', 'old'), ('81384788765712384', 'older'), ('no number', '');
+	INSERT INTO attachments SELECT id FROM messages WHERE item <> ''});
+is(query($node, q{SELECT string_agg(item, ' ' ORDER BY id) FROM messages WHERE item <> ''}), 'old older',
+	'Discord: as text, IDs have another order');
+refused($node, $discord_text, '22P02', qr/invalid input syntax for type bigint: "no number"/, 'Discord: a value that is no number');
+is(query($node, q{DELETE FROM messages WHERE item = '' RETURNING pg_typeof(id)}), 'text', 'Discord: changes nothing');
+query($node, $discord_text);
+query($node, $discord);
+query($node, q{INSERT INTO messages (item) VALUES ('new')});
+is(query($node, q{SELECT string_agg(item, ' ' ORDER BY id) FROM messages}), 'older old new',
+	'Discord: as bigint, they sort by time, and go on above');
+is(query($node, q{SELECT count(*) FROM attachments JOIN messages ON id = message_id}), '2',
+	'Discord: what referred to them, refers to them');
 query($node, q{CREATE TABLE channels (id bigint PRIMARY KEY DEFAULT snowflake_nextval('discord'), item text);
 	INSERT INTO channels VALUES (175928847299117063, 'old')});
 query($node, q{INSERT INTO channels (item) VALUES ('new')});

@@ -1,8 +1,9 @@
 # IDs for rows that are older than the extension, by the recipes of doc/migration.md. A
 # million rows get IDs that are distinct, have the order of the rows' times, and equal
-# none of the server's IDs.
+# none of the server's IDs. Rows with UUID keys, Baidu's IDs or TiDB's keys get new keys,
+# and the rows that refer to them follow.
 #
-# takes: 15 s
+# takes: 25 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -14,7 +15,7 @@ use SnowflakeTest;
 
 my ($section) = slurp_file("$FindBin::RealBin/../../../doc/migration.md")
   =~ /^## IDs for older rows\n(.*?)^## /ms;
-my ($plain, $crowded) = $section =~ /^```sql\n(.*?)^```$/msg;
+my ($plain, $crowded, $uuid, $baidu, $tidb) = $section =~ /^```sql\n(.*?)^```$/msg;
 my ($create, $insert) = $plain =~ /^(CREATE TABLE .*?;)\n(INSERT .*;)$/s;
 
 # The time in each ID is its row's time, to the millisecond.
@@ -63,5 +64,74 @@ is(query($node, 'SELECT max(snowflake_timestamp(id) - created_at) FROM orders'),
 	'00:00:00.002', 'some of them milliseconds later');
 is(query($node, "SELECT count(*) FROM orders WHERE number IN (0, 10301) AND $same_time"), '2',
 	'and none that had room');
+
+# ---- UUID keys ----
+
+# Create a table, and one that refers to it, in a new database. Each item says when its
+# row was made.
+sub create_tables
+{
+	my ($database, $type, $rows) = @_;
+
+	query($node, "CREATE DATABASE $database");
+	query($node, qq{CREATE EXTENSION snowflake;
+		CREATE TABLE orders (id $type PRIMARY KEY, created_at timestamptz NOT NULL DEFAULT clock_timestamp(), item integer);
+		CREATE TABLE lines (order_id $type NOT NULL CONSTRAINT lines_order_id_fkey REFERENCES orders, item integer);
+		CREATE INDEX lines_order_id ON lines (order_id);
+		INSERT INTO orders (id, created_at, item) $rows;
+		INSERT INTO lines SELECT id, item FROM orders}, database => $database);
+	return;
+}
+
+# Check that older rows have their order, that each line refers to its order, and that a
+# new row is above all.
+sub follows
+{
+	my ($database, $name) = @_;
+
+	is(query($node, 'SELECT count(*) FROM (SELECT item < lag(item) OVER (ORDER BY id) AS back FROM orders) o WHERE back', database => $database),
+		'0', "$name: the order of the keys is that of the rows");
+	is(query($node, q{SELECT count(*), count(*) FILTER (WHERE o.item = l.item) FROM orders o LEFT JOIN lines l ON o.id = order_id}, database => $database),
+		'55000|55000', "$name: the rows that refer to them follow");
+	refused($node, 'INSERT INTO lines (order_id) VALUES (1234567)', '23503', qr/violates foreign key constraint "lines_order_id_fkey"/,
+		"$name: there is a foreign key again", database => $database);
+	is(query($node, 'INSERT INTO orders DEFAULT VALUES RETURNING id > (SELECT max(id) FROM orders)', database => $database),
+		't', "$name: new rows are above");
+	return;
+}
+
+create_tables('uuid', 'uuid', q{SELECT gen_random_uuid(), now() - (55000 - n) * interval '777 us', n FROM generate_series(1, 55000) n});
+query($node, 'CREATE TABLE kept AS SELECT id AS uuid, item FROM orders; CREATE VIEW lines_of AS SELECT order_id FROM lines', database => 'uuid');
+refused($node, $uuid, '2BP01', qr/view lines_of depends on column order_uuid of table lines/, 'a view that reads the column', database => 'uuid');
+is(query($node, 'DROP VIEW lines_of; SELECT pg_typeof(id) FROM orders LIMIT 1', database => 'uuid'), 'uuid', 'stops it, and nothing has changed');
+query($node, $uuid, database => 'uuid');
+is(query($node, q{SELECT count(*) FROM orders JOIN kept USING (uuid, item)
+		WHERE date_trunc('milliseconds', created_at) = snowflake_timestamp(id) AND snowflake_node(id) = 1023}, database => 'uuid'),
+	'55000', 'UUIDs: they are kept, and the keys have the times of the rows');
+follows('uuid', 'UUIDs');
+
+# ---- Baidu's IDs, up to their last second ----
+
+my $baidus_last = (1 << 28) - 1;
+create_tables('baidu', 'bigint', qq{SELECT (($baidus_last - n / 5000)::bigint << 35) | ((n % 3) << 13) | (n % 5000), now(), 0 FROM generate_series(0, 54999) n});
+query($node, $baidu, database => 'baidu');
+is(query($node, 'SELECT max(created_at), max(number) FROM old_orders', database => 'baidu'),
+	'2024-11-20 13:24:15+00|' . ($baidus_last << 35 | 2 << 13 | 4997), "Baidu: when the IDs ran out");
+refused($node, "SELECT * FROM snowflake_convert('baidu_orders')", '55000', qr/HINT:  No layout that lasts has IDs above such keys/,
+	'Baidu: no layout lies above', database => 'baidu');
+query($node, $create, database => 'baidu');
+query($node, $crowded, database => 'baidu');
+is(query($node, q{SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE snowflake_timestamp(id) - created_at < '3 ms'),
+		(SELECT count(*) FROM (SELECT number < lag(number) OVER (ORDER BY id) AS back FROM orders) o WHERE back) FROM orders}, database => 'baidu'),
+	'55000|55000|55000|0', "Baidu: new IDs have the times and the order of the old ones");
+is(query($node, 'INSERT INTO orders DEFAULT VALUES RETURNING id > (SELECT max(id) FROM orders)', database => 'baidu'), 't', 'Baidu: new rows are above');
+
+# ---- TiDB's keys ----
+
+create_tables('tidb', 'bigint', 'SELECT (hashint4(n) & 31)::bigint << 58 | n, now(), n FROM generate_series(1, 55000) n');
+refused($node, "SELECT * FROM snowflake_convert('orders')", '55000', qr/HINT:  No layout that lasts has IDs above such keys/,
+	'TiDB: as they are, no layout lies above', database => 'tidb');
+query($node, $tidb, database => 'tidb');
+follows('tidb', 'TiDB');
 $node->stop;
 done_testing();
