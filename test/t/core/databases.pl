@@ -367,6 +367,50 @@ is(query($target, 'SELECT count(*) FROM app.t', database => 'again'), '100',
 query($target, 'SELECT snowflake_advance(max(id)) FROM app.t', database => 'again');
 cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database => 'again'),
 	'>', $max, 'advanced by an administrator, it goes on above');
+
+# the ways of doc/operations.md, with a dump that has comments
+my ($with_mark, $without_mark) = slurp_file("$FindBin::RealBin/../../../doc/operations.md")
+  =~ /^### A dump, as an ordinary role\n.*?^```sh\n(.*?)^```\n.*?^```sh\n(.*?)^```\n/ms
+  or die 'the page has no commands';
+query($source, q{COMMENT ON TABLE app.t IS 'a comment'}, database => 'app');
+$source->command_ok([ 'pg_dump', '-Fc', '-f', $source->basedir . '/app.dump', $source->connstr('app') ], 'a dump for pg_restore');
+
+# Run commands, on a database of this name. Return their errors.
+sub run_commands
+{
+	my ($database, $commands) = @_;
+	my ($out, $err) = ('', '');
+
+	local $ENV{PGHOST} = $target->host;
+	local $ENV{PGPORT} = $target->port;
+	query($target, "CREATE DATABASE $database OWNER owner");
+	my $ended = IPC::Run::run([ 'bash', '-euc', "cd '" . $source->basedir . "'\n" . $commands =~ s/-d app\b/-d $database/gr ],
+		'>', \$out, '2>', \$err);
+	return ($ended, $err);
+}
+
+my ($create) = $without_mark =~ /\A(psql .*\n)/;
+my ($ended, $errors) = run_commands('plain', $create . "pg_restore -U owner -d app app.dump\n");
+is_deeply([ $errors =~ /ERROR:  (.*)/g ],
+	[ 'must be owner of extension snowflake', map { "permission denied for sequence snowflake_$_" }
+		  qw(mark recorded_epoch recorded_layout recorded_shard_epoch recorded_shard_layout) ],
+	'pg_restore, by the owner: six errors');
+($ended, $errors) = run_commands('single', $create . "pg_restore -U owner -d app -1 app.dump\n");
+like($errors, qr/ERROR:  must be owner of extension snowflake/, 'in one transaction: the first of them');
+is(query($target, q{SELECT to_regclass('app.t') IS NULL}, database => 'single'), 't', 'and nothing is restored');
+foreach my $way ([ 'granted', $with_mark ], [ 'listed', $without_mark ])
+{
+	my ($database, $commands) = @$way;
+
+	($ended, $errors) = run_commands($database, $commands);
+	ok($ended && $errors eq '', "$database: the page's commands show no error") or diag($errors);
+	is(query($target, 'SELECT count(*), max(id), (SELECT relowner::regrole FROM pg_class WHERE oid = $$app.t$$::regclass) FROM app.t',
+			database => $database), "100|$max|owner", "$database: the rows are there");
+}
+is(query($target, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'granted'), $mark, 'granted: the mark, too');
+isnt(query($target, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'listed'), $mark, 'listed: not the mark');
+is(query($target, q{SELECT obj_description('app.t'::regclass)}, database => 'listed'), 'a comment', 'listed: but the comments');
+is(query($target, q{SELECT pg_has_role('owner', 'pg_write_all_data', 'MEMBER')}), 'f', 'the role has no more rights than before');
 $target->stop('immediate');
 $source->stop;
 
