@@ -1,7 +1,8 @@
 # Two servers, and later three, write one table with the logical replication of
 # PostgreSQL 15, which does not have "origin = none". A row filter on the node's bits
 # lets each server send only its own rows, as doc/active-active.md says. In the end all
-# servers have the same rows, and no row was sent twice.
+# servers have the same rows, and no row was sent twice. A server whose number the filter
+# does not name sends nothing, and says nothing.
 #
 # takes: 30 s
 use strict;
@@ -17,6 +18,7 @@ use SnowflakeTest;
 
 my ($section) = slurp_file("$FindBin::RealBin/../../../doc/active-active.md")
   =~ /^## On PostgreSQL 15\n(.*)/ms;
+my ($both_numbers) = $section =~ /`(ALTER PUBLICATION .*?)`/s;
 my ($publication) = $section =~ /^(CREATE PUBLICATION .*?;)$/ms;
 my ($subscription) = $section =~ /^(CREATE SUBSCRIPTION .*?;)$/ms;
 my $table = 'CREATE TABLE orders (
@@ -137,6 +139,38 @@ subscribe($_, $c) foreach $a, $b;
 begin_writing($c);
 $_->more(1000) foreach grep { !$_->{finished} } map { @$_ } values %loads;
 compare('three', $a, $b, $c);
+
+# ---- a number that the filter does not name, as a lease can give it ----
+
+$a->append_conf('postgresql.conf', "snowflake.node_id = '4'");
+$a->restart;
+# b has found its publisher again
+$a->wait_for_catchup('b_from_a');
+my @from = map { -s $_->logfile } $a, $b;
+query($a, q{INSERT INTO orders (item, made_on) VALUES ('lost', 'a')});
+$a->wait_for_catchup('b_from_a');
+is(query($b, q{SELECT count(*) FROM orders WHERE item = 'lost'}), '0', 'another number: the row is not sent');
+unlike(join('', map { substr(slurp_file(($a, $b)[$_]->logfile), $from[$_]) } 0, 1), qr/ (?:WARNING|ERROR|FATAL):  /,
+	'and no log says so');
+query($a, $both_numbers);
+query($a, q{INSERT INTO orders (item, made_on) VALUES ('sent', 'a')});
+$a->wait_for_catchup('b_from_a');
+is(query($b, q{SELECT string_agg(item, ' ') FROM orders WHERE item IN ('lost', 'sent')}), 'sent',
+	'with a filter that names both, rows are sent, but not those of before');
+
+# ---- without wal_level = logical; from 19 on the server raises it by itself ----
+
+if ($a->pg_version < 19)
+{
+	$a->append_conf('postgresql.conf', 'wal_level = replica');
+	query($b, 'DROP SUBSCRIPTION b_from_a');
+	query($c, 'DROP SUBSCRIPTION c_from_a');
+	$a->restart;
+	my ($status, $out, $err) = $a->psql('postgres', 'CREATE PUBLICATION other FOR TABLE orders');
+	ok($status == 0 && $err =~ /WARNING:  wal_level is insufficient/, 'without wal_level = logical, CREATE PUBLICATION only warns');
+	refused($b, changed($subscription, 'a_from_b' => 'b_from_a', 'host=b dbname=postgres' => $a->connstr . ' dbname=postgres'),
+		'\w{5}', qr/could not create replication slot.* wal_level/s, 'and CREATE SUBSCRIPTION fails');
+}
 
 $checker->clients;
 $_->stop foreach $a, $b, $c;
