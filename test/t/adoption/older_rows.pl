@@ -123,7 +123,7 @@ query($node, $create, database => 'baidu');
 query($node, $crowded, database => 'baidu');
 is(query($node, q{SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE snowflake_timestamp(id) - created_at < '3 ms'),
 		(SELECT count(*) FROM (SELECT number < lag(number) OVER (ORDER BY id) AS back FROM orders) o WHERE back) FROM orders}, database => 'baidu'),
-	'55000|55000|55000|0', "Baidu: new IDs have the times and the order of the old ones");
+	'55000|55000|55000|0', "Baidu: new IDs have the times and the order of the old ones, and none is there twice");
 is(query($node, 'INSERT INTO orders DEFAULT VALUES RETURNING id > (SELECT max(id) FROM orders)', database => 'baidu'), 't', 'Baidu: new rows are above');
 
 # ---- TiDB's keys ----
