@@ -4,7 +4,7 @@
 # clients' journals. No block scans or rewrites a table under a lock that keeps clients
 # out.
 #
-# takes: 25 s
+# takes: 30 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -184,7 +184,7 @@ is(query($node, qq{SELECT count(*) > 0, bool_and(snowflake_timestamp(id) BETWEEN
 is(query($node, q{SELECT (SELECT count(*) FROM pg_trigger WHERE NOT tgisinternal), (SELECT count(*) FROM pg_proc WHERE proname ~ 'new_(order_)?id'),
 		(SELECT count(*) FROM pg_attribute WHERE attname ~ '^new_' AND attrelid IN ('orders'::regclass, 'lines'::regclass)),
 		(SELECT string_agg(conname || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname) FROM pg_constraint
-			WHERE conrelid IN ('orders'::regclass, 'lines'::regclass)),
+			WHERE conrelid IN ('orders'::regclass, 'lines'::regclass) AND contype <> 'n'),
 		(SELECT string_agg(attrelid::regclass || ' ' || atttypid::regtype || ' ' || attnotnull, ', ' ORDER BY attname) FROM pg_attribute
 			WHERE (attrelid, attname) IN (('orders'::regclass, 'id'), ('lines'::regclass, 'order_id'))),
 		pg_get_serial_sequence('orders', 'id')}, database => 'main'),
