@@ -11,29 +11,49 @@ const CHAR = 18, NAME = 19, TEXT = 25;
 
 // The adapter of 6.19 does not know two types of the server's catalogs, "char" and
 // "name": https://github.com/prisma/prisma/issues/27403
-class CatalogueAdapter extends PrismaPg {
+function withCatalogTypes(adapter) {
+	const client = adapter.underlyingDriver();
+	const query = client.query.bind(client);
+	const queryRaw = adapter.queryRaw.bind(adapter);
+	let isChar;
+
+	client.query = async (...args) => {
+		const result = await query(...args);
+		const fields = result.fields ?? [];	// a script has several results
+
+		isChar = fields.map((field) => field.dataTypeID === CHAR);
+		for (const field of fields)
+			if (field.dataTypeID === CHAR || field.dataTypeID === NAME)
+				field.dataTypeID = TEXT;
+		return result;
+	};
+	adapter.queryRaw = async (sql) => {
+		const result = await queryRaw(sql);
+
+		result.columnTypes = result.columnTypes.map(
+			(type, n) => isChar[n] ? ColumnTypeEnum.Character : type);
+		return result;
+	};
+	return adapter;
+}
+
+class CatalogAdapter extends PrismaPg {
 	async connect() {
-		const adapter = await super.connect();
-		const client = adapter.underlyingDriver();
-		const query = client.query.bind(client);
-		const queryRaw = adapter.queryRaw.bind(adapter);
-		let isChar;
+		return withCatalogTypes(await super.connect());
+	}
 
-		client.query = async (...args) => {
-			const result = await query(...args);
+	// "migrate dev" makes this database, and drops it at the end. The adapter of 6.19
+	// drops the database before it closes its connections there, and fails.
+	async connectToShadowDb() {
+		const adapter = withCatalogTypes(await super.connectToShadowDb());
+		const pool = adapter.underlyingDriver();
+		const close = pool.end.bind(pool);
+		const drop = adapter.dispose.bind(adapter);
 
-			isChar = result.fields.map((field) => field.dataTypeID === CHAR);
-			for (const field of result.fields)
-				if (field.dataTypeID === CHAR || field.dataTypeID === NAME)
-					field.dataTypeID = TEXT;
-			return result;
-		};
-		adapter.queryRaw = async (sql) => {
-			const result = await queryRaw(sql);
-
-			result.columnTypes = result.columnTypes.map(
-				(type, n) => isChar[n] ? ColumnTypeEnum.Character : type);
-			return result;
+		pool.end = async () => {};
+		adapter.dispose = async () => {
+			await close();
+			await drop();
 		};
 		return adapter;
 	}
@@ -46,5 +66,5 @@ module.exports = defineConfig({
 	migrations: { path: 'out/migrations' },
 	experimental: { adapter: true },
 	engine: 'js',
-	adapter: async () => new CatalogueAdapter({ allowExitOnIdle: true }),
+	adapter: async () => new CatalogAdapter({ allowExitOnIdle: true }),
 });
