@@ -4,7 +4,7 @@
 #
 # Each program is a part: it runs if its packages are there.
 #
-# takes: 60 s
+# takes: 90 s
 # part python: python3
 # part java: default-jdk-headless
 # part javascript: nodejs
@@ -14,12 +14,18 @@
 # part django: python3-django python3-psycopg2
 # part django5: django5
 # part laravel: php-cli php-pgsql php-illuminate-database
+# part pdo: php-cli php-pgsql
+# part doctrine: php-cli php-pgsql php-doctrine-orm php-symfony-cache
 # part rails: ruby ruby-activerecord ruby-pg
 # part pg: nodejs pg_driver
 # part jdbc: default-jdk-headless libpostgresql-jdbc-java
 # part hibernate: default-jdk-headless libpostgresql-jdbc-java libhibernate3-java libjavassist-java
 # part prisma: nodejs pg_driver orm_packages
 # part drizzle: nodejs pg_driver orm_packages
+# part sequelize: nodejs pg_driver orm_packages
+# part typeorm: nodejs pg_driver orm_packages
+# part pgx: golang-go golang-github-jackc-pgx-v4-dev
+# part sqlx: golang-go golang-github-jmoiron-sqlx-dev golang-github-lib-pq-dev
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -44,6 +50,10 @@ my $jars = join ':', @jars;
 # own can have equal process IDs, so switch these files off.
 my @java = ('java', '-XX:-UsePerfData');
 my $classes = PostgreSQL::Test::Utils::tempdir;
+
+# Debian's packages of Go are sources, which are compiled here.
+my @go = ('env', 'GO111MODULE=off', 'GOFLAGS=', 'GOPATH=/usr/share/gocode',
+	'GOCACHE=' . PostgreSQL::Test::Utils::tempdir, '/usr/bin/go', 'run');
 
 # The commands of Prisma set timers of 10 s and 60 s and would not end before these do,
 # although nothing needs the timers any more. Let no such timer keep a program alive.
@@ -71,6 +81,8 @@ my %program = (
 		'env', 'PYTHONPATH=' . ($ENV{SNOWFLAKE_DJANGO5} // ''),
 		$python, "$examples/with_django5.py" ],
 	laravel => [ '/usr/bin/php', "$examples/with_laravel.php" ],
+	pdo => [ '/usr/bin/php', "$examples/with_pdo.php" ],
+	doctrine => [ '/usr/bin/php', "$examples/with_doctrine.php" ],
 	rails => [ '/usr/bin/ruby', "$examples/with_rails.rb" ],
 	pg => [ 'node', "$examples/with_pg.js" ],
 	jdbc => [
@@ -83,14 +95,18 @@ my %program = (
 	prisma => [
 		'env', "NODE_OPTIONS=--require=$no_timer", 'node',
 		"$examples/orm/with_prisma.js" ],
-	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ]);
+	drizzle => [ 'node', "$examples/orm/with_drizzle.js" ],
+	sequelize => [ 'node', "$examples/orm/with_sequelize.js" ],
+	typeorm => [ 'node', "$examples/orm/with_typeorm.js" ],
+	pgx => [ @go, "$examples/with_pgx.go" ],
+	sqlx => [ @go, "$examples/with_sqlx.go" ]);
 
 # For these, test/helpers/orm.js tries what else the documentation says that they can
 # and cannot do.
 my %tried = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = grep { part($_) }
-  qw(python javascript java psycopg service sqlalchemy django django5 laravel rails pg jdbc hibernate prisma drizzle);
+  qw(python javascript java psycopg service sqlalchemy django django5 laravel pdo doctrine rails pg jdbc hibernate prisma drizzle sequelize typeorm pgx sqlx);
 my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
 	"timezone = 'Asia/Kathmandu'");
 $node->start;
@@ -290,7 +306,7 @@ foreach my $name (grep { $program{$_} } @wanted)
 				database => $name), '<', 100,
 			"$name: the rows were inserted in batches");
 	}
-	if ($name =~ /^(pg|prisma|drizzle)$/)
+	if ($name =~ /^(pdo|doctrine|pg|prisma|drizzle|sequelize|typeorm|pgx|sqlx)$/)
 	{
 		my ($text) = map { /^json (.*)/ } @$lines;
 		my $lines_of = column($name, 'SELECT id FROM order_lines ORDER BY id');
