@@ -95,7 +95,7 @@ extern void sf_shutdown_file_at_start(void);
 
 /* The remedy if there are too many databases. */
 #define SF_MORE_DATABASES \
-	"If one of the databases that make IDs is not needed, drop it: DROP DATABASE frees its place at once. Or increase snowflake.max_databases in postgresql.conf, and restart the server."
+	"Increase snowflake.max_databases in postgresql.conf, and restart the server. Or, without a restart, drop a database that a test has left: its place is free at once."
 
 extern Size sf_db_slots_size(void);
 extern void sf_db_slots_create(void);
