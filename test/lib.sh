@@ -216,6 +216,25 @@ is_for_postgres() {
 	[[ $1 != *[[:space:]]* ]] && as_postgres test -r "$1" -a -x "$1"
 }
 
+# Start a server with the settings in standard input, which PGHOST and PGPORT lead to.
+start_server() {
+	export PGHOST=$scratch PGPORT=54321
+	as_postgres "$bindir/initdb" -D "$scratch/data" -A trust -N >/dev/null
+	{
+		cat
+		echo "listen_addresses = ''"
+		echo "unix_socket_directories = '$PGHOST'"
+		echo 'fsync = off'
+	} >>"$scratch/data/postgresql.conf"
+	as_postgres "$bindir/pg_ctl" -D "$scratch/data" -l "$scratch/data/log" -w start >/dev/null
+}
+
+# Stop it, if it runs.
+stop_server() {
+	[ ! -e "$scratch/data/postmaster.pid" ] ||
+		as_postgres "$bindir/pg_ctl" -D "$scratch/data" -m immediate stop >/dev/null
+}
+
 # Build in a copy, which leaves the checkout unchanged, and install.
 build_and_install() {
 	mkdir -p "$scratch/build"
