@@ -1,13 +1,15 @@
-# Upgrades: each older SQL version, with the newest library, becomes equal to a fresh
-# installation. Two things do not exist yet, and have stand-ins: a future version,
-# whose scripts forget something that the comparison must find, and an older library.
+# Upgrades: each older SQL version of the three extensions, with the newest library,
+# becomes equal to a fresh installation. Its script is the one that was released. Two
+# things do not exist yet, and have stand-ins: a future version, whose scripts forget
+# something that the comparison must find, and an older library.
 #
-# takes: 15 s
+# takes: 20 s
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Digest::SHA qw(sha256_hex);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
@@ -17,14 +19,16 @@ my $server = copy_server();
 my $dir = extension_dir($server);
 my $control = slurp_file("$dir/snowflake.control");
 my ($newest) = $control =~ /^default_version = '(.*)'$/m;
-my $script = slurp_file("$FindBin::RealBin/../../../sql/snowflake--1.0.sql");
+my $sql = "$FindBin::RealBin/../../../sql";
+my $script = slurp_file("$sql/snowflake--1.0.sql");
+my @extensions = qw(snowflake snowflake_lease snowflake_registry);
 my $library = slurp_file(library($server));
 
 my $node = new_server('main');
 $node->{_install_path} = install_path($server);
 $node->start;
 
-# List the extension's objects in a database, one line for each object and property.
+# List an extension's objects in a database, one line for each object and property.
 # Objects have their names and arguments here, so their order and OIDs do not matter;
 # nor does the mark's value.
 my $catalog = q{
@@ -101,6 +105,13 @@ WITH member AS (
 	WHERE extname = 'snowflake')
 SELECT name || ': ' || what FROM said ORDER BY 1};
 
+sub catalog
+{
+	my ($database, $extension) = @_;
+
+	return query($node, $catalog =~ s/'snowflake'/'$extension'/gr, database => $database);
+}
+
 # Make a database with this version, upgraded if $to is given. Return its list of
 # objects, and its name.
 my $databases = 0;
@@ -127,10 +138,29 @@ sub install
 				database => $database),
 			'2000|t', "$version to $to: IDs go on, and so does the mark");
 	}
-	return (query($node, $catalog, database => $database), $database);
+	return (catalog($database, 'snowflake'), $database);
+}
+
+# Do the same with one of the other extensions, which have no IDs to make.
+sub install_other
+{
+	my ($extension, $version, $to) = @_;
+	my $database = 'upgrade' . $databases++;
+
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	query($node, "CREATE EXTENSION $extension VERSION '$version' CASCADE", database => $database);
+	query($node, "ALTER EXTENSION $extension UPDATE TO '$to'", database => $database) if defined $to;
+	return catalog($database, $extension);
 }
 
 # ---- the released versions ----
+
+# Before the first release there is no list.
+my %released = -e "$sql/released.sha256" ? slurp_file("$sql/released.sha256") =~ m{^(\w{64})  sql/(\S+)$}mg : ();
+foreach my $sum (sort keys %released)
+{
+	is(sha256_hex(slurp_file("$dir/$released{$sum}")), $sum, "$released{$sum} is as it was released");
+}
 
 my ($fresh) = install($newest);
 cmp_ok(scalar(split /\n/, $fresh), '>', 200, "$newest has a catalogue that can be compared");
@@ -140,16 +170,21 @@ foreach my $name (query($node, 'SELECT string_agg(DISTINCT proname, $$ $$) FROM 
 	like($fresh, qr/^[\w.]*\b$name\(.*: definition/m, "$name is in it");
 }
 
-my @older = split /\n/, query($node, "SELECT version FROM pg_available_extension_versions WHERE name = 'snowflake' AND version <> '$newest' ORDER BY 1");
-my %scripts = map { /--([^-]+)(?:--([^-]+))?\.sql$/ ? ($1 => 1, $2 // $1 => 1) : () }
-  glob "$FindBin::RealBin/../../../sql/snowflake--*.sql";
-is(join(' ', @older), join(' ', grep { $_ ne $newest } sort keys %scripts),
-	'each version of which there is a script can be installed');
-foreach my $version (@older)
+foreach my $extension (@extensions)
 {
-	my ($upgraded) = install($version, $newest);
+	my @older = split /\n/, query($node, "SELECT version FROM pg_available_extension_versions WHERE name = '$extension' AND version <> '$newest' ORDER BY 1");
+	my %scripts = map { /--([^-]+)(?:--([^-]+))?\.sql$/ ? ($1 => 1, $2 // $1 => 1) : () }
+	  glob "$sql/$extension--*.sql";
 
-	is($upgraded, $fresh, "$version upgraded is as $newest installed");
+	is(join(' ', @older), join(' ', grep { $_ ne $newest } sort keys %scripts),
+		"$extension: each version of which there is a script can be installed");
+	foreach my $version (@older)
+	{
+		my ($upgraded, $wanted) = $extension eq 'snowflake' ? ((install($version, $newest))[0], $fresh)
+		  : (install_other($extension, $version, $newest), install_other($extension, $newest));
+
+		is($upgraded, $wanted, "$extension $version upgraded is as $newest installed");
+	}
 }
 
 # ---- a future version, with a complete upgrade script and with incomplete ones ----
@@ -195,6 +230,25 @@ foreach my $bad (
 
 	isnt(upgrade($new =~ s/$from/$to/r), $future,
 		"an upgrade that differs in $what is found");
+}
+
+# The same, in short, for the two others.
+foreach my $other (
+	[ 'snowflake_lease', qq{CREATE FUNCTION snowflake_added() RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT 1';
+COMMENT ON FUNCTION snowflake_added() IS 'something new';\n} ],
+	[ 'snowflake_registry', qq{ALTER TABLE snowflake_registry.tenure ADD COLUMN added integer;
+COMMENT ON COLUMN snowflake_registry.tenure.added IS 'something new';\n} ])
+{
+	my ($extension, $delta) = @$other;
+
+	write_file("$dir/$extension--99.sql", slurp_file("$sql/$extension--1.0.sql") . $delta);
+	my $wanted = install_other($extension, '99');
+
+	cmp_ok(scalar(split /\n/, $wanted), '>', 20, "$extension has a catalogue that can be compared");
+	write_file("$dir/$extension--1.0--99.sql", $delta);
+	is(install_other($extension, '1.0', '99'), $wanted, "$extension: what adds the same is the same");
+	write_file("$dir/$extension--1.0--99.sql", $delta =~ s/^COMMENT.*\n//mr);
+	isnt(install_other($extension, '1.0', '99'), $wanted, "$extension: a comment that is missing is found");
 }
 
 # ---- the library is older than the SQL, and the other way round ----
