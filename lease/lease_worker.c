@@ -224,8 +224,8 @@ publish(int changes)
 	const SfRight *right = &lease.right;
 
 	/*
-	 * The memory of the registry that the lease has changed: in shared memory
-	 * each time; in the file at a claim, or every 30 s.
+	 * What the lease has learnt of the registry: its promise into shared
+	 * memory, all of it into the file, but mere growth only every 30 s.
 	 */
 	sf_age_file_keep(false);
 	/* the functions of sf_core stand in identity/right.c */

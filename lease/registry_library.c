@@ -60,8 +60,7 @@ sf_registry_library_receive(const SfBackend *backend, SfAnswer *answer)
 
 /*
  * Wait until a socket is ready, the latch is set, or this time has passed.
- * The library shortens the time to 0 if it has something to do at once, as
- * after its send().
+ * The library may shorten the time, as libcurl does to 0 after a send().
  */
 void
 sf_registry_library_wait(const SfBackend *backend, int64 limit_ms)

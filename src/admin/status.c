@@ -4,8 +4,8 @@
  *	  snowflake_status(): a summary, and one row for each check, worst first.
  *
  * It is for people in trouble, so nothing that is wrong here makes it fail: a
- * check catches its errors by sf_status_try(), and reports them as findings.
- * It changes nothing: it takes no node and loads no mark.
+ * step that may throw runs in sf_status_try(), and its error is a finding.  It
+ * changes nothing: it takes no node and loads no mark.
  *
  *-------------------------------------------------------------------------
  */
@@ -92,14 +92,19 @@ sf_status_try(void (*step) (void *), void *arg)
 	return error;
 }
 
-/* Log an error that was caught, and return its remedy. */
+/* Log an error that was caught, with its context, and return its remedy. */
 const char *
 sf_status_log_error(ErrorData *error)
 {
+	ErrorContextCallback *stack = error_context_stack;
+
+	error_context_stack = NULL;
 	error->elevel = LOG_SERVER_ONLY;
 	ThrowErrorData(error);
-	return error->hint != NULL ?
-		error->hint : "See the server's log for this error.";
+	error_context_stack = stack;
+	return psprintf("%s%sSee the server's log for this error.",
+					error->hint == NULL ? "" : error->hint,
+					error->hint == NULL ? "" : " ");
 }
 
 static void

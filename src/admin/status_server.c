@@ -257,7 +257,8 @@ sf_status_numbers(SfStatus *status)
 	if (error != NULL)
 	{
 		numbers->problem = psprintf("it cannot be read: %s", error->message);
-		numbers->remedy = sf_status_log_error(error);
+		numbers->remedy = error->hint != NULL ?
+			error->hint : sf_status_log_error(error);
 	}
 	else if (numbers->locked)
 	{

@@ -350,7 +350,7 @@ void
 sf_status_views(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
-	const char *remedy = NULL;
+	const char *remedy = "Name the layout that is said of a view there, as the last argument: snowflake_timestamp(id, 'LAYOUT'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.";
 	Names		names = {.n = 0};
 	int			seen = 0;
 
@@ -371,22 +371,15 @@ sf_status_views(SfStatus *status)
 		error = sf_status_try(find_views, &search);
 		if (error != NULL)
 		{
-			remedy = sf_status_log_error(error);
+			remedy = psprintf("%s %s", remedy, sf_status_log_error(error));
 			name_column(&names, psprintf("%s (whose views could not be looked at: %s)",
 										 column->shown, error->message));
 		}
 		else if (search.views.len > 0)
-		{
-			const char *layout = column->key.is_shard ?
-				"shard" : column->key.name;
-
-			if (remedy == NULL)
-				remedy = psprintf("Name the layout in these views, as the last argument: snowflake_timestamp(id, '%s'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.",
-								  layout);
 			name_column(&names, psprintf("%s (by %s, whose layout is %s)",
 										 column->shown, search.views.data,
-										 layout));
-		}
+										 column->key.is_shard ? "shard" :
+										 column->key.name));
 	}
 	put_names(status, SF_STATUS_WARNING,
 			  "with IDs of another layout than snowflake.layout are read without naming it",
@@ -719,7 +712,12 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 		.mark_ms = mark_ms};
 
 		if (may_read_ids(search.column))
-			(void) sf_status_try(find_conflict, &search);
+		{
+			ErrorData  *error = sf_status_try(find_conflict, &search);
+
+			if (error != NULL)	/* it counts as not looked at */
+				(void) sf_status_log_error(error);
+		}
 		if (search.looked || search.conflict.found)
 			seen++;
 		if (!search.conflict.found)

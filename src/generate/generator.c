@@ -137,8 +137,8 @@ end_of_right(const SfLayout *layout, uint64 lease)
 }
 
 /*
- * Read a right that was published.  If the session has made IDs of another
- * node, its next ID must be of a later tick than its last one; otherwise its
+ * Read a right that was published.  If the session had that of another node
+ * before, its next ID must be of a later tick than its last one; otherwise its
  * IDs might not ascend.
  */
 static void
@@ -193,13 +193,13 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	}
 
 	/*
-	 * The postmaster publishes a configured node at the start.  A session has
-	 * to take it if that was refused, and while a reload changes it.
+	 * The postmaster publishes a configured node at the start.  Without one,
+	 * and while a reload changes it, sf_node_take() looks again, or refuses.
 	 */
 	if (is_node(source) && lease == 0)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 
-	/* two reads of shared memory, unless this is a copy, or has a new node */
+	/* two reads of shared memory, unless this is a copy, or leases */
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
 
@@ -371,7 +371,10 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	return true;
 }
 
-/* Return true if this transaction has made an ID, or has tried to. */
+/*
+ * Return true if this transaction has made an ID; or has tried to make one of
+ * a shard, or of a layout that the call names.
+ */
 static inline bool
 has_low_water_mark(void)
 {
