@@ -378,18 +378,19 @@ $source->command_ok([ 'pg_dump', '-Fc', '-f', $source->basedir . '/app.dump', $s
 # Run commands, on a database of this name. Return their errors.
 sub run_commands
 {
-	my ($database, $commands) = @_;
+	my ($database, $commands, $options) = @_;
 	my ($out, $err) = ('', '');
 
 	local $ENV{PGHOST} = $target->host;
 	local $ENV{PGPORT} = $target->port;
 	query($target, "CREATE DATABASE $database OWNER owner");
-	my $ended = IPC::Run::run([ 'bash', '-euc', "cd '" . $source->basedir . "'\n" . $commands =~ s/-d app\b/-d $database/gr ],
+	my $ended = IPC::Run::run([ 'bash', $options // '-euc', "cd '" . $source->basedir . "'\n" . $commands =~ s/-d app\b/-d $database/gr ],
 		'>', \$out, '2>', \$err);
 	return ($ended, $err);
 }
 
 my ($create) = $without_mark =~ /\A(psql .*\n)/;
+my $rights = q{SELECT relname, relacl FROM pg_class WHERE relnamespace = 'snowflake_state'::regnamespace ORDER BY 1};
 my ($ended, $errors) = run_commands('plain', $create . "pg_restore -U owner -d app app.dump\n");
 is_deeply([ $errors =~ /ERROR:  (.*)/g ],
 	[ 'must be owner of extension snowflake', map { "permission denied for sequence snowflake_$_" }
@@ -410,7 +411,18 @@ foreach my $way ([ 'granted', $with_mark ], [ 'listed', $without_mark ])
 is(query($target, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'granted'), $mark, 'granted: the mark, too');
 isnt(query($target, 'SELECT last_value FROM snowflake_state.snowflake_mark', database => 'listed'), $mark, 'listed: not the mark');
 is(query($target, q{SELECT obj_description('app.t'::regclass)}, database => 'listed'), 'a comment', 'listed: but the comments');
-is(query($target, q{SELECT pg_has_role('owner', 'pg_write_all_data', 'MEMBER')}), 'f', 'the role has no more rights than before');
+
+# a restore that fails leaves no right either: the shell goes on to the last command
+($ended, $errors) = run_commands('failed', $with_mark =~ s/^(pg_restore .*)$/psql -Xq -U owner -d app -c 'CREATE SCHEMA app'\n$1/mr, '-uc');
+is_deeply([ $errors =~ /ERROR:  (.*)/g ], ['schema "app" already exists'], 'failed: the restore ends with an error');
+is(query($target, q{SELECT to_regclass('app.t') IS NULL}, database => 'failed'), 't', 'failed: nothing is restored');
+foreach my $database ('granted', 'failed')
+{
+	is(query($target, $rights, database => $database), query($target, $rights, database => 'listed'),
+		"$database: the role has no more rights than before");
+	is(query($target, q{SELECT status FROM snowflake_status() WHERE check_name = 'privileges'}, database => $database), 'ok',
+		"$database: snowflake_status() says so");
+}
 $target->stop('immediate');
 $source->stop;
 
