@@ -274,6 +274,15 @@ sub next_migration
 	return migrate("dev --name $column");
 }
 
+# Check that the application's role cannot connect to a template, where it could make IDs.
+sub cannot_connect
+{
+	my ($template) = @_;
+
+	$node->connect_fails("dbname=$template user=app", "$template: the role may not connect",
+		expected_stderr => qr/permission denied for database "$template"/);
+}
+
 # ---- without the extension in template1 ----
 
 my $no_function = qr/function (?:ids\.)?snowflake_nextval\(\) does not exist/;
@@ -327,6 +336,7 @@ if (part('prisma'))
 # ---- with it ----
 
 run_block($in_template1, 'the extension is created in template1');
+cannot_connect('template1');
 foreach my $name (@django)
 {
 	with_python($name, \&works, $dir{$name}, $django_test, qr/^OK$/m, "$name: its tests run");
@@ -371,6 +381,7 @@ cmp_ok(query($node, 'SET ROLE app; INSERT INTO app.orders DEFAULT VALUES RETURNI
 
 query($node, 'DROP EXTENSION snowflake', database => 'template1');
 run_block($in_another, 'the extension is created in another template');
+cannot_connect('with_snowflake');
 {
 	local $ENV{TEMPLATE} = 1;
 	foreach my $name (@django)
