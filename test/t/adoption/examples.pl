@@ -120,7 +120,7 @@ sub lines_of
 	my ($out, $err) = ('', '');
 	my $ended = IPC::Run::run($command, '<', \($input // ''), '>', \$out,
 		'2>', \$err,
-		IPC::Run::timeout(2 * $PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
 
 	ok($ended, "$name: it ends well") or diag($err) or return;
 	return [ split /\n/, $out ];
@@ -223,7 +223,7 @@ foreach my $name (grep { $decoder{$_} } @wanted)
 	{
 		my ($out, $err) = ('', '');
 		my $ended = IPC::Run::run([ @command, @$words ], '<', \'', '>', \$out, '2>', \$err,
-			IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+			IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
 
 		ok(!$ended && $out eq '' && $err =~ /^usage: .*ID \[FIELDS EPOCH_MS \[TICK_MS\]\]$/m,
 			"decoder, $name: without an ID, but \"@$words\", it says how it is used") or diag("$out$err");

@@ -115,7 +115,7 @@ if (part('page'))
 			"--user-data-dir=$dir/profile", "$url#id=5&layout=discord"
 		],
 		'>', \$out, '2>', \$err,
-		IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
 	take_over('page', $ended, $out, $err);
 }
 

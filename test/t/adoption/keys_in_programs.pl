@@ -220,7 +220,7 @@ foreach my $name (grep { part($_) } sort keys %source)
 
 	append_to_file($file, $source{$name});
 	ok(IPC::Run::run([ 'sh', '-c', "$command{$name} '$file'" ], '<', \'', '>', \$out, '2>', \$err,
-			IPC::Run::timeout(2 * $PostgreSQL::Test::Utils::timeout_default)), "$name: it ends well")
+			IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default)), "$name: it ends well")
 	  or diag($err);
 	is_deeply([ split /\n/, $out ], $prints{$name}, "$name: it does what the page says");
 }

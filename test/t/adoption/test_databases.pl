@@ -70,7 +70,7 @@ sub run_tool
 	my $out = '';
 	local $ENV{PGUSER} = 'app';
 	my $ended = IPC::Run::run([ 'sh', '-c', "cd '$dir' && $command" ], '<', \'', '>&', \$out,
-		IPC::Run::timeout(2 * $PostgreSQL::Test::Utils::timeout_default));
+		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
 
 	return ($ended, $out);
 }

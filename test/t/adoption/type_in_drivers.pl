@@ -281,7 +281,7 @@ foreach my $name (grep { part($_) } sort keys %source)
 	  ($key, '127.0.0.1', $node->port, $name, query($node, 'SELECT current_user'));
 	local $ENV{PYTHONPATH} = $ENV{SNOWFLAKE_DJANGO5} if $name eq 'django5';
 	ok(IPC::Run::run([ 'sh', '-c', "$command{$language} '$file'" ], '>&', \$out,
-			IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default)), "$name: it is as the page says")
+			IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default)), "$name: it is as the page says")
 	  or diag($out);
 }
 
