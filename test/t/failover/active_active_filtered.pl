@@ -167,9 +167,9 @@ if ($a->pg_version < 19)
 	query($c, 'DROP SUBSCRIPTION c_from_a');
 	$a->restart;
 	my ($status, $out, $err) = $a->psql('postgres', 'CREATE PUBLICATION other FOR TABLE orders');
-	ok($status == 0 && $err =~ /WARNING:  wal_level is insufficient/, 'without wal_level = logical, CREATE PUBLICATION only warns');
+	ok($status == 0 && $err =~ /WARNING:  "?wal_level"? is insufficient/, 'without wal_level = logical, CREATE PUBLICATION only warns');
 	refused($b, changed($subscription, 'a_from_b' => 'b_from_a', 'host=b dbname=postgres' => $a->connstr . ' dbname=postgres'),
-		'\w{5}', qr/could not create replication slot.* wal_level/s, 'and CREATE SUBSCRIPTION fails');
+		'\w{5}', qr/could not create replication slot.* "?wal_level/s, 'and CREATE SUBSCRIPTION fails');
 }
 
 $checker->clients;
