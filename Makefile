@@ -162,7 +162,7 @@ test:
 quick:
 	$(TESTED) test/all quick
 
-##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	11 h
+##: make long	all that takes hours, going on where it was stopped; ARGS=--list shows it	12 h
 long:
 	test/long $(ARGS)
 
@@ -201,6 +201,10 @@ indent:
 ##: make bits32	on 32 bits, in a chroot for i386	10 min
 bits32:
 	test/bits32 $(ARGS)
+
+##: make platforms	cross compilers, and other processors in emulation; ARGS=s390x	1 h
+platforms:
+	test/platforms $(ARGS)
 
 ##: make vpath	a build in another directory than the sources'	2 min
 vpath:
@@ -243,7 +247,7 @@ help:
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
 .PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings indent vpath settings bits32 model soak package demo bench pictures portable help dist
+	stress warnings indent vpath settings bits32 platforms model soak package demo bench pictures portable help dist
 
 ##: make dist	the archive for PGXN, of the last commit	1 s
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
