@@ -160,7 +160,7 @@ is(query($b, q{SELECT string_agg(item, ' ') FROM orders WHERE item IN ('lost', '
 
 # ---- without wal_level = logical; from 19 on the server raises it by itself ----
 
-if ($a->pg_version < 19)
+if ($a->pg_version->major < 19)
 {
 	$a->append_conf('postgresql.conf', 'wal_level = replica');
 	query($b, 'DROP SUBSCRIPTION b_from_a');
