@@ -662,8 +662,8 @@ sf_lease_next_write_ms(const SfLease *lease)
 }
 
 /*
- * Return in how many ms the right is to be extended: below 0, that is due.  At
- * the end of the layout there is nothing to extend.
+ * Return in how many ms the right is to be extended; below 0, that is overdue.
+ * At the end of the layout nothing can be extended: look again later.
  */
 static int64_t
 get_spare_ms(const SfLease *lease, SfMoment now)

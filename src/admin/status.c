@@ -92,7 +92,10 @@ sf_status_try(void (*step) (void *), void *arg)
 	return error;
 }
 
-/* Log an error that was caught, with its context, and return its remedy. */
+/*
+ * Log an error that was caught, and return its remedy.  It has its context
+ * already, which ThrowErrorData() must not add again.
+ */
 const char *
 sf_status_log_error(ErrorData *error)
 {

@@ -350,7 +350,7 @@ void
 sf_status_views(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
-	const char *remedy = "Name the layout that is said of a view there, as the last argument: snowflake_timestamp(id, 'LAYOUT'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.";
+	const char *remedy = "Each view is named with its layout: name that layout in the view, as the last argument: snowflake_timestamp(id, 'LAYOUT'), where the view has snowflake_timestamp(id). SELECT pg_get_viewdef('VIEW'::regclass); prints the view.";
 	Names		names = {.n = 0};
 	int			seen = 0;
 
