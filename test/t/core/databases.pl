@@ -452,4 +452,19 @@ $checker->clients;
 $checker->states;
 $both->stop;
 
+# ---- the first remedy of too many databases, typed ----
+
+my $few = new_server('few', 'snowflake.max_databases = 1');
+
+$few->start;
+query($few, 'CREATE EXTENSION snowflake; SELECT snowflake_nextval(); CREATE DATABASE more');
+query($few, 'CREATE EXTENSION snowflake', database => 'more');
+refused($few, 'SELECT snowflake_nextval()', '53400', qr/HINT:  Increase snowflake.max_databases in postgresql.conf, and restart/,
+	'the only place is taken', database => 'more');
+$few->append_conf('postgresql.conf', 'snowflake.max_databases = 2');
+$few->restart;
+like(query($few, 'SELECT snowflake_nextval()', database => $_), qr/^\d+$/, "with one more place, after a restart: $_")
+  foreach ('postgres', 'more');
+$few->stop;
+
 done_testing();
