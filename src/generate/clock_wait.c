@@ -30,7 +30,10 @@
 #define PIECE_MS			100
 
 /* Shorter sleeps do not use a latch, which counts in ms. */
-#define LATCH_FROM_US		2000
+#define LATCH_FROM_US		5000
+
+/* The longest sleep at the layout's capacity, unless a tick is longer. */
+#define FULL_US				2500
 
 /* How much longer than promised a wait may take. */
 #define GRACE_MS			1000
@@ -191,8 +194,9 @@ sf_clock_wait_explain(const SfDelay *delay)
  * Sleep for a part of the time until the clock permits the next ID.  Throws
  * 58000 if the wait is too long, or if the clock stands still.
  *
- * At the layout's capacity, a call sleeps for the rest of a tick.  If it wakes
- * up late, the missed part of the next tick is not lost: the drift covers it.
+ * At the layout's capacity, a call sleeps for half of the drift, and at least
+ * for the rest of a tick.  The ticks that it misses are not lost: the drift
+ * covers them.  Waking up for each tick would cost more than the IDs do.
  */
 void
 sf_clock_wait_sleep(SfDelay *delay)
@@ -201,6 +205,7 @@ sf_clock_wait_sleep(SfDelay *delay)
 											delay->tick_ms, sf_max_clock_wait);
 	int64		target_ms = delay->next_ms - delay->drift_ms;
 	int64		us = target_ms * 1000 - delay->wall_us;
+	int64		half_us = delay->drift_ms * 1000 / 2;
 	bool		full = verdict == SF_CLOCK_TICK;
 	bool		first = !delay->counted;
 
@@ -221,6 +226,8 @@ sf_clock_wait_sleep(SfDelay *delay)
 					 sf_timefmt_span(delay->ahead_ms),
 					 sf_timefmt_show(target_ms));
 	}
+	if (full)
+		us = Max(us, Min(half_us, FULL_US));
 	sf_stats_begin_wait(full ? SF_STAT_SEQUENCE_WAITS : SF_STAT_CLOCK_WAITS,
 						first);
 	sleep_us(Max(1, Min(us, PIECE_MS * 1000)),
