@@ -26,6 +26,7 @@ my %STATEMENTS = (
 	  . " RETURNING id;\n${PAUSE}ROLLBACK;",
 	select => 'SELECT snowflake_nextval() FROM generate_series(1, 40);',
 	single => 'SELECT snowflake_nextval();',
+	many => 'SELECT snowflake_nextval() FROM generate_series(1, 5000);',
 	batch => 'INSERT INTO t SELECT * FROM snowflake_nextval_batch(100) RETURNING id;',
 	batch_select => 'SELECT snowflake_nextval_batch(100);',
 	shard => 'INSERT INTO s SELECT snowflake_shard_nextval(SHARD)'

@@ -50,7 +50,7 @@ sub start_clients
 {
 	$load = start_load($checker, 'clients', $node->connstr('postgres'),
 		4, shard(), undef,
-		rand 2 < 1 ? qw(select single batch_select shard_batch) : ());
+		rand 2 < 1 ? qw(many single batch_select shard_batch) : ());
 	if ($lag)
 	{
 		$load->heard;
