@@ -161,7 +161,13 @@ put_configured_node(SfStatus *status, uint32 node)
 	bool		changed = before != SF_NO_NUMBER &&
 		before != sf_server_number_of(node) && primary == SF_NO_NUMBER;
 
-	if (primary == sf_server_number_of(node))
+	if (primary == sf_server_number_of(node) &&
+		sf_identity_running() == primary)
+		sf_status_put(status, SF_STATUS_ERROR,
+					  psprintf("%u is configured, and this server's former primary, which runs now, has it, too",
+							   node),
+					  SF_IDENTITY_PROMOTED_REMEDY);
+	else if (primary == sf_server_number_of(node))
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is configured, and this server's former primary had it, too",
 							   node),

@@ -209,6 +209,18 @@ find_original(const SfOriginal *record, bool was_standby)
 }
 
 /*
+ * Return the directory of the server that this copy is a copy of, or of that
+ * one's own original, if that runs with this node id.
+ */
+static const char *
+find_rival(const SfOriginal *record, SfServerNumber node)
+{
+	return node != SF_NO_NUMBER &&
+		node == sf_original_running_node(record->copied_from) ?
+		record->copied_from : record->path;
+}
+
+/*
  * Make this directory ours.  The marker is written first: data with a primary
  * record but without a marker are a copy.
  */
@@ -219,10 +231,15 @@ take_over(SfServerNumber node, const SfOriginal *record,
 	SfIdentity *identity = &sf_shmem->identity;
 	const Marker *marker = &found.marker;
 	bool		is_ours = found.is_ours;
-	uint32		standby = found.origin != SF_ORIGIN_STANDBY ? 0 :
+	bool		is_us = sf_original_is_us(record, record->node_in_use);
+	bool		follows = found.origin == SF_ORIGIN_STANDBY;
+
+	/* a promoted standby stays one here until it makes an ID */
+	bool		promoted = found.origin == SF_ORIGIN_HERE && is_ours &&
+		marker->standby == STANDBY && record->node != SF_NO_NUMBER && !is_us;
+	uint32		standby = promoted ? STANDBY : !follows ? 0 :
 		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
 	uint64		server = is_ours ? marker->server : sf_identity_random() | 1;
-	bool		is_us = sf_original_is_us(record, record->node_in_use);
 
 	pg_atomic_write_u32(&identity->primary, standby == STANDBY ? record->node :
 						is_us && record->primary == node ? node :
@@ -239,7 +256,8 @@ take_over(SfServerNumber node, const SfOriginal *record,
 		if (record->node_in_use != SF_NO_NUMBER && is_us)
 			(void) sf_original_write(SF_NO_NUMBER, record->node, SF_NO_NUMBER,
 									 "", LOG);
-		log_standby(node);
+		if (follows)
+			log_standby(node);
 		return;
 	}
 	if (sf_original_is_us(record, node) ||
@@ -249,8 +267,9 @@ take_over(SfServerNumber node, const SfOriginal *record,
 
 /*
  * Return true if this directory may be ours, with this node id.  A copy needs
- * a node id of its own.  If it had one, and now has that of its original
- * again, it must wait until that does not run.
+ * a node id of its own: not that of its original when it was copied, nor what
+ * a reload has given to that since.  If it had one, and now has that of its
+ * original again, it must wait until that does not run.
  */
 static bool
 may_take_over(SfServerNumber node, const SfOriginal *record,
@@ -260,7 +279,8 @@ may_take_over(SfServerNumber node, const SfOriginal *record,
 		return !sf_settings_has_shards() &&
 			(sf_settings_leases() ||
 			 (node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
-			  node != record->node));
+			  node != record->node &&
+			  node != sf_original_running_node(original)));
 	/* a promotion is never refused: there are warnings */
 	return found.origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
 		node == record->primary ||
@@ -301,7 +321,8 @@ sf_identity_at_start(void)
 
 	identity->original = record.node;
 	found.origin = sf_origin_judge(&evidence);
-	original = sf_origin_is_copy(found.origin) ? record.path :
+	original = sf_origin_is_copy(found.origin) ?
+		find_rival(&record, find_node()) :
 		find_original(&record, evidence.was_standby);
 	if (may_take_over(find_node(), &record, original))
 	{
@@ -393,7 +414,7 @@ find_original_now(const SfOriginal *record, SfServerNumber node)
 {
 	SfServerNumber primary = sf_identity_primary();
 
-	return sf_identity_is_copy() ? record->path :
+	return sf_identity_is_copy() ? find_rival(record, node) :
 		find_original(record, primary != SF_NO_NUMBER && primary != node);
 }
 
@@ -487,9 +508,11 @@ sf_identity_become(SfServerNumber node)
 		return;					/* the first ID writes it */
 	if (sf_identity_is_copy())
 	{
-		if (!may_take_over(node, &record, record.path))
+		const char *original = find_rival(&record, node);
+
+		if (!may_take_over(node, &record, original))
 			return;
-		take_over(node, &record, record.path);
+		take_over(node, &record, original);
 		pg_write_barrier();
 		pg_atomic_write_u32(&identity->copied, 0);
 	}
@@ -509,6 +532,16 @@ sf_identity_become(SfServerNumber node)
 	}
 }
 
+/* Return the node of the original, or former primary, if it runs. */
+SfServerNumber
+sf_identity_running(void)
+{
+	SfOriginal	record;
+
+	(void) sf_original_read(&record);
+	return sf_original_running_node(find_original(&record, false));
+}
+
 /*
  * Throw SQLSTATE 55000 if the original is seen running now with the node id of
  * this copy.
@@ -516,11 +549,8 @@ sf_identity_become(SfServerNumber node)
 static void
 require_gone(SfServerNumber node)
 {
-	SfOriginal	record;
-	SfServerNumber running;
+	SfServerNumber running = sf_identity_running();
 
-	(void) sf_original_read(&record);
-	running = sf_original_running_node(find_original(&record, false));
 	if (running != SF_NO_NUMBER &&
 		(node == SF_NO_NUMBER || node == running))
 		ereport(ERROR,
@@ -528,7 +558,7 @@ require_gone(SfServerNumber node)
 				 errmsg("cannot accept this copy while its original runs"),
 				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
 						   sf_server_number_value(running)),
-				 errhint("To keep both servers, set another snowflake.node_id here, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; To keep this one alone, stop the original for good, and call this function again.")));
+				 errhint("To keep both servers, set another snowflake.node_id here, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; To keep this one alone, stop the original for good, and call this function again.")));
 }
 
 /* Accept: an administrator states that no other server has this data. */

@@ -431,6 +431,24 @@ $second->start;
 refused($second, $next, '55000', qr/was seen running on this machine, and has node id 5, too/,
 	'so a copy of it has its node id');
 $second->stop;
+
+# the original has another number since, and so has a copy, or a copy of a copy
+$other->append_conf('postgresql.conf', "snowflake.node_id = '6'");
+$other->reload;
+$other->poll_query_until('postgres', 'SELECT snowflake_node(snowflake_nextval()) = 6') or die;
+my $runs_now = qr/was seen running on this machine, and has node id 6, too/;
+$second = server_from('since', $other, 'later', [ "snowflake.node_id = '6'", "snowflake.copy_check = 'warn'" ]);
+$second->start;
+refused($second, $next, '55000', $runs_now, 'a copy with the number that the original has got since');
+$second->append_conf('postgresql.conf', "snowflake.node_id = '7'");
+$second->restart;
+like(query($second, $next), qr/^\d+$/, 'and with one of its own it makes IDs');
+$second->backup('of_copy');
+$second->stop;
+my $third = server_from('copy_of_copy', $second, 'of_copy', [ "snowflake.node_id = '6'", "snowflake.copy_check = 'warn'" ]);
+$third->start;
+refused($third, $next, '55000', qr/is a copy of another server's/, 'a copy of a copy with the number of the first original');
+$third->stop;
 $other->stop;
 
 # the old primary is rewound, follows the new one, and is promoted again
@@ -457,7 +475,9 @@ like(query($primary, $next), qr/^\d+$/, 'promoted back, it makes IDs');
 $standby->enable_streaming($primary);
 unlike(started($standby), qr/is a copy/, 'the other one follows');
 $copy = server_from('of_standby', $standby, 'while_primary', ["snowflake.copy_check = 'warn'"]);
-is_only_warned_of($backup, 'the original is where it was, and a standby now');
+$copy->start;
+refused($copy, $next, '55000', qr/is a copy of another server's/, 'the original is a standby now, whose primary has the node id, and runs');
+$copy->stop;
 $standby->stop;
 $primary->stop;
 passes($primary, 'promoted back, and restarted');

@@ -116,7 +116,7 @@ $same->promote;
 query($same, 'SELECT snowflake_nextval()');
 my $says = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'};
 my ($reset, $reload) = (query($same, $says)
-	  =~ /^warning\|8 is configured, and this server's former primary had it, too\|.*, and run: (SELECT pg_reload_conf\(\);) If .* first run: (ALTER SYSTEM RESET snowflake.node_id;)/)[ 1, 0 ];
+	  =~ /^error\|8 is configured, and this server's former primary, which runs now, has it, too\|.*, and run: (SELECT pg_reload_conf\(\);) If .* first run: (ALTER SYSTEM RESET snowflake.node_id;)/)[ 1, 0 ];
 ok($reset && $reload, "it has its primary's number") or die query($same, $says);
 my $session = $same->background_psql('postgres');
 my $before = $session->query_safe('SELECT snowflake_nextval()');

@@ -41,21 +41,25 @@ like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so
 $same->restart;
 like(node_of($same), qr/^warning\|once .* as 1, the number/, 'again at each start');
 $same->promote;
-like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|/,
-	'after the promotion it is still said');
+like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|/,
+	'after the promotion it is still said, and is an error while that primary runs');
+$same->restart;
+like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now/, 'nor does a restart before the first ID forget it');
 query($same, 'SELECT snowflake_nextval()');
-like(node_of($same), qr/^warning\|1 is configured, and/, 'while IDs are made');
+like(node_of($same), qr/^error\|1 is configured, and/, 'while IDs are made');
 like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which its former primary had, too\n/, 0, 'the log says so at the first ID');
 foreach my $restart ('a restart', 'another restart')
 {
 	$same->restart;
 	query($same, 'SELECT snowflake_nextval()');
-	like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Set another snowflake.node_id here/,
+	like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|Set another snowflake.node_id here/,
 		"$restart does not forget it");
 }
 refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while its original runs/,
 	'nobody may accept it while that primary runs');
 $primary->stop;
+like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Set another snowflake.node_id here/,
+	'a warning when it has stopped');
 my (undef, undef, $err) = $same->psql('postgres', q{SELECT snowflake_accept('copy')});
 like($err, qr/WARNING:  this server now counts as the only one/, 'accepted when that primary has gone');
 foreach (1, 2)
@@ -84,7 +88,7 @@ like_log($same, qr/LOG:  snowflake SF503: this standby has no node id: once/, $u
 $same->stop;
 $same->append_conf('postgresql.conf', "snowflake.shards = ''");
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, calls are refused: snowflake.node_id is not set\|Have an administrator/,
+like(node_of($same), qr/^warning\|once this standby is promoted, calls are refused: snowflake.node_id is not set\|If other servers lease/,
 	'one without either');
 $same->stop('immediate');
 
