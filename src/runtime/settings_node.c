@@ -20,6 +20,7 @@
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/shmem.h"
+#include "storage/pg_shmem.h"
 #include "tcop/pquery.h"
 #include "utils/guc.h"
 
@@ -226,7 +227,8 @@ check_node_id(char **newval, void **extra, GucSource source)
 	}
 	if (!IsUnderPostmaster)
 		publish_refused("");
-	if (sf_shmem == NULL || is_only_looked_at())
+	/* the log collector has the pointer, but no shared memory any more */
+	if (sf_shmem == NULL || UsedShmemSegAddr == NULL || is_only_looked_at())
 		return true;
 	configured = pg_atomic_read_u64(&sf_shmem->configured);
 	if ((configured & SF_NODE_TAKEN) == 0 && !sf_settings_leases())
@@ -318,6 +320,7 @@ sf_settings_refused(void)
 
 	do
 	{
+		CHECK_FOR_INTERRUPTS();
 		before = pg_atomic_read_u32(&sf_shmem->refusals);
 		pg_read_barrier();
 		memcpy(copy, sf_shmem->refused, sizeof(copy));

@@ -8,6 +8,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use POSIX qw(strftime);
+use Time::HiRes qw(usleep);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
@@ -121,5 +122,33 @@ query($node, 'SELECT snowflake_shard_nextval(7)', database => 'other');
 @lines = lines_of('SF501', $from);
 is(scalar(grep { /in (?:199|200|201) days\n.* HINT:  Choose/ } @lines), 1, 'the end of the layout for shards: once a day, too');
 $node->stop;
+
+# ---- the server's log collector reads each reload, and has no shared memory ----
+
+my $collected = new_server('collected', 'logging_collector = on', q{log_filename = 'a.log'});
+sub collector
+{
+	my ($postmaster) = slurp_file($collected->data_dir . '/postmaster.pid') =~ /^(\d+)/;
+
+	return join ' ', `ps -o pid=,args= --ppid $postmaster` =~ /^ *(\d+) .*logger/mg;
+}
+$collected->start;
+query($collected, 'CREATE EXTENSION snowflake');
+query($collected, $next);
+my $collector = collector();
+foreach my $file ('b', 'c')
+{
+	$collected->append_conf('postgresql.conf', "snowflake.node_id = '2'\nlog_filename = '$file.log'");
+	$collected->reload;
+	# the collector opens the new file when it has read the reload
+	for (1 .. 6000)
+	{
+		last if -e $collected->data_dir . "/log/$file.log";
+		usleep(30_000);
+	}
+	ok(-e $collected->data_dir . "/log/$file.log", 'the log collector has read a reload');
+}
+is(collector(), $collector, 'and lives');
+$collected->stop;
 
 done_testing();
