@@ -28,7 +28,7 @@ $$;
 -- of the application's does not reach them.  Parsing a statement locks the table
 -- before any right on it is checked, so a role that can name one of them can stop
 -- all IDs.  PUBLIC cannot; the database's owner can, since pg_dump by that role
--- would fail otherwise.  To read one by its OID, everybody has the right.  Their
+-- would fail otherwise, and members of pg_read_all_data and pg_write_all_data.  To read one by its OID, everybody has the right.  Their
 -- increment is such that nextval() fails on each, also on one that holds 0;
 -- setval(), which a restore calls, ignores the increment.
 --
@@ -185,8 +185,9 @@ COMMENT ON FUNCTION snowflake_internal.in_range(snowflake, snowflake, bigint, bo
 -- classes for btree and BRIN are in the server's families, so operators of bigint,
 -- to which the type is cast where the schema of these is not in the search path,
 -- find its indexes too; and bigint columns may refer to its keys.  The class for
--- hash has a family of its own.  That has no operator of two integers, so it
--- changes no plan without the type.
+-- hash has a family of its own.  That has the server's = of two integers, which a
+-- hash table of integers needs, as in id IN (SELECT post FROM reply).  The server
+-- takes the first family of an operator, its own, so plans without the type stay.
 --
 DO $$
 DECLARE
@@ -225,6 +226,9 @@ BEGIN
 			UNION ALL
 			SELECT pg_catalog.concat('OPERATOR 1 @extschema@.', name, args) FROM op
 			WHERE strategy OPERATOR(pg_catalog.=) 3
+			UNION ALL
+			SELECT pg_catalog.format('OPERATOR 1 pg_catalog.= (pg_catalog.int%s, pg_catalog.int%s)', l, r)
+			FROM (VALUES (2), (4), (8)) AS l (l) CROSS JOIN (VALUES (2), (4), (8)) AS r (r)
 		)
 		SELECT s.statement FROM (
 			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%s%s RETURNS pg_catalog.bool AS ''int%s%s'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE',

@@ -97,6 +97,10 @@ SELECT count(*) FROM post p JOIN reply r ON p.id = r.post;
 SELECT count(*) FROM post p JOIN reply r ON p.id = r.i;
 SELECT count(*) FROM post p JOIN reply r ON p.id = r.s;
 SELECT count(*) FROM post p JOIN reply r ON p.id = r.same JOIN post q ON q.id = p.id;
+-- hash tables of one side
+SELECT t, count(*) FILTER (WHERE p.id IN (SELECT post FROM reply)) AS post, count(*) FILTER (WHERE p.id IN (SELECT i FROM reply)) AS i,
+	count(*) FILTER (WHERE p.id NOT IN (SELECT s FROM reply)) AS others FROM post p, (VALUES (1)) v (t) GROUP BY t;
+SELECT id FROM reply WHERE post IN (SELECT id FROM post) AND i NOT IN (SELECT id FROM post WHERE id > 5);
 SET enable_hashjoin = off;
 SET enable_mergejoin = on;
 EXPLAIN (COSTS OFF) SELECT * FROM post p JOIN reply r ON p.id = r.post;
@@ -167,7 +171,7 @@ ALTER TABLE change ALTER id TYPE bigint;
 SELECT pg_relation_filenode('change') = :before AS kept, pg_typeof(id) FROM change;
 -- the operator classes are whole, and pg_upgrade finds each member at its class
 SELECT opcname, amname, amvalidate(o.oid) FROM pg_opclass o JOIN pg_am a ON a.oid = opcmethod
-WHERE opcintype = 'snowflake'::regtype AND amname <> 'hash' ORDER BY 2;
+WHERE opcintype = 'snowflake'::regtype ORDER BY 2;
 SELECT count(*), count(DISTINCT d.objid) FROM pg_amop m LEFT JOIN pg_depend d ON d.objid = m.oid AND refclassid = 'pg_opclass'::regclass
 WHERE 'snowflake'::regtype IN (amoplefttype, amoprighttype) AND amopfamily < 16384;
 SELECT count(*), count(DISTINCT d.objid) FROM pg_amproc m LEFT JOIN pg_depend d ON d.objid = m.oid AND refclassid = 'pg_opclass'::regclass

@@ -65,6 +65,16 @@ WITH member AS (
 	SELECT name, concat_ws(' ', 'operator class', opcdefault, opckeytype::regtype)
 	FROM member JOIN pg_opclass o ON o.oid = objid AND classid = 'pg_opclass'::regclass
 	UNION ALL
+	SELECT f.opfname, concat_ws(' ', opfmethod, 'operator', amopstrategy, amoppurpose, amopopr::regoperator)
+	FROM pg_amop o JOIN pg_opfamily f ON f.oid = amopfamily
+	WHERE EXISTS (SELECT FROM member WHERE (classid, objid) IN (('pg_opfamily'::regclass, f.oid),
+		('pg_type'::regclass, amoplefttype), ('pg_type'::regclass, amoprighttype)))
+	UNION ALL
+	SELECT f.opfname, concat_ws(' ', opfmethod, 'function', amproclefttype::regtype, amprocrighttype::regtype, amprocnum, amproc::regprocedure)
+	FROM pg_amproc o JOIN pg_opfamily f ON f.oid = amprocfamily
+	WHERE EXISTS (SELECT FROM member WHERE (classid, objid) IN (('pg_opfamily'::regclass, f.oid),
+		('pg_type'::regclass, amproclefttype), ('pg_type'::regclass, amprocrighttype)))
+	UNION ALL
 	SELECT name, 'privileges ' || coalesce(acl::text, '-')
 	FROM member JOIN LATERAL (SELECT array_agg(a::text ORDER BY a::text) AS acl
 		FROM pg_proc p, unnest(p.proacl) a WHERE p.oid = objid) p ON true
@@ -199,6 +209,8 @@ SELECT pg_catalog.pg_extension_config_dump('snowflake_added', '');
 CREATE VIEW snowflake_seen AS SELECT 1 AS one;
 CREATE OPERATOR <+> (FUNCTION = int8pl, LEFTARG = bigint, RIGHTARG = bigint);
 CREATE AGGREGATE snowflake_sum(bigint) (SFUNC = int8pl, STYPE = bigint, INITCOND = '0');
+CREATE OPERATOR FAMILY snowflake_family USING hash;
+ALTER OPERATOR FAMILY snowflake_family USING hash ADD OPERATOR 1 pg_catalog.= (bigint, bigint);
 };
 write_file("$dir/snowflake--99.sql", $script . $new);
 my ($future) = install('99');
@@ -224,6 +236,7 @@ foreach my $bad (
 	[ qr/SELECT 1 AS/, 'SELECT 2 AS', 'a view' ],
 	[ qr/FUNCTION = int8pl/, 'FUNCTION = int8mi', 'an operator' ],
 	[ qr/INITCOND = '0'/, "INITCOND = '1'", 'an aggregate' ],
+	[ qr/^ALTER OPERATOR FAMILY.*\n/m, '', 'a member of an operator family' ],
 	[ qr/^CREATE VIEW.*\n/m, '', 'a whole object' ])
 {
 	my ($from, $to, $what) = @$bad;
