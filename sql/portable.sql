@@ -51,7 +51,7 @@ BEGIN
 		IF NOT has_database_privilege(current_database(), 'CREATE') THEN
 			RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'permission denied to create the schema @state@',
 				DETAIL = 'The functions keep there what only their owner may lock.',
-				HINT = format('As the owner of the database: CREATE SCHEMA @state@ AUTHORIZATION %I;', current_user);
+				HINT = format('As the owner of the database: GRANT CREATE ON DATABASE %I TO %I;', current_database(), current_user);
 		END IF;
 		CREATE SCHEMA @state@;
 		COMMENT ON SCHEMA @state@ IS 'what guards the IDs of the portable functions';
@@ -79,6 +79,9 @@ BEGIN
 			mask bigint[],
 			place integer[]				-- of the field in the node's number
 		);
+	ELSIF EXISTS (SELECT FROM pg_type WHERE oid = to_regtype('@extschema@.snowflake_portable_fields') AND pg_get_userbyid(typowner) <> current_user) THEN
+		RAISE EXCEPTION USING ERRCODE = '42501', MESSAGE = 'another role owns the type @extschema@.snowflake_portable_fields',
+			HINT = 'Use a schema in which no other role may create anything.';
 	END IF;
 	-- what is there guards IDs, also if the functions are made anew
 	IF to_regclass('@state@.snowflake_config') IS NOT NULL THEN
@@ -757,12 +760,12 @@ BEGIN
 		PERFORM @extschema@.snowflake_portable_beyond(CASE WHEN now < 0 THEN now ELSE tick END, f);
 	ELSIF pg_sequence_last_value(limits) IS NULL THEN
 		-- The first ID: from here on the layout stays; an error frees the lock. The
-		-- functions are of now, and a row may be of an old snapshot. A dump of the
-		-- schema alone has the functions without the row: they are another database's.
+		-- functions are of now, and a row may be of an old snapshot. A dump of the schema
+		-- alone has the functions, which are another database's, without the position that
+		-- setting the node id begins. Replication may bring the row.
 		BEGIN
 			LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
-			IF NOT EXISTS (SELECT FROM @state@.snowflake_config c
-				WHERE CASE WHEN is_shard THEN c.shard_layout ELSE c.layout END IS NOT NULL) THEN
+			IF pg_sequence_last_value(CASE WHEN is_shard THEN '@state@.snowflake_shard_position'::regclass ELSE '@state@.snowflake_position' END) IS NULL THEN
 				PERFORM @extschema@.snowflake_portable_unset(is_shard);
 			END IF;
 			IF is_shard THEN
@@ -1051,6 +1054,7 @@ BEGIN
 	END IF;
 	INSERT INTO @state@.snowflake_config (node, layout) VALUES (snowflake_set_node.node, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET node = excluded.node, layout = excluded.layout;
+	PERFORM setval('@state@.snowflake_position', 0) WHERE pg_sequence_last_value('@state@.snowflake_position') IS NULL;
 	PERFORM @extschema@.snowflake_portable_write(f, node, ''::text);
 END $$;
 
@@ -1077,6 +1081,7 @@ BEGIN
 	END LOOP;
 	INSERT INTO @state@.snowflake_config (shards, shard_layout) VALUES (snowflake_set_shards.shards, f.layout)
 	ON CONFLICT (only_row) DO UPDATE SET shards = excluded.shards, shard_layout = excluded.shard_layout;
+	PERFORM setval('@state@.snowflake_shard_position', 0) WHERE pg_sequence_last_value('@state@.snowflake_shard_position') IS NULL;
 	PERFORM @extschema@.snowflake_portable_write(f, NULL::integer, format($f$	IF shard IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22004', MESSAGE = 'shard must not be null', HINT = 'Give a number, for instance by COALESCE().';
 	ELSIF (shard OPERATOR(pg_catalog.<) 0) OR (shard OPERATOR(pg_catalog.>) %1$s) THEN
@@ -1127,6 +1132,9 @@ DECLARE
 BEGIN
 	LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
 	FOR kind IN SELECT * FROM @extschema@.snowflake_portable_kinds() LOOP
+		IF pg_sequence_last_value(kind.positions) IS NULL THEN
+			PERFORM @extschema@.snowflake_portable_unset((kind.f).width[6] > 0);
+		END IF;
 		-- the first tick that begins at or after it, and after that of the position
 		tick := greatest((ms + (kind.f).tick_ms - 1) / (kind.f).tick_ms - (kind.f).epoch_ms / (kind.f).tick_ms,
 			(pg_sequence_last_value(kind.positions) >> (kind.f).sequence_bits) + 1, 0);
@@ -1234,7 +1242,12 @@ RETURNS SETOF record
 LANGUAGE sql VOLATILE STRICT ROWS 10 SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$
 	WITH last AS (
-		SELECT c.*, f.layout AS spelled, f.tick_ms, f.epoch_ms + (f.last_tick + 1) * f.tick_ms AS ends_ms,
+		SELECT f.layout AS spelled,
+			-- not so after a new version was installed, or where replication has brought the row
+			CASE WHEN (SELECT p.prosecdef FROM pg_proc p WHERE p.oid = '@extschema@.snowflake_nextval()'::regprocedure)
+				AND pg_sequence_last_value('@state@.snowflake_position') IS NOT NULL THEN c.node END AS node,
+			c.shards IS NOT NULL AND NOT ((SELECT p.prosecdef FROM pg_proc p WHERE p.oid = '@extschema@.snowflake_shard_nextval(bigint)'::regprocedure)
+				AND pg_sequence_last_value('@state@.snowflake_shard_position') IS NOT NULL) AS lacks_shards, f.tick_ms, f.epoch_ms + (f.last_tick + 1) * f.tick_ms AS ends_ms,
 			greatest(f.epoch_ms + (pg_sequence_last_value('@state@.snowflake_position') >> f.sequence_bits) * f.tick_ms,
 				g.epoch_ms + (pg_sequence_last_value('@state@.snowflake_shard_position') >> g.sequence_bits) * g.tick_ms)
 				- floor(date_part('epoch', clock_timestamp()) * 1000)::bigint AS ahead_ms
@@ -1257,14 +1270,16 @@ SET search_path = pg_catalog, pg_temp AS $$
 		WHERE r.oid IS DISTINCT FROM owner AND r.rolsuper IS NOT TRUE
 			AND NOT (privilege = 'USAGE' AND name LIKE 'SCHEMA %' AND grantee IS NOT DISTINCT FROM to_regrole('pg_database_owner'))
 	), checks (check_name, status, found, remedy) AS (
-		SELECT 'node id', CASE WHEN node IS NULL THEN 'error' ELSE 'ok' END,
-			CASE WHEN node IS NULL THEN 'the node id is not set' ELSE format('%s, in the layout "%s"', node, spelled) END,
-			CASE WHEN node IS NULL THEN 'As the owner of the functions: SELECT snowflake_set_node(1); with another number on each server.' END
+		SELECT 'node id', CASE WHEN node IS NULL OR lacks_shards THEN 'error' ELSE 'ok' END,
+			CASE WHEN node IS NULL THEN 'the node id is not set' WHEN lacks_shards THEN 'the shards are not set'
+				ELSE format('%s, in the layout "%s"', node, spelled) END,
+			CASE WHEN node IS NULL THEN 'As the owner of the functions: SELECT snowflake_set_node(1); with another number on each server.'
+				WHEN lacks_shards THEN 'As the owner of the functions: SELECT snowflake_set_shards(''0-4095''); with other shards on each server.' END
 		FROM last
 		UNION ALL SELECT 'drift', CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'error' ELSE 'ok' END,
 			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN format('the last ID is %s ahead of the wall clock', ahead_ms * interval '1 ms')
 				ELSE 'the last ID is not ahead of the wall clock by more than the drift' END,
-			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'Correct the server''s clock, or wait.' END
+			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'Correct the server''s clock, or wait. If that takes too long, install the functions in a second schema, with a node id that was never used, and let the defaults of the columns call these.' END
 		FROM last
 		UNION ALL SELECT 'layout end', CASE WHEN ends_ms < date_part('epoch', clock_timestamp()) * 1000 + 31536000000 THEN 'warning' ELSE 'ok' END,
 			coalesce('the layout lasts until ' || @extschema@.snowflake_portable_time(ends_ms), 'there is no layout yet'),

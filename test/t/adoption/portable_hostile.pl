@@ -293,6 +293,10 @@ is(answer($node, qq{SET search_path = ids, m, pg_catalog; $install SELECT snowfl
 	'nor does the script, which leaves the path as it was');
 query($node, 'CREATE SCHEMA other; CREATE SCHEMA other_portable_state AUTHORIZATION mallory');
 refused($node, "SET search_path = other; $install", '42501', qr/another role owns the schema other_portable_state/, 'the script beside a schema of somebody else');
+query($node, q{CREATE SCHEMA shared; GRANT CREATE, USAGE ON SCHEMA shared TO mallory; SET ROLE mallory;
+	CREATE TYPE shared.fields AS (layout text); CREATE DOMAIN shared.snowflake_portable_fields AS shared.fields});
+refused($node, "SET search_path = shared; $install", '42501', qr/another role owns the type shared.snowflake_portable_fields/,
+	'the script beside a type of somebody else');
 refused($node, "SET search_path = nowhere; $install", 'P0001', qr/search_path begins with no schema/, 'the script without a schema');
 
 done_testing();

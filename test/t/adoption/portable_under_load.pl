@@ -17,9 +17,10 @@ my $install = slurp_file("$FindBin::RealBin/../../../sql/portable.sql");
 
 my $node = new_server('main', "shared_preload_libraries = ''", 'wal_level = replica');
 start_with_clock($node, '+0');
-query($node, 'CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO PUBLIC; ALTER DATABASE postgres SET search_path = public, ids');
-query($node, "SET search_path = ids; $install");
-query($node, "SELECT snowflake_set_node(5), snowflake_set_shards('3-4')");
+query($node, "BEGIN; CREATE SCHEMA ids; SET LOCAL search_path = ids; $install SELECT snowflake_set_node(5);
+	GRANT USAGE ON SCHEMA ids TO PUBLIC; COMMIT");
+query($node, 'ALTER DATABASE postgres SET search_path = public, ids');
+query($node, "SELECT snowflake_set_shards('3-4')");
 query($node, load_tables());
 
 my $checker = IdChecker->new($node->basedir . '/ids');
