@@ -154,6 +154,13 @@ typedef char SfByte;
 	pg_namespace_aclcheck(schema, role, mode)
 #endif
 
+/* Whether SET ROLE is allowed is no longer membership alone from 16 on. */
+#if PG_VERSION_NUM >= 160000
+#define sf_may_become(member, role) member_can_set_role(member, role)
+#else
+#define sf_may_become(member, role) is_member_of_role(member, role)
+#endif
+
 /* Scans count for EXPLAIN from 18 on, and have flags from 19 on. */
 #if PG_VERSION_NUM >= 190000
 #define sf_index_beginscan(table, index, snapshot, nkeys) \

@@ -41,6 +41,7 @@ require_table(Oid relation)
 {
 	Relation	opened = try_relation_open(relation, AccessShareLock);
 	char		kind;
+	bool		is_temporary;
 
 	if (opened == NULL)
 		ereport(ERROR,
@@ -48,12 +49,18 @@ require_table(Oid relation)
 				 errmsg("relation with OID %u does not exist", relation),
 				 errhint("Name a table that is there.")));
 	kind = opened->rd_rel->relkind;
+	is_temporary = opened->rd_rel->relpersistence == RELPERSISTENCE_TEMP;
 	relation_close(opened, NoLock);
 	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a table", get_rel_name(relation)),
 				 errhint("Name a table, or a partitioned one.")));
+	if (is_temporary)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("table \"%s\" is temporary", get_rel_name(relation)),
+				 errhint("Name a table that is not.")));
 	if (!sf_relation_ownercheck(relation, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 					   get_rel_name(relation));
@@ -366,11 +373,27 @@ sf_conversion_start(SfConversion *conversion, bool dry_run)
 		lock_and_look_again(conversion);
 }
 
+/*
+ * Become a role that the script needs.  Its grants may have changed since
+ * sf_conversion_require().  SQLSTATE 40001
+ */
 static void
-execute(const SfStatement *statement)
+become(const SfConversion *conversion, Oid role)
+{
+	if (role != sf_owner_of_relation(conversion->relation) &&
+		!sf_may_become(conversion->caller.user, role))
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("owners or grants have changed meanwhile"),
+				 errhint("Call it again.")));
+	sf_owner_switch(role);
+}
+
+static void
+execute(const SfConversion *conversion, const SfStatement *statement)
 {
 	if (OidIsValid(statement->role))
-		sf_owner_switch(statement->role);
+		become(conversion, statement->role);
 	else if (SPI_execute(statement->text, false, 0) < 0)
 		elog(ERROR, "could not execute \"%s\"", statement->text);
 }
@@ -392,7 +415,7 @@ sf_conversion_finish(SfConversion *conversion, ReturnSetInfo *rsinfo,
 		bool		nulls[4] = {0};
 
 		if (!dry_run)
-			execute(statement);
+			execute(conversion, statement);
 		values[0] = Int32GetDatum(++step);
 		values[1] = CStringGetTextDatum(statement->text);
 		nulls[2] = statement->locks == NULL;

@@ -148,6 +148,8 @@ SELECT * FROM snowflake_convert('big', dry_run => NULL);
 SELECT * FROM snowflake_revert('big', dry_run => NULL);
 SELECT * FROM snowflake_convert(4294967295::regclass);
 SELECT * FROM snowflake_convert('of_orders', 'customer');
+CREATE TEMPORARY TABLE passing (id serial);
+SELECT * FROM snowflake_convert('passing');
 SELECT * FROM snowflake_convert('big', 'nothing');
 SELECT * FROM snowflake_convert('big', 'xmin');
 SELECT * FROM snowflake_convert('big', 'item');

@@ -340,6 +340,18 @@ unlike(changed_meanwhile('LOCK TABLE m.b',
 		q{SELECT note FROM snowflake_revert('m.a', identity => 'always', restart => 1000)},
 		q{ALTER TABLE m.b NO INHERIT m.a; ALTER TABLE m.b DROP id; ALTER TABLE m.b ADD id text DEFAULT 'a text'}),
 	qr/the next row is at/, 'what is no integer any more is not read as one');
+
+# a view that mallory makes has grants of a role that she is no member of
+query($node, q{CREATE ROLE xena; SET ROLE mallory; CREATE TABLE m.granted (id serial PRIMARY KEY);
+	CREATE VIEW m.seen AS SELECT 1 AS id; GRANT SELECT ON m.seen TO xena WITH GRANT OPTION;
+	RESET ROLE; GRANT USAGE ON SCHEMA m TO xena; SET ROLE xena; GRANT SELECT ON m.seen TO PUBLIC});
+$caller->query('SET SESSION AUTHORIZATION mallory');
+changed_meanwhile('LOCK TABLE m.granted IN ACCESS SHARE MODE',
+	q{SELECT count(*), 'snowflake_revert(' FROM snowflake_convert('m.granted', dry_run => false)},
+	'CREATE OR REPLACE VIEW m.seen AS SELECT id FROM m.granted');
+like($caller->{stderr}, qr/owners or grants have changed meanwhile/, 'the conversion fails, since another role would have to give the grants');
+is(query($node, q{SELECT format_type(atttypid, -1) FROM pg_attribute WHERE attrelid = 'm.granted'::regclass AND attname = 'id'}),
+	'integer', 'nobody becomes a role without being a member');
 $mallory->quit;
 $caller->quit;
 
