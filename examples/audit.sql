@@ -40,7 +40,8 @@ CREATE TABLE audit.file (
 	query_id bigint
 );
 
--- A foreign table for each day of the week. A file that is not there yet is empty.
+-- A foreign table for each day of the week. A file that is not there yet is empty. Bytes
+-- that are not UTF-8, such as those of a failed login as a role of that name, are left out.
 DO $$
 DECLARE
 	weekday text;
@@ -55,8 +56,8 @@ BEGIN
 			regexp_replace(replace(current_setting('log_filename'), '%a', weekday), '\.log$', ''), '.csv');
 		path := concat('''', replace(path, '''', '''\'''''), '''');
 		EXECUTE format('CREATE FOREIGN TABLE audit.%I () INHERITS (audit.file)
-			SERVER snowflake_audit OPTIONS (format ''csv'', program %L)',
-			lower(weekday), format('[ ! -e %1$s ] || cat %1$s', path));
+			SERVER snowflake_audit OPTIONS (format ''csv'', encoding ''UTF8'', program %L)',
+			lower(weekday), format('[ ! -e %1$s ] || { [ -r %1$s ] && { iconv -c -f UTF-8 -t UTF-8 %1$s || true; }; }', path));
 	END LOOP;
 END $$;
 

@@ -79,7 +79,7 @@ my %program = (
 	django => [ $python, "$examples/with_django.py" ],
 	django5 => [
 		'env', 'PYTHONPATH=' . ($ENV{SNOWFLAKE_DJANGO5} // ''),
-		$python, "$examples/with_django5.py" ],
+		$python, "$examples/with_django.py" ],
 	laravel => [ '/usr/bin/php', "$examples/with_laravel.php" ],
 	pdo => [ '/usr/bin/php', "$examples/with_pdo.php" ],
 	doctrine => [ '/usr/bin/php', "$examples/with_doctrine.php" ],

@@ -81,7 +81,7 @@ psycopg2.extensions.register_type(snowflake)
 postgresql.base.ischema_names["snowflake"] = BigInteger
 assert (read(), reflected()) == (int(key), BigInteger)
 END
-$source{django5} = $source{django} = [ py => head_of('with_django.py', 'def snowflakes') . <<'END' ];
+$source{django5} = $source{django} = [ py => head_of('with_django.py', 'class Order(') . <<'END' ];
 import io
 from django.core.management import call_command
 
