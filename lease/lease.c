@@ -131,24 +131,36 @@ get_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
 		lease->config.reserve_ms;
 }
 
-/*
- * Report that the registry did not do what it was asked.  A server that still
- * has a right would lose it by a restart.
- */
+/* Room for an advice to stay. */
+#define SF_STAY_SIZE	150
+
+/* Advise not to restart a server that would lose its right; or return "". */
+static const char *
+advise_to_stay(const SfLease *lease, SfMoment now, const char *unless,
+			   char *text)
+{
+	char		time[40];
+
+	text[0] = '\0';
+	if (lease->state == SF_LEASE_HELD &&
+		get_tick(lease, now) < lease->right.until)
+		snprintf(text, SF_STAY_SIZE,
+				 "Do not restart this server before %s%s: until then it goes on making IDs. ",
+				 print_tick(lease, lease->right.until, time, sizeof(time)),
+				 unless);
+	return text;
+}
+
+/* Report that the registry did not do what it was asked. */
 static void
 report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 			   const char *problem)
 {
-	char		stay[150] = "";
-	char		time[40];
+	char		stay[SF_STAY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
 
-	if (lease->state == SF_LEASE_HELD &&
-		get_tick(lease, now) < lease->right.until)
-		snprintf(stay, sizeof(stay),
-				 "Do not restart this server before %s, unless the registry answers: until then it goes on making IDs. ",
-				 print_tick(lease, lease->right.until, time, sizeof(time)));
-	snprintf(remedy, sizeof(remedy), "%s%s", stay,
+	snprintf(remedy, sizeof(remedy), "%s%s",
+			 advise_to_stay(lease, now, ", unless the registry answers", stay),
 			 sf_registry_remedy(lease->config.registry_kind, failure));
 	lease->client.failed = kind;
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM, problem,
@@ -445,7 +457,9 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 		[SF_LOSS_FLOOR] = "The registry has lost data: it would give away what it has confirmed to this server."
 	};
 	const SfLeaseConfig *config = &lease->config;
+	char		stay[SF_STAY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
+	char		all[SF_REMEDY_SIZE + SF_STAY_SIZE];
 	int			reserve = (int) reserve_s(lease, now);
 	char		argument[20] = "";
 
@@ -467,8 +481,10 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 		snprintf(remedy, sizeof(remedy),
 				 "When snowflake.registry names the right one, with the newest copy of its data that is left, %s(%s);",
 				 config->recover, argument);
+	snprintf(all, sizeof(all), "%s%s", advise_to_stay(lease, now, "", stay),
+			 remedy);
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
-					 problems[loss], problems[loss], remedy);
+					 problems[loss], problems[loss], all);
 }
 
 /*

@@ -262,12 +262,14 @@ SfEtcdWritten
 sf_etcd_write_answer(SfJson *json, const char *cluster, int64 *version)
 {
 	SfJson	   *header = sf_json_part(json, "header");
+	SfJson	   *txn = json;
 
 	if (!sf_json_int64(header, "revision", version) || *version <= 0)
 		return SF_ETCD_UNREADABLE;
 	if (strcmp(find_cluster(json), cluster) != 0)
 		return SF_ETCD_ELSEWHERE;
-	for (SfJson *txn = json; txn != NULL;)
+	/* our requests nest no deeper, and each step reads all that is inside */
+	for (int i = 0; i < PRESENCES && txn != NULL; i++)
 	{
 		SfJson	   *responses = sf_json_part(txn, "responses");
 

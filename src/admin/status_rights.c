@@ -191,5 +191,5 @@ sf_status_rights(SfStatus *status)
 							   rights.found),
 					  rights.remedy);
 	else
-		sf_status_ok(status, "only the extension's owner may write or lock what guards the IDs");
+		sf_status_ok(status, "no role was granted more than CREATE EXTENSION grants");
 }

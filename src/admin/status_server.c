@@ -189,7 +189,7 @@ sf_status_other_layouts(SfStatus *status)
 
 	if (used * 5 > sf_shmem->nlayouts * 4)
 		sf_status_put(status, SF_STATUS_WARNING, found,
-					  "Increase snowflake.max_layouts in postgresql.conf, and restart the server. See which: SELECT layout FROM pg_stat_snowflake_layouts;");
+					  "Increase snowflake.max_layouts, and restart the server. See which: SELECT layout FROM pg_stat_snowflake_layouts;");
 	else
 		sf_status_ok(status, found);
 }

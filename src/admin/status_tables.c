@@ -402,7 +402,7 @@ sf_status_unique_indexes(SfStatus *status)
 	put_names(status, SF_STATUS_WARNING,
 			  "are in no valid unique index", &names,
 			  columns->n, columns->hidden,
-			  "Make each of them a primary key, or run CREATE UNIQUE INDEX CONCURRENTLY. A unique index refuses an ID that a second server with this node id makes again.");
+			  "As the owner of its table, make each of them a primary key, or run CREATE UNIQUE INDEX CONCURRENTLY. A unique index refuses an ID that a second server with this node id makes again.");
 }
 
 /*
@@ -578,7 +578,7 @@ more_partitions(const Column *column, const Partitions *found, bool is_over)
 					  interval == NULL ? "1 month" : interval,
 					  interval == NULL ? "1 month" : interval);
 	if (is_over && rest != NULL)
-		return psprintf("Run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s SELECT * FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;",
+		return psprintf("As the owner of the table, run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s SELECT * FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;",
 						name, rest, create, rest, quote_literal_cstr(name),
 						key, key, name, name, rest);
 	if (interval == NULL)
@@ -684,7 +684,8 @@ remedy_of_rows(const Search *search)
 	int64		id = search->conflict.id;
 	const char *layout = key->name == NULL ? "" : quote_literal_cstr(key->name);
 	const char *first = search->conflict.is_ours ?
-		"See these rows with snowflake_node_conflicts(). If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again." :
+		psprintf("See these rows: SELECT * FROM snowflake_node_conflicts(%s); If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again.",
+				 quote_literal_cstr(table_of(search->column))) :
 		"If the column's default or this server had another layout before, set that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
 
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <=
@@ -692,7 +693,7 @@ remedy_of_rows(const Search *search)
 		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(%lld%s%s);",
 						first, (long long) id,
 						*layout == '\0' ? "" : ", layout => ", layout);
-	return psprintf("%s If a wrong clock made these rows, stop all clients, and give the rows new IDs, as the owner of the table: UPDATE %s SET %s = snowflake_nextval(%s) WHERE %s >= snowflake_min_id(now()%s%s);",
+	return psprintf("%s If this server's clock is behind, correct it, and change no row. If a wrong clock made these rows, stop all clients, and give the rows new IDs, as the owner of the table: UPDATE %s SET %s = snowflake_nextval(%s) WHERE %s >= snowflake_min_id(now()%s%s);",
 					first, table_of(search->column), column, layout, column,
 					*layout == '\0' ? "" : ", ", layout);
 }

@@ -61,7 +61,10 @@ sf_db_slots_create(void)
 	}
 }
 
-/* Return the highest published mark: all IDs made so far are below. */
+/*
+ * Return the highest published mark: all IDs made so far are below, but those
+ * of a transaction that has created the extension itself.
+ */
 int64
 sf_db_slots_highest_mark(void)
 {

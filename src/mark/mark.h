@@ -95,7 +95,7 @@ extern void sf_shutdown_file_at_start(void);
 
 /* The remedy if there are too many databases. */
 #define SF_MORE_DATABASES \
-	"Increase snowflake.max_databases in postgresql.conf, and restart the server. Or, without a restart, drop a database that a test has left: its place is free at once."
+	"Increase snowflake.max_databases, and restart the server. Or, without a restart, drop a database that a test has left: its place is free at once."
 
 extern Size sf_db_slots_size(void);
 extern void sf_db_slots_create(void);

@@ -49,14 +49,14 @@ sf_preload_hint(void)
 
 	/* quote each item by itself: one literal would name one library */
 	if (sf_settings_is_altered("shared_preload_libraries"))
-		return psprintf("ALTER SYSTEM has set shared_preload_libraries (in postgresql.auto.conf), which a line in another file does not change. Run:\n%s\nAdd to %s, with a number that no other server has, and restart the server:\nsnowflake.node_id = '<number>'",
-						alter_preload(), sf_settings_file());
+		return psprintf("ALTER SYSTEM has set shared_preload_libraries (in postgresql.auto.conf), which a line in another file does not change. Run this, and restart the server:\n%s",
+						alter_preload());
 
 	/* only some roles may see the other libraries */
 	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS) &&
 		shared_preload_libraries_string != NULL)
 		others = shared_preload_libraries_string;
-	return psprintf("Add to %s, with a number that no other server has, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'\nsnowflake.node_id = '<number>'",
+	return psprintf("Add to %s, and restart the server:\nshared_preload_libraries = '%s%ssnowflake'",
 					sf_settings_file(), others,
 					others[0] != '\0' ? ", " : "");
 }

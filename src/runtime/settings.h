@@ -88,6 +88,7 @@ extern char *sf_settings_refused(void);
 extern const char *sf_settings_nearest(const char *name);
 extern void sf_settings_find_unknown(void);
 extern void sf_settings_log_unknown(void);
+extern bool sf_settings_any_unknown(void);
 
 /* settings_file.c */
 extern const char *sf_settings_file(void);

@@ -123,6 +123,11 @@ sf_settings_log_unknown(void)
 							  nearest),
 					 "setting \"%s\" does not exist, and is ignored", name);
 	}
-	list_free_deep(unknown);
-	unknown = NIL;
+}
+
+/* Return true if the server found misspelt settings when it started. */
+bool
+sf_settings_any_unknown(void)
+{
+	return unknown != NIL;
 }

@@ -31,8 +31,8 @@ foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
 	q{snowflake_accept('configuration')})
 {
 	refused($bare, "SELECT $call", '55000',
-		qr/must be loaded via shared_preload_libraries.*HINT:.*\nshared_preload_libraries = 'snowflake'\nsnowflake.node_id = /s,
-		"$call says which lines to paste");
+		qr/must be loaded via shared_preload_libraries.*HINT:.*\nshared_preload_libraries = 'snowflake'\n/s,
+		"$call says which line to paste");
 }
 refused($bare, 'SELECT FROM generate_series(1::bigint, 2) AS id WHERE snowflake_timestamp(id) > now()',
 	'55000', qr/must be loaded via/, 'nor is a condition on the time planned');
@@ -134,7 +134,11 @@ foreach my $name (sort keys %misspelt)
 }
 is(started_with('no node id yet'), 'timestamp:41 node:10 sequence:12 epoch:2020-01-01: 4096000',
 	'snowflake.epoch alone is the epoch of the layout');
-query($node, q{CREATE EXTENSION snowflake; ALTER SYSTEM SET snowflake.node_id = '4'});
+query($node, 'CREATE EXTENSION snowflake');
+refused($node, 'SELECT snowflake_nextval()', '55000',
+	qr/node_id is not set.*HINT:  First correct the misspelt settings, which this server ignores \(SF508 in its log\)\. If other servers lease/s,
+	'... which the first call says before all else');
+query($node, q{ALTER SYSTEM SET snowflake.node_id = '4'});
 $node->reload;
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '4'") or die;
 is(query($node, q{SELECT epoch, snowflake_timestamp(snowflake_nextval(), 'snowflake epoch:2020-01-01') > now() - interval '1 h'
@@ -156,7 +160,7 @@ like($loaded, qr{/snowflake\.so$}m, 'the server has the library');
 unlike($loaded, qr/snowflake_/, 'and none of what leases node ids, without a registry');
 is(query($node, q{SELECT setting, vartype, short_desc <> '' FROM pg_settings WHERE name = 'snowflake.lease_wait'}),
 	'7000|integer|t', 'whose settings it knows');
-my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  Have an administrator add this line to \/\S*\/postgresql.conf, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);/s;
+my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  .*If other servers lease their numbers \(SHOW snowflake.registry; there\), set snowflake.registry to the same in \/\S*\/postgresql.conf, and restart\. Otherwise have an administrator add this line there, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);/s;
 refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');
 refused($node, 'SELECT snowflake_ready()', '55000', $unset,

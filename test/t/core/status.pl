@@ -57,13 +57,13 @@ $bare->start;
 query($bare, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE narrow (id integer PRIMARY KEY DEFAULT snowflake_nextval())});
 says($bare, 'preload', 'error',
-	qr/not preloaded.*Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = 'pg_stat_statements, snowflake'\nsnowflake.node_id = '<number>'$/,
-	'two lines to add, and to which file');
-says($bare, 'preload', 'error', qr/Add to postgresql.conf, .*\nshared_preload_libraries = 'snowflake'\n/,
+	qr/not preloaded.*Add to \/\S*\/postgresql.conf, and restart the server:\nshared_preload_libraries = 'pg_stat_statements, snowflake'$/,
+	'the line to add, and to which file');
+says($bare, 'preload', 'error', qr/Add to postgresql.conf, .*\nshared_preload_libraries = 'snowflake'$/,
 	'without what not everybody may see', as => 'SET ROLE mallory;');
 says($bare, 'column types', 'error', qr/1 of 1 columns .*public\.narrow\.id/,
 	'tables are looked at all the same');
-says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id\|Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = .*\nsnowflake.node_id = '<number>'$/,
+says($bare, 'rows above', 'warning', qr/not looked at: this server has no node id\|Add to \/\S*\/postgresql.conf, .*\nshared_preload_libraries = .*$/,
 	'but not their rows; and what is to be typed for that');
 is(query($bare, q{SELECT string_agg(check_name, ', ' ORDER BY check_name COLLATE "C") FROM snowflake_status()}),
 	'clock synchronisation, column types, preload, privileges, role, rows above, subscriptions, summary, type, unique indexes',
@@ -74,8 +74,8 @@ says($bare, 'summary', 'error', qr/3 of 9 checks need attention: preload, column
 # a line in postgresql.conf does not change what ALTER SYSTEM has set; the remedy works
 query($bare, q{ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '$libdir/auto_explain'});
 $bare->restart;
-says($bare, 'preload', 'error', qr/\(in postgresql.auto.conf\).*\nALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '\$libdir\/auto_explain', 'snowflake';\nAdd to .*\nsnowflake.node_id = '<number>'$/,
-	'a statement and a line');
+says($bare, 'preload', 'error', qr/\(in postgresql.auto.conf\).*\nALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements', '\$libdir\/auto_explain', 'snowflake';$/,
+	'a statement');
 says($bare, 'preload', 'error', qr/\|Add to postgresql.conf, /, 'not for everybody', as => 'SET ROLE mallory;');
 my ($statement) = query($bare, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'preload'})
   =~ /^(ALTER SYSTEM .*;)$/m;
@@ -131,7 +131,7 @@ says($node, @$_) foreach (
 	[ 'mark', 'ok', qr/loaded, at .* the clock/, 'loaded' ],
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
-	[ 'privileges', 'ok', qr/only the extension's owner/, 'nobody else' ],
+	[ 'privileges', 'ok', qr/no role was granted more than/, 'nobody else' ],
 	[ 'settings', 'ok', qr/no unknown setting/, 'none is misspelt' ],
 	[ 'type', 'ok', qr/keeps the operators/, 'tied' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
@@ -170,7 +170,7 @@ says($node, 'privileges', 'warning',
 	'not who leases or administers, but who got all');
 says($node, 'privileges', 'warning', qr/"App" may/, 'whoever asks', as => 'SET ROLE mallory;');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
+says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
 is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.snowflake_mark', 'SELECT')}),
 	't', 'which leaves the right to dump');
 query($node, 'GRANT INSERT, UPDATE ON snowflake_registry.tenure TO worker');
@@ -181,7 +181,7 @@ query($node, 'REVOKE CREATE ON SCHEMA snowflake_registry FROM worker');
 query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.tenure TO mallory});
 says($node, 'privileges', 'warning', qr/: mallory may UPDATE snowflake_registry.tenure; worker/, 'a column is enough');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/only the extension/, 'which the remedy takes back');
+says($node, 'privileges', 'ok', qr/no role was granted more than/, 'which the remedy takes back');
 query($node, 'DROP OWNED BY worker, "App", mallory');
 
 # grants that the install script revokes from PUBLIC, and other owners
@@ -196,7 +196,7 @@ is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
 	'warning|1 of 28 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
+says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
 
 # what a managed platform gives to the role of its API; and where PUBLIC may execute
 # nothing by default, a role that makes IDs is no administrator
@@ -204,14 +204,14 @@ query($node, q{CREATE DATABASE hardened TEMPLATE template0});
 query($node, $_, database => 'hardened') foreach (
 	'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC',
 	'CREATE EXTENSION snowflake; GRANT EXECUTE ON FUNCTION snowflake_nextval() TO worker, PUBLIC');
-says($node, 'privileges', 'ok', qr/only the extension/, 'functions for everybody', database => 'hardened');
+says($node, 'privileges', 'ok', qr/no role was granted more than/, 'functions for everybody', database => 'hardened');
 query($node, 'DROP DATABASE hardened');
 query($node, 'CREATE EXTENSION snowflake_lease; GRANT ALL ON ALL ROUTINES IN SCHEMA public TO worker');
 says($node, 'privileges', 'warning',
 	qr/: worker may EXECUTE public.snowflake_accept\(text\), public.snowflake_advance\(bigint, boolean, text\), public.snowflake_registry_init\(text\), public.snowflake_registry_recover\(interval, interval\), public.snowflake_registry_release\(bigint\), public.snowflake_registry_slots\(\), public.snowflake_stat_reset\(\)\|/,
 	'all that administrators may');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
-says($node, 'privileges', 'ok', qr/only the extension/, 'once the remedy is typed');
+says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
 query($node, 'DROP OWNED BY worker, "App", mallory; DROP EXTENSION snowflake_registry, snowflake_lease');
 query($node, q{GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory});
 
@@ -314,7 +314,7 @@ query($node, 'INSERT INTO days (v) VALUES (1), (2)');
 query($node, q{INSERT INTO days VALUES (3, snowflake_min_id(now() - interval '36 hours'))});
 refused($node, sprintf($partitions, '1 day', ('') x 2), '23514', qr/updated partition constraint for default partition "days_rest" would be violated/,
 	'whose rows are in the way of another one');
-says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|Run this as one transaction/, 'the last one is over, and rows go to the default partition');
+says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|As the owner of the table, run this as one transaction/, 'the last one is over, and rows go to the default partition');
 query($node, query($node, q{SELECT substring(remedy FROM 'BEGIN;.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
 says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
 is(query($node, 'SELECT v, tableoid = $$days_rest$$::regclass FROM days ORDER BY v'), "1|f\n2|f\n3|t", 'which moves the rows');
@@ -445,7 +445,9 @@ query($node, "DELETE FROM js WHERE id = $twin");
 $twin = query($node, sprintf($js, '1 second', 1));
 says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\($twin, layout => 'javascript'\);$/,
 	'one that stops nothing');
-query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
+like(query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM snowflake_node_conflicts.*?;') FROM snowflake_status() WHERE check_name = 'rows above'})),
+	qr/^$twin\|/, 'the remedy shows the rows');
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT snowflake_advance.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
 query($node, "DELETE FROM js WHERE id = $twin");
 $twin = query($node, sprintf($js, '2 days', 2));
@@ -765,13 +767,13 @@ foreach my $check ('warn', 'error')
 my $end = new_server('ending', "snowflake.node_id = ''");
 $end->start;
 query($end, 'CREATE EXTENSION snowflake');
-says($end, 'node id', 'error', qr/node_id is not set.*add this line to \/\S*\/postgresql.conf, .*\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
+says($end, 'node id', 'error', qr/node_id is not set.*in \/\S*\/postgresql.conf, and restart\. Otherwise .* add this line there, .*\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
 query($end, 'CREATE DATABASE other');
 query($end, 'CREATE EXTENSION snowflake', database => 'other');
-refused($end, $next, '55000', qr/HINT:  Have an administrator add this line to \/\S*\/postgresql.conf, (?!.*ALTER SYSTEM)/s,
+refused($end, $next, '55000', qr/HINT:  If other servers lease their numbers .* in \/\S*\/postgresql.conf, and restart\. Otherwise have an administrator add this line there, (?!.*ALTER SYSTEM)/s,
 	'the same hint, which names no file that is copied', database => 'other');
 query($end, q{CREATE ROLE mallory; ALTER SYSTEM SET snowflake.node_id = ''});
-refused($end, "SET ROLE mallory; $next", '55000', qr/add this line to postgresql.conf, (?!.*ALTER SYSTEM)/s,
+refused($end, "SET ROLE mallory; $next", '55000', qr/in postgresql.conf, and restart. (?!.*ALTER SYSTEM)/s,
 	'where it is, is not for everybody', database => 'other');
 $end->restart;
 refused($end, $next, '55000', qr/and run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_reload_conf/, 'unless one has it already', database => 'other');

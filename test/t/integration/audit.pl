@@ -138,6 +138,12 @@ is(who($one, 'exact'), 't', 'lines that a client forges do no harm');
 is(query($node, 'SELECT count(*) FROM audit.lines WHERE first_id = 77', database => 'app'), 0, 'and are none');
 like(slurp_file("$log/postgresql-Mon.csv"), qr/SF601,"snowflake SF601: \{""end"":""commit"",""ids"":1,""first"":77,/, 'though they are in the log');
 
+# a name that is not UTF-8, in a login that fails
+isnt(system('psql', '-XAt', '-U', "\xff", '-d', $node->connstr('app'), '-c', 'SELECT 1'), 0, 'nobody has this name');
+($one) = run('SELECT snowflake_nextval()', database => 'app');
+is(who($one, 'exact'), 't', 'nor do bytes that are not UTF-8');
+like(slurp_file("$log/postgresql-Mon.csv"), qr/\xff/, 'though they are in the log, too');
+
 # ---- jsonlog ----
 
 {
