@@ -761,11 +761,13 @@ BEGIN
 	ELSIF pg_sequence_last_value(limits) IS NULL THEN
 		-- The first ID: from here on the layout stays; an error frees the lock. The
 		-- functions are of now, and a row may be of an old snapshot. A dump of the schema
-		-- alone has the functions, which are another database's, without the position that
-		-- setting the node id begins. Replication may bring the row.
+		-- alone has the functions, which are another database's. It has neither the row, which
+		-- replication may bring, nor the position, which a call that is rolled back may begin.
 		BEGIN
 			LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
-			IF pg_sequence_last_value(CASE WHEN is_shard THEN '@state@.snowflake_shard_position'::regclass ELSE '@state@.snowflake_position' END) IS NULL THEN
+			IF pg_sequence_last_value(CASE WHEN is_shard THEN '@state@.snowflake_shard_position'::regclass ELSE '@state@.snowflake_position' END) IS NULL
+				OR NOT EXISTS (SELECT FROM @state@.snowflake_config c
+					WHERE CASE WHEN is_shard THEN c.shard_layout ELSE c.layout END IS NOT NULL) THEN
 				PERFORM @extschema@.snowflake_portable_unset(is_shard);
 			END IF;
 			IF is_shard THEN
@@ -1246,6 +1248,9 @@ SET search_path = pg_catalog, pg_temp AS $$
 			-- not so after a new version was installed, or where replication has brought the row
 			CASE WHEN (SELECT p.prosecdef FROM pg_proc p WHERE p.oid = '@extschema@.snowflake_nextval()'::regprocedure)
 				AND pg_sequence_last_value('@state@.snowflake_position') IS NOT NULL THEN c.node END AS node,
+			-- what a new version lacks
+			CASE WHEN pg_sequence_last_value('@state@.snowflake_position') IS NOT NULL THEN c.node END AS was_node,
+			CASE WHEN pg_sequence_last_value('@state@.snowflake_shard_position') IS NOT NULL THEN c.shards END AS was_shards,
 			c.shards IS NOT NULL AND NOT ((SELECT p.prosecdef FROM pg_proc p WHERE p.oid = '@extschema@.snowflake_shard_nextval(bigint)'::regprocedure)
 				AND pg_sequence_last_value('@state@.snowflake_shard_position') IS NOT NULL) AS lacks_shards, f.tick_ms, f.epoch_ms + (f.last_tick + 1) * f.tick_ms AS ends_ms,
 			greatest(f.epoch_ms + (pg_sequence_last_value('@state@.snowflake_position') >> f.sequence_bits) * f.tick_ms,
@@ -1273,8 +1278,9 @@ SET search_path = pg_catalog, pg_temp AS $$
 		SELECT 'node id', CASE WHEN node IS NULL OR lacks_shards THEN 'error' ELSE 'ok' END,
 			CASE WHEN node IS NULL THEN 'the node id is not set' WHEN lacks_shards THEN 'the shards are not set'
 				ELSE format('%s, in the layout "%s"', node, spelled) END,
-			CASE WHEN node IS NULL THEN 'As the owner of the functions: SELECT snowflake_set_node(1); with another number on each server.'
-				WHEN lacks_shards THEN 'As the owner of the functions: SELECT snowflake_set_shards(''0-4095''); with other shards on each server.' END
+			'As the owner of the functions: ' || CASE
+				WHEN node IS NULL THEN coalesce(format('SELECT snowflake_set_node(%s);', was_node), 'SELECT snowflake_set_node(1); with another number on each server.')
+				WHEN lacks_shards THEN coalesce(format('SELECT snowflake_set_shards(%L);', was_shards), 'SELECT snowflake_set_shards(''0-4095''); with other shards on each server.') END
 		FROM last
 		UNION ALL SELECT 'drift', CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'error' ELSE 'ok' END,
 			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN format('the last ID is %s ahead of the wall clock', ahead_ms * interval '1 ms')

@@ -46,6 +46,10 @@ sub must_be_set
 		"$name: there is no position to advance", %there);
 	like(query($node, q{SELECT string_agg(check_name || ' ' || status, ', ') FROM ids.snowflake_status()}, %there),
 		qr/^summary error, node id error/, "$name: the status says so");
+	# what is rolled back configures nothing
+	query($node, q{BEGIN; SELECT ids.snowflake_set_node(6), ids.snowflake_set_shards('3'); ROLLBACK}, %there);
+	refused($node, $next, '55000', $unset, "$name: nor after a rollback", %there);
+	refused($node, $shard_next, '55000', $unset_shards, "$name: nor for a shard", %there);
 	query($node, q{SELECT ids.snowflake_set_node(6), ids.snowflake_set_shards('3')}, %there);
 	is(query($node, "SELECT ids.snowflake_node(i) FROM ($next) n (i); SELECT count(*) FROM ($shard_next) s", %there),
 		"6\n1", "$name: then it goes on");
