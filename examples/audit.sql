@@ -41,7 +41,7 @@ CREATE TABLE audit.file (
 );
 
 -- A foreign table for each day of the week. A file that is not there yet is empty. Bytes
--- that are not UTF-8, such as those of a failed login as a role of that name, are left out.
+-- that are not UTF-8, as in the line of a failed login, are left out: UTF-16 has none.
 DO $$
 DECLARE
 	weekday text;
@@ -57,7 +57,7 @@ BEGIN
 		path := concat('''', replace(path, '''', '''\'''''), '''');
 		EXECUTE format('CREATE FOREIGN TABLE audit.%I () INHERITS (audit.file)
 			SERVER snowflake_audit OPTIONS (format ''csv'', encoding ''UTF8'', program %L)',
-			lower(weekday), format('[ ! -e %1$s ] || { [ -r %1$s ] && { iconv -c -f UTF-8 -t UTF-8 %1$s || true; }; }', path));
+			lower(weekday), format('[ ! -e %1$s ] || { [ -r %1$s ] && command -v iconv >/dev/null && { iconv -c -f UTF-8 -t UTF-16LE %1$s | iconv -f UTF-16LE -t UTF-8; }; }', path));
 	END LOOP;
 END $$;
 

@@ -684,8 +684,9 @@ remedy_of_rows(const Search *search)
 	int64		id = search->conflict.id;
 	const char *layout = key->name == NULL ? "" : quote_literal_cstr(key->name);
 	const char *first = search->conflict.is_ours ?
-		psprintf("See these rows: SELECT * FROM snowflake_node_conflicts(%s); If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again.",
-				 quote_literal_cstr(table_of(search->column))) :
+		psprintf("See these rows: SELECT * FROM snowflake_node_conflicts(%s, %s); If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again.",
+				 quote_literal_cstr(table_of(search->column)),
+				 quote_literal_cstr(NameStr(search->column->name))) :
 		"If the column's default or this server had another layout before, set that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
 
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <=

@@ -60,7 +60,7 @@ require_table(Oid relation)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("table \"%s\" is temporary", get_rel_name(relation)),
-				 errhint("Name a table that is not.")));
+				 errhint("Name a permanent table.")));
 	if (!sf_relation_ownercheck(relation, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE,
 					   get_rel_name(relation));

@@ -194,8 +194,8 @@ sf_clock_wait_explain(const SfDelay *delay)
  * Sleep for a part of the time until the clock permits the next ID.  Throws
  * 58000 if the wait is too long, or if the clock stands still.
  *
- * At the layout's capacity, a call sleeps for half of the drift, and at least
- * for the rest of a tick.  The ticks that it misses are not lost: the drift
+ * At the layout's capacity, a call sleeps for half of the drift, at most for
+ * FULL_US, and at least for the rest of a tick.  The ticks that it misses are not lost: the drift
  * covers them.  Waking up for each tick would cost more than the IDs do.
  */
 void

@@ -236,7 +236,7 @@ take_over(SfServerNumber node, const SfOriginal *record,
 
 	/* a promoted standby stays one here until it makes an ID */
 	bool		promoted = found.origin == SF_ORIGIN_HERE && is_ours &&
-		marker->standby == STANDBY && record->node != SF_NO_NUMBER && !is_us;
+		marker->standby == STANDBY && record->node != SF_NO_NUMBER;
 	uint32		standby = promoted ? STANDBY : !follows ? 0 :
 		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
 	uint64		server = is_ours ? marker->server : sf_identity_random() | 1;
@@ -539,7 +539,9 @@ sf_identity_running(void)
 	SfOriginal	record;
 
 	(void) sf_original_read(&record);
-	return sf_original_running_node(find_original(&record, false));
+	return sf_original_running_node(sf_identity_is_copy() ?
+									find_rival(&record, find_node()) :
+									find_original(&record, false));
 }
 
 /*
@@ -558,7 +560,7 @@ require_gone(SfServerNumber node)
 				 errmsg("cannot accept this copy while its original runs"),
 				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
 						   sf_server_number_value(running)),
-				 errhint("To keep both servers, set another snowflake.node_id here, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; To keep this one alone, stop the original for good, and call this function again.")));
+				 errhint("To keep both servers, set another snowflake.node_id here, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; To keep this one alone, stop the original for good, and call this function again.")));
 }
 
 /* Accept: an administrator states that no other server has this data. */

@@ -15,7 +15,7 @@
 
 /* What to do about a copy that nobody has accepted. */
 #define SF_IDENTITY_COPY_REMEDY \
-	"Set another snowflake.node_id here, which no other server has, and other snowflake.shards or none, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if no other server has this data any more, run instead as a superuser: SELECT snowflake_accept('copy');"
+	"Set another snowflake.node_id here, which no other server has, and other snowflake.shards or none, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if no other server has this data any more, run instead as a superuser: SELECT snowflake_accept('copy');"
 
 /* ... and about a promoted standby with its former primary's node id. */
 #define SF_IDENTITY_PROMOTED_REMEDY \

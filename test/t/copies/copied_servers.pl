@@ -448,6 +448,7 @@ $second->stop;
 my $third = server_from('copy_of_copy', $second, 'of_copy', [ "snowflake.node_id = '6'", "snowflake.copy_check = 'warn'" ]);
 $third->start;
 refused($third, $next, '55000', qr/is a copy of another server's/, 'a copy of a copy with the number of the first original');
+refused($third, $accept, '55000', qr/cannot accept this copy while its original runs/, 'which cannot be accepted while that runs');
 $third->stop;
 $other->stop;
 

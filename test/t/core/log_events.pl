@@ -136,6 +136,7 @@ $collected->start;
 query($collected, 'CREATE EXTENSION snowflake');
 query($collected, $next);
 my $collector = collector();
+ok($collector, 'there is a log collector');
 foreach my $file ('b', 'c')
 {
 	$collected->append_conf('postgresql.conf', "snowflake.node_id = '2'\nlog_filename = '$file.log'");
