@@ -195,8 +195,9 @@ sf_clock_wait_explain(const SfDelay *delay)
  * 58000 if the wait is too long, or if the clock stands still.
  *
  * At the layout's capacity, a call sleeps for half of the drift, at most for
- * FULL_US, and at least for the rest of a tick.  The ticks that it misses are not lost: the drift
- * covers them.  Waking up for each tick would cost more than the IDs do.
+ * FULL_US, and at least for the rest of a tick.  The ticks that it misses are
+ * not lost: the drift covers them.  Waking up for each tick would cost more
+ * than the IDs do.
  */
 void
 sf_clock_wait_sleep(SfDelay *delay)
