@@ -28,9 +28,9 @@ $$;
 -- of the application's does not reach them.  Parsing a statement locks the table
 -- before any right on it is checked, so a role that can name one of them can stop
 -- all IDs.  PUBLIC cannot.  The database's owner can, for pg_dump, and so can the
--- members of pg_read_all_data and pg_write_all_data.  To read one by its OID, everybody has the right.  Their
--- increment is such that nextval() fails on each, also on one that holds 0;
--- setval(), which a restore calls, ignores the increment.
+-- members of pg_read_all_data and pg_write_all_data.  To read one by its OID,
+-- everybody has the right.  Their increment is such that nextval() fails on each,
+-- also on one that holds 0; setval(), which a restore calls, ignores the increment.
 --
 CREATE SCHEMA snowflake_state;
 COMMENT ON SCHEMA snowflake_state IS

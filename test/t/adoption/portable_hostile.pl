@@ -293,6 +293,13 @@ is(answer($node, qq{SET search_path = ids, m, pg_catalog; $install SELECT snowfl
 	'nor does the script, which leaves the path as it was');
 query($node, 'CREATE SCHEMA other; CREATE SCHEMA other_portable_state AUTHORIZATION mallory');
 refused($node, "SET search_path = other; $install", '42501', qr/another role owns the schema other_portable_state/, 'the script beside a schema of somebody else');
+# a role that may not make the second schema; the remedy, typed as it is printed
+query($node, 'CREATE ROLE tenant; CREATE SCHEMA rented AUTHORIZATION tenant');
+$_ = refused($node, "SET ROLE tenant; SET search_path = rented; $install", '42501', qr/permission denied to create the schema/, 'the script of a role without CREATE');
+my ($grant) = /HINT:  As the owner of the database: (GRANT .*;)$/m;
+query($node, $grant);
+is(answer($node, "SET ROLE tenant; SET search_path = rented; $install SELECT snowflake_set_node(7); SELECT snowflake_node(snowflake_nextval())"), "\n7",
+	'with what the hint says it makes IDs');
 query($node, q{CREATE SCHEMA shared; GRANT CREATE, USAGE ON SCHEMA shared TO mallory; SET ROLE mallory;
 	CREATE TYPE shared.fields AS (layout text); CREATE DOMAIN shared.snowflake_portable_fields AS shared.fields});
 refused($node, "SET search_path = shared; $install", '42501', qr/another role owns the type shared.snowflake_portable_fields/,
