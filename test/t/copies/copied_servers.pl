@@ -186,12 +186,12 @@ my $backup = 'It comes from a backup, or was rewound, and starts as a server of 
 $primary->stop;
 is_only_warned_of($backup, 'the original is stopped');
 is_only_warned_of($backup, 'that is said at each start');
-$primary->append_conf('postgresql.conf', "snowflake.node_id = '9'");
-$primary->start;
-is_only_warned_of($backup, 'the original has another node id now');
 $primary->append_conf('postgresql.conf', "snowflake.node_id = ''");
+$primary->start;
+is_only_warned_of($backup, 'the original has no node id now');
+$primary->append_conf('postgresql.conf', "snowflake.node_id = '9'");
 $primary->restart;
-is_only_warned_of($backup, 'the original has none now');
+is_only_warned_of($backup, 'the original has another one now');
 $primary->append_conf('postgresql.conf', "snowflake.node_id = '1'");
 $primary->restart;
 my $of_running = slurp_file($lock);
@@ -479,8 +479,9 @@ $copy = server_from('of_standby', $standby, 'while_primary', ["snowflake.copy_ch
 $copy->start;
 refused($copy, $next, '55000', qr/is a copy of another server's/, 'the original is a standby now, whose primary has the node id, and runs');
 $copy->stop;
-$standby->stop;
 $primary->stop;
+is_only_warned_of($backup, 'nor does that run, but the original, as a standby');
+$standby->stop;
 passes($primary, 'promoted back, and restarted');
 $primary->stop;
 

@@ -106,6 +106,22 @@ foreach my $table ('t', 'j')
 }
 is(query($primary, q{SELECT status FROM snowflake_status() WHERE check_name = 'node id'}), 'ok', 'all is well');
 
+# ---- in one tick ----
+
+# most of these changes are over before the tick of a second is
+my $slow = new_server('slow', "snowflake.layout = 'timestamp:36 node:10 sequence:16 tick:1s epoch:2024-01-01'",
+	"snowflake.node_id = '1000'");
+$slow->start;
+query($slow, 'CREATE EXTENSION snowflake');
+foreach my $id (900, 800, 700, 600, 500, 400, 300, 200)
+{
+	my $last_id = query($slow, 'SELECT snowflake_nextval()');
+
+	change_node($slow, $id);
+	cmp_ok(query($slow, 'SELECT snowflake_nextval()'), '>', $last_id, "a lower node id, $id, and a higher ID");
+}
+$slow->stop;
+
 # ---- after a promotion ----
 
 $primary->backup('backup');
