@@ -479,7 +479,7 @@ sf_registry_session_slots(SfLayout *layout, int *n)
 		*n = answer.registry->nrecords;
 		size = *n * sizeof(SfSlotRecord);
 		records = MemoryContextAllocHuge(CurrentMemoryContext, Max(size, 1));
-		if (size > 0)			/* else there may be no records */
+		if (size > 0)			/* else it may be a null pointer */
 			memcpy(records, answer.registry->records, size);
 		if (!sf_layout_parse(layout, answer.registry->layout, reason,
 							 sizeof(reason)))

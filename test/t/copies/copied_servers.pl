@@ -480,7 +480,7 @@ $copy->start;
 refused($copy, $next, '55000', qr/is a copy of another server's/, 'the original is a standby now, whose primary has the node id, and runs');
 $copy->stop;
 $primary->stop;
-is_only_warned_of($backup, 'nor does that run, but the original, as a standby');
+is_only_warned_of($backup, 'the original runs as a standby, and its primary does not');
 $standby->stop;
 passes($primary, 'promoted back, and restarted');
 $primary->stop;

@@ -67,8 +67,8 @@ sub end_call
 	return join ' ', $sqlstate, $wait // ();
 }
 
-# Count the files that the session's process has open, but for those of tables, which the
-# server opens, and closes when another process has changed them, such as autovacuum.
+# Count the files that the session's process has open, without those of tables: the server
+# closes them when another process, such as autovacuum, has changed the table.
 sub open_files
 {
 	my ($session) = @_;
