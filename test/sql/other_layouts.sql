@@ -52,7 +52,7 @@ EXPLAIN (COSTS OFF) SELECT name FROM api_keys WHERE snowflake_timestamp(id, 'jav
 DROP TABLE api_keys;
 
 -- statistics: one row for each layout in use; snowflake_layouts() has those without a name, too
-SELECT layout, ids > 0 AS has_ids, last_timestamp > now() - interval '5 min' AS is_new, layout_end > now() AS lasts
+SELECT layout, ids > 0 AS has_ids, last_timestamp > now() - interval '1 day' AS is_new, layout_end > now() AS lasts
 FROM pg_stat_snowflake_layouts WHERE ids > 0 ORDER BY layout COLLATE "C";
 SELECT sum(l.ids) = min(s.node_ids) AS all_of_them FROM pg_stat_snowflake_layouts l, pg_stat_snowflake s;
 SELECT name, configured, tick_ms FROM snowflake_layouts() WHERE name ~ ' ' ORDER BY name COLLATE "C";
