@@ -434,8 +434,8 @@ foreach my $r (@registries)
 
 # ---- the password is changed ----
 
-# etcd takes long to check a password, on purpose.
-set_everywhere("snowflake.lease_timeout = '5s'");
+# etcd takes long to check a password, on purpose; on a busy machine, much longer.
+set_everywhere("snowflake.lease_timeout = '60s'");
 
 # A user with all rights, and one for the prefix.
 foreach my $r (grep { $_->{members} } @registries)
