@@ -11,6 +11,10 @@ set -euo pipefail
 # "postgres" reads what these scripts create
 umask 022
 
+# Whoever runs the tests may have any locale, or none: servers would be in its encoding.
+unset LANGUAGE "${!LC_@}"
+export LANG=C.UTF-8
+
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # Builds and downloads that are kept for the next run.

@@ -56,12 +56,10 @@ prepare_tests() {
 }
 
 # Make a data directory that PostgreSQL::Test copies for each server: quicker than initdb.
-# Before 17 it knows no template, and finds a program initdb that copies it. The locale
-# of whoever runs the tests, or none, changes nothing.
+# Before 17 it knows no template, and finds a program initdb that copies it.
 make_template() {
 	export INITDB_TEMPLATE=$scratch/template
-	(cd "$scratch" && as_postgres env -u LANGUAGE LC_ALL=C.UTF-8 \
-		"$bindir/initdb" -D "$INITDB_TEMPLATE" -A trust -N) >/dev/null
+	(cd "$scratch" && as_postgres "$bindir/initdb" -D "$INITDB_TEMPLATE" -A trust -N) >/dev/null
 	mkdir -p "$scratch/bin"
 	cat >"$scratch/bin/initdb" <<-'END'
 		#!/bin/sh
