@@ -7,6 +7,9 @@ const { defineConfig } = require('prisma/config');
 const { PrismaPg } = require('@prisma/adapter-pg');
 const { ColumnTypeEnum } = require('@prisma/driver-adapter-utils');
 
+// The adapter needs it for "migrate dev"; Node.js has it from 19 on
+globalThis.crypto ??= require('node:crypto').webcrypto;
+
 const CHAR = 18, NAME = 19, TEXT = 25;
 
 // The adapter of 6.19 does not know two types of the server's catalogs, "char" and
