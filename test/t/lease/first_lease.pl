@@ -77,6 +77,28 @@ like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back 
 	'with what to do');
 reload_with('^\d+ is leased from', $url, 'which the remedy mends');
 reload_with('name another registry', 'postgresql://elsewhere/x', 'another registry shows, too');
+reload_with('^\d+ is leased from', $url, 'until the old one is put back');
+
+# a number in the configuration, which a server that leases takes at its next start
+my $wanted = ($slot + 1) % 4;
+my $waits = qr/^warning\|$slot; in the configuration files snowflake\.node_id is $wanted, which waits for a restart\|To take the number $wanted, leave it in the files, and restart the server\. To keep the old one, add this line to \S+postgresql\.conf:\n(.*)\nand run:\n(.*)$/s;
+set_registry($url, $wanted);
+$a->reload;
+$a->poll_query_until('postgres', q{SELECT found ~ 'waits for a restart' FROM snowflake_status() WHERE check_name = 'node id'})
+  or die status_of();
+like(status_of(), $waits, 'a number waits for a restart');
+my ($line, $run) = status_of() =~ $waits;
+$a->append_conf('postgresql.conf', $line);
+query($a, $run);
+$a->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
+  or die status_of();
+is(lease_of($a, 'node_id'), $slot, 'how to keep the old one');
+set_registry($url, $wanted);
+$a->restart;
+wait_for_lease($a, q{state = 'held'});
+is(lease_of($a, 'node_id'), $wanted, 'how to take it');
+make_ids($a, 100);
+$slot = $wanted;
 
 set_registry(undef, $slot);
 my $from = -s $a->logfile;
