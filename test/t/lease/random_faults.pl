@@ -428,11 +428,10 @@ foreach my $i (0 .. $nservers - 1)
 $first->stop;
 $proxy->start;
 begin_server($servers[0]);
-$servers[0]{node}->poll_query_until('postgres',
-	"SELECT problem ~ 'never initialized' FROM snowflake_lease()") or die 'no registry'
-  if !$postgresql;
-query($postgresql // $servers[0]{node},
-	$postgresql ? "SELECT snowflake_registry.init('$layout')" : 'SELECT snowflake_registry_init()');
+# a busy registry may not answer in time: then ask again
+($postgresql // $servers[0]{node})->poll_query_until('postgres', 'SELECT '
+	  . ($postgresql ? "snowflake_registry.init('$layout')" : 'snowflake_registry_init()') . ' IS NOT NULL')
+  or die 'no registry';
 begin_server($_) foreach @servers[ 1 .. $#servers ];
 
 # Wait until each slot has a holder, and return how many have one. A server that has lost
