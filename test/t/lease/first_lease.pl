@@ -60,9 +60,9 @@ sub set_registry
 
 sub reload_with
 {
-	my ($pattern, $registry, $name) = @_;
+	my ($pattern, $registry, $name, $node_id) = @_;
 
-	set_registry($registry, '');
+	set_registry($registry, $node_id // '');
 	$a->reload;
 	$a->poll_query_until('postgres', qq{SELECT found ~ '$pattern' FROM snowflake_status() WHERE check_name = 'node id'})
 	  or die "$name: " . status_of();
@@ -82,11 +82,8 @@ reload_with('^\d+ is leased from', $url, 'until the old one is put back');
 # a number in the configuration, which a server that leases takes at its next start
 my $wanted = ($slot + 1) % 4;
 my $waits = qr/^warning\|$slot; in the configuration files snowflake\.node_id is $wanted, which waits for a restart\|To take the number $wanted, leave it in the files, and restart the server\. To keep the old one, add this line to \S+postgresql\.conf:\n(.*)\nand run:\n(.*)$/s;
-set_registry($url, $wanted);
-$a->reload;
-$a->poll_query_until('postgres', q{SELECT found ~ 'waits for a restart' FROM snowflake_status() WHERE check_name = 'node id'})
-  or die status_of();
-like(status_of(), $waits, 'a number waits for a restart');
+reload_with('waits for a restart', $url, 'a number waits for a restart', $wanted);
+like(status_of(), $waits, 'with what to do');
 my ($line, $run) = status_of() =~ $waits;
 $a->append_conf('postgresql.conf', $line);
 query($a, $run);
