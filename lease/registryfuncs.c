@@ -135,8 +135,9 @@ get_ms(const SfLayout *layout, int64 tick)
 static void
 get_ahead_ms(FunctionCallInfo fcinfo, SfRegistryChange *change)
 {
-	TimestampTz now = GetCurrentTimestamp();
-	Datum		then = TimestampTzGetDatum(now);
+	/* in UTC, where each day has 24 hours */
+	Timestamp	now = GetCurrentTimestamp();
+	Datum		then = TimestampGetDatum(now);
 
 	for (int i = 0; i < 2; i++)
 	{
@@ -145,15 +146,15 @@ get_ahead_ms(FunctionCallInfo fcinfo, SfRegistryChange *change)
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("largest_reserve and largest_offset must not be null"),
 					 errhint("Leave an argument out to get its default.")));
-		then = DirectFunctionCall2(timestamptz_pl_interval, then,
+		then = DirectFunctionCall2(timestamp_pl_interval, then,
 								   PG_GETARG_DATUM(i));
-		if (DatumGetTimestampTz(then) < now ||
-			DatumGetTimestampTz(then) - now > SF_RECOVERY_MAX_MS * 1000)
+		if (DatumGetTimestamp(then) < now ||
+			DatumGetTimestamp(then) - now > SF_RECOVERY_MAX_MS * 1000)
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("largest_reserve and largest_offset must be from 0 to 31 days together"),
 					 errhint("Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.")));
-		change->ahead_ms = (DatumGetTimestampTz(then) - now + 999) / 1000;
+		change->ahead_ms = (DatumGetTimestamp(then) - now + 999) / 1000;
 		if (i == 0)
 			change->reserve_ms = change->ahead_ms;
 	}

@@ -103,7 +103,7 @@ BEGIN
 	CREATE SEQUENCE @state@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
 	CREATE SEQUENCE @state@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
 	-- The tick after the open one; its MAXVALUE while the functions are closed. By the
-	-- increment nextval() fails.
+	-- increment nextval() cannot move it.
 	CREATE SEQUENCE @state@.snowflake_limit
 		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
 	CREATE SEQUENCE @state@.snowflake_shard_limit
@@ -338,7 +338,7 @@ END $$;
 -- the planner inlines them.
 CREATE OR REPLACE FUNCTION @extschema@.snowflake_portable_time(ms bigint) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-	SELECT pg_catalog.timezone('UTC', ('1970-01-01'::pg_catalog.date
+	SELECT pg_catalog.timezone('0'::pg_catalog.interval, ('1970-01-01'::pg_catalog.date
 		OPERATOR(pg_catalog.+) (ms OPERATOR(pg_catalog./) 86400000)::pg_catalog.int4)
 		OPERATOR(pg_catalog.+) ('1 ms'::pg_catalog.interval
 			OPERATOR(pg_catalog.*) (ms OPERATOR(pg_catalog.%) 86400000)::pg_catalog.float8))
@@ -461,7 +461,7 @@ RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-	utc timestamp := timezone('UTC', at);
+	utc timestamp := timezone('0'::interval, at);
 	tick bigint;
 BEGIN
 	IF isfinite(at) THEN

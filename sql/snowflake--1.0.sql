@@ -29,8 +29,9 @@ $$;
 -- before any right on it is checked, so a role that can name one of them can stop
 -- all IDs.  PUBLIC cannot.  The database's owner can, for pg_dump, and so can the
 -- members of pg_read_all_data and pg_write_all_data.  To read one by its OID,
--- everybody has the right.  Their increment is such that nextval() fails on each,
--- also on one that holds 0; setval(), which a restore calls, ignores the increment.
+-- everybody has the right.  Their increment is such that nextval() moves none of
+-- them: of one that was never written it returns the 0, and else it fails.  setval(),
+-- which a restore calls, ignores the increment.
 --
 CREATE SCHEMA snowflake_state;
 COMMENT ON SCHEMA snowflake_state IS
@@ -760,7 +761,7 @@ COMMENT ON FUNCTION snowflake_internal.stat_layouts() IS
 CREATE VIEW pg_stat_snowflake_layouts AS
 	SELECT * FROM snowflake_internal.stat_layouts();
 COMMENT ON VIEW pg_stat_snowflake_layouts IS
-'one row for each layout in which this node has made IDs since the server started';
+'one row for each layout that counts for snowflake.max_layouts';
 REVOKE ALL ON pg_stat_snowflake_layouts FROM PUBLIC;
 GRANT SELECT ON pg_stat_snowflake_layouts TO PUBLIC;
 

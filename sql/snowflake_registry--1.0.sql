@@ -388,7 +388,7 @@ COMMENT ON FUNCTION snowflake_servers.renew(bigint, bigint, bigint) IS
 
 --
 -- What administrators call in the registry's database.  From a server that leases
--- they call functions of the extension snowflake, such as
+-- they call functions of the extension snowflake_lease, such as
 -- snowflake_registry_init(), which ask a registry of any kind.
 --
 CREATE FUNCTION snowflake_registry.init(layout text DEFAULT 'snowflake')
@@ -442,7 +442,8 @@ BEGIN
 	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
 	PERFORM snowflake_servers.renew(r.generation, snowflake_registry.random_number(),
 		pg_catalog.ceil(
-			(extract(epoch FROM pg_catalog.clock_timestamp()
+			-- in UTC, where each day has 24 hours; what the name UTC means is a setting
+			(extract(epoch FROM pg_catalog.timezone('0'::pg_catalog.interval, pg_catalog.clock_timestamp())
 					OPERATOR(pg_catalog.+) greatest(largest_reserve,
 						least(86400000, greatest(0,
 							(SELECT pg_catalog.max(t.reserve_ms)

@@ -13,7 +13,7 @@
  * A number that was never written reads as 0.
  *
  * The stamp lies in log_cnt.  Only nextval() uses that field, and nextval()
- * fails on these sequences.
+ * fails on these sequences once they are written.
  *
  *-------------------------------------------------------------------------
  */

@@ -199,6 +199,20 @@ is(query($a, "SELECT f >= '$until' AND f >= now() + interval '1 h'
 	FROM snowflake_registry_recover('6 s', '1 s') f"), 't',
 	'a recovery goes below neither what was promised, nor what another server may have got since');
 
+# A day has 24 hours, also if the next one has 23 in this time zone.
+my $spring = q{SELECT set_config('TimeZone', format('AAA0BBB,%s/%s,%s/0', date_part('doy', t) - 1, date_part('hour', t),
+		date_part('doy', t + interval '9 days') - 1), false)
+	FROM (SELECT now() AT TIME ZONE interval '0' + interval '12 h') AS s(t)} . " \\gset\n";
+is(query($a, "$spring SELECT now() + interval '1 day' - now() = interval '23 h'"), 't', 'summer time begins');
+is(query($a, "$spring SELECT extract(epoch FROM snowflake_registry_recover('1 day', '0 s') - now()) >= 86400"), 't', 'a day, given by a server');
+is(query($registry, "$spring UPDATE snowflake_registry.registry SET floor = 1;
+	SELECT extract(epoch FROM snowflake_registry.recover('1 day', '0 s') - now()) >= 86400"), 't', 'and in the registry');
+
+# nor does it depend on what the name UTC means in this time zone
+is(query($registry, "SET TimeZone = 'UTC$_'; UPDATE snowflake_registry.registry SET floor = 1;
+	SELECT extract(epoch FROM snowflake_registry.recover('1 day', '0 s') - now()) BETWEEN 86400 AND 90000"), 't', "UTC$_")
+  foreach '+3', '-3';
+
 $_->{server}->stop foreach @kinds;
 $registry->stop;
 
