@@ -41,8 +41,22 @@ typedef struct SfSocket
 
 #define SF_BACKEND_SOCKETS	16
 
+/* Of whom an SfBackend is; libraries of one build have the same size. */
+#define SF_BACKEND_VERSION	"snowflake " SF_VERSION
+#define SF_BACKEND_SIZE \
+	(sizeof(SfBackend) + sizeof(SfBackendConfig) + sizeof(SfSocket) + \
+	 sizeof(SfAsk) + sizeof(SfAnswer) + sizeof(SfRegistry) + \
+	 sizeof(SfSlotRecord))
+
+/*
+ * The first two members are the first ones in each version: a server that runs
+ * may find the library of a package that was installed meanwhile.
+ */
 typedef struct SfBackend
 {
+	const char *version;		/* SF_BACKEND_VERSION */
+	size_t		size;			/* SF_BACKEND_SIZE */
+
 	/*
 	 * Take the text of snowflake.registry, and connect to nothing yet.  If
 	 * the text makes no sense, return false, with the reason as a sentence.

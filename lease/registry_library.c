@@ -22,17 +22,30 @@
 
 static uint32 wait_event_registry = 0;
 
-/* Load the library into this process. */
+/*
+ * Load the library into this process.  Throws SQLSTATE F0000 if it is not of
+ * the running server's build.
+ */
 const SfBackend *
 sf_registry_library_load(void)
 {
 	char		library[MAXPGPATH];
 	SfBackendFunction function;
+	const SfBackend *backend;
 
 	snprintf(library, sizeof(library), "snowflake_%s", sf_core->kind->name);
 	function = (SfBackendFunction) (void *)
 		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
-	return function();
+	backend = function();
+	if (strcmp(backend->version, SF_BACKEND_VERSION) == 0 &&
+		backend->size == SF_BACKEND_SIZE)
+		return backend;
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("library \"%s\" is not of the build that runs", library),
+			 errdetail("The library is of %s, and the server runs %s.",
+					   backend->version, SF_BACKEND_VERSION),
+			 errhint("Install the extension again, all of it from one package or build. Then restart the server.")));
 }
 
 /* Take an answer, if there is one.  Its texts may come from anybody. */

@@ -35,7 +35,7 @@
 #include "protocol.h"
 #include "url.h"
 
-PG_MODULE_MAGIC;
+SF_MODULE_MAGIC("snowflake_etcd");
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
@@ -603,6 +603,8 @@ const SfBackend *
 snowflake_backend(void)
 {
 	static const SfBackend backend = {
+		.version = SF_BACKEND_VERSION,
+		.size = SF_BACKEND_SIZE,
 		.open = open_etcd,
 		.send = send_ask,
 		.sockets = get_sockets,

@@ -32,7 +32,7 @@
 #include "postgresql.sql.inc"
 #include "statement.h"
 
-PG_MODULE_MAGIC;
+SF_MODULE_MAGIC("snowflake_postgresql");
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
@@ -648,12 +648,18 @@ backend_close(void)
 	pg.asked = false;
 }
 
-static const SfBackend functions = {
-	backend_open, backend_send, backend_sockets, backend_receive, backend_close
-};
-
 const SfBackend *
 snowflake_backend(void)
 {
-	return &functions;
+	static const SfBackend backend = {
+		.version = SF_BACKEND_VERSION,
+		.size = SF_BACKEND_SIZE,
+		.open = backend_open,
+		.send = backend_send,
+		.sockets = backend_sockets,
+		.receive = backend_receive,
+		.close = backend_close
+	};
+
+	return &backend;
 }

@@ -26,7 +26,7 @@
 #include "nodes.h"
 #include "session.h"
 
-PG_MODULE_MAGIC;
+SF_MODULE_MAGIC("snowflake_zookeeper");
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
@@ -191,6 +191,7 @@ take_names(void)
 				break;
 			}
 			zoo.generation = 0;
+			zoo.floor = 0;
 			request.answer.registry = &request.registry;
 			conclude(SF_RESULT_DONE);
 			break;
@@ -369,6 +370,7 @@ parse_and_open(const SfOpening *opening)
 	zoo.lasting = opening->lasting;
 	zoo.layout = NULL;
 	zoo.generation = 0;
+	zoo.floor = 0;
 	zoo.our_session = 0;
 	request.step = STEP_NONE;
 	sf_session_open(&location, opening->config);
@@ -513,6 +515,8 @@ const SfBackend *
 snowflake_backend(void)
 {
 	static const SfBackend backend = {
+		.version = SF_BACKEND_VERSION,
+		.size = SF_BACKEND_SIZE,
 		.open = open_zookeeper,
 		.send = send_ask,
 		.sockets = get_sockets,

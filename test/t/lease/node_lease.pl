@@ -100,11 +100,24 @@ foreach my $mode ('', '-b')
 my $elsewhere = "$PostgreSQL::Test::Utils::tmp_check/elsewhere";
 chomp(my $pkglibdir = `$ENV{PG_CONFIG} --pkglibdir`);
 make_path($elsewhere);
-copy("$pkglibdir/snowflake_postgresql.so", $elsewhere) or die;
+my $client = "$elsewhere/snowflake_postgresql.so";
+my $later = slurp_file("$pkglibdir/snowflake_postgresql.so");
+is($later =~ s/snowflake 1\.0\0/snowflake 1.9\0/, 1, 'the library of a registry has a version');
+PostgreSQL::Test::Utils::append_to_file($client, $later);
 $a->append_conf('postgresql.conf', "dynamic_library_path = '$elsewhere:\$libdir'");
 query($registry, 'ALTER ROLE worker NOLOGIN');
 $a->start;
 query($a, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
+
+# As if a package had been installed while the server runs, which loads this library late.
+my $of_another = qr/library "snowflake_postgresql" is not of the build that runs
+.*DETAIL:  The library is of snowflake 1\.9, and the server runs snowflake 1\.0\.
+.*HINT:  Install the extension again, all of it from one package or build\. Then restart the server\./;
+like_log($a, qr/ERROR:  $of_another/, 0, 'one of another version is refused');
+refused($a, 'SELECT * FROM snowflake_registry_slots()', 'F0000', $of_another, 'by a session, too');
+unlink $client or die;
+copy("$pkglibdir/snowflake_postgresql.so", $client) or die;
+$a->restart;
 
 # Only roles that may see the setting (members of pg_read_all_settings) see the
 # registry's role and address. All others see which kind of problem it is.
