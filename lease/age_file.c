@@ -17,10 +17,6 @@
 
 #include "base/clock.h"
 #include "base/durable_file.h"
-#include "port/atomics.h"
-#include "storage/ipc.h"
-#include "storage/lwlock.h"
-#include "storage/shmem.h"
 
 #define AGE_MAGIC	0x53464131	/* also the version of this format */
 
@@ -45,46 +41,20 @@ static SfAge age;
 static KeptFile kept;
 
 /*
- * In shared memory, written by the worker: the registry gives nothing away
- * below this time, in Unix ms.  0: nothing is known of it yet.
- */
-static pg_atomic_uint64 *promised_ms = NULL;
-
-/* Request the shared memory: from the server's hook for requests. */
-void
-sf_age_file_request(void)
-{
-	RequestAddinShmemSpace(sizeof(pg_atomic_uint64));
-}
-
-/* Create it: from the server's hook for start-up. */
-void
-sf_age_file_create(void)
-{
-	bool		found;
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	promised_ms = ShmemInitStruct(SF_LEASE_LIBRARY, sizeof(pg_atomic_uint64),
-								  &found);
-	if (!found)
-		pg_atomic_init_u64(promised_ms, 0);
-	LWLockRelease(AddinShmemInitLock);
-}
-
-/*
- * Publish what the registry has promised, before a session issues an ID on
- * that.  A worker that starts again may remember less than the one before.
+ * Share what is remembered, before a session issues an ID on what the registry
+ * has promised.  The until of a slot that is claimed later may be lower.
  */
 static void
-publish_promise(void)
+share(void)
 {
 	uint64		ms = (uint64) sf_age_promised_ms(&age);
 
-	if (ms > pg_atomic_read_u64(promised_ms))
-		pg_atomic_write_u64(promised_ms, ms);
+	sf_lease_shared->known = age.known;
+	if (ms > pg_atomic_read_u64(&sf_lease_shared->promised_ms))
+		pg_atomic_write_u64(&sf_lease_shared->promised_ms, ms);
 }
 
-/* Load the file, if there is one. */
+/* Load what the worker before has shared, or the file, if there is one. */
 SfAge *
 sf_age_file_load(void)
 {
@@ -96,7 +66,7 @@ sf_age_file_load(void)
 	if (file != NULL && whole && size == sizeof(AgeFile) &&
 		file->magic == AGE_MAGIC)
 		kept.known = file->known;
-	else if (file != NULL || !whole)
+	else if ((file != NULL || !whole) && !sf_lease_shared->begun)
 		sf_core->log_event(SF_EVENT_FILE_DAMAGED,
 						   "If the registry lost data before this start, this server does not notice.",
 						   NULL,
@@ -104,8 +74,9 @@ sf_age_file_load(void)
 						   SF_AGE_FILE);
 	if (data != NULL)
 		pfree(data);
-	sf_age_init(&age, &kept.known, sf_core->registry, sf_core->layout);
-	publish_promise();
+	sf_age_init(&age, sf_lease_shared->begun ? &sf_lease_shared->known :
+				&kept.known, sf_core->registry, sf_core->layout);
+	share();
 	return &age;
 }
 
@@ -133,7 +104,7 @@ sf_age_file_promised_ms(void)
 	SfAge		loaded = look_into_file();
 
 	return Max(sf_age_promised_ms(&loaded), (int64)
-			   pg_atomic_read_u64(promised_ms));
+			   pg_atomic_read_u64(&sf_lease_shared->promised_ms));
 }
 
 /* Return in any process what sf_age_reserve_ms() says of this server. */
@@ -157,7 +128,7 @@ sf_age_file_keep(bool now)
 	int64		now_ms = sf_clock_monotonic_ms();
 	AgeFile		file;
 
-	publish_promise();
+	share();
 	if (memcmp(known, &kept.known, sizeof(SfKnown)) == 0 ||
 		(!now && now_ms - kept.tried_ms < KEEP_MS &&
 		 (kept.failed || (known->text == kept.known.text &&

@@ -823,6 +823,31 @@ sf_lease_init(SfLease *lease, const SfLeaseConfig *config,
 	return decide(lease, now);
 }
 
+/*
+ * Go on with the lease of a process that has ended, as that process would
+ * after a pause.  Its last request may be made or not, and what its last call
+ * has changed may be published or not.
+ */
+int
+sf_lease_resume(SfLease *lease, const SfLeaseConfig *config,
+				const SfClientConfig *client, SfMoment now)
+{
+	SfClaimant	claimant = lease->config.claimant;
+
+	/* records have its owner */
+	claimant.server = config->claimant.server;
+	lease->config = *config;
+	lease->config.claimant = claimant;
+	lease->client.config = *client;
+	abandon(lease);
+	lease->unsure = holds_slot(lease);
+	lease->client.retry_ms = now.monotonic_ms;
+	lease->published = SF_RIGHT_UNKNOWN;
+	if (lease->right.write_id != 0)
+		lease->kept = SF_RIGHT_UNKNOWN;
+	return sf_lease_step(lease, now);
+}
+
 /* Handle the passing of time. */
 int
 sf_lease_step(SfLease *lease, SfMoment now)

@@ -63,6 +63,9 @@ typedef struct SfRight
 	uint64_t	write_id;
 } SfRight;
 
+/* In place of the write_id, which is random: it is to be told anew. */
+#define SF_RIGHT_UNKNOWN	UINT64_MAX
+
 /* What a call has changed, as bits, with what its caller then does. */
 typedef enum SfLeaseChange
 {
@@ -97,14 +100,17 @@ typedef struct SfLease
 	int64_t		keepalive_ms;	/* when the next keepalive is due */
 
 	/* What the caller knows by the changes that it was told; 0: none. */
-	uint64_t	published;		/* write_id of the right that is published */
-	uint64_t	kept;			/* that for the next life */
+	uint64_t	published;		/* write_id of the right that is published, or
+								 * SF_RIGHT_UNKNOWN */
+	uint64_t	kept;			/* the same of that for the next life */
 	uint64_t	sent;			/* number of the request */
 } SfLease;
 
 /* lease.c: each returns what it has changed, bits of SfLeaseChange */
 extern int	sf_lease_init(SfLease *lease, const SfLeaseConfig *config,
 						  const SfClientConfig *client, SfMoment now);
+extern int	sf_lease_resume(SfLease *lease, const SfLeaseConfig *config,
+							const SfClientConfig *client, SfMoment now);
 extern int	sf_lease_step(SfLease *lease, SfMoment now);
 extern int	sf_lease_answer(SfLease *lease, SfMoment now,
 							const SfAnswer *answer);

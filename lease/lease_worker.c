@@ -8,9 +8,9 @@
  * registry's sockets.  Sessions read one word, and wait for the worker only if
  * that word says that there is no lease.
  *
- * A worker that fails is started again.  The right that the previous worker
- * had published is valid up to its until; meanwhile another slot is claimed,
- * or the pinned one is resumed (remains_file.c).
+ * A worker that fails is started again, and goes on with the lease of the one
+ * before, which is in shared memory.  Meanwhile sessions use the right that is
+ * published.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +34,7 @@
 #include "utils/guc.h"
 #include "utils/pidfile.h"
 
-#define RESTART_S		5
+#define RESTART_S		2		/* less than FROZEN_MS */
 
 #define MAX_AHEAD_MS	2000
 #define WARN_OFFSET_MS	200
@@ -54,7 +54,6 @@ static const SfBackend *backend;
 static void
 log_lease_event(SfLeaseEvent what, const char *text)
 {
-	static bool logged = false;
 	static const SfEvent events[] = {
 		[SF_LEASE_EVENT_LEASED] = SF_EVENT_NODE_LEASED,
 		[SF_LEASE_EVENT_LOST] = SF_EVENT_NODE_LOST,
@@ -68,10 +67,10 @@ log_lease_event(SfLeaseEvent what, const char *text)
 	};
 	char		name[200];
 
-	if (what == SF_LEASE_EVENT_SOLVED && !logged)
+	if (what == SF_LEASE_EVENT_SOLVED && !sf_lease_shared->has_problem)
 		return;
 	if (what == SF_LEASE_EVENT_PROBLEM || what == SF_LEASE_EVENT_SOLVED)
-		logged = what == SF_LEASE_EVENT_PROBLEM;
+		sf_lease_shared->has_problem = what == SF_LEASE_EVENT_PROBLEM;
 	sf_core->print_registry(name, sizeof(name));
 	sf_core->log_event(events[what], NULL, lease.client.remedy[0] != '\0' &&
 					   (what == SF_LEASE_EVENT_LOST ||
@@ -211,17 +210,19 @@ report_status(void)
 }
 
 /*
- * Publish what has changed.  First keep what the registry has promised
+ * Publish what has changed.  First share the lease: another worker must know
+ * of each write that may be made.  Then keep what the registry has promised
  * (snowflake.age): a session may issue on that as soon as the right is
  * published.  The remains may follow: if the server is killed in between, it
- * only cannot resume, since the registry has a newer write_id.  A worker that
- * has had no right yet leaves alone what the previous worker has published: it
- * is still valid.
+ * only cannot resume, since the registry has a newer write_id.
  */
 static void
 publish(int changes)
 {
 	const SfRight *right = &lease.right;
+
+	sf_lease_shared->lease = lease;
+	sf_lease_shared->begun = true;
 
 	/*
 	 * What the lease has learnt of the registry: its promise into shared
@@ -330,11 +331,24 @@ release_lease(void)
 						   sf_timefmt_show(get_unix_ms(lease.record.until)));
 }
 
+/* Begin, or go on where the worker before has ended. */
+static int
+begin(const SfLeaseConfig *config, const SfClientConfig *client)
+{
+	SfMoment	now = sf_lease_worker_clocks();
+
+	lease = sf_lease_shared->lease;
+	if (sf_lease_shared->begun && lease.state < SF_LEASE_RELEASING)
+		return sf_lease_resume(&lease, config, client, now);
+	return sf_lease_init(&lease, config, client, now);
+}
+
 void
 snowflake_lease_worker_main(Datum arg)
 {
 	SfLeaseConfig config;
 	SfClientConfig client;
+	int			changes;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
@@ -343,8 +357,9 @@ snowflake_lease_worker_main(Datum arg)
 	sf_core->begin();
 	configure(&config, &client);
 	load_backend();
-	publish(sf_lease_init(&lease, &config, &client,
-						  sf_lease_worker_clocks()));
+	changes = begin(&config, &client);
+	report_status();			/* before right.c publishes what has changed */
+	publish(changes);
 	while (!ShutdownRequestPending)
 	{
 		run_step();

@@ -10,19 +10,39 @@
 
 #include "lease/backend.h"
 #include "lease/lease.h"
+#include "port/atomics.h"
 #include "runtime/right.h"
 
-/* What the core offers; NULL: this server leases nothing. */
-extern const SfRightAccess *sf_core;
+/* In shared memory, written by the worker. */
+typedef struct SfLeaseShared
+{
+	/*
+	 * For all processes: the registry gives nothing away below this time, in
+	 * Unix ms.  0: nothing is known of it yet.
+	 */
+	pg_atomic_uint64 promised_ms;
+
+	/*
+	 * For a worker that goes on after this one has ended: its lease, and all
+	 * that it remembers of the registry, which the file may not have yet.
+	 */
+	bool		begun;
+	bool		has_problem;	/* logged (SF203), and not solved yet */
+	SfLease		lease;
+	SfKnown		known;
+} SfLeaseShared;
+
+/* start.c */
+extern const SfRightAccess *sf_core;	/* what the core offers; NULL: this
+										 * server leases nothing */
+extern SfLeaseShared *sf_lease_shared;
 
 extern void sf_lease_worker_register(void);
 
 /* lease_worker.c, used by the other files */
 extern SfMoment sf_lease_worker_clocks(void);
 
-/* age_file.c, used at the start, by lease_worker.c, and by sessions */
-extern void sf_age_file_request(void);
-extern void sf_age_file_create(void);
+/* age_file.c, used by lease_worker.c, and by sessions */
 extern SfAge *sf_age_file_load(void);
 extern void sf_age_file_keep(bool now);
 extern int64_t sf_age_file_promised_ms(void);

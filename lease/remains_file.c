@@ -55,7 +55,7 @@
 
 #define BOOT_FILE		"/proc/sys/kernel/random/boot_id"
 
-/* The largest possible snowflake.max_clock_drift. */
+/* The largest snowflake.max_clock_drift, which is rounded up to ticks. */
 #define MAX_DRIFT_MS	1000
 
 /* The directory, the running kernel, and the directory's history. */
@@ -112,8 +112,7 @@ find_place(Place *here)
 
 /*
  * Return the first tick since the layout's epoch above all that the previous
- * life may have issued.  If the lease is that of an earlier worker of this
- * very life, return 0, since the counters are above that.
+ * life may have issued.
  */
 static int64
 find_end(const Remains *remains, const SfLayout *layout)
@@ -121,9 +120,7 @@ find_end(const Remains *remains, const SfLayout *layout)
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		ms = Max(now.wall_ms, now.monotonic_ms + remains->offset_ms);
 
-	if (sf_core->was_published())
-		return 0;
-	ms = Max(ms, remains->left.start_ms) + MAX_DRIFT_MS;
+	ms = Max(ms, remains->left.start_ms) + MAX_DRIFT_MS + SF_MAX_TICK_MS;
 	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick;
 }
 

@@ -13,12 +13,15 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 
 SF_MODULE_MAGIC("snowflake_lease");
 
 extern PGDLLEXPORT void snowflake_lease_start(const SfRightAccess *access);
 
 const SfRightAccess *sf_core = NULL;
+SfLeaseShared *sf_lease_shared = NULL;
 
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
@@ -28,15 +31,25 @@ request_shared_memory(void)
 {
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	sf_age_file_request();
+	RequestAddinShmemSpace(sizeof(SfLeaseShared));
 }
 
 static void
 create_shared_memory(void)
 {
+	bool		found;
+
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	sf_age_file_create();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	sf_lease_shared = ShmemInitStruct(SF_LEASE_LIBRARY, sizeof(SfLeaseShared),
+									  &found);
+	if (!found)
+	{
+		memset(sf_lease_shared, 0, sizeof(SfLeaseShared));
+		pg_atomic_init_u64(&sf_lease_shared->promised_ms, 0);
+	}
+	LWLockRelease(AddinShmemInitLock);
 }
 
 /*

@@ -43,12 +43,6 @@ begin_right(void)
 							sf_clock_monotonic_ms());
 }
 
-static bool
-was_published(void)
-{
-	return pg_atomic_read_u32(&sf_shmem->leasing.node) != SF_NO_NUMBER;
-}
-
 static void
 publish_word(uint64 word)
 {
@@ -232,7 +226,6 @@ sf_right_at_load(void)
 		.server = sf_identity_server,
 		.find_nodes = sf_node_find,
 		.random = sf_identity_random,
-		.was_published = was_published,
 		.begin = begin_right,
 		.publish = publish_right,
 		.withdraw = withdraw_right,

@@ -102,9 +102,6 @@ typedef struct SfRightAccess
 	/* Return a random number that a copy of this machine does not repeat. */
 	uint64_t	(*random) (void);
 
-	/* Return true if a right was published in this life of the server. */
-	bool		(*was_published) (void);
-
 	/* These are for the worker alone: see right.c. */
 	void		(*begin) (void);
 	void		(*publish) (uint32 node, int64 start, int64 until);

@@ -197,7 +197,7 @@ deliver(Message *message)
 		deliver_request(message);
 	else if (holder->fate == FROZEN)
 		message->used = true;	/* until it goes on */
-	else if (holder->fate == ALIVE && holder->life == message->life &&
+	else if (holder->fate == ALIVE && holder->worker == message->worker &&
 			 true_ms >= holder->cut_off_ms)
 		take_answer(holder, message);
 }
@@ -260,7 +260,7 @@ clone_holder(void)
 	*copy = *original;
 	lease_of(copy)->config.age = &copy->age;
 	is_cloned = true;
-	copy->life = ++lives;
+	copy->life = copy->worker = ++lives;
 	copy->offset_ms += rnd_below(50);
 	nholders++;
 	cloned_until = shared_until(original);

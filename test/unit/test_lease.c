@@ -1116,6 +1116,78 @@ test_low_floor(void)
 	CHECK_EQ(lease.state, SF_LEASE_ENDED);
 }
 
+/* Go on as another process, with other settings. */
+static int
+resume(void)
+{
+	SfLeaseConfig config = make_config(1, 0, 3);
+
+	config.age = &age;
+	config.reserve_ms = 12000;
+	return sf_lease_resume(&lease, &config, &client_config, now);
+}
+
+/* Another process goes on with the lease of one that has ended. */
+static void
+test_resume(void)
+{
+	SfLeaseConfig config;
+	int64_t		version;
+	int64_t		until;
+
+	/* the right stays, and is told anew; it is extended after a reading */
+	prepare_held(1);
+	until = lease.right.until;
+	pass(500);
+	CHECK_EQ(resume() & ~SF_CHANGED_ASK, SF_CHANGED_RIGHT | SF_CHANGED_REMAINS);
+	CHECK(may_issue());
+	CHECK_EQ(lease.right.until, until);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
+	reply();
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	CHECK_EQ(lease.right.until, now_tick() + 12000);
+	CHECK_EQ(lease.record.node, 1);
+
+	/* a write in flight was made */
+	prepare_held(1);
+	reply_until(SF_ASK_EXTEND);
+	CHECK_EQ(apply(&lease.client.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
+	resume();
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_READ);
+	reply();
+	CHECK(may_issue());
+	CHECK_EQ(lease.record.version, version);
+
+	/* so was a claim */
+	prepare();
+	config = make_config(1, 1, 1);
+	begin(&config);
+	reply();
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(apply(&lease.client.ask, now.monotonic_ms, &version), SF_RESULT_DONE);
+	CHECK_EQ(resume() & ~SF_CHANGED_ASK, SF_CHANGED_RIGHT);
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_HALTED);
+
+	/* a fence that was not published */
+	prepare_held(1);
+	init_registry(now_tick());
+	reply_until(SF_ASK_EXTEND);
+	reply();
+	reply();
+	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+	CHECK(resume() & SF_CHANGED_RIGHT);
+	CHECK(!may_issue());
+
+	/* too late: it may be a copy */
+	prepare_held(1);
+	pass(900);
+	CHECK(resume() & SF_CHANGED_RIGHT);
+	CHECK_EQ(lease.state, SF_LEASE_HALTED);
+}
+
 /* An old primary brings back the generation before a recovery. */
 static void
 test_old_generation(void)
@@ -1711,6 +1783,7 @@ typedef struct Holder
 		FROZEN
 	}			fate;
 	uint16_t	life;			/* which issues a timestamp; never 0 */
+	uint16_t	worker;			/* which gets answers */
 	int64_t		offset_ms;		/* of the clock */
 	double		rate;			/* of the clock */
 	int64_t		thaw_ms;		/* when a frozen one goes on */
@@ -1737,7 +1810,7 @@ typedef struct Message
 	bool		used;
 	bool		is_answer;
 	int			holder;
-	uint16_t	life;
+	uint16_t	worker;
 	int64_t		at_ms;
 	SfAsk		ask;
 	SfAnswer	answer;
@@ -1839,7 +1912,7 @@ follow(Holder *holder, int changes)
 
 		memset(&message, 0, sizeof(message));
 		message.holder = (int) (holder - holders);
-		message.life = holder->life;
+		message.worker = holder->worker;
 		message.ask = holder->lease.client.ask;
 		if (true_ms >= holder->cut_off_ms)
 			send_message(&message);
@@ -1858,13 +1931,25 @@ start_holder(Holder *holder)
 	SfRight		none = {0};
 
 	holder->fate = ALIVE;
-	holder->life = ++lives;
+	holder->life = holder->worker = ++lives;
 	holder->published = holder->seen = none;
 	holder->counter = config->claimant.last_until;
 	sf_age_init(&holder->age, &holder->kept, "etcd://one", &layout);
 	config->age = &holder->age;
 	follow(holder, sf_lease_init(&holder->lease, config, &client_config,
 								 moment_of(holder)));
+}
+
+/* Let another worker go on; the last changes may not be published. */
+static void
+restart_worker(Holder *holder)
+{
+	if (chance(2))
+		(void) sf_lease_step(&holder->lease, moment_of(holder));
+	holder->worker = ++lives;
+	holder->config.age = &holder->age;
+	follow(holder, sf_lease_resume(&holder->lease, &holder->config,
+								   &client_config, moment_of(holder)));
 }
 
 /* Crash a holder.  Only its messages on their way remain. */
@@ -2020,6 +2105,8 @@ go_wrong(Holder *holder)
 		crash(holder);
 	else if (chance(1000))
 		freeze(holder);
+	else if (chance(1500))
+		restart_worker(holder);
 	else if (chance(2000) && (holder->lease.state == SF_LEASE_HELD ||
 							  holder->lease.state == SF_LEASE_HALTED))
 	{
@@ -2317,6 +2404,7 @@ main(void)
 	RUN(test_problems);
 	RUN(test_loss);
 	RUN(test_low_floor);
+	RUN(test_resume);
 	RUN(test_old_generation);
 	RUN(test_expiry);
 	RUN(test_outage);

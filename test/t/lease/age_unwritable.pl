@@ -1,5 +1,5 @@
 # A server notices that its registry has lost data, and cannot write that to its disk.
-# It writes it as soon as it can.
+# It writes it as soon as it can. Another worker remembers what the one before did.
 #
 # takes: 20 s
 use strict;
@@ -41,5 +41,30 @@ wait_for_lease($a, q{problem ~ 'it is older'});
 pass('and a loss is known over a restart');
 query($registry, 'SELECT snowflake_registry.recover()');
 $a->stop;
+
+# ---- another worker goes on where the one before has ended ----
+
+my $new = qq{TRUNCATE snowflake_registry.registry, snowflake_registry.tenure;
+	SELECT snowflake_registry.init('$layout')};
+query($registry, $new);
+my $b = new_holder('b', "snowflake.lease_reserve = '10min'", 'snowflake.lease_wait = 0');
+mkdir $b->data_dir . '/snowflake.age' or die;
+$b->start;
+query($b, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+wait_for_lease($b, q{state = 'held'});
+set_lease($b, 'reserve', 6000);
+query($registry, 'ALTER ROLE worker NOLOGIN');
+query($registry, q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'worker'});
+my $pid = lease_of($b, 'pid');
+kill 'TERM', $pid;
+wait_for_lease($b, qq{pid <> $pid AND problem ~ 'role "worker"'});
+
+# until the registry would give that away
+query($registry, qq{$new; SELECT snowflake_registry.recover('1 s', '0 s'); ALTER ROLE worker LOGIN});
+wait_for_lease($b, q{problem ~ 'would give away what it has confirmed to this server'});
+refused($b, $next, '55000', qr/$none.*would give away/s, 'it is withdrawn at once');
+my $remedy = lease_of($b, 'remedy');
+like($remedy, qr/SELECT snowflake_registry\.recover\('[56]\d\d s'\);/, 'the remedy waits for all of it');
+$b->stop;
 $registry->stop;
 done_testing();

@@ -89,6 +89,20 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	wait_for_lease($b, "state = 'held' AND pid <> $pid");
 	$load->more(1000);
 	is(refusals_of($load), '', 'a worker that is ended alone is followed by another');
+
+	# the next worker comes so late that it may be a copy
+	my $postmaster = $b->{_pid};
+	$from = -s $b->logfile;
+	$pid = lease_of($b, 'pid');
+	$load = load_on($b);
+	kill 'STOP', $postmaster;
+	kill 'TERM', $pid;
+	sleep 4;
+	kill 'CONT', $postmaster;
+	wait_for_lease($b, "state = 'held' AND pid <> $pid");
+	like_log($b, qr/snowflake SF205: .*The process was frozen/, $from, 'one that comes late has the lease confirmed first');
+	$load->more(1000);
+	is(refusals_of($load), '', 'for which calls wait');
 }
 
 # ---- an administrator frees the slot of a live server ----

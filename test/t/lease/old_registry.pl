@@ -89,6 +89,13 @@ sub go_through
 	wait_for_extensions($a, $b);
 	@loads = load_on($kind, $a, $b);
 
+	# Only the worker ends: another one goes on with its lease.
+	my ($pid, $node_id) = (lease_of($b, 'pid'), lease_of($b, 'node_id'));
+	kill 'TERM', $pid;
+	wait_for_lease($b, "pid <> $pid AND state = 'held' AND problem IS NULL");
+	is(lease_of($b, 'node_id'), $node_id, "$kind: another worker goes on with the lease");
+	wait_for_extensions($a, $b);
+
 	# The copy has neither b's leases nor the extensions of a's.
 	$registry->{stop}->();
 	$registry->{restore}->($save);
