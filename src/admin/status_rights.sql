@@ -98,7 +98,7 @@ joined AS (
 said AS (
 	SELECT names, role,
 		pg_catalog.format('%s may %s %s', role, privileges, names) AS found,
-		pg_catalog.format('REVOKE %s ON %s %s FROM %s;',
+		pg_catalog.format('REVOKE %s ON %s %s FROM %s CASCADE;',
 			privileges, kind, names, role) AS remedy
 	FROM joined
 	UNION ALL

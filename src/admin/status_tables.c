@@ -38,6 +38,7 @@
 #include "table/key_layout.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
@@ -553,6 +554,50 @@ qualified_name(Oid relation)
 }
 
 /*
+ * Return the statements that make partitions by "create" for rows that are in
+ * the default partition.  The server detaches no partition with rows to
+ * which a foreign key refers.  And it looks into the referring table with the
+ * rights of whoever detaches it, so that table's owner drops the foreign key.
+ */
+static char *
+moved_partitions(const Column *column, Oid rest_id, const char *create)
+{
+	Oid			types[] = {OIDOID, OIDOID};
+	Datum		values[] = {
+		ObjectIdGetDatum(column->relation), ObjectIdGetDatum(rest_id)
+	};
+	MemoryContext context = CurrentMemoryContext;
+	char	   *name = table_of(column);
+	char	   *rest = qualified_name(rest_id);
+	const char *key = quote_identifier(NameStr(column->name));
+	int			guc_level = NewGUCNestLevel();
+	char	   *text[3];		/* the columns of the query */
+
+	/* so that names have their schemas */
+	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	SPI_connect();
+	if (SPI_execute_with_args(SQL_MOVING, 2, types, values, NULL, true,
+							  0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "catalogs could not be read");
+	MemoryContextSwitchTo(context);
+	for (int i = 0; i < 3; i++)
+		text[i] = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+							   i + 1);
+	SPI_finish();
+	AtEOXact_GUC(true, guc_level);
+	if (rest == NULL || text[0] == NULL)
+		return psprintf("Run: %s", create);
+	return psprintf("%s%sAs the owner of the table, run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;%s%s",
+					text[1] == NULL ? "" : "Foreign keys refer to the table. As the owner of each table that has one, first drop it: ",
+					text[1] == NULL ? "" : psprintf("%s ", text[1]),
+					name, rest, create, rest, quote_literal_cstr(name),
+					key, key, name, text[0], text[0], name, rest,
+					text[1] == NULL ? "" : " At the end, as the same owners, make the foreign keys again: ",
+					text[1] == NULL ? "" : text[2]);
+}
+
+/*
  * Return the statements that make more partitions like the last one.  While a
  * default partition has rows for a new one, the server refuses that one.
  */
@@ -561,9 +606,6 @@ more_partitions(const Column *column, const Partitions *found, bool is_over)
 {
 	const SfLayout *layout = &column->key.layout;
 	const char *interval = NULL;
-	const char *key = quote_identifier(NameStr(column->name));
-	char	   *name = table_of(column);
-	char	   *rest = qualified_name(found->rest);
 	char	   *create;
 
 	if (found->count > 0 && found->last.first >= 0 &&
@@ -574,13 +616,11 @@ more_partitions(const Column *column, const Partitions *found, bool is_over)
 													  found->last.last + 1));
 
 	create = psprintf("SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s');",
-					  quote_literal_cstr(name),
+					  quote_literal_cstr(table_of(column)),
 					  interval == NULL ? "1 month" : interval,
 					  interval == NULL ? "1 month" : interval);
-	if (is_over && rest != NULL)
-		return psprintf("As the owner of the table, run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s SELECT * FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;",
-						name, rest, create, rest, quote_literal_cstr(name),
-						key, key, name, name, rest);
+	if (is_over && OidIsValid(found->rest))
+		return moved_partitions(column, found->rest, create);
 	if (interval == NULL)
 		return psprintf("Make partitions for the time to come, now and from cron, such as: %s If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
 						create);

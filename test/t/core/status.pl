@@ -88,7 +88,7 @@ $bare->stop;
 # ---- a healthy server ----
 
 my $node = new_server('main', "snowflake.shards = '3'", 'snowflake.max_databases = 3',
-	'snowflake.reserve = 2s', 'snowflake.max_clock_wait = 3s');
+	'snowflake.reserve = 2s', 'snowflake.max_clock_wait = 3s', 'max_prepared_transactions = 1');
 my $kernel = $node->basedir . '/kernel';
 
 sub kernel_says
@@ -182,6 +182,12 @@ query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.
 says($node, 'privileges', 'warning', qr/: mallory may UPDATE snowflake_registry.tenure; worker/, 'a column is enough');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'which the remedy takes back');
+query($node, q{GRANT USAGE ON SCHEMA snowflake_state TO worker, mallory;
+	GRANT UPDATE ON SEQUENCE snowflake_state.snowflake_mark TO worker WITH GRANT OPTION;
+	SET ROLE worker; GRANT UPDATE ON SEQUENCE snowflake_state.snowflake_mark TO mallory});
+says($node, 'privileges', 'warning', qr/mallory may UPDATE snowflake_state.snowflake_mark; /, 'what was passed on');
+query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
+says($node, 'privileges', 'ok', qr/no role was granted more than/, 'is taken back, too');
 query($node, 'DROP OWNED BY worker, "App", mallory');
 
 # grants that the install script revokes from PUBLIC, and other owners
@@ -318,6 +324,55 @@ says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|As th
 query($node, query($node, q{SELECT substring(remedy FROM 'BEGIN;.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
 says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
 is(query($node, 'SELECT v, tableoid = $$days_rest$$::regclass FROM days ORDER BY v'), "1|f\n2|f\n3|t", 'which moves the rows');
+
+# a table of others refers to it; it has generated columns, and its default partition
+# has its columns in another order
+query($node, q{DROP TABLE days;
+	CREATE SCHEMA m AUTHORIZATION mallory;
+	CREATE TABLE days (a text, b text, n integer GENERATED ALWAYS AS IDENTITY, twice text GENERATED ALWAYS AS (a || a) STORED,
+		id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	GRANT REFERENCES ON days TO mallory;
+	CREATE TABLE days_rest (b text, a text, id bigint PRIMARY KEY, n integer NOT NULL, twice text GENERATED ALWAYS AS (a || a) STORED);
+	CREATE TABLE of_rest (day bigint CONSTRAINT of_rest REFERENCES days_rest ON DELETE CASCADE)});
+query($node, 'ALTER TABLE days ATTACH PARTITION days_rest DEFAULT');
+query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
+query($node, q{INSERT INTO days (a, b) VALUES ('a', 'b');
+	SET ROLE mallory;
+	CREATE TABLE m."Of days" (day bigint CONSTRAINT "of a day" REFERENCES days DEFERRABLE)});
+query($node, q{INSERT INTO m."Of days" SELECT id FROM days; INSERT INTO of_rest SELECT id FROM days});
+my ($first, $transaction, $last) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
+  /^Foreign keys .*, first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
+refused($node, $transaction, '23503', qr/removing partition "days_rest" violates foreign key constraint/, 'a table to which a foreign key refers');
+my ($drop_rest, $drop) = split /(?<=;) /, $first;
+my ($make_rest, $make) = split /(?<=;) /, $last;
+query($node, "$drop_rest SET ROLE mallory; $drop");
+query($node, $transaction);
+is(query($node, 'SELECT count(*) FROM of_rest'), '1', 'no row is deleted that refers to the default partition');
+refused($node, $make_rest, '23503', qr/violates foreign key constraint "of_rest"/, 'whose row has gone elsewhere');
+query($node, "SET ROLE mallory; $make");
+says($node, 'partitions', 'ok', qr/0 of 1/, 'once all of the remedy is typed');
+is(query($node, 'SELECT a, b, n, twice, tableoid <> $$days_rest$$::regclass FROM days'), 'a|b|1|aa|t', 'the row is in its partition, as it was');
+is(query($node, q{SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'of a day' AND conparentid = 0}),
+	'FOREIGN KEY (day) REFERENCES days(id) DEFERRABLE', 'and so is the foreign key');
+query($node, 'DROP SCHEMA m CASCADE; DROP TABLE of_rest');
+
+# a foreign key to a table of which this one is a partition
+query($node, q{CREATE TABLE top (region integer, id bigint, PRIMARY KEY (region, id)) PARTITION BY LIST (region);
+	DROP TABLE days;
+	CREATE TABLE days PARTITION OF top (id DEFAULT snowflake_nextval()) FOR VALUES IN (1) PARTITION BY RANGE (id);
+	CREATE TABLE days_rest PARTITION OF days DEFAULT PARTITION BY RANGE (id);
+	CREATE TABLE days_rest_1 PARTITION OF days_rest DEFAULT;
+	CREATE TABLE of_rest (region integer, day bigint, CONSTRAINT of_rest FOREIGN KEY (region, day) REFERENCES days_rest_1 ON DELETE CASCADE);
+	CREATE TABLE of_top (region integer, day bigint, CONSTRAINT of_top FOREIGN KEY (region, day) REFERENCES top)});
+query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
+query($node, q{INSERT INTO days (region) VALUES (1); INSERT INTO of_top SELECT region, id FROM days; INSERT INTO of_rest SELECT region, id FROM days});
+($first, $transaction, $last) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
+  /first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
+($make_rest, $make) = split /(?<=;) /, $last;
+query($node, "$first $transaction $make");
+is(query($node, 'SELECT tableoid <> $$days_rest_1$$::regclass, (SELECT count(*) FROM of_top), (SELECT count(*) FROM of_rest) FROM days'), 't|1|1',
+	'is dropped, and made again; and one to a partition of the default partition');
+query($node, 'DROP TABLE of_top, of_rest, top; CREATE TABLE days (id bigint)');
 my $over = 'DROP TABLE days; CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);'
   . sprintf($partitions, '1 day', ("- interval '3 days'") x 2);
 query($node, $over);
@@ -664,13 +719,17 @@ foreach my $check ('mark', 'recorded configuration')
 	says($node, $check, 'warning', qr/not looked at: .*locked.*\|.*SELECT .* FROM pg_locks/, 'not waited for', as => q{SET lock_timeout = '1s';});
 }
 is( query($node, query($node, q{SET lock_timeout = '1s';
-		SELECT substring(remedy FROM 'SELECT.*;') FROM snowflake_status() WHERE check_name = 'mark'})),
+		SELECT substring(remedy FROM 'SELECT[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'})),
 	query($node, q{SELECT pid || '|' || query FROM pg_stat_activity WHERE query LIKE '%DROP EXTENSION%' AND pid <> pg_backend_pid()}),
 	'the remedy tells who it is');
 $dropper->query_safe('ROLLBACK; BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch OWNER TO CURRENT_USER');
 says($node, 'mark', 'warning', qr/not looked at: .*locked/, 'nor is one of the record', as => q{SET lock_timeout = '1s';});
-$dropper->query_safe('ROLLBACK');
+$dropper->query_safe("ROLLBACK; BEGIN; DROP EXTENSION snowflake CASCADE; PREPARE TRANSACTION 'gone'");
 $dropper->quit;
+like(query($node, query($node, q{SET lock_timeout = '1s';
+		SELECT substring(remedy FROM 'SELECT gid[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'})),
+	qr/\Agone\|/, 'also if it is prepared');
+query($node, "ROLLBACK PREPARED 'gone'");
 is(complaints($node), '', 'once that has ended, all is well');
 
 # ---- the configuration file has a wrong node id ----
