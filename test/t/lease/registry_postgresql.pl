@@ -445,15 +445,16 @@ $slot = lease_of($node, 'node_id');
 
 # A write whose answer is lost, but which was made: a reading finds it. Another write
 # on top of it is acknowledged.
+my $free = ($slot + 512) % 1024;
 query($registry, qq{$set CREATE TABLE written (version bigint);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$
 		BEGIN INSERT INTO snowflake_registry.written VALUES (new.version); RETURN NULL; END \$\$;
 	CREATE TRIGGER notes AFTER UPDATE ON snowflake_registry.tenure FOR EACH ROW
-		WHEN (new.slot = 777) EXECUTE FUNCTION note()});
-query($registry, "$set " . tenure_of(777, address => "'10.1.2.3'") . q{; ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
+		WHEN (new.slot = $free) EXECUTE FUNCTION note()});
+query($registry, "$set " . tenure_of($free, address => "'10.1.2.3'") . q{; ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 $registry->reload;
 $registry->poll_query_until('postgres', q{SHOW synchronous_standby_names}, 'nobody') or die;
-$call = call('SELECT snowflake_registry_release(777)');
+$call = call("SELECT snowflake_registry_release($free)");
 my $waits = q{FROM pg_stat_activity WHERE wait_event = 'SyncRep'};
 $registry->poll_query_until('postgres', "SELECT count(*) = 1 $waits") or die 'nothing is written';
 my $first = query($registry, "SELECT pid $waits");
@@ -465,9 +466,9 @@ query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
 $registry->reload;
 is(result_of($call), "t\n", 'a write whose answer was lost was made');
 is(query($registry, "$set SELECT status, present, owner, until, address,
-	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.tenure WHERE slot = 777"),
+	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.tenure WHERE slot = $free"),
 	'released|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
-is(query($node, 'SELECT snowflake_registry_release(777)'), 'f', 'it is free');
+is(query($node, "SELECT snowflake_registry_release($free)"), 'f', 'it is free');
 
 # While a call waits to free a slot, its holder writes it; or another server claims it.
 $locker = $registry->background_psql('postgres');
@@ -478,17 +479,17 @@ foreach my $case (
 {
 	my ($function, $claims, $result, $name) = @$case;
 
-	query($registry, "$set UPDATE tenure SET status = 'active', released_at = NULL, owner = 5, present = 5 WHERE slot = 777");
+	query($registry, "$set UPDATE tenure SET status = 'active', released_at = NULL, owner = 5, present = 5 WHERE slot = $free");
 	$locker->query_safe("$set BEGIN; UPDATE tenure SET version = version + 10, epoch = epoch + $claims, owner = owner + 1
-		WHERE slot = 777");
-	$call = call("SELECT $function(777)", $function =~ /\./ ? $registry : $node);
+		WHERE slot = $free");
+	$call = call("SELECT $function($free)", $function =~ /\./ ? $registry : $node);
 	$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'})
 	  or die 'nobody waits';
 	$locker->query_safe('COMMIT');
 	is(result_of($call), $result, $name);
 }
 $locker->quit;
-query($registry, "$set DELETE FROM tenure WHERE slot = 777");
+query($registry, "$set DELETE FROM tenure WHERE slot = $free");
 
 # A write that is never made, and one that is refused.
 foreach (
@@ -519,7 +520,7 @@ is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'an
 # A recovery that waits for a worker's write sees what this write has reserved.
 $locker = $registry->background_psql('postgres');
 $locker->query_safe(qq{BEGIN; SELECT snowflake_servers.write(
-	(SELECT generation FROM snowflake_registry.registry), 779, 0, 1, 5, 1, 1, 99, 0, false, 'late', 1, 1, 0, 0, 7200000)});
+	(SELECT generation FROM snowflake_registry.registry), 5779, 0, 1, 5, 1, 1, 99, 0, false, 'late', 1, 1, 0, 0, 7200000)});
 my $waiting = $registry->background_psql('postgres');
 $waiting->query_until(qr/begun/, qq{\\echo begun
 	$set SELECT 'after ' || extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) / 3600;\n});
@@ -529,7 +530,7 @@ $locker->query_safe('COMMIT');
 $locker->quit;
 like($waiting->query_until(qr/after \S+/, ''), qr/after 2\.0/, 'a recovery sees what was reserved while it waited');
 $waiting->quit;
-query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 779; UPDATE snowflake_registry.registry SET floor = 1");
+query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 5779; UPDATE snowflake_registry.registry SET floor = 1");
 
 # The longest reserve in the registry's records, or this server's own hour, counts for
 # more than the argument.
@@ -539,12 +540,12 @@ is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure;
 	ROLLBACK}), 't', 'what nobody knows is given');
 foreach my $known (
 	[ 'this server', '', '3600' ],
-	[ 'a slot', tenure_of(778, reserve_ms => 7200000), '7200' ],
-	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 778', 86400 ],
+	[ 'a slot', tenure_of(5778, reserve_ms => 7200000), '7200' ],
+	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 5778', 86400 ],
 	[ 'an until', q{UPDATE snowflake_registry.tenure SET reserve_ms = 0, until = ((extract(epoch FROM now()) + 10000) * 1000
-		- (SELECT epoch_ms FROM snowflake_registry.registry)) / (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 778}, 9990 ],
+		- (SELECT epoch_ms FROM snowflake_registry.registry)) / (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 5778}, 9990 ],
 	[ 'an until that no server can have', q{UPDATE snowflake_registry.tenure SET until = until + 78000 * 1000
-		/ (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 778}, 3600 ])
+		/ (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 5778}, 3600 ])
 {
 	my ($name, $sql, $seconds) = @$known;
 
