@@ -339,7 +339,13 @@ sub restore_registry
 	replace("$saved.$_->{name}", $_->{dir}) foreach @members;
 	$_->{port} = PostgreSQL::Test::Cluster::get_free_port() foreach @members;
 	start_members();
-	$members[0]->delete('/snowflake');
+	# a member that is ready may still end a session, while the others find a leader
+	foreach my $try (1 .. 600)
+	{
+		last if eval { $members[0]->delete('/snowflake'); 1 };
+		die $@ if $try == 600;
+		usleep(100_000);
+	}
 	$_->stop foreach @members;
 	$_->{port} = $port{ $_->{name} } foreach @members;
 	start_members();
