@@ -211,7 +211,8 @@ report_status(void)
 
 /*
  * Publish what has changed.  First share the lease: another worker must know
- * of each write that may be made.  Then keep what the registry has promised
+ * of each write that may be made.  Nothing may fail before what is known of
+ * the registry is shared, too.  Then keep what the registry has promised
  * (snowflake.age): a session may issue on that as soon as the right is
  * published.  The remains may follow: if the server is killed in between, it
  * only cannot resume, since the registry has a newer write_id.

@@ -106,7 +106,14 @@ ORDER BY n.nspname, c.relname, a.attnum;
 -- but for generated ones; and statements that drop the foreign keys that refer to one of
 -- the two, to a partition of $2, or to a table of which $1 is a partition, and make them
 -- again.  The first one is NULL if the table has been dropped.
+-- It waits for no lock, as pg_partition_tree() would.
 -- name: moving
+WITH RECURSIVE rest AS (
+	SELECT $2 AS relid
+	UNION ALL
+	SELECT i.inhrelid FROM rest r JOIN pg_catalog.pg_inherits i
+		ON i.inhparent OPERATOR(pg_catalog.=) r.relid
+)
 SELECT (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(a.attname), ', ' ORDER BY a.attnum)
 		FROM pg_catalog.pg_attribute a
 		WHERE a.attrelid OPERATOR(pg_catalog.=) $1 AND a.attnum OPERATOR(pg_catalog.>) 0
@@ -120,7 +127,7 @@ FROM pg_catalog.pg_constraint k
 	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
 WHERE k.confrelid OPERATOR(pg_catalog.=) ANY (
 		SELECT a.relid FROM pg_catalog.pg_partition_ancestors($1) a
-		UNION ALL SELECT t.relid FROM pg_catalog.pg_partition_tree($2) t)
+		UNION ALL SELECT r.relid FROM rest r)
 	AND pg_catalog.pg_get_constraintdef(k.oid) IS NOT NULL
 	AND k.contype OPERATOR(pg_catalog.=) 'f'
 	AND k.conparentid OPERATOR(pg_catalog.=) 0::pg_catalog.oid;

@@ -366,8 +366,13 @@ query($node, q{CREATE TABLE top (region integer, id bigint, PRIMARY KEY (region,
 	CREATE TABLE of_top (region integer, day bigint, CONSTRAINT of_top FOREIGN KEY (region, day) REFERENCES top)});
 query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
 query($node, q{INSERT INTO days (region) VALUES (1); INSERT INTO of_top SELECT region, id FROM days; INSERT INTO of_rest SELECT region, id FROM days});
-($first, $transaction, $last) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
+my $locker = $node->background_psql('postgres');
+$locker->query_safe('BEGIN; LOCK TABLE days_rest_1');
+($first, $transaction, $last) = query($node, q{SET lock_timeout = '1s'; SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
   /first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
+ok($last, 'a locked partition is not waited for');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
 ($make_rest, $make) = split /(?<=;) /, $last;
 query($node, "$first $transaction $make");
 is(query($node, 'SELECT tableoid <> $$days_rest_1$$::regclass, (SELECT count(*) FROM of_top), (SELECT count(*) FROM of_rest) FROM days'), 't|1|1',
