@@ -553,25 +553,26 @@ qualified_name(Oid relation)
 		quote_qualified_identifier(schema, name);
 }
 
-/*
- * Return the statements that make partitions by "create" for rows that are in
- * the default partition.  The server detaches no partition with rows to
- * which a foreign key refers.  And it looks into the referring table with the
- * rights of whoever detaches it, so that table's owner drops the foreign key.
- */
-static char *
-moved_partitions(const Column *column, Oid rest_id, const char *create)
+/* What a move of rows out of a default partition takes; the query "moving". */
+typedef struct Moving
 {
+	Oid			table;
+	Oid			rest;			/* the default partition */
+	char	   *columns;		/* NULL: the table is gone */
+	char	   *drop;			/* foreign keys; NULL if there are none */
+	char	   *make;
+} Moving;
+
+static void
+read_moving(void *arg)
+{
+	Moving	   *moving = arg;
 	Oid			types[] = {OIDOID, OIDOID};
 	Datum		values[] = {
-		ObjectIdGetDatum(column->relation), ObjectIdGetDatum(rest_id)
+		ObjectIdGetDatum(moving->table), ObjectIdGetDatum(moving->rest)
 	};
 	MemoryContext context = CurrentMemoryContext;
-	char	   *name = table_of(column);
-	char	   *rest = qualified_name(rest_id);
-	const char *key = quote_identifier(NameStr(column->name));
 	int			guc_level = NewGUCNestLevel();
-	char	   *text[3];		/* the columns of the query */
 
 	/* so that names have their schemas */
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
@@ -581,20 +582,49 @@ moved_partitions(const Column *column, Oid rest_id, const char *create)
 							  0) != SPI_OK_SELECT || SPI_processed != 1)
 		elog(ERROR, "catalogs could not be read");
 	MemoryContextSwitchTo(context);
-	for (int i = 0; i < 3; i++)
-		text[i] = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
-							   i + 1);
+	moving->columns = SPI_getvalue(SPI_tuptable->vals[0],
+								   SPI_tuptable->tupdesc, 1);
+	moving->drop = SPI_getvalue(SPI_tuptable->vals[0],
+								SPI_tuptable->tupdesc, 2);
+	moving->make = SPI_getvalue(SPI_tuptable->vals[0],
+								SPI_tuptable->tupdesc, 3);
 	SPI_finish();
 	AtEOXact_GUC(true, guc_level);
-	if (rest == NULL || text[0] == NULL)
+}
+
+/*
+ * Return the statements that make partitions by "create" for rows that are in
+ * the default partition.  The server detaches no partition with rows to
+ * which a foreign key refers.  And it looks into the referring table with the
+ * rights of whoever detaches it, so that table's owner drops the foreign key.
+ */
+static char *
+moved_partitions(const Column *column, Oid rest_id, const char *create)
+{
+	Moving		moving = {.table = column->relation, .rest = rest_id};
+	ErrorData  *error = sf_status_try(read_moving, &moving);
+	char	   *name = table_of(column);
+	char	   *rest = qualified_name(rest_id);
+	const char *key = quote_identifier(NameStr(column->name));
+	const char *first = "";
+	const char *last = "";
+
+	if (error != NULL)
+		return psprintf("What it takes to move rows out of the default partition cannot be read. %s",
+						sf_status_log_error(error));
+	if (rest == NULL || moving.columns == NULL)
 		return psprintf("Run: %s", create);
-	return psprintf("%s%sAs the owner of the table, run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;%s%s",
-					text[1] == NULL ? "" : "Foreign keys refer to the table. As the owner of each table that has one, first drop it: ",
-					text[1] == NULL ? "" : psprintf("%s ", text[1]),
-					name, rest, create, rest, quote_literal_cstr(name),
-					key, key, name, text[0], text[0], name, rest,
-					text[1] == NULL ? "" : " At the end, as the same owners, make the foreign keys again: ",
-					text[1] == NULL ? "" : text[2]);
+	if (moving.drop != NULL)
+	{
+		first = psprintf("Foreign keys refer to the table. As the owner of each table that has one, first drop it: %s ",
+						 moving.drop);
+		last = psprintf(" At the end, as the same owners, make the foreign keys again: %s",
+						moving.make);
+	}
+	return psprintf("%sAs the owner of the table, run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;%s",
+					first, name, rest, create, rest, quote_literal_cstr(name),
+					key, key, name, moving.columns, moving.columns, name, rest,
+					last);
 }
 
 /*

@@ -106,7 +106,8 @@ ORDER BY n.nspname, c.relname, a.attnum;
 -- but for generated ones; and statements that drop the foreign keys that refer to one of
 -- the two, to a partition of $2, or to a table of which $1 is a partition, and make them
 -- again.  The first one is NULL if the table has been dropped.
--- It waits for no lock, as pg_partition_tree() would.
+-- It waits for no lock, as pg_partition_tree() would, or pg_get_constraintdef() of a
+-- CHECK: CASE calls that for foreign keys only.
 -- name: moving
 WITH RECURSIVE rest AS (
 	SELECT $2 AS relid
@@ -128,8 +129,7 @@ FROM pg_catalog.pg_constraint k
 WHERE k.confrelid OPERATOR(pg_catalog.=) ANY (
 		SELECT a.relid FROM pg_catalog.pg_partition_ancestors($1) a
 		UNION ALL SELECT r.relid FROM rest r)
-	AND pg_catalog.pg_get_constraintdef(k.oid) IS NOT NULL
-	AND k.contype OPERATOR(pg_catalog.=) 'f'
+	AND CASE WHEN k.contype OPERATOR(pg_catalog.=) 'f' THEN pg_catalog.pg_get_constraintdef(k.oid) IS NOT NULL END
 	AND k.conparentid OPERATOR(pg_catalog.=) 0::pg_catalog.oid;
 
 -- The views on a column, with their queries: $1 and $2 are its table and number.

@@ -366,18 +366,19 @@ query($node, q{CREATE TABLE top (region integer, id bigint, PRIMARY KEY (region,
 	CREATE TABLE of_top (region integer, day bigint, CONSTRAINT of_top FOREIGN KEY (region, day) REFERENCES top)});
 query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
 query($node, q{INSERT INTO days (region) VALUES (1); INSERT INTO of_top SELECT region, id FROM days; INSERT INTO of_rest SELECT region, id FROM days});
+query($node, q{CREATE TABLE checked (v integer CHECK (v > 0))});
 my $locker = $node->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE days_rest_1');
+$locker->query_safe('BEGIN; LOCK TABLE days_rest_1, checked');
 ($first, $transaction, $last) = query($node, q{SET lock_timeout = '1s'; SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
   /first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
-ok($last, 'a locked partition is not waited for');
+ok($last, 'a locked partition is not waited for, nor another table');
 $locker->query_safe('ROLLBACK');
 $locker->quit;
 ($make_rest, $make) = split /(?<=;) /, $last;
 query($node, "$first $transaction $make");
 is(query($node, 'SELECT tableoid <> $$days_rest_1$$::regclass, (SELECT count(*) FROM of_top), (SELECT count(*) FROM of_rest) FROM days'), 't|1|1',
 	'is dropped, and made again; and one to a partition of the default partition');
-query($node, 'DROP TABLE of_top, of_rest, top; CREATE TABLE days (id bigint)');
+query($node, 'DROP TABLE of_top, of_rest, top, checked; CREATE TABLE days (id bigint)');
 my $over = 'DROP TABLE days; CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);'
   . sprintf($partitions, '1 day', ("- interval '3 days'") x 2);
 query($node, $over);
@@ -725,16 +726,19 @@ foreach my $check ('mark', 'recorded configuration')
 }
 is( query($node, query($node, q{SET lock_timeout = '1s';
 		SELECT substring(remedy FROM 'SELECT[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'})),
-	query($node, q{SELECT pid || '|' || query FROM pg_stat_activity WHERE query LIKE '%DROP EXTENSION%' AND pid <> pg_backend_pid()}),
+	query($node, q{SELECT pid || '|' || query || '|' FROM pg_stat_activity WHERE query LIKE '%DROP EXTENSION%' AND pid <> pg_backend_pid()}),
 	'the remedy tells who it is');
 $dropper->query_safe('ROLLBACK; BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch OWNER TO CURRENT_USER');
 says($node, 'mark', 'warning', qr/not looked at: .*locked/, 'nor is one of the record', as => q{SET lock_timeout = '1s';});
 $dropper->query_safe("ROLLBACK; BEGIN; DROP EXTENSION snowflake CASCADE; PREPARE TRANSACTION 'gone'");
 $dropper->quit;
-like(query($node, query($node, q{SET lock_timeout = '1s';
-		SELECT substring(remedy FROM 'SELECT gid[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'})),
-	qr/\Agone\|/, 'also if it is prepared');
+my $who = query($node, q{SET lock_timeout = '1s';
+		SELECT substring(remedy FROM 'SELECT[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'});
+is(query($node, "SET search_path = snowflake_state; $who"), '||gone', 'also if it is prepared');
 query($node, "ROLLBACK PREPARED 'gone'");
+query($node, "CREATE TABLE bystander (); BEGIN; LOCK TABLE bystander; PREPARE TRANSACTION 'bystander'");
+is(query($node, $who), '', 'and no prepared one that has nothing to do with it');
+query($node, "ROLLBACK PREPARED 'bystander'; DROP TABLE bystander");
 is(complaints($node), '', 'once that has ended, all is well');
 
 # ---- the configuration file has a wrong node id ----
