@@ -32,6 +32,7 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/pidfile.h"
 
 #define RESTART_S		2		/* less than FROZEN_MS */
@@ -238,7 +239,8 @@ publish(int changes)
 		else
 			sf_core->withdraw();
 	}
-	sf_remains_file_see_clock();	/* into memory, not yet into the file */
+	if (sf_remains_file_see_clock() && right->write_id != 0)
+		changes |= SF_CHANGED_REMAINS;
 	if (changes & SF_CHANGED_REMAINS)	/* for a pinned node id only */
 		sf_remains_file_keep(&lease.config.claimant, right);
 	if (changes & SF_CHANGED_ASK)
@@ -248,21 +250,51 @@ publish(int changes)
 
 /* ---- the loop ---- */
 
+/* Report what keeps this worker from its work, before it fails. */
+static void
+report_hindrance(const char *problem, const char *public_problem,
+				 const char *remedy)
+{
+	strlcpy(lease.client.problem, problem, sizeof(lease.client.problem));
+	strlcpy(lease.client.public_problem, public_problem,
+			sizeof(lease.client.public_problem));
+	strlcpy(lease.client.remedy, remedy, sizeof(lease.client.remedy));
+	report_status();
+}
+
+static void
+load_library(void)
+{
+	PG_TRY();
+	{
+		backend = sf_registry_library_load();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(TopMemoryContext);
+		error = CopyErrorData();
+		report_hindrance(psprintf("The registry's library cannot be used: %s.",
+								  error->message),
+						 "The registry's library cannot be used.",
+						 SF_INSTALL_AGAIN);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+}
+
 static void
 load_backend(void)
 {
 	char		reason[SF_REASON_SIZE];
 
-	backend = sf_registry_library_load();
+	load_library();
 	if (backend->open(sf_core->registry, &backend_config, reason,
 					  sizeof(reason)))
 		return;
-	strlcpy(lease.client.problem, reason, sizeof(lease.client.problem));
-	strlcpy(lease.client.public_problem, "The value of snowflake.registry is not valid.",
-			sizeof(lease.client.public_problem));
-	strlcpy(lease.client.remedy, "Correct snowflake.registry, and restart the server.",
-			sizeof(lease.client.remedy));
-	report_status();
+	report_hindrance(reason, "The value of snowflake.registry is not valid.",
+					 "Correct snowflake.registry, and restart the server.");
 	ereport(ERROR,
 			(errcode(ERRCODE_CONFIG_FILE_ERROR),
 			 errmsg("snowflake.registry cannot be used"),
@@ -338,7 +370,6 @@ begin(const SfLeaseConfig *config, const SfClientConfig *client)
 {
 	SfMoment	now = sf_lease_worker_clocks();
 
-	lease = sf_lease_shared->lease;
 	if (sf_lease_shared->begun && lease.state < SF_LEASE_RELEASING)
 		return sf_lease_resume(&lease, config, client, now);
 	return sf_lease_init(&lease, config, client, now);
@@ -357,6 +388,10 @@ snowflake_lease_worker_main(Datum arg)
 
 	sf_core->begin();
 	configure(&config, &client);
+	lease = sf_lease_shared->lease;
+	/* what another process may have elsewhere */
+	lease.config.age = config.age;
+	lease.config.claimant.layout = config.claimant.layout;
 	load_backend();
 	changes = begin(&config, &client);
 	report_status();			/* before right.c publishes what has changed */

@@ -50,11 +50,14 @@ extern int64_t sf_age_file_reserve_ms(void);
 
 /* remains_file.c, used by lease_worker.c */
 extern void sf_remains_file_load(SfClaimant *claimant);
-extern void sf_remains_file_see_clock(void);
+extern bool sf_remains_file_see_clock(void);
 extern void sf_remains_file_keep(const SfClaimant *claimant,
 								 const SfRight *right);
 
 /* registry_library.c */
+#define SF_INSTALL_AGAIN \
+	"Install the extension again, all of it from one package or build. Then restart the server."
+
 extern const SfBackend *sf_registry_library_load(void);
 extern bool sf_registry_library_receive(const SfBackend *backend,
 										SfAnswer *answer);

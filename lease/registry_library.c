@@ -45,7 +45,7 @@ sf_registry_library_load(void)
 			 errmsg("library \"%s\" is not of the build that runs", library),
 			 errdetail("The library is of %s, and the server runs %s.",
 					   backend->version, SF_BACKEND_VERSION),
-			 errhint("Install the extension again, all of it from one package or build. Then restart the server.")));
+			 errhint("%s", SF_INSTALL_AGAIN)));
 }
 
 /* Take an answer, if there is one.  Its texts may come from anybody. */

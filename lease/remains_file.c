@@ -28,8 +28,10 @@
  *   node id that is not leased: under the same kernel no WAL was lost, and on
  *   the same timeline none was discarded.  Two databases might still share
  *   IDs; so the claim begins above what the previous life may have issued by
- *   its clock, even if that was set back since.  Within one life, the counter
- *   knows what was issued.
+ *   its clock, even if that was set back since.  The worker looks at the clock
+ *   each half second: what was issued beyond that is not known if the clock
+ *   was ahead, and the server was killed, and the clock set back, before the
+ *   worker looked.  Within one life, the counter knows what was issued.
  *
  * The file need not be on disk: after a crash of the machine it would not
  * count anyway.
@@ -120,8 +122,9 @@ find_end(const Remains *remains, const SfLayout *layout)
 	SfMoment	now = sf_lease_worker_clocks();
 	int64		ms = Max(now.wall_ms, now.monotonic_ms + remains->offset_ms);
 
-	ms = Max(ms, remains->left.start_ms) + MAX_DRIFT_MS + SF_MAX_TICK_MS;
-	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick;
+	ms = Max(ms, remains->left.start_ms);
+	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick +
+		(MAX_DRIFT_MS + layout->tick_ms - 1) / layout->tick_ms;
 }
 
 static bool
@@ -150,14 +153,20 @@ sf_remains_file_load(SfClaimant *claimant)
 	claimant->last_until = find_end(&remains, claimant->layout);
 }
 
-/* Follow how far ahead the wall clock was in this life. */
-void
+/*
+ * Follow how far ahead the wall clock was in this life.  Return true if it was
+ * never as far ahead as now.
+ */
+bool
 sf_remains_file_see_clock(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
+	int64		offset_ms = now.wall_ms - now.monotonic_ms;
 
-	highest_offset_ms = Max(highest_offset_ms,
-							now.wall_ms - now.monotonic_ms);
+	if (offset_ms <= highest_offset_ms)
+		return false;
+	highest_offset_ms = offset_ms;
+	return true;
 }
 
 /*

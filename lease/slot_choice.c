@@ -61,16 +61,24 @@ find_start(const SfClaimant *claimant, const SfRegistry *registry,
 	return until > registry->floor ? until : registry->floor;
 }
 
+/* Return how many ticks ahead a claim may begin. */
+static int64_t
+get_max_ahead(const SfClaimant *claimant)
+{
+	uint32_t	tick_ms = claimant->layout->tick_ms;
+
+	return (claimant->max_ahead_ms + tick_ms - 1) / tick_ms;
+}
+
 static Class
 classify(const Search *search, const SfSlotRecord *record, int64_t start)
 {
 	const SfClaimant *claimant = search->claimant;
-	int64_t		max_ahead = claimant->max_ahead_ms / claimant->layout->tick_ms;
 
 	if (record->present != 0 && record->present != claimant->owner &&
 		!is_left_over(claimant, record))
 		return TAKEN;
-	if (start > search->now_tick + max_ahead)
+	if (start > search->now_tick + get_max_ahead(claimant))
 		return AHEAD;
 	if (record->version == 0)
 		return NEVER_USED;
@@ -142,7 +150,7 @@ explain(const Search *search, SfSlotChoice *claim)
 	claim->at_tick = search->soonest;
 	if (search->soonest != INT64_MAX)
 	{
-		claim->at_tick -= claimant->max_ahead_ms / claimant->layout->tick_ms;
+		claim->at_tick -= get_max_ahead(claimant);
 		print_tick(claimant->layout, search->soonest, time, sizeof(time));
 	}
 	if (search->registry->floor >= search->soonest)

@@ -115,6 +115,10 @@ my $of_another = qr/library "snowflake_postgresql" is not of the build that runs
 .*HINT:  Install the extension again, all of it from one package or build\. Then restart the server\./;
 like_log($a, qr/ERROR:  $of_another/, 0, 'one of another version is refused');
 refused($a, 'SELECT * FROM snowflake_registry_slots()', 'F0000', $of_another, 'by a session, too');
+wait_for_lease($a, q{problem ~ 'The registry.s library cannot be used: library "snowflake_postgresql" is not of the build that runs'});
+refused($a, $next, '55000', qr/library cannot be used.*HINT:  Install the extension again, .* Then restart the server\./s, 'calls say so');
+like(query($a, q{SELECT found || remedy FROM snowflake_status() WHERE check_name = 'lease'}),
+	qr/library cannot be used.*Install the extension again/s, 'and so does the status');
 unlink $client or die;
 copy("$pkglibdir/snowflake_postgresql.so", $client) or die;
 $a->restart;
