@@ -37,7 +37,7 @@
 
 #define RESTART_S		2		/* less than FROZEN_MS */
 
-#define MAX_AHEAD_MS	2000
+#define MAX_AHEAD_MS	2100	/* more than in find_end(), remains_file.c */
 #define WARN_OFFSET_MS	200
 #define PEERS_MS		(300 * 1000)
 #define LOOK_MS			500

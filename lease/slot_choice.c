@@ -61,13 +61,14 @@ find_start(const SfClaimant *claimant, const SfRegistry *registry,
 	return until > registry->floor ? until : registry->floor;
 }
 
-/* Return how many ticks ahead a claim may begin. */
+/*
+ * Return how many ticks ahead a claim may begin: the time's, rounded up, and
+ * one more, which a resumed lease needs.
+ */
 static int64_t
 get_max_ahead(const SfClaimant *claimant)
 {
-	uint32_t	tick_ms = claimant->layout->tick_ms;
-
-	return (claimant->max_ahead_ms + tick_ms - 1) / tick_ms;
+	return claimant->max_ahead_ms / claimant->layout->tick_ms + 2;
 }
 
 static Class
