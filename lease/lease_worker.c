@@ -239,8 +239,7 @@ publish(int changes)
 		else
 			sf_core->withdraw();
 	}
-	if (sf_remains_file_see_clock() && right->write_id != 0)
-		changes |= SF_CHANGED_REMAINS;
+	sf_remains_file_see_clock();	/* into memory, not yet into the file */
 	if (changes & SF_CHANGED_REMAINS)	/* for a pinned node id only */
 		sf_remains_file_keep(&lease.config.claimant, right);
 	if (changes & SF_CHANGED_ASK)

@@ -50,7 +50,7 @@ extern int64_t sf_age_file_reserve_ms(void);
 
 /* remains_file.c, used by lease_worker.c */
 extern void sf_remains_file_load(SfClaimant *claimant);
-extern bool sf_remains_file_see_clock(void);
+extern void sf_remains_file_see_clock(void);
 extern void sf_remains_file_keep(const SfClaimant *claimant,
 								 const SfRight *right);
 

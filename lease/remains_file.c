@@ -28,9 +28,13 @@
  *   node id that is not leased: under the same kernel no WAL was lost, and on
  *   the same timeline none was discarded.  Two databases might still share
  *   IDs; so the claim begins above what the previous life may have issued by
- *   its clock, even if that was set back since.  The worker looks at the clock
- *   each half second, and does not see a step ahead that ends before, by a
- *   step back or a kill.  Within one life, the counter knows what was issued.
+ *   its clock.  If the clock was set back since, that counts as far as it was
+ *   ahead when the file was last written; after that, two databases of the
+ *   server may share IDs (doc/node-ids.md).  Within one life, the counter
+ *   knows what was issued.
+ *
+ * If the file cannot be written, the one before stays: it has the write_id of
+ * an older record, and does not count.
  *
  * The file need not be on disk: after a crash of the machine it would not
  * count anyway.
@@ -52,7 +56,7 @@
 
 /* Beside the marker, where base backups do not look; pg_rewind removes it. */
 #define REMAINS_FILE	"global/" PG_TEMP_FILES_DIR "/snowflake_lease"
-#define REMAINS_MAGIC	0x53464c33	/* also the version of this format */
+#define REMAINS_MAGIC	0x53464c32	/* also the version of this format */
 
 #define BOOT_FILE		"/proc/sys/kernel/random/boot_id"
 
@@ -61,9 +65,6 @@
  * each layout in use: by less than SF_MAX_TICK_MS.
  */
 #define MAX_DRIFT_MS	1000
-
-/* Two readings of a clock that is not set may differ by this. */
-#define JITTER_MS		2
 
 /* The directory, the running kernel, and the directory's history. */
 typedef struct Place
@@ -74,13 +75,6 @@ typedef struct Place
 	uint64		server;			/* 0: a copy */
 	uint64		timeline;
 } Place;
-
-/* How far the wall clock may have been. */
-typedef struct Seen
-{
-	int64		offset_ms;		/* wall clock - time since boot, last seen */
-	int64		highest_ms;		/* wall clock when it was set back; Unix ms */
-} Seen;
 
 /* The lease; the write_id is 0 if there is nothing to resume. */
 typedef struct Left
@@ -95,11 +89,11 @@ typedef struct Remains
 	uint32		magic;
 	uint32		unused;
 	Place		place;
-	Seen		seen;
+	int64		offset_ms;		/* highest wall clock - time since boot */
 	Left		left;
 } Remains;
 
-static Seen seen;				/* in this life, and the one before */
+static int64 highest_offset_ms = PG_INT64_MIN;	/* of this life */
 
 /* Find our place; return false if that is impossible. */
 static bool
@@ -132,11 +126,9 @@ static int64
 find_end(const Remains *remains, const SfLayout *layout)
 {
 	SfMoment	now = sf_lease_worker_clocks();
-	int64		ms = Max(now.wall_ms,
-						 now.monotonic_ms + remains->seen.offset_ms);
+	int64		ms = Max(now.wall_ms, now.monotonic_ms + remains->offset_ms);
 
-	ms = Max(ms, remains->seen.highest_ms);
-	ms = Max(ms, remains->left.start_ms) + MAX_DRIFT_MS + SF_MAX_TICK_MS;
+	ms = Max(ms + MAX_DRIFT_MS + SF_MAX_TICK_MS, remains->left.start_ms);
 	return sf_layout_ms_to_tick(layout, ms) + 1 - layout->epoch_tick;
 }
 
@@ -160,26 +152,20 @@ sf_remains_file_load(SfClaimant *claimant)
 		!find_place(&here) ||
 		memcmp(&here, &remains.place, sizeof(Place)) != 0)
 		return;
-	seen = remains.seen;
+	highest_offset_ms = Max(highest_offset_ms, remains.offset_ms);
 	claimant->last_held = (uint32) remains.left.node;
 	claimant->last_write_id = remains.left.write_id;
 	claimant->last_until = find_end(&remains, claimant->layout);
 }
 
-/* Look at the wall clock.  Return true if it was set. */
-bool
+/* Follow how far ahead the wall clock was in this life. */
+void
 sf_remains_file_see_clock(void)
 {
 	SfMoment	now = sf_lease_worker_clocks();
-	int64		offset_ms = now.wall_ms - now.monotonic_ms;
 
-	if (offset_ms <= seen.offset_ms && offset_ms >= seen.offset_ms - JITTER_MS)
-		return false;
-	if (offset_ms < seen.offset_ms)
-		seen.highest_ms = Max(seen.highest_ms,
-							  now.monotonic_ms + seen.offset_ms);
-	seen.offset_ms = offset_ms;
-	return true;
+	highest_offset_ms = Max(highest_offset_ms,
+							now.wall_ms - now.monotonic_ms);
 }
 
 /*
@@ -203,13 +189,12 @@ sf_remains_file_keep(const SfClaimant *claimant, const SfRight *right)
 	if (!find_place(&remains.place))
 		return;
 	remains.magic = REMAINS_MAGIC;
-	remains.seen = seen;
+	remains.offset_ms = highest_offset_ms;
 	remains.left.write_id = right->write_id;
 	remains.left.node = right->node;
 	remains.left.start_ms = sf_layout_after_epoch_ms(claimant->layout,
 													 right->start);
-	if (!sf_core->log_file(sf_file_write_behind(REMAINS_FILE, &remains,
-												sizeof(remains), LOG),
-						   REMAINS_FILE, "After a crash, this server gets its node id again only when its reservation is over."))
-		(void) unlink(REMAINS_FILE);	/* what is there may be too low */
+	(void) sf_core->log_file(sf_file_write_behind(REMAINS_FILE, &remains,
+												  sizeof(remains), LOG),
+							 REMAINS_FILE, "After a crash, this server gets its node id again only when its reservation is over.");
 }
