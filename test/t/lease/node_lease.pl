@@ -72,7 +72,7 @@ foreach my $mode ('', '-b')
 	chmod 0755, "$root$dir{bindir}/postgres";
 	my $lease = "$root$dir{pkglibdir}/snowflake_lease.so";
 	my $other = slurp_file($lease);
-	is($other =~ s/snowflake 1\.0\0/snowflake 0.9\0/, 1, 'the library that leases has a version');
+	cmp_ok($other =~ s/snowflake 1\.0\0/snowflake 0.9\0/g, '>=', 1, 'the library that leases has a version');
 	foreach my $case (
 		[ 'no library that leases', sub { unlink $lease or die },
 			qr{FATAL:  there is no library "snowflake_lease", which snowflake.registry needs
