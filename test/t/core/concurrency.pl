@@ -14,9 +14,10 @@ use SnowflakeTest;
 
 my $seconds = $ENV{SNOWFLAKE_BUSY} || 8;
 
-# a clock that seems to step back is an error at once
-my $node = new_server('main', "snowflake.shards = '0-9'",
-	'snowflake.max_clock_wait = 0');
+# a clock that seems to step back is an error at once; so few IDs a millisecond that the
+# sequence is full on a slow server, too
+my $node = new_server('main', "snowflake.shards = '0-9'", 'snowflake.max_clock_wait = 0',
+	"snowflake.layout = 'timestamp:41 node:14 sequence:8 epoch:2024-01-01'");
 $node->start;
 query($node, q{
 	CREATE EXTENSION snowflake;
