@@ -14,8 +14,8 @@ use SnowflakeTest;
 
 my $seconds = $ENV{SNOWFLAKE_BUSY} || 8;
 
-# a clock that seems to step back is an error at once; so few IDs a millisecond that the
-# sequence is full on a slow server, too
+# A clock that seems to step back is an error at once. A millisecond has so few IDs that a
+# slow server fills the sequence, too.
 my $node = new_server('main', "snowflake.shards = '0-9'", 'snowflake.max_clock_wait = 0',
 	"snowflake.layout = 'timestamp:41 node:14 sequence:8 epoch:2024-01-01'");
 $node->start;
