@@ -2,7 +2,7 @@
 # just ruled out: the clock moves, a lease ends, a database is made. This needs a
 # library built with fault points (test/needs.sh builds it).
 #
-# takes: 40 s
+# takes: 60 s
 # needs: fault_points
 use strict;
 use warnings FATAL => 'all';
@@ -109,7 +109,7 @@ foreach my $step (qw(swapped range-left))
 # A process that waits for the clock is frozen after it has read the clock. The time
 # that it read is old, but its clock did not stand still.
 {
-	set_clock($node, -6);
+	set_clock($node, -30);
 	my $victim = start_one($node, 'clock-read stop', \my $out, \my $err, $next);
 	my $stops = 0;
 
@@ -120,6 +120,7 @@ foreach my $step (qw(swapped range-left))
 		if ($pid)
 		{
 			usleep(500_000) if ++$stops > 1;	# longer than at first
+			set_clock($node, 0) if $stops == 6;	# seen enough: the wait is over
 			kill 'CONT', $pid;
 		}
 		$victim->pump_nb;
@@ -133,17 +134,18 @@ foreach my $step (qw(swapped range-left))
 }
 
 # The process is frozen while the clock is set back by less than the length of the
-# freeze. Then it is frozen for longer than a call may wait. During that time the clock
-# is right and others go on, and then the clock is set back once more.
+# freeze, and by more than half of it. Then it is frozen for longer than a call may wait.
+# During that time the clock is right and others go on, and then the clock is set back
+# once more.
 {
-	my $behind = new_server('behind', "snowflake.max_clock_wait = '8s'");
+	my $behind = new_server('behind', "snowflake.max_clock_wait = '18s'");
 	start_with_clock($behind, 0);
 	query($behind, "CREATE EXTENSION snowflake; $next");
-	set_clock($behind, -5);
+	set_clock($behind, -12);
 	my $victim = start_one($behind, 'clock-read stop', \my $out, \my $err, $next);
 	my $pid;
 	my $freezes = 0;
-	foreach my $pause ([ 0, -5 ], [ 2, -6.5 ], [ 0, -6.5 ], [ 10, 0 ])
+	foreach my $pause ([ 0, -12 ], [ 5, -16 ], [ 0, -16 ], [ 20, 0 ])
 	{
 		my ($length, $offset_now) = @$pause;
 
@@ -156,11 +158,12 @@ foreach my $step (qw(swapped range-left))
 		if ($length > 5)
 		{
 			query($behind, $next);
-			set_clock($behind, -5);
+			set_clock($behind, -12);
 		}
 		kill 'CONT', $pid;
 	}
 	$pid &&= eval { wait_for_stopped($behind, $next, $victim) };
+	set_clock($behind, 0);
 	go_on($victim, $pid // 0);
 	is($freezes, 4, 'clock-read: frozen while it waits, each time');
 	is($err, '', 'clock-read: neither a clock that stands still, nor a wait that is too long');
