@@ -110,7 +110,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	id = PG_GETARG_INT64(0);
 	layout = PG_ARGISNULL(2) ? &sf_node_layout : sf_layout_arg(fcinfo, 2);
 	sf_layout_arg_require_fit(layout, id);
-	sf_mark_require(fcinfo->flinfo->fn_oid);
+	sf_mark_require();
 
 	floor_ms = (sf_layout_tick(layout, id) + 1) * layout->tick_ms;
 	refuse_end(&sf_node_layout, floor_ms);
@@ -126,7 +126,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 						 (long long) id)));
 	if (!PG_GETARG_BOOL(1))
 		require_above(layout, id, Max(floor_ms, now_ms));
-	sf_mark_advance(fcinfo->flinfo->fn_oid, floor_ms);
+	sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }
 
@@ -145,12 +145,12 @@ accept_clock(void)
  * that endangers IDs.
  */
 static void
-accept_configuration(Oid function)
+accept_configuration(void)
 {
 	StringInfoData detail;
 	SfDurableNumbers numbers;
 
-	sf_durable_numbers_find(function, NULL);
+	sf_durable_numbers_find(NULL);
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	initStringInfo(&detail);
 	if (!sf_config_record_is_other(&numbers) ||
@@ -231,7 +231,7 @@ snowflake_accept(PG_FUNCTION_ARGS)
 	if (strcmp(what, "clock") == 0)
 		accept_clock();
 	else if (strcmp(what, "configuration") == 0)
-		accept_configuration(fcinfo->flinfo->fn_oid);
+		accept_configuration();
 	else if (strcmp(what, "copy") == 0)
 		accept_copy();
 	else if (strcmp(what, "node_id") == 0)
@@ -255,7 +255,7 @@ Datum
 snowflake_ready(PG_FUNCTION_ARGS)
 {
 	sf_require_writable("snowflake_ready()");
-	sf_generator_probe(0, fcinfo->flinfo->fn_oid);
+	sf_generator_probe(0);
 	PG_RETURN_BOOL(true);
 }
 
@@ -271,7 +271,7 @@ snowflake_ready_layout(PG_FUNCTION_ARGS)
 
 	sf_require_writable("snowflake_ready()");
 	layout = sf_layout_arg_of_ids(PG_GETARG_TEXT_PP(0));
-	sf_generator_probe(sf_generator_slot_of(layout), fcinfo->flinfo->fn_oid);
+	sf_generator_probe(sf_generator_slot_of(layout));
 	PG_RETURN_BOOL(true);
 }
 
@@ -285,7 +285,7 @@ Datum
 snowflake_initialize(PG_FUNCTION_ARGS)
 {
 	if (sf_shmem != NULL)
-		sf_mark_initialize(fcinfo->flinfo->fn_oid);
+		sf_mark_initialize();
 	PG_RETURN_VOID();
 }
 

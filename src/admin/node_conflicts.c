@@ -356,7 +356,7 @@ snowflake_node_conflicts(PG_FUNCTION_ARGS)
 	require_column(column.relation, column.name);
 	sf_column_require_select(column.relation, column.name);
 	/* so that the counter is above all our IDs */
-	sf_mark_require(fcinfo->flinfo->fn_oid);
+	sf_mark_require();
 	reading.layout = find_layout(&key, &column);
 	InitMaterializedSRF(fcinfo, 0);
 

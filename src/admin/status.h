@@ -30,7 +30,6 @@ typedef enum SfStatusLevel
 /* The durable numbers: the mark, and the config record. */
 typedef struct SfStatusNumbers
 {
-	Oid			function;
 	bool		locked;			/* by another session: nothing was read */
 	SfDurableNumbers read;
 	char	   *problem;		/* why they were not read, or NULL */

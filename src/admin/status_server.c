@@ -234,7 +234,7 @@ read_numbers(void *arg)
 {
 	SfStatusNumbers *numbers = arg;
 
-	sf_durable_numbers_find(numbers->function, NULL);
+	sf_durable_numbers_find(NULL);
 	numbers->locked = !sf_durable_numbers_read(&numbers->read,
 											   SF_DURABLE_PASS);
 }
@@ -252,7 +252,6 @@ sf_status_numbers(SfStatus *status)
 	if (numbers != NULL)
 		return numbers;
 	numbers = status->numbers = palloc0(sizeof(SfStatusNumbers));
-	numbers->function = status->function;
 	error = sf_status_try(read_numbers, numbers);
 	if (error != NULL)
 	{
@@ -298,7 +297,7 @@ put_no_mark(SfStatus *status, bool recorded)
 static void
 put_known_mark(SfStatus *status, int64 published, int64 value)
 {
-	int64		reserve = sf_settings_reserve_ms();
+	int64		reserve = sf_settings_lead_ms();
 	int64		ahead = Max(value, published) - sf_clock_wall_ms();
 	char	   *found;
 

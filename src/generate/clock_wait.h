@@ -11,7 +11,7 @@
 /* The waits of one call: for the clock, or for a lease. */
 typedef struct SfDelay
 {
-	uint64		lease;			/* at the last look; not for a shard */
+	uint64		right;			/* at the last look; not for a shard */
 	int64		unleased_ms;	/* since when the lease is missing, monotonic;
 								 * 0: it was not waited for */
 

@@ -75,7 +75,7 @@ id_of(const SfIdRange *range, int64 position)
  * layout in this slot.
  */
 static Batch *
-make_batch(int shard, int slot, int64 count, Oid function)
+make_batch(int shard, int slot, int64 count)
 {
 	Batch	   *batch = palloc0(sizeof(Batch));
 	int			room = 4;
@@ -94,7 +94,7 @@ make_batch(int shard, int slot, int64 count, Oid function)
 			batch->range = repalloc(batch->range, room * sizeof(SfIdRange));
 		}
 		range = &batch->range[batch->nranges++];
-		sf_generator_take(range, shard, slot, count, function);
+		sf_generator_take(range, shard, slot, count);
 		count -= range->last - range->next + 1;
 		remember(id_of(range, range->last));
 	}
@@ -109,8 +109,7 @@ start_batch(FunctionCallInfo fcinfo, int shard, int slot, int n)
 	MemoryContext old;
 
 	old = MemoryContextSwitchTo(context->multi_call_memory_ctx);
-	context->user_fctx = make_batch(shard, slot, require_count(fcinfo, n),
-									fcinfo->flinfo->fn_oid);
+	context->user_fctx = make_batch(shard, slot, require_count(fcinfo, n));
 	MemoryContextSwitchTo(old);
 }
 
@@ -142,7 +141,7 @@ Datum
 snowflake_next_id(PG_FUNCTION_ARGS)
 {
 	sf_require_writable("snowflake_nextval()");
-	PG_RETURN_INT64(remember(sf_generator_next_node(fcinfo->flinfo->fn_oid)));
+	PG_RETURN_INT64(remember(sf_generator_next_node()));
 }
 
 /*
@@ -177,8 +176,7 @@ snowflake_nextval_layout(PG_FUNCTION_ARGS)
 
 		named = sf_layout_arg_remember(fcinfo, 0, &what);
 	}
-	PG_RETURN_INT64(remember(sf_generator_next(named->slot,
-											   fcinfo->flinfo->fn_oid)));
+	PG_RETURN_INT64(remember(sf_generator_next(named->slot)));
 }
 
 /*
@@ -226,8 +224,7 @@ snowflake_shard_nextval(PG_FUNCTION_ARGS)
 
 	sf_require_writable("snowflake_shard_nextval()");
 	shard = sf_layout_arg_shard(fcinfo, 0);
-	PG_RETURN_INT64(remember(sf_generator_next_shard(shard,
-													 fcinfo->flinfo->fn_oid)));
+	PG_RETURN_INT64(remember(sf_generator_next_shard(shard)));
 }
 
 /*

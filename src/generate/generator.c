@@ -53,10 +53,10 @@
 #include "runtime/shard_counter.h"
 #include "utils/memutils.h"
 
-/* The last lease that was read, decoded for one layout. */
+/* The last right that was read, decoded for one layout. */
 typedef struct DecodedRight
 {
-	uint64		lease;
+	uint64		word;			/* SfShmem.right */
 	int64		end_tick;		/* the first tick outside the right */
 	int64		node;			/* the node's bits, where an ID has them */
 } DecodedRight;
@@ -103,8 +103,8 @@ typedef enum Obstacle
 	OBSTACLE_MARK				/* the mark must be extended */
 } Obstacle;
 
-/* The right in snowflake.layout; its lease is 0 until diagnose() reads one. */
-static DecodedRight right;
+/* The right in snowflake.layout; its word is 0 until diagnose() reads one. */
+static DecodedRight node_right;
 
 /* A layout other than snowflake.layout, by its slot. */
 typedef struct Other
@@ -123,9 +123,9 @@ static Other *others = NULL;
  * usual path need not check the end of the layout.
  */
 static int64
-end_of_right(const SfLayout *layout, uint64 lease)
+end_of_right(const SfLayout *layout, uint64 word)
 {
-	int64		end_tick = sf_settings_end_tick_of(lease);
+	int64		end_tick = sf_settings_end_tick_of(word);
 
 	if (layout == &sf_node_layout)
 		return end_tick;
@@ -142,17 +142,17 @@ end_of_right(const SfLayout *layout, uint64 lease)
  * IDs might not ascend.
  */
 static void
-decode_right(const Source *source, uint64 lease)
+decode_right(const Source *source, uint64 word)
 {
 	DecodedRight *r = source->right;
-	uint32		node = sf_settings_node_of(lease);
+	uint32		node = sf_settings_node_of(word);
 
 	if (!is_configured(source))
 		sf_node_require_fit(source->layout, node);
-	if (r->lease != 0 && sf_settings_node_of(r->lease) != node)
+	if (r->word != 0 && sf_settings_node_of(r->word) != node)
 		sf_layout_slot_end_tick(source->slot, source->layout);
-	r->lease = lease;
-	r->end_tick = end_of_right(source->layout, lease);
+	r->word = word;
+	r->end_tick = end_of_right(source->layout, word);
 	r->node = (int64) sf_layout_place_node(source->layout, node);
 }
 
@@ -172,7 +172,7 @@ sequence_start(const SfLayout *layout)
 /*
  * Find out why the call cannot take the next position, and read the right
  * anew if another has been published.  Throw an error if no wait can help.
- * Set *need_ms for OBSTACLE_MARK, delay->lease for OBSTACLE_LEASE, and all of
+ * Set *need_ms for OBSTACLE_MARK, delay->right for OBSTACLE_LEASE, and all of
  * the delay for OBSTACLE_CLOCK.
  */
 static Obstacle
@@ -180,11 +180,11 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 {
 	const SfLayout *layout = source->layout;
 	SfDatabase *database = sf_mark_attached;
-	uint64		lease = sf_shmem_right();
+	uint64		word = sf_shmem_right();
 	int64		now_tick;
 	int64		tick;
 
-	delay->lease = lease;
+	delay->right = word;
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		/* snowflake.clock_check: by default it lets every clock pass */
@@ -196,12 +196,12 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	 * The postmaster publishes a configured node at the start.  Without one,
 	 * and while a reload changes it, sf_node_take() looks again, or refuses.
 	 */
-	if (is_node(source) && lease == 0)
+	if (is_node(source) && word == 0)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 
 	/* two reads of shared memory, unless this is a copy, or leases */
 	if (is_node(source))
-		sf_identity_require(sf_server_number_of(sf_settings_node_of(lease)));
+		sf_identity_require(sf_server_number_of(sf_settings_node_of(word)));
 
 	/* the counter first, then the clock: see the head of this file */
 	tick = (int64) (((pg_atomic_read_u64(source->counter) & ~SF_CLOSED) + 1)
@@ -213,7 +213,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 		sf_layout_start_refuse(layout);
 	tick = Max(tick, now_tick);
 	if (is_node(source))
-		decode_right(source, lease);	/* a first call has none before */
+		decode_right(source, word); /* a first call has none before */
 	if (tick >= layout->end_tick)
 		sf_layout_end_refuse(layout, now_tick);
 	if (is_node(source) && tick >= source->right->end_tick)
@@ -266,7 +266,7 @@ explain_wait(void *arg)
 
 /* Remove, or wait out, whatever keeps this call from taking a position. */
 static void
-resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
+resolve_obstacle(const Source *source, SfDelay *delay)
 {
 	Waiting		waiting = {.delay = delay};
 	ErrorContextCallback callback = {
@@ -284,14 +284,14 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 		case OBSTACLE_NONE:
 			break;
 		case OBSTACLE_UNLOADED:
-			sf_mark_load(function);
+			sf_mark_load();
 			break;
 		case OBSTACLE_NODE:
 			sf_node_take();
 			break;
 		case OBSTACLE_LEASE:
 			sf_stats_begin_wait(SF_STAT_LEASE_WAITS, true);
-			sf_lease_wait_sleep(delay->lease, &delay->unleased_ms);
+			sf_lease_wait_sleep(delay->right, &delay->unleased_ms);
 			sf_stats_end_wait();
 			break;
 		case OBSTACLE_CLOCK:
@@ -299,7 +299,7 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
 			break;
 		case OBSTACLE_MARK:
 			sf_stats_begin_wait(SF_STAT_MARK_WAITS, true);
-			sf_mark_extend(function, waiting.need_ms);
+			sf_mark_extend(waiting.need_ms);
 			sf_stats_end_wait();
 			break;
 	}
@@ -310,7 +310,7 @@ resolve_obstacle(const Source *source, Oid function, SfDelay *delay)
  * Try to take up to "want" positions, at least one, given the wall clock in ms
  * and the sequence with which an opened tick starts.  The transaction has
  * written its low-water mark.  Return false if no position is below the cap,
- * or if the lease has changed.
+ * or if the right has changed.
  *
  * Every instruction here counts: nothing is computed twice, no function is
  * called (registers would have to be saved), and rare cases are left to the
@@ -331,15 +331,15 @@ try_take(Source source, int64 want, int64 now, int64 start, Taken *taken)
 	{
 		/* the mark before the right: see change_node() in identity/node.c */
 		pg_read_barrier();
-		if (unlikely(pg_atomic_read_u64(&sf_shmem->lease) !=
-					 source.right->lease))
+		if (unlikely(pg_atomic_read_u64(&sf_shmem->right) !=
+					 source.right->word))
 			return false;
 	}
 
 	/* the mark and all times are in ticks from here on */
 	if (unlikely(layout->tick_ms != 1))
 	{
-		int64		reach = now + sf_settings_reserve_ms();
+		int64		reach = now + sf_settings_lead_ms();
 
 		now = sf_layout_ms_to_tick(layout, now);
 		mark = sf_layout_ms_to_tick(layout, mark);
@@ -437,7 +437,7 @@ note_taken(const Source *source, const SfPositionRange *range)
  * transaction's first call comes here.
  */
 static Taken
-take_past_obstacles(Source source, int64 want, Oid function)
+take_past_obstacles(Source source, int64 want)
 {
 	SfDelay		delay = {0};
 	Taken		taken;
@@ -460,7 +460,7 @@ take_past_obstacles(Source source, int64 want, Oid function)
 			break;
 		if (!is_node(&source))	/* its counter may be closed */
 			sf_require_shard(source.shard);
-		resolve_obstacle(&source, function, &delay);
+		resolve_obstacle(&source, &delay);
 		cleared = true;
 	}
 	if (is_configured(&source))
@@ -479,7 +479,7 @@ node_source(void)
 {
 	Source		source = {
 		.layout = &sf_node_layout, .counter = sf_layout_slot_counter(0),
-		.shard = SF_NO_SHARD, .slot = 0, .right = &right
+		.shard = SF_NO_SHARD, .slot = 0, .right = &node_right
 	};
 
 	return source;
@@ -514,11 +514,12 @@ shard_source(uint32 shard)
 
 /* Return the next ID when the usual path has failed. */
 static pg_noinline int64
-next_node_slowly(Oid function)
+next_node_slowly(void)
 {
-	Taken		taken = take_past_obstacles(node_source(), 1, function);
+	Taken		taken = take_past_obstacles(node_source(), 1);
 
-	return sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
+	return sf_layout_compose(&sf_node_layout, taken.range.first) |
+		node_right.node;
 }
 
 /* Extend the mark, and return the ID that was made. */
@@ -530,13 +531,12 @@ extend_early(int64 id)
 }
 
 /*
- * Return the next ID of this node.  "function" is the SQL function that was
- * called; the extension that it belongs to owns the sequences.  Throws 55000
- * (not configured), 58000 (clock), 2200H (end of the layout), 42704, XX001
- * (sequences of the extension).
+ * Return the next ID of this node.  Throws 55000 (not configured), 58000
+ * (clock), 2200H (end of the layout), 42704, XX001 (sequences of the
+ * extension).
  */
 int64
-sf_generator_next_node(Oid function)
+sf_generator_next_node(void)
 {
 	Taken		taken;
 	int64		id;
@@ -544,8 +544,9 @@ sf_generator_next_node(Oid function)
 	if (unlikely(sf_sequence_start != SF_START_ZERO) ||
 		unlikely(!sf_pending_made_node) ||
 		unlikely(!try_take(node_source(), 1, sf_clock_tick_ms(), 0, &taken)))
-		return next_node_slowly(function);
-	id = sf_layout_compose(&sf_node_layout, taken.range.first) | right.node;
+		return next_node_slowly();
+	id = sf_layout_compose(&sf_node_layout, taken.range.first) |
+		node_right.node;
 	sf_audit_last_id = id;		/* all that audit.c takes from here */
 	return unlikely(taken.half_used) ? extend_early(id) : id;
 }
@@ -559,13 +560,13 @@ sf_generator_next_node(Oid function)
 int
 sf_generator_slot_of(const SfLayout *layout)
 {
-	uint64		lease = sf_shmem_right();
+	uint64		word = sf_shmem_right();
 	int			slot;
 
 	sf_layout_arg_require_node(layout);
 	sf_pending_require_leader();
-	if (lease != 0)
-		sf_node_require_fit(layout, sf_settings_node_of(lease));
+	if (word != 0)
+		sf_node_require_fit(layout, sf_settings_node_of(word));
 	slot = sf_layout_slot_of(layout);
 	if (others == NULL)
 		others = MemoryContextAllocZero(TopMemoryContext,
@@ -577,7 +578,7 @@ sf_generator_slot_of(const SfLayout *layout)
 
 /* Take one position, usually without a call of take_past_obstacles(). */
 static pg_always_inline Taken
-take_one(Source source, Oid function)
+take_one(Source source)
 {
 	int64		now = sf_clock_tick_ms();
 	Taken		taken;
@@ -587,7 +588,7 @@ take_one(Source source, Oid function)
 		unlikely(!has_low_water_mark()) ||
 		unlikely(!enter_source(&source, now)) ||
 		unlikely(!try_take(source, 1, now, 0, &taken)))
-		return take_past_obstacles(source, 1, function);
+		return take_past_obstacles(source, 1);
 	if (unlikely(taken.half_used))
 		sf_mark_extend_early();
 	return taken;
@@ -598,28 +599,28 @@ take_one(Source source, Oid function)
  * id that does not fit the layout.
  */
 int64
-sf_generator_next(int slot, Oid function)
+sf_generator_next(int slot)
 {
 	Source		source;
 	Taken		taken;
 
 	if (slot == 0)
-		return sf_generator_next_node(function);
+		return sf_generator_next_node();
 	source = slot_source(slot);
-	taken = take_one(source, function);
+	taken = take_one(source);
 	return sf_layout_compose(source.layout, taken.range.first) |
 		maker_of(&source);
 }
 
 /* Return the next ID of a shard.  Also throws 55000 if it is not listed. */
 int64
-sf_generator_next_shard(uint32 shard, Oid function)
+sf_generator_next_shard(uint32 shard)
 {
 	Source		source = shard_source(shard);
 	Taken		taken;
 
 	sf_identity_require(SF_NO_NUMBER);
-	taken = take_one(source, function);
+	taken = take_one(source);
 	return sf_layout_compose(source.layout, taken.range.first) |
 		maker_of(&source);
 }
@@ -629,12 +630,11 @@ sf_generator_next_shard(uint32 shard, Oid function)
  * node in the layout in this slot.
  */
 void
-sf_generator_take(SfIdRange *range, int shard, int slot, int64 want,
-				  Oid function)
+sf_generator_take(SfIdRange *range, int shard, int slot, int64 want)
 {
 	Source		source = shard == SF_NO_SHARD ?
 		slot_source(slot) : shard_source(shard);
-	Taken		taken = take_past_obstacles(source, want, function);
+	Taken		taken = take_past_obstacles(source, want);
 
 	range->layout = source.layout;
 	range->next = taken.range.first;
@@ -648,7 +648,7 @@ sf_generator_take(SfIdRange *range, int shard, int slot, int64 want,
  * Makes no ID, but loads the mark and takes the node like a first call.
  */
 void
-sf_generator_probe(int slot, Oid function)
+sf_generator_probe(int slot)
 {
 	Source		source = slot_source(slot);
 	SfDelay		delay = {0};
@@ -664,7 +664,7 @@ sf_generator_probe(int slot, Oid function)
 		if (obstacle == OBSTACLE_CLOCK)
 			sf_clock_wait_refuse(&delay);
 		if (obstacle == OBSTACLE_UNLOADED)
-			sf_mark_load(function);
+			sf_mark_load();
 		else if (obstacle == OBSTACLE_NODE)
 			sf_node_take();
 		else

@@ -21,12 +21,12 @@ typedef struct SfIdRange
 } SfIdRange;
 
 extern int	sf_generator_slot_of(const SfLayout *layout);
-extern int64 sf_generator_next_node(Oid function);
-extern int64 sf_generator_next(int slot, Oid function);
-extern int64 sf_generator_next_shard(uint32 shard, Oid function);
+extern int64 sf_generator_next_node(void);
+extern int64 sf_generator_next(int slot);
+extern int64 sf_generator_next_shard(uint32 shard);
 extern void sf_generator_take(SfIdRange *range, int shard, int slot,
-							  int64 want, Oid function);
-extern void sf_generator_probe(int slot, Oid function);
+							  int64 want);
+extern void sf_generator_probe(int slot);
 
 /* functions that the default of a column may call */
 extern PGDLLEXPORT Datum snowflake_next_id(PG_FUNCTION_ARGS);

@@ -102,10 +102,10 @@ to_id(const SfLayout *layout, uint64 position, int64 maker)
 static int64
 to_node_id(const SfLayout *layout, uint64 position)
 {
-	uint64		lease = sf_shmem_right();
-	uint32		node = sf_settings_node_of(lease);
+	uint64		right = sf_shmem_right();
+	uint32		node = sf_settings_node_of(right);
 
-	node = sf_lease_wait_lowest(layout, position, lease == 0, node);
+	node = sf_lease_wait_lowest(layout, position, right == 0, node);
 	sf_node_require_fit(layout, node);
 	return to_id(layout, position,
 				 (int64) sf_layout_place_node(layout, node));
@@ -117,7 +117,7 @@ prepare(FunctionCallInfo fcinfo)
 	sf_require_loaded();
 	require_primary();
 	refuse_distributed();
-	sf_mark_require(fcinfo->flinfo->fn_oid);
+	sf_mark_require();
 }
 
 /* Return the horizon of the node's IDs of the layout in this slot. */
@@ -155,15 +155,15 @@ Datum
 snowflake_horizon_layout(PG_FUNCTION_ARGS)
 {
 	const SfLayout *layout;
-	uint64		lease;
+	uint64		right;
 	int			slot;
 
 	sf_require_loaded();
 	layout = sf_layout_arg_node(fcinfo, 0);
 	prepare(fcinfo);
 	/* fail before a layout in which this server makes no IDs takes a slot */
-	lease = sf_shmem_right();
-	sf_node_require_fit(layout, sf_settings_node_of(lease));
+	right = sf_shmem_right();
+	sf_node_require_fit(layout, sf_settings_node_of(right));
 	slot = sf_layout_slot_of(layout);
 	PG_RETURN_INT64(horizon_of(slot, slot == 0 ? &sf_node_layout : layout));
 }

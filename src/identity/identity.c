@@ -128,10 +128,10 @@ write_marker(uint64 server, uint32 standby, int elevel)
 static SfServerNumber
 find_node(void)
 {
-	uint64		lease = sf_shmem_right();
+	uint64		right = sf_shmem_right();
 
-	return sf_settings_leases() || lease == 0 ? SF_NO_NUMBER :
-		sf_server_number_of(sf_settings_node_of(lease));
+	return sf_settings_leases() || right == 0 ? SF_NO_NUMBER :
+		sf_server_number_of(sf_settings_node_of(right));
 }
 
 /* ---- at the start ---- */

@@ -119,15 +119,15 @@ sf_lease_wait_refuse(void)
 
 /* Return since when a caller that has read this word has had no right. */
 static int64
-missing_since_ms(uint64 lease, int64 now_ms)
+missing_since_ms(uint64 right, int64 now_ms)
 {
 	int64		past_ms = sf_clock_wall_ms() -
-		sf_settings_end_tick_of(lease) * sf_node_layout.tick_ms;
+		sf_settings_end_tick_of(right) * sf_node_layout.tick_ms;
 	int64		since_ms;
 
-	if (lease != 0)
+	if (right != 0)
 		return now_ms - Max(past_ms, 0);
-	pg_read_barrier();			/* after the lease, as it is written before */
+	pg_read_barrier();			/* after the right, as it is written before */
 	since_ms = (int64) pg_atomic_read_u64(&sf_shmem->leasing.since_ms);
 	return since_ms == 0 ? now_ms : since_ms;
 }
@@ -138,15 +138,15 @@ missing_since_ms(uint64 lease, int64 now_ms)
  * SQLSTATE 55000.  *begun_ms belongs to the call, and is 0 at first.
  */
 void
-sf_lease_wait_sleep(uint64 lease, int64 *begun_ms)
+sf_lease_wait_sleep(uint64 right, int64 *begun_ms)
 {
 	SfLeasing  *leasing = &sf_shmem->leasing;
 	int64		now_ms = sf_clock_monotonic_ms();
 
 	if (*begun_ms == 0)
-		*begun_ms = missing_since_ms(lease, now_ms);
+		*begun_ms = missing_since_ms(right, now_ms);
 	ConditionVariablePrepareToSleep(&leasing->changed);
-	while (sf_shmem_right() == lease)
+	while (sf_shmem_right() == right)
 	{
 		int64		left = *begun_ms + sf_lease_wait -
 			sf_clock_monotonic_ms();
@@ -212,7 +212,7 @@ sf_lease_wait_lowest(const SfLayout *layout, uint64 position, bool unleased,
 	SfServerNumber lowest;
 	SfServerNumber last;
 
-	pg_read_barrier();			/* read the lease before these */
+	pg_read_barrier();			/* read the right before these */
 	lowest = pg_atomic_read_u32(&sf_shmem->leasing.lowest_node);
 	last = pg_atomic_read_u32(&sf_shmem->leasing.node);
 	if (unleased && last != SF_NO_NUMBER)

@@ -11,7 +11,7 @@
 #include "runtime/shmem.h"
 
 extern void sf_lease_wait_explain(int64 begun_ms);
-extern void sf_lease_wait_sleep(uint64 lease, int64 *begun_ms);
+extern void sf_lease_wait_sleep(uint64 right, int64 *begun_ms);
 extern void sf_lease_wait_refuse(void);
 extern void sf_lease_wait_settle(int slot, const SfLayout *layout);
 extern uint32 sf_lease_wait_lowest(const SfLayout *layout, uint64 position,

@@ -3,7 +3,7 @@
  * node.c
  *	  The configured node of this server, and its change by a reload.
  *
- * A configured node id is a lease without end: until the layout's last tick.
+ * A configured node id is a right without end: until the layout's last tick.
  * The postmaster publishes it at the start, or the first process that needs
  * it.  If a reload brings another number, the postmaster changes the node; no
  * other process does.  With a leased node (right.c), the configuration says
@@ -130,7 +130,7 @@ sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
 	return find_nodes(sf_settings_numbers(), first, last, reason, reason_size);
 }
 
-/* Return the word of SfShmem.lease for a configured node. */
+/* Return the word of SfShmem.right for a configured node. */
 static uint64
 configured_right(uint32 node)
 {
@@ -156,7 +156,7 @@ publish_configured(uint32 node, uint64 configured)
 	if (!pg_atomic_compare_exchange_u64(&sf_shmem->configured, &configured,
 										configured | SF_NODE_TAKEN))
 		return;
-	(void) pg_atomic_compare_exchange_u64(&sf_shmem->lease, &none,
+	(void) pg_atomic_compare_exchange_u64(&sf_shmem->right, &none,
 										  configured_right(node));
 }
 
@@ -181,7 +181,7 @@ may_change(uint64 numbers, char *reason, size_t reason_size)
  * In the postmaster, at a reload: change the node of a server that runs.  A
  * call under way that has read the old right has read the clock and the mark
  * before, and makes its ID below both.  So the IDs of the old node end below
- * the marks of this moment; the reserve is for a session that publishes its
+ * the marks of this moment; the lead is for a session that publishes its
  * mark late.  Meanwhile there is no right, and calls look again
  * (sf_node_take()).
  */
@@ -199,12 +199,12 @@ change_node(uint64 before, uint64 numbers)
 		return;					/* may_change() has found it */
 	if (node != old)
 	{
-		pg_atomic_write_u64(&sf_shmem->lease, SF_RIGHT_WITHDRAWN);
+		pg_atomic_write_u64(&sf_shmem->right, SF_RIGHT_WITHDRAWN);
 		pg_memory_barrier();
 		sf_identity_become(sf_server_number_of(node));
 		SF_FAULT("node-withdrawn");
 		end_ms = Max(sf_db_slots_highest_mark(), sf_clock_wall_ms()) +
-			sf_settings_reserve_ms();
+			sf_settings_lead_ms();
 		sf_right_change_node(sf_server_number_of(old),
 							 sf_server_number_of(node),
 							 sf_layout_ms_to_tick(&sf_node_layout, end_ms) +
@@ -212,7 +212,7 @@ change_node(uint64 before, uint64 numbers)
 	}
 	pg_atomic_write_u64(&sf_shmem->configured, numbers | SF_NODE_TAKEN);
 	pg_memory_barrier();
-	pg_atomic_write_u64(&sf_shmem->lease, configured_right(node));
+	pg_atomic_write_u64(&sf_shmem->right, configured_right(node));
 	if (node != old)			/* now, since the log may be slow */
 		sf_log_event(SF_EVENT_NODE_CHANGED, NULL, NULL,
 					 "a reload has changed the node id from %u to %u: from %s on, this server makes no ID of node %u",
@@ -224,12 +224,12 @@ static void
 log_start(void)
 {
 	const SfLayout *layout = &sf_node_layout;
-	uint64		lease = sf_shmem_right();
+	uint64		right = sf_shmem_right();
 	char		node[40] = "no node id yet";
 	char		text[SF_LAYOUT_TEXT_SIZE];
 
-	if (lease != 0)
-		snprintf(node, sizeof(node), "node id %u", sf_settings_node_of(lease));
+	if (right != 0)
+		snprintf(node, sizeof(node), "node id %u", sf_settings_node_of(right));
 	else if (sf_settings_leases())
 		strlcpy(node, "a leased node id", sizeof(node));
 	sf_layout_print(layout, text, sizeof(text));

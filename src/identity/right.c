@@ -49,7 +49,7 @@ publish_word(uint64 word)
 	/* only the worker writes it, which has stored its first report before */
 	Assert(sf_shmem->leasing.status.pid == MyProcPid);
 	pg_memory_barrier();
-	pg_atomic_write_u64(&sf_shmem->lease, word);
+	pg_atomic_write_u64(&sf_shmem->right, word);
 	ConditionVariableBroadcast(&sf_shmem->leasing.changed);
 }
 

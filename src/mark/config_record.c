@@ -179,11 +179,11 @@ sf_config_record_verify(const SfDurableNumbers *numbers)
 
 /* Read the numbers, and throw the same error. */
 void
-sf_config_record_require(Oid function)
+sf_config_record_require(void)
 {
 	SfDurableNumbers numbers;
 
-	sf_durable_numbers_find(function, NULL);
+	sf_durable_numbers_find(NULL);
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	(void) sf_config_record_verify(&numbers);
 }

@@ -28,7 +28,7 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_proc.h"
+#include "commands/extension.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -37,6 +37,8 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
+
+#define EXTENSION	"snowflake"
 
 /* Only the owners of the extension and the database may name its objects. */
 #define SCHEMA	"snowflake_state"
@@ -100,13 +102,23 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 	}
 }
 
+/*
+ * Return true if this database has the extension.  Another extension may have
+ * its name, but not its schema.
+ */
+bool
+sf_durable_numbers_exist(void)
+{
+	return OidIsValid(get_extension_oid(EXTENSION, true)) &&
+		OidIsValid(get_namespace_oid(SCHEMA, true));
+}
+
 /* Look up the sequences; see sf_durable_numbers_find(). */
 static void
-look_up_sequence(Oid function)
+look_up_sequence(void)
 {
 	Oid			schema = get_namespace_oid(SCHEMA, true);
-	Oid			extension = getExtensionOfObject(ProcedureRelationId,
-												 function);
+	Oid			extension = get_extension_oid(EXTENSION, true);
 
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
@@ -131,12 +143,11 @@ look_up_sequence(Oid function)
 
 /*
  * Find the sequences: they lie in the extension's schema and belong to the
- * same extension as the called function.  So no other sequence of such a name
- * is mistaken for ours.  Whenever the search must be repeated, on_change is
- * called, if it is given.
+ * extension.  So no other sequence of such a name is mistaken for ours.
+ * Whenever the search must be repeated, on_change is called, if it is given.
  */
 void
-sf_durable_numbers_find(Oid function, void (*on_change) (void))
+sf_durable_numbers_find(void (*on_change) (void))
 {
 	static bool registered = false;
 	uint64		before = cache.forgotten;
@@ -150,7 +161,7 @@ sf_durable_numbers_find(Oid function, void (*on_change) (void))
 		CacheRegisterSyscacheCallback(RELOID, forget_on_change, (Datum) 0);
 		registered = true;
 	}
-	look_up_sequence(function);
+	look_up_sequence();
 
 	/* the OIDs are not right if a sequence has changed meanwhile */
 	cache.valid = cache.forgotten == before;
@@ -163,17 +174,17 @@ sf_durable_numbers_find(Oid function, void (*on_change) (void))
  * debug_discard_caches every lock forgets all caches.
  */
 void
-sf_durable_numbers_hold(Oid function, void (*on_change) (void))
+sf_durable_numbers_hold(void (*on_change) (void))
 {
 	for (;;)
 	{
-		sf_durable_numbers_find(function, on_change);
+		sf_durable_numbers_find(on_change);
 		cache.held = cache.oid[SF_DURABLE_MARK];
 		LockRelationOid(cache.held, AccessShareLock);
 		cache.changed_before = cache.changed;
 		if (cache.valid)
 			return;
-		look_up_sequence(function);
+		look_up_sequence();
 		if (cache.oid[SF_DURABLE_MARK] == cache.held)
 			return;
 		UnlockRelationOid(cache.held, AccessShareLock);

@@ -56,8 +56,9 @@ typedef struct SfDurableMark
 	bool		locked;			/* the buffer is locked exclusively */
 } SfDurableMark;
 
-extern void sf_durable_numbers_find(Oid function, void (*on_change) (void));
-extern void sf_durable_numbers_hold(Oid function, void (*on_change) (void));
+extern bool sf_durable_numbers_exist(void);
+extern void sf_durable_numbers_find(void (*on_change) (void));
+extern void sf_durable_numbers_hold(void (*on_change) (void));
 extern bool sf_durable_numbers_release(void);
 extern bool sf_durable_numbers_read(SfDurableNumbers *numbers,
 									SfDurableWait wait);

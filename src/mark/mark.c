@@ -33,7 +33,7 @@
  *   number before any other session can see it.
  *
  * - a mark with this life's stamp raises nothing.  A copy of a database
- *   (CREATE DATABASE ... TEMPLATE) has the mark of its source, up to a reserve
+ *   (CREATE DATABASE ... TEMPLATE) has the mark of its source, up to a lead
  *   ahead of the clock, and all databases would wait for it.  So a backend
  *   that writes a mark adds the stamp, a random number drawn with the shared
  *   memory, but only if the counters have reached every ID that the database
@@ -88,7 +88,7 @@ detach_mark(void)
 }
 
 /* What to do besides making the two marks equal. */
-#define EXTEND	0x01			/* move both to a reserve beyond the clock */
+#define EXTEND	0x01			/* move both to a lead beyond the clock */
 #define REWRITE	0x02			/* write even if nothing moves */
 
 /* Any published mark is enough for the caller: marks are larger. */
@@ -112,7 +112,7 @@ typedef struct Outcome
 	bool		loaded;			/* loaded for the first time in this life */
 } Outcome;
 
-static void attach(Oid function, int64 need_ms);
+static void attach(int64 need_ms);
 static void update(SfDatabase *slot, int64 need_ms, int flags);
 static void reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 					  int flags, Outcome *outcome);
@@ -130,9 +130,9 @@ static void refuse_mark(const Outcome *outcome);
  * comes back for sf_mark_extend() if the clock has passed the mark.
  */
 void
-sf_mark_load(Oid function)
+sf_mark_load(void)
 {
-	attach(function, 0);
+	attach(0);
 }
 
 /*
@@ -141,9 +141,9 @@ sf_mark_load(Oid function)
  * again.
  */
 void
-sf_mark_extend(Oid function, int64 need_ms)
+sf_mark_extend(int64 need_ms)
 {
-	attach(function, need_ms);
+	attach(need_ms);
 }
 
 /*
@@ -156,7 +156,7 @@ sf_mark_extend(Oid function, int64 need_ms)
  * session that waits here has no lightweight lock, and nothing half written.
  */
 static void
-attach(Oid function, int64 need_ms)
+attach(int64 need_ms)
 {
 	SfDurableNumbers numbers;
 	SfDatabase *slot;
@@ -164,8 +164,8 @@ attach(Oid function, int64 need_ms)
 	int64		published;
 	int64		mark;
 
-	/* those of the function's extension; nobody drops them before release() */
-	sf_durable_numbers_hold(function, detach_mark);
+	/* nobody drops them before release() */
+	sf_durable_numbers_hold(detach_mark);
 	slot = sf_mark_attached;
 	sf_mark_attached = &no_database;	/* in case of an error */
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
@@ -227,7 +227,7 @@ update(SfDatabase *slot, int64 need_ms, int flags)
 
 /*
  * Make the durable mark and the published one equal: the heart of the
- * protocol.  With EXTEND, also move both to a reserve beyond the clock, and to
+ * protocol.  With EXTEND, also move both to a lead beyond the clock, and to
  * need_ms, which a layout with long ticks may need.  The caller has computed
  * need_ms from an earlier reading of the clock, which nobody has judged: if
  * the clock was wrong then, need_ms is far ahead of the clock here.  So take
@@ -272,7 +272,7 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 	mark = Max(found, published);
 	if (extend)
 		mark = Max(mark, outcome->clock.now_ms +
-				   Max(sf_settings_reserve_ms(),
+				   Max(sf_settings_lead_ms(),
 					   Min(need_ms - outcome->clock.now_ms, FARTHEST_MS)));
 
 	/* a life that begins below the mark writes its stamp first */
@@ -443,7 +443,7 @@ sf_mark_extend_early(void)
  * the IDs that it made.
  */
 void
-sf_mark_initialize(Oid function)
+sf_mark_initialize(void)
 {
 	SfDurableMark number;
 	int64		mark = Max(sf_db_slot_published_mark(),
@@ -452,7 +452,7 @@ sf_mark_initialize(Oid function)
 
 	if (mark == 0)
 		return;
-	sf_durable_numbers_find(function, detach_mark);
+	sf_durable_numbers_find(detach_mark);
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
 	(void) sf_durable_mark_lock(&number, &lsn);
 	lsn = sf_durable_mark_store(&number, mark, 0);
@@ -469,7 +469,7 @@ sf_mark_initialize(Oid function)
  * Throws SQLSTATE 58000 if the clock has jumped: what is near is not known.
  */
 void
-sf_mark_advance(Oid function, int64 floor_ms)
+sf_mark_advance(int64 floor_ms)
 {
 	SfDatabase *slot;
 	SfDurableMark number;
@@ -481,7 +481,7 @@ sf_mark_advance(Oid function, int64 floor_ms)
 	SfClockLook clock;
 
 	/* an invalidation may have detached us since the caller's checks began */
-	sf_mark_require(function);
+	sf_mark_require();
 	slot = sf_mark_attached;
 	Assert(slot != &no_database);
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);

@@ -56,20 +56,20 @@ extern SfDatabaseSlot *sf_databases;	/* sf_max_databases of them */
  */
 extern SfDatabase *sf_mark_attached;
 
-extern void sf_mark_load(Oid function);
-extern void sf_mark_extend(Oid function, int64 need_ms);
+extern void sf_mark_load(void);
+extern void sf_mark_extend(int64 need_ms);
 extern void sf_mark_extend_early(void);
-extern void sf_mark_initialize(Oid function);
-extern void sf_mark_advance(Oid function, int64 floor_ms);
+extern void sf_mark_initialize(void);
+extern void sf_mark_advance(int64 floor_ms);
 
 /* Load the mark, so that the counters are above all IDs of this database. */
 static inline void
-sf_mark_require(Oid function)
+sf_mark_require(void)
 {
 	while (pg_atomic_read_u64(&sf_mark_attached->mark) == 0)
 	{
 		CHECK_FOR_INTERRUPTS();
-		sf_mark_load(function);
+		sf_mark_load();
 	}
 }
 
@@ -149,7 +149,7 @@ extern bool sf_config_record_differs(const SfDurableNumbers *numbers,
 extern const char *sf_config_record_remedy(const SfDurableNumbers *numbers);
 extern bool sf_config_record_endangers(const SfDurableNumbers *numbers);
 extern bool sf_config_record_verify(const SfDurableNumbers *numbers);
-extern void sf_config_record_require(Oid function);
+extern void sf_config_record_require(void);
 extern void sf_config_record_fill(void);
 extern void sf_config_record_replace(void);
 

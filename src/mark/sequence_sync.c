@@ -31,40 +31,16 @@
 #include "postgres.h"
 #include "compat.h"
 
-
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "commands/extension.h"
 #include "mark/durable_number.h"
 #include "mark/mark.h"
 #include "replication/worker_internal.h"
-#include "runtime/function.h"
 #include "storage/ipc.h"
 
 /* The numbers at the end of the last transaction. */
 static SfDurableNumbers before;
 static bool values_known = false;
-
-/*
- * Find this database's durable numbers.  Return one of our functions, or
- * InvalidOid if the extension is not there.
- */
-static Oid
-find_numbers(void)
-{
-	Oid			extension = get_extension_oid("snowflake", true);
-	Oid			schema;
-	Oid			function;
-
-	if (!OidIsValid(extension))
-		return InvalidOid;
-	schema = get_extension_schema(extension);
-	function = sf_function_find(schema, "snowflake_nextval", 0, NULL);
-	if (OidIsValid(function))	/* otherwise it is another extension of that
-								 * name */
-		sf_durable_numbers_find(function, NULL);
-	return function;
-}
 
 /*
  * Run one more transaction, which repairs the numbers, when the worker ends.
@@ -86,14 +62,14 @@ end_transaction(int code, Datum arg)
  * and the server starts it again.
  */
 static void
-remember(Oid function)
+remember(void)
 {
 	SfDurableNumbers now;
 
 	(void) sf_durable_numbers_read(&now, SF_DURABLE_WAIT);
 	if (!values_known && sf_config_record_exists(&now))
 	{
-		sf_mark_require(function);
+		sf_mark_require();
 		(void) sf_durable_numbers_read(&now, SF_DURABLE_WAIT);
 	}
 	if (!values_known)
@@ -157,19 +133,16 @@ keep_record(void)
 static void
 end_sync(XactEvent event, void *arg)
 {
-	Oid			function;
-
-	if (event != XACT_EVENT_PRE_COMMIT || !sf_syncs_sequences())
+	if (event != XACT_EVENT_PRE_COMMIT || !sf_syncs_sequences() ||
+		!sf_durable_numbers_exist())
 		return;
-	function = find_numbers();
-	if (!OidIsValid(function))
-		return;
+	sf_durable_numbers_find(NULL);
 	if (values_known)
 	{
 		keep_record();
 		keep_mark();
 	}
-	remember(function);
+	remember();
 }
 
 /*

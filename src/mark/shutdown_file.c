@@ -3,7 +3,7 @@
  * shutdown_file.c
  *	  The shutdown file: tells the next start where the IDs of a life ended.
  *
- * The mark lies ahead of the issued IDs, by up to a reserve, and after a crash
+ * The mark lies ahead of the issued IDs, by up to a lead, and after a crash
  * no process knows by how much.  But a postmaster that was told to stop, also
  * immediately, knows it when all other processes have ended.  It writes a time
  * below which all IDs of its life lie, so that the next start need not wait

@@ -138,10 +138,10 @@ sf_layout_arg_read(SfLayout *layout, const text *t)
 
 /* Throw an error if this database was filled with another layout. */
 static void
-require_configured(FunctionCallInfo fcinfo)
+require_configured(void)
 {
 	sf_require_loaded();
-	sf_config_record_require(fcinfo->flinfo->fn_oid);
+	sf_config_record_require();
 }
 
 /* Return the configured layout, if this database was filled with it. */
@@ -151,7 +151,7 @@ configured(FunctionCallInfo fcinfo)
 	/* check once per query: a standby may replay another config record */
 	if (fcinfo->flinfo->fn_extra == NULL)
 	{
-		require_configured(fcinfo);
+		require_configured();
 		fcinfo->flinfo->fn_extra = &sf_node_layout;
 	}
 	return &sf_node_layout;
@@ -190,7 +190,7 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("layout \"node\" or \"shard\" must be a constant or a parameter"),
 				 errhint("Spell the layout out: SELECT name, layout FROM snowflake_layouts() WHERE configured;")));
-	require_configured(fcinfo);
+	require_configured();
 	*layout = *named;
 }
 
@@ -217,15 +217,15 @@ sf_layout_arg_configured(void)
 	return &sf_node_layout;
 }
 
-/* Return true if this function may be called without a layout. */
+/* Return true if IDs may be read without a layout. */
 bool
-sf_layout_arg_readable(Oid function)
+sf_layout_arg_readable(void)
 {
 	SfDurableNumbers numbers;
 
 	if (sf_shmem == NULL)
 		return false;
-	sf_durable_numbers_find(function, NULL);
+	sf_durable_numbers_find(NULL);
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	return !sf_config_record_exists(&numbers) ||
 		!sf_config_record_is_other(&numbers);
@@ -326,7 +326,7 @@ snowflake_layout(PG_FUNCTION_ARGS)
 	{
 		char		printed[SF_LAYOUT_TEXT_SIZE];
 
-		require_configured(fcinfo);
+		require_configured();
 		sf_layout_print(named, printed, sizeof(printed));
 		spelled = MemoryContextAlloc(fcinfo->flinfo->fn_mcxt,
 									 sizeof(*spelled) + VARHDRSZ +

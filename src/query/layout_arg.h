@@ -33,7 +33,7 @@ extern const SfNamed *sf_layout_arg_remember(FunctionCallInfo fcinfo, int n,
 											 const SfNamed *what);
 extern Oid	sf_layout_arg_function(void);
 extern const SfLayout *sf_layout_arg_named(Node *node);
-extern bool sf_layout_arg_readable(Oid function);
+extern bool sf_layout_arg_readable(void);
 extern bool sf_layout_arg_parse(SfLayout *layout, const text *t);
 extern void sf_layout_arg_read(SfLayout *layout, const text *t);
 extern void sf_layout_arg_require_fit(const SfLayout *layout, int64 id);

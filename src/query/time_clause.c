@@ -172,7 +172,7 @@ is_usable(PlannerInfo *root, Comparison *c)
 	if (rte->rtekind != RTE_RELATION &&
 		!(rte->rtekind == RTE_SUBQUERY && rte->inh))
 		return false;
-	return c->layout == NULL ? sf_layout_arg_readable(c->call->funcid) :
+	return c->layout == NULL ? sf_layout_arg_readable() :
 		is_free_of(root, c->layout, relid);
 }
 
@@ -255,7 +255,7 @@ sf_time_clause_verify(const PlannedStmt *plan)
 
 		if (item->cacheId == PROCOID && item->hashValue == marker.hash)
 		{
-			sf_config_record_require(marker.function);
+			sf_config_record_require();
 			return;
 		}
 	}
@@ -285,7 +285,7 @@ is_constant(PlannerInfo *root, Comparison *c, SfLayout *layout)
 	if (named != NULL)
 	{
 		*layout = *named;
-		return sf_layout_arg_readable(c->call->funcid) && mark_plan(root);
+		return sf_layout_arg_readable() && mark_plan(root);
 	}
 	return IsA(name, Const) && !name->constisnull &&
 		sf_layout_arg_parse(layout, DatumGetTextPP(name->constvalue));

@@ -117,19 +117,19 @@ sf_settings_leases(void)
 /* Set in SfShmem.pending beside the numbers. */
 #define SF_NUMBER_PENDING	(UINT64CONST(1) << 63)
 
-/* Return the node in SfShmem.lease. */
+/* Return the node in SfShmem.right. */
 static inline uint32
-sf_settings_node_of(uint64 lease)
+sf_settings_node_of(uint64 right)
 {
-	return lease & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
+	return right & ((UINT64CONST(1) << sf_node_layout.node_bits) - 1);
 }
 
-/* Return the first tick outside the right in SfShmem.lease, since 1970. */
+/* Return the first tick outside the right in SfShmem.right, since 1970. */
 static inline int64
-sf_settings_end_tick_of(uint64 lease)
+sf_settings_end_tick_of(uint64 right)
 {
 	return sf_node_layout.epoch_tick +
-		(int64) (lease >> sf_node_layout.node_bits);
+		(int64) (right >> sf_node_layout.node_bits);
 }
 
 /* Return the allowed drift in ticks, rounded up. */
@@ -141,9 +141,12 @@ sf_settings_drift_ticks(const SfLayout *layout)
 	return (sf_max_clock_drift + layout->tick_ms - 1) / layout->tick_ms;
 }
 
-/* Return the reserve, which is always more than the drift and 10 ticks. */
+/*
+ * Return the lead: how far ahead of the clock an extension moves the mark.  It
+ * is snowflake.reserve, but always more than the drift and 10 ticks.
+ */
 static inline int64
-sf_settings_reserve_ms(void)
+sf_settings_lead_ms(void)
 {
 	int64		tick = Max(sf_node_layout.tick_ms, sf_shard_layout.tick_ms);
 	int64		least = Max(sf_max_clock_drift + 2 * tick, 10 * tick);

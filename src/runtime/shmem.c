@@ -105,7 +105,7 @@ initialize_shmem(const SfShmemSize *size)
 	sf_shmem->nshards = size->nshards;
 	sf_shmem->shutdown_life = 0;
 	sf_shmem->shutdown_ms = 0;
-	pg_atomic_init_u64(&sf_shmem->lease, 0);
+	pg_atomic_init_u64(&sf_shmem->right, 0);
 	pg_atomic_init_u32(&sf_shmem->layouts_used, 0);
 	pg_atomic_init_u64(&sf_shmem->raised_ms, 0);
 	pg_atomic_init_u64(&sf_shmem->configured, 0);

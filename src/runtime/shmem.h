@@ -6,7 +6,7 @@
  *	  generate/pending.h.
  *
  * Contains no algorithm.  Fields that are written together share a cache line.
- * The two words that every call reads (lease and mark) do not lie on the line
+ * The two words that every call reads (right and mark) do not lie on the line
  * that every call writes (the counter).
  *
  *-------------------------------------------------------------------------
@@ -66,7 +66,7 @@ typedef union SfLayoutSlot
  */
 typedef struct SfLeasing
 {
-	ConditionVariable changed;	/* signalled when SfShmem.lease changes */
+	ConditionVariable changed;	/* signalled when SfShmem.right changes */
 
 	/* When the lease was lost, or first looked for; monotonic ms, or 0. */
 	pg_atomic_uint64 since_ms;
@@ -172,7 +172,7 @@ typedef struct SfShmem
 	 * it writes SF_RIGHT_WITHDRAWN first, so that a late compare-and-swap
 	 * fails.  Every call reads it.
 	 */
-	pg_atomic_uint64 lease;
+	pg_atomic_uint64 right;
 	char		pad[PG_CACHE_LINE_SIZE - sizeof(pg_atomic_uint64)];
 
 	/* Protects the assignment of slots; never held across a wait. */
@@ -278,14 +278,14 @@ extern void sf_shmem_request(const SfShmemSize *size);
 extern void sf_shmem_create(const SfShmemSize *size);
 extern void *sf_shmem_create_part(const char *name, Size size, bool *found);
 
-/* SfShmem.lease while a reload changes the node: no until is that late. */
+/* SfShmem.right while a reload changes the node: no until is that late. */
 #define SF_RIGHT_WITHDRAWN	PG_UINT64_MAX
 
 /* Return the right to issue, or 0 if there is none. */
 static inline uint64
 sf_shmem_right(void)
 {
-	uint64		right = pg_atomic_read_u64(&sf_shmem->lease);
+	uint64		right = pg_atomic_read_u64(&sf_shmem->right);
 
 	return right == SF_RIGHT_WITHDRAWN ? 0 : right;
 }

@@ -12,10 +12,7 @@
 #include "table/key_layout.h"
 
 #include "access/htup_details.h"
-#include "catalog/dependency.h"
-#include "catalog/namespace.h"
 #include "catalog/pg_language.h"
-#include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "generate/generator.h"
 #include "runtime/function.h"
@@ -30,33 +27,18 @@ static const char *const names[] = {
 };
 
 /*
- * Return true if a function is a member of the extension.  Another one may run
- * the same C function, but it finds no mark, and makes no IDs.
+ * What a function makes that runs one of our C functions.  A superuser may
+ * have made it beside the extension: it makes the same IDs.
  */
-static bool
-is_member(Oid function)
-{
-	Oid			schema = get_namespace_oid(SF_SCHEMA, true);
-
-	return OidIsValid(schema) &&
-		getExtensionOfObject(ProcedureRelationId, function) ==
-		getExtensionOfObject(NamespaceRelationId, schema);
-}
-
-/* What a function of the extension makes. */
 static SfIdMaker
 maker_of_ours(Oid function)
 {
 	PGFunction	code = sf_function_code(function);
-	SfIdMaker	maker = SF_MAKES_NO_IDS;
 
 	if (code == snowflake_next_id || code == snowflake_nextval_layout)
-		maker = SF_MAKES_NODE_IDS;
-	else if (code == snowflake_shard_nextval)
-		maker = SF_MAKES_SHARD_IDS;
-	if (maker != SF_MAKES_NO_IDS && !is_member(function))
-		maker = SF_MAKES_NO_IDS;
-	return maker;
+		return SF_MAKES_NODE_IDS;
+	return code == snowflake_shard_nextval ?
+		SF_MAKES_SHARD_IDS : SF_MAKES_NO_IDS;
 }
 
 /* What a portable function makes: look for ours among those of its name. */

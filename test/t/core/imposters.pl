@@ -97,10 +97,24 @@ query($node, q{CREATE OR REPLACE FUNCTION imposter.snowflake_nextval(text) RETUR
 is(counted(q{imposter.snowflake_nextval('javascript')}), '0', 'a body that calls ours with other arguments');
 query($node, q{CREATE FUNCTION imposter.snowflake_nextval(bigint) RETURNS bigint
 	LANGUAGE c AS '$libdir/snowflake', 'snowflake_next_id'});
-is(counted('imposter.snowflake_nextval(1::bigint)'), '0', 'our C function, outside the extension');
 like(condition_of('imposter.snowflake_timestamp'), qr/Filter: .*imposter.snowflake_timestamp/, 'a condition on its time stays');
 
 # ---- those of the extension ----
+
+# A superuser may make a function of our C code beside the extension: its IDs are those
+# of the extension, below the same mark, and there are none without the extension.
+is(counted('imposter.snowflake_nextval(1::bigint)'), '1', 'our C function, outside the extension');
+query($node, 'INSERT INTO t DEFAULT VALUES; INSERT INTO t VALUES (ours.snowflake_nextval())');
+cmp_ok(query($node, q{SELECT max(id) < ours.snowflake_min_id(to_timestamp(last_value / 1000.0)) FROM t, snowflake_state.snowflake_mark GROUP BY last_value}),
+	'eq', 't', 'its IDs are below the mark');
+query($node, 'DROP TABLE t; DROP EXTENSION snowflake; CREATE SCHEMA snowflake_state; CREATE SEQUENCE snowflake_state.snowflake_mark');
+refused($node, 'SELECT imposter.snowflake_nextval(1::bigint)', '42704',
+	qr/sequence "snowflake_mark" of the extension "snowflake" does not exist/, 'without the extension, whatever sequence is there');
+query($node, 'DROP SCHEMA snowflake_state CASCADE; CREATE EXTENSION snowflake SCHEMA ours');
+query($node, 'ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark');
+refused($node, 'SELECT ours.snowflake_nextval()', '42704',
+	qr/sequence "snowflake_mark" of the extension "snowflake" does not exist/, 'a sequence that is no member');
+query($node, 'ALTER EXTENSION snowflake ADD SEQUENCE snowflake_state.snowflake_mark');
 
 is(counted('ours.snowflake_nextval()'), '1', 'a function of the extension');
 like(condition_of('ours.snowflake_timestamp'), qr/Cond: .*id >= '?\d+/, 'a condition');
