@@ -49,6 +49,13 @@ SET search_path = '';
 SELECT public.plan($$SELECT * FROM public.orders WHERE public.snowflake_timestamp(id) < CURRENT_DATE$$);
 RESET search_path;
 
+-- a key whose type is a domain, as for PostgREST
+CREATE DOMAIN order_id AS bigint;
+CREATE TABLE by_domain (id order_id PRIMARY KEY, v integer);
+SELECT plan($$SELECT * FROM by_domain WHERE snowflake_timestamp(id, 'twitter') >= '2025-01-02'$$);
+DROP TABLE by_domain;
+DROP DOMAIN order_id;
+
 -- other types of time, which depend on the time zone
 SELECT plan($$SELECT * FROM orders WHERE snowflake_timestamp(id, 'twitter') >= date '2025-01-02'$$);
 SELECT plan($$SELECT * FROM orders WHERE timestamp '2025-01-02' >= snowflake_timestamp(id, 'twitter')$$);
