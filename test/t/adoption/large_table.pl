@@ -1,6 +1,6 @@
-# The recipe "Without a long lock" of doc/migration.md, run as it stands there, while
-# clients insert, update and delete in both tables. They move rows from one key to
-# another, and change keys. In the end the rows, and what they refer to, are those of the
+# The blocks of examples/convert_large_table.sql, run as they stand there, while clients
+# insert, update and delete in both tables. They move rows from one key to another, and
+# change keys. In the end the rows, and what they refer to, are those of the
 # clients' journals. No block scans or rewrites a table under a lock that keeps clients
 # out. A subscriber of the tables receives all rows.
 #
@@ -14,14 +14,14 @@ use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my ($section) = slurp_file("$FindBin::RealBin/../../../doc/migration.md")
-  =~ /^### Without a long lock\n(.*?)^### /ms;
-my @blocks = $section =~ /^```sql\n(.*?)^```$/msg;
+# Blank lines and comments separate the blocks.
+my $script = slurp_file("$FindBin::RealBin/../../../examples/convert_large_table.sql");
+my @blocks = map { "$_\n" } split /\n{2,}/, $script =~ s/^--.*\n//mgr =~ s/\A\s+|\s+\z//gr;
 my ($dry_run, $subscriber, $orders, $lines, $fill, $check_orders, $check_lines, $validate, $indexes, $key,
 	$validate_key, $exchange) = @blocks;
-is(scalar(@blocks), 12, 'the page has the blocks that this test knows');
+is(scalar(@blocks), 12, 'the script has the blocks that this test knows');
 
-# No client ever finds a deadlock, so the session of the recipe gives up, as the page says.
+# No client ever finds a deadlock, so the session of the recipe gives up, as the script says.
 # The limit of temporary files ends a step that writes many numbers into one.
 my $node = new_server('main', 'deadlock_timeout = 10min', 'shared_buffers = 64MB', 'temp_file_limit = 100MB',
 	'wal_level = logical');
@@ -30,7 +30,7 @@ $node->start;
 
 # ---- with clients ----
 
-# Create the tables of the page in a database: each order has two lines. The last ten lines
+# Create the tables of the script in a database: each order has two lines. The last ten lines
 # have Snowflake IDs.
 sub create_tables
 {
@@ -102,7 +102,7 @@ my $probe = qq{SELECT 'probe', EXISTS (SELECT FROM pg_locks WHERE pid = pg_backe
 	(SELECT coalesce(sum(seq_scan), 0) > 0 OR coalesce(sum(idx_tup_fetch), 0) > 10
 		FROM pg_stat_xact_user_tables WHERE relid IN $tables);\n};
 
-# Run a block, again if it fails for a lock, as the page says. Check what it does under
+# Run a block, again if it fails for a lock, as the script says. Check what it does under
 # which lock.
 sub run_block
 {
@@ -207,7 +207,7 @@ sub run_quietly
 }
 
 create_tables('nullable', $n, 'serial', 'REFERENCES orders ON DELETE SET NULL');
-my ($nullable) = $section =~ /write `(CHECK \(new_order_id .*?)`/s or die 'no CHECK for NULL';
+my ($nullable) = $script =~ /^-- +(CHECK \(new_order_id .*)$/m or die 'no CHECK for NULL';
 $check_lines =~ s/CHECK \(.*\)(?= NOT VALID)/$nullable/ or die;
 $key =~ s/ON UPDATE CASCADE ON DELETE CASCADE/ON DELETE SET NULL/ or die;
 $exchange =~ s/^ALTER TABLE lines ALTER COLUMN new_order_id SET NOT NULL;\n//m or die;
@@ -227,7 +227,7 @@ run_quietly('DROP VIEW forgotten', $exchange, 'DELETE FROM orders WHERE id = 7')
 is(query($node, q{SELECT count(*), count(order_id), (SELECT count(*) FROM orders),
 		(SELECT count(*) FROM pg_class WHERE relname = 'orders_id_seq') FROM lines}, database => 'nullable'),
 	join('|', 2 * $n + 1, 2 * $n - 4, $n - 1, 0), 'a column that can be NULL, and a serial key, of which no sequence is left');
-my ($revert) = $section =~ /`(snowflake_revert\(.*?\))`/s or die 'no way back';
+my ($revert) = $script =~ /^-- +(snowflake_revert\(.*\))$/m or die 'no way back';
 cmp_ok(query($node, 'INSERT INTO orders DEFAULT VALUES RETURNING id', database => 'nullable'), '>', 1 << 50, 'new rows have Snowflake IDs');
 $revert =~ s/\)$/, dry_run => false)/;
 query($node, "SELECT * FROM $revert", database => 'nullable');
@@ -255,7 +255,7 @@ run_on('subscriber', sprintf(q{CREATE SUBSCRIPTION feed CONNECTION '%s dbname=pu
 		$node->connstr));
 $node->poll_query_until('subscriber', q{SELECT bool_and(srsubstate = 'r') FROM pg_subscription_rel}) or die;
 
-# Without the page's block the subscriber stops, and with it goes on.
+# Without the block the subscriber stops, and with it goes on.
 my $from = -s $node->logfile;
 run_on('publisher', $orders, $lines, q{INSERT INTO orders (item) VALUES ('one')});
 ok($node->wait_for_log(qr/relation "public\.orders" is missing replicated column: "new_id"/, $from), 'a subscriber stops that lacks the new columns');
