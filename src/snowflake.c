@@ -69,7 +69,6 @@ create_shared_memory(void)
 		return;
 	sf_layout_slots_begin();
 	sf_settings_publish();
-	sf_settings_log_unknown();
 	sf_node_take_at_start();
 	sf_identity_at_start();
 	sf_shutdown_file_at_start();

@@ -167,7 +167,6 @@ static const struct Check
 	{"copied data directory", MEMORY, true, sf_status_copy},
 	{"databases", MEMORY, false, sf_status_databases},
 	{"privileges", 0, true, sf_status_rights},
-	{"settings", MEMORY, true, sf_status_settings},
 	{"type", 0, true, sf_status_type},
 	{"tables", 0, true, sf_status_tables},	/* a row only if it fails */
 	{"column types", COLUMNS, true, sf_status_column_types},

@@ -70,7 +70,6 @@ extern void sf_status_lease(SfStatus *status);
 
 /* status_rights.c */
 extern void sf_status_rights(SfStatus *status);
-extern void sf_status_settings(SfStatus *status);
 extern void sf_status_type(SfStatus *status);
 
 /* status_server.c */

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * status_rights.c
- *	  Checks of snowflake_status() about the catalogs and the settings: which
- *	  roles may write or lock the data on which the uniqueness of IDs rests.
+ *	  Checks of snowflake_status() about the catalogs: which roles may write or
+ *	  lock the data on which the uniqueness of IDs rests.
  *
  * By design that is the extension's owner, which owns the durable numbers.  In
  * a registry, roles that may execute the workers' functions write its tables
@@ -31,9 +31,6 @@
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
-#include "lib/stringinfo.h"
-#include "runtime/settings.h"
-#include "runtime/shmem.h"
 
 /* What a query has found. */
 typedef struct Findings
@@ -73,57 +70,6 @@ find_rights(void *arg)
 		rights->remedy = MemoryContextStrdup(rights->context, remedy);
 	}
 	SPI_finish();
-}
-
-static void
-find_misspelt(void *arg)
-{
-	Findings   *misspelt = arg;
-	StringInfoData found;
-
-	SPI_connect();
-	if (SPI_execute(SQL_MISSPELT, true, 0) != SPI_OK_SELECT)
-		elog(ERROR, "configuration files could not be read");
-	initStringInfo(&found);
-	for (uint64 i = 0; i < SPI_processed; i++)
-	{
-		HeapTuple	row = SPI_tuptable->vals[i];
-		char	   *name = SPI_getvalue(row, SPI_tuptable->tupdesc, 1);
-		char	   *place = SPI_getvalue(row, SPI_tuptable->tupdesc, 2);
-		const char *nearest = sf_shmem == NULL ? NULL :
-			sf_settings_nearest(name);
-
-		appendStringInfo(&found, "%s%s %s", i > 0 ? ", " : "", name, place);
-		if (nearest != NULL)
-			appendStringInfo(&found, " (perhaps it was to be %s)", nearest);
-	}
-	if (found.len > 0)
-		misspelt->found = MemoryContextStrdup(misspelt->context, found.data);
-	SPI_finish();
-}
-
-/* Report settings that do not exist, to those who may read the files. */
-void
-sf_status_settings(SfStatus *status)
-{
-	Findings	misspelt = {.context = CurrentMemoryContext};
-	ErrorData  *error = sf_status_try(find_misspelt, &misspelt);
-
-	if (error != NULL && error->sqlerrcode == ERRCODE_INSUFFICIENT_PRIVILEGE)
-		sf_status_ok(status, psprintf("the configuration files are not looked at: %s",
-									  error->message));
-	else if (error != NULL)
-		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("the configuration files cannot be looked at: %s",
-							   error->message),
-					  sf_status_log_error(error));
-	else if (misspelt.found == NULL)
-		sf_status_ok(status, "the configuration files name no unknown setting of this extension");
-	else
-		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("the server ignores settings that do not exist: %s",
-							   misspelt.found),
-					  "Correct these names, and restart the server. This query shows the right ones: SELECT name FROM pg_settings WHERE name LIKE 'snowflake.%';");
 }
 
 /* What the check of the type looks for. */

@@ -113,17 +113,6 @@ SELECT pg_catalog.string_agg(found, '; ' ORDER BY names, role),
 	pg_catalog.string_agg(remedy, ' ' ORDER BY names, role)
 FROM said;
 
--- Find lines of the configuration files for settings of ours that do not exist: the
--- server removes them when it starts, with one WARNING.
--- name: misspelt
-SELECT f.name, pg_catalog.format('in line %s of %s', f.sourceline, f.sourcefile)
-FROM pg_catalog.pg_file_settings f
-WHERE f.name OPERATOR(pg_catalog.~~*) 'snowflake.%'
-	AND NOT EXISTS (
-		SELECT FROM pg_catalog.pg_settings s
-		WHERE s.name OPERATOR(pg_catalog.=) pg_catalog.lower(f.name))
-ORDER BY f.seqno;
-
 -- Members of the server's operator families that pg_upgrade would drop: those for the
 -- type of the extension of the function $1 that no operator class holds.
 -- name: untied

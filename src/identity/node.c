@@ -328,9 +328,7 @@ sf_node_remedy(void)
 	if (sf_node_was_leased())
 		return psprintf("Set snowflake.registry in %s again, to what the other servers have, and restart this server. Only if no server leases from that registry any more, set a snowflake.node_id that no other server has, and run as a superuser: SELECT snowflake_accept('node_id');",
 						sf_settings_file());
-	return psprintf("%sIf other servers lease their numbers (SHOW snowflake.registry; there), set snowflake.registry to the same in %s, and restart. Otherwise have an administrator add this line there, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\n%sSELECT pg_reload_conf();",
-					sf_settings_any_unknown() ?
-					"First correct the misspelt settings, which this server ignores (SF508 in its log). " : "",
+	return psprintf("If other servers lease their numbers (SHOW snowflake.registry; there), set snowflake.registry to the same in %s, and restart. Otherwise have an administrator add this line there, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\n%sSELECT pg_reload_conf();",
 					sf_settings_file(),
 					sf_settings_is_altered("snowflake.node_id") ?
 					"ALTER SYSTEM RESET snowflake.node_id;\n" : "");

@@ -416,7 +416,6 @@ sf_settings_define(void)
 	sf_settings_define_planner();
 	define_checks();
 	sf_settings_define_lease();
-	sf_settings_find_unknown();
 	MarkGUCPrefixReserved("snowflake");
 
 	for (size_t i = 0; i < lengthof(names) && !IsUnderPostmaster; i++)

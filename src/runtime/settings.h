@@ -84,12 +84,6 @@ extern uint64 sf_settings_numbers(void);
 extern char *sf_settings_pending(void);
 extern char *sf_settings_refused(void);
 
-/* settings_unknown.c */
-extern const char *sf_settings_nearest(const char *name);
-extern void sf_settings_find_unknown(void);
-extern void sf_settings_log_unknown(void);
-extern bool sf_settings_any_unknown(void);
-
 /* settings_file.c */
 extern const char *sf_settings_file(void);
 extern bool sf_settings_is_altered(const char *name);

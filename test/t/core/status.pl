@@ -108,7 +108,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE ROLE mallory;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer);
 	CREATE TABLE s (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3))});
 is(complaints($node), '', 'a server that was just set up: nothing but ok');
-says($node, 'summary', 'ok', qr/all 28 checks are ok/, 'nothing to sum up');
+says($node, 'summary', 'ok', qr/all 27 checks are ok/, 'nothing to sum up');
 says($node, 'mark', 'ok', qr/not loaded: no ID was made/, 'before the first ID');
 says($node, 'recorded configuration', 'ok', qr/none: no ID was made/, 'likewise');
 says($node, 'rows above', 'ok', qr/0 of 1 columns/, 'which loads no mark');
@@ -118,7 +118,7 @@ is(complaints($node, database => 'template1'), '', 'nor elsewhere')
   if query($node, 'CREATE EXTENSION snowflake; SELECT 1', database => 'template1');
 is(query($node, q{SELECT string_agg(check_name, ', ') FROM snowflake_status()}),
 	'summary, preload, role, clock synchronisation, node id, lease, clock offset, clock steps, drift, capacity, '
-	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, settings, type, column types, column layouts, views, unique indexes, subscriptions, partitions, rows above',
+	  . 'layout, shard layout, shards, other layouts, mark, recorded configuration, refusals, copied data directory, databases, privileges, type, column types, column layouts, views, unique indexes, subscriptions, partitions, rows above',
 	'the checks');
 says($node, @$_) foreach (
 	[ 'preload', 'ok', qr/is preloaded/, 'loaded' ],
@@ -132,28 +132,12 @@ says($node, @$_) foreach (
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
 	[ 'privileges', 'ok', qr/no role was granted more than/, 'nobody else' ],
-	[ 'settings', 'ok', qr/no unknown setting/, 'none is misspelt' ],
 	[ 'type', 'ok', qr/keeps the operators/, 'tied' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'column layouts', 'ok', qr/0 of 1 columns/, 'the shard has its own' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
 	[ 'partitions', 'ok', qr/0 of 0 columns/, 'none' ],
 	[ 'rows above', 'ok', qr/0 of 1 columns .*; 1 not looked at/, 'not those of shards' ]);
-
-# ---- settings that do not exist ----
-
-my $conf = $node->data_dir . '/postgresql.conf';
-my $right = slurp_file($conf);
-$node->append_conf('postgresql.conf', "snowflake.nod_id = '2'");
-says($node, 'settings', 'warning', qr/settings that do not exist: snowflake\.nod_id in line \d+ of \S+postgresql\.conf \(perhaps it was to be snowflake\.node_id\)\|/, 'one is misspelt');
-says($node, 'settings', 'ok', qr/not looked at: permission denied/, 'not for all', as => 'SET ROLE mallory;');
-$node->append_conf('postgresql.conf', "snowflake.caf\xe9 = '2'");
-my $logged = -s $node->logfile;
-says($node, 'settings', 'warning', qr/cannot be looked at: invalid byte sequence [^|]*\|See the server's log for this error\.$/,
-	'a line that is not in the encoding of the database');
-like(slurp_file($node->logfile, $logged), qr/LOG: .*invalid byte sequence/, 'the log has it, as the remedy says');
-truncate $conf, length $right or die "$conf: $!";
-says($node, 'settings', 'ok', qr/no unknown/, 'once the line is gone');
 
 # ---- roles that may write the durable numbers ----
 
@@ -200,7 +184,7 @@ says($node, 'privileges', 'warning',
 	'a function, a schema, an owner');
 is(query($node, q{SELECT check_name FROM snowflake_status() LIMIT 2}), "summary\nprivileges", 'the worst is the second row');
 is(query($node, q{SELECT status, found FROM snowflake_status() LIMIT 1}),
-	'warning|1 of 28 checks need attention: privileges', 'which the first one names');
+	'warning|1 of 27 checks need attention: privileges', 'which the first one names');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
 
