@@ -79,16 +79,6 @@ sf_wait_event(uint32 *cache, const char *name)
 	 (rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
 #endif
 
-/* What the columns of a join stand for; from 18 on, GROUP BY has such, too. */
-#if PG_VERSION_NUM >= 180000
-#define sf_merged_columns(rte) \
-	((rte)->rtekind == RTE_JOIN ? (rte)->joinaliasvars : \
-	 (rte)->rtekind == RTE_GROUP ? (rte)->groupexprs : NIL)
-#else
-#define sf_merged_columns(rte) \
-	((rte)->rtekind == RTE_JOIN ? (rte)->joinaliasvars : NIL)
-#endif
-
 /* The hook that the planner calls for base relations; 19 shows all kinds. */
 #if PG_VERSION_NUM >= 190000
 #include "optimizer/pathnode.h"

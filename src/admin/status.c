@@ -171,7 +171,6 @@ static const struct Check
 	{"tables", 0, true, sf_status_tables},	/* a row only if it fails */
 	{"column types", COLUMNS, true, sf_status_column_types},
 	{"column layouts", MEMORY | COLUMNS, false, sf_status_column_layouts},
-	{"views", MEMORY | COLUMNS, true, sf_status_views},
 	{"unique indexes", COLUMNS, true, sf_status_unique_indexes},
 	{"subscriptions", COLUMNS, false, sf_status_subscriptions},
 	{"partitions", MEMORY | COLUMNS, false, sf_status_partitions},

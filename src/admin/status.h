@@ -89,7 +89,6 @@ extern void sf_status_databases(SfStatus *status);
 extern void sf_status_tables(SfStatus *status);
 extern void sf_status_column_types(SfStatus *status);
 extern void sf_status_column_layouts(SfStatus *status);
-extern void sf_status_views(SfStatus *status);
 extern void sf_status_unique_indexes(SfStatus *status);
 extern void sf_status_subscriptions(SfStatus *status);
 extern void sf_status_partitions(SfStatus *status);

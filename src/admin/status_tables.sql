@@ -131,16 +131,3 @@ WHERE k.confrelid OPERATOR(pg_catalog.=) ANY (
 		UNION ALL SELECT r.relid FROM rest r)
 	AND CASE WHEN k.contype OPERATOR(pg_catalog.=) 'f' THEN pg_catalog.pg_get_constraintdef(k.oid) IS NOT NULL END
 	AND k.conparentid OPERATOR(pg_catalog.=) 0::pg_catalog.oid;
-
--- The views on a column, with their queries: $1 and $2 are its table and number.
--- name: views
-SELECT pg_catalog.format('%I.%I', n.nspname, v.relname), r.ev_action::pg_catalog.text
-FROM (SELECT DISTINCT d.objid FROM pg_catalog.pg_depend d
-		WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_rewrite'::pg_catalog.regclass
-			AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
-			AND d.refobjid OPERATOR(pg_catalog.=) $1
-			AND d.refobjsubid OPERATOR(pg_catalog.=) $2) d
-	JOIN pg_catalog.pg_rewrite r ON r.oid OPERATOR(pg_catalog.=) d.objid AND r.ev_type OPERATOR(pg_catalog.=) '1'
-	JOIN pg_catalog.pg_class v ON v.oid OPERATOR(pg_catalog.=) r.ev_class
-	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) v.relnamespace
-ORDER BY 1;
