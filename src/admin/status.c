@@ -203,15 +203,11 @@ get_text(TupleTableSlot *slot, int number)
 
 /* Put the row that says how many checks are not ok, and which is the worst. */
 static void
-put_summary(SfStatus *status, int count, int ok, int bad, SfStatusLevel worst,
+put_summary(SfStatus *status, int count, int bad, SfStatusLevel worst,
 			const char *names, const char *first)
 {
 	status->check = "summary";
-	if (bad == 0 && ok < count)
-		sf_status_ok(status,
-					 psprintf("%d checks are ok; snowflake.clock_check is \"off\", so \"%s\" is not counted",
-							  ok, status->uncounted));
-	else if (bad == 0)
+	if (bad == 0)
 		sf_status_ok(status, psprintf("all %d checks are ok", count));
 	else
 		sf_status_put(status, worst,
@@ -234,7 +230,6 @@ put_in_order(SfStatus *status)
 	StringInfoData names;
 	char	   *first = NULL;
 	SfStatusLevel worst = SF_STATUS_OK;
-	int			ok = 0;
 	int			bad = 0;
 	ListCell   *cell;
 
@@ -248,12 +243,6 @@ put_in_order(SfStatus *status)
 				continue;
 			ordered = lappend(ordered, ExecCopySlotMinimalTuple(slot));
 			if (level == SF_STATUS_OK)
-			{
-				ok++;
-				continue;
-			}
-			if (status->uncounted != NULL &&
-				strcmp(get_text(slot, 1), status->uncounted) == 0)
 				continue;
 			if (bad++ == 0)
 			{
@@ -267,8 +256,7 @@ put_in_order(SfStatus *status)
 	context = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
 	result->setResult = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(context);
-	put_summary(status, list_length(ordered), ok, bad, worst, names.data,
-				first);
+	put_summary(status, list_length(ordered), bad, worst, names.data, first);
 	foreach(cell, ordered)
 	{
 		ExecStoreMinimalTuple(lfirst(cell), slot, true);

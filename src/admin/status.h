@@ -45,8 +45,6 @@ typedef struct SfStatus
 	ReturnSetInfo *result;
 	Oid			function;		/* snowflake_status(), of the extension */
 	const char *check;			/* the name of the check that runs */
-	const char *uncounted;		/* a check that the summary leaves out, and
-								 * NULL if there is none */
 	SfStatusNumbers *numbers;	/* NULL: no check has read them */
 	const SfStatusColumns *columns; /* NULL: they could not be read */
 } SfStatus;

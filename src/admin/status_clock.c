@@ -25,31 +25,30 @@
 
 /*
  * Report what the kernel says of its clock.  In a container it may never say
- * that all is well, so the summary counts this only where clock_check asks.
+ * that all is well, so this is a problem only where clock_check says so.
  */
 void
 sf_status_clock_sync(SfStatus *status)
 {
 	SfClockSync sync;
-	SfStatusLevel level = sf_shmem != NULL &&
-		sf_clock_check == SF_CHECK_ERROR && !RecoveryInProgress() ?
-		SF_STATUS_ERROR : SF_STATUS_WARNING;
 	int			error = sf_clock_read_sync(&sync);
+	char	   *found = psprintf("not known to be right: %s", error == 0 ?
+								 "the kernel says that no program keeps the wall clock right" :
+								 psprintf("the kernel does not say (%s)",
+										  strerror(error)));
 
-	if (sf_clock_check == SF_CHECK_OFF)
-		status->uncounted = status->check;
-	if (error != 0)
-		sf_status_put(status, level,
-					  psprintf("not known: the kernel does not say (%s)",
-							   strerror(error)),
-					  SF_LET_ASK_KERNEL ".");
-	else if (!sync.synchronized)
-		sf_status_put(status, level,
-					  "the kernel says that no program keeps the wall clock right",
-					  SF_START_TIMEKEEPER ".");
-	else
+	if (error == 0 && sync.synchronized)
 		sf_status_ok(status, psprintf("synchronized; the kernel says that it is wrong by at most %lld us",
 									  (long long) sync.max_error_us));
+	else if (sf_clock_check == SF_CHECK_OFF)
+		sf_status_ok(status, psprintf("%s; snowflake.clock_check = 'warn' makes this a warning",
+									  found));
+	else
+		sf_status_put(status,
+					  sf_clock_check == SF_CHECK_WARN || RecoveryInProgress() ?
+					  SF_STATUS_WARNING : SF_STATUS_ERROR, found,
+					  error == 0 ? SF_START_TIMEKEEPER "." :
+					  SF_LET_ASK_KERNEL ".");
 }
 
 /* Report how far the clock is from the registry's. */

@@ -40,6 +40,12 @@ sub set_check
 	return;
 }
 
+# Return the level of the check in snowflake_status().
+sub check_level
+{
+	return query($node, q{SELECT status FROM snowflake_status() WHERE check_name = 'clock synchronisation'});
+}
+
 # Wait until the clock has passed the mark.
 sub wait_for_end_of_mark
 {
@@ -87,6 +93,9 @@ foreach (1 .. 3)
 	wait_for_end_of_mark();
 }
 is(warnings_since($from), 0, 'nor warned of');
+is(check_level(), 'ok', 'nor is it a problem');
+kernel_says('forbidden');
+is(check_level(), 'ok', 'nor if the kernel does not say');
 
 # ---- warn ----
 
@@ -102,6 +111,7 @@ foreach my $state ('unsynchronized', 'forbidden')
 	like(query($node, $next), qr/^\d+$/, "clock_check = warn, $state: it makes IDs");
 	wait_for_end_of_mark();
 	query($node, $next);
+	is(check_level(), 'warning', 'and it shows');
 }
 is(warnings_since($from), 1, 'with one warning an hour');
 
@@ -124,6 +134,7 @@ until ($session->query($next) !~ /^\d+$/ || $session->query($mark) ne $before)
 is(query($node, $mark), $before,
 	'clock_check = error: the mark is not moved, neither early nor late');
 cmp_ok($tries, '>', 0, 'what is below it is not refused');
+is(check_level(), 'error', 'and it shows');
 refused($node, $next, '55000', $unsynchronized, 'then it is');
 refused($node, 'SELECT snowflake_ready()', '55000', $unsynchronized, 'the probe says the same');
 refused($node, 'SELECT count(*) FROM snowflake_nextval_batch(10)', '55000', $unsynchronized, 'a batch as well');
