@@ -133,9 +133,9 @@ put_role(SfStatus *status)
 
 /* ---- the checks ---- */
 
-/* What a check needs: without it, there is no row. */
-#define MEMORY	0x01			/* shared memory, so a preloaded library */
-#define COLUMNS	0x02			/* those that the check "tables" has read */
+/* What a check needs. */
+#define MEMORY	0x01			/* a preloaded library: else there is no row */
+#define COLUMNS	0x02			/* columns whose default makes IDs */
 
 /*
  * All checks, in the order of their rows.  A check that is not for standbys
@@ -168,7 +168,6 @@ static const struct Check
 	{"databases", MEMORY, false, sf_status_databases},
 	{"privileges", 0, true, sf_status_rights},
 	{"type", 0, true, sf_status_type},
-	{"tables", 0, true, sf_status_tables},	/* a row only if it fails */
 	{"column types", COLUMNS, true, sf_status_column_types},
 	{"column layouts", MEMORY | COLUMNS, false, sf_status_column_layouts},
 	{"unique indexes", COLUMNS, true, sf_status_unique_indexes},
@@ -182,12 +181,10 @@ run_check(SfStatus *status, const struct Check *check)
 {
 	if ((check->needs & MEMORY) != 0 && sf_shmem == NULL)
 		return;
-	if ((check->needs & COLUMNS) != 0 && status->columns == NULL)
-		return;
 	status->check = check->name;
 	if (!check->on_standby && RecoveryInProgress())
 		sf_status_ok(status, "a standby makes no IDs");
-	else
+	else if ((check->needs & COLUMNS) == 0 || sf_status_read_columns(status))
 		check->run(status);
 }
 

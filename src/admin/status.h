@@ -46,7 +46,7 @@ typedef struct SfStatus
 	Oid			function;		/* snowflake_status(), of the extension */
 	const char *check;			/* the name of the check that runs */
 	SfStatusNumbers *numbers;	/* NULL: no check has read them */
-	const SfStatusColumns *columns; /* NULL: they could not be read */
+	SfStatusColumns *columns;	/* NULL: no check has read them */
 } SfStatus;
 
 /* status.c: a check calls one of these two, at most once */
@@ -84,7 +84,7 @@ extern void sf_status_copy(SfStatus *status);
 extern void sf_status_databases(SfStatus *status);
 
 /* status_tables.c */
-extern void sf_status_tables(SfStatus *status);
+extern bool sf_status_read_columns(SfStatus *status);
 extern void sf_status_column_types(SfStatus *status);
 extern void sf_status_column_layouts(SfStatus *status);
 extern void sf_status_unique_indexes(SfStatus *status);

@@ -63,13 +63,15 @@ typedef struct Column
 	bool		may_read;		/* the caller may, and no policy applies */
 } Column;
 
-/* See the check "tables". */
+/* The columns, or why they could not be read. */
 struct SfStatusColumns
 {
 	MemoryContext context;
 	Column	   *column;
 	int			n;
 	int			hidden;			/* columns that the caller may not read */
+	char	   *problem;		/* or NULL */
+	const char *remedy;
 };
 
 /* Columns with a problem. */
@@ -152,24 +154,32 @@ find_columns(void *arg)
 }
 
 /*
- * Read the columns, for the checks that follow.  Report only that this failed:
- * then those checks have no row.
+ * Read the columns, unless an earlier check has.  If that fails, put a row that
+ * says so, and return false.
  */
-void
-sf_status_tables(SfStatus *status)
+bool
+sf_status_read_columns(SfStatus *status)
 {
-	SfStatusColumns *columns = palloc0(sizeof(SfStatusColumns));
+	SfStatusColumns *columns = status->columns;
 	ErrorData  *error;
 
-	columns->context = CurrentMemoryContext;
-	error = sf_status_try(find_columns, columns);
-	if (error == NULL)
-		status->columns = columns;
-	else
+	if (columns == NULL)
+	{
+		columns = status->columns = palloc0(sizeof(SfStatusColumns));
+		columns->context = CurrentMemoryContext;
+		error = sf_status_try(find_columns, columns);
+		if (error != NULL)
+		{
+			columns->problem = error->message;
+			columns->remedy = sf_status_log_error(error);
+		}
+	}
+	if (columns->problem != NULL)
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("the catalogs cannot be read: %s",
-							   error->message),
-					  sf_status_log_error(error));
+							   columns->problem),
+					  columns->remedy);
+	return columns->problem == NULL;
 }
 
 /* ---- rows about the columns ---- */
@@ -308,8 +318,7 @@ read_partitions(Relation table, const Column *column, int64 now_id,
 	SfIdSpan   *spans;
 
 	if (!sf_id_span_is_parent(table) ||
-		RelationGetPartitionKey(table)->partattrs[0] !=
-		get_attnum(column->relation, NameStr(column->name)))
+		RelationGetPartitionKey(table)->partattrs[0] != column->number)
 		return;
 	found->is_key = true;
 	spans = sf_id_span_read(table, &found->count, &found->rest);

@@ -420,6 +420,10 @@ says($node, 'rows above', 'ok', qr/0 of 0 columns .*; 2 not looked at/,
 	'tables that the caller may not read', as => 'SET ROLE mallory;');
 says($node, 'column types', 'ok', qr/0 of 0 columns .*; 2 not looked at/,
 	'are not named to him', as => 'SET ROLE mallory;');
+query($node, 'REVOKE SELECT ON pg_catalog.pg_subscription_rel FROM PUBLIC');
+says($node, $_, 'error', qr/the catalogs cannot be read: permission denied for table pg_subscription_rel\|See the server's log/, 'a catalog that the caller may not read', as => 'SET ROLE mallory;')
+  foreach 'column types', 'rows above';
+query($node, 'GRANT SELECT ON pg_catalog.pg_subscription_rel TO PUBLIC');
 query($node, 'GRANT SELECT (id) ON t TO mallory');
 says($node, 'rows above', 'error', qr/public.t.id/, 'one column is enough', as => 'SET ROLE mallory;');
 query($node, q{CREATE SEQUENCE seen; GRANT USAGE ON SEQUENCE seen TO mallory;
