@@ -30,6 +30,14 @@ SF_FUNCTION(snowflake_status);
 
 static const char *const levels[] = {"ok", "warning", "error"};
 
+typedef struct Row
+{
+	const char *check;
+	SfStatusLevel level;
+	char	   *found;
+	char	   *remedy;			/* NULL if all is well */
+} Row;
+
 /*
  * Add the row of the check that runs.  The remedy is NULL if, and only if, all
  * is well.
@@ -38,18 +46,14 @@ void
 sf_status_put(SfStatus *status, SfStatusLevel level, const char *found,
 			  const char *remedy)
 {
-	ReturnSetInfo *result = status->result;
-	bool		nulls[4] = {0};
-	Datum		values[4] = {0};
+	Row		   *row = palloc(sizeof(Row));
 
 	Assert((level == SF_STATUS_OK) == (remedy == NULL));
-	values[0] = CStringGetTextDatum(status->check);
-	values[1] = CStringGetTextDatum(levels[level]);
-	values[2] = CStringGetTextDatum(found);
-	nulls[3] = remedy == NULL;
-	if (remedy != NULL)
-		values[3] = CStringGetTextDatum(remedy);
-	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	row->check = status->check;
+	row->level = level;
+	row->found = pstrdup(found);
+	row->remedy = remedy == NULL ? NULL : pstrdup(remedy);
+	status->rows = lappend(status->rows, row);
 }
 
 void
@@ -188,79 +192,63 @@ run_check(SfStatus *status, const struct Check *check)
 		check->run(status);
 }
 
-/* ---- the order of the rows ---- */
+/* ---- the rows ---- */
 
-static char *
-get_text(TupleTableSlot *slot, int number)
+/*
+ * Return the rows, the worst first, after one that says how many checks are
+ * not ok, and which is the worst.
+ */
+static List *
+sum_up(SfStatus *status)
 {
-	bool		isnull;
-
-	return TextDatumGetCString(slot_getattr(slot, number, &isnull));
-}
-
-/* Put the row that says how many checks are not ok, and which is the worst. */
-static void
-put_summary(SfStatus *status, int count, int bad, SfStatusLevel worst,
-			const char *names, const char *first)
-{
-	status->check = "summary";
-	if (bad == 0)
-		sf_status_ok(status, psprintf("all %d checks are ok", count));
-	else
-		sf_status_put(status, worst,
-					  psprintf("%d of %d checks need attention: %s",
-							   bad, count, names),
-					  psprintf("Begin with the remedy of the check \"%s\".",
-							   first));
-}
-
-/* Take the rows of the checks, and return them with a summary, worst first. */
-static void
-put_in_order(SfStatus *status)
-{
-	ReturnSetInfo *result = status->result;
-	Tuplestorestate *rows = result->setResult;
-	TupleTableSlot *slot = MakeSingleTupleTableSlot(result->setDesc,
-													&TTSOpsMinimalTuple);
-	MemoryContext context;
 	List	   *ordered = NIL;
-	StringInfoData names;
-	char	   *first = NULL;
-	SfStatusLevel worst = SF_STATUS_OK;
+	int			count = list_length(status->rows);
 	int			bad = 0;
-	ListCell   *cell;
+	StringInfoData names;
+	Row		   *worst;
 
 	initStringInfo(&names);
 	for (int level = SF_STATUS_ERROR; level >= SF_STATUS_OK; level--)
 	{
-		tuplestore_rescan(rows);
-		while (tuplestore_gettupleslot(rows, true, false, slot))
+		ListCell   *cell;
+
+		foreach(cell, status->rows)
 		{
-			if (strcmp(get_text(slot, 2), levels[level]) != 0)
+			Row		   *row = lfirst(cell);
+
+			if (row->level != level)
 				continue;
-			ordered = lappend(ordered, ExecCopySlotMinimalTuple(slot));
-			if (level == SF_STATUS_OK)
-				continue;
-			if (bad++ == 0)
-			{
-				worst = level;
-				first = get_text(slot, 1);
-			}
-			appendStringInfo(&names, "%s%s", bad > 1 ? ", " : "",
-							 get_text(slot, 1));
+			ordered = lappend(ordered, row);
+			if (level != SF_STATUS_OK)
+				appendStringInfo(&names, "%s%s", bad++ > 0 ? ", " : "",
+								 row->check);
 		}
 	}
-	context = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
-	result->setResult = tuplestore_begin_heap(true, false, work_mem);
-	MemoryContextSwitchTo(context);
-	put_summary(status, list_length(ordered), bad, worst, names.data, first);
-	foreach(cell, ordered)
-	{
-		ExecStoreMinimalTuple(lfirst(cell), slot, true);
-		tuplestore_puttupleslot(result->setResult, slot);
-	}
-	ExecDropSingleTupleTableSlot(slot);
-	tuplestore_end(rows);
+	worst = linitial(ordered);
+	status->check = "summary";
+	if (bad == 0)
+		sf_status_ok(status, psprintf("all %d checks are ok", count));
+	else
+		sf_status_put(status, worst->level,
+					  psprintf("%d of %d checks need attention: %s",
+							   bad, count, names.data),
+					  psprintf("Begin with the remedy of the check \"%s\".",
+							   worst->check));
+	return lcons(llast(status->rows), ordered);
+}
+
+static void
+return_row(ReturnSetInfo *result, const Row *row)
+{
+	bool		nulls[4] = {false, false, false, row->remedy == NULL};
+	Datum		values[4] = {0};
+
+	values[0] = CStringGetTextDatum(row->check);
+	values[1] = CStringGetTextDatum(levels[row->level]);
+	values[2] = CStringGetTextDatum(row->found);
+	if (row->remedy != NULL)
+		values[3] = CStringGetTextDatum(row->remedy);
+	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
 /*
@@ -270,13 +258,13 @@ put_in_order(SfStatus *status)
 Datum
 snowflake_status(PG_FUNCTION_ARGS)
 {
-	SfStatus	status = {0};
+	SfStatus	status = {.function = fcinfo->flinfo->fn_oid};
+	ListCell   *cell;
 
 	InitMaterializedSRF(fcinfo, 0);
-	status.result = (ReturnSetInfo *) fcinfo->resultinfo;
-	status.function = fcinfo->flinfo->fn_oid;
 	for (int i = 0; i < (int) lengthof(checks); i++)
 		run_check(&status, &checks[i]);
-	put_in_order(&status);
+	foreach(cell, sum_up(&status))
+		return_row((ReturnSetInfo *) fcinfo->resultinfo, lfirst(cell));
 	return (Datum) 0;
 }

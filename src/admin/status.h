@@ -10,7 +10,7 @@
 
 #include "layout/layout.h"
 #include "mark/durable_number.h"
-#include "nodes/execnodes.h"
+#include "nodes/pg_list.h"
 
 typedef enum SfStatusLevel
 {
@@ -42,7 +42,7 @@ typedef struct SfStatusColumns SfStatusColumns;
 /* A call of snowflake_status(). */
 typedef struct SfStatus
 {
-	ReturnSetInfo *result;
+	List	   *rows;			/* those of the checks that have run */
 	Oid			function;		/* snowflake_status(), of the extension */
 	const char *check;			/* the name of the check that runs */
 	SfStatusNumbers *numbers;	/* NULL: no check has read them */
