@@ -154,8 +154,8 @@ find_columns(void *arg)
 }
 
 /*
- * Read the columns, unless an earlier check has.  If that fails, put a row that
- * says so, and return false.
+ * Read the columns, unless an earlier check has.  If that fails, put a row
+ * that says so, and return false.
  */
 bool
 sf_status_read_columns(SfStatus *status)
