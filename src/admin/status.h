@@ -32,7 +32,7 @@ typedef struct SfStatusNumbers
 {
 	bool		locked;			/* by another session: nothing was read */
 	SfDurableNumbers read;
-	char	   *problem;		/* why they were not read, or NULL */
+	const char *problem;		/* why they were not read, or NULL */
 	const char *remedy;			/* of the problem */
 } SfStatusNumbers;
 

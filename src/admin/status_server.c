@@ -23,9 +23,6 @@
 #include "utils/syscache.h"
 
 #define CAPACITY_WARNS		0.01	/* of the time */
-#define LOCKED				"not looked at: another session has locked its sequence"
-#define SEE_LOCKS \
-	"Wait until that transaction ends. While it lasts, this query shows it: SELECT DISTINCT a.pid, a.query, p.gid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_locks t ON t.virtualtransaction = l.virtualtransaction AND t.locktype = 'transactionid' AND t.pid IS NULL LEFT JOIN pg_prepared_xacts p ON p.transaction = t.transactionid WHERE c.relnamespace = 'snowflake_state'::regnamespace AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.mode = 'AccessExclusiveLock' AND (a.pid IS NOT NULL OR p.gid IS NOT NULL); One with a gid is prepared: COMMIT PREPARED or ROLLBACK PREPARED ends it."
 #define SET_LOST_MARK \
 	"If this database holds IDs, find their highest one as the owner of its table: SELECT max(id) FROM your_table; Then run on the primary, as a superuser, with that ID: SELECT snowflake_advance(ID); If it holds none, all is well: the first call sets the mark."
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
@@ -261,8 +258,8 @@ sf_status_numbers(SfStatus *status)
 	}
 	else if (numbers->locked)
 	{
-		numbers->problem = LOCKED;
-		numbers->remedy = SEE_LOCKS;
+		numbers->problem = "not looked at: another session has locked its sequence";
+		numbers->remedy = "Wait until that transaction ends. While it lasts, this query shows it: SELECT DISTINCT a.pid, a.query, p.gid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_locks t ON t.virtualtransaction = l.virtualtransaction AND t.locktype = 'transactionid' AND t.pid IS NULL LEFT JOIN pg_prepared_xacts p ON p.transaction = t.transactionid WHERE c.relnamespace = 'snowflake_state'::regnamespace AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.mode = 'AccessExclusiveLock' AND (a.pid IS NOT NULL OR p.gid IS NOT NULL); One with a gid is prepared: COMMIT PREPARED or ROLLBACK PREPARED ends it.";
 	}
 	return numbers;
 }
