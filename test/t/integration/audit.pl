@@ -1,14 +1,14 @@
-# doc/audit.md and examples/audit.sql: who made which IDs, from files of the log that the
-# server has rotated, one for each day of the week.
+# doc/audit.md and examples/audit: who made which IDs, from a log in which clients forge
+# the lines in every way that they have.
 #
-# takes: 20 s
-# needs: jq
+# takes: 10 s
+# needs: jq postgres_fdw
 use strict;
 use warnings FATAL => 'all';
+use JSON::PP;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(usleep);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
@@ -16,180 +16,171 @@ use SnowflakeTest;
 my $root = "$FindBin::RealBin/../../..";
 my $page = slurp_file("$root/doc/audit.md");
 my ($conf) = $page =~ /```conf\n(.*?)```/s;
-my ($jq, $psql) = $page =~ /```sh\n(.*?)```/gs;
-my ($who, $ids) = $page =~ /```sql\n(.*?)```/gs;
-
-# The days of the log are those of log_timezone, 9 h ahead of UTC.
-my $node = new_server('main', $conf, q{log_destination = 'csvlog, jsonlog'}, q{log_timezone = 'Asia/Tokyo'},
-	q{timezone = 'Asia/Tokyo'}, q{snowflake.shards = '0-49'}, q{snowflake.max_clock_jump = '366d'}, 'autovacuum = off');
+my ($who, $of_day, $sums) = $page =~ /```sh\n(.*?)```/gs;
+my $node = new_server('main', $conf, q{log_timezone = 'Asia/Tokyo'}, q{snowflake.shards = '0-49'}, 'log_min_duration_statement = 0',
+	'wal_level = logical', 'max_wal_senders = 5');
 my $log = $node->data_dir . '/log';
 
-# Go to noon in Tokyo, on a day of January 2026 whose 5th is a Monday. Wait until the
-# server has begun the file of that day.
-sub go_to
-{
-	my ($day) = @_;
-	my $file = "$log/postgresql-" . (qw(Sun Mon Tue Wed Thu Fri Sat))[ ($day - 4) % 7 ] . '.csv';
-
-	set_clock($node, sprintf '@2026-01-%02d 03:00:00', $day);
-	for (1 .. 6000)
-	{
-		query($node, q{DO $$ BEGIN RAISE LOG 'wake the logger'; END $$});
-		return if -e $file && slurp_file($file) =~ sprintf '(?m)^2026-01-%02d .*wake the logger', $day;
-		usleep(30_000);
-	}
-	die "no $file";
-}
-
-# Run statements, and return the lines that they print.
-sub run
-{
-	my ($sql, %options) = @_;
-
-	return split /\n/, query($node, $sql, %options);
-}
-
-# Return columns of what is said of an ID, once the log has it.
-sub who
-{
-	my ($id, $columns, $since) = @_;
-	my $call = "audit.who($id" . ($since ? ", '$since'" : '') . ')';
-
-	$node->poll_query_until('app', "SELECT count(*) > 0 FROM $call") or return 'nobody';
-	return query($node, "SELECT $columns FROM $call", database => 'app');
-}
-
-SnowflakeTest::set_clock($node, '@2026-01-04 03:00:00');
+SnowflakeTest::set_clock($node, '@2026-01-05 03:00:00');
 start_by_clock($node, SnowflakeTest::clock_file($node));
-query($node, $_) for 'CREATE DATABASE app', 'CREATE ROLE alice LOGIN', 'CREATE ROLE auditor LOGIN';
-query($node, 'CREATE EXTENSION snowflake; GRANT CREATE ON SCHEMA public TO alice;
-	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c text); GRANT INSERT, SELECT ON t TO alice', database => 'app');
-go_to(5);
-{
-	local @ENV{qw(PGHOST PGPORT)} = ($node->host, $node->port);
 
-	$psql =~ s{examples/}{$root/examples/};
-	is(system(qq{sh -c '$psql' >/dev/null}), 0, 'the example runs, while most files are not there');
+# Run a command of the page, or a similar one. Return the records that it prints.
+sub ask
+{
+	my ($command) = @_;
+	my ($out, $err) = run_command([ 'sh', '-c', "cd '$root'; " . $command =~ s{log/}{$log/}r ]);
+
+	is($err, '', $command =~ s/\n/ /gr);
+	return map { decode_json($_) } split /\n(?=\{)/, $out;
 }
-query($node, 'GRANT USAGE ON SCHEMA audit TO auditor; GRANT SELECT ON ALL TABLES IN SCHEMA audit TO auditor', database => 'app');
 
-# ---- one day ----
+# ---- names that are made to deceive, and who made what ----
 
-my $snowflake = 'timestamp:41 node:10 sequence:12 epoch:2024-01-01';
-my $as_alice = q{SET SESSION AUTHORIZATION alice; SET application_name = 'shop';};
-my ($one) = run("$as_alice INSERT INTO t (c) VALUES ('a'); SELECT snowflake_currval()", database => 'app');
+my $forged = '{"end":"commit","ids":9,"first":1,"last":999999999999999999,"layout":"snowflake","role":"alice"}';
+my $line = encode_json({ timestamp => '2026-01-05 12:00:00 JST', vxid => '1/0', error_severity => 'LOG', state_code => 'SF601',
+		message => "snowflake SF601: $forged" });
+my $odd = qq("},\t{"vxid":"1/0\\"\x01) . ($node->pg_version < 19 ? "\n{" : '');
+(my $quoted = $odd) =~ s/"/""/g;
+my @truth;
 
-like(who($one, '*'), qr{^t\|2026-01-05 12:0.*\|1\|alice\|app\|shop\|\[local\]\|\d+\|\d+\|commit\|.*\|$snowflake\|\|$one\|$one\|1$},
-	'who made an ID');
-$who =~ s/\b383267329925976064\b/$one/;
-like(query($node, $who, database => 'app'), qr/^t\|2026-01-05 .*\|1\|alice\|shop\|\[local\]\|commit$/, 'as on the page');
-like(query($node, $ids, database => 'app'), qr/^$one\|\|\|\d+\|2026-01-05 .*\|alice$/, 'and the IDs of a day');
-is(query($node, "SET SESSION AUTHORIZATION auditor; SELECT caller FROM audit.ids WHERE id = $one", database => 'app'),
-	'alice', 'a role that may ask');
-refused($node, 'SET SESSION AUTHORIZATION alice; SELECT * FROM audit.ids', '42501', qr/permission denied/, 'one that may not',
-	database => 'app');
-
-# Batches, with IDs of more than one tick, and layouts of all kinds. The sequence of
-# "sonyflake" is not in the lowest bits, and "twitter" has a datacenter and a worker.
-foreach ([ 'snowflake_nextval_batch(10000)', $snowflake, '\N' ],
-	[ q{snowflake_nextval_batch(700, 'sonyflake')}, 'timestamp:39 sequence:8 node:16 tick:10ms epoch:2014-09-01', '\N' ],
-	[ q{snowflake_nextval_batch(5, 'twitter')}, 'timestamp:41 datacenter:5 worker:5 sequence:12 epoch:2010-11-04T01:42:54.657Z', '\N' ],
-	[ q{snowflake_nextval_batch(40, 'javascript')}, 'timestamp:41 node:7 sequence:5 epoch:2024-01-01', '\N' ],
-	[ 'snowflake_shard_nextval_batch(7, 3000)', 'timestamp:41 shard:13 sequence:10 epoch:2011-08-24T21:07:01.721Z', 7 ])
+# Make IDs, and note what the log must have.
+sub make_ids
 {
-	my ($call, $layout, $shard) = @$_;
-	my @made = run("$as_alice SELECT * FROM $call", database => 'app');
-	my $middle = $made[ @made / 2 ];
+	my ($role, $call, %options) = @_;
+	my ($application, @ids) = split /\n/, query($node, qq[SET SESSION AUTHORIZATION "$role";
+		SET application_name = E'"},\\n{"ids":9'; SHOW application_name; SELECT $call], %options);
 
-	is(who($middle, q{exact, caller, layout, coalesce(shard::text, '\N'), first_id, last_id, ids}),
-		join('|', 't', 'alice', $layout, $shard, $made[0], $made[-1], scalar @made), "$call: who made one in the middle");
-	is_deeply([ run("SELECT id FROM audit.ids WHERE layout = '$layout' AND day = '2026-01-05' AND ids = "
-		. @made . ' ORDER BY id', database => 'app') ], \@made, "$call: a row for each ID");
+	push @truth, { role => $role =~ s/""/"/gr, ids => scalar @ids, first => $ids[0], last => $ids[-1], end => 'commit',
+		application => $application, client => '[local]', database => $options{database} // 'postgres' };
+	return @ids;
 }
-is(query($node, q{SELECT DISTINCT datacenter_id, worker_id, node_id FROM audit.ids WHERE layout ~ 'datacenter'}, database => 'app'),
-	'0|1|1', 'the datacenter and the worker');
 
-# IDs between those of others
+query($node, $_) for qq{CREATE DATABASE "$quoted"},
+	q{CREATE DATABASE bytes TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'},
+	qq{CREATE EXTENSION snowflake; CREATE ROLE alice; CREATE ROLE dropped LOGIN; CREATE ROLE "$quoted"};
+query($node, 'CREATE EXTENSION snowflake', database => $_) for $odd, 'bytes';
+my @batch = make_ids('alice', 'snowflake_nextval_batch(10000)');
+make_ids('alice', q{snowflake_nextval_batch(40, 'javascript')});
+make_ids($quoted, 'snowflake_nextval_batch(3)');
+make_ids($quoted, 'snowflake_nextval()', database => $odd);
+
+# ---- lines of clients ----
+
+# Functions that write the line with each severity, in all of its fields.
+query($node, join ';', map { qq{CREATE FUNCTION forge_$_() RETURNS bigint LANGUAGE plpgsql PARALLEL SAFE AS
+		\$\$ BEGIN RAISE $_ USING ERRCODE = 'SF601', MESSAGE = 'snowflake SF601: $forged', DETAIL = '$line',
+			HINT = E'"\\n$line'; RETURN 1; END \$\$} } qw(log info notice warning exception));
+query($node, qq{CREATE TABLE t (id bigint); GRANT ALL ON t TO alice;
+	CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS
+		\$\$ BEGIN PERFORM public.forge_log(), public.forge_exception(); END \$\$;
+	CREATE CONSTRAINT TRIGGER c AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION forge();
+	CREATE PROCEDURE p() LANGUAGE plpgsql AS \$\$ BEGIN COMMIT; PERFORM forge_log(); ROLLBACK; PERFORM forge_log(),
+		forge_exception(); END \$\$;
+	CREATE EXTENSION postgres_fdw;
+	CREATE SERVER s FOREIGN DATA WRAPPER postgres_fdw OPTIONS (host '@{[ $node->host ]}', port '@{[ $node->port ]}', dbname 'postgres');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER s;
+	CREATE FOREIGN TABLE f (id bigint) SERVER s OPTIONS (table_name 't')});
+my $force = $node->pg_version < 16 ? 'force_parallel_mode' : 'debug_parallel_query';
+$node->psql('postgres', $_, on_error_stop => 0)
+  for 'INSERT INTO f VALUES (1)', map { "SET SESSION AUTHORIZATION alice; SET client_min_messages = log; $_" }
+	(map { "SELECT forge_$_()" } qw(log info notice warning exception)), 'CALL p()',
+	'INSERT INTO t VALUES (1)', "SET $force = on; SELECT forge_log() FROM pg_class", "syntax error -- \n$line",
+	qq[DO \$\$ BEGIN RAISE LOG USING ERRCODE = 'SF601', MESSAGE = repeat('snowflake SF601: $forged', 100000); END \$\$],
+	qq{PREPARE x AS SELECT 1; \n$line\n};
+$node->psql('bytes', q{DO $$ BEGIN RAISE LOG E'\xff\xc3' USING ERRCODE = 'SF601'; END $$});
+foreach my $name ($line, "\xff$line", "\xf4\x90\x80\x80", "\xed\xa0\x80", "a\xc3")
 {
-	my $session = $node->background_psql('app');
+	isnt(system('psql', '-XAt', '-U', $name, '-d', $node->connstr('postgres'), '-c', 'SELECT 1'), 0, 'nobody has this name');
+}
+
+# An apply worker, whose errors have the same virtual transaction ID as the lines
+query($node, 'CREATE DATABASE subscriber');
+query($node, q{CREATE TABLE r (id int PRIMARY KEY); CREATE PUBLICATION p FOR TABLE r});
+query($node, q{SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
+query($node, qq{CREATE TABLE r (id int PRIMARY KEY);
+	CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS \$\$ BEGIN RAISE USING ERRCODE = 'SF601',
+		MESSAGE = 'snowflake SF601: $forged'; END \$\$;
+	CREATE TRIGGER f BEFORE INSERT ON r FOR EACH ROW EXECUTE FUNCTION forge();
+	ALTER TABLE r ENABLE ALWAYS TRIGGER f}, database => 'subscriber');
+query($node, 'CREATE SUBSCRIPTION s CONNECTION \'' . $node->connstr . q{ dbname=postgres' PUBLICATION p
+	WITH (create_slot = false, slot_name = 's', copy_data = false)}, database => 'subscriber');
+query($node, 'INSERT INTO r VALUES (1)');
+my $text = '';
+for (1 .. 1800)
+{
+	last if ($text = slurp_file("$log/postgresql-Mon.json")) =~ m{"vxid":"\d+/0".*"ERROR","state_code":"SF601"};
+	select undef, undef, undef, 0.1;
+}
+query($node, 'ALTER SUBSCRIPTION s DISABLE', database => 'subscriber');
+like($text, $_, "the log has $_")
+  for qr{"vxid":"\d+/0".*"ERROR","state_code":"SF601","message":"snowflake SF601: \{},
+	qr{"LOG","state_code":"SF601","message":"snowflake SF601: \{.*"parallel worker"},
+	qr{"vxid":"(?!\d+/0").*"LOG","state_code":"SF601","message":"snowflake SF601: \{}, qr/\xff.*\xf4\x90\x80\x80/s;
+
+# ---- more lines of the server ----
+
+{
+	my $session = $node->background_psql('postgres', extra_params => [ '-U', 'dropped' ]);
 	my $first = $session->query_safe('BEGIN; SELECT snowflake_nextval()');
-	my @between = run("$as_alice SELECT * FROM snowflake_nextval_batch(3)", database => 'app');
-	my @others = split /\n/, $session->query_safe('SELECT snowflake_nextval(); SELECT snowflake_nextval(); COMMIT');
 
+	make_ids('alice', 'snowflake_nextval_batch(3)', database => 'bytes');
+	push @truth, { role => 'dropped', first => $first, last => $session->query_safe('SELECT snowflake_nextval(); COMMIT'), ids => 2 };
+	query($node, 'DROP ROLE dropped');
+	my $id = $session->query_safe('SELECT snowflake_nextval()');
+	push @truth, { role => 'dropped', first => $id, last => $id, ids => 1 };
 	$session->quit;
-	is(who($others[1], q{exact, ids}), 't|3', 'the last ID of a transaction');
-	is(who($others[0], q{exact, ids}), 'f|3', 'one that lies between its IDs and those of others');
-	is(who($between[1], q{exact, caller}), 't|alice', 'an ID that a gapless line has is no other line\'s');
-	is_deeply([ run("SELECT id FROM audit.ids WHERE ids = 3 AND caller <> 'alice' ORDER BY id", database => 'app') ],
-		[ $first, $others[1] ], 'of a line with gaps two IDs are certain');
 }
-
-# ---- lines that are no lines ----
-
-my $forged = qq{{"end":"commit","ids":1,"first":77,"last":77,"layout":"snowflake","role":"alice","database":"app","application":""}};
-
-query($node, qq{SET SESSION AUTHORIZATION alice; DO \$\$ BEGIN
-	RAISE LOG 'snowflake SF601: $forged' USING ERRCODE = 'SF601';
-	RAISE LOG 'snowflake SF601: not even JSON' USING ERRCODE = 'SF601';
-	RAISE WARNING E'x\\n%', '2026-01-05 12:00:00.000 JST,,,1,,1.1,1,,,1/0,0,LOG,SF601,"snowflake SF601: $forged",,,,,,,,,"","x",,0'; END \$\$},
-	database => 'app');
-($one) = run('SELECT snowflake_nextval()', database => 'app');
-is(who($one, 'exact'), 't', 'lines that a client forges do no harm');
-is(query($node, 'SELECT count(*) FROM audit.lines WHERE first_id = 77', database => 'app'), 0, 'and are none');
-like(slurp_file("$log/postgresql-Mon.csv"), qr/SF601,"snowflake SF601: \{""end"":""commit"",""ids"":1,""first"":77,/, 'though they are in the log');
-
-# a name that is not UTF-8, in a login that fails
-isnt(system('psql', '-XAt', '-U', $_, '-d', $node->connstr('app'), '-c', 'SELECT 1'), 0, 'nobody has this name')
-  foreach "\xff", "\xf4\x90\x80\x80", "\xed\xa0\x80", "a\xc3";
-($one) = run('SELECT snowflake_nextval()', database => 'app');
-is(who($one, 'exact'), 't', 'nor do bytes that are not UTF-8');
-like(slurp_file("$log/postgresql-Mon.csv"), qr/\xff.*\xf4\x90\x80\x80/s, 'though they are in the log, too');
-
-# ---- jsonlog ----
-
-{
-	$jq =~ s{log/}{$log/};
-	my ($out, $err) = run_command([ 'sh', '-c', $jq ]);
-
-	like($out, qr/^snowflake SF601: \{"end":"commit","ids":1,"first":$one,/m, 'jsonlog has the lines, too');
-	is($err, '', 'and jq reads them');
-}
-
-# ---- a week ----
-
-my %id = (5 => $one);
-
-foreach my $day (6 .. 13)
-{
-	go_to($day);
-	($id{$day}) = run("$as_alice INSERT INTO t (c) VALUES ('$day'); SELECT snowflake_currval()", database => 'app');
-	is(who($id{$day}, 'caller, ended_at::date', "2026-01-$day"), sprintf('alice|2026-01-%02d', $day), "day $day");
-}
-is(query($node, q{SELECT min(day), max(day), count(DISTINCT day) FROM audit.lines}, database => 'app'),
-	'2026-01-07|2026-01-13|7', 'the log has seven days');
-is(query($node, "SELECT count(*) FROM audit.who($id{6})", database => 'app'), 0, 'the eighth is gone');
-is(query($node, "SELECT caller FROM audit.who($id{7})", database => 'app'), 'alice', 'the seventh is there');
-
-sub files_read
-{
-	my ($condition) = @_;
-	my $plan = query($node, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT * FROM audit.ids WHERE $condition", database => 'app');
-
-	return scalar(() = $plan =~ /Foreign Scan on \w+ .*\(actual/g);
-}
-
-is(files_read('true'), 7, 'without a condition all files are read');
-is(files_read(q{day = '2026-01-12'}), 1, 'with a day, one');
-is(files_read(q{day >= current_date - 1}), 2, 'since yesterday, two');
-
-# After a stop for days, a file still has the lines of the week before.
+my $me = query($node, 'SELECT current_user');
+my @shards = split /\n/, query($node, 'SELECT snowflake_shard_nextval(s) FROM generate_series(0, 19) s');
+push @truth, map({ { role => $me, shard => $_, ids => 1, first => $shards[$_], last => $shards[$_] } } 0 .. 15), { role => $me, ids => 4, first => undef };
 $node->stop;
-set_clock($node, '@2026-01-20 03:00:00');
-start_by_clock($node, SnowflakeTest::clock_file($node));
-go_to(20);
-is(query($node, q{SELECT count(*) FROM audit.lines WHERE day < '2026-01-20'}, database => 'app'), 0,
-	'lines of the week before are not taken for lines of this week');
-like(slurp_file("$log/postgresql-Tue.csv"), qr/^2026-01-13 /m, 'though they are in the files');
 
-$node->stop;
+# ---- the answers ----
+
+# The same lines of the day before, after lines that no server writes. The last one is torn,
+# and the next file begins with a line of the audit.
+my $json = slurp_file("$log/postgresql-Mon.json") =~ s/\A.*?(?=^[^\n]*"state_code":"SF601")//smr;
+
+foreach ([ 'Day', map({ "$_\n" } '', 'SF601', '[', '{"SF601"', '["SF601"]', '"SF601"', 'null # SF601', "\0SF601\xff",
+			'{"error_severity":"LOG","state_code":"SF601"}', substr($line, 0, 100) . $line, $line . $line,
+			$line =~ s/"SF601"/"00000"/r, map { $line =~ s{"1/0"}{$_}r } qw(0 null {} "1/10" "0")),
+		$json =~ s/^(\{"timestamp":"2026-01-0)5/${1}4/mgr, substr($line, 0, -20) ],
+	[ 'Mon', $json ])
+{
+	my ($day, @lines) = @$_;
+
+	open my $file, '>:raw', "$log/postgresql-$day.json" or die $!;
+	print $file @lines;
+	close $file;
+}
+
+my @all = ask('examples/audit all log/postgresql-Mon.json');
+my @seen = map { my $i = $_; +{ map { $_ => $all[$i]{$_} } keys %{ $truth[$i] // $all[$i] } } } 0 .. $#all;
+
+is_deeply(\@seen, \@truth, 'all lines of the server, and no others');
+is(scalar(grep { $_->{pid} > 0 && $_->{time} =~ /^2026-01-05 12:\d\d:\d\d\.\d+ JST$/ } @all), scalar @all, 'with times and processes');
+
+# Return the lines that an ID could be in.
+sub lines_of
+{
+	my ($id) = @_;
+
+	return map { "$_->{role} $_->{first} $_->{last}" } ask($who =~ s/\d{18}/$id/r =~ s/\*/postgresql-Mon/r);
+}
+
+foreach my $id (map({ @$_{qw(first last)} } @truth[ 0 .. 4 ]), @batch[ 1, 5000 ], $batch[0] - 1, $batch[-1] + 1, 1, $truth[5]{first} + 1,
+	$truth[4]{first}, "$truth[1]{first}0", '9' x 19)
+{
+	is_deeply([ lines_of($id) ], [ map { "$_->{role} $_->{first} $_->{last}" }
+		grep { defined $_->{first} && $_->{first} <= $id && $id <= $_->{last} } @truth ], "who made $id");
+}
+is(scalar(lines_of($truth[4]{first})), 2, 'an ID between those of another transaction');
+
+my %sum;
+$sum{ $_->{role} } += $_->{ids} for @truth;
+is_deeply([ ask($sums) ], [ { map { ("2026-01-0$_" => \%sum) } 4, 5 } ], 'how many IDs of each role, on each day');
+is_deeply([ map { $_->{first} } ask($of_day =~ s/2026-11-28/2026-01-05/r) ],
+	[ map { $_->{first} } grep { $_->{role} eq 'alice' } @truth ], 'the IDs of a role on a day');
+is(system("'$root/examples/audit' '$log/postgresql-Mon.json' 2>/dev/null") >> 8, 2, 'no ID');
+
 done_testing();
