@@ -13,9 +13,10 @@
  * There is no restart in the model. A life begins with any times that the
  * databases load: marks, or the times of a shutdown file. All IDs of earlier
  * lives are below the time of their database, whatever they are. At any
- * moment the life may end, and then the same must be true of its IDs: they are
- * below the mark, since a session takes no other ID, and below the time that
- * the shutdown file would say. So what holds for one life holds for any number.
+ * moment the life may end, and then the same is true of its IDs: they are below
+ * the mark, since a session takes no other ID, and below what the shutdown file
+ * says, the latest of all counters. So what holds for one life holds for any
+ * number.
  *
  * A session may stop at any step, for as long as it likes: so this covers a
  * backend that ends between two steps. The worker closes the counters at any
@@ -29,31 +30,22 @@
  * that database 0 loads, an earlier life may have made it there. Errors are: an
  * ID that is made twice in this life; an ID in database 0 that is not above
  * all IDs of its layout from earlier lives; an ID at or above the time that the
- * closing returns; an ID after the closing; an ID that the shutdown file does
- * not cover.
+ * closing returns; an ID after the closing.
  *
  * Bounds: TICKS (the clock shows 1 to TICKS), TICK (of the other layout; it is
  * 1 in the configured one), FLOORS (the latest time that a database loads),
  * ONLY (the one position that is observed, in the other layout). CLOSING: there
  * is a worker that closes the counters.
  *
- * With each of these a step is missing or in the wrong place, and spin must
- * find an error:
+ * With each of these two steps have changed places, as they may without the
+ * barrier between them, and spin must find an error:
  *
- *	NO_RAISED, LATE_RAISED	the raise does not write raised_ms, or writes it
- *				last, as it may without its barrier
- *	RAISE_FIRST	only the counter of slot 0 is raised
- *	NO_LOOK, EARLY_LOOK	a session that finds a slot does not raise it; a session
- *				reads raised_ms before it takes a slot, as it may without its
- *				barrier
- *	NO_SECOND_LOOK	a session that has found no slot does not look again
- *	NO_CLOSE, LATE_CLOSE	raised_ms is not closed, or is closed last
- *	CLOSE_FIRST	only the counter of slot 0 is closed
- *	ISSUED_FIRST	the shutdown file covers only the IDs of slot 0
+ *	LATE_RAISED	the raise writes raised_ms last
+ *	EARLY_LOOK	a session reads raised_ms before it takes a slot
+ *	LATE_CLOSE	the closing closes raised_ms last
  *
- * Names that are no functions in src, but the model's own: end_of,
- * floor_position, next_of, observe_issue, postmaster, raise_time, session,
- * tick_of and worker.
+ * Names that are no functions in src, but the model's own: floor_position,
+ * next_of, observe_issue, postmaster, raise_time, session, tick_of and worker.
  */
 
 #ifndef TICKS
@@ -65,22 +57,6 @@
 #ifndef FLOORS
 #define FLOORS	(TICKS + RESERVE)
 #endif
-#ifdef RAISE_FIRST
-#define RAISES	1
-#else
-#define RAISES	used
-#endif
-#ifdef CLOSE_FIRST
-#define CLOSES	1
-#else
-#define CLOSES	used
-#endif
-#ifdef ISSUED_FIRST
-#define COVERS	1
-#else
-#define COVERS	used
-#endif
-
 #define RESERVE	1
 #define CLOSED	128				/* SF_CLOSED */
 #define MAX(a, b)	((a) > (b) -> (a) : (b))
@@ -89,7 +65,7 @@
 /* ---- shared memory ---- */
 
 byte used;					/* slots */
-byte counter[3];			/* the last position issued; with CLOSED, closed */
+byte counter[2];			/* the last position issued; with CLOSED, closed */
 byte raised_ms;				/* may be closed, too */
 byte mark[2];				/* of each database, published; 0: not loaded */
 bool loading[2];			/* SfDatabase.lock is held */
@@ -163,9 +139,7 @@ inline sf_counter_take()
 /* With the lock of the slots. */
 inline take_layout_slot()
 {
-#ifndef NO_SECOND_LOOK
 	slot = (used > 1);			/* find_slot() */
-#endif
 	if
 	:: slot == 0 ->
 		slot = used;
@@ -183,11 +157,7 @@ inline sf_layout_slot_of()
 	slot = (used > 1);			/* find_slot() */
 	if
 	:: atomic { slot == 0 -> take_layout_slot() }
-#ifdef NO_LOOK
-	:: slot != 0 -> goto found
-#else
 	:: slot != 0
-#endif
 	fi;
 #ifndef EARLY_LOOK
 	raised = raised_ms;
@@ -198,12 +168,12 @@ inline sf_layout_slot_of()
 
 inline sf_layout_slots_raise(ms)
 {
-#if !defined(NO_RAISED) && !defined(LATE_RAISED)
+#ifndef LATE_RAISED
 	raise_time(ms);
 #endif
 	do
-	:: atomic { i < RAISES -> raise_slot(i, ms); i++ }
-	:: atomic { i >= RAISES -> i = 0; break }
+	:: atomic { i < used -> raise_slot(i, ms); i++ }
+	:: atomic { i >= used -> i = 0; break }
 	od
 #ifdef LATE_RAISED
 	;
@@ -213,17 +183,17 @@ inline sf_layout_slots_raise(ms)
 
 inline sf_layout_slots_close()
 {
-#if !defined(NO_CLOSE) && !defined(LATE_CLOSE)
+#ifndef LATE_CLOSE
 	raised_ms = raised_ms | CLOSED;
 #endif
 	do
 	:: atomic {
-			i < CLOSES ->
+			i < used ->
 			end_ms = MAX(end_ms, sf_layout_end_of_position(i, sf_counter_position(counter[i])));
 			counter[i] = counter[i] | CLOSED;
 			i++
 		}
-	:: i >= CLOSES -> break
+	:: i >= used -> break
 	od
 #ifdef LATE_CLOSE
 	;
@@ -264,7 +234,6 @@ proctype session(byte me, db)
 		}
 	:: atomic { kept == 0 -> skip };
 		sf_layout_slot_of();
-found:
 		atomic { kept = slot; slot = 0 }
 	od
 }
@@ -282,12 +251,6 @@ proctype worker()
 		all_closed = true
 	}
 }
-
-/* sf_layout_slots_issued_below(), when all others have ended */
-#define end_of(i)	((i) < COVERS -> \
-	sf_layout_end_of_position(i, sf_counter_position(counter[i])) : 0)
-#define sf_layout_slots_issued_below() \
-	MAX(MAX(end_of(0), end_of(1)), end_of(2))
 
 active proctype postmaster()
 {
@@ -321,13 +284,4 @@ active proctype postmaster()
 		run worker()
 #endif
 	}
-end:
-	do
-	:: atomic {
-			made && sf_layout_slots_issued_below() <
-				sf_layout_end_of_position(observed_other, observed) ->
-			printf("    the shutdown file covers the ID no more\n");
-			assert(false)
-		}
-	od
 }

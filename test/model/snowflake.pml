@@ -27,36 +27,19 @@
  *	GOES_ON		at the end the clock is right, and each backend gets an ID
  *
  * With each of these a step is missing or too late, and spin must find an
- * error: NO_FLUSH (flushes only after the publishing), NO_RAISE, LATE_RAISE,
- * RAISE_TO_LESS, NO_MAX_ON_LOAD, NO_CAS, NO_CAP, NO_UNLOCK, NO_EXTEND;
- * SHUTDOWN_LIFE (believes the file beside the stamp of another life); NO_STAMP
- * (begins below a mark without stamping it); EARLY_STAMP (stamps the mark
- * before it raises the counter); SHUTDOWN_EARLY (writes the file while
- * backends go on). SHARED and LITERALLY ask for more than what holds.
+ * error: LATE_RAISE (raises the counter after the publishing), RAISE_TO_LESS,
+ * NO_MAX_ON_LOAD, NO_UNLOCK; SHUTDOWN_EARLY (writes the file while backends
+ * go on). LITERALLY asks for more than what holds. Steps whose lack a mutant
+ * of the code shows (test/mutants) have no such variant.
  *
  * Names that are no functions in src: XLogFlush is the server's, and
  * reconcile_number and reconcile_publish are the halves of reconcile().
  * The model's own are backend, cap_of, choose_database, crash, fall_behind,
  * insert, insert_row, mark_of, next_of, observe_clock, observe_issue,
- * observe_restart, postmaster, promote, recover, shut_down, stop_immediately,
- * store_it and write_out.
+ * observe_restart, postmaster, promote, recover, shut_down, stop_immediately
+ * and write_out.
  */
 
-#ifdef NO_CAS
-#define WITHOUT_COMPARE	true
-#else
-#define WITHOUT_COMPARE	false
-#endif
-#ifdef NO_EXTEND
-#define DOES_NOT_MOVE	true
-#else
-#define DOES_NOT_MOVE	false
-#endif
-#ifdef NO_STAMP
-#define STAMPS_IT	false
-#else
-#define STAMPS_IT	true
-#endif
 #ifdef NO_UNLOCK
 #define STAYS_LOCKED	true
 #else
@@ -257,11 +240,7 @@ inline sf_durable_mark_store(database, number)
 /* ---- counters ---- */
 
 /* The first tick that the call may not use. */
-#ifdef NO_CAP
-#define cap_of(mark)	((mark) == 0 -> 0 : now + DRIFT + 1)
-#else
 #define cap_of(mark)	MIN(now + DRIFT + 1, mark)
-#endif
 
 /* The position after the counter's, or the first of the clock's tick. */
 #define next_of(position) \
@@ -279,12 +258,7 @@ inline observe_issue(position)
 		assert(!issued[d]);
 #endif
 		assert(!issued[1 - d] ||
-#ifdef SHARED
-			false
-#else
-			(issued[1 - d] == IN_EARLIER_LIFE && set_back)
-#endif
-			);
+			(issued[1 - d] == IN_EARLIER_LIFE && set_back));
 		issued[d] = IN_THIS_LIFE
 	:: else
 	fi
@@ -315,14 +289,14 @@ inline sf_counter_take()
 	do
 	:: below == 0 -> break
 	:: atomic {
-			below != 0 && (counter == old || WITHOUT_COMPARE) ->
+			below != 0 && counter == old ->
 			counter = next_of(old);
 			observe_issue(counter);
 			now = 0; below = 0; old = 0
 		}
 		goto done
 	:: atomic {
-			below != 0 && counter != old && !WITHOUT_COMPARE ->
+			below != 0 && counter != old ->
 			old = counter;
 			if
 			:: next_of(old) >= below -> now = 0; below = 0; old = 0
@@ -371,30 +345,16 @@ inline raise_counters(position)
  * mark itself, or the shutdown file's time if the file names the life of the
  * stamp.
  */
-#ifdef SHUTDOWN_LIFE
-#define floor_of(stamp, found) \
-	(shutdown_life != 0 -> MIN(found, shutdown_ms) : found)
-#else
 #define floor_of(stamp, found) \
 	(stamp != 0 && stamp == shutdown_life -> MIN(found, shutdown_ms) : found)
-#endif
 
 #ifdef NO_MAX_ON_LOAD
 #define mark_of(d)	(extend -> now + RESERVE : VALUE(reg[d]))
 #else
 #define mark_of(d) \
 	MAX(MAX(VALUE(reg[d]), mark[d]), \
-		(extend && !DOES_NOT_MOVE -> now + RESERVE : 0))
+		(extend -> now + RESERVE : 0))
 #endif
-
-/* No other process writes it while the slot is locked. */
-inline store_it()
-{
-	if
-	:: stores -> sf_durable_mark_store(d, to); stores = false
-	:: else
-	fi
-}
 
 /*
  * Make the durable mark and the published one equal. With "extend", also move
@@ -411,10 +371,7 @@ inline reconcile_number()
 		refused = true
 	:: else ->
 		to = mark_of(d);
-		stores = (to != found || (floor < found && STAMPS_IT));
-#ifdef EARLY_STAMP
-		store_it();
-#endif
+		stores = (to != found || floor < found);
 		if
 		:: found > mark[d] || mark[d] == 0 ->
 			floor = sf_layout_floor_position(floor)
@@ -428,20 +385,23 @@ inline reconcile_number()
 
 inline reconcile_publish()
 {
-#if !defined(NO_RAISE) && !defined(LATE_RAISE)
+#ifndef LATE_RAISE
 	if
 	:: floor != 0 -> raise_counters(floor)
 	:: floor == 0
 	fi;
 #endif
-	atomic { store_it() }
-#ifndef NO_FLUSH
+	atomic {				/* no other process writes it meanwhile */
+		if
+		:: stores -> sf_durable_mark_store(d, to); stores = false
+		:: else
+		fi
+	}
 	XLogFlush(d);
-#endif
 	atomic {
 		mark[d] = to;
 		printf("    backend %d: database %d: publishes the mark %d\n", me, d, to);
-#if !defined(LATE_RAISE)
+#ifndef LATE_RAISE
 		floor = 0;
 #endif
 		to = 0;
@@ -452,9 +412,6 @@ inline reconcile_publish()
 	:: floor != 0 -> raise_counters(floor); floor = 0
 	:: floor == 0
 	fi;
-#endif
-#ifdef NO_FLUSH
-	XLogFlush(d);
 #endif
 }
 
