@@ -214,7 +214,7 @@ vpath:
 settings:
 	$(TESTED) test/settings $(ARGS)
 
-##: make model	the protocols, in all interleavings, with spin	15 min
+##: make model	the protocols, in all interleavings, with spin	4 min
 model:
 	test/model/run $(ARGS)
 
