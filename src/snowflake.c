@@ -10,7 +10,6 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "fmgr.h"
 #include "generate/pending.h"
 #include "identity/identity.h"
 #include "identity/lease_wait.h"

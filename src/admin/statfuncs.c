@@ -14,7 +14,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mark/mark.h"
-#include "runtime/counts.h"
 #include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"

@@ -20,7 +20,6 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lib/stringinfo.h"
-#include "miscadmin.h"
 #include "runtime/preconditions.h"
 #include "utils/builtins.h"
 #include "utils/resowner.h"

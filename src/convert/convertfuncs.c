@@ -21,12 +21,10 @@
 #include "convert/plan.h"
 #include "executor/spi.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "query/layout_arg.h"
 #include "runtime/settings.h"
 #include "table/key_layout.h"
 #include "utils/builtins.h"
-#include "utils/lsyscache.h"
 
 /*
  * Keys in the last sixteenth of the bigints are random, or like those of

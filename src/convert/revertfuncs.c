@@ -26,7 +26,6 @@
 #include "executor/spi.h"
 #include "executor/tuptable.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "table/key_layout.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"

@@ -50,7 +50,6 @@
 #include "runtime/layout_slot.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "utils/memutils.h"
 
 /* The last right that was read, decoded for one layout. */

@@ -19,7 +19,6 @@
 #include "access/twophase.h"
 #include "executor/executor.h"
 #include "fmgr.h"
-#include "funcapi.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/timestamp.h"

@@ -39,7 +39,6 @@
 #include "base/durable_file.h"
 #include "base/place.h"
 #include "common/controldata_utils.h"
-#include "common/file_utils.h"
 #include "identity/origin.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"

@@ -24,7 +24,6 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"

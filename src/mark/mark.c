@@ -68,7 +68,6 @@
 #include "mark/mark.h"
 
 #include "access/xlog.h"
-#include "base/clock.h"
 #include "base/fault.h"
 #include "base/timefmt.h"
 #include "runtime/counts.h"

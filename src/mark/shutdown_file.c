@@ -50,7 +50,6 @@
 
 #include "base/durable_file.h"
 #include "layout/layout.h"
-#include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"

@@ -20,7 +20,6 @@
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "query/id_time.h"
-#include "utils/lsyscache.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"

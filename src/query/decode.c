@@ -16,7 +16,6 @@
 #include "funcapi.h"
 #include "query/id_time.h"
 #include "query/layout_arg.h"
-#include "runtime/preconditions.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "utils/builtins.h"

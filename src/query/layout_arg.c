@@ -35,7 +35,6 @@
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "utils/builtins.h"
-#include "utils/memutils.h"
 
 /* A message shows at most this many bytes of a layout. */
 #define MAX_SHOWN	200

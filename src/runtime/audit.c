@@ -43,10 +43,8 @@
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "storage/ipc.h"
-#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/json.h"
-#include "utils/lsyscache.h"
 
 /* The most sources that have lines of their own. */
 #define MAX_SOURCES		16

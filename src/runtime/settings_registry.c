@@ -13,7 +13,6 @@
 
 #include "runtime/settings.h"
 
-#include <limits.h>
 
 #include "utils/guc.h"
 

@@ -16,9 +16,7 @@
 #include "catalog/pg_proc.h"
 #include "generate/generator.h"
 #include "runtime/function.h"
-#include "utils/builtins.h"
 #include "utils/catcache.h"
-#include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
 /* The names that these functions have. */
