@@ -10,10 +10,9 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
+#include "fmgr.h"
 #include "generate/pending.h"
 #include "identity/identity.h"
-#include "identity/lease_wait.h"
-#include "identity/node.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
 #include "query/planner_hook.h"

@@ -13,7 +13,7 @@
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/timefmt.h"
-#include "identity/lease_wait.h"
+#include "identity/identity.h"
 #include "mark/mark.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"

@@ -14,8 +14,6 @@
 #include "base/clock.h"
 #include "base/timefmt.h"
 #include "identity/identity.h"
-#include "identity/lease_wait.h"
-#include "identity/node.h"
 #include "lib/stringinfo.h"
 #include "runtime/settings.h"
 

@@ -23,7 +23,7 @@
 #include "fmgr.h"
 #include "query/layout_arg.h"
 #include "runtime/settings.h"
-#include "table/key_layout.h"
+#include "table/table.h"
 #include "utils/builtins.h"
 
 /*

@@ -14,7 +14,7 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 #include "nodes/pg_list.h"
-#include "table/owner.h"
+#include "table/table.h"
 
 /* With this search_path, names read from catalogues have a schema. */
 #define SF_CONVERSION_PATH	"pg_catalog, pg_temp"

@@ -23,7 +23,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "runtime/preconditions.h"
-#include "table/column.h"
+#include "table/table.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"

@@ -12,6 +12,7 @@
 #include "layout/server_number.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
+#include "layout/layout.h"
 
 /* What to do about a copy that nobody has accepted. */
 #define SF_IDENTITY_COPY_REMEDY \
@@ -79,5 +80,27 @@ extern bool sf_original_write(SfServerNumber node, SfServerNumber last_node,
 extern bool sf_original_is_us(const SfOriginal *original,
 							  SfServerNumber node);
 extern SfServerNumber sf_original_running_node(const char *directory);
+
+/* node.c: the configured node of this server */
+extern bool sf_node_find(uint32 *first, uint32 *last,
+						 char *reason, size_t reason_size);
+extern void sf_node_take_at_start(void);
+extern void sf_node_require_fit(const SfLayout *layout, uint32 node);
+extern char *sf_node_remedy(void);
+extern void sf_node_take(void);
+extern bool sf_node_was_leased(void);
+extern void sf_node_accept(void);
+
+/* lease_wait.c: the lease as sessions see it */
+extern void sf_lease_wait_explain(int64 begun_ms);
+extern void sf_lease_wait_sleep(uint64 right, int64 *begun_ms);
+extern void sf_lease_wait_refuse(void);
+extern void sf_lease_wait_settle(int slot, const SfLayout *layout);
+extern uint32 sf_lease_wait_lowest(const SfLayout *layout, uint64 position,
+								   bool unleased, uint32 node);
+extern bool sf_lease_wait_may_see_registry(void);
+extern void sf_lease_wait_registry_name(char *name, size_t size);
+extern bool sf_lease_wait_has_expired(void);
+extern void sf_lease_wait_status(SfLeaseStatus *status);
 
 #endif							/* SF_IDENTITY_H */

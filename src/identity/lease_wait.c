@@ -15,7 +15,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "identity/lease_wait.h"
+#include "identity/identity.h"
 
 #include "base/clock.h"
 #include "base/text.h"

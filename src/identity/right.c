@@ -23,8 +23,6 @@
 #include "base/fault.h"
 #include "fmgr.h"
 #include "identity/identity.h"
-#include "identity/lease_wait.h"
-#include "identity/node.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "runtime/log.h"

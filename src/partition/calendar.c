@@ -15,6 +15,7 @@
 #include "partition/id_span.h"
 
 #include "common/int.h"
+#include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
 

@@ -33,7 +33,7 @@
 
 #include "base/fault.h"
 #include "runtime/counts.h"
-#include "runtime/layout_end.h"
+#include "runtime/preconditions.h"
 #include "runtime/settings.h"
 
 /* Fill in the layout of a slot; return false if the slot is not in use. */

@@ -10,6 +10,7 @@
 
 #include "access/xact.h"
 #include "runtime/shmem.h"
+#include "layout/layout.h"
 
 extern const char *sf_preload_hint(void);
 extern void sf_refuse_unloaded(void);
@@ -32,5 +33,11 @@ sf_require_writable(const char *function)
 	if (unlikely(XactReadOnly))
 		sf_refuse_read_only(function);
 }
+
+/* the two ends of a layout's life */
+extern void sf_layout_end_refuse(const SfLayout *layout, int64 now_tick);
+extern void sf_layout_start_refuse(const SfLayout *layout);
+extern void sf_layout_end_require_life(const SfLayout *layout);
+extern void sf_layout_end_warn(const SfLayout *layout, int slot);
 
 #endif							/* SF_PRECONDITIONS_H */

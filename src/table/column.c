@@ -16,7 +16,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "table/column.h"
+#include "table/table.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"

@@ -9,7 +9,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "table/key_layout.h"
+#include "table/table.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_language.h"

@@ -12,7 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "table/key_layout.h"
+#include "table/table.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"

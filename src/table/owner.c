@@ -14,7 +14,7 @@
  */
 #include "postgres.h"
 
-#include "table/owner.h"
+#include "table/table.h"
 
 #include "access/htup_details.h"
 #include "catalog/pg_class.h"
