@@ -12,9 +12,8 @@ ifneq ($(V),1)
 QUIETLY = -s --no-print-directory
 endif
 
-# The second one looks after leases of node ids, and the third one is the registry in
-# PostgreSQL, in a database of its own.
-EXTENSION = snowflake snowflake_lease snowflake_registry
+# The second one is the registry in PostgreSQL, in a database of its own.
+EXTENSION = snowflake snowflake_registry
 EXTVERSION = $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(srcdir)/snowflake.control)
 
 MODULE_big = snowflake

@@ -39,7 +39,7 @@ sf_registry_failure(SfFailure failure)
 }
 
 /* for registries that this server recovers */
-#define LOST	"If snowflake.registry names the right one, run here: CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE; SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers."
+#define LOST	"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers."
 
 static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct host and port in snowflake.registry, and restart this one. Run psql on this machine with the URI in that setting: it meets the same problem, such as DNS, a firewall or listen_addresses.",

@@ -170,14 +170,14 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "All slots from %u to %u are taken, or reserved until %s and longer.",
 				 claimant->first_node, claimant->last_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop a server that is not needed: its slot is free at once. snowflake_registry_slots() lists the holders, after CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE. If one of them is gone for good, run SELECT snowflake_registry_release(N); with its slot as N: the slot is free at the time in the column \"until\". Or choose a layout that has room for more.");
+				 "Stop a server that is not needed: its slot is free at once. snowflake_registry_slots() lists the holders. If one of them is gone for good, run SELECT snowflake_registry_release(N); with its slot as N: the slot is free at the time in the column \"until\". Or choose a layout that has room for more.");
 	}
 	else if (search->soonest == INT64_MAX)
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
 				 "Slot %u is held by another server.", claimant->first_node);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop that server; snowflake_registry_slots(), after CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE, says which one it is. Or choose another snowflake.node_id; unset, it means any free number.");
+				 "Stop that server; snowflake_registry_slots() says which one it is. Or choose another snowflake.node_id; unset, it means any free number.");
 	}
 	else
 	{

@@ -721,16 +721,51 @@ COMMENT ON FUNCTION snowflake_stat_reset() IS
 REVOKE ALL ON FUNCTION snowflake_stat_reset() FROM PUBLIC;
 
 --
--- Leases of node ids.  What looks after them is the extension snowflake_lease, and the
--- registry in PostgreSQL the extension snowflake_registry.
+-- Leases of node ids.  What asks the registry is in a library of its own, which is
+-- preloaded only with snowflake.registry.  The registry in PostgreSQL is the extension
+-- snowflake_registry.
 --
-CREATE FUNCTION snowflake_internal.lease(
+CREATE FUNCTION snowflake_lease(
 	OUT state text, OUT node_id bigint,
 	OUT until timestamptz, OUT next_renewal timestamptz,
 	OUT problem text, OUT remedy text, OUT registry text, OUT pid integer)
-AS 'MODULE_PATHNAME', 'snowflake_lease' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION snowflake_internal.lease() IS
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION snowflake_lease() IS
 'which node id this server has, and until when';
+
+CREATE FUNCTION snowflake_registry_init(layout text DEFAULT NULL)
+RETURNS boolean
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_init(text) IS
+'make a registry for servers with this layout, if none has been lost; false if there is one';
+
+CREATE FUNCTION snowflake_registry_recover(
+	largest_reserve interval DEFAULT '90 s',
+	largest_offset interval DEFAULT '5 s')
+RETURNS timestamptz
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
+'after a loss of data: let no server claim a node id before the time that any server may have reserved';
+
+CREATE FUNCTION snowflake_registry_slots(
+	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
+	OUT holder text, OUT since timestamptz, OUT until timestamptz,
+	OUT present boolean, OUT released boolean, OUT clock_offset interval)
+RETURNS SETOF record
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_slots() IS
+'which server holds which node id of the registry';
+
+CREATE FUNCTION snowflake_registry_release(slot bigint) RETURNS boolean
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
+'free the node id of a server that is gone; false if no server held it';
+
+REVOKE ALL ON FUNCTION snowflake_registry_init(text),
+	snowflake_registry_recover(interval, interval),
+	snowflake_registry_slots(),
+	snowflake_registry_release(bigint)
+FROM PUBLIC;
 
 CREATE FUNCTION snowflake_clock(
 	OUT wall_clock timestamptz, OUT synchronized boolean,
@@ -743,7 +778,7 @@ COMMENT ON FUNCTION snowflake_clock() IS
 CREATE VIEW pg_stat_snowflake AS
 	SELECT s.*, l.node_id, l.state AS node_state, l.until AS lease_until,
 		l.problem AS lease_problem
-	FROM snowflake_internal.stat_get() s, snowflake_internal.lease() l;
+	FROM snowflake_internal.stat_get() s, @extschema@.snowflake_lease() l;
 COMMENT ON VIEW pg_stat_snowflake IS
 'one row: what this server has counted since stats_reset, and present values';
 REVOKE ALL ON pg_stat_snowflake FROM PUBLIC;
@@ -835,7 +870,9 @@ BEGIN
 			WHERE classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
 				AND p.oid OPERATOR(pg_catalog.=) objid
 				AND proname OPERATOR(pg_catalog.=) ANY ('{
-					snowflake_accept, snowflake_advance, snowflake_stat_reset
+					snowflake_accept, snowflake_advance, snowflake_stat_reset,
+					snowflake_registry_init, snowflake_registry_recover,
+					snowflake_registry_release, snowflake_registry_slots
 				}'::pg_catalog.name[])
 		)
 		SELECT pg_catalog.format('%s FROM %s', name, grantee::pg_catalog.regrole)
@@ -854,6 +891,7 @@ GRANT USAGE ON SCHEMA snowflake_state TO pg_database_owner;
 -- privileges leave PUBLIC no function.
 --
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA snowflake_internal TO PUBLIC;
+GRANT EXECUTE ON FUNCTION snowflake_lease() TO PUBLIC;
 
 --
 -- Where the extension is created again while the server runs, the new mark

@@ -388,7 +388,7 @@ COMMENT ON FUNCTION snowflake_servers.renew(bigint, bigint, bigint) IS
 
 --
 -- What administrators call in the registry's database.  From a server that leases
--- they call functions of the extension snowflake_lease, such as
+-- they call functions of the extension snowflake, such as
 -- snowflake_registry_init(), which ask a registry of any kind.
 --
 CREATE FUNCTION snowflake_registry.init(layout text DEFAULT 'snowflake')

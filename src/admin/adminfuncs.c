@@ -300,11 +300,10 @@ make_row(FunctionCallInfo fcinfo, Datum *values, bool *nulls)
 /* ---- the lease ---- */
 
 /*
- * snowflake_internal.lease() and snowflake_lease() return a row: the state of
- * the lease, which node id this server has and until when, when that will be
- * extended, the problem and its remedy, the registry, and the worker.  Without
- * a lease, only the state and the node id are set.  The second one belongs to
- * the extension snowflake_lease.
+ * snowflake_lease() returns a row: the state of the lease, which node id this
+ * server has and until when, when that will be extended, the problem and its
+ * remedy, the registry, and the worker.  Without a lease, only the state and
+ * the node id are set.  It works without a registry, too.
  */
 Datum
 snowflake_lease(PG_FUNCTION_ARGS)

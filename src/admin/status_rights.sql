@@ -1,13 +1,13 @@
--- Find the further privileges on objects of the extension $1, of snowflake_lease, and of
--- a registry in this database, and the commands that revoke them.  The caller's search_path
--- applies, so operators and functions have their schema.
+-- Find the further privileges on objects of the extension $1, and of a registry in this
+-- database, and the commands that revoke them.  The caller's search_path applies, so
+-- operators and functions have their schema.
 -- name: rights
 WITH member AS (
 	SELECT d.classid, d.objid, x.extowner, x.extname
 	FROM pg_catalog.pg_depend d
 		JOIN pg_catalog.pg_extension x ON x.oid OPERATOR(pg_catalog.=) d.refobjid
 	WHERE d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
-		AND (x.oid OPERATOR(pg_catalog.=) $1 OR x.extname OPERATOR(pg_catalog.=) ANY ('{snowflake_lease,snowflake_registry}'::pg_catalog.name[]))
+		AND (x.oid OPERATOR(pg_catalog.=) $1 OR x.extname OPERATOR(pg_catalog.=) 'snowflake_registry')
 		AND d.deptype OPERATOR(pg_catalog.=) 'e'
 	UNION ALL
 	-- no member, though CREATE EXTENSION has made it

@@ -28,7 +28,7 @@ int			sf_lease_wait = 60 * 1000;
 
 /* the SQL function runs in the registry, without this server's layout */
 #define IN_SQL		NULL
-#define FROM_HERE	"run here: CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE; SELECT snowflake_registry_init();"
+#define FROM_HERE	"run here: SELECT snowflake_registry_init();"
 
 static const SfRegistryKind kinds[] = {
 	{"postgresql", "postgresql", LIBPQ, IN_SQL},

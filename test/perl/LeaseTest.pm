@@ -67,7 +67,7 @@ sub start_holder
 	my $node = new_holder(@_);
 
 	$node->start;
-	query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease;' . load_tables());
+	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
 	return $node;
 }
 

@@ -301,16 +301,16 @@ sub lease_of
 {
 	my ($node, $column) = @_;
 
-	return query($node, "SELECT $column FROM snowflake_internal.lease()");
+	return query($node, "SELECT $column FROM snowflake_lease()");
 }
 
 sub wait_for_lease
 {
 	my ($node, $condition) = @_;
 
-	return if $node->poll_query_until('postgres', "SELECT $condition FROM snowflake_internal.lease()");
+	return if $node->poll_query_until('postgres', "SELECT $condition FROM snowflake_lease()");
 	fail($node->name . ": a lease of which is said: $condition");
-	die 'the lease is ' . query($node, 'SELECT snowflake_internal.lease()');
+	die 'the lease is ' . query($node, 'SELECT snowflake_lease()');
 }
 
 # Wait until each server has its node id, and no problem.

@@ -437,7 +437,7 @@ is_deeply(
 	\@shown,
 	[
 		split /\n/,
-		query($node, q{CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease;
+		query($node, q{CREATE EXTENSION snowflake;
 			SELECT substring(layout FROM '^(.*?)( tick:.*)? epoch:')
 			FROM snowflake_layouts() WITH ORDINALITY WHERE NOT configured ORDER BY ordinality})
 	],
@@ -482,7 +482,7 @@ is_deeply(\%says, \%is, 'the reference has all settings, with their defaults and
 # anything that does not exist.
 my @names = split /\n/, query($node, q{
 	SELECT DISTINCT coalesce(p.proname, c.relname, n.nspname)
-	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname IN ('snowflake', 'snowflake_lease')
+	FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid AND e.extname = 'snowflake'
 		LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
 		LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid
 		LEFT JOIN pg_namespace n ON d.classid = 'pg_namespace'::regclass AND n.oid = d.objid

@@ -133,7 +133,7 @@ my $tables = join("\n",
 my $node = new_server('main', @settings);
 start_with_clock($node, at(1));
 query($node, 'CREATE ROLE admin SUPERUSER; CREATE DATABASE source');
-query($node, "SET ROLE admin; CREATE EXTENSION snowflake_lease CASCADE; $tables",
+query($node, "SET ROLE admin; CREATE EXTENSION snowflake; $tables",
 	database => 'source');
 
 # ---- CREATE DATABASE ... TEMPLATE ----
@@ -378,7 +378,7 @@ else
 }
 start_with_clock($old, at($hour));
 query($old, 'CREATE DATABASE upgraded');
-query($old, "CREATE EXTENSION snowflake_lease CASCADE; $tables", database => 'upgraded');
+query($old, "CREATE EXTENSION snowflake; $tables", database => 'upgraded');
 make($old, 'upgraded');
 query($old, q{CREATE TABLE typed (id snowflake PRIMARY KEY DEFAULT snowflake_nextval());
 	CREATE TABLE refers (typed bigint REFERENCES typed);

@@ -146,13 +146,12 @@ query($node, q{
 	CREATE SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO mallory;
 	CREATE EXTENSION snowflake SCHEMA ext;
-	CREATE EXTENSION snowflake_lease SCHEMA ext;
 });
 
 my $members = q{
 	FROM pg_depend d, pg_extension e
 	WHERE d.deptype = 'e' AND d.refclassid = 'pg_extension'::regclass
-	AND d.refobjid = e.oid AND e.extname IN ('snowflake', 'snowflake_lease')};
+	AND d.refobjid = e.oid AND e.extname = 'snowflake'};
 
 # An object of a kind that is not in this list needs checks of its own below. From 18
 # on the row type of a table is a member of the extension too.
@@ -251,7 +250,6 @@ snowflake_internal.is_at(bigint,"any",text) s s public
 snowflake_internal.is_at_support(internal) i s public
 snowflake_internal.layout(text) s s public
 snowflake_internal.layout_support(internal) i s public
-snowflake_internal.lease() v r public
 snowflake_internal.stat_get() v r public
 snowflake_internal.stat_layouts() v r public
 snowflake_internal.tie_operators() v u public
@@ -357,7 +355,7 @@ my @calls = (
 	q{snowflake_compose('2025-01-01', 1)}, q{snowflake_compose('2025-01-01', 1, 0, 'twitter')},
 	'snowflake_layouts()', 'snowflake_inspect(1)', 'snowflake_horizon()', q{snowflake_horizon('twitter')},
 	'snowflake_shard_horizon(1)', 'snowflake_internal.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
-	'snowflake_internal.lease()', 'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
+	'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter')",
 	q{snowflake_accept('clock')},
 	'snowflake_stat_reset()');
@@ -622,7 +620,7 @@ query($node, 'DROP DATABASE japan');
 # ---- one database and another ----
 
 query($node, 'CREATE DATABASE neighbour');
-query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; CREATE EXTENSION snowflake_lease SCHEMA ext; GRANT USAGE ON SCHEMA ext TO mallory',
+query($node, 'CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; GRANT USAGE ON SCHEMA ext TO mallory',
 	database => 'neighbour');
 my $mine = query($node, 'SET ROLE mallory; SELECT ext.snowflake_nextval()', database => 'neighbour');
 my $theirs = query($node, 'SELECT ext.snowflake_nextval()');
@@ -672,7 +670,7 @@ sub mallory_sees
 
 query($node, 'CREATE ROLE treasurer; CREATE DATABASE treasury');
 query($node, q{
-	CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext; CREATE EXTENSION snowflake_lease SCHEMA ext;
+	CREATE SCHEMA ext; CREATE EXTENSION snowflake SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO PUBLIC;
 	CREATE SCHEMA ledgers AUTHORIZATION treasurer}, %treasury);
 is(query($node, 'SELECT mark IS NULL FROM ext.pg_stat_snowflake', %treasury),
@@ -784,7 +782,7 @@ query($node, 'SET ROLE owner; ' . sprintf($traps, 'hostile') . q{
 	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON SEQUENCES TO PUBLIC;
 	ALTER DEFAULT PRIVILEGES IN SCHEMA hostile GRANT ALL ON FUNCTIONS TO PUBLIC;
 	SET search_path = hostile, pg_catalog;
-	CREATE EXTENSION snowflake SCHEMA hostile; CREATE EXTENSION snowflake_lease SCHEMA hostile;}, %app);
+	CREATE EXTENSION snowflake SCHEMA hostile;}, %app);
 my $privileges = qq{
 	SELECT concat_ws(' ', type, identity, owner, acl) FROM (
 		SELECT 'function' AS type, p.oid::regprocedure::text AS identity, proowner::regrole AS owner,
@@ -982,7 +980,7 @@ query($node, 'SET ROLE owner; ' . $plant, %planted);
 is(query($node, q{SELECT count(*) > 1000 FROM pg_depend
 	WHERE refclassid = 'pg_proc'::regclass OR classid = 'pg_proc'::regclass}, %planted),
 	't', 'traps are planted');
-query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE EXTENSION snowflake_registry', %planted);
+query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_registry', %planted);
 is(query($node, $strangers, %planted), '',
 	'what the extensions are made of does not depend on any of them');
 query($node, q{CREATE VIEW trap AS SELECT to_timestamp(1.5 * 2::integer);
@@ -1013,7 +1011,6 @@ query($node, q{
 	CREATE SCHEMA ext;
 	GRANT USAGE ON SCHEMA ext TO PUBLIC;
 	CREATE EXTENSION snowflake SCHEMA ext;
-	CREATE EXTENSION snowflake_lease SCHEMA ext;
 	SELECT ext.snowflake_nextval();
 	RESET SESSION AUTHORIZATION;
 	ALTER ROLE dba NOSUPERUSER;
@@ -1051,7 +1048,7 @@ my %hardened = (database => 'hardened');
 query($node, 'CREATE DATABASE hardened TEMPLATE template0');
 query($node, $_, %hardened) foreach (
 	'ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC',
-	'CREATE EXTENSION snowflake', 'CREATE EXTENSION snowflake_lease',
+	'CREATE EXTENSION snowflake',
 	q{GRANT EXECUTE ON FUNCTION snowflake_timestamp(bigint), snowflake_timestamp(bigint, text) TO mallory;
 	CREATE TABLE orders (id bigint PRIMARY KEY);
 	GRANT SELECT ON orders TO mallory});
@@ -1071,7 +1068,7 @@ is( query($node, q{SELECT string_agg(p.oid::regprocedure::text, ' ') FROM pg_pro
 	'', 'whatever nobody calls by hand is everybody\'s');
 query($node, 'DROP EXTENSION snowflake CASCADE', %hardened);
 is(query($node, q{SELECT count(*) FROM pg_proc WHERE proname ~ '^snowflake'}, %hardened), '0',
-	'the extension snowflake_lease goes with snowflake');
+	'nothing of the extension is left');
 query($node, 'DROP DATABASE hardened');
 
 # ---- who may dump ----

@@ -196,13 +196,13 @@ query($node, $_, database => 'hardened') foreach (
 	'CREATE EXTENSION snowflake; GRANT EXECUTE ON FUNCTION snowflake_nextval() TO worker, PUBLIC');
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'functions for everybody', database => 'hardened');
 query($node, 'DROP DATABASE hardened');
-query($node, 'CREATE EXTENSION snowflake_lease; GRANT ALL ON ALL ROUTINES IN SCHEMA public TO worker');
+query($node, 'GRANT ALL ON ALL ROUTINES IN SCHEMA public TO worker');
 says($node, 'privileges', 'warning',
 	qr/: worker may EXECUTE public.snowflake_accept\(text\), public.snowflake_advance\(bigint, boolean, text\), public.snowflake_registry_init\(text\), public.snowflake_registry_recover\(interval, interval\), public.snowflake_registry_release\(bigint\), public.snowflake_registry_slots\(\), public.snowflake_stat_reset\(\)\|/,
 	'all that administrators may');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
-query($node, 'DROP OWNED BY worker, "App", mallory; DROP EXTENSION snowflake_registry, snowflake_lease');
+query($node, 'DROP OWNED BY worker, "App", mallory; DROP EXTENSION snowflake_registry');
 query($node, q{GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory});
 
 # ---- tables ----
@@ -903,7 +903,7 @@ my $leased = new_server('leased', "snowflake.node_id = ''",
 	"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
 	"snowflake.lease_timeout = '1s'", 'snowflake.lease_wait = 0', "snowflake.max_clock_wait = '10s'");
 start_with_clock($leased, 1);
-query($leased, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($leased, 'CREATE EXTENSION snowflake');
 wait_for_lease($leased, q{problem ~ 'never initialized'});
 says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry\.init/, 'no registry yet');
 says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
@@ -978,7 +978,7 @@ foreach my $prefix ('', 'x')
 
 	$far->start;
 	query($far, q{CREATE DATABASE utf8 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
-	query($far, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease', database => 'utf8');
+	query($far, 'CREATE EXTENSION snowflake', database => 'utf8');
 	$far->poll_query_until('utf8', q{SELECT problem IS NOT NULL FROM snowflake_lease()}) or die;
 	says($far, 'lease', 'error', qr/searching: .*\xe4\|/, 'its message shows',
 		as => q{SET client_encoding = 'LATIN1';}, database => 'utf8');

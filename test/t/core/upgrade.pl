@@ -1,7 +1,7 @@
-# Upgrades: each older SQL version of the three extensions, with the newest library,
-# becomes equal to a fresh installation. Its script is the one that was released. Two
-# things do not exist yet, and have stand-ins: a future version, whose scripts forget
-# something that the comparison must find, and an older library.
+# Upgrades: each older SQL version of the two extensions, with the newest library, becomes
+# equal to a fresh installation. Two things do not exist yet, and have stand-ins: a future
+# version, whose scripts forget something that the comparison must find, and an older
+# library.
 #
 # takes: 20 s
 use strict;
@@ -9,7 +9,6 @@ use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-use Digest::SHA qw(sha256_hex);
 use FindBin;
 use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
@@ -21,7 +20,7 @@ my $control = slurp_file("$dir/snowflake.control");
 my ($newest) = $control =~ /^default_version = '(.*)'$/m;
 my $sql = "$FindBin::RealBin/../../../sql";
 my $script = slurp_file("$sql/snowflake--1.0.sql");
-my @extensions = qw(snowflake snowflake_lease snowflake_registry);
+my @extensions = qw(snowflake snowflake_registry);
 my $library = slurp_file(library($server));
 
 my $node = new_server('main');
@@ -151,7 +150,7 @@ sub install
 	return (catalog($database, 'snowflake'), $database);
 }
 
-# Do the same with one of the other extensions, which have no IDs to make.
+# Do the same with the other extension, which has no IDs to make.
 sub install_other
 {
 	my ($extension, $version, $to) = @_;
@@ -163,14 +162,7 @@ sub install_other
 	return catalog($database, $extension);
 }
 
-# ---- the released versions ----
-
-# Before the first release there is no list.
-my %released = -e "$sql/released.sha256" ? slurp_file("$sql/released.sha256") =~ m{^(\w{64})  sql/(\S+)$}mg : ();
-foreach my $sum (sort keys %released)
-{
-	is(sha256_hex(slurp_file("$dir/$released{$sum}")), $sum, "$released{$sum} is as it was released");
-}
+# ---- the older versions ----
 
 my ($fresh) = install($newest);
 cmp_ok(scalar(split /\n/, $fresh), '>', 200, "$newest has a catalogue that can be compared");
@@ -245,24 +237,17 @@ foreach my $bad (
 		"an upgrade that differs in $what is found");
 }
 
-# The same, in short, for the two others.
-foreach my $other (
-	[ 'snowflake_lease', qq{CREATE FUNCTION snowflake_added() RETURNS integer LANGUAGE sql STABLE PARALLEL SAFE AS 'SELECT 1';
-COMMENT ON FUNCTION snowflake_added() IS 'something new';\n} ],
-	[ 'snowflake_registry', qq{ALTER TABLE snowflake_registry.tenure ADD COLUMN added integer;
-COMMENT ON COLUMN snowflake_registry.tenure.added IS 'something new';\n} ])
-{
-	my ($extension, $delta) = @$other;
-
-	write_file("$dir/$extension--99.sql", slurp_file("$sql/$extension--1.0.sql") . $delta);
-	my $wanted = install_other($extension, '99');
-
-	cmp_ok(scalar(split /\n/, $wanted), '>', 20, "$extension has a catalogue that can be compared");
-	write_file("$dir/$extension--1.0--99.sql", $delta);
-	is(install_other($extension, '1.0', '99'), $wanted, "$extension: what adds the same is the same");
-	write_file("$dir/$extension--1.0--99.sql", $delta =~ s/^COMMENT.*\n//mr);
-	isnt(install_other($extension, '1.0', '99'), $wanted, "$extension: a comment that is missing is found");
-}
+# The same, in short, for the other one.
+my $delta = q{ALTER TABLE snowflake_registry.registry ADD COLUMN added integer;
+COMMENT ON COLUMN snowflake_registry.registry.added IS 'something new';
+};
+write_file("$dir/snowflake_registry--99.sql", slurp_file("$sql/snowflake_registry--1.0.sql") . $delta);
+my $wanted = install_other('snowflake_registry', '99');
+cmp_ok(scalar(split /\n/, $wanted), '>', 20, 'snowflake_registry has a catalogue that can be compared');
+write_file("$dir/snowflake_registry--1.0--99.sql", $delta);
+is(install_other('snowflake_registry', '1.0', '99'), $wanted, 'snowflake_registry: what adds the same is the same');
+write_file("$dir/snowflake_registry--1.0--99.sql", $delta =~ s/^COMMENT.*\n//mr);
+isnt(install_other('snowflake_registry', '1.0', '99'), $wanted, 'snowflake_registry: a comment that is missing is found');
 
 # ---- the library is older than the SQL, and the other way round ----
 

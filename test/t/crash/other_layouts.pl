@@ -200,7 +200,7 @@ like(query($holder, qq{
 # the heir's clock is behind, so that it does not begin late by itself
 my $heir = new_holder('heir', @settings);
 start_with_clock($heir, '-3');
-query($heir, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($heir, 'CREATE EXTENSION snowflake');
 $last = run_ahead($holder);
 $holder->stop;
 wait_for_lease($heir, "state = 'held'");

@@ -24,7 +24,7 @@ sub change_node
 
 	query($node, "ALTER SYSTEM SET snowflake.node_id = '$id'");
 	$node->reload;
-	$node->poll_query_until('postgres', "SELECT node_id = $id FROM snowflake_internal.lease()")
+	$node->poll_query_until('postgres', "SELECT node_id = $id FROM snowflake_lease()")
 	  or die "the node id does not become $id";
 	return;
 }
@@ -179,7 +179,7 @@ foreach my $ids ([11], [ 12, 13 ], [ 14, 15, 14 ])
 	query($copy, 'ALTER SYSTEM RESET snowflake.node_id');
 	$copy->append_conf('postgresql.conf', "snowflake.node_id = '99'");
 	$copy->reload;
-	$copy->poll_query_until('postgres', q{SELECT node_id = 99 FROM snowflake_internal.lease()}) or die;
+	$copy->poll_query_until('postgres', q{SELECT node_id = 99 FROM snowflake_lease()}) or die;
 	is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '99', 'a reload gives it a number of its own');
 	like(query($copy, q{SELECT found FROM snowflake_status() WHERE check_name = 'copied data directory'}), qr/no copy/,
 		'and it is a copy no more');

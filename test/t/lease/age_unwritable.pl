@@ -50,7 +50,7 @@ query($registry, $new);
 my $b = new_holder('b', "snowflake.lease_reserve = '10min'", 'snowflake.lease_wait = 0');
 mkdir $b->data_dir . '/snowflake.age' or die;
 $b->start;
-query($b, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($b, 'CREATE EXTENSION snowflake');
 wait_for_lease($b, q{state = 'held'});
 set_lease($b, 'reserve', 6000);
 query($registry, 'ALTER ROLE worker NOLOGIN');

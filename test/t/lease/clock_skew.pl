@@ -56,7 +56,7 @@ sub new_holder
 	{
 		$origin = new_server('origin', "snowflake.layout = '$layout'");
 		$origin->start;
-		query($origin, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+		query($origin, 'CREATE EXTENSION snowflake');
 		$origin->backup('backup');
 		$origin->stop;
 	}

@@ -107,7 +107,7 @@ PostgreSQL::Test::Utils::append_to_file($client, $later);
 $a->append_conf('postgresql.conf', "dynamic_library_path = '$elsewhere:\$libdir'");
 query($registry, 'ALTER ROLE worker NOLOGIN');
 $a->start;
-query($a, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
+query($a, 'CREATE EXTENSION snowflake; CREATE ROLE mallory LOGIN; CREATE ROLE watcher LOGIN IN ROLE pg_monitor');
 
 # As if a package had been installed while the server runs, which loads this library late.
 my $of_another = qr/library "snowflake_postgresql" is not of the build that runs
@@ -181,14 +181,14 @@ foreach my $name ('b', 'c', 'd')
 {
 	$holders{$name} = new_holder($name, @times);
 	$holders{$name}->start;
-	query($holders{$name}, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; ' . $next);
+	query($holders{$name}, 'CREATE EXTENSION snowflake; ' . $next);
 	make_ids($holders{$name}, 100);
 }
 is(join(' ', sort map { lease_of($_, 'node_id') } values %holders), '0 1 2 3',
 	'four servers have four nodes');
 my $e = new_holder('e', @times, "snowflake.lease_wait = '0'");
 $e->start;
-query($e, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($e, 'CREATE EXTENSION snowflake');
 wait_for_lease($e, q{problem ~ 'are taken'});
 refused($e, $next, '55000', qr/$none.*All slots from 0 to 3 are taken\..*HINT:  Stop a server/s,
 	'a fifth is told so');

@@ -38,7 +38,7 @@ sub new_holder
 
 	$node->{shard} = $shard;
 	$node->start;
-	query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease;' . load_tables());
+	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
 	return $node;
 }
 

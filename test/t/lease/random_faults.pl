@@ -419,7 +419,7 @@ foreach my $i (0 .. $nservers - 1)
 	if ($i == 0)
 	{
 		$first->start;
-		query($first, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+		query($first, 'CREATE EXTENSION snowflake');
 		$first->backup('first');
 	}
 	else

@@ -252,7 +252,7 @@ refused($registry, 'ALTER EXTENSION snowflake_registry SET SCHEMA pg_catalog', '
 
 # ---- all extensions in one database ----
 
-query($registry, 'CREATE EXTENSION snowflake_lease CASCADE');
+query($registry, 'CREATE EXTENSION snowflake');
 refused($registry, "SELECT snowflake_registry_$_", '55000',
 	qr/this server leases from no registry.*HINT:  .*call snowflake_registry\.(\w+)\(\) in place of snowflake_registry_\1\(\)/s,
 	"both in one database: snowflake_registry_$_")

@@ -326,7 +326,7 @@ my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = 
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
 $node->start;
-query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; CREATE ROLE mallory; CREATE ROLE keeper');
+query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; CREATE ROLE keeper');
 my $slots = 'SELECT * FROM snowflake_registry_slots()';
 
 # Start a call in the background. Return psql, its output and its errors.
@@ -623,7 +623,7 @@ my $misspelt = new_server('misspelt',
 $misspelt->start;
 like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is not a URI that libpq can read.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
 	0, 'a URL that the library does not take');
-query($misspelt, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($misspelt, 'CREATE EXTENSION snowflake');
 refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/not a URI that libpq can read.*HINT:  Correct snowflake.registry/s,
 	'and who wants an ID is told');
 refused($misspelt, $slots, '58000', qr/not a URI that libpq can read.*Correct snowflake.registry/s, 'a call tells it, too');

@@ -100,7 +100,7 @@ foreach my $kind (@kinds)
 		"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
 
 	$server->start;
-	query($server, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+	query($server, 'CREATE EXTENSION snowflake');
 	is(query($server, 'SELECT snowflake_registry_init()'), 't', "$name: init");
 	wait_for_lease($server, q{state = 'held'});
 	my $session = $server->background_psql('postgres', on_error_stop => 0);
@@ -247,7 +247,7 @@ if ($pid == 0)
 my $server = new_server('hashing', "snowflake.node_id = ''", "snowflake.lease_timeout = '500ms'",
 	'snowflake.registry = \'postgresql://worker:secret@127.0.0.1:' . $hasher->sockport . "/postgres?sslmode=disable'");
 $server->start;
-query($server, 'CREATE EXTENSION snowflake_lease CASCADE');
+query($server, 'CREATE EXTENSION snowflake');
 like_log($server, qr/snowflake SF\d+: .*FATAL:  go \?\[1m away\?/, 0, 'its message is shown without them');
 wait_for_lease($server, q{problem ~ 'did not answer in time'});
 pass('the worker does not wait for libpq');

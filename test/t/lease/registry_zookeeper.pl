@@ -646,19 +646,19 @@ sub holds
 # ZooKeeper cannot be reached at the start.
 $zk->stop('KILL');
 my $a = new_holder('a', "127.0.0.1:$closed," . $zk->host . '/reg');
-query($a, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($a, 'CREATE EXTENSION snowflake');
 wait_for_lease($a, 'problem IS NOT NULL');
 refused($a, $next, '55000', qr/$none.*The registry answered: 127\.0\.0\.1:\d+: Connection refused; 127\.0\.0\.1:\d+: Connection refused\./s,
 	'not to be reached at the start');
 $zk->start;
-wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: CREATE EXTENSION IF NOT EXISTS snowflake_lease CASCADE; SELECT snowflake_registry_init'});
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init'});
 is(query($a, 'SELECT snowflake_registry_init()'), 't', 'made a registry from here');
 is(query($a, 'SELECT snowflake_registry_init()'), 'f', 'once');
 holds($a);
 pass('until it is');
 start_clients($a, 'ZooKeeper');
 my $b = new_holder('b', $zk->host . '/reg');
-query($b, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($b, 'CREATE EXTENSION snowflake');
 isnt(holds($a), holds($b), 'another server has another');
 start_clients($b, 'ZooKeeper');
 my $until = lease_of($a, 'until');
@@ -666,7 +666,7 @@ wait_for_lease($a, "until > '$until'");
 pass('and extends it');
 is(decode_json($zk->get('/reg/slots/' . holds($a))->{value})->{released}, JSON::PP::false, 'a server holds a slot');
 my $c = new_holder('c', $zk->host . '/reg');
-query($c, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($c, 'CREATE EXTENSION snowflake');
 wait_for_lease($c, q{problem ~ 'All slots from 2 to 3 are taken'});
 pass('all slots are taken');
 is(query($a, q{SELECT string_agg(concat_ws(' ', slot, address, process IS NOT NULL, present), ', ' ORDER BY slot)
@@ -674,7 +674,7 @@ is(query($a, q{SELECT string_agg(concat_ws(' ', slot, address, process IS NOT NU
 
 # A server that may not read the registry reports this, without the password.
 my $e = new_holder('e', 'snow:wrong@' . $zk->host . '/secret/reg');
-query($e, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease');
+query($e, 'CREATE EXTENSION snowflake');
 wait_for_lease($e, q{problem ~ 'The registry answered: "/secret/reg/\w+": not authenticated'});
 refused($e, $next, '55000', qr{DETAIL:  The registry is "zookeeper://127\.0\.0\.1:\d+/secret/reg"}, 'a wrong password');
 $e->stop;
@@ -749,7 +749,7 @@ $_->wait_until_ready foreach @$ensemble;
 my $leader = leader_of(@$ensemble);
 my @rest = grep { $_ != $leader } @$ensemble;
 my $d = new_holder('d', join(',', map { $_->host } $leader, @rest) . '/reg');
-query($d, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; SELECT snowflake_registry_init()');
+query($d, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
 $node_id = holds($d);
 start_clients($d, 'three members');
 $before = begin_fault('three members');

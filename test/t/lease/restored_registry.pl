@@ -35,7 +35,7 @@ sub start_holder
 
 	$node->{shard} = $shard;
 	start_with_clock($node, $offset);
-	query($node, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease;' . load_tables());
+	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
 	return $node;
 }
 

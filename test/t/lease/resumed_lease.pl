@@ -28,7 +28,7 @@ is(lease_of($a, 'node_id'), 1, 'the node id that is pinned');
 foreach my $database ('other', 'quiet')
 {
 	query($a, "CREATE DATABASE $database");
-	query($a, 'CREATE EXTENSION snowflake; CREATE EXTENSION snowflake_lease; SELECT snowflake_nextval()', database => $database);
+	query($a, 'CREATE EXTENSION snowflake; SELECT snowflake_nextval()', database => $database);
 }
 
 sub ids_in
