@@ -47,7 +47,7 @@ typedef struct Work
 {
 	SfRegistryChange *change;	/* NULL: nothing is changed */
 	uint64		write_id;		/* the number of its last write, or next */
-	int64		epoch;			/* of the tenure to end; -1: not read yet */
+	int64		epoch;			/* of the claim to end; -1: not read yet */
 	bool		unsure;			/* a write may have been made, or be yet */
 	char		why_unsure[512];
 	SfFailure	failure;		/* then the kind of the reason */

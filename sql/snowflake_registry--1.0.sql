@@ -97,8 +97,7 @@ COMMENT ON FUNCTION snowflake_registry.random_number() IS
 -- The registry: one row, or none before init().  A slot's version is the position in
 -- WAL when it was written, so that an older copy of the registry shows lower ones;
 -- version_offset is added where rows were copied from a server whose positions are
--- higher.  keep_days says for how many days a tenure is kept after another one has followed
--- it; an administrator may change that at any time.
+-- higher.
 CREATE TABLE snowflake_registry.registry (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
@@ -112,37 +111,23 @@ CREATE TABLE snowflake_registry.registry (
 	system_identifier bigint NOT NULL,
 	timeline text NOT NULL,
 	files bigint NOT NULL,
-	version_offset bigint NOT NULL DEFAULT 0,
-	keep_days integer NOT NULL DEFAULT 7 CHECK (keep_days OPERATOR(pg_catalog.>=) 0
-		AND keep_days OPERATOR(pg_catalog.<=) 36500)
+	version_offset bigint NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE snowflake_registry.registry IS
 'What all servers that lease node ids here agree on';
 
--- Who has or had which node id, with one row for each tenure: the time from a claim of
--- the slot to the next claim of the same slot.  The newest row of a slot is its record
--- (see lease/registry.h), and stays for ever: the next holder begins at its until.
--- Each write locks and changes this row.  A claim first copies it, and ends the copy: a
--- tenure that was active has expired, since its server did not give the slot back.  So
--- no second table must agree with the record, and only the newest row can be active.
---
--- The times are by the clock of this server: since_ms is the time of the claim as the
--- holder's clock has it, which the holder compares.  What a server writes about itself is
--- limited, so that nothing it writes makes a call for another slot fail:
--- 140737488355328 is SF_END_OF_TICKS.
-CREATE TABLE snowflake_registry.tenure (
-	slot bigint NOT NULL CHECK (slot OPERATOR(pg_catalog.>=) 0
+-- The record of each slot (see lease/registry.h).  It is never dropped: the next holder
+-- begins at its until.  What a server writes about itself is limited, so that nothing it
+-- writes makes a call for another slot fail: 140737488355328 is SF_END_OF_TICKS.
+-- present_until is by the clock of this server, and since_ms by that of the holder.
+CREATE TABLE snowflake_registry.slot (
+	slot bigint PRIMARY KEY CHECK (slot OPERATOR(pg_catalog.>=) 0
 		AND slot OPERATOR(pg_catalog.<) 2147483648),
 	host text NOT NULL CHECK (pg_catalog.octet_length(host) OPERATOR(pg_catalog.<) 64
 		AND host OPERATOR(pg_catalog.!~) '[[:cntrl:]]'),
 	address inet,
 	process integer NOT NULL,
-	allocated_at timestamptz NOT NULL,
-	last_heartbeat timestamptz NOT NULL,
-	released_at timestamptz,
-	status text NOT NULL DEFAULT 'active'
-		CHECK (status OPERATOR(pg_catalog.=) ANY (ARRAY['active', 'released', 'expired'])),
-	newest boolean NOT NULL DEFAULT true,
+	released boolean NOT NULL DEFAULT false,
 	version bigint NOT NULL,
 	epoch bigint NOT NULL,
 	owner bigint NOT NULL,
@@ -155,22 +140,12 @@ CREATE TABLE snowflake_registry.tenure (
 	since_ms bigint NOT NULL,
 	reserve_ms bigint NOT NULL DEFAULT 0,
 	present bigint NOT NULL,
-	present_until timestamptz NOT NULL,
-	CHECK (newest OR status OPERATOR(pg_catalog.<>) 'active'),
-	CHECK ((released_at IS NULL) OPERATOR(pg_catalog.=) (status OPERATOR(pg_catalog.=) 'active'))
+	present_until timestamptz NOT NULL
 );
-CREATE UNIQUE INDEX tenure_newest ON snowflake_registry.tenure (slot) WHERE newest;
-CREATE INDEX tenure_released_at ON snowflake_registry.tenure (released_at) WHERE NOT newest;
-COMMENT ON TABLE snowflake_registry.tenure IS
-'Which server has, or had, which node id: as many days as the table registry says';
-COMMENT ON COLUMN snowflake_registry.tenure.slot IS 'the node id';
-COMMENT ON COLUMN snowflake_registry.tenure.process IS 'of the postmaster';
-COMMENT ON COLUMN snowflake_registry.tenure.last_heartbeat IS
-'when the server last wrote, or said that it is there';
-COMMENT ON COLUMN snowflake_registry.tenure.released_at IS
-'when the server, or an administrator, gave the node id back; if it expired, when the next claim came';
-COMMENT ON COLUMN snowflake_registry.tenure.status IS
-'active; released: given back; expired: claimed by another server, or again, without that';
+COMMENT ON TABLE snowflake_registry.slot IS
+'Which server has, or had last, which node id';
+COMMENT ON COLUMN snowflake_registry.slot.slot IS 'the node id';
+COMMENT ON COLUMN snowflake_registry.slot.process IS 'of the postmaster';
 
 -- What the library for registries calls, in a schema of its own, which is all that a
 -- role that leases may use.  Parsing a statement locks a table before any right on it is
@@ -196,31 +171,27 @@ BEGIN ATOMIC
 		(r.system_identifier, r.timeline, r.files)
 			OPERATOR(pg_catalog.=) (p.system_identifier, p.timeline, p.files),
 		r.generation, r.floor, r.layout,
-		t.slot, t.version, t.epoch, t.owner, t.server, t.write_id, t.until,
-		t.offset_ms, t.status OPERATOR(pg_catalog.<>) 'active', t.host, t.process, t.since_ms,
-		pg_catalog.host(t.address),
-		CASE WHEN t.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
-			THEN t.present ELSE 0 END,
-		t.reserve_ms
+		s.slot, s.version, s.epoch, s.owner, s.server, s.write_id, s.until,
+		s.offset_ms, s.released, s.host, s.process, s.since_ms,
+		pg_catalog.host(s.address),
+		CASE WHEN s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+			THEN s.present ELSE 0 END,
+		s.reserve_ms
 	FROM snowflake_registry.place(false) p
 		LEFT JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
-		LEFT JOIN snowflake_registry.tenure t ON t.newest
-	ORDER BY t.slot;
+		LEFT JOIN snowflake_registry.slot s ON true
+	ORDER BY s.slot;
 END;
 COMMENT ON FUNCTION snowflake_servers.read() IS
 'for workers: the registry, with one row for each slot';
 
 -- One compare-and-swap.  A write and a recovery, which locks the registry's row FOR
--- UPDATE, wait for each other; a write and an UPDATE of keep_days do not.  Then the lock on the
--- slot's newest row lets no other write in.  Without a row, the unique index does that.
+-- UPDATE, wait for each other.  Then the lock on the slot's row lets no other write in.
+-- Without a row, the primary key does that.
 --
 -- ttl_ms: be present for as long, 0: leave presence alone, -1: end it.  Without a holder
 -- the slot keeps the address of the last one.  written is the new version, NULL if a
 -- condition did not hold.
---
--- A claim also drops tenures that are too old: few rows, so that it is quick, and none
--- that another claim drops at this moment.  Above READ COMMITTED it could fail there, and
--- drops none.
 CREATE FUNCTION snowflake_servers.write(in_generation bigint, in_slot bigint,
 	expected bigint, claims bigint, holder bigint, machine bigint,
 	new_write_id bigint, new_until bigint, ahead_ms bigint, given_back boolean,
@@ -232,9 +203,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	registry snowflake_registry.registry;
-	held snowflake_registry.tenure;
+	held snowflake_registry.slot;
 	now timestamptz;
-	is_same boolean;
 BEGIN
 	SELECT r.* INTO registry
 	FROM snowflake_registry.registry r
@@ -242,35 +212,28 @@ BEGIN
 		AND (r.system_identifier, r.timeline, r.files) OPERATOR(pg_catalog.=)
 			(SELECT p.system_identifier, p.timeline, p.files
 			FROM snowflake_registry.place(false) p)
-	FOR KEY SHARE;
+	FOR SHARE;
 	IF FOUND THEN
-		SELECT t.* INTO held
-		FROM snowflake_registry.tenure t
-		WHERE t.slot OPERATOR(pg_catalog.=) in_slot AND t.newest
-			AND t.version OPERATOR(pg_catalog.=) expected
-			AND (t.present OPERATOR(pg_catalog.=) ANY (ARRAY[0, holder, displaced])
-				OR t.present_until OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp())
+		SELECT s.* INTO held
+		FROM snowflake_registry.slot s
+		WHERE s.slot OPERATOR(pg_catalog.=) in_slot
+			AND s.version OPERATOR(pg_catalog.=) expected
+			AND (s.present OPERATOR(pg_catalog.=) ANY (ARRAY[0, holder, displaced])
+				OR s.present_until OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp())
 		FOR UPDATE;
 	END IF;
-	SELECT pg_catalog.clock_timestamp(), snowflake_registry.now_ms(),
-		(held.epoch, held.server, held.host, held.process)
-			OPERATOR(pg_catalog.=) (claims, machine, hostname, postmaster)
-	INTO now, clock_ms, is_same;
+	SELECT pg_catalog.clock_timestamp(), snowflake_registry.now_ms()
+	INTO now, clock_ms;
 	IF registry.id IS NULL OR held.version IS NULL AND expected OPERATOR(pg_catalog.<>) 0 THEN
 		RETURN;
 	END IF;
-	INSERT INTO snowflake_registry.tenure AS t (slot, host, address, process, allocated_at,
-		last_heartbeat, released_at, status, version, epoch, owner, server, write_id, until,
-		offset_ms, since_ms, reserve_ms, present, present_until)
+	INSERT INTO snowflake_registry.slot AS s (slot, host, address, process, released,
+		version, epoch, owner, server, write_id, until, offset_ms, since_ms, reserve_ms,
+		present, present_until)
 	VALUES (in_slot, hostname,
 		CASE WHEN holder OPERATOR(pg_catalog.=) 0 THEN held.address
 			ELSE pg_catalog.inet_client_addr() END,
-		postmaster,
-		CASE WHEN is_same THEN held.allocated_at ELSE now END,
-		CASE WHEN is_same AND holder OPERATOR(pg_catalog.=) 0 THEN held.last_heartbeat
-			ELSE now END,
-		CASE WHEN given_back THEN now END,
-		CASE WHEN given_back THEN 'released' ELSE 'active' END,
+		postmaster, given_back,
 		greatest(held.version OPERATOR(pg_catalog.+) 1,
 			pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint
 			OPERATOR(pg_catalog.+) registry.version_offset),
@@ -281,35 +244,15 @@ BEGIN
 		CASE WHEN ttl_ms OPERATOR(pg_catalog.>) 0
 			THEN now OPERATOR(pg_catalog.+) (ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
 			ELSE coalesce(held.present_until, now) END)
-	ON CONFLICT (slot) WHERE newest DO UPDATE
+	ON CONFLICT (slot) DO UPDATE
 	SET host = excluded.host, address = excluded.address, process = excluded.process,
-		allocated_at = excluded.allocated_at, last_heartbeat = excluded.last_heartbeat,
-		released_at = excluded.released_at, status = excluded.status,
-		version = excluded.version, epoch = excluded.epoch, owner = excluded.owner,
-		server = excluded.server, write_id = excluded.write_id, until = excluded.until,
-		offset_ms = excluded.offset_ms, since_ms = excluded.since_ms,
-		reserve_ms = excluded.reserve_ms, present = excluded.present,
-		present_until = excluded.present_until
-	WHERE t.version OPERATOR(pg_catalog.=) expected
-	RETURNING t.version INTO written;
-	IF written IS NULL OR held.version IS NULL OR is_same THEN
-		RETURN;
-	END IF;
-	SELECT false, coalesce(held.released_at, now),
-		CASE WHEN held.status OPERATOR(pg_catalog.=) 'active' THEN 'expired' ELSE held.status END
-	INTO held.newest, held.released_at, held.status;
-	INSERT INTO snowflake_registry.tenure VALUES (held.*);
-	IF pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'read committed' THEN
-		DELETE FROM snowflake_registry.tenure t
-		WHERE t.ctid OPERATOR(pg_catalog.=) ANY (ARRAY(
-			SELECT o.ctid
-			FROM snowflake_registry.tenure o
-			WHERE NOT o.newest AND o.released_at OPERATOR(pg_catalog.<=) (now
-				OPERATOR(pg_catalog.-) (registry.keep_days OPERATOR(pg_catalog.*) interval '24 h'))
-			ORDER BY o.released_at
-			LIMIT 100
-			FOR UPDATE SKIP LOCKED));
-	END IF;
+		released = excluded.released, version = excluded.version, epoch = excluded.epoch,
+		owner = excluded.owner, server = excluded.server, write_id = excluded.write_id,
+		until = excluded.until, offset_ms = excluded.offset_ms,
+		since_ms = excluded.since_ms, reserve_ms = excluded.reserve_ms,
+		present = excluded.present, present_until = excluded.present_until
+	WHERE s.version OPERATOR(pg_catalog.=) expected
+	RETURNING s.version INTO written;
 END
 $$;
 COMMENT ON FUNCTION snowflake_servers.write(bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, bigint, boolean, text, integer, bigint, bigint, bigint, bigint) IS
@@ -320,14 +263,13 @@ CREATE FUNCTION snowflake_servers.keep(in_slot bigint, holder bigint,
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH changed AS (
-		UPDATE snowflake_registry.tenure t
-		SET last_heartbeat = pg_catalog.clock_timestamp(),
-			present_until = pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
-				(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
-		WHERE t.slot OPERATOR(pg_catalog.=) in_slot AND t.newest
-			AND t.present OPERATOR(pg_catalog.=) holder
-			AND t.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
-		RETURNING t.slot
+		UPDATE snowflake_registry.slot s
+		SET present_until = pg_catalog.clock_timestamp() OPERATOR(pg_catalog.+)
+			(ttl_ms OPERATOR(pg_catalog.*) interval '1 ms')
+		WHERE s.slot OPERATOR(pg_catalog.=) in_slot
+			AND s.present OPERATOR(pg_catalog.=) holder
+			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
+		RETURNING s.slot
 	)
 	SELECT EXISTS (SELECT FROM changed), snowflake_registry.now_ms();
 END;
@@ -366,14 +308,14 @@ BEGIN ATOMIC
 		UPDATE snowflake_registry.registry r
 		SET generation = new_generation,
 			floor = greatest(r.floor, new_floor,
-				(SELECT pg_catalog.max(t.until) FROM snowflake_registry.tenure t
-				WHERE t.newest AND t.until OPERATOR(pg_catalog.<=)
+				(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s
+				WHERE s.until OPERATOR(pg_catalog.<=)
 					((snowflake_registry.now_ms() OPERATOR(pg_catalog.+) 86400000
 						OPERATOR(pg_catalog.-) r.epoch_ms) OPERATOR(pg_catalog./) r.tick_ms))),
 			system_identifier = p.system_identifier, timeline = p.timeline,
 			files = p.files,
 			version_offset = greatest(0,
-				(SELECT pg_catalog.max(t.version) FROM snowflake_registry.tenure t WHERE t.newest)
+				(SELECT pg_catalog.max(s.version) FROM snowflake_registry.slot s)
 				OPERATOR(pg_catalog.-) pg_catalog.pg_wal_lsn_diff(
 					pg_catalog.pg_current_wal_insert_lsn(), '0/0')::bigint)
 		FROM snowflake_registry.place(true) p
@@ -446,9 +388,8 @@ BEGIN
 			(extract(epoch FROM pg_catalog.timezone('0'::pg_catalog.interval, pg_catalog.clock_timestamp())
 					OPERATOR(pg_catalog.+) greatest(largest_reserve,
 						least(86400000, greatest(0,
-							(SELECT pg_catalog.max(t.reserve_ms)
-							FROM snowflake_registry.tenure t
-							WHERE t.newest)))
+							(SELECT pg_catalog.max(s.reserve_ms)
+							FROM snowflake_registry.slot s)))
 							OPERATOR(pg_catalog.*) interval '1 ms')
 					OPERATOR(pg_catalog.+) largest_offset)
 				OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) r.epoch_ms)
@@ -478,51 +419,49 @@ CREATE FUNCTION snowflake_registry.slots(
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
-	SELECT t.slot, t.host, t.address, t.process, pg_catalog.to_hex(t.owner),
-		t.allocated_at,
+	SELECT s.slot, s.host, s.address, s.process, pg_catalog.to_hex(s.owner),
+		pg_catalog.to_timestamp(greatest(0, least(9224318015999,
+			s.since_ms OPERATOR(pg_catalog./) 1000.0))),
 		pg_catalog.to_timestamp(least(9224318015999,
-			(r.epoch_ms OPERATOR(pg_catalog.+) (t.until OPERATOR(pg_catalog.*) r.tick_ms))
+			(r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms))
 				OPERATOR(pg_catalog./) 1000.0)),
-		t.present OPERATOR(pg_catalog.<>) 0
-			AND t.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
-		t.status OPERATOR(pg_catalog.<>) 'active',
-		t.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
-	FROM snowflake_registry.tenure t
+		s.present OPERATOR(pg_catalog.<>) 0
+			AND s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp(),
+		s.released,
+		s.offset_ms OPERATOR(pg_catalog.*) interval '1 ms'
+	FROM snowflake_registry.slot s
 		JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
-	WHERE t.newest
-	ORDER BY t.slot;
+	ORDER BY s.slot;
 END;
 COMMENT ON FUNCTION snowflake_registry.slots() IS
 'which server holds which node id';
 
 -- The holder, should it live, finds that the record is not its own any more.  If this waits
--- for the claim of another server, that one keeps the slot: after the wait t is the row as it
+-- for the claim of another server, that one keeps the slot: after the wait s is the row as it
 -- is then, and seen the row as it was before.
 CREATE FUNCTION snowflake_registry.release(slot bigint)
 RETURNS boolean
 LANGUAGE SQL VOLATILE STRICT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH changed AS (
-		UPDATE snowflake_registry.tenure t
-		SET version = t.version OPERATOR(pg_catalog.+) 1, owner = 0, present = 0,
-			status = 'released',
-			released_at = coalesce(t.released_at, pg_catalog.clock_timestamp()),
-			write_id = snowflake_registry.random_number()
-		FROM snowflake_registry.tenure seen
-		WHERE t.slot OPERATOR(pg_catalog.=) release.slot AND t.newest
-			AND seen.slot OPERATOR(pg_catalog.=) release.slot AND seen.newest
-			AND t.epoch OPERATOR(pg_catalog.=) seen.epoch
-			AND NOT (t.status OPERATOR(pg_catalog.=) 'released' AND t.present OPERATOR(pg_catalog.=) 0)
-		RETURNING t.slot
+		UPDATE snowflake_registry.slot s
+		SET version = s.version OPERATOR(pg_catalog.+) 1, owner = 0, present = 0,
+			released = true, write_id = snowflake_registry.random_number()
+		FROM snowflake_registry.slot seen
+		WHERE s.slot OPERATOR(pg_catalog.=) release.slot
+			AND seen.slot OPERATOR(pg_catalog.=) release.slot
+			AND s.epoch OPERATOR(pg_catalog.=) seen.epoch
+			AND NOT (s.released AND s.present OPERATOR(pg_catalog.=) 0)
+		RETURNING s.slot
 	)
 	SELECT EXISTS (SELECT FROM changed);
 END;
 COMMENT ON FUNCTION snowflake_registry.release(bigint) IS
 'free the slot of a holder that is gone; false if nobody held it, or another server has just claimed it';
 
--- A role that leases, and does not administer, may call a few functions.  It can name no
--- table, and has no right on one: so it can neither lock a table, nor change or delete what
--- others wrote.  These functions are SECURITY DEFINER.  All names in them are resolved
+-- A role may call a few functions, and has no right on a table.  One that does not
+-- administer cannot name a table either: so it can neither lock one, nor change or delete
+-- what others wrote.  These functions are SECURITY DEFINER.  All names in them are resolved
 -- when they are created, or with a search_path of their own, and they run no statement
 -- that a caller gives.
 --
@@ -541,9 +480,6 @@ BEGIN
 		' TO %s', role);
 	IF administer THEN
 		EXECUTE pg_catalog.format('GRANT USAGE ON SCHEMA snowflake_registry TO %s', role);
-		EXECUTE pg_catalog.format('GRANT SELECT, UPDATE (keep_days)'
-			' ON snowflake_registry.registry TO %s', role);
-		EXECUTE pg_catalog.format('GRANT SELECT ON snowflake_registry.tenure TO %s', role);
 		EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION'
 			' snowflake_servers.begin, snowflake_servers.renew,'
 			' snowflake_registry.init, snowflake_registry.recover,'

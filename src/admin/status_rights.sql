@@ -29,10 +29,7 @@ given AS (
 				FROM pg_catalog.aclexplode(c.relacl) r
 			UNION SELECT p.grantee, p.privilege_type
 				FROM pg_catalog.pg_attribute t, pg_catalog.aclexplode(t.attacl) p
-				WHERE t.attrelid OPERATOR(pg_catalog.=) c.oid AND NOT t.attisdropped
-					-- what snowflake_registry.grant() gives to who administers
-					AND NOT (t.attname OPERATOR(pg_catalog.=) 'keep_days'
-						AND p.grantee OPERATOR(pg_catalog.<>) 0::pg_catalog.oid)) a
+				WHERE t.attrelid OPERATOR(pg_catalog.=) c.oid AND NOT t.attisdropped) a
 	WHERE a.grantee OPERATOR(pg_catalog.<>) c.relowner
 		AND (c.relkind OPERATOR(pg_catalog.=) 'S'
 				AND a.privilege_type OPERATOR(pg_catalog.=) ANY ('{UPDATE,USAGE}'::pg_catalog.text[])

@@ -147,23 +147,23 @@ query($node, q{
 	CREATE EXTENSION snowflake_registry;
 	GRANT ALL ON ALL SEQUENCES IN SCHEMA snowflake_state TO "App";
 	GRANT SELECT ON ALL SEQUENCES IN SCHEMA snowflake_state TO mallory;
-	GRANT INSERT, DELETE ON snowflake_registry.tenure TO PUBLIC;
+	GRANT INSERT, DELETE ON snowflake_registry.slot TO PUBLIC;
 	SELECT snowflake_registry.grant('worker', administer => true)});
 says($node, 'privileges', 'warning',
-	qr/: PUBLIC may DELETE, INSERT snowflake_registry.tenure; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
+	qr/: PUBLIC may DELETE, INSERT snowflake_registry.slot; "App" may UPDATE, USAGE snowflake_state.snowflake_mark, snowflake_state.snowflake_recorded_epoch, [^;]*\|/,
 	'not who leases or administers, but who got all');
 says($node, 'privileges', 'warning', qr/"App" may/, 'whoever asks', as => 'SET ROLE mallory;');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
 is( query($node, q{SELECT has_sequence_privilege('mallory', 'snowflake_state.snowflake_mark', 'SELECT')}),
 	't', 'which leaves the right to dump');
-query($node, 'GRANT INSERT, UPDATE ON snowflake_registry.tenure TO worker');
-says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE snowflake_registry.tenure\|/, 'who leases needs no right on tables');
+query($node, 'GRANT INSERT, UPDATE ON snowflake_registry.slot TO worker');
+says($node, 'privileges', 'warning', qr/worker may INSERT, UPDATE snowflake_registry.slot\|/, 'who leases needs no right on tables');
 query($node, 'GRANT ALL ON SCHEMA snowflake_registry TO worker');
 says($node, 'privileges', 'warning', qr/worker may CREATE snowflake_registry; /, 'nor to make anything in the schema');
 query($node, 'REVOKE CREATE ON SCHEMA snowflake_registry FROM worker');
-query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.tenure TO mallory});
-says($node, 'privileges', 'warning', qr/: mallory may UPDATE snowflake_registry.tenure; worker/, 'a column is enough');
+query($node, q{GRANT UPDATE (until, owner), SELECT (host) ON snowflake_registry.slot TO mallory});
+says($node, 'privileges', 'warning', qr/: mallory may UPDATE snowflake_registry.slot; worker/, 'a column is enough');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'which the remedy takes back');
 query($node, q{GRANT USAGE ON SCHEMA snowflake_state TO worker, mallory;

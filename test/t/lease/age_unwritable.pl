@@ -30,7 +30,7 @@ $a->start;
 wait_for_lease($a, q{state = 'held'});
 like_log($a, qr/could not (?:open|rename) file "snowflake\.age.*WARNING:  snowflake SF403: could not write file "snowflake\.age"/s,
 	$from, 'it cannot be written');
-query($registry, 'UPDATE snowflake_registry.tenure SET version = 1');
+query($registry, 'UPDATE snowflake_registry.slot SET version = 1');
 query($a, 'SELECT pg_reload_conf()');
 wait_for_lease($a, q{problem ~ 'it is older'});
 rmdir $file or die "$file: $!";
@@ -44,7 +44,7 @@ $a->stop;
 
 # ---- another worker goes on where the one before has ended ----
 
-my $new = qq{TRUNCATE snowflake_registry.registry, snowflake_registry.tenure;
+my $new = qq{TRUNCATE snowflake_registry.registry, snowflake_registry.slot;
 	SELECT snowflake_registry.init('$layout')};
 query($registry, $new);
 my $b = new_holder('b', "snowflake.lease_reserve = '10min'", 'snowflake.lease_wait = 0');

@@ -140,7 +140,7 @@ sub hand_over
 	my $what = "$from to $to, $how";
 
 	$load{$from}->more(100);
-	my $until = query($registry, "SELECT until FROM snowflake_registry.tenure WHERE slot = $slot AND newest");
+	my $until = query($registry, "SELECT until FROM snowflake_registry.slot WHERE slot = $slot");
 	$node{$from}->stop($how);
 	finish_load($from);
 	my ($last) = grep { /^\d{15}/ } reverse $load{$from}->ids;

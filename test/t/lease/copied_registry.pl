@@ -33,11 +33,11 @@ sub has { return lease_of($a, 'until') }
 	$registry->reload;
 	$registry->poll_query_until('postgres', "SELECT count(*) > 0 $waiting") or die 'nobody waits';
 	$has = has();
-	$slot = query($registry, 'SELECT max(version) FROM snowflake_registry.tenure');
+	$slot = query($registry, 'SELECT max(version) FROM snowflake_registry.slot');
 
 	# The second write builds on the first one, which the server has read.
 	$registry->poll_query_until('postgres', qq{SELECT (SELECT count(pg_terminate_backend(pid)) $waiting) >= 0
-		AND max(version) > $slot + 1 FROM snowflake_registry.tenure}) or die 'nothing is shown';
+		AND max(version) > $slot + 1 FROM snowflake_registry.slot}) or die 'nothing is shown';
 	is(has(), $has, 'what a reading shows, and no write has acknowledged, is not used');
 	wait_for_lease($a, q{state = 'expired'});
 	is(has(), $has, 'also when that has run out');

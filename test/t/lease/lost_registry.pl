@@ -90,7 +90,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $patient, $b;
 	wait_for_lease($b, q{state = 'held'});
 	my $offset = -s $b->logfile;
 
-	query($registry, 'TRUNCATE snowflake_registry.registry, snowflake_registry.tenure');
+	query($registry, 'TRUNCATE snowflake_registry.registry, snowflake_registry.slot');
 	wait_for_lease($b, q{problem ~ 'has lost its data'});
 	like_log($b, qr/WARNING:  snowflake SF208: .*has lost its data.*HINT:  [^\n]*snowflake_registry\.recover\(/s,
 		$offset, 'all data is lost: the log says at once what to call');

@@ -94,7 +94,7 @@ sub initialize
 	if ($r->{server})
 	{
 		query($postgresql, qq{
-			TRUNCATE snowflake_registry.registry, snowflake_registry.tenure;
+			TRUNCATE snowflake_registry.registry, snowflake_registry.slot;
 			BEGIN; SELECT snowflake_registry.init('$layout');
 			SELECT snowflake_registry.recover('$seconds s', '0 s'); COMMIT});
 		return;
@@ -390,7 +390,7 @@ foreach my $r (@registries)
 	}
 	else
 	{
-		query($postgresql, 'TRUNCATE snowflake_registry.registry, snowflake_registry.tenure');
+		query($postgresql, 'TRUNCATE snowflake_registry.registry, snowflake_registry.slot');
 	}
 }
 foreach my $r (@registries)

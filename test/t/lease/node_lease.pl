@@ -292,6 +292,16 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	wait_for_lease($b, q{state = 'held'});
 	is(lease_of($b, 'node_id'), $taken, 'and claimed when it is free');
 	make_ids($b, 100);
+
+	# who had it, by the command of doc/incident.md
+	my ($command) = slurp_file("$FindBin::RealBin/../../../doc/incident.md") =~ /^(grep .*SF20.*)$/m;
+	my $logs = join ' ', map { $_->logfile } values %holders;
+
+	$command =~ s/node id 7 /node id $taken /;
+	$command =~ s{\S+\*\.log}{$logs};
+	is(join(', ', (map { /SF(20\d): node id from registry "[^"]+": (.*)/ ? "$1 $2" : $_ } split /\n/, qx($command))[-3 .. -1]),
+		"201 Node id $taken is leased., 209 Node id $taken is given back., 201 Node id $taken is leased.",
+		'the logs of the servers say who leased it, and who gave it back');
 }
 
 $holders{b}->stop;

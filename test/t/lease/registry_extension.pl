@@ -46,7 +46,7 @@ my @leases = (
 	(map { "$_() EXECUTE" } qw(keep read)), 'snowflake_servers USAGE',
 	'write() EXECUTE');
 my @administers = sort(
-	@leases, 'snowflake_registry USAGE', 'registry SELECT', 'registry.keep_days UPDATE', 'tenure SELECT',
+	@leases, 'snowflake_registry USAGE',
 	map { "$_() EXECUTE" } qw(begin init recover release renew slots));
 
 is( query($registry, q{
@@ -54,7 +54,7 @@ is( query($registry, q{
 		WHEN 'pg_class'::regclass THEN objid::regclass::text END, '"', ''), ' ')
 	FROM pg_depend d JOIN pg_extension e ON refobjid = e.oid
 	WHERE refclassid = 'pg_extension'::regclass AND deptype = 'e' AND extname = 'snowflake_registry'}),
-	join(' ', (map { "snowflake_registry.$_" } qw(files grant init layout now_ms place random_number recover registry release slots tenure)),
+	join(' ', (map { "snowflake_registry.$_" } qw(files grant init layout now_ms place random_number recover registry release slot slots)),
 		(map { "snowflake_servers.$_" } qw(begin keep read renew write))),
 	'what it consists of, in two schemas');
 is( query($registry, q{
@@ -85,7 +85,7 @@ query($registry, q{
 is(query($registry, $of->('mallory')), '', 'what is granted on everything in public reaches nothing of it');
 refused($registry, "SET ROLE mallory; SELECT * FROM $_", '42501', qr/permission denied for schema/,
 	"a role that was granted nothing: $_")
-  foreach 'snowflake_registry.slots()', 'snowflake_registry.tenure', q{snowflake_registry.grant('mallory')};
+  foreach 'snowflake_registry.slots()', 'snowflake_registry.slot', q{snowflake_registry.grant('mallory')};
 query($registry, q{SELECT snowflake_registry.grant('worker')});
 is(query($registry, $of->('worker')), join("\n", @leases), 'grant(): what a server needs that leases');
 query($registry, q{SELECT snowflake_registry.grant('worker')});
@@ -128,9 +128,9 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied for (?:s
 		my $table = "snowflake_registry.$_";
 		("SELECT * FROM $table", "INSERT INTO $table (version) VALUES (1)", "UPDATE $table SET version = 1",
 			"DELETE FROM $table", "PREPARE p AS DELETE FROM $table", "CREATE RULE r AS ON INSERT TO $table DO INSTEAD NOTHING", "TRUNCATE $table", "BEGIN; LOCK TABLE $table IN ACCESS SHARE MODE", "SELECT 1 FROM $table FOR KEY SHARE")
-	} qw(tenure)),
+	} qw(slot)),
   'PREPARE p AS DELETE FROM snowflake_registry.registry', 'UPDATE snowflake_registry.registry SET generation = 1', 'SELECT 1 FROM snowflake_registry.registry FOR KEY SHARE',
-  'UPDATE snowflake_registry.registry SET id = 1', 'UPDATE snowflake_registry.registry SET keep_days = 0',
+  'UPDATE snowflake_registry.registry SET id = 1',
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
   'SELECT snowflake_registry.files(true)',
   'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
@@ -138,11 +138,10 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied for (?:s
   'SELECT snowflake_servers.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
-  foreach map({ ("DELETE FROM snowflake_registry.$_", "TRUNCATE snowflake_registry.$_") } qw(registry tenure)),
+  foreach map({ my $table = "snowflake_registry.$_"; map { "$_ $table" } 'SELECT * FROM', 'DELETE FROM', 'TRUNCATE' } qw(registry slot)),
   q{SELECT snowflake_registry.grant('mallory')}, 'CREATE TABLE snowflake_registry.t ()';
 is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover() >= now() + interval '95 s';
-	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1);
-	UPDATE snowflake_registry.registry SET keep_days = 7 RETURNING keep_days; SELECT count(*) FROM snowflake_registry.tenure}), "f\nt\n0\nf\n7\n0",
+	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1)}), "f\nt\n0\nf",
 	'which can look after it');
 
 # ---- what a role that leases writes about itself ----
@@ -155,7 +154,7 @@ sub written
 {
 	my ($node, %own) = @_;
 	my %v = (%value, %own);
-	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.tenure WHERE slot = $node AND newest");
+	my $version = query($registry, "SELECT coalesce(max(version), 0) FROM snowflake_registry.slot WHERE slot = $node");
 
 	return "SET ROLE worker; SELECT written > 0 FROM snowflake_servers.write($generation, $node, $version, $v{epoch}, $v{owner},"
 	  . " $v{server}, 1, $v{until}, $v{ahead}, false, '$v{host}', 1, $v{since}, $v{owner}, 1000, $v{reserve})";
@@ -175,12 +174,72 @@ foreach my $tick (1, 1000)
 		SELECT snowflake_registry.recover() > now(); ROLLBACK"),
 		"2\nt", "they break nobody's call, with a tick of $tick ms");
 }
-query($registry, 'DELETE FROM snowflake_registry.tenure');
-query($registry, written(4, %$_))
-  foreach { host => 'a' }, { host => 'b', epoch => 2, since => $far }, { host => 'c', server => 2, epoch => 2 }, { epoch => 3 }, { epoch => 3, host => 'd' };
-is( query($registry, q{SELECT host, allocated_at BETWEEN now() - interval '1 h' AND clock_timestamp() FROM snowflake_registry.tenure WHERE slot = 4 ORDER BY host}),
-	"a|t\nb|t\nc|t\nd|t\nhost|t", 'who says that its lease has long ended, or begins later, or is of another server, has its row all the same');
-query($registry, 'DELETE FROM snowflake_registry.tenure');
+query($registry, 'DELETE FROM snowflake_registry.slot');
+
+# ---- claims at once ----
+
+# Return the call that claims a slot as a worker. %own overrides arguments.
+sub claim_of
+{
+	my ($slot, $host, %own) = @_;
+	my ($version, $epoch) = split /\|/, query($registry, "SELECT coalesce(max(version), 0), coalesce(max(epoch), 0) + 1
+		FROM snowflake_registry.slot WHERE slot = $slot");
+	my %v = (version => $version, epoch => $epoch, holder => 1, displaced => 1, %own);
+
+	return "SET LOCAL ROLE worker; SELECT written > 0 FROM snowflake_servers.write($generation, $slot, $v{version}, $v{epoch},"
+	  . " $v{holder}, 1, 1, 1, 0, false, '$host', 1, 1000, $v{displaced}, 60000, 9000)";
+}
+
+my $rows = q{SELECT string_agg(slot || ' ' || host, ', ' ORDER BY slot) FROM snowflake_registry.slot};
+
+query($registry, 'BEGIN; ' . claim_of(9, 'first') . '; COMMIT');
+my $version = query($registry, 'SELECT version FROM snowflake_registry.slot');
+foreach my $case (
+	[ 'of an older version', version => $version - 1 ],
+	[ 'as if there were none', version => 0 ],
+	[ 'of no version', version => 'NULL' ],
+	[ 'while the owner is present', holder => 2, displaced => 3 ],
+	[ 'the same, for nobody', holder => 2, displaced => 'NULL' ])
+{
+	my ($name, %own) = @$case;
+
+	is(query($registry, 'BEGIN; ' . claim_of(9, 'late', %own) . '; COMMIT'), '', "a claim that is not made: $name");
+}
+is(query($registry, $rows), '9 first', 'and the record is as it was');
+my $locker = $registry->background_psql('postgres', on_error_stop => 0);
+$locker->query_safe('BEGIN; SELECT snowflake_registry.recover()');
+refused($registry, "BEGIN; SET lock_timeout = '10ms'; " . claim_of(9, 'next'), '55P03', qr/lock timeout/, 'a claim waits for a recovery');
+$locker->query_safe('ROLLBACK');
+
+# Two claims at once, of a slot that nobody had, and of one that somebody has.
+foreach my $slot (20, 9)
+{
+	my ($one, $two) = map { claim_of($slot, $_) } 'one', 'two';
+	my $second = $registry->background_psql('postgres');
+
+	$locker->query_safe("BEGIN; $one");
+	$second->query_until(qr/begun/, "\\echo begun\nBEGIN; $two; COMMIT;\n");
+	$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity
+		WHERE wait_event_type = 'Lock' AND query ~ 'snowflake_servers.write' AND pid <> pg_backend_pid()}) or die 'nobody waits';
+	$locker->query_safe('COMMIT');
+	is($second->query_safe('SELECT 1'), "\n1", "slot $slot: the second of two claims at once is not made");
+	$second->quit;
+}
+is(query($registry, $rows), '9 one, 20 one', 'the first ones are');
+$locker->quit;
+
+# Claims at once, of three slots, in two transactions that are SERIALIZABLE. A sequential
+# scan would read the slot of the other.
+query($registry, 'DELETE FROM snowflake_registry.slot');
+query($registry, 'BEGIN; ' . claim_of($_, 'first') . '; COMMIT') foreach 10, 11, 12;
+my @claimers = map { $registry->background_psql('postgres', on_error_stop => 0) } 1, 2;
+$_->query('BEGIN ISOLATION LEVEL SERIALIZABLE; SET LOCAL enable_seqscan = off') foreach @claimers;
+is(join('', map { scalar $claimers[$_ % 2]->query(claim_of($_, 'next')) } 10, 11, 12), 'ttt', 'claims at once');
+$_->query('COMMIT') foreach @claimers;
+is(query($registry, $rows), '10 next, 11 next, 12 next', 'all are done, at the isolation level SERIALIZABLE');
+$_->quit foreach @claimers;
+
+query($registry, 'DELETE FROM snowflake_registry.slot');
 query($registry, 'DROP OWNED BY worker; DROP ROLE worker');
 pass('a role that is not needed any more is dropped as any other');
 
@@ -209,7 +268,7 @@ command_ok([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-f', $dump, $registry->c
 is(query($registry, $of_all, database => 'restored'), query($registry, $of_all),
 	'with all that was granted');
 is( query($registry, q{SELECT (SELECT count(*) FROM snowflake_registry.registry)
-	+ (SELECT count(*) FROM snowflake_registry.slots()) + (SELECT count(*) FROM snowflake_registry.tenure)}, database => 'restored'), '0',
+	+ (SELECT count(*) FROM snowflake_registry.slot)}, database => 'restored'), '0',
 	'and without its rows: a copy is no registry');
 
 # ---- objects that other roles have made before ----

@@ -39,7 +39,7 @@ query($registry, q{
 		END IF;
 		RETURN NULL;
 	END $$;
-	CREATE CONSTRAINT TRIGGER look AFTER INSERT OR UPDATE ON snowflake_registry.tenure
+	CREATE CONSTRAINT TRIGGER look AFTER INSERT OR UPDATE ON snowflake_registry.slot
 		DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION look()});
 
 # In each transaction the settings of the session are the default ones.

@@ -113,7 +113,7 @@ SKIP:
 # the registry's disk is full
 query($registry, q{CREATE FUNCTION snowflake_registry.no_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
 		$$BEGIN RAISE 'No space left' USING ERRCODE = 'disk_full'; END$$;
-	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.tenure FOR EACH STATEMENT EXECUTE FUNCTION snowflake_registry.no_room()});
+	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.slot FOR EACH STATEMENT EXECUTE FUNCTION snowflake_registry.no_room()});
 fails($url, 'FULL', 'keepalive');
 query($registry, 'DROP FUNCTION snowflake_registry.no_room() CASCADE');
 
@@ -178,7 +178,7 @@ $v = claim($w, 'how far is reserved', 'DONE', node => 11, reserve => 3600000);
 like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
 asked($w, 'by another write', 'DONE', qr/^$/, 'extend', node => 11, version => $v, reserve => 60000);
 like(reading($w), qr/^11: .* present 11 reserve 60000$/m, 'likewise');
-query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 11");
+query($registry, "$set DELETE FROM snowflake_registry.slot WHERE slot = 11");
 
 # ---- a hostile search_path ----
 
@@ -250,7 +250,7 @@ foreach (
 	my ($how, $result, $pattern) = @$_;
 
 	query($registry, qq{$set
-		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.tenure
+		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.slot
 			FOR EACH ROW EXECUTE FUNCTION fail('$how');
 		CREATE TRIGGER fails BEFORE INSERT OR UPDATE ON snowflake_registry.registry
 			FOR EACH ROW EXECUTE FUNCTION fail('$how')});
@@ -258,7 +258,7 @@ foreach (
 	asked($w, "$how: claim", $result, $pattern, 'claim', generation => 8, node => 20);
 	asked($w, "$how: initialize", $result, $pattern, 'initialize');
 	query($registry, "$set DROP TRIGGER fails ON $_")
-	  foreach qw(snowflake_registry.tenure snowflake_registry.registry);
+	  foreach qw(snowflake_registry.slot snowflake_registry.registry);
 }
 is(reading($w), $recovered, 'nothing of it was done');
 $registry->stop;
@@ -321,7 +321,7 @@ $local->quit;
 
 # The server claims its node id, and then asks nothing for minutes. A reading would
 # wait one minute for a lock.
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
@@ -341,15 +341,15 @@ sub call
 }
 
 # Return the start of a statement that inserts a slot's record; owner 5 is present.
-sub tenure_of
+sub record_of
 {
 	my ($id, %own) = @_;
-	my %v = (slot => $id, host => "'there'", process => 1, allocated_at => 'now()', last_heartbeat => 'now()', version => 1,
+	my %v = (slot => $id, host => "'there'", process => 1, version => 1,
 		epoch => 1, owner => 5, server => 1, write_id => 1, until => 99, offset_ms => 0, since_ms => 1, present => 5,
 		present_until => "now() + interval '1 hour'", %own);
 	my @columns = sort keys %v;
 
-	return 'INSERT INTO snowflake_registry.tenure (' . join(', ', @columns) . ') SELECT ' . join ', ', @v{@columns};
+	return 'INSERT INTO snowflake_registry.slot (' . join(', ', @columns) . ') SELECT ' . join ', ', @v{@columns};
 }
 
 sub result_of
@@ -419,14 +419,14 @@ is(query($node, "SELECT snowflake_registry_release($_)"), 'f', "nobody has $_")
   foreach $slot + 1, -1, 1 << 40;
 
 # Many slots.
-query($registry, "$set " . tenure_of('i + 5000', host => "'host ' || i") . ' FROM generate_series(0, 60535) i');
+query($registry, "$set " . record_of('i + 5000', host => "'host ' || i") . ' FROM generate_series(0, 60535) i');
 is(query($node, q{SELECT count(*), sum(slot), max(host), count(address) FROM snowflake_registry_slots()
 	WHERE slot >= 5000}), '60536|' . (60536 * 5000 + 60535 * 60536 / 2) . '|host 9999|0', 'many slots');
-query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot >= 5000");
+query($registry, "$set DELETE FROM snowflake_registry.slot WHERE slot >= 5000");
 
 # Calls that are cancelled. A call whose worker ends.
 my $locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.tenure');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.slot');
 my @calls = map { call($slots) } 1 .. 4;
 wait_until_waiting(4);
 query($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity
@@ -449,9 +449,9 @@ my $free = ($slot + 512) % 1024;
 query($registry, qq{$set CREATE TABLE written (version bigint);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS \$\$
 		BEGIN INSERT INTO snowflake_registry.written VALUES (new.version); RETURN NULL; END \$\$;
-	CREATE TRIGGER notes AFTER UPDATE ON snowflake_registry.tenure FOR EACH ROW
+	CREATE TRIGGER notes AFTER UPDATE ON snowflake_registry.slot FOR EACH ROW
 		WHEN (new.slot = $free) EXECUTE FUNCTION note()});
-query($registry, "$set " . tenure_of($free, address => "'10.1.2.3'") . q{; ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
+query($registry, "$set " . record_of($free, address => "'10.1.2.3'") . q{; ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
 $registry->reload;
 $registry->poll_query_until('postgres', q{SHOW synchronous_standby_names}, 'nobody') or die;
 $call = call("SELECT snowflake_registry_release($free)");
@@ -465,9 +465,9 @@ ok(!is_over($call), 'a write that was only read is no success');
 query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
 $registry->reload;
 is(result_of($call), "t\n", 'a write whose answer was lost was made');
-is(query($registry, "$set SELECT status, present, owner, until, address,
-	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.tenure WHERE slot = $free"),
-	'released|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
+is(query($registry, "$set SELECT released, present, owner, until, address,
+	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.slot WHERE slot = $free"),
+	't|0|0|99|10.1.2.3|t|2', 'and confirmed by another, and until stays');
 is(query($node, "SELECT snowflake_registry_release($free)"), 'f', 'it is free');
 
 # While a call waits to free a slot, its holder writes it; or another server claims it.
@@ -479,8 +479,8 @@ foreach my $case (
 {
 	my ($function, $claims, $result, $name) = @$case;
 
-	query($registry, "$set UPDATE tenure SET status = 'active', released_at = NULL, owner = 5, present = 5 WHERE slot = $free");
-	$locker->query_safe("$set BEGIN; UPDATE tenure SET version = version + 10, epoch = epoch + $claims, owner = owner + 1
+	query($registry, "$set UPDATE slot SET released = false, owner = 5, present = 5 WHERE slot = $free");
+	$locker->query_safe("$set BEGIN; UPDATE slot SET version = version + 10, epoch = epoch + $claims, owner = owner + 1
 		WHERE slot = $free");
 	$call = call("SELECT $function($free)", $function =~ /\./ ? $registry : $node);
 	$registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'})
@@ -489,7 +489,7 @@ foreach my $case (
 	is(result_of($call), $result, $name);
 }
 $locker->quit;
-query($registry, "$set DELETE FROM tenure WHERE slot = $free");
+query($registry, "$set DELETE FROM slot WHERE slot = $free");
 
 # A write that is never made, and one that is refused.
 foreach (
@@ -530,21 +530,21 @@ $locker->query_safe('COMMIT');
 $locker->quit;
 like($waiting->query_until(qr/after \S+/, ''), qr/after 2\.0/, 'a recovery sees what was reserved while it waited');
 $waiting->quit;
-query($registry, "$set DELETE FROM snowflake_registry.tenure WHERE slot = 5779; UPDATE snowflake_registry.registry SET floor = 1");
+query($registry, "$set DELETE FROM snowflake_registry.slot WHERE slot = 5779; UPDATE snowflake_registry.registry SET floor = 1");
 
 # The longest reserve in the registry's records, or this server's own hour, counts for
 # more than the argument.
-is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.tenure;
+is(query($registry, qq{$set BEGIN; DELETE FROM snowflake_registry.slot;
 	UPDATE snowflake_registry.registry SET floor = 1;
 	SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now()) BETWEEN 6.9 AND 600;
 	ROLLBACK}), 't', 'what nobody knows is given');
 foreach my $known (
 	[ 'this server', '', '3600' ],
-	[ 'a slot', tenure_of(5778, reserve_ms => 7200000), '7200' ],
-	[ 'nonsense', 'UPDATE snowflake_registry.tenure SET reserve_ms = 99999999999 WHERE slot = 5778', 86400 ],
-	[ 'an until', q{UPDATE snowflake_registry.tenure SET reserve_ms = 0, until = ((extract(epoch FROM now()) + 10000) * 1000
+	[ 'a slot', record_of(5778, reserve_ms => 7200000), '7200' ],
+	[ 'nonsense', 'UPDATE snowflake_registry.slot SET reserve_ms = 99999999999 WHERE slot = 5778', 86400 ],
+	[ 'an until', q{UPDATE snowflake_registry.slot SET reserve_ms = 0, until = ((extract(epoch FROM now()) + 10000) * 1000
 		- (SELECT epoch_ms FROM snowflake_registry.registry)) / (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 5778}, 9990 ],
-	[ 'an until that no server can have', q{UPDATE snowflake_registry.tenure SET until = until + 78000 * 1000
+	[ 'an until that no server can have', q{UPDATE snowflake_registry.slot SET until = until + 78000 * 1000
 		/ (SELECT tick_ms FROM snowflake_registry.registry) WHERE slot = 5778}, 3600 ])
 {
 	my ($name, $sql, $seconds) = @$known;
@@ -557,7 +557,7 @@ foreach my $known (
 	is(query($registry, qq{$set SELECT extract(epoch FROM snowflake_registry.recover('6 s', '1 s') - now())
 		BETWEEN $seconds + 1 AND $seconds + 600}), 't', "$name: in the registry itself, too");
 }
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 $after = query($node, q{SELECT snowflake_registry_recover('1 h')});
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
@@ -565,12 +565,12 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 $node->restart;
 wait_for_lease($node, q{problem ~ 'After its recovery the registry lets no server claim'});
 
-unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|tenure) /m,
+unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|slot) /m,
 	'a dump has nothing of what the registry holds');
 
 # A registry that is silent for longer than the time-out. Nothing is lost.
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
-query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.tenure");
+query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
 	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. .*snowflake_registry_recover\('90 s'\)/,
 	'no registry for new servers is made of one that has lost its data');
@@ -591,7 +591,7 @@ unlink $node->data_dir . '/snowflake.age' or die "snowflake.age: $!";
 $node->start;
 wait_for_lease($node, q{state = 'held'});
 $locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.tenure');
+$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.slot');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout).*HINT:  .*raise snowflake.lease_timeout/s,
 	'a registry that is silent');
 $locker->query_safe('COMMIT');

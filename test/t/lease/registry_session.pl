@@ -194,7 +194,7 @@ set_reserve('1h');
 wait_for_lease($a, q{until > now() + interval '50 min'});
 $until = lease_of($a, 'until');
 set_reserve('6s');
-query($registry, "SET search_path = snowflake_registry; TRUNCATE registry, tenure");
+query($registry, "SET search_path = snowflake_registry; TRUNCATE registry, slot");
 is(query($a, "SELECT f >= '$until' AND f >= now() + interval '1 h'
 	FROM snowflake_registry_recover('6 s', '1 s') f"), 't',
 	'a recovery goes below neither what was promised, nor what another server may have got since');

@@ -122,7 +122,7 @@ $a->stop('immediate');
 
 # Set the slot as if its holder had gone long ago. A slot that has vanished would be a
 # registry that has lost data.
-my $free = q{UPDATE snowflake_registry.tenure SET status = 'released', released_at = now(), present = 0, until = 0 WHERE newest};
+my $free = q{UPDATE snowflake_registry.slot SET released = true, present = 0, until = 0};
 
 # Another history: the server was promoted.
 query($registry, $free);
