@@ -2,13 +2,37 @@
  *
  * client.c
  *	  A server's dialogue with the registry: the request in flight, the writes
- *	  whose outcome is not known, problems, and when to ask again.
+ *	  whose outcome is not known, problems, when to ask again, and whose clock
+ *	  is wrong.  What to ask is in lease.c.
  *
- * The judgement about clocks is in client_clock.c, and what to ask in lease.c.
+ * Clocks are no part of the argument that no ID is issued twice (lease.c).
+ * But a wrong clock makes IDs that do not sort, or reserves a slot for years.
+ * So a server whose clock is more than 5 s from the registry's neither claims
+ * nor extends.
+ *
+ * If the registry's clock is the wrong one, that would stop all servers.
+ * Three observations tell which clock is wrong:
+ *
+ * - Our wall clock was near the registry's, and has kept pace with the time
+ *   since boot.  Then the registry's clock has moved.  That suffices to extend
+ *   a lease, but not to claim one: in a virtual machine that was suspended the
+ *   time since boot may have stood still, and its lease is often lost.
+ *
+ * - Endpoints of a registry may have clocks of their own, as in etcd, where an
+ *   answer names its endpoint.  After a wrong clock, the next request goes to
+ *   another endpoint.  If that one says the same, our clock is wrong.
+ *
+ * - Most other servers may have written that they find the registry's clock as
+ *   far off as we do: each record has that offset.  Then the registry's clock
+ *   is wrong, and a new server may claim.  The records are compared at each
+ *   reading: at a claim, after an unclear outcome, and every five minutes.
  *
  *-------------------------------------------------------------------------
  */
 #include "lease/client.h"
+
+#include "base/clock.h"
+#include "lease/slot_choice.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +40,99 @@
 #define BACKOFF_MIN_MS	200
 #define BACKOFF_MAX_MS	5000
 #define LOG_EVERY_MS	60000
+
+/* Which message about a wrong clock was logged last. */
+enum
+{
+	LOGGED_NOTHING, LOGGED_OFF, LOGGED_MOVED
+};
+
+/* ---- kinds of failure, each with a public sentence and a remedy ---- */
+
+/*
+ * Messages of the registry's client name roles, hosts and paths, as the
+ * setting snowflake.registry does.  So only roles that may see the setting get
+ * them.  The texts here contain no such names.
+ */
+
+/* Return a sentence for roles that may not see the setting. */
+const char *
+sf_registry_failure(SfFailure failure)
+{
+	static const char *const sentences[SF_FAILURES] = {
+		[SF_FAILURE_OTHER] = "The registry has not done what it was asked.",
+		[SF_FAILURE_UNREACHABLE] = "The registry cannot be reached.",
+		[SF_FAILURE_TIMEOUT] = "The registry does not answer in time.",
+		[SF_FAILURE_CERTIFICATE] = "The registry and this server do not trust each other's certificates.",
+		[SF_FAILURE_LOGIN] = "The registry does not let this server log in.",
+		[SF_FAILURE_DATABASE] = "The registry's database does not exist.",
+		[SF_FAILURE_EXTENSION] = "The registry's database lacks the extension \"snowflake_registry\", or has another version of it.",
+		[SF_FAILURE_PERMISSION] = "The registry does not permit this server what it needs.",
+		[SF_FAILURE_READ_ONLY] = "The registry can only be read, as a standby can.",
+		[SF_FAILURE_FULL] = "The registry has no room left.",
+		[SF_FAILURE_TOO_LONG] = "The registry holds more than one answer can bring.",
+		[SF_FAILURE_LOST] = "The registry may have lost data.",
+	};
+
+	return sentences[failure];
+}
+
+/* for registries that this server recovers */
+#define LOST	"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers."
+
+static const char *const postgresql[SF_FAILURES] = {
+	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct host and port in snowflake.registry, and restart this one. Run psql on this machine with the URI in that setting: it meets the same problem, such as DNS, a firewall or listen_addresses.",
+	[SF_FAILURE_TIMEOUT] = "Run psql on this machine with the URI in snowflake.registry. If it waits, too, the host is down, the server hangs, or a firewall drops what is sent there. If it does not, look there at SELECT pid, wait_event, query FROM pg_stat_activity WHERE state = 'active': a session that waits for SyncRep lacks its synchronous standby. If the registry is only slow, raise snowflake.lease_timeout here, and reload.",
+	[SF_FAILURE_CERTIFICATE] = "Run \"openssl s_client -starttls postgres -connect HOST:PORT </dev/null | openssl x509 -noout -subject -issuer -dates\": if that certificate has expired, replace it in the registry (ssl_cert_file) and reload; if sslrootcert in snowflake.registry is not its authority, correct that. If sslcert is set there, run \"openssl x509 -noout -dates -in FILE\" with that file, and replace it if it has expired, and the file of sslkey.",
+	[SF_FAILURE_LOGIN] = "In the registry, run CREATE ROLE with LOGIN for the role in snowflake.registry, or ALTER ROLE with LOGIN and the password that this server has. Let pg_hba.conf there admit that role. Or give this server the right password: in its ~/.pgpass, which is read for each connection; or in snowflake.registry, and restart this server.",
+	[SF_FAILURE_DATABASE] = "If other servers lease, set snowflake.registry to what they have (SHOW snowflake.registry; there), and restart this server: a second registry leases the same node ids. Only for the first server of all, run in the registry CREATE DATABASE with the name in snowflake.registry, and in that database CREATE EXTENSION snowflake_registry.",
+	[SF_FAILURE_EXTENSION] = "In the registry's database, run CREATE EXTENSION snowflake_registry; or, where it has an older version than this server, ALTER EXTENSION snowflake_registry UPDATE.",
+	[SF_FAILURE_PERMISSION] = "In the registry's database, run as a superuser, with the role in snowflake.registry: SELECT snowflake_registry.grant('ROLE'); or, to look after the registry from here, too: SELECT snowflake_registry.grant('ROLE', administer => true);",
+	[SF_FAILURE_READ_ONLY] = "Name the primary in snowflake.registry, or several hosts and target_session_attrs=read-write, and restart this server; or, if the primary has gone, run in the registry: SELECT pg_promote().",
+	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server: SELECT pg_size_pretty(pg_database_size(datname)), datname FROM pg_database; the registry's log says which disk is full.",
+	[SF_FAILURE_LOST] = "If this is the right server, and the former one never runs again, run in the registry's database: SELECT snowflake_registry.recover();",
+};
+
+static const char *const etcd[SF_FAILURES] = {
+	[SF_FAILURE_UNREACHABLE] = "Start etcd; or correct hosts and ports in snowflake.registry, and restart this server. \"etcdctl endpoint health\" with these hosts as --endpoints says which of them answer.",
+	[SF_FAILURE_TIMEOUT] = "Run \"etcdctl endpoint status\" on this machine, with the hosts in snowflake.registry as --endpoints. A host that does not answer is down or hangs, or a firewall drops what is sent there. Where none has a leader, there is no quorum: start the other members. If etcd is only slow (its log says \"took too long\"), give it a faster disk; or raise snowflake.lease_timeout here, and reload.",
+	[SF_FAILURE_CERTIFICATE] = "Run \"openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -subject -issuer -dates\" with a host in snowflake.registry: if that certificate has expired, replace it in etcd; if ?cacert= in snowflake.registry is not its authority, correct that and restart this server. If ?cert= is set there, run \"openssl x509 -noout -dates -in FILE\" with that file; if it has expired, replace it and the file of ?key=. Both are read for each connection.",
+	[SF_FAILURE_LOGIN] = "Correct the file that ?credentials= in snowflake.registry names: its two lines are the user and the password, and only this server can read it (chmod 600). It is read again for each try. If none is named, name one, and restart this server. \"etcdctl user add\" makes the user, \"etcdctl user passwd\" sets the password.",
+	[SF_FAILURE_PERMISSION] = "Run \"etcdctl role grant-permission ROLE readwrite --prefix=true PREFIX/\" with the prefix in snowflake.registry, and \"etcdctl user grant-role USER ROLE\".",
+	[SF_FAILURE_FULL] = "Run \"etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2)\", \"etcdctl defrag --cluster\" and \"etcdctl alarm disarm\", in this order; then start etcd with --auto-compaction-retention=1.",
+	[SF_FAILURE_TOO_LONG] = "See what is there: \"etcdctl get --prefix --keys-only PREFIX/\", with the prefix in snowflake.registry. Delete what is not the registry's: \"etcdctl del KEY\".",
+	[SF_FAILURE_LOST] = LOST,
+};
+
+static const char *const zookeeper[SF_FAILURES] = {
+	[SF_FAILURE_UNREACHABLE] = "Start ZooKeeper; or correct hosts and ports in snowflake.registry, and restart this server. \"zkCli.sh -server HOST:PORT\" tries one of them.",
+	[SF_FAILURE_TIMEOUT] = "Run \"zkCli.sh -server HOST:PORT ls /\" on this machine with each host in snowflake.registry. A host that does not answer is down or hangs, lacks a quorum, or a firewall drops what is sent there: see its log, and start the other members. If ZooKeeper is only slow (its log says \"fsync-ing the write ahead log\"), give it a faster disk; or raise snowflake.lease_timeout here, and reload.",
+	[SF_FAILURE_LOGIN] = "Correct the file that ?credentials= in snowflake.registry names: its two lines are the user and the password, and only this server can read it (chmod 600). It is read again for each try. If none is named, name one, and restart this server.",
+	[SF_FAILURE_PERMISSION] = "Another user made the nodes below the path in snowflake.registry. Name a file with that user and its password there, with ?credentials=. Or give the nodes to this server's user: as that other user, run in zkCli.sh \"setAcl -R PATH digest:USER:HASH:cdrwa\".",
+	[SF_FAILURE_FULL] = "Raise the quota of the path in snowflake.registry, or of one above it: run \"listquota PATH\" and \"setquota\" in zkCli.sh.",
+	[SF_FAILURE_LOST] = LOST,
+};
+
+/* Return the remedy for a registry of this kind, or one for each kind. */
+const char *
+sf_registry_remedy(const char *kind, SfFailure failure)
+{
+	static const struct
+	{
+		const char *kind;
+		const char *const *remedies;
+	}			kinds[] = {
+		{"postgresql", postgresql}, {"etcd", etcd}, {"zookeeper", zookeeper}
+	};
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+	{
+		if (strcmp(kind, kinds[i].kind) == 0 &&
+			kinds[i].remedies[failure] != NULL)
+			return kinds[i].remedies[failure];
+	}
+	return "See this server's log, and the registry's. For its own leases this server asks again until the registry has done it.";
+}
 
 /* ---- problems ---- */
 
@@ -149,4 +266,209 @@ sf_client_find_pending(const SfRegistryClient *client,
 			return i;
 	}
 	return -1;
+}
+
+/* ---- clocks ---- */
+
+/* Return by how much at least our clock is ahead of this one, or behind. */
+static int64_t
+find_offset(const SfRegistryClock *clock, SfMoment now)
+{
+	int64_t		most = now.wall_ms - now.monotonic_ms - clock->ahead_ms;
+
+	if (!clock->known)
+		return 0;
+	if (most > clock->slack_ms)
+		return most - clock->slack_ms;
+	return most < 0 ? most : 0;
+}
+
+/* Return the same for the registry's clock, as it was read last. */
+int64_t
+sf_client_clock_offset(const SfRegistryClient *client, SfMoment now)
+{
+	return find_offset(&client->clock, now);
+}
+
+static bool
+is_off(int64_t offset, int64_t limit)
+{
+	return offset > limit || offset < -limit;
+}
+
+/*
+ * Look at the clocks.  Return true if this process was frozen since last time,
+ * or the clock set.
+ */
+bool
+sf_client_look(SfRegistryClient *client, SfMoment now)
+{
+	int64_t		slept = now.monotonic_ms - client->looked.monotonic_ms;
+	int64_t		moved = now.wall_ms - client->looked.wall_ms - slept;
+
+	client->looked = now;
+	return slept > client->config.frozen_ms ||
+		is_off(moved, client->config.frozen_ms);
+}
+
+/*
+ * Return true if we are too far from the registry's clock only because that
+ * has moved against the time since boot, and ours has not.
+ */
+bool
+sf_client_registry_moved(const SfRegistryClient *client, SfMoment now)
+{
+	int64_t		limit = client->config.max_offset_ms;
+
+	return client->near_clock.known &&
+		is_off(find_offset(&client->clock, now), limit) &&
+		!is_off(find_offset(&client->near_clock, now), limit);
+}
+
+/* Print how far our clock is off, and which clock seems to be wrong. */
+static void
+describe(const SfRegistryClient *client, SfMoment now, char *text, size_t size)
+{
+	int64_t		offset = sf_client_clock_offset(client, now);
+	int			endpoint = client->clock.endpoint;
+	char		span[40];
+	char		whose[40] = "the registry";
+	char		known[100] = "";
+
+	sf_clock_print_span(offset < 0 ? -offset : offset, span, sizeof(span));
+	if (endpoint != 0)
+		snprintf(whose, sizeof(whose), "endpoint %d of the registry",
+				 endpoint);
+	if (client->confirmed_by != 0)
+		snprintf(known, sizeof(known), ", and that of endpoint %d",
+				 client->confirmed_by);
+	else if (!sf_client_registry_moved(client, now))
+		snprintf(known, sizeof(known), "%s", client->peers_right &&
+				 is_off(offset, client->config.max_offset_ms) ?
+				 "; most other servers agreed with that clock when they last wrote" :
+				 "");
+	else if (client->near_clock.endpoint == endpoint)
+		snprintf(known, sizeof(known), ", which has moved against the time since boot: this server's has not");
+	else
+		snprintf(known, sizeof(known), ", but not that of endpoint %d",
+				 client->near_clock.endpoint);
+	snprintf(text, size, "The wall clock is %s %s that of %s%s.", span,
+			 offset < 0 ? "behind" : "ahead of", whose, known);
+}
+
+/* Log once that our clock is off, and once that the registry's has moved. */
+static void
+log_clock(SfRegistryClient *client, SfMoment now)
+{
+	int			level = LOGGED_NOTHING;
+	char		text[SF_REASON_SIZE];
+
+	if (is_off(sf_client_clock_offset(client, now),
+			   client->config.warn_offset_ms))
+		level = sf_client_registry_moved(client, now) ?
+			LOGGED_MOVED : LOGGED_OFF;
+	if (level > client->clock_logged)
+	{
+		describe(client, now, text, sizeof(text));
+		client->config.log_event(SF_LEASE_EVENT_CLOCK, text);
+	}
+	client->clock_logged = level;
+}
+
+/*
+ * Compare our clock, and the registry's, with those of the present owners when
+ * they last wrote.  The error is at most the time that an answer takes.
+ */
+static void
+compare_peers(SfRegistryClient *client, SfMoment now,
+			  const SfRegistry *registry)
+{
+	uint64_t	owner = client->ask.record.owner;
+	int64_t		max_offset = client->config.max_offset_ms;
+
+	if (!registry->initialized)
+		return;
+	client->peers_agree = sf_peers_agree(registry, owner,
+										 sf_client_clock_offset(client, now),
+										 max_offset);
+	client->peers_right = sf_peers_agree(registry, owner, 0, max_offset);
+}
+
+/* Return true if two endpoints in a row say the same about our clock. */
+static bool
+is_confirmed(const SfRegistryClient *client, SfMoment now,
+			 const SfRegistryClock *before)
+{
+	int64_t		limit = client->config.max_offset_ms;
+	int64_t		offset = find_offset(&client->clock, now);
+	int64_t		offset_before = find_offset(before, now);
+
+	return before->endpoint != client->clock.endpoint &&
+		((offset > limit && offset_before > limit) ||
+		 (offset < -limit && offset_before < -limit));
+}
+
+/* Store the registry's clock, read between the request and its answer. */
+static void
+take_time(SfRegistryClient *client, SfMoment now, const SfAnswer *answer)
+{
+	SfRegistryClock before = client->clock;
+
+	client->clock.known = true;
+	client->clock.ahead_ms = answer->clock_ms - now.monotonic_ms;
+	client->clock.slack_ms = now.monotonic_ms - client->asked_ms +
+		answer->clock_step_ms;
+	client->clock.endpoint = answer->endpoint;
+	client->confirmed_by = 0;
+	client->avoid = 0;
+	if (!is_off(sf_client_clock_offset(client, now),
+				client->config.max_offset_ms))
+		client->near_clock = client->clock;
+	else
+	{
+		client->avoid = answer->endpoint;
+		if (is_confirmed(client, now, &before))
+		{
+			client->confirmed_by = before.endpoint;
+			client->near_clock.known = false;
+		}
+	}
+	log_clock(client, now);
+}
+
+/* Evaluate what an answer says of clocks. */
+void
+sf_client_take_clock(SfRegistryClient *client, SfMoment now,
+					 const SfAnswer *answer)
+{
+	if (client->ask.kind == SF_ASK_READ)
+		client->peers_due_ms = now.monotonic_ms + client->config.peers_ms;
+	if (answer->clock_ms != 0)
+		take_time(client, now, answer);
+	if (client->ask.kind == SF_ASK_READ && answer->result == SF_RESULT_DONE)
+		compare_peers(client, now, answer->registry);
+}
+
+/*
+ * Return true if this clock may be used to write slots: to claim one, or to
+ * extend the one that is held.  If not, and if another endpoint was asked too,
+ * report a problem.
+ */
+bool
+sf_client_clock_is_good(SfRegistryClient *client, SfMoment now, bool is_held)
+{
+	char		text[SF_REASON_SIZE];
+
+	if (client->peers_agree ||
+		!is_off(sf_client_clock_offset(client, now),
+				client->config.max_offset_ms) ||
+		(is_held && sf_client_registry_moved(client, now)))
+		return true;
+	if (client->clock.endpoint != 0 && client->ask.avoid == 0)
+		return false;
+	describe(client, now, text, sizeof(text));
+	sf_client_set_problem(client, now, text,
+						  client->peers_right ? "Set this server's clock right." :
+						  "Set the server's clock right, or that of the registry.");
+	return false;
 }

@@ -94,7 +94,7 @@ typedef struct SfRegistryClient
 	int64_t		retry_ms;		/* send nothing before */
 	int64_t		backoff_ms;		/* 0: no failure */
 
-	/* Clocks: client_clock.c. */
+	/* Clocks. */
 	SfMoment	looked;			/* time of the last call */
 	SfRegistryClock clock;		/* the last reading */
 	SfRegistryClock near_clock; /* the last reading near our clock, unless two
@@ -108,7 +108,9 @@ typedef struct SfRegistryClient
 	int64_t		peers_due_ms;	/* when the next look at the peers is due */
 } SfRegistryClient;
 
-/* client.c */
+extern const char *sf_registry_failure(SfFailure failure);
+extern const char *sf_registry_remedy(const char *kind, SfFailure failure);
+
 extern SfAsk *sf_client_ask(SfRegistryClient *client, SfMoment now,
 							SfAskKind kind);
 extern void sf_client_add_pending(SfRegistryClient *client, uint64_t write_id,
@@ -122,8 +124,6 @@ extern void sf_client_set_problem(SfRegistryClient *client, SfMoment now,
 								  const char *problem, const char *remedy);
 extern void sf_client_clear_problem(SfRegistryClient *client);
 extern void sf_client_back_off(SfRegistryClient *client, SfMoment now);
-
-/* client_clock.c */
 extern bool sf_client_look(SfRegistryClient *client, SfMoment now);
 extern int64_t sf_client_clock_offset(const SfRegistryClient *client,
 									  SfMoment now);

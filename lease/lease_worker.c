@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "base/timefmt.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -31,9 +32,12 @@
 #include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/pidfile.h"
+#include "utils/resowner.h"
 
 #define RESTART_S		2		/* less than FROZEN_MS */
 
@@ -43,11 +47,100 @@
 #define LOOK_MS			500
 #define FROZEN_MS		3000
 
+SF_MODULE_MAGIC("snowflake_lease");
+
+extern PGDLLEXPORT void snowflake_lease_start(const SfRightAccess *access);
 extern PGDLLEXPORT void snowflake_lease_worker_main(Datum arg);
+
+const SfRightAccess *sf_core = NULL;
+SfLeaseShared *sf_lease_shared = NULL;
+
+static shmem_request_hook_type prev_shmem_request_hook = NULL;
+static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
 static SfLease lease;
 static SfBackendConfig backend_config;
 static const SfBackend *backend;
+static uint32 wait_event_registry = 0;
+
+/* ---- the registry's client library: for the worker, and for sessions ---- */
+
+/*
+ * Load the library into this process.  Throws SQLSTATE F0000 if it is not of
+ * the running server's build.
+ */
+const SfBackend *
+sf_registry_library_load(void)
+{
+	char		library[MAXPGPATH];
+	SfBackendFunction function;
+	const SfBackend *backend;
+
+	snprintf(library, sizeof(library), "snowflake_%s", sf_core->kind->name);
+	function = (SfBackendFunction) (void *)
+		load_external_function(library, SF_BACKEND_FUNCTION, true, NULL);
+	backend = function();
+	if (strcmp(backend->version, SF_BACKEND_VERSION) == 0 &&
+		backend->size == SF_BACKEND_SIZE)
+		return backend;
+	ereport(ERROR,
+			(errcode(ERRCODE_CONFIG_FILE_ERROR),
+			 errmsg("library \"%s\" is not of the build that runs", library),
+			 errdetail("The library is of %s, and the server runs %s.",
+					   backend->version, SF_BACKEND_VERSION),
+			 errhint("%s", SF_INSTALL_AGAIN)));
+}
+
+/* Take an answer, if there is one.  Its texts may come from anybody. */
+bool
+sf_registry_library_receive(const SfBackend *backend, SfAnswer *answer)
+{
+	static char message[1000];
+
+	if (!backend->receive(answer))
+		return false;
+	if (answer->message != NULL)
+	{
+		strlcpy(message, answer->message, sizeof(message));
+		sf_text_make_printable(message);
+		answer->message = message;
+	}
+	if (answer->registry != NULL)
+	{
+		SfRegistry *registry = unconstify(SfRegistry *, answer->registry);
+
+		sf_text_make_printable(registry->layout);
+	}
+	return true;
+}
+
+/*
+ * Wait until a socket is ready, the latch is set, or this time has passed.
+ * The library may shorten the time, as libcurl does to 0 after a send().
+ */
+void
+sf_registry_library_wait(const SfBackend *backend, int64 limit_ms)
+{
+	SfSocket	sockets[SF_BACKEND_SOCKETS];
+	int64_t		timeout_ms = limit_ms;
+	int			n = backend->sockets(sockets, &timeout_ms);
+	WaitEventSet *set = sf_create_wait_event_set(n + 2);
+	WaitEvent	event;
+
+	AddWaitEventToSet(set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, NULL);
+	if (IsUnderPostmaster)
+		AddWaitEventToSet(set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, NULL,
+						  NULL);
+	for (int i = 0; i < n; i++)
+		AddWaitEventToSet(set, (sockets[i].readable ? WL_SOCKET_READABLE : 0) |
+						  (sockets[i].writeable ? WL_SOCKET_WRITEABLE : 0),
+						  sockets[i].fd, NULL, NULL);
+	(void) WaitEventSetWait(set, (long) Max(0, Min(timeout_ms, limit_ms)),
+							&event, 1, sf_wait_event(&wait_event_registry,
+													 "SnowflakeRegistry"));
+	FreeWaitEventSet(set);
+	ResetLatch(MyLatch);
+}
 
 /* ---- the state machine's configuration ---- */
 
@@ -419,9 +512,8 @@ snowflake_lease_worker_main(Datum arg)
 
 /* ---- server start ---- */
 
-/* Register the worker, while shared_preload_libraries is processed. */
-void
-sf_lease_worker_register(void)
+static void
+register_worker(void)
 {
 	BackgroundWorker worker;
 
@@ -436,4 +528,56 @@ sf_lease_worker_register(void)
 	snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name),
 			 "snowflake_lease_worker_main");
 	RegisterBackgroundWorker(&worker);
+}
+
+static void
+request_shared_memory(void)
+{
+	if (prev_shmem_request_hook)
+		prev_shmem_request_hook();
+	RequestAddinShmemSpace(sizeof(SfLeaseShared));
+}
+
+static void
+create_shared_memory(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup_hook)
+		prev_shmem_startup_hook();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	sf_lease_shared = ShmemInitStruct(SF_LEASE_LIBRARY, sizeof(SfLeaseShared),
+									  &found);
+	if (!found)
+	{
+		memset(sf_lease_shared, 0, sizeof(SfLeaseShared));
+		pg_atomic_init_u64(&sf_lease_shared->promised_ms, 0);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/*
+ * Take what the core offers, and register the worker.  The core calls this
+ * while shared_preload_libraries is processed.  Where it does not, nothing is
+ * leased; but a session may load the library for a function of its SQL.
+ */
+void
+snowflake_lease_start(const SfRightAccess *access)
+{
+	if (strcmp(access->version, SF_RIGHT_VERSION) != 0 ||
+		access->size != SF_RIGHT_SIZE)
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("libraries \"snowflake\" and \"%s\" are not of one build",
+						SF_LEASE_LIBRARY),
+				 errdetail("The first one is of %s, the second one of %s.",
+						   access->version, SF_RIGHT_VERSION),
+				 errhint("Install both from one package; or run make clean, make and make install in one copy of the sources. Then start the server.")));
+	sf_core = access;
+	register_worker();
+
+	prev_shmem_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shared_memory;
+	prev_shmem_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = create_shared_memory;
 }

@@ -32,15 +32,20 @@ typedef struct SfLeaseShared
 	SfKnown		known;
 } SfLeaseShared;
 
-/* start.c */
+/* lease_worker.c, used by the other files */
 extern const SfRightAccess *sf_core;	/* what the core offers; NULL: this
 										 * server leases nothing */
 extern SfLeaseShared *sf_lease_shared;
 
-extern void sf_lease_worker_register(void);
-
-/* lease_worker.c, used by the other files */
 extern SfMoment sf_lease_worker_clocks(void);
+
+#define SF_INSTALL_AGAIN \
+	"Install the extension again, all of it from one package or build. Then restart the server."
+
+extern const SfBackend *sf_registry_library_load(void);
+extern bool sf_registry_library_receive(const SfBackend *backend,
+										SfAnswer *answer);
+extern void sf_registry_library_wait(const SfBackend *backend, int64 limit_ms);
 
 /* age_file.c, used by lease_worker.c, and by sessions */
 extern SfAge *sf_age_file_load(void);
@@ -54,13 +59,28 @@ extern void sf_remains_file_see_clock(void);
 extern void sf_remains_file_keep(const SfClaimant *claimant,
 								 const SfRight *right);
 
-/* registry_library.c */
-#define SF_INSTALL_AGAIN \
-	"Install the extension again, all of it from one package or build. Then restart the server."
+/* registry_session.c: calls of administrators */
 
-extern const SfBackend *sf_registry_library_load(void);
-extern bool sf_registry_library_receive(const SfBackend *backend,
-										SfAnswer *answer);
-extern void sf_registry_library_wait(const SfBackend *backend, int64 limit_ms);
+/* The longest wait that a recovery imposes. */
+#define SF_RECOVERY_MAX_MS	(INT64CONST(31) * 24 * 3600 * 1000)
+
+/* A change of the registry. */
+typedef struct SfRegistryChange
+{
+	SfAskKind	kind;			/* SF_ASK_INITIALIZE, _RECOVER or _RELEASE */
+	SfLayout	layout;			/* for a new registry */
+	int64_t		reserve_ms;		/* for a recovery: the first argument */
+	int64_t		ahead_ms;		/* both arguments together, from the
+								 * registry's clock on */
+	uint32_t	node;			/* for a release */
+
+	/* Set by a recovery. */
+	int64_t		floor;			/* in ticks of the registry's layout */
+	SfLayout	floor_layout;
+} SfRegistryChange;
+
+extern void sf_registry_session_require(const char *name);
+extern bool sf_registry_session_change(SfRegistryChange *change);
+extern SfSlotRecord *sf_registry_session_slots(SfLayout *layout, int *n);
 
 #endif							/* SF_LEASE_WORKER_H */

@@ -164,8 +164,8 @@ typedef struct SfAnswer
 	int			endpoint;
 } SfAnswer;
 
-/* registry.c */
-extern const char *sf_registry_failure(SfFailure failure);
-extern const char *sf_registry_remedy(const char *kind, SfFailure failure);
+/* slot_choice.c */
+extern const SfSlotRecord *sf_slot_record_find(const SfRegistry *registry,
+											   uint32_t node);
 
 #endif							/* SF_REGISTRY_H */

@@ -150,12 +150,10 @@ accept_generation(SfAge *age, const SfRegistry *registry)
 static int64_t
 version_of(const SfRegistry *registry, int64_t node)
 {
-	for (int i = 0; i < registry->nrecords; i++)
-	{
-		if (registry->records[i].node == node)
-			return registry->records[i].version;
-	}
-	return 0;
+	const SfSlotRecord *record = sf_slot_record_find(registry,
+													 (uint32_t) node);
+
+	return record == NULL ? 0 : record->version;
 }
 
 /*

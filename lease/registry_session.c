@@ -21,13 +21,12 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "lease/registry_session.h"
+#include "lease/lease_worker.h"
 
 #include "base/clock.h"
 #include "lease/slot_choice.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
-#include "lease/lease_worker.h"
 
 /* How often the registry may change meanwhile, or not answer a write. */
 #define MAX_TRIES		5

@@ -1,11 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * registryfuncs.c
- *	  SQL functions that administer a registry.
+ *	  SQL functions that administer a registry, and two for the database of a
+ *	  registry in PostgreSQL: snowflake_registry.layout() and .files().
  *
- * They ask the registry in snowflake.registry, of whatever kind.  In the
- * database of a registry in PostgreSQL, administrators call functions of the
- * extension snowflake_registry: sql/snowflake_registry--1.0.sql.
+ * The first ones ask the registry in snowflake.registry, of whatever kind.  In
+ * the database of a registry in PostgreSQL, administrators call functions of
+ * the extension snowflake_registry: sql/snowflake_registry--1.0.sql.  Its
+ * server need not preload the library, so the two use no shared memory.
  *
  *-------------------------------------------------------------------------
  */
@@ -17,14 +19,18 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
+#include "base/durable_file.h"
+#include "base/place.h"
 #include "base/read_only.h"
 #include "base/text.h"
 #include "base/timefmt.h"
+#include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "lease/lease_worker.h"
-#include "lease/registry_session.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
+#include "storage/lwlock.h"
 #include "utils/builtins.h"
 #include "utils/inet.h"
 #include "utils/timestamp.h"
@@ -37,9 +43,12 @@ SF_FUNCTION(snowflake_registry_recover);
 SF_FUNCTION(snowflake_registry_slots);
 SF_FUNCTION(snowflake_registry_release);
 SF_FUNCTION(snowflake_registry_layout);
+SF_FUNCTION(snowflake_registry_files);
 
 /* A message shows at most this many bytes of a text. */
 #define MAX_SHOWN	200
+
+#define MARK_FILE	SF_PLACE_DIR "/snowflake_registry"
 
 static void
 require_writable(const char *function)
@@ -267,4 +276,105 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
 		PG_RETURN_BOOL(false);
 	change.node = (uint32) slot;
 	PG_RETURN_BOOL(sf_registry_session_change(&change));
+}
+
+/* ---- which data directory a registry in PostgreSQL is in ---- */
+
+/*
+ * A base backup that starts without a recovery.signal keeps the system
+ * identifier and the timeline, and has lost what was written since.  Two
+ * things distinguish it: the place of the data directory, and a random number
+ * in a file that base backups leave out (place.h).  Making a database a
+ * registry, or recovering one, creates and records both.
+ *
+ * The machine and the directory's inode prove nothing: a container that is
+ * made again, a disk that another machine takes over, and some file systems
+ * change them, and a false alarm would stop all servers.  If files are copied
+ * back to their old place, the leasing servers notice it, because they
+ * remember what the registry had (registry_age.c).
+ */
+
+/*
+ * Return the random number, or 0 if there is none.  If its file is unreadable,
+ * throw an error: a new number would turn this directory into a copy.
+ */
+static uint64
+read_mark(void)
+{
+	void	   *data;
+	size_t		size;
+	uint64		mark = 0;
+
+	if (sf_durable_file_read(MARK_FILE, &data, &size) && size == sizeof(mark))
+		memcpy(&mark, data, sizeof(mark));
+	if (data != NULL)
+		pfree(data);
+	if (mark == 0 && sf_durable_file_exists(MARK_FILE))
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("could not read file \"%s\" in the data directory",
+						MARK_FILE),
+				 errhint("Make it readable for the server. If it is damaged, remove it, and run in the registry's database: SELECT snowflake_registry.recover();")));
+	return mark;
+}
+
+/* Create the number, unless another session has done so meanwhile. */
+static uint64
+make_mark(void)
+{
+	uint64		mark;
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	mark = read_mark();
+	if (mark == 0)
+	{
+		if (!pg_strong_random(&mark, sizeof(mark)))
+			ereport(ERROR,
+					(errcode(ERRCODE_INTERNAL_ERROR),
+					 errmsg("could not generate a random number")));
+		mark |= 1;
+		(void) sf_place_make_dir(ERROR);
+		(void) sf_durable_file_write(MARK_FILE, &mark, sizeof(mark), ERROR);
+	}
+	LWLockRelease(AddinShmemInitLock);
+	return mark;
+}
+
+/*
+ * snowflake_registry.files(make boolean) returns bigint
+ *
+ * Return a number that no copy of this data directory has; 0 if it has none
+ * and "make" is false.  A number, once made, stays, so making one gives a
+ * caller no advantage.
+ *
+ * Only a transaction that begins or recovers a registry sets "make".  It must
+ * see what workers have written while it waited for them.
+ *
+ * Throws SQLSTATE 25000, 25006, XX001, and errors of files.
+ */
+Datum
+snowflake_registry_files(PG_FUNCTION_ARGS)
+{
+	bool		make = PG_GETARG_BOOL(0);
+	uint64		mark = read_mark();
+	SfPlace		here;
+
+	if (make && IsolationUsesXactSnapshot())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TRANSACTION_STATE),
+				 errmsg("cannot begin or recover a registry at this isolation level"),
+				 errdetail("The snapshot may be older than the lock on the registry, and miss what servers have reserved."),
+				 errhint("Use READ COMMITTED.")));
+	if (mark == 0 && !make)
+		PG_RETURN_INT64(0);
+	if (mark == 0)
+	{
+		if (XactReadOnly)
+			sf_read_only_refuse("snowflake_registry.files()");
+		mark = make_mark();
+	}
+	sf_place_find(&here);
+	PG_RETURN_INT64((int64) (hash_bytes_extended((unsigned char *) here.path,
+												 (int) strlen(here.path),
+												 mark) | 1));
 }

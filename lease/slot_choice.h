@@ -55,8 +55,6 @@ typedef struct SfSlotChoice
 	int64_t		at_tick;		/* when to try again; or INT64_MAX */
 } SfSlotChoice;
 
-extern const SfSlotRecord *sf_slot_record_find(const SfRegistry *registry,
-											   uint32_t node);
 extern void sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 						   const SfRegistry *registry, int64_t now_tick,
 						   uint64_t (*random) (void));

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * harness.c
- *	  Memory contexts for a registry's client library, and calls that catch the
- *	  errors thrown in them.
+ *	  The functions of a registry's client library (lease/backend.h), for
+ *	  libraries whose own functions may throw.
  *
  *-------------------------------------------------------------------------
  */
@@ -13,55 +13,18 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "harness.h"
+#include "common.h"
 
+SfRequest	sf_request;
+
+static const SfKind *kind;
+static const int64_t *request_ms;	/* how long a request may take */
 static MemoryContext lasting;	/* from open to close */
 static MemoryContext passing;	/* one request and its answer */
 
-bool
-sf_harness_open(const char *name, SfOpening opening,
-				bool (*work) (const SfOpening *opening),
-				void (*close_all) (void))
-{
-	MemoryContext before = CurrentMemoryContext;
-	volatile bool ok = false;
+/* ---- for the library ---- */
 
-	close_all();
-	snprintf(opening.reason, opening.reason_size,
-			 "There is not enough memory.");
-	PG_TRY();
-	{
-		/* the macro accepts only a literal; "name" is one in the caller */
-		lasting = AllocSetContextCreateInternal(TopMemoryContext, name,
-												ALLOCSET_SMALL_SIZES);
-		passing = AllocSetContextCreateInternal(TopMemoryContext, name,
-												ALLOCSET_DEFAULT_SIZES);
-		MemoryContextSwitchTo(lasting);
-		opening.lasting = lasting;
-		ok = work(&opening);
-	}
-	PG_CATCH();
-	{
-		FlushErrorState();
-		ok = false;
-	}
-	PG_END_TRY();
-	MemoryContextSwitchTo(before);
-	if (!ok)
-		close_all();
-	return ok;
-}
-
-void
-sf_harness_close(void)
-{
-	if (passing != NULL)
-		MemoryContextDelete(passing);
-	if (lasting != NULL)
-		MemoryContextDelete(lasting);
-	passing = lasting = NULL;
-}
-
+/* Return a time in ms that nobody can set. */
 int64
 sf_harness_now_ms(void)
 {
@@ -71,15 +34,90 @@ sf_harness_now_ms(void)
 	return (int64) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+/* Replace a lasting text by a copy of this one, which may be NULL. */
 void
-sf_harness_reset(void)
+sf_harness_keep(char **place, const char *text)
 {
-	MemoryContextReset(passing);
+	if (*place != NULL)
+		pfree(*place);
+	*place = text == NULL ? NULL : MemoryContextStrdup(lasting, text);
 }
 
+bool
+sf_harness_is_write(void)
+{
+	return sf_request.asked.kind != SF_ASK_READ &&
+		sf_request.asked.kind != SF_ASK_KEEPALIVE;
+}
+
+/* End the request with this answer. */
 void
-sf_harness_call(void (*work) (const void *arg), const void *arg,
-				void (*fail) (const char *problem))
+sf_harness_conclude(SfResult result)
+{
+	sf_request.answer.result = result;
+	sf_request.answer.message = result == SF_RESULT_REFUSED ||
+		result == SF_RESULT_UNKNOWN ? sf_request.message : NULL;
+	sf_request.is_under_way = false;
+	sf_request.is_answered = true;
+}
+
+/* End it with a failure, after which its outcome may be unknown. */
+void
+sf_harness_conclude_failure(SfFailure failure, bool is_unknown)
+{
+	sf_request.answer.failure = failure;
+	sf_harness_conclude(is_unknown ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
+}
+
+/* ---- the functions of the library; none throws ---- */
+
+static void
+close_registry(void)
+{
+	kind->close();
+	if (passing != NULL)
+		MemoryContextDelete(passing);
+	if (lasting != NULL)
+		MemoryContextDelete(lasting);
+	passing = lasting = NULL;
+	sf_request.is_under_way = sf_request.is_answered = false;
+}
+
+static bool
+open_registry(const char *text, const SfBackendConfig *config, char *reason,
+			  size_t reason_size)
+{
+	MemoryContext before = CurrentMemoryContext;
+	volatile bool ok = false;
+
+	close_registry();
+	snprintf(reason, reason_size, "There is not enough memory.");
+	PG_TRY();
+	{
+		/* the macro accepts only a literal */
+		lasting = AllocSetContextCreateInternal(TopMemoryContext, kind->name,
+												ALLOCSET_SMALL_SIZES);
+		passing = AllocSetContextCreateInternal(TopMemoryContext, kind->name,
+												ALLOCSET_DEFAULT_SIZES);
+		MemoryContextSwitchTo(lasting);
+		ok = kind->open(text, config, reason, reason_size);
+	}
+	PG_CATCH();
+	{
+		FlushErrorState();
+		ok = false;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(before);
+	request_ms = &config->timeout_ms;
+	if (!ok)
+		close_registry();
+	return ok;
+}
+
+/* Call work() in the memory of the request, which ends if work() throws. */
+static void
+call(void (*work) (void))
 {
 	MemoryContext before = MemoryContextSwitchTo(passing);
 	uint32		holdoff = InterruptHoldoffCount;
@@ -88,7 +126,7 @@ sf_harness_call(void (*work) (const void *arg), const void *arg,
 	HOLD_INTERRUPTS();
 	PG_TRY();
 	{
-		work(arg);
+		work();
 	}
 	PG_CATCH();
 	{
@@ -97,9 +135,67 @@ sf_harness_call(void (*work) (const void *arg), const void *arg,
 		MemoryContextSwitchTo(passing);
 		error = CopyErrorData();
 		FlushErrorState();
-		fail(error->message);
+		kind->fail(error->message);
 	}
 	PG_END_TRY();
 	InterruptHoldoffCount = holdoff;
 	MemoryContextSwitchTo(before);
+}
+
+/* Forget the request before, and begin this one. */
+static void
+send_ask(const SfAsk *ask)
+{
+	int64		now_ms = sf_harness_now_ms();
+	int64		silent_ms = sf_request.is_under_way ?
+		now_ms - sf_request.begun_ms : 0;
+
+	MemoryContextReset(passing);
+	memset(&sf_request, 0, sizeof(sf_request));
+	sf_request.asked = *ask;
+	sf_request.is_under_way = true;
+	sf_request.begun_ms = now_ms;
+	sf_request.deadline_ms = now_ms + *request_ms;
+	sf_request.silent_ms = silent_ms;
+	sf_request.answer.number = ask->number;
+	call(kind->begin);
+}
+
+static int
+get_sockets(SfSocket *sockets, int64_t *timeout_ms)
+{
+	int			n = kind->sockets(sockets, timeout_ms);
+
+	if (sf_request.is_answered)
+		*timeout_ms = 0;
+	return n;
+}
+
+/* Return true once for each request, with its answer. */
+static bool
+receive_answer(SfAnswer *answer)
+{
+	call(kind->go_on);
+	if (!sf_request.is_answered)
+		return false;
+	sf_request.is_answered = false;
+	*answer = sf_request.answer;
+	return true;
+}
+
+const SfBackend *
+sf_harness_backend(const SfKind *of)
+{
+	static const SfBackend backend = {
+		.version = SF_BACKEND_VERSION,
+		.size = SF_BACKEND_SIZE,
+		.open = open_registry,
+		.send = send_ask,
+		.sockets = get_sockets,
+		.receive = receive_answer,
+		.close = close_registry
+	};
+
+	kind = of;
+	return &backend;
 }

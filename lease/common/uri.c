@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "uri.h"
+#include "common.h"
+
 
 #define CREDENTIALS_SIZE	1024
 
@@ -166,21 +167,38 @@ sf_uri_parse(SfUri *uri, const char *text, const char *port, const char *what,
 	return false;
 }
 
-/* Return the next option and set its value, or NULL; NULL at the end. */
-char *
-sf_uri_next_option(char **options, char **value)
+/*
+ * Parse the options.  Each is the full path of a file, and sets the one of
+ * "files" that has the place of its name in "names", a list that ends in NULL.
+ * "known" says in an error which options there are.
+ */
+bool
+sf_uri_options(char *options, const char *const *names, char **files,
+			   const char *known, char *reason, size_t reason_size)
 {
-	char	   *option = *options;
+	while (options != NULL && options[0] != '\0')
+	{
+		char	   *option = options;
+		char	   *value;
+		int			i = 0;
 
-	if (option == NULL || option[0] == '\0')
-		return NULL;
-	*options = strchr(option, '&');
-	if (*options != NULL)
-		*(*options)++ = '\0';
-	*value = strchr(option, '=');
-	if (*value != NULL)
-		*(*value)++ = '\0';
-	return option;
+		options = strchr(option, '&');
+		if (options != NULL)
+			*options++ = '\0';
+		value = strchr(option, '=');
+		if (value != NULL)
+			*value++ = '\0';
+		while (names[i] != NULL && strcmp(option, names[i]) != 0)
+			i++;
+		if (names[i] == NULL)
+			return sf_uri_refuse(reason, reason_size,
+								 "There is no option \"%s\". %s", option, known);
+		if (value == NULL || value[0] != '/')
+			return sf_uri_refuse(reason, reason_size,
+								 "The option \"%s\" needs the full path of a file.", option);
+		files[i] = value;
+	}
+	return true;
 }
 
 /* ---- the file with the password ---- */

@@ -26,37 +26,51 @@
 #include "compat.h"
 
 #include "fmgr.h"
-#include "lib/stringinfo.h"
 #include "utils/json.h"
-#include "utils/memutils.h"
 
-#include "harness.h"
-#include "http.h"
-#include "protocol.h"
-#include "url.h"
+#include "etcd.h"
 
 SF_MODULE_MAGIC("snowflake_etcd");
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
 
+#define DEFAULT_PORT				"2379"
+#define DEFAULT_PREFIX				"snowflake"
 #define GRPC_FAILED_PRECONDITION	9
-#define MESSAGE_SIZE				512
 
 typedef enum Step
 {
-	STEP_NONE,					/* no request is under way */
-	STEP_ANSWER,				/* the answer is known */
 	STEP_TOKEN,
 	STEP_LEASE,
 	STEP_ASK
 } Step;
 
+/*
+ * The setting, such as
+ *
+ *		etcd://host:2379,host2:2379/prefix?credentials=/file&cacert=/file
+ *
+ * It holds no secret: the password is in a file (uri.c).
+ */
+typedef struct Url
+{
+	int			nendpoints;
+	char	   *endpoints[SF_URI_HOSTS];	/* "https://host:2379" */
+	char	   *prefix;			/* of all keys; no slash at the end */
+
+	/* Paths of files, or NULL. */
+	char	   *credentials;	/* two lines: user, password */
+	char	   *cacert;			/* authorities that sign the server's
+								 * certificate */
+	char	   *cert;			/* our certificate, and its key */
+	char	   *key;
+} Url;
+
 /* From open to close. */
 static struct
 {
-	MemoryContext lasting;
 	const SfBackendConfig *settings;
-	SfEtcdUrl	url;
+	Url			url;
 	int			endpoint;		/* the endpoint in use */
 	char	   *token;			/* NULL: none yet; empty: none is needed */
 
@@ -71,59 +85,34 @@ static struct
 	char		address[SF_ADDRESS_SIZE];	/* our end of a connection */
 }			etcd;
 
-/* The request under way. */
+/* The request under way, beside sf_request. */
 static struct
 {
-	SfAsk		asked;
 	Step		step;
-	int64		deadline_ms;
 	int			endpoints_left; /* endpoints not tried yet */
 	bool		token_renewed;
 	int64		lease_granted;	/* for this request; or 0 */
 	SfEtcdReading reading;
-
-	SfAnswer	answer;
-	char		message[MESSAGE_SIZE];
 }			request;
 
+/* Return true if this step changes the registry. */
 static bool
 is_write(void)
 {
-	return request.asked.kind != SF_ASK_READ &&
-		request.asked.kind != SF_ASK_KEEPALIVE;
-}
-
-static void
-conclude(SfResult result)
-{
-	request.answer.result = result;
-	request.answer.message = result == SF_RESULT_REFUSED ||
-		result == SF_RESULT_UNKNOWN ? request.message : NULL;
-	request.step = STEP_ANSWER;
+	return sf_harness_is_write() && request.step == STEP_ASK;
 }
 
 /* Answer with a failure; if a write was sent, its outcome is unknown. */
 static void
 conclude_failure_of(SfFailure failure, bool sent)
 {
-	request.answer.failure = failure;
-	conclude(sent && is_write() && request.step == STEP_ASK ?
-			 SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
+	sf_harness_conclude_failure(failure, sent && is_write());
 }
 
 static void
 conclude_failure(void)
 {
 	conclude_failure_of(SF_FAILURE_OTHER, true);
-}
-
-/* Replace a kept text by a copy of this one, which may be NULL. */
-static void
-keep(char **place, const char *text)
-{
-	if (*place != NULL)
-		pfree(*place);
-	*place = text == NULL ? NULL : MemoryContextStrdup(etcd.lasting, text);
 }
 
 /* ---- the steps ---- */
@@ -136,14 +125,14 @@ keep(char **place, const char *text)
 static void
 post(const char *path, const char *body)
 {
-	int64		left = Max(request.deadline_ms - sf_harness_now_ms(), 1);
+	int64		left = Max(sf_request.deadline_ms - sf_harness_now_ms(), 1);
 	int64		half = request.endpoints_left > 0 ? Max(left / 2, 1) : left;
 	char	   *to = psprintf("%s%s", etcd.url.endpoints[etcd.endpoint], path);
 	bool		is_known = etcd.token != NULL && etcd.token[0] != '\0';
 
-	/* libcurl only takes it here: receive_answer() connects and sends */
+	/* libcurl only takes it here: go_on() connects and sends */
 	sf_http_post(to, is_known ? etcd.token : NULL, body,
-				 is_write() && request.step == STEP_ASK ? left : half, half);
+				 is_write() ? left : half, half);
 }
 
 static void
@@ -155,7 +144,7 @@ ask_token(void)
 
 	request.step = STEP_TOKEN;
 	if (!sf_uri_credentials(etcd.url.credentials, &user, &password,
-							request.message, MESSAGE_SIZE))
+							sf_request.message, SF_MESSAGE_SIZE))
 	{
 		conclude_failure_of(SF_FAILURE_LOGIN, false);
 		return;
@@ -183,14 +172,14 @@ static void
 ask_itself(void)
 {
 	request.step = STEP_ASK;
-	if (request.asked.kind == SF_ASK_READ)
+	if (sf_request.asked.kind == SF_ASK_READ)
 		post("/v3/kv/range", sf_etcd_read_request(etcd.url.prefix));
-	else if (request.asked.kind == SF_ASK_KEEPALIVE)
+	else if (sf_request.asked.kind == SF_ASK_KEEPALIVE)
 		post("/v3/lease/keepalive",
 			 psprintf("{\"ID\":\"" INT64_FORMAT "\"}", etcd.lease));
 	else
 		post("/v3/kv/txn",
-			 sf_etcd_write_request(etcd.url.prefix, &request.asked,
+			 sf_etcd_write_request(etcd.url.prefix, &sf_request.asked,
 								   etcd.identity, etcd.cluster,
 								   request.lease_granted, etcd.address));
 }
@@ -200,7 +189,7 @@ ask_next(void)
 {
 	if (etcd.url.credentials != NULL && etcd.token == NULL)
 		ask_token();
-	else if (is_write() && request.asked.presence &&
+	else if (sf_harness_is_write() && sf_request.asked.presence &&
 			 request.lease_granted == 0)
 		ask_lease();
 	else
@@ -214,9 +203,8 @@ static bool
 try_next_endpoint(bool sent)
 {
 	etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
-	if ((sent && is_write() && request.step == STEP_ASK) ||
-		request.endpoints_left == 0 ||
-		sf_harness_now_ms() >= request.deadline_ms)
+	if ((sent && is_write()) || request.endpoints_left == 0 ||
+		sf_harness_now_ms() >= sf_request.deadline_ms)
 		return false;
 	request.endpoints_left--;
 	ask_next();
@@ -226,19 +214,19 @@ try_next_endpoint(bool sent)
 static void
 take_reading(SfJson *json)
 {
-	uint64		owner = request.asked.record.owner;
+	uint64		owner = sf_request.asked.record.owner;
 	SfEtcdReading *reading = &request.reading;
 	const char *problem = sf_etcd_read_answer(json, etcd.url.prefix, owner,
 											  reading);
 
 	if (problem != NULL)
 	{
-		strlcpy(request.message, problem, MESSAGE_SIZE);
+		strlcpy(sf_request.message, problem, SF_MESSAGE_SIZE);
 		conclude_failure();
 		return;
 	}
-	keep(&etcd.identity, reading->identity);
-	keep(&etcd.cluster, reading->cluster);
+	sf_harness_keep(&etcd.identity, reading->identity);
+	sf_harness_keep(&etcd.cluster, reading->cluster);
 	etcd.generation = reading->registry.generation;
 	etcd.floor = reading->registry.floor;
 	if (reading->lease != 0)
@@ -246,13 +234,13 @@ take_reading(SfJson *json)
 		etcd.lease = reading->lease;
 		etcd.lease_owner = owner;
 	}
-	request.answer.registry = &reading->registry;
+	sf_request.answer.registry = &reading->registry;
 	if (reading->in_place)
-		conclude(SF_RESULT_DONE);
+		sf_harness_conclude(SF_RESULT_DONE);
 	else
 	{
-		strlcpy(request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data: an administrator must call snowflake_registry_recover().",
-				MESSAGE_SIZE);
+		strlcpy(sf_request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data: an administrator must call snowflake_registry_recover().",
+				SF_MESSAGE_SIZE);
 		conclude_failure_of(SF_FAILURE_LOST, true);
 	}
 }
@@ -262,29 +250,30 @@ take_written(SfJson *json)
 {
 	/* written: by one of the nested transactions, with this version */
 	SfEtcdWritten written = sf_etcd_write_answer(json, etcd.cluster,
-												 &request.answer.version);
+												 &sf_request.answer.version);
 
-	request.answer.registry_version = request.answer.version;
+	sf_request.answer.registry_version = sf_request.answer.version;
 	if (written == SF_ETCD_UNREADABLE || written == SF_ETCD_ELSEWHERE)
 	{
-		strlcpy(request.message, written == SF_ETCD_UNREADABLE ?
+		strlcpy(sf_request.message, written == SF_ETCD_UNREADABLE ?
 				"The answer to a write is not readable." :
 				"This is not the etcd cluster that was read.",
-				MESSAGE_SIZE);
+				SF_MESSAGE_SIZE);
 		conclude_failure();
 		return;
 	}
-	if (written == SF_ETCD_WRITTEN && request.asked.presence)
+	if (written == SF_ETCD_WRITTEN && sf_request.asked.presence)
 	{
 		etcd.lease = request.lease_granted;
-		etcd.lease_owner = request.asked.record.owner;
+		etcd.lease_owner = sf_request.asked.record.owner;
 	}
 	else if (written == SF_ETCD_WRITTEN &&
-			 request.asked.kind == SF_ASK_RELEASE &&
-			 (request.asked.record.owner == etcd.lease_owner ||
-			  request.asked.displaced == etcd.lease_owner))
+			 sf_request.asked.kind == SF_ASK_RELEASE &&
+			 (sf_request.asked.record.owner == etcd.lease_owner ||
+			  sf_request.asked.displaced == etcd.lease_owner))
 		etcd.lease = 0;
-	conclude(written == SF_ETCD_WRITTEN ? SF_RESULT_DONE : SF_RESULT_CONFLICT);
+	sf_harness_conclude(written == SF_ETCD_WRITTEN ?
+						SF_RESULT_DONE : SF_RESULT_CONFLICT);
 }
 
 /* Take the answer to a keepalive.  A lease that is gone has no TTL. */
@@ -296,16 +285,16 @@ take_keepalive(SfJson *json)
 
 	if (result == NULL)
 	{
-		strlcpy(request.message, "The answer to a keepalive is not readable.",
-				MESSAGE_SIZE);
+		strlcpy(sf_request.message, "The answer to a keepalive is not readable.",
+				SF_MESSAGE_SIZE);
 		conclude_failure();
 	}
 	else if (sf_json_int64(result, "TTL", &ttl) && ttl > 0)
-		conclude(SF_RESULT_DONE);
+		sf_harness_conclude(SF_RESULT_DONE);
 	else
 	{
 		etcd.lease = 0;
-		conclude(SF_RESULT_ABSENT);
+		sf_harness_conclude(SF_RESULT_ABSENT);
 	}
 }
 
@@ -313,10 +302,10 @@ take_keepalive(SfJson *json)
 static void
 conclude_login(void)
 {
-	size_t		len = strlen(request.message);
+	size_t		len = strlen(sf_request.message);
 
 	if (etcd.url.credentials != NULL)
-		snprintf(request.message + len, MESSAGE_SIZE - len,
+		snprintf(sf_request.message + len, SF_MESSAGE_SIZE - len,
 				 " The user and the password are those in \"%s\".",
 				 etcd.url.credentials);
 	conclude_failure_of(SF_FAILURE_LOGIN, false);
@@ -334,7 +323,7 @@ take_success(const SfHttpAnswer *http)
 		text = sf_json_string(json, "token");
 		if (text == NULL || strpbrk(text, "\r\n") != NULL)
 			elog(ERROR, "there is no token in the answer");
-		keep(&etcd.token, text);
+		sf_harness_keep(&etcd.token, text);
 		ask_next();
 	}
 	else if (request.step == STEP_LEASE)
@@ -344,9 +333,9 @@ take_success(const SfHttpAnswer *http)
 			elog(ERROR, "there is no lease in the answer");
 		ask_next();
 	}
-	else if (request.asked.kind == SF_ASK_READ)
+	else if (sf_request.asked.kind == SF_ASK_READ)
 		take_reading(json);
-	else if (request.asked.kind == SF_ASK_KEEPALIVE)
+	else if (sf_request.asked.kind == SF_ASK_KEEPALIVE)
 		take_keepalive(json);
 	else
 		take_written(json);
@@ -381,11 +370,11 @@ read_error(const SfHttpAnswer *http, int64 *grpc_code)
 	if (text == NULL)
 		text = len > 0 ? pnstrdup(http->body, len) : pstrdup("no answer from etcd");
 	if (http->status == 429 && strstr(text, "space") != NULL)
-		snprintf(request.message, MESSAGE_SIZE,
+		snprintf(sf_request.message, SF_MESSAGE_SIZE,
 				 "The space quota of etcd is used up: compact and defragment it, then disarm its alarm (%s).",
 				 text);
 	else
-		snprintf(request.message, MESSAGE_SIZE, "%s (HTTP status %d, %s).",
+		snprintf(sf_request.message, SF_MESSAGE_SIZE, "%s (HTTP status %d, %s).",
 				 text, http->status, etcd.url.endpoints[etcd.endpoint]);
 }
 
@@ -428,7 +417,7 @@ take_error(const SfHttpAnswer *http)
 	if (request.step == STEP_TOKEN && grpc_code == GRPC_FAILED_PRECONDITION)
 	{
 		/* authentication is not enabled: no token is needed */
-		keep(&etcd.token, "");
+		sf_harness_keep(&etcd.token, "");
 		ask_next();
 	}
 	else if ((http->status == 400 || http->status == 401) &&
@@ -436,7 +425,7 @@ take_error(const SfHttpAnswer *http)
 			 !request.token_renewed)
 	{
 		/* the token has expired, or the users were changed */
-		keep(&etcd.token, NULL);
+		sf_harness_keep(&etcd.token, NULL);
 		request.token_renewed = true;
 		ask_next();
 	}
@@ -451,22 +440,21 @@ take_error(const SfHttpAnswer *http)
 
 /* Take etcd's answer to a step, or the lack of one.  May throw. */
 static void
-take_answer(const void *arg)
+take_answer(const SfHttpAnswer *http)
 {
-	const SfHttpAnswer *http = arg;
-
 	if (http->address != NULL)
 		strlcpy(etcd.address, http->address, sizeof(etcd.address));
-	request.answer.clock_ms = http->date_ms;
-	request.answer.clock_step_ms = 1000;
-	request.answer.endpoint = etcd.url.nendpoints > 1 ? etcd.endpoint + 1 : 0;
+	sf_request.answer.clock_ms = http->date_ms;
+	sf_request.answer.clock_step_ms = 1000;
+	sf_request.answer.endpoint = etcd.url.nendpoints > 1 ?
+		etcd.endpoint + 1 : 0;
 	if (http->status == 200)
 		take_success(http);
 	else if (http->status != 0)
 		take_error(http);
 	else
 	{
-		snprintf(request.message, MESSAGE_SIZE, "%s: %s.",
+		snprintf(sf_request.message, SF_MESSAGE_SIZE, "%s: %s.",
 				 etcd.url.endpoints[etcd.endpoint], http->problem);
 		/* the answers of the others would be as long */
 		if (http->failure == SF_FAILURE_TOO_LONG)
@@ -476,38 +464,46 @@ take_answer(const void *arg)
 	}
 }
 
-/* ---- the functions of the library; none throws ---- */
+/* ---- the functions of the library ---- */
 
-static void
-close_etcd(void)
-{
-	sf_http_close();
-	sf_harness_close();
-}
-
+/* Parse the setting.  The results are in the current memory context. */
 static bool
-parse_and_open(const SfOpening *opening)
+parse_url(Url *url, const char *text, char *reason, size_t reason_size)
 {
-	SfEtcdUrl	url;
+	static const char *const options[] = {
+		"credentials", "cacert", "cert", "key", NULL
+	};
+	char	   *files[lengthof(options)] = {NULL};
+	SfUri		uri;
+	bool		is_tls = strncmp(text, "etcds://", 8) == 0;
 
-	if (!sf_etcd_url_parse(&url, opening->text, opening->reason,
-						   opening->reason_size))
+	memset(url, 0, sizeof(Url));
+	if (!is_tls && strncmp(text, "etcd://", 7) != 0)
+		return sf_uri_refuse(reason, reason_size,
+							 "It does not begin with etcd:// or etcds://.");
+	if (!sf_uri_parse(&uri, text, DEFAULT_PORT, "an etcd", reason,
+					  reason_size))
 		return false;
-	if (!sf_http_open(url.cacert, url.cert, url.key,
-					  opening->config->slots))
-	{
-		snprintf(opening->reason, opening->reason_size,
-				 "libcurl could not be set up.");
+	if (uri.user != NULL)
+		return sf_uri_refuse(reason, reason_size,
+							 "A setting must not hold the user and the password. Put them into a file, and name the file: ?credentials=/path.");
+	if (!sf_uri_options(uri.options, options, files,
+						"The options are credentials, cacert, cert and key.",
+						reason, reason_size))
 		return false;
-	}
-	etcd.url = url;
-	etcd.settings = opening->config;
-	etcd.lasting = opening->lasting;
-	etcd.token = etcd.identity = etcd.cluster = NULL;
-	etcd.generation = etcd.lease_owner = etcd.lease = 0;
-	etcd.address[0] = '\0';
-	etcd.endpoint = 0;
-	request.step = STEP_NONE;
+	url->credentials = files[0];
+	url->cacert = files[1];
+	url->cert = files[2];
+	url->key = files[3];
+	if ((url->cert == NULL) != (url->key == NULL))
+		return sf_uri_refuse(reason, reason_size,
+							 "The options \"cert\" and \"key\" go together.");
+	is_tls = is_tls || url->cacert != NULL || url->cert != NULL;
+	url->prefix = uri.path != NULL ? uri.path : pstrdup(DEFAULT_PREFIX);
+	for (int i = 0; i < uri.nhosts; i++)
+		url->endpoints[i] = psprintf("%s://%s", is_tls ? "https" : "http",
+									 uri.hosts[i]);
+	url->nendpoints = uri.nhosts;
 	return true;
 }
 
@@ -515,102 +511,76 @@ static bool
 open_etcd(const char *text, const SfBackendConfig *config, char *reason,
 		  size_t reason_size)
 {
-	SfOpening	opening = {
-		.text = text, .config = config, .reason = reason,
-		.reason_size = reason_size
-	};
+	Url			url;
 
-	return sf_harness_open("snowflake etcd", opening, parse_and_open,
-						   close_etcd);
+	if (!parse_url(&url, text, reason, reason_size))
+		return false;
+	if (!sf_http_open(url.cacert, url.cert, url.key, config->slots))
+		return sf_uri_refuse(reason, reason_size,
+							 "libcurl could not be set up.");
+	memset(&etcd, 0, sizeof(etcd));
+	etcd.url = url;
+	etcd.settings = config;
+	return true;
 }
 
-/* Forget the previous request and begin this one.  May throw. */
 static void
-begin_steps(const void *arg)
+begin_request(void)
 {
-	const SfAsk *ask = arg;
+	const SfAsk *ask = &sf_request.asked;
 
-	request.asked = *ask;
-	request.asked.new_floor = Max(ask->new_floor, etcd.floor);
+	sf_http_cancel();
+	sf_request.asked.new_floor = Max(ask->new_floor, etcd.floor);
 	request.step = STEP_ASK;
 	if (ask->avoid == etcd.endpoint + 1)
 		etcd.endpoint = (etcd.endpoint + 1) % etcd.url.nendpoints;
-	request.deadline_ms = sf_harness_now_ms() + etcd.settings->timeout_ms;
 	request.endpoints_left = etcd.url.nendpoints - 1;
 	request.token_renewed = false;
 	request.lease_granted = 0;
-	request.message[0] = '\0';
-	memset(&request.answer, 0, sizeof(request.answer));
-	request.answer.number = ask->number;
 
 	/* a write must be based on a generation that was read */
-	if (is_write() &&
+	if (sf_harness_is_write() &&
 		(etcd.cluster == NULL ||
 		 (ask->kind != SF_ASK_INITIALIZE &&
 		  (etcd.identity == NULL || etcd.generation != ask->generation))))
-		conclude(SF_RESULT_CONFLICT);
+		sf_harness_conclude(SF_RESULT_CONFLICT);
 	else if (ask->kind == SF_ASK_KEEPALIVE &&
 			 (etcd.lease == 0 || etcd.lease_owner != ask->record.owner))
-		conclude(SF_RESULT_ABSENT);
+		sf_harness_conclude(SF_RESULT_ABSENT);
 	else
 		ask_next();
 }
 
-/* Answer after an error was thrown: there is no outcome. */
 static void
-fail_request(const char *problem)
-{
-	sf_http_cancel();
-	snprintf(request.message, MESSAGE_SIZE, "%s: not understood: %s.",
-			 etcd.url.endpoints[etcd.endpoint], problem);
-	conclude_failure();
-}
-
-static void
-send_ask(const SfAsk *ask)
-{
-	sf_http_cancel();
-	sf_harness_reset();
-	/* in the request's memory; an error ends in fail_request() */
-	sf_harness_call(begin_steps, ask, fail_request);
-}
-
-static int
-get_sockets(SfSocket *sockets, int64_t *timeout_ms)
-{
-	/* after post(), sf_http_sockets() says 0, too */
-	if (request.step == STEP_ANSWER)
-		*timeout_ms = 0;
-	return sf_http_sockets(sockets, timeout_ms);
-}
-
-/* Return true once for each request, with its answer. */
-static bool
-receive_answer(SfAnswer *answer)
+go_on(void)
 {
 	SfHttpAnswer http;
 
 	while (sf_http_receive(&http))
-		sf_harness_call(take_answer, &http, fail_request);
-	if (request.step != STEP_ANSWER)
-		return false;
-	request.step = STEP_NONE;
-	*answer = request.answer;
-	return true;
+		take_answer(&http);
+}
+
+static void
+fail_request(const char *problem)
+{
+	sf_http_cancel();
+	snprintf(sf_request.message, SF_MESSAGE_SIZE, "%s: not understood: %s.",
+			 etcd.url.endpoints[etcd.endpoint], problem);
+	conclude_failure();
 }
 
 const SfBackend *
 snowflake_backend(void)
 {
-	static const SfBackend backend = {
-		.version = SF_BACKEND_VERSION,
-		.size = SF_BACKEND_SIZE,
+	static const SfKind kind = {
+		.name = "snowflake etcd",
 		.open = open_etcd,
-		.send = send_ask,
-		.sockets = get_sockets,
-		.receive = receive_answer,
-		.close = close_etcd
+		.begin = begin_request,
+		.go_on = go_on,
+		.fail = fail_request,
+		.sockets = sf_http_sockets,
+		.close = sf_http_close
 	};
 
-	return &backend;
+	return sf_harness_backend(&kind);
 }

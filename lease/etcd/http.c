@@ -20,7 +20,7 @@
 #include <signal.h>
 #include <curl/curl.h>
 
-#include "http.h"
+#include "etcd.h"
 
 /*
  * The longest answer, which may hold the records of all slots.  Whatever is
@@ -349,7 +349,7 @@ sf_http_receive(SfHttpAnswer *answer)
 }
 
 int
-sf_http_sockets(SfSocket *sockets, int64 *timeout_ms)
+sf_http_sockets(SfSocket *sockets, int64_t *timeout_ms)
 {
 	fd_set		reads;
 	fd_set		writes;

@@ -26,8 +26,7 @@
 
 #include "utils/json.h"
 
-#include "protocol.h"
-#include "records.h"
+#include "etcd.h"
 
 /* Presences that allow a write: none, the owner's, the displaced owner's. */
 #define PRESENCES	3

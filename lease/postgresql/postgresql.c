@@ -4,8 +4,9 @@
  *	  Registry of node ids in a database with this extension: the functions of
  *	  lease/backend.h, with asynchronous libpq.
  *
- * Each request is one statement (statement.h) and one transaction.  Abandoning
- * a request closes its connection.
+ * Each request is one statement and one transaction: it calls a function of
+ * the extension snowflake_registry.  A uint64 here is a bigint there, with the
+ * same bits.  Abandoning a request closes its connection.
  *
  * Nothing here blocks.  libpq does while it connects: it waits for the
  * resolver, and a registry chooses how often libpq hashes the password, up to
@@ -24,13 +25,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "catalog/pg_type_d.h"
 #include "fmgr.h"
+#include "libpq-fe.h"
 #include "port/atomics.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 
+#include "common.h"
 #include "postgresql.sql.inc"
-#include "statement.h"
 
 SF_MODULE_MAGIC("snowflake_postgresql");
 
@@ -41,7 +44,6 @@ typedef enum Stage
 	STAGE_NONE,					/* not connected */
 	STAGE_WAITING,				/* for the end of a thread to connect anew */
 	STAGE_CONNECTING,
-	STAGE_GREETING,				/* looks for the extension's schema */
 	STAGE_READY,
 	STAGE_ASKING
 } Stage;
@@ -86,15 +88,6 @@ static struct
 	bool		wants_write;	/* wait until the socket is writable, too */
 	int			outlived;		/* requests given up during this connection
 								 * attempt */
-	char	   *schema;			/* the extension's schema, quoted */
-
-	SfAsk		ask;
-	bool		asked;			/* an answer is due */
-	SfResult	result_of_failure;	/* the answer's result, if "message" is
-									 * not empty */
-	SfFailure	failure;
-	char		message[SF_REASON_SIZE];
-
 	PGresult   *result;			/* last result of this statement */
 }			pg;
 
@@ -222,7 +215,42 @@ start_thread(void)
 	return started;
 }
 
-/* ---- the connection ---- */
+/* Columns of snowflake_servers.read(). */
+enum
+{
+	READ_CLOCK, READ_IN_PLACE, READ_GENERATION, READ_FLOOR, READ_LAYOUT,
+	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
+	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
+	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT, READ_RESERVE,
+	READ_COLUMNS
+};
+
+/* Columns of the other functions; of keep(), the first is a boolean. */
+enum
+{
+	WRITE_VERSION, WRITE_CLOCK, WRITE_COLUMNS
+};
+
+#define MAX_PARAMS	16
+
+/*
+ * Arguments with their types.  With exact types, no other function fits better
+ * than the one that is meant.  So a user that may create functions in the
+ * extension's schema cannot put one in its place.
+ */
+typedef struct Params
+{
+	int			n;
+	Oid			types[MAX_PARAMS];
+	const char *values[MAX_PARAMS];
+	char		numbers[MAX_PARAMS][24];
+} Params;
+
+/* What was read last. */
+static SfRegistry registry;
+static SfSlotRecord *records;
+
+/* ---- failures ---- */
 
 static void
 disconnect(void)
@@ -230,9 +258,6 @@ disconnect(void)
 	if (pg.result != NULL)
 		PQclear(pg.result);
 	pg.result = NULL;
-	if (pg.schema != NULL)
-		PQfreemem(pg.schema);
-	pg.schema = NULL;
 	if (pg.stage == STAGE_CONNECTING)
 		abandon_thread();
 	if (pg.conn != NULL)
@@ -244,22 +269,271 @@ disconnect(void)
 }
 
 /*
- * Let the request fail with the first line of a message of libpq or the
- * registry.  Disconnect if the connection is no longer usable.
+ * Let the request, if there is one, fail with the first line of a message of
+ * libpq or the registry.  Disconnect if the connection is no longer usable.
  */
 static void
 pg_fail(SfResult result, SfFailure failure, const char *message, bool drop)
 {
-	size_t		length = strcspn(message, "\n");
-
-	pg.result_of_failure = result;
-	pg.failure = failure;
-	snprintf(pg.message, sizeof(pg.message), "%.*s", (int) length, message);
-	if (pg.message[0] == '\0')
-		strlcpy(pg.message, "The connection is lost.", sizeof(pg.message));
+	if (sf_request.is_under_way)
+	{
+		snprintf(sf_request.message, SF_MESSAGE_SIZE, "%.*s",
+				 (int) strcspn(message, "\n"), message);
+		if (sf_request.message[0] == '\0')
+			strlcpy(sf_request.message, "The connection is lost.",
+					SF_MESSAGE_SIZE);
+		sf_harness_conclude_failure(failure, result == SF_RESULT_UNKNOWN);
+	}
 	if (drop)
 		disconnect();
 }
+
+/* ---- requests as statements ---- */
+
+static void
+add(Params *params, Oid type, const char *text)
+{
+	params->types[params->n] = type;
+	params->values[params->n++] = text;
+}
+
+static void
+add_integer(Params *params, Oid type, int64 number)
+{
+	char	   *text = params->numbers[params->n];
+
+	snprintf(text, sizeof(params->numbers[0]), "%lld", (long long) number);
+	add(params, type, text);
+}
+
+static void
+add_number(Params *params, int64 number)
+{
+	add_integer(params, INT8OID, number);
+}
+
+static void
+add_text(Params *params, const char *text)
+{
+	add(params, TEXTOID, text);
+}
+
+static void
+add_write(Params *params, const SfAsk *ask, const SfBackendConfig *config)
+{
+	const SfSlotRecord *record = &ask->record;
+	int64		ttl_ms = 0;
+
+	if (ask->kind == SF_ASK_RELEASE)
+		ttl_ms = -1;
+	else if (ask->presence)
+		ttl_ms = config->presence_ms;
+	add_number(params, (int64) ask->generation);
+	add_number(params, record->node);
+	add_number(params, ask->version);
+	add_number(params, record->epoch);
+	add_number(params, (int64) record->owner);
+	add_number(params, (int64) record->server);
+	add_number(params, (int64) record->write_id);
+	add_number(params, record->until);
+	add_number(params, record->offset_ms);
+	add(params, BOOLOID, record->released ? "t" : "f");
+	add_text(params, record->host);
+	add_integer(params, INT4OID, record->process);
+	add_number(params, record->since_ms);
+	add_number(params, (int64) ask->displaced);
+	add_number(params, ttl_ms);
+	add_number(params, record->reserve_ms);
+}
+
+/* Return the function to call, and add its arguments. */
+static const char *
+choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
+{
+	switch (ask->kind)
+	{
+		case SF_ASK_READ:
+			return "read";
+		case SF_ASK_KEEPALIVE:
+			add_number(params, ask->record.node);
+			add_number(params, (int64) ask->record.owner);
+			add_number(params, config->presence_ms);
+			return "keep";
+		case SF_ASK_INITIALIZE:
+			add_number(params, (int64) ask->new_generation);
+			add_number(params, ask->new_floor);
+			add_text(params, ask->new_layout_text);
+			add_number(params, ask->new_layout->epoch_ms);
+			add_integer(params, INT4OID, ask->new_layout->tick_ms);
+			return "begin";
+		case SF_ASK_RECOVER:
+			add_number(params, (int64) ask->generation);
+			add_number(params, (int64) ask->new_generation);
+			add_number(params, ask->new_floor);
+			return "renew";
+		default:
+			add_write(params, ask, config);
+			return "write";
+	}
+}
+
+/*
+ * Set what this request needs, for its transaction only: a pooler may give
+ * each transaction another session.  With synchronous_commit off, an
+ * acknowledged write could be lost.  lock_timeout ends a wait for a lock when
+ * the answer is no longer wanted.  With jit on, compiling a statement would
+ * take longer than running it.
+ */
+static bool
+send_settings(PGconn *conn, const SfBackendConfig *config)
+{
+	Params		params = {0};
+
+	add_number(&params, config->timeout_ms);
+	return PQsendQueryParams(conn,
+							 SQL_SETTINGS,
+							 params.n, params.types, params.values, NULL,
+							 NULL, 0);
+}
+
+/*
+ * Send the settings and the call at once, in one transaction, which ends with
+ * the pipeline.  Return false like libpq's functions.
+ */
+static bool
+send_statement(PGconn *conn, const SfAsk *ask, const SfBackendConfig *config)
+{
+	Params		params = {0};
+	const char *function = choose(&params, ask, config);
+	char		query[200];
+	int			len;
+
+	len = snprintf(query, sizeof(query), "SELECT * FROM snowflake_servers.%s(",
+				   function);
+	for (int i = 1; i <= params.n; i++)
+		len += snprintf(query + len, sizeof(query) - len, "%s$%d",
+						i > 1 ? ", " : "", i);
+	snprintf(query + len, sizeof(query) - len, ")");
+	return PQenterPipelineMode(conn) && send_settings(conn, config) &&
+		PQsendQueryParams(conn, query, params.n, params.types,
+						  params.values, NULL, NULL, 0) &&
+		PQpipelineSync(conn);
+}
+
+/* ---- results as answers ---- */
+
+/* Return an integer; NULL is 0. */
+static int64
+get_int(const PGresult *result, int row, int column)
+{
+	return strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
+
+static bool
+get_bool(const PGresult *result, int row, int column)
+{
+	return PQgetvalue(result, row, column)[0] == 't';
+}
+
+static bool
+get_record(SfSlotRecord *record, const PGresult *result, int row)
+{
+	memset(record, 0, sizeof(SfSlotRecord));
+	if (PQgetisnull(result, row, READ_NODE))
+		return false;
+	record->node = (uint32) get_int(result, row, READ_NODE);
+	record->version = get_int(result, row, READ_VERSION);
+	record->epoch = get_int(result, row, READ_EPOCH);
+	record->owner = (uint64) get_int(result, row, READ_OWNER);
+	record->server = (uint64) get_int(result, row, READ_SERVER);
+	record->write_id = (uint64) get_int(result, row, READ_WRITE_ID);
+	record->until = get_int(result, row, READ_UNTIL);
+	record->offset_ms = get_int(result, row, READ_OFFSET);
+	record->released = get_bool(result, row, READ_RELEASED);
+	strlcpy(record->host, PQgetvalue(result, row, READ_HOST),
+			sizeof(record->host));
+	record->process = (int32) get_int(result, row, READ_PROCESS);
+	record->since_ms = get_int(result, row, READ_SINCE);
+	strlcpy(record->address, PQgetvalue(result, row, READ_ADDRESS),
+			sizeof(record->address));
+	record->present = (uint64) get_int(result, row, READ_PRESENT);
+	record->reserve_ms = get_int(result, row, READ_RESERVE);
+	return true;
+}
+
+static void
+take_read(const PGresult *result)
+{
+	int			n = PQntuples(result);
+
+	free(records);
+	records = calloc(n, sizeof(SfSlotRecord));
+	if (records == NULL)
+	{
+		pg_fail(SF_RESULT_UNKNOWN, SF_FAILURE_OTHER,
+				"This server is out of memory.", false);
+		return;
+	}
+	memset(&registry, 0, sizeof(SfRegistry));
+	registry.initialized = !PQgetisnull(result, 0, READ_GENERATION);
+	registry.generation = (uint64) get_int(result, 0, READ_GENERATION);
+	registry.floor = get_int(result, 0, READ_FLOOR);
+	strlcpy(registry.layout, PQgetvalue(result, 0, READ_LAYOUT),
+			sizeof(registry.layout));
+	registry.records = records;
+	while (registry.nrecords < n &&
+		   get_record(&records[registry.nrecords], result, registry.nrecords))
+	{
+		const SfSlotRecord *record = &records[registry.nrecords++];
+
+		if (record->version > registry.version)
+		{
+			registry.version = record->version;
+			registry.newest = record->node;
+		}
+	}
+	sf_request.answer.registry = &registry;
+	if (registry.initialized && !get_bool(result, 0, READ_IN_PLACE))
+		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_LOST,
+				"The registry runs on another server or timeline than before, or in another directory, and may have lost data.",
+				false);
+	else
+		sf_harness_conclude(SF_RESULT_DONE);
+}
+
+/* Turn the statement's result into the answer. */
+static void
+take_result(const PGresult *result)
+{
+	SfAskKind	kind = sf_request.asked.kind;
+	SfAnswer   *answer = &sf_request.answer;
+
+	if (PQntuples(result) < 1 || PQnfields(result) !=
+		(kind == SF_ASK_READ ? READ_COLUMNS : WRITE_COLUMNS))
+	{
+		pg_fail(SF_RESULT_UNKNOWN, SF_FAILURE_EXTENSION,
+				"The extension \"snowflake_registry\" there is not of the version that this server needs.",
+				false);
+		return;
+	}
+	answer->clock_step_ms = 1;
+	answer->clock_ms = get_int(result, 0, kind == SF_ASK_READ ?
+							   READ_CLOCK : WRITE_CLOCK);
+	if (kind == SF_ASK_READ)
+		take_read(result);
+	else if (kind == SF_ASK_KEEPALIVE)
+		sf_harness_conclude(get_bool(result, 0, 0) ?
+							SF_RESULT_DONE : SF_RESULT_ABSENT);
+	else
+	{
+		answer->version = answer->registry_version =
+			get_int(result, 0, WRITE_VERSION);
+		sf_harness_conclude(PQgetisnull(result, 0, WRITE_VERSION) ?
+							SF_RESULT_CONFLICT : SF_RESULT_DONE);
+	}
+}
+
+/* ---- the connection ---- */
 
 /* Return the kind of failure for an SQLSTATE. */
 static SfFailure
@@ -384,13 +658,14 @@ connect_to_registry(void)
 				"This server cannot start a thread.", true);
 }
 
+/* Send the request over a connection that is ready. */
 static void
-greet(void)
+send_request(void)
 {
-	pg.stage = STAGE_GREETING;
-	if (PQsetnonblocking(pg.conn, 1) != 0 ||
-		!PQsendQueryParams(pg.conn, SQL_SCHEMA, 0, NULL, NULL, NULL, NULL, 0))
-		fail_to_connect();
+	pg.stage = STAGE_ASKING;
+	if (!send_statement(pg.conn, &sf_request.asked, pg.config))
+		pg_fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
+				PQerrorMessage(pg.conn), true);
 }
 
 /* Take the connection that the thread has made, or its failure. */
@@ -403,22 +678,15 @@ take_connection(void)
 	if (pg.conn == NULL)
 		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_OTHER,
 				"This server is out of memory.", true);
-	else if (PQstatus(pg.conn) != CONNECTION_OK)
+	else if (PQstatus(pg.conn) != CONNECTION_OK ||
+			 PQsetnonblocking(pg.conn, 1) != 0)
 		fail_to_connect();
 	else
-		greet();
-}
-
-/* ---- statements ---- */
-
-/* Send the request over a connection that is ready. */
-static void
-send_request(void)
-{
-	pg.stage = STAGE_ASKING;
-	if (!sf_statement_send(pg.conn, pg.schema, &pg.ask, pg.config))
-		pg_fail(SF_RESULT_UNKNOWN, SF_FAILURE_UNREACHABLE,
-				PQerrorMessage(pg.conn), true);
+	{
+		pg.stage = STAGE_READY;
+		if (sf_request.is_under_way)
+			send_request();
+	}
 }
 
 /*
@@ -439,24 +707,7 @@ take_failure(void)
 			sizeof(message));
 	pg_fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
 			sqlstate != NULL ? classify(sqlstate) : SF_FAILURE_UNREACHABLE,
-			message, !undone || pg.stage == STAGE_GREETING);
-}
-
-static void
-take_greeting(void)
-{
-	if (PQgetisnull(pg.result, 0, 0))
-	{
-		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_EXTENSION,
-				"The database has no extension \"snowflake_registry\".", true);
-		return;
-	}
-	pg.schema = strdup(PQgetvalue(pg.result, 0, 0));
-	PQclear(pg.result);
-	pg.result = NULL;
-	pg.stage = STAGE_READY;
-	if (pg.asked)
-		send_request();
+			message, !undone);
 }
 
 /*
@@ -537,8 +788,8 @@ has_stray_at(const char *url)
 }
 
 static bool
-backend_open(const char *url, const SfBackendConfig *config,
-			 char *reason, size_t reason_size)
+open_postgresql(const char *url, const SfBackendConfig *config, char *reason,
+				size_t reason_size)
 {
 	static bool leaves_thread = false;
 	char	   *error = NULL;
@@ -569,41 +820,19 @@ backend_open(const char *url, const SfBackendConfig *config,
 }
 
 static void
-backend_send(const SfAsk *ask)
+begin_request(void)
 {
-	if (pg.stage == STAGE_ASKING)
-		disconnect();			/* abandon the request under way */
-	else if ((pg.stage == STAGE_CONNECTING || pg.stage == STAGE_GREETING) &&
-			 ++pg.outlived > MAX_OUTLIVED)
+	if (pg.stage == STAGE_ASKING || /* abandon the request under way */
+		(pg.stage == STAGE_CONNECTING && ++pg.outlived > MAX_OUTLIVED))
 		disconnect();
-	pg.ask = *ask;
-	pg.asked = true;
-	pg.message[0] = '\0';
 	if (pg.stage == STAGE_READY)
 		send_request();
 	else if (pg.stage == STAGE_NONE)
 		connect_to_registry();
 }
 
-static int
-backend_sockets(SfSocket *sockets, int64_t *timeout_ms)
-{
-	int			fd = pg.conn == NULL ? -1 : PQsocket(pg.conn);
-
-	if (pg.asked && pg.message[0] != '\0')
-		*timeout_ms = 0;		/* there is a failure to report */
-	else if (pg.stage == STAGE_WAITING || pg.stage == STAGE_CONNECTING)
-		*timeout_ms = CONNECT_LOOK_MS;
-	if (fd < 0)
-		return 0;
-	sockets[0].fd = fd;
-	sockets[0].writeable = pg.wants_write;
-	sockets[0].readable = true;
-	return 1;
-}
-
-static bool
-backend_receive(SfAnswer *answer)
+static void
+go_on(void)
 {
 	bool		ended = false;
 
@@ -613,53 +842,52 @@ backend_receive(SfAnswer *answer)
 		take_connection();
 	else if (pg.stage != STAGE_NONE)
 		ended = read_result();
-	if (ended && PQresultStatus(pg.result) != PGRES_TUPLES_OK)
+	if (!ended)
+		return;
+	if (PQresultStatus(pg.result) != PGRES_TUPLES_OK)
 		take_failure();
-	else if (ended && pg.stage == STAGE_GREETING)
-		take_greeting();
-	if (!pg.asked)
-		return false;
-
-	memset(answer, 0, sizeof(SfAnswer));
-	answer->number = pg.ask.number;
-	if (pg.message[0] != '\0')
-	{
-		answer->result = pg.result_of_failure;
-		answer->failure = pg.failure;
-		answer->message = pg.message;
-	}
-	else if (ended && pg.stage == STAGE_ASKING && pg.result != NULL)
-		sf_statement_take(pg.result, &pg.ask, answer);
-	else
-		return false;
-	pg.asked = false;
+	else if (pg.stage == STAGE_ASKING)
+		take_result(pg.result);
 	if (pg.result != NULL)
 		PQclear(pg.result);
 	pg.result = NULL;
 	if (pg.stage == STAGE_ASKING)
 		pg.stage = STAGE_READY;
-	return true;
 }
 
 static void
-backend_close(void)
+fail_request(const char *problem)
 {
-	disconnect();
-	pg.asked = false;
+	pg_fail(SF_RESULT_UNKNOWN, SF_FAILURE_OTHER, problem, true);
+}
+
+static int
+get_sockets(SfSocket *sockets, int64_t *timeout_ms)
+{
+	int			fd = pg.conn == NULL ? -1 : PQsocket(pg.conn);
+
+	if (pg.stage == STAGE_WAITING || pg.stage == STAGE_CONNECTING)
+		*timeout_ms = CONNECT_LOOK_MS;
+	if (fd < 0)
+		return 0;
+	sockets[0].fd = fd;
+	sockets[0].writeable = pg.wants_write;
+	sockets[0].readable = true;
+	return 1;
 }
 
 const SfBackend *
 snowflake_backend(void)
 {
-	static const SfBackend backend = {
-		.version = SF_BACKEND_VERSION,
-		.size = SF_BACKEND_SIZE,
-		.open = backend_open,
-		.send = backend_send,
-		.sockets = backend_sockets,
-		.receive = backend_receive,
-		.close = backend_close
+	static const SfKind kind = {
+		.name = "snowflake postgresql",
+		.open = open_postgresql,
+		.begin = begin_request,
+		.go_on = go_on,
+		.fail = fail_request,
+		.sockets = get_sockets,
+		.close = disconnect
 	};
 
-	return &backend;
+	return sf_harness_backend(&kind);
 }

@@ -16,7 +16,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "nodes.h"
+#include "zookeeper.h"
 
 static struct
 {

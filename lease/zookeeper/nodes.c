@@ -17,14 +17,26 @@
  * moment, namely any moment between the checks.  The generation is one node,
  * so any moment of reading it will do.
  *
+ * A write is one multi.  Its first operation checks that the generation's node
+ * exists.  To check versions is not enough: a node that is deleted and made
+ * again repeats its versions.  But a registry that was wiped and made again
+ * has a generation with another name.  Our versions are ZooKeeper's plus 1.
+ * Within a generation no slot is ever deleted.
+ *
+ * An ephemeral node that is made again repeats its version too.  But no
+ * ephemeral node is made without a write of its slot's record.  So while that
+ * record has the version that a write requires, the presence is the one that
+ * we saw after reading the record, or it is gone.  Therefore a write needs no
+ * further condition than to delete, or to leave, the presence that was seen.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
-#include "json.h"
-#include "nodes.h"
-#include "records.h"
+#include "utils/json.h"
+
+#include "zookeeper.h"
 
 /* The replies in the batch that reads names. */
 enum
@@ -47,22 +59,27 @@ enum
 	LOOK_SYNC, LOOK_PRESENT
 };
 
+#define MAX_OPS		6
+
+/* The operations of a write. */
+enum
+{
+	WRITE_GENERATION, WRITE_ITSELF, WRITE_COUNT, WRITE_PRESENCE
+};
+
 /* Servers from 3.7 on return this error; the library has no name for it. */
 #define QUOTA_EXCEEDED	(-125)
 
-/* Where the nodes are, and where to report a problem. */
-static struct
-{
-	const char *prefix;
-	char	   *problem;
-	size_t		problem_size;
-	SfFailure  *failure;
-}			target;
+/* The path above all nodes, for example "/snowflake". */
+static const char *prefix;
+
+/* The new state of "slots".  Static, because a reply may come late. */
+static struct Stat written;
 
 /* What was found in the names, for the rest of the request. */
 static struct
 {
-	char	   *generation_path;
+	char	   *generation;		/* its path */
 	uint32	   *nodes;			/* slots, followed by presences */
 	int			nslots;
 	int			npresent;
@@ -71,53 +88,50 @@ static struct
 }			listed;
 
 void
-sf_nodes_open(const char *to, char *problem_text, size_t size,
-			  SfFailure *kind)
+sf_nodes_open(const char *path)
 {
-	target.prefix = to;
-	target.problem = problem_text;
-	target.problem_size = size;
-	target.failure = kind;
+	prefix = path;
 }
 
-char *
-sf_nodes_path(const char *name)
+static char *
+path_to(const char *name)
 {
-	return psprintf("%s/%s", target.prefix, name);
+	return psprintf("%s/%s", prefix, name);
 }
 
-char *
-sf_nodes_path_of(const char *name, uint32 node)
+static char *
+path_of(const char *name, uint32 node)
 {
-	return psprintf("%s/%s/%u", target.prefix, name, node);
+	return psprintf("%s/%s/%u", prefix, name, node);
 }
 
-char *
-sf_nodes_generation(uint64 generation)
+static char *
+generation_path(uint64 generation)
 {
-	return psprintf("%s/registry/%s", target.prefix,
+	return psprintf("%s/registry/%s", prefix,
 					sf_records_print_number(generation));
 }
 
+/* Report a problem, without a full stop. */
 static SfReading
 nodes_fail(const char *path, const char *what)
 {
-	snprintf(target.problem, target.problem_size, "\"%s\": %s", path, what);
-	*target.failure = SF_FAILURE_OTHER;
+	snprintf(sf_request.message, SF_MESSAGE_SIZE, "\"%s\": %s", path, what);
+	sf_request.answer.failure = SF_FAILURE_OTHER;
 	return SF_READING_FAILED;
 }
 
 /* Report a failure with ZooKeeper's error. */
-SfReading
-sf_nodes_fail_with(const char *path, int rc)
+static SfReading
+fail_with(const char *path, int rc)
 {
 	(void) nodes_fail(path, rc == QUOTA_EXCEEDED ? "the quota is exceeded" :
 					  rc == ZMARSHALLINGERROR ? "the answer is not readable" :
 					  zerror(rc));
 	if (rc == ZNOAUTH)
-		*target.failure = SF_FAILURE_PERMISSION;
+		sf_request.answer.failure = SF_FAILURE_PERMISSION;
 	else if (rc == QUOTA_EXCEEDED)
-		*target.failure = SF_FAILURE_FULL;
+		sf_request.answer.failure = SF_FAILURE_FULL;
 	return SF_READING_FAILED;
 }
 
@@ -126,10 +140,10 @@ sf_nodes_fail_with(const char *path, int rc)
 void
 sf_nodes_ask_names(void)
 {
-	sf_batch_set(sf_nodes_path("present"), "");
-	sf_batch_children(sf_nodes_path("registry"));
-	sf_batch_children(sf_nodes_path("slots"));
-	sf_batch_children(sf_nodes_path("present"));
+	sf_batch_set(path_to("present"), "");
+	sf_batch_children(path_to("registry"));
+	sf_batch_children(path_to("slots"));
+	sf_batch_children(path_to("present"));
 }
 
 static void
@@ -149,15 +163,15 @@ take_generation(const struct String_vector *names, SfRegistry *registry)
 	char	   *end;
 
 	if (names->count != 1)
-		return nodes_fail(sf_nodes_path("registry"), names->count == 0 ?
+		return nodes_fail(path_to("registry"), names->count == 0 ?
 						  "there is no generation" :
 						  "there is more than one generation");
 	registry->generation = strtoull(names->data[0], &end, 16);
 	if (*end != '\0' || strlen(names->data[0]) != 16)
-		return nodes_fail(sf_nodes_path("registry"),
+		return nodes_fail(path_to("registry"),
 						  "its child is no generation");
 	registry->initialized = true;
-	listed.generation_path = sf_nodes_generation(registry->generation);
+	listed.generation = generation_path(registry->generation);
 	return SF_READING_DONE;
 }
 
@@ -175,8 +189,8 @@ sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
 	for (int i = 0; i < sf_batch_size(); i++)
 	{
 		if (sf_batch_reply(i)->rc != ZOK)
-			return sf_nodes_fail_with(sf_nodes_path(names[i]),
-									  sf_batch_reply(i)->rc);
+			return fail_with(path_to(names[i]),
+							 sf_batch_reply(i)->rc);
 	}
 	*clock_ms = sf_batch_reply(NAMES_BARRIER)->stat.mtime;
 	listed.slots_pzxid = sf_batch_reply(NAMES_SLOTS)->stat.pzxid;
@@ -195,15 +209,15 @@ sf_nodes_take_names(SfRegistry *registry, int64 *clock_ms)
 void
 sf_nodes_ask_values(void)
 {
-	sf_batch_exists(sf_nodes_path("slots"));
-	sf_batch_exists(sf_nodes_path("present"));
-	sf_batch_get(listed.generation_path);
+	sf_batch_exists(path_to("slots"));
+	sf_batch_exists(path_to("present"));
+	sf_batch_get(listed.generation);
 	for (int i = 0; i < listed.nslots; i++)
-		sf_batch_get(sf_nodes_path_of("slots", listed.nodes[i]));
+		sf_batch_get(path_of("slots", listed.nodes[i]));
 	for (int i = listed.nslots; i < listed.nslots + listed.npresent; i++)
-		sf_batch_get(sf_nodes_path_of("present", listed.nodes[i]));
-	sf_batch_exists(sf_nodes_path("slots"));
-	sf_batch_exists(sf_nodes_path("present"));
+		sf_batch_get(path_of("present", listed.nodes[i]));
+	sf_batch_exists(path_to("slots"));
+	sf_batch_exists(path_to("present"));
 }
 
 /* Return true if nothing has changed since the names were read. */
@@ -232,7 +246,7 @@ take_identity(const SfZooReply *reply, SfRegistry *registry)
 		strlcpy(registry->layout, layout,
 				sizeof(registry->layout)) >= sizeof(registry->layout) ||
 		!sf_json_int64(json, "floor", &registry->floor))
-		return nodes_fail(listed.generation_path, "it is not readable");
+		return nodes_fail(listed.generation, "it is not readable");
 	return SF_READING_DONE;
 }
 
@@ -260,8 +274,8 @@ take_records(SfRegistry *registry)
 		}
 		if (is_slot ? !sf_records_parse(reply->data, record) :
 			!sf_records_parse_owner(reply->data, &record->present))
-			return nodes_fail(sf_nodes_path_of(is_slot ? "slots" :
-											   "present", listed.nodes[i]),
+			return nodes_fail(path_of(is_slot ? "slots" :
+									  "present", listed.nodes[i]),
 							  "it is not readable");
 	}
 	registry->nrecords = sf_records_join(records, n);
@@ -281,7 +295,7 @@ sf_nodes_take_values(SfRegistry *registry)
 		if (rc == ZNONODE)
 			return SF_READING_MOVED;
 		if (rc != ZOK)
-			return sf_nodes_fail_with(listed.generation_path, rc);
+			return fail_with(listed.generation, rc);
 	}
 	if (!is_one_moment())
 		return SF_READING_MOVED;
@@ -295,8 +309,8 @@ sf_nodes_take_values(SfRegistry *registry)
 void
 sf_nodes_ask_present(uint32 node)
 {
-	sf_batch_sync(sf_nodes_path("present"));
-	sf_batch_get(sf_nodes_path_of("present", node));
+	sf_batch_sync(path_to("present"));
+	sf_batch_get(path_of("present", node));
 }
 
 SfReading
@@ -308,9 +322,182 @@ sf_nodes_take_present(SfPresent *present)
 	if (reply->rc == ZNONODE)
 		return SF_READING_DONE;
 	if (reply->rc != ZOK)
-		return sf_nodes_fail_with(sf_nodes_path("present"), reply->rc);
+		return fail_with(path_to("present"), reply->rc);
 	if (!sf_records_parse_owner(reply->data, &present->owner))
-		return nodes_fail(sf_nodes_path("present"), "it is not readable");
+		return nodes_fail(path_to("present"), "it is not readable");
 	present->session = reply->stat.ephemeralOwner;
 	return SF_READING_DONE;
+}
+
+/* ---- writing ---- */
+
+/*
+ * Create the nodes above the registry, "slots" and "present".  Some may be
+ * there already.  Errors are ignored: if a node is missing, the next step
+ * fails.
+ */
+void
+sf_nodes_ask_parents(const struct ACL_vector *acl)
+{
+	const char *slots = path_to("slots");
+
+	for (const char *p = strchr(slots + 1, '/'); p != NULL;
+		 p = strchr(p + 1, '/'))
+		sf_batch_create(pnstrdup(slots, p - slots), acl);
+	sf_batch_create(slots, acl);
+	sf_batch_create(path_to("present"), acl);
+}
+
+static void
+add_create(zoo_op_t *op, const char *path, const char *data,
+		   const struct ACL_vector *acl, int flags)
+{
+	zoo_create_op_init(op, path, data, (int) strlen(data), acl, flags, NULL,
+					   0);
+}
+
+/* Add a write of a value that has this version; 0: that does not exist yet. */
+static void
+add_value(zoo_op_t *op, const char *path, const char *data, int64 version,
+		  const struct ACL_vector *acl)
+{
+	if (version == 0)
+		add_create(op, path, data, acl, 0);
+	else
+		zoo_set_op_init(op, path, data, (int) strlen(data),
+						(int) (version - 1), NULL);
+}
+
+/*
+ * Add the operations on presence, and return their number.  The presence that
+ * was seen is the owner's, the displaced owner's or none, and may have ended
+ * since.
+ */
+static int
+add_presence(zoo_op_t *ops, const SfAsk *ask, const SfPresent *present,
+			 int64 session, const struct ACL_vector *acl)
+{
+	char	   *path = path_of("present", ask->record.node);
+	bool		makes_one = ask->presence && ask->kind != SF_ASK_RELEASE;
+	int			n = 0;
+
+	if (makes_one && present->owner == ask->record.owner &&
+		present->session == session)
+	{
+		zoo_check_op_init(&ops[n++], path, -1);
+		return n;
+	}
+	if (present->owner != 0 && (makes_one || ask->kind == SF_ASK_RELEASE))
+		zoo_delete_op_init(&ops[n++], path, -1);
+	if (makes_one)
+		add_create(&ops[n++], path,
+				   sf_records_print_number(ask->record.owner), acl,
+				   ZOO_EPHEMERAL);
+	return n;
+}
+
+static char *
+print_identity(const char *layout, int64 floor)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoString(&buf, "{\"layout\":");
+	escape_json(&buf, layout);
+	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT "}", floor);
+	return buf.data;
+}
+
+/* Begin a registry, or replace its generation by a new one. */
+static int
+add_identity(zoo_op_t *ops, const SfAsk *ask, const char *layout,
+			 const struct ACL_vector *acl)
+{
+	if (ask->kind == SF_ASK_INITIALIZE)
+		add_create(&ops[WRITE_GENERATION], path_to("registry"), "", acl,
+				   0);
+	else
+		zoo_delete_op_init(&ops[WRITE_GENERATION],
+						   generation_path(ask->generation), -1);
+	add_create(&ops[WRITE_ITSELF], generation_path(ask->new_generation),
+			   print_identity(layout, ask->new_floor), acl, 0);
+	return WRITE_ITSELF + 1;
+}
+
+/*
+ * Send a write.  "layout" is the layout that the registry shall have.
+ * "present" is the presence that was seen; only slots need it.
+ */
+void
+sf_nodes_ask_write(const SfAsk *ask, const SfPresent *present, int64 session,
+				   const char *address, const char *layout,
+				   const struct ACL_vector *acl)
+{
+	zoo_op_t	ops[MAX_OPS];
+	int			n;
+
+	memset(&written, 0, sizeof(written));
+	if (ask->kind == SF_ASK_INITIALIZE || ask->kind == SF_ASK_RECOVER)
+		n = add_identity(ops, ask, layout, acl);
+	else
+	{
+		zoo_check_op_init(&ops[WRITE_GENERATION],
+						  generation_path(ask->generation), -1);
+		add_value(&ops[WRITE_ITSELF],
+				  path_of("slots", ask->record.node),
+				  sf_records_print(&ask->record, address), ask->version, acl);
+		zoo_set_op_init(&ops[WRITE_COUNT], path_to("slots"), "", 0, -1,
+						&written);
+		n = WRITE_PRESENCE + add_presence(&ops[WRITE_PRESENCE], ask, present,
+										  session, acl);
+	}
+	sf_batch_multi(ops, n);
+}
+
+/* Return the number of the operation that failed, or -1; set its error. */
+static int
+find_failure(const SfZooReply *reply, int *rc)
+{
+	for (int i = 0; i < reply->nresults; i++)
+	{
+		*rc = reply->results[i].err;
+		if (*rc != ZOK && *rc != ZRUNTIMEINCONSISTENCY)
+			return i;
+	}
+	*rc = reply->rc;
+	return -1;
+}
+
+/*
+ * Return the outcome of a write.  If the reply names the operation that
+ * failed, nothing was done.
+ */
+SfWriting
+sf_nodes_take_written(const SfAsk *ask, SfAnswer *answer)
+{
+	const SfZooReply *reply = sf_batch_reply(0);
+	int			rc;
+	int			part;
+
+	if (reply->rc == ZOK)
+	{
+		answer->version = ask->version + 1;
+		answer->registry_version = written.mzxid;
+		answer->clock_ms = reply->nresults > WRITE_COUNT ? written.mtime : 0;
+		return SF_WRITING_DONE;
+	}
+	part = find_failure(reply, &rc);
+	(void) fail_with(path_to("registry"), reply->rc);
+	if (rc == ZNOAUTH || rc == ZINVALIDACL || rc == ZTHROTTLEDOP ||
+		rc == ZBADARGUMENTS)
+		return SF_WRITING_REFUSED;
+	if (rc != ZNONODE && rc != ZNODEEXISTS && rc != ZBADVERSION)
+		return SF_WRITING_UNKNOWN;
+	if (part >= WRITE_PRESENCE)
+		return SF_WRITING_LOOK;
+	/* a node of sf_nodes_ask_parents() was not made, or is gone */
+	if (part == WRITE_COUNT ||
+		(ask->kind == SF_ASK_INITIALIZE && rc == ZNONODE))
+		return SF_WRITING_REFUSED;
+	return SF_WRITING_CONFLICT;
 }

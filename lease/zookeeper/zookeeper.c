@@ -20,25 +20,18 @@
 #include "compat.h"
 
 #include "fmgr.h"
-#include "utils/memutils.h"
 
-#include "harness.h"
-#include "nodes.h"
-#include "session.h"
+#include "zookeeper.h"
 
 SF_MODULE_MAGIC("snowflake_zookeeper");
 
 extern PGDLLEXPORT const SfBackend *snowflake_backend(void);
-
-#define PROBLEM_SIZE	500
 
 /* How often a write may find another presence than the one that was seen. */
 #define MAX_LOOKS		3
 
 typedef enum Step
 {
-	STEP_NONE,					/* no request is under way */
-	STEP_ANSWER,				/* the answer is known */
 	STEP_CONNECT,
 	STEP_NAMES,					/* read: which nodes exist */
 	STEP_VALUES,
@@ -51,7 +44,6 @@ typedef enum Step
 static struct
 {
 	const SfBackendConfig *settings;
-	MemoryContext lasting;
 	int64		our_session;	/* the last session that may have made a
 								 * presence */
 
@@ -61,41 +53,30 @@ static struct
 	int64		floor;
 }			zoo;
 
-/* The request under way. */
+/* The request under way, beside sf_request. */
 static struct
 {
-	SfAsk		asked;
 	Step		step;
-	int64		begun_ms;
-	int64		deadline_ms;
 	int64		host_deadline_ms;	/* then try another host */
 	int			looks;
 	int64		session_before; /* value of our_session before this write */
 	SfPresent	present;
 	SfRegistry	registry;
-
-	SfAnswer	answer;
-	char		problem[PROBLEM_SIZE];	/* without a full stop */
-	SfFailure	failure;		/* the kind of the problem */
-	char		message[PROBLEM_SIZE];
 }			request;
 
 static const struct ACL_vector *
 acl(void)
 {
-	return sf_session_has_digest() ? &ZOO_CREATOR_ALL_ACL :
+	return sf_session.has_digest ? &ZOO_CREATOR_ALL_ACL :
 		&ZOO_OPEN_ACL_UNSAFE;
 }
 
+/* Answer.  The message has no full stop yet. */
 static void
 conclude(SfResult result)
 {
-	request.answer.result = result;
-	snprintf(request.message, sizeof(request.message), "%s.", request.problem);
-	request.answer.message = result == SF_RESULT_REFUSED ||
-		result == SF_RESULT_UNKNOWN ? request.message : NULL;
-	request.answer.failure = request.failure;
-	request.step = STEP_ANSWER;
+	strlcat(sf_request.message, ".", SF_MESSAGE_SIZE);
+	sf_harness_conclude(result);
 }
 
 /* Answer with a failure; if a write was sent, its outcome is unknown. */
@@ -112,7 +93,7 @@ conclude_failure(void)
 static void
 set_patience(void)
 {
-	int64		left = request.deadline_ms - sf_harness_now_ms();
+	int64		left = sf_request.deadline_ms - sf_harness_now_ms();
 
 	request.host_deadline_ms = sf_harness_now_ms() +
 		(sf_session_has_hosts() ? left / 2 : left);
@@ -130,7 +111,7 @@ static void
 begin_step(Step next)
 {
 	request.step = next;
-	sf_batch_begin(sf_session_handle());
+	sf_batch_begin(sf_session.handle);
 	switch (next)
 	{
 		case STEP_NAMES:
@@ -140,20 +121,20 @@ begin_step(Step next)
 			sf_nodes_ask_values();
 			break;
 		case STEP_LOOK:
-			sf_nodes_ask_present(request.asked.record.node);
+			sf_nodes_ask_present(sf_request.asked.record.node);
 			break;
 		case STEP_PARENTS:
 			sf_nodes_ask_parents(acl());
 			break;
 		default:
 			request.session_before = zoo.our_session;
-			if (request.asked.presence)
-				zoo.our_session = sf_session_id();
-			request.host_deadline_ms = request.deadline_ms;
-			sf_nodes_ask_write(&request.asked, &request.present,
-							   sf_session_id(), sf_session_address(),
-							   request.asked.kind == SF_ASK_INITIALIZE ?
-							   request.asked.new_layout_text : zoo.layout,
+			if (sf_request.asked.presence)
+				zoo.our_session = sf_session.id.client_id;
+			request.host_deadline_ms = sf_request.deadline_ms;
+			sf_nodes_ask_write(&sf_request.asked, &request.present,
+							   sf_session.id.client_id, sf_session.address,
+							   sf_request.asked.kind == SF_ASK_INITIALIZE ?
+							   sf_request.asked.new_layout_text : zoo.layout,
 							   acl());
 	}
 }
@@ -161,7 +142,7 @@ begin_step(Step next)
 static void
 begin_first_step(void)
 {
-	switch (request.asked.kind)
+	switch (sf_request.asked.kind)
 	{
 		case SF_ASK_READ:
 			begin_step(STEP_NAMES);
@@ -182,7 +163,8 @@ begin_first_step(void)
 static void
 take_names(void)
 {
-	switch (sf_nodes_take_names(&request.registry, &request.answer.clock_ms))
+	switch (sf_nodes_take_names(&request.registry,
+								&sf_request.answer.clock_ms))
 	{
 		case SF_READING_DONE:
 			if (request.registry.initialized)
@@ -192,7 +174,7 @@ take_names(void)
 			}
 			zoo.generation = 0;
 			zoo.floor = 0;
-			request.answer.registry = &request.registry;
+			sf_request.answer.registry = &request.registry;
 			conclude(SF_RESULT_DONE);
 			break;
 		default:
@@ -205,9 +187,7 @@ remember_reading(void)
 {
 	zoo.generation = request.registry.generation;
 	zoo.floor = request.registry.floor;
-	if (zoo.layout != NULL)
-		pfree(zoo.layout);
-	zoo.layout = MemoryContextStrdup(zoo.lasting, request.registry.layout);
+	sf_harness_keep(&zoo.layout, request.registry.layout);
 }
 
 static void
@@ -217,7 +197,7 @@ take_values(void)
 	{
 		case SF_READING_DONE:
 			remember_reading();
-			request.answer.registry = &request.registry;
+			sf_request.answer.registry = &request.registry;
 			conclude(SF_RESULT_DONE);
 			break;
 		case SF_READING_MOVED:
@@ -233,13 +213,13 @@ take_look(void)
 {
 	if (sf_nodes_take_present(&request.present) != SF_READING_DONE)
 		conclude_failure();
-	else if (request.asked.kind == SF_ASK_KEEPALIVE)
-		conclude(request.present.owner == request.asked.record.owner &&
-				 request.present.session == sf_session_id() ?
+	else if (sf_request.asked.kind == SF_ASK_KEEPALIVE)
+		conclude(request.present.owner == sf_request.asked.record.owner &&
+				 request.present.session == sf_session.id.client_id ?
 				 SF_RESULT_DONE : SF_RESULT_ABSENT);
 	else if (request.present.owner != 0 &&
-			 request.present.owner != request.asked.record.owner &&
-			 request.present.owner != request.asked.displaced)
+			 request.present.owner != sf_request.asked.record.owner &&
+			 request.present.owner != sf_request.asked.displaced)
 		conclude(SF_RESULT_CONFLICT);
 	else
 		begin_step(STEP_WRITE);
@@ -248,8 +228,8 @@ take_look(void)
 static void
 take_written(void)
 {
-	SfWriting	writing = sf_nodes_take_written(&request.asked,
-												&request.answer);
+	SfWriting	writing = sf_nodes_take_written(&sf_request.asked,
+												&sf_request.answer);
 
 	if (writing != SF_WRITING_DONE && writing != SF_WRITING_UNKNOWN)
 		zoo.our_session = request.session_before;
@@ -301,7 +281,7 @@ has_replies(void)
 static void
 take_replies(void)
 {
-	request.answer.clock_step_ms = 1;
+	sf_request.answer.clock_step_ms = 1;
 	switch (request.step)
 	{
 		case STEP_NAMES:
@@ -325,10 +305,10 @@ take_replies(void)
 static void
 add_problem(const char *text)
 {
-	size_t		len = strlen(request.problem);
+	size_t		len = strlen(sf_request.message);
 
-	if (strstr(request.problem, text) == NULL)
-		snprintf(request.problem + len, sizeof(request.problem) - len, "%s%s",
+	if (strstr(sf_request.message, text) == NULL)
+		snprintf(sf_request.message + len, SF_MESSAGE_SIZE - len, "%s%s",
 				 len > 0 ? "; " : "", text);
 }
 
@@ -339,87 +319,51 @@ give_up_host(const char *why)
 	bool		may_try;
 
 	sf_session_disconnect(why);
-	add_problem(sf_session_problem());
-	request.failure = sf_session_failure();
+	add_problem(sf_session.problem);
+	sf_request.answer.failure = sf_session.failure;
 	may_try = sf_session_next_host() && request.step != STEP_WRITE &&
-		sf_harness_now_ms() < request.deadline_ms;
+		sf_harness_now_ms() < sf_request.deadline_ms;
 	if (may_try)
 		connect_to_host();
 	else
 		conclude_failure();
 }
 
-/* ---- the functions of the library; none throws ---- */
-
-static void
-close_zookeeper(void)
-{
-	sf_session_close();
-	sf_harness_close();
-}
-
-static bool
-parse_and_open(const SfOpening *opening)
-{
-	SfZooLocation location;
-
-	if (!sf_zoo_location_parse(&location, opening->text, opening->reason,
-							   opening->reason_size))
-		return false;
-	zoo.settings = opening->config;
-	zoo.lasting = opening->lasting;
-	zoo.layout = NULL;
-	zoo.generation = 0;
-	zoo.floor = 0;
-	zoo.our_session = 0;
-	request.step = STEP_NONE;
-	sf_session_open(&location, opening->config);
-	sf_nodes_open(location.prefix, request.problem, sizeof(request.problem),
-				  &request.failure);
-	return true;
-}
+/* ---- the functions of the library ---- */
 
 static bool
 open_zookeeper(const char *text, const SfBackendConfig *config, char *reason,
 			   size_t reason_size)
 {
-	SfOpening	opening = {
-		.text = text, .config = config, .reason = reason,
-		.reason_size = reason_size
-	};
+	char	   *prefix;
 
-	return sf_harness_open("snowflake zookeeper", opening, parse_and_open,
-						   close_zookeeper);
+	if (!sf_session_open(text, config, &prefix, reason, reason_size))
+		return false;
+	memset(&zoo, 0, sizeof(zoo));
+	zoo.settings = config;
+	sf_nodes_open(prefix);
+	return true;
 }
 
 /*
- * Forget the previous request and begin this one.  If the previous one had no
- * answer for as long as a host may be silent, use another host.  May throw.
+ * Begin the request.  If the one before had no answer for as long as a host
+ * may be silent, use another host.
  */
 static void
-begin_steps(const void *arg)
+begin_request(void)
 {
-	const SfAsk *ask = arg;
-	bool		was_silent = request.step > STEP_ANSWER &&
-		sf_harness_now_ms() - request.begun_ms >= zoo.settings->timeout_ms / 2;
+	SfAsk	   *ask = &sf_request.asked;
 
-	request.asked = *ask;
-	request.asked.new_floor = Max(request.asked.new_floor, zoo.floor);
-	request.begun_ms = sf_harness_now_ms();
-	request.deadline_ms = request.begun_ms + zoo.settings->timeout_ms;
+	ask->new_floor = Max(ask->new_floor, zoo.floor);
 	request.looks = 0;
-	request.problem[0] = '\0';
-	request.failure = SF_FAILURE_OTHER;
-	memset(&request.answer, 0, sizeof(request.answer));
 	memset(&request.present, 0, sizeof(request.present));
-	request.answer.number = ask->number;
-
 	request.step = STEP_CONNECT;
 	sf_session_count_hosts();
-	if (ask->kind == SF_ASK_CLAIM && sf_session_id() != 0 &&
-		sf_session_id() == zoo.our_session)
+	if (ask->kind == SF_ASK_CLAIM && sf_session.id.client_id != 0 &&
+		sf_session.id.client_id == zoo.our_session)
 		sf_session_end();
-	else if (was_silent)
+	else if (sf_request.silent_ms > 0 &&
+			 sf_request.silent_ms >= zoo.settings->timeout_ms / 2)
 	{
 		sf_session_disconnect(NULL);
 		(void) sf_session_next_host();
@@ -428,8 +372,7 @@ begin_steps(const void *arg)
 	set_patience();
 
 	/* a write must be based on a generation that was read */
-	if (ask->kind != SF_ASK_READ && ask->kind != SF_ASK_KEEPALIVE &&
-		ask->kind != SF_ASK_INITIALIZE &&
+	if (sf_harness_is_write() && ask->kind != SF_ASK_INITIALIZE &&
 		(zoo.generation == 0 || zoo.generation != ask->generation))
 		conclude(SF_RESULT_CONFLICT);
 	else if (sf_session_continue() == SF_SESSION_UP)
@@ -438,13 +381,12 @@ begin_steps(const void *arg)
 		connect_to_host();
 }
 
-/* Continue as far as that is possible without waiting.  May throw. */
 static void
-continue_request(const void *unused)
+go_on(void)
 {
 	SfSessionState state = sf_session_continue();
 
-	while (request.step > STEP_ANSWER)
+	while (sf_request.is_under_way)
 	{
 		Step		before = request.step;
 
@@ -462,23 +404,14 @@ continue_request(const void *unused)
 	}
 }
 
-/* Answer after an error was thrown: there is no outcome. */
 static void
 fail_request(const char *what)
 {
 	sf_batch_begin(NULL);
-	snprintf(request.problem, sizeof(request.problem), "%s: not understood: %s",
-			 sf_session_host(), what);
-	request.failure = SF_FAILURE_OTHER;
+	snprintf(sf_request.message, SF_MESSAGE_SIZE, "%s: not understood: %s",
+			 sf_session.host, what);
+	sf_request.answer.failure = SF_FAILURE_OTHER;
 	conclude_failure();
-}
-
-static void
-send_ask(const SfAsk *ask)
-{
-	sf_harness_reset();
-	/* in the request's memory; an error ends in fail_request() */
-	sf_harness_call(begin_steps, ask, fail_request);
 }
 
 static int
@@ -488,10 +421,9 @@ get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 	int64		patience;
 	int			n = sf_session_sockets(sockets, &wait);
 
-	if (request.step != STEP_NONE)
+	if (sf_request.is_under_way)
 	{
-		patience = request.step == STEP_ANSWER ? 0 :
-			Max(request.host_deadline_ms - sf_harness_now_ms(), 0);
+		patience = Max(request.host_deadline_ms - sf_harness_now_ms(), 0);
 		wait = wait < 0 ? patience : Min(wait, patience);
 	}
 	if (wait >= 0)
@@ -499,30 +431,18 @@ get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 	return n;
 }
 
-/* Return true once for each request, with its answer. */
-static bool
-receive_answer(SfAnswer *answer)
-{
-	sf_harness_call(continue_request, NULL, fail_request);
-	if (request.step != STEP_ANSWER)
-		return false;
-	request.step = STEP_NONE;
-	*answer = request.answer;
-	return true;
-}
-
 const SfBackend *
 snowflake_backend(void)
 {
-	static const SfBackend backend = {
-		.version = SF_BACKEND_VERSION,
-		.size = SF_BACKEND_SIZE,
+	static const SfKind kind = {
+		.name = "snowflake zookeeper",
 		.open = open_zookeeper,
-		.send = send_ask,
+		.begin = begin_request,
+		.go_on = go_on,
+		.fail = fail_request,
 		.sockets = get_sockets,
-		.receive = receive_answer,
-		.close = close_zookeeper
+		.close = sf_session_close
 	};
 
-	return &backend;
+	return sf_harness_backend(&kind);
 }
