@@ -161,8 +161,6 @@ sf_http_open(const char *cacert, const char *cert, const char *key,
 #if LIBCURL_VERSION_NUM >= 0x075700
 	/* if a request is abandoned, do not wait for the thread of the resolver */
 	ok = ok && curl_easy_setopt(http.easy, CURLOPT_QUICK_EXIT, 1L) == CURLE_OK;
-#endif
-#if LIBCURL_VERSION_NUM >= 0x075700
 	/* read the file of authorities for each connection, like the others */
 	(void) curl_easy_setopt(http.easy, CURLOPT_CA_CACHE_TIMEOUT, 0L);
 #endif

@@ -347,10 +347,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 		}
 		else if (parse_node(key, presences, &record->node))
 		{
-			char	   *end;
-
-			record->present = strtoull(value, &end, 16);
-			if (record->present == 0 || *end != '\0')
+			if (!sf_records_parse_owner(value, &record->present))
 				return psprintf("The value of \"%s\" is not readable.", key);
 			if (record->present == owner)
 				sf_json_int64(kv, "lease", &reading->lease);
