@@ -104,15 +104,9 @@ is_write(void)
 
 /* Answer with a failure; if a write was sent, its outcome is unknown. */
 static void
-conclude_failure_of(SfFailure failure, bool sent)
+conclude_failure(SfFailure failure, bool sent)
 {
 	sf_harness_conclude_failure(failure, sent && is_write());
-}
-
-static void
-conclude_failure(void)
-{
-	conclude_failure_of(SF_FAILURE_OTHER, true);
 }
 
 /* ---- the steps ---- */
@@ -146,7 +140,7 @@ ask_token(void)
 	if (!sf_uri_credentials(etcd.url.credentials, &user, &password,
 							sf_request.message, SF_MESSAGE_SIZE))
 	{
-		conclude_failure_of(SF_FAILURE_LOGIN, false);
+		conclude_failure(SF_FAILURE_LOGIN, false);
 		return;
 	}
 	initStringInfo(&buf);
@@ -222,7 +216,7 @@ take_reading(SfJson *json)
 	if (problem != NULL)
 	{
 		strlcpy(sf_request.message, problem, SF_MESSAGE_SIZE);
-		conclude_failure();
+		conclude_failure(SF_FAILURE_OTHER, true);
 		return;
 	}
 	sf_harness_keep(&etcd.identity, reading->identity);
@@ -241,7 +235,7 @@ take_reading(SfJson *json)
 	{
 		strlcpy(sf_request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data: an administrator must call snowflake_registry_recover().",
 				SF_MESSAGE_SIZE);
-		conclude_failure_of(SF_FAILURE_LOST, true);
+		conclude_failure(SF_FAILURE_LOST, true);
 	}
 }
 
@@ -259,7 +253,7 @@ take_written(SfJson *json)
 				"The answer to a write is not readable." :
 				"This is not the etcd cluster that was read.",
 				SF_MESSAGE_SIZE);
-		conclude_failure();
+		conclude_failure(SF_FAILURE_OTHER, true);
 		return;
 	}
 	if (written == SF_ETCD_WRITTEN && sf_request.asked.presence)
@@ -287,7 +281,7 @@ take_keepalive(SfJson *json)
 	{
 		strlcpy(sf_request.message, "The answer to a keepalive is not readable.",
 				SF_MESSAGE_SIZE);
-		conclude_failure();
+		conclude_failure(SF_FAILURE_OTHER, true);
 	}
 	else if (sf_json_int64(result, "TTL", &ttl) && ttl > 0)
 		sf_harness_conclude(SF_RESULT_DONE);
@@ -308,7 +302,7 @@ conclude_login(void)
 		snprintf(sf_request.message + len, SF_MESSAGE_SIZE - len,
 				 " The user and the password are those in \"%s\".",
 				 etcd.url.credentials);
-	conclude_failure_of(SF_FAILURE_LOGIN, false);
+	conclude_failure(SF_FAILURE_LOGIN, false);
 }
 
 /* Take an answer with HTTP status 200. */
@@ -433,9 +427,9 @@ take_error(const SfHttpAnswer *http)
 		conclude_login();
 	else if (http->status == 400 || http->status == 403 ||
 			 http->status == 404)
-		conclude_failure_of(classify(http), false);
+		conclude_failure(classify(http), false);
 	else if (http->status == 429 || !try_next_endpoint(true))
-		conclude_failure_of(classify(http), true);
+		conclude_failure(classify(http), true);
 }
 
 /* Take etcd's answer to a step, or the lack of one.  May throw. */
@@ -460,7 +454,7 @@ take_answer(const SfHttpAnswer *http)
 		if (http->failure == SF_FAILURE_TOO_LONG)
 			request.endpoints_left = 0;
 		if (!try_next_endpoint(http->sent))
-			conclude_failure_of(http->failure, http->sent);
+			conclude_failure(http->failure, http->sent);
 	}
 }
 
@@ -566,7 +560,7 @@ fail_request(const char *problem)
 	sf_http_cancel();
 	snprintf(sf_request.message, SF_MESSAGE_SIZE, "%s: not understood: %s.",
 			 etcd.url.endpoints[etcd.endpoint], problem);
-	conclude_failure();
+	conclude_failure(SF_FAILURE_OTHER, true);
 }
 
 const SfBackend *
