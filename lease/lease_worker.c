@@ -186,7 +186,6 @@ sf_registry_library_wait(const SfBackend *backend, int64 limit_ms)
  *
  * The file need not be on disk: after a crash of the machine it would not
  * count anyway.
- *
  */
 
 /* Beside the marker, where base backups do not look; pg_rewind removes it. */
