@@ -87,8 +87,7 @@ GRANT USAGE ON SCHEMA snowflake_internal TO PUBLIC;
 -- The type snowflake: a bigint that to_json() writes as a string, since that
 -- function knows the server's own types only, and that has a hash function of its
 -- own.  All else is the server's, so a column can change between the two types
--- without a rewrite.  Nothing is cast to it implicitly: an expression without it
--- finds the operators and functions that it found before.
+-- without a rewrite.
 --
 CREATE TYPE snowflake;
 CREATE FUNCTION snowflake_internal.snowflake_in(cstring) RETURNS snowflake
@@ -116,28 +115,48 @@ CREATE TYPE snowflake (
 COMMENT ON TYPE snowflake IS
 'a bigint that JSON has as a string, and whose hash uses all bits of an ID';
 
-CREATE FUNCTION snowflake_internal.from_integer(integer) RETURNS snowflake
-AS 'int48' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_internal.from_integer(integer) IS
-'convert integer to snowflake';
-CREATE FUNCTION snowflake_internal.from_integer(smallint) RETURNS snowflake
-AS 'int28' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
-COMMENT ON FUNCTION snowflake_internal.from_integer(smallint) IS
-'convert smallint to snowflake';
+-- The casts of bigint.  Implicit are the one to bigint, by which everything takes the
+-- type, and those from smaller integers, by which an expression of a key and a number
+-- is a key.  A cast that is implicit from bigint to numeric or double precision is none
+-- here: with two ways out of the type, sum(id) and abs(id) would be ambiguous.
 CREATE CAST (snowflake AS bigint) WITHOUT FUNCTION AS IMPLICIT;
 COMMENT ON CAST (snowflake AS bigint) IS
 'for all that takes a bigint';
 CREATE CAST (bigint AS snowflake) WITHOUT FUNCTION AS ASSIGNMENT;
 COMMENT ON CAST (bigint AS snowflake) IS
 'for what makes an ID';
-CREATE CAST (integer AS snowflake)
-	WITH FUNCTION snowflake_internal.from_integer(integer) AS ASSIGNMENT;
-COMMENT ON CAST (integer AS snowflake) IS
-'for literals';
-CREATE CAST (smallint AS snowflake)
-	WITH FUNCTION snowflake_internal.from_integer(smallint) AS ASSIGNMENT;
-COMMENT ON CAST (smallint AS snowflake) IS
-'for small integers';
+DO $$
+DECLARE
+	statement pg_catalog.text;
+BEGIN
+	FOR statement IN
+		SELECT s.statement
+		FROM (VALUES
+			('int4', 'int48', 'IMPLICIT', 'int84', 'ASSIGNMENT'),
+			('int2', 'int28', 'IMPLICIT', 'int82', 'ASSIGNMENT'),
+			('numeric', 'numeric_int8', 'ASSIGNMENT', 'int8_numeric', 'ASSIGNMENT'),
+			('float8', 'dtoi8', 'ASSIGNMENT', 'i8tod', 'ASSIGNMENT'),
+			('float4', 'ftoi8', 'ASSIGNMENT', 'i8tof', 'ASSIGNMENT'),
+			('bit', 'bittoint8', NULL, 'bitfromint8', NULL),
+			('jsonb', 'jsonb_int8', NULL, NULL, NULL)) AS t (type, from_code, from_when, to_code, to_when),
+		LATERAL (VALUES
+			('from_' OPERATOR(pg_catalog.||) type, 'pg_catalog.' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', '', from_code, from_when),
+			('to_' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', 'pg_catalog.' OPERATOR(pg_catalog.||) type,
+				CASE type WHEN 'bit' THEN ', pg_catalog.int4' ELSE '' END, to_code, to_when)) AS c (name, source, target, more, code, context),
+		LATERAL (VALUES
+			(1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%I(%s%s) RETURNS %s AS %L LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE%s',
+				name, source, more, target, code, CASE WHEN context OPERATOR(pg_catalog.=) 'IMPLICIT' THEN ' LEAKPROOF' END)),
+			(2, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.%I(%s%s) IS %L', name, source, more, 'cast of a key')),
+			(3, pg_catalog.format('CREATE CAST (%1$s AS %2$s) WITH FUNCTION snowflake_internal.%3$I(%1$s%4$s) %5$s',
+				source, target, name, more, 'AS ' OPERATOR(pg_catalog.||) context)),
+			(4, pg_catalog.format('COMMENT ON CAST (%s AS %s) IS %L', source, target, 'as of bigint'))) AS s (step, statement)
+		WHERE code IS NOT NULL
+		ORDER BY name, step
+	LOOP
+		EXECUTE statement;
+	END LOOP;
+END
+$$;
 
 -- The hash: each type that an operator = has on either side, by the same function.
 CREATE FUNCTION snowflake_internal.hash(snowflake) RETURNS integer
@@ -182,29 +201,47 @@ COMMENT ON FUNCTION snowflake_internal.in_range(snowflake, snowflake, bigint, bo
 'window RANGE support';
 
 --
--- Operators with itself and with each integer type, on both sides.  The operator
--- classes for btree and BRIN are in the server's families, so operators of bigint,
--- to which the type is cast where the schema of these is not in the search path,
--- find its indexes too; and bigint columns may refer to its keys.  The class for
--- hash has a family of its own.  That has the server's = of two integers, which a
--- hash table of integers needs, as in id IN (SELECT post FROM reply).  The server
--- takes the first family of an operator, its own, so plans without the type stay.
+-- Operators with itself and with each integer type, on both sides.  They lie in
+-- pg_catalog: the server prints one operator for a whole row, that of its first column,
+-- as in (id, customer) > (5, 1), and a dump is restored with pg_catalog alone in the
+-- search path.
 --
+-- Each operator class has a family of its own, to which the server's operators of two
+-- integers belong, too.  So an index of the type serves conditions of bigint.  The
+-- families of the server are left alone: pg_upgrade would lose what is added to them.
+-- compare_support() tells the planner that an inequality is one of bigint, whose
+-- estimates know the values, and that an index on a bigint serves an equality.
+--
+CREATE FUNCTION snowflake_internal.compare_support(internal) RETURNS internal
+AS 'MODULE_PATHNAME', 'snowflake_compare_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION snowflake_internal.compare_support(internal) IS
+'planner support for comparisons of the type snowflake';
+
 DO $$
 DECLARE
 	statement pg_catalog.text;
 BEGIN
 	FOR statement IN
 		WITH pair AS (
-			SELECT l, r, code, pg_catalog.format('(%s, %s)', l, r) AS args
+			SELECT *, l OPERATOR(pg_catalog.||) ', ' OPERATOR(pg_catalog.||) r AS types,
+				CASE WHEN ours THEN 'snowflake_internal.cmp' ELSE pg_catalog.concat('pg_catalog.btint', code, 'cmp') END AS cmp
 			FROM (VALUES
-				('@extschema@.snowflake', '@extschema@.snowflake', '8'),
-				('@extschema@.snowflake', 'pg_catalog.int8', '8'),
-				('pg_catalog.int8', '@extschema@.snowflake', '8'),
-				('@extschema@.snowflake', 'pg_catalog.int4', '84'),
-				('pg_catalog.int4', '@extschema@.snowflake', '48'),
-				('@extschema@.snowflake', 'pg_catalog.int2', '82'),
-				('pg_catalog.int2', '@extschema@.snowflake', '28')) AS p (l, r, code)
+				('@extschema@.snowflake', '@extschema@.snowflake', '8', true),
+				('@extschema@.snowflake', 'pg_catalog.int8', '8', true),
+				('@extschema@.snowflake', 'pg_catalog.int4', '84', true),
+				('@extschema@.snowflake', 'pg_catalog.int2', '82', true),
+				('pg_catalog.int8', '@extschema@.snowflake', '8', true),
+				('pg_catalog.int4', '@extschema@.snowflake', '48', true),
+				('pg_catalog.int2', '@extschema@.snowflake', '28', true),
+				('pg_catalog.int8', 'pg_catalog.int8', '8', false),
+				('pg_catalog.int8', 'pg_catalog.int4', '84', false),
+				('pg_catalog.int8', 'pg_catalog.int2', '82', false),
+				('pg_catalog.int4', 'pg_catalog.int8', '48', false),
+				('pg_catalog.int4', 'pg_catalog.int4', '4', false),
+				('pg_catalog.int4', 'pg_catalog.int2', '42', false),
+				('pg_catalog.int2', 'pg_catalog.int8', '28', false),
+				('pg_catalog.int2', 'pg_catalog.int4', '24', false),
+				('pg_catalog.int2', 'pg_catalog.int2', '2', false)) AS p (l, r, code, ours)
 		), op AS (
 			SELECT p.*, o.*
 			FROM pair p CROSS JOIN (VALUES
@@ -215,54 +252,52 @@ BEGIN
 				(5, '>', 'gt', '<', '<=', 'scalargt', '', 'greater than'),
 				(NULL, '<>', 'ne', '<>', '=', 'neq', '', 'not equal')
 				) AS o (strategy, name, function, commutator, negator, selectivity, more, comment)
-		), btree AS (
-			SELECT pg_catalog.format('FUNCTION 1 %1$s snowflake_internal.cmp%1$s', args) AS member FROM pair
-			UNION ALL
-			SELECT pg_catalog.format('OPERATOR %s @extschema@.%s %s', strategy, name, args) FROM op
-			WHERE strategy IS NOT NULL
-		), hash AS (
-			SELECT pg_catalog.format('FUNCTION %1$s (%2$s, %2$s) snowflake_internal.hash(%2$s%3$s)', number, type, seed) AS member
-			FROM (VALUES ('@extschema@.snowflake'), ('pg_catalog.int8'), ('pg_catalog.int4'), ('pg_catalog.int2')) AS t (type)
-				CROSS JOIN (VALUES (1, ''), (2, ', pg_catalog.int8')) AS n (number, seed)
-			UNION ALL
-			SELECT pg_catalog.concat('OPERATOR 1 @extschema@.', name, args) FROM op
-			WHERE strategy OPERATOR(pg_catalog.=) 3
-			UNION ALL
-			SELECT pg_catalog.format('OPERATOR 1 pg_catalog.= (pg_catalog.int%s, pg_catalog.int%s)', l, r)
-			FROM (VALUES (2), (4), (8)) AS l (l) CROSS JOIN (VALUES (2), (4), (8)) AS r (r)
+		), member AS (
+			SELECT pg_catalog.string_agg(pg_catalog.format('OPERATOR %s pg_catalog.%s (%s)', strategy, name, types), ', ') AS all,
+				pg_catalog.string_agg(pg_catalog.format('OPERATOR 1 pg_catalog.= (%s)', types), ', ')
+					FILTER (WHERE strategy OPERATOR(pg_catalog.=) 3) AS equal
+			FROM op WHERE strategy IS NOT NULL
 		)
 		SELECT s.statement FROM (
-			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%s%s RETURNS pg_catalog.bool AS ''int%s%s'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE',
-				function, args, code, function) FROM op
+			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%s(%s) RETURNS pg_catalog.bool AS ''int%s%s'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE%s',
+				function, types, code, function, CASE WHEN strategy IS NOT NULL THEN ' SUPPORT snowflake_internal.compare_support' END) FROM op WHERE ours
 			UNION ALL
-			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.cmp%s RETURNS pg_catalog.int4 AS ''btint%scmp'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE',
-				args, code) FROM pair
+			SELECT 1, pg_catalog.format('CREATE FUNCTION snowflake_internal.cmp(%s) RETURNS pg_catalog.int4 AS ''btint%scmp'' LANGUAGE internal IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE',
+				types, code) FROM pair WHERE ours
 			UNION ALL
-			SELECT 2, pg_catalog.format('CREATE OPERATOR @extschema@.%s (FUNCTION = snowflake_internal.%s, LEFTARG = %s, RIGHTARG = %s, COMMUTATOR = OPERATOR(@extschema@.%s), NEGATOR = OPERATOR(@extschema@.%s), RESTRICT = pg_catalog.%ssel, JOIN = pg_catalog.%7$sjoinsel%8$s)',
-				name, function, l, r, commutator, negator, selectivity, more) FROM op
+			SELECT 2, pg_catalog.format('CREATE OPERATOR pg_catalog.%s (FUNCTION = snowflake_internal.%s, LEFTARG = %s, RIGHTARG = %s, COMMUTATOR = OPERATOR(pg_catalog.%s), NEGATOR = OPERATOR(pg_catalog.%s), RESTRICT = pg_catalog.%ssel, JOIN = pg_catalog.%7$sjoinsel%8$s)',
+				name, function, l, r, commutator, negator, selectivity, more) FROM op WHERE ours
 			UNION ALL
-			SELECT 3, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.%s%s IS ''implementation of %s operator''',
-				function, args, name) FROM op
+			SELECT 3, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.%s(%s) IS ''implementation of %s operator''',
+				function, types, name) FROM op WHERE ours
 			UNION ALL
-			SELECT 3, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.cmp%s IS ''less-equal-greater''', args) FROM pair
+			SELECT 3, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.cmp(%s) IS ''less-equal-greater''', types) FROM pair WHERE ours
 			UNION ALL
-			SELECT 3, pg_catalog.format('COMMENT ON OPERATOR @extschema@.%s %s IS %L', name, args, comment) FROM op
+			SELECT 3, pg_catalog.format('COMMENT ON OPERATOR pg_catalog.%s (%s) IS %L', name, types, comment) FROM op WHERE ours
 			UNION ALL
-			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_ops DEFAULT FOR TYPE @extschema@.snowflake USING btree FAMILY pg_catalog.integer_ops AS
+			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_ops DEFAULT FOR TYPE @extschema@.snowflake USING btree AS ',
+				(SELECT member.all FROM member), ', ',
+				(SELECT pg_catalog.string_agg(pg_catalog.format('FUNCTION 1 (%1$s) %2$s(%1$s)', types, cmp), ', ') FROM pair), ',
 				FUNCTION 2 pg_catalog.btint8sortsupport(internal),
+				FUNCTION 2 (pg_catalog.int8, pg_catalog.int8) pg_catalog.btint8sortsupport(internal),
+				FUNCTION 2 (pg_catalog.int4, pg_catalog.int4) pg_catalog.btint4sortsupport(internal),
+				FUNCTION 2 (pg_catalog.int2, pg_catalog.int2) pg_catalog.btint2sortsupport(internal),
 				FUNCTION 3 (@extschema@.snowflake, pg_catalog.int8) snowflake_internal.in_range(@extschema@.snowflake, @extschema@.snowflake, pg_catalog.int8, pg_catalog.bool, pg_catalog.bool),
-				FUNCTION 4 pg_catalog.btequalimage(pg_catalog.oid), ',
-				pg_catalog.string_agg(member, ', ')) FROM btree
+				FUNCTION 4 pg_catalog.btequalimage(pg_catalog.oid)')
 			UNION ALL
-			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_minmax_ops DEFAULT FOR TYPE @extschema@.snowflake USING brin FAMILY pg_catalog.integer_minmax_ops AS
-				FUNCTION 1 pg_catalog.brin_minmax_opcinfo(internal),
-				FUNCTION 2 pg_catalog.brin_minmax_add_value(internal, internal, internal, internal),
-				FUNCTION 3 pg_catalog.brin_minmax_consistent(internal, internal, internal),
-				FUNCTION 4 pg_catalog.brin_minmax_union(internal, internal, internal), ',
-				pg_catalog.string_agg(member, ', ')) FROM btree WHERE pg_catalog.starts_with(member, 'OPERATOR')
+			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_minmax_ops DEFAULT FOR TYPE @extschema@.snowflake USING brin AS ',
+				(SELECT member.all FROM member), ', ',
+				(SELECT pg_catalog.string_agg(pg_catalog.format('FUNCTION %s (%s) pg_catalog.brin_minmax_%s', number, types, name), ', ')
+					FROM pair CROSS JOIN (VALUES (1, 'opcinfo(internal)'), (2, 'add_value(internal, internal, internal, internal)'),
+						(3, 'consistent(internal, internal, internal)'), (4, 'union(internal, internal, internal)')) AS n (number, name)
+					WHERE l OPERATOR(pg_catalog.=) r), ',
+				STORAGE pg_catalog.int8')
 			UNION ALL
 			SELECT 4, pg_catalog.concat('CREATE OPERATOR CLASS @extschema@.snowflake_ops DEFAULT FOR TYPE @extschema@.snowflake USING hash AS ',
-				pg_catalog.string_agg(member, ', ')) FROM hash) AS s (step, statement)
+				(SELECT member.equal FROM member), ', ',
+				(SELECT pg_catalog.string_agg(pg_catalog.format('FUNCTION %1$s (%2$s, %2$s) snowflake_internal.hash(%2$s%3$s)', number, l, seed), ', ')
+					FROM pair CROSS JOIN (VALUES (1, ''), (2, ', pg_catalog.int8')) AS n (number, seed)
+					WHERE l OPERATOR(pg_catalog.=) r))) AS s (step, statement)
 		ORDER BY s.step
 	LOOP
 		EXECUTE statement;
@@ -272,39 +307,16 @@ $$;
 
 COMMENT ON OPERATOR CLASS snowflake_ops USING btree IS
 'the order of IDs, among integers too';
+COMMENT ON OPERATOR FAMILY snowflake_ops USING btree IS
+'the order of IDs and of integers';
 COMMENT ON OPERATOR CLASS snowflake_minmax_ops USING brin IS
 'ranges of IDs';
+COMMENT ON OPERATOR FAMILY snowflake_minmax_ops USING brin IS
+'ranges of IDs and of integers';
 COMMENT ON OPERATOR CLASS snowflake_ops USING hash IS
 'a hash that uses all bits of an ID';
 COMMENT ON OPERATOR FAMILY snowflake_ops USING hash IS
 'a hash that uses all bits of an ID, also for integers that equal it';
-
--- pg_upgrade drops what is in a family of the server's but does not depend on a
--- class, and the server makes most members above depend on the family alone.  A
--- second upgrade needs this call again: pg_upgrade restores none of its rows.
-CREATE FUNCTION snowflake_internal.tie_operators() RETURNS void
-LANGUAGE SQL VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-	INSERT INTO pg_catalog.pg_depend (classid, objid, objsubid, refclassid, refobjid, refobjsubid, deptype)
-	SELECT m.classid, m.oid, 0, 'pg_catalog.pg_opclass'::pg_catalog.regclass, c.oid, 0, 'a'
-	FROM pg_catalog.pg_opclass c, LATERAL (
-		SELECT 'pg_catalog.pg_amop'::pg_catalog.regclass, o.oid FROM pg_catalog.pg_amop o
-		WHERE o.amopfamily OPERATOR(pg_catalog.=) c.opcfamily
-			AND c.opcintype OPERATOR(pg_catalog.=) ANY (ARRAY[o.amoplefttype, o.amoprighttype])
-		UNION ALL
-		SELECT 'pg_catalog.pg_amproc'::pg_catalog.regclass, p.oid FROM pg_catalog.pg_amproc p
-		WHERE p.amprocfamily OPERATOR(pg_catalog.=) c.opcfamily
-			AND c.opcintype OPERATOR(pg_catalog.=) ANY (ARRAY[p.amproclefttype, p.amprocrighttype])
-		) AS m (classid, oid)
-	WHERE c.opcintype OPERATOR(pg_catalog.=) '@extschema@.snowflake'::pg_catalog.regtype
-		AND c.opcfamily OPERATOR(pg_catalog.<) 16384::pg_catalog.oid
-		AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
-			WHERE d.classid OPERATOR(pg_catalog.=) m.classid AND d.objid OPERATOR(pg_catalog.=) m.oid
-				AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_opclass'::pg_catalog.regclass);
-END;
-COMMENT ON FUNCTION snowflake_internal.tie_operators() IS
-'let pg_upgrade keep the operators of the type snowflake';
-SELECT snowflake_internal.tie_operators();
 
 CREATE FUNCTION snowflake_internal.smaller(snowflake, snowflake) RETURNS snowflake
 AS 'int8smaller' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
@@ -314,17 +326,17 @@ CREATE FUNCTION snowflake_internal.larger(snowflake, snowflake) RETURNS snowflak
 AS 'int8larger' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_internal.larger(snowflake, snowflake) IS
 'larger of two';
-CREATE AGGREGATE min(snowflake) (
+CREATE AGGREGATE pg_catalog.min(@extschema@.snowflake) (
 	SFUNC = snowflake_internal.smaller, STYPE = snowflake,
 	COMBINEFUNC = snowflake_internal.smaller,
-	SORTOP = OPERATOR(@extschema@.<), PARALLEL = SAFE);
-COMMENT ON AGGREGATE min(snowflake) IS
+	SORTOP = OPERATOR(pg_catalog.<), PARALLEL = SAFE);
+COMMENT ON AGGREGATE pg_catalog.min(@extschema@.snowflake) IS
 'minimum value of all snowflake input values';
-CREATE AGGREGATE max(snowflake) (
+CREATE AGGREGATE pg_catalog.max(@extschema@.snowflake) (
 	SFUNC = snowflake_internal.larger, STYPE = snowflake,
 	COMBINEFUNC = snowflake_internal.larger,
-	SORTOP = OPERATOR(@extschema@.>), PARALLEL = SAFE);
-COMMENT ON AGGREGATE max(snowflake) IS
+	SORTOP = OPERATOR(pg_catalog.>), PARALLEL = SAFE);
+COMMENT ON AGGREGATE pg_catalog.max(@extschema@.snowflake) IS
 'maximum value of all snowflake input values';
 
 --
