@@ -142,7 +142,7 @@ BEGIN
 		LATERAL (VALUES
 			('from_' OPERATOR(pg_catalog.||) type, 'pg_catalog.' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', '', from_code, from_when),
 			('to_' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', 'pg_catalog.' OPERATOR(pg_catalog.||) type,
-				CASE type WHEN 'bit' THEN ', pg_catalog.int4' ELSE '' END, to_code, to_when)) AS c (name, source, target, more, code, context),
+				CASE WHEN type OPERATOR(pg_catalog.=) 'bit' THEN ', pg_catalog.int4' ELSE '' END, to_code, to_when)) AS c (name, source, target, more, code, context),
 		LATERAL (VALUES
 			(1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%I(%s%s) RETURNS %s AS %L LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE%s',
 				name, source, more, target, code, CASE WHEN context OPERATOR(pg_catalog.=) 'IMPLICIT' THEN ' LEAKPROOF' END)),
@@ -326,17 +326,17 @@ CREATE FUNCTION snowflake_internal.larger(snowflake, snowflake) RETURNS snowflak
 AS 'int8larger' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION snowflake_internal.larger(snowflake, snowflake) IS
 'larger of two';
-CREATE AGGREGATE pg_catalog.min(@extschema@.snowflake) (
+CREATE AGGREGATE pg_catalog.min(snowflake) (
 	SFUNC = snowflake_internal.smaller, STYPE = snowflake,
 	COMBINEFUNC = snowflake_internal.smaller,
 	SORTOP = OPERATOR(pg_catalog.<), PARALLEL = SAFE);
-COMMENT ON AGGREGATE pg_catalog.min(@extschema@.snowflake) IS
+COMMENT ON AGGREGATE pg_catalog.min(snowflake) IS
 'minimum value of all snowflake input values';
-CREATE AGGREGATE pg_catalog.max(@extschema@.snowflake) (
+CREATE AGGREGATE pg_catalog.max(snowflake) (
 	SFUNC = snowflake_internal.larger, STYPE = snowflake,
 	COMBINEFUNC = snowflake_internal.larger,
 	SORTOP = OPERATOR(pg_catalog.>), PARALLEL = SAFE);
-COMMENT ON AGGREGATE pg_catalog.max(@extschema@.snowflake) IS
+COMMENT ON AGGREGATE pg_catalog.max(snowflake) IS
 'maximum value of all snowflake input values';
 
 --

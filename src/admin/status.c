@@ -170,7 +170,6 @@ static const struct Check
 	{"copied data directory", MEMORY, true, sf_status_copy},
 	{"databases", MEMORY, false, sf_status_databases},
 	{"privileges", 0, true, sf_status_rights},
-	{"type", 0, true, sf_status_type},
 	{"column types", COLUMNS, true, sf_status_column_types},
 	{"column layouts", MEMORY | COLUMNS, false, sf_status_column_layouts},
 	{"unique indexes", COLUMNS, true, sf_status_unique_indexes},

@@ -68,7 +68,6 @@ extern void sf_status_lease(SfStatus *status);
 
 /* status_rights.c */
 extern void sf_status_rights(SfStatus *status);
-extern void sf_status_type(SfStatus *status);
 
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);

@@ -41,26 +41,19 @@ typedef struct Findings
 	char	   *remedy;
 } Findings;
 
-/* Ask the catalogs about an object, in SPI.  Return the only row. */
-static HeapTuple
-ask_catalogs(const char *query, Oid object)
-{
-	Oid			types[] = {OIDOID};
-	Datum		values[] = {ObjectIdGetDatum(object)};
-
-	SPI_connect();
-	if (SPI_execute_with_args(query, 1, types, values, NULL, true,
-							  0) != SPI_OK_SELECT || SPI_processed != 1)
-		elog(ERROR, "catalogs could not be read");
-	return SPI_tuptable->vals[0];
-}
-
 static void
 find_rights(void *arg)
 {
 	Findings   *rights = arg;
-	HeapTuple	row = ask_catalogs(SQL_RIGHTS, rights->extension);
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(rights->extension)};
+	HeapTuple	row;
 
+	SPI_connect();
+	if (SPI_execute_with_args(SQL_RIGHTS, 1, types, values, NULL, true,
+							  0) != SPI_OK_SELECT || SPI_processed != 1)
+		elog(ERROR, "catalogs could not be read");
+	row = SPI_tuptable->vals[0];
 	rights->found = SPI_getvalue(row, SPI_tuptable->tupdesc, 1);
 	if (rights->found != NULL)
 	{
@@ -70,49 +63,6 @@ find_rights(void *arg)
 		rights->remedy = MemoryContextStrdup(rights->context, remedy);
 	}
 	SPI_finish();
-}
-
-/* What the check of the type looks for. */
-typedef struct Untied
-{
-	Oid			function;		/* one of the extension */
-	int64		count;
-} Untied;
-
-static void
-find_untied(void *arg)
-{
-	Untied	   *untied = arg;
-	bool		isnull;
-	HeapTuple	row = ask_catalogs(SQL_UNTIED, untied->function);
-
-	untied->count = DatumGetInt64(SPI_getbinval(row, SPI_tuptable->tupdesc, 1,
-												&isnull));
-	SPI_finish();
-}
-
-/*
- * Report operators of the type snowflake that the next pg_upgrade would lose,
- * as after one.
- */
-void
-sf_status_type(SfStatus *status)
-{
-	Untied		untied = {.function = status->function};
-	ErrorData  *error = sf_status_try(find_untied, &untied);
-
-	if (error != NULL)
-		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("the catalogs cannot be read: %s",
-							   error->message),
-					  sf_status_log_error(error));
-	else if (untied.count > 0)
-		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("pg_upgrade would lose " INT64_FORMAT " operators and functions of the type snowflake",
-							   untied.count),
-					  "As a superuser: SELECT snowflake_internal.tie_operators();");
-	else
-		sf_status_ok(status, "pg_upgrade keeps the operators of the type snowflake");
 }
 
 /* Report roles that may write or lock what guards the IDs. */

@@ -109,22 +109,3 @@ said AS (
 SELECT pg_catalog.string_agg(found, '; ' ORDER BY names, role),
 	pg_catalog.string_agg(remedy, ' ' ORDER BY names, role)
 FROM said;
-
--- Members of the server's operator families that pg_upgrade would drop: those for the
--- type of the extension of the function $1 that no operator class holds.
--- name: untied
-SELECT pg_catalog.count(*)
-FROM pg_catalog.pg_type t, LATERAL (
-		SELECT 'pg_catalog.pg_amop'::pg_catalog.regclass, o.oid FROM pg_catalog.pg_amop o
-		WHERE t.oid OPERATOR(pg_catalog.=) ANY (ARRAY[o.amoplefttype, o.amoprighttype])
-			AND o.amopfamily OPERATOR(pg_catalog.<) 16384::pg_catalog.oid
-		UNION ALL
-		SELECT 'pg_catalog.pg_amproc'::pg_catalog.regclass, p.oid FROM pg_catalog.pg_amproc p
-		WHERE t.oid OPERATOR(pg_catalog.=) ANY (ARRAY[p.amproclefttype, p.amprocrighttype])
-			AND p.amprocfamily OPERATOR(pg_catalog.<) 16384::pg_catalog.oid
-	) AS m (classid, oid)
-WHERE t.typname OPERATOR(pg_catalog.=) 'snowflake'
-	AND t.typnamespace OPERATOR(pg_catalog.=) (SELECT f.pronamespace FROM pg_catalog.pg_proc f WHERE f.oid OPERATOR(pg_catalog.=) $1)
-	AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
-		WHERE d.classid OPERATOR(pg_catalog.=) m.classid AND d.objid OPERATOR(pg_catalog.=) m.oid
-			AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_opclass'::pg_catalog.regclass);

@@ -77,8 +77,7 @@ SELECT statement, 'ACCESS EXCLUSIVE on ' || relid::regclass, NULL::text
 FROM statements WHERE first = 1 AND NOT alters ORDER BY place;
 
 -- Properties that are not restored; code that may fail with wider IDs.  Definitions
--- read anew are computed with this search_path, which is safe for that.  It has no
--- operators of the type snowflake, so they compare as bigint.
+-- read anew are computed with this search_path, which is safe for that.
 -- name: alter_types
 WITH RECURSIVE
 :pieces,

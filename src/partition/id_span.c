@@ -13,13 +13,13 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "base/timefmt.h"
-#include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type_d.h"
 #include "parser/parse_coerce.h"
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "query/id_time.h"
+#include "table/table.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -112,7 +112,7 @@ sf_id_span_is_parent(Relation rel)
 		key = RelationGetPartitionKey(rel);
 	return key != NULL && key->strategy == PARTITION_STRATEGY_RANGE &&
 		key->partnatts == 1 &&
-		key->partopfamily[0] == INTEGER_BTREE_FAM_OID &&
+		sf_column_is_order(key->partopfamily[0]) &&
 		IsBinaryCoercible(key->parttypid[0], INT8OID);
 }
 

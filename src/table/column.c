@@ -27,7 +27,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
-#include "catalog/pg_opfamily.h"
+#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
@@ -85,6 +85,17 @@ get_integer(Datum value, Oid type)
 	}
 }
 
+/*
+ * Return true if an operator family of btree has the order of integers: the
+ * server's family, or that of the type snowflake.
+ */
+bool
+sf_column_is_order(Oid opfamily)
+{
+	return get_op_opfamily_strategy(Int8LessOperator, opfamily) ==
+		BTLessStrategyNumber;
+}
+
 /* Return true if the index has all values of this column, in order. */
 static bool
 is_usable(Relation index, AttrNumber number, Oid type)
@@ -94,7 +105,7 @@ is_usable(Relation index, AttrNumber number, Oid type)
 
 	return form->indisvalid && form->indkey.values[0] == number &&
 		index->rd_rel->relam == BTREE_AM_OID &&
-		index->rd_opfamily[0] == INTEGER_BTREE_FAM_OID &&
+		sf_column_is_order(index->rd_opfamily[0]) &&
 		index->rd_opcintype[0] == type &&
 		heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
 		(!form->indcheckxmin ||
@@ -144,7 +155,7 @@ read_by_index(const SfColumn *column, Relation table, Relation index,
 {
 	bool		forward = column->ascending ==
 		((index->rd_indoption[0] & INDOPTION_DESC) == 0);
-	Oid			operator = get_opfamily_member(INTEGER_BTREE_FAM_OID,
+	Oid			operator = get_opfamily_member(index->rd_opfamily[0],
 											   type, INT8OID,
 											   BTGreaterEqualStrategyNumber);
 	TupleTableSlot *slot = table_slot_create(table, NULL);

@@ -5,18 +5,33 @@ CREATE TABLE post (id snowflake PRIMARY KEY DEFAULT snowflake_nextval(), n int);
 INSERT INTO post (n) SELECT g FROM generate_series(1, 1000) g;
 INSERT INTO post VALUES (5, 0), ('384308787294507008', 0), (6::smallint, 0), (7::bigint, 0);
 INSERT INTO post VALUES ('1.5', 0);
-INSERT INTO post VALUES (1.5, 0);
+-- a number is assigned as to a bigint
+BEGIN;
+INSERT INTO post VALUES (1.5, 0), (3.5::float8, 0) RETURNING id;
+ROLLBACK;
 -- JSON has a string, and takes both
 SELECT to_json(p), to_jsonb(p), row_to_json(p), json_build_object('id', id), json_agg(id)
 FROM post p WHERE id = 384308787294507008 GROUP BY p, id;
 SELECT id FROM json_populate_recordset(NULL::post, '[{"id": 384308787294507008}, {"id": "384308787294507009"}]');
 SELECT id FROM jsonb_to_recordset('[{"id": 384308787294507008}, {"id": "5"}]') r (id snowflake);
--- the server's functions take it as a bigint; nothing becomes one by itself
+-- the server's functions take it as a bigint; beside one, a smaller integer becomes one
 SELECT pg_typeof(id + 1), pg_typeof(coalesce(id, 0::bigint)), pg_typeof(max(id)), pg_typeof(array_agg(id)),
-	pg_typeof(snowflake_node(id)), pg_typeof(id::text), pg_typeof(id::text::snowflake), pg_typeof(id::bigint::numeric)
+	pg_typeof(snowflake_node(id)), pg_typeof(id::text), pg_typeof(id::text::snowflake), pg_typeof(id::numeric)
 FROM post GROUP BY id LIMIT 1;
 SELECT pg_typeof(a) FROM (SELECT id FROM post UNION ALL SELECT 1::bigint LIMIT 1) s (a);
-SELECT coalesce(id, 0) FROM post;
+SELECT pg_typeof(coalesce(id, 0)), pg_typeof(nullif(id, 0)), pg_typeof(greatest(id, 5)), pg_typeof(sum(id)), pg_typeof(avg(id)),
+	pg_typeof(abs(id)), pg_typeof(-id), pg_typeof(id - id), pg_typeof(mod(id, 2)), to_char(id - id, '9')
+FROM post GROUP BY id LIMIT 1;
+SELECT pg_typeof(a) FROM (SELECT id FROM post UNION ALL SELECT 1 LIMIT 1) s (a);
+SELECT * FROM post JOIN (VALUES (5), (9)) v (id) USING (id);
+SELECT id, n FROM post NATURAL JOIN generate_series(5, 6) g (id) ORDER BY id;
+SELECT rank(6) WITHIN GROUP (ORDER BY id) FROM post WHERE id < 8;
+-- the casts of bigint, but for those of OIDs and money; what is implicit there is an assignment here
+SELECT castsource::regtype, casttarget::regtype, castcontext AS as_bigint, (SELECT castcontext FROM pg_cast k
+	WHERE k.castsource = CASE c.castsource WHEN 'int8'::regtype THEN 'snowflake'::regtype ELSE c.castsource END
+		AND k.casttarget = CASE c.casttarget WHEN 'int8'::regtype THEN 'snowflake'::regtype ELSE c.casttarget END) AS as_snowflake
+FROM pg_cast c WHERE 'int8'::regtype IN (castsource, casttarget) AND 'snowflake'::regtype NOT IN (castsource, casttarget)
+	AND NOT EXISTS (SELECT FROM pg_type t WHERE typname ~ '^(reg.*|oid.*|money)$' AND t.oid IN (castsource, casttarget)) ORDER BY 1, 2;
 SELECT coalesce(id, '0') = 5 AS is_five, id IN (5, 384308787294507008) AS is_in, 5 <= id AS is_least
 FROM post ORDER BY id LIMIT 1;
 SELECT max(id) = 384308787294507008 OR max(id) = snowflake_currval() AS newest, min(id) FROM post;
@@ -63,7 +78,7 @@ SELECT * FROM post WHERE snowflake_timestamp(id, 'snowflake') < timestamptz '202
 CREATE TABLE times (at timestamptz);
 INSERT INTO times VALUES ('2024-01-01 00:00:00+00');
 SELECT id FROM post JOIN times ON snowflake_timestamp(id, 'snowflake') = at ORDER BY id;
--- where the operators are not found, those of bigint use the index
+-- the operators are found with any search path
 SET search_path = pg_catalog;
 EXPLAIN (COSTS OFF) SELECT * FROM public.post WHERE id IN (6, 7::bigint);
 SELECT * FROM public.post WHERE id = 5::smallint;
@@ -169,12 +184,67 @@ ALTER TABLE change ALTER id TYPE snowflake;
 SELECT pg_relation_filenode('change') = :before AS kept, pg_relation_filenode('change_pkey') = :index_before AS index_kept, json_typeof(to_json(id)) FROM change;
 ALTER TABLE change ALTER id TYPE bigint;
 SELECT pg_relation_filenode('change') = :before AS kept, pg_typeof(id) FROM change;
--- the operator classes are whole, and pg_upgrade finds each member at its class
+-- estimates are those of a bigint
+CREATE DOMAIN key_domain AS snowflake;
+CREATE TABLE near (s snowflake, b bigint, d key_domain);
+INSERT INTO near SELECT v, v, v FROM (SELECT 384308787294507008 + g::bigint * g FROM generate_series(1, 30000) g) t (v);
+ANALYZE near;
+CREATE FUNCTION estimate(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+	plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) ' || query INTO plan;
+	RETURN plan->0->'Plan'->>'Plan Rows';
+END $$;
+SELECT shape, count(*) AS ranges, count(DISTINCT estimate(replace(query, '?', 'b'))) > 1 AS differ,
+	count(*) FILTER (WHERE estimate(replace(query, '?', 's')) = estimate(replace(query, '?', 'b'))) AS same,
+	count(*) FILTER (WHERE estimate(replace(query, '?', 'd')) = estimate(replace(query, '?', 'b'))) AS of_domain
+FROM (VALUES ('? < %s'), ('? >= %s'), ('%s > ?'), ('? <= ''%s'''), ('? > %s AND ? < %s'), ('? BETWEEN %s AND %s'),
+		('? > ''%s'' AND ? <= ''%s'''), ('? = %s'), ('? <> %s'), ('? > %s - 1000'), ('? IN (%s, %s)'), ('NOT ? < %s'),
+		('? < %s OR ? > %s'), ('? > %s AND ? < snowflake_min_id(''2027-01-01 UTC'', ''snowflake'')')) s (shape),
+	LATERAL (SELECT 384308787294507008 + i::bigint * i * 900, 384308787294507008 + (i + i % 7 + 1)::bigint ^ 2 * 900
+		FROM generate_series(0, 999, 13) i) r (low, high),
+	LATERAL (SELECT format('SELECT FROM near WHERE ' || shape, low, high::bigint)) f (query)
+GROUP BY shape ORDER BY shape;
+PREPARE of_type AS SELECT FROM near WHERE s > $1 AND s < $2;
+PREPARE of_bigint AS SELECT FROM near WHERE b > $1 AND b < $2;
+SELECT estimate(format('EXECUTE of_type(%s, %1$s + 90000)', low)) = estimate(format('EXECUTE of_bigint(%s, %1$s + 90000)', low)) AS same
+FROM (VALUES (384308787294507008 + 100000000)) r (low);
+SET plan_cache_mode = force_generic_plan;
+SELECT estimate('EXECUTE of_type(1, 2)') = estimate('EXECUTE of_bigint(1, 2)') AS same;
+RESET plan_cache_mode;
+SELECT estimate(replace(query, '?', 's')) = estimate(replace(query, '?', 'b')) AS same
+FROM (VALUES ('SELECT FROM near l JOIN near r ON l.? = r.? WHERE l.? < 384308787304507008 AND r.? < 384308787304507008'),
+	('SELECT FROM near l JOIN near r ON l.? < r.?'), ('SELECT ? FROM near GROUP BY ?')) q (query);
+DEALLOCATE ALL;
+-- an index on a bigint serves conditions with the type, and one of the type such with a bigint
+CREATE INDEX ON near (b);
+CREATE INDEX ON near (s);
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b = p.id WHERE p.id = 5;
+EXPLAIN (COSTS OFF) SELECT FROM near WHERE b = '5'::snowflake AND s > 6::bigint;
+EXPLAIN (COSTS OFF) SELECT FROM near WHERE '5'::snowflake >= b;
+EXPLAIN (COSTS OFF) SELECT FROM near n JOIN near m ON n.b = m.s WHERE n.s = 5;
+RESET enable_seqscan;
+-- BRIN on a domain, and a cascade into a smaller column
+CREATE TABLE brin_domain (id key_domain);
+CREATE INDEX ON brin_domain USING brin (id);
+INSERT INTO brin_domain SELECT g FROM generate_series(1, 10) g;
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT * FROM brin_domain WHERE id < 3;
+SELECT * FROM brin_domain WHERE id < 3;
+RESET enable_seqscan;
+CREATE TABLE small (post integer REFERENCES post ON UPDATE CASCADE);
+INSERT INTO post VALUES (10, 0);
+INSERT INTO small VALUES (10);
+UPDATE post SET id = 9 WHERE id = 10;
+SELECT * FROM small;
+UPDATE post SET id = 3000000000 WHERE id = 9;
+-- the operator classes are whole, and no family of the server's has more members: pg_upgrade would lose these
 SELECT opcname, amname, amvalidate(o.oid) FROM pg_opclass o JOIN pg_am a ON a.oid = opcmethod
 WHERE opcintype = 'snowflake'::regtype ORDER BY 2;
-SELECT count(*), count(DISTINCT d.objid) FROM pg_amop m LEFT JOIN pg_depend d ON d.objid = m.oid AND refclassid = 'pg_opclass'::regclass
-WHERE 'snowflake'::regtype IN (amoplefttype, amoprighttype) AND amopfamily < 16384;
-SELECT count(*), count(DISTINCT d.objid) FROM pg_amproc m LEFT JOIN pg_depend d ON d.objid = m.oid AND refclassid = 'pg_opclass'::regclass
-WHERE 'snowflake'::regtype IN (amproclefttype, amprocrighttype) AND amprocfamily < 16384;
-DROP TABLE thanks, reply, post, brin, hashed, daily, change, times;
-DROP FUNCTION seen, scans, holds;
+SELECT (SELECT count(*) FROM pg_amop WHERE 'snowflake'::regtype IN (amoplefttype, amoprighttype) AND amopfamily < 16384) AS operators,
+	(SELECT count(*) FROM pg_amproc WHERE 'snowflake'::regtype IN (amproclefttype, amprocrighttype) AND amprocfamily < 16384) AS functions;
+DROP TABLE small, thanks, reply, post, brin, brin_domain, near, hashed, daily, change, times;
+DROP FUNCTION seen, scans, holds, estimate;
+DROP DOMAIN key_domain;

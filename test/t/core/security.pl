@@ -252,7 +252,6 @@ snowflake_internal.layout(text) s s public
 snowflake_internal.layout_support(internal) i s public
 snowflake_internal.stat_get() v r public
 snowflake_internal.stat_layouts() v r public
-snowflake_internal.tie_operators() v u public
 END
 my $functions = qq{
 	SELECT concat_ws(' ', replace(p.oid::regprocedure::text, 'ext.', ''), provolatile,
@@ -266,7 +265,7 @@ is(query($node, qq{
 	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
 	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions generate horizon nextval '
 	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release revert '
-	  . 'shard_horizon shard_nextval shard_nextval_batch tie_operators', 'these functions are called with NULL, the others return it');
+	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
 
 # A function in SQL must have a parsed body, and one in another language must set its
 # own search_path.
@@ -361,7 +360,7 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
-is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/^m|_(internal\.(?:bound|copy_\w+|hash|is_at\w*|layout_support|tie_operators)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/^m|_(internal\.(?:bound|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # each call as the first one of a session, and after the mark is loaded

@@ -132,7 +132,6 @@ says($node, @$_) foreach (
 	[ 'recorded configuration', 'ok', qr/layouts are those that/, 'the same' ],
 	[ 'databases', 'ok', qr/1 of 3/, 'room' ],
 	[ 'privileges', 'ok', qr/no role was granted more than/, 'nobody else' ],
-	[ 'type', 'ok', qr/keeps the operators/, 'tied' ],
 	[ 'column types', 'ok', qr/0 of 2 columns/, 'wide enough' ],
 	[ 'column layouts', 'ok', qr/0 of 1 columns/, 'the shard has its own' ],
 	[ 'unique indexes', 'ok', qr/0 of 2 columns/, 'unique' ],
