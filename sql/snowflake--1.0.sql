@@ -140,12 +140,13 @@ BEGIN
 			('bit', 'bittoint8', NULL, 'bitfromint8', NULL),
 			('jsonb', 'jsonb_int8', NULL, NULL, NULL)) AS t (type, from_code, from_when, to_code, to_when),
 		LATERAL (VALUES
-			('from_' OPERATOR(pg_catalog.||) type, 'pg_catalog.' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', '', from_code, from_when),
+			('from_' OPERATOR(pg_catalog.||) type, 'pg_catalog.' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', '', from_code, from_when, type OPERATOR(pg_catalog.~) '^int'),
 			('to_' OPERATOR(pg_catalog.||) type, '@extschema@.snowflake', 'pg_catalog.' OPERATOR(pg_catalog.||) type,
-				CASE WHEN type OPERATOR(pg_catalog.=) 'bit' THEN ', pg_catalog.int4' ELSE '' END, to_code, to_when)) AS c (name, source, target, more, code, context),
+				CASE WHEN type OPERATOR(pg_catalog.=) 'bit' THEN ', pg_catalog.int4' ELSE '' END, to_code, to_when,
+				type OPERATOR(pg_catalog.~) '^(numeric|float)')) AS c (name, source, target, more, code, context, safe),
 		LATERAL (VALUES
 			(1, pg_catalog.format('CREATE FUNCTION snowflake_internal.%I(%s%s) RETURNS %s AS %L LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE%s',
-				name, source, more, target, code, CASE WHEN context OPERATOR(pg_catalog.=) 'IMPLICIT' THEN ' LEAKPROOF' END)),
+				name, source, more, target, code, CASE WHEN safe THEN ' LEAKPROOF' END)),
 			(2, pg_catalog.format('COMMENT ON FUNCTION snowflake_internal.%I(%s%s) IS %L', name, source, more, 'cast of a key')),
 			(3, pg_catalog.format('CREATE CAST (%1$s AS %2$s) WITH FUNCTION snowflake_internal.%3$I(%1$s%4$s) %5$s',
 				source, target, name, more, 'AS ' OPERATOR(pg_catalog.||) context)),
