@@ -5,7 +5,7 @@
 # kept in the cache for the next run. Sourced with test/tap.sh.
 
 # These fetch what no package of this system offers, which may take minutes.
-fetching=(django5 kubernetes_schemas pg_driver orm_packages)
+fetching=(django5 kubernetes_schemas pg_driver orm_packages postgraphile)
 
 # Build a library with fault points (src/base/fault.h), in a server of its own.
 need_fault_points() {
@@ -36,6 +36,22 @@ need_server_19() {
 	[ "$major" -ge 19 ] || { echo "it takes PostgreSQL 19, and this is $major" >&2 && return 1; }
 }
 
+# Find what belongs to this server: a file of it, or one of Debian's packages.
+find_for_server() {
+	local file=$1 package=$2 major
+
+	[ ! -f "$file" ] || return 0
+	if [[ $("$server_pg_config" --bindir) =~ ^/usr/lib/postgresql/([0-9]+)/bin$ ]]; then
+		major=${BASH_REMATCH[1]}
+		if (install_packages "postgresql-$major-$package") >&2; then
+			copy_server "$server_pg_config" "$scratch/server"
+			return
+		fi
+	fi
+	echo "there is no $package for this server, installed or as a package" >&2
+	return 1
+}
+
 # Find an installation of an earlier major that has the extension.
 need_older_server() {
 	[ -n "${OLD_PG_CONFIG:-}" ] ||
@@ -50,18 +66,15 @@ need_postgres_fdw() {
 
 # Find pg_partman for this server: installed, or one of Debian's packages.
 need_partman() {
-	local major
+	find_for_server "$("$server_pg_config" --sharedir)/extension/pg_partman.control" partman
+}
 
-	[ ! -f "$("$server_pg_config" --sharedir)/extension/pg_partman.control" ] || return 0
-	if [[ $("$server_pg_config" --bindir) =~ ^/usr/lib/postgresql/([0-9]+)/bin$ ]]; then
-		major=${BASH_REMATCH[1]}
-		if (install_packages "postgresql-$major-partman") >&2; then
-			copy_server "$server_pg_config" "$scratch/server"
-			return
-		fi
-	fi
-	echo 'there is no pg_partman for this server, installed or as a package' >&2
-	return 1
+need_wal2json() {
+	find_for_server "$("$server_pg_config" --pkglibdir)/wal2json.so" wal2json
+}
+
+need_decoderbufs() {
+	find_for_server "$("$server_pg_config" --pkglibdir)/decoderbufs.so" decoderbufs
 }
 
 # Find Node.js and npm: Debian's, or others in the PATH.
@@ -136,6 +149,25 @@ need_orm_packages() {
 	ln -sfn "$kept/node_modules" "$tree/examples/orm/node_modules"
 	as_postgres mkdir -p "$tree/examples/orm/out"
 	echo "export SNOWFLAKE_ORM_OUT=$tree/examples/orm/out"
+}
+
+# Fetch PostGraphile 4 and 5, and a Node.js that is new enough for 5.
+need_postgraphile() {
+	local dir package
+
+	if [ ! -d "$cache/postgraphile" ]; then
+		need_npm || return 1
+		dir=$(mktemp -d "$scratch/postgraphile.XXXXXX")
+		for package in 4/postgraphile@4.14.1 5/postgraphile@5.1.5 \
+			"node/$(node -p '`node-${process.platform}-${process.arch}`')@22.23.5"; do
+			npm install --prefix "$dir/${package%%/*}" --ignore-scripts --no-audit --no-fund \
+				"${package#*/}" >&2 ||
+				{ echo "this cannot be had from npm: ${package#*/}" >&2 && return 1; }
+		done
+		ln -s "$(cd "$dir" && echo node/node_modules/node-*/bin/node)" "$dir/run"
+		keep "$dir" "$cache/postgraphile"
+	fi
+	echo "export SNOWFLAKE_POSTGRAPHILE=$cache/postgraphile"
 }
 
 # Fetch Kubernetes' schemas.

@@ -2,9 +2,11 @@
 # register the type, and what a tool reads from the catalogs, as the table in
 # doc/applications.md says. Each program checks this in a database with one order and ten
 # lines of it; KEY is the order's key. The code in the table must be that of a program.
+# Then two plugins of logical decoding, and what they write of a key.
 #
-# takes: 30 s
+# takes: 45 s
 # part psycopg: python3-psycopg
+# part asyncpg: python3-asyncpg
 # part sqlalchemy: python3-sqlalchemy python3-psycopg2
 # part django: python3-django python3-psycopg2
 # part django5: django5
@@ -13,6 +15,11 @@
 # part pg: nodejs pg_driver
 # part java: default-jdk-headless libpostgresql-jdbc-java libhibernate3-java libjavassist-java
 # part orm: nodejs pg_driver orm_packages
+# part pgx: golang-go golang-github-jackc-pgx-v4-dev
+# part postgraphile4: postgraphile
+# part postgraphile5: postgraphile
+# part wal2json: wal2json
+# part decoderbufs: decoderbufs
 use strict;
 use warnings FATAL => 'all';
 use PostgreSQL::Test::Cluster;
@@ -31,6 +38,8 @@ my %command = (
 	php => '/usr/bin/php -d zend.assertions=1 -d assert.exception=1',
 	rb => '/usr/bin/ruby',
 	mjs => "cd '$root/examples/orm' && node",
+	graphile => 'GRAPHILE_ENV=production $SNOWFLAKE_POSTGRAPHILE/run --input-type=module - <',
+	go => "GO111MODULE=off GOFLAGS= GOPATH=/usr/share/gocode GOCACHE='$dir/go' /usr/bin/go run",
 	java => "javac -d '$dir' -cp '$jars' '$dir/use_java.java' && java -ea -XX:-UsePerfData -cp '$dir:$jars'"
 	  . ' -Dhibernate.dialect=org.hibernate.dialect.PostgreSQLDialect'
 	  . ' -Dhibernate.connection.url="jdbc:postgresql://$PGHOST:$PGPORT/java?user=$PGUSER" KeyType #');
@@ -55,6 +64,29 @@ with psycopg.connect() as conn:
     psycopg.types.TypeInfo.fetch(conn, "snowflake").register(conn)
     conn.adapters.register_loader("snowflake", psycopg.types.numeric.IntLoader)
     assert conn.execute(find, [key, int(key), [int(key)]]).fetchall() == [(int(key), [int(key)])]
+END
+$source{asyncpg} = [ py => <<'END' ];
+import asyncio
+import os
+import asyncpg
+
+async def main():
+    key = int(os.environ["KEY"])
+    find = "SELECT id, ARRAY[id] FROM orders WHERE id = $1 AND id = ANY ($2)"
+    connection = await asyncpg.connect()
+    assert tuple(await connection.fetchrow(find, str(key), [str(key)])) == (str(key), [str(key)])
+    for refused in (key, [str(key)]), (str(key), [key]):
+        try:
+            await connection.fetchrow(find, *refused)
+        except asyncpg.DataError:
+            continue
+        assert False
+    await connection.set_builtin_type_codec("snowflake", codec_name="int8")
+    assert tuple(await connection.fetchrow(find, key, [key])) == (key, [key])
+    await connection.copy_records_to_table("orders", records=[(5, "copied")])
+    assert await connection.fetchval("SELECT id FROM orders WHERE item = 'copied'") == 5
+
+asyncio.run(main())
 END
 $source{sqlalchemy} = [ py => <<'END' ];
 import os
@@ -251,15 +283,136 @@ run('drizzle-kit push');
 assert.equal((await db.execute('SELECT pg_typeof(id) AS type FROM orders')).rows[0].type, 'bigint');
 await db.$client.end();
 END
+$source{pgx} = [ go => <<'END' ];
+package main
 
-# The code in the page's table and the Python below it.
+import (
+	"context"
+	"log"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgtype"
+	"github.com/jackc/pgx/v4"
+)
+
+func main() {
+	ctx := context.Background()
+	key, _ := strconv.ParseInt(os.Getenv("KEY"), 10, 64)
+	conn, err := pgx.Connect(ctx, "")
+	check := func(found interface{}) {
+		if err != nil || found != interface{}(key) {
+			log.Fatal(found, err)
+		}
+	}
+	const find = "SELECT id FROM orders WHERE id = $1 AND id = ANY ($2)"
+	var id int64
+	var oid uint32
+	var text string
+	copy := func() error {
+		_, err := conn.CopyFrom(ctx, pgx.Identifier{"orders"}, []string{"id", "item"},
+			pgx.CopyFromRows([][]interface{}{{int64(5), "copied"}}))
+		return err
+	}
+
+	check(key)
+	err = conn.QueryRow(ctx, find, os.Getenv("KEY"), []int64{key}).Scan(&text)
+	id, _ = strconv.ParseInt(text, 10, 64)
+	check(id)
+	err = conn.QueryRow(ctx, find, key, []int64{key}).Scan(&id)
+	if err == nil || !strings.Contains(err.Error(), "cannot be scanned into *int64") || copy() == nil {
+		log.Fatal(err)
+	}
+	err = conn.QueryRow(ctx, "SELECT 'snowflake'::regtype::oid").Scan(&oid)
+	check(key)
+	conn.ConnInfo().RegisterDataType(pgtype.DataType{Value: &pgtype.Int8{}, Name: "snowflake", OID: oid})
+	id = 0
+	err = conn.QueryRow(ctx, find, key, []int64{key}).Scan(&id)
+	check(id)
+	err = copy()
+	check(key)
+}
+END
+
+# Read 200 rows of two tables with PostGraphile, 25 at a time.
+my $pages = <<'END';
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+
+const need = (name) => createRequire(`${process.env.SNOWFLAKE_POSTGRAPHILE}/${version}/`)(name);
+const pool = new (need('pg').Pool)();
+for (const table of ['plain (id bigint', 'typed (id snowflake'])
+	await pool.query(`CREATE TABLE ${table} PRIMARY KEY DEFAULT snowflake_nextval(), n integer)`);
+await pool.query(`WITH made AS (INSERT INTO plain SELECT 384308787294507008 + n, n FROM generate_series(1, 200) n
+	RETURNING *) INSERT INTO typed SELECT * FROM made`);
+
+// Return how many different rows twelve pages have, at most, and the last key.
+async function read(table, key) {
+	const seen = new Set();
+	for (let [page, cursor] = [0, null]; page < 12; page++) {
+		const { data, errors } = await run(`query ($cursor: Cursor) { ${table}(first: 25, after: $cursor) {
+			nodes { n ${key} } pageInfo { hasNextPage endCursor } } }`, { cursor });
+		if (errors)
+			return errors[0].message;
+		const { nodes, pageInfo } = data[table];
+		nodes.forEach((row) => seen.add(row.n));
+		if (!pageInfo.hasNextPage)
+			return [seen.size, nodes.at(-1)[key]];
+		cursor = pageInfo.endCursor;
+	}
+	return [seen.size, 'more'];
+}
+END
+$source{postgraphile4} = [ graphile => "const version = 4;\n$pages" . <<'END' ];
+const { createPostGraphileSchema, withPostGraphileContext } = need('postgraphile');
+const schema = await createPostGraphileSchema(pool, 'public');
+const run = (query, variables) => withPostGraphileContext({ pgPool: pool },
+	(context) => need('graphql').graphql(schema, query, null, context, variables));
+
+assert.deepEqual(await read('allPlains', 'id'), [25, 'more']);
+assert.deepEqual(await read('allTypeds', 'id'), [200, '384308787294507208']);
+const { data } = await run('{ typedById(id: "384308787294507011") { n } }');
+assert.equal(data.typedById.n, 3);
+const update = 'mutation { updateTypedById(input: {id: "384308787294507011", typedPatch: {n: 0}}) { typed { id } } }';
+assert.equal((await run(update)).data.updateTypedById.typed.id, '384308787294507011');
+process.exit(0);
+END
+$source{postgraphile5} = [ graphile => "const version = 5;\n$pages" . <<'END' ];
+const { makeSchema } = need('postgraphile');
+const { PostGraphileAmberPreset } = need('postgraphile/presets/amber');
+const { makePgService } = need('postgraphile/adaptors/pg');
+const { TYPES } = need('postgraphile/@dataplan/pg');
+const { grafast } = need('postgraphile/grafast');
+const plugin = { name: 'snowflake', gather: { hooks: { pgCodecs_findPgCodec(info, event) {
+	if (event.pgType.typname === 'snowflake') event.pgCodec = TYPES.bigint; } } } };
+let run;
+
+async function serve(plugins) {
+	const { schema, resolvedPreset } = await makeSchema({ extends: [PostGraphileAmberPreset], plugins,
+		pgServices: [makePgService({ pool, schemas: ['public'] })] });
+	run = (source, variableValues) => grafast({ schema, source, variableValues, resolvedPreset, requestContext: {} });
+}
+
+await serve([]);
+assert.deepEqual(await read('allPlains', 'rowId'), [200, '384308787294507208']);
+assert.match(await read('allTypeds', 'rowId'), /Cannot query field "rowId"/);
+assert.equal(await read('allTypeds', 'n'), "Cannot read properties of undefined (reading 'via')");
+await serve([plugin]);
+assert.deepEqual(await read('allTypeds', 'rowId'), [200, '384308787294507208']);
+const { data } = await run('{ typedByRowId(rowId: "384308787294507011") { n } }');
+assert.equal(data.typedByRowId.n, 3);
+process.exit(0);
+END
+
+# The code in the page's table and the blocks below it.
 my ($page) = slurp_file("$root/doc/applications.md") =~ /^### snowflake in drivers.*?\n(.*?)^## /ms;
 my $code = join "\n", map { $_->[1] } values %source;
-my @lines = (map({ split /\n/ } $page =~ /^```python\n(.*?)^```/msg),
+my @lines = (map({ split /\n/ } $page =~ /^```(?:python|js)\n(.*?)^```/msg),
 	map { /`([^`]+)`/g } $page =~ /^\|[^|]*\|[^|]*\|([^|]*)\|/mg);
 is_deeply([ grep { index($code, $_) < 0 } @lines ], [], @lines . ' lines of the page are those of the programs');
 
-my $node = new_server('drivers', "listen_addresses = '127.0.0.1'");
+my $node = new_server('drivers', "listen_addresses = '127.0.0.1'", 'wal_level = logical');
 $node->start;
 foreach my $name (grep { part($_) } sort keys %source)
 {
@@ -284,5 +437,43 @@ foreach my $name (grep { part($_) } sort keys %source)
 			IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default)), "$name: it is as the page says")
 	  or diag($out);
 }
+
+# ---- plugins of logical decoding ----
+
+my @plugins = grep { part($_) } qw(wal2json decoderbufs);
+my $key = 288230376151711745;
+
+# return what the plugin writes of one row
+sub change
+{
+	my ($plugin, $function, $column) = @_;
+
+	return query($node, qq{
+		SELECT FROM pg_create_logical_replication_slot('$plugin', '$plugin');
+		INSERT INTO keys VALUES ($key, $key);
+		SELECT string_agg($column, '') FROM $function('$plugin', NULL, NULL);
+		DELETE FROM keys}, database => 'changes');
+}
+
+if (@plugins)
+{
+	if (query($node, "SELECT count(*) FROM pg_settings WHERE name = 'output_plugin_libraries'"))
+	{
+		$node->append_conf('postgresql.conf', 'output_plugin_libraries = ' . "'" . join(',', @plugins) . "'");
+		$node->reload;
+	}
+	query($node, 'CREATE DATABASE changes');
+	query($node, 'CREATE EXTENSION snowflake;
+		CREATE TABLE keys (typed snowflake PRIMARY KEY, plain bigint)', database => 'changes');
+}
+like(change('wal2json', 'pg_logical_slot_get_changes', 'data'),
+	qr/"columntypes":\["snowflake","bigint"\],"columnvalues":\["$key",$key\]/,
+	'wal2json: a string, and of a bigint a number')
+  if part('wal2json');
+# in protobuf: field 9 is datum_bytes with its length, 4 is datum_int64
+like(change('decoderbufs', 'pg_logical_slot_get_binary_changes', "encode(data, 'hex')"),
+	qr/@{[ unpack 'H*', 'typed' ]}10.{6}@{[ unpack 'H*', 'J' . chr(length $key) . $key ]}.*@{[ unpack 'H*', 'plain' ]}101420/,
+	'decoderbufs: text in datum_bytes, and of a bigint a number in datum_int64')
+  if part('decoderbufs');
 
 done_testing();
