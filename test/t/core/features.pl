@@ -296,7 +296,7 @@ node_ids('a temporary table', 200, q{
 # a foreign table takes its default from this server, and the other server has none
 SKIP:
 {
-	skip 'the contrib module postgres_fdw is not installed', 3
+	skip 'the contrib module postgres_fdw is not installed', 5
 	  if query($node, "SELECT count(*) FROM pg_available_extensions WHERE name = 'postgres_fdw'") == 0;
 
 	my ($host, $port) = ($node->host, $node->port);
@@ -318,6 +318,17 @@ SKIP:
 		'its rows are on the other side');
 	query($node, "COPY far (n) FROM stdin;\n101\n102\n\\.\n");
 	node_ids('COPY into it', 2, 'SELECT id FROM far WHERE n > 100 ORDER BY id');
+
+	# a condition on a key of the type goes there only if the server's option says so
+	query($node, 'CREATE EXTENSION snowflake; CREATE TABLE typed (id snowflake PRIMARY KEY)', database => 'remote');
+	query($node, 'CREATE FOREIGN TABLE typed (id snowflake) SERVER remote');
+	foreach my $there ('', ' WHERE ((id = 5))')
+	{
+		like(query($node, 'EXPLAIN (VERBOSE, COSTS OFF) SELECT id FROM typed WHERE id = 5 FOR UPDATE'),
+			qr/Remote SQL: SELECT id FROM public\.typed\Q$there\E FOR UPDATE$/m,
+			$there ? 'with the option, the other server looks the key up' : 'without it, it locks all rows');
+		query($node, "ALTER SERVER remote OPTIONS (ADD extensions 'snowflake')") if !$there;
+	}
 }
 
 # ---- cached plans, while the extension is dropped and created ----
