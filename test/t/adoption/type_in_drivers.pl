@@ -374,7 +374,7 @@ assert.deepEqual(await read('allPlains', 'id'), [25, 'more']);
 assert.deepEqual(await read('allTypeds', 'id'), [200, '384308787294507208']);
 const { data } = await run('{ typedById(id: "384308787294507011") { n } }');
 assert.equal(data.typedById.n, 3);
-const update = 'mutation { updateTypedById(input: {id: "384308787294507011", typedPatch: {n: 0}}) { typed { id } } }';
+const update = 'mutation { updateTypedById(input: {id: "384308787294507011", typedPatch: {n: 0}}) { typed { id nodeId } } }';
 assert.equal((await run(update)).data.updateTypedById.typed.id, '384308787294507011');
 process.exit(0);
 END
