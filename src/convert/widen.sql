@@ -34,6 +34,17 @@ tree(root, relid) AS (
 	SELECT relid, relid FROM pieces
 	UNION SELECT t.root, i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.relid
 ),
+-- A snowflake cannot refer to an integer or smallint.  So where these become the type,
+-- a table comes after those that it refers to.
+depths(root, depth) AS (
+	SELECT relid, 0 FROM pieces
+	UNION
+	SELECT r.root, d.depth + 1
+	FROM depths d JOIN tree t ON t.root = d.root JOIN foreign_keys f ON f.confrelid = t.relid
+		JOIN tree r ON r.relid = f.conrelid
+	WHERE $3 <> 'int8'::regtype AND r.root <> d.root AND d.depth < 100
+		AND EXISTS (SELECT FROM altered WHERE rewrites)
+),
 readers AS (
 	SELECT t.root FROM tree t JOIN altered a ON a.relid = t.relid
 		CROSS JOIN LATERAL (SELECT classid, objid FROM pg_depend
@@ -44,6 +55,8 @@ readers AS (
 		LEFT JOIN pg_statistic_ext s
 			ON d.classid = 'pg_statistic_ext'::regclass AND s.oid = d.objid
 	WHERE c.contype IN ('c', 'x') OR num_nonnulls(i.indexprs, i.indpred, s.stxexprs) > 0
+	UNION
+	SELECT root FROM depths WHERE EXISTS (SELECT FROM depths WHERE depth > 0)
 ),
 statements AS (
 	SELECT relid, min(pass) AS first, bool_or(pass = 2) AS alters, bool_or(pass = 3) AS adds,
@@ -128,7 +141,7 @@ WHERE alters AND
 
 -- name: alter_readers
 :alter_types
-	reads ORDER BY place;
+	reads ORDER BY (SELECT max(depth) FROM depths d WHERE d.root = relid), place;
 
 -- name: add_generated
 WITH RECURSIVE
