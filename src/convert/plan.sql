@@ -112,6 +112,13 @@ SELECT string_agg(why, chr(10) ORDER BY why COLLATE "C") FROM (
 	FROM publications JOIN altered a ON a.relid = prrelid
 	WHERE $3 <> 'int8'::regtype AND prqual::text ~ format(':varattno %s ', a.attnum)
 	UNION
+	SELECT format('%s compares column %I of %s: the access method %I has no operator class for %s.',
+		pg_describe_object('pg_constraint'::regclass, c.oid, 0), a.attname, a.relid::regclass, m.amname, $3::regtype)
+	FROM altered a JOIN pg_constraint c ON c.conrelid = a.relid AND a.attnum = ANY (c.conkey)
+		JOIN pg_class i ON i.oid = c.conindid JOIN pg_am m ON m.oid = i.relam
+	WHERE c.contype = 'x' AND NOT EXISTS (SELECT FROM pg_opclass o
+		WHERE o.opcmethod = m.oid AND o.opcintype = $3 AND o.opcdefault)
+	UNION
 	SELECT format('%s belongs to another session.', pg_describe_object('pg_class'::regclass, oid, 0))
 	FROM views WHERE pg_is_other_temp_schema(relnamespace)
 	UNION

@@ -91,8 +91,11 @@ FROM views ORDER BY place DESC;
 -- name: make_views
 WITH RECURSIVE
 :given
-SELECT s.statement, NULL::text, CASE WHEN s.statement ~ '::(integer|smallint)\M'
-		THEN 'has a cast to integer or smallint, which no new ID fits' END
+SELECT s.statement, NULL::text, nullif(concat_ws('; ',
+		CASE WHEN s.statement ~ '::(integer|smallint)\M'
+			THEN 'has a cast to integer or smallint, which no new ID fits' END,
+		CASE WHEN s.statement ~ '::([^ ]*\.)?(bigint|snowflake)\M' AND EXISTS (SELECT FROM altered WHERE NOT rewrites)
+			THEN 'has a cast to bigint or snowflake: compare the types of its columns before and after' END), '')
 FROM views v LEFT JOIN pg_am m ON m.oid = v.relam
 	LEFT JOIN pg_tablespace t ON t.oid = v.reltablespace,
 	LATERAL (SELECT nullif(concat_ws(', ',
