@@ -64,6 +64,16 @@ need_postgres_fdw() {
 		{ echo 'this server has no postgres_fdw' >&2 && return 1; }
 }
 
+need_btree_gist() {
+	local pg_config
+
+	for pg_config in "$server_pg_config" ${OLD_PG_CONFIG:+"$OLD_PG_CONFIG"}; do
+		[ -f "$("$pg_config" --sharedir)/extension/btree_gist.control" ] &&
+			[ -f "$("$pg_config" --sharedir)/extension/btree_gin.control" ] ||
+			{ echo 'this server has no btree_gist and btree_gin' >&2 && return 1; }
+	done
+}
+
 # Find pg_partman for this server: installed, or one of Debian's packages.
 need_partman() {
 	find_for_server "$("$server_pg_config" --sharedir)/extension/pg_partman.control" partman
