@@ -15,6 +15,13 @@
 -- changes nothing. To remove the classes, first drop their indexes, then:
 --
 --	DROP OPERATOR FAMILY public.snowflake_ops USING gist;
+--
+-- PRIMARY KEY (id, during WITHOUT OVERLAPS) of PostgreSQL 18 also needs a function that
+-- earlier majors do not have. If the class comes from one of these, then first:
+--
+--	ALTER EXTENSION btree_gist UPDATE;
+--	ALTER OPERATOR FAMILY public.snowflake_ops USING gist
+--		ADD FUNCTION 12 ("any", "any") public.gist_translate_cmptype_btree(integer);
 
 BEGIN;
 SET LOCAL search_path = pg_catalog, pg_temp;
