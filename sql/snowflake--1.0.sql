@@ -210,8 +210,8 @@ COMMENT ON FUNCTION snowflake_internal.in_range(snowflake, snowflake, bigint, bo
 -- Each operator class has a family of its own, to which the server's operators of two
 -- integers belong, too.  So an index of the type serves conditions of bigint.  The
 -- families of the server are left alone: pg_upgrade would lose what is added to them.
--- compare_support() tells the planner that an inequality is one of bigint, whose
--- estimates know the values, and that an index on a bigint serves an equality.
+-- compare_support() tells the planner what bigint comparison one of the type is, where
+-- that helps: beside a column of integers, and for an index of other extensions.
 --
 CREATE FUNCTION snowflake_internal.compare_support(internal) RETURNS internal
 AS 'MODULE_PATHNAME', 'snowflake_compare_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

@@ -19,7 +19,7 @@
 #include "partitioning/partbounds.h"
 #include "partitioning/partdesc.h"
 #include "query/id_time.h"
-#include "table/table.h"
+#include "query/planner_hook.h"
 #include "utils/partcache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -112,7 +112,7 @@ sf_id_span_is_parent(Relation rel)
 		key = RelationGetPartitionKey(rel);
 	return key != NULL && key->strategy == PARTITION_STRATEGY_RANGE &&
 		key->partnatts == 1 &&
-		sf_column_is_order(key->partopfamily[0]) &&
+		sf_key_type_is_order(key->partopfamily[0]) &&
 		IsBinaryCoercible(key->parttypid[0], INT8OID);
 }
 

@@ -299,4 +299,5 @@ sf_planner_hook_install(void)
 	ExecutorStart_hook = on_executor_start;
 	prev_rel_hook = sf_rel_hook;
 	sf_rel_hook = on_rel;
+	sf_key_type_install();
 }

@@ -13,6 +13,10 @@
 
 extern void sf_planner_hook_install(void);
 
+/* key_type.c */
+extern bool sf_key_type_is_order(Oid opfamily);
+extern void sf_key_type_install(void);
+
 /* time_clause.c */
 extern bool sf_time_clause_may_be(Node *clause);
 extern List *sf_time_clause_replace(PlannerInfo *root, Node *clause);

@@ -27,11 +27,11 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
-#include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
+#include "query/planner_hook.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -85,17 +85,6 @@ get_integer(Datum value, Oid type)
 	}
 }
 
-/*
- * Return true if an operator family of btree has the order of integers: the
- * server's family, or that of the type snowflake.
- */
-bool
-sf_column_is_order(Oid opfamily)
-{
-	return get_op_opfamily_strategy(Int8LessOperator, opfamily) ==
-		BTLessStrategyNumber;
-}
-
 /* Return true if the index has all values of this column, in order. */
 static bool
 is_usable(Relation index, AttrNumber number, Oid type)
@@ -105,7 +94,7 @@ is_usable(Relation index, AttrNumber number, Oid type)
 
 	return form->indisvalid && form->indkey.values[0] == number &&
 		index->rd_rel->relam == BTREE_AM_OID &&
-		sf_column_is_order(index->rd_opfamily[0]) &&
+		sf_key_type_is_order(index->rd_opfamily[0]) &&
 		index->rd_opcintype[0] == type &&
 		heap_attisnull(tuple, Anum_pg_index_indpred, NULL) &&
 		(!form->indcheckxmin ||

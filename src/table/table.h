@@ -32,7 +32,6 @@ typedef struct SfColumn
 	void	   *arg;
 } SfColumn;
 
-extern bool sf_column_is_order(Oid opfamily);
 extern void sf_column_require_select(Oid relation, const char *name);
 extern bool sf_column_read(const SfColumn *column);
 

@@ -201,7 +201,7 @@ SELECT shape, count(*) AS ranges, count(DISTINCT estimate(replace(query, '?', 'b
 	count(*) FILTER (WHERE estimate(replace(query, '?', 'd')) = estimate(replace(query, '?', 'b'))) AS of_domain
 FROM (VALUES ('? < %s'), ('? >= %s'), ('%s > ?'), ('? <= ''%s'''), ('? > %s AND ? < %s'), ('? BETWEEN %s AND %s'),
 		('? > ''%s'' AND ? <= ''%s'''), ('? = %s'), ('? <> %s'), ('? > %s - 1000'), ('? IN (%s, %s)'), ('NOT ? < %s'),
-		('? < %s OR ? > %s'), ('? > %s AND ? < snowflake_min_id(''2027-01-01 UTC'', ''snowflake'')')) s (shape),
+		('? < %s OR ? > %s'), ('(?, 1) > (%s, 0)'), ('? > %s AND ? < snowflake_min_id(''2027-01-01 UTC'', ''snowflake'')')) s (shape),
 	LATERAL (SELECT 384308787294507008 + i::bigint * i * 900, 384308787294507008 + (i + i % 7 + 1)::bigint ^ 2 * 900
 		FROM generate_series(0, 999, 13) i) r (low, high),
 	LATERAL (SELECT format('SELECT FROM near WHERE ' || shape, low, high::bigint)) f (query)
@@ -221,11 +221,36 @@ DEALLOCATE ALL;
 CREATE INDEX ON near (b);
 CREATE INDEX ON near (s);
 SET enable_seqscan = off;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+EXPLAIN (COSTS OFF) SELECT FROM thanks t JOIN near n ON n.b = t.reply;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b = p.id WHERE n.b = 5;
+EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b < p.id WHERE p.id = 5;
 EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b = p.id WHERE p.id = 5;
 EXPLAIN (COSTS OFF) SELECT FROM near WHERE b = '5'::snowflake AND s > 6::bigint;
 EXPLAIN (COSTS OFF) SELECT FROM near WHERE '5'::snowflake >= b;
 EXPLAIN (COSTS OFF) SELECT FROM near n JOIN near m ON n.b = m.s WHERE n.s = 5;
 RESET enable_seqscan;
+-- what is known of a key proves predicates, constraints and partitions
+CREATE TABLE known (id snowflake CHECK (id > 100), n int);
+CREATE INDEX known_high ON known (id) WHERE id > 99000;
+CREATE UNIQUE INDEX ON known (n) WHERE id > 500;
+INSERT INTO known VALUES (600, 1) ON CONFLICT (n) WHERE id = 600 DO NOTHING;
+SET constraint_exclusion = on;
+SET enable_seqscan = off;
+EXPLAIN (COSTS OFF) SELECT FROM known WHERE id = 99500;
+EXPLAIN (COSTS OFF) SELECT FROM known WHERE id IN (99500, 99600);
+EXPLAIN (COSTS OFF) SELECT FROM known WHERE id = 5::bigint;
+EXPLAIN (COSTS OFF) SELECT FROM known WHERE id = '150' AND id > 700;
+RESET enable_seqscan;
+RESET constraint_exclusion;
+CREATE TABLE ranged (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE ranged_low PARTITION OF ranged FOR VALUES FROM (0) TO (10);
+CREATE TABLE ranged_high PARTITION OF ranged FOR VALUES FROM (10) TO (20);
+EXPLAIN (COSTS OFF) SELECT FROM ranged WHERE id = '5'::snowflake;
+EXPLAIN (COSTS OFF) SELECT FROM ranged WHERE id >= '15'::snowflake;
 -- BRIN on a domain, and a cascade into a smaller column
 CREATE TABLE brin_domain (id key_domain);
 CREATE INDEX ON brin_domain USING brin (id);
@@ -245,6 +270,6 @@ SELECT opcname, amname, amvalidate(o.oid) FROM pg_opclass o JOIN pg_am a ON a.oi
 WHERE opcintype = 'snowflake'::regtype ORDER BY 2;
 SELECT (SELECT count(*) FROM pg_amop WHERE 'snowflake'::regtype IN (amoplefttype, amoprighttype) AND amopfamily < 16384) AS operators,
 	(SELECT count(*) FROM pg_amproc WHERE 'snowflake'::regtype IN (amproclefttype, amprocrighttype) AND amprocfamily < 16384) AS functions;
-DROP TABLE small, thanks, reply, post, brin, brin_domain, near, hashed, daily, change, times;
+DROP TABLE known, ranged, small, thanks, reply, post, brin, brin_domain, near, hashed, daily, change, times;
 DROP FUNCTION seen, scans, holds, estimate;
 DROP DOMAIN key_domain;
