@@ -20,9 +20,9 @@
  * 3. A comparison of a key with a column of integers becomes one of bigint.
  *	  Otherwise a join could not use an index on that column: the operator
  *	  families of the server have no operator of the type, since pg_upgrade
- *	  would lose it.  Such a join hashes as bigint.  With a constant beside a key,
- *	  the operator stays: it belongs to one family with that of two keys, and so
- *	  the planner carries the constant over to other keys.
+ *	  would lose it.  Such a join hashes as bigint.  With a constant beside
+ *	  a key, the operator stays.  It belongs to one family with that of two
+ *	  keys, so the planner carries the constant over to other keys.
  *
  * 4. An index whose operator family has the server's operators alone, as those
  *	  of btree_gist and btree_gin, serves the comparison of bigint.
