@@ -10,7 +10,7 @@
 
 #include "access/htup_details.h"
 #include "base/clock.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "mark/mark.h"

@@ -12,7 +12,7 @@
 
 #include "access/xlog.h"
 #include "base/clock.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "identity/identity.h"
 #include "mark/mark.h"
 #include "runtime/counts.h"

@@ -20,7 +20,7 @@
 
 #include "access/relation.h"
 #include "base/clock.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"

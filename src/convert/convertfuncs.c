@@ -15,7 +15,7 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "catalog/pg_type.h"
 #include "convert/convertfuncs.sql.inc"
 #include "convert/plan.h"

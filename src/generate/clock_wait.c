@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "mark/mark.h"
 #include "miscadmin.h"
 #include "pgstat.h"

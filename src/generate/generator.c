@@ -33,7 +33,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "common/pg_prng.h"
 #include "generate/clock_wait.h"
 #include "generate/pending.h"

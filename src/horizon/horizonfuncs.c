@@ -9,7 +9,7 @@
 #include "compat.h"
 
 #include "access/xlog.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "catalog/pg_authid.h"
 #include "fmgr.h"
 #include "funcapi.h"

@@ -18,8 +18,7 @@
 #include "identity/identity.h"
 
 #include "base/clock.h"
-#include "base/text.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"

@@ -23,7 +23,7 @@
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/fault.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "identity/identity.h"
 #include "layout/layout.h"
 #include "mark/mark.h"

@@ -24,7 +24,7 @@
 
 #include "base/clock.h"
 #include "base/fault.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"

@@ -69,7 +69,7 @@
 
 #include "access/xlog.h"
 #include "base/fault.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"

@@ -12,7 +12,7 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "catalog/pg_partitioned_table.h"
 #include "catalog/pg_type_d.h"
 #include "parser/parse_coerce.h"

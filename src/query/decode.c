@@ -11,7 +11,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "base/clock.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "fmgr.h"
 #include "funcapi.h"
 #include "query/id_time.h"

@@ -10,7 +10,7 @@
 
 #include "query/id_time.h"
 
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
 #include "query/layout_arg.h"

@@ -34,7 +34,7 @@
 
 #include "access/xact.h"
 #include "base/fault.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "commands/dbcommands.h"
 #include "lib/stringinfo.h"
 #include "libpq/libpq-be.h"

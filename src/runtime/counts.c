@@ -18,7 +18,7 @@
 
 #include "access/xact.h"
 #include "base/clock.h"
-#include "base/timefmt.h"
+#include "base/message.h"
 #include "runtime/counter.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"

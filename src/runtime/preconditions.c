@@ -11,7 +11,7 @@
 #include "runtime/preconditions.h"
 
 #include "base/clock.h"
-#include "base/read_only.h"
+#include "base/message.h"
 #include "catalog/pg_authid.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"

@@ -15,7 +15,7 @@
 
 #include "access/parallel.h"
 #include "access/xact.h"
-#include "base/text.h"
+#include "base/message.h"
 #include "layout/server_number.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"

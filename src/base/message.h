@@ -1,12 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * timefmt.h
- *	  Conversion between Unix milliseconds and the server's timestamps.
+ * message.h
+ *	  What messages have in common: times and spans as people read them, texts
+ *	  that come from outside the database, and the refusal to write.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SF_TIMEFMT_H
-#define SF_TIMEFMT_H
+#ifndef SF_MESSAGE_H
+#define SF_MESSAGE_H
 
 #include "datatype/timestamp.h"
 
@@ -14,5 +15,8 @@ extern TimestampTz sf_timefmt_from_ms(int64 ms);
 extern int64 sf_timefmt_to_ms(TimestampTz time);
 extern const char *sf_timefmt_show(int64 ms);
 extern const char *sf_timefmt_span(int64 ms);
+extern void sf_text_make_valid(char *text);
+extern void sf_text_make_printable(char *text);
+extern void sf_read_only_refuse(const char *function);
 
-#endif							/* SF_TIMEFMT_H */
+#endif							/* SF_MESSAGE_H */
