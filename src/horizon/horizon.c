@@ -94,15 +94,106 @@
 #include "horizon/horizon.h"
 
 #include "access/twophase.h"
+#include "executor/executor.h"
+#include "fmgr.h"
 #include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+/* ---- the prepared transactions, as pg_prepared_xacts shows them ---- */
+
+/* The columns of pg_prepared_xact(). */
+enum
+{
+	COLUMN_XID = 1,
+	COLUMN_GID,
+	COLUMN_PREPARED,
+	COLUMN_OWNER,
+	COLUMN_DATABASE
+};
+
+static SfPrepared
+read_row(HeapTupleHeader row)
+{
+	SfPrepared	found;
+	bool		isnull;
+
+	found.xid =
+		DatumGetTransactionId(GetAttributeByNum(row, COLUMN_XID, &isnull));
+	found.gid =
+		TextDatumGetCString(GetAttributeByNum(row, COLUMN_GID, &isnull));
+	found.since = DatumGetTimestampTz(GetAttributeByNum(row, COLUMN_PREPARED,
+														&isnull));
+	found.database =
+		DatumGetObjectId(GetAttributeByNum(row, COLUMN_DATABASE, &isnull));
+	return found;
+}
+
+/*
+ * Return all transactions that are prepared now, in all databases.
+ *
+ * The server exports its list only by the function of the view, which is
+ * called here as any caller of a set-returning function may (fmgr/README).  A
+ * query through SPI would need the caller's rights, read catalogues and handle
+ * invalidations in the middle of a horizon.  And it would cost a plan each
+ * time, and be seen by the hooks of other extensions.
+ */
+SfPrepared *
+sf_prepared_list(int *count)
+{
+	LOCAL_FCINFO(fcinfo, 0);
+	SfPrepared *list;
+	FmgrInfo	function;
+	ReturnSetInfo result = {.type = T_ReturnSetInfo};
+
+	*count = 0;
+	list = palloc(sizeof(SfPrepared) * (max_prepared_xacts + 1));
+	if (max_prepared_xacts == 0)
+		return list;
+
+	fmgr_info(F_PG_PREPARED_XACT, &function);
+	result.econtext = CreateStandaloneExprContext();
+	result.allowedModes = SFRM_ValuePerCall;
+	InitFunctionCallInfoData(*fcinfo, &function, 0, InvalidOid, NULL,
+							 (Node *) &result);
+	for (;;)
+	{
+		Datum		row;
+
+		result.returnMode = SFRM_ValuePerCall;
+		result.isDone = ExprSingleResult;
+		fcinfo->isnull = false;
+		row = FunctionCallInvoke(fcinfo);
+		if (result.isDone != ExprMultipleResult)
+			break;
+		Assert(*count < max_prepared_xacts);
+		list[(*count)++] = read_row(DatumGetHeapTupleHeader(row));
+	}
+	FreeExprContext(result.econtext, true);
+	return list;
+}
+
+static const SfPrepared *
+find_prepared(const SfPrepared *list, int count, TransactionId xid)
+{
+	for (int i = 0; i < count; i++)
+	{
+		if (list[i].xid == xid)
+			return &list[i];
+	}
+	return NULL;
+}
+
+/* ---- the horizon ---- */
 
 #define NRANGES		(SF_PENDING_RANGES + SF_OVERFLOW_RANGES)
 
@@ -162,7 +253,7 @@ any_is_running(const View *view, const SfPendingRange *overflow)
 			continue;
 		if (overflow->prepared && list == NULL)
 			list = sf_prepared_list(&count);
-		if (sf_prepared_find(list, count, snapshot->xip[i]) != NULL ||
+		if (find_prepared(list, count, snapshot->xip[i]) != NULL ||
 			!TransactionIdIsInProgress(snapshot->xip[i]))
 			return true;
 	}
@@ -335,7 +426,7 @@ all_accounted_for(const View *view)
 	{
 		TransactionId xid = view->snapshot->xip[i];
 		uint64		wide = sf_xids_widen(xid, view->next);
-		const SfPrepared *found = sf_prepared_find(list, count, xid);
+		const SfPrepared *found = find_prepared(list, count, xid);
 
 		if (is_known(wide) || find_range(wide, &range))
 			continue;

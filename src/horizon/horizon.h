@@ -16,8 +16,7 @@ extern uint64 sf_horizon_node(int slot, const SfLayout *layout);
 extern uint64 sf_horizon_shard(uint32 shard);
 extern bool sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range);
 
-/* prepared.c */
-
+/* A prepared transaction. */
 typedef struct SfPrepared
 {
 	TransactionId xid;
@@ -27,7 +26,5 @@ typedef struct SfPrepared
 } SfPrepared;
 
 extern SfPrepared *sf_prepared_list(int *count);
-extern const SfPrepared *sf_prepared_find(const SfPrepared *list, int count,
-										  TransactionId xid);
 
 #endif							/* SF_HORIZON_H */
