@@ -8,7 +8,7 @@
  * partitions and children.  All of them get the same type, bigint or
  * snowflake.  ALTER TABLE itself makes indexes, constraints and statistics
  * anew.  The dependents that it refuses to alter are found here and in
- * steps.c: views, rules, triggers, policies, publications, functions with an
+ * script.c: views, rules, triggers, policies, publications, functions with an
  * SQL body, generated columns.
  *
  * The queries run with search_path = pg_catalog, pg_temp, and with the rights

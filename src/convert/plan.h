@@ -62,12 +62,6 @@ extern void sf_conversion_queries(SfConversion *conversion,
 extern void sf_conversion_query_with_path(SfConversion *conversion,
 										  const char *query);
 
-/* steps.c */
-extern void sf_conversion_lock(SfConversion *conversion);
-extern void sf_conversion_take_away(SfConversion *conversion);
-extern void sf_conversion_widen(SfConversion *conversion);
-extern void sf_conversion_put_back(SfConversion *conversion);
-
 /* script.c; call the first before SPI_connect() */
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
@@ -81,6 +75,9 @@ extern bool sf_conversion_outermost(const SfConversion *conversion,
 									int64 lowest, bool ascending, int64 *id);
 extern void sf_conversion_alter(SfConversion *conversion, const char *action,
 								const char *note);
+extern void sf_conversion_take_away(SfConversion *conversion);
+extern void sf_conversion_widen(SfConversion *conversion);
+extern void sf_conversion_put_back(SfConversion *conversion);
 extern void sf_conversion_start(SfConversion *conversion, bool dry_run);
 extern void sf_conversion_finish(SfConversion *conversion,
 								 ReturnSetInfo *rsinfo, bool dry_run);
