@@ -19,15 +19,132 @@
 #include "access/table.h"
 #include "catalog/pg_attrdef.h"
 #include "catalog/pg_depend.h"
+#include "catalog/pg_language.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "generate/generator.h"
 #include "nodes/nodeFuncs.h"
 #include "query/layout_arg.h"
+#include "runtime/function.h"
 #include "runtime/settings.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
+
+/* ---- the functions that make IDs ---- */
+
+typedef enum Maker
+{
+	MAKES_NO_IDS,
+	MAKES_NODE_IDS,
+	MAKES_SHARD_IDS
+} Maker;
+
+/*
+ * A column's default may call those of the extension, and portable functions
+ * that call these.  They have these names.
+ */
+static const char *const names[] = {
+	"snowflake_nextval", "snowflake_generate", "snowflake_shard_nextval"
+};
+
+/*
+ * What a function makes that runs one of our C functions.  A superuser may
+ * have made it beside the extension: it makes the same IDs.
+ */
+static Maker
+maker_of_ours(Oid function)
+{
+	PGFunction	code = sf_function_code(function);
+
+	if (code == snowflake_next_id || code == snowflake_nextval_layout)
+		return MAKES_NODE_IDS;
+	return code == snowflake_shard_nextval ?
+		MAKES_SHARD_IDS : MAKES_NO_IDS;
+}
+
+/* What a portable function makes: look for ours among those of its name. */
+static Maker
+maker_of_portable(HeapTuple proc)
+{
+	Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
+	CatCList   *namesakes;
+	Maker		maker = MAKES_NO_IDS;
+
+	namesakes = SearchSysCacheList1(PROCNAMEARGSNSP,
+									NameGetDatum(&form->proname));
+	for (int i = 0; i < namesakes->n_members; i++)
+	{
+		Form_pg_proc ours = (Form_pg_proc)
+			GETSTRUCT(&namesakes->members[i]->tuple);
+
+		if (ours->prolang == ClanguageId &&
+			sf_function_is_call(proc, ours))
+			maker = maker_of_ours(ours->oid);
+	}
+	ReleaseSysCacheList(namesakes);
+	return maker;
+}
+
+/* Return true if a function has the name of one that makes IDs. */
+static bool
+has_name(Form_pg_proc proc)
+{
+	for (size_t i = 0; i < lengthof(names); i++)
+	{
+		if (strcmp(NameStr(proc->proname), names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Return whose IDs a function makes. */
+static Maker
+find_maker(Oid function)
+{
+	HeapTuple	proc = SearchSysCache1(PROCOID, ObjectIdGetDatum(function));
+	Maker		maker = MAKES_NO_IDS;
+	Form_pg_proc form;
+
+	if (!HeapTupleIsValid(proc))
+		return maker;
+	form = (Form_pg_proc) GETSTRUCT(proc);
+	if (form->prolang == ClanguageId)
+		maker = maker_of_ours(function);
+	else if (form->prolang == SQLlanguageId && has_name(form))
+		maker = maker_of_portable(proc);
+	ReleaseSysCache(proc);
+	return maker;
+}
+
+/* Return all functions of this database that make IDs, in any schema. */
+List *
+sf_id_makers(void)
+{
+	List	   *makers = NIL;
+
+	for (size_t i = 0; i < lengthof(names); i++)
+	{
+		CatCList   *found = SearchSysCacheList1(PROCNAMEARGSNSP,
+												CStringGetDatum(names[i]));
+
+		for (int k = 0; k < found->n_members; k++)
+		{
+			Oid			function = ((Form_pg_proc)
+									GETSTRUCT(&found->members[k]->tuple))->oid;
+
+			if (find_maker(function) != MAKES_NO_IDS)
+				makers = lappend_oid(makers, function);
+		}
+		ReleaseSysCacheList(found);
+	}
+	return makers;
+}
+
+/* ---- the layout in a default ---- */
 
 /* Return the expression of a column's default, or NULL. */
 static Node *
@@ -96,15 +213,15 @@ find_calls(Node *node, void *arg)
 {
 	Search	   *search = arg;
 	SfKeyLayout key = {0};
-	SfIdMaker	maker = SF_MAKES_NO_IDS;
+	Maker		maker = MAKES_NO_IDS;
 
 	if (node == NULL)
 		return false;
 	if (IsA(node, FuncExpr))
-		maker = sf_id_maker(((FuncExpr *) node)->funcid);
-	if (maker != SF_MAKES_NO_IDS)
+		maker = find_maker(((FuncExpr *) node)->funcid);
+	if (maker != MAKES_NO_IDS)
 	{
-		key.is_shard = maker == SF_MAKES_SHARD_IDS;
+		key.is_shard = maker == MAKES_SHARD_IDS;
 		read_call(&key, (FuncExpr *) node);
 		if (!search->found)
 			*search->key = key;

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *	  Access to another user's table: column.c, owner.c, key_layout.c and
- *	  id_maker.c.
+ *	  Access to another user's table: column.c, owner.c and key_layout.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -62,17 +61,6 @@ extern bool sf_key_layout_find(SfKeyLayout *key, Oid relation,
 							   AttrNumber number);
 extern void sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation);
 extern bool sf_key_layout_is_used(const SfLayout *layout);
-
-/* id_maker.c */
-
-typedef enum SfIdMaker
-{
-	SF_MAKES_NO_IDS,
-	SF_MAKES_NODE_IDS,
-	SF_MAKES_SHARD_IDS
-} SfIdMaker;
-
-extern SfIdMaker sf_id_maker(Oid function);
 extern List *sf_id_makers(void);
 
 #endif							/* SF_TABLE_H */
