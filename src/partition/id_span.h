@@ -37,8 +37,6 @@ extern Relation sf_id_span_open_parent(Oid relid, int lockmode);
 extern SfIdSpan *sf_id_span_read(Relation parent, int *count,
 								 Oid *default_relid);
 
-/* calendar.c */
-
 /* A number of months, or of microseconds that are whole minutes. */
 typedef struct SfStep
 {
