@@ -60,6 +60,13 @@ extern SfLayout sf_shard_layout;	/* snowflake.shard_layout */
 extern void sf_settings_define(void);
 extern void sf_settings_define_planner(void);
 extern void sf_settings_publish(void);
+extern bool sf_settings_has_shards(void);
+extern const SfRegistryKind *sf_settings_registry_kind(const char *url);
+extern void sf_settings_registry_name(char *name, size_t size);
+extern const char *sf_settings_file(void);
+extern bool sf_settings_is_altered(const char *name);
+extern bool sf_settings_is_in_file(const char *name);
+extern bool sf_settings_awaits_restart(const char *name);
 
 /*
  * A change of the configured node by a reload, which identity/node.c makes in
@@ -83,20 +90,6 @@ extern void sf_settings_split_numbers(uint64 numbers,
 extern uint64 sf_settings_numbers(void);
 extern char *sf_settings_pending(void);
 extern char *sf_settings_refused(void);
-
-/* settings_file.c */
-extern const char *sf_settings_file(void);
-extern bool sf_settings_is_altered(const char *name);
-extern bool sf_settings_is_in_file(const char *name);
-extern bool sf_settings_awaits_restart(const char *name);
-
-/* settings.c */
-extern bool sf_settings_has_shards(void);
-
-/* settings_registry.c */
-extern void sf_settings_define_lease(void);
-extern const SfRegistryKind *sf_settings_registry_kind(const char *url);
-extern void sf_settings_registry_name(char *name, size_t size);
 
 /* Return true if this server leases its node id. */
 static inline bool
