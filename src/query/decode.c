@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * decode.c
- *	  SQL functions that read the fields of IDs: check arguments, call, return.
+ *	  SQL functions that take IDs apart, make them of fields, and show or read
+ *	  them as texts: check arguments, call, return.
  *
  *-------------------------------------------------------------------------
  */
@@ -14,6 +15,8 @@
 #include "base/message.h"
 #include "fmgr.h"
 #include "funcapi.h"
+#include "layout/text_format.h"
+#include "mb/pg_wchar.h"
 #include "query/id_time.h"
 #include "query/layout_arg.h"
 #include "runtime/layout_slot.h"
@@ -30,6 +33,9 @@
 /* A plausible ID is at most this far ahead of the clock. */
 #define PLAUSIBLE_AHEAD_MS	(INT64CONST(24) * 3600 * 1000)
 
+/* A message shows at most this many bytes of a text. */
+#define MAX_SHOWN	40
+
 /* Many generators are used without an epoch of their own. */
 #define UNIX_LAYOUT "timestamp:41 node:10 sequence:12 epoch:1970-01-01"
 
@@ -39,6 +45,9 @@ SF_FUNCTION(snowflake_shard);
 SF_FUNCTION(snowflake_sequence);
 SF_FUNCTION(snowflake_layouts);
 SF_FUNCTION(snowflake_inspect);
+SF_FUNCTION(snowflake_compose);
+SF_FUNCTION(snowflake_encode);
+SF_FUNCTION(snowflake_parse);
 
 /* Compute the columns of snowflake_decode(). */
 static void
@@ -239,13 +248,13 @@ put_layout(const char *name, bool configured, const SfLayout *layout,
 	ReturnSetInfo *rsinfo = arg;
 	Datum		values[LAYOUTS_COLUMNS];
 	bool		nulls[LAYOUTS_COLUMNS] = {0};
-	char		text[SF_LAYOUT_TEXT_SIZE];
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
 	int64		end_ms = sf_id_time_tick_ms(layout, layout->end_tick);
 
-	sf_layout_print(layout, text, sizeof(text));
+	sf_layout_print(layout, spelled, sizeof(spelled));
 	values[0] = CStringGetTextDatum(name);
 	values[1] = BoolGetDatum(configured);
-	values[2] = CStringGetTextDatum(text);
+	values[2] = CStringGetTextDatum(spelled);
 	values[3] = Int32GetDatum(layout->bits);
 	values[4] = TimestampTzGetDatum(sf_timefmt_from_ms(layout->epoch_ms));
 	values[5] = Int32GetDatum(layout->tick_ms);
@@ -328,4 +337,157 @@ snowflake_inspect(PG_FUNCTION_ARGS)
 	inspection.plausible = false;
 	put_readings(&inspection);
 	return (Datum) 0;
+}
+
+/* ---- an ID of given fields: the inverse of snowflake_decode() ---- */
+
+/* Return the value of a field of this width.  Throws SQLSTATE 22003. */
+static uint64
+require_field(const SfLayout *layout, const char *name, int width, int32 value)
+{
+	int64		last = (INT64CONST(1) << width) - 1;
+	char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+	if (value >= 0 && value <= last)
+		return value;
+	sf_layout_print(layout, spelled, sizeof(spelled));
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("%s %d is out of range 0 to " INT64_FORMAT,
+					name, value, last),
+			 errdetail("The layout is \"%s\".", spelled),
+			 width == 0 ?
+			 errhint("Use 0, or a layout that has this field.") :
+			 errhint("Use a number in that range, or a layout with more bits for this field.")));
+}
+
+/*
+ * snowflake_compose(created_at timestamptz, node integer,
+ *					 sequence integer DEFAULT 0) returns bigint
+ * snowflake_compose(created_at timestamptz, node integer, sequence integer,
+ *					 layout text, shard integer DEFAULT 0) returns bigint
+ *
+ * Return the ID with these fields, in the tick that holds created_at.  In a
+ * layout that has a shard and no node, the argument "node" is the shard; the
+ * argument "shard" is for a layout that has both.  Throws SQLSTATE 22003 (a
+ * number does not fit its field), 22008 (out of the layout's life), and what
+ * sf_layout_arg() throws.
+ */
+Datum
+snowflake_compose(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout = sf_layout_arg(fcinfo, 3);
+	int			shard_bits = layout->field[SF_SHARD].width;
+	int64		tick;
+	uint64		node = 0;
+	uint64		shard = 0;
+	uint64		sequence;
+
+	tick = sf_id_time_require_tick(layout, PG_GETARG_TIMESTAMPTZ(0),
+								   "Use a time within that range, or a layout with another epoch.");
+	if (layout->node_bits == 0 && shard_bits > 0)
+		shard = require_field(layout, "shard", shard_bits, PG_GETARG_INT32(1));
+	else
+		node = require_field(layout, "node", layout->node_bits,
+							 PG_GETARG_INT32(1));
+	sequence = require_field(layout, "sequence", layout->sequence_bits,
+							 PG_GETARG_INT32(2));
+	if (PG_NARGS() > 4)
+		shard |= require_field(layout, "shard",
+							   layout->node_bits > 0 ? shard_bits : 0,
+							   PG_GETARG_INT32(4));
+	PG_RETURN_INT64(sf_layout_pack(layout, tick, node, shard, sequence));
+}
+
+/* ---- IDs as texts ---- */
+
+/* Return how much of a text a message shows. */
+static int
+shown(const char *str)
+{
+	return pg_mbcliplen(str, strlen(str), MAX_SHOWN);
+}
+
+/* Return the format that argument n names.  Throws SQLSTATE 22023. */
+static const SfTextFormat *
+format_arg(FunctionCallInfo fcinfo, int n)
+{
+	text	   *name = PG_GETARG_TEXT_PP(n);
+	const SfTextFormat *digits = sf_text_format_find(VARDATA_ANY(name),
+													 VARSIZE_ANY_EXHDR(name));
+
+	if (digits == NULL)
+	{
+		char	   *str = text_to_cstring(name);
+
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no format \"%.*s\"", shown(str), str),
+				 errhint("Formats are base32, base58 and base62.")));
+	}
+	return digits;
+}
+
+/*
+ * snowflake_encode(id bigint, format text) returns text
+ *
+ * Throws SQLSTATE 22003 (negative), 22023 (no such format).
+ */
+Datum
+snowflake_encode(PG_FUNCTION_ARGS)
+{
+	int64		id = PG_GETARG_INT64(0);
+	const SfTextFormat *digits = format_arg(fcinfo, 1);
+	char		buf[SF_DIGITS_SIZE];
+
+	if (id < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("ID " INT64_FORMAT " is negative", id),
+				 errdetail("No layout makes such IDs, and they have no text form."),
+				 errhint("Use an ID that a layout has made.")));
+	sf_text_format_print(digits, id, buf);
+	PG_RETURN_TEXT_P(cstring_to_text(buf));
+}
+
+static void
+refuse_text(const SfTextFormat *digits, const char *str,
+			const SfTextFault *fault)
+{
+	char		largest[SF_DIGITS_SIZE];
+
+	if (!fault->out_of_range)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_TEXT_REPRESENTATION),
+				 errmsg("invalid ID in %s: \"%.*s\"",
+						digits->name, shown(str), str),
+				 errdetail("%s", fault->reason),
+				 errhint("%s", digits->rules)));
+	sf_text_format_print(digits, PG_INT64_MAX, largest);
+	ereport(ERROR,
+			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+			 errmsg("ID in %s is out of range: \"%.*s\"",
+					digits->name, shown(str), str),
+			 errdetail("%s", fault->reason),
+			 errhint("The largest ID in %s is %s.", digits->name, largest)));
+}
+
+/*
+ * snowflake_parse(text text, format text) returns bigint
+ *
+ * Throws SQLSTATE 22P02 (not a text of this format), 22003 (beyond bigint),
+ * 22023 (no such format).
+ */
+Datum
+snowflake_parse(PG_FUNCTION_ARGS)
+{
+	text	   *t = PG_GETARG_TEXT_PP(0);
+	const SfTextFormat *digits = format_arg(fcinfo, 1);
+	SfTextFault fault;
+	int64		id;
+
+	if (!sf_text_format_parse(digits, &id, VARDATA_ANY(t),
+							  VARSIZE_ANY_EXHDR(t), &fault))
+		refuse_text(digits, text_to_cstring(t), &fault);
+	PG_RETURN_INT64(id);
 }
