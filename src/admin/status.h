@@ -22,11 +22,6 @@ typedef enum SfStatusLevel
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
 #define YEAR_MS				(365 * DAY_MS)
 
-#define SF_STATUS_SET_CLOCK \
-	"Correct the server's clock. IDs resume when the clock reaches that time."
-#define SF_STATUS_WAIT \
-	SF_STATUS_SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve."
-
 /* The durable numbers: the mark, and the config record. */
 typedef struct SfStatusNumbers
 {
@@ -56,12 +51,6 @@ extern void sf_status_ok(SfStatus *status, const char *found);
 extern ErrorData *sf_status_try(void (*step) (void *), void *arg);
 extern const char *sf_status_log_error(ErrorData *error);
 
-/* status_clock.c */
-extern void sf_status_clock_sync(SfStatus *status);
-extern void sf_status_clock_offset(SfStatus *status);
-extern void sf_status_clock_steps(SfStatus *status);
-extern void sf_status_drift(SfStatus *status);
-
 /* status_node.c */
 extern void sf_status_node(SfStatus *status);
 extern void sf_status_lease(SfStatus *status);
@@ -71,6 +60,10 @@ extern void sf_status_rights(SfStatus *status);
 
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);
+extern void sf_status_clock_sync(SfStatus *status);
+extern void sf_status_clock_offset(SfStatus *status);
+extern void sf_status_clock_steps(SfStatus *status);
+extern void sf_status_drift(SfStatus *status);
 extern void sf_status_capacity(SfStatus *status);
 extern void sf_status_layout(SfStatus *status);
 extern void sf_status_shard_layout(SfStatus *status);

@@ -5,8 +5,8 @@
  *	  whose default makes IDs.
  *
  * The catalogues list them: they depend on a function that makes IDs
- * (id_maker.c).  If any other function calls ours, the catalogues do not show
- * it.  Tables are read with the caller's rights, only if an index finds their
+ * (sf_id_makers()).  If any other function calls ours, the catalogues do not
+ * show it.  Tables are read with the caller's rights, only if an index finds their
  * highest IDs, and if no policies of row security apply; and without running
  * their owner's code: see column.c.
  *
