@@ -9,7 +9,7 @@
 #define SF_STATUS_H
 
 #include "layout/layout.h"
-#include "mark/durable_number.h"
+#include "mark/mark.h"
 #include "nodes/pg_list.h"
 
 typedef enum SfStatusLevel

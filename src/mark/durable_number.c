@@ -20,7 +20,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "mark/durable_number.h"
+#include "mark/mark.h"
 
 #include "access/htup_details.h"
 #include "access/relation.h"

@@ -8,10 +8,13 @@
 #ifndef SF_MARK_H
 #define SF_MARK_H
 
+#include "access/generic_xlog.h"
+#include "access/xlogdefs.h"
 #include "lib/stringinfo.h"
-#include "mark/durable_number.h"
 #include "miscadmin.h"
 #include "runtime/shmem.h"
+#include "storage/buf.h"
+#include "utils/relcache.h"
 
 /*
  * The slot of a database in which IDs are made.  It belongs to that database
@@ -73,16 +76,67 @@ sf_mark_require(void)
 	}
 }
 
-/* clock_sync.c */
+/*
+ * durable_number.c: 64-bit values that stay with the database wherever it is
+ * copied.  Their users define their meaning.
+ */
 
-/* The remedies, without the full stop. */
-#define SF_LET_ASK_KERNEL \
-	"Let this server call adjtimex(), which some containers forbid"
-#define SF_START_TIMEKEEPER \
-	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container"
+typedef enum SfDurableNumberId
+{
+	SF_DURABLE_MARK,			/* the mark, Unix ms */
+	SF_DURABLE_LAYOUT,			/* the node's layout, its code */
+	SF_DURABLE_EPOCH,			/* its epoch, Unix ms */
+	SF_DURABLE_SHARD_LAYOUT,
+	SF_DURABLE_SHARD_EPOCH
+} SfDurableNumberId;
 
-extern void sf_clock_sync_require(void);
-extern bool sf_clock_sync_allows(void);
+#define SF_DURABLE_NUMBERS	5
+
+/* The config record is all of them but the mark. */
+#define SF_DURABLE_RECORD	SF_DURABLE_LAYOUT
+
+/* What to do if a lock is not free, or a sequence is gone or not usable. */
+typedef enum SfDurableWait
+{
+	SF_DURABLE_WAIT,			/* wait; throw an error */
+	SF_DURABLE_PASS,			/* return false; throw an error */
+	SF_DURABLE_TRY				/* return false in both cases */
+} SfDurableWait;
+
+/* All durable numbers, as they were read. */
+typedef struct SfDurableNumbers
+{
+	int64		value[SF_DURABLE_NUMBERS];
+	bool		is_new;			/* created in this transaction: may vanish */
+} SfDurableNumbers;
+
+/*
+ * The mark's sequence, open for writing.  It has a value and a stamp.  Every
+ * other way of writing removes the stamp: setval(), nextval(), ALTER SEQUENCE.
+ */
+typedef struct SfDurableMark
+{
+	Relation	rel;
+	Buffer		buffer;
+	GenericXLogState *xlog;
+	int64		stamp;			/* as found when it was locked; 0: none */
+	bool		locked;			/* the buffer is locked exclusively */
+} SfDurableMark;
+
+extern bool sf_durable_numbers_exist(void);
+extern void sf_durable_numbers_find(void (*on_change) (void));
+extern void sf_durable_numbers_hold(void (*on_change) (void));
+extern bool sf_durable_numbers_release(void);
+extern bool sf_durable_numbers_read(SfDurableNumbers *numbers,
+									SfDurableWait wait);
+extern bool sf_durable_mark_open(SfDurableMark *mark, SfDurableWait wait);
+extern int64 sf_durable_mark_lock(SfDurableMark *mark, XLogRecPtr *lsn);
+extern XLogRecPtr sf_durable_mark_store(SfDurableMark *mark, int64 value,
+										int64 stamp);
+extern void sf_durable_mark_unlock(SfDurableMark *mark);
+extern void sf_durable_mark_close(SfDurableMark *mark);
+extern bool sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
+									XLogRecPtr *lsn);
 
 /* sequence_sync.c */
 extern void sf_sequence_sync_install(void);
@@ -107,7 +161,13 @@ extern int64 sf_db_slot_published_mark(void);
 extern bool sf_db_slot_lock(SfDatabase *slot, uint64 need_ms);
 extern void sf_db_slot_unlock(SfDatabase *slot);
 
-/* clock_jump.c */
+/* clock_trust.c */
+
+/* The remedies of a clock that is not synchronized, without the full stop. */
+#define SF_LET_ASK_KERNEL \
+	"Let this server call adjtimex(), which some containers forbid"
+#define SF_START_TIMEKEEPER \
+	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container"
 
 /* The query for the remedy of a mark that is too far ahead. */
 #define SF_SEE_MARK \
@@ -140,6 +200,8 @@ extern int64 sf_clock_jump_past_ms(void);
 extern void sf_clock_jump_check(void);
 extern bool sf_clock_jump_accept(void);
 extern const char *sf_clock_jump_mark_remedy(void);
+extern void sf_clock_sync_require(void);
+extern bool sf_clock_sync_allows(void);
 
 /* config_record.c */
 extern bool sf_config_record_exists(const SfDurableNumbers *numbers);

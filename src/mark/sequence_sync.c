@@ -33,7 +33,6 @@
 
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "mark/durable_number.h"
 #include "mark/mark.h"
 #include "replication/worker_internal.h"
 #include "storage/ipc.h"

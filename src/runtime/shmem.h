@@ -224,7 +224,7 @@ typedef struct SfShmem
 	/*
 	 * How far the trusted clock was past the newest loaded mark, in ms, + 1;
 	 * 0: none was loaded.  Written by compare-and-swap, on slow paths only:
-	 * see clock_jump.c.
+	 * see clock_trust.c.
 	 */
 	pg_atomic_uint64 least_past;
 
