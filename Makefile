@@ -41,7 +41,7 @@ ifdef FAULTS
 PG_CPPFLAGS += -DSF_FAULTS
 endif
 
-# TICK_COUNTER=no leaves out the processor's counter: see src/base/tick_counter.h.
+# TICK_COUNTER=no leaves out the processor's counter: see src/base/clock.h.
 ifeq ($(TICK_COUNTER),no)
 PG_CPPFLAGS += -DSF_NO_TICK_COUNTER
 endif

@@ -35,7 +35,6 @@
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/message.h"
-#include "base/place.h"
 #include "common/hashfn.h"
 #include "fmgr.h"
 #include "funcapi.h"
@@ -765,7 +764,7 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
  * A base backup that starts without a recovery.signal keeps the system
  * identifier and the timeline, and has lost what was written since.  Two
  * things distinguish it: the place of the data directory, and a random number
- * in a file that base backups leave out (place.h).  Making a database a
+ * in a file that base backups leave out (durable_file.h).  Making a database a
  * registry, or recovering one, creates and records both.
  *
  * The machine and the directory's inode prove nothing: a container that is

@@ -6,9 +6,9 @@
  *
  * The catalogues list them: they depend on a function that makes IDs
  * (sf_id_makers()).  If any other function calls ours, the catalogues do not
- * show it.  Tables are read with the caller's rights, only if an index finds their
- * highest IDs, and if no policies of row security apply; and without running
- * their owner's code: see column.c.
+ * show it.  Tables are read with the caller's rights, only if an index finds
+ * their highest IDs, and if no policies of row security apply; and without
+ * running their owner's code: see column.c.
  *
  *-------------------------------------------------------------------------
  */

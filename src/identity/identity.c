@@ -37,7 +37,6 @@
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/durable_file.h"
-#include "base/place.h"
 #include "common/controldata_utils.h"
 #include "identity/origin.h"
 #include "miscadmin.h"
