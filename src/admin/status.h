@@ -55,9 +55,6 @@ extern const char *sf_status_log_error(ErrorData *error);
 extern void sf_status_node(SfStatus *status);
 extern void sf_status_lease(SfStatus *status);
 
-/* status_rights.c */
-extern void sf_status_rights(SfStatus *status);
-
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);
 extern void sf_status_clock_sync(SfStatus *status);
@@ -83,6 +80,7 @@ extern void sf_status_unique_indexes(SfStatus *status);
 extern void sf_status_subscriptions(SfStatus *status);
 extern void sf_status_partitions(SfStatus *status);
 extern void sf_status_rows_above(SfStatus *status);
+extern void sf_status_rights(SfStatus *status);
 
 /* node_conflicts.c */
 

@@ -2,9 +2,9 @@
  *
  * status_tables.c
  *	  Checks of snowflake_status() about the tables of this database: columns
- *	  whose default makes IDs.
+ *	  whose default makes IDs; and which roles may write what guards the IDs.
  *
- * The catalogues list them: they depend on a function that makes IDs
+ * The catalogues list the columns: they depend on a function that makes IDs
  * (sf_id_makers()).  If any other function calls ours, the catalogues do not
  * show it.  Tables are read with the caller's rights, only if an index finds
  * their highest IDs, and if no policies of row security apply; and without
@@ -16,12 +16,15 @@
 #include "compat.h"
 
 #include "admin/status.h"
+#include "admin/status_rights.sql.inc"
 #include "admin/status_tables.sql.inc"
 
 #include "access/relation.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "catalog/dependency.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "executor/spi.h"
 #include "identity/identity.h"
@@ -81,6 +84,40 @@ typedef struct Names
 	int			n;
 } Names;
 
+/* ---- the catalogs ---- */
+
+/* Connect to SPI, and run a query. */
+static void
+run_query(const char *query, int nargs, Oid *types, Datum *values)
+{
+	SPI_connect();
+	if (SPI_execute_with_args(query, nargs, types, values, NULL, true,
+							  0) != SPI_OK_SELECT)
+		elog(ERROR, "catalogs could not be read");
+}
+
+/* Return a column of the query's one row in this context; NULL is null. */
+static char *
+get_text(int number, MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	char	   *value;
+
+	Assert(SPI_processed == 1);
+	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
+							   number);
+	MemoryContextSwitchTo(old);
+	return value;
+}
+
+static void
+put_unreadable(SfStatus *status, const char *problem, const char *remedy)
+{
+	sf_status_put(status, SF_STATUS_ERROR,
+				  psprintf("the catalogs cannot be read: %s", problem),
+				  remedy);
+}
+
 /* Return a column of a row of the query as a boolean; NULL is false. */
 static bool
 get_flag(HeapTuple row, int number)
@@ -134,10 +171,7 @@ find_columns(void *arg)
 	Oid			types[] = {OIDARRAYOID};
 	Datum		values[] = {make_array(sf_id_makers())};
 
-	SPI_connect();
-	if (SPI_execute_with_args(SQL_COLUMNS, 1, types, values, NULL, true,
-							  0) != SPI_OK_SELECT)
-		elog(ERROR, "catalogs could not be read");
+	run_query(SQL_COLUMNS, 1, types, values);
 	columns->column = MemoryContextAllocZero(columns->context,
 											 (SPI_processed + 1) *
 											 sizeof(Column));
@@ -175,10 +209,7 @@ sf_status_read_columns(SfStatus *status)
 		}
 	}
 	if (columns->problem != NULL)
-		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("the catalogs cannot be read: %s",
-							   columns->problem),
-					  columns->remedy);
+		put_unreadable(status, columns->problem, columns->remedy);
 	return columns->problem == NULL;
 }
 
@@ -426,17 +457,10 @@ read_moving(void *arg)
 	/* so that names have their schemas */
 	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
 							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	SPI_connect();
-	if (SPI_execute_with_args(SQL_MOVING, 2, types, values, NULL, true,
-							  0) != SPI_OK_SELECT || SPI_processed != 1)
-		elog(ERROR, "catalogs could not be read");
-	MemoryContextSwitchTo(context);
-	moving->columns = SPI_getvalue(SPI_tuptable->vals[0],
-								   SPI_tuptable->tupdesc, 1);
-	moving->drop = SPI_getvalue(SPI_tuptable->vals[0],
-								SPI_tuptable->tupdesc, 2);
-	moving->make = SPI_getvalue(SPI_tuptable->vals[0],
-								SPI_tuptable->tupdesc, 3);
+	run_query(SQL_MOVING, 2, types, values);
+	moving->columns = get_text(1, context);
+	moving->drop = get_text(2, context);
+	moving->make = get_text(3, context);
 	SPI_finish();
 	AtEOXact_GUC(true, guc_level);
 }
@@ -782,4 +806,65 @@ sf_status_rows_above(SfStatus *status)
 	else
 		find_conflicts(status, columns, node, unloaded == NULL ? 0 :
 					   unloaded->read.value[SF_DURABLE_MARK]);
+}
+
+/* ---- rights ---- */
+
+/*
+ * By design, the extension's owner alone may write or lock the data on which
+ * the uniqueness of IDs rests: it owns the durable numbers.  In a registry,
+ * roles that may execute the workers' functions write its tables
+ * (doc/leases.md).
+ *
+ * A privilege on a column counts as one on its table: REVOKE removes both.  On
+ * a column of a sequence the server grants nothing but SELECT.
+ *
+ * Each role that was granted a function for administrators shows, also one
+ * that an administrator chose: GRANT ... ON ALL ROUTINES IN SCHEMA leaves the
+ * same entries.
+ *
+ * A role that may use the schema of a table or sequence can lock it, since the
+ * parser locks before any other right is checked.  The install script lets the
+ * owner of the database do so, for pg_dump.
+ */
+typedef struct Rights
+{
+	Oid			extension;
+	char	   *found;			/* NULL: there are none */
+	char	   *remedy;
+} Rights;
+
+static void
+find_rights(void *arg)
+{
+	Rights	   *rights = arg;
+	Oid			types[] = {OIDOID};
+	Datum		values[] = {ObjectIdGetDatum(rights->extension)};
+	MemoryContext context = CurrentMemoryContext;
+
+	run_query(SQL_RIGHTS, 1, types, values);
+	rights->found = get_text(1, context);
+	rights->remedy = get_text(2, context);
+	SPI_finish();
+}
+
+/* Report roles that may write or lock what guards the IDs. */
+void
+sf_status_rights(SfStatus *status)
+{
+	Rights		rights = {0};
+	ErrorData  *error;
+
+	rights.extension = getExtensionOfObject(ProcedureRelationId,
+											status->function);
+	error = sf_status_try(find_rights, &rights);
+	if (error != NULL)
+		put_unreadable(status, error->message, sf_status_log_error(error));
+	else if (rights.found != NULL)
+		sf_status_put(status, SF_STATUS_WARNING,
+					  psprintf("roles other than the extension's owner may write or lock what guards the IDs: %s",
+							   rights.found),
+					  rights.remedy);
+	else
+		sf_status_ok(status, "no role was granted more than CREATE EXTENSION grants");
 }
