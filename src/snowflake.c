@@ -31,36 +31,21 @@ extern PGDLLEXPORT void _PG_init(void);
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
 static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 
-static SfShmemSize
-measure_shared_memory(void)
-{
-	SfShmemSize size = {
-		.nlayouts = sf_max_layouts,
-		.nshards = 1 << sf_shard_layout.field[SF_SHARD].width
-	};
-
-	return size;
-}
-
 static void
 request_shared_memory(void)
 {
-	SfShmemSize size = measure_shared_memory();
-
 	if (prev_shmem_request_hook)
 		prev_shmem_request_hook();
-	sf_shmem_request(&size);
+	sf_shmem_request();
 	RequestAddinShmemSpace(add_size(sf_db_slots_size(), sf_pending_size()));
 }
 
 static void
 create_shared_memory(void)
 {
-	SfShmemSize size = measure_shared_memory();
-
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
-	sf_shmem_create(&size);
+	sf_shmem_create();
 	sf_db_slots_create();
 	sf_pending_create();
 	if (IsUnderPostmaster)

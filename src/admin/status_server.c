@@ -21,7 +21,6 @@
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "utils/syscache.h"
 
 #define OFFSET_WARNS_MS		200

@@ -73,7 +73,6 @@
 #include "runtime/counts.h"
 #include "runtime/layout_slot.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 
 /* Stands for no database: its mark is 0. */
 static SfDatabase no_database;

@@ -53,7 +53,6 @@
 #include "runtime/layout_slot.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "storage/fd.h"
 #include "storage/ipc.h"
 

@@ -18,7 +18,6 @@
 #include "runtime/counts.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
-#include "runtime/shard_counter.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/varlena.h"

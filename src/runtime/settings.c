@@ -19,7 +19,7 @@
 #include "catalog/pg_authid.h"
 #include "layout/ranges.h"
 #include "miscadmin.h"
-#include "runtime/shard_counter.h"
+#include "runtime/shmem.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
 #include "utils/guc_tables.h"

@@ -11,7 +11,7 @@
 #include "runtime/shmem.h"
 
 #include "base/clock.h"
-
+#include "runtime/settings.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 
@@ -31,28 +31,34 @@ typedef struct Parts
 	Size		total;
 } Parts;
 
+static int
+count_shards(void)
+{
+	return 1 << sf_shard_layout.field[SF_SHARD].width;
+}
+
 static Parts
-measure(const SfShmemSize *size)
+measure(void)
 {
 	Parts		parts;
 
 	parts.layouts = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
 	parts.counters = add_size(parts.layouts,
-							  mul_size(size->nlayouts, sizeof(SfLayoutSlot)));
+							  mul_size(sf_max_layouts, sizeof(SfLayoutSlot)));
 	parts.removed = add_size(parts.counters,
-							 mul_size(size->nshards,
+							 mul_size(count_shards(),
 									  sizeof(pg_atomic_uint64)));
 	parts.total = add_size(parts.removed,
-						   mul_size((size->nshards + 31) / 32,
+						   mul_size((count_shards() + 31) / 32,
 									sizeof(pg_atomic_uint32)));
 	return parts;
 }
 
 /* Request the memory.  Call this from the server's hook for requests. */
 void
-sf_shmem_request(const SfShmemSize *size)
+sf_shmem_request(void)
 {
-	RequestAddinShmemSpace(measure(size).total);
+	RequestAddinShmemSpace(measure().total);
 	RequestNamedLWLockTranche(TRANCHE, 1);
 }
 
@@ -97,12 +103,12 @@ make_life(void)
 }
 
 static void
-initialize_shmem(const SfShmemSize *size)
+initialize_shmem(void)
 {
 	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_shmem->life = make_life();
-	sf_shmem->nlayouts = size->nlayouts;
-	sf_shmem->nshards = size->nshards;
+	sf_shmem->nlayouts = sf_max_layouts;
+	sf_shmem->nshards = count_shards();
 	sf_shmem->shutdown_life = 0;
 	sf_shmem->shutdown_ms = 0;
 	pg_atomic_init_u64(&sf_shmem->right, 0);
@@ -133,7 +139,7 @@ initialize_shmem(const SfShmemSize *size)
 	pg_atomic_init_u64(&sf_shmem->shard_layout_ends.left_out, 0);
 	initialize_stats(&sf_shmem->stats);
 
-	for (int i = 0; i < size->nlayouts; i++)
+	for (int i = 0; i < sf_shmem->nlayouts; i++)
 	{
 		SfLayoutCounter *layout = &sf_layout_slots[i].layout;
 
@@ -144,9 +150,9 @@ initialize_shmem(const SfShmemSize *size)
 		pg_atomic_init_u64(&layout->ends.due_ms, 0);
 		pg_atomic_init_u64(&layout->ends.left_out, 0);
 	}
-	for (int i = 0; i < size->nshards; i++)
+	for (int i = 0; i < sf_shmem->nshards; i++)
 		pg_atomic_init_u64(&sf_shard_counters[i], SF_CLOSED);
-	for (int i = 0; i < (size->nshards + 31) / 32; i++)
+	for (int i = 0; i < (sf_shmem->nshards + 31) / 32; i++)
 		pg_atomic_init_u32(&sf_shards_removed[i], 0);
 }
 
@@ -171,9 +177,9 @@ sf_shmem_create_part(const char *name, Size size, bool *found)
  * begins at zero.
  */
 void
-sf_shmem_create(const SfShmemSize *size)
+sf_shmem_create(void)
 {
-	Parts		parts = measure(size);
+	Parts		parts = measure();
 	bool		found;
 	char	   *base = sf_shmem_create_part("snowflake", parts.total, &found);
 
@@ -182,5 +188,5 @@ sf_shmem_create(const SfShmemSize *size)
 	sf_shard_counters = (pg_atomic_uint64 *) (base + parts.counters);
 	sf_shards_removed = (pg_atomic_uint32 *) (base + parts.removed);
 	if (!found)
-		initialize_shmem(size);
+		initialize_shmem();
 }

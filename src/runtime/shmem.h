@@ -258,8 +258,17 @@ typedef struct SfShmem
 /* Set in the postmaster, and inherited; NULL without preload. */
 extern SfShmem *sf_shmem;
 extern SfLayoutSlot *sf_layout_slots;	/* nlayouts of them */
-extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
-											 * shard_counter.h */
+
+/*
+ * The counters of shards, nshards of them.  A counter is closed (counter.h)
+ * while snowflake.shards does not list its shard.
+ *
+ * Only the postmaster opens and closes counters: when the shared memory is
+ * new, and at a reload.  A session that swaps after that, however long it
+ * slept before, gets nothing.  So the position of a closed counter is at or
+ * above the last one that this server has issued for the shard in this life.
+ */
+extern pg_atomic_uint64 *sf_shard_counters;
 
 /*
  * One bit for each shard that a reload has removed from snowflake.shards in
@@ -267,15 +276,8 @@ extern pg_atomic_uint64 *sf_shard_counters; /* nshards positions:
  */
 extern pg_atomic_uint32 *sf_shards_removed;
 
-/* Numbers of things that have room in the shared memory. */
-typedef struct SfShmemSize
-{
-	int			nlayouts;
-	int			nshards;
-} SfShmemSize;
-
-extern void sf_shmem_request(const SfShmemSize *size);
-extern void sf_shmem_create(const SfShmemSize *size);
+extern void sf_shmem_request(void);
+extern void sf_shmem_create(void);
 extern void *sf_shmem_create_part(const char *name, Size size, bool *found);
 
 /* SfShmem.right while a reload changes the node: no until is that late. */
@@ -295,6 +297,34 @@ static inline uint64
 sf_shmem_last_position(void)
 {
 	return sf_counter_position(&sf_layout_slots[0].layout.counter);
+}
+
+/* Return the last position, also if the counter is closed. */
+static inline uint64
+sf_shard_position(uint32 shard)
+{
+	return sf_counter_position(&sf_shard_counters[shard]);
+}
+
+/* Return true if this server may issue for this shard. */
+static inline bool
+sf_shard_is_open(uint32 shard)
+{
+	return !sf_counter_is_closed(&sf_shard_counters[shard]);
+}
+
+/* Return true if a reload has removed the shard in this life. */
+static inline bool
+sf_shard_is_removed(uint32 shard)
+{
+	return (pg_atomic_read_u32(&sf_shards_removed[shard / 32]) >>
+			(shard % 32)) & 1;
+}
+
+static inline void
+sf_shard_raise(uint32 shard, uint64 position)
+{
+	sf_counter_raise(&sf_shard_counters[shard], position);
 }
 
 #endif							/* SF_SHMEM_H */
