@@ -91,50 +91,69 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "horizon/horizon.h"
-
 #include "access/twophase.h"
+#include "access/xlog.h"
+#include "base/message.h"
+#include "catalog/pg_authid.h"
 #include "executor/executor.h"
 #include "fmgr.h"
+#include "funcapi.h"
+#include "generate/pending.h"
+#include "identity/identity.h"
 #include "lib/stringinfo.h"
+#include "mark/mark.h"
 #include "miscadmin.h"
+#include "query/layout_arg.h"
 #include "runtime/layout_slot.h"
+#include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 /* ---- the prepared transactions, as pg_prepared_xacts shows them ---- */
+
+/* A prepared transaction. */
+typedef struct Prepared
+{
+	TransactionId xid;
+	char	   *gid;
+	TimestampTz since;
+	Oid			database;
+} Prepared;
 
 /* The columns of pg_prepared_xact(). */
 enum
 {
-	COLUMN_XID = 1,
-	COLUMN_GID,
-	COLUMN_PREPARED,
-	COLUMN_OWNER,
-	COLUMN_DATABASE
+	PREPARED_XID = 1,
+	PREPARED_GID,
+	PREPARED_SINCE,
+	PREPARED_OWNER,
+	PREPARED_DATABASE
 };
 
-static SfPrepared
+static Prepared
 read_row(HeapTupleHeader row)
 {
-	SfPrepared	found;
+	Prepared	found;
 	bool		isnull;
 
 	found.xid =
-		DatumGetTransactionId(GetAttributeByNum(row, COLUMN_XID, &isnull));
+		DatumGetTransactionId(GetAttributeByNum(row, PREPARED_XID, &isnull));
 	found.gid =
-		TextDatumGetCString(GetAttributeByNum(row, COLUMN_GID, &isnull));
-	found.since = DatumGetTimestampTz(GetAttributeByNum(row, COLUMN_PREPARED,
+		TextDatumGetCString(GetAttributeByNum(row, PREPARED_GID, &isnull));
+	found.since = DatumGetTimestampTz(GetAttributeByNum(row, PREPARED_SINCE,
 														&isnull));
 	found.database =
-		DatumGetObjectId(GetAttributeByNum(row, COLUMN_DATABASE, &isnull));
+		DatumGetObjectId(GetAttributeByNum(row, PREPARED_DATABASE, &isnull));
 	return found;
 }
 
@@ -147,16 +166,16 @@ read_row(HeapTupleHeader row)
  * invalidations in the middle of a horizon.  And it would cost a plan each
  * time, and be seen by the hooks of other extensions.
  */
-SfPrepared *
-sf_prepared_list(int *count)
+static Prepared *
+list_prepared(int *count)
 {
 	LOCAL_FCINFO(fcinfo, 0);
-	SfPrepared *list;
+	Prepared   *list;
 	FmgrInfo	function;
 	ReturnSetInfo result = {.type = T_ReturnSetInfo};
 
 	*count = 0;
-	list = palloc(sizeof(SfPrepared) * (max_prepared_xacts + 1));
+	list = palloc(sizeof(Prepared) * (max_prepared_xacts + 1));
 	if (max_prepared_xacts == 0)
 		return list;
 
@@ -182,8 +201,8 @@ sf_prepared_list(int *count)
 	return list;
 }
 
-static const SfPrepared *
-find_prepared(const SfPrepared *list, int count, TransactionId xid)
+static const Prepared *
+find_prepared(const Prepared *list, int count, TransactionId xid)
 {
 	for (int i = 0; i < count; i++)
 	{
@@ -242,7 +261,7 @@ static bool
 any_is_running(const View *view, const SfPendingRange *overflow)
 {
 	Snapshot	snapshot = view->snapshot;
-	SfPrepared *list = NULL;
+	Prepared   *list = NULL;
 	int			count = 0;
 
 	for (uint32 i = 0; i < snapshot->xcnt; i++)
@@ -252,7 +271,7 @@ any_is_running(const View *view, const SfPendingRange *overflow)
 		if (xid < overflow->first_xid || xid > overflow->last_xid)
 			continue;
 		if (overflow->prepared && list == NULL)
-			list = sf_prepared_list(&count);
+			list = list_prepared(&count);
 		if (find_prepared(list, count, snapshot->xip[i]) != NULL ||
 			!TransactionIdIsInProgress(snapshot->xip[i]))
 			return true;
@@ -381,8 +400,8 @@ is_known(uint64 xid)
  * Return true if a prepared transaction has made IDs, or may have.  Set their
  * lower bounds, as far as they are known.
  */
-bool
-sf_horizon_of_prepared(TransactionId xid, SfPendingRange *range)
+static bool
+find_range_of_prepared(TransactionId xid, SfPendingRange *range)
 {
 	uint64		wide = sf_xids_widen(xid, sf_xids_next());
 
@@ -414,19 +433,19 @@ all_accounted_for(const View *view)
 	bool		sure = true;
 	SfPendingRange range;
 	StringInfoData gids;
-	SfPrepared *list;
+	Prepared   *list;
 	int			count;
 
 	if (view->xmin >= sf_pending_first_xid() || max_prepared_xacts == 0)
 		return true;
 
 	initStringInfo(&gids);
-	list = sf_prepared_list(&count);
+	list = list_prepared(&count);
 	for (uint32 i = 0; i < view->snapshot->xcnt; i++)
 	{
 		TransactionId xid = view->snapshot->xip[i];
 		uint64		wide = sf_xids_widen(xid, view->next);
-		const SfPrepared *found = find_prepared(list, count, xid);
+		const Prepared *found = find_prepared(list, count, xid);
 
 		if (is_known(wide) || find_range(wide, &range))
 			continue;
@@ -500,7 +519,13 @@ kept_answers(void)
 }
 
 /*
- * Return the answer for the active snapshot.  A statement may ask again, for
+ * Return the position of this shard, or of the layout in this slot, below
+ * which everything has ended for the active snapshot.  The caller has such a
+ * snapshot, which was not taken during recovery, and has loaded the mark of
+ * the database.  The layout of slot 0 is &sf_node_layout.  Throws SQLSTATE
+ * 55000.
+ *
+ * A statement may ask again, for
  * each row, with the same snapshot, and must get the same answer: with a later
  * answer, it would return a row after it has skipped one with a smaller ID.  A
  * cursor may ask again until the transaction ends, so every answer is kept
@@ -520,6 +545,8 @@ ask_bound(int shard, int slot, const SfLayout *layout,
 								   &found);
 
 	Assert(!snapshot->takenDuringRecovery);
+	Assert(shard != SF_NO_SHARD ||
+		   (slot == 0) == (layout == &sf_node_layout));
 	if (!found)
 		kept->answer = SF_NONE;
 	if (kept->answer == SF_NONE)
@@ -531,22 +558,256 @@ ask_bound(int shard, int slot, const SfLayout *layout,
 	return kept->answer;
 }
 
-/*
- * Return the position of the layout in this slot below which everything has
- * ended for the active snapshot.  The caller has such a snapshot, which was
- * not taken during recovery, and has loaded the mark of the database.  The
- * layout of slot 0 is &sf_node_layout.  Throws SQLSTATE 55000.
- */
-uint64
-sf_horizon_node(int slot, const SfLayout *layout)
+/* ---- the SQL functions ---- */
+
+SF_FUNCTION(snowflake_horizon);
+SF_FUNCTION(snowflake_horizon_layout);
+SF_FUNCTION(snowflake_shard_horizon);
+SF_FUNCTION(snowflake_horizon_holders);
+
+/* The columns of horizon_holders(). */
+enum
 {
-	Assert((slot == 0) == (layout == &sf_node_layout));
-	return ask_bound(SF_NO_SHARD, slot, layout, sf_layout_slot_counter(slot));
+	COLUMN_PID,
+	COLUMN_GID,
+	COLUMN_DATABASE,
+	COLUMN_SINCE,
+	COLUMN_LOWEST_ID,
+	COLUMN_LOWEST_TIME,
+	NCOLUMNS
+};
+
+static void
+require_primary(void)
+{
+	if (RecoveryInProgress() || GetActiveSnapshot()->takenDuringRecovery)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("recovery is in progress"),
+				 errdetail("Only the primary knows which transactions may still bring in IDs."),
+				 errhint("Connect to the primary. After a promotion, begin a new transaction.")));
 }
 
-uint64
-sf_horizon_shard(uint32 shard)
+/*
+ * Throw SQLSTATE 55000 in a session that Citus opened to run one part of a
+ * distributed query.  Citus pushes stable functions down, and the IDs in its
+ * tables come from several servers: with this server's horizon, a feed would
+ * skip rows of the others.  Citus knows its own sessions by the same prefix;
+ * those of run_command_on_workers() have another one.
+ */
+static void
+refuse_distributed(void)
 {
-	return ask_bound((int) shard, 0, &sf_shard_layout,
-					 &sf_shard_counters[shard]);
+	static const char citus[] = "citus_internal gpid=";
+
+	if (strncmp(application_name, citus, strlen(citus)) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("a horizon does not cover a distributed table"),
+				 errdetail("A Citus node sent this query for a part of the table. This server does not know which transactions on other servers may still bring in IDs."),
+				 errhint("Have each transaction write what the feed delivers also into a table that is not distributed, and read the feed from that table.")));
+}
+
+/*
+ * Return a position as an ID of this maker.  Outside of the layout's life,
+ * return 0 or the largest bigint.
+ */
+static int64
+to_id(const SfLayout *layout, uint64 position, int64 maker)
+{
+	int64		tick = (int64) (position >> layout->sequence_bits);
+
+	if (tick < layout->epoch_tick)
+		return 0;
+	if (tick >= layout->end_tick)
+		return PG_INT64_MAX;
+	return sf_layout_compose(layout, position) | maker;
+}
+
+/*
+ * Return a position as an ID of this node.  If IDs that this server made under
+ * other nodes may lie above it, use the lowest of these nodes.  Throws
+ * SQLSTATE 55000: the node does not fit the layout.
+ */
+static int64
+to_node_id(const SfLayout *layout, uint64 position)
+{
+	uint64		right = sf_shmem_right();
+	uint32		node = sf_settings_node_of(right);
+
+	node = sf_lease_wait_lowest(layout, position, right == 0, node);
+	sf_node_require_fit(layout, node);
+	return to_id(layout, position,
+				 (int64) sf_layout_place_node(layout, node));
+}
+
+static void
+prepare(FunctionCallInfo fcinfo)
+{
+	sf_require_loaded();
+	require_primary();
+	refuse_distributed();
+	sf_mark_require();
+}
+
+/* Return the horizon of the node's IDs of the layout in this slot. */
+static int64
+horizon_of(int slot, const SfLayout *layout)
+{
+	sf_lease_wait_settle(slot, layout);
+	return to_node_id(layout, ask_bound(SF_NO_SHARD, slot, layout,
+										sf_layout_slot_counter(slot)));
+}
+
+/*
+ * snowflake_horizon() returns bigint
+ *
+ * Return a bound: every ID of this node below it belongs to a transaction that
+ * has ended, and whose outcome the calling statement sees.  Throws SQLSTATE
+ * 55000 (a standby; a part of a distributed query; transactions prepared
+ * before the start; not preloaded), and the errors of loading the mark.
+ */
+Datum
+snowflake_horizon(PG_FUNCTION_ARGS)
+{
+	prepare(fcinfo);
+	PG_RETURN_INT64(horizon_of(0, &sf_node_layout));
+}
+
+/*
+ * snowflake_horizon(layout text) returns bigint
+ *
+ * Return the same for the IDs of a layout.  Also throws 22004 (null), 22023
+ * (not a layout, or one with shards), 53400 (too many layouts), 55000 for a
+ * node that does not fit the layout, and 58000 or 2200H for a layout in which
+ * this server has made no ID, and whose time is not now.
+ */
+Datum
+snowflake_horizon_layout(PG_FUNCTION_ARGS)
+{
+	const SfLayout *layout;
+	uint64		right;
+	int			slot;
+
+	sf_require_loaded();
+	layout = sf_layout_arg_node(fcinfo, 0);
+	prepare(fcinfo);
+	/* fail before a layout in which this server makes no IDs takes a slot */
+	right = sf_shmem_right();
+	sf_node_require_fit(layout, sf_settings_node_of(right));
+	slot = sf_layout_slot_of(layout);
+	PG_RETURN_INT64(horizon_of(slot, slot == 0 ? &sf_node_layout : layout));
+}
+
+/*
+ * snowflake_shard_horizon(shard bigint) returns bigint
+ *
+ * Return the same for the IDs of a shard.  Also throws 22004, 22023, and 55000
+ * for a shard that this server does not have.
+ */
+Datum
+snowflake_shard_horizon(PG_FUNCTION_ARGS)
+{
+	int32		shard;
+
+	sf_require_loaded();
+	shard = sf_layout_arg_shard(fcinfo, 0);
+	sf_require_shard(shard);
+	prepare(fcinfo);
+	PG_RETURN_INT64(to_id(&sf_shard_layout,
+						  ask_bound(shard, 0, &sf_shard_layout,
+									&sf_shard_counters[shard]),
+						  (int64) shard <<
+						  sf_shard_layout.field[SF_SHARD].shift));
+}
+
+/* Set the columns of the lowest IDs, if there are such IDs. */
+static void
+set_lowest(Datum *values, bool *nulls, uint64 node, uint64 other_ms)
+{
+	if (node != SF_NONE)
+	{
+		values[COLUMN_LOWEST_ID] =
+			Int64GetDatum(to_node_id(&sf_node_layout, node + 1));
+		nulls[COLUMN_LOWEST_ID] = false;
+	}
+	if (other_ms != SF_NONE)
+	{
+		values[COLUMN_LOWEST_TIME] =
+			TimestampTzGetDatum(sf_timefmt_from_ms((int64) other_ms));
+		nulls[COLUMN_LOWEST_TIME] = false;
+	}
+}
+
+/* Add the backend's running transaction if it makes IDs. */
+static void
+put_running(ReturnSetInfo *rsinfo, int number)
+{
+	SfPending  *writer = &sf_pending_writers[number].writer;
+	PGPROC	   *proc = GetPGProcByNumber(number);
+	uint64		node = pg_atomic_read_u64(&writer->node);
+	uint64		other_ms = pg_atomic_read_u64(&writer->other_ms);
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+
+	if (node == SF_NONE && other_ms == SF_NONE)
+		return;
+	memset(nulls, true, sizeof(nulls));
+	values[COLUMN_PID] = Int32GetDatum(proc->pid);
+	values[COLUMN_DATABASE] =
+		ObjectIdGetDatum(pg_atomic_read_u32(&writer->database));
+	nulls[COLUMN_PID] = nulls[COLUMN_DATABASE] = false;
+	if (has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_STATS) ||
+		has_privs_of_role(GetUserId(), proc->roleId))
+	{
+		values[COLUMN_SINCE] = TimestampTzGetDatum(writer->since);
+		nulls[COLUMN_SINCE] = false;
+		set_lowest(values, nulls, node, other_ms);
+	}
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Add a prepared transaction if it has made IDs, or may have. */
+static void
+put_prepared(ReturnSetInfo *rsinfo, const Prepared *prepared)
+{
+	SfPendingRange range;
+	Datum		values[NCOLUMNS] = {0};
+	bool		nulls[NCOLUMNS];
+
+	memset(nulls, true, sizeof(nulls));
+	if (!find_range_of_prepared(prepared->xid, &range))
+		return;
+	set_lowest(values, nulls, range.node, range.other_ms);
+	values[COLUMN_GID] = CStringGetTextDatum(prepared->gid);
+	values[COLUMN_DATABASE] = ObjectIdGetDatum(prepared->database);
+	values[COLUMN_SINCE] = TimestampTzGetDatum(prepared->since);
+	nulls[COLUMN_GID] = nulls[COLUMN_DATABASE] = nulls[COLUMN_SINCE] = false;
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/*
+ * snowflake_internal.horizon_holders() returns setof record
+ *
+ * List the transactions that hold horizons back, in all databases: running
+ * ones that have made IDs, and prepared ones.  Of other roles' running
+ * transactions, a role sees as much as in pg_stat_activity.  Throws SQLSTATE
+ * 55000.
+ */
+Datum
+snowflake_horizon_holders(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Prepared   *list;
+	int			count;
+
+	sf_require_loaded();
+	require_primary();
+	InitMaterializedSRF(fcinfo, 0);
+	for (int i = 0; i < MaxBackends; i++)
+		put_running(rsinfo, i);
+	list = list_prepared(&count);
+	for (int i = 0; i < count; i++)
+		put_prepared(rsinfo, &list[i]);
+	return (Datum) 0;
 }
