@@ -51,7 +51,7 @@ extern void sf_session_end(void);
 extern SfSessionState sf_session_continue(void);
 extern int	sf_session_sockets(SfSocket *sockets, int64 *timeout_ms);
 
-/* batch.c: requests that are sent together, and their replies */
+/* nodes.c: a batch of requests that are sent together, and their replies */
 
 typedef struct SfZooReply
 {
@@ -62,27 +62,17 @@ typedef struct SfZooReply
 	zoo_op_result_t *results;	/* of the operations of a multi */
 	int			nresults;
 
-	/* Used by batch.c only. */
+	/* Used by nodes.c only. */
 	bool		is_done;
 	bool		is_forgotten;
 } SfZooReply;
 
 extern void sf_batch_begin(zhandle_t *handle);
-extern void sf_batch_sync(const char *path);
-extern void sf_batch_get(const char *path);
-extern void sf_batch_exists(const char *path);
-extern void sf_batch_children(const char *path);
-extern void sf_batch_set(const char *path, const char *data);
-extern void sf_batch_create(const char *path, const struct ACL_vector *acl);
-extern void sf_batch_multi(const zoo_op_t *ops, int n);
 extern bool sf_batch_is_done(void);
 extern const SfZooReply *sf_batch_reply(int i);
 extern int	sf_batch_size(void);
 
-/*
- * nodes.c: the registry as nodes of ZooKeeper, requests that read and write
- * it, and their replies
- */
+/* The registry as nodes of ZooKeeper: what reads and writes it. */
 
 typedef enum SfReading
 {
