@@ -32,7 +32,7 @@ typedef struct SfLeaseShared
 	SfKnown		known;
 } SfLeaseShared;
 
-/* lease_worker.c, used by the other files */
+/* used by registryfuncs.c, too */
 extern const SfRightAccess *sf_core;	/* what the core offers; NULL: this
 										 * server leases nothing */
 extern SfLeaseShared *sf_lease_shared;
@@ -44,10 +44,6 @@ extern const SfBackend *sf_registry_library_load(void);
 extern bool sf_registry_library_receive(const SfBackend *backend,
 										SfAnswer *answer);
 extern void sf_registry_library_wait(const SfBackend *backend, int64 limit_ms);
-
-/* age_file.c, used by lease_worker.c, and by sessions */
-extern SfAge *sf_age_file_load(void);
-extern void sf_age_file_keep(bool now);
 extern int64_t sf_age_file_promised_ms(void);
 extern int64_t sf_age_file_reserve_ms(void);
 

@@ -17,7 +17,7 @@
 /* Generations ended by a recovery; of more, the oldest is dropped. */
 #define SF_AGE_SUPERSEDED	8
 
-/* The memory, kept in a file over restarts (age_file.c). */
+/* The memory, kept in a file over restarts (lease_worker.c). */
 typedef struct SfKnown
 {
 	uint64_t	text;			/* hash of snowflake.registry when the
