@@ -165,13 +165,13 @@ check_shards(char **newval, void **extra, GucSource source)
  * Only the postmaster does this, at the start and at each reload.
  */
 static void
-publish_shards(const char *text)
+publish_shards(const char *newval, void *extra)
 {
 	uint32		map[SF_RANGES_WORDS(SF_RANGES_MAX)];
 	char		reason[SF_REASON_SIZE];
 
 	if (sf_shmem == NULL || IsUnderPostmaster ||
-		!sf_ranges_parse(map, sf_shmem->nshards, text, reason, sizeof(reason)))
+		!sf_ranges_parse(map, sf_shmem->nshards, newval, reason, sizeof(reason)))
 		return;
 	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
 	{
@@ -216,15 +216,9 @@ void
 sf_settings_publish(void)
 {
 	Assert(!IsUnderPostmaster);
-	publish_shards(shards_text);
+	publish_shards(shards_text, NULL);
 	sf_settings_publish_node();
 	publish_log_interval(sf_log_interval, NULL);
-}
-
-static void
-assign_shards(const char *newval, void *extra)
-{
-	publish_shards(newval);
 }
 
 /* Stop the start because of snowflake.epoch, and show the line to write. */
@@ -440,7 +434,7 @@ define_texts(void)
 							   "If it is empty, this server issues for no shard. No two servers may have one shard at a time.",
 							   &shards_text, "",
 							   PGC_SIGHUP, 0,
-							   check_shards, assign_shards, NULL);
+							   check_shards, publish_shards, NULL);
 }
 
 static void

@@ -243,14 +243,14 @@ check_node_id(char **newval, void **extra, GucSource source)
  * the earlier ones, change it.
  */
 static void
-publish_numbers(const char *text)
+publish_numbers(const char *newval, void *extra)
 {
 	uint64		numbers;
 	uint64		before;
 
 	if (sf_shmem == NULL || IsUnderPostmaster)
 		return;
-	numbers = join_numbers(text);
+	numbers = join_numbers(newval);
 	before = pg_atomic_read_u64(&sf_shmem->configured);
 	while ((before & SF_NODE_TAKEN) == 0)
 	{
@@ -262,21 +262,15 @@ publish_numbers(const char *text)
 
 	/* the check has not decided if the node was published after it */
 	if (before != numbers && sf_settings_node_change != NULL &&
-		check_change(numbers, text))
+		check_change(numbers, newval))
 		sf_settings_node_change->change(before, numbers);
-}
-
-static void
-assign_node_id(const char *newval, void *extra)
-{
-	publish_numbers(newval);
 }
 
 /* What the postmaster puts into new shared memory. */
 void
 sf_settings_publish_node(void)
 {
-	publish_numbers(sf_node_id);
+	publish_numbers(sf_node_id, NULL);
 	if (sf_shmem == NULL || IsUnderPostmaster)
 		return;
 	pg_atomic_write_u64(&sf_shmem->pending, pending);
@@ -342,5 +336,5 @@ sf_settings_define_node(void)
 							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. If numbers are leased, a change takes a restart.",
 							   &sf_node_id, "",
 							   PGC_SIGHUP, 0,
-							   check_node_id, assign_node_id, NULL);
+							   check_node_id, publish_numbers, NULL);
 }
