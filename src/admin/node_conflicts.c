@@ -203,21 +203,10 @@ collect(int64 id, uint64 nth, void *arg)
 }
 
 /*
- * Return the last position of ours in a layout.  The mark counts if it is not
- * loaded.
- */
-static uint64
-last_of_ours(const SfLayout *layout, int64 mark_ms)
-{
-	int64		tick = sf_layout_ms_to_tick(layout, mark_ms);
-
-	return Max(last_issued(layout), (uint64) tick << layout->sequence_bits);
-}
-
-/*
  * Read the highest IDs of this node in the table, and return the position
  * above which they are not ours.  The snapshot is older than this look at the
- * counter, so all our IDs in it lie below.
+ * counter, so all our IDs in it lie below.  The mark counts if it is not
+ * loaded.
  */
 static uint64
 read_above(SfColumn *column, Reading *reading, uint32 node, int64 mark_ms,
@@ -225,7 +214,9 @@ read_above(SfColumn *column, Reading *reading, uint32 node, int64 mark_ms,
 {
 	const SfLayout *layout = reading->layout;
 	uint64		mask = (UINT64CONST(1) << layout->node_bits) - 1;
-	uint64		last = last_of_ours(layout, mark_ms);
+	int64		mark_tick = sf_layout_ms_to_tick(layout, mark_ms);
+	uint64		last = Max(last_issued(layout),
+						   (uint64) mark_tick << layout->sequence_bits);
 	int64		tick = (int64) (last >> layout->sequence_bits);
 
 	*complete = true;

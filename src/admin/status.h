@@ -51,12 +51,10 @@ extern void sf_status_ok(SfStatus *status, const char *found);
 extern ErrorData *sf_status_try(void (*step) (void *), void *arg);
 extern const char *sf_status_log_error(ErrorData *error);
 
-/* status_node.c */
-extern void sf_status_node(SfStatus *status);
-extern void sf_status_lease(SfStatus *status);
-
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);
+extern void sf_status_node(SfStatus *status);
+extern void sf_status_lease(SfStatus *status);
 extern void sf_status_clock_sync(SfStatus *status);
 extern void sf_status_clock_offset(SfStatus *status);
 extern void sf_status_clock_steps(SfStatus *status);

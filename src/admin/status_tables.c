@@ -105,7 +105,7 @@ get_text(int number, MemoryContext context)
 
 	Assert(SPI_processed == 1);
 	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
-							   number);
+						 number);
 	MemoryContextSwitchTo(old);
 	return value;
 }
