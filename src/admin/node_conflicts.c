@@ -8,7 +8,7 @@
  * finds IDs above that; earlier IDs of the other server look like its own.
  *
  * The table is read with the caller's rights, and without running its owner's
- * code: see column.c.
+ * code: see access.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -257,31 +257,30 @@ far_id(const SfLayout *layout)
  * default had another layout before, its IDs may lie ahead in this one, and
  * will be made again.
  *
- * Return false if the table could not be read in passing.  The caller has
- * checked that the column is a bigint, and that it may be read. mark_ms is 0
- * if the mark is loaded, because then the counter tells more.
+ * The argument is an SfNodeSearch.  The caller has checked that the column is
+ * a bigint, and that it may be read.  If the mark is loaded, it is left out,
+ * because then the counter tells more.
  */
-bool
-sf_node_conflicts_find(Oid relation, const char *name,
-					   const SfLayout *layout, uint32 node, int64 mark_ms,
-					   int nrows, SfNodeConflict *conflict)
+void
+sf_node_conflicts_find(void *arg)
 {
-	SfColumn	column = {.relation = relation, .name = name,
+	SfNodeSearch *search = arg;
+	const SfLayout *layout = search->layout;
+	SfColumn	column = {.relation = search->relation, .name = search->name,
 	.in_passing = true};
 	Reading		reading = {
-		.layout = layout, .far_id = far_id(layout), .nrows = nrows,
+		.layout = layout, .far_id = far_id(layout), .nrows = search->nrows,
 		.max_ids = 1
 	};
-	bool		complete;
-	uint64		last = read_above(&column, &reading, node, mark_ms, &complete);
+	uint64		last = read_above(&column, &reading, search->node,
+								  search->mark_ms, &search->looked);
 
-	conflict->found = reading.nids > 0 &&
+	search->found = reading.nids > 0 &&
 		position_of(layout, reading.ids[0]) > last;
-	if (!conflict->found)
-		return complete;
-	conflict->id = reading.ids[0];
-	conflict->is_ours = (conflict->id & reading.mask) == reading.node;
-	return complete;
+	if (!search->found)
+		return;
+	search->id = reading.ids[0];
+	search->is_ours = (search->id & reading.mask) == reading.node;
 }
 
 /*

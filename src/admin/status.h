@@ -82,16 +82,22 @@ extern void sf_status_rights(SfStatus *status);
 
 /* node_conflicts.c */
 
-typedef struct SfNodeConflict
+typedef struct SfNodeSearch
 {
+	Oid			relation;
+	const char *name;			/* of the column */
+	const SfLayout *layout;
+	uint32		node;
+	int64		mark_ms;		/* 0 if the mark is loaded */
+	int			nrows;
+
+	/* Set by the search. */
+	bool		looked;			/* false: not possible in passing */
 	bool		found;
 	bool		is_ours;		/* it carries our node; else it is far ahead */
 	int64		id;
-} SfNodeConflict;
+} SfNodeSearch;
 
-extern bool sf_node_conflicts_find(Oid relation, const char *name,
-								   const SfLayout *layout, uint32 node,
-								   int64 mark_ms, int nrows,
-								   SfNodeConflict *conflict);
+extern void sf_node_conflicts_find(void *arg);
 
 #endif							/* SF_STATUS_H */

@@ -8,7 +8,7 @@
  * (sf_id_makers()).  If any other function calls ours, the catalogues do not
  * show it.  Tables are read with the caller's rights, only if an index finds
  * their highest IDs, and if no policies of row security apply; and without
- * running their owner's code: see column.c.
+ * running their owner's code: see access.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -577,28 +577,6 @@ sf_status_partitions(SfStatus *status)
 
 /* ---- IDs of other servers ---- */
 
-typedef struct Search
-{
-	const Column *column;
-	uint32		node;
-	int64		mark_ms;		/* if it is not loaded */
-	bool		looked;
-	SfNodeConflict conflict;
-} Search;
-
-static void
-find_conflict(void *arg)
-{
-	Search	   *search = arg;
-
-	search->looked = sf_node_conflicts_find(search->column->relation,
-											NameStr(search->column->name),
-											&search->column->key.layout,
-											search->node,
-											search->mark_ms, LOOK_AT_ROWS,
-											&search->conflict);
-}
-
 /* Return true if its default makes IDs of the node, in a known layout. */
 static bool
 makes_node_ids(const Column *column)
@@ -620,16 +598,16 @@ may_read_ids(const Column *column)
  * its owner, so the owner types it.
  */
 static const char *
-remedy_of_rows(const Search *search)
+remedy_of_rows(const Column *column, const SfNodeSearch *search)
 {
-	const SfKeyLayout *key = &search->column->key;
-	const char *column = quote_identifier(NameStr(search->column->name));
-	int64		id = search->conflict.id;
+	const SfKeyLayout *key = &column->key;
+	const char *name = quote_identifier(NameStr(column->name));
+	int64		id = search->id;
 	const char *layout = key->name == NULL ? "" : quote_literal_cstr(key->name);
-	const char *first = search->conflict.is_ours ?
+	const char *first = search->is_ours ?
 		psprintf("See these rows: SELECT * FROM snowflake_node_conflicts(%s, %s); If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again.",
-				 quote_literal_cstr(table_of(search->column)),
-				 quote_literal_cstr(NameStr(search->column->name))) :
+				 quote_literal_cstr(table_of(column)),
+				 quote_literal_cstr(NameStr(column->name))) :
 		"If the column's default or this server had another layout before, set that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
 
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <=
@@ -638,7 +616,7 @@ remedy_of_rows(const Search *search)
 						first, (long long) id,
 						*layout == '\0' ? "" : ", layout => ", layout);
 	return psprintf("%s If this server's clock is behind, correct it, and change no row. If a wrong clock made these rows, stop all clients, and give the rows new IDs, as the owner of the table: UPDATE %s SET %s = snowflake_nextval(%s) WHERE %s >= snowflake_min_id(now()%s%s);",
-					first, table_of(search->column), column, layout, column,
+					first, table_of(column), name, layout, name,
 					*layout == '\0' ? "" : ", ", layout);
 }
 
@@ -653,33 +631,40 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		Search		search = {.column = &columns->column[i], .node = node,
-		.mark_ms = mark_ms};
+		const Column *column = &columns->column[i];
+		SfNodeSearch search = {
+			.relation = column->relation, .name = NameStr(column->name),
+			.layout = &column->key.layout, .node = node,
+			.mark_ms = mark_ms, .nrows = LOOK_AT_ROWS
+		};
 
-		if (may_read_ids(search.column))
+		if (may_read_ids(column))
 		{
-			ErrorData  *error = sf_status_try(find_conflict, &search);
+			ErrorData  *error = sf_status_try(sf_node_conflicts_find, &search);
 
-			if (error != NULL)	/* it counts as not looked at */
+			if (error != NULL)
+			{
 				(void) sf_status_log_error(error);
+				search.looked = false;
+			}
 		}
-		if (search.looked || search.conflict.found)
+		if (search.looked || search.found)
 			seen++;
-		if (!search.conflict.found)
+		if (!search.found)
 			continue;
 		if (remedy == NULL ||
-			(search.conflict.is_ours && level < SF_STATUS_ERROR))
-			remedy = remedy_of_rows(&search);
-		if (search.conflict.is_ours)
+			(search.is_ours && level < SF_STATUS_ERROR))
+			remedy = remedy_of_rows(column, &search);
+		if (search.is_ours)
 			level = SF_STATUS_ERROR;
-		name_column(&names, psprintf("%s (%lld%s%s%s)", search.column->shown,
-									 (long long) search.conflict.id,
-									 search.conflict.is_ours ? "" :
+		name_column(&names, psprintf("%s (%lld%s%s%s)", column->shown,
+									 (long long) search.id,
+									 search.is_ours ? "" :
 									 ", more than a day ahead",
-									 search.column->subscriptions == NULL ?
+									 column->subscriptions == NULL ?
 									 "" : ", has rows of the subscription ",
-									 search.column->subscriptions == NULL ?
-									 "" : search.column->subscriptions));
+									 column->subscriptions == NULL ?
+									 "" : column->subscriptions));
 	}
 	put_names(status, level,
 			  "hold an ID above those that were made so far",

@@ -210,12 +210,6 @@ sf_layout_arg_of_ids(const text *t)
 	return &layout;
 }
 
-const SfLayout *
-sf_layout_arg_configured(void)
-{
-	return &sf_node_layout;
-}
-
 /* Return true if IDs may be read without a layout. */
 bool
 sf_layout_arg_readable(void)

@@ -13,7 +13,6 @@
 #include "nodes/nodes.h"
 
 extern const SfLayout *sf_layout_arg(FunctionCallInfo fcinfo, int n);
-extern const SfLayout *sf_layout_arg_configured(void);
 extern const SfLayout *sf_layout_arg_of_ids(const text *t);
 extern const SfLayout *sf_layout_arg_node(FunctionCallInfo fcinfo, int n);
 extern void sf_layout_arg_require_text(FunctionCallInfo fcinfo, int n);

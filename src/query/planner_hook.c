@@ -544,7 +544,7 @@ is_constant(PlannerInfo *root, Comparison *c, SfLayout *layout)
 		return false;
 	if (name == NULL)
 	{
-		*layout = *sf_layout_arg_configured();
+		*layout = sf_node_layout;
 		return mark_plan(root);
 	}
 	named = sf_layout_arg_named(c->layout);

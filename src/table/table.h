@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * table.h
- *	  Access to another user's table: column.c, owner.c and key_layout.c.
+ *	  Access to another user's table: access.c and key_layout.c.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,7 +34,7 @@ typedef struct SfColumn
 extern void sf_column_require_select(Oid relation, const char *name);
 extern bool sf_column_read(const SfColumn *column);
 
-/* owner.c: the role and settings to restore */
+/* The role and settings to restore. */
 typedef struct SfOwner
 {
 	Oid			user;

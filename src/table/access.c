@@ -1,15 +1,21 @@
 /*-------------------------------------------------------------------------
  *
- * column.c
- *	  Reader for a column of another user's table that runs none of that user's
- *	  code.
+ * access.c
+ *	  Access to another user's table without giving its owner's code the
+ *	  rights of the caller: a reader for a column, and the switch to the owner.
  *
  * Planning a query runs code of the table's owner: the planner evaluates
  * functions in its indexes, statistics and partition constraints if they are
  * labelled IMMUTABLE.  An administrator who looks at another user's tables
- * must not run that code.  So this file uses no query.  It reads a table and
+ * must not run that code.  So the reader uses no query.  It reads a table and
  * its partitions through an index of the server's own operator class, or from
  * one end to the other.  Neither evaluates an expression.
+ *
+ * Changing a table runs code of its owner: CHECK constraints, generated
+ * columns, the functions of indexes.  So statements on another user's table
+ * run as its owner, in an operation that cannot switch to any other role, like
+ * those of VACUUM, ANALYZE and REINDEX.  If an error ends it, the server
+ * itself restores the previous role.
  *
  *-------------------------------------------------------------------------
  */
@@ -34,10 +40,12 @@
 #include "query/planner_hook.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/rls.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 /* ---- rights ---- */
 
@@ -286,4 +294,52 @@ sf_column_read(const SfColumn *column)
 		were_read = read_part(column, lfirst_oid(cell)) && were_read;
 	list_free(parts);
 	return were_read;
+}
+
+/* ---- acting as the owner ---- */
+
+Oid
+sf_owner_of_relation(Oid relation)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relation));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for relation %u", relation);
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/*
+ * Become the owner; settings that its code changes are restored later.  A role
+ * that was taken by SET ROLE alone does not suffice: the owner's code could
+ * leave it by RESET ROLE.
+ */
+void
+sf_owner_become(SfOwner *before, Oid owner)
+{
+	GetUserIdAndSecContext(&before->user, &before->context);
+	before->guc_level = NewGUCNestLevel();
+	if (owner != before->user || owner != GetSessionUserId())
+		sf_owner_switch(owner);
+}
+
+/* Become another role.  SET ROLE is not possible during such an operation. */
+void
+sf_owner_switch(Oid role)
+{
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(role, context | SECURITY_RESTRICTED_OPERATION |
+						   SECURITY_LOCAL_USERID_CHANGE);
+}
+
+void
+sf_owner_leave(const SfOwner *before)
+{
+	AtEOXact_GUC(false, before->guc_level);
+	SetUserIdAndSecContext(before->user, before->context);
 }
