@@ -772,10 +772,14 @@ release_lease(void)
 		wait_for_events(Min(lease.wake_ms, deadline_ms));
 	keep_age(true);
 	if (lease.state != SF_LEASE_ENDED)
+	{
+		int64		until_ms = sf_layout_after_epoch_ms(sf_core->layout,
+														lease.record.until);
+
 		sf_core->log_event(SF_EVENT_NOT_GIVEN_BACK, NULL, NULL,
 						   "node id could not be given back, and stays reserved until %s",
-						   sf_timefmt_show(sf_layout_after_epoch_ms(sf_core->layout,
-																	lease.record.until)));
+						   sf_timefmt_show(until_ms));
+	}
 }
 
 /* Begin, or go on where the worker before has ended. */

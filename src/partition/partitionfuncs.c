@@ -83,6 +83,9 @@ typedef struct Request
 /* Returns SfIdSpans: the work of a call, or NIL. */
 typedef List *(*FindWork) (Relation parent, const Request *request);
 
+/* Does the work of one span, and returns the result's value. */
+typedef Datum (*DoWork) (Oid parent, const SfIdSpan *span);
+
 /* ---- other tables ---- */
 
 /* Name a relation that is locked, and so cannot be renamed. */
@@ -221,7 +224,7 @@ execute(const char *statement)
 }
 
 /* Create a partition, which belongs to the parent's owner, as that owner. */
-static Oid
+static Datum
 create_partition(Oid parent, const SfIdSpan *span)
 {
 	Oid			schema = get_rel_namespace(parent);
@@ -245,7 +248,7 @@ create_partition(Oid parent, const SfIdSpan *span)
 						 parent_name, bounds)));
 	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
 					 name, parent_name, bounds));
-	return get_relname_relid(span->name, schema);
+	return ObjectIdGetDatum(get_relname_relid(span->name, schema));
 }
 
 /*
@@ -311,6 +314,30 @@ lock_and_find(Oid relid, const Request *request, FindWork find)
 	}
 }
 
+/* Do the work as the parent's owner.  The parent is argument 0. */
+static void
+do_as_owner(FunctionCallInfo fcinfo, Oid owner, List *work, DoWork act)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	ListCell   *cell;
+	SfOwner		caller;
+
+	sf_owner_become(&caller, owner);
+	SPI_connect();
+	foreach(cell, work)
+	{
+		bool		isnull = false;
+		Datum		result;
+
+		CHECK_FOR_INTERRUPTS();
+		result = act(PG_GETARG_OID(0), lfirst(cell));
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
+							 &result, &isnull);
+	}
+	SPI_finish();
+	sf_owner_leave(&caller);
+}
+
 /*
  * Find the layout of the IDs that the default of the parent's key makes.  The
  * parent is argument 0.
@@ -369,11 +396,8 @@ layout_or_default(FunctionCallInfo fcinfo, int n)
 Datum
 snowflake_create_partitions(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Request		request;
 	List	   *missing;
-	ListCell   *cell;
-	SfOwner		caller;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1) ||
 		PG_ARGISNULL(2) || PG_ARGISNULL(3))
@@ -400,21 +424,8 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 	if (missing == NIL)
 		return (Datum) 0;
 	require_own_default(PG_GETARG_OID(0));
-	sf_owner_become(&caller, require_owner(PG_GETARG_OID(0)));
-	SPI_connect();
-	foreach(cell, missing)
-	{
-		bool		isnull = false;
-		Datum		partition;
-
-		CHECK_FOR_INTERRUPTS();
-		partition = ObjectIdGetDatum(create_partition(PG_GETARG_OID(0),
-													  lfirst(cell)));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 &partition, &isnull);
-	}
-	SPI_finish();
-	sf_owner_leave(&caller);
+	do_as_owner(fcinfo, require_owner(PG_GETARG_OID(0)), missing,
+				create_partition);
 	return (Datum) 0;
 }
 
@@ -510,9 +521,10 @@ require_own_references(Oid parent, Oid partition)
 }
 
 /* Drop a partition as the parent's owner; return its name. */
-static char *
-drop_partition(Oid parent, Oid partition)
+static Datum
+drop_partition(Oid parent, const SfIdSpan *span)
 {
+	Oid			partition = span->relid;
 	char	   *name;
 	bool		is_foreign;
 
@@ -528,7 +540,7 @@ drop_partition(Oid parent, Oid partition)
 	/* another table may have the name if a schema was renamed meanwhile */
 	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(partition)))
 		elog(ERROR, "%s is another table than a moment ago", name);
-	return name;
+	return CStringGetTextDatum(name);
 }
 
 /*
@@ -546,11 +558,8 @@ drop_partition(Oid parent, Oid partition)
 Datum
 snowflake_drop_partitions(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Request		request = {0};
 	List	   *old;
-	ListCell   *cell;
-	SfOwner		caller;
 
 	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
 		ereport(ERROR,
@@ -572,22 +581,8 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	old = lock_and_find(PG_GETARG_OID(0), &request, find_old);
 	if (old == NIL)
 		return (Datum) 0;
-	sf_owner_become(&caller, sf_owner_of_relation(PG_GETARG_OID(0)));
-	SPI_connect();
-	foreach(cell, old)
-	{
-		SfIdSpan   *span = lfirst(cell);
-		bool		isnull = false;
-		Datum		name;
-
-		CHECK_FOR_INTERRUPTS();
-		name = CStringGetTextDatum(drop_partition(PG_GETARG_OID(0),
-												  span->relid));
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc,
-							 &name, &isnull);
-	}
-	SPI_finish();
-	sf_owner_leave(&caller);
+	do_as_owner(fcinfo, sf_owner_of_relation(PG_GETARG_OID(0)), old,
+				drop_partition);
 	return (Datum) 0;
 }
 

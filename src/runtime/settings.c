@@ -171,7 +171,8 @@ publish_shards(const char *newval, void *extra)
 	char		reason[SF_REASON_SIZE];
 
 	if (sf_shmem == NULL || IsUnderPostmaster ||
-		!sf_ranges_parse(map, sf_shmem->nshards, newval, reason, sizeof(reason)))
+		!sf_ranges_parse(map, sf_shmem->nshards, newval,
+						 reason, sizeof(reason)))
 		return;
 	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
 	{
