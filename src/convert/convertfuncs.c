@@ -18,7 +18,7 @@
 #include "base/message.h"
 #include "catalog/pg_type.h"
 #include "convert/convertfuncs.sql.inc"
-#include "convert/plan.h"
+#include "convert/script.h"
 #include "executor/spi.h"
 #include "fmgr.h"
 #include "query/layout_arg.h"

@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
- * plan.h
+ * script.h
  *	  A column whose default changes: its dependents, and the statements around
  *	  its widening.
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SF_PLAN_H
-#define SF_PLAN_H
+#ifndef SF_SCRIPT_H
+#define SF_SCRIPT_H
 
 #include "access/attnum.h"
 #include "convert/given.sql.inc"
@@ -44,29 +44,19 @@ typedef struct SfStatement
 	Oid			role;			/* to become, in place of SET ROLE; or 0 */
 } SfStatement;
 
-/* plan.c; all within SPI */
-extern void sf_conversion_find(SfConversion *conversion);
-extern void sf_conversion_require(SfConversion *conversion);
-extern bool sf_conversion_widens(SfConversion *conversion);
-extern char *sf_conversion_text(SfConversion *conversion, const char *query);
-extern char *sf_conversion_value(const char *query, int nargs, Oid *types,
-								 Datum *values);
-extern void sf_conversion_query(SfConversion *conversion, const char *query);
-extern void sf_conversion_query_column(SfConversion *conversion,
-									   const char *query);
-extern void sf_conversion_add(SfConversion *conversion, const char *text,
-							  const char *locks, const char *note);
-
-extern void sf_conversion_queries(SfConversion *conversion,
-								  const char *const *queries, int n);
-extern void sf_conversion_query_with_path(SfConversion *conversion,
-										  const char *query);
-
-/* script.c; call the first before SPI_connect() */
+/* Call the first before SPI_connect(), and the others within SPI. */
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
 extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
 										bool to_snowflake);
+extern void sf_conversion_require(SfConversion *conversion);
+extern bool sf_conversion_widens(SfConversion *conversion);
+extern char *sf_conversion_value(const char *query, int nargs, Oid *types,
+								 Datum *values);
+extern void sf_conversion_query_column(SfConversion *conversion,
+									   const char *query);
+extern void sf_conversion_add(SfConversion *conversion, const char *text,
+							  const char *locks, const char *note);
 extern char *sf_conversion_ask(const SfConversion *conversion,
 							   const char *query);
 extern bool sf_conversion_number(const SfConversion *conversion,
@@ -82,4 +72,4 @@ extern void sf_conversion_start(SfConversion *conversion, bool dry_run);
 extern void sf_conversion_finish(SfConversion *conversion,
 								 ReturnSetInfo *rsinfo, bool dry_run);
 
-#endif							/* SF_PLAN_H */
+#endif							/* SF_SCRIPT_H */
