@@ -214,7 +214,7 @@ sum_up(SfStatus *status)
 		{
 			Row		   *row = lfirst(cell);
 
-			if (row->level != level)
+			if ((int) row->level != level)
 				continue;
 			ordered = lappend(ordered, row);
 			if (level != SF_STATUS_OK)

@@ -642,7 +642,7 @@ to_node_id(const SfLayout *layout, uint64 position)
 }
 
 static void
-prepare(FunctionCallInfo fcinfo)
+prepare(void)
 {
 	sf_require_loaded();
 	require_primary();
@@ -670,7 +670,7 @@ horizon_of(int slot, const SfLayout *layout)
 Datum
 snowflake_horizon(PG_FUNCTION_ARGS)
 {
-	prepare(fcinfo);
+	prepare();
 	PG_RETURN_INT64(horizon_of(0, &sf_node_layout));
 }
 
@@ -691,7 +691,7 @@ snowflake_horizon_layout(PG_FUNCTION_ARGS)
 
 	sf_require_loaded();
 	layout = sf_layout_arg_node(fcinfo, 0);
-	prepare(fcinfo);
+	prepare();
 	/* fail before a layout in which this server makes no IDs takes a slot */
 	right = sf_shmem_right();
 	sf_node_require_fit(layout, sf_settings_node_of(right));
@@ -713,7 +713,7 @@ snowflake_shard_horizon(PG_FUNCTION_ARGS)
 	sf_require_loaded();
 	shard = sf_layout_arg_shard(fcinfo, 0);
 	sf_require_shard(shard);
-	prepare(fcinfo);
+	prepare();
 	PG_RETURN_INT64(to_id(&sf_shard_layout,
 						  ask_bound(shard, 0, &sf_shard_layout,
 									&sf_shard_counters[shard]),
