@@ -1,5 +1,6 @@
 # Functions that TAP tests share: servers that preload the library, clocks that can be
-# moved, and checks of IDs and errors.
+# moved, and checks of IDs and errors. "use SnowflakeTest" also gives a test what all of
+# them need: strict, fatal warnings, Test::More, and the modules of PostgreSQL::Test.
 package SnowflakeTest;
 
 use strict;
@@ -7,17 +8,31 @@ use warnings FATAL => 'all';
 
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Cwd qw(abs_path);
 use File::Basename;
 use Scalar::Util qw(looks_like_number);
 use Test::More;
 use Time::HiRes qw(time usleep);
 use Time::Local qw(timegm);
-use Exporter 'import';
+use Exporter;
 
-our @EXPORT = qw(new_server part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
+our @EXPORT = qw($root new_server part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
   lease_of wait_for_lease wait_until_held leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught catalog_scans);
+
+# The sources that are tested.
+our $root = abs_path(dirname(__FILE__) . '/../..');
+
+sub import
+{
+	my $test = caller;
+
+	strict->import;
+	warnings->import(FATAL => 'all');
+	Exporter::export($_, $test) foreach qw(Test::More PostgreSQL::Test::Utils SnowflakeTest);
+	return;
+}
 
 # Create a primary that preloads the library and has node id 1; do not start it. It gets
 # these settings, and after them those of SNOWFLAKE_CONF, which test/settings sets. It

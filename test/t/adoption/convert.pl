@@ -2,13 +2,6 @@
 # writes of the schema before and after, and lists every difference that it allows.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 # The mark of a copied database continues from the mark of the original. A short

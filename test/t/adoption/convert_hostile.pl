@@ -3,13 +3,6 @@
 # core/hostile_tables.pl does the same with the other functions.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = hostile_server();

@@ -21,17 +21,8 @@
 # backquotes within the text run too.
 #
 # takes: 60 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use File::Basename;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my $root = dirname(dirname(dirname($FindBin::RealBin)));
 my @pages = @ARGV ? @ARGV : map { substr($_, length("$root/")) }
   ("$root/README.md", sort(glob("$root/{doc,examples,examples/*}/*.md")),
 	"$root/CONTRIBUTING.md");

@@ -26,17 +26,10 @@
 # part typeorm: nodejs pg_driver orm_packages
 # part pgx: golang-go golang-github-jackc-pgx-v4-dev
 # part sqlx: golang-go golang-github-jmoiron-sqlx-dev golang-github-lib-pq-dev
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 use JSON::PP qw(decode_json);
 
-my $examples = "$FindBin::RealBin/../../../examples";
+my $examples = "$root/examples";
 
 # Use Debian's PHP, Python and Ruby, which see Debian's packages, and not others in PATH.
 my $python = '/usr/bin/python3';
@@ -252,7 +245,7 @@ sub cannot
 {
 	my ($name) = @_;
 	my $lines = lines_of("$name, what it cannot do",
-		[ 'node', "$FindBin::RealBin/../../helpers/orm.js", $name ]) or return;
+		[ 'node', "$root/test/helpers/orm.js", $name ]) or return;
 
 	foreach my $line (@$lines)
 	{

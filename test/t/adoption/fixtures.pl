@@ -4,16 +4,9 @@
 # takes: 8 s
 # part django: python3-django python3-psycopg2
 # part rails: ruby ruby-activerecord ruby-pg
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my ($generate) = slurp_file("$FindBin::RealBin/../../../doc/migration.md")
+my ($generate) = slurp_file("$root/doc/migration.md")
   =~ /^### Fixtures\n.*?^ *```sql\n(.*?)^ *```\n/ms
   or die 'the page has no statement';
 my $node = new_server('main');

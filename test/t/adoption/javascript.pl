@@ -6,17 +6,9 @@
 # takes: 10 s
 # needs: nodejs pg_driver
 # part page: chromium
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 use JSON::PP;
 
-my $root = "$FindBin::RealBin/../../..";
 my $node = new_server('node');
 
 foreach my $layout ('javascript', 'snowflake')

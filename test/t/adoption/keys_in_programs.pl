@@ -8,16 +8,8 @@
 # part java: default-jdk-headless libjackson2-databind-java
 # part drf: python3-django python3-djangorestframework
 # part php: php-cli php-pgsql php-doctrine-dbal
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my $root = "$FindBin::RealBin/../../..";
 my $dir = PostgreSQL::Test::Utils::tempdir;
 my $jars = join ':', map { "/usr/share/java/$_.jar" } qw(jackson-core jackson-databind jackson-annotations);
 my %command = (

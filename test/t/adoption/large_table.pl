@@ -5,17 +5,10 @@
 # out. A subscriber of the tables receives all rows.
 #
 # takes: 35 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 # Blank lines and comments separate the blocks.
-my $script = slurp_file("$FindBin::RealBin/../../../examples/convert_large_table.sql");
+my $script = slurp_file("$root/examples/convert_large_table.sql");
 my @blocks = map { "$_\n" } split /\n{2,}/, $script =~ s/^--.*\n//mgr =~ s/\A\s+|\s+\z//gr;
 my ($dry_run, $subscriber, $orders, $lines, $fill, $check_orders, $check_lines, $validate, $indexes, $key,
 	$validate_key, $exchange) = @blocks;

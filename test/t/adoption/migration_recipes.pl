@@ -2,17 +2,10 @@
 # functions of other projects.
 #
 # takes: 26 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 use ServerCopy;
 
-my $page = slurp_file("$FindBin::RealBin/../../../doc/migration.md");
+my $page = slurp_file("$root/doc/migration.md");
 
 # Return the blocks of SQL under a heading.
 sub recipes
@@ -239,7 +232,7 @@ is(query($node, $which_files), 'snowflake|2.6.0|Snowflake style IDs for PostgreS
 	'and that its files are installed');
 
 # each version that pgEdge has released, and a newer one
-my ($versions) = slurp_file("$FindBin::RealBin/../../../Makefile") =~ /^PGEDGE = (.*)$/m;
+my ($versions) = slurp_file("$root/Makefile") =~ /^PGEDGE = (.*)$/m;
 my @versions = split ' ', $versions;
 cmp_ok(scalar(@versions), '>=', 8, "versions of pgEdge's");
 foreach my $version (@versions, '9.9')

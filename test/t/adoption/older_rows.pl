@@ -4,16 +4,9 @@
 # and the rows that refer to them follow.
 #
 # takes: 25 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my ($section) = slurp_file("$FindBin::RealBin/../../../doc/migration.md")
+my ($section) = slurp_file("$root/doc/migration.md")
   =~ /^## IDs for older rows\n(.*?)^## /ms;
 my ($plain, $crowded, $uuid, $baidu, $tidb) = $section =~ /^```sql\n(.*?)^```$/msg;
 my ($create, $insert) = $plain =~ /^(CREATE TABLE .*?;)\n(INSERT .*;)$/s;

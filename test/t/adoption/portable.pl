@@ -2,18 +2,10 @@
 # clock, a crash and a dump.
 #
 # takes: 45 s
-use strict;
-use warnings FATAL => 'all';
-use JSON::PP qw(decode_json);
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use JSON::PP qw(decode_json);
 
-my $top = "$FindBin::RealBin/../../..";
-my $install = slurp_file("$top/sql/portable.sql");
+my $install = slurp_file("$root/sql/portable.sql");
 my $random = $ENV{SNOWFLAKE_RANDOM_IDS} // 20000;
 
 # ---- the same answers, with the library in another schema ----
@@ -59,7 +51,7 @@ sub both_say
 	return;
 }
 
-my $json = decode_json(slurp_file("$top/examples/vectors.json"));
+my $json = decode_json(slurp_file("$root/examples/vectors.json"));
 my %layout = map { $_->{name} => $_->{layout} } @{ $json->{layouts} };
 both_say('published IDs and vectors', qr/2016-04-30 08:18:25.796-03/, map {
 	my $args = "$_->{id}, '$layout{ $_->{layout} }'";
@@ -69,7 +61,7 @@ both_say('published IDs and vectors', qr/2016-04-30 08:18:25.796-03/, map {
 } @{ $json->{vectors} });
 
 # each text of a layout in the regression tests, and each refusal
-my $tests = join '', map { slurp_file("$top/test/sql/$_.sql") } qw(layouts decode compose text);
+my $tests = join '', map { slurp_file("$root/test/sql/$_.sql") } qw(layouts decode compose text);
 my %calls = map { $_ => 1 } $tests =~ /^SELECT (snowflake_(?:timestamp|decode|min_id|max_id|compose|encode|parse)\((?:[^()]|\([^()]*\))*\));$/mg;
 cmp_ok(scalar(keys %calls), '>', 50, 'calls of the regression tests');
 both_say('the regression tests', qr/22023: invalid layout/, sort keys %calls);

@@ -3,18 +3,11 @@
 # owner's code; and IDs ascend, also under load and if the clock is set back.
 #
 # takes: 45 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
-my $sql = "$FindBin::RealBin/../../../sql";
+my $sql = "$root/sql";
 my $install = slurp_file("$sql/portable.sql");
 my $bodies = slurp_file("$sql/portable-to-extension.sql");
 

@@ -4,17 +4,10 @@
 # status names roles that have too many rights.
 #
 # takes: 20 s
-use strict;
-use warnings FATAL => 'all';
-use IO::Socket::UNIX;
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use IO::Socket::UNIX;
 
-my $install = slurp_file("$FindBin::RealBin/../../../sql/portable.sql");
+my $install = slurp_file("$root/sql/portable.sql");
 my $node = new_server('plain', "shared_preload_libraries = ''");
 $node->start;
 query($node, qq{CREATE ROLE mallory; CREATE SCHEMA ids;

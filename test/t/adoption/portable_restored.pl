@@ -2,17 +2,10 @@
 # extension, as pg_tle makes one from them.
 #
 # takes: 10 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use ServerCopy;
 use SnowflakeTest;
+use ServerCopy;
 
-my $sql = "$FindBin::RealBin/../../../sql";
+my $sql = "$root/sql";
 my $install = slurp_file("$sql/portable.sql");
 my $copy = copy_server();
 my $node = PostgreSQL::Test::Cluster->new('main', install_path => install_path($copy));

@@ -2,18 +2,11 @@
 # the server, with many clients and layouts at a time, and after a promotion.
 #
 # takes: 45 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
-my $install = slurp_file("$FindBin::RealBin/../../../sql/portable.sql");
+my $install = slurp_file("$root/sql/portable.sql");
 
 my $node = new_server('main', "shared_preload_libraries = ''", 'wal_level = replica');
 start_with_clock($node, '+0');

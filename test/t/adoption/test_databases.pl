@@ -10,16 +10,8 @@
 # part django5: django5
 # part rails: ruby ruby-activerecord ruby-pg
 # part prisma: nodejs pg_driver orm_packages
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
-my $root = "$FindBin::RealBin/../../..";
 my $text = slurp_file("$root/doc/applications.md");
 my ($page) = $text =~ /^## Test and shadow databases\n(.*?)^## /ms
   or die 'the page has no such section';

@@ -3,13 +3,6 @@
 # leaves nothing behind that other sessions would wait for.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = new_server('main', 'snowflake.max_clock_wait = 10min',

@@ -3,13 +3,8 @@
 #
 # takes: 10 s
 # needs: fault_points
-use strict;
-use warnings FATAL => 'all';
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use FaultPoints;
 use SnowflakeTest;
+use FaultPoints;
 
 my $next = 'SELECT snowflake_nextval()';
 my $node = new_server('jump');

@@ -2,15 +2,8 @@
 # refuses IDs. A library (test/helpers/shim.c) fakes the kernel's answer.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use Time::HiRes qw(usleep);
 
 my $next = 'SELECT snowflake_nextval()';
 my $unsynchronized = qr/wall clock is not synchronized.*HINT:  Start chrony/s;

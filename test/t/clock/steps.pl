@@ -3,15 +3,8 @@
 # until the clock is right again.
 #
 # takes: 9 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes qw(time);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use Time::HiRes qw(time);
 
 my $node = new_server('main', 'snowflake.max_clock_drift = 100ms',
 	"snowflake.shards = '3'");

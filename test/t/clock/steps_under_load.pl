@@ -2,17 +2,10 @@
 # calls sleep. After large ones IDs are refused until the clock is right again.
 #
 # takes: 20 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $node = new_server('main', "snowflake.shards = '3-4'",
 	'snowflake.max_clock_jump = 1h');

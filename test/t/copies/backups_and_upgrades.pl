@@ -11,15 +11,8 @@
 #
 # takes: 44 s
 # part older_major: older_server
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use IdChecker;
 use SnowflakeTest;
+use IdChecker;
 
 my $ids = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 my $behind = qr/wall clock is .* behind the mark of this database/;

@@ -3,16 +3,9 @@
 # The table is in src/invariants.md, "Copies of a data directory".
 #
 # takes: 35 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::RecursiveCopy;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use File::Copy;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use PostgreSQL::Test::RecursiveCopy;
+use File::Copy;
 
 my $next = 'SELECT snowflake_nextval()';
 my $shard = 'SELECT snowflake_shard_nextval(3)';

@@ -2,16 +2,9 @@
 # although this server cannot have issued them.
 #
 # takes: 10 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $node = new_server('main', "snowflake.shards = '3-4'", "snowflake.node_id = '5'");
 $node->start;

@@ -5,13 +5,6 @@
 # raised.
 #
 # takes: 20 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = new_server('main', "snowflake.shards = '3'", 'snowflake.reserve = 20s',

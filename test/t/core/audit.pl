@@ -3,17 +3,10 @@
 #
 # takes: 20 s
 # needs: fault_points
-use strict;
-use warnings FATAL => 'all';
-use IPC::Run;
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use JSON::PP;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use FaultPoints;
 use SnowflakeTest;
+use IPC::Run;
+use JSON::PP;
+use FaultPoints;
 
 my $node = new_server('main', 'snowflake.audit = on', "snowflake.log_interval = '1h'", "log_line_prefix = '%m [%p] %v %e '",
 	"snowflake.shards = '0-49'", 'max_prepared_transactions = 5', 'autovacuum = off', 'wal_level = logical', 'max_wal_senders = 5');

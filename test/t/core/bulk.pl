@@ -3,15 +3,8 @@
 # order of time, and doc/performance.md of joins.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use POSIX qw(mkfifo);
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use POSIX qw(mkfifo);
 
 my $dir = PostgreSQL::Test::Utils::tempdir();
 my $node = new_server('main', "snowflake.shards = '0-8'", 'autovacuum = off',

@@ -3,13 +3,6 @@
 # SNOWFLAKE_BUSY is the number of seconds.
 #
 # takes: 12 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $seconds = $ENV{SNOWFLAKE_BUSY} || 8;

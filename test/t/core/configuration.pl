@@ -2,15 +2,8 @@
 # that are recorded.
 #
 # takes: 31 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use Time::HiRes;
 
 # ---- without the library preloaded ----
 

@@ -4,16 +4,9 @@
 # number: more rounds find slow leaks.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $rounds = $ENV{SNOWFLAKE_ROUNDS} || 20;
 my $node = new_server('main', 'snowflake.max_databases = 4',
@@ -369,7 +362,7 @@ cmp_ok(query($target, 'INSERT INTO app.t DEFAULT VALUES RETURNING id', database 
 	'>', $max, 'advanced by an administrator, it goes on above');
 
 # the ways of doc/operations.md, with a dump that has comments
-my ($with_mark, $without_mark) = slurp_file("$FindBin::RealBin/../../../doc/operations.md")
+my ($with_mark, $without_mark) = slurp_file("$root/doc/operations.md")
   =~ /^### A dump, as an ordinary role\n.*?^```sh\n(.*?)^```\n.*?^```sh\n(.*?)^```\n/ms
   or die 'the page has no commands';
 query($source, q{COMMENT ON TABLE app.t IS 'a comment'}, database => 'app');

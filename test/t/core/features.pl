@@ -3,16 +3,9 @@
 #
 # takes: 40 s
 # part foreign_table: postgres_fdw
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $ids = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 my $noon = '@2026-01-01 12:00:00';

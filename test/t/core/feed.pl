@@ -2,13 +2,6 @@
 # it sees each committed row once and in order.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = new_server('main', "snowflake.shards = '0-49'",

@@ -2,15 +2,8 @@
 # order, whatever eight writers do. SNOWFLAKE_ROWS is the number of rows.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use IPC::Run;
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use IPC::Run;
 
 my $rows = $ENV{SNOWFLAKE_ROWS} || 40_000;
 

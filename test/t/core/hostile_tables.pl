@@ -2,13 +2,6 @@
 # owner's code runs with the administrator's rights.
 #
 # takes: 10 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = hostile_server();

@@ -2,16 +2,9 @@
 # message. No kind of event fills the log.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use POSIX qw(strftime);
 use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
 my $node = new_server('main', "snowflake.log_interval = '1h'",

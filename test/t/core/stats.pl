@@ -2,13 +2,6 @@
 # Each kind of wait, step and refusal has its own count.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = new_server('main', "snowflake.shards = '3,7'",

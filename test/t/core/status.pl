@@ -2,15 +2,8 @@
 # complaint.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use POSIX qw(strftime);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use POSIX qw(strftime);
 
 my $next = 'SELECT snowflake_nextval()';
 my $stamp = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^|:]*/;

@@ -2,15 +2,8 @@
 # end: no ID is above 2^53 - 1, and the last ID is exactly that.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes qw(time);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use Time::HiRes qw(time);
 
 my $largest = (1 << 53) - 1;
 

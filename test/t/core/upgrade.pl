@@ -4,13 +4,6 @@
 # library.
 #
 # takes: 20 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 use ServerCopy;
 
@@ -18,7 +11,7 @@ my $server = copy_server();
 my $dir = extension_dir($server);
 my $control = slurp_file("$dir/snowflake.control");
 my ($newest) = $control =~ /^default_version = '(.*)'$/m;
-my $sql = "$FindBin::RealBin/../../../sql";
+my $sql = "$root/sql";
 my $script = slurp_file("$sql/snowflake--1.0.sql");
 my @extensions = qw(snowflake snowflake_registry);
 my $library = slurp_file(library($server));

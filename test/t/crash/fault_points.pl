@@ -3,18 +3,11 @@
 #
 # takes: 45 s
 # needs: fault_points
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(time usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use FaultPoints;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my @steps = qw(mark-inserted mark-flushed mark-published before-swap swapped);
 

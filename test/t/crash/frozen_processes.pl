@@ -4,16 +4,9 @@
 #
 # takes: 60 s
 # needs: fault_points
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use FaultPoints;
 use SnowflakeTest;
+use Time::HiRes qw(usleep);
+use FaultPoints;
 
 my $node = new_server('main', 'snowflake.max_clock_wait = 60s');
 my $next = 'SELECT snowflake_nextval()';

@@ -4,17 +4,10 @@
 #
 # takes: 15 s
 # needs: small_disk
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(time);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $disk = $ENV{SNOWFLAKE_SMALL_DISK}
   or die 'SNOWFLAKE_SMALL_DISK is not set: run test/all t/crash/full_disk.pl';

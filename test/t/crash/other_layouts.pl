@@ -3,16 +3,9 @@
 #
 # takes: 40 s
 # needs: fault_points
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use LeaseTest;
 use SnowflakeTest;
+use Time::HiRes qw(usleep);
+use LeaseTest;
 
 my $next = q{SELECT snowflake_nextval('javascript')};
 my $node = new_server('main', 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',

@@ -6,17 +6,10 @@
 # before the crash. A server that had forgotten its IDs would make them again.
 #
 # takes: 27 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;
 my $seed = $ENV{SEED} || time;

@@ -3,13 +3,6 @@
 #
 # takes: 32 s
 # quick
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 # WAL is written late, unless a process flushes it

@@ -2,16 +2,9 @@
 # wait for the mark. The file is believed only if that is safe.
 #
 # takes: 25 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use File::Copy;
 use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use SnowflakeTest;
 
 # The mark is one minute ahead, and no call waits. So if a start does not believe the
 # file, calls are refused until the clock is moved ahead.

@@ -2,17 +2,10 @@
 # clock is an hour behind, or where it was when the previous life began.
 #
 # takes: 25 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(time);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $rounds = $ENV{SNOWFLAKE_CRASHES} || 8;
 my $node = new_server('main', "snowflake.shards = '3-4'",

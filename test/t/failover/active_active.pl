@@ -4,16 +4,9 @@
 #
 # takes: 60 s
 # needs: server_17
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $registry = PostgreSQL::Test::Cluster->new('registry');
 $registry->init;

@@ -5,18 +5,11 @@
 # does not name sends nothing, and says nothing.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
-my ($section) = slurp_file("$FindBin::RealBin/../../../doc/active-active.md")
+my ($section) = slurp_file("$root/doc/active-active.md")
   =~ /^## On PostgreSQL 15\n(.*)/ms;
 my ($both_numbers) = $section =~ /`(ALTER PUBLICATION .*?)`/s;
 my ($publication) = $section =~ /^(CREATE PUBLICATION .*?;)$/ms;

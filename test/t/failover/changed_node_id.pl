@@ -3,16 +3,9 @@
 # standby with its primary's number gets another one without a restart.
 #
 # takes: 20 s
-use strict;
-use warnings FATAL => 'all';
-use IPC::Run;
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use IPC::Run;
+use Time::HiRes qw(usleep);
 
 # With ticks of 100 ms many IDs share a tick, and there the node decides the order.
 my $layout = 'timestamp:38 node:10 sequence:15 tick:100ms epoch:2024-01-01';

@@ -3,15 +3,9 @@
 #
 # takes: 15 s
 # quick
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 my ($a, $b) = map { new_server($_, 'snowflake.max_clock_wait = 10s', "snowflake.shards = ''") } qw(a b);

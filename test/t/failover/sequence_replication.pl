@@ -4,13 +4,6 @@
 #
 # takes: 20 s
 # needs: server_19
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $create = q{CREATE EXTENSION snowflake;

@@ -3,13 +3,6 @@
 #
 # takes: 12 s
 # quick
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $primary = new_server('primary', 'wal_consistency_checking = all',

@@ -3,18 +3,11 @@
 # Their clocks are behind.
 #
 # takes: 50 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(time);
 use File::Copy;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
 my $all = 'SELECT id FROM t UNION ALL SELECT id FROM s';

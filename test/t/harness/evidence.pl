@@ -2,13 +2,9 @@
 # not available (test/tap.sh, test/lib.sh).
 #
 # takes: 3 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
+use SnowflakeTest;
 
-my $scripts = "$FindBin::RealBin/../..";
+my $scripts = "$root/test";
 my $dir = PostgreSQL::Test::Utils::tempdir();
 
 # Return what a function prints, or "no" if it returns false.

@@ -1,14 +1,8 @@
 # The checker of IDs finds the errors that it is meant to find.
 #
 # takes: 3 s
-use strict;
-use warnings FATAL => 'all';
 use Test::Tester;    # the first of all
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 
 my $round = 0;

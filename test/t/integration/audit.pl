@@ -3,17 +3,9 @@
 #
 # takes: 10 s
 # needs: jq postgres_fdw
-use strict;
-use warnings FATAL => 'all';
-use JSON::PP;
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
+use JSON::PP;
 
-my $root = "$FindBin::RealBin/../../..";
 my $page = slurp_file("$root/doc/audit.md");
 my ($conf) = $page =~ /```conf\n(.*?)```/s;
 my ($who, $of_day, $sums) = $page =~ /```sh\n(.*?)```/gs;

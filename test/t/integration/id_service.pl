@@ -6,16 +6,9 @@
 #
 # takes: 13 s
 # needs: pgbouncer python3 python3-psycopg
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use PgBouncer;
-use SnowflakeTest;
 use Time::HiRes qw(time usleep);
 
 my $CLIENTS = 16;
@@ -80,7 +73,7 @@ my @file = map { "$dir/$_" } 1 .. $CLIENTS;
 my $conninfo = 'postgresql://' . join(',', map { '127.0.0.1:' . $_->port } @bouncer)
   . '/ids?connect_timeout=2&tcp_user_timeout=3000';
 my $clients = IPC::Run::start(
-	[ '/usr/bin/python3', "$FindBin::RealBin/../../helpers/service_clients.py", $conninfo, @file ],
+	[ '/usr/bin/python3', "$root/test/helpers/service_clients.py", $conninfo, @file ],
 	'>', $log, '2>&1');
 
 # Return the nodes of a client's IDs after this many bytes of its file.

@@ -7,18 +7,11 @@
 # takes: 22 s
 # needs: libyaml-libyaml-perl nodejs
 # part schemas: kubernetes_schemas
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 use JSON::PP ();
 use YAML::XS ();
 
-my $examples = "$FindBin::RealBin/../../../examples/kubernetes";
+my $examples = "$root/examples/kubernetes";
 $YAML::XS::Boolean = 'JSON::PP';
 
 # ---- schemas ----
@@ -26,7 +19,7 @@ $YAML::XS::Boolean = 'JSON::PP';
 foreach my $file ($ENV{SNOWFLAKE_SCHEMAS} ? qw(ids.yaml cloudnative-pg.yaml) : ())
 {
 	my $out = '';
-	my $ended = IPC::Run::run([ 'node', "$FindBin::RealBin/../../helpers/validate_manifests.mjs",
+	my $ended = IPC::Run::run([ 'node', "$root/test/helpers/validate_manifests.mjs",
 			$ENV{SNOWFLAKE_SCHEMAS} ], '<',
 		\JSON::PP->new->canonical->allow_nonref->encode([ YAML::XS::LoadFile("$examples/$file") ]),
 		'>', \$out, '2>&1');

@@ -4,13 +4,6 @@
 #
 # takes: 9 s
 # needs: partman
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $node = new_server('main', "timezone = 'UTC'");

@@ -4,18 +4,11 @@
 #
 # takes: 80 s
 # needs: patroni python3-etcd etcd-server etcd-client libcurl4-openssl-dev
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use Etcd;
 use IdChecker;
 use Load;
 use Patroni;
-use SnowflakeTest;
 
 my $etcd = Etcd->new('dcs')->start;
 

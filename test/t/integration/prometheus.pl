@@ -5,20 +5,13 @@
 #
 # takes: 30 s
 # needs: prometheus prometheus-postgres-exporter
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 use HTTP::Tiny;
 use JSON::PP;
 use POSIX ();
 use Time::HiRes qw(time usleep);
 
-my $examples = "$FindBin::RealBin/../../../examples/prometheus";
+my $examples = "$root/examples/prometheus";
 my $dashboard = decode_json(slurp_file("$examples/../grafana/snowflake.json"));
 
 # ---- Prometheus reads the rules ----

@@ -2,15 +2,8 @@
 # It writes it as soon as it can. Another worker remembers what the one before did.
 #
 # takes: 20 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use LeaseTest;
 use SnowflakeTest;
+use LeaseTest;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);

@@ -3,17 +3,10 @@
 # which take seconds by the real clock.
 #
 # takes: 37 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
+use SnowflakeTest;
 use Time::HiRes qw(usleep time);
-use lib "$FindBin::RealBin/../../perl";
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
 my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;

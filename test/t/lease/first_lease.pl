@@ -2,13 +2,8 @@
 #
 # takes: 10 s
 # quick
-use strict;
-use warnings FATAL => 'all';
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
-use LeaseTest;
 use SnowflakeTest;
+use LeaseTest;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);

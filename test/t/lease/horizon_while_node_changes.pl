@@ -3,15 +3,10 @@
 #
 # takes: 15 s
 # needs: fault_points libpq-dev
-use strict;
-use warnings FATAL => 'all';
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use FaultPoints;
 use LeaseTest;
-use SnowflakeTest;
 
 # With long ticks the node decides which of two IDs is lower.
 my $layout = 'timestamp:38 node:1 sequence:16 tick:1s epoch:2024-01-01';

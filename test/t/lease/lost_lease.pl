@@ -2,16 +2,10 @@
 # an administrator frees its slot.
 #
 # takes: 34 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(usleep);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use LeaseTest;
 use Load;
-use SnowflakeTest;
 
 # Two slots, so that a server that has lost its slot finds no other one.
 my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';

@@ -2,16 +2,9 @@
 # unreachable, has lost its data, or fails over.
 #
 # takes: 75 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use LeaseTest;
 use Load;
-use SnowflakeTest;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);

@@ -6,20 +6,13 @@
 #
 # takes: 105 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
+use SnowflakeTest;
 use List::Util qw(sum);
 use MIME::Base64;
 use Time::HiRes qw(usleep time);
-use lib "$FindBin::RealBin/../../perl";
 use Etcd;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 
 my $next = 'SELECT snowflake_nextval()';
 my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;

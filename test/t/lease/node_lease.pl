@@ -2,20 +2,13 @@
 # their clocks, stops under load, and copies.
 #
 # takes: 30 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use File::Basename;
 use File::Copy;
 use File::Path qw(make_path);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use IPC::Run;
 use LeaseTest;
 use Load;
-use SnowflakeTest;
 
 # Four slots, fewer than servers.
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
@@ -294,7 +287,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	make_ids($b, 100);
 
 	# who had it, by the command of doc/incident.md
-	my ($command) = slurp_file("$FindBin::RealBin/../../../doc/incident.md") =~ /^(grep .*SF20.*)$/m;
+	my ($command) = slurp_file("$root/doc/incident.md") =~ /^(grep .*SF20.*)$/m;
 	my $logs = join ' ', map { $_->logfile } values %holders;
 
 	$command =~ s/node id 7 /node id $taken /;

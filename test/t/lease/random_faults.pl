@@ -8,20 +8,13 @@
 #
 # takes: 70 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use Etcd;
 use FaultyProxy;
 use IdChecker;
 use Load;
 use RegistryCopy;
-use SnowflakeTest;
 use ZooKeeper;
 
 my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;

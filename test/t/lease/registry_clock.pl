@@ -4,21 +4,14 @@
 #
 # takes: 60 s
 # needs: etcd-server libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
+use SnowflakeTest;
 use IO::Select;
 use IO::Socket::INET;
 use POSIX qw(strftime);
 use Time::Local;
-use lib "$FindBin::RealBin/../../perl";
 use Etcd;
 use IdChecker;
 use Load;
-use SnowflakeTest;
 use ZooKeeper;
 
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");

@@ -4,20 +4,13 @@
 #
 # takes: 77 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl registry_driver
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use Etcd;
 use IdChecker;
 use IO::Socket::INET;
 use JSON::PP;
 use MIME::Base64;
 use RegistryDriver;
-use SnowflakeTest;
 use Time::HiRes qw(usleep);
 
 my $node = start_driver('etcd');
@@ -431,8 +424,8 @@ asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
 $etcd->stop;
 $etcd->start;
 $v = asked($w, 'the token is gone', 'DONE', qr/^$/, 'extend', node => 30, version => $v, presence => 1);
-my $root = $etcd->call('auth/authenticate', { name => 'root', password => 'p "w' })->{token};
-$etcd->call('auth/user/changepw', { name => 'snow', password => 'new' }, $root);
+my $token = $etcd->call('auth/authenticate', { name => 'root', password => 'p "w' })->{token};
+$etcd->call('auth/user/changepw', { name => 'snow', password => 'new' }, $token);
 asked($w, 'the password is another', 'REFUSED',
 	qr/authentication failed.*\. The user and the password are those in "\Q$credentials\E"\.$/, 'extend', node => 30, version => $v);
 write_credentials("snow\nnew\n");
@@ -476,7 +469,7 @@ $etcd->stop;
 # only.
 $etcd = Etcd->new('documented')->start;
 $etcd->put("$_/registry", $identity) foreach 'prefix', 'other';
-my ($commands) = slurp_file("$FindBin::RealBin/../../../doc/leases.md") =~
+my ($commands) = slurp_file("$root/doc/leases.md") =~
   /^```sh\n(etcdctl .*?)^```$/ms;
 {
 	my ($in, $said) = ("documented\n" x 2, '');
@@ -518,7 +511,7 @@ asked($w, 'claim', 'REFUSED', qr/quota of etcd is used up/, 'claim', node => 6, 
 asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
 like(reading($w), qr/^5: .* until 1000 .* present 11$/m, 'it can be read');
 {
-	my ($make_room) = slurp_file("$FindBin::RealBin/../../../doc/leases.md") =~
+	my ($make_room) = slurp_file("$root/doc/leases.md") =~
 	  /^```sh\n(revision=.*?)^```$/ms;
 	my $said = '';
 	local $ENV{ETCDCTL_API} = 3;

@@ -3,13 +3,6 @@
 # preloaded. copied_registry.pl upgrades such a database by pg_upgrade.
 #
 # takes: 10 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
 use SnowflakeTest;
 
 my $registry = PostgreSQL::Test::Cluster->new('registry');

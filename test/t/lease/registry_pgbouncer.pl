@@ -3,16 +3,9 @@
 #
 # takes: 6 s
 # needs: registry_driver pgbouncer
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use PgBouncer;
 use RegistryDriver;
-use SnowflakeTest;
 
 my $driver = start_driver('postgresql');
 my $registry = PostgreSQL::Test::Cluster->new('registry');

@@ -4,18 +4,11 @@
 #
 # takes: 36 s
 # needs: registry_driver openssl
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
+use SnowflakeTest;
 use IO::Socket::INET;
 use IPC::Run;
 use Socket qw(:DEFAULT pack_sockaddr_in unpack_sockaddr_in);
-use lib "$FindBin::RealBin/../../perl";
 use RegistryDriver;
-use SnowflakeTest;
 use Time::HiRes qw(usleep);
 
 my $driver = start_driver('postgresql');

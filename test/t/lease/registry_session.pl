@@ -4,19 +4,12 @@
 #
 # takes: 40 s
 # needs: etcd-server libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
+use SnowflakeTest;
 use Cwd qw(realpath);
-use FindBin;
 use IO::Socket::INET;
 use POSIX ();
-use lib "$FindBin::RealBin/../../perl";
 use Etcd;
 use FaultyProxy;
-use SnowflakeTest;
 use Time::HiRes qw(usleep);
 use ZooKeeper;
 

@@ -4,13 +4,7 @@
 #
 # takes: 76 s
 # needs: libzookeeper-java default-jre-headless libzookeeper-st-dev registry_driver
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use IO::Select;
 use IO::Socket::INET;
@@ -19,7 +13,6 @@ use List::Util qw(sum);
 use Load;
 use POSIX ();
 use RegistryDriver;
-use SnowflakeTest;
 use Time::HiRes qw(usleep);
 use ZooKeeper;
 

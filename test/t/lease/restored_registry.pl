@@ -5,17 +5,10 @@
 # takes: 200 s
 # part etcd: etcd-server etcd-client libcurl4-openssl-dev
 # part zookeeper: libzookeeper-java default-jre-headless libzookeeper-st-dev
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use lib "$FindBin::RealBin/../../perl";
+use SnowflakeTest;
 use IdChecker;
 use Load;
 use RegistryCopy;
-use SnowflakeTest;
 use ZooKeeper;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';

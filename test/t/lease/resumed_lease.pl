@@ -2,16 +2,9 @@
 # copy of it does.
 #
 # takes: 15 s
-use strict;
-use warnings FATAL => 'all';
-use PostgreSQL::Test::Cluster;
-use PostgreSQL::Test::Utils;
-use Test::More;
-use FindBin;
-use Time::HiRes qw(usleep);
-use lib "$FindBin::RealBin/../../perl";
-use LeaseTest;
 use SnowflakeTest;
+use Time::HiRes qw(usleep);
+use LeaseTest;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
