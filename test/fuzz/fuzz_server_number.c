@@ -66,7 +66,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char	   *line = strchr(text, '\n');
 	char	   *hostname = strdup(line == NULL ? "db-3" : line + 1);
 	char		reason[200];
-	char	   *small_reason = malloc(1);
+	size_t		small = 1 + size % 20;
+	char	   *small_reason = malloc(small);
 	SfServerNumber number;
 	bool		good;
 
@@ -81,7 +82,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		REQUIRE(good == (expect(text, hostname) >= 0));
 		REQUIRE(!good || (int64_t) number - 1 == expect(text, hostname));
 	}
-	REQUIRE(good == sf_server_number_parse(&number, text, hostname, small_reason, 1));
+	REQUIRE(good == sf_server_number_parse(&number, text, hostname, small_reason, small));
 	free(small_reason);
 	free(hostname);
 	free(text);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * harness.h
- *	  What unit tests share: checks, random values, garbage, and the summary.
+ *	  What unit tests share: checks, random values, and the summary.
  *
  * A test is a function.  It fails if one of its checks fails, but goes on to
  * find more.  Only its first few failures are printed, since a test with
@@ -174,30 +174,6 @@ rnd_int64(void)
 	if (rnd_below(4) == 0)
 		return edges[rnd_below(LENGTH(edges))];
 	return (int64_t) rnd() >> rnd_below(64);
-}
-
-/*
- * Return a text that resembles what a parser accepts: some of its pieces in a
- * row, and now and then any byte.  The caller frees it.  The memory ends
- * where the text does, so the sanitizer notices a parser that reads on.
- */
-static inline char *
-garbage(const char *const *pieces, int npieces)
-{
-	char		buf[1000] = "";
-	size_t		len = 0;
-
-	for (int i = rnd_below(12); i > 0 && len < sizeof(buf) / 2; i--)
-	{
-		if (rnd_below(6) == 0)
-			buf[len++] = (char) (1 + rnd_below(255));
-		else
-			len += sprintf(buf + len, "%s", pieces[rnd_below(npieces)]);
-		if (rnd_below(3) == 0)
-			buf[len++] = ' ';
-	}
-	buf[len] = '\0';
-	return strdup(buf);
 }
 
 #endif							/* SF_HARNESS_H */

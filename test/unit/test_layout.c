@@ -17,7 +17,6 @@
 #include "harness.h"
 
 #define NSAMPLES	20000
-#define NGARBAGE	200000
 
 typedef struct Sample
 {
@@ -1061,70 +1060,6 @@ test_random_times_print_and_parse(void)
 		check_epoch(rnd_edge(SF_MAX_EPOCH_MS + 1));
 }
 
-/* ---- garbage ---- */
-
-/*
- * A refused text has a reason.  An accepted one means the same once printed.
- */
-static void
-test_garbage_as_layout(void)
-{
-	static const char *const pieces[] = {
-		"timestamp:", "datacenter:", "worker:", "process:", "node:", "shard:",
-		"sequence:", "tick:", "epoch:", "1", "5", "12", "41", "48", "10ms", "1s",
-		"1000ms", "2024-01-01", "T12:00", ".5", "Z", "1704067200000", ":", "-",
-		"snowflake ", "sonyflake ", "timestamp:41 ", "sequence:12 ", "\t", "\n"
-	};
-
-	for (int i = 0; i < NGARBAGE; i++)
-	{
-		char	   *text = garbage(pieces, LENGTH(pieces));
-		char		printed[SF_LAYOUT_TEXT_SIZE];
-		size_t		size = rnd_below(2) ? SF_REASON_SIZE : 1 + rnd_below(20);
-		char	   *reason = malloc(size);
-		SfLayout	layout,
-					again;
-
-		set_context(text);
-		if (!sf_layout_parse(&layout, text, reason, size))
-			CHECK(size == 1 || strlen(reason) > 0);
-		else
-		{
-			sf_layout_print(&layout, printed, sizeof(printed));
-			CHECK(sf_layout_parse(&again, printed, reason, size));
-			CHECK(same_layout(&again, &layout));
-		}
-		free(reason);
-		free(text);
-	}
-}
-
-static void
-test_garbage_as_epoch(void)
-{
-	static const char *const pieces[] = {
-		"2024", "1970", "2199", "-", "-", "01", "02", "12", "29", "31", "T", ":",
-		"00", "23", "59", ".", "999", "Z", "+00", ":00", "2024-02-29",
-		"T12:30", "1704067200000", "9"
-	};
-
-	for (int i = 0; i < NGARBAGE; i++)
-	{
-		char	   *text = garbage(pieces, LENGTH(pieces));
-		size_t		size = rnd_below(2) ? SF_REASON_SIZE : 1 + rnd_below(20);
-		char	   *reason = malloc(size);
-		int64_t		ms;
-
-		set_context(text);
-		if (!sf_epoch_parse(&ms, text, reason, size))
-			CHECK(size == 1 || strlen(reason) > 0);
-		else
-			CHECK(ms >= 0 && ms <= SF_MAX_EPOCH_MS);
-		free(reason);
-		free(text);
-	}
-}
-
 int
 main(void)
 {
@@ -1156,7 +1091,5 @@ main(void)
 	RUN(test_epochs_are_refused);
 	RUN(test_every_day_prints_and_parses);
 	RUN(test_random_times_print_and_parse);
-	RUN(test_garbage_as_layout);
-	RUN(test_garbage_as_epoch);
 	return finish_tests("test_layout");
 }

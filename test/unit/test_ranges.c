@@ -9,7 +9,6 @@
 #include "harness.h"
 
 #define NLISTS		20000
-#define NGARBAGE	200000
 
 /*
  * Parse into memory of exactly the size for the limit, filled with ones.  The
@@ -211,34 +210,6 @@ test_random_lists(void)
 	}
 }
 
-/* With any text and a small buffer, nothing bad happens. */
-static void
-test_garbage(void)
-{
-	static const char *const pieces[] = {
-		"0", "1", "9", "31", "32", "64", "4095", "65535", "65536", "-", "-",
-		",", ",", "4294967296", "99999999999999999999", "\t", "x"
-	};
-
-	for (int i = 0; i < NGARBAGE; i++)
-	{
-		char	   *text = garbage(pieces, LENGTH(pieces));
-		uint32_t	limit = 1 + rnd_edge(rnd_below(50) ? 100 : SF_RANGES_MAX);
-		uint32_t   *map = malloc(SF_RANGES_WORDS(limit) * sizeof(uint32_t));
-		size_t		size = 1 + rnd_below(200);
-		char	   *reason = malloc(size);
-
-		snprintf(context, sizeof(context), "\"%s\"", text);
-		if (!sf_ranges_parse(map, limit, text, reason, size))
-			CHECK(size == 1 || strlen(reason) > 0);
-		else
-			CHECK(strspn(text, "0123456789-, \t\r\n") == strlen(text));
-		free(reason);
-		free(map);
-		free(text);
-	}
-}
-
 int
 main(void)
 {
@@ -247,6 +218,5 @@ main(void)
 	RUN(test_lists_are_refused);
 	RUN(test_numbers_out_of_limit_are_refused);
 	RUN(test_random_lists);
-	RUN(test_garbage);
 	return finish_tests("test_ranges");
 }

@@ -9,7 +9,6 @@
 #include "layout/server_number.h"
 #include "harness.h"
 
-#define NGARBAGE	200000
 #define VARIABLE	"SF_TEST_NUMBER"
 
 static bool
@@ -166,40 +165,6 @@ test_environment(void)
 					  "After \"env:\" the name of an environment variable must follow.");
 }
 
-/* With any text and a small buffer, nothing bad happens. */
-static void
-test_garbage(void)
-{
-	static const char *const pieces[] = {
-		"hostname", ":", "ordinal", "hostname:ordinal", "env:", VARIABLE, "+",
-		"0", "9", "2147483647", "-"
-	};
-
-	setenv(VARIABLE, "5", 1);
-	for (int i = 0; i < NGARBAGE; i++)
-	{
-		char	   *text = garbage(pieces, LENGTH(pieces));
-		char	   *hostname = garbage(pieces, LENGTH(pieces));
-		size_t		size = 1 + rnd_below(200);
-		char	   *reason = malloc(size);
-		SfServerNumber number;
-
-		snprintf(context, sizeof(context), "\"%.200s\" on \"%.200s\"",
-				 text, hostname);
-		if (sf_server_number_parse(&number, text, hostname, reason, size))
-		{
-			CHECK(number <= UINT32_C(1) << 31);
-			CHECK((number == 0) == (text[0] == '\0'));
-			CHECK_STR(reason, "");
-		}
-		else
-			CHECK(strlen(reason) < size);
-		free(reason);
-		free(hostname);
-		free(text);
-	}
-}
-
 int
 main(void)
 {
@@ -208,6 +173,5 @@ main(void)
 	RUN(test_datacenters);
 	RUN(test_hostname);
 	RUN(test_environment);
-	RUN(test_garbage);
 	return finish_tests("test_server_number");
 }

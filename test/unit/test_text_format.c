@@ -10,7 +10,6 @@
 #include "harness.h"
 
 #define NVALUES		1000000
-#define NGARBAGE	500000
 
 /*
  * Return an ID of any magnitude, often at an edge or beside a power of the
@@ -285,41 +284,6 @@ test_numbers_out_of_range_are_refused(void)
 	check_too_large("base62", "1000000000000000000000000000000000", 12);
 }
 
-/* Any bytes: either a number that prints as they read, or a reason. */
-static void
-test_garbage(void)
-{
-	static const char *const pieces[] = {
-		"0", "1", "7ZZZZZZZZZZZ", "8", "z", "I", "O", "l", "U", "NQm6nKp8q",
-		"AzL8n0Y58m", "-", "04W8ZRTE", "00000000", "\xe6\x97\xa5"
-	};
-
-	for (int i = 0; i < NGARBAGE; i++)
-	{
-		const SfTextFormat *digits = &sf_text_formats[i % sf_ntext_formats];
-		char	   *text = garbage(pieces, LENGTH(pieces));
-		size_t		len = strlen(text);
-		SfTextFault fault = {0};
-		char		again[SF_DIGITS_SIZE];
-		int64_t		id = -1;
-
-		if (parse(digits, text, len, &id, &fault))
-		{
-			CHECK(id >= 0);
-			sf_text_format_print(digits, id, again);
-			CHECK_EQ(strlen(again), len);
-			if (digits->base != 32)
-				CHECK_STR(text, again);
-		}
-		else
-		{
-			CHECK(fault.position >= 1 && (size_t) fault.position <= len + 1);
-			CHECK(strlen(fault.reason) > 0);
-		}
-		free(text);
-	}
-}
-
 int
 main(void)
 {
@@ -331,6 +295,5 @@ main(void)
 	RUN(test_spellings_of_base32);
 	RUN(test_texts_are_refused);
 	RUN(test_numbers_out_of_range_are_refused);
-	RUN(test_garbage);
 	return finish_tests("test_text_format");
 }
