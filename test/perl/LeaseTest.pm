@@ -12,11 +12,10 @@ use PostgreSQL::Test::Cluster;
 use SnowflakeTest;
 use Exporter 'import';
 
-our @EXPORT = qw($next $none new_registry grant_registry new_holder
+our @EXPORT = qw($none new_registry bare_registry grant_registry new_holder
   start_holder configure set_lease make_ids load_on refusals_of call_as
   freeze_worker);
 
-our $next = 'SELECT snowflake_nextval()';
 our $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "postgresql:/s;
 
 my ($registry, $url, $layout, $checker);
@@ -25,7 +24,7 @@ my $shards = 0;
 # Create the registry: a database with the extension, on a server that preloads
 # nothing, with a role "worker" that may not read it yet. It is for servers with this
 # layout. Return the server, and the checker of all IDs.
-sub new_registry
+sub bare_registry
 {
 	($layout) = @_;
 	$registry = PostgreSQL::Test::Cluster->new('registry');
@@ -45,6 +44,16 @@ sub grant_registry
 	query($registry, q{
 		SELECT snowflake_registry.grant('worker')});
 	return;
+}
+
+# Do the same, with those rights, and initialize it.
+sub new_registry
+{
+	my @created = bare_registry(@_);
+
+	grant_registry();
+	query($registry, "SELECT snowflake_registry.init('$layout')");
+	return @created;
 }
 
 # Create a server that leases its node id, with short times, and two shards of its

@@ -186,13 +186,8 @@ sub more
 sub heard
 {
 	my ($self) = @_;
-	my $tries = 0;
 
-	while (grep { !-s $_->{out} && !-s "$_->{out}.err" } @{ $self->{clients} })
-	{
-		die 'the clients hear nothing' if ++$tries > 18000;
-		usleep(10_000);
-	}
+	wait_until { !grep { !-s $_->{out} && !-s "$_->{out}.err" } @{ $self->{clients} } } 'the clients hear nothing';
 	return;
 }
 

@@ -16,13 +16,14 @@ use Time::HiRes qw(time usleep);
 use Time::Local qw(timegm);
 use Exporter;
 
-our @EXPORT = qw($root new_server part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
+our @EXPORT = qw($root $next new_server start_server standby_of set_conf alter_system begin_session part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
-  lease_of wait_for_lease wait_until_held leader_of preload waits_for refused_behind clock_ms
+  lease_of wait_for_lease wait_until wait_until_held wait_until_extended leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught catalog_scans);
 
 # The sources that are tested.
 our $root = abs_path(dirname(__FILE__) . '/../..');
+our $next = 'SELECT snowflake_nextval()';
 
 sub import
 {
@@ -51,6 +52,58 @@ sub new_server
 			"log_replication_commands = off", @settings,
 			$ENV{SNOWFLAKE_CONF} // (), ''));
 	return $node;
+}
+
+# Do the same, start it, and create the extension.
+sub start_server
+{
+	my $node = new_server(@_);
+
+	$node->start;
+	query($node, 'CREATE EXTENSION snowflake');
+	return $node;
+}
+
+# Create a standby of a server from a new backup, with these settings; do not start it.
+sub standby_of
+{
+	my ($primary, $name, @settings) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$primary->backup($name);
+	$node->init_from_backup($primary, $name, has_streaming => 1);
+	$node->append_conf('postgresql.conf', join("\n", @settings, ''));
+	return $node;
+}
+
+# Change settings of a server that runs. Its sessions have them a moment later.
+sub set_conf
+{
+	my ($node, @settings) = @_;
+
+	$node->append_conf('postgresql.conf', join("\n", @settings));
+	$node->reload;
+	return;
+}
+
+# Do so by ALTER SYSTEM, with "SET setting = value" or "RESET setting".
+sub alter_system
+{
+	my ($node, $change) = @_;
+
+	query($node, "ALTER SYSTEM $change");
+	$node->reload;
+	return;
+}
+
+# Return a session that has run this statement.
+sub begin_session
+{
+	my ($node, $sql) = @_;
+	my $session = $node->background_psql('postgres');
+
+	$session->query_safe($sql);
+	return $session;
 }
 
 # Return true if the needs of a part of this test are there. A line "# part NAME:" of its
@@ -311,6 +364,20 @@ sub like_log
 	return;
 }
 
+# Wait until something holds, and die with the reason if it does not for long.
+sub wait_until(&$)
+{
+	my ($holds, $reason) = @_;
+	my $last = time() + $PostgreSQL::Test::Utils::timeout_default;
+
+	until ($holds->())
+	{
+		die $reason if time() > $last;
+		usleep(10_000);
+	}
+	return;
+}
+
 # Return a column of a server's status of its lease.
 sub lease_of
 {
@@ -332,6 +399,16 @@ sub wait_for_lease
 sub wait_until_held
 {
 	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach @_;
+	return;
+}
+
+# Wait until each server has extended its lease.
+sub wait_until_extended
+{
+	my (@nodes) = @_;
+	my %until = map { $_->name => lease_of($_, 'until') } @nodes;
+
+	wait_for_lease($_, "until > '$until{$_->name}'") foreach @nodes;
 	return;
 }
 
@@ -363,14 +440,9 @@ sub waits_for
 sub wait_for_restart
 {
 	my ($node, $from) = @_;
-	my $tries = 0;
 
-	while (substr(slurp_file($node->logfile), $from) !~
-		/reinitializing.*ready to accept connections/s)
-	{
-		die 'the server does not come back' if ++$tries > 18000;
-		usleep(10_000);
-	}
+	wait_until { substr(slurp_file($node->logfile), $from) =~ /reinitializing.*ready to accept connections/s }
+		'the server does not come back';
 	return;
 }
 

@@ -897,11 +897,7 @@ cmp_ok($scans{300} - $scans{0}, '<', 5 * ($scans{100} - $scans{0}),
 
 # ---- a standby ----
 
-my $backup = 'backup';
-$node->backup($backup);
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, $backup, has_streaming => 1);
-$standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+my $standby = standby_of($node, 'standby', "snowflake.node_id = '2'");
 $standby->start;
 query($node, 'CREATE TABLE plan (id serial PRIMARY KEY); INSERT INTO plan VALUES (1)', %busy);
 $node->wait_for_catchup($standby);

@@ -100,10 +100,8 @@ my %tried = map { $_ => 1 } qw(prisma drizzle);
 
 my @wanted = grep { part($_) }
   qw(python javascript java psycopg service sqlalchemy django django5 laravel pdo doctrine rails pg jdbc hibernate prisma drizzle sequelize typeorm pgx sqlx);
-my $node = new_server('examples', "listen_addresses = '127.0.0.1'",
+my $node = start_server('examples', "listen_addresses = '127.0.0.1'",
 	"timezone = 'Asia/Kathmandu'");
-$node->start;
-query($node, 'CREATE EXTENSION snowflake');
 
 # Return the lines that a program prints, or nothing if it fails. A program that reads
 # wrong keys may ask for the same page for ever, so there is a time limit.

@@ -187,10 +187,8 @@ my @lines = map { s/^ +| +$//gr } map { /(`+)(.+?)\1/g } $table =~ /^\|[^|]*\|([
 is_deeply([ grep { index($code, $_) < 0 } @lines ], [], @lines . ' lines of the page are those of the programs');
 cmp_ok(scalar @lines, '>=', 6, 'all that the page has');
 
-my $node = new_server('main', "listen_addresses = '127.0.0.1'");
-$node->start;
-query($node, q{CREATE EXTENSION snowflake;
-	CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text NOT NULL);
+my $node = start_server('main', "listen_addresses = '127.0.0.1'");
+query($node, q{CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text NOT NULL);
 	CREATE TABLE audited (LIKE orders INCLUDING ALL);
 	CREATE TABLE audit (number bigserial PRIMARY KEY, item text);
 	CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$

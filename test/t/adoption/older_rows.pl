@@ -14,10 +14,7 @@ my ($create, $insert) = $plain =~ /^(CREATE TABLE .*?;)\n(INSERT .*;)$/s;
 # The time in each ID is its row's time, to the millisecond.
 my $same_time = q{date_trunc('milliseconds', created_at) = snowflake_timestamp(id)};
 
-my $node = new_server('main', 'shared_buffers = 128MB');
-
-$node->start;
-query($node, 'CREATE EXTENSION snowflake');
+my $node = start_server('main', 'shared_buffers = 128MB');
 
 # 1,300 of the 1,000,000 rows have the same millisecond. The last rows are from the
 # last minutes before now. The order of the times differs from that of the old numbers.

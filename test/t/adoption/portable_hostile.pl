@@ -55,8 +55,7 @@ foreach my $level ('READ COMMITTED', 'REPEATABLE READ')
 }
 
 query($node, q{SELECT ids.snowflake_set_shards('0-3')});
-my $first = $node->background_psql('postgres');
-$first->query_safe('SET ROLE mallory; BEGIN; SELECT ids.snowflake_shard_nextval(1)');
+my $first = begin_session($node, 'SET ROLE mallory; BEGIN; SELECT ids.snowflake_shard_nextval(1)');
 like(answer($node, q{SET lock_timeout = '1s'; SELECT ids.snowflake_shard_nextval(2)}), qr/^\d+$/,
 	'a transaction that has made the first ID stops nobody');
 $first->query_safe('ROLLBACK');

@@ -129,9 +129,7 @@ $checker->forget;
 
 # ---- a standby ----
 
-$node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'backup', has_streaming => 1);
+my $standby = standby_of($node, 'standby');
 start_with_clock($standby, '+0');
 $load = start_load($checker, 'main', $node->connstr('postgres'), 4, undef, undef,
 	qw(commit rollback select shard));

@@ -7,7 +7,6 @@ use SnowflakeTest;
 
 my $node = new_server('main', 'snowflake.max_clock_wait = 10min',
 	"snowflake.shards = '3'", 'snowflake.reserve = 100ms');
-my $next = 'SELECT snowflake_nextval()';
 
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake');
@@ -33,8 +32,7 @@ my %waits = (
 	},
 	mark => {
 		begin => sub {
-			$holder = $node->background_psql('postgres');
-			$holder->query_safe(
+			$holder = begin_session($node,
 				'BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 		},
 		call => 'SELECT count(snowflake_nextval()) '

@@ -6,7 +6,6 @@
 use SnowflakeTest;
 use FaultPoints;
 
-my $next = 'SELECT snowflake_nextval()';
 my $node = new_server('jump');
 
 start_with_clock($node, 0);

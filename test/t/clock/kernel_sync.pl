@@ -3,9 +3,7 @@
 #
 # takes: 15 s
 use SnowflakeTest;
-use Time::HiRes qw(usleep);
 
-my $next = 'SELECT snowflake_nextval()';
 my $unsynchronized = qr/wall clock is not synchronized.*HINT:  Start chrony/s;
 my $node = new_server('main', "snowflake.shards = '3'");
 my $kernel = $node->basedir . '/kernel';
@@ -25,8 +23,7 @@ sub set_check
 {
 	my ($value) = @_;
 
-	$node->append_conf('postgresql.conf', "snowflake.clock_check = '$value'");
-	$node->reload;
+	set_conf($node, "snowflake.clock_check = '$value'");
 	$node->poll_query_until('postgres',
 		"SELECT current_setting('snowflake.clock_check') = '$value'")
 	  or die 'no reload';

@@ -58,8 +58,7 @@ is(query($node, 'SELECT snowflake_ready()'), 't',
 query($node, 'SELECT snowflake_shard_nextval(3)');
 
 # max_clock_wait = 0 refuses at once, as Twitter's original did
-$node->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 0');
-$node->reload;
+set_conf($node, 'snowflake.max_clock_wait = 0');
 $node->poll_query_until('postgres',
 	"SELECT current_setting('snowflake.max_clock_wait') = '0'") or die;
 get();
@@ -67,8 +66,7 @@ set_clock($node, '-30');
 refused($node, 'SELECT snowflake_nextval()', '58000',
 	qr/wall clock is \d+ m?s behind/, 'no waiting: refused at once');
 set_clock($node, '+0');
-$node->append_conf('postgresql.conf', 'snowflake.max_clock_wait = 60s');
-$node->reload;
+set_conf($node, 'snowflake.max_clock_wait = 60s');
 $node->poll_query_until('postgres',
 	"SELECT current_setting('snowflake.max_clock_wait') = '1min'") or die;
 
@@ -109,8 +107,7 @@ sub set_drift
 {
 	my ($drift) = @_;
 
-	query($frozen, "ALTER SYSTEM SET snowflake.max_clock_drift = '$drift'");
-	$frozen->reload;
+	alter_system($frozen, "SET snowflake.max_clock_drift = '$drift'");
 	$frozen->poll_query_until('postgres', 'SHOW snowflake.max_clock_drift', $drift) or die;
 	return;
 }

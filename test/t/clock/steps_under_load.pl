@@ -11,7 +11,6 @@ my $node = new_server('main', "snowflake.shards = '3-4'",
 	'snowflake.max_clock_jump = 1h');
 my $checker = IdChecker->new($node->basedir . '/ids');
 my $offset = 0;
-my $next = 'SELECT snowflake_nextval()';
 my $seed = $ENV{SEED} || time;
 
 srand($seed);

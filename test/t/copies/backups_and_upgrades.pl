@@ -16,7 +16,6 @@ use IdChecker;
 
 my $ids = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 my $behind = qr/wall clock is .* behind the mark of this database/;
-my $next = 'SELECT snowflake_nextval()';
 my @settings = ("snowflake.shards = '3'", 'snowflake.reserve = 500ms',
 	'snowflake.max_clock_wait = 10min', 'snowflake.max_clock_jump = 1d',
 	'wal_writer_delay = 10s', 'autovacuum = off', 'log_statement = none');
@@ -238,8 +237,7 @@ $hour++;
 # The mark is set down, but above rows that a restore has brought. It counts, although
 # it is below the published mark.
 set_clock($node, at($hour));
-$node->append_conf('postgresql.conf', 'snowflake.reserve = 60s');
-$node->reload;
+set_conf($node, 'snowflake.reserve = 60s');
 $node->poll_query_until('source', "SELECT current_setting('snowflake.reserve') = '1min'")
   or die;
 make($node, 'source');
@@ -257,8 +255,7 @@ foreach my $found_by ('SELECT', 'SELECT snowflake_advance(1);')
 	cmp_ok($id, '>', $restored, "$found_by: what a restore brings below the published mark is not repeated");
 }
 $session->quit;
-$node->append_conf('postgresql.conf', 'snowflake.reserve = 500ms');
-$node->reload;
+set_conf($node, 'snowflake.reserve = 500ms');
 $hour++;
 
 # the mark is set up

@@ -5,9 +5,7 @@
 # takes: 35 s
 use SnowflakeTest;
 use PostgreSQL::Test::RecursiveCopy;
-use File::Copy;
 
-my $next = 'SELECT snowflake_nextval()';
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $marker = 'global/pgsql_tmp/snowflake_server';
 my $record = 'snowflake.primary';
@@ -225,8 +223,7 @@ passes($copy, 'a copy with another node id');
 $copy->backup('other');
 $copy->stop;
 passes($copy, 'and again');
-$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-$copy->reload;
+set_conf($copy, "snowflake.node_id = '1'");
 $copy->poll_query_until('postgres', q{SELECT found ~ '^2; .*is refused: The server of which this one is a copy runs now, and has node id 1'
 	FROM snowflake_status() WHERE check_name = 'node id'}) or die;
 is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '2', 'a reload does not give it that of its original, which runs');
@@ -281,8 +278,7 @@ foreach my $check ('error', 'warn')
 {
 	$copy = server_from("reload_$check", $primary, 'backup', [ "snowflake.copy_check = '$check'", "snowflake.node_id = ''" ]);
 	warned($copy, 'It comes from a backup', 'a copy without a node id');
-	$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-	$copy->reload;
+	set_conf($copy, "snowflake.node_id = '1'");
 	$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '1'")
 	  or die 'no reload';
 	refused($copy, $next, '55000', $twin, "copy_check = $check: a copy that gets the node id by a reload");
@@ -405,8 +401,7 @@ $other->stop;
 # the record cannot be written at first, as on a full disk
 $other->append_conf('postgresql.conf', "snowflake.node_id = ''");
 $other->start;
-$other->append_conf('postgresql.conf', "snowflake.node_id = '5'");
-$other->reload;
+set_conf($other, "snowflake.node_id = '5'");
 $other->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'")
   or die 'no reload';
 my $file = $other->data_dir . "/$record";
@@ -426,8 +421,7 @@ refused($second, $next, '55000', qr/was seen running on this machine, and has no
 $second->stop;
 
 # the original has another number since, and so has a copy, or a copy of a copy
-$other->append_conf('postgresql.conf', "snowflake.node_id = '6'");
-$other->reload;
+set_conf($other, "snowflake.node_id = '6'");
 $other->poll_query_until('postgres', 'SELECT snowflake_node(snowflake_nextval()) = 6') or die;
 my $runs_now = qr/was seen running on this machine, and has node id 6, too/;
 $second = server_from('since', $other, 'later', [ "snowflake.node_id = '6'", "snowflake.copy_check = 'warn'" ]);

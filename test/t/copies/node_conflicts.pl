@@ -6,9 +6,8 @@ use SnowflakeTest;
 use IdChecker;
 use Load;
 
-my $node = new_server('main', "snowflake.shards = '3-4'", "snowflake.node_id = '5'");
-$node->start;
-query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; ' . load_tables());
+my $node = start_server('main', "snowflake.shards = '3-4'", "snowflake.node_id = '5'");
+query($node, 'CREATE ROLE mallory; ' . load_tables());
 
 # Return the number of IDs found, and the reasons.
 sub conflicts
@@ -195,9 +194,7 @@ is(conflicts(q{'js'}), '0|', 'nor in a layout that is not in use yet');
 query($node, sprintf($js, 5));
 is(conflicts(q{'js'}), '1|its time has not come yet', 'where one of our node is found');
 
-$node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'backup', has_streaming => 1);
+my $standby = standby_of($node, 'standby');
 $standby->start;
 refused($standby, q{SELECT * FROM snowflake_node_conflicts('t')}, '25006', qr/during recovery/,
 	'a standby cannot know');
@@ -211,11 +208,8 @@ foreach my $case (
 	[ 'mastodon', 0, 0 ])
 {
 	my ($layout, $mine, $other) = @$case;
-	my $server = new_server($layout =~ s/\W.*//r, "snowflake.layout = '$layout'", "snowflake.node_id = '$mine'");
-
-	$server->start;
+	my $server = start_server($layout =~ s/\W.*//r, "snowflake.layout = '$layout'", "snowflake.node_id = '$mine'");
 	query($server, q{
-		CREATE EXTENSION snowflake;
 		CREATE TABLE t (id bigint DEFAULT snowflake_nextval());
 		INSERT INTO t SELECT FROM generate_series(1, 10);
 		INSERT INTO t SELECT id + (snowflake_min_id(now() + interval '1 day') - snowflake_min_id(now())) FROM t;

@@ -8,12 +8,9 @@ use IPC::Run;
 use JSON::PP;
 use FaultPoints;
 
-my $node = new_server('main', 'snowflake.audit = on', "snowflake.log_interval = '1h'", "log_line_prefix = '%m [%p] %v %e '",
+my $node = start_server('main', 'snowflake.audit = on', "snowflake.log_interval = '1h'", "log_line_prefix = '%m [%p] %v %e '",
 	"snowflake.shards = '0-49'", 'max_prepared_transactions = 5', 'autovacuum = off', 'wal_level = logical', 'max_wal_senders = 5');
-
-$node->start;
-query($node, q{CREATE EXTENSION snowflake;
-	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c text);
+query($node, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c text);
 	CREATE ROLE alice LOGIN;
 	GRANT INSERT ON t TO alice});
 
@@ -212,8 +209,7 @@ foreach my $statement ('SET snowflake.audit = off', 'ALTER ROLE alice SET snowfl
 recorded('what counts is the value at the first ID', { %one, first => $id[1], last => $id[1] },
 	{ %one, ids => 2, first => $id[2], last => $id[3] }, { %one, ids => 2, first => $id[6], last => $id[7] });
 
-query($node, q{ALTER SYSTEM SET snowflake.audit = off});
-$node->reload;
+alter_system($node, q{SET snowflake.audit = off});
 $node->poll_query_until('postgres', q{SELECT current_setting('snowflake.audit') = 'off'}) or die 'no reload';
 query($node, 'CREATE DATABASE other');
 query($node, 'CREATE EXTENSION snowflake', database => 'other');
@@ -251,8 +247,7 @@ query($node, q{CREATE EXTENSION snowflake; CREATE TABLE p (c text PRIMARY KEY);
 		$$ BEGIN RAISE 'row %', public.snowflake_nextval() > 0; END $$;
 	CREATE TRIGGER fail BEFORE INSERT ON p FOR EACH ROW EXECUTE FUNCTION fail();
 	ALTER TABLE p ENABLE ALWAYS TRIGGER fail}, database => 'subscriber');
-query($node, q{ALTER SYSTEM SET snowflake.fault = 'audit-line fail'});
-$node->reload;
+alter_system($node, q{SET snowflake.fault = 'audit-line fail'});
 $node->poll_query_until('postgres', q{SHOW snowflake.fault}, 'audit-line fail') or die 'no reload';
 $at = -s $node->logfile;
 query($node, 'CREATE SUBSCRIPTION s CONNECTION \'' . $node->connstr . q{ dbname=postgres' PUBLICATION p

@@ -7,11 +7,9 @@ use SnowflakeTest;
 use POSIX qw(mkfifo);
 
 my $dir = PostgreSQL::Test::Utils::tempdir();
-my $node = new_server('main', "snowflake.shards = '0-8'", 'autovacuum = off',
+my $node = start_server('main', "snowflake.shards = '0-8'", 'autovacuum = off',
 	'wal_level = logical', 'wal_retrieve_retry_interval = 100ms',
 	'max_wal_size = 4GB', 'bgwriter_lru_maxpages = 0', 'full_page_writes = off');
-$node->start;
-query($node, 'CREATE EXTENSION snowflake');
 
 # Copy these rows into a table, from a file.
 sub copy

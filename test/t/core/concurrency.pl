@@ -9,11 +9,9 @@ my $seconds = $ENV{SNOWFLAKE_BUSY} || 8;
 
 # A clock that seems to step back is an error at once. A millisecond has so few IDs that a
 # slow server fills the sequence, too.
-my $node = new_server('main', "snowflake.shards = '0-9'", 'snowflake.max_clock_wait = 0',
+my $node = start_server('main', "snowflake.shards = '0-9'", 'snowflake.max_clock_wait = 0',
 	"snowflake.layout = 'timestamp:41 node:14 sequence:8 epoch:2024-01-01'");
-$node->start;
 query($node, q{
-	CREATE EXTENSION snowflake;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int);
 	CREATE TABLE s (id bigint PRIMARY KEY, shard int);
 });

@@ -75,8 +75,7 @@ is( query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark', databa
 
 query($node, 'DROP EXTENSION snowflake CASCADE; DROP TABLE IF EXISTS t');
 my @clients;
-my $first = $node->background_psql('postgres');
-$first->query_safe('BEGIN; CREATE EXTENSION snowflake; SELECT snowflake_nextval();');
+my $first = begin_session($node, 'BEGIN; CREATE EXTENSION snowflake; SELECT snowflake_nextval();');
 my ($out, $err) = ('', '');
 my $second = IPC::Run::start(
 	[
@@ -143,8 +142,7 @@ cmp_ok(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '>
 
 # it is written up also if the published mark is so far ahead of the clock that calls
 # are refused
-query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
-$node->reload;
+alter_system($node, "SET snowflake.reserve = '60s'");
 $node->poll_query_until('postgres', q{
 	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
 		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark}) or die;
@@ -163,8 +161,7 @@ unlike($user->query('SELECT snowflake_nextval()') || '', qr/^\d+$/,
 $user->{stderr} = '';
 like(query($node, 'SELECT snowflake_nextval()', database => 'pattern'),
 	qr/^\d+$/, 'other databases go on');
-query($node, 'ALTER SYSTEM RESET snowflake.reserve');
-$node->reload;
+alter_system($node, 'RESET snowflake.reserve');
 set_clock($node, '+60');
 push @seen, query($node, 'SELECT snowflake_nextval()');
 cmp_ok(epoch_ms($seen[-1]), '>=', $published, 'when the clock is there it goes on');
@@ -245,8 +242,7 @@ $saved->quit;
 
 # ---- an early extension of the mark waits for no lock ----
 
-query($node, "ALTER SYSTEM SET snowflake.reserve = '60s'");
-$node->reload;
+alter_system($node, "SET snowflake.reserve = '60s'");
 $node->poll_query_until('postgres', q{
 	SELECT snowflake_nextval() > 0 AND last_value > 50000 +
 		extract(epoch FROM clock_timestamp()) * 1000 FROM snowflake_state.snowflake_mark}) or die;
@@ -447,10 +443,8 @@ $both->stop;
 
 # ---- the first remedy of too many databases, typed ----
 
-my $few = new_server('few', 'snowflake.max_databases = 1');
-
-$few->start;
-query($few, 'CREATE EXTENSION snowflake; SELECT snowflake_nextval(); CREATE DATABASE more');
+my $few = start_server('few', 'snowflake.max_databases = 1');
+query($few, 'SELECT snowflake_nextval(); CREATE DATABASE more');
 query($few, 'CREATE EXTENSION snowflake', database => 'more');
 refused($few, 'SELECT snowflake_nextval()', '53400', qr/HINT:  Increase snowflake.max_databases, and restart/,
 	'the only place is taken', database => 'more');

@@ -428,8 +428,7 @@ is( join(' ', finish(map { client($_, $ids->session(groups('node'))) }
 
 # ---- 200 connections, all of them at once ----
 
-my $gate = $node->background_psql('postgres');
-$gate->query_safe('SELECT pg_advisory_lock(1)');
+my $gate = begin_session($node, 'SELECT pg_advisory_lock(1)');
 my @clients = map {
 	client('SET synchronous_commit = ' . ($_ % 2 ? 'on' : 'off') . q{;
 		SET client_min_messages = error;

@@ -459,9 +459,7 @@ delivers($b, '1 2 3 4', 'it is as ever');
 
 # ---- a standby ----
 
-$node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'backup', has_streaming => 1);
+my $standby = standby_of($node, 'standby');
 start_with_clock($standby, 50);
 $c = $standby->background_psql('postgres', on_error_stop => 0);
 $c->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
@@ -494,8 +492,7 @@ anew();
 query($node, "CREATE SUBSCRIPTION s CONNECTION '" . $publisher->connstr
 	  . q{ dbname=postgres' PUBLICATION p});
 $node->wait_for_subscription_sync($publisher, 's');
-$a = $publisher->background_psql('postgres');
-$a->query_safe('BEGIN; ' . insert(1));
+$a = begin_session($publisher, 'BEGIN; ' . insert(1));
 query($node, insert(2));
 $ahead = query($node, 'SELECT snowflake_horizon()');
 cmp_ok($a->query_safe('SELECT snowflake_currval()'), '<', $ahead,

@@ -7,11 +7,9 @@ use IPC::Run;
 
 my $rows = $ENV{SNOWFLAKE_ROWS} || 40_000;
 
-my $node = new_server('main', 'max_prepared_transactions = 40',
+my $node = start_server('main', 'max_prepared_transactions = 40',
 	'synchronous_commit = off', 'autovacuum = off');
-$node->start;
 query($node, q{
-	CREATE EXTENSION snowflake;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), c int);
 	-- other layouts: one with ticks of 1 ms, and one with ticks of 10 ms
 	CREATE TABLE j (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'), c int);

@@ -163,8 +163,7 @@ query($node, 'DROP TABLE days, other');
 query($node, q{SET ROLE mallory;
 	CREATE TABLE m.held (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 	CREATE TABLE m.held_1 PARTITION OF m.held DEFAULT});
-my $holder = $node->background_psql('postgres');
-$holder->query_safe('SET ROLE mallory; BEGIN; LOCK TABLE m.held_1');
+my $holder = begin_session($node, 'SET ROLE mallory; BEGIN; LOCK TABLE m.held_1');
 like(query($node, q{SET lock_timeout = '1s'; SELECT found FROM snowflake_status() WHERE check_name = 'unique indexes'}),
 	qr/m\.held\.id/, 'a locked partition is not waited for');
 $holder->quit;

@@ -4,9 +4,7 @@
 # takes: 15 s
 use SnowflakeTest;
 use POSIX qw(strftime);
-use Time::HiRes qw(usleep);
 
-my $next = 'SELECT snowflake_nextval()';
 my $node = new_server('main', "snowflake.log_interval = '1h'",
 	"log_line_prefix = '%m [%p] %e '", 'snowflake.max_clock_wait = 10s');
 
@@ -18,8 +16,7 @@ sub set_interval
 {
 	my ($value) = @_;
 
-	$node->append_conf('postgresql.conf', "snowflake.log_interval = '$value'");
-	$node->reload;
+	set_conf($node, "snowflake.log_interval = '$value'");
 	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.log_interval') = '$value'")
 	  or die 'no reload';
 	return;
@@ -132,15 +129,10 @@ my $collector = collector();
 ok($collector, 'there is a log collector');
 foreach my $file ('b', 'c')
 {
-	$collected->append_conf('postgresql.conf', "snowflake.node_id = '2'\nlog_filename = '$file.log'");
-	$collected->reload;
+	set_conf($collected, "snowflake.node_id = '2'\nlog_filename = '$file.log'");
 	# the collector opens the new file when it has read the reload
-	for (1 .. 6000)
-	{
-		last if -e $collected->data_dir . "/log/$file.log";
-		usleep(30_000);
-	}
-	ok(-e $collected->data_dir . "/log/$file.log", 'the log collector has read a reload');
+	wait_until { -e $collected->data_dir . "/log/$file.log" } 'no reload';
+	pass('the log collector has read a reload');
 }
 is(collector(), $collector, 'and lives');
 $collected->stop;

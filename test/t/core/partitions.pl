@@ -100,8 +100,7 @@ cmp_ok(query($node, q{SELECT count(*) FROM snowflake_partitions('busy')}),
 	'>', 40, 'there are many partitions then');
 
 # Sessions that read and write are disturbed only if a partition is missing.
-my $writer = $node->background_psql('postgres');
-$writer->query_safe(
+my $writer = begin_session($node,
 	q{BEGIN; INSERT INTO orders VALUES (snowflake_min_id('2026-11-11'))});
 is(query($node, "SET lock_timeout = '1ms'; $december"), '',
 	'with nothing to do, it waits for no session that writes');

@@ -21,8 +21,7 @@ sub stat_of
 query($node, 'CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), v integer)');
 is(stat_of(qw(node_ids shard_ids node_batches shard_batches)), '0|0|0|0',
 	'nothing is counted before anything was made');
-my $session = $node->background_psql('postgres');
-$session->query_safe('BEGIN; INSERT INTO t (v) SELECT generate_series(1, 10)');
+my $session = begin_session($node, 'BEGIN; INSERT INTO t (v) SELECT generate_series(1, 10)');
 is(stat_of('node_ids'), '0', 'a transaction that runs has not been counted');
 $session->query_safe('COMMIT');
 is(stat_of('node_ids'), '10', 'one that was committed has');
@@ -89,8 +88,7 @@ like(stat_of('max_drift'), qr/^[1-6]$/, 'which was drifted up to');
 
 is(stat_of(qw(clock_waits clock_steps_back clock_steps_forward last_clock_step)),
 	'0|0|0|', 'no step of the clock yet');
-my $waits = $node->background_psql('postgres');
-$waits->query_safe('SELECT snowflake_nextval()');
+my $waits = begin_session($node, 'SELECT snowflake_nextval()');
 set_clock($node, -2.5);
 $waits->query_safe('SELECT snowflake_nextval()');
 $waits->quit;
@@ -112,8 +110,7 @@ my $before = stat_of('mark_waits');
 my $time = stat_of('mark_wait_time');
 my $waiter = $node->background_psql('postgres', on_error_stop => 0);
 $waiter->query_safe(q{SELECT snowflake_nextval(); SET statement_timeout = '4s'});
-my $holder = $node->background_psql('postgres');
-$holder->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
+my $holder = begin_session($node, 'BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 $waiter->query(q{SELECT count(snowflake_nextval())
 	FROM (SELECT generate_series(1, 1000000000)) s});
 like($waiter->{stderr}, qr/statement timeout\n(?:psql.*)?CONTEXT:  (?:waiting for \w+ on relation .*\n)?waiting until the mark of this database is moved to \d{4}-/, 'a wait for the mark is cancelled, and the error says so');
@@ -135,8 +132,7 @@ set_clock($node, 0);
 refused($node, 'SELECT snowflake_shard_nextval(4)', '55000', qr/shard 4/, 'another shard');
 refused($node, 'BEGIN READ ONLY; SELECT snowflake_nextval()', '25006',
 	qr/read-only/, 'read-only');
-query($node, q{ALTER SYSTEM SET snowflake.max_clock_wait = '1min'});
-$node->reload;
+alter_system($node, q{SET snowflake.max_clock_wait = '1min'});
 $node->poll_query_until('postgres', q{SELECT current_setting('snowflake.max_clock_wait') = '1min'}) or die;
 query($node, 'SELECT snowflake_nextval()');
 set_clock($node, -20);
@@ -148,8 +144,7 @@ is(stat_of(@refused), '1|0|1|1|0|2', 'each by its kind');
 
 # ---- a wait that an error ends, which is caught: what follows is no wait ----
 
-my $catcher = $node->background_psql('postgres');
-$catcher->query_safe('SELECT snowflake_nextval()');
+my $catcher = begin_session($node, 'SELECT snowflake_nextval()');
 $before = stat_of('mark_waits');
 $time = stat_of('mark_wait_time');
 set_clock($node, '+2d');
@@ -186,10 +181,8 @@ is(stat_of("stats_reset > now() - interval '1 min'"), 't', 'and says when');
 # ---- at capacity, each wait is as long as the call needs, and no longer ----
 
 # 4 IDs a tick: beyond the drift, calls wait for 500 ticks
-my $full = new_server('full', 'snowflake.max_clock_drift = 1000ms',
+my $full = start_server('full', 'snowflake.max_clock_drift = 1000ms',
 	"snowflake.layout = 'timestamp:41 node:10 sequence:2'");
-$full->start;
-query($full, 'CREATE EXTENSION snowflake');
 query($full, 'SELECT count(snowflake_nextval()) FROM generate_series(1, 6000)');
 cmp_ok(query($full, 'SELECT sequence_waits FROM pg_stat_snowflake'), '>', 20,
 	'a call at capacity sleeps for the next tick, not for a part of the drift');

@@ -5,7 +5,6 @@
 use SnowflakeTest;
 use POSIX qw(strftime);
 
-my $next = 'SELECT snowflake_nextval()';
 my $stamp = qr/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^|:]*/;
 
 # Check the answer of one check. If it is not ok, it must have a remedy.
@@ -324,8 +323,7 @@ query($node, q{CREATE TABLE top (region integer, id bigint, PRIMARY KEY (region,
 query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
 query($node, q{INSERT INTO days (region) VALUES (1); INSERT INTO of_top SELECT region, id FROM days; INSERT INTO of_rest SELECT region, id FROM days});
 query($node, q{CREATE TABLE checked (v integer CHECK (v > 0))});
-my $locker = $node->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE days_rest_1, checked');
+my $locker = begin_session($node, 'BEGIN; LOCK TABLE days_rest_1, checked');
 ($first, $transaction, $last) = query($node, q{SET lock_timeout = '1s'; SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
   /first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
 ok($last, 'a locked partition is not waited for, nor another table');
@@ -350,8 +348,7 @@ says($node, 'partitions', 'warning',
 says($node, 'partitions', 'ok', qr/0 of 0 columns .*; \d+ not looked at/, 'not for those who may not read the table',
 	as => 'SET ROLE mallory;');
 {
-	my $locker = $node->background_psql('postgres');
-	$locker->query_safe('BEGIN; LOCK TABLE days');
+	my $locker = begin_session($node, 'BEGIN; LOCK TABLE days');
 	says($node, 'partitions', 'ok', qr/0 of 0 columns .*; 1 not looked at/, 'it waits for no lock',
 		as => 'SET statement_timeout = 60000;');
 	$locker->query_safe('ROLLBACK');
@@ -502,10 +499,8 @@ is(query($node, q{INSERT INTO days DEFAULT VALUES
 query($node, 'DROP TABLE days');
 
 # a publisher with the same node id, whose IDs are ahead
-my $publisher = new_server('publisher', 'wal_level = logical');
-$publisher->start;
-query($publisher, q{CREATE EXTENSION snowflake;
-	CREATE TABLE arrivals (id bigint CONSTRAINT meant PRIMARY KEY DEFAULT snowflake_nextval());
+my $publisher = start_server('publisher', 'wal_level = logical');
+query($publisher, q{CREATE TABLE arrivals (id bigint CONSTRAINT meant PRIMARY KEY DEFAULT snowflake_nextval());
 	CREATE PUBLICATION p FOR ALL TABLES});
 query($node, q{CREATE TABLE arrivals (id bigint CONSTRAINT meant PRIMARY KEY DEFAULT snowflake_nextval())});
 query($node, q{CREATE SUBSCRIPTION arriving CONNECTION '} . $publisher->connstr
@@ -564,8 +559,7 @@ sub set_clock_check
 {
 	my ($value) = @_;
 
-	$node->append_conf('postgresql.conf', "snowflake.clock_check = '$value'");
-	$node->reload;
+	set_conf($node, "snowflake.clock_check = '$value'");
 	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.clock_check') = '$value'") or die;
 	return;
 }
@@ -691,8 +685,7 @@ query($node, $next);
 is(complaints($node), '', 'which the next session mends');
 
 # a mark that is locked
-my $dropper = $node->background_psql('postgres');
-$dropper->query_safe('SET client_min_messages = warning; BEGIN; DROP EXTENSION snowflake CASCADE');
+my $dropper = begin_session($node, 'SET client_min_messages = warning; BEGIN; DROP EXTENSION snowflake CASCADE');
 foreach my $check ('mark', 'recorded configuration')
 {
 	says($node, $check, 'warning', qr/not looked at: .*locked.*\|.*SELECT .* FROM pg_locks/, 'not waited for', as => q{SET lock_timeout = '1s';});
@@ -723,13 +716,11 @@ foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It m
 	my ($value, $pattern) = @$case;
 	my $logged = -s $node->logfile;
 
-	$node->append_conf('postgresql.conf', "snowflake.node_id = '$value'");
-	$node->reload;
+	set_conf($node, "snowflake.node_id = '$value'");
 	like_log($node, qr/invalid value for parameter "snowflake.node_id"/, $logged, "$value is refused");
 	says($node, 'node id', 'warning', qr/1; in the configuration files $pattern.*\|Correct it in \/\S*\/postgresql.conf.*SELECT pg_reload_conf\(\);$/, 'which shows');
 }
-$node->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-$node->reload;
+set_conf($node, "snowflake.node_id = '1'");
 $node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
   or die 'the node id stays refused';
 
@@ -740,15 +731,13 @@ foreach my $value ('x' . "\xc3\xa4" x 50, "\xe4")
 {
 	my $logged = -s $node->logfile;
 
-	$node->append_conf('postgresql.conf', "snowflake.node_id = '$value'");
-	$node->reload;
+	set_conf($node, "snowflake.node_id = '$value'");
 	like_log($node, qr/invalid value for parameter "snowflake.node_id"/, $logged, 'no ASCII: it is refused');
 	says($node, 'node id', 'warning', qr/snowflake.node_id is "x?\?+", which is refused/,
 		'which shows with ? for its characters', as => q{SET client_encoding = 'LATIN1';}, database => 'utf8');
 }
 query($node, 'DROP DATABASE utf8');
-$node->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-$node->reload;
+set_conf($node, "snowflake.node_id = '1'");
 $node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
   or die 'the node id stays refused';
 
@@ -771,10 +760,7 @@ query($node, 'DROP DATABASE second');
 
 # ---- a standby, and a copied directory ----
 
-$node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'backup', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+my $standby = standby_of($node, 'standby', "snowflake.node_id = '2'");
 {
 	local $ENV{LD_PRELOAD} = preload();
 	$standby->start;
@@ -793,7 +779,7 @@ $node->stop;
 foreach my $check ('warn', 'error')
 {
 	my $copy = PostgreSQL::Test::Cluster->new("copy_$check");
-	$copy->init_from_backup($node, 'backup');
+	$copy->init_from_backup($node, 'standby');
 	$copy->append_conf('postgresql.conf', "snowflake.copy_check = '$check'");
 	$copy->start;
 	says($copy, 'copied data directory', $check eq 'warn' ? 'warning' : 'error',
@@ -805,9 +791,7 @@ foreach my $check ('warn', 'error')
 
 # ---- no node id; layouts near their end; capacity ----
 
-my $end = new_server('ending', "snowflake.node_id = ''");
-$end->start;
-query($end, 'CREATE EXTENSION snowflake');
+my $end = start_server('ending', "snowflake.node_id = ''");
 says($end, 'node id', 'error', qr/node_id is not set.*in \/\S*\/postgresql.conf, and restart\. Otherwise .* add this line there, .*\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
 query($end, 'CREATE DATABASE other');
 query($end, 'CREATE EXTENSION snowflake', database => 'other');
@@ -823,17 +807,14 @@ $end->restart;
 says($end, 'rows above', 'ok', qr/0 of 0 columns/, 'nothing to look for');
 says($end, $_, 'ok', qr/shards is empty/, 'no shards, no end') foreach 'shard layout', 'shards';
 my $end_log = -s $end->logfile;
-$end->append_conf('postgresql.conf', "snowflake.node_id = 'db'");
-$end->reload;
+set_conf($end, "snowflake.node_id = 'db'");
 like_log($end, qr/invalid value for parameter "snowflake.node_id"/, $end_log, 'one that is refused');
 says($end, 'node id', 'error', qr/node_id is not set; in the configuration files snowflake.node_id is "db", which is refused: /, 'is none, with the reason');
 $end->append_conf('postgresql.conf', "snowflake.node_id = ''");
-$end->append_conf('postgresql.conf', "snowflake.shards = '3'");
-$end->reload;
+set_conf($end, "snowflake.shards = '3'");
 $end->poll_query_until('postgres', q{SELECT current_setting('snowflake.shards') = '3'}) or die;
 says($end, 'node id', 'ok', qr/for shards only/, 'shards need none');
-$end->append_conf('postgresql.conf', "snowflake.node_id = '5'");
-$end->reload;
+set_conf($end, "snowflake.node_id = '5'");
 $end->poll_query_until('postgres', q{SELECT current_setting('snowflake.node_id') = '5'}) or die;
 says($end, 'node id', 'ok', qr/5 is configured/, 'set, and not taken yet');
 $end->stop;
@@ -935,8 +916,7 @@ unlike(join(' ', slurp_file($leased->logfile) =~ /snowflake (SF20[34]):/g), qr/^
 	'the log says that nothing is over which it has not said before');
 
 # a worker that somebody has stopped, and a clock that goes on
-$leased->append_conf('postgresql.conf', "snowflake.lease_reserve = '180s'");
-$leased->reload;
+set_conf($leased, "snowflake.lease_reserve = '180s'");
 wait_for_lease($leased, q{until > clock_timestamp() + interval '150 s'});
 my $worker = query($leased, q{SELECT pid FROM snowflake_lease()});
 is(kill('STOP', $worker), 1, 'the worker is stopped');

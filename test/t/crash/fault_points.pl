@@ -4,7 +4,7 @@
 # takes: 45 s
 # needs: fault_points
 use SnowflakeTest;
-use Time::HiRes qw(time usleep);
+use Time::HiRes qw(time);
 use FaultPoints;
 use IdChecker;
 use Load;
@@ -22,7 +22,6 @@ my $node = new_server('main', "snowflake.shards = '3-4'",
 	'wal_writer_delay = 10s', 'snowflake.max_clock_wait = 60s', 'autovacuum = off');
 my $checker = IdChecker->new($node->basedir . '/ids');
 my $offset = 0;
-my $next = 'SELECT snowflake_nextval()';
 my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
 my $script = $node->basedir . '/victim.sql';
 
@@ -35,14 +34,7 @@ query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
 # Wait until the server has ended.
 sub wait_for_the_end
 {
-	my ($out) = @_;
-	my $tries = 0;
-
-	while (-e $node->data_dir . '/postmaster.pid')
-	{
-		die 'the server does not end: ' . slurp_file("$out.err") if ++$tries > 6000;
-		usleep(10_000);
-	}
+	wait_until { !-e $node->data_dir . '/postmaster.pid' } 'the server does not end';
 	$node->stop('immediate', fail_ok => 1);
 	return;
 }
@@ -91,7 +83,7 @@ foreach my $step (@steps)
 	$load->more(200);
 	my $out = $checker->session('killed, node');
 	my $victim = start_victim("$step kill", $out);
-	wait_for_the_end($out);
+	wait_for_the_end();
 	eval { $victim->finish };
 	$load->finish;
 	start_again($step, $begun);
@@ -108,7 +100,7 @@ foreach my $step (@steps)
 	my $pid = wait_for_stopped($node, '(1, 5)');
 	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
 	kill 'KILL', $pid;
-	wait_for_the_end($out);
+	wait_for_the_end();
 	eval { $victim->finish };
 	$_->finish foreach @others;
 	start_again("$step, frozen first", $begun);
@@ -123,8 +115,7 @@ foreach my $step (@steps)
 	my $out = $checker->session('killed, node');
 	my $others = $checker->session('killed, node');
 
-	$node->append_conf('postgresql.conf', 'snowflake.reserve = 10s');
-	$node->reload;
+	set_conf($node, 'snowflake.reserve = 10s');
 	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.reserve') = '10s'")
 	  or die 'the reserve is not set';
 	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
@@ -134,11 +125,10 @@ foreach my $step (@steps)
 	my $issued = query($node, 'SELECT snowflake_nextval() FROM generate_series(1, 2000)');
 	append_to_file($others, "$issued\n");
 	kill 'KILL', $pid, @writers;
-	wait_for_the_end($out);
+	wait_for_the_end();
 	eval { $victim->finish };
 	start_again('mark-published, after a pause', $begun, $issued =~ s/.*\n//sr);
-	$node->append_conf('postgresql.conf', 'snowflake.reserve = 100ms');
-	$node->reload;
+	set_conf($node, 'snowflake.reserve = 100ms');
 }
 $checker->state('killed', $node, 'postgres',
 	'SELECT id FROM t UNION ALL SELECT id FROM s');

@@ -9,7 +9,6 @@ use Time::HiRes qw(usleep);
 use FaultPoints;
 
 my $node = new_server('main', 'snowflake.max_clock_wait = 60s');
-my $next = 'SELECT snowflake_nextval()';
 my $insert = 'INSERT INTO t DEFAULT VALUES RETURNING id';
 
 start_with_clock($node, '+0');
@@ -41,8 +40,7 @@ query($node, $insert);
 
 	start_with_clock($early, '+0');
 	query($early, "CREATE EXTENSION snowflake; $next");
-	my $session = $early->background_psql('postgres');
-	$session->query_safe($next);
+	my $session = begin_session($early, $next);
 	my $before = query($early, $mark);
 	set_clock($early, '+40');
 	refused($early, "SET snowflake.fault = 'early-opened fail'; $next", 'XX000',
@@ -293,14 +291,12 @@ foreach my $step (qw(swapped range-left))
 	my $first = query($from, $next_of_3);
 	my $victim = start_one($from, 'before-swap stop', \my $out, \my $err, $next_of_3);
 	my $pid = wait_for_stopped($from, $next_of_3);
-	$from->append_conf('postgresql.conf', "snowflake.shards = '4'");
-	$from->reload;
+	set_conf($from, "snowflake.shards = '4'");
 	$from->poll_query_until('postgres', q{SELECT found ~ 'no longer of 3: ' FROM snowflake_status() WHERE check_name = 'shards'})
 	  or die 'the shard is not removed';
 	query($to, query($from, q{SELECT 'SELECT snowflake_advance(' || substring(found FROM 'above (\d+)') || $$, layout => 'shard')$$
 		FROM snowflake_status() WHERE check_name = 'shards'}));
-	$to->append_conf('postgresql.conf', "snowflake.shards = '3,7'");
-	$to->reload;
+	set_conf($to, "snowflake.shards = '3,7'");
 	$to->poll_query_until('postgres', q{SELECT found ~ 'makes IDs of 3,7' FROM snowflake_status() WHERE check_name = 'shards'})
 	  or die 'the shard is not there';
 	cmp_ok(query($to, $next_of_3), '>', $first, 'another server has the shard');
@@ -318,8 +314,7 @@ foreach my $step (qw(swapped range-left))
 	my $configure = sub {
 		my ($id) = @_;
 
-		query($unset, "ALTER SYSTEM SET snowflake.node_id = '$id'");
-		$unset->reload;
+		alter_system($unset, "SET snowflake.node_id = '$id'");
 		$unset->poll_query_until('postgres',
 			"SELECT current_setting('snowflake.node_id') = '$id'")
 		  or die "node id $id is not taken over";

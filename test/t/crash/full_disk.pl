@@ -12,7 +12,6 @@ use Load;
 my $disk = $ENV{SNOWFLAKE_SMALL_DISK}
   or die 'SNOWFLAKE_SMALL_DISK is not set: run test/all t/crash/full_disk.pl';
 my $node = PostgreSQL::Test::Cluster->new('main');
-my $next = 'SELECT snowflake_nextval()';
 my $offset = 0;
 
 $node->init(extra => [ '--wal-segsize=1', "--waldir=$disk/wal" ]);

@@ -139,12 +139,7 @@ start_earlier();
 my $killed = freeze('layout-taken', $next);
 kill 'KILL', $killed->{pid};
 eval { $killed->{handle}->finish };
-my $tries = 0;
-while (-e $node->data_dir . '/postmaster.pid')
-{
-	die 'the server does not end' if ++$tries > 3000;
-	usleep(20_000);
-}
+wait_until { !-e $node->data_dir . '/postmaster.pid' } 'the server does not end';
 $node->stop('immediate', fail_ok => 1);
 start_earlier();
 cmp_ok(query($node, $next), '>', $last, 'killed with a slot taken: above all before');
@@ -165,8 +160,6 @@ $node->stop;
 
 my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
 my ($registry) = new_registry($layout);
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
 my @settings = ("snowflake.node_id = '1'", 'snowflake.max_clock_drift = 1s', 'snowflake.lease_reserve = 8s');
 my $holder = start_holder('holder', @settings);
 wait_for_lease($holder, "state = 'held'");
@@ -201,8 +194,7 @@ cmp_ok(query($heir, $next), '>', $last,
 	'a lease that is given back: the next holder begins above the IDs of every layout');
 
 # no tick goes beyond the end of the lease
-query($heir, 'ALTER SYSTEM SET snowflake.lease_wait = 0');
-$heir->reload;
+alter_system($heir, 'SET snowflake.lease_wait = 0');
 $registry->stop('immediate');
 my $until = query($heir, q{SELECT extract(epoch FROM until) * 1000 FROM snowflake_lease()});
 my $out = '';

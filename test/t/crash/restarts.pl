@@ -6,12 +6,10 @@
 use SnowflakeTest;
 
 # WAL is written late, unless a process flushes it
-my $node = new_server('main', "snowflake.shards = '3'",
+my $node = start_server('main', "snowflake.shards = '3'",
 	'wal_writer_delay = 10s', 'restart_after_crash = on', 'synchronous_commit = off', 'fsync = on',
 	'snowflake.max_clock_wait = 60s');
-$node->start;
 query($node, q{
-	CREATE EXTENSION snowflake;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 });
 $node->stop;
@@ -32,8 +30,7 @@ foreach my $life (1 .. 4)
 		cmp_ok($found, '>', ($seen_shard[-1] >> 23) + 1314220021721,
 			"life $life: for the shard, too");
 	}
-	my $session = $node->background_psql('postgres');
-	$session->query_safe('BEGIN');
+	my $session = begin_session($node, 'BEGIN');
 	my @shard = split /\n/, $session->query_safe(
 		'SELECT snowflake_shard_nextval(3) FROM generate_series(1, 50)');
 	my @node = split /\n/, $session->query_safe(q{
@@ -110,8 +107,7 @@ is(query($node, 'SELECT count(*) = count(DISTINCT id) FROM t'), 't',
 	'no duplicate in the table');
 
 # No ID lies beyond the mark.
-$node->append_conf('postgresql.conf', 'snowflake.reserve = 100ms');
-$node->reload;
+set_conf($node, 'snowflake.reserve = 100ms');
 $node->poll_query_until('postgres',
 	"SELECT current_setting('snowflake.reserve') = '100ms'") or die;
 is( query($node, q{

@@ -14,7 +14,6 @@ my $node = new_server('main', "snowflake.shards = '3'",
 my $file = $node->data_dir . '/snowflake.shutdown';
 my $kept = $node->basedir . '/kept';
 my $behind = qr/wall clock is .* behind the mark of this database/;
-my $next = 'SELECT snowflake_nextval()';
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my ($last, $last_shard) = (0, 0);
 my $offset = 0;

@@ -15,8 +15,7 @@ sub change_node
 {
 	my ($node, $id) = @_;
 
-	query($node, "ALTER SYSTEM SET snowflake.node_id = '$id'");
-	$node->reload;
+	alter_system($node, "SET snowflake.node_id = '$id'");
 	$node->poll_query_until('postgres', "SELECT node_id = $id FROM snowflake_lease()")
 	  or die "the node id does not become $id";
 	return;
@@ -102,10 +101,8 @@ is(query($primary, q{SELECT status FROM snowflake_status() WHERE check_name = 'n
 # ---- in one tick ----
 
 # most of these changes are over before the tick of a second is
-my $slow = new_server('slow', "snowflake.layout = 'timestamp:36 node:10 sequence:16 tick:1s epoch:2024-01-01'",
+my $slow = start_server('slow', "snowflake.layout = 'timestamp:36 node:10 sequence:16 tick:1s epoch:2024-01-01'",
 	"snowflake.node_id = '1000'");
-$slow->start;
-query($slow, 'CREATE EXTENSION snowflake');
 foreach my $id (900, 800, 700, 600, 500, 400, 300, 200)
 {
 	my $last_id = query($slow, 'SELECT snowflake_nextval()');
@@ -117,9 +114,7 @@ $slow->stop;
 
 # ---- after a promotion ----
 
-$primary->backup('backup');
-my $same = PostgreSQL::Test::Cluster->new('same');
-$same->init_from_backup($primary, 'backup', has_streaming => 1);
+my $same = standby_of($primary, 'same');
 $same->start;
 $same->promote;
 query($same, 'SELECT snowflake_nextval()');
@@ -170,8 +165,7 @@ foreach my $ids ([11], [ 12, 13 ], [ 14, 15, 14 ])
 
 	# a reload gives the copy a number of its own: then it is a server of its own
 	query($copy, 'ALTER SYSTEM RESET snowflake.node_id');
-	$copy->append_conf('postgresql.conf', "snowflake.node_id = '99'");
-	$copy->reload;
+	set_conf($copy, "snowflake.node_id = '99'");
 	$copy->poll_query_until('postgres', q{SELECT node_id = 99 FROM snowflake_lease()}) or die;
 	is(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), '99', 'a reload gives it a number of its own');
 	like(query($copy, q{SELECT found FROM snowflake_status() WHERE check_name = 'copied data directory'}), qr/no copy/,

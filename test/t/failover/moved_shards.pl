@@ -98,8 +98,7 @@ is(last_id($a, '3', database => 'other') & ~0x7fffff, query($a, q{SELECT snowfla
 	FROM snowflake_state.snowflake_mark}, database => 'other'), 'by the mark of the database');
 query($a, 'SELECT snowflake_shard_nextval(4)', database => 'other');
 cmp_ok(last_id($a, '3', database => 'other'), '>=', $last, 'also when that is loaded');
-my $locker = $a->background_psql('postgres');
-$locker->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
+my $locker = begin_session($a, 'BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 is(query($a, q{SELECT status || ' ' || (found ~ 'no longer of 3: their last ID depends on the mark: .*locked') FROM snowflake_status()
 	WHERE check_name = 'shards'}), 'warning true', 'a mark that cannot be read');
 $locker->query_safe('ROLLBACK');

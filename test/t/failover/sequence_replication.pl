@@ -141,8 +141,7 @@ is(mark($green, 'postgres'), $mark, 'the mark is what it was before, and the nex
 # ---- sessions make IDs meanwhile ----
 
 # The mark moves while the worker waits for the publisher.
-my $holder = $blue->background_psql('postgres');
-$holder->query_safe('BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_layout OWNER TO CURRENT_USER');
+my $holder = begin_session($blue, 'BEGIN; ALTER SEQUENCE snowflake_state.snowflake_recorded_layout OWNER TO CURRENT_USER');
 query($green, 'ALTER SUBSCRIPTION green_postgres REFRESH SEQUENCES');
 $blue->poll_query_until('postgres', 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)') or die;
 query($green, q{SELECT snowflake_advance(snowflake_min_id(clock_timestamp() + interval '2 s'));
@@ -162,8 +161,7 @@ foreach my $sequence (split /\n/, query($green, q{SELECT c.oid::regclass FROM pg
 	$green->stop('immediate');
 	$green->start;
 	$mark = mark($green, 'postgres');
-	$holder = $green->background_psql('postgres');
-	$holder->query_safe("BEGIN; ALTER SEQUENCE $sequence START 1");
+	$holder = begin_session($green, "BEGIN; ALTER SEQUENCE $sequence START 1");
 	query($green, 'ALTER SUBSCRIPTION green_postgres REFRESH SEQUENCES');
 	$green->poll_query_until('postgres', "SELECT ($worker) IS NOT NULL") or die;
 	if (mark($green, 'postgres') < $mark)

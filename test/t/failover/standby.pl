@@ -5,11 +5,9 @@
 # quick
 use SnowflakeTest;
 
-my $primary = new_server('primary', 'wal_consistency_checking = all',
+my $primary = start_server('primary', 'wal_consistency_checking = all',
 	"snowflake.shards = '3'", 'autovacuum = off');
-$primary->start;
 query($primary, q{
-	CREATE EXTENSION snowflake;
 	CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 	INSERT INTO t SELECT FROM generate_series(1, 100);
 });
@@ -167,8 +165,7 @@ $standby->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
 start_with_clock($standby, '+0');
 
 # the last IDs of the primary, committed or not
-query($primary, "ALTER SYSTEM SET synchronous_commit = off");
-$primary->reload;
+alter_system($primary, "SET synchronous_commit = off");
 my @seen = split /\n/, query($primary, q{
 	INSERT INTO t SELECT FROM generate_series(1, 100) RETURNING id;
 	SELECT snowflake_nextval() FROM generate_series(1, 100);
@@ -202,9 +199,7 @@ is(query($standby, 'SELECT count(*), min(snowflake_node(id)), max(snowflake_node
 
 # A second promotion, of a standby with the same node id and the same past. No ID in
 # the database is issued again.
-$standby->backup('backup');
-my $third = PostgreSQL::Test::Cluster->new('third');
-$third->init_from_backup($standby, 'backup', has_streaming => 1);
+my $third = standby_of($standby, 'third');
 start_with_clock($third, '+0');
 $standby->wait_for_catchup($third, 'replay');
 my $last = query($standby, 'INSERT INTO t DEFAULT VALUES RETURNING id');

@@ -9,7 +9,6 @@ use File::Copy;
 use IdChecker;
 use Load;
 
-my $next = 'SELECT snowflake_nextval()';
 my $all = 'SELECT id FROM t UNION ALL SELECT id FROM s';
 my $behind = qr/wall clock is [\w ]+ behind the mark of this database/;
 
@@ -98,8 +97,7 @@ foreach my $sync (1, 0)
 
 		if ($sync)
 		{
-			query($primary, "ALTER SYSTEM SET synchronous_standby_names = '*'");
-			$primary->reload;
+			alter_system($primary, "SET synchronous_standby_names = '*'");
 			$primary->poll_query_until('postgres', q{
 				SELECT count(*) = 1 FROM pg_stat_replication
 				WHERE sync_state = 'sync'}) or die 'not synchronous';
@@ -170,8 +168,7 @@ foreach my $sync (1, 0)
 	$load->more(2000);
 	foreach my $standby (map { $_->{server} } @standbys)
 	{
-		query($standby, "ALTER SYSTEM SET primary_conninfo = ''");
-		$standby->reload;
+		alter_system($standby, "SET primary_conninfo = ''");
 		$standby->poll_query_until('postgres',
 			'SELECT count(*) = 0 FROM pg_stat_wal_receiver') or die 'still streaming';
 	}

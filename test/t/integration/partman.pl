@@ -6,10 +6,8 @@
 # needs: partman
 use SnowflakeTest;
 
-my $node = new_server('main', "timezone = 'UTC'");
-
-$node->start;
-query($node, q{CREATE EXTENSION snowflake; CREATE SCHEMA partman;
+my $node = start_server('main', "timezone = 'UTC'");
+query($node, q{CREATE SCHEMA partman;
 	CREATE EXTENSION pg_partman SCHEMA partman});
 my $version = query($node,
 	q{SELECT extversion FROM pg_extension WHERE extname = 'pg_partman'});

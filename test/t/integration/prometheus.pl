@@ -230,10 +230,7 @@ is("@$has{'unique indexes', 'snowflake_horizon_held_seconds'}", '0 0', 'both pro
 
 # ---- a server without a node id, and a standby ----
 
-$node->backup('backup');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'backup', has_streaming => 1);
-$standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
+my $standby = standby_of($node, 'standby', "snowflake.node_id = '2'");
 $standby->start;
 $has = metrics($standby);
 is("@$has{qw(snowflake_in_recovery snowflake_horizon_held_seconds partitions)}", '1 NaN 0',
@@ -288,13 +285,8 @@ sub value
 sub go_on
 {
 	my $scrapes = value('count_over_time(up[1h])') + ($ENV{SNOWFLAKE_RECORD} ? 20 : 3);
-	my $last = time + $PostgreSQL::Test::Utils::timeout_default;
 
-	until (value('count_over_time(up[1h])') >= $scrapes)
-	{
-		die 'Prometheus does not scrape' if time > $last;
-		usleep(200_000);
-	}
+	wait_until { value('count_over_time(up[1h])') >= $scrapes } 'Prometheus does not scrape';
 	return;
 }
 

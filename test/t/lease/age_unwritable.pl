@@ -7,9 +7,6 @@ use LeaseTest;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
-
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
 my $a = start_holder('a');
 my $file = $a->data_dir . '/snowflake.age';
 my $from;

@@ -8,7 +8,6 @@ use Time::HiRes qw(usleep time);
 use IdChecker;
 use Load;
 
-my $next = 'SELECT snowflake_nextval()';
 my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "/s;
 
 # ---- servers ----
@@ -47,9 +46,7 @@ sub new_holder
 
 	if (!$origin)
 	{
-		$origin = new_server('origin', "snowflake.layout = '$layout'");
-		$origin->start;
-		query($origin, 'CREATE EXTENSION snowflake');
+		$origin = start_server('origin', "snowflake.layout = '$layout'");
 		$origin->backup('backup');
 		$origin->stop;
 	}

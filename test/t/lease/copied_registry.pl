@@ -7,9 +7,6 @@ use LeaseTest;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
-
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
 my $a = start_holder('a');
 wait_for_lease($a, q{state = 'held'});
 
@@ -22,8 +19,7 @@ sub has { return lease_of($a, 'until') }
 	my $waiting = q{FROM pg_stat_activity WHERE wait_event = 'SyncRep'};
 	my ($has, $slot);
 
-	query($registry, q{ALTER SYSTEM SET synchronous_standby_names = 'nobody'});
-	$registry->reload;
+	alter_system($registry, q{SET synchronous_standby_names = 'nobody'});
 	$registry->poll_query_until('postgres', "SELECT count(*) > 0 $waiting") or die 'nobody waits';
 	$has = has();
 	$slot = query($registry, 'SELECT max(version) FROM snowflake_registry.slot');
@@ -34,8 +30,7 @@ sub has { return lease_of($a, 'until') }
 	is(has(), $has, 'what a reading shows, and no write has acknowledged, is not used');
 	wait_for_lease($a, q{state = 'expired'});
 	is(has(), $has, 'also when that has run out');
-	query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
-	$registry->reload;
+	alter_system($registry, 'RESET synchronous_standby_names');
 	wait_for_lease($a, q{state = 'held'});
 	make_ids($a, 100);
 }
@@ -133,10 +128,7 @@ is_noticed($upgraded, 'a registry that was upgraded');
 
 $registry->start;
 is(in_place($registry), 't', 'the original is what it was');
-$registry->backup('second');
-my $second = PostgreSQL::Test::Cluster->new('second');
-$second->init_from_backup($registry, 'second', has_streaming => 1);
-$second->append_conf('postgresql.conf', "synchronous_standby_names = ''");
+my $second = standby_of($registry, 'second', "synchronous_standby_names = ''");
 $second->start;
 query($registry, q{ALTER SYSTEM SET synchronous_standby_names = 'second'});
 $registry->restart;

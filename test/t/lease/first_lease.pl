@@ -8,9 +8,6 @@ use LeaseTest;
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
-
 # It extends its lease soon, and stays present also on a busy machine.
 my $a = start_holder('a', "snowflake.lease_reserve = '5s'",
 	"snowflake.lease_presence = '30s'", "snowflake.lease_timeout = '10s'");
@@ -19,8 +16,7 @@ my $slot = lease_of($a, 'node_id');
 my @ids = make_ids($a, 100);
 is(query($a, "SELECT DISTINCT snowflake_node(id) FROM unnest('{"
 	  . join(',', @ids) . "}'::bigint[]) id"), $slot, 'IDs carry the leased node');
-my $until = lease_of($a, 'until');
-wait_for_lease($a, "until > '$until'");
+wait_until_extended($a);
 pass('it is extended');
 make_ids($a, 100);
 is(query($registry, "SELECT slot, present, released FROM snowflake_registry.slots()"),

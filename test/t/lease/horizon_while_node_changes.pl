@@ -15,8 +15,6 @@ my @settings = ("snowflake.lease_reserve = '60s'", "snowflake.lease_presence = '
 my ($registry) = new_registry($layout);
 my ($low, $high);
 
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
 foreach my $name ('a', 'b')
 {
 	my $node = start_holder($name, @settings);
@@ -28,8 +26,7 @@ set_lease($high, 'wait', 0);
 my $session = $high->background_psql('postgres', on_error_stop => 0);
 
 # The worker stops where the ticks have ended, once node id 1 is lost and 0 is free.
-query($high, q{ALTER SYSTEM SET snowflake.fault = 'ticks-ended stop'});
-$high->reload;
+alter_system($high, q{SET snowflake.fault = 'ticks-ended stop'});
 my $worker = lease_of($high, 'pid');
 $low->stop;
 query($registry, 'SELECT snowflake_registry.release(1)');

@@ -3,16 +3,11 @@
 #
 # takes: 34 s
 use SnowflakeTest;
-use Time::HiRes qw(usleep);
 use LeaseTest;
-use Load;
 
 # Two slots, so that a server that has lost its slot finds no other one.
 my $layout = 'timestamp:41 node:1 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
-
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
 my $b = start_holder('b');
 # this server keeps its lease, however busy the machine is
 my $c = start_holder('c', "snowflake.lease_reserve = '60s'",
@@ -69,8 +64,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	$load = load_on($b);
 	$load->more(1000);
 	my $from = -s $b->logfile;
-	query($b, q{ALTER SYSTEM SET restart_after_crash = on});
-	$b->reload;
+	alter_system($b, q{SET restart_after_crash = on});
 	kill 'KILL', lease_of($b, 'pid');
 	wait_for_restart($b, $from);
 	$load->finish;
@@ -117,12 +111,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	my @audited = split /\n/, $audited->query(q{SET snowflake.audit = on;
 		BEGIN; SELECT snowflake_nextval(); SELECT snowflake_nextval()});
 	is(query($registry, "SELECT snowflake_registry.release($node_id)"), 't', 'release');
-	my $tries = 0;
-	until (slurp_file($b->logfile, $from) =~ /The lease of node id $node_id is lost/)
-	{
-		die 'the holder does not notice' if ++$tries > 1800;
-		usleep(100_000);
-	}
+	wait_until { slurp_file($b->logfile, $from) =~ /The lease of node id $node_id is lost/ } 'the holder does not notice';
 	wait_for_lease($b, q{state = 'held'});
 	$load->more(1000);
 	is(refusals_of($load), '', 'the holder claims another, and nobody notices');

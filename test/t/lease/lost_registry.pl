@@ -4,13 +4,9 @@
 # takes: 75 s
 use SnowflakeTest;
 use LeaseTest;
-use Load;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
-
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
 
 # One server has a longer reserve than the registry is ever away. The other one has the
 # shortest reserve.

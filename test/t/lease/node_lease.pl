@@ -14,7 +14,7 @@ use Load;
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 
 # The registry preloads no library. Its database has the extension.
-my ($registry, $checker) = new_registry($layout);
+my ($registry, $checker) = bare_registry($layout);
 
 # All servers stop cleanly and give their leases back, so no server waits for the end
 # of a lease. The long times keep the leases alive on a busy machine.

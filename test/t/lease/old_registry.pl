@@ -11,7 +11,6 @@ use Load;
 use RegistryCopy;
 
 my $layout = 'timestamp:41 node:3 sequence:12 epoch:2024-01-01';
-my $next = 'SELECT snowflake_nextval()';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
 
 # ---- servers ----
@@ -33,16 +32,6 @@ sub new_holder
 	$node->start;
 	query($node, 'CREATE EXTENSION snowflake;' . load_tables());
 	return $node;
-}
-
-# Wait until each server has extended its lease.
-sub wait_for_extensions
-{
-	my (@nodes) = @_;
-	my %until = map { $_->name => lease_of($_, 'until') } @nodes;
-
-	wait_for_lease($_, "until > '$until{$_->name}'") foreach @nodes;
-	return;
 }
 
 # Start clients of each server.
@@ -79,7 +68,7 @@ sub go_through
 	wait_until_held($a);
 	my $b = new_holder("${kind}_b", $registry);
 	wait_until_held($b);
-	wait_for_extensions($a, $b);
+	wait_until_extended($a, $b);
 	@loads = load_on($kind, $a, $b);
 
 	# Only the worker ends: another one goes on with its lease.
@@ -87,7 +76,7 @@ sub go_through
 	kill 'TERM', $pid;
 	wait_for_lease($b, "pid <> $pid AND state = 'held' AND problem IS NULL");
 	is(lease_of($b, 'node_id'), $node_id, "$kind: another worker goes on with the lease");
-	wait_for_extensions($a, $b);
+	wait_until_extended($a, $b);
 
 	# The copy has neither b's leases nor the extensions of a's.
 	$registry->{stop}->();

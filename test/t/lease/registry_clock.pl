@@ -100,13 +100,10 @@ END
 sub start_holder
 {
 	my ($name, $url) = @_;
-	my $node = new_server($name, "snowflake.node_id = ''", "snowflake.layout = '$layout'",
+	my $node = start_server($name, "snowflake.node_id = ''", "snowflake.layout = '$layout'",
 		"snowflake.registry = '$url'", "snowflake.lease_reserve = '6s'",
 		"snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '2s'",
 		"snowflake.lease_wait = '60s'", "snowflake.max_clock_wait = '10s'");
-
-	$node->start;
-	query($node, 'CREATE EXTENSION snowflake');
 	return $node;
 }
 

@@ -56,8 +56,7 @@ asked($w, 'a condition that does not hold', 'CONFLICT', qr/^$/, 'extend', versio
 
 # A request does not wait for a lock for ever, and the connection can be used
 # afterwards.
-my $holder = $registry->background_psql('postgres');
-$holder->query_safe('BEGIN; SELECT 1 FROM snowflake_registry.registry FOR UPDATE');
+my $holder = begin_session($registry, 'BEGIN; SELECT 1 FROM snowflake_registry.registry FOR UPDATE');
 asked($w, 'it is locked', 'REFUSED', qr/lock timeout/, 'extend', version => $v);
 $holder->query_safe('COMMIT');
 $holder->quit;

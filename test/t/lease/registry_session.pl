@@ -88,12 +88,9 @@ sub wait_until_closed
 foreach my $kind (@kinds)
 {
 	my ($name, $route) = @$kind{qw(name route)};
-	my $server = new_server($name, "snowflake.node_id = ''", "snowflake.registry = '$kind->{url}'",
+	my $server = start_server($name, "snowflake.node_id = ''", "snowflake.registry = '$kind->{url}'",
 		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '30s'",
 		"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
-
-	$server->start;
-	query($server, 'CREATE EXTENSION snowflake');
 	is(query($server, 'SELECT snowflake_registry_init()'), 't', "$name: init");
 	wait_for_lease($server, q{state = 'held'});
 	my $session = $server->background_psql('postgres', on_error_stop => 0);
@@ -132,8 +129,7 @@ foreach my $kind (@kinds)
 	eval { $other->quit };
 
 	# it is the time-out that ends these
-	query($server, q{ALTER SYSTEM SET snowflake.lease_timeout = '500ms'});
-	$server->reload;
+	alter_system($server, q{SET snowflake.lease_timeout = '500ms'});
 	$server->poll_query_until('postgres', 'SHOW snowflake.lease_timeout', '500ms') or die;
 	foreach my $call ($slots, 'SELECT snowflake_registry_release(1)')
 	{
@@ -141,8 +137,7 @@ foreach my $kind (@kinds)
 		is(end_call($session), '58000', "$name: it ends without an answer: $call");
 		ok(wait_until_closed($session, $before), "$name: and leaves nothing open");
 	}
-	query($server, 'ALTER SYSTEM RESET snowflake.lease_timeout');
-	$server->reload;
+	alter_system($server, 'RESET snowflake.lease_timeout');
 	$server->poll_query_until('postgres', 'SHOW snowflake.lease_timeout', '1min') or die;
 	$proxy->set($route, 'pass');
 	is($session->query_safe($slots), '1', "$name: the same session asks again");
@@ -159,10 +154,8 @@ $registry->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_stat_activ
 pass('only the connection of the worker is left');
 $proxy->set($kind->{route}, 'hold');
 begin_call($a, $session, $slots);
-my $until = lease_of($a, 'until');
-wait_for_lease($a, "until > '$until'");
-$until = lease_of($a, 'until');
-wait_for_lease($a, "until > '$until'");
+wait_until_extended($a);
+wait_until_extended($a);
 is( query($a, "SELECT count(*) FROM pg_stat_activity WHERE pid = $session->{pid} AND state = 'active'"), '1',
 	'a call that hangs holds up no renewal');
 $proxy->set($kind->{route}, 'pass');
@@ -176,8 +169,7 @@ sub set_reserve
 {
 	my ($reserve) = @_;
 
-	query($a, "ALTER SYSTEM SET snowflake.lease_reserve = '$reserve'");
-	$a->reload;
+	alter_system($a, "SET snowflake.lease_reserve = '$reserve'");
 	$a->poll_query_until('postgres', 'SHOW snowflake.lease_reserve', $reserve) or die;
 	return;
 }
@@ -185,7 +177,7 @@ $a->restart;
 wait_for_lease($a, q{state = 'held'});
 set_reserve('1h');
 wait_for_lease($a, q{until > now() + interval '50 min'});
-$until = lease_of($a, 'until');
+my $until = lease_of($a, 'until');
 set_reserve('6s');
 query($registry, "SET search_path = snowflake_registry; TRUNCATE registry, slot");
 is(query($a, "SELECT f >= '$until' AND f >= now() + interval '1 h'
@@ -237,10 +229,8 @@ if ($pid == 0)
 	}
 	POSIX::_exit(0);
 }
-my $server = new_server('hashing', "snowflake.node_id = ''", "snowflake.lease_timeout = '500ms'",
+my $server = start_server('hashing', "snowflake.node_id = ''", "snowflake.lease_timeout = '500ms'",
 	'snowflake.registry = \'postgresql://worker:secret@127.0.0.1:' . $hasher->sockport . "/postgres?sslmode=disable'");
-$server->start;
-query($server, 'CREATE EXTENSION snowflake');
 like_log($server, qr/snowflake SF\d+: .*FATAL:  go \?\[1m away\?/, 0, 'its message is shown without them');
 wait_for_lease($server, q{problem ~ 'did not answer in time'});
 pass('the worker does not wait for libpq');

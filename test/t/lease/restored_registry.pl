@@ -32,15 +32,6 @@ sub start_holder
 	return $node;
 }
 
-sub wait_for_extension
-{
-	my ($node) = @_;
-	my $until = lease_of($node, 'until');
-
-	wait_for_lease($node, "until > '$until'");
-	return;
-}
-
 # After the copy was saved, b leases a node id, and a extends its lease.
 # Then the copy takes the registry's place. Either it was recovered where no server
 # reaches it, or the servers report this problem.
@@ -60,7 +51,7 @@ sub go_through
 	wait_until_held($a);
 	$b = start_holder("${name}_b", $registry, 3, 0);
 	wait_until_held($b);
-	wait_for_extension($a);
+	wait_until_extended($a);
 	@loads = map { start_load($checker, $name, $_->connstr('postgres'), 3, $_->{shard}, 0.02) } $a, $b;
 	$_->more(500) foreach @loads;
 
@@ -172,13 +163,13 @@ if (part('zookeeper'))
 	is(query($a, 'SELECT snowflake_registry_init()'), 't', 'members: init');
 	wait_until_held($a);
 	$members[2]->stop;
-	wait_for_extension($a);
+	wait_until_extended($a);
 	$members[1]->stop;
 	$members[1]->forget;
 	$members[2]->start;
 	$members[1]->start;
 	$members[0]->stop;
-	wait_for_extension($a);
+	wait_until_extended($a);
 	is(lease_of($a, 'problem'), '', 'an empty member has joined a quorum: nothing is lost');
 
 	# the first member was down meanwhile

@@ -9,9 +9,6 @@ use LeaseTest;
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my ($registry, $checker) = new_registry($layout);
 
-grant_registry();
-query($registry, "SELECT snowflake_registry.init('$layout')");
-
 # The reserve is longer than the test, so waiting helps no server.
 my @pinned = ("snowflake.node_id = '1'", "snowflake.reserve = '100ms'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'");
@@ -62,8 +59,7 @@ my $pid = lease_of($a, 'pid');
 kill 'TERM', $pid;
 wait_for_lease($a, "state = 'held' AND pid <> $pid");
 ids_in('postgres', 100);
-query($a, 'ALTER SYSTEM SET restart_after_crash = on');
-$a->reload;
+alter_system($a, 'SET restart_after_crash = on');
 my $from = -s $a->logfile;
 $pid = lease_of($a, 'pid');
 kill 'KILL', $pid;
