@@ -8,11 +8,19 @@ use warnings FATAL => 'all';
 use Cwd qw(abs_path);
 use Exporter 'import';
 use File::Basename;
+use IO::Socket::INET;
 use JSON::PP;
+use POSIX ();
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(start_driver try_open worker ask asked claim fails reading);
+our @EXPORT = qw(start_driver try_open worker ask asked claim fails reading
+  $credentials write_credentials stand_in end_stand_in);
+
+our $credentials;
+
+INIT { $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials" }
 
 my ($node, $library);
 
@@ -114,6 +122,44 @@ sub reading
 	my $answer = ask($session, 'read', %args);
 
 	return $answer->{registry} // "$answer->{result} " . ($answer->{message} // '');
+}
+
+# Write the file of a user and a password.
+sub write_credentials
+{
+	my ($text, $mode) = @_;
+
+	unlink $credentials;
+	append_to_file($credentials, $text);
+	chmod $mode // 0600, $credentials;
+	return;
+}
+
+# Start a stand-in for a registry, which does this with each client. Return its process
+# and its address.
+sub stand_in
+{
+	my ($serve) = @_;
+	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
+	my $pid = fork // die "fork: $!";
+
+	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
+	$SIG{PIPE} = 'IGNORE';
+	while (my $client = $socket->accept)
+	{
+		$serve->($client);
+		close $client;
+	}
+	POSIX::_exit(0);
+}
+
+sub end_stand_in
+{
+	my ($pid) = @_;
+
+	kill 'KILL', $pid;
+	waitpid $pid, 0;
+	return;
 }
 
 1;

@@ -2,7 +2,7 @@
 # without the worker; and servers that lease from it. Needs etcd, openssl, and the
 # library that test/helpers/registry_driver builds.
 #
-# takes: 77 s
+# takes: 60 s
 # needs: etcd-server etcd-client libcurl4-openssl-dev openssl libio-socket-ssl-perl registry_driver
 use SnowflakeTest;
 use Etcd;
@@ -11,7 +11,7 @@ use IO::Socket::INET;
 use JSON::PP;
 use MIME::Base64;
 use RegistryDriver;
-use Time::HiRes qw(usleep);
+use RegistryLife;
 
 my $node = start_driver('etcd');
 
@@ -20,7 +20,7 @@ my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence
 # ---- URLs ----
 
 my $w = $node->background_psql('postgres');
-foreach (
+check_urls($w, [
 	[ 'etcd://', qr/"" is neither a host/ ],
 	[ 'postgresql://h/db', qr/does not begin with etcd/ ],
 	[ 'etcd://h:x/p', qr/"h:x" is neither a host/ ],
@@ -33,24 +33,21 @@ foreach (
 	[ 'etcd://u:2024?secret@h/x', qr/"\?" as %3F/ ],
 	[ 'etcd://u:2024?secret&x@h/x?cert=/c', qr/"\?" as %3F/ ],
 	[ 'etcd://h/x?cert=/c@d', qr/go together/ ],
-	[ 'etcd://' . join(',', ('h') x 17), qr/more than 16 hosts/ ])
-{
-	my ($url, $pattern) = @$_;
-	my $reason = try_open($w, $url);
-
-	like($reason, $pattern, "$url: $reason");
-	unlike($reason, qr/secret/, 'which tells no secret');
-}
-is(try_open($w, $_), 'ok', $_)
-  foreach 'etcd://h', 'etcd://[::1],10.0.0.1:1/a/b/', 'etcds://h-1.x_y:2379/?cacert=/ca';
+	[ 'etcd://' . join(',', ('h') x 17), qr/more than 16 hosts/ ] ],
+	'etcd://h', 'etcd://[::1],10.0.0.1:1/a/b/', 'etcds://h-1.x_y:2379/?cacert=/ca');
 $w->quit;
 
 # ---- the life of a lease ----
 
 my $etcd = Etcd->new('one')->start;
 my $url = 'etcd://' . $etcd->host . '/reg';
-my $v;
-my $other;
+my ($v, $other);
+my %registry = (
+	kept => sub { return defined $etcd->get("reg/slots/$_[0]") },
+	present => sub { my $presence = $etcd->get("reg/present/$_[0]"); return $presence && hex $presence->{value} },
+	lose_presence => sub { $etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$_[0]")->{lease} }) },
+	forget => sub { $etcd->delete("reg/$_/$_[0]") foreach qw(slots present) },
+	released_at => '10.0.0.1');
 
 $w = worker($url);
 is(reading($w), 'uninitialized 0 0 ', 'there is no registry yet');
@@ -59,95 +56,31 @@ $etcd->put('registry', $identity);
 $etcd->put('reg2/registry', $identity);
 is(reading($w), 'uninitialized 0 0 ', 'other prefixes are not ours');
 $etcd->put('reg/registry', $identity);
-is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'a registry, empty');
-my $clock = ask($w, 'read')->{clock_ms} / 1000;
-ok(abs($clock - time) < 60 && $clock == int($clock), 'says what time it is, in seconds');
+check_clock($w);
 
-# Claim.
-claim($w, 'of another generation', 'CONFLICT', generation => 8);
-claim($w, 'of a record that is not there', 'CONFLICT', version => 3);
-is($etcd->get('reg/slots/5'), undef, 'nothing was written');
-$v = claim($w, 'claim', 'DONE');
-my $record = $etcd->get('reg/slots/5');
-my $presence = $etcd->get('reg/present/5');
+# What is stored. The presence is under a lease of etcd.
+$v = claim($w, 'claim', 'DONE', node => 6);
+my $record = $etcd->get('reg/slots/6');
+my $presence = $etcd->get('reg/present/6');
 is($record->{mod_revision}, $v, 'the version is the revision');
-is_deeply(decode_json($record->{value}),
-	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
-		write_id => '0000000000000015', until => 1000, offset_ms => -5, reserve_ms => 0,
-		released => JSON::PP::false, host => 'here', process => 6, since_ms => 7,
-		address => '127.0.0.1' }, 'all of the record is written');
+is_deeply(decode_json($record->{value}), record_stored(), 'all of the record is written');
 is($presence->{value}, '000000000000000b', 'and the presence');
 is($etcd->call('lease/timetolive', { ID => $presence->{lease} })->{grantedTTL}, 60,
 	'under a lease with its TTL');
-my $line = "initialized 7 100 timestamp:41 sequence:22\n5: written epoch 3 owner 11 server 4 "
-  . "write 21 until 1000 offset -5 held host 'here' process 6 since 7 address '127.0.0.1' present 11";
-is(reading($w), $line, 'read as it was written');
-claim($w, 'never written, but it was', 'CONFLICT', owner => 12, displaced => 11);
-claim($w, 'of an older version', 'CONFLICT', owner => 12, displaced => 11, version => $v - 1);
-claim($w, 'somebody is present', 'CONFLICT', owner => 12, version => $v);
-claim($w, 'somebody else is present', 'CONFLICT', owner => 12, version => $v, displaced => 13);
-is(reading($w), $line, 'nothing was written');
-
-# Extend and keep alive.
-my $v2 = asked($w, 'extend', 'DONE', qr/^$/, 'extend', version => $v, until => 2000, write_id => 22);
-ok($v2 > $v, 'the version has grown');
-asked($w, 'extend what was extended', 'CONFLICT', qr/^$/, 'extend', version => $v);
-asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
-asked($w, 'another owner\'s', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
-is($etcd->get('reg/present/5')->{lease}, $presence->{lease}, 'extending leaves the presence alone');
+$v = asked($w, 'extend', 'DONE', qr/^$/, 'extend', node => 6, version => $v);
+is($etcd->get('reg/present/6')->{lease}, $presence->{lease}, 'extending leaves the presence alone');
 
 # Another process learns from a reading which presence to keep alive.
 $other = worker($url);
-asked($other, 'keep alive what was not read', 'ABSENT', qr/^$/, 'keepalive');
-asked($other, 'extend what was not read', 'CONFLICT', qr/^$/, 'extend', version => $v2);
+asked($other, 'keep alive what was not read', 'ABSENT', qr/^$/, 'keepalive', node => 6);
+asked($other, 'extend what was not read', 'CONFLICT', qr/^$/, 'extend', node => 6, version => $v);
 like(reading($other), qr/present 11$/, 'somebody is there');
-asked($other, 'keep alive what was read', 'DONE', qr/^$/, 'keepalive');
+asked($other, 'keep alive what was read', 'DONE', qr/^$/, 'keepalive', node => 6);
 $other->quit;
+$registry{forget}->(6);
 
-# The presence is deleted, and made again.
-$etcd->call('lease/revoke', { ID => $presence->{lease} });
-asked($w, 'keep alive after revocation', 'ABSENT', qr/^$/, 'keepalive');
-asked($w, 'and again', 'ABSENT', qr/^$/, 'keepalive');
-like(reading($w), qr/until 2000 .* present 0$/, 'nobody is there');
-$v = asked($w, 'extend without presence', 'DONE', qr/^$/, 'extend', version => $v2);
-is($etcd->get('reg/present/5'), undef, 'which makes none');
-$v = asked($w, 'extend with presence', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
-asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
-like(reading($w), qr/present 11$/, 'somebody is there');
-
-# Displace, and be displaced.
-$v2 = claim($w, 'displace', 'DONE', owner => 12, displaced => 11, version => $v);
-asked($w, 'extend what is lost', 'CONFLICT', qr/^$/, 'extend', version => $v);
-asked($w, 'somebody else is present', 'CONFLICT', qr/^$/, 'extend', version => $v2);
-asked($w, 'release what is lost', 'CONFLICT', qr/^$/, 'release', version => $v2);
-asked($w, 'nor be kept alive', 'ABSENT', qr/^$/, 'keepalive');
-asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive', owner => 12);
-
-# Release.
-asked($w, 'release', 'DONE', qr/^$/, 'release', owner => 12, version => $v2, until => 1500);
-like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, and nobody there');
-is($etcd->get('reg/present/5'), undef, 'the presence is deleted');
-asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
-
-# An administrator's release displaces the server that is present.
-$v = claim($w, 'claim', 'DONE', version => $etcd->get('reg/slots/5')->{mod_revision}, owner => 12);
-asked($w, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
-	displaced => 13, version => $v);
-asked($w, 'released for who is there', 'DONE', qr/^$/, 'release', owner => 0, displaced => 12,
-	version => $v, address => '10.0.0.1', until => 1700);
-like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '10.0.0.1' present 0$/m,
-	'nobody has it; the address stays');
-asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
-
-# The largest and smallest numbers, odd texts, and slots sorted by number.
-my $host = q{a"b\\c'd/<&>};
-claim($w, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, until => 9223372036854775807,
-	host => $host)
-  foreach 1000000, 10, 9, 0;
-like(reading($w), qr/owner -1 server 4 write -2 until 9223372036854775807 .*\Q$host\E.* present -1$/m,
-	'as it was written');
-is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10 1000000', 'by node');
-asked($w, 'abandon', 'DONE', qr/^$/, 'read', twice => 1);
+check_lease($url, %registry);
+check_largest($w, $url, %registry);
 
 # A presence without a record, and a record that cannot be parsed.
 $etcd->put('reg/present/3', '00000000000000ff');
@@ -163,31 +96,8 @@ like(reading($w), qr/^initialized/, 'it can be read again');
 
 # ---- initialize and recover ----
 
-asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
-asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
-is($etcd->get('reg/registry')->{value}, $identity, 'nothing was written');
-$etcd->delete("reg/slots/$_") foreach 0, 9, 10, 1000000;
-like(reading($w), qr/^initialized 7 100 /, 'a registry whose slots reach up to 1700');
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
-like(reading($w), qr/^initialized 9 1600 timestamp:41 sequence:22$/m, 'with the floor that was asked for');
-asked($w, 'recover once more', 'DONE', qr/^$/, 'recover', generation => 9, new_generation => -2,
-	new_floor => 2000);
-like(reading($w), qr/^initialized -2 2000 timestamp:41 sequence:22$/m, 'and another one');
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10,
-	new_floor => 5);
-like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
-claim($w, 'how far is reserved', 'DONE', generation => 10, node => 11, reserve => 3600000);
-like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
-$etcd->delete("reg/slots/11");
-$etcd->delete("reg/present/11");
-$other = worker('etcd://' . $etcd->host . '/new');
-is(reading($other), 'uninitialized 0 0 ', 'a registry that is none');
-asked($other, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => -3, new_floor => 400,
-	layout => 'timestamp:40 sequence:22');
-is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'is one');
-asked($other, 'initialize again', 'CONFLICT', qr/^$/, 'initialize');
-is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'which changes nothing');
-$other->quit;
+check_recovery($w, 1600, %registry);
+check_initialize('etcd://' . $etcd->host . '/new');
 
 # ---- the registry is lost ----
 
@@ -242,6 +152,30 @@ $w->quit;
 
 # ---- answers with few words ----
 
+# Read a request of HTTP. Return its path.
+sub take_request
+{
+	my ($client) = @_;
+	my ($path, $len) = ('', 0);
+
+	while (defined(my $header = <$client>))
+	{
+		$path = $1 if $header =~ /^POST (\S+)/;
+		$len = $1 if $header =~ /^Content-Length: (\d+)/i;
+		last if $header =~ /^\r?\n$/;
+	}
+	read($client, my $body, $len);
+	return $path;
+}
+
+sub answer_with
+{
+	my ($client, $status, $text) = @_;
+
+	print $client "HTTP/1.1 $status X\r\nContent-Length: " . length($text) . "\r\n\r\n$text";
+	return;
+}
+
 # Start a stand-in for etcd. It answers readings and grants. To a write it gives this
 # answer, or none. It counts the writes in a file.
 my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
@@ -249,32 +183,17 @@ my $seen_file = "$PostgreSQL::Test::Utils::tmp_check/writes";
 sub fake
 {
 	my ($grant, $write) = @_;
-	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
-	my $pid = fork // die "fork: $!";
+	my %answer = ('/v3/lease/grant' => $grant, '/v3/lease/keepalive' => $write, '/v3/kv/txn' => $write,
+		'/v3/kv/range' => [ 200, encode_json({ header => { revision => '2' },
+			kvs => [ { key => encode_base64('reg/registry', ''), value => encode_base64($identity, '') } ] }) ]);
 
-	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
-	while (my $client = $socket->accept)
-	{
-		my ($path, $len, %answer) = ('', 0);
+	return stand_in(sub {
+		my ($client) = @_;
+		my $path = take_request($client);
 
-		while (defined(my $header = <$client>))
-		{
-			$path = $1 if $header =~ /^POST (\S+)/;
-			$len = $1 if $header =~ /^Content-Length: (\d+)/i;
-			last if $header =~ /^\r?\n$/;
-		}
-		read($client, my $body, $len);
 		append_to_file($seen_file, "x") if $path =~ /txn/;
-		$answer{'/v3/kv/range'} = [ 200, encode_json({ header => { revision => '2' },
-			kvs => [ { key => encode_base64('reg/registry', ''), value => encode_base64($identity, '') } ] }) ];
-		$answer{'/v3/lease/grant'} = $grant;
-		$answer{'/v3/lease/keepalive'} = $answer{'/v3/kv/txn'} = $write;
-		my ($status, $text) = @{ $answer{$path} };
-		print $client "HTTP/1.1 $status X\r\nContent-Length: " . length($text) . "\r\n\r\n$text"
-		  if $status != 0;
-		close $client;
-	}
-	exit 0;
+		answer_with($client, @{ $answer{$path} }) if $answer{$path}[0] != 0;
+	});
 }
 
 my $granted = [ 200, '{"ID":"9","TTL":"60"}' ];
@@ -313,8 +232,7 @@ foreach (
 	asked($w, "$name: $_", $result, $pattern, $_) foreach 'recover', 'initialize';
 	is(-s $seen_file, 4, "$name: each sent once");
 	$w->quit;
-	kill 'KILL', $pid;
-	waitpid $pid, 0;
+	end_stand_in($pid);
 }
 foreach ([ 503, '{}' ], [ 429, $quota ], [ 0, '' ], [ 200, '{}' ])
 {
@@ -326,36 +244,10 @@ foreach ([ 503, '{}' ], [ 429, $quota ], [ 0, '' ], [ 200, '{}' ])
 	asked($w, "$_->[0] to a lease: claim", 'REFUSED', qr/./, 'claim', presence => 1);
 	ok(!-e $seen_file, 'the claim was not sent');
 	$w->quit;
-	kill 'KILL', $pid;
-	waitpid $pid, 0;
+	end_stand_in($pid);
 }
 
 # ---- an answer that is too much ----
-
-# Start a stand-in for etcd: it answers everything with this.
-sub babble
-{
-	my ($text) = @_;
-	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
-	my $pid = fork // die "fork: $!";
-
-	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
-	$SIG{PIPE} = 'IGNORE';
-	while (my $client = $socket->accept)
-	{
-		my $len = 0;
-
-		while (defined(my $header = <$client>))
-		{
-			$len = $1 if $header =~ /^Content-Length: (\d+)/i;
-			last if $header =~ /^\r?\n$/;
-		}
-		read($client, my $body, $len);
-		print $client "HTTP/1.1 200 X\r\nContent-Length: " . length($text) . "\r\n\r\n$text";
-		close $client;
-	}
-	exit 0;
-}
 
 # Three megabytes are what the library takes for a thousand slots. A tree of them
 # would need half a gigabyte, and several with a sanitizer, which also keeps for a while
@@ -370,7 +262,12 @@ foreach (
 	[ 'too much', '{"header":{},"kvs":[' . (' ' x 3_200_000) . ']}', 'its answer is longer than 3 MB' ])
 {
 	my ($name, $text, $problem) = @$_;
-	my ($pid, $host) = babble($text);
+	my ($pid, $host) = stand_in(sub {
+		my ($client) = @_;
+
+		take_request($client);
+		answer_with($client, 200, $text);
+	});
 
 	$w = worker("etcd://$host/reg");
 	my $backend = $w->query_safe('SELECT pg_backend_pid()');
@@ -378,23 +275,10 @@ foreach (
 	my ($peak) = slurp_file("/proc/$backend/status") =~ /^VmHWM:\s*(\d+) kB/m;
 	cmp_ok($peak, '<', $most, "$name: a session of at most $peak kB");
 	$w->quit;
-	kill 'KILL', $pid;
-	waitpid $pid, 0;
+	end_stand_in($pid);
 }
 
 # ---- authentication ----
-
-my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
-
-sub write_credentials
-{
-	my ($text, $mode) = @_;
-
-	unlink $credentials;
-	append_to_file($credentials, $text);
-	chmod $mode // 0600, $credentials;
-	return;
-}
 
 # Make a user for the prefix "reg", and one without rights.
 sub enable_authentication
@@ -642,14 +526,11 @@ my $checker = IdChecker->new($node->basedir . '/ids');
 sub new_holder
 {
 	my ($name, $hosts, @settings) = @_;
-	my $server = new_server($name, "snowflake.node_id = ''",
+	my $server = start_server($name, "snowflake.node_id = ''",
 		"snowflake.registry = 'etcd://$hosts/reg'",
 		"snowflake.lease_reserve = '8s'", "snowflake.lease_presence = '3s'",
 		"snowflake.lease_timeout = '2s'", "snowflake.lease_wait = '60s'",
 		"snowflake.max_clock_wait = '20s'", @settings);
-
-	$server->start;
-	query($server, 'CREATE EXTENSION snowflake');
 	return $server;
 }
 
@@ -677,8 +558,7 @@ is(query($a, q{SELECT slot, host, address, process, since BETWEEN now() - interv
 	until > now(), present, released FROM snowflake_registry_slots()}), "$slot|$name|127.0.0.1|$pid|t|t|t|f",
 	'slots say who has one');
 is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::false, 'a server holds a slot');
-my $until = lease_of($a, 'until');
-wait_for_lease($a, "until > '$until'");
+wait_until_extended($a);
 pass('and extends it');
 my $b = new_holder('b', $etcd->host);
 make_ids($b);
@@ -709,32 +589,10 @@ is(query($b, 'SELECT snowflake_registry_release(' . (lease_of($a, 'node_id') + l
 	'f', 'nobody has that slot');
 $slot = lease_of($a, 'node_id');
 
-# Three members: the leader is killed, and later two members are. The reserve is used
-# up while calls wait.
-my @members = Etcd->cluster('m1', 'm2', 'm3');
-my $leader = leader_of(@members);
-my @others = grep { $_ != $leader } @members;
-my $c = new_holder('c', join(',', map { $_->host } $leader, @others),
-	"snowflake.lease_reserve = '15s'");
-is(query($c, 'SELECT snowflake_registry_init()'), 't', 'init');
-make_ids($c, 'three members');
-$leader->stop('KILL');
-$until = lease_of($c, 'until');
-wait_for_lease($c, "until > '$until'");
-make_ids($c, 'three members');
-pass('the leader is killed: extended by the others');
-$others[0]->stop('KILL');
-wait_for_lease($c, 'problem IS NOT NULL');
-make_ids($c, 'three members');
-
 # The presence is lost, and later all data.
 $etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
-foreach my $try (1 .. 6000)
-{
-	last if $etcd->get("reg/present/$slot");
-	usleep(10_000);
-}
-ok($etcd->get("reg/present/$slot"), 'a presence that was lost is made again');
+wait_until { $etcd->get("reg/present/$slot") } 'nobody is there';
+pass('a presence that was lost is made again');
 $etcd->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
 # long enough that the wait is seen, however late the servers read the registry
@@ -749,8 +607,7 @@ make_ids($_) foreach $a, $b, $a, $b;
 isnt(lease_of($a, 'node_id'), lease_of($b, 'node_id'), 'after a recovery both have one again');
 
 # etcd is down for a while, for less than the reserve. Then the lease is given back.
-$a->append_conf('postgresql.conf', "snowflake.lease_reserve = '10min'");
-$a->reload;
+set_conf($a, "snowflake.lease_reserve = '10min'");
 wait_for_lease($a, q{until > now() + interval '5 min'});
 $etcd->stop;
 wait_for_lease($a, q{problem ~ 'connect'});
@@ -767,20 +624,6 @@ is(decode_json($etcd->get("reg/slots/$slot")->{value})->{released}, JSON::PP::tr
 is($etcd->get("reg/present/$slot"), undef, 'and nobody is there');
 $b->stop;
 $etcd->stop;
-
-# Two of three members were away for long, and come back.
-$c->poll_query_until('postgres', q{SELECT now() > until FROM snowflake_lease()}) or die;
-$c->append_conf('postgresql.conf', "snowflake.lease_wait = '0'");
-$c->reload;
-refused($c, 'SELECT snowflake_nextval()', '55000', qr/this server has no lease of a node id.*DETAIL:  The registry is "etcd:/s,
-	'no quorum until the reservation has ended: no IDs');
-$_->launch foreach $leader, $others[0];
-$_->wait_until_ready foreach $leader, $others[0];
-wait_for_lease($c, q{state = 'held' AND until > now() AND problem IS NULL});
-make_ids($c, 'three members');
-pass('and they go on when it is back');
-$c->stop;
-$_->stop foreach @members;
 $checker->clients;
 $node->stop;
 done_testing();

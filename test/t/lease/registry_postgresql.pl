@@ -9,6 +9,7 @@ use IO::Socket::INET;
 use IPC::Run;
 use Socket qw(:DEFAULT pack_sockaddr_in unpack_sockaddr_in);
 use RegistryDriver;
+use RegistryLife;
 use Time::HiRes qw(usleep);
 
 my $driver = start_driver('postgresql');
@@ -53,9 +54,7 @@ fails($url =~ s/worker/secret/r, 'LOGIN', 'read');
 like(fails($two_hosts =~ s/worker/nobody/r, 'LOGIN', 'read'), qr/role "nobody"/, 'it says what that answers');
 
 # a standby
-$registry->backup('follower');
-my $following = PostgreSQL::Test::Cluster->new('follower');
-$following->init_from_backup($registry, 'follower', has_streaming => 1);
+my $following = standby_of($registry, 'follower');
 $following->start;
 $registry->wait_for_catchup($following);
 (my $follower = $url) =~ s/:\d+/':' . $following->port/e;
@@ -86,9 +85,8 @@ SKIP:
 		$sign -days 2 -CA other.crt -CAkey other.key -out stranger.crt
 		cp server.crt in_use.crt}, 'bash', $tls);
 	chmod 0600, "$tls/server.key";
-	$registry->append_conf('postgresql.conf', "ssl = on\nssl_cert_file = '$tls/in_use.crt'\n"
+	set_conf($registry, "ssl = on\nssl_cert_file = '$tls/in_use.crt'\n"
 		  . "ssl_key_file = '$tls/server.key'\nssl_ca_file = '$tls/ca.crt'");
-	$registry->reload;
 	my $trusted = "$url?sslmode=verify-ca&sslrootcert=$tls/ca.crt";
 	my $session = worker($trusted);
 	asked($session, 'a certificate that is trusted', 'REFUSED', qr/./, 'initialize');
@@ -99,8 +97,7 @@ SKIP:
 	system_or_bail('cp', "$tls/expired.crt", "$tls/in_use.crt");
 	$registry->reload;
 	like(fails($trusted, 'CERTIFICATE', 'read'), qr/expired|verify failed/, 'it says so');
-	$registry->append_conf('postgresql.conf', 'ssl = off');
-	$registry->reload;
+	set_conf($registry, 'ssl = off');
 }
 
 # the registry's disk is full
@@ -139,39 +136,25 @@ is(query($registry, "$set SELECT epoch_ms, tick_ms, (r.system_identifier, r.time
 	'with what the layout says, and its place');
 asked($w, 'initialize again', 'CONFLICT', qr/^$/, 'initialize', new_generation => 8);
 is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'which changes nothing');
-my $clock = ask($w, 'read')->{clock_ms} / 1000;
-ok(abs($clock - time) < 60, 'says what time it is');
+check_clock($w);
 
 # ---- a slot ----
 
-claim($w, 'of another generation', 'CONFLICT', generation => 8);
-claim($w, 'of a record that is not there', 'CONFLICT', version => 3);
-my $v = claim($w, 'claim', 'DONE');
-my $line = "initialized 7 100 timestamp:41 sequence:22\n5: written epoch 3 owner 11 server 4 "
-  . "write 21 until 1000 offset -5 held host 'here' process 6 since 7 address '127.0.0.1' present 11";
-is(reading($w), $line, 'read as it was written');
-claim($w, 'never written, but it was', 'CONFLICT', owner => 12, displaced => 11);
-claim($w, 'of an older version', 'CONFLICT', owner => 12, displaced => 11, version => $v - 1);
-claim($w, 'somebody else is present', 'CONFLICT', owner => 12, version => $v, displaced => 13);
-asked($w, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
-	displaced => 13, version => $v);
-is(reading($w), $line, 'nothing was written');
-asked($w, 'released for who is there', 'DONE', qr/^$/, 'release', owner => 0, displaced => 11,
-	version => $v, until => 1700);
-like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '127.0.0.1' present 0$/m,
-	'nobody has it; the address stays');
-asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive');
+my %registry = (
+	kept => sub { return query($registry, "$set SELECT count(*) FROM slot WHERE slot = $_[0]") },
+	present => sub { return query($registry, "$set SELECT present FROM slot WHERE slot = $_[0] AND present <> 0 AND present_until > clock_timestamp()") || undef },
+	lose_presence => sub { query($registry, "$set UPDATE slot SET present_until = now() WHERE slot = $_[0]") },
+	forget => sub { query($registry, "$set DELETE FROM slot WHERE slot = $_[0]") },
+	released_at => '127.0.0.1', latest => 140737488355328);
+check_lease($url, %registry);
+check_largest($w, $url, %registry);
 my $local = worker(sprintf('postgresql://worker@/postgres?host=%s&port=%d', $registry->host, $registry->port));
-claim($local, "node $_", 'DONE', node => $_, owner => -1, write_id => -2, host => q{a"b\\c'd/<&>})
-  foreach 10, 9, 0;
-like(reading($w), qr/^10: .* owner -1 server 4 write -2 .* host 'a"b\\c'd\/<&>' .* address '' present -1$/m,
-	'numbers and texts as they were written; no address on a local socket');
-is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10', 'by node');
-$v = claim($w, 'how far is reserved', 'DONE', node => 11, reserve => 3600000);
-like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
+claim($local, 'by a local socket', 'DONE', node => 10);
+like(reading($w), qr/^10: .* address '' present 11$/m, 'without an address');
+my $v = claim($w, 'how far is reserved', 'DONE', node => 11, reserve => 3600000);
 asked($w, 'by another write', 'DONE', qr/^$/, 'extend', node => 11, version => $v, reserve => 60000);
-like(reading($w), qr/^11: .* present 11 reserve 60000$/m, 'likewise');
-query($registry, "$set DELETE FROM snowflake_registry.slot WHERE slot = 11");
+like(reading($w), qr/^11: .* present 11 reserve 60000$/m, 'is read as it was written');
+$registry{forget}->($_) foreach 10, 11;
 
 # ---- a hostile search_path ----
 
@@ -190,16 +173,8 @@ query($registry, 'ALTER DATABASE postgres RESET search_path; DROP SCHEMA trap CA
 
 # ---- recover ----
 
-asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
-like(reading($w), qr/^initialized 7 100 /, 'nothing was written');
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
-like(reading($w), qr/^initialized 9 1700 timestamp:41 sequence:22$/m,
-	'the floor is not below what slots have');
-asked($w, 'recover once more', 'DONE', qr/^$/, 'recover', generation => 9, new_generation => -2,
-	new_floor => 2000);
-like(reading($w), qr/^initialized -2 2000 /, 'nor above what was asked for');
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 7, new_floor => 5);
-like(reading($w), qr/^initialized 7 2000 /, 'nor lower than before');
+# The floor is not below what slots have.
+check_recovery($w, 1700, %registry);
 
 # An older snapshot would not show what was written while it waited.
 query($registry, q{ALTER ROLE worker SET default_transaction_isolation = 'repeatable read'});
@@ -210,7 +185,7 @@ query($registry, 'ALTER ROLE worker RESET default_transaction_isolation');
 refused($registry, "BEGIN ISOLATION LEVEL $_; SELECT snowflake_registry.recover()", '25000',
 	qr/cannot begin or recover a registry at this isolation level\n.*HINT:  Use READ COMMITTED/s, "recover: $_")
   foreach 'REPEATABLE READ', 'SERIALIZABLE';
-like(reading($w), qr/^initialized 7 2000 /, 'nothing was written');
+like(reading($w), qr/^initialized 10 2000 /, 'nothing was written');
 
 # In another place the registry names itself, but must not be used.
 query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
@@ -218,9 +193,9 @@ my $answer = ask($w, 'read');
 is($answer->{result}, 'REFUSED', 'another timeline: refused');
 is($answer->{failure}, 'LOST', 'it may have lost data');
 like($answer->{message}, qr/another server or timeline/, 'it says why');
-like($answer->{registry}, qr/^initialized 7 2000 /, 'and what it is');
-asked($w, 'claim there', 'CONFLICT', qr/^$/, 'claim', node => 20);
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 8);
+like($answer->{registry}, qr/^initialized 10 2000 /, 'and what it is');
+asked($w, 'claim there', 'CONFLICT', qr/^$/, 'claim', generation => 10, node => 20);
+asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => 10, new_generation => 8);
 like(reading($w), qr/^initialized 8 2000 /, 'recovered');
 
 # ---- errors, and missing answers ----
@@ -315,11 +290,10 @@ $local->quit;
 # The server claims its node id, and then asks nothing for minutes. A reading would
 # wait one minute for a lock.
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
-my $node = new_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
+my $node = start_server('holder', "snowflake.node_id = ''", "snowflake.registry = '$url'",
 	"snowflake.lease_reserve = '1h'", "snowflake.lease_presence = '1h'",
 	"snowflake.lease_timeout = '60s'", "snowflake.lease_wait = '60s'");
-$node->start;
-query($node, 'CREATE EXTENSION snowflake; CREATE ROLE mallory; CREATE ROLE keeper');
+query($node, 'CREATE ROLE mallory; CREATE ROLE keeper');
 my $slots = 'SELECT * FROM snowflake_registry_slots()';
 
 # Start a call in the background. Return psql, its output and its errors.
@@ -418,8 +392,7 @@ is(query($node, q{SELECT count(*), sum(slot), max(host), count(address) FROM sno
 query($registry, "$set DELETE FROM snowflake_registry.slot WHERE slot >= 5000");
 
 # Calls that are cancelled. A call whose worker ends.
-my $locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.slot');
+my $locker = begin_session($registry, 'BEGIN; LOCK TABLE snowflake_registry.slot');
 my @calls = map { call($slots) } 1 .. 4;
 wait_until_waiting(4);
 query($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity
@@ -455,8 +428,7 @@ query($registry, "SELECT pg_terminate_backend($first)");
 usleep(50_000) until is_over($call)
   || query($registry, "SELECT count(*) = 1 $waits AND pid <> $first") eq 't';
 ok(!is_over($call), 'a write that was only read is no success');
-query($registry, 'ALTER SYSTEM RESET synchronous_standby_names');
-$registry->reload;
+alter_system($registry, 'RESET synchronous_standby_names');
 is(result_of($call), "t\n", 'a write whose answer was lost was made');
 is(query($registry, "$set SELECT released, present, owner, until, address,
 	version > 1 AND version = (SELECT max(version) FROM written), (SELECT count(*) FROM written) FROM snowflake_registry.slot WHERE slot = $free"),
@@ -511,8 +483,7 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'and to be read');
 
 # A recovery that waits for a worker's write sees what this write has reserved.
-$locker = $registry->background_psql('postgres');
-$locker->query_safe(qq{BEGIN; SELECT snowflake_servers.write(
+$locker = begin_session($registry, qq{BEGIN; SELECT snowflake_servers.write(
 	(SELECT generation FROM snowflake_registry.registry), 5779, 0, 1, 5, 1, 1, 99, 0, false, 'late', 1, 1, 0, 0, 7200000)});
 my $waiting = $registry->background_psql('postgres');
 $waiting->query_until(qr/begun/, qq{\\echo begun
@@ -572,8 +543,7 @@ $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
 $node->restart;
 wait_for_lease($node, q{problem ~ 'it would give away what it has confirmed'});
 pass('what was made anew without a recovery is refused by who has leased there');
-query($node, q{ALTER SYSTEM SET snowflake.lease_reserve = '6s'});
-$node->reload;
+alter_system($node, q{SET snowflake.lease_reserve = '6s'});
 $node->poll_query_until('postgres', 'SHOW snowflake.lease_reserve', '6s') or die;
 is(query($node, qq{SELECT snowflake_registry_recover('6 s') >= '$after'}), 't',
 	'a recovery on a server does not go below what was confirmed to it');
@@ -583,8 +553,7 @@ query($registry, "$set TRUNCATE snowflake_registry.registry; SELECT snowflake_re
 unlink $node->data_dir . '/snowflake.age' or die "snowflake.age: $!";
 $node->start;
 wait_for_lease($node, q{state = 'held'});
-$locker = $registry->background_psql('postgres');
-$locker->query_safe('BEGIN; LOCK TABLE snowflake_registry.slot');
+$locker = begin_session($registry, 'BEGIN; LOCK TABLE snowflake_registry.slot');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout).*HINT:  .*raise snowflake.lease_timeout/s,
 	'a registry that is silent');
 $locker->query_safe('COMMIT');
@@ -637,9 +606,7 @@ like(result_of(call($slots)), qr/58000: the registry has not done what it was as
 $registry->start;
 $node->poll_query_until('postgres', 'SELECT count(*) > 0 FROM snowflake_registry_slots()') or die;
 pass('it is back');
-$node->backup('copy');
-my $standby = PostgreSQL::Test::Cluster->new('standby');
-$standby->init_from_backup($node, 'copy', has_streaming => 1);
+my $standby = standby_of($node, 'standby');
 $standby->start;
 is(query($standby, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'a standby asks it, too');
 refused($standby, "SELECT $_", '25006', qr/during recovery/, "a standby cannot: $_")

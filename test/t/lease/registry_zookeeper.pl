@@ -2,17 +2,14 @@
 # without the worker; and servers that lease from it. Needs ZooKeeper, and the library
 # that test/helpers/registry_driver builds.
 #
-# takes: 76 s
+# takes: 25 s
 # needs: libzookeeper-java default-jre-headless libzookeeper-st-dev registry_driver
 use SnowflakeTest;
-use IdChecker;
 use IO::Select;
 use IO::Socket::INET;
 use JSON::PP;
-use List::Util qw(sum);
-use Load;
-use POSIX ();
 use RegistryDriver;
+use RegistryLife;
 use Time::HiRes qw(usleep);
 use ZooKeeper;
 
@@ -38,7 +35,7 @@ sub make_registry
 # ---- URLs ----
 
 my $w = $node->background_psql('postgres');
-foreach (
+check_urls($w, [
 	[ 'zookeeper://', qr/"" is neither a host/ ],
 	[ 'etcd://h', qr/does not begin with zookeeper/ ],
 	[ 'zookeeper://h:x/p', qr/"h:x" is neither a host/ ],
@@ -54,24 +51,21 @@ foreach (
 	[ 'zookeeper://u:secret/t@h/x', qr/is written as %2F/ ],
 	[ 'zookeeper://u:secret?t@h/x', qr/"\?" as %3F/ ],
 	[ 'zookeeper://u:2024?secret@h/x', qr/"\?" as %3F/ ],
-	[ 'zookeeper://' . join(',', ('h') x 17), qr/more than 16 hosts/ ])
-{
-	my ($url, $pattern) = @$_;
-	my $reason = try_open($w, $url);
-
-	like($reason, $pattern, "$url: $reason");
-	unlike($reason, qr/sec/, 'which tells no secret');
-}
-is(try_open($w, $_), 'ok', $_)
-  foreach 'zookeeper://h', 'zookeeper://[::1],10.0.0.1:1/a/b/', 'zookeeper://u:p%40%2f@h-1.x_y';
+	[ 'zookeeper://' . join(',', ('h') x 17), qr/more than 16 hosts/ ] ],
+	'zookeeper://h', 'zookeeper://[::1],10.0.0.1:1/a/b/', 'zookeeper://u:p%40%2f@h-1.x_y');
 $w->quit;
 
 # ---- the life of a lease ----
 
 $zk->wait_until_ready;
 my $url = 'zookeeper://' . $zk->host . '/top/reg';
-my $v;
-my $other;
+my ($v, $other);
+my %registry = (
+	kept => sub { return defined $zk->get("/top/reg/slots/$_[0]") },
+	present => sub { my $presence = $zk->get("/top/reg/present/$_[0]"); return $presence && hex $presence->{value} },
+	lose_presence => sub { $zk->delete("/top/reg/present/$_[0]") },
+	forget => sub { $zk->delete("/top/reg/$_/$_[0]") foreach qw(slots present) },
+	released_at => '10.0.0.1');
 
 $w = worker($url);
 is(reading($w), 'uninitialized 0 0 ', 'there is no registry yet');
@@ -79,85 +73,33 @@ claim($w, 'nothing to claim in', 'CONFLICT');
 make_registry('/top/reg2', '0000000000000007');
 is(reading($w), 'uninitialized 0 0 ', 'other prefixes are not ours');
 make_registry('/top/reg', '0000000000000007');
-is(reading($w), 'initialized 7 100 timestamp:41 sequence:22', 'a registry, empty');
-my $clock = ask($w, 'read')->{clock_ms} / 1000;
-ok(abs($clock - time) < 60, 'says what time it is');
+reading($w);
+check_clock($w);
 
-# Claim.
-claim($w, 'of another generation', 'CONFLICT', generation => 8);
-claim($w, 'of a record that is not there', 'CONFLICT', version => 3);
-is($zk->get('/top/reg/slots/5'), undef, 'nothing was written');
-$v = claim($w, 'claim', 'DONE');
-my $record = $zk->get('/top/reg/slots/5');
-my $presence = $zk->get('/top/reg/present/5');
+# What is stored. The presence lasts as long as a session.
+$v = claim($w, 'claim', 'DONE', node => 6);
+my $record = $zk->get('/top/reg/slots/6');
+my $presence = $zk->get('/top/reg/present/6');
 is($record->{version} + 1, $v, 'the version is that of the node, and one');
-is_deeply(decode_json($record->{value}),
-	{ epoch => 3, owner => '000000000000000b', server => '0000000000000004',
-		write_id => '0000000000000015', until => 1000, offset_ms => -5, reserve_ms => 0,
-		released => JSON::PP::false, host => 'here', process => 6, since_ms => 7,
-		address => '127.0.0.1' }, 'all of the record is written');
+is_deeply(decode_json($record->{value}), record_stored(), 'all of the record is written');
 is($presence->{value}, '000000000000000b', 'and the presence');
 isnt($presence->{session}, 0, 'for as long as a session');
-my $line = "initialized 7 100 timestamp:41 sequence:22\n5: written epoch 3 owner 11 server 4 "
-  . "write 21 until 1000 offset -5 held host 'here' process 6 since 7 address '127.0.0.1' present 11";
-is(reading($w), $line, 'read as it was written');
-$other = worker($url);
-reading($other);
-claim($other, 'never written, but it was', 'CONFLICT', owner => 12, displaced => 11);
-claim($other, 'of a younger version', 'CONFLICT', owner => 12, displaced => 11, version => $v + 1);
-claim($other, 'somebody is present', 'CONFLICT', owner => 12, version => $v);
-claim($other, 'somebody else is present', 'CONFLICT', owner => 12, version => $v, displaced => 13);
-is(reading($w), $line, 'nothing was written');
-
-# Extend and keep alive.
-my $v2 = asked($w, 'extend', 'DONE', qr/^$/, 'extend', version => $v, until => 2000, write_id => 22);
-is($v2, $v + 1, 'the version has grown');
-asked($w, 'extend what was extended', 'CONFLICT', qr/^$/, 'extend', version => $v);
-asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
-asked($w, 'another owner\'s', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
-is($zk->get('/top/reg/present/5')->{czxid}, $presence->{czxid}, 'extending leaves the presence alone');
-asked($other, 'keep alive what is of another session', 'ABSENT', qr/^$/, 'keepalive');
-
-# The presence is deleted, and made again.
-$zk->delete('/top/reg/present/5');
-asked($w, 'keep alive what is deleted', 'ABSENT', qr/^$/, 'keepalive');
-like(reading($w), qr/until 2000 .* present 0$/m, 'nobody is there');
-$v = asked($w, 'extend without presence', 'DONE', qr/^$/, 'extend', version => $v2);
-is($zk->get('/top/reg/present/5'), undef, 'which makes none');
-$v = asked($w, 'extend with presence', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
-asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive');
-$presence = $zk->get('/top/reg/present/5');
-$v = asked($w, 'extend with a presence that is there', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
-is($zk->get('/top/reg/present/5')->{czxid}, $presence->{czxid}, 'which leaves it alone');
+is(asked($w, 'extend', 'DONE', qr/^$/, 'extend', node => 6, version => $v++), $v, 'the version has grown by one');
+is($zk->get('/top/reg/present/6')->{czxid}, $presence->{czxid}, 'extending leaves the presence alone');
+$v = asked($w, 'extend with a presence that is there', 'DONE', qr/^$/, 'extend', node => 6, version => $v, presence => 1);
+is($zk->get('/top/reg/present/6')->{czxid}, $presence->{czxid}, 'which leaves it alone');
 
 # The same owner has a new session, as after a long freeze of its process.
-$v = asked($other, 'extend in another session', 'DONE', qr/^$/, 'extend', version => $v, presence => 1);
-asked($w, 'the first has it no more', 'ABSENT', qr/^$/, 'keepalive');
-asked($other, 'the second has', 'DONE', qr/^$/, 'keepalive');
+$other = worker($url);
+reading($other);
+asked($other, 'keep alive what is of another session', 'ABSENT', qr/^$/, 'keepalive', node => 6);
+$v = asked($other, 'extend in another session', 'DONE', qr/^$/, 'extend', node => 6, version => $v, presence => 1);
+asked($w, 'the first has it no more', 'ABSENT', qr/^$/, 'keepalive', node => 6);
+asked($other, 'the second has', 'DONE', qr/^$/, 'keepalive', node => 6);
+$other->quit;
+$registry{forget}->(6);
 
-# Displace, and be displaced.
-$v2 = claim($w, 'displace', 'DONE', owner => 12, displaced => 11, version => $v);
-asked($other, 'extend what is lost', 'CONFLICT', qr/^$/, 'extend', version => $v);
-asked($other, 'somebody else is present', 'CONFLICT', qr/^$/, 'extend', version => $v2);
-asked($other, 'release what is lost', 'CONFLICT', qr/^$/, 'release', version => $v2);
-asked($other, 'nor be kept alive', 'ABSENT', qr/^$/, 'keepalive');
-asked($w, 'keep alive', 'DONE', qr/^$/, 'keepalive', owner => 12);
-
-# Release.
-$v = asked($w, 'release', 'DONE', qr/^$/, 'release', owner => 12, version => $v2, until => 1500);
-like(reading($w), qr/^5: .* until 1500 .* released .* present 0$/m, 'released, and nobody there');
-is($zk->get('/top/reg/present/5'), undef, 'the presence is deleted');
-asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
-
-# An administrator's release displaces the server that is present.
-$v = claim($w, 'claim', 'DONE', version => $v, owner => 12);
-asked($other, 'released, but somebody else is there', 'CONFLICT', qr/^$/, 'release', owner => 0,
-	displaced => 13, version => $v);
-asked($other, 'released for who is there', 'DONE', qr/^$/, 'release', owner => 0, displaced => 12,
-	version => $v, address => '10.0.0.1', until => 1700);
-like(reading($w), qr/^5: .* owner 0 .* until 1700 .* released .* address '10.0.0.1' present 0$/m,
-	'nobody has it; the address stays');
-asked($w, 'keep alive', 'ABSENT', qr/^$/, 'keepalive', owner => 12);
+check_lease($url, %registry);
 
 # Each claim has a session of its own, so the presence of an earlier claim ends.
 claim($w, "node 1 and $_", 'DONE', node => $_, owner => $_) foreach 1, 2;
@@ -170,21 +112,7 @@ claim($w, 'it has to be read first', 'CONFLICT', node => 3);
 reading($w);
 $zk->delete("/top/reg/slots/$_") foreach 1, 2;
 
-# The largest and smallest numbers, odd texts, and slots sorted by number.
-my $host = q{a"b\\c'd/<&>};
-my @others;
-foreach my $slot (1000000, 10, 9, 0)
-{
-	push @others, worker($url);
-	reading($others[-1]);
-	claim($others[-1], "node $slot", 'DONE', node => $slot, owner => -1, write_id => -2,
-		until => 9223372036854775807, host => $host);
-}
-like(reading($w), qr/owner -1 server 4 write -2 until 9223372036854775807 .*\Q$host\E.* present -1$/m,
-	'as it was written');
-is(join(' ', reading($w) =~ /^(\d+):/mg), '0 5 9 10 1000000', 'by node');
-$_->quit foreach @others;
-asked($w, 'abandon', 'DONE', qr/^$/, 'read', twice => 1);
+check_largest($w, $url, %registry);
 
 # A presence without a record, and a record that cannot be parsed.
 $zk->put('/top/reg/present/3', '00000000000000ff');
@@ -205,32 +133,8 @@ like(reading($w), qr/^initialized/, 'it can be read again');
 
 # ---- initialize and recover ----
 
-asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
-asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
-is(join(' ', $zk->children('/top/reg/registry')), '0000000000000007', 'nothing was written');
-$zk->delete("/top/reg/slots/$_") foreach 0, 9, 10, 1000000;
-like(reading($w), qr/^initialized 7 100 /, 'a registry whose slots reach up to 1700');
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
-asked($w, 'recover it twice', 'CONFLICT', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
-like(reading($w), qr/^initialized 9 1600 timestamp:41 sequence:22$/m, 'with the floor that was asked for');
-asked($w, 'recover once more', 'DONE', qr/^$/, 'recover', generation => 9, new_generation => -2,
-	new_floor => 2000);
-like(reading($w), qr/^initialized -2 2000 timestamp:41 sequence:22$/m, 'and another one');
-asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10,
-	new_floor => 5);
-like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
-claim($w, 'how far is reserved', 'DONE', generation => 10, node => 11, reserve => 3600000);
-like(reading($w), qr/^11: .* present 11 reserve 3600000$/m, 'is read as it was written');
-$other->quit;
-$other = worker('zookeeper://' . $zk->host . '/far/away/new');
-is(reading($other), 'uninitialized 0 0 ', 'a registry that is none');
-asked($other, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => -3, new_floor => 400,
-	layout => 'timestamp:40 sequence:22');
-is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'is one');
-asked($other, 'initialize again', 'CONFLICT', qr/^$/, 'initialize');
-is(reading($other), 'initialized -3 400 timestamp:40 sequence:22', 'which changes nothing');
-claim($other, 'claim', 'DONE', generation => -3);
-$other->quit;
+check_recovery($w, 1600, %registry);
+check_initialize('zookeeper://' . $zk->host . '/far/away/new');
 $w->quit;
 
 # ---- the registry is lost ----
@@ -355,13 +259,10 @@ sub take_message
 sub relay
 {
 	my ($how, $between) = @_;
-	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
-	my $pid = fork // die "fork: $!";
 	my $slots = 0;
 
-	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
-	while (my $client = $socket->accept)
-	{
+	return stand_in(sub {
+		my ($client) = @_;
 		my $server = IO::Socket::INET->new(PeerAddr => $zk->host) or die;
 		my $both = IO::Select->new($client, $server);
 		my ($mute, $open) = (0, 0);
@@ -401,9 +302,8 @@ sub relay
 				print { $from == $client ? $server : $client } $message;
 			}
 		}
-		close $_ foreach $client, $server;
-	}
-	POSIX::_exit(0);
+		close $server;
+	});
 }
 
 my $slot = 30;
@@ -429,8 +329,7 @@ foreach (
 	like(reading($w), $made ? qr/^$slot: .* present 11$/m : qr/^(?!.*^$slot:)/ms, 'read, by the other host');
 	asked($w, 'keep alive', $made ? 'DONE' : 'ABSENT', qr/^$/, 'keepalive', node => $slot);
 	$w->quit;
-	kill 'KILL', $pid;
-	waitpid $pid, 0;
+	end_stand_in($pid);
 }
 
 # ---- answers that end too early ----
@@ -440,12 +339,10 @@ foreach (
 sub fake
 {
 	my ($children) = @_;
-	my $socket = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die;
-	my $pid = fork // die "fork: $!";
 
-	return ($pid, '127.0.0.1:' . $socket->sockport) if $pid;
-	while (my $client = $socket->accept)
-	{
+	return stand_in(sub {
+		my ($client) = @_;
+
 		take_message($client);
 		print $client ZooKeeper::text(pack('l> l> q> a*', 0, 30000, 7, ZooKeeper::text('p' x 16)));
 		while ((my $message = take_message($client)) ne '')
@@ -454,8 +351,7 @@ sub fake
 
 			print $client ZooKeeper::text(pack('l> q> l> a*', $xid, 1, 0, $kind == 12 ? $children : ''));
 		}
-	}
-	POSIX::_exit(0);
+	});
 }
 
 foreach (
@@ -469,8 +365,7 @@ foreach (
 	$w = worker("zookeeper://$host/top/reg");
 	asked($w, $name, 'REFUSED', qr{^"/top/reg/registry": the answer is not readable\.$}, 'read');
 	$w->quit;
-	kill 'KILL', $pid;
-	waitpid $pid, 0;
+	end_stand_in($pid);
 }
 
 # ---- a reading is of one moment ----
@@ -491,22 +386,9 @@ my ($pid, $between) = relay('between', sub {
 $other = worker("zookeeper://$between/top/one");
 is(join(' ', reading($other) =~ / until (\d+)/g), '2000 2000', 'what was written meanwhile is read again, all of it');
 $_->quit foreach $w, $other;
-kill 'KILL', $pid;
-waitpid $pid, 0;
+end_stand_in($pid);
 
 # ---- rights ----
-
-my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
-
-sub write_credentials
-{
-	my ($text, $mode) = @_;
-
-	unlink $credentials;
-	append_to_file($credentials, $text);
-	chmod $mode // 0600, $credentials;
-	return;
-}
 
 my $base = $zk->host . '/secret/reg';
 write_credentials("snow\np@ \"w\n");
@@ -573,219 +455,51 @@ sub asked_for
 
 # ---- servers ----
 
-# Two slots, those of the second datacenter.
-my $layout = 'timestamp:41 datacenter:1 worker:1 sequence:12 epoch:2024-01-01';
-my $next = 'SELECT snowflake_nextval()';
-my $none = qr/this server has no lease of a node id.*DETAIL:  The registry is "zookeeper:/s;
-my $checker = IdChecker->new($node->basedir . '/ids');
-my $ensemble = ZooKeeper->ensemble('m1', 'm2', 'm3');
-my %loads;
-
+# Two slots, those of the second datacenter. test/t/lease/many_servers.pl has the faults.
 sub new_holder
 {
-	my ($name, $where, @settings) = @_;
-	my $server = new_server($name, "snowflake.node_id = '1/'",
-		"snowflake.layout = '$layout'",
+	my ($name, $where) = @_;
+	my $server = start_server($name, "snowflake.node_id = '1/'",
+		"snowflake.layout = 'timestamp:41 datacenter:1 worker:1 sequence:12 epoch:2024-01-01'",
 		"snowflake.registry = 'zookeeper://$where'",
 		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'",
-		"snowflake.lease_timeout = '3s'", "snowflake.lease_wait = 0",
-		"snowflake.max_clock_wait = '10s'", "restart_after_crash = on", @settings);
-
-	$server->start;
+		"snowflake.lease_timeout = '3s'", "snowflake.lease_wait = 0", "snowflake.max_clock_wait = '10s'");
 	return $server;
 }
 
-# Start clients of a server, which run as long as it does.
-sub start_clients
-{
-	my ($server, $group) = @_;
-	my $load = start_trickle($checker, $group, $server->connstr('postgres'));
-
-	push @{ $loads{$group} }, $load;
-	$server->{load} = $load;
-	$load->more(50);
-	return;
-}
-
-sub finish_clients
-{
-	my ($server) = @_;
-	my $errors = join ' ', sort keys %{ $server->{load}->finish };
-
-	like($errors, qr/^(?:55000)?$/, $server->name . ': clients are refused for want of a lease, or not at all');
-	return;
-}
-
-# Count the IDs before and after, and print how many were made meanwhile.
-sub begin_fault { my ($group) = @_; return sum(map { $_->count } @{ $loads{$group} }) }
-
-sub end_fault
-{
-	my ($group, $before, $fault) = @_;
-	my $n = begin_fault($group) - $before;
-
-	cmp_ok($n, '>', 0, "$fault: $n IDs meanwhile");
-	return;
-}
-
-sub holds
-{
-	my ($server) = @_;
-
-	wait_for_lease($server, q{state = 'held' AND problem IS NULL AND until > clock_timestamp()});
-	return lease_of($server, 'node_id');
-}
-
-# ZooKeeper cannot be reached at the start.
-$zk->stop('KILL');
-my $a = new_holder('a', "127.0.0.1:$closed," . $zk->host . '/reg');
-query($a, 'CREATE EXTENSION snowflake');
-wait_for_lease($a, 'problem IS NOT NULL');
-refused($a, $next, '55000', qr/$none.*The registry answered: 127\.0\.0\.1:\d+: Connection refused; 127\.0\.0\.1:\d+: Connection refused\./s,
-	'not to be reached at the start');
-$zk->start;
+my ($a, $b) = map { new_holder($_, $zk->host . '/reg') } qw(a b);
 wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init'});
 is(query($a, 'SELECT snowflake_registry_init()'), 't', 'made a registry from here');
 is(query($a, 'SELECT snowflake_registry_init()'), 'f', 'once');
-holds($a);
-pass('until it is');
-start_clients($a, 'ZooKeeper');
-my $b = new_holder('b', $zk->host . '/reg');
-query($b, 'CREATE EXTENSION snowflake');
-isnt(holds($a), holds($b), 'another server has another');
-start_clients($b, 'ZooKeeper');
-my $until = lease_of($a, 'until');
-wait_for_lease($a, "until > '$until'");
-pass('and extends it');
-is(decode_json($zk->get('/reg/slots/' . holds($a))->{value})->{released}, JSON::PP::false, 'a server holds a slot');
-my $c = new_holder('c', $zk->host . '/reg');
-query($c, 'CREATE EXTENSION snowflake');
-wait_for_lease($c, q{problem ~ 'All slots from 2 to 3 are taken'});
-pass('all slots are taken');
+wait_until_held($a, $b);
 is(query($a, q{SELECT string_agg(concat_ws(' ', slot, address, process IS NOT NULL, present), ', ' ORDER BY slot)
-	FROM snowflake_registry_slots()}), '2 127.0.0.1 t t, 3 127.0.0.1 t t', 'and it is known by whom');
+	FROM snowflake_registry_slots()}), '2 127.0.0.1 t t, 3 127.0.0.1 t t', 'it is known who has the slots');
 
 # A server that may not read the registry reports this, without the password.
 my $e = new_holder('e', 'snow:wrong@' . $zk->host . '/secret/reg');
-query($e, 'CREATE EXTENSION snowflake');
 wait_for_lease($e, q{problem ~ 'The registry answered: "/secret/reg/\w+": not authenticated'});
-refused($e, $next, '55000', qr{DETAIL:  The registry is "zookeeper://127\.0\.0\.1:\d+/secret/reg"}, 'a wrong password');
+refused($e, 'SELECT snowflake_nextval()', '55000', qr{DETAIL:  The registry is "zookeeper://127\.0\.0\.1:\d+/secret/reg"},
+	'a wrong password');
 $e->stop;
 unlike(slurp_file($e->logfile), qr/wrong/, 'which is told nobody');
 
-# The worker is frozen for longer than its presence and its reserve.
-$_->launch foreach @$ensemble;    # ready when it is wanted
-my $frozen = lease_of($a, 'pid');
+# A server is killed. The old session's presence is in the way until it times out.
+my $node_id = lease_of($a, 'node_id');
+my $killed = $zk->get("/reg/present/$node_id")->{session};
 my $from = -s $a->logfile;
-my $before = begin_fault('ZooKeeper');
-my $node_id = holds($a);
-is(kill('STOP', $frozen), 1, 'a worker is frozen');
-is(holds($c), $node_id, 'another server has its slot');
-start_clients($c, 'ZooKeeper');
-kill 'CONT', $frozen;
-wait_for_lease($a, q{problem ~ 'are taken'});
-like_log($a, qr/The lease of node id $node_id is lost: another server has claimed it/, $from,
-	'it finds that its lease is lost');
-end_fault('ZooKeeper', $before, 'a frozen worker');
-
-# A clean stop gives the slot back, and the waiting server takes it.
-$before = begin_fault('ZooKeeper');
-finish_clients($c);
-$c->stop;
-is(holds($a), $node_id, 'a clean stop: the slot is free at once');
-end_fault('ZooKeeper', $before, 'a clean stop');
-
-# One server is killed, and so is another one's worker, with which that server crashes.
-# The old session's presence is in the way until it times out.
-my %sessions = map { $zk->get("/reg/present/$_")->{session} => 1 } 2, 3;
-$before = begin_fault('ZooKeeper');
-my %from = map { $_->name => -s $_->logfile } $a, $b;
-$a->{load}->finish;
 $a->stop('immediate');
 $a->start;
-kill 'KILL', lease_of($b, 'pid');
-wait_for_restart($b, $from{b});
-$b->{load}->finish;
-like_log($_, qr/All slots from 2 to 3 are taken/, $from{ $_->name }, 'who was there before is in the way') foreach $a, $b;
-my @had = map { holds($_) } $a, $b;
-is(join(' ', sort @had), '2 3', 'servers are killed: they have the two slots again');
-is(scalar(grep { $sessions{ $zk->get("/reg/present/$_")->{session} } } 2, 3), 0, 'in other sessions');
-start_clients($_, 'ZooKeeper') foreach $a, $b;
-end_fault('ZooKeeper', $before, 'servers are killed');
-
-# ZooKeeper is killed.
-$before = begin_fault('ZooKeeper');
-$zk->stop('KILL');
-wait_for_lease($_, 'problem IS NOT NULL') foreach $a, $b;
-$zk->start;
-is(join(' ', map { holds($_) } $a, $b), "@had", 'ZooKeeper is killed: node ids are as before');
-end_fault('ZooKeeper', $before, 'ZooKeeper is killed');
-
-# An administrator frees the slot of a live server.
-$from = -s $a->logfile;
-$node_id = holds($a);
-is(query($b, "SELECT snowflake_registry_release($node_id)"), 't', 'a slot is freed');
-like_log($a, qr/The lease of node id $node_id is lost/, $from, 'its holder finds out');
-is(holds($a), $node_id, 'and claims it again');
+like_log($a, qr/All slots from 2 to 3 are taken/, $from, 'who was there before is in the way');
+wait_until_held($a);
+is(lease_of($a, 'node_id'), $node_id, 'a server is killed: it has its slot again');
+isnt($zk->get("/reg/present/$node_id")->{session}, $killed, 'in another session');
 
 # A deleted presence is made again.
 $zk->delete("/reg/present/$node_id");
-foreach my $try (1 .. 3000)
-{
-	last if $zk->get("/reg/present/$node_id");
-	usleep(20_000);
-}
-ok($zk->get("/reg/present/$node_id"), 'a presence that was lost is made again');
-
-# Three members: the leader is killed; then two members are, and come back.
-$_->wait_until_ready foreach @$ensemble;
-my $leader = leader_of(@$ensemble);
-my @rest = grep { $_ != $leader } @$ensemble;
-my $d = new_holder('d', join(',', map { $_->host } $leader, @rest) . '/reg');
-query($d, 'CREATE EXTENSION snowflake; SELECT snowflake_registry_init()');
-$node_id = holds($d);
-start_clients($d, 'three members');
-$before = begin_fault('three members');
-$leader->stop('KILL');
-$until = lease_of($d, 'until');
-wait_for_lease($d, "until > timestamptz '$until' + interval '5 s' AND problem IS NULL");
-is(lease_of($d, 'node_id'), $node_id, 'the leader is killed: extended by the others');
-end_fault('three members', $before, 'the leader is killed');
-$before = begin_fault('three members');
-$rest[0]->stop('KILL');
-
-# Meanwhile the single ZooKeeper has lost all of its data.
-my $lost = begin_fault('ZooKeeper');
-$zk->wipe;
-wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
-end_fault('ZooKeeper', $lost, 'all data is lost');
-# long enough that the wait is seen, however late the servers read the registry
-is(query($a, q{SELECT snowflake_registry_recover('20 s', '1 s') > now() + interval '20 s'}), 't', 'it is recovered');
-wait_for_lease($a, q{problem ~ 'lets no server claim a slot before'});
-isnt(holds($a), holds($b), 'after a recovery both have one again');
-$_->{load}->more(50) foreach $a, $b;
-end_fault('ZooKeeper', $lost, 'all data is lost, and it is recovered');
-
-wait_for_lease($d, 'until < clock_timestamp()');
-refused($d, $next, '55000', qr/$none/, 'no quorum until the reservation has ended: no IDs');
-end_fault('three members', $before, 'no quorum');
-$_->launch foreach $leader, $rest[0];
-$_->wait_until_ready foreach $leader, $rest[0];
-is(holds($d), $node_id, 'and it goes on when it is back');
-$d->{load}->more(50);
-end_fault('three members', $before, 'no quorum, and it is back');
-
-# ---- the end ----
-
-my @slots = map { holds($_) } $a, $b;
-foreach my $server ($a, $b, $d)
-{
-	finish_clients($server);
-	$server->stop;
-}
-is($zk->get("/reg/present/$_"), undef, 'a clean stop: nobody is there') foreach @slots;
-is(decode_json($zk->get("/reg/slots/$_")->{value})->{released}, JSON::PP::true, 'and it is given back')
-  foreach @slots;
-$checker->clients;
+wait_until { $zk->get("/reg/present/$node_id") } 'nobody is there';
+pass('a presence that was lost is made again');
+$_->stop foreach $a, $b;
+is($zk->get("/reg/present/$node_id"), undef, 'a clean stop: nobody is there');
+is(decode_json($zk->get("/reg/slots/$node_id")->{value})->{released}, JSON::PP::true, 'and it is given back');
 $node->stop;
 done_testing();
