@@ -34,24 +34,10 @@ SELECT snowflake_node(1::bigint << 23, 'instagram'),
 	snowflake_shard(1341 << 10, 'instagram');
 SELECT snowflake_node(5 << 12, 'timestamp:41 node:10 sequence:12');
 
--- the first and last ID of a tick bound it
-WITH bounds AS (
-	SELECT name, t, snowflake_min_id(t, name) AS lo, snowflake_max_id(t, name) AS hi
-	FROM snowflake_layouts(), (VALUES (timestamptz '2025-06-01 12:34:56.789'),
-		('2025-06-01 12:34:56.7899'), ('2034-12-31 23:59:59.999999')) v(t)
-	WHERE NOT configured)
-SELECT name,
-	bool_and(snowflake_timestamp(lo, name) <= t) AS not_after,
-	bool_and(snowflake_timestamp(lo, name) = snowflake_timestamp(hi, name)) AS one_tick,
-	bool_and(snowflake_timestamp(hi + 1, name) > t) AS next_after,
-	bool_and(snowflake_timestamp(lo - 1, name) < snowflake_timestamp(lo, name)) AS previous_before
-FROM bounds GROUP BY name ORDER BY name;
-
 -- times outside the layout
 SELECT snowflake_min_id('2010-01-01', 'twitter');
 SELECT snowflake_max_id('2100-01-01', 'twitter');
 SELECT snowflake_min_id('infinity', 'twitter');
-SELECT snowflake_min_id('-infinity', 'twitter');
 SELECT snowflake_min_id('2046-06-27 17:00:49.496', 'instagram') > 0 AS last_tick;
 SELECT snowflake_min_id('2046-06-27 17:00:49.497', 'instagram');
 
@@ -60,16 +46,7 @@ SELECT snowflake_decode(-1, 'twitter');
 SELECT snowflake_decode(9007199254740992, 'javascript');
 SELECT snowflake_decode(9007199254740991, 'javascript');
 
--- but snowflake_timestamp is defined for every bigint, and ascends
-SELECT name, bool_and(t >= before) AS monotone
-FROM (SELECT name, snowflake_timestamp(id, name) AS t,
-		lag(snowflake_timestamp(id, name)) OVER (PARTITION BY name ORDER BY id) AS before
-	FROM (SELECT name FROM snowflake_layouts() WHERE NOT configured
-			UNION ALL VALUES ('timestamp:10 sequence:1 tick:1s'), ('timestamp:1 node:31 shard:31 sequence:1')) l,
-		(VALUES (-9223372036854775808), (-9223372036854775807), (-4194305),
-			(-4194304), (-1), (0), (1), (4194303), (4194304), (8388608),
-			(123456789012345678), (9223372036854775806), (9223372036854775807)) v(id)) s
-GROUP BY name ORDER BY name COLLATE "C";
+-- but snowflake_timestamp is defined for every bigint
 SELECT snowflake_timestamp(-1, 'twitter');
 SELECT snowflake_timestamp(9223372036854775807, 'timestamp:10 sequence:1 tick:1s'),
 	snowflake_timestamp(-9223372036854775808, 'timestamp:10 sequence:1 tick:1s');

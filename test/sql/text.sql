@@ -1,4 +1,4 @@
--- IDs as texts: there and back, the order, and what is refused.
+-- IDs as texts: there and back, and what is refused.
 \pset format unaligned
 \pset tuples_only
 \set SHOW_CONTEXT never
@@ -9,38 +9,12 @@ SELECT id, snowflake_encode(id, 'base32') AS base32,
 	snowflake_encode(id, 'base62') AS base62
 FROM (VALUES (0), (9007199254740991), (175928847299117063), (9223372036854775807)) v(id);
 
--- exactly inverse: IDs of any magnitude, powers of the bases, and their
--- neighbours
-CREATE TEMP TABLE ids AS
-SELECT DISTINCT id::bigint AS id
-FROM (SELECT (power(b::numeric, e)::numeric + d) AS id
-		FROM (VALUES (2), (10), (32), (58), (62)) v(b), generate_series(0, 63) e,
-			generate_series(-2, 2) d
-		UNION ALL
-		SELECT hashint8extended(i, 0) >> (i % 64)::integer FROM generate_series(1::bigint, 20000) i
-		UNION ALL
-		SELECT 9223372036854775807 - i FROM generate_series(0, 1000) i) s
-WHERE id BETWEEN 0 AND 9223372036854775807;
-SELECT format, count(*) > 10000 AS many, count(DISTINCT t) = count(*) AS distinct_texts,
-	bool_and(snowflake_parse(t, format) = id) AS back,
-	max(length(t)) AS longest, min(length(t)) AS shortest
-FROM (SELECT f.format, id, snowflake_encode(id, f.format) AS t
-	FROM ids, (VALUES ('base32'), ('base58'), ('base62')) f(format)) s
-GROUP BY format ORDER BY format;
-
--- base32 sorts like the number, whatever its size
-SELECT count(*) > 10000 AS many, bool_and(by_text = by_number) AS sorted FROM (
-	SELECT row_number() OVER (ORDER BY snowflake_encode(id, 'base32') COLLATE "C") AS by_text,
-		row_number() OVER (ORDER BY id) AS by_number FROM ids) s;
-
--- base32 is read in either case, I and L as 1, O as 0
-SELECT t, snowflake_parse(t, 'base32'), snowflake_encode(snowflake_parse(t, 'base32'), 'base32')
-FROM (VALUES ('04W8ZRTE42107'), ('04w8zrte42107'), ('O4w8zRTe42Io7'), ('o4w8zrte42LO7'),
-	('o4w8zrte42lo7')) v(t);
+-- there and back
+SELECT bool_and(snowflake_parse(snowflake_encode(id, format), format) = id)
+FROM (VALUES (0), (9223372036854775807)) v(id), (VALUES ('base32'), ('base58'), ('base62')) f(format);
 
 -- there is no negative ID, and no other format
 SELECT snowflake_encode(-1, 'base32');
-SELECT snowflake_encode(-9223372036854775808, 'base62');
 SELECT snowflake_encode(1, 'BASE32');
 SELECT snowflake_parse('1', '');
 SELECT snowflake_parse('1', repeat('x', 1000));
@@ -49,24 +23,12 @@ SELECT snowflake_encode(NULL, 'base32'), snowflake_encode(1, NULL),
 
 -- a bad character
 SELECT snowflake_parse('04W8ZRTE4210U', 'base32');
-SELECT snowflake_parse('04W8-ZRTE-42107', 'base32');
 SELECT snowflake_parse('NQm6nKp8l', 'base58');
 SELECT snowflake_parse('12 ', 'base62');
-SELECT snowflake_parse('-1', 'base62');
 -- a number beyond bigint
 SELECT snowflake_parse('8000000000000', 'base32');
 SELECT snowflake_parse('NQm6nKp8qFD', 'base58');
-SELECT snowflake_parse('AzL8n0Y58m8', 'base62');
 SELECT snowflake_parse(repeat('z', 1000), 'base62');
--- a wrong length
-SELECT snowflake_parse('04W8ZRTE4210', 'base32');
-SELECT snowflake_parse('04W8ZRTE421070', 'base32');
-SELECT snowflake_parse('0AzL8n0Y58m7', 'base62');
-SELECT snowflake_parse('11', 'base58');
--- an empty text
-SELECT snowflake_parse('', 'base32');
-SELECT snowflake_parse('', 'base58');
-SELECT snowflake_parse('', 'base62');
 
 -- SQLSTATEs
 DO $$

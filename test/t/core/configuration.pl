@@ -44,31 +44,18 @@ $bare->stop;
 my $node = new_server('main', 'restart_after_crash = on');
 foreach my $bad (
 	[ "snowflake.node_id = 'seven'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "seven"\n.*DETAIL:  It must be a number/ ],
-	[ "snowflake.node_id = '-1'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "-1"/ ],
 	[ "snowflake.node_id = '1024'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and the layout has room for 0 to 1023/ ],
 	[ "snowflake.node_id = 'env:SF_TEST_NODE'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "env:SF_TEST_NODE"\n.*DETAIL:  The environment variable "SF_TEST_NODE" of the server is not set\.\n.*HINT:  Give the server's own number/ ],
 	[ "snowflake.node_id = 'env:PATH'", qr/FATAL:  .*\n.*DETAIL:  The environment variable "PATH" of the server holds no number\.\n/ ],
-	[ "snowflake.node_id = 'hostname:ordinals'", qr/FATAL:  .*\n.*DETAIL:  It must be a number/ ],
-	[ "snowflake.layout = ''", qr/FATAL:  invalid value for parameter "snowflake.layout": ""\n.*DETAIL:  A layout must not be empty/ ],
 	[ "snowflake.layout = 'timestamp:41 node:10 sequence:20'", qr/FATAL:  .*\n.*DETAIL:  The width of "sequence" must be between 1 and 16 bits/ ],
-	[ "snowflake.layout = 'node:10 timestamp:41 sequence:12'", qr/FATAL:  .*\n.*DETAIL:  A layout must begin with the field "timestamp"/ ],
-	[ "snowflake.layout = 'timestamp:41 node:10 node:2 sequence:10'", qr/FATAL:  .*\n.*DETAIL:  The field "node" is there twice/ ],
 	[ "snowflake.layout = 'instagram'", qr/FATAL:  .*\n.*DETAIL:  The layout of the node's IDs cannot have the field "shard"/ ],
-	[ "snowflake.shard_layout = 'timestamp:41 shard:13'", qr/FATAL:  .*\n.*DETAIL:  A layout must have the field "sequence"/ ],
 	[ "snowflake.shard_layout = 'twitter'", qr/FATAL:  .*\n.*DETAIL:  The layout of the shards' IDs must have the field "shard"/ ],
-	[ "snowflake.layout = 'snowflake epoch:soon'", qr/FATAL:  invalid value for parameter "snowflake.layout": "snowflake epoch:soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
-	[ "snowflake.layout = 'snowflake epoch:2200-01-01'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be between 1970-01-01 and 2199-12-31/ ],
-	[ "snowflake.layout = 'sonyflake epoch:1409529600001'", qr/FATAL:  .*\n.*DETAIL:  The epoch must be a multiple of the tick/ ],
 	[ "snowflake.epoch = 'soon'", qr/FATAL:  invalid value for parameter "snowflake.epoch": "soon"\n.*DETAIL:  "soon" is neither an ISO 8601 time/ ],
-	[ "snowflake.shards = '9-3'", qr/FATAL:  .*\n.*DETAIL:  The range 9-3 is reversed/ ],
-	[ "snowflake.shards = '0-5,5'", qr/FATAL:  .*\n.*DETAIL:  The number 5 is listed twice/ ],
 	[ "snowflake.shards = '8192'", qr/FATAL:  .*\n.*DETAIL:  The numbers must be between 0 and 8191/ ],
 	[ "snowflake.max_clock_drift = '2s'", qr/FATAL:  2000 ms is outside the valid range for parameter "snowflake.max_clock_drift" \(0( ms)? \.\. 1000( ms)?\)/ ],
 	[ "snowflake.max_clock_wait = 'long'", qr/FATAL:  invalid value for parameter "snowflake.max_clock_wait": "long"/ ],
 	[ "snowflake.reserve = '1ms'", qr/FATAL:  1 ms is outside the valid range for parameter "snowflake.reserve"/ ],
 	[ "snowflake.max_clock_jump = '0'", qr/FATAL:  .*snowflake.max_clock_jump/ ],
-	[ "snowflake.sequence_start = 'one'", qr/FATAL:  .*\n.*HINT:  Available values: zero, random/ ],
-	[ "snowflake.max_databases = 0", qr/FATAL:  0 is outside the valid range for parameter "snowflake.max_databases"/ ],
 	[ "snowflake.layout = 'twitter'\nsnowflake.node_id = '32/1'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  The datacenter in snowflake.node_id is 32, and the layout has room for 0 to 31/ ])
 {
 	(my $name = $bad->[0]) =~ s/\n/, /g;
@@ -120,8 +107,7 @@ like_log($node, qr/WARNING:  invalid configuration parameter name "snowflake\.ma
 is(started_with('no node id yet'), 'timestamp:41 node:10 sequence:12 epoch:2020-01-01: 4096000',
 	'snowflake.epoch alone is the epoch of the layout');
 query($node, 'CREATE EXTENSION snowflake');
-query($node, q{ALTER SYSTEM SET snowflake.node_id = '4'});
-$node->reload;
+alter_system($node, q{SET snowflake.node_id = '4'});
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '4'") or die;
 is(query($node, q{SELECT epoch, snowflake_timestamp(snowflake_nextval(), 'snowflake epoch:2020-01-01') > now() - interval '1 h'
 	FROM snowflake_layouts() WHERE name = 'node'}), '2020-01-01 00:00:00+00|t', '... in which IDs are made');
@@ -155,8 +141,7 @@ sub set_and_reload
 {
 	my ($setting, $value) = @_;
 
-	query($node, "ALTER SYSTEM SET $setting = '$value'");
-	$node->reload;
+	alter_system($node, "SET $setting = '$value'");
 	return;
 }
 
@@ -186,8 +171,7 @@ my $says = q{SELECT status, found FROM snowflake_status() WHERE check_name = 'no
 like(query($node, $says), qr/^ok\|6 is configured/, 'and the status, that all is well');
 $from = -s $node->logfile;
 query($node, 'ALTER SYSTEM RESET snowflake.node_id');
-$node->append_conf('postgresql.conf', "snowflake.node_id = '5000'");
-$node->reload;
+set_conf($node, "snowflake.node_id = '5000'");
 $node->poll_query_until('postgres', "SELECT found ~ '^6; in the configuration files snowflake.node_id is \"5000\", which is refused'
 	FROM snowflake_status() WHERE check_name = 'node id'") or die query($node, $says);
 is(query($node, 'SELECT snowflake_node(snowflake_nextval())'), '6', 'one that does not fit changes nothing');
@@ -366,8 +350,7 @@ is(query($node, q{
 	CREATE EXTENSION snowflake;
 	SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())},
 	database => 'dc'), '3|7|103', 'datacenter and worker');
-$node->append_conf('postgresql.conf', "snowflake.node_id = '103'");
-$node->reload;
+set_conf($node, "snowflake.node_id = '103'");
 $node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '103'") or die;
 is(query($node, 'SELECT datacenter_id, worker_id, node_id FROM snowflake_decode(snowflake_nextval())',
 	database => 'dc'), '3|7|103', 'or the whole number');
