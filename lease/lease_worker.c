@@ -26,7 +26,6 @@
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/message.h"
-#include "common/file_utils.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -40,7 +39,6 @@
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/pidfile.h"
-#include "utils/resowner.h"
 
 #define RESTART_S		2		/* less than FROZEN_MS */
 

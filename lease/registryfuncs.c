@@ -45,7 +45,6 @@
 #include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "utils/builtins.h"
-#include "utils/inet.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 

@@ -27,7 +27,7 @@
 #include "identity/identity.h"
 #include "mark/mark.h"
 #include "parser/parse_coerce.h"
-#include "runtime/layout_slot.h"
+#include "runtime/shmem.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "table/table.h"

@@ -19,7 +19,7 @@
 #include "lib/stringinfo.h"
 #include "mark/mark.h"
 #include "runtime/counts.h"
-#include "runtime/layout_slot.h"
+#include "runtime/shmem.h"
 #include "runtime/settings.h"
 #include "utils/syscache.h"
 

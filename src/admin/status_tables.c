@@ -32,7 +32,7 @@
 #include "mark/mark.h"
 #include "parser/parse_coerce.h"
 #include "partition/id_span.h"
-#include "query/id_time.h"
+#include "query/query.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/lmgr.h"

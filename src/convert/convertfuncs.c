@@ -21,7 +21,7 @@
 #include "convert/script.h"
 #include "executor/spi.h"
 #include "fmgr.h"
-#include "query/layout_arg.h"
+#include "query/query.h"
 #include "runtime/settings.h"
 #include "table/table.h"
 #include "utils/builtins.h"

@@ -12,7 +12,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "generate/clock_wait.h"
+#include "generate/generator.h"
 
 #include "base/clock.h"
 #include "base/fault.h"

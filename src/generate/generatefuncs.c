@@ -16,7 +16,7 @@
 #include "funcapi.h"
 #include "generate/generator.h"
 #include "miscadmin.h"
-#include "query/layout_arg.h"
+#include "query/query.h"
 #include "runtime/counts.h"
 #include "runtime/preconditions.h"
 

@@ -22,7 +22,7 @@
 #include "access/parallel.h"
 #include "base/fault.h"
 #include "miscadmin.h"
-#include "runtime/layout_slot.h"
+#include "runtime/shmem.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/shmem.h"

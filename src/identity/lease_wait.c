@@ -22,7 +22,6 @@
 #include "catalog/pg_authid.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
-#include "runtime/layout_slot.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 #include "utils/acl.h"

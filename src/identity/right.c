@@ -24,7 +24,6 @@
 #include "fmgr.h"
 #include "identity/identity.h"
 #include "miscadmin.h"
-#include "runtime/layout_slot.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"

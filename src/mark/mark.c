@@ -71,7 +71,7 @@
 #include "base/fault.h"
 #include "base/message.h"
 #include "runtime/counts.h"
-#include "runtime/layout_slot.h"
+#include "runtime/shmem.h"
 #include "runtime/settings.h"
 
 /* Stands for no database: its mark is 0. */

@@ -50,7 +50,7 @@
 
 #include "base/durable_file.h"
 #include "layout/layout.h"
-#include "runtime/layout_slot.h"
+#include "runtime/shmem.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "storage/fd.h"

@@ -8,12 +8,11 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "query/id_time.h"
 
 #include "base/message.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"
-#include "query/layout_arg.h"
+#include "query/query.h"
 #include "utils/date.h"
 #include "utils/fmgrprotos.h"
 

@@ -22,7 +22,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "query/layout_arg.h"
+#include "query/query.h"
 
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"

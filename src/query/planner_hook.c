@@ -45,7 +45,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "query/planner_hook.h"
 
 #include "access/genam.h"
 #include "access/htup_details.h"
@@ -70,8 +69,7 @@
 #include "nodes/supportnodes.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/planmain.h"
-#include "query/id_time.h"
-#include "query/layout_arg.h"
+#include "query/query.h"
 #include "runtime/function.h"
 #include "runtime/settings.h"
 #include "utils/acl.h"

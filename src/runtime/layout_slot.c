@@ -29,7 +29,7 @@
 #include "postgres.h"
 #include "compat.h"
 
-#include "runtime/layout_slot.h"
+#include "runtime/shmem.h"
 
 #include "base/fault.h"
 #include "runtime/counts.h"

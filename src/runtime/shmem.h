@@ -327,4 +327,36 @@ sf_shard_raise(uint32 shard, uint64 position)
 	sf_counter_raise(&sf_shard_counters[shard], position);
 }
 
+/* layout_slot.c: counters of the layouts with which the node makes IDs */
+extern void sf_layout_slots_begin(void);
+extern int	sf_layout_slot_of(const SfLayout *layout);
+extern bool sf_layout_slot_read(int slot, SfLayout *layout);
+extern void sf_layout_slots_raise(int64 floor_ms);
+extern void sf_layout_slots_pass_ticks(void);
+extern int64 sf_layout_slots_close(void);
+extern int64 sf_layout_slots_issued_below(void);
+
+static inline pg_atomic_uint64 *
+sf_layout_slot_counter(int slot)
+{
+	return &sf_layout_slots[slot].layout.counter;
+}
+
+/* Return the number of slots in use. */
+static inline int
+sf_layout_slots_used(void)
+{
+	return (int) pg_atomic_read_u32(&sf_shmem->layouts_used);
+}
+
+/* Skip the rest of the tick that the counter has reached. */
+static inline void
+sf_layout_slot_end_tick(int slot, const SfLayout *layout)
+{
+	pg_atomic_uint64 *counter = sf_layout_slot_counter(slot);
+
+	sf_counter_raise(counter,
+					 sf_counter_position(counter) | layout->sequence_mask);
+}
+
 #endif							/* SF_SHMEM_H */

@@ -37,7 +37,7 @@
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "parser/parse_coerce.h"
-#include "query/planner_hook.h"
+#include "query/query.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/guc.h"

@@ -24,7 +24,7 @@
 #include "catalog/pg_type.h"
 #include "generate/generator.h"
 #include "nodes/nodeFuncs.h"
-#include "query/layout_arg.h"
+#include "query/query.h"
 #include "runtime/function.h"
 #include "runtime/settings.h"
 #include "utils/builtins.h"

@@ -395,10 +395,6 @@ my $typed = q{SELECT count(*), min(pg_typeof(id)::text) FROM refers JOIN typed t
 is(query($new, $typed, database => 'upgraded'), '50|snowflake', 'a column of the type snowflake, and one that refers to it');
 like(query($new, 'SET enable_seqscan = off; EXPLAIN SELECT FROM typed WHERE id = 5::bigint', database => 'upgraded'),
 	qr/Index (?:Only )?Scan using typed_pkey/, 'whose index serves a bigint');
-my $type = q{SELECT status, remedy FROM snowflake_status() WHERE check_name = 'type'};
-my ($tie) = query($new, $type, database => 'upgraded') =~ /^warning\|As a superuser: (SELECT .*;)$/;
-query($new, $tie, database => 'upgraded');
-is(query($new, $type, database => 'upgraded'), 'ok|', 'the remedy keeps its operators in the next pg_upgrade');
 $new->stop;
 $hour++;
 

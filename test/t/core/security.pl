@@ -174,12 +174,10 @@ is( query($node, qq{
 				= (p.provolatile, p.proparallel, p.proisstrict, p.proleakproof)))
 	FROM pg_proc p JOIN pg_language l ON l.oid = prolang WHERE lanname = 'internal' AND prokind = 'f'
 	AND p.oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
-	'58|58', 'functions of the server for the type have its labels');
+	'69|69', 'functions of the server for the type have its labels');
 
 # each function's volatility, parallel safety, and "public" if PUBLIC may execute it
 my @functions = split /\n/, <<'END';
-max(snowflake) i s public
-min(snowflake) i s public
 snowflake_accept(text) v u -
 snowflake_advance(bigint,boolean,text) v u -
 snowflake_clock() v r public
@@ -230,8 +228,11 @@ snowflake_stat_reset() v r -
 snowflake_status() v u public
 snowflake_timestamp(bigint) s s public
 snowflake_timestamp(bigint,text) i s public
+max(snowflake) i s public
+min(snowflake) i s public
 snowflake_internal.bound(text,"any") s s public
 snowflake_internal.bound(text,"any",text) s s public
+snowflake_internal.compare_support(internal) i s public
 snowflake_internal.copy_nextval(internal) s r public
 snowflake_internal.copy_nextval(text,internal) s r public
 snowflake_internal.copy_shard_nextval(bigint,internal) s r public
@@ -360,7 +361,7 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, false, 'twitter
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
-is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/^m|_(internal\.(?:bound|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
+is(scalar(@calls) + scalar(@admin_calls), 1 + grep({ !/^m|_(internal\.(?:bound|compare_support|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # each call as the first one of a session, and after the mark is loaded

@@ -1,16 +1,18 @@
 /*-------------------------------------------------------------------------
  *
- * layout_arg.h
- *	  Layouts as arguments of SQL functions.
+ * query.h
+ *	  Reading of IDs: layouts as arguments (layout_arg.c), the time of an ID
+ *	  (id_time.c), and what the planner is told (planner_hook.c, key_type.c).
  *
  *-------------------------------------------------------------------------
  */
-#ifndef SF_LAYOUT_ARG_H
-#define SF_LAYOUT_ARG_H
+#ifndef SF_QUERY_H
+#define SF_QUERY_H
 
 #include "fmgr.h"
 #include "layout/layout.h"
 #include "nodes/nodes.h"
+#include "utils/timestamp.h"
 
 extern const SfLayout *sf_layout_arg(FunctionCallInfo fcinfo, int n);
 extern const SfLayout *sf_layout_arg_of_ids(const text *t);
@@ -40,4 +42,34 @@ extern int32 sf_layout_arg_number(FunctionCallInfo fcinfo, int n,
 								  const char *name);
 extern uint32 sf_layout_arg_shard(FunctionCallInfo fcinfo, int n);
 
-#endif							/* SF_LAYOUT_ARG_H */
+/* id_time.c */
+typedef enum SfBound
+{
+	SF_FROM,					/* first ID not before a time */
+	SF_AFTER,					/* first ID after a time */
+	SF_BEFORE,					/* last ID before a time */
+	SF_UNTIL					/* last ID not after a time */
+} SfBound;
+
+extern int64 sf_id_time_tick_ms(const SfLayout *layout, int64 tick);
+extern TimestampTz sf_id_time_of(const SfLayout *layout, int64 id);
+extern void sf_id_time_refuse(const SfLayout *layout, const char *hint);
+extern int64 sf_id_time_require_tick(const SfLayout *layout, TimestampTz time,
+									 const char *hint);
+extern bool sf_id_time_bound(const SfLayout *layout, SfBound bound,
+							 TimestampTz time, int64 *id);
+extern const char *sf_id_time_side(SfBound bound);
+
+/* functions in conditions, and those that replace them in plans */
+extern PGDLLEXPORT Datum snowflake_timestamp(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum snowflake_bound(PG_FUNCTION_ARGS);
+extern PGDLLEXPORT Datum snowflake_is_at(PG_FUNCTION_ARGS);
+
+/* planner_hook.c */
+extern void sf_planner_hook_install(void);
+
+/* key_type.c */
+extern bool sf_key_type_is_order(Oid opfamily);
+extern void sf_key_type_install(void);
+
+#endif							/* SF_QUERY_H */
