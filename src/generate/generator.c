@@ -183,7 +183,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	if (pg_atomic_read_u64(&database->mark) == 0)
 	{
 		/* snowflake.clock_check: by default it lets every clock pass */
-		sf_clock_sync_require();
+		(void) sf_clock_sync_check(true);
 		return OBSTACLE_UNLOADED;
 	}
 
@@ -226,7 +226,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	*need_ms = (tick + 1) * layout->tick_ms;
 	if (pg_atomic_read_u64(&database->mark) >= (uint64) *need_ms)
 		return OBSTACLE_NONE;
-	sf_clock_sync_require();
+	(void) sf_clock_sync_check(true);
 	return OBSTACLE_MARK;
 }
 

@@ -45,7 +45,7 @@ const SfPreset sf_presets[] = {
 };
 const int	sf_npresets = sizeof(sf_presets) / sizeof(sf_presets[0]);
 
-static const char *const field_names[SF_NFIELDS] = {
+const char *const sf_field_names[SF_NFIELDS] = {
 	"timestamp", "datacenter", "worker", "process", "node", "shard", "sequence"
 };
 
@@ -304,12 +304,6 @@ sf_epoch_print(int64_t epoch_ms, char *buf, size_t size)
 				 (int) (in_day / 1000 % 60), (int) (in_day % 1000));
 }
 
-const char *
-sf_field_name(SfFieldKind kind)
-{
-	return field_names[kind];
-}
-
 static bool
 parse_tick(SfLayout *layout, Word value, char *reason, size_t size)
 {
@@ -339,14 +333,14 @@ parse_field(SfLayout *layout, SfFieldKind kind, Word value,
 
 	if (sf_layout_has(layout, kind))
 		return refuse_layout(reason, size, "The field \"%s\" is there twice.",
-							 field_names[kind]);
+							 sf_field_names[kind]);
 	if (kind != SF_TIMESTAMP && !sf_layout_has(layout, SF_TIMESTAMP))
 		return refuse_layout(reason, size,
 							 "A layout must begin with the field \"timestamp\".");
 	if (rest.len > 0 || width < 1 || width > most)
 		return refuse_layout(reason, size,
 							 "The width of \"%s\" must be between 1 and %d bits; it is \"%.*s\".",
-							 field_names[kind], most, shown(value),
+							 sf_field_names[kind], most, shown(value),
 							 value.start);
 	for (int i = 0; i < SF_NFIELDS; i++)
 	{
@@ -377,7 +371,7 @@ parse_item(SfLayout *layout, Word item, char *reason, size_t size)
 		return parse_tick(layout, value, reason, size);
 	for (int i = 0; i < SF_NFIELDS; i++)
 	{
-		if (word_is(name, field_names[i]))
+		if (word_is(name, sf_field_names[i]))
 			return parse_field(layout, i, value, reason, size);
 	}
 	return refuse_layout(reason, size,
@@ -440,7 +434,7 @@ sf_layout_print(const SfLayout *layout, char *buf, size_t size)
 	size_t		at = 0;
 
 	for (int i = 0; i < n && at < size; i++)
-		at += snprintf(buf + at, size - at, "%s:%d ", field_names[kinds[i]],
+		at += snprintf(buf + at, size - at, "%s:%d ", sf_field_names[kinds[i]],
 					   layout->field[kinds[i]].width);
 	if (layout->tick_ms != 1 && at < size)
 		at += snprintf(buf + at, size - at, "tick:%dms ", layout->tick_ms);

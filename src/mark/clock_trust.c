@@ -228,9 +228,12 @@ warn_unsynchronized(int unknown)
 					 UNSYNCHRONIZED_HINT("off"), UNSYNCHRONIZED);
 }
 
-/* Ask the kernel, and throw or warn as the setting says. */
-static bool
-check_clock_sync(bool may_throw)
+/*
+ * Ask the kernel.  Warn, or throw SQLSTATE 55000, as the setting says; return
+ * false in place of an error if may_throw is false.
+ */
+bool
+sf_clock_sync_check(bool may_throw)
 {
 	SfClockSync sync;
 	int			error;
@@ -248,18 +251,4 @@ check_clock_sync(bool may_throw)
 	}
 	warn_unsynchronized(error);
 	return true;
-}
-
-/* Check before a mark is loaded or moved.  Throws SQLSTATE 55000. */
-void
-sf_clock_sync_require(void)
-{
-	(void) check_clock_sync(true);
-}
-
-/* Return true if snowflake.clock_check permits to extend a mark now. */
-bool
-sf_clock_sync_allows(void)
-{
-	return check_clock_sync(false);
 }

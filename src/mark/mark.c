@@ -417,7 +417,7 @@ sf_mark_extend_early(void)
 	if (mark_ms == 0 || claimed >= mark_ms ||
 		!pg_atomic_compare_exchange_u64(&slot->early, &claimed, mark_ms))
 		return;
-	if (!sf_clock_sync_allows())
+	if (!sf_clock_sync_check(false))
 		return;					/* a call that needs the mark gets the error */
 	PG_TRY();
 	{

@@ -200,8 +200,7 @@ extern int64 sf_clock_jump_past_ms(void);
 extern void sf_clock_jump_check(void);
 extern bool sf_clock_jump_accept(void);
 extern const char *sf_clock_jump_mark_remedy(void);
-extern void sf_clock_sync_require(void);
-extern bool sf_clock_sync_allows(void);
+extern bool sf_clock_sync_check(bool may_throw);
 
 /* config_record.c */
 extern bool sf_config_record_exists(const SfDurableNumbers *numbers);

@@ -128,13 +128,6 @@ parse_or_refuse(SfLayout *layout, const text *t, const char *hint)
 	pfree(str);
 }
 
-/* Parse a layout that is spelled out.  Throws SQLSTATE 22023. */
-void
-sf_layout_arg_read(SfLayout *layout, const text *t)
-{
-	parse_or_refuse(layout, t, LIST_PRESETS);
-}
-
 /* Throw an error if this database was filled with another layout. */
 static void
 require_configured(void)
@@ -181,7 +174,7 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 
 	if (named == NULL)
 	{
-		sf_layout_arg_read(layout, t);
+		parse_or_refuse(layout, t, LIST_PRESETS);
 		return;
 	}
 	if (!get_fn_expr_arg_stable(fcinfo->flinfo, n))

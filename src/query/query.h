@@ -36,7 +36,6 @@ extern Oid	sf_layout_arg_function(void);
 extern const SfLayout *sf_layout_arg_named(Node *node);
 extern bool sf_layout_arg_readable(void);
 extern bool sf_layout_arg_parse(SfLayout *layout, const text *t);
-extern void sf_layout_arg_read(SfLayout *layout, const text *t);
 extern void sf_layout_arg_require_fit(const SfLayout *layout, int64 id);
 extern int32 sf_layout_arg_number(FunctionCallInfo fcinfo, int n,
 								  const char *name);

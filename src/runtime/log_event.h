@@ -6,7 +6,7 @@
  * Each event has a code, which never changes its meaning: it is the SQLSTATE
  * of the line, and also stands before the message.  Then follow the level, the
  * number of lines that may come at once, and the interval of further lines, in
- * multiples of snowflake.log_interval. doc/monitoring.md has the remedies.
+ * multiples of snowflake.log_interval.  doc/monitoring.md explains each.
  *
  * Errors are not events: a client gets them, with SQLSTATEs of their own.
  *

@@ -111,7 +111,7 @@ draw_sample(Sample *s)
 	if (s->epoch_ms < INT64_C(100000000000))
 		s->epoch_ms = 0;
 	for (int i = 0; i < s->n; i++)
-		len += sprintf(s->text + len, "%s:%d ", sf_field_name(s->kind[i]),
+		len += sprintf(s->text + len, "%s:%d ", sf_field_names[s->kind[i]],
 					   s->width[i]);
 	sprintf(s->text + len, "tick:%dms epoch:%" PRId64,
 			s->tick_ms, s->epoch_ms);
@@ -536,7 +536,7 @@ draw_neighbour(const Sample *s)
 			break;
 	}
 	for (i = 0; i < near.n; i++)
-		len += sprintf(near.text + len, "%s:%d ", sf_field_name(near.kind[i]),
+		len += sprintf(near.text + len, "%s:%d ", sf_field_names[near.kind[i]],
 					   near.width[i]);
 	sprintf(near.text + len, "tick:%dms epoch:0", near.tick_ms);
 	return near;
