@@ -592,7 +592,6 @@ snowflake_registry_layout(PG_FUNCTION_ARGS)
  *
  * Create a registry for servers with this layout, by default this server's;
  * return false if there is one.  Throws SQLSTATE 22023, 25006, 55000, 58000
- *.
  */
 Datum
 snowflake_registry_init(PG_FUNCTION_ARGS)

@@ -420,8 +420,8 @@ RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	SELECT s.slot, s.host, s.address, s.process, pg_catalog.to_hex(s.owner),
-		pg_catalog.to_timestamp(greatest(0, least(9224318015999,
-			s.since_ms OPERATOR(pg_catalog./) 1000.0))),
+		CASE WHEN s.since_ms OPERATOR(pg_catalog.>) 0
+			THEN pg_catalog.to_timestamp(least(9224318015999, s.since_ms OPERATOR(pg_catalog./) 1000.0)) END,
 		pg_catalog.to_timestamp(least(9224318015999,
 			(r.epoch_ms OPERATOR(pg_catalog.+) (s.until OPERATOR(pg_catalog.*) r.tick_ms))
 				OPERATOR(pg_catalog./) 1000.0)),

@@ -18,7 +18,6 @@
 
 #include "common.h"
 
-
 /* ---- walking a text that is known to be JSON ---- */
 
 static const char *

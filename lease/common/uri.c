@@ -20,7 +20,6 @@
 
 #include "common.h"
 
-
 #define CREDENTIALS_SIZE	1024
 
 #define ESCAPE \

@@ -103,7 +103,8 @@ get_text(int number, MemoryContext context)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	char	   *value;
 
-	Assert(SPI_processed == 1);
+	if (SPI_processed != 1)
+		elog(ERROR, "catalogs could not be read");
 	value = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
 						 number);
 	MemoryContextSwitchTo(old);

@@ -525,11 +525,10 @@ kept_answers(void)
  * the database.  The layout of slot 0 is &sf_node_layout.  Throws SQLSTATE
  * 55000.
  *
- * A statement may ask again, for
- * each row, with the same snapshot, and must get the same answer: with a later
- * answer, it would return a row after it has skipped one with a smaller ID.  A
- * cursor may ask again until the transaction ends, so every answer is kept
- * until then.  Each takes about 40 bytes.
+ * A statement may ask again, for each row, with the same snapshot, and must
+ * get the same answer: with a later answer, it would return a row after it has
+ * skipped one with a smaller ID.  A cursor may ask again until the transaction
+ * ends, so every answer is kept until then.  Each takes about 40 bytes.
  */
 static uint64
 ask_bound(int shard, int slot, const SfLayout *layout,

@@ -9,10 +9,10 @@
 #ifndef SF_IDENTITY_H
 #define SF_IDENTITY_H
 
+#include "layout/layout.h"
 #include "layout/server_number.h"
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
-#include "layout/layout.h"
 
 /* What to do about a copy that nobody has accepted. */
 #define SF_IDENTITY_COPY_REMEDY \

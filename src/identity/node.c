@@ -19,7 +19,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/fault.h"

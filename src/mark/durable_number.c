@@ -27,6 +27,7 @@
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_namespace.h"
 #include "commands/extension.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
@@ -108,8 +109,11 @@ forget_on_change(Datum arg, int cacheid, uint32 hashvalue)
 bool
 sf_durable_numbers_exist(void)
 {
-	return OidIsValid(get_extension_oid(EXTENSION, true)) &&
-		OidIsValid(get_namespace_oid(SCHEMA, true));
+	Oid			extension = get_extension_oid(EXTENSION, true);
+	Oid			schema = get_namespace_oid(SCHEMA, true);
+
+	return OidIsValid(extension) && OidIsValid(schema) &&
+		getExtensionOfObject(NamespaceRelationId, schema) == extension;
 }
 
 /* Look up the sequences; see sf_durable_numbers_find(). */

@@ -8,7 +8,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-
 #include "base/message.h"
 #include "catalog/pg_type.h"
 #include "common/int.h"

@@ -44,6 +44,7 @@
 #include "nodes/supportnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "parser/parse_coerce.h"
 #include "query/query.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
@@ -114,13 +115,19 @@ sf_key_type_is_order(Oid opfamily)
 		BTLessStrategyNumber;
 }
 
-/* Return the operator family of a type other than integers; or InvalidOid. */
+/*
+ * Return the operator family of a type that has the representation and the
+ * order of bigint, or of a domain over it; InvalidOid for other types.
+ */
 static Oid
 find_family(Oid type)
 {
 	Oid			family;
 
 	if (type < FirstNormalObjectId)
+		return InvalidOid;
+	type = getBaseType(type);
+	if (type < FirstNormalObjectId || !IsBinaryCoercible(type, INT8OID))
 		return InvalidOid;
 	family = lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
 	return OidIsValid(family) && sf_key_type_is_order(family) ?

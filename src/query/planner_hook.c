@@ -45,7 +45,6 @@
 #include "postgres.h"
 #include "compat.h"
 
-
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/stratnum.h"

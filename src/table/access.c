@@ -8,7 +8,7 @@
  * functions in its indexes, statistics and partition constraints if they are
  * labelled IMMUTABLE.  An administrator who looks at another user's tables
  * must not run that code.  So the reader uses no query.  It reads a table and
- * its partitions through an index of the server's own operator class, or from
+ * its partitions through an index with the order of integers, or from
  * one end to the other.  Neither evaluates an expression.
  *
  * Changing a table runs code of its owner: CHECK constraints, generated

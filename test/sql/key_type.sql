@@ -251,6 +251,12 @@ CREATE TABLE ranged_low PARTITION OF ranged FOR VALUES FROM (0) TO (10);
 CREATE TABLE ranged_high PARTITION OF ranged FOR VALUES FROM (10) TO (20);
 EXPLAIN (COSTS OFF) SELECT FROM ranged WHERE id = '5'::snowflake;
 EXPLAIN (COSTS OFF) SELECT FROM ranged WHERE id >= '15'::snowflake;
+-- a domain over another integer stays what it is
+CREATE DOMAIN small_number AS integer;
+CREATE TABLE numbers (n small_number, i integer);
+INSERT INTO numbers SELECT g, g FROM generate_series(-500, 500) g;
+ANALYZE numbers;
+SELECT estimate('SELECT FROM numbers WHERE n < 5') = estimate('SELECT FROM numbers WHERE i < 5') AS same;
 -- BRIN on a domain, and a cascade into a smaller column
 CREATE TABLE brin_domain (id key_domain);
 CREATE INDEX ON brin_domain USING brin (id);
@@ -270,6 +276,6 @@ SELECT opcname, amname, amvalidate(o.oid) FROM pg_opclass o JOIN pg_am a ON a.oi
 WHERE opcintype = 'snowflake'::regtype ORDER BY 2;
 SELECT (SELECT count(*) FROM pg_amop WHERE 'snowflake'::regtype IN (amoplefttype, amoprighttype) AND amopfamily < 16384) AS operators,
 	(SELECT count(*) FROM pg_amproc WHERE 'snowflake'::regtype IN (amproclefttype, amprocrighttype) AND amprocfamily < 16384) AS functions;
-DROP TABLE known, ranged, small, thanks, reply, post, brin, brin_domain, near, hashed, daily, change, times;
+DROP TABLE numbers, known, ranged, small, thanks, reply, post, brin, brin_domain, near, hashed, daily, change, times;
 DROP FUNCTION seen, scans, holds, estimate;
-DROP DOMAIN key_domain;
+DROP DOMAIN key_domain, small_number;

@@ -36,6 +36,11 @@ my $said = fails($url =~ s/worker/nobody/r, 'LOGIN', 'read');
 like($said, qr/FATAL:  role "nobody" is not permitted to log in$/, 'the message has no SQLSTATE');
 fails($url =~ s/postgres$/no_such/r, 'DATABASE', 'read');
 fails($url =~ s/postgres$/bare/r, 'EXTENSION', 'read');
+query($registry, q{CREATE SEQUENCE ran; CREATE SCHEMA snowflake_servers;
+	CREATE FUNCTION snowflake_servers.read() RETURNS bigint LANGUAGE sql AS $$SELECT nextval('public.ran')$$;
+	GRANT ALL ON SCHEMA snowflake_servers TO PUBLIC; GRANT ALL ON SEQUENCE ran TO PUBLIC}, database => 'bare');
+fails($url =~ s/postgres$/bare/r, 'EXTENSION', 'read');
+is(query($registry, 'SELECT is_called FROM ran', database => 'bare'), 'f', 'no function runs of a schema that is not of the extension');
 fails($url =~ s/worker/somebody/r, 'PERMISSION', 'read');
 fails("$url?options=-cdefault_transaction_read_only%3Don", 'READ_ONLY', 'claim');
 
