@@ -26,12 +26,12 @@ SELECT pg_typeof(a) FROM (SELECT id FROM post UNION ALL SELECT 1 LIMIT 1) s (a);
 SELECT * FROM post JOIN (VALUES (5), (9)) v (id) USING (id);
 SELECT id, n FROM post NATURAL JOIN generate_series(5, 6) g (id) ORDER BY id;
 SELECT rank(6) WITHIN GROUP (ORDER BY id) FROM post WHERE id < 8;
--- the casts of bigint, but for those of OIDs and money; what is implicit there is an assignment here
+-- the casts of bigint, but for those of OIDs, money and, in 18, bytea; what is implicit there is an assignment here
 SELECT castsource::regtype, casttarget::regtype, castcontext AS as_bigint, (SELECT castcontext FROM pg_cast k
 	WHERE k.castsource = CASE c.castsource WHEN 'int8'::regtype THEN 'snowflake'::regtype ELSE c.castsource END
 		AND k.casttarget = CASE c.casttarget WHEN 'int8'::regtype THEN 'snowflake'::regtype ELSE c.casttarget END) AS as_snowflake
 FROM pg_cast c WHERE 'int8'::regtype IN (castsource, casttarget) AND 'snowflake'::regtype NOT IN (castsource, casttarget)
-	AND NOT EXISTS (SELECT FROM pg_type t WHERE typname ~ '^(reg.*|oid.*|money)$' AND t.oid IN (castsource, casttarget)) ORDER BY 1, 2;
+	AND NOT EXISTS (SELECT FROM pg_type t WHERE typname ~ '^(reg.*|oid.*|money|bytea)$' AND t.oid IN (castsource, casttarget)) ORDER BY 1, 2;
 SELECT coalesce(id, '0') = 5 AS is_five, id IN (5, 384308787294507008) AS is_in, 5 <= id AS is_least
 FROM post ORDER BY id LIMIT 1;
 SELECT max(id) = 384308787294507008 OR max(id) = snowflake_currval() AS newest, min(id) FROM post;
@@ -220,12 +220,12 @@ DEALLOCATE ALL;
 -- an index on a bigint serves conditions with the type, and one of the type such with a bigint
 CREATE INDEX ON near (b);
 CREATE INDEX ON near (s);
-SET enable_seqscan = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
 EXPLAIN (COSTS OFF) SELECT FROM thanks t JOIN near n ON n.b = t.reply;
 RESET enable_hashjoin;
 RESET enable_mergejoin;
+SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b = p.id WHERE n.b = 5;
 EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b < p.id WHERE p.id = 5;
 EXPLAIN (COSTS OFF) SELECT FROM post p JOIN near n ON n.b = p.id WHERE p.id = 5;
