@@ -45,6 +45,7 @@
 #include "storage/ipc.h"
 #include "utils/guc.h"
 #include "utils/json.h"
+#include "utils/lsyscache.h"
 
 /* The most sources that have lines of their own. */
 #define MAX_SOURCES		16
