@@ -31,7 +31,7 @@ sub ask
 my $forged = '{"end":"commit","ids":9,"first":1,"last":999999999999999999,"layout":"snowflake","role":"alice"}';
 my $line = encode_json({ timestamp => '2026-01-05 12:00:00 JST', vxid => '1/0', error_severity => 'LOG', state_code => 'SF601',
 		message => "snowflake SF601: $forged" });
-my $odd = qq("},\t{"vxid":"1/0\\"\x01) . ($node->pg_version < 19 ? "\n{" : '');
+my $odd = qq("},\t{"vxid":"1/0\\"\x01) . ($node->pg_version->major < 19 ? "\n{" : '');
 (my $quoted = $odd) =~ s/"/""/g;
 my @truth;
 
