@@ -588,7 +588,7 @@ snowflake_registry_layout(PG_FUNCTION_ARGS)
 }
 
 /*
- * snowflake_registry_init(layout text DEFAULT NULL) returns boolean
+ * snowflake_registry_init([layout text]) returns boolean
  *
  * Create a registry for servers with this layout, by default this server's;
  * return false if there is one.  Throws SQLSTATE 22023, 25006, 55000, 58000
@@ -600,7 +600,7 @@ snowflake_registry_init(PG_FUNCTION_ARGS)
 
 	require_writable("snowflake_registry_init()");
 	require_registry("init");
-	if (PG_ARGISNULL(0))
+	if (PG_NARGS() < 1 || PG_ARGISNULL(0))
 		work.layout = *sf_core->layout;
 	else
 		read_layout(&work.layout, PG_GETARG_TEXT_PP(0));
@@ -622,19 +622,25 @@ get_ms(const SfLayout *layout, int64 tick)
 static void
 get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 {
+	/* for what is left out */
+	Interval	defaults[2] = {{.time = 90 * USECS_PER_SEC},
+	{.time = 5 * USECS_PER_SEC}};
+
 	/* in UTC, where each day has 24 hours */
 	Timestamp	now = GetCurrentTimestamp();
 	Datum		then = TimestampGetDatum(now);
 
 	for (int i = 0; i < 2; i++)
 	{
-		if (PG_ARGISNULL(i))
+		Datum		ahead = i < PG_NARGS() ? PG_GETARG_DATUM(i) :
+			IntervalPGetDatum(&defaults[i]);
+
+		if (i < PG_NARGS() && PG_ARGISNULL(i))
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("largest_reserve and largest_offset must not be null"),
 					 errhint("Leave an argument out to get its default.")));
-		then = DirectFunctionCall2(timestamp_pl_interval, then,
-								   PG_GETARG_DATUM(i));
+		then = DirectFunctionCall2(timestamp_pl_interval, then, ahead);
 		if (DatumGetTimestamp(then) < now ||
 			DatumGetTimestamp(then) - now > RECOVERY_MAX_MS * 1000)
 			ereport(ERROR,
@@ -648,8 +654,9 @@ get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 }
 
 /*
- * snowflake_registry_recover(largest_reserve interval,
- *							  largest_offset interval) returns timestamptz
+ * snowflake_registry_recover([largest_reserve interval
+ *							   [, largest_offset interval]])
+ *		returns timestamptz
  *
  * Recover after a loss of data: no claim begins before what any server may
  * have reserved, which is what is given, or more if the registry knows of

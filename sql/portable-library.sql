@@ -14,5 +14,5 @@ SET LOCAL client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS snowflake SCHEMA public;
 SELECT nspname AS home FROM pg_extension e JOIN pg_namespace n ON n.oid = extnamespace WHERE extname = 'snowflake' FOR SHARE OF n \gset
 -- an ID of the last millisecond below it
-SELECT (date_part('epoch', :"home".snowflake_advance((:'last'::bigint - 1) << 16, true, 'mastodon'::text)) * 1000)::bigint;
+SELECT (date_part('epoch', :"home".snowflake_advance((:'last'::bigint - 1) << 16, 'mastodon'::text, true)) * 1000)::bigint;
 COMMIT;

@@ -1177,8 +1177,7 @@ BEGIN
 	RETURN @extschema@.snowflake_portable_time(above);
 END $$;
 
-CREATE OR REPLACE FUNCTION @extschema@.snowflake_advance(id bigint, force boolean DEFAULT false,
-	layout text DEFAULT NULL) RETURNS timestamptz
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_advance(id bigint, layout text, force boolean) RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1226,17 +1225,25 @@ BEGIN
 		IF NOT force AND NOT is_used AND (of_id.width[6] > 0) = (ours.width[6] > 0) AND (at < 0 OR (at << ours.low_bits) <= id) THEN
 			RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = 'IDs of the configured layout would not be above this ID',
 				DETAIL = format('The configured layout is "%s".', ours.layout),
-				HINT = 'In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).';
+				HINT = 'In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). If old and new IDs never share a column, call snowflake_advance(id, layout => ..., force => true).';
 		END IF;
 	END LOOP;
 	IF until > now + 86400000 AND NOT force THEN
 		RAISE EXCEPTION USING ERRCODE = '22008', MESSAGE = 'ID lies more than a day ahead of the wall clock',
 			DETAIL = format('Its time is %s; this database would make no IDs until then.', @extschema@.snowflake_portable_time(until)),
-			HINT = 'Check the ID. If it is one of another layout, name that. If the ID is right, call snowflake_advance(id, force => true).';
+			HINT = 'Check the ID. If it is one of another layout, name that. If the ID is right, call snowflake_advance(id, NULL, true).';
 	END IF;
 	PERFORM @extschema@.snowflake_portable_raise(until);
 	RETURN @extschema@.snowflake_portable_time(until);
 END $$;
+
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_advance(id bigint) RETURNS timestamptz
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$ SELECT @extschema@.snowflake_advance(id, NULL::text, false) $$;
+
+CREATE OR REPLACE FUNCTION @extschema@.snowflake_advance(id bigint, layout text) RETURNS timestamptz
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$ SELECT @extschema@.snowflake_advance(id, layout, false) $$;
 
 CREATE OR REPLACE FUNCTION @extschema@.snowflake_status(OUT check_name text, OUT status text,
 	OUT found text, OUT remedy text)
@@ -1332,7 +1339,9 @@ BEGIN
 	COMMENT ON FUNCTION @extschema@.snowflake_nextval(text) IS 'the next ID of this node in this layout';
 	COMMENT ON FUNCTION @extschema@.snowflake_set_node(integer, text) IS 'set the node id of this database, and the layout before the first ID';
 	COMMENT ON FUNCTION @extschema@.snowflake_set_shards(text, text) IS 'set the shards of this database, such as 0-4095,5000';
-	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, boolean, text) IS 'never issue at or below this ID again';
+	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint) IS 'never issue at or below this ID again';
+	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, text) IS 'never issue at or below this ID of this layout again';
+	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, text, boolean) IS 'likewise, also if the ID lies far ahead, or above new IDs';
 	COMMENT ON FUNCTION @extschema@.snowflake_close() IS 'make no ID any more, and return a time that all are below';
 	COMMENT ON FUNCTION @extschema@.snowflake_open(bigint) IS 'make IDs again, above this time';
 	COMMENT ON FUNCTION @extschema@.snowflake_status() IS 'one row per check: what was found, and what to do';

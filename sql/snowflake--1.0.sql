@@ -746,19 +746,35 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_lease() IS
 'which node id this server has, and until when';
 
-CREATE FUNCTION snowflake_registry_init(layout text DEFAULT NULL)
-RETURNS boolean
+-- A function that only administrators call has no default arguments.  In a schema in which
+-- another role may create functions, an overload of that role would be called in place of
+-- one whose defaults are needed.
+CREATE FUNCTION snowflake_registry_init() RETURNS boolean
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_init() IS
+'make a registry for servers with the layout of this one, if none has been lost; false if there is one';
+
+CREATE FUNCTION snowflake_registry_init(layout text) RETURNS boolean
 AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_init(text) IS
 'make a registry for servers with this layout, if none has been lost; false if there is one';
 
-CREATE FUNCTION snowflake_registry_recover(
-	largest_reserve interval DEFAULT '90 s',
-	largest_offset interval DEFAULT '5 s')
+CREATE FUNCTION snowflake_registry_recover() RETURNS timestamptz
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_recover() IS
+'after a loss of data: let no server claim a node id before the time that a server with a reserve of 90 s may have reserved';
+
+CREATE FUNCTION snowflake_registry_recover(largest_reserve interval)
+RETURNS timestamptz
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_recover(interval) IS
+'after a loss of data: let no server claim a node id before the time that any server may have reserved';
+
+CREATE FUNCTION snowflake_registry_recover(largest_reserve interval, largest_offset interval)
 RETURNS timestamptz
 AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
-'after a loss of data: let no server claim a node id before the time that any server may have reserved';
+'likewise, if clocks are further than 5 s apart';
 
 CREATE FUNCTION snowflake_registry_slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
@@ -774,7 +790,8 @@ AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL U
 COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
 'free the node id of a server that is gone; false if no server held it';
 
-REVOKE ALL ON FUNCTION snowflake_registry_init(text),
+REVOKE ALL ON FUNCTION snowflake_registry_init(), snowflake_registry_init(text),
+	snowflake_registry_recover(), snowflake_registry_recover(interval),
 	snowflake_registry_recover(interval, interval),
 	snowflake_registry_slots(),
 	snowflake_registry_release(bigint)
@@ -825,19 +842,29 @@ COMMENT ON FUNCTION snowflake_status() IS
 --
 -- Administration
 --
-CREATE FUNCTION snowflake_advance(id bigint, force boolean DEFAULT false,
-	layout text DEFAULT NULL) RETURNS timestamptz
+CREATE FUNCTION snowflake_advance(id bigint) RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
-COMMENT ON FUNCTION snowflake_advance(bigint, boolean, text) IS
+COMMENT ON FUNCTION snowflake_advance(bigint) IS
 'never issue at or below this ID again';
+
+CREATE FUNCTION snowflake_advance(id bigint, layout text) RETURNS timestamptz
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_advance(bigint, text) IS
+'never issue at or below this ID of this layout again';
+
+CREATE FUNCTION snowflake_advance(id bigint, layout text, force boolean)
+RETURNS timestamptz
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_advance(bigint, text, boolean) IS
+'likewise, also if the ID lies far ahead, or above new IDs';
 
 CREATE FUNCTION snowflake_accept(what text) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_accept(text) IS
 'say that the clock, the configuration, the copy or the node id is right';
 
-REVOKE ALL ON FUNCTION snowflake_advance(bigint, boolean, text),
-	snowflake_accept(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_advance(bigint), snowflake_advance(bigint, text),
+	snowflake_advance(bigint, text, boolean), snowflake_accept(text) FROM PUBLIC;
 
 -- reads the table with the rights of who calls it
 CREATE FUNCTION snowflake_node_conflicts(relation regclass,

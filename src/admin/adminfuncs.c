@@ -83,12 +83,12 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("IDs of the configured layout would not be above this ID"),
 			 errdetail("The configured layout is \"%s\".", text),
-			 errhint("In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). Or configure that layout. If old and new IDs never share a column, call snowflake_advance(id, force => true, layout => ...).")));
+			 errhint("In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). Or configure that layout. If old and new IDs never share a column, call snowflake_advance(id, layout => ..., force => true).")));
 }
 
 /*
- * snowflake_advance(id bigint, force boolean DEFAULT false,
- *					 layout text DEFAULT NULL) returns timestamptz
+ * snowflake_advance(id bigint [, layout text [, force boolean]])
+ *		returns timestamptz
  *
  * Never issue an ID at or below this one again; return the end of its tick.
  * The ID is read in the given layout, or in snowflake.layout.  Throws SQLSTATE
@@ -101,17 +101,21 @@ snowflake_advance(PG_FUNCTION_ARGS)
 {
 	const SfLayout *layout;
 	int64		id;
+	bool		force = false;
 	int64		floor_ms;
 	int64		now_ms;
 
 	sf_require_writable("snowflake_advance()");
-	if (PG_ARGISNULL(0) || PG_ARGISNULL(1))
+	if (PG_ARGISNULL(0) || (PG_NARGS() > 2 && PG_ARGISNULL(2)))
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("id and force must not be null"),
 				 errhint("The largest ID of an empty table is null: then nothing needs to be done.")));
 	id = PG_GETARG_INT64(0);
-	layout = PG_ARGISNULL(2) ? &sf_node_layout : sf_layout_arg(fcinfo, 2);
+	if (PG_NARGS() > 2)
+		force = PG_GETARG_BOOL(2);
+	layout = PG_NARGS() < 2 || PG_ARGISNULL(1) ? &sf_node_layout :
+		sf_layout_arg(fcinfo, 1);
 	sf_layout_arg_require_fit(layout, id);
 	sf_mark_require();
 
@@ -119,7 +123,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	refuse_end(&sf_node_layout, floor_ms);
 	refuse_end(&sf_shard_layout, floor_ms);
 	now_ms = sf_clock_wall_ms();
-	if (floor_ms > now_ms + ADVANCE_UNFORCED_MS && !PG_GETARG_BOOL(1))
+	if (floor_ms > now_ms + ADVANCE_UNFORCED_MS && !force)
 		ereport(ERROR,
 				(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 				 errmsg("ID lies more than a day ahead of the wall clock"),
@@ -127,7 +131,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 						   sf_timefmt_show(floor_ms)),
 				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). If a wrong clock made the ID, give its row a new one, as the owner of the table: UPDATE your_table SET id = snowflake_nextval() WHERE id = %lld;",
 						 (long long) id)));
-	if (!PG_GETARG_BOOL(1))
+	if (!force)
 		require_above(layout, id, Max(floor_ms, now_ms));
 	sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));

@@ -33,12 +33,12 @@ EXCEPTION WHEN datetime_field_overflow THEN
 	RAISE NOTICE '%', SQLERRM;
 END $$;
 SELECT snowflake_advance(9223372036854775807);
-SELECT snowflake_advance(9223372036854775807, force => true);
+SELECT snowflake_advance(9223372036854775807, NULL, force => true);
 SELECT snowflake_advance(1, layout => 'nonsense');
 SELECT snowflake_advance(175928847299117063, layout => 'discord') AS advanced_above_discord;
 -- an ID of another layout that lies years above the IDs made here
 SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter');
-SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), true, 'twitter') <= clock_timestamp() + interval '1 s' AS forced;
+SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), 'twitter', true) <= clock_timestamp() + interval '1 s' AS forced;
 SELECT snowflake_nextval() > 0 AS goes_on;
 -- which is right if a column's default makes such IDs
 CREATE TABLE tweets (id bigint DEFAULT snowflake_nextval('twitter'));
@@ -66,7 +66,7 @@ BEGIN
 	FOREACH c IN ARRAY ARRAY['snowflake_nextval_batch(0)', 'snowflake_nextval_batch(NULL)',
 		'snowflake_decode(-1)', 'snowflake_timestamp(1, ''x'')', 'snowflake_shard_nextval(-1)',
 		'snowflake_shard_nextval(NULL)', 'snowflake_min_id(''1900-01-01'')', 'snowflake_advance(-1)',
-		'snowflake_advance(9223372036854775807, true)']
+		'snowflake_advance(9223372036854775807, NULL, true)']
 	LOOP
 		BEGIN
 			EXECUTE 'SELECT ' || c;

@@ -23,6 +23,12 @@ SET snowflake.node_id = '1';
 SET snowflake.max_clock_drift = 1000;
 SET snowflake.layout = 'twitter';
 RESET ROLE;
+-- no default arguments there, with which an overload would be called
+SELECT p.oid::regprocedure FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+	JOIN pg_proc p ON p.oid = d.objid
+WHERE d.classid = 'pg_proc'::regclass AND d.refclassid = 'pg_extension'::regclass
+	AND e.extname = 'snowflake' AND p.pronargdefaults > 0
+	AND NOT has_function_privilege('public', p.oid, 'EXECUTE');
 -- nor can an administrator change for one session what all sessions share
 SET snowflake.node_id = '1';
 -- a user without EXECUTE

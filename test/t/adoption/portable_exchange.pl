@@ -101,7 +101,7 @@ by_owner('swap', q{
 	CREATE RULE other AS ON INSERT TO w DO INSTEAD SELECT ids.snowflake_node(id) FROM v;
 	GRANT SELECT (id) ON w TO reader WITH GRANT OPTION;
 	COMMENT ON VIEW v IS 'it''s mine'; COMMENT ON COLUMN v.at IS 'when'; COMMENT ON RULE keep ON v IS 'kept';
-	COMMENT ON FUNCTION ids.snowflake_nextval() IS 'my own'; GRANT EXECUTE ON FUNCTION ids.snowflake_advance TO reader;
+	COMMENT ON FUNCTION ids.snowflake_nextval() IS 'my own'; GRANT EXECUTE ON FUNCTION ids.snowflake_advance(bigint) TO reader;
 	REVOKE EXECUTE ON FUNCTION ids.snowflake_nextval_batch(integer) FROM PUBLIC;
 	ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO PUBLIC; ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO PUBLIC;
 	INSERT INTO t SELECT FROM generate_series(1, 1000);

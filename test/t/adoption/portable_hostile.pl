@@ -175,7 +175,7 @@ foreach my $call ('ids.snowflake_set_node(3, NULL)', q{ids.snowflake_set_shards(
 	q{ids.snowflake_nextval('timestamp:30 node:10 sequence:12')},
 	'ids.snowflake_shard_nextval(2)', 'count(*) FROM ids.snowflake_shard_nextval_batch(2, 10)',
 	'count(*) FROM ids.snowflake_nextval_batch(10)',
-	'ids.snowflake_advance(ids.snowflake_nextval(), false, NULL)', q{ids.snowflake_min_id('1990-01-01', 'snowflake')},
+	'ids.snowflake_advance(ids.snowflake_nextval(), NULL, false)', q{ids.snowflake_min_id('1990-01-01', 'snowflake')},
 	q{ids.snowflake_max_id(now())}, q{ids.snowflake_compose(now(), 1, 2)}, q{ids.snowflake_compose(now(), 1, 2, 'instagram')},
 	q{ids.snowflake_compose('1990-01-01', 1, 2, 'twitter')}, '* FROM ids.snowflake_decode(383124667101089792)',
 	'ids.snowflake_timestamp(1), ids.snowflake_node(1), ids.snowflake_shard(1), ids.snowflake_sequence(1)',

@@ -76,7 +76,7 @@ query($node, 'DROP OPERATOR ids.= (oid, regnamespace); DROP FUNCTION ids.eq', %t
 must_be_set('an extension', %tle);
 query($node, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT ids.snowflake_nextval());
 	INSERT INTO t DEFAULT VALUES;
-	SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '1 h'), force => true)}, %tle);
+	SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interval '1 h'), NULL, true)}, %tle);
 my %restored = dump_and_restore('tle', 'restored');
 refused($node, $next, '55000', $unset, 'a restored extension: no ID without a node id', %restored);
 refused($node, q{SELECT ids.snowflake_set_node(6, 'discord')}, '55000', qr/the layout cannot be changed/,

@@ -149,7 +149,7 @@ refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'two days ahead are not believed');
 refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
 	'the probe says the same');
-refused($jump, q{SELECT snowflake_advance(snowflake_min_id(now()), force => true)}, '58000', $jumped,
+refused($jump, q{SELECT snowflake_advance(snowflake_min_id(now()), NULL, force => true)}, '58000', $jumped,
 	'nor to advance a database');
 is(query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $mark,
 	'and nothing was moved');

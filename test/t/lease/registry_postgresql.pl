@@ -371,7 +371,7 @@ refused($node, q{SELECT snowflake_registry_init('instagram')}, '22023',
 	qr/no server can lease a node id of this layout/, 'init by a layout without a node');
 is(query($node, $slots), '', 'no registry has no slots');
 is(query($node, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to release');
-query($node, 'GRANT EXECUTE ON FUNCTION snowflake_registry_init, snowflake_registry_slots TO keeper');
+query($node, 'GRANT EXECUTE ON FUNCTION snowflake_registry_init(), snowflake_registry_slots() TO keeper');
 is(query($node, 'SET ROLE keeper; SELECT snowflake_registry_init()'), 't', 'init, by who was granted it');
 is(query($node, 'SELECT snowflake_registry_init()'), 'f', 'init again');
 is(query($node, sprintf q{SELECT snowflake_registry_init('%s')}, query($node, $own_layout)), 'f', 'by the layout of this server, as the remedy says');
