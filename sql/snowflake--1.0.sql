@@ -858,6 +858,23 @@ AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_advance(bigint, text, boolean) IS
 'likewise, also if the ID lies far ahead, or above new IDs';
 
+-- reads tables with the rights of who calls it
+CREATE FUNCTION snowflake_recover(OUT object text, OUT found text, OUT remedy text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE STRICT PARALLEL UNSAFE
+ROWS 10;
+COMMENT ON FUNCTION snowflake_recover() IS
+'make what guards the IDs anew where it is missing or damaged, above all IDs that are there';
+
+-- reads tables with the rights of who calls it
+CREATE FUNCTION snowflake_reset_mark(now timestamptz,
+	OUT object text, OUT found text, OUT remedy text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+ROWS 10;
+COMMENT ON FUNCTION snowflake_reset_mark(timestamptz) IS
+'lower a mark that lies in the future to the present, which another machine''s clock tells';
+
 CREATE FUNCTION snowflake_accept(what text) RETURNS void
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_accept(text) IS
@@ -865,6 +882,8 @@ COMMENT ON FUNCTION snowflake_accept(text) IS
 
 REVOKE ALL ON FUNCTION snowflake_advance(bigint), snowflake_advance(bigint, text),
 	snowflake_advance(bigint, text, boolean), snowflake_accept(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION snowflake_recover(), snowflake_reset_mark(timestamptz)
+FROM PUBLIC;
 
 -- reads the table with the rights of who calls it
 CREATE FUNCTION snowflake_node_conflicts(relation regclass,
@@ -911,6 +930,7 @@ BEGIN
 				AND p.oid OPERATOR(pg_catalog.=) objid
 				AND proname OPERATOR(pg_catalog.=) ANY ('{
 					snowflake_accept, snowflake_advance, snowflake_stat_reset,
+					snowflake_recover, snowflake_reset_mark,
 					snowflake_registry_init, snowflake_registry_recover,
 					snowflake_registry_release, snowflake_registry_slots
 				}'::pg_catalog.name[])

@@ -120,6 +120,11 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #define SF_COPY_CONTEXT		""
 #endif
 
+/* A page that may be written around the kernel's cache, from 16 on. */
+#if PG_VERSION_NUM < 160000
+#define PGIOAlignedBlock	PGAlignedBlock
+#endif
+
 /* Bytes are unsigned in base64.h from 18 on. */
 #if PG_VERSION_NUM >= 180000
 typedef uint8 SfByte;

@@ -44,9 +44,13 @@ SF_FUNCTION(snowflake_stat_get);
 SF_FUNCTION(snowflake_stat_layouts);
 SF_FUNCTION(snowflake_stat_reset);
 
+/* What to do with an ID that may be of another layout. */
+#define CHECK_ID \
+	"If the ID was made with another layout, such as 'shard', name that: SELECT snowflake_advance('%lld'::bigint, 'LAYOUT');"
+
 /* Throw an error if the layout would have no ID left. */
 static void
-refuse_end(const SfLayout *layout, int64 floor_ms)
+refuse_end(const SfLayout *layout, int64 id, int64 floor_ms)
 {
 	int64		end_ms = layout->end_tick * layout->tick_ms;
 
@@ -56,7 +60,7 @@ refuse_end(const SfLayout *layout, int64 floor_ms)
 				 errmsg("no ID would be left to issue"),
 				 errdetail("The ID lies at %s, and a configured layout ends at %s.",
 						   sf_timefmt_show(floor_ms), sf_timefmt_show(end_ms)),
-				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard').")));
+				 errhint(CHECK_ID, (long long) id)));
 }
 
 /*
@@ -71,6 +75,7 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
 	const SfLayout *ours = sf_layout_has(layout, SF_SHARD) ?
 		&sf_shard_layout : &sf_node_layout;
 	char		text[SF_LAYOUT_TEXT_SIZE];
+	char		ids[SF_LAYOUT_TEXT_SIZE];
 
 	/* from_ms is within the life of both, but may be before the epoch */
 	if (sf_layout_ms_to_tick(ours, from_ms) >= ours->epoch_tick &&
@@ -79,11 +84,34 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
 	if (sf_key_layout_is_used(layout))
 		return;
 	sf_layout_print(ours, text, sizeof(text));
+	sf_layout_print(layout, ids, sizeof(ids));
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("IDs of the configured layout would not be above this ID"),
 			 errdetail("The configured layout is \"%s\".", text),
-			 errhint("In the default of the column, name the layout that the ID was made with: snowflake_nextval(layout). Or configure that layout. If old and new IDs never share a column, call snowflake_advance(id, layout => ..., force => true).")));
+			 errhint("Name the layout of the ID in the default of its column. Or, if old and new IDs never share a column, run: SELECT snowflake_advance('%lld'::bigint, '%s', true);",
+					 (long long) id, ids)));
+}
+
+/*
+ * Say so if the mark lies above an old ID already: perhaps the ID was made
+ * later, with another layout.
+ */
+static void
+doubt(const SfLayout *layout, int64 id, int64 floor_ms)
+{
+	char		text[SF_LAYOUT_TEXT_SIZE];
+
+	if (floor_ms > sf_clock_wall_ms() - ADVANCE_UNFORCED_MS ||
+		floor_ms > (int64) pg_atomic_read_u64(&sf_mark_attached->mark))
+		return;
+	sf_layout_print(layout, text, sizeof(text));
+	ereport(NOTICE,
+			(errmsg("the mark was not moved, since it is above this ID already"),
+			 errdetail("In the layout \"%s\" the ID was made at %s, with node id %llu.",
+					   text, sf_timefmt_show(floor_ms),
+					   (unsigned long long) sf_layout_node(layout, id)),
+			 errhint(CHECK_ID, (long long) id)));
 }
 
 /*
@@ -91,15 +119,17 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
  *		returns timestamptz
  *
  * Never issue an ID at or below this one again; return the end of its tick.
- * The ID is read in the given layout, or in snowflake.layout.  Throws SQLSTATE
- * 22003 (negative, not of the layout, or beyond its end), 22008 (more than a
- * day ahead, and not forced), 22023 (new IDs would be below, and not forced;
- * not a layout), 22004, 58000 (the clock has jumped).
+ * The ID is read in the given layout, or in snowflake.layout.  A mark that
+ * cannot be read gets new storage first.  Throws SQLSTATE 22003 (negative, not
+ * of the layout, or beyond its end), 22008 (more than a day ahead, and not
+ * forced), 22023 (new IDs would be below, and not forced; not a layout),
+ * 22004, 58000 (the clock has jumped).
  */
 Datum
 snowflake_advance(PG_FUNCTION_ARGS)
 {
 	const SfLayout *layout;
+	bool		mended[SF_DURABLE_NUMBERS] = {0};
 	int64		id;
 	bool		force = false;
 	int64		floor_ms;
@@ -117,11 +147,15 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	layout = PG_NARGS() < 2 || PG_ARGISNULL(1) ? &sf_node_layout :
 		sf_layout_arg(fcinfo, 1);
 	sf_layout_arg_require_fit(layout, id);
+	if (sf_mark_mend(mended))
+		ereport(NOTICE,
+				(errmsg("the mark or the recorded configuration could not be read, and was made anew"),
+				 errhint("See whether more is to do: SELECT * FROM snowflake_recover();")));
 	sf_mark_require();
 
 	floor_ms = (sf_layout_tick(layout, id) + 1) * layout->tick_ms;
-	refuse_end(&sf_node_layout, floor_ms);
-	refuse_end(&sf_shard_layout, floor_ms);
+	refuse_end(&sf_node_layout, id, floor_ms);
+	refuse_end(&sf_shard_layout, id, floor_ms);
 	now_ms = sf_clock_wall_ms();
 	if (floor_ms > now_ms + ADVANCE_UNFORCED_MS && !force)
 		ereport(ERROR,
@@ -129,10 +163,11 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errmsg("ID lies more than a day ahead of the wall clock"),
 				 errdetail("Its time is %s; this database would make no IDs until then.",
 						   sf_timefmt_show(floor_ms)),
-				 errhint("Check the ID. If it is one of a shard, or of another layout, name that: snowflake_advance(id, layout => 'shard'). If a wrong clock made the ID, give its row a new one, as the owner of the table: UPDATE your_table SET id = snowflake_nextval() WHERE id = %lld;",
-						 (long long) id)));
+				 errhint(CHECK_ID " If a wrong clock made it, run as the owner of its table: SELECT * FROM snowflake_renumber('TABLE'::regclass, 'COLUMN'::name, '%lld'::bigint, '%lld'::bigint, false);",
+						 (long long) id, (long long) id, (long long) id)));
 	if (!force)
 		require_above(layout, id, Max(floor_ms, now_ms));
+	doubt(layout, id, floor_ms);
 	sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 }
@@ -144,8 +179,11 @@ accept_clock(void)
 	if (!sf_clock_jump_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: the clock has not jumped"),
-				 errhint("If IDs are refused because the mark is ahead of the clock, see what to do: " SF_SEE_MARK)));
+				 errhint("If IDs are refused because the mark is ahead of the clock, see the remedy of the check \"mark\": SELECT * FROM snowflake_status();")));
 }
+
+#define REINDEX \
+	"REINDEX partial indexes whose predicate names the layout 'node' or 'shard'."
 
 /*
  * Record the configured layouts in this database, replacing others.  Warn if
@@ -171,12 +209,12 @@ accept_configuration(void)
 		ereport(WARNING,
 				(errmsg("IDs made from now on can repeat IDs that are already in this database, and sort before them"),
 				 errdetail("%s", detail.data),
-				 errhint("Keep a unique index on every column that holds IDs, or put the old configuration back, restart the server, and call this function again. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
+				 errhint("Keep a unique index on every column that holds IDs, or put the old configuration back, restart the server, and call this function again. " REINDEX)));
 	else
 		ereport(WARNING,
 				(errmsg("IDs that are already in this database will decode wrongly with the configured layout"),
 				 errdetail("%s", detail.data),
-				 errhint("Decode them with the recorded layout, spelled out. IDs made from now on are larger than those. REINDEX partial indexes whose predicate names the layout 'node' or 'shard'.")));
+				 errhint("Decode them with the recorded layout, spelled out. IDs made from now on are larger. " REINDEX)));
 	sf_config_record_replace();
 }
 

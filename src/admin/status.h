@@ -53,6 +53,7 @@ extern const char *sf_status_log_error(ErrorData *error);
 
 /* status_server.c */
 extern const SfStatusNumbers *sf_status_numbers(SfStatus *status);
+extern const char *sf_status_lock_remedy(void);
 extern void sf_status_node(SfStatus *status);
 extern void sf_status_lease(SfStatus *status);
 extern void sf_status_clock_sync(SfStatus *status);

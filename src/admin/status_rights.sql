@@ -66,6 +66,7 @@ given AS (
 	WHERE a.grantee OPERATOR(pg_catalog.<>) p.proowner
 		AND (p.proname OPERATOR(pg_catalog.=) ANY ('{
 				snowflake_accept, snowflake_advance, snowflake_stat_reset,
+				snowflake_recover, snowflake_reset_mark,
 				snowflake_registry_init, snowflake_registry_recover,
 				snowflake_registry_release, snowflake_registry_slots
 			}'::pg_catalog.name[])

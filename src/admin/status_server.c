@@ -10,10 +10,12 @@
 #include "compat.h"
 
 #include "admin/status.h"
+#include "admin/status_lock.sql.inc"
 
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/message.h"
+#include "executor/spi.h"
 #include "identity/identity.h"
 #include "layout/ranges.h"
 #include "lib/stringinfo.h"
@@ -27,8 +29,6 @@
 #define CAPACITY_WARNS		0.01	/* of the time */
 #define DATABASES_WARN		0.8 /* of snowflake.max_databases */
 
-#define SET_LOST_MARK \
-	"If this database holds IDs, find their highest one as the owner of its table: SELECT max(id) FROM your_table; Then run on the primary, as a superuser, with that ID: SELECT snowflake_advance(ID); If it holds none, all is well: the first call sets the mark."
 #define STOP_STEPS \
 	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead."
 #define SET_CLOCK \
@@ -659,6 +659,66 @@ sf_status_databases(SfStatus *status)
 
 /* ---- the mark ---- */
 
+/*
+ * Print a text as a literal in ASCII that can be pasted anywhere: somebody
+ * else has chosen it.
+ */
+static char *
+quote_safely(const char *text)
+{
+	static const char safe[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 _-+=./";
+	StringInfoData quoted;
+
+	if (text[strspn(text, safe)] == '\0')
+		return psprintf("'%s'", text);
+	initStringInfo(&quoted);
+	appendStringInfoString(&quoted, "E'");
+	for (; *text != '\0'; text++)
+		appendStringInfo(&quoted, strchr(safe, *text) != NULL ? "%c" :
+						 "\\x%02x", (unsigned char) *text);
+	appendStringInfoChar(&quoted, '\'');
+	return quoted.data;
+}
+
+/* Ask who keeps others from the numbers; set the remedy. */
+static void
+find_lock(void *arg)
+{
+	char	  **remedy = arg;
+	MemoryContext context = CurrentMemoryContext;
+	HeapTuple	row;
+	char	   *pid;
+	char	   *gid;
+
+	SPI_connect();
+	if (SPI_execute(SQL_LOCK, true, 1) == SPI_OK_SELECT && SPI_processed == 1)
+	{
+		row = SPI_tuptable->vals[0];
+		pid = SPI_getvalue(row, SPI_tuptable->tupdesc, 1);
+		gid = SPI_getvalue(row, SPI_tuptable->tupdesc, 2);
+		*remedy = MemoryContextStrdup(context, pid != NULL ?
+									  psprintf("Wait until process %s has ended its transaction, or end that process: SELECT pg_catalog.pg_terminate_backend(%s);",
+											   pid, pid) :
+									  psprintf("The transaction is prepared. End it: ROLLBACK PREPARED %s;",
+											   quote_safely(gid)));
+	}
+	SPI_finish();
+}
+
+/*
+ * Return how to end the transaction that has locked a durable number, or waits
+ * for such a lock before all others.
+ */
+const char *
+sf_status_lock_remedy(void)
+{
+	char	   *remedy = "That transaction has just ended. Run again: SELECT * FROM snowflake_status();";
+	ErrorData  *error = sf_status_try(find_lock, &remedy);
+
+	return error == NULL ? remedy : sf_status_log_error(error);
+}
+
 static void
 read_numbers(void *arg)
 {
@@ -692,7 +752,7 @@ sf_status_numbers(SfStatus *status)
 	else if (numbers->locked)
 	{
 		numbers->problem = "not looked at: another session has locked its sequence";
-		numbers->remedy = "Wait until that transaction ends. While it lasts, this query shows it: SELECT DISTINCT a.pid, a.query, p.gid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN pg_locks t ON t.virtualtransaction = l.virtualtransaction AND t.locktype = 'transactionid' AND t.pid IS NULL LEFT JOIN pg_prepared_xacts p ON p.transaction = t.transactionid WHERE c.relnamespace = 'snowflake_state'::regnamespace AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND l.mode = 'AccessExclusiveLock' AND (a.pid IS NOT NULL OR p.gid IS NOT NULL); One with a gid is prepared: COMMIT PREPARED or ROLLBACK PREPARED ends it.";
+		numbers->remedy = sf_status_lock_remedy();
 	}
 	return numbers;
 }
@@ -718,7 +778,7 @@ put_no_mark(SfStatus *status, bool recorded)
 	if (recorded)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "not set, though a configuration is recorded: it was lost, or the server crashed before the first ID",
-					  SET_LOST_MARK);
+					  SF_RECOVER_REMEDY);
 	else
 		sf_status_ok(status, "not loaded: no ID was made in this database");
 }
@@ -777,12 +837,12 @@ put_idle_record(SfStatus *status, const char *differs)
 	if (*differs == '\0')
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "the layouts are the recorded ones, but the record is not in force: there is no mark",
-					  SET_LOST_MARK);
+					  SF_RECOVER_REMEDY);
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
 							   differs),
-					  "If this database holds IDs, make no new ones yet: first set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SET_LOST_MARK);
+					  "If this database holds IDs, make no new ones yet: first set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SF_RECOVER_REMEDY);
 }
 
 /*

@@ -153,7 +153,7 @@ sf_clock_jump_mark_remedy(void)
 	if (baseline != 0 &&
 		sf_clock_boot_offset_ms(&now_ms) < baseline - STEP_BACK_MS)
 		return SF_COUNTER_REMEDY;
-	return "If the clock is right (compare date -u with another machine: a mark that is set to a wrong clock makes IDs twice), and a wrong clock or a restore has set the mark, stop all clients, and run as a superuser: SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint); Then give the rows of the future new IDs, as the owner of each table: UPDATE your_table SET id = snowflake_nextval() WHERE id >= snowflake_min_id(now());";
+	return "If the clock is right, and a wrong clock or a restore has set the mark, " SF_RESET_MARK;
 }
 
 /* Throw an error if a jump of the clock would prevent an extension now. */

@@ -24,8 +24,10 @@
 
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_namespace.h"
 #include "commands/extension.h"
@@ -33,6 +35,7 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/smgr.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -45,13 +48,6 @@
 
 /* The magic number in the special space of a sequence's page. */
 #define SEQUENCE_MAGIC	0x1717
-
-/*
- * A lost sequence cannot simply be created again: pg_dump would leave it out,
- * because only the install script can mark a sequence to be dumped.
- */
-#define CREATE_AGAIN \
-	"Restore the database from a backup. Or create the extension again, as a superuser: DROP EXTENSION snowflake; If it lists what depends on the extension, such as defaults, note all of that, and add CASCADE. Then: CREATE EXTENSION snowflake; Make again what was dropped. As the owner of its table, find the largest ID in use: SELECT max(id) FROM your_table; Then run, as a superuser, with that ID: SELECT snowflake_advance(ID);"
 
 static const char *const number_names[SF_DURABLE_NUMBERS] = {
 	"snowflake_mark",
@@ -116,27 +112,44 @@ sf_durable_numbers_exist(void)
 		getExtensionOfObject(NamespaceRelationId, schema) == extension;
 }
 
+/* Return the sequence of a number, if it belongs to the extension. */
+static Oid
+look_up_number(int id)
+{
+	Oid			schema = get_namespace_oid(SCHEMA, true);
+	Oid			extension = get_extension_oid(EXTENSION, true);
+	Oid			oid = OidIsValid(schema) ?
+		get_relname_relid(number_names[id], schema) : InvalidOid;
+
+	if (!OidIsValid(oid) || !OidIsValid(extension) ||
+		getExtensionOfObject(RelationRelationId, oid) != extension)
+		return InvalidOid;
+	return oid;
+}
+
+/* Return the name of a number whose sequence is gone, or NULL. */
+const char *
+sf_durable_number_gone(SfDurableNumberId id)
+{
+	return OidIsValid(look_up_number(id)) ? NULL : number_names[id];
+}
+
 /* Look up the sequences; see sf_durable_numbers_find(). */
 static void
 look_up_sequence(void)
 {
-	Oid			schema = get_namespace_oid(SCHEMA, true);
-	Oid			extension = get_extension_oid(EXTENSION, true);
-
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
-		Oid			oid = OidIsValid(schema) ?
-			get_relname_relid(number_names[i], schema) : InvalidOid;
+		Oid			oid = look_up_number(i);
 
-		if (!OidIsValid(oid) || !OidIsValid(extension) ||
-			getExtensionOfObject(RelationRelationId, oid) != extension)
+		if (!OidIsValid(oid))
 		{
 			forget_numbers();
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
 							number_names[i]),
-					 errhint(CREATE_AGAIN)));
+					 errhint(SF_RECOVER_REMEDY)));
 		}
 		cache.oid[i] = oid;
 		cache.hash[i] = GetSysCacheHashValue1(RELOID,
@@ -205,6 +218,16 @@ sf_durable_numbers_release(void)
 	return cache.valid;
 }
 
+/* Return the kind of what has a sequence's name, as ALTER EXTENSION does. */
+static const char *
+kind_of(Relation rel)
+{
+	ObjectAddress object;
+
+	ObjectAddressSet(object, RelationRelationId, RelationGetRelid(rel));
+	return getObjectTypeDescription(&object, false);
+}
+
 /* Open a number's sequence, and check that it is usable; or return NULL. */
 static Relation
 open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
@@ -243,10 +266,48 @@ open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" is not a logged sequence",
 						RelationGetRelationName(rel)),
+				 rel->rd_rel->relkind == RELKIND_SEQUENCE ?
 				 errhint("Make it one again: ALTER SEQUENCE %s.%s SET LOGGED;",
-						 SCHEMA, RelationGetRelationName(rel))));
+						 SCHEMA, RelationGetRelationName(rel)) :
+				 errhint("Run on the primary, as a superuser: ALTER EXTENSION snowflake DROP %s %s.%s; ALTER TABLE %s.%s RENAME TO %s_old; SELECT * FROM snowflake_recover();",
+						 kind_of(rel), SCHEMA, RelationGetRelationName(rel),
+						 SCHEMA, RelationGetRelationName(rel),
+						 RelationGetRelationName(rel))));
 	}
 	return rel;
+}
+
+/* Add the remedy to the server's error about a page that it cannot read. */
+static void
+advise(void *arg)
+{
+	int			code = geterrcode();
+
+	if (code == ERRCODE_DATA_CORRUPTED || code == ERRCODE_UNDEFINED_FILE)
+		errhint(SF_RECOVER_REMEDY);
+}
+
+static Buffer
+read_page(Relation rel)
+{
+	ErrorContextCallback context = {error_context_stack, advise, NULL};
+	Buffer		buffer;
+
+	error_context_stack = &context;
+	buffer = ReadBuffer(rel, 0);
+	error_context_stack = context.previous;
+	return buffer;
+}
+
+/* Return true if this is not the page of a sequence. */
+static bool
+is_damaged(Page page)
+{
+	return PageIsNew(page) ||
+		PageGetSpecialSize(page) < sizeof(uint32) ||
+		*(uint32 *) PageGetSpecialPointer(page) != SEQUENCE_MAGIC ||
+		PageGetMaxOffsetNumber(page) < FirstOffsetNumber ||
+		!ItemIdIsNormal(PageGetItemId(page, FirstOffsetNumber));
 }
 
 /* Return the data of a sequence's only tuple, in its page or in a copy. */
@@ -256,16 +317,12 @@ sequence_data(Relation rel, Page page)
 	ItemId		item;
 	HeapTupleHeader tuple;
 
-	if (PageIsNew(page) ||
-		PageGetSpecialSize(page) < sizeof(uint32) ||
-		*(uint32 *) PageGetSpecialPointer(page) != SEQUENCE_MAGIC ||
-		PageGetMaxOffsetNumber(page) < FirstOffsetNumber ||
-		!ItemIdIsNormal(PageGetItemId(page, FirstOffsetNumber)))
+	if (is_damaged(page))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("page of sequence \"%s\" is damaged",
 						RelationGetRelationName(rel)),
-				 errhint(CREATE_AGAIN)));
+				 errhint(SF_RECOVER_REMEDY)));
 	item = PageGetItemId(page, FirstOffsetNumber);
 	tuple = (HeapTupleHeader) PageGetItem(page, item);
 	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);
@@ -299,7 +356,7 @@ sf_durable_numbers_read(SfDurableNumbers *numbers, SfDurableWait wait)
 			return false;
 		if (i == SF_DURABLE_MARK)
 			numbers->is_new = sf_relation_is_new(rel);
-		buffer = ReadBuffer(rel, 0);
+		buffer = read_page(rel);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		numbers->value[i] = data_value(sequence_data(rel,
 													 BufferGetPage(buffer)));
@@ -319,7 +376,7 @@ sf_durable_mark_open(SfDurableMark *mark, SfDurableWait wait)
 	mark->rel = open_sequence(SF_DURABLE_MARK, RowExclusiveLock, wait);
 	if (mark->rel == NULL)
 		return false;
-	mark->buffer = ReadBuffer(mark->rel, 0);
+	mark->buffer = read_page(mark->rel);
 	mark->xlog = GenericXLogStart(mark->rel);
 	mark->locked = false;
 	return true;
@@ -432,7 +489,7 @@ sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
 	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
 	{
 		rels[i] = open_sequence(i, RowExclusiveLock, SF_DURABLE_WAIT);
-		buffers[i] = ReadBuffer(rels[i], 0);
+		buffers[i] = read_page(rels[i]);
 	}
 	if (fill)
 		(void) sf_durable_mark_open(&mark, SF_DURABLE_WAIT);
@@ -459,4 +516,93 @@ sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
 		relation_close(rels[i], RowExclusiveLock);
 	}
 	return written;
+}
+
+/* ---- new storage ---- */
+
+/*
+ * Make the file of a sequence, or its first page, if that is missing.  Return
+ * true if so: then the page must be written, even if the buffer has it.
+ */
+static bool
+make_file(Relation rel)
+{
+	static const PGIOAlignedBlock zero;
+	SMgrRelation file = RelationGetSmgr(rel);
+	bool		missing;
+
+	LockRelationForExtension(rel, ExclusiveLock);
+	if (!smgrexists(file, MAIN_FORKNUM))
+		smgrcreate(file, MAIN_FORKNUM, false);
+	missing = smgrnblocks(file, MAIN_FORKNUM) == 0;
+	if (missing)
+		smgrextend(file, MAIN_FORKNUM, 0, (char *) zero.data, false);
+	UnlockRelationForExtension(rel, ExclusiveLock);
+	return missing;
+}
+
+/* Write the page of a sequence as the server does, with its only tuple. */
+static void
+init_page(Page page, HeapTuple tuple)
+{
+	HeapTupleHeader header = tuple->t_data;
+
+	HeapTupleHeaderSetXmin(header, FrozenTransactionId);
+	HeapTupleHeaderSetXminFrozen(header);
+	HeapTupleHeaderSetCmin(header, FirstCommandId);
+	HeapTupleHeaderSetXmax(header, InvalidTransactionId);
+	header->t_infomask |= HEAP_XMAX_INVALID;
+	ItemPointerSet(&header->t_ctid, 0, FirstOffsetNumber);
+	PageInit(page, BLCKSZ, sizeof(uint32));
+	*(uint32 *) PageGetSpecialPointer(page) = SEQUENCE_MAGIC;
+	if (PageAddItem(page, (Item) header, tuple->t_len, InvalidOffsetNumber,
+					false, false) != FirstOffsetNumber)
+		elog(ERROR, "page of a sequence could not be made");
+}
+
+/*
+ * If a number's page cannot be read, write a new one in its place, as a full
+ * page image, and flush it; return true if so.  Like every write of a number,
+ * it is not undone by a rollback.  The value is the one given; that of the
+ * mark is the published mark, if there is one.  Nobody moves a mark that
+ * cannot be read: whether the page is damaged is decided while it is locked.
+ */
+bool
+sf_durable_number_mend(SfDurableNumberId id, int64 value)
+{
+	Relation	rel = open_sequence(id, RowExclusiveLock, SF_DURABLE_WAIT);
+	Datum		values[] = {
+		Int64GetDatum(0), Int64GetDatum(0), BoolGetDatum(true)
+	};
+	bool		nulls[] = {false, false, false};
+	HeapTuple	tuple = heap_form_tuple(RelationGetDescr(rel), values, nulls);
+	GenericXLogState *xlog = GenericXLogStart(rel);
+	bool		missing = make_file(rel);
+	Buffer		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, 0,
+											RBM_ZERO_ON_ERROR, NULL);
+	bool		damaged;
+
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	damaged = is_damaged(BufferGetPage(buffer));
+	if (damaged || missing)
+	{
+		int64		published = sf_db_slot_published_mark();
+		Page		page = GenericXLogRegisterBuffer(xlog, buffer,
+													 GENERIC_XLOG_FULL_IMAGE);
+
+		if (damaged)
+		{
+			init_page(page, tuple);
+			sequence_data(rel, page)->last_value =
+				id == SF_DURABLE_MARK && published != 0 ? published : value;
+		}
+		MarkBufferDirty(buffer);	/* as in set_value() */
+		XLogFlush(GenericXLogFinish(xlog));
+	}
+	else
+		GenericXLogAbort(xlog);
+	UnlockReleaseBuffer(buffer);
+	relation_close(rel, RowExclusiveLock);
+	heap_freetuple(tuple);
+	return damaged || missing;
 }

@@ -68,6 +68,7 @@
 #include "mark/mark.h"
 
 #include "access/xlog.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/message.h"
 #include "runtime/counts.h"
@@ -434,6 +435,21 @@ sf_mark_extend_early(void)
 
 /* ---- administration ---- */
 
+/* Write the first mark of a sequence that this transaction has created. */
+static void
+write_first_mark(int64 mark)
+{
+	SfDurableMark number;
+	XLogRecPtr	lsn;
+
+	sf_durable_numbers_find(detach_mark);
+	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
+	(void) sf_durable_mark_lock(&number, &lsn);
+	lsn = sf_durable_mark_store(&number, mark, 0);
+	sf_durable_mark_close(&number);
+	XLogFlush(lsn);
+}
+
 /*
  * Write the first mark of an extension that is being created, before any other
  * session can see the extension.  The mark is above all IDs of this life.  If
@@ -443,19 +459,105 @@ sf_mark_extend_early(void)
 void
 sf_mark_initialize(void)
 {
-	SfDurableMark number;
 	int64		mark = Max(sf_db_slot_published_mark(),
 						   sf_shutdown_file_issued_below());
+
+	if (mark != 0)
+		write_first_mark(mark);
+}
+
+/*
+ * Write what the durable numbers must hold whose sequence this transaction has
+ * made anew ("mended" says which), and give each one whose page cannot be read
+ * a new page; then "mended" says that, too.  Return true if there is one.
+ *
+ * A mark that was published in this life is above all IDs of the database.  If
+ * none was, IDs were at most as far ahead of the clock as the new mark is, if
+ * that clock was right.  The caller looks into the tables for others.
+ */
+bool
+sf_mark_mend(bool *mended)
+{
+	int64		issued = sf_shutdown_file_issued_below();
+	int64		published = sf_db_slot_published_mark();
+	int64		least = Max(issued, sf_clock_wall_ms() + FARTHEST_MS);
+	const int64 configured[] = {
+		least,
+		sf_layout_code(&sf_node_layout), sf_node_layout.epoch_ms,
+		sf_layout_code(&sf_shard_layout), sf_shard_layout.epoch_ms
+	};
+	SfDurableNumbers numbers;
+	bool		is_new[SF_DURABLE_NUMBERS];
+	bool		rewrite = false;
+	bool		any = false;
 	XLogRecPtr	lsn;
 
-	if (mark == 0)
-		return;
+	sf_clock_jump_check();
+	memcpy(is_new, mended, sizeof(is_new));
 	sf_durable_numbers_find(detach_mark);
+
+	/* the mark last: a record precedes it */
+	for (int i = SF_DURABLE_NUMBERS - 1; i >= 0; i--)
+	{
+		mended[i] = sf_durable_number_mend(i, configured[i]) || is_new[i];
+		any = any || mended[i];
+	}
+	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
+	{
+		rewrite = rewrite || is_new[i];
+		if (is_new[i])
+			numbers.value[i] = configured[i];
+	}
+	if (rewrite)
+	{
+		(void) sf_durable_record_write(&numbers, false, &lsn);
+		XLogFlush(lsn);
+	}
+	if (is_new[SF_DURABLE_MARK])
+		write_first_mark(published != 0 ? Max(published, issued) : least);
+	return any;
+}
+
+/*
+ * Lower a durable mark that lies in the future to the present.  Set *mark_ms
+ * to the new mark, and return the old one; or 0 if it is not farther ahead
+ * than a mark may be.  The new mark is above all that this life has issued or
+ * published, so this is refused while that lies in the future, too.
+ * SQLSTATE 55000
+ */
+int64
+sf_mark_reset(int64 *mark_ms)
+{
+	int64		now_ms = sf_clock_wall_ms();
+	int64		limit = now_ms + Max(sf_settings_lead_ms(), FARTHEST_MS);
+	SfDatabase *slot;
+	SfDurableMark number;
+	XLogRecPtr	lsn;
+	int64		issued;
+	int64		found;
+
+	sf_durable_numbers_find(detach_mark);
+	slot = sf_db_slot_take();
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
-	(void) sf_durable_mark_lock(&number, &lsn);
-	lsn = sf_durable_mark_store(&number, mark, 0);
+	(void) sf_db_slot_lock(slot, 0);	/* nobody publishes one meanwhile */
+	found = sf_durable_mark_lock(&number, &lsn);
+	issued = Max((int64) pg_atomic_read_u64(&slot->mark),
+				 sf_shutdown_file_issued_below());
+	*mark_ms = Max(now_ms, issued);
+	if (issued <= limit && found > limit)
+		XLogFlush(sf_durable_mark_store(&number, *mark_ms, 0));
+	sf_durable_mark_unlock(&number);
+	sf_db_slot_unlock(slot);
 	sf_durable_mark_close(&number);
-	XLogFlush(lsn);
+	if (issued > limit)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("this server can still make IDs of the future"),
+				 errdetail("Its counters, or the mark that it has published, are at %s.",
+						   sf_timefmt_show(issued)),
+				 errhint("Stop all clients, restart this server, and before you start them again, call snowflake_reset_mark() once more.")));
+	return found > limit ? found : 0;
 }
 
 /*

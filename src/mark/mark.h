@@ -64,6 +64,8 @@ extern void sf_mark_extend(int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(void);
 extern void sf_mark_advance(int64 floor_ms);
+extern bool sf_mark_mend(bool *mended);
+extern int64 sf_mark_reset(int64 *mark_ms);
 
 /* Load the mark, so that the counters are above all IDs of this database. */
 static inline void
@@ -123,6 +125,10 @@ typedef struct SfDurableMark
 	bool		locked;			/* the buffer is locked exclusively */
 } SfDurableMark;
 
+/* The remedy of a number that is missing, or cannot be read. */
+#define SF_RECOVER_REMEDY \
+	"Run on the primary, as a superuser: SELECT * FROM snowflake_recover();"
+
 extern bool sf_durable_numbers_exist(void);
 extern void sf_durable_numbers_find(void (*on_change) (void));
 extern void sf_durable_numbers_hold(void (*on_change) (void));
@@ -137,6 +143,8 @@ extern void sf_durable_mark_unlock(SfDurableMark *mark);
 extern void sf_durable_mark_close(SfDurableMark *mark);
 extern bool sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
 									XLogRecPtr *lsn);
+extern const char *sf_durable_number_gone(SfDurableNumberId id);
+extern bool sf_durable_number_mend(SfDurableNumberId id, int64 value);
 
 /* sequence_sync.c */
 extern void sf_sequence_sync_install(void);
@@ -169,13 +177,13 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 #define SF_START_TIMEKEEPER \
 	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container"
 
-/* The query for the remedy of a mark that is too far ahead. */
-#define SF_SEE_MARK \
-	"SELECT remedy FROM snowflake_status() WHERE check_name = 'mark';"
+/* How to lower a mark that is too far ahead. */
+#define SF_RESET_MARK \
+	"stop all clients, and run as a superuser, with the time that date -u prints on another machine: SELECT * FROM snowflake_reset_mark('TIME'::timestamptz);"
 
 /* The first step, if the clock was set back: a restart clears the counters. */
 #define SF_COUNTER_REMEDY \
-	"If the clock is right now, and was wrong before, stop all clients, restart this server, and see what to do then: " SF_SEE_MARK
+	"If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check \"mark\": SELECT * FROM snowflake_status();"
 
 /* The remedy of a jump, and the first step if the clock is far past a mark. */
 #define SF_CLOCK_JUMP_REMEDY \

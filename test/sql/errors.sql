@@ -37,7 +37,7 @@ SELECT snowflake_advance(9223372036854775807, NULL, force => true);
 SELECT snowflake_advance(1, layout => 'nonsense');
 SELECT snowflake_advance(175928847299117063, layout => 'discord') AS advanced_above_discord;
 -- an ID of another layout that lies years above the IDs made here
-SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), layout => 'twitter');
+SELECT snowflake_advance(snowflake_min_id('2026-01-01 00:00Z', 'twitter'), 'twitter');
 SELECT snowflake_advance(snowflake_min_id(now(), 'twitter'), 'twitter', true) <= clock_timestamp() + interval '1 s' AS forced;
 SELECT snowflake_nextval() > 0 AS goes_on;
 -- which is right if a column's default makes such IDs
@@ -103,10 +103,23 @@ DROP SCHEMA elsewhere;
 BEGIN;
 ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark;
 DROP SEQUENCE snowflake_state.snowflake_mark;
+SAVEPOINT s;
 SELECT snowflake_nextval();
+ROLLBACK TO s;
+SELECT object, found FROM snowflake_recover() WHERE remedy IS NULL AND found !~ 'highest' AND found !~ ' at ';
+SELECT snowflake_nextval() > 0 AS works;
 ROLLBACK;
 BEGIN;
 ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED;
 SELECT snowflake_nextval();
 ROLLBACK;
 SELECT snowflake_nextval() > 0 AS works;
+-- the mark is lowered only to the time of two clocks
+SELECT * FROM snowflake_reset_mark(NULL);
+DO $$
+BEGIN
+	PERFORM snowflake_reset_mark(now() - interval '1 h');
+EXCEPTION WHEN invalid_parameter_value THEN
+	RAISE NOTICE '%', SQLERRM;
+END $$;
+SELECT * FROM snowflake_reset_mark(clock_timestamp());

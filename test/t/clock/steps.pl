@@ -187,8 +187,10 @@ query($jump, q{CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_next
 	CREATE TABLE "Notes" (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'));
 	WITH o AS (INSERT INTO orders SELECT FROM generate_series(1, 100) RETURNING id) INSERT INTO items SELECT id FROM o;
 	INSERT INTO "Notes" SELECT FROM generate_series(1, 100)});
+my $feed = 'SELECT id FROM orders WHERE id > %s AND id < snowflake_horizon() ORDER BY id';
+my $cursor = (split /\n/, query($jump, sprintf($feed, 0)))[-1];
 set_clock($jump, '+0');
-my $restart = qr/If the clock is right now, and was wrong before, stop all clients, restart this server, and see what to do then: (SELECT remedy FROM .*;)$/m;
+my $restart = qr/If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM snowflake_status\(\);/;
 like(my $err_step = refused($jump, 'SELECT snowflake_nextval()', '58000', qr/wall clock is 2 days behind the next ID's/,
 	'back again it is two days behind'), $restart, 'what to do if it was wrong before');
 query($jump, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 864000000)},
@@ -198,23 +200,46 @@ like(my $err_mark = refused($jump, 'SELECT snowflake_nextval()', '58000', qr/wal
 my $remedies = q{SELECT string_agg(remedy, ' ') FROM snowflake_status()};
 my @said = ($err_step, $err_mark, query($jump, $remedies), query($jump, $remedies, database => 'other'));
 like($_, $restart, 'the status says it, too') foreach @said[2, 3];
-unlike($_, qr/setval|snowflake_advance/, 'while the clock may be wrong, no remedy lowers or raises a mark') foreach @said;
+unlike($_, qr/reset_mark|snowflake_advance/, 'while the clock may be wrong, no remedy lowers or raises a mark') foreach @said;
+refused($jump, 'SELECT * FROM snowflake_reset_mark(clock_timestamp())', '55000',
+	qr/can still make IDs of the future.*HINT:  Stop all clients, restart this server/s, "$_: nor is it lowered before a restart", database => $_)
+  foreach 'postgres', 'other';
 $jump->restart;
-my ($see) = $err_step =~ $restart;
-my $remedy = query($jump, $see);
+my $remedy = query($jump, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'mark'});
 my $err_back = refused($jump, 'SELECT snowflake_ready()', '58000', qr/behind the mark of this database/, 'after a restart as well');
-my ($setval) = $remedy =~ /stop all clients, and run as a superuser: (SELECT setval.*?;)/;
-like($err_back, qr/\Q$setval\E/, 'the error and the status have the same remedy');
+my ($reset) = $remedy =~ /stop all clients, and run as a superuser, with the time that date -u prints on another machine: (SELECT .*?;)/;
+like($err_back, qr/\Q$reset\E/, 'the error and the status have the same remedy');
 my (undef, undef, $notice) = $jump->psql('postgres', q{SELECT snowflake_accept('clock')});
-like($notice, qr/NOTICE:  nothing to accept.*HINT:  .*see what to do: \Q$see\E$/s, 'snowflake_accept() says where it is');
-query($jump, $setval);
+like($notice, qr/NOTICE:  nothing to accept.*HINT:  .*SELECT \* FROM snowflake_status\(\);$/s, 'snowflake_accept() says where it is');
+
+# it is lowered only to the time of two clocks, and to none below what was issued
+my $far = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+refused($jump, $reset, '22007', qr/invalid input syntax/, 'a remedy that is typed without the time does nothing');
+refused($jump, "SELECT * FROM snowflake_reset_mark($_)", '22023', qr/HINT:  If the clock is wrong, correct it first/, "another time: $_")
+  foreach q{now() + interval '2 days'}, q{now() - interval '2 min'}, q{'infinity'};
+refused($jump, 'SELECT * FROM snowflake_reset_mark(NULL)', '22004', qr/date -u/, 'none');
+is(query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $far, 'which moves nothing');
+chomp(my $date = `LC_ALL=C date -u`);
+my (undef, $rows_after, $warning) = $jump->psql('postgres', $reset =~ s/TIME/$date/r);
+like($warning, qr/WARNING:  the mark was lowered from .* to .*HINT:  .*set the cursors of feeds back/s, 'the mark is lowered');
+cmp_ok(query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '<=', (time() + 10) * 1000, '... to the present');
+my %back = $rows_after =~ /^public\.("Notes"|orders)\.id\|100 IDs of the future; a feed of this column whose cursor is above (\d+) must go on at that ID\|/mg;
+is(join(' ', sort keys %back), '"Notes" orders', '... it names the columns with rows of the future, and where feeds go on');
+my @renumber = $rows_after =~ /\|As the owner of the table: (SELECT \* FROM snowflake_renumber\('public.*;)$/mg;
+is(scalar(@renumber), 2, '... and the call that gives these new IDs');
+my (undef, undef, $nothing) = $jump->psql('postgres', $reset =~ s/TIME/$date/r);
+like($nothing, qr/NOTICE:  nothing to reset/, 'a second time there is nothing to lower');
+
+# a feed that had read to the horizon loses no new row if it goes on where it is told
+query($jump, 'INSERT INTO orders SELECT FROM generate_series(1, 20)');
+is(query($jump, sprintf($feed, $cursor)), '', 'the old cursor would pass over new rows');
+is(scalar(split /\n/, query($jump, sprintf($feed, $back{orders}))), 20, 'the new one finds each of them, and no other');
 my $rows = q{SELECT found, remedy FROM snowflake_status() WHERE check_name = 'rows above'};
 my $last = query($jump, 'SELECT max(id) FROM orders');
 my $err_far = refused($jump, "SELECT snowflake_advance($last)", '22008',
-	qr/DETAIL:  Its time is .*; this database would make no IDs until then\..*HINT:  .*If a wrong clock made the ID, give its row a new one/s, 'the database does not stop until then');
+	qr/DETAIL:  Its time is .*; this database would make no IDs until then\..*HINT:  .*If a wrong clock made it, run as the owner of its table/s, 'the database does not stop until then');
 unlike($err_far, qr/force/, 'nor is it offered');
-my ($one) = $err_far =~ /(UPDATE .*;)$/m;
-query($jump, $one =~ s/your_table/orders/r);
+like($err_far, qr/SELECT \* FROM snowflake_renumber\('TABLE'::regclass, 'COLUMN'::name, '$last'::bigint, '$last'::bigint, false\);$/m, 'but to give its row another ID');
 foreach my $table ('"Notes"', 'orders')
 {
 	my $found = query($jump, $rows);
@@ -225,10 +250,8 @@ foreach my $table ('"Notes"', 'orders')
 }
 like(query($jump, $rows), qr/^0 of 2 columns/, 'all have new IDs');
 is(query($jump, q{SELECT count(*), count(order_id), count(DISTINCT o.id), min(o.id) > (SELECT snowflake_min_id(pg_postmaster_start_time())),
-	max(o.id) < snowflake_max_id(now()) FROM items FULL JOIN orders o ON order_id = o.id}), '100|100|100|t|t', 'no ID is there twice, and what refers to them follows');
+	max(o.id) < snowflake_max_id(now()) FROM items FULL JOIN orders o ON order_id = o.id}), '120|100|120|t|t', 'no ID is there twice, and what refers to them follows');
 is(query($jump, q{SELECT count(*) FROM "Notes" WHERE id < snowflake_max_id(now(), 'javascript')}), '100', 'also in a layout of their own');
-($one) = $remedy =~ /(UPDATE .*;)$/;
-query($jump, $one =~ s/your_table/orders/r);
 cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
 	(time() + 60) * 1000, 'IDs are of the present again');
 $jump->stop('immediate');

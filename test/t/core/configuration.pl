@@ -20,7 +20,7 @@ is(query($bare, 'SELECT count(*) FROM snowflake_inspect(1541815603606036480) WHE
 foreach my $call ('snowflake_nextval()', 'snowflake_nextval_batch(1)',
 	'snowflake_shard_nextval(1)', 'snowflake_decode(1)',
 	'snowflake_timestamp(1)', 'snowflake_min_id(now())', 'snowflake_ready()',
-	'snowflake_advance(1)', q{snowflake_accept('clock')},
+	'snowflake_advance(1)', 'snowflake_recover()', 'snowflake_reset_mark(now())', q{snowflake_accept('clock')},
 	q{snowflake_accept('configuration')})
 {
 	refused($bare, "SELECT $call", '55000',

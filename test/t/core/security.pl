@@ -214,6 +214,7 @@ snowflake_parse(text,text) i s public
 snowflake_partitions(regclass,text) s s public
 snowflake_ready() v r public
 snowflake_ready(text) v r public
+snowflake_recover() v u -
 snowflake_registry_init() v u -
 snowflake_registry_init(text) v u -
 snowflake_registry_recover() v u -
@@ -221,6 +222,7 @@ snowflake_registry_recover(interval) v u -
 snowflake_registry_recover(interval,interval) v u -
 snowflake_registry_release(bigint) v u -
 snowflake_registry_slots() v u -
+snowflake_reset_mark(timestamp with time zone) v u -
 snowflake_revert(regclass,name,text,bigint,boolean) v u public
 snowflake_sequence(bigint) s s public
 snowflake_sequence(bigint,text) i s public
@@ -270,7 +272,7 @@ is(query($node, $functions), join("\n", @functions),
 is(query($node, qq{
 	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
 	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions generate horizon nextval '
-	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release revert '
+	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release reset_mark revert '
 	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
 
 # A function in SQL must have a parsed body, and one in another language must set its
@@ -362,7 +364,7 @@ my @calls = (
 	'snowflake_shard_horizon(1)', 'snowflake_internal.horizon_holders()', 'snowflake_lease()', 'snowflake_clock()',
 	'snowflake_internal.stat_get()', 'snowflake_internal.stat_layouts()', q{snowflake_internal.layout('shard')}, 'snowflake_status()', q{snowflake_node_conflicts('pg_catalog.pg_sequence', 'seqstart')});
 my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, 'twitter')", "snowflake_advance(1, 'twitter', false)",
-	q{snowflake_accept('clock')},
+	q{snowflake_accept('clock')}, 'snowflake_recover()', 'snowflake_reset_mark(pg_catalog.clock_timestamp())',
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
