@@ -243,7 +243,7 @@ $node->poll_query_until('source', "SELECT current_setting('snowflake.reserve') =
 make($node, 'source');
 $session = $node->background_psql('source');
 $session->query_safe($next);
-foreach my $found_by ('SELECT', 'SELECT snowflake_advance(1);')
+foreach my $found_by ('SELECT', 'SET client_min_messages = warning; SELECT snowflake_advance(1);')
 {
 	my $restored = query($node, q{
 		INSERT INTO t SELECT snowflake_max_id(clock_timestamp() + interval '1 s') RETURNING id;

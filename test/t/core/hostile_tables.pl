@@ -23,6 +23,7 @@ my %traps = (
 	  . ' CREATE INDEX ON m.c (x) WHERE m.evil(1)');
 my @calls = (
 	q{SELECT count(*) FROM snowflake_status()},
+	q{SELECT count(*) FROM snowflake_recover()},
 	q{SELECT count(*) FROM snowflake_node_conflicts('m.t')});
 
 my %springs;
