@@ -555,7 +555,7 @@ init_page(Page page, HeapTuple tuple)
 	ItemPointerSet(&header->t_ctid, 0, FirstOffsetNumber);
 	PageInit(page, BLCKSZ, sizeof(uint32));
 	*(uint32 *) PageGetSpecialPointer(page) = SEQUENCE_MAGIC;
-	if (PageAddItem(page, (Item) header, tuple->t_len, InvalidOffsetNumber,
+	if (PageAddItem(page, (void *) header, tuple->t_len, InvalidOffsetNumber,
 					false, false) != FirstOffsetNumber)
 		elog(ERROR, "page of a sequence could not be made");
 }
