@@ -59,9 +59,10 @@ typedef struct Column
 	Oid			type;			/* not that of a domain */
 	SfKeyLayout key;			/* of its default */
 	bool		has_layout;		/* ... which could be told */
-	int64		future;			/* the first ID that counts as ahead */
+	int64		future;			/* IDs from here on count as ahead */
 	int64		highest;		/* of those before; -1: none */
 	uint64		ahead;			/* how many are ahead */
+	int64		lowest;			/* of these */
 } Column;
 
 static void
@@ -145,11 +146,14 @@ see_id(int64 id, uint64 nth, void *arg)
 {
 	Column	   *column = arg;
 
-	if (id >= column->future)
-		column->ahead++;
-	else
+	/* the highest come first */
+	if (id < column->future)
+	{
 		column->highest = Max(column->highest, id);
-	return id >= column->future;	/* the highest come first */
+		return false;
+	}
+	column->lowest = column->ahead++ == 0 ? id : Min(column->lowest, id);
+	return true;
 }
 
 static void
@@ -165,7 +169,10 @@ read_column(void *arg)
 	(void) sf_column_read(&read);
 }
 
-/* Return the call that gives a column's IDs of the future new ones. */
+/*
+ * Return the call that gives a column's IDs of the future new ones.  It begins
+ * at the lowest of them, since new IDs must lie below.
+ */
 static char *
 renumber(const Column *column)
 {
@@ -177,7 +184,7 @@ renumber(const Column *column)
 	return psprintf("SELECT * FROM snowflake_renumber(%s::regclass, %s::name, '%lld'::bigint, '9223372036854775807'::bigint, false);",
 					quote_literal_cstr(table),
 					quote_literal_cstr(column->name),
-					(long long) column->future);
+					(long long) column->lowest);
 }
 
 /*
@@ -393,7 +400,8 @@ require_now(TimestampTz said)
  * snowflake_reset_mark(now timestamptz) returns rows as snowflake_recover()
  *
  * Lower a mark that lies in the future to the present.  "now" is what another
- * machine's clock says.  Throws SQLSTATE 22004, 22023 (the clocks differ),
+ * machine's clock says.  Where there is nothing to lower, list the rows of the
+ * future that are left.  Throws SQLSTATE 22004, 22023 (the clocks differ),
  * 55000 (this life can still make IDs of the future), 55P03 (locked).
  */
 Datum
@@ -416,37 +424,35 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, 0);
 	found_ms = sf_mark_reset(&mark_ms);
 	if (found_ms == 0)
-	{
 		ereport(NOTICE,
 				(errmsg("nothing to reset: the mark is no farther ahead of the clock than it may be")));
-		return (Datum) 0;
-	}
-	ereport(WARNING,
-			(errmsg("the mark was lowered from %s to %s",
-					sf_timefmt_show(found_ms), sf_timefmt_show(mark_ms)),
-			 errdetail("New IDs lie below IDs of the future that rows, feeds or other systems have."),
-			 errhint("Before you start the clients, type the remedy in each row of the result, and set the cursors of feeds back as the row says.")));
+	else
+		ereport(WARNING,
+				(errmsg("the mark was lowered from %s to %s",
+						sf_timefmt_show(found_ms), sf_timefmt_show(mark_ms)),
+				 errdetail("New IDs lie below IDs of the future that rows, feeds or other systems have."),
+				 errhint("Before you start the clients, type the remedy in each row of the result, and set the cursors of feeds back as the row says.")));
 	level = limit_waits();
 	foreach(lc, find_columns())
 	{
 		Column	   *column = lfirst(lc);
 
 		(void) look(fcinfo, column, sf_timefmt_from_ms(mark_ms));
-		if (!OidIsValid(column->relation))
-			continue;
-		put(fcinfo, column->shown,
-			psprintf("%llu IDs of the future; a feed of this column whose cursor is above %lld must go on at that ID",
-					 (unsigned long long) column->ahead,
-					 (long long) column->future - 1),
-			column->ahead == 0 ? NULL :
-			psprintf("As the owner of the table: %s", renumber(column)));
+		if (OidIsValid(column->relation))
+			put(fcinfo, column->shown,
+				psprintf("%llu IDs of the future%s",
+						 (unsigned long long) column->ahead,
+						 found_ms == 0 ? "" :
+						 psprintf("; a feed of this column whose cursor is above %lld must go on at that ID",
+								  (long long) column->future - 1)),
+				column->ahead == 0 ? NULL :
+				psprintf("As the owner of the table: %s", renumber(column)));
 	}
 	AtEOXact_GUC(true, level);
 	first = sf_id_span_first_id(&sf_node_layout, sf_timefmt_from_ms(mark_ms));
 	put(fcinfo, "other columns",
-		psprintf("columns that are filled in another way, such as by an application, were not looked at; in snowflake.layout, IDs above %lld lie in the future, and a feed whose cursor is above must go on at that ID",
-				 (long long) first - 1),
-		psprintf("As the owner of such a table: SELECT * FROM snowflake_renumber('TABLE'::regclass, 'COLUMN'::name, '%lld'::bigint, '9223372036854775807'::bigint, false);",
-				 (long long) first));
+		psprintf("columns that are filled in another way, such as by an application, were not looked at; in snowflake.layout, IDs from %lld on lie in the future",
+				 (long long) first),
+		"As the owner of such a table, with its lowest ID of the future: SELECT * FROM snowflake_renumber('TABLE'::regclass, 'COLUMN'::name, 'ID'::bigint, '9223372036854775807'::bigint, false);");
 	return (Datum) 0;
 }

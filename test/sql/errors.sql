@@ -122,4 +122,4 @@ BEGIN
 EXCEPTION WHEN invalid_parameter_value THEN
 	RAISE NOTICE '%', SQLERRM;
 END $$;
-SELECT * FROM snowflake_reset_mark(clock_timestamp());
+SELECT object, substring(found FROM 1 FOR 7) AS found FROM snowflake_reset_mark(clock_timestamp());

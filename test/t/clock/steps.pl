@@ -227,8 +227,11 @@ my %back = $rows_after =~ /^public\.("Notes"|orders)\.id\|100 IDs of the future;
 is(join(' ', sort keys %back), '"Notes" orders', '... it names the columns with rows of the future, and where feeds go on');
 my @renumber = $rows_after =~ /\|As the owner of the table: (SELECT \* FROM snowflake_renumber\('public.*;)$/mg;
 is(scalar(@renumber), 2, '... and the call that gives these new IDs');
-my (undef, undef, $nothing) = $jump->psql('postgres', $reset =~ s/TIME/$date/r);
+my (undef, $left, $nothing) = $jump->psql('postgres', $reset =~ s/TIME/$date/r);
 like($nothing, qr/NOTICE:  nothing to reset/, 'a second time there is nothing to lower');
+
+is(join("\n", $left =~ /(SELECT \* FROM snowflake_renumber\('public.*;)$/mg), join("\n", @renumber), '... but the rows are listed once more');
+unlike($left, qr/feed/, '... and no feed is sent past what was made since');
 
 # a feed that had read to the horizon loses no new row if it goes on where it is told
 query($jump, 'INSERT INTO orders SELECT FROM generate_series(1, 20)');
