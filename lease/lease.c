@@ -651,8 +651,9 @@ search(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	{
 		int64_t		ahead = claim.at_tick - get_tick(lease, now);
 
-		sf_client_set_problem(&lease->client, now, claim.problem,
-							  claim.remedy);
+		sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM,
+						 claim.problem, claim.public_problem[0] != '\0' ?
+						 claim.public_problem : claim.problem, claim.remedy);
 		sf_client_back_off(&lease->client, now);
 		if (ahead < SF_LEASE_RETRY_MS / claimant.layout->tick_ms)
 			lease->client.retry_ms = now.monotonic_ms + 1 +

@@ -38,6 +38,7 @@ typedef struct Search
 	SfSlotRecord record;		/* best slot so far, if one may be claimed */
 	int64_t		start;
 	uint64_t	as_good;		/* number of slots of that class so far */
+	int			free;			/* number of slots that may be claimed */
 	int64_t		soonest;		/* earliest start of the class AHEAD */
 } Search;
 
@@ -96,6 +97,8 @@ consider(Search *search, const SfSlotRecord *record)
 
 	if (class == AHEAD && start < search->soonest)
 		search->soonest = start;
+	if (class < AHEAD)
+		search->free++;
 	if (class > search->best || class >= AHEAD)
 		return;
 	if (class < search->best)
@@ -113,24 +116,33 @@ consider(Search *search, const SfSlotRecord *record)
 	search->best = class;
 }
 
-/* Count this server's other reserved slots, and find their first until. */
+/*
+ * Count the slots that this server's crashes have left reserved, but for the
+ * one to claim, and find the one that is free first.  One that an
+ * administrator has freed is still reserved, but lets the server take another.
+ */
 static int
-count_reservations(const Search *search, uint32_t but, int64_t *first_until)
+count_reservations(const Search *search, const SfSlotRecord **first)
 {
 	int			n = 0;
 
-	*first_until = INT64_MAX;
+	*first = NULL;
 	for (int i = 0; i < search->registry->nrecords; i++)
 	{
 		const SfSlotRecord *record = &search->registry->records[i];
 
 		if (record->server != search->claimant->server ||
-			record->node == but || record->released ||
+			record->node == search->record.node ||
 			record->until <= search->now_tick)
 			continue;
+		if (record->released)
+		{
+			n--;
+			continue;
+		}
 		n++;
-		if (record->until < *first_until)
-			*first_until = record->until;
+		if (*first == NULL || record->until < (*first)->until)
+			*first = record;
 	}
 	return n;
 }
@@ -139,6 +151,31 @@ static void
 print_tick(const SfLayout *layout, int64_t tick, char *text, size_t size)
 {
 	sf_epoch_print(sf_layout_after_epoch_ms(layout, tick), text, size);
+}
+
+/*
+ * Explain that another server is present in the only slot that will do.  In a
+ * copy of a server, that is often the original, which must go on.
+ */
+static void
+explain_holder(const SfClaimant *claimant, const SfSlotRecord *holder,
+			   SfSlotChoice *claim)
+{
+	bool		is_ours = holder->server == claimant->server;
+
+	snprintf(claim->public_problem, sizeof(claim->public_problem),
+			 is_ours ?
+			 "Slot %u is still held by the last run of this server." :
+			 "Slot %u is held by another server.", holder->node);
+	snprintf(claim->problem, sizeof(claim->problem),
+			 is_ours ?
+			 "Slot %u is still held by the last run of this server, \"%s\"." :
+			 "Slot %u is held by another server, \"%s\".",
+			 holder->node, holder->host);
+	snprintf(claim->remedy, sizeof(claim->remedy), is_ours ?
+			 "Wait for at most snowflake.lease_presence, and then until its reservation ends. If \"%s\" still runs elsewhere, and this is a clone of it, set snowflake.node_id = '' here, and restart: this server then takes any free number." :
+			 "Leave \"%s\" running. Set snowflake.node_id = '' here, for any free number, and restart this server. Only if this server replaces that one for good, stop that one: this server then takes slot %u.",
+			 holder->host, holder->node);
 }
 
 /* Explain why no slot can be claimed. */
@@ -170,22 +207,19 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "All slots from %u to %u are taken, or reserved until %s and longer.",
 				 claimant->first_node, claimant->last_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop a server that is not needed: its slot is free at once. snowflake_registry_slots() lists the holders. If one of them is gone for good, run SELECT snowflake_registry_release(N); with its slot as N: the slot is free at the time in the column \"until\". Or choose a layout that has room for more.");
+				 "Stop a server that is not needed: its slot is free at once. If one is gone for good, which SELECT * FROM snowflake_registry_slots(); lists, run here: SELECT snowflake_registry_release(SLOT::bigint); Its slot is free at the time in the column \"until\".");
 	}
 	else if (search->soonest == INT64_MAX)
-	{
-		snprintf(claim->problem, sizeof(claim->problem),
-				 "Slot %u is held by another server.", claimant->first_node);
-		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop that server; snowflake_registry_slots() says which one it is. Or choose another snowflake.node_id; unset, it means any free number.");
-	}
+		explain_holder(claimant, sf_slot_record_find(search->registry,
+													 claimant->first_node),
+					   claim);
 	else
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
 				 "Slot %u is reserved until %s by a server that has gone.",
 				 claimant->first_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "This server will claim it then. To take any free number, unset snowflake.node_id.");
+				 "This server will claim it then. To take any free number, set snowflake.node_id = '', and restart this server.");
 	}
 }
 
@@ -211,7 +245,8 @@ sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 		.random = random, .best = AHEAD, .soonest = INT64_MAX
 	};
 	int			i = 0;
-	int64_t		first_until;
+	const SfSlotRecord *first;
+	int			reserved;
 	char		time[40];
 
 	memset(claim, 0, sizeof(SfSlotChoice));
@@ -233,17 +268,17 @@ sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 		explain(&search, claim);
 		return;
 	}
-	if (count_reservations(&search, search.record.node, &first_until) >=
-		SF_CLAIM_RESERVATIONS)
+	reserved = count_reservations(&search, &first);
+	if (reserved >= SF_CLAIM_RESERVATIONS && reserved >= search.free)
 	{
 		snprintf(claim->problem, sizeof(claim->problem),
-				 "This server has left %d slots reserved, and may not take another.",
-				 SF_CLAIM_RESERVATIONS);
-		print_tick(claimant->layout, first_until, time, sizeof(time));
+				 "This server has left %d slots reserved, and only %d are free.",
+				 reserved, search.free);
+		print_tick(claimant->layout, first->until, time, sizeof(time));
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Find out why this server starts again and again. The first of these slots expires at %s.",
-				 time);
-		claim->at_tick = first_until;
+				 "Find out why this server starts again and again. It leases again at %s. To let it take another slot before, run here: SELECT snowflake_registry_release(%u::bigint);",
+				 time, first->node);
+		claim->at_tick = first->until;
 		return;
 	}
 	claim->found = true;

@@ -12,7 +12,10 @@
 
 #include "lease/registry.h"
 
-/* A server may have at most this many slots with an until in the future. */
+/*
+ * A server that crashes again and again takes a slot each time.  It may leave
+ * this many with an until in the future, or more while even more are free.
+ */
 #define SF_CLAIM_RESERVATIONS	3
 
 /* Tolerated offset of a clock from the registry's and the others', in ms. */
@@ -51,6 +54,7 @@ typedef struct SfSlotChoice
 
 	/* if not: the reason and its remedy, as sentences */
 	char		problem[SF_REASON_SIZE];
+	char		public_problem[SF_REASON_SIZE]; /* empty: the same */
 	char		remedy[SF_REMEDY_SIZE];
 	int64_t		at_tick;		/* when to try again; or INT64_MAX */
 } SfSlotChoice;

@@ -482,8 +482,9 @@ test_taken_slots(void)
 	write_by_other(0, START_MS, true);
 	begin_search(&config);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
-	CHECK_STR(lease.client.problem, "Slot 0 is held by another server.");
-	CHECK_CONTAINS(lease.client.remedy, "choose another snowflake.node_id");
+	CHECK_STR(lease.client.problem, "Slot 0 is held by another server, \"other\".");
+	CHECK_STR(lease.client.public_problem, "Slot 0 is held by another server.");
+	CHECK_CONTAINS(lease.client.remedy, "Leave \"other\" running. Set snowflake.node_id = '' here");
 
 	prepare();
 	for (int i = 0; i < MAX_SLOTS; i++)
@@ -503,6 +504,18 @@ test_taken_slots(void)
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	reply_to(SF_ASK_READ);
 	CHECK_STR(lease.client.problem, "All slots from 1 to 2 are taken.");
+}
+
+/* Server 1 has crashed several times, each time with another slot. */
+static void
+leave_reserved(int n)
+{
+	prepare();
+	for (int i = 0; i < n; i++)
+	{
+		write_by_other(i, START_MS + 5000 + i, false);
+		registry.record[i].server = 1;
+	}
 }
 
 /*
@@ -539,18 +552,31 @@ test_choice(void)
 	CHECK_EQ(lease.client.ask.record.node, 2);
 
 	/* a server that crashes in a loop does not use up the slots */
-	prepare();
-	for (int i = 0; i < 3; i++)
-	{
-		write_by_other(i, START_MS + 5000 + i, false);
-		registry.record[i].server = 1;
-	}
+	leave_reserved(3);
 	begin_search(&config);
 	CHECK_EQ(lease.client.ask.kind, SF_ASK_NOTHING);
-	CHECK_CONTAINS(lease.client.problem, "This server has left 3 slots reserved");
-	CHECK_CONTAINS(lease.client.remedy, "The first of these slots expires at 2024-01-01T00:01:45");
+	CHECK_STR(lease.client.problem, "This server has left 3 slots reserved, and only 1 are free.");
+	CHECK_CONTAINS(lease.client.remedy, "It leases again at 2024-01-01T00:01:45");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_release(0::bigint);");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(lease.client.ask.record.node < 3);
+
+	/* but takes another one if an administrator has freed one */
+	leave_reserved(3);
+	registry.record[0].released = true;
+	begin_search(&config);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(lease.client.ask.record.node, 3);
+
+	/* and while more are free */
+	leave_reserved(3);
+	config = make_config(1, 0, 6);
+	begin_search(&config);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
+	CHECK(lease.client.ask.record.node >= 3);
+	config = make_config(1, 0, 5);
+	begin_search(&config);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_NOTHING);
 }
 
 /*
@@ -1598,7 +1624,8 @@ test_left_over(void)
 	config.claimant.last_write_id = registry.record[0].write_id;
 	registry.record[0].write_id++;
 	begin_search(&config);
-	CHECK_STR(lease.client.problem, "Slot 0 is held by another server.");
+	CHECK_STR(lease.client.problem, "Slot 0 is still held by the last run of this server, \"host-1\".");
+	CHECK_CONTAINS(lease.client.remedy, "Wait for at most snowflake.lease_presence");
 	prepare_held(0);
 	config.claimant.last_write_id = registry.record[0].write_id;
 	registry.floor = START_MS + 1000;
