@@ -15,11 +15,15 @@
  * one, the next connection waits for its end, and a process that ends does
  * not.
  *
+ * libpq says in words alone what kept it from connecting, in the language of
+ * lc_messages.  So the thread has the locale C: classify_line() reads English.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
+#include <locale.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -73,6 +77,7 @@ static struct
 {
 	pthread_t	id;
 	pg_atomic_uint32 state;
+	locale_t	c_locale;		/* 0: could not be made */
 	char	   *url;
 	char		timeout[24];
 	PGconn	   *conn;			/* NULL: out of memory */
@@ -126,9 +131,12 @@ run_thread(void *unused)
 		thread.timeout, thread.url, "snowflake lease",
 		"SQL_ASCII", NULL
 	};
-	PGconn	   *conn = PQconnectStartParams(keywords, values, 1);
+	PGconn	   *conn;
 	PostgresPollingStatusType wants = PGRES_POLLING_WRITING;
 
+	if (thread.c_locale != (locale_t) 0)
+		(void) uselocale(thread.c_locale);
+	conn = PQconnectStartParams(keywords, values, 1);
 	if (conn != NULL)
 	{
 		PQsetErrorVerbosity(conn, PQERRORS_VERBOSE);	/* with SQLSTATEs */
@@ -197,6 +205,8 @@ start_thread(void)
 	sigset_t	before;
 	bool		started;
 
+	if (thread.c_locale == (locale_t) 0)
+		thread.c_locale = newlocale(LC_ALL_MASK, "C", (locale_t) 0);
 	thread.conn = NULL;
 	thread.url = strdup(pg.url);
 	snprintf(thread.timeout, sizeof(thread.timeout), "%lld",

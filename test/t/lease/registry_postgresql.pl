@@ -3,7 +3,7 @@
 # Needs the library that test/helpers/registry_driver builds.
 #
 # takes: 36 s
-# needs: registry_driver openssl
+# needs: registry_driver openssl locales
 use SnowflakeTest;
 use IO::Socket::INET;
 use IPC::Run;
@@ -64,7 +64,22 @@ $following->start;
 $registry->wait_for_catchup($following);
 (my $follower = $url) =~ s/:\d+/':' . $following->port/e;
 fails($follower, 'READ_ONLY', 'read');
-fails(($two_hosts =~ s/:\d+\//':' . $following->port . '\/'/er) . '?target_session_attrs=read-write', 'READ_ONLY', 'read');
+my $writable = ($two_hosts =~ s/:\d+\//':' . $following->port . '\/'/er) . '?target_session_attrs=read-write';
+fails($writable, 'READ_ONLY', 'read');
+
+# libpq's own messages would be in this server's language, such as "Sitzung ist read-only"
+{
+	my $locales = "$PostgreSQL::Test::Utils::tmp_check/locales";
+	mkdir $locales or die "$locales: $!";
+	system_or_bail('localedef', '-i', 'de_DE', '-f', 'UTF-8', "$locales/de_DE.UTF-8");
+	local $ENV{LOCPATH} = $locales;
+	$driver->restart;
+	alter_system($driver, q{SET lc_messages = 'de_DE.UTF-8'});
+	like(fails($writable, 'READ_ONLY', 'read'), qr/read-only/, 'in a server that speaks German');
+	fails("$url?options=-cdefault_transaction_read_only%3Don&target_session_attrs=read-write", 'READ_ONLY', 'read');
+	alter_system($driver, 'RESET lc_messages');
+}
+$driver->restart;
 $following->stop;
 
 # certificates: of another authority, expired, and one that the registry refuses
