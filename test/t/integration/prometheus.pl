@@ -140,10 +140,10 @@ sub stop_serving
 
 sub start_exporter
 {
-	my ($node, $queries) = @_;
+	my ($node, $queries, $database) = @_;
 
-	local $ENV{DATA_SOURCE_NAME} = 'user=monitor dbname=postgres sslmode=disable host='
-	  . $node->host . ' port=' . $node->port;
+	local $ENV{DATA_SOURCE_NAME} = 'user=monitor sslmode=disable host=' . $node->host
+	  . ' port=' . $node->port . ' dbname=' . ($database // 'postgres');
 	return start_serving('exporter', '/metrics', 'prometheus-postgres-exporter',
 		'--disable-default-metrics', '--disable-settings-metrics', "--extend.query-path=$queries");
 }
@@ -152,8 +152,8 @@ sub start_exporter
 # the name of a check to its level.
 sub metrics
 {
-	my ($node) = @_;
-	my $exporter = start_exporter($node, "$examples/queries.yml");
+	my ($node, $database) = @_;
+	my $exporter = start_exporter($node, "$examples/queries.yml", $database);
 	my $page = get_page($exporter, '/metrics');
 
 	stop_serving($exporter);
@@ -219,7 +219,7 @@ $holder->query_safe('BEGIN; SELECT snowflake_nextval();');
 $has = metrics($node);
 is("@$has{'unique indexes', 'snowflake_horizon_held_seconds'}", '0 NaN',
 	'a role without rights does not see problems of tables, nor the horizon');
-query($node, 'GRANT pg_monitor, pg_read_all_data TO monitor');
+query($node, 'GRANT pg_read_all_stats TO monitor; GRANT SELECT (id) ON unguarded TO monitor');
 $has = metrics($node);
 is($has->{'unique indexes'}, 1, 'with the rights that queries.yml names, it sees those of tables');
 cmp_ok($has->{snowflake_horizon_held_seconds}, '>', 0, '... and the horizon');
@@ -227,6 +227,53 @@ $holder->quit;
 query($node, 'ALTER TABLE unguarded ADD PRIMARY KEY (id)');
 $has = metrics($node);
 is("@$has{'unique indexes', 'snowflake_horizon_held_seconds'}", '0 0', 'both problems are over');
+
+# ---- a database whose owner sets a trap ----
+
+# In the owner's path, functions and operators of his own come before those of the server.
+query($node, 'CREATE DATABASE trap');
+query($node, q{
+	CREATE EXTENSION snowflake;
+	CREATE SCHEMA evil;
+	CREATE SEQUENCE evil.caught;
+	GRANT USAGE ON SCHEMA evil TO PUBLIC;
+	GRANT ALL ON SEQUENCE evil.caught TO PUBLIC;
+	DO $$
+	DECLARE
+		bait record;
+	BEGIN
+		FOR bait IN SELECT 'f' || row_number() OVER () AS name, o.*
+			FROM (SELECT oprname, oprleft::regtype AS l, oprright::regtype AS r, oprresult::regtype AS t
+				FROM pg_operator
+				WHERE oprname IN ('+', '-', '/', '=') AND oprcode <> 0
+				AND oprleft IN (SELECT oid FROM pg_type WHERE typtype = 'b')
+				UNION SELECT '/', 'float8', 'int4', 'float8') o
+		LOOP
+			EXECUTE format('CREATE FUNCTION evil.%s(a %s, b %s) RETURNS %s LANGUAGE plpgsql AS
+				''BEGIN PERFORM pg_catalog.nextval(''''evil.caught''''); RETURN a OPERATOR(pg_catalog.%s) b; END''',
+				bait.name, bait.l, bait.r, bait.t, bait.oprname);
+			EXECUTE format('CREATE OPERATOR evil.%s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = evil.%s)',
+				bait.oprname, bait.l, bait.r, bait.name);
+		END LOOP;
+		FOR bait IN SELECT oid::regprocedure::text AS name, prorettype::regtype AS t FROM pg_proc
+			WHERE proname IN ('now', 'clock_timestamp', 'pg_is_in_recovery', 'current_database') AND pronargs = 0
+		LOOP
+			EXECUTE format('CREATE FUNCTION evil.%s RETURNS %s LANGUAGE plpgsql AS
+				''BEGIN PERFORM pg_catalog.nextval(''''evil.caught''''); RETURN pg_catalog.%s; END''',
+				bait.name, bait.t, bait.name);
+		END LOOP;
+	END $$;
+	CREATE FUNCTION evil.array_position(text[], text) RETURNS integer LANGUAGE sql
+		AS $$ SELECT pg_catalog.nextval('evil.caught')::integer $$;
+	CREATE FUNCTION evil.snowflake_status() RETURNS TABLE (check_name text, status text) LANGUAGE sql
+		AS $$ SELECT pg_catalog.nextval('evil.caught')::text, 'ok' $$;
+	ALTER DATABASE trap SET search_path = evil, public, pg_catalog}, database => 'trap');
+my $trapped = metrics($node, 'trap');
+is_deeply([ grep { /^snowflake_/ } sort keys %$trapped ], [ sort keys %declared ],
+	'where the owner of the database sets a trap, the metrics are there');
+is(query($node, 'SELECT is_called FROM evil.caught', database => 'trap'), 'f', 'and nothing of the owner runs');
+query($node, 'SELECT 1 / 1.0::float8 = 1', database => 'trap');
+is(query($node, 'SELECT is_called FROM evil.caught', database => 'trap'), 't', 'which a query that is not qualified would');
 
 # ---- a server without a node id, and a standby ----
 
@@ -253,7 +300,7 @@ my $began = int time;
 
 start_with_clock($drawn, 0);
 query($drawn, 'CREATE EXTENSION snowflake; CREATE ROLE monitor LOGIN;
-	GRANT pg_monitor, pg_read_all_data TO monitor');
+	GRANT pg_read_all_stats TO monitor');
 append_to_file("$dir/queries.yml", slurp_file("$examples/queries.yml") =~ s/cache_seconds: 60/cache_seconds: 0/r);
 my $exporter = start_exporter($drawn, "$dir/queries.yml");
 append_to_file("$dir/prometheus.yml", "global: {scrape_interval: 1s}\nscrape_configs:\n"
@@ -300,7 +347,8 @@ set_clock($drawn, -5);
 go_on();
 my $long = $drawn->background_psql('postgres', on_error_stop => 1);
 $long->query_safe('BEGIN; SELECT snowflake_nextval();');
-query($drawn, 'CREATE TABLE unguarded (id bigint DEFAULT snowflake_nextval())');
+query($drawn, 'CREATE TABLE unguarded (id bigint DEFAULT snowflake_nextval());
+	GRANT SELECT (id) ON unguarded TO monitor');
 go_on();
 $long->quit;
 query($drawn, 'SELECT count(*) FROM snowflake_nextval_batch(10000000)') foreach 1 .. ($ENV{SNOWFLAKE_RECORD} ? 4 : 1);
