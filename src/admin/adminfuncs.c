@@ -234,8 +234,8 @@ accept_copy(void)
 	sf_identity_accept();
 	ereport(WARNING,
 			(errmsg("this server now counts as the only one that has this data"),
-			 errdetail("Its original was not seen on this machine with this node id. If the original runs on another machine, or starts again with the same node id or shards, both servers issue the same IDs."),
-			 errhint("If the original may run, set another snowflake.node_id here, and other snowflake.shards or none, and restart this server at once.")));
+			 errdetail("Its original was not seen on this machine with this node id. If the original or another copy of it runs elsewhere, or starts later, with the same node id or shards, both servers issue the same IDs."),
+			 errhint("If one of them may run, %s", sf_identity_separate())));
 }
 
 /*

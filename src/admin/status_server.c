@@ -21,6 +21,7 @@
 #include "lib/stringinfo.h"
 #include "mark/mark.h"
 #include "runtime/counts.h"
+#include "runtime/preconditions.h"
 #include "runtime/shmem.h"
 #include "runtime/settings.h"
 #include "utils/syscache.h"
@@ -38,14 +39,14 @@
 
 /* ---- the node id ---- */
 
-#define SEE_LEASE	"See the check \"lease\"."
-
-/* Return the remedy for a wrong text in the files. */
+/* Return how to keep the number that is in force, and not in the files. */
 static char *
-refused_remedy(void)
+keep_remedy(SfApply apply)
 {
-	return psprintf("Correct it in %s, and run: SELECT pg_reload_conf();",
-					sf_settings_file());
+	SfSettingLine line = {"snowflake.node_id", sf_node_id};
+
+	return psprintf("To keep the old one, %s",
+					sf_settings_step(&line, 1, apply));
 }
 
 /*
@@ -55,9 +56,8 @@ refused_remedy(void)
 static char *
 pending_remedy(const char *pending)
 {
-	char	   *keep = psprintf("To keep the old one, add this line to %s:\nsnowflake.node_id = '%s'\nand run:\n%sSELECT pg_reload_conf();",
-								sf_settings_file(), sf_node_id,
-								*pending == '\0' ? "" : "ALTER SYSTEM RESET snowflake.node_id;\n");
+	char	   *keep = keep_remedy(*pending == '\0' ?
+								   SF_APPLY_RELOAD : SF_APPLY_RESET);
 
 	if (*pending != '\0')
 		return psprintf("To take the number %s, leave it in the files, and restart the server. %s",
@@ -81,7 +81,7 @@ put_settled_node(SfStatus *status, uint32 node, const char *found)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u; in the configuration files %s", node,
 							   refused),
-					  refused_remedy());
+					  keep_remedy(SF_APPLY_RESET));
 	else if (pending != NULL)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u; in the configuration files snowflake.node_id is %s, which waits for a restart",
@@ -99,7 +99,7 @@ put_pending_registry(SfStatus *status, uint32 node)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
 							   node),
-					  "Two registries lease the same node ids. To keep the old one, put it back, and run: SELECT pg_reload_conf(); To move to the other one, set it on all servers, and restart them.");
+					  "Two registries lease the same node ids. To keep the old one, put it back, and run: SELECT pg_reload_conf(); To move to the other one, first stop all servers that lease from the old one. Then set the other one on all, and start them.");
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",
@@ -135,8 +135,7 @@ put_standby_node(SfStatus *status, uint64 lease)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("once this standby is promoted, it issues as %u, the number that its primary has recorded",
 							   node),
-					  psprintf("Set another snowflake.node_id in %s of this server, and run here: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
-							   sf_settings_file()));
+					  sf_node_change_remedy());
 	else
 		put_settled_node(status, node,
 						 psprintf("a standby makes no IDs; once it is promoted, it issues as %u",
@@ -161,7 +160,7 @@ put_untaken_node(SfStatus *status)
 					  SF_STATUS_WARNING : SF_STATUS_ERROR,
 					  psprintf("snowflake.node_id is not set; in the configuration files %s",
 							   refused),
-					  refused_remedy());
+					  sf_node_change_remedy());
 	else if (reason[0] == '\0' && sf_settings_has_shards())
 		sf_status_ok(status, "none is configured: this server makes IDs for shards only");
 	else
@@ -185,12 +184,12 @@ put_configured_node(SfStatus *status, uint32 node)
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("%u is configured, and this server's former primary, which runs now, has it, too",
 							   node),
-					  SF_IDENTITY_PROMOTED_REMEDY);
+					  sf_identity_promoted_remedy());
 	else if (primary == sf_server_number_of(node))
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is configured, and this server's former primary had it, too",
 							   node),
-					  SF_IDENTITY_PROMOTED_REMEDY);
+					  sf_identity_promoted_remedy());
 	else
 		put_settled_node(status, node, changed ?
 						 psprintf("%u is configured; before it was %u",
@@ -198,18 +197,22 @@ put_configured_node(SfStatus *status, uint32 node)
 						 psprintf("%u is configured", node));
 }
 
+static const char *worker_remedy(const SfLeaseStatus *worker);
+
 /* Report a node that is leased, or was until a moment ago. */
 static void
 put_leased_node(SfStatus *status, uint32 node)
 {
 	char		name[200];
+	SfLeaseStatus worker;
 
 	sf_lease_wait_registry_name(name, sizeof(name));
+	sf_lease_wait_status(&worker);
 	if (sf_lease_wait_has_expired())
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("the lease of %u from \"%s\" has expired: calls are refused",
 							   node, name),
-					  SEE_LEASE);
+					  worker_remedy(&worker));
 	else if (sf_settings_awaits_restart("snowflake.registry"))
 		put_pending_registry(status, node);
 	else
@@ -230,7 +233,7 @@ put_unleased_node(SfStatus *status)
 				  psprintf(worker.stage == SF_STAGE_HALTED ?
 						   "one is leased from \"%s\", but cannot be used at present" :
 						   "none is leased from \"%s\"", name),
-				  SEE_LEASE);
+				  worker_remedy(&worker));
 }
 
 /* Report which node id this server issues as, or why it issues as none. */
@@ -498,15 +501,13 @@ put_life(SfStatus *status, const SfLayout *layout)
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("it begins at %s: calls are refused",
 							   sf_timefmt_show(layout->epoch_ms)),
-					  psprintf("Correct the server's clock, or set the epoch in snowflake.%s to a time that has passed, and restart the server.",
-							   sf_layout_has(layout, SF_SHARD) ?
-							   "shard_layout" : "layout"));
+					  sf_layout_start_remedy(layout));
 	else if (left >= YEAR_MS)
 		sf_status_ok(status, found);
 	else
 		sf_status_put(status, left < 30 * DAY_MS ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING, found,
-					  "Choose a layout that lasts longer, or a later epoch in a new column.");
+					  sf_layout_end_remedy(layout));
 }
 
 void
@@ -609,19 +610,34 @@ sf_status_shards(SfStatus *status)
 					  numbers->remedy);
 }
 
-/* Report how many layouts are in use: calls for one more may be refused. */
+/*
+ * Report how many layouts are in use, and if calls for one more may soon be
+ * refused, also which.
+ */
 void
 sf_status_other_layouts(SfStatus *status)
 {
 	int			used = sf_layout_slots_used();
-	char	   *found = psprintf("%d of %d (snowflake.max_layouts) are in use",
-								 used, sf_shmem->nlayouts);
+	StringInfoData found;
+	SfLayout	layout;
 
-	if (used * 5 > sf_shmem->nlayouts * 4)
-		sf_status_put(status, SF_STATUS_WARNING, found,
-					  "Increase snowflake.max_layouts, and restart the server. See which: SELECT layout FROM pg_stat_snowflake_layouts;");
-	else
-		sf_status_ok(status, found);
+	initStringInfo(&found);
+	appendStringInfo(&found, "%d of %d (snowflake.max_layouts) are in use",
+					 used, sf_shmem->nlayouts);
+	if (used * 5 <= sf_shmem->nlayouts * 4)
+	{
+		sf_status_ok(status, found.data);
+		return;
+	}
+	for (int i = 0; i < used && sf_layout_slot_read(i, &layout); i++)
+	{
+		char		text[SF_LAYOUT_TEXT_SIZE];
+
+		sf_layout_print(&layout, text, sizeof(text));
+		appendStringInfo(&found, "%s \"%s\"", i == 0 ? ":" : ",", text);
+	}
+	sf_status_put(status, SF_STATUS_WARNING, found.data,
+				  sf_layout_slots_remedy());
 }
 
 /* Report how many databases make IDs: one more may be refused. */
@@ -927,5 +943,5 @@ sf_status_copy(SfStatus *status)
 		sf_status_put(status, sf_identity_refuses() ?
 					  SF_STATUS_ERROR : SF_STATUS_WARNING,
 					  "this data directory is a copy of another server's, which may have the same node id or shards",
-					  SF_IDENTITY_COPY_REMEDY);
+					  sf_identity_copy_remedy());
 }

@@ -132,6 +132,44 @@ find_node(void)
 		sf_server_number_of(sf_settings_node_of(right));
 }
 
+/* ---- remedies ---- */
+
+/*
+ * Return how to give this server numbers of its own, in place of those that it
+ * shares with the original.
+ */
+char *
+sf_identity_separate(void)
+{
+	SfSettingLine lines[] = {
+		{"snowflake.node_id", "NUMBER"}, {"snowflake.shards", "SHARDS"}
+	};
+	bool		number = !sf_settings_leases() && sf_node_layout.node_bits > 0;
+	bool		shards = sf_settings_has_shards();
+
+	return psprintf("choose %s%s%s that no other server has, and %s",
+					number ? "a number" : "", number && shards ? " and " : "",
+					shards ? "shards" : "",
+					sf_settings_step(number ? lines : lines + 1,
+									 number + shards, SF_APPLY_RESTART));
+}
+
+/* Return what to do about a copy that nobody has accepted. */
+char *
+sf_identity_copy_remedy(void)
+{
+	return psprintf("To keep both servers, %s Only if the original and all other copies of it are gone for good, run as a superuser: SELECT snowflake_accept('copy');",
+					sf_identity_separate());
+}
+
+/* ... and about a promoted standby with its former primary's node id. */
+char *
+sf_identity_promoted_remedy(void)
+{
+	return psprintf("%s\nOnly if that primary never runs again, run instead as a superuser: SELECT snowflake_accept('copy');",
+					sf_node_change_remedy());
+}
+
 /* ---- at the start ---- */
 
 /* Log that this is a copy of the server in "directory". */
@@ -165,7 +203,7 @@ log_copy(SfOrigin origin, const Marker *marker, const char *directory)
 		strlcat(detail, " No IDs are made that the other server may make, too.",
 				sizeof(detail));
 	sf_log_event(SF_EVENT_COPY, detail,
-				 SF_IDENTITY_COPY_REMEDY,
+				 sf_identity_copy_remedy(),
 				 "this data directory is a copy of another server's");
 }
 
@@ -184,7 +222,7 @@ log_standby(SfServerNumber node)
 	else if (node == sf_identity_primary())
 		sf_log_event(SF_EVENT_STANDBY_SAME,
 					 "If both run after a promotion, they issue the same IDs.",
-					 "Set another snowflake.node_id here, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id;",
+					 sf_node_change_remedy(),
 					 "this standby has node id %u, and so has its primary",
 					 sf_server_number_value(node));
 	else
@@ -403,7 +441,7 @@ refuse_copy(SfServerNumber node)
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
 					   sf_server_number_value(node)),
-			 errhint(SF_IDENTITY_COPY_REMEDY)));
+			 errhint("%s", sf_identity_copy_remedy())));
 }
 
 /* Return where the original is: of this record, as of now. */
@@ -450,7 +488,7 @@ record_node(SfServerNumber node)
 	if (primary == node)
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that primary runs again, both servers issue the same IDs.",
-					 SF_IDENTITY_PROMOTED_REMEDY,
+					 sf_identity_promoted_remedy(),
 					 "this server makes IDs with node id %u, which its former primary had, too",
 					 sf_server_number_value(node));
 }
@@ -558,7 +596,8 @@ require_gone(SfServerNumber node)
 				 errmsg("cannot accept this copy while its original runs"),
 				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
 						   sf_server_number_value(running)),
-				 errhint("To keep both servers, set another snowflake.node_id here, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; To keep this one alone, stop the original for good, and call this function again.")));
+				 errhint("To keep both servers, %s To keep this one alone, stop the original for good, and run again: SELECT snowflake_accept('copy');",
+						 sf_identity_separate())));
 }
 
 /* Accept: an administrator states that no other server has this data. */

@@ -14,14 +14,6 @@
 #include "runtime/settings.h"
 #include "runtime/shmem.h"
 
-/* What to do about a copy that nobody has accepted. */
-#define SF_IDENTITY_COPY_REMEDY \
-	"Set another snowflake.node_id here, which no other server has, and other snowflake.shards or none, and restart this server. If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if no other server has this data any more, run instead as a superuser: SELECT snowflake_accept('copy');"
-
-/* ... and about a promoted standby with its former primary's node id. */
-#define SF_IDENTITY_PROMOTED_REMEDY \
-	"Set another snowflake.node_id here, which no other server has, and run: SELECT pg_reload_conf(); If ALTER SYSTEM has set the number, first run: ALTER SYSTEM RESET snowflake.node_id; Only if that primary never runs again, run instead as a superuser: SELECT snowflake_accept('copy');"
-
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern SfServerNumber sf_identity_primary(void);
@@ -32,6 +24,9 @@ extern void sf_identity_accept(void);
 extern bool sf_identity_may_become(SfServerNumber node);
 extern void sf_identity_become(SfServerNumber node);
 extern uint64_t sf_identity_random(void);
+extern char *sf_identity_separate(void);
+extern char *sf_identity_copy_remedy(void);
+extern char *sf_identity_promoted_remedy(void);
 
 /* identity.c, for the function below */
 extern void sf_identity_require_slowly(SfServerNumber node);
@@ -87,6 +82,7 @@ extern bool sf_node_find(uint32 *first, uint32 *last,
 extern void sf_node_take_at_start(void);
 extern void sf_node_require_fit(const SfLayout *layout, uint32 node);
 extern char *sf_node_remedy(void);
+extern char *sf_node_change_remedy(void);
 extern void sf_node_take(void);
 extern bool sf_node_was_leased(void);
 extern void sf_node_accept(void);

@@ -158,6 +158,37 @@ publish_configured(uint32 node, uint64 configured)
 										  configured_right(node));
 }
 
+/* ---- remedies ---- */
+
+static char *
+choose_number(const char *verb)
+{
+	SfSettingLine line = {"snowflake.node_id", "NUMBER"};
+
+	return psprintf("%s a number that no other server has, and %s",
+					verb, sf_settings_step(&line, 1, SF_APPLY_RELOAD));
+}
+
+/* Return how to give this server another number. */
+char *
+sf_node_change_remedy(void)
+{
+	return choose_number("Choose");
+}
+
+/* Return how to give a number to this server, which has none. */
+char *
+sf_node_remedy(void)
+{
+	if (sf_node_was_leased())
+		return psprintf("Set snowflake.registry in %s again, to what the other servers have, and restart this server. Only if no server leases from that registry any more, set a snowflake.node_id that no other server has, and run as a superuser: SELECT snowflake_accept('node_id');",
+						sf_settings_file());
+	return psprintf("If the other servers have a snowflake.registry, set the same one here, and restart this server. %s",
+					choose_number("Otherwise choose"));
+}
+
+/* ---- the configured node ---- */
+
 /* Return true if a reload may bring these numbers. */
 static bool
 may_change(uint64 numbers, char *reason, size_t reason_size)
@@ -256,9 +287,7 @@ sf_node_take_at_start(void)
 	if (!sf_settings_leases() && sf_durable_file_exists(SF_AGE_FILE))
 	{
 		pg_atomic_write_u32(&sf_shmem->identity.was_leased, 1);
-		sf_log_event(SF_EVENT_WAS_LEASED, NULL,
-					 "Set snowflake.registry again, to what the other servers have, and restart this server.",
-					 WAS_LEASED);
+		sf_log_event(SF_EVENT_WAS_LEASED, NULL, sf_node_remedy(), WAS_LEASED);
 	}
 	else if (sf_node_find(&node, &last, reason, sizeof(reason)))
 	{
@@ -317,22 +346,6 @@ sf_node_require_fit(const SfLayout *layout, uint32 node)
 }
 
 /*
- * Return how to give this server a number.  ALTER SYSTEM is no remedy: base
- * backups copy what it writes, so the copy would have the same number.
- */
-char *
-sf_node_remedy(void)
-{
-	if (sf_node_was_leased())
-		return psprintf("Set snowflake.registry in %s again, to what the other servers have, and restart this server. Only if no server leases from that registry any more, set a snowflake.node_id that no other server has, and run as a superuser: SELECT snowflake_accept('node_id');",
-						sf_settings_file());
-	return psprintf("If other servers lease their numbers (SHOW snowflake.registry; there), set snowflake.registry to the same in %s, and restart. Otherwise have an administrator add this line there, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\n%sSELECT pg_reload_conf();",
-					sf_settings_file(),
-					sf_settings_is_altered("snowflake.node_id") ?
-					"ALTER SYSTEM RESET snowflake.node_id;\n" : "");
-}
-
-/*
  * Take the node that a reload has brought, or throw an error that says how to
  * configure one.  The caller then looks again for a node.  The postmaster's
  * numbers count: a busy process reads a reload late.
@@ -371,10 +384,7 @@ sf_node_take(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg(MISFIT),
 				 errdetail("%s", reason),
-				 errhint("Change it in %s, and reload: SELECT pg_reload_conf();",
-						 sf_settings_is_altered("snowflake.node_id") ?
-						 "postgresql.auto.conf, by ALTER SYSTEM" :
-						 sf_settings_file())));
+				 errhint("%s", sf_node_change_remedy())));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("snowflake.node_id is not set"),

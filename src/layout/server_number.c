@@ -104,7 +104,7 @@ sf_server_number_parse(SfServerNumber *number, const char *text,
 		if (!read_ordinal(hostname, &value))
 		{
 			snprintf(reason, reason_size,
-					 "The host's name \"%.64s\" does not end in a hyphen and a number, as \"db-0\" does.",
+					 "The host's name \"%.64s\" does not end in a hyphen and this server's number.",
 					 hostname);
 			return false;
 		}

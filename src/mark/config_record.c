@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/settings.h"
+#include "utils/guc.h"
 
 /* One of the two layouts, as configured and as recorded. */
 typedef struct Recorded
@@ -81,9 +82,6 @@ compare(const Recorded *r, const SfDurableNumbers *numbers, StringInfo detail)
 	appendStringInfo(detail, "%s%s is \"%s\", and this database was filled with \"%s\".",
 					 detail->len > 0 ? " " : "", r->setting,
 					 configured_text, recorded_text);
-	if (sf_settings_is_altered(r->setting))
-		appendStringInfo(detail, " ALTER SYSTEM has set %s; to change it in postgresql.conf, run first: ALTER SYSTEM RESET %s;",
-						 r->setting, r->setting);
 }
 
 /* Return true if the configuration differs from the record, and say how. */
@@ -130,19 +128,42 @@ sf_config_record_is_other(const SfDurableNumbers *numbers)
 	return false;
 }
 
-/* Return the remedy for a record that differs. */
+#define ACCEPT \
+	"run on the primary, as a superuser: SELECT snowflake_accept('configuration');"
+
+/*
+ * Return the remedy for a record that differs.  The recorded layouts contain
+ * their epochs.
+ */
 const char *
 sf_config_record_remedy(const SfDurableNumbers *numbers)
 {
+	SfSettingLine lines[lengthof(recorded) + 1];
+	char		texts[lengthof(recorded)][SF_LAYOUT_TEXT_SIZE];
+	int			n = 0;
+
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
+		const Recorded *r = &recorded[i];
 		SfLayout	layout;
 
 		/* no setting matches this record */
-		if (!read_recorded(&layout, &recorded[i], numbers))
-			return "While a restore is running, wait for its end. If none is, see who may have written the record (the check \"privileges\" of snowflake_status()). Then run on the primary, as a superuser: SELECT snowflake_accept('configuration'); It records what is configured. Functions that read IDs with an explicit layout work meanwhile.";
+		if (!read_recorded(&layout, r, numbers))
+			return "While a restore is running, wait for its end. Otherwise " ACCEPT " That records what is configured.";
+		if (sf_layout_code(&layout) == sf_layout_code(r->configured) &&
+			layout.epoch_ms == r->configured->epoch_ms)
+			continue;
+		sf_layout_print(&layout, texts[i], sizeof(texts[i]));
+		lines[n][0] = r->setting;
+		lines[n++][1] = texts[i];
 	}
-	return "Set snowflake.layout and snowflake.shard_layout to what is recorded, without snowflake.epoch, and restart the server; functions that read IDs with an explicit layout work meanwhile. If the change is meant, run on the primary, as a superuser: SELECT snowflake_accept('configuration');";
+	if (*GetConfigOption("snowflake.epoch", false, false) != '\0')
+	{
+		lines[n][0] = "snowflake.epoch";
+		lines[n++][1] = "";
+	}
+	return psprintf("To go on with the recorded configuration, %s\nIf the change is meant, " ACCEPT,
+					sf_settings_step(lines, n, SF_APPLY_RESTART));
 }
 
 /* Throw SQLSTATE 55000 if the record differs. */

@@ -178,10 +178,15 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 		return;
 	}
 	if (!get_fn_expr_arg_stable(fcinfo->flinfo, n))
+	{
+		char		spelled[SF_LAYOUT_TEXT_SIZE];
+
+		sf_layout_print(named, spelled, sizeof(spelled));
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("layout \"node\" or \"shard\" must be a constant or a parameter"),
-				 errhint("Spell the layout out: SELECT name, layout FROM snowflake_layouts() WHERE configured;")));
+				 errhint("Spell the layout out: '%s'", spelled)));
+	}
 	require_configured();
 	*layout = *named;
 }
@@ -264,7 +269,7 @@ sf_layout_arg_require_node(const SfLayout *layout)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("a layout with the field \"shard\" makes no IDs of the node"),
-				 errhint("Set it as snowflake.shard_layout, and call snowflake_shard_nextval().")));
+				 errhint(SF_SHARD_LAYOUT_REMEDY)));
 }
 
 /*
@@ -421,7 +426,7 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),
 			 errdetail("The layout \"%s\" has %d bits.", spelled, layout->bits),
-			 errhint("SELECT * FROM snowflake_inspect(" INT64_FORMAT ") shows what it says in each layout.", id)));
+			 errhint(SF_INSPECT_REMEDY, id)));
 }
 
 /* Throw SQLSTATE 22004 if this argument, which is a number, is null. */

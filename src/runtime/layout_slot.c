@@ -65,6 +65,17 @@ find_slot(const SfLayout *layout)
 	return -1;
 }
 
+/* Return how to get more slots. */
+char *
+sf_layout_slots_remedy(void)
+{
+	SfSettingLine line = {"snowflake.max_layouts"};
+
+	line[1] = psprintf("%d", Min(2 * sf_shmem->nlayouts, SF_MAX_LAYOUTS));
+	return psprintf("For more, %s",
+					sf_settings_step(&line, 1, SF_APPLY_RESTART));
+}
+
 /* Throw SQLSTATE 53400: there is no slot for this layout. */
 static void
 refuse_layout_slot(const SfLayout *layout)
@@ -78,7 +89,7 @@ refuse_layout_slot(const SfLayout *layout)
 			 errmsg("too many layouts are in use on this server"),
 			 errdetail("snowflake.max_layouts is %d, and the layout \"%s\" is not among those in use.",
 					   sf_shmem->nlayouts, spelled),
-			 errhint("Increase snowflake.max_layouts, and restart the server. SELECT layout, ids FROM pg_stat_snowflake_layouts shows which are in use.")));
+			 errhint("%s", sf_layout_slots_remedy())));
 }
 
 /* Find the slot of a layout, or take a free one; -1 if there is none. */

@@ -20,6 +20,7 @@
 #include "runtime/settings.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/varlena.h"
 
 /* Print a statement that adds the library to the list of ALTER SYSTEM. */
@@ -84,14 +85,18 @@ sf_refuse_read_only(const char *function)
 void
 sf_require_shard(uint32 shard)
 {
+	const char *shards;
+
 	if (sf_shard_is_open(shard))
 		return;
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
+	shards = GetConfigOption("snowflake.shards", false, false);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this server may not issue IDs for shard %u", shard),
 			 errdetail("snowflake.shards does not list it."),
-			 errhint("If no other server has the shard, have an administrator add it to snowflake.shards, and reload: SELECT pg_reload_conf(); If another server had it before, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT snowflake_advance(ID, layout => 'shard');")));
+			 errhint("If another server had the shard, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT snowflake_advance(ID, 'shard'); If no server has the shard now, set snowflake.shards = '%s%s%u' here, and run: SELECT pg_reload_conf();",
+					 shards, shards[0] == '\0' ? "" : ",", shard)));
 }
 
 /* ---- the two ends of a layout's life ---- */
@@ -99,13 +104,32 @@ sf_require_shard(uint32 shard)
 /* How long before the layout's end the log begins to warn. */
 #define END_OF_LIFE_NOTICE_MS	(INT64CONST(365) * 24 * 3600 * 1000)
 
-#define LONGER_LAYOUT \
-	"a layout with more bits for the timestamp, and record it with snowflake_accept('configuration')."
-
-static bool
-is_configured(const SfLayout *layout)
+/* Return the name of the setting of a configured layout, else NULL. */
+static const char *
+setting_of(const SfLayout *layout)
 {
-	return layout == &sf_node_layout || layout == &sf_shard_layout;
+	return layout == &sf_node_layout ? "snowflake.layout" :
+		layout == &sf_shard_layout ? "snowflake.shard_layout" : NULL;
+}
+
+/* Return what to do about a layout that ends. */
+char *
+sf_layout_end_remedy(const SfLayout *layout)
+{
+	if (setting_of(layout) == NULL)
+		return pstrdup("Name a layout with more bits for the timestamp, for IDs in a new column.");
+	return psprintf("Choose a layout with more bits for the timestamp as %s, restart the server, and run as a superuser: SELECT snowflake_accept('configuration');",
+					setting_of(layout));
+}
+
+/* Return what to do about a layout that has not begun. */
+char *
+sf_layout_start_remedy(const SfLayout *layout)
+{
+	if (setting_of(layout) == NULL)
+		return pstrdup("Correct the server's clock. Or name a layout with an epoch that has passed.");
+	return psprintf("Correct the server's clock. Or set the epoch in %s to a time that has passed, and restart the server.",
+					setting_of(layout));
 }
 
 /* Throw SQLSTATE 2200H: no ID is left. */
@@ -122,8 +146,8 @@ sf_layout_end_refuse(const SfLayout *layout, int64 now_tick)
 			 now_tick >= layout->end_tick ?
 			 errdetail("The layout is \"%s\"; the wall clock is past its end.", text) :
 			 errdetail("The layout is \"%s\"; its last ID was issued ahead of the wall clock.", text),
-			 is_configured(layout) ? errhint("Check the server's clock. If it is right, choose " LONGER_LAYOUT) :
-			 errhint("Check the server's clock. If it is right, name a layout with more bits for the timestamp, for IDs in a new column.")));
+			 errhint("Check the server's clock first. %s",
+					 sf_layout_end_remedy(layout))));
 }
 
 /* Throw SQLSTATE 58000: the layout's life has not begun. */
@@ -138,9 +162,7 @@ sf_layout_start_refuse(const SfLayout *layout)
 			(errcode(ERRCODE_SYSTEM_ERROR),
 			 errmsg("wall clock is before the layout's epoch"),
 			 errdetail("The epoch is %s.", text),
-			 is_configured(layout) ?
-			 errhint("Correct the server's clock. Or set the epoch in snowflake.layout (for shards, in snowflake.shard_layout) to a time that has passed.") :
-			 errhint("Correct the server's clock. Or name a layout with an epoch that has passed.")));
+			 errhint("%s", sf_layout_start_remedy(layout))));
 }
 
 /* Throw the error of the two above if no ID of this layout can be made now. */
@@ -171,10 +193,9 @@ sf_layout_end_warn(const SfLayout *layout, int slot)
 		return;
 	sf_layout_print(layout, text, sizeof(text));
 	sf_log_event_within(limit, SF_EVENT_LAYOUT_ENDS,
-						is_configured(layout) ? NULL :
+						setting_of(layout) != NULL ? NULL :
 						psprintf("The layout is \"%s\".", text),
-						is_configured(layout) ? "Choose " LONGER_LAYOUT :
-						"Name a layout with more bits for the timestamp, for IDs in a new column.",
+						sf_layout_end_remedy(layout),
 						"layout reaches its last timestamp in %lld days",
 						(long long) (left / (24 * 3600 * 1000)));
 }

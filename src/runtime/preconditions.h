@@ -39,5 +39,7 @@ extern void sf_layout_end_refuse(const SfLayout *layout, int64 now_tick);
 extern void sf_layout_start_refuse(const SfLayout *layout);
 extern void sf_layout_end_require_life(const SfLayout *layout);
 extern void sf_layout_end_warn(const SfLayout *layout, int slot);
+extern char *sf_layout_end_remedy(const SfLayout *layout);
+extern char *sf_layout_start_remedy(const SfLayout *layout);
 
 #endif							/* SF_PRECONDITIONS_H */

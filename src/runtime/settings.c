@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "catalog/pg_authid.h"
 #include "layout/ranges.h"
+#include "lib/stringinfo.h"
 #include "miscadmin.h"
 #include "runtime/shmem.h"
 #include "utils/acl.h"
@@ -99,7 +100,7 @@ check_layout(char **newval, void **extra, GucSource source)
 	if (sf_layout_has(&layout, SF_SHARD))
 	{
 		GUC_check_errdetail("The layout of the node's IDs cannot have the field \"shard\".");
-		GUC_check_errhint("Set it as snowflake.shard_layout, and make IDs with snowflake_shard_nextval().");
+		GUC_check_errhint(SF_SHARD_LAYOUT_REMEDY);
 		return false;
 	}
 	return true;
@@ -550,10 +551,12 @@ sf_settings_define(void)
 
 #define AUTO_FILE	"postgresql.auto.conf"
 
+/* Return true for a role that may see files; the postmaster has no role. */
 static bool
 may_see_files(void)
 {
-	return has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
+	return !IsUnderPostmaster ||
+		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
 }
 
 /* Return the server's own file; only some roles may see its path. */
@@ -609,4 +612,36 @@ sf_settings_is_altered(const char *name)
 
 	return may_see_files() && length >= strlen(AUTO_FILE) &&
 		strcmp(file + length - strlen(AUTO_FILE), AUTO_FILE) == 0;
+}
+
+/*
+ * Return a step of a remedy, from its verb to its end: put these lines into
+ * the server's own file, and have the server read it.  A line there has no
+ * effect on what ALTER SYSTEM has set.  ALTER SYSTEM is no remedy by itself:
+ * base backups copy what it writes, and so the number of a server.
+ */
+char *
+sf_settings_step(SfSettingLine *lines, int n, SfApply apply)
+{
+	StringInfoData step;
+	StringInfoData run;
+
+	initStringInfo(&step);
+	initStringInfo(&run);
+	appendStringInfo(&step, "add %s to %s:\n",
+					 n == 1 ? "this line" : "these lines",
+					 sf_settings_file());
+	for (int i = 0; i < n; i++)
+	{
+		appendStringInfo(&step, "%s = '%s'\n", lines[i][0], lines[i][1]);
+		if (apply == SF_APPLY_RESET || sf_settings_is_altered(lines[i][0]))
+			appendStringInfo(&run, "ALTER SYSTEM RESET %s;\n", lines[i][0]);
+	}
+	if (apply != SF_APPLY_RESTART)
+		appendStringInfo(&step, "and run:\n%sSELECT pg_reload_conf();",
+						 run.data);
+	else
+		appendStringInfo(&step, "%s%sand restart this server.",
+						 run.len > 0 ? "run:\n" : "", run.data);
+	return step.data;
 }

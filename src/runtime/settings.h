@@ -68,6 +68,23 @@ extern bool sf_settings_is_altered(const char *name);
 extern bool sf_settings_is_in_file(const char *name);
 extern bool sf_settings_awaits_restart(const char *name);
 
+/* A line that a remedy asks for: the setting and its value. */
+typedef const char *SfSettingLine[2];
+
+/* How the server gets it; "reset" also if ALTER SYSTEM is not known. */
+typedef enum SfApply
+{
+	SF_APPLY_RELOAD,
+	SF_APPLY_RESET,
+	SF_APPLY_RESTART
+} SfApply;
+
+extern char *sf_settings_step(SfSettingLine *lines, int n, SfApply apply);
+
+/* Where a layout of shards is named as that of the node's IDs. */
+#define SF_SHARD_LAYOUT_REMEDY \
+	"Set it as snowflake.shard_layout, and call snowflake_shard_nextval()."
+
 /*
  * A change of the configured node by a reload, which identity/node.c makes in
  * the postmaster.  The numbers are those of SfShmem.configured.  If the change

@@ -128,11 +128,13 @@ explain_number(const char *newval)
 	SfServerNumber node;
 	char		reason[SF_REASON_SIZE];
 	char		text[SF_REFUSED_SIZE];
+	bool		lost = !sf_server_number_parse_node(&datacenter, &node, newval,
+													hostname, reason,
+													sizeof(reason)) &&
+		reason[0] != '\0';
 
-	if (!sf_server_number_parse_node(&datacenter, &node, newval, hostname,
-									 reason, sizeof(reason)) &&
-		reason[0] != '\0')
-		;
+	if (lost)
+		;						/* the name or the variable has no number */
 	else if (sf_shmem == NULL)
 		strlcpy(reason, "It must be a number from 0 up to what the layout has room for, or empty: unset.",
 				sizeof(reason));
@@ -156,7 +158,10 @@ explain_number(const char *newval)
 		publish_refused(text);
 	}
 	GUC_check_errdetail("%s", reason);
-	GUC_check_errhint("Give the server's own number, such as \"1\"; or \"hostname:ordinal\" for the N of a host named db-N, or \"env:NAME\" for a number in the environment, either with an offset such as \"+100\"; or \"3/17\" for 17 in datacenter 3.");
+	if (lost)
+		GUC_check_errhint("Give the host's name or the variable this server's number again. Or set snowflake.node_id = 'NUMBER', with the number that this server had: with another server's, both make the same IDs.");
+	else
+		GUC_check_errhint("Set snowflake.node_id = 'NUMBER', with a number that no other server has; or 'hostname:ordinal' (the number that ends the host's name) or 'env:NAME' (an environment variable), also with an offset: 'env:NAME+OFFSET'. With a datacenter it is 'DATACENTER/NUMBER'.");
 }
 
 /*
@@ -333,7 +338,7 @@ sf_settings_define_node(void)
 		hostname[0] = '\0';
 	DefineCustomStringVariable("snowflake.node_id",
 							   "Number of this server, which no other server has.",
-							   "Such as \"1\", \"hostname:ordinal\" or \"env:NAME+100\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. If numbers are leased, a change takes a restart.",
+							   "The number itself, \"hostname:ordinal\" or \"env:NAME\"; \"3/17\" is 17 in datacenter 3. If it is empty, this server makes no IDs, unless it leases a number. If numbers are leased, a change takes a restart.",
 							   &sf_node_id, "",
 							   PGC_SIGHUP, 0,
 							   check_node_id, publish_numbers, NULL);

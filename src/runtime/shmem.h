@@ -335,6 +335,7 @@ extern void sf_layout_slots_raise(int64 floor_ms);
 extern void sf_layout_slots_pass_ticks(void);
 extern int64 sf_layout_slots_close(void);
 extern int64 sf_layout_slots_issued_below(void);
+extern char *sf_layout_slots_remedy(void);
 
 static inline pg_atomic_uint64 *
 sf_layout_slot_counter(int slot)

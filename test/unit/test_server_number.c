@@ -130,7 +130,7 @@ test_hostname(void)
 		char		why[200];
 
 		snprintf(why, sizeof(why),
-				 "The host's name \"%s\" does not end in a hyphen and a number, as \"db-0\" does.",
+				 "The host's name \"%s\" does not end in a hyphen and this server's number.",
 				 without[i]);
 		check_refused("hostname:ordinal", without[i], why);
 		check_refused("hostname:ordinal+5", without[i], why);

@@ -45,7 +45,7 @@ my $node = new_server('main', 'restart_after_crash = on');
 foreach my $bad (
 	[ "snowflake.node_id = 'seven'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "seven"\n.*DETAIL:  It must be a number/ ],
 	[ "snowflake.node_id = '1024'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and the layout has room for 0 to 1023/ ],
-	[ "snowflake.node_id = 'env:SF_TEST_NODE'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "env:SF_TEST_NODE"\n.*DETAIL:  The environment variable "SF_TEST_NODE" of the server is not set\.\n.*HINT:  Give the server's own number/ ],
+	[ "snowflake.node_id = 'env:SF_TEST_NODE'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "env:SF_TEST_NODE"\n.*DETAIL:  The environment variable "SF_TEST_NODE" of the server is not set\.\n.*HINT:  Give the host's name or the variable this server's number again\. Or set snowflake.node_id = 'NUMBER'/ ],
 	[ "snowflake.node_id = 'env:PATH'", qr/FATAL:  .*\n.*DETAIL:  The environment variable "PATH" of the server holds no number\.\n/ ],
 	[ "snowflake.layout = 'timestamp:41 node:10 sequence:20'", qr/FATAL:  .*\n.*DETAIL:  The width of "sequence" must be between 1 and 16 bits/ ],
 	[ "snowflake.layout = 'instagram'", qr/FATAL:  .*\n.*DETAIL:  The layout of the node's IDs cannot have the field "shard"/ ],
@@ -128,7 +128,7 @@ like($loaded, qr{/snowflake\.so$}m, 'the server has the library');
 unlike($loaded, qr/snowflake_/, 'and none of what leases node ids, without a registry');
 is(query($node, q{SELECT setting, vartype, short_desc <> '' FROM pg_settings WHERE name = 'snowflake.lease_wait'}),
 	'7000|integer|t', 'whose settings it knows');
-my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  .*If other servers lease their numbers \(SHOW snowflake.registry; there\), set snowflake.registry to the same in \/\S*\/postgresql.conf, and restart\. Otherwise have an administrator add this line there, with a number that no other server has:\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);/s;
+my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_reload_conf\(\);/s;
 refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');
 refused($node, 'SELECT snowflake_ready()', '55000', $unset,
@@ -236,7 +236,7 @@ if ($hostname =~ /^[^.]+-([0-9]{1,9})(\.|$)/)
 else
 {
 	fails_to_start($node, "snowflake.node_id = 'hostname:ordinal'\n",
-		qr/FATAL:  .*\n.*DETAIL:  The host's name "\Q$hostname\E" does not end in a hyphen and a number/,
+		qr/FATAL:  .*\n.*DETAIL:  The host's name "\Q$hostname\E" does not end in a hyphen and this server's number\.\n.*HINT:  Give the host's name or the variable this server's number again\. Or set snowflake.node_id = 'NUMBER', with the number that this server had:/,
 		"a host named $hostname");
 }
 $node->append_conf('postgresql.conf', "snowflake.node_id = '6'");
@@ -245,13 +245,13 @@ $node->restart;
 # ---- the config record ----
 
 my @ids = (query($node, 'SELECT snowflake_nextval()'));
-my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  Set snowflake.layout and snowflake.shard_layout to what is recorded, without snowflake.epoch, and restart.*snowflake_accept\('configuration'\)/s;
+my $differs = qr/epoch or layout of this server differs from what is recorded.*HINT:  To go on with the recorded configuration, add th\w+ lines? to .*and restart.*snowflake_accept\('configuration'\)/s;
 
 # what ALTER SYSTEM has set, a line in the file does not change
 query($node, q{ALTER SYSTEM SET snowflake.layout = 'snowflake epoch:2025-06-01'});
 $node->restart;
 my $altered = refused($node, 'SELECT snowflake_nextval()', '55000',
-	qr/filled with "[^"]*"\. ALTER SYSTEM has set snowflake.layout; .* run first: ALTER SYSTEM RESET snowflake.layout;\n/,
+	qr/filled with "([^"]*)"\..*HINT:  .* add this line to \S+postgresql.conf:\nsnowflake.layout = '\1'\nrun:\nALTER SYSTEM RESET snowflake.layout;\nand restart this server\./s,
 	'set by ALTER SYSTEM: it says so');
 query($node, $altered =~ /(ALTER SYSTEM RESET \S+;)/);
 $node->restart;
@@ -304,7 +304,7 @@ query($node, q{
 	CREATE EXTENSION snowflake;
 	SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM now()) * 1000)::bigint);
 	SELECT setval('snowflake_state.snowflake_recorded_epoch', 1704067200000)}, database => 'restored');
-my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. If none is, .*snowflake_accept\('configuration'\)/s;
+my $no_layout = qr/epoch or layout of this server differs from what is recorded.*HINT:  While a restore is running, wait for its end. Otherwise run on the primary, .*snowflake_accept\('configuration'\)/s;
 refused($node, 'SELECT snowflake_ready()', '55000',
 	$no_layout, 'while it is restored: refused', database => 'restored');
 like(query($node, q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'recorded configuration'}, database => 'restored'),

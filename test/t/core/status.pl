@@ -711,7 +711,7 @@ foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It m
 
 	set_conf($node, "snowflake.node_id = '$value'");
 	like_log($node, qr/invalid value for parameter "snowflake.node_id"/, $logged, "$value is refused");
-	says($node, 'node id', 'warning', qr/1; in the configuration files $pattern.*\|Correct it in \/\S*\/postgresql.conf.*SELECT pg_reload_conf\(\);$/, 'which shows');
+	says($node, 'node id', 'warning', qr/1; in the configuration files $pattern.*\|To keep the old one, add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = '1'\nand run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_reload_conf\(\);$/, 'which shows');
 }
 set_conf($node, "snowflake.node_id = '1'");
 $node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
@@ -776,7 +776,7 @@ foreach my $check ('warn', 'error')
 	$copy->append_conf('postgresql.conf', "snowflake.copy_check = '$check'");
 	$copy->start;
 	says($copy, 'copied data directory', $check eq 'warn' ? 'warning' : 'error',
-		qr/is a copy of another server's.*accept\('copy'\)/, 'a copy');
+		qr/is a copy of another server's.*accept\('copy'\)/s, 'a copy');
 	query($copy, q{SELECT snowflake_accept('copy')});
 	says($copy, 'copied data directory', 'ok', qr/no copy/, 'accepted');
 	$copy->stop;
@@ -785,13 +785,13 @@ foreach my $check ('warn', 'error')
 # ---- no node id; layouts near their end; capacity ----
 
 my $end = start_server('ending', "snowflake.node_id = ''");
-says($end, 'node id', 'error', qr/node_id is not set.*in \/\S*\/postgresql.conf, and restart\. Otherwise .* add this line there, .*\nsnowflake.node_id = '<number>'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
+says($end, 'node id', 'error', qr/node_id is not set.*\|If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
 query($end, 'CREATE DATABASE other');
 query($end, 'CREATE EXTENSION snowflake', database => 'other');
-refused($end, $next, '55000', qr/HINT:  If other servers lease their numbers .* in \/\S*\/postgresql.conf, and restart\. Otherwise have an administrator add this line there, (?!.*ALTER SYSTEM)/s,
+refused($end, $next, '55000', qr/HINT:  If the other servers have a snowflake.registry, .* add this line to \/\S*\/postgresql.conf:(?!.*ALTER SYSTEM)/s,
 	'the same hint, which names no file that is copied', database => 'other');
 query($end, q{CREATE ROLE mallory; ALTER SYSTEM SET snowflake.node_id = ''});
-refused($end, "SET ROLE mallory; $next", '55000', qr/in postgresql.conf, and restart. (?!.*ALTER SYSTEM)/s,
+refused($end, "SET ROLE mallory; $next", '55000', qr/add this line to postgresql.conf:(?!.*ALTER SYSTEM)/s,
 	'where it is, is not for everybody', database => 'other');
 $end->restart;
 refused($end, $next, '55000', qr/and run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_reload_conf/, 'unless one has it already', database => 'other');
@@ -838,7 +838,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 			'rows that it would decode wrongly');
 		query($end, 'DROP TABLE t');
 		says($end, 'recorded configuration', 'error',
-			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with ".* snowflake.shard_layout is ".*snowflake_accept\('configuration'\)/,
+			qr/IDs are refused here: snowflake.layout is ".*, and this database was filled with "(.*)"\. snowflake.shard_layout is ".*:\nsnowflake.layout = '\1'\nsnowflake.shard_layout = '.*'\nand restart this server\.\n.*snowflake_accept\('configuration'\)/,
 			'which says with which');
 		query($end, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	}
@@ -849,7 +849,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 $end->append_conf('postgresql.conf', "snowflake.shard_layout = 'instagram'");
 $end->append_conf('postgresql.conf', "snowflake.layout = 'timestamp:40 node:10 sequence:2 epoch:" . epoch_for(2**40 / 86400000 + 2) . "'");
 $end->start;
-says($end, 'layout', 'error', qr/it begins at $stamp.*: calls are refused\|Correct the server's clock, or set the epoch in snowflake.layout/, 'one to come');
+says($end, 'layout', 'error', qr/it begins at $stamp.*: calls are refused\|Correct the server's clock. Or set the epoch in snowflake.layout/, 'one to come');
 says($end, 'shard layout', 'ok', qr/years are left/, 'the other one has begun');
 refused($end, $next, '58000', qr/wall clock is before the layout's epoch/, 'and so it is');
 $end->stop;
@@ -889,7 +889,7 @@ wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'Start the registry'});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
 says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|(?:Do not restart this server before \S+, unless the registry answers: .*)?Start the registry's server/, 'run out');
-says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"/, 'likewise');
+says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|.*registry/, 'likewise');
 refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
 like_log($leased, qr/WARNING:  snowflake SF207: node id from registry .*: The lease of node id \d+ has expired: no ID is made before the registry extends it\..*\n.*HINT:/,
 	0, 'the log says when');
@@ -897,7 +897,7 @@ unlike(slurp_file($leased->logfile), qr/^\w+:  /m, 'and has no lines that the re
 set_clock($leased, 20);
 wait_for_lease($leased, q{state = 'halted'});
 says($leased, 'lease', 'error', qr/held, but cannot be used at present/, 'the clock was set, and the registry is gone');
-says($leased, 'node id', 'error', qr/one is leased from "postgresql:.*", but cannot be used at present\|See the check "lease"/, 'likewise');
+says($leased, 'node id', 'error', qr/one is leased from "postgresql:.*", but cannot be used at present\|/, 'likewise');
 $registry->start;
 set_clock($leased, 0);
 $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'clock offset'})

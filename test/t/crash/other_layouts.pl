@@ -117,11 +117,13 @@ my @ids = map { thaw($_) } @both;
 isnt($ids[0], $ids[1], 'two sessions that name a new layout at once get different IDs');
 like(query($node, q{SELECT snowflake_nextval('sonyflake')}), qr/^\d+$/, 'and it takes one slot');
 refused($node, q{SELECT snowflake_nextval('pgedge')}, '53400',
-	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 4, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-01-01".*HINT:  Increase snowflake\.max_layouts/s,
+	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 4, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-01-01".*HINT:  For more, add this line to \S*postgresql.conf:\nsnowflake\.max_layouts = '8'\nand restart this server\./s,
 	'one more than there is room for');
 like(query($node, $next), qr/^\d+$/, 'those in use go on');
 is(query($node, q{SELECT status, found FROM snowflake_status() WHERE check_name = 'other layouts'}),
-	'warning|4 of 4 (snowflake.max_layouts) are in use', 'and the status says that there is no room');
+	'warning|4 of 4 (snowflake.max_layouts) are in use: '
+	  . join(', ', map { qq{"$_"} } split /\n/, query($node, 'SELECT layout FROM pg_stat_snowflake_layouts')),
+	'and the status says that there is no room, and which they are');
 
 # IDs in the tick after the clock's do not extend the mark again and again
 query($node, "SELECT count(*) FROM snowflake_nextval_batch(4096, '$coarse')");

@@ -119,13 +119,13 @@ $same->start;
 $same->promote;
 query($same, 'SELECT snowflake_nextval()');
 my $says = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'};
-my ($reset, $reload) = (query($same, $says)
-	  =~ /^error\|8 is configured, and this server's former primary, which runs now, has it, too\|.*, and run: (SELECT pg_reload_conf\(\);) If .* first run: (ALTER SYSTEM RESET snowflake.node_id;)/)[ 1, 0 ];
-ok($reset && $reload, "it has its primary's number") or die query($same, $says);
+my ($line, $reset, $reload) = query($same, $says)
+  =~ /^error\|8 is configured, and this server's former primary, which runs now, has it, too\|Choose a number .*:\n(snowflake.node_id = 'NUMBER')\nand run:\n(ALTER SYSTEM RESET snowflake.node_id;)\n(SELECT pg_reload_conf\(\);)\nOnly if/;
+ok($line && $reload, "it has its primary's number") or die query($same, $says);
 my $session = $same->background_psql('postgres');
 my $before = $session->query_safe('SELECT snowflake_nextval()');
+$same->append_conf('postgresql.conf', $line =~ s/NUMBER/9/r);
 query($same, $reset);
-$same->append_conf('postgresql.conf', "snowflake.node_id = '9'");
 query($same, $reload);
 $same->poll_query_until('postgres', "SELECT found ~ '^9 is configured' AND status = 'ok'
 	FROM snowflake_status() WHERE check_name = 'node id'") or die query($same, $says);

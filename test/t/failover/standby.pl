@@ -26,7 +26,7 @@ sub node_of
 my $same = PostgreSQL::Test::Cluster->new('same');
 $same->init_from_backup($primary, 'backup', has_streaming => 1);
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Set another snowflake.node_id in \S+ of this server, and run here: SELECT pg_reload_conf\(\);/,
+like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Choose a number .*:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_reload_conf\(\);$/,
 	'a standby that has its primary\'s number');
 like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
 $same->restart;
@@ -43,13 +43,13 @@ foreach my $restart ('a restart', 'another restart')
 {
 	$same->restart;
 	query($same, 'SELECT snowflake_nextval()');
-	like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|Set another snowflake.node_id here/,
+	like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|Choose a number that no other server has, and add/,
 		"$restart does not forget it");
 }
 refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while its original runs/,
 	'nobody may accept it while that primary runs');
 $primary->stop;
-like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Set another snowflake.node_id here/,
+like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Choose a number that no other server has, and add/,
 	'a warning when it has stopped');
 my (undef, undef, $err) = $same->psql('postgres', q{SELECT snowflake_accept('copy')});
 like($err, qr/WARNING:  this server now counts as the only one/, 'accepted when that primary has gone');
@@ -79,7 +79,7 @@ like_log($same, qr/LOG:  snowflake SF503: this standby has no node id: once/, $u
 $same->stop;
 $same->append_conf('postgresql.conf', "snowflake.shards = ''");
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, calls are refused: snowflake.node_id is not set\|If other servers lease/,
+like(node_of($same), qr/^warning\|once this standby is promoted, calls are refused: snowflake.node_id is not set\|If the other servers have/,
 	'one without either');
 $same->stop('immediate');
 
@@ -88,8 +88,8 @@ $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
 $standby->append_conf('postgresql.auto.conf', "snowflake.node_id = '1'");
 start_with_clock($standby, '+0');
-my $reset = qr/If ALTER SYSTEM has set the number, first run: (ALTER SYSTEM RESET \S+;)/;
-query($standby, node_of($standby) =~ /^warning\|once .* as 1, the number.*$reset/);
+my $reset = qr/\nand run:\n(ALTER SYSTEM RESET \S+;)\nSELECT pg_reload_conf/;
+query($standby, node_of($standby) =~ /^warning\|once .* as 1, the number(?s:.*)$reset/);
 $standby->stop;
 start_with_clock($standby, '+0');
 like(node_of($standby), qr/^ok\|a standby makes no IDs; once it is promoted, it issues as 2\|$/, 'one with a number of its own');
@@ -210,8 +210,9 @@ $third->promote;
 cmp_ok(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING id'), '>', $last,
 	'with the same node id and a clock behind, it goes on above');
 query($third, q{ALTER SYSTEM SET snowflake.node_id = '2'});
+$third->restart;
 $third->append_conf('postgresql.conf', "snowflake.node_id = '3'");
-query($third, node_of($third) =~ /^warning\|2 is configured, and this server's former primary.*$reset/);
+query($third, node_of($third) =~ /^warning\|2 is configured, and this server's former primary(?s:.*)$reset/);
 $third->restart;
 is(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING snowflake_node(id)'), '3', 'with a number of its own, as the remedy says');
 like(node_of($third), qr/^ok\|/, 'the warning is over');

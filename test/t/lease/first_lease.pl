@@ -68,6 +68,8 @@ like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back 
 	'with what to do');
 reload_with('^\d+ is leased from', $url, 'which the remedy mends');
 reload_with('name another registry', 'postgresql://elsewhere/x', 'another registry shows, too');
+like(status_of(), qr/\|Two registries .* first stop all servers that lease from the old one\. Then set the other one on all, and start them\.$/,
+	'and that no two servers may lease from two');
 reload_with('^\d+ is leased from', $url, 'until the old one is put back');
 
 # a number in the configuration, which a server that leases takes at its next start
@@ -93,7 +95,7 @@ my $from = -s $a->logfile;
 $a->restart;
 my $lost = qr/this server has leased its node id, and snowflake.registry is not set/;
 my $remedy = qr/Set snowflake.registry in \S*postgresql.conf again, .*restart this server. Only if no server leases .*accept\('node_id'\)/;
-like_log($a, qr/WARNING:  snowflake SF505: $lost\n.*HINT:  Set snowflake.registry again/, $from, 'a start without it is logged');
+like_log($a, qr/WARNING:  snowflake SF505: $lost\n.*HINT:  $remedy/, $from, 'a start without it is logged');
 refused($a, $next, '55000', qr/$lost\n.*DETAIL:  The registry may lease any node id.*HINT:  $remedy/s,
 	'a configured node id alone is refused');
 like(status_of(), qr/^error\|$lost\|$remedy/, 'and the status says why');
