@@ -201,7 +201,8 @@ SELECT shape, count(*) AS ranges, count(DISTINCT estimate(replace(query, '?', 'b
 	count(*) FILTER (WHERE estimate(replace(query, '?', 'd')) = estimate(replace(query, '?', 'b'))) AS of_domain
 FROM (VALUES ('? < %s'), ('? >= %s'), ('%s > ?'), ('? <= ''%s'''), ('? > %s AND ? < %s'), ('? BETWEEN %s AND %s'),
 		('? > ''%s'' AND ? <= ''%s'''), ('? = %s'), ('? <> %s'), ('? > %s - 1000'), ('? IN (%s, %s)'), ('NOT ? < %s'),
-		('? < %s OR ? > %s'), ('(?, 1) > (%s, 0)'), ('? > %s AND ? < snowflake_min_id(''2027-01-01 UTC'', ''snowflake'')')) s (shape),
+		('? < %s OR ? > %s'), ('(?, 1) > (%s, 0)'), ('? > %s AND ? < snowflake_min_id(''2027-01-01 UTC'', ''snowflake'')'),
+		('? > %s AND ? < snowflake_horizon()')) s (shape),
 	LATERAL (SELECT 384308787294507008 + i::bigint * i * 900, 384308787294507008 + (i + i % 7 + 1)::bigint ^ 2 * 900
 		FROM generate_series(0, 999, 13) i) r (low, high),
 	LATERAL (SELECT format('SELECT FROM near WHERE ' || shape, low, high::bigint)) f (query)
