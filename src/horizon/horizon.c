@@ -452,8 +452,8 @@ all_accounted_for(const View *view)
 		if (found == NULL)
 			sure = sure && TransactionIdIsInProgress(xid);
 		else if (found->database == MyDatabaseId)
-			appendStringInfo(&gids, "%s\"%s\"", gids.len > 0 ? ", " : "",
-							 found->gid);
+			appendStringInfo(&gids, "%s%s", gids.len > 0 ? ", " : "",
+							 quote_literal_cstr(found->gid));
 	}
 	if (gids.len > 0)
 		refuse_prepared(&gids);

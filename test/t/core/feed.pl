@@ -443,13 +443,13 @@ query($node, insert(4));
 $a->query_safe('BEGIN; INSERT INTO other VALUES (1)');
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
 refused($node, $feed, '55000',
-	qr/prepared before the server started.*DETAIL:  Prepared transactions: "with(out)?", "with(out)?"\..*HINT:/s,
+	qr/prepared before the server started.*DETAIL:  Prepared transactions: 'with(out)?', 'with(out)?'\..*HINT:/s,
 	'what was prepared in another life may bring in anything');
 $a->query_safe(q{PREPARE TRANSACTION 'ours'});
 is(query($node, q{SELECT string_agg(gid, ' ' ORDER BY gid), count(lowest_id)
 		FROM snowflake_horizon_holders}), 'with without|0', '... and shows');
 query($node, q{ROLLBACK PREPARED 'without'});
-refused($node, $feed, '55000', qr/Prepared transactions: "with"\./, '... each of them');
+refused($node, $feed, '55000', qr/Prepared transactions: 'with'\./, '... each of them');
 query($node, q{COMMIT PREPARED 'with'});
 delivers(undef, '1 2 3 4', '... until it ends; one of this life is known');
 delivers($b, '', '... and one that has ended since is not forgotten');
