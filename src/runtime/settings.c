@@ -276,20 +276,16 @@ settle_epoch(void)
 	sf_node_layout = layout;
 }
 
-/* Compute the two layouts. */
+/* Compute the two layouts, of texts that have passed their checks. */
 static void
 settle_layouts(void)
 {
 	char		reason[SF_REASON_SIZE];
 
-	if (!sf_layout_parse(&sf_node_layout, layout_text,
-						 reason, sizeof(reason)) ||
-		!sf_layout_parse(&sf_shard_layout, shard_layout_text,
-						 reason, sizeof(reason)))
-		ereport(FATAL,
-				(errcode(ERRCODE_CONFIG_FILE_ERROR),
-				 errmsg("invalid layout"), errdetail("%s", reason),
-				 errhint("Set snowflake.layout and snowflake.shard_layout to a preset, or to fields with their widths.")));
+	(void) sf_layout_parse(&sf_node_layout, layout_text,
+						   reason, sizeof(reason));
+	(void) sf_layout_parse(&sf_shard_layout, shard_layout_text,
+						   reason, sizeof(reason));
 	settle_epoch();
 }
 
