@@ -178,6 +178,18 @@ my $shape = q{SELECT c.relacl, c.relowner::regrole, s.seqmin, s.seqmax, s.seqinc
 	FROM pg_class c JOIN pg_sequence s ON s.seqrelid = c.oid, pg_extension x
 	WHERE x.extname = 'snowflake' AND relnamespace = 'snowflake_state'::regnamespace ORDER BY relname};
 my $shapes = query($node, $shape);
+
+# what the caller's search_path finds first does not run
+query($node, 'CREATE SCHEMA trap');
+foreach my $types (qw(name oid text "char" aclitem xid))
+{
+	query($node, qq{CREATE FUNCTION trap.boom($types, $types) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RAISE ''trapped''; END';
+		CREATE OPERATOR trap.= (FUNCTION = trap.boom, LEFTARG = $types, RIGHTARG = $types);
+		CREATE OPERATOR trap.<> (FUNCTION = trap.boom, LEFTARG = $types, RIGHTARG = $types)});
+}
+query($node, qq{CREATE FUNCTION trap.$_ RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE ''trapped''; END'})
+  foreach 'concat(text, text)', 'aclexplode(aclitem[])', 'pg_extension_config_dump(regclass, text)', 'current_database()', 'pg_backend_pid()';
+my $trapped = 'SET search_path = trap, pg_catalog, public;';
 query($node, 'CREATE ROLE other SUPERUSER; CREATE ROLE app; ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO app');
 foreach my $name (@numbers)
 {
@@ -186,7 +198,7 @@ foreach my $name (@numbers)
 	refused($node, 'SELECT snowflake_nextval()', '42704', $remedy, "$name is gone");
 	query($node, "BEGIN; $recover ROLLBACK");
 	refused($node, 'SELECT snowflake_nextval()', '42704', $remedy, '... also after a rollback');
-	query($node, "SET ROLE other; $recover");
+	query($node, "SET ROLE other; $trapped $recover");
 	is(query($node, $shape), $shapes, '... and comes again as the script has made it');
 	cmp_ok(query($node, "SELECT last_value FROM snowflake_state.$name"), '>=', $value, '... with its value');
 	goes_on($name);
@@ -240,6 +252,8 @@ my $lock = begin_session($node, 'BEGIN; ALTER SEQUENCE snowflake_state.snowflake
 query($node, "CREATE TABLE bystander (); BEGIN; LOCK TABLE bystander; PREPARE TRANSACTION 'bystander'");
 my $see = q{SELECT remedy FROM snowflake_status() WHERE check_name = 'mark'};
 my $end = query($node, $see);
+is(query($node, "SET search_path = trap, pg_catalog, public; SELECT remedy FROM snowflake_status() WHERE check_name OPERATOR(pg_catalog.=) 'mark'"),
+	$end, 'who it is, also with traps in search_path');
 like($end, qr/^Wait until process \d+ has .*: SELECT pg_catalog.pg_terminate_backend\(\d+\);$/, 'a process');
 refused($node, $recover, '55P03', qr/HINT:  \Q$end\E/, '... for which nobody waits');
 refused($node, 'SELECT * FROM snowflake_reset_mark(clock_timestamp())', '55P03', qr/HINT:  \Q$end\E/, '... nor here');

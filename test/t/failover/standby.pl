@@ -106,6 +106,8 @@ refused($standby, 'SELECT snowflake_shard_nextval_batch(3, 10)', '25006',
 	$recovery, 'nor for shards, in batches');
 refused($standby, 'SELECT snowflake_ready()', '25006', $recovery,
 	'the probe knows a standby');
+refused($standby, "SELECT snowflake_$_", '25006', $recovery, "nor does $_")
+  foreach 'recover()', 'reset_mark(now())';
 refused($standby, 'SELECT snowflake_advance(1)', '25006', $recovery,
 	'nor does it advance');
 is(query($standby, 'SELECT count(*) FROM t, snowflake_decode(id) WHERE node_id = 1'),
