@@ -142,7 +142,7 @@ find_columns(void)
 }
 
 static bool
-see_id(int64 id, uint64 nth, void *arg)
+see_id(int64 id, uint64 unused, void *arg)
 {
 	Column	   *column = arg;
 

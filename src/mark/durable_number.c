@@ -279,7 +279,7 @@ open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 
 /* Add the remedy to the server's error about a page that it cannot read. */
 static void
-advise(void *arg)
+advise(void *unused)
 {
 	int			code = geterrcode();
 
