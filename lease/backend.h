@@ -88,6 +88,9 @@ typedef struct SfBackend
 	 */
 	bool		(*receive) (SfAnswer *answer);
 
+	/* The text is valid until the next send() or close(). */
+	SfPartFunction part;
+
 	/* Drop all connections; called last. */
 	void		(*close) (void);
 } SfBackend;

@@ -67,8 +67,6 @@
 #include <string.h>
 
 #define FINISH_MS		1000	/* how often to read when a right ends */
-#define RECOVER_S		90		/* default argument of
-								 * snowflake_registry_recover() */
 
 /* Return true if we hold a slot, and may extend it. */
 static bool
@@ -151,17 +149,39 @@ advise_to_stay(const SfLease *lease, SfMoment now, const char *unless,
 	return text;
 }
 
+/*
+ * Return how many seconds a recovery must reserve: the default, and at least
+ * what this server knows of.
+ */
+static int64_t
+reserve_s(const SfLease *lease, SfMoment now)
+{
+	int64_t		reserve = lease->config.reserve_ms;
+	int64_t		promised = sf_age_promised_ms(lease->config.age) - now.wall_ms;
+	int64_t		known = sf_age_reserve_ms(lease->config.age, now.wall_ms);
+
+	if (reserve < promised)
+		reserve = promised;
+	if (reserve < known)
+		reserve = known;
+	return reserve <= SF_RECOVER_S * 1000 ? SF_RECOVER_S :
+		(reserve + 999) / 1000;
+}
+
 /* Report that the registry did not do what it was asked. */
 static void
 report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 			   const char *problem)
 {
 	char		stay[SF_STAY_SIZE];
-	char		remedy[SF_REMEDY_SIZE];
+	char		cure[SF_REMEDY_SIZE];
+	char		remedy[SF_REMEDY_SIZE + SF_STAY_SIZE];
 
+	sf_registry_remedy(cure, sizeof(cure), lease->config.registry_kind,
+					   failure, lease->config.part, reserve_s(lease, now));
 	snprintf(remedy, sizeof(remedy), "%s%s",
 			 advise_to_stay(lease, now, ", unless the registry answers", stay),
-			 sf_registry_remedy(lease->config.registry_kind, failure));
+			 cure);
 	lease->client.failed = kind;
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM, problem,
 					 sf_registry_failure(failure), remedy);
@@ -224,9 +244,9 @@ registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	if (!registry->initialized)
 	{
 		snprintf(text, sizeof(text),
-				 "If the registry is the right one, and new, have an administrator %s If it has lost its data, or replaces a lost registry, %s('90 s')%s In place of 90 s give the largest snowflake.lease_reserve of all servers.",
+				 "If the registry is new, have an administrator %s If it replaces another, or has lost its data, %s(interval '%d s')%s If snowflake.lease_reserve is larger on any server, give that.",
 				 lease->config.initialize, lease->config.recreate,
-				 lease->config.recreated);
+				 (int) reserve_s(lease, now), lease->config.recreated);
 		sf_client_set_problem(&lease->client, now, "The registry was never initialized.",
 							  text);
 		return false;
@@ -429,24 +449,6 @@ is_claimed_since(const SfLease *lease, const SfRegistry *registry)
 		 record->since_ms > lease->record.since_ms);
 }
 
-/*
- * Return how many seconds a recovery must reserve: the default, and at least
- * what this server knows of.
- */
-static int64_t
-reserve_s(const SfLease *lease, SfMoment now)
-{
-	int64_t		reserve = lease->config.reserve_ms;
-	int64_t		promised = sf_age_promised_ms(lease->config.age) - now.wall_ms;
-	int64_t		known = sf_age_reserve_ms(lease->config.age, now.wall_ms);
-
-	if (reserve < promised)
-		reserve = promised;
-	if (reserve < known)
-		reserve = known;
-	return reserve <= RECOVER_S * 1000 ? RECOVER_S : (reserve + 999) / 1000;
-}
-
 static void
 report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 {
@@ -460,19 +462,18 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 	char		stay[SF_STAY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
 	char		all[SF_REMEDY_SIZE + SF_STAY_SIZE];
-	int			reserve = (int) reserve_s(lease, now);
-	char		argument[20] = "";
+	char		argument[30];
 
-	if (reserve > RECOVER_S || loss == SF_LOSS_ALL)
-		snprintf(argument, sizeof(argument), "'%d s'", reserve);
+	snprintf(argument, sizeof(argument), "interval '%d s'",
+			 (int) reserve_s(lease, now));
 	if (loss == SF_LOSS_SUPERSEDED)
 		snprintf(remedy, sizeof(remedy),
 				 "Stop the old registry, so that servers reach the one that was recovered. If that one is gone, %s(%s);",
 				 config->recover, argument);
 	else if (loss == SF_LOSS_ALL)
 		snprintf(remedy, sizeof(remedy),
-				 "If snowflake.registry names the right one, and no copy of its data is left, %s(%s)%s In place of %d s give the largest snowflake.lease_reserve of all servers.",
-				 config->recreate, argument, config->recreated, reserve);
+				 "If snowflake.registry names the right one, and no copy of its data is left, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
+				 config->recreate, argument, config->recreated);
 	else if (loss == SF_LOSS_FLOOR)
 		snprintf(remedy, sizeof(remedy),
 				 "If snowflake.registry names the right one, %s(%s);",

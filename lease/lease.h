@@ -31,6 +31,7 @@ typedef struct SfLeaseConfig
 	const char *recreate;		/* the same after a total loss */
 	const char *recreated;		/* and the text behind the arguments */
 	const char *registry_kind;	/* for remedies */
+	SfPartFunction part;		/* for remedies; NULL in a test */
 	SfAge	   *age;			/* what is remembered of the registry */
 } SfLeaseConfig;
 

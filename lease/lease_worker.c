@@ -809,6 +809,7 @@ snowflake_lease_worker_main(Datum arg)
 	lease.config.age = config.age;
 	lease.config.claimant.layout = config.claimant.layout;
 	load_backend();
+	config.part = backend->part;
 	changes = begin(&config, &client);
 	report_status();			/* before right.c publishes what has changed */
 	publish(changes);

@@ -78,7 +78,8 @@ typedef enum SfFailure
 	SF_FAILURE_EXTENSION,		/* the extension is missing, or another
 								 * version */
 	SF_FAILURE_PERMISSION,		/* it denies this request */
-	SF_FAILURE_READ_ONLY,		/* a standby, or set to read-only */
+	SF_FAILURE_READ_ONLY,		/* set to read-only, or perhaps a standby */
+	SF_FAILURE_STANDBY,
 	SF_FAILURE_FULL,			/* no space left for a write */
 	SF_FAILURE_TOO_LONG,		/* there is too much for one answer */
 	SF_FAILURE_LOST,			/* it may have lost data */
@@ -163,6 +164,12 @@ typedef struct SfAnswer
 	 */
 	int			endpoint;
 } SfAnswer;
+
+/*
+ * Print a part of the setting snowflake.registry, such as "role", for a
+ * remedy; NULL if the setting does not have it.  There is no password in it.
+ */
+typedef const char *(*SfPartFunction) (const char *part);
 
 /* slot_choice.c */
 extern const SfSlotRecord *sf_slot_record_find(const SfRegistry *registry,

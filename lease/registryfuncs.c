@@ -149,6 +149,15 @@ refuse_here(const Work *work, const char *reason)
 	refuse_work(work, reason, "Call the function again when the problem is over.");
 }
 
+/* Return how many seconds a recovery must reserve, as far as we know. */
+static int
+get_reserve_s(void)
+{
+	return (int) (Max(SF_RECOVER_S * 1000,
+					  Max(*sf_core->reserve_ms,
+						  sf_age_file_reserve_ms())) + 999) / 1000;
+}
+
 /*
  * Do the same with a message of the registry's library, which may name roles,
  * hosts and paths.  Other roles get a public sentence instead.
@@ -156,10 +165,14 @@ refuse_here(const Work *work, const char *reason)
 static void
 refuse_failure(const Work *work, SfFailure failure, const char *message)
 {
-	refuse_work(work, sf_core->may_see_registry() ? message :
-				sf_registry_failure(failure),
-				sf_registry_remedy(sf_core->kind->name,
-								   failure));
+	char		remedy[SF_REMEDY_SIZE];
+
+	if (!sf_core->may_see_registry())
+		refuse_work(work, sf_registry_failure(failure),
+					"Repeat the call as a member of pg_read_all_settings, who is told more.");
+	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
+					   backend->part, get_reserve_s());
+	refuse_work(work, message, remedy);
 }
 
 /* ---- requests ---- */
@@ -305,7 +318,8 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 {
 	if (work->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
 		refuse_work(work, "It is empty, and this server has leased from it: it has lost its data.",
-					"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover('90 s'), with the largest snowflake.lease_reserve of all servers.");
+					psprintf("If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover(interval '%d s'); If snowflake.lease_reserve is larger on any server, give that.",
+							 get_reserve_s()));
 	require_equal_clocks(work, answer);
 	sf_layout_print(&work->layout, work->layout_text,
 					sizeof(work->layout_text));
@@ -799,7 +813,7 @@ read_mark(void)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("could not read file \"%s\" in the data directory",
 						MARK_FILE),
-				 errhint("Make it readable for the server. If it is damaged, remove it, and run in the registry's database: SELECT snowflake_registry.recover();")));
+				 errhint("Make it readable for the server. If it is damaged, remove it, and run in the registry's database: SELECT snowflake_registry.recover(interval '90 s');")));
 	return mark;
 }
 

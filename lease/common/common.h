@@ -37,6 +37,9 @@ typedef struct SfKind
 	void		(*fail) (const char *problem);
 
 	int			(*sockets) (SfSocket *sockets, int64_t *timeout_ms);
+
+	/* Print a part of the setting, in memory of the request; or NULL. */
+	char	   *(*part) (const char *part);
 	void		(*close) (void);
 } SfKind;
 
@@ -64,6 +67,7 @@ extern void sf_harness_keep(char **place, const char *text);
 extern bool sf_harness_is_write(void);
 extern void sf_harness_conclude(SfResult result);
 extern void sf_harness_conclude_failure(SfFailure failure, bool is_unknown);
+extern char *sf_harness_quote(const char *text, char quote);
 
 /*
  * ---- uri.c: the parts of snowflake.registry for a registry that is given by
@@ -88,6 +92,8 @@ extern bool sf_uri_parse(SfUri *uri, const char *text, const char *port,
 extern bool sf_uri_options(char *options, const char *const *names,
 						   char **files, const char *known, char *reason,
 						   size_t reason_size);
+extern char *sf_uri_hosts(char *const *hosts, int nhosts);
+extern char *sf_uri_user(const char *file);
 extern bool sf_uri_credentials(const char *file, char **user,
 							   char **password, char *reason,
 							   size_t reason_size);

@@ -69,6 +69,27 @@ sf_harness_conclude_failure(SfFailure failure, bool is_unknown)
 	sf_harness_conclude(is_unknown ? SF_RESULT_UNKNOWN : SF_RESULT_REFUSED);
 }
 
+/*
+ * Quote a text for SQL, with each quote in it doubled, or for a shell, which
+ * then reads the text without them.
+ */
+char *
+sf_harness_quote(const char *text, char quote)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, quote);
+	for (const char *p = text; *p != '\0'; p++)
+	{
+		if (*p == quote)
+			appendStringInfoChar(&buf, quote);
+		appendStringInfoChar(&buf, *p);
+	}
+	appendStringInfoChar(&buf, quote);
+	return buf.data;
+}
+
 /* ---- the functions of the library; none throws ---- */
 
 static void
@@ -183,6 +204,26 @@ receive_answer(SfAnswer *answer)
 	return true;
 }
 
+/* Print a part of the setting; NULL if it lacks it, or on an error. */
+static const char *
+print_part(const char *part)
+{
+	MemoryContext before = MemoryContextSwitchTo(passing);
+	char	   *volatile text = NULL;
+
+	PG_TRY();
+	{
+		text = kind->part(part);
+	}
+	PG_CATCH();
+	{
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(before);
+	return text;
+}
+
 const SfBackend *
 sf_harness_backend(const SfKind *of)
 {
@@ -193,6 +234,7 @@ sf_harness_backend(const SfKind *of)
 		.send = send_ask,
 		.sockets = get_sockets,
 		.receive = receive_answer,
+		.part = print_part,
 		.close = close_registry
 	};
 

@@ -200,6 +200,18 @@ sf_uri_options(char *options, const char *const *names, char **files,
 	return true;
 }
 
+/* Join hosts for a command. */
+char *
+sf_uri_hosts(char *const *hosts, int nhosts)
+{
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	for (int i = 0; i < nhosts; i++)
+		appendStringInfo(&buf, "%s%s", i > 0 ? "," : "", hosts[i]);
+	return buf.data;
+}
+
 /* ---- the file with the password ---- */
 
 /*
@@ -239,4 +251,18 @@ sf_uri_credentials(const char *file, char **user, char **password,
 	(*password)[strcspn(*password, "\r\n")] = '\0';
 	text[strcspn(text, "\r")] = '\0';
 	return true;
+}
+
+/* Return the user in such a file, quoted for a shell; or NULL. */
+char *
+sf_uri_user(const char *file)
+{
+	char		reason[SF_REASON_SIZE];
+	char	   *user;
+	char	   *password;
+
+	if (file == NULL ||
+		!sf_uri_credentials(file, &user, &password, reason, sizeof(reason)))
+		return NULL;
+	return sf_harness_quote(user, '\'');
 }

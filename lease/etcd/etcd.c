@@ -233,7 +233,7 @@ take_reading(SfJson *json)
 		sf_harness_conclude(SF_RESULT_DONE);
 	else
 	{
-		strlcpy(sf_request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data: an administrator must call snowflake_registry_recover().",
+		strlcpy(sf_request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data.",
 				SF_MESSAGE_SIZE);
 		conclude_failure(SF_FAILURE_LOST, true);
 	}
@@ -563,6 +563,44 @@ fail_request(const char *problem)
 	conclude_failure(SF_FAILURE_OTHER, true);
 }
 
+/* Print what etcdctl reads of the environment; the user may be NULL. */
+static char *
+print_export(const char *user)
+{
+	const Url  *url = &etcd.url;
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfo(&buf, "export ETCDCTL_ENDPOINTS=%s",
+					 sf_uri_hosts(url->endpoints, url->nendpoints));
+	if (url->cacert != NULL)
+		appendStringInfo(&buf, " ETCDCTL_CACERT='%s'", url->cacert);
+	if (url->cert != NULL)
+		appendStringInfo(&buf, " ETCDCTL_CERT='%s' ETCDCTL_KEY='%s'",
+						 url->cert, url->key);
+	if (url->credentials != NULL && user != NULL)
+		appendStringInfo(&buf, " ETCDCTL_USER=%s", user);
+	appendStringInfoChar(&buf, ';');
+	return buf.data;
+}
+
+static char *
+print_part(const char *part)
+{
+	const Url  *url = &etcd.url;
+
+	if (strcmp(part, "export") == 0)
+		return print_export(sf_uri_user(url->credentials));
+	if (strcmp(part, "root") == 0)
+		return print_export("root");
+	if (strcmp(part, "address") == 0)
+		return strstr(url->endpoints[etcd.endpoint], "://") + 3;
+	if (strcmp(part, "prefix") == 0)
+		return sf_harness_quote(url->prefix, '\'');
+	return strcmp(part, "user") == 0 ? sf_uri_user(url->credentials) :
+		url->credentials;
+}
+
 const SfBackend *
 snowflake_backend(void)
 {
@@ -573,6 +611,7 @@ snowflake_backend(void)
 		.go_on = go_on,
 		.fail = fail_request,
 		.sockets = sf_http_sockets,
+		.part = print_part,
 		.close = sf_http_close
 	};
 

@@ -558,7 +558,7 @@ classify(const char *sqlstate)
 		{"3D000", SF_FAILURE_DATABASE},
 		{"42501", SF_FAILURE_PERMISSION},
 		{"25006", SF_FAILURE_READ_ONLY},
-		{"55000", SF_FAILURE_READ_ONLY},	/* recovery is in progress */
+		{"55000", SF_FAILURE_STANDBY},	/* recovery is in progress */
 		{"53100", SF_FAILURE_FULL}, /* disk full */
 		{"55P03", SF_FAILURE_TIMEOUT},	/* lock_timeout */
 		{"42883", SF_FAILURE_EXTENSION},	/* undefined function */
@@ -612,9 +612,10 @@ classify_line(char *line)
 		return classify(sqlstate);
 	if (strstr(line, "certificate") != NULL || strstr(line, " alert ") != NULL)
 		return SF_FAILURE_CERTIFICATE;
-	if (strstr(line, "session is read-only") != NULL ||
-		strstr(line, "hot standby mode") != NULL)
+	if (strstr(line, "session is read-only") != NULL)
 		return SF_FAILURE_READ_ONLY;
+	if (strstr(line, "hot standby mode") != NULL)
+		return SF_FAILURE_STANDBY;
 	return SF_FAILURE_UNREACHABLE;
 }
 
@@ -886,6 +887,74 @@ get_sockets(SfSocket *sockets, int64_t *timeout_ms)
 	return 1;
 }
 
+/* Return a copy of an option's value; NULL if it has none. */
+static char *
+find_value(const PQconninfoOption *options, const char *keyword)
+{
+	while (options->keyword != NULL && strcmp(options->keyword, keyword) != 0)
+		options++;
+	return options->keyword == NULL || options->val == NULL ||
+		options->val[0] == '\0' ? NULL : pstrdup(options->val);
+}
+
+/* Return the first host and its port, for openssl; or NULL. */
+static char *
+print_address(const PQconninfoOption *options)
+{
+	char	   *host = find_value(options, "host");
+	char	   *port = find_value(options, "port");
+
+	if (host == NULL)
+		return NULL;
+	return sf_harness_quote(psprintf("%.*s:%.*s", (int) strcspn(host, ","),
+									 host, port == NULL ? 4 :
+									 (int) strcspn(port, ","),
+									 port == NULL ? "5432" : port), '\'');
+}
+
+/* Return the URL without its passwords. */
+static char *
+print_url(void)
+{
+	char	   *url = pstrdup(pg.url);
+	char	   *user = strstr(url, "://") + 3;
+	char	   *colon = user + strcspn(user, ":@/");
+	char	   *at = colon + strcspn(colon, "@/");
+
+	if (*at == '@')
+		memmove(colon, at, strlen(at) + 1);
+	for (char *p = url; (p = strstr(p, "password=")) != NULL;)
+	{
+		p += strlen("password=");
+		memmove(p, p + strcspn(p, "&"), strlen(p + strcspn(p, "&")) + 1);
+	}
+	return sf_harness_quote(url, '\'');
+}
+
+static char *
+print_part(const char *part)
+{
+	PQconninfoOption *options = PQconninfoParse(pg.url, NULL);
+	char	   *name;
+	char	   *text = NULL;
+
+	if (options == NULL)
+		return NULL;
+	name = find_value(options, "user");
+	if (strcmp(part, "database") == 0 && find_value(options, "dbname") != NULL)
+		name = find_value(options, "dbname");
+	if (strcmp(part, "psql") == 0)
+		text = psprintf("psql %s", print_url());
+	else if (strcmp(part, "address") == 0)
+		text = print_address(options);
+	else if (name != NULL)
+		text = sf_harness_quote(name, '"');
+	if (text != NULL && strcmp(part, "regrole") == 0)
+		text = sf_harness_quote(text, '\'');
+	PQconninfoFree(options);
+	return text;
+}
+
 const SfBackend *
 snowflake_backend(void)
 {
@@ -896,6 +965,7 @@ snowflake_backend(void)
 		.go_on = go_on,
 		.fail = fail_request,
 		.sockets = get_sockets,
+		.part = print_part,
 		.close = disconnect
 	};
 

@@ -237,6 +237,23 @@ find_digest(const Location *location, char **digest, char *reason,
 	return true;
 }
 
+/* Print a part of the setting, for a remedy; NULL if it is not there. */
+char *
+sf_session_part(const char *part)
+{
+	const Location *at = &hosts.location;
+
+	if (strcmp(part, "zkcli") == 0)
+		return psprintf("zkCli.sh -server %s",
+						sf_uri_hosts(at->uri.hosts, at->uri.nhosts));
+	if (strcmp(part, "path") == 0)
+		return at->prefix;
+	if (strcmp(part, "user") != 0)
+		return at->credentials;
+	return at->uri.user != NULL ? at->uri.user :
+		sf_uri_user(at->credentials);
+}
+
 /* ---- problems ---- */
 
 /* Set the problem with the current host, without a full stop. */

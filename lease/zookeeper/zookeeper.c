@@ -441,6 +441,7 @@ snowflake_backend(void)
 		.go_on = go_on,
 		.fail = fail_request,
 		.sockets = get_sockets,
+		.part = sf_session_part,
 		.close = sf_session_close
 	};
 

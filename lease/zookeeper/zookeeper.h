@@ -40,6 +40,7 @@ extern SfSession sf_session;
 extern bool sf_session_open(const char *text, const SfBackendConfig *config,
 							char **prefix, char *reason, size_t reason_size);
 extern void sf_session_close(void);
+extern char *sf_session_part(const char *part);
 
 extern void sf_session_connect(void);
 extern bool sf_session_next_host(void);

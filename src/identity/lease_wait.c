@@ -29,6 +29,9 @@
 /* How often to look for changes that nobody signals. */
 #define LOOK_MS		1000
 
+#define ASK_STATUS \
+	"SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';"
+
 static uint32 wait_event_lease = 0;
 
 /* ---- errors and status ---- */
@@ -73,7 +76,8 @@ sf_lease_wait_has_expired(void)
 }
 
 /*
- * Return the status that the worker wrote, as far as this role may see it.  If
+ * Return the status that the worker wrote, as far as this role may see it: a
+ * remedy for a problem that names hosts and roles names them, too.  If
  * the right has expired, the worker may be late to say so, or gone.
  * SF_STAGE_HELD means that a call gets an ID now.
  */
@@ -83,9 +87,14 @@ sf_lease_wait_status(SfLeaseStatus *status)
 	LWLockAcquire(sf_shmem->lock, LW_SHARED);
 	*status = sf_shmem->leasing.status;
 	LWLockRelease(sf_shmem->lock);
-	if (status->problem[0] != '\0' && !sf_lease_wait_may_see_registry())
+	if (strcmp(status->problem, status->public_problem) != 0 &&
+		!sf_lease_wait_may_see_registry())
+	{
 		strlcpy(status->problem, status->public_problem,
 				sizeof(status->problem));
+		strlcpy(status->remedy, "Have an administrator run: " ASK_STATUS,
+				sizeof(status->remedy));
+	}
 	sf_text_make_valid(status->problem);
 	if (status->stage == SF_STAGE_HELD && sf_lease_wait_has_expired())
 	{
@@ -112,7 +121,7 @@ sf_lease_wait_refuse(void)
 					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
 					   "It has not answered yet."),
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
-					 "See the server's log, and run: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';")));
+					 "See the server's log, and run: " ASK_STATUS)));
 }
 
 /* Return since when a caller that has read this word has had no right. */

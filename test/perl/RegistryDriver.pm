@@ -15,7 +15,7 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(start_driver try_open worker ask asked claim fails reading
+our @EXPORT = qw(start_driver try_open worker part_of ask asked claim fails reading
   $credentials write_credentials stand_in end_stand_in);
 
 our $credentials;
@@ -39,6 +39,7 @@ sub start_driver
 			presence_ms integer, timeout_ms integer) RETURNS text
 			LANGUAGE c AS '$driver';
 		CREATE FUNCTION registry_close() RETURNS void LANGUAGE c AS '$driver';
+		CREATE FUNCTION registry_part(part text) RETURNS text LANGUAGE c STRICT AS '$driver';
 		CREATE FUNCTION registry_ask(kind text, node integer DEFAULT 5,
 			generation bigint DEFAULT 7, version bigint DEFAULT 0,
 			owner bigint DEFAULT 11, displaced bigint DEFAULT 0,
@@ -70,6 +71,14 @@ sub worker
 
 	is(try_open($session, $url, %options), 'ok', "open $url") or die 'no registry is open';
 	return $session;
+}
+
+# Return what a remedy says of the registry that is open.
+sub part_of
+{
+	my ($session, $part) = @_;
+
+	return $session->query_safe("SELECT registry_part('$part')");
 }
 
 # Return the answer to a request.

@@ -685,10 +685,43 @@ test_lost_answers(void)
 /*
  * Each kind of failure has a sentence that all may read, and its own remedy.
  */
+static const char *
+get_part(const char *part)
+{
+	static char text[100];
+
+	if (strcmp(part, "user") == 0)
+		return NULL;
+	if (strcmp(part, "export") == 0 || strcmp(part, "root") == 0)
+		return "export ETCDCTL_ENDPOINTS=http://a:1 ETCDCTL_USER=u;";
+	if (strcmp(part, "psql") == 0)
+		return "psql 'postgresql://u@a:1/d'";
+	snprintf(text, sizeof(text), "<%s>", part);
+	return text;
+}
+
+/* Return the remedy, which has at most 60 words with the advice to stay. */
+static const char *
+remedy_for(const char *kind, SfFailure failure)
+{
+	static char text[SF_REMEDY_SIZE];
+	int			words = 18;
+
+	sf_registry_remedy(text, sizeof(text), kind, failure, get_part, 3600);
+	for (const char *p = text; *p != '\0'; p++)
+		words += *p != ' ' && (p[1] == ' ' || p[1] == '\0');
+	if (words > 60)
+		printf("%s %d: %d words: %s\n", kind, failure, words, text);
+	CHECK(words <= 60);
+	CHECK(strpbrk(text, "{}") == NULL);
+	return text;
+}
+
 static void
 test_failures(void)
 {
 	static const char *const kinds[] = {"postgresql", "etcd", "zookeeper"};
+	char		text[300];
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 	{
@@ -696,20 +729,27 @@ test_failures(void)
 		{
 			CHECK(sf_registry_failure(f)[0] != '\0');
 			CHECK(strlen(sf_registry_failure(f)) < SF_REASON_SIZE);
-			CHECK(strlen(sf_registry_remedy(kinds[i], f)) < SF_REMEDY_SIZE);
+			CHECK(remedy_for(kinds[i], f)[0] != '\0');
 		}
-		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_UNREACHABLE), "Start ");
-		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_TIMEOUT), "raise snowflake.lease_timeout");
+		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_UNREACHABLE), "Start ");
+		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_TIMEOUT), "raise snowflake.lease_timeout");
 	}
-	CHECK_CONTAINS(sf_registry_remedy("postgresql", SF_FAILURE_PERMISSION), "SELECT snowflake_registry.grant(");
-	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_PERMISSION), "etcdctl role grant-permission");
-	CHECK_CONTAINS(sf_registry_remedy("zookeeper", SF_FAILURE_PERMISSION), "setAcl");
-	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_DATABASE), "log");
-	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_FULL), "etcdctl alarm disarm");
-	CHECK_CONTAINS(sf_registry_remedy("etcd", SF_FAILURE_TOO_LONG), "etcdctl get --prefix --keys-only PREFIX/");
+	CHECK_CONTAINS(remedy_for("postgresql", SF_FAILURE_PERMISSION), "SELECT snowflake_registry.grant(<regrole>, false);");
+	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_PERMISSION), "etcdctl role grant-permission");
+	CHECK_CONTAINS(remedy_for("zookeeper", SF_FAILURE_PERMISSION), "setAcl");
+	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_DATABASE), "log");
+	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_FULL), "etcdctl alarm disarm");
+	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_TOO_LONG), "etcdctl get --prefix --keys-only <prefix>/");
+	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_LOGIN), "etcdctl user passwd USER");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		CHECK_CONTAINS(sf_registry_remedy(kinds[i], SF_FAILURE_LOST), "recover(");
-	CHECK_CONTAINS(sf_registry_remedy("another", SF_FAILURE_LOGIN), "log");
+		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_LOST), "recover(interval '3600 s');");
+
+	/* without room for what the setting says: what it is */
+	sf_registry_remedy(text, sizeof(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
+	CHECK_CONTAINS(text, "In database <database> of");
+	sf_registry_remedy(text, strlen(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
+	CHECK_CONTAINS(text, "In database DATABASE of");
+	CHECK_CONTAINS(remedy_for("another", SF_FAILURE_LOGIN), "log");
 
 	/* the lease reports what the answer says */
 	prepare_held(0);
@@ -756,7 +796,7 @@ test_fence(void)
 	begin_search(&config);
 	CHECK_STR(lease.client.problem, "The registry was never initialized.");
 	CHECK_CONTAINS(lease.client.remedy, "have an administrator run this.");
-	CHECK_CONTAINS(lease.client.remedy, "If it has lost its data, or replaces a lost registry, SELECT snowflake_registry_recover('90 s');");
+	CHECK_CONTAINS(lease.client.remedy, "If it replaces another, or has lost its data, SELECT snowflake_registry_recover(interval '90 s');");
 }
 
 /*
@@ -880,9 +920,7 @@ check_that_it_waits(const char *problem)
 	}
 	CHECK_CONTAINS(lease.client.problem, problem);
 	CHECK_STR(lease.client.public_problem, lease.client.problem);
-	CHECK_CONTAINS(lease.client.remedy, registry.initialized ?
-				   "SELECT snowflake_registry_recover();" :
-				   "SELECT snowflake_registry_recover('90 s');");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '90 s');");
 	CHECK(now_tick() > right.until);
 }
 
@@ -1006,17 +1044,17 @@ test_loss(void)
 	registry.initialized = false;
 	lease.client.peers_due_ms = now.monotonic_ms;
 	reply_to(SF_ASK_READ);
-	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover('600 s'); In place of 600 s give");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '600 s'); If snowflake.lease_reserve is larger");
 	lease.config.reserve_ms = 9000; /* the setting has changed since */
 	registry.initialized = true;
 	registry.generation = rnd();
 	registry.floor = now_tick() + 95000;
 	reply_to(SF_ASK_READ);
 	CHECK_CONTAINS(lease.client.problem, "it would give away what it has confirmed");
-	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover('");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '");
 	registry.generation = rnd();
 	registry.floor = now_tick() + 1000 *
-		strtoll(strstr(lease.client.remedy, "recover('") + strlen("recover('"), NULL, 10);
+		strtoll(strstr(lease.client.remedy, "recover(interval '") + strlen("recover(interval '"), NULL, 10);
 	reply_to(SF_ASK_READ);
 	CHECK(strstr(lease.client.problem, "lost") == NULL);
 

@@ -25,6 +25,7 @@ PG_MODULE_MAGIC;
 SF_FUNCTION(registry_open);
 SF_FUNCTION(registry_close);
 SF_FUNCTION(registry_ask);
+SF_FUNCTION(registry_part);
 
 static const SfBackend *backend;
 static uint64 number;
@@ -58,6 +59,17 @@ registry_close(PG_FUNCTION_ARGS)
 {
 	backend->close();
 	PG_RETURN_VOID();
+}
+
+/* part(name) returns what a remedy says of the setting */
+Datum
+registry_part(PG_FUNCTION_ARGS)
+{
+	const char *part = backend->part(text_to_cstring(PG_GETARG_TEXT_PP(0)));
+
+	if (part == NULL)
+		PG_RETURN_NULL();
+	PG_RETURN_TEXT_P(cstring_to_text(part));
 }
 
 static SfAskKind
@@ -143,7 +155,7 @@ registry_ask(PG_FUNCTION_ARGS)
 	};
 	static const char *const failures[SF_FAILURES] = {
 		"OTHER", "UNREACHABLE", "TIMEOUT", "CERTIFICATE", "LOGIN", "DATABASE",
-		"EXTENSION", "PERMISSION", "READ_ONLY", "FULL", "TOO_LONG",
+		"EXTENSION", "PERMISSION", "READ_ONLY", "STANDBY", "FULL", "TOO_LONG",
 		"LOST"
 	};
 	SfAsk		ask = {0};

@@ -54,7 +54,7 @@ query($registry, qq{$new; SELECT snowflake_registry.recover('1 s', '0 s'); ALTER
 wait_for_lease($b, q{problem ~ 'would give away what it has confirmed to this server'});
 refused($b, $next, '55000', qr/$none.*would give away/s, 'it is withdrawn at once');
 my $remedy = lease_of($b, 'remedy');
-like($remedy, qr/SELECT snowflake_registry\.recover\('[56]\d\d s'\);/, 'the remedy waits for all of it');
+like($remedy, qr/SELECT snowflake_registry\.recover\(interval '[56]\d\d s'\);/, 'the remedy waits for all of it');
 $b->stop;
 $registry->stop;
 done_testing();

@@ -128,25 +128,31 @@ is(() = $all =~ /The registry answered: [^|\n]*?role "worker"/g, 3,
 	'members of pg_monitor are told all of it') or diag $all;
 my $public = query($a, "SET ROLE mallory; $told");
 my $login = 'The registry does not let this server log in.';
-like($public, qr{^postgresql://\.\.\.\|$login\|In the registry, .*\|$login$}m,
-	'others are told what kind of problem it is, and what to do');
+my $ask = q{Have an administrator run: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';};
+like($public, qr{^postgresql://\.\.\.\|$login\|\Q$ask\E\|$login$}m,
+	'others are told what kind of problem it is, and who can do something');
 unlike($public, $secret, 'and neither role nor address');
 refused($a, "SET ROLE mallory; $next", '55000',
-	qr{DETAIL:  The registry is "postgresql://\.\.\."\. $login\nHINT:  In the registry, [^\n]*CREATE ROLE}s,
+	qr{DETAIL:  The registry is "postgresql://\.\.\."\. $login\nHINT:  \Q$ask\E}s,
 	'nor does the error say it');
 refused($a, "SET ROLE watcher; $next", '55000', qr/DETAIL:  The registry is "postgresql:.*$secret/,
 	'which members of pg_monitor are told');
-query($registry, 'ALTER ROLE worker LOGIN');
-wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'snowflake_registry.grant'});
+my ($remedy) = $all =~ /(In the registry, [^|\n]*)/;
+like($remedy, qr/CREATE ROLE "worker" LOGIN; or, /, 'the remedy names the role');
+($remedy) = $remedy =~ /(ALTER ROLE [^;]*;)/;
+query($registry, $remedy);
+wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'In database "postgres"'});
+refused($a, $next, '55000',
+	qr/$none.*permission denied for schema snowflake_servers/s,
+	'a role that may not read it');
+($remedy) = lease_of($a, 'remedy') =~ /(SELECT snowflake_registry\.grant\([^;]*;)/;
+query($registry, $remedy);
+wait_for_lease($a, q{problem ~ 'never initialized'});
 like(slurp_file('/proc/' . lease_of($a, 'pid') . '/maps'),
 	qr{ \Q$elsewhere\E/snowflake_postgresql\.so$}m,
 	'the library is found by dynamic_library_path');
 like(slurp_file("/proc/$a->{_pid}/maps"), qr{/snowflake_lease\.so$}m, 'the one that leases is loaded at the start');
-refused($a, $next, '55000',
-	qr/$none.*permission denied for schema snowflake_servers/s,
-	'a role that may not read it');
 grant_registry();
-wait_for_lease($a, q{problem ~ 'never initialized'});
 refused($a, $next, '55000',
 	qr/$none.*never initialized.*HINT:.*snowflake_registry\.init/s,
 	'a registry that was never initialized');

@@ -370,6 +370,10 @@ $etcd->call('auth/enable', {});
 write_credentials("snowflake\ndocumented\n");
 $w = worker('etcd://' . $etcd->host . "/prefix?credentials=$credentials");
 like(reading($w), qr/^initialized/, 'the documented user: read');
+is(part_of($w, $_->[0]), $_->[1], "what a remedy says: $_->[0]")
+  foreach [ export => 'export ETCDCTL_ENDPOINTS=http://' . $etcd->host . q{ ETCDCTL_USER='snowflake';} ],
+  [ root => 'export ETCDCTL_ENDPOINTS=http://' . $etcd->host . ' ETCDCTL_USER=root;' ],
+  [ user => q{'snowflake'} ], [ prefix => q{'prefix'} ], [ credentials => $credentials ], [ address => $etcd->host ];
 claim($w, 'the documented user: claim', 'DONE');
 asked($w, 'the documented user: keep alive', 'DONE', qr/^$/, 'keepalive');
 $w->quit;

@@ -63,7 +63,7 @@ my $following = standby_of($registry, 'follower');
 $following->start;
 $registry->wait_for_catchup($following);
 (my $follower = $url) =~ s/:\d+/':' . $following->port/e;
-fails($follower, 'READ_ONLY', 'read');
+fails($follower, 'STANDBY', 'read');
 my $writable = ($two_hosts =~ s/:\d+\//':' . $following->port . '\/'/er) . '?target_session_attrs=read-write';
 fails($writable, 'READ_ONLY', 'read');
 
@@ -138,6 +138,23 @@ foreach my $text ('u:pa@secret@h/x', 'u:pa/secret@h/x', 'u:2024/secret@h', 'u@h/
 }
 is(try_open($w, "postgresql://$_"), 'ok', "postgresql://$_")
   foreach 'u:a?b@h/x', '/x?host=/tmp&user=a@b', 'u:p%40%2f@h,g:1/x';
+
+# what a remedy says of them: no password, and names with their quotes
+foreach my $case (
+	[ 'u:p%40a?s@h:1,g:2/d?sslmode=require&password=pw&application_name=x' => psql => q{psql 'postgresql://u@h:1,g:2/d?sslmode=require&password=&application_name=x'} ],
+	[ 'u@h:1,g:2/d' => address => q{'h:1'} ],
+	[ 'u@h/d' => address => q{'h:5432'} ],
+	[ '%27u%22@h/d' => role => q{"'u"""} ],
+	[ '%27u%22@h/d' => regrole => q{'"''u"""'} ],
+	[ 'u@h/D' => database => '"D"' ],
+	[ 'u@h' => database => '"u"' ],
+	[ 'h/d' => role => '' ])
+{
+	my ($text, $part, $expected) = @$case;
+
+	is(try_open($w, "postgresql://$text"), 'ok', "postgresql://$text");
+	is(part_of($w, $part), $expected, "its $part");
+}
 $w->quit;
 $w = worker($url);
 
@@ -556,7 +573,7 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. .*snowflake_registry_recover\('90 s'\)/,
+	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. .*snowflake_registry_recover\(interval '\d+ s'\);/,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
@@ -620,7 +637,7 @@ $misspelt->stop;
 query($node, 'CREATE ROLE lister; GRANT EXECUTE ON FUNCTION snowflake_registry_slots() TO lister');
 $registry->stop;
 refused($node, "SET ROLE lister; $slots", '58000',
-	qr{DETAIL:  The registry is "postgresql://\.\.\."\. The registry cannot be reached\.\nHINT:  Nothing was changed\. Start the registry's server},
+	qr{DETAIL:  The registry is "postgresql://\.\.\."\. The registry cannot be reached\.\nHINT:  Nothing was changed\. Repeat the call as a member of pg_read_all_settings},
 	'who may not see the setting is told the kind of problem');
 like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*refused/, 'the registry is gone');
 $registry->start;

@@ -395,6 +395,9 @@ write_credentials("snow\np@ \"w\n");
 $w = worker("zookeeper://$base?credentials=$credentials");
 asked($w, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => 7);
 like(reading($w), qr/^initialized 7/, 'with the credentials of a file');
+like(part_of($w, $_->[0]), $_->[1], "what a remedy says: $_->[0]")
+  foreach [ zkcli => qr/^zkCli\.sh -server \S+:\d+$/ ], [ path => qr{^/} ], [ user => qr/^'snow'$/ ],
+  [ credentials => qr/^\Q$credentials\E$/ ];
 $v = claim($w, 'claim', 'DONE');
 $w->quit;
 foreach my $path ('', '/registry', '/registry/0000000000000007', '/slots', '/slots/5', '/present')
