@@ -663,6 +663,16 @@ ROWS 10;
 COMMENT ON FUNCTION snowflake_revert(regclass, name, text, bigint, boolean) IS
 'the statements that give a key back its sequence, or an identity; run if dry_run is false';
 
+-- without defaults, so that no function of another owner is a better match for a call
+CREATE FUNCTION snowflake_renumber(relation regclass, key name, first bigint,
+	last bigint, dry_run boolean,
+	OUT step integer, OUT statement text, OUT locks text, OUT note text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
+ROWS 10;
+COMMENT ON FUNCTION snowflake_renumber(regclass, name, bigint, bigint, boolean) IS
+'the statements that give rows new IDs, also where foreign keys refer to them; run if dry_run is false';
+
 --
 -- Feeds: restricted, since a plan's workers would each ask for themselves, and
 -- get different answers

@@ -43,21 +43,6 @@ typedef struct Target
 	const SfLayout *layout;
 } Target;
 
-/* Throw SQLSTATE 55000: the column refers to another table. */
-static void
-refuse_foreign_key(const SfConversion *conversion)
-{
-	char	   *others = sf_conversion_ask(conversion, SQL_REFERRED_TABLES);
-
-	if (others != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("column %s of %s has its values from another table",
-						conversion->column, conversion->table),
-				 errdetail("It refers to %s.", others),
-				 errhint("Convert the column that it refers to.")));
-}
-
 /* Return a text about the column, from a query that also takes a text. */
 static char *
 ask_about(const SfConversion *conversion, const char *query, const char *text)
@@ -269,7 +254,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	SPI_connect();
 	conversion = sf_conversion_open(fcinfo, to_snowflake);
 	find_target(fcinfo, conversion->schema, &to);
-	refuse_foreign_key(conversion);
+	sf_conversion_refuse_foreign_key(conversion);
 	refuse_converted(conversion, to.call);
 	sf_conversion_require(conversion);
 	require_callable(conversion, to.function);

@@ -1,10 +1,6 @@
 -- Queries of snowflake_convert().  $1 and $2 are the table and the number of its
 -- column.
 
--- name: referred_tables
-SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')
-FROM pg_constraint WHERE contype = 'f' AND conrelid = $1 AND $2 = ANY (conkey);
-
 -- The GRANTs that roles lack for calling the function $3.
 -- name: grants
 SELECT string_agg(format('GRANT %s TO %s', x.what,

@@ -113,6 +113,7 @@ sf_conversion_add(SfConversion *conversion, const char *text,
 	statement->locks = locks;
 	statement->note = note;
 	statement->role = InvalidOid;
+	statement->check = NULL;
 	conversion->steps = lappend(conversion->steps, statement);
 }
 
@@ -196,23 +197,36 @@ set_path(SfConversion *conversion, const char *path, const char *note)
 	sf_conversion_add(conversion, text, NULL, note);
 }
 
-/* Add statements that run functions with the session's path, if it differs. */
+/* Set the session's path for statements that run functions, if it differs. */
+void
+sf_conversion_path_begin(SfConversion *conversion)
+{
+	if (strcmp(conversion->path, SF_CONVERSION_PATH) != 0)
+		set_path(conversion, conversion->path,
+				 "functions see the session's path, as without this script");
+}
+
+void
+sf_conversion_path_end(SfConversion *conversion)
+{
+	if (strcmp(conversion->path, SF_CONVERSION_PATH) != 0)
+		set_path(conversion, SF_CONVERSION_PATH, NULL);
+}
+
+/* Add statements that run functions with the session's path. */
 static void
 add_query_with_path(SfConversion *conversion, const char *query)
 {
-	bool		differs = strcmp(conversion->path, SF_CONVERSION_PATH) != 0;
 	int			before = list_length(conversion->steps);
 	int			begins;
 
-	if (differs)
-		set_path(conversion, conversion->path,
-				 "functions see the session's path, as without this script");
+	sf_conversion_path_begin(conversion);
 	begins = list_length(conversion->steps);
 	add_query(conversion, query);
 	if (list_length(conversion->steps) == begins)
 		conversion->steps = list_truncate(conversion->steps, before);
-	else if (differs)
-		set_path(conversion, SF_CONVERSION_PATH, NULL);
+	else
+		sf_conversion_path_end(conversion);
 }
 
 /* ---- dependents ---- */
@@ -424,6 +438,9 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	const char *name;
 
 	require_standard_strings();
+	conversion->lock_tables = SQL_LOCK_TABLES;
+	conversion->other_owners = SQL_OTHER_OWNERS;
+	conversion->not_one_owner = SQL_NOT_ONE_OWNER;
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
@@ -604,14 +621,29 @@ sf_conversion_put_back(SfConversion *conversion)
 	add_queries(conversion, rest, lengthof(rest));
 }
 
+/* Throw SQLSTATE 55000: the column refers to another table. */
+void
+sf_conversion_refuse_foreign_key(const SfConversion *conversion)
+{
+	char	   *others = sf_conversion_ask(conversion, SQL_REFERRED_TABLES);
+
+	if (others != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("column %s of %s has its values from another table",
+						conversion->column, conversion->table),
+				 errdetail("It refers to %s.", others),
+				 errhint("Name the column that it refers to.")));
+}
+
 /* ---- the script ---- */
 
 /* Note, for a printed script, whose code it runs. */
 static const char *
 note_owners(SfConversion *conversion)
 {
-	const char *owners = ask_given(conversion, SQL_OTHER_OWNERS);
-	const char *why = ask_given(conversion, SQL_NOT_ONE_OWNER);
+	const char *owners = ask_given(conversion, conversion->other_owners);
+	const char *why = ask_given(conversion, conversion->not_one_owner);
 	const char *note = "dry_run => false does so as the table's owner";
 
 	if (why != NULL)
@@ -635,7 +667,7 @@ note_path(const SfConversion *conversion)
 static void
 require_one_owner(SfConversion *conversion)
 {
-	char	   *why = ask_given(conversion, SQL_NOT_ONE_OWNER);
+	char	   *why = ask_given(conversion, conversion->not_one_owner);
 
 	if (why != NULL)
 		ereport(ERROR,
@@ -655,7 +687,7 @@ lock_and_look_again(SfConversion *conversion)
 	if (SPI_execute(lock->text, false, 0) < 0)
 		elog(ERROR, "could not execute \"%s\"", lock->text);
 	find_given(conversion);
-	add_query(conversion, SQL_LOCK_TABLES);
+	add_query(conversion, conversion->lock_tables);
 	again = llast(conversion->steps);
 	if (strcmp(lock->text, again->text) != 0)
 		ereport(ERROR,
@@ -684,7 +716,7 @@ sf_conversion_start(SfConversion *conversion, bool dry_run)
 	sf_conversion_add(conversion,
 					  "SET LOCAL search_path = " SF_CONVERSION_PATH, NULL,
 					  note_path(conversion));
-	add_query(conversion, SQL_LOCK_TABLES);
+	add_query(conversion, conversion->lock_tables);
 	if (!dry_run)
 		lock_and_look_again(conversion);
 }
@@ -712,6 +744,8 @@ execute(const SfConversion *conversion, const SfStatement *statement)
 		become(conversion, statement->role);
 	else if (SPI_execute(statement->text, false, 0) < 0)
 		elog(ERROR, "could not execute \"%s\"", statement->text);
+	if (statement->check != NULL)
+		statement->check(statement->arg);
 }
 
 /* Return the script, and run it on request. */
@@ -762,7 +796,7 @@ sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("relation, key and dry_run must not be null"),
-				 errhint("Leave an argument out to get its default.")));
+				 errhint("Give each of them a value.")));
 	if (!PG_GETARG_BOOL(dry_run) && XactReadOnly)
 		sf_refuse_read_only(name);
 	if (!PG_GETARG_BOOL(dry_run) && IsolationUsesXactSnapshot())

@@ -34,6 +34,10 @@ typedef struct SfConversion
 	const char *path;			/* the session's search_path */
 	int			guc_level;
 	SfOwner		caller;
+	const char *lock_tables;	/* queries for the script's beginning; these
+								 * are for what changes a column's type */
+	const char *other_owners;
+	const char *not_one_owner;
 } SfConversion;
 
 typedef struct SfStatement
@@ -42,6 +46,8 @@ typedef struct SfStatement
 	const char *locks;			/* or NULL */
 	const char *note;			/* or NULL */
 	Oid			role;			/* to become, in place of SET ROLE; or 0 */
+	void		(*check) (const void *arg); /* looks at the result; or NULL */
+	const void *arg;
 } SfStatement;
 
 /* Call the first before SPI_connect(), and the others within SPI. */
@@ -65,6 +71,9 @@ extern bool sf_conversion_outermost(const SfConversion *conversion,
 									int64 lowest, bool ascending, int64 *id);
 extern void sf_conversion_alter(SfConversion *conversion, const char *action,
 								const char *note);
+extern void sf_conversion_refuse_foreign_key(const SfConversion *conversion);
+extern void sf_conversion_path_begin(SfConversion *conversion);
+extern void sf_conversion_path_end(SfConversion *conversion);
 extern void sf_conversion_take_away(SfConversion *conversion);
 extern void sf_conversion_widen(SfConversion *conversion);
 extern void sf_conversion_put_back(SfConversion *conversion);

@@ -16,3 +16,8 @@ FROM tree JOIN pg_class c ON c.oid = relid AND relkind = 'f' WHERE $2 > 0;
 -- name: event_triggers
 SELECT 'event triggers see this path, too: ' || string_agg(quote_ident(evtname), ', ' ORDER BY evtname)
 FROM pg_event_trigger WHERE evtenabled <> 'D' AND ($1, $2) IS NOT NULL;
+
+-- Tables that the column refers to.
+-- name: referred_tables
+SELECT string_agg(DISTINCT confrelid::regclass::text, ', ')
+FROM pg_constraint WHERE contype = 'f' AND conrelid = $1 AND $2 = ANY (conkey);

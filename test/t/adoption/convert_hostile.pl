@@ -2,7 +2,7 @@
 # None of the owner's code may run with the superuser's rights or become another role.
 # core/hostile_tables.pl does the same with the other functions.
 #
-# takes: 15 s
+# takes: 17 s
 use SnowflakeTest;
 
 my $node = hostile_server();
@@ -252,6 +252,51 @@ refused($node, q{SELECT snowflake_convert('m.counted', dry_run => false)}, '4250
 $node->psql('postgres', q{SELECT statement FROM snowflake_convert('m.counted') \gexec}, on_error_die => 1);
 is(query($node, q{SELECT stxowner::regrole, (SELECT atttypid::regtype FROM pg_attribute WHERE attrelid = stxrelid AND attname = 'id')
 	FROM pg_statistic_ext WHERE stxname = 'counts'}), 'carol|bigint', 'a superuser who prints it can run it');
+
+# ---- new IDs for rows ----
+
+query($node, q{SET ROLE mallory;
+	CREATE FUNCTION m.make() RETURNS bigint LANGUAGE plpgsql AS $$
+		BEGIN PERFORM m.evil(1); RETURN public.snowflake_nextval(); END $$;
+	CREATE FUNCTION m.fire() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN PERFORM m.evil(1); RETURN NEW; END $$;
+	CREATE FUNCTION m.same(bigint, bigint) RETURNS boolean LANGUAGE sql AS 'SELECT m.evil(1) AND $1 = $2';
+	CREATE OPERATOR m.= (LEFTARG = bigint, RIGHTARG = bigint, FUNCTION = m.same);
+	CREATE FUNCTION m.max(integer) RETURNS integer LANGUAGE sql AS 'SELECT m.evil(1)::integer';
+	CREATE DOMAIN m.key AS bigint CHECK (m.evil(1))});
+my %of_rows = (
+	'a default' => 'ALTER TABLE m.rows ALTER id SET DEFAULT m.make()',
+	'a trigger' => 'CREATE TRIGGER fire BEFORE UPDATE ON m.rows FOR EACH ROW EXECUTE FUNCTION m.fire()',
+	'a trigger on what refers to it' => 'CREATE TRIGGER fire AFTER UPDATE ON m.of_rows FOR EACH ROW EXECUTE FUNCTION m.fire()',
+	'a domain' => 'ALTER TABLE m.of_rows DROP CONSTRAINT of_rows_t_fkey; ALTER TABLE m.rows ALTER id TYPE m.key;'
+	  . ' ALTER TABLE m.of_rows ALTER t TYPE m.key, ADD CONSTRAINT of_rows_t_fkey FOREIGN KEY (t) REFERENCES m.rows',
+	'an index' => 'CREATE INDEX ON m.rows ((id + m.evil(1)::integer))');
+
+foreach my $trap (sort keys %of_rows)
+{
+	query($node, qq{SET ROLE mallory;
+		CREATE TABLE m.rows (id bigint PRIMARY KEY DEFAULT public.snowflake_nextval(), x integer);
+		CREATE TABLE m.of_rows (t bigint REFERENCES m.rows); INSERT INTO m.rows VALUES (1), (2); INSERT INTO m.of_rows VALUES (1);
+		$of_rows{$trap}});
+	query($node, q{BEGIN; ALTER TABLE m.of_rows DROP CONSTRAINT of_rows_t_fkey; UPDATE m.rows SET id = DEFAULT WHERE id = 1; UPDATE m.of_rows SET t = 3; ROLLBACK});
+	is(caught($node), 1, "$trap: springs where rows get IDs by hand");
+	foreach my $run ('true', 'false')
+	{
+		query($node, "SET search_path = m, pg_catalog; SELECT count(*) FROM public.snowflake_renumber('m.rows'::regclass, 'id'::name, 1::bigint, 1::bigint, $run)");
+		is(caught($node), 0, "$trap: snowflake_renumber(), dry_run => $run");
+	}
+	is(query($node, 'SELECT count(*) FROM m.rows JOIN m.of_rows ON t = id WHERE id > 2'), '1', "$trap: and the row has a new ID");
+	caught($node);
+	query($node, 'DROP TABLE m.of_rows, m.rows');
+}
+query($node, q{CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO orders VALUES (1);
+	GRANT REFERENCES ON orders TO mallory; SET ROLE mallory;
+	CREATE TABLE m.refers (order_id bigint REFERENCES orders); INSERT INTO m.refers VALUES (1);
+	CREATE TRIGGER fire BEFORE UPDATE ON m.refers FOR EACH ROW EXECUTE FUNCTION m.fire()});
+refused($node, q{SELECT snowflake_renumber('orders'::regclass, 'id'::name, 1::bigint, 1::bigint, false)}, '42501',
+	qr/table m\.refers belongs to mallory/, "a table of somebody else that refers to the key");
+is(caught($node), 0, 'its trigger does not run');
+query($node, 'DROP TABLE m.refers, orders; DROP OPERATOR m.= (bigint, bigint)');
 
 # ---- partitions ----
 

@@ -222,6 +222,7 @@ snowflake_registry_recover(interval) v u -
 snowflake_registry_recover(interval,interval) v u -
 snowflake_registry_release(bigint) v u -
 snowflake_registry_slots() v u -
+snowflake_renumber(regclass,name,bigint,bigint,boolean) v u public
 snowflake_reset_mark(timestamp with time zone) v u -
 snowflake_revert(regclass,name,text,bigint,boolean) v u public
 snowflake_sequence(bigint) s s public
@@ -272,7 +273,7 @@ is(query($node, $functions), join("\n", @functions),
 is(query($node, qq{
 	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
 	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions generate horizon nextval '
-	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release reset_mark revert '
+	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release renumber reset_mark revert '
 	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
 
 # A function in SQL must have a parsed body, and one in another language must set its
@@ -368,7 +369,7 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, 'twitter')", "s
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
-is(scalar(@calls) + scalar(@admin_calls), scalar(grep { !/^m|_(internal\.(?:bound|compare_support|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|revert|registry_\w+)\(/ } @functions),
+is(scalar(@calls) + scalar(@admin_calls), scalar(grep { !/^m|_(internal\.(?:bound|compare_support|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|renumber|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # each call as the first one of a session, and after the mark is loaded
