@@ -227,9 +227,34 @@ name_column(Names *names, const char *shown)
 	names->n++;
 }
 
+/* Return the name of its table, with the schema, quoted. */
+static char *
+table_of(const Column *column)
+{
+	return pnstrdup(column->shown, strlen(column->shown) -
+					strlen(quote_identifier(NameStr(column->name))) - 1);
+}
+
+/*
+ * Return the first two arguments of a call of ours about a column, with their
+ * types, so that no other function of this name is a better match.
+ */
+static char *
+arguments_of(const Column *column)
+{
+	return psprintf("%s::regclass, %s::name",
+					quote_literal_cstr(table_of(column)),
+					quote_literal_cstr(NameStr(column->name)));
+}
+
+/*
+ * Put the row of a check.  A remedy may be for one of its columns; when it has
+ * been typed, the next one shows.
+ */
 static void
 put_names(SfStatus *status, SfStatusLevel level, const char *what,
-		  Names *names, int seen, int unseen, const char *remedy)
+		  Names *names, int seen, int unseen, const Column *one,
+		  const char *remedy)
 {
 	StringInfoData found;
 
@@ -241,6 +266,8 @@ put_names(SfStatus *status, SfStatusLevel level, const char *what,
 		appendStringInfo(&found, ", and %d more", names->n - NAMES);
 	if (unseen > 0)
 		appendStringInfo(&found, "; %d not looked at", unseen);
+	if (one != NULL && names->n > 1)
+		remedy = psprintf("First %s; then ask again. %s", one->shown, remedy);
 	sf_status_put(status, names->n > 0 ? level : SF_STATUS_OK,
 				  found.data, names->n > 0 ? remedy : NULL);
 }
@@ -252,22 +279,63 @@ is_narrow(Oid type)
 		type == FLOAT4OID || type == FLOAT8OID;
 }
 
+/*
+ * Return what makes a column wide enough, and all that refer to it.  That sets
+ * the default anew, so it is not for a shard, whose number is not known here.
+ */
+static const char *
+remedy_of_type(const Column *column)
+{
+	Oid			type = get_atttype(column->relation, column->number);
+	bool		can_convert = column->has_layout && !column->key.is_shard &&
+		(type == INT2OID || type == INT4OID);
+	const char *call = can_convert ?
+		psprintf("SELECT * FROM snowflake_convert(%s, NULL::integer, false, %s, 'bigint');",
+				 arguments_of(column), column->key.name == NULL ? "NULL" :
+				 quote_literal_cstr(column->key.name)) :
+		psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE bigint;",
+				 table_of(column), quote_identifier(NameStr(column->name)));
+
+	return psprintf("Run as the owner of the table; this rewrites and locks it: %s",
+					call);
+}
+
 /* Report columns that are too narrow for their IDs. */
 void
 sf_status_column_types(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
+	const Column *one = NULL;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		if (is_narrow(columns->column[i].type))
-			name_column(&names, columns->column[i].shown);
+		if (!is_narrow(columns->column[i].type))
+			continue;
+		if (one == NULL)
+			one = &columns->column[i];
+		name_column(&names, columns->column[i].shown);
 	}
 	put_names(status, SF_STATUS_ERROR,
 			  "are too narrow for the IDs that are their default", &names,
-			  columns->n, columns->hidden,
-			  "Make these columns bigint, and all that refer to them: snowflake_convert() prints the statements. That rewrites the tables and locks them meanwhile.");
+			  columns->n, columns->hidden, one,
+			  one == NULL ? NULL : remedy_of_type(one));
+}
+
+/*
+ * Return what makes a unique index.  A partitioned table makes none
+ * concurrently, and only one that has its partition key.
+ */
+static const char *
+remedy_of_index(const Column *column)
+{
+	bool		is_parent =
+		get_rel_relkind(column->relation) == RELKIND_PARTITIONED_TABLE;
+
+	return psprintf("Run as the owner of the table%s: CREATE UNIQUE INDEX%s ON %s (%s); It refuses an ID that a second server with this node id makes again.",
+					is_parent ? ", or so for each partition" : "",
+					is_parent ? "" : " CONCURRENTLY", table_of(column),
+					quote_identifier(NameStr(column->name)));
 }
 
 /* Report columns that no unique index guards. */
@@ -275,17 +343,21 @@ void
 sf_status_unique_indexes(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
+	const Column *one = NULL;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		if (!columns->column[i].is_unique)
-			name_column(&names, columns->column[i].shown);
+		if (columns->column[i].is_unique)
+			continue;
+		if (one == NULL)
+			one = &columns->column[i];
+		name_column(&names, columns->column[i].shown);
 	}
 	put_names(status, SF_STATUS_WARNING,
 			  "are in no valid unique index", &names,
-			  columns->n, columns->hidden,
-			  "As the owner of its table, make each of them a primary key, or run CREATE UNIQUE INDEX CONCURRENTLY. A unique index refuses an ID that a second server with this node id makes again.");
+			  columns->n, columns->hidden, one,
+			  one == NULL ? NULL : remedy_of_index(one));
 }
 
 /*
@@ -297,20 +369,26 @@ void
 sf_status_subscriptions(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
+	const Column *one = NULL;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
 
-		if (column->failing != NULL)
-			name_column(&names, psprintf("%s (%s)", column->shown,
-										 column->failing));
+		if (column->failing == NULL)
+			continue;
+		if (one == NULL)
+			one = column;
+		name_column(&names, psprintf("%s (%s)", column->shown,
+									 column->failing));
 	}
 	put_names(status, SF_STATUS_WARNING,
 			  "get rows from a subscription that fails",
-			  &names, columns->n, columns->hidden,
-			  "See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, give this server another snowflake.node_id, and run: SELECT pg_reload_conf(); Then give each row of this server that is in the way a new ID, as the owner of the table, with the ID in the log: UPDATE your_table SET id = snowflake_nextval() WHERE id = ID;");
+			  &names, columns->n, columns->hidden, one,
+			  one == NULL ? NULL :
+			  psprintf("See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, set another snowflake.node_id here, and run: SELECT pg_reload_conf(); Then, as the owner of the table, with the ID in the log: SELECT * FROM snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
+					   arguments_of(one)));
 }
 
 /* ---- partitions that come to an end ---- */
@@ -415,120 +493,37 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 	return psprintf("until %s", timestamptz_to_str(end));
 }
 
-/* Return the name of its table, with the schema, quoted. */
-static char *
-table_of(const Column *column)
-{
-	return pnstrdup(column->shown, strlen(column->shown) -
-					strlen(quote_identifier(NameStr(column->name))) - 1);
-}
-
-/* Return a relation's name with its schema; NULL if it is gone. */
-static char *
-qualified_name(Oid relation)
-{
-	char	   *schema = get_namespace_name(get_rel_namespace(relation));
-	char	   *name = get_rel_name(relation);
-
-	return schema == NULL || name == NULL ? NULL :
-		quote_qualified_identifier(schema, name);
-}
-
-/* What a move of rows out of a default partition takes; the query "moving". */
-typedef struct Moving
-{
-	Oid			table;
-	Oid			rest;			/* the default partition */
-	char	   *columns;		/* NULL: the table is gone */
-	char	   *drop;			/* foreign keys; NULL if there are none */
-	char	   *make;
-} Moving;
-
-static void
-read_moving(void *arg)
-{
-	Moving	   *moving = arg;
-	Oid			types[] = {OIDOID, OIDOID};
-	Datum		values[] = {
-		ObjectIdGetDatum(moving->table), ObjectIdGetDatum(moving->rest)
-	};
-	MemoryContext context = CurrentMemoryContext;
-	int			guc_level = NewGUCNestLevel();
-
-	/* so that names have their schemas */
-	(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET,
-							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	run_query(SQL_MOVING, 2, types, values);
-	moving->columns = get_text(1, context);
-	moving->drop = get_text(2, context);
-	moving->make = get_text(3, context);
-	SPI_finish();
-	AtEOXact_GUC(true, guc_level);
-}
-
 /*
- * Return the statements that make partitions by "create" for rows that are in
- * the default partition.  The server detaches no partition with rows to
- * which a foreign key refers.  And it looks into the referring table with the
- * rights of whoever detaches it, so that table's owner drops the foreign key.
- */
-static char *
-moved_partitions(const Column *column, Oid rest_id, const char *create)
-{
-	Moving		moving = {.table = column->relation, .rest = rest_id};
-	ErrorData  *error = sf_status_try(read_moving, &moving);
-	char	   *name = table_of(column);
-	char	   *rest = qualified_name(rest_id);
-	const char *key = quote_identifier(NameStr(column->name));
-	const char *first = "";
-	const char *last = "";
-
-	if (error != NULL)
-		return psprintf("What it takes to move rows out of the default partition cannot be read. %s",
-						sf_status_log_error(error));
-	if (rest == NULL || moving.columns == NULL)
-		return psprintf("Run: %s", create);
-	if (moving.drop != NULL)
-	{
-		first = psprintf("Foreign keys refer to the table. As the owner of each table that has one, first drop it: %s ",
-						 moving.drop);
-		last = psprintf(" At the end, as the same owners, make the foreign keys again: %s",
-						moving.make);
-	}
-	return psprintf("%sAs the owner of the table, run this as one transaction; it moves rows out of the default partition. Make more partitions from cron, before the last one ends. BEGIN; ALTER TABLE %s DETACH PARTITION %s; %s WITH moved AS (DELETE FROM %s r USING snowflake_partitions(%s) p WHERE r.%s >= p.from_id AND (p.until_id IS NULL OR r.%s < p.until_id) RETURNING r.*) INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM moved; ALTER TABLE %s ATTACH PARTITION %s DEFAULT; COMMIT;%s",
-					first, name, rest, create, rest, quote_literal_cstr(name),
-					key, key, name, moving.columns, moving.columns, name, rest,
-					last);
-}
-
-/*
- * Return the statements that make more partitions like the last one.  While a
- * default partition has rows for a new one, the server refuses that one.
+ * Return the call that makes more partitions like the last one.  While a
+ * default partition has rows for a new one, the server refuses that one, and
+ * another call moves the rows.
  */
 static char *
 more_partitions(const Column *column, const Partitions *found, bool is_over)
 {
 	const SfLayout *layout = &column->key.layout;
-	const char *interval = NULL;
-	char	   *create;
+	const char *step = NULL;
+	bool		moves = is_over && OidIsValid(found->rest);
+	const char *call;
 
 	if (found->count > 0 && found->last.first >= 0 &&
 		found->last.last < PG_INT64_MAX)
-		interval = sf_calendar_interval(sf_id_time_of(layout,
-													  found->last.first),
-										sf_id_time_of(layout,
-													  found->last.last + 1));
-
-	create = psprintf("SELECT snowflake_create_partitions(%s, '%s', now(), now() + 3 * interval '%s');",
-					  quote_literal_cstr(table_of(column)),
-					  interval == NULL ? "1 month" : interval,
-					  interval == NULL ? "1 month" : interval);
-	if (is_over && OidIsValid(found->rest))
-		return moved_partitions(column, found->rest, create);
-	if (interval == NULL)
-		return psprintf("Make partitions for the time to come, now and from cron, such as: %s If it says that they would overlap, use CREATE TABLE ... PARTITION OF.",
-						create);
-	return psprintf("Run this now, and from cron: %s", create);
+		step = sf_calendar_interval(sf_id_time_of(layout, found->last.first),
+									sf_id_time_of(layout,
+												  found->last.last + 1));
+	if (step == NULL)
+		step = "1 month";
+	call = psprintf("%s, interval '%s', now(), now() + interval '%lld%s', %s);",
+					moves ? arguments_of(column) :
+					psprintf("%s::regclass",
+							 quote_literal_cstr(table_of(column))),
+					step, 3 * strtoll(step, NULL, 10), strchr(step, ' '),
+					moves ? "false" : "NULL");
+	if (moves)
+		return psprintf("As the owner of the table, move the rows out of its default partition: SELECT * FROM snowflake_empty_default(%s Make more partitions from cron, before the last one ends.",
+						call);
+	return psprintf("Run this now, and from cron, as the owner of the table: SELECT snowflake_create_partitions(%s",
+					call);
 }
 
 /* Report tables whose partitions end soon. */
@@ -538,6 +533,7 @@ sf_status_partitions(SfStatus *status)
 	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
+	const Column *one = NULL;
 	char	   *remedy = NULL;
 	int			seen = 0;
 	int			unseen = columns->hidden;
@@ -566,14 +562,17 @@ sf_status_partitions(SfStatus *status)
 			continue;
 		if (is_over && !OidIsValid(found.rest))
 			level = SF_STATUS_ERROR;
-		if (names.n == 0)
+		if (one == NULL)
+		{
+			one = column;
 			remedy = more_partitions(column, &found, is_over);
+		}
 		name_column(&names, psprintf("%s (%s)", column->shown,
 									 show_end(column, &found, now_id)));
 	}
 	put_names(status, level,
 			  "that partition a table have no partition after the present one",
-			  &names, seen, unseen, remedy);
+			  &names, seen, unseen, one, remedy);
 }
 
 /* ---- IDs of other servers ---- */
@@ -595,30 +594,31 @@ may_read_ids(const Column *column)
 /*
  * Return the remedy of rows above.  If their time has come, no ID need be made
  * below them.  Otherwise the database would make no IDs until then: new IDs
- * for these rows are better.  A statement that reads the table runs code of
- * its owner, so the owner types it.
+ * for these rows are better.
  */
 static const char *
 remedy_of_rows(const Column *column, const SfNodeSearch *search)
 {
 	const SfKeyLayout *key = &column->key;
-	const char *name = quote_identifier(NameStr(column->name));
 	int64		id = search->id;
-	const char *layout = key->name == NULL ? "" : quote_literal_cstr(key->name);
+	int64		from_ms = sf_clock_wall_ms() + sf_max_clock_wait;
+	int64		tick = sf_layout_ms_to_tick(&key->layout, from_ms);
 	const char *first = search->is_ours ?
-		psprintf("See these rows: SELECT * FROM snowflake_node_conflicts(%s, %s); If another server, such as the publisher of a subscription, has this node id, give one of them another. If the column's default or this server had another layout before, set that one again.",
-				 quote_literal_cstr(table_of(column)),
-				 quote_literal_cstr(NameStr(column->name))) :
-		"If the column's default or this server had another layout before, set that one again, or one whose IDs are larger than those that are there: IDs of two layouts can be equal.";
+		psprintf("If another server has made these rows, give one of the two another node id: SELECT * FROM snowflake_node_conflicts(%s, 100); If the default or this server had another layout before, set that again.",
+				 arguments_of(column)) :
+		"If the default or this server had another layout before, set that again.";
 
-	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <=
-		sf_clock_wall_ms() + sf_max_clock_wait)
-		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance(%lld%s%s);",
+	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <= from_ms)
+		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance('%lld'::bigint%s%s);",
 						first, (long long) id,
-						*layout == '\0' ? "" : ", layout => ", layout);
-	return psprintf("%s If this server's clock is behind, correct it, and change no row. If a wrong clock made these rows, stop all clients, and give the rows new IDs, as the owner of the table: UPDATE %s SET %s = snowflake_nextval(%s) WHERE %s >= snowflake_min_id(now()%s%s);",
-					first, table_of(column), name, layout, name,
-					*layout == '\0' ? "" : ", ", layout);
+						key->name == NULL ? "" : ", false, ",
+						key->name == NULL ? "" :
+						quote_literal_cstr(key->name));
+	return psprintf("%s If this server's clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the owner of the table: SELECT * FROM snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
+					first, arguments_of(column), (long long)
+					sf_layout_min_id(&key->layout,
+									 Max(tick, key->layout.epoch_tick)),
+					(long long) id);
 }
 
 static void
@@ -627,6 +627,7 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 {
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
+	const Column *one = NULL;
 	const char *remedy = NULL;
 	int			seen = 0;
 
@@ -655,7 +656,10 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 			continue;
 		if (remedy == NULL ||
 			(search.is_ours && level < SF_STATUS_ERROR))
+		{
+			one = column;
 			remedy = remedy_of_rows(column, &search);
+		}
 		if (search.is_ours)
 			level = SF_STATUS_ERROR;
 		name_column(&names, psprintf("%s (%lld%s%s%s)", column->shown,
@@ -670,7 +674,7 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 	put_names(status, level,
 			  "hold an ID above those that were made so far",
 			  &names, seen, columns->n + columns->hidden - seen,
-			  remedy);
+			  one, remedy);
 }
 
 static bool
@@ -760,7 +764,7 @@ sf_status_column_layouts(SfStatus *status)
 	put_names(status, level,
 			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now or ends within a year", node) :
 			  "have a default in a layout whose time is not now or ends within a year",
-			  &names, seen, 0,
+			  &names, seen, 0, NULL,
 			  "Make the IDs in a new column, in a layout that has room and lasts longer: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.");
 }
 

@@ -101,33 +101,3 @@ WHERE (c.relkind OPERATOR(pg_catalog.=) 'r' OR c.relkind OPERATOR(pg_catalog.=) 
 	AND (c.relnamespace OPERATOR(pg_catalog.=) pg_catalog.pg_my_temp_schema()
 		OR NOT c.relpersistence OPERATOR(pg_catalog.=) 't')
 ORDER BY n.nspname, c.relname, a.attnum;
-
--- What it takes to move rows out of the default partition $2 of the table $1: its columns
--- but for generated ones; and statements that drop the foreign keys that refer to one of
--- the two, to a partition of $2, or to a table of which $1 is a partition, and make them
--- again.  The first one is NULL if the table has been dropped.
--- It waits for no lock, as pg_partition_tree() would, or pg_get_constraintdef() of a
--- CHECK: CASE calls that for foreign keys only.
--- name: moving
-WITH RECURSIVE rest AS (
-	SELECT $2 AS relid
-	UNION ALL
-	SELECT i.inhrelid FROM rest r JOIN pg_catalog.pg_inherits i
-		ON i.inhparent OPERATOR(pg_catalog.=) r.relid
-)
-SELECT (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(a.attname), ', ' ORDER BY a.attnum)
-		FROM pg_catalog.pg_attribute a
-		WHERE a.attrelid OPERATOR(pg_catalog.=) $1 AND a.attnum OPERATOR(pg_catalog.>) 0
-			AND NOT a.attisdropped AND a.attgenerated OPERATOR(pg_catalog.=) ''),
-	pg_catalog.string_agg(pg_catalog.format('ALTER TABLE %I.%I DROP CONSTRAINT %I;',
-			n.nspname, c.relname, k.conname), ' ' ORDER BY k.oid),
-	pg_catalog.string_agg(pg_catalog.format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s;',
-			n.nspname, c.relname, k.conname, pg_catalog.pg_get_constraintdef(k.oid)), ' ' ORDER BY k.oid)
-FROM pg_catalog.pg_constraint k
-	JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) k.conrelid
-	JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
-WHERE k.confrelid OPERATOR(pg_catalog.=) ANY (
-		SELECT a.relid FROM pg_catalog.pg_partition_ancestors($1) a
-		UNION ALL SELECT r.relid FROM rest r)
-	AND CASE WHEN k.contype OPERATOR(pg_catalog.=) 'f' THEN pg_catalog.pg_get_constraintdef(k.oid) IS NOT NULL END
-	AND k.conparentid OPERATOR(pg_catalog.=) 0::pg_catalog.oid;

@@ -39,20 +39,6 @@ typedef struct Renumbering
 	const char *others;			/* columns that change too, or NULL */
 } Renumbering;
 
-/* Return true if the type of the column asked for is no integer's. */
-static bool
-is_snowflake(FunctionCallInfo fcinfo)
-{
-	Oid			relation = PG_GETARG_OID(0);
-	AttrNumber	number = get_attnum(relation, NameStr(*PG_GETARG_NAME(1)));
-	Oid			type = InvalidOid;
-
-	if (number > 0)
-		type = getBaseType(get_atttype(relation, number));
-	return OidIsValid(type) && type != INT8OID && type != INT4OID &&
-		type != INT2OID;
-}
-
 /* Throw SQLSTATE 55000: the default makes no new IDs. */
 static void
 refuse_default(const SfConversion *conversion, const char *problem)
@@ -236,7 +222,8 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	require_range(fcinfo);
 	dry_run = PG_GETARG_BOOL(4);
 	SPI_connect();
-	conversion = sf_conversion_open(fcinfo, is_snowflake(fcinfo));
+	conversion = sf_conversion_open(fcinfo,
+									sf_conversion_is_snowflake(fcinfo), false);
 	conversion->lock_tables = SQL_RENUMBER_LOCK;
 	conversion->other_owners = SQL_RENUMBER_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_RENUMBER_NOT_ONE_OWNER;

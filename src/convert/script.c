@@ -339,7 +339,8 @@ require_table(Oid relation)
 
 /* Return the column's number.  SQLSTATE 42703, 42804, 42809 */
 static AttrNumber
-require_column(const SfConversion *conversion, const char *column)
+require_column(const SfConversion *conversion, const char *column,
+			   bool may_inherit)
 {
 	Oid			relation = conversion->relation;
 	HeapTuple	tuple = SearchSysCacheAttName(relation, column);
@@ -371,7 +372,7 @@ require_column(const SfConversion *conversion, const char *column)
 				 errmsg("column \"%s\" of relation \"%s\" is generated from others",
 						column, get_rel_name(relation)),
 				 errhint("Convert a column that has its values from a default, or drop the expression first: ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.")));
-	if (attribute->attinhcount > 0)
+	if (attribute->attinhcount > 0 && !may_inherit)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("column \"%s\" of relation \"%s\" is inherited",
@@ -422,6 +423,20 @@ find_types(FunctionCallInfo fcinfo, SfConversion *conversion,
 	conversion->other = to_snowflake ? INT8OID : snowflake;
 }
 
+/* Return true if the type of the column asked for is no integer's. */
+bool
+sf_conversion_is_snowflake(FunctionCallInfo fcinfo)
+{
+	Oid			relation = PG_GETARG_OID(0);
+	AttrNumber	number = get_attnum(relation, NameStr(*PG_GETARG_NAME(1)));
+	Oid			type = InvalidOid;
+
+	if (number > 0)
+		type = getBaseType(get_atttype(relation, number));
+	return OidIsValid(type) && type != INT8OID && type != INT4OID &&
+		type != INT2OID;
+}
+
 /*
  * Open a conversion to a type, within SPI.  The first two arguments of the
  * call are the table and the column.  The path is set here, not where the
@@ -429,7 +444,8 @@ find_types(FunctionCallInfo fcinfo, SfConversion *conversion,
  * TABLE runs with that.
  */
 SfConversion *
-sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
+sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake,
+				   bool may_inherit)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	Oid			relation = PG_GETARG_OID(0);
@@ -448,7 +464,7 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	find_types(fcinfo, conversion, to_snowflake);
 	require_table(relation);
 	conversion->relation = relation;
-	conversion->number = require_column(conversion, column);
+	conversion->number = require_column(conversion, column, may_inherit);
 	conversion->column = quote_identifier(column);
 	schema = get_namespace_name(get_rel_namespace(relation));
 	name = get_rel_name(relation);

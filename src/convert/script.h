@@ -54,7 +54,8 @@ typedef struct SfStatement
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
 extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
-										bool to_snowflake);
+										bool to_snowflake, bool may_inherit);
+extern bool sf_conversion_is_snowflake(FunctionCallInfo fcinfo);
 extern void sf_conversion_require(SfConversion *conversion);
 extern bool sf_conversion_widens(SfConversion *conversion);
 extern char *sf_conversion_value(const char *query, int nargs, Oid *types,

@@ -207,6 +207,14 @@ query($node, q{
 says($node, 'column types', 'error',
 	qr/5 of 8 columns .*: public.narrow.a, public.narrow.b, public.narrow.c, public.narrow.d, public.narrow.e\|/,
 	'too narrow, whichever function makes the IDs');
+like(query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'column types'}),
+	qr/^First public\.narrow\.a; then ask again\. Run .*: SELECT \* FROM snowflake_convert\('public\.narrow'::regclass, 'a'::name, NULL::integer, false, NULL, 'bigint'\);$/,
+	'the remedy is for the first of them');
+for my $left (4, 3, 2, 1, 0)
+{
+	query($node, query($node, q{SELECT substring(remedy FROM '(?:SELECT|ALTER) .*') FROM snowflake_status() WHERE check_name = 'column types'}));
+	says($node, 'column types', $left ? 'error' : 'ok', qr/$left of \d+ columns/, 'once it is typed');
+}
 query($node, q{CREATE TABLE unfit (a bigint UNIQUE DEFAULT snowflake_nextval('mastodon'),
 	b bigint UNIQUE DEFAULT snowflake_nextval('timestamp:31 node:10 sequence:12 epoch:1990-01-01'),
 	c bigint UNIQUE DEFAULT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2190-01-01'),
@@ -256,6 +264,8 @@ $node->psql('postgres', 'CREATE UNIQUE INDEX CONCURRENTLY ON invalid (id)');
 says($node, 'unique indexes', 'warning',
 	qr/6 of 10 columns .*: public."Bare".id, public.included.id, public.invalid.id, public.p.id, public.partial.id, public.plain.id\|/,
 	'none, one of a part, one that only includes it, one that is not valid');
+query($node, query($node, q{SELECT substring(remedy FROM 'CREATE [^;]*;') FROM snowflake_status() WHERE check_name = 'unique indexes'}));
+says($node, 'unique indexes', 'warning', qr/5 of 10 columns .*: public\.included\.id/, 'once the remedy is typed for the first of them');
 query($node, 'CREATE UNIQUE INDEX ON p2 (id); DROP TABLE "Bare", partial, included, plain, invalid');
 says($node, 'unique indexes', 'ok', qr/0 of 5/, 'partitions that each have one');
 query($node, 'DROP TABLE p, q, tenants');
@@ -268,7 +278,7 @@ query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('DROP TABLE n%s'
 
 my $partitions = q{SELECT count(*) FROM snowflake_create_partitions('days', '%s', now() %s, now() + interval '1 us' %s)};
 query($node, q{CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)});
-says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Make partitions .*: SELECT snowflake_create_partitions\('public.days', '1 month', now\(\), now\(\) \+ 3 \* interval '1 month'\);/, 'a table without one');
+says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Run this now, .*: SELECT snowflake_create_partitions\('public.days'::regclass, interval '1 month', now\(\), now\(\) \+ interval '3 month', NULL\);$/, 'a table without one');
 query($node, 'CREATE TABLE days_rest PARTITION OF days DEFAULT');
 says($node, 'partitions', 'ok', qr/0 of 1/, 'one that has but a default partition');
 query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
@@ -276,8 +286,9 @@ query($node, 'INSERT INTO days (v) VALUES (1), (2)');
 query($node, q{INSERT INTO days VALUES (3, snowflake_min_id(now() - interval '36 hours'))});
 refused($node, sprintf($partitions, '1 day', ('') x 2), '23514', qr/updated partition constraint for default partition "days_rest" would be violated/,
 	'whose rows are in the way of another one');
-says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|As the owner of the table, run this as one transaction/, 'the last one is over, and rows go to the default partition');
-query($node, query($node, q{SELECT substring(remedy FROM 'BEGIN;.*') FROM snowflake_status() WHERE check_name = 'partitions'}));
+says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|As the owner of the table, move the rows out of its default partition: SELECT \* FROM snowflake_empty_default\('public.days'::regclass, 'id'::name, interval '1 day', now\(\), now\(\) \+ interval '3 day', false\);/, 'the last one is over, and rows go to the default partition');
+my $move = q{SELECT substring(remedy FROM 'SELECT[^;]*;') FROM snowflake_status() WHERE check_name = 'partitions'};
+query($node, query($node, $move));
 says($node, 'partitions', 'ok', qr/0 of 1/, 'once the remedy is typed');
 is(query($node, 'SELECT v, tableoid = $$days_rest$$::regclass FROM days ORDER BY v'), "1|f\n2|f\n3|t", 'which moves the rows');
 
@@ -296,15 +307,16 @@ query($node, q{INSERT INTO days (a, b) VALUES ('a', 'b');
 	SET ROLE mallory;
 	CREATE TABLE m."Of days" (day bigint CONSTRAINT "of a day" REFERENCES days DEFERRABLE)});
 query($node, q{INSERT INTO m."Of days" SELECT id FROM days; INSERT INTO of_rest SELECT id FROM days});
-my ($first, $transaction, $last) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
-  /^Foreign keys .*, first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
-refused($node, $transaction, '23503', qr/removing partition "days_rest" violates foreign key constraint/, 'a table to which a foreign key refers');
-my ($drop_rest, $drop) = split /(?<=;) /, $first;
-my ($make_rest, $make) = split /(?<=;) /, $last;
-query($node, "$drop_rest SET ROLE mallory; $drop");
-query($node, $transaction);
-is(query($node, 'SELECT count(*) FROM of_rest'), '1', 'no row is deleted that refers to the default partition');
-refused($node, $make_rest, '23503', qr/violates foreign key constraint "of_rest"/, 'whose row has gone elsewhere');
+my $err = refused($node, query($node, $move), '42501', qr/tables of other owners refer to public\.days/,
+	'only the owner of a table can drop its foreign key');
+my ($drop, $make) = $err =~ /HINT:  As the owners of these tables, first run: (ALTER .*;) At the end: (ALTER .*;)/;
+refused($node, query($node, $move) =~ s/false/true/r, '42501', qr/other owners/, 'a dry run says so');
+query($node, "SET ROLE mallory; $drop");
+refused($node, query($node, $move), '23503', qr/violates foreign key constraint "of_rest"/,
+	'no row goes elsewhere to which a foreign key of the default partition refers');
+query($node, 'ALTER TABLE of_rest DROP CONSTRAINT of_rest');
+query($node, query($node, $move));
+is(query($node, 'SELECT count(*) FROM of_rest'), '1', 'nothing is deleted that refers to the default partition');
 query($node, "SET ROLE mallory; $make");
 says($node, 'partitions', 'ok', qr/0 of 1/, 'once all of the remedy is typed');
 is(query($node, 'SELECT a, b, n, twice, tableoid <> $$days_rest$$::regclass FROM days'), 'a|b|1|aa|t', 'the row is in its partition, as it was');
@@ -324,15 +336,17 @@ query($node, sprintf($partitions, '1 day', ("- interval '3 days'") x 2));
 query($node, q{INSERT INTO days (region) VALUES (1); INSERT INTO of_top SELECT region, id FROM days; INSERT INTO of_rest SELECT region, id FROM days});
 query($node, q{CREATE TABLE checked (v integer CHECK (v > 0))});
 my $locker = begin_session($node, 'BEGIN; LOCK TABLE days_rest_1, checked');
-($first, $transaction, $last) = query($node, q{SET lock_timeout = '1s'; SELECT remedy FROM snowflake_status() WHERE check_name = 'partitions'}) =~
-  /first drop it: (ALTER .*?;) As the owner of the table, .*(BEGIN; .* COMMIT;) At the end, as the same owners, .*: (ALTER .*;)$/;
-ok($last, 'a locked partition is not waited for, nor another table');
+my $call = query($node, "SET lock_timeout = '1s'; $move");
+like($call, qr/snowflake_empty_default/, 'a locked partition is not waited for, nor another table');
 $locker->query_safe('ROLLBACK');
 $locker->quit;
-($make_rest, $make) = split /(?<=;) /, $last;
-query($node, "$first $transaction $make");
+query($node, 'ALTER TABLE of_rest DROP CONSTRAINT of_rest');
+# the script of a dry run does the same
+$node->psql('postgres', "BEGIN; SELECT statement FROM (" . ($call =~ s/;$//r =~ s/false/true/r) . ") s WHERE statement NOT IN ('BEGIN', 'COMMIT') \\gexec\nROLLBACK", on_error_die => 1);
+query($node, $call);
 is(query($node, 'SELECT tableoid <> $$days_rest_1$$::regclass, (SELECT count(*) FROM of_top), (SELECT count(*) FROM of_rest) FROM days'), 't|1|1',
-	'is dropped, and made again; and one to a partition of the default partition');
+	'a foreign key to the table above is dropped, and made again');
+is(query($node, q{SELECT count(*) FROM pg_constraint WHERE conname = 'of_top' AND conparentid = 0}), '1', 'and is there');
 query($node, 'DROP TABLE of_top, of_rest, top, checked; CREATE TABLE days (id bigint)');
 my $over = 'DROP TABLE days; CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);'
   . sprintf($partitions, '1 day', ("- interval '3 days'") x 2);
@@ -343,7 +357,7 @@ query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowfl
 query($node, "INSERT INTO days (v) VALUES (1); $over");
 query($node, sprintf($partitions, '1 day', ('') x 2));
 says($node, 'partitions', 'warning',
-	qr/public.days.id \(until .*\|.*: SELECT snowflake_create_partitions\('public.days', '1 day', now\(\), now\(\) \+ 3 \* interval '1 day'\);$/,
+	qr/public.days.id \(until .*\|.*: SELECT snowflake_create_partitions\('public.days'::regclass, interval '1 day', now\(\), now\(\) \+ interval '3 day', NULL\);$/,
 	'the last one is that of now');
 says($node, 'partitions', 'ok', qr/0 of 0 columns .*; \d+ not looked at/, 'not for those who may not read the table',
 	as => 'SET ROLE mallory;');
@@ -458,11 +472,17 @@ query($node, q{CREATE TABLE js (id bigint PRIMARY KEY DEFAULT snowflake_nextval(
 query($node, sprintf($js, '1 hour', 2));
 says($node, 'rows above', 'ok', qr/0 of 2 columns .*; 1 not looked at/, 'our own ones of another layout, and one of another node');
 $twin = query($node, sprintf($js, '1 hour', 1));
-says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: UPDATE public\.js SET id = snowflake_nextval\('javascript'\) WHERE id >= snowflake_min_id\(now\(\), 'javascript'\);$/,
+says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT \* FROM snowflake_renumber\('public.js'::regclass, 'id'::name, '\d+'::bigint, '$twin'::bigint, false\);$/,
 	'one of ours');
-query($node, "DELETE FROM js WHERE id = $twin");
+my $others = query($node, 'SELECT count(*) FROM js');
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM snowflake_renumber.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
+says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
+is(query($node, q{SELECT count(*), count(*) FILTER (WHERE id BETWEEN snowflake_min_id(now() - interval '1 minute', 'javascript')
+	AND snowflake_min_id(now() + interval '1 minute', 'javascript')) FROM js}), "$others|$others",
+	'the rows of the future have new IDs');
+query($node, sprintf($js, '1 hour', 2));
 $twin = query($node, sprintf($js, '1 second', 1));
-says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\($twin, layout => 'javascript'\);$/,
+says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\('$twin'::bigint, false, 'javascript'\);$/,
 	'one that stops nothing');
 like(query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM snowflake_node_conflicts.*?;') FROM snowflake_status() WHERE check_name = 'rows above'})),
 	qr/^$twin\|/, 'the remedy shows the rows');
@@ -470,7 +490,7 @@ query($node, query($node, q{SELECT substring(remedy FROM 'SELECT snowflake_advan
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
 query($node, "DELETE FROM js WHERE id = $twin");
 $twin = query($node, sprintf($js, '2 days', 2));
-says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the column's default or this server had another layout before/,
+says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the default or this server had another layout before/,
 	'one of another node that no clock explains');
 query($node, "DELETE FROM js WHERE id = $twin; INSERT INTO js VALUES (1::bigint << 60)");
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'one that is wider than the layout');
@@ -522,13 +542,14 @@ query($node, 'ALTER SUBSCRIPTION arriving ENABLE');
 $node->poll_query_until('postgres', 'SELECT apply_error_count > 2 FROM pg_stat_subscription_stats') or die 'it does not fail';
 says($node, 'subscriptions', 'warning', qr/1 of 3 columns .*: public\.arrivals\.id \(arriving: \d+ errors\)/, 'it fails again and again');
 my ($remedy) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'subscriptions'});
-my ($show, $update) = $remedy =~ /(SHOW .*?;).*(UPDATE .*;)$/;
+my ($show, $renumber) = $remedy =~ /(SHOW .*?;).*(SELECT \* FROM snowflake_renumber.*;)$/;
 is(query($node, $show), query($publisher, $show), 'the two have one node id');
 my ($in_the_way) = slurp_file($node->logfile) =~ /(?:duplicate key value|conflict=insert_exists)(?s:.*?)[Kk]ey \(id\)=\((\d+)\)/;
 is($in_the_way, $twin, 'the log names the ID');
 query($node, "ALTER SYSTEM SET snowflake.node_id = '2'");
 $node->restart;
-query($node, $update =~ s/your_table/arrivals/r =~ s/= ID;/= $in_the_way;/r);
+refused($node, $renumber, '42703', qr/column "id" does not exist/, 'the ID is to be filled in');
+query($node, $renumber =~ s/\bID\b/$in_the_way/gr);
 $publisher->wait_for_catchup('arriving');
 is(query($node, q{SELECT count(*), count(DISTINCT id), count(*) FILTER (WHERE snowflake_node(id) = 2) FROM arrivals}), '3|3|1', 'the row has come, and no ID is there twice');
 $node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'subscriptions'}) or die 'it still fails';
