@@ -239,6 +239,7 @@ time_out(SfLease *lease, SfMoment now)
 static bool
 registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
+	char		problem[SF_REASON_SIZE];
 	char		text[SF_REMEDY_SIZE];
 
 	if (!registry->initialized)
@@ -253,10 +254,12 @@ registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	}
 	if (strcmp(registry->layout, lease->layout) == 0)
 		return true;
-	snprintf(text, sizeof(text), "The registry is for the layout \"%.80s\".",
+	snprintf(problem, sizeof(problem),
+			 "The registry is for the layout \"%.80s\".", registry->layout);
+	snprintf(text, sizeof(text),
+			 "If the other servers have that layout, set snowflake.layout = '%s' here, and restart. If they lease from another registry, set snowflake.registry to that (SHOW snowflake.registry; there).",
 			 registry->layout);
-	sf_client_set_problem(&lease->client, now, text,
-						  "Set snowflake.layout to that, or use another registry.");
+	sf_client_set_problem(&lease->client, now, problem, text);
 	return false;
 }
 

@@ -109,8 +109,11 @@ sf_registry_library_receive(const SfBackend *backend, SfAnswer *answer)
 	if (answer->registry != NULL)
 	{
 		SfRegistry *registry = unconstify(SfRegistry *, answer->registry);
+		SfSlotRecord *records = unconstify(SfSlotRecord *, registry->records);
 
 		sf_text_make_printable(registry->layout);
+		for (int i = 0; i < registry->nrecords; i++)
+			sf_text_make_printable(records[i].host);
 	}
 	return true;
 }
@@ -553,7 +556,7 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason),
-				 errhint("Change or unset the number, or choose a layout that has room for it.")));
+				 errhint("Set snowflake.node_id = '' here, and restart: this server then leases any free number.")));
 	claimant->owner = sf_core->random() | 1;
 	claimant->server = sf_core->server();
 	set_host(claimant);

@@ -715,7 +715,6 @@ put_slot(ReturnSetInfo *rsinfo, const SfLayout *layout, SfSlotRecord *record)
 	char	   *holder = psprintf("%llx", (unsigned long long) record->owner);
 	Interval	offset = {.time = record->offset_ms * 1000};
 
-	sf_text_make_printable(record->host);
 	values[0] = Int64GetDatum(record->node);
 	values[1] = CStringGetTextDatum(record->host);
 	values[2] = get_address(record, &nulls[2]);

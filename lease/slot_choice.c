@@ -172,10 +172,9 @@ explain_holder(const SfClaimant *claimant, const SfSlotRecord *holder,
 			 "Slot %u is still held by the last run of this server, \"%s\"." :
 			 "Slot %u is held by another server, \"%s\".",
 			 holder->node, holder->host);
-	snprintf(claim->remedy, sizeof(claim->remedy), is_ours ?
-			 "Wait for at most snowflake.lease_presence, and then until its reservation ends. If \"%s\" still runs elsewhere, and this is a clone of it, set snowflake.node_id = '' here, and restart: this server then takes any free number." :
-			 "Leave \"%s\" running. Set snowflake.node_id = '' here, for any free number, and restart this server. Only if this server replaces that one for good, stop that one: this server then takes slot %u.",
-			 holder->host, holder->node);
+	snprintf(claim->remedy, sizeof(claim->remedy), "%s", is_ours ?
+			 "Wait for snowflake.lease_presence, and then until its reservation ends. If this is a clone of a server that still runs, set snowflake.node_id = '' here, and restart: this server then takes any free number." :
+			 "Leave that one running. Set snowflake.node_id = '' here, for any free number, and restart this server. Only if this server replaces that one for good, stop that one.");
 }
 
 /* Explain why no slot can be claimed. */

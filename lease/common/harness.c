@@ -204,22 +204,13 @@ receive_answer(SfAnswer *answer)
 	return true;
 }
 
-/* Print a part of the setting; NULL if it lacks it, or on an error. */
+/* It throws only without memory. */
 static const char *
 print_part(const char *part)
 {
 	MemoryContext before = MemoryContextSwitchTo(passing);
-	char	   *volatile text = NULL;
+	const char *text = kind->part(part);
 
-	PG_TRY();
-	{
-		text = kind->part(part);
-	}
-	PG_CATCH();
-	{
-		FlushErrorState();
-	}
-	PG_END_TRY();
 	MemoryContextSwitchTo(before);
 	return text;
 }

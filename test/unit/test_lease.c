@@ -484,7 +484,7 @@ test_taken_slots(void)
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_STR(lease.client.problem, "Slot 0 is held by another server, \"other\".");
 	CHECK_STR(lease.client.public_problem, "Slot 0 is held by another server.");
-	CHECK_CONTAINS(lease.client.remedy, "Leave \"other\" running. Set snowflake.node_id = '' here");
+	CHECK_CONTAINS(lease.client.remedy, "Leave that one running. Set snowflake.node_id = '' here");
 
 	prepare();
 	for (int i = 0; i < MAX_SLOTS; i++)
@@ -1663,7 +1663,7 @@ test_left_over(void)
 	registry.record[0].write_id++;
 	begin_search(&config);
 	CHECK_STR(lease.client.problem, "Slot 0 is still held by the last run of this server, \"host-1\".");
-	CHECK_CONTAINS(lease.client.remedy, "Wait for at most snowflake.lease_presence");
+	CHECK_CONTAINS(lease.client.remedy, "Wait for snowflake.lease_presence");
 	prepare_held(0);
 	config.claimant.last_write_id = registry.record[0].write_id;
 	registry.floor = START_MS + 1000;
@@ -1688,7 +1688,7 @@ test_wrong_registry(void)
 		sf_lease_answer(&lease, now, &answer);
 	}
 	CHECK_STR(lease.client.problem, "The registry is for the layout \"another\".");
-	CHECK_CONTAINS(lease.client.remedy, "Set snowflake.layout");
+	CHECK_CONTAINS(lease.client.remedy, "set snowflake.layout = 'another' here");
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 }
 

@@ -285,7 +285,7 @@ wait_for_lease($holders{d}, q{state = 'held'});
 	$b->append_conf('postgresql.conf', "snowflake.node_id = '$taken'\nsnowflake.lease_wait = '0'\n");
 	$b->start;
 	wait_for_lease($b, q{problem ~ 'is held by'});
-	refused($b, $next, '55000', qr/$none.*Slot $taken is held by another server, "\S+:\d+"\..*HINT:  Leave "\S+:\d+" running\./s,
+	refused($b, $next, '55000', qr/$none.*Slot $taken is held by another server, "\S+:\d+"\..*HINT:  Leave that one running\./s,
 		'a pinned node that is taken');
 	$holders{a}->stop;
 	wait_for_lease($b, q{state = 'held'});

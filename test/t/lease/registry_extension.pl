@@ -295,6 +295,9 @@ is(query($registry, $of_all, %app), '', 'privileges that are given by default ar
 query($registry, 'SET ROLE owner; DROP SCHEMA public CASCADE', %app);
 is(query($registry, q{SELECT count(*) FROM pg_extension WHERE extname = 'snowflake_registry'}, %app), '1',
 	'who drops the schema public has not dropped it');
+refused($registry, "SET ROLE owner; CREATE FUNCTION snowflake_registry.$_ RETURNS void LANGUAGE sql AS ''",
+	'42501', qr/permission denied for schema/, "the database's owner puts none beside those that are typed with defaults: $_", %app)
+  foreach 'recover()', 'recover(text)', 'init()', 'grant(text)';
 refused($registry, "SET ROLE owner; DROP SCHEMA snowflake_registry CASCADE", '42501', qr/must be owner/, 'it is not his', %app);
 query($registry, "DROP EXTENSION snowflake_registry; $create SCHEMA snowflake_registry", %app);
 pass('it is dropped and made again, in the schema that is left');
