@@ -721,6 +721,10 @@ static void
 test_failures(void)
 {
 	static const char *const kinds[] = {"postgresql", "etcd", "zookeeper"};
+	SfAnswer	lost = {
+		.result = SF_RESULT_REFUSED, .failure = SF_FAILURE_LOST,
+		.message = "It has failed over."
+	};
 	char		text[300];
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
@@ -757,6 +761,15 @@ test_failures(void)
 	reply_as(SF_RESULT_REFUSED, "user \"snow\" may not.");
 	CHECK_STR(lease.client.problem, "The registry answered: user \"snow\" may not.");
 	CHECK_STR(lease.client.public_problem, sf_registry_failure(SF_FAILURE_OTHER));
+
+	/* and how long a recovery must reserve */
+	lease.config.registry_kind = "postgresql";
+	lease.config.reserve_ms = 3600 * 1000;
+	reply_until(SF_ASK_READ);
+	lost.number = lease.client.ask.number;
+	sf_lease_answer(&lease, now, &lost);
+	CHECK_CONTAINS(lease.client.remedy, "Do not restart this server before ");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry.recover(interval '3600 s');");
 }
 
 static void

@@ -380,6 +380,20 @@ $w->quit;
 $w = worker('etcd://' . $etcd->host . "/other?credentials=$credentials");
 asked($w, 'the documented user: another prefix', 'REFUSED', qr/permission denied/, 'read');
 $w->quit;
+{
+	my ($remove) = slurp_file("$root/doc/leases.md") =~ /`(etcdctl --endpoints=HOST[^`]*)`/ or die 'no command';
+	my $at = $etcd->host;
+
+	local $ENV{ETCDCTL_API} = 3;
+	$remove =~ s/HOST:2379/$at/;
+	$remove =~ s/PREFIX/prefix/;
+	my ($without, $with) = ($remove =~ s/ --user=USER//r, $remove =~ s/USER/snowflake:documented/r);
+	unlike(qx($without 2>&1), qr/^[1-9]/m, 'without the user, the command that removes a registry fails');
+	like(qx($with 2>&1), qr/^[1-9]\d*$/m, 'with it, it says how many keys are gone');
+	$w = worker("etcd://$at/prefix?credentials=$credentials");
+	like(reading($w), qr/^uninitialized/, 'and so they are');
+	$w->quit;
+}
 $etcd->stop;
 
 # ---- a full disk quota ----

@@ -420,6 +420,31 @@ fails('zookeeper://127.0.0.1:1/secret/reg', 'UNREACHABLE', 'read');
 asked($w, 'initialize', 'REFUSED', qr/not authenticated/, 'initialize');
 $w->quit;
 
+# The command of doc/leases.md removes a registry, and says if it does not.
+{
+	my $bin = "$PostgreSQL::Test::Utils::tmp_check/bin";
+	my ($remove) = slurp_file("$root/doc/leases.md") =~ /`(printf '[^`]*zkCli\.sh[^`]*)`/ or die 'no command';
+
+	mkdir $bin or die "$bin: $!";
+	append_to_file("$bin/zkCli.sh", q{exec java -Xmx64m -cp /usr/share/java/zookeeper.jar }
+		  . qq{org.apache.zookeeper.ZooKeeperMain "\$@" 2>&1\n});
+	chmod 0755, "$bin/zkCli.sh";
+	local $ENV{PATH} = "$bin:$ENV{PATH}";
+	$remove =~ s/\\\|/|/;
+	$remove =~ s/HOST:2181/$zk->host/e;
+	$remove =~ s{PATH}{/gone/reg}g;
+	write_credentials("snow\nmelts\n");
+	$w = worker('zookeeper://' . $zk->host . "/gone/reg?credentials=$credentials");
+	asked($w, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => 7);
+	my $said = do { my $with = $remove =~ s/USER:PASSWORD/snow:falls/r; qx($with) };
+	unlike($said, qr/^Node does not exist/m, 'another user does not remove it');
+	like(reading($w), qr/^initialized 7/, 'it is still there');
+	$said = do { my $with = $remove =~ s/USER:PASSWORD/snow:melts/r; qx($with) };
+	like($said, qr/^Node does not exist/m, 'its own user does') or diag $said;
+	like(reading($w), qr/^uninitialized/, 'it is gone');
+	$w->quit;
+}
+
 # A quota is used up.
 make_registry('/full/reg', '0000000000000007');
 $w = worker('zookeeper://' . $zk->host . '/full/reg');
