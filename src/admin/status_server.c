@@ -667,10 +667,10 @@ sf_status_databases(SfStatus *status)
 	else if (used == all && sf_db_slot_find() == NULL)
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("%s: calls are refused in this one", found),
-					  SF_MORE_DATABASES);
+					  sf_db_slots_remedy());
 	else
 		sf_status_put(status, SF_STATUS_WARNING, found,
-					  SF_MORE_DATABASES);
+					  sf_db_slots_remedy());
 }
 
 /* ---- the mark ---- */

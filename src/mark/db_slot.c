@@ -117,6 +117,17 @@ find_gone(Oid *oid, uint32 *attached)
 	return false;
 }
 
+/* Return how to get more slots. */
+char *
+sf_db_slots_remedy(void)
+{
+	SfSettingLine line = {"snowflake.max_databases"};
+
+	line[1] = psprintf("%d", Min(2 * sf_max_databases, SF_MAX_DATABASES));
+	return psprintf("For more, %s\nOr, without a restart, drop a database that a test has left, which frees its place at once: DROP DATABASE \"NAME\";",
+					sf_settings_step(&line, 1, SF_APPLY_RESTART));
+}
+
 /* Throw SQLSTATE 53400: there is no slot for this database. */
 static void
 refuse_database(void)
@@ -127,7 +138,7 @@ refuse_database(void)
 			 errmsg("too many databases generate IDs on this server"),
 			 errdetail("snowflake.max_databases is %d.",
 					   sf_max_databases),
-			 errhint(SF_MORE_DATABASES)));
+			 errhint("%s", sf_db_slots_remedy())));
 }
 
 /*

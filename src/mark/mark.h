@@ -155,13 +155,10 @@ extern void sf_shutdown_file_at_start(void);
 
 /* db_slot.c */
 
-/* The remedy if there are too many databases. */
-#define SF_MORE_DATABASES \
-	"Increase snowflake.max_databases, and restart the server. Or, without a restart, drop a database that a test has left: its place is free at once."
-
 extern Size sf_db_slots_size(void);
 extern void sf_db_slots_create(void);
 extern int64 sf_db_slots_highest_mark(void);
+extern char *sf_db_slots_remedy(void);
 extern SfDatabase *sf_db_slot_take(void);
 extern SfDatabase *sf_db_slot_make_own(void);
 extern SfDatabase *sf_db_slot_find(void);

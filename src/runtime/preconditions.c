@@ -85,18 +85,20 @@ sf_refuse_read_only(const char *function)
 void
 sf_require_shard(uint32 shard)
 {
+	SfSettingLine line = {"snowflake.shards"};
 	const char *shards;
 
 	if (sf_shard_is_open(shard))
 		return;
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	shards = GetConfigOption("snowflake.shards", false, false);
+	line[1] = psprintf("%s%s%u", shards, shards[0] == '\0' ? "" : ",", shard);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this server may not issue IDs for shard %u", shard),
 			 errdetail("snowflake.shards does not list it."),
-			 errhint("If another server had the shard, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT snowflake_advance(ID, 'shard'); If no server has the shard now, set snowflake.shards = '%s%s%u' here, and run: SELECT pg_reload_conf();",
-					 shards, shards[0] == '\0' ? "" : ",", shard)));
+			 errhint("If another server had the shard, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT snowflake_advance('ID'::bigint, 'shard');\nIf no server has the shard now, %s",
+					 sf_settings_step(&line, 1, SF_APPLY_RELOAD))));
 }
 
 /* ---- the two ends of a layout's life ---- */

@@ -466,7 +466,7 @@ define_limits(void)
 							 PGC_SIGHUP, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_databases",
 							"Number of databases that may make IDs between two starts of the server.",
-							NULL, &sf_max_databases, 64, 1, 10000,
+							NULL, &sf_max_databases, 64, 1, SF_MAX_DATABASES,
 							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("snowflake.max_layouts",
 							"Number of layouts of which the node may make IDs between two starts of the server.",

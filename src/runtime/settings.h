@@ -31,13 +31,15 @@ typedef enum SfCheck
 	SF_CHECK_ERROR
 } SfCheck;
 
+#define SF_MAX_DATABASES	10000
+
 extern char *sf_node_id;		/* see server_number.c; empty: unset */
 extern int	sf_max_clock_drift; /* ms */
 extern int	sf_max_clock_wait;	/* ms */
 extern int	sf_max_clock_jump;	/* s */
 extern int	sf_reserve;			/* ms */
 extern int	sf_sequence_start;	/* an SfSequenceStart */
-extern int	sf_max_databases;
+extern int	sf_max_databases;	/* at most SF_MAX_DATABASES */
 extern int	sf_max_layouts;
 extern int	sf_copy_check;		/* an SfCheck; fixed at start */
 extern int	sf_clock_check;		/* an SfCheck */

@@ -52,7 +52,7 @@ foreach my $i (1 .. 3)
 query($node, 'SELECT snowflake_nextval()', database => $_)
   foreach (qw(postgres pattern more1 more2));
 refused($node, 'SELECT snowflake_nextval()', '53400',
-	qr/too many databases generate IDs on this server.*DETAIL:  snowflake.max_databases is 4.*HINT:  Increase snowflake.max_databases, and restart .* drop a database that a test has left: its place is free at once/s,
+	qr/too many databases generate IDs on this server.*DETAIL:  snowflake.max_databases is 4.*HINT:  For more, add this line to .*:\nsnowflake.max_databases = '8'\nand restart this server.\nOr, without a restart, drop a database that a test has left, .* at once: DROP DATABASE "NAME";/s,
 	'one database too many is refused', database => 'more3');
 like(query($node, 'SELECT snowflake_nextval()', database => 'more2'), qr/^\d+$/,
 	'and takes no place from another');
@@ -446,9 +446,9 @@ $both->stop;
 my $few = start_server('few', 'snowflake.max_databases = 1');
 query($few, 'SELECT snowflake_nextval(); CREATE DATABASE more');
 query($few, 'CREATE EXTENSION snowflake', database => 'more');
-refused($few, 'SELECT snowflake_nextval()', '53400', qr/HINT:  Increase snowflake.max_databases, and restart/,
+refused($few, 'SELECT snowflake_nextval()', '53400', qr/HINT:  For more, add this line to .*:\nsnowflake.max_databases = '2'\nand restart/,
 	'the only place is taken', database => 'more');
-$few->append_conf('postgresql.conf', 'snowflake.max_databases = 2');
+$few->append_conf('postgresql.conf', "snowflake.max_databases = '2'");
 $few->restart;
 like(query($few, 'SELECT snowflake_nextval()', database => $_), qr/^\d+$/, "with one more place, after a restart: $_")
   foreach ('postgres', 'more');

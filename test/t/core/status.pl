@@ -762,9 +762,9 @@ foreach my $name ('second', 'third')
 	query($node, "CREATE DATABASE $name TEMPLATE template1");
 	query($node, $next, database => $name);
 }
-says($node, 'databases', 'warning', qr/3 of 3.*max_databases.*its place is free at once/, 'no room');
+says($node, 'databases', 'warning', qr/3 of 3.*max_databases = '6'.*its place at once: DROP DATABASE/s, 'no room');
 query($node, 'SELECT snowflake_stat_reset(); CREATE DATABASE fourth TEMPLATE template1');
-says($node, 'databases', 'error', qr/3 of 3.*: calls are refused in this one\|.*max_databases/, 'for another one', database => 'fourth');
+says($node, 'databases', 'error', qr/3 of 3.*: calls are refused in this one\|.*max_databases/s, 'for another one', database => 'fourth');
 refused($node, $next, '53400', qr/too many databases/, 'so it is', database => 'fourth');
 says($node, 'refusals', 'warning', qr/1 for the configuration/, 'which counts');
 query($node, 'SELECT snowflake_stat_reset(); DROP DATABASE fourth');

@@ -74,7 +74,7 @@ foreach (1 .. 3)
 		give($from, $rest);
 		my $moved = $from == $a ? '3-4' : '3-4,7';
 		my $last = last_id($from, $moved);
-		query($to, "SELECT snowflake_advance($last, layout => 'shard');");
+		query($to, "SELECT snowflake_advance('$last'::bigint, 'shard');");
 		give($to, $all);
 		my ($first) = make_ids($to, 3);
 		cmp_ok($first, '>', $last, $to->name . ' begins above the last ID of ' . $from->name);
@@ -108,6 +108,15 @@ like(said($a), qr/^snowflake.shards is empty; no longer of 3-5: /, 'all are give
 give($a, '3-4');
 like(said($a), qr/^this server makes IDs of 3-4; no longer of 5: /, 'some are back');
 make_ids($a, 3);
+
+# the HINT, typed
+my $hint = refused($a, 'SELECT snowflake_shard_nextval(5)', '55000', qr/SELECT snowflake_advance\('ID'::bigint, 'shard'\);\n/, 'a shard that is gone');
+my ($step) = $hint =~ /add this line to .*:\n(.*)\nand run:\nSELECT pg_reload_conf\(\);/ or die $hint;
+$a->append_conf('postgresql.conf', $step);
+query($a, 'SELECT pg_reload_conf();');
+$a->poll_query_until('postgres', q{SELECT found = 'this server makes IDs of 3-5' FROM snowflake_status() WHERE check_name = 'shards'})
+  or die said($a);
+make_ids($a, 5);
 
 $_->stop foreach $a, $b;
 $checker->clients;
