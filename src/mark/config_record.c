@@ -162,7 +162,7 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 		lines[n][0] = "snowflake.epoch";
 		lines[n++][1] = "";
 	}
-	return psprintf("To go on with the recorded configuration, %s\nIf the change is meant, " ACCEPT,
+	return psprintf("To keep the recorded configuration, %s\nIf the change is meant, " ACCEPT,
 					sf_settings_step(lines, n, SF_APPLY_RESTART));
 }
 
