@@ -11,7 +11,7 @@
 --
 -- Each class calls the functions of the class that the extension made for bigint. A class
 -- is your own object, not one of the extension, so pg_dump and pg_upgrade keep it. (They
--- lose what is added to an operator family of an extension.) Running the script again
+-- lose what you add to an operator family of an extension.) Running the script again
 -- changes nothing. To remove the classes, first drop their indexes, then:
 --
 --	DROP OPERATOR FAMILY public.snowflake_ops USING gist;

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * key_type.c
- *	  The type snowflake: its hash, and what the planner is told of its
- *	  comparisons.
+ *	  The type snowflake: its hash, and the hooks by which the planner treats
+ *	  it as a number.
  *
  * The type is a bigint that JSON has as a string.  Its functions are those of
  * bigint, except for the hash (layout/id_hash.h), which integers have too,
