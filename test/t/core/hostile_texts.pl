@@ -71,7 +71,7 @@ sub add_prose
 
 	my $typed = '';
 
-	while ($prose =~ /\b((?:SELECT|UPDATE|DELETE FROM|INSERT INTO|ALTER|CREATE|DROP|GRANT|REVOKE|LOCK TABLE|REINDEX|COMMENT ON|ROLLBACK PREPARED|SET|TRUNCATE)\s(?:[^;']|'[^']*')*);/g)
+	while ($prose =~ /\b((?:SELECT|WITH \w+ AS|UPDATE|DELETE FROM|INSERT INTO|ALTER|CREATE|DROP|GRANT|REVOKE|LOCK TABLE|REINDEX|COMMENT ON|ROLLBACK PREPARED|SET|TRUNCATE)\s(?:[^;']|'[^']*')*);/g)
 	{
 		# without one that the prose only names
 		next if $1 =~ /\. +[A-Z][a-z]/;
@@ -360,15 +360,15 @@ my $objects = q{SET SESSION AUTHORIZATION enemy; SET search_path = public; SET s
 my ($first) = slurp_file("$root/doc/reference.md") =~ /`(SET search_path = \w+;)`/;
 $first =~ s/= \w+/= public/;
 
-# Type all texts as a superuser. Return what psql prints for each statement of each text.
+# Type the texts from a place on as a superuser. Return what psql prints for each statement
+# of each text.
 sub type_all
 {
-	my ($database, $prints) = @_;
+	my ($database, $prints, $from) = @_;
 	my $script = "$first\n\\set ON_ERROR_ROLLBACK on\n\\set VERBOSITY verbose\n\\set home public\n\\set last 1795700000123\n";
 	my ($out, $err, %said);
 
-	$node->psql($database, $objects, on_error_stop => 0);
-	foreach my $t (0 .. $#texts)
+	foreach my $t ($from .. $#texts)
 	{
 		$script .= "BEGIN;\nSET LOCAL statement_timeout = '5s';\n";
 		foreach my $s (0 .. $#{ $texts[$t]{statements} })
@@ -385,6 +385,7 @@ sub type_all
 		$script .= "\\warn #### end\nROLLBACK;\n";
 	}
 	$script .= "\\warn #### all\n";
+	unlink $node->basedir . "/$database.sql";
 	append_to_file($node->basedir . "/$database.sql", $script);
 	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr($database), '-f', $node->basedir . "/$database.sql" ], '>', \$out, '2>', \$err);
 	foreach (split /^#### /m, $err)
@@ -410,17 +411,46 @@ sub caught_in
 # These cannot be resolved here.
 my $ELSEWHERE = qr/run_command_on_all_nodes|\bpgtle\.|\bpartman\./;
 # These are still to be mended.
-my $KNOWN = qr{^(?:src/(?:admin/status_|convert/|mark/|query/|runtime/)|lease/|expected/|examples/|doc/(?:incident|leases|migration|node-ids|operations))};
-my $plain = type_all('plain', 'off');
-my $hostile = type_all('hostile', 'on');
+my $KNOWN = qr{^(?:the |src/(?:admin/status_|convert/|mark/|query/|runtime/)|lease/|expected/|examples/|doc/(?:incident|leases|migration|node-ids|operations))};
 my (%where, @caught, @unresolved);
+
+$node->psql($_, $objects, on_error_stop => 0) foreach 'plain', 'hostile';
+my $plain = type_all('plain', 'off', 0);
+my $hostile = type_all('hostile', 'on', 0);
+
+# Also what the server prints there of its owner's tables, with their names.
+query($node, q{SET SESSION AUTHORIZATION enemy; SET search_path = public;
+	CREATE TABLE over (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+	CREATE TABLE rest PARTITION OF over DEFAULT;
+	SELECT count(*) FROM snowflake_create_partitions('over'::regclass, interval '1 day', now() - interval '5 days', now() - interval '3 days', NULL::text);
+	INSERT INTO over DEFAULT VALUES;
+	CREATE TABLE "far Ahead" ("the id" bigint PRIMARY KEY DEFAULT snowflake_nextval());
+	INSERT INTO "far Ahead" SELECT snowflake_nextval() + '15099494400000000'::bigint;	-- an hour
+	CREATE TABLE narrow (id integer PRIMARY KEY DEFAULT snowflake_nextval())}, database => 'hostile');
+query($node, 'GRANT UPDATE ON SEQUENCE snowflake_state.snowflake_mark TO enemy', database => 'hostile');
+my $printed = @texts;
+my $remedies = query($node, q{SET search_path = pg_catalog; SELECT concat(check_name, E'\t', remedy) FROM public.snowflake_status() WHERE remedy IS NOT NULL}, database => 'hostile');
+
+add_prose("the remedy of $1", $2) while $remedies =~ /^(.*?)\t(.*)$/mg;
+foreach my $call ('snowflake_shard_nextval(4000)', q{snowflake_convert('public.narrow'::regclass)},
+	'snowflake_advance(max("the id")) FROM public."far Ahead"')
+{
+	$node->psql('hostile', "SET search_path = pg_catalog; SELECT public.$call", stderr => \my $err);
+	add_prose("the hint of $call", $1) if $err =~ /HINT:  (.*)/;
+	$remedies .= "\n$err";
+}
+note($remedies);
+cmp_ok(@texts - $printed, '>=', 5, 'the server prints remedies and hints');
+my $new = type_all('hostile', 'on', $printed);
+$hostile->{$_} = $new->{$_} foreach keys %$new;
+$plain->{$_} = 'ERROR:  42: not typed there' foreach keys %$new;
 
 foreach my $key (sort keys %$plain)
 {
 	my ($t, $s) = split / /, $key;
 	my $statement = $texts[$t]{statements}[$s] =~ s/\s+/ /gr;
 	my $text = "$texts[$t]{where}: $statement";
-	my ($was, $is) = map { /ERROR:  (42\w+: .*)/ ? $1 : '' } $plain->{$key}, $hostile->{$key};
+	my ($was, $is) = map { /ERROR:  (42\w*: .*)/ ? $1 : '' } $plain->{$key}, $hostile->{$key};
 	my $caught = caught_in($hostile->{$key});
 
 	# what a trap returns does not suit the statement; a new object may have its name
