@@ -268,7 +268,7 @@ BEGIN
 	LOOP
 		IF to_regprocedure(format('public.%%I(%%s, %%s)', 'trap ' || trap.result, trap.l, trap.r)) IS NULL THEN
 			EXECUTE format('CREATE FUNCTION public.%%I(%%s, %%s) RETURNS %%s LANGUAGE plpgsql AS %%L', 'trap ' || trap.result, trap.l, trap.r, trap.result,
-				'BEGIN IF session_user <> ''enemy'' THEN RAISE LOG ''sprung: an operator''; END IF; RETURN NULL; END');
+				'BEGIN IF current_user <> ''enemy'' THEN RAISE LOG ''sprung: an operator''; END IF; RETURN NULL; END');
 		END IF;
 		EXECUTE format('CREATE OPERATOR public.%%s (FUNCTION = public.%%I, LEFTARG = %%s, RIGHTARG = %%s)', trap.op, 'trap ' || trap.result, trap.l, trap.r);
 	END LOOP;
@@ -300,7 +300,7 @@ BEGIN
 	LOOP
 		EXECUTE format('CREATE FUNCTION public.%%I(%%s) RETURNS %%s LANGUAGE plpgsql AS %%L', trap.name,
 			coalesce((SELECT string_agg(concat_ws(' ', CASE WHEN trap.names[n] <> '' THEN quote_ident(trap.names[n]) END, t), ', ' ORDER BY n) FROM unnest(trap.types) WITH ORDINALITY u (t, n)), ''), trap.result,
-			format('BEGIN IF session_user <> ''enemy'' THEN RAISE LOG ''sprung: %%s''; END IF; RETURN%%s; END', trap.name,
+			format('BEGIN IF current_user <> ''enemy'' THEN RAISE LOG ''sprung: %%s''; END IF; RETURN%%s; END', trap.name,
 				CASE WHEN trap.result = 'void' OR trap.result ~ '^SETOF' THEN '' ELSE ' NULL' END));
 	END LOOP;
 END $do$;
