@@ -1,7 +1,7 @@
 # snowflake_node_conflicts() finds IDs in a table that have this server's node,
 # although this server cannot have issued them.
 #
-# takes: 10 s
+# takes: 12 s
 use SnowflakeTest;
 use IdChecker;
 use Load;
@@ -219,5 +219,42 @@ foreach my $case (
 		"$layout: those of our node are found");
 	$server->stop;
 }
+
+# ---- two servers that have run with one number ----
+
+# The script of doc/incident.md, here with two databases of one server.
+my ($compare) = slurp_file("$root/doc/incident.md") =~ /node_conflicts\.pl -->\n```sh\n(.*?)```/s;
+my $dir = PostgreSQL::Test::Utils::tempdir();
+
+$compare =~ s/-h \$host -d app -U owner/'-h ' . $node->host . ' -p ' . $node->port . ' -d $host'/e or die 'another script';
+$compare =~ s/2026-11-23 03:00\+00/2024-01-01 00:00+00/;
+
+# Run the script, and return what it prints.
+sub compare_rows
+{
+	return scalar qx(cd $dir && bash <<'END' 2>&1\n$compare\nEND\n);
+}
+
+$node->start;
+foreach my $database ('a', 'b')
+{
+	query($node, "CREATE DATABASE $database");
+	query($node, q{CREATE EXTENSION snowflake; CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+		CREATE TABLE lines (order_id bigint REFERENCES orders); INSERT INTO orders SELECT FROM generate_series(1, 100)},
+		database => $database);
+}
+my @twice = split /\n/, query($node, 'INSERT INTO orders SELECT FROM generate_series(1, 3) RETURNING id', database => 'a');
+query($node, 'INSERT INTO orders VALUES (' . join('), (', @twice) . ')', database => 'b');
+query($node, "INSERT INTO lines VALUES ($twice[0]), ($twice[2])", database => 'b');
+my $answer = compare_rows();
+like($answer, qr/^ *103 ids\.a\n *103 ids\.b\n *206 total\n$twice[0]\n$twice[1]\n$twice[2]\n\z/, 'the script prints what was issued twice');
+query($node, "SELECT * FROM snowflake_renumber('orders'::regclass, 'id'::name, '$twice[0]'::bigint, '$twice[2]'::bigint, false)", database => 'b');
+$answer = compare_rows();
+like($answer, qr/206 total\n\z/, 'and nothing after the rows of one have new IDs');
+is(query($node, 'SELECT count(*) FROM lines JOIN orders ON id = order_id', database => 'b'), '2', 'which what refers to them has, too');
+query($node, 'ALTER TABLE orders RENAME TO gone', database => 'b');
+$answer = compare_rows();
+isnt($?, 0, 'where a table cannot be read, the script fails');
+unlike($answer, qr/total/, 'and compares nothing');
 
 done_testing();
