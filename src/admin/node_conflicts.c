@@ -52,7 +52,7 @@ require_not_null(FunctionCallInfo fcinfo)
 			ereport(ERROR,
 					(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 					 errmsg("relation, key and max_rows must not be null"),
-					 errhint("Leave an argument out to get its default.")));
+					 errhint("Give each of them a value.")));
 	}
 	if (PG_GETARG_INT32(2) < 1)
 		ereport(ERROR,

@@ -105,11 +105,9 @@ require_below(const SfConversion *conversion, int64 next, const Target *to)
 				 errdetail("The largest one is %lld, and the next one would be %lld.",
 						   (long long) largest, (long long) next),
 				 largest >= NO_LAYOUT_ABOVE ?
-				 errhint("No layout that lasts has IDs above such keys. Make the IDs in a new column, or renumber the rows whose keys are not below the next ID.") :
-				 errhint("If these IDs were made in this layout, run as a superuser: SELECT snowflake_advance(%lld%s%s); Otherwise use a layout with an earlier epoch, or one whose IDs are larger.",
-						 (long long) largest,
-						 to->name == NULL ? "" : ", layout => ",
-						 to->name == NULL ? "" : to->name)));
+				 errhint("No layout that lasts has IDs above such keys. Make the IDs in a new column.") :
+				 errhint("If these IDs were made in this layout, run as a superuser: %s Otherwise name a layout whose IDs are larger.",
+						 sf_conversion_advance(largest, to->name))));
 }
 
 /* Note how the IDs that are there read in the new layout. */

@@ -87,10 +87,10 @@ remedy_of_range(const Renumbering *renumbering)
 		sf_layout_tick(&key.layout, last) * key.layout.tick_ms >
 		sf_clock_wall_ms())
 		return "Name a range that ends below the next ID, or one that begins above it.";
-	return psprintf("Run as a superuser, and call it again: SELECT snowflake_advance('%lld'::bigint, false, %s);",
-					(long long) last,
-					key.is_shard ? "'shard'" : key.name == NULL ?
-					"NULL" : quote_literal_cstr(key.name));
+	return psprintf("Run as a superuser, and call it again: %s",
+					sf_conversion_advance(last, key.is_shard ? "'shard'" :
+										  key.name == NULL ? NULL :
+										  quote_literal_cstr(key.name)));
 }
 
 /* Throw SQLSTATE 55000 if a new ID could be one of those to be replaced. */
@@ -227,6 +227,7 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	conversion->lock_tables = SQL_RENUMBER_LOCK;
 	conversion->other_owners = SQL_RENUMBER_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_RENUMBER_NOT_ONE_OWNER;
+	conversion->owners_hint = "If you trust these owners with your rights, run the script of a dry run, as a superuser: its triggers, constraints and indexes are their code.";
 	sf_conversion_refuse_foreign_key(conversion);
 	renumbering.conversion = conversion;
 	renumbering.last = PG_GETARG_INT64(3);

@@ -117,7 +117,7 @@ read_sequence(const SfConversion *conversion, Sequence *sequence)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("column %s of %s has more than one sequence",
 						conversion->column, conversion->table),
-				 errhint("It must own exactly the one that it is to use again: ALTER SEQUENCE ... OWNED BY %s.%s; The others that it owns are detached by OWNED BY NONE.",
+				 errhint("Run for the sequence that it is to use again: ALTER SEQUENCE NAME OWNED BY %s.%s; And for each of the others: ALTER SEQUENCE NAME OWNED BY NONE;",
 						 conversion->table, conversion->column)));
 	sequence->type = SPI_getvalue(SPI_tuptable->vals[0],
 								  SPI_tuptable->tupdesc, 2);

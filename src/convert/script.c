@@ -261,8 +261,9 @@ static const struct
 {
 	const char *query;			/* returns texts for the DETAIL */
 	int			sqlstate;
-	const char *message;		/* %s in these two is the type */
-	const char *hint;
+	const char *message;		/* %s is the type */
+	const char *hint;			/* %s is the query's second text, or else the
+								 * type */
 }			obstacles[] = {
 
 	{SQL_NOT_OWNED, ERRCODE_INSUFFICIENT_PRIVILEGE,
@@ -270,10 +271,10 @@ static const struct
 	"Call it as the owner of these, or as a superuser."},
 	{SQL_OWNER_MAY_NOT, ERRCODE_INSUFFICIENT_PRIVILEGE,
 		"the table's owner cannot make the objects again that depend on the column",
-	"GRANT CREATE or USAGE ON SCHEMA, USAGE ON TYPE, or EXECUTE ON FUNCTION, to the owner, for as long as it takes."},
+	"Run as a superuser, and take it back afterwards: %s"},
 	{SQL_OTHER_TYPES, ERRCODE_DATATYPE_MISMATCH,
 		"columns that refer to this one, or inherit it, cannot become %s",
-	"Make these columns %s first."},
+	"Run first: %s"},
 	{SQL_NOT_IN_PLACE, ERRCODE_FEATURE_NOT_SUPPORTED,
 		"the column cannot become %s in place",
 	"First drop what computes with the column, and add it again afterwards. For a table that is partitioned by the column, make a new one with the type %s, and copy the rows."},
@@ -300,7 +301,10 @@ sf_conversion_require(SfConversion *conversion)
 					(errcode(obstacles[i].sqlstate),
 					 errmsg(obstacles[i].message, type),
 					 errdetail_internal("%s", why),
-					 errhint(obstacles[i].hint, type)));
+					 errhint(obstacles[i].hint,
+							 SPI_tuptable->tupdesc->natts == 1 ? type :
+							 SPI_getvalue(SPI_tuptable->vals[0],
+										  SPI_tuptable->tupdesc, 2))));
 	}
 }
 
@@ -457,6 +461,7 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake,
 	conversion->lock_tables = SQL_LOCK_TABLES;
 	conversion->other_owners = SQL_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_NOT_ONE_OWNER;
+	conversion->owners_hint = "Have their owners drop them, or drop the foreign keys of these tables, and make them again afterwards. The script of a dry run, or another owner of these objects, would run their code with other rights.";
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
@@ -652,6 +657,15 @@ sf_conversion_refuse_foreign_key(const SfConversion *conversion)
 				 errhint("Name the column that it refers to.")));
 }
 
+/* Return the call that moves the mark above an ID; layout is a literal. */
+char *
+sf_conversion_advance(int64 id, const char *layout)
+{
+	return psprintf("SELECT snowflake_advance('%lld'::bigint%s%s);",
+					(long long) id, layout == NULL ? "" : ", false, ",
+					layout == NULL ? "" : layout);
+}
+
 /* ---- the script ---- */
 
 /* Note, for a printed script, whose code it runs. */
@@ -690,7 +704,7 @@ require_one_owner(SfConversion *conversion)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("objects that change with the column, or refer to it, have other owners than its table"),
 				 errdetail_internal("%s", why),
-				 errhint("Have their owners drop them, or drop the foreign keys of these tables, and make them again afterwards. The script of a dry run, or another owner of these objects, would run their code with other rights.")));
+				 errhint("%s", conversion->owners_hint)));
 }
 
 /* Lock, and check that nothing has changed.  SQLSTATE 40001 */

@@ -38,6 +38,7 @@ typedef struct SfConversion
 								 * are for what changes a column's type */
 	const char *other_owners;
 	const char *not_one_owner;
+	const char *owners_hint;
 } SfConversion;
 
 typedef struct SfStatement
@@ -55,6 +56,7 @@ extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
 extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
 										bool to_snowflake, bool may_inherit);
+extern char *sf_conversion_advance(int64 id, const char *layout);
 extern bool sf_conversion_is_snowflake(FunctionCallInfo fcinfo);
 extern void sf_conversion_require(SfConversion *conversion);
 extern bool sf_conversion_widens(SfConversion *conversion);

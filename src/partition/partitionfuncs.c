@@ -243,7 +243,7 @@ create_partition(Oid parent, const SfIdSpan *span)
 				(errcode(ERRCODE_DUPLICATE_TABLE),
 				 errmsg("relation %s already exists", name),
 				 errdetail("It does not hold the IDs of the partition that would have this name."),
-				 errhint("Rename or attach it, or make the partition under another name: CREATE TABLE ... PARTITION OF %s %s;",
+				 errhint("Make the partition under another name: CREATE TABLE NAME PARTITION OF %s %s;",
 						 parent_name, bounds)));
 	execute(psprintf("CREATE TABLE %s PARTITION OF %s %s",
 					 name, parent_name, bounds));
@@ -455,6 +455,7 @@ require_present(Relation parent, const Request *request,
 				const SfIdSpan *spans, int count)
 {
 	const SfLayout *layout = request->layout;
+	const char *name = qualified_name(RelationGetRelid(parent));
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
 
 	/* an old one was found, and has an end */
@@ -470,7 +471,8 @@ require_present(Relation parent, const Request *request,
 					RelationGetRelationName(parent)),
 			 errdetail("The layout \"%s\" reads the IDs of the last one as %s.",
 					   spelled, sf_id_span_show(layout, &spans[count - 1])),
-			 errhint("If the IDs have another layout, name that. Else make the partition of the present first, with snowflake_create_partitions(); or drop partitions of a table that is not in use with DROP TABLE.")));
+			 errhint("If the IDs have another layout, name that. Otherwise make the partition of the present first: SELECT snowflake_create_partitions(%s::regclass, interval '1 month', now(), now() + interval '1 month', NULL);",
+					 quote_literal_cstr(name))));
 }
 
 /*

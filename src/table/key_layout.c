@@ -251,13 +251,18 @@ sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 void
 sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
 {
+	char	   *schema = get_namespace_name(get_rel_namespace(relation));
+	char	   *name = get_rel_name(relation);
+
 	if (key->is_hidden)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("could not determine the layout of the IDs of \"%s\"",
-						get_rel_name(relation)),
+						name),
 				 errdetail("The default of the column does not name one layout by a literal."),
-				 errhint("Name it, as in: ALTER TABLE ... SET DEFAULT snowflake_nextval('javascript'); Functions for partitions also take it as their argument \"layout\".")));
+				 errhint("Name it: ALTER TABLE %s ALTER COLUMN KEY SET DEFAULT snowflake_nextval('LAYOUT'); Functions for partitions also take it as their argument \"layout\".",
+						 name == NULL ? "NAME" :
+						 quote_qualified_identifier(schema, name))));
 }
 
 /* Return true if a default calls this function, and names this layout. */
