@@ -267,7 +267,7 @@ put_names(SfStatus *status, SfStatusLevel level, const char *what,
 	if (unseen > 0)
 		appendStringInfo(&found, "; %d not looked at", unseen);
 	if (one != NULL && names->n > 1)
-		remedy = psprintf("First %s; then ask again. %s", one->shown, remedy);
+		remedy = psprintf("First %s: %s", one->shown, remedy);
 	sf_status_put(status, names->n > 0 ? level : SF_STATUS_OK,
 				  found.data, names->n > 0 ? remedy : NULL);
 }
@@ -604,9 +604,9 @@ remedy_of_rows(const Column *column, const SfNodeSearch *search)
 	int64		from_ms = sf_clock_wall_ms() + sf_max_clock_wait;
 	int64		tick = sf_layout_ms_to_tick(&key->layout, from_ms);
 	const char *first = search->is_ours ?
-		psprintf("If another server has made these rows, give one of the two another node id: SELECT * FROM snowflake_node_conflicts(%s, 100); If the default or this server had another layout before, set that again.",
+		psprintf("If another server made these rows, give it another node id: SELECT * FROM snowflake_node_conflicts(%s, 100); If the default or this server had another layout, set that again.",
 				 arguments_of(column)) :
-		"If the default or this server had another layout before, set that again.";
+		"If the default or this server had another layout, set that again.";
 
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <= from_ms)
 		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance('%lld'::bigint%s%s);",
@@ -614,7 +614,7 @@ remedy_of_rows(const Column *column, const SfNodeSearch *search)
 						key->name == NULL ? "" : ", false, ",
 						key->name == NULL ? "" :
 						quote_literal_cstr(key->name));
-	return psprintf("%s If this server's clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the owner of the table: SELECT * FROM snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
+	return psprintf("%s If this clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the table's owner: SELECT * FROM snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
 					first, arguments_of(column), (long long)
 					sf_layout_min_id(&key->layout,
 									 Max(tick, key->layout.epoch_tick)),

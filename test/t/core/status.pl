@@ -208,7 +208,7 @@ says($node, 'column types', 'error',
 	qr/5 of 8 columns .*: public.narrow.a, public.narrow.b, public.narrow.c, public.narrow.d, public.narrow.e\|/,
 	'too narrow, whichever function makes the IDs');
 like(query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'column types'}),
-	qr/^First public\.narrow\.a; then ask again\. Run .*: SELECT \* FROM snowflake_convert\('public\.narrow'::regclass, 'a'::name, NULL::integer, false, NULL, 'bigint'\);$/,
+	qr/^First public\.narrow\.a: Run .*: SELECT \* FROM snowflake_convert\('public\.narrow'::regclass, 'a'::name, NULL::integer, false, NULL, 'bigint'\);$/,
 	'the remedy is for the first of them');
 for my $left (4, 3, 2, 1, 0)
 {
@@ -490,7 +490,7 @@ query($node, query($node, q{SELECT substring(remedy FROM 'SELECT snowflake_advan
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
 query($node, "DELETE FROM js WHERE id = $twin");
 $twin = query($node, sprintf($js, '2 days', 2));
-says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the default or this server had another layout before/,
+says($node, 'rows above', 'warning', qr/: public.js.id \($twin, more than a day ahead\); .*\|If the default or this server had another layout, set that again/,
 	'one of another node that no clock explains');
 query($node, "DELETE FROM js WHERE id = $twin; INSERT INTO js VALUES (1::bigint << 60)");
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'one that is wider than the layout');
