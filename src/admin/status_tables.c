@@ -611,7 +611,7 @@ remedy_of_rows(const Column *column, const SfNodeSearch *search)
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <= from_ms)
 		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance('%lld'::bigint%s%s);",
 						first, (long long) id,
-						key->name == NULL ? "" : ", false, ",
+						key->name == NULL ? "" : ", ",
 						key->name == NULL ? "" :
 						quote_literal_cstr(key->name));
 	return psprintf("%s If this clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the table's owner: SELECT * FROM snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",

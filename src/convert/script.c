@@ -662,7 +662,7 @@ char *
 sf_conversion_advance(int64 id, const char *layout)
 {
 	return psprintf("SELECT snowflake_advance('%lld'::bigint%s%s);",
-					(long long) id, layout == NULL ? "" : ", false, ",
+					(long long) id, layout == NULL ? "" : ", ",
 					layout == NULL ? "" : layout);
 }
 

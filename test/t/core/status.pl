@@ -482,7 +482,7 @@ is(query($node, q{SELECT count(*), count(*) FILTER (WHERE id BETWEEN snowflake_m
 	'the rows of the future have new IDs');
 query($node, sprintf($js, '1 hour', 2));
 $twin = query($node, sprintf($js, '1 second', 1));
-says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\('$twin'::bigint, false, 'javascript'\);$/,
+says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\('$twin'::bigint, 'javascript'\);$/,
 	'one that stops nothing');
 like(query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM snowflake_node_conflicts.*?;') FROM snowflake_status() WHERE check_name = 'rows above'})),
 	qr/^$twin\|/, 'the remedy shows the rows');
