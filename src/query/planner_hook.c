@@ -91,7 +91,7 @@
  * is the whole cost.
  */
 
-/* Return true if an expression of this index is a call of the function. */
+/* Return true if an expression of a valid index is a call of the function. */
 static bool
 has_call(HeapTuple index, Oid function)
 {
@@ -100,8 +100,8 @@ has_call(HeapTuple index, Oid function)
 										Anum_pg_index_indexprs, &isnull);
 	ListCell   *lc;
 
-	if (isnull)
-		return false;			/* the call is in the predicate */
+	if (isnull || !((Form_pg_index) GETSTRUCT(index))->indisvalid)
+		return false;			/* without one the predicate has the call */
 	foreach(lc, (List *) stringToNode(TextDatumGetCString(exprs)))
 	{
 		if (IsA(lfirst(lc), FuncExpr) &&
@@ -111,23 +111,29 @@ has_call(HeapTuple index, Oid function)
 	return false;
 }
 
-/*
- * Return the table of an object that depends on the function: the table of an
- * index on a call, or a table that is partitioned by a call.  Return
- * InvalidOid if only the predicate of an index has the call.
- */
-static Oid
-table_of_user(Oid user, Oid function)
+/* Return true if this column, a number, is a key of the index by itself. */
+static bool
+has_column(HeapTuple tuple, Oid attno)
 {
-	HeapTuple	index = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(user));
-	Form_pg_index form;
+	Form_pg_index index = (Form_pg_index) GETSTRUCT(tuple);
+	bool		found = false;
+
+	for (int i = 0; i < index->indnkeyatts; i++)
+		found = found || index->indkey.values[i] == (AttrNumber) attno;
+	return found;
+}
+
+/* Return the table of an index that has this; otherwise InvalidOid. */
+static Oid
+table_of_index(Oid oid, bool (*has) (HeapTuple index, Oid what), Oid what)
+{
+	HeapTuple	index = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(oid));
 	Oid			table = InvalidOid;
 
 	if (!HeapTupleIsValid(index))
-		return user;			/* a table, which is partitioned by a call */
-	form = (Form_pg_index) GETSTRUCT(index);
-	if (form->indisvalid && has_call(index, function))
-		table = form->indrelid;
+		return InvalidOid;
+	if (has(index, what))
+		table = ((Form_pg_index) GETSTRUCT(index))->indrelid;
 	ReleaseSysCache(index);
 	return table;
 }
@@ -152,7 +158,8 @@ add_tables(List *tables, Relation depend, Oid function)
 		Oid			table = InvalidOid;
 
 		if (form->classid == RelationRelationId)
-			table = table_of_user(form->objid, function);
+			table = get_rel_relkind(form->objid) == RELKIND_PARTITIONED_TABLE ?
+				form->objid : table_of_index(form->objid, has_call, function);
 		if (OidIsValid(table))
 			tables = list_append_unique_oid(tables, table);
 	}
@@ -251,22 +258,6 @@ is_served(PlannerInfo *root, FuncExpr *call)
 	return false;
 }
 
-static bool
-index_has_column(Oid index, AttrNumber attno)
-{
-	HeapTuple	tuple = SearchSysCache1(INDEXRELID, ObjectIdGetDatum(index));
-	Form_pg_index form;
-	bool		found = false;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	form = (Form_pg_index) GETSTRUCT(tuple);
-	for (int i = 0; i < form->indnkeyatts; i++)
-		found = found || form->indkey.values[i] == attno;
-	ReleaseSysCache(tuple);
-	return found;
-}
-
 /*
  * Return true if this node is a column on which its table has an index.  Look
  * only at the indexes of a parent, not at those of its children.
@@ -287,7 +278,8 @@ has_index(PlannerInfo *root, Node *node)
 		return false;
 	table = table_open(rte->relid, NoLock);
 	foreach(lc, RelationGetIndexList(table))
-		found = found || index_has_column(lfirst_oid(lc), var->varattno);
+		found = found || OidIsValid(table_of_index(lfirst_oid(lc), has_column,
+												   var->varattno));
 	table_close(table, NoLock);
 	return found;
 }
