@@ -77,11 +77,12 @@ struct SfStatusColumns
 	const char *remedy;
 };
 
-/* Columns with a problem. */
+/* Columns with a problem; the remedy is for one of them. */
 typedef struct Names
 {
 	StringInfoData text;
 	int			n;
+	const Column *one;			/* or NULL */
 } Names;
 
 /* ---- the catalogs ---- */
@@ -217,10 +218,13 @@ sf_status_read_columns(SfStatus *status)
 /* ---- rows about the columns ---- */
 
 static void
-name_column(Names *names, const char *shown)
+name_column(Names *names, const Column *column, const char *shown)
 {
 	if (names->n == 0)
+	{
 		initStringInfo(&names->text);
+		names->one = column;
+	}
 	if (names->n < NAMES)
 		appendStringInfo(&names->text, "%s%s", names->n > 0 ? ", " : "",
 						 shown);
@@ -247,14 +251,10 @@ arguments_of(const Column *column)
 					quote_literal_cstr(NameStr(column->name)));
 }
 
-/*
- * Put the row of a check.  A remedy may be for one of its columns; when it has
- * been typed, the next one shows.
- */
+/* Put the row of a check.  Once its remedy is typed, the next column shows. */
 static void
 put_names(SfStatus *status, SfStatusLevel level, const char *what,
-		  Names *names, int seen, int unseen, const Column *one,
-		  const char *remedy)
+		  Names *names, int seen, int unseen, const char *remedy)
 {
 	StringInfoData found;
 
@@ -266,8 +266,8 @@ put_names(SfStatus *status, SfStatusLevel level, const char *what,
 		appendStringInfo(&found, ", and %d more", names->n - NAMES);
 	if (unseen > 0)
 		appendStringInfo(&found, "; %d not looked at", unseen);
-	if (one != NULL && names->n > 1)
-		remedy = psprintf("First %s: %s", one->shown, remedy);
+	if (names->one != NULL && names->n > 1)
+		remedy = psprintf("First %s: %s", names->one->shown, remedy);
 	sf_status_put(status, names->n > 0 ? level : SF_STATUS_OK,
 				  found.data, names->n > 0 ? remedy : NULL);
 }
@@ -305,21 +305,18 @@ void
 sf_status_column_types(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
-	const Column *one = NULL;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		if (!is_narrow(columns->column[i].type))
-			continue;
-		if (one == NULL)
-			one = &columns->column[i];
-		name_column(&names, columns->column[i].shown);
+		if (is_narrow(columns->column[i].type))
+			name_column(&names, &columns->column[i],
+						columns->column[i].shown);
 	}
 	put_names(status, SF_STATUS_ERROR,
 			  "are too narrow for the IDs that are their default", &names,
-			  columns->n, columns->hidden, one,
-			  one == NULL ? NULL : remedy_of_type(one));
+			  columns->n, columns->hidden,
+			  names.n == 0 ? NULL : remedy_of_type(names.one));
 }
 
 /*
@@ -343,21 +340,18 @@ void
 sf_status_unique_indexes(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
-	const Column *one = NULL;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
 	{
-		if (columns->column[i].is_unique)
-			continue;
-		if (one == NULL)
-			one = &columns->column[i];
-		name_column(&names, columns->column[i].shown);
+		if (!columns->column[i].is_unique)
+			name_column(&names, &columns->column[i],
+						columns->column[i].shown);
 	}
 	put_names(status, SF_STATUS_WARNING,
 			  "are in no valid unique index", &names,
-			  columns->n, columns->hidden, one,
-			  one == NULL ? NULL : remedy_of_index(one));
+			  columns->n, columns->hidden,
+			  names.n == 0 ? NULL : remedy_of_index(names.one));
 }
 
 /*
@@ -369,26 +363,22 @@ void
 sf_status_subscriptions(SfStatus *status)
 {
 	const SfStatusColumns *columns = status->columns;
-	const Column *one = NULL;
 	Names		names = {.n = 0};
 
 	for (int i = 0; i < columns->n; i++)
 	{
 		const Column *column = &columns->column[i];
 
-		if (column->failing == NULL)
-			continue;
-		if (one == NULL)
-			one = column;
-		name_column(&names, psprintf("%s (%s)", column->shown,
-									 column->failing));
+		if (column->failing != NULL)
+			name_column(&names, column, psprintf("%s (%s)", column->shown,
+												 column->failing));
 	}
 	put_names(status, SF_STATUS_WARNING,
 			  "get rows from a subscription that fails",
-			  &names, columns->n, columns->hidden, one,
-			  one == NULL ? NULL :
+			  &names, columns->n, columns->hidden,
+			  names.n == 0 ? NULL :
 			  psprintf("See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, set another snowflake.node_id here, and run: SELECT pg_reload_conf(); Then, as the owner of the table, with the ID in the log: SELECT * FROM snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
-					   arguments_of(one)));
+					   arguments_of(names.one)));
 }
 
 /* ---- partitions that come to an end ---- */
@@ -533,7 +523,6 @@ sf_status_partitions(SfStatus *status)
 	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
-	const Column *one = NULL;
 	char	   *remedy = NULL;
 	int			seen = 0;
 	int			unseen = columns->hidden;
@@ -562,17 +551,15 @@ sf_status_partitions(SfStatus *status)
 			continue;
 		if (is_over && !OidIsValid(found.rest))
 			level = SF_STATUS_ERROR;
-		if (one == NULL)
-		{
-			one = column;
+		if (names.n == 0)
 			remedy = more_partitions(column, &found, is_over);
-		}
-		name_column(&names, psprintf("%s (%s)", column->shown,
-									 show_end(column, &found, now_id)));
+		name_column(&names, column,
+					psprintf("%s (%s)", column->shown,
+							 show_end(column, &found, now_id)));
 	}
 	put_names(status, level,
 			  "that partition a table have no partition after the present one",
-			  &names, seen, unseen, one, remedy);
+			  &names, seen, unseen, remedy);
 }
 
 /* ---- IDs of other servers ---- */
@@ -627,7 +614,7 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 {
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
-	const Column *one = NULL;
+	const Column *worst = NULL;
 	const char *remedy = NULL;
 	int			seen = 0;
 
@@ -657,24 +644,25 @@ find_conflicts(SfStatus *status, const SfStatusColumns *columns, uint32 node,
 		if (remedy == NULL ||
 			(search.is_ours && level < SF_STATUS_ERROR))
 		{
-			one = column;
+			worst = column;
 			remedy = remedy_of_rows(column, &search);
 		}
 		if (search.is_ours)
 			level = SF_STATUS_ERROR;
-		name_column(&names, psprintf("%s (%lld%s%s%s)", column->shown,
-									 (long long) search.id,
-									 search.is_ours ? "" :
-									 ", more than a day ahead",
-									 column->subscriptions == NULL ?
-									 "" : ", has rows of the subscription ",
-									 column->subscriptions == NULL ?
-									 "" : column->subscriptions));
+		name_column(&names, column, psprintf("%s (%lld%s%s%s)", column->shown,
+											 (long long) search.id,
+											 search.is_ours ? "" :
+											 ", more than a day ahead",
+											 column->subscriptions == NULL ?
+											 "" : ", has rows of the subscription ",
+											 column->subscriptions == NULL ?
+											 "" : column->subscriptions));
 	}
+	names.one = worst;
 	put_names(status, level,
 			  "hold an ID above those that were made so far",
 			  &names, seen, columns->n + columns->hidden - seen,
-			  one, remedy);
+			  remedy);
 }
 
 static bool
@@ -751,20 +739,20 @@ sf_status_column_layouts(SfStatus *status)
 		if (is_refused(layout, has_node, node))
 		{
 			level = SF_STATUS_ERROR;
-			name_column(&names, psprintf("%s (inserts fail)", column->shown));
+			name_column(&names, NULL, psprintf("%s (inserts fail)", column->shown));
 		}
 		else if (column->key.name != NULL && left_ms < YEAR_MS)
 		{
 			if (left_ms < 30 * DAY_MS)
 				level = SF_STATUS_ERROR;
-			name_column(&names, psprintf("%s (until %s)", column->shown,
-										 sf_timefmt_show(end_ms)));
+			name_column(&names, NULL, psprintf("%s (until %s)", column->shown,
+											   sf_timefmt_show(end_ms)));
 		}
 	}
 	put_names(status, level,
 			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now or ends within a year", node) :
 			  "have a default in a layout whose time is not now or ends within a year",
-			  &names, seen, 0, NULL,
+			  &names, seen, 0,
 			  "Make the IDs in a new column, in a layout that has room and lasts longer: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.");
 }
 
