@@ -520,7 +520,7 @@ sf_client_clock_is_good(SfRegistryClient *client, SfMoment now, bool is_held)
 		return false;
 	describe(client, now, text, sizeof(text));
 	sf_client_set_problem(client, now, text,
-						  client->peers_right ? "Set this server's clock right." :
-						  "Set the server's clock right, or that of the registry.");
+						  client->peers_right ? "Set this server's clock right, with: chronyc makestep" :
+						  "Set the server's clock right, or that of the registry, with: chronyc makestep");
 	return false;
 }

@@ -712,13 +712,15 @@ take_failure(void)
 	const char *sqlstate = PQresultErrorField(pg.result, PG_DIAG_SQLSTATE);
 	const char *text = PQresultErrorField(pg.result, PG_DIAG_MESSAGE_PRIMARY);
 	bool		undone = severity != NULL && strcmp(severity, "ERROR") == 0;
+	SfFailure	failure = sqlstate != NULL ? classify(sqlstate) :
+		SF_FAILURE_UNREACHABLE;
 	char		message[SF_REASON_SIZE];
 
 	strlcpy(message, text != NULL ? text : PQresultErrorMessage(pg.result),
 			sizeof(message));
-	pg_fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN,
-			sqlstate != NULL ? classify(sqlstate) : SF_FAILURE_UNREACHABLE,
-			message, !undone);
+	/* a session that is read-only may stay so when its role's is not */
+	pg_fail(undone ? SF_RESULT_REFUSED : SF_RESULT_UNKNOWN, failure, message,
+			!undone || failure == SF_FAILURE_READ_ONLY);
 }
 
 /*

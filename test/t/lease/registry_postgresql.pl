@@ -44,6 +44,14 @@ is(query($registry, 'SELECT is_called FROM ran', database => 'bare'), 'f', 'no f
 fails($url =~ s/worker/somebody/r, 'PERMISSION', 'read');
 fails("$url?options=-cdefault_transaction_read_only%3Don", 'READ_ONLY', 'claim');
 
+# a role that is read-only, until somebody types the remedy
+query($registry, 'ALTER ROLE worker SET default_transaction_read_only = on');
+my $reader = worker($url);
+is(ask($reader, 'claim')->{failure}, 'READ_ONLY', 'a role that is read-only');
+query($registry, sprintf 'ALTER ROLE %s IN DATABASE %s SET default_transaction_read_only = off', map { part_of($reader, $_) } 'role', 'database');
+asked($reader, 'a role that is so no more', 'CONFLICT', qr/^$/, 'claim');
+$reader->quit;
+
 # a wrong password, and none
 query($registry, q{CREATE ROLE secret LOGIN PASSWORD 'right'});
 my $hba = $registry->data_dir . '/pg_hba.conf';
