@@ -172,6 +172,7 @@ refuse_failure(const Work *work, SfFailure failure, const char *message)
 					"Repeat the call as a member of pg_read_all_settings, who is told more.");
 	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
 					   backend->part, get_reserve_s());
+	sf_text_make_valid(remedy);
 	refuse_work(work, message, remedy);
 }
 

@@ -96,6 +96,7 @@ sf_lease_wait_status(SfLeaseStatus *status)
 				sizeof(status->remedy));
 	}
 	sf_text_make_valid(status->problem);
+	sf_text_make_valid(status->remedy);
 	if (status->stage == SF_STAGE_HELD && sf_lease_wait_has_expired())
 	{
 		status->stage = SF_STAGE_EXPIRED;
