@@ -79,7 +79,7 @@ $a->stop('immediate');
 $copy->append_conf('postgresql.conf', "snowflake.lease_wait = 0\n");
 $copy->start;
 wait_for_lease($copy, q{problem ~ 'Slot 1 is held by'});
-refused($copy, $next, '55000', qr/$none.*Slot 1 is held by/s, 'a base backup does not take it up');
+refused($copy, $next, '55000', qr/$none.*Slot 1 is held by another server, "\S+"\.\nHINT:  Leave that one running\./s, 'a base backup does not take it up');
 
 # A copy of all files, also of those that no backup has.
 my $clone = PostgreSQL::Test::Cluster->new('clone');
@@ -121,7 +121,7 @@ $a->stop('immediate');
 $a->set_standby_mode;
 $a->start;
 $a->promote;
-wait_for_lease($a, q{problem ~ 'Slot 1 is held by'});
+wait_for_lease($a, q{problem ~ 'Slot 1 is still held by the last run of this server'});
 pass('one that was promoted does not take up what was leased before');
 
 # A clean stop gives the lease back, so there is none to resume.
