@@ -267,7 +267,7 @@ open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 				 errmsg("\"%s\" is not a logged sequence",
 						RelationGetRelationName(rel)),
 				 rel->rd_rel->relkind == RELKIND_SEQUENCE ?
-				 errhint("Make it one again: ALTER SEQUENCE %s.%s SET LOGGED;",
+				 errhint("Run as a superuser: ALTER SEQUENCE %s.%s SET LOGGED;",
 						 SCHEMA, RelationGetRelationName(rel)) :
 				 errhint("Run on the primary, as a superuser: ALTER EXTENSION snowflake DROP %s %s.%s; ALTER TABLE %s.%s RENAME TO %s_old; SELECT * FROM snowflake_recover();",
 						 kind_of(rel), SCHEMA, RelationGetRelationName(rel),

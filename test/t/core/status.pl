@@ -663,12 +663,12 @@ says($node, 'mark', 'error', qr/not loaded; at .*1 day ahead of the clock.*SELEC
 refused($node, $next, '58000', qr/behind the mark/, 'which is refused', database => 'far');
 query($node, 'SELECT snowflake_stat_reset()');
 query($node, 'ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED', database => 'far');
-says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence\|Make it one again: ALTER SEQUENCE snowflake_state.snowflake_mark SET LOGGED;$/,
+says($node, 'mark', 'error', qr/cannot be read: "snowflake_mark" is not a logged sequence\|Run as a superuser: ALTER SEQUENCE snowflake_state.snowflake_mark SET LOGGED;$/,
 	'one that is damaged', database => 'far');
 says($node, 'recorded configuration', 'error', qr/cannot be read: /, 'nor can this', database => 'far');
 query($node, 'ALTER SEQUENCE snowflake_state.snowflake_mark SET LOGGED; ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch SET UNLOGGED',
 	database => 'far');
-says($node, 'recorded configuration', 'error', qr/cannot be read: "snowflake_recorded_epoch" .*\|Make it one again: ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch SET LOGGED;$/,
+says($node, 'recorded configuration', 'error', qr/cannot be read: "snowflake_recorded_epoch" .*\|Run as a superuser: ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch SET LOGGED;$/,
 	'a record that is damaged, where the mark is not', database => 'far');
 query($node, query($node, q{SELECT substring(remedy FROM 'ALTER.*') FROM snowflake_status() WHERE check_name = 'recorded configuration'},
 	database => 'far'), database => 'far');
