@@ -1,0 +1,247 @@
+# A robot that types what remedies say, and does not think: from the text of an error, or of
+# snowflake_status(), it takes the first thing that can be typed, types it as the role that
+# the text names, and tries again what had failed. If that fails in the same words, it types
+# the next thing.
+#
+# Things that can be typed are lines of settings, statements of SQL up to their ";", and
+# commands of a shell. The robot restarts or reloads the server if the text says so. It
+# knows nothing that the text does not say, but for what the test gives it by name in place
+# of words in capitals, as a person would.
+package Robot;
+
+use strict;
+use warnings FATAL => 'all';
+
+use PostgreSQL::Test::Utils;
+use SnowflakeTest;
+use Test::More;
+use Exporter 'import';
+
+our @EXPORT = qw(follow_remedies hint_of remedy_of things_in longest_remedy);
+
+# The most words that a remedy may have, without the statement that moves rows: test/remedies.
+my $most_words = 60;
+my $rounds = 10;
+my $longest = '';
+
+# Return the HINT of what psql has printed on its standard error; the last one counts.
+sub hint_of
+{
+	my ($err) = @_;
+	my ($hint) = $err =~ /.*^HINT:  (.*?)(?=\n(?:[A-Z]+:  |psql:)|\s*\z)/ms;
+
+	return $hint // '';
+}
+
+# Return the remedy of a check.
+sub remedy_of
+{
+	my ($node, $check, %options) = @_;
+
+	return query($node, "SELECT remedy FROM snowflake_status() WHERE check_name = '$check'", %options);
+}
+
+# Return the longest remedy that was met.
+sub longest_remedy
+{
+	return $longest;
+}
+
+# Find what can be typed, in order: each as [kind, text, what stands before it,
+# what stands between it and the thing before].
+sub things_in
+{
+	my ($text) = @_;
+	my $quoted = qr/(?:'(?:[^']|'')*'|"(?:[^"]|"")*"|[^;'"])/;
+	my $setting = qr/\b(?:snowflake\.\w+|shared_preload_libraries|max_\w+) = (?:'[^'\n]*'|\w+)(?!\))/;
+	my @things;
+	my $end = 0;
+
+	while ($text =~ /(?<setting>$setting(?:\n$setting)*)
+		|(?<sql>\bBEGIN;.*?\bCOMMIT;)
+		|(?<sql>\b(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL)[ ]$quoted+;)
+		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
+		|(?<shell>\bkill[ ]-\w+[ ]\d+)
+		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl)[ ](?:[^"]|"[^" ]*")*)"/gxs)
+	{
+		my ($kind) = keys %+;
+
+		push @things, [ $kind, $+{$kind}, substr($text, 0, $-[0]), substr($text, $end, $-[0] - $end) ];
+		$end = $+[0];
+	}
+	return @things;
+}
+
+# Put in what only a person can know.
+sub fill_in
+{
+	my ($text, $given) = @_;
+
+	foreach my $name (sort { length $b <=> length $a } keys %$given)
+	{
+		my $value = ref $given->{$name} ? $given->{$name}->() : $given->{$name};
+		$text =~ s/(?<![\w.])\Q$name\E(?!\w)/$value/g;
+	}
+	return $text;
+}
+
+# Return the role that a text names last: the superuser, or the owner of the tables.
+sub role_of
+{
+	my ($before, $default) = @_;
+	my ($named) = $before =~ /.*\b(superuser|administrator|owner of|its owner|their owner)/s;
+
+	return $default if !defined $named;
+	return $named =~ /owner/ ? 'owner' : 'super';
+}
+
+sub restart
+{
+	my ($how) = @_;
+
+	$how->{restart} ? $how->{restart}->() : $how->{node}->restart;
+	return;
+}
+
+# Type one thing. Return whether it worked, its output, and its errors.
+sub type_thing
+{
+	my ($how, $thing, $text) = @_;
+	my ($kind, $typed, $before, $between) = @$thing;
+	my $in_registry = $how->{registry} &&
+	  $before =~ /\b[Ii]n (?:the registry|(?:its )?database \S+ of the registry|its database)\b(?!.*\b(?:here|this server)\b)/s;
+	my $node = $in_registry ? $how->{registry} : $how->{node};
+	my $role = $in_registry ? 'super' : role_of($before, $how->{as});
+
+	$typed = fill_in($typed, $how->{given});
+	if ($kind eq 'setting')
+	{
+		$node->append_conf('postgresql.conf', $typed);
+		if ($text =~ /\brestart/) { restart($how) }
+		else { $node->reload }
+		return (1, '', '', "$typed (and a " . ($text =~ /\brestart/ ? 'restart' : 'reload') . ')');
+	}
+	if ($kind eq 'psql')
+	{
+		# which asks for the password
+		my ($who) = $typed =~ /^\\password (.*)/s;
+		$typed = "ALTER ROLE $who PASSWORD '$how->{given}{PASSWORD}';";
+	}
+	if ($kind eq 'shell')
+	{
+		my $status = system('bash', '-c', $typed);
+		return ($status == 0, '', '', $typed);
+	}
+	# "restart this server, and see"
+	restart($how) if $kind eq 'sql' && $typed !~ /^ALTER SYSTEM/ && $between =~ /\brestart (?:this|the) server, and/;
+	my @user = $role eq 'owner' && $how->{owner} ? ('-U', $how->{owner}) : ();
+	my $database = $how->{database} // 'postgres';
+	local $ENV{PGOPTIONS} = '-c statement_timeout=10s';
+	my ($status, $out, $err) = $node->psql($database, $typed, extra_params => [@user]);
+
+	# so does who is in a hurry
+	if ($status != 0 && hint_of($err) =~ /^Use DROP \.\.\. CASCADE/)
+	{
+		$typed =~ s/;$/ CASCADE;/;
+		($status, $out, $err) = $node->psql($database, $typed, extra_params => [@user]);
+	}
+
+	restart($how) if $status == 0 && $typed =~ /^ALTER SYSTEM/ && $text =~ /\brestart/;
+	return ($status == 0, $out, $err, ($in_registry ? 'registry' : $role) . ": $typed");
+}
+
+sub in_words
+{
+	my ($text) = @_;
+
+	return $text =~ s/\d+/N/gr;
+}
+
+# Count the words of a remedy, without the statement that is made for one table.
+sub count_words
+{
+	my ($text) = @_;
+
+	return scalar(() = $text =~ s/\bBEGIN;.*?\bCOMMIT;//sr =~ /\S+/g);
+}
+
+# Check the length of a text, and that it asks for no query over catalogs.
+sub check_text
+{
+	my ($name, $text) = @_;
+	my $words = count_words($text);
+
+	$longest = $text if count_words($longest) < $words;
+	cmp_ok($words, '<=', $most_words, "$name: a remedy of $words words") or diag($text);
+	unlike($text, qr/\bpg_(?:class|locks|stat_activity|attrdef|settings)\b|\byour_table\b/, '... that asks for no query over catalogs');
+	return;
+}
+
+# Return true if nothing stands in it that only a person can know, and the test has not given.
+sub can_be_typed
+{
+	my ($thing, $given) = @_;
+
+	return fill_in($thing->[1], $given) !~ /'(?:(?:LAYOUT|TIME|NUMBER|PASSWORD)'|ID'::bigint|TABLE'::regclass|COLUMN'::name)/;
+}
+
+# Try until it works. What is tried is a function that returns an empty text, or the remedy
+# of what fails. Return the things that were typed. Options:
+#
+#	node		the server on which things are typed
+#	name		of the test
+#	says		what must stand in what the robot reads
+#	as		'super' or 'owner': who types what names no role
+#	owner		the role that owns the tables
+#	given		what stands for words in capitals
+#	registry	the server of the registry
+#	restart		a function that restarts the server in its own way
+sub follow_remedies
+{
+	my ($try, %how) = @_;
+	my (%typed, @log, $wrong);
+
+	$how{as} //= 'super';
+	$how{given} //= {};
+	my $text = $try->();
+	ok($text ne '', "$how{name}: there is a remedy") or return;
+	foreach my $round (1 .. $rounds)
+	{
+		my $key = in_words($text);
+
+		if (!$typed{$key})
+		{
+			check_text($how{name}, $text);
+			push @log, "read: $text";
+		}
+		my $thing = (grep { can_be_typed($_, $how{given}) } things_in($text))[ $typed{$key}++ // 0 ];
+
+		if (!$thing) { $wrong = "nothing more can be typed of: $text"; last }
+		my ($worked, $out, $err, $log) = type_thing(\%how, $thing, $text);
+		my $next = $worked ? '' : hint_of($err);
+
+		push @log, $log . ($worked ? '' : " -> $err") . ($out ne '' ? " -> $out" : '');
+		if ($worked && $thing->[1] =~ /\bremedy\b/) { $next = things_in($out) ? $out : '' }
+		elsif ($worked && $thing->[1] =~ /\bsnowflake_(?:recover|reset_mark|renumber)\b/)
+		{
+			# rows of these end in what is to be typed next
+			foreach my $row (grep { /;$/ } map { s/.*\|//r } split /\n/, $out)
+			{
+				check_text("$how{name}, what comes next", $row);
+				foreach my $more (grep { can_be_typed($_, $how{given}) } things_in($row))
+				{
+					push @log, (type_thing(\%how, $more, $row))[ 3, 2 ];
+				}
+			}
+		}
+		$text = $next ne '' && !$typed{ in_words($next) } ? $next : $try->();
+		last if $text eq '';
+	}
+	$wrong //= "still: $text" if $text ne '';
+	ok(!defined $wrong, "$how{name}: what is typed helps") or diag(join("\n", @log, $wrong));
+	like(join("\n", @log), $how{says}, "$how{name}: what it reads") if $how{says};
+	note(join("\n", @log));
+	return @log;
+}
+
+1;
