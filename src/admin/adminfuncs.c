@@ -197,6 +197,10 @@ accept_configuration(void)
 
 	sf_durable_numbers_find(NULL);
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+
+	/* a record counts here also if the mark was lost */
+	if (numbers.value[SF_DURABLE_MARK] == 0)
+		numbers.value[SF_DURABLE_MARK] = sf_clock_wall_ms();
 	initStringInfo(&detail);
 	if (!sf_config_record_is_other(&numbers) ||
 		!sf_config_record_differs(&numbers, &detail))

@@ -304,12 +304,20 @@ mend(FunctionCallInfo fcinfo)
 	}
 }
 
-/* Load the mark, and raise it to this time. */
+/*
+ * Load the mark, and raise it to this time.  Without a mark, the first call
+ * would write over the record: here it counts, since the mark was lost.
+ */
 static void
 raise_mark(void *arg)
 {
 	int64		floor_ms = *(int64 *) arg;
+	SfDurableNumbers numbers;
 
+	sf_durable_numbers_find(NULL);
+	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
+	numbers.value[SF_DURABLE_MARK] = Max(numbers.value[SF_DURABLE_MARK], 1);
+	(void) sf_config_record_verify(&numbers);
 	sf_mark_require();
 	if (floor_ms != 0)
 		sf_mark_advance(floor_ms);

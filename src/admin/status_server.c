@@ -858,7 +858,7 @@ put_idle_record(SfStatus *status, const char *differs)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
 							   differs),
-					  "If this database holds IDs, make no new ones yet: first set snowflake.layout and snowflake.shard_layout to what is recorded, and restart the server. " SF_RECOVER_REMEDY);
+					  "If this database holds IDs, make no new ones yet. " SF_RECOVER_REMEDY);
 }
 
 /*

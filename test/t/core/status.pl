@@ -686,8 +686,15 @@ says($node, 'recorded configuration', 'warning', qr/not in force.*\|Run on the p
 my $layout = query($node, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout}, database => 'far');
 query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1)
 	FROM snowflake_state.snowflake_recorded_shard_layout}, database => 'far');
-says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*set snowflake.layout.*snowflake_recover/,
+says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*\|If this database holds IDs, make no new ones yet\. .*snowflake_recover\(\);$/,
 	'and is written over, if it is another one', database => 'far');
+my $other = query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far');
+like(query($node, 'SELECT * FROM snowflake_recover()', database => 'far'),
+	qr/^mark\|not loaded: epoch or layout of this server differs from what is recorded.*\|.*SELECT snowflake_accept\('configuration'\);/m,
+	'... but not by snowflake_recover(), which says what to do');
+is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far'), $other, '... it stays');
+query($node, q{SET client_min_messages = error; SELECT snowflake_accept('configuration'); SELECT snowflake_stat_reset()}, database => 'far');
+is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far'), $layout, '... unless an administrator accepts what is configured');
 query($node, "SELECT setval('snowflake_state.snowflake_recorded_layout', $layout)", database => 'far');
 query($node, query($node, q{SELECT substring(remedy FROM 'SELECT[^;]*;') FROM snowflake_status() WHERE check_name = 'mark'}, database => 'far'),
 	database => 'far');
