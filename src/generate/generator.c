@@ -194,7 +194,7 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 	if (is_node(source) && word == 0)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 
-	/* two reads of shared memory, unless this is a copy, or leases */
+	/* one read of shared memory, unless this is a copy, or leases */
 	if (is_node(source))
 		sf_identity_require(sf_server_number_of(sf_settings_node_of(word)));
 
@@ -443,7 +443,7 @@ take_past_obstacles(Source source, int64 want)
 	if (is_first)
 		sf_audit_begin();		/* snowflake.audit: off by default */
 	if (!is_node(&source))
-		sf_identity_require(SF_NO_NUMBER);
+		sf_identity_require(SF_SHARDS);
 	for (;;)
 	{
 		/* do not use a reading of the clock by an earlier transaction */
@@ -614,7 +614,7 @@ sf_generator_next_shard(uint32 shard)
 	Source		source = shard_source(shard);
 	Taken		taken;
 
-	sf_identity_require(SF_NO_NUMBER);
+	sf_identity_require(SF_SHARDS);
 	taken = take_one(source);
 	return sf_layout_compose(source.layout, taken.range.first) |
 		maker_of(&source);

@@ -12,16 +12,16 @@
  *			subdirectories, and removes it from its target.  The server clears
  *			such directories in base and in tablespaces, but not this one.
  *
- *	snowflake.primary		the primary record: a server has owned this data,
- *			where, and with which node id.  An administrator who removes it
+ *	snowflake.servers		the list of servers: which ones this data has been,
+ *			where, and with which node ids.  An administrator who removes it
  *			states that no other server has the data.
  *
- * origin.c derives the answer at each start.  A copy with the original's node
- * id gets no marker until an administrator accepts it, so each start decides
+ * servers.c derives the answer at each start, and when a reload brings another
+ * node id.  A copy gets no marker and no
+ * pair in the list until an administrator accepts it, so each start decides
  * anew.  A copy refuses IDs only if snowflake.copy_check says so, or if the
- * original was seen running (original.c).  A copy with another node id is a
- * server of its own; but it remembers its original, and must not get that
- * node id back while the original runs.
+ * original was seen running (original.c).  A copy with a node id that no other
+ * server has had is a server of its own.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.  But shards are configured, not leased: a copy that
@@ -38,7 +38,6 @@
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "common/controldata_utils.h"
-#include "identity/origin.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
@@ -46,34 +45,23 @@
 #include "storage/fd.h"
 
 #define MARKER_FILE		SF_PLACE_DIR "/snowflake_server"
-#define MARKER_MAGIC	0x53464d31	/* also the version of this format */
+#define MARKER_MAGIC	0x53464d32	/* also the version of this format */
 
-/* How long after an attempt to record the node another one may follow. */
+/* How long after an attempt to write the list another one may follow. */
 #define RETRY_MS		1000
 
 typedef struct Marker
 {
 	uint32		magic;
-	uint32		standby;		/* made or left by a standby: see below */
 	uint64		server;			/* random */
 	SfPlace		place;
 } Marker;
 
-/*
- * Values of Marker.standby other than 0.  A standby's primary record is that
- * of its primary, unless the standby was a primary itself before, and has
- * followed the other server without being copied from it.
- */
-#define STANDBY			1
-#define FORMER_PRIMARY	2
+/* The list as this process has read it last, and as it is on disk. */
+static SfServers list;
+static SfServers on_disk;
 
-/* What the postmaster has found at the start. */
-static struct
-{
-	SfOrigin	origin;
-	Marker		marker;
-	bool		is_ours;		/* the marker says so */
-}			found;
+StaticAssertDecl(SF_SERVERS_PATH == MAXPGPATH, "paths have room");
 
 /* ---- reading ---- */
 
@@ -107,7 +95,7 @@ sf_identity_random(void)
 
 /* Record that this directory, at this place, belongs to this server. */
 static bool
-write_marker(uint64 server, uint32 standby, int elevel)
+write_marker(uint64 server, int elevel)
 {
 	bool		made = sf_place_make_dir(elevel);
 	Marker		marker;
@@ -116,10 +104,36 @@ write_marker(uint64 server, uint32 standby, int elevel)
 	marker.magic = MARKER_MAGIC;
 	sf_place_find(&marker.place);
 	marker.server = server;
-	marker.standby = standby;
 	return sf_log_file(made && sf_durable_file_write(MARKER_FILE, &marker,
 													 sizeof(marker), elevel),
 					   MARKER_FILE, "Until it is written, a copy of this data directory may not be noticed.");
+}
+
+static void
+read_list(void)
+{
+	sf_original_read_list(SF_SERVERS_FILE, &list);
+	on_disk = list;
+}
+
+/* Add a pair of this server to the list, and write that. */
+static bool
+write_list(SfServerNumber number, int elevel)
+{
+	size_t		size;
+	SfPlace		here;
+
+	sf_place_find(&here);
+	sf_servers_add(&list, number, here.machine, here.path);
+	size = offsetof(SfServers, pair) + list.count * sizeof(SfPair);
+	if (memcmp(&list, &on_disk, size) == 0)
+		return true;
+	if (!sf_log_file(sf_durable_file_write(SF_SERVERS_FILE, &list, size,
+										   elevel),
+					 SF_SERVERS_FILE, "Until it is written, a copy of this data directory may not be noticed."))
+		return false;
+	on_disk = list;
+	return true;
 }
 
 /* Return the configured node of now, unless it is leased. */
@@ -170,41 +184,105 @@ sf_identity_promoted_remedy(void)
 					sf_node_change_remedy());
 }
 
-/* ---- at the start ---- */
+/* ---- the rule ---- */
 
-/* Log that this is a copy of the server in "directory". */
-static void
-log_copy(SfOrigin origin, const Marker *marker, const char *directory)
+/*
+ * Return the directory of another server that is seen running with this node
+ * id; NULL if there is none.  Of a standby, a promotion is never refused, nor
+ * is what follows: there are warnings.  A server with a pair of its own may be
+ * followed by one with the same node id.
+ */
+static const char *
+find_rival(SfServerNumber node)
 {
-	SfServerNumber running = sf_shmem->identity.running;
+	uint64		server = sf_identity_server();
+	bool		has_own = sf_servers_find(&list, server, node) != NULL;
+	const char *directory;
+
+	if (sf_shmem->identity.follows ||
+		node == SF_NO_NUMBER || node == SF_SHARDS ||
+		(has_own && sf_servers_source(&list, node) != NULL))
+		return NULL;
+	(void) sf_original_running(&list, server, node, !has_own, &directory);
+	return directory;
+}
+
+/* Return true if this server is a copy, as far as this number is concerned. */
+static bool
+is_copy(SfServerNumber number)
+{
+	const SfIdentity *identity = &sf_shmem->identity;
+	SfStart		start = {
+		.server = sf_identity_server(), .marked = identity->marked,
+		.follows = identity->follows, .unpromoted = identity->unpromoted
+	};
+
+	return sf_servers_is_copy(&list, &start, number) ||
+		find_rival(number) != NULL;
+}
+
+/* Return the index of what is noted of this number. */
+static int
+kind_of(SfServerNumber number)
+{
+	return number == SF_SHARDS ? SF_OF_SHARDS : SF_OF_NODE;
+}
+
+static bool
+is_copied(SfServerNumber number)
+{
+	return number != SF_NO_NUMBER && number ==
+		pg_atomic_read_u32(&sf_shmem->identity.copied[kind_of(number)]);
+}
+
+/* Note the number that is used and written, so that no call looks again. */
+static void
+note(SfServerNumber number, bool written)
+{
+	pg_atomic_write_u32(&sf_shmem->identity.recorded[kind_of(number)],
+						written ? number : SF_NO_NUMBER);
+}
+
+/* Log that this is a copy of the server in "directory", which may run. */
+static void
+log_copy(SfServerNumber number, const char *directory)
+{
+	const SfIdentity *identity = &sf_shmem->identity;
 	char		detail[2 * MAXPGPATH + 400];
 
-	if (sf_copy_check == SF_CHECK_OFF)
+	if (sf_copy_check == SF_CHECK_OFF ||
+		(number == SF_SHARDS && !sf_settings_has_shards()))
 		return;
-	if (origin == SF_ORIGIN_MACHINE || origin == SF_ORIGIN_PATH)
-		snprintf(detail, sizeof(detail), "Before, it was %sin \"%s\".",
-				 origin == SF_ORIGIN_MACHINE ? "on another machine, " : "",
-				 marker->place.path);
-	else
-		strlcpy(detail, origin == SF_ORIGIN_UNMARKED ?
-				"It comes from a backup, or was rewound, and starts as a server of its own." :
-				origin == SF_ORIGIN_FILES ?
-				"Its files were copied to where they are now." :
-				origin == SF_ORIGIN_UNPROMOTED ?
-				"It was a standby, and was not promoted." :
-				"It had another node id, and has the other server's again.",
-				sizeof(detail));
-	if (running != SF_NO_NUMBER &&
-		(find_node() == SF_NO_NUMBER || find_node() == running))
+	strlcpy(detail, identity->reason[0] != '\0' ? identity->reason :
+			number == SF_SHARDS ?
+			"Another server has had these data, and may have the same shards." :
+			"It had another node id, and has the other server's again.",
+			sizeof(detail));
+	if (directory != NULL && number != SF_SHARDS)
 		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
 				 " The server in \"%s\" runs now, and has node id %u: no IDs of that node are made here.",
-				 directory, sf_server_number_value(running));
+				 directory, sf_server_number_value(number));
 	if (sf_copy_check == SF_CHECK_ERROR)
 		strlcat(detail, " No IDs are made that the other server may make, too.",
 				sizeof(detail));
 	sf_log_event(SF_EVENT_COPY, detail,
 				 sf_identity_copy_remedy(),
 				 "this data directory is a copy of another server's");
+}
+
+/* Note that this is a copy, as far as this number is concerned. */
+static void
+become_copy(SfServerNumber number)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	const char *directory = NULL;
+
+	if (number != SF_SHARDS)
+		identity->running = sf_original_running(&list, sf_identity_server(),
+												number, true, &directory);
+	note(number, false);		/* each call looks again */
+	pg_atomic_write_u32(&identity->copied[kind_of(number)], number);
+	log_copy(number, directory);
 }
 
 /*
@@ -214,16 +292,20 @@ log_copy(SfOrigin origin, const Marker *marker, const char *directory)
 static void
 log_standby(SfServerNumber node)
 {
+	const SfPair *source = sf_servers_source(&list, node);
+
 	if (sf_settings_leases() || sf_node_layout.node_bits == 0)
 		return;
 	if (node == SF_NO_NUMBER)
 		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
 					 "this standby has no node id: once it is promoted, calls for one are refused");
-	else if (node == sf_identity_primary())
+	else if (source != NULL)
 		sf_log_event(SF_EVENT_STANDBY_SAME,
 					 "If both run after a promotion, they issue the same IDs.",
 					 sf_node_change_remedy(),
-					 "this standby has node id %u, and so has its primary",
+					 source->server == list.primary ?
+					 "this standby has node id %u, and so has its primary" :
+					 "this standby has node id %u, and so has the server that it was copied from",
 					 sf_server_number_value(node));
 	else
 		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
@@ -231,96 +313,67 @@ log_standby(SfServerNumber node)
 					 sf_server_number_value(node));
 }
 
-/*
- * Return the directory of this server's original; or an empty string.  A copy
- * with a node id of its own has recorded that; until it could, the record is
- * the original's.  The record of a standby is its primary's.
- */
-static const char *
-find_original(const SfOriginal *record, bool was_standby)
-{
-	if (sf_original_is_us(record, record->node_in_use))
-		return record->copied_from;
-	return was_standby ? "" : record->path;
-}
-
-/*
- * Return the directory of the server that this copy is a copy of, or of that
- * one's own original, if that runs with this node id.
- */
-static const char *
-find_rival(const SfOriginal *record, SfServerNumber node)
-{
-	return node != SF_NO_NUMBER &&
-		node == sf_original_running_node(record->copied_from) ?
-		record->copied_from : record->path;
-}
-
-/*
- * Make this directory ours.  The marker is written first: data with a primary
- * record but without a marker are a copy.
- */
-static void
-take_over(SfServerNumber node, const SfOriginal *record,
-		  const char *copied_from)
+/* Write a pair of this server, which is no copy. */
+static bool
+take(SfServerNumber number, bool standby, SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	const Marker *marker = &found.marker;
-	bool		is_ours = found.is_ours;
-	bool		is_us = sf_original_is_us(record, record->node_in_use);
-	bool		follows = found.origin == SF_ORIGIN_STANDBY;
+	bool		written;
 
-	/* a promoted standby stays one here until it makes an ID */
-	bool		promoted = found.origin == SF_ORIGIN_HERE && is_ours &&
-		marker->standby == STANDBY && record->node != SF_NO_NUMBER;
-	uint32		standby = promoted ? STANDBY : !follows ? 0 :
-		is_ours && marker->standby != STANDBY ? FORMER_PRIMARY : STANDBY;
-	uint64		server = is_ours ? marker->server : sf_identity_random() | 1;
-
-	pg_atomic_write_u32(&identity->primary, standby == STANDBY ? record->node :
-						is_us && record->primary == node ? node :
-						SF_NO_NUMBER);
-	pg_atomic_write_u64(&identity->server, server);
-	if ((!is_ours || marker->standby != standby) &&
-		!write_marker(server, standby, LOG))
-		return;
-
-	/* a standby's record stays its primary's until it makes an ID */
-	if (standby != 0)
-	{
-		/* the record is its own, from when it was a primary */
-		if (record->node_in_use != SF_NO_NUMBER && is_us)
-			(void) sf_original_write(SF_NO_NUMBER, record->node, SF_NO_NUMBER,
-									 "", LOG);
-		if (follows)
-			log_standby(node);
-		return;
-	}
-	if (sf_original_is_us(record, node) ||
-		sf_original_write(node, record->node, SF_NO_NUMBER, copied_from, LOG))
-		pg_atomic_write_u32(&identity->recorded, node);
+	sf_servers_begin(&list, sf_identity_server(), standby, node);
+	written = write_list(number, LOG);
+	pg_atomic_write_u32(&identity->primary,
+						sf_servers_source(&list, node) != NULL ?
+						node : SF_NO_NUMBER);
+	pg_atomic_write_u32(&identity->copied[kind_of(number)], SF_NO_NUMBER);
+	return written;
 }
 
 /*
- * Return true if this directory may be ours, with this node id.  A copy needs
- * a node id of its own: not that of its original when it was copied, nor what
- * a reload has given to that since.  If it had one, and now has that of its
- * original again, it must wait until that does not run.
+ * The same before a number is used.  The first ID of a promoted standby writes
+ * that; and it warns, if the source of the data has this node id, too.
  */
-static bool
-may_take_over(SfServerNumber node, const SfOriginal *record,
-			  const char *original)
+static void
+take_before_use(SfServerNumber number, bool standby, SfServerNumber node)
 {
-	if (sf_origin_is_copy(found.origin))
-		return !sf_settings_has_shards() &&
-			(sf_settings_leases() ||
-			 (node != SF_NO_NUMBER && record->node != SF_NO_NUMBER &&
-			  node != record->node &&
-			  node != sf_original_running_node(original)));
-	/* a promotion is never refused: there are warnings */
-	return found.origin == SF_ORIGIN_STANDBY || node == SF_NO_NUMBER ||
-		node == record->primary ||
-		node != sf_original_running_node(original);
+	bool		written = take(number, standby, node);
+
+	note(number, written && !standby && sf_identity_primary() != number);
+}
+
+/* ---- at the start ---- */
+
+/*
+ * Read the marker.  Return the server if it is of this place; otherwise 0, and
+ * why, if there is a reason.
+ */
+static uint64
+find_server(char *reason, size_t reason_size)
+{
+	Marker		marker;
+	SfPlace		here;
+	bool		marked = sf_durable_file_read_struct(MARKER_FILE, &marker,
+													 sizeof(marker),
+													 MARKER_MAGIC);
+	bool		same_machine;
+	bool		same_path;
+
+	sf_place_find(&here);
+	same_machine = marker.place.machine == here.machine ||
+		marker.place.machine == 0 || here.machine == 0;
+	same_path = strcmp(marker.place.path, here.path) == 0;
+	reason[0] = '\0';
+	if (!marked)
+		strlcpy(reason, "It comes from a backup, or was rewound, and starts as a server of its own.",
+				reason_size);
+	else if (!same_machine || !same_path)
+		snprintf(reason, reason_size, "Before, it was %sin \"%s\".",
+				 same_machine ? "" : "on another machine, ",
+				 marker.place.path);
+	else if (marker.place.files != here.files)
+		strlcpy(reason, "Its files were copied to where they are now.",
+				reason_size);
+	return reason[0] == '\0' ? marker.server : 0;
 }
 
 /*
@@ -331,58 +384,53 @@ void
 sf_identity_at_start(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	SfEvidence	evidence;
-	Marker	   *marker = &found.marker;
-	SfPlace		here;
-	SfOriginal	record;
-	const char *original;
+	SfServerNumber node = find_node();
+	bool		has_shards = sf_settings_has_shards();
+	uint64		server;
 
 	Assert(!IsUnderPostmaster);
 	if (IsBinaryUpgrade)
 		return;
-	sf_place_find(&here);
-	evidence.follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
-	evidence.recorded = sf_original_read(&record);
-	evidence.marked = sf_durable_file_read_struct(MARKER_FILE, marker,
-												  sizeof(*marker),
-												  MARKER_MAGIC);
-	evidence.same_machine = marker->place.machine == here.machine ||
-		marker->place.machine == 0 || here.machine == 0;
-	evidence.same_path = strcmp(marker->place.path, here.path) == 0;
-	evidence.same_files = marker->place.files == here.files;
-	evidence.was_standby = marker->standby != 0;
-	evidence.in_recovery = ended_in_recovery();
-	found.is_ours = evidence.marked && evidence.same_machine &&
-		evidence.same_path && evidence.same_files;
+	read_list();
+	server = find_server(identity->reason, sizeof(identity->reason));
+	identity->marked = server != 0;
+	identity->follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
+	identity->unpromoted = identity->marked && !identity->follows &&
+		(list.standby || (list.forgotten && list.writer == 0)) &&
+		ended_in_recovery();
+	if (server == 0)
+		server = sf_identity_random() | 1;
+	pg_atomic_write_u64(&identity->server, server);
+	if (list.writer == server)
+		identity->original = list.node;
+	if (identity->unpromoted)
+		strlcpy(identity->reason, "It was a standby, and was not promoted.",
+				sizeof(identity->reason));
 
-	identity->original = record.node;
-	found.origin = sf_origin_judge(&evidence);
-	original = sf_origin_is_copy(found.origin) ?
-		find_rival(&record, find_node()) :
-		find_original(&record, evidence.was_standby);
-	if (may_take_over(find_node(), &record, original))
-	{
-		take_over(find_node(), &record, original);
-		return;
-	}
-
+	if (is_copy(node))
+		become_copy(node);
+	if (is_copy(SF_SHARDS))		/* a reload may bring some */
+		become_copy(SF_SHARDS);
 	/* after another run, it would look like a promoted standby */
-	if (found.origin == SF_ORIGIN_UNPROMOTED)
+	if (sf_identity_is_copy() && identity->unpromoted)
 		(void) durable_unlink(MARKER_FILE, LOG);
-	/* the registry must not take this server for its original */
-	if (sf_settings_leases())
-		pg_atomic_write_u64(&identity->server, sf_identity_random() | 1);
-	identity->running = sf_original_running_node(original);
-	pg_atomic_write_u32(&identity->copied, 1);
-	log_copy(found.origin, marker, original);
+	else if (!is_copied(node) &&
+			 (identity->marked || write_marker(server, LOG)))
+	{
+		/* the marker first: a list without a marker is that of a copy */
+		take_before_use(node, identity->follows, node);
+		if (has_shards && !is_copied(SF_SHARDS))
+			take_before_use(SF_SHARDS, identity->follows, node);
+	}
+	if (identity->follows)
+		log_standby(node);
 }
 
 /* ---- later ---- */
 
 /*
  * Return this server's random number, which stays and which no copy has.  A
- * copy that nobody has accepted has none (0), or with leases, another one at
- * each start.
+ * copy that nobody has accepted has another one at each start.
  */
 uint64
 sf_identity_server(void)
@@ -391,8 +439,9 @@ sf_identity_server(void)
 }
 
 /*
- * Return the node of the primary that this standby followed, also after its
- * promotion, until that is accepted.
+ * Return the node of this server if that is also the node of the server that
+ * this standby was copied from, or of its primary; also after its promotion,
+ * until that is accepted.
  */
 SfServerNumber
 sf_identity_primary(void)
@@ -404,17 +453,18 @@ sf_identity_primary(void)
 bool
 sf_identity_is_copy(void)
 {
-	return pg_atomic_read_u32(&sf_shmem->identity.copied) != 0;
+	return is_copied(find_node()) ||
+		(is_copied(SF_SHARDS) && sf_settings_has_shards());
 }
 
 /*
- * Return true if the original was seen running with this node id when this
- * server started, and nobody has accepted this copy since.
+ * Return true if the original was seen running with this node id when that was
+ * found to be a copy's, and nobody has accepted this copy since.
  */
 static bool
 original_runs(SfServerNumber node)
 {
-	return sf_identity_is_copy() && sf_copy_check != SF_CHECK_OFF &&
+	return is_copied(node) && sf_copy_check != SF_CHECK_OFF &&
 		node != SF_NO_NUMBER && node == sf_shmem->identity.running;
 }
 
@@ -428,156 +478,134 @@ sf_identity_refuses(void)
 
 /* SQLSTATE 55000 */
 static void
-refuse_copy(SfServerNumber node)
+refuse_copy(SfServerNumber number)
 {
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),
-			 original_runs(node) ?
-			 errdetail("That server was seen running on this machine, and has node id %u, too.",
-					   sf_server_number_value(node)) :
-			 node == SF_NO_NUMBER ?
+			 number == SF_SHARDS ?
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
+			 original_runs(number) ?
+			 errdetail("That server was seen running on this machine, and has node id %u, too.",
+					   sf_server_number_value(number)) :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
-					   sf_server_number_value(node)),
+					   sf_server_number_value(number)),
 			 errhint("%s", sf_identity_copy_remedy())));
 }
 
-/* Return where the original is: of this record, as of now. */
-static const char *
-find_original_now(const SfOriginal *record, SfServerNumber node)
-{
-	SfServerNumber primary = sf_identity_primary();
-
-	return sf_identity_is_copy() ? find_rival(record, node) :
-		find_original(record, primary != SF_NO_NUMBER && primary != node);
-}
-
 /*
- * Record that this server issues as this node now: after a promotion, or since
- * a reload.  One process does that; the others do not wait for it.  If it
- * fails, as on a full disk, a later call tries again: copies trust the record.
+ * Record that this server issues with this number now: after a promotion, or
+ * since a reload.  One process does that; the others do not wait for it.  If
+ * it fails, as on a full disk, a later call tries again, since copies trust
+ * the list.
  */
 static void
-record_node(SfServerNumber node)
+record(SfServerNumber number)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
 	uint64		now_ms = sf_clock_monotonic_ms();
-	SfServerNumber primary = sf_identity_primary();
-	SfOriginal	record;
+	SfServerNumber node = find_node();
+	SfServerNumber primary;
 
-	if (pg_atomic_read_u32(&identity->recorded) == node ||
-		now_ms < tried_ms + RETRY_MS || find_node() != node ||
+	if (pg_atomic_read_u32(&identity->recorded[kind_of(number)]) == number ||
+		(number != SF_SHARDS && node != number) ||
+		now_ms < tried_ms + RETRY_MS ||
 		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
 										now_ms))
 		return;
-	(void) sf_original_read(&record);
-	if (write_marker(sf_identity_server(), 0, LOG) &&
-		(sf_original_is_us(&record, node) ||
-		 sf_original_write(node, SF_NO_NUMBER, primary,
-						   find_original_now(&record, node), LOG)))
-		pg_atomic_write_u32(&identity->recorded, node);
+	read_list();
+	if (write_marker(sf_identity_server(), LOG) &&
+		take(number, false, node))
+		note(number, true);
+	primary = sf_identity_primary();
 	pg_memory_barrier();
-	if (find_node() != node)	/* a reload has changed it meanwhile */
+	if (number != SF_SHARDS && find_node() != number)
 	{
+		/* a reload has changed it meanwhile */
 		pg_atomic_write_u64(&identity->tried_ms, 0);
-		pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+		note(SF_NO_NUMBER, false);
 	}
-	if (primary == node)
+	if (primary == number)
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that primary runs again, both servers issue the same IDs.",
 					 sf_identity_promoted_remedy(),
 					 "this server makes IDs with node id %u, which its former primary had, too",
-					 sf_server_number_value(node));
+					 sf_server_number_value(number));
 }
 
 void
-sf_identity_require_slowly(SfServerNumber node)
+sf_identity_require_slowly(SfServerNumber number)
 {
-	SfServerNumber original = sf_shmem->identity.original;
-
-	if (sf_settings_leases() && node != SF_NO_NUMBER)
+	if (sf_settings_leases() && number != SF_SHARDS)
 		return;
-	if (!sf_identity_is_copy())
+	if (!is_copied(number))
 	{
 		pg_read_barrier();		/* sf_identity_accept() writes it last */
-		record_node(node);
+		record(number);
 	}
-	else if (original_runs(node) ||
-			 (sf_copy_check == SF_CHECK_ERROR &&
-			  (node == SF_NO_NUMBER || original == SF_NO_NUMBER ||
-			   node == original)))
-		refuse_copy(node);
+	else if (sf_copy_check == SF_CHECK_ERROR || original_runs(number))
+		refuse_copy(number);
 }
 
 /*
  * Return true if a reload may give this server another node id: not that of
- * its original, if the original is seen running now (as at the start).
+ * another server that is seen running now.
  */
 bool
 sf_identity_may_become(SfServerNumber node)
 {
-	SfOriginal	record;
-
-	return sf_copy_check == SF_CHECK_OFF || !sf_original_read(&record) ||
-		sf_identity_primary() == node ||
-		node != sf_original_running_node(find_original_now(&record, node));
+	if (sf_copy_check == SF_CHECK_OFF)
+		return true;
+	read_list();
+	return find_rival(node) == NULL;
 }
 
 /*
  * In the postmaster, before a reload gives this server another node id: do
  * what a start with that node id would have done.  A base backup that is made
  * afterwards has the new node id in its configuration, and must have it in its
- * primary record.
+ * list.
  */
 void
 sf_identity_become(SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	SfServerNumber primary = sf_identity_primary();
-	SfOriginal	record;
+	uint64		server = sf_identity_server();
+	bool		standby;
 
 	Assert(!IsUnderPostmaster);
-	if (!sf_original_read(&record))
-		return;					/* the first ID writes it */
-	if (sf_identity_is_copy())
+	if (server == 0 || sf_settings_leases())
+		return;					/* the start does it, or nothing is to do */
+	read_list();
+	pg_atomic_write_u64(&identity->tried_ms, 0);
+	if (is_copy(node))
 	{
-		const char *original = find_rival(&record, node);
-
-		if (!may_take_over(node, &record, original))
-			return;
-		take_over(node, &record, original);
-		pg_write_barrier();
-		pg_atomic_write_u32(&identity->copied, 0);
+		become_copy(node);
+		return;
 	}
-	else if (pg_atomic_read_u32(&identity->recorded) == SF_NO_NUMBER)
-	{
-		/* the record is its primary's, until it makes an ID */
-		if (found.origin == SF_ORIGIN_STANDBY)
-			log_standby(node);
-	}
-	else if (sf_original_write(node, SF_NO_NUMBER, primary,
-							   find_original_now(&record, node), LOG))
-		pg_atomic_write_u32(&identity->recorded, node);
-	else						/* the next call tries again at once */
-	{
-		pg_atomic_write_u64(&identity->tried_ms, 0);
-		pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
-	}
+	/* a promoted standby is one here until it makes an ID */
+	standby = identity->follows &&
+		(list.writer != server || list.standby);
+	if (list.writer == server || write_marker(server, LOG))
+		take_before_use(node, standby, node);
+	if (standby)
+		log_standby(node);
 }
 
-/* Return the node of the original, or former primary, if it runs. */
+/*
+ * Return the node of another server with this data that runs now, if it has
+ * the node of this one; or any node, if this one has none.
+ */
 SfServerNumber
 sf_identity_running(void)
 {
-	SfOriginal	record;
+	const char *directory;
 
-	(void) sf_original_read(&record);
-	return sf_original_running_node(sf_identity_is_copy() ?
-									find_rival(&record, find_node()) :
-									find_original(&record, false));
+	read_list();
+	return sf_original_running(&list, sf_identity_server(), find_node(),
+							   sf_identity_is_copy(), &directory);
 }
 
 /*
@@ -585,12 +613,11 @@ sf_identity_running(void)
  * this copy.
  */
 static void
-require_gone(SfServerNumber node)
+require_gone(void)
 {
 	SfServerNumber running = sf_identity_running();
 
-	if (running != SF_NO_NUMBER &&
-		(node == SF_NO_NUMBER || node == running))
+	if (running != SF_NO_NUMBER)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot accept this copy while its original runs"),
@@ -607,14 +634,23 @@ sf_identity_accept(void)
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		server = sf_identity_random() | 1;
 	SfServerNumber node = find_node();
+	bool		has_shards = sf_settings_has_shards();
 
-	require_gone(node);
-	(void) write_marker(server, 0, ERROR);
-	(void) sf_original_write(node, SF_NO_NUMBER, SF_NO_NUMBER, "", ERROR);
+	require_gone();
+	(void) write_marker(server, ERROR);
+	memset(&list, 0, sizeof(list));
+	sf_servers_begin(&list, server, false, node);
+	if (has_shards)
+		(void) write_list(SF_SHARDS, ERROR);
+	(void) write_list(node, ERROR);
+	identity->unpromoted = false;
 	pg_atomic_write_u32(&identity->primary, SF_NO_NUMBER);
 	pg_atomic_write_u64(&identity->server, server);
-	pg_atomic_write_u32(&identity->recorded, node);
-	/* a process that reads "copied" as 0 finds the server and the node */
+	note(node, true);
+	if (has_shards)
+		note(SF_SHARDS, true);
+	/* a process that reads no copy finds the server and the numbers */
 	pg_write_barrier();
-	pg_atomic_write_u32(&identity->copied, 0);
+	pg_atomic_write_u32(&identity->copied[SF_OF_NODE], SF_NO_NUMBER);
+	pg_atomic_write_u32(&identity->copied[SF_OF_SHARDS], SF_NO_NUMBER);
 }

@@ -9,6 +9,7 @@
 #ifndef SF_IDENTITY_H
 #define SF_IDENTITY_H
 
+#include "identity/servers.h"
 #include "layout/layout.h"
 #include "layout/server_number.h"
 #include "runtime/settings.h"
@@ -29,22 +30,20 @@ extern char *sf_identity_copy_remedy(void);
 extern char *sf_identity_promoted_remedy(void);
 
 /* identity.c, for the function below */
-extern void sf_identity_require_slowly(SfServerNumber node);
+extern void sf_identity_require_slowly(SfServerNumber number);
 
 /*
- * Check, before this server issues as this node (or, with SF_NO_NUMBER, for a
- * shard), that it is no copy that must not, and that the primary record names
- * the node.  With a leased node there is nothing to check.
+ * Check, before this server issues with this number (a node, or SF_SHARDS),
+ * that it is no copy that must not, and that the list of servers has the
+ * number.  With a leased node there is nothing to check.
  */
 static inline void
-sf_identity_require(SfServerNumber node)
+sf_identity_require(SfServerNumber number)
 {
-	SfIdentity *identity = &sf_shmem->identity;
+	int			kind = number == SF_SHARDS ? SF_OF_SHARDS : SF_OF_NODE;
 
-	if (pg_atomic_read_u32(&identity->copied) != 0 ||
-		(node != SF_NO_NUMBER &&
-		 pg_atomic_read_u32(&identity->recorded) != node))
-		sf_identity_require_slowly(node);
+	if (pg_atomic_read_u32(&sf_shmem->identity.recorded[kind]) != number)
+		sf_identity_require_slowly(number);
 }
 
 /* right.c */
@@ -52,29 +51,14 @@ extern void sf_right_at_load(void);
 extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 								 uint64 until);
 
-/* original.c */
+/* original.c; relative to a data directory: ours is the working directory */
+#define SF_SERVERS_FILE	"snowflake.servers"
 
-/* A leased node id is SF_NO_NUMBER here. */
-typedef struct SfOriginal
-{
-	uint32		magic;
-	SfServerNumber node;		/* the last one that it had */
-	SfServerNumber node_in_use; /* in the life that wrote the record */
-	SfServerNumber primary;		/* of the primary that the writer followed
-								 * before its promotion, if that had the same
-								 * node id; until accepted */
-	char		path[MAXPGPATH];	/* of the data directory */
-	char		copied_from[MAXPGPATH]; /* of which this is a copy that got
-										 * another node id; or empty */
-} SfOriginal;
-
-extern bool sf_original_read(SfOriginal *original);
-extern bool sf_original_write(SfServerNumber node, SfServerNumber last_node,
-							  SfServerNumber primary,
-							  const char *copied_from, int elevel);
-extern bool sf_original_is_us(const SfOriginal *original,
-							  SfServerNumber node);
-extern SfServerNumber sf_original_running_node(const char *directory);
+extern void sf_original_read_list(const char *name, SfServers *list);
+extern SfServerNumber sf_original_running(const SfServers *list,
+										  uint64 server, SfServerNumber node,
+										  bool standbys,
+										  const char **directory);
 
 /* node.c: the configured node of this server */
 extern bool sf_node_find(uint32 *first, uint32 *last,

@@ -207,7 +207,8 @@ may_change(uint64 numbers, char *reason, size_t reason_size)
 }
 
 /*
- * In the postmaster, at a reload: change the node of a server that runs.  A
+ * In the postmaster, at a reload: change the node of a server that runs.  If
+ * none is published yet, as on a standby without a number, only record it.  A
  * call under way that has read the old right has read the clock and the mark
  * before, and makes its ID below both.  So the IDs of the old node end below
  * the marks of this moment; the lead is for a session that publishes its
@@ -223,9 +224,15 @@ change_node(uint64 before, uint64 numbers)
 	int64		end_ms = 0;
 	char		reason[SF_REASON_SIZE];
 
-	if (!find_nodes(before, &old, &last, reason, sizeof(reason)) ||
-		!find_nodes(numbers, &node, &last, reason, sizeof(reason)))
+	if (!find_nodes(numbers, &node, &last, reason, sizeof(reason)))
 		return;					/* may_change() has found it */
+	if ((pg_atomic_read_u64(&sf_shmem->configured) & SF_NODE_TAKEN) == 0)
+	{
+		sf_identity_become(sf_server_number_of(node));
+		return;
+	}
+	if (!find_nodes(before, &old, &last, reason, sizeof(reason)))
+		return;
 	if (node != old)
 	{
 		pg_atomic_write_u64(&sf_shmem->right, SF_RIGHT_WITHDRAWN);

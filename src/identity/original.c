@@ -1,20 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * original.c
- *	  The primary record, which says which server owns the data and which every
- *	  copy has; and whether that server is seen running on this machine.
+ *	  Is the original of a copy seen running on this machine?
  *
- * The evidence for a copy (origin.c) is also found if the original is gone:
+ * What shows a copy (identity.c) is also found if the original is gone:
  * after a restore, a move to another disk or machine, on a file system that
  * numbers its directories anew, and in a container that was made again.  Then
  * no ID is issued twice, and a refusal would be an outage.  So there is only a
  * warning, unless snowflake.copy_check demands more.
  *
- * Only an observation is certain.  In the directory that the copied record
+ * Only an observation is certain.  In a directory that the list of servers
  * names, another server runs; it was initialized once, together with ours; and
- * it has a node id in use, which no standby has.  With the same node id, both
- * would issue the same IDs.  In every case of doubt, the other server counts
- * as not running:
+ * its own list says that it has our node id, or will have it once it is
+ * promoted.  Then both would issue the same IDs.  In every case of doubt, the
+ * other server counts as not running:
  *
  * - The lock file names a process that does not exist, or a later process with
  *   the same number: a postmaster works in its data directory, and Linux shows
@@ -40,70 +39,31 @@
 #include "access/xlog.h"
 #include "base/durable_file.h"
 #include "miscadmin.h"
-#include "runtime/log.h"
 #include "storage/fd.h"
 
-/* Relative to a data directory; ours is the working directory. */
-#define RECORD_FILE		"snowflake.primary"
-#define RECORD_MAGIC	0x53465234	/* also the version of this format */
-
-/* ---- the primary record ---- */
-
-/* Read a record.  If it is unreadable, it is one of an unknown node. */
-static bool
-read_file(const char *name, SfOriginal *original)
-{
-	(void) sf_durable_file_read_struct(name, original, sizeof(SfOriginal),
-									   RECORD_MAGIC);
-	return sf_durable_file_exists(name);
-}
-
-/* Read this directory's record; return false if there is none. */
-bool
-sf_original_read(SfOriginal *original)
-{
-	return read_file(RECORD_FILE, original);
-}
-
-static void
-find_path(char *path)
-{
-	if (getcwd(path, MAXPGPATH) == NULL)
-		path[0] = '\0';
-}
-
 /*
- * Record that the data are ours, here, with this node id.  A server without a
- * node keeps the last one, because a copy may have it.  A copy with a node id
- * of its own keeps where its original is, because it may get that one's back.
+ * Read the list of servers in a file.  If it is damaged, or of another
+ * version, return one that has forgotten all.
  */
-bool
-sf_original_write(SfServerNumber node, SfServerNumber last_node,
-				  SfServerNumber primary, const char *copied_from, int elevel)
+void
+sf_original_read_list(const char *name, SfServers *list)
 {
-	SfOriginal	record = {.magic = RECORD_MAGIC};
+	const size_t header = offsetof(SfServers, pair);
+	void	   *content;
+	size_t		size;
+	bool		whole = sf_durable_file_read(name, &content, &size);
+	SfServers  *found = content;
 
-	record.node = node != SF_NO_NUMBER ? node : last_node;
-	record.node_in_use = node;
-	record.primary = primary == node ? primary : SF_NO_NUMBER;
-	strlcpy(record.copied_from, copied_from, sizeof(record.copied_from));
-	find_path(record.path);
-	return sf_log_file(sf_durable_file_write(RECORD_FILE, &record,
-											 sizeof(record), elevel),
-					   RECORD_FILE, "Until it is written, a copy of this data directory may not be noticed.");
+	memset(list, 0, sizeof(*list));
+	if (whole && found != NULL && size >= header &&
+		found->magic == SF_SERVERS_MAGIC && found->count <= SF_SERVERS_MAX &&
+		size == header + found->count * sizeof(SfPair))
+		memcpy(list, found, size);
+	else
+		list->forgotten = sf_durable_file_exists(name);
+	if (found != NULL)
+		pfree(found);
 }
-
-/* Return true if the record names this directory and this node id. */
-bool
-sf_original_is_us(const SfOriginal *original, SfServerNumber node)
-{
-	char		path[MAXPGPATH];
-
-	find_path(path);
-	return original->node_in_use == node && strcmp(original->path, path) == 0;
-}
-
-/* ---- the server ---- */
 
 /* Return the process in a directory's lock file; 0 if there is none. */
 static int
@@ -158,21 +118,54 @@ has_our_origin(const char *directory)
 }
 
 /*
- * Return the node id of the original in this directory if it runs beside us as
- * a primary.  A standby, or a promoted server that has made no ID yet, has
- * another server's record, or one with no node in use.
+ * Return the node id of the server in this directory if it runs beside us, as
+ * a primary; or as a standby, if those count.
  */
-SfServerNumber
-sf_original_running_node(const char *directory)
+static SfServerNumber
+find_running_node(const char *directory, bool standbys)
 {
-	int			pid = directory[0] == '\0' ? 0 : find_postmaster(directory);
+	int			pid = find_postmaster(directory);
 	char		name[MAXPGPATH + 32];
-	SfOriginal	theirs;
+	SfServers  *theirs;
+	const SfPair *pair;
+	SfServerNumber node = SF_NO_NUMBER;
 
 	if (pid == 0 || pid == PostmasterPid || !works_in(pid, directory) ||
 		!has_our_origin(directory))
 		return SF_NO_NUMBER;
-	snprintf(name, sizeof(name), "%s/%s", directory, RECORD_FILE);
-	return read_file(name, &theirs) && strcmp(theirs.path, directory) == 0 ?
-		theirs.node_in_use : SF_NO_NUMBER;
+	snprintf(name, sizeof(name), "%s/%s", directory, SF_SERVERS_FILE);
+	theirs = palloc(sizeof(*theirs));
+	sf_original_read_list(name, theirs);
+	/* a copy that nobody has accepted has its original's list */
+	pair = sf_servers_find(theirs, theirs->writer, theirs->node);
+	if (pair != NULL && strcmp(pair->path, directory) == 0 &&
+		(standbys || !theirs->standby))
+		node = theirs->node;
+	pfree(theirs);
+	return node;
+}
+
+/*
+ * Return the node id of another server in the list that runs beside us, if it
+ * is this node id or none is given, and set the server's directory.
+ */
+SfServerNumber
+sf_original_running(const SfServers *list, uint64 server, SfServerNumber node,
+					bool standbys, const char **directory)
+{
+	for (uint32 i = 0; i < list->count; i++)
+	{
+		const SfPair *pair = &list->pair[i];
+		SfServerNumber running;
+
+		if (pair->server == server || pair->path[0] == '\0')
+			continue;
+		*directory = pair->path;
+		running = find_running_node(pair->path, standbys);
+		if (running != SF_NO_NUMBER &&
+			(node == SF_NO_NUMBER || running == node))
+			return running;
+	}
+	*directory = NULL;
+	return SF_NO_NUMBER;
 }

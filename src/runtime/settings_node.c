@@ -259,6 +259,10 @@ publish_numbers(const char *newval, void *extra)
 	before = pg_atomic_read_u64(&sf_shmem->configured);
 	while ((before & SF_NODE_TAKEN) == 0)
 	{
+		/* before a call can use it, and before a base backup copies it */
+		if (before != numbers && sf_settings_node_change != NULL &&
+			!sf_settings_leases())
+			sf_settings_node_change->change(before, numbers);
 		if (pg_atomic_compare_exchange_u64(&sf_shmem->configured, &before,
 										   numbers))
 			return;

@@ -85,22 +85,34 @@ typedef struct SfLeasing
 	SfLeaseStatus status;		/* under SfShmem.lock */
 } SfLeasing;
 
+/* What SfIdentity notes of a node's number, and of the shards'. */
+#define SF_OF_NODE		0
+#define SF_OF_SHARDS	1
+
 /* Identity of this server: see identity.c. */
 typedef struct SfIdentity
 {
-	pg_atomic_uint64 server;	/* random, kept over restarts; 0: a copy */
-	pg_atomic_uint32 copied;	/* 1: a copy, not accepted yet */
+	pg_atomic_uint64 server;	/* random, kept over restarts unless this is a
+								 * copy */
 	pg_atomic_uint32 was_leased;	/* 1: it has leased its node id, has no
 									 * registry, and nobody accepted that */
-	pg_atomic_uint32 recorded;	/* SfServerNumber in the primary record */
+
+	/* numbers of a node, or SF_SHARDS */
+	pg_atomic_uint32 copied[2]; /* another server's, and not accepted yet */
+	pg_atomic_uint32 recorded[2];	/* in the list of servers, and used */
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */
-	pg_atomic_uint32 primary;	/* SfServerNumber of the primary that this
-								 * standby followed at the start; once
-								 * promoted, until accepted */
-	SfServerNumber original;	/* the original's node, found at the start */
-	SfServerNumber running;		/* in a copy: the same, if the original was
-								 * seen running at the start */
+	pg_atomic_uint32 primary;	/* the node, if the source of this standby has
+								 * it too; once promoted, until accepted */
+	SfServerNumber original;	/* the node before the start */
+	SfServerNumber running;		/* in a copy: the node, if its original was
+								 * seen running with it */
+
+	/* what the start has found: see SfStart */
+	bool		marked;
+	bool		follows;
+	bool		unpromoted;
+	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
 
 /* The counts, in the order of the columns of pg_stat_snowflake. */

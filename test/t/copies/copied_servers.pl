@@ -8,7 +8,7 @@ use PostgreSQL::Test::RecursiveCopy;
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $marker = 'global/pgsql_tmp/snowflake_server';
-my $record = 'snowflake.primary';
+my $record = 'snowflake.servers';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
 my $hint = qr/HINT:  To keep both servers, choose [^:]* that no other server has, and add [^:]*:\n.*and restart this server\. Only if the original and all other copies of it are gone for good, run as a superuser: SELECT snowflake_accept\('copy'\);/s;
 my $accept = q{SELECT snowflake_accept('copy')};
@@ -233,7 +233,12 @@ warned($copy, q{It had another node id, and has the other server's again\. The s
 refused($copy, $next, '55000', $twin, 'and is refused');
 $copy->stop;
 $primary->stop;
-passes($copy, 'when that has gone, it is a server of its own');
+warned($copy, q{It had another node id, and has the other server's again\. No IDs}, 'or does not run now');
+refuses($copy, 'which may start again');
+query($copy, $accept);
+like(query($copy, $next), qr/^\d+$/, 'until it is accepted');
+$copy->stop;
+passes($copy, 'then it is a server of its own');
 $copy->stop;
 $primary->start;
 
@@ -277,10 +282,12 @@ $copy->stop;
 foreach my $check ('error', 'warn')
 {
 	$copy = server_from("reload_$check", $primary, 'backup', [ "snowflake.copy_check = '$check'", "snowflake.node_id = ''" ]);
-	warned($copy, 'It comes from a backup', 'a copy without a node id');
+	unlike(started($copy), qr/is a copy/, 'a copy without a node id makes nothing that the original makes');
+	$from = -s $copy->logfile;
 	set_conf($copy, "snowflake.node_id = '1'");
 	$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '1'")
 	  or die 'no reload';
+	like_log($copy, qr/${warning}It comes from a backup/, $from, 'a reload gives it that of the original');
 	refused($copy, $next, '55000', $twin, "copy_check = $check: a copy that gets the node id by a reload");
 	$copy->stop;
 }
@@ -401,14 +408,14 @@ $other->stop;
 # the record cannot be written at first, as on a full disk
 $other->append_conf('postgresql.conf', "snowflake.node_id = ''");
 $other->start;
-set_conf($other, "snowflake.node_id = '5'");
-$other->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'")
-  or die 'no reload';
 my $file = $other->data_dir . "/$record";
 unlink($file) && mkdir($file) or die "$file: $!";
 $from = -s $other->logfile;
+set_conf($other, "snowflake.node_id = '5'");
+$other->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '5'")
+  or die 'no reload';
 like(query($other, $next), qr/^\d+$/, 'a record that cannot be written stops nobody');
-like_log($other, qr/could not (?:open|rename) file "snowflake\.primary/, $from, 'the log says so');
+like_log($other, qr/could not (?:open|rename) file "snowflake\.servers/, $from, 'the log says so');
 rmdir $file or die "$file: $!";
 ok($other->poll_query_until('postgres',
 		"SELECT snowflake_nextval() > 0 AND (pg_stat_file('$record', true)).size IS NOT NULL"),
@@ -455,7 +462,9 @@ $primary->enable_streaming($standby);
 unlike(started($primary), qr/is a copy/, 'it follows: no warning');
 $standby->wait_for_catchup($primary, 'replay');
 $copy = server_from('late', $primary, 'backup', ["snowflake.copy_check = 'warn'"]);
-is_only_warned_of($backup, 'the original is a standby now');
+$copy->start;
+refused($copy, $next, '55000', $twin, 'the original is a standby now, and has the node id for its promotion');
+$copy->stop;
 $standby->backup('while_primary');
 $standby->stop;
 $primary->promote;
@@ -467,7 +476,9 @@ $copy->start;
 refused($copy, $next, '55000', qr/is a copy of another server's/, 'the original is a standby now, whose primary has the node id, and runs');
 $copy->stop;
 $primary->stop;
-is_only_warned_of($backup, 'the original runs as a standby, and its primary does not');
+$copy->start;
+refused($copy, $next, '55000', $twin, 'the original runs as a standby, and its primary does not');
+$copy->stop;
 $standby->stop;
 passes($primary, 'promoted back, and restarted');
 $primary->stop;
