@@ -243,13 +243,19 @@ note(SfServerNumber number, bool written)
 						written ? number : SF_NO_NUMBER);
 }
 
-/* Log that this is a copy of the server in "directory", which may run. */
+/* Note, and log, that this is a copy, as far as this number is concerned. */
 static void
-log_copy(SfServerNumber number, const char *directory)
+become_copy(SfServerNumber number)
 {
-	const SfIdentity *identity = &sf_shmem->identity;
+	SfIdentity *identity = &sf_shmem->identity;
+	const char *directory = NULL;
 	char		detail[2 * MAXPGPATH + 400];
 
+	if (number != SF_SHARDS)
+		identity->running = sf_original_running(&list, sf_identity_server(),
+												number, true, &directory);
+	note(number, false);		/* each call looks again */
+	pg_atomic_write_u32(&identity->copied[kind_of(number)], number);
 	if (sf_copy_check == SF_CHECK_OFF ||
 		(number == SF_SHARDS && !sf_settings_has_shards()))
 		return;
@@ -258,7 +264,7 @@ log_copy(SfServerNumber number, const char *directory)
 			"Another server has had these data, and may have the same shards." :
 			"It had another node id, and has the other server's again.",
 			sizeof(detail));
-	if (directory != NULL && number != SF_SHARDS)
+	if (directory != NULL)
 		snprintf(detail + strlen(detail), sizeof(detail) - strlen(detail),
 				 " The server in \"%s\" runs now, and has node id %u: no IDs of that node are made here.",
 				 directory, sf_server_number_value(number));
@@ -268,21 +274,6 @@ log_copy(SfServerNumber number, const char *directory)
 	sf_log_event(SF_EVENT_COPY, detail,
 				 sf_identity_copy_remedy(),
 				 "this data directory is a copy of another server's");
-}
-
-/* Note that this is a copy, as far as this number is concerned. */
-static void
-become_copy(SfServerNumber number)
-{
-	SfIdentity *identity = &sf_shmem->identity;
-	const char *directory = NULL;
-
-	if (number != SF_SHARDS)
-		identity->running = sf_original_running(&list, sf_identity_server(),
-												number, true, &directory);
-	note(number, false);		/* each call looks again */
-	pg_atomic_write_u32(&identity->copied[kind_of(number)], number);
-	log_copy(number, directory);
 }
 
 /*
@@ -313,32 +304,24 @@ log_standby(SfServerNumber node)
 					 sf_server_number_value(node));
 }
 
-/* Write a pair of this server, which is no copy. */
-static bool
-take(SfServerNumber number, bool standby, SfServerNumber node)
+/*
+ * Write a pair of this server, which is no copy, before the number is used.  A
+ * promoted standby writes again at its first ID; and it warns then, if the
+ * source of the data has this node id, too.
+ */
+static void
+take(SfServerNumber number, bool standby, SfServerNumber node, bool used)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	bool		written;
+	bool		is_source;
 
 	sf_servers_begin(&list, sf_identity_server(), standby, node);
 	written = write_list(number, LOG);
-	pg_atomic_write_u32(&identity->primary,
-						sf_servers_source(&list, node) != NULL ?
-						node : SF_NO_NUMBER);
+	is_source = sf_servers_source(&list, node) != NULL;
+	pg_atomic_write_u32(&identity->primary, is_source ? node : SF_NO_NUMBER);
 	pg_atomic_write_u32(&identity->copied[kind_of(number)], SF_NO_NUMBER);
-	return written;
-}
-
-/*
- * The same before a number is used.  The first ID of a promoted standby writes
- * that; and it warns, if the source of the data has this node id, too.
- */
-static void
-take_before_use(SfServerNumber number, bool standby, SfServerNumber node)
-{
-	bool		written = take(number, standby, node);
-
-	note(number, written && !standby && sf_identity_primary() != number);
+	note(number, written && (used || (!standby && !is_source)));
 }
 
 /* ---- at the start ---- */
@@ -418,9 +401,9 @@ sf_identity_at_start(void)
 			 (identity->marked || write_marker(server, LOG)))
 	{
 		/* the marker first: a list without a marker is that of a copy */
-		take_before_use(node, identity->follows, node);
+		take(node, identity->follows, node, false);
 		if (has_shards && !is_copied(SF_SHARDS))
-			take_before_use(SF_SHARDS, identity->follows, node);
+			take(SF_SHARDS, identity->follows, node, false);
 	}
 	if (identity->follows)
 		log_standby(node);
@@ -516,9 +499,8 @@ record(SfServerNumber number)
 										now_ms))
 		return;
 	read_list();
-	if (write_marker(sf_identity_server(), LOG) &&
-		take(number, false, node))
-		note(number, true);
+	if (write_marker(sf_identity_server(), LOG))
+		take(number, false, node, true);
 	primary = sf_identity_primary();
 	pg_memory_barrier();
 	if (number != SF_SHARDS && find_node() != number)
@@ -589,7 +571,7 @@ sf_identity_become(SfServerNumber node)
 	standby = identity->follows &&
 		(list.writer != server || list.standby);
 	if (list.writer == server || write_marker(server, LOG))
-		take_before_use(node, standby, node);
+		take(node, standby, node, false);
 	if (standby)
 		log_standby(node);
 }

@@ -116,23 +116,9 @@ remove_pair(SfServers *list, uint32_t i)
 }
 
 /*
- * Make room.  What is forgotten counts as a pair of another server with any
- * number, so an own pair is the last to go.
- */
-static void
-forget_oldest(SfServers *list)
-{
-	uint32_t	oldest = 0;
-
-	while (oldest < list->count && list->pair[oldest].server == list->writer)
-		oldest++;
-	remove_pair(list, oldest < list->count ? oldest : 0);
-	list->forgotten = 1;
-}
-
-/*
  * Add a pair of the writer.  It takes the place of one that an earlier server
- * has left in this directory, as before pg_rewind.
+ * has left in this directory, as before pg_rewind.  What a full list forgets
+ * counts as a pair of another server with any number.
  */
 void
 sf_servers_add(SfServers *list, SfServerNumber number, uint64_t machine,
@@ -152,7 +138,10 @@ sf_servers_add(SfServers *list, SfServerNumber number, uint64_t machine,
 				remove_pair(list, i);
 		}
 		if (list->count == SF_SERVERS_MAX)
-			forget_oldest(list);
+		{
+			remove_pair(list, 0);
+			list->forgotten = 1;
+		}
 		own = &list->pair[list->count++];
 		memset(own, 0, sizeof(*own));
 		own->server = list->writer;
