@@ -673,17 +673,6 @@ ROWS 10;
 COMMENT ON FUNCTION snowflake_renumber(regclass, name, bigint, bigint, boolean) IS
 'the statements that give rows new IDs, also where foreign keys refer to them; run if dry_run is false';
 
-CREATE FUNCTION snowflake_empty_default(parent regclass, key name,
-	step interval, start timestamptz, until timestamptz, dry_run boolean,
-	OUT step_number integer, OUT statement text, OUT locks text, OUT note text)
-RETURNS SETOF record
-AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
-ROWS 10
-SET datestyle = 'ISO'
-SET intervalstyle = 'postgres';
-COMMENT ON FUNCTION snowflake_empty_default(regclass, name, interval, timestamptz, timestamptz, boolean) IS
-'the statements that make partitions, and move rows into them out of the default partition; run if dry_run is false';
-
 --
 -- Feeds: restricted, since a plan's workers would each ask for themselves, and
 -- get different answers

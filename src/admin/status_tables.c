@@ -39,6 +39,7 @@
 #include "table/table.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/partcache.h"
@@ -383,6 +384,9 @@ sf_status_subscriptions(SfStatus *status)
 
 /* ---- partitions that come to an end ---- */
 
+static const char *remedy_of_rows(const Column *column,
+								  const SfNodeSearch *search);
+
 /* What is known of a column that divides its table into ranges of IDs. */
 typedef struct Partitions
 {
@@ -393,7 +397,10 @@ typedef struct Partitions
 	SfIdSpan	last;			/* before the first gap after now */
 } Partitions;
 
-/* Find the last partition before the first gap that new IDs will reach. */
+/*
+ * Find the last partition before the first gap that new IDs will reach.  A gap
+ * that they have reached, and that a default partition fills, is none.
+ */
 static void
 find_last(const SfIdSpan *spans, int64 now_id, Partitions *found)
 {
@@ -401,7 +408,8 @@ find_last(const SfIdSpan *spans, int64 now_id, Partitions *found)
 
 	while (last + 1 < found->count &&
 		   (spans[last + 1].first <= now_id ||
-			spans[last + 1].first == spans[last].last + 1))
+			spans[last + 1].first == spans[last].last + 1 ||
+			(OidIsValid(found->rest) && spans[last].last < now_id)))
 		last++;
 	found->last = spans[last];
 	for (int i = 0; i < found->count; i++)
@@ -483,18 +491,97 @@ show_end(const Column *column, const Partitions *found, int64 now_id)
 	return psprintf("until %s", timestamptz_to_str(end));
 }
 
+/* The search for the highest ID in a default partition. */
+typedef struct Highest
+{
+	const Column *column;
+	Oid			rest;
+	bool		looked;			/* false: not possible in passing */
+	int64		id;
+} Highest;
+
+/* Skip some rows that the layout is too narrow for. */
+static bool
+take_highest(int64 value, uint64 nth, void *arg)
+{
+	Highest    *highest = arg;
+	const SfLayout *layout = &highest->column->key.layout;
+
+	if (sf_layout_tick(layout, value) >= layout->end_tick)
+		return nth < LOOK_AT_ROWS;
+	highest->id = Max(highest->id, value);
+	return false;
+}
+
+static void
+find_highest(void *arg)
+{
+	Highest    *highest = arg;
+	SfColumn	column = {
+		.relation = highest->rest, .name = NameStr(highest->column->name),
+		.lowest = 0, .in_passing = true, .visit = take_highest,
+		.arg = highest
+	};
+
+	highest->looked = highest->column->may_read && sf_column_read(&column);
+}
+
+/* Return the start of the next step. */
+static TimestampTz
+next_step(const SfStep *step, TimestampTz time)
+{
+	return sf_calendar_end(step, sf_calendar_start(step, time));
+}
+
 /*
- * Return the call that makes more partitions like the last one.  While a
- * default partition has rows for a new one, the server refuses that one, and
- * another call moves the rows.
+ * Return the call that makes partitions above all rows of the default
+ * partition, since the server makes no other ones.  There is an hour to type
+ * it before new rows are in its way.
  */
-static char *
+static const char *
+later_partitions(const Column *column, Oid rest, const char *interval)
+{
+	Highest		highest = {.column = column, .rest = rest};
+	TimestampTz now = GetCurrentTimestamp();
+	TimestampTz start;
+	TimestampTz until;
+	SfStep		step;
+	Datum		parsed = DirectFunctionCall3(interval_in,
+											 CStringGetDatum(interval),
+											 ObjectIdGetDatum(InvalidOid),
+											 Int32GetDatum(-1));
+	ErrorData  *error = sf_status_try(find_highest, &highest);
+
+	if (error != NULL)
+	{
+		(void) sf_status_log_error(error);
+		highest.looked = false;
+	}
+	sf_calendar_step(&step, DatumGetIntervalP(parsed));
+	start = sf_id_time_of(&column->key.layout, highest.id);
+	if (start > now + USECS_PER_DAY)
+	{
+		SfNodeSearch search = {.id = highest.id};
+
+		return remedy_of_rows(column, &search);
+	}
+	start = Max(start, now);
+	if (!highest.looked)
+		start = next_step(&step, now);
+	start = next_step(&step, start + USECS_PER_HOUR);
+	until = next_step(&step, next_step(&step, next_step(&step, start)));
+	return psprintf("Run once, as the owner of the table: SELECT snowflake_create_partitions(%s::regclass, interval '%s', timestamp with time zone '%s', timestamp with time zone '%s', NULL); Until these partitions begin, rows go to the default partition, and stay there. Then make more from cron, before the last one ends.",
+					quote_literal_cstr(table_of(column)), interval,
+					pstrdup(timestamptz_to_str(start)),
+					pstrdup(timestamptz_to_str(until)));
+}
+
+/* Return the call that makes more partitions like the last one. */
+static const char *
 more_partitions(const Column *column, const Partitions *found, bool is_over)
 {
 	const SfLayout *layout = &column->key.layout;
 	const char *step = NULL;
-	bool		moves = is_over && OidIsValid(found->rest);
-	const char *call;
 
 	if (found->count > 0 && found->last.first >= 0 &&
 		found->last.last < PG_INT64_MAX)
@@ -503,17 +590,11 @@ more_partitions(const Column *column, const Partitions *found, bool is_over)
 												  found->last.last + 1));
 	if (step == NULL)
 		step = "1 month";
-	call = psprintf("%s, interval '%s', now(), now() + interval '%lld%s', %s);",
-					moves ? arguments_of(column) :
-					psprintf("%s::regclass",
-							 quote_literal_cstr(table_of(column))),
-					step, 3 * strtoll(step, NULL, 10), strchr(step, ' '),
-					moves ? "false" : "NULL");
-	if (moves)
-		return psprintf("As the owner of the table, move the rows out of its default partition: SELECT * FROM snowflake_empty_default(%s Make more partitions from cron, before the last one ends.",
-						call);
-	return psprintf("Run this now, and from cron, as the owner of the table: SELECT snowflake_create_partitions(%s",
-					call);
+	if (is_over && OidIsValid(found->rest))
+		return later_partitions(column, found->rest, step);
+	return psprintf("Run this now, and from cron, as the owner of the table: SELECT snowflake_create_partitions(%s::regclass, interval '%s', now(), now() + interval '%lld%s', NULL);",
+					quote_literal_cstr(table_of(column)), step,
+					3 * strtoll(step, NULL, 10), strchr(step, ' '));
 }
 
 /* Report tables whose partitions end soon. */
@@ -523,7 +604,7 @@ sf_status_partitions(SfStatus *status)
 	const SfStatusColumns *columns = status->columns;
 	Names		names = {.n = 0};
 	SfStatusLevel level = SF_STATUS_WARNING;
-	char	   *remedy = NULL;
+	const char *remedy = NULL;
 	int			seen = 0;
 	int			unseen = columns->hidden;
 

@@ -250,7 +250,7 @@ snowflake_convert(PG_FUNCTION_ARGS)
 	dry_run = PG_GETARG_BOOL(3);
 	to_snowflake = is_snowflake_wanted(fcinfo);
 	SPI_connect();
-	conversion = sf_conversion_open(fcinfo, to_snowflake, false);
+	conversion = sf_conversion_open(fcinfo, to_snowflake);
 	find_target(fcinfo, conversion->schema, &to);
 	sf_conversion_refuse_foreign_key(conversion);
 	refuse_converted(conversion, to.call);

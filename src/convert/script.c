@@ -343,8 +343,7 @@ require_table(Oid relation)
 
 /* Return the column's number.  SQLSTATE 42703, 42804, 42809 */
 static AttrNumber
-require_column(const SfConversion *conversion, const char *column,
-			   bool may_inherit)
+require_column(const SfConversion *conversion, const char *column)
 {
 	Oid			relation = conversion->relation;
 	HeapTuple	tuple = SearchSysCacheAttName(relation, column);
@@ -376,7 +375,7 @@ require_column(const SfConversion *conversion, const char *column,
 				 errmsg("column \"%s\" of relation \"%s\" is generated from others",
 						column, get_rel_name(relation)),
 				 errhint("Convert a column that has its values from a default, or drop the expression first: ALTER TABLE ... ALTER COLUMN ... DROP EXPRESSION.")));
-	if (attribute->attinhcount > 0 && !may_inherit)
+	if (attribute->attinhcount > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("column \"%s\" of relation \"%s\" is inherited",
@@ -448,8 +447,7 @@ sf_conversion_is_snowflake(FunctionCallInfo fcinfo)
  * TABLE runs with that.
  */
 SfConversion *
-sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake,
-				   bool may_inherit)
+sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 {
 	SfConversion *conversion = palloc0(sizeof(SfConversion));
 	Oid			relation = PG_GETARG_OID(0);
@@ -469,7 +467,7 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake,
 	find_types(fcinfo, conversion, to_snowflake);
 	require_table(relation);
 	conversion->relation = relation;
-	conversion->number = require_column(conversion, column, may_inherit);
+	conversion->number = require_column(conversion, column);
 	conversion->column = quote_identifier(column);
 	schema = get_namespace_name(get_rel_namespace(relation));
 	name = get_rel_name(relation);

@@ -55,7 +55,7 @@ typedef struct SfStatement
 extern void sf_conversion_arguments(FunctionCallInfo fcinfo, int dry_run,
 									const char *name);
 extern SfConversion *sf_conversion_open(FunctionCallInfo fcinfo,
-										bool to_snowflake, bool may_inherit);
+										bool to_snowflake);
 extern char *sf_conversion_advance(int64 id, const char *layout);
 extern bool sf_conversion_is_snowflake(FunctionCallInfo fcinfo);
 extern void sf_conversion_require(SfConversion *conversion);

@@ -191,7 +191,6 @@ snowflake_currval() v r public
 snowflake_decode(bigint) s s public
 snowflake_decode(bigint,text) i s public
 snowflake_drop_partitions(regclass,timestamp with time zone,text) v u public
-snowflake_empty_default(regclass,name,interval,timestamp with time zone,timestamp with time zone,boolean) v u public
 snowflake_encode(bigint,text) i s public
 snowflake_generate() v r public
 snowflake_generate(text) v r public
@@ -273,7 +272,7 @@ is(query($node, $functions), join("\n", @functions),
 	'each function, its labels, and whether PUBLIC may execute it');
 is(query($node, qq{
 	SELECT string_agg(DISTINCT replace(proname, 'snowflake_', ''), ' ') FROM pg_proc WHERE NOT proisstrict AND prokind = 'f' AND oid IN (SELECT objid $members AND classid = 'pg_proc'::regclass)}),
-	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions empty_default generate horizon nextval '
+	'accept advance convert copy_nextval copy_shard_nextval create_partitions drop_partitions generate horizon nextval '
 	  . 'nextval_batch node_conflicts partitions registry_init registry_recover registry_release renumber reset_mark revert '
 	  . 'shard_horizon shard_nextval shard_nextval_batch', 'these functions are called with NULL, the others return it');
 
@@ -370,7 +369,7 @@ my @admin_calls = ('snowflake_advance(1)', "snowflake_advance(1, 'twitter')", "s
 	'snowflake_stat_reset()');
 # functions that only compute have regression tests; partitions follow below;
 # conversions are in t/adoption/convert.pl; and without a registry nothing asks one
-is(scalar(@calls) + scalar(@admin_calls), scalar(grep { !/^m|_(internal\.(?:bound|compare_support|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|empty_default|renumber|revert|registry_\w+)\(/ } @functions),
+is(scalar(@calls) + scalar(@admin_calls), scalar(grep { !/^m|_(internal\.(?:bound|compare_support|copy_\w+|hash|is_at\w*|layout_support)|encode|parse|\w*partitions|convert|renumber|revert|registry_\w+)\(/ } @functions),
 	'no function is left out of the calls');
 
 # each call as the first one of a session, and after the mark is loaded
