@@ -8,6 +8,8 @@
 #include "postgres.h"
 #include "compat.h"
 
+#include "admin/status.h"
+
 #include "access/htup_details.h"
 #include "base/clock.h"
 #include "base/message.h"
@@ -119,17 +121,16 @@ doubt(const SfLayout *layout, int64 id, int64 floor_ms)
  *		returns timestamptz
  *
  * Never issue an ID at or below this one again; return the end of its tick.
- * The ID is read in the given layout, or in snowflake.layout.  A mark that
- * cannot be read gets new storage first.  Throws SQLSTATE 22003 (negative, not
- * of the layout, or beyond its end), 22008 (more than a day ahead, and not
- * forced), 22023 (new IDs would be below, and not forced; not a layout),
- * 22004, 58000 (the clock has jumped).
+ * The ID is read in the given layout, or in snowflake.layout.  A number that
+ * cannot be read is mended first, as by snowflake_recover().  Throws SQLSTATE
+ * 22003 (negative, not of the layout, or beyond its end), 22008 (more than a
+ * day ahead, and not forced), 22023 (new IDs would be below, and not forced;
+ * not a layout), 22004, 58000 (the clock has jumped).
  */
 Datum
 snowflake_advance(PG_FUNCTION_ARGS)
 {
 	const SfLayout *layout;
-	bool		mended[SF_DURABLE_NUMBERS] = {0};
 	int64		id;
 	bool		force = false;
 	int64		floor_ms;
@@ -147,12 +148,6 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	layout = PG_NARGS() < 2 || PG_ARGISNULL(1) ? &sf_node_layout :
 		sf_layout_arg(fcinfo, 1);
 	sf_layout_arg_require_fit(layout, id);
-	if (sf_mark_mend(mended))
-		ereport(NOTICE,
-				(errmsg("the mark or the recorded configuration could not be read, and was made anew"),
-				 errhint("See whether more is to do: SELECT * FROM snowflake_recover();")));
-	sf_mark_require();
-
 	floor_ms = (sf_layout_tick(layout, id) + 1) * layout->tick_ms;
 	refuse_end(&sf_node_layout, id, floor_ms);
 	refuse_end(&sf_shard_layout, id, floor_ms);
@@ -167,6 +162,14 @@ snowflake_advance(PG_FUNCTION_ARGS)
 						 (long long) id, (long long) id, (long long) id)));
 	if (!force)
 		require_above(layout, id, Max(floor_ms, now_ms));
+	if (sf_recover_numbers(floor_ms))
+	{
+		ereport(NOTICE,
+				(errmsg("the mark or the recorded configuration could not be read, and was made anew"),
+				 errhint("See whether more is to do: SELECT * FROM snowflake_recover();")));
+		PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
+	}
+	sf_mark_require();
 	doubt(layout, id, floor_ms);
 	sf_mark_advance(floor_ms);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));

@@ -65,23 +65,30 @@ typedef struct Column
 	int64		lowest;			/* of these */
 } Column;
 
+/* Put a row of the result, if the function that was called returns rows. */
 static void
 put(FunctionCallInfo fcinfo, const char *object, const char *found,
 	const char *remedy)
 {
-	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	ReturnSetInfo *result;
 	bool		nulls[3] = {false, false, remedy == NULL};
 	Datum		values[3] = {
 		CStringGetTextDatum(object), CStringGetTextDatum(found), (Datum) 0
 	};
 
+	if (fcinfo == NULL)
+		return;
+	result = (ReturnSetInfo *) fcinfo->resultinfo;
 	if (remedy != NULL)
 		values[2] = CStringGetTextDatum(remedy);
 	tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 }
 
-/* Throw SQLSTATE 55P03 if another session has locked the durable numbers. */
-static void
+/*
+ * Read the durable numbers.  Throw SQLSTATE 55P03 if another session has
+ * locked them.
+ */
+static const SfStatusNumbers *
 require_unlocked(void)
 {
 	SfStatus	status = {0};
@@ -92,6 +99,7 @@ require_unlocked(void)
 				(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
 				 errmsg("another session has locked the mark, or the recorded configuration"),
 				 errhint("%s", numbers->remedy)));
+	return numbers;
 }
 
 /* ---- the columns ---- */
@@ -162,7 +170,7 @@ read_column(void *arg)
 	Column	   *column = arg;
 	SfColumn	read = {
 		.relation = column->relation, .name = column->name,
-		.visit = see_id, .arg = column
+		.in_progress = true, .visit = see_id, .arg = column
 	};
 
 	sf_column_require_select(column->relation, column->name);
@@ -270,9 +278,9 @@ make_number(const char *name)
 	sf_owner_leave(&before);
 }
 
-/* Mend the numbers, and say so. */
+/* Mend the numbers, the mark above floor_ms, and say so. */
 static void
-mend(FunctionCallInfo fcinfo)
+mend(FunctionCallInfo fcinfo, int64 floor_ms)
 {
 	bool		mended[SF_DURABLE_NUMBERS];
 	char		layout[SF_LAYOUT_TEXT_SIZE];
@@ -280,13 +288,17 @@ mend(FunctionCallInfo fcinfo)
 
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
-		const char *gone = sf_durable_number_gone(i);
+		bool		is_there;
+		const char *gone = sf_durable_number_gone(i, &is_there);
 
-		mended[i] = gone != NULL;
+		mended[i] = gone != NULL && !is_there;
 		if (gone != NULL)
 			make_number(gone);
+		if (gone != NULL && is_there)
+			put(fcinfo, gone, "it had left the extension, and is back, with its value",
+				NULL);
 	}
-	sf_mark_mend(mended);
+	sf_mark_mend(mended, floor_ms);
 	if (mended[SF_DURABLE_MARK])
 		put(fcinfo, "mark", "it was missing or damaged, and was made anew",
 			NULL);
@@ -318,39 +330,43 @@ raise_mark(void *arg)
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	numbers.value[SF_DURABLE_MARK] = Max(numbers.value[SF_DURABLE_MARK], 1);
 	(void) sf_config_record_verify(&numbers);
+	if (sf_db_slot_published_mark() == 0)
+		sf_mark_write_up(floor_ms); /* nobody loads a lower one */
 	sf_mark_require();
 	if (floor_ms != 0)
 		sf_mark_advance(floor_ms);
 }
 
 /*
- * snowflake_recover() returns rows: object, what was found or done, and what
- * to type next, or NULL
+ * Look for the highest IDs, then make each number anew that is missing or
+ * damaged, and last load the mark.  So at any moment the durable mark cannot
+ * be read, or is above the IDs found and floor_ms.
  *
- * Make each durable number anew that is missing or damaged, and raise the mark
- * above the IDs in this database.  Throws SQLSTATE 55P03 (locked), 42501.
+ * An ID that lies more than a day ahead is not followed if there is a mark.  A
+ * mark that was lost is made above all IDs: perhaps it is the clock that is
+ * wrong.  If not, a person lowers it by snowflake_reset_mark().
  */
-Datum
-snowflake_recover(PG_FUNCTION_ARGS)
+static void
+recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
+				int64 floor_ms)
 {
-	int64		day_ms = sf_clock_wall_ms() + DAY_MS;
-	int64		floor_ms = 0;
+	bool		is_lost = numbers->read.value[SF_DURABLE_MARK] == 0 &&
+		sf_db_slot_published_mark() == 0;
+	TimestampTz future = is_lost ? DT_NOEND :
+		sf_timefmt_from_ms(sf_clock_wall_ms() + DAY_MS);
+	uint64		ahead = 0;
 	int64		published;
-	int			level;
+	int			level = limit_waits();
 	ListCell   *lc;
 	ErrorData  *error;
 
-	sf_require_writable("snowflake_recover()");
-	require_unlocked();
-	InitMaterializedSRF(fcinfo, 0);
-	level = limit_waits();
-	mend(fcinfo);
 	foreach(lc, find_columns())
 	{
 		Column	   *column = lfirst(lc);
-		int64		end_ms = look(fcinfo, column, sf_timefmt_from_ms(day_ms));
+		int64		end_ms = look(fcinfo, column, future);
 
 		floor_ms = Max(floor_ms, end_ms);
+		ahead += column->ahead;
 		if (!OidIsValid(column->relation))
 			continue;
 		put(fcinfo, column->shown,
@@ -365,13 +381,14 @@ snowflake_recover(PG_FUNCTION_ARGS)
 			psprintf("If a wrong clock made these, stop all clients, and run as the owner of the table: %s",
 					 renumber(column)));
 	}
-	AtEOXact_GUC(true, level);
 	put(fcinfo, "other columns",
 		"columns that are filled in another way, such as by an application, were not looked at",
 		"If there is one, run as a superuser, with its highest ID and the layout that it was made with: SELECT snowflake_advance('ID'::bigint, 'LAYOUT');");
+	mend(fcinfo, floor_ms);
 
 	/* if this fails, what was made anew stays */
 	error = sf_status_try(raise_mark, &floor_ms);
+	AtEOXact_GUC(true, level);
 	published = (int64) pg_atomic_read_u64(&sf_mark_attached->mark);
 	if (error != NULL)
 		put(fcinfo, "mark", psprintf("not loaded: %s", error->message),
@@ -381,9 +398,41 @@ snowflake_recover(PG_FUNCTION_ARGS)
 									 sf_timefmt_show(floor_ms)),
 			sf_clock_jump_mark_remedy());
 	else
-		put(fcinfo, "mark", psprintf("it is at %s, above all IDs found",
-									 sf_timefmt_show(published)), NULL);
+		put(fcinfo, "mark", psprintf("it is at %s, above all %sIDs found",
+									 sf_timefmt_show(published),
+									 ahead == 0 ? "" : "other "), NULL);
+}
+
+/*
+ * snowflake_recover() returns rows: object, what was found or done, and what
+ * to type next, or NULL
+ *
+ * Make each durable number anew that is missing or damaged, and raise the mark
+ * above the IDs in this database.  Throws SQLSTATE 55P03 (locked), 42501.
+ */
+Datum
+snowflake_recover(PG_FUNCTION_ARGS)
+{
+	sf_require_writable("snowflake_recover()");
+	InitMaterializedSRF(fcinfo, 0);
+	recover_numbers(fcinfo, require_unlocked(), 0);
 	return (Datum) 0;
+}
+
+/*
+ * If a number cannot be read, do the same, with a mark that is not below
+ * floor_ms, and return true.
+ */
+bool
+sf_recover_numbers(int64 floor_ms)
+{
+	SfStatus	status = {0};
+	const SfStatusNumbers *numbers = sf_status_numbers(&status);
+
+	if (numbers->locked || numbers->problem == NULL)
+		return false;
+	recover_numbers(NULL, numbers, floor_ms);
+	return true;
 }
 
 /* ---- a mark that lies in the future ---- */
@@ -428,7 +477,7 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 				 errmsg("the time must not be null"),
 				 errhint("Pass the present time, as date -u prints it on another machine.")));
 	require_now(PG_GETARG_TIMESTAMPTZ(0));
-	require_unlocked();
+	(void) require_unlocked();
 	InitMaterializedSRF(fcinfo, 0);
 	found_ms = sf_mark_reset(&mark_ms);
 	if (found_ms == 0)

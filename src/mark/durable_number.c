@@ -127,10 +127,16 @@ look_up_number(int id)
 	return oid;
 }
 
-/* Return the name of a number whose sequence is gone, or NULL. */
+/*
+ * Return the name of a number whose sequence does not belong to the extension,
+ * or NULL.  Set *is_there if it only has left the extension.
+ */
 const char *
-sf_durable_number_gone(SfDurableNumberId id)
+sf_durable_number_gone(SfDurableNumberId id, bool *is_there)
 {
+	Oid			schema = get_namespace_oid(SCHEMA, true);
+
+	*is_there = OidIsValid(get_relname_relid(number_names[id], schema));
 	return OidIsValid(look_up_number(id)) ? NULL : number_names[id];
 }
 
@@ -564,11 +570,12 @@ init_page(Page page, HeapTuple tuple)
  * If a number's page cannot be read, write a new one in its place, as a full
  * page image, and flush it; return true if so.  Like every write of a number,
  * it is not undone by a rollback.  The value is the one given; that of the
- * mark is the published mark, if there is one.  Nobody moves a mark that
- * cannot be read: whether the page is damaged is decided while it is locked.
+ * mark is the published mark, if there is one, but not below floor_ms.  Nobody
+ * moves a mark that cannot be read: whether the page is damaged is decided
+ * while it is locked.
  */
 bool
-sf_durable_number_mend(SfDurableNumberId id, int64 value)
+sf_durable_number_mend(SfDurableNumberId id, int64 value, int64 floor_ms)
 {
 	Relation	rel = open_sequence(id, RowExclusiveLock, SF_DURABLE_WAIT);
 	Datum		values[] = {
@@ -594,7 +601,8 @@ sf_durable_number_mend(SfDurableNumberId id, int64 value)
 		{
 			init_page(page, tuple);
 			sequence_data(rel, page)->last_value =
-				id == SF_DURABLE_MARK && published != 0 ? published : value;
+				id == SF_DURABLE_MARK && published != 0 ?
+				Max(published, floor_ms) : value;
 		}
 		MarkBufferDirty(buffer);	/* as in set_value() */
 		XLogFlush(GenericXLogFinish(xlog));

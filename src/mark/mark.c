@@ -435,17 +435,21 @@ sf_mark_extend_early(void)
 
 /* ---- administration ---- */
 
-/* Write the first mark of a sequence that this transaction has created. */
-static void
-write_first_mark(int64 mark)
+/*
+ * Write the durable mark up to floor_ms, if it is lower, where no mark is
+ * published: of a sequence that this transaction has created, or before the
+ * mark is loaded.
+ */
+void
+sf_mark_write_up(int64 floor_ms)
 {
 	SfDurableMark number;
 	XLogRecPtr	lsn;
 
 	sf_durable_numbers_find(detach_mark);
 	(void) sf_durable_mark_open(&number, SF_DURABLE_WAIT);
-	(void) sf_durable_mark_lock(&number, &lsn);
-	lsn = sf_durable_mark_store(&number, mark, 0);
+	if (sf_durable_mark_lock(&number, &lsn) < floor_ms)
+		lsn = sf_durable_mark_store(&number, floor_ms, 0);
 	sf_durable_mark_close(&number);
 	XLogFlush(lsn);
 }
@@ -463,33 +467,33 @@ sf_mark_initialize(void)
 						   sf_shutdown_file_issued_below());
 
 	if (mark != 0)
-		write_first_mark(mark);
+		sf_mark_write_up(mark);
 }
 
 /*
  * Write what the durable numbers must hold whose sequence this transaction has
  * made anew ("mended" says which), and give each one whose page cannot be read
- * a new page; then "mended" says that, too.  Return true if there is one.
+ * a new page; then "mended" says that, too.
  *
- * A mark that was published in this life is above all IDs of the database.  If
- * none was, IDs were at most as far ahead of the clock as the new mark is, if
- * that clock was right.  The caller looks into the tables for others.
+ * A mark that was published in this life is above all IDs that this server has
+ * made.  If none was, IDs were at most as far ahead of the clock as the new
+ * mark is, if that clock was right.  The caller has looked into the tables:
+ * their IDs are below floor_ms, and so the new mark never is below them.
  */
-bool
-sf_mark_mend(bool *mended)
+void
+sf_mark_mend(bool *mended, int64 floor_ms)
 {
 	int64		issued = sf_shutdown_file_issued_below();
 	int64		published = sf_db_slot_published_mark();
 	int64		least = Max(issued, sf_clock_wall_ms() + FARTHEST_MS);
 	const int64 configured[] = {
-		least,
+		Max(least, floor_ms),
 		sf_layout_code(&sf_node_layout), sf_node_layout.epoch_ms,
 		sf_layout_code(&sf_shard_layout), sf_shard_layout.epoch_ms
 	};
 	SfDurableNumbers numbers;
 	bool		is_new[SF_DURABLE_NUMBERS];
 	bool		rewrite = false;
-	bool		any = false;
 	XLogRecPtr	lsn;
 
 	sf_clock_jump_check();
@@ -498,10 +502,8 @@ sf_mark_mend(bool *mended)
 
 	/* the mark last: a record precedes it */
 	for (int i = SF_DURABLE_NUMBERS - 1; i >= 0; i--)
-	{
-		mended[i] = sf_durable_number_mend(i, configured[i]) || is_new[i];
-		any = any || mended[i];
-	}
+		mended[i] = sf_durable_number_mend(i, configured[i], floor_ms) ||
+			is_new[i];
 	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
 	for (int i = SF_DURABLE_RECORD; i < SF_DURABLE_NUMBERS; i++)
 	{
@@ -515,8 +517,8 @@ sf_mark_mend(bool *mended)
 		XLogFlush(lsn);
 	}
 	if (is_new[SF_DURABLE_MARK])
-		write_first_mark(published != 0 ? Max(published, issued) : least);
-	return any;
+		sf_mark_write_up(published == 0 ? configured[SF_DURABLE_MARK] :
+						 Max(Max(published, issued), floor_ms));
 }
 
 /*

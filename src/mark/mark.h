@@ -64,7 +64,8 @@ extern void sf_mark_extend(int64 need_ms);
 extern void sf_mark_extend_early(void);
 extern void sf_mark_initialize(void);
 extern void sf_mark_advance(int64 floor_ms);
-extern bool sf_mark_mend(bool *mended);
+extern void sf_mark_mend(bool *mended, int64 floor_ms);
+extern void sf_mark_write_up(int64 floor_ms);
 extern int64 sf_mark_reset(int64 *mark_ms);
 
 /* Load the mark, so that the counters are above all IDs of this database. */
@@ -143,8 +144,10 @@ extern void sf_durable_mark_unlock(SfDurableMark *mark);
 extern void sf_durable_mark_close(SfDurableMark *mark);
 extern bool sf_durable_record_write(const SfDurableNumbers *numbers, bool fill,
 									XLogRecPtr *lsn);
-extern const char *sf_durable_number_gone(SfDurableNumberId id);
-extern bool sf_durable_number_mend(SfDurableNumberId id, int64 value);
+extern const char *sf_durable_number_gone(SfDurableNumberId id,
+										  bool *is_there);
+extern bool sf_durable_number_mend(SfDurableNumberId id, int64 value,
+								   int64 floor_ms);
 
 /* sequence_sync.c */
 extern void sf_sequence_sync_install(void);

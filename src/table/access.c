@@ -146,6 +146,14 @@ open_index(const SfColumn *column, Relation table, AttrNumber number, Oid type)
 	return NULL;
 }
 
+/* Return the snapshot to read with, perhaps in *dirty. */
+static Snapshot
+snapshot_of(const SfColumn *column, SnapshotData *dirty)
+{
+	InitDirtySnapshot(*dirty);
+	return column->in_progress ? dirty : GetActiveSnapshot();
+}
+
 static void
 read_by_index(const SfColumn *column, Relation table, Relation index,
 			  AttrNumber number, Oid type)
@@ -156,6 +164,7 @@ read_by_index(const SfColumn *column, Relation table, Relation index,
 											   type, INT8OID,
 											   BTGreaterEqualStrategyNumber);
 	TupleTableSlot *slot = table_slot_create(table, NULL);
+	SnapshotData dirty;
 	ScanKeyData key;
 	IndexScanDesc scan;
 	bool		goes_on = true;
@@ -164,7 +173,7 @@ read_by_index(const SfColumn *column, Relation table, Relation index,
 	ScanKeyEntryInitialize(&key, 0, 1, BTGreaterEqualStrategyNumber, INT8OID,
 						   InvalidOid, get_opcode(operator),
 						   Int64GetDatum(column->lowest));
-	scan = sf_index_beginscan(table, index, GetActiveSnapshot(), 1);
+	scan = sf_index_beginscan(table, index, snapshot_of(column, &dirty), 1);
 	index_rescan(scan, &key, 1, NULL, 0);
 	while (goes_on &&
 		   index_getnext_slot(scan, forward ? ForwardScanDirection :
@@ -184,7 +193,9 @@ static void
 read_whole(const SfColumn *column, Relation table, AttrNumber number, Oid type)
 {
 	TupleTableSlot *slot = table_slot_create(table, NULL);
-	TableScanDesc scan = table_beginscan_strat(table, GetActiveSnapshot(), 0,
+	SnapshotData dirty;
+	TableScanDesc scan = table_beginscan_strat(table,
+											   snapshot_of(column, &dirty), 0,
 											   NULL, true, true);
 	uint64		nth = 0;
 

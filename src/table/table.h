@@ -27,6 +27,7 @@ typedef struct SfColumn
 	bool		ascending;		/* or the highest first; needs an index */
 	bool		in_passing;		/* do not wait for locks, and use only an
 								 * index */
+	bool		in_progress;	/* also see rows that may be committed later */
 	SfColumnVisit visit;
 	void	   *arg;
 } SfColumn;

@@ -107,7 +107,7 @@ $node->stop;
 write_bytes($file, 0, "\0" x 8192);
 start_with_clock($node, -1800);
 my $out = query($node, $recover);
-like($out, qr/^mark\|no ID is made before (.*)\|.*snowflake_reset_mark\('TIME'::timestamptz\);$/m, 'a clock that is behind: the mark is above the rows');
+like($out, qr/^mark\|not loaded: wall clock is .* behind the mark of this database\|.*snowflake_reset_mark\('TIME'::timestamptz\);$/m, 'a clock that is behind: the mark is above the rows');
 refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/, '... so the database waits');
 set_clock($node, '+0');
 goes_on('when the clock is right');
@@ -127,6 +127,49 @@ is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $mark,
 refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/, '... nor what it means');
 set_clock($node, '+0');
 goes_on('after the crash');
+
+# with a clock that is behind, nothing between the damage and the end makes IDs below rows:
+# not a session beside the call, not a call that is cancelled, nor a transaction that was
+# prepared before. The clock may be behind by days. snowflake_advance() looks at all rows, too.
+sub lose
+{
+	my ($clock) = @_;
+	my $lost = file_of('snowflake_mark');
+
+	$node->stop;
+	write_bytes($lost, 0, "\0" x 8192);
+	start_with_clock($node, $clock);
+	return;
+}
+lose(-1800);
+my $locker = begin_session($node, 'BEGIN; LOCK TABLE orders');
+refused($node, "SET statement_timeout = '1s'; $recover", '57014', qr/statement timeout/, 'a call that is cancelled before it has looked');
+refused($node, 'SELECT snowflake_nextval()', 'XX001', $remedy, '... has made no mark');
+my $looking = $node->background_psql('postgres', on_error_stop => 0);
+$looking->{stdin} .= "$recover\n";
+$looking->{run}->pump_nb;
+ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks WHERE relation = 'orders'::regclass AND NOT granted}), 'a call that is looking');
+refused($node, 'SELECT snowflake_nextval()', 'XX001', $remedy, '... has made none yet');
+$locker->quit;
+$looking->quit;
+refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/, '... and then makes it above the rows');
+set_clock($node, '+0');
+goes_on('after a call that waited');
+foreach my $call ($recover, 'SELECT snowflake_advance(1)')
+{
+	lose(-200000);
+	query($node, $call);
+	refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/, "$call with a clock that is days behind");
+	set_clock($node, '+0');
+	goes_on('when that clock is right');
+}
+query($node, "CREATE TABLE kept (LIKE orders INCLUDING ALL); BEGIN; INSERT INTO kept SELECT FROM generate_series(1, 10); PREPARE TRANSACTION 'kept'");
+lose(-1800);
+query($node, "TRUNCATE orders, typed, shards, parted, \"Odd \"\"name\"; $recover COMMIT PREPARED 'kept'");
+refused($node, 'SELECT snowflake_nextval()', '58000', qr/behind the mark/, 'rows of a prepared transaction count');
+set_clock($node, '+0');
+cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', query($node, 'SELECT max(id) FROM kept'), '... and new IDs are above');
+query($node, "DROP TABLE kept; $insert");
 
 # a server that runs knows its mark, and goes on at once
 my $session = begin_session($node, 'SELECT snowflake_nextval()');
@@ -205,8 +248,16 @@ foreach my $name (@numbers)
 }
 query($node, 'DROP OWNED BY app; DROP ROLE app, other');
 query($node, "ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.$_") foreach @numbers;
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value + 3600000) FROM snowflake_state.snowflake_mark});
+query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1) FROM snowflake_state.snowflake_recorded_layout});
+my $value = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
+like(query($node, $recover), qr/^snowflake_mark\|it had left the extension, and is back, with its value\|$/m, 'one that has only left the extension');
+refused($node, 'SELECT snowflake_nextval()', '55000', qr/differs from what is recorded/, '... and so does a record');
+query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value + 1) FROM snowflake_state.snowflake_recorded_layout});
 query($node, $recover);
-is(query($node, $shape), $shapes, 'those that have only left the extension come back');
+is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $value, '... comes back with its value');
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value - 3600000) FROM snowflake_state.snowflake_mark});
+is(query($node, $shape), $shapes, '... and all come back');
 goes_on('after that');
 my $dump = $node->basedir . '/dump.sql';
 command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
