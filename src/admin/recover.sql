@@ -1,6 +1,6 @@
 -- Make the sequence of a durable number anew, as the install script made it, with the
 -- name in place of number_name.  A sequence of that name which was only taken out of the extension
--- comes back.  Its privileges are those of the install script, whatever default
+-- comes back.  Its owner and privileges are those of the install script, whatever default
 -- privileges say.
 -- name: make_number
 DO $make$
@@ -18,6 +18,7 @@ BEGIN
 			MINVALUE 0 START 0 MAXVALUE 9223372036854775806
 			INCREMENT 9223372036854775807;
 	ELSIF kind OPERATOR(pg_catalog.=) 'S'::pg_catalog."char" THEN
+		ALTER SEQUENCE snowflake_state.number_name OWNER TO CURRENT_USER;
 		ALTER EXTENSION snowflake ADD SEQUENCE snowflake_state.number_name;
 	ELSE
 		RAISE EXCEPTION USING
@@ -32,7 +33,7 @@ BEGIN
 		WHERE c.oid OPERATOR(pg_catalog.=) 'snowflake_state.number_name'::pg_catalog.regclass
 			AND a.grantee OPERATOR(pg_catalog.<>) c.relowner
 	LOOP
-		EXECUTE pg_catalog.concat('REVOKE ALL ON SEQUENCE snowflake_state.number_name FROM ', grantee);
+		EXECUTE pg_catalog.concat('REVOKE ALL ON SEQUENCE snowflake_state.number_name FROM ', grantee, ' CASCADE');
 	END LOOP;
 	GRANT SELECT ON SEQUENCE snowflake_state.number_name TO PUBLIC;
 	PERFORM pg_catalog.pg_extension_config_dump('snowflake_state.number_name'::pg_catalog.regclass, '');

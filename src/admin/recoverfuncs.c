@@ -32,6 +32,7 @@
 #include "partition/id_span.h"
 #include "runtime/preconditions.h"
 #include "runtime/settings.h"
+#include "storage/lmgr.h"
 #include "table/table.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -286,6 +287,10 @@ mend(FunctionCallInfo fcinfo, int64 floor_ms)
 	char		layout[SF_LAYOUT_TEXT_SIZE];
 	char		shard_layout[SF_LAYOUT_TEXT_SIZE];
 
+	/* two sessions do not make the same sequence */
+	LockDatabaseObject(NamespaceRelationId,
+					   get_namespace_oid("snowflake_state", false), 0,
+					   ShareUpdateExclusiveLock);
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
 		bool		is_there;
@@ -479,6 +484,7 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 	require_now(PG_GETARG_TIMESTAMPTZ(0));
 	(void) require_unlocked();
 	InitMaterializedSRF(fcinfo, 0);
+	level = limit_waits();
 	found_ms = sf_mark_reset(&mark_ms);
 	if (found_ms == 0)
 		ereport(NOTICE,
@@ -489,7 +495,6 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 						sf_timefmt_show(found_ms), sf_timefmt_show(mark_ms)),
 				 errdetail("New IDs lie below IDs of the future that rows, feeds or other systems have."),
 				 errhint("Before you start the clients, type the remedy in each row of the result, and set the cursors of feeds back as the row says.")));
-	level = limit_waits();
 	foreach(lc, find_columns())
 	{
 		Column	   *column = lfirst(lc);

@@ -1,5 +1,5 @@
 -- Find who has locked a durable number, or waits for such a lock, so that nobody else can
--- read it.  The caller's search_path applies, so operators and functions have their schema.
+-- read or write it.  The caller's search_path applies, so operators and functions have their schema.
 -- name: lock
 SELECT l.pid, p.gid
 FROM pg_catalog.pg_locks l
@@ -13,7 +13,9 @@ FROM pg_catalog.pg_locks l
 WHERE n.nspname OPERATOR(pg_catalog.=) 'snowflake_state'
 	AND d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()
 	AND l.locktype OPERATOR(pg_catalog.=) 'relation'
-	AND l.mode OPERATOR(pg_catalog.=) 'AccessExclusiveLock'
+	AND l.mode OPERATOR(pg_catalog.=) ANY ('{
+		AccessExclusiveLock, ExclusiveLock, ShareRowExclusiveLock, ShareLock
+	}'::pg_catalog.text[])
 	AND (l.pid OPERATOR(pg_catalog.<>) pg_catalog.pg_backend_pid() OR p.gid IS NOT NULL)
 ORDER BY l.granted DESC
 LIMIT 1;

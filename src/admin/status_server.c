@@ -739,10 +739,14 @@ static void
 read_numbers(void *arg)
 {
 	SfStatusNumbers *numbers = arg;
+	SfDurableMark mark;
 
 	sf_durable_numbers_find(NULL);
 	numbers->locked = !sf_durable_numbers_read(&numbers->read,
-											   SF_DURABLE_PASS);
+											   SF_DURABLE_PASS) ||
+		!sf_durable_mark_open(&mark, SF_DURABLE_PASS);
+	if (!numbers->locked)
+		sf_durable_mark_close(&mark);
 }
 
 /*

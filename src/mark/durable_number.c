@@ -309,11 +309,22 @@ read_page(Relation rel)
 static bool
 is_damaged(Page page)
 {
-	return PageIsNew(page) ||
-		PageGetSpecialSize(page) < sizeof(uint32) ||
+	ItemId		item = PageGetItemId(page, FirstOffsetNumber);
+	uint32		special = BLCKSZ - MAXALIGN(sizeof(uint32));
+	uint32		header = MAXALIGN(SizeofHeapTupleHeader);
+
+	/* without checksums, nothing else keeps us from reading beyond the page */
+	return PageIsNew(page) || PageGetPageSize(page) != BLCKSZ ||
+		((PageHeader) page)->pd_special != special ||
 		*(uint32 *) PageGetSpecialPointer(page) != SEQUENCE_MAGIC ||
 		PageGetMaxOffsetNumber(page) < FirstOffsetNumber ||
-		!ItemIdIsNormal(PageGetItemId(page, FirstOffsetNumber));
+		!ItemIdIsNormal(item) ||
+		ItemIdGetOffset(item) != MAXALIGN(ItemIdGetOffset(item)) ||
+		ItemIdGetOffset(item) < SizeOfPageHeaderData + sizeof(ItemIdData) ||
+		ItemIdGetOffset(item) + ItemIdGetLength(item) > special ||
+		ItemIdGetLength(item) < header +
+		offsetof(FormData_pg_sequence_data, is_called) + sizeof(bool) ||
+		((HeapTupleHeader) PageGetItem(page, item))->t_hoff != header;
 }
 
 /* Return the data of a sequence's only tuple, in its page or in a copy. */

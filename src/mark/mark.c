@@ -526,7 +526,7 @@ sf_mark_mend(bool *mended, int64 floor_ms)
  * to the new mark, and return the old one; or 0 if it is not farther ahead
  * than a mark may be.  The new mark is above all that this life has issued or
  * published, so this is refused while that lies in the future, too.
- * SQLSTATE 55000
+ * It is also above what an earlier life made with this clock.  SQLSTATE 55000
  */
 int64
 sf_mark_reset(int64 *mark_ms)
@@ -546,7 +546,7 @@ sf_mark_reset(int64 *mark_ms)
 	found = sf_durable_mark_lock(&number, &lsn);
 	issued = Max((int64) pg_atomic_read_u64(&slot->mark),
 				 sf_shutdown_file_issued_below());
-	*mark_ms = Max(now_ms, issued);
+	*mark_ms = Max(now_ms + FARTHEST_MS, issued);
 	if (issued <= limit && found > limit)
 		XLogFlush(sf_durable_mark_store(&number, *mark_ms, 0));
 	sf_durable_mark_unlock(&number);

@@ -248,6 +248,9 @@ foreach my $name (@numbers)
 }
 query($node, 'DROP OWNED BY app; DROP ROLE app, other');
 query($node, "ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.$_") foreach @numbers;
+query($node, q{CREATE ROLE app; CREATE ROLE other; GRANT USAGE, CREATE ON SCHEMA snowflake_state TO app, other;
+	ALTER SEQUENCE snowflake_state.snowflake_recorded_epoch OWNER TO other;
+	GRANT SELECT ON snowflake_state.snowflake_mark TO other WITH GRANT OPTION; SET ROLE other; GRANT SELECT ON snowflake_state.snowflake_mark TO app});
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value + 3600000) FROM snowflake_state.snowflake_mark});
 query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1) FROM snowflake_state.snowflake_recorded_layout});
 my $value = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
@@ -258,6 +261,7 @@ query($node, $recover);
 is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'), $value, '... comes back with its value');
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value - 3600000) FROM snowflake_state.snowflake_mark});
 is(query($node, $shape), $shapes, '... and all come back');
+query($node, 'DROP OWNED BY app, other; DROP ROLE app, other');
 goes_on('after that');
 my $dump = $node->basedir . '/dump.sql';
 command_ok([ 'pg_dump', '-f', $dump, $node->connstr('postgres') ], 'pg_dump');
@@ -299,6 +303,10 @@ goes_on('the database goes on');
 
 # ---- who has locked the mark ----
 
+query($node, q{BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark CACHE 1; PREPARE TRANSACTION 'writers wait'});
+refused($node, $_, '55P03', qr/HINT:  The transaction is prepared\. End it: ROLLBACK PREPARED 'writers wait';$/m, "a lock that writers wait for: $_")
+  foreach $recover, 'SELECT * FROM snowflake_reset_mark(clock_timestamp())';
+query($node, "ROLLBACK PREPARED 'writers wait'");
 my $lock = begin_session($node, 'BEGIN; ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO CURRENT_USER');
 query($node, "CREATE TABLE bystander (); BEGIN; LOCK TABLE bystander; PREPARE TRANSACTION 'bystander'");
 my $see = q{SELECT remedy FROM snowflake_status() WHERE check_name = 'mark'};
@@ -322,4 +330,23 @@ foreach my $gid ('gone', q{it's \\\\! "id" :x }, "new\nline", "\xc3\xa4;")
 }
 query($node, "ROLLBACK PREPARED 'bystander'");
 goes_on('at the end');
+
+# a mark that is lowered is above what a life before has made with the same clock
+query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value + 360000000) FROM snowflake_state.snowflake_mark});
+$node->stop;
+start_with_clock($node, q{+0});
+like(query($node, q{SELECT 2000 + extract(epoch FROM clock_timestamp()) * 1000 AS farthest \gset
+	SELECT FROM snowflake_reset_mark(clock_timestamp());
+	SELECT last_value BETWEEN :farthest AND :farthest + 60000 FROM snowflake_state.snowflake_mark}), qr/^t$/m, 'a mark that is lowered');
+goes_on('after that');
+
+# without checksums, a line pointer that leads beyond the page
+$file = file_of('snowflake_mark');
+$node->stop;
+command_ok([ 'pg_checksums', '--disable', '-D', $node->data_dir ], 'without checksums');
+write_bytes($file, 24, pack('V', 32000 | 1 << 15 | 64 << 17));
+start_with_clock($node, '+0');
+refused($node, 'SELECT snowflake_nextval()', 'XX001', $remedy, 'a line pointer is damaged');
+like(query($node, $recover), qr/^mark\|it was missing or damaged, and was made anew\|$/m, '... and mended');
+goes_on('after a line pointer');
 done_testing();
