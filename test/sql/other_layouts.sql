@@ -79,3 +79,31 @@ SELECT count(*) = :before AS same FROM pg_stat_snowflake_layouts;
 BEGIN TRANSACTION READ ONLY;
 SELECT snowflake_nextval('javascript');
 ROLLBACK;
+
+-- a row of another node in the tick of the next ID: the remedy is typed
+CREATE TABLE slow (id bigint PRIMARY KEY
+	DEFAULT snowflake_nextval('timestamp:42 node:4 sequence:10 tick:1000ms epoch:2020-01-01'));
+DO $$
+DECLARE
+	first bigint;
+	last bigint;
+	hint text;
+BEGIN
+	FOR i IN 1 .. 10 LOOP	-- if a tick ends meanwhile, new IDs are above the rows
+		DELETE FROM slow;
+		last := snowflake_max_id(clock_timestamp(), 'timestamp:42 node:4 sequence:10 tick:1000ms epoch:2020-01-01');
+		first := snowflake_min_id(snowflake_timestamp(last, 'timestamp:42 node:4 sequence:10 tick:1000ms epoch:2020-01-01'), 'timestamp:42 node:4 sequence:10 tick:1000ms epoch:2020-01-01');
+		INSERT INTO slow VALUES (first), (last);
+		BEGIN
+			PERFORM snowflake_renumber('slow'::regclass, 'id'::name, first, last, false);
+		EXCEPTION WHEN object_not_in_prerequisite_state THEN
+			GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
+			EXIT;
+		END;
+	END LOOP;
+	RAISE WARNING 'HINT:  %', replace(hint, last::text, 'N');
+	EXECUTE substring(hint FROM 'SELECT .*;');
+	PERFORM snowflake_renumber('slow'::regclass, 'id'::name, first, last, false);
+	RAISE WARNING '% old IDs are left', (SELECT count(*) FROM slow WHERE id <= last);
+END $$;
+DROP TABLE slow;

@@ -22,4 +22,12 @@ SELECT * FROM snowflake_revert('hinted', identity => 'sometimes');
 -- partitions
 SELECT snowflake_create_partitions(0::oid::regclass, '1 day', '2024-05-01', '2024-05-02');
 
+-- no number is left for a sequence
+CREATE TABLE ended (id bigserial PRIMARY KEY);
+SELECT count(*) > 0 FROM snowflake_convert('ended', dry_run => false);
+INSERT INTO ended VALUES (9223372036854775807);
+SELECT * FROM snowflake_revert('ended');
+SELECT count(*) > 0 FROM snowflake_revert('ended', restart => 5, dry_run => false);
+DROP TABLE ended;
+
 DROP TABLE hinted;

@@ -748,6 +748,11 @@ test_failures(void)
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_LOST), "recover(interval '3600 s');");
 
+	for (size_t i = 1; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover(interval '3600 s'); If snowflake.lease_reserve is larger on any server, give that.");
+
+	CHECK_CONTAINS(remedy_for("postgresql", SF_FAILURE_CERTIFICATE), "openssl s_client -starttls postgres -connect <address> </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate there (ssl_cert_file), and reload;");
+
 	/* without room for what the setting says: what it is */
 	sf_registry_remedy(text, sizeof(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
 	CHECK_CONTAINS(text, "In database <database> of");

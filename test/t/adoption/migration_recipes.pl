@@ -249,7 +249,7 @@ is(query($node, $which_files),
 	'and that ours are');
 refused($node, 'CREATE EXTENSION snowflake', '42710',
 	qr/extension "snowflake" already exists/, "it is not created beside pgEdge's");
-my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  .*To migrate, drop the defaults/s;
+my $is_pgedges = qr/extension "snowflake" of this database is pgEdge's.*HINT:  To keep pgEdge's, install it again\. To migrate, drop the defaults that call snowflake\.nextval\(\), DROP EXTENSION snowflake, and CREATE EXTENSION snowflake\./s;
 refused($node, 'ALTER EXTENSION snowflake UPDATE', '55000', $is_pgedges, 'nor made of it');
 foreach my $version (@versions)
 {
@@ -274,7 +274,7 @@ sub theirs_lead_to_ours
 	my ($when) = @_;
 
 	refused($node, q{SELECT theirs.nextval('numbers')}, '55000',
-		qr/function "snowflake_nextval" is one of pgEdge's extension "snowflake".*HINT:  .*To migrate, drop the defaults/s,
+		qr/function "snowflake_nextval" is one of pgEdge's extension "snowflake".*HINT:  To go on with pgEdge's, install it again\. To migrate, drop the defaults that call snowflake\.nextval\(\), and the extension; then run: CREATE EXTENSION snowflake;/s,
 		"$when: its function makes no IDs with our library");
 	foreach my $function (qw(currval get_epoch get_count get_node))
 	{

@@ -133,7 +133,8 @@ query($node, "CREATE SCHEMA ids; SET search_path = ids; $install");
 refused($node, 'SELECT ids.snowflake_nextval()', '55000',
 	qr/node id is not set.*SELECT snowflake_set_node\(1\)/s, 'without a node id, the remedy');
 refused($node, 'SELECT * FROM ids.snowflake_shard_nextval_batch(3, 1)', '55000',
-	qr/shards are not set.*SELECT snowflake_set_shards/s, '... and for shards');
+	qr/shards are not set.*HINT:  As the owner of the functions: SELECT snowflake_set_shards\('0-4095'\); with other shards on each server\./s, '... and for shards');
+like(query($node, q{SET search_path = ids; SELECT snowflake_set_shards('0-4095'); SELECT snowflake_shard_nextval(3)}), qr/^\d+$/m, '... which help');
 query($node, 'DROP SCHEMA ids, ids_portable_state CASCADE');
 query($node, qq{CREATE SCHEMA ids; ALTER DATABASE postgres SET search_path = public, ids;
 	SET search_path = ids; $install SELECT snowflake_set_node(5), snowflake_set_shards('3-4')});
@@ -166,16 +167,25 @@ like(query($node, q{EXPLAIN (VERBOSE) SELECT ids.snowflake_nextval('javascript')
 	qr/Output: ids\.snowflake_portable_next\('\(.*\)'::.*, '160'::bigint\)/, 'a layout is parsed once for a plan');
 foreach my $bad ([ NULL => '22004', qr/layout must not be null/ ], [ q{'nonsense'} => '22023', qr/invalid layout/ ],
 	[ q{'timestamp:41 node:10'} => '22023', qr/must have the field "sequence"/ ],
-	[ q{'instagram'} => '22023', qr/with the field "shard" makes no IDs/ ],
+	[ q{'instagram'} => '22023', qr/with the field "shard" makes no IDs.*HINT:  Set it by snowflake_set_shards\(\), and call snowflake_shard_nextval\(\)\./s ],
 	[ q{'mastodon'} => '55000', qr/node id 5 does not fit the layout "timestamp:48 sequence:16 .* no field for a node/s ],
-	[ q{'timestamp:41 node:2 sequence:12'} => '55000', qr/node id 5 does not fit the layout "timestamp:41 node:2 .* room for node ids 0 to 3\./s ],
-	[ q{'timestamp:30 node:10 sequence:12'} => '2200H', qr/reached its last timestamp.*timestamp:30 node:10/s ],
+	[ q{'timestamp:41 node:2 sequence:12'} => '55000', qr/node id 5 does not fit the layout "timestamp:41 node:2 .* room for node ids 0 to 3\..*HINT:  Name a layout with room for it, or give this server a smaller node id\./s ],
+	[ q{'timestamp:30 node:10 sequence:12'} => '2200H', qr/reached its last timestamp.*timestamp:30 node:10.*HINT:  Check the server's clock\./s ],
 	[ q{'timestamp:41 node:10 sequence:12 epoch:2199-01-01'} => '58000', qr/before the layout's epoch.*epoch:2199/s ],
 	[ q{'timestamp:41 node:10 sequence:3 tick:10ms'} => '22023', qr/too few IDs in a tick.*has 8 IDs in 10 ms/s ])
 {
 	refused($node, "SELECT $_", @$bad[1, 2], "refused: $_", %layouts)
 	  foreach "ids.snowflake_nextval($bad->[0])", "ids.snowflake_nextval_batch(3, $bad->[0])";
 }
+refused($node, 'SELECT ids.snowflake_shard_nextval(9)', '55000',
+	qr/may not issue IDs for shard 9\n.*HINT:  If no other server has the shard, have the owner of the functions add it by snowflake_set_shards\(\)\./s,
+	'a shard of another server', %layouts);
+refused($node, q{SELECT ids.snowflake_advance(1::bigint << 60, 'javascript')}, '22003',
+	qr/does not fit the layout.*HINT:  Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts\(\);/s,
+	'an ID of another layout', %layouts);
+refused($node, 'SELECT ids.snowflake_advance(9223372036854775807)', '22003',
+	qr/no ID would be left to issue.*HINT:  Check the ID\. If it is one of another layout, name that: snowflake_advance\(id, layout => \.\.\.\)\./s,
+	'the last ID', %layouts);
 # a layout for each row, and a plan that is older than the node id
 is(query($node, q{SELECT count(DISTINCT snowflake_node(snowflake_nextval(name), name)) FROM ids.snowflake_layouts()
 		WHERE name IN ('snowflake', 'javascript', 'discord', 'sonyflake')} =~ s/(snowflake_n)/ids.$1/gr, %layouts), '1',

@@ -145,6 +145,8 @@ query($node, 'CREATE EXTENSION snowflake', %swap);
 not_by_owner('swap', $bodies, '55000', qr/the portable functions are not closed/, 'the functions make IDs');
 my $number = by_owner('swap', 'SELECT snowflake_close()');
 is(by_owner('swap', 'SELECT snowflake_close()'), $number, 'closed functions have one number');
+not_by_owner('swap', 'SELECT snowflake_advance(1)', '55000', qr/the portable functions are closed.*HINT:  Call this after snowflake_open\(\)\./s,
+	'closed functions do not advance');
 my $low = qr/does not begin above the IDs.*psql -v last=$number /s;
 not_by_owner('swap', $_, '55000', $low, 'the library was not raised') foreach $bodies, "SET portable.above = ''; $bodies", "SET portable.above = $number; $bodies";
 my ($needed) = not_by_owner('swap', create_library('swap', $number - 1000), '55000', $low, 'the library was raised by too little')

@@ -284,7 +284,7 @@ is(answer($node, qq{SET search_path = ids, m, pg_catalog; $install SELECT snowfl
 	SELECT pg_catalog.current_setting('search_path')}, database => 'trapped'), "\nids, m, pg_catalog",
 	'nor does the script, which leaves the path as it was');
 query($node, 'CREATE SCHEMA other; CREATE SCHEMA other_portable_state AUTHORIZATION mallory');
-refused($node, "SET search_path = other; $install", '42501', qr/another role owns the schema other_portable_state/, 'the script beside a schema of somebody else');
+refused($node, "SET search_path = other; $install", '42501', qr/another role owns the schema other_portable_state.*HINT:  Connect as the owner of the functions\. If there are none, install them in a schema of another name\./s, 'the script beside a schema of somebody else');
 # a role that may not make the second schema; the remedy, typed as it is printed
 query($node, 'CREATE ROLE tenant; CREATE SCHEMA rented AUTHORIZATION tenant');
 $_ = refused($node, "SET ROLE tenant; SET search_path = rented; $install", '42501', qr/permission denied to create the schema/, 'the script of a role without CREATE');
@@ -294,8 +294,13 @@ is(answer($node, "SET ROLE tenant; SET search_path = rented; $install SELECT sno
 	'with what the hint says it makes IDs');
 query($node, q{CREATE SCHEMA shared; GRANT CREATE, USAGE ON SCHEMA shared TO mallory; SET ROLE mallory;
 	CREATE TYPE shared.fields AS (layout text); CREATE DOMAIN shared.snowflake_portable_fields AS shared.fields});
-refused($node, "SET search_path = shared; $install", '42501', qr/another role owns the type shared.snowflake_portable_fields/,
+refused($node, "SET search_path = shared; $install", '42501', qr/another role owns the type shared.snowflake_portable_fields.*HINT:  Use a schema in which no other role may create anything\./s,
 	'the script beside a type of somebody else');
+query($node, q{CREATE SCHEMA taken; GRANT CREATE, USAGE ON SCHEMA taken TO mallory; SET ROLE mallory;
+	CREATE FUNCTION taken.snowflake_nextval() RETURNS bigint LANGUAGE sql AS 'SELECT 1::bigint'});
+refused($node, "SET search_path = taken; $install", '42501',
+	qr/another role owns objects of the schema taken.*HINT:  Connect as the owner of the functions, or use a schema in which no other role may create anything\./s,
+	'the script beside a function of somebody else');
 refused($node, "SET search_path = nowhere; $install", 'P0001', qr/search_path begins with no schema/, 'the script without a schema');
 
 done_testing();

@@ -202,7 +202,7 @@ my @said = ($err_step, $err_mark, query($jump, $remedies), query($jump, $remedie
 like($_, $restart, 'the status says it, too') foreach @said[2, 3];
 unlike($_, qr/reset_mark|snowflake_advance/, 'while the clock may be wrong, no remedy lowers or raises a mark') foreach @said;
 refused($jump, 'SELECT * FROM snowflake_reset_mark(clock_timestamp())', '55000',
-	qr/can still make IDs of the future.*HINT:  Stop all clients, restart this server/s, "$_: nor is it lowered before a restart", database => $_)
+	qr/can still make IDs of the future.*HINT:  Stop all clients, restart this server, and before you start them again, call snowflake_reset_mark\(\) once more\./s, "$_: nor is it lowered before a restart", database => $_)
   foreach 'postgres', 'other';
 $jump->restart;
 my $remedy = query($jump, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'mark'});

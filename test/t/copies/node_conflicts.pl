@@ -139,7 +139,7 @@ foreach my $bad (
 	[ qq{$relation}, '42804', qr/column "id" of relation "Tab ' le" is not of type bigint or snowflake/ ],
 	[ q{'i'}, '42809', qr/"i" is not a table/ ],
 	[ q{'v'}, '42809', qr/"v" is not a table.*\n.*name the table that it reads/ ],
-	[ q{'unfilled'}, '55000', qr/materialized view "unfilled" has not been populated/ ],
+	[ q{'unfilled'}, '55000', qr/materialized view "unfilled" has not been populated.*HINT:  Use the REFRESH MATERIALIZED VIEW command\./s ],
 	[ q{'snowflake_state.snowflake_mark', 'last_value'}, '42809', qr/"snowflake_mark" is not a table/ ],
 	[ q{'1'::regclass}, '42P01', qr/relation with OID 1 does not exist/ ],
 	[ q{NULL}, '22004', qr/must not be null/ ],
@@ -151,6 +151,8 @@ foreach my $bad (
 
 	refused($node, "SELECT * FROM snowflake_node_conflicts($args)", $sqlstate, $pattern, "($args) is refused");
 }
+query($node, 'REFRESH MATERIALIZED VIEW unfilled');
+is(query($node, q{SELECT count(*) FROM snowflake_node_conflicts('unfilled')}), '1', 'a materialized view, once it has been populated');
 refused($node, q{BEGIN READ ONLY; SELECT * FROM snowflake_node_conflicts('w')}, '25006',
 	qr/read-only transaction/, 'a read-only transaction');
 

@@ -44,7 +44,7 @@ $bare->stop;
 my $node = new_server('main', 'restart_after_crash = on');
 foreach my $bad (
 	[ "snowflake.node_id = 'seven'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "seven"\n.*DETAIL:  It must be a number/ ],
-	[ "snowflake.node_id = '1024'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and the layout has room for 0 to 1023/ ],
+	[ "snowflake.node_id = '1024'", qr/FATAL:  node id does not fit the layout\n.*DETAIL:  snowflake.node_id is 1024, and the layout has room for 0 to 1023.*HINT:  Change or unset the number, or choose a layout that has room for it\.$/ms ],
 	[ "snowflake.node_id = 'env:SF_TEST_NODE'", qr/FATAL:  invalid value for parameter "snowflake.node_id": "env:SF_TEST_NODE"\n.*DETAIL:  The environment variable "SF_TEST_NODE" of the server is not set\.\n.*HINT:  Give the host's name or the variable this server's number again\. Or set snowflake.node_id = 'NUMBER'/ ],
 	[ "snowflake.node_id = 'env:PATH'", qr/FATAL:  .*\n.*DETAIL:  The environment variable "PATH" of the server holds no number\.\n/ ],
 	[ "snowflake.layout = 'timestamp:41 node:10 sequence:20'", qr/FATAL:  .*\n.*DETAIL:  The width of "sequence" must be between 1 and 16 bits/ ],

@@ -443,7 +443,7 @@ query($node, insert(4));
 $a->query_safe('BEGIN; INSERT INTO other VALUES (1)');
 $b->query_safe("BEGIN ISOLATION LEVEL REPEATABLE READ; $look");
 refused($node, $feed, '55000',
-	qr/prepared before the server started.*DETAIL:  Prepared transactions: 'with(out)?', 'with(out)?'\..*HINT:/s,
+	qr/prepared before the server started.*DETAIL:  Prepared transactions: 'with(out)?', 'with(out)?'\..*HINT:  End each with COMMIT PREPARED or ROLLBACK PREPARED\./s,
 	'what was prepared in another life may bring in anything');
 $a->query_safe(q{PREPARE TRANSACTION 'ours'});
 is(query($node, q{SELECT string_agg(gid, ' ' ORDER BY gid), count(lowest_id)
@@ -466,7 +466,7 @@ $c->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1');
 foreach my $call ('snowflake_horizon()', q{snowflake_horizon('sonyflake')}, 'snowflake_shard_horizon(3)')
 {
 	refused($standby, "SELECT $call", '55000',
-		qr/recovery is in progress.*DETAIL: .*Only the primary.*HINT:  Connect to the primary/s,
+		qr/recovery is in progress.*DETAIL: .*Only the primary.*HINT:  Connect to the primary\. After a promotion, begin a new transaction\./s,
 		"no $call on a standby");
 }
 $standby->promote;
@@ -475,6 +475,9 @@ is(query($standby, 'SELECT max(id) < snowflake_horizon() FROM t'), 't',
 $c->query('SELECT snowflake_horizon()');
 like($c->{stderr}, qr/recovery is in progress/,
 	'... refuses a snapshot from before');
+$c->query('ROLLBACK');
+$c->{stderr} = '';
+like($c->query_safe('BEGIN; SELECT snowflake_horizon()'), qr/^\d+$/, '... but not one of a new transaction, as it says');
 $c->quit;
 $standby->stop;
 

@@ -118,7 +118,9 @@ $last = highest();
 $node->stop;
 unlink $file or die $!;
 start_with_clock($node, -1800);
-query($node, "SELECT snowflake_advance($last)");
+my (undef, undef, $mended) = $node->psql('postgres', "SELECT snowflake_advance($last)");
+like($mended, qr/NOTICE:  the mark .* was made anew\n.*HINT:  See whether more is to do: SELECT \* FROM snowflake_recover\(\);$/m,
+	'snowflake_advance() says what it has made');
 my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 cmp_ok($mark, '>', epoch_ms($last), 'snowflake_advance() makes a lost page anew');
 $node->stop('immediate');
@@ -279,7 +281,7 @@ query($node, $all);
 goes_on('without the table');
 query($node, q{ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark; DROP SEQUENCE snowflake_state.snowflake_mark;
 	CREATE VIEW snowflake_state.snowflake_mark AS SELECT 1; DROP TABLE snowflake_state.snowflake_mark_old});
-($all) = refused($node, $recover, '42809', qr/is not a sequence/, 'a view in its place') =~ /superuser: (.*;)$/m;
+($all) = refused($node, $recover, '42809', qr/is not a sequence.*HINT:  Run as a superuser: ALTER TABLE snowflake_state\.snowflake_mark RENAME TO snowflake_mark_old; SELECT \* FROM snowflake_recover\(\);$/ms, 'a view in its place') =~ /superuser: (.*;)$/m;
 query($node, $all);
 goes_on('without the view');
 
@@ -288,7 +290,7 @@ $last = highest();
 my $owner = begin_session($node, 'BEGIN; LOCK TABLE orders');
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 $out = query($node, $recover);
-like($out, qr/^public\.orders\.id\|not looked at: canceling statement due to lock timeout\|.*snowflake_advance\('ID'::bigint, 'LAYOUT'\);$/m,
+like($out, qr/^public\.orders\.id\|not looked at: canceling statement due to lock timeout\|Find its highest ID, and run as a superuser, with that ID and the layout that it was made with: SELECT snowflake_advance\('ID'::bigint, 'LAYOUT'\);$/m,
 	'a table that is locked is named');
 like($out, qr/^public\.texts\.id\|not looked at: it holds no integers\|/m, '... and a column of text');
 $owner->quit;
@@ -296,9 +298,12 @@ $owner->quit;
 # rows of the future are reported, and not followed
 query($node, q{INSERT INTO "Odd ""name" VALUES (snowflake_min_id(now() + interval '3 days', 'javascript'))});
 $out = query($node, $recover);
-like($out, qr/^public\."Odd ""name"\.id\|its highest ID is .* but for 1 that lie more than a day ahead of the clock\|.*SELECT \* FROM snowflake_renumber\('public\."Odd ""name"'::regclass, 'id'::name, '\d+'::bigint, '9223372036854775807'::bigint, false\);$/m,
+like($out, qr/^public\."Odd ""name"\.id\|its highest ID is .* but for 1 that lie more than a day ahead of the clock\|If a wrong clock made these, stop all clients, and run as the owner of the table: SELECT \* FROM snowflake_renumber\('public\."Odd ""name"'::regclass, 'id'::name, '\d+'::bigint, '9223372036854775807'::bigint, false\);$/m,
 	'a row of the future is reported');
-query($node, q{DELETE FROM "Odd ""name" WHERE id > snowflake_min_id(now() + interval '1 day', 'javascript')});
+my ($renumber) = $out =~ /clients, and run as the owner of the table: (SELECT .*;)$/m;
+query($node, $renumber);
+is(query($node, q{SELECT count(*) FROM "Odd ""name" WHERE id > snowflake_min_id(now() + interval '1 day', 'javascript')}), '0',
+	'... and has a new ID when the remedy has been typed');
 goes_on('the database goes on');
 
 # ---- who has locked the mark ----

@@ -397,7 +397,7 @@ my $above = q{INSERT INTO %s (id) SELECT snowflake_min_id(clock_timestamp() + in
 query($node, sprintf($above, 't', 2));
 says($node, 'rows above', 'ok', qr/0 of 1/, 'one of another node');
 my $twin = query($node, sprintf($above, 't', 1));
-says($node, 'rows above', 'error', qr/1 of 1 columns .*: public.t.id \($twin\); 1 not looked at/, 'one of ours');
+says($node, 'rows above', 'error', qr/1 of 1 columns .*: public.t.id \($twin\); 1 not looked at\|If another server made these rows, give it another node id: .*If the default or this server had another layout, set that again\./, 'one of ours');
 says($node, 'rows above', 'ok', qr/0 of 0 columns .*; 2 not looked at/,
 	'tables that the caller may not read', as => 'SET ROLE mallory;');
 says($node, 'column types', 'ok', qr/0 of 0 columns .*; 2 not looked at/,
@@ -595,7 +595,7 @@ sub meet_step
 
 query($node, $next);
 set_clock($node, -30);
-says($node, 'clock steps', 'warning', qr/was set back by (?:29|30) s, which no call has met yet.*\|See what sets the clock of this machine/, 'a step back, at once');
+says($node, 'clock steps', 'warning', qr/was set back by (?:29|30) s, which no call has met yet.*\|See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead\.$/, 'a step back, at once');
 says($node, 'drift', 'warning', qr/ahead of the clock: calls wait until $stamp\|/, 'a clock that is waited for, and until when');
 set_clock($node, -1);
 meet_step('clock_steps_back');
@@ -606,7 +606,7 @@ says($node, 'mark', 'warning', qr/loaded, at .* s ahead of the clock/, 'likewise
 set_clock($node, 0);
 query($node, "$next; SELECT snowflake_stat_reset()");
 set_clock($node, -3600);
-says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|.* restart this server/,
+says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|Correct the server's clock\. IDs resume when the clock reaches that time\. If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM snowflake_status\(\);$/,
 	'one that is not, and the way back if the clock is right');
 says($node, 'mark', 'error', qr/loaded, at .*1 h ahead of the clock/, 'further than the reserve');
 says($node, 'capacity', 'ok', qr/in the last \d+ m?s all sessions together have waited 0 ms/,
@@ -621,7 +621,7 @@ set_clock($node, 7200);
 says($node, 'clock steps', 'error', qr/jumped forward by 2 h(?: 1 min)?: calls are refused\|If the clock is wrong, correct it: IDs resume by themselves.*accept\('clock'\)/, 'a jump');
 set_clock($node, 0);
 meet_step('clock_steps_forward');
-says($node, 'clock steps', 'warning', qr/\d+ back, by up to .*; \d+ forward, .* seen at/, 'steps within a day');
+says($node, 'clock steps', 'warning', qr/\d+ back, by up to .*; \d+ forward, .* seen at .*\|See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead\. snowflake_stat_reset\(\) forgets these\.$/, 'steps within a day');
 says($node, 'drift', 'ok', qr/ahead of the clock/, 'and it goes on');
 query($node, 'SELECT snowflake_stat_reset()');
 refused($node, "BEGIN READ ONLY; $next", '25006', qr/read-only/, 'a refusal of another kind');
@@ -834,7 +834,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ], [ -10, 'error' ])
 	if ($days == 200)
 	{
 		query($end, 'SELECT snowflake_stat_reset(); SELECT count(snowflake_nextval()) FROM generate_series(1, 4000)');
-		says($end, 'capacity', 'warning', qr/in the last \d+ m?s all sessions together have waited \d+ m?s for a full sequence/, 'too many for the sequence');
+		says($end, 'capacity', 'warning', qr/in the last \d+ m?s all sessions together have waited \d+ m?s for a full sequence\|Ask for IDs only where they are needed; let other servers make some; or choose a layout with more bits for the sequence\.$/, 'too many for the sequence');
 	}
 	elsif ($days == 10)
 	{

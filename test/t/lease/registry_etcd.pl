@@ -150,6 +150,17 @@ asked($w, 'all are silent', 'REFUSED', qr/timed out/i, 'read');
 is(ask($w, 'read')->{failure}, 'TIMEOUT', 'which has a remedy of its own');
 $w->quit;
 
+# Type what a remedy says in a shell. Return what it prints.
+sub typed_in_shell
+{
+	my ($command) = @_;
+	my $said = '';
+	local $ENV{ETCDCTL_API} = 3;
+
+	IPC::Run::run([ 'bash', '-c', $command ], '<', \undef, '>&', \$said);
+	return $said;
+}
+
 # ---- answers with few words ----
 
 # Read a request of HTTP. Return its path.
@@ -528,6 +539,9 @@ my $wrong = new_holder('wrong', $base, "snowflake.lease_wait = '0'",
 wait_for_lease($wrong, q{problem ~ 'certificate'});
 refused($wrong, 'SELECT snowflake_nextval()', '55000', qr/DETAIL: .*certificate/,
 	'a wrong certificate: no IDs');
+my ($look) = lease_of($wrong, 'remedy') =~ /^Run here: (openssl s_client -connect .* openssl x509 -noout -issuer -dates;) Replace an expired certificate in etcd; or set \?cacert= in snowflake\.registry to its issuer's, and restart\. Replace expired files of \?cert= and \?key= here\.$/
+  or diag(lease_of($wrong, 'remedy'));
+like(typed_in_shell($look), qr/^issuer=.*CN ?= ?ca\n.*^notAfter=/ms, '... and what is typed shows whose certificate it is, and until when');
 $wrong->append_conf('postgresql.conf',
 	"snowflake.registry = 'etcds://$base?cacert=$tls/ca.crt&$nameless&credentials=$credentials'");
 $wrong->restart;
@@ -613,6 +627,8 @@ wait_until { $etcd->get("reg/present/$slot") } 'nobody is there';
 pass('a presence that was lost is made again');
 $etcd->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
+like(lease_of($a, 'remedy'), qr/If snowflake\.registry names the right one, and no copy of its data is left, .*SELECT snowflake_registry_recover\(interval '\d+ s'\);? If snowflake\.lease_reserve is larger on any server, give that\.$/,
+	'all data is lost: what to type');
 # long enough that the wait is seen, however late the servers read the registry
 my $begin = query($a, q{SELECT snowflake_registry_recover('20 s', '2 s')});
 # it issues IDs under its lease until a reading shows the loss
@@ -632,8 +648,12 @@ wait_for_lease($a, q{problem ~ 'connect'});
 refused($a, "SELECT $_", '58000',
 	qr/the registry has not done what it was asked.*DETAIL:  The registry is "etcd:.*HINT:  Nothing was changed/s, "down: $_")
   foreach 'snowflake_registry_slots()', 'snowflake_registry_release(0)', 'snowflake_registry_recover()';
+my ($health) = lease_of($a, 'remedy') =~ /Start etcd; or correct snowflake\.registry, and restart this server\. This says which members answer: (export \S+ etcdctl endpoint health)$/
+  or diag(lease_of($a, 'remedy'));
+like(typed_in_shell($health), qr/is unhealthy/, 'down: what is typed shows it');
 make_ids($a);
 $etcd->start;
+like(typed_in_shell($health), qr/\Q@{[ $etcd->host ]}\E is healthy/, '... and which member answers');
 wait_for_lease($a, q{problem IS NULL AND state = 'held'});
 make_ids($a);
 $slot = lease_of($a, 'node_id');

@@ -125,6 +125,13 @@ SKIP:
 	system_or_bail('cp', "$tls/expired.crt", "$tls/in_use.crt");
 	$registry->reload;
 	like(fails($trusted, 'CERTIFICATE', 'read'), qr/expired|verify failed/, 'it says so');
+
+	# what the remedy says to run
+	$session = worker($trusted);
+	my $address = part_of($session, 'address');
+	$session->quit;
+	like(scalar(qx(openssl s_client -starttls postgres -connect $address </dev/null 2>/dev/null | openssl x509 -noout -issuer -dates)),
+		qr/^issuer=.*^notAfter=/ms, 'and the remedy shows until when the certificate was valid');
 	set_conf($registry, 'ssl = off');
 }
 
@@ -380,6 +387,22 @@ sub is_over
 	return !$call->{run}->pumpable;
 }
 
+# Return what the text of an error says to type.
+sub type_of
+{
+	my ($said, $pattern) = @_;
+
+	return $said =~ /($pattern)/ ? $1 : die "nothing to type in: $said";
+}
+
+# Type it in a shell of this server. Return true if that worked.
+sub shell_says
+{
+	my ($command) = @_;
+
+	return IPC::Run::run([ 'bash', '-c', $command ], '<', \undef, '>', '/dev/null') ? 1 : 0;
+}
+
 # Wait until this many sessions wait for the registry.
 sub wait_until_waiting
 {
@@ -401,9 +424,12 @@ foreach my $call ('snowflake_registry_init()', 'snowflake_registry_recover()',
 		"nor in a read-only transaction: $call") unless $call =~ /slots/;
 }
 refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "recover($_->[0])")
-  foreach [ 'NULL', '22004', qr/must not be null/ ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
+  foreach [ 'NULL', '22004', qr/must not be null.*HINT:  Leave an argument out to get its default\./s ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
   [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ];
-refused($node, 'SELECT snowflake_registry_release(NULL)', '22004', qr/must not be null/, 'release(NULL)');
+refused($node, 'SELECT snowflake_registry_release(NULL)', '22004',
+	qr/must not be null.*HINT:  SELECT \* FROM snowflake_registry_slots\(\) lists the slots\./s, 'release(NULL)');
+refused($registry, 'SELECT snowflake_registry.init(NULL)', '22004',
+	qr/must not be null.*HINT:  Give the snowflake\.layout of the servers, or leave it out for the default\./s, 'init(NULL), in the registry');
 my $own_layout = q{SELECT layout FROM snowflake_layouts() WHERE name = 'node'};
 refused($node, q{SELECT snowflake_registry_init('x')}, '22023',
 	qr/invalid layout.*HINT:  On a server that leases, run \Q$own_layout\E; and give that layout here\./s, 'init by no layout');
@@ -503,7 +529,7 @@ query($registry, "$set DELETE FROM slot WHERE slot = $free");
 
 # A write that is never made, and one that is refused.
 foreach (
-	[ 'end', qr/58000: it is not known whether the registry was changed\nDETAIL:  The registry is "postgresql:.*terminating connection/ ],
+	[ 'end', qr/58000: it is not known whether the registry was changed\nDETAIL:  The registry is "postgresql:.*terminating connection.*HINT:  When it answers again, look at snowflake_registry_slots\(\), or repeat the call\./s ],
 	[ 'error', qr/58000: the registry has not done what it was asked\nDETAIL:  The registry is "postgresql:.*it fails/ ],
 	[ 'control', qr/it \?\[1m\?\? fails/ ])
 {
@@ -521,8 +547,10 @@ my $after = query($node, q{SELECT extract(epoch FROM snowflake_registry_recover(
 is($after, 't', 'recover');
 cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry.registry"), '>', $floor, 'the floor is raised');
 query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
-like(result_of(call($slots)), qr/58000: .*another server or timeline/s, 'in another place: not to be read');
-$after = query($node, 'SELECT snowflake_registry_recover()');
+my $moved = result_of(call($slots));
+like($moved, qr/58000: .*another server or timeline.*HINT:  Nothing was changed\. If this is the right server, and the former one never runs again, run in its database "postgres": SELECT/s,
+	'in another place: not to be read');
+$after = query($registry, type_of($moved, qr/SELECT snowflake_registry\.recover\(interval '3600 s'\);/));
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'recovered, up to where it says');
 is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'and to be read');
@@ -572,7 +600,17 @@ is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 100
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
 # a server that holds a lease asks again only when a third of it is over
 $node->restart;
-wait_for_lease($node, q{problem ~ 'After its recovery the registry lets no server claim'});
+wait_for_lease($node, q{problem ~ 'After its recovery the registry lets no server claim' AND remedy ~ 'This server will claim one then'});
+
+# no room on the disk of the registry
+query($registry, qq{$set CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+		\$\$BEGIN RAISE 'No space left' USING ERRCODE = 'disk_full'; END\$\$;
+	CREATE TRIGGER no_room BEFORE UPDATE ON snowflake_registry.registry FOR EACH STATEMENT EXECUTE FUNCTION no_room()});
+my $no_room = result_of(call('SELECT snowflake_registry_recover()'));
+like($no_room, qr/No space left.*HINT:  Nothing was changed\. Make room on the disk of the registry's server\. Its log says which disk is full, and this shows its databases: /s,
+	'no room on the registry\'s disk');
+is(shell_says(type_of($no_room, qr/psql '[^']*' -c '\\l\+'/)), 1, 'its databases are shown');
+query($registry, "$set DROP FUNCTION no_room() CASCADE");
 
 unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY snowflake_registry\.(?:registry|slot) /m,
 	'a dump has nothing of what the registry holds');
@@ -581,13 +619,14 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. .*snowflake_registry_recover\(interval '\d+ s'\);/,
+	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. If snowflake\.registry names the right one, run here: SELECT snowflake_registry_recover\(interval '3600 s'\); If snowflake\.lease_reserve is larger on any server, give that\./,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
 $node->restart;
 wait_for_lease($node, q{problem ~ 'it would give away what it has confirmed'});
-pass('what was made anew without a recovery is refused by who has leased there');
+like(lease_of($node, 'remedy'), qr/If snowflake\.registry names the right one, (?:run )?.*recover\(interval '\d+ s'\);$/,
+	'what was made anew without a recovery is refused by who has leased there');
 alter_system($node, q{SET snowflake.lease_reserve = '6s'});
 $node->poll_query_until('postgres', 'SHOW snowflake.lease_reserve', '6s') or die;
 is(query($node, qq{SELECT snowflake_registry_recover('6 s') >= '$after'}), 't',
@@ -599,8 +638,10 @@ unlink $node->data_dir . '/snowflake.age' or die "snowflake.age: $!";
 $node->start;
 wait_for_lease($node, q{state = 'held'});
 $locker = begin_session($registry, 'BEGIN; LOCK TABLE snowflake_registry.slot');
-like(result_of(call($slots)), qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout).*HINT:  .*raise snowflake.lease_timeout/s,
+my $silent = result_of(call($slots));
+like($silent, qr/58000: the registry has not done what it was asked\nDETAIL:  .*(?:did not answer in time|lock timeout).*HINT:  .*If not, start its synchronous standby; or raise snowflake\.lease_timeout here, and reload\./s,
 	'a registry that is silent');
+is(shell_says(type_of($silent, qr/psql '[^']*' -c 'SELECT 1';/)), 1, 'what it says to run is not silent');
 $locker->query_safe('COMMIT');
 $locker->quit;
 wait_for_lease($node, q{state = 'held' AND problem IS NULL});
@@ -616,7 +657,7 @@ foreach my $case ([ -3600, 'behind' ], [ 3600, 'ahead of' ])
 	start_with_clock($node, $offset);
 	$node->poll_query_until('postgres', q{SELECT problem ~ 'wall clock' FROM snowflake_lease()}) or die;
 	refused($node, 'SELECT snowflake_registry_recover()', '58000',
-		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: correct the one that is wrong\./,
+		qr/the registry has not done what it was asked\nDETAIL:  .*The wall clock is \d+ ms $where that of the registry: correct the one that is wrong\.\nHINT:  Nothing was changed\. Call the function again when the problem is over\./,
 		"no recovery with a clock that is $where the registry's");
 }
 $node->stop;
@@ -628,7 +669,7 @@ my $misspelt = new_server('misspelt',
 	"snowflake.registry = 'postgresql://me:secret?2\@/postgres?no_such=1'",
 	"snowflake.node_id = ''", "snowflake.lease_wait = '0'");
 $misspelt->start;
-like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is not a URI that libpq can read.*\n.*HINT:  Correct snowflake.registry, and restart the server/,
+like_log($misspelt, qr/ERROR:  snowflake.registry cannot be used\n.*DETAIL:  It is not a URI that libpq can read.*\n.*HINT:  Correct snowflake.registry, and restart the server\./,
 	0, 'a URL that the library does not take');
 query($misspelt, 'CREATE EXTENSION snowflake');
 refused($misspelt, 'SELECT snowflake_nextval()', '55000', qr/not a URI that libpq can read.*HINT:  Correct snowflake.registry/s,

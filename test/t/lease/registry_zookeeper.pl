@@ -503,11 +503,47 @@ wait_until_held($a, $b);
 is(query($a, q{SELECT string_agg(concat_ws(' ', slot, address, process IS NOT NULL, present), ', ' ORDER BY slot)
 	FROM snowflake_registry_slots()}), '2 127.0.0.1 t t, 3 127.0.0.1 t t', 'it is known who has the slots');
 
+# Type what a remedy says in a shell. Return what it prints.
+sub typed_in_shell
+{
+	my ($command) = @_;
+	my $said = '';
+	local $ENV{PATH} = "$PostgreSQL::Test::Utils::tmp_check/bin:$ENV{PATH}";
+
+	IPC::Run::run([ 'bash', '-c', $command ], '<', \undef, '>&', \$said);
+	return $said;
+}
+
 # A server that may not read the registry reports this, without the password.
 my $e = new_holder('e', 'snow:wrong@' . $zk->host . '/secret/reg');
 wait_for_lease($e, q{problem ~ 'The registry answered: "/secret/reg/\w+": not authenticated'});
 refused($e, 'SELECT snowflake_nextval()', '55000', qr{DETAIL:  The registry is "zookeeper://127\.0\.0\.1:\d+/secret/reg"},
 	'a wrong password');
+like(lease_of($e, 'remedy'), qr{^Another user made the nodes below /secret/reg\. Put that user and its password into the file \S+ \(\?credentials= in snowflake\.registry\)\. Or, in zkCli\.sh -server \S+ as that user \(addauth digest OWNER:PASSWORD\), run: setAcl -R /secret/reg digest:'?snow'?:HASH:cdrwa$},
+	'... and what helps');
+write_credentials("snow\np@ \"w\n");
+$e->append_conf('postgresql.conf', "snowflake.registry = 'zookeeper://$base?credentials=$credentials'");
+$e->restart;
+wait_for_lease($e, q{problem ~ 'is for the layout'});
+pass('... which is the right password, in a file');
+write_credentials("snow");
+$e->restart;
+wait_for_lease($e, q{problem ~ 'two lines'});
+like(lease_of($e, 'remedy'), qr{^Put user and password into the two lines of the file \Q$credentials\E \(\?credentials= in snowflake\.registry\), which only this server's account can read \(chmod 600\)\.$},
+	'half of a file: what helps');
+write_credentials("snow\np@ \"w\n");
+wait_for_lease($e, q{problem ~ 'is for the layout'});
+pass('... and does, at once');
+$e->append_conf('postgresql.conf', "snowflake.registry = 'zookeeper://127.0.0.1:$closed/reg'");
+$e->restart;
+wait_for_lease($e, q{problem ~ 'refused'});
+my ($list) = lease_of($e, 'remedy') =~ /^Start ZooKeeper; or correct snowflake\.registry, and restart this server\. This tries its hosts: (zkCli\.sh .* ls \/)$/
+  or diag(lease_of($e, 'remedy'));
+like(typed_in_shell("timeout 20 $list"), qr/refused|ConnectionLoss/i, 'no ZooKeeper: what is typed tries the host');
+$e->append_conf('postgresql.conf', 'snowflake.registry = \'zookeeper://' . $zk->host . "/reg'");
+$e->restart;
+wait_for_lease($e, q{problem ~ 'All slots|layout' OR state = 'held'});
+pass('... and the right one answers');
 $e->stop;
 unlike(slurp_file($e->logfile), qr/wrong/, 'which is told nobody');
 
