@@ -117,9 +117,10 @@ consider(Search *search, const SfSlotRecord *record)
 }
 
 /*
- * Count the slots that this server's crashes have left reserved, but for the
- * one to claim, and find the one that is free first.  One that an
- * administrator has freed is still reserved, but lets the server take another.
+ * Count the slots of the claimant's range that this server's crashes have left
+ * reserved, but for the one to claim, and find the one that is free first.
+ * One that an administrator has freed is still reserved, but lets the server
+ * take another.
  */
 static int
 count_reservations(const Search *search, const SfSlotRecord **first)
@@ -133,6 +134,8 @@ count_reservations(const Search *search, const SfSlotRecord **first)
 
 		if (record->server != search->claimant->server ||
 			record->node == search->record.node ||
+			record->node < search->claimant->first_node ||
+			record->node > search->claimant->last_node ||
 			record->until <= search->now_tick)
 			continue;
 		if (record->released)

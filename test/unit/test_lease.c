@@ -577,6 +577,12 @@ test_choice(void)
 	config = make_config(1, 0, 5);
 	begin_search(&config);
 	CHECK_EQ(lease.client.ask.kind, SF_ASK_NOTHING);
+
+	/* a number outside of its own range counts neither way */
+	config = make_config(1, 3, 3);
+	begin_search(&config);
+	CHECK_EQ(lease.client.ask.kind, SF_ASK_CLAIM);
+	CHECK_EQ(lease.client.ask.record.node, 3);
 }
 
 /*
