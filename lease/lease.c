@@ -233,13 +233,43 @@ time_out(SfLease *lease, SfMoment now)
 }
 
 /*
+ * Explain that the registry is for another layout.  Who may write into it is
+ * not trusted: the remedy has a layout in our own spelling, or none.
+ */
+static void
+report_layout(SfLease *lease, SfMoment now, const char *theirs)
+{
+	SfLayout	layout;
+	char		problem[SF_REASON_SIZE];
+	char		text[SF_REMEDY_SIZE];
+	char		canonical[SF_LAYOUT_TEXT_SIZE];
+
+	if (sf_layout_parse(&layout, theirs, text, sizeof(text)))
+	{
+		sf_layout_print(&layout, canonical, sizeof(canonical));
+		snprintf(problem, sizeof(problem),
+				 "The registry is for the layout \"%s\".", canonical);
+		snprintf(text, sizeof(text),
+				 "If the other servers have that layout, set snowflake.layout = '%s' here, and restart. If they lease from another registry, set snowflake.registry to that (SHOW snowflake.registry; there).",
+				 canonical);
+	}
+	else
+	{
+		snprintf(problem, sizeof(problem),
+				 "The registry is for a layout that this version cannot read.");
+		snprintf(text, sizeof(text),
+				 "Set snowflake.registry to that of the other servers (SHOW snowflake.registry; there), and restart. If it is the same, install their version of the extension here.");
+	}
+	sf_client_set_problem(&lease->client, now, problem, text);
+}
+
+/*
  * Return true if the registry is initialized for our layout.  A server that
  * has not leased from an empty one does not know whether it is new.
  */
 static bool
 registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
-	char		problem[SF_REASON_SIZE];
 	char		text[SF_REMEDY_SIZE];
 
 	if (!registry->initialized)
@@ -254,12 +284,7 @@ registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	}
 	if (strcmp(registry->layout, lease->layout) == 0)
 		return true;
-	snprintf(problem, sizeof(problem),
-			 "The registry is for the layout \"%.80s\".", registry->layout);
-	snprintf(text, sizeof(text),
-			 "If the other servers have that layout, set snowflake.layout = '%s' here, and restart. If they lease from another registry, set snowflake.registry to that (SHOW snowflake.registry; there).",
-			 registry->layout);
-	sf_client_set_problem(&lease->client, now, problem, text);
+	report_layout(lease, now, registry->layout);
 	return false;
 }
 

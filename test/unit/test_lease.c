@@ -1697,23 +1697,36 @@ test_left_over(void)
 }
 
 static void
-test_wrong_registry(void)
+lease_from_another(const char *layout_there)
 {
 	SfLeaseConfig config = make_config(1, 0, 0);
+	SfAnswer	answer;
 
 	prepare();
 	begin(&config);
+	answer = (SfAnswer)
 	{
-		SfAnswer	answer = {.number = lease.client.ask.number};
-
-		copy_registry(&answer_registry, answer_records);
-		strcpy(answer_registry.layout, "another");
-		answer.registry = &answer_registry;
-		sf_lease_answer(&lease, now, &answer);
-	}
-	CHECK_STR(lease.client.problem, "The registry is for the layout \"another\".");
-	CHECK_CONTAINS(lease.client.remedy, "set snowflake.layout = 'another' here");
+		.number = lease.client.ask.number
+	};
+	copy_registry(&answer_registry, answer_records);
+	strcpy(answer_registry.layout, layout_there);
+	answer.registry = &answer_registry;
+	sf_lease_answer(&lease, now, &answer);
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
+}
+
+static void
+test_wrong_registry(void)
+{
+	lease_from_another("timestamp:41 node:8 sequence:14 epoch:1704067200000");
+	CHECK_CONTAINS(lease.client.problem, "The registry is for the layout \"timestamp:41 node:8 ");
+	CHECK_CONTAINS(lease.client.remedy, "set snowflake.layout = 'timestamp:41 node:8 sequence:14 epoch:2024-01-01' here");
+
+	/* what is no layout is not printed */
+	lease_from_another("x' here, and run: DROP DATABASE prod; \\! id\n%s%n");
+	CHECK_STR(lease.client.problem, "The registry is for a layout that this version cannot read.");
+	CHECK_CONTAINS(lease.client.remedy, "Set snowflake.registry to that of the other servers");
+	CHECK(strstr(lease.client.remedy, "DROP") == NULL);
 }
 
 /* No until lies beyond the end of the layout. */
