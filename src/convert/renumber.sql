@@ -1,31 +1,69 @@
--- Queries of snowflake_renumber().  The first three begin as those of a conversion: $1
--- and $2 are the columns that share their values.  Columns that are inherited change
--- with those above them.
+-- Queries of snowflake_renumber().  Those before the last two begin as those of a
+-- conversion: $1 and $2 are the columns that share their values.  Partitions change with
+-- their parents.
+
+-- The tables whose owners' triggers can fire: what the statement changes, and what the
+-- server changes for ON UPDATE, because a trigger has changed another column.
+-- name: touched
+WITH RECURSIVE touched AS (
+	SELECT relid FROM unnest($1) x(relid)
+	UNION
+	SELECT k.conrelid FROM touched t JOIN pg_constraint k ON k.confrelid = t.relid
+	WHERE k.contype = 'f' AND k.confupdtype IN ('c', 'n', 'd')
+)
 
 -- name: renumber_lock
+:touched
 SELECT format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE',
-		string_agg(DISTINCT a.attrelid::regclass::text COLLATE "C", ', ')),
+		string_agg(DISTINCT relid::regclass::text COLLATE "C", ', ')),
 	'SHARE ROW EXCLUSIVE', 'nobody writes these tables before the end of the transaction'
-FROM unnest($1, $2) x(relid, number)
-	JOIN pg_attribute a ON a.attrelid = x.relid AND a.attnum = x.number
-WHERE a.attinhcount = 0;
+FROM touched JOIN pg_class c ON c.oid = relid
+WHERE NOT relispartition;
 
 -- name: renumber_other_owners
+:touched
 SELECT string_agg(DISTINCT quote_ident(pg_get_userbyid(c.relowner)), ', ')
-FROM unnest($1) x(relid) JOIN pg_class c ON c.oid = x.relid
+FROM touched JOIN pg_class c ON c.oid = relid
 WHERE c.relowner <> (SELECT oid FROM pg_roles WHERE rolname = current_user);
 
 -- name: renumber_not_one_owner
+:touched
 SELECT string_agg(DISTINCT format('%s belongs to %s.', pg_describe_object('pg_class'::regclass, c.oid, 0),
 	pg_get_userbyid(c.relowner)), chr(10))
-FROM unnest($1) x(relid) JOIN pg_class c ON c.oid = x.relid
+FROM touched JOIN pg_class c ON c.oid = relid
 WHERE c.relowner <> (SELECT relowner FROM pg_class WHERE oid = $1[1]);
 
--- name: default_of_key
-SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = $1 AND adnum = $2;
+-- Each of the next queries returns the DETAIL of an error, or NULL, and commands for its
+-- HINT.
 
--- The statement, and the other columns that it changes.  $3 and $4 are the key, $5 its
--- default; $6 and $7 the lowest and highest ID.  A statement changes a row only once: a
+-- Foreign keys to generated columns: ON UPDATE would change what refers to these.
+-- name: keys_to_generated
+SELECT string_agg(DISTINCT format('%s: %I', k.conrelid::regclass, k.conname), chr(10)), NULL
+FROM unnest($1, $2) x(relid, number)
+	JOIN pg_depend d ON d.refclassid = 'pg_class'::regclass AND d.refobjid = x.relid
+		AND d.refobjsubid = x.number AND d.classid = 'pg_attrdef'::regclass
+	JOIN pg_attrdef f ON f.oid = d.objid
+	JOIN pg_attribute g ON g.attrelid = f.adrelid AND g.attnum = f.adnum AND g.attgenerated <> ''
+	JOIN pg_constraint k ON k.contype = 'f' AND k.conparentid = 0 AND k.confrelid = x.relid
+		AND g.attnum = ANY (k.confkey);
+
+-- Columns that share their values only for the inheritance: a parent of a child, and a
+-- partitioned table of whose partitions only some have the foreign key.
+-- name: not_referring
+SELECT string_agg(format('%s: %s', p.relid::regclass, c.oid::regclass), chr(10) ORDER BY c.oid::regclass::text COLLATE "C"),
+	string_agg(format(CASE WHEN c.relispartition THEN 'ALTER TABLE %s DETACH PARTITION %s;' ELSE 'ALTER TABLE %2$s NO INHERIT %1$s;' END,
+		p.relid::regclass, c.oid::regclass), ' ' ORDER BY c.oid::regclass::text COLLATE "C")
+FROM unnest($1, $2) p(relid, number)
+	JOIN pg_inherits i ON i.inhparent = p.relid
+	JOIN pg_class c ON c.oid = i.inhrelid AND c.oid = ANY ($1)
+WHERE NOT c.relispartition OR pg_partition_root(p.relid) <> $1[1] AND NOT EXISTS (
+	SELECT FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = p.relid AND p.number = ANY (k.conkey));
+
+-- name: is_identity
+SELECT 'yes' FROM pg_attribute WHERE attrelid = $1 AND attnum = $2 AND attidentity <> '';
+
+-- The statement, and the other columns that it changes.  $3 and $4 are the key, $5
+-- and $6 the lowest and highest ID.  A statement changes a row only once: a
 -- table with several of the columns, such as one that refers to itself, first collects
 -- what changes in each row.  The statement runs with the session's path.
 -- name: renumber
@@ -61,10 +99,11 @@ changes AS (
 SELECT format('WITH map AS MATERIALIZED (SELECT o.part, o.place, o.old, CAST((%1$s) AS bigint) AS new '
 		'FROM (SELECT t.tableoid AS part, t.ctid AS place, CAST(t.%2$s AS bigint) AS old FROM %3$s t '
 		'WHERE t.%2$s OPERATOR(pg_catalog.>=) ''%4$s''::bigint AND t.%2$s OPERATOR(pg_catalog.<=) ''%5$s''::bigint '
-		'ORDER BY 3) o), ', $5, k.name, k.relid, $6, $7) ||
+		'ORDER BY 3) o), ', (SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = $3 AND adnum = $4),
+		k.name, k.relid, $5, $6) ||
 	(SELECT string_agg(format('%I AS (%s)', 'changed' || place, change), ', ' ORDER BY place) FROM (
 		SELECT change, row_number() OVER (ORDER BY NOT is_first, relid::text COLLATE "C") AS place FROM changes) c) ||
 	' SELECT pg_catalog.count(*) AS rows, pg_catalog.count(DISTINCT m.old) AS old_ids, '
-	'pg_catalog.count(DISTINCT m.new) AS new_ids FROM map m',
+	'pg_catalog.min(m.new) AS lowest, pg_catalog.max(m.new) AS highest FROM map m',
 	(SELECT string_agg(format('%s.%s', relid, name), ', ' ORDER BY relid::text COLLATE "C", n) FROM columns WHERE NOT is_key)
 FROM columns k WHERE is_key;

@@ -6,16 +6,14 @@
  *
  * One statement changes the key and all columns that share its values: the
  * server checks foreign keys at its end, and finds no row that ON UPDATE would
- * change.  The new IDs come from the column's own default, which is code of
- * the owner.  So it runs as the owner, also in a dry run.
+ * change.  The new IDs come from the column's own default, which must be a
+ * call of this extension.  The statement runs as the owner.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 #include "compat.h"
 
-#include "access/xact.h"
-#include "access/xlog.h"
 #include "base/clock.h"
 #include "catalog/pg_type.h"
 #include "convert/renumber.sql.inc"
@@ -24,7 +22,6 @@
 #include "fmgr.h"
 #include "table/table.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 SF_FUNCTION(snowflake_renumber);
@@ -33,42 +30,91 @@ SF_FUNCTION(snowflake_renumber);
 typedef struct Renumbering
 {
 	SfConversion *conversion;
-	const char *expression;		/* the column's default */
-	int64		lowest;			/* of the old IDs */
+	int64		first;			/* of the old IDs */
 	int64		last;
 	const char *others;			/* columns that change too, or NULL */
 } Renumbering;
 
-/* Throw SQLSTATE 55000: the default makes no new IDs. */
-static void
-refuse_default(const SfConversion *conversion, const char *problem)
+/* Return the command that gives the column a default that makes IDs. */
+static const char *
+remedy_of_default(const SfConversion *conversion, bool converts)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("default of column %s of %s %s",
-					conversion->column, conversion->table, problem),
-			 errhint("As the owner of the table, run: ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.snowflake_nextval();",
-					 conversion->table, conversion->column,
-					 conversion->schema)));
+	const char *column = get_attname(conversion->relation, conversion->number,
+									 false);
+
+	if (converts)
+		return psprintf("SELECT * FROM snowflake_convert(%s::regclass, %s::name, NULL::integer, false, NULL, 'bigint');",
+						quote_literal_cstr(conversion->table),
+						quote_literal_cstr(column));
+	return psprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.snowflake_nextval();",
+					conversion->table, conversion->column, conversion->schema);
 }
 
-/* Make an ID, as the table's owner.  SQLSTATE 55000 */
-static int64
-next_id(const Renumbering *renumbering)
+/*
+ * Throw SQLSTATE 55000 if the default is not a call of this extension: other
+ * IDs could be equal to those of other rows.
+ */
+static void
+require_default(const SfConversion *conversion)
 {
-	const SfConversion *conversion = renumbering->conversion;
-	SfOwner		caller;
-	int64		id;
+	Oid			type = getBaseType(get_atttype(conversion->relation,
+											   conversion->number));
+	bool		converts = type == INT2OID || type == INT4OID ||
+		sf_conversion_ask(conversion, SQL_IS_IDENTITY) != NULL;
+	SfKeyLayout key;
 
-	sf_owner_become(&caller, sf_owner_of_relation(conversion->relation));
-	(void) set_config_option("search_path", conversion->path, PGC_USERSET,
-							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	if (!sf_conversion_number(conversion,
-							  psprintf("SELECT CAST((%s) AS bigint)",
-									   renumbering->expression), &id))
-		refuse_default(conversion, "is null");
-	sf_owner_leave(&caller);
-	return id;
+	if (!converts && sf_key_layout_find(&key, conversion->relation,
+										conversion->number) && key.is_direct)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("column %s of %s does not get its IDs from this extension",
+					conversion->column, conversion->table),
+			 errdetail("New IDs come from its default, which must be nothing but a call of snowflake_nextval() or snowflake_shard_nextval(), for a column that has room for them."),
+			 errhint("As the owner of the table, run: %s",
+					 remedy_of_default(conversion, converts))));
+}
+
+/* What cannot be renumbered.  The queries return a DETAIL, and commands. */
+static const struct
+{
+	const char *query;
+	int			sqlstate;
+	const char *message;		/* %s is the column, with its table */
+	const char *hint;			/* %s are the commands */
+}			obstacles[] = {
+
+	{SQL_KEYS_TO_GENERATED, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"foreign keys refer to columns that are generated from %s, or from what refers to it",
+	"Let them refer to the column itself."},
+	{SQL_NOT_REFERRING, ERRCODE_FEATURE_NOT_SUPPORTED,
+		"tables that share the values of %s are joined by inheritance, not by foreign keys",
+	"As their owner, run first, and take it back afterwards: %s"}
+};
+
+/* Throw SQLSTATE 0A000, 55000 if what changes could be no reference. */
+static void
+refuse_obstacles(const SfConversion *conversion)
+{
+	Oid			types[] = {OIDARRAYOID, INT2ARRAYOID};
+	Datum		values[] = {conversion->given[0], conversion->given[1]};
+
+	for (int i = 0; i < (int) lengthof(obstacles); i++)
+	{
+		char	   *why = sf_conversion_value(obstacles[i].query,
+											  lengthof(types), types, values);
+
+		if (why != NULL)
+			ereport(ERROR,
+					(errcode(obstacles[i].sqlstate),
+					 errmsg(obstacles[i].message,
+							psprintf("%s.%s", conversion->table,
+									 conversion->column)),
+					 errdetail_internal("%s", why),
+					 errhint(obstacles[i].hint,
+							 SPI_getvalue(SPI_tuptable->vals[0],
+										  SPI_tuptable->tupdesc, 2))));
+	}
 }
 
 /*
@@ -93,54 +139,53 @@ remedy_of_range(const Renumbering *renumbering)
 										  quote_literal_cstr(key.name)));
 }
 
-/* Throw SQLSTATE 55000 if a new ID could be one of those to be replaced. */
-static void
-require_outside(const Renumbering *renumbering)
+/* Return a number of the answer of a statement. */
+static int64
+answer(int number)
 {
-	int64		next;
+	bool		isnull;
+	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, number, &isnull);
 
-	if (RecoveryInProgress() || XactReadOnly)
-		return;
-	next = next_id(renumbering);
-	if (next >= renumbering->lowest && next <= renumbering->last)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("new IDs of column %s of %s would lie among the old ones",
-						renumbering->conversion->column,
-						renumbering->conversion->table),
-				 errdetail("The next one is %lld, and the old ones are from %lld to %lld.",
-						   (long long) next, (long long) renumbering->lowest,
-						   (long long) renumbering->last),
-				 errhint("%s", remedy_of_range(renumbering))));
+	Assert(!isnull);
+	return DatumGetInt64(value);
 }
 
 /*
- * Check what the statement has done, whose answer are the numbers of rows, old
- * IDs and new IDs.  A column that refers to the key cannot tell two rows with
- * one ID apart.  A trigger can keep a row as it was.  SQLSTATE 55000
+ * Check what the statement has done, whose answer are the numbers of rows and
+ * old IDs, and the lowest and highest new ID.  A column that refers to the key
+ * cannot tell two rows with one ID apart.  A trigger can keep a row as it was.
+ * SQLSTATE 55000
  */
 static void
 check_result(const void *arg)
 {
 	const Renumbering *renumbering = arg;
 	const SfConversion *conversion = renumbering->conversion;
-	char	   *count[3];
+	int64		rows = answer(1);
+	int64		old_ids = answer(2);
+	int64		lowest = answer(3);
 	int64		kept;
 
-	for (int i = 0; i < 3; i++)
-		count[i] = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc,
-								i + 1);
-	if (strcmp(count[0], count[2]) != 0)
-		refuse_default(conversion, "makes one ID more than once");
-	if (renumbering->others != NULL && strcmp(count[0], count[1]) != 0)
+	if (lowest <= renumbering->last && answer(4) >= renumbering->first)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("new IDs of column %s of %s would lie among the old ones",
+						conversion->column, conversion->table),
+				 errdetail("The new ones begin at %lld, and the old ones are from %lld to %lld.",
+						   (long long) lowest, (long long) renumbering->first,
+						   (long long) renumbering->last),
+				 errhint("%s", remedy_of_range(renumbering))));
+	if (renumbering->others != NULL && rows != old_ids)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("rows of %s have equal IDs, and foreign keys refer to them",
 						conversion->table),
-				 errdetail("%s rows have %s IDs.", count[0], count[1]),
+				 errdetail("%lld rows have %lld IDs.",
+						   (long long) rows, (long long) old_ids),
 				 errhint("Drop the foreign keys of %s first.",
 						 renumbering->others)));
-	if (sf_conversion_outermost(conversion, renumbering->lowest, true,
+	if (sf_conversion_outermost(conversion, renumbering->first, true,
 								&kept) && kept <= renumbering->last)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -157,12 +202,11 @@ add_statement(Renumbering *renumbering)
 {
 	SfConversion *conversion = renumbering->conversion;
 	Oid			types[] = {OIDARRAYOID, INT2ARRAYOID, OIDOID, INT2OID,
-	TEXTOID, INT8OID, INT8OID};
+	INT8OID, INT8OID};
 	Datum		values[] = {conversion->given[0], conversion->given[1],
 		ObjectIdGetDatum(conversion->relation),
 		Int16GetDatum(conversion->number),
-		CStringGetTextDatum(renumbering->expression),
-		Int64GetDatum(renumbering->lowest), Int64GetDatum(renumbering->last)
+		Int64GetDatum(renumbering->first), Int64GetDatum(renumbering->last)
 	};
 	char	   *text = sf_conversion_value(SQL_RENUMBER, lengthof(types),
 										   types, values);
@@ -205,10 +249,11 @@ require_range(FunctionCallInfo fcinfo)
  * Give each row whose key is from first to last a new ID, in the order of the
  * old ones; return one row for each statement.  Throws SQLSTATE 22004, 22023,
  * 25000, 25006, 42P01, 42703, 42704, 42804, 42809, 42501, 40001 as
- * snowflake_convert() does, 55000 (no default, or one that makes no new IDs;
- * new IDs among the old ones; equal IDs to which rows refer; refers to another
- * table; a trigger has kept a row; standard_conforming_strings is off), and
- * the errors of making an ID and of the statement.
+ * snowflake_convert() does, 0A000 (inheritance), 55000 (the default makes no
+ * IDs; new IDs among the old ones; equal IDs to which rows refer; refers to
+ * another table; foreign keys to generated columns; a trigger has kept a row;
+ * standard_conforming_strings is off), and the errors of making an ID and of
+ * the statement.
  */
 Datum
 snowflake_renumber(PG_FUNCTION_ARGS)
@@ -216,6 +261,7 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	Renumbering renumbering = {0};
 	SfConversion *conversion;
+	int64		lowest;
 	bool		dry_run;
 
 	sf_conversion_arguments(fcinfo, 4, "snowflake_renumber()");
@@ -227,24 +273,20 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	conversion->lock_tables = SQL_RENUMBER_LOCK;
 	conversion->other_owners = SQL_RENUMBER_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_RENUMBER_NOT_ONE_OWNER;
-	conversion->owners_hint = "If you trust these owners with your rights, run the script of a dry run, as a superuser: its triggers, constraints and indexes are their code.";
+	conversion->owners_hint = "Have their owners drop the foreign keys, change the values themselves, and add the foreign keys again. The script of a dry run would run their code with your rights.";
 	sf_conversion_refuse_foreign_key(conversion);
 	renumbering.conversion = conversion;
+	renumbering.first = PG_GETARG_INT64(2);
 	renumbering.last = PG_GETARG_INT64(3);
-	renumbering.expression = sf_conversion_ask(conversion, SQL_DEFAULT_OF_KEY);
-	if (renumbering.expression == NULL)
-		refuse_default(conversion, "is missing");
 	sf_conversion_start(conversion, dry_run);
-	if (!sf_conversion_outermost(conversion, PG_GETARG_INT64(2), true,
-								 &renumbering.lowest) ||
-		renumbering.lowest > renumbering.last)
+	require_default(conversion);
+	refuse_obstacles(conversion);
+	if (!sf_conversion_outermost(conversion, renumbering.first, true,
+								 &lowest) || lowest > renumbering.last)
 		ereport(NOTICE,
 				(errmsg("no row of %s has such an ID", conversion->table)));
 	else
-	{
-		require_outside(&renumbering);
 		add_statement(&renumbering);
-	}
 	sf_conversion_finish(conversion, rsinfo, dry_run);
 	SPI_finish();
 	return (Datum) 0;

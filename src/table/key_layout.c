@@ -233,6 +233,21 @@ find_calls(Node *node, void *arg)
 	return expression_tree_walker(node, find_calls, arg);
 }
 
+/* Return true if a default is a call that makes IDs, but for its type. */
+static bool
+is_call(Node *node)
+{
+	for (;;)
+	{
+		node = strip_implicit_coercions(node);
+		if (node == NULL || !IsA(node, RelabelType))
+			break;
+		node = (Node *) ((RelabelType *) node)->arg;
+	}
+	return node != NULL && IsA(node, FuncExpr) &&
+		find_maker(((FuncExpr *) node)->funcid) != MAKES_NO_IDS;
+}
+
 /*
  * Find the layout of the IDs that a column's default makes; return false if it
  * makes none, or if their layout cannot be told.
@@ -241,9 +256,11 @@ bool
 sf_key_layout_find(SfKeyLayout *key, Oid relation, AttrNumber number)
 {
 	Search		search = {.key = key};
+	Node	   *expression = read_default(relation, number);
 
 	memset(key, 0, sizeof(*key));
-	(void) find_calls(read_default(relation, number), &search);
+	(void) find_calls(expression, &search);
+	key->is_direct = is_call(expression);
 	return search.found && !key->is_hidden;
 }
 

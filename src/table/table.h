@@ -55,6 +55,7 @@ typedef struct SfKeyLayout
 								 * a name */
 	bool		is_shard;
 	bool		is_hidden;		/* no literal, or two layouts */
+	bool		is_direct;		/* the default is the call, and nothing else */
 	const char *name;			/* as in the default; NULL: configured */
 } SfKeyLayout;
 
