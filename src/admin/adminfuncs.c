@@ -197,11 +197,13 @@ accept_configuration(void)
 {
 	StringInfoData detail;
 	SfDurableNumbers numbers;
+	SfStatus	status = {0};
 
+	/* a record counts here also if the mark was lost, or is damaged */
 	sf_durable_numbers_find(NULL);
-	(void) sf_durable_numbers_read(&numbers, SF_DURABLE_WAIT);
-
-	/* a record counts here also if the mark was lost */
+	sf_durable_record_read(&numbers);
+	numbers.value[SF_DURABLE_MARK] =
+		sf_status_numbers(&status)->read.value[SF_DURABLE_MARK];
 	if (numbers.value[SF_DURABLE_MARK] == 0)
 		numbers.value[SF_DURABLE_MARK] = sf_clock_wall_ms();
 	initStringInfo(&detail);

@@ -342,6 +342,13 @@ raise_mark(void *arg)
 		sf_mark_advance(floor_ms);
 }
 
+static void
+read_record(void *numbers)
+{
+	sf_durable_numbers_find(NULL);
+	sf_durable_record_read(numbers);
+}
+
 /*
  * Look for the highest IDs, then make each number anew that is missing or
  * damaged, and last load the mark.  So at any moment the durable mark cannot
@@ -363,8 +370,14 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
 	int64		published;
 	int			level = limit_waits();
 	ListCell   *lc;
+	SfDurableNumbers record;
 	ErrorData  *error;
 
+	/* in another layout, the rows would say nothing */
+	record.value[SF_DURABLE_MARK] = 1;
+	if (numbers->problem != NULL &&
+		sf_status_try(read_record, &record) == NULL)
+		(void) sf_config_record_verify(&record);
 	foreach(lc, find_columns())
 	{
 		Column	   *column = lfirst(lc);
@@ -413,7 +426,8 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
  * to type next, or NULL
  *
  * Make each durable number anew that is missing or damaged, and raise the mark
- * above the IDs in this database.  Throws SQLSTATE 55P03 (locked), 42501.
+ * above the IDs in this database.  Throws SQLSTATE 55P03 (locked), 42501,
+ * 55000 (a number is damaged, and another configuration is recorded).
  */
 Datum
 snowflake_recover(PG_FUNCTION_ARGS)

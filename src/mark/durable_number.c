@@ -351,20 +351,11 @@ data_value(Form_pg_sequence_data data)
 	return data->is_called ? data->last_value : 0;
 }
 
-/*
- * Read all numbers.  What is read need not be on disk yet.
- *
- * The mark is read first.  The extension writes the config record before the
- * first mark, so if there is a mark, the record that precedes it is read too.
- * Any number may be written between two reads.  A restore writes them one by
- * one, so the config record that is read may be one that never was in force.
- * That is refused, unless it is the configuration.
- */
-bool
-sf_durable_numbers_read(SfDurableNumbers *numbers, SfDurableWait wait)
+/* Read the numbers from this one on. */
+static bool
+read_from(int first, SfDurableNumbers *numbers, SfDurableWait wait)
 {
-	StaticAssertStmt(SF_DURABLE_MARK == 0, "the mark is read first");
-	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
+	for (int i = first; i < SF_DURABLE_NUMBERS; i++)
 	{
 		Relation	rel = open_sequence(i, AccessShareLock, wait);
 		Buffer		buffer;
@@ -381,6 +372,29 @@ sf_durable_numbers_read(SfDurableNumbers *numbers, SfDurableWait wait)
 		relation_close(rel, AccessShareLock);
 	}
 	return true;
+}
+
+/*
+ * Read all numbers.  What is read need not be on disk yet.
+ *
+ * The mark is read first.  The extension writes the config record before the
+ * first mark, so if there is a mark, the record that precedes it is read too.
+ * Any number may be written between two reads.  A restore writes them one by
+ * one, so the config record that is read may be one that never was in force.
+ * That is refused, unless it is the configuration.
+ */
+bool
+sf_durable_numbers_read(SfDurableNumbers *numbers, SfDurableWait wait)
+{
+	StaticAssertStmt(SF_DURABLE_MARK == 0, "the mark is read first");
+	return read_from(SF_DURABLE_MARK, numbers, wait);
+}
+
+/* Read the config record alone, also if the mark cannot be read. */
+void
+sf_durable_record_read(SfDurableNumbers *numbers)
+{
+	(void) read_from(SF_DURABLE_RECORD, numbers, SF_DURABLE_WAIT);
 }
 
 /*

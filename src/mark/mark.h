@@ -136,6 +136,7 @@ extern void sf_durable_numbers_hold(void (*on_change) (void));
 extern bool sf_durable_numbers_release(void);
 extern bool sf_durable_numbers_read(SfDurableNumbers *numbers,
 									SfDurableWait wait);
+extern void sf_durable_record_read(SfDurableNumbers *numbers);
 extern bool sf_durable_mark_open(SfDurableMark *mark, SfDurableWait wait);
 extern int64 sf_durable_mark_lock(SfDurableMark *mark, XLogRecPtr *lsn);
 extern XLogRecPtr sf_durable_mark_store(SfDurableMark *mark, int64 value,

@@ -173,6 +173,20 @@ set_clock($node, '+0');
 cmp_ok(query($node, 'SELECT snowflake_nextval()'), '>', query($node, 'SELECT max(id) FROM kept'), '... and new IDs are above');
 query($node, "DROP TABLE kept; $insert");
 
+# in another layout the rows say nothing, so the record comes first
+lose('+0');
+$node->append_conf('postgresql.conf', "snowflake.layout = 'sonyflake'");
+$node->stop;
+start_with_clock($node, '+0');
+refused($node, $recover, '55000', qr/differs from what is recorded/, 'a damaged mark, with another layout');
+refused($node, 'SELECT snowflake_nextval()', 'XX001', $remedy, '... is not mended');
+query($node, "SET client_min_messages = error; SELECT snowflake_accept('configuration')");
+like(query($node, $recover), qr/^mark\|it was missing or damaged, and was made anew\|$/m, '... before that is accepted');
+$node->append_conf('postgresql.conf', "snowflake.layout = 'snowflake'");
+$node->stop;
+start_with_clock($node, '+0');
+query($node, "SET client_min_messages = error; SELECT snowflake_accept('configuration')");
+
 # a server that runs knows its mark, and goes on at once
 my $session = begin_session($node, 'SELECT snowflake_nextval()');
 query($node, 'CHECKPOINT');
