@@ -16,7 +16,7 @@ WITH RECURSIVE touched AS (
 :touched
 SELECT format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE',
 		string_agg(DISTINCT relid::regclass::text COLLATE "C", ', ')),
-	'SHARE ROW EXCLUSIVE', 'nobody writes these tables before the end of the transaction'
+	'SHARE ROW EXCLUSIVE', 'nobody writes these tables before the end of the transaction; if a foreign key is new since this was printed, print it again'
 FROM touched JOIN pg_class c ON c.oid = relid
 WHERE NOT relispartition;
 
@@ -59,10 +59,23 @@ FROM unnest($1, $2) p(relid, number)
 WHERE NOT c.relispartition OR pg_partition_root(p.relid) <> $1[1] AND NOT EXISTS (
 	SELECT FROM pg_constraint k WHERE k.contype = 'f' AND k.conrelid = p.relid AND p.number = ANY (k.conkey));
 
+-- Triggers that can keep a reference as it was, or change it: ON UPDATE then changes it.
+-- A move to another partition fires those of DELETE and INSERT.
+-- name: reference_keepers
+SELECT string_agg(DISTINCT format('%s: %I', t.tgrelid::regclass, t.tgname), chr(10)),
+	string_agg(DISTINCT format('ALTER TABLE %s DISABLE TRIGGER %I;', t.tgrelid::regclass, t.tgname), ' ')
+FROM unnest($1, $2) x(relid, number)
+	JOIN pg_constraint k ON k.contype = 'f' AND k.conrelid = x.relid AND x.number = ANY (k.conkey)
+		AND k.confupdtype IN ('c', 'n', 'd')
+	JOIN pg_class c ON c.oid = x.relid
+	JOIN pg_trigger t ON t.tgrelid = x.relid AND NOT t.tgisinternal AND t.tgenabled IN ('O', 'A')
+		AND t.tgtype & 3 = 3 AND (t.tgtype & 16 = 16 OR c.relispartition OR c.relkind = 'p')
+WHERE NOT EXISTS (SELECT FROM pg_trigger p WHERE p.oid = t.tgparentid AND p.tgenabled IN ('O', 'A'));
+
 -- name: is_identity
 SELECT 'yes' FROM pg_attribute WHERE attrelid = $1 AND attnum = $2 AND attidentity <> '';
 
--- The statement, and the other columns that it changes.  $3 and $4 are the key, $5
+-- The statement, the other columns that it changes, and one that finds equal IDs.  $3 and $4 are the key, $5
 -- and $6 the lowest and highest ID.  A statement changes a row only once: a
 -- table with several of the columns, such as one that refers to itself, first collects
 -- what changes in each row.  The statement runs with the session's path.
@@ -103,7 +116,11 @@ SELECT format('WITH map AS MATERIALIZED (SELECT o.part, o.place, o.old, CAST((%1
 		k.name, k.relid, $5, $6) ||
 	(SELECT string_agg(format('%I AS (%s)', 'changed' || place, change), ', ' ORDER BY place) FROM (
 		SELECT change, row_number() OVER (ORDER BY NOT is_first, relid::text COLLATE "C") AS place FROM changes) c) ||
-	' SELECT pg_catalog.count(*) AS rows, pg_catalog.count(DISTINCT m.old) AS old_ids, '
-	'pg_catalog.min(m.new) AS lowest, pg_catalog.max(m.new) AS highest FROM map m',
-	(SELECT string_agg(format('%s.%s', relid, name), ', ' ORDER BY relid::text COLLATE "C", n) FROM columns WHERE NOT is_key)
+	format(' SELECT pg_catalog.count(*) AS rows, pg_catalog.min(m.new) AS lowest, pg_catalog.max(m.new) AS highest, '
+		'(SELECT pg_catalog.count(*) FROM map o JOIN %1$s t ON t.%2$s OPERATOR(pg_catalog.=) o.new) AS taken FROM map m',
+		k.relid, k.name),
+	(SELECT string_agg(format('%s.%s', relid, name), ', ' ORDER BY relid::text COLLATE "C", n) FROM columns WHERE NOT is_key),
+	format('SELECT pg_catalog.min(o.id) AS equal FROM (SELECT CAST(t.%1$s AS bigint) AS id FROM %2$s t '
+		'WHERE t.%1$s OPERATOR(pg_catalog.>=) ''%3$s''::bigint AND t.%1$s OPERATOR(pg_catalog.<=) ''%4$s''::bigint '
+		'GROUP BY 1 HAVING pg_catalog.count(*) OPERATOR(pg_catalog.>) 1) o', k.name, k.relid, $5, $6)
 FROM columns k WHERE is_key;

@@ -32,7 +32,6 @@ typedef struct Renumbering
 	SfConversion *conversion;
 	int64		first;			/* of the old IDs */
 	int64		last;
-	const char *others;			/* columns that change too, or NULL */
 } Renumbering;
 
 /* Return the command that gives the column a default that makes IDs. */
@@ -89,7 +88,10 @@ static const struct
 	"Let them refer to the column itself."},
 	{SQL_NOT_REFERRING, ERRCODE_FEATURE_NOT_SUPPORTED,
 		"tables that share the values of %s are joined by inheritance, not by foreign keys",
-	"As their owner, run first, and take it back afterwards: %s"}
+	"As their owner, run first, and take it back afterwards: %s"},
+	{SQL_REFERENCE_KEEPERS, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+		"triggers could keep references to %s as they are, and foreign keys would change them ON UPDATE",
+	"As the owner of the tables, run first, and with ENABLE afterwards: %s"}
 };
 
 /* Throw SQLSTATE 0A000, 55000 if what changes could be no reference. */
@@ -139,35 +141,73 @@ remedy_of_range(const Renumbering *renumbering)
 										  quote_literal_cstr(key.name)));
 }
 
-/* Return a number of the answer of a statement. */
-static int64
-answer(int number)
+/* Find a number in the answer of a statement; return false if it is null. */
+static bool
+answer(int column, int64 *number)
 {
 	bool		isnull;
-	Datum		value = SPI_getbinval(SPI_tuptable->vals[0],
-									  SPI_tuptable->tupdesc, number, &isnull);
 
-	Assert(!isnull);
-	return DatumGetInt64(value);
+	*number = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
+										  SPI_tuptable->tupdesc, column,
+										  &isnull));
+	return !isnull;
+}
+
+/* Return the call for the rows beside those with an ID. */
+static const char *
+call_beside(const Renumbering *renumbering, int64 id)
+{
+	const SfConversion *conversion = renumbering->conversion;
+	bool		below = id > renumbering->first;
+
+	if (!below && id == renumbering->last)
+		return "";
+	return psprintf(" For the rows %s: SELECT * FROM snowflake_renumber(%s::regclass, %s::name, '%lld'::bigint, '%lld'::bigint, false);",
+					below ? "below" : "above",
+					quote_literal_cstr(conversion->table),
+					quote_literal_cstr(get_attname(conversion->relation,
+												   conversion->number, false)),
+					(long long) (below ? renumbering->first : id + 1),
+					(long long) (below ? id - 1 : renumbering->last));
 }
 
 /*
- * Check what the statement has done, whose answer are the numbers of rows and
- * old IDs, and the lowest and highest new ID.  A column that refers to the key
- * cannot tell two rows with one ID apart.  A trigger can keep a row as it was.
- * SQLSTATE 55000
+ * Throw SQLSTATE 55000 for equal IDs: a column that refers to the key cannot
+ * tell two rows with one ID apart.
+ */
+static void
+refuse_equal(const void *arg)
+{
+	const Renumbering *renumbering = arg;
+	int64		id;
+
+	if (answer(1, &id))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("rows of %s have the same ID, and foreign keys refer to it",
+						renumbering->conversion->table),
+				 errdetail("The lowest such ID is %lld.", (long long) id),
+				 errhint("Leave these rows as they are.%s",
+						 call_beside(renumbering, id))));
+}
+
+/*
+ * Check what the statement has done, whose answer are the number of rows, the
+ * lowest and highest new ID, and how many of them other rows had.  A trigger
+ * can keep a row as it was.  SQLSTATE 55000
  */
 static void
 check_result(const void *arg)
 {
 	const Renumbering *renumbering = arg;
 	const SfConversion *conversion = renumbering->conversion;
-	int64		rows = answer(1);
-	int64		old_ids = answer(2);
-	int64		lowest = answer(3);
+	int64		lowest;
+	int64		highest;
+	int64		taken;
 	int64		kept;
 
-	if (lowest <= renumbering->last && answer(4) >= renumbering->first)
+	if (answer(2, &lowest) && answer(3, &highest) &&
+		lowest <= renumbering->last && highest >= renumbering->first)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("new IDs of column %s of %s would lie among the old ones",
@@ -176,15 +216,12 @@ check_result(const void *arg)
 						   (long long) lowest, (long long) renumbering->first,
 						   (long long) renumbering->last),
 				 errhint("%s", remedy_of_range(renumbering))));
-	if (renumbering->others != NULL && rows != old_ids)
+	if (answer(4, &taken) && taken > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("rows of %s have equal IDs, and foreign keys refer to them",
-						conversion->table),
-				 errdetail("%lld rows have %lld IDs.",
-						   (long long) rows, (long long) old_ids),
-				 errhint("Drop the foreign keys of %s first.",
-						 renumbering->others)));
+				 errmsg("other rows of %s have %lld of the new IDs already",
+						conversion->table, (long long) taken),
+				 errhint("As a superuser, run first: SELECT * FROM snowflake_recover();")));
 	if (sf_conversion_outermost(conversion, renumbering->first, true,
 								&kept) && kept <= renumbering->last)
 		ereport(ERROR,
@@ -192,11 +229,24 @@ check_result(const void *arg)
 				 errmsg("a row of %s still has the ID %lld",
 						conversion->table, (long long) kept),
 				 errdetail("A trigger of the table has kept it, or has made it again."),
-				 errhint("As the owner of the table, run first: ALTER TABLE %s DISABLE TRIGGER USER;",
+				 errhint("As the owner of the table, run first, and with ENABLE afterwards: ALTER TABLE %s DISABLE TRIGGER USER;",
 						 conversion->table)));
 }
 
-/* Add the statement, and the settings that it needs. */
+/* Add a statement whose answer is checked. */
+static void
+add_checked(Renumbering *renumbering, const char *text, const char *note,
+			void (*check) (const void *arg))
+{
+	SfStatement *statement;
+
+	sf_conversion_add(renumbering->conversion, text, NULL, note);
+	statement = llast(renumbering->conversion->steps);
+	statement->check = check;
+	statement->arg = renumbering;
+}
+
+/* Add the statement, what it needs, and what must be true before. */
 static void
 add_statement(Renumbering *renumbering)
 {
@@ -210,19 +260,22 @@ add_statement(Renumbering *renumbering)
 	};
 	char	   *text = sf_conversion_value(SQL_RENUMBER, lengthof(types),
 										   types, values);
-	SfStatement *statement;
+	char	   *others = SPI_getvalue(SPI_tuptable->vals[0],
+									  SPI_tuptable->tupdesc, 2);
+	char	   *equal = SPI_getvalue(SPI_tuptable->vals[0],
+									 SPI_tuptable->tupdesc, 3);
+	const char *note = "fires triggers; ROLLBACK if taken is not 0, or if the old range and that from lowest to highest overlap";
 
-	renumbering->others = SPI_getvalue(SPI_tuptable->vals[0],
-									   SPI_tuptable->tupdesc, 2);
 	sf_conversion_add(conversion, "SET LOCAL row_security = off", NULL, NULL);
+	sf_conversion_add(conversion, "SET CONSTRAINTS ALL IMMEDIATE", NULL, NULL);
 	sf_conversion_path_begin(conversion);
-	sf_conversion_add(conversion, text, NULL,
-					  renumbering->others == NULL ? "fires triggers" :
-					  psprintf("fires triggers; also changes %s",
-							   renumbering->others));
-	statement = llast(conversion->steps);
-	statement->check = check_result;
-	statement->arg = renumbering;
+	if (others != NULL)
+	{
+		add_checked(renumbering, equal, "ROLLBACK if it finds an ID",
+					refuse_equal);
+		note = psprintf("%s; also changes %s", note, others);
+	}
+	add_checked(renumbering, text, note, check_result);
 	sf_conversion_path_end(conversion);
 }
 
@@ -250,10 +303,10 @@ require_range(FunctionCallInfo fcinfo)
  * old ones; return one row for each statement.  Throws SQLSTATE 22004, 22023,
  * 25000, 25006, 42P01, 42703, 42704, 42804, 42809, 42501, 40001 as
  * snowflake_convert() does, 0A000 (inheritance), 55000 (the default makes no
- * IDs; new IDs among the old ones; equal IDs to which rows refer; refers to
- * another table; foreign keys to generated columns; a trigger has kept a row;
- * standard_conforming_strings is off), and the errors of making an ID and of
- * the statement.
+ * IDs; new IDs among the old ones, or in other rows; equal IDs to which rows
+ * refer; refers to another table; foreign keys to generated columns; a trigger
+ * has kept a row, or could keep a reference; standard_conforming_strings is
+ * off), and the errors of making an ID and of the statement.
  */
 Datum
 snowflake_renumber(PG_FUNCTION_ARGS)

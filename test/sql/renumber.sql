@@ -90,6 +90,21 @@ SELECT count(DISTINCT id), min(id) > 2 FROM equal;
 INSERT INTO equal VALUES (1, 1), (1, 2);
 CREATE TABLE of_equal (id bigint, n integer, FOREIGN KEY (id, n) REFERENCES equal (id, n));
 SELECT run('equal', 1, 2);
+SELECT run('equal', 0, 1);
+SELECT run('equal', 1, 1);
+CREATE TABLE equals (tenant integer, id bigint DEFAULT snowflake_nextval(), PRIMARY KEY (tenant, id));
+CREATE TABLE of_equals (tenant integer, id bigint, FOREIGN KEY (tenant, id) REFERENCES equals);
+INSERT INTO equals VALUES (1, 1), (2, 1), (1, 2), (2, 3);
+INSERT INTO of_equals TABLE equals;
+SELECT run('equals', 1, 9);
+SELECT run('equals', 2, 9);
+SELECT tenant, count(*) FROM equals JOIN of_equals USING (tenant, id) GROUP BY 1 ORDER BY 1;
+-- IDs that other rows have already: of each 10 ms of ten minutes
+CREATE TABLE taken (id bigint DEFAULT snowflake_nextval('sonyflake'));
+INSERT INTO taken SELECT snowflake_min_id(now() + n * interval '10 ms', 'sonyflake') + sequence * 65536 + 7
+	FROM generate_series(0, 60000) n, generate_series(0, 1) sequence;
+INSERT INTO taken VALUES (1);
+SELECT run('taken', 1, 3);
 
 -- shards, other layouts, the type snowflake, domains; each default's IDs are in its own
 -- layout
@@ -168,6 +183,22 @@ SELECT run('triggered', 1, 1);
 SELECT id > 2, n FROM triggered ORDER BY id;
 CREATE TRIGGER keep BEFORE UPDATE ON triggered FOR EACH ROW EXECUTE FUNCTION keep();
 SELECT run('triggered', 1, 2);
+
+-- one that keeps a reference, which ON UPDATE would change
+CREATE TABLE kept (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
+CREATE TABLE of_kept (id bigint REFERENCES kept ON UPDATE SET NULL) PARTITION BY RANGE (id);
+CREATE TABLE of_kept_low PARTITION OF of_kept FOR VALUES FROM (0) TO (9);
+CREATE TABLE of_kept_rest PARTITION OF of_kept DEFAULT;
+INSERT INTO kept VALUES (1);
+INSERT INTO of_kept VALUES (1);
+CREATE FUNCTION keep_it() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+CREATE TRIGGER keep BEFORE DELETE ON of_kept FOR EACH ROW EXECUTE FUNCTION keep_it();
+CREATE TRIGGER "keep it" BEFORE UPDATE ON of_kept_low FOR EACH ROW EXECUTE FUNCTION keep();
+SELECT run('kept', 1, 1);
+ALTER TABLE of_kept DISABLE TRIGGER keep;
+ALTER TABLE of_kept_low DISABLE TRIGGER "keep it";
+SELECT run('kept', 1, 1);
+SELECT count(*) FROM kept JOIN of_kept USING (id) WHERE id > 1;
 
 -- policies of row security hide no row
 CREATE TABLE secured (id bigint PRIMARY KEY DEFAULT snowflake_nextval());

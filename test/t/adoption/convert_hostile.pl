@@ -275,7 +275,7 @@ foreach my $trap (sort keys %of_rows)
 {
 	query($node, qq{SET ROLE mallory;
 		CREATE TABLE m.rows (id bigint PRIMARY KEY DEFAULT public.snowflake_nextval(), x integer);
-		CREATE TABLE m.of_rows (t bigint REFERENCES m.rows); INSERT INTO m.rows VALUES (1), (2); INSERT INTO m.of_rows VALUES (1);
+		CREATE TABLE m.of_rows (t bigint REFERENCES m.rows INITIALLY DEFERRED); INSERT INTO m.rows VALUES (1), (2); INSERT INTO m.of_rows VALUES (1);
 		$of_rows{$trap}});
 	query($node, q{BEGIN; ALTER TABLE m.of_rows DROP CONSTRAINT of_rows_t_fkey; UPDATE m.rows SET id = DEFAULT WHERE id = 1; UPDATE m.of_rows SET t = 3; ROLLBACK});
 	is(caught($node), 1, "$trap: springs where rows get IDs by hand");
