@@ -608,6 +608,9 @@ classify_line(char *line)
 {
 	const char *sqlstate = take_sqlstate(line);
 
+	/* of a database that lets nobody in: no statement was refused yet */
+	if (sqlstate != NULL && strcmp(sqlstate, "55000") == 0)
+		return SF_FAILURE_OTHER;
 	if (sqlstate != NULL)
 		return classify(sqlstate);
 	if (strstr(line, "certificate") != NULL || strstr(line, " alert ") != NULL)
@@ -899,6 +902,23 @@ find_value(const PQconninfoOption *options, const char *keyword)
 		options->val[0] == '\0' ? NULL : pstrdup(options->val);
 }
 
+/* Do the same, but for libpq's default.  What a service says is not known. */
+static char *
+get_value(const PQconninfoOption *options, const char *keyword)
+{
+	char	   *value = find_value(options, keyword);
+	PQconninfoOption *defaults;
+
+	if (value != NULL || find_value(options, "service") != NULL)
+		return value;
+	defaults = PQconndefaults();
+	if (defaults == NULL)
+		return NULL;
+	value = find_value(defaults, keyword);
+	PQconninfoFree(defaults);
+	return value;
+}
+
 /* Return the first host and its port, for openssl; or NULL. */
 static char *
 print_address(const PQconninfoOption *options)
@@ -908,29 +928,76 @@ print_address(const PQconninfoOption *options)
 
 	if (host == NULL)
 		return NULL;
-	return sf_harness_quote(psprintf("%.*s:%.*s", (int) strcspn(host, ","),
-									 host, port == NULL ? 4 :
-									 (int) strcspn(port, ","),
-									 port == NULL ? "5432" : port), '\'');
+	if (port == NULL || port[0] == ',')
+		port = pstrdup("5432");
+	host[strcspn(host, ",")] = '\0';
+	port[strcspn(port, ",")] = '\0';
+	return sf_harness_quote(psprintf(strchr(host, ':') != NULL ?
+									 "[%s]:%s" : "%s:%s", host, port), '\'');
 }
 
-/* Return the URL without its passwords. */
+/*
+ * Return true for a keyword whose value is no secret.  One that the setting
+ * encodes is not printed, either.
+ */
+static bool
+is_public(const char *text, size_t length)
+{
+	static const char *const keywords[] = {
+		"host", "hostaddr", "port", "user", "dbname", "sslmode",
+		"sslrootcert", "sslcert", "sslkey", "target_session_attrs"
+	};
+
+	for (size_t i = 0; i < lengthof(keywords); i++)
+	{
+		if (strlen(keywords[i]) == length &&
+			strncmp(keywords[i], text, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Return the URL without its secrets. */
 static char *
 print_url(void)
 {
+	StringInfoData buf;
 	char	   *url = pstrdup(pg.url);
 	char	   *user = strstr(url, "://") + 3;
 	char	   *colon = user + strcspn(user, ":@/");
 	char	   *at = colon + strcspn(colon, "@/");
+	char	   *option;
+	char		separator = '?';
 
 	if (*at == '@')
 		memmove(colon, at, strlen(at) + 1);
-	for (char *p = url; (p = strstr(p, "password=")) != NULL;)
+	initStringInfo(&buf);
+	option = url + strcspn(url, "?");
+	appendBinaryStringInfo(&buf, url, (int) (option - url));
+	while (*option != '\0')
 	{
-		p += strlen("password=");
-		memmove(p, p + strcspn(p, "&"), strlen(p + strcspn(p, "&")) + 1);
+		int			length = (int) strcspn(++option, "&");
+
+		if (is_public(option, strcspn(option, "=&")))
+		{
+			appendStringInfo(&buf, "%c%.*s", separator, length, option);
+			separator = '&';
+		}
+		option += length;
 	}
-	return sf_harness_quote(url, '\'');
+	return sf_harness_quote(buf.data, '\'');
+}
+
+/* Say where this server takes its password from. */
+static char *
+find_keeper(const PQconninfoOption *options)
+{
+	char	   *file = get_value(options, "passfile");
+
+	if (find_value(options, "password") != NULL)
+		return pstrdup("snowflake.registry, and restart");
+	return file != NULL ? file :
+		pstrdup("~/.pgpass of this server's account");
 }
 
 static char *
@@ -942,13 +1009,15 @@ print_part(const char *part)
 
 	if (options == NULL)
 		return NULL;
-	name = find_value(options, "user");
-	if (strcmp(part, "database") == 0 && find_value(options, "dbname") != NULL)
-		name = find_value(options, "dbname");
+	name = get_value(options, "user");
+	if (strcmp(part, "database") == 0 && get_value(options, "dbname") != NULL)
+		name = get_value(options, "dbname");
 	if (strcmp(part, "psql") == 0)
 		text = psprintf("psql %s", print_url());
 	else if (strcmp(part, "address") == 0)
 		text = print_address(options);
+	else if (strcmp(part, "keeper") == 0)
+		text = find_keeper(options);
 	else if (name != NULL)
 		text = sf_harness_quote(name, '"');
 	if (text != NULL && strcmp(part, "regrole") == 0)

@@ -42,6 +42,8 @@ query($registry, q{CREATE SEQUENCE ran; CREATE SCHEMA snowflake_servers;
 fails($url =~ s/postgres$/bare/r, 'EXTENSION', 'read');
 is(query($registry, 'SELECT is_called FROM ran', database => 'bare'), 'f', 'no function runs of a schema that is not of the extension');
 fails($url =~ s/worker/somebody/r, 'PERMISSION', 'read');
+query($registry, 'CREATE DATABASE closed ALLOW_CONNECTIONS false');
+like(fails($url =~ s/postgres$/closed/r, 'OTHER', 'read'), qr/not currently accepting connections/, 'a database that lets nobody in');
 fails("$url?options=-cdefault_transaction_read_only%3Don", 'READ_ONLY', 'claim');
 
 # a role that is read-only, until somebody types the remedy
@@ -156,14 +158,21 @@ is(try_open($w, "postgresql://$_"), 'ok', "postgresql://$_")
 
 # what a remedy says of them: no password, and names with their quotes
 foreach my $case (
-	[ 'u:p%40a?s@h:1,g:2/d?sslmode=require&password=pw&application_name=x' => psql => q{psql 'postgresql://u@h:1,g:2/d?sslmode=require&password=&application_name=x'} ],
+	[ 'u:p%40a?s@h:1,g:2/d?a%70plication_name=x&sslmode=require&p%61ssword=pw&host=g' => psql => q{psql 'postgresql://u@h:1,g:2/d?sslmode=require&host=g'} ],
+	[ 'u@h/d?password=pw&sslpassword=pw' => psql => q{psql 'postgresql://u@h/d'} ],
 	[ 'u@h:1,g:2/d' => address => q{'h:1'} ],
 	[ 'u@h/d' => address => q{'h:5432'} ],
+	[ 'u@[::1],g/d' => address => q{'[::1]:5432'} ],
 	[ '%27u%22@h/d' => role => q{"'u"""} ],
 	[ '%27u%22@h/d' => regrole => q{'"''u"""'} ],
 	[ 'u@h/D' => database => '"D"' ],
-	[ 'u@h' => database => '"u"' ],
-	[ 'h/d' => role => '' ])
+	[ 'u:p@h' => keeper => 'snowflake.registry, and restart' ],
+	[ 'u@h?passfile=/f' => keeper => '/f' ],
+	[ 'u@h' => keeper => q{~/.pgpass of this server's account} ],
+	# what libpq fills in
+	[ 'u@h' => database => qq{"$ENV{PGDATABASE}"} ],
+	[ 'h/d' => role => '"' . getpwuid($<) . '"' ],
+	[ 'h?service=s' => role => '' ])
 {
 	my ($text, $part, $expected) = @$case;
 
