@@ -92,11 +92,11 @@ static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct snowflake.registry, and restart this one. This command meets the same problem here, such as DNS, a firewall or listen_addresses: {psql} -c 'SELECT 1'",
 	[SF_FAILURE_TIMEOUT] = "Run here: {psql} -c 'SELECT 1'; If it waits too, the host or its server is down, or a firewall drops packets. If not, start its synchronous standby; or raise snowflake.lease_timeout here, and reload.",
 	[SF_FAILURE_CERTIFICATE] = "Run here: openssl s_client -starttls postgres -connect {address} </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate there (ssl_cert_file), and reload; or set sslrootcert in snowflake.registry to its issuer's, and restart. Replace an expired sslcert here.",
-	[SF_FAILURE_LOGIN] = "In the registry, run as a superuser: CREATE ROLE {role} LOGIN; or, if it exists, ALTER ROLE {role} LOGIN; then \\password {role} in psql, and put that password into ~/.pgpass of this server's account. Let pg_hba.conf there admit the role.",
+	[SF_FAILURE_LOGIN] = "Put the role's password into {keeper}. Changing it stops other servers. In the registry, let pg_hba.conf admit {role}, and if need be, run as a superuser: ALTER ROLE {role} LOGIN; or, if missing, CREATE ROLE {role} LOGIN;",
 	[SF_FAILURE_DATABASE] = "Set snowflake.registry to what the other servers have (SHOW snowflake.registry;), and restart: a second registry leases the same node ids. Only for the first server of all, run in the registry: CREATE DATABASE {database}; and there: CREATE EXTENSION snowflake_registry;",
 	[SF_FAILURE_EXTENSION] = "If other servers lease, compare their SHOW snowflake.registry; first. In database {database} of the registry, run as a superuser: CREATE EXTENSION snowflake_registry; or, if it has an older version: ALTER EXTENSION snowflake_registry UPDATE;",
-	[SF_FAILURE_PERMISSION] = "In database {database} of the registry, run as a superuser: SELECT snowflake_registry.grant({regrole}, false); With true in place of false, this server may also make and recover the registry.",
-	[SF_FAILURE_READ_ONLY] = "In the registry, run as a superuser: SET default_transaction_read_only = off; ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off; If it is a standby, set snowflake.registry to the primary, and restart this server.",
+	[SF_FAILURE_PERMISSION] = "In database {database} of the registry, run as a superuser: SELECT snowflake_registry.grant({regrole}, false); GRANT CONNECT ON DATABASE {database} TO {role}; With true in place of false, this server may also make and recover the registry.",
+	[SF_FAILURE_READ_ONLY] = "In the registry, run as a superuser: BEGIN; SET TRANSACTION READ WRITE; ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off; COMMIT; If it is a standby, set snowflake.registry to the primary, and restart this server.",
 	[SF_FAILURE_STANDBY] = "Name the primary in snowflake.registry, or all hosts and target_session_attrs=read-write, and restart this server. Only if the primary is gone for good, run in the registry: SELECT pg_catalog.pg_promote();",
 	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server. Its log says which disk is full, and this shows its databases: {psql} -c '\\l+'",
 	[SF_FAILURE_LOST] = "If this is the right server, and the former one never runs again, run in its database {database}: SELECT snowflake_registry.recover(interval '{reserve} s'); If snowflake.lease_reserve is larger on any server, give that.",
@@ -108,7 +108,7 @@ static const char *const etcd[SF_FAILURES] = {
 	[SF_FAILURE_CERTIFICATE] = "Run here: openssl s_client -connect {address} </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate in etcd; or set ?cacert= in snowflake.registry to its issuer's, and restart. Replace expired files of ?cert= and ?key= here.",
 	[SF_FAILURE_LOGIN] = "Put user and password into the two lines of the file {credentials} (?credentials= in snowflake.registry), which only this server's account can read (chmod 600). This sets the password: {root} etcdctl user passwd {user}",
 	[SF_FAILURE_PERMISSION] = "Run: {root} etcdctl role add leases; etcdctl role grant-permission leases readwrite --prefix=true {prefix}/; etcdctl user grant-role {user} leases",
-	[SF_FAILURE_FULL] = "Run: {root} etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2); etcdctl defrag --cluster; etcdctl alarm disarm; Then start etcd with --auto-compaction-retention=1.",
+	[SF_FAILURE_FULL] = "Run: {root} etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2); etcdctl defrag --cluster; etcdctl alarm disarm; Then start etcd with --auto-compaction-retention=1. If the first one waits, type root's password.",
 	[SF_FAILURE_TOO_LONG] = "Delete what is not the registry's (etcdctl del KEY) of what this lists: {root} etcdctl get --prefix --keys-only {prefix}/",
 	[SF_FAILURE_LOST] = LOST,
 };
@@ -123,9 +123,9 @@ static const char *const zookeeper[SF_FAILURES] = {
 };
 
 /*
- * Expand a remedy.  In capitals is what the reader has to know: what the
- * setting does not say, or all if there is no "part".  Return false if there
- * is no room.
+ * Expand a remedy.  What the setting does not say, or all if there is no
+ * "part", stands as <ROLE>, which neither SQL nor a shell runs.  Return false
+ * if there is no room.
  */
 static bool
 expand(char *text, size_t size, const char *remedy, SfPartFunction part,
@@ -148,8 +148,11 @@ expand(char *text, size_t size, const char *remedy, SfPartFunction part,
 		else if (n > 0 && part != NULL && part(word) != NULL)
 			with = part(word);
 		else if (n > 0)
+		{
+			snprintf(word, sizeof(word), "<%.*s>", (int) n, p - n);
 			for (char *c = word; *c != '\0'; c++)
 				*c = (char) toupper((unsigned char) *c);
+		}
 		if (len + strlen(with) >= size)
 			return false;
 		strcpy(text + len, with);

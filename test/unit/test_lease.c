@@ -702,6 +702,8 @@ get_part(const char *part)
 		return "export ETCDCTL_ENDPOINTS=http://a:1 ETCDCTL_USER=u;";
 	if (strcmp(part, "psql") == 0)
 		return "psql 'postgresql://u@a:1/d'";
+	if (strcmp(part, "keeper") == 0)
+		return "~/.pgpass of this server's account";
 	snprintf(text, sizeof(text), "<%s>", part);
 	return text;
 }
@@ -750,7 +752,7 @@ test_failures(void)
 	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_DATABASE), "log");
 	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_FULL), "etcdctl alarm disarm");
 	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_TOO_LONG), "etcdctl get --prefix --keys-only <prefix>/");
-	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_LOGIN), "etcdctl user passwd USER");
+	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_LOGIN), "etcdctl user passwd <USER>");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_LOST), "recover(interval '3600 s');");
 
@@ -763,7 +765,7 @@ test_failures(void)
 	sf_registry_remedy(text, sizeof(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
 	CHECK_CONTAINS(text, "In database <database> of");
 	sf_registry_remedy(text, strlen(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
-	CHECK_CONTAINS(text, "In database DATABASE of");
+	CHECK_CONTAINS(text, "In database <DATABASE> of");
 	CHECK_CONTAINS(remedy_for("another", SF_FAILURE_LOGIN), "log");
 
 	/* the lease reports what the answer says */

@@ -137,11 +137,14 @@ refused($a, "SET ROLE mallory; $next", '55000',
 	'nor does the error say it');
 refused($a, "SET ROLE watcher; $next", '55000', qr/DETAIL:  The registry is "postgresql:.*$secret/,
 	'which members of pg_monitor are told');
-my ($remedy) = $all =~ /(In the registry, [^|\n]*)/;
-like($remedy, qr/CREATE ROLE "worker" LOGIN; or, /, 'the remedy names the role');
+my ($remedy) = $all =~ /(Put the role's password [^|\n]*)/;
+like($remedy, qr/^Put the role's password into snowflake\.registry, and restart\. .*CREATE ROLE "worker" LOGIN;/, 'the remedy names the role');
 ($remedy) = $remedy =~ /(ALTER ROLE [^;]*;)/;
+query($registry, "REVOKE CONNECT ON DATABASE postgres FROM PUBLIC; $remedy");
+wait_for_lease($a, q{problem ~ 'permission denied for database' AND remedy ~ 'In database "postgres"'});
+($remedy) = lease_of($a, 'remedy') =~ /(GRANT CONNECT [^;]*;)/;
 query($registry, $remedy);
-wait_for_lease($a, q{problem ~ 'permission denied' AND remedy ~ 'In database "postgres"'});
+wait_for_lease($a, q{problem ~ 'permission denied for schema' AND remedy ~ 'In database "postgres"'});
 refused($a, $next, '55000',
 	qr/$none.*permission denied for schema snowflake_servers/s,
 	'a role that may not read it');

@@ -71,6 +71,8 @@ sub situation
 	my @typed = follow_remedies($how{try} // sub { lease_remedy($node) }, node => $node, name => $name,
 		registry => $registry, %how);
 
+	# each asks again in its own time
+	eval { wait_until_held($any, $pinned) };
 	foreach my $server ($any, $pinned)
 	{
 		is(lease_remedy($server), '', "$name: " . $server->name . ' leases');
@@ -87,12 +89,35 @@ situation('a role without rights, and a registry that was never initialized', $a
 wait_until_held($any, $pinned);
 is(lease_of($pinned, 'node_id'), '7', 'a pinned number');
 
-# ---- the password ----
+# ---- a registry whose sessions are read-only ----
 
-query($registry, q{ALTER ROLE worker PASSWORD 'another'});
+$registry->append_conf('postgresql.conf', 'default_transaction_read_only = on');
+$registry->reload;
 $any->restart;
 wait_for_lease($any, 'problem IS NOT NULL');
-situation('a wrong password', $any, given => { PASSWORD => 'secret' });
+follow_remedies(sub { lease_remedy($any) }, node => $any, registry => $registry,
+	name => 'a registry whose sessions are read-only');
+wait_until_held($any, $pinned);
+$registry->append_conf('postgresql.conf', 'default_transaction_read_only = off');
+$registry->reload;
+
+# ---- the password ----
+
+# What is typed for one server whose password is wrong must not stop the others, which have
+# the role's. Once the right one stands where the remedy says, it leases.
+configure($any, @hour, "snowflake.registry = '" . (query($pinned, 'SHOW snowflake.registry') =~ s/:secret@/:typo@/r) . "'");
+$any->restart;
+wait_for_lease($any, q{remedy ~ 'Put the role.s password into snowflake\.registry, and restart'});
+foreach my $thing (things_in(lease_of($any, 'remedy')))
+{
+	ok($thing->[0] ne 'psql', "a wrong password: $thing->[1]: the role keeps it");
+	$registry->psql('postgres', $thing->[1]);
+}
+$pinned->restart;
+wait_until_held($pinned);
+configure($any, @hour);
+$any->restart;
+wait_until_held($any);
 
 # ---- a copy with a pinned number ----
 
