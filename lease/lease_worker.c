@@ -556,7 +556,10 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 				(errcode(ERRCODE_CONFIG_FILE_ERROR),
 				 errmsg("node id does not fit the layout"),
 				 errdetail("%s", reason),
-				 errhint("Set snowflake.node_id = '' here, and restart: this server then leases any free number.")));
+				 errhint("Set snowflake.node_id = '' here, and restart: this server then leases any free number.%s",
+						 sf_core->is_altered("snowflake.node_id") ?
+						 " Before, run: ALTER SYSTEM RESET snowflake.node_id;" : "")));
+	claimant->is_altered = sf_core->is_altered("snowflake.node_id");
 	claimant->owner = sf_core->random() | 1;
 	claimant->server = sf_core->server();
 	set_host(claimant);

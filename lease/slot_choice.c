@@ -156,6 +156,14 @@ print_tick(const SfLayout *layout, int64_t tick, char *text, size_t size)
 	sf_epoch_print(sf_layout_after_epoch_ms(layout, tick), text, size);
 }
 
+/* Say what has to come before a line in the file counts. */
+static const char *
+say_reset(const SfClaimant *claimant)
+{
+	return claimant->is_altered ?
+		"run ALTER SYSTEM RESET snowflake.node_id; and " : "";
+}
+
 /*
  * Explain that another server is present in the only slot that will do.  In a
  * copy of a server, that is often the original, which must go on.
@@ -175,9 +183,10 @@ explain_holder(const SfClaimant *claimant, const SfSlotRecord *holder,
 			 "Slot %u is still held by the last run of this server, \"%s\"." :
 			 "Slot %u is held by another server, \"%s\".",
 			 holder->node, holder->host);
-	snprintf(claim->remedy, sizeof(claim->remedy), "%s", is_ours ?
-			 "Wait for snowflake.lease_presence, and then until its reservation ends. If this is a clone of a server that still runs, set snowflake.node_id = '' here, and restart: this server then takes any free number." :
-			 "Leave that one running. Set snowflake.node_id = '' here, for any free number, and restart this server. Only if this server replaces that one for good, stop that one.");
+	snprintf(claim->remedy, sizeof(claim->remedy), is_ours ?
+			 "Wait for snowflake.lease_presence, and then until its reservation ends. If this is a clone of a server that still runs: for any free number, %sset snowflake.node_id = '' here, and restart." :
+			 "Leave that one running. For any free number, %sset snowflake.node_id = '' here, and restart this server. Only if this server replaces that one for good, stop that one.",
+			 say_reset(claimant));
 }
 
 /* Explain why no slot can be claimed. */
@@ -221,7 +230,8 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "Slot %u is reserved until %s by a server that has gone.",
 				 claimant->first_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "This server will claim it then. To take any free number, set snowflake.node_id = '', and restart this server.");
+				 "This server will claim it then. To take any free number, %sset snowflake.node_id = '', and restart this server.",
+				 say_reset(claimant));
 	}
 }
 

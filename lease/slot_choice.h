@@ -28,6 +28,7 @@ typedef struct SfClaimant
 	uint32_t	first_node;		/* of the datacenter, or of all */
 	uint32_t	last_node;		/* equal to first_node if only that one will
 								 * do */
+	bool		is_altered;		/* ALTER SYSTEM has set snowflake.node_id */
 	uint64_t	owner;			/* random, new for each claim */
 	uint64_t	server;			/* kept over restarts; a copy has another */
 	char		host[SF_HOST_SIZE];

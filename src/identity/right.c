@@ -222,6 +222,7 @@ sf_right_at_load(void)
 		.may_see_registry = sf_lease_wait_may_see_registry,
 		.server = sf_identity_server,
 		.find_nodes = sf_node_find,
+		.is_altered = sf_settings_is_altered,
 		.random = sf_identity_random,
 		.begin = begin_right,
 		.publish = publish_right,

@@ -99,6 +99,9 @@ typedef struct SfRightAccess
 	bool		(*find_nodes) (uint32 *first, uint32 *last, char *reason,
 							   size_t reason_size);
 
+	/* Has ALTER SYSTEM set it?  Then a line in a file has no effect. */
+	bool		(*is_altered) (const char *setting);
+
 	/* Return a random number that a copy of this machine does not repeat. */
 	uint64_t	(*random) (void);
 

@@ -551,7 +551,8 @@ sf_settings_define(void)
 static bool
 may_see_files(void)
 {
-	return !IsUnderPostmaster ||
+	/* a process without a database has no role */
+	return !OidIsValid(MyDatabaseId) ||
 		has_privs_of_role(GetUserId(), ROLE_PG_READ_ALL_SETTINGS);
 }
 

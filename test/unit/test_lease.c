@@ -484,7 +484,10 @@ test_taken_slots(void)
 	CHECK_EQ(lease.state, SF_LEASE_SEARCHING);
 	CHECK_STR(lease.client.problem, "Slot 0 is held by another server, \"other\".");
 	CHECK_STR(lease.client.public_problem, "Slot 0 is held by another server.");
-	CHECK_CONTAINS(lease.client.remedy, "Leave that one running. Set snowflake.node_id = '' here");
+	CHECK_CONTAINS(lease.client.remedy, "Leave that one running. For any free number, set snowflake.node_id = '' here");
+	config.claimant.is_altered = true;
+	begin_search(&config);
+	CHECK_CONTAINS(lease.client.remedy, "run ALTER SYSTEM RESET snowflake.node_id; and set snowflake.node_id = '' here");
 
 	prepare();
 	for (int i = 0; i < MAX_SLOTS; i++)

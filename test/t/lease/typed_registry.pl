@@ -124,6 +124,8 @@ wait_until_held($any);
 $pinned->backup('copy');
 my $twin = PostgreSQL::Test::Cluster->new('twin');
 $twin->init_from_backup($pinned, 'copy');
+# as if ALTER SYSTEM had set the number: a backup has that, too, and it beats the file
+PostgreSQL::Test::Utils::append_to_file($twin->data_dir . '/postgresql.auto.conf', "snowflake.node_id = '7'\n");
 $twin->start;
 situation('a copy with a pinned number', $twin, given => { NUMBER => 8 },
 	try => sub { my ($status, $out, $err) = $twin->psql('postgres', $next); $status == 0 ? '' : lease_remedy($twin) || hint_of($err) });
