@@ -321,7 +321,7 @@ is_damaged(Page page)
 		!ItemIdIsNormal(item) ||
 		ItemIdGetOffset(item) != MAXALIGN(ItemIdGetOffset(item)) ||
 		ItemIdGetOffset(item) < SizeOfPageHeaderData + sizeof(ItemIdData) ||
-		ItemIdGetOffset(item) + ItemIdGetLength(item) > special ||
+		(uint32) ItemIdGetOffset(item) + ItemIdGetLength(item) > special ||
 		ItemIdGetLength(item) < header +
 		offsetof(FormData_pg_sequence_data, is_called) + sizeof(bool) ||
 		((HeapTupleHeader) PageGetItem(page, item))->t_hoff != header;
