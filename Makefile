@@ -49,8 +49,8 @@ endif
 # What runs against any server that has the library preloaded and a node id, and
 # what wants the settings in test/regress.conf.
 REGRESS = layouts surface decode compose text times generation batches \
-	privileges errors partitions feeds convert renumber key_type remedies
-REGRESS_SETTINGS = other_layouts shards copy settings
+	privileges errors partitions feeds convert key_type remedies
+REGRESS_SETTINGS = other_layouts shards copy settings renumber
 REGRESS_OPTS = --inputdir=$(srcdir)/test
 REGRESS_PREP = link-expected
 
