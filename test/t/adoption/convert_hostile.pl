@@ -298,7 +298,7 @@ refused($node, q{SELECT snowflake_renumber('orders'::regclass, 'id'::name, 1::bi
 is(caught($node), 0, 'its trigger does not run');
 
 # ON UPDATE fires his triggers, too: on what refers to a copy of the key, and on what
-# refers to that
+# refers to that. From 18 on they run as the role that the foreign key acts as, which is he.
 my %copies = (
 	'the server keeps' => 'copy bigint GENERATED ALWAYS AS (id) STORED UNIQUE',
 	'a trigger keeps' => 'copy bigint UNIQUE');
@@ -314,7 +314,7 @@ foreach my $copy (sort keys %copies)
 		CREATE TABLE m.refers (copy bigint REFERENCES orders (copy) ON UPDATE CASCADE); INSERT INTO m.refers VALUES (1);
 		CREATE TRIGGER fire AFTER UPDATE ON m.refers FOR EACH ROW EXECUTE FUNCTION m.fire()});
 	query($node, 'BEGIN; UPDATE orders SET id = 2; ROLLBACK');
-	is(caught($node), 1, "a copy that $copy: springs by hand");
+	is(caught($node), $node->pg_version->major < 18 ? 1 : 0, "a copy that $copy: springs by hand");
 	refused($node, q{SELECT snowflake_renumber('orders'::regclass, 'id'::name, 1::bigint, 1::bigint, false)}, '42501',
 		qr/table m\.refers belongs to mallory/, "a table of somebody else that refers to a copy that $copy");
 	is(caught($node), 0, 'its trigger does not run');
