@@ -637,7 +637,7 @@ get_ms(const SfLayout *layout, int64 tick)
 static void
 get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 {
-	/* for what is left out */
+	/* the defaults of the arguments */
 	Interval	defaults[2] = {{.time = 90 * USECS_PER_SEC},
 	{.time = 5 * USECS_PER_SEC}};
 

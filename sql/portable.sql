@@ -1341,7 +1341,7 @@ BEGIN
 	COMMENT ON FUNCTION @extschema@.snowflake_set_shards(text, text) IS 'set the shards of this database, such as 0-4095,5000';
 	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint) IS 'never issue at or below this ID again';
 	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, text) IS 'never issue at or below this ID of this layout again';
-	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, text, boolean) IS 'likewise, also if the ID lies far ahead, or above new IDs';
+	COMMENT ON FUNCTION @extschema@.snowflake_advance(bigint, text, boolean) IS 'never issue at or below this ID of this layout again, also if the ID lies far ahead, or above new IDs';
 	COMMENT ON FUNCTION @extschema@.snowflake_close() IS 'make no ID any more, and return a time that all are below';
 	COMMENT ON FUNCTION @extschema@.snowflake_open(bigint) IS 'make IDs again, above this time';
 	COMMENT ON FUNCTION @extschema@.snowflake_status() IS 'one row per check: what was found, and what to do';

@@ -784,7 +784,7 @@ CREATE FUNCTION snowflake_registry_recover(largest_reserve interval, largest_off
 RETURNS timestamptz
 AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
-'likewise, if clocks are further than 5 s apart';
+'after a loss of data, if clocks are further than 5 s apart: let no server claim a node id before the time that any server may have reserved';
 
 CREATE FUNCTION snowflake_registry_slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
@@ -866,7 +866,7 @@ CREATE FUNCTION snowflake_advance(id bigint, layout text, force boolean)
 RETURNS timestamptz
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
 COMMENT ON FUNCTION snowflake_advance(bigint, text, boolean) IS
-'likewise, also if the ID lies far ahead, or above new IDs';
+'never issue at or below this ID of this layout again, also if the ID lies far ahead, or above new IDs';
 
 -- reads tables with the rights of who calls it
 CREATE FUNCTION snowflake_recover(OUT object text, OUT found text, OUT remedy text)
