@@ -430,15 +430,46 @@ snowflake_create_partitions(PG_FUNCTION_ARGS)
 
 /* ---- dropping ---- */
 
-/* Return true if new IDs of this server have this layout. */
+/*
+ * Throw SQLSTATE 22023 unless argument 2 names a layout, or the default of the
+ * parent's key does, by being nothing but a call that makes IDs.  Nothing is
+ * dropped by a guess: of a user's function the layout is not known, and by a
+ * wrong one, new rows look old.
+ */
+static void
+require_layout(FunctionCallInfo fcinfo)
+{
+	Oid			parent = PG_GETARG_OID(0);
+	SfKeyLayout key = {0};
+
+	if (!PG_ARGISNULL(2))
+		return;
+	if (find_key_layout(fcinfo, &key) && key.is_direct)
+		return;
+	sf_key_layout_require_shown(&key, parent);
+	relation_close(sf_id_span_open_parent(parent, AccessShareLock), NoLock);
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+			 errmsg("could not determine the layout of the IDs of \"%s\"",
+					get_rel_name(parent)),
+			 errdetail("The default of its key is not just a call of a function that makes IDs. With a wrong layout, new rows look old."),
+			 errhint("Name the layout with which the IDs were made: SELECT snowflake_drop_partitions(%s::regclass, '%s'::timestamptz, 'LAYOUT');",
+					 quote_literal_cstr(qualified_name(parent)),
+					 timestamptz_to_str(PG_GETARG_TIMESTAMPTZ(1)))));
+}
+
+/*
+ * Return true if new IDs of the parent's key have this layout.  If nobody can
+ * tell what makes them, believe the caller that they are this server's.
+ */
 static bool
 is_made(FunctionCallInfo fcinfo, const SfLayout *layout)
 {
 	SfKeyLayout key;
 
-	if (find_key_layout(fcinfo, &key) && key.name != NULL &&
-		sf_layout_is_same(layout, &key.layout))
-		return true;
+	if (find_key_layout(fcinfo, &key) &&
+		(key.name != NULL || sf_shmem != NULL))
+		return sf_layout_is_same(layout, &key.layout);
 	return sf_shmem != NULL &&
 		(sf_layout_is_same(layout, &sf_node_layout) ||
 		 sf_layout_is_same(layout, &sf_shard_layout));
@@ -550,11 +581,12 @@ drop_partition(Oid parent, const SfIdSpan *span)
  * returns setof text
  *
  * Drop the partitions whose IDs were all made before a time that has passed;
- * return their names.  Throws SQLSTATE 22004, 22023 (not a layout; a time in
- * the future), 42P01, 42809 (not partitioned by IDs), 42501 (not the owner, or
- * the parent's owner does not own a partition, or a table that refers to the
- * parent), 55000 (no partition is of the present), 23503 (a row of another
- * table refers to one there), 2BP01 (something else depends on a partition).
+ * return their names.  Throws SQLSTATE 22004, 22023 (not a layout, or none
+ * that is known; a time in the future), 42P01, 42809 (not partitioned by IDs),
+ * 42501 (not the owner, or the parent's owner does not own a partition, or a
+ * table that refers to the parent), 55000 (no partition is of the present),
+ * 23503 (a row of another table refers to one there), 2BP01 (something else
+ * depends on a partition).
  */
 Datum
 snowflake_drop_partitions(PG_FUNCTION_ARGS)
@@ -570,6 +602,7 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	if (XactReadOnly)
 		sf_refuse_read_only("snowflake_drop_partitions()");
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	require_layout(fcinfo);
 	request.layout = layout_or_default(fcinfo, 2);
 	request.is_made = is_made(fcinfo, request.layout);
 	request.until = PG_GETARG_TIMESTAMPTZ(1);

@@ -268,7 +268,7 @@ SELECT mode FROM pg_locks WHERE relation = 'rich'::regclass AND pid = pg_backend
 ROLLBACK;
 
 -- dropping old partitions: those that lie wholly before a time, and no others
-CREATE TABLE log (id bigint PRIMARY KEY, item text) PARTITION BY RANGE (id);
+CREATE TABLE log (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), item text) PARTITION BY RANGE (id);
 CREATE TABLE log_rest PARTITION OF log DEFAULT;
 CREATE TABLE log_before PARTITION OF log FOR VALUES FROM (MINVALUE) TO (-100);
 CREATE TABLE log_below PARTITION OF log FOR VALUES FROM (-100) TO (100);
@@ -318,7 +318,7 @@ SELECT snowflake_drop_partitions(NULL, '2024-06-01');
 SELECT snowflake_drop_partitions('log', '2024-06-01', 'no layout');
 SELECT snowflake_drop_partitions('plain', '2024-06-01');
 -- another layout: an earlier epoch would make the rows look older than they are
-CREATE TABLE recent (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE recent (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 SELECT count(*) > 1 AS made FROM snowflake_create_partitions('recent', '1 month', now() - interval '3 months', now() + interval '3 months');
 SELECT count(*) FROM snowflake_drop_partitions('recent', now() - interval '1 year');
 \set VERBOSITY sqlstate
@@ -339,7 +339,7 @@ SELECT count(*) FROM snowflake_drop_partitions('recent', now());
 
 -- partitions that are partitioned, lie in another schema, or have a strange
 -- name
-CREATE TABLE tree (id bigint, region text) PARTITION BY RANGE (id);
+CREATE TABLE tree (id bigint DEFAULT snowflake_nextval(), region text) PARTITION BY RANGE (id);
 CREATE TABLE tree_now PARTITION OF tree FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
 CREATE TABLE tree_old PARTITION OF tree FOR VALUES FROM (0) TO (1000) PARTITION BY LIST (region);
 CREATE TABLE tree_old_eu PARTITION OF tree_old FOR VALUES IN ('eu');
@@ -360,7 +360,7 @@ SELECT count(*) FROM pg_class WHERE relname = 'tree_far';
 DROP FOREIGN DATA WRAPPER nowhere CASCADE;
 
 -- rows that other tables refer to, and objects that depend on a partition
-CREATE TABLE paid (id bigint PRIMARY KEY) PARTITION BY RANGE (id);
+CREATE TABLE paid (id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 CREATE TABLE paid_1 PARTITION OF paid FOR VALUES FROM (0) TO (1000);
 CREATE TABLE paid_2 PARTITION OF paid FOR VALUES FROM (1000) TO (2000);
 CREATE TABLE paid_now PARTITION OF paid FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
@@ -382,7 +382,7 @@ DROP TABLE receipt;
 -- allowed: the owner of the parent, with no other rights than the owner's
 CREATE SCHEMA theirs;
 GRANT USAGE ON SCHEMA theirs TO snowflake_owner, snowflake_other;
-CREATE TABLE theirs.days (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE theirs.days (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
 CREATE TABLE theirs.days_1 PARTITION OF theirs.days FOR VALUES FROM (0) TO (1000);
 CREATE TABLE theirs.days_2 PARTITION OF theirs.days FOR VALUES FROM (1000) TO (2000);
 CREATE TABLE theirs.days_now PARTITION OF theirs.days FOR VALUES FROM (400000000000000000) TO (MAXVALUE);
@@ -429,6 +429,31 @@ FROM unnest(ARRAY['of_shard', 'of_node', 'of_named']::regclass[]) t;
 SELECT (SELECT from_id FROM snowflake_partitions('of_shard')) = snowflake_min_id('2027-01-01', 'shard') AS shard,
 	(SELECT from_id FROM snowflake_partitions('of_node')) = snowflake_min_id('2027-01-01') AS node,
 	(SELECT from_id FROM snowflake_partitions('of_named')) = snowflake_min_id('2027-01-01', 'javascript') AS named;
+-- nothing is dropped by a guess: what makes the IDs is unknown here, and new rows would
+-- look old in the configured layout
+CREATE FUNCTION js_id() RETURNS bigint LANGUAGE sql AS $$ SELECT snowflake_nextval('javascript') $$;
+CREATE TABLE guessed (id bigint DEFAULT js_id()) PARTITION BY RANGE (id);
+SELECT count(*) > 2 AS made FROM snowflake_create_partitions('guessed', '1 month', now() - interval '2 months', now() + interval '1 second', 'javascript');
+DO $$
+BEGIN
+	EXECUTE format('CREATE TABLE guessed_rest PARTITION OF guessed FOR VALUES FROM (%s) TO (MAXVALUE)',
+		(SELECT max(until_id) FROM snowflake_partitions('guessed', 'javascript')));
+END $$;
+INSERT INTO guessed DEFAULT VALUES;
+SELECT snowflake_drop_partitions('guessed', '2026-01-01 12:00:00.5');
+ALTER TABLE guessed ALTER id DROP DEFAULT;
+\set VERBOSITY terse
+SELECT snowflake_drop_partitions('guessed', '2026-01-01');
+ALTER TABLE guessed ALTER id SET DEFAULT coalesce(NULL, snowflake_nextval());
+SELECT snowflake_drop_partitions('guessed', '2026-01-01');
+-- nor by a name that is not the default's, if the last partition has no end
+ALTER TABLE guessed ALTER id SET DEFAULT snowflake_nextval('javascript');
+\set VERBOSITY sqlstate
+SELECT snowflake_drop_partitions('guessed', now() - interval '1 day', 'snowflake');
+\set VERBOSITY default
+SELECT count(*) FROM guessed;
+SELECT count(*) >= 1 AS dropped FROM snowflake_drop_partitions('guessed', date_trunc('month', now()), 'javascript');
+SELECT count(*) FROM guessed;
 -- a layout that cannot be told: the rows could look older than they are
 CREATE TABLE of_text (id bigint DEFAULT snowflake_nextval('java' || 'script')) PARTITION BY RANGE (id);
 SELECT snowflake_create_partitions('of_text', '1 year', '2027-01-01', '2028-01-01');
