@@ -536,15 +536,16 @@ DECLARE
 		'Use a time within that range, or a layout with another epoch.'::text) << f.low_bits;
 	shard_is_node boolean := f.node_bits = 0 AND f.width[6] > 0;
 BEGIN
+	-- all of these operators have one precedence
 	IF shard_is_node THEN
-		id := id | @extschema@.snowflake_portable_require_field('shard'::text, f.width[6], node, f.layout) << f.shift[6];
+		id := id | (@extschema@.snowflake_portable_require_field('shard'::text, f.width[6], node, f.layout) << f.shift[6]);
 	ELSE
 		id := id | @extschema@.snowflake_portable_place_node(
 			@extschema@.snowflake_portable_require_field('node'::text, f.node_bits, node, f.layout), f);
 	END IF;
-	RETURN id | @extschema@.snowflake_portable_require_field('sequence'::text, f.width[7], sequence, f.layout) << f.shift[7] |
-		@extschema@.snowflake_portable_require_field('shard'::text,
-			CASE WHEN shard_is_node THEN 0 ELSE f.width[6] END, shard, f.layout) << f.shift[6];
+	RETURN id | (@extschema@.snowflake_portable_require_field('sequence'::text, f.width[7], sequence, f.layout) << f.shift[7]) |
+		(@extschema@.snowflake_portable_require_field('shard'::text,
+			CASE WHEN shard_is_node THEN 0 ELSE f.width[6] END, shard, f.layout) << f.shift[6]);
 END $$;
 CREATE OR REPLACE FUNCTION @extschema@.snowflake_compose(created_at timestamptz, node integer,
 	sequence integer, layout text, shard integer DEFAULT 0) RETURNS bigint

@@ -4,6 +4,7 @@
 # takes: 45 s
 use SnowflakeTest;
 use JSON::PP qw(decode_json);
+use List::Util qw(shuffle sum0);
 
 my $install = slurp_file("$root/sql/portable.sql");
 my $random = $ENV{SNOWFLAKE_RANDOM_IDS} // 20000;
@@ -81,6 +82,52 @@ both_say('refusals', qr/22004.*22023.*55000.*22P02/s,
 		q{'timestamp:41 node:10 sequence:12 epoch:2199-01-01'}),
 	q{snowflake_nextval_batch(0, 'javascript')}, q{snowflake_nextval_batch(NULL, 'javascript')},
 	q{snowflake_min_id('1900-01-01')}, q{snowflake_parse('', 'base32')}, q{snowflake_decode(9007199254740992, 'javascript')});
+
+# The layouts of the vectors, and random ones: fields in any order and of any width.
+sub random_layout
+{
+	my @node = ([], ['node'], ['datacenter', 'worker'], ['worker', 'process'], ['process', 'datacenter', 'worker'])[ int rand 5 ]->@*;
+	my @fields = shuffle(@node, 'sequence', rand() < 0.4 ? 'shard' : ());
+	my $tick = (1, 3, 7, 10, 1000)[ int rand 5 ];
+	my $left = 63 - (my $bits = 28 + int rand 14);
+	my $text = "timestamp:$bits";
+
+	foreach my $field (@fields)
+	{
+		$left -= $bits = 1 + int rand($left / @fields < 9 ? $left / @fields : 9);
+		$text .= " $field:$bits";
+	}
+	return "$text tick:${tick}ms epoch:" . (0, 1704066000000)[ int rand 2 ];
+}
+
+# Fields that are zero, the largest, in between, and one too large, each in a tick of the
+# layout's life; the ID that they make, and what is read from it.
+sub calls_of_layout
+{
+	my ($text) = @_;
+	my %bits = $text =~ /(\w+):(\d+)(?= |$)/g;
+	my $node = sum0(@bits{ grep { $bits{$_} } qw(node datacenter worker process) });
+	my $shard = $bits{shard} // 0;
+	my $low = $node + $shard + $bits{sequence};
+	my $life = $bits{timestamp} - ($bits{timestamp} + $low > 63);
+	my @widths = ($node || $shard, $bits{sequence}, $node ? $shard : 0);
+	my @values = ([ 0, 0, 0 ], [ map { 2**$_ - 1 } @widths ], map { [ map { int rand 2**$_ } @widths ] } 1 .. 3);
+
+	push @values, map { my $n = $_; [ map { $_ == $n ? 2**$widths[$_] : 0 } 0 .. 2 ] } 0 .. 2;
+	return map {
+		my ($node_id, $sequence, $shard_id) = map { sprintf '%d', $_ } @$_;
+		my $tick = sprintf '%d', rand 2**($life > 45 ? 45 : $life);
+		my $id = "snowflake_compose(snowflake_timestamp(${tick}::bigint << $low, '$text'), '$node_id'::integer, $sequence, '$text', '$shard_id'::integer)";
+
+		($id, map { "snowflake_$_($id, '$text')" } qw(decode timestamp node shard sequence))
+	} @values;
+}
+my @layouts = split /\n/, query($both, q{SELECT layout FROM lib.snowflake_layouts() WHERE NOT configured});
+cmp_ok(scalar(@layouts), '>=', 8, 'all presets are tried');
+push @layouts, grep { /:/ } map { $_->{layout} } @{ $json->{layouts} };
+push @layouts, map { random_layout() } 1 .. 40;
+both_say('composed, and read', qr/22003: .*out of range/, map { calls_of_layout($_) } @layouts);
+both_say('one ID of them', qr/^3536267851839050755$/, q{snowflake_compose('2025-01-02Z', 5, 3, 'instagram', 0)});
 
 my $seed = rand;
 foreach my $name (map { $_->{layout} } @{ $json->{layouts} })
