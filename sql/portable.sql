@@ -627,28 +627,30 @@ DECLARE
 	base integer := length(digits);
 	len integer := length(encoded);
 	canonical text := encoded;
+	good integer;				-- digits at the front
 	id numeric := 0;
 	reason text;
 BEGIN
 	IF base = 32 THEN
 		canonical := translate(encoded, 'abcdefghijklmnopqrstuvwxyzILO', 'ABCDEFGH1JK1MN0PQRSTUVWXYZ110');
 	END IF;
-	-- good characters at the front, of at most 13 in base32
-	FOR i IN 1 .. len LOOP
-		IF base = 32 AND i > 13 THEN
-			reason := format('Character %s is one too many: a text in base32 has 13.', i);
-		ELSIF strpos(digits, substr(canonical, i, 1)) = 0 THEN
-			reason := format('Character %s is not a digit of %s.', i, format);
-		END IF;
-		EXIT WHEN reason IS NOT NULL;
-		id := least(id, 1e19) * base + strpos(digits, substr(canonical, i, 1)) - 1;
-	END LOOP;
+	good := len - length(ltrim(canonical, digits));
 	IF len = 0 THEN
 		reason := 'Character 1 is missing: the text is empty.';
 	ELSIF base <> 32 AND len > 1 AND left(encoded, 1) = left(digits, 1) THEN
 		reason := format('Character 1 is a leading zero, which no text in %s has.', format);
-	ELSIF base = 32 AND len < 13 AND reason IS NULL THEN
+	ELSIF base = 32 AND good >= 13 AND len > 13 THEN
+		reason := 'Character 14 is one too many: a text in base32 has 13.';
+	ELSIF good < len THEN
+		reason := format('Character %s is not a digit of %s.', good + 1, format);
+	ELSIF base = 32 AND len < 13 THEN
 		reason := format('Character %s is missing: a text in base32 has 13.', len + 1);
+	ELSE
+		-- none with more digits is an ID: substr() of a long text reads it from its start
+		canonical := left(canonical, 13);
+		FOR i IN 1 .. length(canonical) LOOP
+			id := id * base + strpos(digits, substr(canonical, i, 1)) - 1;
+		END LOOP;
 	END IF;
 	IF reason IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22P02',

@@ -129,6 +129,15 @@ push @layouts, map { random_layout() } 1 .. 40;
 both_say('composed, and read', qr/22003: .*out of range/, map { calls_of_layout($_) } @layouts);
 both_say('one ID of them', qr/^3536267851839050755$/, q{snowflake_compose('2025-01-02Z', 5, 3, 'instagram', 0)});
 
+# long texts, as a URL may be: what reads them in quadratic time does not end
+my @long = map { "repeat('$_', 200000 / length('$_'))" } 'a', 'Z', '0', ' ', 'epoch:0 ', 'timestamp:41 ', ':';
+both_say('long texts', qr/22P02.*22003/s, map {
+	my $text = $_;
+	((map { ("snowflake_parse($text, '$_')", "snowflake_parse($text || '!', '$_')") } qw(base32 base58 base62)),
+		(map { "snowflake_timestamp(1, '$_' || $text)" } '', 'timestamp:41 sequence:12 epoch:', 'timestamp:41 sequence:12 tick:'),
+		"snowflake_encode(1, $text)")
+} @long);
+
 my $seed = rand;
 foreach my $name (map { $_->{layout} } @{ $json->{layouts} })
 {
