@@ -57,8 +57,31 @@ REGRESS_PREP = link-expected
 EXTRA_CLEAN = $(EMBEDDED) results regression.diffs regression.out regress.conf $(wildcard $(foreach d,src src/*,$(d)/*.gcda $(d)/*.gcno))
 
 PG_CONFIG ?= pg_config
-PGXS := $(shell $(PG_CONFIG) --pgxs)
+PGXS := $(shell $(PG_CONFIG) --pgxs 2>/dev/null)
+
+# What needs no headers of a server, or installs them where there are none.
+TOOLS = lint unit test quick long mutants versions coverage valgrind fuzz stress warnings \
+	indent bits32 platforms vpath settings model soak package demo bench pictures \
+	portable help dist
+
+ifneq ($(wildcard $(PGXS)),)
+# The bitcode is compiled by the clang of the server's own build.
+ifneq ($(origin CLANG),command line)
+CLANG := $(shell sed -n 's/^CLANG[ \t]*=[ \t]*//p' "$(dir $(PGXS))../Makefile.global")
+endif
+ifneq ($(and $(CLANG),$(filter-out command,$(firstword $(origin with_llvm)))),)
+ifeq ($(shell $(CLANG) --version 2>/dev/null),)
+$(info There is no $(CLANG) here: make leaves out the bitcode, which only JIT uses.)
+override with_llvm = no
+endif
+endif
 include $(PGXS)
+else ifeq ($(filter-out $(TOOLS),$(or $(MAKECMDGOALS),all)),)
+srcdir := $(patsubst %/,%,$(dir $(lastword $(MAKEFILE_LIST))))
+else
+$(error $(PG_CONFIG) finds no headers of a server: install them (on Debian: \
+	"apt-get install postgresql-server-dev-all"), or run "make PG_CONFIG=/path/to/pg_config")
+endif
 
 # A build in another directory than the sources'. PGXS finds them by VPATH, which
 # it sets even if they are here, and objects among them, too.
@@ -245,8 +268,7 @@ help:
 	@sed -n 's/^##@ \(.*\)/\n\1:/p; s/^##: //p' $(lastword $(filter %Makefile,$(MAKEFILE_LIST))) | \
 		awk -F '\t+' 'NF == 3 { printf "  %-18s %-74s %s\n", $$1, $$2, $$3; next } { print }'
 
-.PHONY: lint unit regress test quick long mutants versions coverage valgrind fuzz \
-	stress warnings indent vpath settings bits32 platforms model soak package demo bench pictures portable help dist
+.PHONY: $(TOOLS) regress
 
 ##: make dist	the archive for PGXN, of the last commit	1 s
 DISTVERSION = $(shell sed -n 's/^   "version": "\(.*\)",/\1/p' META.json)
