@@ -248,7 +248,7 @@ soak:
 package:
 	test/package
 
-##: make demo	builds and installs, starts a private server, shows it at work	1 min
+##: make demo	starts a private server that has the extension, and shows it at work	1 min
 demo:
 	test/demo
 

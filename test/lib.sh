@@ -39,6 +39,7 @@ install_packages() {
 			grep -qx installed || missing+=("$package")
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
+	[ "$(id -u)" = 0 ] || die "These packages are missing; root can install them: ${missing[*]}"
 	command -v apt-get >/dev/null ||
 		die "These packages are missing, and there is no apt-get to install them: ${missing[*]}"
 	echo "installing: ${missing[*]}"
@@ -209,10 +210,13 @@ prepare_server() {
 }
 
 # Run a command as "postgres", who may be unable to enter this script's current and home
-# directories.
+# directories. Only root can; for other users, run it as they are.
 as_postgres() {
-	(cd "$scratch" && HOME=$scratch runuser -u postgres -- "$@")
+	(cd "$scratch" && HOME=$scratch && export HOME && "${runuser[@]}" "$@")
 }
+
+runuser=()
+[ "$(id -u)" != 0 ] || runuser=(runuser -u postgres --)
 
 # Return true if "postgres" can build and run programs in this directory: make splits
 # paths at blanks.
@@ -260,7 +264,7 @@ build_tree() {
 	local tree=$1
 
 	shift
-	chown -R postgres "$tree"
+	[ "$(id -u)" != 0 ] || chown -R postgres "$tree"
 	as_postgres make -s -j2 -C "$tree" PG_CONFIG="$PG_CONFIG" "$@" \
 		>"$scratch/make.log" 2>&1 ||
 		{ cat "$scratch/make.log" >&2; die "the build failed"; }
