@@ -640,7 +640,7 @@ COMMENT ON FUNCTION snowflake_partitions(regclass, text) IS
 CREATE FUNCTION snowflake_convert(relation regclass,
 	key name DEFAULT 'id', shard integer DEFAULT NULL,
 	dry_run boolean DEFAULT true, layout text DEFAULT NULL,
-	type text DEFAULT 'bigint',
+	type text DEFAULT 'bigint', function text DEFAULT 'snowflake_nextval',
 	OUT step integer, OUT statement text, OUT locks text, OUT note text)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE
@@ -650,7 +650,7 @@ SET default_tablespace = ''
 SET datestyle = 'ISO'
 SET intervalstyle = 'postgres'
 SET extra_float_digits = 1;
-COMMENT ON FUNCTION snowflake_convert(regclass, name, integer, boolean, text, text) IS
+COMMENT ON FUNCTION snowflake_convert(regclass, name, integer, boolean, text, text, text) IS
 'the statements that make the key of a table a Snowflake key; run if dry_run is false';
 
 CREATE FUNCTION snowflake_revert(relation regclass,

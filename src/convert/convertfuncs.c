@@ -182,12 +182,33 @@ is_snowflake_wanted(FunctionCallInfo fcinfo)
 			 errhint("Use type => 'snowflake', or leave type out to get bigint.")));
 }
 
+/*
+ * Return the name by which the default calls the function: some tools take what
+ * follows "nextval" for a sequence.  A shard's function has one name only.
+ * SQLSTATE 22023
+ */
+static const char *
+name_of_function(FunctionCallInfo fcinfo)
+{
+	const char *function = PG_ARGISNULL(6) ? "" :
+		text_to_cstring(PG_GETARG_TEXT_PP(6));
+
+	if (strcmp(function, "snowflake_nextval") != 0 &&
+		(strcmp(function, "snowflake_generate") != 0 || !PG_ARGISNULL(2)))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("function must be \"snowflake_nextval\" or, without a shard, \"snowflake_generate\""),
+				 errhint("Leave function out.")));
+	return function;
+}
+
 /* Find what the arguments ask for.  SQLSTATE 22023 */
 static void
 find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 {
 	char	   *name = PG_ARGISNULL(4) ? NULL :
 		text_to_cstring(PG_GETARG_TEXT_PP(4));
+	const char *function = name_of_function(fcinfo);
 
 	if (!PG_ARGISNULL(2) && name != NULL)
 		ereport(ERROR,
@@ -204,17 +225,16 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 	}
 	else if (name == NULL || strcmp(name, "node") == 0)
 	{
-		to->function = psprintf("%s.snowflake_nextval()", schema);
+		to->function = psprintf("%s.%s()", schema, function);
 		to->call = to->function;
 		to->name = NULL;
 		to->layout = &sf_node_layout;
 	}
 	else
 	{
-		to->function = psprintf("%s.snowflake_nextval(text)", schema);
+		to->function = psprintf("%s.%s(text)", schema, function);
 		to->name = quote_literal_cstr(name);
-		to->call = psprintf("%s.snowflake_nextval(%s::text)", schema,
-							to->name);
+		to->call = psprintf("%s.%s(%s::text)", schema, function, to->name);
 		to->layout = sf_layout_arg(fcinfo, 4);
 	}
 }
@@ -222,11 +242,12 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
 /*
  * snowflake_convert(relation regclass, key name DEFAULT 'id',
  *					 shard integer DEFAULT NULL, dry_run boolean DEFAULT true,
- *					 layout text DEFAULT NULL, type text DEFAULT 'bigint')
+ *					 layout text DEFAULT NULL, type text DEFAULT 'bigint',
+ *					 function text DEFAULT 'snowflake_nextval')
  *
  * Return one row for each statement.  The key, and all columns that share its
  * values, get the type: bigint, or snowflake.  Throws SQLSTATE 22004, 22023
- * (no layout; a shard and a layout; another type), 25006 and 25000 (to be run
+ * (no layout; a shard and a layout; another type or function), 25006 and 25000 (to be run
  * in a read-only transaction, or above READ COMMITTED), 42P01, 42703, 42704,
  * 42809 (no table; IDs in a foreign one; a column that is inherited, or
  * generated), 42804 (no integers, here or in what refers to it), 42501 (not

@@ -67,7 +67,8 @@ FROM (
 	GROUP BY 1
 ) d;
 
--- Is there a default that is not $3, or the same by its other name?
+-- Is there a default that is not $3?  If $3 is the first name of the function, its other
+-- name is as good.
 -- name: other_defaults
 WITH RECURSIVE
 :tree
@@ -75,7 +76,7 @@ SELECT 'is other' FROM tree t
 	JOIN pg_attribute r ON r.attrelid = $1 AND r.attnum = $2
 	JOIN pg_attribute a ON a.attrelid = t.relid AND a.attname = r.attname
 	LEFT JOIN pg_attrdef f ON f.adrelid = a.attrelid AND f.adnum = a.attnum
-WHERE replace(pg_get_expr(f.adbin, f.adrelid), '.snowflake_generate(', '.snowflake_nextval(') IS DISTINCT FROM $3 LIMIT 1;
+WHERE (pg_get_expr(f.adbin, f.adrelid) IN ($3, replace($3, '.snowflake_nextval(', '.snowflake_generate('))) IS NOT TRUE LIMIT 1;
 
 -- The column's sequences, by serial or OWNED BY.  A sequence that the column still
 -- owned would be set to the largest ID after a restore, by

@@ -435,6 +435,22 @@ DROP TABLE of_post;
 CREATE TABLE by_alias (id bigint PRIMARY KEY DEFAULT snowflake_generate());
 SELECT * FROM snowflake_convert('by_alias');
 SELECT statement FROM snowflake_convert('by_alias', type => 'snowflake');
+-- or is written, and then only it counts as converted
+SELECT * FROM snowflake_convert('by_alias', function => 'snowflake_generate');
+ALTER TABLE by_alias ALTER id SET DEFAULT snowflake_nextval();
+SELECT statement FROM snowflake_convert('by_alias', function => 'snowflake_generate') WHERE statement ~ 'DEFAULT';
+CREATE TABLE for_tool (id serial PRIMARY KEY);
+INSERT INTO for_tool DEFAULT VALUES;
+SELECT statement FROM snowflake_convert('for_tool', layout => 'javascript', function => 'snowflake_generate') WHERE statement ~ 'DEFAULT';
+SELECT count(*) FROM snowflake_convert('for_tool', function => 'snowflake_generate', dry_run => false);
+SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'for_tool'::regclass;
+INSERT INTO for_tool DEFAULT VALUES;
+SELECT statement FROM back('for_tool', 7) WHERE statement ~ 'DEFAULT';
+SELECT count(*) FROM snowflake_revert('for_tool', restart => 7, dry_run => false);
+INSERT INTO for_tool DEFAULT VALUES RETURNING id;
+SELECT * FROM snowflake_convert('for_tool', function => 'nextval');
+SELECT * FROM snowflake_convert('for_tool', function => NULL);
+SELECT * FROM snowflake_convert('for_tool', shard => 3, function => 'snowflake_generate');
 
 -- in a session with an empty search_path
 CREATE TABLE nowhere (id integer);

@@ -185,7 +185,7 @@ snowflake_advance(bigint,text,boolean) v u -
 snowflake_clock() v r public
 snowflake_compose(timestamp with time zone,integer,integer) s s public
 snowflake_compose(timestamp with time zone,integer,integer,text,integer) i s public
-snowflake_convert(regclass,name,integer,boolean,text,text) v u public
+snowflake_convert(regclass,name,integer,boolean,text,text,text) v u public
 snowflake_create_partitions(regclass,interval,timestamp with time zone,timestamp with time zone,text) v u public
 snowflake_currval() v r public
 snowflake_decode(bigint) s s public
