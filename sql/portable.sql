@@ -1212,7 +1212,7 @@ BEGIN
 	PERFORM @extschema@.snowflake_portable_require_fit(id, of_id);
 	is_used := EXISTS (SELECT FROM pg_depend d JOIN pg_attrdef f ON d.classid = 'pg_attrdef'::regclass AND f.oid = d.objid
 		WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid IN ('@extschema@.snowflake_nextval(text)'::regprocedure, '@extschema@.snowflake_generate(text)'::regprocedure)
-			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_(?:nextval|generate)"?[(](?:layout => )?''([^'']*)''') IN
+			AND substring(pg_get_expr(f.adbin, f.adrelid) FROM 'snowflake_(?:nextval|generate)"?[(](?:"?layout"? => )?''([^'']*)''') IN
 				(SELECT n FROM (VALUES (snowflake_advance.layout), (of_id.layout)) v (n)
 				UNION ALL SELECT p.name FROM @extschema@.snowflake_portable_presets() p WHERE (@extschema@.snowflake_portable_layout(p.layout)).layout = of_id.layout));
 	-- the end of its tick

@@ -92,8 +92,7 @@ FROM pg_depend d JOIN pg_class c ON c.oid = d.objid AND c.relkind = 'S'
 			'it stays for snowflake_revert(), also if the table is dropped'),
 		(2, format('COMMENT ON SEQUENCE %s IS %L', c.oid::regclass, concat_ws(' ',
 				obj_description(c.oid, 'pg_class'),
-				:sequence_of_column
-			)), 'SHARE UPDATE EXCLUSIVE on ' || c.oid::regclass, NULL))
+				format('[snowflake_revert() gives it back to %s.%I]', a.attrelid::regclass, a.attname))), 'SHARE UPDATE EXCLUSIVE on ' || c.oid::regclass, NULL))
 	s(place, statement, locks, note)
 WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_class'::regclass
 	AND d.refobjid = $1 AND d.refobjsubid = $2 AND d.deptype = 'a'

@@ -122,7 +122,3 @@ foreign_keys AS (
 	FROM altered a JOIN pg_constraint f ON f.confrelid = a.relid
 	WHERE f.contype = 'f' AND f.conparentid = 0 AND a.attnum = ANY (f.confkey)
 )
-
--- The end of a kept sequence's comment, for a column a.
--- name: sequence_of_column
-format('[snowflake_revert() gives it back to %s.%I]', a.attrelid::regclass, a.attname)

@@ -464,6 +464,9 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
 							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+	/* what is printed is compared with what we print, in any session */
+	(void) set_config_option("quote_all_identifiers", "off", PGC_USERSET,
+							 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
 	find_types(fcinfo, conversion, to_snowflake);
 	require_table(relation);
 	conversion->relation = relation;

@@ -31,9 +31,13 @@
 #include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
+#include "utils/varlena.h"
 
 /* How the names of our C functions begin. */
 #define PREFIX	"snowflake_"
+
+/* How a portable function calls one of ours. */
+#define CALL	"SELECT "
 
 /* Return a text of the catalogue; NULL if it is null. */
 static char *
@@ -106,7 +110,8 @@ sf_function_direct(Oid oid)
  * sql/portable-to-extension.sql gives each portable function a body that calls
  * the function of the extension with the same name and arguments, and nothing
  * else.  Such a body is recognized by its text, which names the schema of the
- * extension.  A function that the planner does not inline is not meant.
+ * extension, in quotes or not: that depends on the session and the major that
+ * wrote it.  A function that the planner does not inline is not meant.
  */
 bool
 sf_function_is_call(HeapTuple proc, Form_pg_proc ours)
@@ -114,7 +119,9 @@ sf_function_is_call(HeapTuple proc, Form_pg_proc ours)
 	Form_pg_proc form = (Form_pg_proc) GETSTRUCT(proc);
 	char	   *body = get_text(proc, Anum_pg_proc_prosrc);
 	char	   *schema = get_namespace_name(ours->pronamespace);
-	StringInfoData call;
+	StringInfoData arguments;
+	List	   *names;
+	size_t		length;
 
 	/* another session may have dropped the schema by now */
 	if (form->prolang != SQLlanguageId || body == NULL || schema == NULL ||
@@ -126,13 +133,20 @@ sf_function_is_call(HeapTuple proc, Form_pg_proc ours)
 		!heap_attisnull(proc, Anum_pg_proc_proconfig, NULL))
 		return false;
 
-	initStringInfo(&call);
-	appendStringInfo(&call, "SELECT %s.%s(", quote_identifier(schema),
-					 quote_identifier(NameStr(ours->proname)));
+	initStringInfo(&arguments);
+	appendStringInfoChar(&arguments, '(');
 	for (int i = 1; i <= ours->pronargs; i++)
-		appendStringInfo(&call, "%s$%d", i > 1 ? ", " : "", i);
-	appendStringInfoChar(&call, ')');
-	return strcmp(body, call.data) == 0;
+		appendStringInfo(&arguments, "%s$%d", i > 1 ? ", " : "", i);
+	appendStringInfoChar(&arguments, ')');
+	length = strlen(body);
+	if (length < strlen(CALL) + arguments.len ||
+		strncmp(body, CALL, strlen(CALL)) != 0 ||
+		strcmp(body + length - arguments.len, arguments.data) != 0)
+		return false;
+	body[length - arguments.len] = '\0';
+	return SplitIdentifierString(body + strlen(CALL), '.', &names) &&
+		list_length(names) == 2 && strcmp(linitial(names), schema) == 0 &&
+		strcmp(lsecond(names), NameStr(ours->proname)) == 0;
 }
 
 /* Return this function of ours, and the portable functions that call it. */

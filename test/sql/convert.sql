@@ -339,6 +339,31 @@ COMMENT ON SEQUENCE serial_id_seq IS 'it''s ours';
 SELECT count(*) FROM snowflake_convert('serial', dry_run => false);
 SELECT * FROM snowflake_revert('serial', dry_run => false);
 SELECT pg_get_serial_sequence('serial', 'id'), obj_description('serial_id_seq'::regclass);
+-- names are compared as names: a setting quotes them, or a keyword of another major
+CREATE TABLE "Quoted" (nr serial PRIMARY KEY);
+\set VERBOSITY terse
+SET quote_all_identifiers = on;
+SELECT count(*) FROM snowflake_convert('"Quoted"', 'nr', dry_run => false);
+SELECT count(*) FROM snowflake_convert('"Quoted"', 'nr');
+RESET quote_all_identifiers;
+SELECT count(*) FROM snowflake_convert('"Quoted"', 'nr');
+SELECT obj_description('"Quoted_nr_seq"'::regclass);
+CREATE FUNCTION kept_by(comment text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('COMMENT ON SEQUENCE "Quoted_nr_seq" IS %L', comment);
+	RETURN QUERY SELECT statement FROM snowflake_revert('"Quoted"', 'nr') WHERE statement ~ 'SEQUENCE|DEFAULT';
+END $$;
+SELECT kept_by('it''s mine [snowflake_revert() gives it back to "convert"."Quoted"."nr"]');
+SELECT kept_by('[snowflake_revert() gives it back to convert."Quoted"."nr"]');
+SELECT count(*) FROM (VALUES ('convert.Quoted.nr'), ('convert.quoted.nr'), ('"Convert"."Quoted".nr'), ('"convert.""Quoted""".nr'), ('convert."Quoted"'),
+	('a.convert."Quoted".nr'), ('convert."Quoted".nr.'), ('convert."Quoted.nr'), ('convert."Quoted".nr] [')) v (name),
+	kept_by(format('[snowflake_revert() gives it back to %s]', name)) k WHERE k !~ 'DROP DEFAULT';
+SELECT kept_by('[snowflake_revert() gives it back to convert."Quoted".nr]');
+SET quote_all_identifiers = on;
+SELECT count(*) FROM snowflake_revert('"Quoted"', 'nr', dry_run => false);
+RESET quote_all_identifiers;
+INSERT INTO "Quoted" DEFAULT VALUES RETURNING *;
+\set VERBOSITY default
 -- a sequence that counts down
 CREATE TABLE down (id bigint PRIMARY KEY);
 CREATE SEQUENCE down_seq INCREMENT -1 OWNED BY down.id;

@@ -254,8 +254,8 @@ my $advance = q{SELECT ids.snowflake_advance(ids.snowflake_max_id(now() + interv
 refused($node, $advance, '22023', qr/would not be above this ID/, 'an ID of a layout that no column has', %layouts);
 foreach my $name (qw(twitter timestamp:41_datacenter:5_worker:5_sequence:12_epoch:2010-11-04T01:42:54.657Z))
 {
-	query($node, q{CREATE TABLE ids.k (id bigint DEFAULT ids.snowflake_nextval('} . $name =~ tr/_/ /r . q{'))}, %layouts);
-	is(query($node, $advance, %layouts), 't', "... that a column has: $name");
+	query($node, q{CREATE TABLE ids.k (id bigint DEFAULT ids.snowflake_nextval(layout => '} . $name =~ tr/_/ /r . q{'))}, %layouts);
+	is(query($node, "SET quote_all_identifiers = $_; $advance", %layouts) =~ s/^\n//r, 't', "... that a column has, names quoted: $_: $name") foreach 'on', 'off';
 	query($node, 'DROP TABLE ids.k', %layouts);
 }
 refused($node, $advance =~ s/twitter/timestamp:41 shard:13 sequence:10 epoch:2010-01-01/gr, '22023',
