@@ -86,7 +86,7 @@ sf_registry_failure(SfFailure failure)
  */
 
 /* for registries that this server recovers */
-#define LOST	"If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover(interval '{reserve} s'); If snowflake.lease_reserve is larger on any server, give that."
+#define LOST	"If snowflake.registry names the right one, run here: SELECT @extschema@.snowflake_registry_recover(interval '{reserve} s'); If snowflake.lease_reserve is larger on any server, give that."
 
 static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct snowflake.registry, and restart this one. This command meets the same problem here, such as DNS, a firewall or listen_addresses: {psql} -c 'SELECT 1'",

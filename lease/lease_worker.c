@@ -574,7 +574,7 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 	client->log_event = log_lease_event;
 	config->look_ms = LOOK_MS;
 	config->initialize = kind->initialize;
-	config->recover = "run on this server: SELECT snowflake_registry_recover";
+	config->recover = "run on this server: SELECT @extschema@.snowflake_registry_recover";
 	config->recreate = config->recover;
 	config->recreated = ";";
 	if (config->initialize == NULL)

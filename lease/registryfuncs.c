@@ -173,7 +173,7 @@ refuse_failure(const Work *work, SfFailure failure, const char *message)
 	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
 					   backend->part, get_reserve_s());
 	sf_text_make_valid(remedy);
-	refuse_work(work, message, remedy);
+	refuse_work(work, message, sf_extschema_expand(remedy));
 }
 
 /* ---- requests ---- */
@@ -319,7 +319,8 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 {
 	if (work->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
 		refuse_work(work, "It is empty, and this server has leased from it: it has lost its data.",
-					psprintf("If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover(interval '%d s'); If snowflake.lease_reserve is larger on any server, give that.",
+					psprintf("If snowflake.registry names the right one, run here: SELECT %s.snowflake_registry_recover(interval '%d s'); If snowflake.lease_reserve is larger on any server, give that.",
+							 sf_extschema(),
 							 get_reserve_s()));
 	require_equal_clocks(work, answer);
 	sf_layout_print(&work->layout, work->layout_text,
@@ -567,7 +568,7 @@ read_layout(SfLayout *layout, const text *t)
 				 errmsg("invalid layout: \"%.*s\"",
 						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
 				 errdetail("%s", reason),
-				 errhint("On a server that leases, run SELECT layout FROM snowflake_layouts() WHERE name = 'node'; and give that layout here.")));
+				 errhint("Give the layout \"node\" of snowflake_layouts() on a server that leases.")));
 	if (layout->node_bits == 0 || sf_layout_has(layout, SF_SHARD))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -770,7 +771,8 @@ snowflake_registry_release(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("slot must not be null"),
-				 errhint("SELECT * FROM snowflake_registry_slots() lists the slots.")));
+				 errhint("See the slots: SELECT * FROM %s.snowflake_registry_slots();",
+						 sf_extschema())));
 	if (slot < 0 || slot > PG_UINT32_MAX)
 		PG_RETURN_BOOL(false);
 	work.node = (uint32) slot;

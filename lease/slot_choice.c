@@ -218,7 +218,7 @@ explain(const Search *search, SfSlotChoice *claim)
 				 "All slots from %u to %u are taken, or reserved until %s and longer.",
 				 claimant->first_node, claimant->last_node, time);
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Stop a server that is not needed: its slot is free at once. If one is gone for good, which SELECT * FROM snowflake_registry_slots(); lists, run here: SELECT snowflake_registry_release(SLOT::bigint); Its slot is free at the time in the column \"until\".");
+				 "Stop a server that is not needed: its slot is free at once. If one is gone for good, which SELECT * FROM @extschema@.snowflake_registry_slots(); lists, run here: SELECT @extschema@.snowflake_registry_release(SLOT::bigint); Its slot is free at the time in the column \"until\".");
 	}
 	else if (search->soonest == INT64_MAX)
 		explain_holder(claimant, sf_slot_record_find(search->registry,
@@ -288,7 +288,7 @@ sf_slot_choose(SfSlotChoice *claim, const SfClaimant *claimant,
 				 reserved, search.free);
 		print_tick(claimant->layout, first->until, time, sizeof(time));
 		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "Find out why this server starts again and again. It leases again at %s. To let it take another slot before, run here: SELECT snowflake_registry_release(%u::bigint);",
+				 "Find out why this server starts again and again. It leases again at %s. To let it take another slot before, run here: SELECT @extschema@.snowflake_registry_release(%u::bigint);",
 				 time, first->node);
 		claim->at_tick = first->until;
 		return;

@@ -33,12 +33,12 @@ BEGIN
 			HINT = 'Connect as their owner, and name their schema, as in: SET search_path = ids;';
 	ELSIF library IS NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'this database does not have the extension',
-			HINT = 'SELECT snowflake_close(); and have a superuser run sql/portable-library.sql with the number that it returns.';
+			HINT = format('SELECT %s.snowflake_close(); and have a superuser run sql/portable-library.sql with the number that it returns.', home);
 	END IF;
 	EXECUTE format('SELECT bool_and(is_closed) AS closed FROM %s.snowflake_portable_kinds()', home) INTO item;
 	IF item.closed IS NOT TRUE THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are not closed',
-			HINT = 'SELECT snowflake_close(); and have a superuser run sql/portable-library.sql with the number that it returns.';
+			HINT = format('SELECT %s.snowflake_close(); and have a superuser run sql/portable-library.sql with the number that it returns.', home);
 	END IF;
 	EXECUTE format('SELECT %s.snowflake_close(), (SELECT node FROM %s.snowflake_config)', home, state) INTO needed, node;
 	-- by its OID: only the owner of the database may name the mark

@@ -268,7 +268,7 @@ BEGIN
 	IF reason IS NOT NULL THEN
 		RAISE EXCEPTION USING ERRCODE = '22023',
 			MESSAGE = format('invalid layout: "%s"', left(layout, 200)), DETAIL = reason,
-			HINT = 'SELECT name, layout FROM snowflake_layouts() lists the presets.';
+			HINT = 'See the presets: SELECT * FROM @extschema@.snowflake_layouts();';
 	END IF;
 
 	f.low_bits := f.bits - f.width[1];
@@ -315,10 +315,10 @@ LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 BEGIN
 	IF shards THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the shards are not set',
-			HINT = 'As the owner of the functions: SELECT snowflake_set_shards(''0-4095''); with other shards on each server.';
+			HINT = 'As the owner of the functions: SELECT @extschema@.snowflake_set_shards(''0-4095''); with other shards on each server.';
 	END IF;
 	RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the node id is not set',
-		HINT = 'As the owner of the functions: SELECT snowflake_set_node(1); with another number on each server.';
+		HINT = 'As the owner of the functions: SELECT @extschema@.snowflake_set_node(1); with another number on each server.';
 END $$;
 
 -- snowflake_set_node() and snowflake_set_shards() replace these two by
@@ -420,7 +420,7 @@ BEGIN
 	ELSIF f.bits < 63 AND id >> f.bits <> 0 THEN
 		RAISE EXCEPTION USING ERRCODE = '22003', MESSAGE = format('ID %s does not fit the layout', id),
 			DETAIL = format('The layout "%s" has %s bits.', f.layout, f.bits),
-			HINT = 'Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts();';
+			HINT = 'Name the layout that the ID was made with: SELECT * FROM @extschema@.snowflake_layouts();';
 	END IF;
 END $$;
 
@@ -750,7 +750,7 @@ BEGIN
 	IF pg_sequence_last_value(limits) = 9223372036854775806 THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are closed',
 			DETAIL = 'They are being exchanged for the library, or have been exchanged while this call ran.',
-			HINT = 'Call again. If their owner has given up the exchange, and the library has made no ID here: SELECT snowflake_open(snowflake_close());';
+			HINT = 'Call again. If their owner has given up the exchange, and the library has made no ID here: SELECT @extschema@.snowflake_open(@extschema@.snowflake_close());';
 	END IF;
 	IF is_shard THEN
 		current := @extschema@.snowflake_portable_shard_layout();
@@ -1289,8 +1289,8 @@ SET search_path = pg_catalog, pg_temp AS $$
 			CASE WHEN node IS NULL THEN 'the node id is not set' WHEN lacks_shards THEN 'the shards are not set'
 				ELSE format('%s, in the layout "%s"', node, spelled) END,
 			'As the owner of the functions: ' || CASE
-				WHEN node IS NULL THEN coalesce(format('SELECT snowflake_set_node(%s);', was_node), 'SELECT snowflake_set_node(1); with another number on each server.')
-				WHEN lacks_shards THEN coalesce(format('SELECT snowflake_set_shards(%L);', was_shards), 'SELECT snowflake_set_shards(''0-4095''); with other shards on each server.') END
+				WHEN node IS NULL THEN coalesce(format('SELECT %s.snowflake_set_node(%s);', '@extschema@', was_node), 'SELECT @extschema@.snowflake_set_node(1); with another number on each server.')
+				WHEN lacks_shards THEN coalesce(format('SELECT %s.snowflake_set_shards(%L);', '@extschema@', was_shards), 'SELECT @extschema@.snowflake_set_shards(''0-4095''); with other shards on each server.') END
 		FROM last
 		UNION ALL SELECT 'drift', CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN 'error' ELSE 'ok' END,
 			CASE WHEN ahead_ms > 3000 + coalesce(tick_ms, 1000) THEN format('the last ID is %s ahead of the wall clock', ahead_ms * interval '1 ms')
@@ -1308,7 +1308,7 @@ SET search_path = pg_catalog, pg_temp AS $$
 		FROM may
 		UNION ALL SELECT 'library', CASE WHEN count(*) = 0 THEN 'ok' ELSE 'error' END,
 			CASE WHEN count(*) = 0 THEN 'the portable functions need no library' ELSE 'the functions are closed, to be exchanged for the library' END,
-			CASE WHEN count(*) > 0 THEN 'Go on with the exchange. Or give it up, if the library has made no ID here: SELECT snowflake_open(snowflake_close());' END
+			CASE WHEN count(*) > 0 THEN 'Go on with the exchange. Or give it up, if the library has made no ID here: SELECT @extschema@.snowflake_open(@extschema@.snowflake_close());' END
 		FROM @extschema@.snowflake_portable_kinds() k WHERE k.is_closed
 	)
 	SELECT 'summary', CASE max(CASE c.status WHEN 'error' THEN 2 WHEN 'warning' THEN 1 ELSE 0 END)

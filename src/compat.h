@@ -105,9 +105,6 @@ typedef get_relation_info_hook_type sf_rel_hook_type;
 #else
 #define sf_syncs_sequences()	false
 #endif
-#if PG_VERSION_NUM < 160000
-#define get_extension_schema(extension) ((void) (extension), InvalidOid)
-#endif
 
 /*
  * The name of the memory context in which COPY FROM plans defaults; see

@@ -48,7 +48,7 @@ SF_FUNCTION(snowflake_stat_reset);
 
 /* What to do with an ID that may be of another layout. */
 #define CHECK_ID \
-	"If the ID was made with another layout, such as 'shard', name that: SELECT snowflake_advance('%lld'::bigint, 'LAYOUT');"
+	"If the ID was made with another layout, such as 'shard', name that: SELECT %s.snowflake_advance('%lld'::bigint, 'LAYOUT');"
 
 /* Throw an error if the layout would have no ID left. */
 static void
@@ -62,7 +62,7 @@ refuse_end(const SfLayout *layout, int64 id, int64 floor_ms)
 				 errmsg("no ID would be left to issue"),
 				 errdetail("The ID lies at %s, and a configured layout ends at %s.",
 						   sf_timefmt_show(floor_ms), sf_timefmt_show(end_ms)),
-				 errhint(CHECK_ID, (long long) id)));
+				 errhint(CHECK_ID, sf_extschema(), (long long) id)));
 }
 
 /*
@@ -91,8 +91,8 @@ require_above(const SfLayout *layout, int64 id, int64 from_ms)
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 			 errmsg("IDs of the configured layout would not be above this ID"),
 			 errdetail("The configured layout is \"%s\".", text),
-			 errhint("Name the layout of the ID in the default of its column. Or, if old and new IDs never share a column, run: SELECT snowflake_advance('%lld'::bigint, '%s', true);",
-					 (long long) id, ids)));
+			 errhint("Name the layout of the ID in the default of its column. Or, if old and new IDs never share a column, run: SELECT %s.snowflake_advance('%lld'::bigint, '%s', true);",
+					 sf_extschema(), (long long) id, ids)));
 }
 
 /*
@@ -113,7 +113,7 @@ doubt(const SfLayout *layout, int64 id, int64 floor_ms)
 			 errdetail("In the layout \"%s\" the ID was made at %s, with node id %llu.",
 					   text, sf_timefmt_show(floor_ms),
 					   (unsigned long long) sf_layout_node(layout, id)),
-			 errhint(CHECK_ID, (long long) id)));
+			 errhint(CHECK_ID, sf_extschema(), (long long) id)));
 }
 
 /*
@@ -158,15 +158,17 @@ snowflake_advance(PG_FUNCTION_ARGS)
 				 errmsg("ID lies more than a day ahead of the wall clock"),
 				 errdetail("Its time is %s; this database would make no IDs until then.",
 						   sf_timefmt_show(floor_ms)),
-				 errhint(CHECK_ID " If a wrong clock made it, run as the owner of its table: SELECT * FROM snowflake_renumber('TABLE'::regclass, 'COLUMN'::name, '%lld'::bigint, '%lld'::bigint, false);",
-						 (long long) id, (long long) id, (long long) id)));
+				 errhint(CHECK_ID " If a wrong clock made it, run as the owner of its table: SELECT * FROM %s.snowflake_renumber('TABLE'::pg_catalog.regclass, 'COLUMN'::pg_catalog.name, '%lld'::bigint, '%lld'::bigint, false);",
+						 sf_extschema(), (long long) id, sf_extschema(),
+						 (long long) id, (long long) id)));
 	if (!force)
 		require_above(layout, id, Max(floor_ms, now_ms));
 	if (sf_recover_numbers(floor_ms))
 	{
 		ereport(NOTICE,
 				(errmsg("the mark or the recorded configuration could not be read, and was made anew"),
-				 errhint("See whether more is to do: SELECT * FROM snowflake_recover();")));
+				 errhint("See whether more is to do: SELECT * FROM %s.snowflake_recover();",
+						 sf_extschema())));
 		PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 	}
 	sf_mark_require();
@@ -182,7 +184,8 @@ accept_clock(void)
 	if (!sf_clock_jump_accept())
 		ereport(NOTICE,
 				(errmsg("nothing to accept: the clock has not jumped"),
-				 errhint("If IDs are refused because the mark is ahead of the clock, see the remedy of the check \"mark\": SELECT * FROM snowflake_status();")));
+				 errhint("If IDs are refused because the mark is ahead of the clock, %s",
+						 sf_check_step("mark"))));
 }
 
 #define REINDEX \

@@ -24,7 +24,7 @@ BEGIN
 		RAISE EXCEPTION USING
 			ERRCODE = 'wrong_object_type',
 			MESSAGE = 'number_name is not a sequence',
-			HINT = 'Run as a superuser: ALTER TABLE snowflake_state.number_name RENAME TO number_name_old; SELECT * FROM snowflake_recover();';
+			HINT = 'Run as a superuser, and call again: ALTER TABLE snowflake_state.number_name RENAME TO number_name_old;';
 	END IF;
 	FOR grantee IN
 		SELECT DISTINCT CASE WHEN a.grantee OPERATOR(pg_catalog.=) 0::pg_catalog.oid THEN 'PUBLIC'

@@ -190,8 +190,8 @@ renumber(const Column *column)
 		quote_qualified_identifier(get_namespace_name(schema),
 								   get_rel_name(column->relation));
 
-	return psprintf("SELECT * FROM snowflake_renumber(%s::regclass, %s::name, '%lld'::bigint, '9223372036854775807'::bigint, false);",
-					quote_literal_cstr(table),
+	return psprintf("SELECT * FROM %s.snowflake_renumber(%s::pg_catalog.regclass, %s::pg_catalog.name, '%lld'::bigint, '9223372036854775807'::bigint, false);",
+					sf_extschema(), quote_literal_cstr(table),
 					quote_literal_cstr(column->name),
 					(long long) column->lowest);
 }
@@ -224,7 +224,8 @@ look(FunctionCallInfo fcinfo, Column *column, TimestampTz future)
 		return column->highest < 0 ? 0 :
 			(sf_layout_tick(layout, column->highest) + 1) * layout->tick_ms;
 	put(fcinfo, column->shown, psprintf("not looked at: %s", problem),
-		"Find its highest ID, and run as a superuser, with that ID and the layout that it was made with: SELECT snowflake_advance('ID'::bigint, 'LAYOUT');");
+		psprintf("Find its highest ID, and run as a superuser, with that ID and the layout that it was made with: SELECT %s.snowflake_advance('ID'::bigint, 'LAYOUT');",
+				 sf_extschema()));
 	column->relation = InvalidOid;
 	return 0;
 }
@@ -316,7 +317,8 @@ mend(FunctionCallInfo fcinfo, int64 floor_ms)
 		put(fcinfo, "recorded configuration",
 			psprintf("a part was missing or damaged; what is configured was recorded in its place: snowflake.layout is \"%s\", snowflake.shard_layout is \"%s\"",
 					 layout, shard_layout),
-			"If the IDs of this database were made with another layout, set that in snowflake.layout or snowflake.shard_layout, restart the server, and run: SELECT snowflake_accept('configuration');");
+			psprintf("If the IDs of this database were made with another layout, set that in snowflake.layout or snowflake.shard_layout, restart the server, and run: SELECT %s.snowflake_accept('configuration');",
+					 sf_extschema()));
 		break;
 	}
 }
@@ -401,7 +403,8 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
 	}
 	put(fcinfo, "other columns",
 		"columns that are filled in another way, such as by an application, were not looked at",
-		"If there is one, run as a superuser, with its highest ID and the layout that it was made with: SELECT snowflake_advance('ID'::bigint, 'LAYOUT');");
+		psprintf("If there is one, run as a superuser, with its highest ID and the layout that it was made with: SELECT %s.snowflake_advance('ID'::bigint, 'LAYOUT');",
+				 sf_extschema()));
 	mend(fcinfo, floor_ms);
 
 	/* if this fails, what was made anew stays */
@@ -529,6 +532,7 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 	put(fcinfo, "other columns",
 		psprintf("columns that are filled in another way, such as by an application, were not looked at; in snowflake.layout, IDs from %lld on lie in the future",
 				 (long long) first),
-		"As the owner of such a table, with its lowest ID of the future: SELECT * FROM snowflake_renumber('TABLE'::regclass, 'COLUMN'::name, 'ID'::bigint, '9223372036854775807'::bigint, false);");
+		psprintf("As the owner of such a table, with its lowest ID of the future: SELECT * FROM %s.snowflake_renumber('TABLE'::pg_catalog.regclass, 'COLUMN'::pg_catalog.name, 'ID'::bigint, '9223372036854775807'::bigint, false);",
+				 sf_extschema()));
 	return (Datum) 0;
 }

@@ -99,12 +99,12 @@ put_pending_registry(SfStatus *status, uint32 node)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
 							   node),
-					  "Two registries lease the same node ids. To keep the old one, put it back, and run: SELECT pg_reload_conf(); To move to the other one, first stop all servers that lease from the old one. Then set the other one on all, and start them.");
+					  "Two registries lease the same node ids. To keep the old one, put it back, and run: SELECT pg_catalog.pg_reload_conf(); To move to the other one, first stop all servers that lease from the old one. Then set the other one on all, and start them.");
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",
 							   node),
-					  psprintf("Put snowflake.registry back into %s, and run: SELECT pg_reload_conf();",
+					  psprintf("Put snowflake.registry back into %s, and run: SELECT pg_catalog.pg_reload_conf();",
 							   sf_settings_file()));
 }
 
@@ -417,12 +417,13 @@ sf_status_clock_steps(SfStatus *status)
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("the clock jumped forward by %s: calls are refused",
 							   sf_timefmt_span(offset - baseline)),
-					  SF_CLOCK_JUMP_REMEDY);
+					  psprintf(SF_CLOCK_JUMP_REMEDY, sf_extschema()));
 	else if (past > 0)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the clock is %s past the newest mark that was found since the start: the clock is wrong, or no ID was made in that time",
 							   sf_timefmt_span(past)),
-					  SF_CLOCK_FAR_REMEDY " If the clock is right, run as a superuser: SELECT snowflake_accept('clock');");
+					  psprintf(SF_CLOCK_FAR_REMEDY " If the clock is right, run as a superuser: SELECT %s.snowflake_accept('clock');",
+							   sf_extschema()));
 	else if (step != 0)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the clock was set %s by %s, which no call has met yet",
@@ -434,7 +435,8 @@ sf_status_clock_steps(SfStatus *status)
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  show_steps(last_ms),
-					  STOP_STEPS " snowflake_stat_reset() forgets these.");
+					  psprintf(STOP_STEPS " To forget these, run as a superuser: SELECT %s.snowflake_stat_reset();",
+							   sf_extschema()));
 }
 
 /* Report how far the last ID is ahead of the clock. */
@@ -460,7 +462,8 @@ sf_status_drift(SfStatus *status)
 							   sf_timefmt_show(tick * layout->tick_ms -
 											   allowed)),
 					  waits ? WAIT_FOR_CLOCK :
-					  SET_CLOCK " " SF_COUNTER_REMEDY);
+					  psprintf(SET_CLOCK " " SF_COUNTER_REMEDY,
+							   sf_check_step("mark")));
 }
 
 /* ---- capacity ---- */
@@ -729,7 +732,8 @@ find_lock(void *arg)
 const char *
 sf_status_lock_remedy(void)
 {
-	char	   *remedy = "That transaction has just ended. Run again: SELECT * FROM snowflake_status();";
+	char	   *remedy = psprintf("That transaction has just ended. Run again: SELECT * FROM %s.snowflake_status();",
+								  sf_extschema());
 	ErrorData  *error = sf_status_try(find_lock, &remedy);
 
 	return error == NULL ? remedy : sf_status_log_error(error);
@@ -798,7 +802,7 @@ put_no_mark(SfStatus *status, bool recorded)
 	if (recorded)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "not set, though a configuration is recorded: it was lost, or the server crashed before the first ID",
-					  SF_RECOVER_REMEDY);
+					  psprintf(SF_RECOVER_REMEDY, sf_extschema()));
 	else
 		sf_status_ok(status, "not loaded: no ID was made in this database");
 }
@@ -821,13 +825,15 @@ put_known_mark(SfStatus *status, int64 published, int64 value)
 	else if (ahead > reserve)
 		sf_status_put(status, SF_STATUS_ERROR, found,
 					  psprintf(SET_CLOCK " %s",
-							   published >= value ? SF_COUNTER_REMEDY :
+							   published >= value ?
+							   psprintf(SF_COUNTER_REMEDY, sf_check_step("mark")) :
 							   sf_clock_jump_mark_remedy()));
 	else if (value < published)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s, and lost from its sequence: a crash would forget it",
 							   found),
-					  "Make an ID in a new session, which writes it again: SELECT snowflake_nextval();");
+					  psprintf("Make an ID in a new session, which writes it again: SELECT %s.snowflake_nextval();",
+							   sf_extschema()));
 	else
 		sf_status_ok(status, found);
 }
@@ -857,12 +863,13 @@ put_idle_record(SfStatus *status, const char *differs)
 	if (*differs == '\0')
 		sf_status_put(status, SF_STATUS_WARNING,
 					  "the layouts are the recorded ones, but the record is not in force: there is no mark",
-					  SF_RECOVER_REMEDY);
+					  psprintf(SF_RECOVER_REMEDY, sf_extschema()));
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
 							   differs),
-					  "If this database holds IDs, make no new ones yet. " SF_RECOVER_REMEDY);
+					  psprintf("If this database holds IDs, make no new ones yet. " SF_RECOVER_REMEDY,
+							   sf_extschema()));
 }
 
 /*
@@ -935,7 +942,8 @@ sf_status_refusals(SfStatus *status)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s; the last one that was not read-only %s ago",
 							   found.data, sf_timefmt_span(ago)),
-					  "See the errors of these calls in the server's log. When their cause is gone, run as a superuser: SELECT snowflake_stat_reset();");
+					  psprintf("See the errors of these calls in the server's log. When their cause is gone, run as a superuser: SELECT %s.snowflake_stat_reset();",
+							   sf_extschema()));
 }
 
 void

@@ -247,7 +247,7 @@ table_of(const Column *column)
 static char *
 arguments_of(const Column *column)
 {
-	return psprintf("%s::regclass, %s::name",
+	return psprintf("%s::pg_catalog.regclass, %s::pg_catalog.name",
 					quote_literal_cstr(table_of(column)),
 					quote_literal_cstr(NameStr(column->name)));
 }
@@ -291,8 +291,8 @@ remedy_of_type(const Column *column)
 	bool		can_convert = column->has_layout && !column->key.is_shard &&
 		(type == INT2OID || type == INT4OID);
 	const char *call = can_convert ?
-		psprintf("SELECT * FROM snowflake_convert(%s, NULL::integer, false, %s, 'bigint');",
-				 arguments_of(column), column->key.name == NULL ? "NULL" :
+		psprintf("SELECT * FROM %s.snowflake_convert(%s, NULL::integer, false, %s, 'bigint');",
+				 sf_extschema(), arguments_of(column), column->key.name == NULL ? "NULL" :
 				 quote_literal_cstr(column->key.name)) :
 		psprintf("ALTER TABLE %s ALTER COLUMN %s TYPE bigint;",
 				 table_of(column), quote_identifier(NameStr(column->name)));
@@ -378,8 +378,8 @@ sf_status_subscriptions(SfStatus *status)
 			  "get rows from a subscription that fails",
 			  &names, columns->n, columns->hidden,
 			  names.n == 0 ? NULL :
-			  psprintf("See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, set another snowflake.node_id here, and run: SELECT pg_reload_conf(); Then, as the owner of the table, with the ID in the log: SELECT * FROM snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
-					   arguments_of(names.one)));
+			  psprintf("See the server's log. If it says \"duplicate key\" or \"insert_exists\", run on both servers: SHOW snowflake.node_id; If the numbers are equal, set another snowflake.node_id here, and run: SELECT pg_catalog.pg_reload_conf(); Then, as the owner of the table, with the ID in the log: SELECT * FROM %s.snowflake_renumber(%s, ID::bigint, ID::bigint, false);",
+					   sf_extschema(), arguments_of(names.one)));
 }
 
 /* ---- partitions that come to an end ---- */
@@ -570,8 +570,9 @@ later_partitions(const Column *column, Oid rest, const char *interval)
 		start = next_step(&step, now);
 	start = next_step(&step, start + USECS_PER_HOUR);
 	until = next_step(&step, next_step(&step, next_step(&step, start)));
-	return psprintf("Run once, as the owner of the table: SELECT snowflake_create_partitions(%s::regclass, interval '%s', timestamp with time zone '%s', timestamp with time zone '%s', NULL); Until these partitions begin, rows go to the default partition, and stay there. Then make more from cron, before the last one ends.",
-					quote_literal_cstr(table_of(column)), interval,
+	return psprintf("Run once, as the owner of the table: SELECT %s.snowflake_create_partitions(%s::pg_catalog.regclass, interval '%s', timestamp with time zone '%s', timestamp with time zone '%s', NULL); Until these partitions begin, rows go to the default partition, and stay there. Then make more from cron, before the last one ends.",
+					sf_extschema(), quote_literal_cstr(table_of(column)),
+					interval,
 					pstrdup(timestamptz_to_str(start)),
 					pstrdup(timestamptz_to_str(until)));
 }
@@ -592,8 +593,8 @@ more_partitions(const Column *column, const Partitions *found, bool is_over)
 		step = "1 month";
 	if (is_over && OidIsValid(found->rest))
 		return later_partitions(column, found->rest, step);
-	return psprintf("Run this now, and from cron, as the owner of the table: SELECT snowflake_create_partitions(%s::regclass, interval '%s', now(), now() + interval '%lld%s', NULL);",
-					quote_literal_cstr(table_of(column)), step,
+	return psprintf("Run this now, and from cron, as the owner of the table: SELECT %s.snowflake_create_partitions(%s::pg_catalog.regclass, interval '%s', pg_catalog.now(), pg_catalog.now() OPERATOR(pg_catalog.+) interval '%lld%s', NULL);",
+					sf_extschema(), quote_literal_cstr(table_of(column)), step,
 					3 * strtoll(step, NULL, 10), strchr(step, ' '));
 }
 
@@ -672,18 +673,18 @@ remedy_of_rows(const Column *column, const SfNodeSearch *search)
 	int64		from_ms = sf_clock_wall_ms() + sf_max_clock_wait;
 	int64		tick = sf_layout_ms_to_tick(&key->layout, from_ms);
 	const char *first = search->is_ours ?
-		psprintf("If another server made these rows, give it another node id: SELECT * FROM snowflake_node_conflicts(%s, 100); If the default or this server had another layout, set that again.",
-				 arguments_of(column)) :
+		psprintf("If another server made these rows, give it another node id: SELECT * FROM %s.snowflake_node_conflicts(%s, 100); If the default or this server had another layout, set that again.",
+				 sf_extschema(), arguments_of(column)) :
 		"If the default or this server had another layout, set that again.";
 
 	if (sf_layout_tick(&key->layout, id) * key->layout.tick_ms <= from_ms)
-		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT snowflake_advance('%lld'::bigint%s%s);",
-						first, (long long) id,
+		return psprintf("%s If the rows are this server's own, restored without their mark, run as a superuser: SELECT %s.snowflake_advance('%lld'::bigint%s%s);",
+						first, sf_extschema(), (long long) id,
 						key->name == NULL ? "" : ", ",
 						key->name == NULL ? "" :
 						quote_literal_cstr(key->name));
-	return psprintf("%s If this clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the table's owner: SELECT * FROM snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
-					first, arguments_of(column), (long long)
+	return psprintf("%s If this clock is behind, correct it. If a wrong clock made the rows, stop all clients, and run as the table's owner: SELECT * FROM %s.snowflake_renumber(%s, '%lld'::bigint, '%lld'::bigint, false);",
+					first, sf_extschema(), arguments_of(column), (long long)
 					sf_layout_min_id(&key->layout,
 									 Max(tick, key->layout.epoch_tick)),
 					(long long) id);
@@ -774,7 +775,7 @@ find_node(uint32 *node, const char **remedy)
 	lease = sf_shmem_right();
 	*node = sf_settings_node_of(lease);
 	*remedy = sf_settings_leases() ?
-		"See why the registry has given none, and what to do: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';" :
+		"See the check \"lease\"." :
 		sf_node_remedy();
 	return lease != 0 || (!sf_settings_leases() &&
 						  sf_node_find(node, &last, reason, sizeof(reason)));
@@ -834,7 +835,8 @@ sf_status_column_layouts(SfStatus *status)
 			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now or ends within a year", node) :
 			  "have a default in a layout whose time is not now or ends within a year",
 			  &names, seen, 0,
-			  "Make the IDs in a new column, in a layout that has room and lasts longer: SELECT name, nodes, epoch, lasts_until FROM snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.");
+			  psprintf("Make the IDs in a new column, in a layout that has room and lasts longer: SELECT * FROM %s.snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.",
+					   sf_extschema()));
 }
 
 /*

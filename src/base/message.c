@@ -11,10 +11,19 @@
 
 #include "base/message.h"
 
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "base/clock.h"
+#include "catalog/pg_extension.h"
+#include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/timestamp.h"
 
 /*
@@ -127,4 +136,73 @@ sf_read_only_refuse(const char *function)
 			(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
 			 errmsg("cannot execute %s in a read-only transaction", function),
 			 errhint("Begin the transaction with READ WRITE, or see default_transaction_read_only.")));
+}
+
+/* ---- calls that a message asks for ---- */
+
+/* Return the schema of the extension in this database; or InvalidOid. */
+static Oid
+find_schema(void)
+{
+	Relation	catalog = table_open(ExtensionRelationId, AccessShareLock);
+	Oid			schema = InvalidOid;
+	ScanKeyData key;
+	SysScanDesc scan;
+	HeapTuple	tuple;
+
+	ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber,
+				F_NAMEEQ, CStringGetDatum("snowflake"));
+	scan = systable_beginscan(catalog, ExtensionNameIndexId, true, NULL, 1,
+							  &key);
+	tuple = systable_getnext(scan);
+	if (HeapTupleIsValid(tuple))
+		schema = ((Form_pg_extension) GETSTRUCT(tuple))->extnamespace;
+	systable_endscan(scan);
+	table_close(catalog, AccessShareLock);
+	return schema;
+}
+
+/*
+ * Return the schema for a call of ours that a message prints, quoted: the
+ * owner of the database may have put schemas of his own before it in the
+ * search_path of who types it.  Where the catalog cannot be read, such as in
+ * the postmaster or under a lock of shared memory, return SF_EXTSCHEMA, which
+ * is no name in SQL: nobody else can have a function there.
+ */
+const char *
+sf_extschema(void)
+{
+	const char *name = NULL;
+
+	if (IsTransactionState() && OidIsValid(MyDatabaseId) &&
+		InterruptHoldoffCount == 0 && CritSectionCount == 0)
+		name = get_namespace_name(find_schema());
+	return name == NULL ? SF_EXTSCHEMA : quote_identifier(name);
+}
+
+/* Put the schema into a text of a process that has no database. */
+char *
+sf_extschema_expand(const char *text)
+{
+	const char *schema = sf_extschema();
+	const char *found;
+	StringInfoData expanded;
+
+	initStringInfo(&expanded);
+	while ((found = strstr(text, SF_EXTSCHEMA)) != NULL)
+	{
+		appendBinaryStringInfo(&expanded, text, (int) (found - text));
+		appendStringInfoString(&expanded, schema);
+		text = found + strlen(SF_EXTSCHEMA);
+	}
+	appendStringInfoString(&expanded, text);
+	return expanded.data;
+}
+
+/* Return a step of a remedy: look what a check of snowflake_status() says. */
+char *
+sf_check_step(const char *check)
+{
+	return psprintf("see the remedy of the check \"%s\": SELECT * FROM %s.snowflake_status();",
+					check, sf_extschema());
 }

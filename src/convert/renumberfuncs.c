@@ -42,7 +42,8 @@ remedy_of_default(const SfConversion *conversion, bool converts)
 									 false);
 
 	if (converts)
-		return psprintf("SELECT * FROM snowflake_convert(%s::regclass, %s::name, NULL::integer, false, NULL, 'bigint');",
+		return psprintf("SELECT * FROM %s.snowflake_convert(%s::pg_catalog.regclass, %s::pg_catalog.name, NULL::integer, false, NULL, 'bigint');",
+						conversion->schema,
 						quote_literal_cstr(conversion->table),
 						quote_literal_cstr(column));
 	return psprintf("ALTER TABLE %s ALTER COLUMN %s SET DEFAULT %s.snowflake_nextval();",
@@ -162,8 +163,8 @@ call_beside(const Renumbering *renumbering, int64 id)
 
 	if (!below && id == renumbering->last)
 		return "";
-	return psprintf(" For the rows %s: SELECT * FROM snowflake_renumber(%s::regclass, %s::name, '%lld'::bigint, '%lld'::bigint, false);",
-					below ? "below" : "above",
+	return psprintf(" For the rows %s: SELECT * FROM %s.snowflake_renumber(%s::pg_catalog.regclass, %s::pg_catalog.name, '%lld'::bigint, '%lld'::bigint, false);",
+					below ? "below" : "above", conversion->schema,
 					quote_literal_cstr(conversion->table),
 					quote_literal_cstr(get_attname(conversion->relation,
 												   conversion->number, false)),
@@ -221,7 +222,8 @@ check_result(const void *arg)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("other rows of %s have %lld of the new IDs already",
 						conversion->table, (long long) taken),
-				 errhint("As a superuser, run first: SELECT * FROM snowflake_recover();")));
+				 errhint("As a superuser, run first: SELECT * FROM %s.snowflake_recover();",
+						 conversion->schema)));
 	if (sf_conversion_outermost(conversion, renumbering->first, true,
 								&kept) && kept <= renumbering->last)
 		ereport(ERROR,

@@ -28,6 +28,7 @@
 
 #include "access/relation.h"
 #include "access/xact.h"
+#include "base/message.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "convert/plan.sql.inc"
@@ -662,8 +663,8 @@ sf_conversion_refuse_foreign_key(const SfConversion *conversion)
 char *
 sf_conversion_advance(int64 id, const char *layout)
 {
-	return psprintf("SELECT snowflake_advance('%lld'::bigint%s%s);",
-					(long long) id, layout == NULL ? "" : ", ",
+	return psprintf("SELECT %s.snowflake_advance('%lld'::bigint%s%s);",
+					sf_extschema(), (long long) id, layout == NULL ? "" : ", ",
 					layout == NULL ? "" : layout);
 }
 

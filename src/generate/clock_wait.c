@@ -107,7 +107,8 @@ refuse_behind(const SfDelay *delay)
 					   sf_timefmt_span(delay->drift_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
 			 errhint("Correct the server's clock. IDs resume when the clock reaches %s. " SF_COUNTER_REMEDY,
-					 sf_timefmt_show(delay->next_ms - delay->drift_ms))));
+					 sf_timefmt_show(delay->next_ms - delay->drift_ms),
+					 sf_check_step("mark"))));
 }
 
 /* Throw an error if the call would have to sleep too long. */

@@ -37,6 +37,7 @@
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/durable_file.h"
+#include "base/message.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
@@ -172,16 +173,16 @@ sf_identity_separate(void)
 char *
 sf_identity_copy_remedy(void)
 {
-	return psprintf("To keep both servers, %s Only if the original and all other copies of it are gone for good, run as a superuser: SELECT snowflake_accept('copy');",
-					sf_identity_separate());
+	return psprintf("To keep both servers, %s Only if the original and all other copies of it are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy');",
+					sf_identity_separate(), sf_extschema());
 }
 
 /* ... and about a promoted standby with its former primary's node id. */
 char *
 sf_identity_promoted_remedy(void)
 {
-	return psprintf("%s\nOnly if that primary never runs again, run instead as a superuser: SELECT snowflake_accept('copy');",
-					sf_node_change_remedy());
+	return psprintf("%s\nOnly if that primary never runs again, run instead as a superuser: SELECT %s.snowflake_accept('copy');",
+					sf_node_change_remedy(), sf_extschema());
 }
 
 /* ---- the rule ---- */
@@ -605,8 +606,8 @@ require_gone(void)
 				 errmsg("cannot accept this copy while its original runs"),
 				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
 						   sf_server_number_value(running)),
-				 errhint("To keep both servers, %s To keep this one alone, stop the original for good, and run again: SELECT snowflake_accept('copy');",
-						 sf_identity_separate())));
+				 errhint("To keep both servers, %s To keep this one alone, stop the original for good, and run again: SELECT %s.snowflake_accept('copy');",
+						 sf_identity_separate(), sf_extschema())));
 }
 
 /* Accept: an administrator states that no other server has this data. */

@@ -29,9 +29,6 @@
 /* How often to look for changes that nobody signals. */
 #define LOOK_MS		1000
 
-#define ASK_STATUS \
-	"SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';"
-
 static uint32 wait_event_lease = 0;
 
 /* ---- errors and status ---- */
@@ -92,9 +89,13 @@ sf_lease_wait_status(SfLeaseStatus *status)
 	{
 		strlcpy(status->problem, status->public_problem,
 				sizeof(status->problem));
-		strlcpy(status->remedy, "Have an administrator run: " ASK_STATUS,
+		strlcpy(status->remedy,
+				psprintf("Have an administrator %s", sf_check_step("lease")),
 				sizeof(status->remedy));
 	}
+	else
+		strlcpy(status->remedy, sf_extschema_expand(status->remedy),
+				sizeof(status->remedy));
 	sf_text_make_valid(status->problem);
 	sf_text_make_valid(status->remedy);
 	if (status->stage == SF_STAGE_HELD && sf_lease_wait_has_expired())
@@ -122,7 +123,8 @@ sf_lease_wait_refuse(void)
 					   status.stage == SF_STAGE_ENDED ? "The lease has been given back, since the server stops." :
 					   "It has not answered yet."),
 			 errhint("%s", status.remedy[0] != '\0' ? status.remedy :
-					 "See the server's log, and run: " ASK_STATUS)));
+					 psprintf("See the server's log, and %s",
+							  sf_check_step("lease")))));
 }
 
 /* Return since when a caller that has read this word has had no right. */

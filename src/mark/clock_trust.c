@@ -75,7 +75,7 @@ sf_clock_jump_refuse(const SfClockLook *look)
 			 errdetail("It now says %s; snowflake.max_clock_jump is %s.",
 					   sf_timefmt_show(look->now_ms),
 					   sf_timefmt_span(sf_max_clock_jump * INT64CONST(1000))),
-			 errhint(SF_CLOCK_JUMP_REMEDY)));
+			 errhint(SF_CLOCK_JUMP_REMEDY, sf_extschema())));
 }
 
 /*
@@ -152,8 +152,9 @@ sf_clock_jump_mark_remedy(void)
 
 	if (baseline != 0 &&
 		sf_clock_boot_offset_ms(&now_ms) < baseline - STEP_BACK_MS)
-		return SF_COUNTER_REMEDY;
-	return "If the clock is right, and a wrong clock or a restore has set the mark, " SF_RESET_MARK;
+		return psprintf(SF_COUNTER_REMEDY, sf_check_step("mark"));
+	return psprintf("If the clock is right, and a wrong clock or a restore has set the mark, " SF_RESET_MARK,
+					sf_extschema());
 }
 
 /* Throw an error if a jump of the clock would prevent an extension now. */

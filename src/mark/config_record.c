@@ -22,6 +22,7 @@
 #include "mark/mark.h"
 
 #include "access/xlog.h"
+#include "base/message.h"
 #include "layout/layout.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
@@ -129,7 +130,7 @@ sf_config_record_is_other(const SfDurableNumbers *numbers)
 }
 
 #define ACCEPT \
-	"run on the primary, as a superuser: SELECT snowflake_accept('configuration');"
+	"run on the primary, as a superuser: SELECT %s.snowflake_accept('configuration');"
 
 /*
  * Return the remedy for a record that differs.  The recorded layouts contain
@@ -149,7 +150,8 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 
 		/* no setting matches this record */
 		if (!read_recorded(&layout, r, numbers))
-			return "While a restore is running, wait for its end. Otherwise " ACCEPT " That records what is configured.";
+			return psprintf("While a restore is running, wait for its end. Otherwise " ACCEPT " That records what is configured.",
+							sf_extschema());
 		if (sf_layout_code(&layout) == sf_layout_code(r->configured) &&
 			layout.epoch_ms == r->configured->epoch_ms)
 			continue;
@@ -163,7 +165,8 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 		lines[n++][1] = "";
 	}
 	return psprintf("To keep the recorded configuration, %s\nIf the change is meant, " ACCEPT,
-					sf_settings_step(lines, n, SF_APPLY_RESTART));
+					sf_settings_step(lines, n, SF_APPLY_RESTART),
+					sf_extschema());
 }
 
 /* Throw SQLSTATE 55000 if the record differs. */

@@ -25,6 +25,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/xlog.h"
+#include "base/message.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
@@ -61,6 +62,7 @@ static const char *const number_names[SF_DURABLE_NUMBERS] = {
 typedef struct NumberCache
 {
 	bool		valid;			/* the OIDs are still right */
+	char		schema[2 * NAMEDATALEN + 3];	/* sf_extschema() */
 	Oid			oid[SF_DURABLE_NUMBERS];
 	uint32		hash[SF_DURABLE_NUMBERS];	/* syscache hashes of the OIDs */
 	uint64		forgotten;		/* how often an OID became, or may have
@@ -144,6 +146,7 @@ sf_durable_number_gone(SfDurableNumberId id, bool *is_there)
 static void
 look_up_sequence(void)
 {
+	strlcpy(cache.schema, sf_extschema(), sizeof(cache.schema));
 	for (int i = 0; i < SF_DURABLE_NUMBERS; i++)
 	{
 		Oid			oid = look_up_number(i);
@@ -155,7 +158,7 @@ look_up_sequence(void)
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("sequence \"%s\" of the extension \"snowflake\" does not exist",
 							number_names[i]),
-					 errhint(SF_RECOVER_REMEDY)));
+					 errhint(SF_RECOVER_REMEDY, cache.schema)));
 		}
 		cache.oid[i] = oid;
 		cache.hash[i] = GetSysCacheHashValue1(RELOID,
@@ -275,28 +278,32 @@ open_sequence(int id, LOCKMODE mode, SfDurableWait wait)
 				 rel->rd_rel->relkind == RELKIND_SEQUENCE ?
 				 errhint("Run as a superuser: ALTER SEQUENCE %s.%s SET LOGGED;",
 						 SCHEMA, RelationGetRelationName(rel)) :
-				 errhint("Run on the primary, as a superuser: ALTER EXTENSION snowflake DROP %s %s.%s; ALTER TABLE %s.%s RENAME TO %s_old; SELECT * FROM snowflake_recover();",
+				 errhint("Run on the primary, as a superuser: ALTER EXTENSION snowflake DROP %s %s.%s; ALTER TABLE %s.%s RENAME TO %s_old; SELECT * FROM %s.snowflake_recover();",
 						 kind_of(rel), SCHEMA, RelationGetRelationName(rel),
 						 SCHEMA, RelationGetRelationName(rel),
-						 RelationGetRelationName(rel))));
+						 RelationGetRelationName(rel), cache.schema)));
 	}
 	return rel;
 }
 
-/* Add the remedy to the server's error about a page that it cannot read. */
+/*
+ * Add the remedy to the server's error about a page that it cannot read.  The
+ * catalog cannot be read here.
+ */
 static void
-advise(void *unused)
+advise(void *schema)
 {
 	int			code = geterrcode();
 
 	if (code == ERRCODE_DATA_CORRUPTED || code == ERRCODE_UNDEFINED_FILE)
-		errhint(SF_RECOVER_REMEDY);
+		errhint(SF_RECOVER_REMEDY, (const char *) schema);
 }
 
 static Buffer
 read_page(Relation rel)
 {
-	ErrorContextCallback context = {error_context_stack, advise, NULL};
+	ErrorContextCallback context = {error_context_stack, advise,
+	cache.schema};
 	Buffer		buffer;
 
 	error_context_stack = &context;
@@ -339,7 +346,7 @@ sequence_data(Relation rel, Page page)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("page of sequence \"%s\" is damaged",
 						RelationGetRelationName(rel)),
-				 errhint(SF_RECOVER_REMEDY)));
+				 errhint(SF_RECOVER_REMEDY, cache.schema)));
 	item = PageGetItemId(page, FirstOffsetNumber);
 	tuple = (HeapTupleHeader) PageGetItem(page, item);
 	return (Form_pg_sequence_data) ((char *) tuple + tuple->t_hoff);

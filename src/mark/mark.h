@@ -128,7 +128,7 @@ typedef struct SfDurableMark
 
 /* The remedy of a number that is missing, or cannot be read. */
 #define SF_RECOVER_REMEDY \
-	"Run on the primary, as a superuser: SELECT * FROM snowflake_recover();"
+	"Run on the primary, as a superuser: SELECT * FROM %s.snowflake_recover();"
 
 extern bool sf_durable_numbers_exist(void);
 extern void sf_durable_numbers_find(void (*on_change) (void));
@@ -180,15 +180,15 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 
 /* How to lower a mark that is too far ahead. */
 #define SF_RESET_MARK \
-	"stop all clients, and run as a superuser, with the time that date -u prints on another machine: SELECT * FROM snowflake_reset_mark('TIME'::timestamptz);"
+	"stop all clients, and run as a superuser, with the time that date -u prints on another machine: SELECT * FROM %s.snowflake_reset_mark(timestamp with time zone 'TIME');"
 
 /* The first step, if the clock was set back: a restart clears the counters. */
 #define SF_COUNTER_REMEDY \
-	"If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check \"mark\": SELECT * FROM snowflake_status();"
+	"If the clock is right now, and was wrong before, stop all clients, restart this server, and %s"
 
 /* The remedy of a jump, and the first step if the clock is far past a mark. */
 #define SF_CLOCK_JUMP_REMEDY \
-	"If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT snowflake_accept('clock');"
+	"If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT %s.snowflake_accept('clock');"
 #define SF_CLOCK_FAR_REMEDY \
 	"If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes."
 

@@ -288,7 +288,7 @@ sf_id_span_open_parent(Oid relid, LOCKMODE lockmode)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid),
-				 errhint("Name the partitioned table: 'orders'::regclass.")));
+				 errhint("Name the partitioned table: 'public.orders'::pg_catalog.regclass.")));
 	if (!sf_id_span_is_parent(rel))
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),

@@ -34,6 +34,7 @@
 #include "access/htup_details.h"
 #include "access/relation.h"
 #include "access/table.h"
+#include "base/message.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_constraint.h"
 #include "catalog/pg_inherits.h"
@@ -502,8 +503,8 @@ require_present(Relation parent, const Request *request,
 					RelationGetRelationName(parent)),
 			 errdetail("The layout \"%s\" reads the IDs of the last one as %s.",
 					   spelled, sf_id_span_show(layout, &spans[count - 1])),
-			 errhint("If the IDs have another layout, name that. Otherwise make the partition of the present first: SELECT snowflake_create_partitions(%s::regclass, interval '1 month', now(), now() + interval '1 month', NULL);",
-					 quote_literal_cstr(name))));
+			 errhint("If the IDs have another layout, name that. Otherwise make the partition of the present first: SELECT %s.snowflake_create_partitions(%s::pg_catalog.regclass, interval '1 month', pg_catalog.now(), pg_catalog.now() OPERATOR(pg_catalog.+) interval '1 month', NULL);",
+					 sf_extschema(), quote_literal_cstr(name))));
 }
 
 /*
@@ -610,7 +611,7 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("\"before\" must not lie in the future"),
-				 errhint("Give the time from which rows are kept, such as now() - interval '1 year'.")));
+				 errhint("Give the time from which rows are kept, such as timestamp with time zone '2026-01-01'.")));
 
 	old = lock_and_find(PG_GETARG_OID(0), &request, find_old);
 	if (old == NIL)

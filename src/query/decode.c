@@ -98,13 +98,13 @@ warn_of_future(const SfLayout *layout, int64 id)
 		ereport(WARNING,
 				(errmsg("ID " INT64_FORMAT " lies in the future by snowflake.layout, and not by snowflake.shard_layout",
 						id),
-				 errhint("If it is the ID of a shard, name that layout: SELECT * FROM snowflake_decode('" INT64_FORMAT "'::bigint, 'shard');",
-						 id)));
+				 errhint("If it is the ID of a shard, name that layout: SELECT * FROM %s.snowflake_decode('" INT64_FORMAT "'::bigint, 'shard');",
+						 sf_extschema(), id)));
 	else
 		ereport(WARNING,
 				(errmsg("ID " INT64_FORMAT " lies in the future by this layout",
 						id),
-				 errhint(SF_INSPECT_REMEDY, id)));
+				 errhint(SF_INSPECT_REMEDY, sf_extschema(), id)));
 }
 
 /*

@@ -24,6 +24,7 @@
 
 #include "query/query.h"
 
+#include "base/message.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_type.h"
@@ -38,9 +39,6 @@
 
 /* A message shows at most this many bytes of a layout. */
 #define MAX_SHOWN	200
-
-#define LIST_PRESETS \
-	"SELECT name, layout FROM snowflake_layouts() lists the presets."
 
 SF_FUNCTION(snowflake_layout);
 SF_FUNCTION(snowflake_layout_support);
@@ -124,7 +122,8 @@ parse_or_refuse(SfLayout *layout, const text *t, const char *hint)
 				 errmsg("invalid layout: \"%.*s\"",
 						pg_mbcliplen(str, strlen(str), MAX_SHOWN), str),
 				 errdetail("%s", reason),
-				 errhint("%s", hint)));
+				 errhint("%sSee the presets: SELECT * FROM %s.snowflake_layouts();",
+						 hint, sf_extschema())));
 	pfree(str);
 }
 
@@ -174,7 +173,7 @@ read_layout(FunctionCallInfo fcinfo, int n, SfLayout *layout, const text *t)
 
 	if (named == NULL)
 	{
-		parse_or_refuse(layout, t, LIST_PRESETS);
+		parse_or_refuse(layout, t, "");
 		return;
 	}
 	if (!get_fn_expr_arg_stable(fcinfo->flinfo, n))
@@ -204,7 +203,7 @@ sf_layout_arg_of_ids(const text *t)
 
 	if (named != NULL)
 		return named;
-	parse_or_refuse(&layout, t, "No sequence is needed, and snowflake.layout need not be named: SELECT snowflake_nextval(); " LIST_PRESETS);
+	parse_or_refuse(&layout, t, "No sequence is needed, and snowflake.layout need not be named: call snowflake_nextval() without an argument. ");
 	return &layout;
 }
 
@@ -426,7 +425,7 @@ sf_layout_arg_require_fit(const SfLayout *layout, int64 id)
 			(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
 			 errmsg("ID " INT64_FORMAT " does not fit the layout", id),
 			 errdetail("The layout \"%s\" has %d bits.", spelled, layout->bits),
-			 errhint(SF_INSPECT_REMEDY, id)));
+			 errhint(SF_INSPECT_REMEDY, sf_extschema(), id)));
 }
 
 /* Throw SQLSTATE 22004 if this argument, which is a number, is null. */

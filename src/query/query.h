@@ -71,8 +71,8 @@ extern void sf_planner_hook_install(void);
 extern bool sf_key_type_is_order(Oid opfamily);
 extern void sf_key_type_install(void);
 
-/* Where an ID is not one of the layout; its argument is the ID. */
+/* Where an ID is not one of the layout; arguments: sf_extschema(), the ID. */
 #define SF_INSPECT_REMEDY \
-	"See what the ID says in each layout: SELECT * FROM snowflake_inspect('" INT64_FORMAT "'::bigint);"
+	"See what the ID says in each layout: SELECT * FROM %s.snowflake_inspect('" INT64_FORMAT "'::bigint);"
 
 #endif							/* SF_QUERY_H */

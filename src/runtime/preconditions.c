@@ -97,7 +97,8 @@ sf_require_shard(uint32 shard)
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this server may not issue IDs for shard %u", shard),
 			 errdetail("snowflake.shards does not list it."),
-			 errhint("If another server had the shard, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT snowflake_advance('ID'::bigint, 'shard');\nIf no server has the shard now, %s",
+			 errhint("If another server had the shard, first run here, as a superuser, with the last ID that the check \"shards\" of its snowflake_status() names: SELECT %s.snowflake_advance('ID'::bigint, 'shard');\nIf no server has the shard now, %s",
+					 sf_extschema(),
 					 sf_settings_step(&line, 1, SF_APPLY_RELOAD))));
 }
 
@@ -120,8 +121,8 @@ sf_layout_end_remedy(const SfLayout *layout)
 {
 	if (setting_of(layout) == NULL)
 		return pstrdup("Name a layout with more bits for the timestamp, for IDs in a new column.");
-	return psprintf("Choose a layout with more bits for the timestamp as %s, restart the server, and run as a superuser: SELECT snowflake_accept('configuration');",
-					setting_of(layout));
+	return psprintf("Choose a layout with more bits for the timestamp as %s, restart the server, and run as a superuser: SELECT %s.snowflake_accept('configuration');",
+					setting_of(layout), sf_extschema());
 }
 
 /* Return what to do about a layout that has not begun. */

@@ -307,7 +307,7 @@ int			sf_lease_wait = 60 * 1000;
 
 /* the SQL function runs in the registry, without this server's layout */
 #define IN_SQL		NULL
-#define FROM_HERE	"run here: SELECT snowflake_registry_init();"
+#define FROM_HERE	"run here: SELECT @extschema@.snowflake_registry_init();"
 
 static const SfRegistryKind kinds[] = {
 	{"postgresql", "postgresql", LIBPQ, IN_SQL},
@@ -635,7 +635,7 @@ sf_settings_step(SfSettingLine *lines, int n, SfApply apply)
 			appendStringInfo(&run, "ALTER SYSTEM RESET %s;\n", lines[i][0]);
 	}
 	if (apply != SF_APPLY_RESTART)
-		appendStringInfo(&step, "and run:\n%sSELECT pg_reload_conf();",
+		appendStringInfo(&step, "and run:\n%sSELECT pg_catalog.pg_reload_conf();",
 						 run.data);
 	else
 		appendStringInfo(&step, "%s%sand restart this server.",

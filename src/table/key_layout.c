@@ -17,6 +17,7 @@
 #include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
+#include "base/message.h"
 #include "catalog/pg_attrdef.h"
 #include "catalog/pg_depend.h"
 #include "catalog/pg_language.h"
@@ -277,9 +278,10 @@ sf_key_layout_require_shown(const SfKeyLayout *key, Oid relation)
 				 errmsg("could not determine the layout of the IDs of \"%s\"",
 						name),
 				 errdetail("The default of the column does not name one layout by a literal."),
-				 errhint("Name it: ALTER TABLE %s ALTER COLUMN KEY SET DEFAULT snowflake_nextval('LAYOUT'); Functions for partitions also take it as their argument \"layout\".",
+				 errhint("Name it: ALTER TABLE %s ALTER COLUMN KEY SET DEFAULT %s.snowflake_nextval('LAYOUT'); Functions for partitions also take it as their argument \"layout\".",
 						 name == NULL ? "NAME" :
-						 quote_qualified_identifier(schema, name))));
+						 quote_qualified_identifier(schema, name),
+						 sf_extschema())));
 }
 
 /* Return true if a default calls this function, and names this layout. */

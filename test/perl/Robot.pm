@@ -182,7 +182,7 @@ sub can_be_typed
 {
 	my ($thing, $given) = @_;
 
-	return fill_in($thing->[1], $given) !~ /'(?:(?:LAYOUT|TIME|NUMBER|PASSWORD)'|ID'::bigint|TABLE'::regclass|COLUMN'::name)/;
+	return fill_in($thing->[1], $given) !~ /'(?:(?:LAYOUT|TIME|NUMBER|PASSWORD)'|ID'::bigint|TABLE'::pg_catalog\.regclass|COLUMN'::pg_catalog\.name)/;
 }
 
 # Try until it works. What is tried is a function that returns an empty text, or the remedy
@@ -221,7 +221,10 @@ sub follow_remedies
 		my $next = $worked ? '' : hint_of($err);
 
 		push @log, $log . ($worked ? '' : " -> $err") . ($out ne '' ? " -> $out" : '');
-		if ($worked && $thing->[1] =~ /\bremedy\b/) { $next = things_in($out) ? $out : '' }
+		if ($worked && "$thing->[2]$thing->[1]" =~ /see the remedy of the check "([\w ]+)": SELECT \* FROM \S+$/)
+		{
+			$next = remedy_of($how{node}, $1);
+		}
 		elsif ($worked && $thing->[1] =~ /\bsnowflake_(?:recover|reset_mark|renumber)\b/)
 		{
 			# rows of these end in what is to be typed next

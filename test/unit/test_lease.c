@@ -560,7 +560,7 @@ test_choice(void)
 	CHECK_EQ(lease.client.ask.kind, SF_ASK_NOTHING);
 	CHECK_STR(lease.client.problem, "This server has left 3 slots reserved, and only 1 are free.");
 	CHECK_CONTAINS(lease.client.remedy, "It leases again at 2024-01-01T00:01:45");
-	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_release(0::bigint);");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT @extschema@.snowflake_registry_release(0::bigint);");
 	reply_until(SF_ASK_CLAIM);
 	CHECK(lease.client.ask.record.node < 3);
 
@@ -760,7 +760,7 @@ test_failures(void)
 		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_LOST), "recover(interval '3600 s');");
 
 	for (size_t i = 1; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "If snowflake.registry names the right one, run here: SELECT snowflake_registry_recover(interval '3600 s'); If snowflake.lease_reserve is larger on any server, give that.");
+		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "If snowflake.registry names the right one, run here: SELECT @extschema@.snowflake_registry_recover(interval '3600 s'); If snowflake.lease_reserve is larger on any server, give that.");
 
 	CHECK_CONTAINS(remedy_for("postgresql", SF_FAILURE_CERTIFICATE), "openssl s_client -starttls postgres -connect <address> </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate there (ssl_cert_file), and reload;");
 

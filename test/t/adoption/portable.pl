@@ -187,9 +187,9 @@ my $node = new_server('main', "shared_preload_libraries = ''", 'max_prepared_tra
 start_with_clock($node, '+0');
 query($node, "CREATE SCHEMA ids; SET search_path = ids; $install");
 refused($node, 'SELECT ids.snowflake_nextval()', '55000',
-	qr/node id is not set.*SELECT snowflake_set_node\(1\)/s, 'without a node id, the remedy');
+	qr/node id is not set.*HINT:  As the owner of the functions: SELECT \w+\.snowflake_set_node\(1\); with another number on each server\./s, 'without a node id, the remedy');
 refused($node, 'SELECT * FROM ids.snowflake_shard_nextval_batch(3, 1)', '55000',
-	qr/shards are not set.*HINT:  As the owner of the functions: SELECT snowflake_set_shards\('0-4095'\); with other shards on each server\./s, '... and for shards');
+	qr/shards are not set.*HINT:  As the owner of the functions: SELECT \w+\.snowflake_set_shards\('0-4095'\); with other shards on each server\./s, '... and for shards');
 like(query($node, q{SET search_path = ids; SELECT snowflake_set_shards('0-4095'); SELECT snowflake_shard_nextval(3)}), qr/^\d+$/m, '... which help');
 query($node, 'DROP SCHEMA ids, ids_portable_state CASCADE');
 query($node, qq{CREATE SCHEMA ids; ALTER DATABASE postgres SET search_path = public, ids;
@@ -237,7 +237,7 @@ refused($node, 'SELECT ids.snowflake_shard_nextval(9)', '55000',
 	qr/may not issue IDs for shard 9\n.*HINT:  If no other server has the shard, have the owner of the functions add it by snowflake_set_shards\(\)\./s,
 	'a shard of another server', %layouts);
 refused($node, q{SELECT ids.snowflake_advance(1::bigint << 60, 'javascript')}, '22003',
-	qr/does not fit the layout.*HINT:  Name the layout that the ID was made with: SELECT name, layout FROM snowflake_layouts\(\);/s,
+	qr/does not fit the layout.*HINT:  Name the layout that the ID was made with: SELECT \* FROM \w+\.snowflake_layouts\(\);/s,
 	'an ID of another layout', %layouts);
 refused($node, 'SELECT ids.snowflake_advance(9223372036854775807)', '22003',
 	qr/no ID would be left to issue.*HINT:  Check the ID\. If it is one of another layout, name that: snowflake_advance\(id, layout => \.\.\.\)\./s,

@@ -12,8 +12,8 @@ my $node = PostgreSQL::Test::Cluster->new('main', install_path => install_path($
 my $next = 'SELECT ids.snowflake_nextval()';
 my $named_next = q{SELECT ids.snowflake_nextval('javascript')};
 my $shard_next = 'SELECT ids.snowflake_shard_nextval(3)';
-my $unset = qr/the node id is not set.*SELECT snowflake_set_node\(1\)/s;
-my $unset_shards = qr/the shards are not set.*SELECT snowflake_set_shards/s;
+my $unset = qr/the node id is not set.*SELECT \w+\.snowflake_set_node\(1\)/s;
+my $unset_shards = qr/the shards are not set.*SELECT \w+\.snowflake_set_shards/s;
 
 # Dump a database with these options, and restore it under another name.
 sub dump_and_restore

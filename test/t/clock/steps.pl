@@ -144,7 +144,7 @@ set_clock($jump, '+1800');
 push @jumped, query($jump, 'SELECT snowflake_nextval()');
 my $mark = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 set_clock($jump, '+2d');
-my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, correct it.*SELECT snowflake_accept\('clock'\)/s;
+my $jumped = qr/wall clock jumped forward by [\w ]*(?:h|days?)\n.*HINT:  If the clock is wrong, correct it.*SELECT public\.snowflake_accept\('clock'\)/s;
 refused($jump, 'SELECT snowflake_nextval()', '58000', $jumped,
 	'two days ahead are not believed');
 refused($jump, 'SELECT snowflake_ready()', '58000', $jumped,
@@ -190,7 +190,7 @@ query($jump, q{CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_next
 my $feed = 'SELECT id FROM orders WHERE id > %s AND id < snowflake_horizon() ORDER BY id';
 my $cursor = (split /\n/, query($jump, sprintf($feed, 0)))[-1];
 set_clock($jump, '+0');
-my $restart = qr/If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM snowflake_status\(\);/;
+my $restart = qr/If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM public\.snowflake_status\(\);/;
 like(my $err_step = refused($jump, 'SELECT snowflake_nextval()', '58000', qr/wall clock is 2 days behind the next ID's/,
 	'back again it is two days behind'), $restart, 'what to do if it was wrong before');
 query($jump, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp()) * 1000)::bigint + 864000000)},
@@ -210,7 +210,7 @@ my $err_back = refused($jump, 'SELECT snowflake_ready()', '58000', qr/behind the
 my ($reset) = $remedy =~ /stop all clients, and run as a superuser, with the time that date -u prints on another machine: (SELECT .*?;)/;
 like($err_back, qr/\Q$reset\E/, 'the error and the status have the same remedy');
 my (undef, undef, $notice) = $jump->psql('postgres', q{SELECT snowflake_accept('clock')});
-like($notice, qr/NOTICE:  nothing to accept.*HINT:  .*SELECT \* FROM snowflake_status\(\);$/s, 'snowflake_accept() says where it is');
+like($notice, qr/NOTICE:  nothing to accept.*HINT:  .*SELECT \* FROM public\.snowflake_status\(\);$/s, 'snowflake_accept() says where it is');
 
 # it is lowered only to the time of two clocks, and to none below what was issued
 my $far = query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark');
@@ -225,12 +225,12 @@ like($warning, qr/WARNING:  the mark was lowered from .* to .*HINT:  .*set the c
 cmp_ok(query($jump, 'SELECT last_value FROM snowflake_state.snowflake_mark'), '<=', (time() + 10) * 1000, '... to the present');
 my %back = $rows_after =~ /^public\.("Notes"|orders)\.id\|100 IDs of the future; a feed of this column whose cursor is above (\d+) must go on at that ID\|/mg;
 is(join(' ', sort keys %back), '"Notes" orders', '... it names the columns with rows of the future, and where feeds go on');
-my @renumber = $rows_after =~ /\|As the owner of the table: (SELECT \* FROM snowflake_renumber\('public.*;)$/mg;
+my @renumber = $rows_after =~ /\|As the owner of the table: (SELECT \* FROM public\.snowflake_renumber\('public.*;)$/mg;
 is(scalar(@renumber), 2, '... and the call that gives these new IDs');
 my (undef, $left, $nothing) = $jump->psql('postgres', $reset =~ s/TIME/$date/r);
 like($nothing, qr/NOTICE:  nothing to reset/, 'a second time there is nothing to lower');
 
-is(join("\n", $left =~ /(SELECT \* FROM snowflake_renumber\('public.*;)$/mg), join("\n", @renumber), '... but the rows are listed once more');
+is(join("\n", $left =~ /(SELECT \* FROM public\.snowflake_renumber\('public.*;)$/mg), join("\n", @renumber), '... but the rows are listed once more');
 unlike($left, qr/feed/, '... and no feed is sent past what was made since');
 
 # a feed that had read to the horizon loses no new row if it goes on where it is told
@@ -242,14 +242,14 @@ my $last = query($jump, 'SELECT max(id) FROM orders');
 my $err_far = refused($jump, "SELECT snowflake_advance($last)", '22008',
 	qr/DETAIL:  Its time is .*; this database would make no IDs until then\..*HINT:  .*If a wrong clock made it, run as the owner of its table/s, 'the database does not stop until then');
 unlike($err_far, qr/force/, 'nor is it offered');
-like($err_far, qr/SELECT \* FROM snowflake_renumber\('TABLE'::regclass, 'COLUMN'::name, '$last'::bigint, '$last'::bigint, false\);$/m, 'but to give its row another ID');
+like($err_far, qr/SELECT \* FROM public\.snowflake_renumber\('TABLE'::pg_catalog\.regclass, 'COLUMN'::pg_catalog\.name, '$last'::bigint, '$last'::bigint, false\);$/m, 'but to give its row another ID');
 foreach my $table ('"Notes"', 'orders')
 {
 	my $found = query($jump, $rows);
 
 	like($found, qr/: .*public\.\Q$table\E\.id \(\d+\).*snowflake_renumber\('public\.\Q$table\E/, "rows of $table");
 	unlike($found, qr/snowflake_advance/, 'are not to stop the database');
-	query($jump, $found =~ /(SELECT \* FROM snowflake_renumber.*;)$/);
+	query($jump, $found =~ /(SELECT \* FROM public\.snowflake_renumber.*;)$/);
 }
 (undef, $left) = $jump->psql('postgres', $reset =~ s/TIME/$date/r);
 unlike($left, qr/snowflake_renumber\('public/, 'no row of the future is left');
@@ -273,7 +273,7 @@ query($jump, 'SELECT snowflake_nextval()');
 like_log($jump, qr/WARNING:  snowflake SF106: the wall clock is \S+ \w+ past the last mark of this database\n.*DETAIL:  The clock says \S.*HINT:  If no ID was made for so long, all is well\. If the clock is wrong, correct it now/s,
 	$logged, '400 days past the mark: a warning');
 my $steps = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'clock steps'};
-my $past = qr/^warning\|the clock is \d+ days?(?: \d+ h)? past the newest mark .*\|If the clock is wrong.*SELECT snowflake_accept\('clock'\);$/;
+my $past = qr/^warning\|the clock is \d+ days?(?: \d+ h)? past the newest mark .*\|If the clock is wrong.*SELECT public\.snowflake_accept\('clock'\);$/;
 like(query($jump, $steps), $past, 'the status shows it');
 $logged = -s $jump->logfile;
 query($jump, 'SELECT snowflake_nextval()');

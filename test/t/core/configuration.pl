@@ -128,7 +128,7 @@ like($loaded, qr{/snowflake\.so$}m, 'the server has the library');
 unlike($loaded, qr/snowflake_/, 'and none of what leases node ids, without a registry');
 is(query($node, q{SELECT setting, vartype, short_desc <> '' FROM pg_settings WHERE name = 'snowflake.lease_wait'}),
 	'7000|integer|t', 'whose settings it knows');
-my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_reload_conf\(\);/s;
+my $unset = qr/snowflake.node_id is not set.*DETAIL:  Each server needs a number of its own from 0 to 1023.*HINT:  If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);/s;
 refused($node, 'SELECT snowflake_nextval()', '55000', $unset,
 	'without a node id nothing is generated');
 refused($node, 'SELECT snowflake_ready()', '55000', $unset,

@@ -5,9 +5,13 @@
 # texts are all statements in messages and remedies of the C code, in the expected outputs,
 # in the pages, and in the files that are shipped. Their names are found in them.
 #
-# A superuser types each text there, once he has run what doc/reference.md says of such a
-# database. The server prints what each statement resolves to (debug_print_parse), also if
-# it fails for another reason. Nothing of that is the owner's, and nothing of his runs.
+# A superuser types each text there, and so does a role that owns tables. The search_path
+# that the owner has set has a schema with the name of each of them first, in which he has
+# a copy of each function of ours, and pg_catalog last. So the texts of the code have the
+# schema of each name. Who types a text of the pages has run what doc/reference.md says of
+# such a database. The server prints what each statement resolves to (debug_print_parse),
+# also if it fails for another reason. Nothing of that is the owner's, and nothing of his
+# runs.
 #
 # takes: 30 s
 use SnowflakeTest;
@@ -115,6 +119,7 @@ sub filled
 	my ($text) = @_;
 
 	$text =~ s/%%/%/g;
+	$text =~ s/(?:%s|\@extschema\@)\.(?=snowflake_)/public./g;
 	$text =~ s/%[0-9.]*(?:l|ll|z)?[diux]/5/g;
 	$text =~ s/interval '%s'/interval '1 day'/g;
 	$text =~ s/'%s'/'public.orders'/g;
@@ -325,10 +330,19 @@ query($node, 'SET SESSION AUTHORIZATION enemy;' . sprintf($traps, list(keys %ope
 # Whatever role comes to this database has another search_path, and a schema of its name
 # in it, unless it has set its own.
 my $superuser = query($node, 'SELECT current_user');
-query($node, qq{SET SESSION AUTHORIZATION enemy; SET search_path = pg_catalog;
-	CREATE SCHEMA $superuser;
-	CREATE FUNCTION $superuser.snowflake_status() RETURNS SETOF text LANGUAGE plpgsql AS 'BEGIN RAISE LOG ''sprung: the first in the path''; END';
-	ALTER DATABASE hostile SET search_path = $superuser, public, pg_catalog}, database => 'hostile');
+query($node, 'CREATE ROLE keeper LOGIN; ALTER ROLE keeper IN DATABASE hostile SET search_path = keeper, public, pg_catalog; GRANT pg_read_all_settings TO keeper');
+query($node, qq{SET SESSION AUTHORIZATION enemy; SET search_path = pg_catalog; SET check_function_bodies = off;
+	ALTER DATABASE hostile SET search_path = "\$user", public, pg_catalog;
+	CREATE SCHEMA $_; GRANT USAGE ON SCHEMA $_ TO PUBLIC;
+	DO \$do\$ DECLARE f record; BEGIN
+		FOR f IN SELECT proname, oidvectortypes(proargtypes) AS types FROM pg_proc
+			WHERE pronamespace = 'public'::regnamespace AND proowner = '$superuser'::regrole AND proname ~ '^snowflake_' AND prokind = 'f'
+				AND NOT EXISTS (SELECT FROM pg_type t WHERE t.oid = ANY (proargtypes) AND typtype = 'p')
+		LOOP
+			EXECUTE format('CREATE FUNCTION $_.%I(%s) RETURNS SETOF text LANGUAGE plpgsql AS %L', f.proname, f.types,
+				'BEGIN RAISE LOG ''sprung: the first in the path''; END');
+		END LOOP;
+	END \$do\$}, database => 'hostile') foreach $superuser, 'keeper';
 my %trap = map { split /\t/ } split /\n/, query($node, q{SET search_path = pg_catalog;
 	SELECT concat('f', oid, E'\t', oid::regprocedure) FROM pg_proc WHERE proowner = 'enemy'::regrole
 	UNION ALL SELECT concat('o', oid, E'\t', oid::regoperator) FROM pg_operator WHERE oprowner = 'enemy'::regrole
@@ -360,25 +374,34 @@ my $objects = q{SET SESSION AUTHORIZATION enemy; SET search_path = public; SET s
 my ($first) = slurp_file("$root/doc/reference.md") =~ /`(SET search_path = \w+;)`/;
 $first =~ s/= \w+/= public/;
 
-# Type the texts from a place on as a superuser. Return what psql prints for each statement
-# of each text.
+# Return true for what the code prints, or is a query of an exporter or a probe: nobody
+# types anything before it.
+sub is_bare
+{
+	my ($where) = @_;
+
+	return $where =~ m{^(?:src|lease|expected)/|^the |\.ya?ml} && $where !~ / \(a call\)$/;
+}
+
+# Type the texts from a place on as a superuser; or those of the code as the role "keeper".
+# Return what psql prints for each statement of each text.
 sub type_all
 {
-	my ($database, $prints, $from) = @_;
+	my ($database, $prints, $from, $role) = @_;
 	my $script = "$first\n\\set ON_ERROR_ROLLBACK on\n\\set VERBOSITY verbose\n\\set home public\n\\set last 1795700000123\n";
 	my ($out, $err, %said);
 
 	foreach my $t ($from .. $#texts)
 	{
+		next if $role && !is_bare($texts[$t]{where});
 		$script .= "BEGIN;\nSET LOCAL statement_timeout = '5s';\n";
+		$script .= "SET LOCAL search_path = DEFAULT;\n" if $database eq 'hostile' && is_bare($texts[$t]{where});
 		foreach my $s (0 .. $#{ $texts[$t]{statements} })
 		{
 			my $statement = $texts[$t]{statements}[$s];
 
 			next if is_owners($texts[$t]{where}, $statement)
 			  || $statement =~ /^(?:BEGIN|COMMIT|ROLLBACK|START|END|SAVEPOINT)\b|FROM STDIN|^ALTER SYSTEM/i;
-			# nobody runs that for an exporter or a probe
-			$script .= "SET LOCAL search_path = $superuser, public, pg_catalog;\n" if $database eq 'hostile' && $texts[$t]{where} =~ /\.ya?ml/;
 			$statement = "PREPARE typed AS $statement; DEALLOCATE typed" if $statement =~ /\$1/ && $statement =~ /^(?:SELECT|UPDATE|INSERT|DELETE|WITH)/;
 			$script .= "\\warn #### $t $s\nSET LOCAL client_min_messages = log; SET LOCAL debug_print_parse = $prints;\n$statement\n;\n";
 		}
@@ -387,7 +410,7 @@ sub type_all
 	$script .= "\\warn #### all\n";
 	unlink $node->basedir . "/$database.sql";
 	append_to_file($node->basedir . "/$database.sql", $script);
-	IPC::Run::run([ 'psql', '-XAtq', '-d', $node->connstr($database), '-f', $node->basedir . "/$database.sql" ], '>', \$out, '2>', \$err);
+	IPC::Run::run([ 'psql', '-XAtq', $role ? ('-U', $role) : (), '-d', $node->connstr($database), '-f', $node->basedir . "/$database.sql" ], '>', \$out, '2>', \$err);
 	foreach (split /^#### /m, $err)
 	{
 		$said{$1} = $2 if /^(\d+ \d+)\n(.*)/s;
@@ -443,13 +466,15 @@ my $new = type_all('hostile', 'on', $printed);
 $hostile->{$_} = $new->{$_} foreach keys %$new;
 $plain->{$_} = 'ERROR:  42: not typed there' foreach keys %$new;
 
+my $keeper = type_all('hostile', 'on', 0, 'keeper');
+
 foreach my $key (sort keys %$plain)
 {
 	my ($t, $s) = split / /, $key;
 	my $statement = $texts[$t]{statements}[$s] =~ s/\s+/ /gr;
 	my $text = "$texts[$t]{where}: $statement";
 	my ($was, $is) = map { /ERROR:  (42\w*: .*)/ ? $1 : '' } $plain->{$key}, $hostile->{$key};
-	my $caught = caught_in($hostile->{$key});
+	my $caught = caught_in($hostile->{$key}) || caught_in($keeper->{$key} // '');
 
 	# what a trap returns does not suit the statement; a new object may have its name
 	$caught ||= $is if $was eq '' && $is !~ /^42(?:723|P07|710|P06)/;
@@ -458,6 +483,13 @@ foreach my $key (sort keys %$plain)
 }
 is(join("\n", @caught), '', 'nothing that is typed resolves to what is the owner\'s');
 is(join("\n", @unresolved), '', 'everything can be resolved');
+
+# ---- the schema's name is quoted ----
+
+query($node, 'CREATE DATABASE quoted');
+query($node, 'CREATE SCHEMA "My Schema"; CREATE EXTENSION snowflake SCHEMA "My Schema"', database => 'quoted');
+$node->psql('quoted', q{SELECT "My Schema".snowflake_accept('clock')}, stderr => \my $notice);
+like($notice, qr/HINT:  .*SELECT \* FROM "My Schema"\.snowflake_status\(\);$/m, 'a name with a blank');
 
 # ---- the traps work ----
 

@@ -208,7 +208,7 @@ says($node, 'column types', 'error',
 	qr/5 of 8 columns .*: public.narrow.a, public.narrow.b, public.narrow.c, public.narrow.d, public.narrow.e\|/,
 	'too narrow, whichever function makes the IDs');
 like(query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'column types'}),
-	qr/^First public\.narrow\.a: Run .*: SELECT \* FROM snowflake_convert\('public\.narrow'::regclass, 'a'::name, NULL::integer, false, NULL, 'bigint'\);$/,
+	qr/^First public\.narrow\.a: Run .*: SELECT \* FROM public\.snowflake_convert\('public\.narrow'::pg_catalog\.regclass, 'a'::pg_catalog\.name, NULL::integer, false, NULL, 'bigint'\);$/,
 	'the remedy is for the first of them');
 for my $left (4, 3, 2, 1, 0)
 {
@@ -278,7 +278,7 @@ query($node, q{DO $$ BEGIN FOR i IN 1 .. 12 LOOP EXECUTE format('DROP TABLE n%s'
 
 my $partitions = q{SELECT count(*) FROM snowflake_create_partitions('days', '%s', now() %s, now() + interval '1 us' %s)};
 query($node, q{CREATE TABLE days (v integer, id bigint PRIMARY KEY DEFAULT snowflake_nextval()) PARTITION BY RANGE (id)});
-says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Run this now, .*: SELECT snowflake_create_partitions\('public.days'::regclass, interval '1 month', now\(\), now\(\) \+ interval '3 month', NULL\);$/, 'a table without one');
+says($node, 'partitions', 'error', qr/1 of 1 columns .*: public.days.id \(has none\)\|Run this now, .*: SELECT public\.snowflake_create_partitions\('public.days'::pg_catalog\.regclass, interval '1 month', pg_catalog\.now\(\), pg_catalog\.now\(\) OPERATOR\(pg_catalog\.\+\) interval '3 month', NULL\);$/, 'a table without one');
 query($node, 'CREATE TABLE days_rest PARTITION OF days DEFAULT');
 says($node, 'partitions', 'ok', qr/0 of 1/, 'one that has but a default partition');
 query($node, sprintf($partitions, '1 hour', ("- interval '3 days'") x 2));
@@ -288,7 +288,7 @@ refused($node, sprintf($partitions, '1 hour', ('') x 2), '23514', qr/updated par
 	'whose rows are in the way of another one');
 my $later = q{SELECT substring(remedy FROM 'SELECT[^;]*;') FROM snowflake_status() WHERE check_name = 'partitions'};
 my $begins = qr/timestamp with time zone '([^']*)', timestamp with time zone/;
-my $called = qr/SELECT snowflake_create_partitions\('public.days'::regclass, interval '(?:1 day|60 minutes)', $begins '[^']*', NULL\);/;
+my $called = qr/SELECT public\.snowflake_create_partitions\('public.days'::pg_catalog\.regclass, interval '(?:1 day|60 minutes)', $begins '[^']*', NULL\);/;
 says($node, 'partitions', 'warning', qr/public.days.id \(until \d{4}-.*\)\|Run once, as the owner of the table: $called/, 'the last one is over, and rows go to the default partition');
 is(query($node, qq{SELECT '$1' > now() + interval '59 minutes', '$1' < now() + interval '121 minutes'}), 't|t', 'others begin soon, though not at once')
   if query($node, $later) =~ $called;
@@ -319,7 +319,7 @@ says($node, 'partitions', 'ok', qr/0 of 1/, 'once that is typed');
 query($node, $rest =~ s/nextval\(\)/nextval('javascript')/r . q{; INSERT INTO days (v) VALUES (1)});
 query($node, q{INSERT INTO days VALUES (2, snowflake_min_id(now() + interval '100 days', 'javascript'))});
 query($node, q{INSERT INTO days VALUES (3, 1::bigint << 60)});
-says($node, 'partitions', 'warning', qr/public.days.id \(until .*\|If the default or .*: SELECT \* FROM snowflake_renumber\('public.days'::regclass, 'id'::name, '\d+'::bigint, '\d+'::bigint, false\);$/,
+says($node, 'partitions', 'warning', qr/public.days.id \(until .*\|If the default or .*: SELECT \* FROM public\.snowflake_renumber\('public.days'::pg_catalog\.regclass, 'id'::pg_catalog\.name, '\d+'::bigint, '\d+'::bigint, false\);$/,
 	'rows far ahead are to get new IDs first');
 query($node, query($node, $later));
 query($node, query($node, $later));
@@ -336,7 +336,7 @@ query($node, query($node, q{SELECT substring(remedy FROM 'SELECT.*') FROM snowfl
 query($node, "INSERT INTO days (v) VALUES (1); $over");
 query($node, sprintf($partitions, '1 day', ('') x 2));
 says($node, 'partitions', 'warning',
-	qr/public.days.id \(until .*\|.*: SELECT snowflake_create_partitions\('public.days'::regclass, interval '1 day', now\(\), now\(\) \+ interval '3 day', NULL\);$/,
+	qr/public.days.id \(until .*\|.*: SELECT public\.snowflake_create_partitions\('public.days'::pg_catalog\.regclass, interval '1 day', pg_catalog\.now\(\), pg_catalog\.now\(\) OPERATOR\(pg_catalog\.\+\) interval '3 day', NULL\);$/,
 	'the last one is that of now');
 says($node, 'partitions', 'ok', qr/0 of 0 columns .*; \d+ not looked at/, 'not for those who may not read the table',
 	as => 'SET ROLE mallory;');
@@ -451,21 +451,21 @@ query($node, q{CREATE TABLE js (id bigint PRIMARY KEY DEFAULT snowflake_nextval(
 query($node, sprintf($js, '1 hour', 2));
 says($node, 'rows above', 'ok', qr/0 of 2 columns .*; 1 not looked at/, 'our own ones of another layout, and one of another node');
 $twin = query($node, sprintf($js, '1 hour', 1));
-says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT \* FROM snowflake_renumber\('public.js'::regclass, 'id'::name, '\d+'::bigint, '$twin'::bigint, false\);$/,
+says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT \* FROM public\.snowflake_renumber\('public.js'::pg_catalog\.regclass, 'id'::pg_catalog\.name, '\d+'::bigint, '$twin'::bigint, false\);$/,
 	'one of ours');
 my $others = query($node, 'SELECT count(*) FROM js');
-query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM snowflake_renumber.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM public\.snowflake_renumber.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
 is(query($node, q{SELECT count(*), count(*) FILTER (WHERE id BETWEEN snowflake_min_id(now() - interval '1 minute', 'javascript')
 	AND snowflake_min_id(now() + interval '1 minute', 'javascript')) FROM js}), "$others|$others",
 	'the rows of the future have new IDs');
 query($node, sprintf($js, '1 hour', 2));
 $twin = query($node, sprintf($js, '1 second', 1));
-says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT snowflake_advance\('$twin'::bigint, 'javascript'\);$/,
+says($node, 'rows above', 'error', qr/: public.js.id \($twin\); .*: SELECT public\.snowflake_advance\('$twin'::bigint, 'javascript'\);$/,
 	'one that stops nothing');
-like(query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM snowflake_node_conflicts.*?;') FROM snowflake_status() WHERE check_name = 'rows above'})),
+like(query($node, query($node, q{SELECT substring(remedy FROM 'SELECT \* FROM public\.snowflake_node_conflicts.*?;') FROM snowflake_status() WHERE check_name = 'rows above'})),
 	qr/^$twin\|/, 'the remedy shows the rows');
-query($node, query($node, q{SELECT substring(remedy FROM 'SELECT snowflake_advance.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
+query($node, query($node, q{SELECT substring(remedy FROM 'SELECT public\.snowflake_advance.*') FROM snowflake_status() WHERE check_name = 'rows above'}));
 says($node, 'rows above', 'ok', qr/0 of 2 columns/, 'once the remedy is typed');
 query($node, "DELETE FROM js WHERE id = $twin");
 $twin = query($node, sprintf($js, '2 days', 2));
@@ -521,7 +521,7 @@ query($node, 'ALTER SUBSCRIPTION arriving ENABLE');
 $node->poll_query_until('postgres', 'SELECT apply_error_count > 2 FROM pg_stat_subscription_stats') or die 'it does not fail';
 says($node, 'subscriptions', 'warning', qr/1 of 3 columns .*: public\.arrivals\.id \(arriving: \d+ errors\)/, 'it fails again and again');
 my ($remedy) = query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'subscriptions'});
-my ($show, $renumber) = $remedy =~ /(SHOW .*?;).*(SELECT \* FROM snowflake_renumber.*;)$/;
+my ($show, $renumber) = $remedy =~ /(SHOW .*?;).*(SELECT \* FROM public\.snowflake_renumber.*;)$/;
 is(query($node, $show), query($publisher, $show), 'the two have one node id');
 my ($in_the_way) = slurp_file($node->logfile) =~ /(?:duplicate key value|conflict=insert_exists)(?s:.*?)[Kk]ey \(id\)=\((\d+)\)/;
 is($in_the_way, $twin, 'the log names the ID');
@@ -606,14 +606,14 @@ says($node, 'mark', 'warning', qr/loaded, at .* s ahead of the clock/, 'likewise
 set_clock($node, 0);
 query($node, "$next; SELECT snowflake_stat_reset()");
 set_clock($node, -3600);
-says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|Correct the server's clock\. IDs resume when the clock reaches that time\. If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM snowflake_status\(\);$/,
+says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|Correct the server's clock\. IDs resume when the clock reaches that time\. If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM public\.snowflake_status\(\);$/,
 	'one that is not, and the way back if the clock is right');
 says($node, 'mark', 'error', qr/loaded, at .*1 h ahead of the clock/, 'further than the reserve');
 says($node, 'capacity', 'ok', qr/in the last \d+ m?s all sessions together have waited 0 ms/,
 	'that a clock was set back has nothing to do with time that passes');
 is(query($node, 'SELECT clock_steps_back FROM pg_stat_snowflake'), '0', 'no call has met the step');
 refused($node, $next, '58000', qr/behind/, 'and so it is');
-says($node, 'refusals', 'warning', qr/1 for the clock; the last one that was not read-only \d+ m?s ago\|See the errors of these calls in the server's log\. .*SELECT snowflake_stat_reset\(\);$/, 'by kind');
+says($node, 'refusals', 'warning', qr/1 for the clock; the last one that was not read-only \d+ m?s ago\|See the errors of these calls in the server's log\. .*SELECT public\.snowflake_stat_reset\(\);$/, 'by kind');
 is(query($node, 'SELECT clock_steps_back, max_clock_step_back BETWEEN 3590000 AND 3610000 FROM pg_stat_snowflake'), '1|t',
 	'the call that is refused has seen the step');
 says($node, 'clock steps', 'warning', qr/1 back, by up to 1 h; /, 'which shows');
@@ -621,7 +621,7 @@ set_clock($node, 7200);
 says($node, 'clock steps', 'error', qr/jumped forward by 2 h(?: 1 min)?: calls are refused\|If the clock is wrong, correct it: IDs resume by themselves.*accept\('clock'\)/, 'a jump');
 set_clock($node, 0);
 meet_step('clock_steps_forward');
-says($node, 'clock steps', 'warning', qr/\d+ back, by up to .*; \d+ forward, .* seen at .*\|See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead\. snowflake_stat_reset\(\) forgets these\.$/, 'steps within a day');
+says($node, 'clock steps', 'warning', qr/\d+ back, by up to .*; \d+ forward, .* seen at .*\|See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead\. To forget these, run as a superuser: SELECT public\.snowflake_stat_reset\(\);$/, 'steps within a day');
 says($node, 'drift', 'ok', qr/ahead of the clock/, 'and it goes on');
 query($node, 'SELECT snowflake_stat_reset()');
 refused($node, "BEGIN READ ONLY; $next", '25006', qr/read-only/, 'a refusal of another kind');
@@ -637,7 +637,7 @@ is(complaints($node), '', 'after a reset nothing of that is left');
 query($node, 'CREATE DATABASE far TEMPLATE template1');
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', (extract(epoch FROM clock_timestamp() + interval '1 day') * 1000)::bigint)},
 	database => 'far');
-says($node, 'mark', 'error', qr/not loaded; at .*1 day ahead of the clock.*SELECT \* FROM snowflake_reset_mark\('TIME'::timestamptz\);$/,
+says($node, 'mark', 'error', qr/not loaded; at .*1 day ahead of the clock.*SELECT \* FROM public\.snowflake_reset_mark\(timestamp with time zone 'TIME'\);$/,
 	'one in the far future', database => 'far');
 refused($node, $next, '58000', qr/behind the mark/, 'which is refused', database => 'far');
 query($node, 'SELECT snowflake_stat_reset()');
@@ -658,9 +658,9 @@ says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'once the
 query($node, q{CREATE TABLE t (id bigint PRIMARY KEY DEFAULT snowflake_nextval());
 	INSERT INTO t SELECT snowflake_max_id(clock_timestamp() - interval '1 h');
 	SELECT setval('snowflake_state.snowflake_mark', 1, false)}, database => 'far');
-says($node, 'mark', 'warning', qr/not set, though a configuration is recorded: .*\|Run on the primary, as a superuser: SELECT \* FROM snowflake_recover\(\);$/,
+says($node, 'mark', 'warning', qr/not set, though a configuration is recorded: .*\|Run on the primary, as a superuser: SELECT \* FROM public\.snowflake_recover\(\);$/,
 	'one that is lost', database => 'far');
-says($node, 'recorded configuration', 'warning', qr/not in force.*\|Run on the primary, as a superuser: SELECT \* FROM snowflake_recover\(\);$/,
+says($node, 'recorded configuration', 'warning', qr/not in force.*\|Run on the primary, as a superuser: SELECT \* FROM public\.snowflake_recover\(\);$/,
 	'without which a record is not in force', database => 'far');
 my $layout = query($node, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout}, database => 'far');
 query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1)
@@ -669,7 +669,7 @@ says($node, 'recorded configuration', 'warning', qr/not in force.*was filled wit
 	'and is written over, if it is another one', database => 'far');
 my $other = query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far');
 like(query($node, 'SELECT * FROM snowflake_recover()', database => 'far'),
-	qr/^mark\|not loaded: epoch or layout of this server differs from what is recorded.*\|.*SELECT snowflake_accept\('configuration'\);/m,
+	qr/^mark\|not loaded: epoch or layout of this server differs from what is recorded.*\|.*SELECT public\.snowflake_accept\('configuration'\);/m,
 	'... but not by snowflake_recover(), which says what to do');
 is(query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far'), $other, '... it stays');
 query($node, q{SET client_min_messages = error; SELECT snowflake_accept('configuration'); SELECT snowflake_stat_reset()}, database => 'far');
@@ -682,7 +682,7 @@ query($node, 'DROP DATABASE far');
 
 # a mark that is lost while the server runs
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
-says($node, 'mark', 'warning', qr/loaded, at .*, and lost from its sequence.*\|.*SELECT snowflake_nextval\(\);$/, 'lost, and known');
+says($node, 'mark', 'warning', qr/loaded, at .*, and lost from its sequence.*\|.*SELECT public\.snowflake_nextval\(\);$/, 'lost, and known');
 says($node, 'recorded configuration', 'ok', qr/the layouts are those/, 'with the record in force');
 query($node, $next);
 is(complaints($node), '', 'which the next session mends');
@@ -718,7 +718,7 @@ foreach my $case ([ 'abc', qr/snowflake.node_id is "abc", which is refused: It m
 
 	set_conf($node, "snowflake.node_id = '$value'");
 	like_log($node, qr/invalid value for parameter "snowflake.node_id"/, $logged, "$value is refused");
-	says($node, 'node id', 'warning', qr/1; in the configuration files $pattern.*\|To keep the old one, add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = '1'\nand run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_reload_conf\(\);$/, 'which shows');
+	says($node, 'node id', 'warning', qr/1; in the configuration files $pattern.*\|To keep the old one, add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = '1'\nand run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_catalog\.pg_reload_conf\(\);$/, 'which shows');
 }
 set_conf($node, "snowflake.node_id = '1'");
 $node->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'})
@@ -792,7 +792,7 @@ foreach my $check ('warn', 'error')
 # ---- no node id; layouts near their end; capacity ----
 
 my $end = start_server('ending', "snowflake.node_id = ''");
-says($end, 'node id', 'error', qr/node_id is not set.*\|If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_reload_conf\(\);$/, 'none');
+says($end, 'node id', 'error', qr/node_id is not set.*\|If the other servers have a snowflake.registry, set the same one here, and restart this server\. Otherwise choose a number that no other server has, and add this line to \/\S*\/postgresql.conf:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);$/, 'none');
 query($end, 'CREATE DATABASE other');
 query($end, 'CREATE EXTENSION snowflake', database => 'other');
 refused($end, $next, '55000', qr/HINT:  If the other servers have a snowflake.registry, .* add this line to \/\S*\/postgresql.conf:(?!.*ALTER SYSTEM)/s,
@@ -801,7 +801,7 @@ query($end, q{CREATE ROLE mallory; ALTER SYSTEM SET snowflake.node_id = ''});
 refused($end, "SET ROLE mallory; $next", '55000', qr/add this line to postgresql.conf:(?!.*ALTER SYSTEM)/s,
 	'where it is, is not for everybody', database => 'other');
 $end->restart;
-refused($end, $next, '55000', qr/and run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_reload_conf/, 'unless one has it already', database => 'other');
+refused($end, $next, '55000', qr/and run:\nALTER SYSTEM RESET snowflake.node_id;\nSELECT pg_catalog\.pg_reload_conf/, 'unless one has it already', database => 'other');
 query($end, 'ALTER SYSTEM RESET ALL');
 $end->restart;
 says($end, 'rows above', 'ok', qr/0 of 0 columns/, 'nothing to look for');
@@ -925,9 +925,9 @@ says($leased, 'lease', 'warning', qr/held until .*, which was to be extended at 
 	'which shows while calls still get IDs, and what to do');
 set_clock($leased, 300);
 says($leased, 'lease', 'error', qr/expired, .*\|.*: kill -CONT $worker;$/s, 'and afterwards');
-my $ask = q{SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';};
-refused($leased, $next, '55000', qr/no lease of a node id.*HINT:  See the server's log, and run: \Q$ask\E/s, 'a call names what says so');
-like(query($leased, $ask), qr/^expired, .*: kill -CONT $worker;$/s, 'which is run');
+my $ask = q{SELECT * FROM public.snowflake_status();};
+refused($leased, $next, '55000', qr/no lease of a node id.*HINT:  See the server's log, and see the remedy of the check "lease": \Q$ask\E/s, 'a call names what says so');
+like(query($leased, $ask), qr/^lease\|error\|expired, .*: kill -CONT $worker;$/m, 'which is run');
 set_clock($leased, 0);
 is(kill('CONT', $worker), 1, 'that is done');
 $leased->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'lease'})

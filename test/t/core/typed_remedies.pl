@@ -218,7 +218,7 @@ situation('a lost record', sub {
 situation('a mark that was set back', sub {
 	query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	restart();
-}, check => 'mark', restart => \&restart, says => qr/Run on the primary, as a superuser: SELECT \* FROM snowflake_recover\(\);/);
+}, check => 'mark', restart => \&restart, says => qr/Run on the primary, as a superuser: SELECT \* FROM public\.snowflake_recover\(\);/);
 situation('a mark of the future', sub {
 	query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value + 400 * 86400000::bigint) FROM snowflake_state.snowflake_mark});
 	restart();
@@ -253,7 +253,7 @@ situation('a clock that was wrong', sub {
 	%counted = count_rows();
 	set_clock($node, 0);
 }, restart => \&restart, given => \%now,
-	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*As the owner of the table: SELECT \* FROM snowflake_renumber\('"My Schema"."Order''s"'::regclass/s,
+	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*As the owner of the table: SELECT \* FROM public\.snowflake_renumber\('"My Schema"."Order''s"'::pg_catalog.regclass/s,
 	renumbers => sub {
 	is(of_the_future(), '', 'no row of the future is left');
 	my %now = count_rows();

@@ -110,8 +110,8 @@ like(said($a), qr/^this server makes IDs of 3-4; no longer of 5: /, 'some are ba
 make_ids($a, 3);
 
 # the HINT, typed
-my $hint = refused($a, 'SELECT snowflake_shard_nextval(5)', '55000', qr/SELECT snowflake_advance\('ID'::bigint, 'shard'\);\n/, 'a shard that is gone');
-my ($step) = $hint =~ /add this line to .*:\n(.*)\nand run:\nSELECT pg_reload_conf\(\);/ or die $hint;
+my $hint = refused($a, 'SELECT snowflake_shard_nextval(5)', '55000', qr/SELECT public\.snowflake_advance\('ID'::bigint, 'shard'\);\n/, 'a shard that is gone');
+my ($step) = $hint =~ /add this line to .*:\n(.*)\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);/ or die $hint;
 $a->append_conf('postgresql.conf', $step);
 query($a, 'SELECT pg_reload_conf();');
 $a->poll_query_until('postgres', q{SELECT found = 'this server makes IDs of 3-5' FROM snowflake_status() WHERE check_name = 'shards'})

@@ -26,7 +26,7 @@ sub node_of
 my $same = PostgreSQL::Test::Cluster->new('same');
 $same->init_from_backup($primary, 'backup', has_streaming => 1);
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Choose a number .*:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_reload_conf\(\);$/,
+like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Choose a number .*:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);$/,
 	'a standby that has its primary\'s number');
 like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
 $same->restart;
@@ -49,7 +49,7 @@ foreach my $restart ('a restart', 'another restart')
 refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while its original runs/,
 	'nobody may accept it while that primary runs');
 $primary->stop;
-like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Choose a number that no other server has, and add.*\nOnly if that primary never runs again, run instead as a superuser: SELECT snowflake_accept\('copy'\);$/s,
+like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Choose a number that no other server has, and add.*\nOnly if that primary never runs again, run instead as a superuser: SELECT public\.snowflake_accept\('copy'\);$/s,
 	'a warning when it has stopped');
 my (undef, undef, $err) = $same->psql('postgres', q{SELECT snowflake_accept('copy')});
 like($err, qr/WARNING:  this server now counts as the only one/, 'accepted when that primary has gone');
@@ -88,7 +88,7 @@ $standby->init_from_backup($primary, 'backup', has_streaming => 1);
 $standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
 $standby->append_conf('postgresql.auto.conf', "snowflake.node_id = '1'");
 start_with_clock($standby, '+0');
-my $reset = qr/\nand run:\n(ALTER SYSTEM RESET \S+;)\nSELECT pg_reload_conf/;
+my $reset = qr/\nand run:\n(ALTER SYSTEM RESET \S+;)\nSELECT pg_catalog\.pg_reload_conf/;
 query($standby, node_of($standby) =~ /^warning\|once .* as 1, the number(?s:.*)$reset/);
 $standby->stop;
 start_with_clock($standby, '+0');

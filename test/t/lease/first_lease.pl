@@ -64,7 +64,7 @@ sub reload_with
 my $url = query($a, 'SHOW snowflake.registry');
 reload_with('registry is gone from the configuration files: after a restart, calls are refused', undef,
 	'a reload without the registry shows');
-like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back into \S*postgresql.conf, and run: SELECT pg_reload_conf/,
+like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back into \S*postgresql.conf, and run: SELECT pg_catalog\.pg_reload_conf/,
 	'with what to do');
 reload_with('^\d+ is leased from', $url, 'which the remedy mends');
 reload_with('name another registry', 'postgresql://elsewhere/x', 'another registry shows, too');

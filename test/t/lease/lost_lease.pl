@@ -148,7 +148,7 @@ wait_for_lease($_, q{state = 'held'}) foreach $b, $c;
 	$e->start;
 	wait_for_lease($e, q{problem ~ 'are taken'});
 	my ($slots, $release) = lease_of($e, 'remedy') =~
-	  /(snowflake_registry_slots\(\)); lists, run here: (SELECT snowflake_registry_release\(SLOT::bigint\);)/;
+	  /(snowflake_registry_slots\(\)); lists, run here: (SELECT public\.snowflake_registry_release\(SLOT::bigint\);)/;
 	my ($name) = query($e, "SELECT slot FROM $slots WHERE slot <> " . lease_of($b, 'node_id'));
 	is($name, $gone, 'the remedy names the list that has the slot');
 	is(query($e, $release =~ s/SLOT/$name/r), 't', 'and the command that frees it');

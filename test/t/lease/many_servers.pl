@@ -290,7 +290,7 @@ foreach my $r (@registries)
 	settle($r);
 	is($r->{waiter}, $nodes[-1], "$r->{name}: the last one has to wait");
 	refused($r->{waiter}, $next, '55000',
-		qr/$none.*All slots from $r->{slots}[0] to 3 are taken.*HINT:  Stop a server.*SELECT \* FROM snowflake_registry_slots\(\); lists/s,
+		qr/$none.*All slots from $r->{slots}[0] to 3 are taken.*HINT:  Stop a server.*SELECT \* FROM public\.snowflake_registry_slots\(\); lists/s,
 		"$r->{name}: which says how to find who holds the slots");
 }
 foreach my $r (@registries)

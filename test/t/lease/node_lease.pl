@@ -128,7 +128,7 @@ is(() = $all =~ /The registry answered: [^|\n]*?role "worker"/g, 3,
 	'members of pg_monitor are told all of it') or diag $all;
 my $public = query($a, "SET ROLE mallory; $told");
 my $login = 'The registry does not let this server log in.';
-my $ask = q{Have an administrator run: SELECT found, remedy FROM snowflake_status() WHERE check_name = 'lease';};
+my $ask = q{Have an administrator see the remedy of the check "lease": SELECT * FROM public.snowflake_status();};
 like($public, qr{^postgresql://\.\.\.\|$login\|\Q$ask\E\|$login$}m,
 	'others are told what kind of problem it is, and who can do something');
 unlike($public, $secret, 'and neither role nor address');

@@ -576,7 +576,7 @@ sub make_ids
 }
 
 my $a = new_holder('a', "127.0.0.1:$closed," . $etcd->host);
-wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init\(\)'});
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT public\.snowflake_registry_init\(\)'});
 is(query($a, 'SELECT count(*) FROM snowflake_registry_slots()'), '0', 'no registry has no slots');
 is(query($a, 'SELECT snowflake_registry_release(0)'), 'f', 'and nothing to release');
 is(query($a, 'SELECT snowflake_registry_init()'), 't', 'init');
@@ -627,7 +627,7 @@ wait_until { $etcd->get("reg/present/$slot") } 'nobody is there';
 pass('a presence that was lost is made again');
 $etcd->wipe;
 wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
-like(lease_of($a, 'remedy'), qr/If snowflake\.registry names the right one, and no copy of its data is left, .*SELECT snowflake_registry_recover\(interval '\d+ s'\);? If snowflake\.lease_reserve is larger on any server, give that\.$/,
+like(lease_of($a, 'remedy'), qr/If snowflake\.registry names the right one, and no copy of its data is left, .*SELECT public\.snowflake_registry_recover\(interval '\d+ s'\);? If snowflake\.lease_reserve is larger on any server, give that\.$/,
 	'all data is lost: what to type');
 # long enough that the wait is seen, however late the servers read the registry
 my $begin = query($a, q{SELECT snowflake_registry_recover('20 s', '2 s')});

@@ -436,12 +436,12 @@ refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "
   foreach [ 'NULL', '22004', qr/must not be null.*HINT:  Leave an argument out to get its default\./s ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
   [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ];
 refused($node, 'SELECT snowflake_registry_release(NULL)', '22004',
-	qr/must not be null.*HINT:  SELECT \* FROM snowflake_registry_slots\(\) lists the slots\./s, 'release(NULL)');
+	qr/must not be null.*HINT:  See the slots: SELECT \* FROM public\.snowflake_registry_slots\(\);/s, 'release(NULL)');
 refused($registry, 'SELECT snowflake_registry.init(NULL)', '22004',
 	qr/must not be null.*HINT:  Give the snowflake\.layout of the servers, or leave it out for the default\./s, 'init(NULL), in the registry');
 my $own_layout = q{SELECT layout FROM snowflake_layouts() WHERE name = 'node'};
 refused($node, q{SELECT snowflake_registry_init('x')}, '22023',
-	qr/invalid layout.*HINT:  On a server that leases, run \Q$own_layout\E; and give that layout here\./s, 'init by no layout');
+	qr/invalid layout.*HINT:  Give the layout "node" of snowflake_layouts\(\) on a server that leases\./s, 'init by no layout');
 refused($node, q{SELECT snowflake_registry_init('instagram')}, '22023',
 	qr/no server can lease a node id of this layout/, 'init by a layout without a node');
 is(query($node, $slots), '', 'no registry has no slots');
@@ -628,7 +628,7 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. If snowflake\.registry names the right one, run here: SELECT snowflake_registry_recover\(interval '3600 s'\); If snowflake\.lease_reserve is larger on any server, give that\./,
+	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. If snowflake\.registry names the right one, run here: SELECT public\.snowflake_registry_recover\(interval '3600 s'\); If snowflake\.lease_reserve is larger on any server, give that\./,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");

@@ -496,7 +496,7 @@ sub new_holder
 }
 
 my ($a, $b) = map { new_holder($_, $zk->host . '/reg') } qw(a b);
-wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT snowflake_registry_init'});
+wait_for_lease($a, q{problem ~ 'never initialized' AND remedy ~ 'run here: SELECT public\.snowflake_registry_init'});
 is(query($a, 'SELECT snowflake_registry_init()'), 't', 'made a registry from here');
 is(query($a, 'SELECT snowflake_registry_init()'), 'f', 'once');
 wait_until_held($a, $b);
