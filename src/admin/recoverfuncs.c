@@ -476,6 +476,18 @@ require_now(TimestampTz said)
 }
 
 /*
+ * Return what is said of a column's feeds: the new IDs, from "first" on, lie
+ * below cursors of the future.  A second call does not know them any more.
+ */
+static const char *
+where_feeds_go_on(int64 found_ms, int64 first)
+{
+	return found_ms == 0 ? "" :
+		psprintf("; a feed of this column whose cursor is above %lld must go on at that ID",
+				 (long long) first - 1);
+}
+
+/*
  * snowflake_reset_mark(now timestamptz) returns rows as snowflake_recover()
  *
  * Lower a mark that lies in the future to the present.  "now" is what another
@@ -521,17 +533,20 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 			put(fcinfo, column->shown,
 				psprintf("%llu IDs of the future%s",
 						 (unsigned long long) column->ahead,
-						 found_ms == 0 ? "" :
-						 psprintf("; a feed of this column whose cursor is above %lld must go on at that ID",
-								  (long long) column->future - 1)),
+						 where_feeds_go_on(found_ms, column->future)),
 				column->ahead == 0 ? NULL :
 				psprintf("As the owner of the table: %s", renumber(column)));
+		else if (found_ms != 0)
+			put(fcinfo, column->shown,
+				"a feed of this column must go on below its IDs of the future",
+				psprintf("Set the cursor back to: SELECT snowflake_min_id('%s'::timestamptz, 'LAYOUT') - 1;",
+						 sf_timefmt_show(mark_ms)));
 	}
 	AtEOXact_GUC(true, level);
 	first = sf_id_span_first_id(&sf_node_layout, sf_timefmt_from_ms(mark_ms));
 	put(fcinfo, "other columns",
-		psprintf("columns that are filled in another way, such as by an application, were not looked at; in snowflake.layout, IDs from %lld on lie in the future",
-				 (long long) first),
+		psprintf("columns that are filled in another way, such as by an application, were not looked at; in snowflake.layout, IDs from %lld on lie in the future%s",
+				 (long long) first, where_feeds_go_on(found_ms, first)),
 		psprintf("As the owner of such a table, with its lowest ID of the future: SELECT * FROM %s.snowflake_renumber('TABLE'::pg_catalog.regclass, 'COLUMN'::pg_catalog.name, 'ID'::bigint, '9223372036854775807'::bigint, false);",
 				 sf_extschema()));
 	return (Datum) 0;

@@ -189,6 +189,13 @@ query($jump, q{CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT snowflake_next
 	INSERT INTO "Notes" SELECT FROM generate_series(1, 100)});
 my $feed = 'SELECT id FROM orders WHERE id > %s AND id < snowflake_horizon() ORDER BY id';
 my $cursor = (split /\n/, query($jump, sprintf($feed, 0)))[-1];
+# feeds of a layout of its own, of what an application fills, and of a layout that is hidden
+query($jump, q{CREATE TABLE filled (id bigint); INSERT INTO filled SELECT snowflake_nextval_batch(100);
+	CREATE TABLE hidden (id bigint DEFAULT snowflake_nextval('java' || 'script')); INSERT INTO hidden SELECT FROM generate_series(1, 100)});
+my %feed = ('"Notes"' => q{SELECT id FROM "Notes" WHERE id > %s AND id < snowflake_horizon('javascript') ORDER BY id},
+	filled => 'SELECT id FROM filled WHERE id > %s AND id < snowflake_horizon() ORDER BY id',
+	hidden => q{SELECT id FROM hidden WHERE id > %s AND id < snowflake_horizon('javascript') ORDER BY id});
+my %cursor = map { $_ => (split /\n/, query($jump, sprintf($feed{$_}, 0)))[-1] } keys %feed;
 set_clock($jump, '+0');
 my $restart = qr/If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM public\.snowflake_status\(\);/;
 like(my $err_step = refused($jump, 'SELECT snowflake_nextval()', '58000', qr/wall clock is 2 days behind the next ID's/,
@@ -237,6 +244,16 @@ unlike($left, qr/feed/, '... and no feed is sent past what was made since');
 query($jump, 'INSERT INTO orders SELECT FROM generate_series(1, 20)');
 is(query($jump, sprintf($feed, $cursor)), '', 'the old cursor would pass over new rows');
 is(scalar(split /\n/, query($jump, sprintf($feed, $back{orders}))), 20, 'the new one finds each of them, and no other');
+($back{filled}) = $rows_after =~ /^other columns\|.*; a feed of this column whose cursor is above (\d+) must go on at that ID\|/m;
+my ($call) = $rows_after =~ /^public\.hidden\.id\|a feed of this column must go on below its IDs of the future\|Set the cursor back to: (SELECT snowflake_min_id\(.*?\) - 1;)$/m;
+$back{hidden} = query($jump, $call =~ s/LAYOUT/javascript/r);
+query($jump, q{INSERT INTO "Notes" SELECT FROM generate_series(1, 20); INSERT INTO hidden SELECT FROM generate_series(1, 20); INSERT INTO filled SELECT snowflake_nextval_batch(20)});
+foreach my $table (sort keys %feed)
+{
+	is(query($jump, sprintf($feed{$table}, $cursor{$table})), '', "$table: the old cursor would pass over new rows");
+	is(scalar(split /\n/, query($jump, sprintf($feed{$table}, $back{$table}))), 20, '... the new one finds each of them, and no other');
+}
+query($jump, 'DROP TABLE filled, hidden');
 my $rows = q{SELECT found, remedy FROM snowflake_status() WHERE check_name = 'rows above'};
 my $last = query($jump, 'SELECT max(id) FROM orders');
 my $err_far = refused($jump, "SELECT snowflake_advance($last)", '22008',
@@ -256,7 +273,7 @@ unlike($left, qr/snowflake_renumber\('public/, 'no row of the future is left');
 like(query($jump, $rows), qr/^0 of 2 columns/, 'all have new IDs');
 is(query($jump, q{SELECT count(*), count(order_id), count(DISTINCT o.id), min(o.id) > (SELECT snowflake_min_id(pg_postmaster_start_time())),
 	max(o.id) < snowflake_max_id(now()) FROM items FULL JOIN orders o ON order_id = o.id}), '120|100|120|t|t', 'no ID is there twice, and what refers to them follows');
-is(query($jump, q{SELECT count(*) FROM "Notes" WHERE id < snowflake_max_id(now(), 'javascript')}), '100', 'also in a layout of their own');
+is(query($jump, q{SELECT count(*) FROM "Notes" WHERE id < snowflake_max_id(now(), 'javascript')}), '120', 'also in a layout of their own');
 cmp_ok(epoch_ms(query($jump, 'SELECT snowflake_nextval()')), '<',
 	(time() + 60) * 1000, 'IDs are of the present again');
 $jump->stop('immediate');
