@@ -19,7 +19,7 @@ function type(values) {
 }
 
 const texts = (selector) => [...document.querySelectorAll(selector)].map((element) => element.textContent);
-const firstRow = () => document.querySelector('#first td')?.textContent ?? 'refused';
+const firstRow = () => texts('#first tr').find((text) => text.startsWith('your layout'))?.slice('your layout'.length) ?? 'refused';
 
 // Return what the page shows of the layout that was typed: fields, time and bits.
 function shown() {
@@ -76,9 +76,58 @@ function main() {
 			return firstRow() === first && (first !== 'refused' || $('layout-error').textContent !== '')
 				? [] : [`"${text}": ${firstRow()}, and not ${first}`];
 		}));
+	type({ layout: '', id: '5' });
+	const presetsOf = texts('#readings h3').join();
+
+	check('while a layout is typed, the presets stay', ['t', 'timestamp:41 nod', 'snow', 'timestamp:41 node:10 sequence:12 epoch:20'].filter((layout) => {
+		type({ layout });
+		return texts('#readings h3').join() !== presetsOf || $('layout-error').textContent === '' || document.querySelectorAll('#first tr').length !== presets.size + 1;
+	}));
+	type({ layout: 'snowflake', time: given.time });
+
+	// Return what differs: the ID that is read from a text, or the note on it.
+	const read = ([text, id, note]) => {
+		type({ id: text });
+		const digits = [...document.querySelector('#readings article')?.querySelectorAll('code') ?? []].map((code) => code.textContent).join('');
+		const found = digits === '' ? 'refused' : String(BigInt(`0b${digits}`));
+
+		return found === id && note.test($('id-note').textContent) ? [] : [`${text}: ${found}, ${$('id-note').textContent}`];
+	};
+
+	check('an ID may be pasted with what stands around it', [
+		"'383124667101089792'", '"383124667101089792"', '\u201c383124667101089792\u201d', '`383124667101089792`', '383124667101089792,', ' \t383124667101089792 ;',
+		'(383124667101089792)', '[383124667101089792]', "'383124667101089792'::bigint", '383124667101089792n', '383,124,667,101,089,792',
+		'383 124 667 101 089 792', '383.124.667.101.089.792', '383_124_667_101_089_792', '383\u202f124\u202f667\u202f101\u202f089\u202f792',
+	].flatMap((text) => read([text, '383124667101089792', /^$/])));
+	check('of several, the first is shown, and that is said', [
+		["'383124667101089792', '5'", '383124667101089792', /^This is the first of 2 words\.$/],
+		['5 6 7', '5', /^This is the first of 3 words\.$/], ['1,2', '1', /first of 2/],
+	].flatMap(read));
+	// all digits are a decimal number, and most texts in base58 also one in base62
+	const encoded = given.encoded.filter(([, text]) => !/^\d+$/.test(text));
+
+	check(`${encoded.length} texts of snowflake_encode()`, encoded.flatMap(([format, text, id]) => [text,
+		...format === 'base32' ? [text.toLowerCase(), text.replaceAll('0', 'o').replaceAll('1', 'L')] : []].flatMap((spelled) => {
+		const shown = read([spelled, id, new RegExp(`^Read in ${format}: ${id}\\.`)]);
+
+		return format === 'base58' && $('id-note').textContent.endsWith(`In base58 it would be ${id}.`) ? [] : shown;
+	})));
+	check('a number that JavaScript prints after rounding is said to be one, and no other', [
+		[String(383124667101089792), '383124667101089800', /its last digits are lost/], ['383124667101089792', '383124667101089792', /^$/],
+		['383124667101089793', '383124667101089793', /^$/], ['9007199254740992', '9007199254740992', /its last digits/], ['9007199254740991', '9007199254740991', /^$/],
+	].flatMap(read));
+	type({ layout: '' });
+	check(`a field's name and number stand on one line, ${innerWidth} pixels wide`, innerWidth > 640 ? [] : ['snowflake', 'discord', 'sonyflake'].flatMap((layout) => {
+		type({ layout, id: '383124667101089792' });
+		return [...document.querySelectorAll('#readings > article li span')]
+			.filter((span) => span.getClientRects().length !== 1 || span.getBoundingClientRect().height > 30 || span.getBoundingClientRect().right > innerWidth)
+			.map((span) => `${layout}: ${span.textContent}`);
+	}));
+	check('... on a phone, one field below the other', innerWidth > 640 ? [] : [...document.querySelectorAll('#readings > article:first-child li')]
+		.filter((li, n, all) => n > 0 && li.getBoundingClientRect().top < all[n - 1].getBoundingClientRect().bottom).map((li) => li.textContent));
 	type({ layout: '' });
 	check('what is no ID or no time is refused, at its field, and the old result goes', ['id', 'time'].flatMap((field) =>
-		['', '-1', '9223372036854775808', '1e3', '2026-02-30', '2026-01-01 24:00'].filter((value) => {
+		['', '-1', '9223372036854775808', '3.8e17', '99999999999x', '2026-02-30', '2026-01-01 24:00', '...'].filter((value) => {
 			type({ [field]: value });
 			return $(`${field}-error`).textContent === '' || $(field).getAttribute('aria-invalid') !== 'true' ||
 				$(field === 'id' ? 'readings' : 'first').childElementCount !== 0;

@@ -74,6 +74,8 @@ sub given
 			FROM snowflake_inspect(id), replace(layout,
 				'timestamp:41 node:10 sequence:12 epoch:1970-01-01', 'from 1970') name
 			WHERE plausible AND NOT configured) i", database => 'snowflake'));
+	$given{encoded} = decode_json(query($node, "SELECT json_agg(json_build_array(f, snowflake_encode(id, f), id::text))
+		FROM unnest(ARRAY[$ids]::bigint[]) id, unnest('{base32,base58,base62}'::text[]) f", database => 'snowflake'));
 	$given{texts} = decode_json(query($node, 'SELECT json_agg(json_build_array(t, first_id(t, '
 			  . "'$given{time}+00'))) FROM unnest(ARRAY[" . join(',', map { quote($_) } @texts)
 			  . ']) t', database => 'snowflake'));
@@ -93,7 +95,6 @@ if (part('page'))
 	my $dir = PostgreSQL::Test::Utils::tempdir;
 	my $page = slurp_file("$root/examples/decode/index.html");
 	my $script = slurp_file("$root/test/helpers/decode_page.js");
-	my ($out, $err) = ('', '');
 
 	$node->start;
 	my $given = JSON::PP->new->ascii->encode(given()) =~ s{</}{<\\/}gr;
@@ -101,14 +102,21 @@ if (part('page'))
 	$page =~ s{(?=</body>)}{<script>const given = $given;\n$script</script>} or die 'the page has no end';
 	append_to_file("$dir/index.html", $page);
 	my $url = "file://$dir/index.html" =~ s{([^\w:/.-])}{sprintf '%%%02X', ord $1}ger;
-	my $ended = IPC::Run::run(
-		[
-			qw(chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom),
-			"--user-data-dir=$dir/profile", "$url#id=5&layout=discord"
-		],
-		'>', \$out, '2>', \$err,
-		IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
-	take_over('page', $ended, $out, $err);
+
+	# on a desk, and as narrow as a phone
+	foreach my $width (1200, 500)
+	{
+		my ($out, $err) = ('', '');
+		my $ended = IPC::Run::run(
+			[
+				qw(chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --dump-dom),
+				"--window-size=$width,900", "--user-data-dir=$dir/profile$width", "$url#id=5&layout=discord"
+			],
+			'>', \$out, '2>', \$err,
+			IPC::Run::timeout(5 * $PostgreSQL::Test::Utils::timeout_default));
+		take_over("page, $width", $ended, $out, $err);
+		like($out, $width > 640 ? qr/, \d{4} pixels wide$/m : qr/, [3-6]\d\d pixels wide$/m, '... in a window of that width');
+	}
 }
 
 done_testing();
