@@ -539,8 +539,8 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 		else if (found_ms != 0)
 			put(fcinfo, column->shown,
 				"a feed of this column must go on below its IDs of the future",
-				psprintf("Set the cursor back to: SELECT snowflake_min_id('%s'::timestamptz, 'LAYOUT') - 1;",
-						 sf_timefmt_show(mark_ms)));
+				psprintf("Set the cursor back to: SELECT %s.snowflake_min_id(timestamp with time zone '%s', 'LAYOUT') OPERATOR(pg_catalog.-) 1;",
+						 sf_extschema(), sf_timefmt_show(mark_ms)));
 	}
 	AtEOXact_GUC(true, level);
 	first = sf_id_span_first_id(&sf_node_layout, sf_timefmt_from_ms(mark_ms));

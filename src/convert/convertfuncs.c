@@ -183,8 +183,8 @@ is_snowflake_wanted(FunctionCallInfo fcinfo)
 }
 
 /*
- * Return the name by which the default calls the function: some tools take what
- * follows "nextval" for a sequence.  A shard's function has one name only.
+ * Return the name by which the default calls the function: some tools take
+ * what follows "nextval" for a sequence.  A shard's function has one name.
  * SQLSTATE 22023
  */
 static const char *
@@ -247,8 +247,9 @@ find_target(FunctionCallInfo fcinfo, const char *schema, Target *to)
  *
  * Return one row for each statement.  The key, and all columns that share its
  * values, get the type: bigint, or snowflake.  Throws SQLSTATE 22004, 22023
- * (no layout; a shard and a layout; another type or function), 25006 and 25000 (to be run
- * in a read-only transaction, or above READ COMMITTED), 42P01, 42703, 42704,
+ * (no layout; a shard and a layout; another type or function), 25006 and
+ * 25000 (to be run in a read-only transaction, or above READ COMMITTED),
+ * 42P01, 42703, 42704,
  * 42809 (no table; IDs in a foreign one; a column that is inherited, or
  * generated), 42804 (no integers, here or in what refers to it), 42501 (not
  * the owner, or an owner that lacks rights), 0A000 (cannot get the type in

@@ -455,7 +455,8 @@ require_layout(FunctionCallInfo fcinfo)
 					get_rel_name(parent)),
 			 errdetail("The default of its key is not just a call of a function that makes IDs. With a wrong layout, new rows look old."),
 			 errhint("Name the layout with which the IDs were made: SELECT %s.snowflake_drop_partitions(%s::pg_catalog.regclass, timestamp with time zone '%s', 'LAYOUT');",
-					 sf_extschema(), quote_literal_cstr(qualified_name(parent)),
+					 sf_extschema(),
+					 quote_literal_cstr(qualified_name(parent)),
 					 timestamptz_to_str(PG_GETARG_TIMESTAMPTZ(1)))));
 }
 
