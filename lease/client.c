@@ -81,12 +81,12 @@ sf_registry_failure(SfFailure failure)
 
 /*
  * A word in braces stands for a part of snowflake.registry, as the registry's
- * client prints it for a shell or for SQL, and {reserve} for seconds.  With
+ * client prints it for a shell or for SQL, and {recovery} for arguments.  With
  * the advice not to restart this server, a remedy has at most 60 words.
  */
 
 /* for registries that this server recovers */
-#define LOST	"If snowflake.registry names the right one, run here: SELECT @extschema@.snowflake_registry_recover(interval '{reserve} s'); If snowflake.lease_reserve is larger on any server, give that."
+#define LOST	"If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT @extschema@.snowflake_registry_recover({recovery}); If snowflake.lease_reserve is larger on any server, give that."
 
 static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_UNREACHABLE] = "Start the registry's server; or correct snowflake.registry, and restart this one. This command meets the same problem here, such as DNS, a firewall or listen_addresses: {psql} -c 'SELECT 1'",
@@ -99,7 +99,7 @@ static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_READ_ONLY] = "In the registry, run as a superuser: BEGIN; SET TRANSACTION READ WRITE; ALTER ROLE {role} IN DATABASE {database} SET default_transaction_read_only = off; COMMIT; If it is a standby, set snowflake.registry to the primary, and restart this server.",
 	[SF_FAILURE_STANDBY] = "Name the primary in snowflake.registry, or all hosts and target_session_attrs=read-write, and restart this server. Only if the primary is gone for good, run in the registry: SELECT pg_catalog.pg_promote();",
 	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server. Its log says which disk is full, and this shows its databases: {psql} -c '\\l+'",
-	[SF_FAILURE_LOST] = "If this is the right server, and the former one never runs again, run in its database {database}: SELECT snowflake_registry.recover(interval '{reserve} s'); If snowflake.lease_reserve is larger on any server, give that.",
+	[SF_FAILURE_LOST] = "If snowflake.registry names the right one, and no server leases from the former one any more, run in its database {database}: SELECT snowflake_registry.recover({recovery}); If snowflake.lease_reserve is larger on any server, give that.",
 };
 
 static const char *const etcd[SF_FAILURES] = {
@@ -129,7 +129,7 @@ static const char *const zookeeper[SF_FAILURES] = {
  */
 static bool
 expand(char *text, size_t size, const char *remedy, SfPartFunction part,
-	   int64_t reserve_s)
+	   const char *recovery)
 {
 	size_t		len = 0;
 
@@ -143,8 +143,8 @@ expand(char *text, size_t size, const char *remedy, SfPartFunction part,
 				 n > 0 ? p + 1 : p);
 		if (n > 0)
 			p += n + 1;
-		if (n > 0 && strcmp(word, "reserve") == 0)
-			snprintf(word, sizeof(word), "%lld", (long long) reserve_s);
+		if (n > 0 && strcmp(word, "recovery") == 0)
+			with = recovery;
 		else if (n > 0 && part != NULL && part(word) != NULL)
 			with = part(word);
 		else if (n > 0)
@@ -163,11 +163,12 @@ expand(char *text, size_t size, const char *remedy, SfPartFunction part,
 
 /*
  * Print the remedy for a registry of this kind, or one for each kind.  "part"
- * prints parts of the setting; reserve_s is what a recovery has to reserve.
+ * prints parts of the setting; "recovery" has the arguments of a recovery.
  */
 void
 sf_registry_remedy(char *text, size_t size, const char *kind,
-				   SfFailure failure, SfPartFunction part, int64_t reserve_s)
+				   SfFailure failure, SfPartFunction part,
+				   const char *recovery)
 {
 	static const struct
 	{
@@ -185,8 +186,8 @@ sf_registry_remedy(char *text, size_t size, const char *kind,
 	}
 	if (remedy == NULL)
 		remedy = "See this server's log, and the registry's. For its own leases this server asks again until the registry has done it.";
-	if (!expand(text, size, remedy, part, reserve_s))
-		(void) expand(text, size, remedy, NULL, reserve_s);
+	if (!expand(text, size, remedy, part, recovery))
+		(void) expand(text, size, remedy, NULL, recovery);
 }
 
 /* ---- problems ---- */

@@ -114,7 +114,7 @@ typedef struct SfRegistryClient
 extern const char *sf_registry_failure(SfFailure failure);
 extern void sf_registry_remedy(char *text, size_t size, const char *kind,
 							   SfFailure failure, SfPartFunction part,
-							   int64_t reserve_s);
+							   const char *recovery);
 
 extern SfAsk *sf_client_ask(SfRegistryClient *client, SfMoment now,
 							SfAskKind kind);

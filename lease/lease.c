@@ -150,22 +150,24 @@ advise_to_stay(const SfLease *lease, SfMoment now, const char *unless,
 }
 
 /*
- * Return how many seconds a recovery must reserve: the default, and at least
+ * Print the arguments of a recovery.  It reserves the default, and at least
  * what this server knows of.
  */
-static int64_t
-reserve_s(const SfLease *lease, SfMoment now)
+static const char *
+print_recovery(const SfLease *lease, SfMoment now, char *text)
 {
+	const SfAge *age = lease->config.age;
 	int64_t		reserve = lease->config.reserve_ms;
-	int64_t		promised = sf_age_promised_ms(lease->config.age) - now.wall_ms;
-	int64_t		known = sf_age_reserve_ms(lease->config.age, now.wall_ms);
+	int64_t		promised = sf_age_promised_ms(age) - now.wall_ms;
+	int64_t		known = sf_age_reserve_ms(age, now.wall_ms);
 
 	if (reserve < promised)
 		reserve = promised;
 	if (reserve < known)
 		reserve = known;
-	return reserve <= SF_RECOVER_S * 1000 ? SF_RECOVER_S :
-		(reserve + 999) / 1000;
+	sf_age_print_recovery(&age->known, reserve <= SF_RECOVER_S * 1000 ?
+						  SF_RECOVER_S : (reserve + 999) / 1000, text);
+	return text;
 }
 
 /* Report that the registry did not do what it was asked. */
@@ -174,11 +176,13 @@ report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 			   const char *problem)
 {
 	char		stay[SF_STAY_SIZE];
+	char		recovery[SF_RECOVERY_SIZE];
 	char		cure[SF_REMEDY_SIZE];
 	char		remedy[SF_REMEDY_SIZE + SF_STAY_SIZE];
 
 	sf_registry_remedy(cure, sizeof(cure), lease->config.registry_kind,
-					   failure, lease->config.part, reserve_s(lease, now));
+					   failure, lease->config.part,
+					   print_recovery(lease, now, recovery));
 	snprintf(remedy, sizeof(remedy), "%s%s",
 			 advise_to_stay(lease, now, ", unless the registry answers", stay),
 			 cure);
@@ -270,14 +274,16 @@ report_layout(SfLease *lease, SfMoment now, const char *theirs)
 static bool
 registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
+	char		recovery[SF_RECOVERY_SIZE];
 	char		text[SF_REMEDY_SIZE];
 
 	if (!registry->initialized)
 	{
 		snprintf(text, sizeof(text),
-				 "If the registry is new, have an administrator %s If it replaces another, or has lost its data, %s(interval '%d s')%s If snowflake.lease_reserve is larger on any server, give that.",
+				 "If the registry is new, have an administrator %s If it replaces another, or has lost its data, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
 				 lease->config.initialize, lease->config.recreate,
-				 (int) reserve_s(lease, now), lease->config.recreated);
+				 print_recovery(lease, now, recovery),
+				 lease->config.recreated);
 		sf_client_set_problem(&lease->client, now, "The registry was never initialized.",
 							  text);
 		return false;
@@ -451,13 +457,14 @@ ask_release(SfLease *lease, SfMoment now)
 }
 
 /*
- * ---- a registry that has lost data (registry_age.h) ----
+ * ---- a registry that has lost data, or is another one (registry_age.h) ----
  *
  * It may give to others what this server holds, and the other way round.  So
  * the server claims, extends and releases nothing until an administrator has
  * recovered the registry; until then it only reads, again and again.  An
  * acknowledged right lasts until it expires, but not under another generation
- * whose floor is below its until: there another server may begin earlier.
+ * whose floor is below its until: there another server may begin earlier.  A
+ * recovery names another registry that it succeeds by its last generation.
  */
 
 /*
@@ -481,35 +488,30 @@ static void
 report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 {
 	static const char *const problems[] = {
-		[SF_LOSS_ALL] = "The registry has lost its data: it is empty, and this server has leased from it.",
+		[SF_LOSS_ALL] = "The registry is empty, and this server has leased from one: it has lost its data, or is another one.",
 		[SF_LOSS_SOME] = "The registry has lost data: it is older than when this server last asked it.",
-		[SF_LOSS_SUPERSEDED] = "The registry is an old one, from before its last recovery.",
-		[SF_LOSS_FLOOR] = "The registry has lost data: it would give away what it has confirmed to this server."
+		[SF_LOSS_FLOOR] = "The registry has lost data: it would give away what it has confirmed to this server.",
+		[SF_LOSS_OTHER] = "The registry is another one than that from which this server has leased."
 	};
 	const SfLeaseConfig *config = &lease->config;
 	char		stay[SF_STAY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
 	char		all[SF_REMEDY_SIZE + SF_STAY_SIZE];
-	char		argument[30];
+	char		recovery[SF_RECOVERY_SIZE];
 
-	snprintf(argument, sizeof(argument), "interval '%d s'",
-			 (int) reserve_s(lease, now));
-	if (loss == SF_LOSS_SUPERSEDED)
+	print_recovery(lease, now, recovery);
+	if (loss == SF_LOSS_OTHER)
 		snprintf(remedy, sizeof(remedy),
-				 "Stop the old registry, so that servers reach the one that was recovered. If that one is gone, %s(%s);",
-				 config->recover, argument);
+				 "If an old copy was started, stop it. If snowflake.registry is wrong, correct it, and restart this server. Only if no server leases from the former one any more, %s(%s);",
+				 config->recover, recovery);
 	else if (loss == SF_LOSS_ALL)
 		snprintf(remedy, sizeof(remedy),
-				 "If snowflake.registry names the right one, and no copy of its data is left, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
-				 config->recreate, argument, config->recreated);
-	else if (loss == SF_LOSS_FLOOR)
-		snprintf(remedy, sizeof(remedy),
-				 "If snowflake.registry names the right one, %s(%s);",
-				 config->recover, argument);
+				 "If no copy of its data is left, and no server leases from a former registry any more, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
+				 config->recreate, recovery, config->recreated);
 	else
 		snprintf(remedy, sizeof(remedy),
 				 "When snowflake.registry names the right one, with the newest copy of its data that is left, %s(%s);",
-				 config->recover, argument);
+				 config->recover, recovery);
 	snprintf(all, sizeof(all), "%s%s", advise_to_stay(lease, now, "", stay),
 			 remedy);
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
@@ -517,9 +519,10 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 }
 
 /*
- * Check a reading for lost data.  If there is a loss, do nothing but read
- * again.  Stop using the right only if the registry has since given the slot
- * to another server, or another generation gives it away below our until.
+ * Check whether a reading is of another registry, or shows a loss of data.
+ * Then do nothing but read again.  Stop using the right only if the registry
+ * has since given the slot to another server, or another generation gives it
+ * away below our until.
  */
 static SfLoss
 find_loss(SfLease *lease, SfMoment now, const SfRegistry *registry)
@@ -532,7 +535,8 @@ find_loss(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	lease->unsure = holds_slot(lease);
 	if (lease->state == SF_LEASE_RELEASING)
 		lease->state = SF_LEASE_ENDED;	/* the slot expires by itself */
-	if (lease->state == SF_LEASE_HELD && loss == SF_LOSS_FLOOR)
+	if (lease->state == SF_LEASE_HELD && loss >= SF_LOSS_FLOOR &&
+		registry->floor < lease->right.until)
 		fence(lease, now, "the registry is another one, which may give it to another server.");
 	else if (lease->state == SF_LEASE_HELD &&
 			 is_claimed_since(lease, registry))

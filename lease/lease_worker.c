@@ -154,7 +154,7 @@ sf_registry_library_wait(const SfBackend *backend, int64 limit_ms)
  * does no harm; it only notices less.  Therefore base backups and pg_rewind
  * may copy it, and most changes may wait.
  */
-#define AGE_MAGIC	0x53464131	/* also the version of this format */
+#define AGE_MAGIC	0x53464132	/* also the version of this format */
 
 #define KEEP_MS		(30 * 1000)
 
@@ -211,7 +211,7 @@ load_age(void)
 	if (data != NULL)
 		pfree(data);
 	sf_age_init(&age, sf_lease_shared->begun ? &sf_lease_shared->known :
-				&kept.known, sf_core->registry, sf_core->layout);
+				&kept.known, sf_core->layout);
 	share();
 	return &age;
 }
@@ -225,7 +225,7 @@ look_into_file(void)
 
 	(void) sf_durable_file_read_struct(SF_AGE_FILE, &file, sizeof(file),
 									   AGE_MAGIC);
-	sf_age_init(&loaded, &file.known, sf_core->registry, sf_core->layout);
+	sf_age_init(&loaded, &file.known, sf_core->layout);
 	return loaded;
 }
 
@@ -252,6 +252,13 @@ sf_age_file_reserve_ms(void)
 	return sf_age_reserve_ms(&loaded, sf_clock_wall_ms());
 }
 
+/* Return in any process the generation of which this server knows. */
+uint64_t
+sf_age_file_generation(void)
+{
+	return look_into_file().known.generation;
+}
+
 /*
  * Write what has changed.  Write at once which registry it is, what we have
  * claimed there and how far ahead, and whether it has lost data.  Write its
@@ -267,8 +274,7 @@ keep_age(bool now)
 	share();
 	if (memcmp(known, &kept.known, sizeof(SfKnown)) == 0 ||
 		(!now && now_ms - kept.tried_ms < KEEP_MS &&
-		 (kept.failed || (known->text == kept.known.text &&
-						  known->generation == kept.known.generation &&
+		 (kept.failed || (known->generation == kept.known.generation &&
 						  known->node == kept.known.node &&
 						  known->reserve_ms == kept.known.reserve_ms &&
 						  known->lost == kept.known.lost))))

@@ -22,6 +22,9 @@
 #define SF_HOST_SIZE	64
 #define SF_ADDRESS_SIZE	64
 
+/* 32 generations of 16 hexadecimal digits, with a space between. */
+#define SF_FORMER_SIZE	(32 * 17)
+
 /* The record of one slot. */
 typedef struct SfSlotRecord
 {
@@ -54,7 +57,10 @@ typedef struct SfSlotRecord
 typedef struct SfRegistry
 {
 	bool		initialized;
-	uint64_t	generation;		/* random, new after each recovery */
+	uint64_t	generation;		/* random, new after each recovery: the name
+								 * of this registry */
+	char		former[SF_FORMER_SIZE]; /* those that it succeeds, the latest
+										 * first */
 	int64_t		floor;			/* no claim begins before it */
 	char		layout[SF_LAYOUT_TEXT_SIZE];
 	const SfSlotRecord *records;	/* by node, ascending */
@@ -124,6 +130,7 @@ typedef struct SfAsk
 
 	/* For initializing and recovering: the registry's new data. */
 	uint64_t	new_generation;
+	const char *new_former;		/* what it succeeds, as in SfRegistry */
 	int64_t		new_floor;		/* a recovery never lowers the floor */
 	const SfLayout *new_layout; /* for initializing */
 	const char *new_layout_text;	/* its canonical text */

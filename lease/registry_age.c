@@ -1,8 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * registry_age.c
- *	  Detection of a registry that has lost data, by what this server
- *	  remembers.
+ *	  Detection of another registry, and of one that has lost data, by what
+ *	  this server remembers.
+ *
+ * Two registries give away the same timestamps.  So a server that has leased
+ * from one uses no other, until an administrator has said there that no server
+ * leases from the former one any more.  The name of a registry is its
+ * generation, which is random.  Each registry lists the generations that it
+ * succeeds: its own before a recovery, and those of other registries that an
+ * administrator has named to the recovery.  A server uses the generation that
+ * it knows, or one that succeeds it.  A server that knows none uses any.
  *
  * A registry only grows: within one generation no version of a record goes
  * down, and each recovery begins another generation, whose floor is not below
@@ -27,35 +35,59 @@
  */
 #include "lease/registry_age.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 /* A day is the most that snowflake.lease_reserve can be; clocks may differ. */
 #define MAX_RESERVE_MS	(INT64_C(25) * 3600 * 1000)
 
-/* Hash a text (FNV-1a), so that the file need not hold its password. */
-uint64_t
-sf_age_hash(const char *text)
+/*
+ * List what a recovery of this registry succeeds: its generation, then
+ * "former", which may be empty, then what it succeeds already.  Of too many,
+ * the oldest are dropped: servers that know no later one have to be admitted
+ * by another recovery.
+ */
+void
+sf_registry_succeed(char *list, const SfRegistry *registry, const char *former)
 {
-	uint64_t	hash = UINT64_C(0xcbf29ce484222325);
+	/* 30 of the latter */
+	snprintf(list, SF_FORMER_SIZE, "%016" PRIx64 "%s%.16s%s%.509s",
+			 registry->generation, former[0] != '\0' ? " " : "", former,
+			 registry->former[0] != '\0' ? " " : "", registry->former);
+}
 
-	for (; *text != '\0'; text++)
-		hash = (hash ^ (unsigned char) *text) * UINT64_C(0x100000001b3);
-	return hash;
+static bool
+succeeds(const SfRegistry *registry, uint64_t generation)
+{
+	char		text[17];
+
+	snprintf(text, sizeof(text), "%016" PRIx64, generation);
+	return generation == 0 || strstr(registry->former, text) != NULL;
 }
 
 /*
- * Begin with what an earlier life of the server knew, or with NULL.  "text" is
- * that of snowflake.registry.
+ * Print the arguments with which a recovery lets this server in: how far ahead
+ * it reserves, and the generation that it knows, if it has leased before.
  */
 void
-sf_age_init(SfAge *age, const SfKnown *known, const char *text,
-			const SfLayout *layout)
+sf_age_print_recovery(const SfKnown *known, int64_t reserve_s, char *text)
+{
+	int			len = snprintf(text, SF_RECOVERY_SIZE, "interval '%d s'",
+							   (int) reserve_s);
+
+	if (known->generation != 0)
+		snprintf(text + len, SF_RECOVERY_SIZE - len,
+				 ", interval '5 s', '%016" PRIx64 "'", known->generation);
+}
+
+/* Begin with what an earlier life of the server knew, or with NULL. */
+void
+sf_age_init(SfAge *age, const SfKnown *known, const SfLayout *layout)
 {
 	memset(age, 0, sizeof(SfAge));
 	if (known != NULL)
 		age->known = *known;
-	age->text = sf_age_hash(text);
 	age->layout = layout;
 	sf_layout_print(layout, age->layout_text, sizeof(age->layout_text));
 }
@@ -72,17 +104,15 @@ to_ms(const SfAge *age, int64_t tick)
 }
 
 /*
- * Return a time, in Unix ms, below which the configured registry gives nothing
- * away: claims begin later, or it has promised these times to us. 0 if this
- * server knows nothing of the registry.
+ * Return a time, in Unix ms, below which the registry gives nothing away:
+ * claims begin later, or it has promised these times to us.  0 if this server
+ * has never leased.
  */
 int64_t
 sf_age_promised_ms(const SfAge *age)
 {
 	const SfKnown *known = &age->known;
 
-	if (known->generation == 0 || known->text != age->text)
-		return 0;
 	return known->floor_ms > known->node_until_ms ?
 		known->floor_ms : known->node_until_ms;
 }
@@ -114,36 +144,6 @@ remember_reserve(SfAge *age, const SfSlotRecord *record)
 		return;
 	known->reserve_ms = record->reserve_ms;
 	known->reserve_until_ms = until_ms + record->reserve_ms;
-}
-
-static bool
-is_superseded(const SfKnown *known, uint64_t generation)
-{
-	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
-	{
-		if (known->superseded[i] == generation)
-			return true;
-	}
-	return false;
-}
-
-/* Accept another generation as the registry's. */
-static void
-accept_generation(SfAge *age, const SfRegistry *registry)
-{
-	SfKnown		old = age->known;
-	SfKnown    *known = &age->known;
-
-	memset(known, 0, sizeof(SfKnown));
-	known->text = age->text;
-	known->generation = registry->generation;
-	known->floor_ms = to_ms(age, registry->floor);
-	memcpy(known->superseded, old.superseded, sizeof(known->superseded));
-	if (old.generation == 0)
-		return;
-	memmove(&known->superseded[1], &known->superseded[0],
-			sizeof(known->superseded) - sizeof(known->superseded[0]));
-	known->superseded[0] = old.generation;
 }
 
 /* Return the version of a slot's record; 0: it was never written. */
@@ -179,19 +179,19 @@ sf_age_take_reading(SfAge *age, const SfRegistry *registry)
 	SfKnown    *known = &age->known;
 
 	if (!registry->initialized)
-		return known->generation != 0 && known->text == age->text ?
-			SF_LOSS_ALL : SF_LOSS_NONE;
+		return known->generation != 0 ? SF_LOSS_ALL : SF_LOSS_NONE;
 	if (strcmp(registry->layout, age->layout_text) != 0)
 		return SF_LOSS_NONE;
-	if (is_superseded(known, registry->generation))
-		return SF_LOSS_SUPERSEDED;
 	if (registry->generation != known->generation)
 	{
+		if (!succeeds(registry, known->generation))
+			return SF_LOSS_OTHER;
 		if (to_ms(age, registry->floor) < sf_age_promised_ms(age))
 			return SF_LOSS_FLOOR;
-		accept_generation(age, registry);
+		memset(known, 0, sizeof(SfKnown));
+		known->generation = registry->generation;
+		known->floor_ms = to_ms(age, registry->floor);
 	}
-	known->text = age->text;
 	if (is_older(known, registry))
 		known->lost = 1;
 	if (known->lost)

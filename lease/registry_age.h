@@ -1,9 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * registry_age.h
- *	  What a server remembers of the registry, to notice data loss: an older
- *	  snapshot, an older copy of its files, an old primary that comes back, or
- *	  an empty registry.
+ *	  What a server remembers of the registry, to notice another registry, and
+ *	  data loss: an older snapshot, an older copy of its files, an old primary
+ *	  that comes back, or an empty registry.
  *
  * Pure: needs no server.
  *
@@ -14,14 +14,12 @@
 
 #include "lease/registry.h"
 
-/* Generations ended by a recovery; of more, the oldest is dropped. */
-#define SF_AGE_SUPERSEDED	8
+/* Room for the arguments of a recovery. */
+#define SF_RECOVERY_SIZE	80
 
 /* The memory, kept in a file over restarts (lease_worker.c). */
 typedef struct SfKnown
 {
-	uint64_t	text;			/* hash of snowflake.registry when the
-								 * generation was last read */
 	uint64_t	generation;		/* 0: nothing is known yet */
 	int64_t		floor_ms;		/* of the generation, in Unix ms */
 	int64_t		version;		/* highest slot version, read or written */
@@ -44,29 +42,31 @@ typedef struct SfKnown
 	int64_t		reserve_until_ms;	/* Unix ms: by then all has run out */
 
 	int64_t		lost;			/* 1: this generation has lost data */
-	uint64_t	superseded[SF_AGE_SUPERSEDED];	/* the latest first */
 } SfKnown;
 
 typedef struct SfAge
 {
 	SfKnown		known;
-	uint64_t	text;			/* hash of snowflake.registry now */
 	const SfLayout *layout;		/* of the registry's floor */
 	char		layout_text[SF_LAYOUT_TEXT_SIZE];
 } SfAge;
 
-/* The ways in which a registry can have lost data. */
+/* Why a registry is not the one that this server knows, as it knows it. */
 typedef enum SfLoss
 {
 	SF_LOSS_NONE,
 	SF_LOSS_ALL,				/* it is empty now */
 	SF_LOSS_SOME,				/* it is older than it was */
-	SF_LOSS_SUPERSEDED,			/* its generation has ended */
-	SF_LOSS_FLOOR				/* another generation, with a lower floor */
+	SF_LOSS_FLOOR,				/* it succeeds ours, with too low a floor */
+	SF_LOSS_OTHER				/* it is another one, and does not succeed
+								 * ours */
 } SfLoss;
 
-extern uint64_t sf_age_hash(const char *text);
-extern void sf_age_init(SfAge *age, const SfKnown *known, const char *text,
+extern void sf_registry_succeed(char *list, const SfRegistry *registry,
+								const char *former);
+extern void sf_age_print_recovery(const SfKnown *known, int64_t reserve_s,
+								  char *text);
+extern void sf_age_init(SfAge *age, const SfKnown *known,
 						const SfLayout *layout);
 extern int64_t sf_age_promised_ms(const SfAge *age);
 extern int64_t sf_age_reserve_ms(const SfAge *age, int64_t now_ms);

@@ -86,6 +86,7 @@ typedef struct Work
 	int64		reserve_ms;		/* for a recovery: the first argument */
 	int64		ahead_ms;		/* both arguments together, from the
 								 * registry's clock on */
+	char	   *former;			/* another registry that it succeeds; or "" */
 	uint32		node;			/* for a release */
 
 	/* Set by a recovery. */
@@ -99,6 +100,7 @@ typedef struct Work
 	char		why_unsure[512];
 	SfFailure	failure;		/* then the kind of the reason */
 	char		layout_text[SF_LAYOUT_TEXT_SIZE];	/* of a new registry */
+	char		succeeded[SF_FORMER_SIZE];	/* by another generation */
 } Work;
 
 /* ---- errors ---- */
@@ -149,13 +151,18 @@ refuse_here(const Work *work, const char *reason)
 	refuse_work(work, reason, "Call the function again when the problem is over.");
 }
 
-/* Return how many seconds a recovery must reserve, as far as we know. */
-static int
-get_reserve_s(void)
+/* Return the arguments of a recovery, as far as we know. */
+static char *
+get_recovery(void)
 {
-	return (int) (Max(SF_RECOVER_S * 1000,
-					  Max(*sf_core->reserve_ms,
-						  sf_age_file_reserve_ms())) + 999) / 1000;
+	char	   *text = palloc(SF_RECOVERY_SIZE);
+	SfKnown		known = {.generation = sf_age_file_generation()};
+	int64		reserve_ms = Max(*sf_core->reserve_ms,
+								 sf_age_file_reserve_ms());
+
+	sf_age_print_recovery(&known,
+						  Max(SF_RECOVER_S, (reserve_ms + 999) / 1000), text);
+	return text;
 }
 
 /*
@@ -171,7 +178,7 @@ refuse_failure(const Work *work, SfFailure failure, const char *message)
 		refuse_work(work, sf_registry_failure(failure),
 					"Repeat the call as a member of pg_read_all_settings, who is told more.");
 	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
-					   backend->part, get_reserve_s());
+					   backend->part, get_recovery());
 	sf_text_make_valid(remedy);
 	refuse_work(work, message, sf_extschema_expand(remedy));
 }
@@ -318,20 +325,31 @@ static void
 prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 {
 	if (work->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
-		refuse_work(work, "It is empty, and this server has leased from it: it has lost its data.",
-					psprintf("If snowflake.registry names the right one, run here: SELECT %s.snowflake_registry_recover(interval '%d s'); If snowflake.lease_reserve is larger on any server, give that.",
-							 sf_extschema(),
-							 get_reserve_s()));
+		refuse_work(work, "It is empty, and this server has leased from one: it has lost its data, or is another one.",
+					psprintf("If no copy of its data is left, and no server leases from a former registry any more, run here: SELECT %s.snowflake_registry_recover(%s); If snowflake.lease_reserve is larger on any server, give that.",
+							 sf_extschema(), get_recovery()));
 	require_equal_clocks(work, answer);
 	sf_layout_print(&work->layout, work->layout_text,
 					sizeof(work->layout_text));
 	ask->kind = SF_ASK_INITIALIZE;
 	ask->new_generation = work->write_id;
+	ask->new_former = work->former;
 	ask->new_floor = work->kind == SF_ASK_INITIALIZE ?
 		find_tick(&work->layout, answer, 0) :
 		find_floor(work, &work->layout, answer);
 	ask->new_layout = &work->layout;
 	ask->new_layout_text = work->layout_text;
+}
+
+/* Replace the generation; the caller adds the floor. */
+static void
+begin_generation(Work *work, const SfRegistry *registry, SfAsk *ask)
+{
+	sf_registry_succeed(work->succeeded, registry, work->former);
+	ask->kind = SF_ASK_RECOVER;
+	ask->generation = registry->generation;
+	ask->new_generation = work->write_id;
+	ask->new_former = work->succeeded;
 }
 
 /*
@@ -349,9 +367,7 @@ prepare_recovery(Work *work, const SfAnswer *answer, SfAsk *ask)
 	require_equal_clocks(work, answer);
 	if (!sf_layout_parse(&layout, registry->layout, reason, sizeof(reason)))
 		refuse_here(work, "The registry's layout cannot be read.");
-	ask->kind = SF_ASK_RECOVER;
-	ask->generation = registry->generation;
-	ask->new_generation = work->write_id;
+	begin_generation(work, registry, ask);
 	limit = find_tick(&layout, answer, SF_MAX_RESERVE_MS);
 	ask->new_floor = Max(find_floor(work, &layout, answer),
 						 registry->floor);
@@ -364,11 +380,9 @@ prepare_recovery(Work *work, const SfAnswer *answer, SfAsk *ask)
 
 /* Begin another generation on top of our own, with the same floor. */
 static void
-prepare_confirmation(const Work *work, const SfRegistry *registry, SfAsk *ask)
+prepare_confirmation(Work *work, const SfRegistry *registry, SfAsk *ask)
 {
-	ask->kind = SF_ASK_RECOVER;
-	ask->generation = registry->generation;
-	ask->new_generation = work->write_id;
+	begin_generation(work, registry, ask);
 	ask->new_floor = registry->floor;
 }
 
@@ -612,7 +626,7 @@ snowflake_registry_layout(PG_FUNCTION_ARGS)
 Datum
 snowflake_registry_init(PG_FUNCTION_ARGS)
 {
-	Work		work = {.kind = SF_ASK_INITIALIZE};
+	Work		work = {.kind = SF_ASK_INITIALIZE, .former = ""};
 
 	require_writable("snowflake_registry_init()");
 	require_registry("init");
@@ -646,7 +660,7 @@ get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 	Timestamp	now = GetCurrentTimestamp();
 	Datum		then = TimestampGetDatum(now);
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < lengthof(defaults); i++)
 	{
 		Datum		ahead = i < PG_NARGS() ? PG_GETARG_DATUM(i) :
 			IntervalPGetDatum(&defaults[i]);
@@ -669,26 +683,45 @@ get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 	}
 }
 
+/* Read the generation of another registry.  SQLSTATE 22023. */
+static char *
+read_former(FunctionCallInfo fcinfo)
+{
+	char	   *former = PG_ARGISNULL(2) ? "" :
+		text_to_cstring(PG_GETARG_TEXT_PP(2));
+
+	if (strlen(former) != 16 || strspn(former, "0123456789abcdef") != 16)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("former must have 16 hexadecimal digits"),
+				 errhint("On a server that has leased from the former registry, SELECT remedy FROM snowflake_lease(); has the whole call.")));
+	return former;
+}
+
 /*
  * snowflake_registry_recover([largest_reserve interval
- *							   [, largest_offset interval]])
+ *							   [, largest_offset interval [, former text]]])
  *		returns timestamptz
  *
  * Recover after a loss of data: no claim begins before what any server may
  * have reserved, which is what is given, or more if the registry knows of
- * more.  A registry that is empty is created, with this server's layout.
+ * more.  Servers of the former registry may lease from this one.  A registry
+ * that is empty is created, with this server's layout.
+ *
  * Throws SQLSTATE 22004, 22023, 25006, 55000, 58000.
  */
 Datum
 snowflake_registry_recover(PG_FUNCTION_ARGS)
 {
-	Work		work = {.kind = SF_ASK_RECOVER};
+	Work		work = {.kind = SF_ASK_RECOVER, .former = ""};
 	int64		floor_ms;
 
 	require_writable("snowflake_registry_recover()");
 	require_registry("recover");
 	work.layout = *sf_core->layout;
 	get_ahead_ms(fcinfo, &work);
+	if (PG_NARGS() > 2)
+		work.former = read_former(fcinfo);
 	change_registry(&work);
 	floor_ms = get_ms(&work.floor_layout, work.floor);
 	PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
@@ -844,8 +877,8 @@ make_mark(void)
 /*
  * snowflake_registry.files(make boolean) returns bigint
  *
- * Return a number that no copy of this data directory has; 0 if it has none
- * and "make" is false.  A number, once made, stays, so making one gives a
+ * Return a number that no copy of this database or of the data directory has;
+ * 0 if it has none and "make" is false.  A number, once made, stays, so making one gives a
  * caller no advantage.
  *
  * Only a transaction that begins or recovers a registry sets "make".  It must
@@ -875,6 +908,7 @@ snowflake_registry_files(PG_FUNCTION_ARGS)
 		mark = make_mark();
 	}
 	sf_place_find(&here);
+	mark = hash_combine64(mark, MyDatabaseId);
 	PG_RETURN_INT64((int64) (hash_bytes_extended((unsigned char *) here.path,
 												 (int) strlen(here.path),
 												 mark) | 1));

@@ -786,6 +786,12 @@ AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL U
 COMMENT ON FUNCTION snowflake_registry_recover(interval, interval) IS
 'after a loss of data, if clocks are further than 5 s apart: let no server claim a node id before the time that any server may have reserved';
 
+CREATE FUNCTION snowflake_registry_recover(largest_reserve interval, largest_offset interval, former text)
+RETURNS timestamptz
+AS '$libdir/snowflake_lease' LANGUAGE C VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE;
+COMMENT ON FUNCTION snowflake_registry_recover(interval, interval, text) IS
+'when no server leases from the former registry any more: let its servers lease from this one, and no server claim a node id before the time that any server may have reserved';
+
 CREATE FUNCTION snowflake_registry_slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,
 	OUT holder text, OUT since timestamptz, OUT until timestamptz,
@@ -803,6 +809,7 @@ COMMENT ON FUNCTION snowflake_registry_release(bigint) IS
 REVOKE ALL ON FUNCTION snowflake_registry_init(), snowflake_registry_init(text),
 	snowflake_registry_recover(), snowflake_registry_recover(interval),
 	snowflake_registry_recover(interval, interval),
+	snowflake_registry_recover(interval, interval, text),
 	snowflake_registry_slots(),
 	snowflake_registry_release(bigint)
 FROM PUBLIC;

@@ -55,9 +55,9 @@ CREATE FUNCTION snowflake_registry.files(make boolean)
 RETURNS bigint
 AS 'MODULE_PATHNAME', 'snowflake_registry_files' LANGUAGE C VOLATILE STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION snowflake_registry.files(boolean) IS
-'a number for this data directory, which no copy of it has';
+'a number for this database, which no copy of it or of the data directory has';
 
--- Which life of which server this is, and which data directory: a registry in
+-- Which life of which server this is, and which database: a registry in
 -- any other may have lost writes.  The timeline is not to be had during
 -- recovery.
 CREATE FUNCTION snowflake_registry.place(make boolean,
@@ -71,7 +71,7 @@ BEGIN ATOMIC
 	FROM pg_catalog.pg_control_system() c;
 END;
 COMMENT ON FUNCTION snowflake_registry.place(boolean) IS
-'which server this is, its timeline, and its data directory';
+'which server this is, its timeline, and its database in its data directory';
 
 -- The time here, in Unix ms.
 CREATE FUNCTION snowflake_registry.now_ms()
@@ -94,13 +94,15 @@ END;
 COMMENT ON FUNCTION snowflake_registry.random_number() IS
 'a random number, for a generation or a write';
 
--- The registry: one row, or none before init().  A slot's version is the position in
+-- The registry: one row, or none before init().  former has the generations that it
+-- succeeds, in hexadecimal digits, the latest first (lease/registry_age.c).  A slot's version is the position in
 -- WAL when it was written, so that an older copy of the registry shows lower ones;
 -- version_offset is added where rows were copied from a server whose positions are
 -- higher.
 CREATE TABLE snowflake_registry.registry (
 	id integer PRIMARY KEY DEFAULT 1 CHECK (id OPERATOR(pg_catalog.=) 1),
 	generation bigint NOT NULL,
+	former text NOT NULL CHECK (pg_catalog.octet_length(former) OPERATOR(pg_catalog.<) 544),
 	floor bigint NOT NULL CHECK (floor OPERATOR(pg_catalog.>=) 0
 		AND floor OPERATOR(pg_catalog.<=) 140737488355328),
 	layout text NOT NULL CHECK (pg_catalog.octet_length(layout) OPERATOR(pg_catalog.<) 160),
@@ -163,7 +165,7 @@ CREATE FUNCTION snowflake_servers.read(
 	OUT server bigint, OUT write_id bigint, OUT until bigint,
 	OUT offset_ms bigint, OUT released boolean, OUT host text,
 	OUT process integer, OUT since_ms bigint, OUT address text,
-	OUT present bigint, OUT reserve_ms bigint)
+	OUT present bigint, OUT reserve_ms bigint, OUT former text)
 RETURNS SETOF record
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
@@ -176,7 +178,7 @@ BEGIN ATOMIC
 		pg_catalog.host(s.address),
 		CASE WHEN s.present_until OPERATOR(pg_catalog.>) pg_catalog.clock_timestamp()
 			THEN s.present ELSE 0 END,
-		s.reserve_ms
+		s.reserve_ms, r.former
 	FROM snowflake_registry.place(false) p
 		LEFT JOIN snowflake_registry.registry r ON r.id OPERATOR(pg_catalog.=) 1
 		LEFT JOIN snowflake_registry.slot s ON true
@@ -276,14 +278,14 @@ END;
 COMMENT ON FUNCTION snowflake_servers.keep(bigint, bigint, bigint) IS
 'for workers: stay present';
 
-CREATE FUNCTION snowflake_servers.begin(new_generation bigint,
+CREATE FUNCTION snowflake_servers.begin(new_generation bigint, new_former text,
 	new_floor bigint, new_layout text, new_epoch_ms bigint,
 	new_tick_ms integer, OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	WITH made AS (
 		INSERT INTO snowflake_registry.registry AS r
-		SELECT 1, new_generation, new_floor, new_layout, new_epoch_ms,
+		SELECT 1, new_generation, new_former, new_floor, new_layout, new_epoch_ms,
 			new_tick_ms, p.system_identifier, p.timeline, p.files
 		FROM snowflake_registry.place(true) p
 		ON CONFLICT DO NOTHING
@@ -292,21 +294,21 @@ BEGIN ATOMIC
 	SELECT (SELECT m.id::bigint FROM made m),
 		snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_servers.begin(bigint, bigint, text, bigint, integer) IS
+COMMENT ON FUNCTION snowflake_servers.begin(bigint, text, bigint, text, bigint, integer) IS
 'for workers: make this database a registry, if it is none';
 
 -- Works in any place, and the registry goes on in this one.  The row is locked first:
 -- workers hold it while they write, and what follows sees what they have written.  An until
 -- more than 24 h ahead, the largest snowflake.lease_reserve, counts for its slot alone.
 CREATE FUNCTION snowflake_servers.renew(in_generation bigint,
-	new_generation bigint, new_floor bigint,
+	new_generation bigint, new_former text, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
 LANGUAGE SQL VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 BEGIN ATOMIC
 	SELECT r.id FROM snowflake_registry.registry r FOR UPDATE;
 	WITH changed AS (
 		UPDATE snowflake_registry.registry r
-		SET generation = new_generation,
+		SET generation = new_generation, former = new_former,
 			floor = greatest(r.floor, new_floor,
 				(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s
 				WHERE s.until OPERATOR(pg_catalog.<=)
@@ -325,7 +327,7 @@ BEGIN ATOMIC
 	SELECT (SELECT c.id::bigint FROM changed c),
 		snowflake_registry.now_ms();
 END;
-COMMENT ON FUNCTION snowflake_servers.renew(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION snowflake_servers.renew(bigint, bigint, text, bigint) IS
 'for workers: after a loss of data, let nobody claim anything before a time';
 
 --
@@ -348,7 +350,7 @@ BEGIN
 	RETURN pg_catalog.count(b.written) OPERATOR(pg_catalog.>) 0
 	FROM snowflake_registry.layout(layout) l,
 		snowflake_servers.begin(
-			snowflake_registry.random_number(),
+			snowflake_registry.random_number(), '',
 			greatest(0, pg_catalog.ceil(
 				(extract(epoch FROM pg_catalog.clock_timestamp())
 					OPERATOR(pg_catalog.*) 1000 OPERATOR(pg_catalog.-) l.epoch_ms)
@@ -363,7 +365,7 @@ COMMENT ON FUNCTION snowflake_registry.init(text) IS
 -- record counts, up to 24 h, as in snowflake_registry_recover().  The row is locked
 -- first: so the time is read after what workers write meanwhile.
 CREATE FUNCTION snowflake_registry.recover(largest_reserve interval DEFAULT '90 s',
-	largest_offset interval DEFAULT '5 s')
+	largest_offset interval DEFAULT '5 s', former text DEFAULT NULL)
 RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -381,8 +383,17 @@ BEGIN
 			MESSAGE = 'largest_reserve and largest_offset must be from 0 to 31 days',
 			HINT = 'Give the largest snowflake.lease_reserve of all servers, and how far clocks may be off.';
 	END IF;
+	IF former OPERATOR(pg_catalog.!~) '^[0-9a-f]{16}$' THEN
+		RAISE EXCEPTION USING
+			ERRCODE = 'invalid_parameter_value',
+			MESSAGE = 'former must have 16 hexadecimal digits',
+			HINT = 'On a server that has leased from the former registry, SELECT remedy FROM snowflake_lease(); has the whole call.';
+	END IF;
 	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
 	PERFORM snowflake_servers.renew(r.generation, snowflake_registry.random_number(),
+		pg_catalog.left(pg_catalog.rtrim(pg_catalog.concat_ws(' ',
+			pg_catalog.lpad(pg_catalog.to_hex(r.generation), 16, '0'), recover.former,
+			r.former)), 543),
 		pg_catalog.ceil(
 			-- in UTC, where each day has 24 hours; what the name UTC means is a setting
 			(extract(epoch FROM pg_catalog.timezone('0'::pg_catalog.interval, pg_catalog.clock_timestamp())
@@ -409,8 +420,8 @@ BEGIN
 	RETURN recovered;
 END
 $$;
-COMMENT ON FUNCTION snowflake_registry.recover(interval, interval) IS
-'after a loss of data: let no server claim a slot before the time that any server may have reserved';
+COMMENT ON FUNCTION snowflake_registry.recover(interval, interval, text) IS
+'after a loss of data, or in place of the former registry, from which no server leases any more: let no server claim a slot before the time that any server may have reserved';
 
 CREATE FUNCTION snowflake_registry.slots(
 	OUT slot bigint, OUT host text, OUT address inet, OUT process integer,

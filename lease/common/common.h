@@ -126,6 +126,11 @@ extern bool sf_json_bool(SfJson *json, const char *name);
 
 extern void sf_json_append_bytes(StringInfo buf, const char *text);
 
+/* What a generation of a registry has, as fields of a JSON object. */
+extern void sf_identity_append(StringInfo buf, const SfAsk *ask,
+							   const char *layout);
+extern bool sf_identity_parse(SfJson *json, SfRegistry *registry);
+
 /*
  * Slot records as JSON, for registries that store texts.  The fields that only
  * people read may be missing.  Reading throws an error if a text is not JSON.

@@ -223,6 +223,34 @@ sf_json_append_bytes(StringInfo buf, const char *text)
 	appendStringInfoChar(buf, '"');
 }
 
+/* ---- the registry ---- */
+
+void
+sf_identity_append(StringInfo buf, const SfAsk *ask, const char *layout)
+{
+	appendStringInfoString(buf, "\"layout\":");
+	escape_json(buf, layout);
+	appendStringInfo(buf, ",\"floor\":" INT64_FORMAT ",\"former\":",
+					 ask->new_floor);
+	escape_json(buf, ask->new_former);
+}
+
+/* Return false, or an error, if it is not readable. */
+bool
+sf_identity_parse(SfJson *json, SfRegistry *registry)
+{
+	char	   *layout = sf_json_string(json, "layout");
+	char	   *former = sf_json_string(json, "former");
+
+	registry->initialized = true;
+	return layout != NULL && former != NULL &&
+		strlcpy(registry->layout, layout,
+				sizeof(registry->layout)) < sizeof(registry->layout) &&
+		strlcpy(registry->former, former,
+				sizeof(registry->former)) < sizeof(registry->former) &&
+		sf_json_int64(json, "floor", &registry->floor);
+}
+
 /* ---- slot records ---- */
 
 /* Print a random number so that sf_json_uint64() can read it. */

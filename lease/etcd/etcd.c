@@ -76,7 +76,7 @@ static struct
 
 	/* What was last read, or written. */
 	char	   *identity;		/* the value with the generation */
-	char	   *cluster;		/* cluster ID of the etcd that was read */
+	char	   *cluster;		/* of the etcd that was read (SfEtcdReading) */
 	uint64		generation;
 	int64		floor;
 	int64		lease;			/* etcd's lease of lease_owner's presence; or
@@ -233,7 +233,7 @@ take_reading(SfJson *json)
 		sf_harness_conclude(SF_RESULT_DONE);
 	else
 	{
-		strlcpy(sf_request.message, "This is not the etcd cluster in which the registry was made or last recovered. It may have been restored, and may have lost data.",
+		strlcpy(sf_request.message, "This is not the etcd cluster in which the registry was made or last recovered, or not the prefix. It may be a copy, and may have lost data.",
 				SF_MESSAGE_SIZE);
 		conclude_failure(SF_FAILURE_LOST, true);
 	}
@@ -243,7 +243,8 @@ static void
 take_written(SfJson *json)
 {
 	/* written: by one of the nested transactions, with this version */
-	SfEtcdWritten written = sf_etcd_write_answer(json, etcd.cluster,
+	SfEtcdWritten written = sf_etcd_write_answer(json, etcd.url.prefix,
+												 etcd.cluster,
 												 &sf_request.answer.version);
 
 	sf_request.answer.registry_version = sf_request.answer.version;

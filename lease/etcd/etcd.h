@@ -41,7 +41,8 @@ typedef struct SfEtcdReading
 {
 	SfRegistry	registry;
 	char	   *identity;		/* the value of prefix/registry */
-	char	   *cluster;		/* cluster ID of the etcd that has answered */
+	char	   *cluster;		/* cluster ID of the etcd that has answered,
+								 * and the prefix */
 	bool		in_place;		/* the generation began in this cluster */
 	int64		lease;			/* etcd's lease of our presence; or 0 */
 } SfEtcdReading;
@@ -61,7 +62,8 @@ extern const char *sf_etcd_read_answer(SfJson *json, const char *prefix,
 extern char *sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 								   const char *identity, const char *cluster,
 								   int64 lease, const char *address);
-extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, const char *cluster,
+extern SfEtcdWritten sf_etcd_write_answer(SfJson *json, const char *prefix,
+										  const char *cluster,
 										  int64 *version);
 
 #endif							/* SF_ETCD_H */

@@ -3,7 +3,8 @@
  * protocol.c
  *	  The registry as keys of etcd, and the requests that read and write it.
  *
- *		prefix/registry		generation, layout, floor and cluster
+ *		prefix/registry		generation, what it succeeds, layout, floor and
+ *							cluster
  *		prefix/slots/N		slot record of node N; its version is the revision
  *		prefix/present/N	owner present in slot N, under a lease of etcd
  *
@@ -15,9 +16,9 @@
  * its revisions from the same start.
  *
  * Each etcd has a number, its cluster ID.  The identity holds that of the etcd
- * in which the generation began.  A snapshot that is restored under another
- * token begins another cluster, and then nobody claims from it before a
- * recovery.
+ * in which the generation began, and the prefix.  A snapshot that is restored
+ * under another token begins another cluster, and then nobody claims from it
+ * before a recovery; nor from a copy of the keys.
  *
  *-------------------------------------------------------------------------
  */
@@ -61,16 +62,15 @@ sf_etcd_read_request(const char *prefix)
 }
 
 static char *
-print_identity(uint64 generation, const char *layout, int64 floor,
-			   const char *cluster)
+print_identity(const SfAsk *ask, const char *layout, const char *cluster)
 {
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "{\"generation\":\"%s\",\"layout\":",
-					 sf_records_print_number(generation));
-	escape_json(&buf, layout);
-	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT ",\"cluster\":", floor);
+	appendStringInfo(&buf, "{\"generation\":\"%s\",",
+					 sf_records_print_number(ask->new_generation));
+	sf_identity_append(&buf, ask, layout);
+	appendStringInfoString(&buf, ",\"cluster\":");
 	escape_json(&buf, cluster);
 	appendStringInfoChar(&buf, '}');
 	return buf.data;
@@ -81,16 +81,10 @@ static bool
 parse_identity(const char *text, SfRegistry *registry, char **cluster)
 {
 	SfJson	   *json = sf_json_parse(text);
-	char	   *layout = sf_json_string(json, "layout");
 
 	*cluster = sf_json_string(json, "cluster");
-	if (layout == NULL ||
-		strlcpy(registry->layout, layout,
-				sizeof(registry->layout)) >= sizeof(registry->layout))
-		return false;
-	registry->initialized = true;
-	return sf_json_uint64(json, "generation", &registry->generation) &&
-		sf_json_int64(json, "floor", &registry->floor);
+	return sf_identity_parse(json, registry) &&
+		sf_json_uint64(json, "generation", &registry->generation);
 }
 
 static void
@@ -225,15 +219,13 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 	initStringInfo(&buf);
 	if (ask->kind == SF_ASK_INITIALIZE)
 		append_identity_write(&buf, prefix, NULL,
-							  print_identity(ask->new_generation,
-											 ask->new_layout_text,
-											 ask->new_floor, cluster));
+							  print_identity(ask, ask->new_layout_text,
+											 cluster));
 	else if (ask->kind == SF_ASK_RECOVER)
 	{
 		(void) parse_identity(identity, &old, &old_cluster);
 		append_identity_write(&buf, prefix, identity,
-							  print_identity(ask->new_generation, old.layout,
-											 ask->new_floor, cluster));
+							  print_identity(ask, old.layout, cluster));
 	}
 	else
 		append_slot_write(&buf, prefix, ask, identity, lease, address);
@@ -242,14 +234,14 @@ sf_etcd_write_request(const char *prefix, const SfAsk *ask,
 
 /* ---- answers ---- */
 
-/* Return the cluster ID of the etcd that has answered, or an empty text. */
+/* Return the cluster ID of the etcd that has answered, and the prefix. */
 static char *
-find_cluster(SfJson *json)
+find_cluster(SfJson *json, const char *prefix)
 {
 	char	   *cluster = sf_json_string(sf_json_part(json, "header"),
 										 "cluster_id");
 
-	return cluster == NULL ? pstrdup("") : cluster;
+	return psprintf("%s/%s", cluster == NULL ? "" : cluster, prefix);
 }
 
 /*
@@ -258,14 +250,15 @@ find_cluster(SfJson *json)
  * a copy.
  */
 SfEtcdWritten
-sf_etcd_write_answer(SfJson *json, const char *cluster, int64 *version)
+sf_etcd_write_answer(SfJson *json, const char *prefix, const char *cluster,
+					 int64 *version)
 {
 	SfJson	   *header = sf_json_part(json, "header");
 	SfJson	   *txn = json;
 
 	if (!sf_json_int64(header, "revision", version) || *version <= 0)
 		return SF_ETCD_UNREADABLE;
-	if (strcmp(find_cluster(json), cluster) != 0)
+	if (strcmp(find_cluster(json, prefix), cluster) != 0)
 		return SF_ETCD_ELSEWHERE;
 	/* our requests nest no deeper, and each step reads all that is inside */
 	for (int i = 0; i < PRESENCES && txn != NULL; i++)
@@ -317,7 +310,7 @@ sf_etcd_read_answer(SfJson *json, const char *prefix, uint64 owner,
 	memset(reading, 0, sizeof(SfEtcdReading));
 	if (sf_json_part(json, "header") == NULL)
 		return "This is not an answer of etcd.";
-	reading->cluster = find_cluster(json);
+	reading->cluster = find_cluster(json, prefix);
 	reading->in_place = true;
 	for (SfJson *kv = sf_json_first(kvs); kv != NULL; kv = sf_json_next(kv))
 	{

@@ -232,7 +232,7 @@ enum
 	READ_NODE, READ_VERSION, READ_EPOCH, READ_OWNER, READ_SERVER,
 	READ_WRITE_ID, READ_UNTIL, READ_OFFSET, READ_RELEASED, READ_HOST,
 	READ_PROCESS, READ_SINCE, READ_ADDRESS, READ_PRESENT, READ_RESERVE,
-	READ_COLUMNS
+	READ_FORMER, READ_COLUMNS
 };
 
 /* Columns of the other functions; of keep(), the first is a boolean. */
@@ -371,6 +371,7 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 			return "keep";
 		case SF_ASK_INITIALIZE:
 			add_number(params, (int64) ask->new_generation);
+			add_text(params, ask->new_former);
 			add_number(params, ask->new_floor);
 			add_text(params, ask->new_layout_text);
 			add_number(params, ask->new_layout->epoch_ms);
@@ -379,6 +380,7 @@ choose(Params *params, const SfAsk *ask, const SfBackendConfig *config)
 		case SF_ASK_RECOVER:
 			add_number(params, (int64) ask->generation);
 			add_number(params, (int64) ask->new_generation);
+			add_text(params, ask->new_former);
 			add_number(params, ask->new_floor);
 			return "renew";
 		default:
@@ -487,6 +489,8 @@ take_read(const PGresult *result)
 	memset(&registry, 0, sizeof(SfRegistry));
 	registry.initialized = !PQgetisnull(result, 0, READ_GENERATION);
 	registry.generation = (uint64) get_int(result, 0, READ_GENERATION);
+	strlcpy(registry.former, PQgetvalue(result, 0, READ_FORMER),
+			sizeof(registry.former));
 	registry.floor = get_int(result, 0, READ_FLOOR);
 	strlcpy(registry.layout, PQgetvalue(result, 0, READ_LAYOUT),
 			sizeof(registry.layout));
@@ -505,7 +509,7 @@ take_read(const PGresult *result)
 	sf_request.answer.registry = &registry;
 	if (registry.initialized && !get_bool(result, 0, READ_IN_PLACE))
 		pg_fail(SF_RESULT_REFUSED, SF_FAILURE_LOST,
-				"The registry runs on another server or timeline than before, or in another directory, and may have lost data.",
+				"The registry runs on another server or timeline than before, or in another directory or database, and may have lost data.",
 				false);
 	else
 		sf_harness_conclude(SF_RESULT_DONE);

@@ -3,7 +3,7 @@
  * nodes.c
  *	  The registry as nodes of ZooKeeper.
  *
- *		prefix/registry/G	layout and floor of generation G
+ *		prefix/registry/G	layout and floor of generation G, what it succeeds
  *		prefix/slots/N		slot record of node N
  *		prefix/slots		empty; its version counts the writes of slots
  *		prefix/present/N	owner present in slot N: an ephemeral node
@@ -33,8 +33,6 @@
  */
 #include "postgres.h"
 #include "compat.h"
-
-#include "utils/json.h"
 
 #include "zookeeper.h"
 
@@ -487,13 +485,7 @@ is_one_moment(void)
 static SfReading
 take_identity(const SfZooReply *reply, SfRegistry *registry)
 {
-	SfJson	   *json = sf_json_parse(reply->data);
-	char	   *layout = sf_json_string(json, "layout");
-
-	if (layout == NULL ||
-		strlcpy(registry->layout, layout,
-				sizeof(registry->layout)) >= sizeof(registry->layout) ||
-		!sf_json_int64(json, "floor", &registry->floor))
+	if (!sf_identity_parse(sf_json_parse(reply->data), registry))
 		return nodes_fail(listed.generation, "it is not readable");
 	return SF_READING_DONE;
 }
@@ -644,23 +636,17 @@ add_presence(zoo_op_t *ops, const SfAsk *ask, const SfPresent *present,
 	return n;
 }
 
-static char *
-print_identity(const char *layout, int64 floor)
-{
-	StringInfoData buf;
-
-	initStringInfo(&buf);
-	appendStringInfoString(&buf, "{\"layout\":");
-	escape_json(&buf, layout);
-	appendStringInfo(&buf, ",\"floor\":" INT64_FORMAT "}", floor);
-	return buf.data;
-}
-
 /* Begin a registry, or replace its generation by a new one. */
 static int
 add_identity(zoo_op_t *ops, const SfAsk *ask, const char *layout,
 			 const struct ACL_vector *acl)
 {
+	StringInfoData buf;
+
+	initStringInfo(&buf);
+	appendStringInfoChar(&buf, '{');
+	sf_identity_append(&buf, ask, layout);
+	appendStringInfoChar(&buf, '}');
 	if (ask->kind == SF_ASK_INITIALIZE)
 		add_create(&ops[WRITE_GENERATION], path_to("registry"), "", acl,
 				   0);
@@ -668,7 +654,7 @@ add_identity(zoo_op_t *ops, const SfAsk *ask, const char *layout,
 		zoo_delete_op_init(&ops[WRITE_GENERATION],
 						   generation_path(ask->generation), -1);
 	add_create(&ops[WRITE_ITSELF], generation_path(ask->new_generation),
-			   print_identity(layout, ask->new_floor), acl, 0);
+			   buf.data, acl, 0);
 	return WRITE_ITSELF + 1;
 }
 

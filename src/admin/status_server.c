@@ -99,7 +99,7 @@ put_pending_registry(SfStatus *status, uint32 node)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
 							   node),
-					  "Two registries lease the same node ids. To keep the old one, put it back, and run: SELECT pg_catalog.pg_reload_conf(); To move to the other one, first stop all servers that lease from the old one. Then set the other one on all, and start them.");
+					  "To keep the present one, put it back, and run: SELECT pg_catalog.pg_reload_conf(); If the other one is another registry, this server makes no IDs after a restart, before the call that the check \"lease\" then prints.");
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",

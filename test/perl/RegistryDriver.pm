@@ -48,7 +48,8 @@ sub start_driver
 			twice boolean DEFAULT false,
 			new_generation bigint DEFAULT 8, new_floor bigint DEFAULT 100,
 			layout text DEFAULT 'timestamp:41 sequence:22',
-			address text DEFAULT 'there', reserve bigint DEFAULT 0, OUT result text,
+			address text DEFAULT 'there', reserve bigint DEFAULT 0,
+			new_former text DEFAULT '', OUT result text,
 			OUT written bigint, OUT message text, OUT registry text,
 			OUT clock_ms bigint, OUT failure text) LANGUAGE c AS '$driver'});
 	return $node;

@@ -157,6 +157,7 @@ sub check_largest
 sub check_recovery
 {
 	my ($w, $first, %registry) = @_;
+	my $former = join ' ', map { sprintf '%016x', $_ } 1 .. 32;
 
 	asked($w, 'initialize what there is', 'CONFLICT', qr/^$/, 'initialize', new_generation => 9);
 	asked($w, 'recover another one', 'CONFLICT', qr/^$/, 'recover', generation => 6);
@@ -165,8 +166,8 @@ sub check_recovery
 	asked($w, 'recover it twice', 'CONFLICT', qr/^$/, 'recover', new_generation => 9, new_floor => 1600);
 	like(reading($w), qr/^initialized 9 $first $layout$/m, 'with the floor that was asked for, or that of slots');
 	asked($w, 'recover once more', 'DONE', qr/^$/, 'recover', generation => 9, new_generation => -2,
-		new_floor => 2000);
-	like(reading($w), qr/^initialized -2 2000 $layout$/m, 'and another one');
+		new_floor => 2000, new_former => $former);
+	like(reading($w), qr/^initialized -2 2000 $layout after $former$/m, 'and another one, with what it succeeds');
 	asked($w, 'recover', 'DONE', qr/^$/, 'recover', generation => -2, new_generation => 10, new_floor => 5);
 	like(reading($w), qr/^initialized 10 2000 /, 'nor lower than before');
 	claim($w, 'how far is reserved', 'DONE', generation => 10, node => 11, reserve => 3600000);
@@ -179,12 +180,12 @@ sub check_initialize
 {
 	my ($url) = @_;
 	my $w = worker($url);
-	my $new = 'initialized -3 400 timestamp:40 sequence:22';
+	my $new = 'initialized -3 400 timestamp:40 sequence:22 after 00000000000000aa';
 
 	is(reading($w), 'uninitialized 0 0 ', 'a registry that is none');
 	claim($w, 'nothing to claim in', 'CONFLICT');
 	asked($w, 'initialize', 'DONE', qr/^$/, 'initialize', new_generation => -3, new_floor => 400,
-		layout => 'timestamp:40 sequence:22');
+		layout => 'timestamp:40 sequence:22', new_former => '00000000000000aa');
 	is(reading($w), $new, 'is one');
 	asked($w, 'initialize again', 'CONFLICT', qr/^$/, 'initialize');
 	is(reading($w), $new, 'which changes nothing');

@@ -18,7 +18,7 @@ use Exporter;
 
 our @EXPORT = qw($root $next new_server start_server standby_of set_conf alter_system begin_session part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
-  lease_of wait_for_lease wait_until wait_until_held wait_until_extended leader_of preload waits_for refused_behind clock_ms
+  lease_of recovery_of wait_for_lease wait_until wait_until_held wait_until_extended leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught catalog_scans);
 
 # The sources that are tested.
@@ -384,6 +384,17 @@ sub lease_of
 	my ($node, $column) = @_;
 
 	return query($node, "SELECT $column FROM snowflake_lease()");
+}
+
+# Return the recovery that the server's lease asks for, with these seconds in place of
+# its reserve.
+sub recovery_of
+{
+	my ($node, $seconds) = @_;
+	my $remedy = lease_of($node, 'remedy');
+	my ($call) = $remedy =~ /(SELECT snowflake_registry[._]recover\([^()]*\));/ or die $remedy;
+
+	return $call =~ s/recover\(interval '\d+ s'/recover(interval '$seconds s'/r;
 }
 
 sub wait_for_lease

@@ -36,6 +36,8 @@ static int64_t registry_cut_ms;
 static Registry backup;
 static bool have_backup;
 static Registry old_primary;
+static Registry other;			/* another registry, made on its own */
+static Registry lost;			/* before it went back */
 static int64_t recover_ms;		/* when an administrator recovers it */
 static bool is_cloned;
 static int64_t cloned_until;	/* both clones own timestamps below this */
@@ -144,12 +146,12 @@ send_message(const Message *message)
 }
 
 static void
-swap_primaries(void)
+swap_registry(Registry *with)
 {
 	Registry	keep = registry;
 
-	registry = old_primary;
-	old_primary = keep;
+	registry = *with;
+	*with = keep;
 }
 
 /*
@@ -162,12 +164,13 @@ deliver_request(const Message *message)
 {
 	static Message reply;
 	bool		stranded = true_ms < holders[message->holder].stranded_ms;
+	Registry   *reached = stranded ? &old_primary :
+		holders[message->holder].is_elsewhere ? &other : &registry;
 
 	if (true_ms < registry_cut_ms)
 		return;
 	events++;
-	if (stranded)
-		swap_primaries();
+	swap_registry(reached);
 	reply = *message;
 	reply.is_answer = true;
 	memset(&reply.answer, 0, sizeof(reply.answer));
@@ -182,8 +185,7 @@ deliver_request(const Message *message)
 		reply.answer.result = SF_RESULT_UNKNOWN;
 	reply.answer.clock_ms = EPOCH_MS + true_ms;
 	add_registry(&reply);
-	if (stranded)
-		swap_primaries();
+	swap_registry(reached);
 	send_message(&reply);
 }
 
@@ -218,10 +220,11 @@ keep(Holder *holder)
 
 /* Variant: believe any registry. */
 static void
-forget(SfAge *age, uint64_t generation)
+forget(SfAge *age, const SfAsk *ask)
 {
 	memset(&age->known, 0, sizeof(SfKnown));
-	age->known.generation = generation;
+	if (ask->kind != SF_ASK_READ)
+		age->known.generation = ask->generation;
 }
 
 /* ---- what goes wrong ---- */
@@ -235,11 +238,18 @@ freeze(Holder *holder)
 	holder->thaw_ms = true_ms + rnd_below(8000);
 }
 
-/* Cut a holder off, or let its clock jump. */
+/*
+ * Cut a holder off, let its clock jump, or let it reach another registry: not
+ * before it knows the present one, or it could take a former one for its
+ * successor.
+ */
 static void
 disturb(Holder *holder)
 {
-	if (chance(1000))
+	if (world->moves && holder->kept.generation == registry.generation &&
+		chance(1000))
+		holder->is_elsewhere = !holder->is_elsewhere;
+	else if (chance(1000))
 		holder->cut_off_ms = true_ms + rnd_below(world->outages ? 15000 : 1500);
 	else if (world->jumps && chance(700))
 		holder->offset_ms = (int64_t) rnd_below(2 * MAX_OFFSET_MS) -
@@ -285,6 +295,7 @@ lose_registry(void)
 	int64_t		floor = true_ms + 9000 + MAX_OFFSET_MS;
 	int64_t		revision = registry.revision;
 
+	lost = registry;
 	if (world->no_floor)
 		floor = registry.floor;
 	if (have_backup && chance(2))
@@ -292,8 +303,11 @@ lose_registry(void)
 	else
 		init_registry(0);
 	have_backup = false;
-	registry.floor = floor;
-	registry.generation = world->no_floor ? backup.generation : rnd();
+	registry.generation = lost.generation;
+	strcpy(registry.former, lost.former);
+	renew(0, floor);
+	if (world->no_floor)
+		registry.generation = backup.generation;
 	if (registry.revision > revision)
 		registry.revision = revision;
 }
@@ -306,10 +320,25 @@ static void
 fail_over(void)
 {
 	old_primary = registry;
-	registry.generation = rnd();
-	registry.floor = true_ms + 9000 + 4000;
+	renew(0, true_ms + 9000 + 4000);
 	for (int i = 0; i < nholders; i++)
 		holders[i].stranded_ms = chance(2) ? true_ms + rnd_below(40000) : 0;
+}
+
+/*
+ * Stop the registry, and let another one succeed it.  All servers reach that
+ * one then, and some of them the former one again, later.
+ */
+static void
+move(void)
+{
+	uint64_t	former = registry.generation;
+
+	swap_registry(&other);
+	renew(former, true_ms + 9000 + MAX_OFFSET_MS);
+	went_back++;
+	for (int i = 0; i < nholders; i++)
+		holders[i].is_elsewhere = false;
 }
 
 /*
@@ -323,12 +352,9 @@ knows_better(const Holder *holder)
 
 	if (world->no_memory)
 		return true;
-	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
-	{
-		if (kept->superseded[i] == backup.generation)
-			return true;
-	}
-	return kept->generation == backup.generation && is_past_backup(kept);
+	if (kept->generation != backup.generation)
+		return kept->generation == registry.generation;
+	return is_past_backup(kept);
 }
 
 /* Replace the registry by an older state, or by nothing at all. */
@@ -340,6 +366,7 @@ go_back(void)
 		if (!knows_better(&holders[i]))
 			return;
 	}
+	lost = registry;
 	registry = backup;
 	if (chance(4))
 		memset(&registry, 0, sizeof(registry));
@@ -365,6 +392,8 @@ go_wrong_with_registry(void)
 		go_back();
 	if (recover_ms != 0 && true_ms >= recover_ms)
 		recover();
+	if (world->moves && chance(1500))
+		move();
 	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
 		clone_holder();
 }
@@ -424,6 +453,9 @@ start_run(void)
 	faulty = true;
 	start_registry();
 	backup = registry;
+	init_registry(0);
+	other = registry;
+	registry = backup;
 	for (int i = 0; i < nholders; i++)
 	{
 		Holder	   *holder = &holders[i];
@@ -452,6 +484,7 @@ heal(void)
 		holders[i].offset_ms = 0;
 		holders[i].cut_off_ms = 0;
 		holders[i].stranded_ms = 0;
+		holders[i].is_elsewhere = false;
 	}
 	run_until(true_ms + HEAL_MS);
 }
@@ -479,8 +512,9 @@ run_world(const World *w, int runs, bool is_to_fail)
 	printf("%s: %d runs, %" PRId64 " events, %" PRId64 " timestamps, %"
 		   PRId64 " handed on, %" PRId64 " duplicates in %d runs",
 		   w->name, run, events, issued, handed_on, duplicates, bad_runs);
-	if (w->goes_back)
-		printf(", the registry went back %" PRId64 " times", went_back);
+	if (w->goes_back || w->moves)
+		printf(", the registry went back, or moved, %" PRId64 " times",
+			   went_back);
 	if (w->clone != 0)
 		printf(", %" PRId64 " of them beyond what the clones shared",
 			   late_duplicates);
@@ -500,7 +534,7 @@ check_worlds(const World *worlds, int n, int64_t least_issued,
 		CHECK_EQ(duplicates, 0);
 		CHECK(issued > least_issued);
 		CHECK(handed_on > least_handed_on);
-		CHECK(!worlds[i].goes_back || went_back > 0);
+		CHECK(!(worlds[i].goes_back || worlds[i].moves) || went_back > 0);
 	}
 }
 

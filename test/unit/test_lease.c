@@ -70,6 +70,7 @@ typedef struct Registry
 {
 	bool		initialized;
 	uint64_t	generation;
+	char		former[SF_FORMER_SIZE];
 	int64_t		floor;
 	int64_t		revision;
 	SfSlotRecord record[MAX_SLOTS];
@@ -97,6 +98,31 @@ init_registry(int64_t floor)
 	registry.floor = floor;
 	for (int i = 0; i < MAX_SLOTS; i++)
 		registry.record[i].node = i;
+}
+
+/* Begin another generation, which succeeds "former" too, unless it is 0. */
+static void
+renew(uint64_t former, int64_t floor)
+{
+	SfRegistry	old = {.generation = registry.generation};
+	char		text[20] = "";
+
+	strcpy(old.former, registry.former);
+	if (former != 0)
+		sprintf(text, "%016" PRIx64, former);
+	sf_registry_succeed(registry.former, &old, text);
+	registry.generation = rnd();
+	registry.floor = floor;
+}
+
+/* Lose all data, and recover. */
+static void
+recover_empty(int64_t floor)
+{
+	uint64_t	former = registry.generation;
+
+	init_registry(0);
+	renew(former, floor);
 }
 
 static void
@@ -165,6 +191,7 @@ copy_registry(SfRegistry *copy, SfSlotRecord *records)
 	memset(copy, 0, sizeof(SfRegistry));
 	copy->initialized = registry.initialized;
 	copy->generation = registry.generation;
+	strcpy(copy->former, registry.former);
 	copy->floor = registry.floor;
 	snprintf(copy->layout, sizeof(copy->layout), "%s", layout_text);
 	copy->records = records;
@@ -292,7 +319,7 @@ begin(const SfLeaseConfig *config)
 {
 	SfLeaseConfig with_age = *config;
 
-	sf_age_init(&age, NULL, "etcd://one", &layout);
+	sf_age_init(&age, NULL, &layout);
 	with_age.age = &age;
 	sf_lease_init(&lease, &with_age, &client_config, now);
 }
@@ -718,7 +745,7 @@ remedy_for(const char *kind, SfFailure failure)
 	static char text[SF_REMEDY_SIZE];
 	int			words = 18;
 
-	sf_registry_remedy(text, sizeof(text), kind, failure, get_part, 3600);
+	sf_registry_remedy(text, sizeof(text), kind, failure, get_part, "interval '3600 s', interval '5 s', '0000000000000007'");
 	for (const char *p = text; *p != '\0'; p++)
 		words += *p != ' ' && (p[1] == ' ' || p[1] == '\0');
 	if (words > 60)
@@ -757,17 +784,17 @@ test_failures(void)
 	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_TOO_LONG), "etcdctl get --prefix --keys-only <prefix>/");
 	CHECK_CONTAINS(remedy_for("etcd", SF_FAILURE_LOGIN), "etcdctl user passwd <USER>");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_LOST), "recover(interval '3600 s');");
+		CHECK_CONTAINS(remedy_for(kinds[i], SF_FAILURE_LOST), "recover(interval '3600 s', interval '5 s', '0000000000000007');");
 
 	for (size_t i = 1; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "If snowflake.registry names the right one, run here: SELECT @extschema@.snowflake_registry_recover(interval '3600 s'); If snowflake.lease_reserve is larger on any server, give that.");
+		CHECK_STR(remedy_for(kinds[i], SF_FAILURE_LOST), "If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT @extschema@.snowflake_registry_recover(interval '3600 s', interval '5 s', '0000000000000007'); If snowflake.lease_reserve is larger on any server, give that.");
 
 	CHECK_CONTAINS(remedy_for("postgresql", SF_FAILURE_CERTIFICATE), "openssl s_client -starttls postgres -connect <address> </dev/null | openssl x509 -noout -issuer -dates; Replace an expired certificate there (ssl_cert_file), and reload;");
 
 	/* without room for what the setting says: what it is */
-	sf_registry_remedy(text, sizeof(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
+	sf_registry_remedy(text, sizeof(text), "postgresql", SF_FAILURE_PERMISSION, get_part, "");
 	CHECK_CONTAINS(text, "In database <database> of");
-	sf_registry_remedy(text, strlen(text), "postgresql", SF_FAILURE_PERMISSION, get_part, 90);
+	sf_registry_remedy(text, strlen(text), "postgresql", SF_FAILURE_PERMISSION, get_part, "");
 	CHECK_CONTAINS(text, "In database <DATABASE> of");
 	CHECK_CONTAINS(remedy_for("another", SF_FAILURE_LOGIN), "log");
 
@@ -785,7 +812,7 @@ test_failures(void)
 	lost.number = lease.client.ask.number;
 	sf_lease_answer(&lease, now, &lost);
 	CHECK_CONTAINS(lease.client.remedy, "Do not restart this server before ");
-	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry.recover(interval '3600 s');");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry.recover(interval '3600 s', interval '5 s', '");
 }
 
 static void
@@ -841,7 +868,7 @@ test_recovery(void)
 
 		prepare_held(1);
 		right = lease.right;
-		init_registry(START_MS + 20000);
+		recover_empty(START_MS + 20000);
 		if (i == 1)
 			strcpy(layout_text, "timestamp:41 node:12 sequence:10");
 		if (i == 2)
@@ -949,22 +976,25 @@ check_that_it_waits(const char *problem)
 	}
 	CHECK_CONTAINS(lease.client.problem, problem);
 	CHECK_STR(lease.client.public_problem, lease.client.problem);
-	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '90 s');");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '90 s'");
 	CHECK(now_tick() > right.until);
 }
 
 /*
- * An administrator recovers the registry.  The slot is claimed after the
- * floor.
+ * An administrator recovers the registry, and names the generation that the
+ * remedy names, if it is another one.  The slot is claimed after the floor.
  */
 static void
 check_that_it_recovers(void)
 {
 	int64_t		floor = now_tick() + 12000;
 
+	char		call[100];
+
+	snprintf(call, sizeof(call), "recover(interval '90 s', interval '5 s', '%016" PRIx64 "');", age.known.generation);
+	CHECK_CONTAINS(lease.client.remedy, call);
 	registry.initialized = true;
-	registry.generation = rnd();
-	registry.floor = floor;
+	renew(age.known.generation, floor);
 	reply_to(SF_ASK_CLAIM);
 	CHECK(may_issue());
 	CHECK_EQ(lease.right.start, floor);
@@ -997,8 +1027,8 @@ test_loss(void)
 	memset(&registry, 0, sizeof(registry));
 	CHECK_EQ(reply_to(SF_ASK_EXTEND), SF_RESULT_CONFLICT);
 	reply();
-	CHECK_CONTAINS(last_said, "WARNING: The registry has lost its data");
-	check_that_it_waits("The registry has lost its data");
+	CHECK_CONTAINS(last_said, "WARNING: The registry is empty, and this server has leased from one");
+	check_that_it_waits("The registry is empty");
 	for (int i = 0; i < MAX_SLOTS; i++)
 		registry.record[i].node = i;
 	check_that_it_recovers();
@@ -1048,7 +1078,7 @@ test_loss(void)
 	{
 		begin(&config);
 		if (i == 1)				/* a restart with the file on disk */
-			sf_age_init(&age, &known, "etcd://one", &layout);
+			sf_age_init(&age, &known, &layout);
 		reply();
 		CHECK_EQ(lease.client.ask.kind, i == 0 ? SF_ASK_CLAIM : SF_ASK_NOTHING);
 	}
@@ -1073,17 +1103,16 @@ test_loss(void)
 	registry.initialized = false;
 	lease.client.peers_due_ms = now.monotonic_ms;
 	reply_to(SF_ASK_READ);
-	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '600 s'); If snowflake.lease_reserve is larger");
+	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '600 s', interval '5 s', '");
+	CHECK_CONTAINS(lease.client.remedy, "'); If snowflake.lease_reserve is larger");
 	lease.config.reserve_ms = 9000; /* the setting has changed since */
 	registry.initialized = true;
-	registry.generation = rnd();
-	registry.floor = now_tick() + 95000;
+	renew(0, now_tick() + 95000);
 	reply_to(SF_ASK_READ);
 	CHECK_CONTAINS(lease.client.problem, "it would give away what it has confirmed");
 	CHECK_CONTAINS(lease.client.remedy, "SELECT snowflake_registry_recover(interval '");
-	registry.generation = rnd();
-	registry.floor = now_tick() + 1000 *
-		strtoll(strstr(lease.client.remedy, "recover(interval '") + strlen("recover(interval '"), NULL, 10);
+	renew(0, now_tick() + 1000 *
+		  strtoll(strstr(lease.client.remedy, "recover(interval '") + strlen("recover(interval '"), NULL, 10));
 	reply_to(SF_ASK_READ);
 	CHECK(strstr(lease.client.problem, "lost") == NULL);
 
@@ -1141,7 +1170,7 @@ static void
 test_low_floor(void)
 {
 	prepare_held(1);
-	init_registry(now_tick());
+	recover_empty(now_tick());
 	CHECK_EQ(reply_to(SF_ASK_EXTEND), SF_RESULT_CONFLICT);
 	reply();
 	CHECK(!may_issue());
@@ -1236,30 +1265,51 @@ test_resume(void)
 	CHECK_EQ(lease.state, SF_LEASE_HALTED);
 }
 
-/* An old primary brings back the generation before a recovery. */
+/* Another registry, or an old primary from before a recovery. */
 static void
-test_old_generation(void)
+test_other_registry(void)
 {
 	Registry	old;
 	Registry	renewed;
 
 	prepare_held(1);
 	old = registry;
-	registry.generation = rnd();
-	registry.floor = START_MS + 12000;
+	renew(0, START_MS + 12000);
 	reply_to(SF_ASK_CLAIM);
 	CHECK(may_issue());
 	renewed = registry;
 	registry = old;
+	registry.floor = lease.right.until;
 	reply_to(SF_ASK_READ);
-	CHECK_CONTAINS(last_said, "WARNING: The registry is an old one, from before its last recovery.");
-	check_that_it_waits("The registry is an old one");
+	CHECK_CONTAINS(last_said, "WARNING: The registry is another one than that from which this server has leased.");
+	check_that_it_waits("The registry is another one");
+	check_that_it_recovers();
+
+	/* which is then the only one for this server */
+	registry = renewed;
+	reply_to(SF_ASK_READ);
+	CHECK(!may_issue());
+	CHECK_CONTAINS(lease.client.problem, "The registry is another one");
 
 	/* the recovered registry is there again */
+	prepare_held(1);
+	renewed = registry;
+	init_registry(lease.right.until);
+	lease.client.peers_due_ms = now.monotonic_ms;
+	reply_to(SF_ASK_READ);
+	check_that_it_waits("The registry is another one");
 	registry = renewed;
 	reply_to(SF_ASK_EXTEND);
 	CHECK(lease.right.until > now_tick());
 	CHECK_STR(lease.client.problem, "");
+
+	/* another one gives away what this server holds: it stops at once */
+	prepare_held(1);
+	init_registry(lease.right.until - 1);
+	lease.client.peers_due_ms = now.monotonic_ms;
+	reply_to(SF_ASK_READ);
+	CHECK(!may_issue());
+	CHECK_CONTAINS(last_said, "The registry is another one");
 }
 
 /* An expiry is logged once each time, and not if the lease is released. */
@@ -1822,6 +1872,8 @@ typedef struct World
 	bool		believes_reads; /* a claim that was only read is published */
 	bool		goes_back;		/* the registry goes back; all can notice */
 	bool		no_memory;		/* and no server remembers what it was */
+	bool		moves;			/* all servers move to another registry; some
+								 * reach it before */
 } World;
 
 typedef struct Holder
@@ -1843,6 +1895,7 @@ typedef struct Holder
 	int64_t		born_ms;		/* when a dead one comes back */
 	int64_t		cut_off_ms;		/* until then no message gets through */
 	int64_t		stranded_ms;	/* until then it reaches the old primary */
+	bool		is_elsewhere;	/* it reaches another registry */
 	uint64_t	releasing;
 
 	/* what it remembers of the registry, and what of that is on disk */
@@ -1986,7 +2039,7 @@ start_holder(Holder *holder)
 	holder->life = holder->worker = ++lives;
 	holder->published = holder->seen = none;
 	holder->counter = config->claimant.last_until;
-	sf_age_init(&holder->age, &holder->kept, "etcd://one", &layout);
+	sf_age_init(&holder->age, &holder->kept, &layout);
 	config->age = &holder->age;
 	follow(holder, sf_lease_init(&holder->lease, config, &client_config,
 								 moment_of(holder)));
@@ -2082,7 +2135,7 @@ take_answer(Holder *holder, Message *message)
 	if (world->no_write_id && message->ask.kind == SF_ASK_READ)
 		believe_owner(holder, message);
 	if (world->no_memory)
-		forget(&holder->age, message->ask.generation);
+		forget(&holder->age, &message->ask);
 	changes = sf_lease_answer(&holder->lease, moment_of(holder),
 							  &message->answer);
 	if (world->believes_reads && message->ask.kind == SF_ASK_READ)
@@ -2130,7 +2183,7 @@ is_past_backup(const SfKnown *known)
 	return known->version >= version + MAX_HOLDERS;
 }
 
-/* Do what snowflake_registry_recover() does. */
+/* Do what snowflake_registry_recover() does, naming what was lost. */
 static void
 recover(void)
 {
@@ -2139,8 +2192,9 @@ recover(void)
 	recover_ms = 0;
 	if (!registry.initialized)
 		init_registry(0);
-	registry.generation = rnd();
-	registry.floor = true_ms + 9000 + MAX_OFFSET_MS;
+	registry.generation = lost.generation;
+	strcpy(registry.former, lost.former);
+	renew(0, true_ms + 9000 + MAX_OFFSET_MS);
 	for (int i = 0; i < MAX_SLOTS; i++)
 	{
 		if (registry.floor < old.record[i].until)
@@ -2270,6 +2324,8 @@ test_protocol(void)
 		.slow_ms = 15000},
 		{.name = "protocol, registry goes back", .goes_back = true,
 		.jumps = true, .outages = true},
+		{.name = "protocol, another registry", .moves = true, .jumps = true,
+		.slow = 8, .slow_ms = 15000},
 	};
 
 	check_worlds(worlds, LENGTH(worlds), nruns * FAULTY_MS / 2, nruns);
@@ -2297,6 +2353,8 @@ test_variants_fail(void)
 		.no_memory = true},
 		{.name = "registry goes back, no memory", .goes_back = true,
 		.no_memory = true, .jumps = true, .outages = true},
+		{.name = "another registry, no memory", .moves = true,
+		.no_memory = true},
 		{.name = "live clone, no write_id", .clone = 1, .no_write_id = true},
 		{.name = "copy of the data resumes", .left_over = true,
 		.copy_resumes = true},
@@ -2328,7 +2386,7 @@ main(void)
 	RUN(test_loss);
 	RUN(test_low_floor);
 	RUN(test_resume);
-	RUN(test_old_generation);
+	RUN(test_other_registry);
 	RUN(test_expiry);
 	RUN(test_outage);
 	RUN(test_presence);

@@ -2,7 +2,7 @@
  *
  * test_registry_age.c
  *	  What a server remembers of a registry, and which registries have lost
- *	  data.
+ *	  data, or are others.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,7 +11,6 @@
 
 #define LAYOUT		"timestamp:41 node:10 sequence:12 epoch:2024-01-01"
 #define EPOCH_MS	INT64_C(1704067200000)	/* of the layout */
-#define TEXT		"etcd://one/prefix"
 
 static SfLayout layout;
 static SfAge age;
@@ -29,7 +28,7 @@ prepare(void)
 	registry.floor = 1000;
 	registry.version = 40;
 	sf_layout_print(&layout, registry.layout, sizeof(registry.layout));
-	sf_age_init(&age, NULL, TEXT, &layout);
+	sf_age_init(&age, NULL, &layout);
 	CHECK_EQ(sf_age_promised_ms(&age), 0);
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 1000);
@@ -45,20 +44,31 @@ prepare(void)
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 }
 
-/* Restart the server, with another text in the setting. */
 static void
-restart(const char *text)
+restart(void)
 {
 	SfKnown		known = age.known;
 
-	sf_age_init(&age, &known, text, &layout);
+	sf_age_init(&age, &known, &layout);
+}
+
+/* Replace the registry by one that succeeds nothing, or by its recovery. */
+static void
+become(uint64_t generation, int64_t floor)
+{
+	registry.generation = generation;
+	registry.former[0] = '\0';
+	registry.floor = floor;
 }
 
 static void
-renew(uint64_t generation, int64_t floor)
+renew(uint64_t generation, int64_t floor, const char *former)
 {
-	registry.generation = generation;
-	registry.floor = floor;
+	char		list[SF_FORMER_SIZE];
+
+	sf_registry_succeed(list, &registry, former);
+	become(generation, floor);
+	strcpy(registry.former, list);
 }
 
 static void
@@ -74,7 +84,7 @@ test_versions(void)
 	/* also after later writes of other servers, and after a restart */
 	registry.version = 60;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
-	restart(TEXT);
+	restart();
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
 	CHECK(!sf_age_take_write(&age, 7, &record, 61));
 
@@ -118,7 +128,7 @@ test_generations(void)
 {
 	/* after a recovery, any version will do */
 	prepare();
-	renew(8, 9000);
+	renew(8, 9000, "");
 	registry.version = 1;
 	record.version = 1;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
@@ -130,77 +140,82 @@ test_generations(void)
 	 * a write to a generation that has ended proves nothing about the new one
 	 */
 	prepare();
-	renew(8, 9000);
+	renew(8, 9000, "");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK(!sf_age_take_write(&age, 7, &record, 99));
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 
-	/* a generation that has ended is refused, whatever the setting's text */
-	renew(7, 99000);
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
-	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
-	restart(TEXT);
-	for (int i = 0; i < SF_AGE_SUPERSEDED; i++)
-	{
-		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
-		renew(9 + i, 100000);
-		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-		renew(7, 99000);
-	}
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
-
 	/* the floor is below what was promised to us */
 	prepare();
-	renew(8, 8999);
+	renew(8, 8999, "");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
-	renew(8, 9000);
+	renew(8, 9000, "");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 
 	/* it has lost data, and is recovered */
 	prepare();
 	registry.version = 1;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
-	renew(8, INT64_MAX);
+	renew(8, INT64_MAX, "");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 }
 
-/*
- * Another text may name another registry.  A known generation keeps its
- * memory.
- */
+/* A registry is another one, unless it succeeds the known one. */
 static void
-test_texts(void)
+test_others(void)
 {
-	CHECK(sf_age_hash("a") != sf_age_hash("b"));
-	prepare();
-	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-	registry.version = 40;
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SOME);
+	/* whether its floor would do or not */
+	for (int i = 0; i < 2; i++)
+	{
+		prepare();
+		become(8, i == 0 ? 10 : 99000);
+		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_OTHER);
+		restart();
+		CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_OTHER);
+		CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
+		CHECK(!sf_age_take_write(&age, 8, &record, 99));
+	}
 
-	/* from then on this text names it */
-	prepare();
-	restart("etcd://two,three/prefix");
-	CHECK_EQ(sf_age_promised_ms(&age), 0);
+	/* nor does its own recovery help, but one that names the former one */
+	renew(9, 100000, "");
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_OTHER);
+	renew(10, 101000, "0000000000000007");
+	CHECK_STR(registry.former, "0000000000000009 0000000000000007 0000000000000008");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
-	registry.initialized = false;
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
-	registry.initialized = true;
-	renew(8, 10);
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
+	CHECK_EQ(age.known.generation, 10);
 
-	prepare();
-	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_promised_ms(&age), 0);
-	renew(8, 10);
+	/* then the former one is another, until it succeeds this one */
+	become(7, 200000);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_OTHER);
+	renew(11, 201000, "000000000000000a");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 10);
-	restart(TEXT);
-	renew(7, 1000);
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_SUPERSEDED);
+
+	/* after two moves, also for a server that knows only the first one */
+	prepare();
+	become(8, 100000);
+	renew(9, 101000, "0000000000000007");
+	renew(10, 102000, "");
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+
+	/* a server that knows none takes any */
+	become(12, 0);
+	sf_age_init(&age, NULL, &layout);
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+
+	/* after many recoveries the first one is forgotten, and all are whole */
+	prepare();
+	for (int i = 0; i < 31; i++)
+		renew(UINT64_C(0xfedcba9876543210) + i, 9000, "");
+	CHECK_STR(strrchr(registry.former, ' '), " 0000000000000007");
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+	prepare();
+	for (int i = 0; i < 32; i++)
+		renew(UINT64_C(0xfedcba9876543210) + i, 9000,
+			  i == 31 ? "0000000000000003" : "");
+	CHECK_EQ(strlen(registry.former), SF_FORMER_SIZE - 1);
+	CHECK_STR(strrchr(registry.former, ' '), " fedcba9876543210");
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_OTHER);
 }
 
 static void
@@ -209,29 +224,20 @@ test_empty(void)
 	prepare();
 	registry.initialized = false;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
-	restart("etcd://two/prefix");
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-	restart(TEXT);
+	restart();
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
-
-	/* it is known under the text with which it was last read */
-	prepare();
-	restart("etcd://one,two/prefix");
+	sf_age_init(&age, NULL, &layout);
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-	CHECK(sf_age_promised_ms(&age) > 0);
-	registry.initialized = false;
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
-	restart(TEXT);
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
-	restart("etcd://one,two/prefix");
-	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 
 	/* all data is back */
+	prepare();
+	registry.initialized = false;
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_ALL);
 	registry.initialized = true;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 
 	/* a registry for another layout is not judged */
-	renew(8, 0);
+	become(8, 0);
 	strcpy(registry.layout, "another");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
 	CHECK_EQ(age.known.generation, 7);
@@ -286,7 +292,7 @@ main(void)
 		return 1;
 	RUN(test_versions);
 	RUN(test_generations);
-	RUN(test_texts);
+	RUN(test_others);
 	RUN(test_empty);
 	RUN(test_reserve);
 	return finish_tests("test_registry_age");

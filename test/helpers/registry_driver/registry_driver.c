@@ -117,10 +117,12 @@ print_registry(const SfRegistry *registry)
 	StringInfoData buf;
 
 	initStringInfo(&buf);
-	appendStringInfo(&buf, "%s %lld %lld %s",
+	appendStringInfo(&buf, "%s %lld %lld %s%s%s",
 					 registry->initialized ? "initialized" : "uninitialized",
 					 (long long) registry->generation,
-					 (long long) registry->floor, registry->layout);
+					 (long long) registry->floor, registry->layout,
+					 registry->former[0] != '\0' ? " after " : "",
+					 registry->former);
 	for (int i = 0; i < registry->nrecords; i++)
 	{
 		const SfSlotRecord *r = &registry->records[i];
@@ -142,7 +144,8 @@ print_registry(const SfRegistry *registry)
 
 /*
  * ask(kind, node, generation, version, owner, displaced, presence, until,
- * write_id, host, twice, new_generation, new_floor, layout, address, reserve);
+ * write_id, host, twice, new_generation, new_floor, layout, address, reserve,
+ * new_former);
  *
  * "twice" sends the request, continues it once, and sends it again, as if the
  * first one had taken too long.
@@ -192,6 +195,7 @@ registry_ask(PG_FUNCTION_ARGS)
 	strlcpy(ask.record.address, text_to_cstring(PG_GETARG_TEXT_PP(14)),
 			sizeof(ask.record.address));
 	ask.record.reserve_ms = PG_GETARG_INT64(15);
+	ask.new_former = text_to_cstring(PG_GETARG_TEXT_PP(16));
 
 	backend->send(&ask);
 	if (PG_GETARG_BOOL(10))

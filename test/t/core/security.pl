@@ -220,6 +220,7 @@ snowflake_registry_init(text) v u -
 snowflake_registry_recover() v u -
 snowflake_registry_recover(interval) v u -
 snowflake_registry_recover(interval,interval) v u -
+snowflake_registry_recover(interval,interval,text) v u -
 snowflake_registry_release(bigint) v u -
 snowflake_registry_slots() v u -
 snowflake_renumber(regclass,name,bigint,bigint,boolean) v u public

@@ -50,11 +50,12 @@ kill 'TERM', $pid;
 wait_for_lease($b, qq{pid <> $pid AND problem ~ 'role "worker"'});
 
 # until the registry would give that away
-query($registry, qq{$new; SELECT snowflake_registry.recover('1 s', '0 s'); ALTER ROLE worker LOGIN});
+my $former = query($registry, q{SELECT lpad(to_hex(generation), 16, '0') FROM snowflake_registry.registry});
+query($registry, qq{$new; SELECT snowflake_registry.recover('1 s', '0 s', '$former'); ALTER ROLE worker LOGIN});
 wait_for_lease($b, q{problem ~ 'would give away what it has confirmed to this server'});
 refused($b, $next, '55000', qr/$none.*would give away/s, 'it is withdrawn at once');
 my $remedy = lease_of($b, 'remedy');
-like($remedy, qr/SELECT snowflake_registry\.recover\(interval '[56]\d\d s'\);/, 'the remedy waits for all of it');
+like($remedy, qr/SELECT snowflake_registry\.recover\(interval '[56]\d\d s', interval '5 s', '$former'\);/, 'the remedy waits for all of it');
 $b->stop;
 $registry->stop;
 done_testing();

@@ -76,22 +76,24 @@ sub cut_off
 	return;
 }
 
-# Initialize a registry in which no server may claim a slot for this many seconds.
+# Initialize a registry in which no server may claim a slot for this many seconds, and
+# which succeeds this generation.
 sub initialize
 {
-	my ($r, $seconds) = @_;
+	my ($r, $seconds, $former) = @_;
+	my $arguments = "'$seconds s', '0 s'" . ($former ? ", '$former'" : '');
 
 	if ($r->{server})
 	{
 		query($postgresql, qq{
 			TRUNCATE snowflake_registry.registry, snowflake_registry.slot;
 			BEGIN; SELECT snowflake_registry.init('$layout');
-			SELECT snowflake_registry.recover('$seconds s', '0 s'); COMMIT});
+			SELECT snowflake_registry.recover($arguments); COMMIT});
 		return;
 	}
 	# a busy registry may not answer in time: then ask again
 	$r->{nodes}[0]->poll_query_until('postgres', 'SELECT ' . ($seconds == 0 ? 'snowflake_registry_init()'
-		: "snowflake_registry_recover('$seconds s', '0 s')") . ' IS NOT NULL') or die 'no registry';
+		: "snowflake_registry_recover($arguments)") . ' IS NOT NULL') or die 'no registry';
 	return;
 }
 
@@ -237,7 +239,7 @@ $origin->stop;
 
 # before any server can lease from it again. The copies remember what was confirmed to
 # the origin, and refuse a registry that would give away a part of it.
-initialize($registries[2], 6);
+initialize($registries[2], 6, query($postgresql, q{SELECT lpad(to_hex(generation), 16, '0') FROM snowflake_registry.registry}));
 $postgresql->stop;
 
 foreach my $r (@registries)
@@ -247,6 +249,7 @@ foreach my $r (@registries)
 		my $node = PostgreSQL::Test::Cluster->new("$r->{name} $i" =~ s/ /_/gr);
 
 		$node->init_from_backup($origin, 'backup');
+		unlink $node->data_dir . '/snowflake.age' if !$r->{server};
 		$node->append_conf('postgresql.conf', "snowflake.registry = '$r->{url}'\n"
 			  . "snowflake.lease_wait = 0\n"
 			  . ($r->{name} eq 'ZooKeeper' ? "snowflake.lease_timeout = '3s'\n" : '')
@@ -381,9 +384,9 @@ foreach my $r (@registries)
 }
 foreach my $r (@registries)
 {
-	wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach @{ $r->{nodes} };
+	wait_for_lease($_, q{problem ~ 'The registry is empty'}) foreach @{ $r->{nodes} };
 	end_fault($r, 'its data is lost');
-	initialize($r, 7);
+	initialize($r, 7, lease_of($r->{nodes}[0], 'remedy') =~ /'([0-9a-f]{16})'/);
 }
 settle($_) foreach @registries;
 

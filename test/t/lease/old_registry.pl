@@ -124,7 +124,7 @@ sub go_through
 	replace($registry->{dir}, "$save.right");
 	$registry->{restore}->($save);
 	$registry->{start}->();
-	wait_for_lease($_, q{problem ~ 'lost data|an old one'}) foreach $a, $b;
+	wait_for_lease($_, q{problem ~ 'lost data|another one'}) foreach $a, $b;
 	wait_for_lease($_, 'until < clock_timestamp()') foreach $a, $b;
 	$registry->{stop}->();
 	replace("$save.right", $registry->{dir});

@@ -15,7 +15,7 @@ use RegistryLife;
 
 my $node = start_driver('etcd');
 
-my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence:22","floor":100}';
+my $identity = '{"generation":"0000000000000007","layout":"timestamp:41 sequence:22","floor":100,"former":""}';
 
 # ---- URLs ----
 
@@ -626,11 +626,11 @@ $etcd->call('lease/revoke', { ID => $etcd->get("reg/present/$slot")->{lease} });
 wait_until { $etcd->get("reg/present/$slot") } 'nobody is there';
 pass('a presence that was lost is made again');
 $etcd->wipe;
-wait_for_lease($_, q{problem ~ 'has lost its data'}) foreach $a, $b;
-like(lease_of($a, 'remedy'), qr/If snowflake\.registry names the right one, and no copy of its data is left, .*SELECT public\.snowflake_registry_recover\(interval '\d+ s'\);? If snowflake\.lease_reserve is larger on any server, give that\.$/,
+wait_for_lease($_, q{problem ~ 'The registry is empty'}) foreach $a, $b;
+like(lease_of($a, 'remedy'), qr/If no copy of its data is left, and no server leases from a former registry any more, .*SELECT public\.snowflake_registry_recover\(interval '\d+ s', interval '5 s', '[0-9a-f]{16}'\); If snowflake\.lease_reserve is larger on any server, give that\.$/,
 	'all data is lost: what to type');
 # long enough that the wait is seen, however late the servers read the registry
-my $begin = query($a, q{SELECT snowflake_registry_recover('20 s', '2 s')});
+my $begin = query($a, recovery_of($a, 20));
 # it issues IDs under its lease until a reading shows the loss
 wait_for_lease($b, q{problem ~ 'lets no server claim a slot before'});
 my @late = split /\n/, query($b, 'SELECT snowflake_nextval() FROM generate_series(1, 100)');

@@ -127,8 +127,8 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied for (?:s
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
   'SELECT snowflake_registry.files(true)',
   'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
-  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_servers.begin(1, 1, $$$$, 1, 1)',
-  'SELECT snowflake_servers.renew(1, 1, 1)', q{SELECT snowflake_registry.grant('mallory')},
+  'SELECT snowflake_registry.release(1)', 'SELECT snowflake_servers.begin(1, $$$$, 1, $$$$, 1, 1)',
+  'SELECT snowflake_servers.renew(1, 1, $$$$, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
   foreach map({ my $table = "snowflake_registry.$_"; map { "$_ $table" } 'SELECT * FROM', 'DELETE FROM', 'TRUNCATE' } qw(registry slot)),

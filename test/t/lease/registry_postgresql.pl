@@ -434,7 +434,11 @@ foreach my $call ('snowflake_registry_init()', 'snowflake_registry_recover()',
 }
 refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "recover($_->[0])")
   foreach [ 'NULL', '22004', qr/must not be null.*HINT:  Leave an argument out to get its default\./s ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
-  [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ];
+  [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ],
+  map { [ "'6 s', '5 s', $_", '22023', qr/former must have 16 hexadecimal digits.*HINT:  On a server that has leased from the former registry, SELECT remedy FROM snowflake_lease\(\); has the whole call\./s ] }
+  'NULL', q{''}, q{'123456789abcdefg'}, q{'0123456789abcdef0'};
+refused($registry, q{SELECT snowflake_registry.recover(former => '123456789ABCDEF0')}, '22023',
+	qr/former must have 16 hexadecimal digits.*HINT:  On a server that has leased/s, 'the same in the registry');
 refused($node, 'SELECT snowflake_registry_release(NULL)', '22004',
 	qr/must not be null.*HINT:  See the slots: SELECT \* FROM public\.snowflake_registry_slots\(\);/s, 'release(NULL)');
 refused($registry, 'SELECT snowflake_registry.init(NULL)', '22004',
@@ -557,9 +561,9 @@ is($after, 't', 'recover');
 cmp_ok(query($registry, "$set SELECT floor FROM snowflake_registry.registry"), '>', $floor, 'the floor is raised');
 query($registry, "$set UPDATE snowflake_registry.registry SET timeline = '0000000F'");
 my $moved = result_of(call($slots));
-like($moved, qr/58000: .*another server or timeline.*HINT:  Nothing was changed\. If this is the right server, and the former one never runs again, run in its database "postgres": SELECT/s,
+like($moved, qr/58000: .*another server or timeline.*HINT:  Nothing was changed\. If snowflake\.registry names the right one, and no server leases from the former one any more, run in its database "postgres": SELECT/s,
 	'in another place: not to be read');
-$after = query($registry, type_of($moved, qr/SELECT snowflake_registry\.recover\(interval '3600 s'\);/));
+$after = query($registry, type_of($moved, qr/SELECT snowflake_registry\.recover\(interval '3600 s', interval '5 s', '[0-9a-f]{16}'\);/));
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'recovered, up to where it says');
 is(query($node, 'SELECT count(*) > 0 FROM snowflake_registry_slots()'), 't', 'and to be read');
@@ -604,7 +608,8 @@ foreach my $known (
 		BETWEEN $seconds + 1 AND $seconds + 600}), 't', "$name: in the registry itself, too");
 }
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
-$after = query($node, q{SELECT snowflake_registry_recover('1 h')});
+wait_for_lease($node, q{problem ~ 'The registry is empty'});
+$after = query($node, recovery_of($node, 3600) =~ s/registry\.recover/registry_recover/r);
 is(query($registry, "$set SELECT to_timestamp((epoch_ms + floor * tick_ms) / 1000.0) = '$after'
 	FROM snowflake_registry.registry"), 't', 'all is lost: one step makes it a registry from then on');
 # a server that holds a lease asks again only when a third of it is over
@@ -628,17 +633,17 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from it: it has lost its data\.\nHINT:  Nothing was changed\. If snowflake\.registry names the right one, run here: SELECT public\.snowflake_registry_recover\(interval '3600 s'\); If snowflake\.lease_reserve is larger on any server, give that\./,
+	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. If no copy of its data is left, and no server leases from a former registry any more, run here: SELECT public\.snowflake_registry_recover\(interval '3600 s', interval '5 s', '[0-9a-f]{16}'\); If snowflake\.lease_reserve is larger on any server, give that\./,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
 $node->restart;
-wait_for_lease($node, q{problem ~ 'it would give away what it has confirmed'});
-like(lease_of($node, 'remedy'), qr/If snowflake\.registry names the right one, (?:run )?.*recover\(interval '\d+ s'\);$/,
+wait_for_lease($node, q{problem ~ 'is another one'});
+like(lease_of($node, 'remedy'), qr/Only if no server leases from the former one any more, run .*recover\(interval '\d+ s', interval '5 s', '[0-9a-f]{16}'\);$/,
 	'what was made anew without a recovery is refused by who has leased there');
 alter_system($node, q{SET snowflake.lease_reserve = '6s'});
 $node->poll_query_until('postgres', 'SHOW snowflake.lease_reserve', '6s') or die;
-is(query($node, qq{SELECT snowflake_registry_recover('6 s') >= '$after'}), 't',
+is(query($node, recovery_of($node, 6) =~ s/registry\.recover/registry_recover/r . " >= '$after'"), 't',
 	'a recovery on a server does not go below what was confirmed to it');
 query($node, 'ALTER SYSTEM RESET snowflake.lease_reserve');
 $node->stop;

@@ -19,7 +19,7 @@ my $node = start_driver('zookeeper');
 my $zk = ZooKeeper->new('one');
 $zk->{config} = "enforceQuota=true\n";
 $zk->launch;
-my $identity = '{"layout":"timestamp:41 sequence:22","floor":100}';
+my $identity = '{"layout":"timestamp:41 sequence:22","floor":100,"former":""}';
 
 # Make a registry of this generation, with the nodes that the library would make.
 sub make_registry

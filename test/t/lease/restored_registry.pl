@@ -13,7 +13,6 @@ use ZooKeeper;
 
 my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
 my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
-my $recover = q{SELECT snowflake_registry_recover('6 s')};
 
 # Start a server that has two shards, of which this is the first.
 sub start_holder
@@ -63,7 +62,8 @@ sub go_through
 		wait_for_lease($c, "problem ~ '$problem' OR state = 'held'");
 		is(lease_of($c, 'node_id'), '', 'a new server gets no node id');
 		like(lease_of($c, 'remedy'), qr/snowflake_registry.recover\(/, 'and is told what helps');
-		like(query($c, $recover), qr/^\d/, 'before the recovery');
+		wait_for_lease($a, q{remedy ~ 'recover'});
+		like(query($a, recovery_of($a, 6) =~ s/registry\.recover/registry_recover/r), qr/^\d/, 'before the recovery');
 	}
 	wait_for_lease($_, q{state = 'held' AND problem IS NULL}) foreach $a, $b, $c;
 	push @loads, start_trickle($checker, $name, $c->connstr('postgres'));
@@ -179,7 +179,7 @@ if (part('zookeeper'))
 	$_->wait_until_ready foreach @members[ 0, 1 ];
 	wait_for_lease($a, q{problem ~ 'lost data: it is older'});
 	pass('an empty member and one that was down are a quorum: the loss is noticed');
-	like(query($a, $recover), qr/^\d/, 'and recovered');
+	like(query($a, recovery_of($a, 6)), qr/^\d/, 'and recovered');
 	wait_until_held($a);
 	$a->stop;
 }

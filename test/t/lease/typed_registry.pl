@@ -157,7 +157,7 @@ $registry->stop('immediate');
 system_or_bail('rm', '-rf', $registry->data_dir);
 system_or_bail('cp', '-a', $saved, $registry->data_dir);
 $registry->start;
-wait_for_lease($any, q{problem ~ 'lost|older|old one'});
+wait_for_lease($any, q{problem ~ 'lost|older'});
 my $tried = 0;
 my @typed = follow_remedies(sub {
 		# once it is typed, wait until the worker has seen it
