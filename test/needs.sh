@@ -83,6 +83,10 @@ need_wal2json() {
 	find_for_server "$("$server_pg_config" --pkglibdir)/wal2json.so" wal2json
 }
 
+need_repmgr() {
+	find_for_server "$("$server_pg_config" --pkglibdir)/repmgr.so" repmgr
+}
+
 need_decoderbufs() {
 	find_for_server "$("$server_pg_config" --pkglibdir)/decoderbufs.so" decoderbufs
 }
