@@ -1,10 +1,11 @@
 # promtool runs the tests of the alert rules in examples/prometheus. postgres_exporter
 # runs their queries on a server: each metric that a rule or the dashboard in
-# examples/grafana names must exist and have the server's value. No Grafana loads the
-# dashboard. Needs prometheus and prometheus-postgres-exporter.
+# examples/grafana names must exist and have the server's value. sql_exporter runs the same
+# queries, and Prometheus gives its metrics the same names. No Grafana loads the dashboard.
 #
 # takes: 30 s
 # needs: prometheus prometheus-postgres-exporter
+# part sql_exporter: prometheus-sql-exporter
 use SnowflakeTest;
 use HTTP::Tiny;
 use JSON::PP;
@@ -99,6 +100,7 @@ END
 sub start_serving
 {
 	my ($log, $page, @command) = @_;
+	my $flag = $log eq 'sql_exporter' ? '-web.listen-address ' : '--web.listen-address=';
 	my $port = PostgreSQL::Test::Cluster::get_free_port();
 	my $last = time + $PostgreSQL::Test::Utils::timeout_default;
 	my $http = HTTP::Tiny->new(timeout => 30);
@@ -109,7 +111,7 @@ sub start_serving
 	{
 		open STDOUT, '>>', $log or POSIX::_exit(1);
 		open STDERR, '>&', \*STDOUT or POSIX::_exit(1);
-		exec @command, "--web.listen-address=127.0.0.1:$port" or POSIX::_exit(1);
+		exec @command, split / /, "${flag}127.0.0.1:$port" or POSIX::_exit(1);
 	}
 	until ($http->get("http://127.0.0.1:$port$page")->{success})
 	{
@@ -305,6 +307,18 @@ append_to_file("$dir/queries.yml", slurp_file("$examples/queries.yml") =~ s/cach
 my $exporter = start_exporter($drawn, "$dir/queries.yml");
 append_to_file("$dir/prometheus.yml", "global: {scrape_interval: 1s}\nscrape_configs:\n"
 	  . "- {job_name: db, static_configs: [{targets: ['127.0.0.1:$exporter->{port}'], labels: {instance: db1}}]}\n");
+my $other;
+if (part('sql_exporter'))
+{
+	my $text = slurp_file("$examples/sql_exporter.yml");
+	my ($relabel) = $text =~ /^(#\tmetric_relabel_configs:\n(?:#\t.*\n)+)/m;
+	my $url = 'postgres://monitor@/postgres?host=' . $drawn->host . '&port=' . $drawn->port . '&sslmode=disable';
+
+	append_to_file("$dir/sql_exporter.yml", $text =~ s/interval: 60s/interval: 1s/r =~ s{postgres://.*}{$url}r);
+	$other = start_serving('sql_exporter', '/metrics', 'prometheus-sql-exporter', '-config.file', "$dir/sql_exporter.yml");
+	append_to_file("$dir/prometheus.yml", "- job_name: sql\n"
+		  . "  static_configs: [{targets: ['127.0.0.1:$other->{port}'], labels: {instance: sql}}]\n" . $relabel =~ s/^#\t/  /mgr);
+}
 my $prometheus = start_serving('prometheus', '/-/ready', 'prometheus',
 	"--config.file=$dir/prometheus.yml", "--storage.tsdb.path=$dir/data");
 
@@ -364,6 +378,19 @@ foreach my $name ('IDs a second, A', 'Drift, A', 'Sessions that wait, on average
 	'Sessions that wait, on average, B', 'Refused calls, D', 'Horizon held back, A', 'Clock, B')
 {
 	cmp_ok(value("max_over_time(($expressions{$name})[1h:1s])"), '>', 0, "the dashboard shows the trouble: $name");
+}
+if ($other)
+{
+	my %of_other = map { $_->{metric}{__name__} => $_->{value}[1] } series('last_over_time({instance="sql", __name__=~"snowflake.*"}[1h])');
+	my %queries = map { my $text = slurp_file("$examples/$_.yml"); $_ => join '', map { s/^ +//mgr } $text =~ /query: \|\n(.*?)(?=^  [a-z-]|\z)/msg }
+	  qw(queries sql_exporter);
+
+	is($queries{sql_exporter}, $queries{queries}, 'sql_exporter has the same queries');
+	my $here = metrics($drawn);
+	is_deeply([ sort keys %of_other ], [ grep { /^snowflake_/ && $here->{$_} ne 'NaN' } sort keys %$here ],
+		'... and its metrics get the same names, apart from those that have no value');
+	cmp_ok($of_other{snowflake_ids_total}, '>', 1000, '... and have the values');
+	stop_serving($other);
 }
 my ($timeline) = grep { $_->{type} eq 'state-timeline' } @panels;
 my %levels = map { $_->{metric}{check} => join '', map { $_->[1] } @{ $_->{values} } } series($timeline->{targets}[0]{expr}, 1);
