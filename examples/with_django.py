@@ -35,7 +35,8 @@ class OrderLine(models.Model):
 
 # In a project, a migration does this by migrations.RunSQL(CONVERT, REVERT) after
 # CreateModel, for each table, also for those of a ManyToManyField.
-CONVERT = "SELECT count(*) FROM snowflake_convert('{}', dry_run => false)"
+CONVERT = ("SELECT count(*) FROM snowflake_convert('{}', "
+           "function => 'snowflake_generate', dry_run => false)")
 REVERT = ("SELECT count(*) FROM snowflake_revert('{}', "
           "identity => 'by default', dry_run => false)")
 with connection.schema_editor() as editor:

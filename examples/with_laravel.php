@@ -21,11 +21,11 @@ $db->bootEloquent();
 // In a project, migrations do this. With id() Laravel would make a bigserial. DB::raw()
 // makes the default an SQL expression, and not a text.
 DB::schema()->create('orders', function (Blueprint $table) {
-    $table->bigInteger('id')->primary()->default(DB::raw('snowflake_nextval()'));
+    $table->bigInteger('id')->primary()->default(DB::raw('snowflake_generate()'));
     $table->text('item');
 });
 DB::schema()->create('order_lines', function (Blueprint $table) {
-    $table->bigInteger('id')->primary()->default(DB::raw('snowflake_nextval()'));
+    $table->bigInteger('id')->primary()->default(DB::raw('snowflake_generate()'));
     $table->foreignId('order_id')->constrained();
     $table->text('note');
 });

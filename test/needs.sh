@@ -5,7 +5,7 @@
 # kept in the cache for the next run. Sourced with test/tap.sh.
 
 # These fetch what no package of this system offers, which may take minutes.
-fetching=(django5 kubernetes_schemas pg_driver orm_packages postgraphile)
+fetching=(django5 kubernetes_schemas pg_driver orm_packages postgraphile npm_tools)
 
 # Build a library with fault points (src/base/fault.h), in a server of its own.
 need_fault_points() {
@@ -182,6 +182,23 @@ need_postgraphile() {
 		keep "$dir" "$cache/postgraphile"
 	fi
 	echo "export SNOWFLAKE_POSTGRAPHILE=$cache/postgraphile"
+}
+
+# Fetch tools of npm that no example shows.
+need_npm_tools() {
+	local packages=(pg@8.23.1 kysely@0.28.8 drizzle-orm@0.45.0 graphile-worker@0.16.6 knex@3.1.0
+		@mikro-orm/core@6.6.16 @mikro-orm/knex@6.6.16 @mikro-orm/postgresql@6.6.16
+		@loopback/repository@8.0.15 @loopback/core@7.0.15 loopback-connector-postgresql@9.0.3) dir
+
+	if [ ! -d "$cache/npm_tools" ]; then
+		need_npm || return 1
+		dir=$(mktemp -d "$scratch/npm_tools.XXXXXX")
+		npm install --prefix "$dir" --ignore-scripts --no-audit --no-fund -E \
+			"${packages[@]}" >&2 ||
+			{ echo "these cannot be had from npm: ${packages[*]}" >&2 && return 1; }
+		keep "$dir" "$cache/npm_tools"
+	fi
+	echo "export SNOWFLAKE_NPM_TOOLS=$cache/npm_tools"
 }
 
 # Fetch Kubernetes' schemas.

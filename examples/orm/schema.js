@@ -6,7 +6,7 @@ const { bigint, pgTable, text } = require('drizzle-orm/pg-core');
 
 // a key column; in mode "number" large keys would come back as other numbers
 const key = () => bigint({ mode: 'bigint' })
-	.primaryKey().default(sql`snowflake_nextval()`);
+	.primaryKey().default(sql`snowflake_generate()`);
 
 exports.orders = pgTable('orders', {
 	id: key(),

@@ -17,7 +17,7 @@ function model(name, table, columns) {
 		id: {
 			type: DataTypes.BIGINT,
 			primaryKey: true,
-			defaultValue: Sequelize.literal('snowflake_nextval()'),
+			defaultValue: Sequelize.literal('snowflake_generate()'),
 		},
 		...columns,
 	}, { tableName: table, timestamps: false });

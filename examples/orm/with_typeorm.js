@@ -5,8 +5,8 @@ const { DataSource, EntitySchema, MoreThan } = require('typeorm');
 
 // A key comes back as a string, which JSON keeps as it is. "generated" would make a
 // serial. In TypeScript the same is
-//	@PrimaryColumn({ type: 'bigint', default: () => 'snowflake_nextval()' }) id: string
-const id = { type: 'bigint', primary: true, default: () => 'snowflake_nextval()' };
+//	@PrimaryColumn({ type: 'bigint', default: () => 'snowflake_generate()' }) id: string
+const id = { type: 'bigint', primary: true, default: () => 'snowflake_generate()' };
 
 const Order = new EntitySchema({
 	name: 'Order',

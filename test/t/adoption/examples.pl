@@ -286,7 +286,7 @@ foreach my $name (grep { $program{$_} } @wanted)
 			FROM information_schema.columns
 			WHERE table_name IN ('orders', 'order_lines')
 				AND (column_name = 'id' OR column_default IS NOT NULL)",
-			database => $name), $name =~ /^(rails|sqlalchemy)$/ ? 'id bigint snowflake_generate()' : 'id bigint snowflake_nextval()',
+			database => $name), $name =~ /^(rails|sqlalchemy|django5?|laravel|prisma|drizzle|sequelize|typeorm)$/ ? 'id bigint snowflake_generate()' : 'id bigint snowflake_nextval()',
 		"$name: the database fills in the keys of others, and nothing else");
 
 	if ($name eq 'hibernate')

@@ -224,7 +224,7 @@ sub prisma
 	my ($default) = @_;
 	my $schema = slurp_file("$root/examples/orm/schema.prisma");
 
-	$schema =~ s/snowflake_nextval/$default/g;
+	$schema =~ s/snowflake_generate/$default/g;
 	my $dir = project(
 		'schema.prisma' => $schema,
 		'prisma.config.js' => slurp_file("$root/examples/orm/prisma.config.js"),
@@ -270,7 +270,7 @@ sub cannot_connect
 
 # ---- without the extension in template1 ----
 
-my $no_function = qr/function (?:ids\.)?snowflake_(?:nextval\(\)|convert\(.*\)) does not exist/;
+my $no_function = qr/function (?:ids\.)?snowflake_(?:nextval\(\)|generate\(\)|convert\(.*\)) does not exist/;
 my $not_permitted = qr/permission denied to create extension "snowflake"/;
 my $in_sync = qr/Your database is now in sync with your schema/;
 my @django = grep { part($_) } qw(django django5);
@@ -310,7 +310,7 @@ if (part('prisma'))
 	query($node, 'CREATE EXTENSION snowflake', database => 'prisma');
 	local $ENV{PGDATABASE} = 'prisma';
 
-	$dir{prisma} = prisma('snowflake_nextval');
+	$dir{prisma} = prisma('snowflake_generate');
 	works($dir{prisma}, migrate('dev --name first'), $in_sync,
 		'prisma: the first migration needs nothing in the shadow database');
 	fails($dir{prisma}, next_migration($dir{prisma}, 'second'), $no_function, 'prisma: the second one does');
@@ -394,7 +394,7 @@ if (part('prisma'))
 	query($node, 'DROP DATABASE prisma');
 	query($node, 'CREATE DATABASE prisma OWNER app');
 	query($node, $in_schema, database => 'prisma');
-	my $default = 'ids.snowflake_nextval';
+	my $default = 'ids.snowflake_generate';
 	my $dir = prisma($default);
 	works($dir, migrate('dev --name first'), $in_sync, 'prisma: with the extension in a schema of its own it makes a migration');
 	works($dir, migrate('reset --force'), qr/Database reset successful/, 'prisma: a reset succeeds');
