@@ -694,7 +694,7 @@ read_former(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("former must have 16 hexadecimal digits"),
-				 errhint("On a server that has leased from the former registry, SELECT remedy FROM snowflake_lease(); has the whole call.")));
+				 errhint("On a server that has leased from the former registry, the column \"remedy\" of snowflake_lease() has the whole call.")));
 	return former;
 }
 

@@ -435,7 +435,7 @@ foreach my $call ('snowflake_registry_init()', 'snowflake_registry_recover()',
 refused($node, "SELECT snowflake_registry_recover($_->[0])", $_->[1], $_->[2], "recover($_->[0])")
   foreach [ 'NULL', '22004', qr/must not be null.*HINT:  Leave an argument out to get its default\./s ], [ q{'-1 s'}, '22023', qr/from 0 to 31 days/ ],
   [ q{'5 s', '1 month 5 days'}, '22023', qr/from 0 to 31 days/ ],
-  map { [ "'6 s', '5 s', $_", '22023', qr/former must have 16 hexadecimal digits.*HINT:  On a server that has leased from the former registry, SELECT remedy FROM snowflake_lease\(\); has the whole call\./s ] }
+  map { [ "'6 s', '5 s', $_", '22023', qr/former must have 16 hexadecimal digits.*HINT:  On a server that has leased from the former registry, the column "remedy" of snowflake_lease\(\) has the whole call\./s ] }
   'NULL', q{''}, q{'123456789abcdefg'}, q{'0123456789abcdef0'};
 refused($registry, q{SELECT snowflake_registry.recover(former => '123456789ABCDEF0')}, '22023',
 	qr/former must have 16 hexadecimal digits.*HINT:  On a server that has leased/s, 'the same in the registry');
