@@ -16,7 +16,7 @@ use Time::HiRes qw(time usleep);
 use Time::Local qw(timegm);
 use Exporter;
 
-our @EXPORT = qw($root $next new_server start_server standby_of set_conf alter_system begin_session part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
+our @EXPORT = qw($root $next $marker $record $accept new_server start_server standby_of server_from started set_conf alter_system begin_session part start_with_clock start_by_clock set_clock until_noon new_clock write_clock read_clock query answer refused
   like_log check_ids fails_to_start epoch_ms crash kill_one lose_power wait_for_restart
   lease_of recovery_of wait_for_lease wait_until wait_until_held wait_until_extended leader_of preload waits_for refused_behind clock_ms
   wait_for_clock hostile_server caught catalog_scans);
@@ -24,6 +24,11 @@ our @EXPORT = qw($root $next new_server start_server standby_of set_conf alter_s
 # The sources that are tested.
 our $root = abs_path(dirname(__FILE__) . '/../..');
 our $next = 'SELECT snowflake_nextval()';
+
+# What identifies a server: the marker, the list of servers, and the acceptance of a copy.
+our $marker = 'global/pgsql_tmp/snowflake_server';
+our $record = 'snowflake.servers';
+our $accept = q{SELECT snowflake_accept('copy')};
 
 sub import
 {
@@ -74,6 +79,29 @@ sub standby_of
 	$node->init_from_backup($primary, $name, has_streaming => 1);
 	$node->append_conf('postgresql.conf', join("\n", @settings, ''));
 	return $node;
+}
+
+# Create a server from a backup, with these settings last; do not start it. It refuses IDs
+# if it is a copy. Without options for init_from_backup() it follows nobody.
+sub server_from
+{
+	my ($name, $source, $backup, $settings, %options) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init_from_backup($source, $backup, %options);
+	unlink $node->data_dir . '/standby.signal' if !%options;
+	$node->append_conf('postgresql.conf', join("\n", "snowflake.copy_check = 'error'", @{ $settings // [] }, ''));
+	return $node;
+}
+
+# Start a server, and return what it logs.
+sub started
+{
+	my ($node) = @_;
+	my $from = -s $node->logfile || 0;
+
+	$node->start;
+	return substr(slurp_file($node->logfile), $from);
 }
 
 # Change settings of a server that runs. Its sessions have them a moment later.

@@ -7,23 +7,10 @@ use SnowflakeTest;
 use PostgreSQL::Test::RecursiveCopy;
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
-my $marker = 'global/pgsql_tmp/snowflake_server';
-my $record = 'snowflake.servers';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
 my $hint = qr/HINT:  To keep both servers, choose [^:]* that no other server has, and add [^:]*:\n.*and restart this server\. Only if the original and all other copies of it are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
-my $accept = q{SELECT snowflake_accept('copy')};
 my $runs = qr/cannot accept this copy while its original runs\n.*DETAIL:  The original runs on this machine, and has node id 1:.*HINT:  To keep both servers, choose .*stop the original for good, and run again: SELECT public\.snowflake_accept\('copy'\);/s;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
-
-# Start a server, and return what it logs.
-sub started
-{
-	my ($node) = @_;
-	my $from = -s $node->logfile || 0;
-
-	$node->start;
-	return substr(slurp_file($node->logfile), $from);
-}
 
 # Start a server, which logs this warning.
 sub warned
@@ -49,20 +36,6 @@ sub refuses
 
 	refused($node, $next, '55000', $refused, "$name: it is refused");
 	return;
-}
-
-# Return a server made from a backup. It refuses IDs if it is a copy. These settings
-# come last.
-sub server_from
-{
-	my ($name, $source, $backup, @settings) = @_;
-	my ($settings, %options) = ref $settings[0] ? @settings : ([]);
-	my $node = PostgreSQL::Test::Cluster->new($name);
-
-	$node->init_from_backup($source, $backup, %options);
-	$node->append_conf('postgresql.conf',
-		join("\n", "snowflake.copy_check = 'error'", @$settings, ''));
-	return $node;
 }
 
 # Replace a directory by its copy. init_from_backup() would use another path.

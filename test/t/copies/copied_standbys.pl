@@ -5,9 +5,6 @@
 # takes: 30 s
 use SnowflakeTest;
 
-my $marker = 'global/pgsql_tmp/snowflake_server';
-my $record = 'snowflake.servers';
-my $accept = q{SELECT snowflake_accept('copy')};
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $may_have = qr/is a copy of another server's\n.*DETAIL:  That server may have node id 2, too, and snowflake.copy_check is "error"/s;
 my $seen = qr/is a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id 2, too/s;
@@ -16,28 +13,6 @@ my $same_standby = qr/WARNING:  snowflake SF504: this standby has node id 2, and
 my $same_promoted = qr/WARNING:  snowflake SF506: this server makes IDs with node id 2, which its former primary had, too/;
 my $n = 'INSERT INTO t SELECT FROM generate_series(1, 50) RETURNING id';
 my @ids;
-
-# Return a server from a backup, with these settings last. It refuses IDs if it is a copy.
-sub server_from
-{
-	my ($name, $source, $backup, $settings, %options) = @_;
-	my $node = PostgreSQL::Test::Cluster->new($name);
-
-	$node->init_from_backup($source, $backup, %options);
-	unlink $node->data_dir . '/standby.signal' if !%options;
-	$node->append_conf('postgresql.conf', join("\n", "snowflake.copy_check = 'error'", @$settings, ''));
-	return $node;
-}
-
-# Start a server, and return what it logs.
-sub started
-{
-	my ($node) = @_;
-	my $from = -s $node->logfile || 0;
-
-	$node->start;
-	return substr(slurp_file($node->logfile), $from);
-}
 
 sub refuses
 {
