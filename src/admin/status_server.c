@@ -133,7 +133,7 @@ put_standby_node(SfStatus *status, uint64 lease)
 		sf_status_ok(status, "the layout has no field for one");
 	else if (sf_identity_primary() == sf_server_number_of(node))
 		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("once this standby is promoted, it issues as %u, the number that its primary has recorded",
+					  psprintf("once this standby is promoted, it issues as %u, which a server that it was copied from has, too",
 							   node),
 					  sf_node_change_remedy());
 	else
@@ -949,6 +949,7 @@ sf_status_refusals(SfStatus *status)
 void
 sf_status_copy(SfStatus *status)
 {
+	sf_identity_retry();
 	if (!sf_identity_is_copy())
 		sf_status_ok(status, "this data directory is no copy, or one that need not be accepted");
 	else

@@ -195,8 +195,9 @@ diagnose(const Source *source, int64 *need_ms, SfDelay *delay)
 		return sf_settings_leases() ? OBSTACLE_LEASE : OBSTACLE_NODE;
 
 	/* one read of shared memory, unless this is a copy, or leases */
-	if (is_node(source))
-		sf_identity_require(sf_server_number_of(sf_settings_node_of(word)));
+	if (is_node(source) &&
+		!sf_identity_require(sf_server_number_of(sf_settings_node_of(word))))
+		return OBSTACLE_NODE;
 
 	/* the counter first, then the clock: see the head of this file */
 	tick = (int64) (((pg_atomic_read_u64(source->counter) & ~SF_CLOSED) + 1)
@@ -443,7 +444,7 @@ take_past_obstacles(Source source, int64 want)
 	if (is_first)
 		sf_audit_begin();		/* snowflake.audit: off by default */
 	if (!is_node(&source))
-		sf_identity_require(SF_SHARDS);
+		sf_identity_require_shards();
 	for (;;)
 	{
 		/* do not use a reading of the clock by an earlier transaction */
@@ -614,7 +615,7 @@ sf_generator_next_shard(uint32 shard)
 	Source		source = shard_source(shard);
 	Taken		taken;
 
-	sf_identity_require(SF_SHARDS);
+	sf_identity_require_shards();
 	taken = take_one(source);
 	return sf_layout_compose(source.layout, taken.range.first) |
 		maker_of(&source);

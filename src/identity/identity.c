@@ -17,11 +17,11 @@
  *			states that no other server has the data.
  *
  * servers.c derives the answer at each start, and when a reload brings another
- * node id.  A copy gets no marker and no
- * pair in the list until an administrator accepts it, so each start decides
- * anew.  A copy refuses IDs only if snowflake.copy_check says so, or if the
- * original was seen running (original.c).  A copy with a node id that no other
- * server has had is a server of its own.
+ * node id.  A copy gets no marker and no pair in the list until an
+ * administrator accepts it, so each start decides anew.  A copy refuses IDs
+ * only if snowflake.copy_check says so, or if the original was seen running
+ * (original.c).  A copy with a node id that no other server has had is a
+ * server of its own.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.  But shards are configured, not leased: a copy that
@@ -34,11 +34,14 @@
 
 #include "identity/identity.h"
 
+#include <unistd.h>
+
 #include "access/xlog.h"
 #include "base/clock.h"
 #include "base/durable_file.h"
 #include "base/message.h"
 #include "common/controldata_utils.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
@@ -51,6 +54,9 @@
 /* How long after an attempt to write the list another one may follow. */
 #define RETRY_MS		1000
 
+#define UNNOTICED \
+	"Until it is written, a copy of this data directory may not be noticed."
+
 typedef struct Marker
 {
 	uint32		magic;
@@ -58,25 +64,50 @@ typedef struct Marker
 	SfPlace		place;
 } Marker;
 
-/* The list as this process has read it last, and as it is on disk. */
+/* The list as this process has read it last. */
 static SfServers list;
-static SfServers on_disk;
 
 StaticAssertDecl(SF_SERVERS_PATH == MAXPGPATH, "paths have room");
 
 /* ---- reading ---- */
 
-/* Return true if the last run ended in an unfinished recovery. */
+static void
+read_list(void)
+{
+	sf_original_read_list(SF_SERVERS_FILE, &list);
+}
+
+static SfServerNumber
+find_node(void)
+{
+	return pg_atomic_read_u32(&sf_shmem->identity.node);
+}
+
 static bool
-ended_in_recovery(void)
+is_copied(SfServerNumber node)
+{
+	return node != SF_NO_NUMBER &&
+		node == pg_atomic_read_u32(&sf_shmem->identity.copied);
+}
+
+/*
+ * Return true if this server, whose marker is there, was a standby, and was
+ * not promoted: its recovery has not begun, or has not ended.  A promotion
+ * changes pg_control.
+ */
+static bool
+was_standby(void)
 {
 	bool		crc_ok;
 	ControlFileData *control = get_controlfile(DataDir, &crc_ok);
-	bool		result = control->state == DB_SHUTDOWNED_IN_RECOVERY ||
-		control->state == DB_IN_ARCHIVE_RECOVERY;
+	DBState		state = control->state;
 
+	sf_shmem->identity.control = control->crc;
 	pfree(control);
-	return result;
+	return (list.count == 0 ? list.forgotten : list.standby) &&
+		(state == DB_SHUTDOWNED_IN_RECOVERY ||
+		 state == DB_IN_CRASH_RECOVERY || state == DB_IN_ARCHIVE_RECOVERY ||
+		 list.control == sf_shmem->identity.control);
 }
 
 /* ---- writing ---- */
@@ -96,55 +127,75 @@ sf_identity_random(void)
 
 /* Record that this directory, at this place, belongs to this server. */
 static bool
-write_marker(uint64 server, int elevel)
+write_marker(int elevel)
 {
+	SfIdentity *identity = &sf_shmem->identity;
 	bool		made = sf_place_make_dir(elevel);
 	Marker		marker;
 
 	memset(&marker, 0, sizeof(marker));
 	marker.magic = MARKER_MAGIC;
 	sf_place_find(&marker.place);
-	marker.server = server;
-	return sf_log_file(made && sf_durable_file_write(MARKER_FILE, &marker,
-													 sizeof(marker), elevel),
-					   MARKER_FILE, "Until it is written, a copy of this data directory may not be noticed.");
+	marker.server = sf_identity_server();
+	identity->marked =
+		sf_log_file(made && sf_durable_file_write(MARKER_FILE, &marker,
+												  sizeof(marker), elevel),
+					MARKER_FILE, UNNOTICED);
+	return identity->marked;
 }
 
-static void
-read_list(void)
+/*
+ * Return the machine of this place.  Containers have none, but one path; they
+ * have the names of their hosts.
+ */
+static uint64
+find_machine(const SfPlace *here)
 {
-	sf_original_read_list(SF_SERVERS_FILE, &list);
-	on_disk = list;
+	char		host[256] = "";
+
+	if (here->machine != 0 || gethostname(host, sizeof(host) - 1) != 0)
+		return here->machine;
+	return hash_bytes_extended((unsigned char *) host, (int) strlen(host), 0);
 }
 
-/* Add a pair of this server to the list, and write that. */
+/*
+ * Add the pair of this server to what the list has, or to an empty one, and
+ * write that.  If a reload has brought another node id meanwhile, this process
+ * may have overwritten the postmaster's pair: then write that, too.
+ */
 static bool
-write_list(SfServerNumber number, int elevel)
+write_list(SfServerNumber node, bool alone, int elevel)
 {
-	size_t		size;
+	SfIdentity *identity = &sf_shmem->identity;
 	SfPlace		here;
+	SfPair		own;
+	bool		written;
 
 	sf_place_find(&here);
-	sf_servers_add(&list, number, here.machine, here.path);
-	size = offsetof(SfServers, pair) + list.count * sizeof(SfPair);
-	if (memcmp(&list, &on_disk, size) == 0)
-		return true;
-	if (!sf_log_file(sf_durable_file_write(SF_SERVERS_FILE, &list, size,
-										   elevel),
-					 SF_SERVERS_FILE, "Until it is written, a copy of this data directory may not be noticed."))
-		return false;
-	on_disk = list;
-	return true;
-}
-
-/* Return the configured node of now, unless it is leased. */
-static SfServerNumber
-find_node(void)
-{
-	uint64		right = sf_shmem_right();
-
-	return sf_settings_leases() || right == 0 ? SF_NO_NUMBER :
-		sf_server_number_of(sf_settings_node_of(right));
+	memset(&own, 0, sizeof(own));
+	own.server = sf_identity_server();
+	own.machine = find_machine(&here);
+	own.shards = alone ||
+		pg_atomic_read_u32(&identity->shards) == SF_SHARDS_OWN;
+	strlcpy(own.path, here.path, sizeof(own.path));
+	do
+	{
+		own.node = node;
+		if (alone)
+			memset(&list, 0, sizeof(list));
+		else
+			read_list();
+		list.control = identity->control;
+		list.standby = identity->follows;
+		sf_servers_add(&list, &own);
+		written = sf_durable_file_write(SF_SERVERS_FILE, &list,
+										offsetof(SfServers, pair) +
+										list.count * sizeof(SfPair), elevel);
+		pg_memory_barrier();
+		node = find_node();
+		pg_read_barrier();		/* see decide() */
+	} while (node != own.node && node != SF_NO_NUMBER && !is_copied(node));
+	return sf_log_file(written, SF_SERVERS_FILE, UNNOTICED);
 }
 
 /* ---- remedies ---- */
@@ -177,6 +228,19 @@ sf_identity_copy_remedy(void)
 					sf_identity_separate(), sf_extschema());
 }
 
+/*
+ * ... and about one with a node id of its own: nobody knows which shards the
+ * other servers have.
+ */
+static char *
+copied_shards_remedy(void)
+{
+	SfSettingLine line = {"snowflake.shards", "SHARDS"};
+
+	return psprintf("Choose shards that no other server has, and %s\nThen run as a superuser: SELECT snowflake_accept('copy');",
+					sf_settings_step(&line, 1, SF_APPLY_RELOAD));
+}
+
 /* ... and about a promoted standby with its former primary's node id. */
 char *
 sf_identity_promoted_remedy(void)
@@ -187,81 +251,56 @@ sf_identity_promoted_remedy(void)
 
 /* ---- the rule ---- */
 
+/* Return true if this server follows another one; a promotion ends that. */
+static bool
+follows(void)
+{
+	return sf_shmem->identity.follows &&
+		sf_durable_file_exists(STANDBY_SIGNAL_FILE);
+}
+
+/* Return true if another server has this node id, too, if it runs. */
+static bool
+is_shared(SfServerNumber node)
+{
+	return sf_servers_share(&list, sf_identity_server(), node);
+}
+
 /*
  * Return the directory of another server that is seen running with this node
- * id; NULL if there is none.  Of a standby, a promotion is never refused, nor
- * is what follows: there are warnings.  A server with a pair of its own may be
- * followed by one with the same node id.
+ * id; NULL if there is none.  A server that is settled may be followed by one
+ * with the same node id; and if the number is also another's, there have been
+ * warnings, and nothing is refused.
  */
 static const char *
 find_rival(SfServerNumber node)
 {
 	uint64		server = sf_identity_server();
-	bool		has_own = sf_servers_find(&list, server, node) != NULL;
-	const char *directory;
+	bool		settled = sf_servers_is_settled(&list, server, node);
 
-	if (sf_shmem->identity.follows ||
-		node == SF_NO_NUMBER || node == SF_SHARDS ||
-		(has_own && sf_servers_source(&list, node) != NULL))
+	if (follows() || node == SF_NO_NUMBER ||
+		(settled && is_shared(node)))
 		return NULL;
-	(void) sf_original_running(&list, server, node, !has_own, &directory);
-	return directory;
-}
-
-/* Return true if this server is a copy, as far as this number is concerned. */
-static bool
-is_copy(SfServerNumber number)
-{
-	const SfIdentity *identity = &sf_shmem->identity;
-	SfStart		start = {
-		.server = sf_identity_server(), .marked = identity->marked,
-		.follows = identity->follows, .unpromoted = identity->unpromoted
-	};
-
-	return sf_servers_is_copy(&list, &start, number) ||
-		find_rival(number) != NULL;
-}
-
-/* Return the index of what is noted of this number. */
-static int
-kind_of(SfServerNumber number)
-{
-	return number == SF_SHARDS ? SF_OF_SHARDS : SF_OF_NODE;
+	return sf_original_running(&list, server, &node, !settled);
 }
 
 static bool
-is_copied(SfServerNumber number)
+is_listed(SfServerNumber number)
 {
-	return number != SF_NO_NUMBER && number ==
-		pg_atomic_read_u32(&sf_shmem->identity.copied[kind_of(number)]);
+	return !follows() && sf_servers_is_copy(&list, sf_identity_server(),
+											sf_shmem->identity.marked, number);
 }
 
-/* Note the number that is used and written, so that no call looks again. */
+/* Log that this is a copy, as far as this number is concerned. */
 static void
-note(SfServerNumber number, bool written)
+log_copy(SfServerNumber number, const char *directory)
 {
-	pg_atomic_write_u32(&sf_shmem->identity.recorded[kind_of(number)],
-						written ? number : SF_NO_NUMBER);
-}
-
-/* Note, and log, that this is a copy, as far as this number is concerned. */
-static void
-become_copy(SfServerNumber number)
-{
-	SfIdentity *identity = &sf_shmem->identity;
-	const char *directory = NULL;
+	const char *reason = sf_shmem->identity.reason;
 	char		detail[2 * MAXPGPATH + 400];
 
-	if (number != SF_SHARDS)
-		identity->running = sf_original_running(&list, sf_identity_server(),
-												number, true, &directory);
-	note(number, false);		/* each call looks again */
-	pg_atomic_write_u32(&identity->copied[kind_of(number)], number);
-	if (sf_copy_check == SF_CHECK_OFF ||
-		(number == SF_SHARDS && !sf_settings_has_shards()))
+	if (sf_copy_check == SF_CHECK_OFF)
 		return;
-	strlcpy(detail, identity->reason[0] != '\0' ? identity->reason :
-			number == SF_SHARDS ?
+	strlcpy(detail, reason[0] != '\0' ? reason : number == SF_SHARDS ?
 			"Another server has had these data, and may have the same shards." :
 			"It had another node id, and has the other server's again.",
 			sizeof(detail));
@@ -277,27 +316,34 @@ become_copy(SfServerNumber number)
 				 "this data directory is a copy of another server's");
 }
 
+/* Log once that this is a copy for shards, which a reload may bring. */
+static void
+log_copied_shards(void)
+{
+	uint32		copied = SF_SHARDS_COPIED;
+
+	if (pg_atomic_compare_exchange_u32(&sf_shmem->identity.shards, &copied,
+									   SF_SHARDS_LOGGED))
+		log_copy(SF_SHARDS, NULL);
+}
+
 /*
- * Log as which node this standby will issue.  If its primary has recorded the
- * same node, a base backup has probably copied the configuration.
+ * Log as which node this standby will issue.  If a server that it was copied
+ * from has the same node, a base backup has probably copied the configuration.
  */
 static void
 log_standby(SfServerNumber node)
 {
-	const SfPair *source = sf_servers_source(&list, node);
-
 	if (sf_settings_leases() || sf_node_layout.node_bits == 0)
 		return;
 	if (node == SF_NO_NUMBER)
 		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
 					 "this standby has no node id: once it is promoted, calls for one are refused");
-	else if (source != NULL)
+	else if (is_shared(node))
 		sf_log_event(SF_EVENT_STANDBY_SAME,
 					 "If both run after a promotion, they issue the same IDs.",
 					 sf_node_change_remedy(),
-					 source->server == list.primary ?
-					 "this standby has node id %u, and so has its primary" :
-					 "this standby has node id %u, and so has the server that it was copied from",
+					 "this standby has node id %u, and so has a server that it was copied from",
 					 sf_server_number_value(node));
 	else
 		sf_log_event(SF_EVENT_STANDBY_NODE, NULL, NULL,
@@ -306,30 +352,59 @@ log_standby(SfServerNumber node)
 }
 
 /*
- * Write a pair of this server, which is no copy, before the number is used.  A
- * promoted standby writes again at its first ID; and it warns then, if the
- * source of the data has this node id, too.
+ * Write the pair of this server, which is no copy, before its number is used.
+ * A promoted standby writes again at its first ID ("used"); and it warns then,
+ * if another server has this node id, too.
  */
 static void
-take(SfServerNumber number, bool standby, SfServerNumber node, bool used)
+take(SfServerNumber node, bool used)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	bool		written;
-	bool		is_source;
+	bool		written = (identity->marked || write_marker(LOG)) &&
+		write_list(node, false, LOG);
 
-	sf_servers_begin(&list, sf_identity_server(), standby, node);
-	written = write_list(number, LOG);
-	is_source = sf_servers_source(&list, node) != NULL;
-	pg_atomic_write_u32(&identity->primary, is_source ? node : SF_NO_NUMBER);
-	pg_atomic_write_u32(&identity->copied[kind_of(number)], SF_NO_NUMBER);
-	note(number, written && (used || (!standby && !is_source)));
+	if (!written || (!used && (identity->follows || is_shared(node))))
+		return;
+	pg_atomic_write_u32(&identity->recorded, node);
+	pg_memory_barrier();
+	if (is_copied(node))		/* by a reload meanwhile */
+		pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+}
+
+/*
+ * In the postmaster: decide about this node id before it is used, and before a
+ * base backup copies it from the configuration.  A call that has read the last
+ * one finds none meanwhile, and looks again.
+ */
+static void
+decide(SfServerNumber node)
+{
+	SfIdentity *identity = &sf_shmem->identity;
+	const char *directory = find_rival(node);
+	bool		copied = directory != NULL || is_listed(node);
+
+	pg_atomic_write_u32(&identity->node, SF_NO_NUMBER);
+	pg_memory_barrier();
+	pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
+	pg_atomic_write_u64(&identity->tried_ms, 0);
+	identity->seen = directory != NULL;
+	pg_atomic_write_u32(&identity->copied, copied ? node : SF_NO_NUMBER);
+	pg_memory_barrier();
+	pg_atomic_write_u32(&identity->node, node);
+	pg_memory_barrier();
+	if (copied)
+		log_copy(node, directory);
+	else
+		take(node, false);
+	if (identity->follows && !copied)
+		log_standby(node);
 }
 
 /* ---- at the start ---- */
 
 /*
- * Read the marker.  Return the server if it is of this place; otherwise 0, and
- * why, if there is a reason.
+ * Read the marker.  Return the server if it is of this place, and was promoted
+ * if it was a standby; otherwise 0, and why, if there is a reason.
  */
 static uint64
 find_server(char *reason, size_t reason_size)
@@ -339,6 +414,7 @@ find_server(char *reason, size_t reason_size)
 	bool		marked = sf_durable_file_read_struct(MARKER_FILE, &marker,
 													 sizeof(marker),
 													 MARKER_MAGIC);
+	bool		unpromoted = was_standby() && !sf_shmem->identity.follows;
 	bool		same_machine;
 	bool		same_path;
 
@@ -357,6 +433,13 @@ find_server(char *reason, size_t reason_size)
 	else if (marker.place.files != here.files)
 		strlcpy(reason, "Its files were copied to where they are now.",
 				reason_size);
+	else if (unpromoted)
+	{
+		/* after this run, it would look like a promoted standby */
+		(void) durable_unlink(MARKER_FILE, LOG);
+		strlcpy(reason, "It was a standby, and was not promoted.",
+				reason_size);
+	}
 	return reason[0] == '\0' ? marker.server : 0;
 }
 
@@ -368,46 +451,32 @@ void
 sf_identity_at_start(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	SfServerNumber node = find_node();
-	bool		has_shards = sf_settings_has_shards();
 	uint64		server;
 
 	Assert(!IsUnderPostmaster);
 	if (IsBinaryUpgrade)
 		return;
 	read_list();
+	identity->follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
 	server = find_server(identity->reason, sizeof(identity->reason));
 	identity->marked = server != 0;
-	identity->follows = sf_durable_file_exists(STANDBY_SIGNAL_FILE);
-	identity->unpromoted = identity->marked && !identity->follows &&
-		(list.standby || (list.forgotten && list.writer == 0)) &&
-		ended_in_recovery();
 	if (server == 0)
 		server = sf_identity_random() | 1;
+	else if (list.count > 0 && list.pair[list.count - 1].server == server)
+		identity->original = list.pair[list.count - 1].node;
 	pg_atomic_write_u64(&identity->server, server);
-	if (list.writer == server)
-		identity->original = list.node;
-	if (identity->unpromoted)
-		strlcpy(identity->reason, "It was a standby, and was not promoted.",
-				sizeof(identity->reason));
 
-	if (is_copy(node))
-		become_copy(node);
-	if (is_copy(SF_SHARDS))		/* a reload may bring some */
-		become_copy(SF_SHARDS);
-	/* after another run, it would look like a promoted standby */
-	if (sf_identity_is_copy() && identity->unpromoted)
-		(void) durable_unlink(MARKER_FILE, LOG);
-	else if (!is_copied(node) &&
-			 (identity->marked || write_marker(server, LOG)))
+	if (is_listed(SF_SHARDS))
 	{
-		/* the marker first: a list without a marker is that of a copy */
-		take(node, identity->follows, node, false);
-		if (has_shards && !is_copied(SF_SHARDS))
-			take(SF_SHARDS, identity->follows, node, false);
+		SfServerNumber any = SF_SHARDS;
+
+		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
+		identity->shards_seen =
+			sf_original_running(&list, server, &any, true) != NULL;
 	}
-	if (identity->follows)
-		log_standby(node);
+	decide(sf_node_configured());
+	if (sf_settings_has_shards())
+		log_copied_shards();
 }
 
 /* ---- later ---- */
@@ -422,15 +491,10 @@ sf_identity_server(void)
 	return pg_atomic_read_u64(&sf_shmem->identity.server);
 }
 
-/*
- * Return the node of this server if that is also the node of the server that
- * this standby was copied from, or of its primary; also after its promotion,
- * until that is accepted.
- */
-SfServerNumber
-sf_identity_primary(void)
+static bool
+are_shards_copied(void)
 {
-	return pg_atomic_read_u32(&sf_shmem->identity.primary);
+	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
 }
 
 /* Return true if this is a copy that nobody has accepted. */
@@ -438,18 +502,28 @@ bool
 sf_identity_is_copy(void)
 {
 	return is_copied(find_node()) ||
-		(is_copied(SF_SHARDS) && sf_settings_has_shards());
+		(are_shards_copied() && sf_settings_has_shards());
 }
 
 /*
- * Return true if the original was seen running with this node id when that was
- * found to be a copy's, and nobody has accepted this copy since.
+ * Return the node of this server if that is also the last node of a server
+ * that it was copied from; also after a promotion, until that is accepted.
  */
+SfServerNumber
+sf_identity_primary(void)
+{
+	SfServerNumber node = find_node();
+
+	read_list();
+	return is_shared(node) && !is_copied(node) ? node : SF_NO_NUMBER;
+}
+
+/* Return true if the original was seen running with this node id of a copy. */
 static bool
 original_runs(SfServerNumber node)
 {
-	return is_copied(node) && sf_copy_check != SF_CHECK_OFF &&
-		node != SF_NO_NUMBER && node == sf_shmem->identity.running;
+	return is_copied(node) && sf_shmem->identity.seen &&
+		sf_copy_check != SF_CHECK_OFF;
 }
 
 /* Return true if IDs are refused here because this is a copy. */
@@ -457,79 +531,98 @@ bool
 sf_identity_refuses(void)
 {
 	return sf_identity_is_copy() &&
-		(sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()));
+		(sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()) ||
+		 (sf_copy_check == SF_CHECK_WARN && are_shards_copied() &&
+		  sf_shmem->identity.shards_seen && sf_settings_has_shards()));
 }
 
 /* SQLSTATE 55000 */
 static void
 refuse_copy(SfServerNumber number)
 {
+	bool		says_error = sf_copy_check == SF_CHECK_ERROR;
+
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),
-			 number == SF_SHARDS ?
+			 number == SF_SHARDS && says_error ?
 			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
+			 number == SF_SHARDS ?
+			 errdetail("That server was seen running on this machine, and may issue for the same shards.") :
 			 original_runs(number) ?
 			 errdetail("That server was seen running on this machine, and has node id %u, too.",
 					   sf_server_number_value(number)) :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
 					   sf_server_number_value(number)),
-			 errhint("%s", sf_identity_copy_remedy())));
+			 errhint("%s", number == SF_SHARDS && !is_copied(find_node()) ?
+					 copied_shards_remedy() : sf_identity_copy_remedy())));
 }
 
 /*
- * Record that this server issues with this number now: after a promotion, or
+ * Record that this server issues with this node now: after a promotion, or
  * since a reload.  One process does that; the others do not wait for it.  If
  * it fails, as on a full disk, a later call tries again, since copies trust
  * the list.
  */
 static void
-record(SfServerNumber number)
+record(SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	uint64		tried_ms = pg_atomic_read_u64(&identity->tried_ms);
 	uint64		now_ms = sf_clock_monotonic_ms();
-	SfServerNumber node = find_node();
-	SfServerNumber primary;
 
-	if (pg_atomic_read_u32(&identity->recorded[kind_of(number)]) == number ||
-		(number != SF_SHARDS && node != number) ||
+	if (pg_atomic_read_u32(&identity->recorded) == node ||
 		now_ms < tried_ms + RETRY_MS ||
 		!pg_atomic_compare_exchange_u64(&identity->tried_ms, &tried_ms,
 										now_ms))
 		return;
-	read_list();
-	if (write_marker(sf_identity_server(), LOG))
-		take(number, false, node, true);
-	primary = sf_identity_primary();
-	pg_memory_barrier();
-	if (number != SF_SHARDS && find_node() != number)
-	{
-		/* a reload has changed it meanwhile */
-		pg_atomic_write_u64(&identity->tried_ms, 0);
-		note(SF_NO_NUMBER, false);
-	}
-	if (primary == number)
+	identity->follows = false;
+	take(node, true);
+	if (is_shared(node))
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
 					 "If that primary runs again, both servers issue the same IDs.",
 					 sf_identity_promoted_remedy(),
 					 "this server makes IDs with node id %u, which its former primary had, too",
-					 sf_server_number_value(number));
+					 sf_server_number_value(node));
+}
+
+bool
+sf_identity_require_slowly(SfServerNumber node)
+{
+	bool		copied = is_copied(node);
+
+	if (sf_identity_server() == 0 || sf_settings_leases())
+		return true;
+	if (copied && (sf_copy_check == SF_CHECK_ERROR || original_runs(node)))
+		refuse_copy(node);
+	pg_read_barrier();			/* see decide() */
+	if (node != find_node())
+		return false;
+	if (!copied)
+		record(node);
+	return true;
 }
 
 void
-sf_identity_require_slowly(SfServerNumber number)
+sf_identity_require_shards_slowly(void)
 {
-	if (sf_settings_leases() && number != SF_SHARDS)
-		return;
-	if (!is_copied(number))
-	{
-		pg_read_barrier();		/* sf_identity_accept() writes it last */
-		record(number);
-	}
-	else if (sf_copy_check == SF_CHECK_ERROR || original_runs(number))
-		refuse_copy(number);
+	log_copied_shards();
+	if (sf_copy_check == SF_CHECK_ERROR ||
+		(sf_copy_check == SF_CHECK_WARN && sf_shmem->identity.shards_seen))
+		refuse_copy(SF_SHARDS);
+}
+
+/* Write the list if it could not be written: a standby makes no IDs. */
+void
+sf_identity_retry(void)
+{
+	SfServerNumber node = find_node();
+
+	read_list();
+	if (node != SF_NO_NUMBER && !is_copied(node) &&
+		!sf_servers_is_settled(&list, sf_identity_server(), node))
+		take(node, false);
 }
 
 /*
@@ -547,34 +640,16 @@ sf_identity_may_become(SfServerNumber node)
 
 /*
  * In the postmaster, before a reload gives this server another node id: do
- * what a start with that node id would have done.  A base backup that is made
- * afterwards has the new node id in its configuration, and must have it in its
- * list.
+ * what a start with that node id would have done.
  */
 void
 sf_identity_become(SfServerNumber node)
 {
-	SfIdentity *identity = &sf_shmem->identity;
-	uint64		server = sf_identity_server();
-	bool		standby;
-
 	Assert(!IsUnderPostmaster);
-	if (server == 0 || sf_settings_leases())
+	if (sf_identity_server() == 0 || sf_settings_leases())
 		return;					/* the start does it, or nothing is to do */
 	read_list();
-	pg_atomic_write_u64(&identity->tried_ms, 0);
-	if (is_copy(node))
-	{
-		become_copy(node);
-		return;
-	}
-	/* a promoted standby is one here until it makes an ID */
-	standby = identity->follows &&
-		(list.writer != server || list.standby);
-	if (list.writer == server || write_marker(server, LOG))
-		take(node, standby, node, false);
-	if (standby)
-		log_standby(node);
+	decide(node);
 }
 
 /*
@@ -584,11 +659,12 @@ sf_identity_become(SfServerNumber node)
 SfServerNumber
 sf_identity_running(void)
 {
-	const char *directory;
+	SfServerNumber node = find_node();
 
 	read_list();
-	return sf_original_running(&list, sf_identity_server(), find_node(),
-							   sf_identity_is_copy(), &directory);
+	return sf_original_running(&list, sf_identity_server(), &node,
+							   sf_identity_is_copy()) != NULL ? node :
+		SF_NO_NUMBER;
 }
 
 /*
@@ -610,30 +686,19 @@ require_gone(void)
 						 sf_identity_separate(), sf_extschema())));
 }
 
-/* Accept: an administrator states that no other server has this data. */
+/*
+ * Accept: an administrator states that no other server has this data.  The
+ * server keeps its number, so that nothing is lost if a file is not written.
+ */
 void
 sf_identity_accept(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	uint64		server = sf_identity_random() | 1;
-	SfServerNumber node = find_node();
-	bool		has_shards = sf_settings_has_shards();
 
 	require_gone();
-	(void) write_marker(server, ERROR);
-	memset(&list, 0, sizeof(list));
-	sf_servers_begin(&list, server, false, node);
-	if (has_shards)
-		(void) write_list(SF_SHARDS, ERROR);
-	(void) write_list(node, ERROR);
-	identity->unpromoted = false;
-	pg_atomic_write_u32(&identity->primary, SF_NO_NUMBER);
-	pg_atomic_write_u64(&identity->server, server);
-	note(node, true);
-	if (has_shards)
-		note(SF_SHARDS, true);
-	/* a process that reads no copy finds the server and the numbers */
-	pg_write_barrier();
-	pg_atomic_write_u32(&identity->copied[SF_OF_NODE], SF_NO_NUMBER);
-	pg_atomic_write_u32(&identity->copied[SF_OF_SHARDS], SF_NO_NUMBER);
+	identity->follows = false;
+	(void) write_marker(ERROR);
+	(void) write_list(find_node(), true, ERROR);
+	pg_atomic_write_u32(&identity->copied, SF_NO_NUMBER);
+	pg_atomic_write_u32(&identity->shards, SF_SHARDS_OWN);
 }

@@ -22,6 +22,7 @@ extern SfServerNumber sf_identity_running(void);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
+extern void sf_identity_retry(void);
 extern bool sf_identity_may_become(SfServerNumber node);
 extern void sf_identity_become(SfServerNumber node);
 extern uint64_t sf_identity_random(void);
@@ -29,21 +30,27 @@ extern char *sf_identity_separate(void);
 extern char *sf_identity_copy_remedy(void);
 extern char *sf_identity_promoted_remedy(void);
 
-/* identity.c, for the function below */
-extern void sf_identity_require_slowly(SfServerNumber number);
+/* identity.c, for the functions below */
+extern bool sf_identity_require_slowly(SfServerNumber node);
+extern void sf_identity_require_shards_slowly(void);
 
 /*
- * Check, before this server issues with this number (a node, or SF_SHARDS),
- * that it is no copy that must not, and that the list of servers has the
- * number.  With a leased node there is nothing to check.
+ * Check, before this server issues with this node, that it is no copy that
+ * must not, and that the list of servers has the node.  With a leased node
+ * there is nothing to check.  Return false if a reload is changing the node.
  */
-static inline void
-sf_identity_require(SfServerNumber number)
+static inline bool
+sf_identity_require(SfServerNumber node)
 {
-	int			kind = number == SF_SHARDS ? SF_OF_SHARDS : SF_OF_NODE;
+	return pg_atomic_read_u32(&sf_shmem->identity.recorded) == node ||
+		sf_identity_require_slowly(node);
+}
 
-	if (pg_atomic_read_u32(&sf_shmem->identity.recorded[kind]) != number)
-		sf_identity_require_slowly(number);
+static inline void
+sf_identity_require_shards(void)
+{
+	if (pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN)
+		sf_identity_require_shards_slowly();
 }
 
 /* right.c */
@@ -55,14 +62,13 @@ extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 #define SF_SERVERS_FILE	"snowflake.servers"
 
 extern void sf_original_read_list(const char *name, SfServers *list);
-extern SfServerNumber sf_original_running(const SfServers *list,
-										  uint64 server, SfServerNumber node,
-										  bool standbys,
-										  const char **directory);
+extern const char *sf_original_running(const SfServers *list, uint64 server,
+									   SfServerNumber *node, bool standbys);
 
 /* node.c: the configured node of this server */
 extern bool sf_node_find(uint32 *first, uint32 *last,
 						 char *reason, size_t reason_size);
+extern SfServerNumber sf_node_configured(void);
 extern void sf_node_take_at_start(void);
 extern void sf_node_require_fit(const SfLayout *layout, uint32 node);
 extern char *sf_node_remedy(void);

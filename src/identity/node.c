@@ -83,11 +83,6 @@ find_nodes(uint64 numbers, uint32 *first, uint32 *last,
 
 	reason[0] = '\0';
 	*first = *last = 0;
-	if (sf_node_was_leased())
-	{
-		strlcpy(reason, WAS_LEASED, reason_size);
-		return false;
-	}
 	sf_settings_split_numbers(numbers, &datacenter, &within);
 	if (sf_settings_leases() && layout->node_bits == 0)
 		snprintf(reason, reason_size,
@@ -125,7 +120,25 @@ find_nodes(uint64 numbers, uint32 *first, uint32 *last,
 bool
 sf_node_find(uint32 *first, uint32 *last, char *reason, size_t reason_size)
 {
+	if (sf_node_was_leased())
+	{
+		strlcpy(reason, WAS_LEASED, reason_size);
+		return false;
+	}
 	return find_nodes(sf_settings_numbers(), first, last, reason, reason_size);
+}
+
+/* Return the configured node, also if it may not be taken. */
+SfServerNumber
+sf_node_configured(void)
+{
+	uint32		node;
+	uint32		last;
+	char		reason[SF_REASON_SIZE];
+
+	return !sf_settings_leases() &&
+		find_nodes(sf_settings_numbers(), &node, &last, reason,
+				   sizeof(reason)) ? sf_server_number_of(node) : SF_NO_NUMBER;
 }
 
 /* Return the word of SfShmem.right for a configured node. */
@@ -374,7 +387,9 @@ sf_node_take(void)
 		CHECK_FOR_INTERRUPTS();
 		return;
 	}
-	if (find_nodes(configured, &node, &last, reason, sizeof(reason)))
+	reason[0] = '\0';
+	if (!sf_node_was_leased() &&
+		find_nodes(configured, &node, &last, reason, sizeof(reason)))
 	{
 		publish_configured(node, configured);
 		return;

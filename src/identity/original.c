@@ -10,7 +10,7 @@
  * warning, unless snowflake.copy_check demands more.
  *
  * Only an observation is certain.  In a directory that the list of servers
- * names, another server runs; it was initialized once, together with ours; and
+ * names, another server runs; its data and ours were once the same; and
  * its own list says that it has our node id, or will have it once it is
  * promoted.  Then both would issue the same IDs.  In every case of doubt, the
  * other server counts as not running:
@@ -65,25 +65,38 @@ sf_original_read_list(const char *name, SfServers *list)
 		pfree(found);
 }
 
+/*
+ * Read the beginning of a file in a directory.  That directory may be
+ * anybody's: do not wait for a pipe.
+ */
+static ssize_t
+read_beginning(const char *directory, const char *name, void *data,
+			   size_t size)
+{
+	char		path[MAXPGPATH + 32];
+	ssize_t		length;
+	int			fd;
+
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
+	if (fd < 0)
+		return 0;
+	length = read(fd, data, size);
+	CloseTransientFile(fd);
+	return length;
+}
+
 /* Return the process in a directory's lock file; 0 if there is none. */
 static int
 find_postmaster(const char *directory)
 {
-	char		path[MAXPGPATH];
 	char		text[32] = "";
-	int			fd;
 	int			pid;
 
-	/* that directory may be anybody's: do not wait for a pipe */
-	snprintf(path, sizeof(path), "%s/postmaster.pid", directory);
-	fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
-	if (fd < 0)
-		return 0;
-	if (read(fd, text, sizeof(text) - 1) < 0 ||
-		sscanf(text, "%d", &pid) != 1 || pid < 0)
-		pid = 0;				/* negative: a server of one session */
-	CloseTransientFile(fd);
-	return pid;
+	/* negative: a server of one session */
+	return read_beginning(directory, "postmaster.pid", text,
+						  sizeof(text) - 1) > 0 &&
+		sscanf(text, "%d", &pid) == 1 && pid > 0 ? pid : 0;
 }
 
 /* Return true if this process works in this directory. */
@@ -101,71 +114,68 @@ works_in(int pid, const char *directory)
 
 /* Compare the system identifiers, with which pg_control begins. */
 static bool
-has_our_origin(const char *directory)
+has_our_identifier(const char *directory)
 {
-	char		path[MAXPGPATH];
 	uint64		identifier;
-	int			fd;
-	bool		whole;
 
-	snprintf(path, sizeof(path), "%s/global/pg_control", directory);
-	fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
-	if (fd < 0)
-		return false;
-	whole = read(fd, &identifier, sizeof(identifier)) == sizeof(identifier);
-	CloseTransientFile(fd);
-	return whole && identifier == GetSystemIdentifier();
+	return read_beginning(directory, "global/pg_control", &identifier,
+						  sizeof(identifier)) == sizeof(identifier) &&
+		identifier == GetSystemIdentifier();
 }
 
 /*
- * Return the node id of the server in this directory if it runs beside us, as
- * a primary; or as a standby, if those count.
+ * Return true if the server in the directory of this pair runs beside us, as a
+ * primary; or as a standby, if those count.  Set its node id.  The identifiers
+ * differ if pg_createsubscriber has made one of the two a server of its own.
  */
-static SfServerNumber
-find_running_node(const char *directory, bool standbys)
+static bool
+is_running(const SfPair *pair, bool standbys, SfServerNumber *node)
 {
-	int			pid = find_postmaster(directory);
+	int			pid = find_postmaster(pair->path);
 	char		name[MAXPGPATH + 32];
 	SfServers  *theirs;
-	const SfPair *pair;
-	SfServerNumber node = SF_NO_NUMBER;
+	const SfPair *last;
+	bool		result;
 
-	if (pid == 0 || pid == PostmasterPid || !works_in(pid, directory) ||
-		!has_our_origin(directory))
-		return SF_NO_NUMBER;
-	snprintf(name, sizeof(name), "%s/%s", directory, SF_SERVERS_FILE);
+	if (pid == 0 || pid == PostmasterPid || !works_in(pid, pair->path))
+		return false;
+	snprintf(name, sizeof(name), "%s/%s", pair->path, SF_SERVERS_FILE);
 	theirs = palloc(sizeof(*theirs));
 	sf_original_read_list(name, theirs);
+	last = &theirs->pair[Max(theirs->count, 1) - 1];
+	*node = last->node;
 	/* a copy that nobody has accepted has its original's list */
-	pair = sf_servers_find(theirs, theirs->writer, theirs->node);
-	if (pair != NULL && strcmp(pair->path, directory) == 0 &&
-		(standbys || !theirs->standby))
-		node = theirs->node;
+	result = strcmp(last->path, pair->path) == 0 &&
+		(has_our_identifier(pair->path) ||
+		 sf_servers_name(theirs, pair->server)) &&
+		(standbys || !theirs->standby);
 	pfree(theirs);
-	return node;
+	return result;
 }
 
 /*
- * Return the node id of another server in the list that runs beside us, if it
- * is this node id or none is given, and set the server's directory.
+ * Return the directory of another server in the list that runs beside us with
+ * this node id; NULL if there is none.  For SF_NO_NUMBER it may have any node
+ * id, and for SF_SHARDS also none.  Set the node id.
  */
-SfServerNumber
-sf_original_running(const SfServers *list, uint64 server, SfServerNumber node,
-					bool standbys, const char **directory)
+const char *
+sf_original_running(const SfServers *list, uint64 server,
+					SfServerNumber *node, bool standbys)
 {
 	for (uint32 i = 0; i < list->count; i++)
 	{
 		const SfPair *pair = &list->pair[i];
 		SfServerNumber running;
 
-		if (pair->server == server || pair->path[0] == '\0')
+		if (pair->server == server || pair->path[0] == '\0' ||
+			!is_running(pair, standbys, &running))
 			continue;
-		*directory = pair->path;
-		running = find_running_node(pair->path, standbys);
-		if (running != SF_NO_NUMBER &&
-			(node == SF_NO_NUMBER || running == node))
-			return running;
+		if (*node != SF_SHARDS &&
+			(running == SF_NO_NUMBER ||
+			 (*node != SF_NO_NUMBER && running != *node)))
+			continue;
+		*node = running;
+		return pair->path;
 	}
-	*directory = NULL;
-	return SF_NO_NUMBER;
+	return NULL;
 }

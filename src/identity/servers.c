@@ -4,17 +4,16 @@
  *	  List of the servers that a data directory has been; and the rule that
  *	  says from it whether a server is a copy.
  *
- * Each start adds the pair of its server and its node id to the list, before
- * an ID is made, and standbys do so too.  A copy of the directory has the
- * list, but not the marker, so it is another server.  Then its node id stands
- * there under the server that it was copied from, whatever that one was.
+ * Each start adds the pair of its server and its node id to the end of the
+ * list, before an ID is made, and standbys do so too.  A copy of the directory
+ * has the list, but not the marker, so it is another server.  Then its node id
+ * stands there under the server that it was copied from, whatever that one
+ * was.
  *
- * A pair of its own settles the question.  A standby gets one when it starts,
- * so that a promotion needs no work, and none is ever refused.  But a standby
- * that has lost its signal file was not promoted: its own pair says nothing.
- *
- * Shards have no server of their own in the list: if a server has some, any
- * other server may have the same.
+ * The last pair settles the question for its own server.  A standby writes
+ * that pair when it starts, so that a promotion needs no work, and none is
+ * ever refused.  An earlier pair of the same server settles nothing: another
+ * server may have the number since.
  *
  *-------------------------------------------------------------------------
  */
@@ -22,89 +21,72 @@
 
 #include <string.h>
 
-/* Return the pair of this server and this number; NULL if there is none. */
-SfPair *
-sf_servers_find(SfServers *list, uint64_t server, SfServerNumber number)
+/* Return true if this server wrote last, and with this number. */
+bool
+sf_servers_is_settled(const SfServers *list, uint64_t server,
+					  SfServerNumber number)
 {
-	for (uint32_t i = 0; i < list->count; i++)
-	{
-		if (list->pair[i].server == server && list->pair[i].number == number)
-			return &list->pair[i];
-	}
-	return NULL;
+	const SfPair *last;
+
+	if (list->count == 0)
+		return false;
+	last = &list->pair[list->count - 1];
+	return last->server == server &&
+		(number == SF_SHARDS ? last->shards != 0 : last->node == number);
 }
 
-/* Return true if another server may issue with this number. */
-static bool
-has_other(const SfServers *list, uint64_t server, SfServerNumber number)
+/*
+ * Return true if a server with this number is a copy of another one.  "marked"
+ * says that it has its marker: then a list that cannot be read says nothing
+ * against it.  Nobody knows which shards a server of the list has: it may have
+ * the same as any other.
+ */
+bool
+sf_servers_is_copy(const SfServers *list, uint64_t server, bool marked,
+				   SfServerNumber number)
 {
+	if (number == SF_NO_NUMBER || sf_servers_is_settled(list, server, number))
+		return false;
+	if (list->forgotten && (list->count > 0 || !marked))
+		return true;
 	for (uint32_t i = 0; i < list->count; i++)
 	{
 		if (list->pair[i].server != server &&
-			(number == SF_SHARDS || list->pair[i].number == number))
+			(number == SF_SHARDS || list->pair[i].node == number))
 			return true;
 	}
 	return false;
 }
 
-/* Return true if a server with this number is a copy of another one. */
+/*
+ * Return true if this node id is the last one of another server, which issues
+ * with it, too, if it runs.
+ */
 bool
-sf_servers_is_copy(SfServers *list, const SfStart *start,
-				   SfServerNumber number)
+sf_servers_share(const SfServers *list, uint64_t server, SfServerNumber node)
 {
-	const SfPair *own = sf_servers_find(list, start->server, number);
+	for (uint32_t i = 0; i < list->count && node != SF_NO_NUMBER; i++)
+	{
+		bool		is_last = list->pair[i].server != server;
 
-	if (start->follows || number == SF_NO_NUMBER)
-		return false;
-	if (own != NULL && !start->unpromoted)
-		return false;
-
-	/* a server that follows it now may have been copied from it */
-	if (own != NULL && (own->flags & SF_PAIR_USED) != 0)
-		return true;
-
-	/* a list that could not be read says nothing against its own server */
-	return has_other(list, start->server, number) ||
-		(list->forgotten && (list->writer != 0 || !start->marked ||
-							 start->unpromoted));
+		for (uint32_t j = i + 1; j < list->count; j++)
+			is_last &= list->pair[j].server != list->pair[i].server;
+		if (is_last && list->pair[i].node == node)
+			return true;
+	}
+	return false;
 }
 
-/*
- * Return the pair of the server that this standby was copied from, or of its
- * primary, if one of them has this node id.
- */
-const SfPair *
-sf_servers_source(const SfServers *list, SfServerNumber node)
+/* Return true if the list names this server. */
+bool
+sf_servers_name(const SfServers *list, uint64_t server)
 {
 	for (uint32_t i = 0; i < list->count; i++)
 	{
-		if ((list->pair[i].flags & SF_PAIR_SOURCE) != 0 &&
-			list->pair[i].number == node && node != SF_NO_NUMBER)
-			return &list->pair[i];
+		if (list->pair[i].server == server)
+			return true;
 	}
-	return NULL;
-}
-
-/* Let this server write the list, with its node, and the last other one. */
-void
-sf_servers_begin(SfServers *list, uint64_t server, bool standby,
-				 SfServerNumber node)
-{
-	for (uint32_t i = 0; i < list->count && list->writer != server; i++)
-	{
-		SfPair	   *pair = &list->pair[i];
-
-		pair->flags &= ~SF_PAIR_SOURCE;
-		if (standby && (pair->flags & SF_PAIR_NOW) != 0 &&
-			(pair->server == list->writer || pair->server == list->primary))
-			pair->flags |= SF_PAIR_SOURCE;
-	}
-	list->magic = SF_SERVERS_MAGIC;
-	list->writer = server;
-	list->standby = standby;
-	list->node = node;
-	if (!standby)
-		list->primary = server;
+	return false;
 }
 
 static void
@@ -116,48 +98,29 @@ remove_pair(SfServers *list, uint32_t i)
 }
 
 /*
- * Add a pair of the writer.  It takes the place of one that an earlier server
- * has left in this directory, as before pg_rewind.  What a full list forgets
- * counts as a pair of another server with any number.
+ * Add a pair to the end.  It takes the place of its server's with that number,
+ * and of one that an earlier server has left in this directory, as before
+ * pg_rewind.  What a full list forgets counts as a pair of another server with
+ * any number.
  */
 void
-sf_servers_add(SfServers *list, SfServerNumber number, uint64_t machine,
-			   const char *path)
+sf_servers_add(SfServers *list, const SfPair *own)
 {
-	SfPair	   *own = sf_servers_find(list, list->writer, number);
-
-	if (own == NULL)
+	for (uint32_t i = list->count; i-- > 0;)
 	{
-		for (uint32_t i = list->count; i-- > 0;)
-		{
-			const SfPair *pair = &list->pair[i];
+		const SfPair *pair = &list->pair[i];
 
-			if (pair->number == number && pair->server != list->writer &&
-				(pair->flags & SF_PAIR_SOURCE) == 0 &&
-				pair->machine == machine && strcmp(pair->path, path) == 0)
-				remove_pair(list, i);
-		}
-		if (list->count == SF_SERVERS_MAX)
-		{
-			remove_pair(list, 0);
-			list->forgotten = 1;
-		}
-		own = &list->pair[list->count++];
-		memset(own, 0, sizeof(*own));
-		own->server = list->writer;
-		own->number = number;
+		if (pair->node == own->node &&
+			(pair->server == own->server ||
+			 (pair->machine == own->machine &&
+			  strcmp(pair->path, own->path) == 0)))
+			remove_pair(list, i);
 	}
-	for (uint32_t i = 0; i < list->count; i++)
+	if (list->count == SF_SERVERS_MAX)
 	{
-		if (list->pair[i].server == list->writer)
-			list->pair[i].flags &= ~SF_PAIR_NOW;
-		if (list->pair[i].server == list->writer &&
-			list->pair[i].number == list->node)
-			list->pair[i].flags |= SF_PAIR_NOW;
+		remove_pair(list, 0);
+		list->forgotten = 1;
 	}
-	if (!list->standby)
-		own->flags |= SF_PAIR_USED;
-	own->machine = machine;
-	memset(own->path, 0, sizeof(own->path));
-	memcpy(own->path, path, strlen(path));
+	list->magic = SF_SERVERS_MAGIC;
+	list->pair[list->count++] = *own;
 }

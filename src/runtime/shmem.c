@@ -123,15 +123,12 @@ initialize_shmem(void)
 	pg_atomic_init_u64(&sf_shmem->first_xid, 0);
 	initialize_leasing(&sf_shmem->leasing);
 	pg_atomic_init_u64(&sf_shmem->identity.server, 0);
-	for (int i = SF_OF_NODE; i <= SF_OF_SHARDS; i++)
-	{
-		pg_atomic_init_u32(&sf_shmem->identity.copied[i], SF_NO_NUMBER);
-		pg_atomic_init_u32(&sf_shmem->identity.recorded[i], SF_NO_NUMBER);
-	}
+	pg_atomic_init_u32(&sf_shmem->identity.node, SF_NO_NUMBER);
+	pg_atomic_init_u32(&sf_shmem->identity.copied, SF_NO_NUMBER);
+	pg_atomic_init_u32(&sf_shmem->identity.recorded, SF_NO_NUMBER);
+	pg_atomic_init_u32(&sf_shmem->identity.shards, SF_SHARDS_OWN);
 	pg_atomic_init_u64(&sf_shmem->identity.tried_ms, 0);
-	pg_atomic_init_u32(&sf_shmem->identity.primary, SF_NO_NUMBER);
 	sf_shmem->identity.original = SF_NO_NUMBER;
-	sf_shmem->identity.running = SF_NO_NUMBER;
 	pg_atomic_init_u32(&sf_shmem->log_interval_ms, 0);
 	for (int i = 0; i < SF_EVENTS; i++)
 	{

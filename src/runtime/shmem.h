@@ -85,9 +85,10 @@ typedef struct SfLeasing
 	SfLeaseStatus status;		/* under SfShmem.lock */
 } SfLeasing;
 
-/* What SfIdentity notes of a node's number, and of the shards'. */
-#define SF_OF_NODE		0
-#define SF_OF_SHARDS	1
+/* SfIdentity.shards */
+#define SF_SHARDS_OWN		0
+#define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
+#define SF_SHARDS_LOGGED	2	/* the same, and the log says so */
 
 /* Identity of this server: see identity.c. */
 typedef struct SfIdentity
@@ -97,21 +98,21 @@ typedef struct SfIdentity
 	pg_atomic_uint32 was_leased;	/* 1: it has leased its node id, has no
 									 * registry, and nobody accepted that */
 
-	/* numbers of a node, or SF_SHARDS */
-	pg_atomic_uint32 copied[2]; /* another server's, and not accepted yet */
-	pg_atomic_uint32 recorded[2];	/* in the list of servers, and used */
+	pg_atomic_uint32 node;		/* the configured one; a reload changes it
+								 * here first */
+	pg_atomic_uint32 copied;	/* the node, if it is another server's, and
+								 * not accepted yet */
+	pg_atomic_uint32 recorded;	/* the node, if the list of servers has it,
+								 * and it is used */
+	pg_atomic_uint32 shards;
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */
-	pg_atomic_uint32 primary;	/* the node, if the source of this standby has
-								 * it too; once promoted, until accepted */
 	SfServerNumber original;	/* the node before the start */
-	SfServerNumber running;		/* in a copy: the node, if its original was
-								 * seen running with it */
-
-	/* what the start has found: see SfStart */
-	bool		marked;
-	bool		follows;
-	bool		unpromoted;
+	bool		seen;			/* the original of a copy was seen running */
+	bool		shards_seen;	/* the same, with any node id */
+	uint32		control;		/* checksum of pg_control at the start */
+	bool		marked;			/* it has its marker */
+	bool		follows;		/* it began as a standby, and has made no ID */
 	char		reason[MAXPGPATH + 64]; /* why it is another server */
 } SfIdentity;
 

@@ -22,27 +22,16 @@ typedef struct Dir
 	SfServers	list;
 	uint64_t	marker;
 	bool		signal;			/* it has a standby's signal file */
-	bool		in_recovery;	/* as pg_control says */
+	uint32_t	control;		/* pg_control: each change is another number */
+	bool		in_recovery;	/* as it says */
 	bool		follows;		/* this life began as a standby */
-	bool		unpromoted;
 	bool		runs_alone;		/* it may make IDs */
 	SfServerNumber node;
 	char		path[16];
 } Dir;
 
 static uint64_t last_server;
-
-static bool
-is_copy(uint64_t server, bool marked, bool follows, bool unpromoted,
-		SfServerNumber number)
-{
-	SfStart		start = {
-		.server = server, .marked = marked, .follows = follows,
-		.unpromoted = unpromoted
-	};
-
-	return sf_servers_is_copy(&list, &start, number);
-}
+static uint32_t last_control;
 
 static void
 clear(void)
@@ -51,13 +40,31 @@ clear(void)
 }
 
 static void
-write_as(uint64_t server, bool standby, SfServerNumber node)
+add(SfServers *to, uint64_t server, SfServerNumber node, bool shards,
+	const char *path)
+{
+	SfPair		own = {
+		.server = server, .machine = MACHINE, .node = node,
+		.shards = shards
+	};
+
+	strcpy(own.path, path);
+	sf_servers_add(to, &own);
+}
+
+static void
+write_as(uint64_t server, SfServerNumber node)
 {
 	char		path[16];
 
 	snprintf(path, sizeof(path), "/%llu", (unsigned long long) server);
-	sf_servers_begin(&list, server, standby, node);
-	sf_servers_add(&list, node, MACHINE, path);
+	add(&list, server, node, true, path);
+}
+
+static bool
+is_copy(uint64_t server, SfServerNumber number)
+{
+	return sf_servers_is_copy(&list, server, true, number);
 }
 
 /* ---- the rule ---- */
@@ -66,45 +73,44 @@ write_as(uint64_t server, bool standby, SfServerNumber node)
 static void
 test_all_combinations(void)
 {
-	for (int i = 0; i < 1 << 9; i++)
+	for (int i = 0; i < 1 << 8; i++)
 	{
 		bool		other_has = i & 1;
 		bool		own_has = i & 2;
-		bool		own_used = i & 4;
-		bool		follows = i & 8;
-		bool		unpromoted = i & 16;
-		bool		forgotten = i & 32;
-		bool		marked = i & 64;
-		bool		unreadable = i & 128;
-		SfServerNumber number = i & 256 ? SF_SHARDS : 5;
+		bool		own_last = i & 4;
+		bool		other_last = i & 8;
+		bool		forgotten = i & 16;
+		bool		marked = i & 32;
+		bool		own_shards = i & 64;
+		SfServerNumber number = i & 128 ? SF_SHARDS : 5;
+		bool		settled;
 		bool		copy;
 
-		if (unreadable && (other_has || own_has || !forgotten))
-			continue;
 		clear();
 		if (other_has)
-			write_as(1, false, number == SF_SHARDS ? 9 : 5);
+			write_as(1, 5);
 		if (own_has)
-			write_as(2, !own_used, number);
-		else
-			own_used = false;
+			add(&list, 2, 5, own_shards, "/2");
+		if (own_last)
+			add(&list, 2, 6, own_shards, "/2");
+		if (other_last)
+			write_as(1, 7);
 		list.forgotten = forgotten;
-		list.writer = unreadable ? 0 : 2;
 
-		copy = other_has || forgotten;
-		if (unreadable && marked && !unpromoted)
-			copy = false;
-		if (own_has)
-			copy = unpromoted && (copy || own_used);
-		if (follows)
-			copy = false;
-		CHECK_EQ(is_copy(2, marked, follows, unpromoted, number), copy);
+		/* the last pair settles it, and no earlier one does */
+		settled = !other_last && (own_has || own_last) &&
+			(number == SF_SHARDS ? own_shards : !own_last);
+		copy = !settled &&
+			(forgotten ? other_has || own_has || own_last || other_last || !marked :
+			 other_has || (number == SF_SHARDS && other_last));
+		CHECK_EQ(sf_servers_is_copy(&list, 2, marked, number), copy);
+		CHECK_EQ(sf_servers_is_settled(&list, 2, number), settled);
 
 		/* a server without a number makes nothing that another may make */
-		CHECK(!is_copy(2, marked, follows, unpromoted, SF_NO_NUMBER));
+		CHECK(!sf_servers_is_copy(&list, 2, marked, SF_NO_NUMBER));
 		/* another number is no other server's, if all are known */
-		if (!forgotten && number != SF_SHARDS)
-			CHECK(!is_copy(2, marked, follows, unpromoted, 6));
+		if (!forgotten)
+			CHECK(!sf_servers_is_copy(&list, 2, marked, 8));
 	}
 }
 
@@ -112,8 +118,9 @@ static void
 test_no_list(void)
 {
 	clear();
-	for (int i = 0; i < 8; i++)
-		CHECK(!is_copy(1, i & 1, i & 2, i & 4, i & 4 ? SF_SHARDS : 1));
+	CHECK(!is_copy(1, 1));
+	CHECK(!is_copy(1, SF_SHARDS));
+	CHECK(!sf_servers_is_copy(&list, 1, false, 1));
 }
 
 /* A server whose node id is leased is another one, as far as shards go. */
@@ -121,123 +128,187 @@ static void
 test_leased(void)
 {
 	clear();
-	write_as(1, false, SF_NO_NUMBER);
-	CHECK(is_copy(2, false, false, false, SF_SHARDS));
-	CHECK(!is_copy(2, false, false, false, 1));
-	CHECK(!is_copy(1, true, false, false, SF_SHARDS));
+	write_as(1, SF_NO_NUMBER);
+	CHECK(is_copy(2, SF_SHARDS));
+	CHECK(!is_copy(2, 1));
+	CHECK(!is_copy(1, SF_SHARDS));
+}
+
+/*
+ * Shards belong to a server, whatever its number is; and a copy with another
+ * number stays a copy as far as they go.
+ */
+static void
+test_shards(void)
+{
+	clear();
+	write_as(1, 5);
+	write_as(1, 6);
+	CHECK(!is_copy(1, SF_SHARDS));
+	add(&list, 2, 7, false, "/2");
+	CHECK(is_copy(2, SF_SHARDS));
+	add(&list, 2, 8, false, "/2");
+	CHECK(is_copy(2, SF_SHARDS));
+	/* as a standby it may have them once it is promoted */
+	write_as(2, 8);
+	CHECK(!is_copy(2, SF_SHARDS));
+}
+
+/* What another server may have since is not settled by an old pair. */
+static void
+test_old_numbers(void)
+{
+	clear();
+	write_as(1, 5);
+	write_as(2, 5);
+	CHECK(!is_copy(2, 5));
+	write_as(2, 6);
+	CHECK(!is_copy(2, 6));
+	CHECK(is_copy(2, 5));
+	/* a number that nobody else had comes back */
+	write_as(2, 7);
+	CHECK(!is_copy(2, 6));
 }
 
 /* ---- the list ---- */
 
 static void
-test_sources(void)
+test_shared(void)
 {
 	clear();
-	write_as(1, false, 5);
-	write_as(2, true, 6);
-	CHECK(sf_servers_source(&list, 5) != NULL);
-	CHECK(sf_servers_source(&list, 6) == NULL);
-	/* a standby of the standby: both are its sources */
-	write_as(3, true, 7);
-	CHECK(sf_servers_source(&list, 5) != NULL);
-	CHECK(sf_servers_source(&list, 6) != NULL);
-	CHECK(sf_servers_source(&list, 7) == NULL);
-	/* it remembers them, also promoted */
-	write_as(3, true, 7);
-	write_as(3, false, 7);
-	CHECK(sf_servers_source(&list, 6) != NULL);
-	/* the first one is rewound from that: its own number is nobody else's */
-	write_as(4, true, 5);
-	CHECK(sf_servers_source(&list, 5) == NULL);
-	CHECK(sf_servers_source(&list, 7) != NULL);
-	CHECK(sf_servers_source(&list, SF_NO_NUMBER) == NULL);
-	/* what a source had before is not its number any more */
-	write_as(4, false, 6);
-	write_as(6, true, 5);
-	CHECK(sf_servers_source(&list, 5) == NULL);
-	CHECK(sf_servers_source(&list, 6) != NULL);
-	/* a server of its own has none */
-	write_as(5, false, 8);
-	CHECK(sf_servers_source(&list, 7) == NULL);
+	write_as(1, 5);
+	write_as(2, 6);
+	CHECK(sf_servers_share(&list, 2, 5));
+	CHECK(!sf_servers_share(&list, 2, 6));
+	CHECK(!sf_servers_share(&list, 2, SF_NO_NUMBER));
+	/* a standby of a standby of a standby: all of them run */
+	write_as(3, 7);
+	write_as(4, 8);
+	for (SfServerNumber node = 5; node < 8; node++)
+		CHECK(sf_servers_share(&list, 4, node));
+	/* also those with the number of this one */
+	write_as(4, 5);
+	CHECK(sf_servers_share(&list, 4, 5));
+	/* what a server had before is not its number any more, until it is again */
+	write_as(3, 9);
+	CHECK(!sf_servers_share(&list, 4, 7));
+	CHECK(sf_servers_share(&list, 4, 9));
+	write_as(3, 7);
+	CHECK(sf_servers_share(&list, 4, 7));
+	CHECK(!sf_servers_share(&list, 4, 9));
+	CHECK(sf_servers_name(&list, 3) && !sf_servers_name(&list, 5));
 }
 
-/* A directory that is rewound again and again does not fill the list. */
+/* The first server is rewound: its old number is nobody else's. */
 static void
 test_same_place(void)
 {
 	clear();
+	add(&list, 1, 5, true, "/a");
+	add(&list, 2, 6, true, "/b");
+	add(&list, 3, 5, true, "/a");
+	CHECK(!sf_servers_share(&list, 3, 5));
+	CHECK(sf_servers_share(&list, 3, 6));
+
+	/* a directory that is rewound again and again does not fill the list */
+	clear();
 	for (uint64_t server = 1; server <= 1000; server++)
-	{
-		sf_servers_begin(&list, server, true, server % 2 + 1);
-		sf_servers_add(&list, server % 2 + 1, MACHINE,
-					   server % 2 ? "/a" : "/b");
-	}
-	CHECK(list.count <= 4);
+		add(&list, server, server % 2 + 1, true, server % 2 ? "/a" : "/b");
+	CHECK_EQ(list.count, 2);
 	CHECK(!list.forgotten);
 }
 
-/* A full list forgets others first, and then takes each number for another's. */
+/* A full list forgets the oldest pair, and then takes each number for another's. */
 static void
 test_full(void)
 {
 	clear();
-	write_as(1, false, 5);
+	write_as(1, 5);
 	for (SfServerNumber node = 1000; node < 1000 + 3 * SF_SERVERS_MAX; node++)
 	{
-		write_as(2, false, node);
+		write_as(2, node);
 		CHECK(list.count <= SF_SERVERS_MAX);
-		CHECK(!is_copy(2, true, false, false, node));
-		CHECK(is_copy(3, false, false, false, node));
+		CHECK(!is_copy(2, node));
+		CHECK(is_copy(3, node));
 	}
 	CHECK(list.forgotten);
-	CHECK(is_copy(3, false, false, false, 5));
-	CHECK(is_copy(3, false, false, false, 77));
-	CHECK(!is_copy(3, false, true, false, 77));
+	CHECK(is_copy(3, 5));
+	CHECK(is_copy(3, 77));
 }
 
 /* ---- lives ---- */
 
-/* Start a server; return false if it is a copy. */
+static void
+write_pair(Dir *dir)
+{
+	dir->list.standby = dir->follows;
+	add(&dir->list, dir->marker, dir->node, true, dir->path);
+}
+
+/* Recovery begins, or the server runs alone: pg_control changes. */
+static void
+recover(Dir *dir)
+{
+	dir->in_recovery = dir->signal;
+	dir->control = ++last_control;
+}
+
+/* Start a server up to its recovery; return false if it is a copy. */
+static bool
+start_only(Dir *dir)
+{
+	uint64_t	server;
+
+	if (!dir->signal && dir->list.standby &&
+		(dir->in_recovery || dir->control == dir->list.control))
+		dir->marker = 0;
+	server = dir->marker != 0 ? dir->marker : ++last_server;
+	dir->follows = dir->signal;
+	dir->runs_alone = dir->signal ? false :
+		!sf_servers_is_copy(&dir->list, server, dir->marker != 0, dir->node);
+	if (!dir->signal && !dir->runs_alone)
+		return false;
+	dir->marker = server;
+	dir->list.control = dir->control;
+	write_pair(dir);
+	return true;
+}
+
 static bool
 start(Dir *dir)
 {
-	SfStart		now;
-	bool		copy;
+	bool		started = start_only(dir);
 
-	dir->unpromoted = dir->marker != 0 && !dir->signal &&
-		dir->list.standby && dir->in_recovery;
-	now.server = dir->marker != 0 ? dir->marker : ++last_server;
-	now.marked = dir->marker != 0;
-	now.follows = dir->follows = dir->signal;
-	now.unpromoted = dir->unpromoted;
-	copy = sf_servers_is_copy(&dir->list, &now, dir->node);
-	dir->in_recovery = dir->signal;
-	dir->runs_alone = !dir->signal && !copy;
-	if (copy)
-	{
-		if (dir->unpromoted)
-			dir->marker = 0;
+	recover(dir);
+	return started;
+}
+
+/* A reload brings another node id. */
+static bool
+reload(Dir *dir, SfServerNumber node)
+{
+	if (!dir->signal &&
+		sf_servers_is_copy(&dir->list, dir->marker, true, node))
 		return false;
-	}
-	dir->marker = now.server;
-	sf_servers_begin(&dir->list, now.server, dir->signal, dir->node);
-	sf_servers_add(&dir->list, dir->node, MACHINE, dir->path);
+	dir->node = node;
+	write_pair(dir);
 	return true;
 }
 
 static void
 promote(Dir *dir)
 {
-	dir->signal = dir->in_recovery = false;
+	dir->signal = false;
 	dir->runs_alone = true;
+	recover(dir);
 }
 
 /* The first ID after a promotion. */
 static void
 make_id(Dir *dir)
 {
-	sf_servers_begin(&dir->list, dir->marker, false, dir->node);
-	sf_servers_add(&dir->list, dir->node, MACHINE, dir->path);
+	dir->follows = false;
+	write_pair(dir);
 }
 
 /* Copy the files, as a base backup or pg_rewind does. */
@@ -287,7 +358,7 @@ test_backups_of_a_standby(void)
 	/* a standby of the standby, that is not promoted but started */
 	copy_to(&c, &b, true);
 	CHECK(start(&c));
-	CHECK(sf_servers_source(&c.list, 2) != NULL);
+	CHECK(sf_servers_share(&c.list, c.marker, 2));
 	c.signal = false;
 	CHECK(!start(&c));
 	CHECK(!start(&c));
@@ -323,7 +394,7 @@ test_switchovers(void)
 		else
 			old->signal = true;
 		CHECK(start(old));
-		CHECK(sf_servers_source(&old->list, node) == NULL);
+		CHECK(!sf_servers_share(&old->list, old->marker, node));
 		CHECK(start(old));
 	}
 	CHECK(a.list.count < 10);
@@ -339,15 +410,23 @@ test_rewound_early(void)
 	copy_to(&a, &b, true);
 	CHECK_EQ(a.node, 2);
 	CHECK(start(&a));
-	CHECK(sf_servers_source(&a.list, 2) != NULL);
+	CHECK(sf_servers_share(&a.list, a.marker, 2));
 	promote(&a);
 	make_id(&a);
-	CHECK(sf_servers_source(&a.list, 2) != NULL);
+	CHECK(sf_servers_share(&a.list, a.marker, 2));
 	CHECK(start(&a));
 
 	/* without a signal file it is a copy */
 	copy_to(&a, &b, false);
 	CHECK(!start(&a));
+
+	/* with its own number there is nothing to say */
+	begin_pair();
+	promote(&b);
+	copy_to(&a, &b, true);
+	a.node = 1;
+	CHECK(start(&a));
+	CHECK(!sf_servers_share(&a.list, a.marker, 1));
 }
 
 /* A primary follows another one that was copied from it, and loses the signal. */
@@ -362,10 +441,62 @@ test_former_primary(void)
 	CHECK(!start(&a));
 	CHECK(!start(&a));
 
-	/* a standby with a number that nobody else has is a server of its own */
+	/* so does one with a number that nobody else has: it may have been copied */
 	b.signal = false;
+	CHECK(!start(&b));
+	CHECK(!start(&b));
+	/* with another one it is a server of its own, and has no way back */
+	b.node = 9;
 	CHECK(start(&b));
 	CHECK(start(&b));
+	CHECK(!reload(&b, 2));
+	b.node = 2;
+	CHECK(!start(&b));
+}
+
+/* A standby dies before its recovery begins, and then loses its signal file. */
+static void
+test_dies_early(void)
+{
+	for (int i = 0; i < 2; i++)
+	{
+		begin_pair();
+		copy_to(&c, &a, true);
+		if (i)
+			CHECK(start_only(&c));
+		CHECK(start_only(&c));
+		c.signal = false;
+		CHECK(!start(&c));
+		CHECK(!start(&c));
+	}
+	/* promoted at once, it is no copy */
+	copy_to(&c, &a, true);
+	CHECK(start(&c));
+	promote(&c);
+	CHECK(start(&c));
+}
+
+/* A standby had its primary's number, and has another one when it is promoted. */
+static void
+test_number_left_behind(void)
+{
+	begin_pair();
+	b.node = 1;
+	CHECK(start(&b));
+	CHECK(reload(&b, 3));
+	promote(&b);
+	CHECK(!reload(&b, 1));
+	make_id(&b);
+	CHECK(!reload(&b, 1));
+	CHECK(start(&b));
+	b.node = 1;
+	CHECK(!start(&b));
+	CHECK(!start(&b));
+	/* a number of its own comes back */
+	b.node = 3;
+	CHECK(start(&b));
+	CHECK(reload(&b, 4));
+	CHECK(reload(&b, 3));
 }
 
 /*
@@ -426,13 +557,17 @@ main(void)
 	RUN(test_all_combinations);
 	RUN(test_no_list);
 	RUN(test_leased);
-	RUN(test_sources);
+	RUN(test_shards);
+	RUN(test_old_numbers);
+	RUN(test_shared);
 	RUN(test_same_place);
 	RUN(test_full);
 	RUN(test_backups_of_a_standby);
 	RUN(test_switchovers);
 	RUN(test_rewound_early);
 	RUN(test_former_primary);
+	RUN(test_dies_early);
+	RUN(test_number_left_behind);
 	RUN(test_random_lives);
 	return finish_tests("test_servers");
 }

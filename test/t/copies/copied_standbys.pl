@@ -103,7 +103,7 @@ $own->stop;
 # ---- a standby of a standby ----
 
 my $second = server_from('second', $standby, 'of_standby', [], has_streaming => 1);
-like(started($second), qr/${same_standby}the server that it was copied from/, 'a standby of a standby has its number: the log says so');
+like(started($second), qr/${same_standby}a server that it was copied from/, 'a standby of a standby has its number: the log says so');
 $second->stop;
 my $signal = $second->data_dir . '/standby.signal';
 unlink $signal or die "$signal: $!";

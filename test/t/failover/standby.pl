@@ -26,11 +26,11 @@ sub node_of
 my $same = PostgreSQL::Test::Cluster->new('same');
 $same->init_from_backup($primary, 'backup', has_streaming => 1);
 $same->start;
-like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, the number that its primary has recorded\|Choose a number .*:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);$/,
+like(node_of($same), qr/^warning\|once this standby is promoted, it issues as 1, which a server that it was copied from has, too\|Choose a number .*:\nsnowflake.node_id = 'NUMBER'\nand run:\nSELECT pg_catalog\.pg_reload_conf\(\);$/,
 	'a standby that has its primary\'s number');
-like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has its primary\n/, 0, 'the log says so, too');
+like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so has a server that it was copied from\n/, 0, 'the log says so, too');
 $same->restart;
-like(node_of($same), qr/^warning\|once .* as 1, the number/, 'again at each start');
+like(node_of($same), qr/^warning\|once .* as 1, which a server/, 'again at each start');
 $same->promote;
 like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|/,
 	'after the promotion it is still said, and is an error while that primary runs');
@@ -89,7 +89,7 @@ $standby->append_conf('postgresql.conf', "snowflake.node_id = '2'");
 $standby->append_conf('postgresql.auto.conf', "snowflake.node_id = '1'");
 start_with_clock($standby, '+0');
 my $reset = qr/\nand run:\n(ALTER SYSTEM RESET \S+;)\nSELECT pg_catalog\.pg_reload_conf/;
-query($standby, node_of($standby) =~ /^warning\|once .* as 1, the number(?s:.*)$reset/);
+query($standby, node_of($standby) =~ /^warning\|once .* as 1, which a server(?s:.*)$reset/);
 $standby->stop;
 start_with_clock($standby, '+0');
 like(node_of($standby), qr/^ok\|a standby makes no IDs; once it is promoted, it issues as 2\|$/, 'one with a number of its own');

@@ -1,0 +1,182 @@
+# What settles a number: the last pair of the list, and no earlier one. Standbys that die,
+# lose their signal file, change their number or cannot write, and what an administrator
+# does on them. The table is in src/invariants.md, "Copies of a data directory".
+#
+# takes: 25 s
+use SnowflakeTest;
+
+my $shard = 'SELECT snowflake_shard_nextval(3)';
+my $is_copy = qr/SF401: this data directory is a copy of another server's/;
+my $runs = qr/is a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id \d, too/s;
+my $says = q{SELECT status || ' ' || found FROM snowflake_status() WHERE check_name = 'node id'};
+
+# Let the list of a server not be written, as on a full disk. Return what makes room.
+sub fill_disk
+{
+	my ($node) = @_;
+	chomp(my $last = qx(echo \$\$));
+	my @in_the_way = map { $node->data_dir . "/$record.$_.tmp" } $last .. $last + 2000;
+
+	mkdir $_ or die "$_: $!" foreach @in_the_way;
+	return sub { rmdir $_ or die "$_: $!" foreach @in_the_way };
+}
+
+# Give a running server a number, and wait until it is there.
+sub give
+{
+	my ($node, $number) = @_;
+
+	set_conf($node, "snowflake.node_id = '$number'");
+	$node->poll_query_until('postgres', "SELECT current_setting('snowflake.node_id') = '$number'") or die 'no reload';
+	return;
+}
+
+my $primary = start_server('primary', 'max_wal_senders = 10', "snowflake.shards = ''");
+$primary->backup('backup');
+
+# ---- a standby that dies before its recovery begins ----
+
+my $early = server_from('early', $primary, 'backup', [], has_streaming => 1);
+my $wal = $early->data_dir . '/pg_wal';
+my $signal = $early->data_dir . '/standby.signal';
+foreach my $try (1, 2)
+{
+	rename($wal, "$wal.away") or die "$wal: $!";
+	fails_to_start($early, '', qr/required WAL directory "pg_wal" does not exist/, "it dies, $try");
+	rename("$wal.away", $wal) or die "$wal: $!";
+}
+ok(-e $early->data_dir . "/$marker", 'when it has its marker');
+unlink $signal or die "$signal: $!";
+foreach my $start ('first', 'second')
+{
+	like(started($early), $is_copy, "then it loses its signal file: $start start");
+	refused($early, $next, '55000', $runs, 'and is refused');
+	$early->stop;
+}
+
+# ---- the number of a promoted standby ----
+
+my $standby = server_from('standby', $primary, 'backup', ["snowflake.node_id = '1'"], has_streaming => 1);
+$standby->start;
+give($standby, 3);
+$standby->promote;
+foreach my $when ('before its first ID', 'after it')
+{
+	set_conf($standby, "snowflake.node_id = '1'");
+	ok($standby->poll_query_until('postgres', q{SELECT found ~ 'refused: The server of which this one is a copy runs now, and has node id 1'
+		FROM snowflake_status() WHERE check_name = 'node id'}), "$when, no reload gives a promoted standby the number of a server that runs");
+	is(query($standby, 'SELECT snowflake_node(snowflake_nextval())'), '3', 'it keeps its own');
+	give($standby, 3);
+}
+$standby->restart;
+$standby->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$standby->stop;
+like(started($standby), $is_copy, 'nor does a restart, though it began with that number');
+refused($standby, $next, '55000', $runs, 'which is refused');
+$standby->append_conf('postgresql.conf', "snowflake.node_id = '3'");
+$standby->stop;
+unlike(started($standby), $is_copy, 'with its own number it goes on');
+like(query($standby, $next), qr/^\d+$/, 'and makes IDs');
+
+# a reload brings shards, long after the promotion
+give($standby, 4);
+$standby->restart;
+set_conf($standby, "snowflake.shards = '3'");
+$standby->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '3'") or die 'no reload';
+like(query($standby, $shard), qr/^\d+$/, 'shards of a promoted standby are its own');
+
+# a standby of it has the number of the first server
+my $second = standby_of($standby, 'second', "snowflake.node_id = '1'");
+like(started($second), qr/SF504: this standby has node id 1, and so has a server that it was copied from/,
+	'a server that its primary was copied from counts');
+$second->stop;
+
+# ---- a list that cannot be written at first ----
+
+my $full = server_from('full', $primary, 'backup', ["snowflake.node_id = '5'"], has_streaming => 1);
+my $make_room = fill_disk($full);
+like(started($full), qr/SF403: could not write file "$record"/, 'a standby that cannot write its list starts');
+$make_room->();
+query($full, 'SELECT count(*) FROM snowflake_status()');
+$full->backup('full');
+my $copy = server_from('of_full', $full, 'full', []);
+like(started($copy), $is_copy, 'and writes it later: a copy knows');
+refused($copy, $next, '55000', $runs, 'and is refused');
+$copy->stop;
+
+# ---- a list that cannot be written when it is accepted ----
+
+$full->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$full->restart;
+$full->promote;
+query($full, $next);
+$primary->stop;
+like(query($full, $says), qr/^warning 1 is configured, and/, 'a promoted standby with the number of its primary');
+$make_room = fill_disk($full);
+my (undef, undef, $err) = $full->psql('postgres', $accept);
+like($err, qr/ERROR:  could not create file "$record/, 'which cannot be accepted');
+$make_room->();
+$full->stop;
+unlike(started($full), $is_copy, 'is no copy after that');
+like(query($full, $next), qr/^\d+$/, 'and makes IDs');
+$full->psql('postgres', $accept);
+is(query($full, $says), 'ok 1 is configured', 'until it is accepted');
+$full->stop;
+
+# ---- a reload brings shards to a copy ----
+
+$copy = server_from('shards', $primary, 'backup', [ "snowflake.node_id = '7'", "snowflake.copy_check = 'warn'" ]);
+unlike(started($copy), $is_copy, 'a copy without shards, and with a number of its own');
+set_conf($copy, "snowflake.shards = '3'");
+$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '3'") or die 'no reload';
+query($copy, $shard);
+like_log($copy, qr/$is_copy\n.*DETAIL:  It comes from a backup/, 0, 'the first call for the shards that a reload brings says so');
+$copy->stop;
+
+# beside a server that runs they are refused, unless an administrator knows better
+$primary->start;
+like(started($copy), qr/$is_copy\n/, 'beside its original');
+my $hint = refused($copy, $shard, '55000', qr/DETAIL:  That server was seen running on this machine, and may issue for the same shards\.\n/,
+	'its shards are refused');
+is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', 'which is an error');
+like(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), qr/^7$/, 'and not those of its own number');
+like($hint, qr/HINT:  Choose shards that no other server has, and add .*\n.*\n.*\n.*pg_reload_conf\(\);\nThen run as a superuser: SELECT snowflake_accept\('copy'\);/, 'the HINT says how to end that');
+set_conf($copy, "snowflake.shards = '4'");
+$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '4'") or die 'no reload';
+query($copy, $accept);
+like(query($copy, 'SELECT snowflake_shard_nextval(4)'), qr/^\d+$/, 'shards of its own');
+$copy->stop;
+
+# ---- another system identifier, as pg_createsubscriber gives ----
+
+# The checksum of pg_control stands behind what it covers.
+sub crc32c
+{
+	my ($bytes) = @_;
+	my $crc = 0xffffffff;
+
+	foreach my $byte (unpack 'C*', $bytes)
+	{
+		$crc ^= $byte;
+		$crc = $crc & 1 ? $crc >> 1 ^ 0x82f63b78 : $crc >> 1 foreach 1 .. 8;
+	}
+	return pack 'L', $crc ^ 0xffffffff;
+}
+
+my $subscriber = server_from('subscriber', $primary, 'backup', [], has_streaming => 1);
+$subscriber->start;
+$subscriber->promote;
+$subscriber->stop;
+my $control = $subscriber->data_dir . '/global/pg_control';
+my $content = slurp_file($control);
+my ($length) = grep { crc32c(substr($content, 0, $_)) eq substr($content, $_, 4) } map { 4 * $_ } 50 .. 200;
+my $changed = pack('Q', 42) . substr($content, 8, $length - 8);
+unlink $control or die "$control: $!";
+append_to_file($control, $changed . crc32c($changed) . substr($content, $length + 4));
+command_ok([ 'pg_resetwal', $subscriber->data_dir ], 'a promoted standby gets another system identifier');
+$subscriber->start;
+query($subscriber, $next);
+like(query($subscriber, $says), qr/^error 1 is configured, and .* which runs now/, 'it still sees the server that it was copied from');
+refused($subscriber, $accept, '55000', qr/cannot accept this copy while its original runs/, 'and cannot be accepted while that runs');
+$_->stop foreach $subscriber, $standby, $primary;
+done_testing();
