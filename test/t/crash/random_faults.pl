@@ -1,11 +1,11 @@
-# Random faults under load: crashes, restarts, promotions, frozen processes and steps
-# of the clock, one after the other, for SNOWFLAKE_SOAK seconds. SEED repeats a run, as
-# far as the machine's scheduling allows.
+# Random faults under load: crashes, restarts, promotions, copies of servers, rewound
+# servers, frozen processes and steps of the clock, one after the other, for
+# SNOWFLAKE_SOAK seconds. SEED repeats a run, as far as the machine's scheduling allows.
 #
 # After a crash, clients call while the clock is wrong. Mostly it shows a time shortly
 # before the crash. A server that had forgotten its IDs would make them again.
 #
-# takes: 27 s
+# takes: 40 s
 use SnowflakeTest;
 use Time::HiRes qw(usleep clock_gettime CLOCK_MONOTONIC);
 use IdChecker;
@@ -15,25 +15,89 @@ my $seconds = $ENV{SNOWFLAKE_SOAK} || 20;
 my $seed = $ENV{SEED} || time;
 my $end = clock_gettime(CLOCK_MONOTONIC) + $seconds;
 my %count = (crashes => 0, promotions => 0, steps => 0, restarts => 0,
-	freezes => 0, refused => 0);
+	freezes => 0, refused => 0, rewinds => 0, copies => 0);
 my $offset = 0;
 my $lag = 0;
 my $generation = 1;
 my $node_id = 1;
+my $node_ids = 1;
 my (%highest, $load, $ended);
 
 note "SEED=$seed";
 srand($seed);
 
 my $node = new_server('node1', "snowflake.shards = '3-4'",
-	'max_wal_senders = 10', 'wal_keep_size = 256MB', 'wal_writer_delay = 10s',
+	'max_wal_senders = 10', 'wal_keep_size = 256MB', 'wal_writer_delay = 10s', 'wal_log_hints = on',
 	'restart_after_crash = on');
 my $checker = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
+my $refused = IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids');
 
 # Each node id has shards of its own.
 sub shard
 {
-	return 1 + 2 * $node_id;
+	my ($number) = @_;
+
+	return 1 + 2 * ($number // $node_id);
+}
+
+# Return a node id, which no server of now has.
+sub new_node_id
+{
+	$node_ids = $node_ids % 1000 + 1;
+	return $node_ids;
+}
+
+sub settings_of
+{
+	my ($number) = @_;
+
+	return "snowflake.node_id = '$number'\nsnowflake.shards = '" . shard($number) . '-' . (shard($number) + 1) . "'\n";
+}
+
+# Return a server from a backup of another one.
+sub from_backup
+{
+	my ($source, $settings, %options) = @_;
+	my $new = PostgreSQL::Test::Cluster->new('node' . ++$generation);
+
+	$source->backup("backup$generation");
+	$new->init_from_backup($source, "backup$generation", %options);
+	$new->append_conf('postgresql.conf', $settings);
+	return $new;
+}
+
+# Start a standby with this node id.
+sub start_standby
+{
+	my ($number) = @_;
+	my $standby = from_backup($node, settings_of($number), has_streaming => 1);
+
+	start_with_clock($standby, $offset);
+	return $standby;
+}
+
+# The server ends, and this one takes its place.
+sub fail_over
+{
+	my ($successor, $number) = @_;
+
+	remember_end();
+	$node->stop('immediate');
+	end_clients('the primary ends');
+	$node = $successor;
+	$node_id = $number;
+	$node->promote;
+	return;
+}
+
+# Forget the IDs so far: the last ones of the old server may be above the next ones of
+# the new server.
+sub begin_anew
+{
+	$checker->clients;
+	$checker->forget;
+	%highest = ();
+	return;
 }
 
 # Start clients. If the clock is behind, they call until they have an ID or a refusal,
@@ -166,47 +230,81 @@ my %events = (
 		end_clients('steps');
 	},
 	promote => sub {
-		my $standby = PostgreSQL::Test::Cluster->new('node' . ++$generation);
 		my $old = $node;
 
 		# with another node id no ID repeats; with the same node id no ID that the new
 		# server has
 		my $same = rand 2 < 1;
+		my $number = $same ? $node_id : new_node_id();
+		my $standby = start_standby($number);
 
-		$node_id++ if !$same;
-		$node->backup("backup$generation");
-		$standby->init_from_backup($node, "backup$generation",
-			has_streaming => 1);
-		$standby->append_conf('postgresql.conf',
-				"snowflake.node_id = '$node_id'\n"
-			  . "snowflake.shards = '" . shard() . '-' . (shard() + 1) . "'\n");
-		start_with_clock($standby, $offset);
 		$load->more(500);
-		remember_end();
-		$node->stop('immediate');
-		end_clients('promote');
-		if ($same)
-		{
-			$checker->clients;
-			$checker->forget;
-		}
-		$node = $standby;
-		$node->promote;
+		fail_over($standby, $number);
+		begin_anew() if $same;
 		wrong_clock();
 		start_clients();
 		end_clients('promoted');
-
-		# the last IDs of the old server may be above the next IDs of the new one
-		$checker->clients;
-		$checker->forget;
-		%highest = ();
+		begin_anew();
 		$count{crashes}++;
 		$count{promotions}++;
 		$old->clean_node;
+	},
+
+	# the old primary is rewound, follows, and leads again
+	rewind => sub {
+		my ($old, $old_id, $number) = ($node, $node_id, new_node_id());
+		my $new = start_standby($number);
+
+		$load->more(500);
+		fail_over($new, $number);
+		start_clients();
+		query($new, 'CHECKPOINT');
+		command_ok([ 'pg_rewind', '--target-pgdata', $old->data_dir, '--source-server', $new->connstr('postgres') ],
+			'pg_rewind');
+		$old->append_conf('postgresql.conf', 'port = ' . $old->port . "\n" . settings_of($old_id));
+		$old->enable_streaming($new);
+		start_with_clock($old, $offset);
+		$load->more(500);
+		fail_over($old, $old_id);
+		start_clients();
+		end_clients('rewound');
+		begin_anew();
+		$count{rewinds}++;
+		$new->clean_node;
+	},
+
+	# a backup of a standby, or of the primary, starts as another server; the standby may
+	# be promoted meanwhile
+	copy => sub {
+		my ($old, $old_id, $number) = ($node, $node_id, new_node_id());
+		my $standby = start_standby($number);
+		my $of_standby = rand 3 < 2;
+		my $check = rand 2 < 1 ? 'warn' : 'error';
+		my $copy = from_backup($of_standby ? $standby : $old, "snowflake.copy_check = '$check'\n");
+
+		unlink $copy->data_dir . '/standby.signal';
+		start_with_clock($copy, $offset);
+		my $rival = start_load($refused, 'refused', $copy->connstr('postgres'), 4, shard($of_standby ? $number : $old_id), undef,
+			qw(commit batch_select pgedge), $check eq 'error' ? 'shard' : ());
+		$rival->heard;
+		$load->more(500);
+		my $promoted = rand 3 < 2;
+		if ($promoted)
+		{
+			fail_over($standby, $number);
+			start_clients();
+			$load->more(500);
+		}
+		end_clients('copy');
+		my $errors = join ' ', sort keys %{ $rival->finish };
+		is($rival->count . " $errors", '0 55000', "copy_check = $check: a copy " . ($of_standby ? 'of a standby' : 'of the primary') . ' refuses');
+		begin_anew() if $promoted;
+		$count{copies}++;
+		$_->stop('immediate'), $_->clean_node foreach $copy, $node == $old ? $standby : $old;
 	});
 my @choice = (('kill') x 7, ('immediate') x 5, 'restart', ('steps') x 2,
-	('promote') x 2, 'freeze');
-my @first = qw(kill immediate restart steps freeze promote);
+	('promote') x 2, 'rewind', ('copy') x 2, 'freeze');
+my @first = qw(kill immediate restart steps freeze promote rewind copy);
 
 start_with_clock($node, 0);
 query($node, 'CREATE EXTENSION snowflake; ' . load_tables());
