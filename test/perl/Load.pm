@@ -191,6 +191,14 @@ sub heard
 	return;
 }
 
+# Return true if no client has got an error yet.
+sub goes_well
+{
+	my ($self) = @_;
+
+	return !grep { -s "$_->{out}.err" } @{ $self->{clients} };
+}
+
 # Stop the clients that still run. Return their errors, by SQLSTATE, as a hash of
 # counts. The error of a crash does not count.
 sub finish

@@ -18,16 +18,18 @@ sub new
 {
 	my ($class) = @_;
 
-	return bless { checker => IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids'), running => {} }, $class;
+	my ($checker, $wrong) = map { IdChecker->new(PostgreSQL::Test::Utils::tempdir() . '/ids') } 1, 2;
+
+	return bless { checker => $checker, wrong => $wrong, running => {} }, $class;
 }
 
 sub _start
 {
-	my ($self, $node) = @_;
+	my ($self, $node, %todo) = @_;
 	my ($shard) = query($node, 'SHOW snowflake.shards') =~ /^(\d+)/;
 
 	return map {
-		$_ => start_load($self->{checker}, 'all servers', $node->connstr('postgres'),
+		$_ => start_load($self->{ $todo{$_} ? 'wrong' : 'checker' }, 'all servers', $node->connstr('postgres'),
 			scalar @{ $kinds{$_} }, $shard, 0.005, @{ $kinds{$_} })
 	} sort keys %kinds;
 }
@@ -55,22 +57,27 @@ sub end
 	return;
 }
 
-# Check what a server does: "ids" or "refused", for its node id and for its shards.
+# Check what a server does: "ids" or "refused", for its node id and for its shards. With
+# "TODO" after it, that is what it should do; until it does, its IDs do not count.
 sub does
 {
 	my ($self, $node, $of_node, $of_shards, $name) = @_;
 	my %expected = (node => $of_node, shards => $of_shards);
-	my %loads = $self->_start($node);
+	my %todo = map { $_ => $expected{$_} =~ s/ TODO$// } keys %expected;
+	my %loads = $self->_start($node, %todo);
 
 	foreach my $kind (sort keys %loads)
 	{
 		my $load = $loads{$kind};
 
-		# so that equal IDs of two servers would be many
-		$expected{$kind} eq 'ids' ? eval { $load->more(1000) } : $load->heard;
+		# so many that two servers would have equal ones
+		$load->heard;
+		$load->more(1000) if $load->goes_well;
 		my $errors = join ' ', sort keys %{ $load->finish };
 		my $found = $load->count == 0 && $errors eq '55000' ? 'refused' : $errors eq '' ? 'ids' : "errors: $errors";
+		Test::More->builder->todo_start('it makes IDs that another server makes') if $todo{$kind};
 		is($found, $expected{$kind}, "$name: $kind");
+		Test::More->builder->todo_end if $todo{$kind};
 	}
 	return;
 }
