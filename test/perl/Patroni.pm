@@ -134,6 +134,9 @@ sub _is_followed
 	return $self->_ask(q{SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'}) eq 't';
 }
 
+# Return what Patroni and its server have logged.
+sub log { my ($self) = @_; return slurp_file($self->{log}) }
+
 # Return the log without the lines that Patroni writes each second.
 sub _log
 {
@@ -204,6 +207,20 @@ sub signal
 		waitpid $self->{pid}, 0;
 		delete $self->{pid};
 	}
+	return;
+}
+
+# Ask Patroni for something, such as a switchover, and wait until the log says that it has
+# been done.
+sub ask
+{
+	my ($self, $what, $done, %options) = @_;
+	my $from = -s $self->{log};
+	my $answer = HTTP::Tiny->new(timeout => $PostgreSQL::Test::Utils::timeout_default)
+	  ->post("http://$self->{rest}/$what", { content => encode_json(\%options) });
+
+	die "$what: $answer->{status} $answer->{content}" if !$answer->{success};
+	_wait_until(sub { substr(slurp_file($self->{log}), $from) =~ $done }, "$what: not done", $self);
 	return;
 }
 

@@ -1,8 +1,10 @@
 # Two servers under Patroni. In one case the leader dies under load. In the other one
-# the leader goes on beside its successor, because its Patroni is frozen. Node ids are
-# leased, or configured for each member. No ID is made twice. Needs patroni and etcd.
+# the leader goes on beside its successor, because its Patroni is frozen. The roles are
+# changed by a switchover and by a failover, members are rewound, and one is copied
+# anew. Node ids are leased, or configured for each member. No ID is made twice. Needs
+# patroni and etcd.
 #
-# takes: 80 s
+# takes: 100 s
 # needs: patroni python3-etcd etcd-server etcd-client libcurl4-openssl-dev
 use SnowflakeTest;
 use Etcd;
@@ -101,6 +103,44 @@ sub die_under_load
 	return;
 }
 
+# Change the roles under load, and back; then the follower is copied from the leader again.
+sub change_roles
+{
+	my ($checker, $leader, $follower) = @_;
+	my ($up, $down) = ($leader, $follower);
+
+	foreach my $change ('switchover', 'failover')
+	{
+		my $load = load_on($checker, $up);
+
+		$load->more(2000);
+		$up->ask($change, qr/demoted|following/, $change eq 'switchover' ? (leader => $up->node->name) : (), candidate => $down->node->name);
+		$down->wait_for('leader');
+		my %errors = map { $_ => 1 } keys %{ $load->finish };
+		delete @errors{ '57P01', '57P02' };
+		is_deeply(\%errors, {}, "a $change: the old leader's clients see no error but its end");
+		my ($now) = Patroni::settle($down, $up);
+		is($now, $down, 'the other member leads');
+		($up, $down) = ($down, $up);
+	}
+	my $load = load_on($checker, $up);
+	$load->more(2000);
+	$down->ask('reinitialize', qr/replica has been created using basebackup/);
+	my ($now) = Patroni::settle($up, $down);
+	is($now, $up, 'the follower is copied anew, and follows');
+	$load->more(2000);
+	is_deeply($load->finish, {}, "the leader's clients do not notice it");
+	foreach my $member ($up, $down)
+	{
+		my $log = $member->log;
+
+		like($log, qr/SF503: once it is promoted/, $member->node->name . ': a standby has a node id of its own');
+		unlike($log, qr/SF40[1-9]|SF50[46]/, $member->node->name . ': no warning of a copy');
+	}
+	look_at($checker, 'after the changes of roles', $up);
+	return;
+}
+
 # The leader's Patroni is frozen, and so cannot stop its server.
 sub split_brain
 {
@@ -131,6 +171,7 @@ sub split_brain
 	$leader->signal('CONT');
 	my ($now) = Patroni::settle($leader, $follower);
 	pass('one follows the other again: ' . $now->node->name . ' leads');
+	like(join('', map { $_->log } $leader, $follower), qr/running pg_rewind/, 'after pg_rewind');
 	my %errors = map { $_ => 1 } keys %{ $old->finish };
 	delete @errors{ '57P01', '57P02' };
 	is_deeply(\%errors, {}, "and the old leader's clients were told no more than that it stops");
@@ -168,6 +209,7 @@ sub split_brain
 	my $checker = IdChecker->new($members[0]->node->basedir . '/ids');
 
 	new_cluster(@members);
+	change_roles($checker, @members);
 	split_brain($checker, @members);
 	$checker->clients;
 	$checker->states;
