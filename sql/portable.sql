@@ -102,15 +102,16 @@ BEGIN
 	-- The last position taken: tick << bits of the sequence | sequence.
 	CREATE SEQUENCE @state@.snowflake_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
 	CREATE SEQUENCE @state@.snowflake_shard_position MINVALUE 0 START 0 MAXVALUE 9223372036854775806;
-	-- The tick after the open one; its MAXVALUE while the functions are closed. By the
-	-- increment nextval() cannot move it.
+	-- The tick after the open one; one below its MAXVALUE while the functions are closed.
+	-- By the increment nextval() cannot move it, and tools that warn of sequences which end
+	-- soon, such as check_postgres, count down from the MAXVALUE.
 	CREATE SEQUENCE @state@.snowflake_limit
-		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT -9223372036854775807;
 	CREATE SEQUENCE @state@.snowflake_shard_limit
-		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT -9223372036854775807;
 	-- Always 0. What writes it has WAL, which its commit flushes.
 	CREATE SEQUENCE @state@.snowflake_flush
-		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT 9223372036854775807;
+		MINVALUE 0 START 0 MAXVALUE 9223372036854775806 INCREMENT -9223372036854775807;
 	COMMENT ON TABLE @state@.snowflake_config IS 'node id, shards and layouts: see snowflake_set_node()';
 	COMMENT ON SEQUENCE @state@.snowflake_position IS 'the last position of the node: never lower it';
 	COMMENT ON SEQUENCE @state@.snowflake_shard_position IS 'the last position of all shards: never lower it';
@@ -300,7 +301,7 @@ RETURNS SETOF record
 LANGUAGE sql VOLATILE ROWS 2
 SET search_path = pg_catalog, pg_temp AS $$
 	SELECT @extschema@.snowflake_portable_layout(k.layout), k.positions, k.limits,
-		coalesce(pg_sequence_last_value(k.limits) = 9223372036854775806, false)
+		coalesce(pg_sequence_last_value(k.limits) >= 9223372036854775805, false)
 	FROM @state@.snowflake_config c, LATERAL (VALUES
 		(c.layout, '@state@.snowflake_position'::regclass, '@state@.snowflake_limit'::regclass),
 		(c.shard_layout, '@state@.snowflake_shard_position'::regclass, '@state@.snowflake_shard_limit'::regclass)) k (layout, positions, limits)
@@ -747,7 +748,7 @@ DECLARE
 	is_shard boolean := f.width[6] > 0;
 	current @extschema@.snowflake_portable_fields;
 BEGIN
-	IF pg_sequence_last_value(limits) = 9223372036854775806 THEN
+	IF pg_sequence_last_value(limits) >= 9223372036854775805 THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are closed',
 			DETAIL = 'They are being exchanged for the library, or have been exchanged while this call ran.',
 			HINT = 'Call again. If their owner has given up the exchange, and the library has made no ID here: SELECT @extschema@.snowflake_open(@extschema@.snowflake_close());';
@@ -1033,7 +1034,7 @@ DECLARE
 BEGIN
 	LOCK TABLE @state@.snowflake_config IN EXCLUSIVE MODE;
 	-- after the exchange, whose end a call may have waited for, bodies call the library
-	IF pg_sequence_last_value(limits) = 9223372036854775806 THEN
+	IF pg_sequence_last_value(limits) >= 9223372036854775805 THEN
 		RAISE EXCEPTION USING ERRCODE = '55000', MESSAGE = 'the portable functions are closed',
 			HINT = 'Go on with the exchange. If it is over, this is set in postgresql.conf: snowflake.node_id, snowflake.shards.';
 	END IF;
@@ -1162,7 +1163,7 @@ BEGIN
 	IF NOT EXISTS (SELECT FROM @extschema@.snowflake_portable_kinds() k) THEN
 		PERFORM @extschema@.snowflake_portable_unset(false);
 	END IF;
-	PERFORM setval(k.limits, 9223372036854775806) FROM @extschema@.snowflake_portable_kinds() k;
+	PERFORM setval(k.limits, 9223372036854775805) FROM @extschema@.snowflake_portable_kinds() k;
 	RETURN (SELECT coalesce(max((k.f).epoch_ms + ((pg_sequence_last_value(k.positions) >> (k.f).sequence_bits) + 1) * (k.f).tick_ms), 1)
 		FROM @extschema@.snowflake_portable_kinds() k);
 END $$;

@@ -30,27 +30,28 @@ $$;
 -- all IDs.  PUBLIC cannot.  The database's owner can, for pg_dump, and so can the
 -- members of pg_read_all_data and pg_write_all_data.  To read one by its OID,
 -- everybody has the right.  Their increment is such that nextval() moves none of
--- them: of one that was never written it returns the 0, and else it fails.  setval(),
--- which a restore calls, ignores the increment.
+-- them: of one that was never written it returns the 0, and else it fails.  It is negative,
+-- since tools that warn of sequences which end soon count a number as used otherwise.
+-- setval(), which a restore calls, ignores the increment.
 --
 CREATE SCHEMA snowflake_state;
 COMMENT ON SCHEMA snowflake_state IS
 'What guards the IDs of this database';
 CREATE SEQUENCE snowflake_state.snowflake_mark
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
-	INCREMENT 9223372036854775807;
+	INCREMENT -9223372036854775807;
 CREATE SEQUENCE snowflake_state.snowflake_recorded_layout
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
-	INCREMENT 9223372036854775807;
+	INCREMENT -9223372036854775807;
 CREATE SEQUENCE snowflake_state.snowflake_recorded_epoch
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
-	INCREMENT 9223372036854775807;
+	INCREMENT -9223372036854775807;
 CREATE SEQUENCE snowflake_state.snowflake_recorded_shard_layout
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
-	INCREMENT 9223372036854775807;
+	INCREMENT -9223372036854775807;
 CREATE SEQUENCE snowflake_state.snowflake_recorded_shard_epoch
 	MINVALUE 0 START 0 MAXVALUE 9223372036854775806
-	INCREMENT 9223372036854775807;
+	INCREMENT -9223372036854775807;
 
 COMMENT ON SEQUENCE snowflake_state.snowflake_mark IS
 'Every ID in this database has a timestamp below this, in Unix milliseconds';

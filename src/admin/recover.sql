@@ -16,7 +16,7 @@ BEGIN
 	IF kind IS NULL THEN
 		CREATE SEQUENCE snowflake_state.number_name
 			MINVALUE 0 START 0 MAXVALUE 9223372036854775806
-			INCREMENT 9223372036854775807;
+			INCREMENT -9223372036854775807;
 	ELSIF kind OPERATOR(pg_catalog.=) 'S'::pg_catalog."char" THEN
 		ALTER SEQUENCE snowflake_state.number_name OWNER TO CURRENT_USER;
 		ALTER EXTENSION snowflake ADD SEQUENCE snowflake_state.number_name;

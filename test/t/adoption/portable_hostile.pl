@@ -222,7 +222,7 @@ refused($node, "SET ROLE app; $_", '42501', qr/permission denied for (?:schema i
 	q{SELECT setval('ids_portable_state.snowflake_limit', 0)}, q{SELECT setval('ids_portable_state.snowflake_shard_limit', 0)}, q{SELECT setval('ids_portable_state.snowflake_flush', 0)},
 	q{SELECT ids.snowflake_portable_wait('ids_portable_state.snowflake_limit', ids.snowflake_portable_node_layout(), 1, 1, 1)},
 	q{SELECT ids.snowflake_portable_raise(1)}, 'SELECT ids.snowflake_close()', 'SELECT ids.snowflake_open(0)';
-refused($node, q{SELECT nextval('ids_portable_state.snowflake_shard_limit')}, '2200H', qr/reached maximum/, 'nextval() on a limit fails for everybody', %guarded);
+refused($node, q{SELECT nextval('ids_portable_state.snowflake_shard_limit')}, '2200H', qr/reached minimum/, 'nextval() on a limit fails for everybody', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(7, 'javascript')}, '55000', qr/the layout cannot be changed/, 'another layout is refused', %guarded);
 refused($node, q{SELECT ids.snowflake_set_shards('3', 'timestamp:41 shard:12 sequence:11')}, '55000', qr/the layout cannot be changed/, '... for shards, too', %guarded);
 refused($node, q{SELECT ids.snowflake_set_node(1024)}, '22023', qr/room for 0 to 1023/, 'a node id that the layout has no room for', %guarded);

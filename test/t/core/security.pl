@@ -504,7 +504,7 @@ foreach my $database ('postgres', 'fresh')
 
 		denied($node, 'mallory',
 			($called eq 't' ? '' : "SELECT nextval('$register');") . "SELECT nextval('$register')",
-			'2200H', qr/reached maximum value/, database => $database,
+			'2200H', qr/reached minimum value/, database => $database,
 			name => "$database: nextval on $register");
 		is(query($node, $held, database => $database), $before, 'and it holds what it held');
 		query($node, "REVOKE USAGE ON SEQUENCE $register FROM mallory; REVOKE USAGE ON SCHEMA snowflake_state FROM mallory", database => $database);
