@@ -317,7 +317,7 @@ mend(FunctionCallInfo fcinfo, int64 floor_ms)
 		put(fcinfo, "recorded configuration",
 			psprintf("a part was missing or damaged; what is configured was recorded in its place: snowflake.layout is \"%s\", snowflake.shard_layout is \"%s\"",
 					 layout, shard_layout),
-			psprintf("If the IDs of this database were made with another layout, set that in snowflake.layout or snowflake.shard_layout, restart the server, and run: SELECT %s.snowflake_accept('configuration');",
+			psprintf("If the IDs of this database were made with another layout, set that in snowflake.layout or snowflake.shard_layout, restart the server, and run as a superuser: SELECT %s.snowflake_accept('configuration');",
 					 sf_extschema()));
 		break;
 	}

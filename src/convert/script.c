@@ -543,7 +543,7 @@ refuse_foreign_tables(const SfConversion *conversion)
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("column %s of %s has IDs in foreign tables, which are not read here",
 						conversion->column, conversion->table),
-				 errhint("Take them out: %s. Put them back afterwards, if all of their IDs are below the new ones.",
+				 errhint("Take them out: %s; Put them back afterwards, if all of their IDs are below the new ones.",
 						 statements)));
 }
 

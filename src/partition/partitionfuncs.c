@@ -74,6 +74,7 @@ SF_FUNCTION(snowflake_partitions);
 typedef struct Request
 {
 	const SfLayout *layout;
+	const char *given;			/* the argument, quoted: a layout, or NULL */
 	bool		is_made;		/* new IDs have this layout */
 	SfStep		step;			/* of partitions to create */
 	TimestampTz from;			/* of partitions to create */
@@ -488,7 +489,6 @@ require_present(Relation parent, const Request *request,
 				const SfIdSpan *spans, int count)
 {
 	const SfLayout *layout = request->layout;
-	const char *name = qualified_name(RelationGetRelid(parent));
 	char		spelled[SF_LAYOUT_TEXT_SIZE];
 
 	/* an old one was found, and has an end */
@@ -504,8 +504,10 @@ require_present(Relation parent, const Request *request,
 					RelationGetRelationName(parent)),
 			 errdetail("The layout \"%s\" reads the IDs of the last one as %s.",
 					   spelled, sf_id_span_show(layout, &spans[count - 1])),
-			 errhint("If the IDs have another layout, name that. Otherwise make the partition of the present first: SELECT %s.snowflake_create_partitions(%s::pg_catalog.regclass, interval '1 month', pg_catalog.now(), pg_catalog.now() OPERATOR(pg_catalog.+) interval '1 month', NULL);",
-					 sf_extschema(), quote_literal_cstr(name))));
+			 errhint("If the IDs have another layout, name that. Otherwise make the partition of the present first: SELECT %s.snowflake_create_partitions(%s::pg_catalog.regclass, interval '1 month', pg_catalog.now(), pg_catalog.now() OPERATOR(pg_catalog.+) interval '1 month', %s);",
+					 sf_extschema(),
+					 quote_literal_cstr(qualified_name(RelationGetRelid(parent))),
+					 request->given)));
 }
 
 /*
@@ -606,6 +608,8 @@ snowflake_drop_partitions(PG_FUNCTION_ARGS)
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	require_layout(fcinfo);
 	request.layout = layout_or_default(fcinfo, 2);
+	request.given = PG_ARGISNULL(2) ? "NULL" :
+		quote_literal_cstr(text_to_cstring(PG_GETARG_TEXT_PP(2)));
 	request.is_made = is_made(fcinfo, request.layout);
 	request.until = PG_GETARG_TIMESTAMPTZ(1);
 	if (request.until > GetCurrentTimestamp())

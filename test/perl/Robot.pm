@@ -6,7 +6,11 @@
 # Things that can be typed are lines of settings, statements of SQL up to their ";", and
 # commands of a shell. The robot restarts or reloads the server if the text says so. It
 # knows nothing that the text does not say, but for what the test gives it by name in place
-# of words in capitals, as a person would.
+# of words in capitals, as a person would. What people do with their hands, such as to set a
+# clock right, the test does when the robot comes to these words.
+#
+# A test names the remedies that are typed, by words of theirs, after "types": test/remedies
+# counts these.
 package Robot;
 
 use strict;
@@ -18,6 +22,7 @@ use Test::More;
 use Exporter 'import';
 
 our @EXPORT = qw(follow_remedies hint_of remedy_of things_in longest_remedy);
+
 
 # The most words that a remedy may have, without the statement that moves rows: test/remedies.
 my $most_words = 60;
@@ -59,17 +64,36 @@ sub things_in
 
 	while ($text =~ /(?<setting>$setting(?:\n$setting)*)
 		|(?<sql>\bBEGIN;.*?\bCOMMIT;)
-		|(?<sql>\b(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL)[ ]$quoted+;)
+		|(?<sql>\b(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL|COMMENT)[ ]$quoted+;)
 		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
 		|(?<shell>\bkill[ ]-\w+[ ]\d+)
 		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl)[ ](?:[^"]|"[^" ]*")*)"/gxs)
 	{
 		my ($kind) = keys %+;
 
-		push @things, [ $kind, $+{$kind}, substr($text, 0, $-[0]), substr($text, $end, $-[0] - $end) ];
+		my ($typed, $before, $between) = ($+{$kind}, substr($text, 0, $-[0]), substr($text, $end, $-[0] - $end));
+
 		$end = $+[0];
+		# statements that follow each other are typed together
+		if ($kind eq 'sql' && $between =~ /^\s*$/ && @things && $things[-1][0] eq 'sql') { $things[-1][1] .= $between . $typed }
+		else { push @things, [ $kind, $typed, $before, $between ] }
 	}
 	return @things;
+}
+
+# Return the things that can be typed, and those that hands do, in the order of the text.
+sub steps_in
+{
+	my ($text, $how) = @_;
+	my $only = $how->{only} // qr/^/;
+	my @steps = grep { $_->[1] =~ $only && can_be_typed($_, $how->{given}) } things_in($text);
+	my @hands = @{ $how->{hands} // [] };
+
+	while (my ($words, $do) = splice(@hands, 0, 2))
+	{
+		push @steps, [ 'hand', $do, substr($text, 0, $-[0]), '', $& ] if $text =~ $words;
+	}
+	return sort { length $a->[2] <=> length $b->[2] } @steps;
 }
 
 # Put in what only a person can know.
@@ -79,8 +103,13 @@ sub fill_in
 
 	foreach my $name (sort { length $b <=> length $a } keys %$given)
 	{
+		# a column can be named so
+		my $no = $name eq 'ID' ? q{|'::(?:pg_catalog\.)?name} : '';
+		my $what = qr/(?<![\w.])\Q$name\E(?!\w$no)/;
+
+		next if $text !~ $what;
 		my $value = ref $given->{$name} ? $given->{$name}->() : $given->{$name};
-		$text =~ s/(?<![\w.])\Q$name\E(?!\w)/$value/g;
+		$text =~ s/$what/$value/g;
 	}
 	return $text;
 }
@@ -107,7 +136,13 @@ sub restart
 sub type_thing
 {
 	my ($how, $thing, $text) = @_;
-	my ($kind, $typed, $before, $between) = @$thing;
+	my ($kind, $typed, $before, $between, $words) = @$thing;
+
+	if ($kind eq 'hand')
+	{
+		$typed->($words);
+		return (1, '', '', "by hand: $words");
+	}
 	my $in_registry = $how->{registry} &&
 	  $before =~ /\b[Ii]n (?:the registry|(?:its )?database \S+ of the registry|its database)\b(?!.*\b(?:here|this server)\b)/s;
 	my $node = $in_registry ? $how->{registry} : $how->{node};
@@ -138,6 +173,9 @@ sub type_thing
 	my $database = $how->{database} // 'postgres';
 	local $ENV{PGOPTIONS} = '-c statement_timeout=10s';
 	my ($status, $out, $err) = $node->psql($database, $typed, extra_params => [@user]);
+
+	# what is set in a session is to stay
+	${ $how->{session} } .= "$typed " if $how->{session} && $typed =~ /^SET (?!TRANSACTION)/;
 
 	# so does who is in a hurry
 	if ($status != 0 && hint_of($err) =~ /^Use DROP \.\.\. CASCADE/)
@@ -182,7 +220,7 @@ sub can_be_typed
 {
 	my ($thing, $given) = @_;
 
-	return fill_in($thing->[1], $given) !~ /'(?:(?:LAYOUT|TIME|NUMBER|PASSWORD)'|ID'::bigint|TABLE'::pg_catalog\.regclass|COLUMN'::pg_catalog\.name)/;
+	return fill_in($thing->[1], $given) !~ /'(?:(?:LAYOUT|TIME|NUMBER|PASSWORD)'|ID'::bigint|TABLE'::(?:pg_catalog\.)?regclass|COLUMN'::(?:pg_catalog\.)?name)|\b(?:ID|SLOT)::|\b(?:TABLE|SEQUENCE) NAME\b|"NAME"|COLUMN KEY\b/;
 }
 
 # Try until it works. What is tried is a function that returns an empty text, or the remedy
@@ -191,15 +229,22 @@ sub can_be_typed
 #	node		the server on which things are typed
 #	name		of the test
 #	says		what must stand in what the robot reads
+#	types		words of the remedies that the robot must have followed, of each remedy
+#			words that no other one has, with ^ or $ at its begin or end; after "FILE: "
+#			words of a remedy in that file
+#	hands		pairs of a pattern, and a function that does what a person does at these
+#			words
 #	as		'super' or 'owner': who types what names no role
 #	owner		the role that owns the tables
 #	given		what stands for words in capitals
 #	registry	the server of the registry
+#	only		a pattern of what is typed, where a text has one thing for each case
+#	session		where to put what is set for a session
 #	restart		a function that restarts the server in its own way
 sub follow_remedies
 {
 	my ($try, %how) = @_;
-	my (%typed, @log, $wrong);
+	my (%typed, @log, @followed, $wrong);
 
 	$how{as} //= 'super';
 	$how{given} //= {};
@@ -214,9 +259,10 @@ sub follow_remedies
 			check_text($how{name}, $text);
 			push @log, "read: $text";
 		}
-		my $thing = (grep { can_be_typed($_, $how{given}) } things_in($text))[ $typed{$key}++ // 0 ];
+		my $thing = (steps_in($text, \%how))[ $typed{$key}++ // 0 ];
 
 		if (!$thing) { $wrong = "nothing more can be typed of: $text"; last }
+		push @followed, $text =~ s/\s+/ /gr;
 		my ($worked, $out, $err, $log) = type_thing(\%how, $thing, $text);
 		my $next = $worked ? '' : hint_of($err);
 
@@ -227,13 +273,16 @@ sub follow_remedies
 		}
 		elsif ($worked && $thing->[1] =~ /\bsnowflake_(?:recover|reset_mark|renumber)\b/)
 		{
-			# rows of these end in what is to be typed next
-			foreach my $row (grep { /;$/ } map { s/.*\|//r } split /\n/, $out)
+			# rows of these say what is to be typed next
+			foreach my $row (grep { things_in($_) } map { s/.*\|//r } split /\n/, $out)
 			{
 				check_text("$how{name}, what comes next", $row);
 				foreach my $more (grep { can_be_typed($_, $how{given}) } things_in($row))
 				{
-					push @log, (type_thing(\%how, $more, $row))[ 3, 2 ];
+					my (undef, undef, $wrong, $typed) = type_thing(\%how, $more, $row);
+
+					push @log, $typed . ($wrong ne '' ? " -> $wrong" : '');
+					push @followed, $row;
 				}
 			}
 		}
@@ -243,6 +292,12 @@ sub follow_remedies
 	$wrong //= "still: $text" if $text ne '';
 	ok(!defined $wrong, "$how{name}: what is typed helps") or diag(join("\n", @log, $wrong));
 	like(join("\n", @log), $how{says}, "$how{name}: what it reads") if $how{says};
+	foreach my $words (ref $how{types} ? @{ $how{types} } : $how{types} // ())
+	{
+		my $piece = quotemeta($words =~ s/^\w+\.\w+: //r) =~ s/^\\\^/^/r =~ s/\\\$$/\$/r;
+		ok((grep { /$piece/ } @followed), "$how{name}: it has typed what says \"$words\"")
+		  or diag(join("\n", @log));
+	}
 	note(join("\n", @log));
 	return @log;
 }

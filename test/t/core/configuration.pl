@@ -480,7 +480,7 @@ $from = -s $node->logfile;
 set_life('aging', $ms - $life + 100 * 86400000);
 like(query($node, 'SELECT snowflake_nextval()', database => 'aging'), qr/^\d+$/,
 	'a layout works until its end');
-like_log($node, qr/WARNING:  snowflake SF501: layout reaches its last timestamp in (99|100) days\n.*HINT:  Choose a layout/,
+like_log($node, qr/WARNING:  snowflake SF501: layout reaches its last timestamp in (99|100) days\n.*HINT:  Choose a layout with more bits for the timestamp as snowflake\./,
 	$from, 'the log warns a year ahead');
 set_life('ended', $ms - $life - 5000);
 refused($node, 'SELECT snowflake_nextval()', '2200H',

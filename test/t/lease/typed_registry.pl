@@ -85,7 +85,8 @@ sub situation
 }
 
 wait_for_lease($any, 'problem IS NOT NULL');
-situation('a role without rights, and a registry that was never initialized', $any);
+situation('a role without rights, and a registry that was never initialized', $any,
+	types => [ 'With true in place of false, this server', 'If the registry is new, have an administrator' ]);
 wait_until_held($any, $pinned);
 is(lease_of($pinned, 'node_id'), '7', 'a pinned number');
 
@@ -96,7 +97,7 @@ $registry->reload;
 $any->restart;
 wait_for_lease($any, 'problem IS NOT NULL');
 follow_remedies(sub { lease_remedy($any) }, node => $any, registry => $registry,
-	name => 'a registry whose sessions are read-only');
+	name => 'a registry whose sessions are read-only', types => 'SET TRANSACTION READ WRITE');
 wait_until_held($any, $pinned);
 $registry->append_conf('postgresql.conf', 'default_transaction_read_only = off');
 $registry->reload;
@@ -127,7 +128,7 @@ $twin->init_from_backup($pinned, 'copy');
 # as if ALTER SYSTEM had set the number: a backup has that, too, and it beats the file
 PostgreSQL::Test::Utils::append_to_file($twin->data_dir . '/postgresql.auto.conf', "snowflake.node_id = '7'\n");
 $twin->start;
-situation('a copy with a pinned number', $twin, given => { NUMBER => 8 },
+situation('a copy with a pinned number', $twin, types => 'Leave that one running. For any free number, ', given => { NUMBER => 8 },
 	try => sub { my ($status, $out, $err) = $twin->psql('postgres', $next); $status == 0 ? '' : lease_remedy($twin) || hint_of($err) });
 is(answer($twin, 'SELECT snowflake_node(snowflake_nextval()) <> 7'), 't', 'a copy with a pinned number: it has another one, and the original goes on');
 $twin->stop;
@@ -165,7 +166,8 @@ my @typed = follow_remedies(sub {
 		my $remedy = lease_of($any, 'remedy');
 		return $remedy =~ /recover\(/ ? $remedy : '';
 	},
-	node => $any, name => 'a registry that was restored', registry => $registry);
+	node => $any, name => 'a registry that was restored', registry => $registry,
+	types => [ 'lease.c: with the newest copy of its data that is left, ' ]);
 like(join(' ', @typed), qr/recover\((?:interval )?'3\d\d\d s'/, 'a registry that was restored: the largest reserve stands in what is typed');
 
 # they go on with what they had reserved, none twice

@@ -1,0 +1,280 @@
+# Statements that fail, or print a HINT, in a nasty database (NastyDatabase.pm); a robot types
+# what the HINTs say, and then the statement again. It may only change what the statement is
+# about. Then checks whose remedies are calls.
+#
+# takes: 60 s
+use SnowflakeTest;
+use NastyDatabase;
+use Robot;
+
+nasty_database();
+keep();
+
+# Make a situation, and run a statement, as the owner of the tables or as a superuser. The
+# robot reads its HINT, which can also be that of a NOTICE. If the statement need not
+# succeed afterwards, it is run "once". The query "then" must return "t".
+sub statement
+{
+	my ($name, $make, $sql, %how) = @_;
+	my $runs = 0;
+	my $as = $how{as} // 'owner';
+	my $session = $how{session} // '';
+	my $run = sub {
+		my ($status, $out, $err) = $as eq 'owner' ? as_owner($session . $sql) : $node->psql('postgres', $session . $sql);
+
+		return '' if $how{once} && $runs++ || $status == 0 && !$how{once};
+		return hint_of($err) || "no remedy: $err";
+	};
+
+	situation($name, sub { ref $make ? $make->() : $as eq 'owner' ? run_as_owner($make) : query($node, $make) },
+		try => $run, %how, session => \$session);
+	is((as_owner($how{then}))[1], 't', "$name: what it was to do is done") if $how{then};
+	return;
+}
+
+sub run_as_owner
+{
+	my ($sql) = @_;
+	my ($status, $out, $err) = as_owner($sql);
+
+	$status == 0 or die $err;
+	return $out;
+}
+
+# ---- IDs and layouts ----
+
+statement('an ID of a shard, decoded without its layout', '',
+	'SELECT * FROM snowflake_decode((SELECT max(id) FROM sharded))', once => 1,
+	types => 'If it is the ID of a shard, name that layout: ');
+statement('an ID that does not fit its layout', '', q{SELECT snowflake_decode(9007199254740992, 'javascript')}, once => 1,
+	types => 'See what the ID says in each layout: ');
+statement('a layout that is none', '', q{SELECT snowflake_nextval('wordpress')}, once => 1,
+	types => 'No sequence is needed, and snowflake.layout need not be named: ');
+statement('partitions for IDs of a layout that cannot be told',
+	q{CREATE TABLE of_text (key bigint DEFAULT snowflake_nextval('java' || 'script')) PARTITION BY RANGE (key)},
+	q{SELECT snowflake_create_partitions('of_text', '1 year', now(), now() + interval '1 year', NULL)},
+	given => { KEY => 'key', LAYOUT => 'javascript' }, types => 'Name it: ALTER TABLE',
+	then => q{SELECT count(*) > 0 FROM snowflake_partitions('of_text', NULL)});
+
+# ---- raising the mark ----
+
+statement('advance with an ID of another layout, below the mark', '',
+	q{SELECT snowflake_advance((SELECT max(id) FROM "My Schema".js))}, as => 'super', once => 1,
+	given => { LAYOUT => 'javascript' }, types => q{adminfuncs.c: 'LAYOUT');$});
+statement('advance with an ID whose layout lies above', '',
+	q{SELECT snowflake_advance(snowflake_min_id(now() - interval '1 hour', 'twitter'), 'twitter')}, as => 'super', once => 1,
+	types => 'Or, if old and new IDs never share a column, run: ');
+statement('advance with the ID of a wrong clock',
+	q{INSERT INTO "My Schema".tree SELECT snowflake_max_id(now() + interval '3 days')},
+	q{SELECT snowflake_advance((SELECT max(id) FROM "My Schema".tree))}, as => 'super', once => 1,
+	given => { TABLE => '"My Schema".tree', COLUMN => 'id' },
+	types => 'If a wrong clock made it, run as the owner of its table: ',
+	renumbers => sub { is(of_the_future(), '', 'advance with the ID of a wrong clock: it is renumbered') });
+
+# ---- renumber ----
+
+my $renumber = q{SELECT * FROM snowflake_renumber('"Plain"', 'id', 1, 3, false)};
+my $all_new = q{SELECT count(*) = 3 AND min(id) > 1000 FROM "Plain"};
+
+statement('renumber a column without a default',
+	q{CREATE TABLE "Plain" (id bigint PRIMARY KEY); INSERT INTO "Plain" VALUES (1), (2), (3)}, $renumber,
+	types => 'As the owner of the table, run: ', then => $all_new);
+statement('renumber an identity column',
+	q{DROP TABLE "Plain"; CREATE TABLE "Plain" (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
+		INSERT INTO "Plain" SELECT FROM generate_series(1, 3)}, $renumber,
+	types => 'As the owner of the table, run: ', then => $all_new);
+statement('renumber equal IDs to which rows refer',
+	q{CREATE TABLE equal (id bigint DEFAULT snowflake_nextval(), n integer, PRIMARY KEY (id, n));
+		CREATE TABLE of_equal (id bigint, n integer, FOREIGN KEY (id, n) REFERENCES equal);
+		INSERT INTO equal VALUES (2, 1), (2, 2), (1, 1), (3, 1); INSERT INTO of_equal TABLE equal},
+	q{SELECT * FROM snowflake_renumber('equal', 'id', 2, 3, false)}, once => 1,
+	types => 'Leave these rows as they are.',
+	then => q{SELECT array_agg(id ORDER BY id) FILTER (WHERE id < 9) = '{1,2,2}' AND count(*) = 4 FROM equal});
+statement('renumber a parent of inheritance',
+	q{CREATE TABLE "Parent" (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); CREATE TABLE child (PRIMARY KEY (id)) INHERITS ("Parent");
+		INSERT INTO "Parent" VALUES (1), (2); INSERT INTO child VALUES (1)},
+	q{SELECT * FROM snowflake_renumber('"Parent"', 'id', 1, 2, false)},
+	types => 'As their owner, run first, and take it back afterwards: ',
+	then => q{SELECT min(id) > 9 AND count(*) = 2 AND (SELECT id = 1 FROM child) FROM "Parent"});
+statement('renumber rows that a trigger keeps',
+	q{CREATE TABLE kept (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO kept VALUES (1), (2);
+		CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.id := OLD.id; RETURN NEW; END';
+		CREATE TRIGGER "Keep it" BEFORE UPDATE ON kept FOR EACH ROW EXECUTE FUNCTION keep()},
+	q{SELECT * FROM snowflake_renumber('kept', 'id', 1, 2, false)},
+	types => 'As the owner of the table, run first, and with ENABLE afterwards: ',
+	then => 'SELECT min(id) > 9 AND count(*) = 2 FROM kept');
+statement('renumber where triggers could keep references',
+	q{CREATE TABLE to_keep (id bigint PRIMARY KEY DEFAULT snowflake_nextval()); INSERT INTO to_keep VALUES (1);
+		CREATE TABLE keeps (id bigint REFERENCES to_keep ON UPDATE CASCADE); INSERT INTO keeps VALUES (1);
+		CREATE FUNCTION keep_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+		CREATE TRIGGER "Keep it" BEFORE DELETE ON keeps FOR EACH ROW EXECUTE FUNCTION keep_row();
+		CREATE TRIGGER keep_it BEFORE UPDATE ON keeps FOR EACH ROW EXECUTE FUNCTION keep_row()},
+	q{SELECT * FROM snowflake_renumber('to_keep', 'id', 1, 1, false)},
+	types => 'As the owner of the tables, run first, and with ENABLE afterwards: ',
+	then => 'SELECT t.id > 9 AND t.id = k.id FROM to_keep t, keeps k');
+
+my $slow = 'timestamp:42 node:4 sequence:10 tick:1000ms epoch:2020-01-01';
+
+my $of_tick = q{SELECT * FROM snowflake_renumber('slow', 'id', (SELECT min(id) FROM slow), (SELECT max(id) FROM slow), false)};
+my $is_told = 0;
+
+situation('renumber all IDs of a tick that has begun', sub {
+	run_as_owner(qq{CREATE TABLE slow (id bigint PRIMARY KEY DEFAULT snowflake_nextval('$slow'))});
+}, types => 'Run as a superuser, and call it again: ', try => sub {
+	my $err = '';
+
+	return hint_of((as_owner($of_tick))[2]) if $is_told++;
+	# until the tick does not end meanwhile
+	while ($err !~ /call it again/)
+	{
+		(undef, undef, $err) = as_owner(qq{DELETE FROM slow; INSERT INTO slow SELECT unnest(ARRAY[snowflake_min_id(t, '$slow'), snowflake_max_id(t, '$slow')])
+			FROM date_trunc('second', clock_timestamp()) t; $of_tick});
+	}
+	return hint_of($err);
+});
+is((as_owner('SELECT count(*) FROM slow'))[1], '2', '... and its rows are there');
+statement('renumber into IDs that other rows have',
+	q{CREATE TABLE taken (id bigint DEFAULT snowflake_nextval('sonyflake'));
+		INSERT INTO taken SELECT snowflake_min_id(now() + n * interval '10 ms', 'sonyflake') + sequence * 65536 + 1
+			FROM generate_series(0, 200) n, generate_series(0, 1) sequence;
+		INSERT INTO taken VALUES (1)},
+	q{SELECT * FROM snowflake_renumber('taken', 'id', 1, 3, false)},
+	types => 'As a superuser, run first: ',
+	then => 'SELECT min(id) > 9 AND count(*) = 403 FROM taken');
+is((as_owner('SELECT count(*) FROM (SELECT FROM taken GROUP BY id HAVING count(*) > 1) t'))[1], '0', '... and no ID is there twice');
+
+# ---- convert and revert ----
+
+statement('convert a key that a domain refers to',
+	q{CREATE DOMAIN small AS integer; CREATE TABLE "A Key" (id integer PRIMARY KEY); CREATE TABLE of_key (key small REFERENCES "A Key");
+		INSERT INTO "A Key" VALUES (1), (2); INSERT INTO of_key VALUES (1)},
+	q{SELECT * FROM snowflake_convert('"A Key"', 'id', NULL, false, NULL, 'bigint')},
+	types => '^Run first: ', then => q{SELECT array_agg(id ORDER BY id) = '{1,2}' FROM "A Key"});
+statement('convert as a superuser what its owner cannot make anew',
+	q{CREATE ROLE nobody; CREATE SCHEMA "Theirs"; GRANT ALL ON SCHEMA "Theirs" TO nobody; SET ROLE nobody; CREATE TABLE "Theirs".u (id serial PRIMARY KEY);
+		INSERT INTO "Theirs".u SELECT FROM generate_series(1, 3);
+		CREATE VIEW "Theirs".of_u AS SELECT id FROM "Theirs".u; RESET ROLE; REVOKE CREATE ON SCHEMA "Theirs" FROM nobody},
+	q{SELECT * FROM snowflake_convert('"Theirs".u', 'id', NULL, false, NULL, 'bigint')}, as => 'super',
+	types => 'Run as a superuser, and take it back afterwards: ');
+is(query($node, 'SELECT array_agg(id ORDER BY id) FROM "Theirs".u'), '{1,2,3}', '... and its keys are those of before');
+statement('convert a table with a foreign one',
+	q{CREATE FOREIGN DATA WRAPPER w; CREATE SERVER s FOREIGN DATA WRAPPER w; CREATE TABLE mixed (id bigint, x integer) PARTITION BY LIST (x);
+		CREATE FOREIGN TABLE "far away" PARTITION OF mixed FOR VALUES IN (1) SERVER s; CREATE FOREIGN TABLE far PARTITION OF mixed FOR VALUES IN (2) SERVER s},
+	q{SELECT * FROM snowflake_convert('mixed', 'id', NULL, false, NULL, 'bigint')}, as => 'super',
+	types => 'Take them out: ');
+statement('convert where a backslash escapes', 'CREATE TABLE escaped (id serial PRIMARY KEY); INSERT INTO escaped SELECT FROM generate_series(1, 3)',
+	q{SELECT * FROM snowflake_convert('escaped', 'id', NULL, false, NULL, 'bigint')},
+	session => 'SET standard_conforming_strings = off;', types => 'script.c: Run: SET',
+	then => q{SELECT array_agg(id ORDER BY id) = '{1,2,3}' FROM escaped}) if $node->pg_version < 19;
+statement('convert to a layout whose IDs are lower',
+	q{CREATE TABLE of_js (id bigint PRIMARY KEY); INSERT INTO of_js SELECT snowflake_max_id(clock_timestamp() + interval '4 s', 'javascript')},
+	q{SELECT * FROM snowflake_convert('of_js', 'id', NULL, false, 'javascript', 'bigint')},
+	types => 'If these IDs were made in this layout, run as a superuser: ');
+
+my @sequences = qw(many_id_seq second);
+
+statement('revert a column with two sequences',
+	q{CREATE TABLE many (id serial PRIMARY KEY); INSERT INTO many SELECT FROM generate_series(1, 3);
+		SELECT count(*) FROM snowflake_convert('many', 'id', NULL, false, NULL, 'bigint');
+		CREATE SEQUENCE second; COMMENT ON SEQUENCE second IS '[snowflake_revert() gives it back to "My Schema".many.id]'},
+	q{SELECT * FROM snowflake_revert('many', 'id', NULL, NULL, false)},
+	given => { NAME => sub { push @sequences, shift @sequences; '"My Schema".' . $sequences[-1] } },
+	types => 'Run for the sequence that it is to use again: ',
+	then => q{SELECT array_agg(id ORDER BY id) = '{1,2,3}' FROM many});
+statement('revert to a number that the sequence has passed',
+	q{CREATE TABLE passed (id serial PRIMARY KEY); INSERT INTO passed SELECT FROM generate_series(1, 3);
+		SELECT count(*) FROM snowflake_convert('passed', 'id', NULL, false, NULL, 'bigint'); ALTER SEQUENCE passed_id_seq RESTART 50},
+	q{SELECT * FROM snowflake_revert('passed', 'id', NULL, 40, false)},
+	types => 'Use a larger number, or detach it first: ',
+	then => q{SELECT array_agg(id ORDER BY id) = '{1,2,3}' FROM passed});
+
+# ---- partitions ----
+
+statement('a partition whose name is taken',
+	q{CREATE TABLE named (id bigint) PARTITION BY RANGE (id); CREATE VIEW named_p2026_11_21 AS SELECT 1},
+	q{SELECT snowflake_create_partitions('named', '1 day', '2026-11-20', '2026-11-22', NULL)},
+	given => { NAME => '"The 21st"' }, types => 'Make the partition under another name: ');
+statement('a default partition of another owner',
+	q{CREATE TABLE "My Schema".parted (id bigint) PARTITION BY RANGE (id); ALTER TABLE "My Schema".parted OWNER TO "The Owner";
+		CREATE TABLE "My Schema"."The Rest" PARTITION OF "My Schema".parted DEFAULT;
+		INSERT INTO "My Schema".parted VALUES (1), (2)},
+	q{SELECT snowflake_create_partitions('"My Schema".parted', '1 day', now(), now() + interval '1 day', NULL)}, as => 'super',
+	types => 'Detach the default partition: ');
+is(query($node, 'SELECT count(*) FROM "My Schema"."The Rest"'), '2', '... with its rows');
+statement('an owner that may not create tables',
+	q{CREATE SCHEMA "No Room"; GRANT USAGE ON SCHEMA "No Room" TO "The Owner"; CREATE TABLE "No Room".t (id bigint) PARTITION BY RANGE (id);
+		ALTER TABLE "No Room".t OWNER TO "The Owner"},
+	q{SELECT snowflake_create_partitions('"No Room".t', '1 day', now(), now() + interval '1 day', NULL)}, as => 'super',
+	types => 'GRANT CREATE ON SCHEMA');
+
+# no partition of the present: the IDs may have another layout than the robot thinks
+my $drop = q{SELECT snowflake_drop_partitions('%s', now() - interval '1 year', NULL)};
+
+statement('old partitions without one of the present',
+	q{CREATE TABLE logged (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+		SELECT snowflake_create_partitions('logged', '1 month', '2024-04-01', '2024-06-01', NULL);
+		INSERT INTO logged SELECT snowflake_min_id('2024-04-03')}, sprintf($drop, 'logged'),
+	types => 'Otherwise make the partition of the present first: ',
+	then => q{SELECT count(*) = 0 FROM logged});
+statement('partitions of IDs that an application makes in another layout',
+	q{CREATE TABLE of_application (id bigint) PARTITION BY RANGE (id);
+		SELECT snowflake_create_partitions('of_application', '1 week', now() - interval '2 weeks', now() + interval '1 week', 'javascript');
+		INSERT INTO of_application SELECT snowflake_min_id(now(), 'javascript')}, sprintf($drop, 'of_application'),
+	once => 1, given => { LAYOUT => 'javascript' }, types => 'Name the layout of the IDs: SELECT',
+	then => 'SELECT count(*) = 1 FROM of_application');
+
+# ---- recover ----
+
+# The robot types all that the rows of snowflake_recover() say.
+my $recover = 'SELECT * FROM snowflake_recover()';
+my $lose = q{ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark; DROP SEQUENCE snowflake_state.snowflake_mark; };
+
+situation('a table in place of the mark', sub {
+	query($node, $lose . 'CREATE TABLE snowflake_state.snowflake_mark (); ALTER EXTENSION snowflake ADD TABLE snowflake_state.snowflake_mark');
+}, types => 'Run on the primary, as a superuser: ALTER EXTENSION');
+statement('a view in place of the mark',
+	$lose . 'DROP TABLE IF EXISTS snowflake_state.snowflake_mark_old; CREATE VIEW snowflake_state.snowflake_mark AS SELECT 1', $recover, as => 'super',
+	types => 'Run as a superuser: ALTER TABLE');
+
+my $locker;
+
+situation('a lost mark, and a table that is locked', sub {
+	query($node, $lose);
+	$locker = begin_session($node, 'BEGIN; LOCK TABLE "My Schema".tree');
+}, given => { LAYOUT => 'node', ID => sub {
+	$locker->quit if $locker;
+	$locker = undef;
+	return query($node, 'SELECT max(id) FROM "My Schema".tree');
+} }, types => [ 'Find its highest ID, and run as a superuser, with that ID', 'If there is one, run as a superuser, with its highest ID' ]);
+
+# ---- checks ----
+
+# Make a situation of which a check says what to do.
+sub checked
+{
+	my ($check, $name, $make, %how) = @_;
+
+	situation($name, sub { ref $make ? $make->() : run_as_owner($make) }, check => $check, %how);
+	return;
+}
+
+checked('partitions', 'a table with partitions of the present alone',
+	q{DROP TABLE IF EXISTS logged, named, of_application, of_text; CREATE TABLE lasting (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
+		SELECT snowflake_create_partitions('lasting', '1 day', now(), now() + interval '1 minute', NULL)},
+	types => 'Run this now, and from cron, as the owner of the table: ');
+checked('rows above', 'rows restored without their mark',
+	q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '6 s', 'javascript') + 32},
+	types => q{status_tables.c: If the rows are this server's own, restored without their mark, run as a superuser: });
+checked('mark', 'a mark that is lost while the server runs', sub { query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)}) },
+	types => 'Make an ID in a new session, which writes it again: ');
+checked('refusals', 'calls that were refused', sub { answer($node, 'SELECT snowflake_shard_nextval(4)') },
+	types => 'When their cause is gone, run as a superuser: ');
+checked('privileges', 'a number that another role owns', sub { query($node, 'ALTER SEQUENCE snowflake_state.snowflake_mark OWNER TO "The Owner"') },
+	types => 'status_rights.sql: OWNER TO');
+checked('recorded configuration', 'a record of another layout, and a mark that is lost', sub {
+	query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1) FROM snowflake_state.snowflake_recorded_shard_layout;
+		SELECT setval('snowflake_state.snowflake_mark', 1, false)});
+	restart();
+}, types => [ 'If this database holds IDs, make no new ones yet.', 'That records what is configured.' ]);
+
+done_testing();
