@@ -267,22 +267,28 @@ sub follow_remedies
 		my $next = $worked ? '' : hint_of($err);
 
 		push @log, $log . ($worked ? '' : " -> $err") . ($out ne '' ? " -> $out" : '');
+		# what hands do is not all that the text says
+		next if $thing->[0] eq 'hand' && (steps_in($text, \%how))[ $typed{$key} ];
 		if ($worked && "$thing->[2]$thing->[1]" =~ /see the remedy of the check "([\w ]+)": SELECT \* FROM \S+$/)
 		{
 			$next = remedy_of($how{node}, $1);
 		}
 		elsif ($worked && $thing->[1] =~ /\bsnowflake_(?:recover|reset_mark|renumber)\b/)
 		{
-			# rows of these say what is to be typed next
-			foreach my $row (grep { things_in($_) } map { s/.*\|//r } split /\n/, $out)
+			# rows of these say what is to be typed next, which may have such rows, too
+			my @rows = split /\n/, $out;
+
+			while (defined(my $row = shift @rows))
 			{
-				check_text("$how{name}, what comes next", $row);
+				$row =~ s/.*\|//;
+				check_text("$how{name}, what comes next", $row) if things_in($row);
 				foreach my $more (grep { can_be_typed($_, $how{given}) } things_in($row))
 				{
-					my (undef, undef, $wrong, $typed) = type_thing(\%how, $more, $row);
+					my (undef, $rows, $failed, $typed) = type_thing(\%how, $more, $row);
 
-					push @log, $typed . ($wrong ne '' ? " -> $wrong" : '');
+					push @log, $typed . ($failed ne '' ? " -> $failed" : ''), $rows;
 					push @followed, $row;
+					push @rows, split /\n/, $rows if $typed =~ /\bsnowflake_reset_mark\b/;
 				}
 			}
 		}

@@ -264,7 +264,7 @@ checked('partitions', 'a table with partitions of the present alone',
 	types => 'Run this now, and from cron, as the owner of the table: ');
 checked('rows above', 'rows restored without their mark',
 	q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '6 s', 'javascript') + 32},
-	types => q{status_tables.c: If the rows are this server's own, restored without their mark, run as a superuser: });
+	types => [ q{If the rows are this server's own, restored without their mark}, 'If another server made these rows, give it another node id: ' ]);
 checked('mark', 'a mark that is lost while the server runs', sub { query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)}) },
 	types => 'Make an ID in a new session, which writes it again: ');
 checked('refusals', 'calls that were refused', sub { answer($node, 'SELECT snowflake_shard_nextval(4)') },

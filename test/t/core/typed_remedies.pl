@@ -191,7 +191,7 @@ go_back();
 situation('a shard that another server had', wrongly_set(q{snowflake.shards = '4'}),
 	given => { ID => sub { (as_owner('SELECT max(id) FROM sharded'))[1] } }, types => 'If another server had the shard, first run here');
 go_back();
-situation('the library is not preloaded, by ALTER SYSTEM', sub { query($node, q{ALTER SYSTEM SET shared_preload_libraries = ''}); restart() },
+situation('the library is not preloaded, by ALTER SYSTEM', sub { query($node, q{ALTER SYSTEM SET shared_preload_libraries = 'plpgsql'}); restart() },
 	as => 'super', restart => \&restart, types => [ 'ALTER SYSTEM has set shared_preload_libraries', 'preconditions.c: ALTER SYSTEM SET shared_preload_libraries' ]);
 go_back();
 
@@ -236,16 +236,16 @@ isnt(answer($standby, 'SELECT snowflake_node(snowflake_nextval())'), '1',
 
 # ---- the others are gone for good ----
 
-# What makes a copy, or a standby, the only server is typed once the other one has stopped.
+# What makes a copy the only server is refused while the original runs here.
 $twin->stop;
 $standby->stop;
-$node->stop;
 my $last = PostgreSQL::Test::Cluster->new('last');
 $last->init_from_backup($node, 'copy');
 $last->start;
 follow_remedies(sub { my ($status, $out, $err) = $last->psql('postgres', $next); $status == 0 ? '' : hint_of($err) || $err },
-	node => $last, name => 'a copy whose original is gone', as => 'super', only => qr/accept/);
-is(answer($last, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a copy whose original is gone: it goes on with its number');
+	node => $last, name => 'a copy whose original is to go', as => 'super', only => qr/accept/,
+	hands => [ qr/stop the original for good/ => sub { $node->stop } ], types => 'To keep this one alone, stop the original for good, and run again');
+is(answer($last, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a copy whose original has gone: it goes on with its number');
 
 note('the longest remedy: ' . longest_remedy());
 done_testing();

@@ -179,7 +179,19 @@ foreach my $server ($any, $pinned)
 	$checker->saw('all servers, node', split /\n/, $out) if $status == 0;
 }
 
+# ---- without the registry ----
+
+# The last server is to have a number of its own.
+$pinned->stop;
 $registry->stop;
+$any->append_conf('postgresql.conf', "snowflake.registry = ''\nsnowflake.node_id = ''");
+$any->restart;
+follow_remedies(sub { my ($status, $out, $err) = $any->psql('postgres', $next); $status == 0 ? '' : hint_of($err) || $err },
+	node => $any, name => 'without the registry', only => qr/accept/,
+	hands => [ qr/set a snowflake\.node_id that no other server has/ => sub { set_conf($any, "snowflake.node_id = '60'") } ],
+	types => 'Only if no server leases from that registry any more');
+make_ids($any, 100);
+
 note('the longest remedy: ' . longest_remedy());
 $checker->clients;
 done_testing();
