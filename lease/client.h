@@ -108,9 +108,6 @@ typedef struct SfRegistryClient
 	int64_t		peers_due_ms;	/* when the next look at the peers is due */
 } SfRegistryClient;
 
-/* The default argument of snowflake_registry_recover(). */
-#define SF_RECOVER_S	90
-
 extern const char *sf_registry_failure(SfFailure failure);
 extern void sf_registry_remedy(char *text, size_t size, const char *kind,
 							   SfFailure failure, SfPartFunction part,

@@ -149,25 +149,12 @@ advise_to_stay(const SfLease *lease, SfMoment now, const char *unless,
 	return text;
 }
 
-/*
- * Print the arguments of a recovery.  It reserves the default, and at least
- * what this server knows of.
- */
+/* Print the arguments of a recovery, in this buffer. */
 static const char *
 print_recovery(const SfLease *lease, SfMoment now, char *text)
 {
-	const SfAge *age = lease->config.age;
-	int64_t		reserve = lease->config.reserve_ms;
-	int64_t		promised = sf_age_promised_ms(age) - now.wall_ms;
-	int64_t		known = sf_age_reserve_ms(age, now.wall_ms);
-
-	if (reserve < promised)
-		reserve = promised;
-	if (reserve < known)
-		reserve = known;
-	sf_age_print_recovery(&age->known, reserve <= SF_RECOVER_S * 1000 ?
-						  SF_RECOVER_S : (reserve + 999) / 1000, text);
-	return text;
+	return sf_age_print_recovery(lease->config.age, lease->config.reserve_ms,
+								 now.wall_ms, text);
 }
 
 /* Report that the registry did not do what it was asked. */

@@ -216,47 +216,23 @@ load_age(void)
 	return &age;
 }
 
-/* Load the memory in a process other than the worker. */
-static SfAge
-look_into_file(void)
+/*
+ * Load the memory in any process.  What was promised since a worker has loaded
+ * the file is published; the file has what was promised before.
+ */
+SfAge
+sf_age_load(void)
 {
 	AgeFile		file;
 	SfAge		loaded;
+	int64		promised_ms = (int64)
+		pg_atomic_read_u64(&sf_lease_shared->promised_ms);
 
 	(void) sf_durable_file_read_struct(SF_AGE_FILE, &file, sizeof(file),
 									   AGE_MAGIC);
 	sf_age_init(&loaded, &file.known, sf_core->layout);
+	loaded.known.node_until_ms = Max(loaded.known.node_until_ms, promised_ms);
 	return loaded;
-}
-
-/*
- * Return in any process what sf_age_promised_ms() says of this server.  What
- * was promised since a worker has loaded the file is published; the file has
- * what was promised before.
- */
-int64_t
-sf_age_file_promised_ms(void)
-{
-	SfAge		loaded = look_into_file();
-
-	return Max(sf_age_promised_ms(&loaded), (int64)
-			   pg_atomic_read_u64(&sf_lease_shared->promised_ms));
-}
-
-/* Return in any process what sf_age_reserve_ms() says of this server. */
-int64_t
-sf_age_file_reserve_ms(void)
-{
-	SfAge		loaded = look_into_file();
-
-	return sf_age_reserve_ms(&loaded, sf_clock_wall_ms());
-}
-
-/* Return in any process the generation of which this server knows. */
-uint64_t
-sf_age_file_generation(void)
-{
-	return look_into_file().known.generation;
 }
 
 /*

@@ -44,8 +44,6 @@ extern const SfBackend *sf_registry_library_load(void);
 extern bool sf_registry_library_receive(const SfBackend *backend,
 										SfAnswer *answer);
 extern void sf_registry_library_wait(const SfBackend *backend, int64 limit_ms);
-extern int64_t sf_age_file_promised_ms(void);
-extern int64_t sf_age_file_reserve_ms(void);
-extern uint64_t sf_age_file_generation(void);
+extern SfAge sf_age_load(void);
 
 #endif							/* SF_LEASE_WORKER_H */

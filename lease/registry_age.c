@@ -66,21 +66,6 @@ succeeds(const SfRegistry *registry, uint64_t generation)
 	return generation == 0 || strstr(registry->former, text) != NULL;
 }
 
-/*
- * Print the arguments with which a recovery lets this server in: how far ahead
- * it reserves, and the generation that it knows, if it has leased before.
- */
-void
-sf_age_print_recovery(const SfKnown *known, int64_t reserve_s, char *text)
-{
-	int			len = snprintf(text, SF_RECOVERY_SIZE, "interval '%d s'",
-							   (int) reserve_s);
-
-	if (known->generation != 0)
-		snprintf(text + len, SF_RECOVERY_SIZE - len,
-				 ", interval '5 s', '%016" PRIx64 "'", known->generation);
-}
-
 /* Begin with what an earlier life of the server knew, or with NULL. */
 void
 sf_age_init(SfAge *age, const SfKnown *known, const SfLayout *layout)
@@ -125,6 +110,33 @@ int64_t
 sf_age_reserve_ms(const SfAge *age, int64_t now_ms)
 {
 	return now_ms < age->known.reserve_until_ms ? age->known.reserve_ms : 0;
+}
+
+/*
+ * Print the arguments with which a recovery lets this server in: how far ahead
+ * it reserves, at least the default and what this server knows of; and the
+ * generation that it knows, if it has leased before.
+ */
+const char *
+sf_age_print_recovery(const SfAge *age, int64_t reserve_ms, int64_t now_ms,
+					  char *text)
+{
+	int64_t		promised = sf_age_promised_ms(age) - now_ms;
+	int64_t		known = sf_age_reserve_ms(age, now_ms);
+	int			len;
+
+	if (reserve_ms < promised)
+		reserve_ms = promised;
+	if (reserve_ms < known)
+		reserve_ms = known;
+	if (reserve_ms < SF_RECOVER_S * 1000)
+		reserve_ms = SF_RECOVER_S * 1000;
+	len = snprintf(text, SF_RECOVERY_SIZE, "interval '%d s'",
+				   (int) ((reserve_ms + 999) / 1000));
+	if (age->known.generation != 0)
+		snprintf(text + len, SF_RECOVERY_SIZE - len,
+				 ", interval '5 s', '%016" PRIx64 "'", age->known.generation);
+	return text;
 }
 
 /*

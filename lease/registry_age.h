@@ -14,8 +14,9 @@
 
 #include "lease/registry.h"
 
-/* Room for the arguments of a recovery. */
+/* Arguments of snowflake_registry_recover(): room for them, the default. */
 #define SF_RECOVERY_SIZE	80
+#define SF_RECOVER_S		90
 
 /* The memory, kept in a file over restarts (lease_worker.c). */
 typedef struct SfKnown
@@ -64,12 +65,12 @@ typedef enum SfLoss
 
 extern void sf_registry_succeed(char *list, const SfRegistry *registry,
 								const char *former);
-extern void sf_age_print_recovery(const SfKnown *known, int64_t reserve_s,
-								  char *text);
 extern void sf_age_init(SfAge *age, const SfKnown *known,
 						const SfLayout *layout);
 extern int64_t sf_age_promised_ms(const SfAge *age);
 extern int64_t sf_age_reserve_ms(const SfAge *age, int64_t now_ms);
+extern const char *sf_age_print_recovery(const SfAge *age, int64_t reserve_ms,
+										 int64_t now_ms, char *text);
 extern SfLoss sf_age_take_reading(SfAge *age, const SfRegistry *registry);
 extern bool sf_age_take_write(SfAge *age, uint64_t generation,
 							  const SfSlotRecord *record,

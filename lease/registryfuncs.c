@@ -151,18 +151,12 @@ refuse_here(const Work *work, const char *reason)
 	refuse_work(work, reason, "Call the function again when the problem is over.");
 }
 
-/* Return the arguments of a recovery, as far as we know. */
-static char *
-get_recovery(void)
+/* Print the arguments of a recovery, as far as we know. */
+static const char *
+print_recovery(const SfAge *age)
 {
-	char	   *text = palloc(SF_RECOVERY_SIZE);
-	SfKnown		known = {.generation = sf_age_file_generation()};
-	int64		reserve_ms = Max(*sf_core->reserve_ms,
-								 sf_age_file_reserve_ms());
-
-	sf_age_print_recovery(&known,
-						  Max(SF_RECOVER_S, (reserve_ms + 999) / 1000), text);
-	return text;
+	return sf_age_print_recovery(age, *sf_core->reserve_ms,
+								 sf_clock_wall_ms(), palloc(SF_RECOVERY_SIZE));
 }
 
 /*
@@ -172,13 +166,14 @@ get_recovery(void)
 static void
 refuse_failure(const Work *work, SfFailure failure, const char *message)
 {
+	SfAge		age = sf_age_load();
 	char		remedy[SF_REMEDY_SIZE];
 
 	if (!sf_core->may_see_registry())
 		refuse_work(work, sf_registry_failure(failure),
 					"Repeat the call as a member of pg_read_all_settings, who is told more.");
 	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
-					   backend->part, get_recovery());
+					   backend->part, print_recovery(&age));
 	sf_text_make_valid(remedy);
 	refuse_work(work, message, sf_extschema_expand(remedy));
 }
@@ -292,11 +287,11 @@ require_equal_clocks(const Work *work, const SfAnswer *answer)
  * if this server or the registry knows of more, within a limit.
  */
 static int64
-find_ahead_ms(const Work *work, const SfRegistry *registry)
+find_ahead_ms(const Work *work, const SfRegistry *registry, const SfAge *age)
 {
 	int64		largest = Max(work->reserve_ms, *sf_core->reserve_ms);
 
-	largest = Max(largest, sf_age_file_reserve_ms());
+	largest = Max(largest, sf_age_reserve_ms(age, sf_clock_wall_ms()));
 	for (int i = 0; i < registry->nrecords; i++)
 		largest = Max(largest, registry->records[i].reserve_ms);
 	largest = Min(largest, Max(work->reserve_ms, SF_MAX_RESERVE_MS));
@@ -311,11 +306,12 @@ static int64
 find_floor(Work *work, const SfLayout *layout,
 		   const SfAnswer *answer)
 {
-	int64		ahead_ms = find_ahead_ms(work, answer->registry);
+	SfAge		age = sf_age_load();
+	int64		ahead_ms = find_ahead_ms(work, answer->registry, &age);
 
 	work->floor_layout = *layout;
 	return Max(find_tick(layout, answer, ahead_ms),
-			   tick_after(layout, sf_age_file_promised_ms()));
+			   tick_after(layout, sf_age_promised_ms(&age)));
 }
 
 /* ---- changes ---- */
@@ -324,10 +320,12 @@ find_floor(Work *work, const SfLayout *layout,
 static void
 prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 {
-	if (work->kind == SF_ASK_INITIALIZE && sf_age_file_promised_ms() > 0)
+	SfAge		age = sf_age_load();
+
+	if (work->kind == SF_ASK_INITIALIZE && sf_age_promised_ms(&age) > 0)
 		refuse_work(work, "It is empty, and this server has leased from one: it has lost its data, or is another one.",
 					psprintf("If no copy of its data is left, and no server leases from a former registry any more, run here: SELECT %s.snowflake_registry_recover(%s); If snowflake.lease_reserve is larger on any server, give that.",
-							 sf_extschema(), get_recovery()));
+							 sf_extschema(), print_recovery(&age)));
 	require_equal_clocks(work, answer);
 	sf_layout_print(&work->layout, work->layout_text,
 					sizeof(work->layout_text));

@@ -23,7 +23,7 @@
  *	 be published;
  *
  * - if no server remembers what the registry was, it gives away what it has
- *	 forgotten;
+ *	 forgotten, and so does another registry;
  *
  * - the registry cannot tell a copy of the data from the original: the caller
  *	 that fills in SfClaimant must, before it resumes a lease.

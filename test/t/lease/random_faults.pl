@@ -2,7 +2,7 @@
 # for SNOWFLAKE_SOAK seconds. Processes are frozen, killed and copied. Clocks are set.
 # Members of the registry are killed or frozen, and the ways to them are cut, slow,
 # deaf, tear or repeat what was sent. An older copy of the registry is restored, as
-# doc/leases.md says. Clients ask all servers for IDs all the time. SEED repeats a run,
+# doc/leases.md says. Servers are set to another registry, which gives them nothing. Clients ask all servers for IDs all the time. SEED repeats a run,
 # as far as the machine's scheduling allows. SNOWFLAKE_REGISTRY is the kind of
 # registry.
 #
@@ -55,7 +55,9 @@ else
 	$postgresql->init(allows_streaming => 1);
 	$postgresql->append_conf('postgresql.conf', "listen_addresses = '127.0.0.1'\nmax_connections = 60");
 	$postgresql->start;
-	query($postgresql, 'CREATE EXTENSION snowflake_registry');
+	query($postgresql, 'CREATE DATABASE other');
+	query($postgresql, 'CREATE EXTENSION snowflake_registry', database => $_) foreach 'postgres', 'other';
+	query($postgresql, "SELECT snowflake_registry.init('$layout')", database => 'other');
 }
 
 sub start_members
@@ -150,6 +152,16 @@ sub pids_of
 # its proxies and of the registry.
 my @later;    # [when, what to do then]
 
+# Set a server to the registry of this name.
+sub set_registry
+{
+	my ($server, $name) = @_;
+
+	$server->{url} =~ s{[^/]*$}{$name};
+	$server->{node}->append_conf('postgresql.conf', "snowflake.registry = '$server->{url}'\n");
+	return;
+}
+
 sub for_a_while
 {
 	my ($server, $longest, $end) = @_;
@@ -211,6 +223,19 @@ my %faults = (
 			begin_clients($server);
 		});
 	},
+	'other registries' => sub {
+		my ($server) = @_;
+
+		end_server($server, any('fast', 'immediate'));
+		set_registry($server, 'other');
+		begin_server($server);
+		for_a_while($server, 8, sub {
+			is(lease_of($server->{node}, 'node_id'), '', "$server->{name} leases nothing from another registry");
+			end_server($server, any('fast', 'immediate'));
+			set_registry($server, $postgresql ? 'postgres' : 'snowflake');
+			begin_server($server);
+		});
+	},
 	'bad ways' => sub {
 		my ($server) = @_;
 		my @ways = rand 2 < 1 ? @{ $server->{ways} } : any(@{ $server->{ways} });
@@ -240,7 +265,7 @@ sub copy_server_of
 	my $copy = PostgreSQL::Test::Cluster->new($name);
 	$copy->init_from_backup($node, $name);
 	push @servers, described($name, $copy);
-	$servers[-1]{ways} = $server->{ways};
+	@{ $servers[-1] }{ 'ways', 'url' } = @{$server}{ 'ways', 'url' };
 	begin_server($servers[-1]);
 	return 1;
 }
@@ -345,19 +370,25 @@ sub restore_registry
 	return;
 }
 
-# Recover the registry while faults go on: in PostgreSQL on the registry itself,
-# otherwise on any server that can do it.
+# Make the call that a server's lease asks for: in PostgreSQL on the registry itself.
+sub recover_for
+{
+	my ($server) = @_;
+	my $call = eval { $server->{node}->safe_psql('postgres', q{SELECT substring(remedy
+		FROM 'SELECT snowflake_registry[._]recover[^;]*;') FROM snowflake_lease()}, timeout => 20) } || return;
+
+	return eval { ($postgresql // $server->{node})->safe_psql('postgres', $call =~ s/'\d+ s'/'6 s'/r, timeout => 20) };
+}
+
+# Recover the registry while faults go on.
 sub recover_registry
 {
-	my $recover = q{SELECT snowflake_registry_recover('6 s')};
-
-	return query($postgresql, $recover =~ s{registry_}{registry.}r) if $postgresql;
 	foreach (1 .. 600)
 	{
 		end_faults();
 		foreach my $server (grep { !$_->{busy} } @servers)
 		{
-			my $begin = eval { $server->{node}->safe_psql('postgres', $recover, timeout => 20) };
+			my $begin = recover_for($server);
 
 			return $begin if $begin;
 		}
@@ -420,12 +451,21 @@ foreach my $i (0 .. $nservers - 1)
 		$server->{node} = PostgreSQL::Test::Cluster->new("server$i");
 		$server->{node}->init_from_backup($first, 'first');
 	}
-	$server->{node}->append_conf('postgresql.conf',
-		"snowflake.registry = '" . ways_to_registry($server) . "'\n");
+	$server->{url} = ways_to_registry($server);
+	set_registry($server, $postgresql ? 'postgres' : 'snowflake');
 	push @servers, $server;
 }
 $first->stop;
 $proxy->start;
+if (!$postgresql)
+{
+	set_registry($servers[0], 'other');
+	$first->start;
+	$first->poll_query_until('postgres', 'SELECT snowflake_registry_init() IS NOT NULL') or die 'no other registry';
+	$first->stop;
+	unlink $first->data_dir . '/snowflake.age' or die "snowflake.age: $!";
+	set_registry($servers[0], 'snowflake');
+}
 begin_server($servers[0]);
 # a busy registry may not answer in time: then ask again
 ($postgresql // $servers[0]{node})->poll_query_until('postgres', 'SELECT '
@@ -453,6 +493,7 @@ wait_for_holders() == $nslots or die 'the slots have no holders';
 $save_at = now() + rand 5;
 $restore_at = $save_at + 4 + rand 5;
 my $end = now() + $seconds;
+my $admit_at = now();
 my @names = sort keys %faults;
 while (now() < $end)
 {
@@ -461,6 +502,12 @@ while (now() < $end)
 	end_faults();
 	fault_of_registry() if rand 25 < 1;
 	restore_when_due();
+	# a server that knew what was not restored
+	if (now() > $admit_at && !$server->{busy} && !$registry_busy)
+	{
+		recover_for($server) if eval { lease_of($server->{node}, 'problem') =~ /another one/ };
+		$admit_at = now() + 2;
+	}
 	if (!$server->{busy} && rand 4 < 1)
 	{
 		my $name = any(@names);
@@ -475,6 +522,11 @@ end_faults(1) while @later;
 
 # ---- all is well again ----
 
+foreach my $server (@servers)
+{
+	wait_for_lease($server->{node}, 'problem IS NULL OR node_id IS NULL');
+	recover_for($server) if lease_of($server->{node}, 'problem') =~ /another one/;
+}
 is(wait_for_holders(), $nslots, 'in the end each slot has a holder');
 
 # New clients, since sessions that ended with their server ask for nothing. After a
