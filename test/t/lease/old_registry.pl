@@ -125,7 +125,7 @@ sub go_through
 	$registry->{restore}->($save);
 	$registry->{start}->();
 	wait_for_lease($_, q{problem ~ 'lost data|another one'}) foreach $a, $b;
-	wait_for_lease($_, 'until < clock_timestamp()') foreach $a, $b;
+	wait_for_lease($_, 'node_id IS NULL') foreach $a, $b;
 	$registry->{stop}->();
 	replace("$save.right", $registry->{dir});
 	$registry->{start}->();
