@@ -237,8 +237,9 @@ copied_shards_remedy(void)
 {
 	SfSettingLine line = {"snowflake.shards", "SHARDS"};
 
-	return psprintf("Choose shards that no other server has, and %s\nThen run as a superuser: SELECT snowflake_accept('copy');",
-					sf_settings_step(&line, 1, SF_APPLY_RELOAD));
+	return psprintf("Choose shards that no other server has, and %s\nThen run as a superuser: SELECT %s.snowflake_accept('copy');",
+					sf_settings_step(&line, 1, SF_APPLY_RELOAD),
+					sf_extschema());
 }
 
 /* ... and about a promoted standby with its former primary's node id. */

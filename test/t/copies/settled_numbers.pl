@@ -140,7 +140,7 @@ my $hint = refused($copy, $shard, '55000', qr/DETAIL:  That server was seen runn
 	'its shards are refused');
 is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', 'which is an error');
 like(query($copy, 'SELECT snowflake_node(snowflake_nextval())'), qr/^7$/, 'and not those of its own number');
-like($hint, qr/HINT:  Choose shards that no other server has, and add .*\n.*\n.*\n.*pg_reload_conf\(\);\nThen run as a superuser: SELECT snowflake_accept\('copy'\);/, 'the HINT says how to end that');
+like($hint, qr/HINT:  Choose shards that no other server has, and add .*\n.*\n.*\n.*pg_reload_conf\(\);\nThen run as a superuser: SELECT public\.snowflake_accept\('copy'\);/, 'the HINT says how to end that');
 set_conf($copy, "snowflake.shards = '4'");
 $copy->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '4'") or die 'no reload';
 query($copy, $accept);
