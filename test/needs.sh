@@ -79,6 +79,10 @@ need_partman() {
 	find_for_server "$("$server_pg_config" --sharedir)/extension/pg_partman.control" partman
 }
 
+need_pglogical() {
+	find_for_server "$("$server_pg_config" --sharedir)/extension/pglogical.control" pglogical
+}
+
 need_wal2json() {
 	find_for_server "$("$server_pg_config" --pkglibdir)/wal2json.so" wal2json
 }

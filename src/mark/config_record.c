@@ -133,6 +133,35 @@ sf_config_record_is_other(const SfDurableNumbers *numbers)
 	"run on the primary, as a superuser: SELECT %s.snowflake_accept('configuration');"
 
 /*
+ * Return what has been added to each of the recorded numbers, or 0.  pglogical
+ * replicates sequences so, with 1000 or more.
+ */
+static int64
+find_added(const SfDurableNumbers *numbers)
+{
+	int64		added = numbers->value[recorded[0].code] -
+		sf_layout_code(recorded[0].configured);
+
+	for (size_t i = 0; i < lengthof(recorded); i++)
+	{
+		const Recorded *r = &recorded[i];
+
+		if (numbers->value[r->code] != sf_layout_code(r->configured) + added ||
+			numbers->value[r->epoch] != r->configured->epoch_ms + added)
+			return 0;
+	}
+	return added;
+}
+
+#define REMOVE(name) \
+	"pglogical.replication_set_remove_sequence('default'::name, 'snowflake_state.snowflake_" name "'::regclass)"
+#define STOP_PGLOGICAL \
+	"pglogical has added %lld to the recorded numbers. On its provider: SELECT " \
+	REMOVE("mark") ", " REMOVE("recorded_layout") ", " \
+	REMOVE("recorded_epoch") ", " REMOVE("recorded_shard_layout") ", " \
+	REMOVE("recorded_shard_epoch") "; Then " ACCEPT
+
+/*
  * Return the remedy for a record that differs.  The recorded layouts contain
  * their epochs.
  */
@@ -143,6 +172,8 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 	char		texts[lengthof(recorded)][SF_LAYOUT_TEXT_SIZE];
 	int			n = 0;
 
+	if (find_added(numbers) > 0)
+		return psprintf(STOP_PGLOGICAL, (long long) find_added(numbers));
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		const Recorded *r = &recorded[i];
