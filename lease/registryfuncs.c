@@ -658,7 +658,7 @@ get_ahead_ms(FunctionCallInfo fcinfo, Work *work)
 	Timestamp	now = GetCurrentTimestamp();
 	Datum		then = TimestampGetDatum(now);
 
-	for (int i = 0; i < lengthof(defaults); i++)
+	for (int i = 0; i < 2; i++)
 	{
 		Datum		ahead = i < PG_NARGS() ? PG_GETARG_DATUM(i) :
 			IntervalPGetDatum(&defaults[i]);

@@ -189,7 +189,7 @@ says($node, 'privileges', 'ok', qr/no role was granted more than/, 'functions fo
 query($node, 'DROP DATABASE hardened');
 query($node, 'GRANT ALL ON ALL ROUTINES IN SCHEMA public TO worker');
 says($node, 'privileges', 'warning',
-	qr/: worker may EXECUTE public.snowflake_accept\(text\), public.snowflake_advance\(bigint\), public.snowflake_advance\(bigint, text\), public.snowflake_advance\(bigint, text, boolean\), public.snowflake_recover\(\), public.snowflake_registry_init\(\), public.snowflake_registry_init\(text\), public.snowflake_registry_recover\(\), public.snowflake_registry_recover\(interval\), public.snowflake_registry_recover\(interval, interval\), public.snowflake_registry_release\(bigint\), public.snowflake_registry_slots\(\), public.snowflake_reset_mark\(timestamp with time zone\), public.snowflake_stat_reset\(\)\|/,
+	qr/: worker may EXECUTE public.snowflake_accept\(text\), public.snowflake_advance\(bigint\), public.snowflake_advance\(bigint, text\), public.snowflake_advance\(bigint, text, boolean\), public.snowflake_recover\(\), public.snowflake_registry_init\(\), public.snowflake_registry_init\(text\), public.snowflake_registry_recover\(\), public.snowflake_registry_recover\(interval\), public.snowflake_registry_recover\(interval, interval\), public.snowflake_registry_recover\(interval, interval, text\), public.snowflake_registry_release\(bigint\), public.snowflake_registry_slots\(\), public.snowflake_reset_mark\(timestamp with time zone\), public.snowflake_stat_reset\(\)\|/,
 	'all that administrators may');
 query($node, query($node, q{SELECT remedy FROM snowflake_status() WHERE check_name = 'privileges'}));
 says($node, 'privileges', 'ok', qr/no role was granted more than/, 'once the remedy is typed');
