@@ -1,8 +1,8 @@
 # Copies that the server's own tools make, and a machine's: pg_upgrade --link,
 # pg_createsubscriber, snapshots of a volume, and a container whose host name changes.
 # Clients run on all servers that run. No ID is made twice: a server refuses IDs that
-# another one makes, and no other server is refused. By default a copy is not refused
-# IDs of shards yet, nor those of another copy, if the original does not run.
+# another one makes, and no other server is refused. By default a copy does not refuse
+# yet the IDs of another copy, if the original does not run.
 #
 # takes: 20 s
 # part createsubscriber: server_17
@@ -68,7 +68,7 @@ sub start_with_clients
 	foreach my $copy (@copies)
 	{
 		$copy->start;
-		$rivals->does($copy, 'refused', 'refused TODO', 'beside its original, ' . $copy->name);
+		$rivals->does($copy, 'refused', 'refused', 'beside its original, ' . $copy->name);
 	}
 	$_->stop foreach $volume, @copies;
 	$rivals->end($volume, 'the original ends');

@@ -285,7 +285,7 @@ my %events = (
 		unlink $copy->data_dir . '/standby.signal';
 		start_with_clock($copy, $offset);
 		my $rival = start_load($refused, 'refused', $copy->connstr('postgres'), 4, shard($of_standby ? $number : $old_id), undef,
-			qw(commit batch_select pgedge), $check eq 'error' ? 'shard' : ());
+			qw(commit batch_select pgedge shard));
 		$rival->heard;
 		$load->more(500);
 		my $promoted = rand 3 < 2;

@@ -1,7 +1,7 @@
 # Recovery to a point in time with pgBackRest and with Barman: beside the server that was
 # backed up, on another host, twice, and in place. Clients run on all servers. No ID is
 # made twice: a server refuses IDs that another one makes. By default it does not refuse
-# those of shards yet, nor those of another server that was restored from the same backup.
+# yet those of another server that was restored from the same backup.
 #
 # takes: 40 s
 # part pgbackrest: pgbackrest
@@ -114,12 +114,12 @@ foreach my $name (sort keys %tools)
 	my $copy = $beside->();
 	foreach my $row (
 		# settings, and the name of the host		node and shards
-		[ 'beside', '', '', 'refused, refused TODO' ],
-		[ 'another host name', '', 'other', 'refused, refused TODO' ],
+		[ 'beside', '', '', 'refused, refused' ],
+		[ 'another host name', '', 'other', 'refused, refused' ],
 		[ 'beside, copy_check = error', $strict, '', 'refused, refused' ],
 		[ 'another machine, copy_check = error', '', "$home/machine", 'refused, refused' ],
-		[ 'another node id', "snowflake.copy_check = 'warn'\nsnowflake.node_id = '2'", '', 'ids, refused TODO' ],
-		[ 'another node id and other shards', "snowflake.shards = '5-6'", '', 'ids, ids' ])
+		[ 'another node id', "snowflake.copy_check = 'warn'\nsnowflake.node_id = '2'", '', 'ids, refused' ],
+		[ 'another node id and other shards', "snowflake.shards = '5-6'", '', 'ids, refused' ])
 	{
 		my ($what, $settings, $host, $outcome) = @$row;
 
@@ -130,7 +130,9 @@ foreach my $name (sort keys %tools)
 		$copy->restart if $what ne 'beside';
 		$does->($what, $copy, $outcome);
 	}
-	$copy->stop;
+	query($copy, q{SELECT snowflake_accept('copy')});
+	$does->('these accepted', $copy, 'ids, ids')->restart;
+	$does->('and after a restart', $copy, 'ids, ids')->stop;
 	$rivals->check;
 
 	# The primary is gone: one of two that are restored may be its successor.
