@@ -64,7 +64,7 @@ sub things_in
 
 	while ($text =~ /(?<setting>$setting(?:\n$setting)*)
 		|(?<sql>\bBEGIN;.*?\bCOMMIT;)
-		|(?<sql>\b(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL|COMMENT)[ ]$quoted+;)
+		|(?<sql>\b(?!ALTER[ ]SYSTEM[ ]has)(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL|COMMENT)[ ]$quoted+;)
 		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
 		|(?<shell>\bkill[ ]-\w+[ ]\d+)
 		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl)[ ](?:[^"]|"[^" ]*")*)"/gxs)

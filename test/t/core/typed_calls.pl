@@ -260,7 +260,7 @@ sub checked
 
 checked('partitions', 'a table with partitions of the present alone',
 	q{DROP TABLE IF EXISTS logged, named, of_application, of_text; CREATE TABLE lasting (id bigint DEFAULT snowflake_nextval()) PARTITION BY RANGE (id);
-		SELECT snowflake_create_partitions('lasting', '1 day', now(), now() + interval '1 minute', NULL)},
+		SELECT snowflake_create_partitions('lasting', '1 day', now(), now() + interval '1 second', NULL)},
 	types => 'Run this now, and from cron, as the owner of the table: ');
 checked('rows above', 'rows restored without their mark',
 	q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '6 s', 'javascript') + 32},
