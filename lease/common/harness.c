@@ -156,7 +156,8 @@ call(void (*work) (void))
 		MemoryContextSwitchTo(passing);
 		error = CopyErrorData();
 		FlushErrorState();
-		kind->fail(error->message);
+		if (sf_request.is_under_way)	/* else there is nothing to answer */
+			kind->fail(error->message);
 	}
 	PG_END_TRY();
 	InterruptHoldoffCount = holdoff;
