@@ -119,25 +119,31 @@ take_data(int rc, const char *value, int len, const struct Stat *stat,
 
 /*
  * Copy the names so that the library can free them.  Of a reply that is too
- * short the library gives any count, and NULL in place of names.
+ * short the library gives any count, up to 2^31, and NULL in place of names.
+ * It would write to the places of all when it frees them, and so take 16 GB.
  */
 static void
 take_names(int rc, const struct String_vector *names, const struct Stat *stat,
 		   const void *data)
 {
 	SfZooReply *reply = (SfZooReply *) data;
-	int			n = rc == ZOK && names->data != NULL ? names->count : 0;
+	int			n = 0;
 
-	if (rc == ZOK && (names->data == NULL || n < 0))
-		rc = ZMARSHALLINGERROR;
+	if (rc == ZOK)
+	{
+		while (names->data != NULL && n < names->count &&
+			   names->data[n] != NULL)
+			n++;
+		if (names->data == NULL || n != names->count)
+			rc = ZMARSHALLINGERROR;
+		((struct String_vector *) names)->count = n;
+	}
 	if (n > 0)
 		reply->names.data = calloc(n, sizeof(char *));
 	for (int i = 0; i < n && rc == ZOK; i++)
 	{
-		if (names->data[i] == NULL)
-			rc = ZMARSHALLINGERROR;
-		else if (reply->names.data == NULL ||
-				 (reply->names.data[i] = strdup(names->data[i])) == NULL)
+		if (reply->names.data == NULL ||
+			(reply->names.data[i] = strdup(names->data[i])) == NULL)
 			rc = ZSYSTEMERROR;
 		else
 			reply->names.count = i + 1;

@@ -357,13 +357,16 @@ sub fake
 foreach (
 	[ 'two names of a thousand', pack('l> a*', 1000, ZooKeeper::text('7') x 2) ],
 	[ 'fewer than none', pack('l>', -1) ],
-	[ 'a name of no length', pack('l> l>', 1, -1) ])
+	[ 'a name of no length', pack('l> l>', 1, -1) ],
+	[ 'none of fifty million names', pack('l>', 50_000_000) ])
 {
 	my ($name, $children) = @$_;
 	my ($pid, $host) = fake($children);
 
 	$w = worker("zookeeper://$host/top/reg");
 	asked($w, $name, 'REFUSED', qr{^"/top/reg/registry": the answer is not readable\.$}, 'read');
+	is($w->query_safe(q{SELECT substring(pg_read_file('/proc/self/status') FROM 'VmHWM:\s+(\d+)')::integer < 300000}), 't',
+		"$name: takes no memory");
 	$w->quit;
 	end_stand_in($pid);
 }
