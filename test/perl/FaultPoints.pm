@@ -70,7 +70,8 @@ sub stopped
 	return;
 }
 
-# Wait for such a process. If a session is given, do not wait any longer than it lives.
+# Wait for such a process. If a session is given, do not wait any longer than it lives: it
+# may end, by an error or with its last statement, before it reaches the fault.
 sub wait_for_stopped
 {
 	my ($node, $text, $session) = @_;

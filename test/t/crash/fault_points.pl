@@ -97,7 +97,7 @@ foreach my $step (@steps)
 	$_->more(20) foreach @others;
 	$out = $checker->session('killed, node');
 	$victim = start_victim("$step stop", $out);
-	my $pid = wait_for_stopped($node, '(1, 5)');
+	my $pid = wait_for_stopped($node, '(1, 5)', $victim);
 	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
 	kill 'KILL', $pid;
 	wait_for_the_end();
@@ -121,7 +121,7 @@ foreach my $step (@steps)
 	wait_for_clock($node, query($node, 'SELECT last_value + 200 FROM snowflake_state.snowflake_mark'));
 	my @writers = freeze_writers($node);
 	my $victim = start_victim('mark-published stop', $out);
-	my $pid = wait_for_stopped($node, '(1, 5)');
+	my $pid = wait_for_stopped($node, '(1, 5)', $victim);
 	my $issued = query($node, 'SELECT snowflake_nextval() FROM generate_series(1, 2000)');
 	append_to_file($others, "$issued\n");
 	kill 'KILL', $pid, @writers;
@@ -141,11 +141,15 @@ foreach my $step (@steps)
 {
 	my $holds = $step =~ /mark/;
 	my $out = $checker->session('frozen, node');
+
+	# the mark before may be ahead by the larger reserve, and the victim does not live as
+	# long: so its first call must extend the mark
+	wait_for_clock($node, query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark'));
 	my $victim =
 		$holds
 	  ? start_victim("$step stop", $out)
 	  : start_one($node, "$step stop", $out, "$out.err", $next);
-	my $pid = wait_for_stopped($node, $next);
+	my $pid = wait_for_stopped($node, $next, $victim);
 	my $before = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 	my $thawed = clock_ms($node) + $freeze * 1000;
 	if ($holds)
