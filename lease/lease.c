@@ -491,14 +491,17 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 		snprintf(remedy, sizeof(remedy),
 				 "If an old copy was started, stop it. If snowflake.registry is wrong, correct it, and restart this server. Only if no server leases from the former one any more, %s(%s);",
 				 config->recover, recovery);
-	else if (loss == SF_LOSS_ALL)
-		snprintf(remedy, sizeof(remedy),
-				 "If no copy of its data is left, and no server leases from a former registry any more, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
-				 config->recreate, recovery, config->recreated);
 	else
 		snprintf(remedy, sizeof(remedy),
-				 "When snowflake.registry names the right one, with the newest copy of its data that is left, %s(%s);",
-				 config->recover, recovery);
+				 "If %s, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
+				 loss == SF_LOSS_ALL ?
+				 "no copy of its data is left, and no server leases from a former registry any more" :
+				 loss == SF_LOSS_FLOOR ?
+				 "snowflake.registry names the right one" :
+				 "snowflake.registry names the right one, with the newest copy of its data that is left",
+				 loss == SF_LOSS_ALL ? config->recreate : config->recover,
+				 recovery,
+				 loss == SF_LOSS_ALL ? config->recreated : ";");
 	snprintf(all, sizeof(all), "%s%s", advise_to_stay(lease, now, "", stay),
 			 remedy);
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
@@ -566,8 +569,8 @@ static bool
 finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfRight *right = &lease->right;
-	char		until[40];
 	char		floor[40];
+	char		stay[SF_STAY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
 
 	if (lease->state != SF_LEASE_HELD ||
@@ -576,8 +579,8 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		lease->config.claimant.layout->tick_ms <= 2 * FINISH_MS)
 		return false;
 	snprintf(remedy, sizeof(remedy),
-			 "Do not restart this server before %s: until then it goes on making IDs. It leases a node id again at %s.",
-			 print_tick(lease, right->until, until, sizeof(until)),
+			 "%sIt leases a node id again at %s.",
+			 advise_to_stay(lease, now, "", stay),
 			 print_tick(lease, registry->floor, floor, sizeof(floor)));
 	sf_client_set_problem(&lease->client, now, "The registry was recovered, and extends no lease from before.",
 						  remedy);

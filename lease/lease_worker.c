@@ -885,7 +885,7 @@ snowflake_lease_start(const SfRightAccess *access)
 						SF_LEASE_LIBRARY),
 				 errdetail("The first one is of %s, the second one of %s.",
 						   access->version, SF_RIGHT_VERSION),
-				 errhint("Install both from one package; or run make clean, make and make install in one copy of the sources. Then start the server.")));
+				 errhint("%s", SF_INSTALL_AGAIN)));
 	sf_core = access;
 	register_worker();
 

@@ -323,9 +323,8 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 	SfAge		age = sf_age_load();
 
 	if (work->kind == SF_ASK_INITIALIZE && sf_age_promised_ms(&age) > 0)
-		refuse_work(work, "It is empty, and this server has leased from one: it has lost its data, or is another one.",
-					psprintf("If no copy of its data is left, and no server leases from a former registry any more, run here: SELECT %s.snowflake_registry_recover(%s); If snowflake.lease_reserve is larger on any server, give that.",
-							 sf_extschema(), print_recovery(&age)));
+		refuse_failure(work, SF_FAILURE_LOST,
+					   "It is empty, and this server has leased from one: it has lost its data, or is another one.");
 	require_equal_clocks(work, answer);
 	sf_layout_print(&work->layout, work->layout_text,
 					sizeof(work->layout_text));

@@ -164,6 +164,15 @@ say_reset(const SfClaimant *claimant)
 		"run ALTER SYSTEM RESET snowflake.node_id; and " : "";
 }
 
+static void
+wait_for_slot(SfSlotChoice *claim, const SfClaimant *claimant,
+			  const char *time)
+{
+	snprintf(claim->remedy, sizeof(claim->remedy),
+			 "This server will claim it %s. For any free number, as in a clone of a server that runs, %sset snowflake.node_id = '' here, and restart this server.",
+			 time, say_reset(claimant));
+}
+
 /*
  * Explain that another server is present in the only slot that will do.  In a
  * copy of a server, that is often the original, which must go on.
@@ -183,10 +192,12 @@ explain_holder(const SfClaimant *claimant, const SfSlotRecord *holder,
 			 "Slot %u is still held by the last run of this server, \"%s\"." :
 			 "Slot %u is held by another server, \"%s\".",
 			 holder->node, holder->host);
-	snprintf(claim->remedy, sizeof(claim->remedy), is_ours ?
-			 "Wait for snowflake.lease_presence, and then until its reservation ends. If this is a clone of a server that still runs: for any free number, %sset snowflake.node_id = '' here, and restart." :
-			 "Leave that one running. For any free number, %sset snowflake.node_id = '' here, and restart this server. Only if this server replaces that one for good, stop that one.",
-			 say_reset(claimant));
+	if (is_ours)
+		wait_for_slot(claim, claimant, "when snowflake.lease_presence is over, and then its reservation");
+	else
+		snprintf(claim->remedy, sizeof(claim->remedy),
+				 "Leave that one running. For any free number, %sset snowflake.node_id = '' here, and restart this server. Only if this server replaces that one for good, stop that one.",
+				 say_reset(claimant));
 }
 
 /* Explain why no slot can be claimed. */
@@ -229,9 +240,7 @@ explain(const Search *search, SfSlotChoice *claim)
 		snprintf(claim->problem, sizeof(claim->problem),
 				 "Slot %u is reserved until %s by a server that has gone.",
 				 claimant->first_node, time);
-		snprintf(claim->remedy, sizeof(claim->remedy),
-				 "This server will claim it then. To take any free number, %sset snowflake.node_id = '', and restart this server.",
-				 say_reset(claimant));
+		wait_for_slot(claim, claimant, "then");
 	}
 }
 

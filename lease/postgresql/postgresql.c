@@ -1000,6 +1000,10 @@ find_keeper(const PQconninfoOption *options)
 
 	if (find_value(options, "password") != NULL)
 		return pstrdup("snowflake.registry, and restart");
+	if (get_value(options, "service") != NULL)
+		return pstrdup("the entry of its service");
+	if (get_value(options, "password") != NULL)
+		return pstrdup("PGPASSWORD of this server's environment, and restart");
 	return file != NULL ? file :
 		pstrdup("~/.pgpass of this server's account");
 }

@@ -167,8 +167,7 @@ snowflake_advance(PG_FUNCTION_ARGS)
 	{
 		ereport(NOTICE,
 				(errmsg("the mark or the recorded configuration could not be read, and was made anew"),
-				 errhint("See whether more is to do: SELECT * FROM %s.snowflake_recover();",
-						 sf_extschema())));
+				 errhint(SF_RECOVER_REMEDY, sf_extschema())));
 		PG_RETURN_TIMESTAMPTZ(sf_timefmt_from_ms(floor_ms));
 	}
 	sf_mark_require();

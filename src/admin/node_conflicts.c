@@ -96,7 +96,7 @@ require_column(Oid relation, const char *column)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("column \"%s\" of relation \"%s\" is not of type bigint or snowflake",
 						column, get_rel_name(relation)),
-				 errhint("Name a column that holds IDs with key => ...; only these types can hold them.")));
+				 errhint("Name the column of the key with key => ...; the default is \"id\".")));
 }
 
 /* ---- our IDs ---- */

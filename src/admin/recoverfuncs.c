@@ -45,6 +45,13 @@
 /* The clock and what a person says that it is may differ by this. */
 #define MINUTE_MS		60000
 
+#define PRESENT_TIME \
+	"If the clock is wrong, correct it first. Otherwise pass the present time, as date -u prints it on another machine."
+
+/* For a column that was not looked at. */
+#define ADVANCE \
+	"Run as a superuser, with its highest ID and the layout that it was made with: SELECT %s.snowflake_advance('ID'::bigint, 'LAYOUT');"
+
 /* A row of another session's locks ends the look at a table. */
 #define LOCK_TIMEOUT	"5s"
 
@@ -224,8 +231,7 @@ look(FunctionCallInfo fcinfo, Column *column, TimestampTz future)
 		return column->highest < 0 ? 0 :
 			(sf_layout_tick(layout, column->highest) + 1) * layout->tick_ms;
 	put(fcinfo, column->shown, psprintf("not looked at: %s", problem),
-		psprintf("Find its highest ID, and run as a superuser, with that ID and the layout that it was made with: SELECT %s.snowflake_advance('ID'::bigint, 'LAYOUT');",
-				 sf_extschema()));
+		psprintf(ADVANCE, sf_extschema()));
 	column->relation = InvalidOid;
 	return 0;
 }
@@ -403,8 +409,7 @@ recover_numbers(FunctionCallInfo fcinfo, const SfStatusNumbers *numbers,
 	}
 	put(fcinfo, "other columns",
 		"columns that are filled in another way, such as by an application, were not looked at",
-		psprintf("If there is one, run as a superuser, with its highest ID and the layout that it was made with: SELECT %s.snowflake_advance('ID'::bigint, 'LAYOUT');",
-				 sf_extschema()));
+		psprintf(ADVANCE, sf_extschema()));
 	mend(fcinfo, floor_ms);
 
 	/* if this fails, what was made anew stays */
@@ -472,7 +477,7 @@ require_now(TimestampTz said)
 				 errmsg("the given time is not what this server's clock says"),
 				 errdetail("The clock says %s. A mark that is set to a wrong clock makes IDs twice.",
 						   sf_timefmt_show(now_ms)),
-				 errhint("If the clock is wrong, correct it first. Otherwise pass the present time, as date -u prints it on another machine.")));
+				 errhint(PRESENT_TIME)));
 }
 
 /*
@@ -509,7 +514,7 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("the time must not be null"),
-				 errhint("Pass the present time, as date -u prints it on another machine.")));
+				 errhint(PRESENT_TIME)));
 	require_now(PG_GETARG_TIMESTAMPTZ(0));
 	(void) require_unlocked();
 	InitMaterializedSRF(fcinfo, 0);
@@ -535,7 +540,7 @@ snowflake_reset_mark(PG_FUNCTION_ARGS)
 						 (unsigned long long) column->ahead,
 						 where_feeds_go_on(found_ms, column->future)),
 				column->ahead == 0 ? NULL :
-				psprintf("As the owner of the table: %s", renumber(column)));
+				psprintf("Run as the owner of the table: %s", renumber(column)));
 		else if (found_ms != 0)
 			put(fcinfo, column->shown,
 				"a feed of this column must go on below its IDs of the future",

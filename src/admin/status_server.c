@@ -32,10 +32,6 @@
 
 #define STOP_STEPS \
 	"See what sets the clock of this machine, such as a suspended virtual machine or an ntpdate job, and let chrony or ntpd slew the clock instead."
-#define SET_CLOCK \
-	"Correct the server's clock. IDs resume when the clock reaches that time."
-#define WAIT_FOR_CLOCK \
-	SET_CLOCK " If the clock is right, wait: after a crash this takes at most snowflake.reserve."
 
 /* ---- the node id ---- */
 
@@ -62,9 +58,9 @@ pending_remedy(const char *pending)
 	if (*pending != '\0')
 		return psprintf("To take the number %s, leave it in the files, and restart the server. %s",
 						pending, keep);
-	return psprintf(sf_settings_leases() ?
-					"After a restart this server leases any free number. %s" :
-					"After a restart this server makes no IDs. %s", keep);
+	return psprintf("After a restart this server %s. %s",
+					sf_settings_leases() ? "leases any free number" :
+					"makes no IDs", keep);
 }
 
 /*
@@ -91,6 +87,13 @@ put_settled_node(SfStatus *status, uint32 node, const char *found)
 		sf_status_ok(status, found);
 }
 
+static char *
+registry_remedy(const char *more)
+{
+	return psprintf("Put snowflake.registry back into %s, and run: SELECT pg_catalog.pg_reload_conf();%s",
+					sf_settings_file(), more);
+}
+
 /* Report that a restart loses the registry, or changes it. */
 static void
 put_pending_registry(SfStatus *status, uint32 node)
@@ -99,13 +102,12 @@ put_pending_registry(SfStatus *status, uint32 node)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
 							   node),
-					  "To keep the present one, put it back, and run: SELECT pg_catalog.pg_reload_conf(); If the other one is another registry, this server makes no IDs after a restart, before the call that the check \"lease\" then prints.");
+					  registry_remedy(" If the other one is another registry, this server makes no IDs after a restart, before the call that the check \"lease\" then prints."));
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",
 							   node),
-					  psprintf("Put snowflake.registry back into %s, and run: SELECT pg_catalog.pg_reload_conf();",
-							   sf_settings_file()));
+					  registry_remedy(""));
 }
 
 /* Report the node of a standby after its promotion. */
@@ -343,8 +345,8 @@ sf_status_clock_sync(SfStatus *status)
 		sf_status_put(status,
 					  sf_clock_check == SF_CHECK_WARN || RecoveryInProgress() ?
 					  SF_STATUS_WARNING : SF_STATUS_ERROR, found,
-					  error == 0 ? SF_START_TIMEKEEPER "." :
-					  SF_LET_ASK_KERNEL ".");
+					  psprintf(error == 0 ? SF_START_TIMEKEEPER :
+							   SF_LET_ASK_KERNEL, ""));
 }
 
 /* Report how far the clock is from the registry's. */
@@ -370,9 +372,7 @@ sf_status_clock_offset(SfStatus *status)
 							   worker.registry_moved ?
 							   ", which has moved: this server's has not" :
 							   ""),
-					  worker.registry_moved ?
-					  "Set the registry's clock right; or this server's, if its machine was suspended." :
-					  "Set the server's clock right, or that of the registry.");
+					  "Set the registry's clock right; or this server's, also if its machine was suspended.");
 }
 
 static uint64
@@ -422,8 +422,7 @@ sf_status_clock_steps(SfStatus *status)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the clock is %s past the newest mark that was found since the start: the clock is wrong, or no ID was made in that time",
 							   sf_timefmt_span(past)),
-					  psprintf(SF_CLOCK_FAR_REMEDY " If the clock is right, run as a superuser: SELECT %s.snowflake_accept('clock');",
-							   sf_extschema()));
+					  psprintf(SF_CLOCK_FAR_REMEDY, sf_extschema()));
 	else if (step != 0)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("the clock was set %s by %s, which no call has met yet",
@@ -435,8 +434,8 @@ sf_status_clock_steps(SfStatus *status)
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  show_steps(last_ms),
-					  psprintf(STOP_STEPS " To forget these, run as a superuser: SELECT %s.snowflake_stat_reset();",
-							   sf_extschema()));
+					  psprintf("%s To forget these, run as a superuser: SELECT %s.snowflake_stat_reset();",
+							   STOP_STEPS, sf_extschema()));
 }
 
 /* Report how far the last ID is ahead of the clock. */
@@ -449,6 +448,7 @@ sf_status_drift(SfStatus *status)
 	int64		drift = tick * layout->tick_ms - sf_clock_wall_ms();
 	int64		allowed = sf_settings_drift_ticks(layout) * layout->tick_ms;
 	bool		waits = drift <= allowed + sf_max_clock_wait;
+	int64		next_ms = tick * layout->tick_ms - allowed;
 
 	if (drift <= allowed)
 		sf_status_ok(status,
@@ -459,11 +459,10 @@ sf_status_drift(SfStatus *status)
 					  psprintf("the last timestamp is %s ahead of the clock: calls %s until %s",
 							   sf_timefmt_span(drift),
 							   waits ? "wait" : "are refused",
-							   sf_timefmt_show(tick * layout->tick_ms -
-											   allowed)),
-					  waits ? WAIT_FOR_CLOCK :
-					  psprintf(SET_CLOCK " " SF_COUNTER_REMEDY,
-							   sf_check_step("mark")));
+							   sf_timefmt_show(next_ms)),
+					  sf_clock_behind_remedy(next_ms, waits ? SF_WAIT_REMEDY :
+											 psprintf(SF_COUNTER_REMEDY,
+													  sf_check_step("mark"))));
 }
 
 /* ---- capacity ---- */
@@ -812,22 +811,24 @@ static void
 put_known_mark(SfStatus *status, int64 published, int64 value)
 {
 	int64		reserve = sf_settings_lead_ms();
-	int64		ahead = Max(value, published) - sf_clock_wall_ms();
+	int64		mark_ms = Max(value, published);
+	int64		ahead = mark_ms - sf_clock_wall_ms();
 	char	   *found;
 
 	found = psprintf("%s at %s, which is %s %s the clock",
 					 published == 0 ? "not loaded;" : "loaded,",
-					 sf_timefmt_show(Max(value, published)),
+					 sf_timefmt_show(mark_ms),
 					 sf_timefmt_span(llabs(ahead)),
 					 ahead < 0 ? "behind" : "ahead of");
 	if (ahead > reserve && ahead <= reserve + sf_max_clock_wait)
-		sf_status_put(status, SF_STATUS_WARNING, found, WAIT_FOR_CLOCK);
+		sf_status_put(status, SF_STATUS_WARNING, found,
+					  sf_clock_behind_remedy(mark_ms, SF_WAIT_REMEDY));
 	else if (ahead > reserve)
 		sf_status_put(status, SF_STATUS_ERROR, found,
-					  psprintf(SET_CLOCK " %s",
-							   published >= value ?
-							   psprintf(SF_COUNTER_REMEDY, sf_check_step("mark")) :
-							   sf_clock_jump_mark_remedy()));
+					  sf_clock_behind_remedy(mark_ms, published >= value ?
+											 psprintf(SF_COUNTER_REMEDY,
+													  sf_check_step("mark")) :
+											 sf_clock_jump_mark_remedy()));
 	else if (value < published)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%s, and lost from its sequence: a crash would forget it",
@@ -868,8 +869,7 @@ put_idle_record(SfStatus *status, const char *differs)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("not in force, since there is no mark, and the first call writes over it: %s",
 							   differs),
-					  psprintf("If this database holds IDs, make no new ones yet. " SF_RECOVER_REMEDY,
-							   sf_extschema()));
+					  psprintf(SF_RECOVER_REMEDY, sf_extschema()));
 }
 
 /*

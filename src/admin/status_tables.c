@@ -791,6 +791,14 @@ is_refused(const SfLayout *layout, bool has_node, uint32 node)
 		tick < layout->epoch_tick || tick >= layout->end_tick;
 }
 
+/* Return what makes IDs in another layout. */
+static const char *
+remedy_of_layout(const Column *column)
+{
+	return psprintf("In one column, IDs of two layouts can be equal. For a new one, run as the owner of the table: ALTER TABLE %s ADD COLUMN NAME bigint DEFAULT %s.snowflake_nextval('LAYOUT'); These layouts last: SELECT * FROM %s.snowflake_layouts();",
+					table_of(column), sf_extschema(), sf_extschema());
+}
+
 /*
  * Report defaults in a layout in which this server can make no IDs, or soon
  * none.  Layouts that no column names are not reported: any role can name one.
@@ -805,6 +813,7 @@ sf_status_column_layouts(SfStatus *status)
 	uint32		node;
 	const char *remedy;
 	bool		has_node = find_node(&node, &remedy);
+	bool		has_room = true;
 
 	for (int i = 0; i < columns->n; i++)
 	{
@@ -820,23 +829,26 @@ sf_status_column_layouts(SfStatus *status)
 		left_ms = end_ms - sf_clock_wall_ms();
 		if (is_refused(layout, has_node, node))
 		{
+			if (names.n == 0)
+				has_room = !has_node ||
+					(uint64) node >> layout->node_bits == 0;
 			level = SF_STATUS_ERROR;
-			name_column(&names, NULL, psprintf("%s (inserts fail)", column->shown));
+			name_column(&names, column, psprintf("%s (inserts fail)", column->shown));
 		}
 		else if (column->key.name != NULL && left_ms < YEAR_MS)
 		{
 			if (left_ms < 30 * DAY_MS)
 				level = SF_STATUS_ERROR;
-			name_column(&names, NULL, psprintf("%s (until %s)", column->shown,
-											   sf_timefmt_show(end_ms)));
+			name_column(&names, column, psprintf("%s (until %s)", column->shown,
+												 sf_timefmt_show(end_ms)));
 		}
 	}
 	put_names(status, level,
 			  has_node ? psprintf("have a default in a layout without room for node id %u, or whose time is not now or ends within a year", node) :
 			  "have a default in a layout whose time is not now or ends within a year",
 			  &names, seen, 0,
-			  psprintf("Make the IDs in a new column, in a layout that has room and lasts longer: SELECT * FROM %s.snowflake_layouts(); In one column, IDs of two layouts can be equal. Or, for room, set a smaller snowflake.node_id that no other server has, and restart the server.",
-					   sf_extschema()));
+			  names.n == 0 ? NULL : has_room ? remedy_of_layout(names.one) :
+			  "Set a smaller snowflake.node_id, which no other server has, and restart the server.");
 }
 
 /*

@@ -105,7 +105,8 @@ require_below(const SfConversion *conversion, int64 next, const Target *to)
 				 errdetail("The largest one is %lld, and the next one would be %lld.",
 						   (long long) largest, (long long) next),
 				 largest >= NO_LAYOUT_ABOVE ?
-				 errhint("No layout that lasts has IDs above such keys. Make the IDs in a new column.") :
+				 errhint("No layout that lasts has IDs above such keys. To make IDs in a new column, which rewrites and locks the table, run as its owner: ALTER TABLE %s ADD COLUMN NAME bigint DEFAULT %s;",
+						 conversion->table, to->call) :
 				 errhint("If these IDs were made in this layout, run as a superuser: %s Otherwise name a layout whose IDs are larger.",
 						 sf_conversion_advance(largest, to->name))));
 }

@@ -20,6 +20,7 @@
 #include "convert/script.h"
 #include "executor/spi.h"
 #include "fmgr.h"
+#include "mark/mark.h"
 #include "table/table.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -71,7 +72,7 @@ require_default(const SfConversion *conversion)
 			 errmsg("column %s of %s does not get its IDs from this extension",
 					conversion->column, conversion->table),
 			 errdetail("New IDs come from its default, which must be nothing but a call of snowflake_nextval() or snowflake_shard_nextval(), for a column that has room for them."),
-			 errhint("As the owner of the table, run: %s",
+			 errhint("Run as the owner of the table: %s",
 					 remedy_of_default(conversion, converts))));
 }
 
@@ -222,8 +223,7 @@ check_result(const void *arg)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("other rows of %s have %lld of the new IDs already",
 						conversion->table, (long long) taken),
-				 errhint("As a superuser, run first: SELECT * FROM %s.snowflake_recover();",
-						 conversion->schema)));
+				 errhint(SF_RECOVER_REMEDY, conversion->schema)));
 	if (sf_conversion_outermost(conversion, renumbering->first, true,
 								&kept) && kept <= renumbering->last)
 		ereport(ERROR,
@@ -328,7 +328,7 @@ snowflake_renumber(PG_FUNCTION_ARGS)
 	conversion->lock_tables = SQL_RENUMBER_LOCK;
 	conversion->other_owners = SQL_RENUMBER_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_RENUMBER_NOT_ONE_OWNER;
-	conversion->owners_hint = "Have their owners drop the foreign keys, change the values themselves, and add the foreign keys again. The script of a dry run would run their code with your rights.";
+	conversion->owners_hint = "Have their owners drop the foreign keys, change the values, and add the keys again. The script of a dry run would run their code with your rights.";
 	sf_conversion_refuse_foreign_key(conversion);
 	renumbering.conversion = conversion;
 	renumbering.first = PG_GETARG_INT64(2);

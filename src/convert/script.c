@@ -460,7 +460,7 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	conversion->lock_tables = SQL_LOCK_TABLES;
 	conversion->other_owners = SQL_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_NOT_ONE_OWNER;
-	conversion->owners_hint = "Have their owners drop them, or drop the foreign keys of these tables, and make them again afterwards. The script of a dry run, or another owner of these objects, would run their code with other rights.";
+	conversion->owners_hint = "Have their owners drop them, or the foreign keys of these tables, and make them again afterwards. The script of a dry run would run their code with your rights.";
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
@@ -529,22 +529,18 @@ keep_outermost(int64 value, uint64 nth, void *arg)
 	return false;
 }
 
-/*
- * Throw SQLSTATE 42809 for foreign tables: only their own server knows their
- * IDs, and only their users may ask it.
- */
+/* Throw an error if a query about the column finds what the hint names. */
 static void
-refuse_foreign_tables(const SfConversion *conversion)
+refuse_found(const SfConversion *conversion, const char *query, int sqlstate,
+			 const char *message, const char *hint)
 {
-	char	   *statements = sf_conversion_ask(conversion, SQL_FOREIGN_TABLES);
+	char	   *found = sf_conversion_ask(conversion, query);
 
-	if (statements != NULL)
+	if (found != NULL)
 		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("column %s of %s has IDs in foreign tables, which are not read here",
-						conversion->column, conversion->table),
-				 errhint("Take them out: %s; Put them back afterwards, if all of their IDs are below the new ones.",
-						 statements)));
+				(errcode(sqlstate),
+				 errmsg(message, conversion->column, conversion->table),
+				 errhint(hint, found)));
 }
 
 /*
@@ -566,7 +562,10 @@ sf_conversion_outermost(const SfConversion *conversion, int64 lowest,
 		.arg = &outermost
 	};
 
-	refuse_foreign_tables(conversion);
+	/* only their server knows their IDs, and only their users may ask it */
+	refuse_found(conversion, SQL_FOREIGN_TABLES, ERRCODE_WRONG_OBJECT_TYPE,
+				 "column %s of %s has IDs in foreign tables, which are not read here",
+				 "Take them out: %s; Put them back afterwards, if all of their IDs are below the new ones.");
 	PushActiveSnapshot(GetTransactionSnapshot());
 	(void) sf_column_read(&column);
 	PopActiveSnapshot();
@@ -648,15 +647,10 @@ sf_conversion_put_back(SfConversion *conversion)
 void
 sf_conversion_refuse_foreign_key(const SfConversion *conversion)
 {
-	char	   *others = sf_conversion_ask(conversion, SQL_REFERRED_TABLES);
-
-	if (others != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("column %s of %s has its values from another table",
-						conversion->column, conversion->table),
-				 errdetail("It refers to %s.", others),
-				 errhint("Name the column that it refers to.")));
+	refuse_found(conversion, SQL_REFERRED_TABLES,
+				 ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+				 "column %s of %s has its values from another table",
+				 "Name the column that it refers to, in %s.");
 }
 
 /* Return the call that moves the mark above an ID; layout is a literal. */

@@ -106,9 +106,10 @@ refuse_behind(const SfDelay *delay)
 			 errdetail("snowflake.max_clock_drift allows %s, and snowflake.max_clock_wait %s of waiting.",
 					   sf_timefmt_span(delay->drift_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
-			 errhint("Correct the server's clock. IDs resume when the clock reaches %s. " SF_COUNTER_REMEDY,
-					 sf_timefmt_show(delay->next_ms - delay->drift_ms),
-					 sf_check_step("mark"))));
+			 errhint("%s",
+					 sf_clock_behind_remedy(delay->next_ms - delay->drift_ms,
+											psprintf(SF_COUNTER_REMEDY,
+													 sf_check_step("mark"))))));
 }
 
 /* Throw an error if the call would have to sleep too long. */

@@ -683,8 +683,7 @@ require_gone(void)
 				 errmsg("cannot accept this copy while its original runs"),
 				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
 						   sf_server_number_value(running)),
-				 errhint("To keep both servers, %s To keep this one alone, stop the original for good, and run again: SELECT %s.snowflake_accept('copy');",
-						 sf_identity_separate(), sf_extschema())));
+				 errhint("%s", sf_identity_copy_remedy())));
 }
 
 /*

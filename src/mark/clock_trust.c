@@ -133,7 +133,7 @@ sf_clock_jump_warn_far(const SfClockLook *look, int64 found_ms)
 				 psprintf("The clock says %s. All IDs of this database lie before %s.",
 						  sf_timefmt_show(look->now_ms),
 						  sf_timefmt_show(found_ms)),
-				 "If no ID was made for so long, all is well. " SF_CLOCK_FAR_REMEDY,
+				 psprintf(SF_CLOCK_FAR_REMEDY, sf_extschema()),
 				 "the wall clock is %s past the last mark of this database",
 				 sf_timefmt_span(look->now_ms - found_ms));
 }
@@ -155,6 +155,14 @@ sf_clock_jump_mark_remedy(void)
 		return psprintf(SF_COUNTER_REMEDY, sf_check_step("mark"));
 	return psprintf("If the clock is right, and a wrong clock or a restore has set the mark, " SF_RESET_MARK,
 					sf_extschema());
+}
+
+/* Return the remedy for a clock that is behind; IDs resume at next_ms. */
+char *
+sf_clock_behind_remedy(int64 next_ms, const char *more)
+{
+	return psprintf("Correct the server's clock. IDs resume when the clock reaches %s. %s",
+					sf_timefmt_show(next_ms), more);
 }
 
 /* Throw an error if a jump of the clock would prevent an extension now. */
@@ -193,13 +201,10 @@ sf_clock_jump_accept(void)
 
 #define UNKNOWN \
 	"could not find out whether the wall clock is synchronized: %m"
-#define UNKNOWN_HINT \
-	SF_LET_ASK_KERNEL "; or set snowflake.clock_check to \"off\"."
 #define UNSYNCHRONIZED		"wall clock is not synchronized"
 #define UNSYNCHRONIZED_DETAIL \
 	"The kernel says so; snowflake_clock() shows more."
-#define UNSYNCHRONIZED_HINT(off) \
-	SF_START_TIMEKEEPER "; or set snowflake.clock_check to \"" off "\"."
+#define OR_SET(value)	"; or set snowflake.clock_check to \"" value "\""
 
 /* Throw SQLSTATE 55000.  "unknown" is 0, or the errno of the query. */
 static void
@@ -210,23 +215,25 @@ refuse_unsynchronized(int unknown)
 	if (unknown != 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg(UNKNOWN), errhint(UNKNOWN_HINT)));
+				 errmsg(UNKNOWN), errhint(SF_LET_ASK_KERNEL, OR_SET("off"))));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg(UNSYNCHRONIZED), errdetail(UNSYNCHRONIZED_DETAIL),
-			 errhint(UNSYNCHRONIZED_HINT("warn"))));
+			 errhint(SF_START_TIMEKEEPER, OR_SET("warn"))));
 }
 
 static void
 warn_unsynchronized(int unknown)
 {
+	char	   *hint = psprintf(unknown != 0 ? SF_LET_ASK_KERNEL :
+								SF_START_TIMEKEEPER, OR_SET("off"));
+
 	errno = unknown;
 	if (unknown != 0)
-		sf_log_event(SF_EVENT_CLOCK_UNSYNCHRONIZED, NULL, UNKNOWN_HINT,
-					 UNKNOWN);
+		sf_log_event(SF_EVENT_CLOCK_UNSYNCHRONIZED, NULL, hint, UNKNOWN);
 	else
 		sf_log_event(SF_EVENT_CLOCK_UNSYNCHRONIZED, UNSYNCHRONIZED_DETAIL,
-					 UNSYNCHRONIZED_HINT("off"), UNSYNCHRONIZED);
+					 hint, UNSYNCHRONIZED);
 }
 
 /*

@@ -356,8 +356,9 @@ refuse_mark(const Outcome *outcome)
 			 errdetail("The mark is at %s, and snowflake.max_clock_wait is %s.",
 					   sf_timefmt_show(outcome->found_ms),
 					   sf_timefmt_span(sf_max_clock_wait)),
-			 errhint("Correct the server's clock. IDs resume when the clock reaches the mark. %s",
-					 sf_clock_jump_mark_remedy())));
+			 errhint("%s",
+					 sf_clock_behind_remedy(outcome->found_ms,
+											sf_clock_jump_mark_remedy()))));
 }
 
 /* ---- extending early ---- */

@@ -172,11 +172,15 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 
 /* clock_trust.c */
 
-/* The remedies of a clock that is not synchronized, without the full stop. */
+/* For a clock that is not synchronized; the argument may go on. */
 #define SF_LET_ASK_KERNEL \
-	"Let this server call adjtimex(), which some containers forbid"
+	"Let this server call adjtimex(), which some containers forbid%s."
 #define SF_START_TIMEKEEPER \
-	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container"
+	"Start chrony, ntpd or systemd-timesyncd on this machine, or on the host of this container%s."
+
+/* How to wait for the clock, where that is not long. */
+#define SF_WAIT_REMEDY \
+	"If the clock is right, wait: after a crash this takes at most snowflake.reserve."
 
 /* How to lower a mark that is too far ahead. */
 #define SF_RESET_MARK \
@@ -190,7 +194,7 @@ extern void sf_db_slot_unlock(SfDatabase *slot);
 #define SF_CLOCK_JUMP_REMEDY \
 	"If the clock is wrong, correct it: IDs resume by themselves. If the clock is right, run as a superuser: SELECT %s.snowflake_accept('clock');"
 #define SF_CLOCK_FAR_REMEDY \
-	"If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes."
+	"If the clock is wrong, correct it now: IDs made before the correction lie in the future, and after it calls are refused until that time comes. If the clock is right, and no ID was made for so long, run as a superuser: SELECT %s.snowflake_accept('clock');"
 
 /* A reading of the wall clock. */
 typedef struct SfClockLook
@@ -209,6 +213,7 @@ extern int64 sf_clock_jump_past_ms(void);
 extern void sf_clock_jump_check(void);
 extern bool sf_clock_jump_accept(void);
 extern const char *sf_clock_jump_mark_remedy(void);
+extern char *sf_clock_behind_remedy(int64 next_ms, const char *more);
 extern bool sf_clock_sync_check(bool may_throw);
 
 /* config_record.c */

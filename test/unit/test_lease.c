@@ -1742,7 +1742,7 @@ test_left_over(void)
 	registry.record[0].write_id++;
 	begin_search(&config);
 	CHECK_STR(lease.client.problem, "Slot 0 is still held by the last run of this server, \"host-1\".");
-	CHECK_CONTAINS(lease.client.remedy, "Wait for snowflake.lease_presence");
+	CHECK_CONTAINS(lease.client.remedy, "This server will claim it when snowflake.lease_presence is over");
 	prepare_held(0);
 	config.claimant.last_write_id = registry.record[0].write_id;
 	registry.floor = START_MS + 1000;

@@ -9,7 +9,7 @@ use PostgreSQL::Test::RecursiveCopy;
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $warning = 'WARNING:  snowflake SF401: this data directory is a copy of another server\'s\n.*DETAIL:  ';
 my $hint = qr/HINT:  To keep both servers, choose [^:]* that no other server has, and add [^:]*:\n.*and restart this server\. Only if the original and all other copies of it are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
-my $runs = qr/cannot accept this copy while its original runs\n.*DETAIL:  The original runs on this machine, and has node id 1:.*HINT:  To keep both servers, choose .*stop the original for good, and run again: SELECT public\.snowflake_accept\('copy'\);/s;
+my $runs = qr/cannot accept this copy while its original runs\n.*DETAIL:  The original runs on this machine, and has node id 1:.*HINT:  To keep both servers, choose .*Only if the original and all other copies of it are gone for good, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/s;
 my $refused = qr/this data directory is a copy of another server's\n.*DETAIL:  That server (?:may have|was seen running on this machine, and has) node id 1, too.*$hint/s;
 
 # Start a server, which logs this warning.

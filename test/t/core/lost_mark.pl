@@ -119,7 +119,7 @@ $node->stop;
 unlink $file or die $!;
 start_with_clock($node, -1800);
 my (undef, undef, $mended) = $node->psql('postgres', "SELECT snowflake_advance($last)");
-like($mended, qr/NOTICE:  the mark .* was made anew\n.*HINT:  See whether more is to do: SELECT \* FROM public\.snowflake_recover\(\);$/m,
+like($mended, qr/NOTICE:  the mark .* was made anew\n.*HINT:  Run on the primary, as a superuser: SELECT \* FROM public\.snowflake_recover\(\);$/m,
 	'snowflake_advance() says what it has made');
 my $mark = query($node, 'SELECT last_value FROM snowflake_state.snowflake_mark');
 cmp_ok($mark, '>', epoch_ms($last), 'snowflake_advance() makes a lost page anew');
@@ -304,7 +304,7 @@ $last = highest();
 my $owner = begin_session($node, 'BEGIN; LOCK TABLE orders');
 query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 $out = query($node, $recover);
-like($out, qr/^public\.orders\.id\|not looked at: canceling statement due to lock timeout\|Find its highest ID, and run as a superuser, with that ID and the layout that it was made with: SELECT public\.snowflake_advance\('ID'::bigint, 'LAYOUT'\);$/m,
+like($out, qr/^public\.orders\.id\|not looked at: canceling statement due to lock timeout\|Run as a superuser, with its highest ID and the layout that it was made with: SELECT public\.snowflake_advance\('ID'::bigint, 'LAYOUT'\);$/m,
 	'a table that is locked is named');
 like($out, qr/^public\.texts\.id\|not looked at: it holds no integers\|/m, '... and a column of text');
 $owner->quit;

@@ -220,7 +220,7 @@ query($node, q{CREATE TABLE unfit (a bigint UNIQUE DEFAULT snowflake_nextval('ma
 	c bigint UNIQUE DEFAULT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2190-01-01'),
 	d bigint UNIQUE DEFAULT snowflake_nextval('javascript'))});
 says($node, 'column layouts', 'error',
-	qr/3 of \d+ columns .* for node id 1, .*: public.unfit.a \(inserts fail\), public.unfit.b \(inserts fail\), public.unfit.c \(inserts fail\)\|/,
+	qr/3 of \d+ columns .* for node id 1, .*: public.unfit.a \(inserts fail\), public.unfit.b \(inserts fail\), public.unfit.c \(inserts fail\)\|First public.unfit.a: Set a smaller snowflake\.node_id, which no other server has, and restart the server\.$/,
 	'layouts in which this server makes no IDs');
 query($node, q{DROP TABLE unfit});
 
@@ -234,7 +234,7 @@ foreach my $case ([ 200, 'warning' ], [ 10, 'error' ])
 	query($node, "SET ROLE mallory; SELECT snowflake_nextval('$soon')");
 	says($node, $_, 'ok', qr/./, "a call names a layout with $days days left") foreach 'other layouts', 'column layouts';
 	query($node, "CREATE TABLE soon (id bigint PRIMARY KEY DEFAULT snowflake_nextval('$soon'))");
-	says($node, 'column layouts', $status, qr/1 of \d+ columns .*: public.soon.id \(until \d{4}-[^|]*\)\|/, "a column names one with $days days left");
+	says($node, 'column layouts', $status, qr/1 of \d+ columns .*: public.soon.id \(until \d{4}-[^|]*\)\|In one column, IDs of two layouts can be equal\. For a new one, run as the owner of the table: ALTER TABLE public\.soon ADD COLUMN NAME bigint DEFAULT public\.snowflake_nextval\('LAYOUT'\); These layouts last: SELECT \* FROM public\.snowflake_layouts\(\);$/, "a column names one with $days days left");
 	query($node, 'DROP TABLE soon');
 }
 query($node, q{DROP TABLE narrow;
@@ -606,7 +606,7 @@ says($node, 'mark', 'warning', qr/loaded, at .* s ahead of the clock/, 'likewise
 set_clock($node, 0);
 query($node, "$next; SELECT snowflake_stat_reset()");
 set_clock($node, -3600);
-says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|Correct the server's clock\. IDs resume when the clock reaches that time\. If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM public\.snowflake_status\(\);$/,
+says($node, 'drift', 'error', qr/1 h ahead of the clock: calls are refused until $stamp\|Correct the server's clock\. IDs resume when the clock reaches $stamp\. If the clock is right now, and was wrong before, stop all clients, restart this server, and see the remedy of the check "mark": SELECT \* FROM public\.snowflake_status\(\);$/,
 	'one that is not, and the way back if the clock is right');
 says($node, 'mark', 'error', qr/loaded, at .*1 h ahead of the clock/, 'further than the reserve');
 says($node, 'capacity', 'ok', qr/in the last \d+ m?s all sessions together have waited 0 ms/,
@@ -665,7 +665,7 @@ says($node, 'recorded configuration', 'warning', qr/not in force.*\|Run on the p
 my $layout = query($node, q{SELECT last_value FROM snowflake_state.snowflake_recorded_layout}, database => 'far');
 query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1)
 	FROM snowflake_state.snowflake_recorded_shard_layout}, database => 'far');
-says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*\|If this database holds IDs, make no new ones yet\. .*snowflake_recover\(\);$/,
+says($node, 'recorded configuration', 'warning', qr/not in force.*was filled with.*\|Run on the primary, as a superuser: SELECT \* FROM public\.snowflake_recover\(\);$/,
 	'and is written over, if it is another one', database => 'far');
 my $other = query($node, 'SELECT last_value FROM snowflake_state.snowflake_recorded_layout', database => 'far');
 like(query($node, 'SELECT * FROM snowflake_recover()', database => 'far'),

@@ -28,7 +28,7 @@ sub damage_mark
 
 situation('a damaged mark', \&damage_mark, restart => \&restart,
 	types => q{^Run on the primary, as a superuser: SELECT},
-	says => qr/If there is one, run as a superuser, with its highest ID and the layout/);
+	says => qr/Run as a superuser, with its highest ID and the layout/);
 situation('a lost mark', sub {
 	query($node, q{ALTER EXTENSION snowflake DROP SEQUENCE snowflake_state.snowflake_mark; DROP SEQUENCE snowflake_state.snowflake_mark});
 	restart();
@@ -134,7 +134,7 @@ situation('a clock that was wrong', sub {
 	%counted = count_rows();
 	set_clock($node, 0);
 }, restart => \&restart, given => \%now,
-	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*As the owner of the table: SELECT \* FROM public\.snowflake_renumber\('"My Schema"."Order''s"'::pg_catalog.regclass/s,
+	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*Run as the owner of the table: SELECT \* FROM public\.snowflake_renumber\('"My Schema"."Order''s"'::pg_catalog.regclass/s,
 	types => [ 'clock_wait.c: ^Correct', 'mark.c: ^Correct', 'As the owner of the table: ' ],
 	renumbers => sub {
 	is(of_the_future(), '', 'no row of the future is left');

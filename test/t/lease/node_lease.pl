@@ -74,7 +74,7 @@ foreach my $mode ('', '-b')
 		[ 'one of another version', sub { PostgreSQL::Test::Utils::append_to_file($lease, $other) },
 			qr{FATAL:  libraries "snowflake" and "snowflake_lease" are not of one build
 .*DETAIL:  The first one is of snowflake 1\.0, the second one of snowflake 0\.9\.
-.*HINT:  Install both from one package; or run make clean, make and make install} ],
+.*HINT:  Install the extension again, all of it from one package or build} ],
 		[ 'a registry whose library was not built', sub { unlink $lease; symlink "$dir{pkglibdir}/snowflake_lease.so", $lease or die },
 			qr{FATAL:  there is no library "snowflake_etcd", which snowflake.registry needs
 .*DETAIL:  File ".*/snowflake_etcd\.so" cannot be read\.

@@ -169,6 +169,7 @@ foreach my $case (
 	[ 'u:p@h' => keeper => 'snowflake.registry, and restart' ],
 	[ 'u@h?passfile=/f' => keeper => '/f' ],
 	[ 'u@h' => keeper => q{~/.pgpass of this server's account} ],
+	[ 'u@h?service=s' => keeper => 'the entry of its service' ],
 	# what libpq fills in
 	[ 'u@h' => database => qq{"$ENV{PGDATABASE}"} ],
 	[ 'h/d' => role => '"' . getpwuid($<) . '"' ],
@@ -180,6 +181,16 @@ foreach my $case (
 	is(part_of($w, $part), $expected, "its $part");
 }
 $w->quit;
+{
+	local $ENV{PGPASSWORD} = 'pw';
+
+	$driver->restart;
+	$w = $driver->background_psql('postgres');
+	is(try_open($w, 'postgresql://u@h'), 'ok', 'a password of the environment');
+	is(part_of($w, 'keeper'), "PGPASSWORD of this server's environment, and restart", '... is named');
+	$w->quit;
+}
+$driver->restart;
 $w = worker($url);
 
 # ---- initialize ----
@@ -633,7 +644,7 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. If no copy of its data is left, and no server leases from a former registry any more, run here: SELECT public\.snowflake_registry_recover\(interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'\); If snowflake\.lease_reserve is larger on any server, give that\./,
+	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. If this is the right server, .* run in its database \S+: SELECT snowflake_registry\.recover\(interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'\); If snowflake\.lease_reserve is larger on any server, give that\./,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
