@@ -184,7 +184,6 @@ sf_extschema(void)
 char *
 sf_extschema_expand(const char *text)
 {
-	const char *schema = sf_extschema();
 	const char *found;
 	StringInfoData expanded;
 
@@ -192,7 +191,7 @@ sf_extschema_expand(const char *text)
 	while ((found = strstr(text, SF_EXTSCHEMA)) != NULL)
 	{
 		appendBinaryStringInfo(&expanded, text, (int) (found - text));
-		appendStringInfoString(&expanded, schema);
+		appendStringInfoString(&expanded, sf_extschema());
 		text = found + strlen(SF_EXTSCHEMA);
 	}
 	appendStringInfoString(&expanded, text);
