@@ -228,20 +228,6 @@ sf_identity_copy_remedy(void)
 					sf_identity_separate(), sf_extschema());
 }
 
-/*
- * ... and about one with a node id of its own: nobody knows which shards the
- * other servers have.
- */
-static char *
-copied_shards_remedy(void)
-{
-	SfSettingLine line = {"snowflake.shards", "SHARDS"};
-
-	return psprintf("Choose shards that no other server has, and %s\nThen run as a superuser: SELECT %s.snowflake_accept('copy');",
-					sf_settings_step(&line, 1, SF_APPLY_RELOAD),
-					sf_extschema());
-}
-
 /* ... and about a promoted standby with its former primary's node id. */
 char *
 sf_identity_promoted_remedy(void)
@@ -468,13 +454,7 @@ sf_identity_at_start(void)
 	pg_atomic_write_u64(&identity->server, server);
 
 	if (is_listed(SF_SHARDS))
-	{
-		SfServerNumber any = SF_SHARDS;
-
 		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
-		identity->shards_seen =
-			sf_original_running(&list, server, &any, true) != NULL;
-	}
 	decide(sf_node_configured());
 	if (sf_settings_has_shards())
 		log_copied_shards();
@@ -532,9 +512,7 @@ bool
 sf_identity_refuses(void)
 {
 	return sf_identity_is_copy() &&
-		(sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()) ||
-		 (sf_copy_check == SF_CHECK_WARN && are_shards_copied() &&
-		  sf_shmem->identity.shards_seen && sf_settings_has_shards()));
+		(sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()));
 }
 
 /* SQLSTATE 55000 */
@@ -556,8 +534,7 @@ refuse_copy(SfServerNumber number)
 					   sf_server_number_value(number)) :
 			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
 					   sf_server_number_value(number)),
-			 errhint("%s", number == SF_SHARDS && !is_copied(find_node()) ?
-					 copied_shards_remedy() : sf_identity_copy_remedy())));
+			 errhint("%s", sf_identity_copy_remedy())));
 }
 
 /*
@@ -609,8 +586,7 @@ void
 sf_identity_require_shards_slowly(void)
 {
 	log_copied_shards();
-	if (sf_copy_check == SF_CHECK_ERROR ||
-		(sf_copy_check == SF_CHECK_WARN && sf_shmem->identity.shards_seen))
+	if (sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()))
 		refuse_copy(SF_SHARDS);
 }
 

@@ -109,7 +109,6 @@ typedef struct SfIdentity
 								 * monotonic */
 	SfServerNumber original;	/* the node before the start */
 	bool		seen;			/* the original of a copy was seen running */
-	bool		shards_seen;	/* the same, with any node id */
 	uint32		control;		/* checksum of pg_control at the start */
 	bool		marked;			/* it has its marker */
 	bool		follows;		/* it began as a standby, and has made no ID */
