@@ -154,7 +154,7 @@ find_added(const SfDurableNumbers *numbers)
 }
 
 #define REMOVE(name) \
-	"pglogical.replication_set_remove_sequence('default'::name, 'snowflake_state.snowflake_" name "'::regclass)"
+	"pglogical.replication_set_remove_sequence('default'::pg_catalog.name, 'snowflake_state.snowflake_" name "'::pg_catalog.regclass)"
 #define STOP_PGLOGICAL \
 	"pglogical has added %lld to the recorded numbers. On its provider: SELECT " \
 	REMOVE("mark") ", " REMOVE("recorded_layout") ", " \
@@ -173,7 +173,8 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 	int			n = 0;
 
 	if (find_added(numbers) > 0)
-		return psprintf(STOP_PGLOGICAL, (long long) find_added(numbers));
+		return psprintf(STOP_PGLOGICAL, (long long) find_added(numbers),
+						sf_extschema());
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		const Recorded *r = &recorded[i];
