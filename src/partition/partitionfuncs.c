@@ -506,7 +506,8 @@ require_present(Relation parent, const Request *request,
 			 errdetail("The layout \"%s\" reads the IDs of the last one as %s.",
 					   spelled, sf_id_span_show(layout, &spans[count - 1])),
 			 errhint("If the IDs have another layout, name that. Otherwise make the partition of the present first: SELECT %s.snowflake_create_partitions(%s::pg_catalog.regclass, interval '1 month', pg_catalog.now(), pg_catalog.now() OPERATOR(pg_catalog.+) interval '1 month', %s);",
-					 sf_extschema(), quote_literal_cstr(name), request->given)));
+					 sf_extschema(), quote_literal_cstr(name),
+					 request->given)));
 }
 
 /*

@@ -78,11 +78,11 @@ my $all_new = q{SELECT count(*) = 3 AND min(id) > 1000 FROM "Plain"};
 
 statement('renumber a column without a default',
 	q{CREATE TABLE "Plain" (id bigint PRIMARY KEY); INSERT INTO "Plain" VALUES (1), (2), (3)}, $renumber,
-	types => 'As the owner of the table, run: ', then => $all_new);
+	types => 'recoverfuncs.c: ^Run as the owner of the table: ', then => $all_new);
 statement('renumber an identity column',
 	q{DROP TABLE "Plain"; CREATE TABLE "Plain" (id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY);
 		INSERT INTO "Plain" SELECT FROM generate_series(1, 3)}, $renumber,
-	types => 'As the owner of the table, run: ', then => $all_new);
+	types => 'recoverfuncs.c: ^Run as the owner of the table: ', then => $all_new);
 statement('renumber equal IDs to which rows refer',
 	q{CREATE TABLE equal (id bigint DEFAULT snowflake_nextval(), n integer, PRIMARY KEY (id, n));
 		CREATE TABLE of_equal (id bigint, n integer, FOREIGN KEY (id, n) REFERENCES equal);
@@ -139,7 +139,7 @@ statement('renumber into IDs that other rows have',
 			FROM generate_series(0, 200) n, generate_series(0, 1) sequence;
 		INSERT INTO taken VALUES (1)},
 	q{SELECT * FROM snowflake_renumber('taken', 'id', 1, 3, false)},
-	types => 'As a superuser, run first: ',
+	types => 'adminfuncs.c: ^Run on the primary, as a superuser: SELECT',
 	then => 'SELECT min(id) > 9 AND count(*) = 403 FROM taken');
 is((as_owner('SELECT count(*) FROM (SELECT FROM taken GROUP BY id HAVING count(*) > 1) t'))[1], '0', '... and no ID is there twice');
 
@@ -220,7 +220,7 @@ statement('partitions of IDs that an application makes in another layout',
 	q{CREATE TABLE of_application (id bigint) PARTITION BY RANGE (id);
 		SELECT snowflake_create_partitions('of_application', '1 week', now() - interval '2 weeks', now() + interval '1 week', 'javascript');
 		INSERT INTO of_application SELECT snowflake_min_id(now(), 'javascript')}, sprintf($drop, 'of_application'),
-	once => 1, given => { LAYOUT => 'javascript' }, types => 'Name the layout of the IDs: SELECT',
+	once => 1, given => { LAYOUT => 'javascript' }, types => 'Name the layout with which the IDs were made: SELECT',
 	then => 'SELECT count(*) = 1 FROM of_application');
 
 # ---- recover ----
@@ -234,7 +234,7 @@ situation('a table in place of the mark', sub {
 }, types => 'Run on the primary, as a superuser: ALTER EXTENSION');
 statement('a view in place of the mark',
 	$lose . 'DROP TABLE IF EXISTS snowflake_state.snowflake_mark_old; CREATE VIEW snowflake_state.snowflake_mark AS SELECT 1', $recover, as => 'super',
-	types => 'Run as a superuser: ALTER TABLE');
+	types => 'Run as a superuser, and call again: ALTER TABLE');
 
 my $locker;
 
@@ -245,7 +245,7 @@ situation('a lost mark, and a table that is locked', sub {
 	$locker->quit if $locker;
 	$locker = undef;
 	return query($node, 'SELECT max(id) FROM "My Schema".tree');
-} }, types => [ 'Find its highest ID, and run as a superuser, with that ID', 'If there is one, run as a superuser, with its highest ID' ]);
+} }, types => 'Run as a superuser, with its highest ID and the layout');
 
 # ---- checks ----
 
@@ -275,6 +275,6 @@ checked('recorded configuration', 'a record of another layout, and a mark that i
 	query($node, q{SELECT setval('snowflake_state.snowflake_recorded_layout', last_value - 1) FROM snowflake_state.snowflake_recorded_shard_layout;
 		SELECT setval('snowflake_state.snowflake_mark', 1, false)});
 	restart();
-}, types => [ 'If this database holds IDs, make no new ones yet.', 'That records what is configured.' ]);
+}, types => 'That records what is configured.');
 
 done_testing();

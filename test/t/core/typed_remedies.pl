@@ -59,7 +59,7 @@ situation('a mark that was set back', sub {
 situation('a mark of the future', sub {
 	query($node, q{SELECT setval('snowflake_state.snowflake_mark', last_value + 400 * 86400000::bigint) FROM snowflake_state.snowflake_mark});
 	restart();
-}, restart => \&restart, given => \%now, types => [ 'mark.c: IDs resume when the clock reaches the mark.', 'a wrong clock or a restore has set the mark' ]);
+}, restart => \&restart, given => \%now, types => [ q{clock_trust.c: Correct the server's clock. IDs resume when the clock reaches}, 'a wrong clock or a restore has set the mark' ]);
 situation('a mark on which nothing is logged', sub {
 	query($node, q{ALTER SEQUENCE snowflake_state.snowflake_mark SET UNLOGGED});
 }, types => 'Run as a superuser: ALTER SEQUENCE') if $node->pg_version >= 15;
@@ -107,7 +107,7 @@ my @wait = (only => qr/^$/, hands => [ qr/IDs resume when the clock reaches (?:t
 situation('a clock that is behind', \&set_behind, @wait);
 go_back();
 situation('a clock that is behind, as a check says it', \&set_behind, @wait, check => 'drift',
-	types => 'status_server.c: IDs resume when the clock reaches that time. If the clock is right now, and was wrong before');
+	types => 'clock_trust.c: If the clock is right now, and was wrong before');
 go_back();
 
 # a server that has restarted knows only the mark
@@ -121,7 +121,7 @@ sub know_the_mark
 	return;
 }
 
-situation('a mark ahead of the clock', \&know_the_mark, @wait, types => 'mark.c: ^Correct');
+situation('a mark ahead of the clock', \&know_the_mark, @wait, types => q{clock_trust.c: Correct the server's clock. IDs resume});
 go_back();
 
 # rows of the future, in each table, which nobody wants
@@ -135,7 +135,7 @@ situation('a clock that was wrong', sub {
 	set_clock($node, 0);
 }, restart => \&restart, given => \%now,
 	says => qr/If the clock is right now, and was wrong before, stop all clients, restart this server.*Run as the owner of the table: SELECT \* FROM public\.snowflake_renumber\('"My Schema"."Order''s"'::pg_catalog.regclass/s,
-	types => [ 'clock_wait.c: ^Correct', 'mark.c: ^Correct', 'As the owner of the table: ' ],
+	types => [ q{clock_trust.c: Correct the server's clock. IDs resume}, 'recoverfuncs.c: ^Run as the owner of the table: ' ],
 	renumbers => sub {
 	is(of_the_future(), '', 'no row of the future is left');
 	my %now = count_rows();
@@ -244,7 +244,7 @@ $last->init_from_backup($node, 'copy');
 $last->start;
 follow_remedies(sub { my ($status, $out, $err) = $last->psql('postgres', $next); $status == 0 ? '' : hint_of($err) || $err },
 	node => $last, name => 'a copy whose original is to go', as => 'super', only => qr/accept/,
-	hands => [ qr/stop the original for good/ => sub { $node->stop } ], types => 'To keep this one alone, stop the original for good, and run again');
+	hands => [ qr/the original and all other copies of it are gone for good/ => sub { $node->stop } ]);
 is(answer($last, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a copy whose original has gone: it goes on with its number');
 
 note('the longest remedy: ' . longest_remedy());

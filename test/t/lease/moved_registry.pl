@@ -137,6 +137,8 @@ foreach my $row (grep { $_->[0] eq 'postgresql' || part($_->[0]) } @rows)
 	is(lease_of($b, 'node_id'), '', 'a server that has leased elsewhere gets no node id');
 	refused($b, $next, '55000', qr/no lease of a node id.*\Q$problem\E.*HINT:.*no server leases from the former one any more.*SELECT (?:public\.snowflake_registry_|snowflake_registry\.)recover\(interval '90 s'/s,
 		'the error says which call it needs');
+	like(lease_of($b, 'remedy'), qr/If an old copy was started, stop it\. If snowflake\.registry is wrong, correct it/, '... and what may be wrong')
+	  if $problem eq $another;
 	wait_until_extended($a);
 	is(query($a, 'SELECT count(*) FROM snowflake_nextval_batch(100)'), 100, 'a server that leases from the former one goes on');
 	$load{ $a->name }->more(300);

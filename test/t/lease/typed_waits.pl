@@ -66,8 +66,8 @@ my $heir = new_holder('heir', @short, "snowflake.node_id = '2'");
 $heir->start;
 query($heir, 'CREATE EXTENSION snowflake');
 my $time = follow('a slot that is reserved', $heir, 'is reserved until', only => qr/^$/,
-	types => 'This server will claim it then. To take any free number, ',
-	hands => [ qr/This server will claim it then/ => sub { wait_until_held($heir) } ]);
+	types => 'For any free number, as in a clone of a server that runs, ',
+	hands => [ qr/This server will claim it/ => sub { wait_until_held($heir) } ]);
 not_before('a slot that is reserved', $time, qr/until (\S+) by/);
 is(lease_of($heir, 'node_id'), '2', '... and it has that number');
 
@@ -77,7 +77,7 @@ is(lease_of($heir, 'node_id'), '2', '... and it has that number');
 query($registry, q{SELECT snowflake_registry.recover(interval '10 s', interval '0')});
 wait_for_lease($heir, q{problem IS NOT NULL});
 $time = follow('a registry that was recovered', $heir, '.', only => qr/^$/,
-	types => 'until then it goes on making IDs. It leases a node id again at',
+	types => [ 'until then it goes on making IDs.', 'It leases a node id again at' ],
 	hands => [ qr/Do not restart this server before .*/ => sub {
 		make_ids($heir, 10);
 		wait_until_held($heir);
