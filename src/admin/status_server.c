@@ -619,22 +619,24 @@ sf_status_shards(SfStatus *status)
 void
 sf_status_other_layouts(SfStatus *status)
 {
-	int			used = sf_layout_slots_used();
+	int			used = sf_layout_slots_counted();
 	StringInfoData found;
 	SfLayout	layout;
 
 	initStringInfo(&found);
 	appendStringInfo(&found, "%d of %d (snowflake.max_layouts) are in use",
-					 used, sf_shmem->nlayouts);
-	if (used * 5 <= sf_shmem->nlayouts * 4)
+					 used, sf_max_layouts);
+	if (used * 5 <= sf_max_layouts * 4)
 	{
 		sf_status_ok(status, found.data);
 		return;
 	}
-	for (int i = 0; i < used && sf_layout_slot_read(i, &layout); i++)
+	for (int i = 0; sf_layout_slot_read(i, &layout); i++)
 	{
 		char		text[SF_LAYOUT_TEXT_SIZE];
 
+		if (i > 0 && sf_layout_is_preset(&layout))
+			continue;
 		sf_layout_print(&layout, text, sizeof(text));
 		appendStringInfo(&found, "%s \"%s\"", i == 0 ? ":" : ",", text);
 	}

@@ -98,6 +98,7 @@ extern const int sf_npresets;
 extern bool sf_layout_parse(SfLayout *layout, const char *text,
 							char *reason, size_t reason_size);
 extern void sf_layout_print(const SfLayout *layout, char *buf, size_t size);
+extern bool sf_layout_is_preset(const SfLayout *layout);
 extern const char *const sf_field_names[SF_NFIELDS];
 extern bool sf_epoch_parse(int64_t *epoch_ms, const char *text,
 						   char *reason, size_t reason_size);

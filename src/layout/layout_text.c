@@ -443,3 +443,20 @@ sf_layout_print(const SfLayout *layout, char *buf, size_t size)
 	if (at < size)
 		sf_epoch_print(layout->epoch_ms, buf + at, size - at);
 }
+
+bool
+sf_layout_is_preset(const SfLayout *layout)
+{
+	char		reason[SF_REASON_SIZE];
+	SfLayout	preset;
+
+	for (int i = 0; i < sf_npresets; i++)
+	{
+		if (sf_layout_parse(&preset, sf_presets[i].text,
+							reason, sizeof(reason)) &&
+			sf_layout_code(&preset) == sf_layout_code(layout) &&
+			preset.epoch_ms == layout->epoch_ms)
+			return true;
+	}
+	return false;
+}

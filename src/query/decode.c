@@ -178,23 +178,6 @@ snowflake_sequence(PG_FUNCTION_ARGS)
 typedef void (*Taker) (const char *name, bool configured,
 					   const SfLayout *layout, void *arg);
 
-static bool
-is_preset(const SfLayout *layout)
-{
-	char		reason[SF_REASON_SIZE];
-	SfLayout	preset;
-
-	for (int i = 0; i < sf_npresets; i++)
-	{
-		if (sf_layout_parse(&preset, sf_presets[i].text,
-							reason, sizeof(reason)) &&
-			sf_layout_code(&preset) == sf_layout_code(layout) &&
-			preset.epoch_ms == layout->epoch_ms)
-			return true;
-	}
-	return false;
-}
-
 /* Call f for each layout in use that is neither configured nor a preset. */
 static void
 for_each_other(Taker f, void *arg)
@@ -206,7 +189,7 @@ for_each_other(Taker f, void *arg)
 	{
 		if (!sf_layout_slot_read(i, &layout))
 			break;
-		if (is_preset(&layout))
+		if (sf_layout_is_preset(&layout))
 			continue;
 		sf_layout_print(&layout, spelled, sizeof(spelled));
 		f(spelled, false, &layout, arg);

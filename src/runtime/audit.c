@@ -47,7 +47,10 @@
 #include "utils/json.h"
 #include "utils/lsyscache.h"
 
-/* The most sources that have lines of their own. */
+/*
+ * The most sources that have lines of their own.  One more is kept for
+ * snowflake.layout, so that no number of shards hides its IDs.
+ */
 #define MAX_SOURCES		16
 
 /* A client's address; if log_hostname is on, its name, cut to this. */
@@ -61,7 +64,7 @@ bool		sf_audit_notes = false;
 int64		sf_audit_last_id;
 
 /* What the running transaction has made, by source. */
-static SfMade sources[MAX_SOURCES];
+static SfMade sources[MAX_SOURCES + 1];
 static int	nsources = 0;
 static uint64 further = 0;		/* IDs of sources that found no room */
 
@@ -109,6 +112,8 @@ sf_audit_begin(void)
 static SfMade *
 find_noted(const SfMade *made)
 {
+	bool		is_kept = made->layout == &sf_node_layout && node == NULL;
+
 	for (int i = 0; i < nsources; i++)
 	{
 		if (sources[i].layout == made->layout &&
@@ -116,7 +121,7 @@ find_noted(const SfMade *made)
 			sources[i].maker == made->maker)
 			return &sources[i];
 	}
-	if (nsources == MAX_SOURCES)
+	if (nsources >= (is_kept ? MAX_SOURCES + 1 : MAX_SOURCES))
 		return NULL;
 	sources[nsources] = *made;
 	sources[nsources].count = 0;
@@ -129,7 +134,7 @@ count_of_node(void)
 {
 	uint64		count = sf_stats_pending[SF_STAT_NODE_IDS];
 
-	for (int i = 1; i < SF_MAX_LAYOUTS; i++)
+	for (int i = 1; i < lengthof(sf_stats_layout_pending); i++)
 		count -= sf_stats_layout_pending[i];
 	return count;
 }

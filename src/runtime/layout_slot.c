@@ -5,7 +5,10 @@
  *
  * Each layout has a counter of its own.  A slot belongs to a layout from the
  * first call that names it until the shared memory ends, so a counter never
- * begins anew.  The IDs of two layouts may be equal; those of one never are.
+ * begins anew.  Any role may name a layout, and so use up the slots that
+ * snowflake.max_layouts counts.  Presets have slots beside those: a column
+ * whose default names one goes on.  The IDs of two layouts may be equal; those
+ * of one never are.
  *
  * A counter that is taken into use must be above every ID of its layout that
  * any database holds, like the others.  Those IDs are of an earlier life or
@@ -71,7 +74,7 @@ sf_layout_slots_remedy(void)
 {
 	SfSettingLine line = {"snowflake.max_layouts"};
 
-	line[1] = psprintf("%d", Min(2 * sf_shmem->nlayouts, SF_MAX_LAYOUTS));
+	line[1] = psprintf("%d", Min(2 * sf_max_layouts, SF_MAX_LAYOUTS));
 	return psprintf("For more, %s",
 					sf_settings_step(&line, 1, SF_APPLY_RESTART));
 }
@@ -88,8 +91,20 @@ refuse_layout_slot(const SfLayout *layout)
 			(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
 			 errmsg("too many layouts are in use on this server"),
 			 errdetail("snowflake.max_layouts is %d, and the layout \"%s\" is not among those in use.",
-					   sf_shmem->nlayouts, spelled),
+					   sf_max_layouts, spelled),
 			 errhint("%s", sf_layout_slots_remedy())));
+}
+
+/* Return how many slots in use snowflake.max_layouts counts. */
+int
+sf_layout_slots_counted(void)
+{
+	SfLayout	layout;
+	int			n = 0;
+
+	for (int i = 0; sf_layout_slot_read(i, &layout); i++)
+		n += i == 0 || !sf_layout_is_preset(&layout);
+	return n;
 }
 
 /* Find the slot of a layout, or take a free one; -1 if there is none. */
@@ -100,18 +115,15 @@ take_layout_slot(const SfLayout *layout)
 
 	LWLockAcquire(sf_shmem->lock, LW_EXCLUSIVE);
 	slot = find_slot(layout);
-	if (slot < 0)
+	if (slot < 0 && (sf_layout_is_preset(layout) ||
+					 sf_layout_slots_counted() < sf_max_layouts))
 	{
-		int			used = sf_layout_slots_used();
-
-		if (used < sf_shmem->nlayouts)
-		{
-			slot = used;
-			sf_layout_slots[slot].layout.code = sf_layout_code(layout);
-			sf_layout_slots[slot].layout.epoch_ms = layout->epoch_ms;
-			pg_write_barrier();
-			pg_atomic_write_u32(&sf_shmem->layouts_used, used + 1);
-		}
+		slot = sf_layout_slots_used();
+		Assert(slot < sf_shmem->nlayouts);
+		sf_layout_slots[slot].layout.code = sf_layout_code(layout);
+		sf_layout_slots[slot].layout.epoch_ms = layout->epoch_ms;
+		pg_write_barrier();
+		pg_atomic_write_u32(&sf_shmem->layouts_used, slot + 1);
 	}
 	LWLockRelease(sf_shmem->lock);
 	return slot;

@@ -44,7 +44,8 @@ measure(void)
 
 	parts.layouts = TYPEALIGN(PG_CACHE_LINE_SIZE, sizeof(SfShmem));
 	parts.counters = add_size(parts.layouts,
-							  mul_size(sf_max_layouts, sizeof(SfLayoutSlot)));
+							  mul_size(sf_max_layouts + sf_npresets,
+									   sizeof(SfLayoutSlot)));
 	parts.removed = add_size(parts.counters,
 							 mul_size(count_shards(),
 									  sizeof(pg_atomic_uint64)));
@@ -107,7 +108,8 @@ initialize_shmem(void)
 {
 	sf_shmem->lock = &GetNamedLWLockTranche(TRANCHE)->lock;
 	sf_shmem->life = make_life();
-	sf_shmem->nlayouts = sf_max_layouts;
+	sf_shmem->nlayouts = sf_max_layouts + sf_npresets;
+	Assert(sf_npresets <= SF_MAX_PRESETS);
 	sf_shmem->nshards = count_shards();
 	sf_shmem->shutdown_life = 0;
 	sf_shmem->shutdown_ms = 0;

@@ -51,6 +51,9 @@ typedef struct SfLayoutCounter
 /* The most slots that snowflake.max_layouts can ask for. */
 #define SF_MAX_LAYOUTS	64
 
+/* Presets have slots beside those. */
+#define SF_MAX_PRESETS	8
+
 typedef union SfLayoutSlot
 {
 	SfLayoutCounter layout;
@@ -342,6 +345,7 @@ sf_shard_raise(uint32 shard, uint64 position)
 /* layout_slot.c: counters of the layouts with which the node makes IDs */
 extern void sf_layout_slots_begin(void);
 extern int	sf_layout_slot_of(const SfLayout *layout);
+extern int	sf_layout_slots_counted(void);
 extern bool sf_layout_slot_read(int slot, SfLayout *layout);
 extern void sf_layout_slots_raise(int64 floor_ms);
 extern void sf_layout_slots_pass_ticks(void);

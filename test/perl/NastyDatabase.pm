@@ -35,7 +35,7 @@ sub nasty_database
 		CREATE TABLE "Line Items" (id bigint PRIMARY KEY DEFAULT snowflake_nextval(),
 			"order" snowflake REFERENCES "Order's", v text DEFAULT 'line');
 		CREATE TABLE tree (id bigint PRIMARY KEY DEFAULT snowflake_nextval(), parent bigint REFERENCES tree, v text DEFAULT 'leaf');
-		CREATE TABLE js (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript'), v text DEFAULT 'js');
+		CREATE TABLE js (id bigint PRIMARY KEY DEFAULT snowflake_nextval('javascript epoch:2024-02-02'), v text DEFAULT 'js');
 		CREATE TABLE sharded (id bigint PRIMARY KEY DEFAULT snowflake_shard_nextval(3), v text DEFAULT 'shard');
 		CREATE DOMAIN "Key" AS bigint;
 		CREATE TABLE domained ("ID" "Key" PRIMARY KEY DEFAULT snowflake_nextval(), v text DEFAULT 'domain');
@@ -72,7 +72,7 @@ my %highest;
 our %now = (TIME => sub { query($node, 'SELECT clock_timestamp()') });
 
 # The arguments that name the layout of a table's IDs, and whether the IDs were made before.
-my %layout = (js => 'javascript', sharded => 'shard');
+my %layout = (js => 'javascript epoch:2024-02-02', sharded => 'shard');
 my (%was_made, @twice);
 
 # Insert a row into each table, and return the remedy of the first error.

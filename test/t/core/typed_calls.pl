@@ -60,7 +60,7 @@ statement('partitions for IDs of a layout that cannot be told',
 
 statement('advance with an ID of another layout, below the mark', '',
 	q{SELECT snowflake_advance((SELECT max(id) FROM "My Schema".js))}, as => 'super', once => 1,
-	given => { LAYOUT => 'javascript' }, types => q{adminfuncs.c: 'LAYOUT');$});
+	given => { LAYOUT => 'javascript epoch:2024-02-02' }, types => q{adminfuncs.c: 'LAYOUT');$});
 statement('advance with an ID whose layout lies above', '',
 	q{SELECT snowflake_advance(snowflake_min_id(now() - interval '1 hour', 'twitter'), 'twitter')}, as => 'super', once => 1,
 	types => 'Or, if old and new IDs never share a column, run: ');
@@ -263,7 +263,7 @@ checked('partitions', 'a table with partitions of the present alone',
 		SELECT snowflake_create_partitions('lasting', '1 day', now(), now() + interval '1 second', NULL)},
 	types => 'Run this now, and from cron, as the owner of the table: ');
 checked('rows above', 'rows restored without their mark',
-	q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '6 s', 'javascript') + 32},
+	q{INSERT INTO js SELECT snowflake_min_id(clock_timestamp() + interval '6 s', 'javascript epoch:2024-02-02') + 32},
 	types => [ q{If the rows are this server's own, restored without their mark}, 'If another server made these rows, give it another node id: ' ]);
 checked('mark', 'a mark that is lost while the server runs', sub { query($node, q{SELECT setval('snowflake_state.snowflake_mark', 1, false)}) },
 	types => 'Make an ID in a new session, which writes it again: ');

@@ -144,7 +144,7 @@ situation('a clock that was wrong', sub {
 go_back();
 situation('rows of the future that a restore has brought', sub {
 	as_owner(q{INSERT INTO tree SELECT snowflake_max_id(now() + interval '3 days')});
-	as_owner(q{INSERT INTO js SELECT snowflake_max_id(now() + interval '3 days', 'javascript')});
+	as_owner(q{INSERT INTO js SELECT snowflake_max_id(now() + interval '3 days', 'javascript epoch:2024-02-02')});
 }, check => 'rows above', given => \%now, types => 'If this clock is behind, correct it. If a wrong clock made the rows', renumbers => sub {
 	is(of_the_future(), '', 'none of these is left');
 });

@@ -8,7 +8,7 @@ use Time::HiRes qw(usleep);
 use LeaseTest;
 
 my $next = q{SELECT snowflake_nextval('javascript')};
-my $node = new_server('main', 'snowflake.max_layouts = 4', 'snowflake.reserve = 2s',
+my $node = new_server('main', 'snowflake.max_layouts = 2', 'snowflake.reserve = 2s',
 	'snowflake.max_clock_wait = 60s', 'snowflake.max_clock_drift = 1s', 'restart_after_crash = off',
 	'autovacuum = off');
 my $offset = 0;
@@ -115,14 +115,13 @@ my $coarse = 'timestamp:40 node:4 sequence:12 tick:1000ms epoch:2020-01-01';
 my @both = map { freeze('layout-missed', "SELECT snowflake_nextval('$coarse')") } 1, 2;
 my @ids = map { thaw($_) } @both;
 isnt($ids[0], $ids[1], 'two sessions that name a new layout at once get different IDs');
-like(query($node, q{SELECT snowflake_nextval('sonyflake')}), qr/^\d+$/, 'and it takes one slot');
-refused($node, q{SELECT snowflake_nextval('pgedge')}, '53400',
-	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 4, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-01-01".*HINT:  For more, add this line to \S*postgresql.conf:\nsnowflake\.max_layouts = '8'\nand restart this server\./s,
-	'one more than there is room for');
+refused($node, q{SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:2023-02-02')}, '53400',
+	qr/too many layouts are in use on this server.*DETAIL:  snowflake\.max_layouts is 2, and the layout "timestamp:41 node:10 sequence:12 epoch:2023-02-02".*HINT:  For more, add this line to \S*postgresql.conf:\nsnowflake\.max_layouts = '4'\nand restart this server\./s,
+	'it takes one slot, and one more is more than there is room for');
+like(query($node, "SELECT snowflake_nextval('$_')"), qr/^\d+$/, "a preset has a slot beside those: $_") foreach qw(sonyflake pgedge);
 like(query($node, $next), qr/^\d+$/, 'those in use go on');
 is(query($node, q{SELECT status, found FROM snowflake_status() WHERE check_name = 'other layouts'}),
-	'warning|4 of 4 (snowflake.max_layouts) are in use: '
-	  . join(', ', map { qq{"$_"} } split /\n/, query($node, 'SELECT layout FROM pg_stat_snowflake_layouts')),
+	sprintf('warning|2 of 2 (snowflake.max_layouts) are in use: "%s", "%s"', query($node, 'SELECT layout FROM pg_stat_snowflake_layouts LIMIT 1'), $coarse),
 	'and the status says that there is no room, and which they are');
 
 # IDs in the tick after the clock's do not extend the mark again and again
@@ -145,6 +144,17 @@ wait_until { !-e $node->data_dir . '/postmaster.pid' } 'the server does not end'
 $node->stop('immediate', fail_ok => 1);
 start_earlier();
 cmp_ok(query($node, $next), '>', $last, 'killed with a slot taken: above all before');
+
+# ---- a role that takes all slots ----
+
+query($node, 'CREATE ROLE eve LOGIN');
+$node->restart;
+refused($node, q{SET ROLE eve; SELECT snowflake_nextval('timestamp:41 node:10 sequence:12 epoch:' || 1500000000000 + i) FROM generate_series(1, 15) i},
+	'53400', qr/too many layouts are in use/, 'a role without rights takes all slots');
+like(query($node, "CREATE TABLE t (id bigint DEFAULT snowflake_nextval('javascript')); INSERT INTO t DEFAULT VALUES RETURNING id", database => 'two'),
+	qr/^\d+$/, 'a column of another database, whose default names a preset, goes on');
+query($node, $next);
+$node->restart;
 
 # ---- long ticks ----
 
