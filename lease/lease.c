@@ -115,16 +115,20 @@ reserve(const SfLease *lease, SfMoment now, int64_t least)
 }
 
 /*
- * Return how far ahead of our clock this until is, or the next may be.  A
+ * Return how far ahead of a right clock this until is, or the next may be.  A
  * recovery of a registry that has lost this record needs it: a reserve made
- * with a larger reserve_ms outlasts the reload that made it smaller.
+ * with a larger reserve_ms outlasts the reload that made it smaller.  An until
+ * that is farther ahead than any reserve was made while the clock was wrong.
  */
 static int64_t
-get_reserved_ms(const SfLease *lease, SfMoment now, int64_t until)
+get_reserved_ms(const SfLease *lease, SfMoment now, const SfSlotRecord *old,
+				int64_t until)
 {
 	int64_t		ahead = (until - get_tick(lease, now)) *
 		lease->config.claimant.layout->tick_ms;
 
+	if (ahead > old->reserve_ms)
+		ahead = old->reserve_ms;
 	return ahead > lease->config.reserve_ms ? ahead :
 		lease->config.reserve_ms;
 }
@@ -149,12 +153,16 @@ advise_to_stay(const SfLease *lease, SfMoment now, const char *unless,
 	return text;
 }
 
-/* Print the arguments of a recovery, in this buffer. */
+/*
+ * Print the arguments of a recovery of this registry, in this buffer; NULL if
+ * it was not read.
+ */
 static const char *
-print_recovery(const SfLease *lease, SfMoment now, char *text)
+print_recovery(const SfLease *lease, SfMoment now, const SfRegistry *registry,
+			   char *text)
 {
-	return sf_age_print_recovery(lease->config.age, lease->config.reserve_ms,
-								 now.wall_ms, text);
+	return sf_age_print_recovery(lease->config.age, registry,
+								 lease->config.reserve_ms, now.wall_ms, text);
 }
 
 /* Report that the registry did not do what it was asked. */
@@ -169,7 +177,7 @@ report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 
 	sf_registry_remedy(cure, sizeof(cure), lease->config.registry_kind,
 					   failure, lease->config.part,
-					   print_recovery(lease, now, recovery));
+					   print_recovery(lease, now, NULL, recovery));
 	snprintf(remedy, sizeof(remedy), "%s%s",
 			 advise_to_stay(lease, now, ", unless the registry answers", stay),
 			 cure);
@@ -269,7 +277,7 @@ registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		snprintf(text, sizeof(text),
 				 "If the registry is new, have an administrator %s If it replaces another, or has lost its data, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
 				 lease->config.initialize, lease->config.recreate,
-				 print_recovery(lease, now, recovery),
+				 print_recovery(lease, now, registry, recovery),
 				 lease->config.recreated);
 		sf_client_set_problem(&lease->client, now, "The registry was never initialized.",
 							  text);
@@ -397,7 +405,7 @@ ask_write(SfLease *lease, SfMoment now, SfAskKind kind,
 	record->until = until;
 	record->offset_ms = sf_client_clock_offset(&lease->client, now);
 	if (kind != SF_ASK_RELEASE)
-		record->reserve_ms = get_reserved_ms(lease, now, until);
+		record->reserve_ms = get_reserved_ms(lease, now, old, until);
 	record->released = kind == SF_ASK_RELEASE;
 	snprintf(record->host, sizeof(record->host), "%s", claimant->host);
 	record->process = claimant->process;
@@ -450,8 +458,9 @@ ask_release(SfLease *lease, SfMoment now)
  * the server claims, extends and releases nothing until an administrator has
  * recovered the registry; until then it only reads, again and again.  An
  * acknowledged right lasts until it expires, but not under another generation
- * whose floor is below its until: there another server may begin earlier.  A
- * recovery names another registry that it succeeds by its last generation.
+ * that has lost its record, and whose floor is below its until: there another
+ * server may begin earlier.  A recovery names another registry that it
+ * succeeds by its last generation.
  */
 
 /*
@@ -472,7 +481,8 @@ is_claimed_since(const SfLease *lease, const SfRegistry *registry)
 }
 
 static void
-report_loss(SfLease *lease, SfMoment now, SfLoss loss)
+report_loss(SfLease *lease, SfMoment now, const SfRegistry *registry,
+			SfLoss loss)
 {
 	static const char *const problems[] = {
 		[SF_LOSS_ALL] = "The registry is empty, and this server has leased from one: it has lost its data, or is another one.",
@@ -486,7 +496,7 @@ report_loss(SfLease *lease, SfMoment now, SfLoss loss)
 	char		all[SF_REMEDY_SIZE + SF_STAY_SIZE];
 	char		recovery[SF_RECOVERY_SIZE];
 
-	print_recovery(lease, now, recovery);
+	print_recovery(lease, now, registry, recovery);
 	if (loss == SF_LOSS_OTHER)
 		snprintf(remedy, sizeof(remedy),
 				 "If an old copy was started, stop it. If snowflake.registry is wrong, correct it, and restart this server. Only if no server leases from the former one any more, %s(%s);",
@@ -531,7 +541,7 @@ find_loss(SfLease *lease, SfMoment now, const SfRegistry *registry)
 	else if (lease->state == SF_LEASE_HELD &&
 			 is_claimed_since(lease, registry))
 		fence(lease, now, "the registry has lost data, and has given it to another server.");
-	report_loss(lease, now, loss);
+	report_loss(lease, now, registry, loss);
 	return loss;
 }
 
@@ -561,8 +571,8 @@ remember_write(SfLease *lease, const SfAnswer *answer)
 
 /*
  * Return true if this server may use up its right, although the registry was
- * recovered, and extends it no more: no claim begins below the floor, which is
- * not below our until (find_loss()).  End a little before the right does,
+ * recovered, and does not extend it before the floor: no claim of our slot
+ * begins below our until (find_loss()).  End a little before the right does,
  * since the end takes another reading.
  */
 static bool
@@ -570,7 +580,7 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfRight *right = &lease->right;
 	char		floor[40];
-	char		stay[SF_STAY_SIZE];
+	char		until[40];
 	char		remedy[SF_REMEDY_SIZE];
 
 	if (lease->state != SF_LEASE_HELD ||
@@ -579,8 +589,9 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		lease->config.claimant.layout->tick_ms <= 2 * FINISH_MS)
 		return false;
 	snprintf(remedy, sizeof(remedy),
-			 "%sIt leases a node id again at %s.",
-			 advise_to_stay(lease, now, "", stay),
+			 "Do not restart this server before %s: until then it goes on making IDs. It leases a node id again at %s.",
+			 print_tick(lease, right->until < registry->floor ?
+						right->until : registry->floor, until, sizeof(until)),
 			 print_tick(lease, registry->floor, floor, sizeof(floor)));
 	sf_client_set_problem(&lease->client, now, "The registry was recovered, and extends no lease from before.",
 						  remedy);
@@ -597,6 +608,16 @@ check_held(SfLease *lease, SfMoment now, const SfRegistry *registry)
 													 lease->record.node);
 	int			i = sf_client_find_pending(&lease->client, record);
 
+	/*
+	 * An until that lies beyond the floor of a recovery was reserved while
+	 * all clocks were ahead.  Where our record is still there, nobody has
+	 * claimed the slot, and after the floor it counts as any other.
+	 */
+	if (registry->floor < lease->right.until &&
+		registry->floor <= get_tick(lease, now) && record != NULL &&
+		record->write_id == lease->record.write_id &&
+		strcmp(registry->layout, lease->layout) == 0)
+		lease->generation = registry->generation;
 	if (!registry->initialized || registry->generation != lease->generation)
 	{
 		if (!finish_right(lease, now, registry))

@@ -225,13 +225,12 @@ sf_age_load(void)
 {
 	AgeFile		file;
 	SfAge		loaded;
-	int64		promised_ms = (int64)
-		pg_atomic_read_u64(&sf_lease_shared->promised_ms);
 
 	(void) sf_durable_file_read_struct(SF_AGE_FILE, &file, sizeof(file),
 									   AGE_MAGIC);
 	sf_age_init(&loaded, &file.known, sf_core->layout);
-	loaded.known.node_until_ms = Max(loaded.known.node_until_ms, promised_ms);
+	loaded.promised_ms = (int64)
+		pg_atomic_read_u64(&sf_lease_shared->promised_ms);
 	return loaded;
 }
 
@@ -252,6 +251,7 @@ keep_age(bool now)
 		(!now && now_ms - kept.tried_ms < KEEP_MS &&
 		 (kept.failed || (known->generation == kept.known.generation &&
 						  known->node == kept.known.node &&
+						  known->node_owner == kept.known.node_owner &&
 						  known->reserve_ms == kept.known.reserve_ms &&
 						  known->lost == kept.known.lost))))
 		return;

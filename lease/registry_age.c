@@ -14,11 +14,12 @@
  *
  * A registry only grows: within one generation no version of a record goes
  * down, and each recovery begins another generation, whose floor is not below
- * the one before.  So a server remembers the highest version that it has read
- * or that was acknowledged, the record that had it, its own record, and the
- * generation with its floor, and each until that was confirmed to it.  A
- * registry that shows less has lost data.  What other servers have reserved is
- * not remembered: they may have given it back.
+ * the one before, nor below an until whose record is lost.  So a server
+ * remembers the highest version that it has read or that was acknowledged, the
+ * record that had it, its own record, and the generation with its floor, and
+ * each until that was confirmed to it.  A registry that shows less has lost
+ * data.  What other servers have reserved is not remembered: they may have
+ * given it back.
  *
  * The converse does not hold.  A server that knows nothing newer than the rest
  * cannot notice the loss.  Nor can a server that looks late, after others have
@@ -97,9 +98,36 @@ int64_t
 sf_age_promised_ms(const SfAge *age)
 {
 	const SfKnown *known = &age->known;
-
-	return known->floor_ms > known->node_until_ms ?
+	int64_t		ms = known->floor_ms > known->node_until_ms ?
 		known->floor_ms : known->node_until_ms;
+
+	return ms > age->promised_ms ? ms : age->promised_ms;
+}
+
+/*
+ * Return what a recovery's floor must not be below, in Unix ms, of what this
+ * server was promised.  If the registry still has the last record of our
+ * claim, with the promised until or released, no claim of that slot begins
+ * below what we issued.  Then the floor need not be so high: it holds up all
+ * servers, and the until may lie far ahead, reserved while all clocks were
+ * wrong.  Another registry has no record with the owner of our claim, which is
+ * random, unless it is a copy, made after our last write.
+ */
+int64_t
+sf_age_missing_ms(const SfAge *age, const SfRegistry *registry)
+{
+	const SfKnown *known = &age->known;
+	const SfSlotRecord *record;
+	int64_t		promised_ms = sf_age_promised_ms(age);
+
+	record = sf_slot_record_find(registry, (uint32_t) known->node);
+	if (promised_ms > known->floor_ms && known->node_owner != 0 &&
+		record != NULL && record->owner == known->node_owner &&
+		strcmp(registry->layout, age->layout_text) == 0 &&
+		(to_ms(age, record->until) >= promised_ms ||
+		 (record->released && promised_ms <= known->node_until_ms)))
+		return known->floor_ms;
+	return promised_ms;
 }
 
 /*
@@ -115,22 +143,26 @@ sf_age_reserve_ms(const SfAge *age, int64_t now_ms)
 /*
  * Print the arguments with which a recovery lets this server in: how far ahead
  * it reserves, at least the default and what this server knows of; and the
- * generation that it knows, if it has leased before.
+ * generation that it knows, if it has leased before.  The registry that was
+ * read may lack what it has promised; NULL if it was not read.
  */
 const char *
-sf_age_print_recovery(const SfAge *age, int64_t reserve_ms, int64_t now_ms,
-					  char *text)
+sf_age_print_recovery(const SfAge *age, const SfRegistry *registry,
+					  int64_t reserve_ms, int64_t now_ms, char *text)
 {
-	int64_t		promised = sf_age_promised_ms(age) - now_ms;
 	int64_t		known = sf_age_reserve_ms(age, now_ms);
+	int64_t		missing = registry == NULL ? 0 :
+		sf_age_missing_ms(age, registry) - now_ms;
 	int			len;
 
-	if (reserve_ms < promised)
-		reserve_ms = promised;
+	if (reserve_ms < missing)
+		reserve_ms = missing;
 	if (reserve_ms < known)
 		reserve_ms = known;
 	if (reserve_ms < SF_RECOVER_S * 1000)
 		reserve_ms = SF_RECOVER_S * 1000;
+	if (reserve_ms > SF_RECOVER_MAX_S * 1000)
+		reserve_ms = SF_RECOVER_MAX_S * 1000;
 	len = snprintf(text, SF_RECOVERY_SIZE, "interval '%d s'",
 				   (int) ((reserve_ms + 999) / 1000));
 	if (age->known.generation != 0)
@@ -156,6 +188,25 @@ remember_reserve(SfAge *age, const SfSlotRecord *record)
 		return;
 	known->reserve_ms = record->reserve_ms;
 	known->reserve_until_ms = until_ms + record->reserve_ms;
+}
+
+/* Accept another generation, which succeeds the known one. */
+static void
+accept_generation(SfAge *age, const SfRegistry *registry)
+{
+	SfKnown		old = age->known;
+	SfKnown    *known = &age->known;
+
+	memset(known, 0, sizeof(SfKnown));
+	known->generation = registry->generation;
+	known->floor_ms = to_ms(age, registry->floor);
+	if (old.node_until_ms > known->floor_ms)
+	{
+		/* our record keeps this promise, so the next generation must, too */
+		known->node = old.node;
+		known->node_until_ms = old.node_until_ms;
+		known->node_owner = old.node_owner;
+	}
 }
 
 /* Return the version of a slot's record; 0: it was never written. */
@@ -198,11 +249,9 @@ sf_age_take_reading(SfAge *age, const SfRegistry *registry)
 	{
 		if (!succeeds(registry, known->generation))
 			return SF_LOSS_OTHER;
-		if (to_ms(age, registry->floor) < sf_age_promised_ms(age))
+		if (to_ms(age, registry->floor) < sf_age_missing_ms(age, registry))
 			return SF_LOSS_FLOOR;
-		memset(known, 0, sizeof(SfKnown));
-		known->generation = registry->generation;
-		known->floor_ms = to_ms(age, registry->floor);
+		accept_generation(age, registry);
 	}
 	if (is_older(known, registry))
 		known->lost = 1;
@@ -238,6 +287,7 @@ sf_age_take_write(SfAge *age, uint64_t generation, const SfSlotRecord *record,
 	known->node = record->node;
 	known->node_version = record->version;
 	known->node_until_ms = to_ms(age, record->until);
+	known->node_owner = record->owner;
 	remember_reserve(age, record);
 	return true;
 }

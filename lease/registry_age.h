@@ -14,9 +14,13 @@
 
 #include "lease/registry.h"
 
-/* Arguments of snowflake_registry_recover(): room for them, the default. */
+/*
+ * Arguments of snowflake_registry_recover(): room for them, the default, and
+ * the most that it takes beside 5 s.
+ */
 #define SF_RECOVERY_SIZE	80
 #define SF_RECOVER_S		90
+#define SF_RECOVER_MAX_S	INT64_C(2678395)	/* 31 days - 5 s */
 
 /* The memory, kept in a file over restarts (lease_worker.c). */
 typedef struct SfKnown
@@ -33,6 +37,7 @@ typedef struct SfKnown
 	int64_t		node;
 	int64_t		node_version;
 	int64_t		node_until_ms;	/* Unix ms: our IDs are below */
+	uint64_t	node_owner;		/* of the claim, random */
 
 	/*
 	 * How far ahead a server has lately reserved, as far as we know.  If
@@ -48,6 +53,7 @@ typedef struct SfKnown
 typedef struct SfAge
 {
 	SfKnown		known;
+	int64_t		promised_ms;	/* in Unix ms, since "known" was kept; 0: none */
 	const SfLayout *layout;		/* of the registry's floor */
 	char		layout_text[SF_LAYOUT_TEXT_SIZE];
 } SfAge;
@@ -58,7 +64,8 @@ typedef enum SfLoss
 	SF_LOSS_NONE,
 	SF_LOSS_ALL,				/* it is empty now */
 	SF_LOSS_SOME,				/* it is older than it was */
-	SF_LOSS_FLOOR,				/* it succeeds ours, with too low a floor */
+	SF_LOSS_FLOOR,				/* it succeeds ours, and would give away what
+								 * was promised */
 	SF_LOSS_OTHER				/* it is another one, and does not succeed
 								 * ours */
 } SfLoss;
@@ -68,9 +75,12 @@ extern void sf_registry_succeed(char *list, const SfRegistry *registry,
 extern void sf_age_init(SfAge *age, const SfKnown *known,
 						const SfLayout *layout);
 extern int64_t sf_age_promised_ms(const SfAge *age);
+extern int64_t sf_age_missing_ms(const SfAge *age, const SfRegistry *registry);
 extern int64_t sf_age_reserve_ms(const SfAge *age, int64_t now_ms);
-extern const char *sf_age_print_recovery(const SfAge *age, int64_t reserve_ms,
-										 int64_t now_ms, char *text);
+extern const char *sf_age_print_recovery(const SfAge *age,
+										 const SfRegistry *registry,
+										 int64_t reserve_ms, int64_t now_ms,
+										 char *text);
 extern SfLoss sf_age_take_reading(SfAge *age, const SfRegistry *registry);
 extern bool sf_age_take_write(SfAge *age, uint64_t generation,
 							  const SfSlotRecord *record,

@@ -151,11 +151,14 @@ refuse_here(const Work *work, const char *reason)
 	refuse_work(work, reason, "Call the function again when the problem is over.");
 }
 
-/* Print the arguments of a recovery, as far as we know. */
+/*
+ * Print the arguments of a recovery of this registry, as far as we know; NULL
+ * if it was not read.
+ */
 static const char *
-print_recovery(const SfAge *age)
+print_recovery(const SfAge *age, const SfRegistry *registry)
 {
-	return sf_age_print_recovery(age, *sf_core->reserve_ms,
+	return sf_age_print_recovery(age, registry, *sf_core->reserve_ms,
 								 sf_clock_wall_ms(), palloc(SF_RECOVERY_SIZE));
 }
 
@@ -164,7 +167,8 @@ print_recovery(const SfAge *age)
  * hosts and paths.  Other roles get a public sentence instead.
  */
 static void
-refuse_failure(const Work *work, SfFailure failure, const char *message)
+refuse_failure(const Work *work, SfFailure failure, const char *message,
+			   const SfRegistry *registry)
 {
 	SfAge		age = sf_age_load();
 	char		remedy[SF_REMEDY_SIZE];
@@ -173,7 +177,7 @@ refuse_failure(const Work *work, SfFailure failure, const char *message)
 		refuse_work(work, sf_registry_failure(failure),
 					"Repeat the call as a member of pg_read_all_settings, who is told more.");
 	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
-					   backend->part, print_recovery(&age));
+					   backend->part, print_recovery(&age, registry));
 	sf_text_make_valid(remedy);
 	refuse_work(work, message, sf_extschema_expand(remedy));
 }
@@ -243,7 +247,7 @@ read_registry(const Work *work, SfAnswer *answer)
 		if (answer->result != SF_RESULT_UNKNOWN)
 			break;
 	}
-	refuse_failure(work, answer->failure, answer->message);
+	refuse_failure(work, answer->failure, answer->message, NULL);
 }
 
 /* Return the layout's first tick after this time. */
@@ -299,8 +303,11 @@ find_ahead_ms(const Work *work, const SfRegistry *registry, const SfAge *age)
 }
 
 /*
- * Return the floor of a recovery, before which no claim begins.  It is not
- * below what the registry has promised this server.
+ * Return the floor of a recovery, before which no claim begins: beyond what
+ * lost records may have reserved by clocks that were right, and what is known
+ * to be lost of this server's.  The until of a record that is there counts for
+ * its slot alone (slot_choice.c): it may lie far ahead, reserved while all
+ * clocks were wrong.
  */
 static int64
 find_floor(Work *work, const SfLayout *layout,
@@ -310,8 +317,9 @@ find_floor(Work *work, const SfLayout *layout,
 	int64		ahead_ms = find_ahead_ms(work, answer->registry, &age);
 
 	work->floor_layout = *layout;
-	return Max(find_tick(layout, answer, ahead_ms),
-			   tick_after(layout, sf_age_promised_ms(&age)));
+	return Max(Max(find_tick(layout, answer, ahead_ms),
+				   answer->registry->floor),
+			   tick_after(layout, sf_age_missing_ms(&age, answer->registry)));
 }
 
 /* ---- changes ---- */
@@ -324,7 +332,8 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 
 	if (work->kind == SF_ASK_INITIALIZE && sf_age_promised_ms(&age) > 0)
 		refuse_failure(work, SF_FAILURE_LOST,
-					   "It is empty, and this server has leased from one: it has lost its data, or is another one.");
+					   "It is empty, and this server has leased from one: it has lost its data, or is another one.",
+					   answer->registry);
 	require_equal_clocks(work, answer);
 	sf_layout_print(&work->layout, work->layout_text,
 					sizeof(work->layout_text));
@@ -349,30 +358,19 @@ begin_generation(Work *work, const SfRegistry *registry, SfAsk *ask)
 	ask->new_former = work->succeeded;
 }
 
-/*
- * Begin another generation: no claim begins before what may be forgotten.  A
- * slot whose until no server can have reserved keeps that to itself.
- */
+/* Begin another generation: no claim begins before what may be forgotten. */
 static void
 prepare_recovery(Work *work, const SfAnswer *answer, SfAsk *ask)
 {
 	const SfRegistry *registry = answer->registry;
 	SfLayout	layout;
-	int64		limit;
 	char		reason[SF_REASON_SIZE];
 
 	require_equal_clocks(work, answer);
 	if (!sf_layout_parse(&layout, registry->layout, reason, sizeof(reason)))
 		refuse_here(work, "The registry's layout cannot be read.");
 	begin_generation(work, registry, ask);
-	limit = find_tick(&layout, answer, SF_MAX_RESERVE_MS);
-	ask->new_floor = Max(find_floor(work, &layout, answer),
-						 registry->floor);
-	for (int i = 0; i < registry->nrecords; i++)
-	{
-		if (registry->records[i].until <= limit)
-			ask->new_floor = Max(ask->new_floor, registry->records[i].until);
-	}
+	ask->new_floor = find_floor(work, &layout, answer);
 }
 
 /* Begin another generation on top of our own, with the same floor. */
@@ -474,10 +472,10 @@ make_change(Work *work)
 					sizeof(work->why_unsure));
 		}
 		else if (answer.result != SF_RESULT_CONFLICT)
-			refuse_failure(work, answer.failure, answer.message);
+			refuse_failure(work, answer.failure, answer.message, NULL);
 	}
 	if (work->unsure)
-		refuse_failure(work, work->failure, work->why_unsure);
+		refuse_failure(work, work->failure, work->why_unsure, NULL);
 	refuse_here(work, "The registry keeps changing.");
 	return false;
 }
@@ -845,7 +843,7 @@ read_mark(void)
 				(errcode(ERRCODE_DATA_CORRUPTED),
 				 errmsg("could not read file \"%s\" in the data directory",
 						MARK_FILE),
-				 errhint("Make it readable for the server. If it is damaged, remove it, and run in the registry's database: SELECT snowflake_registry.recover(interval '90 s');")));
+				 errhint("Make it readable for the server. If it is damaged, remove it, and run in the registry's database: SELECT snowflake_registry.recover(interval '90 s'); If snowflake.lease_reserve is larger on any server, give that.")));
 	return mark;
 }
 

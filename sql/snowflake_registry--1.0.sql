@@ -298,8 +298,8 @@ COMMENT ON FUNCTION snowflake_servers.begin(bigint, text, bigint, text, bigint, 
 'for workers: make this database a registry, if it is none';
 
 -- Works in any place, and the registry goes on in this one.  The row is locked first:
--- workers hold it while they write, and what follows sees what they have written.  An until
--- more than 24 h ahead, the largest snowflake.lease_reserve, counts for its slot alone.
+-- workers hold it while they write, and what follows sees what they have written.  The
+-- until of a record counts for its slot alone.
 CREATE FUNCTION snowflake_servers.renew(in_generation bigint,
 	new_generation bigint, new_former text, new_floor bigint,
 	OUT written bigint, OUT clock_ms bigint)
@@ -309,11 +309,7 @@ BEGIN ATOMIC
 	WITH changed AS (
 		UPDATE snowflake_registry.registry r
 		SET generation = new_generation, former = new_former,
-			floor = greatest(r.floor, new_floor,
-				(SELECT pg_catalog.max(s.until) FROM snowflake_registry.slot s
-				WHERE s.until OPERATOR(pg_catalog.<=)
-					((snowflake_registry.now_ms() OPERATOR(pg_catalog.+) 86400000
-						OPERATOR(pg_catalog.-) r.epoch_ms) OPERATOR(pg_catalog./) r.tick_ms))),
+			floor = greatest(r.floor, new_floor),
 			system_identifier = p.system_identifier, timeline = p.timeline,
 			files = p.files,
 			version_offset = greatest(0,
@@ -364,7 +360,7 @@ COMMENT ON FUNCTION snowflake_registry.init(text) IS
 -- Where a record says that its holder has reserved more than largest_reserve, the
 -- record counts, up to 24 h, as in snowflake_registry_recover().  The row is locked
 -- first: so the time is read after what workers write meanwhile.
-CREATE FUNCTION snowflake_registry.recover(largest_reserve interval DEFAULT '90 s',
+CREATE FUNCTION snowflake_registry.recover(largest_reserve interval,
 	largest_offset interval DEFAULT '5 s', former text DEFAULT NULL)
 RETURNS timestamptz
 LANGUAGE plpgsql VOLATILE CALLED ON NULL INPUT PARALLEL UNSAFE SECURITY DEFINER

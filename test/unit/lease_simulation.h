@@ -21,7 +21,7 @@
 #define STEP_MS		10
 #define FAULTY_MS	45000
 #define HEAL_MS		60000
-#define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 60000)
+#define MAX_MS		(START_MS + FAULTY_MS + HEAL_MS + 120000)
 #define MAX_OFFSET_MS	20000	/* of a clock that jumps */
 #define KEEP_MS			3000	/* how often the memory goes to disk */
 
@@ -39,6 +39,9 @@ static Registry old_primary;
 static Registry other;			/* another registry, made on its own */
 static Registry lost;			/* before it went back */
 static int64_t recover_ms;		/* when an administrator recovers it */
+static int64_t ahead_ms;		/* all clocks are so far ahead */
+static int64_t right_ms;		/* from then on they are right; 0: not yet
+								 * wrong */
 static bool is_cloned;
 static int64_t cloned_until;	/* both clones own timestamps below this */
 
@@ -92,7 +95,8 @@ moment_of(const Holder *holder)
 	SfMoment	moment;
 
 	moment.monotonic_ms = (int64_t) (true_ms * holder->rate);
-	moment.wall_ms = EPOCH_MS + moment.monotonic_ms + holder->offset_ms;
+	moment.wall_ms = EPOCH_MS + moment.monotonic_ms + holder->offset_ms +
+		ahead_ms;
 	return moment;
 }
 
@@ -183,7 +187,7 @@ deliver_request(const Message *message)
 		message->ask.kind != SF_ASK_READ &&
 		(stranded || (faulty && chance(40))))
 		reply.answer.result = SF_RESULT_UNKNOWN;
-	reply.answer.clock_ms = EPOCH_MS + true_ms;
+	reply.answer.clock_ms = EPOCH_MS + true_ms + ahead_ms;
 	add_registry(&reply);
 	swap_registry(reached);
 	send_message(&reply);
@@ -211,7 +215,9 @@ keep(Holder *holder)
 	const SfKnown *known = &holder->age.known;
 
 	if (known->generation == holder->kept.generation &&
-		known->node == holder->kept.node && known->lost == holder->kept.lost &&
+		known->node == holder->kept.node &&
+		known->node_owner == holder->kept.node_owner &&
+		known->lost == holder->kept.lost &&
 		true_ms - holder->kept_ms < KEEP_MS)
 		return;
 	holder->kept = *known;
@@ -368,15 +374,40 @@ go_back(void)
 	}
 	lost = registry;
 	registry = backup;
-	if (chance(4))
+	if (!world->ahead && chance(4))
 		memset(&registry, 0, sizeof(registry));
 	went_back++;
 	recover_ms = true_ms + rnd_below(15000);
 }
 
+/* Let all clocks be ahead for a while, once in a run. */
+static void
+mislead(void)
+{
+	if (right_ms == 0 && chance(300))
+	{
+		ahead_ms = 20000 + rnd_below(world->lost_ahead ? 5000 : 80000);
+		right_ms = true_ms + rnd_below(8000);
+	}
+	else if (true_ms >= right_ms)
+		ahead_ms = 0;
+}
+
+/* Return true if a backup has what was written while all clocks were ahead. */
+static bool
+backup_is_good(void)
+{
+	return !world->ahead || world->lost_ahead ||
+		(right_ms != 0 && true_ms > right_ms + 1000);
+}
+
 static void
 go_wrong_with_registry(void)
 {
+	if (world->ahead)
+		mislead();
+	if (world->ahead && backup_is_good() && chance(1500))
+		recover();				/* it has lost nothing */
 	if (world->outages && chance(2000))
 		registry_cut_ms = true_ms + rnd_below(15000);
 	if (world->losses && chance(800))
@@ -385,7 +416,7 @@ go_wrong_with_registry(void)
 		lose_registry();
 	if (world->failovers && chance(2000))
 		fail_over();
-	if (world->goes_back && recover_ms == 0 &&
+	if (world->goes_back && recover_ms == 0 && backup_is_good() &&
 		chance(have_backup ? 4000 : 300))
 		keep_backup();
 	if (world->goes_back && have_backup && recover_ms == 0 && chance(200))
@@ -447,6 +478,8 @@ start_run(void)
 	registry_cut_ms = 0;
 	have_backup = false;
 	recover_ms = 0;
+	ahead_ms = 0;
+	right_ms = 0;
 	is_cloned = false;
 	cloned_until = 0;
 	lives = 0;
@@ -476,6 +509,7 @@ static void
 heal(void)
 {
 	faulty = false;
+	ahead_ms = 0;
 	registry_cut_ms = 0;
 	if (recover_ms != 0)
 		recover();

@@ -19,6 +19,9 @@
  * - a registry that was wiped or rolled back, and whose floor was not raised,
  *	 gives an until that is too low;
  *
+ * - so does one that lost what was reserved while all clocks were far ahead,
+ *	 if the administrator does not say how far;
+ *
  * - a failover forgets a write that was only read back, so its right must not
  *	 be published;
  *
@@ -471,6 +474,89 @@ test_reserve_is_known(void)
 	reply();
 	CHECK(registry.record[2].released);
 	CHECK(registry.record[2].reserve_ms > 55000);
+}
+
+/*
+ * The registry's clock and ours were a day ahead, and are right again.  A
+ * recovery of a registry that has lost nothing holds nobody up: the until far
+ * ahead counts for its slot alone.  One that has lost our record waits for it.
+ */
+static void
+test_clocks_ahead(void)
+{
+	SfLeaseConfig config;
+	Registry	old;
+	int64_t		until;
+	int64_t		ahead_ms = 20 * 3600 * 1000;
+
+	prepare_held(1);
+	live(100);
+	now.wall_ms += ahead_ms;
+	sf_lease_step(&lease, now);
+	CHECK(!may_issue());
+	reply_to(SF_ASK_EXTEND);
+	CHECK(may_issue());
+	now.wall_ms -= ahead_ms;
+	sf_lease_step(&lease, now);
+	reply_to(SF_ASK_EXTEND);
+	CHECK(may_issue());
+	until = lease.right.until;
+	CHECK(until > now_tick() + ahead_ms);
+	CHECK_EQ(registry.record[1].reserve_ms, 9000);
+	CHECK_EQ(age.known.reserve_ms, 9000);
+
+	/* recovered, it uses up its right, and then extends it */
+	renew(0, now_tick() + 14000);
+	lease.client.peers_due_ms = now.monotonic_ms;
+	reply_to(SF_ASK_READ);
+	CHECK(may_issue());
+	CHECK_CONTAINS(lease.client.problem, "extends no lease from before");
+	while (now_tick() < registry.floor + 2000)
+	{
+		if (lease.client.ask.kind != SF_ASK_NOTHING)
+			reply();
+		live(100);
+		CHECK(may_issue());
+		CHECK_EQ(lease.right.node, 1);
+	}
+	CHECK_EQ(lease.right.until, until);
+	CHECK_EQ(lease.generation, registry.generation);
+	reply_to(SF_ASK_KEEPALIVE);
+	CHECK_STR(lease.client.problem, "");
+
+	/* another server takes another slot, and never begins below the until */
+	config = make_config(2, 0, 3);
+	begin(&config);
+	reply_to(SF_ASK_CLAIM);
+	CHECK(may_issue());
+	CHECK(lease.right.node != 1);
+	CHECK(lease.right.start < now_tick());
+	config = make_config(2, 1, 1);
+	ttl_ms = 0;
+	registry.record[1].present = 0;
+	begin_search(&config);
+	CHECK_CONTAINS(lease.client.problem, "Slot 1 is reserved until");
+	now.wall_ms += ahead_ms;
+	begin(&config);
+	reply_to(SF_ASK_CLAIM);
+	CHECK_EQ(lease.right.start, until);
+
+	/* our record is lost: only a floor can stand for it */
+	prepare_held(1);
+	old = registry;
+	now.wall_ms += ahead_ms;
+	sf_lease_step(&lease, now);
+	reply_to(SF_ASK_EXTEND);
+	now.wall_ms -= ahead_ms;
+	sf_lease_step(&lease, now);
+	reply_to(SF_ASK_EXTEND);
+	registry = old;
+	renew(0, now_tick() + 14000);
+	lease.client.peers_due_ms = now.monotonic_ms;
+	reply_to(SF_ASK_READ);
+	CHECK(!may_issue());
+	CHECK_CONTAINS(lease.client.problem, "it would give away what it has confirmed");
+	CHECK_CONTAINS(lease.client.remedy, "recover(interval '720");
 }
 
 /* The next holder begins at the until, and waits if it is far away. */
@@ -1107,6 +1193,7 @@ test_loss(void)
 	CHECK_CONTAINS(lease.client.remedy, "'); If snowflake.lease_reserve is larger");
 	lease.config.reserve_ms = 9000; /* the setting has changed since */
 	registry.initialized = true;
+	registry.record[1].version = 0;
 	renew(0, now_tick() + 95000);
 	reply_to(SF_ASK_READ);
 	CHECK_CONTAINS(lease.client.problem, "it would give away what it has confirmed");
@@ -1874,6 +1961,8 @@ typedef struct World
 	bool		no_memory;		/* and no server remembers what it was */
 	bool		moves;			/* all servers move to another registry; some
 								 * reach it before */
+	bool		ahead;			/* all clocks are far ahead for a while */
+	bool		lost_ahead;		/* and it goes back to before that */
 } World;
 
 typedef struct Holder
@@ -2183,23 +2272,18 @@ is_past_backup(const SfKnown *known)
 	return known->version >= version + MAX_HOLDERS;
 }
 
-/* Do what snowflake_registry_recover() does, naming what was lost. */
+/* Do what snowflake_registry_recover() does, naming what was lost, if any. */
 static void
 recover(void)
 {
-	Registry	old = registry;
-
+	if (recover_ms == 0)
+		lost = registry;
 	recover_ms = 0;
 	if (!registry.initialized)
 		init_registry(0);
 	registry.generation = lost.generation;
 	strcpy(registry.former, lost.former);
-	renew(0, true_ms + 9000 + MAX_OFFSET_MS);
-	for (int i = 0; i < MAX_SLOTS; i++)
-	{
-		if (registry.floor < old.record[i].until)
-			registry.floor = old.record[i].until;
-	}
+	renew(0, true_ms + 9000 + (world->jumps ? MAX_OFFSET_MS : 5000));
 }
 
 static void
@@ -2291,9 +2375,19 @@ check_that_it_heals(void)
 {
 	int			held = 0;
 	int			alive = 0;
+	int			slots = nslots;
+	bool		lost = false;
 
 	endpoint_ahead_ms[1] = endpoint_ahead_ms[2] = 0;
 	heal();
+	for (int i = 0; i < nholders && world->ahead; i++)
+		lost |= holders[i].lease.loss == SF_LOSS_FLOOR;
+	if (lost)
+	{
+		/* while a server was down, its slot was claimed at its until */
+		recover();
+		heal();
+	}
 	for (int i = 0; i < nholders; i++)
 	{
 		alive += holders[i].fate == ALIVE;
@@ -2301,7 +2395,18 @@ check_that_it_heals(void)
 			holders[i].published.until > true_ms;
 	}
 	CHECK_EQ(alive, nholders);
-	CHECK_EQ(held, nholders < nslots ? nholders : nslots);
+	for (int i = 0; i < nslots; i++)
+	{
+		bool		is_held = false;
+
+		for (int j = 0; j < nholders; j++)
+			is_held |= holders[j].published.until != 0 &&
+				holders[j].published.node == (uint32_t) i;
+		if (world->ahead && !is_held &&
+			registry.record[i].until > true_ms - SF_LEASE_RETRY_MS)
+			slots--;			/* reserved, or only just free */
+	}
+	CHECK_EQ(held, nholders < slots ? nholders : slots);
 }
 
 static void
@@ -2326,6 +2431,8 @@ test_protocol(void)
 		.jumps = true, .outages = true},
 		{.name = "protocol, another registry", .moves = true, .jumps = true,
 		.slow = 8, .slow_ms = 15000},
+		{.name = "protocol, all clocks ahead", .ahead = true,
+		.goes_back = true, .outages = true, .left_over = true},
 	};
 
 	check_worlds(worlds, LENGTH(worlds), nruns * FAULTY_MS / 2, nruns);
@@ -2355,6 +2462,8 @@ test_variants_fail(void)
 		.no_memory = true, .jumps = true, .outages = true},
 		{.name = "another registry, no memory", .moves = true,
 		.no_memory = true},
+		{.name = "registry goes back to before all clocks were ahead",
+		.ahead = true, .lost_ahead = true, .goes_back = true},
 		{.name = "live clone, no write_id", .clone = 1, .no_write_id = true},
 		{.name = "copy of the data resumes", .left_over = true,
 		.copy_resumes = true},
@@ -2375,6 +2484,7 @@ main(void)
 		return 1;
 	RUN(test_claim_extend_release);
 	RUN(test_reserve_is_known);
+	RUN(test_clocks_ahead);
 	RUN(test_until_of_the_one_before);
 	RUN(test_taken_slots);
 	RUN(test_choice);

@@ -36,6 +36,7 @@ prepare(void)
 	record.node = 3;
 	record.version = 41;
 	record.until = 9000;
+	record.owner = 5;
 	CHECK(sf_age_take_write(&age, 7, &record, 41));
 	CHECK_EQ(sf_age_promised_ms(&age), EPOCH_MS + 9000);
 	registry.records = &record;
@@ -148,10 +149,43 @@ test_generations(void)
 	/* the floor is below what was promised to us */
 	prepare();
 	renew(8, 8999, "");
+	record.owner = 6;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 	renew(8, 9000, "");
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+
+	/* our own record keeps it, unless that is an older one */
+	prepare();
+	renew(8, 8999, "");
+	record.until = 8999;
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
+	record.until = 9000;
+	CHECK_EQ(sf_age_missing_ms(&age, &registry), EPOCH_MS + 1000);
+	age.promised_ms = EPOCH_MS + 9001;
+	CHECK_EQ(sf_age_missing_ms(&age, &registry), EPOCH_MS + 9001);
+	age.promised_ms = 0;
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+
+	/* also when the next recovery comes, although nothing was written since */
+	renew(9, 8999, "");
+	record.owner = 6;
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
+
+	/* which is the last one if we have given the slot back */
+	prepare();
+	renew(8, 8999, "");
+	record.until = 2000;
+	record.released = true;
+	age.promised_ms = EPOCH_MS + 9001;
+	CHECK_EQ(sf_age_missing_ms(&age, &registry), EPOCH_MS + 9001);
+	age.promised_ms = 0;
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_NONE);
+
+	/* but it keeps no floor */
+	prepare();
+	renew(8, 999, "");
+	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 
 	/* it has lost data, and is recovered */
 	prepare();

@@ -29,7 +29,7 @@ ok(-f $file, 'it is written when that is possible again');
 $a->start;
 wait_for_lease($a, q{problem ~ 'it is older'});
 pass('and a loss is known over a restart');
-query($registry, 'SELECT snowflake_registry.recover()');
+query($registry, q{SELECT snowflake_registry.recover('90 s')});
 $a->stop;
 
 # ---- another worker goes on where the one before has ended ----

@@ -141,7 +141,7 @@ my $d = new_holder('d', $both =~ s/host=[^,]*,/host=/r =~ s/port=[^,]*,/port=/r)
 wait_for_lease($c, q{state = 'held'});
 make_ids($c, 100);
 refused($second, "SELECT snowflake_registry.$_", '25006', qr/in a read-only transaction/, "a standby cannot: $_")
-  foreach 'init()', 'recover()', 'release(1)';
+  foreach 'init()', q{recover('90 s')}, 'release(1)';
 $second->promote;
 query($registry, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'walsender'");
 $d->start;

@@ -1,8 +1,9 @@
 # A registry's clock is wrong: PostgreSQL's, that of the first of three members of
 # etcd, or that of ZooKeeper's leader. It is moved by 10 s, and the servers go on.
-# Those with a lease extend it, and another server gets one.
+# Those with a lease extend it, and another server gets one. Then all clocks are 20 h
+# ahead for a moment, and the registry is recovered later.
 #
-# takes: 60 s
+# takes: 80 s
 # needs: etcd-server libcurl4-openssl-dev libzookeeper-java default-jre-headless libzookeeper-st-dev
 use SnowflakeTest;
 use IO::Select;
@@ -182,6 +183,46 @@ sub move_clock
 	return;
 }
 
+# Move all clocks, the registry's and one server's, by 20 h, and back. Then recover the
+# registry: nobody has to wait for what was reserved meanwhile, but its node id stays
+# reserved.
+sub mislead
+{
+	my ($kind, $url, @clocks) = @_;
+	my $id = lc $kind;
+	my $own = new_clock("$PostgreSQL::Test::Utils::tmp_check/clock_of_$id");
+	my $move = sub { my ($ms) = @_; write_clock($_, 'set_ms', $ms) foreach $own, @clocks };
+	my $first = start_holder("${id}_misled", $url);
+
+	$first->stop;
+	start_by_clock($first, $own);
+	wait_for_lease($first, $held);
+	$move->(72_000_000);
+	wait_for_lease($first, "state = 'held' AND extract(epoch FROM until) > " . (time + 71_000));
+	$checker->saw($kind, query($first, 'SELECT snowflake_nextval()'));
+	$move->(0);
+	wait_for_lease($first, $held);
+
+	my $second = start_holder("${id}_other", $url);
+	wait_for_lease($second, $held);
+	is(query($second, q{SELECT snowflake_registry_recover('6 s', '1 s') < now() + interval '10 min'}), 't',
+		"$kind: all clocks were 20 h ahead: a recovery waits for no record's until");
+	$second->restart;
+	wait_for_lease($_, $held) foreach $first, $second;
+	isnt(lease_of($_, 'node_id'), '', "$kind: " . $_->name . ' leases again') foreach $first, $second;
+	$checker->saw($kind, split /\n/, query($second, 'SELECT snowflake_nextval() FROM generate_series(1, 100)'));
+
+	my $node_id = lease_of($first, 'node_id');
+	$first->stop;
+	alter_system($second, "SET snowflake.node_id = '$node_id'");
+	$second->restart;
+	wait_for_lease($second, "problem ~ '^Slot $node_id is reserved until .* by a server that has gone'");
+	is(query($second, "SELECT until > now() + interval '19 h' FROM snowflake_registry_slots() WHERE slot = $node_id"),
+		't', "$kind: the node id with IDs of that time stays reserved up to them");
+	$second->stop;
+	return;
+}
+
 # ---- PostgreSQL: one clock, the primary's ----
 
 my $registry = PostgreSQL::Test::Cluster->new('registry');
@@ -191,6 +232,8 @@ query($registry, "CREATE EXTENSION snowflake_registry; SELECT snowflake_registry
 move_clock('PostgreSQL',
 	[ (sprintf('postgresql:///postgres?host=%s&port=%d', $registry->host, $registry->port)) x 2 ],
 	$registry->basedir . '/clock', 10_000);
+mislead('PostgreSQL', sprintf('postgresql:///postgres?host=%s&port=%d', $registry->host, $registry->port),
+	$registry->basedir . '/clock');
 $registry->stop;
 
 # ---- etcd: each member has a clock ----
@@ -214,6 +257,7 @@ my $leader = leader_of(@$ensemble);
 my @followers = grep { $_ != $leader } @$ensemble;
 move_clock('ZooKeeper', [ ('zookeeper://' . join(',', map { $_->host } @followers, $leader) . '/reg') x 2 ],
 	$clocks{$leader}, 10_000);
+mislead('ZooKeeper', 'zookeeper://' . join(',', map { $_->host } @followers, $leader) . '/reg', values %clocks);
 $_->stop foreach @$ensemble;
 
 $checker->clients;

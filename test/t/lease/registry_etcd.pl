@@ -96,7 +96,7 @@ like(reading($w), qr/^initialized/, 'it can be read again');
 
 # ---- initialize and recover ----
 
-check_recovery($w, 1600, %registry);
+check_recovery($w, %registry);
 check_initialize('etcd://' . $etcd->host . '/new');
 
 # ---- the registry is lost ----

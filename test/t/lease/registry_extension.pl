@@ -126,14 +126,14 @@ refused($registry, "SET ROLE worker; $_", '42501', qr/permission denied for (?:s
   'UPDATE snowflake_registry.registry SET id = 1',
   'INSERT INTO snowflake_registry.registry (id) VALUES (1)', 'DELETE FROM snowflake_registry.registry',
   'SELECT snowflake_registry.files(true)',
-  'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover()', 'SELECT snowflake_registry.slots()',
+  'SELECT snowflake_registry.init()', 'SELECT snowflake_registry.recover(NULL)', 'SELECT snowflake_registry.slots()',
   'SELECT snowflake_registry.release(1)', 'SELECT snowflake_servers.begin(1, $$$$, 1, $$$$, 1, 1)',
   'SELECT snowflake_servers.renew(1, 1, $$$$, 1)', q{SELECT snowflake_registry.grant('mallory')},
   'CREATE TABLE snowflake_registry.t ()';
 refused($registry, "SET ROLE keeper; $_", '42501', qr/permission denied/, "nor one that administers: $_")
   foreach map({ my $table = "snowflake_registry.$_"; map { "$_ $table" } 'SELECT * FROM', 'DELETE FROM', 'TRUNCATE' } qw(registry slot)),
   q{SELECT snowflake_registry.grant('mallory')}, 'CREATE TABLE snowflake_registry.t ()';
-is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover() >= now() + interval '95 s';
+is( query($registry, qq{SET ROLE keeper; SELECT snowflake_registry.init(); SELECT snowflake_registry.recover('90 s') >= now() + interval '95 s';
 	SELECT count(*) FROM snowflake_registry.slots(); SELECT snowflake_registry.release(1)}), "f\nt\n0\nf",
 	'which can look after it');
 
@@ -164,7 +164,7 @@ is(query($registry, written(3, since => "-$far", until => 0, reserve => "-$far",
 foreach my $tick (1, 1000)
 {
 	is( query($registry, "BEGIN; UPDATE snowflake_registry.registry SET tick_ms = $tick; SELECT count(*) FROM snowflake_registry.slots();
-		SELECT snowflake_registry.recover() > now(); ROLLBACK"),
+		SELECT snowflake_registry.recover('90 s') > now(); ROLLBACK"),
 		"2\nt", "they break nobody's call, with a tick of $tick ms");
 }
 query($registry, 'DELETE FROM snowflake_registry.slot');
@@ -200,7 +200,7 @@ foreach my $case (
 }
 is(query($registry, $rows), '9 first', 'and the record is as it was');
 my $locker = $registry->background_psql('postgres', on_error_stop => 0);
-$locker->query_safe('BEGIN; SELECT snowflake_registry.recover()');
+$locker->query_safe('BEGIN; SELECT snowflake_registry.recover(interval $$90 s$$)');
 refused($registry, "BEGIN; SET lock_timeout = '10ms'; " . claim_of(9, 'next'), '55P03', qr/lock timeout/, 'a claim waits for a recovery');
 $locker->query_safe('ROLLBACK');
 
@@ -249,7 +249,7 @@ refused($registry, "SELECT snowflake_registry.$_->[0]", $_->[1], $_->[2], $_->[0
   [ q{recover('-1 s')}, '22023', qr/must be from 0 to 31 days/ ],
   [ q{recover('1 s', '32 days')}, '22023', qr/must be from 0 to 31 days/ ];
 is(query($registry, 'SELECT snowflake_registry.release(NULL) IS NULL'), 't', 'release(NULL)');
-refused($registry, 'BEGIN; DELETE FROM snowflake_registry.registry; SELECT snowflake_registry.recover()', '55000',
+refused($registry, 'BEGIN; DELETE FROM snowflake_registry.registry; SELECT snowflake_registry.recover(interval $$90 s$$)', '55000',
 	qr/has no data of a registry.*HINT:  .*SELECT snowflake_registry\.init\(/s, 'nothing to recover');
 
 # ---- dumps ----
@@ -297,7 +297,7 @@ is(query($registry, q{SELECT count(*) FROM pg_extension WHERE extname = 'snowfla
 	'who drops the schema public has not dropped it');
 refused($registry, "SET ROLE owner; CREATE FUNCTION snowflake_registry.$_ RETURNS void LANGUAGE sql AS ''",
 	'42501', qr/permission denied for schema/, "the database's owner puts none beside those that are typed with defaults: $_", %app)
-  foreach 'recover()', 'recover(text)', 'init()', 'grant(text)';
+  foreach 'recover(interval)', 'recover(text)', 'init()', 'grant(text)';
 refused($registry, "SET ROLE owner; DROP SCHEMA snowflake_registry CASCADE", '42501', qr/must be owner/, 'it is not his', %app);
 query($registry, "DROP EXTENSION snowflake_registry; $create SCHEMA snowflake_registry", %app);
 pass('it is dropped and made again, in the schema that is left');

@@ -133,7 +133,7 @@ like(reading($w), qr/^initialized/, 'it can be read again');
 
 # ---- initialize and recover ----
 
-check_recovery($w, 1600, %registry);
+check_recovery($w, %registry);
 check_initialize('zookeeper://' . $zk->host . '/far/away/new');
 $w->quit;
 
