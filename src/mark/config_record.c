@@ -159,7 +159,7 @@ find_added(const SfDurableNumbers *numbers)
 	"pglogical has added %lld to the recorded numbers. On its provider: SELECT " \
 	REMOVE("mark") ", " REMOVE("recorded_layout") ", " \
 	REMOVE("recorded_epoch") ", " REMOVE("recorded_shard_layout") ", " \
-	REMOVE("recorded_shard_epoch") "; Then " ACCEPT
+	REMOVE("recorded_shard_epoch") "; Then run on the primary, as a superuser: SELECT * FROM %s.snowflake_recover(); SELECT %s.snowflake_accept('configuration');"
 
 /*
  * Return the remedy for a record that differs.  The recorded layouts contain
@@ -170,17 +170,18 @@ sf_config_record_remedy(const SfDurableNumbers *numbers)
 {
 	SfSettingLine lines[lengthof(recorded) + 1];
 	char		texts[lengthof(recorded)][SF_LAYOUT_TEXT_SIZE];
+	int64		added = find_added(numbers);
 	int			n = 0;
 
-	if (find_added(numbers) > 0)
-		return psprintf(STOP_PGLOGICAL, (long long) find_added(numbers),
-						sf_extschema());
 	for (size_t i = 0; i < lengthof(recorded); i++)
 	{
 		const Recorded *r = &recorded[i];
 		SfLayout	layout;
 
 		/* no setting matches this record */
+		if (!read_recorded(&layout, r, numbers) && added >= 1000)
+			return psprintf(STOP_PGLOGICAL, (long long) added,
+							sf_extschema(), sf_extschema());
 		if (!read_recorded(&layout, r, numbers))
 			return psprintf("While a restore is running, wait for its end. Otherwise " ACCEPT " That records what is configured.",
 							sf_extschema());
