@@ -136,20 +136,21 @@ get_reserved_ms(const SfLease *lease, SfMoment now, const SfSlotRecord *old,
 /* Room for an advice to stay. */
 #define SF_STAY_SIZE	150
 
-/* Advise not to restart a server that would lose its right; or return "". */
+/*
+ * Advise not to restart a server that would lose its right before "until"; or
+ * return "".
+ */
 static const char *
-advise_to_stay(const SfLease *lease, SfMoment now, const char *unless,
-			   char *text)
+advise_to_stay(const SfLease *lease, SfMoment now, int64_t until,
+			   const char *unless, char *text)
 {
 	char		time[40];
 
 	text[0] = '\0';
-	if (lease->state == SF_LEASE_HELD &&
-		get_tick(lease, now) < lease->right.until)
+	if (lease->state == SF_LEASE_HELD && get_tick(lease, now) < until)
 		snprintf(text, SF_STAY_SIZE,
 				 "Do not restart this server before %s%s: until then it goes on making IDs. ",
-				 print_tick(lease, lease->right.until, time, sizeof(time)),
-				 unless);
+				 print_tick(lease, until, time, sizeof(time)), unless);
 	return text;
 }
 
@@ -179,7 +180,8 @@ report_failure(SfLease *lease, SfMoment now, SfAskKind kind, SfFailure failure,
 					   failure, lease->config.part,
 					   print_recovery(lease, now, NULL, recovery));
 	snprintf(remedy, sizeof(remedy), "%s%s",
-			 advise_to_stay(lease, now, ", unless the registry answers", stay),
+			 advise_to_stay(lease, now, lease->right.until,
+							", unless the registry answers", stay),
 			 cure);
 	lease->client.failed = kind;
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_PROBLEM, problem,
@@ -512,8 +514,8 @@ report_loss(SfLease *lease, SfMoment now, const SfRegistry *registry,
 				 loss == SF_LOSS_ALL ? config->recreate : config->recover,
 				 recovery,
 				 loss == SF_LOSS_ALL ? config->recreated : ";");
-	snprintf(all, sizeof(all), "%s%s", advise_to_stay(lease, now, "", stay),
-			 remedy);
+	snprintf(all, sizeof(all), "%s%s",
+			 advise_to_stay(lease, now, lease->right.until, "", stay), remedy);
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
 					 problems[loss], problems[loss], all);
 }
@@ -580,7 +582,7 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
 	const SfRight *right = &lease->right;
 	char		floor[40];
-	char		until[40];
+	char		stay[SF_STAY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
 
 	if (lease->state != SF_LEASE_HELD ||
@@ -589,9 +591,9 @@ finish_right(SfLease *lease, SfMoment now, const SfRegistry *registry)
 		lease->config.claimant.layout->tick_ms <= 2 * FINISH_MS)
 		return false;
 	snprintf(remedy, sizeof(remedy),
-			 "Do not restart this server before %s: until then it goes on making IDs. It leases a node id again at %s.",
-			 print_tick(lease, right->until < registry->floor ?
-						right->until : registry->floor, until, sizeof(until)),
+			 "%sIt leases a node id again at %s.",
+			 advise_to_stay(lease, now, right->until < registry->floor ?
+							right->until : registry->floor, "", stay),
 			 print_tick(lease, registry->floor, floor, sizeof(floor)));
 	sf_client_set_problem(&lease->client, now, "The registry was recovered, and extends no lease from before.",
 						  remedy);

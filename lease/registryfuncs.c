@@ -152,32 +152,26 @@ refuse_here(const Work *work, const char *reason)
 }
 
 /*
- * Print the arguments of a recovery of this registry, as far as we know; NULL
- * if it was not read.
- */
-static const char *
-print_recovery(const SfAge *age, const SfRegistry *registry)
-{
-	return sf_age_print_recovery(age, registry, *sf_core->reserve_ms,
-								 sf_clock_wall_ms(), palloc(SF_RECOVERY_SIZE));
-}
-
-/*
  * Do the same with a message of the registry's library, which may name roles,
- * hosts and paths.  Other roles get a public sentence instead.
+ * hosts and paths.  Other roles get a public sentence instead.  The registry
+ * is NULL if it was not read.
  */
 static void
 refuse_failure(const Work *work, SfFailure failure, const char *message,
 			   const SfRegistry *registry)
 {
 	SfAge		age = sf_age_load();
+	char		recovery[SF_RECOVERY_SIZE];
 	char		remedy[SF_REMEDY_SIZE];
 
 	if (!sf_core->may_see_registry())
 		refuse_work(work, sf_registry_failure(failure),
 					"Repeat the call as a member of pg_read_all_settings, who is told more.");
 	sf_registry_remedy(remedy, sizeof(remedy), sf_core->kind->name, failure,
-					   backend->part, print_recovery(&age, registry));
+					   backend->part,
+					   sf_age_print_recovery(&age, registry,
+											 *sf_core->reserve_ms,
+											 sf_clock_wall_ms(), recovery));
 	sf_text_make_valid(remedy);
 	refuse_work(work, message, sf_extschema_expand(remedy));
 }
