@@ -76,7 +76,7 @@ static bool is_past_backup(const SfKnown *known);
 
 /* Return a time: both clones may own timestamps below it. */
 static int64_t shared_until(const Holder *original);
-static void recover(void);
+static void recover(uint64_t former);
 static void go_wrong(Holder *holder);
 static void go_wrong_at_all(void);
 static void check_that_it_heals(void);
@@ -341,7 +341,8 @@ move(void)
 	uint64_t	former = registry.generation;
 
 	swap_registry(&other);
-	renew(former, true_ms + 9000 + MAX_OFFSET_MS);
+	/* the administrator knows how far ahead clocks were */
+	renew(former, true_ms + 9000 + (world->ahead ? 30000 : MAX_OFFSET_MS));
 	went_back++;
 	for (int i = 0; i < nholders; i++)
 		holders[i].is_elsewhere = false;
@@ -386,7 +387,8 @@ mislead(void)
 {
 	if (right_ms == 0 && chance(300))
 	{
-		ahead_ms = 20000 + rnd_below(world->lost_ahead ? 5000 : 80000);
+		ahead_ms = 20000 +
+			rnd_below(world->lost_ahead || world->moves ? 5000 : 80000);
 		right_ms = true_ms + rnd_below(8000);
 	}
 	else if (true_ms >= right_ms)
@@ -407,7 +409,7 @@ go_wrong_with_registry(void)
 	if (world->ahead)
 		mislead();
 	if (world->ahead && backup_is_good() && chance(1500))
-		recover();				/* it has lost nothing */
+		recover(0);				/* it has lost nothing */
 	if (world->outages && chance(2000))
 		registry_cut_ms = true_ms + rnd_below(15000);
 	if (world->losses && chance(800))
@@ -422,7 +424,7 @@ go_wrong_with_registry(void)
 	if (world->goes_back && have_backup && recover_ms == 0 && chance(200))
 		go_back();
 	if (recover_ms != 0 && true_ms >= recover_ms)
-		recover();
+		recover(0);
 	if (world->moves && chance(1500))
 		move();
 	if (world->clone != 0 && true_ms > START_MS + 5000 && chance(300))
@@ -512,7 +514,7 @@ heal(void)
 	ahead_ms = 0;
 	registry_cut_ms = 0;
 	if (recover_ms != 0)
-		recover();
+		recover(0);
 	for (int i = 0; i < nholders; i++)
 	{
 		holders[i].offset_ms = 0;

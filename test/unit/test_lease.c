@@ -2272,10 +2272,15 @@ is_past_backup(const SfKnown *known)
 	return known->version >= version + MAX_HOLDERS;
 }
 
-/* Do what snowflake_registry_recover() does, naming what was lost, if any. */
+/*
+ * Do what snowflake_registry_recover() does, naming what was lost, if any, and
+ * "former", unless it is 0.
+ */
 static void
-recover(void)
+recover(uint64_t former)
 {
+	int64_t		floor = true_ms + 9000 + (world->jumps ? MAX_OFFSET_MS : 5000);
+
 	if (recover_ms == 0)
 		lost = registry;
 	recover_ms = 0;
@@ -2283,7 +2288,7 @@ recover(void)
 		init_registry(0);
 	registry.generation = lost.generation;
 	strcpy(registry.former, lost.former);
-	renew(0, true_ms + 9000 + (world->jumps ? MAX_OFFSET_MS : 5000));
+	renew(former, floor > registry.floor ? floor : registry.floor);
 }
 
 static void
@@ -2381,13 +2386,18 @@ check_that_it_heals(void)
 	endpoint_ahead_ms[1] = endpoint_ahead_ms[2] = 0;
 	heal();
 	for (int i = 0; i < nholders && world->ahead; i++)
-		lost |= holders[i].lease.loss == SF_LOSS_FLOOR;
-	if (lost)
 	{
-		/* while a server was down, its slot was claimed at its until */
-		recover();
-		heal();
+		/*
+		 * while a server was down, its slot was claimed at its until, or the
+		 * generation that it knew was followed by another before a move
+		 */
+		if (holders[i].lease.loss < SF_LOSS_FLOOR)
+			continue;
+		recover(holders[i].age.known.generation);
+		lost = true;
 	}
+	if (lost)
+		heal();
 	for (int i = 0; i < nholders; i++)
 	{
 		alive += holders[i].fate == ALIVE;
@@ -2433,6 +2443,8 @@ test_protocol(void)
 		.slow = 8, .slow_ms = 15000},
 		{.name = "protocol, all clocks ahead", .ahead = true,
 		.goes_back = true, .outages = true, .left_over = true},
+		{.name = "protocol, another registry, all clocks ahead", .moves = true,
+		.ahead = true, .left_over = true},
 	};
 
 	check_worlds(worlds, LENGTH(worlds), nruns * FAULTY_MS / 2, nruns);

@@ -172,6 +172,12 @@ test_generations(void)
 	record.owner = 6;
 	CHECK_EQ(sf_age_take_reading(&age, &registry), SF_LOSS_FLOOR);
 
+	/* it is not looked for in the ticks of another layout */
+	prepare();
+	CHECK_EQ(sf_age_missing_ms(&age, &registry), EPOCH_MS + 1000);
+	strcpy(registry.layout, "another");
+	CHECK_EQ(sf_age_missing_ms(&age, &registry), EPOCH_MS + 9000);
+
 	/* which is the last one if we have given the slot back */
 	prepare();
 	renew(8, 8999, "");
