@@ -420,7 +420,7 @@ sub recovery_of
 {
 	my ($node, $seconds) = @_;
 	my $remedy = lease_of($node, 'remedy');
-	my ($call) = $remedy =~ /(SELECT snowflake_registry[._]recover\([^()]*\));/ or die $remedy;
+	my ($call) = $remedy =~ /(SELECT (?:public\.)?snowflake_registry[._]recover\([^()]*\));/ or die $remedy;
 
 	return $call =~ s/recover\(interval '\d+ s'/recover(interval '$seconds s'/r;
 }

@@ -375,7 +375,7 @@ sub recover_for
 {
 	my ($server) = @_;
 	my $call = eval { $server->{node}->safe_psql('postgres', q{SELECT substring(remedy
-		FROM 'SELECT snowflake_registry[._]recover[^;]*;') FROM snowflake_lease()}, timeout => 20) } || return;
+		FROM 'SELECT (?:public\.)?snowflake_registry[._]recover[^;]*;') FROM snowflake_lease()}, timeout => 20) } || return;
 
 	return eval { ($postgresql // $server->{node})->safe_psql('postgres', $call =~ s/'\d+ s'/'6 s'/r, timeout => 20) };
 }
