@@ -643,7 +643,7 @@ unlike(scalar(qx(pg_dump -d "@{[ $registry->connstr('postgres') ]}")), qr/^COPY 
 my $layout = query($registry, "$set SELECT layout FROM snowflake_registry.registry");
 query($registry, "$set TRUNCATE snowflake_registry.registry, snowflake_registry.slot");
 refused($node, 'SELECT snowflake_registry_init()', '58000',
-	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. If this is the right server, .* run in its database \S+: SELECT snowflake_registry\.recover\(interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'\); If snowflake\.lease_reserve is larger on any server, give that\./,
+	qr/It is empty, and this server has leased from one: it has lost its data, or is another one\.\nHINT:  Nothing was changed\. If snowflake\.registry names the right one, .* run in its database \S+: SELECT snowflake_registry\.recover\(interval '3[56]\d\d s', interval '5 s', '[0-9a-f]{16}'\); If snowflake\.lease_reserve is larger on any server, give that\./,
 	'no registry for new servers is made of one that has lost its data');
 query($registry, "$set SELECT snowflake_registry.init('$layout')");
 $node->append_conf('postgresql.conf', "snowflake.lease_timeout = '1s'");
