@@ -275,7 +275,7 @@ accept_node_id(void)
  * Record that an administrator declares something right: 'clock',
  * 'configuration', 'copy' or 'node_id'.  Throws SQLSTATE 22023 (anything else,
  * or NULL); for the last two also 58030 and similar errors of writing files,
- * and for a copy 55000 (the original runs).
+ * and for a copy 55000 (another one runs).
  */
 Datum
 snowflake_accept(PG_FUNCTION_ARGS)

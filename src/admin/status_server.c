@@ -181,15 +181,14 @@ put_configured_node(SfStatus *status, uint32 node)
 	bool		changed = before != SF_NO_NUMBER &&
 		before != sf_server_number_of(node) && primary == SF_NO_NUMBER;
 
-	if (primary == sf_server_number_of(node) &&
-		sf_identity_running() == primary)
+	if (primary == sf_server_number_of(node) && sf_identity_runs_twice())
 		sf_status_put(status, SF_STATUS_ERROR,
-					  psprintf("%u is configured, and this server's former primary, which runs now, has it, too",
+					  psprintf("%u is configured, and a server that this one was copied from, which runs now, has it, too",
 							   node),
 					  sf_identity_promoted_remedy());
 	else if (primary == sf_server_number_of(node))
 		sf_status_put(status, SF_STATUS_WARNING,
-					  psprintf("%u is configured, and this server's former primary had it, too",
+					  psprintf("%u is configured, and a server that this one was copied from had it, too",
 							   node),
 					  sf_identity_promoted_remedy());
 	else

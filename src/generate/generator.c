@@ -444,7 +444,7 @@ take_past_obstacles(Source source, int64 want)
 	if (is_first)
 		sf_audit_begin();		/* snowflake.audit: off by default */
 	if (!is_node(&source))
-		sf_identity_require_shards();
+		sf_identity_require_shard(source.shard);
 	for (;;)
 	{
 		/* do not use a reading of the clock by an earlier transaction */
@@ -615,7 +615,7 @@ sf_generator_next_shard(uint32 shard)
 	Source		source = shard_source(shard);
 	Taken		taken;
 
-	sf_identity_require_shards();
+	sf_identity_require_shard(shard);
 	taken = take_one(source);
 	return sf_layout_compose(source.layout, taken.range.first) |
 		maker_of(&source);

@@ -13,7 +13,7 @@
  *			such directories in base and in tablespaces, but not this one.
  *
  *	snowflake.servers		the list of servers: which ones this data has been,
- *			where, and with which node ids.  An administrator who removes it
+ *			and with which node ids.  An administrator who removes it
  *			states that no other server has the data.
  *
  * servers.c derives the answer at each start, and when a reload brings another
@@ -22,6 +22,9 @@
  * only if snowflake.copy_check says so, or if the original was seen running
  * (original.c).  A copy with a node id that no other server has had is a
  * server of its own.
+ *
+ * A third one beside the marker says what this server makes IDs of, for others
+ * that look for it.
  *
  * With a leased node id, a copy leases another one.  Then the marker only
  * helps to choose a slot.  But shards are configured, not leased: a copy that
@@ -48,6 +51,7 @@
 #include "runtime/settings.h"
 #include "storage/fd.h"
 
+#define SERVERS_FILE	"snowflake.servers"
 #define MARKER_FILE		SF_PLACE_DIR "/snowflake_server"
 #define MARKER_MAGIC	0x53464d32	/* also the version of this format */
 
@@ -67,14 +71,30 @@ typedef struct Marker
 /* The list as this process has read it last. */
 static SfServers list;
 
-StaticAssertDecl(SF_SERVERS_PATH == MAXPGPATH, "paths have room");
-
 /* ---- reading ---- */
 
+/*
+ * Read the list.  If it is damaged, or of another version, it counts as one
+ * that has forgotten all.
+ */
 static void
 read_list(void)
 {
-	sf_original_read_list(SF_SERVERS_FILE, &list);
+	const size_t header = offsetof(SfServers, pair);
+	void	   *content;
+	size_t		size;
+	bool		whole = sf_durable_file_read(SERVERS_FILE, &content, &size);
+	SfServers  *found = content;
+
+	memset(&list, 0, sizeof(list));
+	if (whole && found != NULL && size >= header &&
+		found->magic == SF_SERVERS_MAGIC && found->count <= SF_SERVERS_MAX &&
+		size == header + found->count * sizeof(SfPair))
+		memcpy(&list, found, size);
+	else
+		list.forgotten = sf_durable_file_exists(SERVERS_FILE);
+	if (found != NULL)
+		pfree(found);
 }
 
 static SfServerNumber
@@ -145,17 +165,21 @@ write_marker(int elevel)
 }
 
 /*
- * Return the machine of this place.  Containers have none, but one path; they
- * have the names of their hosts.
+ * Return a hash of this place.  Containers have no machine's ID, but one path;
+ * they have the names of their hosts.
  */
 static uint64
-find_machine(const SfPlace *here)
+hash_place(void)
 {
 	char		host[256] = "";
+	SfPlace		here;
 
-	if (here->machine != 0 || gethostname(host, sizeof(host) - 1) != 0)
-		return here->machine;
-	return hash_bytes_extended((unsigned char *) host, (int) strlen(host), 0);
+	sf_place_find(&here);
+	if (here.machine == 0 && gethostname(host, sizeof(host) - 1) == 0)
+		here.machine = hash_bytes_extended((unsigned char *) host,
+										   (int) strlen(host), 0);
+	return hash_bytes_extended((unsigned char *) here.path,
+							   (int) strlen(here.path), here.machine);
 }
 
 /*
@@ -167,17 +191,14 @@ static bool
 write_list(SfServerNumber node, bool alone, int elevel)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	SfPlace		here;
 	SfPair		own;
 	bool		written;
 
-	sf_place_find(&here);
 	memset(&own, 0, sizeof(own));
 	own.server = sf_identity_server();
-	own.machine = find_machine(&here);
+	own.place = hash_place();
 	own.shards = alone ||
 		pg_atomic_read_u32(&identity->shards) == SF_SHARDS_OWN;
-	strlcpy(own.path, here.path, sizeof(own.path));
 	do
 	{
 		own.node = node;
@@ -188,14 +209,14 @@ write_list(SfServerNumber node, bool alone, int elevel)
 		list.control = identity->control;
 		list.standby = identity->follows;
 		sf_servers_add(&list, &own);
-		written = sf_durable_file_write(SF_SERVERS_FILE, &list,
+		written = sf_durable_file_write(SERVERS_FILE, &list,
 										offsetof(SfServers, pair) +
 										list.count * sizeof(SfPair), elevel);
 		pg_memory_barrier();
 		node = find_node();
 		pg_read_barrier();		/* see decide() */
 	} while (node != own.node && node != SF_NO_NUMBER && !is_copied(node));
-	return sf_log_file(written, SF_SERVERS_FILE, UNNOTICED);
+	return sf_log_file(written, SERVERS_FILE, UNNOTICED);
 }
 
 /* ---- remedies ---- */
@@ -228,15 +249,46 @@ sf_identity_copy_remedy(void)
 					sf_identity_separate(), sf_extschema());
 }
 
-/* ... and about a promoted standby with its former primary's node id. */
+/* ... and about a promoted standby with another server's node id. */
 char *
 sf_identity_promoted_remedy(void)
 {
-	return psprintf("%s\nOnly if that primary never runs again, run instead as a superuser: SELECT %s.snowflake_accept('copy');",
+	return psprintf("%s\nOnly if that server never runs again, run instead as a superuser: SELECT %s.snowflake_accept('copy');",
 					sf_node_change_remedy(), sf_extschema());
 }
 
 /* ---- the rule ---- */
+
+static bool
+are_shards_copied(void)
+{
+	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
+}
+
+/* Return true if another server was seen running with this node of a copy. */
+static bool
+original_runs(SfServerNumber node)
+{
+	return is_copied(node) && sf_shmem->identity.seen &&
+		sf_copy_check != SF_CHECK_OFF;
+}
+
+/* Return true if IDs of this node are refused because this is a copy. */
+static bool
+refuses_node(SfServerNumber node)
+{
+	return is_copied(node) &&
+		(sf_copy_check == SF_CHECK_ERROR || original_runs(node));
+}
+
+static bool
+refuses_shard(uint32 shard)
+{
+	return are_shards_copied() &&
+		(sf_copy_check == SF_CHECK_ERROR ||
+		 (sf_copy_check == SF_CHECK_WARN &&
+		  sf_ranges_has(sf_shmem->identity.seen_shards, shard)));
+}
 
 /* Return true if this server follows another one; a promotion ends that. */
 static bool
@@ -255,20 +307,18 @@ is_shared(SfServerNumber node)
 
 /*
  * Return the directory of another server that is seen running with this node
- * id; NULL if there is none.  A server that is settled may be followed by one
- * with the same node id; and if the number is also another's, there have been
- * warnings, and nothing is refused.
+ * id; NULL if there is none.  Fill in the shards of such servers.  A server
+ * that is settled may be followed by one with the same node id; and if the
+ * number is also another's, there have been warnings, and nothing is refused.
  */
 static const char *
-find_rival(SfServerNumber node)
+find_rival(SfServerNumber node, uint32 *shards)
 {
-	uint64		server = sf_identity_server();
-	bool		settled = sf_servers_is_settled(&list, server, node);
+	bool		settled = sf_servers_is_settled(&list, sf_identity_server(),
+												node);
+	const char *directory = sf_original_running(&list, node, settled, shards);
 
-	if (follows() || node == SF_NO_NUMBER ||
-		(settled && is_shared(node)))
-		return NULL;
-	return sf_original_running(&list, server, &node, !settled);
+	return follows() || (settled && is_shared(node)) ? NULL : directory;
 }
 
 static bool
@@ -276,6 +326,31 @@ is_listed(SfServerNumber number)
 {
 	return !follows() && sf_servers_is_copy(&list, sf_identity_server(),
 											sf_shmem->identity.marked, number);
+}
+
+/*
+ * Let other servers see what this one makes IDs of, once it has this node.
+ * What it refuses is not among that.
+ */
+static void
+claim(SfServerNumber node)
+{
+	uint32		shards[SF_SHARDS_WORDS] = {0};
+
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_open(i) && !refuses_shard(i))
+			sf_ranges_add(shards, i);
+	}
+	sf_original_claim(&list, refuses_node(node) ? SF_NO_NUMBER : node, shards);
+}
+
+/* The postmaster has got other shards. */
+static void
+claim_shards(void)
+{
+	if (sf_identity_server() != 0)
+		claim(find_node());
 }
 
 /* Log that this is a copy, as far as this number is concerned. */
@@ -367,9 +442,12 @@ static void
 decide(SfServerNumber node)
 {
 	SfIdentity *identity = &sf_shmem->identity;
-	const char *directory = find_rival(node);
-	bool		copied = directory != NULL || is_listed(node);
+	const char *directory;
+	bool		copied;
 
+	claim(node);				/* of two that look now, one sees the other */
+	directory = find_rival(node, identity->seen_shards);
+	copied = directory != NULL || is_listed(node);
 	pg_atomic_write_u32(&identity->node, SF_NO_NUMBER);
 	pg_memory_barrier();
 	pg_atomic_write_u32(&identity->recorded, SF_NO_NUMBER);
@@ -379,6 +457,7 @@ decide(SfServerNumber node)
 	pg_memory_barrier();
 	pg_atomic_write_u32(&identity->node, node);
 	pg_memory_barrier();
+	claim(node);
 	if (copied)
 		log_copy(node, directory);
 	else
@@ -455,6 +534,7 @@ sf_identity_at_start(void)
 
 	if (is_listed(SF_SHARDS))
 		pg_atomic_write_u32(&identity->shards, SF_SHARDS_COPIED);
+	sf_settings_shards_changed = claim_shards;
 	decide(sf_node_configured());
 	if (sf_settings_has_shards())
 		log_copied_shards();
@@ -470,12 +550,6 @@ uint64
 sf_identity_server(void)
 {
 	return pg_atomic_read_u64(&sf_shmem->identity.server);
-}
-
-static bool
-are_shards_copied(void)
-{
-	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
 }
 
 /* Return true if this is a copy that nobody has accepted. */
@@ -499,41 +573,27 @@ sf_identity_primary(void)
 	return is_shared(node) && !is_copied(node) ? node : SF_NO_NUMBER;
 }
 
-/* Return true if the original was seen running with this node id of a copy. */
-static bool
-original_runs(SfServerNumber node)
-{
-	return is_copied(node) && sf_shmem->identity.seen &&
-		sf_copy_check != SF_CHECK_OFF;
-}
-
 /* Return true if IDs are refused here because this is a copy. */
 bool
 sf_identity_refuses(void)
 {
-	return sf_identity_is_copy() &&
-		(sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()));
+	for (int i = 0; i < sf_shmem->nshards; i++)
+	{
+		if (sf_shard_is_open(i) && refuses_shard(i))
+			return true;
+	}
+	return refuses_node(find_node());
 }
 
 /* SQLSTATE 55000 */
 static void
-refuse_copy(SfServerNumber number)
+refuse_copy(const char *detail)
 {
-	bool		says_error = sf_copy_check == SF_CHECK_ERROR;
-
 	sf_stats_count(SF_STAT_REFUSED_CONFIGURATION);
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("this data directory is a copy of another server's"),
-			 number == SF_SHARDS && says_error ?
-			 errdetail("That server may issue for the same shards, and snowflake.copy_check is \"error\".") :
-			 number == SF_SHARDS ?
-			 errdetail("That server was seen running on this machine, and may issue for the same shards.") :
-			 original_runs(number) ?
-			 errdetail("That server was seen running on this machine, and has node id %u, too.",
-					   sf_server_number_value(number)) :
-			 errdetail("That server may have node id %u, too, and snowflake.copy_check is \"error\".",
-					   sf_server_number_value(number)),
+			 errdetail_internal("%s", detail),
 			 errhint("%s", sf_identity_copy_remedy())));
 }
 
@@ -559,9 +619,9 @@ record(SfServerNumber node)
 	take(node, true);
 	if (is_shared(node))
 		sf_log_event(SF_EVENT_PROMOTED_SAME,
-					 "If that primary runs again, both servers issue the same IDs.",
+					 "If that server runs again, both issue the same IDs.",
 					 sf_identity_promoted_remedy(),
-					 "this server makes IDs with node id %u, which its former primary had, too",
+					 "this server makes IDs with node id %u, which a server that it was copied from had, too",
 					 sf_server_number_value(node));
 }
 
@@ -572,8 +632,11 @@ sf_identity_require_slowly(SfServerNumber node)
 
 	if (sf_identity_server() == 0 || sf_settings_leases())
 		return true;
-	if (copied && (sf_copy_check == SF_CHECK_ERROR || original_runs(node)))
-		refuse_copy(node);
+	if (refuses_node(node))
+		refuse_copy(psprintf(original_runs(node) ?
+							 "Another server with these data was seen running on this machine, and has node id %u, too." :
+							 "Another server may have node id %u, too, and snowflake.copy_check is \"error\".",
+							 sf_server_number_value(node)));
 	pg_read_barrier();			/* see decide() */
 	if (node != find_node())
 		return false;
@@ -583,11 +646,16 @@ sf_identity_require_slowly(SfServerNumber node)
 }
 
 void
-sf_identity_require_shards_slowly(void)
+sf_identity_require_shard_slowly(uint32 shard)
 {
+	bool		seen = sf_ranges_has(sf_shmem->identity.seen_shards, shard);
+
 	log_copied_shards();
-	if (sf_copy_check == SF_CHECK_ERROR || original_runs(find_node()))
-		refuse_copy(SF_SHARDS);
+	if (refuses_shard(shard))
+		refuse_copy(psprintf(seen ?
+							 "Another server with these data was seen running on this machine, and has shard %u, too." :
+							 "Another server may have shard %u, too, and snowflake.copy_check is \"error\".",
+							 shard));
 }
 
 /* Write the list if it could not be written: a standby makes no IDs. */
@@ -609,10 +677,12 @@ sf_identity_retry(void)
 bool
 sf_identity_may_become(SfServerNumber node)
 {
+	uint32		shards[SF_SHARDS_WORDS];
+
 	if (sf_copy_check == SF_CHECK_OFF)
 		return true;
 	read_list();
-	return find_rival(node) == NULL;
+	return find_rival(node, shards) == NULL;
 }
 
 /*
@@ -630,35 +700,48 @@ sf_identity_become(SfServerNumber node)
 }
 
 /*
- * Return the node of another server with this data that runs now, if it has
- * the node of this one; or any node, if this one has none.
+ * Return true if another server with this data runs now, with the node of this
+ * one.  Fill in the shards of such servers.
  */
-SfServerNumber
-sf_identity_running(void)
+static bool
+find_running(uint32 *shards)
 {
-	SfServerNumber node = find_node();
-
 	read_list();
-	return sf_original_running(&list, sf_identity_server(), &node,
-							   sf_identity_is_copy()) != NULL ? node :
-		SF_NO_NUMBER;
+	return sf_original_running(&list, find_node(), !sf_identity_is_copy(),
+							   shards) != NULL;
+}
+
+bool
+sf_identity_runs_twice(void)
+{
+	uint32		shards[SF_SHARDS_WORDS];
+
+	return find_running(shards);
 }
 
 /*
- * Throw SQLSTATE 55000 if the original is seen running now with the node id of
- * this copy.
+ * Throw SQLSTATE 55000 if another server is seen running now with the node id
+ * or a shard of this copy.
  */
 static void
 require_gone(void)
 {
-	SfServerNumber running = sf_identity_running();
+	uint32		shards[SF_SHARDS_WORDS];
+	char	   *shared = NULL;
 
-	if (running != SF_NO_NUMBER)
+	if (find_running(shards))
+		shared = psprintf("node id %u", sf_server_number_value(find_node()));
+	for (int i = 0; i < sf_shmem->nshards && are_shards_copied(); i++)
+	{
+		if (shared == NULL && sf_shard_is_open(i) && sf_ranges_has(shards, i))
+			shared = psprintf("shard %d", i);
+	}
+	if (shared != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot accept this copy while its original runs"),
-				 errdetail("The original runs on this machine, and has node id %u: both servers would issue the same IDs.",
-						   sf_server_number_value(running)),
+				 errmsg("cannot accept this copy while another server with these data runs"),
+				 errdetail("That server runs on this machine, and has %s, too: both would issue the same IDs.",
+						   shared),
 				 errhint("%s", sf_identity_copy_remedy())));
 }
 
@@ -677,4 +760,5 @@ sf_identity_accept(void)
 	(void) write_list(find_node(), true, ERROR);
 	pg_atomic_write_u32(&identity->copied, SF_NO_NUMBER);
 	pg_atomic_write_u32(&identity->shards, SF_SHARDS_OWN);
+	claim(find_node());
 }

@@ -18,7 +18,7 @@
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern SfServerNumber sf_identity_primary(void);
-extern SfServerNumber sf_identity_running(void);
+extern bool sf_identity_runs_twice(void);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);
@@ -32,7 +32,7 @@ extern char *sf_identity_promoted_remedy(void);
 
 /* identity.c, for the functions below */
 extern bool sf_identity_require_slowly(SfServerNumber node);
-extern void sf_identity_require_shards_slowly(void);
+extern void sf_identity_require_shard_slowly(uint32 shard);
 
 /*
  * Check, before this server issues with this node, that it is no copy that
@@ -47,10 +47,10 @@ sf_identity_require(SfServerNumber node)
 }
 
 static inline void
-sf_identity_require_shards(void)
+sf_identity_require_shard(uint32 shard)
 {
 	if (pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN)
-		sf_identity_require_shards_slowly();
+		sf_identity_require_shard_slowly(shard);
 }
 
 /* right.c */
@@ -58,12 +58,12 @@ extern void sf_right_at_load(void);
 extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 								 uint64 until);
 
-/* original.c; relative to a data directory: ours is the working directory */
-#define SF_SERVERS_FILE	"snowflake.servers"
-
-extern void sf_original_read_list(const char *name, SfServers *list);
-extern const char *sf_original_running(const SfServers *list, uint64 server,
-									   SfServerNumber *node, bool standbys);
+/* original.c */
+extern void sf_original_claim(const SfServers *list, SfServerNumber node,
+							  const uint32 *shards);
+extern const char *sf_original_running(const SfServers *list,
+									   SfServerNumber node, bool settled,
+									   uint32 *shards);
 
 /* node.c: the configured node of this server */
 extern bool sf_node_find(uint32 *first, uint32 *last,

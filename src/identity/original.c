@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * original.c
- *	  Is the original of a copy seen running on this machine?
+ *	  Is another server with the data of this one seen running on this machine?
  *
  * What shows a copy (identity.c) is also found if the original is gone:
  * after a restore, a move to another disk or machine, on a file system that
@@ -9,21 +9,13 @@
  * no ID is issued twice, and a refusal would be an outage.  So there is only a
  * warning, unless snowflake.copy_check demands more.
  *
- * Only an observation is certain.  In a directory that the list of servers
- * names, another server runs; its data and ours were once the same; and
- * its own list says that it has our node id, or will have it once it is
- * promoted.  Then both would issue the same IDs.  In every case of doubt, the
- * other server counts as not running:
- *
- * - The lock file names a process that does not exist, or a later process with
- *   the same number: a postmaster works in its data directory, and Linux shows
- *   where a process works.
- *
- * - The directory is ours under another name, as after a move or in another
- *   mount.  Then the lock file names us.  No inode is compared for that.
- *
- * - We cannot see the server: it is on another machine, in another container,
- *   or under another user, or the system is not Linux.
+ * Only an observation is certain.  Each server writes a claim: what it makes
+ * IDs of.  It lies beside the marker, so a base backup has none, and it names
+ * its process.  A postmaster works in its data directory, and Linux shows
+ * where a process works: so each process is looked at that runs as our user.
+ * If we cannot see a server, it counts as not running: it is on another
+ * machine, in another container, or under another user, or the system is not
+ * Linux.
  *
  *-------------------------------------------------------------------------
  */
@@ -32,7 +24,6 @@
 
 #include "identity/identity.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -41,141 +32,118 @@
 #include "miscadmin.h"
 #include "storage/fd.h"
 
-/*
- * Read the list of servers in a file.  If it is damaged, or of another
- * version, return one that has forgotten all.
- */
+#define CLAIM_FILE	SF_PLACE_DIR "/snowflake_claim"
+#define CLAIM_MAGIC	0x53464331	/* also the version of this format */
+
+typedef struct Claim
+{
+	uint32		magic;
+	int			pid;			/* of the postmaster that has it */
+	SfServerNumber node;
+	uint32		count;
+	uint64		server[SF_SERVERS_MAX + 1];	/* itself, and its list */
+	uint32		shards[SF_SHARDS_WORDS];
+} Claim;
+
+/* Let others see that this server makes IDs of this node and these shards. */
 void
-sf_original_read_list(const char *name, SfServers *list)
+sf_original_claim(const SfServers *list, SfServerNumber node,
+				  const uint32 *shards)
 {
-	const size_t header = offsetof(SfServers, pair);
-	void	   *content;
-	size_t		size;
-	bool		whole = sf_durable_file_read(name, &content, &size);
-	SfServers  *found = content;
+	Claim		claim;
 
-	memset(list, 0, sizeof(*list));
-	if (whole && found != NULL && size >= header &&
-		found->magic == SF_SERVERS_MAGIC && found->count <= SF_SERVERS_MAX &&
-		size == header + found->count * sizeof(SfPair))
-		memcpy(list, found, size);
-	else
-		list->forgotten = sf_durable_file_exists(name);
-	if (found != NULL)
-		pfree(found);
+	memset(&claim, 0, sizeof(claim));
+	claim.magic = CLAIM_MAGIC;
+	claim.pid = PostmasterPid;
+	claim.node = node;
+	claim.server[claim.count++] = sf_identity_server();
+	for (uint32 i = 0; i < list->count; i++)
+		claim.server[claim.count++] = list->pair[i].server;
+	memcpy(claim.shards, shards, sizeof(claim.shards));
+	if (sf_place_make_dir(LOG))
+		(void) sf_file_write_behind(CLAIM_FILE, &claim, sizeof(claim), LOG);
 }
 
 /*
- * Read the beginning of a file in a directory.  That directory may be
- * anybody's: do not wait for a pipe.
- */
-static ssize_t
-read_beginning(const char *directory, const char *name, void *data,
-			   size_t size)
-{
-	char		path[MAXPGPATH + 32];
-	ssize_t		length;
-	int			fd;
-
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	fd = OpenTransientFile(path, O_RDONLY | O_NONBLOCK | PG_BINARY);
-	if (fd < 0)
-		return 0;
-	length = read(fd, data, size);
-	CloseTransientFile(fd);
-	return length;
-}
-
-/* Return the process in a directory's lock file; 0 if there is none. */
-static int
-find_postmaster(const char *directory)
-{
-	char		text[32] = "";
-	int			pid;
-
-	/* negative: a server of one session */
-	return read_beginning(directory, "postmaster.pid", text,
-						  sizeof(text) - 1) > 0 &&
-		sscanf(text, "%d", &pid) == 1 && pid > 0 ? pid : 0;
-}
-
-/* Return true if this process works in this directory. */
-static bool
-works_in(int pid, const char *directory)
-{
-	char		path[MAXPGPATH];
-	struct stat works;
-	struct stat there;
-
-	snprintf(path, sizeof(path), "/proc/%d/cwd", pid);
-	return stat(path, &works) == 0 && stat(directory, &there) == 0 &&
-		works.st_dev == there.st_dev && works.st_ino == there.st_ino;
-}
-
-/* Compare the system identifiers, with which pg_control begins. */
-static bool
-has_our_identifier(const char *directory)
-{
-	uint64		identifier;
-
-	return read_beginning(directory, "global/pg_control", &identifier,
-						  sizeof(identifier)) == sizeof(identifier) &&
-		identifier == GetSystemIdentifier();
-}
-
-/*
- * Return true if the server in the directory of this pair runs beside us, as a
- * primary; or as a standby, if those count.  Set its node id.  The identifiers
- * differ if pg_createsubscriber has made one of the two a server of its own.
+ * Read the claim of a process other than us, if it is a postmaster.  A
+ * directory may hold anybody's files: those are not opened.
  */
 static bool
-is_running(const SfPair *pair, bool standbys, SfServerNumber *node)
+read_claim(int pid, Claim *claim, bool *is_standby)
 {
-	int			pid = find_postmaster(pair->path);
-	char		name[MAXPGPATH + 32];
-	SfServers  *theirs;
-	const SfPair *last;
-	bool		result;
+	char		name[MAXPGPATH];
+	struct stat st;
 
-	if (pid == 0 || pid == PostmasterPid || !works_in(pid, pair->path))
+	snprintf(name, sizeof(name), "/proc/%d/cwd/" CLAIM_FILE, pid);
+	if (pid == 0 || pid == PostmasterPid || stat(name, &st) != 0 ||
+		st.st_uid != geteuid() || !S_ISREG(st.st_mode) ||
+		!sf_durable_file_read_struct(name, claim, sizeof(*claim),
+									 CLAIM_MAGIC))
 		return false;
-	snprintf(name, sizeof(name), "%s/%s", pair->path, SF_SERVERS_FILE);
-	theirs = palloc(sizeof(*theirs));
-	sf_original_read_list(name, theirs);
-	last = &theirs->pair[Max(theirs->count, 1) - 1];
-	*node = last->node;
-	/* a copy that nobody has accepted has its original's list */
-	result = strcmp(last->path, pair->path) == 0 &&
-		(has_our_identifier(pair->path) ||
-		 sf_servers_name(theirs, pair->server)) &&
-		(standbys || !theirs->standby);
-	pfree(theirs);
-	return result;
+	snprintf(name, sizeof(name), "/proc/%d/cwd/" STANDBY_SIGNAL_FILE, pid);
+	*is_standby = sf_durable_file_exists(name);
+	return claim->pid == pid && claim->count <= lengthof(claim->server);
 }
 
 /*
- * Return the directory of another server in the list that runs beside us with
- * this node id; NULL if there is none.  For SF_NO_NUMBER it may have any node
- * id, and for SF_SHARDS also none.  Set the node id.
+ * Return true if such a server is a danger to one with our data.  A standby is
+ * one to a copy of it, since it may be promoted; but not to its primary, which
+ * does not know it.  Another copy has servers of our list in its own.  System
+ * identifiers say less: pg_createsubscriber changes it, and clusters that were
+ * made from a template have the same.
+ */
+static bool
+is_rival(const SfServers *list, bool settled, const Claim *claim,
+		 bool is_standby)
+{
+	bool		found = sf_servers_name(list, claim->server[0]);
+
+	if (is_standby || settled)
+		return found && !(is_standby && settled);
+	for (uint32 i = 1; i < claim->count && !found; i++)
+		found = sf_servers_name(list, claim->server[i]);
+	return found;
+}
+
+/*
+ * Return the directory of another server that runs beside us, and makes IDs
+ * with this node; NULL if there is none.  "settled" says that we are no copy,
+ * as far as the node goes.  Fill in the shards of which such servers make IDs.
  */
 const char *
-sf_original_running(const SfServers *list, uint64 server,
-					SfServerNumber *node, bool standbys)
+sf_original_running(const SfServers *list, SfServerNumber node, bool settled,
+					uint32 *shards)
 {
-	for (uint32 i = 0; i < list->count; i++)
-	{
-		const SfPair *pair = &list->pair[i];
-		SfServerNumber running;
+	static char directory[MAXPGPATH];
+	const char *found = NULL;
+	DIR		   *processes = opendir("/proc");
+	struct dirent *process;
 
-		if (pair->server == server || pair->path[0] == '\0' ||
-			!is_running(pair, standbys, &running))
+	memset(shards, 0, SF_SHARDS_WORDS * sizeof(uint32));
+	while (processes != NULL && (process = readdir(processes)) != NULL)
+	{
+		int			pid = atoi(process->d_name);
+		Claim		claim;
+		bool		is_standby;
+		char		name[MAXPGPATH];
+		ssize_t		length;
+
+		if (!read_claim(pid, &claim, &is_standby))
 			continue;
-		if (*node != SF_SHARDS &&
-			(running == SF_NO_NUMBER ||
-			 (*node != SF_NO_NUMBER && running != *node)))
+		if (is_rival(list, false, &claim, is_standby))
+		{
+			for (int i = 0; i < SF_SHARDS_WORDS; i++)
+				shards[i] |= claim.shards[i];
+		}
+		if (node == SF_NO_NUMBER || claim.node != node ||
+			!is_rival(list, settled, &claim, is_standby))
 			continue;
-		*node = running;
-		return pair->path;
+		snprintf(name, sizeof(name), "/proc/%d/cwd", pid);
+		length = readlink(name, directory, sizeof(directory) - 1);
+		directory[Max(length, 0)] = '\0';
+		found = directory;
 	}
-	return NULL;
+	if (processes != NULL)
+		closedir(processes);
+	return found;
 }

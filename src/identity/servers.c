@@ -111,9 +111,7 @@ sf_servers_add(SfServers *list, const SfPair *own)
 		const SfPair *pair = &list->pair[i];
 
 		if (pair->node == own->node &&
-			(pair->server == own->server ||
-			 (pair->machine == own->machine &&
-			  strcmp(pair->path, own->path) == 0)))
+			(pair->server == own->server || pair->place == own->place))
 			remove_pair(list, i);
 	}
 	if (list->count == SF_SERVERS_MAX)

@@ -15,9 +15,8 @@
 
 #include "layout/server_number.h"
 
-#define SF_SERVERS_PATH		1024	/* MAXPGPATH */
 #define SF_SERVERS_MAX		100
-#define SF_SERVERS_MAGIC	0x53465332	/* also the version of the format */
+#define SF_SERVERS_MAGIC	0x53465333	/* also the version of the format */
 
 /* What is asked of a server's shards; no node has this number. */
 #define SF_SHARDS	((SfServerNumber) UINT32_MAX)
@@ -26,10 +25,9 @@
 typedef struct SfPair
 {
 	uint64_t	server;			/* random */
-	uint64_t	machine;		/* or, if that is unknown, the host's name */
+	uint64_t	place;			/* hash of its machine and its directory */
 	SfServerNumber node;		/* SF_NO_NUMBER if it is leased or not set */
 	uint32_t	shards;			/* 1: it was no copy as far as shards go */
-	char		path[SF_SERVERS_PATH];	/* of the data directory */
 } SfPair;
 
 typedef struct SfServers

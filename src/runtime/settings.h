@@ -100,6 +100,9 @@ typedef struct SfNodeChange
 
 extern const SfNodeChange *sf_settings_node_change;
 
+/* What the postmaster does after it has got other shards; or NULL. */
+extern void (*sf_settings_shards_changed) (void);
+
 /* settings_node.c */
 extern void sf_settings_define_node(void);
 extern void sf_settings_publish_node(void);

@@ -131,6 +131,8 @@ initialize_shmem(void)
 	pg_atomic_init_u32(&sf_shmem->identity.shards, SF_SHARDS_OWN);
 	pg_atomic_init_u64(&sf_shmem->identity.tried_ms, 0);
 	sf_shmem->identity.original = SF_NO_NUMBER;
+	memset(sf_shmem->identity.seen_shards, 0,
+		   sizeof(sf_shmem->identity.seen_shards));
 	pg_atomic_init_u32(&sf_shmem->log_interval_ms, 0);
 	for (int i = 0; i < SF_EVENTS; i++)
 	{

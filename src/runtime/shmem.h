@@ -15,6 +15,7 @@
 #define SF_SHMEM_H
 
 #include "layout/layout.h"
+#include "layout/ranges.h"
 #include "layout/server_number.h"
 #include "port/atomics.h"
 #include "runtime/counter.h"
@@ -93,6 +94,9 @@ typedef struct SfLeasing
 #define SF_SHARDS_COPIED	1	/* another server's, and not accepted yet */
 #define SF_SHARDS_LOGGED	2	/* the same, and the log says so */
 
+/* a bitmap of shards */
+#define SF_SHARDS_WORDS		SF_RANGES_WORDS(SF_RANGES_MAX)
+
 /* Identity of this server: see identity.c. */
 typedef struct SfIdentity
 {
@@ -111,7 +115,9 @@ typedef struct SfIdentity
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */
 	SfServerNumber original;	/* the node before the start */
-	bool		seen;			/* the original of a copy was seen running */
+	bool		seen;			/* another server was seen running with the
+								 * node of this copy */
+	uint32		seen_shards[SF_SHARDS_WORDS];	/* those of such servers */
 	uint32		control;		/* checksum of pg_control at the start */
 	bool		marked;			/* it has its marker */
 	bool		follows;		/* it began as a standby, and has made no ID */

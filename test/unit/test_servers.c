@@ -12,8 +12,6 @@
 #include "identity/servers.h"
 #include "harness.h"
 
-#define MACHINE		7
-
 static SfServers list;
 
 /* A data directory: its list, and its marker. */
@@ -44,11 +42,11 @@ add(SfServers *to, uint64_t server, SfServerNumber node, bool shards,
 	const char *path)
 {
 	SfPair		own = {
-		.server = server, .machine = MACHINE, .node = node,
-		.shards = shards
+		.server = server, .node = node, .shards = shards
 	};
 
-	strcpy(own.path, path);
+	while (*path != '\0')
+		own.place = own.place * 256 + (unsigned char) *path++;
 	sf_servers_add(to, &own);
 }
 

@@ -7,7 +7,7 @@ use SnowflakeTest;
 
 my $shard = 'SELECT snowflake_shard_nextval(3)';
 my $is_copy = qr/SF401: this data directory is a copy of another server's/;
-my $runs = qr/is a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id \d, too/s;
+my $runs = qr/is a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has node id \d, too/s;
 my $says = q{SELECT status || ' ' || found FROM snowflake_status() WHERE check_name = 'node id'};
 
 # Let the list of a server not be written, as on a full disk. Return what makes room.
@@ -125,20 +125,31 @@ $full->stop;
 
 # ---- a reload brings shards to a copy ----
 
+my $of_7 = 'SELECT snowflake_shard_nextval(7)';
 $copy = server_from('shards', $primary, 'backup', [ "snowflake.node_id = '7'", "snowflake.copy_check = 'warn'" ]);
 unlike(started($copy), $is_copy, 'a copy without shards, and with a number of its own');
-set_conf($copy, "snowflake.shards = '3'");
-$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '3'") or die 'no reload';
-query($copy, $shard);
+set_conf($copy, "snowflake.shards = '7'");
+$copy->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '7'") or die 'no reload';
+query($copy, $of_7);
 like_log($copy, qr/$is_copy\n.*DETAIL:  It comes from a backup/, 0, 'the first call for the shards that a reload brings says so');
 $copy->stop;
 
-# with the number of a server that runs they are refused
+# those that a server that runs has are refused, and no others
+$primary->append_conf('postgresql.conf', "snowflake.shards = '7'");
 $primary->start;
-$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
-like(started($copy), qr/$is_copy\n/, 'beside its original, with its number');
-refused($copy, $shard, '55000', qr/DETAIL:  That server was seen running on this machine, and may issue for the same shards\.\n/,
-	'its shards are refused');
+$copy->append_conf('postgresql.conf', "snowflake.shards = '7,8'");
+like(started($copy), qr/$is_copy\n/, 'beside its original');
+my $has_shard = qr/DETAIL:  Another server with these data was seen running on this machine, and has shard 7, too\.\n/;
+refused($copy, $of_7, '55000', $has_shard, 'its shards are refused');
+is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'error', 'which is an error');
+refused($copy, $accept, '55000', qr/another server with these data runs\n.*DETAIL:  That server runs on this machine, and has shard 7, too:/s,
+	'and cannot be accepted');
+like(query($copy, "SELECT $_"), qr/^\d+$/, "but not $_") foreach 'snowflake_nextval()', 'snowflake_shard_nextval(8)';
+set_conf($primary, "snowflake.shards = '8'");
+$primary->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '8'") or die 'no reload';
+$copy->restart;
+like(query($copy, $of_7), qr/^\d+$/, 'a reload has brought the other server other ones');
+refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has shard 8, too/, 'which it has now');
 $copy->stop;
 
 # ---- another system identifier, as pg_createsubscriber gives ----
@@ -171,6 +182,6 @@ command_ok([ 'pg_resetwal', $subscriber->data_dir ], 'a promoted standby gets an
 $subscriber->start;
 query($subscriber, $next);
 like(query($subscriber, $says), qr/^error 1 is configured, and .* which runs now/, 'it still sees the server that it was copied from');
-refused($subscriber, $accept, '55000', qr/cannot accept this copy while its original runs/, 'and cannot be accepted while that runs');
+refused($subscriber, $accept, '55000', qr/cannot accept this copy while another server with these data runs/, 'and cannot be accepted while that runs');
 $_->stop foreach $subscriber, $standby, $primary;
 done_testing();

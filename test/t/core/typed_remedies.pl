@@ -230,7 +230,7 @@ $standby->start;
 $node->wait_for_catchup($standby);
 $standby->promote;
 follow_remedies(sub { remedy_of($standby, 'node id') },
-	node => $standby, name => 'a promoted standby', types => [ 'node.c: a number that no other server has, and', 'Only if that primary never runs again, run instead' ], as => 'super', given => { NUMBER => 3, SHARDS => '' });
+	node => $standby, name => 'a promoted standby', types => [ 'node.c: a number that no other server has, and', 'Only if that server never runs again, run instead' ], as => 'super', given => { NUMBER => 3, SHARDS => '' });
 isnt(answer($standby, 'SELECT snowflake_node(snowflake_nextval())'), '1',
 	'a promoted standby: it makes IDs with another number than its primary, so none twice');
 

@@ -120,7 +120,7 @@ $same->promote;
 query($same, 'SELECT snowflake_nextval()');
 my $says = q{SELECT status, found, remedy FROM snowflake_status() WHERE check_name = 'node id'};
 my ($line, $reset, $reload) = query($same, $says)
-  =~ /^error\|8 is configured, and this server's former primary, which runs now, has it, too\|Choose a number .*:\n(snowflake.node_id = 'NUMBER')\nand run:\n(ALTER SYSTEM RESET snowflake.node_id;)\n(SELECT pg_catalog\.pg_reload_conf\(\);)\nOnly if/;
+  =~ /^error\|8 is configured, and a server that this one was copied from, which runs now, has it, too\|Choose a number .*:\n(snowflake.node_id = 'NUMBER')\nand run:\n(ALTER SYSTEM RESET snowflake.node_id;)\n(SELECT pg_catalog\.pg_reload_conf\(\);)\nOnly if/;
 ok($line && $reload, "it has its primary's number") or die query($same, $says);
 my $session = $same->background_psql('postgres');
 my $before = $session->query_safe('SELECT snowflake_nextval()');
@@ -143,7 +143,7 @@ $same->stop;
 
 # ---- copies: a reload does what a start would have done ----
 
-my $runs = qr/this data directory is a copy of another server's\n.*DETAIL:  That server was seen running on this machine, and has node id \d+, too/;
+my $runs = qr/this data directory is a copy of another server's\n.*DETAIL:  Another server with these data was seen running on this machine, and has node id \d+, too/;
 
 # A base backup is made after the reload, and before the next ID; and after two reloads in
 # a row. It has the node id of its original in its configuration, and in its record.

@@ -32,24 +32,24 @@ like_log($same, qr/WARNING:  snowflake SF504: this standby has node id 1, and so
 $same->restart;
 like(node_of($same), qr/^warning\|once .* as 1, which a server/, 'again at each start');
 $same->promote;
-like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|/,
+like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which runs now, has it, too\|/,
 	'after the promotion it is still said, and is an error while that primary runs');
 $same->restart;
-like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now/, 'nor does a restart before the first ID forget it');
+like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which runs now/, 'nor does a restart before the first ID forget it');
 query($same, 'SELECT snowflake_nextval()');
 like(node_of($same), qr/^error\|1 is configured, and/, 'while IDs are made');
-like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which its former primary had, too\n/, 0, 'the log says so at the first ID');
+like_log($same, qr/WARNING:  snowflake SF506: this server makes IDs with node id 1, which a server that it was copied from had, too\n/, 0, 'the log says so at the first ID');
 foreach my $restart ('a restart', 'another restart')
 {
 	$same->restart;
 	query($same, 'SELECT snowflake_nextval()');
-	like(node_of($same), qr/^error\|1 is configured, and this server's former primary, which runs now, has it, too\|Choose a number that no other server has, and add/,
+	like(node_of($same), qr/^error\|1 is configured, and a server that this one was copied from, which runs now, has it, too\|Choose a number that no other server has, and add/,
 		"$restart does not forget it");
 }
-refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while its original runs/,
+refused($same, q{SELECT snowflake_accept('copy')}, '55000', qr/cannot accept this copy while another server with these data runs/,
 	'nobody may accept it while that primary runs');
 $primary->stop;
-like(node_of($same), qr/^warning\|1 is configured, and this server's former primary had it, too\|Choose a number that no other server has, and add.*\nOnly if that primary never runs again, run instead as a superuser: SELECT public\.snowflake_accept\('copy'\);$/s,
+like(node_of($same), qr/^warning\|1 is configured, and a server that this one was copied from had it, too\|Choose a number that no other server has, and add.*\nOnly if that server never runs again, run instead as a superuser: SELECT public\.snowflake_accept\('copy'\);$/s,
 	'a warning when it has stopped');
 my (undef, undef, $err) = $same->psql('postgres', q{SELECT snowflake_accept('copy')});
 like($err, qr/WARNING:  this server now counts as the only one/, 'accepted when that primary has gone');
@@ -214,7 +214,7 @@ cmp_ok(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING id'), '>', $last,
 query($third, q{ALTER SYSTEM SET snowflake.node_id = '2'});
 $third->restart;
 $third->append_conf('postgresql.conf', "snowflake.node_id = '3'");
-query($third, node_of($third) =~ /^warning\|2 is configured, and this server's former primary(?s:.*)$reset/);
+query($third, node_of($third) =~ /^warning\|2 is configured, and a server that this one was copied from(?s:.*)$reset/);
 $third->restart;
 is(query($third, 'INSERT INTO t DEFAULT VALUES RETURNING snowflake_node(id)'), '3', 'with a number of its own, as the remedy says');
 like(node_of($third), qr/^ok\|/, 'the warning is over');
