@@ -265,20 +265,13 @@ are_shards_copied(void)
 	return pg_atomic_read_u32(&sf_shmem->identity.shards) != SF_SHARDS_OWN;
 }
 
-/* Return true if another server was seen running with this node of a copy. */
-static bool
-original_runs(SfServerNumber node)
-{
-	return is_copied(node) && sf_shmem->identity.seen &&
-		sf_copy_check != SF_CHECK_OFF;
-}
-
 /* Return true if IDs of this node are refused because this is a copy. */
 static bool
 refuses_node(SfServerNumber node)
 {
 	return is_copied(node) &&
-		(sf_copy_check == SF_CHECK_ERROR || original_runs(node));
+		(sf_copy_check == SF_CHECK_ERROR ||
+		 (sf_copy_check == SF_CHECK_WARN && sf_shmem->identity.seen));
 }
 
 static bool
@@ -633,7 +626,7 @@ sf_identity_require_slowly(SfServerNumber node)
 	if (sf_identity_server() == 0 || sf_settings_leases())
 		return true;
 	if (refuses_node(node))
-		refuse_copy(psprintf(original_runs(node) ?
+		refuse_copy(psprintf(sf_shmem->identity.seen ?
 							 "Another server with these data was seen running on this machine, and has node id %u, too." :
 							 "Another server may have node id %u, too, and snowflake.copy_check is \"error\".",
 							 sf_server_number_value(node)));
@@ -703,20 +696,12 @@ sf_identity_become(SfServerNumber node)
  * Return true if another server with this data runs now, with the node of this
  * one.  Fill in the shards of such servers.
  */
-static bool
-find_running(uint32 *shards)
+bool
+sf_identity_runs_twice(uint32 *shards)
 {
 	read_list();
 	return sf_original_running(&list, find_node(), !sf_identity_is_copy(),
 							   shards) != NULL;
-}
-
-bool
-sf_identity_runs_twice(void)
-{
-	uint32		shards[SF_SHARDS_WORDS];
-
-	return find_running(shards);
 }
 
 /*
@@ -729,7 +714,7 @@ require_gone(void)
 	uint32		shards[SF_SHARDS_WORDS];
 	char	   *shared = NULL;
 
-	if (find_running(shards))
+	if (sf_identity_runs_twice(shards))
 		shared = psprintf("node id %u", sf_server_number_value(find_node()));
 	for (int i = 0; i < sf_shmem->nshards && are_shards_copied(); i++)
 	{

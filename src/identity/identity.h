@@ -18,7 +18,7 @@
 extern void sf_identity_at_start(void);
 extern uint64 sf_identity_server(void);
 extern SfServerNumber sf_identity_primary(void);
-extern bool sf_identity_runs_twice(void);
+extern bool sf_identity_runs_twice(uint32 *shards);
 extern bool sf_identity_is_copy(void);
 extern bool sf_identity_refuses(void);
 extern void sf_identity_accept(void);

@@ -41,7 +41,7 @@ typedef struct Claim
 	int			pid;			/* of the postmaster that has it */
 	SfServerNumber node;
 	uint32		count;
-	uint64		server[SF_SERVERS_MAX + 1];	/* itself, and its list */
+	uint64		server[SF_SERVERS_MAX + 1]; /* itself, and its list */
 	uint32		shards[SF_SHARDS_WORDS];
 } Claim;
 
