@@ -34,7 +34,7 @@ BEGIN
 		RAISE EXCEPTION USING
 			ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = 'schema "snowflake_registry" exists, and is not an empty one where only its owner, a superuser, may create objects',
-			HINT = 'Run: ALTER SCHEMA snowflake_registry RENAME TO snowflake_registry_before; and then CREATE EXTENSION snowflake_registry again.';
+			HINT = 'Run: ALTER SCHEMA snowflake_registry RENAME TO snowflake_registry_before; CREATE EXTENSION snowflake_registry;';
 	END IF;
 END
 $$;
@@ -411,7 +411,8 @@ BEGIN
 		RAISE EXCEPTION USING
 			ERRCODE = 'object_not_in_prerequisite_state',
 			MESSAGE = 'this database has no data of a registry',
-			HINT = 'In one transaction, run: SELECT snowflake_registry.init(LAYOUT), with the servers'' snowflake.layout in quotes; and then this call again.';
+			HINT = pg_catalog.format('With the snowflake.layout of the servers, run: BEGIN; SELECT snowflake_registry.init(''LAYOUT''); SELECT snowflake_registry.recover(interval %L, interval %L, %L); COMMIT;',
+				largest_reserve, largest_offset, former);
 	END IF;
 	RETURN recovered;
 END

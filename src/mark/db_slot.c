@@ -124,7 +124,7 @@ sf_db_slots_remedy(void)
 	SfSettingLine line = {"snowflake.max_databases"};
 
 	line[1] = psprintf("%d", Min(2 * sf_max_databases, SF_MAX_DATABASES));
-	return psprintf("For more, %s\nOr, without a restart, drop a database that a test has left, which frees its place at once: DROP DATABASE \"NAME\";",
+	return psprintf("For more, %s\nOr, without a restart, drop a database that a test has left, as a superuser, which frees its place at once: DROP DATABASE \"NAME\";",
 					sf_settings_step(&line, 1, SF_APPLY_RESTART));
 }
 

@@ -118,10 +118,10 @@ sub fill_in
 sub role_of
 {
 	my ($before, $default) = @_;
-	my ($named) = $before =~ /.*\b(superuser|administrator|owner of|its owner|their owner)/s;
+	my ($named) = $before =~ /.*\b(superuser|administrator|owner of the database|owner of|its owner|their owner)/s;
 
 	return $default if !defined $named;
-	return $named =~ /owner/ ? 'owner' : 'super';
+	return $named =~ /owner(?! of the database)/ ? 'owner' : 'super';
 }
 
 sub restart
@@ -144,7 +144,7 @@ sub type_thing
 		return (1, '', '', "by hand: $words");
 	}
 	my $in_registry = $how->{registry} &&
-	  $before =~ /\b[Ii]n (?:the registry|(?:its )?database \S+ of the registry|its database)\b(?!.*\b(?:here|this server)\b)/s;
+	  $before =~ /\b[Ii]n (?:the registry|(?:its )?database (?:"[^"]*"|\S+) of the registry|its database)\b(?!.*\b(?:here|this server)\b)/s;
 	my $node = $in_registry ? $how->{registry} : $how->{node};
 	my $role = $in_registry ? 'super' : role_of($before, $how->{as});
 
@@ -152,7 +152,7 @@ sub type_thing
 	if ($kind eq 'setting')
 	{
 		$node->append_conf('postgresql.conf', $typed);
-		if ($text =~ /\brestart/) { restart($how) }
+		if ($text =~ /\brestart/ || !-e $node->data_dir . '/postmaster.pid') { restart($how) }
 		else { $node->reload }
 		return (1, '', '', "$typed (and a " . ($text =~ /\brestart/ ? 'restart' : 'reload') . ')');
 	}
@@ -170,7 +170,7 @@ sub type_thing
 	# "restart this server, and see"
 	restart($how) if $kind eq 'sql' && $typed !~ /^ALTER SYSTEM/ && $between =~ /\brestart (?:this|the) server, and/;
 	my @user = $role eq 'owner' && $how->{owner} ? ('-U', $how->{owner}) : ();
-	my $database = $how->{database} // 'postgres';
+	my $database = $typed =~ /^CREATE DATABASE / ? 'postgres' : $in_registry ? database_in_registry($how, $before) : $how->{database} // 'postgres';
 	local $ENV{PGOPTIONS} = '-c statement_timeout=10s';
 	my ($status, $out, $err) = $node->psql($database, $typed, extra_params => [@user]);
 
@@ -186,6 +186,16 @@ sub type_thing
 
 	restart($how) if $status == 0 && $typed =~ /^ALTER SYSTEM/ && $text =~ /\brestart/;
 	return ($status == 0, $out, $err, ($in_registry ? 'registry' : $role) . ": $typed");
+}
+
+# Return the database of the registry that a text names last, also by making it.
+sub database_in_registry
+{
+	my ($how, $before) = @_;
+	my ($named) = $before =~ /.*\b(?:[Ii]n (?:its )?database|CREATE DATABASE) ("(?:[^"]|"")*"|\w+)/s;
+
+	return $how->{registry_database} // 'postgres' if !defined $named;
+	return $named =~ s/^"(.*)"$/$1/sr =~ s/""/"/gr;
 }
 
 sub in_words
@@ -231,13 +241,14 @@ sub can_be_typed
 #	says		what must stand in what the robot reads
 #	types		words of the remedies that the robot must have followed, of each remedy
 #			words that no other one has, with ^ or $ at its begin or end; after "FILE: "
-#			words of a remedy in that file; %s stands for what is put in
+#			words of a remedy in that file; %s and %lld stand for what is put in
 #	hands		pairs of a pattern, and a function that does what a person does at these
 #			words
 #	as		'super' or 'owner': who types what names no role
 #	owner		the role that owns the tables
 #	given		what stands for words in capitals
 #	registry	the server of the registry
+#	registry_database	its database, if a text names none
 #	only		a pattern of what is typed, where a text has one thing for each case
 #	session		where to put what is set for a session
 #	restart		a function that restarts the server in its own way
@@ -284,8 +295,14 @@ sub follow_remedies
 				check_text("$how{name}, what comes next", $row) if things_in($row);
 				foreach my $more (grep { can_be_typed($_, $how{given}) } things_in($row))
 				{
-					my (undef, $rows, $failed, $typed) = type_thing(\%how, $more, $row);
+					my ($did, $rows, $failed, $typed) = type_thing(\%how, $more, $row);
 
+					# its HINT first, and then again
+					foreach my $first ($did ? () : things_in(hint_of($failed)))
+					{
+						push @log, (type_thing(\%how, $first, hint_of($failed)))[3];
+						($did, $rows, $failed, $typed) = type_thing(\%how, $more, $row);
+					}
 					push @log, $typed . ($failed ne '' ? " -> $failed" : ''), $rows;
 					push @followed, $row;
 					push @rows, split /\n/, $rows if $typed =~ /\bsnowflake_reset_mark\b/;
@@ -302,7 +319,7 @@ sub follow_remedies
 	like(join("\n", @log), $how{says}, "$how{name}: what it reads") if $how{says};
 	foreach my $words (ref $how{types} ? @{ $how{types} } : $how{types} // ())
 	{
-		my $piece = quotemeta($words =~ s/^\w+\.\w+: //r) =~ s/^\\\^/^/r =~ s/\\\$$/\$/r =~ s/\\%s/.*/gr;
+		my $piece = quotemeta($words =~ s/^\w+\.\w+: //r) =~ s/^\\\^/^/r =~ s/\\\$$/\$/r =~ s/\\%(?:s|lld)/.*/gr;
 		ok((grep { /$piece/ } @followed), "$how{name}: it has typed what says \"$words\"")
 		  or diag(join("\n", @log));
 	}

@@ -49,7 +49,7 @@ statement('an ID of a shard, decoded without its layout', '',
 statement('an ID that does not fit its layout', '', q{SELECT snowflake_decode(9007199254740992, 'javascript')}, once => 1,
 	types => 'See what the ID says in each layout: ');
 statement('a layout that is none', '', q{SELECT snowflake_nextval('wordpress')}, once => 1,
-	types => 'No sequence is needed, and snowflake.layout need not be named: ');
+	types => [ 'No sequence is needed, and snowflake.layout need not be named: ', 'layout_arg.c: See the presets: SELECT' ]);
 statement('partitions for IDs of a layout that cannot be told',
 	q{CREATE TABLE of_text (key bigint DEFAULT snowflake_nextval('java' || 'script')) PARTITION BY RANGE (key)},
 	q{SELECT snowflake_create_partitions('of_text', '1 year', now(), now() + interval '1 year', NULL)},

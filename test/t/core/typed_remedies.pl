@@ -247,5 +247,15 @@ follow_remedies(sub { my ($status, $out, $err) = $last->psql('postgres', $next);
 	hands => [ qr/the original and all other copies of it are gone for good/ => sub { $node->stop } ]);
 is(answer($last, 'SELECT snowflake_node(snowflake_nextval())'), '1', 'a copy whose original has gone: it goes on with its number');
 
+# One that is accepted, and warns of the original, which may run after all.
+$last->stop;
+my $late = PostgreSQL::Test::Cluster->new('late');
+my $is_accepted = 0;
+$late->init_from_backup($node, 'copy');
+$late->start;
+follow_remedies(sub { $is_accepted++ ? '' : hint_of(($late->psql('postgres', $accept))[2]) },
+	node => $late, name => 'a copy that was accepted', as => 'super', given => { NUMBER => 4, SHARDS => '' }, types => 'If one of them may run, ');
+is(answer($late, 'SELECT snowflake_node(snowflake_nextval())'), '4', 'a copy that was accepted: it has another number than the original');
+
 note('the longest remedy: ' . longest_remedy());
 done_testing();

@@ -1,0 +1,250 @@
+# Remedies of leases that make a registry, release a slot, or move servers to another registry,
+# as a robot types them (Robot.pm). Each server makes IDs before and afterwards; over both
+# registries none is there twice.
+#
+# takes: 60 s
+# part etcd: etcd-server etcd-client libcurl4-openssl-dev
+use SnowflakeTest;
+use IdChecker;
+use RegistryCopy;
+use Robot;
+use Time::HiRes;
+
+my $layout = 'timestamp:41 node:2 sequence:12 epoch:2024-01-01';
+my $checker = IdChecker->new("$PostgreSQL::Test::Utils::tmp_check/ids");
+my $database = 'The Leases';
+
+# Start a server for registries, and return the setting that names one there.
+sub new_registry
+{
+	my ($name) = @_;
+	my $registry = PostgreSQL::Test::Cluster->new($name);
+
+	$registry->init(allows_streaming => 1);
+	$registry->start;
+	query($registry, 'CREATE ROLE worker LOGIN');
+	return $registry;
+}
+
+sub set_registry
+{
+	my ($registry, $of) = @_;
+
+	return sprintf(q{snowflake.registry = 'postgresql://worker@/%s?host=%s&port=%d'},
+		($of // $database) =~ s/ /%20/r, $registry->host, $registry->port);
+}
+
+sub new_holder
+{
+	my ($name, $registry, @settings) = @_;
+	my $node = new_server($name, "snowflake.node_id = ''", set_registry($registry), "snowflake.layout = '$layout'",
+		"snowflake.lease_reserve = '6s'", "snowflake.lease_presence = '3s'", "snowflake.lease_timeout = '2s'",
+		'snowflake.lease_wait = 0', "snowflake.max_clock_wait = '10s'", @settings);
+
+	$node->start;
+	query($node, 'CREATE EXTENSION snowflake');
+	return $node;
+}
+
+sub make_ids
+{
+	foreach my $node (@_)
+	{
+		$checker->saw('all servers, node', split /\n/, query($node, 'SELECT snowflake_nextval() FROM generate_series(1, 100)'));
+	}
+	return;
+}
+
+# Let the robot type until the servers lease, and make IDs. Once something is typed, give
+# the worker time to see it.
+sub situation
+{
+	my ($name, $nodes, $registry, %how) = @_;
+	my ($node) = @$nodes;
+	my $problem = q{coalesce(problem || E'\n' || coalesce(remedy, ''), '')};
+	my $told = '';
+
+	wait_for_lease($node, 'problem IS NOT NULL');
+	my @typed = follow_remedies(sub {
+		for (my $end = time() + 15; $told ne '' && time() < $end && lease_of($node, $problem) eq $told;) { Time::HiRes::usleep(100_000) }
+		$told = lease_of($node, $problem);
+		return $told eq '' ? '' : (split /\n/, $told, 2)[1];
+	}, name => $name, node => $node, registry => $registry, registry_database => $database, as => 'super',
+		hands => [ qr/This server will claim one then/ => sub { wait_until_held(@$nodes) } ], %how,
+		# no server here reserves so much, and so the test does not wait so long
+		given => { '90 s' => '6 s', %{ $how{given} // {} } });
+	wait_until_held(@$nodes);
+	make_ids(@$nodes);
+	return @typed;
+}
+
+# ---- a new registry ----
+
+my $registry = new_registry('registry');
+my $a = new_holder('a', $registry);
+situation('a database that is not there', [$a], $registry, types => [
+	'Set snowflake.registry to what the other', 'If the registry is new, have an administrator' ]);
+my $b = new_holder('b', $registry);
+wait_until_held($b);
+make_ids($b);
+query($registry, 'ALTER ROLE worker NOLOGIN');
+$b->restart;
+situation('a role that may not log in', [ $b, $a ], $registry, types => q{Put the role's password into});
+
+# ---- settings that are not those of the others ----
+
+my $c = new_holder('c', $registry, "snowflake.layout = 'timestamp:41 node:3 sequence:12 epoch:2024-01-01'");
+situation('another layout than that of the registry', [$c], $registry, types => 'If the other servers have that layout, set');
+
+# ---- no slot is free ----
+
+# One server has gone, and the registry takes it for present for long.
+my $gone = new_holder('gone', $registry, "snowflake.lease_presence = '10min'");
+wait_until_held($gone);
+make_ids($gone);
+my $slot = lease_of($gone, 'node_id');
+$gone->stop('immediate');
+my $d = new_holder('d', $registry);
+situation('no free slot', [$d], $registry, types => 'Stop a server that is not needed', only => qr/release/,
+	given => { SLOT => $slot }, hands => [ qr/Its slot is free at the time in the column "until"/ => sub {
+		wait_until_held($d);
+	} ]);
+is(lease_of($d, 'node_id'), $slot, 'no free slot: it has the slot of the server that has gone');
+my $runs = 0;
+follow_remedies(sub { $runs++ ? '' : hint_of(($a->psql('postgres', 'SELECT snowflake_registry_release(NULL)'))[2]) },
+	name => 'no slot to release', node => $a, types => 'registryfuncs.c: See the slots: SELECT');
+
+# ---- the data is gone ----
+
+query($registry, 'DROP EXTENSION snowflake_registry CASCADE; DROP SCHEMA IF EXISTS snowflake_servers CASCADE', database => $database);
+situation('an extension that is gone, with its data', [ $a, $b, $c, $d ], $registry,
+	types => [ 'If other servers lease, compare their', 'lease.c: If %s, %s(%s)%s If snowflake.lease_reserve' ]);
+
+# ---- statements in the registry ----
+
+# Run a statement there, and type what its HINT says.
+sub statement
+{
+	my ($name, $node, $sql, %how) = @_;
+
+	follow_remedies(sub { my ($status, $out, $err) = $node->psql('postgres', $sql); $status == 0 ? '' : hint_of($err) || $err },
+		name => $name, node => $node, as => 'super', %how);
+	return;
+}
+
+my $other = new_registry('other');
+query($other, 'CREATE SCHEMA snowflake_registry; CREATE TABLE snowflake_registry.t ()');
+statement('a schema with the name of the registry', $other, 'CREATE EXTENSION IF NOT EXISTS snowflake_registry',
+	types => 'Run: ALTER SCHEMA snowflake_registry RENAME TO');
+statement('a recovery without data', $other, q{SELECT snowflake_registry.recover(interval '6 s', interval '0')},
+	types => 'With the snowflake.layout of the servers, run: BEGIN;', given => { LAYOUT => $layout });
+
+# ---- another registry ----
+
+# A server leases there, from the lowest slot, as the others do here.
+query($other, q{SELECT snowflake_registry.grant('worker', false)});
+my $first = new_holder('first', $other);
+$first->append_conf('postgresql.conf', set_registry($other, 'postgres'));
+$first->restart;
+wait_until_held($first);
+make_ids($first);
+make_ids($a, $b);
+$_->stop foreach $c, $d, $a;
+$b->append_conf('postgresql.conf', set_registry($other, 'postgres'));
+$b->restart;
+situation('another registry', [ $b, $first ], $other, types => 'If an old copy was started', registry_database => 'postgres');
+foreach ($a, $c, $d)
+{
+	$_->append_conf('postgresql.conf', set_registry($other, 'postgres'));
+	$_->start;
+}
+$first->stop;
+wait_until_held($a, $c, $d);
+make_ids($a, $b, $c, $d);
+
+# ---- a copy of the registry's database ----
+
+query($other, q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE usename = 'worker'}, database => 'template1');
+$_->stop foreach $a, $b, $c, $d;
+query($other, 'CREATE DATABASE copy TEMPLATE postgres', database => 'template1');
+$a->start;
+wait_until_held($a);
+make_ids($a);
+$a->stop;
+foreach ($a, $b, $c, $d)
+{
+	$_->append_conf('postgresql.conf', set_registry($other, 'copy'));
+	$_->start;
+}
+situation('a copy of the registry', [ $a, $b, $c, $d ], $other, types => 'client.c: and no server leases from the former one any more, run in its database',
+	registry_database => 'copy');
+
+# ---- a registry that is a standby ----
+
+my $standby = standby_of($other, 'standby');
+$standby->start;
+$other->wait_for_catchup($standby);
+make_ids($a);
+$other->wait_for_catchup($standby);
+$other->stop;
+$a->append_conf('postgresql.conf', set_registry($standby, 'copy'));
+$a->restart;
+situation('a registry that is a standby', [$a], $standby, types => 'Name the primary in snowflake.registry, or all hosts', registry_database => 'copy');
+
+# ---- the configuration loses the registry, or has a number ----
+
+# The robot types this while the server leases.
+sub checked
+{
+	my ($name, $change, %how) = @_;
+
+	$change->();
+	$a->reload;
+	$a->poll_query_until('postgres', q{SELECT status <> 'ok' FROM snowflake_status() WHERE check_name = 'node id'}) or die $name;
+	follow_remedies(sub {
+		$a->poll_query_until('postgres', q{SELECT status = 'ok' FROM snowflake_status() WHERE check_name = 'node id'}) if $how{typed}++;
+		return remedy_of($a, 'node id');
+	}, name => $name, node => $a, as => 'super', %how);
+	wait_until_held($a);
+	make_ids($a);
+	return;
+}
+
+my $kept = lease_of($a, 'node_id');
+checked('a registry that is gone from the files', sub { $a->adjust_conf('postgresql.conf', 'snowflake.registry', undef) },
+	types => 'Put snowflake.registry back into %s, and',
+	hands => [ qr/Put snowflake\.registry back into/ => sub { $a->append_conf('postgresql.conf', set_registry($standby, 'copy')) } ]);
+checked('a number for a server that leases', sub { $a->append_conf('postgresql.conf', "snowflake.node_id = '" . ($kept + 1) % 4 . "'") },
+	types => 'To take the number %s, leave it in the files, and restart the server.');
+is(lease_of($a, 'node_id'), $kept, 'a number for a server that leases: the old one is kept');
+$a->stop;
+
+# ---- a copy of a registry in etcd ----
+
+if (part('etcd'))
+{
+	my $kv = new_registry_of('etcd', 'etcd');
+	my $etcd = $kv->{server};
+	my ($e, $f) = map { new_holder($_, $registry, "snowflake.registry = '$kv->{url}'") } 'e', 'f';
+
+	situation('a new registry in etcd', [ $e, $f ], undef);
+	make_ids($e, $f);
+	foreach ('registry', map { "slots/$_" } 0 .. 3)
+	{
+		my $key = $etcd->get("reg/$_");
+		$etcd->put("copy/$_", $key->{value}) if $key;
+	}
+	make_ids($e, $f);
+	foreach ($e, $f)
+	{
+		$_->append_conf('postgresql.conf', "snowflake.registry = '" . $kv->{url} =~ s/reg$/copy/r . "'");
+		$_->restart;
+	}
+	situation('a copy of a registry in etcd', [ $e, $f ], undef,
+		types => 'client.c: If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT');
+	$_->stop foreach $e, $f;
+	$kv->{stop}->();
+}
+
+$checker->clients;
+done_testing();
