@@ -300,7 +300,7 @@ sub follow_remedies
 					# its HINT first, and then again
 					foreach my $first ($did ? () : things_in(hint_of($failed)))
 					{
-						push @log, (type_thing(\%how, $first, hint_of($failed)))[3];
+						push @log, (type_thing({ %how, given => {} }, $first, hint_of($failed)))[3];
 						($did, $rows, $failed, $typed) = type_thing(\%how, $more, $row);
 					}
 					push @log, $typed . ($failed ne '' ? " -> $failed" : ''), $rows;

@@ -150,6 +150,27 @@ follow_remedies(sub { my ($status, $out, $err) = $young->psql('postgres', $next)
 	} ], types => 'Choose a layout with more bits for the timestamp as');
 cmp_ok(query($young, $next), '>', $old, 'the layout has ended: new IDs are above those before');
 
+# ---- rows of the future in a table that an application fills ----
+
+my $future = new_server('future');
+my $is_reset = 0;
+
+start_with_clock($future, '+40d');
+query($future, q{CREATE EXTENSION snowflake; CREATE ROLE clerk LOGIN; CREATE SCHEMA clerk AUTHORIZATION clerk;
+	CREATE TABLE clerk."by hand" (id bigint); ALTER TABLE clerk."by hand" OWNER TO clerk;
+	INSERT INTO clerk."by hand" SELECT snowflake_nextval() FROM generate_series(1, 3)});
+set_clock($future, 0);
+$future->stop;
+start_by_clock($future, $future->basedir . '/clock');
+follow_remedies(sub { $is_reset++ ? '' : remedy_of($future, 'mark') }, name => 'rows that an application has made', node => $future, as => 'super', owner => 'clerk',
+	only => qr/reset_mark|renumber|DEFAULT/, given => {
+		TIME => sub { query($future, 'SELECT clock_timestamp()') }, TABLE => 'clerk."by hand"', COLUMN => 'id',
+		ID => sub { query($future, 'SELECT min(id) FROM clerk."by hand"') } },
+	types => 'As the owner of such a table, with its lowest ID of the future: ');
+is(query($future, q{SELECT count(*), count(DISTINCT id) FROM clerk."by hand" WHERE id < (SELECT snowflake_nextval())}), '3|3',
+	'rows that an application has made: they are of the present, and none is there twice');
+$future->stop;
+
 # ---- a clock that is far past the mark, or was set ----
 
 $node->stop;
