@@ -507,7 +507,7 @@ report_loss(SfLease *lease, SfMoment now, const SfRegistry *registry,
 		snprintf(remedy, sizeof(remedy),
 				 "If %s, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
 				 loss == SF_LOSS_ALL ?
-				 "no copy of its data is left, and no server leases from a former registry any more" :
+				 "no copy of its data is left, and no server leases from another registry (compare their SHOW snowflake.registry;)" :
 				 loss == SF_LOSS_FLOOR ?
 				 "snowflake.registry names the right one" :
 				 "snowflake.registry names the right one, with the newest copy of its data that is left",

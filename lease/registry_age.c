@@ -122,10 +122,12 @@ sf_age_missing_ms(const SfAge *age, const SfRegistry *registry)
 
 	record = sf_slot_record_find(registry, (uint32_t) known->node);
 	if (promised_ms > known->floor_ms && known->node_owner != 0 &&
-		record != NULL && record->owner == known->node_owner &&
+		record != NULL &&
+		(record->owner == known->node_owner || record->owner == 0) &&
 		strcmp(registry->layout, age->layout_text) == 0 &&
 		(to_ms(age, record->until) >= promised_ms ||
-		 (record->released && promised_ms <= known->node_until_ms)))
+		 (record->owner != 0 && record->released &&
+		  promised_ms <= known->node_until_ms)))
 		return known->floor_ms;
 	return promised_ms;
 }

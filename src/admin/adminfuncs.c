@@ -246,7 +246,7 @@ accept_copy(void)
 	ereport(WARNING,
 			(errmsg("this server now counts as the only one that has this data"),
 			 errdetail("Its original was not seen on this machine with this node id. If the original or another copy of it runs elsewhere, or starts later, with the same node id or shards, both servers issue the same IDs."),
-			 errhint("If one of them may run, %s", sf_identity_separate())));
+			 errhint("If one of them may run, %s", sf_identity_separate(true))));
 }
 
 /*

@@ -156,8 +156,8 @@ refuse_converted(SfConversion *conversion, const char *call)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("column %s of %s has been converted",
 						conversion->column, conversion->table),
-				 errdetail("Its default is %s, and all that refers to it is %s.",
-						   call, format_type_be(conversion->type)),
+				 errdetail("Its default makes such IDs, and all that refers to it is %s.",
+						   format_type_be(conversion->type)),
 				 errhint("There is nothing to do; snowflake_revert() goes back.")));
 }
 

@@ -48,6 +48,7 @@
 #include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/log.h"
+#include "runtime/preconditions.h"
 #include "runtime/settings.h"
 #include "storage/fd.h"
 
@@ -108,6 +109,13 @@ is_copied(SfServerNumber node)
 {
 	return node != SF_NO_NUMBER &&
 		node == pg_atomic_read_u32(&sf_shmem->identity.copied);
+}
+
+/* Return true if another server has this node id, too, if it runs. */
+static bool
+is_shared(SfServerNumber node)
+{
+	return sf_servers_share(&list, sf_identity_server(), node);
 }
 
 /*
@@ -183,12 +191,14 @@ hash_place(void)
 }
 
 /*
- * Add the pair of this server to what the list has, or to an empty one, and
- * write that.  If a reload has brought another node id meanwhile, this process
- * may have overwritten the postmaster's pair: then write that, too.
+ * Add the pair of this server to what the list has, and write that; "accepted"
+ * says that nobody else has its node id and its shards any more.  Who has a
+ * node id of its own does not take over those of others by that.  If a reload
+ * has brought another node id meanwhile, this process may have overwritten the
+ * postmaster's pair: then write that, too.
  */
 static bool
-write_list(SfServerNumber node, bool alone, int elevel)
+write_list(SfServerNumber node, bool accepted, int elevel)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 	SfPair		own;
@@ -197,15 +207,14 @@ write_list(SfServerNumber node, bool alone, int elevel)
 	memset(&own, 0, sizeof(own));
 	own.server = sf_identity_server();
 	own.place = hash_place();
-	own.shards = alone ||
+	own.shards = accepted ||
 		pg_atomic_read_u32(&identity->shards) == SF_SHARDS_OWN;
 	do
 	{
 		own.node = node;
-		if (alone)
-			memset(&list, 0, sizeof(list));
-		else
-			read_list();
+		read_list();
+		if (accepted && (is_copied(node) || is_shared(node)))
+			sf_servers_forgive(&list);
 		list.control = identity->control;
 		list.standby = identity->follows;
 		sf_servers_add(&list, &own);
@@ -226,12 +235,13 @@ write_list(SfServerNumber node, bool alone, int elevel)
  * shares with the original.
  */
 char *
-sf_identity_separate(void)
+sf_identity_separate(bool node)
 {
 	SfSettingLine lines[] = {
 		{"snowflake.node_id", "NUMBER"}, {"snowflake.shards", "SHARDS"}
 	};
-	bool		number = !sf_settings_leases() && sf_node_layout.node_bits > 0;
+	bool		number = node && !sf_settings_leases() &&
+		sf_node_layout.node_bits > 0;
 	bool		shards = sf_settings_has_shards();
 
 	return psprintf("choose %s%s%s that no other server has, and %s",
@@ -241,12 +251,18 @@ sf_identity_separate(void)
 									 number + shards, SF_APPLY_RESTART));
 }
 
-/* Return what to do about a copy that nobody has accepted. */
+/*
+ * Return what to do about a copy that nobody has accepted.  With a node id of
+ * its own it may go on beside the original, if it has other shards.
+ */
 char *
 sf_identity_copy_remedy(void)
 {
+	if (!is_copied(find_node()))
+		return psprintf("If another server may have one of the shards in snowflake.shards, %s Once no other server has any of them, run as a superuser: SELECT %s.snowflake_accept('copy');",
+						sf_identity_separate(false), sf_extschema());
 	return psprintf("To keep both servers, %s Only if the original and all other copies of it are gone for good, run as a superuser: SELECT %s.snowflake_accept('copy');",
-					sf_identity_separate(), sf_extschema());
+					sf_identity_separate(true), sf_extschema());
 }
 
 /* ... and about a promoted standby with another server's node id. */
@@ -291,13 +307,6 @@ follows(void)
 		sf_durable_file_exists(STANDBY_SIGNAL_FILE);
 }
 
-/* Return true if another server has this node id, too, if it runs. */
-static bool
-is_shared(SfServerNumber node)
-{
-	return sf_servers_share(&list, sf_identity_server(), node);
-}
-
 /*
  * Return the directory of another server that is seen running with this node
  * id; NULL if there is none.  Fill in the shards of such servers.  A server
@@ -322,28 +331,47 @@ is_listed(SfServerNumber number)
 }
 
 /*
- * Let other servers see what this one makes IDs of, once it has this node.
- * What it refuses is not among that.
+ * Let other servers see what this one makes IDs of, once it has this node and
+ * these shards, too.  What it refuses is not among that, unless it is accepted
+ * now.
  */
 static void
-claim(SfServerNumber node)
+claim(SfServerNumber node, const uint32 *opening, bool accepting)
 {
 	uint32		shards[SF_SHARDS_WORDS] = {0};
 
 	for (int i = 0; i < sf_shmem->nshards; i++)
 	{
-		if (sf_shard_is_open(i) && !refuses_shard(i))
+		if ((sf_shard_is_open(i) ||
+			 (opening != NULL && sf_ranges_has(opening, i))) &&
+			(accepting || !refuses_shard(i)))
 			sf_ranges_add(shards, i);
 	}
-	sf_original_claim(&list, refuses_node(node) ? SF_NO_NUMBER : node, shards);
+	sf_shmem->identity.claimed =
+		sf_original_claim(&list, !accepting && refuses_node(node) ?
+						  SF_NO_NUMBER : node, shards);
 }
 
-/* The postmaster has got other shards. */
-static void
-claim_shards(void)
+/* Find a rival, and what such servers' shards are, while sessions read that. */
+static const char *
+look(SfServerNumber node)
 {
-	if (sf_identity_server() != 0)
-		claim(find_node());
+	uint32		shards[SF_SHARDS_WORDS];
+	const char *directory = find_rival(node, shards);
+
+	memcpy(sf_shmem->identity.seen_shards, shards, sizeof(shards));
+	return directory;
+}
+
+/* The postmaster gets other shards, or has got them. */
+static void
+claim_shards(const uint32 *opening)
+{
+	if (sf_identity_server() == 0)
+		return;
+	claim(find_node(), opening, false);
+	if (opening != NULL)
+		(void) look(find_node());
 }
 
 /* Log that this is a copy, as far as this number is concerned. */
@@ -418,6 +446,9 @@ take(SfServerNumber node, bool used)
 	bool		written = (identity->marked || write_marker(LOG)) &&
 		write_list(node, false, LOG);
 
+	if (!identity->claimed)
+		claim(node, NULL, false);
+	written &= identity->claimed;
 	if (!written || (!used && (identity->follows || is_shared(node))))
 		return;
 	pg_atomic_write_u32(&identity->recorded, node);
@@ -438,8 +469,8 @@ decide(SfServerNumber node)
 	const char *directory;
 	bool		copied;
 
-	claim(node);				/* of two that look now, one sees the other */
-	directory = find_rival(node, identity->seen_shards);
+	claim(node, NULL, false);	/* of two that look now, one sees the other */
+	directory = look(node);
 	copied = directory != NULL || is_listed(node);
 	pg_atomic_write_u32(&identity->node, SF_NO_NUMBER);
 	pg_memory_barrier();
@@ -450,7 +481,7 @@ decide(SfServerNumber node)
 	pg_memory_barrier();
 	pg_atomic_write_u32(&identity->node, node);
 	pg_memory_barrier();
-	claim(node);
+	claim(node, NULL, false);
 	if (copied)
 		log_copy(node, directory);
 	else
@@ -643,6 +674,7 @@ sf_identity_require_shard_slowly(uint32 shard)
 {
 	bool		seen = sf_ranges_has(sf_shmem->identity.seen_shards, shard);
 
+	sf_require_shard(shard);
 	log_copied_shards();
 	if (refuses_shard(shard))
 		refuse_copy(psprintf(seen ?
@@ -721,13 +753,15 @@ require_gone(void)
 		if (shared == NULL && sf_shard_is_open(i) && sf_ranges_has(shards, i))
 			shared = psprintf("shard %d", i);
 	}
-	if (shared != NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("cannot accept this copy while another server with these data runs"),
-				 errdetail("That server runs on this machine, and has %s, too: both would issue the same IDs.",
-						   shared),
-				 errhint("%s", sf_identity_copy_remedy())));
+	if (shared == NULL)
+		return;
+	claim(find_node(), NULL, false);
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot accept this copy while another server with these data runs"),
+			 errdetail("That server runs on this machine, and has %s, too: both would issue the same IDs.",
+					   shared),
+			 errhint("%s", sf_identity_copy_remedy())));
 }
 
 /*
@@ -739,11 +773,14 @@ sf_identity_accept(void)
 {
 	SfIdentity *identity = &sf_shmem->identity;
 
+	read_list();
+	claim(find_node(), NULL, true); /* of two that look now, one sees the
+									 * other */
 	require_gone();
 	identity->follows = false;
 	(void) write_marker(ERROR);
 	(void) write_list(find_node(), true, ERROR);
 	pg_atomic_write_u32(&identity->copied, SF_NO_NUMBER);
 	pg_atomic_write_u32(&identity->shards, SF_SHARDS_OWN);
-	claim(find_node());
+	claim(find_node(), NULL, false);
 }

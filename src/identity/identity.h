@@ -26,7 +26,7 @@ extern void sf_identity_retry(void);
 extern bool sf_identity_may_become(SfServerNumber node);
 extern void sf_identity_become(SfServerNumber node);
 extern uint64_t sf_identity_random(void);
-extern char *sf_identity_separate(void);
+extern char *sf_identity_separate(bool node);
 extern char *sf_identity_copy_remedy(void);
 extern char *sf_identity_promoted_remedy(void);
 
@@ -59,7 +59,7 @@ extern void sf_right_change_node(SfServerNumber last, SfServerNumber node,
 								 uint64 until);
 
 /* original.c */
-extern void sf_original_claim(const SfServers *list, SfServerNumber node,
+extern bool sf_original_claim(const SfServers *list, SfServerNumber node,
 							  const uint32 *shards);
 extern const char *sf_original_running(const SfServers *list,
 									   SfServerNumber node, bool settled,

@@ -362,7 +362,7 @@ sf_node_require_fit(const SfLayout *layout, uint32 node)
 			 errdetail("The layout has no field for a node, so only the server with node id 0 may make its IDs.") :
 			 errdetail("The layout has room for node ids 0 to %lld.",
 					   (long long) (INT64_C(1) << layout->node_bits) - 1),
-			 errhint("Name a layout with room for it. Or give this server a smaller node id: set snowflake.node_id, also where node ids are leased.")));
+			 errhint("Name a layout with room for it. Or give this server a smaller node id: one that no other server has, set in snowflake.node_id, also where node ids are leased.")));
 }
 
 /*

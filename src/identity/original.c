@@ -24,6 +24,7 @@
 
 #include "identity/identity.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -46,7 +47,7 @@ typedef struct Claim
 } Claim;
 
 /* Let others see that this server makes IDs of this node and these shards. */
-void
+bool
 sf_original_claim(const SfServers *list, SfServerNumber node,
 				  const uint32 *shards)
 {
@@ -60,8 +61,8 @@ sf_original_claim(const SfServers *list, SfServerNumber node,
 	for (uint32 i = 0; i < list->count; i++)
 		claim.server[claim.count++] = list->pair[i].server;
 	memcpy(claim.shards, shards, sizeof(claim.shards));
-	if (sf_place_make_dir(LOG))
-		(void) sf_file_write_behind(CLAIM_FILE, &claim, sizeof(claim), LOG);
+	return sf_place_make_dir(LOG) &&
+		sf_file_write_behind(CLAIM_FILE, &claim, sizeof(claim), LOG);
 }
 
 /*
@@ -73,12 +74,21 @@ read_claim(int pid, Claim *claim, bool *is_standby)
 {
 	char		name[MAXPGPATH];
 	struct stat st;
+	int			fd;
+	bool		read;
 
 	snprintf(name, sizeof(name), "/proc/%d/cwd/" CLAIM_FILE, pid);
-	if (pid == 0 || pid == PostmasterPid || stat(name, &st) != 0 ||
-		st.st_uid != geteuid() || !S_ISREG(st.st_mode) ||
-		!sf_durable_file_read_struct(name, claim, sizeof(*claim),
-									 CLAIM_MAGIC))
+	if (pid == 0 || pid == PostmasterPid)
+		return false;
+	fd = OpenTransientFile(name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return false;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	read = fstat(fd, &st) == 0 && st.st_uid == geteuid() &&
+		S_ISREG(st.st_mode) && st.st_size < 2 * (off_t) sizeof(*claim) &&
+		sf_durable_file_read_struct(name, claim, sizeof(*claim), CLAIM_MAGIC);
+	CloseTransientFile(fd);
+	if (!read)
 		return false;
 	snprintf(name, sizeof(name), "/proc/%d/cwd/" STANDBY_SIGNAL_FILE, pid);
 	*is_standby = sf_durable_file_exists(name);

@@ -89,6 +89,15 @@ sf_servers_name(const SfServers *list, uint64_t server)
 	return false;
 }
 
+/* State that no server of the list has a node id any more. */
+void
+sf_servers_forgive(SfServers *list)
+{
+	list->forgotten = 0;
+	for (uint32_t i = 0; i < list->count; i++)
+		list->pair[i].node = SF_NO_NUMBER;
+}
+
 static void
 remove_pair(SfServers *list, uint32_t i)
 {

@@ -47,6 +47,7 @@ extern bool sf_servers_is_copy(const SfServers *list, uint64_t server,
 extern bool sf_servers_share(const SfServers *list, uint64_t server,
 							 SfServerNumber node);
 extern bool sf_servers_name(const SfServers *list, uint64_t server);
+extern void sf_servers_forgive(SfServers *list);
 extern void sf_servers_add(SfServers *list, const SfPair *own);
 
 #endif							/* SF_SERVERS_H */

@@ -160,7 +160,7 @@ check_shards(char **newval, void **extra, GucSource source)
 	return false;
 }
 
-void		(*sf_settings_shards_changed) (void) = NULL;
+void		(*sf_settings_shards_changed) (const uint32 *opening) = NULL;
 
 /*
  * Open the counters of these shards, and close all others, so that no session
@@ -177,6 +177,8 @@ publish_shards(const char *newval, void *extra)
 		!sf_ranges_parse(map, sf_shmem->nshards, newval,
 						 reason, sizeof(reason)))
 		return;
+	if (sf_settings_shards_changed != NULL)
+		sf_settings_shards_changed(map);
 	for (uint32 i = 0; i < (uint32) sf_shmem->nshards; i++)
 	{
 		pg_atomic_uint32 *removed = &sf_shards_removed[i / 32];
@@ -194,7 +196,7 @@ publish_shards(const char *newval, void *extra)
 		}
 	}
 	if (sf_settings_shards_changed != NULL)
-		sf_settings_shards_changed();
+		sf_settings_shards_changed(NULL);
 }
 
 /* Return true if this server may issue for any shard. */

@@ -101,7 +101,7 @@ typedef struct SfNodeChange
 extern const SfNodeChange *sf_settings_node_change;
 
 /* What the postmaster does after it has got other shards; or NULL. */
-extern void (*sf_settings_shards_changed) (void);
+extern void (*sf_settings_shards_changed) (const uint32 *opening);
 
 /* settings_node.c */
 extern void sf_settings_define_node(void);

@@ -115,6 +115,7 @@ typedef struct SfIdentity
 	pg_atomic_uint64 tried_ms;	/* time of the last attempt to record one;
 								 * monotonic */
 	SfServerNumber original;	/* the node before the start */
+	bool		claimed;		/* the claim is written */
 	bool		seen;			/* another server was seen running with the
 								 * node of this copy */
 	uint32		seen_shards[SF_SHARDS_WORDS];	/* those of such servers */

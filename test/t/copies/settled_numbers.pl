@@ -149,7 +149,18 @@ set_conf($primary, "snowflake.shards = '8'");
 $primary->poll_query_until('postgres', "SELECT current_setting('snowflake.shards') = '8'") or die 'no reload';
 $copy->restart;
 like(query($copy, $of_7), qr/^\d+$/, 'a reload has brought the other server other ones');
-refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has shard 8, too/, 'which it has now');
+my $hint = refused($copy, 'SELECT snowflake_shard_nextval(8)', '55000', qr/and has shard 8, too/, 'which it has now');
+like($hint, qr/HINT:  If another server may have one of the shards in snowflake\.shards, choose shards that no other server has, and add .*\n.*\nand restart this server\. Once no other server has any of them, run as a superuser: SELECT public\.snowflake_accept\('copy'\);/,
+	'the HINT speaks of shards');
+refused($copy, 'SELECT snowflake_shard_nextval(9)', '55000', qr/may not issue IDs for shard 9\n/, 'one that it does not have is no matter of copies');
+set_conf($copy, "snowflake.shards = '7'");
+$copy->restart;
+query($copy, $accept);
+is(query($copy, q{SELECT status FROM snowflake_status() WHERE check_name = 'copied data directory'}), 'ok', 'typed, it ends that');
+$copy->append_conf('postgresql.conf', "snowflake.node_id = '1'");
+$copy->stop;
+like(started($copy), qr/$is_copy\n/, 'who accepts numbers of its own has not accepted those of its original');
+refused($copy, $next, '55000', qr/was seen running on this machine, and has node id 1, too/, '... which are refused');
 $copy->stop;
 
 # ---- another system identifier, as pg_createsubscriber gives ----
