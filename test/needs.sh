@@ -32,6 +32,12 @@ need_server_17() {
 	[ "$major" -ge 17 ] || { echo "it takes PostgreSQL 17, and this is $major" >&2 && return 1; }
 }
 
+# Debian 12's does not know newer servers.
+need_pgbackrest() {
+	[ "$major" -le 15 ] || { echo "pgBackRest 2.45 takes PostgreSQL 15 or older, and this is $major" >&2 && return 1; }
+	install_packages pgbackrest >&2
+}
+
 need_server_19() {
 	[ "$major" -ge 19 ] || { echo "it takes PostgreSQL 19, and this is $major" >&2 && return 1; }
 }

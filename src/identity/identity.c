@@ -352,7 +352,7 @@ claim(SfServerNumber node, const uint32 *opening, bool accepting)
 						  SF_NO_NUMBER : node, shards);
 }
 
-/* Find a rival, and what such servers' shards are, while sessions read that. */
+/* Find a rival, and the shards of such servers, while sessions read those. */
 static const char *
 look(SfServerNumber node)
 {
