@@ -165,7 +165,7 @@ statement('convert a table with a foreign one',
 statement('convert where a backslash escapes', 'CREATE TABLE escaped (id serial PRIMARY KEY); INSERT INTO escaped SELECT FROM generate_series(1, 3)',
 	q{SELECT * FROM snowflake_convert('escaped', 'id', NULL, false, NULL, 'bigint')},
 	session => 'SET standard_conforming_strings = off;', types => 'script.c: Run: SET',
-	then => q{SELECT array_agg(id ORDER BY id) = '{1,2,3}' FROM escaped}) if $node->pg_version < 19;
+	then => q{SELECT array_agg(id ORDER BY id) = '{1,2,3}' FROM escaped}) if $node->pg_version->major < 19;
 statement('convert to a layout whose IDs are lower',
 	q{CREATE TABLE of_js (id bigint PRIMARY KEY); INSERT INTO of_js SELECT snowflake_max_id(clock_timestamp() + interval '4 s', 'javascript')},
 	q{SELECT * FROM snowflake_convert('of_js', 'id', NULL, false, 'javascript', 'bigint')},
