@@ -192,9 +192,9 @@ hash_place(void)
 
 /*
  * Add the pair of this server to what the list has, and write that; "accepted"
- * says that nobody else has its node id and its shards any more.  Who has a
- * node id of its own does not take over those of others by that.  If a reload
- * has brought another node id meanwhile, this process may have overwritten the
+ * says that nobody else has its node id and its shards any more.  A server
+ * with a node id of its own takes over no other one by that.  If a reload has
+ * brought another node id meanwhile, this process may have overwritten the
  * postmaster's pair: then write that, too.
  */
 static bool

@@ -18,7 +18,7 @@
 #define SF_SERVERS_MAX		100
 #define SF_SERVERS_MAGIC	0x53465333	/* also the version of the format */
 
-/* What is asked of a server's shards; no node has this number. */
+/* Stands for a server's shards; no node has this number. */
 #define SF_SHARDS	((SfServerNumber) UINT32_MAX)
 
 /* This data was started by this server, with this node id. */
