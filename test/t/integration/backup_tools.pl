@@ -9,6 +9,7 @@ use SnowflakeTest;
 use PostgreSQL::Test::Cluster;
 use Load;
 use Rivals;
+use File::Path qw(remove_tree);
 
 my ($bindir) = map { chomp; $_ } `"$ENV{PG_CONFIG}" --bindir`;
 my $log = "$PostgreSQL::Test::Utils::log_path/tools.log";
@@ -63,6 +64,8 @@ my %tools = (
 				my ($time, $to) = @_;
 
 				run_tool(@tool, 'archive-wal', 'main');
+				# newer ones do not restore into a directory that is not empty
+				remove_tree($to, { keep_root => 1 });
 				run_tool(@tool, 'recover', '--target-time', $time, '--target-action', 'promote', 'main', 'latest', $to);
 			},
 		};
