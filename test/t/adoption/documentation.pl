@@ -450,7 +450,7 @@ foreach (split /\n/, query($node,
 	@values = $type eq 'integer' ? map { $_ * $ms{$unit} } @values : $values[0];
 	$is{$name} = join ' ', $from{$context}, @values;
 }
-while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload|session|superuser).*? \| (.*) \| [\d.]+ \|$/mg)
+while ($reference =~ /^\| `(snowflake\.\w+)` \| (.*?) \| (restart|reload|session|superuser).*? \| (.*) \|$/mg)
 {
 	my ($name, $default, $from, $meaning) = ($1, $2, $3, $4);
 
