@@ -75,7 +75,10 @@
 #include "runtime/shmem.h"
 #include "runtime/settings.h"
 
-/* Stands for no database: its mark is 0. */
+/*
+ * Stands for no database: its mark is 0.  Zeros need no pg_atomic_init_u64()
+ * where atomics are not simulated, as counter.h demands.
+ */
 static SfDatabase no_database;
 
 SfDatabase *sf_mark_attached = &no_database;

@@ -24,6 +24,14 @@
 
 #include "port/atomics.h"
 
+/*
+ * The postmaster uses atomics while backends may be killed: with a simulated
+ * one it would wait for ever for a spinlock that a killed backend held.
+ */
+#ifdef PG_HAVE_ATOMIC_U64_SIMULATION
+#error "snowflake needs 64-bit atomics, which PostgreSQL does not have on this processor (such as 32-bit ARM)"
+#endif
+
 /* Far above any real position, and far from an overflow. */
 #define SF_CLOSED	(UINT64CONST(1) << 62)
 
