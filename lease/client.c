@@ -74,6 +74,7 @@ sf_registry_failure(SfFailure failure)
 		[SF_FAILURE_FULL] = "The registry has no room left.",
 		[SF_FAILURE_TOO_LONG] = "The registry holds more than one answer can bring.",
 		[SF_FAILURE_LOST] = "The registry may have lost data.",
+		[SF_FAILURE_ANOTHER] = "The registry is empty, or another one.",
 	};
 
 	return sentences[failure];
@@ -84,6 +85,18 @@ sf_registry_failure(SfFailure failure)
  * client prints it for a shell or for SQL, and {recovery} for arguments.  With
  * the advice not to restart this server, a remedy has at most 60 words.
  */
+
+/*
+ * For a registry that is empty, or another one than this server knows.
+ *
+ * Often it is not lost: the other servers have moved, and this one was
+ * forgotten.  A call that makes this registry usable would give it their node
+ * ids.  Only a person can compare the settings, and a person in a hurry pastes
+ * what is there.  So the text has no call: it asks for the setting, which is
+ * harmless if it is the same, and names the page that has the call below its
+ * conditions.  The arguments, which only this server knows, are no statement.
+ */
+#define ANOTHER	"Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"Another registry\" in doc/leases.md; arguments: {recovery}"
 
 /* for registries that this server recovers */
 #define LOST	"If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT @extschema@.snowflake_registry_recover({recovery}); If snowflake.lease_reserve is larger on any server, give that."
@@ -100,6 +113,7 @@ static const char *const postgresql[SF_FAILURES] = {
 	[SF_FAILURE_STANDBY] = "Name the primary in snowflake.registry, or all hosts and target_session_attrs=read-write, and restart this server. Only if the primary is gone for good, run in the registry: SELECT pg_catalog.pg_promote();",
 	[SF_FAILURE_FULL] = "Make room on the disk of the registry's server. Its log says which disk is full, and this shows its databases: {psql} -c '\\l+'",
 	[SF_FAILURE_LOST] = "If snowflake.registry names the right one, and no server leases from the former one any more, run in its database {database}: SELECT snowflake_registry.recover({recovery}); If snowflake.lease_reserve is larger on any server, give that.",
+	[SF_FAILURE_ANOTHER] = ANOTHER,
 };
 
 static const char *const etcd[SF_FAILURES] = {
@@ -111,6 +125,7 @@ static const char *const etcd[SF_FAILURES] = {
 	[SF_FAILURE_FULL] = "Run: {root} etcdctl compact $(etcdctl endpoint status -w json | grep -o '\"revision\":[0-9]*' | head -1 | cut -d: -f2); etcdctl defrag --cluster; etcdctl alarm disarm; Then start etcd with --auto-compaction-retention=1. If the first one waits, type root's password.",
 	[SF_FAILURE_TOO_LONG] = "Delete what is not the registry's (etcdctl del KEY) of what this lists: {root} etcdctl get --prefix --keys-only {prefix}/",
 	[SF_FAILURE_LOST] = LOST,
+	[SF_FAILURE_ANOTHER] = ANOTHER,
 };
 
 static const char *const zookeeper[SF_FAILURES] = {
@@ -120,6 +135,7 @@ static const char *const zookeeper[SF_FAILURES] = {
 	[SF_FAILURE_PERMISSION] = "Another user made the nodes below {path}. Put that user and its password into the file {credentials} (?credentials= in snowflake.registry). Or, in {zkcli} as that user (addauth digest OWNER:PASSWORD), run: setAcl -R {path} digest:{user}:HASH:cdrwa",
 	[SF_FAILURE_FULL] = "Raise the quota of {path}, or of a node above it, in {zkcli} : listquota {path} shows it, and setquota -n COUNT {path} sets it.",
 	[SF_FAILURE_LOST] = LOST,
+	[SF_FAILURE_ANOTHER] = ANOTHER,
 };
 
 /*

@@ -271,16 +271,13 @@ report_layout(SfLease *lease, SfMoment now, const char *theirs)
 static bool
 registry_is_good(SfLease *lease, SfMoment now, const SfRegistry *registry)
 {
-	char		recovery[SF_RECOVERY_SIZE];
 	char		text[SF_REMEDY_SIZE];
 
 	if (!registry->initialized)
 	{
 		snprintf(text, sizeof(text),
-				 "If the registry is new, have an administrator %s If it replaces another, or has lost its data, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
-				 lease->config.initialize, lease->config.recreate,
-				 print_recovery(lease, now, registry, recovery),
-				 lease->config.recreated);
+				 "If other servers lease, set snowflake.registry to what SHOW snowflake.registry; says there, and restart this server. If it says the same, see \"A registry that goes back\" in doc/leases.md. If the registry is new, have an administrator %s",
+				 lease->config.initialize);
 		sf_client_set_problem(&lease->client, now, "The registry was never initialized.",
 							  text);
 		return false;
@@ -499,23 +496,19 @@ report_loss(SfLease *lease, SfMoment now, const SfRegistry *registry,
 	char		recovery[SF_RECOVERY_SIZE];
 
 	print_recovery(lease, now, registry, recovery);
-	if (loss == SF_LOSS_OTHER)
-		snprintf(remedy, sizeof(remedy),
-				 "If an old copy was started, stop it. If snowflake.registry is wrong, correct it, and restart this server. Only if no server leases from the former one any more, %s(%s);",
-				 config->recover, recovery);
+	if (loss == SF_LOSS_OTHER || loss == SF_LOSS_ALL)
+		sf_registry_remedy(remedy, sizeof(remedy), config->registry_kind,
+						   SF_FAILURE_ANOTHER, config->part, recovery);
 	else
 		snprintf(remedy, sizeof(remedy),
-				 "If %s, %s(%s)%s If snowflake.lease_reserve is larger on any server, give that.",
-				 loss == SF_LOSS_ALL ?
-				 "no copy of its data is left, and no server leases from another registry (compare their SHOW snowflake.registry;)" :
-				 loss == SF_LOSS_FLOOR ?
-				 "snowflake.registry names the right one" :
-				 "snowflake.registry names the right one, with the newest copy of its data that is left",
-				 loss == SF_LOSS_ALL ? config->recreate : config->recover,
-				 recovery,
-				 loss == SF_LOSS_ALL ? config->recreated : ";");
-	snprintf(all, sizeof(all), "%s%s",
-			 advise_to_stay(lease, now, lease->right.until, "", stay), remedy);
+				 "If snowflake.registry names the right one%s, %s(%s); If snowflake.lease_reserve is larger on any server, give that.",
+				 loss == SF_LOSS_FLOOR ? "" :
+				 ", with the newest copy of its data that is left",
+				 config->recover, recovery);
+	snprintf(all, sizeof(all), "%s%s%s",
+			 advise_to_stay(lease, now, lease->right.until, "", stay),
+			 loss == SF_LOSS_OTHER ?
+			 "If an old copy was started, stop it. " : "", remedy);
 	sf_client_report(&lease->client, now, SF_LEASE_EVENT_BEHIND,
 					 problems[loss], problems[loss], all);
 }

@@ -28,8 +28,6 @@ typedef struct SfLeaseConfig
 	const char *initialize;		/* how to initialize; ends a sentence */
 	const char *recover;		/* how to recover after a loss, up to the
 								 * function's arguments */
-	const char *recreate;		/* the same after a total loss */
-	const char *recreated;		/* and the text behind the arguments */
 	const char *registry_kind;	/* for remedies */
 	SfPartFunction part;		/* for remedies; NULL in a test */
 	SfAge	   *age;			/* what is remembered of the registry */

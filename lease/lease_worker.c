@@ -557,8 +557,6 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 	config->look_ms = LOOK_MS;
 	config->initialize = kind->initialize;
 	config->recover = "run on this server: SELECT @extschema@.snowflake_registry_recover";
-	config->recreate = config->recover;
-	config->recreated = ";";
 	if (config->initialize == NULL)
 	{
 		char		layout[SF_LAYOUT_TEXT_SIZE];
@@ -568,10 +566,6 @@ configure(SfLeaseConfig *config, SfClientConfig *client)
 			psprintf("run in the registry's database: SELECT snowflake_registry.init('%s');",
 					 layout);
 		config->recover = "run in the registry's database: SELECT snowflake_registry.recover";
-		config->recreate =
-			psprintf("run in the registry's database: BEGIN; SELECT snowflake_registry.init('%s'); SELECT snowflake_registry.recover",
-					 layout);
-		config->recreated = "; COMMIT;";
 	}
 	config->registry_kind = kind->name;
 	config->age = load_age();

@@ -89,6 +89,7 @@ typedef enum SfFailure
 	SF_FAILURE_FULL,			/* no space left for a write */
 	SF_FAILURE_TOO_LONG,		/* there is too much for one answer */
 	SF_FAILURE_LOST,			/* it may have lost data */
+	SF_FAILURE_ANOTHER,			/* it is empty, or another one than before */
 	SF_FAILURES
 } SfFailure;
 

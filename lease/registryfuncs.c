@@ -325,7 +325,7 @@ prepare_new(Work *work, const SfAnswer *answer, SfAsk *ask)
 	SfAge		age = sf_age_load();
 
 	if (work->kind == SF_ASK_INITIALIZE && sf_age_promised_ms(&age) > 0)
-		refuse_failure(work, SF_FAILURE_LOST,
+		refuse_failure(work, SF_FAILURE_ANOTHER,
 					   "It is empty, and this server has leased from one: it has lost its data, or is another one.",
 					   answer->registry);
 	require_equal_clocks(work, answer);
@@ -683,7 +683,7 @@ read_former(FunctionCallInfo fcinfo)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("former must have 16 hexadecimal digits"),
-				 errhint("On a server that has leased from the former registry, the column \"remedy\" of snowflake_lease() has the whole call.")));
+				 errhint("On a server that has leased from the former registry, the column \"remedy\" of snowflake_lease() has the arguments.")));
 	return former;
 }
 

@@ -383,7 +383,7 @@ BEGIN
 		RAISE EXCEPTION USING
 			ERRCODE = 'invalid_parameter_value',
 			MESSAGE = 'former must have 16 hexadecimal digits',
-			HINT = 'On a server that has leased from the former registry, the column "remedy" of snowflake_lease() has the whole call.';
+			HINT = 'On a server that has leased from the former registry, the column "remedy" of snowflake_lease() has the arguments.';
 	END IF;
 	PERFORM r.id FROM snowflake_registry.registry r FOR UPDATE;
 	PERFORM snowflake_servers.renew(r.generation, snowflake_registry.random_number(),

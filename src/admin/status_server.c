@@ -102,7 +102,7 @@ put_pending_registry(SfStatus *status, uint32 node)
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; the configuration files name another registry, which waits for a restart",
 							   node),
-					  registry_remedy(" If the other one is another registry, this server makes no IDs after a restart, before the call that the check \"lease\" then prints."));
+					  registry_remedy(" If the other one is another registry, this server makes no IDs after a restart, before you do what the check \"lease\" then says."));
 	else
 		sf_status_put(status, SF_STATUS_WARNING,
 					  psprintf("%u is leased; snowflake.registry is gone from the configuration files: after a restart, calls are refused",

@@ -414,15 +414,15 @@ sub lease_of
 	return query($node, "SELECT $column FROM snowflake_lease()");
 }
 
-# Return the recovery that the server's lease asks for, with these seconds in place of
-# its reserve.
+# Return a recovery for a server, with the arguments that its lease names, and these seconds
+# in place of its reserve.
 sub recovery_of
 {
 	my ($node, $seconds) = @_;
 	my $remedy = lease_of($node, 'remedy');
-	my ($call) = $remedy =~ /(SELECT (?:public\.)?snowflake_registry[._]recover\([^()]*\));/ or die $remedy;
+	my ($former) = $remedy =~ /interval '\d+ s', (interval '5 s', '[0-9a-f]{16}')/ or die $remedy;
 
-	return $call =~ s/recover\(interval '\d+ s'/recover(interval '$seconds s'/r;
+	return "SELECT snowflake_registry_recover(interval '$seconds s', $former)";
 }
 
 sub wait_for_lease

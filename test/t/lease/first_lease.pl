@@ -68,7 +68,7 @@ like(status_of(), qr/^warning\|$slot is leased; .*\|Put snowflake.registry back 
 	'with what to do');
 reload_with('^\d+ is leased from', $url, 'which the remedy mends');
 reload_with('name another registry', 'postgresql://elsewhere/x', 'another registry shows, too');
-like(status_of(), qr/\|Put snowflake\.registry back into \S*postgresql\.conf, and run: SELECT pg_catalog\.pg_reload_conf\(\); If the other one is another registry, this server makes no IDs after a restart, before the call that the check "lease" then prints\.$/,
+like(status_of(), qr/\|Put snowflake\.registry back into \S*postgresql\.conf, and run: SELECT pg_catalog\.pg_reload_conf\(\); If the other one is another registry, this server makes no IDs after a restart, before you do what the check "lease" then says\.$/,
 	'and what comes after a restart');
 reload_with('^\d+ is leased from', $url, 'until the old one is put back');
 

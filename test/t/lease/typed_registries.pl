@@ -70,12 +70,28 @@ sub situation
 		$told = lease_of($node, $problem);
 		return $told eq '' ? '' : (split /\n/, $told, 2)[1];
 	}, name => $name, node => $node, registry => $registry, registry_database => $database, as => 'super',
-		hands => [ qr/This server will claim one then/ => sub { wait_until_held(@$nodes) } ], %how,
+		# what that prints, people compare
+		only => qr/^(?!SHOW )/, %how,
+		hands => [ qr/This server will claim one then/ => sub { wait_until_held(@$nodes) }, @{ $how{hands} // [] } ],
 		# no server here reserves so much, and so the test does not wait so long
 		given => { '90 s' => '6 s', %{ $how{given} // {} } });
 	wait_until_held(@$nodes);
 	make_ids(@$nodes);
 	return @typed;
+}
+
+# No remedy of a registry that is empty or another one has a call that can be typed. Return the
+# hand of a person who has read doc/leases.md, and knows that no server leases elsewhere.
+sub by_the_page
+{
+	my ($registry, $database) = @_;
+
+	return (qr/see "Another registry" in doc\/leases\.md; arguments: .*/ => sub {
+		my $arguments = $_[0] =~ s/.*arguments: //r =~ s/'90 s'/'6 s'/r;
+		my ($status, $out, $err) = $registry->psql($database, "SELECT snowflake_registry.recover($arguments)");
+
+		$registry->safe_psql($database, hint_of($err) =~ s/.*(BEGIN;)/$1/r =~ s/'LAYOUT'/'$layout'/r) if $status;
+	});
 }
 
 # ---- a new registry ----
@@ -118,7 +134,34 @@ follow_remedies(sub { $runs++ ? '' : hint_of(($a->psql('postgres', 'SELECT snowf
 
 query($registry, 'DROP EXTENSION snowflake_registry CASCADE; DROP SCHEMA IF EXISTS snowflake_servers CASCADE', database => $database);
 situation('an extension that is gone, with its data', [ $a, $b, $c, $d ], $registry,
-	types => [ 'If other servers lease, compare their', 'lease.c: If %s, %s(%s)%s If snowflake.lease_reserve' ]);
+	types => [ 'If other servers lease, compare their', 'says on a server that makes IDs, and restart.' ],
+	hands => [ by_the_page($registry, $database) ]);
+
+# ---- a server that was forgotten in a move ----
+
+# The others have moved, and the former registry was dropped. What d prints does not let it lease
+# there, by whatever is typed: these numbers are those of the others.
+my $moved = new_registry('moved');
+my ($old) = query($registry, q{SELECT to_hex(generation) FROM snowflake_registry.registry}, database => $database);
+
+$_->stop foreach $a, $b, $c;
+query($moved, qq{CREATE EXTENSION snowflake_registry; SELECT snowflake_registry.grant('worker');
+	SELECT snowflake_registry.init('$layout'); SELECT snowflake_registry.recover('6 s', '1 s', lpad('$old', 16, '0'))});
+query($registry, 'DROP EXTENSION snowflake_registry CASCADE', database => $database);
+foreach ($a, $b, $c)
+{
+	$_->append_conf('postgresql.conf', set_registry($moved, 'postgres'));
+	$_->start;
+}
+wait_until_held($a, $b, $c);
+situation('a server that was forgotten', [ $d, $a, $b, $c ], $registry, types => 'says on a server that makes IDs, and restart.',
+	hands => [ qr/Set snowflake\.registry to what/ => sub {
+		$d->append_conf('postgresql.conf', set_registry($moved, 'postgres'));
+		$d->restart;
+		wait_until_held($d);
+	} ]);
+is(query($registry, 'SELECT count(*) FROM snowflake_registry.slots()', database => $database), 0,
+	'a server that was forgotten: nothing that it prints has let it lease where the others do not');
 
 # ---- statements in the registry ----
 
@@ -152,7 +195,8 @@ make_ids($a, $b);
 $_->stop foreach $c, $d, $a;
 $b->append_conf('postgresql.conf', set_registry($other, 'postgres'));
 $b->restart;
-situation('another registry', [ $b, $first ], $other, types => 'If an old copy was started', registry_database => 'postgres');
+situation('another registry', [ $b, $first ], $other, types => 'says on a server that makes IDs, and restart.', registry_database => 'postgres',
+	hands => [ by_the_page($other, 'postgres') ]);
 foreach ($a, $c, $d)
 {
 	$_->append_conf('postgresql.conf', set_registry($other, 'postgres'));

@@ -167,7 +167,7 @@ my @typed = follow_remedies(sub {
 		return $remedy =~ /recover\(/ ? $remedy : '';
 	},
 	node => $any, name => 'a registry that was restored', registry => $registry,
-	types => 'lease.c: If %s, %s(%s)%s If snowflake.lease_reserve');
+	types => 'lease.c: If snowflake.registry names the right one%s');
 like(join(' ', @typed), qr/recover\((?:interval )?'3\d\d\d s'/, 'a registry that was restored: the largest reserve stands in what is typed');
 
 # they go on with what they had reserved, none twice
