@@ -105,9 +105,12 @@ consider(Search *search, const SfSlotRecord *record)
 		search->as_good = 0;
 	search->as_good++;
 
-	/* the one released longest ago; of other classes, a random one */
+	/*
+	 * Of those released, or held before, the one that is free the longest: a
+	 * claim may begin ahead of now.  Of other classes, a random one.
+	 */
 	if (search->as_good == 1 ||
-		(class == RELEASED ? record->until < search->record.until :
+		(class <= RELEASED ? record->until < search->record.until :
 		 search->random() % search->as_good == 0))
 	{
 		search->record = *record;
