@@ -19,6 +19,9 @@ typedef enum SfStatusLevel
 	SF_STATUS_ERROR
 } SfStatusLevel;
 
+/* a remedy of whatever needs a lease */
+#define SF_SEE_LEASE		"See the check \"lease\"."
+
 #define DAY_MS				(INT64CONST(24) * 3600 * 1000)
 #define YEAR_MS				(365 * DAY_MS)
 

@@ -199,22 +199,18 @@ put_configured_node(SfStatus *status, uint32 node)
 						 psprintf("%u is configured", node));
 }
 
-static const char *worker_remedy(const SfLeaseStatus *worker);
-
 /* Report a node that is leased, or was until a moment ago. */
 static void
 put_leased_node(SfStatus *status, uint32 node)
 {
 	char		name[200];
-	SfLeaseStatus worker;
 
 	sf_lease_wait_registry_name(name, sizeof(name));
-	sf_lease_wait_status(&worker);
 	if (sf_lease_wait_has_expired())
 		sf_status_put(status, SF_STATUS_ERROR,
 					  psprintf("the lease of %u from \"%s\" has expired: calls are refused",
 							   node, name),
-					  worker_remedy(&worker));
+					  SF_SEE_LEASE);
 	else if (sf_settings_awaits_restart("snowflake.registry"))
 		put_pending_registry(status, node);
 	else
@@ -235,7 +231,7 @@ put_unleased_node(SfStatus *status)
 				  psprintf(worker.stage == SF_STAGE_HALTED ?
 						   "one is leased from \"%s\", but cannot be used at present" :
 						   "none is leased from \"%s\"", name),
-				  worker_remedy(&worker));
+				  SF_SEE_LEASE);
 }
 
 /* Report which node id this server issues as, or why it issues as none. */

@@ -775,8 +775,7 @@ find_node(uint32 *node, const char **remedy)
 	lease = sf_shmem_right();
 	*node = sf_settings_node_of(lease);
 	*remedy = sf_settings_leases() ?
-		"See the check \"lease\"." :
-		sf_node_remedy();
+		SF_SEE_LEASE : sf_node_remedy();
 	return lease != 0 || (!sf_settings_leases() &&
 						  sf_node_find(node, &last, reason, sizeof(reason)));
 }

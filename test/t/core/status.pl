@@ -879,7 +879,7 @@ start_with_clock($leased, 1);
 query($leased, 'CREATE EXTENSION snowflake');
 wait_for_lease($leased, q{problem ~ 'never initialized'});
 says($leased, 'lease', 'error', qr/searching: The registry was never initialized.*snowflake_registry\.init/, 'no registry yet');
-says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\//, 'and no node');
+says($leased, 'node id', 'error', qr/none is leased from "postgresql:\/\/.*\|See the check "lease"\.$/, 'and no node');
 query($registry, q{SELECT snowflake_registry.init('snowflake')});
 says($registry, 'preload', 'ok', qr/a registry, which needs no library/, 'a registry need not preload anything');
 says($registry, 'preload', 'ok', qr/a registry, which needs no library/, 'whoever asks', as => 'SET ROLE nobody;')
@@ -896,7 +896,7 @@ wait_for_lease($leased, q{until < clock_timestamp() - interval '1 s'});
 wait_for_lease($leased, q{state = 'expired' AND next_renewal IS NULL AND remedy ~ 'Start the registry'});
 is(query($leased, q{SELECT node_state FROM pg_stat_snowflake}), 'expired', 'nothing says that it is held');
 says($leased, 'lease', 'error', qr/expired, so that calls are refused: it lasted until $stamp: .*\|(?:Do not restart this server before \S+, unless the registry answers: .*)?Start the registry's server/, 'run out');
-says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|.*registry/, 'likewise');
+says($leased, 'node id', 'error', qr/the lease of \d+ from "postgresql:.*" has expired: calls are refused\|See the check "lease"\.$/, 'likewise');
 refused($leased, $next, '55000', qr/no lease of a node id/, 'and so it is');
 like_log($leased, qr/WARNING:  snowflake SF207: node id from registry .*: The lease of node id \d+ has expired: no ID is made before the registry extends it\..*\n.*HINT:/,
 	0, 'the log says when');
