@@ -16,6 +16,7 @@ package Robot;
 use strict;
 use warnings FATAL => 'all';
 
+use IPC::Run;
 use PostgreSQL::Test::Utils;
 use SnowflakeTest;
 use Test::More;
@@ -67,6 +68,7 @@ sub things_in
 		|(?<sql>\b(?!ALTER[ ]SYSTEM[ ]has)(?:SELECT|ALTER|DROP|CREATE|REVOKE|GRANT|COMMIT|ROLLBACK|UPDATE|SHOW|SET|REINDEX|CALL|COMMENT)[ ]$quoted+;)
 		|(?<psql>\\password[ ](?:\w+|"(?:[^"]|"")*"))
 		|(?<shell>\bkill[ ]-\w+[ ]\d+)
+		|(?<shell>\bexport[ ]ETCDCTL_[^;]+;(?:[ ]etcdctl[ ][^;\n]+(?:;|$))+)
 		|"(?<shell>(?:openssl|etcdctl|zkCli\.sh|psql|pg_ctl)[ ](?:[^"]|"[^" ]*")*)"/gxs)
 	{
 		my ($kind) = keys %+;
@@ -164,8 +166,12 @@ sub type_thing
 	}
 	if ($kind eq 'shell')
 	{
-		my $status = system('bash', '-c', $typed);
-		return ($status == 0, '', '', $typed);
+		# each command may ask for a password, and may have it confirmed
+		my $in = ($how->{given}{PASSWORD} // '') . "\n";
+		my ($said, $err) = ('', '');
+		local $ENV{ETCDCTL_API} = 3;
+		my $status = IPC::Run::run([ 'bash', '-c', $typed ], '<', \($in x 9), '>', \$said, '2>', \$err);
+		return ($status, $said, $err, $typed);
 	}
 	# "restart this server, and see"
 	restart($how) if $kind eq 'sql' && $typed !~ /^ALTER SYSTEM/ && $between =~ /\brestart (?:this|the) server, and/;

@@ -286,7 +286,30 @@ if (part('etcd'))
 	}
 	situation('a copy of a registry in etcd', [ $e, $f ], undef,
 		types => 'client.c: If snowflake.registry names the right one, and no server leases from the former one any more, run here: SELECT');
-	$_->stop foreach $e, $f;
+	$f->stop;
+
+	# a user with another password, and without a role
+	my $credentials = "$PostgreSQL::Test::Utils::tmp_check/credentials";
+	my $write = sub {
+		open(my $out, '>', $credentials) or die "$credentials: $!";
+		chmod 0600, $credentials;
+		print $out "worker\n$_[0]\n";
+		close $out;
+	};
+
+	$etcd->call('auth/role/add', { name => 'root' });
+	$etcd->call('auth/user/add', { name => $_, password => 'secret' }) foreach 'root', 'worker';
+	$etcd->call('auth/user/grant', { user => 'root', role => 'root' });
+	$etcd->call('auth/enable', {});
+	my $token = $etcd->call('auth/authenticate', { name => 'root', password => 'secret' })->{token};
+	$etcd->call('auth/user/changepw', { name => 'worker', password => 'lost' }, $token);
+	$write->('typo');
+	$e->append_conf('postgresql.conf', "snowflake.registry = '" . $kv->{url} =~ s/reg$/copy/r . "?credentials=$credentials'");
+	$e->restart;
+	situation('a user of etcd with another password, and without a role', [$e], undef, given => { PASSWORD => 'secret' },
+		types => [ 'This sets the password: ', 'etcdctl user grant-role' ],
+		hands => [ qr/Put user and password into the two lines/ => sub { $write->('secret') } ]);
+	$e->stop;
 	$kv->{stop}->();
 }
 
