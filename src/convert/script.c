@@ -460,7 +460,6 @@ sf_conversion_open(FunctionCallInfo fcinfo, bool to_snowflake)
 	conversion->lock_tables = SQL_LOCK_TABLES;
 	conversion->other_owners = SQL_OTHER_OWNERS;
 	conversion->not_one_owner = SQL_NOT_ONE_OWNER;
-	conversion->owners_hint = "Have their owners drop them, or the foreign keys of these tables, and make them again afterwards. The script of a dry run would run their code with your rights.";
 	conversion->guc_level = NewGUCNestLevel();
 	conversion->path = pstrdup(GetConfigOption("search_path", false, false));
 	(void) set_config_option("search_path", SF_CONVERSION_PATH, PGC_USERSET,
@@ -699,8 +698,8 @@ require_one_owner(SfConversion *conversion)
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("objects that change with the column, or refer to it, have other owners than its table"),
-				 errdetail_internal("%s", why),
-				 errhint("%s", conversion->owners_hint)));
+				 errdetail("%s The script of a dry run would run their code with your rights.",
+						   why)));
 }
 
 /* Lock, and check that nothing has changed.  SQLSTATE 40001 */

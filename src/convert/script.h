@@ -38,7 +38,6 @@ typedef struct SfConversion
 								 * are for what changes a column's type */
 	const char *other_owners;
 	const char *not_one_owner;
-	const char *owners_hint;
 } SfConversion;
 
 typedef struct SfStatement
