@@ -4,6 +4,7 @@
 #
 # takes: 9 s
 use SnowflakeTest;
+use Robot;
 use Time::HiRes qw(time);
 
 my $node = new_server('main', 'snowflake.max_clock_drift = 100ms',
@@ -245,8 +246,10 @@ query($jump, 'INSERT INTO orders SELECT FROM generate_series(1, 20)');
 is(query($jump, sprintf($feed, $cursor)), '', 'the old cursor would pass over new rows');
 is(scalar(split /\n/, query($jump, sprintf($feed, $back{orders}))), 20, 'the new one finds each of them, and no other');
 ($back{filled}) = $rows_after =~ /^other columns\|.*; a feed of this column whose cursor is above (\d+) must go on at that ID\|/m;
-my ($call) = $rows_after =~ /^public\.hidden\.id\|a feed of this column must go on below its IDs of the future\|Set the cursor back to: (SELECT public\.snowflake_min_id\(.*?\) OPERATOR\(pg_catalog\.-\) 1;)$/m;
-$back{hidden} = query($jump, $call =~ s/LAYOUT/javascript/r);
+my ($remedy) = $rows_after =~ /^public\.hidden\.id\|a feed of this column must go on below its IDs of the future\|(.*)$/m;
+my $typed = 0;
+($back{hidden}) = map { / -> (\d+)$/ } follow_remedies(sub { $typed++ ? '' : $remedy }, name => 'a feed of a column that is filled by a function',
+	node => $jump, given => { LAYOUT => 'javascript' }, types => 'Set the cursor back to: SELECT');
 query($jump, q{INSERT INTO "Notes" SELECT FROM generate_series(1, 20); INSERT INTO hidden SELECT FROM generate_series(1, 20); INSERT INTO filled SELECT snowflake_nextval_batch(20)});
 foreach my $table (sort keys %feed)
 {
