@@ -95,6 +95,9 @@ sf_registry_failure(SfFailure failure)
  * what is there.  So the text has no call: it asks for the setting, which is
  * harmless if it is the same, and names the page that has the call below its
  * conditions.  The arguments, which only this server knows, are no statement.
+ *
+ * A registry that failed over has the name that this server knows, and refuses
+ * all servers: its remedy keeps the call (LOST).
  */
 #define ANOTHER	"Set snowflake.registry to what SHOW snowflake.registry; says on a server that makes IDs, and restart. Only if no server leases from another, see \"Another registry\" in doc/leases.md; arguments: {recovery}"
 

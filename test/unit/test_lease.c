@@ -634,8 +634,8 @@ leave_reserved(int n)
 }
 
 /*
- * The order of choice: held before; released, the oldest first; never used;
- * expired.
+ * The order of choice: held before, and released, each the oldest first; never
+ * used; expired.
  */
 static void
 test_choice(void)
@@ -657,14 +657,18 @@ test_choice(void)
 		write_by_other(expected[i], START_MS, true);
 	}
 
-	prepare();
-	for (int i = 0; i < 4; i++)
+	for (int held = 0; held < 2; held++)
 	{
-		write_by_other(i, START_MS - (i == 2 ? 9 : i), false);
-		registry.record[i].released = true;
+		prepare();
+		for (int i = 0; i < 4; i++)
+		{
+			write_by_other(i, START_MS - (i == 2 ? 9 : i), false);
+			registry.record[i].released = !held;
+			registry.record[i].server = held;
+		}
+		begin_search(&config);
+		CHECK_EQ(lease.client.ask.record.node, 2);
 	}
-	begin_search(&config);
-	CHECK_EQ(lease.client.ask.record.node, 2);
 
 	/* a server that crashes in a loop does not use up the slots */
 	leave_reserved(3);
