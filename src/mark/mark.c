@@ -71,9 +71,11 @@
 #include "base/clock.h"
 #include "base/fault.h"
 #include "base/message.h"
+#include "miscadmin.h"
 #include "runtime/counts.h"
 #include "runtime/shmem.h"
 #include "runtime/settings.h"
+#include "storage/pmsignal.h"
 
 /*
  * Stands for no database: its mark is 0.  Zeros need no pg_atomic_init_u64()
@@ -228,6 +230,20 @@ update(SfDatabase *slot, int64 need_ms, int flags)
 /* ---- the protocol ---- */
 
 /*
+ * End this session if the postmaster was killed.  The next one, here or in a
+ * copy of the data directory, begins at the mark that it finds.  Nobody else
+ * tells this session, which may be busy with one statement for long.
+ */
+static void
+require_postmaster(void)
+{
+	if (IsUnderPostmaster && !PostmasterIsAlive())
+		ereport(FATAL,
+				(errcode(ERRCODE_ADMIN_SHUTDOWN),
+				 errmsg("terminating connection due to unexpected postmaster exit")));
+}
+
+/*
  * Make the durable mark and the published one equal: the heart of the
  * protocol.  With EXTEND, also move both to a lead beyond the clock, and to
  * need_ms, which a layout with long ticks may need.  The caller has computed
@@ -251,6 +267,7 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 	Assert(LWLockHeldByMeInMode(&slot->lock, LW_EXCLUSIVE));
 	INSTR_TIME_SET_CURRENT(begun);
 	sf_clock_jump_look(&outcome->clock);
+	require_postmaster();		/* before this writes into its directory */
 	outcome->loaded = published == 0;
 	found = sf_durable_mark_lock(number, &lsn);
 	floor = floor_of(number, found, published);
@@ -286,6 +303,7 @@ reconcile(SfDatabase *slot, SfDurableMark *number, int64 need_ms,
 
 	/* a mark that was found may not be on disk either */
 	XLogFlush(lsn);
+	require_postmaster();		/* the next one finds what was flushed */
 	SF_FAULT("mark-flushed");
 	pg_write_barrier();
 	pg_atomic_write_u64(&slot->mark, mark);
